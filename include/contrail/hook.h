@@ -1,0 +1,207 @@
+/* Function hooks inside one's own process.
+ *
+ * A hook patches a function's entry so that its calls and returns are seen: by a listener written in C, by the built-in
+ * recorder, or by a replacement. Nothing about the function changes for its callers: registers, flags, vector state,
+ * stack arguments, unwinding, longjmp, signals, threads and fork behave as before.
+ *
+ *     struct ct_hooks *hooks;
+ *     ct_hooks_create(&hooks, NULL);
+ *     struct ct_listener listener = {.on_call = seen};
+ *     ct_hooks_attach(hooks, (void *)puts, &listener, NULL);   // effective at once
+ *     puts("hello");                                           // seen() runs first
+ *     ct_hooks_destroy(hooks);                                 // every byte as it was
+ *
+ * Several changes become one with ct_hooks_begin and ct_hooks_commit: all or nothing. Functions return 0 or a negative
+ * code of contrail/status.h. One hook set exists per process at a time; its functions may be called from any thread,
+ * not from listeners. */
+#ifndef CONTRAIL_HOOK_H
+#define CONTRAIL_HOOK_H
+
+#include <contrail/cpu.h>
+#include <contrail/status.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct ct_hooks;
+
+/* How code memory is made writable; AUTO takes the first that the process is allowed. */
+enum ct_hooks_memory { CT_MEMORY_AUTO, CT_MEMORY_RWX, CT_MEMORY_DUAL, CT_MEMORY_PROTECT };
+
+struct ct_hooks_options {
+    enum ct_hooks_memory memory;
+    size_t max_depth; /* shadow stack entries per thread; 0: 1,048,576. Deeper calls run unrecorded and are counted. */
+};
+
+int ct_hooks_create(struct ct_hooks **out, const struct ct_hooks_options *options);
+/* Removes every hook and frees everything. Threads inside hooked functions return correctly: the stubs they need
+ * stay until the process ends. */
+void ct_hooks_destroy(struct ct_hooks *hooks);
+
+/* ---- what a hook does ---- */
+
+/* What a callback is told about the call. */
+struct ct_call {
+    uint32_t hook;       /* number of the hook: dense, from 0, in order of attachment */
+    uint32_t depth;      /* hooked frames open below this one on this thread */
+    void *function;      /* address that was hooked */
+    void *return_address; /* the caller's, as it would be without hooks */
+    void *user;          /* as given to ct_hooks_attach */
+    uint64_t data;       /* the listener's own: zero in on_call, kept until on_return of the same call */
+};
+
+/* Either may be NULL. They run on the thread that calls, on its stack, with all registers saved. What they call into
+ * hooked functions is not seen (it is counted, see ct_hooks_statistics). A callback may longjmp away. */
+struct ct_listener {
+    void (*on_call)(struct ct_cpu_context *cpu, struct ct_call *call);
+    void (*on_return)(struct ct_cpu_context *cpu, struct ct_call *call);
+    /* A frame was left without returning (longjmp, exception, thread cancellation): cpu state is gone. */
+    void (*on_leave)(struct ct_call *call);
+};
+
+/* ---- one function ---- */
+
+/* The hook's number, or a negative code. */
+int ct_hooks_attach(struct ct_hooks *hooks, void *function, const struct ct_listener *listener, void *user);
+int ct_hooks_record(struct ct_hooks *hooks, void *function);
+/* Calls go to `replacement` instead; *original is callable and runs the function as it was. */
+int ct_hooks_replace(struct ct_hooks *hooks, void *function, void *replacement, void **original);
+
+/* Puts the entry bytes back. Calls that are inside return correctly and are still seen. */
+int ct_hooks_revert(struct ct_hooks *hooks, int hook);
+
+/* Off and on again with threads running: one store, no thread is stopped. */
+int ct_hooks_disable(struct ct_hooks *hooks, int hook);
+int ct_hooks_enable(struct ct_hooks *hooks, int hook);
+
+/* ---- transactions ---- */
+
+/* Changes between begin and commit are planned at once (so errors appear at the call that caused them) and take effect
+ * together at commit, with the other threads stopped once. A failed commit and an abort leave every byte as it was. */
+int ct_hooks_begin(struct ct_hooks *hooks);
+int ct_hooks_commit(struct ct_hooks *hooks);
+void ct_hooks_abort(struct ct_hooks *hooks);
+
+/* ---- whole modules ---- */
+
+enum ct_hook_flavor { CT_FLAVOR_RECORD, CT_FLAVOR_LISTEN };
+
+struct ct_module_hooks {
+    const char *module; /* file name or path; NULL: the program itself */
+    enum ct_hook_flavor flavor;
+    struct ct_listener listener; /* for CT_FLAVOR_LISTEN */
+    void *user;
+    /* NULL, or: non-zero when the function is to be hooked. Name is "" for nameless ones. */
+    int (*filter)(void *arg, const char *name, void *address, size_t size);
+    void *filter_arg;
+};
+
+/* Hooks every function of a loaded module, in one transaction (joins an open one). Functions that cannot be hooked are
+ * skipped with a reason; that is no error. */
+int ct_hooks_attach_module(struct ct_hooks *hooks, const struct ct_module_hooks *what);
+
+/* Why a function of a module has no hook. The list exists once, here. */
+/* clang-format off */
+#define CT_SKIP_LIST(X) \
+    X(FILTERED,     "left out by the caller's filter") \
+    X(PLT,          "linkage stub, not a function") \
+    X(COLD,         "cold part of another function") \
+    X(ODD_ENTRY,    "entered without a return address on top of the stack") \
+    X(FRAGMENT,     "nameless and only reached by conditional jumps: part of another function") \
+    X(TOO_SHORT,    "too short, with no padding for a springboard in reach") \
+    X(BRANCH_INTO,  "a branch lands inside the bytes that the patch needs") \
+    X(LOOP_ENTRY,   "its first instruction is the target of a short loop that cannot be redirected") \
+    X(UNDECODABLE,  "its first bytes are not valid instructions") \
+    X(UNMOVABLE,    "its first instructions cannot run elsewhere") \
+    X(OVERLAP,      "its first bytes belong to another hooked function") \
+    X(OWN_CODE,     "belongs to Contrail itself") \
+    X(OUT_OF_REACH, "no free memory within branch reach") \
+    X(NOT_MAPPED,   "not mapped as executable code") \
+    X(DATA,         "not code: data in an executable section")
+/* clang-format on */
+enum ct_skip_reason {
+    CT_SKIP_NONE = 0,
+#define CT_SKIP_ENUM(name, text) CT_SKIP_##name,
+    CT_SKIP_LIST(CT_SKIP_ENUM)
+#undef CT_SKIP_ENUM
+        CT_SKIP_COUNT
+};
+const char *ct_skip_name(enum ct_skip_reason reason);
+const char *ct_skip_text(enum ct_skip_reason reason);
+
+/* Why a function is recorded on entry only (its return is not seen). */
+/* clang-format off */
+#define CT_ENTRY_ONLY_LIST(X) \
+    X(RETURNS_TWICE,  "returns more than once (setjmp, vfork, getcontext)") \
+    X(READS_RETURN,   "looks at its own return address") \
+    X(NEW_THREAD,     "starts a process or thread on its own stack (clone)") \
+    X(UNWINDER,       "walks or unwinds the stack")
+/* clang-format on */
+enum ct_entry_only_reason {
+    CT_ENTRY_ONLY_NONE = 0,
+#define CT_ENTRY_ONLY_ENUM(name, text) CT_ENTRY_ONLY_##name,
+    CT_ENTRY_ONLY_LIST(CT_ENTRY_ONLY_ENUM)
+#undef CT_ENTRY_ONLY_ENUM
+        CT_ENTRY_ONLY_COUNT
+};
+const char *ct_entry_only_text(enum ct_entry_only_reason reason);
+
+struct ct_hook_info {
+    void *function;
+    const char *name;   /* "" when unknown */
+    const char *module; /* "" when hooked by address */
+    int hook;           /* -1 when skipped */
+    enum ct_skip_reason skip;
+    enum ct_entry_only_reason entry_only;
+};
+/* Every function that was asked for: hooked, entry-only and skipped ones; stops when `each` returns non-zero. */
+int ct_hooks_each(struct ct_hooks *hooks, int (*each)(void *arg, const struct ct_hook_info *info), void *arg);
+
+/* ---- the built-in recorder ---- */
+
+enum ct_event_kind {
+    CT_EVENT_CALL = 1,
+    CT_EVENT_RETURN = 2,
+    CT_EVENT_EXCEPTION = 3, /* the frame was left without returning */
+    CT_EVENT_ENTRY = 4,     /* call of an entry-only function: no return follows */
+};
+
+struct ct_event {
+    uint64_t timestamp; /* CPU counter */
+    uint32_t hook;
+    uint32_t kind; /* enum ct_event_kind */
+};
+
+/* Takes events of one thread, oldest first. Called on the recording thread when its buffer is full (guarded as a
+ * listener), and by ct_hooks_flush for the rest. `tid` tells whose events they are. */
+typedef void ct_event_sink(void *arg, int tid, const struct ct_event *events, size_t count);
+
+/* Without a sink each thread keeps its newest events in a ring. Call before the first ct_hooks_record.
+ * `buffer_events` per thread is rounded up to a power of two; 0: 32,768. */
+int ct_hooks_set_sink(struct ct_hooks *hooks, ct_event_sink *sink, void *arg, size_t buffer_events);
+/* Hands over what all threads have recorded and not delivered yet. The other threads are stopped meanwhile. */
+int ct_hooks_flush(struct ct_hooks *hooks);
+
+/* ---- counters ---- */
+
+struct ct_hook_statistics {
+    uint64_t hooked;        /* hooks in place */
+    uint64_t entry_only;    /* of them, without returns */
+    uint64_t skipped;       /* functions without a hook */
+    uint64_t skipped_by[CT_SKIP_COUNT];
+    uint64_t guarded_calls; /* calls from listeners into hooked code, not seen */
+    uint64_t deep_calls;    /* calls beyond max_depth, not seen */
+    uint64_t left_frames;   /* frames left without returning */
+    uint64_t abandoned;     /* event slots that were reserved and never filled (siglongjmp out of a stub) */
+    uint64_t threads;       /* threads seen so far */
+    uint64_t plan_ns, stop_ns; /* of the last commit: planning, and the time other threads stood still */
+};
+void ct_hooks_statistics(struct ct_hooks *hooks, struct ct_hook_statistics *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,56 @@
+/* Slabs: executable memory near the code it serves.
+ *
+ * A slab is about 4 MiB; the first twelfth of it is its header part (accounting, never executable), the rest is code.
+ * Slabs of one arena form a linked list and are kept together by a reserve-then-commit allocator: address space is
+ * reserved once near the served range, memory is committed slab by slab.
+ * Not thread-safe: one arena has one owner. Uses no libc. */
+#ifndef CT_CODE_SLAB_H
+#define CT_CODE_SLAB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CT_SLAB_SIZE (4u << 20)
+
+/* How code memory becomes writable. */
+enum ct_wx_mode {
+    CT_WX_AUTO,    /* the first of RWX, DUAL, MPROTECT that this process is allowed */
+    CT_WX_RWX,     /* always writable and executable: freeze and thaw do nothing */
+    CT_WX_DUAL,    /* executable view, and a second writable mapping of the same memory */
+    CT_WX_PROTECT, /* mprotect between thaw (rw-) and freeze (r-x) */
+};
+
+struct ct_arena;
+
+/* Code will be reachable by a rel32 (`reach` bytes) from anywhere in [start, end). */
+int ct_arena_create(struct ct_arena **out, uint64_t start, uint64_t end, uint64_t reach, enum ct_wx_mode mode);
+void ct_arena_destroy(struct ct_arena *arena);
+enum ct_wx_mode ct_arena_mode(const struct ct_arena *arena);
+
+/* Reserves `size` bytes of code, aligned; *run is where it executes, *write where to store it while thawed. */
+int ct_arena_alloc(struct ct_arena *arena, size_t size, size_t align, uint64_t *run, uint8_t **write);
+/* Gives back the tail of the newest allocation (a planner reserves the worst case and keeps what it used). */
+void ct_arena_trim(struct ct_arena *arena, uint64_t run, size_t used);
+
+/* Marks for taking back everything allocated since (failed transactions). */
+struct ct_arena_mark {
+    void *slab;
+    size_t used;
+};
+struct ct_arena_mark ct_arena_mark(const struct ct_arena *arena);
+void ct_arena_rewind(struct ct_arena *arena, struct ct_arena_mark mark);
+
+/* Between thaw and freeze code may be written, and in mode PROTECT must not be executed. */
+int ct_arena_thaw(struct ct_arena *arena);
+int ct_arena_freeze(struct ct_arena *arena);
+
+/* One aligned 8-byte store into live code, safe with threads running it, in every mode.
+ * In mode PROTECT the page is written through /proc/self/mem and stays executable. */
+int ct_arena_store8(struct ct_arena *arena, uint64_t run, uint64_t value);
+
+bool ct_arena_contains(const struct ct_arena *arena, uint64_t address);
+size_t ct_arena_bytes_used(const struct ct_arena *arena);
+size_t ct_arena_slab_count(const struct ct_arena *arena);
+
+#endif

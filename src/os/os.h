@@ -1,0 +1,76 @@
+/* The operating system as the engine sees it: memory, maps, threads. Implemented by src/os/<os>.
+ *
+ * Everything here makes raw system calls and touches neither libc nor thread-local storage, so it may be called while
+ * other threads are stopped (one of them may hold malloc's lock) and from the agent. */
+#ifndef CT_OS_OS_H
+#define CT_OS_OS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- memory ---- */
+
+enum ct_os_prot { CT_OS_READ = 1, CT_OS_WRITE = 2, CT_OS_EXEC = 4 };
+
+size_t ct_os_page_size(void);
+
+/* Anonymous private memory anywhere, or NULL. Released with ct_os_free. */
+void *ct_os_alloc(size_t size, int prot);
+int ct_os_free(void *start, size_t size);
+int ct_os_protect(void *start, size_t size, int prot);
+
+/* Takes `size` bytes of address space exactly at `address` without memory behind it; CT_ERR_BUSY when something is
+ * mapped there (never replaces a mapping). Commit gives memory to a part of it. */
+int ct_os_reserve_at(uint64_t address, size_t size);
+int ct_os_commit(uint64_t address, size_t size, int prot);
+
+/* Two views of the same fresh memory: `rx` at the given address (reserved before), `*rw` anywhere. */
+int ct_os_commit_dual(uint64_t rx, size_t size, void **rw);
+
+/* The child of a fork sees zeros in this page-aligned private range. */
+int ct_os_wipe_on_fork(void *start, size_t size);
+
+/* Writes to memory of this process whatever its protection (through /proc/self/mem); text stays r-x for everybody. */
+int ct_os_poke(uint64_t address, const void *bytes, size_t size);
+
+/* Reads memory of this process without ever faulting: CT_ERR_NOT_MAPPED instead. */
+int ct_os_peek(uint64_t address, void *bytes, size_t size);
+
+/* ---- maps ---- */
+
+struct ct_os_map {
+    uint64_t start, end, offset;
+    uint64_t inode;
+    uint8_t prot; /* enum ct_os_prot bits */
+    bool shared;
+    const char *path; /* "" when anonymous; valid during the callback only */
+};
+
+/* Calls `each` for every mapping in address order until it returns non-zero (which is then returned). */
+int ct_os_each_map(int (*each)(void *arg, const struct ct_os_map *map), void *arg);
+
+/* ---- threads ---- */
+
+int ct_os_gettid(void);
+int ct_os_getpid(void);
+bool ct_os_thread_alive(int tid);
+
+/* The registers of a stopped thread that code movers care about. */
+struct ct_os_regs {
+    uint64_t pc, sp;
+    uint64_t fs_base, gs_base; /* tpidr and 0 on arm64 */
+};
+
+/* Stops every other thread of this process through a helper that shares memory but is outside the thread group.
+ * Between stop and resume the caller must not take locks or call libc. The stopped threads are numbered 0..count-1. System calls that the stop
+ * interrupted are rewound: no thread ever sees EINTR because of us. */
+struct ct_os_stopped;
+int ct_os_stop_threads(struct ct_os_stopped **out);
+size_t ct_os_stopped_count(const struct ct_os_stopped *s);
+int ct_os_stopped_tid(const struct ct_os_stopped *s, size_t i);
+int ct_os_stopped_get_regs(struct ct_os_stopped *s, size_t i, struct ct_os_regs *regs);
+int ct_os_stopped_set_regs(struct ct_os_stopped *s, size_t i, const struct ct_os_regs *regs);
+void ct_os_resume_threads(struct ct_os_stopped *s); /* also frees s */
+
+#endif
