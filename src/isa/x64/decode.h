@@ -14,7 +14,7 @@ enum ct_x64_encoding { CT_X64_LEGACY, CT_X64_VEX, CT_X64_EVEX, CT_X64_XOP, CT_X6
 
 enum ct_x64_prefix { /* bits of ct_x64_insn.prefixes */
     CT_X64_LOCK = 1 << 0,
-    CT_X64_REP = 1 << 1,   /* f3 */
+    CT_X64_REP = 1 << 1,   /* f3; of several f2 and f3 only the last one is kept, as the processor does */
     CT_X64_REPNE = 1 << 2, /* f2 */
     CT_X64_OPSIZE = 1 << 3,
     CT_X64_ADDRSIZE = 1 << 4,
@@ -44,6 +44,7 @@ struct ct_x64_insn {
     uint8_t modrm;    /* valid when modrm_offset != 0 */
     uint8_t sib;      /* valid when has_sib */
     bool has_sib;
+    bool has_rex;           /* a REX byte counts: also 40, which makes spl, bpl, sil, dil of ah, ch, dh, bh */
     bool rip_relative;      /* memory operand is disp32 + address of the next instruction */
     uint8_t opcode_offset;  /* of the last opcode byte */
     uint8_t modrm_offset;   /* 0: no modrm */
