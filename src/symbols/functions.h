@@ -1,7 +1,8 @@
 /* Function tables of ELF modules: the union of .symtab, .dynsym and the FDEs of .eh_frame, one entry per address.
  *
- * Uses libelf and libdw; belongs to the process that knows names (controller, or a process that hooks itself), never to
- * the agent. A table is immutable once opened and may be read by any thread. */
+ * Belongs to the process that knows names (controller, or a process that hooks itself), never to the agent. A table is
+ * immutable once opened and may be read by any thread. Damaged files give an error or a smaller table, never a crash;
+ * what the file says beyond its text is cut off. */
 #ifndef CT_SYMBOLS_FUNCTIONS_H
 #define CT_SYMBOLS_FUNCTIONS_H
 
@@ -11,13 +12,13 @@
 
 enum ct_func_flag {
     CT_FUNC_NAMED = 1 << 0,
-    CT_FUNC_FDE = 1 << 1,         /* .eh_frame describes it */
-    CT_FUNC_ODD_ENTRY = 1 << 2,   /* its FDE says that the return address is not on top of the stack at the first byte */
-    CT_FUNC_IFUNC = 1 << 3,       /* resolver of an indirect function */
-    CT_FUNC_PLT = 1 << 4,         /* in a .plt* section */
-    CT_FUNC_COLD = 1 << 5,        /* name ends in .cold or .cold.N */
-    CT_FUNC_PERSONALITY = 1 << 6, /* named by a CIE as personality routine */
-    CT_FUNC_GLOBAL = 1 << 7,      /* visible to other modules */
+    CT_FUNC_FDE = 1 << 1,       /* .eh_frame describes it */
+    CT_FUNC_ODD_ENTRY = 1 << 2, /* its FDE says that the return address is not on top of the stack at the first byte */
+    CT_FUNC_IFUNC = 1 << 3,     /* resolver of an indirect function */
+    CT_FUNC_PLT = 1 << 4,       /* in a .plt* section */
+    CT_FUNC_COLD = 1 << 5,      /* name ends in .cold or .cold.N */
+    CT_FUNC_PERSONALITY = 1 << 6, /* a personality routine: a CIE of this file leads to it, or it has the name of one */
+    CT_FUNC_GLOBAL = 1 << 7,      /* global or weak symbol: other modules may see it */
     CT_FUNC_NO_RETURN_ADDRESS = 1 << 8, /* its FDE says that there is no caller (_start) */
 };
 
@@ -37,28 +38,37 @@ struct ct_text_range {
 struct ct_functions;
 
 int ct_functions_open(struct ct_functions **out, const char *path);
-/* The same from memory: for [vdso] and tests. The image must live as long as the table. */
+/* The same from memory: for [vdso] and tests. The image is not needed afterwards. */
 int ct_functions_open_image(struct ct_functions **out, const void *image, size_t size);
 void ct_functions_close(struct ct_functions *table);
 
 size_t ct_functions_count(const struct ct_functions *table);
-const struct ct_func *ct_functions_at(const struct ct_functions *table, size_t index); /* sorted by offset */
+const struct ct_func *ct_functions_at(const struct ct_functions *table, size_t index);       /* sorted by offset */
 const char *ct_functions_name(const struct ct_functions *table, const struct ct_func *func); /* "" when nameless */
-/* The function that covers the offset, or NULL. */
+/* The function that covers the offset, the innermost when several do, or NULL. */
 const struct ct_func *ct_functions_find(const struct ct_functions *table, uint64_t offset);
-/* By exact name; the first when there are several. */
+/* By exact name, without version; any of a function's names will do. The first when several have it. */
 const struct ct_func *ct_functions_by_name(const struct ct_functions *table, const char *name);
 
 size_t ct_functions_text_count(const struct ct_functions *table);
 const struct ct_text_range *ct_functions_text_at(const struct ct_functions *table, size_t index);
+
+/* Personality routines that .eh_frame names, whichever module they live in. Direct: `offset` is the routine's own.
+ * Indirect: at bias + offset is an 8-byte slot into which the loader has put the routine's run address. */
+struct ct_personality {
+    uint64_t offset;
+    bool indirect;
+};
+size_t ct_functions_personality_count(const struct ct_functions *table);
+const struct ct_personality *ct_functions_personality_at(const struct ct_functions *table, size_t index);
 
 /* Build-id as lower-case hex, "" when there is none. */
 const char *ct_functions_build_id(const struct ct_functions *table);
 
 /* Modules loaded in this process (dl_iterate_phdr), the program first. */
 struct ct_module_info {
-    const char *path;  /* real path; valid during the callback */
-    uint64_t bias;     /* run address = bias + offset */
+    const char *path;    /* real path; valid during the callback */
+    uint64_t bias;       /* run address = bias + offset */
     uint64_t start, end; /* what its segments span */
 };
 int ct_modules_each(int (*each)(void *arg, const struct ct_module_info *module), void *arg);

@@ -1,0 +1,37 @@
+/* Call frame instructions, as far as hooks need them: where is the return address at a given place? */
+#ifndef CT_SYMBOLS_CFA_H
+#define CT_SYMBOLS_CFA_H
+
+#include "symbols/elf_image.h"
+
+enum ct_cfa_kind { CT_CFA_UNKNOWN, CT_CFA_REGISTER, CT_CFA_EXPRESSION };
+enum ct_ra_kind { CT_RA_UNSPECIFIED, CT_RA_AT_CFA, CT_RA_UNDEFINED, CT_RA_OTHER };
+
+/* One row of the unwind table, reduced to the canonical frame address and the return address. */
+struct ct_cfa_row {
+    enum ct_cfa_kind cfa;
+    enum ct_ra_kind ra;
+    uint64_t cfa_register;
+    uint64_t cfa_offset;
+    uint64_t ra_offset; /* CT_RA_AT_CFA: stored at CFA + this */
+};
+
+/* What instructions need to know of their CIE. */
+struct ct_cfa_rules {
+    const struct ct_elf_machine *machine;
+    uint64_t code_align;
+    uint64_t data_align; /* two's complement */
+    uint64_t ra_register;
+    uint8_t encoding;          /* of addresses: DW_EH_PE_* */
+    struct ct_cfa_row initial; /* after the CIE's own instructions */
+};
+
+/* Runs instructions from the first byte of a function (pc_offset 0) up to the last that still applies at
+ * `pc_offset` bytes into it. Row: the state before, then the state there. Damaged or unknown instructions leave
+ * CT_CFA_UNKNOWN. */
+void ct_cfa_run(const struct ct_cfa_rules *rules, struct ct_reader code, uint64_t pc_offset, struct ct_cfa_row *row);
+
+/* CT_FUNC_ODD_ENTRY and CT_FUNC_NO_RETURN_ADDRESS as they apply to a function that begins in this state. */
+uint32_t ct_cfa_entry_flags(const struct ct_cfa_rules *rules, const struct ct_cfa_row *row);
+
+#endif

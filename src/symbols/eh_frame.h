@@ -1,0 +1,39 @@
+/* The call frame information of a module (.eh_frame): which code ranges it describes and how they are entered. */
+#ifndef CT_SYMBOLS_EH_FRAME_H
+#define CT_SYMBOLS_EH_FRAME_H
+
+#include "symbols/elf_image.h"
+#include "symbols/functions.h"
+
+struct ct_cie;
+
+/* Found while walking; owned by the caller through ct_eh_frame_close. */
+struct ct_eh_frame {
+    const struct ct_elf_machine *machine;
+    struct ct_span bytes;
+    bool ends_at_zero;   /* the size is not known: a zero length ends it */
+    struct ct_cie *cies; /* in file order */
+    size_t cie_count, cie_capacity;
+};
+
+/* One described range. */
+struct ct_fde {
+    uint64_t start, size;
+    uint32_t place; /* of its record in the section; never 0 */
+    uint32_t flags; /* of enum ct_func_flag, as they apply to its first byte */
+};
+
+/* CT_ERR_NOT_FOUND when the file has none. */
+int ct_eh_frame_open(struct ct_eh_frame *frame, const struct ct_elf *elf);
+void ct_eh_frame_close(struct ct_eh_frame *frame);
+
+/* Calls `each` for every FDE until it returns non-zero (which is then returned). Damaged records are left out. */
+int ct_eh_frame_each(struct ct_eh_frame *frame, int (*each)(void *arg, const struct ct_fde *fde), void *arg);
+
+/* After walking: the flags for a function that begins inside an FDE, `offset` bytes after its start. */
+uint32_t ct_eh_frame_flags_at(const struct ct_eh_frame *frame, uint32_t place, uint64_t offset);
+
+/* After walking: the i-th CIE's personality routine; offset 0 when it has none, false when there is no such CIE. */
+bool ct_eh_frame_personality(const struct ct_eh_frame *frame, size_t i, struct ct_personality *out);
+
+#endif

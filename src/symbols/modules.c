@@ -1,0 +1,77 @@
+/* Modules of this process, as the dynamic linker lists them. */
+#include "symbols/functions.h"
+#include <contrail/status.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+struct module_list {
+    struct ct_module_info *items;
+    size_t count, capacity;
+    bool failed;
+};
+
+static void span_of(const struct dl_phdr_info *info, struct ct_module_info *module) {
+    module->start = UINT64_MAX;
+    for (size_t i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        uint64_t start = info->dlpi_addr + segment->p_vaddr;
+        if (segment->p_type != PT_LOAD)
+            continue;
+        if (start < module->start)
+            module->start = start;
+        if (start + segment->p_memsz > module->end)
+            module->end = start + segment->p_memsz;
+    }
+}
+
+/* The program has no name in the list. When its file is gone, the kernel's link still opens it. */
+static char *path_of(const char *name) {
+    if (*name) {
+        char *real = realpath(name, NULL);
+        return real ? real : strdup(name);
+    }
+    char *real = realpath("/proc/self/exe", NULL);
+    return real ? real : strdup("/proc/self/exe");
+}
+
+static int collect(struct dl_phdr_info *info, size_t size, void *arg) {
+    struct module_list *list = arg;
+    struct ct_module_info module = {.bias = info->dlpi_addr};
+    (void)size;
+    span_of(info, &module);
+    uint64_t vdso = getauxval(AT_SYSINFO_EHDR);
+    if (module.start >= module.end || (vdso && vdso >= module.start && vdso < module.end))
+        return 0;
+    if (list->count == list->capacity) {
+        size_t capacity = list->capacity ? list->capacity * 2 : 32;
+        struct ct_module_info *items = realloc(list->items, capacity * sizeof *items);
+        if (!items)
+            goto fail;
+        list->items = items;
+        list->capacity = capacity;
+    }
+    module.path = path_of(info->dlpi_name ? info->dlpi_name : "");
+    if (!module.path)
+        goto fail;
+    list->items[list->count++] = module;
+    return 0;
+fail:
+    list->failed = true;
+    return 1;
+}
+
+/* Collected first: the callback may then load libraries or stop threads, as it holds no lock of the linker. */
+int ct_modules_each(int (*each)(void *arg, const struct ct_module_info *module), void *arg) {
+    struct module_list list = {0};
+    dl_iterate_phdr(collect, &list);
+    int result = list.failed ? CT_ERR_NO_MEMORY : 0;
+    for (size_t i = 0; i < list.count && !result; i++)
+        result = each(arg, &list.items[i]);
+    for (size_t i = 0; i < list.count; i++)
+        free((char *)list.items[i].path);
+    free(list.items);
+    return result;
+}

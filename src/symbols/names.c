@@ -1,0 +1,44 @@
+/* The index by name: all names of all functions, also those that ct_functions_name does not show (stat64 is stat). */
+#include "symbols/table.h"
+#include <contrail/status.h>
+#include <stdlib.h>
+
+static uint64_t hash_of(const char *name, size_t length) {
+    uint64_t hash = 1469598103934665603u; /* FNV-1a */
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ (uint8_t)name[i]) * 1099511628211u;
+    return hash ^ hash >> 32;
+}
+
+/* The slot of the name, or the free one where it belongs. */
+static struct ct_name_slot *slot_of(const struct ct_functions *table, const char *name) {
+    size_t length = ct_symbol_name_length(name), mask = table->index_size - 1;
+    for (size_t i = hash_of(name, length) & mask;; i = (i + 1) & mask) {
+        struct ct_name_slot *slot = &table->index[i];
+        const char *other = table->names + slot->name;
+        if (!slot->name || (strncmp(other, name, length) == 0 && ct_symbol_name_length(other) == length))
+            return slot;
+    }
+}
+
+int ct_names_create(struct ct_functions *table, size_t count) {
+    size_t size = 2;
+    while (size < 2 * count)
+        size *= 2;
+    table->index = calloc(size, sizeof *table->index);
+    table->index_size = size;
+    return table->index ? 0 : CT_ERR_NO_MEMORY;
+}
+
+void ct_names_add(struct ct_functions *table, uint32_t name, size_t func) {
+    struct ct_name_slot *slot = slot_of(table, table->names + name);
+    if (!slot->name)
+        *slot = (struct ct_name_slot){.name = name, .func = (uint32_t)func};
+}
+
+const struct ct_func *ct_functions_by_name(const struct ct_functions *table, const char *name) {
+    if (!*name || !table->index)
+        return NULL;
+    const struct ct_name_slot *slot = slot_of(table, name);
+    return slot->name ? &table->funcs[slot->func] : NULL;
+}
