@@ -15,6 +15,11 @@ enum ct_os_prot { CT_OS_READ = 1, CT_OS_WRITE = 2, CT_OS_EXEC = 4 };
 
 size_t ct_os_page_size(void);
 
+/* No mapping of this process lies at or above it. */
+uint64_t ct_os_address_limit(void);
+/* Where the heap (brk) ends now; it grows upward from here. */
+uint64_t ct_os_heap_end(void);
+
 /* Anonymous private memory anywhere, or NULL. Released with ct_os_free. */
 void *ct_os_alloc(size_t size, int prot);
 int ct_os_free(void *start, size_t size);
@@ -24,26 +29,53 @@ int ct_os_protect(void *start, size_t size, int prot);
  * mapped there (never replaces a mapping). Commit gives memory to a part of it. */
 int ct_os_reserve_at(uint64_t address, size_t size);
 int ct_os_commit(uint64_t address, size_t size, int prot);
+/* Takes the memory back; the addresses stay reserved (ct_os_free gives them up). */
+int ct_os_decommit(uint64_t address, size_t size);
 
-/* Two views of the same fresh memory: `rx` at the given address (reserved before), `*rw` anywhere. */
+/* Two views of the same fresh memory: `rx` at the given address (reserved before), `*rw` anywhere.
+ *
+ * Such memory is shared with the children of a fork: what either process writes, the other one executes. Before the
+ * child writes it must call ct_os_unshare. (ct_arena does so by itself.) */
 int ct_os_commit_dual(uint64_t rx, size_t size, void **rw);
+/* Like ct_os_commit, but shared as above, so that ct_os_view works on it. */
+int ct_os_commit_shared(uint64_t address, size_t size, int prot);
+/* Another, writable view of shared memory, whatever its own protection. Released with ct_os_free. */
+int ct_os_view(uint64_t address, size_t size, void **rw);
+/* Replaces shared memory by a copy that this process has for itself, in place: threads that execute it go on. The first
+ * `used` bytes are copied; the copy has the protection `prot`, and takes the place of the view `rw` too if not NULL. */
+int ct_os_unshare(uint64_t address, size_t size, size_t used, int prot, void *rw);
 
 /* The child of a fork sees zeros in this page-aligned private range. */
 int ct_os_wipe_on_fork(void *start, size_t size);
 
-/* Writes to memory of this process whatever its protection (through /proc/self/mem); text stays r-x for everybody. */
+/* Writes to memory of this process whatever its protection (through /proc/self/mem); text stays r-x for everybody.
+ * CT_ERR_NOT_MAPPED when a part is not mapped: what lies before that part may have been written.
+ * It is no atomic store: threads must not execute the bytes meanwhile. */
 int ct_os_poke(uint64_t address, const void *bytes, size_t size);
+
+/* The same for many writes: the file is opened once. */
+struct ct_os_poker {
+    int fd;
+};
+int ct_os_poke_open(struct ct_os_poker *poker);
+int ct_os_poke_at(const struct ct_os_poker *poker, uint64_t address, const void *bytes, size_t size);
+void ct_os_poke_close(struct ct_os_poker *poker);
 
 /* Reads memory of this process without ever faulting: CT_ERR_NOT_MAPPED instead. */
 int ct_os_peek(uint64_t address, void *bytes, size_t size);
 
 /* ---- maps ---- */
 
+/* Mappings that grow: leave room above the heap and below the stack. */
+enum ct_os_map_role { CT_OS_MAP_OTHER, CT_OS_MAP_HEAP, CT_OS_MAP_STACK };
+
 struct ct_os_map {
     uint64_t start, end, offset;
     uint64_t inode;
     uint8_t prot; /* enum ct_os_prot bits */
     bool shared;
+    bool deleted;     /* the file has no name any more; `path` is its last one */
+    uint8_t role;     /* enum ct_os_map_role */
     const char *path; /* "" when anonymous; valid during the callback only */
 };
 
@@ -54,6 +86,7 @@ int ct_os_each_map(int (*each)(void *arg, const struct ct_os_map *map), void *ar
 
 int ct_os_gettid(void);
 int ct_os_getpid(void);
+/* Is this a thread of this process? (A main thread that has ended while others run still is.) */
 bool ct_os_thread_alive(int tid);
 
 /* The registers of a stopped thread that code movers care about. */

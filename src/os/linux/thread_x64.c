@@ -1,0 +1,64 @@
+/* The calling thread on Linux/x86_64. */
+#include "os/thread.h"
+#include "os/linux/syscall_x64.h"
+#include <asm/prctl.h>
+#include <asm/unistd.h>
+
+#define SIG_BLOCK_   0
+#define SIG_SETMASK_ 2
+
+/* x87, SSE, AVX, and the three AVX-512 components. PKRU and AMX tiles are no business of a callback. */
+#define VECTOR_FEATURES 0xe7u
+
+uint64_t ct_os_block_signals(void) {
+    uint64_t all = ~0ull, old = 0;
+    ct_sys4(__NR_rt_sigprocmask, SIG_BLOCK_, (long)&all, (long)&old, 8);
+    return old;
+}
+
+void ct_os_restore_signals(uint64_t mask) {
+    ct_sys4(__NR_rt_sigprocmask, SIG_SETMASK_, (long)&mask, 0, 8);
+}
+
+uint64_t ct_os_thread_pointer(void) {
+    uint64_t value;
+    __asm__ volatile("mov %%fs:0, %0" : "=r"(value));
+    return value;
+}
+
+int ct_os_set_block(void *block) {
+    return (int)ct_sys2(__NR_arch_prctl, ARCH_SET_GS, (long)block);
+}
+
+void ct_os_relax(void) {
+    __asm__ volatile("pause");
+}
+
+static void cpuid(uint32_t leaf, uint32_t sub, uint32_t out[4]) {
+    __asm__ volatile("cpuid" : "=a"(out[0]), "=b"(out[1]), "=c"(out[2]), "=d"(out[3]) : "a"(leaf), "c"(sub));
+}
+
+uint64_t ct_os_vector_state(uint64_t *mask) {
+    uint32_t r[4];
+    cpuid(1, 0, r);
+    if (!(r[2] & (1u << 27))) /* OSXSAVE */
+        return 0;
+    uint32_t low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    *mask = low & VECTOR_FEATURES;
+    uint64_t size = 512 + 64;
+    for (uint32_t component = 2; component < 8; component++) {
+        if (!(*mask & (1u << component)))
+            continue;
+        cpuid(0xd, component, r);
+        if (r[1] + r[0] > size)
+            size = r[1] + r[0];
+    }
+    return (size + 63) & ~63ull;
+}
+
+uint64_t ct_os_timestamp(void) {
+    uint32_t low, high;
+    __asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+    return (uint64_t)high << 32 | low;
+}

@@ -1,0 +1,29 @@
+/* The calling thread as slow paths see it: signal mask, thread pointer, the register that holds its block.
+ * Raw system calls and registers only; see os.h. */
+#ifndef CT_OS_THREAD_H
+#define CT_OS_THREAD_H
+
+#include <stdint.h>
+
+struct ct_block;
+
+/* Blocks every signal; returns the mask to restore. */
+uint64_t ct_os_block_signals(void);
+void ct_os_restore_signals(uint64_t mask);
+
+/* Value that tells threads apart without a system call (fs:0 on x86_64, tpidr_el0 on arm64). */
+uint64_t ct_os_thread_pointer(void);
+
+/* The register that belongs to us: GS base. */
+int ct_os_set_block(void *block);
+
+/* One iteration of a spin loop. */
+void ct_os_relax(void);
+
+/* Size and feature mask of the vector state that code written in C can change (x87, SSE, AVX, AVX-512); 0 when the
+ * machine cannot save it. */
+uint64_t ct_os_vector_state(uint64_t *mask);
+
+uint64_t ct_os_timestamp(void);
+
+#endif
