@@ -13,7 +13,7 @@ struct symbol_table {
 
 size_t ct_symbol_name_length(const char *name) {
     size_t n = 0;
-    while (n < MAX_NAME && name[n] && (name[n] != '@' || n == 0))
+    while (n < MAX_NAME && name[n] && name[n] != '@')
         n++;
     return n;
 }
@@ -77,6 +77,14 @@ static int copy_strings(struct ct_functions *table, struct symbol_table *from) {
     return 0;
 }
 
+/* Not one that begins with a version: versions are cut off in place, which must not change other names. */
+static bool has_name(const struct symbol_table *from, const Elf64_Sym *symbol) {
+    if (!from->names || symbol->st_name >= from->strings.size)
+        return false;
+    uint8_t first = from->strings.data[symbol->st_name];
+    return first && first != '@';
+}
+
 static int read_table(struct ct_functions *table, struct symbol_table *from, struct ct_candidates *list) {
     Elf64_Sym symbol;
     struct ct_candidate candidate;
@@ -89,7 +97,7 @@ static int read_table(struct ct_functions *table, struct symbol_table *from, str
         const struct ct_text_range *text = ct_text_find(table, candidate.offset);
         if (!text)
             continue;
-        if (from->names && symbol.st_name < from->strings.size && from->strings.data[symbol.st_name]) {
+        if (has_name(from, &symbol)) {
             candidate.name = from->names + symbol.st_name;
             if (is_personality_name(table->names + candidate.name))
                 candidate.flags |= CT_FUNC_PERSONALITY;
