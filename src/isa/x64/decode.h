@@ -41,7 +41,7 @@ struct ct_x64_insn {
     uint8_t rex;      /* W=8 R=4 X=2 B=1, also from VEX/EVEX/XOP (already un-inverted) */
     uint8_t vector;   /* low 2 bits: mandatory prefix of VEX/EVEX/XOP (0 none, 1 66, 2 f3, 3 f2); bits 2-3: L'L */
     uint8_t vvvv;     /* extra register of VEX/EVEX/XOP, un-inverted, 0-31 */
-    uint8_t modrm;    /* valid when modrm_offset != 0 */
+    uint8_t modrm;    /* valid when modrm_offset != 0; where the processor ignores mod (mov cr, dr), mod reads 3 */
     uint8_t sib;      /* valid when has_sib */
     bool has_sib;
     bool has_rex;           /* a REX byte counts: also 40, which makes spl, bpl, sil, dil of ah, ch, dh, bh */
@@ -54,8 +54,7 @@ struct ct_x64_insn {
     uint8_t imm_size;       /* 0 1 2 4 8 */
     uint8_t imm2_offset;    /* second immediate: enter, extrq/insertq */
     uint8_t imm2_size;
-    uint8_t table_class;    /* private to the decoder: key for ct_x64_effects */
-    uint16_t table_index;   /* private to the decoder */
+    uint16_t table_index;   /* private to the decoder: key for ct_x64_effects */
     int64_t disp;           /* sign-extended; EVEX disp8 is not scaled here */
     int64_t imm;            /* sign-extended */
 };
