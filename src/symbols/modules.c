@@ -1,4 +1,5 @@
 /* Modules of this process, as the dynamic linker lists them. */
+#include "os/os.h"
 #include "symbols/functions.h"
 #include <contrail/status.h>
 #include <link.h>
@@ -27,14 +28,29 @@ static void span_of(const struct dl_phdr_info *info, struct ct_module_info *modu
     }
 }
 
-/* The program has no name in the list. When its file is gone, the kernel's link still opens it. */
-static char *path_of(const char *name) {
+struct map_search {
+    uint64_t address;
+    char *path;
+};
+
+static int match_map(void *arg, const struct ct_os_map *map) {
+    struct map_search *search = arg;
+    if (search->address < map->start || search->address >= map->end)
+        return 0;
+    search->path = realpath(map->path, NULL);
+    return 1;
+}
+
+/* The program has no name in the list. What is mapped tells its file also when it was started through the dynamic
+ * linker (ld.so program), where /proc/self/exe is the linker. When the file is gone, the kernel's link still opens. */
+static char *path_of(const char *name, uint64_t start) {
     if (*name) {
         char *real = realpath(name, NULL);
         return real ? real : strdup(name);
     }
-    char *real = realpath("/proc/self/exe", NULL);
-    return real ? real : strdup("/proc/self/exe");
+    struct map_search search = {.address = start};
+    ct_os_each_map(match_map, &search);
+    return search.path ? search.path : strdup("/proc/self/exe");
 }
 
 static int collect(struct dl_phdr_info *info, size_t size, void *arg) {
@@ -53,7 +69,7 @@ static int collect(struct dl_phdr_info *info, size_t size, void *arg) {
         list->items = items;
         list->capacity = capacity;
     }
-    module.path = path_of(info->dlpi_name ? info->dlpi_name : "");
+    module.path = path_of(info->dlpi_name ? info->dlpi_name : "", module.start);
     if (!module.path)
         goto fail;
     list->items[list->count++] = module;

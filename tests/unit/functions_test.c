@@ -391,6 +391,29 @@ static void test_modules_stop(void **state) {
     assert_int_equal(calls, 2);
 }
 
+static int print_first(void *arg, const struct ct_module_info *module) {
+    (void)arg;
+    puts(module->path);
+    return 1;
+}
+
+/* Started through the dynamic linker, the program is still itself. */
+static void test_program_through_linker(void **state) {
+    (void)state;
+    const char *linker = "/lib64/ld-linux-x86-64.so.2";
+    char self[PATH_MAX] = "", command[2 * PATH_MAX], answer[PATH_MAX] = "";
+    if (access(linker, X_OK))
+        skip();
+    assert_true(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
+    snprintf(command, sizeof command, "exec %s '%s' --program", linker, self);
+    FILE *pipe = popen(command, "re");
+    assert_non_null(pipe);
+    assert_non_null(fgets(answer, sizeof answer, pipe));
+    assert_int_equal(pclose(pipe), 0);
+    answer[strcspn(answer, "\n")] = 0;
+    assert_string_equal(answer, self);
+}
+
 /* The one module that is no file. */
 static void test_vdso(void **state) {
     (void)state;
@@ -406,17 +429,28 @@ static void test_vdso(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_flags),        cmocka_unit_test(test_personalities),
-        cmocka_unit_test(test_sizes),        cmocka_unit_test(test_personality_slot),
-        cmocka_unit_test(test_names),        cmocka_unit_test(test_nameless),
-        cmocka_unit_test(test_find),         cmocka_unit_test(test_text),
-        cmocka_unit_test(test_build_id),     cmocka_unit_test(test_without_sections),
-        cmocka_unit_test(test_stripped),     cmocka_unit_test(test_bad_paths),
-        cmocka_unit_test(test_bad_headers),  cmocka_unit_test(test_modules),
-        cmocka_unit_test(test_modules_stop), cmocka_unit_test(test_vdso),
+        cmocka_unit_test(test_flags),
+        cmocka_unit_test(test_personalities),
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_personality_slot),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_nameless),
+        cmocka_unit_test(test_find),
+        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_build_id),
+        cmocka_unit_test(test_without_sections),
+        cmocka_unit_test(test_stripped),
+        cmocka_unit_test(test_bad_paths),
+        cmocka_unit_test(test_bad_headers),
+        cmocka_unit_test(test_modules),
+        cmocka_unit_test(test_modules_stop),
+        cmocka_unit_test(test_vdso),
+        cmocka_unit_test(test_program_through_linker),
     };
     if (argc < 2)
         return 2;
+    if (strcmp(argv[1], "--program") == 0)
+        return ct_modules_each(print_first, NULL) != 1;
     sample_path = argv[1];
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
