@@ -11,7 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CT_SLAB_SIZE (4u << 20)
+#define CT_SLAB_SIZE   (4u << 20)
+#define CT_SLAB_HEADER 0x56000u                        /* a twelfth, in whole pages */
+#define CT_SLAB_CODE   (CT_SLAB_SIZE - CT_SLAB_HEADER) /* the largest allocation */
 
 /* How code memory becomes writable. */
 enum ct_wx_mode {
@@ -23,7 +25,8 @@ enum ct_wx_mode {
 
 struct ct_arena;
 
-/* Code will be reachable by a rel32 (`reach` bytes) from anywhere in [start, end). */
+/* Code will be reachable by a rel32 (`reach` bytes) from anywhere in [start, end). Leave a margin for the length of the
+ * instruction: 0x7fff0000. CT_ERR_OUT_OF_RANGE when no address space is left there. */
 int ct_arena_create(struct ct_arena **out, uint64_t start, uint64_t end, uint64_t reach, enum ct_wx_mode mode);
 void ct_arena_destroy(struct ct_arena *arena);
 enum ct_wx_mode ct_arena_mode(const struct ct_arena *arena);
@@ -33,7 +36,7 @@ int ct_arena_alloc(struct ct_arena *arena, size_t size, size_t align, uint64_t *
 /* Gives back the tail of the newest allocation (a planner reserves the worst case and keeps what it used). */
 void ct_arena_trim(struct ct_arena *arena, uint64_t run, size_t used);
 
-/* Marks for taking back everything allocated since (failed transactions). */
+/* Marks for taking back everything allocated since (failed transactions). Memory of slabs that become empty is freed. */
 struct ct_arena_mark {
     void *slab;
     size_t used;
@@ -41,13 +44,23 @@ struct ct_arena_mark {
 struct ct_arena_mark ct_arena_mark(const struct ct_arena *arena);
 void ct_arena_rewind(struct ct_arena *arena, struct ct_arena_mark mark);
 
-/* Between thaw and freeze code may be written, and in mode PROTECT must not be executed. */
+/* Between thaw and freeze code may be written through its `write` address, and in mode PROTECT must not be executed. */
 int ct_arena_thaw(struct ct_arena *arena);
 int ct_arena_freeze(struct ct_arena *arena);
+/* Like thaw, for what is allocated from now on: in mode PROTECT earlier code stays executable (threads may be running it)
+ * and must not be written, except by the two functions below. */
+int ct_arena_thaw_fresh(struct ct_arena *arena);
 
-/* One aligned 8-byte store into live code, safe with threads running it, in every mode.
- * In mode PROTECT the page is written through /proc/self/mem and stays executable. */
+/* One aligned 8-byte store into live code, safe with threads running it, in every mode and state.
+ * In mode PROTECT it goes through a writable view made for the moment; the code stays executable. */
 int ct_arena_store8(struct ct_arena *arena, uint64_t run, uint64_t value);
+/* The same for any bytes, but not in one piece: nobody may be executing them. */
+int ct_arena_write(struct ct_arena *arena, uint64_t run, const void *bytes, size_t size);
+
+/* After a fork the child shares its code with the parent (DUAL and PROTECT): until it is unshared, each sees the other's
+ * stores. Every call above that changes code or allocates does it first, so a child never changes its parent; a child
+ * that must not see what the parent stores later calls this early. Nothing to do in mode RWX and in the parent. */
+int ct_arena_unshare(struct ct_arena *arena);
 
 bool ct_arena_contains(const struct ct_arena *arena, uint64_t address);
 size_t ct_arena_bytes_used(const struct ct_arena *arena);

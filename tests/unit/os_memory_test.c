@@ -290,7 +290,7 @@ static void test_wipe_on_fork(void **state) {
 
 /* ---- poke and peek ---- */
 
-static __attribute__((noinline, noclone, aligned(16))) int poked(void) {
+static __attribute__((noinline, aligned(16))) int poked(void) {
     __asm__ volatile("");
     return 1234567;
 }
