@@ -26,7 +26,7 @@ static bool is_personality_name(const char *name) {
         "__gdc_personality_v0",      "__d_personality_v0",    "_d_eh_personality",      "__gccgo_personality_v0",
         "__gfortran_personality_v0", "rust_eh_personality",
     };
-    if (name[0] != '_' && name[0] != 'r')
+    if (!(name[0] == '_' && (name[1] == '_' || name[1] == 'd')) && name[0] != 'r') /* most names of C++ begin with _Z */
         return false;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strncmp(name, known[i], strlen(known[i])) == 0 && ct_symbol_name_length(name) == strlen(known[i]))

@@ -3,20 +3,23 @@
 #include <contrail/status.h>
 #include <stdlib.h>
 
-static uint64_t hash_of(const char *name, size_t length) {
+static uint32_t hash_of(const char *name, size_t length) {
     uint64_t hash = 1469598103934665603u; /* FNV-1a */
     for (size_t i = 0; i < length; i++)
         hash = (hash ^ (uint8_t)name[i]) * 1099511628211u;
-    return hash ^ hash >> 32;
+    return (uint32_t)(hash ^ hash >> 32);
 }
 
 /* The slot of the name, or the free one where it belongs. */
-static struct ct_name_slot *slot_of(const struct ct_functions *table, const char *name) {
+static struct ct_name_slot *slot_of(const struct ct_functions *table, const char *name, uint32_t *hash) {
     size_t length = ct_symbol_name_length(name), mask = table->index_size - 1;
-    for (size_t i = hash_of(name, length) & mask;; i = (i + 1) & mask) {
+    *hash = hash_of(name, length);
+    for (size_t i = *hash & mask;; i = (i + 1) & mask) {
         struct ct_name_slot *slot = &table->index[i];
         const char *other = table->names + slot->name;
-        if (!slot->name || (strncmp(other, name, length) == 0 && ct_symbol_name_length(other) == length))
+        if (!slot->name)
+            return slot;
+        if (slot->hash == *hash && strncmp(other, name, length) == 0 && ct_symbol_name_length(other) == length)
             return slot;
     }
 }
@@ -31,14 +34,16 @@ int ct_names_create(struct ct_functions *table, size_t count) {
 }
 
 void ct_names_add(struct ct_functions *table, uint32_t name, size_t func) {
-    struct ct_name_slot *slot = slot_of(table, table->names + name);
+    uint32_t hash;
+    struct ct_name_slot *slot = slot_of(table, table->names + name, &hash);
     if (!slot->name)
-        *slot = (struct ct_name_slot){.name = name, .func = (uint32_t)func};
+        *slot = (struct ct_name_slot){.name = name, .func = (uint32_t)func, .hash = hash};
 }
 
 const struct ct_func *ct_functions_by_name(const struct ct_functions *table, const char *name) {
     if (!*name || !table->index)
         return NULL;
-    const struct ct_name_slot *slot = slot_of(table, name);
+    uint32_t hash;
+    const struct ct_name_slot *slot = slot_of(table, name, &hash);
     return slot->name ? &table->funcs[slot->func] : NULL;
 }

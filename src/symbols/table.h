@@ -10,7 +10,7 @@
 
 /* A slot of the index by name; name 0: empty. */
 struct ct_name_slot {
-    uint32_t name, func;
+    uint32_t name, func, hash;
 };
 
 struct ct_functions {
