@@ -1,0 +1,29 @@
+/* Private to the relocator's files: one instruction on its way. */
+#ifndef CT_ISA_X64_RELOCATE_PARTS_H
+#define CT_ISA_X64_RELOCATE_PARTS_H
+
+#include "isa/x64/encode.h"
+
+struct ct_x64_move {
+    struct ct_code_buf *out;
+    const uint8_t *bytes; /* of the original */
+    const struct ct_x64_insn *insn;
+    uint64_t from; /* address of the original */
+};
+
+/* A 16-bit operand by prefix. */
+static inline bool ct_x64_narrow(const struct ct_x64_insn *insn) {
+    return (insn->prefixes & CT_X64_OPSIZE) && !(insn->rex & 8);
+}
+
+/* Copies fs and gs prefixes in front of an access that stands for the original's. */
+void ct_x64_copy_segment(const struct ct_x64_move *m);
+
+/* True when the RIP-relative operand can be named from here and from everywhere up to `ahead` bytes and an instruction
+ * further on. With a 67 prefix the address is 32 bits wide and wraps, so every place will do. */
+bool ct_x64_in_reach(const struct ct_x64_move *m, size_t ahead);
+
+/* Anything but direct branches, calls and syscall: copied, with its RIP-relative operand seen to. */
+int ct_x64_move_plain(const struct ct_x64_move *m);
+
+#endif
