@@ -1,0 +1,296 @@
+/* The hook set of a hazard program, the log of what it saw, and the verdict. Trees are built in tree.c.
+ *
+ * The log is one array in memory that was reserved at the start; any thread appends with one atomic addition, so the
+ * sink and the listener allocate nothing and take no lock. Events of one thread are in order; threads are mixed. */
+#include "harness.h"
+#include "log.h"
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define LOG_CAPACITY (96u << 20)
+
+struct ct_hooks *e2e_hooks;
+struct e2e_log e2e_log;
+
+static bool plain, listening, count_only;
+static enum ct_hooks_memory memory_mode;
+static int failures;
+static uint64_t totals[5];
+static int vector_level;
+
+unsigned e2e_clobber_level(int level);
+
+unsigned e2e_clobber(void) {
+    return e2e_clobber_level(vector_level);
+}
+
+bool e2e_plain(void) {
+    return plain;
+}
+
+bool e2e_listening(void) {
+    return listening;
+}
+
+bool e2e_passed(void) {
+    return failures == 0;
+}
+
+int e2e_gettid(void) {
+    return (int)syscall(SYS_gettid);
+}
+
+/* ---- the log ---- */
+
+static void append(int tid, uint32_t hook, uint32_t kind, uint32_t depth, uint64_t time) {
+    __atomic_add_fetch(&totals[kind], 1, __ATOMIC_RELAXED);
+    if (count_only)
+        return;
+    size_t at = __atomic_fetch_add(&e2e_log.count, 1, __ATOMIC_RELAXED);
+    if (at < LOG_CAPACITY)
+        e2e_log.events[at] = (struct e2e_log_event){time, hook, depth, tid, kind};
+}
+
+static void sink(void *arg, int tid, const struct ct_event *events, size_t count) {
+    (void)arg;
+    for (size_t i = 0; i < count; i++) {
+        if (events[i].kind < CT_EVENT_CALL || events[i].kind > CT_EVENT_ENTRY)
+            e2e_fail(__FILE__, __LINE__, "the sink got an event of kind %u", events[i].kind);
+        else
+            append(tid, events[i].hook, events[i].kind, E2E_DEPTH_UNKNOWN, events[i].timestamp);
+    }
+}
+
+void e2e_count_only(void) {
+    if (e2e_hooks)
+        ct_hooks_flush(e2e_hooks);
+    memset(totals, 0, sizeof totals);
+    count_only = true;
+}
+
+uint64_t e2e_total(enum ct_event_kind kind) {
+    if (e2e_hooks && !listening)
+        ct_hooks_flush(e2e_hooks);
+    return __atomic_load_n(&totals[kind], __ATOMIC_RELAXED);
+}
+
+/* ---- the tracing listener ---- */
+
+/* What on_return must find again: made of what on_call was told. */
+static uint64_t cookie(const struct ct_call *call, uint64_t sp_after) {
+    uint64_t mix = (uint64_t)(uintptr_t)call->return_address * 0x9e3779b97f4a7c15u;
+    if (!e2e_log.stack_pops)
+        mix ^= sp_after << 1;
+    return mix ^ call->hook ^ ((uint64_t)call->depth << 40) ^ 1;
+}
+
+static void check_call(const struct ct_call *call, const char *where) {
+    if (call->hook >= E2E_MAX_HOOKS || !e2e_log.hooks[call->hook].name)
+        e2e_fail(__FILE__, __LINE__, "%s was given hook %u, which does not exist", where, call->hook);
+    else if (call->function != e2e_log.hooks[call->hook].function || call->user != e2e_log.hooks[call->hook].name)
+        e2e_fail(__FILE__, __LINE__, "%s of %s was given the wrong function or user pointer", where,
+                 e2e_log.hooks[call->hook].name);
+}
+
+static void clobber_all(const char *where) {
+    if (e2e_clobber() & 0x41)
+        e2e_fail(__FILE__, __LINE__, "%s ran with a filled x87 stack", where);
+}
+
+static void on_call(struct ct_cpu_context *cpu, struct ct_call *call) {
+    check_call(call, "on_call");
+    if (ct_cpu_pc(cpu) != (uint64_t)(uintptr_t)call->function)
+        e2e_fail(__FILE__, __LINE__, "on_call: pc is not the function's entry");
+    if (call->data != 0)
+        e2e_fail(__FILE__, __LINE__, "on_call: data is not zero");
+    bool entry_only = e2e_log.hooks[call->hook].entry_only;
+    append(e2e_gettid(), call->hook, entry_only ? CT_EVENT_ENTRY : CT_EVENT_CALL, call->depth, 0);
+    call->data = cookie(call, ct_cpu_sp(cpu) + 8);
+    clobber_all("on_call");
+}
+
+static void on_return(struct ct_cpu_context *cpu, struct ct_call *call) {
+    check_call(call, "on_return");
+    if (ct_cpu_pc(cpu) != (uint64_t)(uintptr_t)call->return_address)
+        e2e_fail(__FILE__, __LINE__, "on_return: pc is not the return address");
+    if (call->data != cookie(call, ct_cpu_sp(cpu)))
+        e2e_fail(__FILE__, __LINE__, "on_return of %s: data, return address, depth or sp differ from on_call's",
+                 e2e_log.hooks[call->hook].name);
+    append(e2e_gettid(), call->hook, CT_EVENT_RETURN, call->depth, 0);
+    clobber_all("on_return");
+}
+
+static void on_leave(struct ct_call *call) {
+    check_call(call, "on_leave");
+    append(e2e_gettid(), call->hook, CT_EVENT_EXCEPTION, call->depth, 0);
+    clobber_all("on_leave");
+}
+
+static const struct ct_listener tracing = {on_call, on_return, on_leave};
+
+/* ---- set-up ---- */
+
+static enum ct_hooks_memory memory_from(const char *text) {
+    if (strcmp(text, "rwx") == 0)
+        return CT_MEMORY_RWX;
+    if (strcmp(text, "dual") == 0)
+        return CT_MEMORY_DUAL;
+    if (strcmp(text, "protect") == 0)
+        return CT_MEMORY_PROTECT;
+    fprintf(stderr, "unknown memory mode %s\n", text);
+    exit(1);
+}
+
+static void read_options(int argc, char **argv) {
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--plain") == 0)
+            plain = true;
+        else if (strcmp(argv[i], "--listen") == 0)
+            listening = true;
+        else if (strncmp(argv[i], "--memory=", 9) == 0)
+            memory_mode = memory_from(argv[i] + 9);
+    }
+}
+
+void e2e_begin(int argc, char **argv) {
+    e2e_begin_with(argc, argv, NULL, 1024);
+}
+
+void e2e_begin_with(int argc, char **argv, const struct ct_hooks_options *options, size_t buffer_events) {
+    read_options(argc, argv);
+    __builtin_cpu_init();
+    vector_level = __builtin_cpu_supports("avx512f") ? 2 : __builtin_cpu_supports("avx") ? 1 : 0;
+    memset(e2e_log.hooks, 0, sizeof e2e_log.hooks);
+    if (!e2e_log.events)
+        e2e_log.events = mmap(NULL, LOG_CAPACITY * sizeof *e2e_log.events, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (e2e_log.events == MAP_FAILED) {
+        perror("mmap");
+        exit(1);
+    }
+    if (plain)
+        return;
+    struct ct_hooks_options all = options ? *options : (struct ct_hooks_options){0};
+    if (memory_mode != CT_MEMORY_AUTO)
+        all.memory = memory_mode;
+    int rc = ct_hooks_create(&e2e_hooks, &all);
+    if (rc == CT_ERR_UNSUPPORTED && all.memory != CT_MEMORY_AUTO)
+        e2e_skip("this kind of code memory is not allowed here");
+    if (rc == 0)
+        rc = ct_hooks_set_sink(e2e_hooks, sink, NULL, buffer_events);
+    if (rc != 0) {
+        fprintf(stderr, "no hook set: %s (%s)\n", ct_status_text(rc), ct_status_name(rc));
+        exit(1);
+    }
+}
+
+void e2e_skip(const char *why) {
+    printf("skipped: %s\n", why);
+    fflush(stdout);
+    _exit(77);
+}
+
+int e2e_end(void) {
+    if (e2e_hooks)
+        ct_hooks_destroy(e2e_hooks);
+    e2e_hooks = NULL;
+    if (e2e_log.count > LOG_CAPACITY)
+        e2e_fail(__FILE__, __LINE__, "the log was too small for %zu events", e2e_log.count);
+    printf("%s\n", failures ? "FAILED" : "passed");
+    return failures ? 1 : 0;
+}
+
+struct entry_only_search {
+    int hook;
+    bool entry_only;
+};
+
+static int look_for_hook(void *arg, const struct ct_hook_info *info) {
+    struct entry_only_search *search = arg;
+    if (info->hook != search->hook)
+        return 0;
+    search->entry_only = info->entry_only != CT_ENTRY_ONLY_NONE;
+    return 1;
+}
+
+static bool is_entry_only(int hook) {
+    struct entry_only_search search = {hook, false};
+    ct_hooks_each(e2e_hooks, look_for_hook, &search);
+    return search.entry_only;
+}
+
+void e2e_name(int hook, const char *name) {
+    if (hook >= 0 && hook < E2E_MAX_HOOKS)
+        e2e_log.hooks[hook].name = name;
+}
+
+/* Before the hook exists its number is not known, and its first call may come at once from another thread. Numbers are
+ * dense, so the next one is known by counting. */
+static int guess_next_hook(void) {
+    int next = 0;
+    while (next < E2E_MAX_HOOKS - 1 && e2e_log.hooks[next].name)
+        next++;
+    return next;
+}
+
+int e2e_record(const char *name, void *function) {
+    if (plain)
+        return -1;
+    int next = guess_next_hook();
+    e2e_log.hooks[next].name = name;
+    e2e_log.hooks[next].function = function;
+    int hook = listening ? ct_hooks_attach(e2e_hooks, function, &tracing, (void *)(uintptr_t)name)
+                         : ct_hooks_record(e2e_hooks, function);
+    if (hook != next)
+        memset(&e2e_log.hooks[next], 0, sizeof e2e_log.hooks[next]);
+    if (hook < 0) {
+        e2e_fail(__FILE__, __LINE__, "%s cannot be hooked: %s (%s)", name, ct_status_text(hook), ct_status_name(hook));
+        return hook;
+    }
+    e2e_log.hooks[hook] = (struct e2e_hook){name, function, is_entry_only(hook)};
+    return hook;
+}
+
+/* ---- verdicts ---- */
+
+void e2e_fail(const char *file, int line, const char *format, ...) {
+    const char *base = strrchr(file, '/');
+    if (__atomic_fetch_add(&failures, 1, __ATOMIC_RELAXED) > 20)
+        return;
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    fprintf(stderr, "%s:%d: %s\n", base ? base + 1 : file, line, text);
+}
+
+bool e2e_check(const char *file, int line, bool condition, const char *text) {
+    if (!condition)
+        e2e_fail(file, line, "not true: %s", text);
+    return condition;
+}
+
+bool e2e_equal(const char *file, int line, long long actual, long long expected, const char *text) {
+    if (actual != expected)
+        e2e_fail(file, line, "%s is %lld (%#llx), expected %lld (%#llx)", text, actual, (unsigned long long)actual,
+                 expected, (unsigned long long)expected);
+    return actual == expected;
+}
+
+size_t e2e_rss_kib(void) {
+    FILE *f = fopen("/proc/self/status", "r");
+    if (!f)
+        return 0;
+    char line[256];
+    size_t kib = 0;
+    while (fgets(line, sizeof line, f))
+        if (strncmp(line, "VmRSS:", 6) == 0)
+            kib = strtoul(line + 6, NULL, 10);
+    fclose(f);
+    return kib;
+}

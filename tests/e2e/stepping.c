@@ -1,0 +1,270 @@
+/* A signal at every instruction of the stubs.
+ *
+ * A child runs a small call tree in a window between two breakpoints, again and again. Its parent lets it run k
+ * instructions into the k-th window, one by one, and delivers a signal there, whose handler calls hooked functions of
+ * its own. So the signal hits each instruction of the window once: of the program, of the stubs, of the engine's slow
+ * paths. At the end the child compares what was recorded: each window must hold its whole tree and the handler's,
+ * properly nested, wherever it was hit.
+ *
+ * Three kinds of windows: the handler returns; the handler leaves by siglongjmp (then the tree is cut, but what there
+ * is of it is consistent and closed); and the window is a thread's first hooked call. */
+#include "harness.h"
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum kind { RETURNS, JUMPS, FIRST_CALL };
+
+__asm__(".text\n"
+        ".balign 16\n"
+        "window_begin: int3\n ret\n"
+        ".balign 16\n"
+        "window_end: int3\n ret\n"
+        ".balign 16\n"
+        ".type tail, @function\n"
+        "tail:\n"
+        "  inc %edi\n"
+        "  nop\n"
+        "  nop\n"
+        "  nop\n"
+        "  jmp leaf\n"
+        ".size tail, . - tail\n"
+        ".balign 16\n"
+        ".type leaf, @function\n"
+        "leaf:\n"
+        "  lea 1(%rdi), %eax\n"
+        "  nop\n"
+        "  nop\n"
+        "  ret\n"
+        ".size leaf, . - leaf\n"
+        ".balign 16\n"
+        ".type who, @function\n"
+        "who:\n" /* looks at its return address: recorded on entry only */
+        "  mov (%rsp), %rax\n"
+        "  nop\n"
+        "  nop\n"
+        "  ret\n"
+        ".size who, . - who\n");
+void window_begin(void), window_end(void);
+int leaf(int), tail(int);
+void *who(void);
+
+static E2E_FN int outer(int x) {
+    int a = leaf(x);
+    void *here = who();
+    int b = tail(a);
+    E2E_BARRIER();
+    return here ? a + b : -1;
+}
+
+static volatile long done; /* poked by the parent */
+static volatile sig_atomic_t armed, hit;
+static sigjmp_buf out;
+
+static E2E_FN int handler_leaf(int x) {
+    E2E_BARRIER();
+    return x * 3;
+}
+
+static E2E_FN void handler(int number) {
+    hit++;
+    if (handler_leaf(number) != number * 3)
+        e2e_fail(__FILE__, __LINE__, "wrong result in the handler");
+    if (armed)
+        siglongjmp(out, 1);
+}
+
+static E2E_FN int mark(int window) {
+    E2E_BARRIER();
+    return window;
+}
+
+/* ---- the child ---- */
+
+static void run_window(enum kind kind) {
+    int result = 0;
+    window_begin();
+    if (kind == JUMPS) {
+        if (sigsetjmp(out, 1) == 0) {
+            armed = 1;
+            result = outer(5);
+            armed = 0;
+        } else {
+            armed = 0;
+            result = 14;
+        }
+    } else {
+        result = outer(5);
+    }
+    window_end();
+    E2E_EQUAL(result, 14);
+}
+
+static void *thread_window(void *arg) {
+    ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+    run_window(FIRST_CALL);
+    *(int *)arg = e2e_gettid();
+    return NULL;
+}
+
+/* Everything but the handler's part must be `whole`. */
+static void check_complete(const char *window, int number, bool was_hit) {
+    static const char inserted[] = "handler(handler_leaf())", whole[] = "outer(leaf()who;tail(leaf()))";
+    char text[512];
+    size_t size = 0;
+    for (const char *p = window; *p && size < sizeof text - 1; p++)
+        if (*p != ' ')
+            text[size++] = *p;
+    text[size] = 0;
+    char *at = strstr(text, inserted);
+    if (at)
+        memmove(at, at + strlen(inserted), strlen(at + strlen(inserted)) + 1);
+    if ((at != NULL) != was_hit || strcmp(text, whole) != 0)
+        e2e_fail(__FILE__, __LINE__, "signal at instruction %d: %s", number, window);
+}
+
+/* The handler's part is there; the rest is a beginning of the whole, closed and well nested. */
+static void check_cut(const char *window, int number) {
+    if (strchr(window, '<') || strchr(window, '?') || !strstr(window, "handler(handler_leaf())"))
+        e2e_fail(__FILE__, __LINE__, "signal and jump at instruction %d: %s", number, window);
+}
+
+/* Windows are separated by calls of mark(). */
+static void check_windows(enum kind kind, int windows) {
+    char *text = strdup(e2e_tree(0));
+    char *at = text;
+    for (int i = 0; i < windows; i++) {
+        char *end = strstr(at, "mark()");
+        if (!end) {
+            e2e_fail(__FILE__, __LINE__, "window %d is missing", i);
+            break;
+        }
+        end[0] = 0;
+        bool was_hit = i < windows - 1; /* the last window ended before the signal's turn came */
+        if (kind == JUMPS && was_hit && strcmp(at, "") != 0)
+            check_cut(at, i);
+        else
+            check_complete(at, i, was_hit);
+        at = end + strlen("mark()");
+    }
+    free(text);
+}
+
+static int child(enum kind kind) {
+    static int tids[20000];
+    int windows = 0;
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = handler;
+    sigaction(SIGUSR1, &action, NULL);
+    E2E_RECORD(outer);
+    E2E_RECORD(leaf);
+    E2E_RECORD(tail);
+    E2E_RECORD(who);
+    E2E_RECORD(handler);
+    E2E_RECORD(handler_leaf);
+    E2E_RECORD(mark);
+    E2E_EQUAL(outer(5), 14);
+    E2E_EXPECT("outer(leaf() who; tail(leaf()))");
+    if (kind != FIRST_CALL)
+        ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+    while (!done && windows < 20000) {
+        pthread_t thread;
+        if (kind == FIRST_CALL) {
+            pthread_create(&thread, NULL, thread_window, &tids[windows]);
+            pthread_join(thread, NULL);
+        } else {
+            run_window(kind);
+            mark(windows);
+        }
+        windows++;
+    }
+    printf("%d instructions, %d signals\n", windows - 1, (int)hit);
+    E2E_EQUAL(hit, windows - 1);
+    if (e2e_plain())
+        return e2e_end();
+    if (kind != FIRST_CALL)
+        check_windows(kind, windows);
+    for (int i = 0; kind == FIRST_CALL && i < windows; i++)
+        check_complete(e2e_tree(tids[i]), i, i < windows - 1);
+    struct ct_hook_statistics s;
+    ct_hooks_statistics(e2e_hooks, &s);
+    E2E_CHECK(s.abandoned <= (kind == JUMPS ? (uint64_t)windows : 0));
+    return e2e_end();
+}
+
+/* ---- the parent ---- */
+
+static uint64_t pc_of(pid_t tid) {
+    struct user_regs_struct regs;
+    ptrace(PTRACE_GETREGS, tid, NULL, &regs);
+    return regs.rip;
+}
+
+/* True when the thread has run `steps` more instructions, false when its window ended before. */
+static bool step(pid_t tid, int steps) {
+    for (int i = 0; i < steps; i++) {
+        int status;
+        if (ptrace(PTRACE_SINGLESTEP, tid, NULL, NULL) != 0 || waitpid(tid, &status, __WALL) != tid ||
+            !WIFSTOPPED(status))
+            return false;
+        if (pc_of(tid) == (uint64_t)(uintptr_t)window_end + 1)
+            return false;
+    }
+    return true;
+}
+
+static int parent(pid_t pid, int stride) {
+    for (int k = 0;;) {
+        int status;
+        pid_t tid = waitpid(-1, &status, __WALL);
+        if (tid < 0)
+            return errno == ECHILD ? 1 : 0;
+        if (!WIFSTOPPED(status)) {
+            if (tid != pid)
+                continue;
+            if (WIFSIGNALED(status))
+                fprintf(stderr, "the child died of signal %d at window %d\n", WTERMSIG(status), k);
+            return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+        }
+        uint64_t pc = WSTOPSIG(status) == SIGTRAP ? pc_of(tid) : 0;
+        long deliver = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
+        if (pc == (uint64_t)(uintptr_t)window_begin + 1) {
+            if (step(tid, k))
+                deliver = SIGUSR1;
+            else
+                ptrace(PTRACE_POKEDATA, tid, &done, (void *)1L);
+            k += stride;
+        }
+        ptrace(PTRACE_CONT, tid, NULL, (void *)deliver);
+    }
+}
+
+static int run(enum kind kind, int argc, char **argv) {
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        e2e_begin_with(argc, argv, NULL, 256);
+        int status = child(kind);
+        fflush(stdout);
+        _exit(status);
+    }
+    return parent(pid, 1);
+}
+
+int main(int argc, char **argv) {
+    int failed = 0;
+    for (int kind = RETURNS; kind <= FIRST_CALL; kind++) {
+        static const char *const names[] = {"handler returns", "handler jumps", "first call of a thread"};
+        printf("%s: ", names[kind]);
+        failed |= run((enum kind)kind, argc, argv);
+    }
+    return failed;
+}
