@@ -1,0 +1,58 @@
+# Front of meson and ninja. `make help` lists the targets.
+
+BUILD := build
+PREFIX ?= /usr/local
+DESTDIR ?=
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+ifeq ($(origin CXX),default)
+CXX := g++
+endif
+
+.PHONY: all help setup demo test bench check-all check-decoder check-layers format coverage install clean
+
+all: $(BUILD)/build.ninja ## build everything into build/; the command line tool is build/contrail
+	@ninja -C $(BUILD)
+	@if [ -x $(BUILD)/src/cli/contrail ]; then ln -sfn src/cli/contrail $(BUILD)/contrail; fi
+
+$(BUILD)/build.ninja: | setup
+	@CC=$(CC) CXX=$(CXX) meson setup $(BUILD)
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
+
+setup: ## install missing Debian packages (as root or with sudo)
+	@scripts/setup.sh
+
+demo: all ## hook a sample program's functions and print its call tree
+	@$(BUILD)/contrail demo
+
+test: setup ## build with gcc and clang, run every suite, sanitizers, layer check (at most 15 minutes)
+	@scripts/run-tests.sh
+
+check-all: setup ## make test, and what takes longer
+	@scripts/run-tests.sh --long
+
+bench: all ## run the benchmarks; they print ratios
+	@for bench in $(BUILD)/tests/bench/bench_*; do \
+	    if [ -f $$bench ] && [ -x $$bench ]; then echo "== $${bench##*/}"; $$bench || exit; fi; done
+
+check-decoder: all ## compare the decoder with Zydis on every executable of this machine
+	@$(BUILD)/tests/diff/decode_diff --all
+
+check-layers: ## includes go downward only, and the other promises of the folders
+	@scripts/check-layers.sh
+
+format: ## format all C and C++ files
+	@scripts/format.sh
+
+coverage: setup ## line coverage of unit and end-to-end tests: text, and HTML in build-coverage/html
+	@scripts/coverage.sh
+
+install: all ## install below DESTDIR/PREFIX (default /usr/local)
+	@meson configure $(BUILD) --prefix $(abspath $(PREFIX))
+	@meson install -C $(BUILD) $(if $(DESTDIR),--destdir $(abspath $(DESTDIR)))
+
+clean: ## remove everything that was built
+	@rm -rf build build-clang build-asan build-coverage

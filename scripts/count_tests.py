@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Counts results of `meson test` (its JSON logs), single cases where a program is made of them (cmocka).
+
+usage: count_tests.py [--plain "passed failed skipped"] LABEL=LOG.json ...
+
+Prints a line for each log and, as the last line, `N passed, M failed` (`, K skipped` when there are any). --plain adds
+results that were counted elsewhere. Fails when something failed, or when nothing was run at all.
+"""
+
+import json
+import re
+import sys
+
+BEGIN = re.compile(r"^\[ RUN      \] (\S+)")
+END = re.compile(r"^\[(       OK|  FAILED |  SKIPPED|  ERROR  )\s*\] (\S+)")
+
+
+def count_cases(output):
+    """(passed, failed, skipped) of the cmocka cases in a program's output. Its closing lists name cases again, so a
+    result counts only after the start of its case; a case without a result was cut short: a failure."""
+    passed = failed = skipped = 0
+    running = None
+    for line in output.splitlines():
+        begin, end = BEGIN.match(line), END.match(line)
+        if begin:
+            failed += running is not None
+            running = begin[1]
+        elif end and end[2] == running:
+            running = None
+            kind = end[1].strip()
+            passed += kind == "OK"
+            skipped += kind == "SKIPPED"
+            failed += kind in ("FAILED", "ERROR")
+    return passed, failed + (running is not None), skipped
+
+
+def count_test(test):
+    """(passed, failed, skipped) of one meson test."""
+    good = test["result"] in ("OK", "EXPECTEDFAIL")
+    if test["result"] == "SKIP":
+        return 0, 0, 1
+    passed, failed, skipped = count_cases(test.get("stdout", ""))
+    if passed + failed + skipped == 0:
+        return int(good), int(not good), 0
+    if not good and failed == 0:  # crashed or leaked after its last case
+        failed = 1
+    return passed, failed, skipped
+
+
+def count_log(path):
+    passed = failed = skipped = programs = 0
+    seconds = 0.0
+    with open(path, encoding="utf-8", errors="replace") as log:
+        for line in log:
+            test = json.loads(line)
+            result = count_test(test)
+            passed += result[0]
+            failed += result[1]
+            skipped += result[2]
+            programs += 1
+            seconds += test.get("duration", 0)
+    return passed, failed, skipped, programs, seconds
+
+
+def phrase(passed, failed, skipped):
+    text = f"{passed} passed, {failed} failed"
+    return text + (f", {skipped} skipped" if skipped else "")
+
+
+def main(arguments):
+    total = [0, 0, 0]
+    if arguments[:1] == ["--plain"]:
+        total = [int(word) for word in arguments[1].split()]
+        arguments = arguments[2:]
+    for argument in arguments:
+        label, path = argument.split("=", 1)
+        try:
+            result = count_log(path)
+        except (OSError, ValueError) as error:
+            print(f"{label}: no results: {error}")
+            total[1] += 1
+            continue
+        print(f"{label}: {phrase(*result[:3])} ({result[3]} programs, {result[4]:.0f} s of work)")
+        total = [a + b for a, b in zip(total, result)]
+    if total[0] + total[1] == 0:
+        total[1] = 1
+    print(phrase(*total))
+    return 1 if total[1] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

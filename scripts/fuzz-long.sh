@@ -1,0 +1,9 @@
+#!/bin/sh
+# The fuzzers for longer than `make test` has time: damaged files under sanitizers, from other seeds.
+set -eu
+cd "$(dirname "$0")/.."
+
+rounds=${FUZZ_ROUNDS:-1000000}
+for seed in 3 5; do
+    build-asan/tests/unit/functions_fuzz_test build-asan/tests/unit/libfunctions_sample.so "$rounds" "$seed"
+done

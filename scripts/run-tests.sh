@@ -1,0 +1,84 @@
+#!/bin/sh
+# All that `make test` checks: both compilers without warnings, every suite, the unit suite under sanitizers and as
+# clang compiles it, the layers. With --long also what takes longer (make check-all).
+#
+# The last line is `N passed, M failed` (`, K skipped` may follow); the exit code tells the same. Every build and the
+# layer check count as one.
+set -u
+cd "$(dirname "$0")/.."
+
+# Undefined behaviour is a failure, not a remark.
+export UBSAN_OPTIONS="${UBSAN_OPTIONS:-halt_on_error=1:print_stacktrace=1}"
+
+long=
+[ "${1:-}" != --long ] || long=yes
+mkdir -p build
+summary=build/test-summary.txt
+rm -f "$summary"
+passed=0
+failed=0
+logs=
+
+# check NAME COMMAND...: one result. Its output is shown only when it fails.
+check() {
+    name=$1
+    shift
+    output=$(mktemp)
+    started=$(date +%s)
+    if "$@" >"$output" 2>&1; then
+        passed=$((passed + 1))
+        echo "ok      $name ($(($(date +%s) - started)) s)"
+        rm -f "$output"
+        return 0
+    fi
+    failed=$((failed + 1))
+    cat "$output"
+    echo "FAILED  $name"
+    rm -f "$output"
+    return 1
+}
+
+# build DIR CC CXX MESON-OPTIONS...
+build() {
+    dir=$1 cc=$2 cxx=$3
+    shift 3
+    [ -f "$dir/build.ninja" ] || CC=$cc CXX=$cxx meson setup "$dir" "$@" || return
+    ninja -C "$dir"
+}
+
+# suite LABEL DIR MESON-TEST-OPTIONS...: runs tests, shows the output of those that fail, leaves a log to count.
+suite() {
+    label=$1 dir=$2
+    shift 2
+    echo "--- $label"
+    rm -f "$dir/meson-logs/contrail-tests.json"
+    meson test -C "$dir" --no-rebuild --logbase contrail-tests --print-errorlogs "$@" | grep -v '^$'
+    logs="$logs
+$label=$dir/meson-logs/contrail-tests.json"
+}
+
+check "layers" scripts/check-layers.sh
+if check "build with gcc" build build gcc g++; then
+    suite "gcc, all suites" build
+fi
+if check "build with clang" build build-clang clang clang++; then
+    suite "clang, unit suite" build-clang --suite unit
+fi
+if check "build with sanitizers" build build-asan gcc g++ -Db_sanitize=address,undefined -Db_lundef=false; then
+    suite "sanitizers, unit suite" build-asan --suite unit --timeout-multiplier 3
+fi
+if [ -n "$long" ]; then
+    check "decoder against Zydis, every file" make --no-print-directory check-decoder
+    check "long fuzzing" scripts/fuzz-long.sh
+fi
+
+echo "--- results"
+# One argument per line of $logs.
+IFS='
+'
+# shellcheck disable=SC2086
+python3 scripts/count_tests.py --plain "$passed $failed 0" $logs >build/test-results.txt
+status=$?
+tail -n 1 build/test-results.txt >"$summary"
+cat build/test-results.txt
+exit $status

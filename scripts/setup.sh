@@ -1,0 +1,41 @@
+#!/bin/sh
+# Installs the Debian packages of packages.txt that are missing, as root or with sudo. Says nothing when all are there.
+# CONTRAIL_NO_SETUP=1 leaves the machine alone.
+set -eu
+cd "$(dirname "$0")/.."
+
+[ -z "${CONTRAIL_NO_SETUP:-}" ] || exit 0
+if ! command -v dpkg-query >/dev/null; then
+    echo "setup: not a Debian system: please see to the packages in packages.txt yourself" >&2
+    exit 0
+fi
+
+wanted=$(sed 's/#.*//' packages.txt)
+# shellcheck disable=SC2086  # the list is to be split
+present=$(dpkg-query --show --showformat='${db:Status-Status} ${Package}\n' $wanted 2>/dev/null |
+    sed -n 's/^installed //p' || true)
+missing=
+for package in $wanted; do
+    printf '%s\n' "$present" | grep -qxF "$package" || missing="$missing $package"
+done
+[ -n "$missing" ] || exit 0
+
+as_root=
+if [ "$(id -u)" != 0 ]; then
+    if ! command -v sudo >/dev/null; then
+        echo "setup: these packages are missing, and installing them needs root or sudo:$missing" >&2
+        exit 1
+    fi
+    as_root=sudo
+fi
+
+echo "setup: installing$missing" >&2
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+# shellcheck disable=SC2086
+if ! { $as_root apt-get update -q &&
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $missing; } >"$log" 2>&1; then
+    cat "$log" >&2
+    echo "setup: could not install$missing" >&2
+    exit 1
+fi

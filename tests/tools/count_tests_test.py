@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""The counter of test results, on made-up logs. usage: count_tests_test.py path/to/count_tests.py"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+SCRIPT = sys.argv[1]
+
+CASES = """[==========] Running 4 test(s).
+[ RUN      ] test_a
+[       OK ] test_a
+[ RUN      ] test_b
+[  FAILED  ] test_b
+[ RUN      ] test_c
+[  SKIPPED ] test_c
+[ RUN      ] test_d
+%s
+[  FAILED  ] 1 test(s), listed below:
+[  FAILED  ] test_b
+"""
+
+
+def last_line(*tests, extra=()):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "log.json")
+        with open(path, "w", encoding="utf-8") as log:
+            for result, stdout in tests:
+                log.write(json.dumps({"result": result, "stdout": stdout, "duration": 0.1}) + "\n")
+        run = subprocess.run([sys.executable, SCRIPT, *extra, "x=" + path], stdout=subprocess.PIPE, text=True, check=False)
+    return run.stdout.splitlines()[-1], run.returncode
+
+
+def expect(got, wanted):
+    if got != wanted:
+        sys.exit(f"{got} instead of {wanted}")
+
+
+expect(last_line(("OK", "")), ("1 passed, 0 failed", 0))
+expect(last_line(("OK", ""), ("SKIP", "")), ("1 passed, 0 failed, 1 skipped", 0))
+expect(last_line(("OK", ""), ("FAIL", ""), ("TIMEOUT", ""), ("ERROR", "")), ("1 passed, 3 failed", 1))
+expect(last_line(("FAIL", CASES % "[       OK ] test_d")), ("2 passed, 1 failed, 1 skipped", 1))
+expect(last_line(("FAIL", CASES % "")), ("1 passed, 2 failed, 1 skipped", 1))  # test_d never came back
+expect(last_line(("FAIL", "[ RUN      ] a\n[       OK ] a\n")), ("1 passed, 1 failed", 1))  # crashed at the end
+expect(last_line(("OK", "[ RUN      ] a\n[       OK ] a\n")), ("1 passed, 0 failed", 0))
+expect(last_line(("OK", ""), extra=("--plain", "3 0 0")), ("4 passed, 0 failed", 0))
+expect(last_line(("OK", ""), extra=("--plain", "3 1 0")), ("4 passed, 1 failed", 1))
+expect(last_line(), ("0 passed, 1 failed", 1))  # nothing ran: no success
+expect(last_line(("OK", ""), extra=("y=/nonexistent",)), ("1 passed, 1 failed", 1))
