@@ -79,6 +79,10 @@ static void test_flags(void **state) {
     assert_flags(table, "sample_expression", GLOBAL | CT_FUNC_FDE | CT_FUNC_ODD_ENTRY);
     assert_flags(table, "sample_ra_elsewhere", GLOBAL | CT_FUNC_FDE | CT_FUNC_ODD_ENTRY);
     assert_flags(table, "sample_odd_undone", GLOBAL | CT_FUNC_FDE);
+    assert_flags(table, "sample_spelled", GLOBAL | CT_FUNC_FDE);
+    assert_flags(table, "sample_ra_kept", GLOBAL | CT_FUNC_FDE | CT_FUNC_ODD_ENTRY);
+    assert_flags(table, "sample_ra_below", GLOBAL | CT_FUNC_FDE | CT_FUNC_ODD_ENTRY);
+    assert_flags(table, "sample_unknown", GLOBAL | CT_FUNC_FDE | CT_FUNC_ODD_ENTRY);
     assert_flags(table, "sample_no_caller", GLOBAL | CT_FUNC_FDE | CT_FUNC_NO_RETURN_ADDRESS);
     assert_flags(table, "sample_signal", GLOBAL | CT_FUNC_FDE | CT_FUNC_ODD_ENTRY);
     assert_flags(table, "sample_outer", GLOBAL | CT_FUNC_FDE);
@@ -233,15 +237,22 @@ static void test_build_id(void **state) {
 
 /* ---- with less in the file ---- */
 
+/* Turns the dynamic entry with this tag into one that nobody knows. */
+static void hide_dynamic(const struct image *image, int64_t tag) {
+    const Elf64_Ehdr *header = (const Elf64_Ehdr *)image->data;
+    const Elf64_Phdr *segments = (const Elf64_Phdr *)(image->data + header->e_phoff);
+    for (size_t i = 0; i < header->e_phnum; i++) {
+        if (segments[i].p_type != PT_DYNAMIC)
+            continue;
+        for (Elf64_Dyn *entry = (Elf64_Dyn *)(image->data + segments[i].p_offset); entry->d_tag != DT_NULL; entry++)
+            if (entry->d_tag == tag)
+                entry->d_tag = 0x6ffffe00;
+    }
+}
+
 /* The same functions, as far as unwind information and exported symbols tell. */
-static void test_without_sections(void **state) {
-    (void)state;
-    struct image image = load(sample_path);
-    struct ct_functions *whole = open_image(&image);
-    Elf64_Ehdr *header = (Elf64_Ehdr *)image.data;
-    header->e_shoff = 0;
-    header->e_shnum = 0;
-    struct ct_functions *table = open_image(&image);
+static void check_without_sections(const struct image *image, const struct ct_functions *whole) {
+    struct ct_functions *table = open_image(image);
     for (size_t i = 0; i < ct_functions_count(whole); i++) {
         const struct ct_func *func = ct_functions_at(whole, i), *other = ct_functions_find(table, func->offset);
         if (!(func->flags & (CT_FUNC_FDE | CT_FUNC_GLOBAL)))
@@ -257,6 +268,23 @@ static void test_without_sections(void **state) {
     assert_flags(table, "sample_handler_slot", GLOBAL | CT_FUNC_PERSONALITY);
     assert_string_equal(ct_functions_build_id(table), ct_functions_build_id(whole));
     assert_true(ct_functions_text_count(table) >= 1);
+    ct_functions_close(table);
+}
+
+static void test_without_sections(void **state) {
+    (void)state;
+    struct image image = load(sample_path);
+    struct ct_functions *whole = open_image(&image);
+    Elf64_Ehdr *header = (Elf64_Ehdr *)image.data;
+    header->e_shoff = 0;
+    header->e_shnum = 0;
+    check_without_sections(&image, whole);
+    hide_dynamic(&image, DT_HASH); /* so that symbols are counted by DT_GNU_HASH */
+    check_without_sections(&image, whole);
+    hide_dynamic(&image, DT_GNU_HASH);
+    struct ct_functions *table = open_image(&image);
+    assert_true(ct_functions_count(table) > 0); /* nothing tells how many symbols: unwind information remains */
+    assert_null(ct_functions_by_name(table, "sample_plain"));
     ct_functions_close(table);
     ct_functions_close(whole);
     free(image.data);

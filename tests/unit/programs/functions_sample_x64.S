@@ -105,6 +105,50 @@ sample_odd_undone:
     .cfi_endproc
     .size sample_odd_undone, . - sample_odd_undone
 
+/* Says the usual in every way there is: CFA rsp + 8, return address at CFA - 8. */
+    .globl sample_spelled
+    .type sample_spelled, @function
+sample_spelled:
+    .cfi_startproc
+    .cfi_escape 0x12, 7, 0x7f       /* def_cfa_sf rsp, -1 * -8 */
+    .cfi_escape 0x0d, 7             /* def_cfa_register rsp */
+    .cfi_escape 0x13, 0x7f          /* def_cfa_offset_sf -1 * -8 */
+    .cfi_escape 0x2e, 0x10          /* GNU_args_size 16 */
+    .cfi_escape 0x14, 3, 1          /* val_offset of rbx */
+    .cfi_escape 0x10, 3, 2, 0x77, 0 /* expression of rbx */
+    .cfi_escape 0x07, 16, 0x06, 16  /* undefined rip, and restore_extended */
+    .cfi_escape 0x2f, 16, 1         /* GNU_negative_offset_extended of rip: wrong way round */
+    .cfi_escape 0x11, 16, 1         /* offset_extended_sf rip, 1 * -8 */
+    .cfi_escape 0x07, 16, 0xd0      /* undefined rip, and restore */
+    .cfi_escape 0x07, 16, 0x05, 16, 1 /* undefined rip, and offset_extended 1 * -8 */
+    .cfi_escape 0x02, 0, 0x03, 0, 0, 0x04, 0, 0, 0, 0 /* advance_loc1, 2, 4 by nothing */
+    ret
+    .cfi_endproc
+    .size sample_spelled, . - sample_spelled
+
+    .globl sample_ra_kept, sample_ra_below, sample_unknown
+    .type sample_ra_kept, @function
+    .type sample_ra_below, @function
+    .type sample_unknown, @function
+sample_ra_kept:
+    .cfi_startproc
+    .cfi_same_value %rip
+    ret
+    .cfi_endproc
+    .size sample_ra_kept, . - sample_ra_kept
+sample_ra_below:
+    .cfi_startproc
+    .cfi_offset %rip, -16
+    ret
+    .cfi_endproc
+    .size sample_ra_below, . - sample_ra_below
+sample_unknown:
+    .cfi_startproc
+    .cfi_escape 0x3f /* no such instruction */
+    ret
+    .cfi_endproc
+    .size sample_unknown, . - sample_unknown
+
     .globl sample_no_caller
     .type sample_no_caller, @function
 sample_no_caller:
