@@ -9,10 +9,12 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 /* "0.1.0" */
 const char *ct_version(void);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -9,6 +9,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 struct ct_cpu_context; /* one of the structures below, by the instruction set of the build */
 
@@ -35,6 +36,7 @@ void ct_cpu_set_return_value(struct ct_cpu_context *cpu, uint64_t value);
 uint64_t ct_cpu_pc(const struct ct_cpu_context *cpu);
 uint64_t ct_cpu_sp(const struct ct_cpu_context *cpu);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -25,6 +25,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 struct ct_hooks;
 
@@ -137,6 +138,7 @@ const char *ct_skip_text(enum ct_skip_reason reason);
 #define CT_ENTRY_ONLY_LIST(X) \
     X(RETURNS_TWICE,  "returns more than once (setjmp, vfork, getcontext)") \
     X(READS_RETURN,   "looks at its own return address") \
+    X(JUMPS_AWAY,     "never returns to its caller (longjmp)") \
     X(NEW_THREAD,     "starts a process or thread on its own stack (clone)") \
     X(UNWINDER,       "walks or unwinds the stack")
 /* clang-format on */
@@ -172,7 +174,8 @@ enum ct_event_kind {
 struct ct_event {
     uint64_t timestamp; /* CPU counter */
     uint32_t hook;
-    uint32_t kind; /* enum ct_event_kind */
+    uint32_t kind : 8;   /* enum ct_event_kind */
+    uint32_t depth : 24; /* EXCEPTION: depth of the frame that was left; frames at or above it are gone. Else 0. */
 };
 
 /* Takes events of one thread, oldest first. Called on the recording thread when its buffer is full (guarded as a
@@ -201,6 +204,7 @@ struct ct_hook_statistics {
 };
 void ct_hooks_statistics(struct ct_hooks *hooks, struct ct_hook_statistics *out);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -8,6 +8,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 /* clang-format off */
 #define CT_STATUS_LIST(X) \
@@ -50,6 +51,7 @@ const char *ct_status_name(int status);
 /* The sentence for a user, without a full stop. Never NULL. */
 const char *ct_status_text(int status);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -16,6 +16,7 @@ uint64_t ct_os_thread_pointer(void);
 
 /* The register that belongs to us: GS base. */
 int ct_os_set_block(void *block);
+uint64_t ct_os_get_block(void);
 
 /* One iteration of a spin loop. */
 void ct_os_relax(void);
@@ -24,6 +25,7 @@ void ct_os_relax(void);
  * machine cannot save it. */
 uint64_t ct_os_vector_state(uint64_t *mask);
 
-uint64_t ct_os_timestamp(void);
+uint64_t ct_os_timestamp(void);   /* CPU counter */
+uint64_t ct_os_nanoseconds(void); /* monotonic */
 
 #endif

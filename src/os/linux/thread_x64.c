@@ -1,8 +1,7 @@
 /* The calling thread on Linux/x86_64. */
 #include "os/thread.h"
-#include "os/linux/syscall_x64.h"
+#include "syscall.h"
 #include <asm/prctl.h>
-#include <asm/unistd.h>
 
 #define SIG_BLOCK_   0
 #define SIG_SETMASK_ 2
@@ -12,12 +11,12 @@
 
 uint64_t ct_os_block_signals(void) {
     uint64_t all = ~0ull, old = 0;
-    ct_sys4(__NR_rt_sigprocmask, SIG_BLOCK_, (long)&all, (long)&old, 8);
+    (void)syscall4(__NR_rt_sigprocmask, SIG_BLOCK_, &all, &old, 8);
     return old;
 }
 
 void ct_os_restore_signals(uint64_t mask) {
-    ct_sys4(__NR_rt_sigprocmask, SIG_SETMASK_, (long)&mask, 0, 8);
+    (void)syscall4(__NR_rt_sigprocmask, SIG_SETMASK_, &mask, 0, 8);
 }
 
 uint64_t ct_os_thread_pointer(void) {
@@ -27,7 +26,12 @@ uint64_t ct_os_thread_pointer(void) {
 }
 
 int ct_os_set_block(void *block) {
-    return (int)ct_sys2(__NR_arch_prctl, ARCH_SET_GS, (long)block);
+    return syscall2(__NR_arch_prctl, ARCH_SET_GS, block) ? CT_ERR_SYSTEM : 0;
+}
+
+uint64_t ct_os_get_block(void) {
+    uint64_t value = 0;
+    return syscall2(__NR_arch_prctl, ARCH_GET_GS, &value) ? 0 : value;
 }
 
 void ct_os_relax(void) {
@@ -61,4 +65,10 @@ uint64_t ct_os_timestamp(void) {
     uint32_t low, high;
     __asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
     return (uint64_t)high << 32 | low;
+}
+
+uint64_t ct_os_nanoseconds(void) {
+    struct __kernel_timespec now = {0};
+    (void)syscall2(__NR_clock_gettime, CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }

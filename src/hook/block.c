@@ -1,0 +1,226 @@
+/* Thread blocks: made on a thread's first hooked call, found through GS, reused after the thread has ended.
+ *
+ * A new thread inherits its creator's GS, so the block's owner is compared with the thread pointer on every call;
+ * ct_block_current sorts out every case in which they differ. Blocks are never freed and never leave the list. */
+#include "hook/runtime.h"
+#include "os/os.h"
+#include "os/thread.h"
+
+#define PAGE       4096u
+#define SLOW_STACK (128u << 10)
+#define FIRST_SWEEP 64u
+
+static struct ct_block *block_of_gs(void) {
+    struct ct_block *self;
+    __asm__ volatile("mov %%gs:%c1, %0" : "=r"(self) : "i"(CT_BLOCK_SELF));
+    return self;
+}
+
+void ct_runtime_lock(struct ct_runtime *rt) {
+    while (__atomic_exchange_n(&rt->lock, 1, __ATOMIC_ACQUIRE)) /* released by ct_runtime_unlock */
+        ct_os_relax();
+}
+
+void ct_runtime_unlock(struct ct_runtime *rt) {
+    __atomic_store_n(&rt->lock, 0, __ATOMIC_RELEASE);
+}
+
+static void refresh_owner(struct ct_block *b) {
+    __atomic_store_n(&b->owner, b->attention || b->detached ? CT_OWNER_ATTENTION : b->thread_pointer, __ATOMIC_RELEASE);
+}
+
+void ct_block_attend(struct ct_block *b, uint32_t bit) {
+    __atomic_fetch_or(&b->attention, bit, __ATOMIC_RELAXED);
+    refresh_owner(b);
+}
+
+void ct_block_unattend(struct ct_block *b, uint32_t bit) {
+    __atomic_fetch_and(&b->attention, ~bit, __ATOMIC_RELAXED);
+    refresh_owner(b);
+}
+
+int ct_block_install(struct ct_block *b) {
+    return ct_os_set_block(b);
+}
+
+static void fill_constants(struct ct_block *b, struct ct_runtime *rt) {
+    b->self = b;
+    b->runtime = rt;
+    b->fn_enter = (uint64_t)&ct_hook_enter_slow;
+    b->fn_entry = (uint64_t)&ct_hook_entry_slow;
+    b->fn_leave = (uint64_t)&ct_hook_leave_slow;
+    b->fn_event = (uint64_t)&ct_hook_event_slow;
+    b->fn_special = (uint64_t)&ct_hook_special;
+    b->fn_on_call = (uint64_t)&ct_hook_on_call;
+    b->fn_on_return = (uint64_t)&ct_hook_on_return;
+    b->xsave_size = rt->xsave_size;
+    b->xsave_mask = rt->xsave_mask;
+}
+
+/* Block pages, slow stack, shadow stack in one mapping. The shadow stack is address space until it is used. */
+static struct ct_block *map_block(struct ct_runtime *rt) {
+    size_t header = (sizeof(struct ct_block) + PAGE - 1) & ~(size_t)(PAGE - 1);
+    size_t shadow = ((rt->max_depth + 2) * sizeof(struct ct_shadow) + PAGE - 1) & ~(size_t)(PAGE - 1);
+    size_t size = header + SLOW_STACK + shadow;
+    struct ct_block *b = ct_os_alloc(size, CT_OS_READ | CT_OS_WRITE);
+    if (!b)
+        return NULL;
+    if (ct_os_wipe_on_fork(b, CT_BLOCK_KEPT)) {
+        ct_os_free(b, size);
+        return NULL;
+    }
+    fill_constants(b, rt);
+    b->size = size;
+    b->slow_stack = (uint64_t)b + header + SLOW_STACK;
+    b->base = (struct ct_shadow *)b->slow_stack;
+    b->base[0].slot = ~0ull; /* sentinel: below every stack */
+    b->limit = b->base + rt->max_depth + 1;
+    return b;
+}
+
+static void retire(struct ct_runtime *rt, struct ct_block *b) {
+    rt->retired.guarded_calls += b->guarded_calls;
+    rt->retired.deep_calls += b->deep_calls;
+    rt->retired.left_frames += b->left_frames;
+    rt->retired.abandoned += b->abandoned;
+    b->guarded_calls = b->deep_calls = b->left_frames = b->abandoned = 0;
+    /* Coroutines that the ended thread had suspended may go on elsewhere. */
+    while (b->top > b->base + 1) {
+        struct ct_shadow *e = b->top - 1;
+        if (e->slot > CT_SLOT_HOLE)
+            ct_shadow_park(rt, e);
+        e->slot = 0;
+        b->top--;
+    }
+    b->in_use = 0;
+}
+
+/* Takes back the block of an ended thread. Its events are delivered outside the lock: a sink is foreign code. */
+static void retire_ended(struct ct_runtime *rt, struct ct_block *b) {
+    uint32_t used = 1;
+    if (!__atomic_compare_exchange_n(&b->in_use, &used, 2, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        return;
+    ct_event_drain(b);
+    ct_runtime_lock(rt);
+    retire(rt, b);
+    ct_runtime_unlock(rt);
+}
+
+static struct ct_block *take_free(struct ct_runtime *rt) {
+    for (struct ct_block *b = rt->blocks; b; b = b->next) {
+        uint32_t free_ = 0;
+        if (__atomic_compare_exchange_n(&b->in_use, &free_, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+            return b;
+    }
+    return NULL;
+}
+
+static void publish(struct ct_runtime *rt, struct ct_block *b) {
+    struct ct_block *head = __atomic_load_n(&rt->blocks, __ATOMIC_RELAXED);
+    do
+        b->next = head;
+    while (!__atomic_compare_exchange_n(&rt->blocks, &head, b, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+    __atomic_fetch_add(&rt->block_count, 1, __ATOMIC_RELAXED);
+}
+
+static void begin_thread(struct ct_block *b, int tid, uint64_t thread_pointer) {
+    b->tid = tid;
+    b->pid = b->runtime->pid;
+    b->thread_pointer = thread_pointer;
+    b->attention = 0;
+    b->detached = 0;
+    b->home_low = b->home_high = 0;
+    b->top = b->base + 1;
+    ct_event_reset(b);
+    refresh_owner(b);
+}
+
+struct ct_block *ct_block_create(struct ct_runtime *rt, int tid, uint64_t thread_pointer) {
+    struct ct_block *b = take_free(rt);
+    bool fresh = !b;
+    if (fresh && !(b = map_block(rt)))
+        return NULL;
+    b->in_use = 1;
+    begin_thread(b, tid, thread_pointer);
+    if (fresh)
+        publish(rt, b);
+    __atomic_fetch_add(&rt->threads_seen, 1, __ATOMIC_RELAXED);
+    return b;
+}
+
+/* The child of a fork: alone in its copy of our memory, in the middle of its parent's frames. */
+static struct ct_block *adopt_after_fork(struct ct_block *b) {
+    struct ct_runtime *rt = b->runtime;
+    uint64_t mask = ct_os_block_signals();
+    rt->lock = 0;
+    rt->pid = ct_os_getpid();
+    b->pid = rt->pid;
+    b->tid = ct_os_gettid();
+    b->attention &= ~(uint32_t)CT_ATTENTION_CONTESTED;
+    ct_event_reset(b);
+    for (struct ct_block *other = rt->blocks; other; other = other->next)
+        if (other != b && other->in_use) {
+            ct_event_reset(other);
+            retire(rt, other);
+        }
+    refresh_owner(b);
+    ct_os_restore_signals(mask);
+    return b;
+}
+
+/* An ended thread had our tid: its block must not be found under it any more. */
+static void retire_namesake(struct ct_runtime *rt, const struct ct_block *own) {
+    for (struct ct_block *b = rt->blocks; b; b = b->next)
+        if (b != own && b->in_use == 1 && b->tid == own->tid)
+            retire_ended(rt, b);
+}
+
+/* Looking for ended threads costs a system call for each: only when their number may have doubled. */
+static void sweep_sometimes(struct ct_runtime *rt) {
+    if (rt->block_count < rt->next_sweep)
+        return;
+    uint32_t live = 0;
+    for (struct ct_block *b = rt->blocks; b; b = b->next) {
+        if (b->in_use == 1 && !ct_os_thread_alive(b->tid))
+            retire_ended(rt, b);
+        live += b->in_use != 0;
+    }
+    rt->next_sweep = live * 2 > FIRST_SWEEP ? live * 2 : FIRST_SWEEP;
+}
+
+/* A thread, or a child process on our memory, that has no block yet. */
+static struct ct_block *register_thread(struct ct_block *inherited, int tid, uint64_t thread_pointer) {
+    struct ct_runtime *rt = inherited->runtime;
+    uint64_t mask = ct_os_block_signals();
+    struct ct_block *b = ct_block_create(rt, tid, thread_pointer);
+    if (b) {
+        if (ct_os_getpid() != rt->pid) {
+            b->detached = 1;
+            refresh_owner(b);
+        }
+        ct_block_install(b); /* before delivering others' events: the sink may call hooked functions */
+        retire_namesake(rt, b);
+        sweep_sometimes(rt);
+    }
+    ct_os_restore_signals(mask);
+    return b;
+}
+
+struct ct_block *ct_block_current(void) {
+    struct ct_block *b = block_of_gs();
+    uint64_t thread_pointer = ct_os_thread_pointer();
+    if (b->owner == thread_pointer)
+        return b;
+    bool same_pointer = b->thread_pointer == thread_pointer;
+    if (b->owner == CT_OWNER_FORKED && same_pointer)
+        return adopt_after_fork(b);
+    if (same_pointer && !(b->attention & CT_ATTENTION_CONTESTED))
+        return b;
+    int tid = ct_os_gettid();
+    if (tid == b->tid) { /* our own block: the child that shared it has gone, or the thread pointer was set anew */
+        b->thread_pointer = thread_pointer;
+        ct_block_unattend(b, CT_ATTENTION_CONTESTED);
+        return b;
+    }
+    return register_thread(b, tid, thread_pointer);
+}

@@ -1,0 +1,64 @@
+/* The table of functions with a behaviour of their own. Sorted as `LC_ALL=C sort` does: looked up by bisection. */
+#include "hook/known.h"
+#include <string.h>
+
+/* clang-format off */
+const struct ct_known_function ct_known_functions[] = {
+    {"_Unwind_Backtrace",       CT_ENTRY_ONLY_UNWINDER,      CT_SPECIAL_UNWIND},
+    {"_Unwind_ForcedUnwind",    CT_ENTRY_ONLY_UNWINDER,      CT_SPECIAL_UNWIND},
+    {"_Unwind_RaiseException",  CT_ENTRY_ONLY_UNWINDER,      CT_SPECIAL_UNWIND},
+    {"_Unwind_Resume",          CT_ENTRY_ONLY_UNWINDER,      CT_SPECIAL_UNWIND},
+    {"_Unwind_Resume_or_Rethrow", CT_ENTRY_ONLY_UNWINDER,    CT_SPECIAL_UNWIND},
+    {"_Unwind_SetIP",           CT_ENTRY_ONLY_UNWINDER,      CT_SPECIAL_LAND},
+    {"____longjmp_chk",         CT_ENTRY_ONLY_JUMPS_AWAY,    CT_SPECIAL_JUMP},
+    {"__clone",                 CT_ENTRY_ONLY_NEW_THREAD,    CT_SPECIAL_CLONE},
+    {"__clone3",                CT_ENTRY_ONLY_NEW_THREAD,    CT_SPECIAL_CLONE},
+    {"__fentry__",              CT_ENTRY_ONLY_READS_RETURN,  CT_SPECIAL_NONE},
+    {"__getcontext",            CT_ENTRY_ONLY_RETURNS_TWICE, CT_SPECIAL_NONE},
+    {"__libc_longjmp",          CT_ENTRY_ONLY_JUMPS_AWAY,    CT_SPECIAL_JUMP},
+    {"__libc_siglongjmp",       CT_ENTRY_ONLY_JUMPS_AWAY,    CT_SPECIAL_JUMP},
+    {"__libc_vfork",            CT_ENTRY_ONLY_RETURNS_TWICE, CT_SPECIAL_VFORK},
+    {"__longjmp",               CT_ENTRY_ONLY_JUMPS_AWAY,    CT_SPECIAL_JUMP},
+    {"__longjmp_chk",           CT_ENTRY_ONLY_JUMPS_AWAY,    CT_SPECIAL_JUMP},
+    {"__setcontext",            CT_ENTRY_ONLY_JUMPS_AWAY,    CT_SPECIAL_NONE},
+    {"__setjmp",                CT_ENTRY_ONLY_RETURNS_TWICE, CT_SPECIAL_NONE},
+    {"__sigsetjmp",             CT_ENTRY_ONLY_RETURNS_TWICE, CT_SPECIAL_NONE},
+    {"__swapcontext",           CT_ENTRY_ONLY_RETURNS_TWICE, CT_SPECIAL_NONE},
+    {"__vfork",                 CT_ENTRY_ONLY_RETURNS_TWICE, CT_SPECIAL_VFORK},
+    {"_longjmp",                CT_ENTRY_ONLY_JUMPS_AWAY,    CT_SPECIAL_JUMP},
+    {"_mcount",                 CT_ENTRY_ONLY_READS_RETURN,  CT_SPECIAL_NONE},
+    {"_setjmp",                 CT_ENTRY_ONLY_RETURNS_TWICE, CT_SPECIAL_NONE},
+    {"clone",                   CT_ENTRY_ONLY_NEW_THREAD,    CT_SPECIAL_CLONE},
+    {"clone3",                  CT_ENTRY_ONLY_NEW_THREAD,    CT_SPECIAL_CLONE},
+    {"dl_iterate_phdr",         CT_ENTRY_ONLY_READS_RETURN,  CT_SPECIAL_NONE},
+    {"dlmopen",                 CT_ENTRY_ONLY_READS_RETURN,  CT_SPECIAL_NONE},
+    {"dlopen",                  CT_ENTRY_ONLY_READS_RETURN,  CT_SPECIAL_NONE},
+    {"dlsym",                   CT_ENTRY_ONLY_READS_RETURN,  CT_SPECIAL_NONE},
+    {"dlvsym",                  CT_ENTRY_ONLY_READS_RETURN,  CT_SPECIAL_NONE},
+    {"getcontext",              CT_ENTRY_ONLY_RETURNS_TWICE, CT_SPECIAL_NONE},
+    {"longjmp",                 CT_ENTRY_ONLY_JUMPS_AWAY,    CT_SPECIAL_JUMP},
+    {"mcount",                  CT_ENTRY_ONLY_READS_RETURN,  CT_SPECIAL_NONE},
+    {"setcontext",              CT_ENTRY_ONLY_JUMPS_AWAY,    CT_SPECIAL_NONE},
+    {"setjmp",                  CT_ENTRY_ONLY_RETURNS_TWICE, CT_SPECIAL_NONE},
+    {"siglongjmp",              CT_ENTRY_ONLY_JUMPS_AWAY,    CT_SPECIAL_JUMP},
+    {"sigsetjmp",               CT_ENTRY_ONLY_RETURNS_TWICE, CT_SPECIAL_NONE},
+    {"swapcontext",             CT_ENTRY_ONLY_RETURNS_TWICE, CT_SPECIAL_NONE},
+    {"vfork",                   CT_ENTRY_ONLY_RETURNS_TWICE, CT_SPECIAL_VFORK},
+    {NULL, CT_ENTRY_ONLY_NONE, CT_SPECIAL_NONE},
+};
+/* clang-format on */
+
+const struct ct_known_function *ct_known_find(const char *name) {
+    size_t low = 0, high = sizeof ct_known_functions / sizeof ct_known_functions[0] - 1;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        int order = strcmp(ct_known_functions[middle].name, name);
+        if (!order)
+            return &ct_known_functions[middle];
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}

@@ -1,0 +1,19 @@
+/* Functions that cannot be treated like any other, by name. */
+#ifndef CT_HOOK_KNOWN_H
+#define CT_HOOK_KNOWN_H
+
+#include "hook/runtime.h"
+
+struct ct_known_function {
+    const char *name;
+    enum ct_entry_only_reason entry_only;
+    enum ct_special special;
+};
+
+/* NULL when there is nothing to know about it. */
+const struct ct_known_function *ct_known_find(const char *name);
+
+/* The table itself, for whoever needs all of them; ends with a NULL name. */
+extern const struct ct_known_function ct_known_functions[];
+
+#endif

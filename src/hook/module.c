@@ -1,0 +1,242 @@
+/* Loading a module for hooking: see module.h. */
+#include "hook/module.h"
+#include "os/os.h"
+#include <contrail/status.h>
+#include <elf.h>
+#include <limits.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REACH      0x7f000000ull /* rel32 with room for the stub's own length */
+#define MAX_ORPHAN (1u << 20)
+
+/* ---- segments ---- */
+
+struct segment_search {
+    uint64_t address;  /* find the module that holds it, or: */
+    const char *name;  /* find by name; "" is the program */
+    struct ct_hook_module *module;
+    uint64_t bias;
+    bool found, is_program;
+    unsigned index;
+};
+
+static void note_segments(struct segment_search *s, const struct dl_phdr_info *info) {
+    struct ct_hook_module *m = s->module;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        uint64_t start = info->dlpi_addr + p->p_vaddr, end = start + p->p_memsz;
+        if (p->p_type != PT_LOAD || !(p->p_flags & PF_R))
+            continue;
+        if (m->readable_count < sizeof m->readable / sizeof m->readable[0]) {
+            m->readable[m->readable_count].start = start;
+            m->readable[m->readable_count++].end = end;
+        }
+        bool wanted = s->name ? end - start > m->end - m->start : s->address >= start && s->address < end;
+        if ((p->p_flags & PF_X) && wanted) {
+            m->start = start;
+            m->end = end;
+        }
+    }
+}
+
+static const char *module_path(const struct dl_phdr_info *info, unsigned index, char *buffer) {
+    const char *name = info->dlpi_name[0] || index ? info->dlpi_name : "/proc/self/exe";
+    return realpath(name, buffer) ? buffer : name;
+}
+
+static bool name_matches(const char *path, const char *wanted) {
+    const char *base = strrchr(path, '/');
+    return !strcmp(path, wanted) || (base && !strcmp(base + 1, wanted));
+}
+
+static int visit_module(struct dl_phdr_info *info, size_t size, void *arg) {
+    (void)size;
+    struct segment_search *s = arg;
+    char buffer[PATH_MAX];
+    unsigned index = s->index++;
+    const char *path = module_path(info, index, buffer);
+    bool match = false;
+    if (s->name) {
+        match = s->name[0] ? name_matches(path, s->name) || name_matches(info->dlpi_name, s->name) : index == 0;
+    } else {
+        for (int i = 0; i < info->dlpi_phnum && !match; i++) {
+            const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+            uint64_t start = info->dlpi_addr + p->p_vaddr;
+            match = p->p_type == PT_LOAD && s->address >= start && s->address < start + p->p_memsz;
+        }
+    }
+    if (!match)
+        return 0;
+    s->bias = info->dlpi_addr;
+    s->found = true;
+    s->is_program = index == 0;
+    s->module->path = strdup(path);
+    note_segments(s, info);
+    return 1;
+}
+
+/* ---- functions ---- */
+
+static const uint8_t *read_module(void *arg, uint64_t address, size_t size) {
+    const struct ct_hook_module *m = arg;
+    for (unsigned i = 0; i < m->readable_count; i++)
+        if (address >= m->readable[i].start && address + size <= m->readable[i].end)
+            return (const uint8_t *)address;
+    return NULL;
+}
+
+static int load_functions(struct ct_hook_module *m, uint64_t bias) {
+    int status = ct_functions_open(&m->table, m->path);
+    if (status)
+        return status;
+    size_t count = ct_functions_count(m->table), kept = 0;
+    m->scan.funcs = calloc(count + 1, sizeof *m->scan.funcs);
+    m->functions = calloc(count + 1, sizeof *m->functions);
+    if (!m->scan.funcs || !m->functions)
+        return CT_ERR_NO_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        const struct ct_func *f = ct_functions_at(m->table, i);
+        uint64_t start = bias + f->offset, end = start + f->size;
+        if (start < m->start || start >= m->end)
+            continue;
+        m->scan.funcs[kept] = (struct ct_scan_func){.start = start, .end = end > m->end ? m->end : end};
+        m->functions[kept++] = (struct ct_hook_function){.name = ct_functions_name(m->table, f), .flags = f->flags};
+    }
+    m->scan.func_count = kept;
+    return 0;
+}
+
+/* Contrail's own code. As a shared library we are a module of our own. Linked into the program, our objects stand
+ * together, because a linker takes an archive's members in one go: from the first to the last function with our prefix. */
+static void find_own_code(struct ct_hook_module *m, bool is_program) {
+    uint64_t inside = (uint64_t)&ct_hooks_create;
+    if (inside < m->start || inside >= m->end)
+        return;
+    if (!is_program) {
+        m->own_start = m->start;
+        m->own_end = m->end;
+        return;
+    }
+    m->own_start = inside;
+    for (size_t i = 0; i < m->scan.func_count; i++) {
+        if (strncmp(m->functions[i].name, "ct_", 3))
+            continue;
+        if (m->scan.funcs[i].start < m->own_start)
+            m->own_start = m->scan.funcs[i].start;
+        if (m->scan.funcs[i].end > m->own_end)
+            m->own_end = m->scan.funcs[i].end;
+    }
+}
+
+static int run_scan(struct ct_hook_module *m) {
+    m->scan.code = (const uint8_t *)m->start;
+    m->scan.start = m->start;
+    m->scan.end = m->end;
+    m->scan.read = read_module;
+    m->scan.read_arg = m;
+    return ct_scan_run(&m->scan);
+}
+
+static int make_arena(struct ct_hook_module *m, enum ct_wx_mode mode) {
+    uint8_t *unused;
+    int status = ct_arena_create(&m->arena, m->start, m->end, REACH, mode);
+    if (!status)
+        status = ct_arena_alloc(m->arena, (size_t)(ct_hook_code_end - ct_hook_code), 64, &m->shared_run, &unused);
+    if (!status)
+        ct_shared_code_at(&m->shared, m->shared_run);
+    return status;
+}
+
+/* ---- code that belongs to no file ---- */
+
+struct map_search {
+    uint64_t address, start, end;
+    int prot;
+};
+
+static int find_map(void *arg, const struct ct_os_map *map) {
+    struct map_search *s = arg;
+    if (s->address < map->start || s->address >= map->end)
+        return 0;
+    s->start = map->start;
+    s->end = map->end;
+    s->prot = map->prot;
+    return 1;
+}
+
+/* One function is known: the one asked for, up to the end of the mapping or a sensible limit. */
+static int load_orphan(struct ct_hook_module *m, const struct map_search *map) {
+    m->path = strdup("");
+    m->start = map->start;
+    m->end = map->end - map->start > MAX_ORPHAN ? map->start + MAX_ORPHAN : map->end;
+    m->scan.funcs = calloc(1, sizeof *m->scan.funcs);
+    m->functions = calloc(1, sizeof *m->functions);
+    if (!m->path || !m->scan.funcs || !m->functions)
+        return CT_ERR_NO_MEMORY;
+    m->scan.func_count = 0;
+    return 0;
+}
+
+/* ---- public ---- */
+
+static int finish(struct ct_hook_module **list, struct ct_hook_module *m, enum ct_wx_mode mode, int status) {
+    if (!status)
+        status = run_scan(m);
+    if (!status)
+        status = make_arena(m, mode);
+    if (status) {
+        ct_hook_module_free(m, false);
+        return status;
+    }
+    m->next = *list;
+    *list = m;
+    return 0;
+}
+
+int ct_hook_module_at(struct ct_hook_module **list, uint64_t address, enum ct_wx_mode mode, struct ct_hook_module **out) {
+    for (struct ct_hook_module *m = *list; m; m = m->next)
+        if (address >= m->start && address < m->end) {
+            *out = m;
+            return 0;
+        }
+    struct map_search map = {.address = address};
+    ct_os_each_map(find_map, &map);
+    if (!map.end)
+        return CT_ERR_NOT_MAPPED;
+    if (!(map.prot & CT_OS_EXEC))
+        return CT_ERR_NOT_CODE;
+    struct ct_hook_module *m = calloc(1, sizeof *m);
+    if (!m)
+        return CT_ERR_NO_MEMORY;
+    struct segment_search s = {.address = address, .module = m};
+    dl_iterate_phdr(visit_module, &s);
+    int status = s.found && m->end ? load_functions(m, s.bias) : load_orphan(m, &map);
+    if (!status)
+        find_own_code(m, s.is_program);
+    *out = m;
+    return finish(list, m, mode, status);
+}
+
+int ct_hook_module_named(struct ct_hook_module **list, const char *name, enum ct_wx_mode mode,
+                         struct ct_hook_module **out) {
+    struct ct_hook_module probe = {0};
+    struct segment_search s = {.name = name ? name : "", .module = &probe};
+    dl_iterate_phdr(visit_module, &s);
+    free(probe.path);
+    if (!s.found)
+        return CT_ERR_NOT_FOUND;
+    return ct_hook_module_at(list, probe.start, mode, out);
+}
+
+void ct_hook_module_free(struct ct_hook_module *m, bool keep_code) {
+    if (m->arena && !keep_code)
+        ct_arena_destroy(m->arena);
+    ct_scan_free(&m->scan);
+    free(m->scan.funcs);
+    free(m->functions);
+    ct_functions_close(m->table);
+    free(m->path);
+    free(m);
+}

@@ -1,0 +1,41 @@
+/* Modules as the hooks see them: functions, the scan of the code, and the memory for stubs near it. */
+#ifndef CT_HOOK_MODULE_H
+#define CT_HOOK_MODULE_H
+
+#include "code/slab.h"
+#include "hook/plan.h"
+#include "symbols/functions.h"
+
+struct ct_hook_function {
+    const char *name; /* "" when nameless */
+    uint32_t flags;   /* enum ct_func_flag */
+};
+
+/* Loaded once per module and kept: the scan must be of the code as it was before the first patch. */
+struct ct_hook_module {
+    struct ct_hook_module *next;
+    char *path;
+    uint64_t start, end;         /* executable segment */
+    struct ct_functions *table;  /* NULL for code that belongs to no file */
+    struct ct_hook_function *functions; /* parallel to scan.funcs */
+    struct ct_scan scan;
+    struct ct_arena *arena;
+    struct ct_shared_code shared;
+    uint64_t own_start, own_end; /* Contrail's own code in it: hooking that would make the engine call itself */
+    uint64_t shared_run;  /* where the copy of the shared code stands */
+    bool shared_written;
+    struct {
+        uint64_t start, end;
+    } readable[8];
+    unsigned readable_count;
+};
+
+/* The module that holds the address; loads it when it is new. CT_ERR_NOT_MAPPED, CT_ERR_NOT_CODE ... */
+int ct_hook_module_at(struct ct_hook_module **list, uint64_t address, enum ct_wx_mode mode, struct ct_hook_module **out);
+/* By path, file name, or NULL for the program. */
+int ct_hook_module_named(struct ct_hook_module **list, const char *name, enum ct_wx_mode mode,
+                         struct ct_hook_module **out);
+/* `keep_code`: stubs may still be in use, their memory stays. */
+void ct_hook_module_free(struct ct_hook_module *module, bool keep_code);
+
+#endif

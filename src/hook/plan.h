@@ -1,0 +1,61 @@
+/* Plans a hook: which bytes of the function change, and the stub they lead to.
+ *
+ * Bytes to bytes: reads the scan's code, writes the stub into a buffer that will run at a given address, and lists patches.
+ * Nothing is installed here. Implemented per instruction set (plan_x64.c). */
+#ifndef CT_HOOK_PLAN_H
+#define CT_HOOK_PLAN_H
+
+#include "hook/runtime.h"
+#include "hook/scan.h"
+#include "isa/isa.h"
+
+#define CT_PATCH_MAX   10
+#define CT_PATCHES_MAX 6
+#define CT_STUB_MAX    1024
+
+struct ct_patch {
+    uint64_t at;
+    uint64_t forward; /* where a thread that stands here goes when the patch is taken back; 0: it may stay */
+    uint8_t size;
+    uint8_t bytes[CT_PATCH_MAX], original[CT_PATCH_MAX];
+};
+
+/* Where the shared code stands that this stub's region uses. */
+struct ct_shared_code {
+    uint64_t enter_record, enter_record_flags, enter_entry, enter_special, enter_listen;
+    uint64_t leave_record, leave_record_flags, leave_listen;
+};
+
+struct ct_plan_request {
+    struct ct_scan *scan; /* padding that is used for springboards is marked in it */
+    const struct ct_shared_code *shared;
+    uint64_t function, end;
+    uint32_t scan_flags; /* enum ct_scan_flag */
+    uint32_t number;
+    enum ct_hook_action action;
+    enum ct_special special;
+    enum ct_entry_only_reason entry_only;
+    uint64_t detour; /* where calls go instead of the body: replacements; 0: none */
+};
+
+struct ct_plan {
+    uint64_t function, stub, body;
+    uint64_t place;             /* of the entry's patch: behind a landing pad */
+    uint64_t word_on, word_off; /* the stub's first 8 bytes */
+    struct ct_patch patches[CT_PATCHES_MAX];
+    uint8_t patch_count;
+    /* Instruction starts that the body covers, from `place`, and where they are in the body: to move stopped threads. */
+    uint8_t move_count, move_from[CT_PATCH_MAX];
+    uint16_t move_to[CT_PATCH_MAX];
+};
+
+/* Writes the stub into `out` (its address is 8-aligned). The reason why the function cannot be hooked, or
+ * CT_SKIP_NONE. */
+enum ct_skip_reason ct_plan_hook(const struct ct_plan_request *request, struct ct_code_buf *out, struct ct_plan *plan);
+
+/* The first 8 bytes of a stub for another action on the same function. */
+uint64_t ct_plan_word(const struct ct_plan_request *request, const struct ct_plan *plan);
+
+void ct_shared_code_at(struct ct_shared_code *shared, uint64_t copy);
+
+#endif

@@ -1,0 +1,351 @@
+/* Plans hooks, x86_64: see plan.h.
+ *
+ * Three ways to get from the entry to the stub, tried in this order: a 5-byte jump, over the function's first instructions
+ * and, when it is short, the padding behind it; a 2-byte jump to a springboard in nearby padding; none. A guarded landing
+ * pad (endbr64) stays the first instruction. Branches from inside the function to its entry must not look like
+ * calls: they are redirected to the body. */
+#include "hook/plan.h"
+#include "isa/x64/encode.h"
+#include "isa/x64/relocate.h"
+#include <string.h>
+
+#define JUMP_SIZE       5u
+#define SHORT_JUMP_SIZE 2u
+#define REACH_SHORT     127
+#define MAX_PADDING     64u
+
+void ct_shared_code_at(struct ct_shared_code *shared, uint64_t copy) {
+#define AT(name) shared->name = copy + (uint64_t)(ct_hook_##name - ct_hook_code)
+    AT(enter_record);
+    AT(enter_record_flags);
+    AT(enter_entry);
+    AT(enter_special);
+    AT(enter_listen);
+    AT(leave_record);
+    AT(leave_record_flags);
+    AT(leave_listen);
+#undef AT
+}
+
+/* ---- what the function is like ---- */
+
+static uint64_t patch_place(const struct ct_plan_request *r) {
+    static const uint8_t endbr64[4] = {0xf3, 0x0f, 0x1e, 0xfa};
+    if (r->end - r->function >= 4 && !memcmp(ct_scan_bytes(r->scan, r->function), endbr64, 4))
+        return r->function + 4;
+    return r->function;
+}
+
+static bool landing_within(const struct ct_scan *s, uint64_t from, uint64_t to) {
+    for (uint64_t at = from; at < to && at < s->end; at++)
+        if (ct_scan_bit(s, s->landing, at))
+            return true;
+    return false;
+}
+
+/* True unless the function surely overwrites the arithmetic flags before it looks at them. */
+static bool flags_live_at_entry(const struct ct_scan *s, uint64_t at, uint64_t end) {
+    unsigned dead = 0;
+    for (int i = 0; i < 16 && at < end; i++) {
+        struct ct_x64_insn insn;
+        struct ct_x64_effects effects;
+        if (ct_x64_decode(ct_scan_bytes(s, at), (size_t)(end - at), &insn))
+            return true;
+        if (insn.kind == CT_INSN_CALL || insn.kind == CT_INSN_CALL_INDIRECT || insn.kind == CT_INSN_RET)
+            return false; /* flags do not survive calls and returns in compiled code */
+        ct_x64_effects(&insn, &effects);
+        if (effects.flags_read & CT_X64_ARITH_FLAGS & ~dead)
+            return true;
+        dead |= effects.flags_killed;
+        if ((dead & CT_X64_ARITH_FLAGS) == CT_X64_ARITH_FLAGS)
+            return false;
+        if (insn.kind == CT_INSN_JMP && ct_scan_covers(s, ct_x64_target(&insn, at))) {
+            at = ct_x64_target(&insn, at);
+            end = s->end;
+            continue;
+        }
+        if (insn.kind != CT_INSN_OTHER && insn.kind != CT_INSN_NOP && insn.kind != CT_INSN_LANDING)
+            return true;
+        at += insn.length;
+    }
+    return true;
+}
+
+/* ---- padding ---- */
+
+static size_t first_behind(const struct ct_scan *s, uint64_t address) {
+    size_t low = 0, high = s->func_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (s->funcs[middle].start <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* End of the bytes behind a function that belong to nobody: nops and int3 that nothing refers to. Zeros are no padding: they
+ * may be somebody's constants. */
+static uint64_t padding_end(const struct ct_scan *s, uint64_t function, uint64_t end) {
+    size_t behind = first_behind(s, function);
+    uint64_t limit = behind < s->func_count ? s->funcs[behind].start : s->end, at = end;
+    if (limit > end + MAX_PADDING)
+        limit = end + MAX_PADDING;
+    while (at < limit) {
+        const uint8_t *p = ct_scan_bytes(s, at);
+        struct ct_x64_insn insn = {.length = 1};
+        if (*p != 0xcc && (ct_x64_decode(p, (size_t)(s->end - at), &insn) || insn.kind != CT_INSN_NOP))
+            break;
+        uint64_t next = at + insn.length;
+        if (next > limit)
+            break;
+        for (uint64_t b = at; b < next; b++)
+            if (ct_scan_bit(s, s->landing, b) || ct_scan_bit(s, s->referenced, b))
+                return at;
+        at = next;
+    }
+    return at;
+}
+
+/* Finds 5 bytes of padding that a rel8 ending at `next` reaches, and marks them used. 0: none. */
+static uint64_t take_springboard(struct ct_scan *s, uint64_t next) {
+    uint64_t from = next > s->start + 128 ? next - 128 : s->start, to = next + REACH_SHORT;
+    size_t i = first_behind(s, from);
+    for (i = i ? i - 1 : 0; i < s->func_count && s->funcs[i].start <= to; i++) {
+        uint64_t limit = padding_end(s, s->funcs[i].start, s->funcs[i].end);
+        uint64_t at = s->funcs[i].end < from ? from : s->funcs[i].end;
+        if (at + JUMP_SIZE > limit || at > to)
+            continue;
+        for (uint64_t b = at; b < at + JUMP_SIZE; b++)
+            ct_scan_set(s, s->landing, b); /* taken */
+        return at;
+    }
+    return 0;
+}
+
+/* ---- patches ---- */
+
+static struct ct_patch *add_patch(const struct ct_scan *s, struct ct_plan *plan, uint64_t at, size_t size) {
+    if (plan->patch_count == CT_PATCHES_MAX)
+        return NULL;
+    struct ct_patch *p = &plan->patches[plan->patch_count++];
+    *p = (struct ct_patch){.at = at, .size = (uint8_t)size};
+    memcpy(p->original, ct_scan_bytes(s, at), size);
+    memcpy(p->bytes, p->original, size);
+    return p;
+}
+
+static void put_rel32(uint8_t *place, uint64_t next, uint64_t target) {
+    int32_t displacement = (int32_t)(target - next);
+    memcpy(place, &displacement, 4);
+}
+
+static void put_jump(struct ct_patch *p, size_t offset, uint64_t target) {
+    p->bytes[offset] = 0xe9;
+    put_rel32(&p->bytes[offset + 1], p->at + offset + JUMP_SIZE, target);
+}
+
+static bool springboard_patch(struct ct_scan *s, struct ct_plan *plan, uint64_t next, uint64_t target, uint64_t *board) {
+    *board = take_springboard(s, next);
+    struct ct_patch *p = *board ? add_patch(s, plan, *board, JUMP_SIZE) : NULL;
+    if (!p)
+        return false;
+    put_jump(p, 0, target);
+    p->forward = target;
+    return true;
+}
+
+/* One branch from inside the function to its entry: now to the body. */
+static bool redirect_loop(struct ct_scan *s, struct ct_plan *plan, const struct ct_scan_loop *loop, uint64_t second_jump) {
+    uint64_t next = loop->branch + loop->length;
+    struct ct_patch *p;
+    if (loop->length > CT_PATCH_MAX)
+        return false;
+    if (loop->disp_size == 4) {
+        if (!(p = add_patch(s, plan, loop->branch, loop->length)))
+            return false;
+        put_rel32(&p->bytes[loop->length - 4], next, plan->body);
+        return true;
+    }
+    uint64_t target = second_jump;
+    int64_t distance = (int64_t)(target - next);
+    if (!target || distance < -128 || distance > REACH_SHORT) {
+        if (!springboard_patch(s, plan, next, plan->body, &target))
+            return false;
+        distance = (int64_t)(target - next);
+    }
+    if (!(p = add_patch(s, plan, loop->branch, loop->length)))
+        return false;
+    p->bytes[loop->length - 1] = (uint8_t)distance;
+    return true;
+}
+
+static bool redirect_loops(const struct ct_plan_request *r, struct ct_plan *plan, uint64_t covered_end, uint64_t second_jump) {
+    struct ct_scan *s = r->scan;
+    for (size_t i = 0; i < s->loop_count; i++) {
+        const struct ct_scan_loop *loop = &s->loops[i];
+        bool ours = s->funcs[loop->function].start == r->function;
+        if (ours && loop->branch >= covered_end && !redirect_loop(s, plan, loop, second_jump))
+            return false;
+    }
+    return true;
+}
+
+/* ---- the stub ---- */
+
+static uint64_t enter_address(const struct ct_plan_request *r, bool save_flags) {
+    const struct ct_shared_code *c = r->shared;
+    if (r->action == CT_ACTION_LISTEN)
+        return c->enter_listen;
+    if (r->special != CT_SPECIAL_NONE || r->action == CT_ACTION_NONE)
+        return c->enter_special;
+    if (r->entry_only)
+        return c->enter_entry;
+    return save_flags ? c->enter_record_flags : c->enter_record;
+}
+
+static uint64_t leave_address(const struct ct_plan_request *r) {
+    const struct ct_shared_code *c = r->shared;
+    if (r->action == CT_ACTION_LISTEN)
+        return c->leave_listen;
+    return r->scan_flags & CT_SCAN_RETURNS_FLAGS ? c->leave_record_flags : c->leave_record;
+}
+
+/* call/jmp target; nop3 */
+static uint64_t stub_word(uint8_t opcode, uint64_t stub, uint64_t target) {
+    uint64_t displacement = (uint32_t)(target - (stub + JUMP_SIZE));
+    return opcode | displacement << 8 | 0x001f0full << 40;
+}
+
+uint64_t ct_plan_word(const struct ct_plan_request *r, const struct ct_plan *plan) {
+    if (r->action == CT_ACTION_REPLACE)
+        return stub_word(0xe9, plan->stub, plan->stub + CT_STUB_BODY);
+    bool live = flags_live_at_entry(r->scan, r->function, r->end);
+    return stub_word(0xe8, plan->stub, enter_address(r, live));
+}
+
+/* Everything up to the body; with a detour, a jump to it comes first. */
+static void emit_head(const struct ct_plan_request *r, struct ct_code_buf *out, struct ct_plan *plan) {
+    plan->stub = ct_code_here(out);
+    uint64_t first = plan->stub + CT_STUB_BODY;
+    ct_code_u64(out, 0); /* word_on, once the body is known */
+    ct_code_byte(out, r->entry_only || r->detour ? 0xe9 : 0xe8);
+    ct_code_u32(out, (uint32_t)(first - (plan->stub + CT_STUB_RESUME)));
+    ct_x64_emit_jmp(out, leave_address(r));
+    ct_x64_emit_nop(out, CT_STUB_NUMBER - CT_STUB_RESUME - JUMP_SIZE);
+    ct_code_u32(out, r->number);
+    if (r->detour)
+        ct_x64_emit_jmp(out, r->detour);
+    plan->body = ct_code_here(out);
+}
+
+static void finish_head(const struct ct_plan_request *r, struct ct_code_buf *out, size_t at, struct ct_plan *plan) {
+    plan->word_on = ct_plan_word(r, plan);
+    plan->word_off = stub_word(0xe9, plan->stub, plan->body);
+    if (!out->overflow)
+        memcpy(out->bytes + at, &plan->word_on, 8);
+}
+
+static enum ct_skip_reason skip_of(int status) {
+    if (status == CT_ERR_BAD_INSTRUCTION || status == CT_ERR_TRUNCATED)
+        return CT_SKIP_UNDECODABLE;
+    return CT_SKIP_UNMOVABLE;
+}
+
+static void keep_moves(struct ct_plan *plan, const struct ct_x64_moved *moved) {
+    plan->move_count = 0;
+    for (unsigned i = 0; i < moved->count && plan->move_count < CT_PATCH_MAX; i++) {
+        plan->move_from[plan->move_count] = (uint8_t)moved->at[i].from;
+        plan->move_to[plan->move_count++] = moved->at[i].to;
+    }
+}
+
+/* Emits the stub with a body that covers at least `minimum` bytes from `place`. */
+static enum ct_skip_reason emit_stub(const struct ct_plan_request *r, struct ct_code_buf *out, struct ct_plan *plan,
+                                     uint64_t place, size_t minimum, size_t *covered) {
+    struct ct_x64_moved moved;
+    size_t before = out->length, size = (size_t)(r->end - place);
+    emit_head(r, out, plan);
+    int status = ct_x64_relocate_range(out, ct_scan_bytes(r->scan, place), size, minimum < size ? minimum : size, place,
+                                       covered, &moved);
+    if (status || out->overflow) {
+        out->length = before;
+        return status ? skip_of(status) : CT_SKIP_UNMOVABLE;
+    }
+    plan->place = place;
+    keep_moves(plan, &moved);
+    finish_head(r, out, before, plan);
+    return CT_SKIP_NONE;
+}
+
+/* ---- the three ways ---- */
+
+/* jmp stub at the entry; for short loops to the entry also jmp body behind it. */
+static enum ct_skip_reason plan_long(const struct ct_plan_request *r, struct ct_code_buf *out, struct ct_plan *plan,
+                                     uint64_t place, bool two_jumps) {
+    size_t need = two_jumps ? 2 * JUMP_SIZE : JUMP_SIZE, covered;
+    uint64_t available = padding_end(r->scan, r->function, r->end);
+    if (place + need > available)
+        return CT_SKIP_TOO_SHORT;
+    if (landing_within(r->scan, place + 1, place + need))
+        return CT_SKIP_BRANCH_INTO;
+    enum ct_skip_reason reason = emit_stub(r, out, plan, place, need, &covered);
+    if (reason)
+        return reason;
+    struct ct_patch *p = add_patch(r->scan, plan, place, need);
+    put_jump(p, 0, plan->stub);
+    if (two_jumps)
+        put_jump(p, JUMP_SIZE, plan->body);
+    if (!(r->scan_flags & CT_SCAN_LOOPED) || redirect_loops(r, plan, place + covered, two_jumps ? place + JUMP_SIZE : 0))
+        return CT_SKIP_NONE;
+    return CT_SKIP_LOOP_ENTRY;
+}
+
+/* jmp rel8 to a springboard that jumps to the stub. */
+static enum ct_skip_reason plan_short(const struct ct_plan_request *r, struct ct_code_buf *out, struct ct_plan *plan,
+                                      uint64_t place, enum ct_skip_reason because) {
+    size_t covered;
+    uint64_t board;
+    if (place + SHORT_JUMP_SIZE > padding_end(r->scan, r->function, r->end) ||
+        landing_within(r->scan, place + 1, place + SHORT_JUMP_SIZE))
+        return because;
+    enum ct_skip_reason reason = emit_stub(r, out, plan, place, SHORT_JUMP_SIZE, &covered);
+    if (reason)
+        return reason;
+    if (!springboard_patch(r->scan, plan, place + SHORT_JUMP_SIZE, plan->stub, &board))
+        return because;
+    struct ct_patch *p = add_patch(r->scan, plan, place, SHORT_JUMP_SIZE);
+    p->bytes[0] = 0xeb;
+    p->bytes[1] = (uint8_t)(board - (place + SHORT_JUMP_SIZE));
+    if (!(r->scan_flags & CT_SCAN_LOOPED) || redirect_loops(r, plan, place + covered, 0))
+        return CT_SKIP_NONE;
+    return CT_SKIP_LOOP_ENTRY;
+}
+
+static void start_over(struct ct_code_buf *out, size_t length, struct ct_plan *plan) {
+    out->length = length;
+    out->overflow = false;
+    plan->patch_count = 0;
+}
+
+enum ct_skip_reason ct_plan_hook(const struct ct_plan_request *r, struct ct_code_buf *out, struct ct_plan *plan) {
+    size_t before = out->length;
+    uint64_t place = patch_place(r);
+    *plan = (struct ct_plan){.function = r->function};
+    if (place >= r->end && padding_end(r->scan, r->function, r->end) <= place)
+        return CT_SKIP_TOO_SHORT;
+    enum ct_skip_reason reason = plan_long(r, out, plan, place, false);
+    if (reason == CT_SKIP_LOOP_ENTRY) {
+        start_over(out, before, plan);
+        if (plan_long(r, out, plan, place, true) == CT_SKIP_NONE)
+            return CT_SKIP_NONE;
+    }
+    if (reason == CT_SKIP_TOO_SHORT || reason == CT_SKIP_BRANCH_INTO || reason == CT_SKIP_UNMOVABLE) {
+        start_over(out, before, plan);
+        reason = plan_short(r, out, plan, place, reason);
+    }
+    if (reason)
+        start_over(out, before, plan);
+    return reason;
+}

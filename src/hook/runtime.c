@@ -1,0 +1,267 @@
+/* Slow paths of the stubs: what the shared assembly does not decide itself.
+ *
+ * Each runs on the thread that called or returned, first on the program's stack to find the thread's block, then with
+ * signals blocked where it changes more than one word. */
+#include "hook/runtime.h"
+#include "os/os.h"
+#include "os/thread.h"
+
+/* ---- guarded calls out ---- */
+
+struct saved_call {
+    void (*fn)(void *);
+    void *arg;
+    struct ct_block *block;
+};
+
+static uint64_t call_saved_on_stack(uint64_t arg, uint64_t unused) {
+    (void)unused;
+    struct saved_call *c = (struct saved_call *)arg;
+    ct_hook_call_saved(c->block->xsave_size, c->block->xsave_mask, c->fn, c->arg);
+    return 0;
+}
+
+void ct_runtime_call_out(struct ct_block *b, void (*fn)(void *), void *arg) {
+    bool guarded = b->attention & CT_ATTENTION_GUARD;
+    struct saved_call c = {fn, arg, b};
+    if (guarded) { /* we are on the slow stack or in a listener already */
+        ct_hook_call_saved(b->xsave_size, b->xsave_mask, fn, arg);
+        return;
+    }
+    uint64_t mask = ct_os_block_signals(); /* one user of the slow stack at a time */
+    b->guard_sp = ~0ull;
+    ct_block_attend(b, CT_ATTENTION_GUARD);
+    ct_hook_on_stack(b->slow_stack, call_saved_on_stack, (uint64_t)&c, 0);
+    ct_block_unattend(b, CT_ATTENTION_GUARD);
+    ct_os_restore_signals(mask);
+}
+
+/* ---- entering ---- */
+
+/* The unwinder has returned, or has landed in a frame that now makes calls. */
+static void end_unwind(struct ct_block *b, uint64_t slot) {
+    ct_block_unattend(b, CT_ATTENTION_UNWIND);
+    if (b->land_sp)
+        ct_shadow_prune(b, b->land_sp);
+    else
+        ct_shadow_dress(b, slot);
+    b->land_sp = 0;
+}
+
+/* The calling thread's block if this call is to be seen. */
+static struct ct_block *observing_block(uint64_t slot) {
+    struct ct_block *b = ct_block_current();
+    if (!b || b->detached)
+        return NULL;
+    if (b->attention & CT_ATTENTION_GUARD) {
+        /* A listener that jumped away left its guard behind. */
+        if (slot < b->guard_sp || !ct_shadow_same_stack(b, slot, b->guard_sp)) {
+            b->guarded_calls++;
+            return NULL;
+        }
+        ct_block_unattend(b, CT_ATTENTION_GUARD);
+    }
+    if ((b->attention & CT_ATTENTION_UNWIND) && slot >= b->bare_slot && ct_shadow_same_stack(b, slot, b->bare_slot))
+        end_unwind(b, slot);
+    return b;
+}
+
+static uint32_t stub_number(uint64_t stub) {
+    return *(const uint32_t *)(stub + CT_AFTER_TO_NUMBER);
+}
+
+uint64_t ct_hook_enter_slow(uint64_t slot, uint64_t stub) {
+    struct ct_block *b = observing_block(slot);
+    if (!b)
+        return CT_GO_BODY;
+    if (!ct_shadow_enter(b, slot, stub)) {
+        b->deep_calls++;
+        return CT_GO_BODY;
+    }
+    ct_event_write(b, stub_number(stub), CT_EVENT_CALL, 0);
+    return CT_GO_OBSERVED;
+}
+
+uint64_t ct_hook_entry_slow(uint64_t slot, uint64_t stub) {
+    struct ct_block *b = observing_block(slot);
+    if (b)
+        ct_event_write(b, stub_number(stub), CT_EVENT_ENTRY, 0);
+    return CT_GO_BODY;
+}
+
+void ct_hook_event_slow(uint64_t hook, uint64_t kind) {
+    struct ct_block *b = ct_block_current();
+    if (b)
+        ct_event_write(b, (uint32_t)hook, (uint32_t)kind, 0);
+}
+
+/* ---- returning ---- */
+
+/* No entry for this return: only possible when our memory was overwritten. There is nowhere to go. */
+static void lost_return(void) {
+    __builtin_trap();
+}
+
+uint64_t ct_hook_leave_slow(uint64_t slot) {
+    struct ct_block *b = ct_block_current();
+    struct ct_shadow found;
+    uint32_t depth;
+    if (!b || !ct_shadow_leave(b, slot, &found, &depth))
+        lost_return();
+    if (!b->detached)
+        ct_event_write(b, ct_shadow_number(&found), CT_EVENT_RETURN, 0);
+    return found.ret;
+}
+
+/* ---- listeners ---- */
+
+typedef void callback(struct ct_cpu_context *cpu, struct ct_call *call);
+
+static void call_listener(struct ct_block *b, callback *fn, struct ct_cpu_x64 *cpu, struct ct_call *call) {
+    if (b->attention & CT_ATTENTION_GUARD) /* returning through a frame that was entered before the guard */
+        return;
+    b->guard_sp = (uint64_t)&call;
+    ct_block_attend(b, CT_ATTENTION_GUARD);
+    fn((struct ct_cpu_context *)cpu, call);
+    ct_block_unattend(b, CT_ATTENTION_GUARD);
+}
+
+static void notify(struct ct_block *b, bool returning, struct ct_cpu_x64 *cpu, struct ct_shadow *e, uint32_t depth) {
+    uint32_t number = ct_shadow_number(e);
+    const struct ct_hook_entry *hook = &b->runtime->hooks[number];
+    callback *fn = returning ? hook->listener.on_return : hook->listener.on_call;
+    if (!fn)
+        return;
+    struct ct_call call = {
+        .hook = number,
+        .depth = depth,
+        .function = (void *)hook->function,
+        .return_address = (void *)e->ret,
+        .user = hook->user,
+        .data = e->data,
+    };
+    cpu->pc = returning ? e->ret : hook->function;
+    call_listener(b, fn, cpu, &call);
+    e->data = call.data;
+}
+
+uint64_t ct_hook_on_call(struct ct_cpu_x64 *cpu, uint64_t slot, uint64_t stub) {
+    struct ct_block *b = observing_block(slot);
+    if (!b)
+        return CT_GO_BODY;
+    if (b->runtime->hooks[stub_number(stub)].entry_only) {
+        struct ct_shadow e = {.slot = slot, .ret = *(uint64_t *)slot, .stub = stub};
+        notify(b, false, cpu, &e, ct_shadow_depth(b, b->top));
+        return CT_GO_BODY;
+    }
+    struct ct_shadow *e = ct_shadow_enter(b, slot, stub);
+    if (!e) {
+        b->deep_calls++;
+        return CT_GO_BODY;
+    }
+    notify(b, false, cpu, e, ct_shadow_depth(b, e));
+    return CT_GO_OBSERVED;
+}
+
+uint64_t ct_hook_on_return(struct ct_cpu_x64 *cpu, uint64_t slot) {
+    struct ct_block *b = ct_block_current();
+    struct ct_shadow found;
+    uint32_t depth;
+    if (!b || !ct_shadow_leave(b, slot, &found, &depth))
+        lost_return();
+    if (!b->detached)
+        notify(b, true, cpu, &found, depth);
+    return found.ret;
+}
+
+/* ---- functions that the engine must know about ---- */
+
+#define CLONE_VM_     0x100u
+#define CLONE_VFORK_  0x4000u
+#define CLONE_SETTLS_ 0x80000u
+
+/* A child that shares our memory and thread pointer would take our block for its own. */
+static void before_clone(struct ct_block *b, uint64_t flags) {
+    if ((flags & CLONE_VM_) && !(flags & CLONE_SETTLS_))
+        ct_block_attend(b, CT_ATTENTION_CONTESTED);
+}
+
+static uint64_t clone_flags(const struct ct_special_frame *f) {
+    uint64_t flags;
+    bool clone3 = f->rsi >= 64 && f->rsi <= 4096; /* clone3(args, size, ...); clone(fn, stack, flags, ...) */
+    if (!clone3)
+        return f->rdx;
+    return ct_os_peek(f->rdi, &flags, sizeof flags) ? CLONE_VM_ : flags;
+}
+
+/* glibc's jmp_buf: the stack pointer, mangled with a secret of the thread, is its seventh word. */
+static uint64_t jump_target(uint64_t buffer) {
+    uint64_t word, secret;
+    if (ct_os_peek(buffer + 48, &word, sizeof word))
+        return 0;
+    __asm__ volatile("mov %%fs:0x30, %0" : "=r"(secret));
+    return (word >> 17 | word << 47) ^ secret;
+}
+
+static void before_jump(struct ct_block *b, uint64_t slot, uint64_t buffer) {
+    uint64_t sp = jump_target(buffer);
+    if (sp > slot && !(sp & 7) && ct_shadow_same_stack(b, slot, sp))
+        ct_shadow_prune(b, sp);
+}
+
+static void before_unwind(struct ct_block *b, uint64_t slot) {
+    ct_shadow_settle(b, slot);
+    ct_shadow_bare(b, slot);
+    b->bare_slot = slot;
+    b->land_sp = 0;
+    ct_block_attend(b, CT_ATTENTION_UNWIND);
+}
+
+static void before_landing(struct ct_block *b, void *context) {
+    struct ct_runtime *rt = b->runtime;
+    if (!(b->attention & CT_ATTENTION_UNWIND) || !rt->get_cfa)
+        return;
+    uint64_t mask = ct_os_block_signals();
+    b->guard_sp = ~0ull;
+    ct_block_attend(b, CT_ATTENTION_GUARD); /* get_cfa may be hooked itself */
+    b->land_sp = rt->get_cfa(context);
+    ct_block_unattend(b, CT_ATTENTION_GUARD);
+    ct_os_restore_signals(mask);
+    ct_shadow_dress(b, b->land_sp);
+}
+
+static void act(struct ct_block *b, enum ct_special special, uint64_t slot, const struct ct_special_frame *f) {
+    switch (special) {
+    case CT_SPECIAL_NONE:
+        break;
+    case CT_SPECIAL_JUMP:
+        before_jump(b, slot, f->rdi);
+        break;
+    case CT_SPECIAL_CLONE:
+        before_clone(b, clone_flags(f));
+        break;
+    case CT_SPECIAL_VFORK:
+        before_clone(b, CLONE_VM_ | CLONE_VFORK_);
+        break;
+    case CT_SPECIAL_UNWIND:
+        before_unwind(b, slot);
+        break;
+    case CT_SPECIAL_LAND:
+        before_landing(b, (void *)f->rdi);
+        break;
+    }
+}
+
+uint64_t ct_hook_special(uint64_t slot, uint64_t stub, struct ct_special_frame *frame) {
+    struct ct_block *b = ct_block_current();
+    if (!b || b->detached)
+        return CT_GO_BODY;
+    const struct ct_hook_entry *hook = &b->runtime->hooks[stub_number(stub)];
+    bool seen = observing_block(slot) != NULL && hook->flavor == CT_ACTION_RECORD;
+    if (seen && !hook->entry_only)
+        return ct_hook_enter_slow(slot, stub);
+    if (seen)
+        ct_event_write(b, stub_number(stub), CT_EVENT_ENTRY, 0);
+    act(b, hook->special, slot, frame);
+    return CT_GO_BODY;
+}

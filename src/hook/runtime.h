@@ -1,0 +1,220 @@
+/* The part of the hooks that runs inside hooked calls: thread blocks, shadow stacks, event buffers, slow paths.
+ *
+ * Freestanding: no libc, no thread-local storage, no vector registers. Everything is reached from the thread block that GS points
+ * to. Who may touch what: a block belongs to its thread; other threads touch it only under runtime->lock (taking
+ * an entry of a migrated coroutine) or while its thread is stopped or dead. */
+#ifndef CT_HOOK_RUNTIME_H
+#define CT_HOOK_RUNTIME_H
+
+#include <contrail/hook.h>
+#include "hook/layout.h"
+#include <stdbool.h>
+
+/* Values of ct_block.owner that no thread pointer has. */
+enum { CT_OWNER_FORKED = 0, CT_OWNER_ATTENTION = 1 };
+
+/* Why owner is CT_OWNER_ATTENTION. */
+enum ct_attention {
+    CT_ATTENTION_GUARD = 1 << 0,     /* inside a listener or sink: calls are not seen */
+    CT_ATTENTION_CONTESTED = 1 << 1, /* a child may share this block (vfork, clone with shared memory) */
+    CT_ATTENTION_UNWIND = 1 << 2,    /* real return addresses are on the stack for an unwinder */
+};
+
+/* Values of ct_shadow.slot that no stack slot has. */
+enum {
+    CT_SLOT_IN_FLIGHT = 0, /* a stub is between claiming and filling, or between reading and releasing */
+    CT_SLOT_HOLE = 1,      /* removed from the middle */
+};
+
+struct ct_shadow {
+    uint64_t slot, ret, stub, data;
+};
+
+/* What the runtime knows of a hook. Written before the patch that makes it reachable, then only by its owner's API calls. */
+struct ct_hook_entry {
+    struct ct_listener listener;
+    void *user;
+    uint64_t function;
+    uint8_t flavor;  /* enum ct_hook_action */
+    uint8_t special; /* enum ct_special */
+    uint8_t entry_only;
+    uint8_t state; /* enum ct_hook_state, for the API */
+};
+
+enum ct_hook_action { CT_ACTION_NONE, CT_ACTION_RECORD, CT_ACTION_LISTEN, CT_ACTION_REPLACE };
+
+/* Functions that the engine itself must know about. */
+enum ct_special {
+    CT_SPECIAL_NONE,
+    CT_SPECIAL_JUMP,   /* longjmp family: the target stack pointer is known */
+    CT_SPECIAL_CLONE,  /* clone with its flags in rdx, clone3 with a pointer to them in rdi */
+    CT_SPECIAL_VFORK,  /* the child runs on our memory until it execs or exits */
+    CT_SPECIAL_UNWIND, /* unwinder entry points: real return addresses must be on the stack */
+    CT_SPECIAL_LAND,   /* _Unwind_SetIP: the unwinder has found where it goes on */
+};
+
+struct ct_runtime;
+
+/* Event buffer: this header, then events. */
+struct ct_buffer {
+    struct ct_buffer *next;
+    size_t size;      /* of the whole mapping */
+    size_t used;      /* bytes of events, once full */
+    size_t delivered; /* bytes of events that the sink has had */
+    uint8_t pad[32];
+    struct ct_event events[];
+};
+
+/* One per thread; GS points to it. */
+struct ct_block {
+    /* wiped on fork */
+    uint8_t pad0[CT_BLOCK_OWNER];
+    uint64_t owner;
+    uint64_t cursor;
+    uint64_t end;
+    uint8_t pad1[CT_BLOCK_KEPT - CT_BLOCK_END - 8];
+    /* kept */
+    uint8_t pad2[CT_BLOCK_TOP - CT_BLOCK_KEPT];
+    struct ct_shadow *top;
+    struct ct_shadow *limit;
+    struct ct_block *self;
+    uint64_t fn_enter, fn_entry, fn_leave, fn_event, fn_special, fn_on_call, fn_on_return;
+    uint64_t xsave_size, xsave_mask;
+    struct ct_runtime *runtime;
+    struct ct_block *next; /* list of all blocks; never unlinked */
+    struct ct_shadow *base;
+    uint64_t thread_pointer; /* what owner is when nothing needs attention */
+    int32_t tid, pid;
+    uint32_t attention; /* enum ct_attention bits */
+    uint32_t detached;  /* a child that shares our memory: sees nothing */
+    uint64_t guard_sp;  /* stack pointer when the guard was set: a listener that jumped away is noticed by it */
+    uint64_t bare_slot; /* return slot of the unwinder function that bared the frames */
+    uint64_t land_sp;   /* stack pointer where the unwinder will land; 0 while it is still looking */
+    uint64_t home_low, home_high; /* the thread's own stack; 0 until needed */
+    uint64_t slow_stack;          /* top of the stack that slow paths use */
+    /* Event buffers: the active one; full ones, oldest first; spare ones. Lists under event_lock. */
+    struct ct_buffer *active, *full, *full_last, *spare;
+    uint32_t event_lock;
+    uint32_t delivering; /* somebody hands full buffers to the sink; one at a time, so that order is kept */
+    uint64_t guarded_calls, deep_calls, left_frames, abandoned;
+    size_t size; /* of the whole mapping */
+    uint32_t in_use;
+};
+
+#define CT_PARKED_CAPACITY (1u << 18)
+
+struct ct_runtime {
+    struct ct_block *blocks;
+    uint32_t lock; /* slow paths only, signals blocked */
+    int32_t pid;
+    uint32_t block_count, next_sweep;
+    struct ct_hook_entry *hooks;
+    size_t max_depth;
+    size_t buffer_bytes;
+    ct_event_sink *sink;
+    void *sink_arg;
+    uint64_t xsave_size, xsave_mask;
+    struct ct_shadow *parked; /* frames that were left, by slot: should one return after all, it is found here */
+    uint64_t parked_count;
+    struct ct_hook_statistics retired; /* counters of blocks that were reused */
+    uint64_t threads_seen;
+    /* Of the unwinder that the program uses; NULL until known. */
+    uint64_t (*get_cfa)(void *context);
+};
+
+#define CT_ASSERT_AT(field, offset) _Static_assert(__builtin_offsetof(struct ct_block, field) == (offset), #field)
+CT_ASSERT_AT(owner, CT_BLOCK_OWNER);
+CT_ASSERT_AT(cursor, CT_BLOCK_CURSOR);
+CT_ASSERT_AT(end, CT_BLOCK_END);
+CT_ASSERT_AT(top, CT_BLOCK_TOP);
+CT_ASSERT_AT(limit, CT_BLOCK_LIMIT);
+CT_ASSERT_AT(self, CT_BLOCK_SELF);
+CT_ASSERT_AT(fn_enter, CT_BLOCK_FN_ENTER);
+CT_ASSERT_AT(fn_entry, CT_BLOCK_FN_ENTRY);
+CT_ASSERT_AT(fn_leave, CT_BLOCK_FN_LEAVE);
+CT_ASSERT_AT(fn_event, CT_BLOCK_FN_EVENT);
+CT_ASSERT_AT(fn_special, CT_BLOCK_FN_SPECIAL);
+CT_ASSERT_AT(fn_on_call, CT_BLOCK_FN_ON_CALL);
+CT_ASSERT_AT(fn_on_return, CT_BLOCK_FN_ON_RETURN);
+CT_ASSERT_AT(xsave_size, CT_BLOCK_XSAVE_SIZE);
+CT_ASSERT_AT(xsave_mask, CT_BLOCK_XSAVE_MASK);
+_Static_assert(sizeof(struct ct_shadow) == CT_SHADOW_SIZE, "shadow entry");
+_Static_assert(sizeof(struct ct_event) == CT_EVENT_SIZE, "event");
+
+/* ---- blocks (block.c) ---- */
+
+/* Makes or reuses a block; the caller has blocked signals. */
+struct ct_block *ct_block_create(struct ct_runtime *rt, int tid, uint64_t thread_pointer);
+/* The block of the calling thread; makes one for a new thread. NULL: out of memory. */
+struct ct_block *ct_block_current(void);
+/* Makes GS of the calling thread point to the block. */
+int ct_block_install(struct ct_block *block);
+void ct_block_attend(struct ct_block *block, uint32_t bit);
+void ct_block_unattend(struct ct_block *block, uint32_t bit);
+/* Spin lock for slow paths; the caller has blocked signals. */
+void ct_runtime_lock(struct ct_runtime *rt);
+void ct_runtime_unlock(struct ct_runtime *rt);
+
+/* ---- shadow stack (shadow.c) ---- */
+
+static inline uint64_t ct_shadow_resume(const struct ct_shadow *e) {
+    return e->stub + CT_AFTER_TO_RESUME;
+}
+static inline uint32_t ct_shadow_number(const struct ct_shadow *e) {
+    return *(const uint32_t *)(e->stub + CT_AFTER_TO_NUMBER);
+}
+static inline uint32_t ct_shadow_depth(const struct ct_block *b, const struct ct_shadow *e) {
+    return (uint32_t)(e - b->base) - 1; /* base[0] is the sentinel */
+}
+/* Closes what was left below `slot`, then pushes. NULL when the shadow stack is full. */
+struct ct_shadow *ct_shadow_enter(struct ct_block *b, uint64_t slot, uint64_t stub);
+/* Finds and removes the entry of a return through `slot`, wherever it is; *found gets a copy, *depth its depth. */
+bool ct_shadow_leave(struct ct_block *b, uint64_t slot, struct ct_shadow *found, uint32_t *depth);
+/* Closes what was left at and below `slot`, where a new frame starts. */
+void ct_shadow_settle(struct ct_block *b, uint64_t slot);
+/* The thread goes on at stack pointer `sp`, having left every frame of this stack below it. */
+void ct_shadow_prune(struct ct_block *b, uint64_t sp);
+/* Puts real return addresses on the stack, and stub addresses back again. */
+void ct_shadow_bare(struct ct_block *b, uint64_t sp);
+void ct_shadow_dress(struct ct_block *b, uint64_t sp);
+/* Remembers a frame that was left; under the lock. */
+void ct_shadow_park(struct ct_runtime *rt, const struct ct_shadow *e);
+bool ct_shadow_same_stack(struct ct_block *b, uint64_t x, uint64_t y);
+
+/* ---- events (event.c) ---- */
+
+/* Records from C; takes a fresh buffer when needed. */
+void ct_event_write(struct ct_block *b, uint32_t hook, uint32_t kind, uint32_t depth);
+/* Hands everything undelivered to the sink, from any thread. */
+void ct_event_drain(struct ct_block *b);
+/* Forgets all events: the child of a fork must not deliver its parent's. */
+void ct_event_reset(struct ct_block *b);
+/* Calls fn(arg), written in ordinary C, from a slow path: guarded, and with vector state saved. */
+void ct_runtime_call_out(struct ct_block *b, void (*fn)(void *), void *arg);
+
+/* ---- slow paths (runtime.c), called from the shared code ---- */
+
+enum { CT_GO_BODY = 0, CT_GO_OBSERVED = 1 };
+struct ct_special_frame { /* caller-saved registers as pushed by the shared code */
+    uint64_t r11, r10, r9, r8, rdi, rsi, rcx, rdx, rax;
+};
+uint64_t ct_hook_enter_slow(uint64_t slot, uint64_t stub);
+uint64_t ct_hook_entry_slow(uint64_t slot, uint64_t stub);
+uint64_t ct_hook_leave_slow(uint64_t slot);
+void ct_hook_event_slow(uint64_t hook, uint64_t kind);
+uint64_t ct_hook_special(uint64_t slot, uint64_t stub, struct ct_special_frame *frame);
+uint64_t ct_hook_on_call(struct ct_cpu_x64 *cpu, uint64_t slot, uint64_t stub);
+uint64_t ct_hook_on_return(struct ct_cpu_x64 *cpu, uint64_t slot);
+
+/* ---- assembly (stubs_x64.S) ---- */
+
+extern const uint8_t ct_hook_code[], ct_hook_code_end[];
+extern const uint8_t ct_hook_enter_record[], ct_hook_enter_record_flags[], ct_hook_enter_entry[],
+    ct_hook_enter_special[], ct_hook_enter_listen[], ct_hook_leave_record[], ct_hook_leave_record_flags[],
+    ct_hook_leave_listen[];
+/* Calls fn(a, b) on another stack. */
+uint64_t ct_hook_on_stack(uint64_t stack, uint64_t (*fn)(uint64_t, uint64_t), uint64_t a, uint64_t b);
+/* Calls fn(arg) with the vector state saved: for code that was not compiled for general registers only. */
+void ct_hook_call_saved(uint64_t xsave_size, uint64_t xsave_mask, void (*fn)(void *), void *arg);
+
+#endif

@@ -1,0 +1,70 @@
+/* One pass over a module's code: what a patch must not cover, and what is odd about each function.
+ *
+ * Bytes to bytes: `code` is the module's text as bytes, `start` the address it runs at; nothing is executed or
+ * written. The result is immutable. Implemented per instruction set (scan_x64.c). */
+#ifndef CT_HOOK_SCAN_H
+#define CT_HOOK_SCAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum ct_scan_flag {
+    CT_SCAN_RETURNS_FLAGS = 1 << 0, /* a caller looks at the flags right after calling it */
+    CT_SCAN_LOOPED = 1 << 1,        /* a branch inside it goes to its own entry */
+    CT_SCAN_CLONES = 1 << 2,        /* makes the clone, clone3 or vfork system call */
+    CT_SCAN_READS_RETURN = 1 << 3,  /* looks at its own return address */
+    CT_SCAN_CONDITIONAL = 1 << 4,   /* another function jumps to it conditionally */
+    CT_SCAN_BAD_CODE = 1 << 5,      /* something in it does not decode */
+};
+
+struct ct_scan_func {
+    uint64_t start, end;
+    uint32_t flags; /* enum ct_scan_flag, filled by the scan */
+};
+
+/* A branch from inside a function to its own entry. */
+struct ct_scan_loop {
+    uint64_t branch;
+    uint32_t function; /* index */
+    uint8_t length;    /* of the branch instruction; its displacement ends it */
+    uint8_t disp_size; /* 1 or 4 */
+};
+
+struct ct_scan {
+    const uint8_t *code;
+    uint64_t start, end;
+    struct ct_scan_func *funcs; /* sorted by start; the caller's array */
+    size_t func_count;
+    uint64_t *landing;    /* one bit per byte: control may arrive here */
+    uint64_t *referenced; /* one bit per byte: called, jumped to or its address taken */
+    struct ct_scan_loop *loops;
+    size_t loop_count, loop_capacity;
+    /* Readable data of the module, for jump tables. */
+    const uint8_t *(*read)(void *arg, uint64_t address, size_t size);
+    void *read_arg;
+};
+
+/* `scan` has code, start, end, funcs, func_count and read set; the rest is filled. Freed with ct_scan_free. */
+int ct_scan_run(struct ct_scan *scan);
+void ct_scan_free(struct ct_scan *scan);
+
+static inline bool ct_scan_bit(const struct ct_scan *s, const uint64_t *map, uint64_t address) {
+    uint64_t i = address - s->start;
+    return map[i / 64] >> (i % 64) & 1;
+}
+static inline void ct_scan_set(const struct ct_scan *s, uint64_t *map, uint64_t address) {
+    uint64_t i = address - s->start;
+    if (address >= s->start && address < s->end)
+        map[i / 64] |= 1ull << (i % 64);
+}
+static inline bool ct_scan_covers(const struct ct_scan *s, uint64_t address) {
+    return address >= s->start && address < s->end;
+}
+static inline const uint8_t *ct_scan_bytes(const struct ct_scan *s, uint64_t address) {
+    return s->code + (address - s->start);
+}
+/* Index of the function that starts at the address, or -1. */
+long ct_scan_find(const struct ct_scan *scan, uint64_t address);
+
+#endif

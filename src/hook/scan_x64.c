@@ -1,0 +1,450 @@
+/* The pass over a module's code, x86_64: see scan.h.
+ *
+ * Linear, starting afresh at every function. Marking too much is harmless (a patch avoids the place); missing a
+ * landing place is not, so jump tables are followed and the bytes between functions are decoded too.
+ * The depth of the stack is followed as far as straight code and forward branches tell, to notice functions that read
+ * their own return address. */
+#include "hook/scan.h"
+#include <contrail/status.h>
+#include "isa/x64/decode.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_PENDING 32
+#define MAX_TABLES  32
+#define MAX_ENTRIES 4096
+
+enum { SYS_CLONE = 56, SYS_VFORK = 58, SYS_CLONE3 = 435 };
+
+/* State while going through one function. */
+struct walk {
+    struct ct_scan *scan;
+    struct ct_scan_func *func; /* NULL between functions */
+    /* Stack depth: rsp = S - depth, where S is the slot of the return address. */
+    bool depth_known, frame_known;
+    int64_t depth, frame; /* frame: rbp = S - frame */
+    struct pending {
+        uint64_t target;
+        int64_t depth, frame;
+        bool frame_known;
+    } pending[MAX_PENDING]; /* forward branches and the state they had */
+    unsigned pending_next;
+    uint64_t tables[MAX_TABLES];
+    unsigned table_count;
+    bool indirect_jump;
+    int64_t last_eax; /* last constant put into eax, -1 */
+    uint64_t called;  /* target of the call just before, 0 */
+};
+
+long ct_scan_find(const struct ct_scan *s, uint64_t address) {
+    size_t low = 0, high = s->func_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (s->funcs[middle].start < address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < s->func_count && s->funcs[low].start == address ? (long)low : -1;
+}
+
+/* ---- branches ---- */
+
+static int add_loop(struct ct_scan *s, const struct ct_x64_insn *insn, uint64_t at, size_t function) {
+    if (s->loop_count == s->loop_capacity) {
+        size_t capacity = s->loop_capacity ? s->loop_capacity * 2 : 64;
+        struct ct_scan_loop *loops = realloc(s->loops, capacity * sizeof *loops);
+        if (!loops)
+            return CT_ERR_NO_MEMORY;
+        s->loops = loops;
+        s->loop_capacity = capacity;
+    }
+    s->loops[s->loop_count++] = (struct ct_scan_loop){
+        .branch = at, .function = (uint32_t)function, .length = insn->length, .disp_size = insn->imm_size};
+    return 0;
+}
+
+static bool starts_with_landing_pad(const struct ct_scan *s, uint64_t address) {
+    static const uint8_t endbr64[4] = {0xf3, 0x0f, 0x1e, 0xfa};
+    return s->end - address >= 4 && !memcmp(ct_scan_bytes(s, address), endbr64, 4);
+}
+
+static bool is_entry_of(const struct walk *w, uint64_t target) {
+    return target == w->func->start || (target == w->func->start + 4 && starts_with_landing_pad(w->scan, w->func->start));
+}
+
+static int note_branch(struct walk *w, const struct ct_x64_insn *insn, uint64_t at) {
+    struct ct_scan *s = w->scan;
+    uint64_t target = ct_x64_target(insn, at);
+    if (!ct_scan_covers(s, target))
+        return 0;
+    bool own = w->func && target >= w->func->start && target < w->func->end;
+    ct_scan_set(s, s->landing, target);
+    if (insn->kind == CT_INSN_CALL) {
+        ct_scan_set(s, s->referenced, target);
+        return 0;
+    }
+    if (!own) {
+        if (insn->kind == CT_INSN_JMP) {
+            ct_scan_set(s, s->referenced, target);
+        } else {
+            long i = ct_scan_find(s, target);
+            if (i >= 0)
+                s->funcs[i].flags |= CT_SCAN_CONDITIONAL;
+        }
+        return 0;
+    }
+    if (is_entry_of(w, target)) {
+        w->func->flags |= CT_SCAN_LOOPED;
+        return add_loop(s, insn, at, (size_t)(w->func - s->funcs));
+    }
+    if (target > at && w->depth_known) {
+        w->pending[w->pending_next++ % MAX_PENDING] = (struct pending){target, w->depth, w->frame, w->frame_known};
+    }
+    return 0;
+}
+
+/* ---- stack depth and the return address ---- */
+
+static bool opcode_reads(const struct ct_x64_insn *insn) {
+    if (insn->encoding != CT_X64_LEGACY)
+        return false;
+    if (insn->map == 1)
+        return insn->opcode == 0x6f || insn->opcode == 0x7e || insn->opcode == 0x10 || insn->opcode == 0x28;
+    if (insn->map)
+        return false;
+    switch (insn->opcode) {
+    case 0x8b: /* mov */
+    case 0x8d: /* lea: somebody will look there */
+    case 0x39:
+    case 0x3b: /* cmp */
+    case 0x03:
+    case 0x2b:
+    case 0x33:
+        return true;
+    case 0xff: { /* call, jmp, push */
+        unsigned form = insn->modrm >> 3 & 7;
+        return form == 2 || form == 4 || form == 6;
+    }
+    default:
+        return false;
+    }
+}
+
+static bool reads_return_slot(const struct walk *w, const struct ct_x64_insn *insn) {
+    unsigned mod = insn->modrm >> 6, rm = insn->modrm & 7;
+    if (!insn->modrm_offset || mod == 3 || (insn->prefixes & (CT_X64_SEG_FS | CT_X64_SEG_GS)) || !opcode_reads(insn))
+        return false;
+    if (rm == 4 && insn->sib == 0x24 && !(insn->rex & 1))
+        return w->depth_known && insn->disp == w->depth;
+    if (rm == 5 && mod && !(insn->rex & 1))
+        return w->frame_known && insn->disp == w->frame;
+    return false;
+}
+
+static bool names_rsp_register(const struct ct_x64_insn *insn) {
+    return (insn->modrm & 0xc7) == 0xc4 && !(insn->rex & 1);
+}
+
+/* Group 1 with an immediate: sub, add, and on rsp. */
+static void follow_arithmetic(struct walk *w, const struct ct_x64_insn *insn) {
+    if (!names_rsp_register(insn))
+        return;
+    unsigned form = insn->modrm >> 3 & 7;
+    if (form == 5)
+        w->depth += insn->imm;
+    else if (form == 0)
+        w->depth -= insn->imm;
+    else if (form != 7)
+        w->depth_known = false;
+}
+
+static void follow_move(struct walk *w, const struct ct_x64_insn *insn) {
+    bool store = insn->opcode == 0x89;
+    unsigned reg = (insn->modrm >> 3 & 7) | (insn->rex & 4) << 1, rm = (insn->modrm & 7) | (insn->rex & 1) << 3;
+    if (insn->modrm >> 6 != 3) {
+        if (!store && reg == CT_X64_RSP)
+            w->depth_known = false;
+        return;
+    }
+    unsigned from = store ? reg : rm, to = store ? rm : reg;
+    if (from == CT_X64_RSP && to == CT_X64_RBP && w->depth_known) {
+        w->frame_known = true;
+        w->frame = w->depth;
+    } else if (to == CT_X64_RSP) {
+        w->depth_known = from == CT_X64_RBP && w->frame_known;
+        w->depth = w->frame;
+    } else if (to == CT_X64_RBP) {
+        w->frame_known = false;
+    }
+}
+
+static void follow_lea(struct walk *w, const struct ct_x64_insn *insn) {
+    unsigned reg = (insn->modrm >> 3 & 7) | (insn->rex & 4) << 1;
+    if (reg == CT_X64_RBP)
+        w->frame_known = false;
+    if (reg != CT_X64_RSP)
+        return;
+    if ((insn->modrm & 7) == 4 && insn->sib == 0x24 && !(insn->rex & 1)) {
+        w->depth -= insn->disp;
+    } else if ((insn->modrm & 7) == 5 && insn->modrm >> 6 && !(insn->rex & 1) && w->frame_known) {
+        w->depth_known = true;
+        w->depth = w->frame - insn->disp;
+    } else {
+        w->depth_known = false;
+    }
+}
+
+/* Follows what the one-byte opcodes do to rsp and rbp. Returns true when the return address itself is popped. */
+static bool follow_stack(struct walk *w, const struct ct_x64_insn *insn) {
+    if (insn->encoding != CT_X64_LEGACY || insn->map)
+        return false;
+    uint8_t op = insn->opcode;
+    if ((op >= 0x50 && op <= 0x57) || op == 0x68 || op == 0x6a || op == 0x9c || (op == 0xff && (insn->modrm >> 3 & 7) == 6)) {
+        w->depth += 8;
+    } else if ((op >= 0x58 && op <= 0x5f) || op == 0x9d || op == 0x8f) {
+        bool pops_return = w->depth_known && w->depth == 0;
+        if (op == 0x5d && !(insn->rex & 1))
+            w->frame_known = false;
+        w->depth -= 8;
+        return pops_return;
+    } else if (op == 0x83 || op == 0x81) {
+        follow_arithmetic(w, insn);
+    } else if (op == 0x89 || op == 0x8b) {
+        follow_move(w, insn);
+    } else if (op == 0x8d) {
+        follow_lea(w, insn);
+    } else if (op == 0xc9) {
+        w->depth_known = w->frame_known;
+        w->depth = w->frame - 8;
+        w->frame_known = false;
+    } else if (op == 0xc8 || ((op == 0x29 || op == 0x01 || op == 0x21) && names_rsp_register(insn))) {
+        w->depth_known = false;
+    }
+    return false;
+}
+
+/* After an instruction that does not fall through, the state is what a branch to here had. */
+static void restart_depth(struct walk *w, uint64_t at) {
+    w->depth_known = w->frame_known = false;
+    for (unsigned i = 0; i < MAX_PENDING; i++) {
+        const struct pending *p = &w->pending[i];
+        if (p->target != at)
+            continue;
+        w->depth_known = true;
+        w->depth = p->depth;
+        w->frame_known = p->frame_known;
+        w->frame = p->frame;
+        return;
+    }
+}
+
+/* ---- flags as a return value ---- */
+
+/* The instruction after a call: does it look at flags? Only hand-written assembly returns values in flags. */
+static bool consumes_flags(const struct ct_x64_insn *insn) {
+    if (insn->kind == CT_INSN_JCC)
+        return true;
+    if (insn->encoding != CT_X64_LEGACY)
+        return false;
+    if (insn->map == 1)
+        return (insn->opcode & 0xf0) == 0x90 || (insn->opcode & 0xf0) == 0x40; /* setcc, cmovcc */
+    uint8_t op = insn->opcode;
+    return insn->map == 0 && (((op & 0xf0) == 0x10 && (op & 7) < 6) || op == 0x9c || op == 0x9f); /* adc, sbb, pushf, lahf */
+}
+
+static void note_flag_return(struct walk *w, const struct ct_x64_insn *insn) {
+    if (!w->called)
+        return;
+    if (consumes_flags(insn)) {
+        long i = ct_scan_find(w->scan, w->called);
+        if (i >= 0)
+            w->scan->funcs[i].flags |= CT_SCAN_RETURNS_FLAGS;
+    }
+    w->called = 0;
+}
+
+/* ---- jump tables ---- */
+
+/* Tables of 32-bit offsets from the table itself, or of 64-bit addresses, that lead into the function. */
+static void follow_table(struct walk *w, uint64_t table) {
+    struct ct_scan *s = w->scan;
+    for (unsigned i = 0; i < MAX_ENTRIES; i++) {
+        const uint8_t *p = s->read(s->read_arg, table + 4ull * i, 4);
+        int32_t offset;
+        if (!p)
+            break;
+        memcpy(&offset, p, 4);
+        uint64_t target = table + (uint64_t)(int64_t)offset;
+        if (target < w->func->start || target >= w->func->end)
+            break;
+        ct_scan_set(s, s->landing, target);
+    }
+    for (unsigned i = 0; i < MAX_ENTRIES; i++) {
+        const uint8_t *p = s->read(s->read_arg, table + 8ull * i, 8);
+        uint64_t target;
+        if (!p)
+            break;
+        memcpy(&target, p, 8);
+        if (target < w->func->start || target >= w->func->end)
+            break;
+        ct_scan_set(s, s->landing, target);
+    }
+}
+
+static void note_table(struct walk *w, uint64_t address) {
+    w->tables[w->table_count++ % MAX_TABLES] = address;
+}
+
+static void end_function(struct walk *w) {
+    if (!w->func || !w->indirect_jump || !w->scan->read)
+        return;
+    unsigned count = w->table_count < MAX_TABLES ? w->table_count : MAX_TABLES;
+    for (unsigned i = 0; i < count; i++)
+        follow_table(w, w->tables[i]);
+}
+
+/* ---- the pass ---- */
+
+static void begin_function(struct walk *w, struct ct_scan_func *func) {
+    w->func = func;
+    w->depth_known = func != NULL;
+    w->frame_known = false;
+    w->depth = 0;
+    w->table_count = 0;
+    w->indirect_jump = false;
+    w->last_eax = -1;
+    w->called = 0;
+    for (unsigned i = 0; i < MAX_PENDING; i++)
+        w->pending[i].target = 0;
+    w->pending_next = 0;
+}
+
+static void note_data_reference(struct walk *w, const struct ct_x64_insn *insn, uint64_t at) {
+    bool lea = insn->opcode == 0x8d && insn->map == 0 && insn->encoding == CT_X64_LEGACY;
+    if (insn->rip_relative) {
+        uint64_t address = ct_x64_rip_address(insn, at);
+        ct_scan_set(w->scan, w->scan->referenced, address);
+        if (lea)
+            note_table(w, address);
+    } else if (insn->kind == CT_INSN_JMP_INDIRECT && insn->disp_size == 4) {
+        note_table(w, (uint64_t)insn->disp); /* jmp *table(,reg,8) in position-dependent code */
+    }
+}
+
+static bool is_clone_number(int64_t number) {
+    return number == SYS_CLONE || number == SYS_VFORK || number == SYS_CLONE3;
+}
+
+static int visit(struct walk *w, const struct ct_x64_insn *insn, uint64_t at) {
+    note_flag_return(w, insn);
+    if (w->func && reads_return_slot(w, insn))
+        w->func->flags |= CT_SCAN_READS_RETURN;
+    switch (insn->kind) {
+    case CT_INSN_OTHER:
+        if (insn->modrm_offset && insn->rip_relative)
+            note_data_reference(w, insn, at);
+        if (follow_stack(w, insn) && w->func)
+            w->func->flags |= CT_SCAN_READS_RETURN;
+        if (insn->map == 0 && insn->opcode == 0xb8 && insn->encoding == CT_X64_LEGACY)
+            w->last_eax = insn->imm;
+        return 0;
+    case CT_INSN_CALL:
+    case CT_INSN_CALL_INDIRECT:
+        ct_scan_set(w->scan, w->scan->landing, at + insn->length); /* where the callee returns to */
+        if (insn->kind == CT_INSN_CALL_INDIRECT)
+            return 0;
+        w->called = ct_x64_target(insn, at);
+        return note_branch(w, insn, at);
+    case CT_INSN_JMP:
+    case CT_INSN_JCC:
+    case CT_INSN_LOOP:
+    case CT_INSN_XBEGIN: {
+        int status = note_branch(w, insn, at);
+        if (insn->kind == CT_INSN_JMP)
+            restart_depth(w, at + insn->length);
+        return status;
+    }
+    case CT_INSN_JMP_INDIRECT:
+        w->indirect_jump = true;
+        note_data_reference(w, insn, at);
+        restart_depth(w, at + insn->length);
+        return 0;
+    case CT_INSN_RET:
+        restart_depth(w, at + insn->length);
+        return 0;
+    case CT_INSN_SYSCALL:
+        if (w->func && is_clone_number(w->last_eax))
+            w->func->flags |= CT_SCAN_CLONES;
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+/* Decodes [from, to): a function, or what lies between two. */
+static int walk_range(struct walk *w, uint64_t from, uint64_t to) {
+    struct ct_scan *s = w->scan;
+    uint64_t at = from;
+    while (at < to) {
+        struct ct_x64_insn insn;
+        if (ct_x64_decode(ct_scan_bytes(s, at), (size_t)(to - at), &insn)) {
+            if (w->func)
+                w->func->flags |= CT_SCAN_BAD_CODE;
+            at++;
+            continue;
+        }
+        int status = visit(w, &insn, at);
+        if (status)
+            return status;
+        at += insn.length;
+    }
+    return 0;
+}
+
+static int walk_all(struct ct_scan *s) {
+    struct walk *w = calloc(1, sizeof *w);
+    if (!w)
+        return CT_ERR_NO_MEMORY;
+    w->scan = s;
+    uint64_t at = s->start;
+    int status = 0;
+    for (size_t i = 0; i <= s->func_count && !status; i++) {
+        struct ct_scan_func *func = i < s->func_count ? &s->funcs[i] : NULL;
+        uint64_t start = func ? func->start : s->end;
+        if (at < start) {
+            begin_function(w, NULL);
+            status = walk_range(w, at, start);
+        }
+        if (!func || status)
+            break;
+        uint64_t end = func->end < s->end ? func->end : s->end;
+        ct_scan_set(s, s->landing, start);
+        begin_function(w, func);
+        status = walk_range(w, start, end);
+        end_function(w);
+        at = end > at ? end : at;
+    }
+    free(w);
+    return status;
+}
+
+int ct_scan_run(struct ct_scan *s) {
+    size_t words = (size_t)(s->end - s->start) / 64 + 2;
+    s->landing = calloc(words, sizeof *s->landing);
+    s->referenced = calloc(words, sizeof *s->referenced);
+    s->loops = NULL;
+    s->loop_count = s->loop_capacity = 0;
+    int status = s->landing && s->referenced ? walk_all(s) : CT_ERR_NO_MEMORY;
+    if (status)
+        ct_scan_free(s);
+    return status;
+}
+
+void ct_scan_free(struct ct_scan *s) {
+    free(s->landing);
+    free(s->referenced);
+    free(s->loops);
+    s->landing = s->referenced = NULL;
+    s->loops = NULL;
+}

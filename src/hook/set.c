@@ -1,0 +1,267 @@
+/* Records, numbers and the open transaction of a hook set: see set.h. */
+#include "hook/set.h"
+#include "hook/known.h"
+#include "hook/unwinder.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- records by function ---- */
+
+static size_t hash(uint64_t function, size_t size) {
+    return (size_t)(function * 0x9e3779b97f4a7c15ull >> 20) & (size - 1);
+}
+
+struct ct_hook_record *ct_set_find(const struct ct_hooks *set, uint64_t function) {
+    if (!set->table_size)
+        return NULL;
+    for (size_t i = hash(function, set->table_size); set->table[i]; i = (i + 1) & (set->table_size - 1))
+        if (set->table[i]->plan.function == function && set->table[i]->installed)
+            return set->table[i];
+    return NULL;
+}
+
+static void insert(struct ct_hook_record **table, size_t size, struct ct_hook_record *record) {
+    size_t i = hash(record->plan.function, size);
+    while (table[i])
+        i = (i + 1) & (size - 1);
+    table[i] = record;
+}
+
+static int remember(struct ct_hooks *set, struct ct_hook_record *record) {
+    if (set->table_used * 2 >= set->table_size) {
+        size_t size = set->table_size ? set->table_size * 2 : 1024;
+        struct ct_hook_record **table = calloc(size, sizeof(struct ct_hook_record *));
+        if (!table)
+            return CT_ERR_NO_MEMORY;
+        for (size_t i = 0; i < set->table_size; i++)
+            if (set->table[i])
+                insert(table, size, set->table[i]);
+        free(set->table);
+        set->table = table;
+        set->table_size = size;
+    }
+    insert(set->table, set->table_size, record);
+    set->table_used++;
+    return 0;
+}
+
+/* ---- transaction ---- */
+
+int ct_set_add_change(struct ct_hooks *set, struct ct_change change) {
+    if (set->change_count == set->change_capacity) {
+        size_t capacity = set->change_capacity ? set->change_capacity * 2 : 64;
+        struct ct_change *changes = realloc(set->changes, capacity * sizeof *changes);
+        if (!changes)
+            return CT_ERR_NO_MEMORY;
+        set->changes = changes;
+        set->change_capacity = capacity;
+    }
+    set->changes[set->change_count++] = change;
+    return 0;
+}
+
+/* Stubs that were written stay where they are, unreachable: their memory is part of the slab and little. */
+void ct_set_forget(struct ct_hooks *set) {
+    for (size_t i = set->change_count; i-- > 0;) {
+        struct ct_change *c = &set->changes[i];
+        if (c->kind == CT_CHANGE_INSTALL) {
+            c->record->installed = false;
+            c->record->state = CT_HOOK_GONE;
+            if (c->record->request.number + 1 == set->next_number)
+                set->next_number--;
+            else if (c->record->request.number == set->next_service + 1)
+                set->next_service++;
+        } else if (c->kind == CT_CHANGE_ADOPT) {
+            if (c->record->request.number + 1 == set->next_number)
+                set->next_number--;
+            c->record->request = c->old_request;
+            c->record->state = CT_HOOK_SERVICE;
+        }
+    }
+    set->change_count = 0;
+    set->skip_count = set->skips_before;
+}
+
+void ct_set_publish(struct ct_hooks *set, const struct ct_hook_record *record, const struct ct_listener *listener, void *user) {
+    struct ct_hook_entry *e = &set->runtime->hooks[record->request.number];
+    *e = (struct ct_hook_entry){
+        .user = user,
+        .function = record->plan.function,
+        .flavor = (uint8_t)record->request.action,
+        .special = (uint8_t)record->request.special,
+        .entry_only = record->request.entry_only != CT_ENTRY_ONLY_NONE,
+    };
+    if (listener)
+        e->listener = *listener;
+}
+
+int ct_set_rewrite_stub(struct ct_hook_record *r) {
+    uint64_t stub = r->plan.stub, word;
+    r->plan.word_on = ct_plan_word(&r->request, &r->plan);
+    memcpy(&word, (const void *)(stub + CT_STUB_NUMBER - 4), 8);
+    word = (word & 0xffffffffull) | (uint64_t)r->request.number << 32;
+    int status = ct_arena_store8(r->module->arena, stub + CT_STUB_NUMBER - 4, word);
+    return status ? status : ct_arena_store8(r->module->arena, stub, r->plan.word_on);
+}
+
+/* ---- planning ---- */
+
+static int write_shared_code(struct ct_hook_module *m) {
+    if (m->shared_written)
+        return 0;
+    int status = ct_arena_write(m->arena, m->shared_run, ct_hook_code, (size_t)(ct_hook_code_end - ct_hook_code));
+    m->shared_written = !status;
+    return status;
+}
+
+/* Bytes of another hook within reach of this function's patch. */
+static bool overlaps(const struct ct_hooks *set, uint64_t function) {
+    for (uint64_t d = 1; d < CT_PATCH_MAX + 4; d++) {
+        const struct ct_hook_record *before = ct_set_find(set, function - d);
+        if (before)
+            for (unsigned i = 0; i < before->plan.patch_count; i++) {
+                const struct ct_patch *p = &before->plan.patches[i];
+                if (function >= p->at && function < p->at + p->size)
+                    return true;
+            }
+    }
+    return false;
+}
+
+static enum ct_special special_of(const struct ct_known_function *known, uint32_t scan_flags) {
+    if (known && known->special)
+        return known->special;
+    return scan_flags & CT_SCAN_CLONES ? CT_SPECIAL_CLONE : CT_SPECIAL_NONE;
+}
+
+static enum ct_entry_only_reason entry_only_of(const struct ct_known_function *known, uint32_t scan_flags) {
+    if (known && known->entry_only)
+        return known->entry_only;
+    return scan_flags & CT_SCAN_READS_RETURN ? CT_ENTRY_ONLY_READS_RETURN : CT_ENTRY_ONLY_NONE;
+}
+
+static void fill_request(struct ct_plan_request *r, struct ct_hook_module *m, size_t index, uint64_t function, uint64_t end,
+                         enum ct_hook_action action, uint64_t detour) {
+    bool listed = index < m->scan.func_count;
+    const struct ct_known_function *known = listed ? ct_known_find(m->functions[index].name) : NULL;
+    uint32_t scan_flags = listed ? m->scan.funcs[index].flags : 0;
+    *r = (struct ct_plan_request){
+        .scan = &m->scan,
+        .shared = &m->shared,
+        .function = function,
+        .end = end,
+        .scan_flags = scan_flags,
+        .action = action,
+        .detour = detour,
+    };
+    if (action != CT_ACTION_REPLACE) {
+        r->special = special_of(known, scan_flags);
+        r->entry_only = entry_only_of(known, scan_flags);
+        if ((r->detour = ct_unwind_detour(function)))
+            r->special = CT_SPECIAL_NONE; /* the detour does what is needed */
+    }
+}
+
+static enum ct_skip_reason write_stub(struct ct_hook_record *record) {
+    uint64_t run;
+    uint8_t *write;
+    struct ct_arena *arena = record->module->arena;
+    if (ct_arena_thaw_fresh(arena) || ct_arena_alloc(arena, CT_STUB_MAX, 8, &run, &write))
+        return CT_SKIP_OUT_OF_REACH;
+    struct ct_code_buf out = {.bytes = write, .capacity = CT_STUB_MAX, .address = run};
+    enum ct_skip_reason reason = ct_plan_hook(&record->request, &out, &record->plan);
+    ct_arena_trim(arena, run, reason ? 0 : out.length);
+    return reason;
+}
+
+static int adopt(struct ct_hooks *set, struct ct_hook_record *record, enum ct_hook_action action) {
+    struct ct_change change = {CT_CHANGE_ADOPT, record, record->request.number, record->request};
+    record->request.number = set->next_number;
+    record->request.action = action;
+    int status = ct_set_add_change(set, change);
+    if (status) {
+        record->request = change.old_request;
+        return status;
+    }
+    set->records[set->next_number] = record;
+    record->state = CT_HOOK_PLANNED;
+    return (int)set->next_number++;
+}
+
+int ct_set_plan(struct ct_hooks *set, struct ct_hook_module *m, size_t index, uint64_t function, uint64_t end,
+                enum ct_hook_action action, uint64_t detour, bool service, enum ct_skip_reason *skip) {
+    *skip = CT_SKIP_NONE;
+    struct ct_hook_record *old = ct_set_find(set, function);
+    if (old && old->state == CT_HOOK_SERVICE && action != CT_ACTION_REPLACE)
+        return adopt(set, old, action);
+    if (old)
+        return CT_ERR_ALREADY_HOOKED;
+    if (overlaps(set, function)) {
+        *skip = CT_SKIP_OVERLAP;
+        return CT_ERR_INSIDE_HOOK;
+    }
+    if (set->next_number >= set->next_service)
+        return CT_ERR_NO_SPACE;
+    int status = write_shared_code(m);
+    if (status)
+        return status;
+    struct ct_hook_record *record = calloc(1, sizeof *record);
+    if (!record)
+        return CT_ERR_NO_MEMORY;
+    fill_request(&record->request, m, index, function, end, action, detour);
+    record->request.number = service ? set->next_service : set->next_number;
+    record->module = m;
+    record->name = index < m->scan.func_count ? m->functions[index].name : "";
+    if ((*skip = write_stub(record))) {
+        free(record);
+        return CT_ERR_HOOK_FAILED;
+    }
+    record->installed = true;
+    record->state = CT_HOOK_PLANNED;
+    if ((status = remember(set, record)) ||
+        (status = ct_set_add_change(set, (struct ct_change){.kind = CT_CHANGE_INSTALL, .record = record}))) {
+        record->installed = false; /* unreachable, but still in the table */
+        return status;
+    }
+    if (ct_unwind_detour(function))
+        ct_unwind_set_original(record->plan.body);
+    set->records[record->request.number] = record;
+    return (int)(service ? set->next_service-- : set->next_number++);
+}
+
+/* ---- services ---- */
+
+static bool needs_service(const struct ct_hook_module *m, size_t i) {
+    const struct ct_known_function *known = ct_known_find(m->functions[i].name);
+    if (known && known->special)
+        return true;
+    return m->scan.funcs[i].flags & CT_SCAN_CLONES;
+}
+
+static int plan_module_services(struct ct_hooks *set, uint64_t address) {
+    struct ct_hook_module *m;
+    int status = ct_hook_module_at(&set->modules, address, set->mode, &m);
+    for (size_t i = 0; !status && i < m->scan.func_count; i++) {
+        enum ct_skip_reason skip;
+        struct ct_scan_func *f = &m->scan.funcs[i];
+        if (!needs_service(m, i) || ct_set_find(set, f->start) || (m->functions[i].flags & CT_FUNC_PLT))
+            continue;
+        int number = ct_set_plan(set, m, i, f->start, f->end, CT_ACTION_NONE, 0, true, &skip);
+        if (number >= 0)
+            ct_set_publish(set, set->records[number], NULL, NULL);
+        else if (!skip)
+            status = number;
+    }
+    return status;
+}
+
+int ct_set_plan_services(struct ct_hooks *set) {
+    uint64_t places[4];
+    size_t count = ct_unwind_places(places);
+    for (size_t i = 0; i < count; i++) {
+        int status = plan_module_services(set, places[i]);
+        if (status)
+            return status;
+    }
+    return 0;
+}

@@ -1,0 +1,84 @@
+/* A hook set: records of all hooks, the open transaction, and how it is carried out.
+ * Private to src/hook. Everything here is used under the set's mutex. */
+#ifndef CT_HOOK_SET_H
+#define CT_HOOK_SET_H
+
+#include "hook/module.h"
+#include <pthread.h>
+
+#define CT_HOOKS_MAX (1u << 20)
+
+enum ct_hook_state {
+    CT_HOOK_PLANNED, /* in the open transaction */
+    CT_HOOK_LIVE,
+    CT_HOOK_DISABLED,
+    CT_HOOK_SERVICE, /* in place for the engine's own needs only */
+    CT_HOOK_GONE,
+};
+
+struct ct_hook_record {
+    struct ct_plan plan;
+    struct ct_plan_request request; /* as planned; request.number is the current one */
+    struct ct_hook_module *module;
+    const char *name;
+    bool by_module; /* asked for through its module */
+    bool installed; /* its patches are in place, or will be at commit */
+    enum ct_hook_state state;
+};
+
+struct ct_skip_record {
+    uint64_t function;
+    const char *name;
+    const char *module;
+    enum ct_skip_reason reason;
+};
+
+enum ct_change_kind {
+    CT_CHANGE_INSTALL, /* new patches */
+    CT_CHANGE_ADOPT,   /* a service hook becomes the user's */
+    CT_CHANGE_REVERT,
+};
+
+struct ct_change {
+    enum ct_change_kind kind;
+    struct ct_hook_record *record;
+    uint32_t old_number; /* of an adopted service hook */
+    struct ct_plan_request old_request;
+};
+
+struct ct_hooks {
+    pthread_mutex_t mutex;
+    struct ct_runtime *runtime;
+    struct ct_hook_module *modules;
+    enum ct_wx_mode mode;
+    struct ct_hook_record **records; /* by number */
+    uint32_t first_number, next_number, next_service;
+    struct ct_skip_record *skips;
+    size_t skip_count, skip_capacity;
+    struct ct_change *changes;
+    size_t change_count, change_capacity;
+    size_t skips_before; /* of the open transaction */
+    /* Function address to record; open addressing. */
+    struct ct_hook_record **table;
+    size_t table_size, table_used;
+    bool in_transaction, services_done;
+    uint64_t plan_ns, stop_ns;
+};
+
+struct ct_hook_record *ct_set_find(const struct ct_hooks *set, uint64_t function);
+/* Plans a hook and adds it to the open transaction. Its number, or a negative status; *skip tells why not. */
+int ct_set_plan(struct ct_hooks *set, struct ct_hook_module *module, size_t index, uint64_t function, uint64_t end,
+                enum ct_hook_action action, uint64_t detour, bool service, enum ct_skip_reason *skip);
+int ct_set_add_change(struct ct_hooks *set, struct ct_change change);
+/* Carries out the open transaction with the other threads stopped; nothing has changed when it fails. */
+int ct_set_apply(struct ct_hooks *set);
+/* Everything planned since begin is forgotten. */
+void ct_set_forget(struct ct_hooks *set);
+/* Hooks that the engine itself needs: thread creation, longjmp, unwinders. */
+int ct_set_plan_services(struct ct_hooks *set);
+/* The runtime's view of a record, before its patch makes it reachable. */
+void ct_set_publish(struct ct_hooks *set, const struct ct_hook_record *record, const struct ct_listener *listener, void *user);
+/* The stub's number and first word follow the record's request. */
+int ct_set_rewrite_stub(struct ct_hook_record *record);
+
+#endif

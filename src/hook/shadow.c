@@ -1,0 +1,395 @@
+/* Shadow stacks: where the real return addresses of observed frames are.
+ *
+ * Invariants: entries at and above `top` have slot 0. Claim (top) before filling, slot last; slot 0 before releasing.
+ * An entry is found by the stack slot it belongs to, never by function. A frame that seems to be left is not forgotten but
+ * parked under its slot: should it return after all (a coroutine that we took for a longjmp), its return address is
+ * there. It is dead for sure once its slot is used by another frame.
+ * Owner: the block's thread, with signals blocked unless said otherwise. */
+#include "hook/runtime.h"
+#include "os/os.h"
+#include "os/thread.h"
+
+#define barrier() __asm__ volatile("" ::: "memory")
+
+/* Two slots on a stack that is not the thread's own are taken for the same stack when they are this close. */
+#define FOREIGN_STACK_REACH (16u << 10)
+
+/* ---- parked frames: open addressing by slot, under the runtime's lock ---- */
+
+static uint32_t parked_index(uint64_t slot) {
+    return (uint32_t)((slot >> 3) * 0x9e3779b97f4a7c15ull >> 40) & (CT_PARKED_CAPACITY - 1);
+}
+
+void ct_shadow_park(struct ct_runtime *rt, const struct ct_shadow *e) {
+    uint32_t i = parked_index(e->slot);
+    for (uint32_t n = 0; n < CT_PARKED_CAPACITY; n++, i = (i + 1) & (CT_PARKED_CAPACITY - 1)) {
+        struct ct_shadow *p = &rt->parked[i];
+        if (p->slot == CT_SLOT_IN_FLIGHT || p->slot == CT_SLOT_HOLE || p->slot == e->slot) {
+            rt->parked_count += p->slot == CT_SLOT_IN_FLIGHT;
+            *p = *e;
+            return;
+        }
+        /* When nearly full, the oldest tenants of this neighbourhood go: their slots are long reused. */
+        if (n == 64 && rt->parked_count > CT_PARKED_CAPACITY / 4 * 3) {
+            *p = *e;
+            return;
+        }
+    }
+}
+
+static bool unpark(struct ct_runtime *rt, uint64_t slot, struct ct_shadow *found) {
+    uint32_t i = parked_index(slot);
+    for (uint32_t n = 0; n < CT_PARKED_CAPACITY && rt->parked[i].slot != CT_SLOT_IN_FLIGHT; n++) {
+        if (rt->parked[i].slot == slot) {
+            *found = rt->parked[i];
+            rt->parked[i].slot = CT_SLOT_HOLE;
+            return true;
+        }
+        i = (i + 1) & (CT_PARKED_CAPACITY - 1);
+    }
+    return false;
+}
+
+/* ---- which stack is it ---- */
+
+struct stack_search {
+    uint64_t address, low, high, below;
+};
+
+static int find_stack(void *arg, const struct ct_os_map *map) {
+    struct stack_search *s = arg;
+    if (map->end <= s->address) {
+        s->below = map->end;
+        return 0;
+    }
+    if (map->start <= s->address) {
+        s->low = map->start;
+        s->high = map->end;
+    }
+    return 1;
+}
+
+/* The mapping that holds the thread's own stack. The oldest entry lies on it, unless everything ran on coroutines. */
+static void learn_home(struct ct_block *b) {
+    uint64_t oldest = b->thread_pointer;
+    for (struct ct_shadow *e = b->base + 1; e < b->top; e++)
+        if (e->slot > CT_SLOT_HOLE) {
+            oldest = e->slot;
+            break;
+        }
+    struct stack_search s = {.address = oldest, .low = 1, .high = 1};
+    ct_os_each_map(find_stack, &s);
+    b->home_low = s.low;
+    b->home_high = s.high;
+    /* A main stack grows down: what lies between it and the next mapping belongs to it. */
+    if (s.high - s.low > 1 && b->tid == b->pid)
+        b->home_low = s.below + 1;
+}
+
+static bool at_home(const struct ct_block *b, uint64_t slot) {
+    return slot >= b->home_low && slot < b->home_high;
+}
+
+bool ct_shadow_same_stack(struct ct_block *b, uint64_t x, uint64_t y) {
+    if (!b->home_high)
+        learn_home(b);
+    bool home = at_home(b, x);
+    if (home != at_home(b, y))
+        return false;
+    uint64_t distance = x > y ? x - y : y - x;
+    return home || distance < FOREIGN_STACK_REACH;
+}
+
+/* ---- leaving frames ---- */
+
+struct leave_call {
+    void (*on_leave)(struct ct_call *call);
+    struct ct_call call;
+};
+
+static void call_on_leave(void *arg) {
+    struct leave_call *l = arg;
+    l->on_leave(&l->call);
+}
+
+/* Tells that the frame was left without returning. */
+static void report_left(struct ct_block *b, const struct ct_shadow *e, uint32_t depth) {
+    uint32_t number = ct_shadow_number(e);
+    const struct ct_hook_entry *hook = &b->runtime->hooks[number];
+    b->left_frames++;
+    if (hook->flavor == CT_ACTION_RECORD)
+        ct_event_write(b, number, CT_EVENT_EXCEPTION, depth);
+    if (hook->flavor == CT_ACTION_LISTEN && hook->listener.on_leave) {
+        struct leave_call l = {
+            .on_leave = hook->listener.on_leave,
+            .call = {.hook = number,
+                     .depth = depth,
+                     .function = (void *)hook->function,
+                     .return_address = (void *)e->ret,
+                     .user = hook->user,
+                     .data = e->data},
+        };
+        ct_runtime_call_out(b, call_on_leave, &l);
+    }
+}
+
+static void release_top(struct ct_block *b) {
+    b->top[-1].slot = CT_SLOT_IN_FLIGHT;
+    barrier();
+    b->top--;
+}
+
+static void release_holes(struct ct_block *b) {
+    while (b->top[-1].slot == CT_SLOT_HOLE)
+        release_top(b);
+}
+
+static void park(struct ct_block *b, const struct ct_shadow *e) {
+    ct_runtime_lock(b->runtime);
+    ct_shadow_park(b->runtime, e);
+    ct_runtime_unlock(b->runtime);
+}
+
+/* The innermost entry is a frame that was left. `reused`: its slot holds another frame's return address by now. */
+static void close_top(struct ct_block *b, bool reused) {
+    struct ct_shadow e = b->top[-1];
+    release_top(b);
+    if (!reused)
+        park(b, &e);
+    report_left(b, &e, ct_shadow_depth(b, b->top));
+}
+
+/* In-flight entries belong to stubs that a signal handler interrupted, unless the handler jumped away: then the frame
+ * below them is left too, or is where we are. */
+static bool in_flight_is_dead(struct ct_block *b, uint64_t slot) {
+    struct ct_shadow *e = b->top - 1;
+    while (e->slot <= CT_SLOT_HOLE)
+        e--;
+    return slot >= e->slot && e != b->base && ct_shadow_same_stack(b, slot, e->slot);
+}
+
+/* A frame whose call was recorded may hide behind an in-flight mark; readers ignore the event when none was. */
+static void drop_in_flight(struct ct_block *b) {
+    struct ct_shadow e = b->top[-1];
+    b->top--;
+    if (e.stub)
+        report_left(b, &e, ct_shadow_depth(b, b->top));
+}
+
+static bool is_tail_call(const struct ct_shadow *e, uint64_t slot) {
+    return *(const uint64_t *)slot == ct_shadow_resume(e);
+}
+
+/* Frames of this stack at or below `slot` are gone, because a new frame starts there. */
+static void close_left(struct ct_block *b, uint64_t slot) {
+    for (;;) {
+        struct ct_shadow *e = b->top - 1;
+        if (e->slot == CT_SLOT_HOLE) {
+            release_top(b);
+        } else if (e->slot == CT_SLOT_IN_FLIGHT) {
+            if (!in_flight_is_dead(b, slot))
+                return;
+            drop_in_flight(b);
+        } else if (slot < e->slot) {
+            return;
+        } else if (slot == e->slot) {
+            if (is_tail_call(e, slot))
+                return;
+            close_top(b, true);
+        } else if (ct_shadow_same_stack(b, slot, e->slot)) {
+            close_top(b, false);
+        } else {
+            return;
+        }
+    }
+}
+
+/* Other stacks' entries lie on top; somewhere below may be one whose slot the new frame takes over. */
+static void close_reused(struct ct_block *b, uint64_t slot) {
+    for (struct ct_shadow *e = b->top - 1; e > b->base; e--) {
+        if (e->slot != slot || is_tail_call(e, slot))
+            continue;
+        struct ct_shadow copy = *e;
+        e->slot = CT_SLOT_HOLE;
+        report_left(b, &copy, ct_shadow_depth(b, e));
+    }
+}
+
+/* Coroutines that take turns leave holes everywhere; without this the array would only grow. */
+static void compact(struct ct_block *b) {
+    size_t holes = 0;
+    for (struct ct_shadow *e = b->base + 1; e < b->top; e++) {
+        if (e->slot == CT_SLOT_IN_FLIGHT)
+            return; /* its stub knows its place */
+        holes += e->slot == CT_SLOT_HOLE;
+    }
+    if (holes < 64 || holes < (size_t)(b->top - b->base) / 2)
+        return;
+    ct_runtime_lock(b->runtime);
+    struct ct_shadow *to = b->base + 1;
+    for (struct ct_shadow *e = to; e < b->top; e++)
+        if (e->slot != CT_SLOT_HOLE)
+            *to++ = *e;
+    while (b->top > to)
+        release_top(b);
+    ct_runtime_unlock(b->runtime);
+}
+
+static struct ct_shadow *push(struct ct_block *b, uint64_t slot, uint64_t stub) {
+    struct ct_shadow *e = b->top;
+    if (e >= b->limit)
+        return NULL;
+    b->top = e + 1;
+    barrier();
+    e->ret = *(const uint64_t *)slot;
+    e->stub = stub;
+    e->data = 0;
+    barrier();
+    e->slot = slot;
+    return e;
+}
+
+struct ct_shadow *ct_shadow_enter(struct ct_block *b, uint64_t slot, uint64_t stub) {
+    if (slot < b->top[-1].slot)
+        return push(b, slot, stub);
+    uint64_t mask = ct_os_block_signals();
+    close_left(b, slot);
+    if (slot > b->top[-1].slot) {
+        close_reused(b, slot);
+        compact(b);
+    }
+    struct ct_shadow *e = push(b, slot, stub);
+    ct_os_restore_signals(mask);
+    return e;
+}
+
+/* ---- returning ---- */
+
+/* A coroutine that comes back on another thread than the one it was called on. */
+static bool take_from_others(struct ct_block *own, uint64_t slot, struct ct_shadow *found) {
+    for (struct ct_block *b = own->runtime->blocks; b; b = b->next) {
+        if (b == own || !b->in_use)
+            continue;
+        for (struct ct_shadow *e = b->top - 1; e > b->base; e--) {
+            if (e->slot != slot)
+                continue;
+            *found = *e;
+            if (__atomic_compare_exchange_n(&e->slot, &slot, CT_SLOT_HOLE, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+                return true;
+        }
+    }
+    return false;
+}
+
+static struct ct_shadow *find_own(struct ct_block *b, uint64_t slot) {
+    for (struct ct_shadow *e = b->top - 1; e > b->base; e--)
+        if (e->slot == slot)
+            return e;
+    return NULL;
+}
+
+/* Entries above `e` that its return shows to be left: same stack, deeper. */
+static void close_above(struct ct_block *b, struct ct_shadow *e, uint64_t slot) {
+    for (struct ct_shadow *x = b->top - 1; x > e; x--) {
+        if (x->slot == CT_SLOT_IN_FLIGHT && x->stub) {
+            struct ct_shadow copy = *x;
+            x->slot = CT_SLOT_HOLE;
+            report_left(b, &copy, ct_shadow_depth(b, x));
+        } else if (x->slot > CT_SLOT_HOLE && x->slot < slot && ct_shadow_same_stack(b, x->slot, slot)) {
+            struct ct_shadow copy = *x;
+            x->slot = CT_SLOT_HOLE;
+            park(b, &copy);
+            report_left(b, &copy, ct_shadow_depth(b, x));
+        }
+    }
+}
+
+bool ct_shadow_leave(struct ct_block *b, uint64_t slot, struct ct_shadow *found, uint32_t *depth) {
+    uint64_t mask = ct_os_block_signals();
+    struct ct_shadow *e = find_own(b, slot);
+    bool ok = true;
+    if (e) {
+        close_above(b, e, slot);
+        *found = *e;
+        *depth = ct_shadow_depth(b, e);
+        e->slot = CT_SLOT_HOLE;
+        release_holes(b);
+    } else {
+        ct_runtime_lock(b->runtime);
+        ok = unpark(b->runtime, slot, found) || take_from_others(b, slot, found);
+        ct_runtime_unlock(b->runtime);
+        *depth = ct_shadow_depth(b, b->top);
+    }
+    ct_os_restore_signals(mask);
+    return ok;
+}
+
+void ct_shadow_prune(struct ct_block *b, uint64_t sp) {
+    uint64_t mask = ct_os_block_signals();
+    for (struct ct_shadow *e = b->top - 1; e > b->base; e--) {
+        if (e->slot <= CT_SLOT_HOLE || e->slot >= sp || !ct_shadow_same_stack(b, e->slot, sp))
+            continue;
+        struct ct_shadow copy = *e;
+        e->slot = CT_SLOT_HOLE;
+        park(b, &copy);
+        report_left(b, &copy, ct_shadow_depth(b, e));
+    }
+    release_holes(b);
+    ct_os_restore_signals(mask);
+}
+
+void ct_shadow_settle(struct ct_block *b, uint64_t slot) {
+    uint64_t mask = ct_os_block_signals();
+    close_left(b, slot);
+    ct_os_restore_signals(mask);
+}
+
+/* ---- unwinders ---- */
+
+/* Our frames above sp whose slots may be read: on the thread's own stack they are mapped for sure, elsewhere the
+ * kernel is asked. */
+static bool readable_slot(struct ct_block *b, const struct ct_shadow *e, uint64_t sp, uint64_t *value) {
+    if (e->slot <= CT_SLOT_HOLE || e->slot < sp)
+        return false;
+    if (!b->home_high)
+        learn_home(b);
+    if (at_home(b, sp) && at_home(b, e->slot)) {
+        *value = *(const uint64_t *)e->slot;
+        return true;
+    }
+    return !ct_os_peek(e->slot, value, sizeof *value);
+}
+
+/* The return address of a chain of tail calls is its oldest member's. */
+static uint64_t real_return(const struct ct_shadow *e) {
+    while (e[-1].slot == e->slot && e->ret == ct_shadow_resume(&e[-1]))
+        e--;
+    return e->ret;
+}
+
+static bool is_chain_inner(const struct ct_block *b, const struct ct_shadow *e) {
+    return e + 1 < b->top && e[1].slot == e->slot && e[1].ret == ct_shadow_resume(e);
+}
+
+static void rewrite(struct ct_block *b, uint64_t sp, bool bare) {
+    for (struct ct_shadow *e = b->top - 1; e > b->base; e--) {
+        uint64_t now;
+        if (is_chain_inner(b, e) || !readable_slot(b, e, sp, &now))
+            continue;
+        uint64_t stub = ct_shadow_resume(e), real = real_return(e);
+        if (now == (bare ? stub : real))
+            *(uint64_t *)e->slot = bare ? real : stub;
+    }
+}
+
+void ct_shadow_bare(struct ct_block *b, uint64_t sp) {
+    uint64_t mask = ct_os_block_signals();
+    rewrite(b, sp, true);
+    ct_os_restore_signals(mask);
+}
+
+void ct_shadow_dress(struct ct_block *b, uint64_t sp) {
+    uint64_t mask = ct_os_block_signals();
+    rewrite(b, sp, false);
+    ct_os_restore_signals(mask);
+}

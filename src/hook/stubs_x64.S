@@ -1,0 +1,464 @@
+/* The code that all stubs share, x86_64. It is position-independent and is copied next to each region of stubs.
+ *
+ * A stub calls an `enter`, then its body, and jumps to a `leave`:
+ *
+ *     entry of the function:  jmp stub
+ *     stub:   call enter      return address (the "stub word") tells enter which hook this is
+ *             nop
+ *             call body       leaves `resume` in the slot where the caller's return address was
+ *     resume: jmp leave       pushes the caller's return address again and returns: calls and returns stay balanced
+ *
+ * Signal-safe at every instruction: scratch registers live on the stack; a shadow entry is claimed with slot 0 before it is
+ * filled, and is marked 0 before it is released, so a handler that interrupts us sees "in flight" and pushes above it; an
+ * event slot is reserved by one xadd and valid once its timestamp, stored last, is not zero.
+ * In comments, S is the address of the slot that holds the return address. */
+#include "hook/layout.h"
+
+    .text
+    .balign 64
+    .globl ct_hook_code
+    .hidden ct_hook_code
+ct_hook_code:
+
+.macro FUNCTION name
+    .globl \name
+    .hidden \name
+    .balign 32
+\name:
+.endm
+
+/* Arithmetic flags into rax and onto the stack, without touching them before they are read. */
+.macro SAVE_FLAGS
+    lahf
+    seto %al
+    push %rax
+.endm
+.macro RESTORE_FLAGS
+    pop %rax
+    add $0x7f, %al
+    sahf
+.endm
+
+/* Calls a C slow path. rax, rdx and rcx are on the stack already; rdi, rsi and rdx are its arguments, set by `setup`
+ * from rdx/rcx as they are now. The result is in rax. `cld`: the ABI wants it, the interrupted code may not have it. */
+.macro PUSH_REST
+    push %rsi
+    push %rdi
+    push %r8
+    push %r9
+    push %r10
+    push %r11
+    push %rbp
+    mov %rsp, %rbp
+.endm
+.macro CALL_SLOW function
+    pushfq
+    and $-16, %rsp
+    cld
+    call *%gs:\function
+    mov -8(%rbp), %rsi
+    and $0x400, %esi
+    jz 8f
+    std
+8:
+.endm
+.macro POP_REST
+    mov %rbp, %rsp
+    pop %rbp
+    pop %r11
+    pop %r10
+    pop %r9
+    pop %r8
+    pop %rdi
+    pop %rsi
+.endm
+
+/* Reserves an event slot and fills it. edx holds the hook's number; rax, rcx, rdx are free. */
+.macro RECORD kind, full
+    mov $CT_EVENT_SIZE, %ecx
+    xadd %rcx, %gs:CT_BLOCK_CURSOR
+    cmp %gs:CT_BLOCK_END, %rcx
+    jae \full
+    mov %edx, 8(%rcx)
+    movl $\kind, 12(%rcx)
+    rdtsc
+    shl $32, %rdx
+    or %rdx, %rax
+    mov %rax, (%rcx)
+.endm
+
+/* ---- enter: record the call, move the return address to the shadow stack ---- */
+
+/* Stack: rcx, rdx, [flags,] rax, stub word, return address = S. F: 8 when flags are saved. */
+.macro ENTER_RECORD name, F
+FUNCTION \name
+    push %rax
+    .if \F
+    SAVE_FLAGS
+    .endif
+    push %rdx
+    push %rcx
+    mov %fs:0, %rax
+    cmp %gs:CT_BLOCK_OWNER, %rax
+    jne 5f
+    mov %gs:CT_BLOCK_TOP, %rcx
+    lea 32+\F(%rsp), %rdx
+    cmp %rdx, CT_SHADOW_SLOT-CT_SHADOW_SIZE(%rcx)
+    jbe 3f
+1:  cmp %gs:CT_BLOCK_LIMIT, %rcx
+    jae 5f
+    lea CT_SHADOW_SIZE(%rcx), %rax
+    mov %rax, %gs:CT_BLOCK_TOP              /* claim: its slot is 0 */
+    mov 32+\F(%rsp), %rax
+    mov %rax, CT_SHADOW_RETURN(%rcx)
+    mov 24+\F(%rsp), %rax
+    mov %rax, CT_SHADOW_STUB(%rcx)
+    mov %rdx, CT_SHADOW_SLOT(%rcx)          /* fill */
+    mov CT_AFTER_TO_NUMBER(%rax), %edx
+    RECORD 1, 4f
+2:  pop %rcx
+    pop %rdx
+    .if \F
+    RESTORE_FLAGS
+    .endif
+    pop %rax
+    ret $8                                  /* drops the return address: the body's call takes its slot */
+
+    /* Same slot as the innermost frame, and that frame's resume address in it: a tail call. */
+3:  jne 5f
+    mov CT_SHADOW_STUB-CT_SHADOW_SIZE(%rcx), %rax
+    add $CT_AFTER_TO_RESUME, %rax
+    cmp %rax, (%rdx)
+    je 1b
+    jmp 5f
+
+4:  PUSH_REST                               /* buffer full; the frame is on the shadow stack */
+    mov %edx, %edi
+    mov $1, %esi
+    CALL_SLOW CT_BLOCK_FN_EVENT
+    POP_REST
+    jmp 2b
+
+5:  PUSH_REST
+    lea 56+32+\F(%rsp), %rdi
+    mov 56+24+\F(%rsp), %rsi
+    CALL_SLOW CT_BLOCK_FN_ENTER
+    POP_REST
+    test %eax, %eax
+    jnz 2b
+    /* Not observed: to the body, with the return address where it is. */
+    mov 24+\F(%rsp), %rcx
+    movslq CT_AFTER_TO_BODY_REL(%rcx), %rdx
+    lea CT_AFTER_TO_RESUME(%rcx, %rdx), %rcx
+    mov %rcx, 24+\F(%rsp)
+    pop %rcx
+    pop %rdx
+    .if \F
+    RESTORE_FLAGS
+    .endif
+    pop %rax
+    ret
+.endm
+
+ENTER_RECORD ct_hook_enter_record, 0
+ENTER_RECORD ct_hook_enter_record_flags, 8
+
+/* Entry-only: one event, the return address stays. Flags are always kept: these are few and odd functions. */
+FUNCTION ct_hook_enter_entry
+    push %rax
+    SAVE_FLAGS
+    push %rdx
+    push %rcx
+    mov %fs:0, %rax
+    cmp %gs:CT_BLOCK_OWNER, %rax
+    jne 5f
+    mov 32(%rsp), %rax
+    mov CT_AFTER_TO_NUMBER(%rax), %edx
+    RECORD 4, 4f
+2:  pop %rcx
+    pop %rdx
+    RESTORE_FLAGS
+    pop %rax
+    ret
+4:  PUSH_REST
+    mov %edx, %edi
+    mov $4, %esi
+    CALL_SLOW CT_BLOCK_FN_EVENT
+    POP_REST
+    jmp 2b
+5:  PUSH_REST
+    lea 56+40(%rsp), %rdi
+    mov 56+32(%rsp), %rsi
+    CALL_SLOW CT_BLOCK_FN_ENTRY
+    POP_REST
+    jmp 2b
+
+/* ---- leave: record the return, bring the return address back ---- */
+
+/* Entered with rsp = S + 8. Stack: rcx, rdx, [flags,] rax, return address = S. */
+.macro LEAVE_RECORD name, F
+FUNCTION \name
+    lea -8(%rsp), %rsp
+    push %rax
+    .if \F
+    SAVE_FLAGS
+    .endif
+    push %rdx
+    push %rcx
+    mov %gs:CT_BLOCK_TOP, %rcx
+    lea 24+\F(%rsp), %rdx
+    cmp %rdx, CT_SHADOW_SLOT-CT_SHADOW_SIZE(%rcx)
+    jne 5f
+    mov CT_SHADOW_RETURN-CT_SHADOW_SIZE(%rcx), %rax
+    mov %rax, (%rdx)
+    mov CT_SHADOW_STUB-CT_SHADOW_SIZE(%rcx), %rax
+    movq $0, CT_SHADOW_SLOT-CT_SHADOW_SIZE(%rcx)    /* in flight until released */
+    mov CT_AFTER_TO_NUMBER(%rax), %edx
+    RECORD 2, 4f
+1:  subq $CT_SHADOW_SIZE, %gs:CT_BLOCK_TOP
+2:  pop %rcx
+    pop %rdx
+    .if \F
+    RESTORE_FLAGS
+    .endif
+    pop %rax
+    ret
+4:  PUSH_REST
+    mov %edx, %edi
+    mov $2, %esi
+    CALL_SLOW CT_BLOCK_FN_EVENT
+    POP_REST
+    jmp 1b
+5:  PUSH_REST
+    mov %rdx, %rdi
+    CALL_SLOW CT_BLOCK_FN_LEAVE
+    POP_REST
+    mov %rax, 24+\F(%rsp)
+    jmp 2b
+.endm
+
+LEAVE_RECORD ct_hook_leave_record, 0
+LEAVE_RECORD ct_hook_leave_record_flags, 8
+
+/* ---- functions that the engine must know about: always through C ---- */
+
+FUNCTION ct_hook_enter_special
+    push %rax
+    SAVE_FLAGS
+    mov 8(%rsp), %rax
+    push %rax
+    push %rdx
+    push %rcx
+    push %rsi
+    push %rdi
+    push %r8
+    push %r9
+    push %r10
+    push %r11
+    push %rbp
+    mov %rsp, %rbp                          /* r11..rax at 8(%rbp): struct ct_special_frame */
+    lea 104(%rbp), %rdi                     /* S */
+    mov 96(%rbp), %rsi
+    lea 8(%rbp), %rdx
+    CALL_SLOW CT_BLOCK_FN_SPECIAL
+    test %eax, %eax
+    jz 1f
+    mov $8, %eax                            /* observed: drop the return address as enter_record does */
+    mov 96(%rbp), %rcx
+    mov %rcx, 104(%rbp)
+    jmp 2f
+1:  mov 96(%rbp), %rcx
+    movslq CT_AFTER_TO_BODY_REL(%rcx), %rdx
+    lea CT_AFTER_TO_RESUME(%rcx, %rdx), %rcx
+    mov %rcx, 96(%rbp)
+    xor %eax, %eax
+2:  mov %rbp, %rsp
+    mov %rax, 72(%rbp)                      /* where rax was pushed the second time: how far to move rsp */
+    pop %rbp
+    pop %r11
+    pop %r10
+    pop %r9
+    pop %r8
+    pop %rdi
+    pop %rsi
+    pop %rcx
+    pop %rdx
+    lea 8(%rsp), %rsp
+    cmpb $0, -8(%rsp)
+    jne 3f
+    RESTORE_FLAGS
+    pop %rax
+    ret
+3:  RESTORE_FLAGS
+    pop %rax
+    lea 8(%rsp), %rsp
+    ret
+
+/* ---- listeners: the full context ---- */
+
+/* Builds struct ct_cpu_x64 on the stack at rbx and saves the vector state below it. `gap`: bytes between the structure
+ * and what was on the stack. Afterwards the C code may use every register. */
+.macro SAVE_CONTEXT gap
+    lea -(152+\gap)(%rsp), %rsp
+    mov %rax, 0(%rsp)
+    mov %rcx, 8(%rsp)
+    mov %rdx, 16(%rsp)
+    mov %rbx, 24(%rsp)
+    mov %rbp, 40(%rsp)
+    mov %rsi, 48(%rsp)
+    mov %rdi, 56(%rsp)
+    mov %r8, 64(%rsp)
+    mov %r9, 72(%rsp)
+    mov %r10, 80(%rsp)
+    mov %r11, 88(%rsp)
+    mov %r12, 96(%rsp)
+    mov %r13, 104(%rsp)
+    mov %r14, 112(%rsp)
+    mov %r15, 120(%rsp)
+    mov %rsp, %rbx
+    pushfq
+    pop 136(%rbx)
+    cld
+    sub %gs:CT_BLOCK_XSAVE_SIZE, %rsp
+    and $-64, %rsp
+    mov %rsp, 144(%rbx)
+    xor %eax, %eax
+    mov %rax, 512(%rsp)
+    mov %rax, 520(%rsp)
+    mov %rax, 528(%rsp)
+    mov %rax, 536(%rsp)
+    mov %rax, 544(%rsp)
+    mov %rax, 552(%rsp)
+    mov %rax, 560(%rsp)
+    mov %rax, 568(%rsp)
+    mov %gs:CT_BLOCK_XSAVE_MASK, %eax
+    xor %edx, %edx
+    xsave64 (%rsp)
+    fninit
+    push $0x1f80
+    ldmxcsr (%rsp)
+    lea 8(%rsp), %rsp
+.endm
+.macro RESTORE_CONTEXT gap
+    mov %gs:CT_BLOCK_XSAVE_MASK, %eax
+    xor %edx, %edx
+    mov 144(%rbx), %rsp
+    xrstor64 (%rsp)
+    mov %rbx, %rsp
+    push 136(%rsp)
+    popfq
+    mov 0(%rsp), %rax
+    mov 8(%rsp), %rcx
+    mov 16(%rsp), %rdx
+    mov 24(%rsp), %rbx
+    mov 40(%rsp), %rbp
+    mov 48(%rsp), %rsi
+    mov 56(%rsp), %rdi
+    mov 64(%rsp), %r8
+    mov 72(%rsp), %r9
+    mov 80(%rsp), %r10
+    mov 88(%rsp), %r11
+    mov 96(%rsp), %r12
+    mov 104(%rsp), %r13
+    mov 112(%rsp), %r14
+    mov 120(%rsp), %r15
+    lea 152+\gap(%rsp), %rsp
+.endm
+
+FUNCTION ct_hook_enter_listen               /* stack: stub word, return address = S */
+    SAVE_CONTEXT 0
+    mov %rbx, %rdi
+    lea 160(%rbx), %rsi
+    mov 152(%rbx), %rdx
+    mov %rsi, 32(%rbx)
+    call *%gs:CT_BLOCK_FN_ON_CALL
+    mov 152(%rbx), %rcx
+    test %eax, %eax
+    jz 1f
+    mov %rcx, 160(%rbx)                     /* observed: return to the stub from S, so that rsp becomes S + 8 */
+    RESTORE_CONTEXT 8
+    ret
+1:  movslq CT_AFTER_TO_BODY_REL(%rcx), %rdx
+    lea CT_AFTER_TO_RESUME(%rcx, %rdx), %rcx
+    mov %rcx, 152(%rbx)
+    RESTORE_CONTEXT 0
+    ret
+
+FUNCTION ct_hook_leave_listen               /* rsp = S + 8 */
+    lea -8(%rsp), %rsp
+    SAVE_CONTEXT 0
+    mov %rbx, %rdi
+    lea 152(%rbx), %rsi
+    lea 160(%rbx), %rax
+    mov %rax, 32(%rbx)
+    call *%gs:CT_BLOCK_FN_ON_RETURN
+    mov %rax, 152(%rbx)
+    RESTORE_CONTEXT 0
+    ret
+
+    .globl ct_hook_code_end
+    .hidden ct_hook_code_end
+ct_hook_code_end:
+
+/* ---- not copied: helpers of the C slow paths ---- */
+
+FUNCTION ct_hook_on_stack                   /* stack, fn, a, b */
+    .cfi_startproc
+    push %rbp
+    .cfi_def_cfa_offset 16
+    .cfi_offset %rbp, -16
+    mov %rsp, %rbp
+    .cfi_def_cfa_register %rbp
+    mov %rdi, %rsp
+    mov %rsi, %rax
+    mov %rdx, %rdi
+    mov %rcx, %rsi
+    call *%rax
+    mov %rbp, %rsp
+    pop %rbp
+    .cfi_def_cfa %rsp, 8
+    ret
+    .cfi_endproc
+
+FUNCTION ct_hook_call_saved                 /* xsave size, xsave mask, fn, arg */
+    .cfi_startproc
+    push %rbp
+    .cfi_def_cfa_offset 16
+    .cfi_offset %rbp, -16
+    mov %rsp, %rbp
+    .cfi_def_cfa_register %rbp
+    push %rbx
+    push %r12
+    .cfi_offset %rbx, -24
+    .cfi_offset %r12, -32
+    mov %rsi, %rbx
+    mov %rdx, %r8
+    sub %rdi, %rsp
+    and $-64, %rsp
+    mov %rsp, %r12
+    xor %eax, %eax
+    lea 512(%rsp), %rdi
+    mov %rcx, %rsi
+    mov $8, %ecx
+    rep stosq
+    mov %ebx, %eax
+    xor %edx, %edx
+    xsave64 (%r12)
+    fninit
+    push $0x1f80
+    ldmxcsr (%rsp)
+    lea 8(%rsp), %rsp
+    mov %rsi, %rdi
+    call *%r8
+    mov %ebx, %eax
+    xor %edx, %edx
+    xrstor64 (%r12)
+    lea -16(%rbp), %rsp
+    pop %r12
+    pop %rbx
+    pop %rbp
+    .cfi_def_cfa %rsp, 8
+    ret
+    .cfi_endproc
+
+    .section .note.GNU-stack,"",@progbits
