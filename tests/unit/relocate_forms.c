@@ -1,6 +1,7 @@
 /* The forms that relocate_exec_test.c runs: data operands, branches, calls, and small programs with loops inside. */
 #include "relocate_forms.h"
 
+#include <signal.h>
 #include <string.h>
 
 #include "isa/x64/decode.h"
@@ -60,13 +61,14 @@ static bool finish_operand(struct snippet *s, size_t start, uint64_t address) {
         return false;
     s->size = start + insn.length;
     uint32_t disp = (uint32_t)(address - here(s));
+    s->opcode = 1u << 16 | insn.encoding << 12 | (insn.map & 15u) << 8 | insn.opcode;
     memcpy(s->code + start + insn.disp_offset, &disp, sizeof disp);
     return true;
 }
 
 /* ---- data operands ---- */
 
-enum { DIVIDES = 1, COMPARES = 2, BITS = 4, PLAIN_REX = 8, VECTOR = 16 };
+enum { DIVIDES = 1, COMPARES = 2, BITS = 4, VECTOR = 8, CONTROL = 16 };
 
 struct form {
     const char *name;
@@ -150,7 +152,7 @@ static const struct form forms[] = {
     {"pshufb x, m", {0x66}, {3, 0x0f, 0x38, 0x00}, -1, 0},
     {"pcmpestri x, m, imm8", {0x66}, {3, 0x0f, 0x3a, 0x61}, -1, 0},
     {"movq mm, m", {0}, {2, 0x0f, 0x6f}, -1, 0},
-    {"ldmxcsr m", {0}, {2, 0x0f, 0xae}, 2, 0},
+    {"ldmxcsr m", {0}, {2, 0x0f, 0xae}, 2, CONTROL},
     {"stmxcsr m", {0}, {2, 0x0f, 0xae}, 3, 0},
     /* VEX: the vvvv and R fields are made random */
     {"vmovups y, m", {0}, {3, 0xc5, 0xfc, 0x10}, -1, VECTOR},
@@ -203,6 +205,8 @@ static void prepare_operand(struct snippet *s, uint8_t traits, uint64_t address)
         memcpy(&gpr[CT_X64_RAX], initial_data + offset, 8);
         memcpy(&gpr[CT_X64_RDX], initial_data + offset + (random_below(2) ? 4 : 8), 8);
     }
+    if (traits & CONTROL)
+        memset(initial_data + offset + 2, 0, 2);
     if (traits & BITS)
         for (unsigned i = 0; i < 16; i++)
             if (i != CT_X64_RSP)
@@ -221,6 +225,8 @@ static bool put_form(struct snippet *s, const struct form *form, bool avoid_stac
     }
     if (avoid_stack && form->reg < 0 && (reg == CT_X64_RSP || reg == CT_X64_RCX))
         reg = CT_X64_RAX;
+    if (form->traits & BITS && reg == CT_X64_RSP) /* an index far from the data, perhaps into mapped memory */
+        reg = CT_X64_RDX;
     s->name = form->name;
     s->discard = true;
     if (choice == 0)
@@ -261,6 +267,8 @@ static bool dangerous(const struct ct_x64_insn *insn) {
         return op == 0x8e; /* loads of segment registers */
     if (insn->map != 1)
         return false;
+    if ((op & 0xe7) == 0xa3 && reg == CT_X64_RSP && !(insn->rex & 4))
+        return true; /* bt and its kind, with rsp as index */
     return op == 0xb2 || op == 0xb4 || op == 0xb5 || op == 0x00 || op == 0x01 || (op == 0xae && reg == 5) ||
            (op == 0xc7 && reg != 1);
 }
@@ -539,6 +547,36 @@ static void make_syscall(struct snippet *s) {
     s->no_step = true;          /* r11 takes the trap flag */
     put1(s, 0x0f);
     put1(s, 0x05);
+}
+
+/* ---- account ---- */
+
+static struct { unsigned ran, illegal; } account[sizeof forms / sizeof *forms];
+static uint8_t opcode_ran[1 << 16];
+
+void note_run(const struct snippet *s, uint64_t signal) {
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        if (forms[i].name == s->name) {
+            account[i].ran += signal == 0;
+            account[i].illegal += signal == SIGILL;
+        }
+    }
+    if (s->opcode && !signal)
+        opcode_ran[s->opcode & 0xffff] = 1;
+}
+
+const char *never_ran(void) {
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        if (!account[i].ran && (!(forms[i].traits & VECTOR) || !account[i].illegal))
+            return forms[i].name;
+    return NULL;
+}
+
+unsigned count_opcodes_run(void) {
+    unsigned n = 0;
+    for (size_t i = 0; i < sizeof opcode_ran; i++)
+        n += opcode_ran[i];
+    return n;
 }
 
 /* ---- all of them ---- */

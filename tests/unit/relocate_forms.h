@@ -28,8 +28,8 @@ struct snippet {
     size_t minimum;  /* bytes to move */
     bool calls;      /* the bytes below the return address are free */
     bool no_step;    /* sees that it is single-stepped */
-    bool may_refuse; /* CT_ERR_UNSUPPORTED is right */
     bool discard;    /* uninteresting when the original faults with SIGILL */
+    unsigned opcode; /* of a data operand: something that tells instructions apart, else 0 */
     struct exec_state in;
 };
 
@@ -43,6 +43,11 @@ void random_seed(uint64_t seed);
 
 /* Makes a random snippet at s->place, of any form; the caller has filled in->gpr and memory with random values. */
 void make_snippet(struct snippet *s);
+
+/* Keeps account of what has run, for the end of the test. */
+void note_run(const struct snippet *s, uint64_t signal);
+const char *never_ran(void);      /* a form that never ran to its end though the CPU knows it, or NULL */
+unsigned count_opcodes_run(void); /* different instructions with a RIP-relative operand that ran to their end */
 
 /* Places that tested code may go to: exit n of the harness, in or near the code region, and a plain ret. */
 #define EXIT_STUBS 0xf000ull
