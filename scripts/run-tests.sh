@@ -68,6 +68,7 @@ if check "build with sanitizers" build build-asan gcc g++ -Db_sanitize=address,u
     suite "sanitizers, unit suite" build-asan --suite unit --timeout-multiplier 3
 fi
 if [ -n "$long" ]; then
+    check "function tables against elfutils, every file" scripts/check-functions.sh
     check "decoder against Zydis, every file" make --no-print-directory check-decoder
     check "long fuzzing" scripts/fuzz-long.sh
 fi

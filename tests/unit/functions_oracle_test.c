@@ -18,7 +18,7 @@
 
 #define SAMPLES 20000 /* entry states per file */
 
-static const char *const files[] = {
+static const char *const usual_files[] = {
     "/lib/x86_64-linux-gnu/libc.so.6",
     "/lib64/ld-linux-x86-64.so.2",
     "/usr/lib/x86_64-linux-gnu/libm.so.6",
@@ -28,7 +28,9 @@ static const char *const files[] = {
     "/usr/lib/x86_64-linux-gnu/libpython3.11.so.1.0",
     "/usr/bin/python3.11",
     "/proc/self/exe",
+    NULL,
 };
+static const char *const *files = usual_files; /* or those of the command line */
 
 struct oracle {
     const char *path;
@@ -78,8 +80,8 @@ static void check_symbol_table(struct oracle *o, Elf_Scn *section, const GElf_Sh
 
 /* ---- unwind information ---- */
 
-/* All of these files use this encoding; the test says so when one does not. */
-static void assert_pcrel_sdata4(struct oracle *o, Dwarf_Off cie_offset) {
+/* How the CIE says that addresses are written. */
+static uint8_t encoding_of(struct oracle *o, Dwarf_Off cie_offset) {
     Dwarf_CFI_Entry entry;
     Dwarf_Off next;
     unsigned char *ident = (unsigned char *)elf_getident(o->elf, NULL);
@@ -88,9 +90,10 @@ static void assert_pcrel_sdata4(struct oracle *o, Dwarf_Off cie_offset) {
     const uint8_t *data = entry.cie.augmentation_data;
     for (const char *letter = entry.cie.augmentation; *letter; letter++) {
         if (*letter == 'R')
-            assert_int_equal(*data, DW_EH_PE_pcrel | DW_EH_PE_sdata4);
-        data += *letter == 'P' ? 5 : *letter == 'R' || *letter == 'L';
+            return *data;
+        data += *letter == 'P' ? ((*data & 7) == DW_EH_PE_absptr ? 9 : 5) : *letter == 'L';
     }
+    return DW_EH_PE_absptr;
 }
 
 static bool in_plt(const struct oracle *o, uint64_t address) {
@@ -144,10 +147,14 @@ static void check_fde(struct oracle *o, const Dwarf_FDE *fde) {
     int32_t start, size;
     memcpy(&start, fde->start, 4);
     memcpy(&size, fde->start + 4, 4);
-    uint64_t address = o->frames_address + (uint64_t)(fde->start - (uint8_t *)o->frames->d_buf) + (uint64_t)start;
-    if (in_plt(o, address))
+    uint64_t address = (uint32_t)start;
+    uint8_t encoding = encoding_of(o, fde->CIE_pointer);
+    if (encoding == (DW_EH_PE_pcrel | DW_EH_PE_sdata4))
+        address = o->frames_address + (uint64_t)(fde->start - (uint8_t *)o->frames->d_buf) + (uint64_t)start;
+    else if (encoding != DW_EH_PE_udata4)
+        fail_msg("%s: the test does not know the encoding %#x", o->path, encoding);
+    if (in_plt(o, address) || size == 0)
         return;
-    assert_pcrel_sdata4(o, fde->CIE_pointer);
     const struct ct_func *func = ct_functions_find(o->table, address);
     if (!func || func->offset != address)
         fail_msg("%s: the FDE at %#lx is missing", o->path, (unsigned long)address);
@@ -181,6 +188,17 @@ static void check_frames(struct oracle *o, Elf_Scn *section, const GElf_Shdr *he
 
 /* ---- all files ---- */
 
+/* Does libelf, too, think that this is no program or library of ours? */
+static bool refused_rightly(int file) {
+    GElf_Ehdr header;
+    Elf *elf = elf_begin(file, ELF_C_READ_MMAP, NULL);
+    bool ours = elf && elf_kind(elf) == ELF_K_ELF && gelf_getehdr(elf, &header) &&
+                header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_machine == EM_X86_64 &&
+                (header.e_type == ET_EXEC || header.e_type == ET_DYN);
+    elf_end(elf);
+    return !ours;
+}
+
 static void check_file(const char *path) {
     struct oracle o = {.path = path};
     size_t names;
@@ -190,23 +208,32 @@ static void check_file(const char *path) {
         print_message("%s: not on this machine\n", path);
         return;
     }
-    assert_int_equal(ct_functions_open(&o.table, path), 0);
+    int status = ct_functions_open(&o.table, path);
+    if (status && files != usual_files) {
+        assert_true(status == CT_ERR_BAD_FILE || status == CT_ERR_UNSUPPORTED);
+        assert_true(refused_rightly(o.file));
+        close(o.file);
+        return;
+    }
+    assert_int_equal(status, 0);
     o.elf = elf_begin(o.file, ELF_C_READ_MMAP, NULL);
     assert_non_null(o.elf);
     o.cfi = dwarf_getcfi_elf(o.elf);
-    assert_non_null(o.cfi);
     assert_int_equal(elf_getshdrstrndx(o.elf, &names), 0);
     while ((section = elf_nextscn(o.elf, section))) {
         assert_non_null(gelf_getshdr(section, &header));
         if (header.sh_type == SHT_SYMTAB || header.sh_type == SHT_DYNSYM)
             check_symbol_table(&o, section, &header);
-        else if (strcmp(elf_strptr(o.elf, names, header.sh_name), ".eh_frame") == 0)
+        else if (o.cfi && strcmp(elf_strptr(o.elf, names, header.sh_name), ".eh_frame") == 0)
             check_frames(&o, section, &header);
     }
     print_message("%s: %zu functions; %zu symbols and %zu FDEs found again\n", path, ct_functions_count(o.table),
                   o.symbols, o.fdes);
-    assert_true(o.fdes > 0 && ct_functions_count(o.table) >= o.fdes);
-    dwarf_cfi_end(o.cfi);
+    assert_true(ct_functions_count(o.table) >= o.fdes);
+    if (files == usual_files)
+        assert_true(o.fdes > 0);
+    if (o.cfi)
+        dwarf_cfi_end(o.cfi);
     elf_end(o.elf);
     close(o.file);
     ct_functions_close(o.table);
@@ -215,11 +242,13 @@ static void check_file(const char *path) {
 static void test_files(void **state) {
     (void)state;
     elf_version(EV_CURRENT);
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        check_file(files[i]);
+    for (const char *const *file = files; *file; file++)
+        check_file(*file);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_files)};
+    if (argc > 1)
+        files = (const char *const *)argv + 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
