@@ -196,6 +196,36 @@ static void test_scratch(void **state) {
     }
 }
 
+/* rsp as an operand, in each encoding: a second register stands in for it. */
+static void test_rsp_operand(void **state) {
+    (void)state;
+    static const struct {
+        const char *code;
+        size_t size;
+        ZydisMnemonic mnemonic;
+    } cases[] = {{CODE("\x48\x03\x25\x00\x00\x00\x00"), ZYDIS_MNEMONIC_ADD},
+                 {CODE("\x40\x3a\x25\x00\x00\x00\x00"), ZYDIS_MNEMONIC_CMP},          /* spl */
+                 {CODE("\xc4\xe2\xd8\xf2\x25\x00\x00\x00\x00"), ZYDIS_MNEMONIC_ANDN}, /* twice */
+                 {CODE("\x62\xf1\x7f\x08\x79\x25\x00\x00\x00\x00"), ZYDIS_MNEMONIC_VCVTSD2USI}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct ct_code_buf out;
+        assert_int_equal(move(&out, FAR, cases[i].code, cases[i].size), 0);
+        size_t found = 0;
+        for (size_t at = 0; at < out.length;) {
+            ZydisDecodedInstruction insn = disassemble(bytes + at, out.length - at);
+            at += insn.length;
+            if (insn.mnemonic != cases[i].mnemonic)
+                continue;
+            found++;
+            for (unsigned k = 0; k < insn.operand_count_visible; k++)
+                if (operands[k].type == ZYDIS_OPERAND_TYPE_REGISTER)
+                    assert_int_equal(ZydisRegisterGetId(operands[k].reg.value) & 0xf, CT_X64_RCX);
+        }
+        assert_int_equal(found, 1);
+        assert_int_equal(bytes[out.length - 1], 0x5c); /* pop rsp */
+    }
+}
+
 /* ---- branches ---- */
 
 static void test_branches(void **state) {
@@ -280,8 +310,9 @@ static void test_unsupported(void **state) {
         {CODE("\x66\x74\x00"), false},
         {CODE("\x66\xff\xd0"), false},
         {CODE("\xff\x18"), false},
-        {CODE("\xff\x1d\x00\x00\x00\x00"), false}, /* call far */
-        {CODE("\xff\x2d\x00\x00\x00\x00"), true},  /* jmp far */
+        {CODE("\xff\x1d\x00\x00\x00\x00"), false},                            /* call far */
+        {CODE("\xff\x2d\x00\x00\x00\x00"), true},                             /* jmp far */
+        {CODE("\x8f\xea\x78\x10\x25\x00\x00\x00\x00\x00\x00\x00\x00"), true}, /* bextr esp, [rip], imm32 */
     };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         struct ct_code_buf out;
@@ -418,19 +449,11 @@ static void test_range_errors(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reach),
-        cmocka_unit_test(test_library),
-        cmocka_unit_test(test_random_bytes),
-        cmocka_unit_test(test_scratch),
-        cmocka_unit_test(test_branches),
-        cmocka_unit_test(test_syscall),
-        cmocka_unit_test(test_copied),
-        cmocka_unit_test(test_unsupported),
-        cmocka_unit_test(test_no_space),
-        cmocka_unit_test(test_range),
-        cmocka_unit_test(test_range_inner_call),
-        cmocka_unit_test(test_range_ends),
-        cmocka_unit_test(test_range_errors),
+        cmocka_unit_test(test_reach),      cmocka_unit_test(test_library),      cmocka_unit_test(test_random_bytes),
+        cmocka_unit_test(test_scratch),    cmocka_unit_test(test_rsp_operand),  cmocka_unit_test(test_branches),
+        cmocka_unit_test(test_syscall),    cmocka_unit_test(test_copied),       cmocka_unit_test(test_unsupported),
+        cmocka_unit_test(test_no_space),   cmocka_unit_test(test_range),        cmocka_unit_test(test_range_inner_call),
+        cmocka_unit_test(test_range_ends), cmocka_unit_test(test_range_errors),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }

@@ -9,7 +9,7 @@
  *  - direct branches, indirect calls and xbegin with an operand size prefix (66) and no REX.W: their meaning depends on
  *    the maker of the CPU;
  *  - far calls (they push the copy's address), and far jumps through a RIP-relative operand out of reach;
- *  - a RIP-relative operand out of reach in an instruction that names rsp and is encoded with EVEX or XOP;
+ *  - a RIP-relative operand out of reach in an instruction of XOP encoding that names rsp;
  *  - in ranges: a call that is not the last instruction (its callee returns into bytes that a patch overwrites), and a
  *    branch into the middle of a moved instruction.
  *

@@ -167,7 +167,7 @@ static int move_spilled(const struct ct_x64_move *m, uint16_t used) {
 static int move_rsp_operand(const struct ct_x64_move *m, uint16_t used) {
     struct ct_code_buf *out = m->out;
     uint8_t base = take_scratch(&used), stand_in = take_scratch(&used);
-    if (stand_in == CT_X64_NO_REG || (m->insn->encoding != CT_X64_LEGACY && m->insn->encoding != CT_X64_VEX))
+    if (stand_in == CT_X64_NO_REG || m->insn->encoding == CT_X64_XOP)
         return CT_ERR_UNSUPPORTED;
     ct_x64_emit_add_rsp(out, -RED_ZONE);
     ct_x64_emit_push(out, base);
