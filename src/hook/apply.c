@@ -5,6 +5,23 @@
 #include "os/os.h"
 #include "os/thread.h"
 
+/* ---- stopping ---- */
+
+/* A process with one thread needs no helper, and can be patched while a debugger traces it: `stopped` is NULL. */
+static int stop_others(struct ct_os_stopped **stopped) {
+    *stopped = NULL;
+    return ct_os_single_threaded() ? 0 : ct_os_stop_threads(stopped);
+}
+
+static void resume_others(struct ct_os_stopped *stopped) {
+    if (stopped)
+        ct_os_resume_threads(stopped);
+}
+
+static size_t count_of(const struct ct_os_stopped *stopped) {
+    return stopped ? ct_os_stopped_count(stopped) : 0;
+}
+
 /* ---- blocks ---- */
 
 static struct ct_block *block_with_tid(struct ct_runtime *rt, int tid) {
@@ -16,7 +33,7 @@ static struct ct_block *block_with_tid(struct ct_runtime *rt, int tid) {
 
 /* Every thread has GS before the first patch: a GS of zero would fault. Somebody else's GS is not ours to take. */
 static int equip_stopped(struct ct_runtime *rt, struct ct_os_stopped *stopped) {
-    for (size_t i = 0; i < ct_os_stopped_count(stopped); i++) {
+    for (size_t i = 0; i < count_of(stopped); i++) {
         struct ct_os_regs regs;
         if (ct_os_stopped_get_regs(stopped, i, &regs))
             continue; /* it has ended */
@@ -137,7 +154,7 @@ static uint64_t forwarded_place(const struct ct_plan *plan, uint64_t pc) {
 }
 
 static void move_threads(struct ct_hooks *set, struct ct_os_stopped *stopped) {
-    for (size_t t = 0; t < ct_os_stopped_count(stopped); t++) {
+    for (size_t t = 0; t < count_of(stopped); t++) {
         struct ct_os_regs regs;
         if (ct_os_stopped_get_regs(stopped, t, &regs))
             continue;
@@ -167,6 +184,50 @@ static int freeze_all(struct ct_hooks *set) {
     return 0;
 }
 
+/* ---- may stub memory be given back ---- */
+
+struct stack_end {
+    uint64_t sp, end;
+};
+
+static int find_stack_end(void *arg, const struct ct_os_map *map) {
+    struct stack_end *s = arg;
+    if (s->sp < map->start || s->sp >= map->end)
+        return 0;
+    s->end = map->end;
+    return 1;
+}
+
+static bool points_to_code(const struct ct_hooks *set, uint64_t value) {
+    for (const struct ct_hook_module *m = set->modules; m; m = m->next)
+        if (ct_arena_contains(m->arena, value))
+            return true;
+    return false;
+}
+
+/* Return addresses into stubs, and the places where signal handlers will continue, are all somewhere above sp. */
+static bool stack_points_to_code(const struct ct_hooks *set, uint64_t sp) {
+    struct stack_end s = {.sp = sp};
+    ct_os_each_map(find_stack_end, &s);
+    for (uint64_t at = (sp + 7) & ~7ull; at + 8 <= s.end; at += 8)
+        if (points_to_code(set, *(const uint64_t *)at))
+            return true;
+    return s.end == 0;
+}
+
+static bool code_in_use(const struct ct_hooks *set, struct ct_os_stopped *stopped) {
+    if (stack_points_to_code(set, (uint64_t)__builtin_frame_address(0)))
+        return true;
+    for (size_t i = 0; i < count_of(stopped); i++) {
+        struct ct_os_regs regs;
+        if (ct_os_stopped_get_regs(stopped, i, &regs))
+            continue;
+        if (points_to_code(set, regs.pc) || stack_points_to_code(set, regs.sp))
+            return true;
+    }
+    return false;
+}
+
 static int apply_stopped(struct ct_hooks *set, struct ct_os_poker *poker, struct ct_os_stopped *stopped) {
     int status = equip_self(set->runtime);
     if (!status)
@@ -175,6 +236,8 @@ static int apply_stopped(struct ct_hooks *set, struct ct_os_poker *poker, struct
         status = write_all(set, poker);
     if (!status)
         move_threads(set, stopped);
+    if (!status && set->closing)
+        set->code_in_use = code_in_use(set, stopped);
     return status;
 }
 
@@ -185,10 +248,10 @@ int ct_set_apply(struct ct_hooks *set) {
     if (status || (status = ct_os_poke_open(&poker)))
         return status;
     uint64_t start = ct_os_nanoseconds();
-    status = ct_os_stop_threads(&stopped);
+    status = stop_others(&stopped);
     if (!status) {
         status = apply_stopped(set, &poker, stopped);
-        ct_os_resume_threads(stopped);
+        resume_others(stopped);
     }
     set->stop_ns = ct_os_nanoseconds() - start;
     ct_os_poke_close(&poker);

@@ -122,8 +122,7 @@ static bool frames_are_open(const struct ct_runtime *rt) {
 static void free_set(struct ct_hooks *set) {
     while (set->modules) {
         struct ct_hook_module *next = set->modules->next;
-        /* A thread may stand in a stub that has no frame yet: the code stays. It is address space and a few pages. */
-        ct_hook_module_free(set->modules, true);
+        ct_hook_module_free(set->modules, set->code_in_use);
         set->modules = next;
     }
     for (size_t i = 0; i < set->table_size; i++)
@@ -145,9 +144,13 @@ void ct_hooks_destroy(struct ct_hooks *set) {
     for (size_t i = 0; i < set->table_size; i++)
         if (set->table[i] && set->table[i]->installed)
             (void)ct_set_add_change(set, (struct ct_change){.kind = CT_CHANGE_REVERT, .record = set->table[i]});
+    set->closing = set->code_in_use = true;
     if (set->change_count)
         (void)ct_set_apply(set);
-    numbers_used = frames_are_open(&the_runtime) ? set->next_number : 0;
+    else
+        set->code_in_use = false;
+    set->code_in_use |= frames_are_open(&the_runtime);
+    numbers_used = set->code_in_use ? set->next_number : 0;
     (void)unlock_set(set, g, 0);
     pthread_mutex_lock(&set_mutex);
     the_set = NULL;

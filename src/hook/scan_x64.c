@@ -113,6 +113,7 @@ static bool opcode_reads(const struct ct_x64_insn *insn) {
         return insn->opcode == 0x6f || insn->opcode == 0x7e || insn->opcode == 0x10 || insn->opcode == 0x28;
     if (insn->map)
         return false;
+    bool wide = insn->rex & 8; /* half a return address interests nobody */
     switch (insn->opcode) {
     case 0x8b: /* mov */
     case 0x8d: /* lea: somebody will look there */
@@ -121,7 +122,7 @@ static bool opcode_reads(const struct ct_x64_insn *insn) {
     case 0x03:
     case 0x2b:
     case 0x33:
-        return true;
+        return wide;
     case 0xff: { /* call, jmp, push */
         unsigned form = insn->modrm >> 3 & 7;
         return form == 2 || form == 4 || form == 6;
@@ -218,8 +219,9 @@ static bool follow_stack(struct walk *w, const struct ct_x64_insn *insn) {
         w->depth_known = w->frame_known;
         w->depth = w->frame - 8;
         w->frame_known = false;
-    } else if (op == 0xc8 || ((op == 0x29 || op == 0x01 || op == 0x21) && names_rsp_register(insn))) {
-        w->depth_known = false;
+    } else if (op == 0xc8 || op == 0x94 || ((op == 0x29 || op == 0x01 || op == 0x21) && names_rsp_register(insn)) ||
+               (op == 0x87 && (names_rsp_register(insn) || ((insn->modrm >> 3 & 7) == 4 && !(insn->rex & 4))))) {
+        w->depth_known = w->frame_known = false; /* enter, xchg, arithmetic with registers */
     }
     return false;
 }

@@ -88,21 +88,41 @@ int ct_os_gettid(void);
 int ct_os_getpid(void);
 /* Is this a thread of this process? (A main thread that has ended while others run still is.) */
 bool ct_os_thread_alive(int tid);
+/* Nobody else is here, so nobody can start a thread behind our back. False when it cannot be told. */
+bool ct_os_single_threaded(void);
 
-/* The registers of a stopped thread that code movers care about. */
+/* The registers of a stopped thread that code movers care about.
+ *
+ * With call_size != 0 the thread stands in a system call that the stop has interrupted; pc is the address of the
+ * instruction that made it. When the thread resumes, the kernel makes it issue the call again at pc or, if a signal
+ * handler runs first and the call is of the kind that ends then, go on at pc + call_size. So both addresses are
+ * occupied. Such a thread may be moved onto a copy of the instruction (then either happens at the copy), or anywhere
+ * else (then it starts there, with the registers of the call). */
 struct ct_os_regs {
     uint64_t pc, sp;
     uint64_t fs_base, gs_base; /* tpidr and 0 on arm64 */
+    uint64_t call_size;        /* told by get_regs, ignored by set_regs */
 };
 
 /* Stops every other thread of this process through a helper that shares memory but is outside the thread group.
- * Between stop and resume the caller must not take locks or call libc. The stopped threads are numbered 0..count-1. System calls that the stop
- * interrupted are rewound: no thread ever sees EINTR because of us. */
+ * Between stop and resume the caller must not take locks or call libc; its signals are blocked. The stopped threads are
+ * numbered 0..count-1. System calls that the stop interrupted are repeated: no thread sees EINTR because of us. What
+ * stays visible, as with SIGSTOP: a transfer that was cut in the middle returns its short count, and a time limit that
+ * the kernel does not carry over a restart (epoll_wait, sigtimedwait, semtimedop, SO_RCVTIMEO) begins anew.
+ *
+ * CT_ERR_BUSY: a debugger is attached, or another thread is stopping. CT_ERR_TIMEOUT: a thread did not stop in time
+ * (uninterruptible sleep, vfork). CT_ERR_PERMISSION_DENIED: the system forbids ptrace. Then nothing has changed.
+ * For the time of the stop the process is made dumpable if it was not (a value of 2 comes back as 0), and a tracer
+ * that the program allowed with PR_SET_PTRACER is forgotten (it cannot be read back).
+ * Should somebody kill the helper, the threads run on and the functions below fail with CT_ERR_SYSTEM. */
 struct ct_os_stopped;
 int ct_os_stop_threads(struct ct_os_stopped **out);
+/* With a time limit of one's own; the default is 2,000 ms. */
+int ct_os_stop_threads_within(struct ct_os_stopped **out, unsigned limit_ms);
 size_t ct_os_stopped_count(const struct ct_os_stopped *s);
 int ct_os_stopped_tid(const struct ct_os_stopped *s, size_t i);
 int ct_os_stopped_get_regs(struct ct_os_stopped *s, size_t i, struct ct_os_regs *regs);
+/* Takes effect when the threads resume. CT_ERR_INVALID_ARGUMENT: a base that is no address. */
 int ct_os_stopped_set_regs(struct ct_os_stopped *s, size_t i, const struct ct_os_regs *regs);
 void ct_os_resume_threads(struct ct_os_stopped *s); /* also frees s */
 
