@@ -178,6 +178,9 @@ struct ct_event {
     uint32_t depth : 24; /* EXCEPTION: depth of the frame that was left; frames at or above it are gone. Else 0. */
 };
 
+/* The counter that timestamps are read from, now. */
+uint64_t ct_timestamp(void);
+
 /* Takes events of one thread, oldest first. Called on the recording thread when its buffer is full (guarded as a
  * listener), and by ct_hooks_flush for the rest. `tid` tells whose events they are. */
 typedef void ct_event_sink(void *arg, int tid, const struct ct_event *events, size_t count);

@@ -496,6 +496,10 @@ int ct_hooks_each(struct ct_hooks *set, int (*each)(void *arg, const struct ct_h
     return unlock_set(set, g, result);
 }
 
+uint64_t ct_timestamp(void) {
+    return ct_os_timestamp();
+}
+
 int ct_hooks_set_sink(struct ct_hooks *set, ct_event_sink *sink, void *arg, size_t buffer_events) {
     if (!set || buffer_events > 1u << 26)
         return CT_ERR_INVALID_ARGUMENT;
