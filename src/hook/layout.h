@@ -21,6 +21,8 @@
 #define CT_BLOCK_FN_ON_RETURN 0x1148
 #define CT_BLOCK_XSAVE_SIZE   0x1150
 #define CT_BLOCK_XSAVE_MASK   0x1158
+#define CT_BLOCK_NEXT         0x1168 /* scripts/gdb/contrail.py reads these two, TOP and the shadow entries */
+#define CT_BLOCK_BASE         0x1170
 
 /* Shadow stack entry. */
 #define CT_SHADOW_SLOT   0  /* address of the return address on the stack, or CT_SLOT_* */

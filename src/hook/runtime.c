@@ -113,68 +113,11 @@ uint64_t ct_hook_leave_slow(uint64_t slot) {
     return found.ret;
 }
 
-/* ---- listeners ---- */
-
-typedef void callback(struct ct_cpu_context *cpu, struct ct_call *call);
-
-static void call_listener(struct ct_block *b, callback *fn, struct ct_cpu_x64 *cpu, struct ct_call *call) {
-    if (b->attention & CT_ATTENTION_GUARD) /* returning through a frame that was entered before the guard */
-        return;
-    b->guard_sp = (uint64_t)&call;
-    ct_block_attend(b, CT_ATTENTION_GUARD);
-    fn((struct ct_cpu_context *)cpu, call);
-    ct_block_unattend(b, CT_ATTENTION_GUARD);
-}
-
-static void notify(struct ct_block *b, bool returning, struct ct_cpu_x64 *cpu, struct ct_shadow *e, uint32_t depth) {
-    uint32_t number = ct_shadow_number(e);
-    const struct ct_hook_entry *hook = &b->runtime->hooks[number];
-    callback *fn = returning ? hook->listener.on_return : hook->listener.on_call;
-    if (!fn)
-        return;
-    struct ct_call call = {
-        .hook = number,
-        .depth = depth,
-        .function = (void *)hook->function,
-        .return_address = (void *)e->ret,
-        .user = hook->user,
-        .data = e->data,
-    };
-    cpu->pc = returning ? e->ret : hook->function;
-    call_listener(b, fn, cpu, &call);
-    e->data = call.data;
-}
-
-uint64_t ct_hook_on_call(struct ct_cpu_x64 *cpu, uint64_t slot, uint64_t stub) {
-    struct ct_block *b = observing_block(slot);
-    if (!b)
-        return CT_GO_BODY;
-    if (b->runtime->hooks[stub_number(stub)].entry_only) {
-        struct ct_shadow e = {.slot = slot, .ret = *(uint64_t *)slot, .stub = stub};
-        notify(b, false, cpu, &e, ct_shadow_depth(b, b->top));
-        return CT_GO_BODY;
-    }
-    struct ct_shadow *e = ct_shadow_enter(b, slot, stub);
-    if (!e) {
-        b->deep_calls++;
-        return CT_GO_BODY;
-    }
-    notify(b, false, cpu, e, ct_shadow_depth(b, e));
-    return CT_GO_OBSERVED;
-}
-
-uint64_t ct_hook_on_return(struct ct_cpu_x64 *cpu, uint64_t slot) {
-    struct ct_block *b = ct_block_current();
-    struct ct_shadow found;
-    uint32_t depth;
-    if (!b || !ct_shadow_leave(b, slot, &found, &depth))
-        lost_return();
-    if (!b->detached)
-        notify(b, true, cpu, &found, depth);
-    return found.ret;
-}
-
 /* ---- functions that the engine must know about ---- */
+
+struct ct_arguments {
+    uint64_t rdi, rsi, rdx;
+};
 
 #define CLONE_VM_     0x100u
 #define CLONE_VFORK_  0x4000u
@@ -186,7 +129,7 @@ static void before_clone(struct ct_block *b, uint64_t flags) {
         ct_block_attend(b, CT_ATTENTION_CONTESTED);
 }
 
-static uint64_t clone_flags(const struct ct_special_frame *f) {
+static uint64_t clone_flags(const struct ct_arguments *f) {
     uint64_t flags;
     bool clone3 = f->rsi >= 64 && f->rsi <= 4096; /* clone3(args, size, ...); clone(fn, stack, flags, ...) */
     if (!clone3)
@@ -230,7 +173,7 @@ static void before_landing(struct ct_block *b, void *context) {
     ct_shadow_dress(b, b->land_sp);
 }
 
-static void act(struct ct_block *b, enum ct_special special, uint64_t slot, const struct ct_special_frame *f) {
+static void act(struct ct_block *b, enum ct_special special, uint64_t slot, const struct ct_arguments *f) {
     switch (special) {
     case CT_SPECIAL_NONE:
         break;
@@ -252,6 +195,71 @@ static void act(struct ct_block *b, enum ct_special special, uint64_t slot, cons
     }
 }
 
+/* ---- listeners ---- */
+
+typedef void callback(struct ct_cpu_context *cpu, struct ct_call *call);
+
+static void call_listener(struct ct_block *b, callback *fn, struct ct_cpu_x64 *cpu, struct ct_call *call) {
+    if (b->attention & CT_ATTENTION_GUARD) /* returning through a frame that was entered before the guard */
+        return;
+    b->guard_sp = (uint64_t)&call;
+    ct_block_attend(b, CT_ATTENTION_GUARD);
+    fn((struct ct_cpu_context *)cpu, call);
+    ct_block_unattend(b, CT_ATTENTION_GUARD);
+}
+
+static void notify(struct ct_block *b, bool returning, struct ct_cpu_x64 *cpu, struct ct_shadow *e, uint32_t depth) {
+    uint32_t number = ct_shadow_number(e);
+    const struct ct_hook_entry *hook = &b->runtime->hooks[number];
+    callback *fn = returning ? hook->listener.on_return : hook->listener.on_call;
+    if (!fn)
+        return;
+    struct ct_call call = {
+        .hook = number,
+        .depth = depth,
+        .function = (void *)hook->function,
+        .return_address = (void *)e->ret,
+        .user = hook->user,
+        .data = e->data,
+    };
+    cpu->pc = returning ? e->ret : hook->function;
+    call_listener(b, fn, cpu, &call);
+    e->data = call.data;
+}
+
+uint64_t ct_hook_on_call(struct ct_cpu_x64 *cpu, uint64_t slot, uint64_t stub) {
+    struct ct_block *b = ct_block_current();
+    if (!b || b->detached)
+        return CT_GO_BODY;
+    const struct ct_hook_entry *hook = &b->runtime->hooks[stub_number(stub)];
+    bool seen = observing_block(slot) && hook->flavor == CT_ACTION_LISTEN;
+    if (seen && hook->entry_only) {
+        struct ct_shadow e = {.slot = slot, .ret = *(uint64_t *)slot, .stub = stub};
+        notify(b, false, cpu, &e, ct_shadow_depth(b, b->top));
+    }
+    act(b, hook->special, slot, &(struct ct_arguments){cpu->gpr[7], cpu->gpr[6], cpu->gpr[2]});
+    if (!seen || hook->entry_only)
+        return CT_GO_BODY;
+    struct ct_shadow *e = ct_shadow_enter(b, slot, stub);
+    if (!e) {
+        b->deep_calls++;
+        return CT_GO_BODY;
+    }
+    notify(b, false, cpu, e, ct_shadow_depth(b, e));
+    return CT_GO_OBSERVED;
+}
+
+uint64_t ct_hook_on_return(struct ct_cpu_x64 *cpu, uint64_t slot) {
+    struct ct_block *b = ct_block_current();
+    struct ct_shadow found;
+    uint32_t depth;
+    if (!b || !ct_shadow_leave(b, slot, &found, &depth))
+        lost_return();
+    if (!b->detached)
+        notify(b, true, cpu, &found, depth);
+    return found.ret;
+}
+
 uint64_t ct_hook_special(uint64_t slot, uint64_t stub, struct ct_special_frame *frame) {
     struct ct_block *b = ct_block_current();
     if (!b || b->detached)
@@ -262,6 +270,6 @@ uint64_t ct_hook_special(uint64_t slot, uint64_t stub, struct ct_special_frame *
         return ct_hook_enter_slow(slot, stub);
     if (seen)
         ct_event_write(b, stub_number(stub), CT_EVENT_ENTRY, 0);
-    act(b, hook->special, slot, frame);
+    act(b, hook->special, slot, &(struct ct_arguments){frame->rdi, frame->rsi, frame->rdx});
     return CT_GO_BODY;
 }

@@ -104,7 +104,7 @@ struct ct_block {
 #define CT_PARKED_CAPACITY (1u << 18)
 
 struct ct_runtime {
-    struct ct_block *blocks;
+    struct ct_block *blocks; /* first: scripts/gdb/contrail.py starts here */
     uint32_t lock; /* slow paths only, signals blocked */
     int32_t pid;
     uint32_t block_count, next_sweep;
@@ -138,6 +138,8 @@ CT_ASSERT_AT(fn_on_call, CT_BLOCK_FN_ON_CALL);
 CT_ASSERT_AT(fn_on_return, CT_BLOCK_FN_ON_RETURN);
 CT_ASSERT_AT(xsave_size, CT_BLOCK_XSAVE_SIZE);
 CT_ASSERT_AT(xsave_mask, CT_BLOCK_XSAVE_MASK);
+CT_ASSERT_AT(next, CT_BLOCK_NEXT);
+CT_ASSERT_AT(base, CT_BLOCK_BASE);
 _Static_assert(sizeof(struct ct_shadow) == CT_SHADOW_SIZE, "shadow entry");
 _Static_assert(sizeof(struct ct_event) == CT_EVENT_SIZE, "event");
 

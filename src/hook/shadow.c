@@ -305,6 +305,12 @@ static void close_above(struct ct_block *b, struct ct_shadow *e, uint64_t slot) 
 }
 
 bool ct_shadow_leave(struct ct_block *b, uint64_t slot, struct ct_shadow *found, uint32_t *depth) {
+    if (b->top[-1].slot == slot) {
+        *found = b->top[-1];
+        release_top(b);
+        *depth = ct_shadow_depth(b, b->top);
+        return true;
+    }
     uint64_t mask = ct_os_block_signals();
     struct ct_shadow *e = find_own(b, slot);
     bool ok = true;
