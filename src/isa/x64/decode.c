@@ -8,16 +8,18 @@
 #include "contrail/status.h"
 #include "isa/x64/decode_tables.h"
 
-#define WINDOW 40 /* 14 prefixes + the longest rest + one 8-byte load */
+#define WINDOW         40 /* 14 prefixes + the longest rest + one 8-byte load */
 
-#define unlikely(x) __builtin_expect(!!(x), 0)
+#define unlikely(x)    __builtin_expect(!!(x), 0)
 
 #define VECTOR_FORBIDS (CT_X64_LOCK | CT_X64_REP | CT_X64_REPNE | CT_X64_OPSIZE) /* before VEX, EVEX, XOP */
 
-/* What the escape bytes say beyond struct ct_x64_insn. */
-struct escape {
-    unsigned row;  /* of ct_x64_opcodes */
-    uint32_t key;  /* fields of the key above modrm */
+/* Where the pass stands, and what it found beyond struct ct_x64_insn. */
+struct parse {
+    const uint8_t *p;
+    uint32_t word; /* of ct_x64_opcodes */
+    uint32_t key;  /* fields that nodes select by */
+    bool vector;   /* VEX, EVEX or XOP */
     uint8_t evex1; /* second and fourth payload bytes of EVEX */
     uint8_t evex3;
 };
@@ -29,7 +31,9 @@ enum { RM_SIZE = 7, RM_SIB = 8, RM_RIP = 16 };
 #define RM_8(r)   r, r, r, r, r, r, r, r
 static const uint8_t modrm_parts[256] = {
 #define RM_ROW0 0, 0, 0, 0, RM_SIB, RM_RIP | 4, 0, 0
-    RM_8(RM_ROW0), RM_8(RM_ROW(1)), RM_8(RM_ROW(4)),
+    RM_8(RM_ROW0),
+    RM_8(RM_ROW(1)),
+    RM_8(RM_ROW(4)),
 };
 
 static uint32_t load32(const uint8_t *p) {
@@ -48,11 +52,6 @@ static uint64_t load64(const uint8_t *p) {
 static int64_t load_signed(const uint8_t *p, unsigned size) {
     unsigned shift = 64 - 8 * size;
     return (int64_t)(load64(p) << shift) >> shift;
-}
-
-static int fail(struct ct_x64_insn *insn, const uint8_t *bytes, const uint8_t *seen) {
-    insn->length = (uint8_t)(seen - bytes);
-    return CT_ERR_BAD_INSTRUCTION;
 }
 
 /* Adds a legacy prefix to the set; of f2/f3 and of fs/gs the last one counts. */
@@ -83,16 +82,32 @@ static uint32_t legacy_pp(unsigned prefixes) {
     return pp[prefixes >> 1 & 7];
 }
 
-static void take_vex3(const uint8_t *p, struct ct_x64_insn *insn, struct escape *esc) {
+static void take_vex3(const uint8_t *p, struct ct_x64_insn *insn, struct parse *s) {
     insn->rex = (uint8_t)((~p[1] >> 5 & 7) | (p[2] >> 4 & 8));
     insn->vvvv = ~p[2] >> 3 & 15;
     insn->vector = p[2] & 7;
-    esc->key = (uint32_t)(p[2] & 3) << KEY_PP | (uint32_t)(p[2] >> 2 & 1) << KEY_L | (uint32_t)(p[2] >> 7) << KEY_W;
+    insn->map = p[1] & 31;
+    s->key = (uint32_t)(p[2] & 3) << KEY_PP | (uint32_t)(p[2] >> 2 & 1) << KEY_L | (uint32_t)(p[2] >> 7) << KEY_W;
+    s->p = p + 3;
 }
 
-/* Reads VEX, EVEX or XOP at p; returns the place of the opcode, or NULL when the payload is not valid. */
-static const uint8_t *take_vector(const uint8_t *p, struct ct_x64_insn *insn, struct escape *esc) {
-    unsigned map;
+static void take_evex(const uint8_t *p, struct ct_x64_insn *insn, struct parse *s) {
+    insn->rex = (uint8_t)((~p[1] >> 5 & 7) | (p[2] >> 4 & 8));
+    insn->vvvv = (uint8_t)((~p[2] >> 3 & 15) | ((p[3] << 1 & 16) ^ 16));
+    insn->vector = (uint8_t)((p[2] & 3) | (p[3] >> 3 & 12));
+    insn->map = p[1] & 7;
+    s->evex1 = p[1];
+    s->evex3 = p[3];
+    s->key = (uint32_t)(p[2] & 3) << KEY_PP | (uint32_t)(p[2] >> 7) << KEY_W | (uint32_t)(p[3] >> 5 & 3) << KEY_L |
+             (uint32_t)(p[3] >> 4 & 1) << KEY_BC;
+    s->p = p + 4;
+}
+
+/* Reads VEX, EVEX or XOP; false when the payload is not valid. */
+static bool take_vector(struct ct_x64_insn *insn, struct parse *s) {
+    const uint8_t *p = s->p;
+    unsigned row;
+    s->vector = true;
     switch (*p) {
     case 0xc5:
         insn->encoding = CT_X64_VEX;
@@ -100,84 +115,86 @@ static const uint8_t *take_vector(const uint8_t *p, struct ct_x64_insn *insn, st
         insn->rex = ~p[1] >> 5 & 4;
         insn->vvvv = ~p[1] >> 3 & 15;
         insn->vector = p[1] & 7;
-        esc->row = ROW_VEX_1;
-        esc->key = (uint32_t)(p[1] & 3) << KEY_PP | (uint32_t)(p[1] >> 2 & 1) << KEY_L;
-        return p + 2;
+        s->key = (uint32_t)(p[1] & 3) << KEY_PP | (uint32_t)(p[1] >> 2 & 1) << KEY_L;
+        s->p = p + 2;
+        row = ROW_VEX_1;
+        break;
     case 0xc4:
         insn->encoding = CT_X64_VEX;
-        insn->map = map = p[1] & 31;
-        take_vex3(p, insn, esc);
-        esc->row = ROW_VEX_1 - 1 + map;
-        return map >= 1 && map <= 3 ? p + 3 : NULL;
+        take_vex3(p, insn, s);
+        row = ROW_VEX_1 + insn->map - 1u;
+        if (insn->map < 1 || insn->map > 3)
+            return false;
+        break;
     case 0x8f:
         insn->encoding = CT_X64_XOP;
-        insn->map = map = p[1] & 31;
-        take_vex3(p, insn, esc);
-        esc->row = ROW_XOP_8 - 8 + map;
-        return map >= 8 && map <= 10 ? p + 3 : NULL;
+        take_vex3(p, insn, s);
+        row = ROW_XOP_8 + insn->map - 8u;
+        if (insn->map > 10) /* below 8 it is pop */
+            return false;
+        break;
     default:
         insn->encoding = CT_X64_EVEX;
-        insn->map = map = p[1] & 7;
-        insn->rex = (uint8_t)((~p[1] >> 5 & 7) | (p[2] >> 4 & 8));
-        insn->vvvv = (uint8_t)((~p[2] >> 3 & 15) | (~p[3] << 1 & 16));
-        insn->vector = (uint8_t)((p[2] & 3) | (p[3] >> 3 & 12));
-        esc->evex1 = p[1];
-        esc->evex3 = p[3];
-        esc->key = (uint32_t)(p[2] & 3) << KEY_PP | (uint32_t)(p[2] >> 7) << KEY_W |
-                   (uint32_t)(p[3] >> 5 & 3) << KEY_L | (uint32_t)(p[3] >> 4 & 1) << KEY_BC;
-        esc->row = map < 4 ? ROW_EVEX_1 - 1 + map : ROW_EVEX_5 - 5 + map;
-        return p[2] & 4 && !(p[1] & 8) && ((map >= 1 && map <= 3) || map == 5 || map == 6) ? p + 4 : NULL;
+        take_evex(p, insn, s);
+        row = insn->map < 4 ? ROW_EVEX_1 + insn->map - 1u : ROW_EVEX_5 + insn->map - 5u;
+        if (!(p[2] & 4) || p[1] & 8 || insn->map % 4 == 0 || insn->map == 7)
+            return false;
+        break;
     }
+    s->word = ct_x64_opcodes[row][*s->p];
+    return true;
 }
 
-static unsigned imm_size(unsigned type, const struct ct_x64_insn *insn) {
-    unsigned z = (insn->prefixes & CT_X64_OPSIZE) && !(insn->rex & 8) ? 2 : 4;
+/* Size of an immediate by enum imm and operand size: plain, 66, W, W and 66. */
+static const uint8_t imm_sizes[16][4] = {
+    [I_B] = {1, 1, 1, 1}, [I_W] = {2, 2, 2, 2}, [I_Z] = {4, 2, 4, 4},
+    [I_V] = {4, 2, 8, 8}, [I_D] = {4, 4, 4, 4}, [I_REL] = {4, 4, 4, 4},
+};
+
+/* The rarer immediates, where more than the operand size counts. */
+static const uint8_t *take_odd_imm(const uint8_t *bytes, const uint8_t *p, unsigned type, struct ct_x64_insn *insn) {
+    unsigned narrow = (insn->prefixes & CT_X64_OPSIZE) != 0, size = 0;
     switch (type) {
-    case I_B:
-    case I_EXTRQ:
-        return 1;
-    case I_W:
-    case I_ENTER:
-        return 2;
-    case I_Z:
-        return z;
-    case I_V:
-        return insn->rex & 8 ? 8 : z;
-    case I_G3B:
-        return insn->modrm & 0x30 ? 0 : 1;
-    case I_G3Z:
-        return insn->modrm & 0x30 ? 0 : z;
-    case I_REL:
-    case I_D:
-        return 4;
-    default:
-        return 0;
-    }
-}
-
-static const uint8_t *take_imm(const uint8_t *bytes, const uint8_t *p, unsigned type, struct ct_x64_insn *insn) {
-    if (type == I_MOFFS) {
-        unsigned size = insn->prefixes & CT_X64_ADDRSIZE ? 4 : 8;
+    case I_MOFFS:
+        insn->disp_size = insn->prefixes & CT_X64_ADDRSIZE ? 4 : 8;
         insn->disp_offset = (uint8_t)(p - bytes);
-        insn->disp_size = (uint8_t)size;
-        insn->disp = size == 8 ? (int64_t)load64(p) : (int64_t)load32(p);
-        return p + size;
+        insn->disp = load_signed(p, insn->disp_size);
+        return p + insn->disp_size;
+    case I_G3B:
+        size = insn->modrm & 0x30 ? 0 : 1;
+        break;
+    case I_G3Z:
+        size = insn->modrm & 0x30 ? 0 : narrow && !(insn->rex & 8) ? 2 : 4;
+        break;
+    case I_ENTER:
+        size = 2;
+        break;
+    case I_EXTRQ:
+        size = insn->prefixes & (CT_X64_OPSIZE | CT_X64_REPNE) ? 1 : 0;
+        break;
     }
-    if (type == I_EXTRQ && !(insn->prefixes & (CT_X64_OPSIZE | CT_X64_REPNE)))
-        return p;
-    unsigned size = imm_size(type, insn);
     if (size == 0)
         return p;
     insn->imm_offset = (uint8_t)(p - bytes);
     insn->imm_size = (uint8_t)size;
     insn->imm = load_signed(p, size);
     p += size;
-    if (unlikely(type == I_ENTER || type == I_EXTRQ)) {
+    if (type == I_ENTER || type == I_EXTRQ) {
         insn->imm2_offset = (uint8_t)(p - bytes);
         insn->imm2_size = 1;
         p++;
     }
     return p;
+}
+
+static const uint8_t *take_imm(const uint8_t *bytes, const uint8_t *p, unsigned type, struct ct_x64_insn *insn) {
+    unsigned operand = (insn->prefixes >> 3 & 1) | (insn->rex >> 2 & 2), size = imm_sizes[type][operand];
+    if (unlikely(type >= I_ODD))
+        return take_odd_imm(bytes, p, type, insn);
+    insn->imm_offset = (uint8_t)(p - bytes);
+    insn->imm_size = (uint8_t)size;
+    insn->imm = load_signed(p, size);
+    return p + size;
 }
 
 static const uint8_t *take_modrm(const uint8_t *bytes, const uint8_t *p, struct ct_x64_insn *insn) {
@@ -211,6 +228,8 @@ static bool special_ok(const struct ct_x64_insn *insn, unsigned special) {
         return reg < 8;
     case S_BND:
         return reg < 4;
+    case S_BNDMIB:
+        return reg < 4 && !insn->rip_relative;
     case S_BNDE:
         return reg < 4 && (mem || rm < 4);
     case S_TILE:
@@ -225,40 +244,47 @@ static bool special_ok(const struct ct_x64_insn *insn, unsigned special) {
 }
 
 /* Vector index of a gather or scatter, 0-31. */
-static unsigned vsib_index(const struct ct_x64_insn *insn, const struct escape *esc) {
+static unsigned vsib_index(const struct ct_x64_insn *insn, const struct parse *s) {
     unsigned index = (insn->sib >> 3 & 7) | (insn->rex & 2) << 2;
-    return insn->encoding == CT_X64_EVEX ? index | (~esc->evex3 << 1 & 16) : index;
+    return insn->encoding == CT_X64_EVEX ? index | ((s->evex3 << 1 & 16) ^ 16) : index;
 }
 
-static bool gather_ok(const struct ct_x64_insn *insn, const struct escape *esc, bool loads) {
+static bool gather_ok(const struct ct_x64_insn *insn, const struct parse *s, bool loads) {
     if (!insn->has_sib)
         return false;
     if (!loads)
         return true;
-    unsigned index = vsib_index(insn, esc), reg = (insn->modrm >> 3 & 7) | (insn->rex & 4) << 1;
+    unsigned index = vsib_index(insn, s), reg = (insn->modrm >> 3 & 7) | (insn->rex & 4) << 1;
     if (insn->encoding == CT_X64_EVEX)
-        return (reg | (~esc->evex1 & 16)) != index;
+        return (reg | (~s->evex1 & 16)) != index;
     return reg != index && reg != insn->vvvv && index != insn->vvvv;
 }
 
-static bool evex_ok(const struct ct_x64_insn *insn, const struct escape *esc, unsigned checks) {
-    unsigned mask = esc->evex3 & 7;
-    bool zero = esc->evex3 & 0x80;
+/* The destination of a complex multiplication must not be one of its sources. */
+static bool distinct_ok(const struct ct_x64_insn *insn, const struct parse *s) {
+    unsigned reg = (insn->modrm >> 3 & 7) | (insn->rex & 4) << 1 | (~s->evex1 & 16);
+    unsigned rm = (insn->modrm & 7) | (insn->rex & 3) << 3;
+    return reg != insn->vvvv && (insn->modrm < 0xc0 || reg != rm);
+}
+
+static bool evex_ok(const struct ct_x64_insn *insn, const struct parse *s, unsigned checks) {
+    unsigned mask = s->evex3 & 7;
+    bool zero = s->evex3 & 0x80;
     if (mask && !(checks & CHECK_MASK))
         return false;
     if (!mask && checks & CHECK_MUST_MASK)
         return false;
     if (zero && (!mask || !(checks & CHECK_ZERO)))
         return false;
-    if (checks & (CHECK_K_REG | CHECK_GPR_REG) && !(esc->evex1 & 16))
+    if (checks & (CHECK_K_REG | CHECK_GPR_REG) && !(s->evex1 & 16))
         return false;
-    return insn->length != 0 || checks;
+    return (checks >> CHECK_SPECIAL) != S_DISTINCT || distinct_ok(insn, s);
 }
 
-static bool vector_ok(const struct ct_x64_insn *insn, const struct escape *esc, unsigned checks) {
+static bool vector_ok(const struct ct_x64_insn *insn, const struct parse *s, unsigned checks) {
     unsigned special = checks >> CHECK_SPECIAL, vvvv = insn->vvvv;
     if (special == S_VSIB || special == S_GATHER) {
-        if (!gather_ok(insn, esc, special == S_GATHER))
+        if (!gather_ok(insn, s, special == S_GATHER))
             return false;
         vvvv &= 15; /* the fifth bit belongs to the index */
     }
@@ -270,12 +296,12 @@ static bool vector_ok(const struct ct_x64_insn *insn, const struct escape *esc, 
         return false;
     if (!special_ok(insn, special))
         return false;
-    return insn->encoding != CT_X64_EVEX || evex_ok(insn, esc, checks);
+    return insn->encoding != CT_X64_EVEX || evex_ok(insn, s, checks);
 }
 
-static bool form_ok(const struct ct_x64_insn *insn, const struct escape *esc, unsigned checks) {
+static bool form_ok(const struct ct_x64_insn *insn, const struct parse *s, unsigned checks) {
     if (insn->encoding == CT_X64_VEX || insn->encoding == CT_X64_EVEX || insn->encoding == CT_X64_XOP)
-        return vector_ok(insn, esc, checks);
+        return vector_ok(insn, s, checks);
     if (insn->prefixes & CT_X64_LOCK && !(checks & CHECK_LOCK && insn->modrm < 0xc0))
         return false;
     return special_ok(insn, checks >> CHECK_SPECIAL);
@@ -290,64 +316,77 @@ static unsigned find_form(unsigned cell, uint32_t key) {
     return cell;
 }
 
-/* The decoder proper, on WINDOW readable bytes. On error insn->length is the number of bytes looked at. */
-static int decode_window(const uint8_t *bytes, struct ct_x64_insn *insn) {
-    *insn = (struct ct_x64_insn){0};
-    const uint8_t *p = bytes;
+/* Prefixes and REX; false when they fill the whole instruction. */
+static bool take_prefixes(const uint8_t *bytes, struct ct_x64_insn *insn, struct parse *s) {
     unsigned prefixes = 0, rex = 0;
+    const uint8_t *p = bytes;
     uint32_t word;
     while ((word = ct_x64_opcodes[ROW_LEGACY][*p]) & ATTR_PREFIX) {
         if ((*p & 0xf0) == 0x40) {
             rex = *p;
         } else {
             prefixes = add_prefix(prefixes, *p);
-            rex = 0;
+            rex = 0; /* only the byte before the opcode counts */
         }
         if (unlikely(++p - bytes >= CT_X64_MAX_LENGTH))
-            return fail(insn, bytes, p);
+            break;
     }
     insn->prefixes = (uint8_t)prefixes;
     insn->rex = rex & 15;
     insn->has_rex = rex != 0;
-    struct escape esc = {0};
-    bool vector = false;
-    if (word & ATTR_ESCAPE) {
-        if (*p == 0x0f) {
-            esc.row = 1;
-            word = ct_x64_opcodes[1][*++p];
-            if (word & ATTR_ESCAPE) {
-                esc.row = *p == 0x38 ? 2 : 3;
-                word = ct_x64_opcodes[esc.row][*++p];
-            }
-            insn->map = (uint8_t)esc.row;
-        } else if (*p != 0x8f || (p[1] & 0x1f) >= 8) {
-            if (rex || prefixes & VECTOR_FORBIDS)
-                return fail(insn, bytes, p + 1);
-            const uint8_t *start = p;
-            p = take_vector(p, insn, &esc);
-            if (!p)
-                return fail(insn, bytes, start + (*start == 0x62 ? 3 : 2));
-            word = ct_x64_opcodes[esc.row][*p];
-            vector = true;
+    s->p = p;
+    s->word = word;
+    return p - bytes < CT_X64_MAX_LENGTH;
+}
+
+/* Escapes and opcode; s->p ends behind the opcode, or behind what tells that it is bad. */
+static bool take_opcode(const uint8_t *bytes, struct ct_x64_insn *insn, struct parse *s) {
+    const uint8_t *p = s->p;
+    if (!(s->word & ATTR_ESCAPE)) {
+        s->key = legacy_pp(insn->prefixes) << KEY_PP | (insn->rex & 8u) << (KEY_W - 3);
+    } else if (*p == 0x0f) {
+        unsigned row = 1;
+        s->word = ct_x64_opcodes[row][*++p];
+        if (s->word & ATTR_ESCAPE) {
+            row = *p == 0x38 ? 2 : 3;
+            s->word = ct_x64_opcodes[row][*++p];
+        }
+        s->p = p;
+        insn->map = (uint8_t)row;
+        s->key = legacy_pp(insn->prefixes) << KEY_PP | (insn->rex & 8u) << (KEY_W - 3);
+    } else if (*p != 0x8f || (p[1] & 0x1f) >= 8) {
+        if (insn->has_rex || insn->prefixes & VECTOR_FORBIDS) {
+            s->p = p + (*p == 0x8f ? 2 : 1);
+            return false;
+        }
+        if (!take_vector(insn, s)) {
+            s->p = p + (*p == 0x62 ? 3 : 2);
+            return false;
         }
     }
-    insn->opcode = *p;
-    insn->opcode_offset = (uint8_t)(p - bytes);
-    p++;
-    unsigned cell = word >> 16;
-    if (cell == 0)
-        return fail(insn, bytes, p);
-    uint32_t key = vector ? esc.key : legacy_pp(prefixes) << KEY_PP | (rex & 8) << (KEY_W - 3);
-    key |= (uint32_t)(insn->rex & 1) << KEY_B;
-    if (word & ATTR_MODRM) {
-        insn->modrm_offset = (uint8_t)(p - bytes);
-        insn->modrm = *p++;
-        if (word & ATTR_MODREG)
-            insn->modrm |= 0xc0;
-        key |= insn->modrm | (uint32_t)(insn->modrm < 0xc0) << KEY_MEM;
-        p = take_modrm(bytes, p, insn);
+    s->key |= (uint32_t)(insn->rex & 1) << KEY_B;
+    insn->opcode = *s->p;
+    insn->opcode_offset = (uint8_t)(s->p - bytes);
+    s->p++;
+    return s->word >> 16;
+}
+
+/* The decoder proper, on WINDOW readable bytes. On error insn->length is the number of bytes looked at. */
+static int decode_window(const uint8_t *bytes, struct ct_x64_insn *insn) {
+    struct parse s = {0};
+    *insn = (struct ct_x64_insn){0};
+    if (unlikely(!take_prefixes(bytes, insn, &s) || !take_opcode(bytes, insn, &s))) {
+        insn->length = (uint8_t)(s.p - bytes);
+        return CT_ERR_BAD_INSTRUCTION;
     }
-    unsigned imm = word & ATTR_IMM;
+    const uint8_t *p = s.p;
+    if (s.word & ATTR_MODRM) {
+        insn->modrm_offset = (uint8_t)(p - bytes);
+        insn->modrm = s.word & ATTR_MODREG ? *p | 0xc0 : *p;
+        s.key |= insn->modrm | (uint32_t)(insn->modrm < 0xc0) << KEY_MEM;
+        p = take_modrm(bytes, p + 1, insn);
+    }
+    unsigned cell = s.word >> 16, imm = s.word & ATTR_IMM;
     if (unlikely(imm == I_3DNOW)) {
         insn->encoding = CT_X64_3DNOW;
         insn->opcode_offset = (uint8_t)(p - bytes);
@@ -357,12 +396,12 @@ static int decode_window(const uint8_t *bytes, struct ct_x64_insn *insn) {
         p = take_imm(bytes, p, imm, insn);
     }
     insn->length = (uint8_t)(p - bytes);
-    unsigned index = find_form(cell, key);
+    unsigned index = find_form(cell, s.key);
     const struct ct_x64_form *form = &ct_x64_forms[index];
     if (unlikely(index == 0 || insn->length > CT_X64_MAX_LENGTH))
         return CT_ERR_BAD_INSTRUCTION;
-    if (unlikely(form->checks >= (vector ? 1 : 1 << CHECK_SPECIAL) || prefixes & CT_X64_LOCK) &&
-        !form_ok(insn, &esc, form->checks))
+    if (unlikely(s.vector || form->checks >= 1 << CHECK_SPECIAL || insn->prefixes & CT_X64_LOCK) &&
+        !form_ok(insn, &s, form->checks))
         return CT_ERR_BAD_INSTRUCTION;
     insn->kind = form->kind;
     insn->table_index = (uint16_t)index;

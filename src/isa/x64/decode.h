@@ -12,24 +12,28 @@
 
 enum ct_x64_encoding { CT_X64_LEGACY, CT_X64_VEX, CT_X64_EVEX, CT_X64_XOP, CT_X64_3DNOW };
 
-enum ct_x64_prefix { /* bits of ct_x64_insn.prefixes */
+/* Bits of ct_x64_insn.prefixes. Of several f2 and f3, and of several fs and gs, only the last one is kept, as the
+ * processor does. cs, ds, es, ss have no effect on addresses; 2e and 3e also hint branches, 3e marks notrack. */
+enum ct_x64_prefix {
     CT_X64_LOCK = 1 << 0,
-    CT_X64_REP = 1 << 1,   /* f3; of several f2 and f3 only the last one is kept, as the processor does */
+    CT_X64_REP = 1 << 1,   /* f3 */
     CT_X64_REPNE = 1 << 2, /* f2 */
     CT_X64_OPSIZE = 1 << 3,
     CT_X64_ADDRSIZE = 1 << 4,
     CT_X64_SEG_FS = 1 << 5,
     CT_X64_SEG_GS = 1 << 6,
-    CT_X64_SEG_OTHER = 1 << 7, /* cs, ds, es, ss: no effect on addresses; 2e/3e also hint branches and mark notrack */
+    CT_X64_SEG_OTHER = 1 << 7,
 };
 
 /* Registers in hardware numbering; 16 is the instruction pointer. */
+/* clang-format off */
 enum ct_x64_reg {
     CT_X64_RAX, CT_X64_RCX, CT_X64_RDX, CT_X64_RBX, CT_X64_RSP, CT_X64_RBP, CT_X64_RSI, CT_X64_RDI,
     CT_X64_R8, CT_X64_R9, CT_X64_R10, CT_X64_R11, CT_X64_R12, CT_X64_R13, CT_X64_R14, CT_X64_R15,
     CT_X64_RIP,
     CT_X64_NO_REG = 0xff,
 };
+/* clang-format on */
 
 struct ct_x64_insn {
     uint8_t length;
@@ -44,30 +48,32 @@ struct ct_x64_insn {
     uint8_t modrm;    /* valid when modrm_offset != 0; where the processor ignores mod (mov cr, dr), mod reads 3 */
     uint8_t sib;      /* valid when has_sib */
     bool has_sib;
-    bool has_rex;           /* a REX byte counts: also 40, which makes spl, bpl, sil, dil of ah, ch, dh, bh */
-    bool rip_relative;      /* memory operand is disp32 + address of the next instruction */
-    uint8_t opcode_offset;  /* of the last opcode byte */
-    uint8_t modrm_offset;   /* 0: no modrm */
-    uint8_t disp_offset;    /* 0: no displacement */
-    uint8_t disp_size;      /* 0 1 4, 8 for moffs */
-    uint8_t imm_offset;     /* 0: no immediate; branch displacements count as immediates */
-    uint8_t imm_size;       /* 0 1 2 4 8 */
-    uint8_t imm2_offset;    /* second immediate: enter, extrq/insertq */
+    bool has_rex;          /* a REX byte counts: also 40, which makes spl, bpl, sil, dil of ah, ch, dh, bh */
+    bool rip_relative;     /* memory operand is disp32 + address of the next instruction */
+    uint8_t opcode_offset; /* of the last opcode byte */
+    uint8_t modrm_offset;  /* 0: no modrm */
+    uint8_t disp_offset;   /* 0: no displacement */
+    uint8_t disp_size;     /* 0 1 4, 8 for moffs */
+    uint8_t imm_offset;    /* 0: no immediate; branch displacements count as immediates */
+    uint8_t imm_size;      /* 0 1 2 4 8 */
+    uint8_t imm2_offset;   /* second immediate: enter, extrq/insertq */
     uint8_t imm2_size;
-    uint16_t table_index;   /* private to the decoder: key for ct_x64_effects */
-    int64_t disp;           /* sign-extended; EVEX disp8 is not scaled here */
-    int64_t imm;            /* sign-extended */
+    uint16_t table_index; /* private to the decoder: key for ct_x64_effects */
+    int64_t disp;         /* sign-extended; EVEX disp8 is not scaled here */
+    int64_t imm;          /* sign-extended */
 };
 
 /* 0, CT_ERR_TRUNCATED when the bytes end inside the instruction, or CT_ERR_BAD_INSTRUCTION. */
 int ct_x64_decode(const uint8_t *bytes, size_t size, struct ct_x64_insn *insn);
 
-/* Target of a direct branch (jmp, jcc, loop, call, xbegin) that stands at `address`. */
+/* Target of a direct branch (jmp, jcc, loop, call, xbegin) that stands at `address`. A 66 prefix does not make the
+ * displacement shorter (Intel's way; AMD's reads 16 bits and cuts the target to them; compilers emit it only with REX.W,
+ * where both agree). */
 static inline uint64_t ct_x64_target(const struct ct_x64_insn *insn, uint64_t address) {
     return address + insn->length + (uint64_t)insn->imm;
 }
 
-/* Address that a RIP-relative operand names. */
+/* Address that a RIP-relative operand names (with CT_X64_ADDRSIZE the processor cuts it to 32 bits). */
 static inline uint64_t ct_x64_rip_address(const struct ct_x64_insn *insn, uint64_t address) {
     return address + insn->length + (uint64_t)insn->disp;
 }
@@ -86,7 +92,7 @@ enum ct_x64_flag {
 
 /* All operands, implicit ones included. Register masks: bit n is register n of enum ct_x64_reg (0-15). */
 struct ct_x64_effects {
-    uint16_t regs_read;    /* a partial write (8 or 16 bits) is not a read */
+    uint16_t regs_read;    /* a write that may not happen (cmov, bsf) is a read too; one of 8 or 16 bits alone is not */
     uint16_t regs_written; /* may be written */
     uint16_t flags_read;
     uint16_t flags_written; /* may be changed or left undefined */
@@ -97,7 +103,8 @@ struct ct_x64_effects {
 
 void ct_x64_effects(const struct ct_x64_insn *insn, struct ct_x64_effects *effects);
 
-/* The explicit memory operand, if there is one (modrm memory forms and moffs). */
+/* The explicit memory operand, if there is one (modrm memory forms and moffs). Segment and address size are in
+ * ct_x64_insn.prefixes; an 8-bit displacement of EVEX is not scaled. */
 struct ct_x64_mem {
     uint8_t base;  /* enum ct_x64_reg, CT_X64_RIP, or CT_X64_NO_REG */
     uint8_t index; /* or CT_X64_NO_REG; vector index of gathers is CT_X64_NO_REG with vsib set */

@@ -85,8 +85,10 @@ void ct_x64_effects(const struct ct_x64_insn *insn, struct ct_x64_effects *effec
         .flags_killed = kills(insn, flags->rule) ? flags->killed : 0,
     };
     touch_memory(&e, implicit->mem);
-    if (implicit->rep && insn->prefixes & (CT_X64_REP | CT_X64_REPNE))
+    if (implicit->rep && insn->prefixes & (CT_X64_REP | CT_X64_REPNE)) {
         touch(&e, 1 << CT_X64_RCX, ACCESS_READ | ACCESS_WRITE);
+        e.regs_read |= implicit->written; /* a count of 0 keeps the old values */
+    }
     if (insn->modrm_offset)
         add_modrm(insn, form, &e);
     touch(&e, (uint16_t)(1u << (insn->vvvv & 15)), form->extra);

@@ -12,7 +12,7 @@ MAPS = ['legacy 0', 'legacy 1', 'legacy 2', 'legacy 3', '3dnow', 'vex 1', 'vex 2
 FIELDS = {'rm': (0, 3), 'reg': (3, 3), 'pp': (8, 2), 'w': (10, 1), 'l': (11, 2), 'bc': (13, 1), 'mem': (14, 1), 'b': (15, 1)}
 ORDER = ['pp', 'reg', 'mem', 'rm', 'w', 'l', 'bc', 'b']
 PREFIXES = {'np': 0, '66': 1, 'f3': 2, 'f2': 3}
-IMMEDIATES = ['none', 'ib', 'iw', 'iz', 'iv', 'enter', 'moffs', 'rel', 'g3b', 'g3z', 'extrq', 'id', '3dnow']
+IMMEDIATES = ['none', 'ib', 'iw', 'iz', 'iv', 'id', 'rel', 'moffs', 'enter', 'g3b', 'g3z', 'extrq', '3dnow']
 MODRM, PREFIX, ESCAPE, MODREG = 0x10, 0x20, 0x40, 0x80
 KINDS = {'jcc': 'JCC', 'jmp': 'JMP', 'loop': 'LOOP', 'call': 'CALL', 'ijmp': 'JMP_INDIRECT', 'icall': 'CALL_INDIRECT',
          'ret': 'RET', 'far': 'FAR', 'syscall': 'SYSCALL', 'int': 'INT', 'int3': 'INT3', 'trap': 'TRAP', 'halt': 'HALT',
@@ -20,12 +20,12 @@ KINDS = {'jcc': 'JCC', 'jmp': 'JMP', 'loop': 'LOOP', 'call': 'CALL', 'ijmp': 'JM
 ACCESS = {'n': 0, 'r': 1, 'w': 2, 'x': 3}
 GENERAL, BYTE = 4, 8
 REGISTERS = 'rax rcx rdx rbx rsp rbp rsi rdi r8 r9 r10 r11 r12 r13 r14 r15'.split()
-CHECKS = {'lock': 1, 'novvvv': 2, 'Kg': 4, 'Ke': 8, 'Kv': 0x10, 'gpr_reg': 0x20, 'gpr_rm': 0x40, 'mask': 0x80,
-          'must_mask': 0x100, 'zero': 0x200}
-SPECIALS = ['none', 'sreg', 'sregw', 'cr', 'dr', 'bnd', 'bnde', 'tile', 'sibmem', 'tile3', 'vsib', 'gather']
+CHECKS = {'lock': 1, 'novvvv': 2, 'Kg': 4, 'Kv': 8, 'gpr_reg': 0x10, 'mask': 0x20, 'must_mask': 0x40, 'zero': 0x80}
+SPECIALS = ['none', 'sreg', 'sregw', 'cr', 'dr', 'bnd', 'bnde', 'tile', 'sibmem', 'tile3', 'vsib', 'gather',
+            'bndmib', 'distinct']
 FLAG_BITS = {'C': 1, 'P': 4, 'A': 16, 'Z': 64, 'S': 128, 'D': 1024, 'O': 2048}
 FLAG_NAMES = {'arith': 'w=OSZAPC', 'carry': 'r=C w=OSZAPC', 'bits': 'w=OSAPC', 'strcmp': 'r=D w=OSZAPC k=norep',
-              'syscall': 'w=OSZAPCD k=-'}
+              'syscall': 'r=OSZAPCD w=OSZAPCD k=-'}
 CONDITIONS = ['O', 'C', 'Z', 'ZC', 'S', 'P', 'SO', 'ZSO']
 KILL_RULES = ['always', 'shift', 'norep']
 
@@ -74,7 +74,6 @@ class Line:
         tokens = self.where.split()
         self.opcodes = numbers(tokens[0], 16)
         self.cond = {}
-        self.lig = False
         self.attr = MODRM if self.vector else 0
         for token in tokens[1:]:
             self.condition(token)
@@ -99,7 +98,7 @@ class Line:
         elif head in PREFIXES:
             self.cond['pp'] = {PREFIXES[p] for p in token.split(',')}
         elif token == 'lig':
-            self.lig = True
+            pass  # for the reader: length 3 is reserved all the same
         elif token == 'bare':
             self.attr &= ~MODRM
         elif token == 'modreg':
@@ -129,10 +128,10 @@ class Line:
         shapes = cond.get('mem', {0, 1})
         for mem in sorted(shapes):
             mine = [('k' if t == 'ks' and mem else 'kz' if t == 'ks' else t) for t in tokens if t not in ('b', 'er', 'sae')]
-            lengths = {} if self.lig else {'l': cond.get('l', {0, 1, 2})}
-            yield {**cond, 'mem': {mem}, 'bc': {0}, **lengths}, mine
+            lengths = cond.get('l', {0, 1, 2})
+            yield {**cond, 'mem': {mem}, 'bc': {0}, 'l': lengths}, mine
             if mem and 'b' in tokens:
-                yield {**cond, 'mem': {1}, 'bc': {1}, **lengths}, mine
+                yield {**cond, 'mem': {1}, 'bc': {1}, 'l': lengths}, mine
             if not mem and ('er' in tokens or 'sae' in tokens):
                 yield {**cond, 'mem': {0}, 'bc': {1}, 'l': {0, 1, 2, 3}}, mine
 
@@ -176,11 +175,12 @@ class Tables:
                 special = SPECIALS.index(t)
             elif t == 'H':
                 uses_vvvv = True
+            elif t == 'Ke':
+                pass  # for the reader: the processor ignores the fourth bit of a mask register in rm
             elif len(t) < 4 and t[0] in 'EMRWGBZ' and t[-1] in ACCESS:
                 access = ACCESS[t[-1]] | (BYTE if t[1] == 'b' else 0)
                 if t[0] in 'EMRW':
                     rm = access | (GENERAL if t[0] in 'ER' else 0)
-                    checks |= CHECKS['gpr_rm'] if line.evex and t[0] in 'ER' else 0
                 elif t[0] == 'G':
                     reg = access | GENERAL
                     checks |= CHECKS['gpr_reg'] if line.evex else 0

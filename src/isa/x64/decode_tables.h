@@ -15,36 +15,41 @@ enum {
     ATTR_ESCAPE = 0x40,
     ATTR_MODREG = 0x80, /* modrm.mod is ignored: always a register */
 };
-enum imm { I_NONE, I_B, I_W, I_Z, I_V, I_ENTER, I_MOFFS, I_REL, I_G3B, I_G3Z, I_EXTRQ, I_D, I_3DNOW };
+
+/* clang-format off */
+enum imm {
+    I_NONE, I_B, I_W, I_Z, I_V, I_D, I_REL, I_MOFFS, I_ENTER, I_G3B, I_G3Z, I_EXTRQ, I_3DNOW,
+    I_ODD = I_MOFFS, /* from here on more than the operand size counts */
+};
+/* clang-format on */
 
 /* A cell is 0 (invalid), a form, or a node: CELL_NODE | index of its header, which is shift | mask << 8 and selects the
  * child that follows by a field of the key. */
 #define CELL_NODE 0x8000u
-enum { /* layout of the key: modrm in the low byte, then */
-    KEY_PP = 8,
-    KEY_W = 10,
-    KEY_L = 11,
-    KEY_BC = 13,
-    KEY_MEM = 14,
-    KEY_B = 15,
-};
+
+/* Layout of the key: modrm in the low byte, then these shifts. */
+enum { KEY_PP = 8, KEY_W = 10, KEY_L = 11, KEY_BC = 13, KEY_MEM = 14, KEY_B = 15 };
 
 enum { ACCESS_READ = 1, ACCESS_WRITE = 2, ACCESS_GENERAL = 4, ACCESS_BYTE = 8 };
 
-enum { /* bits of ct_x64_form.checks */
-    CHECK_LOCK = 0x001,    /* not a check: lock is allowed */
+/* Bits of ct_x64_form.checks. */
+enum {
+    CHECK_LOCK = 0x001,    /* lock is allowed */
     CHECK_NO_VVVV = 0x002, /* vvvv must be unused */
-    CHECK_K_REG = 0x004,   /* modrm.reg, rm, vvvv: mask register */
-    CHECK_K_RM = 0x008,
-    CHECK_K_VVVV = 0x010,
-    CHECK_GPR_REG = 0x020, /* EVEX: general register */
-    CHECK_GPR_RM = 0x040,
-    CHECK_MASK = 0x080, /* EVEX: may be masked, must be, may be zeroed */
-    CHECK_MUST_MASK = 0x100,
-    CHECK_ZERO = 0x200,
+    CHECK_K_REG = 0x004,   /* modrm.reg, vvvv: mask register */
+    CHECK_K_VVVV = 0x008,
+    CHECK_GPR_REG = 0x010, /* EVEX: modrm.reg is a general register */
+    CHECK_MASK = 0x020,    /* EVEX: may be masked, must be, may be zeroed */
+    CHECK_MUST_MASK = 0x040,
+    CHECK_ZERO = 0x080,
     CHECK_SPECIAL = 12, /* shift of enum special */
 };
-enum special { S_NONE, S_SREG, S_SREGW, S_CR, S_DR, S_BND, S_BNDE, S_TILE, S_SIBMEM, S_TILE3, S_VSIB, S_GATHER };
+
+/* clang-format off */
+enum special {
+    S_NONE, S_SREG, S_SREGW, S_CR, S_DR, S_BND, S_BNDE, S_TILE, S_SIBMEM, S_TILE3, S_VSIB, S_GATHER, S_BNDMIB, S_DISTINCT
+};
+/* clang-format on */
 
 struct ct_x64_form {
     uint8_t kind;
