@@ -55,4 +55,4 @@ install: all ## install below DESTDIR/PREFIX (default /usr/local)
 	@meson install -C $(BUILD) $(if $(DESTDIR),--destdir $(abspath $(DESTDIR)))
 
 clean: ## remove everything that was built
-	@rm -rf build build-clang build-asan build-coverage
+	@rm -rf build build-clang build-asan build-coverage build-fuzz

@@ -1,5 +1,6 @@
 #!/bin/sh
-# The fuzzers for longer than `make test` has time: damaged files under sanitizers, from other seeds.
+# The fuzzers for longer than `make test` has time: damaged files under sanitizers, from other seeds; the decoder, guided
+# by coverage.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -7,3 +8,4 @@ rounds=${FUZZ_ROUNDS:-1000000}
 for seed in 3 5; do
     build-asan/tests/unit/functions_fuzz_test build-asan/tests/unit/libfunctions_sample.so "$rounds" "$seed"
 done
+scripts/fuzz.sh "${FUZZ_SECONDS:-300}"
