@@ -176,8 +176,8 @@ static void move_threads(struct ct_hooks *set, struct ct_os_stopped *stopped) {
 /* ---- the transaction ---- */
 
 static int freeze_all(struct ct_hooks *set) {
-    for (struct ct_hook_module *m = set->modules; m; m = m->next) {
-        int status = ct_arena_freeze(m->arena);
+    for (struct ct_hook_region *r = set->code.regions; r; r = r->next) {
+        int status = ct_arena_freeze(r->arena);
         if (status)
             return status;
     }
@@ -198,19 +198,12 @@ static int find_stack_end(void *arg, const struct ct_os_map *map) {
     return 1;
 }
 
-static bool points_to_code(const struct ct_hooks *set, uint64_t value) {
-    for (const struct ct_hook_module *m = set->modules; m; m = m->next)
-        if (ct_arena_contains(m->arena, value))
-            return true;
-    return false;
-}
-
 /* Return addresses into stubs, and the places where signal handlers will continue, are all somewhere above sp. */
 static bool stack_points_to_code(const struct ct_hooks *set, uint64_t sp) {
     struct stack_end s = {.sp = sp};
     ct_os_each_map(find_stack_end, &s);
     for (uint64_t at = (sp + 7) & ~7ull; at + 8 <= s.end; at += 8)
-        if (points_to_code(set, *(const uint64_t *)at))
+        if (ct_hook_region_of(&set->code, *(const uint64_t *)at))
             return true;
     return s.end == 0;
 }
@@ -222,7 +215,7 @@ static bool code_in_use(const struct ct_hooks *set, struct ct_os_stopped *stoppe
         struct ct_os_regs regs;
         if (ct_os_stopped_get_regs(stopped, i, &regs))
             continue;
-        if (points_to_code(set, regs.pc) || stack_points_to_code(set, regs.sp))
+        if (ct_hook_region_of(&set->code, regs.pc) || stack_points_to_code(set, regs.sp))
             return true;
     }
     return false;

@@ -194,13 +194,13 @@ static struct ct_block *register_thread(struct ct_block *inherited, int tid, uin
     uint64_t mask = ct_os_block_signals();
     struct ct_block *b = ct_block_create(rt, tid, thread_pointer);
     if (b) {
-        if (ct_os_getpid() != rt->pid) {
-            b->detached = 1;
-            refresh_owner(b);
-        }
+        b->detached = ct_os_getpid() != rt->pid;
+        refresh_owner(b);
         ct_block_install(b); /* before delivering others' events: the sink may call hooked functions */
-        retire_namesake(rt, b);
-        sweep_sometimes(rt);
+        if (!b->detached) {  /* to a child on our memory all our threads look dead */
+            retire_namesake(rt, b);
+            sweep_sometimes(rt);
+        }
     }
     ct_os_restore_signals(mask);
     return b;

@@ -89,7 +89,7 @@ static struct ct_hooks *new_set(const struct ct_hooks_options *options) {
     }
     pthread_mutex_init(&set->mutex, NULL);
     set->runtime = &the_runtime;
-    set->mode = options ? wx_modes[options->memory] : CT_WX_AUTO;
+    set->code.mode = options ? wx_modes[options->memory] : CT_WX_AUTO;
     set->first_number = set->next_number = numbers_used;
     set->next_service = CT_HOOKS_MAX - 1;
     return set;
@@ -120,11 +120,7 @@ static bool frames_are_open(const struct ct_runtime *rt) {
 }
 
 static void free_set(struct ct_hooks *set) {
-    while (set->modules) {
-        struct ct_hook_module *next = set->modules->next;
-        ct_hook_module_free(set->modules, set->code_in_use);
-        set->modules = next;
-    }
+    ct_hook_code_map_free(&set->code, set->code_in_use);
     for (size_t i = 0; i < set->table_size; i++)
         free(set->table[i]);
     free(set->table);
@@ -239,13 +235,6 @@ static bool begin_single(struct ct_hooks *set) {
 
 /* ---- one function ---- */
 
-static bool is_stub(const struct ct_hooks *set, uint64_t address) {
-    for (const struct ct_hook_module *m = set->modules; m; m = m->next)
-        if (ct_arena_contains(m->arena, address))
-            return true;
-    return false;
-}
-
 static bool is_own_code(const struct ct_hook_module *m, uint64_t address) {
     return address >= m->own_start && address < m->own_end;
 }
@@ -288,11 +277,11 @@ static int plan_one(struct ct_hooks *set, uint64_t function, enum ct_hook_action
     size_t index;
     uint64_t end, start = ct_os_nanoseconds();
     enum ct_skip_reason skip;
-    if (is_stub(set, function))
+    if (ct_hook_region_of(&set->code, function))
         return CT_ERR_OWN_CODE;
     if (inside_patch(set, function))
         return CT_ERR_INSIDE_HOOK;
-    int status = ct_hook_module_at(&set->modules, function, set->mode, &m);
+    int status = ct_hook_module_at(&set->code, function, &m);
     if (!status && is_own_code(m, function))
         status = CT_ERR_OWN_CODE;
     if (!status)
@@ -382,7 +371,7 @@ static int switch_hook(struct ct_hooks *set, int hook, bool on) {
         set->runtime->hooks[hook].flavor = (uint8_t)(on ? r->request.action : CT_ACTION_NONE);
         status = 0;
     } else {
-        status = ct_arena_store8(r->module->arena, r->plan.stub, on ? r->plan.word_on : r->plan.word_off);
+        status = ct_arena_store8(r->module->region->arena, r->plan.stub, on ? r->plan.word_on : r->plan.word_off);
     }
     if (!status)
         r->state = on ? CT_HOOK_LIVE : CT_HOOK_DISABLED;
@@ -450,7 +439,7 @@ static int plan_listed(struct ct_hooks *set, struct ct_hook_module *m, size_t i,
 static int plan_module(struct ct_hooks *set, const struct ct_module_hooks *what) {
     struct ct_hook_module *m;
     uint64_t start = ct_os_nanoseconds();
-    int status = ct_hook_module_named(&set->modules, what->module, set->mode, &m);
+    int status = ct_hook_module_named(&set->code, what->module, &m);
     for (size_t i = 0; !status && i < m->scan.func_count; i++)
         status = plan_listed(set, m, i, what);
     set->plan_ns += ct_os_nanoseconds() - start;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define REACH      0x7f000000ull /* rel32 with room for the stub's own length */
+#define NEIGHBOURS (512ull << 20) /* modules this far apart share a region if they can */
 #define MAX_ORPHAN (1u << 20)
 
 /* ---- segments ---- */
@@ -139,16 +140,6 @@ static int run_scan(struct ct_hook_module *m) {
     return ct_scan_run(&m->scan);
 }
 
-static int make_arena(struct ct_hook_module *m, enum ct_wx_mode mode) {
-    uint8_t *unused;
-    int status = ct_arena_create(&m->arena, m->start, m->end, REACH, mode);
-    if (!status)
-        status = ct_arena_alloc(m->arena, (size_t)(ct_hook_code_end - ct_hook_code), 64, &m->shared_run, &unused);
-    if (!status)
-        ct_shared_code_at(&m->shared, m->shared_run);
-    return status;
-}
-
 /* ---- code that belongs to no file ---- */
 
 struct map_search {
@@ -179,64 +170,119 @@ static int load_orphan(struct ct_hook_module *m, const struct map_search *map) {
     return 0;
 }
 
-/* ---- public ---- */
+/* ---- stub memory ---- */
 
-static int finish(struct ct_hook_module **list, struct ct_hook_module *m, enum ct_wx_mode mode, int status) {
+static int make_region(struct ct_hook_code_map *map, uint64_t start, uint64_t end, struct ct_hook_region **out) {
+    struct ct_hook_region *r = calloc(1, sizeof *r);
+    uint8_t *unused;
+    if (!r)
+        return CT_ERR_NO_MEMORY;
+    r->start = start;
+    r->end = end;
+    int status = ct_arena_create(&r->arena, start, end, REACH, map->mode);
     if (!status)
-        status = run_scan(m);
-    if (!status)
-        status = make_arena(m, mode);
+        status = ct_arena_alloc(r->arena, (size_t)(ct_hook_code_end - ct_hook_code), 64, &r->shared_run, &unused);
     if (status) {
-        ct_hook_module_free(m, false);
+        if (r->arena)
+            ct_arena_destroy(r->arena);
+        free(r);
         return status;
     }
-    m->next = *list;
-    *list = m;
+    ct_shared_code_at(&r->shared, r->shared_run);
+    r->next = map->regions;
+    map->regions = *out = r;
     return 0;
 }
 
-int ct_hook_module_at(struct ct_hook_module **list, uint64_t address, enum ct_wx_mode mode, struct ct_hook_module **out) {
-    for (struct ct_hook_module *m = *list; m; m = m->next)
-        if (address >= m->start && address < m->end) {
-            *out = m;
+/* Address space near code is scarce, so neighbours share a region. */
+static int find_region(struct ct_hook_code_map *map, struct ct_hook_module *m) {
+    for (struct ct_hook_region *r = map->regions; r; r = r->next)
+        if (m->start >= r->start && m->end <= r->end) {
+            m->region = r;
             return 0;
         }
-    struct map_search map = {.address = address};
-    ct_os_each_map(find_map, &map);
-    if (!map.end)
-        return CT_ERR_NOT_MAPPED;
-    if (!(map.prot & CT_OS_EXEC))
-        return CT_ERR_NOT_CODE;
-    struct ct_hook_module *m = calloc(1, sizeof *m);
-    if (!m)
-        return CT_ERR_NO_MEMORY;
-    struct segment_search s = {.address = address, .module = m};
-    dl_iterate_phdr(visit_module, &s);
-    int status = s.found && m->end ? load_functions(m, s.bias) : load_orphan(m, &map);
-    if (!status)
-        find_own_code(m, s.is_program);
-    *out = m;
-    return finish(list, m, mode, status);
+    uint64_t low = m->start > NEIGHBOURS ? m->start - NEIGHBOURS : 0;
+    int status = make_region(map, low, m->end + NEIGHBOURS, &m->region);
+    return status ? make_region(map, m->start, m->end, &m->region) : 0;
 }
 
-int ct_hook_module_named(struct ct_hook_module **list, const char *name, enum ct_wx_mode mode,
-                         struct ct_hook_module **out) {
-    struct ct_hook_module probe = {0};
-    struct segment_search s = {.name = name ? name : "", .module = &probe};
-    dl_iterate_phdr(visit_module, &s);
-    free(probe.path);
-    if (!s.found)
-        return CT_ERR_NOT_FOUND;
-    return ct_hook_module_at(list, probe.start, mode, out);
+struct ct_hook_region *ct_hook_region_of(const struct ct_hook_code_map *map, uint64_t address) {
+    for (struct ct_hook_region *r = map->regions; r; r = r->next)
+        if (ct_arena_contains(r->arena, address))
+            return r;
+    return NULL;
 }
 
-void ct_hook_module_free(struct ct_hook_module *m, bool keep_code) {
-    if (m->arena && !keep_code)
-        ct_arena_destroy(m->arena);
+/* ---- public ---- */
+
+static void free_module(struct ct_hook_module *m) {
     ct_scan_free(&m->scan);
     free(m->scan.funcs);
     free(m->functions);
     ct_functions_close(m->table);
     free(m->path);
     free(m);
+}
+
+static int finish(struct ct_hook_code_map *map, struct ct_hook_module *m, int status) {
+    if (!status)
+        status = run_scan(m);
+    if (!status)
+        status = find_region(map, m);
+    if (status) {
+        free_module(m);
+        return status;
+    }
+    m->next = map->modules;
+    map->modules = m;
+    return 0;
+}
+
+int ct_hook_module_at(struct ct_hook_code_map *map, uint64_t address, struct ct_hook_module **out) {
+    for (struct ct_hook_module *m = map->modules; m; m = m->next)
+        if (address >= m->start && address < m->end) {
+            *out = m;
+            return 0;
+        }
+    struct map_search search = {.address = address};
+    ct_os_each_map(find_map, &search);
+    if (!search.end)
+        return CT_ERR_NOT_MAPPED;
+    if (!(search.prot & CT_OS_EXEC))
+        return CT_ERR_NOT_CODE;
+    struct ct_hook_module *m = calloc(1, sizeof *m);
+    if (!m)
+        return CT_ERR_NO_MEMORY;
+    struct segment_search s = {.address = address, .module = m};
+    dl_iterate_phdr(visit_module, &s);
+    int status = s.found && m->end ? load_functions(m, s.bias) : load_orphan(m, &search);
+    if (!status)
+        find_own_code(m, s.is_program);
+    *out = m;
+    return finish(map, m, status);
+}
+
+int ct_hook_module_named(struct ct_hook_code_map *map, const char *name, struct ct_hook_module **out) {
+    struct ct_hook_module probe = {0};
+    struct segment_search s = {.name = name ? name : "", .module = &probe};
+    dl_iterate_phdr(visit_module, &s);
+    free(probe.path);
+    if (!s.found)
+        return CT_ERR_NOT_FOUND;
+    return ct_hook_module_at(map, probe.start, out);
+}
+
+void ct_hook_code_map_free(struct ct_hook_code_map *map, bool keep_code) {
+    while (map->modules) {
+        struct ct_hook_module *m = map->modules;
+        map->modules = m->next;
+        free_module(m);
+    }
+    while (map->regions) {
+        struct ct_hook_region *r = map->regions;
+        map->regions = r->next;
+        if (!keep_code)
+            ct_arena_destroy(r->arena);
+        free(r);
+    }
 }

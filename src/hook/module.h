@@ -11,6 +11,23 @@ struct ct_hook_function {
     uint32_t flags;   /* enum ct_func_flag */
 };
 
+/* Stub memory, and a copy of the shared code, for all modules within a range. */
+struct ct_hook_region {
+    struct ct_hook_region *next;
+    uint64_t start, end; /* what it serves */
+    struct ct_arena *arena;
+    struct ct_shared_code shared;
+    uint64_t shared_run; /* where the copy of the shared code stands */
+    bool shared_written;
+};
+
+/* Everything that is known about the code of this process. */
+struct ct_hook_code_map {
+    struct ct_hook_module *modules;
+    struct ct_hook_region *regions;
+    enum ct_wx_mode mode;
+};
+
 /* Loaded once per module and kept: the scan must be of the code as it was before the first patch. */
 struct ct_hook_module {
     struct ct_hook_module *next;
@@ -19,11 +36,8 @@ struct ct_hook_module {
     struct ct_functions *table;  /* NULL for code that belongs to no file */
     struct ct_hook_function *functions; /* parallel to scan.funcs */
     struct ct_scan scan;
-    struct ct_arena *arena;
-    struct ct_shared_code shared;
+    struct ct_hook_region *region;
     uint64_t own_start, own_end; /* Contrail's own code in it: hooking that would make the engine call itself */
-    uint64_t shared_run;  /* where the copy of the shared code stands */
-    bool shared_written;
     struct {
         uint64_t start, end;
     } readable[8];
@@ -31,11 +45,12 @@ struct ct_hook_module {
 };
 
 /* The module that holds the address; loads it when it is new. CT_ERR_NOT_MAPPED, CT_ERR_NOT_CODE ... */
-int ct_hook_module_at(struct ct_hook_module **list, uint64_t address, enum ct_wx_mode mode, struct ct_hook_module **out);
+int ct_hook_module_at(struct ct_hook_code_map *map, uint64_t address, struct ct_hook_module **out);
 /* By path, file name, or NULL for the program. */
-int ct_hook_module_named(struct ct_hook_module **list, const char *name, enum ct_wx_mode mode,
-                         struct ct_hook_module **out);
+int ct_hook_module_named(struct ct_hook_code_map *map, const char *name, struct ct_hook_module **out);
 /* `keep_code`: stubs may still be in use, their memory stays. */
-void ct_hook_module_free(struct ct_hook_module *module, bool keep_code);
+void ct_hook_code_map_free(struct ct_hook_code_map *map, bool keep_code);
+/* The region whose stub memory holds the address, or NULL. */
+struct ct_hook_region *ct_hook_region_of(const struct ct_hook_code_map *map, uint64_t address);
 
 #endif

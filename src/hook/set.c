@@ -100,17 +100,17 @@ int ct_set_rewrite_stub(struct ct_hook_record *r) {
     r->plan.word_on = ct_plan_word(&r->request, &r->plan);
     memcpy(&word, (const void *)(stub + CT_STUB_NUMBER - 4), 8);
     word = (word & 0xffffffffull) | (uint64_t)r->request.number << 32;
-    int status = ct_arena_store8(r->module->arena, stub + CT_STUB_NUMBER - 4, word);
-    return status ? status : ct_arena_store8(r->module->arena, stub, r->plan.word_on);
+    int status = ct_arena_store8(r->module->region->arena, stub + CT_STUB_NUMBER - 4, word);
+    return status ? status : ct_arena_store8(r->module->region->arena, stub, r->plan.word_on);
 }
 
 /* ---- planning ---- */
 
-static int write_shared_code(struct ct_hook_module *m) {
-    if (m->shared_written)
+static int write_shared_code(struct ct_hook_region *r) {
+    if (r->shared_written)
         return 0;
-    int status = ct_arena_write(m->arena, m->shared_run, ct_hook_code, (size_t)(ct_hook_code_end - ct_hook_code));
-    m->shared_written = !status;
+    int status = ct_arena_write(r->arena, r->shared_run, ct_hook_code, (size_t)(ct_hook_code_end - ct_hook_code));
+    r->shared_written = !status;
     return status;
 }
 
@@ -147,7 +147,7 @@ static void fill_request(struct ct_plan_request *r, struct ct_hook_module *m, si
     uint32_t scan_flags = listed ? m->scan.funcs[index].flags : 0;
     *r = (struct ct_plan_request){
         .scan = &m->scan,
-        .shared = &m->shared,
+        .shared = &m->region->shared,
         .function = function,
         .end = end,
         .scan_flags = scan_flags,
@@ -165,7 +165,7 @@ static void fill_request(struct ct_plan_request *r, struct ct_hook_module *m, si
 static enum ct_skip_reason write_stub(struct ct_hook_record *record) {
     uint64_t run;
     uint8_t *write;
-    struct ct_arena *arena = record->module->arena;
+    struct ct_arena *arena = record->module->region->arena;
     if (ct_arena_thaw_fresh(arena) || ct_arena_alloc(arena, CT_STUB_MAX, 8, &run, &write))
         return CT_SKIP_OUT_OF_REACH;
     struct ct_code_buf out = {.bytes = write, .capacity = CT_STUB_MAX, .address = run};
@@ -202,7 +202,7 @@ int ct_set_plan(struct ct_hooks *set, struct ct_hook_module *m, size_t index, ui
     }
     if (set->next_number >= set->next_service)
         return CT_ERR_NO_SPACE;
-    int status = write_shared_code(m);
+    int status = write_shared_code(m->region);
     if (status)
         return status;
     struct ct_hook_record *record = calloc(1, sizeof *record);
@@ -240,7 +240,7 @@ static bool needs_service(const struct ct_hook_module *m, size_t i) {
 
 static int plan_module_services(struct ct_hooks *set, uint64_t address) {
     struct ct_hook_module *m;
-    int status = ct_hook_module_at(&set->modules, address, set->mode, &m);
+    int status = ct_hook_module_at(&set->code, address, &m);
     for (size_t i = 0; !status && i < m->scan.func_count; i++) {
         enum ct_skip_reason skip;
         struct ct_scan_func *f = &m->scan.funcs[i];

@@ -49,8 +49,7 @@ struct ct_change {
 struct ct_hooks {
     pthread_mutex_t mutex;
     struct ct_runtime *runtime;
-    struct ct_hook_module *modules;
-    enum ct_wx_mode mode;
+    struct ct_hook_code_map code;
     struct ct_hook_record **records; /* by number */
     uint32_t first_number, next_number, next_service;
     struct ct_skip_record *skips;
