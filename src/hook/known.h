@@ -10,6 +10,10 @@ struct ct_known_function {
     enum ct_special special;
 };
 
+/* True for names that only modules of a runtime have which maps return addresses: its garbage collector or stack walker
+ * would not know a stub's. */
+bool ct_known_return_map(const char *name);
+
 /* NULL when there is nothing to know about it. */
 const struct ct_known_function *ct_known_find(const char *name);
 

@@ -1,5 +1,6 @@
 /* Loading a module for hooking: see module.h. */
 #include "hook/module.h"
+#include "hook/known.h"
 #include "os/os.h"
 #include <contrail/status.h>
 #include <elf.h>
@@ -103,7 +104,8 @@ static int load_functions(struct ct_hook_module *m, uint64_t bias) {
         if (start < m->start || start >= m->end)
             continue;
         m->scan.funcs[kept] = (struct ct_scan_func){.start = start, .end = end > m->end ? m->end : end};
-        m->functions[kept++] = (struct ct_hook_function){.name = ct_functions_name(m->table, f), .flags = f->flags};
+        m->functions[kept] = (struct ct_hook_function){.name = ct_functions_name(m->table, f), .flags = f->flags};
+        m->return_map |= ct_known_return_map(m->functions[kept++].name);
     }
     m->scan.func_count = kept;
     return 0;

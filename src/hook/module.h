@@ -37,6 +37,7 @@ struct ct_hook_module {
     struct ct_hook_function *functions; /* parallel to scan.funcs */
     struct ct_scan scan;
     struct ct_hook_region *region;
+    bool return_map; /* its runtime looks up return addresses: entry-only */
     uint64_t own_start, own_end; /* Contrail's own code in it: hooking that would make the engine call itself */
     struct {
         uint64_t start, end;

@@ -157,6 +157,8 @@ static void fill_request(struct ct_plan_request *r, struct ct_hook_module *m, si
     if (action != CT_ACTION_REPLACE) {
         r->special = special_of(known, scan_flags);
         r->entry_only = entry_only_of(known, scan_flags);
+        if (!r->entry_only && m->return_map)
+            r->entry_only = CT_ENTRY_ONLY_RETURN_MAP;
         if ((r->detour = ct_unwind_detour(function)))
             r->special = CT_SPECIAL_NONE; /* the detour does what is needed */
     }
