@@ -1,0 +1,112 @@
+/* Registers of stopped threads on x86_64, and interrupted system calls.
+ *
+ * A stop makes a blocking system call end early. The kernel leaves the call's number in orig_rax and a code in rax that
+ * says how to go on when the thread resumes; it then either steps back over the two-byte instruction (no handler ran) or
+ * returns -EINTR (one did). Calls that end with -EINTR itself (epoll_wait, sigtimedwait, semop, sockets with time
+ * limits, ...) would show it to the program though no signal came. For those we write ERESTARTNOHAND, "repeat unless a
+ * handler runs": the decision is then the kernel's, made when the thread resumes, so no signal can slip in between.
+ *
+ * orig_rax is -1 whenever the thread was not in a system call, so equal values in user code mean nothing. */
+#include "stop.h"
+
+#include <linux/ptrace.h>
+
+enum { ERESTARTSYS = 512, ERESTARTNOINTR = 513, ERESTARTNOHAND = 514, ERESTART_RESTARTBLOCK = 516 };
+enum { CALL_SIZE = 2 }; /* syscall, sysenter, int $0x80 */
+
+/* The kernel's struct user_regs_struct. */
+struct user_registers {
+    uint64_t r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi, orig_rax;
+    uint64_t rip, cs, eflags, rsp, ss, fs_base, gs_base, ds, es, fs, gs;
+};
+
+static long poke_register(int tid, size_t offset, uint64_t value) {
+    return syscall4(__NR_ptrace, PTRACE_POKEUSR, tid, offset, value);
+}
+
+#define POKE(tid, name, value) poke_register(tid, offsetof(struct user_registers, name), value)
+
+static bool will_repeat(uint64_t call, uint64_t result) {
+    if ((int64_t)call < 0)
+        return false;
+    switch (-(int64_t)result) {
+    case ERESTARTSYS:
+    case ERESTARTNOINTR:
+    case ERESTARTNOHAND:
+    case ERESTART_RESTARTBLOCK:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* close is the one that must not be repeated: the descriptor is free, and may be somebody else's by now. Only its
+ * waiting for the device was cut short. */
+static int undo_interruption(struct stop_thread *thread) {
+    if ((int64_t)thread->call < 0 || (int64_t)thread->result != -EINTR)
+        return CT_OK;
+    if (thread->call != __NR_close)
+        thread->result = (uint64_t)-ERESTARTNOHAND;
+    else if (thread->signal == 0)
+        thread->result = 0;
+    return status_of(POKE(thread->tid, rax, thread->result));
+}
+
+int ct_stop_read_registers(struct stop_thread *thread) {
+    struct user_registers r;
+    long result = syscall4(__NR_ptrace, PTRACE_GETREGS, thread->tid, 0, &r);
+    if (failed(result))
+        return status_of(result);
+    thread->call = r.orig_rax;
+    thread->result = r.rax;
+    int status = undo_interruption(thread);
+    bool repeats = will_repeat(thread->call, thread->result);
+    thread->regs.pc = repeats ? r.rip - CALL_SIZE : r.rip;
+    thread->regs.call_size = repeats ? CALL_SIZE : 0;
+    thread->regs.sp = r.rsp;
+    thread->regs.fs_base = r.fs_base;
+    thread->regs.gs_base = r.gs_base;
+    thread->original = thread->regs;
+    return status;
+}
+
+static bool is_call_instruction(uint64_t at, bool *compat) {
+    uint8_t bytes[CALL_SIZE];
+    if (ct_os_peek(at, bytes, sizeof bytes) != CT_OK)
+        return false;
+    *compat = bytes[0] == 0xcd && bytes[1] == 0x80;
+    return *compat || (bytes[0] == 0x0f && bytes[1] == 0x05);
+}
+
+/* The kernel steps back from where the thread stands: when it is moved onto a copy of the instruction it is left behind
+ * that copy, and everything stays the kernel's. Moved elsewhere, we step back in its place. */
+static long move_interrupted(const struct stop_thread *thread) {
+    bool compat = false;
+    if (is_call_instruction(thread->regs.pc, &compat))
+        return POKE(thread->tid, rip, thread->regs.pc + CALL_SIZE);
+    uint64_t call = thread->call;
+    if ((int64_t)thread->result == -ERESTART_RESTARTBLOCK) {
+        (void)is_call_instruction(thread->original.pc, &compat);
+        call = compat ? 0 : __NR_restart_syscall; /* each table has its own number */
+    }
+    long result = POKE(thread->tid, orig_rax, UINT64_MAX);
+    if (!failed(result))
+        result = POKE(thread->tid, rax, call);
+    if (!failed(result))
+        result = POKE(thread->tid, rip, thread->regs.pc);
+    return result;
+}
+
+int ct_stop_write_registers(const struct stop_thread *thread) {
+    const struct ct_os_regs *now = &thread->regs, *was = &thread->original;
+    long result = 0;
+    if (now->pc != was->pc)
+        result = was->call_size ? move_interrupted(thread) : POKE(thread->tid, rip, now->pc);
+    if (!failed(result) && now->sp != was->sp)
+        result = POKE(thread->tid, rsp, now->sp);
+    if (!failed(result) && now->fs_base != was->fs_base)
+        result = POKE(thread->tid, fs_base, now->fs_base);
+    if (!failed(result) && now->gs_base != was->gs_base)
+        result = POKE(thread->tid, gs_base, now->gs_base);
+    return status_of(result);
+}
