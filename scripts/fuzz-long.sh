@@ -9,3 +9,7 @@ for seed in 3 5; do
     build-asan/tests/unit/functions_fuzz_test build-asan/tests/unit/libfunctions_sample.so "$rounds" "$seed"
 done
 scripts/fuzz.sh "${FUZZ_SECONDS:-300}"
+
+# The decoder against Zydis: every opcode, prefix and modrm byte, then coverage-guided.
+build/tests/fuzz/decode_fuzz --sweep
+scripts/fuzz.sh "${FUZZ_SECONDS:-120}"

@@ -126,6 +126,7 @@ static const struct known known_errors[] = {
 
     {CAT(SGX), C(REGS_WRITTEN), B(RAX), NULL, "leaf functions return a status in rax"},
     {M(MWAITX), C(REGS_READ), B(RBX), NULL, "ebx holds the time limit"},
+    {M(LLWPCB), C(REGS_READ) | C(REGS_WRITTEN), ALL, rm_read, "takes the address, does not change it"},
     {M(LWPINS), C(REGS_READ) | C(REGS_WRITTEN), ALL, lwp_source, "vvvv is a source"},
     {M(LWPVAL), C(REGS_READ) | C(REGS_WRITTEN), ALL, lwp_source, "the same"},
     {M(LWPINS), C(MEM_WRITTEN), 1, NULL, "writes an event record"},

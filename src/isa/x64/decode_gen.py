@@ -136,6 +136,68 @@ class Line:
                 yield {**cond, 'mem': {0}, 'bc': {1}, 'l': {0, 1, 2, 3}}, mine
 
 
+class Form:
+    """What the operand column says."""
+
+    def __init__(self, line, tokens):
+        self.evex, self.kind, self.uses_vvvv = line.evex, 'OTHER', False
+        self.rm = self.reg = self.vvvv = self.low = self.checks = self.special = 0
+        self.read = self.written = self.mem = self.rep = 0
+        for token in tokens:
+            if not (self.implicit(token) or self.rule(token) or self.operand(token)):
+                raise Problem('operand: ' + token)
+        if line.vector and not self.uses_vvvv:
+            self.checks |= CHECKS['novvvv']
+
+    def implicit(self, token):
+        name, _, how = token.partition(':')
+        if token in ('push', 'pop'):
+            self.implicit('rsp:x')
+            self.mem |= ACCESS['w' if token == 'push' else 'r']
+        elif token == 'rep':
+            self.rep = 1
+        elif name == 'mem' and how:
+            self.mem |= ACCESS[how]
+        elif name in REGISTERS and how:
+            bit = 1 << REGISTERS.index(name)
+            self.read |= bit if ACCESS[how] & 1 else 0
+            self.written |= bit if ACCESS[how] & 2 else 0
+        else:
+            return False
+        return True
+
+    def rule(self, token):
+        if token.startswith('kind='):
+            self.kind = KINDS[token[5:]]
+        elif token in ('k', 'kz', 'K'):
+            self.checks |= CHECKS['mask'] | {'k': 0, 'kz': CHECKS['zero'], 'K': CHECKS['must_mask']}[token]
+        elif token in CHECKS:
+            self.checks |= CHECKS[token]
+            self.uses_vvvv |= token == 'Kv'
+        elif token in SPECIALS:
+            self.special = SPECIALS.index(token)
+        elif token == 'H':
+            self.uses_vvvv = True
+        else:
+            return token == 'Ke'  # for the reader: the processor ignores the fourth bit of a mask register in rm
+        return True
+
+    def operand(self, token):
+        if len(token) > 3 or token[0] not in 'EMRWGBZ' or token[-1] not in ACCESS:
+            return False
+        access = ACCESS[token[-1]] | (BYTE if token[1] == 'b' else 0)
+        if token[0] in 'EMRW':
+            self.rm = access | (GENERAL if token[0] in 'ER' else 0)
+        elif token[0] == 'G':
+            self.reg = access | GENERAL
+            self.checks |= CHECKS['gpr_reg'] if self.evex else 0
+        elif token[0] == 'B':
+            self.vvvv, self.uses_vvvv = access, True
+        else:
+            self.low = access
+        return True
+
+
 class Tables:
     def __init__(self):
         self.forms, self.implicits, self.flag_sets = [None], [], []
@@ -149,52 +211,10 @@ class Tables:
         return table.index(value)
 
     def form(self, line, tokens, opcode):
-        kind, rm, reg, vvvv, low, checks, special = 'OTHER', 0, 0, 0, 0, 0, 0
-        read = written = mem = rep = 0
-        uses_vvvv = False
-        for t in tokens:
-            name, _, how = t.partition(':')
-            if name == 'mem' and how:
-                mem |= ACCESS[how]
-            elif how and name in REGISTERS:
-                bit = 1 << REGISTERS.index(name)
-                read |= bit if ACCESS[how] & 1 else 0
-                written |= bit if ACCESS[how] & 2 else 0
-            elif t in ('push', 'pop'):
-                read, written, mem = read | 1 << 4, written | 1 << 4, mem | ACCESS['w' if t == 'push' else 'r']
-            elif t == 'rep':
-                rep = 1
-            elif t.startswith('kind='):
-                kind = KINDS[t[5:]]
-            elif t in ('k', 'kz', 'K'):
-                checks |= CHECKS['mask'] | {'k': 0, 'kz': CHECKS['zero'], 'K': CHECKS['must_mask']}[t]
-            elif t in CHECKS:
-                checks |= CHECKS[t]
-                uses_vvvv |= t == 'Kv'
-            elif t in SPECIALS:
-                special = SPECIALS.index(t)
-            elif t == 'H':
-                uses_vvvv = True
-            elif t == 'Ke':
-                pass  # for the reader: the processor ignores the fourth bit of a mask register in rm
-            elif len(t) < 4 and t[0] in 'EMRWGBZ' and t[-1] in ACCESS:
-                access = ACCESS[t[-1]] | (BYTE if t[1] == 'b' else 0)
-                if t[0] in 'EMRW':
-                    rm = access | (GENERAL if t[0] in 'ER' else 0)
-                elif t[0] == 'G':
-                    reg = access | GENERAL
-                    checks |= CHECKS['gpr_reg'] if line.evex else 0
-                elif t[0] == 'B':
-                    vvvv, uses_vvvv = access, True
-                else:
-                    low = access
-            else:
-                raise Problem('operand: ' + t)
-        if line.vector and not uses_vvvv:
-            checks |= CHECKS['novvvv']
-        implicit = self.intern(self.implicits, (read, written, mem, rep))
+        f = Form(line, tokens)
+        implicit = self.intern(self.implicits, (f.read, f.written, f.mem, f.rep))
         flags = self.intern(self.flag_sets, parse_flags(line.flags, opcode))
-        return self.intern(self.forms, (kind, rm, reg, vvvv | low << 4, implicit, flags, checks | special << 12))
+        return self.intern(self.forms, (f.kind, f.rm, f.reg, f.vvvv | f.low << 4, implicit, flags, f.checks | f.special << 12))
 
     def cell(self, rules):
         """rules: [(conditions, form)], later ones first."""
