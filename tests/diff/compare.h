@@ -21,7 +21,7 @@
     X(REGS_WRITTEN,  "registers written") \
     X(FLAGS_READ,    "flags read") \
     X(FLAGS_WRITTEN, "flags written") \
-    X(FLAGS_KILLED,  "flags killed but not written") \
+    X(FLAGS_KILLED,  "flags killed but maybe alive") \
     X(MEM_READ,      "memory read") \
     X(MEM_WRITTEN,   "memory written")
 /* clang-format on */
