@@ -22,8 +22,8 @@ struct ct_patch {
 
 /* Where the shared code stands that this stub's region uses. */
 struct ct_shared_code {
-    uint64_t enter_record, enter_record_flags, enter_entry, enter_special, enter_listen;
-    uint64_t leave_record, leave_record_flags, leave_listen;
+    uint64_t enter_record, enter_entry, enter_special, enter_listen;
+    uint64_t leave_record, leave_listen;
 };
 
 struct ct_plan_request {

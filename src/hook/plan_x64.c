@@ -17,12 +17,10 @@
 void ct_shared_code_at(struct ct_shared_code *shared, uint64_t copy) {
 #define AT(name) shared->name = copy + (uint64_t)(ct_hook_##name - ct_hook_code)
     AT(enter_record);
-    AT(enter_record_flags);
     AT(enter_entry);
     AT(enter_special);
     AT(enter_listen);
     AT(leave_record);
-    AT(leave_record_flags);
     AT(leave_listen);
 #undef AT
 }
@@ -41,34 +39,6 @@ static bool landing_within(const struct ct_scan *s, uint64_t from, uint64_t to) 
         if (ct_scan_bit(s, s->landing, at))
             return true;
     return false;
-}
-
-/* True unless the function surely overwrites the arithmetic flags before it looks at them. */
-static bool flags_live_at_entry(const struct ct_scan *s, uint64_t at, uint64_t end) {
-    unsigned dead = 0;
-    for (int i = 0; i < 16 && at < end; i++) {
-        struct ct_x64_insn insn;
-        struct ct_x64_effects effects;
-        if (ct_x64_decode(ct_scan_bytes(s, at), (size_t)(end - at), &insn))
-            return true;
-        if (insn.kind == CT_INSN_CALL || insn.kind == CT_INSN_CALL_INDIRECT || insn.kind == CT_INSN_RET)
-            return false; /* flags do not survive calls and returns in compiled code */
-        ct_x64_effects(&insn, &effects);
-        if (effects.flags_read & CT_X64_ARITH_FLAGS & ~dead)
-            return true;
-        dead |= effects.flags_killed;
-        if ((dead & CT_X64_ARITH_FLAGS) == CT_X64_ARITH_FLAGS)
-            return false;
-        if (insn.kind == CT_INSN_JMP && ct_scan_covers(s, ct_x64_target(&insn, at))) {
-            at = ct_x64_target(&insn, at);
-            end = s->end;
-            continue;
-        }
-        if (insn.kind != CT_INSN_OTHER && insn.kind != CT_INSN_NOP && insn.kind != CT_INSN_LANDING)
-            return true;
-        at += insn.length;
-    }
-    return true;
 }
 
 /* ---- padding ---- */
@@ -194,22 +164,17 @@ static bool redirect_loops(const struct ct_plan_request *r, struct ct_plan *plan
 
 /* ---- the stub ---- */
 
-static uint64_t enter_address(const struct ct_plan_request *r, bool save_flags) {
+static uint64_t enter_address(const struct ct_plan_request *r) {
     const struct ct_shared_code *c = r->shared;
     if (r->action == CT_ACTION_LISTEN)
         return c->enter_listen;
     if (r->special != CT_SPECIAL_NONE || r->action == CT_ACTION_NONE)
         return c->enter_special;
-    if (r->entry_only)
-        return c->enter_entry;
-    return save_flags ? c->enter_record_flags : c->enter_record;
+    return r->entry_only ? c->enter_entry : c->enter_record;
 }
 
 static uint64_t leave_address(const struct ct_plan_request *r) {
-    const struct ct_shared_code *c = r->shared;
-    if (r->action == CT_ACTION_LISTEN)
-        return c->leave_listen;
-    return r->scan_flags & CT_SCAN_RETURNS_FLAGS ? c->leave_record_flags : c->leave_record;
+    return r->action == CT_ACTION_LISTEN ? r->shared->leave_listen : r->shared->leave_record;
 }
 
 /* call/jmp target; nop3 */
@@ -221,8 +186,7 @@ static uint64_t stub_word(uint8_t opcode, uint64_t stub, uint64_t target) {
 uint64_t ct_plan_word(const struct ct_plan_request *r, const struct ct_plan *plan) {
     if (r->action == CT_ACTION_REPLACE)
         return stub_word(0xe9, plan->stub, plan->stub + CT_STUB_BODY);
-    bool live = flags_live_at_entry(r->scan, r->function, r->end);
-    return stub_word(0xe8, plan->stub, enter_address(r, live));
+    return stub_word(0xe8, plan->stub, enter_address(r));
 }
 
 /* Everything up to the body; with a detour, a jump to it comes first. */

@@ -237,16 +237,19 @@ uint64_t ct_hook_on_call(struct ct_cpu_x64 *cpu, uint64_t slot, uint64_t stub) {
         struct ct_shadow e = {.slot = slot, .ret = *(uint64_t *)slot, .stub = stub};
         notify(b, false, cpu, &e, ct_shadow_depth(b, b->top));
     }
-    act(b, hook->special, slot, &(struct ct_arguments){cpu->gpr[7], cpu->gpr[6], cpu->gpr[2]});
-    if (!seen || hook->entry_only)
-        return CT_GO_BODY;
-    struct ct_shadow *e = ct_shadow_enter(b, slot, stub);
-    if (!e) {
-        b->deep_calls++;
-        return CT_GO_BODY;
+    uint64_t go = CT_GO_BODY;
+    if (seen && !hook->entry_only) {
+        struct ct_shadow *e = ct_shadow_enter(b, slot, stub);
+        if (e) {
+            notify(b, false, cpu, e, ct_shadow_depth(b, e));
+            go = CT_GO_OBSERVED;
+        } else {
+            b->deep_calls++;
+        }
     }
-    notify(b, false, cpu, e, ct_shadow_depth(b, e));
-    return CT_GO_OBSERVED;
+    /* last: what the listener called would take a contested block back */
+    act(b, hook->special, slot, &(struct ct_arguments){cpu->gpr[7], cpu->gpr[6], cpu->gpr[2]});
+    return go;
 }
 
 uint64_t ct_hook_on_return(struct ct_cpu_x64 *cpu, uint64_t slot) {
@@ -266,10 +269,11 @@ uint64_t ct_hook_special(uint64_t slot, uint64_t stub, struct ct_special_frame *
         return CT_GO_BODY;
     const struct ct_hook_entry *hook = &b->runtime->hooks[stub_number(stub)];
     bool seen = observing_block(slot) != NULL && hook->flavor == CT_ACTION_RECORD;
+    uint64_t go = CT_GO_BODY;
     if (seen && !hook->entry_only)
-        return ct_hook_enter_slow(slot, stub);
-    if (seen)
+        go = ct_hook_enter_slow(slot, stub);
+    else if (seen)
         ct_event_write(b, stub_number(stub), CT_EVENT_ENTRY, 0);
     act(b, hook->special, slot, &(struct ct_arguments){frame->rdi, frame->rsi, frame->rdx});
-    return CT_GO_BODY;
+    return go;
 }

@@ -211,8 +211,8 @@ uint64_t ct_hook_on_return(struct ct_cpu_x64 *cpu, uint64_t slot);
 /* ---- assembly (stubs_x64.S) ---- */
 
 extern const uint8_t ct_hook_code[], ct_hook_code_end[];
-extern const uint8_t ct_hook_enter_record[], ct_hook_enter_record_flags[], ct_hook_enter_entry[],
-    ct_hook_enter_special[], ct_hook_enter_listen[], ct_hook_leave_record[], ct_hook_leave_record_flags[],
+extern const uint8_t ct_hook_enter_record[], ct_hook_enter_entry[],
+    ct_hook_enter_special[], ct_hook_enter_listen[], ct_hook_leave_record[],
     ct_hook_leave_listen[];
 /* Calls fn(a, b) on another stack. */
 uint64_t ct_hook_on_stack(uint64_t stack, uint64_t (*fn)(uint64_t, uint64_t), uint64_t a, uint64_t b);

@@ -10,12 +10,11 @@
 #include <stdint.h>
 
 enum ct_scan_flag {
-    CT_SCAN_RETURNS_FLAGS = 1 << 0, /* a caller looks at the flags right after calling it */
-    CT_SCAN_LOOPED = 1 << 1,        /* a branch inside it goes to its own entry */
-    CT_SCAN_CLONES = 1 << 2,        /* makes the clone, clone3 or vfork system call */
-    CT_SCAN_READS_RETURN = 1 << 3,  /* looks at its own return address */
-    CT_SCAN_CONDITIONAL = 1 << 4,   /* another function jumps to it conditionally */
-    CT_SCAN_BAD_CODE = 1 << 5,      /* something in it does not decode */
+    CT_SCAN_LOOPED = 1 << 0,       /* a branch inside it goes to its own entry */
+    CT_SCAN_CLONES = 1 << 1,       /* makes the clone, clone3 or vfork system call */
+    CT_SCAN_READS_RETURN = 1 << 2, /* looks at its own return address */
+    CT_SCAN_CONDITIONAL = 1 << 3,  /* another function jumps to it conditionally */
+    CT_SCAN_BAD_CODE = 1 << 4,     /* something in it does not decode */
 };
 
 struct ct_scan_func {

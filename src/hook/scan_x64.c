@@ -33,7 +33,6 @@ struct walk {
     unsigned table_count;
     bool indirect_jump;
     int64_t last_eax; /* last constant put into eax, -1 */
-    uint64_t called;  /* target of the call just before, 0 */
 };
 
 long ct_scan_find(const struct ct_scan *s, uint64_t address) {
@@ -241,31 +240,6 @@ static void restart_depth(struct walk *w, uint64_t at) {
     }
 }
 
-/* ---- flags as a return value ---- */
-
-/* The instruction after a call: does it look at flags? Only hand-written assembly returns values in flags. */
-static bool consumes_flags(const struct ct_x64_insn *insn) {
-    if (insn->kind == CT_INSN_JCC)
-        return true;
-    if (insn->encoding != CT_X64_LEGACY)
-        return false;
-    if (insn->map == 1)
-        return (insn->opcode & 0xf0) == 0x90 || (insn->opcode & 0xf0) == 0x40; /* setcc, cmovcc */
-    uint8_t op = insn->opcode;
-    return insn->map == 0 && (((op & 0xf0) == 0x10 && (op & 7) < 6) || op == 0x9c || op == 0x9f); /* adc, sbb, pushf, lahf */
-}
-
-static void note_flag_return(struct walk *w, const struct ct_x64_insn *insn) {
-    if (!w->called)
-        return;
-    if (consumes_flags(insn)) {
-        long i = ct_scan_find(w->scan, w->called);
-        if (i >= 0)
-            w->scan->funcs[i].flags |= CT_SCAN_RETURNS_FLAGS;
-    }
-    w->called = 0;
-}
-
 /* ---- jump tables ---- */
 
 /* Tables of 32-bit offsets from the table itself, or of 64-bit addresses, that lead into the function. */
@@ -316,7 +290,6 @@ static void begin_function(struct walk *w, struct ct_scan_func *func) {
     w->table_count = 0;
     w->indirect_jump = false;
     w->last_eax = -1;
-    w->called = 0;
     for (unsigned i = 0; i < MAX_PENDING; i++)
         w->pending[i].target = 0;
     w->pending_next = 0;
@@ -339,7 +312,6 @@ static bool is_clone_number(int64_t number) {
 }
 
 static int visit(struct walk *w, const struct ct_x64_insn *insn, uint64_t at) {
-    note_flag_return(w, insn);
     if (w->func && reads_return_slot(w, insn))
         w->func->flags |= CT_SCAN_READS_RETURN;
     switch (insn->kind) {
@@ -356,7 +328,6 @@ static int visit(struct walk *w, const struct ct_x64_insn *insn, uint64_t at) {
         ct_scan_set(w->scan, w->scan->landing, at + insn->length); /* where the callee returns to */
         if (insn->kind == CT_INSN_CALL_INDIRECT)
             return 0;
-        w->called = ct_x64_target(insn, at);
         return note_branch(w, insn, at);
     case CT_INSN_JMP:
     case CT_INSN_JCC:
@@ -404,6 +375,13 @@ static int walk_range(struct walk *w, uint64_t from, uint64_t to) {
     return 0;
 }
 
+/* Unwind information of clone functions ends before their system call: nothing may be unwound in the child. */
+static void note_clone_behind(struct walk *w, uint64_t end) {
+    static const uint8_t syscall[2] = {0x0f, 0x05};
+    if (is_clone_number(w->last_eax) && w->scan->end - end >= 2 && !memcmp(ct_scan_bytes(w->scan, end), syscall, 2))
+        w->func->flags |= CT_SCAN_CLONES;
+}
+
 static int walk_all(struct ct_scan *s) {
     struct walk *w = calloc(1, sizeof *w);
     if (!w)
@@ -424,6 +402,7 @@ static int walk_all(struct ct_scan *s) {
         ct_scan_set(s, s->landing, start);
         begin_function(w, func);
         status = walk_range(w, start, end);
+        note_clone_behind(w, end);
         end_function(w);
         at = end > at ? end : at;
     }

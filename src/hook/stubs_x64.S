@@ -89,38 +89,34 @@ ct_hook_code:
 
 /* ---- enter: record the call, move the return address to the shadow stack ---- */
 
-/* Stack: rcx, rdx, [flags,] rax, stub word, return address = S. F: 8 when flags are saved. */
-.macro ENTER_RECORD name, F
-FUNCTION \name
+/* Stack: rcx, rdx, flags, rax, stub word, return address = S. Flags are kept, although the ABI lets them die: it costs
+ * nothing that can be measured beside two timestamps, and hand-written callers may pass them. */
+FUNCTION ct_hook_enter_record
     push %rax
-    .if \F
     SAVE_FLAGS
-    .endif
     push %rdx
     push %rcx
     mov %fs:0, %rax
     cmp %gs:CT_BLOCK_OWNER, %rax
     jne 5f
     mov %gs:CT_BLOCK_TOP, %rcx
-    lea 32+\F(%rsp), %rdx
+    lea 40(%rsp), %rdx
     cmp %rdx, CT_SHADOW_SLOT-CT_SHADOW_SIZE(%rcx)
     jbe 3f
 1:  cmp %gs:CT_BLOCK_LIMIT, %rcx
     jae 5f
     lea CT_SHADOW_SIZE(%rcx), %rax
     mov %rax, %gs:CT_BLOCK_TOP              /* claim: its slot is 0 */
-    mov 32+\F(%rsp), %rax
+    mov 40(%rsp), %rax
     mov %rax, CT_SHADOW_RETURN(%rcx)
-    mov 24+\F(%rsp), %rax
+    mov 32(%rsp), %rax
     mov %rax, CT_SHADOW_STUB(%rcx)
     mov %rdx, CT_SHADOW_SLOT(%rcx)          /* fill */
     mov CT_AFTER_TO_NUMBER(%rax), %edx
     RECORD 1, 4f
 2:  pop %rcx
     pop %rdx
-    .if \F
     RESTORE_FLAGS
-    .endif
     pop %rax
     ret $8                                  /* drops the return address: the body's call takes its slot */
 
@@ -140,30 +136,24 @@ FUNCTION \name
     jmp 2b
 
 5:  PUSH_REST
-    lea 56+32+\F(%rsp), %rdi
-    mov 56+24+\F(%rsp), %rsi
+    lea 96(%rsp), %rdi
+    mov 88(%rsp), %rsi
     CALL_SLOW CT_BLOCK_FN_ENTER
     POP_REST
     test %eax, %eax
     jnz 2b
     /* Not observed: to the body, with the return address where it is. */
-    mov 24+\F(%rsp), %rcx
+    mov 32(%rsp), %rcx
     movslq CT_AFTER_TO_BODY_REL(%rcx), %rdx
     lea CT_AFTER_TO_RESUME(%rcx, %rdx), %rcx
-    mov %rcx, 24+\F(%rsp)
+    mov %rcx, 32(%rsp)
     pop %rcx
     pop %rdx
-    .if \F
     RESTORE_FLAGS
-    .endif
     pop %rax
     ret
-.endm
 
-ENTER_RECORD ct_hook_enter_record, 0
-ENTER_RECORD ct_hook_enter_record_flags, 8
-
-/* Entry-only: one event, the return address stays. Flags are always kept: these are few and odd functions. */
+/* Entry-only: one event, the return address stays. */
 FUNCTION ct_hook_enter_entry
     push %rax
     SAVE_FLAGS
@@ -195,18 +185,16 @@ FUNCTION ct_hook_enter_entry
 
 /* ---- leave: record the return, bring the return address back ---- */
 
-/* Entered with rsp = S + 8. Stack: rcx, rdx, [flags,] rax, return address = S. */
-.macro LEAVE_RECORD name, F
-FUNCTION \name
+/* Entered with rsp = S + 8. Stack: rcx, rdx, flags, rax, return address = S. Flags are kept: hand-written callers may look
+ * at them, and who calls is not known. */
+FUNCTION ct_hook_leave_record
     lea -8(%rsp), %rsp
     push %rax
-    .if \F
     SAVE_FLAGS
-    .endif
     push %rdx
     push %rcx
     mov %gs:CT_BLOCK_TOP, %rcx
-    lea 24+\F(%rsp), %rdx
+    lea 32(%rsp), %rdx
     cmp %rdx, CT_SHADOW_SLOT-CT_SHADOW_SIZE(%rcx)
     jne 5f
     mov CT_SHADOW_RETURN-CT_SHADOW_SIZE(%rcx), %rax
@@ -218,9 +206,7 @@ FUNCTION \name
 1:  subq $CT_SHADOW_SIZE, %gs:CT_BLOCK_TOP
 2:  pop %rcx
     pop %rdx
-    .if \F
     RESTORE_FLAGS
-    .endif
     pop %rax
     ret
 4:  PUSH_REST
@@ -233,12 +219,8 @@ FUNCTION \name
     mov %rdx, %rdi
     CALL_SLOW CT_BLOCK_FN_LEAVE
     POP_REST
-    mov %rax, 24+\F(%rsp)
+    mov %rax, 32(%rsp)
     jmp 2b
-.endm
-
-LEAVE_RECORD ct_hook_leave_record, 0
-LEAVE_RECORD ct_hook_leave_record_flags, 8
 
 /* ---- functions that the engine must know about: always through C ---- */
 
