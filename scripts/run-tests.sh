@@ -40,10 +40,15 @@ check() {
 
 # build DIR CC CXX MESON-OPTIONS...
 build() {
-    dir=$1 cc=$2 cxx=$3
+    dir=$1
+    export CC="$2" CXX="$3" # for ninja as well: it may configure again
     shift 3
-    [ -f "$dir/build.ninja" ] || CC=$cc CXX=$cxx meson setup "$dir" "$@" || return
-    ninja -C "$dir"
+    [ -f "$dir/build.ninja" ] || meson setup "$dir" "$@" >"$dir.log" || {
+        cat "$dir.log"
+        return 1
+    }
+    rm -f "$dir.log"
+    ninja --quiet -C "$dir"
 }
 
 # suite LABEL DIR MESON-TEST-OPTIONS...: runs tests, shows the output of those that fail, leaves a log to count.
@@ -64,7 +69,8 @@ fi
 if check "build with clang" build build-clang clang clang++; then
     suite "clang, unit suite" build-clang --suite unit
 fi
-if check "build with sanitizers" build build-asan gcc g++ -Db_sanitize=address,undefined -Db_lundef=false; then
+# Sanitizers make gcc warn of what is not so; the builds above have seen the true warnings.
+if check "build with sanitizers" build build-asan gcc g++ -Db_sanitize=address,undefined -Db_lundef=false -Dwerror=false; then
     suite "sanitizers, unit suite" build-asan --suite unit --timeout-multiplier 3
 fi
 if [ -n "$long" ]; then

@@ -82,7 +82,7 @@ static void test_flags(void **state) {
     assert_flags(table, "sample_spelled", GLOBAL | CT_FUNC_FDE);
     assert_flags(table, "sample_ra_kept", GLOBAL | CT_FUNC_FDE | CT_FUNC_ODD_ENTRY);
     assert_flags(table, "sample_ra_below", GLOBAL | CT_FUNC_FDE | CT_FUNC_ODD_ENTRY);
-    assert_flags(table, "sample_unknown", GLOBAL | CT_FUNC_FDE | CT_FUNC_ODD_ENTRY);
+    assert_flags(table, "sample_unknown", GLOBAL | CT_FUNC_FDE);
     assert_flags(table, "sample_no_caller", GLOBAL | CT_FUNC_FDE | CT_FUNC_NO_RETURN_ADDRESS);
     assert_flags(table, "sample_signal", GLOBAL | CT_FUNC_FDE | CT_FUNC_ODD_ENTRY);
     assert_flags(table, "sample_outer", GLOBAL | CT_FUNC_FDE);
@@ -96,6 +96,20 @@ static void test_flags(void **state) {
     assert_null(ct_functions_by_name(table, "sample_data_label"));
     assert_null(ct_functions_by_name(table, "sample_data_function"));
     ct_functions_close(table);
+}
+
+/* Linkers refuse what they do not know, so it is put in here. */
+static void test_unknown_instruction(void **state) {
+    (void)state;
+    static const uint8_t known[] = {0x2e, 0xd5, 0xaa, 0xd5, 0x2a};
+    struct image image = load(sample_path);
+    uint8_t *place = memmem(image.data, image.size, known, sizeof known);
+    assert_non_null(place);
+    *place = 0x3f;
+    struct ct_functions *table = open_image(&image);
+    assert_flags(table, "sample_unknown", GLOBAL | CT_FUNC_FDE | CT_FUNC_ODD_ENTRY);
+    ct_functions_close(table);
+    free(image.data);
 }
 
 static void test_personalities(void **state) {
@@ -473,6 +487,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_modules),
         cmocka_unit_test(test_modules_stop),
         cmocka_unit_test(test_vdso),
+        cmocka_unit_test(test_unknown_instruction),
         cmocka_unit_test(test_program_through_linker),
     };
     if (argc < 2)

@@ -144,7 +144,7 @@ sample_ra_below:
     .size sample_ra_below, . - sample_ra_below
 sample_unknown:
     .cfi_startproc
-    .cfi_escape 0x3f /* no such instruction */
+    .cfi_escape 0x2e, 0xd5, 0xaa, 0xd5, 0x2a /* GNU_args_size; the test puts an unknown instruction in its place */
     ret
     .cfi_endproc
     .size sample_unknown, . - sample_unknown
