@@ -1,6 +1,6 @@
 #!/bin/sh
-# The fuzzers for longer than `make test` has time: damaged files under sanitizers, from other seeds; the decoder, guided
-# by coverage.
+# The fuzzers for longer than `make test` has time: damaged files under sanitizers, from other seeds; the decoder
+# against Zydis on every encoding, then guided by coverage.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -8,8 +8,5 @@ rounds=${FUZZ_ROUNDS:-1000000}
 for seed in 3 5; do
     build-asan/tests/unit/functions_fuzz_test build-asan/tests/unit/libfunctions_sample.so "$rounds" "$seed"
 done
-scripts/fuzz.sh "${FUZZ_SECONDS:-300}"
-
-# The decoder against Zydis: every opcode, prefix and modrm byte, then coverage-guided.
 build/tests/fuzz/decode_fuzz --sweep
-scripts/fuzz.sh "${FUZZ_SECONDS:-120}"
+scripts/fuzz.sh "${FUZZ_SECONDS:-300}"
