@@ -7,7 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#if __has_attribute(noclone) /* gcc's */
 #define NI __attribute__((noinline, noclone))
+#else
+#define NI __attribute__((noinline))
+#endif
 #define MAX_WORDS 64
 
 static const char text[] = "the quick brown fox jumps over the lazy dog and the dog lets the fox be";
