@@ -65,17 +65,23 @@ static int expected_value(int step) {
     return step / 2 * 10 + step % 2;
 }
 
-/* One generator, written out in full. */
-static void check_one(void *stack, size_t size) {
+/* One generator, written out in full. On a stack that lies inside main's own frame its frames are above those that
+ * main calls: the call of resume looks like left when generate begins, and is there again when it returns. */
+static void check_one(void *stack, size_t size, bool inside_frame) {
     struct generator g;
     start(&g, 0, 1, stack, size);
     E2E_EQUAL(resume(&g), 0);
     E2E_EQUAL(resume(&g), 1);
     E2E_EQUAL(resume(&g), -2);
     E2E_CHECK(g.done);
-    E2E_EXPECT_FLAT("+resume +generate +produce +produce +yield_value -resume "
-                    "+resume -yield_value -produce +yield_value -resume "
-                    "+resume -yield_value -produce -generate -resume");
+    if (inside_frame)
+        E2E_EXPECT_FLAT("+resume !resume +generate +produce +produce +yield_value -resume "
+                        "+resume !resume -yield_value -produce +yield_value -resume "
+                        "+resume !resume -yield_value -produce -generate -resume");
+    else
+        E2E_EXPECT_FLAT("+resume +generate +produce +produce +yield_value -resume "
+                        "+resume -yield_value -produce +yield_value -resume "
+                        "+resume -yield_value -produce -generate -resume");
 }
 
 /* Two that hand over to each other in turn */
@@ -146,7 +152,7 @@ static void check_abandoned(void) {
     E2E_CHECK(e2e_rss_kib() < before + 32 * 1024);
     e2e_forget();
     free(stack);
-    check_one(malloc(STACK_SIZE), STACK_SIZE);
+    check_one(malloc(STACK_SIZE), STACK_SIZE, false);
 }
 
 /* Begun here, finished there */
@@ -193,12 +199,12 @@ int main(int argc, char **argv) {
     E2E_RECORD(produce);
     E2E_RECORD(generate);
     E2E_RECORD(resume);
-    check_one(malloc(STACK_SIZE), STACK_SIZE);
-    check_one(mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), STACK_SIZE);
+    check_one(malloc(STACK_SIZE), STACK_SIZE, false);
+    check_one(mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), STACK_SIZE, false);
     check_two();
     check_many();
     check_abandoned();
     check_migration();
-    check_one(local_stack, sizeof local_stack);
+    check_one(local_stack, sizeof local_stack, true);
     return e2e_end();
 }

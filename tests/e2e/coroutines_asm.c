@@ -118,16 +118,23 @@ static void long_body(struct fiber *f) {
     yield_value(f, -1);
 }
 
-static void check_written_out(char *stack) {
+/* On a stack inside main's own frame, resume looks like left at first: see coroutines.c. */
+static void check_written_out(char *stack, bool inside_frame) {
     struct fiber f;
     start(&f, body, switch_stack, stack);
     for (int i = 1; i <= 3; i++)
         E2E_EQUAL(resume(&f), i);
     E2E_EQUAL(resume(&f), -1);
-    E2E_EXPECT_FLAT("+resume +walk +walk +walk -walk +yield_value -resume "
-                    "+resume -yield_value +walk -walk -walk +yield_value -resume "
-                    "+resume -yield_value +walk +walk -walk +yield_value -resume "
-                    "+resume -yield_value +walk -walk -walk -walk +yield_value -resume");
+    if (inside_frame)
+        E2E_EXPECT_FLAT("+resume !resume +walk +walk +walk -walk +yield_value -resume "
+                        "+resume !resume -yield_value +walk -walk -walk +yield_value -resume "
+                        "+resume !resume -yield_value +walk +walk -walk +yield_value -resume "
+                        "+resume !resume -yield_value +walk -walk -walk -walk +yield_value -resume");
+    else
+        E2E_EXPECT_FLAT("+resume +walk +walk +walk -walk +yield_value -resume "
+                        "+resume -yield_value +walk -walk -walk +yield_value -resume "
+                        "+resume -yield_value +walk +walk -walk +yield_value -resume "
+                        "+resume -yield_value +walk -walk -walk -walk +yield_value -resume");
 }
 
 /* Fifty at once; each call that was not abandoned returns. The last yield of each never does. */
@@ -221,11 +228,11 @@ int main(int argc, char **argv) {
     E2E_RECORD(resume);
     E2E_RECORD(yield_value);
     E2E_RECORD(walk);
-    check_written_out(malloc(STACK_SIZE));
+    check_written_out(malloc(STACK_SIZE), false);
     check_many();
     check_migration();
     check_abandoned();
     check_hooked_switch();
-    check_written_out(local_stack);
+    check_written_out(local_stack, true);
     return e2e_end();
 }

@@ -10,6 +10,7 @@
 
 int wrapped_function(int x);
 void *find_next(const char *name);
+int only_in_real(void);
 
 static int count_modules(struct dl_phdr_info *info, size_t size, void *arg) {
     (void)info;
@@ -21,6 +22,7 @@ static int count_modules(struct dl_phdr_info *info, size_t size, void *arg) {
 static E2E_FN int use_all(void *expected_next) {
     int modules = 0;
     E2E_EQUAL(wrapped_function(21), 1042);
+    E2E_EQUAL(only_in_real(), 5);
     E2E_CHECK(find_next("wrapped_function") == expected_next);
     dl_iterate_phdr(count_modules, &modules);
     E2E_CHECK(dlsym(RTLD_DEFAULT, "wrapped_function") == (void *)wrapped_function);

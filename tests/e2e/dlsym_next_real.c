@@ -1,5 +1,11 @@
 /* The library behind the wrapper. */
 int wrapped_function(int x) __attribute__((visibility("default")));
+int only_in_real(void) __attribute__((visibility("default")));
+
+/* So that the linker keeps this library. */
+int only_in_real(void) {
+    return 5;
+}
 
 int wrapped_function(int x) {
     __asm__ volatile("" ::: "memory");

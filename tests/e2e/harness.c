@@ -85,7 +85,9 @@ static uint64_t cookie(const struct ct_call *call, uint64_t sp_after) {
     uint64_t mix = (uint64_t)(uintptr_t)call->return_address * 0x9e3779b97f4a7c15u;
     if (!e2e_log.stack_pops)
         mix ^= sp_after << 1;
-    return mix ^ call->hook ^ ((uint64_t)call->depth << 40) ^ 1;
+    if (!e2e_log.unnested)
+        mix ^= (uint64_t)call->depth << 40;
+    return mix ^ call->hook ^ 1;
 }
 
 static void check_call(const struct ct_call *call, const char *where) {
@@ -237,9 +239,9 @@ static int guess_next_hook(void) {
     return next;
 }
 
-int e2e_record(const char *name, void *function) {
+int e2e_try_record(const char *name, void *function) {
     if (plain)
-        return -1;
+        return CT_ERR_UNSUPPORTED;
     int next = guess_next_hook();
     e2e_log.hooks[next].name = name;
     e2e_log.hooks[next].function = function;
@@ -247,11 +249,15 @@ int e2e_record(const char *name, void *function) {
                          : ct_hooks_record(e2e_hooks, function);
     if (hook != next)
         memset(&e2e_log.hooks[next], 0, sizeof e2e_log.hooks[next]);
-    if (hook < 0) {
+    if (hook >= 0)
+        e2e_log.hooks[hook] = (struct e2e_hook){name, function, is_entry_only(hook)};
+    return hook;
+}
+
+int e2e_record(const char *name, void *function) {
+    int hook = e2e_try_record(name, function);
+    if (hook < 0 && !plain)
         e2e_fail(__FILE__, __LINE__, "%s cannot be hooked: %s (%s)", name, ct_status_text(hook), ct_status_name(hook));
-        return hook;
-    }
-    e2e_log.hooks[hook] = (struct e2e_hook){name, function, is_entry_only(hook)};
     return hook;
 }
 

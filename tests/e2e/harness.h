@@ -58,6 +58,8 @@ bool e2e_listening(void);
 
 /* Hooks a function by recorder or tracing listener. The hook's number, negative with --plain. Failing fails the test. */
 int e2e_record(const char *name, void *function);
+/* The same for functions that may be refused: returns the error. */
+int e2e_try_record(const char *name, void *function);
 #define E2E_RECORD(function) e2e_record(#function, (void *)(function))
 /* Gives a hook that was made by other means its name in trees. */
 void e2e_name(int hook, const char *name);

@@ -101,18 +101,19 @@ static E2E_FN int endless(int times) {
 }
 
 static void check_endless(void) {
+    int many = e2e_listening() ? 100000 : 1000000, some = many / 10; /* listeners are slow */
     size_t before = e2e_rss_kib();
     e2e_count_only();
-    E2E_EQUAL(endless(1000000), 1000000);
-    for (int i = 0; i < 100000; i++)
+    E2E_EQUAL(endless(many), many);
+    for (int i = 0; i < some; i++)
         if (loop_body(i) != i + 1)
             e2e_fail(__FILE__, __LINE__, "wrong value out of setjmp");
     E2E_CHECK(e2e_rss_kib() < before + 4096);
     if (e2e_plain())
         return;
-    E2E_EQUAL(e2e_total(CT_EVENT_CALL), 1 + 5 * 1000000 + 6 * 100000);
-    E2E_EQUAL(e2e_total(CT_EVENT_EXCEPTION), 5 * 1100000);
-    E2E_EQUAL(e2e_total(CT_EVENT_RETURN), 1 + 100000);
+    E2E_EQUAL(e2e_total(CT_EVENT_CALL), 1 + 5 * many + 6 * some);
+    E2E_EQUAL(e2e_total(CT_EVENT_EXCEPTION), 5 * (many + some));
+    E2E_EQUAL(e2e_total(CT_EVENT_RETURN), 1 + some);
     struct ct_hook_statistics s;
     ct_hooks_statistics(e2e_hooks, &s);
     E2E_EQUAL(s.deep_calls, 0);
@@ -143,7 +144,7 @@ static void check_hooked_setjmp(void) {
     e2e_record("_setjmp", (void *)_setjmp);
     e2e_record("__sigsetjmp", (void *)__sigsetjmp);
     E2E_EQUAL(catcher(1), 6);
-    E2E_EXPECT("catcher(_setjmp; middle(middle(jump!)!)! leaf())");
+    E2E_EXPECT("catcher(_setjmp; __sigsetjmp; middle(middle(jump!)!)! leaf())"); /* one jumps to the other */
     E2E_EQUAL(sig_catcher(), 3);
     E2E_EXPECT("sig_catcher(__sigsetjmp; sig_jump!)");
 }

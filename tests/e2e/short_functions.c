@@ -102,17 +102,13 @@ static void call_all(void) {
 }
 
 static int hook_one(struct short_function *f) {
-    if (e2e_plain())
-        return -1;
-    int hook = ct_hooks_record(e2e_hooks, (void *)f->function);
-    if (hook < 0) {
+    int hook = e2e_try_record(f->name, (void *)f->function);
+    if (hook < 0 && !e2e_plain()) {
         printf("%s: %s\n", f->name, ct_status_text(hook));
         if (f->must_hook)
             e2e_fail(__FILE__, __LINE__, "%s has room and was refused: %s", f->name, ct_status_name(hook));
-        return hook;
     }
-    e2e_name(hook, f->name);
-    f->hooked = true;
+    f->hooked = hook >= 0;
     return hook;
 }
 

@@ -6,8 +6,9 @@
  * paths. At the end the child compares what was recorded: each window must hold its whole tree and the handler's,
  * properly nested, wherever it was hit.
  *
- * Three kinds of windows: the handler returns; the handler leaves by siglongjmp (then the tree is cut, but what there
- * is of it is consistent and closed); and the window is a thread's first hooked call. */
+ * Four kinds of windows: the handler returns; it returns after so many calls that the event buffer was handed over in
+ * between; it leaves by siglongjmp (then the tree is cut, but what there is of it is consistent and closed); and the
+ * window is a thread's first hooked call. */
 #include "harness.h"
 #include <errno.h>
 #include <pthread.h>
@@ -20,7 +21,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum kind { RETURNS, JUMPS, FIRST_CALL };
+enum kind { RETURNS, FILLS, JUMPS, FIRST_CALL, KINDS };
+
+#define FILLING 100 /* calls that take most of an event buffer: one is handed over now and then */
+#define BUFFER_EVENTS 256
 
 __asm__(".text\n"
         ".balign 16\n"
@@ -67,6 +71,7 @@ static E2E_FN int outer(int x) {
 static volatile long done; /* poked by the parent */
 static volatile sig_atomic_t armed, hit;
 static sigjmp_buf out;
+static int handler_calls = 1;
 
 static E2E_FN int handler_leaf(int x) {
     E2E_BARRIER();
@@ -75,8 +80,9 @@ static E2E_FN int handler_leaf(int x) {
 
 static E2E_FN void handler(int number) {
     hit++;
-    if (handler_leaf(number) != number * 3)
-        e2e_fail(__FILE__, __LINE__, "wrong result in the handler");
+    for (int i = 0; i < handler_calls; i++)
+        if (handler_leaf(number) != number * 3)
+            e2e_fail(__FILE__, __LINE__, "wrong result in the handler");
     if (armed)
         siglongjmp(out, 1);
 }
@@ -116,8 +122,10 @@ static void *thread_window(void *arg) {
 
 /* Everything but the handler's part must be `whole`. */
 static void check_complete(const char *window, int number, bool was_hit) {
-    static const char inserted[] = "handler(handler_leaf())", whole[] = "outer(leaf()who;tail(leaf()))";
-    char text[512];
+    static const char whole[] = "outer(leaf()who;tail(leaf()))";
+    char text[512], inserted[64];
+    snprintf(inserted, sizeof inserted, handler_calls > 1 ? "handler(handler_leaf()*%d)" : "handler(handler_leaf())",
+             handler_calls);
     size_t size = 0;
     for (const char *p = window; *p && size < sizeof text - 1; p++)
         if (*p != ' ')
@@ -173,6 +181,7 @@ static int child(enum kind kind) {
     E2E_RECORD(mark);
     E2E_EQUAL(outer(5), 14);
     E2E_EXPECT("outer(leaf() who; tail(leaf()))");
+    handler_calls = kind == FILLS ? FILLING : 1;
     if (kind != FIRST_CALL)
         ptrace(PTRACE_TRACEME, 0, NULL, NULL);
     while (!done && windows < 20000) {
@@ -251,7 +260,7 @@ static int run(enum kind kind, int argc, char **argv) {
     fflush(stdout);
     pid_t pid = fork();
     if (pid == 0) {
-        e2e_begin_with(argc, argv, NULL, 256);
+        e2e_begin_with(argc, argv, NULL, BUFFER_EVENTS);
         int status = child(kind);
         fflush(stdout);
         _exit(status);
@@ -261,8 +270,9 @@ static int run(enum kind kind, int argc, char **argv) {
 
 int main(int argc, char **argv) {
     int failed = 0;
-    for (int kind = RETURNS; kind <= FIRST_CALL; kind++) {
-        static const char *const names[] = {"handler returns", "handler jumps", "first call of a thread"};
+    for (int kind = RETURNS; kind < KINDS; kind++) {
+        static const char *const names[] = {"handler returns", "handler fills the buffer", "handler jumps",
+                                            "first call of a thread"};
         printf("%s: ", names[kind]);
         failed |= run((enum kind)kind, argc, argv);
     }

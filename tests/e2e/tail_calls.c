@@ -113,15 +113,16 @@ static void check_endless(void) {
     e2e_forget();
     size_t before = e2e_rss_kib();
     e2e_count_only();
-    E2E_EQUAL(down_even(1000000, &sp_last), 2);
+    long many = e2e_listening() ? 100000 : 1000000; /* listeners are slow */
+    E2E_EQUAL(down_even(many, &sp_last), 2);
     E2E_EQUAL(sp_last, sp_first);
-    E2E_EQUAL(down_even(1000001, &sp_last), 1);
+    E2E_EQUAL(down_even(many + 1, &sp_last), 1);
     E2E_CHECK(e2e_rss_kib() < before + 80 * 1024);
     if (e2e_plain())
         return;
     struct ct_hook_statistics s;
     ct_hooks_statistics(e2e_hooks, &s);
-    E2E_EQUAL(e2e_total(CT_EVENT_CALL) + s.deep_calls, 1000001 + 1000002);
+    E2E_EQUAL(e2e_total(CT_EVENT_CALL) + s.deep_calls, 2 * many + 3);
     E2E_EQUAL(e2e_total(CT_EVENT_RETURN) + e2e_total(CT_EVENT_EXCEPTION), e2e_total(CT_EVENT_CALL));
 }
 

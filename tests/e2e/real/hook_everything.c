@@ -1,7 +1,8 @@
 /* LD_PRELOAD this: before main, every function of every loaded module is hooked with the recorder. Programs from the
  * distribution must then behave as they do without it (run_real.sh compares).
  *
- * CONTRAIL_REPORT=FILE: at exit, statistics go there. */
+ * CONTRAIL_REPORT=FILE: at exit, statistics go there; with CONTRAIL_LIST=1 also every function that was skipped or is
+ * seen on entry only. */
 #include <contrail/contrail.h>
 #include <link.h>
 #include <stdbool.h>
@@ -48,6 +49,14 @@ __attribute__((constructor)) static void begin(void) {
         fprintf(stderr, "hook_everything: %s\n", ct_status_text(status));
 }
 
+static int list_odd(void *arg, const struct ct_hook_info *info) {
+    if (info->hook < 0)
+        fprintf(arg, "skipped %s %s+%p: %s\n", info->name, info->module, info->function, ct_skip_text(info->skip));
+    else if (info->entry_only)
+        fprintf(arg, "entry-only %s %s+%p: %s\n", info->name, info->module, info->function, ct_entry_only_text(info->entry_only));
+    return 0;
+}
+
 __attribute__((destructor)) static void end(void) {
     const char *path = getenv("CONTRAIL_REPORT");
     FILE *out = path ? fopen(path, "a") : NULL;
@@ -59,5 +68,7 @@ __attribute__((destructor)) static void end(void) {
     fprintf(out, "hooked %lu skipped %lu events %lu left %lu abandoned %lu threads %lu deep %lu\n", (unsigned long)s.hooked,
             (unsigned long)s.skipped, events, (unsigned long)s.left_frames, (unsigned long)s.abandoned,
             (unsigned long)s.threads, (unsigned long)s.deep_calls);
+    if (getenv("CONTRAIL_LIST"))
+        ct_hooks_each(hooks, list_odd, out);
     fclose(out);
 }
