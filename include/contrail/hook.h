@@ -81,7 +81,8 @@ int ct_hooks_enable(struct ct_hooks *hooks, int hook);
 /* ---- transactions ---- */
 
 /* Changes between begin and commit are planned at once (so errors appear at the call that caused them) and take effect
- * together at commit, with the other threads stopped once. A failed commit and an abort leave every byte as it was. */
+ * together at commit, with the other threads stopped once. All or nothing: when one of the calls failed, commit fails
+ * with its error. A failed commit and an abort leave every byte as it was, and end the transaction. */
 int ct_hooks_begin(struct ct_hooks *hooks);
 int ct_hooks_commit(struct ct_hooks *hooks);
 void ct_hooks_abort(struct ct_hooks *hooks);
@@ -137,7 +138,8 @@ const char *ct_skip_text(enum ct_skip_reason reason);
 /* clang-format off */
 #define CT_ENTRY_ONLY_LIST(X) \
     X(RETURNS_TWICE,  "returns more than once (setjmp, vfork, getcontext)") \
-    X(READS_RETURN,   "looks at its own return address") \
+    X(READS_RETURN,   "looks at or changes its own return address") \
+    X(POPS_ARGUMENTS, "takes its arguments off the stack (ret n)") \
     X(JUMPS_AWAY,     "never returns to its caller (longjmp)") \
     X(NEW_THREAD,     "starts a process or thread on its own stack (clone)") \
     X(UNWINDER,       "walks or unwinds the stack") \

@@ -109,8 +109,8 @@ static void retire_ended(struct ct_runtime *rt, struct ct_block *b) {
 static struct ct_block *take_free(struct ct_runtime *rt) {
     for (struct ct_block *b = rt->blocks; b; b = b->next) {
         uint32_t free_ = 0;
-        if (__atomic_compare_exchange_n(&b->in_use, &free_, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-            return b;
+        if (__atomic_compare_exchange_n(&b->in_use, &free_, 2, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+            return b; /* not 1 yet: its tid is still the ended thread's, and a sweep would take it back */
     }
     return NULL;
 }
@@ -140,8 +140,8 @@ struct ct_block *ct_block_create(struct ct_runtime *rt, int tid, uint64_t thread
     bool fresh = !b;
     if (fresh && !(b = map_block(rt)))
         return NULL;
-    b->in_use = 1;
     begin_thread(b, tid, thread_pointer);
+    __atomic_store_n(&b->in_use, 1, __ATOMIC_RELEASE);
     if (fresh)
         publish(rt, b);
     __atomic_fetch_add(&rt->threads_seen, 1, __ATOMIC_RELAXED);

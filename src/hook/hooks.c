@@ -161,12 +161,14 @@ static void begin(struct ct_hooks *set) {
     set->skips_before = set->skip_count;
     set->change_count = 0;
     set->plan_ns = 0;
+    set->failure = 0;
 }
 
 static void settle_states(struct ct_hooks *set) {
     for (size_t i = 0; i < set->change_count; i++) {
         struct ct_hook_record *r = set->changes[i].record;
         if (set->changes[i].kind == CT_CHANGE_REVERT) {
+            ct_plan_release(&r->request, &r->plan);
             r->state = CT_HOOK_GONE;
             r->installed = false;
         } else {
@@ -176,8 +178,8 @@ static void settle_states(struct ct_hooks *set) {
 }
 
 static int commit(struct ct_hooks *set) {
-    int status = 0;
-    if (set->change_count && !set->services_done)
+    int status = set->failure;
+    if (!status && set->change_count && !set->services_done)
         status = ct_set_plan_services(set);
     if (!status && set->change_count)
         status = ct_set_apply(set);
@@ -213,10 +215,14 @@ void ct_hooks_abort(struct ct_hooks *set) {
     (void)unlock_set(set, g, 0);
 }
 
-/* A change outside a transaction is one of its own. Returns what the change returned, or why it did not take effect. */
+/* A change outside a transaction is one of its own. Returns what the change returned, or why it did not take effect. A
+ * change that fails inside a transaction makes all of it fail. */
 static int finish_single(struct ct_hooks *set, bool single, int result) {
-    if (!single)
+    if (!single) {
+        if (result < 0 && !set->failure)
+            set->failure = result;
         return result;
+    }
     if (result < 0) {
         ct_set_forget(set);
         set->in_transaction = false;

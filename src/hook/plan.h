@@ -53,6 +53,9 @@ struct ct_plan {
  * CT_SKIP_NONE. */
 enum ct_skip_reason ct_plan_hook(const struct ct_plan_request *request, struct ct_code_buf *out, struct ct_plan *plan);
 
+/* Padding that the plan used is free again. */
+void ct_plan_release(const struct ct_plan_request *request, const struct ct_plan *plan);
+
 /* The first 8 bytes of a stub for another action on the same function. */
 uint64_t ct_plan_word(const struct ct_plan_request *request, const struct ct_plan *plan);
 

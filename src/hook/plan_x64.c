@@ -13,6 +13,7 @@
 #define SHORT_JUMP_SIZE 2u
 #define REACH_SHORT     127
 #define MAX_PADDING     64u
+#define LANDING_PAD     4u
 
 void ct_shared_code_at(struct ct_shared_code *shared, uint64_t copy) {
 #define AT(name) shared->name = copy + (uint64_t)(ct_hook_##name - ct_hook_code)
@@ -78,18 +79,33 @@ static uint64_t padding_end(const struct ct_scan *s, uint64_t function, uint64_t
     return at;
 }
 
-/* Finds 5 bytes of padding that a rel8 ending at `next` reaches, and marks them used. 0: none. */
+static bool is_taken(const struct ct_scan *s, uint64_t from, uint64_t to) {
+    for (uint64_t at = from; at < to; at++)
+        if (ct_scan_bit(s, s->taken, at))
+            return true;
+    return false;
+}
+
+static void take(struct ct_scan *s, uint64_t from, uint64_t to) {
+    for (uint64_t at = from; at < to; at++)
+        ct_scan_set(s, s->taken, at);
+}
+
+/* Finds 5 bytes of padding that a rel8 ending at `next` reaches, and takes them: 0 when there are none. From the far
+ * end, so that a short function in front of the padding can still be patched. */
 static uint64_t take_springboard(struct ct_scan *s, uint64_t next) {
     uint64_t from = next > s->start + 128 ? next - 128 : s->start, to = next + REACH_SHORT;
     size_t i = first_behind(s, from);
     for (i = i ? i - 1 : 0; i < s->func_count && s->funcs[i].start <= to; i++) {
-        uint64_t limit = padding_end(s, s->funcs[i].start, s->funcs[i].end);
-        uint64_t at = s->funcs[i].end < from ? from : s->funcs[i].end;
-        if (at + JUMP_SIZE > limit || at > to)
-            continue;
-        for (uint64_t b = at; b < at + JUMP_SIZE; b++)
-            ct_scan_set(s, s->landing, b); /* taken */
-        return at;
+        const struct ct_scan_func *f = &s->funcs[i];
+        uint64_t limit = padding_end(s, f->start, f->end), low = f->start + LANDING_PAD + JUMP_SIZE;
+        low = low > f->end ? low : f->end;
+        for (uint64_t at = limit - JUMP_SIZE; at >= low && at >= from; at--) {
+            if (at > to || is_taken(s, at, at + JUMP_SIZE))
+                continue;
+            take(s, at, at + JUMP_SIZE);
+            return at;
+        }
     }
     return 0;
 }
@@ -250,7 +266,7 @@ static enum ct_skip_reason plan_long(const struct ct_plan_request *r, struct ct_
                                      uint64_t place, bool two_jumps) {
     size_t need = two_jumps ? 2 * JUMP_SIZE : JUMP_SIZE, covered;
     uint64_t available = padding_end(r->scan, r->function, r->end);
-    if (place + need > available)
+    if (place + need > available || (place + need > r->end && is_taken(r->scan, r->end, place + need)))
         return CT_SKIP_TOO_SHORT;
     if (landing_within(r->scan, place + 1, place + need))
         return CT_SKIP_BRANCH_INTO;
@@ -258,6 +274,7 @@ static enum ct_skip_reason plan_long(const struct ct_plan_request *r, struct ct_
     if (reason)
         return reason;
     struct ct_patch *p = add_patch(r->scan, plan, place, need);
+    take(r->scan, r->end, place + need);
     put_jump(p, 0, plan->stub);
     if (two_jumps)
         put_jump(p, JUMP_SIZE, plan->body);
@@ -287,7 +304,14 @@ static enum ct_skip_reason plan_short(const struct ct_plan_request *r, struct ct
     return CT_SKIP_LOOP_ENTRY;
 }
 
-static void start_over(struct ct_code_buf *out, size_t length, struct ct_plan *plan) {
+void ct_plan_release(const struct ct_plan_request *r, const struct ct_plan *plan) {
+    for (unsigned i = 0; i < plan->patch_count; i++)
+        for (unsigned b = 0; b < plan->patches[i].size; b++)
+            ct_scan_clear(r->scan, r->scan->taken, plan->patches[i].at + b);
+}
+
+static void start_over(const struct ct_plan_request *r, struct ct_code_buf *out, size_t length, struct ct_plan *plan) {
+    ct_plan_release(r, plan);
     out->length = length;
     out->overflow = false;
     plan->patch_count = 0;
@@ -301,15 +325,15 @@ enum ct_skip_reason ct_plan_hook(const struct ct_plan_request *r, struct ct_code
         return CT_SKIP_TOO_SHORT;
     enum ct_skip_reason reason = plan_long(r, out, plan, place, false);
     if (reason == CT_SKIP_LOOP_ENTRY) {
-        start_over(out, before, plan);
+        start_over(r, out, before, plan);
         if (plan_long(r, out, plan, place, true) == CT_SKIP_NONE)
             return CT_SKIP_NONE;
     }
     if (reason == CT_SKIP_TOO_SHORT || reason == CT_SKIP_BRANCH_INTO || reason == CT_SKIP_UNMOVABLE) {
-        start_over(out, before, plan);
+        start_over(r, out, before, plan);
         reason = plan_short(r, out, plan, place, reason);
     }
     if (reason)
-        start_over(out, before, plan);
+        start_over(r, out, before, plan);
     return reason;
 }

@@ -12,9 +12,10 @@
 enum ct_scan_flag {
     CT_SCAN_LOOPED = 1 << 0,       /* a branch inside it goes to its own entry */
     CT_SCAN_CLONES = 1 << 1,       /* makes the clone, clone3 or vfork system call */
-    CT_SCAN_READS_RETURN = 1 << 2, /* looks at its own return address */
+    CT_SCAN_USES_RETURN = 1 << 2, /* looks at or changes its own return address */
     CT_SCAN_CONDITIONAL = 1 << 3,  /* another function jumps to it conditionally */
     CT_SCAN_BAD_CODE = 1 << 4,     /* something in it does not decode */
+    CT_SCAN_POPS_ARGUMENTS = 1 << 5, /* ret n */
 };
 
 struct ct_scan_func {
@@ -37,6 +38,7 @@ struct ct_scan {
     size_t func_count;
     uint64_t *landing;    /* one bit per byte: control may arrive here */
     uint64_t *referenced; /* one bit per byte: called, jumped to or its address taken */
+    uint64_t *taken;      /* one bit per byte of padding that a plan uses */
     struct ct_scan_loop *loops;
     size_t loop_count, loop_capacity;
     /* Readable data of the module, for jump tables. */
@@ -56,6 +58,11 @@ static inline void ct_scan_set(const struct ct_scan *s, uint64_t *map, uint64_t 
     uint64_t i = address - s->start;
     if (address >= s->start && address < s->end)
         map[i / 64] |= 1ull << (i % 64);
+}
+static inline void ct_scan_clear(const struct ct_scan *s, uint64_t *map, uint64_t address) {
+    uint64_t i = address - s->start;
+    if (address >= s->start && address < s->end)
+        map[i / 64] &= ~(1ull << (i % 64));
 }
 static inline bool ct_scan_covers(const struct ct_scan *s, uint64_t address) {
     return address >= s->start && address < s->end;

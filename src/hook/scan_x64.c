@@ -105,35 +105,24 @@ static int note_branch(struct walk *w, const struct ct_x64_insn *insn, uint64_t 
 
 /* ---- stack depth and the return address ---- */
 
-static bool opcode_reads(const struct ct_x64_insn *insn) {
+/* Anything that handles 8 bytes: reading the return address, taking its place's address, or changing it. */
+static bool handles_address(const struct ct_x64_insn *insn) {
     if (insn->encoding != CT_X64_LEGACY)
         return false;
     if (insn->map == 1)
         return insn->opcode == 0x6f || insn->opcode == 0x7e || insn->opcode == 0x10 || insn->opcode == 0x28;
     if (insn->map)
         return false;
-    bool wide = insn->rex & 8; /* half a return address interests nobody */
-    switch (insn->opcode) {
-    case 0x8b: /* mov */
-    case 0x8d: /* lea: somebody will look there */
-    case 0x39:
-    case 0x3b: /* cmp */
-    case 0x03:
-    case 0x2b:
-    case 0x33:
-        return wide;
-    case 0xff: { /* call, jmp, push */
+    if (insn->opcode == 0xff) {
         unsigned form = insn->modrm >> 3 & 7;
-        return form == 2 || form == 4 || form == 6;
+        return form == 2 || form == 4 || form == 6; /* call, jmp, push */
     }
-    default:
-        return false;
-    }
+    return insn->rex & 8;
 }
 
-static bool reads_return_slot(const struct walk *w, const struct ct_x64_insn *insn) {
+static bool touches_return_slot(const struct walk *w, const struct ct_x64_insn *insn) {
     unsigned mod = insn->modrm >> 6, rm = insn->modrm & 7;
-    if (!insn->modrm_offset || mod == 3 || (insn->prefixes & (CT_X64_SEG_FS | CT_X64_SEG_GS)) || !opcode_reads(insn))
+    if (!insn->modrm_offset || mod == 3 || (insn->prefixes & (CT_X64_SEG_FS | CT_X64_SEG_GS)) || !handles_address(insn))
         return false;
     if (rm == 4 && insn->sib == 0x24 && !(insn->rex & 1))
         return w->depth_known && insn->disp == w->depth;
@@ -144,6 +133,10 @@ static bool reads_return_slot(const struct walk *w, const struct ct_x64_insn *in
 
 static bool names_rsp_register(const struct ct_x64_insn *insn) {
     return (insn->modrm & 0xc7) == 0xc4 && !(insn->rex & 1);
+}
+
+static bool swaps_rsp(const struct ct_x64_insn *insn) {
+    return names_rsp_register(insn) || ((insn->modrm >> 3 & 7) == 4 && !(insn->rex & 4));
 }
 
 /* Group 1 with an immediate: sub, add, and on rsp. */
@@ -218,9 +211,10 @@ static bool follow_stack(struct walk *w, const struct ct_x64_insn *insn) {
         w->depth_known = w->frame_known;
         w->depth = w->frame - 8;
         w->frame_known = false;
-    } else if (op == 0xc8 || op == 0x94 || ((op == 0x29 || op == 0x01 || op == 0x21) && names_rsp_register(insn)) ||
-               (op == 0x87 && (names_rsp_register(insn) || ((insn->modrm >> 3 & 7) == 4 && !(insn->rex & 4))))) {
-        w->depth_known = w->frame_known = false; /* enter, xchg, arithmetic with registers */
+    } else if ((op == 0x29 || op == 0x01 || op == 0x21) && names_rsp_register(insn)) {
+        w->depth_known = false; /* alloca: rbp stays */
+    } else if (op == 0xc8 || op == 0x94 || (op == 0x87 && swaps_rsp(insn))) {
+        w->depth_known = w->frame_known = false; /* enter, xchg */
     }
     return false;
 }
@@ -312,14 +306,14 @@ static bool is_clone_number(int64_t number) {
 }
 
 static int visit(struct walk *w, const struct ct_x64_insn *insn, uint64_t at) {
-    if (w->func && reads_return_slot(w, insn))
-        w->func->flags |= CT_SCAN_READS_RETURN;
+    if (w->func && touches_return_slot(w, insn))
+        w->func->flags |= CT_SCAN_USES_RETURN;
     switch (insn->kind) {
     case CT_INSN_OTHER:
         if (insn->modrm_offset && insn->rip_relative)
             note_data_reference(w, insn, at);
         if (follow_stack(w, insn) && w->func)
-            w->func->flags |= CT_SCAN_READS_RETURN;
+            w->func->flags |= CT_SCAN_USES_RETURN;
         if (insn->map == 0 && insn->opcode == 0xb8 && insn->encoding == CT_X64_LEGACY)
             w->last_eax = insn->imm;
         return 0;
@@ -344,6 +338,8 @@ static int visit(struct walk *w, const struct ct_x64_insn *insn, uint64_t at) {
         restart_depth(w, at + insn->length);
         return 0;
     case CT_INSN_RET:
+        if (w->func && insn->imm > 0)
+            w->func->flags |= CT_SCAN_POPS_ARGUMENTS;
         restart_depth(w, at + insn->length);
         return 0;
     case CT_INSN_SYSCALL:
@@ -414,9 +410,10 @@ int ct_scan_run(struct ct_scan *s) {
     size_t words = (size_t)(s->end - s->start) / 64 + 2;
     s->landing = calloc(words, sizeof *s->landing);
     s->referenced = calloc(words, sizeof *s->referenced);
+    s->taken = calloc(words, sizeof *s->taken);
     s->loops = NULL;
     s->loop_count = s->loop_capacity = 0;
-    int status = s->landing && s->referenced ? walk_all(s) : CT_ERR_NO_MEMORY;
+    int status = s->landing && s->referenced && s->taken ? walk_all(s) : CT_ERR_NO_MEMORY;
     if (status)
         ct_scan_free(s);
     return status;
@@ -425,7 +422,8 @@ int ct_scan_run(struct ct_scan *s) {
 void ct_scan_free(struct ct_scan *s) {
     free(s->landing);
     free(s->referenced);
+    free(s->taken);
     free(s->loops);
-    s->landing = s->referenced = NULL;
+    s->landing = s->referenced = s->taken = NULL;
     s->loops = NULL;
 }

@@ -65,6 +65,7 @@ void ct_set_forget(struct ct_hooks *set) {
     for (size_t i = set->change_count; i-- > 0;) {
         struct ct_change *c = &set->changes[i];
         if (c->kind == CT_CHANGE_INSTALL) {
+            ct_plan_release(&c->record->request, &c->record->plan);
             c->record->installed = false;
             c->record->state = CT_HOOK_GONE;
             if (c->record->request.number + 1 == set->next_number)
@@ -137,7 +138,9 @@ static enum ct_special special_of(const struct ct_known_function *known, uint32_
 static enum ct_entry_only_reason entry_only_of(const struct ct_known_function *known, uint32_t scan_flags) {
     if (known && known->entry_only)
         return known->entry_only;
-    return scan_flags & CT_SCAN_READS_RETURN ? CT_ENTRY_ONLY_READS_RETURN : CT_ENTRY_ONLY_NONE;
+    if (scan_flags & CT_SCAN_POPS_ARGUMENTS)
+        return CT_ENTRY_ONLY_POPS_ARGUMENTS;
+    return scan_flags & CT_SCAN_USES_RETURN ? CT_ENTRY_ONLY_READS_RETURN : CT_ENTRY_ONLY_NONE;
 }
 
 static void fill_request(struct ct_plan_request *r, struct ct_hook_module *m, size_t index, uint64_t function, uint64_t end,

@@ -61,6 +61,7 @@ struct ct_hooks {
     struct ct_hook_record **table;
     size_t table_size, table_used;
     bool in_transaction, services_done;
+    int failure; /* of a change in the open transaction: its commit will fail */
     bool closing, code_in_use; /* the set is going away; somebody is, or will return, in its stubs */
     uint64_t plan_ns, stop_ns;
 };

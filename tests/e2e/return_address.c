@@ -163,7 +163,7 @@ int main(int argc, char **argv) {
     /* `;`: those that look are recorded on entry only */
 #define ONE_RUN \
     "leaf_reader; frame_reader; pointer_reader; passes_on; note() asm_reader; pops; xchgs;" \
-    "calls_skips(skips;) calls_popper(callee_pops())"
+    "calls_skips(skips;) calls_popper(callee_pops;)"
     E2E_EXPECT(ONE_RUN ONE_RUN);
     return e2e_end();
 }
