@@ -96,10 +96,14 @@ static void retire(struct ct_runtime *rt, struct ct_block *b) {
 }
 
 /* Takes back the block of an ended thread. Its events are delivered outside the lock: a sink is foreign code. */
-static void retire_ended(struct ct_runtime *rt, struct ct_block *b) {
+static void retire_ended(struct ct_runtime *rt, struct ct_block *b, int tid) {
     uint32_t used = 1;
     if (!__atomic_compare_exchange_n(&b->in_use, &used, 2, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
         return;
+    if (b->tid != tid) { /* somebody was faster, and it belongs to a new thread already */
+        __atomic_store_n(&b->in_use, 1, __ATOMIC_RELEASE);
+        return;
+    }
     ct_event_drain(b);
     ct_runtime_lock(rt);
     retire(rt, b);
@@ -172,7 +176,7 @@ static struct ct_block *adopt_after_fork(struct ct_block *b) {
 static void retire_namesake(struct ct_runtime *rt, const struct ct_block *own) {
     for (struct ct_block *b = rt->blocks; b; b = b->next)
         if (b != own && b->in_use == 1 && b->tid == own->tid)
-            retire_ended(rt, b);
+            retire_ended(rt, b, own->tid);
 }
 
 /* Looking for ended threads costs a system call for each: only when their number may have doubled. */
@@ -181,8 +185,9 @@ static void sweep_sometimes(struct ct_runtime *rt) {
         return;
     uint32_t live = 0;
     for (struct ct_block *b = rt->blocks; b; b = b->next) {
-        if (b->in_use == 1 && !ct_os_thread_alive(b->tid))
-            retire_ended(rt, b);
+        int tid = b->tid;
+        if (b->in_use == 1 && !ct_os_thread_alive(tid))
+            retire_ended(rt, b, tid);
         live += b->in_use != 0;
     }
     rt->next_sweep = live * 2 > FIRST_SWEEP ? live * 2 : FIRST_SWEEP;

@@ -147,9 +147,16 @@ static uint64_t jump_target(uint64_t buffer) {
 }
 
 static void before_jump(struct ct_block *b, uint64_t slot, uint64_t buffer) {
-    uint64_t sp = jump_target(buffer);
-    if (sp > slot && !(sp & 7) && ct_shadow_same_stack(b, slot, sp))
+    uint64_t sp = jump_target(buffer), low, high;
+    if (!sp || sp & 7)
+        return;
+    if (ct_shadow_same_stack(b, slot, sp)) {
+        if (sp > slot)
+            ct_shadow_prune(b, sp);
+    } else if (ct_os_on_signal_stack(&low, &high) && slot >= low && slot < high) {
+        ct_shadow_close_range(b, low, high); /* out of a handler: its frames are gone, unlike a coroutine's */
         ct_shadow_prune(b, sp);
+    }
 }
 
 static void before_unwind(struct ct_block *b, uint64_t slot) {

@@ -174,6 +174,8 @@ struct ct_shadow *ct_shadow_enter(struct ct_block *b, uint64_t slot, uint64_t st
 bool ct_shadow_leave(struct ct_block *b, uint64_t slot, struct ct_shadow *found, uint32_t *depth);
 /* Closes what was left at and below `slot`, where a new frame starts. */
 void ct_shadow_settle(struct ct_block *b, uint64_t slot);
+/* Every frame with its slot in [low, high) was left. */
+void ct_shadow_close_range(struct ct_block *b, uint64_t low, uint64_t high);
 /* The thread goes on at stack pointer `sp`, having left every frame of this stack below it. */
 void ct_shadow_prune(struct ct_block *b, uint64_t sp);
 /* Puts real return addresses on the stack, and stub addresses back again. */

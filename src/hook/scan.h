@@ -16,6 +16,7 @@ enum ct_scan_flag {
     CT_SCAN_CONDITIONAL = 1 << 3,  /* another function jumps to it conditionally */
     CT_SCAN_BAD_CODE = 1 << 4,     /* something in it does not decode */
     CT_SCAN_POPS_ARGUMENTS = 1 << 5, /* ret n */
+    CT_SCAN_LONGJMP = 1 << 6,        /* unscrambles a stack pointer with the thread's secret and goes there */
 };
 
 struct ct_scan_func {

@@ -32,6 +32,7 @@ struct walk {
     uint64_t tables[MAX_TABLES];
     unsigned table_count;
     bool indirect_jump;
+    bool unscrambles, sets_stack; /* signs of a longjmp */
     int64_t last_eax; /* last constant put into eax, -1 */
 };
 
@@ -167,6 +168,7 @@ static void follow_move(struct walk *w, const struct ct_x64_insn *insn) {
     } else if (to == CT_X64_RSP) {
         w->depth_known = from == CT_X64_RBP && w->frame_known;
         w->depth = w->frame;
+        w->sets_stack |= from != CT_X64_RBP;
     } else if (to == CT_X64_RBP) {
         w->frame_known = false;
     }
@@ -282,7 +284,7 @@ static void begin_function(struct walk *w, struct ct_scan_func *func) {
     w->frame_known = false;
     w->depth = 0;
     w->table_count = 0;
-    w->indirect_jump = false;
+    w->indirect_jump = w->unscrambles = w->sets_stack = false;
     w->last_eax = -1;
     for (unsigned i = 0; i < MAX_PENDING; i++)
         w->pending[i].target = 0;
@@ -314,6 +316,8 @@ static int visit(struct walk *w, const struct ct_x64_insn *insn, uint64_t at) {
             note_data_reference(w, insn, at);
         if (follow_stack(w, insn) && w->func)
             w->func->flags |= CT_SCAN_USES_RETURN;
+        if (insn->opcode == 0x33 && (insn->prefixes & CT_X64_SEG_FS) && insn->disp == 0x30)
+            w->unscrambles = true; /* xor reg, fs:0x30 */
         if (insn->map == 0 && insn->opcode == 0xb8 && insn->encoding == CT_X64_LEGACY)
             w->last_eax = insn->imm;
         return 0;
@@ -334,6 +338,8 @@ static int visit(struct walk *w, const struct ct_x64_insn *insn, uint64_t at) {
     }
     case CT_INSN_JMP_INDIRECT:
         w->indirect_jump = true;
+        if (w->func && w->unscrambles && w->sets_stack)
+            w->func->flags |= CT_SCAN_LONGJMP;
         note_data_reference(w, insn, at);
         restart_depth(w, at + insn->length);
         return 0;

@@ -132,12 +132,16 @@ static bool overlaps(const struct ct_hooks *set, uint64_t function) {
 static enum ct_special special_of(const struct ct_known_function *known, uint32_t scan_flags) {
     if (known && known->special)
         return known->special;
+    if (scan_flags & CT_SCAN_LONGJMP)
+        return CT_SPECIAL_JUMP;
     return scan_flags & CT_SCAN_CLONES ? CT_SPECIAL_CLONE : CT_SPECIAL_NONE;
 }
 
 static enum ct_entry_only_reason entry_only_of(const struct ct_known_function *known, uint32_t scan_flags) {
     if (known && known->entry_only)
         return known->entry_only;
+    if (scan_flags & CT_SCAN_LONGJMP)
+        return CT_ENTRY_ONLY_JUMPS_AWAY;
     if (scan_flags & CT_SCAN_POPS_ARGUMENTS)
         return CT_ENTRY_ONLY_POPS_ARGUMENTS;
     return scan_flags & CT_SCAN_USES_RETURN ? CT_ENTRY_ONLY_READS_RETURN : CT_ENTRY_ONLY_NONE;
@@ -240,7 +244,7 @@ static bool needs_service(const struct ct_hook_module *m, size_t i) {
     const struct ct_known_function *known = ct_known_find(m->functions[i].name);
     if (known && known->special)
         return true;
-    return m->scan.funcs[i].flags & CT_SCAN_CLONES;
+    return m->scan.funcs[i].flags & (CT_SCAN_CLONES | CT_SCAN_LONGJMP);
 }
 
 static int plan_module_services(struct ct_hooks *set, uint64_t address) {

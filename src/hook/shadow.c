@@ -288,6 +288,14 @@ static struct ct_shadow *find_own(struct ct_block *b, uint64_t slot) {
     return NULL;
 }
 
+/* Closes the entry wherever it stands; what is above it stays. */
+static void close_entry(struct ct_block *b, struct ct_shadow *e) {
+    struct ct_shadow copy = *e;
+    e->slot = CT_SLOT_HOLE;
+    park(b, &copy);
+    report_left(b, &copy, ct_shadow_depth(b, e));
+}
+
 /* Entries above `e` that its return shows to be left: same stack, deeper. */
 static void close_above(struct ct_block *b, struct ct_shadow *e, uint64_t slot) {
     for (struct ct_shadow *x = b->top - 1; x > e; x--) {
@@ -296,10 +304,7 @@ static void close_above(struct ct_block *b, struct ct_shadow *e, uint64_t slot) 
             x->slot = CT_SLOT_HOLE;
             report_left(b, &copy, ct_shadow_depth(b, x));
         } else if (x->slot > CT_SLOT_HOLE && x->slot < slot && ct_shadow_same_stack(b, x->slot, slot)) {
-            struct ct_shadow copy = *x;
-            x->slot = CT_SLOT_HOLE;
-            park(b, &copy);
-            report_left(b, &copy, ct_shadow_depth(b, x));
+            close_entry(b, x);
         }
     }
 }
@@ -330,16 +335,20 @@ bool ct_shadow_leave(struct ct_block *b, uint64_t slot, struct ct_shadow *found,
     return ok;
 }
 
+void ct_shadow_close_range(struct ct_block *b, uint64_t low, uint64_t high) {
+    uint64_t mask = ct_os_block_signals();
+    for (struct ct_shadow *e = b->top - 1; e > b->base; e--)
+        if (e->slot > CT_SLOT_HOLE && e->slot >= low && e->slot < high)
+            close_entry(b, e);
+    release_holes(b);
+    ct_os_restore_signals(mask);
+}
+
 void ct_shadow_prune(struct ct_block *b, uint64_t sp) {
     uint64_t mask = ct_os_block_signals();
-    for (struct ct_shadow *e = b->top - 1; e > b->base; e--) {
-        if (e->slot <= CT_SLOT_HOLE || e->slot >= sp || !ct_shadow_same_stack(b, e->slot, sp))
-            continue;
-        struct ct_shadow copy = *e;
-        e->slot = CT_SLOT_HOLE;
-        park(b, &copy);
-        report_left(b, &copy, ct_shadow_depth(b, e));
-    }
+    for (struct ct_shadow *e = b->top - 1; e > b->base; e--)
+        if (e->slot > CT_SLOT_HOLE && e->slot < sp && ct_shadow_same_stack(b, e->slot, sp))
+            close_entry(b, e);
     release_holes(b);
     ct_os_restore_signals(mask);
 }

@@ -3,6 +3,7 @@
 #ifndef CT_OS_THREAD_H
 #define CT_OS_THREAD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct ct_block;
@@ -17,6 +18,9 @@ uint64_t ct_os_thread_pointer(void);
 /* The register that belongs to us: GS base. */
 int ct_os_set_block(void *block);
 uint64_t ct_os_get_block(void);
+
+/* The signal stack that the thread runs on right now. False: it runs on another stack. */
+bool ct_os_on_signal_stack(uint64_t *low, uint64_t *high);
 
 /* One iteration of a spin loop. */
 void ct_os_relax(void);

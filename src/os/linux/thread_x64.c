@@ -34,6 +34,19 @@ uint64_t ct_os_get_block(void) {
     return syscall2(__NR_arch_prctl, ARCH_GET_GS, &value) ? 0 : value;
 }
 
+bool ct_os_on_signal_stack(uint64_t *low, uint64_t *high) {
+    struct {
+        uint64_t sp;
+        int32_t flags;
+        uint64_t size;
+    } stack = {0};
+    if (syscall2(__NR_sigaltstack, 0, &stack) || !(stack.flags & 1)) /* SS_ONSTACK */
+        return false;
+    *low = stack.sp;
+    *high = stack.sp + stack.size;
+    return true;
+}
+
 void ct_os_relax(void) {
     __asm__ volatile("pause");
 }
