@@ -127,21 +127,6 @@ static int write_all(struct ct_hooks *set, struct ct_os_poker *poker) {
 
 /* ---- threads that stand in the way ---- */
 
-/* Where a thread goes that stands on bytes which have become a patch. 0: it is not in the way. */
-static uint64_t moved_place(const struct ct_plan *plan, uint64_t pc) {
-    if (pc <= plan->place || pc >= plan->place + CT_PATCH_MAX)
-        return 0;
-    for (unsigned i = 0; i < plan->patch_count; i++) {
-        const struct ct_patch *p = &plan->patches[i];
-        if (p->at != plan->place || pc >= p->at + p->size)
-            continue;
-        for (unsigned m = 0; m < plan->move_count; m++)
-            if (plan->move_from[m] == pc - plan->place)
-                return plan->body + plan->move_to[m];
-    }
-    return 0;
-}
-
 /* Where a thread goes that stands on a springboard which is taken away. */
 static uint64_t forwarded_place(const struct ct_plan *plan, uint64_t pc) {
     for (unsigned i = 0; i < plan->patch_count; i++) {
@@ -162,7 +147,7 @@ static void move_threads(struct ct_hooks *set, struct ct_os_stopped *stopped) {
         for (size_t i = 0; i < set->change_count && !to; i++) {
             const struct ct_change *c = &set->changes[i];
             if (c->kind == CT_CHANGE_INSTALL)
-                to = moved_place(&c->record->plan, regs.pc);
+                to = ct_plan_moved(&c->record->plan, regs.pc);
             else if (c->kind == CT_CHANGE_REVERT)
                 to = forwarded_place(&c->record->plan, regs.pc);
         }

@@ -122,7 +122,10 @@ static bool frames_are_open(const struct ct_runtime *rt) {
 static void free_set(struct ct_hooks *set) {
     ct_hook_code_map_free(&set->code, set->code_in_use);
     for (size_t i = 0; i < set->table_size; i++)
-        free(set->table[i]);
+        if (set->table[i]) {
+            free(set->table[i]->plan.whole);
+            free(set->table[i]);
+        }
     free(set->table);
     free(set->changes);
     free(set->skips);

@@ -47,14 +47,25 @@ struct ct_plan {
     /* Instruction starts that the body covers, from `place`, and where they are in the body: to move stopped threads. */
     uint8_t move_count, move_from[CT_PATCH_MAX];
     uint16_t move_to[CT_PATCH_MAX];
+    struct ct_moves *whole; /* all of them, when the body is the whole function; NULL otherwise. Owned by the plan. */
 };
+
+struct ct_moves {
+    uint16_t count;
+    struct {
+        uint16_t from, to;
+    } at[];
+};
+
+/* Where a thread that stands at pc goes when the function has been patched; 0: it may stay. */
+uint64_t ct_plan_moved(const struct ct_plan *plan, uint64_t pc);
 
 /* Writes the stub into `out` (its address is 8-aligned). The reason why the function cannot be hooked, or
  * CT_SKIP_NONE. */
 enum ct_skip_reason ct_plan_hook(const struct ct_plan_request *request, struct ct_code_buf *out, struct ct_plan *plan);
 
-/* Padding that the plan used is free again. */
-void ct_plan_release(const struct ct_plan_request *request, const struct ct_plan *plan);
+/* What the plan took (padding, memory) is free again. */
+void ct_plan_release(const struct ct_plan_request *request, struct ct_plan *plan);
 
 /* The first 8 bytes of a stub for another action on the same function. */
 uint64_t ct_plan_word(const struct ct_plan_request *request, const struct ct_plan *plan);

@@ -1,12 +1,13 @@
 /* Plans hooks, x86_64: see plan.h.
  *
- * Three ways to get from the entry to the stub, tried in this order: a 5-byte jump, over the function's first instructions
- * and, when it is short, the padding behind it; a 2-byte jump to a springboard in nearby padding; none. A guarded landing
- * pad (endbr64) stays the first instruction. Branches from inside the function to its entry must not look like
+ * Ways to get from the entry to the stub, tried in this order: a 5-byte jump, over the function's first instructions and,
+ * when it is short, the padding behind it; a 2-byte jump to a springboard in nearby padding; a 5-byte jump over bytes that
+ * the function itself branches to, when all of it can be moved, so that nothing stays to branch. A guarded landing pad (endbr64) stays the first instruction. Branches from inside the function to its entry must not look like
  * calls: they are redirected to the body. */
 #include "hook/plan.h"
 #include "isa/x64/encode.h"
 #include "isa/x64/relocate.h"
+#include <stdlib.h>
 #include <string.h>
 
 #define JUMP_SIZE       5u
@@ -14,6 +15,7 @@
 #define REACH_SHORT     127
 #define MAX_PADDING     64u
 #define LANDING_PAD     4u
+#define MAX_WHOLE       256u
 
 void ct_shared_code_at(struct ct_shared_code *shared, uint64_t copy) {
 #define AT(name) shared->name = copy + (uint64_t)(ct_hook_##name - ct_hook_code)
@@ -35,9 +37,9 @@ static uint64_t patch_place(const struct ct_plan_request *r) {
     return r->function;
 }
 
-static bool landing_within(const struct ct_scan *s, uint64_t from, uint64_t to) {
+static bool any_within(const struct ct_scan *s, const uint64_t *map, uint64_t from, uint64_t to) {
     for (uint64_t at = from; at < to && at < s->end; at++)
-        if (ct_scan_bit(s, s->landing, at))
+        if (ct_scan_bit(s, map, at))
             return true;
     return false;
 }
@@ -79,13 +81,6 @@ static uint64_t padding_end(const struct ct_scan *s, uint64_t function, uint64_t
     return at;
 }
 
-static bool is_taken(const struct ct_scan *s, uint64_t from, uint64_t to) {
-    for (uint64_t at = from; at < to; at++)
-        if (ct_scan_bit(s, s->taken, at))
-            return true;
-    return false;
-}
-
 static void take(struct ct_scan *s, uint64_t from, uint64_t to) {
     for (uint64_t at = from; at < to; at++)
         ct_scan_set(s, s->taken, at);
@@ -101,7 +96,7 @@ static uint64_t take_springboard(struct ct_scan *s, uint64_t next) {
         uint64_t limit = padding_end(s, f->start, f->end), low = f->start + LANDING_PAD + JUMP_SIZE;
         low = low > f->end ? low : f->end;
         for (uint64_t at = limit - JUMP_SIZE; at >= low && at >= from; at--) {
-            if (at > to || is_taken(s, at, at + JUMP_SIZE))
+            if (at > to || any_within(s, s->taken, at, at + JUMP_SIZE))
                 continue;
             take(s, at, at + JUMP_SIZE);
             return at;
@@ -233,6 +228,18 @@ static enum ct_skip_reason skip_of(int status) {
     return CT_SKIP_UNMOVABLE;
 }
 
+static bool keep_all_moves(struct ct_plan *plan, const struct ct_x64_moved *moved) {
+    plan->whole = malloc(sizeof *plan->whole + moved->count * sizeof plan->whole->at[0]);
+    if (!plan->whole)
+        return false;
+    plan->whole->count = moved->count;
+    for (unsigned i = 0; i < moved->count; i++) {
+        plan->whole->at[i].from = moved->at[i].from;
+        plan->whole->at[i].to = moved->at[i].to;
+    }
+    return true;
+}
+
 static void keep_moves(struct ct_plan *plan, const struct ct_x64_moved *moved) {
     plan->move_count = 0;
     for (unsigned i = 0; i < moved->count && plan->move_count < CT_PATCH_MAX; i++) {
@@ -255,6 +262,8 @@ static enum ct_skip_reason emit_stub(const struct ct_plan_request *r, struct ct_
     }
     plan->place = place;
     keep_moves(plan, &moved);
+    if (minimum >= size && size > CT_PATCH_MAX && !keep_all_moves(plan, &moved))
+        return CT_SKIP_UNMOVABLE;
     finish_head(r, out, before, plan);
     return CT_SKIP_NONE;
 }
@@ -266,9 +275,9 @@ static enum ct_skip_reason plan_long(const struct ct_plan_request *r, struct ct_
                                      uint64_t place, bool two_jumps) {
     size_t need = two_jumps ? 2 * JUMP_SIZE : JUMP_SIZE, covered;
     uint64_t available = padding_end(r->scan, r->function, r->end);
-    if (place + need > available || (place + need > r->end && is_taken(r->scan, r->end, place + need)))
+    if (place + need > available || (place + need > r->end && any_within(r->scan, r->scan->taken, r->end, place + need)))
         return CT_SKIP_TOO_SHORT;
-    if (landing_within(r->scan, place + 1, place + need))
+    if (any_within(r->scan, r->scan->landing, place + 1, place + need))
         return CT_SKIP_BRANCH_INTO;
     enum ct_skip_reason reason = emit_stub(r, out, plan, place, need, &covered);
     if (reason)
@@ -289,7 +298,7 @@ static enum ct_skip_reason plan_short(const struct ct_plan_request *r, struct ct
     size_t covered;
     uint64_t board;
     if (place + SHORT_JUMP_SIZE > padding_end(r->scan, r->function, r->end) ||
-        landing_within(r->scan, place + 1, place + SHORT_JUMP_SIZE))
+        any_within(r->scan, r->scan->landing, place + 1, place + SHORT_JUMP_SIZE))
         return because;
     enum ct_skip_reason reason = emit_stub(r, out, plan, place, SHORT_JUMP_SIZE, &covered);
     if (reason)
@@ -304,7 +313,40 @@ static enum ct_skip_reason plan_short(const struct ct_plan_request *r, struct ct
     return CT_SKIP_LOOP_ENTRY;
 }
 
-void ct_plan_release(const struct ct_plan_request *r, const struct ct_plan *plan) {
+/* The whole function runs in the copy. Only a thread that is in the original now, and is moved, could still branch to
+ * the bytes under the patch. */
+static enum ct_skip_reason plan_whole(const struct ct_plan_request *r, struct ct_code_buf *out, struct ct_plan *plan,
+                                      uint64_t place, enum ct_skip_reason because) {
+    size_t covered, size = (size_t)(r->end - place);
+    if (size <= CT_PATCH_MAX || size > MAX_WHOLE || any_within(r->scan, r->scan->foreign, place + 1, r->end))
+        return because;
+    if (emit_stub(r, out, plan, place, size, &covered))
+        return because;
+    struct ct_patch *p = add_patch(r->scan, plan, place, JUMP_SIZE);
+    put_jump(p, 0, plan->stub);
+    return CT_SKIP_NONE;
+}
+
+uint64_t ct_plan_moved(const struct ct_plan *plan, uint64_t pc) {
+    if (pc <= plan->place)
+        return 0;
+    for (unsigned i = 0; plan->whole && i < plan->whole->count; i++)
+        if (plan->whole->at[i].from == pc - plan->place)
+            return plan->body + plan->whole->at[i].to;
+    for (unsigned i = 0; i < plan->patch_count; i++) {
+        const struct ct_patch *p = &plan->patches[i];
+        if (p->at != plan->place || pc >= p->at + p->size)
+            continue;
+        for (unsigned m = 0; m < plan->move_count; m++)
+            if (plan->move_from[m] == pc - plan->place)
+                return plan->body + plan->move_to[m];
+    }
+    return 0;
+}
+
+void ct_plan_release(const struct ct_plan_request *r, struct ct_plan *plan) {
+    free(plan->whole);
+    plan->whole = NULL;
     for (unsigned i = 0; i < plan->patch_count; i++)
         for (unsigned b = 0; b < plan->patches[i].size; b++)
             ct_scan_clear(r->scan, r->scan->taken, plan->patches[i].at + b);
@@ -332,6 +374,10 @@ enum ct_skip_reason ct_plan_hook(const struct ct_plan_request *r, struct ct_code
     if (reason == CT_SKIP_TOO_SHORT || reason == CT_SKIP_BRANCH_INTO || reason == CT_SKIP_UNMOVABLE) {
         start_over(r, out, before, plan);
         reason = plan_short(r, out, plan, place, reason);
+    }
+    if (reason == CT_SKIP_BRANCH_INTO || reason == CT_SKIP_LOOP_ENTRY) {
+        start_over(r, out, before, plan);
+        reason = plan_whole(r, out, plan, place, reason);
     }
     if (reason)
         start_over(r, out, before, plan);

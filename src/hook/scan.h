@@ -38,6 +38,7 @@ struct ct_scan {
     struct ct_scan_func *funcs; /* sorted by start; the caller's array */
     size_t func_count;
     uint64_t *landing;    /* one bit per byte: control may arrive here */
+    uint64_t *foreign;    /* one bit per byte: of these, not by a direct branch of the same function */
     uint64_t *referenced; /* one bit per byte: called, jumped to or its address taken */
     uint64_t *taken;      /* one bit per byte of padding that a plan uses */
     struct ct_scan_loop *loops;

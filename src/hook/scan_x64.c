@@ -73,13 +73,21 @@ static bool is_entry_of(const struct walk *w, uint64_t target) {
     return target == w->func->start || (target == w->func->start + 4 && starts_with_landing_pad(w->scan, w->func->start));
 }
 
+static void note_foreign(struct ct_scan *s, uint64_t target) {
+    ct_scan_set(s, s->landing, target);
+    ct_scan_set(s, s->foreign, target);
+}
+
 static int note_branch(struct walk *w, const struct ct_x64_insn *insn, uint64_t at) {
     struct ct_scan *s = w->scan;
     uint64_t target = ct_x64_target(insn, at);
     if (!ct_scan_covers(s, target))
         return 0;
     bool own = w->func && target >= w->func->start && target < w->func->end;
-    ct_scan_set(s, s->landing, target);
+    if (own && insn->kind != CT_INSN_CALL)
+        ct_scan_set(s, s->landing, target);
+    else
+        note_foreign(s, target);
     if (insn->kind == CT_INSN_CALL) {
         ct_scan_set(s, s->referenced, target);
         return 0;
@@ -250,7 +258,7 @@ static void follow_table(struct walk *w, uint64_t table) {
         uint64_t target = table + (uint64_t)(int64_t)offset;
         if (target < w->func->start || target >= w->func->end)
             break;
-        ct_scan_set(s, s->landing, target);
+        note_foreign(s, target);
     }
     for (unsigned i = 0; i < MAX_ENTRIES; i++) {
         const uint8_t *p = s->read(s->read_arg, table + 8ull * i, 8);
@@ -260,7 +268,7 @@ static void follow_table(struct walk *w, uint64_t table) {
         memcpy(&target, p, 8);
         if (target < w->func->start || target >= w->func->end)
             break;
-        ct_scan_set(s, s->landing, target);
+        note_foreign(s, target);
     }
 }
 
@@ -323,7 +331,7 @@ static int visit(struct walk *w, const struct ct_x64_insn *insn, uint64_t at) {
         return 0;
     case CT_INSN_CALL:
     case CT_INSN_CALL_INDIRECT:
-        ct_scan_set(w->scan, w->scan->landing, at + insn->length); /* where the callee returns to */
+        note_foreign(w->scan, at + insn->length); /* where the callee returns to */
         if (insn->kind == CT_INSN_CALL_INDIRECT)
             return 0;
         return note_branch(w, insn, at);
@@ -401,7 +409,7 @@ static int walk_all(struct ct_scan *s) {
         if (!func || status)
             break;
         uint64_t end = func->end < s->end ? func->end : s->end;
-        ct_scan_set(s, s->landing, start);
+        note_foreign(s, start);
         begin_function(w, func);
         status = walk_range(w, start, end);
         note_clone_behind(w, end);
@@ -416,10 +424,11 @@ int ct_scan_run(struct ct_scan *s) {
     size_t words = (size_t)(s->end - s->start) / 64 + 2;
     s->landing = calloc(words, sizeof *s->landing);
     s->referenced = calloc(words, sizeof *s->referenced);
+    s->foreign = calloc(words, sizeof *s->foreign);
     s->taken = calloc(words, sizeof *s->taken);
     s->loops = NULL;
     s->loop_count = s->loop_capacity = 0;
-    int status = s->landing && s->referenced && s->taken ? walk_all(s) : CT_ERR_NO_MEMORY;
+    int status = s->landing && s->foreign && s->referenced && s->taken ? walk_all(s) : CT_ERR_NO_MEMORY;
     if (status)
         ct_scan_free(s);
     return status;
@@ -428,8 +437,9 @@ int ct_scan_run(struct ct_scan *s) {
 void ct_scan_free(struct ct_scan *s) {
     free(s->landing);
     free(s->referenced);
+    free(s->foreign);
     free(s->taken);
     free(s->loops);
-    s->landing = s->referenced = s->taken = NULL;
+    s->landing = s->foreign = s->referenced = s->taken = NULL;
     s->loops = NULL;
 }
