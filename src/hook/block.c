@@ -1,4 +1,4 @@
-/* Thread blocks: made on a thread's first hooked call, found through GS, reused after the thread has ended.
+/* Thread blocks: made on a thread's first hooked call, found through the register that os/thread.h gives us (GS), reused after the thread has ended.
  *
  * A new thread inherits its creator's GS, so the block's owner is compared with the thread pointer on every call;
  * ct_block_current sorts out every case in which they differ. Blocks are never freed and never leave the list. */
@@ -9,12 +9,6 @@
 #define PAGE       4096u
 #define SLOW_STACK (128u << 10)
 #define FIRST_SWEEP 64u
-
-static struct ct_block *block_of_gs(void) {
-    struct ct_block *self;
-    __asm__ volatile("mov %%gs:%c1, %0" : "=r"(self) : "i"(CT_BLOCK_SELF));
-    return self;
-}
 
 void ct_runtime_lock(struct ct_runtime *rt) {
     while (__atomic_exchange_n(&rt->lock, 1, __ATOMIC_ACQUIRE)) /* released by ct_runtime_unlock */
@@ -212,7 +206,7 @@ static struct ct_block *register_thread(struct ct_block *inherited, int tid, uin
 }
 
 struct ct_block *ct_block_current(void) {
-    struct ct_block *b = block_of_gs();
+    struct ct_block *b = ct_os_block();
     uint64_t thread_pointer = ct_os_thread_pointer();
     if (b->owner == thread_pointer)
         return b;

@@ -1,5 +1,5 @@
 /* Portable view of a saved x86_64 context: System V calling convention. */
-#include <contrail/cpu.h>
+#include "hook/runtime.h"
 #include "isa/x64/decode.h"
 
 static const uint8_t argument_registers[6] = {CT_X64_RDI, CT_X64_RSI, CT_X64_RDX, CT_X64_RCX, CT_X64_R8, CT_X64_R9};
@@ -33,4 +33,8 @@ uint64_t ct_cpu_pc(const struct ct_cpu_context *cpu) {
 
 uint64_t ct_cpu_sp(const struct ct_cpu_context *cpu) {
     return ((const struct ct_cpu_x64 *)cpu)->gpr[CT_X64_RSP];
+}
+
+void ct_cpu_set_pc(struct ct_cpu_context *cpu, uint64_t pc) {
+    ((struct ct_cpu_x64 *)cpu)->pc = pc;
 }

@@ -27,9 +27,9 @@ static struct ct_buffer *map_buffer(size_t bytes) {
 }
 
 static void clear_buffer(struct ct_buffer *buffer, size_t bytes) {
-    uint64_t *word = (uint64_t *)buffer->events;
-    size_t count = bytes / sizeof *word;
-    __asm__ volatile("rep stosq" : "+D"(word), "+c"(count) : "a"(0ull) : "memory");
+    uint64_t *word = (uint64_t *)buffer->events, *end = word + bytes / sizeof *word;
+    while (word < end)
+        *word++ = 0;
     buffer->next = NULL;
     buffer->used = buffer->delivered = 0;
 }

@@ -115,10 +115,6 @@ uint64_t ct_hook_leave_slow(uint64_t slot) {
 
 /* ---- functions that the engine must know about ---- */
 
-struct ct_arguments {
-    uint64_t rdi, rsi, rdx;
-};
-
 #define CLONE_VM_     0x100u
 #define CLONE_VFORK_  0x4000u
 #define CLONE_SETTLS_ 0x80000u
@@ -129,25 +125,16 @@ static void before_clone(struct ct_block *b, uint64_t flags) {
         ct_block_attend(b, CT_ATTENTION_CONTESTED);
 }
 
-static uint64_t clone_flags(const struct ct_arguments *f) {
+static uint64_t clone_flags(const uint64_t argument[3]) {
     uint64_t flags;
-    bool clone3 = f->rsi >= 64 && f->rsi <= 4096; /* clone3(args, size, ...); clone(fn, stack, flags, ...) */
+    bool clone3 = argument[1] >= 64 && argument[1] <= 4096; /* clone3(args, size, ...); clone(fn, stack, flags, ...) */
     if (!clone3)
-        return f->rdx;
-    return ct_os_peek(f->rdi, &flags, sizeof flags) ? CLONE_VM_ : flags;
-}
-
-/* glibc's jmp_buf: the stack pointer, mangled with a secret of the thread, is its seventh word. */
-static uint64_t jump_target(uint64_t buffer) {
-    uint64_t word, secret;
-    if (ct_os_peek(buffer + 48, &word, sizeof word))
-        return 0;
-    __asm__ volatile("mov %%fs:0x30, %0" : "=r"(secret));
-    return (word >> 17 | word << 47) ^ secret;
+        return argument[2];
+    return ct_os_peek(argument[0], &flags, sizeof flags) ? CLONE_VM_ : flags;
 }
 
 static void before_jump(struct ct_block *b, uint64_t slot, uint64_t buffer) {
-    uint64_t sp = jump_target(buffer), low, high;
+    uint64_t sp = ct_os_jump_target(buffer), low, high;
     if (!sp || sp & 7)
         return;
     if (ct_shadow_same_stack(b, slot, sp)) {
@@ -180,15 +167,15 @@ static void before_landing(struct ct_block *b, void *context) {
     ct_shadow_dress(b, b->land_sp);
 }
 
-static void act(struct ct_block *b, enum ct_special special, uint64_t slot, const struct ct_arguments *f) {
+static void act(struct ct_block *b, enum ct_special special, uint64_t slot, const uint64_t argument[3]) {
     switch (special) {
     case CT_SPECIAL_NONE:
         break;
     case CT_SPECIAL_JUMP:
-        before_jump(b, slot, f->rdi);
+        before_jump(b, slot, argument[0]);
         break;
     case CT_SPECIAL_CLONE:
-        before_clone(b, clone_flags(f));
+        before_clone(b, clone_flags(argument));
         break;
     case CT_SPECIAL_VFORK:
         before_clone(b, CLONE_VM_ | CLONE_VFORK_);
@@ -197,7 +184,7 @@ static void act(struct ct_block *b, enum ct_special special, uint64_t slot, cons
         before_unwind(b, slot);
         break;
     case CT_SPECIAL_LAND:
-        before_landing(b, (void *)f->rdi);
+        before_landing(b, (void *)argument[0]);
         break;
     }
 }
@@ -206,16 +193,16 @@ static void act(struct ct_block *b, enum ct_special special, uint64_t slot, cons
 
 typedef void callback(struct ct_cpu_context *cpu, struct ct_call *call);
 
-static void call_listener(struct ct_block *b, callback *fn, struct ct_cpu_x64 *cpu, struct ct_call *call) {
+static void call_listener(struct ct_block *b, callback *fn, struct ct_cpu_context *cpu, struct ct_call *call) {
     if (b->attention & CT_ATTENTION_GUARD) /* returning through a frame that was entered before the guard */
         return;
     b->guard_sp = (uint64_t)&call;
     ct_block_attend(b, CT_ATTENTION_GUARD);
-    fn((struct ct_cpu_context *)cpu, call);
+    fn(cpu, call);
     ct_block_unattend(b, CT_ATTENTION_GUARD);
 }
 
-static void notify(struct ct_block *b, bool returning, struct ct_cpu_x64 *cpu, struct ct_shadow *e, uint32_t depth) {
+static void notify(struct ct_block *b, bool returning, struct ct_cpu_context *cpu, struct ct_shadow *e, uint32_t depth) {
     uint32_t number = ct_shadow_number(e);
     const struct ct_hook_entry *hook = &b->runtime->hooks[number];
     callback *fn = returning ? hook->listener.on_return : hook->listener.on_call;
@@ -229,12 +216,12 @@ static void notify(struct ct_block *b, bool returning, struct ct_cpu_x64 *cpu, s
         .user = hook->user,
         .data = e->data,
     };
-    cpu->pc = returning ? e->ret : hook->function;
+    ct_cpu_set_pc(cpu, returning ? e->ret : hook->function);
     call_listener(b, fn, cpu, &call);
     e->data = call.data;
 }
 
-uint64_t ct_hook_on_call(struct ct_cpu_x64 *cpu, uint64_t slot, uint64_t stub) {
+uint64_t ct_hook_on_call(struct ct_cpu_context *cpu, uint64_t slot, uint64_t stub) {
     struct ct_block *b = ct_block_current();
     if (!b || b->detached)
         return CT_GO_BODY;
@@ -255,11 +242,12 @@ uint64_t ct_hook_on_call(struct ct_cpu_x64 *cpu, uint64_t slot, uint64_t stub) {
         }
     }
     /* last: what the listener called would take a contested block back */
-    act(b, hook->special, slot, &(struct ct_arguments){cpu->gpr[7], cpu->gpr[6], cpu->gpr[2]});
+    uint64_t arguments[3] = {ct_cpu_argument(cpu, 0), ct_cpu_argument(cpu, 1), ct_cpu_argument(cpu, 2)};
+    act(b, hook->special, slot, arguments);
     return go;
 }
 
-uint64_t ct_hook_on_return(struct ct_cpu_x64 *cpu, uint64_t slot) {
+uint64_t ct_hook_on_return(struct ct_cpu_context *cpu, uint64_t slot) {
     struct ct_block *b = ct_block_current();
     struct ct_shadow found;
     uint32_t depth;
@@ -281,6 +269,7 @@ uint64_t ct_hook_special(uint64_t slot, uint64_t stub, struct ct_special_frame *
         go = ct_hook_enter_slow(slot, stub);
     else if (seen)
         ct_event_write(b, stub_number(stub), CT_EVENT_ENTRY, 0);
-    act(b, hook->special, slot, &(struct ct_arguments){frame->rdi, frame->rsi, frame->rdx});
+    uint64_t arguments[3] = {frame->argument0, frame->argument1, frame->argument2};
+    act(b, hook->special, slot, arguments);
     return go;
 }

@@ -8,6 +8,7 @@
 
 #include <contrail/hook.h>
 #include "hook/layout.h"
+#include "os/thread.h"
 #include <stdbool.h>
 
 /* Values of ct_block.owner that no thread pointer has. */
@@ -129,6 +130,7 @@ CT_ASSERT_AT(end, CT_BLOCK_END);
 CT_ASSERT_AT(top, CT_BLOCK_TOP);
 CT_ASSERT_AT(limit, CT_BLOCK_LIMIT);
 CT_ASSERT_AT(self, CT_BLOCK_SELF);
+_Static_assert(CT_BLOCK_SELF == CT_OS_BLOCK_SELF, "where the OS layer looks for it");
 CT_ASSERT_AT(fn_enter, CT_BLOCK_FN_ENTER);
 CT_ASSERT_AT(fn_entry, CT_BLOCK_FN_ENTRY);
 CT_ASSERT_AT(fn_leave, CT_BLOCK_FN_LEAVE);
@@ -199,16 +201,18 @@ void ct_runtime_call_out(struct ct_block *b, void (*fn)(void *), void *arg);
 /* ---- slow paths (runtime.c), called from the shared code ---- */
 
 enum { CT_GO_BODY = 0, CT_GO_OBSERVED = 1 };
-struct ct_special_frame { /* caller-saved registers as pushed by the shared code */
-    uint64_t r11, r10, r9, r8, rdi, rsi, rcx, rdx, rax;
+struct ct_special_frame { /* caller-saved registers as the shared code pushes them */
+    uint64_t scratch[4], argument0, argument1, argument3, argument2, result;
 };
 uint64_t ct_hook_enter_slow(uint64_t slot, uint64_t stub);
 uint64_t ct_hook_entry_slow(uint64_t slot, uint64_t stub);
 uint64_t ct_hook_leave_slow(uint64_t slot);
 void ct_hook_event_slow(uint64_t hook, uint64_t kind);
 uint64_t ct_hook_special(uint64_t slot, uint64_t stub, struct ct_special_frame *frame);
-uint64_t ct_hook_on_call(struct ct_cpu_x64 *cpu, uint64_t slot, uint64_t stub);
-uint64_t ct_hook_on_return(struct ct_cpu_x64 *cpu, uint64_t slot);
+uint64_t ct_hook_on_call(struct ct_cpu_context *cpu, uint64_t slot, uint64_t stub);
+uint64_t ct_hook_on_return(struct ct_cpu_context *cpu, uint64_t slot);
+
+void ct_cpu_set_pc(struct ct_cpu_context *cpu, uint64_t pc);
 
 /* ---- assembly (stubs_x64.S) ---- */
 

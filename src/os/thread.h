@@ -6,8 +6,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct ct_block;
-
 /* Blocks every signal; returns the mask to restore. */
 uint64_t ct_os_block_signals(void);
 void ct_os_restore_signals(uint64_t mask);
@@ -15,9 +13,15 @@ void ct_os_restore_signals(uint64_t mask);
 /* Value that tells threads apart without a system call (fs:0 on x86_64, tpidr_el0 on arm64). */
 uint64_t ct_os_thread_pointer(void);
 
-/* The register that belongs to us: GS base. */
+/* The register that belongs to us (GS base): where the thread's block is. The block holds its own address at
+ * CT_OS_BLOCK_SELF. Threads that nobody gave a block have 0. */
+#define CT_OS_BLOCK_SELF 0x1110
 int ct_os_set_block(void *block);
-uint64_t ct_os_get_block(void);
+uint64_t ct_os_get_block(void); /* a system call */
+void *ct_os_block(void);        /* one instruction; faults when there is none */
+
+/* Where longjmp with this jmp_buf goes: the stack pointer, or 0 when it cannot be read. */
+uint64_t ct_os_jump_target(uint64_t jump_buffer);
 
 /* The signal stack that the thread runs on right now. False: it runs on another stack. */
 bool ct_os_on_signal_stack(uint64_t *low, uint64_t *high);

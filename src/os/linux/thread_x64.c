@@ -1,5 +1,6 @@
 /* The calling thread on Linux/x86_64. */
 #include "os/thread.h"
+#include "os/os.h"
 #include "syscall.h"
 #include <asm/prctl.h>
 
@@ -27,6 +28,21 @@ uint64_t ct_os_thread_pointer(void) {
 
 int ct_os_set_block(void *block) {
     return syscall2(__NR_arch_prctl, ARCH_SET_GS, block) ? CT_ERR_SYSTEM : 0;
+}
+
+void *ct_os_block(void) {
+    void *self;
+    __asm__ volatile("mov %%gs:%c1, %0" : "=r"(self) : "i"(CT_OS_BLOCK_SELF));
+    return self;
+}
+
+/* glibc: the seventh word, rotated and mangled with a secret that the thread control block holds. */
+uint64_t ct_os_jump_target(uint64_t jump_buffer) {
+    uint64_t word, secret;
+    if (ct_os_peek(jump_buffer + 48, &word, sizeof word))
+        return 0;
+    __asm__ volatile("mov %%fs:0x30, %0" : "=r"(secret));
+    return (word >> 17 | word << 47) ^ secret;
 }
 
 uint64_t ct_os_get_block(void) {
