@@ -12,7 +12,7 @@ import gdb
 from gdb.unwinder import Unwinder, register_unwinder
 
 # As in src/hook/layout.h.
-BLOCK_TOP, BLOCK_NEXT, BLOCK_BASE = 0x1100, 0x1168, 0x1170
+BLOCK_TOP, BLOCK_NEXT, BLOCK_BASE = 0x1100, 0x1170, 0x1178
 SHADOW_SIZE = 32
 AFTER_TO_RESUME = 8
 KEPT_REGISTERS = ("rbx", "rbp", "r12", "r13", "r14", "r15")

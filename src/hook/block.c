@@ -49,6 +49,7 @@ static void fill_constants(struct ct_block *b, struct ct_runtime *rt) {
     b->fn_on_return = (uint64_t)&ct_hook_on_return;
     b->xsave_size = rt->xsave_size;
     b->xsave_mask = rt->xsave_mask;
+    b->event_bit = rt->buffer_bytes;
 }
 
 /* Block pages, slow stack, shadow stack in one mapping. The shadow stack is address space until it is used. */

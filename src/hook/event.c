@@ -1,13 +1,15 @@
 /* Event buffers of a thread: reserve, fill, hand over.
  *
  * A slot is reserved by adding to the cursor and counts once its timestamp is not zero; it is stored last. When a
- * buffer is full it joins the list of full ones and a zeroed one takes its place. The newest full buffer is kept back:
- * a signal handler may have interrupted a stub of ours that has yet to fill its slot there. A slot that is still empty when
- * its buffer is handed over, with filled ones behind it, is counted as abandoned.
+ * buffer is full it joins the list of full ones and a zeroed one takes its place. A full buffer with an empty slot waits, and
+ * those behind it: a signal handler may have interrupted a stub of ours that has yet to fill it. Only when many wait,
+ * or somebody asks for everything, it is handed over, and the empty slot is counted as abandoned.
  * Whoever holds `delivering` hands full buffers to the sink, oldest first; everybody else leaves them in the list. */
 #include "hook/runtime.h"
 #include "os/os.h"
 #include "os/thread.h"
+
+#define MAX_WAITING 64u /* full buffers */
 
 static void lock(struct ct_block *b) {
     while (__atomic_exchange_n(&b->event_lock, 1, __ATOMIC_ACQUIRE)) /* released by unlock */
@@ -18,12 +20,15 @@ static void unlock(struct ct_block *b) {
     __atomic_store_n(&b->event_lock, 0, __ATOMIC_RELEASE);
 }
 
+/* Somewhere in three times the size there is a place with the right bit set and the lower ones clear. */
 static struct ct_buffer *map_buffer(size_t bytes) {
-    size_t size = (sizeof(struct ct_buffer) + bytes + 4095) & ~(size_t)4095;
-    struct ct_buffer *buffer = ct_os_alloc(size, CT_OS_READ | CT_OS_WRITE);
-    if (buffer)
-        buffer->size = size;
-    return buffer;
+    uint8_t *memory = ct_os_alloc(sizeof(struct ct_buffer) + 3 * bytes, CT_OS_READ | CT_OS_WRITE);
+    if (!memory)
+        return NULL;
+    uint64_t events = ((uint64_t)memory + sizeof(struct ct_buffer) + bytes - 1) & ~(uint64_t)(bytes - 1);
+    if (!(events & bytes))
+        events += bytes;
+    return (struct ct_buffer *)(events - sizeof(struct ct_buffer));
 }
 
 static void clear_buffer(struct ct_buffer *buffer, size_t bytes) {
@@ -31,7 +36,7 @@ static void clear_buffer(struct ct_buffer *buffer, size_t bytes) {
     while (word < end)
         *word++ = 0;
     buffer->next = NULL;
-    buffer->used = buffer->delivered = 0;
+    buffer->delivered = 0;
 }
 
 /* ---- handing over ---- */
@@ -74,29 +79,40 @@ static void deliver(struct ct_block *b, struct ct_buffer *buffer, size_t used, b
     buffer->delivered = end * CT_EVENT_SIZE;
 }
 
-static struct ct_buffer *pop_full(struct ct_block *b, bool keep_newest) {
+static bool has_holes(const struct ct_buffer *buffer, size_t bytes) {
+    for (size_t i = buffer->delivered / CT_EVENT_SIZE; i < bytes / CT_EVENT_SIZE; i++)
+        if (!is_filled(&buffer->events[i]))
+            return true;
+    return false;
+}
+
+/* The oldest full buffer if it may go. */
+static struct ct_buffer *pop_full(struct ct_block *b, bool everything) {
     lock(b);
     struct ct_buffer *buffer = b->full;
-    if (buffer && keep_newest && !buffer->next)
+    if (buffer && !everything && b->full_count < MAX_WAITING && has_holes(buffer, b->event_bit))
         buffer = NULL;
-    if (buffer && !(b->full = buffer->next))
-        b->full_last = NULL;
+    if (buffer) {
+        b->full_count--;
+        if (!(b->full = buffer->next))
+            b->full_last = NULL;
+    }
     unlock(b);
     return buffer;
 }
 
 static void recycle(struct ct_block *b, struct ct_buffer *buffer) {
-    clear_buffer(buffer, buffer->used);
+    clear_buffer(buffer, b->event_bit);
     lock(b);
     buffer->next = b->spare;
     b->spare = buffer;
     unlock(b);
 }
 
-static void deliver_full(struct ct_block *b, bool keep_newest) {
+static void deliver_full(struct ct_block *b, bool everything) {
     struct ct_buffer *buffer;
-    while ((buffer = pop_full(b, keep_newest))) {
-        deliver(b, buffer, buffer->used, false);
+    while ((buffer = pop_full(b, everything))) {
+        deliver(b, buffer, b->event_bit, false);
         recycle(b, buffer);
     }
 }
@@ -113,36 +129,29 @@ static void end_deliver(struct ct_block *b) {
 void ct_event_drain(struct ct_block *b) {
     while (!try_deliver(b))
         ct_os_relax();
-    deliver_full(b, false);
+    deliver_full(b, true);
     lock(b);
     struct ct_buffer *active = b->active;
-    uint64_t cursor = b->cursor, end = b->end;
+    uint64_t cursor = b->cursor;
     unlock(b);
-    if (active && end) {
-        uint64_t start = (uint64_t)active->events;
-        if (cursor > end)
-            cursor = end;
-        deliver(b, active, cursor > start ? cursor - start : 0, true);
-    }
+    if (active)
+        deliver(b, active, cursor & b->event_bit ? cursor - (uint64_t)active->events : b->event_bit, true);
     end_deliver(b);
 }
 
 void ct_event_reset(struct ct_block *b) {
     b->event_lock = b->delivering = 0;
-    struct ct_buffer *buffer = b->full;
-    while (buffer) {
-        struct ct_buffer *next = buffer->next;
-        clear_buffer(buffer, buffer->used);
-        buffer->next = b->spare;
-        b->spare = buffer;
-        buffer = next;
+    while (b->full) {
+        struct ct_buffer *buffer = b->full;
+        b->full = buffer->next;
+        recycle(b, buffer);
     }
-    b->full = b->full_last = NULL;
-    b->cursor = b->end = 0;
+    b->full_last = NULL;
+    b->full_count = 0;
+    b->cursor = 0; /* not valid */
     if (b->active) {
-        clear_buffer(b->active, b->runtime->buffer_bytes);
+        clear_buffer(b->active, b->event_bit);
         b->cursor = (uint64_t)b->active->events;
-        b->end = b->cursor + b->runtime->buffer_bytes;
     }
 }
 
@@ -150,47 +159,44 @@ void ct_event_reset(struct ct_block *b) {
 
 /* Without a sink only the newest full buffer stays. */
 static void drop_oldest(struct ct_block *b) {
-    struct ct_buffer *buffer = pop_full(b, true);
-    if (buffer)
-        recycle(b, buffer);
+    while (b->full_count > 1) {
+        struct ct_buffer *buffer = pop_full(b, true);
+        if (buffer)
+            recycle(b, buffer);
+    }
 }
 
-static void retire_active(struct ct_block *b, size_t bytes) {
+static void retire_active(struct ct_block *b) {
     struct ct_buffer *old = b->active;
     if (!old)
         return;
-    old->used = bytes;
     old->next = NULL;
     if (b->full_last)
         b->full_last->next = old;
     else
         b->full = old;
     b->full_last = old;
-    b->active = NULL;
+    b->full_count++;
 }
 
 /* Puts a zeroed buffer in place of the full one. Signals are blocked. */
 static bool swap(struct ct_block *b) {
-    size_t bytes = b->runtime->buffer_bytes;
     lock(b);
     struct ct_buffer *fresh = b->spare;
     if (fresh)
         b->spare = fresh->next;
     unlock(b);
-    if (!fresh && !(fresh = map_buffer(bytes)))
+    if (!fresh && !(fresh = map_buffer(b->event_bit)))
         return false;
-    fresh->next = NULL;
     lock(b);
-    retire_active(b, bytes);
+    retire_active(b);
     b->active = fresh;
-    b->end = 0; /* no slot may be reserved in between */
     b->cursor = (uint64_t)fresh->events;
-    b->end = (uint64_t)fresh->events + bytes;
     unlock(b);
     if (!b->runtime->sink) {
         drop_oldest(b);
     } else if (try_deliver(b)) {
-        deliver_full(b, true);
+        deliver_full(b, false);
         end_deliver(b);
     }
     return true;
@@ -198,14 +204,14 @@ static bool swap(struct ct_block *b) {
 
 static struct ct_event *reserve(struct ct_block *b) {
     uint64_t at = __atomic_fetch_add(&b->cursor, CT_EVENT_SIZE, __ATOMIC_RELAXED);
-    return at < b->end ? (struct ct_event *)at : NULL;
+    return at & b->event_bit ? (struct ct_event *)at : NULL;
 }
 
 void ct_event_write(struct ct_block *b, uint32_t hook, uint32_t kind, uint32_t depth) {
     struct ct_event *e = reserve(b);
     if (!e) {
         uint64_t mask = ct_os_block_signals();
-        bool ok = b->cursor < b->end || swap(b); /* a handler may have swapped before us */
+        bool ok = (b->cursor & b->event_bit) || swap(b); /* a handler may have swapped before us */
         e = ok ? reserve(b) : NULL;
         ct_os_restore_signals(mask);
         if (!e) {

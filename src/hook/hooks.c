@@ -508,9 +508,8 @@ int ct_hooks_set_sink(struct ct_hooks *set, ct_event_sink *sink, void *arg, size
         events *= 2;
     rt->sink = sink;
     rt->sink_arg = arg;
-    for (const struct ct_block *b = rt->blocks; b; b = b->next)
-        if (b->active) /* buffers of this size exist already */
-            events = rt->buffer_bytes / sizeof(struct ct_event);
+    if (rt->blocks) /* buffers of another size may exist already */
+        events = rt->buffer_bytes / sizeof(struct ct_event);
     rt->buffer_bytes = events * sizeof(struct ct_event);
     return unlock_set(set, g, 0);
 }

@@ -7,7 +7,6 @@
  * The offsets differ in their low 12 bits, or loads of one page would wait for stores to the other. */
 #define CT_BLOCK_OWNER        0x040 /* thread pointer (fs:0) of the owner; CT_OWNER_* when something needs attention */
 #define CT_BLOCK_CURSOR       0x048 /* next event slot */
-#define CT_BLOCK_END          0x050 /* end of the event buffer */
 #define CT_BLOCK_KEPT         0x1000
 #define CT_BLOCK_TOP          0x1100 /* first free shadow entry */
 #define CT_BLOCK_LIMIT        0x1108 /* end of the shadow stack */
@@ -21,8 +20,9 @@
 #define CT_BLOCK_FN_ON_RETURN 0x1148
 #define CT_BLOCK_XSAVE_SIZE   0x1150
 #define CT_BLOCK_XSAVE_MASK   0x1158
-#define CT_BLOCK_NEXT         0x1168 /* scripts/gdb/contrail.py reads these two, TOP and the shadow entries */
-#define CT_BLOCK_BASE         0x1170
+#define CT_BLOCK_EVENT_BIT    0x1160 /* the one bit that addresses of valid event slots have set */
+#define CT_BLOCK_NEXT         0x1170 /* scripts/gdb/contrail.py reads these two, TOP and the shadow entries */
+#define CT_BLOCK_BASE         0x1178
 
 /* Shadow stack entry. */
 #define CT_SHADOW_SLOT   0  /* address of the return address on the stack, or CT_SLOT_* */

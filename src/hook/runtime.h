@@ -56,13 +56,12 @@ enum ct_special {
 
 struct ct_runtime;
 
-/* Event buffer: this header, then events. */
+/* Event buffer: this header, then as many bytes of events as a power of two. The events' address has that bit set and
+ * the lower ones clear, so each slot's address has it set, and the first one past the end has not. */
 struct ct_buffer {
     struct ct_buffer *next;
-    size_t size;      /* of the whole mapping */
-    size_t used;      /* bytes of events, once full */
     size_t delivered; /* bytes of events that the sink has had */
-    uint8_t pad[32];
+    uint8_t pad[48];
     struct ct_event events[];
 };
 
@@ -72,8 +71,7 @@ struct ct_block {
     uint8_t pad0[CT_BLOCK_OWNER];
     uint64_t owner;
     uint64_t cursor;
-    uint64_t end;
-    uint8_t pad1[CT_BLOCK_KEPT - CT_BLOCK_END - 8];
+    uint8_t pad1[CT_BLOCK_KEPT - CT_BLOCK_CURSOR - 8];
     /* kept */
     uint8_t pad2[CT_BLOCK_TOP - CT_BLOCK_KEPT];
     struct ct_shadow *top;
@@ -81,6 +79,7 @@ struct ct_block {
     struct ct_block *self;
     uint64_t fn_enter, fn_entry, fn_leave, fn_event, fn_special, fn_on_call, fn_on_return;
     uint64_t xsave_size, xsave_mask;
+    uint64_t event_bit; /* = bytes of an event buffer */
     struct ct_runtime *runtime;
     struct ct_block *next; /* list of all blocks; never unlinked */
     struct ct_shadow *base;
@@ -95,6 +94,7 @@ struct ct_block {
     uint64_t slow_stack;          /* top of the stack that slow paths use */
     /* Event buffers: the active one; full ones, oldest first; spare ones. Lists under event_lock. */
     struct ct_buffer *active, *full, *full_last, *spare;
+    uint32_t full_count;
     uint32_t event_lock;
     uint32_t delivering; /* somebody hands full buffers to the sink; one at a time, so that order is kept */
     uint64_t guarded_calls, deep_calls, left_frames, abandoned;
@@ -126,7 +126,7 @@ struct ct_runtime {
 #define CT_ASSERT_AT(field, offset) _Static_assert(__builtin_offsetof(struct ct_block, field) == (offset), #field)
 CT_ASSERT_AT(owner, CT_BLOCK_OWNER);
 CT_ASSERT_AT(cursor, CT_BLOCK_CURSOR);
-CT_ASSERT_AT(end, CT_BLOCK_END);
+CT_ASSERT_AT(event_bit, CT_BLOCK_EVENT_BIT);
 CT_ASSERT_AT(top, CT_BLOCK_TOP);
 CT_ASSERT_AT(limit, CT_BLOCK_LIMIT);
 CT_ASSERT_AT(self, CT_BLOCK_SELF);

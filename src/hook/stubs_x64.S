@@ -73,12 +73,13 @@ ct_hook_code:
     pop %rsi
 .endm
 
-/* Reserves an event slot and fills it. edx holds the hook's number; rax, rcx, rdx are free. */
+/* Reserves an event slot and fills it. edx holds the hook's number; rax, rcx, rdx are free.
+ * Whether the slot is valid must show in its address: a handler may have put another buffer in place by now. */
 .macro RECORD kind, full
     mov $CT_EVENT_SIZE, %ecx
     xadd %rcx, %gs:CT_BLOCK_CURSOR
-    cmp %gs:CT_BLOCK_END, %rcx
-    jae \full
+    test %rcx, %gs:CT_BLOCK_EVENT_BIT
+    jz \full
     mov %edx, 8(%rcx)
     movl $\kind, 12(%rcx)
     rdtsc
