@@ -188,20 +188,29 @@ static int scan(struct ct_os_stopped *s, bool *found, bool *complete) {
 
 /* ---- waiting ---- */
 
-/* A look at the thread: has it stopped or ended? */
+/* What wait has to tell about a thread now; info->si_pid is 0 when it is nothing. */
+static long look(int tid, siginfo_t *info, int more_options) {
+    info->si_pid = 0;
+    int options = WEXITED | WSTOPPED | WNOHANG | __WALL | more_options;
+    return syscall6(__NR_waitid, 1 /* P_PID */, tid, (long)info, options, 0, 0);
+}
+
+static bool is_stop(const siginfo_t *info) {
+    return info->si_code == CLD_TRAPPED || info->si_code == CLD_STOPPED;
+}
+
+/* Has the thread stopped or ended? */
 static int poll_thread(struct stop_thread *thread) {
     siginfo_t info;
-    const long options = WEXITED | WSTOPPED | WNOHANG | __WALL;
-    info.si_pid = 0;
-    long result = syscall6(__NR_waitid, 1 /* P_PID */, thread->tid, (long)&info, options | WNOWAIT, 0, 0);
+    long result = look(thread->tid, &info, WNOWAIT);
     if (result == -ECHILD) {
         thread->gone = true;
         return CT_OK;
     }
     if (failed(result) || info.si_pid == 0)
         return status_of(result);
-    if (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED) {
-        (void)syscall6(__NR_waitid, 1, thread->tid, (long)&info, options, 0, 0);
+    if (!is_stop(&info)) {
+        (void)look(thread->tid, &info, 0); /* reaps it */
         thread->gone = true;
         return CT_OK;
     }
@@ -212,11 +221,11 @@ static int poll_thread(struct stop_thread *thread) {
     return CT_OK;
 }
 
-/* A main thread that ends before the others sends no sign. */
+/* The end of a main thread is not told while others live. */
 static void check_silent(const struct ct_os_stopped *s, struct stop_thread *thread) {
     char state = 0;
     int tracer;
-    if (!task_state(s->pid, thread->tid, &state, &tracer) || state == 'Z' || state == 'X')
+    if (thread->tid == s->pid && task_state(s->pid, thread->tid, &state, &tracer) && (state == 'Z' || state == 'X'))
         thread->gone = true;
 }
 
@@ -288,30 +297,32 @@ static int stop_all(struct ct_os_stopped *s) {
 
 /* ---- life ---- */
 
-/* A stopped thread only ends by SIGKILL: its process is ending, or the caller is in exec, which waits until nobody traces
- * the others any more. */
-static bool any_killed(void) {
+/* A stopped thread only ends by SIGKILL, with all others: its process is ending, or the caller is in exec, which waits
+ * until nobody traces them any more. (Asked for ends alone, wait still tells of stops of traced threads.) */
+static bool were_killed(const struct ct_os_stopped *s) {
     siginfo_t info;
-    info.si_pid = 0;
-    (void)syscall6(__NR_waitid, 0 /* P_ALL */, 0, (long)&info, WEXITED | WNOHANG | WNOWAIT | __WALL, 0, 0);
-    return info.si_pid != 0;
+    if (s->count == 0)
+        return false;
+    long result = look(s->threads[0].tid, &info, WNOWAIT);
+    return failed(result) || (info.si_pid != 0 && !is_stop(&info));
 }
 
 static void wait_for_resume(struct ct_os_stopped *s) {
     while (!ct_stop_wait_while(&s->command, COMMAND_STOP, KILLED_CHECK_MS))
-        if (any_killed())
+        if (were_killed(s))
             return;
 }
 
-static void resume_all(struct ct_os_stopped *s) {
-    for (size_t i = 0; i < s->count; i++) {
-        const struct stop_thread *thread = &s->threads[i];
-        if (!thread->stopped)
-            continue; /* our end detaches it */
-        if (thread->changed)
-            (void)ct_stop_write_registers(thread); /* fails only when the thread was killed */
-        (void)ptrace(PTRACE_DETACH, thread->tid, (uint64_t)thread->signal);
-    }
+/* Our end detaches every thread, all at once: one by one, those that already run would keep us from the processor while
+ * the others still stand. Only a signal is handed back here (the end would too, as it was never taken off the wait
+ * queue, but then it is not said anywhere). */
+static void prepare_resume(struct ct_os_stopped *s) {
+    for (size_t i = 0; i < s->count; i++)
+        if (s->threads[i].stopped && s->threads[i].changed)
+            (void)ct_stop_write_registers(&s->threads[i]); /* fails only when the thread was killed */
+    for (size_t i = 0; i < s->count; i++)
+        if (s->threads[i].stopped && s->threads[i].signal)
+            (void)ptrace(PTRACE_DETACH, s->threads[i].tid, (uint64_t)s->threads[i].signal);
 }
 
 static void settle_in(const struct ct_os_stopped *s) {
@@ -335,7 +346,7 @@ void ct_stop_helper_run(void *stopped) {
         ct_stop_set(&s->helper, HELPER_STOPPED);
         wait_for_resume(s);
     }
-    resume_all(s);
+    prepare_resume(s);
     (void)syscall1(__NR_exit_group, 0); /* the kernel sets s->helper to HELPER_GONE and wakes the caller */
     __builtin_unreachable();
 }
