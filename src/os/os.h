@@ -114,6 +114,7 @@ struct ct_os_regs {
  * (uninterruptible sleep, vfork). CT_ERR_PERMISSION_DENIED: the system forbids ptrace. Then nothing has changed.
  * For the time of the stop the process is made dumpable if it was not (a value of 2 comes back as 0), and a tracer
  * that the program allowed with PR_SET_PTRACER is forgotten (it cannot be read back).
+ * The kernel's own workers for the process (io_uring) are stopped and numbered too; their pc is 0.
  * Should somebody kill the helper, the threads run on and the functions below fail with CT_ERR_SYSTEM. */
 struct ct_os_stopped;
 int ct_os_stop_threads(struct ct_os_stopped **out);

@@ -17,6 +17,7 @@
 #include <unistd.h>
 #include <asm/prctl.h>
 #include <linux/futex.h>
+#include <linux/io_uring.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -666,6 +667,22 @@ static void test_dead_main_thread(void **state) {
         assert_int_equal(in_child(end_main_thread), 0);
 }
 
+/* Kernel threads that work for the process are in its thread group too. */
+static void test_io_uring_worker(void **state) {
+    (void)state;
+    struct io_uring_params parameters = {.flags = IORING_SETUP_SQPOLL, .sq_thread_idle = 100000};
+    int fd = (int)syscall(SYS_io_uring_setup, 4, &parameters);
+    if (fd < 0)
+        skip();
+    for (int i = 0; i < 20; i++) {
+        struct ct_os_stopped *s = stop();
+        size_t count = ct_os_stopped_count(s);
+        ct_os_resume_threads(s);
+        assert_int_equal(count, 1);
+    }
+    close(fd);
+}
+
 static volatile int wins, busy;
 
 static void *compete(void *arg) {
@@ -1203,6 +1220,7 @@ int main(void) {
         cmocka_unit_test(test_job_control_meanwhile),
         cmocka_unit_test(test_threads_come_and_go),
         cmocka_unit_test(test_dead_main_thread),
+        cmocka_unit_test(test_io_uring_worker),
         cmocka_unit_test(test_one_stop_at_a_time),
         cmocka_unit_test(test_gs_base),
         cmocka_unit_test(test_move_a_spinning_thread),
