@@ -170,15 +170,14 @@ int ct_hooks_each(struct ct_hooks *hooks, int (*each)(void *arg, const struct ct
 enum ct_event_kind {
     CT_EVENT_CALL = 1,
     CT_EVENT_RETURN = 2,
-    CT_EVENT_EXCEPTION = 3, /* the frame was left without returning */
+    CT_EVENT_EXCEPTION = 3, /* the innermost open call of this hook was left without returning */
     CT_EVENT_ENTRY = 4,     /* call of an entry-only function: no return follows */
 };
 
 struct ct_event {
     uint64_t timestamp; /* CPU counter */
     uint32_t hook;
-    uint32_t kind : 8;   /* enum ct_event_kind */
-    uint32_t depth : 24; /* EXCEPTION: depth of the frame that was left; frames at or above it are gone. Else 0. */
+    uint32_t kind; /* enum ct_event_kind */
 };
 
 /* The counter that timestamps are read from, now. */

@@ -56,10 +56,8 @@ static size_t end_of_call(const struct thread_log *log, size_t from, uint32_t de
         const struct ct_event *e = &log->events[i];
         if (e->kind == CT_EVENT_CALL)
             open++;
-        else if (e->kind == CT_EVENT_RETURN)
+        else if (e->kind == CT_EVENT_RETURN || e->kind == CT_EVENT_EXCEPTION)
             open--;
-        else if (e->kind == CT_EVENT_EXCEPTION && e->depth < open)
-            open = e->depth;
         if (open <= depth)
             return i;
     }
@@ -110,10 +108,8 @@ static void print_thread(const struct demo *d, const struct thread_log *log) {
             i += 2 * leaves - 1;
         } else if (e->kind == CT_EVENT_CALL) {
             print_call(d, log, i, depth++);
-        } else if (e->kind == CT_EVENT_RETURN) {
+        } else if (e->kind == CT_EVENT_RETURN || e->kind == CT_EVENT_EXCEPTION) {
             depth--;
-        } else if (e->kind == CT_EVENT_EXCEPTION && e->depth < depth) {
-            depth = e->depth;
         }
     }
     putchar('\n');

@@ -82,7 +82,7 @@ static void retire(struct ct_runtime *rt, struct ct_block *b) {
     /* Coroutines that the ended thread had suspended may go on elsewhere. */
     while (b->top > b->base + 1) {
         struct ct_shadow *e = b->top - 1;
-        if (e->slot > CT_SLOT_HOLE)
+        if (e->slot > CT_SLOT_LAST)
             ct_shadow_park(rt, e);
         e->slot = 0;
         b->top--;

@@ -207,7 +207,7 @@ static struct ct_event *reserve(struct ct_block *b) {
     return at & b->event_bit ? (struct ct_event *)at : NULL;
 }
 
-void ct_event_write(struct ct_block *b, uint32_t hook, uint32_t kind, uint32_t depth) {
+void ct_event_write(struct ct_block *b, uint32_t hook, uint32_t kind) {
     struct ct_event *e = reserve(b);
     if (!e) {
         uint64_t mask = ct_os_block_signals();
@@ -220,7 +220,6 @@ void ct_event_write(struct ct_block *b, uint32_t hook, uint32_t kind, uint32_t d
         }
     }
     e->hook = hook;
-    e->kind = kind & 0xff;
-    e->depth = depth & 0xffffff;
+    e->kind = kind;
     __atomic_store_n(&e->timestamp, ct_os_timestamp(), __ATOMIC_RELEASE);
 }

@@ -114,7 +114,7 @@ static bool frames_are_open(const struct ct_runtime *rt) {
         if (b->in_use && b->top > b->base + 1)
             return true;
     for (uint32_t i = 0; rt->parked_count && i < CT_PARKED_CAPACITY; i++)
-        if (rt->parked[i].slot > CT_SLOT_HOLE)
+        if (rt->parked[i].slot > CT_SLOT_LAST)
             return true;
     return false;
 }

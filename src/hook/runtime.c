@@ -70,46 +70,60 @@ static uint32_t stub_number(uint64_t stub) {
     return *(const uint32_t *)(stub + CT_AFTER_TO_NUMBER);
 }
 
+/* Signals are blocked, so that there is no frame without its event or event without its frame. */
 uint64_t ct_hook_enter_slow(uint64_t slot, uint64_t stub) {
     struct ct_block *b = observing_block(slot);
     if (!b)
         return CT_GO_BODY;
-    if (!ct_shadow_enter(b, slot, stub)) {
+    uint64_t mask = ct_os_block_signals();
+    bool entered = ct_shadow_enter(b, slot, stub) != NULL;
+    if (entered)
+        ct_event_write(b, stub_number(stub), CT_EVENT_CALL);
+    else
         b->deep_calls++;
-        return CT_GO_BODY;
-    }
-    ct_event_write(b, stub_number(stub), CT_EVENT_CALL, 0);
-    return CT_GO_OBSERVED;
+    ct_os_restore_signals(mask);
+    return entered ? CT_GO_OBSERVED : CT_GO_BODY;
 }
 
 uint64_t ct_hook_entry_slow(uint64_t slot, uint64_t stub) {
     struct ct_block *b = observing_block(slot);
     if (b)
-        ct_event_write(b, stub_number(stub), CT_EVENT_ENTRY, 0);
+        ct_event_write(b, stub_number(stub), CT_EVENT_ENTRY);
     return CT_GO_BODY;
 }
-
-void ct_hook_event_slow(uint64_t hook, uint64_t kind) {
-    struct ct_block *b = ct_block_current();
-    if (b)
-        ct_event_write(b, (uint32_t)hook, (uint32_t)kind, 0);
-}
-
-/* ---- returning ---- */
 
 /* No entry for this return: only possible when our memory was overwritten. There is nowhere to go. */
 static void lost_return(void) {
     __builtin_trap();
 }
 
+/* The stub found its buffer full (or, in the child of a fork, none). It has claimed an entry for a call, or read the
+ * one that returns; both are finished here. */
+void ct_hook_event_slow(uint64_t hook, uint64_t kind, uint64_t slot) {
+    struct ct_block *b = ct_block_current();
+    if (!b)
+        lost_return();
+    uint64_t mask = ct_os_block_signals();
+    ct_event_write(b, (uint32_t)hook, (uint32_t)kind);
+    if (kind == CT_EVENT_CALL)
+        ct_shadow_filled(b, slot);
+    else if (kind == CT_EVENT_RETURN)
+        ct_shadow_release(b);
+    ct_os_restore_signals(mask);
+}
+
+/* ---- returning ---- */
+
 uint64_t ct_hook_leave_slow(uint64_t slot) {
     struct ct_block *b = ct_block_current();
     struct ct_shadow found;
     uint32_t depth;
+    uint64_t mask = ct_os_block_signals();
     if (!b || !ct_shadow_leave(b, slot, &found, &depth))
         lost_return();
     if (!b->detached)
-        ct_event_write(b, ct_shadow_number(&found), CT_EVENT_RETURN, 0);
+        ct_event_write(b, ct_shadow_number(&found), CT_EVENT_RETURN);
+    ct_os_restore_signals(mask);
     return found.ret;
 }
 
@@ -137,6 +151,8 @@ static void before_jump(struct ct_block *b, uint64_t slot, uint64_t buffer) {
     uint64_t sp = ct_os_jump_target(buffer), low, high;
     if (!sp || sp & 7)
         return;
+    if ((b->attention & CT_ATTENTION_GUARD) && sp > b->guard_sp && ct_shadow_same_stack(b, sp, b->guard_sp))
+        ct_block_unattend(b, CT_ATTENTION_GUARD); /* out of a listener */
     if (ct_shadow_same_stack(b, slot, sp)) {
         if (sp > slot)
             ct_shadow_prune(b, sp);
@@ -268,7 +284,7 @@ uint64_t ct_hook_special(uint64_t slot, uint64_t stub, struct ct_special_frame *
     if (seen && !hook->entry_only)
         go = ct_hook_enter_slow(slot, stub);
     else if (seen)
-        ct_event_write(b, stub_number(stub), CT_EVENT_ENTRY, 0);
+        ct_event_write(b, stub_number(stub), CT_EVENT_ENTRY);
     uint64_t arguments[3] = {frame->argument0, frame->argument1, frame->argument2};
     act(b, hook->special, slot, arguments);
     return go;

@@ -21,10 +21,15 @@ enum ct_attention {
     CT_ATTENTION_UNWIND = 1 << 2,    /* real return addresses are on the stack for an unwinder */
 };
 
-/* Values of ct_shadow.slot that no stack slot has. */
+/* ct_shadow.slot: the address of the frame's return address, which is a multiple of 8. While a stub is at work on the
+ * entry ("in flight") it is a little less than that, so that a handler's frames still look deeper and a frame that takes
+ * the same slot does not. Should a handler jump out of the stub, this and `data` tell what had been recorded. */
 enum {
-    CT_SLOT_IN_FLIGHT = 0, /* a stub is between claiming and filling, or between reading and releasing */
-    CT_SLOT_HOLE = 1,      /* removed from the middle */
+    CT_SLOT_CLAIMED = 0,    /* nothing is known yet, or nothing is left to do */
+    CT_SLOT_HOLE = 4,       /* removed from the middle */
+    CT_SLOT_LAST = 7,       /* greater values stand for frames */
+    CT_SLOT_ENTERING = -7,  /* + address. data: the call's event, or 0 */
+    CT_SLOT_RETURNING = -6, /* + address. data: the return's event, or 0 */
 };
 
 struct ct_shadow {
@@ -170,6 +175,9 @@ static inline uint32_t ct_shadow_number(const struct ct_shadow *e) {
 static inline uint32_t ct_shadow_depth(const struct ct_block *b, const struct ct_shadow *e) {
     return (uint32_t)(e - b->base) - 1; /* base[0] is the sentinel */
 }
+/* The stub has finished with the innermost entry: it stands for the frame at `slot`, or is free again. */
+void ct_shadow_filled(struct ct_block *b, uint64_t slot);
+void ct_shadow_release(struct ct_block *b);
 /* Closes what was left below `slot`, then pushes. NULL when the shadow stack is full. */
 struct ct_shadow *ct_shadow_enter(struct ct_block *b, uint64_t slot, uint64_t stub);
 /* Finds and removes the entry of a return through `slot`, wherever it is; *found gets a copy, *depth its depth. */
@@ -190,7 +198,7 @@ bool ct_shadow_same_stack(struct ct_block *b, uint64_t x, uint64_t y);
 /* ---- events (event.c) ---- */
 
 /* Records from C; takes a fresh buffer when needed. */
-void ct_event_write(struct ct_block *b, uint32_t hook, uint32_t kind, uint32_t depth);
+void ct_event_write(struct ct_block *b, uint32_t hook, uint32_t kind);
 /* Hands everything undelivered to the sink, from any thread. */
 void ct_event_drain(struct ct_block *b);
 /* Forgets all events: the child of a fork must not deliver its parent's. */
@@ -207,7 +215,7 @@ struct ct_special_frame { /* caller-saved registers as the shared code pushes th
 uint64_t ct_hook_enter_slow(uint64_t slot, uint64_t stub);
 uint64_t ct_hook_entry_slow(uint64_t slot, uint64_t stub);
 uint64_t ct_hook_leave_slow(uint64_t slot);
-void ct_hook_event_slow(uint64_t hook, uint64_t kind);
+void ct_hook_event_slow(uint64_t hook, uint64_t kind, uint64_t slot);
 uint64_t ct_hook_special(uint64_t slot, uint64_t stub, struct ct_special_frame *frame);
 uint64_t ct_hook_on_call(struct ct_cpu_context *cpu, uint64_t slot, uint64_t stub);
 uint64_t ct_hook_on_return(struct ct_cpu_context *cpu, uint64_t slot);

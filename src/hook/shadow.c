@@ -1,6 +1,7 @@
 /* Shadow stacks: where the real return addresses of observed frames are.
  *
- * Invariants: entries at and above `top` have slot 0. Claim (top) before filling, slot last; slot 0 before releasing.
+ * Invariants: entries at and above `top` have slot 0. Claim (top) before filling, slot last; slot 0 before releasing. An
+ * entry in flight (runtime.h) stays where it is while its stub may go on.
  * An entry is found by the stack slot it belongs to, never by function. A frame that seems to be left is not forgotten but
  * parked under its slot: should it return after all (a coroutine that we took for a longjmp), its return address is
  * there. It is dead for sure once its slot is used by another frame.
@@ -8,6 +9,19 @@
 #include "hook/runtime.h"
 #include "os/os.h"
 #include "os/thread.h"
+
+static bool is_frame(const struct ct_shadow *e) {
+    return e->slot > CT_SLOT_LAST;
+}
+
+/* The slot's address, in flight or not. */
+static uint64_t place_of(const struct ct_shadow *e) {
+    return (e->slot + 7) & ~7ull;
+}
+
+static bool is_in_flight(const struct ct_shadow *e) {
+    return is_frame(e) && (e->slot & 7);
+}
 
 #define barrier() __asm__ volatile("" ::: "memory")
 
@@ -24,8 +38,8 @@ void ct_shadow_park(struct ct_runtime *rt, const struct ct_shadow *e) {
     uint32_t i = parked_index(e->slot);
     for (uint32_t n = 0; n < CT_PARKED_CAPACITY; n++, i = (i + 1) & (CT_PARKED_CAPACITY - 1)) {
         struct ct_shadow *p = &rt->parked[i];
-        if (p->slot == CT_SLOT_IN_FLIGHT || p->slot == CT_SLOT_HOLE || p->slot == e->slot) {
-            rt->parked_count += p->slot == CT_SLOT_IN_FLIGHT;
+        if (p->slot == 0 || p->slot == CT_SLOT_HOLE || p->slot == e->slot) {
+            rt->parked_count += p->slot == 0;
             *p = *e;
             return;
         }
@@ -39,7 +53,7 @@ void ct_shadow_park(struct ct_runtime *rt, const struct ct_shadow *e) {
 
 static bool unpark(struct ct_runtime *rt, uint64_t slot, struct ct_shadow *found) {
     uint32_t i = parked_index(slot);
-    for (uint32_t n = 0; n < CT_PARKED_CAPACITY && rt->parked[i].slot != CT_SLOT_IN_FLIGHT; n++) {
+    for (uint32_t n = 0; n < CT_PARKED_CAPACITY && rt->parked[i].slot != 0; n++) {
         if (rt->parked[i].slot == slot) {
             *found = rt->parked[i];
             rt->parked[i].slot = CT_SLOT_HOLE;
@@ -73,7 +87,7 @@ static int find_stack(void *arg, const struct ct_os_map *map) {
 static void learn_home(struct ct_block *b) {
     uint64_t oldest = b->thread_pointer;
     for (struct ct_shadow *e = b->base + 1; e < b->top; e++)
-        if (e->slot > CT_SLOT_HOLE) {
+        if (is_frame(e)) {
             oldest = e->slot;
             break;
         }
@@ -118,7 +132,7 @@ static void report_left(struct ct_block *b, const struct ct_shadow *e, uint32_t 
     const struct ct_hook_entry *hook = &b->runtime->hooks[number];
     b->left_frames++;
     if (hook->flavor == CT_ACTION_RECORD)
-        ct_event_write(b, number, CT_EVENT_EXCEPTION, depth);
+        ct_event_write(b, number, CT_EVENT_EXCEPTION);
     if (hook->flavor == CT_ACTION_LISTEN && hook->listener.on_leave) {
         struct leave_call l = {
             .on_leave = hook->listener.on_leave,
@@ -134,9 +148,17 @@ static void report_left(struct ct_block *b, const struct ct_shadow *e, uint32_t 
 }
 
 static void release_top(struct ct_block *b) {
-    b->top[-1].slot = CT_SLOT_IN_FLIGHT;
+    b->top[-1].slot = CT_SLOT_CLAIMED;
     barrier();
     b->top--;
+}
+
+void ct_shadow_filled(struct ct_block *b, uint64_t slot) {
+    b->top[-1].slot = slot;
+}
+
+void ct_shadow_release(struct ct_block *b) {
+    release_top(b);
 }
 
 static void release_holes(struct ct_block *b) {
@@ -150,76 +172,88 @@ static void park(struct ct_block *b, const struct ct_shadow *e) {
     ct_runtime_unlock(b->runtime);
 }
 
-/* The innermost entry is a frame that was left. `reused`: its slot holds another frame's return address by now. */
-static void close_top(struct ct_block *b, bool reused) {
-    struct ct_shadow e = b->top[-1];
-    release_top(b);
-    if (!reused)
-        park(b, &e);
-    report_left(b, &e, ct_shadow_depth(b, b->top));
+static bool was_recorded(uint64_t event) {
+    return event && ((const struct ct_event *)event)->timestamp != 0;
 }
 
-/* In-flight entries belong to stubs that a signal handler interrupted, unless the handler jumped away: then the frame
- * below them is left too, or is where we are. */
-static bool in_flight_is_dead(struct ct_block *b, uint64_t slot) {
-    struct ct_shadow *e = b->top - 1;
-    while (e->slot <= CT_SLOT_HOLE)
-        e--;
-    return slot >= e->slot && e != b->base && ct_shadow_same_stack(b, slot, e->slot);
+/* Was its call recorded, and no end of it? Always so unless a stub was given up half-way. */
+static bool is_open(const struct ct_shadow *e) {
+    uint64_t state = e->slot - place_of(e);
+    if (state == (uint64_t)CT_SLOT_ENTERING)
+        return was_recorded(e->data);
+    return state != (uint64_t)CT_SLOT_RETURNING || !was_recorded(e->data);
 }
 
-/* A frame whose call was recorded may hide behind an in-flight mark; readers ignore the event when none was. */
-static void drop_in_flight(struct ct_block *b) {
-    struct ct_shadow e = b->top[-1];
-    b->top--;
-    if (e.stub)
-        report_left(b, &e, ct_shadow_depth(b, b->top));
+/* The frame is gone; what is above it stays. `reused`: its slot holds another frame's return address by now. */
+static void close_entry(struct ct_block *b, struct ct_shadow *e, bool reused) {
+    struct ct_shadow copy = *e;
+    e->slot = CT_SLOT_HOLE;
+    if (!reused && !is_in_flight(&copy))
+        park(b, &copy);
+    if (is_open(&copy))
+        report_left(b, &copy, ct_shadow_depth(b, e));
+}
+
+/* The same for a whole range of places on the stack that `place` belongs to; 0: whatever the stack. Newest first. An
+ * entry that was claimed and no more goes with the frame below it. */
+static void close_places(struct ct_block *b, uint64_t low, uint64_t high, uint64_t place) {
+    for (struct ct_shadow *e = b->top - 1; e > b->base; e--) {
+        uint64_t at = place_of(e);
+        if (is_frame(e) && at >= low && at < high && (!place || ct_shadow_same_stack(b, at, place)))
+            close_entry(b, e, false);
+    }
+    for (struct ct_shadow *e = b->base + 2; e < b->top; e++)
+        if (e->slot == CT_SLOT_CLAIMED && e[-1].slot == CT_SLOT_HOLE)
+            e->slot = CT_SLOT_HOLE;
+    release_holes(b);
 }
 
 static bool is_tail_call(const struct ct_shadow *e, uint64_t slot) {
     return *(const uint64_t *)slot == ct_shadow_resume(e);
 }
 
+/* A claimed entry belongs to a stub that a signal handler interrupted, unless the handler jumped away: then the frame below
+ * it is left too, or is where we are. */
+static bool claimed_is_dead(struct ct_block *b, uint64_t slot) {
+    struct ct_shadow *e = b->top - 1;
+    while (!is_frame(e))
+        e--;
+    return e != b->base && slot >= place_of(e) && ct_shadow_same_stack(b, slot, place_of(e));
+}
+
 /* Frames of this stack at or below `slot` are gone, because a new frame starts there. */
 static void close_left(struct ct_block *b, uint64_t slot) {
-    for (;;) {
+    for (;; release_holes(b)) {
         struct ct_shadow *e = b->top - 1;
-        if (e->slot == CT_SLOT_HOLE) {
+        if (e->slot == CT_SLOT_HOLE)
+            continue;
+        if (e->slot == CT_SLOT_CLAIMED) {
+            if (!claimed_is_dead(b, slot))
+                return;
             release_top(b);
-        } else if (e->slot == CT_SLOT_IN_FLIGHT) {
-            if (!in_flight_is_dead(b, slot))
-                return;
-            drop_in_flight(b);
-        } else if (slot < e->slot) {
-            return;
-        } else if (slot == e->slot) {
-            if (is_tail_call(e, slot))
-                return;
-            close_top(b, true);
-        } else if (ct_shadow_same_stack(b, slot, e->slot)) {
-            close_top(b, false);
-        } else {
-            return;
+            continue;
         }
+        uint64_t place = place_of(e);
+        if (slot < place || (slot == place && !is_in_flight(e) && is_tail_call(e, slot)))
+            return;
+        if (slot > place && !ct_shadow_same_stack(b, slot, place))
+            return;
+        close_entry(b, e, slot == place);
     }
 }
 
 /* Other stacks' entries lie on top; somewhere below may be one whose slot the new frame takes over. */
 static void close_reused(struct ct_block *b, uint64_t slot) {
-    for (struct ct_shadow *e = b->top - 1; e > b->base; e--) {
-        if (e->slot != slot || is_tail_call(e, slot))
-            continue;
-        struct ct_shadow copy = *e;
-        e->slot = CT_SLOT_HOLE;
-        report_left(b, &copy, ct_shadow_depth(b, e));
-    }
+    for (struct ct_shadow *e = b->top - 1; e > b->base; e--)
+        if (is_frame(e) && place_of(e) == slot && !is_tail_call(e, slot))
+            close_entry(b, e, true);
 }
 
 /* Coroutines that take turns leave holes everywhere; without this the array would only grow. */
 static void compact(struct ct_block *b) {
     size_t holes = 0;
     for (struct ct_shadow *e = b->base + 1; e < b->top; e++) {
-        if (e->slot == CT_SLOT_IN_FLIGHT)
+        if (is_in_flight(e) || e->slot == CT_SLOT_CLAIMED)
             return; /* its stub knows its place */
         holes += e->slot == CT_SLOT_HOLE;
     }
@@ -288,24 +322,13 @@ static struct ct_shadow *find_own(struct ct_block *b, uint64_t slot) {
     return NULL;
 }
 
-/* Closes the entry wherever it stands; what is above it stays. */
-static void close_entry(struct ct_block *b, struct ct_shadow *e) {
-    struct ct_shadow copy = *e;
-    e->slot = CT_SLOT_HOLE;
-    park(b, &copy);
-    report_left(b, &copy, ct_shadow_depth(b, e));
-}
-
 /* Entries above `e` that its return shows to be left: same stack, deeper. */
 static void close_above(struct ct_block *b, struct ct_shadow *e, uint64_t slot) {
     for (struct ct_shadow *x = b->top - 1; x > e; x--) {
-        if (x->slot == CT_SLOT_IN_FLIGHT && x->stub) {
-            struct ct_shadow copy = *x;
+        if (x->slot == CT_SLOT_CLAIMED)
             x->slot = CT_SLOT_HOLE;
-            report_left(b, &copy, ct_shadow_depth(b, x));
-        } else if (x->slot > CT_SLOT_HOLE && x->slot < slot && ct_shadow_same_stack(b, x->slot, slot)) {
-            close_entry(b, x);
-        }
+        else if (is_frame(x) && place_of(x) < slot && ct_shadow_same_stack(b, place_of(x), slot))
+            close_entry(b, x, false);
     }
 }
 
@@ -337,19 +360,13 @@ bool ct_shadow_leave(struct ct_block *b, uint64_t slot, struct ct_shadow *found,
 
 void ct_shadow_close_range(struct ct_block *b, uint64_t low, uint64_t high) {
     uint64_t mask = ct_os_block_signals();
-    for (struct ct_shadow *e = b->top - 1; e > b->base; e--)
-        if (e->slot > CT_SLOT_HOLE && e->slot >= low && e->slot < high)
-            close_entry(b, e);
-    release_holes(b);
+    close_places(b, low, high, 0);
     ct_os_restore_signals(mask);
 }
 
 void ct_shadow_prune(struct ct_block *b, uint64_t sp) {
     uint64_t mask = ct_os_block_signals();
-    for (struct ct_shadow *e = b->top - 1; e > b->base; e--)
-        if (e->slot > CT_SLOT_HOLE && e->slot < sp && ct_shadow_same_stack(b, e->slot, sp))
-            close_entry(b, e);
-    release_holes(b);
+    close_places(b, 0, sp, sp);
     ct_os_restore_signals(mask);
 }
 
@@ -364,7 +381,7 @@ void ct_shadow_settle(struct ct_block *b, uint64_t slot) {
 /* Our frames above sp whose slots may be read: on the thread's own stack they are mapped for sure, elsewhere the
  * kernel is asked. */
 static bool readable_slot(struct ct_block *b, const struct ct_shadow *e, uint64_t sp, uint64_t *value) {
-    if (e->slot <= CT_SLOT_HOLE || e->slot < sp)
+    if (!is_frame(e) || is_in_flight(e) || e->slot < sp)
         return false;
     if (!b->home_high)
         learn_home(b);

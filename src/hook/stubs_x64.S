@@ -8,9 +8,10 @@
  *             call body       leaves `resume` in the slot where the caller's return address was
  *     resume: jmp leave       pushes the caller's return address again and returns: calls and returns stay balanced
  *
- * Signal-safe at every instruction: scratch registers live on the stack; a shadow entry is claimed with slot 0 before it is
- * filled, and is marked 0 before it is released, so a handler that interrupts us sees "in flight" and pushes above it; an
- * event slot is reserved by one xadd and valid once its timestamp, stored last, is not zero.
+ * Signal-safe at every instruction: scratch registers live on the stack; while a stub works on a shadow entry, the entry's slot
+ * tells so and how far it is, so a handler that interrupts us pushes above it, and a handler that jumps away leaves a
+ * state from which can be told what was recorded; an event slot is reserved by one xadd and valid once its timestamp,
+ * stored last, is not zero.
  * In comments, S is the address of the slot that holds the return address. */
 #include "hook/layout.h"
 
@@ -73,20 +74,27 @@ ct_hook_code:
     pop %rsi
 .endm
 
-/* Reserves an event slot and fills it. edx holds the hook's number; rax, rcx, rdx are free.
- * Whether the slot is valid must show in its address: a handler may have put another buffer in place by now. */
-.macro RECORD kind, full
-    mov $CT_EVENT_SIZE, %ecx
-    xadd %rcx, %gs:CT_BLOCK_CURSOR
-    test %rcx, %gs:CT_BLOCK_EVENT_BIT
+/* Reserves an event slot: rax. Whether it is valid must show in its address, because a handler may have put another
+ * buffer in place by now. */
+.macro RESERVE full
+    mov $CT_EVENT_SIZE, %eax
+    xadd %rax, %gs:CT_BLOCK_CURSOR
+    test %rax, %gs:CT_BLOCK_EVENT_BIT
     jz \full
-    mov %edx, 8(%rcx)
-    movl $\kind, 12(%rcx)
+.endm
+
+/* Fills the slot at rax; edx holds the hook's number. Uses rcx. */
+.macro FILL kind
+    mov %edx, 8(%rax)
+    movl $\kind, 12(%rax)
+    mov %rax, %rcx
     rdtsc
     shl $32, %rdx
     or %rdx, %rax
     mov %rax, (%rcx)
 .endm
+
+#define INNERMOST(field) (CT_SHADOW_##field - CT_SHADOW_SIZE)
 
 /* ---- enter: record the call, move the return address to the shadow stack ---- */
 
@@ -102,19 +110,26 @@ FUNCTION ct_hook_enter_record
     jne 5f
     mov %gs:CT_BLOCK_TOP, %rcx
     lea 40(%rsp), %rdx
-    cmp %rdx, CT_SHADOW_SLOT-CT_SHADOW_SIZE(%rcx)
+    cmp %rdx, INNERMOST(SLOT)(%rcx)
     jbe 3f
 1:  cmp %gs:CT_BLOCK_LIMIT, %rcx
     jae 5f
     lea CT_SHADOW_SIZE(%rcx), %rax
-    mov %rax, %gs:CT_BLOCK_TOP              /* claim: its slot is 0 */
-    mov 40(%rsp), %rax
+    mov %rax, %gs:CT_BLOCK_TOP              /* claim: its slot is 0 already */
+    movq $0, CT_SHADOW_DATA(%rcx)
+    lea CT_SHADOW_ENTERING(%rdx), %rax
+    mov %rax, CT_SHADOW_SLOT(%rcx)
+    mov (%rdx), %rax
     mov %rax, CT_SHADOW_RETURN(%rcx)
-    mov 32(%rsp), %rax
-    mov %rax, CT_SHADOW_STUB(%rcx)
-    mov %rdx, CT_SHADOW_SLOT(%rcx)          /* fill */
-    mov CT_AFTER_TO_NUMBER(%rax), %edx
-    RECORD 1, 4f
+    mov 32(%rsp), %rdx
+    mov %rdx, CT_SHADOW_STUB(%rcx)
+    mov CT_AFTER_TO_NUMBER(%rdx), %edx
+    RESERVE 4f
+    mov %rax, CT_SHADOW_DATA(%rcx)
+    FILL 1
+    mov %gs:CT_BLOCK_TOP, %rcx
+    lea 40(%rsp), %rdx
+    mov %rdx, INNERMOST(SLOT)(%rcx)         /* the frame is there */
 2:  pop %rcx
     pop %rdx
     RESTORE_FLAGS
@@ -123,15 +138,16 @@ FUNCTION ct_hook_enter_record
 
     /* Same slot as the innermost frame, and that frame's resume address in it: a tail call. */
 3:  jne 5f
-    mov CT_SHADOW_STUB-CT_SHADOW_SIZE(%rcx), %rax
+    mov INNERMOST(STUB)(%rcx), %rax
     add $CT_AFTER_TO_RESUME, %rax
     cmp %rax, (%rdx)
     je 1b
     jmp 5f
 
-4:  PUSH_REST                               /* buffer full; the frame is on the shadow stack */
+4:  PUSH_REST                               /* buffer full; the entry is claimed */
     mov %edx, %edi
     mov $1, %esi
+    lea 40+56(%rbp), %rdx
     CALL_SLOW CT_BLOCK_FN_EVENT
     POP_REST
     jmp 2b
@@ -163,9 +179,10 @@ FUNCTION ct_hook_enter_entry
     mov %fs:0, %rax
     cmp %gs:CT_BLOCK_OWNER, %rax
     jne 5f
-    mov 32(%rsp), %rax
-    mov CT_AFTER_TO_NUMBER(%rax), %edx
-    RECORD 4, 4f
+    mov 32(%rsp), %rdx
+    mov CT_AFTER_TO_NUMBER(%rdx), %edx
+    RESERVE 4f
+    FILL 4
 2:  pop %rcx
     pop %rdx
     RESTORE_FLAGS
@@ -196,26 +213,33 @@ FUNCTION ct_hook_leave_record
     push %rcx
     mov %gs:CT_BLOCK_TOP, %rcx
     lea 32(%rsp), %rdx
-    cmp %rdx, CT_SHADOW_SLOT-CT_SHADOW_SIZE(%rcx)
+    cmp %rdx, INNERMOST(SLOT)(%rcx)
     jne 5f
-    mov CT_SHADOW_RETURN-CT_SHADOW_SIZE(%rcx), %rax
+    mov INNERMOST(RETURN)(%rcx), %rax
     mov %rax, (%rdx)
-    mov CT_SHADOW_STUB-CT_SHADOW_SIZE(%rcx), %rax
-    movq $0, CT_SHADOW_SLOT-CT_SHADOW_SIZE(%rcx)    /* in flight until released */
-    mov CT_AFTER_TO_NUMBER(%rax), %edx
-    RECORD 2, 4f
-1:  subq $CT_SHADOW_SIZE, %gs:CT_BLOCK_TOP
+    movq $0, INNERMOST(DATA)(%rcx)
+    lea CT_SHADOW_RETURNING(%rdx), %rax
+    mov %rax, INNERMOST(SLOT)(%rcx)
+    mov INNERMOST(STUB)(%rcx), %rdx
+    mov CT_AFTER_TO_NUMBER(%rdx), %edx
+    RESERVE 4f
+    mov %rax, INNERMOST(DATA)(%rcx)
+    FILL 2
+    mov %gs:CT_BLOCK_TOP, %rcx
+    lea -CT_SHADOW_SIZE(%rcx), %rcx
+    movq $0, CT_SHADOW_SLOT(%rcx)
+    mov %rcx, %gs:CT_BLOCK_TOP              /* release */
 2:  pop %rcx
     pop %rdx
     RESTORE_FLAGS
     pop %rax
     ret
-4:  PUSH_REST
+4:  PUSH_REST                               /* buffer full; the slow path releases the entry */
     mov %edx, %edi
     mov $2, %esi
     CALL_SLOW CT_BLOCK_FN_EVENT
     POP_REST
-    jmp 1b
+    jmp 2b
 5:  PUSH_REST
     mov %rdx, %rdi
     CALL_SLOW CT_BLOCK_FN_LEAVE
