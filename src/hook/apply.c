@@ -147,7 +147,7 @@ static void move_threads(struct ct_hooks *set, struct ct_os_stopped *stopped) {
         for (size_t i = 0; i < set->change_count && !to; i++) {
             const struct ct_change *c = &set->changes[i];
             if (c->kind == CT_CHANGE_INSTALL)
-                to = ct_plan_moved(&c->record->plan, regs.pc);
+                to = ct_plan_moved(&c->record->plan, regs.pc, regs.call_size != 0);
             else if (c->kind == CT_CHANGE_REVERT)
                 to = forwarded_place(&c->record->plan, regs.pc);
         }

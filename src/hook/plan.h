@@ -57,8 +57,9 @@ struct ct_moves {
     } at[];
 };
 
-/* Where a thread that stands at pc goes when the function has been patched; 0: it may stay. */
-uint64_t ct_plan_moved(const struct ct_plan *plan, uint64_t pc);
+/* Where a thread that stands at pc goes when the function has been patched; 0: it may stay. `in_call`: pc is a system call
+ * instruction that the thread is inside of, so it will go on behind it. */
+uint64_t ct_plan_moved(const struct ct_plan *plan, uint64_t pc, bool in_call);
 
 /* Writes the stub into `out` (its address is 8-aligned). The reason why the function cannot be hooked, or
  * CT_SKIP_NONE. */

@@ -327,8 +327,8 @@ static enum ct_skip_reason plan_whole(const struct ct_plan_request *r, struct ct
     return CT_SKIP_NONE;
 }
 
-uint64_t ct_plan_moved(const struct ct_plan *plan, uint64_t pc) {
-    if (pc <= plan->place)
+uint64_t ct_plan_moved(const struct ct_plan *plan, uint64_t pc, bool in_call) {
+    if (pc < plan->place || (pc == plan->place && !in_call))
         return 0;
     for (unsigned i = 0; plan->whole && i < plan->whole->count; i++)
         if (plan->whole->at[i].from == pc - plan->place)
