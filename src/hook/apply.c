@@ -72,10 +72,23 @@ static int equip_self(struct ct_runtime *rt) {
 
 /* ---- patches ---- */
 
+/* Taken back is only what is ours: the module may have been unloaded, and another one loaded in its place. */
+static bool is_patched(const struct ct_patch *p) {
+    uint8_t now[CT_PATCH_MAX];
+    if (ct_os_peek(p->at, now, p->size))
+        return false;
+    for (unsigned i = 0; i < p->size; i++)
+        if (now[i] != p->bytes[i])
+            return false;
+    return true;
+}
+
+/* The entry comes last when installing, so that its springboard is there first, and first when restoring. */
 static int write_patches(const struct ct_os_poker *poker, const struct ct_plan *plan, bool restore) {
-    /* The entry comes last when installing, so that its springboard is there first, and first when restoring. */
     for (unsigned i = 0; i < plan->patch_count; i++) {
         const struct ct_patch *p = &plan->patches[restore ? plan->patch_count - 1 - i : i];
+        if (restore && !is_patched(p))
+            continue;
         int status = ct_os_poke_at(poker, p->at, restore ? p->original : p->bytes, p->size);
         if (status)
             return status;

@@ -215,6 +215,47 @@ struct ct_hook_region *ct_hook_region_of(const struct ct_hook_code_map *map, uin
     return NULL;
 }
 
+/* ---- unloaded modules ---- */
+
+struct loaded_search {
+    const struct ct_hook_module *module;
+    unsigned index;
+};
+
+static int note_unloads(struct dl_phdr_info *info, size_t size, void *arg) {
+    (void)size;
+    *(uint64_t *)arg = info->dlpi_subs;
+    return 1;
+}
+
+/* The same file with a segment at the same place. */
+static int is_loaded(struct dl_phdr_info *info, size_t size, void *arg) {
+    (void)size;
+    struct loaded_search *s = arg;
+    char buffer[PATH_MAX];
+    const char *path = module_path(info, s->index++, buffer);
+    for (int i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_LOAD &&
+            info->dlpi_addr + info->dlpi_phdr[i].p_vaddr == s->module->start && !strcmp(path, s->module->path))
+            return 1;
+    return 0;
+}
+
+bool ct_hook_code_map_refresh(struct ct_hook_code_map *map) {
+    uint64_t unloads = 0;
+    bool any = false;
+    dl_iterate_phdr(note_unloads, &unloads);
+    if (unloads == map->unloads)
+        return false;
+    map->unloads = unloads;
+    for (struct ct_hook_module *m = map->modules; m; m = m->next) {
+        struct loaded_search s = {.module = m};
+        if (!m->gone && m->table && !dl_iterate_phdr(is_loaded, &s))
+            m->gone = any = true;
+    }
+    return any;
+}
+
 /* ---- public ---- */
 
 static void free_module(struct ct_hook_module *m) {
@@ -242,7 +283,7 @@ static int finish(struct ct_hook_code_map *map, struct ct_hook_module *m, int st
 
 int ct_hook_module_at(struct ct_hook_code_map *map, uint64_t address, struct ct_hook_module **out) {
     for (struct ct_hook_module *m = map->modules; m; m = m->next)
-        if (address >= m->start && address < m->end) {
+        if (!m->gone && address >= m->start && address < m->end) {
             *out = m;
             return 0;
         }

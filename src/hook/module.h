@@ -26,6 +26,7 @@ struct ct_hook_code_map {
     struct ct_hook_module *modules;
     struct ct_hook_region *regions;
     enum ct_wx_mode mode;
+    uint64_t unloads; /* how many modules the process had unloaded when we last looked */
 };
 
 /* Loaded once per module and kept: the scan must be of the code as it was before the first patch. */
@@ -37,6 +38,7 @@ struct ct_hook_module {
     struct ct_hook_function *functions; /* parallel to scan.funcs */
     struct ct_scan scan;
     struct ct_hook_region *region;
+    bool gone;       /* unloaded since; kept because records point to it */
     bool return_map; /* its runtime looks up return addresses: entry-only */
     uint64_t own_start, own_end; /* Contrail's own code in it: hooking that would make the engine call itself */
     struct {
@@ -49,6 +51,12 @@ struct ct_hook_module {
 int ct_hook_module_at(struct ct_hook_code_map *map, uint64_t address, struct ct_hook_module **out);
 /* By path, file name, or NULL for the program. */
 int ct_hook_module_named(struct ct_hook_code_map *map, const char *name, struct ct_hook_module **out);
+static inline bool ct_hook_is_own(const struct ct_hook_module *m, uint64_t address) {
+    return address >= m->own_start && address < m->own_end;
+}
+
+/* Marks modules that have been unloaded; true when there are any. */
+bool ct_hook_code_map_refresh(struct ct_hook_code_map *map);
 /* `keep_code`: stubs may still be in use, their memory stays. */
 void ct_hook_code_map_free(struct ct_hook_code_map *map, bool keep_code);
 /* The region whose stub memory holds the address, or NULL. */

@@ -6,7 +6,8 @@
 #include "hook/module.h"
 #include <pthread.h>
 
-#define CT_HOOKS_MAX (1u << 20)
+#define CT_HOOKS_MAX      (1u << 20)
+#define CT_DEFAULT_EVENTS (1u << 14) /* per thread and buffer */
 
 enum ct_hook_state {
     CT_HOOK_PLANNED, /* in the open transaction */
@@ -65,6 +66,25 @@ struct ct_hooks {
     bool closing, code_in_use; /* the set is going away; somebody is, or will return, in its stubs */
     uint64_t plan_ns, stop_ns;
 };
+
+/* ---- transaction.c ---- */
+
+/* What an API call has to undo when it leaves. */
+struct ct_set_guard {
+    struct ct_block *block;
+    uint64_t guarded_calls;
+    bool was_guarded;
+};
+struct ct_set_guard ct_set_lock(struct ct_hooks *set);
+/* Returns `result`, for convenience. */
+int ct_set_unlock(struct ct_hooks *set, struct ct_set_guard guard, int result);
+/* Opens a transaction unless one is open; true when it did. */
+bool ct_set_begin_single(struct ct_hooks *set);
+int ct_set_finish_single(struct ct_hooks *set, bool single, int result);
+/* The user's hook with this number, or NULL. */
+struct ct_hook_record *ct_set_record(struct ct_hooks *set, int hook);
+
+/* ---- set.c, apply.c ---- */
 
 struct ct_hook_record *ct_set_find(const struct ct_hooks *set, uint64_t function);
 /* Plans a hook and adds it to the open transaction. Its number, or a negative status; *skip tells why not. */

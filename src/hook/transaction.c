@@ -1,0 +1,135 @@
+/* The API's common ground: entering and leaving it, and transactions. */
+#include "hook/set.h"
+#include "os/thread.h"
+
+/* ---- entering and leaving the API ---- */
+
+struct ct_set_guard ct_set_lock(struct ct_hooks *set) {
+    struct ct_set_guard g = {0};
+    if (set->runtime->blocks && (g.block = ct_block_current())) {
+        g.was_guarded = g.block->attention & CT_ATTENTION_GUARD;
+        g.guarded_calls = g.block->guarded_calls;
+        if (!g.was_guarded) {
+            g.block->guard_sp = ~0ull;
+            ct_block_attend(g.block, CT_ATTENTION_GUARD);
+        }
+    }
+    pthread_mutex_lock(&set->mutex);
+    return g;
+}
+
+int ct_set_unlock(struct ct_hooks *set, struct ct_set_guard g, int result) {
+    pthread_mutex_unlock(&set->mutex);
+    if (g.block) {
+        g.block->guarded_calls = g.guarded_calls;
+        if (!g.was_guarded)
+            ct_block_unattend(g.block, CT_ATTENTION_GUARD);
+    }
+    return result;
+}
+
+/* ---- transactions ---- */
+
+/* Hooks in a module that was unloaded are gone with it. */
+static void forget_unloaded(struct ct_hooks *set) {
+    if (!ct_hook_code_map_refresh(&set->code))
+        return;
+    for (size_t i = 0; i < set->table_size; i++) {
+        struct ct_hook_record *r = set->table[i];
+        if (r && r->module->gone) {
+            r->installed = false;
+            r->state = CT_HOOK_GONE;
+        }
+    }
+}
+
+static void begin(struct ct_hooks *set) {
+    forget_unloaded(set);
+    set->in_transaction = true;
+    set->skips_before = set->skip_count;
+    set->change_count = 0;
+    set->plan_ns = 0;
+    set->failure = 0;
+}
+
+static void settle_states(struct ct_hooks *set) {
+    for (size_t i = 0; i < set->change_count; i++) {
+        struct ct_hook_record *r = set->changes[i].record;
+        if (set->changes[i].kind == CT_CHANGE_REVERT) {
+            ct_plan_release(&r->request, &r->plan);
+            r->state = CT_HOOK_GONE;
+            r->installed = false;
+        } else {
+            r->state = r->request.action == CT_ACTION_NONE ? CT_HOOK_SERVICE : CT_HOOK_LIVE;
+        }
+    }
+}
+
+static int commit(struct ct_hooks *set) {
+    int status = set->failure;
+    if (!status && set->change_count && !set->services_done)
+        status = ct_set_plan_services(set);
+    if (!status && set->change_count)
+        status = ct_set_apply(set);
+    set->in_transaction = false;
+    if (status) {
+        ct_set_forget(set);
+        return status;
+    }
+    set->services_done |= set->change_count != 0;
+    settle_states(set);
+    set->change_count = 0;
+    return 0;
+}
+
+int ct_hooks_begin(struct ct_hooks *set) {
+    struct ct_set_guard g = ct_set_lock(set);
+    if (set->in_transaction)
+        return ct_set_unlock(set, g, CT_ERR_BAD_STATE);
+    begin(set);
+    return ct_set_unlock(set, g, 0);
+}
+
+int ct_hooks_commit(struct ct_hooks *set) {
+    struct ct_set_guard g = ct_set_lock(set);
+    return ct_set_unlock(set, g, set->in_transaction ? commit(set) : CT_ERR_BAD_STATE);
+}
+
+void ct_hooks_abort(struct ct_hooks *set) {
+    struct ct_set_guard g = ct_set_lock(set);
+    if (set->in_transaction)
+        ct_set_forget(set);
+    set->in_transaction = false;
+    (void)ct_set_unlock(set, g, 0);
+}
+
+/* A change outside a transaction is one of its own. Returns what the change returned, or why it did not take effect. A
+ * change that fails inside a transaction makes all of it fail. */
+int ct_set_finish_single(struct ct_hooks *set, bool single, int result) {
+    if (!single) {
+        if (result < 0 && !set->failure)
+            set->failure = result;
+        return result;
+    }
+    if (result < 0) {
+        ct_set_forget(set);
+        set->in_transaction = false;
+        return result;
+    }
+    int status = commit(set);
+    return status ? status : result;
+}
+
+bool ct_set_begin_single(struct ct_hooks *set) {
+    bool single = !set->in_transaction;
+    if (single)
+        begin(set);
+    return single;
+}
+
+struct ct_hook_record *ct_set_record(struct ct_hooks *set, int hook) {
+    if (hook < (int)set->first_number || (uint32_t)hook >= set->next_number || !set->records[hook])
+        return NULL;
+    struct ct_hook_record *r = set->records[hook];
+    return r->request.number == (uint32_t)hook && r->state != CT_HOOK_GONE && r->state != CT_HOOK_SERVICE ? r : NULL;
+}
