@@ -124,8 +124,8 @@ static void find_own_code(struct ct_hook_module *m, bool is_program) {
     }
     m->own_start = inside;
     for (size_t i = 0; i < m->scan.func_count; i++) {
-        if (strncmp(m->functions[i].name, "ct_", 3))
-            continue;
+        if (strncmp(m->functions[i].name, "ct_", 3) || (m->functions[i].flags & CT_FUNC_COLD))
+            continue; /* linkers put cold parts of everybody together */
         if (m->scan.funcs[i].start < m->own_start)
             m->own_start = m->scan.funcs[i].start;
         if (m->scan.funcs[i].end > m->own_end)
