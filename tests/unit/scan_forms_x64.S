@@ -1,0 +1,591 @@
+/* Functions for scan_test: each with the flags that the scan must find, no more and no less.
+ *
+ * None of them runs. CASE opens a function and notes it in the table `scan_forms`, END closes it. */
+
+#define LOOPED         1
+#define CLONES         2
+#define USES_RETURN    4
+#define CONDITIONAL    8
+#define BAD_CODE       16
+#define POPS_ARGUMENTS 32
+#define LONGJMP        64
+
+.macro CASE flags, text
+    .pushsection .rodata
+96: .asciz "\text"
+    .popsection
+97:
+    .pushsection .data.rel.ro.scan_forms, "aw"
+    .balign 8
+    .quad 96b, 97b, 98f, \flags
+    .popsection
+.endm
+.macro END
+98:
+.endm
+
+    .pushsection .data.rel.ro.scan_forms, "aw"
+    .balign 8
+    .globl scan_forms
+    .hidden scan_forms
+scan_forms:
+    .popsection
+
+    .text
+
+/* ---- loops to the entry ---- */
+
+CASE LOOPED, "a short conditional jump to the entry"
+0:  dec %edi
+    jne 0b
+    ret
+END
+CASE LOOPED, "a near conditional jump to the entry"
+0:  dec %edi
+    .byte 0x0f, 0x85
+    .long 0b - 1f
+1:  ret
+END
+CASE LOOPED, "a short jump to the entry"
+0:  dec %edi
+    je 1f
+    jmp 0b
+1:  ret
+END
+CASE LOOPED, "a near jump to the entry"
+0:  dec %edi
+    je 1f
+    .byte 0xe9
+    .long 0b - 1f
+1:  ret
+END
+CASE LOOPED, "loop to the entry"
+0:  inc %eax
+    loop 0b
+    ret
+END
+CASE LOOPED, "jrcxz to the entry"
+0:  inc %eax
+    jrcxz 0b
+    ret
+END
+CASE LOOPED, "a jump behind the landing pad"
+    endbr64
+0:  dec %edi
+    jne 0b
+    ret
+END
+CASE LOOPED, "a jump to the landing pad itself"
+0:  endbr64
+    dec %edi
+    jne 0b
+    ret
+END
+CASE 0, "a jump to the second instruction"
+    dec %esi
+0:  dec %edi
+    jne 0b
+    ret
+END
+CASE 0, "a jump to the fifth byte, where there is no landing pad"
+    nopl 0(%rax)
+0:  dec %edi
+    jne 0b
+    ret
+END
+CASE 0, "a call of itself is no loop"
+0:  dec %edi
+    je 1f
+    call 0b
+1:  ret
+END
+
+/* ---- clone and vfork ---- */
+
+CASE CLONES, "clone"
+    mov $56, %eax
+    syscall
+    ret
+END
+CASE CLONES, "vfork"
+    mov $58, %eax
+    syscall
+    ret
+END
+CASE CLONES, "clone3, other things in between"
+    mov $435, %eax
+    mov %rdi, %r8
+    syscall
+    ret
+END
+CASE 0, "fork"
+    mov $57, %eax
+    syscall
+    ret
+END
+CASE 0, "the number of clone, but no system call"
+    mov $56, %eax
+    ret
+END
+CASE 0, "another number after clone's"
+    mov $56, %eax
+    mov $39, %eax
+    syscall
+    ret
+END
+CASE 0, "the number in another register"
+    mov $56, %ecx
+    syscall
+    ret
+END
+
+/* ---- the return address: read, changed, popped ---- */
+
+CASE USES_RETURN, "mov from it at the entry"
+    mov (%rsp), %rax
+    ret
+END
+CASE USES_RETURN, "behind a landing pad"
+    endbr64
+    mov (%rsp), %rax
+    ret
+END
+CASE USES_RETURN, "after pushes"
+    push %rbx
+    push %r12
+    mov 16(%rsp), %rdi
+    pop %r12
+    pop %rbx
+    ret
+END
+CASE USES_RETURN, "after push of a constant, of flags, of memory"
+    push $1
+    push $0x12345
+    pushfq
+    push (%rdi)
+    mov 32(%rsp), %rax
+    add $32, %rsp
+    ret
+END
+CASE USES_RETURN, "after sub with a small constant"
+    sub $24, %rsp
+    mov 24(%rsp), %rax
+    add $24, %rsp
+    ret
+END
+CASE USES_RETURN, "after sub with a large constant"
+    sub $0x1000, %rsp
+    mov 0x1000(%rsp), %rax
+    add $0x1000, %rsp
+    ret
+END
+CASE USES_RETURN, "after add of a negative constant"
+    add $-128, %rsp
+    mov 128(%rsp), %rax
+    sub $-128, %rsp
+    ret
+END
+CASE USES_RETURN, "after lea of rsp"
+    lea -24(%rsp), %rsp
+    mov 24(%rsp), %rax
+    lea 24(%rsp), %rsp
+    ret
+END
+CASE USES_RETURN, "through a frame pointer"
+    push %rbp
+    mov %rsp, %rbp
+    sub $32, %rsp
+    mov 8(%rbp), %rax
+    leave
+    ret
+END
+CASE USES_RETURN, "through a frame pointer, the stack realigned"
+    push %rbp
+    mov %rsp, %rbp
+    and $-32, %rsp
+    mov 8(%rbp), %rax
+    leave
+    ret
+END
+CASE USES_RETURN, "through a frame pointer, after alloca"
+    push %rbp
+    mov %rsp, %rbp
+    sub %rax, %rsp
+    mov 8(%rbp), %rax
+    leave
+    ret
+END
+CASE USES_RETURN, "after leave"
+    push %rbp
+    mov %rsp, %rbp
+    sub $32, %rsp
+    leave
+    mov (%rsp), %rax
+    ret
+END
+CASE USES_RETURN, "after mov to rsp from the frame pointer"
+    push %rbp
+    mov %rsp, %rbp
+    sub %rax, %rsp
+    mov %rbp, %rsp
+    mov 8(%rsp), %rax
+    pop %rbp
+    ret
+END
+CASE USES_RETURN, "after lea to rsp from the frame pointer"
+    push %rbp
+    mov %rsp, %rbp
+    push %rbx
+    sub %rax, %rsp
+    lea -8(%rbp), %rsp
+    mov 16(%rsp), %rax
+    pop %rbx
+    pop %rbp
+    ret
+END
+CASE USES_RETURN, "pop"
+    pop %rax
+    jmp *%rax
+END
+CASE USES_RETURN, "pop to memory"
+    pop (%rdi)
+    jmp *(%rdi)
+END
+CASE USES_RETURN, "pop after what was pushed is gone"
+    push %rbx
+    pop %rbx
+    pop %rcx
+    jmp *%rcx
+END
+CASE USES_RETURN, "behind a forward branch over a return"
+    sub $8, %rsp
+    test %edi, %edi
+    je 0f
+    add $8, %rsp
+    ret
+0:  mov 8(%rsp), %rax
+    add $8, %rsp
+    ret
+END
+CASE USES_RETURN, "behind a forward branch over a jump"
+    push %rbp
+    mov %rsp, %rbp
+    test %edi, %edi
+    je 0f
+    pop %rbp
+    jmp 1f
+0:  mov 8(%rbp), %rax
+    pop %rbp
+1:  ret
+END
+CASE USES_RETURN, "lea of its place"
+    lea (%rsp), %rax
+    ret
+END
+CASE USES_RETURN, "lea of its place after a push"
+    push %rbx
+    lea 8(%rsp), %rdi
+    pop %rbx
+    ret
+END
+CASE USES_RETURN, "add to it"
+    addq $4, (%rsp)
+    ret
+END
+CASE USES_RETURN, "store over it"
+    mov %rdi, (%rsp)
+    ret
+END
+CASE USES_RETURN, "exchange with it"
+    xchg %rdi, (%rsp)
+    ret
+END
+CASE USES_RETURN, "compare with it"
+    cmp %rdi, (%rsp)
+    ret
+END
+CASE USES_RETURN, "push it"
+    push (%rsp)
+    call *%rax
+    pop %rcx
+    ret
+END
+CASE USES_RETURN, "call through it"
+    call *(%rsp)
+    ret
+END
+CASE USES_RETURN, "jump through it"
+    jmp *(%rsp)
+END
+CASE USES_RETURN, "to a vector register"
+    movq (%rsp), %xmm0
+    ret
+END
+CASE USES_RETURN, "16 bytes to a vector register"
+    movups (%rsp), %xmm0
+    ret
+END
+
+/* ---- not the return address ---- */
+
+CASE 0, "the seventh argument at the entry"
+    mov 8(%rsp), %rax
+    ret
+END
+CASE 0, "the seventh argument after pushes"
+    push %rbx
+    sub $16, %rsp
+    mov 32(%rsp), %rax
+    add $16, %rsp
+    pop %rbx
+    ret
+END
+CASE 0, "the seventh argument through a frame pointer"
+    push %rbp
+    mov %rsp, %rbp
+    mov 16(%rbp), %rax
+    pop %rbp
+    ret
+END
+CASE 0, "its own pushed register"
+    push %rbx
+    mov (%rsp), %rax
+    pop %rbx
+    ret
+END
+CASE 0, "the saved frame pointer"
+    push %rbp
+    mov %rsp, %rbp
+    mov (%rbp), %rax
+    pop %rbp
+    ret
+END
+CASE 0, "a local below it: the red zone"
+    mov %rdi, -8(%rsp)
+    mov -8(%rsp), %rax
+    ret
+END
+CASE 0, "the address of the seventh argument, for va_start"
+    lea 8(%rsp), %rax
+    ret
+END
+CASE 0, "a realigned stack: no depth is known"
+    and $-32, %rsp
+    mov (%rsp), %rax
+    hlt
+END
+CASE 0, "the compiler's realignment with a copy of the return address"
+    lea 8(%rsp), %r10
+    and $-32, %rsp
+    push -8(%r10)
+    push %rbp
+    mov %rsp, %rbp
+    push %r10
+    sub $24, %rsp
+    mov -8(%rbp), %r10
+    leave
+    lea -8(%r10), %rsp
+    ret
+END
+CASE 0, "another stack: xchg of rsp"
+    xchg %rdi, %rsp
+    mov (%rsp), %rax
+    xchg %rdi, %rsp
+    ret
+END
+CASE 0, "another stack: the short xchg"
+    xchg %rax, %rsp
+    mov (%rsp), %rax
+    hlt
+END
+CASE 0, "another stack: mov to rsp"
+    mov %rdi, %rsp
+    mov (%rsp), %rax
+    pop %rcx
+    hlt
+END
+CASE 0, "another stack: rsp from memory"
+    mov (%rdi), %rsp
+    pop %rcx
+    hlt
+END
+CASE 0, "another stack: lea of rsp from another register"
+    lea 64(%rdi), %rsp
+    mov (%rsp), %rax
+    hlt
+END
+CASE 0, "alloca without a frame pointer"
+    sub %rax, %rsp
+    mov (%rsp), %rcx
+    hlt
+END
+CASE 0, "32 bits of it"
+    mov (%rsp), %eax
+    ret
+END
+CASE 0, "32 bits through a frame pointer"
+    push %rbp
+    mov %rsp, %rbp
+    mov 8(%rbp), %eax
+    pop %rbp
+    ret
+END
+CASE 0, "a byte of it: probing the stack"
+    orb $0, (%rsp)
+    ret
+END
+CASE 0, "probing the stack with 32 bits"
+    orl $0, (%rsp)
+    ret
+END
+CASE 0, "r12, which is encoded like rsp"
+    mov (%r12), %rax
+    ret
+END
+CASE 0, "r13, which is encoded like rbp"
+    push %rbp
+    mov %rsp, %rbp
+    mov 8(%r13), %rax
+    pop %rbp
+    ret
+END
+CASE 0, "rbp as an ordinary register"
+    mov 8(%rbp), %rax
+    ret
+END
+CASE 0, "rbp after another value was moved to it"
+    push %rbp
+    mov %rsp, %rbp
+    mov %rdi, %rbp
+    mov 8(%rbp), %rax
+    pop %rbp
+    ret
+END
+CASE 0, "rbp after lea"
+    push %rbp
+    mov %rsp, %rbp
+    lea 8(%rdi), %rbp
+    mov 8(%rbp), %rax
+    pop %rbp
+    ret
+END
+CASE 0, "rbp after it was popped"
+    push %rbp
+    mov %rsp, %rbp
+    pop %rbp
+    mov 8(%rbp), %rax
+    ret
+END
+CASE 0, "thread-local storage at an offset that looks like it"
+    push %rbp
+    mov %rsp, %rbp
+    mov %fs:8(%rbp), %rax
+    mov %gs:8(%rsp), %rax
+    pop %rbp
+    ret
+END
+CASE 0, "behind a return nothing is known of a place that no branch led to"
+    push %rbx
+    pop %rbx
+    ret
+    mov (%rsp), %rax
+    ret
+END
+CASE 0, "behind a forward branch the depth is the branch's"
+    sub $8, %rsp
+    test %edi, %edi
+    je 0f
+    add $8, %rsp
+    ret
+0:  mov (%rsp), %rax
+    add $8, %rsp
+    ret
+END
+CASE 0, "an ordinary function"
+    push %rbp
+    mov %rsp, %rbp
+    push %rbx
+    sub $40, %rsp
+    mov %rdi, -24(%rbp)
+    call *%rsi
+    mov -24(%rbp), %rbx
+    add $40, %rsp
+    pop %rbx
+    pop %rbp
+    ret
+END
+
+/* ---- ret n ---- */
+
+CASE POPS_ARGUMENTS, "ret 8"
+    ret $8
+END
+CASE POPS_ARGUMENTS, "one of two returns"
+    test %edi, %edi
+    je 0f
+    ret
+0:  ret $16
+END
+CASE 0, "rep ret"
+    rep
+    ret
+END
+CASE 0, "ret 0"
+    .byte 0xc2, 0, 0
+END
+
+/* ---- longjmp ---- */
+
+CASE LONGJMP, "longjmp as libc has it"
+    mov 0x30(%rdi), %r8
+    mov 0x38(%rdi), %rdx
+    ror $0x11, %r8
+    xor %fs:0x30, %r8
+    ror $0x11, %rdx
+    xor %fs:0x30, %rdx
+    mov (%rdi), %rbx
+    mov %esi, %eax
+    mov %r8, %rsp
+    jmp *%rdx
+END
+CASE 0, "setjmp scrambles with the same secret"
+    lea 8(%rsp), %rdx
+    xor %fs:0x30, %rdx
+    rol $0x11, %rdx
+    mov %rdx, 0x30(%rdi)
+    xor %eax, %eax
+    ret
+END
+CASE 0, "a stack switch without the secret"
+    mov %rdi, %rsp
+    jmp *%rsi
+END
+CASE 0, "a pointer is unscrambled and called"
+    mov (%rdi), %rax
+    ror $0x11, %rax
+    xor %fs:0x30, %rax
+    jmp *%rax
+END
+CASE 0, "another word of the thread control block"
+    xor %fs:0x28, %rdx
+    mov %r8, %rsp
+    jmp *%rdx
+END
+
+/* ---- what does not decode ---- */
+
+CASE BAD_CODE, "a byte that is no instruction in 64-bit mode"
+    xor %eax, %eax
+    .byte 0x06
+    ret
+END
+CASE BAD_CODE, "an instruction that the function's end cuts"
+    xor %eax, %eax
+    .byte 0xe9, 0, 0
+END
+
+    .pushsection .data.rel.ro.scan_forms, "aw"
+    .quad 0, 0, 0, 0
+    .popsection
+
+    .section .note.GNU-stack, "", @progbits
