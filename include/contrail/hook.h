@@ -46,12 +46,12 @@ void ct_hooks_destroy(struct ct_hooks *hooks);
 
 /* What a callback is told about the call. */
 struct ct_call {
-    uint32_t hook;       /* number of the hook: dense, from 0, in order of attachment */
-    uint32_t depth;      /* hooked frames open below this one on this thread */
-    void *function;      /* address that was hooked */
+    uint32_t hook;        /* number of the hook: dense, in order of attachment; from 0 in a process's first set */
+    uint32_t depth;       /* hooked frames open below this one on this thread */
+    void *function;       /* address that was hooked */
     void *return_address; /* the caller's, as it would be without hooks */
-    void *user;          /* as given to ct_hooks_attach */
-    uint64_t data;       /* the listener's own: zero in on_call, kept until on_return of the same call */
+    void *user;           /* as given to ct_hooks_attach */
+    uint64_t data;        /* the listener's own: zero in on_call, kept until on_return of the same call */
 };
 
 /* Either may be NULL. They run on the thread that calls, on its stack, with all registers saved. What they call into
@@ -183,28 +183,29 @@ struct ct_event {
 /* The counter that timestamps are read from, now. */
 uint64_t ct_timestamp(void);
 
-/* Takes events of one thread, oldest first. Called on the recording thread when its buffer is full (guarded as a
- * listener), and by ct_hooks_flush for the rest. `tid` tells whose events they are. */
+/* Takes events of one thread, oldest first, never two calls at a time for the same thread. Called on the recording
+ * thread when its buffer is full (guarded as a listener, signals blocked), on any thread for those of ended ones, and by
+ * ct_hooks_flush for the rest. `tid` tells whose events they are. */
 typedef void ct_event_sink(void *arg, int tid, const struct ct_event *events, size_t count);
 
 /* Without a sink each thread keeps its newest events in a ring. Call before the first ct_hooks_record.
- * `buffer_events` per thread is rounded up to a power of two; 0: 32,768. */
+ * `buffer_events` per thread is rounded up to a power of two; 0: 16,384. Threads that have recorded already keep theirs. */
 int ct_hooks_set_sink(struct ct_hooks *hooks, ct_event_sink *sink, void *arg, size_t buffer_events);
-/* Hands over what all threads have recorded and not delivered yet. The other threads are stopped meanwhile. */
+/* Hands over what all threads have recorded and not delivered yet, while they go on. */
 int ct_hooks_flush(struct ct_hooks *hooks);
 
 /* ---- counters ---- */
 
 struct ct_hook_statistics {
-    uint64_t hooked;        /* hooks in place */
-    uint64_t entry_only;    /* of them, without returns */
-    uint64_t skipped;       /* functions without a hook */
+    uint64_t hooked;     /* hooks in place */
+    uint64_t entry_only; /* of them, without returns */
+    uint64_t skipped;    /* functions without a hook */
     uint64_t skipped_by[CT_SKIP_COUNT];
-    uint64_t guarded_calls; /* calls from listeners into hooked code, not seen */
-    uint64_t deep_calls;    /* calls beyond max_depth, not seen */
-    uint64_t left_frames;   /* frames left without returning */
-    uint64_t abandoned;     /* event slots that were reserved and never filled (siglongjmp out of a stub) */
-    uint64_t threads;       /* threads seen so far */
+    uint64_t guarded_calls;    /* calls from listeners into hooked code, not seen */
+    uint64_t deep_calls;       /* calls beyond max_depth, not seen */
+    uint64_t left_frames;      /* frames left without returning */
+    uint64_t abandoned;        /* event slots that were reserved and never filled (siglongjmp out of a stub) */
+    uint64_t threads;          /* threads seen so far */
     uint64_t plan_ns, stop_ns; /* of the last commit: planning, and the time other threads stood still */
 };
 void ct_hooks_statistics(struct ct_hooks *hooks, struct ct_hook_statistics *out);

@@ -5,8 +5,8 @@ const char *ct_status_name(int status) {
     switch (status) {
     case CT_OK:
         return "OK";
-#define CASE(name, value, text) \
-    case value:                 \
+#define CASE(name, value, text)                                                                                        \
+    case value:                                                                                                        \
         return "ERR_" #name;
         CT_STATUS_LIST(CASE)
 #undef CASE
@@ -19,8 +19,8 @@ const char *ct_status_text(int status) {
     switch (status) {
     case CT_OK:
         return "success";
-#define CASE(name, value, text) \
-    case value:                 \
+#define CASE(name, value, text)                                                                                        \
+    case value:                                                                                                        \
         return text;
         CT_STATUS_LIST(CASE)
 #undef CASE

@@ -71,7 +71,8 @@ static double microseconds(const struct demo *d, const struct thread_log *log, s
 /* How many calls of the same function, none of which calls anything, follow each other from here. */
 static size_t count_leaves(const struct thread_log *log, size_t at) {
     size_t count = 0;
-    while (at + 1 < log->count && log->events[at].kind == CT_EVENT_CALL && log->events[at + 1].kind == CT_EVENT_RETURN &&
+    while (at + 1 < log->count && log->events[at].kind == CT_EVENT_CALL &&
+           log->events[at + 1].kind == CT_EVENT_RETURN &&
            (count == 0 || log->events[at].hook == log->events[at - 1].hook)) {
         count++;
         at += 2;
@@ -143,10 +144,11 @@ static int report(const struct demo *d, struct ct_hooks *hooks, size_t words) {
     ct_hooks_statistics(hooks, &s);
     for (size_t i = 0; i < d->thread_count; i++)
         print_thread(d, &d->threads[i]);
-    printf("The program found %zu different words. %llu functions were hooked in %.1f ms; %llu frames were left without "
-           "returning; %llu events were lost.\n",
-           words, (unsigned long long)s.hooked, (double)(s.plan_ns + s.stop_ns) / 1e6, (unsigned long long)s.left_frames,
-           (unsigned long long)s.abandoned);
+    printf(
+        "The program found %zu different words. %llu functions were hooked in %.1f ms; %llu frames were left without "
+        "returning; %llu events were lost.\n",
+        words, (unsigned long long)s.hooked, (double)(s.plan_ns + s.stop_ns) / 1e6, (unsigned long long)s.left_frames,
+        (unsigned long long)s.abandoned);
     return 0;
 }
 
@@ -180,7 +182,8 @@ const struct ct_command ct_command_demo = {
     .run = run,
     .summary = "hook a small program inside this process and print its call tree",
     .help = "Usage: contrail demo\n\n"
-            "Hooks the functions of a small sample program, and three of the C library's, inside this process, runs it and\n"
+            "Hooks the functions of a small sample program, and three of the C library's, inside this process, runs it "
+            "and\n"
             "prints what was called on each thread, with the time each call took.\n\n"
             "Example:\n  contrail demo\n",
 };

@@ -8,7 +8,8 @@ static const struct ct_command *const commands[] = {&ct_command_demo};
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 
 static void print_help(FILE *out) {
-    fprintf(out, "contrail %s: a flight recorder for native programs\n\nUsage: contrail COMMAND [OPTIONS]\n\nCommands:\n",
+    fprintf(out,
+            "contrail %s: a flight recorder for native programs\n\nUsage: contrail COMMAND [OPTIONS]\n\nCommands:\n",
             ct_version());
     for (int i = 0; i < COMMAND_COUNT; i++)
         fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->summary);

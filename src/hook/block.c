@@ -6,8 +6,8 @@
 #include "os/os.h"
 #include "os/thread.h"
 
-#define PAGE       4096u
-#define SLOW_STACK (128u << 10)
+#define PAGE        4096u
+#define SLOW_STACK  (128u << 10)
 #define FIRST_SWEEP 64u
 
 void ct_runtime_lock(struct ct_runtime *rt) {
@@ -52,6 +52,11 @@ static void fill_constants(struct ct_block *b, struct ct_runtime *rt) {
     b->event_bit = rt->buffer_bytes;
 }
 
+void ct_block_limit_depth(struct ct_block *b, size_t max_depth) {
+    size_t room = (b->size - ((uint64_t)b->base - (uint64_t)b)) / sizeof(struct ct_shadow) - 2;
+    b->limit = b->base + 1 + (max_depth < room ? max_depth : room);
+}
+
 /* Block pages, slow stack, shadow stack in one mapping. The shadow stack is address space until it is used. */
 static struct ct_block *map_block(struct ct_runtime *rt) {
     size_t header = (sizeof(struct ct_block) + PAGE - 1) & ~(size_t)(PAGE - 1);
@@ -69,7 +74,7 @@ static struct ct_block *map_block(struct ct_runtime *rt) {
     b->slow_stack = (uint64_t)b + header + SLOW_STACK;
     b->base = (struct ct_shadow *)b->slow_stack;
     b->base[0].slot = ~0ull; /* sentinel: below every stack */
-    b->limit = b->base + rt->max_depth + 1;
+    ct_block_limit_depth(b, rt->max_depth);
     return b;
 }
 

@@ -6,7 +6,7 @@
 #include "os/thread.h"
 #include <stdlib.h>
 
-#define DEFAULT_DEPTH  (1u << 20)
+#define DEFAULT_DEPTH (1u << 20)
 
 /* Lives as long as the process: threads keep their blocks, and returns may come in long after the set is gone. */
 static struct ct_runtime the_runtime;
@@ -29,11 +29,13 @@ static int prepare_runtime(const struct ct_hooks_options *options) {
         rt->xsave_size = ct_os_vector_state(&rt->xsave_mask);
         if (!rt->xsave_size)
             return CT_ERR_UNSUPPORTED;
-        rt->max_depth = options && options->max_depth ? options->max_depth : DEFAULT_DEPTH;
         rt->buffer_bytes = CT_DEFAULT_EVENTS * sizeof(struct ct_event);
         rt->get_cfa = ct_unwind_cfa;
     }
     rt->pid = ct_os_getpid();
+    rt->max_depth = options && options->max_depth ? options->max_depth : DEFAULT_DEPTH;
+    for (struct ct_block *b = rt->blocks; b; b = b->next)
+        ct_block_limit_depth(b, rt->max_depth);
     return 0;
 }
 

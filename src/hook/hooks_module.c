@@ -39,7 +39,8 @@ static enum ct_skip_reason skip_by_kind(struct ct_hook_module *m, size_t i) {
 static int plan_listed(struct ct_hooks *set, struct ct_hook_module *m, size_t i, const struct ct_module_hooks *what) {
     struct ct_scan_func *f = &m->scan.funcs[i];
     enum ct_skip_reason skip = skip_by_kind(m, i);
-    if (!skip && what->filter && !what->filter(what->filter_arg, m->functions[i].name, (void *)f->start, f->end - f->start))
+    if (!skip && what->filter &&
+        !what->filter(what->filter_arg, m->functions[i].name, (void *)f->start, f->end - f->start))
         skip = CT_SKIP_FILTERED;
     if (skip)
         return add_skip(set, m, i, skip);
@@ -117,9 +118,10 @@ int ct_hooks_set_sink(struct ct_hooks *set, ct_event_sink *sink, void *arg, size
         events *= 2;
     rt->sink = sink;
     rt->sink_arg = arg;
-    if (rt->blocks) /* buffers of another size may exist already */
-        events = rt->buffer_bytes / sizeof(struct ct_event);
     rt->buffer_bytes = events * sizeof(struct ct_event);
+    for (struct ct_block *b = rt->blocks; b; b = b->next)
+        if (!b->active && !b->spare)
+            b->event_bit = rt->buffer_bytes;
     return ct_set_unlock(set, g, 0);
 }
 

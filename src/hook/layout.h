@@ -25,15 +25,15 @@
 #define CT_BLOCK_BASE         0x1178
 
 /* Shadow stack entry. */
-#define CT_SHADOW_SLOT   0  /* address of the return address on the stack, or CT_SLOT_* */
-#define CT_SHADOW_RETURN 8  /* the real return address */
-#define CT_SHADOW_STUB   16 /* the stub's address + CT_STUB_AFTER_ENTER */
-#define CT_SHADOW_DATA   24 /* the listener's own; of recorded frames the event that is being written */
-#define CT_SHADOW_SIZE   32
+#define CT_SHADOW_SLOT      0  /* address of the return address on the stack, or CT_SLOT_* */
+#define CT_SHADOW_RETURN    8  /* the real return address */
+#define CT_SHADOW_STUB      16 /* the stub's address + CT_STUB_AFTER_ENTER */
+#define CT_SHADOW_DATA      24 /* the listener's own; of recorded frames the event that is being written */
+#define CT_SHADOW_SIZE      32
 #define CT_SHADOW_ENTERING  -7 /* added to the slot's address while a stub works on the entry, see runtime.h */
 #define CT_SHADOW_RETURNING -6
 
-#define CT_EVENT_SIZE 16
+#define CT_EVENT_SIZE       16
 
 /* Stub: call enter; nop3 | call body (entry-only: jmp body) | jmp leave | hook number | body or literal.
  * The first 8 bytes, aligned, are what enabling and disabling stores. */

@@ -9,15 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REACH      0x7f000000ull /* rel32 with room for the stub's own length */
+#define REACH      0x7f000000ull  /* rel32 with room for the stub's own length */
 #define NEIGHBOURS (512ull << 20) /* modules this far apart share a region if they can */
 #define MAX_ORPHAN (1u << 20)
 
 /* ---- segments ---- */
 
 struct segment_search {
-    uint64_t address;  /* find the module that holds it, or: */
-    const char *name;  /* find by name; "" is the program */
+    uint64_t address; /* find the module that holds it, or: */
+    const char *name; /* find by name; "" is the program */
     struct ct_hook_module *module;
     uint64_t bias;
     bool found, is_program;
@@ -235,8 +235,8 @@ static int is_loaded(struct dl_phdr_info *info, size_t size, void *arg) {
     char buffer[PATH_MAX];
     const char *path = module_path(info, s->index++, buffer);
     for (int i = 0; i < info->dlpi_phnum; i++)
-        if (info->dlpi_phdr[i].p_type == PT_LOAD &&
-            info->dlpi_addr + info->dlpi_phdr[i].p_vaddr == s->module->start && !strcmp(path, s->module->path))
+        if (info->dlpi_phdr[i].p_type == PT_LOAD && info->dlpi_addr + info->dlpi_phdr[i].p_vaddr == s->module->start &&
+            !strcmp(path, s->module->path))
             return 1;
     return 0;
 }

@@ -33,13 +33,13 @@ struct ct_hook_code_map {
 struct ct_hook_module {
     struct ct_hook_module *next;
     char *path;
-    uint64_t start, end;         /* executable segment */
-    struct ct_functions *table;  /* NULL for code that belongs to no file */
+    uint64_t start, end;                /* executable segment */
+    struct ct_functions *table;         /* NULL for code that belongs to no file */
     struct ct_hook_function *functions; /* parallel to scan.funcs */
     struct ct_scan scan;
     struct ct_hook_region *region;
-    bool gone;       /* unloaded since; kept because records point to it */
-    bool return_map; /* its runtime looks up return addresses: entry-only */
+    bool gone;                   /* unloaded since; kept because records point to it */
+    bool return_map;             /* its runtime looks up return addresses: entry-only */
     uint64_t own_start, own_end; /* Contrail's own code in it: hooking that would make the engine call itself */
     struct {
         uint64_t start, end;

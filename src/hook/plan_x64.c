@@ -127,7 +127,8 @@ static void put_jump(struct ct_patch *p, size_t offset, uint64_t target) {
     put_rel32(&p->bytes[offset + 1], p->at + offset + JUMP_SIZE, target);
 }
 
-static bool springboard_patch(struct ct_scan *s, struct ct_plan *plan, uint64_t next, uint64_t target, uint64_t *board) {
+static bool springboard_patch(struct ct_scan *s, struct ct_plan *plan, uint64_t next, uint64_t target,
+                              uint64_t *board) {
     *board = take_springboard(s, next);
     struct ct_patch *p = *board ? add_patch(s, plan, *board, JUMP_SIZE) : NULL;
     if (!p)
@@ -138,7 +139,8 @@ static bool springboard_patch(struct ct_scan *s, struct ct_plan *plan, uint64_t 
 }
 
 /* One branch from inside the function to its entry: now to the body. */
-static bool redirect_loop(struct ct_scan *s, struct ct_plan *plan, const struct ct_scan_loop *loop, uint64_t second_jump) {
+static bool redirect_loop(struct ct_scan *s, struct ct_plan *plan, const struct ct_scan_loop *loop,
+                          uint64_t second_jump) {
     uint64_t next = loop->branch + loop->length;
     struct ct_patch *p;
     if (loop->length > CT_PATCH_MAX)
@@ -162,7 +164,8 @@ static bool redirect_loop(struct ct_scan *s, struct ct_plan *plan, const struct 
     return true;
 }
 
-static bool redirect_loops(const struct ct_plan_request *r, struct ct_plan *plan, uint64_t covered_end, uint64_t second_jump) {
+static bool redirect_loops(const struct ct_plan_request *r, struct ct_plan *plan, uint64_t covered_end,
+                           uint64_t second_jump) {
     struct ct_scan *s = r->scan;
     for (size_t i = 0; i < s->loop_count; i++) {
         const struct ct_scan_loop *loop = &s->loops[i];
@@ -275,7 +278,8 @@ static enum ct_skip_reason plan_long(const struct ct_plan_request *r, struct ct_
                                      uint64_t place, bool two_jumps) {
     size_t need = two_jumps ? 2 * JUMP_SIZE : JUMP_SIZE, covered;
     uint64_t available = padding_end(r->scan, r->function, r->end);
-    if (place + need > available || (place + need > r->end && any_within(r->scan, r->scan->taken, r->end, place + need)))
+    if (place + need > available ||
+        (place + need > r->end && any_within(r->scan, r->scan->taken, r->end, place + need)))
         return CT_SKIP_TOO_SHORT;
     if (any_within(r->scan, r->scan->landing, place + 1, place + need))
         return CT_SKIP_BRANCH_INTO;
@@ -287,7 +291,8 @@ static enum ct_skip_reason plan_long(const struct ct_plan_request *r, struct ct_
     put_jump(p, 0, plan->stub);
     if (two_jumps)
         put_jump(p, JUMP_SIZE, plan->body);
-    if (!(r->scan_flags & CT_SCAN_LOOPED) || redirect_loops(r, plan, place + covered, two_jumps ? place + JUMP_SIZE : 0))
+    if (!(r->scan_flags & CT_SCAN_LOOPED) ||
+        redirect_loops(r, plan, place + covered, two_jumps ? place + JUMP_SIZE : 0))
         return CT_SKIP_NONE;
     return CT_SKIP_LOOP_ENTRY;
 }

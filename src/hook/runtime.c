@@ -218,7 +218,8 @@ static void call_listener(struct ct_block *b, callback *fn, struct ct_cpu_contex
     ct_block_unattend(b, CT_ATTENTION_GUARD);
 }
 
-static void notify(struct ct_block *b, bool returning, struct ct_cpu_context *cpu, struct ct_shadow *e, uint32_t depth) {
+static void notify(struct ct_block *b, bool returning, struct ct_cpu_context *cpu, struct ct_shadow *e,
+                   uint32_t depth) {
     uint32_t number = ct_shadow_number(e);
     const struct ct_hook_entry *hook = &b->runtime->hooks[number];
     callback *fn = returning ? hook->listener.on_return : hook->listener.on_call;

@@ -111,7 +111,7 @@ struct ct_block {
 
 struct ct_runtime {
     struct ct_block *blocks; /* first: scripts/gdb/contrail.py starts here */
-    uint32_t lock; /* slow paths only, signals blocked */
+    uint32_t lock;           /* slow paths only, signals blocked */
     int32_t pid;
     uint32_t block_count, next_sweep;
     struct ct_hook_entry *hooks;
@@ -158,6 +158,8 @@ struct ct_block *ct_block_create(struct ct_runtime *rt, int tid, uint64_t thread
 struct ct_block *ct_block_current(void);
 /* Makes GS of the calling thread point to the block. */
 int ct_block_install(struct ct_block *block);
+/* As far as its memory goes. */
+void ct_block_limit_depth(struct ct_block *block, size_t max_depth);
 void ct_block_attend(struct ct_block *block, uint32_t bit);
 void ct_block_unattend(struct ct_block *block, uint32_t bit);
 /* Spin lock for slow paths; the caller has blocked signals. */
@@ -225,9 +227,8 @@ void ct_cpu_set_pc(struct ct_cpu_context *cpu, uint64_t pc);
 /* ---- assembly (stubs_x64.S) ---- */
 
 extern const uint8_t ct_hook_code[], ct_hook_code_end[];
-extern const uint8_t ct_hook_enter_record[], ct_hook_enter_entry[],
-    ct_hook_enter_special[], ct_hook_enter_listen[], ct_hook_leave_record[],
-    ct_hook_leave_listen[];
+extern const uint8_t ct_hook_enter_record[], ct_hook_enter_entry[], ct_hook_enter_special[], ct_hook_enter_listen[],
+    ct_hook_leave_record[], ct_hook_leave_listen[];
 /* Calls fn(a, b) on another stack. */
 uint64_t ct_hook_on_stack(uint64_t stack, uint64_t (*fn)(uint64_t, uint64_t), uint64_t a, uint64_t b);
 /* Calls fn(arg) with the vector state saved: for code that was not compiled for general registers only. */

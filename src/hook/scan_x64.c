@@ -33,7 +33,7 @@ struct walk {
     unsigned table_count;
     bool indirect_jump;
     bool unscrambles, sets_stack; /* signs of a longjmp */
-    int64_t last_eax; /* last constant put into eax, -1 */
+    int64_t last_eax;             /* last constant put into eax, -1 */
 };
 
 long ct_scan_find(const struct ct_scan *s, uint64_t address) {
@@ -70,7 +70,8 @@ static bool starts_with_landing_pad(const struct ct_scan *s, uint64_t address) {
 }
 
 static bool is_entry_of(const struct walk *w, uint64_t target) {
-    return target == w->func->start || (target == w->func->start + 4 && starts_with_landing_pad(w->scan, w->func->start));
+    return target == w->func->start ||
+           (target == w->func->start + 4 && starts_with_landing_pad(w->scan, w->func->start));
 }
 
 static void note_foreign(struct ct_scan *s, uint64_t target) {
@@ -203,7 +204,8 @@ static bool follow_stack(struct walk *w, const struct ct_x64_insn *insn) {
     if (insn->encoding != CT_X64_LEGACY || insn->map)
         return false;
     uint8_t op = insn->opcode;
-    if ((op >= 0x50 && op <= 0x57) || op == 0x68 || op == 0x6a || op == 0x9c || (op == 0xff && (insn->modrm >> 3 & 7) == 6)) {
+    if ((op >= 0x50 && op <= 0x57) || op == 0x68 || op == 0x6a || op == 0x9c ||
+        (op == 0xff && (insn->modrm >> 3 & 7) == 6)) {
         w->depth += 8;
     } else if ((op >= 0x58 && op <= 0x5f) || op == 0x9d || op == 0x8f) {
         bool pops_return = w->depth_known && w->depth == 0;

@@ -83,7 +83,8 @@ void ct_set_forget(struct ct_hooks *set) {
     set->skip_count = set->skips_before;
 }
 
-void ct_set_publish(struct ct_hooks *set, const struct ct_hook_record *record, const struct ct_listener *listener, void *user) {
+void ct_set_publish(struct ct_hooks *set, const struct ct_hook_record *record, const struct ct_listener *listener,
+                    void *user) {
     struct ct_hook_entry *e = &set->runtime->hooks[record->request.number];
     *e = (struct ct_hook_entry){
         .user = user,
@@ -147,8 +148,8 @@ static enum ct_entry_only_reason entry_only_of(const struct ct_known_function *k
     return scan_flags & CT_SCAN_USES_RETURN ? CT_ENTRY_ONLY_READS_RETURN : CT_ENTRY_ONLY_NONE;
 }
 
-static void fill_request(struct ct_plan_request *r, struct ct_hook_module *m, size_t index, uint64_t function, uint64_t end,
-                         enum ct_hook_action action, uint64_t detour) {
+static void fill_request(struct ct_plan_request *r, struct ct_hook_module *m, size_t index, uint64_t function,
+                         uint64_t end, enum ct_hook_action action, uint64_t detour) {
     bool listed = index < m->scan.func_count;
     const struct ct_known_function *known = listed ? ct_known_find(m->functions[index].name) : NULL;
     uint32_t scan_flags = listed ? m->scan.funcs[index].flags : 0;

@@ -62,7 +62,7 @@ struct ct_hooks {
     struct ct_hook_record **table;
     size_t table_size, table_used;
     bool in_transaction, services_done;
-    int failure; /* of a change in the open transaction: its commit will fail */
+    int failure;               /* of a change in the open transaction: its commit will fail */
     bool closing, code_in_use; /* the set is going away; somebody is, or will return, in its stubs */
     uint64_t plan_ns, stop_ns;
 };
@@ -98,7 +98,8 @@ void ct_set_forget(struct ct_hooks *set);
 /* Hooks that the engine itself needs: thread creation, longjmp, unwinders. */
 int ct_set_plan_services(struct ct_hooks *set);
 /* The runtime's view of a record, before its patch makes it reachable. */
-void ct_set_publish(struct ct_hooks *set, const struct ct_hook_record *record, const struct ct_listener *listener, void *user);
+void ct_set_publish(struct ct_hooks *set, const struct ct_hook_record *record, const struct ct_listener *listener,
+                    void *user);
 /* The stub's number and first word follow the record's request. */
 int ct_set_rewrite_stub(struct ct_hook_record *record);
 

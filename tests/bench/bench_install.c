@@ -49,7 +49,8 @@ int main(void) {
             continue;
         for (int round = 0; round < ROUNDS; round++)
             install(libraries[i], &best);
-        printf("%-22s %5lu functions hooked, %4lu skipped, in %6.1f ms (plan %.1f, threads stopped %.1f): %.0f functions/s\n",
+        printf("%-22s %5lu functions hooked, %4lu skipped, in %6.1f ms (plan %.1f, threads stopped %.1f): %.0f "
+               "functions/s\n",
                libraries[i], best.hooked, best.skipped, best.seconds * 1e3, best.plan * 1e3, best.stop * 1e3,
                (double)best.hooked / best.seconds);
         seconds += best.seconds;

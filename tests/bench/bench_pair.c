@@ -169,10 +169,12 @@ static void measure(const struct calls_mode *mode) {
     ct_hooks_destroy(hooks);
     double pair = c.pair - c.native, classic = c.classic - c.native;
     printf("%-7s native %.2f ns/call; two timestamps %.1f ns\n", mode->name, c.native, c.timestamps);
-    printf("        recorded pair      +%.1f ns = two timestamps + %.1f ns, ratio to them %.2f\n", pair, pair - c.timestamps,
-           pair / c.timestamps);
-    printf("        overwritten return +%.1f ns: balanced saves %.1f ns, ratio %.2f\n", classic, classic - pair, classic / pair);
-    printf("        disabled           +%.2f ns; empty listener +%.0f ns\n", c.disabled - c.native, c.listener - c.native);
+    printf("        recorded pair      +%.1f ns = two timestamps + %.1f ns, ratio to them %.2f\n", pair,
+           pair - c.timestamps, pair / c.timestamps);
+    printf("        overwritten return +%.1f ns: balanced saves %.1f ns, ratio %.2f\n", classic, classic - pair,
+           classic / pair);
+    printf("        disabled           +%.2f ns; empty listener +%.0f ns\n", c.disabled - c.native,
+           c.listener - c.native);
 }
 
 int main(void) {

@@ -25,7 +25,8 @@ static int hook_module(struct dl_phdr_info *info, size_t size, void *arg) {
     unsigned *index = arg;
     const char *name = info->dlpi_name;
     bool program = (*index)++ == 0;
-    if (!program && (!name[0] || strstr(name, "vdso") || strstr(name, "libcontrail") || strstr(name, "hook_everything")))
+    if (!program &&
+        (!name[0] || strstr(name, "vdso") || strstr(name, "libcontrail") || strstr(name, "hook_everything")))
         return 0;
     struct ct_module_hooks what = {.module = program ? NULL : name};
     int status = ct_hooks_attach_module(hooks, &what);
@@ -53,7 +54,8 @@ static int list_odd(void *arg, const struct ct_hook_info *info) {
     if (info->hook < 0)
         fprintf(arg, "skipped %s %s+%p: %s\n", info->name, info->module, info->function, ct_skip_text(info->skip));
     else if (info->entry_only)
-        fprintf(arg, "entry-only %s %s+%p: %s\n", info->name, info->module, info->function, ct_entry_only_text(info->entry_only));
+        fprintf(arg, "entry-only %s %s+%p: %s\n", info->name, info->module, info->function,
+                ct_entry_only_text(info->entry_only));
     return 0;
 }
 
@@ -65,9 +67,9 @@ __attribute__((destructor)) static void end(void) {
     struct ct_hook_statistics s;
     ct_hooks_flush(hooks);
     ct_hooks_statistics(hooks, &s);
-    fprintf(out, "hooked %lu skipped %lu events %lu left %lu abandoned %lu threads %lu deep %lu\n", (unsigned long)s.hooked,
-            (unsigned long)s.skipped, events, (unsigned long)s.left_frames, (unsigned long)s.abandoned,
-            (unsigned long)s.threads, (unsigned long)s.deep_calls);
+    fprintf(out, "hooked %lu skipped %lu events %lu left %lu abandoned %lu threads %lu deep %lu\n",
+            (unsigned long)s.hooked, (unsigned long)s.skipped, events, (unsigned long)s.left_frames,
+            (unsigned long)s.abandoned, (unsigned long)s.threads, (unsigned long)s.deep_calls);
     if (getenv("CONTRAIL_LIST"))
         ct_hooks_each(hooks, list_odd, out);
     fclose(out);
