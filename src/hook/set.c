@@ -135,7 +135,8 @@ static enum ct_special special_of(const struct ct_known_function *known, uint32_
         return known->special;
     if (scan_flags & CT_SCAN_LONGJMP)
         return CT_SPECIAL_JUMP;
-    return scan_flags & CT_SCAN_CLONES ? CT_SPECIAL_CLONE : CT_SPECIAL_NONE;
+    /* Known by its code only: where its flags are is not known, so the worst is assumed. */
+    return scan_flags & CT_SCAN_CLONES ? CT_SPECIAL_VFORK : CT_SPECIAL_NONE;
 }
 
 static enum ct_entry_only_reason entry_only_of(const struct ct_known_function *known, uint32_t scan_flags) {
