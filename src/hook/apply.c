@@ -72,49 +72,88 @@ static int equip_self(struct ct_runtime *rt) {
 
 /* ---- patches ---- */
 
-/* Taken back is only what is ours: the module may have been unloaded, and another one loaded in its place. */
-static bool is_patched(const struct ct_patch *p) {
-    uint8_t now[CT_PATCH_MAX];
-    if (ct_os_peek(p->at, now, p->size))
-        return false;
-    for (unsigned i = 0; i < p->size; i++)
-        if (now[i] != p->bytes[i])
+#define PAGE 4096u
+
+/* Patches come nearly in order of address: changes to one page are collected and written at once. */
+struct page_writer {
+    struct ct_os_poker poker;
+    uint64_t page;      /* 0: none */
+    unsigned low, high; /* what has changed in it */
+    uint8_t bytes[PAGE];
+};
+
+static int flush_page(struct page_writer *w) {
+    unsigned low = w->low, high = w->high;
+    w->low = PAGE;
+    w->high = 0;
+    return low < high ? ct_os_poke_at(&w->poker, w->page + low, w->bytes + low, high - low) : 0;
+}
+
+static int load_page(struct page_writer *w, uint64_t page) {
+    if (w->page == page)
+        return 0;
+    int status = flush_page(w);
+    w->page = 0;
+    if (!status)
+        status = ct_os_peek(page, w->bytes, PAGE);
+    if (!status)
+        w->page = page;
+    return status;
+}
+
+/* In these two a patch may cross into the next page. */
+static int put(struct page_writer *w, uint64_t at, const uint8_t *bytes, unsigned size) {
+    for (unsigned i = 0; i < size; i++) {
+        unsigned offset = (unsigned)((at + i) & (PAGE - 1));
+        int status = load_page(w, (at + i) & ~(uint64_t)(PAGE - 1));
+        if (status)
+            return status;
+        w->bytes[offset] = bytes[i];
+        w->low = offset < w->low ? offset : w->low;
+        w->high = offset >= w->high ? offset + 1 : w->high;
+    }
+    return 0;
+}
+
+static bool holds(struct page_writer *w, uint64_t at, const uint8_t *bytes, unsigned size) {
+    for (unsigned i = 0; i < size; i++)
+        if (load_page(w, (at + i) & ~(uint64_t)(PAGE - 1)) || w->bytes[(at + i) & (PAGE - 1)] != bytes[i])
             return false;
     return true;
 }
 
-/* The entry comes last when installing, so that its springboard is there first, and first when restoring. */
-static int write_patches(const struct ct_os_poker *poker, const struct ct_plan *plan, bool restore) {
+/* Taken back is only what is ours: the module may have been unloaded, and another one loaded in its place. */
+static int write_patches(struct page_writer *w, const struct ct_plan *plan, bool restore) {
     for (unsigned i = 0; i < plan->patch_count; i++) {
-        const struct ct_patch *p = &plan->patches[restore ? plan->patch_count - 1 - i : i];
-        if (restore && !is_patched(p))
+        const struct ct_patch *p = &plan->patches[i];
+        if (restore && !holds(w, p->at, p->bytes, p->size))
             continue;
-        int status = ct_os_poke_at(poker, p->at, restore ? p->original : p->bytes, p->size);
+        int status = put(w, p->at, restore ? p->original : p->bytes, p->size);
         if (status)
             return status;
     }
     return 0;
 }
 
-static int carry_out(struct ct_os_poker *poker, struct ct_change *c) {
+static int carry_out(struct page_writer *w, struct ct_change *c) {
     switch (c->kind) {
     case CT_CHANGE_INSTALL:
-        return write_patches(poker, &c->record->plan, false);
+        return write_patches(w, &c->record->plan, false);
     case CT_CHANGE_REVERT:
-        return write_patches(poker, &c->record->plan, true);
+        return write_patches(w, &c->record->plan, true);
     case CT_CHANGE_ADOPT:
         return ct_set_rewrite_stub(c->record);
     }
     return CT_ERR_INVALID_ARGUMENT;
 }
 
-static void undo(struct ct_os_poker *poker, struct ct_change *c) {
+static void undo(struct page_writer *w, struct ct_change *c) {
     switch (c->kind) {
     case CT_CHANGE_INSTALL:
-        write_patches(poker, &c->record->plan, true);
+        (void)write_patches(w, &c->record->plan, true);
         break;
     case CT_CHANGE_REVERT:
-        write_patches(poker, &c->record->plan, false);
+        (void)write_patches(w, &c->record->plan, false);
         break;
     case CT_CHANGE_ADOPT: {
         struct ct_plan_request now = c->record->request;
@@ -126,19 +165,37 @@ static void undo(struct ct_os_poker *poker, struct ct_change *c) {
     }
 }
 
-static int write_all(struct ct_hooks *set, struct ct_os_poker *poker) {
-    for (size_t i = 0; i < set->change_count; i++) {
-        int status = carry_out(poker, &set->changes[i]);
-        if (!status)
-            continue;
-        while (i-- > 0)
-            undo(poker, &set->changes[i]);
-        return status;
+static int write_all(struct ct_hooks *set, struct page_writer *w) {
+    size_t done = 0;
+    int status = 0;
+    while (!status && done < set->change_count)
+        status = carry_out(w, &set->changes[done++]);
+    if (!status)
+        status = flush_page(w);
+    if (status) {
+        while (done-- > 0)
+            undo(w, &set->changes[done]);
+        (void)flush_page(w);
     }
-    return 0;
+    return status;
 }
 
 /* ---- threads that stand in the way ---- */
+
+#define SIGNAL_STACKS 4           /* that a thread's handlers are followed over */
+#define STACK_MAX     (16u << 20) /* how far: a coroutine's stack may be a corner of a large heap */
+
+struct stack_end {
+    uint64_t sp, end;
+};
+
+static int find_stack_end(void *arg, const struct ct_os_map *map) {
+    struct stack_end *s = arg;
+    if (s->sp < map->start || s->sp >= map->end)
+        return 0;
+    s->end = map->prot & CT_OS_READ ? map->end : 0;
+    return 1;
+}
 
 /* Where a thread goes that stands on a springboard which is taken away. */
 static uint64_t forwarded_place(const struct ct_plan *plan, uint64_t pc) {
@@ -151,23 +208,55 @@ static uint64_t forwarded_place(const struct ct_plan *plan, uint64_t pc) {
     return 0;
 }
 
+static uint64_t new_place(const struct ct_hooks *set, uint64_t pc, bool in_call) {
+    uint64_t to = 0;
+    for (size_t i = 0; i < set->change_count && !to; i++) {
+        const struct ct_change *c = &set->changes[i];
+        if (c->kind == CT_CHANGE_INSTALL)
+            to = ct_plan_moved(&c->record->plan, pc, in_call);
+        else if (c->kind == CT_CHANGE_REVERT)
+            to = forwarded_place(&c->record->plan, pc);
+    }
+    return to;
+}
+
+/* Code that a signal handler interrupted stands in the way too: where it goes on is in the handler's frame, which may be
+ * on another stack than the code. */
+static void move_interrupted(const struct ct_hooks *set, uint64_t sp) {
+    for (int stacks = 0; stacks < SIGNAL_STACKS; stacks++) {
+        struct stack_end s = {.sp = sp};
+        uint64_t next = 0;
+        ct_os_each_map(find_stack_end, &s);
+        if (s.end > sp + STACK_MAX)
+            s.end = sp + STACK_MAX;
+        for (uint64_t at = (sp + 7) & ~7ull; at + 8 <= s.end; at += 8) {
+            struct ct_os_signal_frame frame;
+            if (!ct_os_signal_frame_at(at, s.end, &frame))
+                continue;
+            uint64_t to = new_place(set, *frame.pc, false);
+            if (to)
+                *frame.pc = to;
+            if (frame.sp < sp || frame.sp >= s.end)
+                next = frame.sp;
+        }
+        if (!next)
+            return;
+        sp = next;
+    }
+}
+
 static void move_threads(struct ct_hooks *set, struct ct_os_stopped *stopped) {
+    move_interrupted(set, (uint64_t)__builtin_frame_address(0));
     for (size_t t = 0; t < count_of(stopped); t++) {
         struct ct_os_regs regs;
         if (ct_os_stopped_get_regs(stopped, t, &regs))
             continue;
-        uint64_t to = 0;
-        for (size_t i = 0; i < set->change_count && !to; i++) {
-            const struct ct_change *c = &set->changes[i];
-            if (c->kind == CT_CHANGE_INSTALL)
-                to = ct_plan_moved(&c->record->plan, regs.pc, regs.call_size != 0);
-            else if (c->kind == CT_CHANGE_REVERT)
-                to = forwarded_place(&c->record->plan, regs.pc);
-        }
+        uint64_t to = new_place(set, regs.pc, regs.call_size != 0);
         if (to) {
             regs.pc = to;
             ct_os_stopped_set_regs(stopped, t, &regs);
         }
+        move_interrupted(set, regs.sp);
     }
 }
 
@@ -183,18 +272,6 @@ static int freeze_all(struct ct_hooks *set) {
 }
 
 /* ---- may stub memory be given back ---- */
-
-struct stack_end {
-    uint64_t sp, end;
-};
-
-static int find_stack_end(void *arg, const struct ct_os_map *map) {
-    struct stack_end *s = arg;
-    if (s->sp < map->start || s->sp >= map->end)
-        return 0;
-    s->end = map->end;
-    return 1;
-}
 
 /* Return addresses into stubs, and the places where signal handlers will continue, are all somewhere above sp. */
 static bool stack_points_to_code(const struct ct_hooks *set, uint64_t sp) {
@@ -219,12 +296,12 @@ static bool code_in_use(const struct ct_hooks *set, struct ct_os_stopped *stoppe
     return false;
 }
 
-static int apply_stopped(struct ct_hooks *set, struct ct_os_poker *poker, struct ct_os_stopped *stopped) {
+static int apply_stopped(struct ct_hooks *set, struct page_writer *w, struct ct_os_stopped *stopped) {
     int status = equip_self(set->runtime);
     if (!status)
         status = equip_stopped(set->runtime, stopped);
     if (!status)
-        status = write_all(set, poker);
+        status = write_all(set, w);
     if (!status)
         move_threads(set, stopped);
     if (!status && set->closing)
@@ -233,18 +310,18 @@ static int apply_stopped(struct ct_hooks *set, struct ct_os_poker *poker, struct
 }
 
 int ct_set_apply(struct ct_hooks *set) {
-    struct ct_os_poker poker;
+    struct page_writer w = {.low = PAGE};
     struct ct_os_stopped *stopped;
     int status = freeze_all(set);
-    if (status || (status = ct_os_poke_open(&poker)))
+    if (status || (status = ct_os_poke_open(&w.poker)))
         return status;
     uint64_t start = ct_os_nanoseconds();
     status = stop_others(&stopped);
     if (!status) {
-        status = apply_stopped(set, &poker, stopped);
+        status = apply_stopped(set, &w, stopped);
         resume_others(stopped);
     }
     set->stop_ns = ct_os_nanoseconds() - start;
-    ct_os_poke_close(&poker);
+    ct_os_poke_close(&w.poker);
     return status;
 }

@@ -26,6 +26,14 @@ uint64_t ct_os_jump_target(uint64_t jump_buffer);
 /* The signal stack that the thread runs on right now. False: it runs on another stack. */
 bool ct_os_on_signal_stack(uint64_t *low, uint64_t *high);
 
+/* The frame of a signal handler that has not returned: where the interrupted code goes on. */
+struct ct_os_signal_frame {
+    uint64_t *pc; /* may be changed */
+    uint64_t sp;
+};
+/* Does such a frame begin at this stack address (where the handler's return address is)? `end` is the stack's. */
+bool ct_os_signal_frame_at(uint64_t at, uint64_t end, struct ct_os_signal_frame *frame);
+
 /* One iteration of a spin loop. */
 void ct_os_relax(void);
 

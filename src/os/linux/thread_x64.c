@@ -50,6 +50,36 @@ uint64_t ct_os_get_block(void) {
     return syscall2(__NR_arch_prctl, ARCH_GET_GS, &value) ? 0 : value;
 }
 
+/* The kernel puts the restorer's address, then a ucontext: flags, link, stack, and the registers. */
+#define FRAME_RSP      (8 + 40 + 15 * 8)
+#define FRAME_RIP      (8 + 40 + 16 * 8)
+#define FRAME_SEGMENTS (8 + 40 + 18 * 8)
+#define USER_SEGMENTS  0x002b000000000033ull /* cs and ss of 64-bit programs; gs and fs are zero */
+
+/* mov $15, %rax or %eax; syscall: rt_sigreturn */
+static bool is_restorer(uint64_t address) {
+    static const uint8_t wide[9] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
+    static const uint8_t narrow[7] = {0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05};
+    uint8_t code[sizeof wide];
+    unsigned i = 0, k = 0;
+    if (ct_os_peek(address, code, sizeof code))
+        return false;
+    while (i < sizeof wide && code[i] == wide[i])
+        i++;
+    while (k < sizeof narrow && code[k] == narrow[k])
+        k++;
+    return i == sizeof wide || k == sizeof narrow;
+}
+
+bool ct_os_signal_frame_at(uint64_t at, uint64_t end, struct ct_os_signal_frame *frame) {
+    if (end - at < FRAME_SEGMENTS + 8 || *(const uint64_t *)(at + FRAME_SEGMENTS) != USER_SEGMENTS ||
+        !is_restorer(*(const uint64_t *)at))
+        return false;
+    frame->pc = (uint64_t *)(at + FRAME_RIP);
+    frame->sp = *(const uint64_t *)(at + FRAME_RSP);
+    return true;
+}
+
 bool ct_os_on_signal_stack(uint64_t *low, uint64_t *high) {
     struct {
         uint64_t sp;
