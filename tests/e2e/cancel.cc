@@ -114,7 +114,7 @@ static void run(int how, const char *expected_order, const char *tree) {
     E2E_EXPECT_TID(tid, tree);
 }
 
-#define TREE(last) \
+#define TREE(last)                                                                                                     \
     "outer(middle(innermost(" last "! cleanup_handler(note()))! note())! note()*2)! thread_data_destructor()"
 
 int main(int argc, char **argv) {

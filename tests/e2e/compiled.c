@@ -3,9 +3,10 @@
 #include "harness.h"
 #include <string.h>
 
-#define FUNCTIONS(X, form) \
-    X(form, leaf) X(form, tail) X(form, floats) X(form, structs) X(form, recursive) X(form, switches) X(form, loops) \
-    X(form, variadic) X(form, callback) X(form, stack_user) X(form, run)
+#define FUNCTIONS(X, form)                                                                                             \
+    X(form, leaf)                                                                                                      \
+    X(form, tail) X(form, floats) X(form, structs) X(form, recursive) X(form, switches) X(form, loops)                 \
+        X(form, variadic) X(form, callback) X(form, stack_user) X(form, run)
 
 /* Only addresses matter, but for run. */
 #define DECLARE(form, name) extern char form##_##name[];
@@ -20,8 +21,8 @@ struct form {
     } functions[11];
 };
 
-#define LIST(form, name)       {#name, form##_##name},
-#define LIST_FORM(form)        {#form, {FUNCTIONS(LIST, form)}},
+#define LIST(form, name) {#name, form##_##name},
+#define LIST_FORM(form)  {#form, {FUNCTIONS(LIST, form)}},
 static struct form forms[] = {FORMS(LIST_FORM)};
 #define COUNT (sizeof forms / sizeof *forms)
 

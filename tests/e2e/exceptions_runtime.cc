@@ -136,10 +136,10 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 20; i++)
         work();
     if (!e2e_plain()) {
-        E2E_EQUAL(e2e_count(0, 0, CT_EVENT_CALL), 100);    /* parse */
+        E2E_EQUAL(e2e_count(0, 0, CT_EVENT_CALL), 100); /* parse */
         E2E_EQUAL(e2e_count(0, 0, CT_EVENT_RETURN), 60);
         E2E_EQUAL(e2e_count(0, 0, CT_EVENT_EXCEPTION), 40);
-        E2E_EQUAL(e2e_count(0, 1, CT_EVENT_RETURN), 20);   /* parse_all */
+        E2E_EQUAL(e2e_count(0, 1, CT_EVENT_RETURN), 20); /* parse_all */
         E2E_EQUAL(e2e_count(0, 2, CT_EVENT_EXCEPTION), 20);
         E2E_EQUAL(e2e_count(0, 3, CT_EVENT_RETURN), 20);
         E2E_EQUAL(e2e_count(0, 4, CT_EVENT_RETURN), 20);

@@ -65,6 +65,13 @@ static void check_guarded(void) {
     E2E_CHECK(ct_hooks_attach(e2e_hooks, (void *)malloc, &counter, NULL) >= 0);
     E2E_CHECK(ct_hooks_attach(e2e_hooks, (void *)free, &frees, NULL) >= 0);
     E2E_CHECK(ct_hooks_attach(e2e_hooks, (void *)leaf, &busy, NULL) >= 0);
+    /* a listener that calls the very function it listens to */
+    E2E_CHECK(ct_hooks_attach(e2e_hooks, (void *)snprintf, &busy, NULL) >= 0);
+    char text[16];
+    listener_calls = 0;
+    E2E_EQUAL(snprintf(text, sizeof text, "%d %.1f", leaf(41) ? 5 : 0, 2.5), 5);
+    E2E_CHECK(strcmp(text, "5 2.5") == 0);
+    E2E_EQUAL(listener_calls, 4);
     seen_mallocs = seen_frees = listener_calls = 0;
     uint64_t before = guarded();
     for (int i = 0; i < 100; i++)

@@ -22,6 +22,15 @@ static int failures;
 static uint64_t totals[5];
 static int vector_level;
 
+/* What listeners get as user pointer. Never reused: calls of reverted hooks may still be on their way. */
+struct e2e_hook {
+    const char *name;
+    void *function;
+    bool entry_only;
+};
+static struct e2e_hook pool[E2E_MAX_HOOKS];
+static size_t pool_used;
+
 unsigned e2e_clobber_level(int level);
 
 unsigned e2e_clobber(void) {
@@ -90,12 +99,14 @@ static uint64_t cookie(const struct ct_call *call, uint64_t sp_after) {
     return mix ^ call->hook ^ 1;
 }
 
-static void check_call(const struct ct_call *call, const char *where) {
-    if (call->hook >= E2E_MAX_HOOKS || !e2e_log.hooks[call->hook].name)
-        e2e_fail(__FILE__, __LINE__, "%s was given hook %u, which does not exist", where, call->hook);
-    else if (call->function != e2e_log.hooks[call->hook].function || call->user != e2e_log.hooks[call->hook].name)
-        e2e_fail(__FILE__, __LINE__, "%s of %s was given the wrong function or user pointer", where,
-                 e2e_log.hooks[call->hook].name);
+/* The user pointer is the function's place in the pool. */
+static const struct e2e_hook *check_call(const struct ct_call *call, const char *where) {
+    const struct e2e_hook *hook = call->user;
+    if (hook < pool || hook >= pool + pool_used)
+        e2e_fail(__FILE__, __LINE__, "%s was given the wrong user pointer", where);
+    else if (call->function != hook->function)
+        e2e_fail(__FILE__, __LINE__, "%s of %s was given the wrong function", where, hook->name);
+    return hook;
 }
 
 static void clobber_all(const char *where) {
@@ -104,24 +115,26 @@ static void clobber_all(const char *where) {
 }
 
 static void on_call(struct ct_cpu_context *cpu, struct ct_call *call) {
-    check_call(call, "on_call");
+    const struct e2e_hook *hook = check_call(call, "on_call");
     if (ct_cpu_pc(cpu) != (uint64_t)(uintptr_t)call->function)
         e2e_fail(__FILE__, __LINE__, "on_call: pc is not the function's entry");
     if (call->data != 0)
         e2e_fail(__FILE__, __LINE__, "on_call: data is not zero");
-    bool entry_only = e2e_log.hooks[call->hook].entry_only;
-    append(e2e_gettid(), call->hook, entry_only ? CT_EVENT_ENTRY : CT_EVENT_CALL, call->depth, 0);
+    append(e2e_gettid(), call->hook, hook->entry_only ? CT_EVENT_ENTRY : CT_EVENT_CALL, call->depth, 0);
     call->data = cookie(call, ct_cpu_sp(cpu) + 8);
     clobber_all("on_call");
 }
 
 static void on_return(struct ct_cpu_context *cpu, struct ct_call *call) {
-    check_call(call, "on_return");
+    const struct e2e_hook *hook = check_call(call, "on_return");
     if (ct_cpu_pc(cpu) != (uint64_t)(uintptr_t)call->return_address)
         e2e_fail(__FILE__, __LINE__, "on_return: pc is not the return address");
     if (call->data != cookie(call, ct_cpu_sp(cpu)))
-        e2e_fail(__FILE__, __LINE__, "on_return of %s: data, return address, depth or sp differ from on_call's",
-                 e2e_log.hooks[call->hook].name);
+        e2e_fail(__FILE__, __LINE__,
+                 "on_return of %s: return address %p, depth %u or sp %#lx differ from on_call's (data %#lx, difference "
+                 "%#lx)",
+                 hook->name, call->return_address, call->depth, (unsigned long)ct_cpu_sp(cpu),
+                 (unsigned long)call->data, (unsigned long)(call->data ^ cookie(call, ct_cpu_sp(cpu))));
     append(e2e_gettid(), call->hook, CT_EVENT_RETURN, call->depth, 0);
     clobber_all("on_return");
 }
@@ -166,7 +179,7 @@ void e2e_begin_with(int argc, char **argv, const struct ct_hooks_options *option
     read_options(argc, argv);
     __builtin_cpu_init();
     vector_level = __builtin_cpu_supports("avx512f") ? 2 : __builtin_cpu_supports("avx") ? 1 : 0;
-    memset(e2e_log.hooks, 0, sizeof e2e_log.hooks);
+    memset(e2e_log.names, 0, sizeof e2e_log.names);
     if (!e2e_log.events)
         e2e_log.events = mmap(NULL, LOG_CAPACITY * sizeof *e2e_log.events, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -227,30 +240,21 @@ static bool is_entry_only(int hook) {
 
 void e2e_name(int hook, const char *name) {
     if (hook >= 0 && hook < E2E_MAX_HOOKS)
-        e2e_log.hooks[hook].name = name;
-}
-
-/* Before the hook exists its number is not known, and its first call may come at once from another thread. Numbers are
- * dense, so the next one is known by counting. */
-static int guess_next_hook(void) {
-    int next = 0;
-    while (next < E2E_MAX_HOOKS - 1 && e2e_log.hooks[next].name)
-        next++;
-    return next;
+        e2e_log.names[hook] = name;
 }
 
 int e2e_try_record(const char *name, void *function) {
     if (plain)
         return CT_ERR_UNSUPPORTED;
-    int next = guess_next_hook();
-    e2e_log.hooks[next].name = name;
-    e2e_log.hooks[next].function = function;
-    int hook = listening ? ct_hooks_attach(e2e_hooks, function, &tracing, (void *)(uintptr_t)name)
-                         : ct_hooks_record(e2e_hooks, function);
-    if (hook != next)
-        memset(&e2e_log.hooks[next], 0, sizeof e2e_log.hooks[next]);
-    if (hook >= 0)
-        e2e_log.hooks[hook] = (struct e2e_hook){name, function, is_entry_only(hook)};
+    if (pool_used == E2E_MAX_HOOKS)
+        return CT_ERR_NO_SPACE;
+    struct e2e_hook *user = &pool[pool_used++];
+    *user = (struct e2e_hook){.name = name, .function = function};
+    int hook = listening ? ct_hooks_attach(e2e_hooks, function, &tracing, user) : ct_hooks_record(e2e_hooks, function);
+    if (hook >= 0) {
+        user->entry_only = is_entry_only(hook);
+        e2e_log.names[hook] = name;
+    }
     return hook;
 }
 

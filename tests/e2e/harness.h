@@ -35,7 +35,7 @@ extern "C" {
 #if __has_attribute(noipa)
 #define E2E_FN __attribute__((noipa))
 #else
-#define E2E_FN __attribute__((noinline))
+#define E2E_FN __attribute__((noinline, optnone))
 #endif
 #else
 #define E2E_FN __attribute__((noinline))
@@ -67,9 +67,9 @@ void e2e_name(int hook, const char *name);
 /* ---- expectations ---- */
 
 /* The calling thread's tree since the last expectation (of this thread or e2e_forget). */
-#define E2E_EXPECT(tree) e2e_expect(__FILE__, __LINE__, 0, tree)
-#define E2E_EXPECT_TID(tid, tree) e2e_expect(__FILE__, __LINE__, tid, tree)
-#define E2E_EXPECT_FLAT(events) e2e_expect_flat(__FILE__, __LINE__, 0, events)
+#define E2E_EXPECT(tree)                 e2e_expect(__FILE__, __LINE__, 0, tree)
+#define E2E_EXPECT_TID(tid, tree)        e2e_expect(__FILE__, __LINE__, tid, tree)
+#define E2E_EXPECT_FLAT(events)          e2e_expect_flat(__FILE__, __LINE__, 0, events)
 #define E2E_EXPECT_FLAT_TID(tid, events) e2e_expect_flat(__FILE__, __LINE__, tid, events)
 void e2e_expect(const char *file, int line, int tid, const char *tree);
 void e2e_expect_flat(const char *file, int line, int tid, const char *events);
@@ -97,9 +97,8 @@ void e2e_allow_unnested(void);
 /* Functions that take arguments off the stack themselves (ret n): the listener's stack pointer check is off. */
 void e2e_allow_stack_pops(void);
 
-#define E2E_CHECK(condition) e2e_check(__FILE__, __LINE__, (condition), #condition)
-#define E2E_EQUAL(actual, expected) \
-    e2e_equal(__FILE__, __LINE__, (long long)(actual), (long long)(expected), #actual)
+#define E2E_CHECK(condition)        e2e_check(__FILE__, __LINE__, (condition), #condition)
+#define E2E_EQUAL(actual, expected) e2e_equal(__FILE__, __LINE__, (long long)(actual), (long long)(expected), #actual)
 bool e2e_check(const char *file, int line, bool condition, const char *text);
 bool e2e_equal(const char *file, int line, long long actual, long long expected, const char *text);
 /* A failure with a text of its own. */

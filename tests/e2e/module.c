@@ -100,10 +100,8 @@ static int only_inner(void *arg, const char *name, void *address, size_t size) {
 
 static void check_filter(void) {
     int asked = 0;
-    struct ct_module_hooks what = {.module = "libe2e_module.so",
-                                   .flavor = CT_FLAVOR_RECORD,
-                                   .filter = only_inner,
-                                   .filter_arg = &asked};
+    struct ct_module_hooks what = {
+        .module = "libe2e_module.so", .flavor = CT_FLAVOR_RECORD, .filter = only_inner, .filter_arg = &asked};
     E2E_CHECK(ct_hooks_attach_module(e2e_hooks, &what) >= 0);
     struct found f = look("libe2e_module");
     E2E_EQUAL(f.hooked, 2);

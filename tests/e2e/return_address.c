@@ -161,8 +161,8 @@ int main(int argc, char **argv) {
                 e2e_fail(__FILE__, __LINE__, "reader %d saw %p instead of %p", k, after.seen[k], before.seen[k]);
     }
     /* `;`: those that look are recorded on entry only */
-#define ONE_RUN \
-    "leaf_reader; frame_reader; pointer_reader; passes_on; note() asm_reader; pops; xchgs;" \
+#define ONE_RUN                                                                                                        \
+    "leaf_reader; frame_reader; pointer_reader; passes_on; note() asm_reader; pops; xchgs;"                            \
     "calls_skips(skips;) calls_popper(callee_pops;)"
     E2E_EXPECT(ONE_RUN ONE_RUN);
     return e2e_end();

@@ -106,8 +106,8 @@ int main(int argc, char **argv) {
     e2e_record("system", (void *)system);
     e2e_record("popen", (void *)popen);
     run_all();
-#define REST_HOOKED \
-    "spawner(leaf() posix_spawn() leaf() wait_for()) systemer(system(posix_spawn()) leaf())" \
+#define REST_HOOKED                                                                                                    \
+    "spawner(leaf() posix_spawn() leaf() wait_for()) systemer(system(posix_spawn()) leaf())"                           \
     "popener(popen(posix_spawn()) leaf())"
     check_tree("vforker(leaf() vfork; leaf()*2 wait_for()) vfork_exit(vfork; leaf() wait_for())" REST_HOOKED,
                "vforker(leaf() vfork; leaf() wait_for()) vfork_exit(vfork; wait_for())" REST_HOOKED);

@@ -41,7 +41,7 @@ static void put(struct builder *b, const char *text) {
 }
 
 static const char *name_of(uint32_t hook) {
-    return hook < E2E_MAX_HOOKS && e2e_log.hooks[hook].name ? e2e_log.hooks[hook].name : "unknown-hook";
+    return hook < E2E_MAX_HOOKS && e2e_log.names[hook] ? e2e_log.names[hook] : "unknown-hook";
 }
 
 static void open_node(struct builder *b, uint32_t hook) {

@@ -44,7 +44,7 @@ __attribute__((target("avx"))) static E2E_FN __m256d add_m256(__m256d a, __m256d
 
 /* Nine vectors: the last on the stack */
 __attribute__((target("avx"))) static E2E_FN __m256d many_m256(__m256d a, __m256d b, __m256d c, __m256d d, __m256d e,
-                                                                __m256d f, __m256d g, __m256d h, __m256d i) {
+                                                               __m256d f, __m256d g, __m256d h, __m256d i) {
     __m256d sum = _mm256_add_pd(_mm256_add_pd(a, b), _mm256_add_pd(c, d));
     sum = _mm256_add_pd(sum, _mm256_add_pd(_mm256_add_pd(e, f), _mm256_add_pd(g, h)));
     return _mm256_add_pd(sum, _mm256_mul_pd(i, i));
@@ -120,7 +120,7 @@ static void use_floats(struct ct_cpu_context *cpu, struct ct_call *call) {
     (void)call;
     volatile double three = 3;
     volatile long double seven = 7;
-    listener_sum += 1.0 / three;        /* inexact */
+    listener_sum += 1.0 / three; /* inexact */
     listener_long_sum += 1.0L / seven;
     volatile double zero = 0;
     volatile double infinite = three / zero; /* division by zero */

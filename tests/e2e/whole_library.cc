@@ -28,7 +28,7 @@ struct library {
 };
 
 const library libraries[] = {
-    {"libc.so.6", true},      {"libm.so.6", true},   {"libstdc++.so.6", true},       {"libsqlite3.so.0", true},
+    {"libc.so.6", true},      {"libm.so.6", true},    {"libstdc++.so.6", true},        {"libsqlite3.so.0", true},
     {"libcrypto.so.3", true}, {PYTHON_LIBRARY, true}, {"ld-linux-x86-64.so.2", false}, {"libgcc_s.so.1", false},
 };
 
@@ -61,7 +61,8 @@ thread_events *events_of(int tid) {
         int expected = 0;
         if (t.tid == tid)
             return &t;
-        if (t.tid == 0 && __atomic_compare_exchange_n(&t.tid, &expected, tid, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        if (t.tid == 0 &&
+            __atomic_compare_exchange_n(&t.tid, &expected, tid, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
             return &t;
     }
     return nullptr;
@@ -221,9 +222,11 @@ bool print_events(ct_hooks *hooks) {
     fprintf(stderr, "%lu calls, %lu returns, %lu left, %lu entries, %lu unpaired, %zu open, depth %zu\n",
             counted.events[CT_EVENT_CALL], counted.events[CT_EVENT_RETURN], counted.events[CT_EVENT_EXCEPTION],
             counted.events[CT_EVENT_ENTRY], counted.unpaired, open, deepest);
-    fprintf(stderr, "%lu guarded, %lu deep, %lu left frames, %lu abandoned, %lu threads, planned in %.0f ms, stopped for %.1f ms\n",
-            s.guarded_calls, s.deep_calls, s.left_frames, s.abandoned, s.threads, static_cast<double>(s.plan_ns) / 1e6,
-            static_cast<double>(s.stop_ns) / 1e6);
+    fprintf(
+        stderr,
+        "%lu guarded, %lu deep, %lu left frames, %lu abandoned, %lu threads, planned in %.0f ms, stopped for %.1f ms\n",
+        s.guarded_calls, s.deep_calls, s.left_frames, s.abandoned, s.threads, static_cast<double>(s.plan_ns) / 1e6,
+        static_cast<double>(s.stop_ns) / 1e6);
     print_misfits(hooks);
     /* this thread stands in the middle of nothing hooked; other threads have ended */
     return counted.unpaired == 0 && counted.events[CT_EVENT_CALL] > 1000000 && s.abandoned == 0;

@@ -30,8 +30,8 @@ namespace {
 void streams(int scale) {
     std::ostringstream out;
     for (int i = 0; i < scale * 500; i++)
-        out << i << ' ' << std::hex << i * 7 << std::dec << ' ' << std::setprecision(12) << i / 7.0 << ' ' << std::boolalpha
-            << (i % 2 == 0) << ' ' << std::setw(8) << std::setfill('*') << i << '\n';
+        out << i << ' ' << std::hex << i * 7 << std::dec << ' ' << std::setprecision(12) << i / 7.0 << ' '
+            << std::boolalpha << (i % 2 == 0) << ' ' << std::setw(8) << std::setfill('*') << i << '\n';
     std::string text = out.str();
     std::istringstream in(text);
     std::string line;
@@ -75,8 +75,8 @@ void containers(int scale) {
         return a.size() != b.size() ? a.size() < b.size() : a > b;
     });
     std::stable_partition(words.begin(), words.end(), [](const std::string &w) { return w.back() % 2 == 0; });
-    std::cout << "containers " << sorted.size() << ' ' << letters << ' ' << distinct.size() << ' ' << linked.size() << ' '
-              << words.front() << ' ' << words.back() << '\n';
+    std::cout << "containers " << sorted.size() << ' ' << letters << ' ' << distinct.size() << ' ' << linked.size()
+              << ' ' << words.front() << ' ' << words.back() << '\n';
 }
 
 void expressions(int scale) {

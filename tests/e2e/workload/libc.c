@@ -68,8 +68,9 @@ static void sorting(int scale) {
 static void expressions(int scale) {
     static const char *const patterns[] = {"^[a-z]+([0-9]+)$", "(a|b)*c{2,5}", "\\bfox\\b", "[[:upper:]][[:alnum:]_]*",
                                            "^(([^:/?#]+):)?(//([^/?#]*))?([^?#]*)(\\?([^#]*))?(#(.*))?"};
-    static const char *const texts[] = {"abc123", "ababccc", "the quick brown fox jumps", "Hello_World9 x",
-                                        "http://example.org:80/path?query#frag", ""};
+    static const char *const texts[] = {
+        "abc123", "ababccc", "the quick brown fox jumps", "Hello_World9 x", "http://example.org:80/path?query#frag",
+        ""};
     for (int round = 0; round < scale; round++)
         for (size_t p = 0; p < 5; p++) {
             regex_t expression;

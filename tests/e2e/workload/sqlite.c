@@ -51,8 +51,9 @@ static void fill(sqlite3 *db, int rows) {
         sqlite3_reset(insert);
     }
     sqlite3_finalize(insert);
-    run(db, "INSERT INTO friendship SELECT id, id * 13 % (SELECT count(*) FROM person) + 1, date(id * 86400, 'unixepoch')"
-            "FROM person WHERE id % 3 = 0; COMMIT");
+    run(db,
+        "INSERT INTO friendship SELECT id, id * 13 % (SELECT count(*) FROM person) + 1, date(id * 86400, 'unixepoch')"
+        "FROM person WHERE id % 3 = 0; COMMIT");
 }
 
 void workload_sqlite(int scale) {
@@ -65,17 +66,24 @@ void workload_sqlite(int scale) {
     run(db, "SELECT age, count(*), round(avg(score), 6), group_concat(id % 10) FROM person WHERE age < 5 GROUP BY age");
     run(db, "SELECT p.name, q.name, f.since FROM friendship f JOIN person p ON p.id = f.a JOIN person q ON q.id = f.b "
             "WHERE p.age > 70 ORDER BY p.name, q.id LIMIT 10");
-    run(db, "SELECT name, rank() OVER (PARTITION BY age ORDER BY score DESC) r FROM person WHERE age = 7 ORDER BY r LIMIT 5");
+    run(db, "SELECT name, rank() OVER (PARTITION BY age ORDER BY score DESC) r FROM person WHERE age = 7 ORDER BY r "
+            "LIMIT 5");
     run(db, "WITH RECURSIVE fib(n, a, b) AS (SELECT 1, 0, 1 UNION ALL SELECT n + 1, b, a + b FROM fib WHERE n < 50) "
             "SELECT max(a), sum(n) FROM fib");
     run(db, "SELECT sum(triple(id)) FROM person; SELECT name FROM person ORDER BY name COLLATE length DESC LIMIT 3");
-    run(db, "SELECT json_extract('{\"a\":[1,2,{\"b\":\"x\"}]}', '$.a[2].b'), json_group_array(id) FROM person WHERE id < 6");
-    run(db, "CREATE VIRTUAL TABLE doc USING fts5(body); INSERT INTO doc VALUES('the quick brown fox'), ('lazy dogs sleep'),"
-            "('a fox and a dog'); SELECT rowid, highlight(doc, 0, '[', ']') FROM doc WHERE doc MATCH 'fox OR dog*' ORDER BY rowid");
-    run(db, "CREATE TRIGGER older AFTER UPDATE ON person BEGIN UPDATE friendship SET since = 'now' WHERE a = new.id; END;"
-            "UPDATE person SET age = age + 1 WHERE id % 5 = 0; SELECT count(*) FROM friendship WHERE since = 'now'");
-    run(db, "SELECT printf('%08.3f %s', 3.14159, hex(zeroblob(2))), typeof(1.0), abs(-5), substr('hello', 2, 3), upper('x')");
+    run(db, "SELECT json_extract('{\"a\":[1,2,{\"b\":\"x\"}]}', '$.a[2].b'), json_group_array(id) FROM person WHERE id "
+            "< 6");
+    run(db,
+        "CREATE VIRTUAL TABLE doc USING fts5(body); INSERT INTO doc VALUES('the quick brown fox'), ('lazy dogs sleep'),"
+        "('a fox and a dog'); SELECT rowid, highlight(doc, 0, '[', ']') FROM doc WHERE doc MATCH 'fox OR dog*' ORDER "
+        "BY rowid");
+    run(db,
+        "CREATE TRIGGER older AFTER UPDATE ON person BEGIN UPDATE friendship SET since = 'now' WHERE a = new.id; END;"
+        "UPDATE person SET age = age + 1 WHERE id % 5 = 0; SELECT count(*) FROM friendship WHERE since = 'now'");
+    run(db, "SELECT printf('%08.3f %s', 3.14159, hex(zeroblob(2))), typeof(1.0), abs(-5), substr('hello', 2, 3), "
+            "upper('x')");
     run(db, "SELECT no_such_column FROM person");
-    run(db, "DELETE FROM person WHERE id % 2; VACUUM; PRAGMA integrity_check; SELECT count(*), sum(length(name)) FROM person");
+    run(db, "DELETE FROM person WHERE id % 2; VACUUM; PRAGMA integrity_check; SELECT count(*), sum(length(name)) FROM "
+            "person");
     sqlite3_close(db);
 }
