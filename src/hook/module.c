@@ -243,7 +243,6 @@ static int is_loaded(struct dl_phdr_info *info, size_t size, void *arg) {
 
 bool ct_hook_code_map_refresh(struct ct_hook_code_map *map) {
     uint64_t unloads = 0;
-    bool any = false;
     dl_iterate_phdr(note_unloads, &unloads);
     if (unloads == map->unloads)
         return false;
@@ -251,9 +250,9 @@ bool ct_hook_code_map_refresh(struct ct_hook_code_map *map) {
     for (struct ct_hook_module *m = map->modules; m; m = m->next) {
         struct loaded_search s = {.module = m};
         if (!m->gone && m->table && !dl_iterate_phdr(is_loaded, &s))
-            m->gone = any = true;
+            m->gone = true;
     }
-    return any;
+    return true;
 }
 
 /* ---- public ---- */

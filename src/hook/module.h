@@ -55,7 +55,7 @@ static inline bool ct_hook_is_own(const struct ct_hook_module *m, uint64_t addre
     return address >= m->own_start && address < m->own_end;
 }
 
-/* Marks modules that have been unloaded; true when there are any. */
+/* Marks modules that have been unloaded. True when anything was unloaded since the last time. */
 bool ct_hook_code_map_refresh(struct ct_hook_code_map *map);
 /* `keep_code`: stubs may still be in use, their memory stays. */
 void ct_hook_code_map_free(struct ct_hook_code_map *map, bool keep_code);

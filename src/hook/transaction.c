@@ -1,6 +1,8 @@
 /* The API's common ground: entering and leaving it, and transactions. */
 #include "hook/set.h"
+#include "os/os.h"
 #include "os/thread.h"
+#include <string.h>
 
 /* ---- entering and leaving the API ---- */
 
@@ -30,10 +32,23 @@ int ct_set_unlock(struct ct_hooks *set, struct ct_set_guard g, int result) {
 
 /* ---- transactions ---- */
 
+/* The same file may have been loaded again at the same place: then our bytes are not there. */
+static bool was_loaded_anew(const struct ct_hook_record *r) {
+    const struct ct_patch *entry = &r->plan.patches[0];
+    uint8_t now[CT_PATCH_MAX];
+    return r->installed && r->plan.patch_count &&
+           (ct_os_peek(entry->at, now, entry->size) || memcmp(now, entry->bytes, entry->size));
+}
+
 /* Hooks in a module that was unloaded are gone with it. */
 static void forget_unloaded(struct ct_hooks *set) {
     if (!ct_hook_code_map_refresh(&set->code))
         return;
+    for (size_t i = 0; i < set->table_size; i++) {
+        struct ct_hook_record *r = set->table[i];
+        if (r && !r->module->gone && was_loaded_anew(r))
+            r->module->gone = true;
+    }
     for (size_t i = 0; i < set->table_size; i++) {
         struct ct_hook_record *r = set->table[i];
         if (r && r->module->gone) {
