@@ -1,4 +1,4 @@
-/* See plan_check.h. */
+/* The judge of plan_check.h: reads stubs, patches and what is left of functions back, with Zydis. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +31,7 @@ static bool decode(const uint8_t *bytes, size_t size, uint64_t address, struct i
 
 static struct insn decode_patched(const struct subject *s, uint64_t address) {
     size_t available;
-    struct insn insn;
+    struct insn insn = {0};
     const uint8_t *bytes = subject_bytes(s, address, &available);
     if (!bytes || !decode(bytes, available, address, &insn))
         fail_msg("no instruction at %#llx", (unsigned long long)address);
@@ -111,52 +111,6 @@ bool subject_is_taken(const struct subject *s, uint64_t from, uint64_t to) {
         if (ct_scan_bit(&s->scan, s->scan.taken, at))
             return true;
     return false;
-}
-
-/* ---- making ---- */
-
-void subject_start(struct subject *s, uint8_t filler) {
-    memset(s, 0, sizeof *s);
-    memset(s->original, filler, TEXT_SIZE);
-    memset(s->stubs, 0xcc, STUBS_SIZE);
-    s->scan =
-        (struct ct_scan){.code = s->original, .start = TEXT_BASE, .end = TEXT_BASE + TEXT_SIZE, .funcs = s->funcs};
-    ct_shared_code_at(&s->shared, SHARED_BASE);
-}
-
-size_t subject_add(struct subject *s, size_t offset, const uint8_t *code, size_t size) {
-    size_t index = s->scan.func_count++;
-    assert_true(index < MAX_FUNCS && offset + size <= TEXT_SIZE);
-    assert_true(index == 0 || s->funcs[index - 1].end <= TEXT_BASE + offset);
-    memcpy(s->original + offset, code, size);
-    s->funcs[index] = (struct ct_scan_func){.start = TEXT_BASE + offset, .end = TEXT_BASE + offset + size};
-    return index;
-}
-
-void subject_scan(struct subject *s) {
-    assert_int_equal(ct_scan_run(&s->scan), 0);
-    memcpy(s->patched, s->original, TEXT_SIZE);
-}
-
-void subject_end(struct subject *s) {
-    for (size_t i = 0; i < s->scan.func_count; i++)
-        if (s->hooks[i].planned)
-            subject_revert(s, i);
-    assert_memory_equal(s->patched, s->original, TEXT_SIZE);
-    assert_false(subject_is_taken(s, TEXT_BASE, TEXT_BASE + TEXT_SIZE));
-    ct_scan_free(&s->scan);
-}
-
-struct ct_plan_request subject_request(struct subject *s, size_t index) {
-    return (struct ct_plan_request){
-        .scan = &s->scan,
-        .shared = &s->shared,
-        .function = s->funcs[index].start,
-        .end = s->funcs[index].end,
-        .scan_flags = s->funcs[index].flags,
-        .number = FIRST_NUMBER + (uint32_t)index,
-        .action = CT_ACTION_RECORD,
-    };
 }
 
 /* ---- one plan: the stub ---- */

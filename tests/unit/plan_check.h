@@ -14,6 +14,13 @@
 #define FIRST_NUMBER 0x01020300u
 #define MAX_FUNCS    256u
 
+/* Bytes that shapes are made of. CODE is a filler that is no padding: push rax. */
+#define INT3  0xcc
+#define NOP   0x90
+#define RET   0xc3
+#define CODE  0x50
+#define ENDBR 0xf3, 0x0f, 0x1e, 0xfa
+
 struct hooked {
     struct ct_plan_request request;
     struct ct_plan plan;
@@ -38,6 +45,8 @@ void subject_start(struct subject *s, uint8_t filler);
 size_t subject_add(struct subject *s, size_t offset, const uint8_t *code, size_t size);
 #define ADD(s, offset, ...)                                                                                            \
     subject_add(s, offset, (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}))
+/* n - 1 one-byte instructions and a return. */
+size_t subject_add_sized(struct subject *s, size_t offset, size_t n);
 void subject_scan(struct subject *s);
 void subject_end(struct subject *s);
 
@@ -51,9 +60,14 @@ void subject_revert(struct subject *s, size_t index);
 /* Everything that must hold with all the plans in place. */
 void subject_check(struct subject *s);
 
-static inline uint64_t subject_address(const struct subject *s, size_t index) {
-    return s->funcs[index].start;
-}
+/* How the entry was patched: a 5-byte jump; a 2-byte jump to a springboard; two 5-byte jumps, the second for loops; a
+ * 5-byte jump to a copy of the whole function. */
+enum form { LONG, SHORT, TWO_JUMPS, WHOLE };
+enum form subject_form(const struct subject *s, size_t index);
+/* Plans, and checks everything; or expects that nothing has been taken. */
+const struct ct_plan *expect_form(struct subject *s, size_t index, enum form form);
+void expect_skip(struct subject *s, size_t index, enum ct_skip_reason reason);
+
 /* Bytes of patched text and stubs by their address. */
 const uint8_t *subject_bytes(const struct subject *s, uint64_t address, size_t *available);
 /* The first place that is no jump, landing pad or nop of the text, or is outside of it. */
