@@ -2,11 +2,13 @@
  * in the wrong state. Each with its own error, and without changing a byte. A failed transaction changes nothing. */
 #include "harness.h"
 #include "text.h"
+#include <asm/prctl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -230,11 +232,25 @@ static void check_generated_code(void) {
     munmap(page, 4096);
 }
 
+/* A program that uses GS for itself can't be hooked: we need it. */
+static void check_gs(void) {
+    static uint64_t theirs[8];
+    uint64_t before = text_fingerprint(), gs = 0;
+    syscall(SYS_arch_prctl, ARCH_SET_GS, theirs);
+    E2E_EQUAL(ct_hooks_record(e2e_hooks, (void *)one), CT_ERR_UNSUPPORTED);
+    E2E_EQUAL(text_fingerprint(), before);
+    syscall(SYS_arch_prctl, ARCH_GET_GS, &gs);
+    E2E_CHECK(gs == (uint64_t)(uintptr_t)theirs);
+    check_results(__LINE__);
+    syscall(SYS_arch_prctl, ARCH_SET_GS, 0);
+}
+
 int main(int argc, char **argv) {
     e2e_begin(argc, argv);
     check_results(__LINE__);
     if (!e2e_plain()) {
         uint64_t untouched = text_fingerprint();
+        check_gs();
         /* With its first hook the engine begins to watch the unwinder and its like, until it is destroyed. */
         E2E_EQUAL(ct_hooks_revert(e2e_hooks, ct_hooks_record(e2e_hooks, (void *)one)), 0);
         uint64_t before = text_fingerprint();

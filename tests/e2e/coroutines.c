@@ -142,7 +142,7 @@ static void check_many(void) {
 static void check_abandoned(void) {
     char *stack = malloc(STACK_SIZE);
     size_t before = e2e_rss_kib();
-    for (int i = 0; i < 20000; i++) {
+    for (int i = 0; i < 5000; i++) {
         struct generator g;
         start(&g, i, 10, stack, STACK_SIZE);
         for (int step = 0; step < i % 5; step++)

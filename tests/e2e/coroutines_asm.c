@@ -157,6 +157,7 @@ static void check_many(void) {
     struct e2e_summary s = e2e_summarize(0);
     E2E_EQUAL(s.calls, COUNT * (51 + 51 + 101));
     E2E_EQUAL(s.returns, COUNT * (51 + 50 + 101));
+    E2E_EQUAL(s.left, 0);
     e2e_forget();
 }
 

@@ -242,6 +242,15 @@ static uint64_t pc_of(pid_t tid) {
     return regs.rip;
 }
 
+/* A pushf that was stepped over has saved the trap flag; popf brings it back, and the thread would go on step by step. */
+static void clear_trap_flag(pid_t tid) {
+    struct user_regs_struct regs;
+    if (ptrace(PTRACE_GETREGS, tid, NULL, &regs) != 0 || !(regs.eflags & 0x100))
+        return;
+    regs.eflags &= ~0x100ull;
+    ptrace(PTRACE_SETREGS, tid, NULL, &regs);
+}
+
 /* Runs up to `steps` instructions; how many it were before the window ended. */
 static int step(pid_t tid, int steps) {
     for (int i = 0; i < steps; i++) {
@@ -286,6 +295,7 @@ static int parent(pid_t pid) {
                 ptrace(PTRACE_POKEDATA, tid, &done, (void *)1L);
             k += k < 0 ? 1 : stride;
         }
+        clear_trap_flag(tid);
         ptrace(PTRACE_CONT, tid, NULL, (void *)deliver);
     }
 }

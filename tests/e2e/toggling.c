@@ -72,7 +72,7 @@ static void check_balance(void) {
 static void check_switching(void) {
     int hooks[] = {E2E_RECORD(leaf), E2E_RECORD(work), E2E_RECORD(dive)};
     start_callers();
-    for (int i = 0; i < 150; i++) {
+    for (int i = 0; i < 120; i++) {
         int which = hooks[i % 3];
         E2E_EQUAL(ct_hooks_disable(e2e_hooks, which), 0);
         if (i % 5 == 0)
@@ -102,7 +102,7 @@ static void check_reattaching(void) {
     for (int i = 0; i < 3; i++)
         memcpy(before[i], functions[i], 16);
     start_callers();
-    for (int i = 0; i < 30; i++) {
+    for (int i = 0; i < 15; i++) {
         int a = E2E_RECORD(leaf);
         int b = E2E_RECORD(work);
         usleep(300);
@@ -171,7 +171,7 @@ static void check_destroy(int argc, char **argv) {
 
 static void check_destroy_under_load(int argc, char **argv) {
     start_callers();
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0; i < 6; i++) {
         E2E_RECORD(leaf);
         E2E_RECORD(dive);
         usleep(500);
