@@ -15,6 +15,11 @@ uint64_t ct_cpu_argument(const struct ct_cpu_context *cpu, unsigned n) {
     return *argument_place(cpu, n);
 }
 
+void ct_cpu_first_arguments(const struct ct_cpu_context *cpu, uint64_t arguments[3]) {
+    for (unsigned n = 0; n < 3; n++)
+        arguments[n] = *argument_place(cpu, n);
+}
+
 void ct_cpu_set_argument(struct ct_cpu_context *cpu, unsigned n, uint64_t value) {
     *argument_place(cpu, n) = value;
 }

@@ -259,7 +259,8 @@ uint64_t ct_hook_on_call(struct ct_cpu_context *cpu, uint64_t slot, uint64_t stu
         }
     }
     /* last: what the listener called would take a contested block back */
-    uint64_t arguments[3] = {ct_cpu_argument(cpu, 0), ct_cpu_argument(cpu, 1), ct_cpu_argument(cpu, 2)};
+    uint64_t arguments[3];
+    ct_cpu_first_arguments(cpu, arguments);
     act(b, hook->special, slot, arguments);
     return go;
 }

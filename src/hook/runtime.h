@@ -223,6 +223,8 @@ uint64_t ct_hook_on_call(struct ct_cpu_context *cpu, uint64_t slot, uint64_t stu
 uint64_t ct_hook_on_return(struct ct_cpu_context *cpu, uint64_t slot);
 
 void ct_cpu_set_pc(struct ct_cpu_context *cpu, uint64_t pc);
+/* The first three arguments. ct_cpu_argument is exported: calling it may go through the loader, which may be hooked. */
+void ct_cpu_first_arguments(const struct ct_cpu_context *cpu, uint64_t arguments[3]);
 
 /* ---- assembly (stubs_x64.S) ---- */
 
