@@ -24,7 +24,7 @@
 
 enum kind { RETURNS, FILLS, JUMPS, JUMPS_AT_TOP, FIRST_CALL, KINDS };
 
-#define FILLING       100 /* calls that take most of an event buffer: one is handed over now and then */
+#define FILLING       1000 /* calls that take several event buffers */
 #define BUFFER_EVENTS 256
 
 __asm__(".text\n"

@@ -1,16 +1,17 @@
 /* Every function of the big libraries hooked at once, under a workload that uses them; the output must be that of an
  * unhooked run, byte for byte.
  *
- *     whole_library                 runs itself twice and compares (the test)
+ *     whole_library                 runs itself in each way and compares (the test)
  *     whole_library --plain         the workload alone
  *     whole_library --hooked        hooks everything first; coverage and events go to stderr
  *     whole_library --hooked-exit   the same, short, and ends with the hooks in place
+ *     whole_library --listening     the same, short, with a listener that destroys all vector registers
  *     whole_library --list          prints every function that has no hook, with its reason
  *
  * The workload's parts are in workload/, one file per library. */
+#include "harness.h"
 #include "workload/workload.h"
 #include <algorithm>
-#include <contrail/contrail.h>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -172,7 +173,15 @@ void fail(const char *what, int rc) {
     exit(1);
 }
 
-ct_hooks *hook_everything() {
+uint64_t listened;
+
+/* Counts, and leaves nothing in the registers that C code may use. */
+void clobbering_listener(ct_cpu_context *, ct_call *) {
+    __atomic_add_fetch(&listened, 1, __ATOMIC_RELAXED);
+    e2e_clobber();
+}
+
+ct_hooks *hook_everything(ct_hook_flavor flavor) {
     ct_hooks *hooks;
     int rc = ct_hooks_create(&hooks, nullptr);
     if (rc != 0)
@@ -184,7 +193,9 @@ ct_hooks *hook_everything() {
     for (const auto &l : libraries) {
         ct_module_hooks what = {};
         what.module = l.file;
-        what.flavor = CT_FLAVOR_RECORD;
+        what.flavor = flavor;
+        what.listener.on_call = clobbering_listener;
+        what.listener.on_return = clobbering_listener;
         if ((rc = ct_hooks_attach_module(hooks, &what)) < 0)
             fail(l.file, rc);
     }
@@ -234,7 +245,7 @@ bool print_events(ct_hooks *hooks) {
 
 int run_hooked(bool list, bool to_the_end) {
     workload_prepare();
-    ct_hooks *hooks = hook_everything();
+    ct_hooks *hooks = hook_everything(CT_FLAVOR_RECORD);
     if (list) {
         print_coverage(hooks, true);
         ct_hooks_destroy(hooks);
@@ -249,6 +260,16 @@ int run_hooked(bool list, bool to_the_end) {
     workload_quick(); /* everything works without them, too */
     fflush(stdout);
     return good ? 0 : 1;
+}
+
+int run_listening() {
+    workload_prepare();
+    ct_hooks *hooks = hook_everything(CT_FLAVOR_LISTEN);
+    workload(1);
+    fflush(stdout);
+    ct_hooks_destroy(hooks);
+    fprintf(stderr, "%lu calls of the listener\n", listened);
+    return listened > 100000 ? 0 : 1;
 }
 
 int run_plain(bool quick) {
@@ -314,6 +335,8 @@ int drive(const char *self) {
     plain = run_self(self, "--plain-quick", &good);
     hooked = run_self(self, "--hooked-exit", &good);
     good &= same(plain, hooked);
+    hooked = run_self(self, "--listening", &good);
+    good &= same(plain, hooked);
     printf("%zu bytes of output: %s\n", plain.size(), good ? "passed" : "FAILED");
     return good ? 0 : 1;
 }
@@ -326,6 +349,8 @@ int main(int argc, char **argv) {
         return run_plain(option[7] != 0);
     if (strncmp(option, "--hooked", 8) == 0)
         return run_hooked(false, option[8] != 0);
+    if (strcmp(option, "--listening") == 0)
+        return run_listening();
     if (strcmp(option, "--list") == 0)
         return run_hooked(true, false);
     return drive("/proc/self/exe");
