@@ -33,6 +33,11 @@ static size_t pool_used;
 
 unsigned e2e_clobber_level(int level);
 
+__attribute__((constructor)) static void find_vector_level(void) {
+    __builtin_cpu_init();
+    vector_level = __builtin_cpu_supports("avx512f") ? 2 : __builtin_cpu_supports("avx") ? 1 : 0;
+}
+
 unsigned e2e_clobber(void) {
     return e2e_clobber_level(vector_level);
 }
@@ -177,8 +182,6 @@ void e2e_begin(int argc, char **argv) {
 
 void e2e_begin_with(int argc, char **argv, const struct ct_hooks_options *options, size_t buffer_events) {
     read_options(argc, argv);
-    __builtin_cpu_init();
-    vector_level = __builtin_cpu_supports("avx512f") ? 2 : __builtin_cpu_supports("avx") ? 1 : 0;
     memset(e2e_log.names, 0, sizeof e2e_log.names);
     if (!e2e_log.events)
         e2e_log.events = mmap(NULL, LOG_CAPACITY * sizeof *e2e_log.events, PROT_READ | PROT_WRITE,
