@@ -3,10 +3,11 @@
 #include "harness.h"
 #include <string.h>
 
-#define FUNCTIONS(X, form)                                                                                             \
-    X(form, leaf)                                                                                                      \
-    X(form, tail) X(form, floats) X(form, structs) X(form, recursive) X(form, switches) X(form, loops)                 \
-        X(form, variadic) X(form, callback) X(form, stack_user) X(form, run)
+/* clang-format off */
+#define FUNCTIONS(X, form) \
+    X(form, leaf) X(form, tail) X(form, floats) X(form, structs) X(form, recursive) X(form, switches) \
+    X(form, loops) X(form, variadic) X(form, callback) X(form, stack_user) X(form, run)
+/* clang-format on */
 
 /* Only addresses matter, but for run. */
 #define DECLARE(form, name) extern char form##_##name[];

@@ -7,15 +7,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SHAPES(X)                                                                                                      \
-    X(loop_short)                                                                                                      \
-    X(loop_insn) X(loop_near) X(begins_with_jrcxz) X(begins_with_jcc) X(begins_with_near_jcc) X(begins_with_call)      \
-        X(begins_with_pc_thunk) X(pc_thunk) X(begins_with_call_pop) X(begins_with_memory_call) X(begins_with_rip_load) \
-            X(begins_with_rip_store) X(begins_with_rip_compare) X(begins_with_rip_vector) X(begins_with_rip_lea)       \
-                X(begins_with_rip_divide) X(calls_divide) X(jump_table) X(bare_jump) X(bare_short_jump)                \
-                    X(bare_memory_jump) X(only_ret) X(only_rep_ret) X(entered_inside) X(jumps_inside)                  \
-                        X(own_inner_loop) X(two_doors) X(second_door) X(begins_with_syscall) X(begins_with_push_rbp)   \
-                            X(begins_with_sub_rsp) X(guarded_loop) X(helper)
+/* clang-format off */
+#define SHAPES(X) \
+    X(loop_short) X(loop_insn) X(loop_near) X(begins_with_jrcxz) X(begins_with_jcc) X(begins_with_near_jcc) \
+    X(begins_with_call) X(begins_with_pc_thunk) X(pc_thunk) X(begins_with_call_pop) X(begins_with_memory_call) \
+    X(begins_with_rip_load) X(begins_with_rip_store) X(begins_with_rip_compare) X(begins_with_rip_vector) \
+    X(begins_with_rip_lea) X(begins_with_rip_divide) X(calls_divide) X(jump_table) X(bare_jump) \
+    X(bare_short_jump) X(bare_memory_jump) X(only_ret) X(only_rep_ret) X(entered_inside) X(jumps_inside) \
+    X(own_inner_loop) X(two_doors) X(second_door) X(begins_with_syscall) X(begins_with_push_rbp) \
+    X(begins_with_sub_rsp) X(guarded_loop) X(helper)
+/* clang-format on */
 #define DECLARE(name) long name(long, long);
 SHAPES(DECLARE)
 
