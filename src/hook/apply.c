@@ -31,23 +31,38 @@ static struct ct_block *block_with_tid(struct ct_runtime *rt, int tid) {
     return NULL;
 }
 
-/* Every thread has GS before the first patch: a GS of zero would fault. Somebody else's GS is not ours to take. */
+static bool is_ours(const struct ct_runtime *rt, uint64_t gs) {
+    for (const struct ct_block *b = rt->blocks; b; b = b->next)
+        if ((uint64_t)b == gs)
+            return true;
+    return false;
+}
+
+/* A program that uses GS itself is refused before anything has changed. */
+static int check_gs(const struct ct_runtime *rt, struct ct_os_stopped *stopped) {
+    uint64_t own = ct_os_get_block();
+    if (own && !is_ours(rt, own))
+        return CT_ERR_UNSUPPORTED;
+    for (size_t i = 0; i < count_of(stopped); i++) {
+        struct ct_os_regs regs;
+        if (!ct_os_stopped_get_regs(stopped, i, &regs) && regs.gs_base && !is_ours(rt, regs.gs_base))
+            return CT_ERR_UNSUPPORTED;
+    }
+    return 0;
+}
+
+/* Every thread has GS before the first patch: a GS of zero would fault. One that it inherited from its creator will do
+ * until it registers by itself. */
 static int equip_stopped(struct ct_runtime *rt, struct ct_os_stopped *stopped) {
     for (size_t i = 0; i < count_of(stopped); i++) {
         struct ct_os_regs regs;
-        if (ct_os_stopped_get_regs(stopped, i, &regs))
-            continue; /* it has ended */
+        if (ct_os_stopped_get_regs(stopped, i, &regs) || regs.gs_base)
+            continue; /* it has ended, or has one */
         int tid = ct_os_stopped_tid(stopped, i);
-        struct ct_block *b = block_with_tid(rt, tid);
-        if (b && regs.gs_base)
-            continue;
-        if (regs.gs_base && !rt->blocks)
-            return CT_ERR_UNSUPPORTED;
-        if (regs.gs_base)
-            continue; /* inherited from its creator: it registers by itself */
         uint64_t pointer = 0;
         if (ct_os_peek(regs.fs_base, &pointer, sizeof pointer))
             pointer = regs.fs_base;
+        struct ct_block *b = block_with_tid(rt, tid);
         if (!b)
             b = ct_block_create(rt, tid, pointer);
         if (!b)
@@ -60,9 +75,8 @@ static int equip_stopped(struct ct_runtime *rt, struct ct_os_stopped *stopped) {
 }
 
 static int equip_self(struct ct_runtime *rt) {
-    uint64_t gs = ct_os_get_block();
-    if (gs)
-        return rt->blocks ? 0 : CT_ERR_UNSUPPORTED;
+    if (ct_os_get_block())
+        return 0;
     uint64_t mask = ct_os_block_signals();
     struct ct_block *b = ct_block_create(rt, ct_os_gettid(), ct_os_thread_pointer());
     int status = b ? ct_block_install(b) : CT_ERR_NO_MEMORY;
@@ -297,7 +311,9 @@ static bool code_in_use(const struct ct_hooks *set, struct ct_os_stopped *stoppe
 }
 
 static int apply_stopped(struct ct_hooks *set, struct page_writer *w, struct ct_os_stopped *stopped) {
-    int status = equip_self(set->runtime);
+    int status = check_gs(set->runtime, stopped);
+    if (!status)
+        status = equip_self(set->runtime);
     if (!status)
         status = equip_stopped(set->runtime, stopped);
     if (!status)

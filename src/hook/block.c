@@ -219,7 +219,7 @@ struct ct_block *ct_block_current(void) {
     bool same_pointer = b->thread_pointer == thread_pointer;
     if (b->owner == CT_OWNER_FORKED && same_pointer)
         return adopt_after_fork(b);
-    if (same_pointer && !(b->attention & CT_ATTENTION_CONTESTED))
+    if (same_pointer && !(b->attention & (CT_ATTENTION_CONTESTED | CT_ATTENTION_SHARED)))
         return b;
     int tid = ct_os_gettid();
     if (tid == b->tid) { /* our own block: the child that shared it has gone, or the thread pointer was set anew */

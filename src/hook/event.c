@@ -129,11 +129,17 @@ static void end_deliver(struct ct_block *b) {
 void ct_event_drain(struct ct_block *b) {
     while (!try_deliver(b))
         ct_os_relax();
-    deliver_full(b, true);
-    lock(b);
-    struct ct_buffer *active = b->active;
-    uint64_t cursor = b->cursor;
-    unlock(b);
+    struct ct_buffer *active;
+    uint64_t cursor;
+    bool again;
+    do { /* its thread may retire the active buffer behind our back: that one comes first */
+        deliver_full(b, true);
+        lock(b);
+        active = b->active;
+        cursor = b->cursor;
+        again = b->full != NULL;
+        unlock(b);
+    } while (again);
     if (active)
         deliver(b, active, cursor & b->event_bit ? cursor - (uint64_t)active->events : b->event_bit, true);
     end_deliver(b);
@@ -215,6 +221,7 @@ void ct_event_write(struct ct_block *b, uint32_t hook, uint32_t kind) {
         e = ok ? reserve(b) : NULL;
         ct_os_restore_signals(mask);
         if (!e) {
+            b->cursor = 0; /* no memory: it must not grow until it looks valid again */
             b->abandoned++;
             return;
         }

@@ -44,7 +44,7 @@ static void end_unwind(struct ct_block *b, uint64_t slot) {
     if (b->land_sp)
         ct_shadow_prune(b, b->land_sp);
     else
-        ct_shadow_dress(b, slot);
+        ct_shadow_dress(b, slot, UINT64_MAX);
     b->land_sp = 0;
 }
 
@@ -114,12 +114,17 @@ void ct_hook_event_slow(uint64_t hook, uint64_t kind, uint64_t slot) {
 
 /* ---- returning ---- */
 
+/* The body's return has just read it from there. */
+static uint64_t resume_in(uint64_t slot) {
+    return *(const uint64_t *)slot;
+}
+
 uint64_t ct_hook_leave_slow(uint64_t slot) {
     struct ct_block *b = ct_block_current();
     struct ct_shadow found;
     uint32_t depth;
     uint64_t mask = ct_os_block_signals();
-    if (!b || !ct_shadow_leave(b, slot, &found, &depth))
+    if (!b || !ct_shadow_leave(b, slot, resume_in(slot), &found, &depth))
         lost_return();
     if (!b->detached)
         ct_event_write(b, ct_shadow_number(&found), CT_EVENT_RETURN);
@@ -136,7 +141,7 @@ uint64_t ct_hook_leave_slow(uint64_t slot) {
 /* A child that shares our memory and thread pointer would take our block for its own. */
 static void before_clone(struct ct_block *b, uint64_t flags) {
     if ((flags & CLONE_VM_) && !(flags & CLONE_SETTLS_))
-        ct_block_attend(b, CT_ATTENTION_CONTESTED);
+        ct_block_attend(b, flags & CLONE_VFORK_ ? CT_ATTENTION_CONTESTED : CT_ATTENTION_SHARED);
 }
 
 static uint64_t clone_flags(const uint64_t argument[3]) {
@@ -164,10 +169,10 @@ static void before_jump(struct ct_block *b, uint64_t slot, uint64_t buffer) {
 
 static void before_unwind(struct ct_block *b, uint64_t slot) {
     ct_shadow_settle(b, slot);
-    ct_shadow_bare(b, slot);
     b->bare_slot = slot;
     b->land_sp = 0;
-    ct_block_attend(b, CT_ATTENTION_UNWIND);
+    ct_block_attend(b, CT_ATTENTION_UNWIND); /* first: a handler that walks the stack must leave it bare */
+    ct_shadow_bare(b, slot);
 }
 
 static void before_landing(struct ct_block *b, void *context) {
@@ -180,7 +185,7 @@ static void before_landing(struct ct_block *b, void *context) {
     b->land_sp = rt->get_cfa(context);
     ct_block_unattend(b, CT_ATTENTION_GUARD);
     ct_os_restore_signals(mask);
-    ct_shadow_dress(b, b->land_sp);
+    ct_shadow_dress(b, b->land_sp, UINT64_MAX);
 }
 
 static void act(struct ct_block *b, enum ct_special special, uint64_t slot, const uint64_t argument[3]) {
@@ -269,7 +274,7 @@ uint64_t ct_hook_on_return(struct ct_cpu_context *cpu, uint64_t slot) {
     struct ct_block *b = ct_block_current();
     struct ct_shadow found;
     uint32_t depth;
-    if (!b || !ct_shadow_leave(b, slot, &found, &depth))
+    if (!b || !ct_shadow_leave(b, slot, resume_in(slot), &found, &depth))
         lost_return();
     if (!b->detached)
         notify(b, true, cpu, &found, depth);

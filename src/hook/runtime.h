@@ -17,7 +17,8 @@ enum { CT_OWNER_FORKED = 0, CT_OWNER_ATTENTION = 1 };
 /* Why owner is CT_OWNER_ATTENTION. */
 enum ct_attention {
     CT_ATTENTION_GUARD = 1 << 0,     /* inside a listener or sink: calls are not seen */
-    CT_ATTENTION_CONTESTED = 1 << 1, /* a child may share this block (vfork, clone with shared memory) */
+    CT_ATTENTION_CONTESTED = 1 << 1, /* a child may share this block until it execs or exits (vfork) */
+    CT_ATTENTION_SHARED = 1 << 3,    /* the same for good: a clone that runs beside us with our thread pointer */
     CT_ATTENTION_UNWIND = 1 << 2,    /* real return addresses are on the stack for an unwinder */
 };
 
@@ -182,8 +183,9 @@ void ct_shadow_filled(struct ct_block *b, uint64_t slot);
 void ct_shadow_release(struct ct_block *b);
 /* Closes what was left below `slot`, then pushes. NULL when the shadow stack is full. */
 struct ct_shadow *ct_shadow_enter(struct ct_block *b, uint64_t slot, uint64_t stub);
-/* Finds and removes the entry of a return through `slot`, wherever it is; *found gets a copy, *depth its depth. */
-bool ct_shadow_leave(struct ct_block *b, uint64_t slot, struct ct_shadow *found, uint32_t *depth);
+/* Finds and removes the entry of a return through `slot` to the stub's `resume`, wherever it is; *found gets a copy,
+ * *depth its depth. */
+bool ct_shadow_leave(struct ct_block *b, uint64_t slot, uint64_t resume, struct ct_shadow *found, uint32_t *depth);
 /* Closes what was left at and below `slot`, where a new frame starts. */
 void ct_shadow_settle(struct ct_block *b, uint64_t slot);
 /* Every frame with its slot in [low, high) was left. */
@@ -192,7 +194,7 @@ void ct_shadow_close_range(struct ct_block *b, uint64_t low, uint64_t high);
 void ct_shadow_prune(struct ct_block *b, uint64_t sp);
 /* Puts real return addresses on the stack, and stub addresses back again. */
 void ct_shadow_bare(struct ct_block *b, uint64_t sp);
-void ct_shadow_dress(struct ct_block *b, uint64_t sp);
+void ct_shadow_dress(struct ct_block *b, uint64_t low, uint64_t high);
 /* Remembers a frame that was left; under the lock. */
 void ct_shadow_park(struct ct_runtime *rt, const struct ct_shadow *e);
 bool ct_shadow_same_stack(struct ct_block *b, uint64_t x, uint64_t y);

@@ -35,29 +35,37 @@ static uint32_t parked_index(uint64_t slot) {
 }
 
 void ct_shadow_park(struct ct_runtime *rt, const struct ct_shadow *e) {
+    struct ct_shadow *place = NULL;
     uint32_t i = parked_index(e->slot);
     for (uint32_t n = 0; n < CT_PARKED_CAPACITY; n++, i = (i + 1) & (CT_PARKED_CAPACITY - 1)) {
         struct ct_shadow *p = &rt->parked[i];
-        if (p->slot == 0 || p->slot == CT_SLOT_HOLE || p->slot == e->slot) {
-            rt->parked_count += p->slot == 0;
-            *p = *e;
-            return;
+        if (p->slot == e->slot || p->slot == 0) { /* the same slot may stand behind a hole: look before taking one */
+            if (p->slot == e->slot || !place)
+                place = p;
+            break;
         }
-        /* When nearly full, the oldest tenants of this neighbourhood go: their slots are long reused. */
+        if (p->slot == CT_SLOT_HOLE && !place)
+            place = p;
+        /* When nearly full, a tenant of this neighbourhood goes: most are long dead. */
         if (n == 64 && rt->parked_count > CT_PARKED_CAPACITY / 4 * 3) {
-            *p = *e;
-            return;
+            place = place ? place : p;
+            break;
         }
     }
+    if (!place)
+        return;
+    rt->parked_count += place->slot == 0;
+    *place = *e;
 }
 
-static bool unpark(struct ct_runtime *rt, uint64_t slot, struct ct_shadow *found) {
+/* Whatever it returns, a frame that was parked under this slot is not coming back. */
+static bool unpark(struct ct_runtime *rt, uint64_t slot, uint64_t resume, struct ct_shadow *found) {
     uint32_t i = parked_index(slot);
     for (uint32_t n = 0; n < CT_PARKED_CAPACITY && rt->parked[i].slot != 0; n++) {
         if (rt->parked[i].slot == slot) {
             *found = rt->parked[i];
             rt->parked[i].slot = CT_SLOT_HOLE;
-            return true;
+            return ct_shadow_resume(found) == resume;
         }
         i = (i + 1) & (CT_PARKED_CAPACITY - 1);
     }
@@ -84,11 +92,13 @@ static int find_stack(void *arg, const struct ct_os_map *map) {
 }
 
 /* The mapping that holds the thread's own stack. The oldest entry lies on it, unless everything ran on coroutines. */
-static void learn_home(struct ct_block *b) {
+static uint64_t search_home(uint64_t block, uint64_t unused) {
+    (void)unused;
+    struct ct_block *b = (struct ct_block *)block;
     uint64_t oldest = b->thread_pointer;
     for (struct ct_shadow *e = b->base + 1; e < b->top; e++)
         if (is_frame(e)) {
-            oldest = e->slot;
+            oldest = place_of(e);
             break;
         }
     struct stack_search s = {.address = oldest, .low = 1, .high = 1};
@@ -98,6 +108,17 @@ static void learn_home(struct ct_block *b) {
     /* A main stack grows down: what lies between it and the next mapping belongs to it. */
     if (s.high - s.low > 1 && b->tid == b->pid)
         b->home_low = s.below + 1;
+    return 0;
+}
+
+/* Reading the maps takes more stack than a signal stack may have left: it is done on ours. */
+static void learn_home(struct ct_block *b) {
+    uint64_t mask = ct_os_block_signals(), sp = (uint64_t)__builtin_frame_address(0);
+    if (sp > (uint64_t)b && sp <= b->slow_stack)
+        search_home((uint64_t)b, 0); /* we are on it */
+    else
+        ct_hook_on_stack(b->slow_stack, search_home, (uint64_t)b, 0);
+    ct_os_restore_signals(mask);
 }
 
 static bool at_home(const struct ct_block *b, uint64_t slot) {
@@ -299,25 +320,32 @@ struct ct_shadow *ct_shadow_enter(struct ct_block *b, uint64_t slot, uint64_t st
 
 /* ---- returning ---- */
 
+/* Slot and stub must match: a slot that was left on one thread may be in use by another frame on the next. */
+static bool returns_to(const struct ct_shadow *e, uint64_t slot, uint64_t resume) {
+    return e->slot == slot && ct_shadow_resume(e) == resume;
+}
+
 /* A coroutine that comes back on another thread than the one it was called on. */
-static bool take_from_others(struct ct_block *own, uint64_t slot, struct ct_shadow *found) {
+static bool take_from_others(struct ct_block *own, uint64_t slot, uint64_t resume, struct ct_shadow *found) {
     for (struct ct_block *b = own->runtime->blocks; b; b = b->next) {
         if (b == own || !b->in_use)
             continue;
         for (struct ct_shadow *e = b->top - 1; e > b->base; e--) {
-            if (e->slot != slot)
+            if (!returns_to(e, slot, resume))
                 continue;
             *found = *e;
-            if (__atomic_compare_exchange_n(&e->slot, &slot, CT_SLOT_HOLE, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+            uint64_t expected = slot;
+            if (__atomic_compare_exchange_n(&e->slot, &expected, CT_SLOT_HOLE, false, __ATOMIC_ACQ_REL,
+                                            __ATOMIC_RELAXED))
                 return true;
         }
     }
     return false;
 }
 
-static struct ct_shadow *find_own(struct ct_block *b, uint64_t slot) {
+static struct ct_shadow *find_own(struct ct_block *b, uint64_t slot, uint64_t resume) {
     for (struct ct_shadow *e = b->top - 1; e > b->base; e--)
-        if (e->slot == slot)
+        if (returns_to(e, slot, resume))
             return e;
     return NULL;
 }
@@ -332,15 +360,15 @@ static void close_above(struct ct_block *b, struct ct_shadow *e, uint64_t slot) 
     }
 }
 
-bool ct_shadow_leave(struct ct_block *b, uint64_t slot, struct ct_shadow *found, uint32_t *depth) {
-    if (b->top[-1].slot == slot) {
+bool ct_shadow_leave(struct ct_block *b, uint64_t slot, uint64_t resume, struct ct_shadow *found, uint32_t *depth) {
+    if (returns_to(b->top - 1, slot, resume)) {
         *found = b->top[-1];
         release_top(b);
         *depth = ct_shadow_depth(b, b->top);
         return true;
     }
     uint64_t mask = ct_os_block_signals();
-    struct ct_shadow *e = find_own(b, slot);
+    struct ct_shadow *e = find_own(b, slot, resume);
     bool ok = true;
     if (e) {
         close_above(b, e, slot);
@@ -350,7 +378,12 @@ bool ct_shadow_leave(struct ct_block *b, uint64_t slot, struct ct_shadow *found,
         release_holes(b);
     } else {
         ct_runtime_lock(b->runtime);
-        ok = unpark(b->runtime, slot, found) || take_from_others(b, slot, found);
+        struct ct_shadow parked;
+        ok = unpark(b->runtime, slot, resume, &parked);
+        if (!take_from_others(b, slot, resume, found)) /* what is still open somewhere is newer than what was left */
+            *found = parked;
+        else
+            ok = true;
         ct_runtime_unlock(b->runtime);
         *depth = ct_shadow_depth(b, b->top);
     }
@@ -403,10 +436,10 @@ static bool is_chain_inner(const struct ct_block *b, const struct ct_shadow *e) 
     return e + 1 < b->top && e[1].slot == e->slot && e[1].ret == ct_shadow_resume(e);
 }
 
-static void rewrite(struct ct_block *b, uint64_t sp, bool bare) {
+static void rewrite(struct ct_block *b, uint64_t sp, uint64_t end, bool bare) {
     for (struct ct_shadow *e = b->top - 1; e > b->base; e--) {
         uint64_t now;
-        if (is_chain_inner(b, e) || !readable_slot(b, e, sp, &now))
+        if (e->slot >= end || is_chain_inner(b, e) || !readable_slot(b, e, sp, &now))
             continue;
         uint64_t stub = ct_shadow_resume(e), real = real_return(e);
         if (now == (bare ? stub : real))
@@ -416,12 +449,12 @@ static void rewrite(struct ct_block *b, uint64_t sp, bool bare) {
 
 void ct_shadow_bare(struct ct_block *b, uint64_t sp) {
     uint64_t mask = ct_os_block_signals();
-    rewrite(b, sp, true);
+    rewrite(b, sp, UINT64_MAX, true);
     ct_os_restore_signals(mask);
 }
 
-void ct_shadow_dress(struct ct_block *b, uint64_t sp) {
+void ct_shadow_dress(struct ct_block *b, uint64_t low, uint64_t high) {
     uint64_t mask = ct_os_block_signals();
-    rewrite(b, sp, false);
+    rewrite(b, low, high, false);
     ct_os_restore_signals(mask);
 }

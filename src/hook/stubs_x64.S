@@ -211,9 +211,16 @@ FUNCTION ct_hook_leave_record
     SAVE_FLAGS
     push %rdx
     push %rcx
-    mov %gs:CT_BLOCK_TOP, %rcx
     lea 32(%rsp), %rdx
+    mov %fs:0, %rax                         /* a coroutine may return on a thread that has no block of its own yet */
+    cmp %gs:CT_BLOCK_OWNER, %rax
+    jne 5f
+    mov %gs:CT_BLOCK_TOP, %rcx
     cmp %rdx, INNERMOST(SLOT)(%rcx)
+    jne 5f
+    mov (%rdx), %rax                        /* our resume address, which the body's return has just read */
+    sub $CT_AFTER_TO_RESUME, %rax
+    cmp %rax, INNERMOST(STUB)(%rcx)
     jne 5f
     mov INNERMOST(RETURN)(%rcx), %rax
     mov %rax, (%rdx)

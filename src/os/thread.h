@@ -20,7 +20,7 @@ int ct_os_set_block(void *block);
 uint64_t ct_os_get_block(void); /* a system call */
 void *ct_os_block(void);        /* one instruction; faults when there is none */
 
-/* Where longjmp with this jmp_buf goes: the stack pointer, or 0 when it cannot be read. */
+/* Where longjmp with this jmp_buf goes: the stack pointer. No system call: the program may have forbidden it. */
 uint64_t ct_os_jump_target(uint64_t jump_buffer);
 
 /* The signal stack that the thread runs on right now. False: it runs on another stack. */

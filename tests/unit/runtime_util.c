@@ -15,6 +15,7 @@
 void fixture_sink(void *arg, int tid, const struct ct_event *events, size_t count) {
     struct fixture *f = arg;
     f->sink_calls++;
+    f->empty_calls += count == 0;
     f->last_tid = tid;
     for (size_t i = 0; i < count && f->event_count < MAX_EVENTS; i++)
         f->events[f->event_count++] = events[i];
@@ -80,7 +81,7 @@ struct ct_shadow *fake_call(struct fixture *f, unsigned n, uint64_t slot) {
 uint64_t fake_return(struct fixture *f, uint64_t slot) {
     struct ct_shadow found;
     uint32_t depth;
-    if (!ct_shadow_leave(f->block, slot, &found, &depth))
+    if (!ct_shadow_leave(f->block, slot, *word_at(slot), &found, &depth))
         fail_msg("a return that nobody knows of");
     assert_int_equal(found.slot, slot);
     ct_event_write(f->block, ct_shadow_number(&found), CT_EVENT_RETURN);

@@ -21,7 +21,7 @@ struct fixture {
     uint8_t *memory;
     struct ct_block *block; /* of this thread */
     struct ct_event events[MAX_EVENTS];
-    size_t event_count, sink_calls;
+    size_t event_count, sink_calls, empty_calls;
     int last_tid;
     char text[MAX_EVENTS];
 };

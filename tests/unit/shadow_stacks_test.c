@@ -179,7 +179,7 @@ static void test_parked_frames_return(void **state) {
     fake_return_fully(&f, HOME(900));
     struct ct_shadow found;
     uint32_t depth;
-    assert_false(ct_shadow_leave(f.block, HOME(700), &found, &depth)); /* once */
+    assert_false(ct_shadow_leave(f.block, HOME(700), *(uint64_t *)HOME(700), &found, &depth)); /* once */
     expect_empty();
 }
 
@@ -193,15 +193,15 @@ static void test_parking(void **state) {
         ct_shadow_park(rt, &(struct ct_shadow){.slot = LOW(i), .ret = i, .stub = stub_of(&f, 1), .data = 2 * i});
     assert_int_equal(rt->parked_count, 20000);
     for (unsigned i = 0; i < 20000; i += 2) {
-        assert_true(ct_shadow_leave(f.block, LOW(i), &found, &depth));
+        assert_true(ct_shadow_leave(f.block, LOW(i), stub_of(&f, 1) + CT_AFTER_TO_RESUME, &found, &depth));
         assert_int_equal(found.ret, i);
         assert_int_equal(found.data, 2 * i);
-        assert_false(ct_shadow_leave(f.block, LOW(i), &found, &depth));
+        assert_false(ct_shadow_leave(f.block, LOW(i), stub_of(&f, 1) + CT_AFTER_TO_RESUME, &found, &depth));
     }
     for (unsigned i = 0; i < 20000; i++) /* every second slot again, the others for the first time since */
         ct_shadow_park(rt, &(struct ct_shadow){.slot = LOW(i), .ret = i + 7, .stub = stub_of(&f, 1)});
     for (unsigned i = 0; i < 20000; i++) {
-        assert_true(ct_shadow_leave(f.block, LOW(i), &found, &depth));
+        assert_true(ct_shadow_leave(f.block, LOW(i), stub_of(&f, 1) + CT_AFTER_TO_RESUME, &found, &depth));
         assert_int_equal(found.ret, i + 7); /* the newest of a slot counts */
     }
 }
@@ -216,7 +216,7 @@ static void test_parking_is_bounded(void **state) {
         ct_shadow_park(rt, &(struct ct_shadow){.slot = i << 4, .ret = i, .stub = stub_of(&f, 1)});
         if (i % 64)
             continue;
-        missing += !ct_shadow_leave(f.block, i << 4, &found, &depth);
+        missing += !ct_shadow_leave(f.block, i << 4, stub_of(&f, 1) + CT_AFTER_TO_RESUME, &found, &depth);
         assert_int_equal(found.ret, i);
         ct_shadow_park(rt, &found);
     }
@@ -257,9 +257,9 @@ static void test_ended_threads_are_not_asked(void **state) {
     fake_call(&f, 1, LOW(500));
     f.block = here;
     there->in_use = 0;
-    assert_false(ct_shadow_leave(here, LOW(500), &found, &depth));
+    assert_false(ct_shadow_leave(here, LOW(500), *(uint64_t *)LOW(500), &found, &depth));
     there->in_use = 1;
-    assert_true(ct_shadow_leave(here, LOW(500), &found, &depth));
+    assert_true(ct_shadow_leave(here, LOW(500), *(uint64_t *)LOW(500), &found, &depth));
 }
 
 /* ---- compaction ---- */
@@ -466,7 +466,7 @@ static void test_in_flight_is_not_parked(void **state) {
         fake_call(&f, 1, HOME(900));
         interrupt_stub(flight, 2, HOME(800));
         ct_shadow_prune(f.block, HOME(850));
-        assert_false(ct_shadow_leave(f.block, HOME(800), &found, &depth));
+        assert_false(ct_shadow_leave(f.block, HOME(800), *(uint64_t *)HOME(800), &found, &depth));
         fake_return_fully(&f, HOME(900));
         (void)recorded(&f);
     }

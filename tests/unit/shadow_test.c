@@ -58,7 +58,7 @@ static void test_nesting(void **state) {
     for (unsigned i = 50; i-- > 0;) {
         struct ct_shadow found;
         uint32_t depth;
-        assert_true(ct_shadow_leave(f.block, HOME(1000 - 10 * i), &found, &depth));
+        assert_true(ct_shadow_leave(f.block, HOME(1000 - 10 * i), *(uint64_t *)HOME(1000 - 10 * i), &found, &depth));
         assert_int_equal(depth, i);
         assert_int_equal(found.ret, real_return(HOME(1000 - 10 * i)));
         check_free_entries(f.block);
@@ -86,8 +86,8 @@ static void test_unknown_return(void **state) {
     struct ct_shadow found;
     uint32_t depth;
     fake_call(&f, 1, HOME(900));
-    assert_false(ct_shadow_leave(f.block, HOME(901), &found, &depth));
-    assert_false(ct_shadow_leave(f.block, LOW(5), &found, &depth));
+    assert_false(ct_shadow_leave(f.block, HOME(901), *(uint64_t *)HOME(901), &found, &depth));
+    assert_false(ct_shadow_leave(f.block, LOW(5), *(uint64_t *)LOW(5), &found, &depth));
     assert_int_equal(entries_in_use(f.block), 1); /* and nothing has happened */
     fake_return_fully(&f, HOME(900));
     expect_story("C1 R1");
@@ -102,7 +102,7 @@ static void test_max_depth(void **state) {
     assert_int_equal(entries_in_use(f.block), DEPTH);
     struct ct_shadow found;
     uint32_t depth;
-    assert_true(ct_shadow_leave(f.block, HOME(20000 - DEPTH + 1), &found, &depth));
+    assert_true(ct_shadow_leave(f.block, HOME(20000 - DEPTH + 1), stub_of(&f, 1) + CT_AFTER_TO_RESUME, &found, &depth));
     assert_int_equal(depth, DEPTH - 1);
     assert_non_null(ct_shadow_enter(f.block, HOME(20000 - DEPTH), stub_of(&f, 3)));
     assert_null(ct_shadow_enter(f.block, HOME(20000 - DEPTH - 1), stub_of(&f, 4)));
@@ -142,7 +142,8 @@ static void test_left_by_a_call_at_the_same_slot(void **state) {
     fake_return_fully(&f, HOME(800));
     struct ct_shadow found;
     uint32_t depth;
-    assert_false(ct_shadow_leave(f.block, HOME(800), &found, &depth)); /* 2 will not come back, its slot was taken */
+    assert_false(ct_shadow_leave(f.block, HOME(800), *(uint64_t *)HOME(800), &found,
+                                 &depth)); /* 2 will not come back, its slot was taken */
     fake_return_fully(&f, HOME(900));
     expect_story("R4 R1");
 }
@@ -323,7 +324,7 @@ static void test_bare_and_dress(void **state) {
     assert_int_equal(*word_at(HOME(650)), 12345);
     ct_shadow_bare(f.block, HOME(650)); /* twice is once */
     assert_int_equal(*word_at(HOME(700)), real_return(HOME(700)));
-    ct_shadow_dress(f.block, HOME(650));
+    ct_shadow_dress(f.block, HOME(650), UINT64_MAX);
     assert_int_equal(*word_at(HOME(900)), resume_of(&f, 1));
     assert_int_equal(*word_at(HOME(800)), resume_of(&f, 2));
     assert_int_equal(*word_at(HOME(700)), resume_of(&f, 3));
@@ -342,7 +343,7 @@ static void test_dress_where_it_lands(void **state) {
     ct_shadow_bare(f.block, HOME(750));
     assert_int_equal(*word_at(HOME(700)), resume_of(&f, 3));
     assert_int_equal(*word_at(HOME(800)), real_return(HOME(800)));
-    ct_shadow_dress(f.block, HOME(850));
+    ct_shadow_dress(f.block, HOME(850), UINT64_MAX);
     assert_int_equal(*word_at(HOME(800)), real_return(HOME(800)));
     assert_int_equal(*word_at(HOME(900)), resume_of(&f, 1));
     ct_shadow_prune(f.block, HOME(850));
@@ -359,7 +360,7 @@ static void test_bare_chain(void **state) {
     fake_call(&f, 5, HOME(700));
     ct_shadow_bare(f.block, HOME(600));
     assert_int_equal(*word_at(HOME(800)), real_return(HOME(800))); /* the oldest one's caller */
-    ct_shadow_dress(f.block, HOME(600));
+    ct_shadow_dress(f.block, HOME(600), UINT64_MAX);
     assert_int_equal(*word_at(HOME(800)), resume_of(&f, 4)); /* the newest one's stub */
     fake_return_fully(&f, HOME(700));
     fake_return_fully(&f, HOME(800));
@@ -380,7 +381,7 @@ static void test_bare_leaves_foreign_words(void **state) {
     assert_int_equal(*word_at(HOME(700)), 77);
     assert_int_equal(*word_at(HOME(800)), 12345);
     assert_int_equal(*word_at(HOME(900)), real_return(HOME(900)));
-    ct_shadow_dress(f.block, HOME(600));
+    ct_shadow_dress(f.block, HOME(600), UINT64_MAX);
     assert_int_equal(*word_at(HOME(800)), 12345);
     assert_int_equal(*word_at(HOME(900)), resume_of(&f, 1));
     ct_shadow_release(f.block);
@@ -400,7 +401,7 @@ static void test_bare_on_other_stacks(void **state) {
     assert_int_equal(*word_at(HIGH(500)), real_return(HIGH(500)));
     ct_os_protect((void *)page, 4096, CT_OS_READ | CT_OS_WRITE);
     assert_int_equal(*word_at(HIGH(60000 / 8 + 20000)), resume_of(&f, 3));
-    ct_shadow_dress(f.block, HOME(700));
+    ct_shadow_dress(f.block, HOME(700), UINT64_MAX);
     assert_int_equal(*word_at(HIGH(500)), resume_of(&f, 2));
     fake_return_fully(&f, HOME(800));
     fake_return_fully(&f, HIGH(60000 / 8 + 20000));
