@@ -300,6 +300,9 @@ static bool stack_points_to_code(const struct ct_hooks *set, uint64_t sp) {
 static bool code_in_use(const struct ct_hooks *set, struct ct_os_stopped *stopped) {
     if (stack_points_to_code(set, (uint64_t)__builtin_frame_address(0)))
         return true;
+    for (const struct ct_block *b = set->runtime->blocks; b; b = b->next)
+        if (b->in_use && (b->attention & CT_ATTENTION_GUARD) && b->tid != ct_os_gettid())
+            return true; /* in a listener or sink, perhaps on a stack of ours */
     for (size_t i = 0; i < count_of(stopped); i++) {
         struct ct_os_regs regs;
         if (ct_os_stopped_get_regs(stopped, i, &regs))

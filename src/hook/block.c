@@ -152,21 +152,28 @@ struct ct_block *ct_block_create(struct ct_runtime *rt, int tid, uint64_t thread
     return b;
 }
 
-/* The child of a fork: alone in its copy of our memory, in the middle of its parent's frames. */
-static struct ct_block *adopt_after_fork(struct ct_block *b) {
-    struct ct_runtime *rt = b->runtime;
-    uint64_t mask = ct_os_block_signals();
+/* The child of a fork is alone in its copy of our memory. Other threads may have been in the middle of anything: their
+ * buffers are left alone. */
+static void restart_after_fork(struct ct_runtime *rt, struct ct_block *own) {
     rt->lock = 0;
     rt->pid = ct_os_getpid();
-    b->pid = rt->pid;
+    for (struct ct_block *b = rt->blocks; b; b = b->next) {
+        if (b == own || !b->in_use)
+            continue;
+        b->active = b->full = b->full_last = b->spare = NULL;
+        ct_event_reset(b);
+        retire(rt, b);
+    }
+}
+
+/* It stands in the middle of its parent's frames. */
+static struct ct_block *adopt_after_fork(struct ct_block *b) {
+    uint64_t mask = ct_os_block_signals();
+    restart_after_fork(b->runtime, b);
+    b->pid = b->runtime->pid;
     b->tid = ct_os_gettid();
-    b->attention &= ~(uint32_t)CT_ATTENTION_CONTESTED;
+    b->attention &= ~(uint32_t)(CT_ATTENTION_CONTESTED | CT_ATTENTION_SHARED);
     ct_event_reset(b);
-    for (struct ct_block *other = rt->blocks; other; other = other->next)
-        if (other != b && other->in_use) {
-            ct_event_reset(other);
-            retire(rt, other);
-        }
     refresh_owner(b);
     ct_os_restore_signals(mask);
     return b;
@@ -219,6 +226,8 @@ struct ct_block *ct_block_current(void) {
     bool same_pointer = b->thread_pointer == thread_pointer;
     if (b->owner == CT_OWNER_FORKED && same_pointer)
         return adopt_after_fork(b);
+    if (b->owner == CT_OWNER_FORKED && ct_os_getpid() != b->runtime->pid)
+        restart_after_fork(b->runtime, NULL); /* forked by a thread that had no block of its own */
     if (same_pointer && !(b->attention & (CT_ATTENTION_CONTESTED | CT_ATTENTION_SHARED)))
         return b;
     int tid = ct_os_gettid();

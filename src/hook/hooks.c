@@ -17,6 +17,21 @@ static uint32_t numbers_used; /* by earlier sets with frames still open */
 /* For debuggers: where the shadow stacks are (scripts/gdb/contrail.py). */
 __attribute__((visibility("default"), used)) struct ct_runtime *const ct_debug_runtime = &the_runtime;
 
+/* ---- fork ---- */
+
+/* A child must not find the mutexes held by a thread that it does not have. */
+static void before_fork(void) {
+    pthread_mutex_lock(&set_mutex);
+    if (the_set)
+        pthread_mutex_lock(&the_set->mutex);
+}
+
+static void after_fork(void) {
+    if (the_set)
+        pthread_mutex_unlock(&the_set->mutex);
+    pthread_mutex_unlock(&set_mutex);
+}
+
 /* ---- life of a set ---- */
 
 static int prepare_runtime(const struct ct_hooks_options *options) {
@@ -29,6 +44,8 @@ static int prepare_runtime(const struct ct_hooks_options *options) {
         rt->xsave_size = ct_os_vector_state(&rt->xsave_mask);
         if (!rt->xsave_size)
             return CT_ERR_UNSUPPORTED;
+        if (pthread_atfork(before_fork, after_fork, after_fork))
+            return CT_ERR_NO_MEMORY;
         rt->buffer_bytes = CT_DEFAULT_EVENTS * sizeof(struct ct_event);
         rt->get_cfa = ct_unwind_cfa;
     }
@@ -103,9 +120,9 @@ static void free_set(struct ct_hooks *set) {
 }
 
 void ct_hooks_destroy(struct ct_hooks *set) {
-    if (!set)
-        return;
     struct ct_set_guard g = ct_set_lock(set);
+    if (g.status)
+        return;
     if (set->in_transaction)
         ct_set_forget(set);
     (void)ct_set_begin_single(set);
@@ -182,9 +199,11 @@ static int plan_one(struct ct_hooks *set, uint64_t function, enum ct_hook_action
 }
 
 int ct_hooks_attach(struct ct_hooks *set, void *function, const struct ct_listener *listener, void *user) {
-    if (!set || !listener)
+    if (!listener)
         return CT_ERR_INVALID_ARGUMENT;
     struct ct_set_guard g = ct_set_lock(set);
+    if (g.status)
+        return g.status;
     bool single = ct_set_begin_single(set);
     int number = plan_one(set, (uint64_t)function, CT_ACTION_LISTEN, 0);
     if (number >= 0)
@@ -193,9 +212,9 @@ int ct_hooks_attach(struct ct_hooks *set, void *function, const struct ct_listen
 }
 
 int ct_hooks_record(struct ct_hooks *set, void *function) {
-    if (!set)
-        return CT_ERR_INVALID_ARGUMENT;
     struct ct_set_guard g = ct_set_lock(set);
+    if (g.status)
+        return g.status;
     bool single = ct_set_begin_single(set);
     int number = plan_one(set, (uint64_t)function, CT_ACTION_RECORD, 0);
     if (number >= 0)
@@ -204,9 +223,11 @@ int ct_hooks_record(struct ct_hooks *set, void *function) {
 }
 
 int ct_hooks_replace(struct ct_hooks *set, void *function, void *replacement, void **original) {
-    if (!set || !replacement)
+    if (!replacement)
         return CT_ERR_INVALID_ARGUMENT;
     struct ct_set_guard g = ct_set_lock(set);
+    if (g.status)
+        return g.status;
     bool single = ct_set_begin_single(set);
     int number = plan_one(set, (uint64_t)function, CT_ACTION_REPLACE, (uint64_t)replacement);
     if (number >= 0) {
@@ -218,31 +239,38 @@ int ct_hooks_replace(struct ct_hooks *set, void *function, void *replacement, vo
 }
 
 /* A function that the engine itself watches keeps its patch and loses its observer. */
-static int revert_to_service(struct ct_hooks *set, struct ct_hook_record *r) {
+static int plan_service_again(struct ct_hooks *set, struct ct_hook_record *r) {
+    struct ct_change change = {CT_CHANGE_ADOPT, r, r->request.number, r->request};
+    int status = ct_set_add_change(set, change);
+    if (status)
+        return status;
     r->request.action = CT_ACTION_NONE;
     r->request.number = set->next_service--;
     ct_set_publish(set, r, NULL, NULL);
     set->records[r->request.number] = r;
-    r->state = CT_HOOK_SERVICE;
-    return ct_set_rewrite_stub(r);
+    return 0;
 }
 
 int ct_hooks_revert(struct ct_hooks *set, int hook) {
     struct ct_set_guard g = ct_set_lock(set);
+    if (g.status)
+        return g.status;
     struct ct_hook_record *r = ct_set_record(set, hook);
     if (!r)
         return ct_set_unlock(set, g, CT_ERR_NOT_FOUND);
     if (r->state == CT_HOOK_PLANNED)
         return ct_set_unlock(set, g, CT_ERR_BAD_STATE);
-    if (r->request.special || (r->request.detour && r->request.action != CT_ACTION_REPLACE))
-        return ct_set_unlock(set, g, revert_to_service(set, r));
     bool single = ct_set_begin_single(set);
-    int status = ct_set_add_change(set, (struct ct_change){.kind = CT_CHANGE_REVERT, .record = r});
+    bool watched = r->request.special || (r->request.detour && r->request.action != CT_ACTION_REPLACE);
+    int status = watched ? plan_service_again(set, r)
+                         : ct_set_add_change(set, (struct ct_change){.kind = CT_CHANGE_REVERT, .record = r});
     return ct_set_unlock(set, g, ct_set_finish_single(set, single, status));
 }
 
 static int switch_hook(struct ct_hooks *set, int hook, bool on) {
     struct ct_set_guard g = ct_set_lock(set);
+    if (g.status)
+        return g.status;
     struct ct_hook_record *r = ct_set_record(set, hook);
     if (!r)
         return ct_set_unlock(set, g, CT_ERR_NOT_FOUND);

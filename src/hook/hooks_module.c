@@ -66,9 +66,11 @@ static int plan_module(struct ct_hooks *set, const struct ct_module_hooks *what)
 }
 
 int ct_hooks_attach_module(struct ct_hooks *set, const struct ct_module_hooks *what) {
-    if (!set || !what)
+    if (!what)
         return CT_ERR_INVALID_ARGUMENT;
     struct ct_set_guard g = ct_set_lock(set);
+    if (g.status)
+        return g.status;
     bool single = ct_set_begin_single(set);
     return ct_set_unlock(set, g, ct_set_finish_single(set, single, plan_module(set, what)));
 }
@@ -87,6 +89,8 @@ static struct ct_hook_info info_of(const struct ct_hook_record *r) {
 
 int ct_hooks_each(struct ct_hooks *set, int (*each)(void *arg, const struct ct_hook_info *info), void *arg) {
     struct ct_set_guard g = ct_set_lock(set);
+    if (g.status)
+        return g.status;
     int result = 0;
     for (uint32_t n = set->first_number; n < set->next_number && !result; n++) {
         const struct ct_hook_record *r = ct_set_record(set, (int)n);
@@ -109,9 +113,11 @@ uint64_t ct_timestamp(void) {
 }
 
 int ct_hooks_set_sink(struct ct_hooks *set, ct_event_sink *sink, void *arg, size_t buffer_events) {
-    if (!set || buffer_events > 1u << 26)
+    if (buffer_events > 1u << 26)
         return CT_ERR_INVALID_ARGUMENT;
     struct ct_set_guard g = ct_set_lock(set);
+    if (g.status)
+        return g.status;
     struct ct_runtime *rt = set->runtime;
     size_t events = 256;
     while (events < (buffer_events ? buffer_events : CT_DEFAULT_EVENTS))
@@ -127,6 +133,8 @@ int ct_hooks_set_sink(struct ct_hooks *set, ct_event_sink *sink, void *arg, size
 
 int ct_hooks_flush(struct ct_hooks *set) {
     struct ct_set_guard g = ct_set_lock(set);
+    if (g.status)
+        return g.status;
     uint64_t mask = ct_os_block_signals();
     for (struct ct_block *b = set->runtime->blocks; b; b = b->next)
         if (b->in_use)
@@ -137,6 +145,8 @@ int ct_hooks_flush(struct ct_hooks *set) {
 
 void ct_hooks_statistics(struct ct_hooks *set, struct ct_hook_statistics *out) {
     struct ct_set_guard g = ct_set_lock(set);
+    if (g.status)
+        return;
     *out = set->runtime->retired;
     for (const struct ct_block *b = set->runtime->blocks; b; b = b->next) {
         out->guarded_calls += b == g.block ? g.guarded_calls : b->guarded_calls;

@@ -84,7 +84,7 @@ static int visit_module(struct dl_phdr_info *info, size_t size, void *arg) {
 static const uint8_t *read_module(void *arg, uint64_t address, size_t size) {
     const struct ct_hook_module *m = arg;
     for (unsigned i = 0; i < m->readable_count; i++)
-        if (address >= m->readable[i].start && address + size <= m->readable[i].end)
+        if (address >= m->readable[i].start && address < m->readable[i].end && size <= m->readable[i].end - address)
             return (const uint8_t *)address;
     return NULL;
 }

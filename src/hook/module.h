@@ -38,6 +38,8 @@ struct ct_hook_module {
     struct ct_hook_function *functions; /* parallel to scan.funcs */
     struct ct_scan scan;
     struct ct_hook_region *region;
+    bool wanted;                 /* it has hooks, or the engine itself must watch it */
+    bool served;                 /* and that is planned */
     bool gone;                   /* unloaded since; kept because records point to it */
     bool return_map;             /* its runtime looks up return addresses: entry-only */
     uint64_t own_start, own_end; /* Contrail's own code in it: hooking that would make the engine call itself */

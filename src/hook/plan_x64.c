@@ -188,7 +188,8 @@ static uint64_t enter_address(const struct ct_plan_request *r) {
 }
 
 static uint64_t leave_address(const struct ct_plan_request *r) {
-    return r->action == CT_ACTION_LISTEN ? r->shared->leave_listen : r->shared->leave_record;
+    /* Who observes a function that the engine watches may change: its return is sorted out in C. */
+    return r->action == CT_ACTION_LISTEN || r->special ? r->shared->leave_listen : r->shared->leave_record;
 }
 
 /* call/jmp target; nop3 */
@@ -220,7 +221,9 @@ static void emit_head(const struct ct_plan_request *r, struct ct_code_buf *out, 
 
 static void finish_head(const struct ct_plan_request *r, struct ct_code_buf *out, size_t at, struct ct_plan *plan) {
     plan->word_on = ct_plan_word(r, plan);
-    plan->word_off = stub_word(0xe9, plan->stub, plan->body);
+    /* off for the user; what the engine put in the way of an unwinder stays */
+    bool keeps_detour = r->detour && r->action != CT_ACTION_REPLACE;
+    plan->word_off = stub_word(0xe9, plan->stub, keeps_detour ? plan->stub + CT_STUB_BODY : plan->body);
     if (!out->overflow)
         memcpy(out->bytes + at, &plan->word_on, 8);
 }
@@ -368,6 +371,8 @@ enum ct_skip_reason ct_plan_hook(const struct ct_plan_request *r, struct ct_code
     size_t before = out->length;
     uint64_t place = patch_place(r);
     *plan = (struct ct_plan){.function = r->function};
+    if (place < r->end && *ct_scan_bytes(r->scan, place) == 0xcc)
+        return CT_SKIP_UNMOVABLE; /* a debugger's breakpoint: it must stay where it was set */
     if (place >= r->end && padding_end(r->scan, r->function, r->end) <= place)
         return CT_SKIP_TOO_SHORT;
     enum ct_skip_reason reason = plan_long(r, out, plan, place, false);

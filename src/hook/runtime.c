@@ -276,8 +276,13 @@ uint64_t ct_hook_on_return(struct ct_cpu_context *cpu, uint64_t slot) {
     uint32_t depth;
     if (!b || !ct_shadow_leave(b, slot, resume_in(slot), &found, &depth))
         lost_return();
-    if (!b->detached)
-        notify(b, true, cpu, &found, depth);
+    if (!b->detached) {
+        uint32_t number = ct_shadow_number(&found);
+        if (b->runtime->hooks[number].flavor == CT_ACTION_RECORD)
+            ct_event_write(b, number, CT_EVENT_RETURN);
+        else
+            notify(b, true, cpu, &found, depth);
+    }
     return found.ret;
 }
 

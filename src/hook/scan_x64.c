@@ -11,8 +11,9 @@
 #include <string.h>
 
 #define MAX_PENDING 32
-#define MAX_TABLES  32
 #define MAX_ENTRIES 4096
+#define LOW_MODULE  0x80000000ull /* below: addresses fit into displacements and immediates */
+#define NEAR_ENTRY  16
 
 enum { SYS_CLONE = 56, SYS_VFORK = 58, SYS_CLONE3 = 435 };
 
@@ -29,9 +30,10 @@ struct walk {
         bool frame_known;
     } pending[MAX_PENDING]; /* forward branches and the state they had */
     unsigned pending_next;
-    uint64_t tables[MAX_TABLES];
-    unsigned table_count;
+    uint64_t *tables; /* what may be jump tables */
+    size_t table_count, table_capacity;
     bool indirect_jump;
+    bool switch_jump;             /* an indirect jump that is no tail call: there must be a table */
     bool unscrambles, sets_stack; /* signs of a longjmp */
     int64_t last_eax;             /* last constant put into eax, -1 */
 };
@@ -248,42 +250,70 @@ static void restart_depth(struct walk *w, uint64_t at) {
 
 /* ---- jump tables ---- */
 
-/* Tables of 32-bit offsets from the table itself, or of 64-bit addresses, that lead into the function. */
-static void follow_table(struct walk *w, uint64_t table) {
-    struct ct_scan *s = w->scan;
-    for (unsigned i = 0; i < MAX_ENTRIES; i++) {
-        const uint8_t *p = s->read(s->read_arg, table + 4ull * i, 4);
-        int32_t offset;
-        if (!p)
-            break;
+/* Entry i of a table of 32-bit offsets from the table itself, or of 64-bit addresses. False: no code of this module. */
+static bool table_entry(const struct ct_scan *s, uint64_t table, unsigned i, unsigned size, uint64_t *target) {
+    const uint8_t *p = s->read(s->read_arg, table + (uint64_t)size * i, size);
+    int32_t offset;
+    if (!p)
+        return false;
+    if (size == 8) {
+        memcpy(target, p, 8);
+    } else {
         memcpy(&offset, p, 4);
-        uint64_t target = table + (uint64_t)(int64_t)offset;
-        if (target < w->func->start || target >= w->func->end)
-            break;
-        note_foreign(s, target);
+        *target = table + (uint64_t)(int64_t)offset;
     }
-    for (unsigned i = 0; i < MAX_ENTRIES; i++) {
-        const uint8_t *p = s->read(s->read_arg, table + 8ull * i, 8);
-        uint64_t target;
-        if (!p)
-            break;
-        memcpy(&target, p, 8);
-        if (target < w->func->start || target >= w->func->end)
-            break;
-        note_foreign(s, target);
-    }
+    return ct_scan_covers(s, *target);
 }
 
-static void note_table(struct walk *w, uint64_t address) {
-    w->tables[w->table_count++ % MAX_TABLES] = address;
+/* It is this function's if one of its entries leads into it; others may lead to its cold part, anywhere. */
+static bool follow_table(struct walk *w, uint64_t table, unsigned size) {
+    bool own = false;
+    uint64_t target;
+    unsigned count = 0;
+    for (; count < MAX_ENTRIES && table_entry(w->scan, table, count, size, &target); count++)
+        own |= target > w->func->start && target < w->func->end;
+    for (unsigned i = 0; own && i < count; i++)
+        if (table_entry(w->scan, table, i, size, &target))
+            note_foreign(w->scan, target);
+    return own;
+}
+
+static int note_table(struct walk *w, uint64_t address) {
+    if (w->table_count == w->table_capacity) {
+        size_t capacity = w->table_capacity ? w->table_capacity * 2 : 256;
+        uint64_t *tables = realloc(w->tables, capacity * sizeof *tables);
+        if (!tables)
+            return CT_ERR_NO_MEMORY;
+        w->tables = tables;
+        w->table_capacity = capacity;
+    }
+    w->tables[w->table_count++] = address;
+    return 0;
+}
+
+/* Where it jumps is not known: no place near the entry is safe. */
+static void expect_anything(struct walk *w) {
+    uint64_t at = w->func->start, end = w->func->end;
+    struct ct_x64_insn insn;
+    while (at < end && at < w->func->start + NEAR_ENTRY) {
+        if (at != w->func->start)
+            note_foreign(w->scan, at);
+        if (ct_x64_decode(ct_scan_bytes(w->scan, at), (size_t)(end - at), &insn))
+            return;
+        at += insn.length;
+    }
 }
 
 static void end_function(struct walk *w) {
     if (!w->func || !w->indirect_jump || !w->scan->read)
         return;
-    unsigned count = w->table_count < MAX_TABLES ? w->table_count : MAX_TABLES;
-    for (unsigned i = 0; i < count; i++)
-        follow_table(w, w->tables[i]);
+    bool found = false;
+    for (size_t i = 0; i < w->table_count; i++) {
+        found |= follow_table(w, w->tables[i], 4);
+        found |= follow_table(w, w->tables[i], 8);
+    }
+    if (w->switch_jump && !found)
+        expect_anything(w);
 }
 
 /* ---- the pass ---- */
@@ -294,23 +324,33 @@ static void begin_function(struct walk *w, struct ct_scan_func *func) {
     w->frame_known = false;
     w->depth = 0;
     w->table_count = 0;
-    w->indirect_jump = w->unscrambles = w->sets_stack = false;
+    w->indirect_jump = w->switch_jump = w->unscrambles = w->sets_stack = false;
     w->last_eax = -1;
     for (unsigned i = 0; i < MAX_PENDING; i++)
         w->pending[i].target = 0;
     w->pending_next = 0;
 }
 
-static void note_data_reference(struct walk *w, const struct ct_x64_insn *insn, uint64_t at) {
+/* What an instruction names may be a table of jump targets, or code that is jumped to later. */
+static int note_address(struct walk *w, uint64_t address, bool loaded) {
+    ct_scan_set(w->scan, w->scan->referenced, address);
+    if (loaded && ct_scan_covers(w->scan, address))
+        note_foreign(w->scan, address);
+    return loaded ? note_table(w, address) : 0;
+}
+
+static int note_references(struct walk *w, const struct ct_x64_insn *insn, uint64_t at) {
     bool lea = insn->opcode == 0x8d && insn->map == 0 && insn->encoding == CT_X64_LEGACY;
-    if (insn->rip_relative) {
-        uint64_t address = ct_x64_rip_address(insn, at);
-        ct_scan_set(w->scan, w->scan->referenced, address);
-        if (lea)
-            note_table(w, address);
-    } else if (insn->kind == CT_INSN_JMP_INDIRECT && insn->disp_size == 4) {
-        note_table(w, (uint64_t)insn->disp); /* jmp *table(,reg,8) in position-dependent code */
-    }
+    if (insn->rip_relative)
+        return note_address(w, ct_x64_rip_address(insn, at), lea);
+    int status = 0;
+    if (insn->disp_size == 4 && w->scan->start < LOW_MODULE)
+        status = note_address(w, (uint64_t)insn->disp, true); /* table(,reg,8) in position-dependent code */
+    if (!status && insn->imm_size == 8)
+        status = note_address(w, (uint64_t)insn->imm, true);
+    if (!status && insn->imm_size == 4 && w->scan->start < LOW_MODULE)
+        status = note_address(w, (uint64_t)insn->imm, true);
+    return status;
 }
 
 static bool is_clone_number(int64_t number) {
@@ -322,15 +362,13 @@ static int visit(struct walk *w, const struct ct_x64_insn *insn, uint64_t at) {
         w->func->flags |= CT_SCAN_USES_RETURN;
     switch (insn->kind) {
     case CT_INSN_OTHER:
-        if (insn->modrm_offset && insn->rip_relative)
-            note_data_reference(w, insn, at);
         if (follow_stack(w, insn) && w->func)
             w->func->flags |= CT_SCAN_USES_RETURN;
         if (insn->opcode == 0x33 && (insn->prefixes & CT_X64_SEG_FS) && insn->disp == 0x30)
             w->unscrambles = true; /* xor reg, fs:0x30 */
         if (insn->map == 0 && insn->opcode == 0xb8 && insn->encoding == CT_X64_LEGACY)
             w->last_eax = insn->imm;
-        return 0;
+        return insn->rip_relative || insn->disp_size == 4 || insn->imm_size >= 4 ? note_references(w, insn, at) : 0;
     case CT_INSN_CALL:
     case CT_INSN_CALL_INDIRECT:
         note_foreign(w->scan, at + insn->length); /* where the callee returns to */
@@ -350,9 +388,9 @@ static int visit(struct walk *w, const struct ct_x64_insn *insn, uint64_t at) {
         w->indirect_jump = true;
         if (w->func && w->unscrambles && w->sets_stack)
             w->func->flags |= CT_SCAN_LONGJMP;
-        note_data_reference(w, insn, at);
+        w->switch_jump |= !insn->rip_relative && w->depth_known && w->depth > 0;
         restart_depth(w, at + insn->length);
-        return 0;
+        return note_references(w, insn, at);
     case CT_INSN_RET:
         if (w->func && insn->imm > 0)
             w->func->flags |= CT_SCAN_POPS_ARGUMENTS;
@@ -418,6 +456,7 @@ static int walk_all(struct ct_scan *s) {
         end_function(w);
         at = end > at ? end : at;
     }
+    free(w->tables);
     free(w);
     return status;
 }

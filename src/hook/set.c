@@ -68,6 +68,7 @@ void ct_set_forget(struct ct_hooks *set) {
             ct_plan_release(&c->record->request, &c->record->plan);
             c->record->installed = false;
             c->record->state = CT_HOOK_GONE;
+            c->record->module->served = false;
             if (c->record->request.number + 1 == set->next_number)
                 set->next_number--;
             else if (c->record->request.number == set->next_service + 1)
@@ -75,8 +76,10 @@ void ct_set_forget(struct ct_hooks *set) {
         } else if (c->kind == CT_CHANGE_ADOPT) {
             if (c->record->request.number + 1 == set->next_number)
                 set->next_number--;
+            else if (c->record->request.number == set->next_service + 1)
+                set->next_service++;
             c->record->request = c->old_request;
-            c->record->state = CT_HOOK_SERVICE;
+            c->record->state = c->old_request.action == CT_ACTION_NONE ? CT_HOOK_SERVICE : CT_HOOK_LIVE;
         }
     }
     set->change_count = 0;
@@ -229,6 +232,7 @@ int ct_set_plan(struct ct_hooks *set, struct ct_hook_module *m, size_t index, ui
     }
     record->installed = true;
     record->state = CT_HOOK_PLANNED;
+    m->wanted = true;
     if ((status = remember(set, record)) ||
         (status = ct_set_add_change(set, (struct ct_change){.kind = CT_CHANGE_INSTALL, .record = record}))) {
         record->installed = false; /* unreachable, but still in the table */
@@ -249,28 +253,35 @@ static bool needs_service(const struct ct_hook_module *m, size_t i) {
     return m->scan.funcs[i].flags & (CT_SCAN_CLONES | CT_SCAN_LONGJMP);
 }
 
-static int plan_module_services(struct ct_hooks *set, uint64_t address) {
-    struct ct_hook_module *m;
-    int status = ct_hook_module_at(&set->code, address, &m);
-    for (size_t i = 0; !status && i < m->scan.func_count; i++) {
+static int plan_module_services(struct ct_hooks *set, struct ct_hook_module *m) {
+    for (size_t i = 0; i < m->scan.func_count; i++) {
         enum ct_skip_reason skip;
         struct ct_scan_func *f = &m->scan.funcs[i];
-        if (!needs_service(m, i) || ct_set_find(set, f->start) || (m->functions[i].flags & CT_FUNC_PLT))
+        if (!needs_service(m, i) || ct_set_find(set, f->start) || (m->functions[i].flags & CT_FUNC_PLT) ||
+            ct_hook_is_own(m, f->start))
             continue;
         int number = ct_set_plan(set, m, i, f->start, f->end, CT_ACTION_NONE, 0, true, &skip);
+        if (number < 0 && !skip)
+            return number;
         if (number >= 0)
             ct_set_publish(set, set->records[number], NULL, NULL);
-        else if (!skip)
-            status = number;
     }
-    return status;
+    m->served = true;
+    return 0;
 }
 
 int ct_set_plan_services(struct ct_hooks *set) {
     uint64_t places[4];
     size_t count = ct_unwind_places(places);
-    for (size_t i = 0; i < count; i++) {
-        int status = plan_module_services(set, places[i]);
+    for (size_t i = 0; i < count && !set->services_done; i++) {
+        struct ct_hook_module *m;
+        int status = ct_hook_module_at(&set->code, places[i], &m);
+        if (status)
+            return status;
+        m->wanted = true;
+    }
+    for (struct ct_hook_module *m = set->code.modules; m; m = m->next) {
+        int status = m->wanted && !m->served && !m->gone ? plan_module_services(set, m) : 0;
         if (status)
             return status;
     }

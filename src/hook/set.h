@@ -69,11 +69,12 @@ struct ct_hooks {
 
 /* ---- transaction.c ---- */
 
-/* What an API call has to undo when it leaves. */
+/* What an API call has to undo when it leaves. `status` is negative when it may not go on: no set, or called from a
+ * listener or sink. */
 struct ct_set_guard {
     struct ct_block *block;
     uint64_t guarded_calls;
-    bool was_guarded;
+    int status;
 };
 struct ct_set_guard ct_set_lock(struct ct_hooks *set);
 /* Returns `result`, for convenience. */

@@ -6,15 +6,25 @@
 
 /* ---- entering and leaving the API ---- */
 
+/* A listener that jumped away has left its guard behind. */
+static bool guard_is_stale(struct ct_block *b, uint64_t sp) {
+    return sp > b->guard_sp && ct_shadow_same_stack(b, sp, b->guard_sp);
+}
+
 struct ct_set_guard ct_set_lock(struct ct_hooks *set) {
-    struct ct_set_guard g = {0};
-    if (set->runtime->blocks && (g.block = ct_block_current())) {
-        g.was_guarded = g.block->attention & CT_ATTENTION_GUARD;
-        g.guarded_calls = g.block->guarded_calls;
-        if (!g.was_guarded) {
-            g.block->guard_sp = ~0ull;
-            ct_block_attend(g.block, CT_ATTENTION_GUARD);
-        }
+    struct ct_set_guard g = {.status = set ? 0 : CT_ERR_INVALID_ARGUMENT};
+    if (g.status)
+        return g;
+    struct ct_block *b = set->runtime->blocks ? ct_block_current() : NULL;
+    if (b && (b->attention & CT_ATTENTION_GUARD) && !guard_is_stale(b, (uint64_t)__builtin_frame_address(0))) {
+        g.status = CT_ERR_BAD_STATE;
+        return g;
+    }
+    if (b) {
+        g.block = b;
+        g.guarded_calls = b->guarded_calls;
+        b->guard_sp = ~0ull;
+        ct_block_attend(b, CT_ATTENTION_GUARD);
     }
     pthread_mutex_lock(&set->mutex);
     return g;
@@ -24,8 +34,7 @@ int ct_set_unlock(struct ct_hooks *set, struct ct_set_guard g, int result) {
     pthread_mutex_unlock(&set->mutex);
     if (g.block) {
         g.block->guarded_calls = g.guarded_calls;
-        if (!g.was_guarded)
-            ct_block_unattend(g.block, CT_ATTENTION_GUARD);
+        ct_block_unattend(g.block, CT_ATTENTION_GUARD);
     }
     return result;
 }
@@ -82,7 +91,7 @@ static void settle_states(struct ct_hooks *set) {
 
 static int commit(struct ct_hooks *set) {
     int status = set->failure;
-    if (!status && set->change_count && !set->services_done)
+    if (!status && set->change_count)
         status = ct_set_plan_services(set);
     if (!status && set->change_count)
         status = ct_set_apply(set);
@@ -99,6 +108,8 @@ static int commit(struct ct_hooks *set) {
 
 int ct_hooks_begin(struct ct_hooks *set) {
     struct ct_set_guard g = ct_set_lock(set);
+    if (g.status)
+        return g.status;
     if (set->in_transaction)
         return ct_set_unlock(set, g, CT_ERR_BAD_STATE);
     begin(set);
@@ -107,11 +118,15 @@ int ct_hooks_begin(struct ct_hooks *set) {
 
 int ct_hooks_commit(struct ct_hooks *set) {
     struct ct_set_guard g = ct_set_lock(set);
+    if (g.status)
+        return g.status;
     return ct_set_unlock(set, g, set->in_transaction ? commit(set) : CT_ERR_BAD_STATE);
 }
 
 void ct_hooks_abort(struct ct_hooks *set) {
     struct ct_set_guard g = ct_set_lock(set);
+    if (g.status)
+        return;
     if (set->in_transaction)
         ct_set_forget(set);
     set->in_transaction = false;

@@ -96,8 +96,9 @@ static void check_hooked(void) {
     E2E_CHECK(hook >= 0);
     E2E_CHECK(text_fingerprint() != before);
     REFUSED(one, CT_ERR_ALREADY_HOOKED);
+    char *volatile inside = (char *)(void *)one; /* an address that the code itself took would be a label to jump to */
     for (int i = 1; i < 5; i++)
-        REFUSED((char *)(void *)one + i, CT_ERR_INSIDE_HOOK);
+        REFUSED(inside + i, CT_ERR_INSIDE_HOOK);
     REFUSED(original, CT_ERR_OWN_CODE); /* in a stub */
     E2E_EQUAL(one(1), 6);
     E2E_EQUAL(((int (*)(int))original)(1), 4);
@@ -148,7 +149,8 @@ static void check_abort(void) {
     E2E_CHECK(ct_hooks_record(e2e_hooks, (void *)two) >= 0);
     E2E_EQUAL(text_fingerprint(), before);
     REFUSED(one, CT_ERR_ALREADY_HOOKED); /* in this transaction */
-    REFUSED((char *)(void *)two + 2, CT_ERR_INSIDE_HOOK);
+    char *volatile inside = (char *)(void *)two;
+    REFUSED(inside + 2, CT_ERR_INSIDE_HOOK);
     ct_hooks_abort(e2e_hooks);
     E2E_EQUAL(text_fingerprint(), before);
     check_results(__LINE__);

@@ -154,12 +154,15 @@ static void check_head(const struct subject *s, const struct hooked *h) {
         expect_word(h, h->plan.word_on, ZYDIS_MNEMONIC_JMP, first);
     else
         expect_word(h, h->plan.word_on, ZYDIS_MNEMONIC_CALL, expected_enter(s, r));
-    expect_word(h, h->plan.word_off, ZYDIS_MNEMONIC_JMP, h->plan.body);
+    /* a detour of the engine's own stays when the user's hook is off */
+    expect_word(h, h->plan.word_off, ZYDIS_MNEMONIC_JMP,
+                r->detour && r->action != CT_ACTION_REPLACE ? first : h->plan.body);
     bool call = !r->entry_only && !r->detour;
     struct insn body = expect(s, stub + CT_STUB_CALL_BODY, call ? ZYDIS_MNEMONIC_CALL : ZYDIS_MNEMONIC_JMP, first);
     assert_int_equal(body.next, stub + CT_STUB_RESUME);
-    struct insn leave = expect(s, stub + CT_STUB_RESUME, ZYDIS_MNEMONIC_JMP,
-                               r->action == CT_ACTION_LISTEN ? s->shared.leave_listen : s->shared.leave_record);
+    struct insn leave =
+        expect(s, stub + CT_STUB_RESUME, ZYDIS_MNEMONIC_JMP,
+               r->action == CT_ACTION_LISTEN || r->special ? s->shared.leave_listen : s->shared.leave_record);
     assert_true(leave.next <= stub + CT_STUB_NUMBER);
     uint32_t number;
     memcpy(&number, subject_bytes(s, stub + CT_STUB_NUMBER, &available), 4);
