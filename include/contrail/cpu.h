@@ -1,4 +1,5 @@
-/* The state of a thread as listeners, probes and callouts see it. Changes take effect when the callback returns.
+/* The state of a thread as listeners, probes and callouts see it. Changes take effect when the callback returns; hooks
+ * ignore changes of pc and sp.
  *
  * Portable code uses the accessors; code for one instruction set may use its structure. */
 #ifndef CONTRAIL_CPU_H

@@ -13,7 +13,8 @@
  *
  * Several changes become one with ct_hooks_begin and ct_hooks_commit: all or nothing. Functions return 0 or a negative
  * code of contrail/status.h. One hook set exists per process at a time; its functions may be called from any thread,
- * not from listeners. */
+ * not from listeners and sinks (CT_ERR_BAD_STATE). Sinks and listeners that are running when a hook is reverted or the
+ * set is destroyed finish. */
 #ifndef CONTRAIL_HOOK_H
 #define CONTRAIL_HOOK_H
 
@@ -120,9 +121,7 @@ int ct_hooks_attach_module(struct ct_hooks *hooks, const struct ct_module_hooks 
     X(UNMOVABLE,    "its first instructions cannot run elsewhere") \
     X(OVERLAP,      "its first bytes belong to another hooked function") \
     X(OWN_CODE,     "belongs to Contrail itself") \
-    X(OUT_OF_REACH, "no free memory within branch reach") \
-    X(NOT_MAPPED,   "not mapped as executable code") \
-    X(DATA,         "not code: data in an executable section")
+    X(OUT_OF_REACH, "no free memory within branch reach")
 /* clang-format on */
 enum ct_skip_reason {
     CT_SKIP_NONE = 0,

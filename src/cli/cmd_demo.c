@@ -8,13 +8,12 @@
 #include <time.h>
 
 #define MAX_THREADS 16
-#define MAX_DEPTH   64
 
 /* Everything that one thread recorded. */
 struct thread_log {
     int tid;
     struct ct_event *events;
-    size_t count, capacity;
+    size_t count;
 };
 
 struct demo {

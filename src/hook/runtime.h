@@ -45,7 +45,6 @@ struct ct_hook_entry {
     uint8_t flavor;  /* enum ct_hook_action */
     uint8_t special; /* enum ct_special */
     uint8_t entry_only;
-    uint8_t state; /* enum ct_hook_state, for the API */
 };
 
 enum ct_hook_action { CT_ACTION_NONE, CT_ACTION_RECORD, CT_ACTION_LISTEN, CT_ACTION_REPLACE };

@@ -14,7 +14,6 @@ enum ct_scan_flag {
     CT_SCAN_CLONES = 1 << 1,         /* makes the clone, clone3 or vfork system call */
     CT_SCAN_USES_RETURN = 1 << 2,    /* looks at or changes its own return address */
     CT_SCAN_CONDITIONAL = 1 << 3,    /* another function jumps to it conditionally */
-    CT_SCAN_BAD_CODE = 1 << 4,       /* something in it does not decode */
     CT_SCAN_POPS_ARGUMENTS = 1 << 5, /* ret n */
     CT_SCAN_LONGJMP = 1 << 6,        /* unscrambles a stack pointer with the thread's secret and goes there */
 };

@@ -412,8 +412,6 @@ static int walk_range(struct walk *w, uint64_t from, uint64_t to) {
     while (at < to) {
         struct ct_x64_insn insn;
         if (ct_x64_decode(ct_scan_bytes(s, at), (size_t)(to - at), &insn)) {
-            if (w->func)
-                w->func->flags |= CT_SCAN_BAD_CODE;
             at++;
             continue;
         }

@@ -101,8 +101,7 @@ struct coverage {
 
     /* Pieces that the tables list but nobody calls as functions */
     size_t not_functions() const {
-        return skipped[CT_SKIP_PLT] + skipped[CT_SKIP_COLD] + skipped[CT_SKIP_FRAGMENT] + skipped[CT_SKIP_ODD_ENTRY] +
-               skipped[CT_SKIP_DATA];
+        return skipped[CT_SKIP_PLT] + skipped[CT_SKIP_COLD] + skipped[CT_SKIP_FRAGMENT] + skipped[CT_SKIP_ODD_ENTRY];
     }
     double percent() const {
         size_t real = functions - not_functions();
