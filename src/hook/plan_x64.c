@@ -46,22 +46,10 @@ static bool any_within(const struct ct_scan *s, const uint64_t *map, uint64_t fr
 
 /* ---- padding ---- */
 
-static size_t first_behind(const struct ct_scan *s, uint64_t address) {
-    size_t low = 0, high = s->func_count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (s->funcs[middle].start <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 /* End of the bytes behind a function that belong to nobody: nops and int3 that nothing refers to. Zeros are no padding: they
  * may be somebody's constants. */
 static uint64_t padding_end(const struct ct_scan *s, uint64_t function, uint64_t end) {
-    size_t behind = first_behind(s, function);
+    size_t behind = ct_scan_behind(s, function);
     uint64_t limit = behind < s->func_count ? s->funcs[behind].start : s->end, at = end;
     if (limit > end + MAX_PADDING)
         limit = end + MAX_PADDING;
@@ -90,7 +78,7 @@ static void take(struct ct_scan *s, uint64_t from, uint64_t to) {
  * end, so that a short function in front of the padding can still be patched. */
 static uint64_t take_springboard(struct ct_scan *s, uint64_t next) {
     uint64_t from = next > s->start + 128 ? next - 128 : s->start, to = next + REACH_SHORT;
-    size_t i = first_behind(s, from);
+    size_t i = ct_scan_behind(s, from);
     for (i = i ? i - 1 : 0; i < s->func_count && s->funcs[i].start <= to; i++) {
         const struct ct_scan_func *f = &s->funcs[i];
         uint64_t limit = padding_end(s, f->start, f->end), low = f->start + LANDING_PAD + JUMP_SIZE;

@@ -71,6 +71,8 @@ static inline bool ct_scan_covers(const struct ct_scan *s, uint64_t address) {
 static inline const uint8_t *ct_scan_bytes(const struct ct_scan *s, uint64_t address) {
     return s->code + (address - s->start);
 }
+/* Index of the first function that starts behind the address. */
+size_t ct_scan_behind(const struct ct_scan *scan, uint64_t address);
 /* Index of the function that starts at the address, or -1. */
 long ct_scan_find(const struct ct_scan *scan, uint64_t address);
 

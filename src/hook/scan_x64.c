@@ -38,16 +38,21 @@ struct walk {
     int64_t last_eax;             /* last constant put into eax, -1 */
 };
 
-long ct_scan_find(const struct ct_scan *s, uint64_t address) {
+size_t ct_scan_behind(const struct ct_scan *s, uint64_t address) {
     size_t low = 0, high = s->func_count;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (s->funcs[middle].start < address)
+        if (s->funcs[middle].start <= address)
             low = middle + 1;
         else
             high = middle;
     }
-    return low < s->func_count && s->funcs[low].start == address ? (long)low : -1;
+    return low;
+}
+
+long ct_scan_find(const struct ct_scan *s, uint64_t address) {
+    size_t behind = ct_scan_behind(s, address);
+    return behind && s->funcs[behind - 1].start == address ? (long)behind - 1 : -1;
 }
 
 /* ---- branches ---- */
@@ -265,6 +270,19 @@ static bool table_entry(const struct ct_scan *s, uint64_t table, unsigned i, uns
     return ct_scan_covers(s, *target);
 }
 
+/* Reading past the end of a table gives targets that make no sense. Near a function's entry, where they would matter, only
+ * starts of instructions are believed. */
+static bool is_plausible(const struct ct_scan *s, uint64_t target) {
+    size_t behind = ct_scan_behind(s, target);
+    if (!behind || target - s->funcs[behind - 1].start >= NEAR_ENTRY)
+        return true;
+    uint64_t at = s->funcs[behind - 1].start;
+    struct ct_x64_insn insn;
+    while (at < target && !ct_x64_decode(ct_scan_bytes(s, at), (size_t)(s->end - at), &insn))
+        at += insn.length;
+    return at == target;
+}
+
 /* It is this function's if one of its entries leads into it; others may lead to its cold part, anywhere. */
 static bool follow_table(struct walk *w, uint64_t table, unsigned size) {
     bool own = false;
@@ -273,7 +291,7 @@ static bool follow_table(struct walk *w, uint64_t table, unsigned size) {
     for (; count < MAX_ENTRIES && table_entry(w->scan, table, count, size, &target); count++)
         own |= target > w->func->start && target < w->func->end;
     for (unsigned i = 0; own && i < count; i++)
-        if (table_entry(w->scan, table, i, size, &target))
+        if (table_entry(w->scan, table, i, size, &target) && is_plausible(w->scan, target))
             note_foreign(w->scan, target);
     return own;
 }

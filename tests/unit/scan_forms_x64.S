@@ -6,7 +6,6 @@
 #define CLONES         2
 #define USES_RETURN    4
 #define CONDITIONAL    8
-#define BAD_CODE       16
 #define POPS_ARGUMENTS 32
 #define LONGJMP        64
 
@@ -574,12 +573,12 @@ END
 
 /* ---- what does not decode ---- */
 
-CASE BAD_CODE, "a byte that is no instruction in 64-bit mode"
+CASE 0, "a byte that is no instruction in 64-bit mode"
     xor %eax, %eax
     .byte 0x06
     ret
 END
-CASE BAD_CODE, "an instruction that the function's end cuts"
+CASE 0, "an instruction that the function's end cuts"
     xor %eax, %eax
     .byte 0xe9, 0, 0
 END
