@@ -429,7 +429,8 @@ static void check_no_overlap(const struct subject *s) {
 /* What is left of a function: each instruction outside the patch is as it was, or is a loop to the entry that leads to
  * the body. */
 static void check_rest(const struct subject *s, const struct hooked *h, uint64_t at, uint64_t end) {
-    struct insn original;
+    struct insn original = {0};
+    original.i.meta.category = ZYDIS_CATEGORY_RET;
     for (; at < end && decode_original(s, at, end, &original); at = original.next) {
         struct insn now = decode_patched(s, at);
         assert_int_equal(now.i.mnemonic, original.i.mnemonic);
@@ -448,6 +449,12 @@ static void check_rest(const struct subject *s, const struct hooked *h, uint64_t
             check_arrival(s, original.next, "where a call returns to");
         if (falls_through(&original))
             check_arrival(s, original.next, "the next instruction");
+    }
+    /* Who falls out of the function falls through nops into whatever comes next. */
+    while (at == end && falls_through(&original) && decode_original(s, at, TEXT_BASE + TEXT_SIZE, &original) &&
+           original.i.mnemonic == ZYDIS_MNEMONIC_NOP && !in_a_function(s, at, at + 1)) {
+        assert_memory_equal(s->patched + (at - TEXT_BASE), original.bytes, original.i.length);
+        at = end = original.next;
     }
 }
 

@@ -24,15 +24,18 @@ static enum ct_skip_reason plan_with_board_at(int distance, uint64_t *board) {
         subject_add_sized(&subject, before, 16);
         subject.funcs[0].end = TEXT_BASE + at;
         memset(subject.original + before, CODE, at - before);
+        subject.original[at - 1] = RET;
         memset(subject.original + at, INT3, 5);
         subject_add(&subject, at + 5, (const uint8_t[]){RET}, 1);
         subject.funcs[1].end = TEXT_BASE + function;
+        subject.original[function - 1] = RET;
         index = ADD(&subject, function, 0x31, 0xc0, RET);
         subject_add_sized(&subject, function + 3, 20);
     } else {
         index = ADD(&subject, function, 0x31, 0xc0, RET);
         size_t behind = subject_add_sized(&subject, function + 3, 20);
         memset(subject.original + function + 3, CODE, at - function - 3);
+        subject.original[at - 1] = RET;
         subject.funcs[behind].end = TEXT_BASE + at;
         memset(subject.original + at, INT3, 5);
         subject_add_sized(&subject, at + 5, 16);
@@ -349,8 +352,8 @@ static void test_whole_function_with_loop(void **state) {
     (void)state;
     subject_start(&subject, CODE);
     /* dec edi; xor...; jne entry; ret, with a branch into bytes 5 to 9 that forbids the second jump */
-    size_t index = ADD(&subject, 0x100, SHORT_LOOP, 0x75, 0xf9);
-    subject_add_sized(&subject, 0x10d, 16);
+    size_t index = ADD(&subject, 0x100, SHORT_LOOP, 0x75, 0xf9, RET);
+    subject_add_sized(&subject, 0x10e, 16);
     subject_scan(&subject);
     const struct ct_plan *p = expect_form(&subject, index, WHOLE);
     assert_int_equal(p->patch_count, 1);
