@@ -1,4 +1,4 @@
-/* The pass over a module's code: landing places, references, loops, jump tables, and the flags of each function.
+/* The pass over a module's code: landing places, references, loops, and the flags of each function.
  * Bytes only: nothing here runs. What one function shows is in scan_forms_x64.S. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,9 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "hook/scan.h"
-
-#define BASE 0x7f0012340000ull
+#include "scan_util.h"
 
 /* ---- flags ---- */
 
@@ -69,42 +67,6 @@ static void test_flags_are_of_one_function(void **state) {
 }
 
 /* ---- bits ---- */
-
-/* Code with functions given as pairs of offsets; ends with a start of -1. */
-struct sample {
-    struct ct_scan scan;
-    struct ct_scan_func funcs[8];
-    uint8_t code[256];
-};
-
-static void scan_sample(struct sample *s, const uint8_t *code, size_t size, const int *ranges) {
-    memset(s, 0, sizeof *s);
-    memcpy(s->code, code, size);
-    for (; *ranges >= 0; ranges += 2)
-        s->funcs[s->scan.func_count++] =
-            (struct ct_scan_func){.start = BASE + (unsigned)ranges[0], .end = BASE + (unsigned)ranges[1]};
-    s->scan.code = s->code;
-    s->scan.start = BASE;
-    s->scan.end = BASE + size;
-    s->scan.funcs = s->funcs;
-}
-#define SAMPLE(s, code, ...) scan_sample(s, code, sizeof code, (const int[]){__VA_ARGS__, -1})
-
-static void run(struct sample *s) {
-    assert_int_equal(ct_scan_run(&s->scan), 0);
-}
-
-/* The offsets whose bit is set must be exactly these; the list ends with -1. */
-static void check_bits(const struct sample *s, const uint64_t *map, const char *what, const int *expected) {
-    for (int at = 0; at < (int)(s->scan.end - s->scan.start); at++) {
-        bool wanted = *expected == at;
-        if (ct_scan_bit(&s->scan, map, BASE + (unsigned)at) != wanted)
-            fail_msg("%s: offset %d should%s be set", what, at, wanted ? "" : " not");
-        expected += wanted;
-    }
-    assert_int_equal(*expected, -1);
-}
-#define CHECK_BITS(s, map, ...) check_bits(s, (s)->scan.map, #map, (const int[]){__VA_ARGS__, -1})
 
 static void test_own_branches(void **state) {
     (void)state;
@@ -247,140 +209,6 @@ static void test_many_loops(void **state) {
     ct_scan_free(&s.scan);
 }
 
-/* ---- jump tables ---- */
-
-/* Data of the module: a table at BASE + 0x100000. */
-#define TABLE (BASE + 0x100000)
-static uint8_t table[64];
-static size_t table_size;
-
-static const uint8_t *read_table(void *arg, uint64_t address, size_t size) {
-    assert_ptr_equal(arg, table);
-    uint64_t at = address - TABLE;
-    return at < table_size && size <= table_size - at ? table + at : NULL;
-}
-
-/* 0 lea rdx, [TABLE]; 7 movsxd rax, [rdx+rdi*4]; 11 add rax, rdx; 14 jmp rax; 16.. one-byte cases */
-static const uint8_t switch_code[] = {
-    0x48, 0x8d, 0x15, 0xf9, 0xff, 0x0f, 0x00, 0x48, 0x63, 0x04, 0xba, 0x48, 0x01, 0xd0, 0xff, 0xe0,
-    0xc3, 0xc3, 0xc3, 0xc3, 0xc3, 0xc3, 0xc3, 0xc3, 0xc3, 0xc3, 0xc3, 0xc3, 0xc3, 0xc3, 0xc3, 0xc3,
-};
-
-static void start_switch(struct sample *s) {
-    SAMPLE(s, switch_code, 0, 30, 30, 32);
-    s->scan.read = read_table;
-    s->scan.read_arg = table;
-    table_size = 0;
-}
-
-static void add_relative(unsigned offset) {
-    int32_t entry = (int32_t)(BASE + offset - TABLE);
-    memcpy(table + table_size, &entry, 4);
-    table_size += 4;
-}
-
-static void add_absolute(unsigned offset) {
-    uint64_t entry = BASE + offset;
-    memcpy(table + table_size, &entry, 8);
-    table_size += 8;
-}
-
-static void test_relative_table(void **state) {
-    (void)state;
-    struct sample s;
-    start_switch(&s);
-    add_relative(20);
-    add_relative(17);
-    add_relative(20);
-    add_relative(29);
-    run(&s);
-    CHECK_BITS(&s, landing, 0, 17, 20, 29, 30);
-    CHECK_BITS(&s, foreign, 0, 17, 20, 29, 30);
-    ct_scan_free(&s.scan);
-}
-
-static void test_absolute_table(void **state) {
-    (void)state;
-    struct sample s;
-    start_switch(&s);
-    add_absolute(18);
-    add_absolute(25);
-    run(&s);
-    CHECK_BITS(&s, landing, 0, 18, 25, 30);
-    CHECK_BITS(&s, foreign, 0, 18, 25, 30);
-    ct_scan_free(&s.scan);
-}
-
-/* What follows a table is something else: it must not mark places in other functions. */
-static void test_table_ends(void **state) {
-    (void)state;
-    struct sample s;
-    start_switch(&s);
-    add_relative(20);
-    add_relative(31);      /* outside the function: its cold part, say; the table goes on */
-    add_relative(1 << 20); /* outside the module: its end */
-    add_relative(21);
-    run(&s);
-    CHECK_BITS(&s, landing, 0, 20, 30, 31);
-    ct_scan_free(&s.scan);
-}
-
-/* jmp [TABLE + rdi*8] of code that does not move, and jmp [rip+x] */
-static void test_tables_in_jumps(void **state) {
-    (void)state;
-    static const uint8_t code[] = {
-        0xff, 0x24, 0xfd, 0x00, 0x00, 0x10, 0x00, /* 0 jmp [0x100000 + rdi*8] */
-        0xc3, 0xc3,                               /* 7 */
-    };
-    struct ct_scan_func func = {.start = 0x400000, .end = 0x400009};
-    struct ct_scan scan = {.code = code, .start = 0x400000, .end = 0x400009, .funcs = &func, .func_count = 1};
-    assert_int_equal(ct_scan_run(&scan), 0); /* nothing can be read: no table */
-    assert_false(ct_scan_bit(&scan, scan.landing, 0x400008));
-    ct_scan_free(&scan);
-}
-
-static uint64_t absolute_entries[3];
-static const uint8_t *read_absolute(void *arg, uint64_t address, size_t size) {
-    (void)arg;
-    uint64_t at = address - 0x100000;
-    return at < sizeof absolute_entries && size <= sizeof absolute_entries - at ? (uint8_t *)absolute_entries + at
-                                                                                : NULL;
-}
-
-static void test_absolute_table_in_jump(void **state) {
-    (void)state;
-    static const uint8_t code[] = {
-        0xff, 0x24, 0xfd, 0x00, 0x00, 0x10, 0x00, /* 0 jmp [0x100000 + rdi*8] */
-        0xc3, 0xc3, 0xc3,                         /* 7 */
-    };
-    struct ct_scan_func func = {.start = 0x400000, .end = 0x40000a};
-    struct ct_scan scan = {
-        .code = code, .start = 0x400000, .end = 0x40000a, .funcs = &func, .func_count = 1, .read = read_absolute};
-    absolute_entries[0] = 0x400009;
-    absolute_entries[1] = 0x400007;
-    absolute_entries[2] = 0x500000;
-    assert_int_equal(ct_scan_run(&scan), 0);
-    assert_true(ct_scan_bit(&scan, scan.foreign, 0x400007));
-    assert_false(ct_scan_bit(&scan, scan.landing, 0x400008));
-    assert_true(ct_scan_bit(&scan, scan.foreign, 0x400009));
-    ct_scan_free(&scan);
-}
-
-/* Without an indirect jump an address is only an address. */
-static void test_no_table_without_jump(void **state) {
-    (void)state;
-    struct sample s;
-    uint8_t code[sizeof switch_code];
-    start_switch(&s);
-    memcpy(code, switch_code, sizeof code);
-    memset(code + 14, 0x90, 2);
-    memcpy(s.code, code, sizeof code);
-    add_relative(20);
-    run(&s);
-    CHECK_BITS(&s, landing, 0, 30);
-    ct_scan_free(&s.scan);
-}
-
 /* ---- shapes of modules ---- */
 
 static void test_find(void **state) {
@@ -402,7 +230,7 @@ static void test_no_functions(void **state) {
     (void)state;
     static const uint8_t code[] = {0xeb, 0x01, 0x90, 0xc3};
     struct sample s;
-    scan_sample(&s, code, sizeof code, (const int[]){-1});
+    make_sample(&s, BASE, code, sizeof code, (const int[]){-1});
     run(&s);
     CHECK_BITS(&s, landing, 3);
     ct_scan_free(&s.scan);
@@ -466,12 +294,6 @@ int main(void) {
         cmocka_unit_test(test_data_references),
         cmocka_unit_test(test_loops),
         cmocka_unit_test(test_many_loops),
-        cmocka_unit_test(test_relative_table),
-        cmocka_unit_test(test_absolute_table),
-        cmocka_unit_test(test_table_ends),
-        cmocka_unit_test(test_tables_in_jumps),
-        cmocka_unit_test(test_absolute_table_in_jump),
-        cmocka_unit_test(test_no_table_without_jump),
         cmocka_unit_test(test_find),
         cmocka_unit_test(test_no_functions),
         cmocka_unit_test(test_odd_ranges),
