@@ -3,6 +3,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
@@ -89,6 +91,12 @@ uint64_t fake_return(struct fixture *f, uint64_t slot) {
     return found.ret;
 }
 
+bool knows_return(struct fixture *f, unsigned n, uint64_t slot) {
+    struct ct_shadow found;
+    uint32_t depth;
+    return ct_shadow_leave(f->block, slot, resume_of(f, n), &found, &depth);
+}
+
 void fake_return_fully(struct fixture *f, uint64_t slot) {
     uint64_t to;
     do
@@ -113,4 +121,10 @@ void check_free_entries(const struct ct_block *b) {
         assert_int_equal(e->slot, CT_SLOT_CLAIMED);
     assert_true(b->top >= b->base + 1);
     assert_int_equal(b->base->slot, ~0ull);
+}
+
+void check_signals(void) {
+    sigset_t mask;
+    pthread_sigmask(SIG_BLOCK, NULL, &mask);
+    assert_int_equal(sigismember(&mask, SIGUSR1), 0);
 }

@@ -65,6 +65,9 @@ uint64_t fake_return(struct fixture *f, uint64_t slot);
 /* Returns through every stub of a chain of tail calls; the last address must be the real one. */
 void fake_return_fully(struct fixture *f, uint64_t slot);
 
+/* Would a return of function n through the slot find its way? (It has then happened, without an event.) */
+bool knows_return(struct fixture *f, unsigned n, uint64_t slot);
+
 /* ---- results ---- */
 
 /* Everything recorded since the last time: "C1 C2 R2 X1" for calls, returns and exceptions of functions 1 and 2. */
@@ -75,5 +78,7 @@ static inline size_t entries_in_use(const struct ct_block *b) {
 }
 /* The invariant of the shadow stack: nothing is left in what is free. */
 void check_free_entries(const struct ct_block *b);
+/* Slow paths block signals: not for longer than they run. */
+void check_signals(void);
 
 #endif

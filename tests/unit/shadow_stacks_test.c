@@ -23,6 +23,7 @@ static int start(void **state) {
 static int end(void **state) {
     (void)state;
     check_free_entries(f.block);
+    check_signals();
     fixture_end(&f);
     return 0;
 }
@@ -112,6 +113,7 @@ static void test_stack_is_reused(void **state) {
     fake_call(&f, 4, HIGH(500)); /* a new one on the same stack */
     expect_story("C1 C2 C3 X2 C4");
     fake_return_fully(&f, HIGH(500));
+    assert_false(knows_return(&f, 2, HIGH(500)));
     fake_return_fully(&f, HOME(850));
     fake_return_fully(&f, HOME(900));
     expect_story("R4 R3 R1");
@@ -177,9 +179,7 @@ static void test_parked_frames_return(void **state) {
     expect_story("R3 R2");
     fake_return_fully(&f, HOME(850));
     fake_return_fully(&f, HOME(900));
-    struct ct_shadow found;
-    uint32_t depth;
-    assert_false(ct_shadow_leave(f.block, HOME(700), *(uint64_t *)HOME(700), &found, &depth)); /* once */
+    assert_false(knows_return(&f, 3, HOME(700))); /* once */
     expect_empty();
 }
 
@@ -193,15 +193,15 @@ static void test_parking(void **state) {
         ct_shadow_park(rt, &(struct ct_shadow){.slot = LOW(i), .ret = i, .stub = stub_of(&f, 1), .data = 2 * i});
     assert_int_equal(rt->parked_count, 20000);
     for (unsigned i = 0; i < 20000; i += 2) {
-        assert_true(ct_shadow_leave(f.block, LOW(i), stub_of(&f, 1) + CT_AFTER_TO_RESUME, &found, &depth));
+        assert_true(ct_shadow_leave(f.block, LOW(i), resume_of(&f, 1), &found, &depth));
         assert_int_equal(found.ret, i);
         assert_int_equal(found.data, 2 * i);
-        assert_false(ct_shadow_leave(f.block, LOW(i), stub_of(&f, 1) + CT_AFTER_TO_RESUME, &found, &depth));
+        assert_false(ct_shadow_leave(f.block, LOW(i), resume_of(&f, 1), &found, &depth));
     }
     for (unsigned i = 0; i < 20000; i++) /* every second slot again, the others for the first time since */
         ct_shadow_park(rt, &(struct ct_shadow){.slot = LOW(i), .ret = i + 7, .stub = stub_of(&f, 1)});
     for (unsigned i = 0; i < 20000; i++) {
-        assert_true(ct_shadow_leave(f.block, LOW(i), stub_of(&f, 1) + CT_AFTER_TO_RESUME, &found, &depth));
+        assert_true(ct_shadow_leave(f.block, LOW(i), resume_of(&f, 1), &found, &depth));
         assert_int_equal(found.ret, i + 7); /* the newest of a slot counts */
     }
 }
@@ -216,7 +216,7 @@ static void test_parking_is_bounded(void **state) {
         ct_shadow_park(rt, &(struct ct_shadow){.slot = i << 4, .ret = i, .stub = stub_of(&f, 1)});
         if (i % 64)
             continue;
-        missing += !ct_shadow_leave(f.block, i << 4, stub_of(&f, 1) + CT_AFTER_TO_RESUME, &found, &depth);
+        missing += !ct_shadow_leave(f.block, i << 4, resume_of(&f, 1), &found, &depth);
         assert_int_equal(found.ret, i);
         ct_shadow_park(rt, &found);
     }
@@ -251,15 +251,30 @@ static void test_taken_from_another_thread(void **state) {
 static void test_ended_threads_are_not_asked(void **state) {
     (void)state;
     struct ct_block *here = f.block, *there = ct_block_create(&f.runtime, 777, 16);
-    struct ct_shadow found;
-    uint32_t depth;
     f.block = there;
     fake_call(&f, 1, LOW(500));
     f.block = here;
     there->in_use = 0;
-    assert_false(ct_shadow_leave(here, LOW(500), *(uint64_t *)LOW(500), &found, &depth));
+    assert_false(knows_return(&f, 1, LOW(500)));
     there->in_use = 1;
-    assert_true(ct_shadow_leave(here, LOW(500), *(uint64_t *)LOW(500), &found, &depth));
+    assert_true(knows_return(&f, 1, LOW(500)));
+}
+
+/* One slot, two threads: a frame that was left without notice, and the one that is there now. */
+static void test_the_stub_tells_whose_frame_it_is(void **state) {
+    (void)state;
+    struct ct_block *here = f.block, *there = ct_block_create(&f.runtime, 777, 16);
+    fake_call(&f, 1, LOW(500)); /* abandoned */
+    f.block = there;
+    fake_call(&f, 2, LOW(500));
+    f.block = here;
+    fake_return_fully(&f, LOW(500)); /* 2 has moved to this thread */
+    assert_int_equal(there->top[-1].slot, CT_SLOT_HOLE);
+    expect_story("C1 R2");
+    assert_int_equal(entries_in_use(here), 1);
+    assert_true(knows_return(&f, 1, LOW(500)));
+    ct_shadow_park(&f.runtime, &(struct ct_shadow){.slot = LOW(400), .ret = 5, .stub = stub_of(&f, 3)});
+    assert_false(knows_return(&f, 4, LOW(400)));
 }
 
 /* ---- compaction ---- */
@@ -461,12 +476,10 @@ static void test_claimed_and_given_up(void **state) {
 static void test_in_flight_is_not_parked(void **state) {
     (void)state;
     for (enum flight flight = ENTERING; flight < FLIGHTS; flight++) {
-        struct ct_shadow found;
-        uint32_t depth;
         fake_call(&f, 1, HOME(900));
         interrupt_stub(flight, 2, HOME(800));
         ct_shadow_prune(f.block, HOME(850));
-        assert_false(ct_shadow_leave(f.block, HOME(800), *(uint64_t *)HOME(800), &found, &depth));
+        assert_false(knows_return(&f, 2, HOME(800)));
         fake_return_fully(&f, HOME(900));
         (void)recorded(&f);
     }
@@ -505,6 +518,7 @@ int main(void) {
         TEST(test_parking_is_bounded),
         TEST(test_taken_from_another_thread),
         TEST(test_ended_threads_are_not_asked),
+        TEST(test_the_stub_tells_whose_frame_it_is),
         TEST(test_compaction),
         TEST(test_compaction_waits),
         TEST(test_few_holes_stay),

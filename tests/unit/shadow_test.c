@@ -23,6 +23,7 @@ static int start(void **state) {
 static int end(void **state) {
     (void)state;
     check_free_entries(f.block);
+    check_signals();
     fixture_end(&f);
     return 0;
 }
@@ -45,6 +46,7 @@ static void expect_empty(void) {
 static void test_nesting(void **state) {
     (void)state;
     for (unsigned i = 0; i < 50; i++) {
+        f.block->top->data = 99; /* from earlier use */
         struct ct_shadow *e = fake_call(&f, i, HOME(1000 - 10 * i));
         assert_int_equal(ct_shadow_depth(f.block, e), i);
         assert_int_equal(e->slot, HOME(1000 - 10 * i));
@@ -83,11 +85,10 @@ static void test_story_of_a_tree(void **state) {
 
 static void test_unknown_return(void **state) {
     (void)state;
-    struct ct_shadow found;
-    uint32_t depth;
     fake_call(&f, 1, HOME(900));
-    assert_false(ct_shadow_leave(f.block, HOME(901), *(uint64_t *)HOME(901), &found, &depth));
-    assert_false(ct_shadow_leave(f.block, LOW(5), *(uint64_t *)LOW(5), &found, &depth));
+    assert_false(knows_return(&f, 1, HOME(901)));
+    assert_false(knows_return(&f, 1, LOW(5)));
+    assert_false(knows_return(&f, 2, HOME(900))); /* another function's stub */
     assert_int_equal(entries_in_use(f.block), 1); /* and nothing has happened */
     fake_return_fully(&f, HOME(900));
     expect_story("C1 R1");
@@ -102,7 +103,7 @@ static void test_max_depth(void **state) {
     assert_int_equal(entries_in_use(f.block), DEPTH);
     struct ct_shadow found;
     uint32_t depth;
-    assert_true(ct_shadow_leave(f.block, HOME(20000 - DEPTH + 1), stub_of(&f, 1) + CT_AFTER_TO_RESUME, &found, &depth));
+    assert_true(ct_shadow_leave(f.block, HOME(20000 - DEPTH + 1), resume_of(&f, 1), &found, &depth));
     assert_int_equal(depth, DEPTH - 1);
     assert_non_null(ct_shadow_enter(f.block, HOME(20000 - DEPTH), stub_of(&f, 3)));
     assert_null(ct_shadow_enter(f.block, HOME(20000 - DEPTH - 1), stub_of(&f, 4)));
@@ -140,10 +141,7 @@ static void test_left_by_a_call_at_the_same_slot(void **state) {
     fake_call(&f, 4, HOME(800));
     expect_story("C1 C2 C3 X3 X2 C4");
     fake_return_fully(&f, HOME(800));
-    struct ct_shadow found;
-    uint32_t depth;
-    assert_false(ct_shadow_leave(f.block, HOME(800), *(uint64_t *)HOME(800), &found,
-                                 &depth)); /* 2 will not come back, its slot was taken */
+    assert_false(knows_return(&f, 2, HOME(800))); /* it will not come back, its slot was taken */
     fake_return_fully(&f, HOME(900));
     expect_story("R4 R1");
 }
@@ -158,6 +156,8 @@ static void test_left_by_a_return(void **state) {
     expect_story("C1 C2 C3 X3 X2 R1");
     assert_int_equal(f.block->left_frames, 2);
     expect_empty();
+    assert_true(knows_return(&f, 3, HOME(700))); /* should they come back after all */
+    assert_true(knows_return(&f, 2, HOME(800)));
 }
 
 /* A loop that never returns: the shadow stack stays where it is. */
@@ -185,6 +185,8 @@ static void test_prune(void **state) {
     ct_shadow_prune(f.block, HOME(801));
     expect_story("X3 X2");
     assert_int_equal(entries_in_use(f.block), 1);
+    assert_true(knows_return(&f, 3, HOME(700))); /* should they come back after all */
+    assert_true(knows_return(&f, 2, HOME(800)));
     ct_shadow_prune(f.block, HOME(899));
     expect_story("");
     fake_return_fully(&f, HOME(900));
@@ -224,11 +226,15 @@ static void test_close_range(void **state) {
 static struct ct_call left_call;
 static unsigned left_calls;
 static uint32_t attention_in_leave;
+static bool home_in_leave;
 
+/* Runs on the stack of the slow paths. */
 static void on_leave(struct ct_call *call) {
     left_call = *call;
     left_calls++;
     attention_in_leave = f.block->attention;
+    f.block->home_low = f.block->home_high = 0;
+    home_in_leave = ct_shadow_same_stack(f.block, HOME(0), HOME(STACK_WORDS - 1));
 }
 
 static void test_listener_is_told(void **state) {
@@ -252,6 +258,7 @@ static void test_listener_is_told(void **state) {
     assert_int_equal(attention_in_leave, CT_ATTENTION_GUARD); /* what it calls is not seen */
     assert_int_equal(f.block->attention, 0);
     assert_int_equal(f.block->left_frames, 2);
+    assert_true(home_in_leave);
 }
 
 static void test_service_hooks_tell_nobody(void **state) {
@@ -351,6 +358,25 @@ static void test_dress_where_it_lands(void **state) {
     expect_story("C1 C2 C3 X3 X2 R1");
 }
 
+/* Only some of them: what lies above stays bare. */
+static void test_dress_a_range(void **state) {
+    (void)state;
+    fake_call(&f, 1, HOME(900));
+    fake_call(&f, 2, HOME(800));
+    fake_call(&f, 3, HOME(700));
+    ct_shadow_bare(f.block, HOME(600));
+    ct_shadow_dress(f.block, HOME(600), HOME(800));
+    assert_int_equal(*word_at(HOME(700)), resume_of(&f, 3));
+    assert_int_equal(*word_at(HOME(800)), real_return(HOME(800)));
+    assert_int_equal(*word_at(HOME(900)), real_return(HOME(900)));
+    ct_shadow_dress(f.block, HOME(800), HOME(900) + 8);
+    assert_int_equal(*word_at(HOME(800)), resume_of(&f, 2));
+    assert_int_equal(*word_at(HOME(900)), resume_of(&f, 1));
+    fake_return_fully(&f, HOME(700));
+    fake_return_fully(&f, HOME(800));
+    fake_return_fully(&f, HOME(900));
+}
+
 static void test_bare_chain(void **state) {
     (void)state;
     fake_call(&f, 1, HOME(900));
@@ -432,6 +458,7 @@ int main(void) {
         TEST(test_chain_is_left),
         TEST(test_bare_and_dress),
         TEST(test_dress_where_it_lands),
+        TEST(test_dress_a_range),
         TEST(test_bare_chain),
         TEST(test_bare_leaves_foreign_words),
         TEST(test_bare_on_other_stacks),
