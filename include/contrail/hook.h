@@ -207,6 +207,7 @@ struct ct_hook_statistics {
     uint64_t threads;          /* threads seen so far */
     uint64_t plan_ns, stop_ns; /* of the last commit: planning, and the time other threads stood still */
 };
+/* All zero when it is called from a listener or sink. */
 void ct_hooks_statistics(struct ct_hooks *hooks, struct ct_hook_statistics *out);
 
 #pragma GCC visibility pop

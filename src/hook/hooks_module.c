@@ -144,6 +144,7 @@ int ct_hooks_flush(struct ct_hooks *set) {
 }
 
 void ct_hooks_statistics(struct ct_hooks *set, struct ct_hook_statistics *out) {
+    *out = (struct ct_hook_statistics){0};
     struct ct_set_guard g = ct_set_lock(set);
     if (g.status)
         return;
