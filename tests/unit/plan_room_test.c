@@ -304,7 +304,7 @@ static void test_foreign_branch_into_the_patch(void **state) {
 static void test_whole_function_sizes(void **state) {
     (void)state;
     /* mov eax, imm32 as filling: few instructions in many bytes */
-    for (size_t size = 16; size <= 300; size += 5) {
+    for (size_t size = 15; size <= 300; size += 5) {
         uint8_t code[320];
         for (size_t i = 0; i < size; i += 5)
             memcpy(code + i, (const uint8_t[]){0xb8, 1, 0, 0, 0}, 5);

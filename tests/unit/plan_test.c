@@ -168,6 +168,20 @@ static void test_unmovable(void **state) {
     subject_end(&subject);
 }
 
+/* A debugger's breakpoint at the entry must stay there; elsewhere an int3 is an instruction like any other. */
+static void test_breakpoint(void **state) {
+    (void)state;
+    subject_start(&subject, NOP);
+    size_t first = ADD(&subject, 0x100, INT3, 0x31, 0xc0, 0x31, 0xc9, RET);
+    size_t behind_pad = ADD(&subject, 0x140, ENDBR, INT3, 0x31, 0xc0, 0x31, 0xc9, RET);
+    size_t later = ADD(&subject, 0x180, 0x31, 0xc0, INT3, 0x31, 0xc9, RET);
+    subject_scan(&subject);
+    expect_skip(&subject, first, CT_SKIP_UNMOVABLE);
+    expect_skip(&subject, behind_pad, CT_SKIP_UNMOVABLE);
+    expect_form(&subject, later, LONG);
+    subject_end(&subject);
+}
+
 /* A call that is not the last of the moved instructions would return into the patch. */
 static void test_call_among_the_first(void **state) {
     (void)state;
@@ -207,6 +221,31 @@ static void test_small_buffer(void **state) {
             assert_int_equal(out.length, 0);
         subject_end(&subject);
     }
+}
+
+/* A stub behind others in one buffer. */
+static void test_buffer_with_contents(void **state) {
+    (void)state;
+    uint8_t alone[256], behind[256];
+    subject_start(&subject, INT3);
+    size_t index = ADD(&subject, 0x100, 0x31, 0xc0, 0x31, 0xc9, 0x31, 0xd2, RET);
+    subject_scan(&subject);
+    struct ct_plan_request r = subject_request(&subject, index);
+    struct ct_plan plan;
+    struct ct_code_buf out = {.bytes = alone, .capacity = sizeof alone, .address = STUBS_BASE + 64};
+    assert_int_equal(ct_plan_hook(&r, &out, &plan), CT_SKIP_NONE);
+    ct_plan_release(&r, &plan);
+    size_t size = out.length;
+    memset(behind, 0xaa, sizeof behind);
+    out = (struct ct_code_buf){.bytes = behind, .capacity = sizeof behind, .length = 64, .address = STUBS_BASE};
+    assert_int_equal(ct_plan_hook(&r, &out, &plan), CT_SKIP_NONE);
+    assert_int_equal(plan.stub, STUBS_BASE + 64);
+    assert_int_equal(out.length, 64 + size);
+    assert_memory_equal(behind + 64, alone, size);
+    for (unsigned i = 0; i < 64; i++)
+        assert_int_equal(behind[i], 0xaa);
+    ct_plan_release(&r, &plan);
+    subject_end(&subject);
 }
 
 /* ---- requests ---- */
@@ -390,8 +429,10 @@ int main(void) {
         cmocka_unit_test(test_first_instructions),
         cmocka_unit_test(test_undecodable),
         cmocka_unit_test(test_unmovable),
+        cmocka_unit_test(test_breakpoint),
         cmocka_unit_test(test_call_among_the_first),
         cmocka_unit_test(test_small_buffer),
+        cmocka_unit_test(test_buffer_with_contents),
         cmocka_unit_test(test_actions),
         cmocka_unit_test(test_far_detour),
         cmocka_unit_test(test_shared_code),
