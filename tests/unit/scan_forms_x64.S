@@ -87,7 +87,7 @@ CASE 0, "a jump to the second instruction"
     ret
 END
 CASE 0, "a jump to the fifth byte, where there is no landing pad"
-    nopl 0(%rax)
+    .byte 0x0f, 0x1f, 0x40, 0x00 /* nop of four bytes */
 0:  dec %edi
     jne 0b
     ret
@@ -157,6 +157,26 @@ CASE USES_RETURN, "after pushes"
     pop %rbx
     ret
 END
+CASE USES_RETURN, "after push of rax, the first register"
+    push %rax
+    mov 8(%rsp), %rdi
+    pop %rax
+    ret
+END
+CASE USES_RETURN, "after push of rdi, the last of the old ones"
+    push %rdi
+    mov 8(%rsp), %rax
+    pop %rdi
+    ret
+END
+CASE USES_RETURN, "after instructions that look a little like stack operations"
+    incq (%rdi)
+    xchg %rbx, %rcx
+    cmp %rax, %rsp
+    add %rax, %rcx
+    mov (%rsp), %rax
+    ret
+END
 CASE USES_RETURN, "after push of a constant, of flags, of memory"
     push $1
     push $0x12345
@@ -212,6 +232,17 @@ CASE USES_RETURN, "through a frame pointer, after alloca"
     sub %rax, %rsp
     mov 8(%rbp), %rax
     leave
+    ret
+END
+CASE USES_RETURN, "through a frame pointer, after pops of other registers"
+    push %rbp
+    mov %rsp, %rbp
+    push %rbx
+    push %r13
+    pop %r13
+    pop %rbx
+    mov 8(%rbp), %rax
+    pop %rbp
     ret
 END
 CASE USES_RETURN, "after leave"
@@ -413,6 +444,34 @@ CASE 0, "another stack: lea of rsp from another register"
     mov (%rsp), %rax
     hlt
 END
+CASE 0, "another stack, although there is a frame pointer"
+    push %rbp
+    mov %rsp, %rbp
+    mov %rdi, %rsp
+    mov 8(%rsp), %rax
+    hlt
+END
+CASE 0, "a pushed register, after lea to rsp from the frame pointer"
+    push %rbp
+    mov %rsp, %rbp
+    push %rbx
+    sub %rax, %rsp
+    lea -8(%rbp), %rsp
+    mov 8(%rsp), %rax
+    pop %rbx
+    pop %rbp
+    ret
+END
+CASE 0, "a stack that was aligned with a register"
+    and %rax, %rsp
+    mov (%rsp), %rcx
+    hlt
+END
+CASE 0, "a stack that grew by a register"
+    add %rax, %rsp
+    mov (%rsp), %rcx
+    hlt
+END
 CASE 0, "alloca without a frame pointer"
     sub %rax, %rsp
     mov (%rsp), %rcx
@@ -473,6 +532,21 @@ CASE 0, "rbp after it was popped"
     mov %rsp, %rbp
     pop %rbp
     mov 8(%rbp), %rax
+    ret
+END
+CASE 0, "rbp after leave"
+    push %rbp
+    mov %rsp, %rbp
+    leave
+    mov 8(%rbp), %rax
+    ret
+END
+CASE 0, "a byte of it, widened"
+    movzbl (%rsp), %eax
+    ret
+END
+CASE 0, "32 bits of it, to a vector register"
+    cvtsi2sdl (%rsp), %xmm0
     ret
 END
 CASE 0, "thread-local storage at an offset that looks like it"

@@ -170,6 +170,21 @@ static void test_many_addresses(void **state) {
     ct_scan_free(&s.scan);
 }
 
+/* A table belongs to the function that names it. */
+static void test_table_of_a_neighbour(void **state) {
+    (void)state;
+    uint8_t code[sizeof switch_code];
+    struct sample s;
+    memcpy(code, switch_code, sizeof code);
+    memset(code + 7, 0xc3, 7); /* lea rdx, [TABLE]; ret | 14: jmp rax; ... */
+    SAMPLE(&s, code, 0, 14, 14, 32);
+    start_table(&s, TABLE);
+    add_relative(&s, 20);
+    run(&s);
+    CHECK_BITS(&s, landing, 0, 14);
+    ct_scan_free(&s.scan);
+}
+
 /* ---- tables in position-dependent code ---- */
 
 #define LOW_TABLE 0x100000ull
@@ -300,6 +315,23 @@ static void test_jump_to_anywhere(void **state) {
     ct_scan_free(&s.scan);
 }
 
+/* When a table is found, it tells all. */
+static void test_table_with_frame(void **state) {
+    (void)state;
+    uint8_t code[sizeof switch_code + 1];
+    struct sample s;
+    for (unsigned absolute = 0; absolute < 2; absolute++) {
+        code[0] = 0x53; /* push rbx */
+        memcpy(code + 1, switch_code, sizeof switch_code);
+        SAMPLE(&s, code, 0, 33);
+        start_table(&s, TABLE + 1);
+        absolute ? add_absolute(&s, 25) : add_relative(&s, 25);
+        run(&s);
+        CHECK_BITS(&s, landing, 0, 25);
+        ct_scan_free(&s.scan);
+    }
+}
+
 static void test_tail_call_is_no_switch(void **state) {
     (void)state;
     static const uint8_t code[] = {0x53, 0x5b, 0x31, 0xc0, 0xff, 0xe0}; /* push rbx; pop rbx; xor eax, eax; jmp rax */
@@ -327,12 +359,14 @@ int main(void) {
         cmocka_unit_test(test_implausible_targets),
         cmocka_unit_test(test_no_table_without_jump),
         cmocka_unit_test(test_many_addresses),
+        cmocka_unit_test(test_table_of_a_neighbour),
         cmocka_unit_test(test_table_in_jump),
         cmocka_unit_test(test_table_in_load),
         cmocka_unit_test(test_table_as_constant),
         cmocka_unit_test(test_negative_displacement),
         cmocka_unit_test(test_code_addresses),
         cmocka_unit_test(test_jump_to_anywhere),
+        cmocka_unit_test(test_table_with_frame),
         cmocka_unit_test(test_tail_call_is_no_switch),
     };
     return cmocka_run_group_tests_name("scan_tables", tests, NULL, NULL);

@@ -142,6 +142,27 @@ static void test_branches_between_functions(void **state) {
     ct_scan_free(&s.scan);
 }
 
+/* What lies between functions belongs to none of them. */
+static void test_code_between_functions(void **state) {
+    (void)state;
+    static const uint8_t code[] = {
+        0xc3,                         /*  0 ret */
+        0x48, 0x8b, 0x04, 0x24,       /*  1 mov rax, [rsp] */
+        0xb8, 0x38, 0x00, 0x00, 0x00, /*  5 mov eax, 56 */
+        0x0f, 0x05,                   /* 10 syscall */
+        0x74, 0xf2,                   /* 12 je 0 */
+        0xc2, 0x08, 0x00,             /* 14 ret 8 */
+        0xc3,                         /* 17 ret */
+    };
+    struct sample s;
+    SAMPLE(&s, code, 0, 1, 17, 18);
+    run(&s);
+    assert_int_equal(s.funcs[0].flags, CT_SCAN_CONDITIONAL); /* somebody jumps to it */
+    assert_int_equal(s.funcs[1].flags, 0);
+    assert_int_equal(s.scan.loop_count, 0);
+    ct_scan_free(&s.scan);
+}
+
 static void test_data_references(void **state) {
     (void)state;
     static const uint8_t code[] = {
@@ -264,12 +285,16 @@ static void test_clone_behind_the_end(void **state) {
         0xc3,                         /*  7 ret */
         0xb8, 0x39, 0x00, 0x00, 0x00, /*  8 mov eax, 57 */
         0x0f, 0x05,                   /* 13 syscall */
+        0xc3,                         /* 15 ret */
+        0xb8, 0xb3, 0x01, 0x00, 0x00, /* 16 mov eax, 435 */
+        0x0f, 0x05,                   /* 21 syscall: the last bytes there are */
     };
     struct sample s;
-    SAMPLE(&s, code, 0, 5, 8, 13);
+    SAMPLE(&s, code, 0, 5, 8, 13, 16, 21);
     run(&s);
     assert_int_equal(s.funcs[0].flags, CT_SCAN_CLONES);
     assert_int_equal(s.funcs[1].flags, 0);
+    assert_int_equal(s.funcs[2].flags, CT_SCAN_CLONES);
     ct_scan_free(&s.scan);
 }
 
@@ -291,6 +316,7 @@ int main(void) {
         cmocka_unit_test(test_own_branches),
         cmocka_unit_test(test_calls),
         cmocka_unit_test(test_branches_between_functions),
+        cmocka_unit_test(test_code_between_functions),
         cmocka_unit_test(test_data_references),
         cmocka_unit_test(test_loops),
         cmocka_unit_test(test_many_loops),
