@@ -178,10 +178,12 @@ static void test_sample(void **state) {
     assert_ptr_equal(m->scan.read(m->scan.read_arg, sum, 4), (const uint8_t *)sum);
     assert_ptr_equal(m->scan.read(m->scan.read_arg, add, 8), (const uint8_t *)add);
     for (unsigned i = 0; i < m->readable_count; i++) {
+        assert_non_null(m->scan.read(m->scan.read_arg, m->readable[i].start, 8));
         assert_non_null(m->scan.read(m->scan.read_arg, m->readable[i].end - 8, 8));
         assert_null(m->scan.read(m->scan.read_arg, m->readable[i].end - 4, 8));
     }
     assert_null(m->scan.read(m->scan.read_arg, 0, 4));
+    assert_null(m->scan.read(m->scan.read_arg, (uint64_t)-4, 4)); /* the sum is 0 */
     dlclose(library);
 }
 
