@@ -178,10 +178,10 @@ static int scan(struct ct_os_stopped *s, bool *found, bool *complete) {
     long fd = sys_open(path, O_RDONLY | O_DIRECTORY);
     if (failed(fd))
         return status_of(fd);
-    size_t listed = 0;
+    size_t listed = 0, before = thread_count(fd);
     *found = false;
     int status = scan_directory(s, fd, found, &listed);
-    *complete = !*found && listed == thread_count(fd);
+    *complete = !*found && listed == before && listed == thread_count(fd);
     sys_close(fd);
     return status;
 }
@@ -268,11 +268,12 @@ static void drop_gone(struct ct_os_stopped *s) {
 }
 
 /* A running thread may start others until it is stopped itself, so this goes on until a scan that began with every known
- * thread stopped finds none that is new. Where the number of threads is not told (no such link count), two scans in
- * a row must agree. */
+ * thread stopped finds none that is new. A thread that ends meanwhile may hide another from one listing, and from its
+ * count too: two in a row must be complete. Where the number of threads is not told (no such link count), several must
+ * find nothing. */
 static int stop_all(struct ct_os_stopped *s) {
     uint64_t deadline = now_ms() + s->limit_ms;
-    int quiet = 0, tracer;
+    int quiet = 0, calm = 0, tracer;
     char state;
     if (!task_state(s->pid, s->caller, &state, &tracer))
         return CT_ERR_SYSTEM; /* no /proc */
@@ -288,7 +289,8 @@ static int stop_all(struct ct_os_stopped *s) {
             return status;
         drop_gone(s);
         quiet = found ? 0 : quiet + 1;
-        if (complete || quiet == 3)
+        calm = complete ? calm + 1 : 0;
+        if (calm == 2 || quiet == 10)
             return CT_OK;
         if (now_ms() >= deadline)
             return CT_ERR_TIMEOUT;
