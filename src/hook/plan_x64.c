@@ -117,7 +117,7 @@ static void put_jump(struct ct_patch *p, size_t offset, uint64_t target) {
 
 static bool springboard_patch(struct ct_scan *s, struct ct_plan *plan, uint64_t next, uint64_t target,
                               uint64_t *board) {
-    *board = take_springboard(s, next);
+    *board = plan->patch_count < CT_PATCHES_MAX ? take_springboard(s, next) : 0;
     struct ct_patch *p = *board ? add_patch(s, plan, *board, JUMP_SIZE) : NULL;
     if (!p)
         return false;
@@ -361,7 +361,7 @@ enum ct_skip_reason ct_plan_hook(const struct ct_plan_request *r, struct ct_code
     *plan = (struct ct_plan){.function = r->function};
     if (place < r->end && *ct_scan_bytes(r->scan, place) == 0xcc)
         return CT_SKIP_UNMOVABLE; /* a debugger's breakpoint: it must stay where it was set */
-    if (place >= r->end && padding_end(r->scan, r->function, r->end) <= place)
+    if (place >= r->end)
         return CT_SKIP_TOO_SHORT;
     enum ct_skip_reason reason = plan_long(r, out, plan, place, false);
     if (reason == CT_SKIP_LOOP_ENTRY) {

@@ -423,10 +423,27 @@ static int visit(struct walk *w, const struct ct_x64_insn *insn, uint64_t at) {
     }
 }
 
+/* Does control go on behind it? Calls come back to a place that is marked already. */
+static bool falls_through(const struct ct_x64_insn *insn) {
+    switch (insn->kind) {
+    case CT_INSN_OTHER:
+    case CT_INSN_LANDING:
+    case CT_INSN_JCC:
+    case CT_INSN_LOOP:
+    case CT_INSN_SYSCALL:
+    case CT_INSN_INT:
+    case CT_INSN_XBEGIN:
+        return true;
+    default:
+        return false;
+    }
+}
+
 /* Decodes [from, to): a function, or what lies between two. */
 static int walk_range(struct walk *w, uint64_t from, uint64_t to) {
     struct ct_scan *s = w->scan;
     uint64_t at = from;
+    bool falls = false;
     while (at < to) {
         struct ct_x64_insn insn;
         if (ct_x64_decode(ct_scan_bytes(s, at), (size_t)(to - at), &insn)) {
@@ -436,8 +453,12 @@ static int walk_range(struct walk *w, uint64_t from, uint64_t to) {
         int status = visit(w, &insn, at);
         if (status)
             return status;
+        if (insn.kind != CT_INSN_NOP)
+            falls = falls_through(&insn);
         at += insn.length;
     }
+    if (falls) /* what is behind it is no padding */
+        note_foreign(s, to);
     return 0;
 }
 

@@ -39,8 +39,9 @@ void ct_shadow_park(struct ct_runtime *rt, const struct ct_shadow *e) {
     uint32_t i = parked_index(e->slot);
     for (uint32_t n = 0; n < CT_PARKED_CAPACITY; n++, i = (i + 1) & (CT_PARKED_CAPACITY - 1)) {
         struct ct_shadow *p = &rt->parked[i];
-        if (p->slot == e->slot || p->slot == 0) { /* the same slot may stand behind a hole: look before taking one */
-            if (p->slot == e->slot || !place)
+        bool same = p->slot == e->slot && p->stub == e->stub; /* a chain of tail calls has one slot and many stubs */
+        if (same || p->slot == 0) { /* the same one may stand behind a hole: look before taking it */
+            if (same || !place)
                 place = p;
             break;
         }
@@ -62,10 +63,10 @@ void ct_shadow_park(struct ct_runtime *rt, const struct ct_shadow *e) {
 static bool unpark(struct ct_runtime *rt, uint64_t slot, uint64_t resume, struct ct_shadow *found) {
     uint32_t i = parked_index(slot);
     for (uint32_t n = 0; n < CT_PARKED_CAPACITY && rt->parked[i].slot != 0; n++) {
-        if (rt->parked[i].slot == slot) {
+        if (rt->parked[i].slot == slot && ct_shadow_resume(&rt->parked[i]) == resume) {
             *found = rt->parked[i];
             rt->parked[i].slot = CT_SLOT_HOLE;
-            return ct_shadow_resume(found) == resume;
+            return true;
         }
         i = (i + 1) & (CT_PARKED_CAPACITY - 1);
     }
@@ -265,9 +266,15 @@ static void close_left(struct ct_block *b, uint64_t slot) {
 
 /* Other stacks' entries lie on top; somewhere below may be one whose slot the new frame takes over. */
 static void close_reused(struct ct_block *b, uint64_t slot) {
-    for (struct ct_shadow *e = b->top - 1; e > b->base; e--)
-        if (is_frame(e) && place_of(e) == slot && !is_tail_call(e, slot))
+    uint64_t expected = *(const uint64_t *)slot;
+    for (struct ct_shadow *e = b->top - 1; e > b->base; e--) {
+        if (!is_frame(e) || place_of(e) != slot)
+            continue;
+        if (!is_in_flight(e) && ct_shadow_resume(e) == expected)
+            expected = e->ret; /* a chain of tail calls, from its end */
+        else
             close_entry(b, e, true);
+    }
 }
 
 /* Coroutines that take turns leave holes everywhere; without this the array would only grow. */
