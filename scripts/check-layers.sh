@@ -15,7 +15,7 @@ cd "$root"
     [ ! -d include ] || find include -type f -name '*.h'
 } | sort | xargs awk '
 BEGIN {
-    layers = "base isa os code symbols hook stalk shm agent trace ctl report,export cli"
+    layers = "base isa os code symbols hook stalk remote shm agent trace ctl report,export cli"
     n = split(layers, level, " ")
     for (i = 1; i <= n; i++) {
         m = split(level[i], names, ",")

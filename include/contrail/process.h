@@ -1,0 +1,63 @@
+/* Looking at a process from outside: threads with names and backtraces, modules, symbols, registers. The process is stopped
+ * only for as long as a call needs it. */
+#ifndef CONTRAIL_PROCESS_H
+#define CONTRAIL_PROCESS_H
+
+#include <contrail/cpu.h>
+#include <contrail/status.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+struct ct_process;
+
+/* The last error as a sentence with the remedy is in `error` (may be NULL). */
+int ct_process_open(struct ct_process **out, int pid, char *error, size_t error_size);
+void ct_process_close(struct ct_process *process);
+
+struct ct_process_frame {
+    uint64_t pc;
+    const char *module; /* "" when unknown */
+    const char *name;   /* "" when unknown */
+    uint64_t offset;    /* in the function, or in the module when it has no name */
+};
+struct ct_process_thread {
+    int tid;
+    char name[16];
+    char state; /* R, S, D, T ... as the kernel tells it */
+    const struct ct_process_frame *frames;
+    size_t frame_count; /* 0 when none were asked for */
+};
+/* `max_frames` 0: no backtraces, and the process is not stopped. Real return addresses also where the process is recorded. */
+int ct_process_each_thread(struct ct_process *process, size_t max_frames,
+                           int (*each)(void *arg, const struct ct_process_thread *thread), void *arg);
+
+struct ct_process_module {
+    const char *path, *build_id;
+    uint64_t bias, start, end;
+    size_t functions;
+};
+int ct_process_each_module(struct ct_process *process, int (*each)(void *arg, const struct ct_process_module *module),
+                           void *arg);
+
+struct ct_process_symbol {
+    const char *module, *name;
+    uint64_t address, size;
+};
+/* Every function of every module, or of those whose file name or path matches the glob. */
+int ct_process_each_symbol(struct ct_process *process, const char *module_glob,
+                           int (*each)(void *arg, const struct ct_process_symbol *symbol), void *arg);
+
+/* Stops one thread, shows its registers (vector is NULL), puts changes of general registers, pc and flags back. */
+int ct_process_modify_thread(struct ct_process *process, int tid, int (*change)(void *arg, struct ct_cpu_context *cpu),
+                             void *arg);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,143 @@
+/* Recording sessions: start or attach to a process, hook everything in it, drain its events to trace files.
+ *
+ * A session records one process at a time and is used from one thread (tracing belongs to a thread); it has threads of
+ * its own that drain and serve the control socket. ct_session_state and ct_session_statistics may be called from any
+ * thread. The states and the calls that move between them:
+ *
+ *   create → INITIALIZED
+ *   spawn_suspended:        INITIALIZED → SPAWNING → SUSPENDED
+ *   attach:                 INITIALIZED → ATTACHING → ATTACHED    (the process runs on)
+ *   install_full_coverage:  SUSPENDED → ATTACHING → ATTACHED, or ATTACHED → ATTACHED   (the process stands still from here)
+ *   resume:                 ATTACHED → RUNNING
+ *   pause:                  RUNNING → ATTACHED
+ *   detach:                 SUSPENDED, ATTACHED, RUNNING → DETACHING → INITIALIZED     (hooks removed, trace finished)
+ *   the process ends:       RUNNING, ATTACHED → INITIALIZED       (seen by ct_session_wait; the trace is finished)
+ *   any failure:            → FAILED → INITIALIZED (everything undone; the process runs on unhooked)
+ *
+ * Any other call in any other state fails with CT_ERR_BAD_STATE and changes nothing. */
+#ifndef CONTRAIL_SESSION_H
+#define CONTRAIL_SESSION_H
+
+#include <contrail/hook.h>
+#include <contrail/status.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+/* The list exists once. */
+#define CT_SESSION_STATE_LIST(X) \
+    X(UNINITIALIZED, "uninitialized") X(INITIALIZED, "initialized") X(SPAWNING, "spawning") X(SUSPENDED, "suspended") \
+    X(ATTACHING, "attaching") X(ATTACHED, "attached") X(RUNNING, "running") X(DETACHING, "detaching") X(FAILED, "failed")
+enum ct_session_state {
+#define CT_SESSION_STATE_ENUM(name, text) CT_SESSION_##name,
+    CT_SESSION_STATE_LIST(CT_SESSION_STATE_ENUM)
+#undef CT_SESSION_STATE_ENUM
+        CT_SESSION_STATE_COUNT
+};
+const char *ct_session_state_name(enum ct_session_state state);
+
+struct ct_session;
+
+struct ct_session_options {
+    const char *output;          /* root of the trace directories; NULL: "traces" */
+    const char *const *only;     /* globs on function or module names, NULL-terminated; NULL: everything */
+    const char *const *exclude;
+    const char *command_line;    /* for the manifest; NULL: none */
+    size_t max_depth;            /* recorded frames per thread; 0: 262,144 */
+    size_t index_memory;         /* bytes of the index lane; 0: 32 MiB */
+    unsigned drain_interval_ms;  /* 0: 5 */
+    bool lossless;               /* threads wait when the lane is full, instead of dropping the oldest events */
+    unsigned startup_timeout_ms; /* 0: computed from the number of functions */
+    bool no_cache;               /* plan every module anew */
+    /* Told while a long step goes on; may be NULL. Non-zero: give up (Ctrl-C), everything is undone. Called on the
+     * session's thread. */
+    int (*progress)(void *arg, const char *step, uint64_t done, uint64_t total);
+    void *progress_arg;
+};
+
+/* Fails with CT_ERR_PERMISSION_DENIED and the like when the output directory cannot be made. */
+int ct_session_create(struct ct_session **out, const struct ct_session_options *options);
+/* Detaches first where needed. */
+void ct_session_destroy(struct ct_session *session);
+
+/* argv[0] is looked up in PATH unless it has a slash; envp NULL: ours. */
+int ct_session_spawn_suspended(struct ct_session *session, char *const *argv, char *const *envp);
+int ct_session_attach(struct ct_session *session, int pid);
+/* Plans (with an attached process still running), stops the process, hooks every function. */
+int ct_session_install_full_coverage(struct ct_session *session);
+int ct_session_resume(struct ct_session *session);
+int ct_session_pause(struct ct_session *session);
+int ct_session_detach(struct ct_session *session);
+
+enum ct_session_state ct_session_state(const struct ct_session *session);
+/* The last failure as one sentence for the user, with the remedy; "" when there was none. */
+const char *ct_session_error(const struct ct_session *session);
+/* The session's directory and the process's (…/pid_N), "" before there is one. */
+const char *ct_session_directory(const struct ct_session *session);
+const char *ct_session_process_directory(const struct ct_session *session);
+int ct_session_pid(const struct ct_session *session);
+
+/* ---- what happens to the process ---- */
+
+enum ct_session_event {
+    CT_SESSION_NOTHING,       /* the time is over */
+    CT_SESSION_EXITED,        /* exit_status is set (spawned processes; an attached one's is not known: -1) */
+    CT_SESSION_REPLACED,      /* it executed another program: recording is over, the process goes on untraced */
+    CT_SESSION_ASKED_TO_STOP, /* over the control socket: detach */
+    CT_SESSION_DISK_FULL,     /* or another write error: recording has stopped; detach */
+};
+struct ct_session_happening {
+    enum ct_session_event event;
+    int exit_status; /* as wait(2) tells it; -1: unknown */
+};
+/* Waits for one of these. EXITED and REPLACED finish the trace and move to INITIALIZED. */
+int ct_session_wait(struct ct_session *session, int timeout_ms, struct ct_session_happening *what);
+
+/* ---- numbers ---- */
+
+/* Why events were lost. The list exists once. */
+#define CT_LOSS_LIST(X) \
+    X(POOL_EXHAUSTED, "no chunk of memory was free") \
+    X(DRAIN_LAG, "the oldest events were dropped because they were produced faster than written") \
+    X(DISK_SLOW, "the disk did not take them") \
+    X(MEMORY_LIMIT, "no memory for another thread's block")
+enum ct_loss_reason {
+#define CT_LOSS_ENUM(name, text) CT_LOSS_##name,
+    CT_LOSS_LIST(CT_LOSS_ENUM)
+#undef CT_LOSS_ENUM
+        CT_LOSS_COUNT
+};
+const char *ct_loss_name(enum ct_loss_reason reason);
+const char *ct_loss_text(enum ct_loss_reason reason);
+
+struct ct_session_statistics {
+    uint64_t events;                /* on disk, or on the way to it */
+    uint64_t lost[CT_LOSS_COUNT];   /* events */
+    uint64_t abandoned;             /* slots that were reserved and never filled */
+    uint64_t deep_calls, left_frames, guarded_calls;
+    uint64_t threads_seen, threads_alive;
+    uint64_t modules, functions, hooked, entry_only, skipped;
+    uint64_t lane_bytes, lane_used; /* index lane: size, and held by unread events */
+    uint64_t bytes_written;
+    uint64_t latency_p50_ns, latency_p99_ns; /* capture to disk */
+    uint64_t plan_ns, pause_ns;              /* planning; how long the process stood still for hooking */
+    uint64_t recording_ns;
+};
+void ct_session_statistics(const struct ct_session *session, struct ct_session_statistics *out);
+
+/* ---- from another process: a session's control socket ---- */
+
+/* Sends one command ("status", "stop") to the session that records `pid`; the answer (JSON for status) is put into `answer`.
+ * CT_ERR_NOT_FOUND: nobody records it. CT_ERR_PERMISSION_DENIED: somebody else does. */
+int ct_session_control(int pid, const char *command, char *answer, size_t size);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,103 @@
+/* Reading traces. A trace is a session directory (all its processes) or one pid_N directory in it.
+ *
+ * Files that end anywhere (the recorder was killed, the disk was full) are readable up to there. Everything is streamed:
+ * memory does not grow with the number of events. Used from one thread at a time. */
+#ifndef CONTRAIL_TRACE_H
+#define CONTRAIL_TRACE_H
+
+#include <contrail/status.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+struct ct_trace;
+
+/* `path` NULL: the newest session under ./traces. On failure a sentence with the remedy is in `error` (may be NULL). */
+int ct_trace_open(struct ct_trace **out, const char *path, char *error, size_t error_size);
+void ct_trace_close(struct ct_trace *trace);
+const char *ct_trace_path(const struct ct_trace *trace);
+
+/* ---- what it holds ---- */
+
+struct ct_trace_process {
+    int pid;
+    const char *directory;
+    const char *manifest; /* the JSON text */
+    bool complete;        /* the recorder finished it */
+    uint64_t time_start_ns, time_end_ns;
+    uint64_t module_count, thread_count;
+};
+size_t ct_trace_process_count(const struct ct_trace *trace);
+const struct ct_trace_process *ct_trace_process_at(const struct ct_trace *trace, size_t index);
+
+struct ct_trace_thread {
+    size_t process;    /* index */
+    uint32_t id, tid;  /* N of thread_N; the kernel's number */
+    const char *name;
+    uint64_t event_count; /* that can be read */
+    uint64_t lost;        /* events, for whatever reason */
+    bool cut;             /* its file ends without a footer, or inside an event */
+};
+size_t ct_trace_thread_count(const struct ct_trace *trace);
+const struct ct_trace_thread *ct_trace_thread_at(const struct ct_trace *trace, size_t index);
+
+struct ct_trace_module {
+    size_t process;
+    uint32_t id;
+    const char *path, *build_id;
+    uint64_t base;
+    uint64_t functions, hooked, entry_only;
+};
+size_t ct_trace_module_count(const struct ct_trace *trace);
+const struct ct_trace_module *ct_trace_module_at(const struct ct_trace *trace, size_t index);
+
+struct ct_trace_function {
+    uint64_t id; /* module_id << 32 | symbol_index */
+    uint64_t offset, size;
+    const char *name;   /* as in the file; "module+0xoffset" when nameless: never NULL or empty */
+    const char *module; /* file name of the module */
+    const char *skip;   /* why it is not hooked, "" when it is */
+    bool entry_only;
+};
+/* NULL: no such function in the process. */
+const struct ct_trace_function *ct_trace_function(const struct ct_trace *trace, size_t process, uint64_t id);
+
+/* ---- events ---- */
+
+enum ct_trace_kind { CT_TRACE_CALL = 1, CT_TRACE_RETURN = 2, CT_TRACE_EXCEPTION = 3 };
+
+struct ct_trace_event {
+    uint64_t timestamp_ns; /* CLOCK_BOOTTIME */
+    uint64_t function_id;
+    size_t thread;     /* index */
+    uint64_t sequence; /* position in its thread */
+    uint32_t kind;     /* enum ct_trace_kind */
+    uint32_t depth;    /* frames open below this one */
+    uint32_t detail;   /* 0xffffffff: none */
+};
+
+struct ct_trace_cursor;
+/* All threads merged by time (ties: thread, then sequence), or one thread. From `start_ns` on (0: everything). */
+int ct_trace_cursor_open(struct ct_trace_cursor **out, struct ct_trace *trace, uint64_t start_ns);
+int ct_trace_cursor_open_thread(struct ct_trace_cursor **out, struct ct_trace *trace, size_t thread, uint64_t start_ns);
+/* False at the end. */
+bool ct_trace_next(struct ct_trace_cursor *cursor, struct ct_trace_event *event);
+void ct_trace_cursor_close(struct ct_trace_cursor *cursor);
+
+/* ---- checking ---- */
+
+/* Structure, checksums, time that never goes back, balanced depth, counts against the manifest. Calls `complain` with one
+ * sentence for each problem. Returns 0 when there was none, CT_ERR_BAD_FILE when there was. Gaps that the manifest tells of are
+ * no problem. */
+int ct_trace_verify(struct ct_trace *trace, void (*complain)(void *arg, const char *sentence), void *arg);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,87 @@
+/* Everything about the code of a target: its modules, their functions, and the plan of all hooks. Nothing is changed in
+ * the target by this unit: it reads memory and files, and produces bytes.
+ *
+ * Made while the target runs (attach) or is stopped (spawn). Stub memory is planned at addresses that are free in the
+ * target's maps at that moment; whoever installs the plan maps them with MAP_FIXED_NOREPLACE and plans again should one be taken. */
+#ifndef CT_CTL_TARGET_PLAN_H
+#define CT_CTL_TARGET_PLAN_H
+
+#include "hook/plan.h"
+#include "remote/remote.h"
+#include <contrail/hook.h>
+
+/* Which functions: globs (fnmatch) on a function's name, its module's file name or path. Everything by default. */
+struct ct_target_filter {
+    const char *const *only;    /* NULL-terminated, or NULL */
+    const char *const *exclude; /* wins over only */
+};
+
+/* A function of a module. Its index in the module's array is the symbol_index of the trace: dense, in address order. */
+struct ct_target_function {
+    uint64_t offset, size; /* in the module's own numbering; run address = module bias + offset */
+    const char *name;      /* "" when nameless */
+    uint32_t flags;        /* enum ct_func_flag */
+    int32_t hook;          /* number of its hook, -1: none */
+    uint8_t skip;          /* enum ct_skip_reason when there is none */
+    uint8_t entry_only;    /* enum ct_entry_only_reason */
+};
+
+struct ct_target_module {
+    uint32_t id; /* module_id of the trace: from 1 */
+    const char *path, *build_id;
+    uint64_t bias;       /* run address = bias + offset */
+    uint64_t start, end; /* run addresses of all of its segments */
+    struct ct_target_function *functions;
+    size_t function_count;
+    uint64_t table_hash; /* FNV-1a 64 over (offset, size, name) of all functions */
+    size_t hooked, entry_only, skipped[CT_SKIP_COUNT];
+    bool from_cache;
+};
+
+/* One hook: for installing, moving threads and removing. `service`: the engine itself needs it (clone, longjmp, unwinders);
+ * services are installed first and removed last. With action NONE it records nothing (its function is filtered out). */
+struct ct_target_hook {
+    struct ct_plan plan; /* patches, moves, word_on/word_off */
+    uint64_t function_id; /* module_id << 32 | symbol_index */
+    uint8_t action;       /* enum ct_hook_action: RECORD or NONE */
+    uint8_t special;      /* enum ct_special */
+    uint8_t entry_only;   /* enum ct_entry_only_reason */
+    bool service;
+};
+
+/* Executable memory for stubs: `bytes` go to `address`. */
+struct ct_target_region {
+    uint64_t address;
+    size_t size; /* page multiple; all of it is to be mapped */
+    size_t used;
+    uint8_t *bytes;
+};
+
+struct ct_target_plan {
+    struct ct_target_module *modules;
+    size_t module_count;
+    struct ct_target_hook *hooks; /* by number: dense from 0 */
+    size_t hook_count;
+    struct ct_target_region *regions;
+    size_t region_count;
+    uint64_t get_cfa; /* run address of the target's _Unwind_GetCFA, 0: none */
+    uint64_t analyse_ns, plan_ns;
+    size_t cache_hits, cache_misses;
+};
+
+struct ct_target_plan_options {
+    struct ct_target_filter filter;
+    const char *cache_dir; /* analyses per build-id are kept there; NULL: no cache */
+};
+
+/* Reads all modules of the target and plans all hooks. Modules that are left alone whole (vdso, JIT and anonymous code, a
+ * file that cannot be read) appear with their functions skipped, or not at all when they have no file. */
+int ct_target_plan_make(struct ct_target_plan **out, const struct ct_remote *remote,
+                        const struct ct_target_plan_options *options, struct ct_remote_error *error);
+void ct_target_plan_free(struct ct_target_plan *plan);
+
+/* Where a thread that stands at pc goes when the hooks are installed / removed; 0: it may stay. */
+uint64_t ct_target_plan_moved(const struct ct_target_plan *plan, uint64_t pc, bool in_call);
+uint64_t ct_target_plan_forwarded(const struct ct_target_plan *plan, uint64_t pc);
+
+#endif

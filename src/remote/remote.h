@@ -1,0 +1,92 @@
+/* Another process, seen from outside: memory, maps, threads, registers, calls made in it.
+ *
+ * Ordinary C for the controller. ptrace belongs to a thread: everything between a stop and the resume that ends it is
+ * called from one thread. Invariant: whatever we are in the middle of, our death leaves the process running as if we had
+ * never been there (no breakpoint instruction, no single step; calls made in it end in a signal frame that restores the
+ * interrupted state by itself). */
+#ifndef CT_REMOTE_REMOTE_H
+#define CT_REMOTE_REMOTE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "os/os.h" /* struct ct_os_map */
+
+struct ct_remote;
+
+/* Why something failed, for the user: one sentence with the remedy. Filled when a function below that takes it fails. */
+struct ct_remote_error {
+    char text[512];
+};
+
+/* ---- opening ---- */
+
+/* Checks that the process can be traced (it exists, is no kernel thread, no zombie, not traced by somebody, not ourselves,
+ * of our architecture, we may trace it) and opens its memory and a pidfd. Nothing is stopped.
+ * CT_ERR_NOT_FOUND, CT_ERR_PERMISSION_DENIED, CT_ERR_BUSY (traced), CT_ERR_UNSUPPORTED (architecture), CT_ERR_ATTACH_FAILED */
+int ct_remote_open(struct ct_remote **out, int pid, struct ct_remote_error *error);
+
+struct ct_remote_spawn {
+    const char *path;  /* with a slash, or looked up in PATH */
+    char *const *argv; /* NULL-terminated */
+    char *const *envp; /* NULL: ours */
+};
+
+/* Starts a program as a child of ours and stops it where the loader has relocated everything and no constructor has run
+ * (static programs: at the entry point). Everything that the program can see is as if the shell had started it. Should we
+ * die at any time it simply runs on. Its threads count as stopped. CT_ERR_NOT_FOUND, CT_ERR_PERMISSION_DENIED,
+ * CT_ERR_UNSUPPORTED (architecture), CT_ERR_SPAWN_FAILED (text tells: script without interpreter, setuid, ...), CT_ERR_TIMEOUT */
+int ct_remote_spawn(struct ct_remote **out, const struct ct_remote_spawn *what, unsigned limit_ms,
+                    struct ct_remote_error *error);
+
+/* Resumes what is stopped. The process of a failed spawn is not killed: it runs on. */
+void ct_remote_close(struct ct_remote *remote);
+
+int ct_remote_pid(const struct ct_remote *remote);
+int ct_remote_pidfd(const struct ct_remote *remote);
+/* The same process image still: not exited, no exec since it was opened (spawn: since it was stopped). */
+bool ct_remote_is_alive(const struct ct_remote *remote);
+/* A descriptor of the other process, duplicated into ours (pidfd_getfd), or a negative status. */
+int ct_remote_fetch_fd(const struct ct_remote *remote, int fd);
+/* Value of an entry of the auxiliary vector (AT_ENTRY ...), 0 when it has none. */
+uint64_t ct_remote_auxv(const struct ct_remote *remote, uint64_t type);
+
+/* ---- memory: needs no stop ---- */
+
+int ct_remote_read(const struct ct_remote *remote, uint64_t address, void *bytes, size_t size);
+/* Whatever the protection. Each page's part is written at once as far as threads of a stopped process can tell. */
+int ct_remote_write(const struct ct_remote *remote, uint64_t address, const void *bytes, size_t size);
+int ct_remote_each_map(const struct ct_remote *remote, int (*each)(void *arg, const struct ct_os_map *map), void *arg);
+/* Opens the file behind a mapping as the other process sees it (other mount namespace, deleted file), read-only, O_CLOEXEC.
+ * A negative status when it cannot be had. */
+int ct_remote_open_mapped(const struct ct_remote *remote, const struct ct_os_map *map);
+
+/* ---- threads ---- */
+
+/* Stops every thread. System calls that this interrupts are repeated on resume: no EINTR. A process that was stopped by job
+ * control stays so when it is resumed. CT_ERR_TIMEOUT, CT_ERR_BUSY, CT_ERR_PERMISSION_DENIED, CT_ERR_NOT_FOUND (it has ended):
+ * then everything runs again. */
+int ct_remote_stop(struct ct_remote *remote, unsigned limit_ms, struct ct_remote_error *error);
+/* Lets every thread go and ends tracing. Signals that came meanwhile are delivered. */
+int ct_remote_resume(struct ct_remote *remote);
+bool ct_remote_is_stopped(const struct ct_remote *remote);
+
+size_t ct_remote_thread_count(const struct ct_remote *remote);
+/* In our pid namespace; and as the thread itself sees it (gettid). */
+int ct_remote_thread_tid(const struct ct_remote *remote, size_t i);
+int ct_remote_thread_inner_tid(const struct ct_remote *remote, size_t i);
+/* As in os/os.h: pc is the system call instruction when the stop interrupted one (call_size != 0). A set takes effect at once
+ * in the kernel's copy, so that it holds even if we die before the resume. */
+int ct_remote_get_regs(struct ct_remote *remote, size_t i, struct ct_os_regs *regs);
+int ct_remote_set_regs(struct ct_remote *remote, size_t i, const struct ct_os_regs *regs);
+
+/* ---- calls made in the other process, while it is stopped, on its first thread that can ---- */
+
+/* *result is what the kernel returned (negative errno values included). */
+int ct_remote_syscall(struct ct_remote *remote, long number, const uint64_t arguments[6], int64_t *result);
+/* Calls a function in the other process (System V ABI, integer arguments) with the stack pointer at `stack` (16-aligned
+ * top of memory that is ours there). It must be freestanding code of ours that uses no vector registers. */
+int ct_remote_call(struct ct_remote *remote, uint64_t function, uint64_t stack, const uint64_t arguments[6],
+                   uint64_t *result);
+
+#endif
