@@ -152,11 +152,10 @@ static int report(const struct demo *d, struct ct_hooks *hooks, size_t words) {
 }
 
 static int run(int argc, char **argv) {
-    (void)argv;
-    if (argc > 1) {
-        fputs("contrail: demo takes no arguments; try `contrail demo --help`\n", stderr);
-        return CT_EXIT_USAGE;
-    }
+    struct ct_operands operands;
+    int code = ct_options_parse(&ct_command_demo, argc, argv, NULL, &operands);
+    if (code >= 0)
+        return code;
     static struct demo d;
     struct ct_hooks *hooks;
     d.ns_per_tick = calibrate();
@@ -171,18 +170,17 @@ static int run(int argc, char **argv) {
     }
     size_t words = sample_run();
     ct_hooks_flush(hooks);
-    int code = report(&d, hooks, words);
+    code = report(&d, hooks, words);
     ct_hooks_destroy(hooks);
     return code;
 }
 
 const struct ct_command ct_command_demo = {
     .name = "demo",
+    .group = CT_GROUP_RECORD,
     .run = run,
     .summary = "hook a small program inside this process and print its call tree",
-    .help = "Usage: contrail demo\n\n"
-            "Hooks the functions of a small sample program, and three of the C library's, inside this process, runs it "
-            "and\n"
-            "prints what was called on each thread, with the time each call took.\n\n"
-            "Example:\n  contrail demo\n",
+    .description = "Hooks the functions of a small sample program, and three of the C library's, inside this process, "
+                   "runs it and prints what was called on each thread, with the time each call took.",
+    .examples = "contrail demo",
 };

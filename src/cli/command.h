@@ -1,15 +1,35 @@
-/* The commands of the command line tool: one row each in the table of main.c. Only src/cli prints or exits. */
+/* The commands of the command line tool: one struct each, listed in the table of main.c. Only src/cli prints or exits.
+ *
+ * A command's options, its --help text and the checks of what it is given all come from this one description. */
 #ifndef CT_CLI_COMMAND_H
 #define CT_CLI_COMMAND_H
+
+#include "cli/options.h"
 
 /* Exit codes that are not the target's own. */
 enum ct_exit { CT_EXIT_USAGE = 64, CT_EXIT_UNAVAILABLE = 69, CT_EXIT_INTERNAL = 70, CT_EXIT_PERMISSION = 77 };
 
+/* Headings of `contrail --help`, in this order. */
+#define CT_GROUP_LIST(X) X(RECORD, "Recording") X(READ, "Reading traces") X(LOOK, "Looking at processes")
+enum ct_group {
+#define CT_GROUP_ENUM(name, title) CT_GROUP_##name,
+    CT_GROUP_LIST(CT_GROUP_ENUM)
+#undef CT_GROUP_ENUM
+        CT_GROUP_COUNT
+};
+
 struct ct_command {
     const char *name;
-    int (*run)(int argc, char **argv); /* argv[0] is the command's name */
-    const char *summary;
-    const char *help; /* with an example */
+    enum ct_group group;
+    int (*run)(int argc, char **argv); /* argv[0] is the command's name; returns the exit code */
+    const char *summary;               /* a line in `contrail --help`, lower case, no full stop */
+    const char *operands;              /* as in the usage line: "[TRACE]", "PID", "[--] PROGRAM [ARGUMENTS]" */
+    int min_operands, max_operands;    /* max -1: any number */
+    bool program;                      /* the first operand is a program: what follows it is its own */
+    const char *description;           /* paragraphs, separated by \n\n; wrapped when printed */
+    const struct ct_option *options;   /* ends with one that has no name; NULL: only --help */
+    const char *notes;                 /* printed as it is, after the options; NULL: none */
+    const char *examples;              /* lines, printed as they are; at least one */
 };
 
 extern const struct ct_command ct_command_demo;

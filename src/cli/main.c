@@ -1,19 +1,34 @@
 /* contrail: finds the command and runs it. */
 #include "cli/command.h"
+#include "cli/message.h"
 #include <contrail/contrail.h>
 #include <stdio.h>
 #include <string.h>
 
-static const struct ct_command *const commands[] = {&ct_command_demo};
+/* In the order of `contrail --help`; the groups keep it. */
+static const struct ct_command *const commands[] = {
+    &ct_command_demo,
+};
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 
 static void print_help(FILE *out) {
-    fprintf(out,
-            "contrail %s: a flight recorder for native programs\n\nUsage: contrail COMMAND [OPTIONS]\n\nCommands:\n",
+#define TITLE(name, title) title,
+    static const char *const titles[] = {CT_GROUP_LIST(TITLE)};
+#undef TITLE
+    fprintf(out, "contrail %s: a flight recorder for native programs\n\nUsage: contrail COMMAND [OPTIONS] ...\n",
             ct_version());
-    for (int i = 0; i < COMMAND_COUNT; i++)
-        fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
-    fputs("\n`contrail COMMAND --help` explains a command. Example:\n  contrail demo\n", out);
+    for (int group = 0; group < CT_GROUP_COUNT; group++) {
+        bool titled = false;
+        for (int i = 0; i < COMMAND_COUNT; i++) {
+            if ((int)commands[i]->group != group)
+                continue;
+            if (!titled)
+                fprintf(out, "\n%s:\n", titles[group]);
+            titled = true;
+            fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
+        }
+    }
+    fputs("\n`contrail help COMMAND` or `contrail COMMAND --help` explains a command.\n", out);
 }
 
 static const struct ct_command *find_command(const char *name) {
@@ -23,12 +38,33 @@ static const struct ct_command *find_command(const char *name) {
     return NULL;
 }
 
-static int run_command(const struct ct_command *command, int argc, char **argv) {
-    if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
-        fputs(command->help, stdout);
-        return 0;
+static const char *command_name(const void *arg, size_t i) {
+    (void)arg;
+    return commands[i]->name;
+}
+
+static int unknown_command(const char *word) {
+    const char *close = ct_option_closest(word, command_name, NULL, COMMAND_COUNT);
+    bool is_option = word[0] == '-';
+    if (close)
+        ct_message_error("there is no command \"%s\"; did you mean %s? `contrail --help` lists the commands", word,
+                         close);
+    else
+        ct_message_error("there is no %s \"%s\"; `contrail --help` lists the commands",
+                         is_option ? "option" : "command", word);
+    return CT_EXIT_USAGE;
+}
+
+static int help(int argc, char **argv) {
+    if (argc < 3) {
+        print_help(stdout);
+        return ct_message_finish();
     }
-    return command->run(argc, argv);
+    const struct ct_command *command = find_command(argv[2]);
+    if (!command)
+        return unknown_command(argv[2]);
+    ct_options_print_help(stdout, command);
+    return ct_message_finish();
 }
 
 int main(int argc, char **argv) {
@@ -36,18 +72,12 @@ int main(int argc, char **argv) {
         print_help(stderr);
         return CT_EXIT_USAGE;
     }
-    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
-        print_help(stdout);
-        return 0;
-    }
-    if (!strcmp(argv[1], "--version")) {
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
+        return help(argc, argv);
+    if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
         printf("contrail %s\n", ct_version());
-        return 0;
+        return ct_message_finish();
     }
     const struct ct_command *command = find_command(argv[1]);
-    if (!command) {
-        fprintf(stderr, "contrail: there is no command \"%s\"; `contrail --help` lists them\n", argv[1]);
-        return CT_EXIT_USAGE;
-    }
-    return run_command(command, argc - 1, argv + 1);
+    return command ? command->run(argc - 1, argv + 1) : unknown_command(argv[1]);
 }

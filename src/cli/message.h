@@ -1,0 +1,48 @@
+/* What every command says in the same way: errors and their exit codes, numbers for people, colours. */
+#ifndef CT_CLI_MESSAGE_H
+#define CT_CLI_MESSAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* "contrail: sentence" and a line feed on stderr, in one write. The sentence has no line feeds and no full stop at the end;
+ * control characters in it (from names of files) are shown as '?'. */
+void ct_message_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Says why (`sentence`, or the status's own text when it is NULL or empty) and returns the exit code of the status. */
+int ct_message_fail(int status, const char *sentence);
+/* 64 usage, 69 unavailable, 70 internal, 77 permission; 0 for 0. */
+int ct_message_exit_code(int status);
+/* Flushes stdout: 0, or CT_EXIT_UNAVAILABLE after a message when what was printed did not arrive (disk full). */
+int ct_message_finish(void);
+
+/* ---- numbers for people: each puts text into `buffer` and returns it ---- */
+
+#define CT_TEXT_SIZE 32
+/* 1,234,567 */
+const char *ct_text_count(char buffer[CT_TEXT_SIZE], uint64_t n);
+/* 999, 1.23 k, 12.3 M, 123 G: three significant digits */
+const char *ct_text_short(char buffer[CT_TEXT_SIZE], double n);
+/* 0 ns, 85.0 us, 1.23 ms, 12.3 s, 2 m 05 s, 1 h 02 m */
+const char *ct_text_time(char buffer[CT_TEXT_SIZE], uint64_t ns);
+/* 512 B, 1.50 KiB, 32.0 MiB */
+const char *ct_text_size(char buffer[CT_TEXT_SIZE], uint64_t bytes);
+/* 99.8 %: never rounded up to 100 or down to 0 when it is not; "-" of nothing */
+const char *ct_text_percent(char buffer[CT_TEXT_SIZE], uint64_t part, uint64_t whole);
+
+/* ---- colours: "" unless the stream is a terminal that shows them and NO_COLOR is not set ---- */
+
+enum ct_colour {
+    CT_COLOUR_PLAIN,
+    CT_COLOUR_BOLD,
+    CT_COLOUR_DIM,
+    CT_COLOUR_RED,
+    CT_COLOUR_GREEN,
+    CT_COLOUR_YELLOW,
+    CT_COLOUR_CYAN
+};
+bool ct_colour_wanted(FILE *stream);
+const char *ct_colour(FILE *stream, enum ct_colour colour);
+
+#endif

@@ -1,0 +1,86 @@
+/* Options of the command line. Each command has one table; the parser, the defaults and the --help text come from it.
+ *
+ *   struct values { const char *output; bool quiet; uint64_t limit; };
+ *   static const struct ct_option options[] = {
+ *       {"output", 'o', CT_OPTION_STRING, offsetof(struct values, output), "DIR", "where to write", .initial = "traces"},
+ *       {"quiet", 'q', CT_OPTION_FLAG, offsetof(struct values, quiet), NULL, "say nothing"},
+ *       {"limit", 0, CT_OPTION_NUMBER, offsetof(struct values, limit), "N", "at most N lines", .initial = "20", .min = 1},
+ *       {0},
+ *   };
+ *   static int run(int argc, char **argv) {
+ *       struct values v = {0};
+ *       struct ct_operands operands;
+ *       int code = ct_options_parse(&ct_command_x, argc, argv, &v, &operands);
+ *       if (code >= 0)
+ *           return code; // --help was printed, or an error
+ *       ...
+ *   }
+ *
+ * Accepted: --name=value, --name value, -n value, -nvalue, flags together (-qv); `--` ends the options. Options and operands
+ * may be mixed, except after the program of a command that starts one. --help and -h are known everywhere. */
+#ifndef CT_CLI_OPTIONS_H
+#define CT_CLI_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct ct_command;
+
+/* What is stored where: */
+enum ct_option_kind {
+    CT_OPTION_FLAG,     /* bool */
+    CT_OPTION_STRING,   /* const char * */
+    CT_OPTION_NUMBER,   /* uint64_t */
+    CT_OPTION_SIZE,     /* uint64_t, bytes: 65536, 64K, 1.5M, 2GiB (powers of 1,024) */
+    CT_OPTION_DURATION, /* uint64_t, nanoseconds: 500us, 20ms, 1.5s, 2m, 1h; without a unit seconds */
+    CT_OPTION_LIST,     /* struct ct_option_list; may be given several times */
+    CT_OPTION_CHOICE,   /* int, the place in `choices` */
+};
+
+struct ct_option_list {
+    const char **items; /* NULL-terminated; NULL when the option was not given */
+    size_t count;
+};
+
+struct ct_option {
+    const char *name; /* without the dashes */
+    char letter;      /* 0: no short form */
+    enum ct_option_kind kind;
+    size_t offset;              /* in the command's struct of values, which starts zeroed */
+    const char *metavar;        /* "DIR"; NULL for flags */
+    const char *help;           /* lower case, no full stop; the default is added */
+    const char *initial;        /* the default, as the user would type it; NULL: the zeroed value stays */
+    const char *const *choices; /* NULL-terminated */
+    uint64_t min, max;          /* of numbers, sizes and durations; max 0: no limit */
+};
+
+struct ct_operands {
+    int count;
+    char **at; /* NULL-terminated; points into argv */
+};
+
+/* Returns -1 to go on, otherwise the code to exit with: 0 after --help, CT_EXIT_USAGE after a message. argv is reordered. */
+int ct_options_parse(const struct ct_command *command, int argc, char **argv, void *values,
+                     struct ct_operands *operands);
+
+enum ct_options_result { CT_OPTIONS_RUN, CT_OPTIONS_HELP, CT_OPTIONS_WRONG };
+/* The same without printing: the sentence is put into `error`. */
+enum ct_options_result ct_options_read(const struct ct_command *command, int argc, char **argv, void *values,
+                                       struct ct_operands *operands, char *error, size_t error_size);
+/* Frees the lists in `values`. */
+void ct_options_release(const struct ct_command *command, void *values);
+
+void ct_options_print_help(FILE *out, const struct ct_command *command);
+
+/* Values alone, for operands and for words inside of options. False: not one. */
+bool ct_option_parse_number(const char *text, uint64_t *out);
+bool ct_option_parse_size(const char *text, uint64_t *out);
+bool ct_option_parse_duration(const char *text, uint64_t *out);
+
+/* Of `count` names (the i-th is name(arg, i)) the one that `word` was probably meant to be, or NULL. */
+const char *ct_option_closest(const char *word, const char *(*name)(const void *arg, size_t i), const void *arg,
+                              size_t count);
+
+#endif
