@@ -15,6 +15,7 @@ struct ct_cie {
     bool usable, augmented, signal_frame;
     struct ct_cfa_rules rules;
     struct ct_personality personality;
+    struct ct_reader code; /* its own instructions */
 };
 
 /* One length-prefixed record. */
@@ -159,6 +160,7 @@ static bool read_cie_body(const struct ct_eh_frame *frame, struct ct_cie *cie, c
     }
     if (r->bad)
         return false;
+    cie->code = *r;
     ct_cfa_run(rules, *r, UINT64_MAX, &rules->initial);
     return true;
 }
@@ -284,6 +286,21 @@ uint32_t ct_eh_frame_flags_at(const struct ct_eh_frame *frame, uint32_t place, u
     if (!cie || !read_fde(frame, cie, &record.body, &fde))
         return CT_FUNC_ODD_ENTRY;
     return flags_at(cie, record.body, offset);
+}
+
+bool ct_eh_frame_code_at(const struct ct_eh_frame *frame, uint32_t place, struct ct_fde_code *out) {
+    struct record record;
+    size_t at = place;
+    if (!read_record(frame, &at, &record) || record.id == 0)
+        return false;
+    const struct ct_cie *cie = find_cie(frame, &record);
+    if (!cie || !read_fde(frame, cie, &record.body, &out->fde))
+        return false;
+    out->rules = &cie->rules;
+    out->initial = cie->code;
+    out->code = record.body;
+    out->signal_frame = cie->signal_frame;
+    return true;
 }
 
 bool ct_eh_frame_personality(const struct ct_eh_frame *frame, size_t i, struct ct_personality *out) {

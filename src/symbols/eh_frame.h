@@ -33,6 +33,16 @@ int ct_eh_frame_each(struct ct_eh_frame *frame, int (*each)(void *arg, const str
 /* After walking: the flags for a function that begins inside an FDE, `offset` bytes after its start. */
 uint32_t ct_eh_frame_flags_at(const struct ct_eh_frame *frame, uint32_t place, uint64_t offset);
 
+/* After walking: everything that one FDE says, for those who unwind. False: it cannot be read. */
+struct ct_cfa_rules;
+struct ct_fde_code {
+    struct ct_fde fde;
+    const struct ct_cfa_rules *rules; /* as long as the frame is open */
+    struct ct_reader initial, code;   /* instructions of the CIE, then of the FDE */
+    bool signal_frame;
+};
+bool ct_eh_frame_code_at(const struct ct_eh_frame *frame, uint32_t place, struct ct_fde_code *out);
+
 /* After walking: the i-th CIE's personality routine; offset 0 when it has none, false when there is no such CIE. */
 bool ct_eh_frame_personality(const struct ct_eh_frame *frame, size_t i, struct ct_personality *out);
 
