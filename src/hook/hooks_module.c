@@ -21,19 +21,10 @@ static int add_skip(struct ct_hooks *set, struct ct_hook_module *m, size_t index
 }
 
 /* What can be told without looking at the code. */
-static enum ct_skip_reason skip_by_kind(struct ct_hook_module *m, size_t i) {
-    uint32_t flags = m->functions[i].flags;
-    const struct ct_scan_func *f = &m->scan.funcs[i];
-    if (flags & CT_FUNC_PLT)
-        return CT_SKIP_PLT;
-    if (flags & CT_FUNC_COLD)
-        return CT_SKIP_COLD;
-    if (flags & (CT_FUNC_ODD_ENTRY | CT_FUNC_NO_RETURN_ADDRESS))
-        return CT_SKIP_ODD_ENTRY;
-    bool nameless = !(flags & CT_FUNC_NAMED);
-    if (nameless && (f->flags & CT_SCAN_CONDITIONAL) && !ct_scan_bit(&m->scan, m->scan.referenced, f->start))
-        return CT_SKIP_FRAGMENT;
-    return ct_hook_is_own(m, f->start) ? CT_SKIP_OWN_CODE : CT_SKIP_NONE;
+static enum ct_skip_reason skip_by_kind(const struct ct_hook_module *m, size_t i) {
+    struct ct_function_facts facts = ct_hook_module_facts(m, i);
+    enum ct_skip_reason skip = ct_classify(&facts).skip;
+    return !skip && ct_hook_is_own(m, m->scan.funcs[i].start) ? CT_SKIP_OWN_CODE : skip;
 }
 
 static int plan_listed(struct ct_hooks *set, struct ct_hook_module *m, size_t i, const struct ct_module_hooks *what) {

@@ -111,6 +111,17 @@ static int load_functions(struct ct_hook_module *m, uint64_t bias) {
     return 0;
 }
 
+struct ct_function_facts ct_hook_module_facts(const struct ct_hook_module *m, size_t index) {
+    struct ct_function_facts facts = {.side = CT_CLASSIFY_INSIDE, .name = "", .return_map = m->return_map};
+    if (index < m->scan.func_count) {
+        facts.name = m->functions[index].name;
+        facts.flags = m->functions[index].flags;
+        facts.scan_flags = m->scan.funcs[index].flags;
+        facts.referenced = ct_scan_bit(&m->scan, m->scan.referenced, m->scan.funcs[index].start);
+    }
+    return facts;
+}
+
 /* Contrail's own code. As a shared library we are a module of our own. Linked into the program, our objects stand
  * together, because a linker takes an archive's members in one go: from the first to the last function with our prefix. */
 static void find_own_code(struct ct_hook_module *m, bool is_program) {

@@ -3,6 +3,7 @@
 #define CT_HOOK_MODULE_H
 
 #include "code/slab.h"
+#include "hook/classify.h"
 #include "hook/plan.h"
 #include "symbols/functions.h"
 
@@ -56,6 +57,9 @@ int ct_hook_module_named(struct ct_hook_code_map *map, const char *name, struct 
 static inline bool ct_hook_is_own(const struct ct_hook_module *m, uint64_t address) {
     return address >= m->own_start && address < m->own_end;
 }
+
+/* Facts of a listed function; without a name or anything else for others. */
+struct ct_function_facts ct_hook_module_facts(const struct ct_hook_module *m, size_t index);
 
 /* Marks modules that have been unloaded. True when anything was unloaded since the last time. */
 bool ct_hook_code_map_refresh(struct ct_hook_code_map *map);

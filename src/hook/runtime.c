@@ -204,6 +204,9 @@ static void act(struct ct_block *b, enum ct_special special, uint64_t slot, cons
     case CT_SPECIAL_UNWIND:
         before_unwind(b, slot);
         break;
+    case CT_SPECIAL_WALK:
+    case CT_SPECIAL_SECCOMP:
+        break;
     case CT_SPECIAL_LAND:
         before_landing(b, (void *)argument[0]);
         break;

@@ -1,6 +1,5 @@
 /* Records, numbers and the open transaction of a hook set: see set.h. */
 #include "hook/set.h"
-#include "hook/known.h"
 #include "hook/unwinder.h"
 #include <stdlib.h>
 #include <string.h>
@@ -133,44 +132,22 @@ static bool overlaps(const struct ct_hooks *set, uint64_t function) {
     return false;
 }
 
-static enum ct_special special_of(const struct ct_known_function *known, uint32_t scan_flags) {
-    if (known && known->special)
-        return known->special;
-    if (scan_flags & CT_SCAN_LONGJMP)
-        return CT_SPECIAL_JUMP;
-    /* Known by its code only: where its flags are is not known, so the worst is assumed. */
-    return scan_flags & CT_SCAN_CLONES ? CT_SPECIAL_VFORK : CT_SPECIAL_NONE;
-}
-
-static enum ct_entry_only_reason entry_only_of(const struct ct_known_function *known, uint32_t scan_flags) {
-    if (known && known->entry_only)
-        return known->entry_only;
-    if (scan_flags & CT_SCAN_LONGJMP)
-        return CT_ENTRY_ONLY_JUMPS_AWAY;
-    if (scan_flags & CT_SCAN_POPS_ARGUMENTS)
-        return CT_ENTRY_ONLY_POPS_ARGUMENTS;
-    return scan_flags & CT_SCAN_USES_RETURN ? CT_ENTRY_ONLY_READS_RETURN : CT_ENTRY_ONLY_NONE;
-}
-
 static void fill_request(struct ct_plan_request *r, struct ct_hook_module *m, size_t index, uint64_t function,
                          uint64_t end, enum ct_hook_action action, uint64_t detour) {
-    bool listed = index < m->scan.func_count;
-    const struct ct_known_function *known = listed ? ct_known_find(m->functions[index].name) : NULL;
-    uint32_t scan_flags = listed ? m->scan.funcs[index].flags : 0;
+    struct ct_function_facts facts = ct_hook_module_facts(m, index);
     *r = (struct ct_plan_request){
         .scan = &m->scan,
         .shared = &m->region->shared,
         .function = function,
         .end = end,
-        .scan_flags = scan_flags,
+        .scan_flags = facts.scan_flags,
         .action = action,
         .detour = detour,
     };
     if (action != CT_ACTION_REPLACE) {
-        r->special = special_of(known, scan_flags);
-        r->entry_only = entry_only_of(known, scan_flags);
-        if (!r->entry_only && m->return_map)
-            r->entry_only = CT_ENTRY_ONLY_RETURN_MAP;
+        struct ct_function_class class = ct_classify(&facts);
+        r->special = class.special;
+        r->entry_only = class.entry_only;
         if ((r->detour = ct_unwind_detour(function)))
             r->special = CT_SPECIAL_NONE; /* the detour does what is needed */
     }
@@ -246,18 +223,12 @@ int ct_set_plan(struct ct_hooks *set, struct ct_hook_module *m, size_t index, ui
 
 /* ---- services ---- */
 
-static bool needs_service(const struct ct_hook_module *m, size_t i) {
-    const struct ct_known_function *known = ct_known_find(m->functions[i].name);
-    if (known && known->special)
-        return true;
-    return m->scan.funcs[i].flags & (CT_SCAN_CLONES | CT_SCAN_LONGJMP);
-}
-
 static int plan_module_services(struct ct_hooks *set, struct ct_hook_module *m) {
     for (size_t i = 0; i < m->scan.func_count; i++) {
         enum ct_skip_reason skip;
         struct ct_scan_func *f = &m->scan.funcs[i];
-        if (!needs_service(m, i) || ct_set_find(set, f->start) || (m->functions[i].flags & CT_FUNC_PLT) ||
+        struct ct_function_facts facts = ct_hook_module_facts(m, i);
+        if (!ct_classify(&facts).service || ct_set_find(set, f->start) || (m->functions[i].flags & CT_FUNC_PLT) ||
             ct_hook_is_own(m, f->start))
             continue;
         int number = ct_set_plan(set, m, i, f->start, f->end, CT_ACTION_NONE, 0, true, &skip);

@@ -1,0 +1,61 @@
+/* The policy on odd functions: see classify.h. No state: any thread may ask. */
+#include "hook/classify.h"
+#include "hook/known.h"
+#include "hook/scan.h"
+#include "symbols/functions.h"
+#include <string.h>
+
+/* What the table says, seen from one side. */
+static enum ct_special known_special(const struct ct_known_function *known, enum ct_classify_side side) {
+    if (!known)
+        return CT_SPECIAL_NONE;
+    if (known->special == CT_SPECIAL_SECCOMP && side == CT_CLASSIFY_INSIDE)
+        return CT_SPECIAL_NONE;
+    if (side == CT_CLASSIFY_OUTSIDE && !strcmp(known->name, "_Unwind_Backtrace"))
+        return CT_SPECIAL_WALK;
+    return known->special;
+}
+
+static enum ct_special special_of(enum ct_special known, uint32_t scan_flags) {
+    if (known)
+        return known;
+    if (scan_flags & CT_SCAN_LONGJMP)
+        return CT_SPECIAL_JUMP;
+    /* Known by its code only: where its flags are is not known, so the worst is assumed. */
+    return scan_flags & CT_SCAN_CLONES ? CT_SPECIAL_VFORK : CT_SPECIAL_NONE;
+}
+
+static enum ct_entry_only_reason entry_only_of(const struct ct_known_function *known,
+                                               const struct ct_function_facts *f) {
+    if (known && known->entry_only)
+        return known->entry_only;
+    if (f->scan_flags & CT_SCAN_LONGJMP)
+        return CT_ENTRY_ONLY_JUMPS_AWAY;
+    if (f->scan_flags & CT_SCAN_POPS_ARGUMENTS)
+        return CT_ENTRY_ONLY_POPS_ARGUMENTS;
+    if (f->scan_flags & CT_SCAN_USES_RETURN)
+        return CT_ENTRY_ONLY_READS_RETURN;
+    return f->return_map ? CT_ENTRY_ONLY_RETURN_MAP : CT_ENTRY_ONLY_NONE;
+}
+
+static enum ct_skip_reason skip_of(const struct ct_function_facts *f) {
+    if (f->flags & CT_FUNC_PLT)
+        return CT_SKIP_PLT;
+    if (f->flags & CT_FUNC_COLD)
+        return CT_SKIP_COLD;
+    if (f->flags & (CT_FUNC_ODD_ENTRY | CT_FUNC_NO_RETURN_ADDRESS))
+        return CT_SKIP_ODD_ENTRY;
+    bool nameless = !(f->flags & CT_FUNC_NAMED);
+    return nameless && (f->scan_flags & CT_SCAN_CONDITIONAL) && !f->referenced ? CT_SKIP_FRAGMENT : CT_SKIP_NONE;
+}
+
+struct ct_function_class ct_classify(const struct ct_function_facts *f) {
+    const struct ct_known_function *known = ct_known_find(f->name);
+    enum ct_special special = known_special(known, f->side);
+    return (struct ct_function_class){
+        .skip = skip_of(f),
+        .special = special_of(special, f->scan_flags),
+        .entry_only = entry_only_of(known, f),
+        .service = special || (f->scan_flags & (CT_SCAN_CLONES | CT_SCAN_LONGJMP)),
+    };
+}
