@@ -30,9 +30,10 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 /* The list exists once. */
-#define CT_SESSION_STATE_LIST(X) \
-    X(UNINITIALIZED, "uninitialized") X(INITIALIZED, "initialized") X(SPAWNING, "spawning") X(SUSPENDED, "suspended") \
-    X(ATTACHING, "attaching") X(ATTACHED, "attached") X(RUNNING, "running") X(DETACHING, "detaching") X(FAILED, "failed")
+#define CT_SESSION_STATE_LIST(X)                                                                                       \
+    X(UNINITIALIZED, "uninitialized")                                                                                  \
+    X(INITIALIZED, "initialized") X(SPAWNING, "spawning") X(SUSPENDED, "suspended") X(ATTACHING, "attaching")          \
+        X(ATTACHED, "attached") X(RUNNING, "running") X(DETACHING, "detaching") X(FAILED, "failed")
 enum ct_session_state {
 #define CT_SESSION_STATE_ENUM(name, text) CT_SESSION_##name,
     CT_SESSION_STATE_LIST(CT_SESSION_STATE_ENUM)
@@ -44,8 +45,8 @@ const char *ct_session_state_name(enum ct_session_state state);
 struct ct_session;
 
 struct ct_session_options {
-    const char *output;          /* root of the trace directories; NULL: "traces" */
-    const char *const *only;     /* globs on function or module names, NULL-terminated; NULL: everything */
+    const char *output;      /* root of the trace directories; NULL: "traces" */
+    const char *const *only; /* globs on function or module names, NULL-terminated; NULL: everything */
     const char *const *exclude;
     const char *command_line;    /* for the manifest; NULL: none */
     size_t max_depth;            /* recorded frames per thread; 0: 262,144 */
@@ -101,10 +102,10 @@ int ct_session_wait(struct ct_session *session, int timeout_ms, struct ct_sessio
 /* ---- numbers ---- */
 
 /* Why events were lost. The list exists once. */
-#define CT_LOSS_LIST(X) \
-    X(POOL_EXHAUSTED, "no chunk of memory was free") \
-    X(DRAIN_LAG, "the oldest events were dropped because they were produced faster than written") \
-    X(DISK_SLOW, "the disk did not take them") \
+#define CT_LOSS_LIST(X)                                                                                                \
+    X(POOL_EXHAUSTED, "no chunk of memory was free")                                                                   \
+    X(DRAIN_LAG, "the oldest events were dropped because they were produced faster than written")                      \
+    X(DISK_SLOW, "the disk did not take them")                                                                         \
     X(MEMORY_LIMIT, "no memory for another thread's block")
 enum ct_loss_reason {
 #define CT_LOSS_ENUM(name, text) CT_LOSS_##name,
@@ -116,9 +117,9 @@ const char *ct_loss_name(enum ct_loss_reason reason);
 const char *ct_loss_text(enum ct_loss_reason reason);
 
 struct ct_session_statistics {
-    uint64_t events;                /* on disk, or on the way to it */
-    uint64_t lost[CT_LOSS_COUNT];   /* events */
-    uint64_t abandoned;             /* slots that were reserved and never filled */
+    uint64_t events;              /* on disk, or on the way to it */
+    uint64_t lost[CT_LOSS_COUNT]; /* events */
+    uint64_t abandoned;           /* slots that were reserved and never filled */
     uint64_t deep_calls, left_frames, guarded_calls;
     uint64_t threads_seen, threads_alive;
     uint64_t modules, functions, hooked, entry_only, skipped;

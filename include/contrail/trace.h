@@ -36,8 +36,8 @@ size_t ct_trace_process_count(const struct ct_trace *trace);
 const struct ct_trace_process *ct_trace_process_at(const struct ct_trace *trace, size_t index);
 
 struct ct_trace_thread {
-    size_t process;    /* index */
-    uint32_t id, tid;  /* N of thread_N; the kernel's number */
+    size_t process;   /* index */
+    uint32_t id, tid; /* N of thread_N; the kernel's number */
     const char *name;
     uint64_t event_count; /* that can be read */
     uint64_t lost;        /* events, for whatever reason */

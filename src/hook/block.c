@@ -50,6 +50,7 @@ static void fill_constants(struct ct_block *b, struct ct_runtime *rt) {
     b->xsave_size = rt->xsave_size;
     b->xsave_mask = rt->xsave_mask;
     b->event_bit = rt->buffer_bytes;
+    b->counters = &b->own_counters;
 }
 
 void ct_block_limit_depth(struct ct_block *b, size_t max_depth) {
@@ -79,11 +80,12 @@ static struct ct_block *map_block(struct ct_runtime *rt) {
 }
 
 static void retire(struct ct_runtime *rt, struct ct_block *b) {
-    rt->retired.guarded_calls += b->guarded_calls;
-    rt->retired.deep_calls += b->deep_calls;
-    rt->retired.left_frames += b->left_frames;
-    rt->retired.abandoned += b->abandoned;
-    b->guarded_calls = b->deep_calls = b->left_frames = b->abandoned = 0;
+    rt->retired.guarded_calls += b->counters->guarded_calls;
+    rt->retired.deep_calls += b->counters->deep_calls;
+    rt->retired.left_frames += b->counters->left_frames;
+    rt->retired.abandoned += b->counters->abandoned;
+    b->own_counters = (struct ct_counters){0};
+    b->counters = &b->own_counters;
     /* Coroutines that the ended thread had suspended may go on elsewhere. */
     while (b->top > b->base + 1) {
         struct ct_shadow *e = b->top - 1;
@@ -135,7 +137,7 @@ static void begin_thread(struct ct_block *b, int tid, uint64_t thread_pointer) {
     b->detached = 0;
     b->home_low = b->home_high = 0;
     b->top = b->base + 1;
-    ct_event_reset(b);
+    ct_event_begin(b);
     refresh_owner(b);
 }
 
@@ -160,8 +162,7 @@ static void restart_after_fork(struct ct_runtime *rt, struct ct_block *own) {
     for (struct ct_block *b = rt->blocks; b; b = b->next) {
         if (b == own || !b->in_use)
             continue;
-        b->active = b->full = b->full_last = b->spare = NULL;
-        ct_event_reset(b);
+        ct_event_forget(b);
         retire(rt, b);
     }
 }
@@ -173,6 +174,7 @@ static struct ct_block *adopt_after_fork(struct ct_block *b) {
     b->pid = b->runtime->pid;
     b->tid = ct_os_gettid();
     b->attention &= ~(uint32_t)(CT_ATTENTION_CONTESTED | CT_ATTENTION_SHARED);
+    b->detached |= b->runtime->children_blind;
     ct_event_reset(b);
     refresh_owner(b);
     ct_os_restore_signals(mask);
@@ -230,6 +232,8 @@ struct ct_block *ct_block_current(void) {
         restart_after_fork(b->runtime, NULL); /* forked by a thread that had no block of its own */
     if (same_pointer && !(b->attention & (CT_ATTENTION_CONTESTED | CT_ATTENTION_SHARED)))
         return b;
+    if (ct_os_is_silent())
+        return same_pointer ? b : NULL; /* who it is cannot be asked */
     int tid = ct_os_gettid();
     if (tid == b->tid) { /* our own block: the child that shared it has gone, or the thread pointer was set anew */
         b->thread_pointer = thread_pointer;

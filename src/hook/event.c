@@ -74,7 +74,7 @@ static void deliver(struct ct_block *b, struct ct_buffer *buffer, size_t used, b
             ct_runtime_call_out(ct_block_current(), call_sink, &c);
         }
         for (at = run; at < end && !is_filled(&buffer->events[at]); at++)
-            b->abandoned++;
+            b->counters->abandoned++;
     }
     buffer->delivered = end * CT_EVENT_SIZE;
 }
@@ -143,6 +143,15 @@ void ct_event_drain(struct ct_block *b) {
     if (active)
         deliver(b, active, cursor & b->event_bit ? cursor - (uint64_t)active->events : b->event_bit, true);
     end_deliver(b);
+}
+
+void ct_event_forget(struct ct_block *b) {
+    b->active = b->full = b->full_last = b->spare = NULL;
+    ct_event_reset(b);
+}
+
+void ct_event_begin(struct ct_block *b) {
+    ct_event_reset(b);
 }
 
 void ct_event_reset(struct ct_block *b) {
@@ -222,7 +231,7 @@ void ct_event_write(struct ct_block *b, uint32_t hook, uint32_t kind) {
         ct_os_restore_signals(mask);
         if (!e) {
             b->cursor = 0; /* no memory: it must not grow until it looks valid again */
-            b->abandoned++;
+            b->counters->abandoned++;
             return;
         }
     }

@@ -141,10 +141,10 @@ void ct_hooks_statistics(struct ct_hooks *set, struct ct_hook_statistics *out) {
         return;
     *out = set->runtime->retired;
     for (const struct ct_block *b = set->runtime->blocks; b; b = b->next) {
-        out->guarded_calls += b == g.block ? g.guarded_calls : b->guarded_calls;
-        out->deep_calls += b->deep_calls;
-        out->left_frames += b->left_frames;
-        out->abandoned += b->abandoned;
+        out->guarded_calls += b == g.block ? g.guarded_calls : b->counters->guarded_calls;
+        out->deep_calls += b->counters->deep_calls;
+        out->left_frames += b->counters->left_frames;
+        out->abandoned += b->counters->abandoned;
     }
     for (uint32_t n = set->first_number; n < set->next_number; n++) {
         const struct ct_hook_record *r = ct_set_record(set, (int)n);

@@ -40,7 +40,10 @@ void ct_runtime_call_out(struct ct_block *b, void (*fn)(void *), void *arg) {
 
 /* The unwinder has returned, or has landed in a frame that now makes calls. */
 static void end_unwind(struct ct_block *b, uint64_t slot) {
-    ct_block_unattend(b, CT_ATTENTION_UNWIND);
+    bool walked = b->attention & CT_ATTENTION_WALK;
+    ct_block_unattend(b, CT_ATTENTION_UNWIND | CT_ATTENTION_WALK);
+    if (walked)
+        ct_shadow_return_range(b, b->bare_slot, slot);
     if (b->land_sp)
         ct_shadow_prune(b, b->land_sp);
     else
@@ -56,7 +59,7 @@ static struct ct_block *observing_block(uint64_t slot) {
     if (b->attention & CT_ATTENTION_GUARD) {
         /* A listener that jumped away left its guard behind. */
         if (slot < b->guard_sp || !ct_shadow_same_stack(b, slot, b->guard_sp)) {
-            b->guarded_calls++;
+            b->counters->guarded_calls++;
             return NULL;
         }
         ct_block_unattend(b, CT_ATTENTION_GUARD);
@@ -80,7 +83,7 @@ uint64_t ct_hook_enter_slow(uint64_t slot, uint64_t stub) {
     if (entered)
         ct_event_write(b, stub_number(stub), CT_EVENT_CALL);
     else
-        b->deep_calls++;
+        b->counters->deep_calls++;
     ct_os_restore_signals(mask);
     return entered ? CT_GO_OBSERVED : CT_GO_BODY;
 }
@@ -167,11 +170,11 @@ static void before_jump(struct ct_block *b, uint64_t slot, uint64_t buffer) {
     }
 }
 
-static void before_unwind(struct ct_block *b, uint64_t slot) {
+static void before_unwind(struct ct_block *b, uint64_t slot, uint32_t attention) {
     ct_shadow_settle(b, slot);
     b->bare_slot = slot;
     b->land_sp = 0;
-    ct_block_attend(b, CT_ATTENTION_UNWIND); /* first: a handler that walks the stack must leave it bare */
+    ct_block_attend(b, attention); /* first: a handler that walks the stack must leave it bare */
     ct_shadow_bare(b, slot);
 }
 
@@ -188,6 +191,17 @@ static void before_landing(struct ct_block *b, void *context) {
     ct_shadow_dress(b, b->land_sp, UINT64_MAX);
 }
 
+/* Whatever filter it is, one that knows nothing of our system calls: from here on we make none. */
+static void before_seccomp(struct ct_block *b, const uint64_t argument[3]) {
+    enum { SET_SECCOMP = 22, NR_PRCTL = 157, NR_SECCOMP = 317 };
+    bool filters = argument[0] == SET_SECCOMP || argument[0] == NR_SECCOMP ||
+                   (argument[0] == NR_PRCTL && argument[1] == SET_SECCOMP);
+    if (!filters)
+        return;
+    ct_shadow_learn_home(b);
+    ct_os_go_silent();
+}
+
 static void act(struct ct_block *b, enum ct_special special, uint64_t slot, const uint64_t argument[3]) {
     switch (special) {
     case CT_SPECIAL_NONE:
@@ -202,10 +216,13 @@ static void act(struct ct_block *b, enum ct_special special, uint64_t slot, cons
         before_clone(b, CLONE_VM_ | CLONE_VFORK_);
         break;
     case CT_SPECIAL_UNWIND:
-        before_unwind(b, slot);
+        before_unwind(b, slot, CT_ATTENTION_UNWIND);
         break;
     case CT_SPECIAL_WALK:
+        before_unwind(b, slot, CT_ATTENTION_UNWIND | CT_ATTENTION_WALK);
+        break;
     case CT_SPECIAL_SECCOMP:
+        before_seccomp(b, argument);
         break;
     case CT_SPECIAL_LAND:
         before_landing(b, (void *)argument[0]);
@@ -263,7 +280,7 @@ uint64_t ct_hook_on_call(struct ct_cpu_context *cpu, uint64_t slot, uint64_t stu
             notify(b, false, cpu, e, ct_shadow_depth(b, e));
             go = CT_GO_OBSERVED;
         } else {
-            b->deep_calls++;
+            b->counters->deep_calls++;
         }
     }
     /* last: what the listener called would take a contested block back */

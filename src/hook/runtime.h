@@ -20,6 +20,7 @@ enum ct_attention {
     CT_ATTENTION_CONTESTED = 1 << 1, /* a child may share this block until it execs or exits (vfork) */
     CT_ATTENTION_SHARED = 1 << 3,    /* the same for good: a clone that runs beside us with our thread pointer */
     CT_ATTENTION_UNWIND = 1 << 2,    /* real return addresses are on the stack for an unwinder */
+    CT_ATTENTION_WALK = 1 << 4,      /* the same, and it will only look: frames that end meanwhile have returned */
 };
 
 /* ct_shadow.slot: the address of the frame's return address, which is a multiple of 8. While a stub is at work on the
@@ -72,6 +73,11 @@ struct ct_buffer {
     struct ct_event events[];
 };
 
+/* What could not be seen, or was odd. */
+struct ct_counters {
+    uint64_t guarded_calls, deep_calls, left_frames, abandoned;
+};
+
 /* One per thread; GS points to it. */
 struct ct_block {
     /* wiped on fork */
@@ -104,7 +110,8 @@ struct ct_block {
     uint32_t full_count;
     uint32_t event_lock;
     uint32_t delivering; /* somebody hands full buffers to the sink; one at a time, so that order is kept */
-    uint64_t guarded_calls, deep_calls, left_frames, abandoned;
+    uint32_t lane_slot;  /* of the agent's lane (agent/lane.c) */
+    struct ct_counters *counters, own_counters;
     size_t size; /* of the whole mapping */
     uint32_t in_use;
 };
@@ -116,6 +123,7 @@ struct ct_runtime {
     uint32_t lock;           /* slow paths only, signals blocked */
     int32_t pid;
     uint32_t block_count, next_sweep;
+    uint32_t children_blind; /* the child of a fork sees nothing: its events have nowhere to go */
     struct ct_hook_entry *hooks;
     size_t max_depth;
     size_t buffer_bytes;
@@ -191,6 +199,10 @@ bool ct_shadow_leave(struct ct_block *b, uint64_t slot, uint64_t resume, struct 
 void ct_shadow_settle(struct ct_block *b, uint64_t slot);
 /* Every frame with its slot in [low, high) was left. */
 void ct_shadow_close_range(struct ct_block *b, uint64_t low, uint64_t high);
+/* The same, but they have returned, unseen. */
+void ct_shadow_return_range(struct ct_block *b, uint64_t low, uint64_t high);
+/* Where the thread's own stack is gets known, if it can be. */
+void ct_shadow_learn_home(struct ct_block *b);
 /* The thread goes on at stack pointer `sp`, having left every frame of this stack below it. */
 void ct_shadow_prune(struct ct_block *b, uint64_t sp);
 /* Puts real return addresses on the stack, and stub addresses back again. */
@@ -202,6 +214,12 @@ bool ct_shadow_same_stack(struct ct_block *b, uint64_t x, uint64_t y);
 
 /* ---- events (event.c) ---- */
 
+/* Two implementations: event.c for a process that hooks itself, agent/lane.c for one that is recorded. */
+
+/* A thread takes the block. */
+void ct_event_begin(struct ct_block *b);
+/* In the child of a fork: other threads' events are their parent's business. */
+void ct_event_forget(struct ct_block *b);
 /* Records from C; takes a fresh buffer when needed. */
 void ct_event_write(struct ct_block *b, uint32_t hook, uint32_t kind);
 /* Hands everything undelivered to the sink, from any thread. */

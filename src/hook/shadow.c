@@ -122,6 +122,11 @@ static void learn_home(struct ct_block *b) {
     ct_os_restore_signals(mask);
 }
 
+void ct_shadow_learn_home(struct ct_block *b) {
+    if (!b->home_high)
+        learn_home(b);
+}
+
 static bool at_home(const struct ct_block *b, uint64_t slot) {
     return slot >= b->home_low && slot < b->home_high;
 }
@@ -152,7 +157,7 @@ static void call_on_leave(void *arg) {
 static void report_left(struct ct_block *b, const struct ct_shadow *e, uint32_t depth) {
     uint32_t number = ct_shadow_number(e);
     const struct ct_hook_entry *hook = &b->runtime->hooks[number];
-    b->left_frames++;
+    b->counters->left_frames++;
     if (hook->flavor == CT_ACTION_RECORD)
         ct_event_write(b, number, CT_EVENT_EXCEPTION);
     if (hook->flavor == CT_ACTION_LISTEN && hook->listener.on_leave) {
@@ -401,6 +406,21 @@ bool ct_shadow_leave(struct ct_block *b, uint64_t slot, uint64_t resume, struct 
 void ct_shadow_close_range(struct ct_block *b, uint64_t low, uint64_t high) {
     uint64_t mask = ct_os_block_signals();
     close_places(b, low, high, 0);
+    ct_os_restore_signals(mask);
+}
+
+void ct_shadow_return_range(struct ct_block *b, uint64_t low, uint64_t high) {
+    uint64_t mask = ct_os_block_signals();
+    for (struct ct_shadow *e = b->top - 1; e > b->base; e--) {
+        if (!is_frame(e) || is_in_flight(e) || e->slot < low || e->slot >= high ||
+            !ct_shadow_same_stack(b, e->slot, low))
+            continue;
+        uint32_t number = ct_shadow_number(e);
+        e->slot = CT_SLOT_HOLE;
+        if (b->runtime->hooks[number].flavor == CT_ACTION_RECORD)
+            ct_event_write(b, number, CT_EVENT_RETURN);
+    }
+    release_holes(b);
     ct_os_restore_signals(mask);
 }
 

@@ -22,7 +22,7 @@ struct ct_set_guard ct_set_lock(struct ct_hooks *set) {
     }
     if (b) {
         g.block = b;
-        g.guarded_calls = b->guarded_calls;
+        g.guarded_calls = b->counters->guarded_calls;
         b->guard_sp = ~0ull;
         ct_block_attend(b, CT_ATTENTION_GUARD);
     }
@@ -33,7 +33,7 @@ struct ct_set_guard ct_set_lock(struct ct_hooks *set) {
 int ct_set_unlock(struct ct_hooks *set, struct ct_set_guard g, int result) {
     pthread_mutex_unlock(&set->mutex);
     if (g.block) {
-        g.block->guarded_calls = g.guarded_calls;
+        g.block->counters->guarded_calls = g.guarded_calls;
         ct_block_unattend(g.block, CT_ATTENTION_GUARD);
     }
     return result;

@@ -6,6 +6,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* From now on this process must make no system call of ours: it has asked the kernel to kill it for one (seccomp). Functions
+ * that need one do nothing, or fail; signals are no longer blocked. There is no way back. */
+void ct_os_go_silent(void);
+bool ct_os_is_silent(void);
+
 /* Blocks every signal; returns the mask to restore. */
 uint64_t ct_os_block_signals(void);
 void ct_os_restore_signals(uint64_t mask);
@@ -34,6 +39,10 @@ struct ct_os_signal_frame {
 /* Does such a frame begin at this stack address (where the handler's return address is)? `end` is the stack's. */
 bool ct_os_signal_frame_at(uint64_t at, uint64_t end, struct ct_os_signal_frame *frame);
 
+/* Name of the calling thread (at most 15 bytes), "" when it cannot be told. */
+void ct_os_thread_name(char name[16]);
+
+void ct_os_sleep_us(unsigned microseconds);
 /* One iteration of a spin loop. */
 void ct_os_relax(void);
 

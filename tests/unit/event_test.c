@@ -119,7 +119,7 @@ static void test_order_and_contents(void **state) {
         assert_true(f.events[i].timestamp >= before);
         before = f.events[i].timestamp;
     }
-    assert_int_equal(f.block->abandoned, 0);
+    assert_int_equal(f.block->counters->abandoned, 0);
 }
 
 /* Two buffers take turns for ever. What lies behind them is not touched, nor taken for events. */
@@ -151,7 +151,7 @@ static void test_reused_buffers_are_empty(void **state) {
         (void)reserve_slot();
     ct_event_drain(f.block);
     expect_numbers(0, 5 * CAPACITY + 1);
-    assert_int_equal(f.block->abandoned, 0); /* they may still be filled */
+    assert_int_equal(f.block->counters->abandoned, 0); /* they may still be filled */
 }
 
 /* Without a sink the newest events stay. */
@@ -193,7 +193,7 @@ static void test_without_memory(void **state) {
     assert_int_equal(setrlimit(RLIMIT_AS, &none), 0);
     write_events(3);
     assert_int_equal(setrlimit(RLIMIT_AS, &old), 0);
-    assert_int_equal(f.block->abandoned, 3);
+    assert_int_equal(f.block->counters->abandoned, 3);
     write_events(2);
     ct_event_drain(f.block);
     expect_numbers(3, 5);
@@ -285,7 +285,7 @@ static void test_full_buffer_waits(void **state) {
     write_events(CAPACITY); /* the next time that somebody swaps, all goes, in order */
     ct_event_drain(f.block);
     expect_numbers(0, 4 * CAPACITY + 3);
-    assert_int_equal(f.block->abandoned, 0);
+    assert_int_equal(f.block->counters->abandoned, 0);
     assert_int_equal(f.block->full_count, 0);
 }
 
@@ -302,7 +302,7 @@ static void test_many_full_buffers(void **state) {
     assert_int_equal(f.block->full_count, 63);
     write_events(CAPACITY);
     expect_numbers(0, 64 * CAPACITY - 1); /* around the empty slot */
-    assert_int_equal(f.block->abandoned, 1);
+    assert_int_equal(f.block->counters->abandoned, 1);
     assert_int_equal(f.sink_calls, 65);
 }
 
@@ -316,12 +316,12 @@ static void test_drain_counts_empty_slots(void **state) {
     write_events(3);
     ct_event_drain(f.block);
     expect_numbers(0, 4);
-    assert_int_equal(f.block->abandoned, 2);
+    assert_int_equal(f.block->counters->abandoned, 2);
     fill_slot(late, 1000); /* too late: it was counted */
     write_events(1);
     ct_event_drain(f.block);
     expect_numbers(4, 5);
-    assert_int_equal(f.block->abandoned, 2);
+    assert_int_equal(f.block->counters->abandoned, 2);
 }
 
 /* At the end of what is being written an empty slot is one that will be filled in a moment. */
@@ -332,7 +332,7 @@ static void test_drain_leaves_the_end(void **state) {
     struct ct_event *first = reserve_slot(), *second = reserve_slot();
     ct_event_drain(f.block);
     expect_numbers(0, 2);
-    assert_int_equal(f.block->abandoned, 0);
+    assert_int_equal(f.block->counters->abandoned, 0);
     fill_slot(first, 2);
     ct_event_drain(f.block);
     expect_numbers(2, 3);
@@ -341,7 +341,7 @@ static void test_drain_leaves_the_end(void **state) {
     write_events(1);
     ct_event_drain(f.block);
     expect_numbers(3, 5);
-    assert_int_equal(f.block->abandoned, 0);
+    assert_int_equal(f.block->counters->abandoned, 0);
 }
 
 static void test_buffer_of_empty_slots(void **state) {
@@ -353,7 +353,7 @@ static void test_buffer_of_empty_slots(void **state) {
     write_events(1);
     ct_event_drain(f.block);
     expect_numbers(0, 2);
-    assert_int_equal(f.block->abandoned, CAPACITY - 1);
+    assert_int_equal(f.block->counters->abandoned, CAPACITY - 1);
 }
 
 /* ---- forgetting ---- */
@@ -379,7 +379,7 @@ static void test_reset(void **state) {
     write_events(3 * CAPACITY);
     ct_event_drain(f.block);
     expect_numbers(500, 500 + 3 * CAPACITY);
-    assert_int_equal(f.block->abandoned, 0);
+    assert_int_equal(f.block->counters->abandoned, 0);
 }
 
 /* The child of a fork finds its cursor wiped. */
@@ -435,7 +435,7 @@ static void test_signals_while_recording(void **state) {
         assert_int_equal(f.events[i].hook, f.events[i].kind == CT_EVENT_CALL ? calls++ : returns++);
     assert_int_equal(calls, written);
     assert_int_equal(returns, handled);
-    assert_int_equal(f.block->abandoned, 0);
+    assert_int_equal(f.block->counters->abandoned, 0);
 }
 
 #define RECORDERS  3u
@@ -505,7 +505,7 @@ static void test_delivery_while_recording(void **state) {
         ct_event_drain(recorders[i].block);
         assert_int_equal(recorders[i].seen, PER_THREAD);
         assert_true(recorders[i].in_order);
-        assert_int_equal(recorders[i].block->abandoned, 0);
+        assert_int_equal(recorders[i].block->counters->abandoned, 0);
         assert_ptr_not_equal(recorders[i].block, f.block);
     }
     assert_int_equal(unknown_events, 0);

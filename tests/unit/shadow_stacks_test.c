@@ -61,7 +61,7 @@ static void test_other_stacks_stay(void **state) {
         expect_story("C1 C2 C3 C4 C5 R5 R4 R3 R2 R1");
         expect_empty();
     }
-    assert_int_equal(f.block->left_frames, 0);
+    assert_int_equal(f.block->counters->left_frames, 0);
 }
 
 /* Returns in another order than calls: the entries in the middle become holes. The fast way out does not look for them;
@@ -295,7 +295,7 @@ static void test_compaction(void **state) {
     fake_return_fully(&f, LOW(20000));
     fake_return_fully(&f, HOME(20000));
     expect_empty();
-    assert_int_equal(f.block->left_frames, 0);
+    assert_int_equal(f.block->counters->left_frames, 0);
 }
 
 /* Entries of a high stack that went, below one of a low stack that stays. */

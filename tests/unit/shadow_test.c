@@ -66,7 +66,7 @@ static void test_nesting(void **state) {
         check_free_entries(f.block);
     }
     expect_empty();
-    assert_int_equal(f.block->left_frames, 0);
+    assert_int_equal(f.block->counters->left_frames, 0);
 }
 
 static void test_story_of_a_tree(void **state) {
@@ -124,7 +124,7 @@ static void test_left_by_a_new_call(void **state) {
     fake_call(&f, 4, HOME(600));
     fake_call(&f, 5, HOME(850));
     expect_story("C1 C2 C3 C4 X4 X3 X2 C5");
-    assert_int_equal(f.block->left_frames, 3);
+    assert_int_equal(f.block->counters->left_frames, 3);
     assert_int_equal(entries_in_use(f.block), 2);
     fake_return_fully(&f, HOME(850));
     fake_return_fully(&f, HOME(900));
@@ -154,7 +154,7 @@ static void test_left_by_a_return(void **state) {
     fake_call(&f, 3, HOME(700));
     fake_return_fully(&f, HOME(900));
     expect_story("C1 C2 C3 X3 X2 R1");
-    assert_int_equal(f.block->left_frames, 2);
+    assert_int_equal(f.block->counters->left_frames, 2);
     expect_empty();
     assert_true(knows_return(&f, 3, HOME(700))); /* should they come back after all */
     assert_true(knows_return(&f, 2, HOME(800)));
@@ -169,9 +169,9 @@ static void test_left_again_and_again(void **state) {
         fake_call(&f, 3, HOME(800 - i % 7));
         assert_true(entries_in_use(f.block) <= 4);
     }
-    assert_int_equal(f.block->left_frames, 2 * (3 * DEPTH - 1));
+    assert_int_equal(f.block->counters->left_frames, 2 * (3 * DEPTH - 1));
     fake_return_fully(&f, HOME(900));
-    assert_int_equal(f.block->left_frames, 2 * 3 * DEPTH);
+    assert_int_equal(f.block->counters->left_frames, 2 * 3 * DEPTH);
     expect_empty();
 }
 
@@ -257,7 +257,7 @@ static void test_listener_is_told(void **state) {
     assert_int_equal(left_call.data, 77);
     assert_int_equal(attention_in_leave, CT_ATTENTION_GUARD); /* what it calls is not seen */
     assert_int_equal(f.block->attention, 0);
-    assert_int_equal(f.block->left_frames, 2);
+    assert_int_equal(f.block->counters->left_frames, 2);
     assert_true(home_in_leave);
 }
 
@@ -285,7 +285,7 @@ static void test_tail_calls(void **state) {
     assert_int_equal(fake_return(&f, HOME(800)), real_return(HOME(800)));
     fake_return_fully(&f, HOME(900));
     expect_story("C1 C2 C3 C4 R4 R3 R2 R1");
-    assert_int_equal(f.block->left_frames, 0);
+    assert_int_equal(f.block->counters->left_frames, 0);
     expect_empty();
 }
 

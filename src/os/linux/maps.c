@@ -2,6 +2,7 @@
  * (a path longer than PATH_MAX is cut). The kernel keeps lines whole in the sense that matters: a newline in a path
  * comes as \012. The stack frame stays below 8 KiB, since this runs on small stacks too. */
 #include "os/os.h"
+#include "os/thread.h"
 #include "syscall.h"
 
 #include <linux/limits.h>
@@ -126,6 +127,8 @@ static int parse(long fd, int (*each)(void *arg, const struct ct_os_map *map), v
 }
 
 int ct_os_each_map(int (*each)(void *arg, const struct ct_os_map *map), void *arg) {
+    if (ct_os_is_silent())
+        return CT_ERR_UNSUPPORTED;
     long fd = sys_open("/proc/self/maps", O_RDONLY);
     if (failed(fd))
         return status_of(fd);

@@ -1,7 +1,9 @@
 /* What is known about the threads of this process without stopping them (stop.c does that). */
 #include "os/os.h"
+#include "os/thread.h"
 #include "syscall.h"
 #include <asm/stat.h>
+#include <linux/prctl.h>
 
 int ct_os_gettid(void) {
     return (int)syscall0(__NR_gettid);
@@ -11,8 +13,19 @@ int ct_os_getpid(void) {
     return (int)syscall0(__NR_getpid);
 }
 
+void ct_os_thread_name(char name[16]) {
+    name[0] = 0;
+    if (!ct_os_is_silent())
+        (void)syscall2(__NR_prctl, PR_GET_NAME, name);
+}
+
+void ct_os_sleep_us(unsigned microseconds) {
+    struct __kernel_timespec time = {microseconds / 1000000, (microseconds % 1000000) * 1000};
+    (void)syscall4(__NR_clock_nanosleep, CLOCK_MONOTONIC, 0, &time, 0);
+}
+
 bool ct_os_thread_alive(int tid) {
-    return tid > 0 && syscall3(__NR_tgkill, ct_os_getpid(), tid, 0) == 0;
+    return ct_os_is_silent() || (tid > 0 && syscall3(__NR_tgkill, ct_os_getpid(), tid, 0) == 0);
 }
 
 bool ct_os_single_threaded(void) {

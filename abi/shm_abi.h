@@ -1,0 +1,102 @@
+/* What the agent (in the target) and the controller share: one memfd, mapped by both.
+ *
+ *     control block | thread slots | chunk headers | pool of windows
+ *
+ * Fixed-width fields, offsets from the start, no pointer. Fields are only ever appended; `version` changes when a meaning does.
+ * The pool is a row of windows of twice the chunk's size. A chunk's events are the second half of its window, so the address of
+ * every slot has the bit `chunk_bytes` set and the first one past the end has not: whether a reserved slot is valid shows in
+ * its address alone. First halves are never touched: they cost address space, no memory. The pool is mapped at a multiple of
+ * the window's size.
+ *
+ * A chunk's life is one 64-bit word, changed by compare-and-swap only:
+ *
+ *     FREE → TAKEN (a thread fills the header) → ACTIVE (it is the thread's) → FULL (submitted) → DRAINING → FREE
+ *     FULL → TAKEN: the oldest events are dropped for new ones; TAKEN → FREE: not needed after all
+ *
+ * `drained` in the word is how many events the controller has had. It takes events of an ACTIVE chunk by raising it, after it
+ * has copied them: if the word has changed meanwhile, the copy is worth nothing. So each event is counted exactly once, as
+ * written or as lost, whoever is faster. FREE chunks are zero: whoever frees one has cleared it. */
+#ifndef CT_ABI_SHM_H
+#define CT_ABI_SHM_H
+
+#include <stdint.h>
+
+#define CT_SHM_MAGIC   0x4c525443u /* "CTRL" */
+#define CT_SHM_VERSION 1u
+
+/* ---- chunk words ---- */
+
+enum ct_chunk_state { CT_CHUNK_FREE, CT_CHUNK_TAKEN, CT_CHUNK_ACTIVE, CT_CHUNK_FULL, CT_CHUNK_DRAINING };
+
+#define CT_CHUNK_STATE(word)      ((unsigned)((word)&0xff))
+#define CT_CHUNK_DRAINED(word)    ((uint32_t)((word) >> 8 & 0xffffff))
+#define CT_CHUNK_GENERATION(word) ((uint32_t)((word) >> 32))
+#define CT_CHUNK_WORD(state, drained, generation)                                                                      \
+    ((uint64_t)(state) | (uint64_t)(drained) << 8 | (uint64_t)(generation) << 32)
+
+struct ct_shm_chunk {
+    uint64_t word;              /* both */
+    uint64_t number;            /* agent: 1, 2, 3 ... of its thread: what is missing was dropped */
+    uint64_t submitted;         /* agent: counter value when it became FULL */
+    uint32_t thread;            /* agent: slot */
+    uint32_t thread_generation; /* agent */
+    uint32_t depth;             /* agent: frames open before its first event */
+    uint32_t reserved[7];
+};
+_Static_assert(sizeof(struct ct_shm_chunk) == 64, "one cache line");
+
+/* ---- threads ---- */
+
+enum ct_thread_state { CT_THREAD_FREE, CT_THREAD_ALIVE, CT_THREAD_ENDED, CT_THREAD_TAKEN };
+
+/* FREE → TAKEN → ALIVE (agent) → ENDED (agent, when it notices) → FREE (controller, when all its events are on disk) */
+struct ct_shm_thread {
+    uint32_t state;      /* both */
+    uint32_t generation; /* agent: counts the threads that had the slot */
+    int32_t tid;         /* agent: as the thread itself sees it */
+    uint32_t reserved0;
+    char name[16];                                              /* agent: when the thread was first seen */
+    uint64_t guarded_calls, deep_calls, left_frames, abandoned; /* agent: struct ct_counters of hook/runtime.h */
+    uint64_t lost[4];                                           /* agent: events by enum ct_loss_reason */
+    uint64_t reserved1[4];
+};
+_Static_assert(sizeof(struct ct_shm_thread) == 128, "two cache lines");
+
+/* ---- the control block ---- */
+
+enum ct_agent_state { CT_AGENT_ABSENT, CT_AGENT_READY, CT_AGENT_STOPPED };
+/* Why the agent has stopped by itself. */
+enum ct_agent_error { CT_AGENT_NO_ERROR, CT_AGENT_CONTROLLER_DIED };
+
+#define CT_SHM_OWNER_DIED 0x40000000u /* FUTEX_OWNER_DIED */
+
+struct ct_shm_control {
+    uint32_t magic, version;
+    uint32_t chunk_bytes, chunk_count; /* controller, before the start, as all offsets */
+    uint32_t thread_capacity;
+    uint32_t lossless;
+    uint64_t threads_offset, chunks_offset, pool_offset, size;
+    uint32_t agent_state; /* agent: enum ct_agent_state */
+    uint32_t agent_error; /* agent */
+    uint32_t recording;   /* controller: 0 stops all recording */
+    uint32_t silent;      /* agent: it makes no system calls any more (seccomp) */
+    uint64_t drain_stamp; /* controller: counter value up to which everything submitted is on disk */
+    uint8_t pad0[128 - 80];
+    /* A robust mutex of the controller's drain thread (pthread_mutex_t); its first word gets CT_SHM_OWNER_DIED from the
+     * kernel when the controller dies. A stopped controller is not a dead one. */
+    uint8_t liveness[64];
+    /* agent, contended */
+    uint32_t hint; /* where to look for the next free chunk */
+    uint32_t thread_hint;
+    int32_t free_chunks;     /* both: how many are FREE; may be off for a moment */
+    uint32_t thread_high;    /* slots that have ever been used */
+    uint64_t lost_threads;   /* threads that could not be recorded */
+    uint64_t lost_unseen[4]; /* events of no thread in particular, by reason */
+    uint8_t pad1[64 - 56];
+};
+_Static_assert(__builtin_offsetof(struct ct_shm_control, agent_state) == 56, "agent_state");
+_Static_assert(__builtin_offsetof(struct ct_shm_control, liveness) == 128, "liveness");
+_Static_assert(__builtin_offsetof(struct ct_shm_control, hint) == 192, "hint");
+_Static_assert(sizeof(struct ct_shm_control) == 256, "control block");
+
+#endif

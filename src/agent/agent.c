@@ -1,0 +1,80 @@
+/* The agent's entry point: called by the controller, from outside, while every thread of the process stands still.
+ *
+ * One freestanding image without dynamic dependencies or undefined symbols; everything it needs comes through its argument or
+ * from the kernel. It runs on a stack of the controller's choosing. */
+#include "agent/lane.h"
+#include "os/os.h"
+#include "os/thread.h"
+
+static struct ct_runtime runtime;
+
+/* What a static program's thread pointer points to before the program sets up its own: stubs read its first word. */
+static uint64_t early_thread_pointer[8];
+
+static int prepare_runtime(const struct ct_boot *boot) {
+    struct ct_runtime *rt = &runtime;
+    rt->pid = boot->pid;
+    rt->hooks = (struct ct_hook_entry *)boot->hooks;
+    rt->max_depth = boot->max_depth;
+    rt->buffer_bytes = ct_lane_control()->chunk_bytes;
+    rt->children_blind = 1;
+    rt->get_cfa = (uint64_t(*)(void *))boot->get_cfa;
+    rt->xsave_size = ct_os_vector_state(&rt->xsave_mask);
+    rt->parked = ct_os_alloc(CT_PARKED_CAPACITY * sizeof *rt->parked, CT_OS_READ | CT_OS_WRITE);
+    return rt->parked ? CT_OK : CT_ERR_NO_MEMORY;
+}
+
+static int make_blocks(const struct ct_boot *boot) {
+    struct ct_boot_thread *threads = (struct ct_boot_thread *)boot->threads;
+    for (uint64_t i = 0; i < boot->thread_count; i++) {
+        struct ct_block *b = ct_block_create(&runtime, threads[i].tid, threads[i].thread_pointer);
+        if (!b)
+            return CT_ERR_NO_MEMORY;
+        b->home_low = threads[i].home_low;
+        b->home_high = threads[i].home_high;
+        threads[i].block = (uint64_t)b;
+    }
+    return CT_OK;
+}
+
+static int start(struct ct_boot *boot) {
+    if (!ct_lane_open(boot->shm))
+        return CT_ERR_BAD_FILE;
+    int status = prepare_runtime(boot);
+    if (!status)
+        status = make_blocks(boot);
+    if (status)
+        return status;
+    ct_lane_set_stubs((const struct ct_boot_stub *)boot->stubs, boot->stub_count,
+                      (const struct ct_boot_region *)boot->regions, boot->region_count);
+    boot->runtime = (uint64_t)&runtime;
+    __atomic_store_n(&ct_lane_control()->agent_state, CT_AGENT_READY, __ATOMIC_RELEASE);
+    if (boot->silent)
+        ct_os_go_silent();
+    return CT_OK;
+}
+
+/* Nobody is in our code or will come back to it: what is ours goes. The image itself is the controller's to unmap. */
+static int end(void) {
+    struct ct_block *next;
+    for (struct ct_block *b = runtime.blocks; b; b = next) {
+        next = b->next;
+        (void)ct_os_free(b, b->size);
+    }
+    runtime.blocks = NULL;
+    if (runtime.parked)
+        (void)ct_os_free(runtime.parked, CT_PARKED_CAPACITY * sizeof *runtime.parked);
+    return CT_OK;
+}
+
+__attribute__((visibility("default"), used)) uint64_t ct_agent_run(struct ct_boot *boot);
+
+uint64_t ct_agent_run(struct ct_boot *boot) {
+    early_thread_pointer[0] = (uint64_t)early_thread_pointer;
+    if (boot->version != CT_BOOT_VERSION)
+        boot->status = CT_ERR_UNSUPPORTED;
+    else
+        boot->status = boot->command == CT_BOOT_START ? start(boot) : end();
+    boot->early_thread_pointer = (uint64_t)early_thread_pointer;
+    return (uint64_t)(int64_t)boot->status;
+}

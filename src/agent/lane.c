@@ -1,0 +1,370 @@
+/* The index lane: where recorded events go. Takes the place of hook/event.c inside the agent.
+ *
+ * A thread's cursor (hook/layout.h) is the whole truth about its chunk, one word that a stub adds to and only a
+ * compare-and-swap replaces:
+ *     an address in the pool, bit `chunk_bytes` set     the next slot of the active chunk
+ *     the same, bit clear                               the active chunk, which is the window before, is full
+ *     NO_CHUNK | number << 20                           there is none; `number` was the last one
+ *     0                                                 the child of a fork: nothing may be written
+ * A signal handler may come at any instruction, find the chunk full and put a new one in place: then the interrupted
+ * swap's compare-and-swap fails, and it gives its chunk back. No lock, no blocked signals, no system call (waiting in lossless
+ * mode apart).
+ * Whatever is done here runs on the thread whose block it is, except ct_event_drain, whose thread has ended. */
+#include "agent/lane.h"
+#include "os/os.h"
+#include "os/thread.h"
+
+#define NO_CHUNK     (1ull << 63)
+#define NUMBER_SHIFT 20
+#define SPINS        64u
+#define VICTIMS      32u /* full chunks that are compared to find an old one */
+#define WAIT_US      50u
+
+enum loss { POOL_EXHAUSTED, DRAIN_LAG }; /* enum ct_loss_reason of contrail/session.h */
+
+static struct {
+    struct ct_shm_control *control;
+    struct ct_shm_thread *threads;
+    struct ct_shm_chunk *chunks;
+    uint64_t pool, pool_end;
+    uint64_t bytes; /* of a chunk */
+    uint32_t count;
+    uint32_t stopped; /* the controller has died */
+    const struct ct_boot_stub *stubs;
+    uint64_t stub_count;
+    const struct ct_boot_region *regions;
+    uint64_t region_count;
+} lane;
+
+bool ct_lane_open(uint64_t shm) {
+    struct ct_shm_control *c = (struct ct_shm_control *)shm;
+    if (c->magic != CT_SHM_MAGIC || c->version != CT_SHM_VERSION)
+        return false;
+    lane.control = c;
+    lane.threads = (struct ct_shm_thread *)(shm + c->threads_offset);
+    lane.chunks = (struct ct_shm_chunk *)(shm + c->chunks_offset);
+    lane.pool = shm + c->pool_offset;
+    lane.bytes = c->chunk_bytes;
+    lane.count = c->chunk_count;
+    lane.pool_end = lane.pool + 2 * lane.bytes * lane.count;
+    return true;
+}
+
+void ct_lane_set_stubs(const struct ct_boot_stub *stubs, uint64_t count, const struct ct_boot_region *regions,
+                       uint64_t region_count) {
+    lane.stubs = stubs;
+    lane.stub_count = count;
+    lane.regions = regions;
+    lane.region_count = region_count;
+}
+
+struct ct_shm_control *ct_lane_control(void) {
+    return lane.control;
+}
+
+/* ---- the controller's death ---- */
+
+static bool controller_died(void) {
+    return __atomic_load_n((const uint32_t *)lane.control->liveness, __ATOMIC_RELAXED) & CT_SHM_OWNER_DIED;
+}
+
+/* The program goes on as fast as it can: stubs lead straight to their bodies. */
+static void switch_stubs_off(void) {
+    for (uint64_t i = 0; i < lane.region_count; i++)
+        if (ct_os_is_silent() ||
+            ct_os_protect((void *)lane.regions[i].start, lane.regions[i].size, CT_OS_READ | CT_OS_WRITE | CT_OS_EXEC))
+            return; /* then they stay on, and find out each time that nobody listens */
+    for (uint64_t i = 0; i < lane.stub_count; i++)
+        __atomic_store_n((uint64_t *)lane.stubs[i].address, lane.stubs[i].word_off, __ATOMIC_RELAXED);
+    for (uint64_t i = 0; i < lane.region_count; i++)
+        (void)ct_os_protect((void *)lane.regions[i].start, lane.regions[i].size, CT_OS_READ | CT_OS_EXEC);
+}
+
+static bool is_recording(void) {
+    if (__atomic_load_n(&lane.stopped, __ATOMIC_RELAXED))
+        return false;
+    if (!controller_died())
+        return __atomic_load_n(&lane.control->recording, __ATOMIC_RELAXED);
+    if (!__atomic_exchange_n(&lane.stopped, 1, __ATOMIC_RELAXED)) {
+        lane.control->agent_error = CT_AGENT_CONTROLLER_DIED;
+        lane.control->agent_state = CT_AGENT_STOPPED;
+        switch_stubs_off();
+    }
+    return false;
+}
+
+/* ---- chunks ---- */
+
+static struct ct_event *events_of(uint32_t chunk) {
+    return (struct ct_event *)(lane.pool + (2 * (uint64_t)chunk + 1) * lane.bytes);
+}
+
+/* Of a cursor past its end. */
+static bool is_past_chunk(uint64_t cursor) {
+    return cursor > lane.pool && cursor <= lane.pool_end + lane.bytes && !(cursor & lane.bytes);
+}
+
+static uint32_t chunk_before(uint64_t cursor) {
+    return (uint32_t)((cursor - lane.pool) / (2 * lane.bytes)) - 1;
+}
+
+static bool change_word(struct ct_shm_chunk *c, uint64_t from, uint64_t to) {
+    return __atomic_compare_exchange_n(&c->word, &from, to, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+static void clear(uint32_t chunk) {
+    uint64_t *word = (uint64_t *)events_of(chunk), *end = word + lane.bytes / sizeof *word;
+    while (word < end)
+        *word++ = 0;
+}
+
+static void set_free(uint32_t chunk) {
+    struct ct_shm_chunk *c = &lane.chunks[chunk];
+    __atomic_store_n(&c->word, CT_CHUNK_WORD(CT_CHUNK_FREE, 0, CT_CHUNK_GENERATION(c->word)), __ATOMIC_RELEASE);
+    __atomic_fetch_add(&lane.control->free_chunks, 1, __ATOMIC_RELAXED);
+}
+
+static long take_free(uint32_t start) {
+    if (__atomic_load_n(&lane.control->free_chunks, __ATOMIC_RELAXED) <= 0)
+        return -1;
+    for (uint32_t n = 0, i = start; n < lane.count; n++, i = i + 1 == lane.count ? 0 : i + 1) {
+        struct ct_shm_chunk *c = &lane.chunks[i];
+        uint64_t word = __atomic_load_n(&c->word, __ATOMIC_RELAXED);
+        if (CT_CHUNK_STATE(word) != CT_CHUNK_FREE ||
+            !change_word(c, word, CT_CHUNK_WORD(CT_CHUNK_TAKEN, 0, CT_CHUNK_GENERATION(word) + 1)))
+            continue;
+        __atomic_fetch_sub(&lane.control->free_chunks, 1, __ATOMIC_RELAXED);
+        return i;
+    }
+    return -1;
+}
+
+/* A stub that a handler interrupted may have a slot in it yet to fill: such a chunk is not taken from under it. */
+static bool is_complete(uint32_t chunk) {
+    const struct ct_event *e = events_of(chunk);
+    for (uint64_t i = 0; i < lane.bytes / CT_EVENT_SIZE; i++)
+        if (!__atomic_load_n(&e[i].timestamp, __ATOMIC_RELAXED))
+            return false;
+    return true;
+}
+
+static void count_loss(const struct ct_shm_chunk *c, enum loss reason, uint64_t events) {
+    struct ct_shm_thread *t = &lane.threads[c->thread];
+    bool same = t->generation == c->thread_generation;
+    __atomic_fetch_add(same ? &t->lost[reason] : &lane.control->lost_unseen[reason], events, __ATOMIC_RELAXED);
+}
+
+/* The oldest of the first full ones behind `start`: chunks are taken in turn, so that is where the old ones are. */
+static long find_victim(uint32_t start) {
+    long oldest = -1;
+    uint32_t seen = 0;
+    for (uint32_t n = 0, i = start; n < lane.count && seen < VICTIMS; n++, i = i + 1 == lane.count ? 0 : i + 1) {
+        const struct ct_shm_chunk *c = &lane.chunks[i];
+        if (CT_CHUNK_STATE(__atomic_load_n(&c->word, __ATOMIC_RELAXED)) != CT_CHUNK_FULL || !is_complete(i))
+            continue;
+        seen++;
+        if (oldest < 0 || c->submitted < lane.chunks[oldest].submitted)
+            oldest = i;
+    }
+    return oldest;
+}
+
+static long drop_oldest(uint32_t start) {
+    for (int tries = 0; tries < 8; tries++) {
+        long i = find_victim(start);
+        if (i < 0)
+            return -1;
+        struct ct_shm_chunk *c = &lane.chunks[i];
+        uint64_t word = __atomic_load_n(&c->word, __ATOMIC_ACQUIRE);
+        struct ct_shm_chunk before = *c; /* as it is while the word stays */
+        if (CT_CHUNK_STATE(word) != CT_CHUNK_FULL ||
+            !change_word(c, word, CT_CHUNK_WORD(CT_CHUNK_TAKEN, 0, CT_CHUNK_GENERATION(word) + 1)))
+            continue;
+        count_loss(&before, DRAIN_LAG, lane.bytes / CT_EVENT_SIZE - CT_CHUNK_DRAINED(word));
+        clear((uint32_t)i);
+        return i;
+    }
+    return -1;
+}
+
+static long take_chunk(void) {
+    uint32_t start = __atomic_fetch_add(&lane.control->hint, 1, __ATOMIC_RELAXED) % lane.count;
+    long chunk = take_free(start);
+    if (chunk < 0 && !lane.control->lossless)
+        chunk = drop_oldest(start);
+    return chunk;
+}
+
+static void submit(uint32_t chunk) {
+    struct ct_shm_chunk *c = &lane.chunks[chunk];
+    c->submitted = ct_os_timestamp();
+    uint64_t word = __atomic_load_n(&c->word, __ATOMIC_RELAXED);
+    while (!change_word(c, word, (word & ~0xffull) | CT_CHUNK_FULL)) /* the controller may be raising `drained` */
+        word = __atomic_load_n(&c->word, __ATOMIC_RELAXED);
+}
+
+/* ---- the thread's cursor ---- */
+
+static bool change_cursor(struct ct_block *b, uint64_t from, uint64_t to) {
+    return __atomic_compare_exchange_n(&b->cursor, &from, to, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+static struct ct_event *reserve(struct ct_block *b) {
+    uint64_t at = __atomic_fetch_add(&b->cursor, CT_EVENT_SIZE, __ATOMIC_RELAXED);
+    return at & b->event_bit ? (struct ct_event *)at : NULL;
+}
+
+static uint64_t last_number(uint64_t cursor) {
+    if (is_past_chunk(cursor))
+        return lane.chunks[chunk_before(cursor)].number;
+    return (cursor & ~NO_CHUNK) >> NUMBER_SHIFT;
+}
+
+/* A call's frame is on the shadow stack before its event is. */
+static uint32_t open_frames(const struct ct_block *b, uint32_t kind) {
+    uint32_t frames = (uint32_t)(b->top - b->base) - 1;
+    return kind == CT_EVENT_CALL && frames ? frames - 1 : frames;
+}
+
+/* Puts a fresh chunk in the full one's place. */
+static void replace(struct ct_block *b, uint64_t cursor, uint32_t fresh, uint32_t kind) {
+    struct ct_shm_chunk *c = &lane.chunks[fresh];
+    c->number = last_number(cursor) + 1;
+    c->thread = b->lane_slot;
+    c->thread_generation = lane.threads[b->lane_slot].generation;
+    c->depth = open_frames(b, kind);
+    uint64_t taken = c->word;
+    if (!change_cursor(b, cursor, (uint64_t)events_of(fresh))) { /* a handler was here */
+        set_free(fresh);
+        return;
+    }
+    (void)change_word(c, taken, (taken & ~0xffull) | CT_CHUNK_ACTIVE); /* unless a handler has filled it already */
+    if (is_past_chunk(cursor))
+        submit(chunk_before(cursor));
+}
+
+/* No chunk to be had: the full one is submitted, or those who wait would wait for each other. */
+static void go_without(struct ct_block *b, uint64_t cursor) {
+    uint64_t number = last_number(cursor);
+    bool full = is_past_chunk(cursor);
+    if (change_cursor(b, cursor, NO_CHUNK | number << NUMBER_SHIFT) && full)
+        submit(chunk_before(cursor));
+}
+
+static void wait_a_little(uint32_t *turns) {
+    if (++*turns < SPINS || ct_os_is_silent())
+        ct_os_relax();
+    else
+        ct_os_sleep_us(WAIT_US);
+}
+
+/* A slot in a fresh chunk, or NULL. */
+static struct ct_event *reserve_fresh(struct ct_block *b, uint32_t kind) {
+    uint32_t turns = 0;
+    for (;;) {
+        uint64_t cursor = __atomic_load_n(&b->cursor, __ATOMIC_RELAXED);
+        if (cursor & b->event_bit) {
+            struct ct_event *e = reserve(b);
+            if (e)
+                return e;
+            continue;
+        }
+        if (!(cursor & NO_CHUNK) && cursor < lane.pool) {
+            b->cursor = 0; /* it must not grow until it looks valid */
+            return NULL;
+        }
+        bool recording = is_recording();
+        long fresh = recording ? take_chunk() : -1;
+        if (fresh >= 0) {
+            replace(b, cursor, (uint32_t)fresh, kind);
+            continue;
+        }
+        go_without(b, cursor);
+        if (!recording)
+            return NULL;
+        if (!lane.control->lossless) {
+            __atomic_fetch_add(&lane.threads[b->lane_slot].lost[POOL_EXHAUSTED], 1, __ATOMIC_RELAXED);
+            return NULL;
+        }
+        wait_a_little(&turns);
+    }
+}
+
+/* ---- what the runtime asks for ---- */
+
+void ct_event_write(struct ct_block *b, uint32_t hook, uint32_t kind) {
+    struct ct_event *e = reserve(b);
+    if (!e && !(e = reserve_fresh(b, kind)))
+        return;
+    e->hook = hook;
+    e->kind = kind;
+    __atomic_store_n(&e->timestamp, ct_os_timestamp(), __ATOMIC_RELEASE);
+}
+
+static long take_slot(void) {
+    uint32_t capacity = lane.control->thread_capacity;
+    uint32_t start = __atomic_fetch_add(&lane.control->thread_hint, 1, __ATOMIC_RELAXED) % capacity;
+    for (uint32_t n = 0; n < capacity; n++) {
+        uint32_t i = (start + n) % capacity;
+        uint32_t expected = CT_THREAD_FREE;
+        if (__atomic_compare_exchange_n(&lane.threads[i].state, &expected, CT_THREAD_TAKEN, false, __ATOMIC_ACQUIRE,
+                                        __ATOMIC_RELAXED))
+            return i;
+    }
+    return -1;
+}
+
+static void raise_high(uint32_t slots) {
+    uint32_t high = __atomic_load_n(&lane.control->thread_high, __ATOMIC_RELAXED);
+    while (high < slots && !__atomic_compare_exchange_n(&lane.control->thread_high, &high, slots, true,
+                                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+}
+
+void ct_event_begin(struct ct_block *b) {
+    b->cursor = 0;
+    b->counters = &b->own_counters;
+    if (ct_os_getpid() != b->runtime->pid || !is_recording()) /* a child process on our memory is not ours to record */
+        return;
+    long slot = take_slot();
+    if (slot < 0) {
+        __atomic_fetch_add(&lane.control->lost_threads, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    struct ct_shm_thread *t = &lane.threads[slot];
+    t->tid = b->tid;
+    t->generation++;
+    t->guarded_calls = t->deep_calls = t->left_frames = t->abandoned = 0;
+    for (unsigned i = 0; i < 4; i++)
+        t->lost[i] = 0;
+    if (b->tid == ct_os_gettid())
+        ct_os_thread_name(t->name);
+    else
+        t->name[0] = 0; /* the controller reads those that were there before us */
+    b->lane_slot = (uint32_t)slot;
+    b->counters = (struct ct_counters *)&t->guarded_calls;
+    b->cursor = NO_CHUNK;
+    raise_high((uint32_t)slot + 1);
+    __atomic_store_n(&t->state, CT_THREAD_ALIVE, __ATOMIC_RELEASE);
+}
+
+/* The thread has ended. */
+void ct_event_drain(struct ct_block *b) {
+    uint64_t cursor = b->cursor;
+    if (!cursor)
+        return;
+    b->cursor = 0;
+    if (!(cursor & NO_CHUNK))
+        submit(cursor & lane.bytes ? (uint32_t)((cursor - lane.pool) / (2 * lane.bytes)) : chunk_before(cursor));
+    b->counters = &b->own_counters;
+    __atomic_store_n(&lane.threads[b->lane_slot].state, CT_THREAD_ENDED, __ATOMIC_RELEASE);
+}
+
+void ct_event_reset(struct ct_block *b) {
+    b->cursor = 0;
+    b->counters = &b->own_counters;
+}
+
+void ct_event_forget(struct ct_block *b) {
+    ct_event_reset(b);
+}
