@@ -1,7 +1,10 @@
 /* Writing a process's trace: manifest.json, symbols, thread_N/index.atf (raw ATF v2).
  *
  * One owner (the drain thread). Everything that was flushed survives our death: headers are written first, footers last, the
- * manifest is replaced atomically. No function here converts time or knows shared memory. */
+ * manifest is replaced atomically. No function here converts time or knows shared memory.
+ *
+ * No write raises SIGXFSZ: the file-size limit is looked at before each. Thread files are kept open 512 at a time (or half of
+ * RLIMIT_NOFILE) and opened again when needed, for all writers of the process together. */
 #ifndef CT_TRACE_WRITER_H
 #define CT_TRACE_WRITER_H
 
@@ -12,31 +15,45 @@
 
 /* ---- directories ---- */
 
-/* Makes root/session_YYYYMMDD_HHMMSS (with _2, _3 ... when it exists). Negative status; `path` gets it. */
+/* Makes root/session_YYYYMMDD_HHMMSS (local time; with _2, _3 ... when it exists), and root with its parents where missing.
+ * `path` gets it. CT_ERR_PERMISSION_DENIED (also a read-only file system), CT_ERR_NO_SPACE, CT_ERR_BAD_FILE (something on the
+ * way is not a directory), CT_ERR_INVALID_ARGUMENT (`size`, or the name is too long), CT_ERR_SYSTEM. errno is kept. */
 int ct_trace_make_session(const char *root, char *path, size_t size);
+/* Makes session/pid_N. */
+int ct_trace_make_process(const char *session, int pid, char *path, size_t size);
 
 /* ---- one thread ---- */
 
 struct ct_thread_writer;
-/* Makes directory/thread_ID/index.atf with its header. */
+/* Makes directory/thread_ID/index.atf with its header. `tid` (the kernel's number) is the thread_id of the header, and is to
+ * be that of each event. */
 int ct_thread_writer_open(struct ct_thread_writer **out, const char *directory, uint32_t id, uint32_t tid);
 /* Where the next event is to be put: the caller fills up to *room of them, then commits. Never NULL after open; flushes when
- * full: a negative status is then kept and told by flush. */
+ * full: a negative status is then kept and told by flush. Good until the next commit, flush or close. */
 struct atf_index_event *ct_thread_writer_reserve(struct ct_thread_writer *writer, size_t *room);
 void ct_thread_writer_commit(struct ct_thread_writer *writer, size_t count);
-/* Everything committed is handed to the kernel. CT_ERR_NO_SPACE (disk full), CT_ERR_SYSTEM. */
+/* Everything committed is handed to the kernel, and the buffer given back: flush one thread before filling the next where
+ * possible, and memory stays small. CT_ERR_NO_SPACE (disk full, quota, file-size limit), CT_ERR_SYSTEM and others: the first
+ * failure stays, and from then on events are dropped. The file ends with a whole event. */
 int ct_thread_writer_flush(struct ct_thread_writer *writer);
+int ct_thread_writer_error(const struct ct_thread_writer *writer);       /* errno of the failure, 0: none */
 uint64_t ct_thread_writer_events(const struct ct_thread_writer *writer); /* committed */
-uint64_t ct_thread_writer_bytes(const struct ct_thread_writer *writer);  /* handed to the kernel */
-/* Flushes, writes header and footer, closes. Reopening is not possible. */
+uint64_t
+ct_thread_writer_dropped(const struct ct_thread_writer *writer);        /* of these, not in the file after a failure */
+uint64_t ct_thread_writer_bytes(const struct ct_thread_writer *writer); /* handed to the kernel */
+/* Flushes, writes header and footer (after a failure too, if they fit), closes. Reopening is not possible. The writer is gone
+ * whatever it returns: what flush would. */
 int ct_thread_writer_close(struct ct_thread_writer *writer);
+/* A file holds that many events, then index_2.atf begins and so on (default and maximum 2^31: counts are 32 bits wide). */
+#define CT_THREAD_PART_EVENTS (UINT64_C(1) << 31)
+void ct_thread_writer_set_part(struct ct_thread_writer *writer, uint64_t events);
 
 /* ---- symbols ---- */
 
 struct ct_symbols_writer;
 int ct_symbols_writer_open(struct ct_symbols_writer **out, const char *directory);
-void ct_symbols_writer_module(struct ct_symbols_writer *writer, uint32_t module_id, const char *path, const char *build_id,
-                              uint64_t base);
+void ct_symbols_writer_module(struct ct_symbols_writer *writer, uint32_t module_id, const char *path,
+                              const char *build_id, uint64_t base);
 /* `skip` "" when hooked. Called in order of module and symbol_index. */
 void ct_symbols_writer_function(struct ct_symbols_writer *writer, uint64_t function_id, uint64_t offset, uint64_t size,
                                 const char *name, const char *skip, const char *entry_only);
@@ -47,12 +64,14 @@ int ct_symbols_writer_close(struct ct_symbols_writer *writer);
 struct ct_json {
     char *text;
     size_t length, capacity;
-    int failed;       /* out of memory: text is not complete */
+    int failed; /* out of memory: text is not complete */
     unsigned depth;
     bool comma;
+    bool lines; /* break lines down to the third level, for people; set before the first call */
 };
-void ct_json_begin(struct ct_json *json, const char *key, char bracket); /* key NULL in arrays and at the top; '{' or '[' */
-void ct_json_end(struct ct_json *json, char bracket);                    /* '}' or ']' */
+void ct_json_begin(struct ct_json *json, const char *key,
+                   char bracket);                     /* key NULL in arrays and at the top; '{' or '[' */
+void ct_json_end(struct ct_json *json, char bracket); /* '}' or ']' */
 void ct_json_string(struct ct_json *json, const char *key, const char *value); /* escaped; invalid UTF-8 replaced */
 void ct_json_number(struct ct_json *json, const char *key, uint64_t value);
 void ct_json_signed(struct ct_json *json, const char *key, int64_t value);
@@ -62,7 +81,7 @@ void ct_json_free(struct ct_json *json);
 
 /* ---- manifest ---- */
 
-/* Writes directory/manifest.json: a new file that takes the old one's place. */
+/* Writes directory/manifest.json: a new file that takes the old one's place. On failure the old one stays. */
 int ct_trace_write_manifest(const char *directory, const struct ct_json *json);
 
 #endif

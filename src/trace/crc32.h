@@ -1,0 +1,11 @@
+/* CRC32 as in IEEE 802.3 (zlib's): "123456789" gives 0xcbf43926. */
+#ifndef CT_TRACE_CRC32_H
+#define CT_TRACE_CRC32_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Goes on from the checksum of the bytes before (0 at the start). Any thread. */
+uint32_t ct_crc32(uint32_t crc, const void *data, size_t size);
+
+#endif

@@ -1,0 +1,171 @@
+/* JSON text. What is written is always valid JSON and valid UTF-8, whatever the strings hold; a caller's mistakes in
+ * nesting are its own. */
+#include "trace/writer.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LINES_DOWN_TO 2
+
+static char *room_for(struct ct_json *json, size_t size) {
+    if (json->failed)
+        return NULL;
+    if (json->capacity - json->length <= size) {
+        size_t capacity = json->capacity ? json->capacity * 2 : 1024;
+        while (capacity - json->length <= size)
+            capacity *= 2;
+        char *text = realloc(json->text, capacity);
+        if (!text) {
+            json->failed = 1;
+            return NULL;
+        }
+        json->text = text;
+        json->capacity = capacity;
+    }
+    return json->text + json->length;
+}
+
+static void put(struct ct_json *json, const char *bytes, size_t size) {
+    char *to = room_for(json, size);
+    if (!to)
+        return;
+    memcpy(to, bytes, size);
+    to[size] = 0;
+    json->length += size;
+}
+
+static void put_line(struct ct_json *json) {
+    static const char spaces[] = "\n        ";
+    put(json, spaces, 1 + 2 * (json->depth < 4 ? json->depth : 4));
+}
+
+/* Length of the valid UTF-8 character at `text`, 0: it is none. NUL-terminated. */
+static size_t character(const char *text) {
+    const uint8_t *s = (const uint8_t *)text;
+    if (s[0] < 0x80)
+        return 1;
+    size_t length = s[0] >= 0xc2 && s[0] <= 0xdf ? 2 : (s[0] & 0xf0) == 0xe0 ? 3 : s[0] >= 0xf0 && s[0] <= 0xf4 ? 4 : 0;
+    for (size_t i = 1; i < length; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
+        (s[0] == 0xf4 && s[1] > 0x8f))
+        return 0;
+    return length;
+}
+
+static bool is_plain(uint8_t c) {
+    return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+}
+
+static void put_escaped(struct ct_json *json, const char *text) {
+    char escape[8];
+    while (*text) {
+        const char *run = text;
+        size_t length;
+        while (is_plain((uint8_t)*text))
+            text++;
+        put(json, run, (size_t)(text - run));
+        if (!*text)
+            break;
+        uint8_t c = (uint8_t)*text;
+        if (c == '"' || c == '\\') {
+            put(json, (char[]){'\\', (char)c}, 2);
+        } else if (c < 0x20 || c == 0x7f) {
+            snprintf(escape, sizeof escape, "\\u%04x", c);
+            put(json, escape, 6);
+        } else if ((length = character(text))) {
+            put(json, text, length);
+            text += length;
+            continue;
+        } else {
+            put(json, "\xef\xbf\xbd", 3); /* U+FFFD */
+        }
+        text++;
+    }
+}
+
+static void put_quoted(struct ct_json *json, const char *text) {
+    put(json, "\"", 1);
+    put_escaped(json, text);
+    put(json, "\"", 1);
+}
+
+static void begin_item(struct ct_json *json, const char *key) {
+    if (json->comma)
+        put(json, ",", 1);
+    if (json->lines && json->depth && json->depth <= LINES_DOWN_TO)
+        put_line(json);
+    else if (json->lines && json->comma)
+        put(json, " ", 1);
+    if (key) {
+        put_quoted(json, key);
+        put(json, ": ", json->lines ? 2 : 1);
+    }
+    json->comma = true;
+}
+
+void ct_json_begin(struct ct_json *json, const char *key, char bracket) {
+    begin_item(json, key);
+    put(json, &bracket, 1);
+    json->depth++;
+    json->comma = false;
+}
+
+void ct_json_end(struct ct_json *json, char bracket) {
+    if (json->depth)
+        json->depth--;
+    if (json->lines && json->comma && json->depth < LINES_DOWN_TO)
+        put_line(json);
+    put(json, &bracket, 1);
+    json->comma = true;
+}
+
+static void put_plain(struct ct_json *json, const char *key, const char *text) {
+    begin_item(json, key);
+    put(json, text, strlen(text));
+}
+
+void ct_json_string(struct ct_json *json, const char *key, const char *value) {
+    begin_item(json, key);
+    if (value)
+        put_quoted(json, value);
+    else
+        put(json, "null", 4);
+}
+
+void ct_json_number(struct ct_json *json, const char *key, uint64_t value) {
+    char text[24];
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    put_plain(json, key, text);
+}
+
+void ct_json_signed(struct ct_json *json, const char *key, int64_t value) {
+    char text[24];
+    snprintf(text, sizeof text, "%" PRId64, value);
+    put_plain(json, key, text);
+}
+
+void ct_json_real(struct ct_json *json, const char *key, double value) {
+    char text[40] = "null";
+    if (isfinite(value)) {
+        snprintf(text, sizeof text, "%.15g", value);
+        if (strtod(text, NULL) != value)
+            snprintf(text, sizeof text, "%.17g", value);
+        char *comma = strchr(text, ','); /* of the user's language */
+        if (comma)
+            *comma = '.';
+    }
+    put_plain(json, key, text);
+}
+
+void ct_json_bool(struct ct_json *json, const char *key, bool value) {
+    put_plain(json, key, value ? "true" : "false");
+}
+
+void ct_json_free(struct ct_json *json) {
+    free(json->text);
+    *json = (struct ct_json){0};
+}
