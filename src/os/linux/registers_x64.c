@@ -7,7 +7,7 @@
  * handler runs": the decision is then the kernel's, made when the thread resumes, so no signal can slip in between.
  *
  * orig_rax is -1 whenever the thread was not in a system call, so equal values in user code mean nothing. */
-#include "stop.h"
+#include "seize.h"
 
 #include <linux/ptrace.h>
 
@@ -42,7 +42,7 @@ static bool will_repeat(uint64_t call, uint64_t result) {
 
 /* close is the one that must not be repeated: the descriptor is free, and may be somebody else's by now. Only its
  * waiting for the device was cut short. */
-static int undo_interruption(struct stop_thread *thread) {
+static int undo_interruption(struct seize_thread *thread) {
     if ((int64_t)thread->call < 0 || (int64_t)thread->result != -EINTR)
         return CT_OK;
     if (thread->call != __NR_close)
@@ -52,7 +52,7 @@ static int undo_interruption(struct stop_thread *thread) {
     return status_of(POKE(thread->tid, rax, thread->result));
 }
 
-int ct_stop_read_registers(struct stop_thread *thread) {
+int ct_seize_read_registers(struct seize_thread *thread) {
     struct user_registers r;
     long result = syscall4(__NR_ptrace, PTRACE_GETREGS, thread->tid, 0, &r);
     if (failed(result))
@@ -70,9 +70,9 @@ int ct_stop_read_registers(struct stop_thread *thread) {
     return status;
 }
 
-static bool is_call_instruction(uint64_t at, bool *compat) {
+static bool is_call_instruction(const struct seize_set *set, uint64_t at, bool *compat) {
     uint8_t bytes[CALL_SIZE];
-    if (ct_os_peek(at, bytes, sizeof bytes) != CT_OK)
+    if (set->read(set->memory, at, bytes, sizeof bytes) != CT_OK)
         return false;
     *compat = bytes[0] == 0xcd && bytes[1] == 0x80;
     return *compat || (bytes[0] == 0x0f && bytes[1] == 0x05);
@@ -80,33 +80,34 @@ static bool is_call_instruction(uint64_t at, bool *compat) {
 
 /* The kernel steps back from where the thread stands: when it is moved onto a copy of the instruction it is left behind
  * that copy, and everything stays the kernel's. Moved elsewhere, we step back in its place. */
-static long move_interrupted(const struct stop_thread *thread) {
+static void move_interrupted(const struct seize_set *set, const struct seize_thread *thread, struct user_registers *r) {
     bool compat = false;
-    if (is_call_instruction(thread->regs.pc, &compat))
-        return POKE(thread->tid, rip, thread->regs.pc + CALL_SIZE);
-    uint64_t call = thread->call;
-    if ((int64_t)thread->result == -ERESTART_RESTARTBLOCK) {
-        (void)is_call_instruction(thread->original.pc, &compat);
-        call = compat ? 0 : __NR_restart_syscall; /* each table has its own number */
+    if (is_call_instruction(set, thread->regs.pc, &compat)) {
+        r->rip = thread->regs.pc + CALL_SIZE;
+        return;
     }
-    long result = POKE(thread->tid, orig_rax, UINT64_MAX);
-    if (!failed(result))
-        result = POKE(thread->tid, rax, call);
-    if (!failed(result))
-        result = POKE(thread->tid, rip, thread->regs.pc);
-    return result;
+    r->rip = thread->regs.pc;
+    r->orig_rax = UINT64_MAX;
+    r->rax = thread->call;
+    if ((int64_t)thread->result == -ERESTART_RESTARTBLOCK) {
+        (void)is_call_instruction(set, thread->original.pc, &compat);
+        r->rax = compat ? 0 : __NR_restart_syscall; /* each table has its own number */
+    }
 }
 
-int ct_stop_write_registers(const struct stop_thread *thread) {
+/* One request for all of them: should the tracer die between two, the thread would go on with half of them. */
+int ct_seize_write_registers(const struct seize_set *set, const struct seize_thread *thread) {
     const struct ct_os_regs *now = &thread->regs, *was = &thread->original;
-    long result = 0;
-    if (now->pc != was->pc)
-        result = was->call_size ? move_interrupted(thread) : POKE(thread->tid, rip, now->pc);
-    if (!failed(result) && now->sp != was->sp)
-        result = POKE(thread->tid, rsp, now->sp);
-    if (!failed(result) && now->fs_base != was->fs_base)
-        result = POKE(thread->tid, fs_base, now->fs_base);
-    if (!failed(result) && now->gs_base != was->gs_base)
-        result = POKE(thread->tid, gs_base, now->gs_base);
-    return status_of(result);
+    struct user_registers r;
+    long result = syscall4(__NR_ptrace, PTRACE_GETREGS, thread->tid, 0, &r);
+    if (failed(result))
+        return status_of(result);
+    if (now->pc != was->pc && was->call_size)
+        move_interrupted(set, thread, &r);
+    else if (now->pc != was->pc)
+        r.rip = now->pc;
+    r.rsp = now->sp;
+    r.fs_base = now->fs_base;
+    r.gs_base = now->gs_base;
+    return status_of(syscall4(__NR_ptrace, PTRACE_SETREGS, thread->tid, 0, &r));
 }

@@ -52,22 +52,20 @@ static struct ct_os_stopped *allocate(int pid, unsigned limit_ms) {
     struct ct_os_stopped *s = ct_os_alloc(sizeof *s, CT_OS_READ | CT_OS_WRITE);
     if (!s)
         return NULL;
-    s->threads = ct_os_alloc(FIRST_THREADS * sizeof *s->threads, CT_OS_READ | CT_OS_WRITE);
-    if (!s->threads) {
+    if (ct_seize_prepare(&s->set) != CT_OK) {
         (void)ct_os_free(s, sizeof *s);
         return NULL;
     }
     (void)ct_os_protect(s->stack, CT_PAGE_SIZE, 0); /* the guard */
-    s->capacity = FIRST_THREADS;
-    s->pid = pid;
-    s->caller = ct_os_gettid();
+    s->set.pid = pid;
+    s->set.except = ct_os_gettid();
     s->limit_ms = limit_ms;
     return s;
 }
 
 static void release(struct ct_os_stopped *s) {
     uint64_t mask = s->signal_mask;
-    (void)ct_os_free(s->threads, s->capacity * sizeof *s->threads);
+    ct_seize_release(&s->set);
     (void)ct_os_free(s, sizeof *s);
     end_turn();
     set_signal_mask(mask, NULL); /* last: handlers may run now */
@@ -156,28 +154,28 @@ static bool helper_lives(const struct ct_os_stopped *s) {
 }
 
 size_t ct_os_stopped_count(const struct ct_os_stopped *s) {
-    return s->count;
+    return s->set.count;
 }
 
 int ct_os_stopped_tid(const struct ct_os_stopped *s, size_t i) {
-    return i < s->count ? s->threads[i].tid : CT_ERR_INVALID_ARGUMENT;
+    return i < s->set.count ? s->set.threads[i].tid : CT_ERR_INVALID_ARGUMENT;
 }
 
 int ct_os_stopped_get_regs(struct ct_os_stopped *s, size_t i, struct ct_os_regs *regs) {
-    if (i >= s->count)
+    if (i >= s->set.count)
         return CT_ERR_INVALID_ARGUMENT;
     if (!helper_lives(s))
         return CT_ERR_SYSTEM;
-    *regs = s->threads[i].regs;
+    *regs = s->set.threads[i].regs;
     return CT_OK;
 }
 
 int ct_os_stopped_set_regs(struct ct_os_stopped *s, size_t i, const struct ct_os_regs *regs) {
-    if (i >= s->count || regs->fs_base >= CT_ADDRESS_LIMIT || regs->gs_base >= CT_ADDRESS_LIMIT)
+    if (i >= s->set.count || regs->fs_base >= CT_ADDRESS_LIMIT || regs->gs_base >= CT_ADDRESS_LIMIT)
         return CT_ERR_INVALID_ARGUMENT;
     if (!helper_lives(s))
         return CT_ERR_SYSTEM;
-    s->threads[i].regs = *regs;
-    s->threads[i].changed = true;
+    s->set.threads[i].regs = *regs;
+    s->set.threads[i].changed = true;
     return CT_OK;
 }

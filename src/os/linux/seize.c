@@ -1,0 +1,298 @@
+/* Finding, seizing and stopping every thread of a process (seize.h). No libc and no thread-local storage: this runs in the
+ * helper process of ct_os_stop_threads too, on the caller's memory with the caller's thread pointer. */
+#include "seize.h"
+
+#include <linux/ptrace.h>
+#include <linux/signal.h>
+#include <linux/stat.h>
+#include <linux/wait.h>
+
+#ifndef PTRACE_EVENT_STOP
+#define PTRACE_EVENT_STOP 128
+#endif
+
+uint64_t ct_seize_now_ms(void) {
+    struct __kernel_timespec time = {0, 0};
+    (void)syscall2(__NR_clock_gettime, CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
+}
+
+static long ptrace(int request, int tid, uint64_t data) {
+    return syscall4(__NR_ptrace, request, tid, 0, data);
+}
+
+/* ---- /proc/PID/task/TID/status ---- */
+
+/* The text behind a line's title, or NULL. */
+static const char *find_line(const char *text, const char *title) {
+    for (;;) {
+        const char *a = text, *b = title;
+        while (*b && *a == *b)
+            a++, b++;
+        if (!*b)
+            return a;
+        while (*text && *text != '\n')
+            text++;
+        if (!*text++)
+            return NULL;
+    }
+}
+
+bool ct_seize_task_state(int pid, int tid, char *state, int *tracer) {
+    char buffer[1024]; /* both lines stand near the top */
+    char *end = put_number(put_text(buffer, "/proc/"), (unsigned long)pid);
+    put_text(put_number(put_text(end, "/task/"), (unsigned long)tid), "/status");
+    long fd = sys_open(buffer, O_RDONLY);
+    if (failed(fd))
+        return false;
+    long size = sys_read(fd, buffer, sizeof buffer - 1);
+    sys_close(fd);
+    if (size <= 0)
+        return false;
+    buffer[size] = 0;
+    const char *text = find_line(buffer, "State:\t");
+    *state = text ? *text : 0;
+    text = find_line(buffer, "TracerPid:\t");
+    *tracer = 0;
+    while (text && *text >= '0' && *text <= '9')
+        *tracer = *tracer * 10 + (*text++ - '0');
+    return true;
+}
+
+/* ---- finding and seizing ---- */
+
+int ct_seize_prepare(struct seize_set *s) {
+    s->threads = ct_os_alloc(SEIZE_FIRST_THREADS * sizeof *s->threads, CT_OS_READ | CT_OS_WRITE);
+    s->count = 0;
+    s->capacity = s->threads ? SEIZE_FIRST_THREADS : 0;
+    return s->threads ? CT_OK : CT_ERR_NO_MEMORY;
+}
+
+void ct_seize_release(struct seize_set *s) {
+    if (s->threads)
+        (void)ct_os_free(s->threads, s->capacity * sizeof *s->threads);
+    s->threads = NULL;
+    s->count = s->capacity = 0;
+}
+
+struct seize_thread *ct_seize_add(struct seize_set *s, int tid) {
+    if (s->count == s->capacity) {
+        size_t size = s->capacity * sizeof *s->threads;
+        long at = sys_mremap((uint64_t)s->threads, size, 2 * size, MREMAP_MAYMOVE, 0);
+        if (failed(at))
+            return NULL;
+        s->threads = (struct seize_thread *)at;
+        s->capacity *= 2;
+    }
+    struct seize_thread *thread = &s->threads[s->count++];
+    thread->tid = tid;
+    thread->signal = 0;
+    thread->stopped = thread->gone = thread->changed = false;
+    return thread;
+}
+
+/* Threads are listed in the same order each time, so the next one is where the last one was found, plus one. */
+static bool is_known(const struct seize_set *s, int tid, size_t *cursor) {
+    for (size_t n = 0; n < s->count; n++) {
+        size_t i = (*cursor + n) % s->count;
+        if (s->threads[i].tid == tid) {
+            *cursor = i + 1;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The kernel says EPERM for threads that have ended, that are traced already, and that we may not trace. */
+static int explain_refusal(const struct seize_set *s, int tid) {
+    char state = 0;
+    int tracer = 0;
+    if (!ct_seize_task_state(s->pid, tid, &state, &tracer) || state == 'Z' || state == 'X')
+        return CT_OK;
+    return tracer != 0 ? CT_ERR_BUSY : CT_ERR_PERMISSION_DENIED;
+}
+
+static int seize(struct seize_set *s, int tid, bool *found) {
+    long result = ptrace(PTRACE_SEIZE, tid, s->options);
+    if (result == -ESRCH)
+        return CT_OK;
+    if (result == -EPERM || result == -EACCES)
+        return explain_refusal(s, tid);
+    if (failed(result))
+        return status_of(result);
+    if (!ct_seize_add(s, tid))
+        return CT_ERR_NO_MEMORY; /* our end detaches the thread */
+    *found = true;
+    (void)ptrace(PTRACE_INTERRUPT, tid, 0); /* fails when the thread ends at this moment: the wait tells */
+    return CT_OK;
+}
+
+struct directory_entry { /* the kernel's struct linux_dirent64 */
+    uint64_t inode, offset;
+    uint16_t size;
+    uint8_t type;
+    char name[];
+};
+
+static int parse_number(const char *text) {
+    int value = 0;
+    while (*text >= '0' && *text <= '9')
+        value = value * 10 + (*text++ - '0');
+    return value;
+}
+
+/* Seizes every thread of the directory that is not known yet, and counts all entries. */
+static int scan_directory(struct seize_set *s, long fd, bool *found, size_t *listed) {
+    size_t cursor = 0;
+    for (;;) {
+        long size = syscall3(__NR_getdents64, fd, s->directory, sizeof s->directory);
+        if (size <= 0)
+            return status_of(size);
+        for (long at = 0; at < size;) {
+            const struct directory_entry *entry = (const void *)(s->directory + at);
+            at += entry->size;
+            int tid = parse_number(entry->name);
+            if (tid == 0)
+                continue; /* . and .. */
+            ++*listed;
+            if (tid == s->except || is_known(s, tid, &cursor))
+                continue;
+            int status = seize(s, tid, found);
+            if (status != CT_OK)
+                return status;
+        }
+    }
+}
+
+/* The directory has one link per thread, and two. */
+static size_t thread_count(long fd) {
+    struct statx information;
+    long result = syscall6(__NR_statx, fd, (long)"", AT_EMPTY_PATH, STATX_NLINK, (long)&information, 0);
+    return failed(result) ? 0 : (size_t)information.stx_nlink - 2;
+}
+
+/* *complete: nothing new, and as many entries as threads (a listing may miss threads while others end). */
+static int scan(struct seize_set *s, bool *found, bool *complete) {
+    char path[64];
+    put_text(put_number(put_text(path, "/proc/"), (unsigned long)s->pid), "/task");
+    long fd = sys_open(path, O_RDONLY | O_DIRECTORY);
+    if (failed(fd))
+        return status_of(fd);
+    size_t listed = 0, before = thread_count(fd);
+    *found = false;
+    int status = scan_directory(s, fd, found, &listed);
+    *complete = !*found && listed == before && listed == thread_count(fd);
+    sys_close(fd);
+    return status;
+}
+
+/* ---- waiting ---- */
+
+/* What wait has to tell about a thread now; info->si_pid is 0 when it is nothing. */
+static long look(int tid, siginfo_t *info, int more_options) {
+    info->si_pid = 0;
+    int options = WEXITED | WSTOPPED | WNOHANG | __WALL | more_options;
+    return syscall6(__NR_waitid, 1 /* P_PID */, tid, (long)info, options, 0, 0);
+}
+
+static bool is_stop(const siginfo_t *info) {
+    return info->si_code == CLD_TRAPPED || info->si_code == CLD_STOPPED;
+}
+
+int ct_seize_poll(const struct seize_set *s, struct seize_thread *thread, int *event) {
+    siginfo_t info;
+    *event = 0;
+    long result = look(thread->tid, &info, WNOWAIT);
+    if (result == -ECHILD) {
+        thread->gone = true;
+        return CT_OK;
+    }
+    if (failed(result) || info.si_pid == 0)
+        return status_of(result);
+    if (!is_stop(&info)) {
+        if (thread->tid != s->child)
+            (void)look(thread->tid, &info, 0); /* reaps it */
+        thread->gone = true;
+        return CT_OK;
+    }
+    /* A signal that was just being delivered stops the thread in place of our request; its delivery is completed
+     * when the thread resumes. Stops with an event (ours, job control) have none. */
+    *event = info.si_status >> 8;
+    thread->signal = *event ? 0 : info.si_status & 0x7f;
+    thread->stopped = ct_seize_read_registers(thread) == CT_OK; /* else it was killed: the next look tells */
+    return CT_OK;
+}
+
+/* The end of a main thread is not told while others live. */
+static void check_silent(const struct seize_set *s, struct seize_thread *thread) {
+    char state = 0;
+    int tracer;
+    if (thread->tid == s->pid && ct_seize_task_state(s->pid, thread->tid, &state, &tracer) &&
+        (state == 'Z' || state == 'X'))
+        thread->gone = true;
+}
+
+/* Returns with every seized thread stopped or gone. */
+static int wait_for_all(struct seize_set *s, size_t first, uint64_t deadline) {
+    for (size_t i = first; i < s->count; i++) {
+        struct seize_thread *thread = &s->threads[i];
+        for (;;) {
+            int event, status = ct_seize_poll(s, thread, &event);
+            if (status != CT_OK)
+                return status;
+            if (thread->stopped || thread->gone)
+                break;
+            if (ct_seize_now_ms() >= deadline)
+                return CT_ERR_TIMEOUT;
+            if (!s->sleep())
+                check_silent(s, thread);
+        }
+    }
+    return CT_OK;
+}
+
+static void drop_gone(struct seize_set *s) {
+    size_t kept = 0;
+    for (size_t i = 0; i < s->count; i++) {
+        if (s->threads[i].gone)
+            continue;
+        if (kept != i)
+            s->threads[kept] = s->threads[i];
+        kept++;
+    }
+    s->count = kept;
+}
+
+/* A running thread may start others until it is stopped itself, so this goes on until a scan that began with every known
+ * thread stopped finds none that is new. A thread that ends meanwhile may hide another from one listing, and from its
+ * count too: two in a row must be complete. Where the number of threads is not told (no such link count), several must
+ * find nothing. */
+int ct_seize_all(struct seize_set *s, unsigned limit_ms) {
+    uint64_t deadline = ct_seize_now_ms() + limit_ms;
+    int quiet = 0, calm = 0;
+    for (;;) {
+        bool found, complete;
+        size_t known = s->count;
+        int status = scan(s, &found, &complete);
+        if (status == CT_OK)
+            status = wait_for_all(s, known, deadline);
+        if (status != CT_OK)
+            return status;
+        drop_gone(s);
+        quiet = found ? 0 : quiet + 1;
+        calm = complete ? calm + 1 : 0;
+        if (calm == 2 || quiet == 10)
+            return CT_OK;
+        if (ct_seize_now_ms() >= deadline)
+            return CT_ERR_TIMEOUT;
+    }
+}
+
+/* (Asked for ends alone, wait still tells of stops of traced threads.) */
+bool ct_seize_were_killed(const struct seize_set *s) {
+    siginfo_t info;
+    if (s->count == 0)
+        return false;
+    long result = look(s->threads[0].tid, &info, WNOWAIT);
+    return failed(result) || (info.si_pid != 0 && !is_stop(&info));
+}
