@@ -1,6 +1,7 @@
 /* Carries out transactions: stops the other threads, gives each its block, writes patches, moves threads out of the way.
  *
  * Between stop and resume only system calls and our own memory are used: a stopped thread may hold any lock. */
+#include "hook/page_writer.h"
 #include "hook/set.h"
 #include "os/os.h"
 #include "os/thread.h"
@@ -86,88 +87,34 @@ static int equip_self(struct ct_runtime *rt) {
 
 /* ---- patches ---- */
 
-#define PAGE 4096u
-
-/* Patches come nearly in order of address: changes to one page are collected and written at once. */
-struct page_writer {
-    struct ct_os_poker poker;
-    uint64_t page;      /* 0: none */
-    unsigned low, high; /* what has changed in it */
-    uint8_t bytes[PAGE];
-};
-
-static int flush_page(struct page_writer *w) {
-    unsigned low = w->low, high = w->high;
-    w->low = PAGE;
-    w->high = 0;
-    return low < high ? ct_os_poke_at(&w->poker, w->page + low, w->bytes + low, high - low) : 0;
+static int peek(void *arg, uint64_t address, void *bytes, size_t size) {
+    (void)arg;
+    return ct_os_peek(address, bytes, size);
 }
 
-static int load_page(struct page_writer *w, uint64_t page) {
-    if (w->page == page)
-        return 0;
-    int status = flush_page(w);
-    w->page = 0;
-    if (!status)
-        status = ct_os_peek(page, w->bytes, PAGE);
-    if (!status)
-        w->page = page;
-    return status;
+static int poke(void *arg, uint64_t address, const void *bytes, size_t size) {
+    return ct_os_poke_at(arg, address, bytes, size);
 }
 
-/* In these two a patch may cross into the next page. */
-static int put(struct page_writer *w, uint64_t at, const uint8_t *bytes, unsigned size) {
-    for (unsigned i = 0; i < size; i++) {
-        unsigned offset = (unsigned)((at + i) & (PAGE - 1));
-        int status = load_page(w, (at + i) & ~(uint64_t)(PAGE - 1));
-        if (status)
-            return status;
-        w->bytes[offset] = bytes[i];
-        w->low = offset < w->low ? offset : w->low;
-        w->high = offset >= w->high ? offset + 1 : w->high;
-    }
-    return 0;
-}
-
-static bool holds(struct page_writer *w, uint64_t at, const uint8_t *bytes, unsigned size) {
-    for (unsigned i = 0; i < size; i++)
-        if (load_page(w, (at + i) & ~(uint64_t)(PAGE - 1)) || w->bytes[(at + i) & (PAGE - 1)] != bytes[i])
-            return false;
-    return true;
-}
-
-/* Taken back is only what is ours: the module may have been unloaded, and another one loaded in its place. */
-static int write_patches(struct page_writer *w, const struct ct_plan *plan, bool restore) {
-    for (unsigned i = 0; i < plan->patch_count; i++) {
-        const struct ct_patch *p = &plan->patches[i];
-        if (restore && !holds(w, p->at, p->bytes, p->size))
-            continue;
-        int status = put(w, p->at, restore ? p->original : p->bytes, p->size);
-        if (status)
-            return status;
-    }
-    return 0;
-}
-
-static int carry_out(struct page_writer *w, struct ct_change *c) {
+static int carry_out(struct ct_page_writer *w, struct ct_change *c) {
     switch (c->kind) {
     case CT_CHANGE_INSTALL:
-        return write_patches(w, &c->record->plan, false);
+        return ct_page_writer_patch(w, &c->record->plan, false);
     case CT_CHANGE_REVERT:
-        return write_patches(w, &c->record->plan, true);
+        return ct_page_writer_patch(w, &c->record->plan, true);
     case CT_CHANGE_ADOPT:
         return ct_set_rewrite_stub(c->record);
     }
     return CT_ERR_INVALID_ARGUMENT;
 }
 
-static void undo(struct page_writer *w, struct ct_change *c) {
+static void undo(struct ct_page_writer *w, struct ct_change *c) {
     switch (c->kind) {
     case CT_CHANGE_INSTALL:
-        (void)write_patches(w, &c->record->plan, true);
+        (void)ct_page_writer_patch(w, &c->record->plan, true);
         break;
     case CT_CHANGE_REVERT:
-        (void)write_patches(w, &c->record->plan, false);
+        (void)ct_page_writer_patch(w, &c->record->plan, false);
         break;
     case CT_CHANGE_ADOPT: {
         struct ct_plan_request now = c->record->request;
@@ -179,17 +126,17 @@ static void undo(struct page_writer *w, struct ct_change *c) {
     }
 }
 
-static int write_all(struct ct_hooks *set, struct page_writer *w) {
+static int write_all(struct ct_hooks *set, struct ct_page_writer *w) {
     size_t done = 0;
     int status = 0;
     while (!status && done < set->change_count)
         status = carry_out(w, &set->changes[done++]);
     if (!status)
-        status = flush_page(w);
+        status = ct_page_writer_flush(w);
     if (status) {
         while (done-- > 0)
             undo(w, &set->changes[done]);
-        (void)flush_page(w);
+        (void)ct_page_writer_flush(w);
     }
     return status;
 }
@@ -313,7 +260,7 @@ static bool code_in_use(const struct ct_hooks *set, struct ct_os_stopped *stoppe
     return false;
 }
 
-static int apply_stopped(struct ct_hooks *set, struct page_writer *w, struct ct_os_stopped *stopped) {
+static int apply_stopped(struct ct_hooks *set, struct ct_page_writer *w, struct ct_os_stopped *stopped) {
     int status = check_gs(set->runtime, stopped);
     if (!status)
         status = equip_self(set->runtime);
@@ -329,10 +276,11 @@ static int apply_stopped(struct ct_hooks *set, struct page_writer *w, struct ct_
 }
 
 int ct_set_apply(struct ct_hooks *set) {
-    struct page_writer w = {.low = PAGE};
+    struct ct_os_poker poker;
+    struct ct_page_writer w = {.read = peek, .write = poke, .arg = &poker};
     struct ct_os_stopped *stopped;
     int status = freeze_all(set);
-    if (status || (status = ct_os_poke_open(&w.poker)))
+    if (status || (status = ct_os_poke_open(&poker)))
         return status;
     uint64_t start = ct_os_nanoseconds();
     status = stop_others(&stopped);
@@ -341,6 +289,6 @@ int ct_set_apply(struct ct_hooks *set) {
         resume_others(stopped);
     }
     set->stop_ns = ct_os_nanoseconds() - start;
-    ct_os_poke_close(&w.poker);
+    ct_os_poke_close(&poker);
     return status;
 }
