@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "os/os.h" /* struct ct_os_map */
+#include <contrail/cpu.h>
 
 struct ct_remote;
 
@@ -79,6 +80,17 @@ int ct_remote_thread_inner_tid(const struct ct_remote *remote, size_t i);
  * in the kernel's copy, so that it holds even if we die before the resume. */
 int ct_remote_get_regs(struct ct_remote *remote, size_t i, struct ct_os_regs *regs);
 int ct_remote_set_regs(struct ct_remote *remote, size_t i, const struct ct_os_regs *regs);
+
+/* All general registers, pc and flags of a stopped thread (cpu_x64.c). In an interrupted system call they are those with
+ * which it will be made again: pc is the instruction, the result register holds the call's number. */
+struct ct_remote_cpu {
+    struct ct_cpu_x64 x64;
+};
+struct ct_cpu_context *ct_remote_cpu_context(struct ct_remote_cpu *cpu);
+int ct_remote_get_cpu(struct ct_remote *remote, size_t i, struct ct_remote_cpu *cpu);
+/* Puts back what differs between the two. CT_ERR_INVALID_ARGUMENT: an address that is none. */
+int ct_remote_set_cpu(struct ct_remote *remote, size_t i, const struct ct_remote_cpu *before,
+                      const struct ct_remote_cpu *after);
 
 /* ---- calls made in the other process, while it is stopped, on its first thread that can ---- */
 
