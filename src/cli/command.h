@@ -32,6 +32,7 @@ struct ct_command {
     const char *examples;              /* lines, printed as they are; at least one */
 };
 
+extern const struct ct_command ct_command_spawn, ct_command_attach, ct_command_detach, ct_command_ctl;
 extern const struct ct_command ct_command_demo;
 
 #endif

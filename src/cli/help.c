@@ -3,7 +3,7 @@
 #include "cli/options.h"
 #include <string.h>
 
-enum { WIDTH = 80, COLUMN = 28 };
+enum { WIDTH = 80, COLUMN = 30 };
 
 /* Prints words from `column` on, wrapped at WIDTH and indented by `indent`; line feeds in the text are kept. */
 static void wrap(FILE *out, const char *text, int indent, int column) {
@@ -18,7 +18,7 @@ static void wrap(FILE *out, const char *text, int indent, int column) {
         if (length && !starts_line)
             fputc(' ', out);
         fprintf(out, "%.*s", (int)length, text);
-        column += (int)length + (starts_line ? 0 : 1);
+        column += length ? (int)length + !starts_line : 0;
         text += length;
         if (*text == '\n') {
             fprintf(out, "\n%*s", text[1] == '\n' ? 0 : indent, "");

@@ -2,6 +2,7 @@
 #include "cli/command.h"
 #include "cli/message.h"
 #include <contrail/contrail.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -67,7 +68,16 @@ static int help(int argc, char **argv) {
     return ct_message_finish();
 }
 
+/* What we open must not become a closed standard descriptor, and be written to as such. exec closes these again, so that a
+ * spawned program finds what we found. */
+static void fill_standard_descriptors(void) {
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR | O_CLOEXEC) < 0)
+            return;
+}
+
 int main(int argc, char **argv) {
+    fill_standard_descriptors();
     if (argc < 2) {
         print_help(stderr);
         return CT_EXIT_USAGE;

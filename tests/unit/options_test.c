@@ -261,10 +261,10 @@ static void help_text(void **state) {
         assert_non_null(strstr(text, o->name));
         assert_non_null(strstr(text, o->help));
     }
-    assert_non_null(strstr(text, "  -o, --output DIR          where to write (default: traces)\n"));
+    assert_non_null(strstr(text, "  -o, --output DIR            where to write (default: traces)\n"));
     assert_non_null(strstr(text, "order: calls, total or self (default: total)\n"));
     assert_non_null(strstr(text, "only these; may be repeated\n"));
-    assert_non_null(strstr(text, "  -h, --help                show this text\n"));
+    assert_non_null(strstr(text, "  -h, --help                  show this text\n"));
     assert_non_null(strstr(text, "\nExample:\n  contrail read -q\n"));
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
         assert_true(strlen(line) <= 80);

@@ -1,0 +1,36 @@
+/* contrail attach: records a process that runs already. */
+#include "cli/command.h"
+#include "cli/record.h"
+
+static int run(int argc, char **argv) {
+    struct ct_record_options options = {0};
+    struct ct_operands operands;
+    int pid, code = ct_options_parse(&ct_command_attach, argc, argv, &options, &operands);
+    if (code < 0)
+        code = ct_record_parse_pid("attach", operands.at[0], &pid) ? ct_record_run(&options, NULL, pid) : CT_EXIT_USAGE;
+    ct_options_release(&ct_command_attach, &options);
+    return code;
+}
+
+const struct ct_command ct_command_attach = {
+    .name = "attach",
+    .group = CT_GROUP_RECORD,
+    .run = run,
+    .summary = "record a process that is running",
+    .operands = "PID",
+    .min_operands = 1,
+    .max_operands = 1,
+    .description =
+        "Hooks every function of a running process and of the libraries it has loaded, and records each call and "
+        "return. "
+        "Planning is done while the process runs; it stands still only while the hooks are put in (the pause is "
+        "printed).\n\n"
+        "Ctrl-C, SIGTERM, SIGHUP, `contrail detach PID` or the end of --duration detach: the hooks are removed and the "
+        "process runs on at full speed.",
+    .options = ct_record_option_table,
+    .notes = "Exit status:\n"
+             "  0 when it was detached or the process ended; when it could not be recorded\n"
+             "  64 (wrong usage), 69 (not possible here), 70 (internal error) or 77 (no permission)",
+    .examples = "contrail attach 4711\n"
+                "contrail attach --duration 5 --exclude 'libc.so*' $(pidof redis-server)",
+};

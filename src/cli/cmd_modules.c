@@ -1,0 +1,151 @@
+/* contrail modules: the program and the libraries that a process has loaded, and their functions. */
+#include "cli/command.h"
+#include "cli/message.h"
+#include "cli/record.h"
+#include "trace/writer.h" /* JSON */
+#include <contrail/process.h>
+#include <inttypes.h>
+#include <string.h>
+
+struct modules_options {
+    bool functions, json;
+    const char *module;
+};
+static const struct ct_option option_table[] = {
+    {"functions", 'f', CT_OPTION_FLAG, offsetof(struct modules_options, functions), NULL,
+     "list all functions: address, size, name, module"},
+    {"module", 'm', CT_OPTION_STRING, offsetof(struct modules_options, module), "GLOB",
+     "only functions of modules whose file name or path matches (with --functions)"},
+    {"json", 0, CT_OPTION_FLAG, offsetof(struct modules_options, json), NULL, "print JSON"},
+    {0},
+};
+
+static void print_clean(const char *text) {
+    for (; *text; text++)
+        putchar((unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text);
+}
+
+static const char *file_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* ---- text ---- */
+
+static int print_module(void *arg, const struct ct_process_module *module) {
+    char size[CT_TEXT_SIZE], count[CT_TEXT_SIZE];
+    (void)arg;
+    printf("0x%016" PRIx64 "  %10s  %10s  %-40s  ", module->start, ct_text_size(size, module->end - module->start),
+           ct_text_count(count, module->functions), module->build_id[0] ? module->build_id : "-");
+    print_clean(module->path);
+    putchar('\n');
+    return 0;
+}
+
+static int print_symbol(void *arg, const struct ct_process_symbol *symbol) {
+    (void)arg;
+    printf("0x%016" PRIx64 "  %8" PRIu64 "  ", symbol->address, symbol->size);
+    print_clean(symbol->name[0] ? symbol->name : "-");
+    fputs("  ", stdout);
+    print_clean(file_name(symbol->module));
+    putchar('\n');
+    return 0;
+}
+
+static int print_all(struct ct_process *process, const struct modules_options *options) {
+    if (options->functions) {
+        printf("%-18s  %8s  %s\n", "ADDRESS", "SIZE", "FUNCTION  MODULE");
+        return ct_process_each_symbol(process, options->module, print_symbol, NULL);
+    }
+    printf("%-18s  %10s  %10s  %-40s  %s\n", "BASE", "SIZE", "FUNCTIONS", "BUILD-ID", "PATH");
+    return ct_process_each_module(process, print_module, NULL);
+}
+
+/* ---- JSON ---- */
+
+static void write_address(struct ct_json *json, const char *key, uint64_t address) {
+    char text[24]; /* as a string: numbers of JSON readers end at 2^53 */
+    snprintf(text, sizeof text, "0x%" PRIx64, address);
+    ct_json_string(json, key, text);
+}
+
+static int write_module(void *arg, const struct ct_process_module *module) {
+    struct ct_json *json = arg;
+    ct_json_begin(json, NULL, '{');
+    ct_json_string(json, "path", module->path);
+    ct_json_string(json, "build_id", module->build_id);
+    write_address(json, "base", module->start);
+    write_address(json, "bias", module->bias);
+    ct_json_number(json, "size", module->end - module->start);
+    ct_json_number(json, "functions", module->functions);
+    ct_json_end(json, '}');
+    return 0;
+}
+
+static int write_symbol(void *arg, const struct ct_process_symbol *symbol) {
+    struct ct_json *json = arg;
+    ct_json_begin(json, NULL, '{');
+    write_address(json, "address", symbol->address);
+    ct_json_number(json, "size", symbol->size);
+    ct_json_string(json, "name", symbol->name);
+    ct_json_string(json, "module", symbol->module);
+    ct_json_end(json, '}');
+    return 0;
+}
+
+static int write_all(struct ct_process *process, int pid, const struct modules_options *options) {
+    struct ct_json json = {.lines = true};
+    ct_json_begin(&json, NULL, '{');
+    ct_json_signed(&json, "pid", pid);
+    ct_json_begin(&json, options->functions ? "functions" : "modules", '[');
+    int status = options->functions ? ct_process_each_symbol(process, options->module, write_symbol, &json)
+                                    : ct_process_each_module(process, write_module, &json);
+    ct_json_end(&json, ']');
+    ct_json_end(&json, '}');
+    if (!status && json.failed)
+        status = CT_ERR_NO_MEMORY;
+    if (!status) {
+        fwrite(json.text, 1, json.length, stdout);
+        putchar('\n');
+    }
+    ct_json_free(&json);
+    return status;
+}
+
+static int run(int argc, char **argv) {
+    struct modules_options options = {0};
+    struct ct_operands operands;
+    struct ct_process *process;
+    char error[512];
+    int pid, code = ct_options_parse(&ct_command_modules, argc, argv, &options, &operands);
+    if (code >= 0)
+        return code;
+    if (!ct_record_parse_pid("modules", operands.at[0], &pid))
+        return CT_EXIT_USAGE;
+    int status = ct_process_open(&process, pid, error, sizeof error);
+    if (status)
+        return ct_message_fail(status, error);
+    status = options.json ? write_all(process, pid, &options) : print_all(process, &options);
+    code = status ? ct_message_fail(status, ct_process_error(process)) : ct_message_finish();
+    ct_process_close(process);
+    return code;
+}
+
+const struct ct_command ct_command_modules = {
+    .name = "modules",
+    .group = CT_GROUP_LOOK,
+    .run = run,
+    .summary = "list the program and the libraries of a process, and their functions",
+    .operands = "PID",
+    .min_operands = 1,
+    .max_operands = 1,
+    .description =
+        "Lists every file with code that process PID has loaded: where it is, how large, its build-id and the "
+        "number of functions that are known of it. The process is not stopped.",
+    .options = option_table,
+    .notes = "Exit status:\n"
+             "  0, 69 when there is no such process or it cannot be looked at, 77 when it may not be",
+    .examples = "contrail modules 4711\n"
+                "contrail modules 4711 --functions --module 'libc.so*'\n"
+                "contrail modules 4711 --json | jq '.modules[].path'",
+};

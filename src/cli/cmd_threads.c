@@ -1,0 +1,171 @@
+/* contrail threads: the threads of a process, with their names, states and backtraces. */
+#include "cli/command.h"
+#include "cli/message.h"
+#include "cli/record.h"
+#include "trace/writer.h" /* JSON */
+#include <contrail/process.h>
+#include <inttypes.h>
+#include <string.h>
+
+struct threads_options {
+    bool backtrace, json;
+    uint64_t frames;
+};
+static const struct ct_option option_table[] = {
+    {"backtrace", 'b', CT_OPTION_FLAG, offsetof(struct threads_options, backtrace), NULL,
+     "show where each thread is, and what called that; the process is stopped for some milliseconds"},
+    {"frames", 'n', CT_OPTION_NUMBER, offsetof(struct threads_options, frames), "N", "at most N frames of each thread",
+     .initial = "64", .min = 1, .max = 100000},
+    {"json", 0, CT_OPTION_FLAG, offsetof(struct threads_options, json), NULL, "print JSON"},
+    {0},
+};
+
+static const char *state_text(char state) {
+    switch (state) {
+    case 'R':
+        return "running";
+    case 'S':
+        return "sleeping";
+    case 'D':
+        return "waiting";
+    case 'T':
+    case 't':
+        return "stopped";
+    case 'Z':
+    case 'X':
+        return "ended";
+    case 'I':
+        return "idle";
+    default:
+        return "unknown";
+    }
+}
+
+static const char *file_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* Names come from other people's processes: nothing that a terminal would act on. */
+static void print_clean(const char *text) {
+    for (; *text; text++)
+        putchar((unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text);
+}
+
+static void print_frame(size_t number, const struct ct_process_frame *frame) {
+    printf("    #%-2zu 0x%016" PRIx64 " ", number, frame->pc);
+    if (frame->name[0])
+        print_clean(frame->name);
+    else if (frame->module[0])
+        print_clean(file_name(frame->module));
+    else
+        fputs("?", stdout);
+    if (frame->offset)
+        printf("+0x%" PRIx64, frame->offset);
+    if (frame->name[0] && frame->module[0]) {
+        fputs(" in ", stdout);
+        print_clean(file_name(frame->module));
+    }
+    putchar('\n');
+}
+
+static int print_thread(void *arg, const struct ct_process_thread *thread) {
+    const struct threads_options *options = arg;
+    printf("%s%8d%s  %-8s  ", ct_colour(stdout, CT_COLOUR_BOLD), thread->tid, ct_colour(stdout, CT_COLOUR_PLAIN),
+           state_text(thread->state));
+    print_clean(thread->name);
+    putchar('\n');
+    for (size_t i = 0; i < thread->frame_count; i++)
+        print_frame(i, &thread->frames[i]);
+    if (options->backtrace && thread->frame_count == 0)
+        puts("    (not running any code of the program)");
+    if (options->backtrace && thread->frame_count == options->frames)
+        puts("    (there may be more; --frames N shows them)");
+    return 0;
+}
+
+static int write_thread(void *arg, const struct ct_process_thread *thread) {
+    struct ct_json *json = arg;
+    char state[2] = {thread->state, 0}, pc[24];
+    ct_json_begin(json, NULL, '{');
+    ct_json_signed(json, "tid", thread->tid);
+    ct_json_string(json, "name", thread->name);
+    ct_json_string(json, "state", state);
+    if (thread->frame_count)
+        ct_json_begin(json, "frames", '[');
+    for (size_t i = 0; i < thread->frame_count; i++) {
+        const struct ct_process_frame *frame = &thread->frames[i];
+        snprintf(pc, sizeof pc, "0x%" PRIx64, frame->pc);
+        ct_json_begin(json, NULL, '{');
+        ct_json_string(json, "pc", pc);
+        ct_json_string(json, "name", frame->name);
+        ct_json_string(json, "module", frame->module);
+        ct_json_number(json, "offset", frame->offset);
+        ct_json_end(json, '}');
+    }
+    if (thread->frame_count)
+        ct_json_end(json, ']');
+    ct_json_end(json, '}');
+    return 0;
+}
+
+static int write_threads(struct ct_process *process, int pid, size_t frames) {
+    struct ct_json json = {.lines = true};
+    ct_json_begin(&json, NULL, '{');
+    ct_json_signed(&json, "pid", pid);
+    ct_json_begin(&json, "threads", '[');
+    int status = ct_process_each_thread(process, frames, write_thread, &json);
+    ct_json_end(&json, ']');
+    ct_json_end(&json, '}');
+    if (!status && json.failed)
+        status = CT_ERR_NO_MEMORY;
+    if (!status) {
+        fwrite(json.text, 1, json.length, stdout);
+        putchar('\n');
+    }
+    ct_json_free(&json);
+    return status;
+}
+
+static int run(int argc, char **argv) {
+    struct threads_options options = {0};
+    struct ct_operands operands;
+    struct ct_process *process;
+    char error[512];
+    int pid, code = ct_options_parse(&ct_command_threads, argc, argv, &options, &operands);
+    if (code >= 0)
+        return code;
+    if (!ct_record_parse_pid("threads", operands.at[0], &pid))
+        return CT_EXIT_USAGE;
+    int status = ct_process_open(&process, pid, error, sizeof error);
+    if (status)
+        return ct_message_fail(status, error);
+    size_t frames = options.backtrace ? (size_t)options.frames : 0;
+    status = options.json ? write_threads(process, pid, frames)
+                          : ct_process_each_thread(process, frames, print_thread, &options);
+    if (status)
+        code = ct_message_fail(status, ct_process_error(process));
+    else
+        code = ct_message_finish();
+    ct_process_close(process);
+    return code;
+}
+
+const struct ct_command ct_command_threads = {
+    .name = "threads",
+    .group = CT_GROUP_LOOK,
+    .run = run,
+    .summary = "list the threads of a process, with backtraces",
+    .operands = "PID",
+    .min_operands = 1,
+    .max_operands = 1,
+    .description = "Lists the threads of process PID with their names and states. With --backtrace it also shows the "
+                   "function that each is in, and its callers. A process that is being recorded shows its real callers "
+                   "too.",
+    .options = option_table,
+    .notes = "Exit status:\n"
+             "  0, 69 when there is no such process or it cannot be looked at, 77 when it may not be",
+    .examples = "contrail threads 4711\n"
+                "contrail threads 4711 --backtrace --frames 20\n"
+                "contrail threads $(pidof redis-server) -b --json",
+};

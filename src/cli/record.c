@@ -1,0 +1,290 @@
+/* The course of a recording, for spawn and attach. Everything runs on the main thread; signals only set flags that are looked
+ * at between steps. What we print goes to stderr: stdout belongs to the target. */
+#include "cli/record.h"
+#include "cli/command.h"
+#include "cli/live.h"
+#include "cli/message.h"
+#include "cli/record_text.h"
+#include "cli/signals.h"
+#include <contrail/session.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define AT(member) offsetof(struct ct_record_options, member)
+const struct ct_option ct_record_option_table[] = {
+    {"output", 'o', CT_OPTION_STRING, AT(output), "DIR", "put the trace into a new directory below DIR",
+     .initial = "./traces"},
+    {"duration", 'd', CT_OPTION_DURATION, AT(duration_ns), "S",
+     "record for S seconds (20ms, 5m), then detach; the program runs on", .min = 1},
+    {"only", 0, CT_OPTION_LIST, AT(only), "GLOB", "record only functions or modules whose name matches GLOB"},
+    {"exclude", 'x', CT_OPTION_LIST, AT(exclude), "GLOB", "leave out functions or modules whose name matches GLOB"},
+    {"max-depth", 0, CT_OPTION_NUMBER, AT(max_depth), "N",
+     "record at most N nested calls per thread; deeper ones are counted", .initial = "262144", .min = 1,
+     .max = 1 << 26},
+    {"index-mem", 0, CT_OPTION_SIZE, AT(index_memory), "SIZE", "shared memory for events that are not on disk yet",
+     .initial = "32M", .min = 1 << 20, .max = 1ull << 36},
+    {"drain-interval-ms", 0, CT_OPTION_NUMBER, AT(drain_interval_ms), "N", "write events to disk every N milliseconds",
+     .initial = "5", .min = 1, .max = 10000},
+    {"lossless", 0, CT_OPTION_FLAG, AT(lossless), NULL,
+     "when the memory is full the program waits for the disk; else the oldest events are dropped, and counted"},
+    {"wait", 'w', CT_OPTION_FLAG, AT(wait), NULL,
+     "hook the program but keep it stopped until Enter is pressed or this command gets SIGUSR1"},
+    {"startup-timeout", 0, CT_OPTION_DURATION, AT(startup_timeout_ns), "S",
+     "give up when hooking takes longer than S seconds; the program then runs on unrecorded (default: computed from "
+     "the "
+     "number of functions)",
+     .min = 1000000, .max = 86400000000000},
+    {"no-cache", 0, CT_OPTION_FLAG, AT(no_cache), NULL, "plan every module anew, instead of reading ~/.cache/contrail"},
+    {"quiet", 'q', CT_OPTION_FLAG, AT(quiet), NULL, "print only errors"},
+    {0},
+};
+#undef AT
+
+bool ct_record_parse_pid(const char *command, const char *text, int *pid) {
+    uint64_t number;
+    if (!ct_option_parse_number(text, &number) || number == 0 || number > INT32_MAX) {
+        ct_message_error("%s takes the number of a process, not \"%s\"; `pgrep NAME` finds it", command, text);
+        return false;
+    }
+    *pid = (int)number;
+    return true;
+}
+
+struct recording {
+    const struct ct_record_options *options;
+    struct ct_session *session;
+    struct ct_live live;
+    bool spawned;
+    int pid; /* of the target; 0 before there is one */
+    char name[64];
+};
+
+/* ---- what becomes of a spawned program ---- */
+
+static int code_of(int status) {
+    return WIFEXITED(status) ? WEXITSTATUS(status) : WIFSIGNALED(status) ? 128 + WTERMSIG(status) : CT_EXIT_INTERNAL;
+}
+
+/* Waits for the program, which is recorded no longer, and returns its exit code. A signal that is sent to us alone ends the wait. */
+static int wait_for_program(int pid) {
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0), status;
+    ct_signals_recorded();
+    for (;;) {
+        pid_t done = waitpid(pid, &status, WNOHANG);
+        if (done == pid)
+            break;
+        if (done < 0 && errno != EINTR) {
+            status = -1; /* somebody else has collected it: there is none to pass on */
+            break;
+        }
+        if (ct_signals_stop()) {
+            status = ct_signals_stop(); /* as wait(2) would tell it of us */
+            break;
+        }
+        struct pollfd end = {fd, POLLIN, 0};
+        poll(&end, fd >= 0, fd >= 0 ? 500 : 20);
+    }
+    if (fd >= 0)
+        close(fd);
+    return status == -1 ? 0 : code_of(status);
+}
+
+/* ---- start ---- */
+
+static int progress(void *arg, const char *step, uint64_t done, uint64_t total) {
+    struct recording *r = arg;
+    ct_live_show_step(&r->live, step, done, total);
+    return ct_signals_any() != 0;
+}
+
+static int create(struct recording *r, const char *command_line) {
+    const struct ct_record_options *o = r->options;
+    struct ct_session_options options = {
+        .output = o->output,
+        .only = o->only.items,
+        .exclude = o->exclude.items,
+        .command_line = command_line,
+        .max_depth = (size_t)o->max_depth,
+        .index_memory = (size_t)o->index_memory,
+        .drain_interval_ms = (unsigned)o->drain_interval_ms,
+        .lossless = o->lossless,
+        .startup_timeout_ms = (unsigned)((o->startup_timeout_ns + 999999) / 1000000),
+        .no_cache = o->no_cache,
+        .progress = progress,
+        .progress_arg = r,
+    };
+    int status = ct_session_create(&r->session, &options);
+    if (status < 0 && status != CT_ERR_NO_MEMORY)
+        ct_message_error("the output directory \"%s\" cannot be used (%s); choose another with --output", o->output,
+                         ct_status_text(status));
+    else if (status < 0)
+        ct_message_fail(status, NULL);
+    return status;
+}
+
+/* To the point where everything is hooked and the program stands still. */
+static int start(struct recording *r, char **argv) {
+    int status = argv ? ct_session_spawn_suspended(r->session, argv, NULL) : ct_session_attach(r->session, r->pid);
+    if (argv)
+        r->pid = ct_session_pid(r->session);
+    ct_signals_spawned(r->options->wait);
+    if (status >= 0)
+        status = ct_session_install_full_coverage(r->session);
+    if (r->pid > 0 && !r->name[0])
+        ct_record_name_of(r->name, sizeof r->name, r->pid);
+    ct_live_erase(&r->live);
+    return status;
+}
+
+/* A program that was started is there still, and runs unrecorded: its end is ours. */
+static int start_failed(struct recording *r, int status) {
+    char sentence[1024];
+    int given_up = ct_signals_any();
+    snprintf(sentence, sizeof sentence, "%s", ct_session_error(r->session));
+    if (given_up)
+        ct_message_error("given up by signal %d (%s) while starting; %s %d runs on unrecorded", given_up,
+                         strsignal(given_up), r->name[0] ? r->name : "process", r->pid);
+    else
+        ct_message_fail(status, sentence);
+    ct_session_destroy(r->session);
+    r->session = NULL;
+    int code = r->spawned && r->pid > 0 ? wait_for_program(r->pid) : 0;
+    return given_up && r->spawned ? code : ct_message_exit_code(given_up ? CT_ERR_TIMEOUT : status);
+}
+
+static void say_started(struct recording *r) {
+    char text[512];
+    struct ct_session_statistics s;
+    ct_session_statistics(r->session, &s);
+    ct_record_start_text(text, sizeof text, r->pid, r->name, &s);
+    if (!r->options->quiet)
+        ct_message_error("%s", text);
+}
+
+/* ---- while it is recorded ---- */
+
+/* Somebody pressed Enter. A terminal that we are in the background of is not read: that would stop us. */
+static bool enter_pressed(int terminal) {
+    struct pollfd input = {terminal, POLLIN, 0};
+    char bytes[256];
+    if (terminal < 0 || tcgetpgrp(terminal) != getpgrp() || poll(&input, 1, 0) <= 0)
+        return false;
+    ssize_t n = read(terminal, bytes, sizeof bytes);
+    return n > 0 && memchr(bytes, '\n', (size_t)n);
+}
+
+/* Keeps the hooked program stopped. 0: go on; what happened otherwise is in `what`. */
+static int hold(struct recording *r, struct ct_session_happening *what) {
+    int terminal = open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC), status = 0;
+    ct_message_error("%d is hooked and stopped: press Enter or type `kill -USR1 %d` to let it run", r->pid, getpid());
+    while (status >= 0 && what->event == CT_SESSION_NOTHING && !ct_signals_go() && !ct_signals_any() &&
+           !enter_pressed(terminal))
+        status = ct_session_wait(r->session, 50, what);
+    if (terminal >= 0)
+        close(terminal);
+    return status;
+}
+
+/* Until something happens, a signal asks for the end, or the time is over (CT_SESSION_NOTHING). */
+static int follow(struct recording *r, struct ct_session_happening *what) {
+    uint64_t end = r->options->duration_ns ? ct_live_now() + r->options->duration_ns : UINT64_MAX;
+    for (;;) {
+        struct ct_session_statistics s;
+        uint64_t now = ct_live_now(), left = now < end ? end - now : 0;
+        if (ct_signals_stop() || !left)
+            return 0;
+        int status = ct_session_wait(r->session, left < 100000000 ? (int)(left / 1000000) + 1 : 100, what);
+        if (status < 0 || what->event != CT_SESSION_NOTHING)
+            return status;
+        if (r->live.on) {
+            ct_session_statistics(r->session, &s);
+            ct_live_show(&r->live, &s);
+        }
+    }
+}
+
+static int record(struct recording *r, struct ct_session_happening *what) {
+    int status = r->options->wait ? hold(r, what) : 0;
+    bool given_up = r->options->wait && ct_signals_any(); /* a key as well: the stopped program cannot see it */
+    if (status >= 0 && what->event == CT_SESSION_NOTHING && !given_up) {
+        status = ct_session_resume(r->session);
+        if (status >= 0)
+            status = follow(r, what);
+    }
+    ct_live_erase(&r->live);
+    return status;
+}
+
+/* ---- end ---- */
+
+static void say_ended(struct recording *r) {
+    char text[1024], next[2048];
+    const char *const command[] = {"contrail", "report", ct_session_directory(r->session), NULL};
+    struct ct_session_statistics s;
+    ct_session_statistics(r->session, &s);
+    ct_record_end_text(text, sizeof text, &s);
+    ct_record_command_line(next, sizeof next, command);
+    if (!r->options->quiet)
+        ct_message_error("%s; read it with: %s", text, next);
+}
+
+static void say_replaced(const struct recording *r) {
+    if (!r->options->quiet)
+        ct_message_error("%d now runs another program: recording ended (following exec comes later)", r->pid);
+}
+
+static bool is_over(const struct ct_session_happening *what) {
+    return what->event == CT_SESSION_EXITED || what->event == CT_SESSION_REPLACED;
+}
+
+/* Returns the exit code. */
+static int finish(struct recording *r, int status, const struct ct_session_happening *what) {
+    if (status >= 0 && what->event == CT_SESSION_DISK_FULL) {
+        const char *why = ct_session_error(r->session);
+        ct_message_error("%s", *why ? why : "recording stopped: the trace could not be written");
+    }
+    if (status >= 0 && !is_over(what))
+        status = ct_session_detach(r->session);
+    if (status < 0)
+        ct_message_fail(status, ct_session_error(r->session));
+    else if (what->event == CT_SESSION_REPLACED)
+        say_replaced(r);
+    if (status >= 0)
+        say_ended(r);
+    ct_session_destroy(r->session);
+    r->session = NULL;
+    int code = 0;
+    if (r->spawned)
+        code = what->event == CT_SESSION_EXITED && what->exit_status != -1 ? code_of(what->exit_status)
+                                                                           : wait_for_program(r->pid);
+    if (status < 0)
+        return ct_message_exit_code(status);
+    return what->event == CT_SESSION_DISK_FULL ? CT_EXIT_UNAVAILABLE : code;
+}
+
+int ct_record_run(const struct ct_record_options *options, char **argv, int pid) {
+    static char command_line[65536];
+    struct recording r = {.options = options, .spawned = argv != NULL, .pid = pid};
+    struct ct_session_happening what = {.event = CT_SESSION_NOTHING, .exit_status = -1};
+    if (argv)
+        ct_record_command_line(command_line, sizeof command_line, (const char *const *)argv);
+    else
+        ct_record_command_line_of(command_line, sizeof command_line, pid);
+    ct_signals_install(argv != NULL);
+    ct_live_init(&r.live, !options->quiet, argv != NULL);
+    int status = create(&r, command_line);
+    if (status < 0)
+        return ct_message_exit_code(status);
+    status = start(&r, argv);
+    if (status < 0)
+        return start_failed(&r, status);
+    say_started(&r);
+    status = record(&r, &what);
+    return finish(&r, status, &what);
+}

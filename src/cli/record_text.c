@@ -1,0 +1,118 @@
+/* The plain lines of a recording. */
+#include "cli/record_text.h"
+#include "cli/message.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Text that is added to piece by piece and cut at its end. */
+struct text {
+    char *at;
+    size_t size, used;
+};
+
+__attribute__((format(printf, 2, 3))) static void add(struct text *t, const char *format, ...) {
+    va_list list;
+    if (t->used + 1 >= t->size)
+        return;
+    va_start(list, format);
+    int n = vsnprintf(t->at + t->used, t->size - t->used, format, list);
+    va_end(list);
+    if (n > 0)
+        t->used += (size_t)n < t->size - t->used ? (size_t)n : t->size - t->used - 1;
+}
+
+static const char *plural(uint64_t n) {
+    return n == 1 ? "" : "s";
+}
+
+void ct_record_start_text(char *text, size_t size, int pid, const char *name, const struct ct_session_statistics *s) {
+    char functions[CT_TEXT_SIZE], modules[CT_TEXT_SIZE], percent[CT_TEXT_SIZE], plan[CT_TEXT_SIZE], pause[CT_TEXT_SIZE];
+    uint64_t done = s->functions > s->skipped ? s->functions - s->skipped : 0;
+    snprintf(text, size, "recording %d %s: %s function%s in %s module%s (%s), planned in %s, paused %s", pid, name,
+             ct_text_count(functions, done), plural(done), ct_text_count(modules, s->modules), plural(s->modules),
+             ct_text_percent(percent, done, s->functions), ct_text_time(plan, s->plan_ns),
+             ct_text_time(pause, s->pause_ns));
+}
+
+static void add_losses(struct text *t, const struct ct_session_statistics *s) {
+    char count[CT_TEXT_SIZE];
+    uint64_t sum = 0;
+    const char *between = "";
+    for (int i = 0; i < CT_LOSS_COUNT; i++)
+        sum += s->lost[i];
+    if (!sum) {
+        add(t, "none lost");
+        return;
+    }
+    add(t, "%s LOST (", ct_text_count(count, sum));
+    for (int i = 0; i < CT_LOSS_COUNT; i++)
+        if (s->lost[i]) {
+            add(t, "%s%s %s: %s", between, ct_text_count(count, s->lost[i]), ct_loss_name((enum ct_loss_reason)i),
+                ct_loss_text((enum ct_loss_reason)i));
+            between = "; ";
+        }
+    add(t, ")");
+}
+
+void ct_record_end_text(char *text, size_t size, const struct ct_session_statistics *s) {
+    struct text t = {text, size, 0};
+    char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE], c[CT_TEXT_SIZE];
+    add(&t, "%s event%s of %s thread%s in %s, ", ct_text_count(a, s->events), plural(s->events),
+        ct_text_count(b, s->threads_seen), plural(s->threads_seen), ct_text_time(c, s->recording_ns));
+    add_losses(&t, s);
+    if (s->abandoned)
+        add(&t, ", %s abandoned", ct_text_count(a, s->abandoned));
+    if (s->deep_calls)
+        add(&t, ", %s calls deeper than --max-depth left out", ct_text_count(a, s->deep_calls));
+    add(&t, ", %s on disk", ct_text_size(a, s->bytes_written));
+}
+
+/* ---- command lines ---- */
+
+static void add_word(struct text *t, const char *word) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%^";
+    if (t->used)
+        add(t, " ");
+    if (*word && strspn(word, plain) == strlen(word)) {
+        add(t, "%s", word);
+        return;
+    }
+    add(t, "'");
+    for (; *word; word++)
+        add(t, *word == '\'' ? "'\\''" : "%c", *word);
+    add(t, "'");
+}
+
+void ct_record_command_line(char *text, size_t size, const char *const *argv) {
+    struct text t = {text, size, 0};
+    *text = 0;
+    for (; *argv; argv++)
+        add_word(&t, *argv);
+}
+
+/* Up to size - 1 bytes of a file of the process, and a zero. */
+static size_t read_of(int pid, const char *file, char *bytes, size_t size) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/%s", pid, file);
+    FILE *in = fopen(path, "re");
+    size_t n = in ? fread(bytes, 1, size - 1, in) : 0;
+    bytes[n] = 0;
+    if (in)
+        fclose(in);
+    return n;
+}
+
+void ct_record_command_line_of(char *text, size_t size, int pid) {
+    static char words[65536];
+    struct text t = {text, size, 0};
+    size_t n = read_of(pid, "cmdline", words, sizeof words);
+    *text = 0;
+    for (const char *word = words; word < words + n; word += strlen(word) + 1)
+        add_word(&t, word);
+}
+
+void ct_record_name_of(char *text, size_t size, int pid) {
+    read_of(pid, "comm", text, size);
+    text[strcspn(text, "\n")] = 0;
+}

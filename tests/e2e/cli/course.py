@@ -1,0 +1,365 @@
+#!/usr/bin/env python3
+"""course.py CLI_FAKE: the course of recordings on the command line, with sessions that only pretend (fake_session.c):
+what is printed where, exit codes, signals, the terminal, what a spawned program inherits."""
+
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+FAKE = sys.argv.pop(1)
+LIMIT = 20  # seconds; nothing here takes one
+
+
+def run(*words, session="", limit=LIMIT, **how):
+    env = dict(os.environ, FAKE_SESSION=session)
+    return subprocess.run([FAKE, *words], capture_output=True, text=True, timeout=limit, env=env, **how)
+
+
+class Started:
+    """A fake contrail that runs on; `until` waits for a line of its stderr."""
+
+    def __init__(self, *words, session="", **how):
+        env = dict(os.environ, FAKE_SESSION=session)
+        self.process = subprocess.Popen([FAKE, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, **how)
+        self.seen = b""
+
+    def until(self, text):
+        end = time.monotonic() + LIMIT
+        while text.encode() not in self.seen:
+            ready, _, _ = select.select([self.process.stderr], [], [], max(0, end - time.monotonic()))
+            more = os.read(self.process.stderr.fileno(), 65536) if ready else b""
+            if not more:
+                raise AssertionError(f"{text!r} did not come, only {self.seen.decode()!r}")
+            self.seen += more
+
+    def end(self):
+        out, err = self.process.communicate(timeout=LIMIT)
+        return self.process.returncode, out.decode(), (self.seen + err).decode()
+
+
+class Course(unittest.TestCase):
+    def test_exit_code_and_streams(self):
+        done = run("spawn", "sh", "-c", "echo out; exit 3")
+        self.assertEqual(done.returncode, 3)
+        self.assertEqual(done.stdout, "out\n")
+        lines = done.stderr.splitlines()
+        self.assertEqual(len(lines), 2, done.stderr)
+        self.assertRegex(lines[0], r"^contrail: recording \d+ \S+: 12,345 functions in 14 modules \(99\.8 %\), "
+                                   r"planned in 85\.0 ms, paused 12\.0 ms$")
+        self.assertRegex(lines[1], r"^contrail: 12,345,678 events of 4 threads in .*, none lost, 1\.00 MiB on disk; "
+                                   r"read it with: contrail report traces/session_1$")
+
+    def test_died_of_a_signal(self):
+        self.assertEqual(run("spawn", "sh", "-c", "kill -9 $$").returncode, 128 + 9)
+
+    def test_losses_are_told(self):
+        self.assertIn("1,234 LOST (1,234 DRAIN_LAG: too fast)", run("spawn", "true", session="lost").stderr)
+
+    def test_quiet(self):
+        done = run("spawn", "--quiet", "true")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_steps_that_fail_before_the_program_runs(self):
+        for step, status, code in (("spawn", -15, 69), ("spawn", -5, 77), ("create", -5, 77), ("create", -24, 70)):
+            done = run("spawn", "echo", "ran", session=f"{step}={status}")
+            self.assertEqual(done.returncode, code)
+            self.assertEqual(done.stdout, "")
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+
+    def test_failed_hooking_leaves_the_program_running(self):
+        done = run("spawn", "sh", "-c", "sleep 0.2; echo ran; exit 3", session="install=-6")
+        self.assertEqual((done.returncode, done.stdout), (69, "ran\n"))
+        self.assertEqual(done.stderr, "contrail: the step install failed as told; nothing helps\n")
+
+    def test_exec_ends_the_recording(self):
+        done = run("spawn", "sh", "-c", "sleep 0.5; exit 3", session="event=2")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("now runs another program: recording ended", done.stderr)
+        self.assertNotIn("detached", done.stderr)
+
+    def test_stop_by_control_waits_for_the_program(self):
+        done = run("spawn", "sh", "-c", "sleep 0.5; exit 3", session="event=3")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("fake: detached", done.stderr)
+
+    def test_disk_full(self):
+        done = run("spawn", "sh", "-c", "sleep 0.5; exit 3", session="event=4")
+        self.assertEqual(done.returncode, 69)
+        self.assertIn("contrail: recording stopped: the disk is full\n", done.stderr)
+        self.assertIn("fake: detached", done.stderr)
+
+    def test_duration(self):
+        done = run("spawn", "--duration", "50ms", "sh", "-c", "sleep 0.5; exit 3")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("fake: detached", done.stderr)
+
+    def test_attach(self):
+        with subprocess.Popen(["sleep", "100"]) as target:
+            done = run("attach", "--duration", "50ms", str(target.pid))
+            self.assertEqual(done.returncode, 0)
+            self.assertIn("fake: detached", done.stderr)
+            self.assertRegex(done.stderr, rf"^contrail: recording {target.pid} sleep: ")
+            self.assertIsNone(target.poll())
+            done = run("attach", str(target.pid), session="attach=-22")
+            self.assertEqual((done.returncode, len(done.stderr.splitlines())), (69, 1))
+            started = Started("attach", str(target.pid))
+            started.until("recording")
+            target.kill()
+            target.wait()
+            self.assertEqual(started.end()[0], 0)
+
+    def test_closed_descriptors(self):
+        for fd in (0, 1, 2):
+            words = ["sh", "-c", f'"$@" {fd}>&-', "sh", FAKE, "spawn", "sh", "-c", f"test ! -e /proc/$$/fd/{fd}"]
+            done = subprocess.run(words, capture_output=True, timeout=LIMIT)
+            self.assertEqual(done.returncode, 0, fd)
+
+
+class Signals(unittest.TestCase):
+    def test_sent_to_attach_detaches(self):
+        with subprocess.Popen(["sleep", "100"]) as target:
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                started = Started("attach", str(target.pid))
+                started.until("recording")
+                started.process.send_signal(number)
+                code, _, err = started.end()
+                self.assertEqual(code, 0)
+                self.assertIn("fake: detached", err)
+                self.assertIsNone(target.poll())
+            target.kill()
+
+    def test_sent_to_spawn_detaches_and_waits(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            started = Started("spawn", "sh", "-c", "sleep 0.6; echo end; exit 3")
+            started.until("recording")
+            started.process.send_signal(number)
+            started.until("detached")
+            code, out, _ = started.end()
+            self.assertEqual((code, out), (3, "end\n"))
+
+    def test_second_ends_the_waiting(self):
+        started = Started("spawn", "sleep", "3")
+        started.until("recording")
+        started.process.send_signal(signal.SIGTERM)
+        started.until("read it with")
+        time.sleep(0.1)
+        started.process.send_signal(signal.SIGTERM)
+        self.assertEqual(started.process.wait(timeout=2), 128 + signal.SIGTERM)
+        started.process.stdout.close()
+        started.process.stderr.close()
+
+    def test_while_starting_gives_up(self):
+        started = Started("spawn", "sh", "-c", "echo ran; exit 3", session="slow")
+        started.until("fake: hooking")
+        started.process.send_signal(signal.SIGINT)
+        code, out, err = started.end()
+        self.assertEqual((code, out), (3, "ran\n"))
+        self.assertIn("given up by signal 2", err)
+        with subprocess.Popen(["sleep", "100"]) as target:
+            started = Started("attach", str(target.pid), session="slow")
+            started.until("fake: hooking")
+            started.process.send_signal(signal.SIGTERM)
+            self.assertEqual(started.end()[0], 69)
+            target.kill()
+
+    def test_wait(self):
+        for number, text in ((signal.SIGUSR1, "ran\n"), (signal.SIGTERM, "ran\n")):
+            started = Started("spawn", "--wait", "sh", "-c", "echo ran; exit 3", start_new_session=True)
+            started.until("is hooked and stopped: press Enter or type `kill -USR1 %d` to let it run\n"
+                          % started.process.pid)
+            time.sleep(0.2)
+            self.assertEqual(select.select([started.process.stdout], [], [], 0)[0], [])
+            started.process.send_signal(number)
+            code, out, err = started.end()
+            self.assertEqual((code, out), (3, text))
+            self.assertEqual("fake: detached" in err, number == signal.SIGTERM)
+
+    def inherited(self, prepare):
+        """What a program sees of signals, started by us and directly."""
+        show = ["grep", "^Sig\\(Blk\\|Ign\\|Cgt\\)", "/proc/self/status"]
+        direct = subprocess.run(show, capture_output=True, preexec_fn=prepare, restore_signals=False)
+        ours = subprocess.run([FAKE, "spawn", *show], capture_output=True, preexec_fn=prepare, restore_signals=False)
+        self.assertEqual(ours.stdout, direct.stdout)
+        self.assertEqual(ours.returncode, 0)
+
+    def test_inherited_as_without_us(self):
+        def nothing():
+            pass
+
+        def defaults():
+            for number in range(1, 32):
+                if number not in (signal.SIGKILL, signal.SIGSTOP):
+                    signal.signal(number, signal.SIG_DFL)
+
+        def ignore():
+            for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ,
+                           signal.SIGUSR1, signal.SIGCHLD):
+                signal.signal(number, signal.SIG_IGN)
+
+        def block():
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGUSR2})
+
+        for prepare in (nothing, defaults, ignore, block):
+            self.inherited(prepare)
+
+    def test_exit_code_with_ignored_children(self):
+        done = run("spawn", "sh", "-c", "exit 3", preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+        self.assertEqual(done.returncode, 3)
+
+
+class Terminal(unittest.TestCase):
+    """Our own terminal, so that keys make signals."""
+
+    def start(self, *words, session="", stdout=None, term="xterm"):
+        pid, self.fd = pty.fork()
+        if not pid:
+            os.environ.update(FAKE_SESSION=session, TERM=term)
+            if stdout:
+                os.dup2(os.open(stdout, os.O_WRONLY), 1)
+            os.execv(FAKE, [FAKE, *words])
+        self.pid, self.seen = pid, ""
+
+    def until(self, text, limit=LIMIT):
+        end = time.monotonic() + limit
+        while not re.search(text, self.seen):
+            ready, _, _ = select.select([self.fd], [], [], max(0, end - time.monotonic()))
+            try:
+                more = os.read(self.fd, 65536) if ready else b""
+            except OSError:
+                more = b""
+            if not more:
+                raise AssertionError(f"{text!r} did not come, only {self.seen!r}")
+            self.seen += more.decode()
+
+    def press(self, key):
+        os.write(self.fd, key)
+
+    def end(self):
+        self.until_closed()
+        _, status = os.waitpid(self.pid, 0)
+        os.close(self.fd)
+        return os.waitstatus_to_exitcode(status)
+
+    def until_closed(self):
+        try:
+            self.until("never to come")
+        except AssertionError:
+            pass
+
+    def test_first_key_is_the_programs(self):
+        self.start("spawn", "sh", "-c", "trap 'echo caught' INT; echo ready; sleep 1; exit 3")
+        self.until("ready")
+        self.press(b"\x03")
+        self.until("caught")
+        self.assertEqual(self.end(), 3)
+        self.assertNotIn("fake: detached", self.seen)
+
+    def test_second_key_detaches(self):
+        self.start("spawn", "sh", "-c", "trap 'echo caught' INT; echo ready; sleep 1; sleep 1; exit 3")
+        self.until("ready")
+        self.press(b"\x03")
+        self.until("caught")
+        self.press(b"\x03")
+        self.until("fake: detached")
+        self.assertEqual(self.end(), 3)
+
+    def test_key_ends_the_program(self):
+        self.start("spawn", "sh", "-c", "echo ready; sleep 5")
+        self.until("ready")
+        self.press(b"\x03")
+        self.assertEqual(self.end(), 128 + signal.SIGINT)
+        self.assertNotIn("fake: detached", self.seen)
+        self.assertIn("read it with", self.seen)
+
+    def test_key_detaches_attached(self):
+        with subprocess.Popen(["sleep", "100"]) as target:
+            self.start("attach", str(target.pid))
+            self.until("recording")
+            self.press(b"\x03")
+            self.assertEqual(self.end(), 0)
+            self.assertIsNone(target.poll())
+            target.kill()
+
+    def test_wait_for_enter(self):
+        self.start("spawn", "--wait", "echo", "ran")
+        self.until("press Enter")
+        self.assertNotIn("ran\r\n", self.seen)
+        self.press(b"\n")
+        self.until("ran\r\n")
+        self.assertEqual(self.end(), 0)
+
+    def test_key_while_waiting(self):
+        self.start("spawn", "--wait", "sleep", "0.3")
+        self.until("press Enter")
+        self.press(b"\x03")
+        self.until("fake: detached")
+        self.end()
+
+    def test_live_line(self):
+        self.start("spawn", "sleep", "0.6", stdout="/dev/null")
+        self.until(r"\rcontrail: \S+( [kMG])? events/s, 12\.3 M events, 0 lost, 3\.00 MiB memory, 3 threads")
+        self.assertEqual(self.end(), 0)
+        erased = self.seen.rindex("\r\033[K")
+        self.assertNotIn("events/s", self.seen[erased:])
+        self.assertIn("read it with", self.seen[erased:])
+
+    def test_live_line_leaves_prompts_alone(self):
+        self.start("spawn", "sh", "-c", "printf 'name: '; sleep 0.6; echo; echo end")
+        self.until("end")
+        self.assertEqual(self.end(), 0)
+        # Between the prompt and what follows the cursor comes back every time.
+        drawn = self.seen[self.seen.index("name: ") + 6:self.seen.index("\r\nend")]
+        self.assertIn("events/s", drawn)
+        self.assertEqual(re.sub(r"\033D\033M\0337\033\[B\r[^\0]*?\0338", "", drawn), "")
+
+    def test_no_live_line_when_quiet(self):
+        self.start("spawn", "-q", "sleep", "0.4")
+        self.assertEqual(self.end(), 0)
+        self.assertEqual(self.seen, "")
+
+    def test_no_live_line_on_dumb_terminals(self):
+        self.start("spawn", "sleep", "0.4", term="dumb")
+        self.assertEqual(self.end(), 0)
+        self.assertNotIn("events/s", self.seen)
+        self.assertNotIn("\033", self.seen)
+
+
+class Control(unittest.TestCase):
+    def test_status(self):
+        done = run("ctl", "4711", "status")
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(done.stdout.split("\n")[:3], ["pid                4711", "state              running",
+                                                       "events             1,234,567"])
+        done = run("ctl", "4711", "status", "--json")
+        self.assertIn('"events": 1234567', done.stdout)
+
+    def test_stop(self):
+        for words in (("detach", "4711"), ("ctl", "4711", "stop")):
+            done = run(*words)
+            self.assertEqual((done.returncode, done.stdout), (0, "process 4711 is recorded no longer\n"))
+
+    def test_refused(self):
+        own = str(os.getpid())
+        for pid, status, code, text in ((own, -15, 69, f"nobody records process {own}; `contrail attach {own}` does"),
+                                        ("99999999", -15, 69, "there is no process 99999999; `pgrep NAME` finds processes"),
+                                        (own, -5, 77, f"another user records process {own}; only that user or root can "
+                                                      "control it")):
+            done = run("detach", pid, session=f"control={status}")
+            self.assertEqual((done.returncode, done.stderr), (code, f"contrail: {text}\n"))
+
+    def test_usage(self):
+        for words in (["ctl"], ["ctl", "1"], ["ctl", "1", "stat"], ["ctl", "x", "stop"], ["detach"], ["detach", "0"],
+                      ["detach", "-1"], ["attach", "1", "2"], ["attach", "99999999999"]):
+            done = run(*words)
+            self.assertEqual((done.returncode, done.stdout, len(done.stderr.splitlines())), (64, "", 1), words)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv)

@@ -1,0 +1,196 @@
+/* A stand-in for sessions, to test the command line alone: it starts and waits for programs and hooks nothing. What shall
+ * happen is told by the environment variable FAKE_SESSION, words separated by spaces:
+ *   create=STATUS spawn=STATUS attach=STATUS install=STATUS resume=STATUS detach=STATUS   the step fails
+ *   slow        hooking takes until progress says to give up, at most 10 s
+ *   event=N     the N-th of enum ct_session_event is reported by the second wait
+ *   lost        events were lost
+ *   control=STATUS   the control socket answers so */
+#include "cli/command.h"
+#include <contrail/session.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+struct ct_session {
+    struct ct_session_options options;
+    int pid, waits;
+    bool spawned;
+    char error[128];
+};
+
+static bool told(const char *word, int *number) {
+    const char *all = getenv("FAKE_SESSION");
+    for (size_t length = strlen(word); all && *all; all += strcspn(all, " "), all += *all == ' ')
+        if (!strncmp(all, word, length) && (all[length] == '=' || all[length] == ' ' || !all[length])) {
+            *number = all[length] == '=' ? atoi(all + length + 1) : 0;
+            return true;
+        }
+    return false;
+}
+
+static int step(struct ct_session *session, const char *word) {
+    int status;
+    if (!told(word, &status))
+        return 0;
+    if (session)
+        snprintf(session->error, sizeof session->error, "the step %s failed as told; nothing helps", word);
+    return status;
+}
+
+static void nap(int ms) {
+    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000L}, NULL);
+}
+
+int ct_session_create(struct ct_session **out, const struct ct_session_options *options) {
+    *out = calloc(1, sizeof **out);
+    (*out)->options = *options;
+    int status = step(NULL, "create");
+    if (status)
+        free(*out);
+    return status;
+}
+
+void ct_session_destroy(struct ct_session *session) {
+    free(session);
+}
+
+int ct_session_spawn_suspended(struct ct_session *session, char *const *argv, char *const *envp) {
+    (void)envp;
+    int status = step(session, "spawn");
+    if (status)
+        return status;
+    session->spawned = true;
+    session->pid = fork();
+    if (!session->pid) {
+        raise(SIGSTOP);
+        execvp(argv[0], argv);
+        _exit(127);
+    }
+    waitpid(session->pid, NULL, WUNTRACED);
+    return 0;
+}
+
+int ct_session_attach(struct ct_session *session, int pid) {
+    session->pid = pid;
+    return step(session, "attach");
+}
+
+int ct_session_install_full_coverage(struct ct_session *session) {
+    int ignored, status = step(session, "install");
+    if (told("slow", &ignored)) {
+        fputs("fake: hooking\n", stderr);
+        for (int i = 0; i < 500 && !status; i++, nap(20))
+            if (session->options.progress(session->options.progress_arg, "planning", (uint64_t)i, 500))
+                status = CT_ERR_TIMEOUT;
+    }
+    if (status && session->spawned)
+        kill(session->pid, SIGCONT);
+    return status;
+}
+
+int ct_session_resume(struct ct_session *session) {
+    int status = step(session, "resume");
+    if (session->spawned)
+        kill(session->pid, SIGCONT);
+    return status;
+}
+
+int ct_session_pause(struct ct_session *session) {
+    return step(session, "pause");
+}
+
+int ct_session_detach(struct ct_session *session) {
+    fputs("fake: detached\n", stderr);
+    if (session->spawned)
+        kill(session->pid, SIGCONT);
+    return step(session, "detach");
+}
+
+enum ct_session_state ct_session_state(const struct ct_session *session) {
+    (void)session;
+    return CT_SESSION_RUNNING;
+}
+
+const char *ct_session_error(const struct ct_session *session) {
+    return session->error;
+}
+
+const char *ct_session_directory(const struct ct_session *session) {
+    (void)session;
+    return "traces/session_1";
+}
+
+int ct_session_pid(const struct ct_session *session) {
+    return session->pid;
+}
+
+int ct_session_wait(struct ct_session *session, int timeout_ms, struct ct_session_happening *what) {
+    int event, status;
+    *what = (struct ct_session_happening){CT_SESSION_NOTHING, -1};
+    if (session->waits++ > 1 && told("event", &event)) {
+        what->event = (enum ct_session_event)event;
+        if (what->event == CT_SESSION_DISK_FULL)
+            snprintf(session->error, sizeof session->error, "recording stopped: the disk is full");
+        return 0;
+    }
+    nap(timeout_ms);
+    if (session->spawned && waitpid(session->pid, &status, WNOHANG) == session->pid)
+        *what = (struct ct_session_happening){CT_SESSION_EXITED, status};
+    if (!session->spawned && kill(session->pid, 0) < 0)
+        what->event = CT_SESSION_EXITED;
+    return 0;
+}
+
+const char *ct_loss_name(enum ct_loss_reason reason) {
+    return reason == CT_LOSS_DRAIN_LAG ? "DRAIN_LAG" : "OTHER";
+}
+
+const char *ct_loss_text(enum ct_loss_reason reason) {
+    return reason == CT_LOSS_DRAIN_LAG ? "too fast" : "another reason";
+}
+
+void ct_session_statistics(const struct ct_session *session, struct ct_session_statistics *out) {
+    int ignored;
+    *out = (struct ct_session_statistics){
+        .events = 12345678,
+        .threads_seen = 4,
+        .threads_alive = 3,
+        .modules = 14,
+        .functions = 12370,
+        .hooked = 12345,
+        .skipped = 25,
+        .lane_bytes = 32 << 20,
+        .lane_used = 3 << 20,
+        .bytes_written = 1 << 20,
+        .plan_ns = 85000000,
+        .pause_ns = 12000000,
+        .recording_ns = (uint64_t)session->waits * 100000000,
+    };
+    if (told("lost", &ignored))
+        out->lost[CT_LOSS_DRAIN_LAG] = 1234;
+}
+
+int ct_session_control(int pid, const char *command, char *answer, size_t size) {
+    static bool stopped;
+    (void)pid;
+    int status = stopped ? CT_ERR_NOT_FOUND : step(NULL, "control");
+    stopped |= !strcmp(command, "stop");
+    snprintf(answer, size,
+             "{\"pid\": %d, \"state\": \"running\", \"events\": 1234567, \"lost\": {\"DRAIN_LAG\": 12}, "
+             "\"lane_used\": 1536, \"latency_p50_ns\": 4200000}",
+             pid);
+    return status;
+}
+
+int main(int argc, char **argv) {
+    const struct ct_command *const commands[] = {&ct_command_spawn, &ct_command_attach, &ct_command_detach,
+                                                 &ct_command_ctl};
+    for (size_t i = 0; argc > 1 && i < sizeof commands / sizeof *commands; i++)
+        if (!strcmp(commands[i]->name, argv[1]))
+            return commands[i]->run(argc - 1, argv + 1);
+    return 2;
+}
