@@ -63,6 +63,7 @@ struct ct_trace_function {
     const char *module; /* file name of the module */
     const char *skip;   /* why it is not hooked, "" when it is */
     bool entry_only;
+    const char *entry_only_reason; /* "" when it is not */
 };
 /* NULL: no such function in the process. */
 const struct ct_trace_function *ct_trace_function(const struct ct_trace *trace, size_t process, uint64_t id);

@@ -1,0 +1,150 @@
+/* Finding sessions, processes and threads by the names of their directories. */
+#include "trace/reader.h"
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define SESSION_PREFIX "session_"
+#define SESSION_STAMP  15 /* YYYYMMDD_HHMMSS */
+
+/* Decimal, without leading zeros. */
+static bool parse_number(const char *text, uint32_t *number) {
+    uint64_t value = 0;
+    if (!*text || (*text == '0' && text[1]))
+        return false;
+    for (; *text; text++) {
+        if (*text < '0' || *text > '9')
+            return false;
+        value = value * 10 + (uint64_t)(*text - '0');
+        if (value > UINT32_MAX)
+            return false;
+    }
+    *number = (uint32_t)value;
+    return true;
+}
+
+static int by_number(const void *a, const void *b) {
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+static int append(uint32_t **numbers, size_t *count, size_t *room, uint32_t number) {
+    if (*count == *room) {
+        size_t more = *room ? *room * 2 : 16;
+        uint32_t *moved = realloc(*numbers, more * sizeof *moved);
+        if (!moved)
+            return ENOMEM;
+        *numbers = moved;
+        *room = more;
+    }
+    (*numbers)[(*count)++] = number;
+    return 0;
+}
+
+int ct_find_numbered(const char *directory, const char *prefix, uint32_t **numbers, size_t *count) {
+    size_t length = strlen(prefix), room = 0;
+    struct dirent *entry;
+    uint32_t number;
+    int error = 0;
+    *numbers = NULL;
+    *count = 0;
+    DIR *dir = opendir(directory);
+    if (!dir)
+        return errno;
+    while (!error && (entry = readdir(dir)))
+        if (strncmp(entry->d_name, prefix, length) == 0 && parse_number(entry->d_name + length, &number))
+            error = append(numbers, count, &room, number);
+    closedir(dir);
+    if (error) {
+        free(*numbers);
+        *numbers = NULL;
+        *count = 0;
+    } else if (*count) {
+        qsort(*numbers, *count, sizeof **numbers, by_number);
+    }
+    return error;
+}
+
+bool ct_find_exists(const char *directory, const char *name) {
+    struct stat status;
+    char *path = ct_file_path("%s/%s", directory, name);
+    bool exists = path && stat(path, &status) == 0;
+    free(path);
+    return exists;
+}
+
+/* ---- the newest session ---- */
+
+/* session_YYYYMMDD_HHMMSS, _2 and more when made in the same second. */
+static bool parse_session(const char *name, uint32_t *ordinal) {
+    if (strncmp(name, SESSION_PREFIX, sizeof SESSION_PREFIX - 1) != 0)
+        return false;
+    const char *stamp = name + sizeof SESSION_PREFIX - 1;
+    for (size_t i = 0; i < SESSION_STAMP; i++)
+        if (i == 8 ? stamp[i] != '_' : stamp[i] < '0' || stamp[i] > '9')
+            return false;
+    *ordinal = 1;
+    return !stamp[SESSION_STAMP] || (stamp[SESSION_STAMP] == '_' && parse_number(stamp + SESSION_STAMP + 1, ordinal));
+}
+
+static int compare_sessions(const char *a, const char *b) {
+    uint32_t x = 0, y = 0;
+    int order = memcmp(a, b, sizeof SESSION_PREFIX - 1 + SESSION_STAMP);
+    parse_session(a, &x);
+    parse_session(b, &y);
+    return order ? order : (x > y) - (x < y);
+}
+
+static bool holds_process(const char *session) {
+    uint32_t *pids;
+    size_t count;
+    bool found = false;
+    if (ct_find_numbered(session, "pid_", &pids, &count) != 0)
+        return false;
+    for (size_t i = 0; i < count && !found; i++) {
+        char name[40];
+        snprintf(name, sizeof name, "pid_%u/manifest.json", pids[i]);
+        found = ct_find_exists(session, name);
+    }
+    free(pids);
+    return found;
+}
+
+/* The newest below `limit` (NULL: of all), malloc'ed. */
+static char *newest_name(const char *root, const char *limit) {
+    struct dirent *entry;
+    uint32_t ordinal;
+    char *best = NULL;
+    DIR *dir = opendir(root);
+    while (dir && (entry = readdir(dir))) {
+        const char *name = entry->d_name;
+        if (!parse_session(name, &ordinal) || (limit && compare_sessions(name, limit) >= 0) ||
+            (best && compare_sessions(name, best) <= 0))
+            continue;
+        free(best);
+        best = strdup(name);
+    }
+    if (dir)
+        closedir(dir);
+    return best;
+}
+
+char *ct_find_newest_session(const char *root) {
+    char *limit = NULL;
+    for (;;) {
+        char *name = newest_name(root, limit);
+        free(limit);
+        if (!name)
+            return NULL;
+        char *path = ct_file_path("%s/%s", root, name);
+        if (!path || holds_process(path)) {
+            free(name);
+            return path;
+        }
+        free(path);
+        limit = name;
+    }
+}

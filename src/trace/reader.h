@@ -1,0 +1,94 @@
+/* Parts of the trace reader. */
+#ifndef CT_TRACE_READER_H
+#define CT_TRACE_READER_H
+
+#include "abi/atf.h"
+#include "trace/file.h"
+#include "trace/json_read.h"
+#include <contrail/trace.h>
+
+/* ---- directories (find.c) ---- */
+
+/* Numbers N of all PREFIX_N in a directory, sorted, malloc'ed. Returns 0 or an errno. */
+int ct_find_numbered(const char *directory, const char *prefix, uint32_t **numbers, size_t *count);
+/* The newest session under `root` that holds a process, malloc'ed; NULL: none. */
+char *ct_find_newest_session(const char *root);
+bool ct_find_exists(const char *directory, const char *name);
+
+/* ---- index files (index_file.c) ---- */
+
+enum ct_index_state {
+    CT_INDEX_GOOD,       /* header and footer agree */
+    CT_INDEX_CUT,        /* no footer, or not all of it */
+    CT_INDEX_UNREADABLE, /* the header is cut or damaged */
+};
+
+struct ct_index_part {
+    struct ct_file file;
+    uint64_t count; /* events that can be read */
+    uint64_t events_offset, size;
+    uint32_t thread_id; /* of the header */
+    uint8_t state;      /* enum ct_index_state */
+};
+
+struct ct_index {
+    struct ct_index_part **parts;
+    size_t part_count;
+    uint64_t count;
+    bool cut;
+};
+
+/* Looks at directory/index.atf, index_2.atf and so on. Missing and damaged files are no failure: they hold no events. */
+int ct_index_open(struct ct_index *index, struct ct_file_cache *cache, const char *directory);
+void ct_index_close(struct ct_index *index);
+/* Up to `count` events from position `sequence` on; less at the end of a part. 0: there are none. */
+size_t ct_index_read(struct ct_index *index, uint64_t sequence, struct atf_index_event *events, size_t count);
+/* Position of the first event at or after the time. */
+uint64_t ct_index_search(struct ct_index *index, uint64_t time_ns);
+
+/* ---- symbols (symbols_reader.c) ---- */
+
+struct ct_symbols;
+struct ct_symbols_module {
+    uint32_t id;
+    const char *path, *build_id;
+    uint64_t base;
+    size_t functions;
+};
+/* Reads directory/symbols. NULL: no memory. A file that is missing, cut or damaged gives what can be read of it. */
+struct ct_symbols *ct_symbols_load(const char *directory);
+void ct_symbols_free(struct ct_symbols *symbols);
+const struct ct_trace_function *ct_symbols_find(struct ct_symbols *symbols, uint64_t id);
+size_t ct_symbols_module_count(const struct ct_symbols *symbols);
+struct ct_symbols_module ct_symbols_module_at(const struct ct_symbols *symbols, size_t index);
+/* What is wrong with the file, NULL: nothing. */
+const char *ct_symbols_problem(const struct ct_symbols *symbols);
+
+/* ---- the trace ---- */
+
+struct trace_process {
+    struct ct_trace_process info;
+    struct ct_json_tree *manifest; /* NULL: not JSON */
+    char *text, *directory;
+    struct ct_symbols *symbols; /* read when first asked for */
+    size_t first_thread;
+};
+
+struct trace_thread {
+    struct ct_trace_thread info;
+    struct ct_index index;
+    const struct ct_json_node *manifest; /* NULL: the manifest does not know it */
+};
+
+struct ct_trace {
+    char *path;
+    struct ct_file_cache cache;
+    struct trace_process *processes;
+    struct trace_thread *threads;
+    struct ct_trace_module *modules;
+    size_t process_count, thread_count, module_count;
+};
+
+struct ct_symbols *ct_trace_symbols(const struct ct_trace *trace, size_t process);
+
+#endif
