@@ -41,7 +41,7 @@ struct ct_target_module {
 /* One hook: for installing, moving threads and removing. `service`: the engine itself needs it (clone, longjmp, unwinders);
  * services are installed first and removed last. With action NONE it records nothing (its function is filtered out). */
 struct ct_target_hook {
-    struct ct_plan plan; /* patches, moves, word_on/word_off */
+    struct ct_plan plan;  /* patches, moves, word_on/word_off */
     uint64_t function_id; /* module_id << 32 | symbol_index */
     uint8_t action;       /* enum ct_hook_action: RECORD or NONE */
     uint8_t special;      /* enum ct_special */

@@ -155,3 +155,44 @@ bool ct_elf_dynamic(const struct ct_elf *elf, int64_t tag, uint64_t *value) {
     }
     return false;
 }
+
+/* ---- build-id ---- */
+
+static void write_hex(char *out, const uint8_t *bytes, size_t size) {
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < size; i++) {
+        *out++ = digits[bytes[i] >> 4];
+        *out++ = digits[bytes[i] & 15];
+    }
+    *out = 0;
+}
+
+/* True when the notes hold it. */
+static bool read_notes(struct ct_span bytes, char *out) {
+    struct ct_reader r = ct_reader_of(bytes.data, bytes.size);
+    while (ct_reader_left(&r) >= sizeof(Elf64_Nhdr)) {
+        uint32_t name_size = ct_reader_u32(&r), size = ct_reader_u32(&r), type = ct_reader_u32(&r);
+        const uint8_t *name = r.at;
+        ct_reader_skip(&r, ((uint64_t)name_size + 3) & ~UINT64_C(3));
+        const uint8_t *description = r.at;
+        if (r.bad || size > ct_reader_left(&r))
+            return false;
+        if (type == NT_GNU_BUILD_ID && name_size == 4 && memcmp(name, "GNU", 4) == 0 && size <= CT_MAX_BUILD_ID) {
+            write_hex(out, description, size);
+            return true;
+        }
+        ct_reader_skip(&r, ((uint64_t)size + 3) & ~UINT64_C(3));
+    }
+    return false;
+}
+
+void ct_elf_build_id(const struct ct_elf *elf, char out[CT_BUILD_ID_TEXT]) {
+    Elf64_Phdr segment;
+    struct ct_elf_section section;
+    *out = 0;
+    for (uint32_t i = 0; ct_elf_segment(elf, i, &segment); i++)
+        if (segment.p_type == PT_NOTE && read_notes(ct_elf_segment_bytes(elf, &segment), out))
+            return;
+    if (ct_elf_section_named(elf, ".note.gnu.build-id", &section))
+        read_notes(section.bytes, out);
+}

@@ -48,6 +48,11 @@ struct ct_span ct_elf_at(const struct ct_elf *elf, uint64_t address);
 /* The segment's own bytes; empty when they are not in the file. */
 struct ct_span ct_elf_segment_bytes(const struct ct_elf *elf, const Elf64_Phdr *segment);
 
+#define CT_MAX_BUILD_ID  64 /* bytes */
+#define CT_BUILD_ID_TEXT (2 * CT_MAX_BUILD_ID + 1)
+/* As lower-case hex; "" when there is none. */
+void ct_elf_build_id(const struct ct_elf *elf, char out[CT_BUILD_ID_TEXT]);
+
 /* Value of the first dynamic entry with this tag; false when there is none. */
 bool ct_elf_dynamic(const struct ct_elf *elf, int64_t tag, uint64_t *value);
 

@@ -89,46 +89,6 @@ const struct ct_text_range *ct_text_find(const struct ct_functions *table, uint6
     return NULL;
 }
 
-/* ---- build-id ---- */
-
-static void write_hex(char *out, const uint8_t *bytes, size_t size) {
-    static const char digits[] = "0123456789abcdef";
-    for (size_t i = 0; i < size; i++) {
-        *out++ = digits[bytes[i] >> 4];
-        *out++ = digits[bytes[i] & 15];
-    }
-    *out = 0;
-}
-
-/* True when the notes hold it. */
-static bool read_notes(struct ct_functions *table, struct ct_span bytes) {
-    struct ct_reader r = ct_reader_of(bytes.data, bytes.size);
-    while (ct_reader_left(&r) >= sizeof(Elf64_Nhdr)) {
-        uint32_t name_size = ct_reader_u32(&r), size = ct_reader_u32(&r), type = ct_reader_u32(&r);
-        const uint8_t *name = r.at;
-        ct_reader_skip(&r, ((uint64_t)name_size + 3) & ~UINT64_C(3));
-        const uint8_t *description = r.at;
-        if (r.bad || size > ct_reader_left(&r))
-            return false;
-        if (type == NT_GNU_BUILD_ID && name_size == 4 && memcmp(name, "GNU", 4) == 0 && size <= CT_MAX_BUILD_ID) {
-            write_hex(table->build_id, description, size);
-            return true;
-        }
-        ct_reader_skip(&r, ((uint64_t)size + 3) & ~UINT64_C(3));
-    }
-    return false;
-}
-
-static void read_build_id(struct ct_functions *table, const struct ct_elf *elf) {
-    Elf64_Phdr segment;
-    struct ct_elf_section section;
-    for (uint32_t i = 0; ct_elf_segment(elf, i, &segment); i++)
-        if (segment.p_type == PT_NOTE && read_notes(table, ct_elf_segment_bytes(elf, &segment)))
-            return;
-    if (ct_elf_section_named(elf, ".note.gnu.build-id", &section))
-        read_notes(table, section.bytes);
-}
-
 /* ---- opening ---- */
 
 struct fde_sink {
@@ -183,7 +143,7 @@ int ct_functions_open_image(struct ct_functions **out, const void *image, size_t
         ct_functions_close(table);
         return result;
     }
-    read_build_id(table, &elf);
+    ct_elf_build_id(&elf, table->build_id);
     *out = table;
     return 0;
 }

@@ -5,7 +5,6 @@
 #include "symbols/elf_image.h"
 #include "symbols/functions.h"
 
-#define CT_MAX_BUILD_ID      64 /* bytes */
 #define CT_MAX_PERSONALITIES 64
 
 /* A slot of the index by name; name 0: empty. */
@@ -25,7 +24,7 @@ struct ct_functions {
     size_t text_count;
     struct ct_personality personalities[CT_MAX_PERSONALITIES];
     size_t personality_count;
-    char build_id[2 * CT_MAX_BUILD_ID + 1];
+    char build_id[CT_BUILD_ID_TEXT];
 };
 
 /* The order is the rank: a later kind gives the better name. */

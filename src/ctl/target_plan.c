@@ -1,0 +1,503 @@
+/* Plans of targets, put together: see target_plan.h and target_internal.h.
+ *
+ * Modules are analysed, and then planned, by several threads; each has one module at a time, so nothing is shared but the
+ * remote's memory, which any thread may read. The result does not depend on who was first: it is the same bytes for the same
+ * target, with or without a cache. */
+#include "ctl/target_internal.h"
+#include "os/os.h"
+#include "os/thread.h"
+#include <contrail/status.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define REACH        0x7f000000ull  /* rel32 with room for the stub's own length */
+#define NEIGHBOURS   (768ull << 20) /* modules within so much address space share a region */
+#define LARGE_MODULE (256ull << 20) /* of larger ones only the code must be in reach */
+#define MAX_THREADS  8u
+#define LONGEST_MOVE 512u /* bytes behind a function's start that its patch may have moved elsewhere */
+
+/* A place in the text that goes away with its hook, and where a thread goes that stands there. */
+struct forward {
+    uint64_t at, to;
+};
+
+struct whole {
+    struct ct_target_plan plan; /* first: what callers see */
+    const struct ct_target_plan_options *options;
+    struct ct_target_maps maps;
+    struct ct_target_source *sources;
+    struct ct_target_work *works; /* one per module */
+    struct ct_target_arena *arenas;
+    size_t arena_count;
+    size_t *first_hook; /* of each module, and one more */
+    size_t hook_room;
+    struct forward *forwards;
+    size_t forward_count;
+    size_t *order; /* modules, large ones first */
+    size_t source_count;
+};
+
+/* ---- threads ---- */
+
+struct pool {
+    void (*each)(struct whole *w, size_t module);
+    struct whole *whole;
+    atomic_size_t next;
+};
+
+static void *run_pool(void *arg) {
+    struct pool *p = arg;
+    size_t i;
+    while ((i = atomic_fetch_add(&p->next, 1)) < p->whole->source_count)
+        p->each(p->whole, p->whole->order[i]);
+    return NULL;
+}
+
+static unsigned processors(void) {
+    cpu_set_t set;
+    int count = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+    return count < 1 ? 1 : (unsigned)count > MAX_THREADS ? MAX_THREADS : (unsigned)count;
+}
+
+/* Signals are for the thread that called us. */
+static void for_all_modules(struct whole *w, void (*each)(struct whole *w, size_t module)) {
+    struct pool pool = {.each = each, .whole = w};
+    pthread_t threads[MAX_THREADS];
+    unsigned count = 0, wanted = processors();
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    while (count + 1 < wanted && count + 1 < w->source_count && !pthread_create(&threads[count], NULL, run_pool, &pool))
+        count++;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    run_pool(&pool);
+    while (count)
+        pthread_join(threads[--count], NULL);
+}
+
+static size_t code_size(const struct ct_target_source *s) {
+    size_t size = 0;
+    for (size_t i = 0; i < s->text_count; i++)
+        size += (size_t)(s->texts[i].end - s->texts[i].start);
+    return size;
+}
+
+static int compare_sizes(const void *a, const void *b, void *arg) {
+    const struct ct_target_source *sources = arg;
+    size_t left = code_size(&sources[*(const size_t *)a]), right = code_size(&sources[*(const size_t *)b]);
+    return left > right ? -1 : left < right;
+}
+
+static int sort_by_size(struct whole *w) {
+    w->order = calloc(w->source_count + 1, sizeof *w->order);
+    if (!w->order)
+        return CT_ERR_NO_MEMORY;
+    for (size_t i = 0; i < w->source_count; i++)
+        w->order[i] = i;
+    qsort_r(w->order, w->source_count, sizeof *w->order, compare_sizes, w->sources);
+    return 0;
+}
+
+/* ---- analysis ---- */
+
+static void analyse(struct whole *w, size_t i) {
+    struct ct_target_source *s = &w->sources[i];
+    s->status = ct_target_source_read(s);
+    if (!s->status && !ct_target_cache_load(w->options->cache_dir, s))
+        s->status = ct_target_analyse(s);
+}
+
+static void describe(struct whole *w, size_t i) {
+    const struct ct_target_source *s = &w->sources[i];
+    struct ct_target_module *m = &w->plan.modules[i];
+    *m = (struct ct_target_module){
+        .id = (uint32_t)i + 1,
+        .path = s->path,
+        .build_id = s->build_id,
+        .bias = s->bias,
+        .start = s->start,
+        .end = s->end,
+        .table_hash = s->image ? s->image->table_hash : 0,
+        .from_cache = s->image_mapped != NULL,
+    };
+    if (s->image && s->image->get_cfa && !w->plan.get_cfa)
+        w->plan.get_cfa = s->bias + s->image->get_cfa;
+    if (w->options->cache_dir && s->image)
+        ++*(m->from_cache ? &w->plan.cache_hits : &w->plan.cache_misses);
+}
+
+static int analyse_all(struct whole *w) {
+    int status = sort_by_size(w);
+    if (status)
+        return status;
+    for_all_modules(w, analyse);
+    w->plan.modules = calloc(w->source_count + 1, sizeof *w->plan.modules);
+    if (!w->plan.modules)
+        return CT_ERR_NO_MEMORY;
+    w->plan.module_count = w->source_count;
+    for (size_t i = 0; i < w->source_count; i++)
+        describe(w, i);
+    return 0;
+}
+
+/* ---- stub memory ---- */
+
+static void *reserve(size_t size) {
+    void *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return bytes == MAP_FAILED ? NULL : bytes;
+}
+
+/* What must be in reach of stubs: all of the module, since moved code names its data, unless it is too large. */
+static void served_range(const struct ct_target_source *s, uint64_t *start, uint64_t *end) {
+    *start = s->start;
+    *end = s->end;
+    if (s->end - s->start > LARGE_MODULE) {
+        *start = s->texts[0].start;
+        *end = s->texts[s->text_count - 1].end;
+    }
+}
+
+static int compare_works(const void *a, const void *b) {
+    const struct ct_target_work *left = *(struct ct_target_work *const *)a, *right = *(struct ct_target_work *const *)b;
+    return left->source->start < right->source->start ? -1 : left->source->start > right->source->start;
+}
+
+/* Gives the works an arena with a slot for each; false when there is no place for it. */
+static bool make_arena(struct whole *w, struct ct_target_work **works, size_t count) {
+    struct ct_target_arena *a = &w->arenas[w->arena_count];
+    uint64_t start, end, at = ct_target_round((uint64_t)(ct_hook_code_end - ct_hook_code), 64);
+    *a = (struct ct_target_arena){.start = UINT64_MAX};
+    for (size_t i = 0; i < count; i++) {
+        served_range(works[i]->source, &start, &end);
+        a->start = start < a->start ? start : a->start;
+        a->end = end > a->end ? end : a->end;
+        works[i]->arena = a;
+        works[i]->slot = at;
+        works[i]->slot_end = at += ct_target_slot_size(works[i]->source->image);
+    }
+    uint64_t tail = at + (4u << 20);
+    a->used = at;
+    for (a->size = ct_target_round(at + tail, CT_TARGET_PAGE); !a->address;
+         a->size = ct_target_round(at, CT_TARGET_PAGE)) {
+        a->address = ct_target_gap_find(&w->maps, w->sources[0].end, a->start, a->end, REACH, a->size);
+        if (a->address || a->size < at + tail)
+            break;
+    }
+    if (!a->address || !(a->bytes = reserve(a->size)))
+        return false;
+    memcpy(a->bytes, ct_hook_code, (size_t)(ct_hook_code_end - ct_hook_code));
+    ct_shared_code_at(&a->shared, a->address);
+    w->arena_count++;
+    return true;
+}
+
+static int compare_maps(const void *a, const void *b) {
+    const struct ct_os_map *left = a, *right = b;
+    return left->start < right->start ? -1 : left->start > right->start;
+}
+
+/* The next arena must not be put there. */
+static int occupy(struct whole *w, const struct ct_target_arena *a) {
+    struct ct_os_map *items = realloc(w->maps.items, (w->maps.count + 1) * sizeof *items);
+    char *path = strdup("");
+    if (items)
+        w->maps.items = items;
+    if (!items || !path) {
+        free(path);
+        return CT_ERR_NO_MEMORY;
+    }
+    w->maps.capacity = w->maps.count + 1;
+    items[w->maps.count++] = (struct ct_os_map){.start = a->address, .end = a->address + a->size, .path = path};
+    qsort(items, w->maps.count, sizeof *items, compare_maps);
+    return 0;
+}
+
+/* One arena for all of them, or else one for each. Those without get the arena that has no address. */
+static int serve(struct whole *w, struct ct_target_work **works, size_t count) {
+    if (make_arena(w, works, count))
+        return occupy(w, &w->arenas[w->arena_count - 1]);
+    for (size_t i = 0; i < count; i++) {
+        bool made = count > 1 && make_arena(w, &works[i], 1);
+        int status = made ? occupy(w, &w->arenas[w->arena_count - 1]) : 0;
+        if (status)
+            return status;
+        if (!made) {
+            works[i]->arena = &w->arenas[w->arena_count++];
+            *works[i]->arena = (struct ct_target_arena){0};
+        }
+    }
+    return 0;
+}
+
+/* Modules in address order, as many together as are neighbours. */
+static int place_arenas(struct whole *w) {
+    struct ct_target_work **sorted = calloc(w->source_count + 1, sizeof(struct ct_target_work *));
+    size_t count = 0, first = 0;
+    w->arenas = calloc(w->source_count + 1, sizeof *w->arenas);
+    if (!sorted || !w->arenas) {
+        free(sorted);
+        return CT_ERR_NO_MEMORY;
+    }
+    for (size_t i = 0; i < w->source_count; i++)
+        if (w->sources[i].image)
+            sorted[count++] = &w->works[i];
+    qsort(sorted, count, sizeof(struct ct_target_work *), compare_works);
+    int status = 0;
+    for (size_t i = 1; i <= count && !status; i++) {
+        if (i < count && sorted[i]->source->end - sorted[first]->source->start <= NEIGHBOURS)
+            continue;
+        status = serve(w, sorted + first, i - first);
+        first = i;
+    }
+    free(sorted);
+    return status;
+}
+
+static int note_regions(struct whole *w) {
+    w->plan.regions = calloc(w->arena_count + 1, sizeof *w->plan.regions);
+    if (!w->plan.regions)
+        return CT_ERR_NO_MEMORY;
+    for (size_t i = 0; i < w->arena_count; i++) {
+        const struct ct_target_arena *a = &w->arenas[i];
+        bool used = false;
+        for (size_t k = 0; k < w->source_count; k++)
+            used |= w->works[k].arena == a && w->works[k].hook_count;
+        if (used)
+            w->plan.regions[w->plan.region_count++] =
+                (struct ct_target_region){.address = a->address,
+                                          .size = ct_target_round(a->used, CT_TARGET_PAGE),
+                                          .used = a->used,
+                                          .bytes = a->bytes};
+    }
+    return 0;
+}
+
+/* ---- hooks ---- */
+
+static int prepare_works(struct whole *w) {
+    w->works = calloc(w->source_count + 1, sizeof *w->works);
+    w->first_hook = calloc(w->source_count + 1, sizeof *w->first_hook);
+    if (!w->works || !w->first_hook)
+        return CT_ERR_NO_MEMORY;
+    size_t functions = 0;
+    for (size_t i = 0; i < w->source_count; i++)
+        functions += w->sources[i].image ? w->sources[i].image->function_count : 0;
+    w->hook_room = (functions + 1) * sizeof *w->plan.hooks;
+    w->plan.hooks = reserve(w->hook_room);
+    if (!w->plan.hooks)
+        return CT_ERR_NO_MEMORY;
+    functions = 0;
+    for (size_t i = 0; i < w->source_count; i++) {
+        w->works[i] = (struct ct_target_work){.source = &w->sources[i],
+                                              .module = &w->plan.modules[i],
+                                              .filter = &w->options->filter,
+                                              .hooks = w->plan.hooks + functions};
+        functions += w->sources[i].image ? w->sources[i].image->function_count : 0;
+    }
+    return 0;
+}
+
+static void plan_module(struct whole *w, size_t i) {
+    if (w->sources[i].image)
+        ct_target_hooks_plan(&w->works[i]);
+}
+
+static int compare_hooks(const void *a, const void *b) {
+    const struct ct_target_hook *left = a, *right = b;
+    return left->plan.function < right->plan.function ? -1 : left->plan.function > right->plan.function;
+}
+
+static void plan_rest(struct whole *w) {
+    for (size_t i = 0; i < w->arena_count; i++) {
+        w->arenas[i].used = 0;
+        for (size_t k = 0; k < w->source_count; k++)
+            if (w->works[k].arena == &w->arenas[i] && w->works[k].slot_used > w->arenas[i].used)
+                w->arenas[i].used = w->works[k].slot_used;
+    }
+    for (size_t i = 0; i < w->source_count; i++)
+        if (w->works[i].leftover_count) {
+            ct_target_hooks_plan_rest(&w->works[i]);
+            qsort(w->works[i].hooks, w->works[i].hook_count, sizeof *w->works[i].hooks, compare_hooks);
+        }
+}
+
+/* Closes the gaps between the modules' hooks, and gives the numbers. */
+static void number(struct whole *w) {
+    for (size_t i = 0; i < w->source_count; i++) {
+        struct ct_target_work *work = &w->works[i];
+        struct ct_target_hook *to = w->plan.hooks + w->plan.hook_count;
+        w->first_hook[i] = w->plan.hook_count;
+        memmove(to, work->hooks, work->hook_count * sizeof *to);
+        for (size_t k = 0; k < work->hook_count; k++) {
+            uint32_t n = (uint32_t)w->plan.hook_count++;
+            work->module->functions[(uint32_t)to[k].function_id].hook = (int32_t)n;
+            memcpy(work->arena->bytes + (to[k].plan.stub - work->arena->address) + CT_STUB_NUMBER, &n, sizeof n);
+        }
+    }
+    w->first_hook[w->source_count] = w->plan.hook_count;
+}
+
+static int compare_forwards(const void *a, const void *b) {
+    const struct forward *left = a, *right = b;
+    return left->at < right->at ? -1 : left->at > right->at;
+}
+
+/* Springboards, and the second of two jumps: code that is only there while the hook is. */
+static size_t collect_forwards(const struct ct_target_plan *plan, struct forward *out) {
+    size_t count = 0;
+    for (size_t i = 0; i < plan->hook_count; i++) {
+        const struct ct_plan *p = &plan->hooks[i].plan;
+        for (unsigned k = 0; k < p->patch_count; k++) {
+            const struct ct_patch *patch = &p->patches[k];
+            struct forward f = {patch->at, patch->forward};
+            if (!f.to && patch->size == CT_PATCH_MAX)
+                f = (struct forward){patch->at + CT_PATCH_MAX / 2, p->body};
+            if (!f.to)
+                continue;
+            if (out)
+                out[count] = f;
+            count++;
+        }
+    }
+    return count;
+}
+
+static int index_forwards(struct whole *w) {
+    w->forward_count = collect_forwards(&w->plan, NULL);
+    w->forwards = calloc(w->forward_count + 1, sizeof *w->forwards);
+    if (!w->forwards)
+        return CT_ERR_NO_MEMORY;
+    collect_forwards(&w->plan, w->forwards);
+    qsort(w->forwards, w->forward_count, sizeof *w->forwards, compare_forwards);
+    return 0;
+}
+
+static int plan_all(struct whole *w) {
+    int status = prepare_works(w);
+    if (!status)
+        status = place_arenas(w);
+    if (status)
+        return status;
+    for_all_modules(w, plan_module);
+    for (size_t i = 0; i < w->source_count; i++)
+        if (w->works[i].status)
+            return w->works[i].status;
+    plan_rest(w);
+    number(w);
+    status = index_forwards(w);
+    return status ? status : note_regions(w);
+}
+
+/* ---- public ---- */
+
+static void store(struct whole *w, size_t i) {
+    ct_target_cache_store(w->options->cache_dir, &w->sources[i]);
+    if (w->works)
+        ct_target_work_free(&w->works[i]);
+    ct_target_source_drop_code(&w->sources[i]);
+}
+
+static int make(struct whole *w, const struct ct_remote *remote) {
+    uint64_t start = ct_os_nanoseconds();
+    int status = ct_target_maps_read(&w->maps, remote);
+    if (!status)
+        status = ct_target_sources_find(&w->sources, &w->source_count, remote, &w->maps);
+    if (!status)
+        status = analyse_all(w);
+    uint64_t middle = ct_os_nanoseconds();
+    w->plan.analyse_ns = middle - start;
+    if (!status)
+        status = plan_all(w);
+    w->plan.plan_ns = ct_os_nanoseconds() - middle;
+    if (w->order)
+        for_all_modules(w, store);
+    free(w->works);
+    w->works = NULL;
+    ct_target_maps_free(&w->maps);
+    return status;
+}
+
+int ct_target_plan_make(struct ct_target_plan **out, const struct ct_remote *remote,
+                        const struct ct_target_plan_options *options, struct ct_remote_error *error) {
+    static const struct ct_target_plan_options defaults;
+    struct whole *w = calloc(1, sizeof *w);
+    int status = CT_ERR_NO_MEMORY;
+    if (w) {
+        w->options = options ? options : &defaults;
+        status = make(w, remote);
+        w->options = NULL;
+    }
+    if (!status) {
+        *out = &w->plan;
+        return 0;
+    }
+    if (error)
+        snprintf(error->text, sizeof error->text, "the functions of process %d could not be read: %s",
+                 ct_remote_pid(remote), ct_status_text(status));
+    ct_target_plan_free(w ? &w->plan : NULL);
+    return status;
+}
+
+void ct_target_plan_free(struct ct_target_plan *plan) {
+    struct whole *w = (struct whole *)plan;
+    if (!w)
+        return;
+    for (size_t i = 0; i < plan->hook_count; i++)
+        free(plan->hooks[i].plan.whole);
+    for (size_t i = 0; i < plan->module_count; i++)
+        free(plan->modules[i].functions);
+    for (size_t i = 0; i < w->source_count; i++)
+        ct_target_source_free(&w->sources[i]);
+    for (size_t i = 0; i < w->arena_count; i++)
+        if (w->arenas[i].bytes)
+            munmap(w->arenas[i].bytes, w->arenas[i].size);
+    if (plan->hooks)
+        munmap(plan->hooks, w->hook_room);
+    free(plan->modules);
+    free(plan->regions);
+    free(w->sources);
+    free(w->arenas);
+    free(w->first_hook);
+    free(w->forwards);
+    free(w->order);
+    free(w);
+}
+
+/* Functions may lie inside of others, and a patch of any of them may be the one: all that start a little before are asked. */
+static uint64_t moved_in(const struct ct_target_plan *plan, size_t first, size_t end, uint64_t pc, bool in_call) {
+    size_t low = first, high = end;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (plan->hooks[middle].plan.function <= pc)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low > first && pc - plan->hooks[low - 1].plan.function < LONGEST_MOVE; low--) {
+        uint64_t to = ct_plan_moved(&plan->hooks[low - 1].plan, pc, in_call);
+        if (to)
+            return to;
+    }
+    return 0;
+}
+
+uint64_t ct_target_plan_moved(const struct ct_target_plan *plan, uint64_t pc, bool in_call) {
+    const struct whole *w = (const struct whole *)plan;
+    for (size_t i = 0; i < plan->module_count; i++)
+        if (pc >= plan->modules[i].start && pc < plan->modules[i].end)
+            return moved_in(plan, w->first_hook[i], w->first_hook[i + 1], pc, in_call);
+    return 0;
+}
+
+uint64_t ct_target_plan_forwarded(const struct ct_target_plan *plan, uint64_t pc) {
+    const struct whole *w = (const struct whole *)plan;
+    struct forward key = {.at = pc};
+    const struct forward *found = bsearch(&key, w->forwards, w->forward_count, sizeof *w->forwards, compare_forwards);
+    return found ? found->to : 0;
+}
