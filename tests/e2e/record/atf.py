@@ -1,0 +1,183 @@
+"""Reads traces without any of Contrail's code: a second opinion on the format that docs/TRACE-FORMAT.md describes.
+
+A Trace is one pid_N directory. Everything is read at once: the traces of tests are small."""
+import glob
+import json
+import os
+import re
+import struct
+import zlib
+
+CALL, RETURN, EXCEPTION = 1, 2, 3
+HEADER = struct.Struct("<4sBBBBIIB7xIIQQQQ")
+EVENT = struct.Struct("<QQIIII")
+FOOTER = struct.Struct("<4sIQQQQ24x")
+NO_DETAIL = 0xFFFFFFFF
+assert (HEADER.size, EVENT.size, FOOTER.size) == (64, 32, 64)
+
+
+class BadTrace(Exception):
+    pass
+
+
+class Function:
+    """A line of the symbols file. `name` is "" for nameless functions; `where` always tells the place."""
+
+    def __init__(self, ident, module, offset, size, name, skip, entry_only):
+        self.id, self.module, self.offset, self.size = ident, module, offset, size
+        self.name, self.skip, self.entry_only = name, skip, entry_only
+
+    @property
+    def where(self):
+        return self.name or "%s+%#x" % (os.path.basename(self.module.path), self.offset)
+
+
+class Module:
+    def __init__(self, ident, path, build_id, base):
+        self.id, self.path, self.build_id, self.base = ident, path, build_id, base
+
+
+class Thread:
+    def __init__(self, ident, tid, name, data, finished):
+        self.id, self.tid, self.name = ident, tid, name
+        self.data, self.finished = data, finished
+
+    def __len__(self):
+        return len(self.data) // EVENT.size
+
+    def events(self):
+        """(timestamp, function_id, thread_id, kind, depth, detail) of each event."""
+        return EVENT.iter_unpack(self.data)
+
+
+def read_index(path, complete):
+    """The events of an index.atf as bytes, whether it has a footer, and its header's thread id."""
+    with open(path, "rb") as f:
+        content = f.read()
+    if len(content) < HEADER.size:
+        if complete:
+            raise BadTrace("%s is shorter than a header" % path)
+        return b"", False, 0
+    (magic, endian, version, arch, system, flags, thread_id, clock, event_size, count, events_at, footer_at, start,
+     end) = HEADER.unpack_from(content)
+    if (magic, endian, version, arch, system, clock, event_size, events_at) != (b"ATI2", 1, 1, 1, 4, 3, 32, 64):
+        raise BadTrace("%s: header %r" % (path, content[:64]))
+    if not footer_at or footer_at + FOOTER.size > len(content):
+        if complete:
+            raise BadTrace("%s has no footer" % path)
+        rest = len(content) - HEADER.size
+        return content[64:64 + rest - rest % EVENT.size], False, thread_id
+    events = content[64:footer_at]
+    magic, crc, total, first, last, written = FOOTER.unpack_from(content, footer_at)
+    if magic != b"2ITA" or crc != zlib.crc32(events) or total * 32 != len(events) or count != total:
+        raise BadTrace("%s: footer does not fit" % path)
+    if (first, last) != (start, end) or written != len(events) or len(content) != footer_at + 64:
+        raise BadTrace("%s: footer and header differ" % path)
+    if total and (first, last) != (EVENT.unpack_from(events)[0], EVENT.unpack_from(events, len(events) - 32)[0]):
+        raise BadTrace("%s: start and end are not the first and last event's" % path)
+    return events, True, thread_id
+
+
+def unescape(text):
+    plain = {"t": "\t", "n": "\n", "\\": "\\"}
+    return re.sub(r"\\(x[0-9a-f]{2}|.)", lambda m: plain.get(m.group(1)) or chr(int(m.group(1)[1:], 16)), text)
+
+
+def is_function(line):
+    return line[:1] in tuple("0123456789abcdef") and "\t" in line
+
+
+class Trace:
+    def __init__(self, directory):
+        self.directory = directory
+        with open(os.path.join(directory, "manifest.json")) as f:
+            self.manifest = json.load(f)
+        self.complete = self.manifest["complete"]
+        self.pid = self.manifest["pid"]
+        self.modules, self.functions = {}, {}
+        self.read_symbols()
+        self.threads = []
+        self.read_threads()
+
+    def read_symbols(self):
+        """One line per function, columns between tabs, after its module's line; the last line is their number."""
+        with open(os.path.join(self.directory, "symbols"), errors="surrogateescape", newline="\n") as f:
+            lines = f.read().split("\n")
+        if not lines[0].startswith("contrail-symbols\t1\t"):
+            raise BadTrace("symbols begins with %r" % lines[0])
+        if self.complete and (lines[-1] or lines[-2] != "total\t%x" % sum(map(is_function, lines))):
+            raise BadTrace("symbols has no right end: %r" % lines[-2:])
+        module = None
+        for line in lines[1:-1]:
+            columns = [unescape(c) for c in line.split("\t")]
+            if columns[0] == "module":
+                module = Module(int(columns[1], 16), columns[4], columns[3], int(columns[2], 16))
+                self.modules[module.id] = module
+            elif is_function(line):
+                ident, offset, size = (int(c, 16) for c in columns[:3])
+                if ident >> 32 != module.id:
+                    raise BadTrace("a function of another module: %s" % line)
+                self.functions[ident] = Function(ident, module, offset, size, *columns[3:6])
+
+    def read_threads(self):
+        told = {t["id"]: t for t in self.manifest["threads"]}
+        for path in glob.glob(os.path.join(glob.escape(self.directory), "thread_*", "index.atf")):
+            ident = int(os.path.basename(os.path.dirname(path))[len("thread_"):])
+            data, finished, tid = read_index(path, self.complete)
+            about = told.pop(ident, {})
+            if self.complete and not about:
+                raise BadTrace("thread %d is not in the manifest" % ident)
+            if self.complete and about["events"] != len(data) // 32:
+                raise BadTrace("thread %d: the manifest tells %d events, there are %d" % (ident, about["events"],
+                                                                                        len(data) // 32))
+            self.threads.append(Thread(ident, about.get("tid", tid), about.get("name", ""), data, finished))
+        if self.complete and any(t["events"] for t in told.values()):
+            raise BadTrace("threads without a file: %s" % sorted(told))
+        self.threads.sort(key=lambda t: t.id)
+
+    @property
+    def lost(self):
+        return sum(self.manifest["events"]["lost"].values())
+
+    def check(self):
+        """Time never goes back, depths fit, calls are paired: a list of sentences, empty when all is well."""
+        problems = []
+        for thread in self.threads:
+            gaps = {t["id"]: t.get("gaps", []) for t in self.manifest["threads"]}.get(thread.id, [])
+            problems += check_thread(thread, self.functions, {g["at"] for g in gaps})
+        return problems
+
+
+def check_thread(thread, functions, gaps):
+    problems, last, depth = [], 0, 0
+    for number, (time, function, tid, kind, told, detail) in enumerate(thread.events()):
+        place = "thread %d, event %d" % (thread.id, number)
+        if time < last:
+            problems.append("%s: time goes back by %d ns" % (place, last - time))
+        last = time
+        about = functions.get(function)
+        if about is None and not (kind == EXCEPTION and function == 0):
+            problems.append("%s: unknown function %#x" % (place, function))
+            continue
+        if detail != NO_DETAIL or kind not in (CALL, RETURN, EXCEPTION):
+            problems.append("%s: kind %d, detail %#x" % (place, kind, detail))
+        if number in gaps:
+            depth = told if kind == CALL else told + 1
+        if kind == CALL:
+            if told != depth:
+                problems.append("%s: call of %s at depth %d instead of %d" % (place, about.where, told, depth))
+                depth = told
+            depth += not about.entry_only
+        else:
+            depth -= 1
+            if told != depth:
+                problems.append("%s: end of %s at depth %d instead of %d" % (place, about.where, told, depth))
+                depth = told
+        if len(problems) > 10:
+            break
+    return problems
+
+
+def find(output):
+    """The pid_N directories below an output directory."""
+    return sorted(glob.glob(os.path.join(glob.escape(output), "session_*", "pid_*")))

@@ -1,0 +1,34 @@
+/* Another program is executed by a thread that is not the first one, while others run. */
+#include "zoo.h"
+#include <pthread.h>
+
+ZOO_GATES
+
+static volatile int stop;
+
+static FN long leaf(long x) {
+    BARRIER();
+    return x + 1;
+}
+
+static FN void *busy(void *arg) {
+    for (long i = 0; !stop; i++)
+        leaf(i);
+    return arg;
+}
+
+static FN void *replace(void *arg) {
+    usleep(20000);
+    execl("/bin/echo", "echo", "replaced", NULL);
+    return arg;
+}
+
+int main(void) {
+    pthread_t threads[3];
+    wait_for_start();
+    for (int i = 0; i < 2; i++)
+        pthread_create(&threads[i], NULL, busy, NULL);
+    pthread_create(&threads[2], NULL, replace, NULL);
+    pthread_join(threads[0], NULL);
+    return 1;
+}

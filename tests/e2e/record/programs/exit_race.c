@@ -1,0 +1,26 @@
+/* Ends while eight threads are in the middle of calls. */
+#include "zoo.h"
+#include <pthread.h>
+
+ZOO_GATES
+
+static FN long leaf(long x) {
+    BARRIER();
+    return x + 1;
+}
+
+static FN void *busy(void *arg) {
+    for (long i = 0;; i++)
+        if (leaf(i) != i + 1)
+            abort();
+    return arg;
+}
+
+int main(void) {
+    pthread_t thread;
+    wait_for_start();
+    for (int i = 0; i < 8; i++)
+        pthread_create(&thread, NULL, busy, NULL);
+    usleep(30000);
+    return 2;
+}

@@ -1,0 +1,70 @@
+/* A program that forbids itself all system calls but a handful, then goes on with calls, faults, jumps and writes.
+ * The agent has no system call to make in its steady state; what it must make for a full chunk is not allowed here. */
+#include "zoo.h"
+#include "sandbox.h"
+#include <setjmp.h>
+#include <signal.h>
+#include <string.h>
+
+ZOO_GATES
+
+static jmp_buf out;
+
+static FN long leaf(long x) {
+    BARRIER();
+    return x + 1;
+}
+
+static FN long work(int times) {
+    long x = 0;
+    for (int i = 0; i < times; i++)
+        x = leaf(x);
+    return x;
+}
+
+static FN void jump(void) {
+    longjmp(out, 1);
+}
+
+static FN void through(void) {
+    jump();
+    BARRIER();
+}
+
+static FN void on_fault(int number, siginfo_t *info, void *context) {
+    leaf(number);
+    (void)info;
+    ((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP] += 2; /* behind the ud2 */
+}
+
+static FN void fault(void) {
+    __asm__ volatile("ud2");
+}
+
+static FN void confine(void) {
+    if (!sandbox())
+        _exit(77);
+    BARRIER();
+}
+
+static FN void say(const char *text) {
+    write(1, text, strlen(text));
+    BARRIER();
+}
+
+int main(int argc, char **argv) {
+    (void)argv;
+    struct sigaction action = {.sa_flags = SA_SIGINFO};
+    action.sa_sigaction = on_fault;
+    sigaction(SIGILL, &action, NULL);
+    wait_for_start();
+    confine();
+    long x = work(argc > 1 ? 100000 : 1000);
+    for (volatile int i = 0; i < 100; i++)
+        if (!_setjmp(out))
+            through();
+    for (int i = 0; i < 10; i++)
+        fault();
+    say(x == (argc > 1 ? 100000 : 1000) ? "right\n" : "wrong\n");
+    syscall(SYS_exit_group, 4);
+}
