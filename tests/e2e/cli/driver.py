@@ -1,0 +1,79 @@
+"""Runs the command line tool for the tests in this folder. PROGRAM is set by the test."""
+
+import os
+import pty
+import re
+import select
+import subprocess
+import time
+import unittest
+
+PROGRAM = ""
+LIMIT = 60  # seconds until something that should come is given up
+
+
+def run(*words, session="", limit=LIMIT, **how):
+    env = dict(os.environ, FAKE_SESSION=session)
+    return subprocess.run([PROGRAM, *words], capture_output=True, text=True, timeout=limit, env=env, **how)
+
+
+class Started:
+    """A contrail that runs on; `until` waits for a line of its stderr."""
+
+    def __init__(self, *words, session="", **how):
+        env = dict(os.environ, FAKE_SESSION=session)
+        self.process = subprocess.Popen([PROGRAM, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, **how)
+        self.seen = b""
+
+    def until(self, text):
+        end = time.monotonic() + LIMIT
+        while text.encode() not in self.seen:
+            ready, _, _ = select.select([self.process.stderr], [], [], max(0, end - time.monotonic()))
+            more = os.read(self.process.stderr.fileno(), 65536) if ready else b""
+            if not more:
+                raise AssertionError(f"{text!r} did not come, only {self.seen.decode()!r}")
+            self.seen += more
+
+    def end(self):
+        out, err = self.process.communicate(timeout=LIMIT)
+        return self.process.returncode, out.decode(), (self.seen + err).decode()
+
+
+class TerminalTest(unittest.TestCase):
+    """Our own terminal, so that keys make signals."""
+
+    def start(self, *words, session="", stdout=None, term="xterm"):
+        pid, self.fd = pty.fork()
+        if not pid:
+            os.environ.update(FAKE_SESSION=session, TERM=term)
+            if stdout:
+                os.dup2(os.open(stdout, os.O_WRONLY), 1)
+            os.execv(PROGRAM, [PROGRAM, *words])
+        self.pid, self.seen = pid, ""
+
+    def until(self, text, limit=LIMIT):
+        end = time.monotonic() + limit
+        while not re.search(text, self.seen):
+            ready, _, _ = select.select([self.fd], [], [], max(0, end - time.monotonic()))
+            try:
+                more = os.read(self.fd, 65536) if ready else b""
+            except OSError:
+                more = b""
+            if not more:
+                raise AssertionError(f"{text!r} did not come, only {self.seen!r}")
+            self.seen += more.decode()
+
+    def press(self, key):
+        os.write(self.fd, key)
+
+    def end(self):
+        self.until_closed()
+        _, status = os.waitpid(self.pid, 0)
+        os.close(self.fd)
+        return os.waitstatus_to_exitcode(status)
+
+    def until_closed(self):
+        try:
+            self.until("never to come")
+        except AssertionError:
+            pass
