@@ -81,6 +81,8 @@ struct ct_os_map {
 
 /* Calls `each` for every mapping in address order until it returns non-zero (which is then returned). */
 int ct_os_each_map(int (*each)(void *arg, const struct ct_os_map *map), void *arg);
+/* The same for another process. CT_ERR_NOT_FOUND: there is none. */
+int ct_os_each_map_of(int pid, int (*each)(void *arg, const struct ct_os_map *map), void *arg);
 
 /* ---- threads ---- */
 

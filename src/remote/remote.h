@@ -92,6 +92,10 @@ int ct_remote_get_cpu(struct ct_remote *remote, size_t i, struct ct_remote_cpu *
 int ct_remote_set_cpu(struct ct_remote *remote, size_t i, const struct ct_remote_cpu *before,
                       const struct ct_remote_cpu *after);
 
+/* Does a thread of it have a seccomp filter? Calls then need the right to lift it for the time being (CAP_SYS_ADMIN):
+ * without it they fail with CT_ERR_PERMISSION_DENIED, and nothing has been tried. */
+bool ct_remote_has_seccomp(const struct ct_remote *remote);
+
 /* ---- calls made in the other process, while it is stopped, on its first thread that can ---- */
 
 /* *result is what the kernel returned (negative errno values included). */

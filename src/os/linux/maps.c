@@ -136,3 +136,14 @@ int ct_os_each_map(int (*each)(void *arg, const struct ct_os_map *map), void *ar
     sys_close(fd);
     return result;
 }
+
+int ct_os_each_map_of(int pid, int (*each)(void *arg, const struct ct_os_map *map), void *arg) {
+    char path[40];
+    put_text(put_number(put_text(path, "/proc/"), (unsigned long)pid), "/maps");
+    long fd = sys_open(path, O_RDONLY);
+    if (failed(fd))
+        return fd == -ENOENT || fd == -ESRCH ? CT_ERR_NOT_FOUND : status_of(fd);
+    int result = parse(fd, each, arg);
+    sys_close(fd);
+    return result;
+}

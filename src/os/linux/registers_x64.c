@@ -8,6 +8,7 @@
  *
  * orig_rax is -1 whenever the thread was not in a system call, so equal values in user code mean nothing. */
 #include "seize.h"
+#include "syscall.h"
 
 #include <linux/ptrace.h>
 

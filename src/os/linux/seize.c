@@ -1,6 +1,7 @@
 /* Finding, seizing and stopping every thread of a process (seize.h). No libc and no thread-local storage: this runs in the
  * helper process of ct_os_stop_threads too, on the caller's memory with the caller's thread pointer. */
 #include "seize.h"
+#include "syscall.h"
 
 #include <linux/ptrace.h>
 #include <linux/signal.h>

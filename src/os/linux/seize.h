@@ -6,8 +6,7 @@
 #ifndef CT_OS_LINUX_SEIZE_H
 #define CT_OS_LINUX_SEIZE_H
 
-#include "os/os.h"
-#include "syscall.h"
+#include "os/os.h" /* and not syscall.h: users of the libc include this too */
 
 enum { SEIZE_DIRECTORY_BUFFER = 16 << 10, SEIZE_FIRST_THREADS = 256 };
 

@@ -8,6 +8,7 @@
 #define CT_OS_LINUX_STOP_H
 
 #include "seize.h"
+#include "syscall.h"
 
 enum { HELPER_GONE = 0, HELPER_STOPPED = -1 };
 enum { COMMAND_NONE, COMMAND_STOP, COMMAND_RESUME };

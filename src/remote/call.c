@@ -1,0 +1,262 @@
+/* Calls made in another process by one of its stopped threads.
+ *
+ * Steps, each of which may be our last; the thread then goes on as if nothing had been:
+ *   1  code and data that lead back (call_<isa>.c) are written where nobody executes
+ *   2  registers: the thread stands at that code
+ *   3  all signals are blocked, so that no handler runs meanwhile (the way back unblocks them)
+ *   4  the thread runs, watched at its system calls, and is brought into an ordinary stop again
+ *   5  signal mask, then registers as they were: an interrupted call is the kernel's to repeat again
+ *   6  the code is wiped */
+#include "remote/parts.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+
+#ifndef PTRACE_O_SUSPEND_SECCOMP
+#define PTRACE_O_SUSPEND_SECCOMP (1 << 21)
+#endif
+
+enum { CALL_LIMIT_MS = 10000 };
+
+/* ---- the thread ---- */
+
+static long seccomp_of(const struct ct_remote *remote, int tid) {
+    return ct_remote_status_number(remote->pid, tid, "Seccomp:", false);
+}
+
+bool ct_remote_has_seccomp(const struct ct_remote *remote) {
+    for (size_t i = 0; i < ct_remote_thread_count(remote); i++)
+        if (seccomp_of(remote, remote->set.threads[i].tid) > 0)
+            return true;
+    return seccomp_of(remote, remote->view) > 0;
+}
+
+static int read_registers(int tid, struct user_regs_struct *regs) {
+    return ct_trace_status(ct_trace(PTRACE_GETREGS, tid, 0, (uint64_t)(uintptr_t)regs));
+}
+
+static int write_registers(int tid, const struct user_regs_struct *regs) {
+    return ct_trace_status(ct_trace(PTRACE_SETREGS, tid, 0, (uint64_t)(uintptr_t)regs));
+}
+
+static int set_mask(int tid, uint64_t mask) {
+    return ct_trace_status(ct_trace(PTRACE_SETSIGMASK, tid, sizeof mask, (uint64_t)(uintptr_t)&mask));
+}
+
+/* Filters are a thread's own: one without is as good as any. One with a filter can serve when we may lift it. */
+static bool may_call(const struct ct_remote *remote, int tid, bool lift) {
+    long seccomp = seccomp_of(remote, tid);
+    if (seccomp <= 0)
+        return true;
+    return lift && ct_trace(PTRACE_SETOPTIONS, tid, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_SUSPEND_SECCOMP) == 0;
+}
+
+static int choose_worker(struct ct_remote *remote) {
+    struct user_regs_struct regs;
+    int status = CT_ERR_NOT_FOUND;
+    for (int lift = 0; lift < 2; lift++)
+        for (size_t i = 0; i < remote->set.count; i++) { /* the main thread is listed first */
+            int tid = remote->set.threads[i].tid;
+            if (!remote->set.threads[i].stopped || read_registers(tid, &regs) != CT_OK || !ct_call_possible(&regs))
+                continue;
+            status = CT_ERR_PERMISSION_DENIED;
+            if (!may_call(remote, tid, lift))
+                continue;
+            remote->worker = i;
+            remote->worker_ready = true;
+            return CT_OK;
+        }
+    return status;
+}
+
+/* ---- restartable sequences ---- */
+
+struct sequence { /* the kernel's struct rseq_cs */
+    uint32_t version, flags;
+    uint64_t start, size, abort;
+};
+
+/* The kernel forgets a sequence when it sees the thread elsewhere; the thread would then go through its rest unguarded. So the
+ * sequence is aborted, as any interruption may. */
+static void abort_sequence(const struct ct_remote *remote, int tid, struct user_regs_struct *regs) {
+    struct {
+        uint64_t pointer;
+        uint32_t size, signature, flags, padding;
+    } configuration = {0};
+    struct sequence sequence;
+    uint64_t at = 0, pc = ct_call_pc(regs);
+    enum { GET_RSEQ_CONFIGURATION = 0x420f, CURRENT_SEQUENCE = 8 };
+    if (ct_trace(GET_RSEQ_CONFIGURATION, tid, sizeof configuration, (uint64_t)(uintptr_t)&configuration) < 0 ||
+        configuration.pointer == 0)
+        return;
+    if (ct_remote_read(remote, configuration.pointer + CURRENT_SEQUENCE, &at, sizeof at) != CT_OK || at == 0 ||
+        ct_remote_read(remote, at, &sequence, sizeof sequence) != CT_OK)
+        return;
+    if (pc - sequence.start < sequence.size)
+        ct_call_set_pc(regs, sequence.abort);
+}
+
+/* ---- the call ---- */
+
+static int save(struct ct_remote *remote, int tid, struct saved *saved) {
+    int status = read_registers(tid, &saved->regs);
+    if (status == CT_OK)
+        status =
+            ct_trace_status(ct_trace(PTRACE_GETSIGMASK, tid, sizeof saved->mask, (uint64_t)(uintptr_t)&saved->mask));
+    if (status == CT_OK && remote->gadget == 0)
+        status = ct_remote_find_gadget(remote);
+    if (status != CT_OK)
+        return status;
+    abort_sequence(remote, tid, &saved->regs);
+    ct_call_write_code(saved, remote->gadget);
+    return CT_OK;
+}
+
+/* Faults come even if blocked, and the kernel then forgets the program's handler: so they are not. */
+static uint64_t all_but_faults(void) {
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
+    uint64_t mask = UINT64_MAX;
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        mask &= ~(1ull << (faults[i] - 1));
+    return mask;
+}
+
+static int begin(struct ct_remote *remote, int tid, const struct call *call, const struct saved *saved) {
+    struct user_regs_struct regs;
+    ct_call_registers(call, saved, remote->gadget, &regs);
+    int status = ct_remote_write(remote, remote->gadget, saved->code, sizeof saved->code);
+    if (status == CT_OK)
+        status = write_registers(tid, &regs);
+    if (status == CT_OK)
+        status = set_mask(tid, all_but_faults());
+    return status;
+}
+
+static bool is_fault(int tid) {
+    siginfo_t info;
+    return ct_trace(PTRACE_GETSIGINFO, tid, 0, (uint64_t)(uintptr_t)&info) == 0 && info.si_code > 0;
+}
+
+/* Has the call come to its end at this stop? */
+static int look_at_call(const struct ct_remote *remote, int tid, struct call *call, bool *over) {
+    struct __ptrace_syscall_info information;
+    struct user_regs_struct regs;
+    bool at_exit;
+    uint64_t end = ct_call_end(call, remote->gadget, &at_exit);
+    long size = ct_trace(PTRACE_GET_SYSCALL_INFO, tid, sizeof information, (uint64_t)(uintptr_t)&information);
+    if (size < 0)
+        return ct_trace_status(size);
+    if (information.instruction_pointer != end ||
+        information.op != (at_exit ? PTRACE_SYSCALL_INFO_EXIT : PTRACE_SYSCALL_INFO_ENTRY))
+        return CT_OK;
+    int status = read_registers(tid, &regs);
+    if (status == CT_OK)
+        *over = ct_call_result(call, &regs);
+    return status;
+}
+
+/* Only SIGSTOP can come in between, and faults; one of those that somebody sent (SIGSEGV by kill) is sent again later. */
+static int handle_signal(int tid, int number, uint64_t *later, int *pass) {
+    if (number == SIGSTOP)
+        *pass = SIGSTOP;
+    else if (is_fault(tid))
+        return CT_ERR_SYSTEM;
+    else
+        *later |= 1ull << (number - 1);
+    return CT_OK;
+}
+
+static int run(const struct ct_remote *remote, int tid, struct call *call, uint64_t deadline, uint64_t *later) {
+    int pass = 0;
+    bool over = false;
+    while (!over) {
+        struct stop stop;
+        int status = ct_trace_status(ct_trace(PTRACE_SYSCALL, tid, 0, (uint64_t)pass));
+        if (status == CT_OK)
+            status = ct_trace_wait(tid, deadline, &stop);
+        if (status != CT_OK)
+            return status;
+        pass = 0;
+        if (stop.kind == STOP_GONE)
+            return CT_ERR_NOT_FOUND;
+        if (stop.kind == STOP_CALL)
+            status = look_at_call(remote, tid, call, &over);
+        else if (stop.kind == STOP_SIGNAL)
+            status = handle_signal(tid, stop.number, later, &pass);
+        if (status != CT_OK)
+            return status;
+    }
+    return CT_OK;
+}
+
+static int put_back(struct ct_remote *remote, int tid, const struct saved *saved) {
+    static const uint8_t zero[CT_REMOTE_GADGET_ROOM];
+    int status = set_mask(tid, saved->mask);
+    if (status == CT_OK)
+        status = write_registers(tid, &saved->regs);
+    if (status == CT_OK)
+        status = ct_remote_write(remote, remote->gadget, zero, sizeof zero);
+    return status;
+}
+
+static void send_later(const struct ct_remote *remote, int tid, uint64_t signals) {
+    for (int number = 1; signals; number++, signals >>= 1)
+        if (signals & 1)
+            (void)syscall(SYS_tgkill, remote->pid, tid, number);
+}
+
+static int call_traced(struct ct_remote *remote, void *arg) {
+    struct call *call = arg;
+    struct saved saved;
+    uint64_t deadline = ct_seize_now_ms() + CALL_LIMIT_MS, later = 0;
+    int status = remote->worker_ready ? CT_OK : choose_worker(remote);
+    if (status != CT_OK)
+        return status;
+    struct seize_thread *worker = &remote->set.threads[remote->worker];
+    if (!worker->stopped)
+        return CT_ERR_BAD_STATE;
+    status = save(remote, worker->tid, &saved);
+    if (status != CT_OK)
+        return status;
+    status = begin(remote, worker->tid, call, &saved);
+    if (status == CT_OK)
+        status = run(remote, worker->tid, call, deadline, &later);
+    if (status == CT_ERR_NOT_FOUND || status == CT_ERR_TIMEOUT) {
+        worker->stopped = false; /* it finds its way alone, should it ever come back */
+        return status;
+    }
+    int settled = ct_trace_settle(worker->tid, 0, deadline);
+    if (settled == CT_OK)
+        settled = put_back(remote, worker->tid, &saved);
+    if (settled == CT_OK)
+        settled = ct_seize_read_registers(worker);
+    send_later(remote, worker->tid, later);
+    return status != CT_OK ? status : settled;
+}
+
+int ct_remote_syscall(struct ct_remote *remote, long number, const uint64_t arguments[6], int64_t *result) {
+    struct call call = {.is_syscall = true, .function = (uint64_t)number};
+    if (!remote->stopped)
+        return CT_ERR_BAD_STATE;
+    memcpy(call.arguments, arguments, sizeof call.arguments);
+    int status = ct_tracer_run(remote, call_traced, &call);
+    *result = (int64_t)call.result;
+    return status;
+}
+
+int ct_remote_call(struct ct_remote *remote, uint64_t function, uint64_t stack, const uint64_t arguments[6],
+                   uint64_t *result) {
+    struct call call = {.function = function, .stack = stack};
+    if (!remote->stopped)
+        return CT_ERR_BAD_STATE;
+    if (stack % 16 != 0)
+        return CT_ERR_INVALID_ARGUMENT;
+    memcpy(call.arguments, arguments, sizeof call.arguments);
+    int status = ct_tracer_run(remote, call_traced, &call);
+    *result = call.result;
+    return status;
+}

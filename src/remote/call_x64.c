@@ -1,0 +1,149 @@
+/* Calls made in another process on x86_64: the instructions, and the way back.
+ *
+ * Behind the call stands code that puts the thread back by itself: signal mask, flags, all general registers, then a jump to
+ * where it was. So when we die the thread goes that way alone. (While we live it never gets there: it is put back from
+ * outside.) All it needs lies beside it, so nothing is written to the thread's stack, which may be small, and the kernel's
+ * record of an interrupted sleep, which a return through a signal frame would wipe out, stays: the thread sleeps on for the
+ * rest of its time. Vector registers are used by nobody meanwhile.
+ *
+ *   0   call *%rbx            a function
+ *   2   mov %rax,%r13
+ *   5   jmp 9
+ *   7   syscall               a system call
+ *   9   rt_sigprocmask(SIG_SETMASK, &mask, NULL, 8)
+ *       flags: al = OF, ah = the others; add $0x7f,%al; sahf; cld or std
+ *       mov reg(%rip),reg     sixteen times
+ *       jmp *pc(%rip)
+ *       mask, flags, registers, pc */
+#include "remote/parts.h"
+
+#include <errno.h>
+#include <string.h>
+#include <asm/unistd.h>
+
+enum { ERESTARTSYS = 512, ERESTARTNOINTR = 513, ERESTARTNOHAND = 514, ERESTART_RESTARTBLOCK = 516 };
+enum { AT_FUNCTION = 0, AT_SYSCALL = 7, SYSCALL_SIZE = 2, AT_MASK_SET = 36, AT_DATA = 168, REGISTERS = 16 };
+enum { USER_CS = 0x33, FLAG_TRAP = 1 << 8, FLAG_DIRECTION = 1 << 10, FLAG_OVERFLOW = 1 << 11 };
+
+struct data {
+    uint64_t mask, flags;
+    uint64_t registers[REGISTERS]; /* in the order of their numbers */
+    uint64_t pc;
+};
+
+_Static_assert(AT_DATA + sizeof(struct data) <= CT_REMOTE_GADGET_ROOM, "code and data fit");
+
+struct emitter {
+    uint8_t *bytes;
+    size_t at;
+};
+
+static void put(struct emitter *out, const char *bytes, size_t size) {
+    memcpy(out->bytes + out->at, bytes, size);
+    out->at += size;
+}
+
+/* An instruction that ends in a 4-byte distance to a member of the data. */
+static void put_relative(struct emitter *out, const char *bytes, size_t size, size_t member) {
+    put(out, bytes, size);
+    int32_t distance = (int32_t)(AT_DATA + member) - (int32_t)(out->at + sizeof distance);
+    put(out, (const char *)&distance, sizeof distance);
+}
+
+static bool is_interrupted(const struct user_regs_struct *regs) {
+    int64_t code = -(int64_t)regs->rax;
+    return (int64_t)regs->orig_rax >= 0 &&
+           (code == ERESTARTSYS || code == ERESTARTNOINTR || code == ERESTARTNOHAND || code == ERESTART_RESTARTBLOCK);
+}
+
+/* Without us the kernel would not repeat the call: the thread does so itself. */
+static void fill_data(struct data *data, const struct saved *saved) {
+    const struct user_regs_struct *r = &saved->regs;
+    uint64_t rax = r->rax;
+    data->pc = r->rip;
+    if (is_interrupted(r)) {
+        rax = (int64_t)r->rax == -ERESTART_RESTARTBLOCK ? __NR_restart_syscall : r->orig_rax;
+        data->pc -= SYSCALL_SIZE;
+    }
+    const uint64_t registers[REGISTERS] = {rax,   r->rcx, r->rdx, r->rbx, r->rsp, r->rbp, r->rsi, r->rdi,
+                                           r->r8, r->r9,  r->r10, r->r11, r->r12, r->r13, r->r14, r->r15};
+    memcpy(data->registers, registers, sizeof registers);
+    data->mask = saved->mask;
+    data->flags = (r->eflags & 0xff) << 8 | (r->eflags & FLAG_OVERFLOW ? 1 : 0);
+}
+
+static void put_registers(struct emitter *out) {
+    /* rax last: the flags come through it, and it is as good as any other */
+    for (unsigned n = REGISTERS; n-- > 0;) {
+        const char load[3] = {(char)(n < 8 ? 0x48 : 0x4c), (char)0x8b, (char)(0x05 | (n & 7) << 3)};
+        put_relative(out, load, sizeof load, offsetof(struct data, registers) + n * 8);
+    }
+}
+
+#define PUT(out, text) put(out, text, sizeof(text) - 1)
+
+void ct_call_write_code(struct saved *saved, uint64_t gadget) {
+    struct emitter out = {saved->code, 0};
+    struct data data;
+    (void)gadget; /* everything is relative */
+    memset(saved->code, 0, sizeof saved->code);
+    PUT(&out, "\xff\xd3\x49\x89\xc5\xeb\x02\x0f\x05");
+    put_relative(&out, "\x48\x8d\x35", 3, offsetof(struct data, mask)); /* lea mask(%rip),%rsi */
+    PUT(&out, "\xb8\x0e\x00\x00\x00\xbf\x02\x00\x00\x00\x31\xd2\x41\xba\x08\x00\x00\x00\x0f\x05");
+    put_relative(&out, "\x8b\x05", 2, offsetof(struct data, flags)); /* mov flags(%rip),%eax */
+    PUT(&out, "\x04\x7f\x9e");
+    PUT(&out, "\xfc");
+    if (saved->regs.eflags & FLAG_DIRECTION)
+        saved->code[out.at - 1] = 0xfd;
+    put_registers(&out);
+    put_relative(&out, "\xff\x25", 2, offsetof(struct data, pc));
+    fill_data(&data, saved);
+    memcpy(saved->code + AT_DATA, &data, sizeof data);
+}
+
+bool ct_call_possible(const struct user_regs_struct *regs) {
+    return regs->cs == USER_CS && regs->rip != 0; /* not in 32-bit code, no worker of the kernel's */
+}
+
+void ct_call_registers(const struct call *call, const struct saved *saved, uint64_t gadget,
+                       struct user_regs_struct *regs) {
+    *regs = saved->regs;
+    regs->orig_rax = UINT64_MAX; /* nothing to repeat */
+    regs->eflags &= ~(uint64_t)(FLAG_DIRECTION | FLAG_TRAP);
+    regs->rdi = call->arguments[0];
+    regs->rsi = call->arguments[1];
+    regs->rdx = call->arguments[2];
+    regs->r8 = call->arguments[4];
+    regs->r9 = call->arguments[5];
+    if (call->is_syscall) {
+        regs->r10 = call->arguments[3];
+        regs->rax = call->function;
+        regs->rip = gadget + AT_SYSCALL;
+    } else {
+        regs->rcx = call->arguments[3];
+        regs->rbx = call->function;
+        regs->rsp = call->stack;
+        regs->rbp = 0;
+        regs->rax = 0;
+        regs->rip = gadget + AT_FUNCTION;
+    }
+}
+
+uint64_t ct_call_end(const struct call *call, uint64_t gadget, bool *at_exit) {
+    *at_exit = call->is_syscall;
+    return gadget + (call->is_syscall ? AT_SYSCALL + SYSCALL_SIZE : AT_MASK_SET);
+}
+
+bool ct_call_result(struct call *call, const struct user_regs_struct *regs) {
+    call->result = call->is_syscall ? regs->rax : regs->r13;
+    return !call->is_syscall || !is_interrupted(regs);
+}
+
+uint64_t ct_call_pc(const struct user_regs_struct *regs) {
+    return regs->rip;
+}
+
+void ct_call_set_pc(struct user_regs_struct *regs, uint64_t pc) {
+    regs->rip = pc;
+    regs->orig_rax = UINT64_MAX;
+}

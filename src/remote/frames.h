@@ -1,0 +1,21 @@
+/* What is on the stacks of a stopped process: frames of signal handlers that have not returned. */
+#ifndef CT_REMOTE_FRAMES_H
+#define CT_REMOTE_FRAMES_H
+
+#include "remote/remote.h"
+
+/* Code that a signal handler interrupted: where it will go on. */
+struct ct_remote_frame {
+    uint64_t pc; /* may be changed by the callback */
+    uint64_t sp;
+};
+
+/* Every such frame of the thread whose stack pointer is `sp`, also where handlers ran on other stacks. Non-zero from `each`
+ * ends it and is returned. */
+int ct_remote_each_frame(struct ct_remote *remote, uint64_t sp, int (*each)(void *arg, struct ct_remote_frame *frame),
+                         void *arg);
+
+/* The process's own number as it sees it itself. */
+int ct_remote_inner_pid(const struct ct_remote *remote);
+
+#endif

@@ -1,0 +1,118 @@
+/* See frames.h. x86_64: the kernel puts the restorer's address, then a ucontext (flags, link, stack, registers). */
+#include "remote/frames.h"
+#include <contrail/status.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FRAME_RSP      (8 + 40 + 15 * 8)
+#define FRAME_RIP      (8 + 40 + 16 * 8)
+#define FRAME_SEGMENTS (8 + 40 + 18 * 8)
+#define USER_SEGMENTS  0x002b000000000033ull /* cs and ss of 64-bit programs; gs and fs are zero */
+#define STACKS         4                     /* that a thread's handlers are followed over */
+#define STACK_MAX      (16ull << 20)         /* a coroutine's stack may be a corner of a large heap */
+
+struct stack {
+    uint64_t sp, end;
+    uint8_t *bytes; /* a copy of [sp, end) */
+};
+
+static int find_end(void *arg, const struct ct_os_map *map) {
+    struct stack *s = arg;
+    if (s->sp < map->start || s->sp >= map->end)
+        return 0;
+    s->end = map->prot & CT_OS_READ ? map->end : 0;
+    return 1;
+}
+
+/* False when there is no readable stack at sp. */
+static bool copy_stack(struct ct_remote *remote, uint64_t sp, struct stack *s) {
+    *s = (struct stack){.sp = (sp + 7) & ~7ull};
+    (void)ct_remote_each_map(remote, find_end, s);
+    if (s->end <= s->sp)
+        return false;
+    if (s->end > s->sp + STACK_MAX)
+        s->end = s->sp + STACK_MAX;
+    s->bytes = malloc(s->end - s->sp);
+    if (s->bytes && !ct_remote_read(remote, s->sp, s->bytes, s->end - s->sp))
+        return true;
+    free(s->bytes);
+    return false;
+}
+
+static uint64_t word_at(const struct stack *s, uint64_t offset) {
+    uint64_t value;
+    memcpy(&value, s->bytes + offset, sizeof value);
+    return value;
+}
+
+/* mov $15, %rax or %eax; syscall: rt_sigreturn */
+static bool is_restorer(struct ct_remote *remote, uint64_t address) {
+    static const uint8_t wide[9] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
+    static const uint8_t narrow[7] = {0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05};
+    uint8_t code[sizeof wide];
+    if (ct_remote_read(remote, address, code, sizeof code))
+        return false;
+    return !memcmp(code, wide, sizeof wide) || !memcmp(code, narrow, sizeof narrow);
+}
+
+struct walk {
+    struct ct_remote *remote;
+    int (*each)(void *arg, struct ct_remote_frame *frame);
+    void *arg;
+    uint64_t next; /* stack pointer of interrupted code on another stack */
+};
+
+static int visit(struct walk *w, const struct stack *s, uint64_t offset) {
+    struct ct_remote_frame frame = {.pc = word_at(s, offset + FRAME_RIP), .sp = word_at(s, offset + FRAME_RSP)};
+    uint64_t pc = frame.pc;
+    int result = w->each(w->arg, &frame);
+    if (frame.pc != pc) {
+        int status = ct_remote_write(w->remote, s->sp + offset + FRAME_RIP, &frame.pc, sizeof frame.pc);
+        result = status ? status : result;
+    }
+    if (frame.sp < s->sp || frame.sp >= s->end)
+        w->next = frame.sp;
+    return result;
+}
+
+static int walk_stack(struct walk *w, uint64_t sp) {
+    struct stack s;
+    int result = 0;
+    w->next = 0;
+    if (!copy_stack(w->remote, sp, &s))
+        return 0;
+    uint64_t size = s.end - s.sp;
+    for (uint64_t at = 0; !result && at + FRAME_SEGMENTS + 8 <= size; at += 8)
+        if (word_at(&s, at + FRAME_SEGMENTS) == USER_SEGMENTS && is_restorer(w->remote, word_at(&s, at)))
+            result = visit(w, &s, at);
+    free(s.bytes);
+    return result;
+}
+
+int ct_remote_each_frame(struct ct_remote *remote, uint64_t sp, int (*each)(void *arg, struct ct_remote_frame *frame),
+                         void *arg) {
+    struct walk w = {.remote = remote, .each = each, .arg = arg};
+    int result = 0;
+    for (int i = 0; i < STACKS && !result && sp; i++) {
+        result = walk_stack(&w, sp);
+        sp = w.next;
+    }
+    return result;
+}
+
+int ct_remote_inner_pid(const struct ct_remote *remote) {
+    char path[64], line[512];
+    int inner = ct_remote_pid(remote);
+    snprintf(path, sizeof path, "/proc/%d/status", inner);
+    FILE *file = fopen(path, "re");
+    while (file && fgets(line, sizeof line, file)) {
+        if (strncmp(line, "NSpid:", 6))
+            continue;
+        const char *last = strrchr(line, '\t'); /* the innermost namespace's comes last */
+        inner = last ? atoi(last + 1) : inner;
+    }
+    if (file)
+        fclose(file);
+    return inner;
+}

@@ -1,0 +1,210 @@
+/* Opening another process: what cannot be traced is told apart here, before anything is stopped. */
+#include "remote/parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/elf.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#define KERNEL_THREAD 0x00200000ul /* PF_KTHREAD in the flags of /proc/PID/stat */
+
+static bool nap(void) {
+    usleep(50);
+    return false;
+}
+
+static int read_remote(const void *memory, uint64_t address, void *bytes, size_t size) {
+    return ct_remote_read(memory, address, bytes, size);
+}
+
+int ct_remote_allocate(struct ct_remote **out, int pid) {
+    struct ct_remote *remote = calloc(1, sizeof *remote);
+    if (!remote || ct_seize_prepare(&remote->set) != CT_OK) {
+        free(remote);
+        return CT_ERR_NO_MEMORY;
+    }
+    remote->pid = remote->view = remote->set.pid = pid;
+    remote->pidfd = remote->mem = -1;
+    remote->set.sleep = nap;
+    remote->set.read = read_remote;
+    remote->set.memory = remote;
+    *out = remote;
+    return CT_OK;
+}
+
+void ct_remote_free(struct ct_remote *remote) {
+    if (remote->pidfd >= 0)
+        (void)close(remote->pidfd);
+    if (remote->mem >= 0)
+        (void)close(remote->mem);
+    ct_seize_release(&remote->set);
+    free(remote);
+}
+
+int ct_remote_open_image(struct ct_remote *remote) {
+    char path[64];
+    (void)snprintf(path, sizeof path, "/proc/%d/mem", remote->view);
+    if (remote->mem >= 0)
+        (void)close(remote->mem);
+    remote->mem = open(path, O_RDWR | O_CLOEXEC);
+    if (remote->mem < 0)
+        return -errno;
+    return ct_remote_read_auxv(remote) == CT_OK ? 0 : -ESRCH;
+}
+
+/* ---- what cannot be traced ---- */
+
+static bool is_kernel_thread(int pid) {
+    char path[64], text[512];
+    unsigned long flags = 0;
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return false;
+    size_t size = fread(text, 1, sizeof text - 1, file);
+    (void)fclose(file);
+    text[size] = 0;
+    const char *at = strrchr(text, ')');
+    return at && sscanf(at, ") %*c %*d %*d %*d %*d %*d %lu", &flags) == 1 && (flags & KERNEL_THREAD);
+}
+
+static int check_kind(int pid, struct ct_remote_error *error) {
+    if (pid == getpid())
+        return ct_remote_say(error, CT_ERR_ATTACH_FAILED, "process %d is contrail itself: it cannot record itself",
+                             pid);
+    long group = pid > 0 ? ct_remote_status_number(pid, pid, "Tgid:", false) : -1;
+    if (group <= 0) {
+        char path[64];
+        (void)snprintf(path, sizeof path, "/proc/%d/status", pid);
+        return access("/proc/self/status", R_OK) != 0
+                   ? ct_remote_say(error, CT_ERR_ATTACH_FAILED, "/proc is not mounted: contrail needs it")
+                   : ct_remote_say(error, CT_ERR_NOT_FOUND, "there is no process %d: `ps` lists those there are", pid);
+    }
+    if (group != pid)
+        return ct_remote_say(error, CT_ERR_NOT_FOUND, "%d is a thread of process %ld: give %ld", pid, group, group);
+    if (is_kernel_thread(pid))
+        return ct_remote_say(error, CT_ERR_ATTACH_FAILED,
+                             "process %d is a kernel thread: only programs can be recorded", pid);
+    return CT_OK;
+}
+
+static int check_state(struct ct_remote *remote, struct ct_remote_error *error) {
+    int pid = remote->pid;
+    remote->view = ct_remote_find_view(pid);
+    if (remote->view == 0)
+        return ct_remote_say(error, CT_ERR_ATTACH_FAILED,
+                             "process %d has ended already (a zombie, until its parent %ld takes notice)", pid,
+                             ct_remote_status_number(pid, pid, "PPid:", false));
+    long tracer = ct_remote_status_number(pid, remote->view, "TracerPid:", false);
+    return tracer > 0 ? ct_remote_say_traced(error, pid, (int)tracer) : CT_OK;
+}
+
+static int check_machine(const struct ct_remote *remote, struct ct_remote_error *error) {
+    char path[64];
+    uint8_t header[64];
+    (void)snprintf(path, sizeof path, "/proc/%d/exe", remote->view);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return CT_OK; /* a file that is out of reach: the memory will tell */
+    ssize_t size = read(fd, header, sizeof header);
+    (void)close(fd);
+    const char *what = ct_remote_foreign(header, size > 0 ? (size_t)size : 0);
+    return what ? ct_remote_say(error, CT_ERR_UNSUPPORTED,
+                                "process %d runs %s: this contrail records x86_64 programs only", remote->pid, what)
+                : CT_OK;
+}
+
+static int open_checked(struct ct_remote *remote, struct ct_remote_error *error) {
+    int status = check_state(remote, error);
+    if (status != CT_OK)
+        return status;
+    int failure = ct_remote_open_image(remote);
+    if (failure == -EACCES || failure == -EPERM)
+        return ct_remote_say_forbidden(error, remote->pid);
+    if (failure == -ESRCH || failure == -ENOENT)
+        return ct_remote_say(error, CT_ERR_NOT_FOUND, "process %d has just ended", remote->pid);
+    if (failure != 0)
+        return ct_remote_say(error, CT_ERR_ATTACH_FAILED, "the memory of process %d cannot be opened: %s", remote->pid,
+                             strerror(-failure));
+    return check_machine(remote, error);
+}
+
+int ct_remote_open(struct ct_remote **out, int pid, struct ct_remote_error *error) {
+    struct ct_remote *remote = NULL;
+    int status = check_kind(pid, error);
+    if (status != CT_OK)
+        return status;
+    if (ct_remote_allocate(&remote, pid) != CT_OK)
+        return ct_remote_say(error, CT_ERR_NO_MEMORY, "out of memory");
+    remote->pidfd = (int)syscall(SYS_pidfd_open, pid, 0); /* first: what is read below is then about this process */
+    if (remote->pidfd < 0)
+        status = errno == ESRCH ? ct_remote_say(error, CT_ERR_NOT_FOUND, "process %d has just ended", pid)
+                                : ct_remote_say(error, CT_ERR_ATTACH_FAILED, "process %d cannot be opened: %s", pid,
+                                                strerror(errno));
+    else
+        status = open_checked(remote, error);
+    if (status != CT_OK) {
+        ct_remote_free(remote);
+        return status;
+    }
+    *out = remote;
+    return CT_OK;
+}
+
+void ct_remote_close(struct ct_remote *remote) {
+    siginfo_t info;
+    if (!remote)
+        return;
+    (void)ct_remote_resume(remote);
+    if (remote->leader_lost)
+        (void)waitid(P_PID, (id_t)remote->pid, &info, WEXITED | WNOHANG | __WALL); /* hands it on to its parent */
+    ct_remote_free(remote);
+}
+
+/* ---- what is known without a stop ---- */
+
+int ct_remote_pid(const struct ct_remote *remote) {
+    return remote->pid;
+}
+
+int ct_remote_pidfd(const struct ct_remote *remote) {
+    return remote->pidfd;
+}
+
+/* The memory file stays with the image that it was opened for: once that is gone it is at its end, everywhere. */
+bool ct_remote_is_alive(const struct ct_remote *remote) {
+    struct pollfd ended = {remote->pidfd, POLLIN, 0};
+    char byte;
+    if (poll(&ended, 1, 0) != 0)
+        return false;
+    return pread(remote->mem, &byte, 1, (off_t)ct_os_page_size()) != 0;
+}
+
+/* Where the first way is closed (the main thread has ended): the same file, opened again. */
+int ct_remote_fetch_fd(const struct ct_remote *remote, int fd) {
+    char path[64];
+    int copy = (int)syscall(SYS_pidfd_getfd, remote->pidfd, fd, 0);
+    if (copy >= 0)
+        return copy;
+    int failure = errno;
+    if (failure == EBADF && remote->view == remote->pid)
+        return CT_ERR_NOT_FOUND;
+    (void)snprintf(path, sizeof path, "/proc/%d/fd/%d", remote->view, fd);
+    copy = open(path, O_RDWR | O_CLOEXEC);
+    if (copy >= 0)
+        return copy;
+    return failure == EPERM || failure == EACCES ? CT_ERR_PERMISSION_DENIED : CT_ERR_NOT_FOUND;
+}
+
+uint64_t ct_remote_auxv(const struct ct_remote *remote, uint64_t type) {
+    for (size_t i = 0; i < remote->auxv_count && remote->auxv[i][0] != 0; i++)
+        if (remote->auxv[i][0] == type)
+            return remote->auxv[i][1];
+    return 0;
+}

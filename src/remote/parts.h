@@ -1,0 +1,145 @@
+/* What the files of this layer share.
+ *
+ * ptrace belongs to a thread, and a tracee that runs cannot be let go; but the end of its tracer lets everything go, at once.
+ * So each stop has a thread of ours, the tracer (tracer.c): it lives from stop to resume, and all ptrace requests are made in
+ * it. Functions whose name ends in _traced run there. */
+#ifndef CT_REMOTE_PARTS_H
+#define CT_REMOTE_PARTS_H
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <sys/types.h>
+#include <sys/user.h>
+
+#include <contrail/status.h>
+#include "os/linux/seize.h"
+#include "remote/remote.h"
+
+enum { CT_REMOTE_AUXV = 64 };
+
+struct tracer {
+    pthread_t thread;
+    int tid;
+    bool running, quit;
+    sem_t go, done;
+    int (*job)(struct ct_remote *remote, void *arg);
+    void *arg;
+    int status;
+};
+
+struct ct_remote {
+    int pid;
+    int view; /* a thread of it that has not ended: /proc shows the memory under its number only */
+    int pidfd;
+    int mem; /* /proc/PID/mem: bound to the image that it was opened for */
+    bool spawned;
+    bool stopped;
+    bool leader_lost; /* the main thread ended while we traced it: we are to be told first when the process ends */
+    uint64_t auxv[CT_REMOTE_AUXV][2];
+    size_t auxv_count;
+    uint64_t gadget; /* where code of ours may be put for a moment; 0: not looked for yet */
+    size_t worker;   /* the thread that makes calls, valid with worker_ready: since the first call of this stop */
+    bool worker_ready;
+    struct seize_set set;
+    struct tracer tracer;
+};
+
+/* ---- explain.c ---- */
+
+/* Formats the sentence; returns `status`. `error` may be NULL. */
+int ct_remote_say(struct ct_remote_error *error, int status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The same for a process that may not be traced: whose it is, and what forbids it. */
+int ct_remote_say_forbidden(struct ct_remote_error *error, int pid);
+int ct_remote_say_traced(struct ct_remote_error *error, int pid, int tracer);
+
+/* ---- proc.c: files below /proc ---- */
+
+/* Number behind a title ("TracerPid:") of /proc/PID/task/TID/status, -1 when there is none. `last`: of the last column. */
+long ct_remote_status_number(int pid, int tid, const char *title, bool last);
+/* The process's (any thread's) state letter, 0 when it does not exist. */
+char ct_remote_state(int pid, int tid);
+/* A thread that has not ended, the main one if possible; 0: none. */
+int ct_remote_find_view(int pid);
+int ct_remote_read_auxv(struct ct_remote *remote);
+/* Why an ELF header is not for us: NULL when it is, else "a 32-bit program", "an arm64 program", ... */
+const char *ct_remote_foreign(const uint8_t *header, size_t size);
+
+/* ---- open.c ---- */
+
+int ct_remote_allocate(struct ct_remote **out, int pid);
+/* Opens the memory of the image that runs now; -errno when it fails. */
+int ct_remote_open_image(struct ct_remote *remote);
+void ct_remote_free(struct ct_remote *remote);
+
+/* ---- tracer.c ---- */
+
+int ct_tracer_start(struct ct_remote *remote);
+int ct_tracer_run(struct ct_remote *remote, int (*job)(struct ct_remote *remote, void *arg), void *arg);
+/* Everything that is traced runs on when this returns. */
+void ct_tracer_end(struct ct_remote *remote);
+
+/* Called before every step that changes the other process; for tests that let us die at each of them. */
+extern void (*ct_remote_step)(void);
+
+/* ptrace without errno: >= 0 or -E... */
+long ct_trace(int request, int tid, uint64_t address, uint64_t data);
+/* What such a result means: CT_ERR_NOT_FOUND when the thread has been killed. */
+int ct_trace_status(long result);
+
+enum stop_kind { STOP_GONE, STOP_EVENT, STOP_SIGNAL, STOP_CALL };
+struct stop {
+    enum stop_kind kind;
+    int number; /* of the event, or the signal */
+};
+/* Waits for the thread's next stop without taking it off the wait queue. CT_ERR_TIMEOUT */
+int ct_trace_wait(int tid, uint64_t deadline_ms, struct stop *stop);
+/* Brings a thread from any stop to a PTRACE_EVENT_STOP without any instruction of the program being run. The signal is
+ * delivered: the thread then stands at its handler. CT_ERR_NOT_FOUND: the thread has ended. */
+int ct_trace_settle(int tid, int signal, uint64_t deadline_ms);
+
+/* ---- threads.c ---- */
+
+/* Makes the one thread of a process that we have just started the stopped set. */
+int ct_remote_adopt_traced(struct ct_remote *remote);
+
+/* ---- gadget.c ---- */
+
+/* Finds executable bytes that belong to nothing, CT_REMOTE_GADGET_ROOM of them, all zero. */
+enum { CT_REMOTE_GADGET_ROOM = 384 };
+int ct_remote_find_gadget(struct ct_remote *remote);
+
+/* ---- call_<isa>.c ---- */
+
+struct call {
+    bool is_syscall;
+    uint64_t function; /* or the number */
+    uint64_t stack;
+    uint64_t arguments[6];
+    uint64_t result;
+};
+
+/* What a thread goes back to, and the code and data that let it do so by itself. */
+struct saved {
+    struct user_regs_struct regs; /* as the kernel has them: an interrupted call is the kernel's to repeat */
+    uint64_t mask;
+    uint8_t code[CT_REMOTE_GADGET_ROOM];
+};
+
+/* Can this thread be made to call something? */
+bool ct_call_possible(const struct user_regs_struct *regs);
+/* Fills code from regs and mask, for a place at `gadget`. */
+void ct_call_write_code(struct saved *saved, uint64_t gadget);
+/* The registers that start the call. */
+void ct_call_registers(const struct call *call, const struct saved *saved, uint64_t gadget,
+                       struct user_regs_struct *regs);
+/* Where the call is over: the address behind the system call instruction at whose stop its result can be read, and whether
+ * it is the stop at the instruction's end. */
+uint64_t ct_call_end(const struct call *call, uint64_t gadget, bool *at_exit);
+/* The result at that stop; false: the kernel wants to repeat the call. */
+bool ct_call_result(struct call *call, const struct user_regs_struct *regs);
+/* Where the thread stands, for those who look for it in ranges; and moving it. */
+uint64_t ct_call_pc(const struct user_regs_struct *regs);
+void ct_call_set_pc(struct user_regs_struct *regs, uint64_t pc);
+
+#endif

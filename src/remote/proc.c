@@ -1,0 +1,98 @@
+/* What /proc tells about a process and its threads. */
+#include "remote/parts.h"
+
+#include <dirent.h>
+#include <elf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/syscall.h>
+
+static bool find_line(int pid, int tid, const char *title, char *line, size_t size) {
+    char path[64];
+    bool found = false;
+    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/status", pid, tid);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return false;
+    while (!found && fgets(line, (int)size, file))
+        found = strncmp(line, title, strlen(title)) == 0;
+    (void)fclose(file);
+    return found;
+}
+
+long ct_remote_status_number(int pid, int tid, const char *title, bool last) {
+    char line[512], *end = NULL;
+    if (!find_line(pid, tid, title, line, sizeof line))
+        return -1;
+    long value = -1;
+    for (char *at = line + strlen(title);; at = end) {
+        long next = strtol(at, &end, 10);
+        if (end == at)
+            return value;
+        value = next;
+        if (!last)
+            return value;
+    }
+}
+
+char ct_remote_state(int pid, int tid) {
+    char line[128];
+    if (!find_line(pid, tid, "State:", line, sizeof line))
+        return 0;
+    return line[strspn(line + 6, " \t") + 6];
+}
+
+static bool has_ended(int pid, int tid) {
+    char state = ct_remote_state(pid, tid);
+    return state == 0 || state == 'Z' || state == 'X';
+}
+
+int ct_remote_find_view(int pid) {
+    char path[64];
+    int found = 0;
+    if (!has_ended(pid, pid))
+        return pid;
+    (void)snprintf(path, sizeof path, "/proc/%d/task", pid);
+    DIR *directory = opendir(path);
+    if (!directory)
+        return 0;
+    for (struct dirent *entry; !found && (entry = readdir(directory));) {
+        int tid = atoi(entry->d_name);
+        if (tid > 0 && !has_ended(pid, tid))
+            found = tid;
+    }
+    (void)closedir(directory);
+    return found;
+}
+
+int ct_remote_read_auxv(struct ct_remote *remote) {
+    char path[64];
+    (void)snprintf(path, sizeof path, "/proc/%d/auxv", remote->view);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return CT_ERR_NOT_FOUND;
+    remote->auxv_count = fread(remote->auxv, sizeof remote->auxv[0], CT_REMOTE_AUXV, file);
+    (void)fclose(file);
+    return remote->auxv_count > 0 ? CT_OK : CT_ERR_NOT_FOUND;
+}
+
+const char *ct_remote_foreign(const uint8_t *header, size_t size) {
+    Elf64_Ehdr elf;
+    static const struct {
+        uint16_t machine;
+        const char *name;
+    } others[] = {{EM_AARCH64, "an arm64 program"},      {EM_ARM, "an arm program"},    {EM_386, "a 32-bit program"},
+                  {EM_RISCV, "a RISC-V program"},        {EM_PPC64, "a POWER program"}, {EM_S390, "an s390 program"},
+                  {EM_LOONGARCH, "a LoongArch program"}, {EM_MIPS, "a MIPS program"}};
+    if (size < sizeof elf)
+        return "no whole ELF file";
+    memcpy(&elf, header, sizeof elf);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (elf.e_machine == others[i].machine)
+            return others[i].name;
+    if (elf.e_machine != EM_X86_64)
+        return "a program for another kind of machine";
+    return elf.e_ident[EI_CLASS] == ELFCLASS64 ? NULL : "an x32 program";
+}

@@ -1,0 +1,175 @@
+/* Stopping and resuming all threads of another process.
+ *
+ * Invariant: a thread of the stopped set stands in a PTRACE_EVENT_STOP. Those are the stops from which the kernel repeats
+ * an interrupted call, and at which no signal is under way: one that was has been delivered (the thread stands at its
+ * handler), later ones wait. */
+#include "remote/parts.h"
+
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+
+struct request {
+    unsigned limit_ms;
+    size_t index;
+    struct ct_os_regs regs;
+};
+
+static int settle_all(struct ct_remote *remote, uint64_t deadline) {
+    struct seize_set *set = &remote->set;
+    for (size_t i = 0; i < set->count; i++) {
+        struct seize_thread *thread = &set->threads[i];
+        if (thread->signal == 0)
+            continue;
+        int event, status = ct_trace_settle(thread->tid, thread->signal, deadline);
+        if (status == CT_OK)
+            status = ct_seize_poll(set, thread, &event);
+        if (status != CT_OK)
+            return status;
+    }
+    return CT_OK;
+}
+
+static int stop_traced(struct ct_remote *remote, void *arg) {
+    const struct request *request = arg;
+    uint64_t deadline = ct_seize_now_ms() + request->limit_ms;
+    remote->set.options = PTRACE_O_TRACESYSGOOD;
+    remote->set.child = remote->spawned ? remote->pid : 0;
+    int status = ct_seize_all(&remote->set, request->limit_ms);
+    if (status == CT_OK)
+        status = settle_all(remote, deadline);
+    if (status == CT_OK && remote->set.count == 0)
+        status = CT_ERR_NOT_FOUND;
+    return status;
+}
+
+static int explain_stop(struct ct_remote *remote, int status, struct ct_remote_error *error) {
+    int pid = remote->pid;
+    if (!ct_remote_is_alive(remote))
+        return ct_remote_say(error, CT_ERR_NOT_FOUND, "process %d has ended, or runs another program now", pid);
+    long tracer = ct_remote_status_number(pid, remote->view, "TracerPid:", false);
+    switch (status) {
+    case CT_ERR_BUSY:
+        return ct_remote_say_traced(error, pid, (int)tracer);
+    case CT_ERR_PERMISSION_DENIED:
+        return ct_remote_say_forbidden(error, pid);
+    case CT_ERR_TIMEOUT:
+        return ct_remote_say(
+            error, status,
+            "process %d did not stop in time: a thread waits in the kernel without listening (for a disk, "
+            "or for a vfork child); try again later",
+            pid);
+    case CT_ERR_NO_MEMORY:
+        return ct_remote_say(error, status, "out of memory");
+    default:
+        return ct_remote_say(error, CT_ERR_SYSTEM, "process %d could not be stopped: %s", pid, ct_status_text(status));
+    }
+}
+
+/* The main thread's end while we trace it is not told while others live, and its process's end is told to us first. */
+static void note_lost_leader(struct ct_remote *remote) {
+    if (remote->spawned)
+        return;
+    for (size_t i = 0; i < remote->set.count; i++)
+        if (remote->set.threads[i].tid == remote->pid)
+            return;
+    remote->leader_lost = true;
+}
+
+int ct_remote_stop(struct ct_remote *remote, unsigned limit_ms, struct ct_remote_error *error) {
+    struct request request = {.limit_ms = limit_ms};
+    if (remote->stopped)
+        return ct_remote_say(error, CT_ERR_BAD_STATE, "process %d is stopped already", remote->pid);
+    remote->set.count = 0;
+    remote->worker_ready = false;
+    int status = ct_tracer_start(remote);
+    if (status == CT_OK)
+        status = ct_tracer_run(remote, stop_traced, &request);
+    if (status == CT_OK && !ct_remote_is_alive(remote))
+        status = CT_ERR_NOT_FOUND; /* an exec came before us */
+    if (status == CT_OK) {
+        note_lost_leader(remote);
+        remote->stopped = true;
+        return CT_OK;
+    }
+    ct_tracer_end(remote);
+    remote->set.count = 0;
+    return explain_stop(remote, status, error);
+}
+
+int ct_remote_resume(struct ct_remote *remote) {
+    if (!remote->tracer.running)
+        return CT_ERR_BAD_STATE;
+    ct_tracer_end(remote);
+    remote->stopped = remote->worker_ready = false;
+    remote->set.count = 0;
+    return CT_OK;
+}
+
+int ct_remote_adopt_traced(struct ct_remote *remote) {
+    int event;
+    remote->set.options = PTRACE_O_TRACESYSGOOD;
+    remote->set.child = remote->pid;
+    struct seize_thread *thread = ct_seize_add(&remote->set, remote->pid);
+    if (!thread)
+        return CT_ERR_NO_MEMORY;
+    int status = ct_seize_poll(&remote->set, thread, &event);
+    if (status == CT_OK && !thread->stopped)
+        status = CT_ERR_NOT_FOUND;
+    return status;
+}
+
+bool ct_remote_is_stopped(const struct ct_remote *remote) {
+    return remote->stopped;
+}
+
+/* ---- what is stopped ---- */
+
+size_t ct_remote_thread_count(const struct ct_remote *remote) {
+    return remote->stopped ? remote->set.count : 0;
+}
+
+int ct_remote_thread_tid(const struct ct_remote *remote, size_t i) {
+    return i < ct_remote_thread_count(remote) ? remote->set.threads[i].tid : CT_ERR_INVALID_ARGUMENT;
+}
+
+int ct_remote_thread_inner_tid(const struct ct_remote *remote, size_t i) {
+    int tid = ct_remote_thread_tid(remote, i);
+    if (tid < 0)
+        return tid;
+    long inner = ct_remote_status_number(remote->pid, tid, "NSpid:", true);
+    return inner > 0 ? (int)inner : tid;
+}
+
+int ct_remote_get_regs(struct ct_remote *remote, size_t i, struct ct_os_regs *regs) {
+    if (i >= ct_remote_thread_count(remote))
+        return CT_ERR_INVALID_ARGUMENT;
+    *regs = remote->set.threads[i].regs;
+    return CT_OK;
+}
+
+/* What the thread has now is read back: how an interrupted call goes on may have changed with the place. */
+static int set_regs_traced(struct ct_remote *remote, void *arg) {
+    const struct request *request = arg;
+    struct seize_thread *thread = &remote->set.threads[request->index];
+    thread->regs = request->regs;
+    if (ct_remote_step)
+        ct_remote_step();
+    int status = ct_seize_write_registers(&remote->set, thread);
+    if (status == CT_OK)
+        status = ct_seize_read_registers(thread);
+    else
+        thread->regs = thread->original;
+    return status;
+}
+
+int ct_remote_set_regs(struct ct_remote *remote, size_t i, const struct ct_os_regs *regs) {
+    struct request request = {.index = i, .regs = *regs};
+    if (i >= ct_remote_thread_count(remote) || regs->fs_base >= ct_os_address_limit() ||
+        regs->gs_base >= ct_os_address_limit())
+        return CT_ERR_INVALID_ARGUMENT;
+    if (memcmp(&remote->set.threads[i].original, regs, sizeof *regs) == 0)
+        return CT_OK;
+    int status = ct_tracer_run(remote, set_regs_traced, &request);
+    return status == CT_ERR_SYSTEM && !ct_remote_is_alive(remote) ? CT_ERR_NOT_FOUND : status;
+}
