@@ -1,0 +1,359 @@
+/* Checking a trace: what readers assume, looked at event by event.
+ *
+ * A part of a thread's events is checked leniently where the manifest cannot know: behind a gap the depth may be anything, and so
+ * may it be anywhere in what an unfinished manifest has not heard of. Each kind of problem is told a few times per thread, then
+ * counted. */
+#include "trace/crc32.h"
+#include "trace/reader.h"
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BATCH      4096
+#define TOLD_LIMIT 5
+
+enum problem { P_TIME, P_KIND, P_THREAD, P_FUNCTION, P_DEPTH, P_MATCH, P_COUNT };
+
+struct verifier {
+    struct ct_trace *trace;
+    void (*complain)(void *arg, const char *sentence);
+    void *arg;
+    bool failed;
+};
+
+/* The frames of one thread: `unknown` ones that were opened where nobody saw it, then `count` known ones. */
+struct frames {
+    uint64_t *functions;
+    size_t count, room;
+    uint64_t unknown;
+};
+
+struct thread_check {
+    struct verifier *verifier;
+    struct trace_thread *thread;
+    const char *directory;
+    uint64_t told[P_COUNT];
+    uint64_t sequence, last_time;
+    const struct ct_json_node *gap; /* the next one */
+    uint64_t known_events;          /* up to here the manifest knows all gaps */
+    struct frames frames;
+    bool lenient; /* the next event's depth may be anything */
+    struct atf_index_event events[BATCH];
+};
+
+__attribute__((format(printf, 2, 3))) static void complain(struct verifier *verifier, const char *format, ...) {
+    char sentence[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(sentence, sizeof sentence, format, arguments);
+    va_end(arguments);
+    verifier->failed = true;
+    if (verifier->complain)
+        verifier->complain(verifier->arg, sentence);
+}
+
+/* About the event at check->sequence. */
+__attribute__((format(printf, 3, 4))) static void told(struct thread_check *check, enum problem problem,
+                                                       const char *format, ...) {
+    char text[512];
+    va_list arguments;
+    check->verifier->failed = true;
+    if (check->told[problem]++ >= TOLD_LIMIT)
+        return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    complain(check->verifier, "%s/thread_%u: event %" PRIu64 " %s", check->directory, check->thread->info.id,
+             check->sequence, text);
+}
+
+/* ---- frames ---- */
+
+static uint64_t open_frames(const struct frames *frames) {
+    return frames->unknown + frames->count;
+}
+
+static void forget(struct frames *frames, uint64_t depth) {
+    frames->count = 0;
+    frames->unknown = depth;
+}
+
+static bool push(struct frames *frames, uint64_t function) {
+    if (frames->count == frames->room) {
+        size_t room = frames->room ? frames->room * 2 : 1024;
+        uint64_t *functions = realloc(frames->functions, room * sizeof *functions);
+        if (!functions)
+            return false;
+        frames->functions = functions;
+        frames->room = room;
+    }
+    frames->functions[frames->count++] = function;
+    return true;
+}
+
+static void pop(struct frames *frames) {
+    if (frames->count)
+        frames->count--;
+    else if (frames->unknown)
+        frames->unknown--;
+}
+
+static void check_call(struct thread_check *check, const struct atf_index_event *event, bool entry_only) {
+    struct frames *frames = &check->frames;
+    if (event->call_depth != open_frames(frames)) {
+        if (!check->lenient)
+            told(check, P_DEPTH, "is a call at depth %u while %" PRIu64 " frames are open", event->call_depth,
+                 open_frames(frames));
+        forget(frames, event->call_depth);
+    }
+    if (!entry_only && !push(frames, event->function_id))
+        forget(frames, (uint64_t)event->call_depth + 1);
+}
+
+static void check_leave(struct thread_check *check, const struct atf_index_event *event) {
+    struct frames *frames = &check->frames;
+    const char *what = event->event_kind == ATF_RETURN ? "return" : "exception";
+    if ((uint64_t)event->call_depth + 1 != open_frames(frames)) {
+        if (!check->lenient)
+            told(check, P_DEPTH, "is a %s at depth %u while %" PRIu64 " frames are open", what, event->call_depth,
+                 open_frames(frames));
+        forget(frames, (uint64_t)event->call_depth + 1);
+    } else if (frames->count && frames->functions[frames->count - 1] != event->function_id && !check->lenient) {
+        told(check, P_MATCH, "is a %s of function %" PRIx64 ", but the innermost open one is %" PRIx64, what,
+             event->function_id, frames->functions[frames->count - 1]);
+    }
+    pop(frames);
+}
+
+/* ---- events ---- */
+
+static uint64_t gap_at(const struct ct_json_node *gap) {
+    return ct_json_u64(ct_json_get(gap, "at", NULL), 0);
+}
+
+/* Is the depth of this event known from those before it? */
+static void look_for_gap(struct thread_check *check) {
+    check->lenient = check->sequence >= check->known_events;
+    while (check->gap && gap_at(check->gap) <= check->sequence) {
+        if (gap_at(check->gap) == check->sequence) {
+            check->lenient = true;
+            /* What is open now may have other functions, even where the depth is the same. */
+            forget(&check->frames, open_frames(&check->frames));
+        }
+        check->gap = check->gap->next;
+    }
+}
+
+static void check_event(struct thread_check *check, const struct atf_index_event *event, uint32_t thread_id) {
+    const struct ct_trace_function *function = NULL;
+    if (event->timestamp_ns < check->last_time)
+        told(check, P_TIME, "is %" PRIu64 " ns earlier than the one before it", check->last_time - event->timestamp_ns);
+    check->last_time = event->timestamp_ns;
+    if (event->thread_id != thread_id)
+        told(check, P_THREAD, "is of thread %u in a file of thread %u", event->thread_id, thread_id);
+    if (event->event_kind < ATF_CALL || event->event_kind > ATF_EXCEPTION) {
+        told(check, P_KIND, "is of kind %u, which does not exist", event->event_kind);
+        return;
+    }
+    look_for_gap(check);
+    if (event->event_kind == ATF_EXCEPTION && !event->function_id)
+        return; /* a signal: it closes no frame */
+    function = ct_trace_function(check->verifier->trace, check->thread->info.process, event->function_id);
+    if (!function)
+        told(check, P_FUNCTION, "names function %" PRIx64 ", which symbols does not know", event->function_id);
+    if (event->event_kind == ATF_CALL)
+        check_call(check, event, function && function->entry_only);
+    else
+        check_leave(check, event);
+}
+
+/* ---- files ---- */
+
+static void part_name(size_t part, const char *directory, uint32_t id, char *name, size_t size) {
+    if (part == 0)
+        snprintf(name, size, "%s/thread_%u/index.atf", directory, id);
+    else
+        snprintf(name, size, "%s/thread_%u/index_%zu.atf", directory, id, part + 1);
+}
+
+struct range {
+    uint64_t first, last;
+    uint32_t crc;
+};
+
+static void check_header(struct verifier *verifier, const char *name, const struct ct_index_part *part,
+                         const struct atf_index_header *header, const struct range *range) {
+    if (header->arch != ATF_ARCH_X86_64 && header->arch != ATF_ARCH_ARM64)
+        complain(verifier, "%s: the header names architecture %u, which does not exist", name, header->arch);
+    if (header->os != ATF_OS_LINUX)
+        complain(verifier, "%s: the header names operating system %u, not Linux", name, header->os);
+    if (header->clock_type != ATF_CLOCK_BOOTTIME)
+        complain(verifier, "%s: the header names clock %u, not the boot-time clock", name, header->clock_type);
+    if (header->flags & ~(uint32_t)ATF_HAS_DETAIL)
+        complain(verifier, "%s: the header has unknown flags %x", name, header->flags);
+    for (size_t i = 0; i < sizeof header->reserved; i++)
+        if (header->reserved[i]) {
+            complain(verifier, "%s: reserved bytes of the header are not zero", name);
+            break;
+        }
+    bool untouched = !header->event_count && !header->footer_offset && !header->time_start_ns && !header->time_end_ns;
+    if (part->state == CT_INDEX_CUT && untouched)
+        return; /* never finished */
+    if (header->footer_offset != header->events_offset + (uint64_t)header->event_count * sizeof(struct atf_index_event))
+        complain(verifier, "%s: the header puts the footer at byte %" PRIu64 " behind %u events", name,
+                 (uint64_t)header->footer_offset, header->event_count);
+    if (header->event_count == part->count &&
+        (header->time_start_ns != range->first || header->time_end_ns != range->last))
+        complain(verifier, "%s: the header's times are not those of its first and last event", name);
+}
+
+static void check_footer(struct verifier *verifier, const char *name, const struct ct_index_part *part,
+                         const struct range *range) {
+    struct atf_index_footer footer;
+    size_t done;
+    uint64_t offset = part->events_offset + part->count * sizeof(struct atf_index_event);
+    if (ct_file_read(part->file.fd, &footer, sizeof footer, offset, &done) != 0 || done != sizeof footer) {
+        complain(verifier, "%s: the footer cannot be read", name);
+        return;
+    }
+    if (footer.crc32 != range->crc)
+        complain(verifier, "%s: the checksum is %08x, but that of the events is %08x: they were damaged", name,
+                 footer.crc32, range->crc);
+    if (footer.bytes_written != part->count * sizeof(struct atf_index_event))
+        complain(verifier, "%s: the footer tells of %" PRIu64 " bytes of events; there are %" PRIu64, name,
+                 (uint64_t)footer.bytes_written, part->count * sizeof(struct atf_index_event));
+    if (footer.time_start_ns != range->first || footer.time_end_ns != range->last)
+        complain(verifier, "%s: the footer's times are not those of its first and last event", name);
+    for (size_t i = 0; i < sizeof footer.reserved; i++)
+        if (footer.reserved[i]) {
+            complain(verifier, "%s: reserved bytes of the footer are not zero", name);
+            break;
+        }
+    if (part->size != offset + sizeof footer)
+        complain(verifier, "%s: %" PRIu64 " bytes follow the footer", name, part->size - offset - sizeof footer);
+}
+
+/* Header and footer, when the events have been read. */
+static void check_frame(struct verifier *verifier, const char *name, struct ct_index_part *part,
+                        const struct range *range, bool complete) {
+    struct atf_index_header header;
+    size_t done;
+    if (!part->file.path) {
+        complain(verifier, "%s: it cannot be opened", name);
+        return;
+    }
+    if (part->state == CT_INDEX_UNREADABLE) {
+        if (complete || part->size >= sizeof header)
+            complain(verifier, "%s: it is not an ATF v2 index file, or its header is damaged", name);
+        return;
+    }
+    if (part->state == CT_INDEX_CUT && complete)
+        complain(verifier, "%s: it has no footer after %" PRIu64 " events, although the recorder finished the trace",
+                 name, part->count);
+    if (ct_file_use(&part->file) != 0) {
+        complain(verifier, "%s: it cannot be read", name);
+        return;
+    }
+    if (ct_file_read(part->file.fd, &header, sizeof header, 0, &done) == 0 && done == sizeof header)
+        check_header(verifier, name, part, &header, range);
+    if (part->state == CT_INDEX_GOOD)
+        check_footer(verifier, name, part, range);
+    ct_file_rest(&part->file);
+}
+
+static void check_part(struct thread_check *check, size_t number, bool complete) {
+    struct ct_index *index = &check->thread->index;
+    struct ct_index_part *part = index->parts[number];
+    struct range range = {0};
+    char name[768];
+    part_name(number, check->directory, check->thread->info.id, name, sizeof name);
+    for (uint64_t left = part->count; left;) {
+        size_t count = ct_index_read(index, check->sequence, check->events, left < BATCH ? (size_t)left : BATCH);
+        if (!count) {
+            complain(check->verifier, "%s: it cannot be read behind event %" PRIu64, name, part->count - left);
+            check->sequence += left;
+            break;
+        }
+        if (left == part->count)
+            range.first = check->events[0].timestamp_ns;
+        range.last = check->events[count - 1].timestamp_ns;
+        range.crc = ct_crc32(range.crc, check->events, count * sizeof *check->events);
+        for (size_t i = 0; i < count; i++, check->sequence++)
+            check_event(check, &check->events[i], part->thread_id);
+        left -= count;
+    }
+    check_frame(check->verifier, name, part, &range, complete);
+}
+
+/* ---- threads and processes ---- */
+
+static void check_thread(struct verifier *verifier, struct thread_check *check, struct trace_thread *thread) {
+    static const char *const kinds[P_COUNT] = {"time going back",   "unknown kinds",   "other threads",
+                                               "unknown functions", "the wrong depth", "the wrong function"};
+    const struct trace_process *process = &verifier->trace->processes[thread->info.process];
+    struct frames frames = check->frames;
+    bool complete = process->info.complete;
+    memset(check, 0, offsetof(struct thread_check, events));
+    check->verifier = verifier;
+    check->thread = thread;
+    check->directory = process->directory;
+    check->frames = frames;
+    forget(&check->frames, 0);
+    check->gap = ct_json_first(ct_json_get(thread->manifest, "gaps", NULL));
+    uint64_t told_events = ct_json_u64(ct_json_get(thread->manifest, "events", NULL), 0);
+    check->known_events = complete ? UINT64_MAX : told_events;
+    for (size_t i = 0; i < thread->index.part_count; i++)
+        check_part(check, i, complete);
+    for (int i = 0; i < P_COUNT; i++)
+        if (check->told[i] > TOLD_LIMIT)
+            complain(verifier, "%s/thread_%u: %" PRIu64 " more events with %s", check->directory, thread->info.id,
+                     check->told[i] - TOLD_LIMIT, kinds[i]);
+    if (complete && !thread->manifest)
+        complain(verifier, "%s/thread_%u: the manifest does not know this thread", check->directory, thread->info.id);
+    else if (complete && told_events != thread->info.event_count)
+        complain(verifier, "%s/thread_%u: the manifest tells of %" PRIu64 " events, the file holds %" PRIu64,
+                 check->directory, thread->info.id, told_events, thread->info.event_count);
+}
+
+static void check_process(struct verifier *verifier, size_t index) {
+    const struct trace_process *process = &verifier->trace->processes[index];
+    const struct ct_json_node *root = ct_json_root(process->manifest);
+    if (!root) {
+        struct ct_json_tree *tree = NULL;
+        size_t at = 0;
+        ct_json_parse(&tree, process->text, strlen(process->text), &at);
+        ct_json_tree_free(tree);
+        complain(verifier, "%s/manifest.json: it is not JSON at byte %zu", process->directory, at);
+    } else if (strcmp(ct_json_text(ct_json_get(root, "format", NULL), ""), "atf2") != 0) {
+        complain(verifier, "%s/manifest.json: its format is not atf2", process->directory);
+    }
+    const char *problem = ct_symbols_problem(ct_trace_symbols(verifier->trace, index));
+    if (problem && (process->info.complete || strcmp(problem, "it is cut") != 0))
+        complain(verifier, "%s/symbols: %s", process->directory, problem);
+    if (!process->info.complete)
+        return;
+    uint64_t events = 0;
+    for (size_t i = 0; i < verifier->trace->thread_count; i++)
+        if (verifier->trace->threads[i].info.process == index)
+            events += verifier->trace->threads[i].info.event_count;
+    uint64_t written = ct_json_u64(ct_json_get(root, "events", "written", NULL), UINT64_MAX);
+    if (written != events && written != UINT64_MAX)
+        complain(verifier, "%s: the manifest tells of %" PRIu64 " events, the files hold %" PRIu64, process->directory,
+                 written, events);
+}
+
+int ct_trace_verify(struct ct_trace *trace, void (*tell)(void *arg, const char *sentence), void *arg) {
+    struct verifier verifier = {.trace = trace, .complain = tell, .arg = arg};
+    struct thread_check *check = calloc(1, sizeof *check);
+    if (!check)
+        return CT_ERR_NO_MEMORY;
+    for (size_t i = 0; i < trace->process_count; i++)
+        check_process(&verifier, i);
+    for (size_t i = 0; i < trace->thread_count; i++)
+        check_thread(&verifier, check, &trace->threads[i]);
+    free(check->frames.functions);
+    free(check);
+    return verifier.failed ? CT_ERR_BAD_FILE : 0;
+}
