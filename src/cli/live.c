@@ -86,7 +86,7 @@ void ct_live_show(struct ct_live *live, const struct ct_session_statistics *now)
 
 void ct_live_show_step(struct ct_live *live, const char *step, uint64_t done, uint64_t total) {
     char text[LONGEST], a[CT_TEXT_SIZE], b[CT_TEXT_SIZE];
-    if (!is_due(live))
+    if (ct_live_now() - live->counted_ns < 300000000 || !is_due(live)) /* a start that is quick does not flicker */
         return;
     if (total)
         snprintf(text, sizeof text, "contrail: %s: %s of %s", step, ct_text_count(a, done), ct_text_count(b, total));
