@@ -71,13 +71,14 @@ static int code_of(int status) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : WIFSIGNALED(status) ? 128 + WTERMSIG(status) : CT_EXIT_INTERNAL;
 }
 
-/* Waits for the program, which is recorded no longer, and returns its exit code. A signal that is sent to us alone ends the wait. */
+/* Waits for the program, which is recorded no longer, and returns its exit code (-1: our only child, if there is one). A
+ * signal that is sent to us alone ends the wait. */
 static int wait_for_program(int pid) {
     int fd = (int)syscall(SYS_pidfd_open, pid, 0), status;
     ct_signals_recorded();
     for (;;) {
         pid_t done = waitpid(pid, &status, WNOHANG);
-        if (done == pid)
+        if (done > 0)
             break;
         if (done < 0 && errno != EINTR) {
             status = -1; /* somebody else has collected it: there is none to pass on */
@@ -103,6 +104,7 @@ static int progress(void *arg, const char *step, uint64_t done, uint64_t total) 
     return ct_signals_any() != 0;
 }
 
+/* Returns -1 to go on, or the exit code. */
 static int create(struct recording *r, const char *command_line) {
     const struct ct_record_options *o = r->options;
     struct ct_session_options options = {
@@ -120,12 +122,11 @@ static int create(struct recording *r, const char *command_line) {
         .progress_arg = r,
     };
     int status = ct_session_create(&r->session, &options);
-    if (status < 0 && status != CT_ERR_NO_MEMORY)
-        ct_message_error("the output directory \"%s\" cannot be used (%s); choose another with --output", o->output,
-                         ct_status_text(status));
-    else if (status < 0)
-        ct_message_fail(status, NULL);
-    return status;
+    if (status >= 0)
+        return -1;
+    ct_message_error("%s", r->session ? ct_session_error(r->session) : ct_status_text(status));
+    ct_session_destroy(r->session);
+    return status == CT_ERR_PERMISSION_DENIED ? CT_EXIT_PERMISSION : CT_EXIT_UNAVAILABLE;
 }
 
 /* To the point where everything is hooked and the program stands still. */
@@ -154,7 +155,7 @@ static int start_failed(struct recording *r, int status) {
         ct_message_fail(status, sentence);
     ct_session_destroy(r->session);
     r->session = NULL;
-    int code = r->spawned && r->pid > 0 ? wait_for_program(r->pid) : 0;
+    int code = r->spawned ? wait_for_program(r->pid > 0 ? r->pid : -1) : 0;
     return given_up && r->spawned ? code : ct_message_exit_code(given_up ? CT_ERR_TIMEOUT : status);
 }
 
@@ -210,10 +211,14 @@ static int follow(struct recording *r, struct ct_session_happening *what) {
 }
 
 static int record(struct recording *r, struct ct_session_happening *what) {
+    if (r->spawned)
+        say_started(r); /* before the program says anything */
     int status = r->options->wait ? hold(r, what) : 0;
     bool given_up = r->options->wait && ct_signals_any(); /* a key as well: the stopped program cannot see it */
     if (status >= 0 && what->event == CT_SESSION_NOTHING && !given_up) {
         status = ct_session_resume(r->session);
+        if (status >= 0 && !r->spawned)
+            say_started(r); /* only now it is known how long the process stood still */
         if (status >= 0)
             status = follow(r, what);
     }
@@ -279,12 +284,11 @@ int ct_record_run(const struct ct_record_options *options, char **argv, int pid)
     ct_signals_install(argv != NULL);
     ct_live_init(&r.live, !options->quiet, argv != NULL);
     int status = create(&r, command_line);
-    if (status < 0)
-        return ct_message_exit_code(status);
+    if (status >= 0)
+        return status;
     status = start(&r, argv);
     if (status < 0)
         return start_failed(&r, status);
-    say_started(&r);
     status = record(&r, &what);
     return finish(&r, status, &what);
 }

@@ -27,12 +27,14 @@ static const char *plural(uint64_t n) {
 }
 
 void ct_record_start_text(char *text, size_t size, int pid, const char *name, const struct ct_session_statistics *s) {
-    char functions[CT_TEXT_SIZE], modules[CT_TEXT_SIZE], percent[CT_TEXT_SIZE], plan[CT_TEXT_SIZE], pause[CT_TEXT_SIZE];
+    struct text t = {text, size, 0};
+    char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE], c[CT_TEXT_SIZE], d[CT_TEXT_SIZE];
     uint64_t done = s->functions > s->skipped ? s->functions - s->skipped : 0;
-    snprintf(text, size, "recording %d %s: %s function%s in %s module%s (%s), planned in %s, paused %s", pid, name,
-             ct_text_count(functions, done), plural(done), ct_text_count(modules, s->modules), plural(s->modules),
-             ct_text_percent(percent, done, s->functions), ct_text_time(plan, s->plan_ns),
-             ct_text_time(pause, s->pause_ns));
+    add(&t, "recording %d %s: %s function%s in %s module%s (%s), planned in %s", pid, name, ct_text_count(a, done),
+        plural(done), ct_text_count(b, s->modules), plural(s->modules), ct_text_percent(c, done, s->functions),
+        ct_text_time(d, s->plan_ns));
+    if (s->pause_ns)
+        add(&t, ", paused %s", ct_text_time(a, s->pause_ns));
 }
 
 static void add_losses(struct text *t, const struct ct_session_statistics *s) {

@@ -5,7 +5,7 @@
 #include <contrail/session.h>
 #include <stddef.h>
 
-/* "recording 42 prog: 12,345 functions in 14 modules (99.8 %), planned in 85 ms, paused 12 ms" */
+/* "recording 42 prog: 12,345 functions in 14 modules (99.8 %), planned in 85 ms, paused 12 ms"; the pause when it is known */
 void ct_record_start_text(char *text, size_t size, int pid, const char *name, const struct ct_session_statistics *s);
 /* "1,234 events of 4 threads in 2.31 s, none lost, 12.0 MiB" */
 void ct_record_end_text(char *text, size_t size, const struct ct_session_statistics *s);

@@ -18,7 +18,7 @@
 struct ct_session {
     struct ct_session_options options;
     int pid, waits;
-    bool spawned;
+    bool spawned, resumed;
     char error[128];
 };
 
@@ -48,10 +48,7 @@ static void nap(int ms) {
 int ct_session_create(struct ct_session **out, const struct ct_session_options *options) {
     *out = calloc(1, sizeof **out);
     (*out)->options = *options;
-    int status = step(NULL, "create");
-    if (status)
-        free(*out);
-    return status;
+    return step(*out, "create");
 }
 
 void ct_session_destroy(struct ct_session *session) {
@@ -94,6 +91,7 @@ int ct_session_install_full_coverage(struct ct_session *session) {
 
 int ct_session_resume(struct ct_session *session) {
     int status = step(session, "resume");
+    session->resumed = true;
     if (session->spawned)
         kill(session->pid, SIGCONT);
     return status;
@@ -167,7 +165,7 @@ void ct_session_statistics(const struct ct_session *session, struct ct_session_s
         .lane_used = 3 << 20,
         .bytes_written = 1 << 20,
         .plan_ns = 85000000,
-        .pause_ns = 12000000,
+        .pause_ns = session->resumed ? 12000000 : 0,
         .recording_ns = (uint64_t)session->waits * 100000000,
     };
     if (told("lost", &ignored))
