@@ -12,9 +12,8 @@ enum ct_boot_command { CT_BOOT_START = 1, CT_BOOT_END = 2 };
 struct ct_boot_thread {
     int32_t tid; /* as the thread itself sees it */
     uint32_t reserved;
-    uint64_t thread_pointer;      /* what fs:0 holds */
-    uint64_t home_low, home_high; /* its stack's mapping; 0: unknown */
-    uint64_t block;               /* result: what its GS is to be */
+    uint64_t thread_pointer; /* what fs:0 holds */
+    uint64_t block;          /* result: what its GS is to be */
 };
 
 struct ct_boot_stub {

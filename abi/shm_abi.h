@@ -41,7 +41,9 @@ struct ct_shm_chunk {
     uint32_t thread;            /* agent: slot */
     uint32_t thread_generation; /* agent */
     uint32_t depth;             /* agent: frames open before its first event */
-    uint32_t reserved[7];
+    uint32_t reserved0;
+    uint64_t exhausted; /* agent: events that the thread had lost for want of a chunk when it got this one */
+    uint64_t reserved1[2];
 };
 _Static_assert(sizeof(struct ct_shm_chunk) == 64, "one cache line");
 

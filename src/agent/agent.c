@@ -30,8 +30,6 @@ static int make_blocks(const struct ct_boot *boot) {
         struct ct_block *b = ct_block_create(&runtime, threads[i].tid, threads[i].thread_pointer);
         if (!b)
             return CT_ERR_NO_MEMORY;
-        b->home_low = threads[i].home_low;
-        b->home_high = threads[i].home_high;
         threads[i].block = (uint64_t)b;
     }
     return CT_OK;

@@ -233,6 +233,7 @@ static void replace(struct ct_block *b, uint64_t cursor, uint32_t fresh, uint32_
     c->thread = b->lane_slot;
     c->thread_generation = lane.threads[b->lane_slot].generation;
     c->depth = open_frames(b, kind);
+    c->exhausted = lane.threads[b->lane_slot].lost[POOL_EXHAUSTED];
     uint64_t taken = c->word;
     if (!change_cursor(b, cursor, (uint64_t)events_of(fresh))) { /* a handler was here */
         set_free(fresh);

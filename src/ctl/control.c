@@ -1,0 +1,221 @@
+/* The control socket of a session: one line in, one answer out. Only its owner (and root) can use it: it lies in a directory
+ * that nobody else can enter, and the kernel tells who is calling. A thread of its own serves it, one caller at a time. */
+#include "ctl/session_parts.h"
+#include <errno.h>
+#include <glob.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define STOP_PATIENCE_MS 30000
+#define LINE_MAX_        256
+
+struct ct_control_server {
+    struct ct_session *session;
+    pthread_t thread;
+    int listener, stop_fd;
+    char path[sizeof((struct sockaddr_un *)0)->sun_path];
+};
+
+/* ---- where ---- */
+
+/* $XDG_RUNTIME_DIR/contrail, or /tmp/contrail-UID: ours, and closed to others. */
+static bool own_directory(char *path, size_t size) {
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    struct stat info;
+    if (runtime && runtime[0] == '/' && !access(runtime, W_OK))
+        snprintf(path, size, "%s/contrail", runtime);
+    else
+        snprintf(path, size, "/tmp/contrail-%u", (unsigned)geteuid());
+    if (mkdir(path, 0700) && errno != EEXIST)
+        return false;
+    return !lstat(path, &info) && S_ISDIR(info.st_mode) && info.st_uid == geteuid() && !(info.st_mode & 077);
+}
+
+static bool socket_path(int pid, char *path, size_t size) {
+    char directory[80];
+    return own_directory(directory, sizeof directory) &&
+           (size_t)snprintf(path, size, "%s/%d.sock", directory, pid) < size;
+}
+
+/* ---- the server ---- */
+
+static bool is_owner(int connection) {
+    struct ucred who;
+    socklen_t size = sizeof who;
+    return !getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &who, &size) && (who.uid == geteuid() || who.uid == 0);
+}
+
+static void answer(int connection, const char *text, size_t length) {
+    while (length) {
+        ssize_t n = send(connection, text, length, MSG_NOSIGNAL);
+        if (n <= 0)
+            return;
+        text += n;
+        length -= (size_t)n;
+    }
+}
+
+static void answer_status(struct ct_session *s, int connection) {
+    struct ct_json json = {0};
+    ct_manifest_status(s, &json);
+    if (!json.failed)
+        answer(connection, json.text, json.length);
+    ct_json_free(&json);
+}
+
+/* The caller hears back when the hooks are gone. False: we are to end. */
+static bool wait_for_stop(struct ct_control_server *c, int connection) {
+    struct pollfd p = {.fd = c->stop_fd, .events = POLLIN};
+    __atomic_store_n(&c->session->asked_to_stop, 1, __ATOMIC_RELEASE);
+    bool stopped = poll(&p, 1, STOP_PATIENCE_MS) > 0;
+    answer(connection, stopped ? "ok" : "error: the session did not stop in time", stopped ? 2 : 39);
+    return !stopped;
+}
+
+static bool serve(struct ct_control_server *c, int connection) {
+    char line[LINE_MAX_];
+    struct pollfd p = {.fd = connection, .events = POLLIN};
+    if (!is_owner(connection) || poll(&p, 1, 2000) <= 0)
+        return true;
+    ssize_t n = recv(connection, line, sizeof line - 1, 0);
+    line[n > 0 ? n : 0] = 0;
+    line[strcspn(line, "\n")] = 0;
+    if (!strcmp(line, "status"))
+        answer_status(c->session, connection);
+    else if (!strcmp(line, "stop"))
+        return wait_for_stop(c, connection);
+    else
+        answer(connection, "error: unknown command", 22);
+    return true;
+}
+
+static void *run(void *arg) {
+    struct ct_control_server *c = arg;
+    for (bool go_on = true; go_on;) {
+        struct pollfd p[2] = {{.fd = c->listener, .events = POLLIN}, {.fd = c->stop_fd, .events = POLLIN}};
+        if (poll(p, 2, -1) < 0 && errno != EINTR)
+            break;
+        if (p[1].revents)
+            break;
+        int connection = p[0].revents ? accept4(c->listener, NULL, NULL, SOCK_CLOEXEC) : -1;
+        if (connection < 0)
+            continue;
+        go_on = serve(c, connection);
+        close(connection);
+    }
+    return NULL;
+}
+
+static int open_listener(const char *path) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    strcpy(address.sun_path, path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    (void)unlink(path); /* of a recorder that was killed: two cannot hold the same process */
+    if (!bind(fd, (struct sockaddr *)&address, sizeof address) && !chmod(path, 0600) && !listen(fd, 8))
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* A session without its socket records all the same. */
+int ct_control_start(struct ct_session *s) {
+    struct ct_control_server *c = calloc(1, sizeof *c);
+    if (!c)
+        return CT_ERR_NO_MEMORY;
+    c->session = s;
+    sigset_t all, old;
+    if (!socket_path(s->pid, c->path, sizeof c->path) || (c->listener = open_listener(c->path)) < 0) {
+        free(c);
+        return 0;
+    }
+    c->stop_fd = eventfd(0, EFD_CLOEXEC);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    bool started = c->stop_fd >= 0 && !pthread_create(&c->thread, NULL, run, c);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (!started) {
+        (void)unlink(c->path);
+        close(c->listener);
+        free(c);
+        return 0;
+    }
+    s->control = c;
+    return 0;
+}
+
+void ct_control_stop(struct ct_session *s) {
+    struct ct_control_server *c = s->control;
+    if (!c)
+        return;
+    uint64_t one = 1;
+    (void)!write(c->stop_fd, &one, sizeof one);
+    pthread_join(c->thread, NULL);
+    (void)unlink(c->path);
+    close(c->listener);
+    close(c->stop_fd);
+    free(c);
+    s->control = NULL;
+}
+
+/* ---- the caller ---- */
+
+static int connect_to(const char *path) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof address.sun_path)
+        return CT_ERR_NOT_FOUND;
+    strcpy(address.sun_path, path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return CT_ERR_SYSTEM;
+    if (!connect(fd, (struct sockaddr *)&address, sizeof address))
+        return fd;
+    int why = errno;
+    close(fd);
+    return why == EACCES || why == EPERM ? CT_ERR_PERMISSION_DENIED : CT_ERR_NOT_FOUND;
+}
+
+/* Ours first; then everybody's: root may, others learn that somebody else records it. */
+static int find_server(int pid) {
+    static const char *const patterns[] = {"/tmp/contrail-*", "/run/user/*/contrail"};
+    char path[PATH_MAX];
+    int fd = socket_path(pid, path, sizeof path) ? connect_to(path) : CT_ERR_NOT_FOUND;
+    for (size_t i = 0; fd < 0 && i < sizeof patterns / sizeof patterns[0]; i++) {
+        glob_t found;
+        if (glob(patterns[i], 0, NULL, &found))
+            continue;
+        for (size_t k = 0; fd < 0 && k < found.gl_pathc; k++) {
+            snprintf(path, sizeof path, "%s/%d.sock", found.gl_pathv[k], pid);
+            int result = connect_to(path);
+            fd = result == CT_ERR_NOT_FOUND && fd == CT_ERR_PERMISSION_DENIED ? fd : result;
+        }
+        globfree(&found);
+    }
+    return fd;
+}
+
+int ct_session_control(int pid, const char *command, char *text, size_t size) {
+    if (!command || !text || !size)
+        return CT_ERR_INVALID_ARGUMENT;
+    text[0] = 0;
+    int fd = find_server(pid);
+    if (fd < 0)
+        return fd;
+    answer(fd, command, strlen(command));
+    answer(fd, "\n", 1);
+    size_t length = 0;
+    for (ssize_t n; length + 1 < size && (n = recv(fd, text + length, size - 1 - length, 0)) > 0;)
+        length += (size_t)n;
+    text[length] = 0;
+    close(fd);
+    return length && strncmp(text, "error", 5) ? 0 : CT_ERR_SYSTEM;
+}

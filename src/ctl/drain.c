@@ -1,0 +1,387 @@
+/* See drain.h: the thread, and its way through the chunks.
+ *
+ * A thread's chunks are taken in the order of their numbers. A number that is nowhere to be found was dropped by the agent:
+ * a gap. A slot that was reserved and not filled yet holds up what is behind it, because a stub that a signal handler
+ * interrupted may still fill it; after a while, or when memory gets short, it is given up (abandoned), and the chunk is not
+ * used again while its thread lives. */
+#include "ctl/drain.h"
+#include "os/thread.h"
+#include <contrail/status.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define HOLE_PATIENCE_NS 2000000000ull
+#define CALIBRATE_NS     100000000ull
+#define SECOND_NS        1000000000ull
+#define IDLE_PASSES      20u /* then the pauses get longer */
+#define IDLE_FACTOR      4u
+
+struct found_chunk {
+    uint32_t thread, generation, chunk;
+    uint64_t number, word;
+};
+
+/* ---- one chunk ---- */
+
+enum outcome { DONE, MORE_LATER };
+
+static bool is_filled(const struct ct_event *e) {
+    return __atomic_load_n(&e->timestamp, __ATOMIC_ACQUIRE) != 0; /* stored last by the stub */
+}
+
+static bool memory_is_short(const struct ct_drain *d) {
+    return d->lane->control->free_chunks < (int32_t)(d->lane->control->chunk_count / 4);
+}
+
+/* Filled slots in a row. */
+static uint32_t filled_from(const struct ct_event *events, uint32_t from, uint32_t capacity) {
+    while (from < capacity && is_filled(&events[from]))
+        from++;
+    return from;
+}
+
+/* What the thread has written so far into the chunk that it is still using. */
+static void take_live(struct ct_drain *d, struct ct_drain_thread *t, const struct found_chunk *f) {
+    const struct ct_event *events = ct_lane_events(d->lane, f->chunk);
+    uint32_t from = CT_CHUNK_DRAINED(f->word), to = filled_from(events, from, ct_lane_capacity(d->lane));
+    if (to == from)
+        return;
+    memcpy(d->copy, events + from, (to - from) * sizeof *events);
+    uint64_t taken = CT_CHUNK_WORD(CT_CHUNK_STATE(f->word), to, CT_CHUNK_GENERATION(f->word));
+    if (ct_lane_change_word(d->lane, f->chunk, f->word, taken)) /* else it was submitted or dropped meanwhile */
+        ct_drain_emit(d, t, d->copy, to - from);
+}
+
+static bool gives_up(struct ct_drain *d, struct ct_drain_thread *t) {
+    uint64_t now = ct_clock_now();
+    if (t->ended || memory_is_short(d))
+        return true;
+    if (!t->hole_since)
+        t->hole_since = now;
+    return now - t->hole_since > HOLE_PATIENCE_NS;
+}
+
+/* A chunk that is ours (DRAINING). */
+static enum outcome take_rest(struct ct_drain *d, struct ct_drain_thread *t, const struct found_chunk *f) {
+    const struct ct_event *events = ct_lane_events(d->lane, f->chunk);
+    uint32_t capacity = ct_lane_capacity(d->lane), end = capacity;
+    uint32_t from = CT_CHUNK_DRAINED(ct_lane_word(d->lane, f->chunk));
+    bool holes = false;
+    while (t->ended && end > from && !is_filled(&events[end - 1]))
+        end--; /* never reserved */
+    while (from < end) {
+        uint32_t to = filled_from(events, from, end);
+        ct_drain_emit(d, t, events + from, to - from);
+        from = to;
+        if (from == end)
+            break;
+        if (!gives_up(d, t)) {
+            uint64_t word = ct_lane_word(d->lane, f->chunk);
+            uint64_t later = CT_CHUNK_WORD(CT_CHUNK_DRAINING, from, CT_CHUNK_GENERATION(word));
+            (void)ct_lane_change_word(d->lane, f->chunk, word, later);
+            return MORE_LATER;
+        }
+        holes = true;
+        t->abandoned++;
+        from++;
+    }
+    t->hole_since = 0;
+    if (holes && !t->ended)
+        d->quarantined[f->chunk] = 1;
+    else
+        ct_lane_free_chunk(d->lane, f->chunk);
+    return DONE;
+}
+
+static enum outcome take_chunk(struct ct_drain *d, struct ct_drain_thread *t, const struct found_chunk *f) {
+    unsigned state = CT_CHUNK_STATE(f->word);
+    if (state == CT_CHUNK_ACTIVE && !t->ended) {
+        take_live(d, t, f);
+        return MORE_LATER;
+    }
+    if (state != CT_CHUNK_DRAINING) {
+        uint64_t ours = (f->word & ~0xffull) | CT_CHUNK_DRAINING;
+        if (!ct_lane_change_word(d->lane, f->chunk, f->word, ours))
+            return MORE_LATER;
+    }
+    return take_rest(d, t, f);
+}
+
+/* ---- one thread ---- */
+
+/* Nowhere, in whatever state: then it was dropped. A listing may have missed it, since others were taken meanwhile. */
+static bool is_missing(const struct ct_drain *d, const struct ct_drain_thread *t, uint64_t number) {
+    for (uint32_t i = 0; i < d->lane->control->chunk_count; i++) {
+        const struct ct_shm_chunk *c = &d->lane->chunks[i];
+        if (CT_CHUNK_STATE(ct_lane_word(d->lane, i)) != CT_CHUNK_FREE && !d->quarantined[i] && c->thread == t->slot &&
+            c->thread_generation == t->generation && c->number == number)
+            return false;
+    }
+    return true;
+}
+
+static void note_losses(struct ct_drain *d, struct ct_drain_thread *t, const struct found_chunk *f) {
+    const struct ct_shm_chunk *c = &d->lane->chunks[f->chunk];
+    bool first_look = CT_CHUNK_DRAINED(f->word) == 0;
+    uint64_t exhausted = first_look && c->exhausted > t->exhausted ? c->exhausted - t->exhausted : 0;
+    bool dropped = f->number > t->next_number;
+    if (!dropped && !exhausted)
+        return;
+    ct_drain_refresh(d, t);
+    uint64_t lag = t->lost[CT_LOSS_DRAIN_LAG] + t->lost[CT_LOSS_POOL_EXHAUSTED];
+    uint64_t lost = dropped && lag > t->gaps_lost ? lag - t->gaps_lost : exhausted;
+    t->exhausted = c->exhausted > t->exhausted ? c->exhausted : t->exhausted;
+    t->next_number = f->number;
+    ct_drain_note_gap(t, lost, dropped ? CT_LOSS_DRAIN_LAG : CT_LOSS_POOL_EXHAUSTED, c->depth);
+}
+
+/* `found`: all chunks of one thread, by number. */
+static void take_thread(struct ct_drain *d, const struct found_chunk *found, size_t count) {
+    struct ct_drain_thread *t = ct_drain_thread_of(d, found->thread, found->generation);
+    if (!t || !t->writer)
+        return;
+    for (size_t i = 0; i < count; i++) {
+        if (found[i].number < t->next_number)
+            continue; /* read before it was freed */
+        if (found[i].number > t->next_number && !is_missing(d, t, t->next_number))
+            break; /* it was taken while we looked: next time */
+        note_losses(d, t, &found[i]);
+        if (take_chunk(d, t, &found[i]) == MORE_LATER)
+            break;
+        t->next_number++;
+    }
+    int status = ct_thread_writer_flush(t->writer);
+    d->error = d->error ? d->error : status;
+}
+
+/* ---- one pass ---- */
+
+static int by_thread_and_number(const void *a, const void *b) {
+    const struct found_chunk *x = a, *y = b;
+    if (x->thread != y->thread)
+        return x->thread < y->thread ? -1 : 1;
+    if (x->generation != y->generation)
+        return x->generation < y->generation ? -1 : 1;
+    return x->number < y->number ? -1 : x->number > y->number;
+}
+
+static size_t list_chunks(struct ct_drain *d, struct found_chunk *list) {
+    size_t count = 0;
+    for (uint32_t i = 0; i < d->lane->control->chunk_count; i++) {
+        uint64_t word = ct_lane_word(d->lane, i);
+        unsigned state = CT_CHUNK_STATE(word);
+        if (state < CT_CHUNK_ACTIVE || d->quarantined[i])
+            continue;
+        const struct ct_shm_chunk *c = &d->lane->chunks[i];
+        /* Nothing new in an active one: it is not worth a sort. */
+        uint32_t drained = CT_CHUNK_DRAINED(word);
+        if (state == CT_CHUNK_ACTIVE &&
+            (drained == ct_lane_capacity(d->lane) || !is_filled(&ct_lane_events(d->lane, i)[drained])) &&
+            d->by_slot[c->thread] && !d->by_slot[c->thread]->ended)
+            continue;
+        list[count++] = (struct found_chunk){c->thread, c->thread_generation, i, c->number, word};
+    }
+    return count;
+}
+
+static void free_quarantined(struct ct_drain *d, const struct ct_drain_thread *t) {
+    for (uint32_t i = 0; i < d->lane->control->chunk_count; i++)
+        if (d->quarantined[i] && d->lane->chunks[i].thread == t->slot &&
+            d->lane->chunks[i].thread_generation == t->generation) {
+            d->quarantined[i] = 0;
+            ct_lane_free_chunk(d->lane, i);
+        }
+}
+
+/* Threads that have ended in the target, and whose events we had: their slots are free again. */
+static void retire_ended(struct ct_drain *d) {
+    for (uint32_t i = 0; i < d->lane->control->thread_high; i++) {
+        struct ct_shm_thread *s = &d->lane->threads[i];
+        if (__atomic_load_n(&s->state, __ATOMIC_ACQUIRE) != CT_THREAD_ENDED)
+            continue;
+        struct ct_drain_thread *t = d->by_slot[i];
+        bool current = t && t->generation == s->generation;
+        if (current && !t->ended) {
+            t->ended = true; /* one more pass takes its last chunk */
+            continue;
+        }
+        if (current) {
+            free_quarantined(d, t);
+            int status = ct_drain_close_thread(d, t);
+            d->error = d->error ? d->error : status;
+        }
+        d->by_slot[i] = NULL;
+        __atomic_store_n(&s->state, CT_THREAD_FREE, __ATOMIC_RELEASE); /* acquired by take_slot in agent/lane.c */
+    }
+}
+
+static void take_all(struct ct_drain *d, struct found_chunk *list) {
+    uint64_t stamp = ct_os_timestamp();
+    d->found = false;
+    size_t count = list_chunks(d, list);
+    qsort(list, count, sizeof *list, by_thread_and_number);
+    for (size_t i = 0, n; i < count; i += n) {
+        for (n = 1;
+             i + n < count && list[i + n].thread == list[i].thread && list[i + n].generation == list[i].generation;)
+            n++;
+        take_thread(d, list + i, n);
+    }
+    ct_drain_measure(d);
+    if (d->error)
+        __atomic_store_n(&d->lane->control->recording, 0, __ATOMIC_RELAXED);
+    else
+        __atomic_store_n(&d->lane->control->drain_stamp, stamp, __ATOMIC_RELEASE);
+    retire_ended(d);
+}
+
+/* ---- numbers ---- */
+
+static void count_thread(struct ct_session_statistics *s, const struct ct_drain_thread *t) {
+    s->events += t->events;
+    for (int i = 0; i < CT_LOSS_COUNT; i++)
+        s->lost[i] += t->lost[i];
+    s->abandoned += t->abandoned;
+    s->deep_calls += t->deep_calls;
+    s->left_frames += t->left_frames;
+    s->guarded_calls += t->guarded_calls;
+    s->bytes_written += t->writer ? ct_thread_writer_bytes(t->writer) : t->bytes;
+    s->threads_seen++;
+    s->threads_alive += t->writer && !t->ended;
+}
+
+static void publish_statistics(struct ct_drain *d) {
+    struct ct_session_statistics s = {0};
+    const struct ct_shm_control *c = d->lane->control;
+    for (struct ct_drain_thread *t = d->threads; t; t = t->next) {
+        if (t->writer)
+            ct_drain_refresh(d, t);
+        count_thread(&s, t);
+    }
+    for (int i = 0; i < CT_LOSS_COUNT; i++)
+        s.lost[i] += c->lost_unseen[i];
+    s.lane_bytes = (uint64_t)c->chunk_bytes * c->chunk_count;
+    s.lane_used = s.lane_bytes - (uint64_t)(c->free_chunks > 0 ? c->free_chunks : 0) * c->chunk_bytes;
+    s.latency_p50_ns = ct_drain_latency(d, 0.5);
+    s.latency_p99_ns = ct_drain_latency(d, 0.99);
+    pthread_mutex_lock(&d->mutex);
+    d->statistics = s;
+    pthread_mutex_unlock(&d->mutex);
+}
+
+/* ---- the thread ---- */
+
+/* False: it is time to finish. */
+static bool pause_for(struct ct_drain *d, unsigned ms) {
+    struct pollfd p = {.fd = d->stop_fd, .events = POLLIN};
+    return poll(&p, 1, (int)ms) <= 0;
+}
+
+static void drain_until_told(struct ct_drain *d, struct found_chunk *list) {
+    unsigned idle = 0;
+    uint64_t calibrated = 0, second = ct_clock_now(), now;
+    unsigned pause_ms;
+    do {
+        now = ct_clock_now();
+        if (now - calibrated > CALIBRATE_NS) {
+            ct_clock_calibrate(d->clock);
+            calibrated = now;
+            publish_statistics(d);
+        }
+        take_all(d, list);
+        idle = d->found ? 0 : idle + 1;
+        if (now - second > SECOND_NS) {
+            second = now;
+            ct_drain_refresh_names(d);
+            d->every_second(d->every_second_arg);
+        }
+        pause_ms = memory_is_short(d) ? 0 : idle > IDLE_PASSES ? d->interval_ms * IDLE_FACTOR : d->interval_ms;
+    } while (pause_for(d, pause_ms));
+}
+
+static void finish(struct ct_drain *d, struct found_chunk *list) {
+    ct_clock_calibrate(d->clock);
+    for (struct ct_drain_thread *t = d->threads; t; t = t->next)
+        t->ended |= t->writer != NULL;
+    do { /* threads that were never seen before show up in the first pass only */
+        take_all(d, list);
+        for (struct ct_drain_thread *t = d->threads; t; t = t->next)
+            t->ended |= t->writer != NULL;
+    } while (d->found && !d->error);
+    for (struct ct_drain_thread *t = d->threads; t; t = t->next) {
+        int status = ct_drain_close_thread(d, t);
+        d->error = d->error ? d->error : status;
+    }
+    publish_statistics(d);
+}
+
+static void *run(void *arg) {
+    struct ct_drain *d = arg;
+    struct found_chunk *list = calloc(d->lane->control->chunk_count, sizeof *list);
+    int held = list ? ct_lane_hold(d->lane) : CT_ERR_NO_MEMORY;
+    __atomic_store_n(&d->held, held ? held : 1, __ATOMIC_RELEASE);
+    if (!held) {
+        drain_until_told(d, list);
+        finish(d, list);
+        ct_lane_release(d->lane);
+    }
+    free(list);
+    return NULL;
+}
+
+/* The program's signals are for its own threads. */
+static int start_thread(struct ct_drain *d) {
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int failed = pthread_create(&d->thread, NULL, run, d);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return failed;
+}
+
+int ct_drain_start(struct ct_drain *d) {
+    const struct ct_shm_control *c = d->lane->control;
+    d->threads_end = &d->threads;
+    d->by_slot = calloc(c->thread_capacity, sizeof(struct ct_drain_thread *));
+    d->quarantined = calloc(c->chunk_count, 1);
+    d->copy = malloc(c->chunk_bytes);
+    d->stop_fd = eventfd(0, EFD_CLOEXEC);
+    pthread_mutex_init(&d->mutex, NULL);
+    if (!d->by_slot || !d->quarantined || !d->copy || d->stop_fd < 0 || start_thread(d))
+        return CT_ERR_NO_MEMORY;
+    d->running = 1;
+    int held;
+    while (!(held = __atomic_load_n(&d->held, __ATOMIC_ACQUIRE)))
+        usleep(50);
+    return held < 0 ? held : 0;
+}
+
+int ct_drain_finish(struct ct_drain *d) {
+    if (!d->running)
+        return d->error;
+    uint64_t one = 1;
+    (void)!write(d->stop_fd, &one, sizeof one);
+    pthread_join(d->thread, NULL);
+    d->running = 0;
+    return d->error;
+}
+
+void ct_drain_free(struct ct_drain *d) {
+    if (d->threads_end) {
+        close(d->stop_fd);
+        pthread_mutex_destroy(&d->mutex);
+    }
+    for (struct ct_drain_thread *t = d->threads, *next; t; t = next) {
+        next = t->next;
+        free(t->stack);
+        free(t->gaps);
+        free(t);
+    }
+    free(d->by_slot);
+    free(d->quarantined);
+    free(d->copy);
+    *d = (struct ct_drain){0};
+}

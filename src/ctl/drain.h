@@ -1,0 +1,100 @@
+/* Draining: takes events out of shared memory, gives them time, function and depth, writes them to trace files.
+ *
+ * One thread does all of it, from ct_drain_start to ct_drain_finish; statistics may be read by anybody. Every few milliseconds it
+ * looks at all chunks, takes what is new thread by thread in the order of their chunks' numbers, and hands it to the kernel. */
+#ifndef CT_CTL_DRAIN_H
+#define CT_CTL_DRAIN_H
+
+#include "ctl/clock.h"
+#include "ctl/lane.h"
+#include "trace/writer.h"
+#include <contrail/session.h>
+#include <pthread.h>
+
+struct ct_drain_gap {
+    uint64_t at, lost;
+    enum ct_loss_reason reason;
+};
+
+/* A thread of the target, from its first event to the end of the trace. */
+struct ct_drain_thread {
+    struct ct_drain_thread *next; /* in order of id */
+    uint32_t id, slot, generation;
+    int tid;
+    char name[16];
+    struct ct_thread_writer *writer; /* NULL when closed */
+    bool ended;                      /* in the target: nothing more will be filled */
+    uint64_t next_number;            /* of its chunks */
+    uint64_t exhausted;              /* as in ct_shm_chunk, accounted for */
+    uint64_t last_ns;
+    uint64_t hole_since; /* 0: not waiting for a slot to be filled */
+    uint64_t events, bytes;
+    uint64_t lost[CT_LOSS_COUNT], gaps_lost;
+    uint64_t abandoned, deep_calls, left_frames, guarded_calls;
+    uint32_t *stack; /* hook numbers of open calls; UINT32_MAX: not known, its call was lost */
+    size_t depth, stack_capacity;
+    struct ct_drain_gap *gaps;
+    size_t gap_count;
+};
+
+#define CT_LATENCY_BUCKETS 256
+
+struct ct_drain {
+    /* set before the start */
+    struct ct_lane *lane;
+    struct ct_clock *clock;
+    const uint64_t *function_ids; /* by hook number */
+    size_t hook_count;
+    const char *directory;
+    int pid;
+    bool other_namespace; /* tids are not ours */
+    unsigned interval_ms;
+    void (*every_second)(void *arg); /* on the drain thread */
+    void *every_second_arg;
+    /* the drain thread's */
+    struct ct_drain_thread *threads, **threads_end;
+    struct ct_drain_thread **by_slot;
+    uint8_t *quarantined; /* by chunk: a slot in it may still be written to */
+    struct ct_event *copy;
+    uint32_t next_id;
+    uint64_t time_start, time_end; /* of events */
+    uint64_t bytes_closed;
+    uint64_t latency[CT_LATENCY_BUCKETS], latency_max, latency_samples;
+    struct {
+        uint64_t counter;
+        uint32_t weight;
+    } sample[1024];
+    size_t sample_count;
+    bool found; /* something new in this pass */
+    /* shared */
+    pthread_t thread;
+    pthread_mutex_t mutex; /* statistics and the list of threads */
+    struct ct_session_statistics statistics;
+    int stop_fd;
+    int held;  /* the lane is held: 1, or a negative status */
+    int error; /* of a write; recording has stopped */
+    int running;
+};
+
+int ct_drain_start(struct ct_drain *drain);
+/* Takes what is left and closes all files. `dead`: the target is gone, or will write nothing more. */
+int ct_drain_finish(struct ct_drain *drain);
+void ct_drain_free(struct ct_drain *drain);
+uint64_t ct_drain_latency(const struct ct_drain *drain, double share);
+
+/* ---- drain_events.c ---- */
+
+void ct_drain_emit(struct ct_drain *drain, struct ct_drain_thread *thread, const struct ct_event *events, size_t count);
+/* Events are missing here; `depth` frames are open behind it. */
+void ct_drain_note_gap(struct ct_drain_thread *thread, uint64_t lost, enum ct_loss_reason reason, uint32_t depth);
+void ct_drain_measure(struct ct_drain *drain);
+
+/* ---- drain_threads.c ---- */
+
+/* The thread that has the slot now; made on first sight. NULL: out of memory or files. */
+struct ct_drain_thread *ct_drain_thread_of(struct ct_drain *drain, uint32_t slot, uint32_t generation);
+void ct_drain_refresh(struct ct_drain *drain, struct ct_drain_thread *thread);
+void ct_drain_refresh_names(struct ct_drain *drain);
+int ct_drain_close_thread(struct ct_drain *drain, struct ct_drain_thread *thread);
+
+#endif

@@ -1,0 +1,174 @@
+/* From slots to ATF events: time, function, depth; and how long it took. Owner: the drain thread. */
+#include "ctl/drain.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define UNKNOWN   UINT32_MAX
+#define MAX_GAPS  4096u
+#define MAX_DEPTH (1u << 24)
+
+/* ---- the stack of open calls ---- */
+
+static bool grow(struct ct_drain_thread *t, size_t depth) {
+    if (depth < t->stack_capacity)
+        return true;
+    size_t capacity = t->stack_capacity ? t->stack_capacity : 64;
+    while (capacity <= depth)
+        capacity *= 2;
+    uint32_t *stack = capacity <= MAX_DEPTH ? realloc(t->stack, capacity * sizeof *stack) : NULL;
+    if (!stack)
+        return false;
+    t->stack = stack;
+    t->stack_capacity = capacity;
+    return true;
+}
+
+static uint32_t push(struct ct_drain_thread *t, uint32_t hook) {
+    if (grow(t, t->depth))
+        t->stack[t->depth] = hook;
+    return (uint32_t)t->depth++;
+}
+
+static size_t known_depth(const struct ct_drain_thread *t) {
+    return t->depth < t->stack_capacity ? t->depth : t->stack_capacity;
+}
+
+static void remove_at(struct ct_drain_thread *t, size_t index) {
+    memmove(t->stack + index, t->stack + index + 1, (known_depth(t) - index - 1) * sizeof *t->stack);
+    t->depth--;
+}
+
+/* A return ends the innermost open call of its function. That is the innermost of all, unless coroutines take turns. */
+static uint32_t pop(struct ct_drain_thread *t, uint32_t hook) {
+    if (!t->depth)
+        return 0;
+    if (t->depth > t->stack_capacity) /* deeper than we have memory for */
+        return (uint32_t)--t->depth;
+    if (t->stack[t->depth - 1] == hook)
+        return (uint32_t)--t->depth;
+    size_t i = t->depth, unknown = SIZE_MAX;
+    while (i-- > 0) {
+        if (t->stack[i] == hook) {
+            remove_at(t, i);
+            return (uint32_t)i;
+        }
+        if (t->stack[i] == UNKNOWN) {
+            unknown = i;
+            break;
+        }
+    }
+    if (unknown == SIZE_MAX)
+        return (uint32_t)t->depth; /* its call was not seen at all */
+    remove_at(t, unknown);
+    return (uint32_t)unknown;
+}
+
+void ct_drain_note_gap(struct ct_drain_thread *t, uint64_t lost, enum ct_loss_reason reason, uint32_t depth) {
+    t->gaps_lost += lost;
+    t->depth = 0;
+    for (uint32_t i = 0; i < depth; i++)
+        push(t, UNKNOWN);
+    if (t->gap_count == MAX_GAPS) {
+        t->gaps[MAX_GAPS - 1].lost += lost;
+        return;
+    }
+    struct ct_drain_gap *gaps = realloc(t->gaps, (t->gap_count + 1) * sizeof *gaps);
+    if (!gaps)
+        return;
+    t->gaps = gaps;
+    t->gaps[t->gap_count++] = (struct ct_drain_gap){t->events, lost, reason};
+}
+
+/* ---- events ---- */
+
+static struct atf_index_event convert(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_event *e) {
+    struct atf_index_event out = {
+        .timestamp_ns = ct_clock_ns(d->clock, e->timestamp),
+        .function_id = e->hook < d->hook_count ? d->function_ids[e->hook] : 0,
+        .thread_id = (uint32_t)t->tid,
+        .event_kind = e->kind,
+        .detail_seq = ATF_NO_DETAIL,
+    };
+    if (out.timestamp_ns < t->last_ns)
+        out.timestamp_ns = t->last_ns;
+    t->last_ns = out.timestamp_ns;
+    if (e->kind == CT_EVENT_ENTRY) {
+        out.event_kind = ATF_CALL;
+        out.call_depth = (uint32_t)t->depth;
+    } else if (e->kind == CT_EVENT_CALL) {
+        out.call_depth = push(t, e->hook);
+    } else {
+        out.call_depth = pop(t, e->hook);
+    }
+    return out;
+}
+
+/* Three of each run: what is new, what is old, and one between. */
+static void take_samples(struct ct_drain *d, const struct ct_event *events, size_t count) {
+    const size_t which[3] = {0, count / 2, count - 1};
+    for (int i = 0; i < 3 && d->sample_count < sizeof d->sample / sizeof d->sample[0]; i++) {
+        d->sample[d->sample_count].counter = events[which[i]].timestamp;
+        d->sample[d->sample_count++].weight = (uint32_t)(count / 3 + 1);
+    }
+}
+
+void ct_drain_emit(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_event *events, size_t count) {
+    if (!count || !t->writer)
+        return;
+    take_samples(d, events, count);
+    for (size_t done = 0; done < count;) {
+        size_t room, n;
+        struct atf_index_event *out = ct_thread_writer_reserve(t->writer, &room);
+        n = room < count - done ? room : count - done;
+        for (size_t i = 0; i < n; i++)
+            out[i] = convert(d, t, &events[done + i]);
+        if (!d->time_start || out[0].timestamp_ns < d->time_start)
+            d->time_start = out[0].timestamp_ns;
+        ct_thread_writer_commit(t->writer, n);
+        done += n;
+    }
+    if (t->last_ns > d->time_end)
+        d->time_end = t->last_ns;
+    t->events += count;
+    d->found = true;
+}
+
+/* ---- latency ---- */
+
+/* Eight buckets for each power of two, from 1 µs on. */
+static unsigned bucket_of(uint64_t ns) {
+    uint64_t us = ns / 1000;
+    if (us < 8)
+        return (unsigned)us;
+    unsigned power = 63 - (unsigned)__builtin_clzll(us);
+    unsigned bucket = (power - 2) * 8 + (unsigned)(us >> (power - 3) & 7);
+    return bucket < CT_LATENCY_BUCKETS ? bucket : CT_LATENCY_BUCKETS - 1;
+}
+
+static uint64_t bucket_ns(unsigned bucket) {
+    if (bucket < 8)
+        return bucket * 1000ull;
+    unsigned power = bucket / 8 + 2;
+    return ((8ull + bucket % 8) << (power - 3)) * 1000;
+}
+
+/* What was sampled is on disk now. */
+void ct_drain_measure(struct ct_drain *d) {
+    uint64_t now = d->sample_count ? ct_clock_now() : 0;
+    for (size_t i = 0; i < d->sample_count; i++) {
+        uint64_t then = ct_clock_ns(d->clock, d->sample[i].counter), latency = now > then ? now - then : 0;
+        d->latency[bucket_of(latency)] += d->sample[i].weight;
+        d->latency_samples += d->sample[i].weight;
+        if (latency > d->latency_max)
+            d->latency_max = latency;
+    }
+    d->sample_count = 0;
+}
+
+uint64_t ct_drain_latency(const struct ct_drain *d, double share) {
+    uint64_t wanted = (uint64_t)((double)d->latency_samples * share), seen = 0;
+    for (unsigned i = 0; i < CT_LATENCY_BUCKETS; i++)
+        if ((seen += d->latency[i]) > wanted)
+            return bucket_ns(i);
+    return 0;
+}

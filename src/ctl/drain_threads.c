@@ -1,0 +1,122 @@
+/* The target's threads as the drain sees them. Owner: the drain thread; the list is changed under the mutex. */
+#include "ctl/drain.h"
+#include <contrail/status.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool read_line(const char *path, char *line, size_t size) {
+    FILE *file = fopen(path, "re");
+    bool ok = file && fgets(line, (int)size, file);
+    if (file)
+        fclose(file);
+    return ok;
+}
+
+/* The last number of NSpid: is what the thread itself sees. */
+static int inner_tid(int pid, int tid) {
+    char path[64], line[256];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/status", pid, tid);
+    FILE *file = fopen(path, "re");
+    int inner = -1;
+    while (file && fgets(line, sizeof line, file))
+        if (!strncmp(line, "NSpid:", 6)) {
+            const char *last = strrchr(line, '\t');
+            inner = last ? atoi(last + 1) : -1;
+        }
+    if (file)
+        fclose(file);
+    return inner;
+}
+
+/* Our number of a thread that calls itself `inner`. */
+static int outer_tid(const struct ct_drain *d, int inner) {
+    char path[64];
+    int found = inner;
+    snprintf(path, sizeof path, "/proc/%d/task", d->pid);
+    DIR *directory = d->other_namespace ? opendir(path) : NULL;
+    for (struct dirent *entry; directory && (entry = readdir(directory));)
+        if (atoi(entry->d_name) && inner_tid(d->pid, atoi(entry->d_name)) == inner)
+            found = atoi(entry->d_name);
+    if (directory)
+        closedir(directory);
+    return found;
+}
+
+static void read_name(const struct ct_drain *d, struct ct_drain_thread *t) {
+    char path[64], line[32];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/comm", d->pid, t->tid);
+    if (!read_line(path, line, sizeof line))
+        return;
+    line[strcspn(line, "\n")] = 0;
+    snprintf(t->name, sizeof t->name, "%.15s", line);
+}
+
+struct ct_drain_thread *ct_drain_thread_of(struct ct_drain *d, uint32_t slot, uint32_t generation) {
+    struct ct_drain_thread *t = d->by_slot[slot];
+    if (t && t->generation == generation)
+        return t;
+    const struct ct_shm_thread *s = &d->lane->threads[slot];
+    if (!(t = calloc(1, sizeof *t)))
+        return NULL;
+    t->id = d->next_id + 1;
+    t->slot = slot;
+    t->generation = generation;
+    t->tid = outer_tid(d, s->tid);
+    t->next_number = 1;
+    memcpy(t->name, s->name, sizeof t->name);
+    t->name[sizeof t->name - 1] = 0;
+    read_name(d, t);
+    int status = ct_thread_writer_open(&t->writer, d->directory, t->id, (uint32_t)t->tid);
+    if (status) {
+        d->error = d->error ? d->error : status;
+        free(t);
+        return NULL;
+    }
+    d->next_id++;
+    pthread_mutex_lock(&d->mutex);
+    *d->threads_end = t;
+    d->threads_end = &t->next;
+    d->by_slot[slot] = t;
+    pthread_mutex_unlock(&d->mutex);
+    return t;
+}
+
+/* The slot's counters, while it is still this thread's. */
+void ct_drain_refresh(struct ct_drain *d, struct ct_drain_thread *t) {
+    const struct ct_shm_thread *s = &d->lane->threads[t->slot];
+    if (__atomic_load_n(&s->generation, __ATOMIC_ACQUIRE) != t->generation)
+        return;
+    for (int i = 0; i < CT_LOSS_COUNT; i++)
+        t->lost[i] = s->lost[i];
+    t->deep_calls = s->deep_calls;
+    t->left_frames = s->left_frames;
+    t->guarded_calls = s->guarded_calls;
+}
+
+void ct_drain_refresh_names(struct ct_drain *d) {
+    unsigned count = 0;
+    for (struct ct_drain_thread *t = d->threads; t && count < 256; t = t->next)
+        if (t->writer && !t->ended) {
+            read_name(d, t);
+            count++;
+        }
+}
+
+int ct_drain_close_thread(struct ct_drain *d, struct ct_drain_thread *t) {
+    if (!t->writer)
+        return 0;
+    ct_drain_refresh(d, t);
+    (void)ct_thread_writer_flush(t->writer);
+    t->bytes = ct_thread_writer_bytes(t->writer);
+    d->bytes_closed += t->bytes;
+    t->lost[CT_LOSS_DISK_SLOW] += ct_thread_writer_dropped(t->writer);
+    t->events -= ct_thread_writer_dropped(t->writer);
+    int status = ct_thread_writer_close(t->writer);
+    t->writer = NULL;
+    free(t->stack);
+    t->stack = NULL;
+    t->stack_capacity = t->depth = 0;
+    return status;
+}

@@ -1,0 +1,433 @@
+/* See inject.h: the way in. */
+#include "ctl/inject.h"
+#include "abi/boot_abi.h"
+#include "ctl/agent_image.h"
+#include "hook/page_writer.h"
+#include "remote/frames.h"
+#include <contrail/status.h>
+#include <elf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#define PAGE        4096ull
+#define AGENT_STACK (64ull << 10)
+#define MFD_NAME    "contrail"
+
+static uint64_t round_up(uint64_t value, uint64_t unit) {
+    return (value + unit - 1) / unit * unit;
+}
+
+static int explain(struct ct_remote_error *error, int status, const char *text) {
+    snprintf(error->text, sizeof error->text, "%s", text);
+    return status;
+}
+
+/* ---- system calls in the target ---- */
+
+static int call(struct ct_injection *in, long number, const uint64_t a[6], int64_t *result) {
+    int status = ct_remote_syscall(in->remote, number, a, result);
+    if (status)
+        return status;
+    if (*result >= 0 || *result < -4095)
+        return 0;
+    return *result == -EEXIST ? CT_ERR_BUSY : *result == -ENOMEM ? CT_ERR_NO_MEMORY : CT_ERR_SYSTEM;
+}
+
+static int map(struct ct_injection *in, uint64_t at, uint64_t size, int prot, int flags, int fd, uint64_t *out) {
+    int64_t result;
+    const uint64_t a[6] = {at, size, (uint64_t)prot, (uint64_t)flags, (uint64_t)(int64_t)fd, 0};
+    int status = call(in, SYS_mmap, a, &result);
+    if (!status)
+        *out = (uint64_t)result;
+    return status;
+}
+
+static int unmap(struct ct_injection *in, uint64_t at, uint64_t size) {
+    int64_t result;
+    const uint64_t a[6] = {at, size};
+    return call(in, SYS_munmap, a, &result);
+}
+
+/* ---- the agent's image and our tables ---- */
+
+struct tables {
+    uint64_t boot, name, hooks, stubs, regions, threads, size; /* offsets */
+    size_t thread_room;
+};
+
+static struct tables lay_out_tables(const struct ct_injection *in) {
+    const struct ct_target_plan *p = in->plan;
+    struct tables t = {.boot = 0, .thread_room = ct_remote_thread_count(in->remote)};
+    t.name = round_up(sizeof(struct ct_boot), 64);
+    t.hooks = t.name + 64;
+    t.stubs = t.hooks + p->hook_count * sizeof(struct ct_hook_entry);
+    t.regions = t.stubs + p->hook_count * sizeof(struct ct_boot_stub);
+    t.threads = t.regions + p->region_count * sizeof(struct ct_boot_region);
+    t.size = t.threads + t.thread_room * sizeof(struct ct_boot_thread);
+    return t;
+}
+
+static int map_image(struct ct_injection *in, const struct tables *t) {
+    uint64_t image = round_up(ct_agent_memory_size(), PAGE);
+    in->image_size = image + AGENT_STACK + round_up(t->size, PAGE);
+    int status =
+        map(in, 0, in->image_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, &in->image);
+    if (status)
+        return status;
+    in->stack = in->image + image + AGENT_STACK;
+    in->tables = in->stack;
+    in->entry = in->image + ct_agent_entry();
+    uint8_t *bytes = calloc(1, image);
+    if (!bytes)
+        return CT_ERR_NO_MEMORY;
+    ct_agent_load(bytes);
+    status = ct_remote_write(in->remote, in->image, bytes, image);
+    free(bytes);
+    if (status)
+        return status;
+    int64_t result;
+    const uint64_t a[6] = {in->image, ct_agent_text_size(), PROT_READ | PROT_EXEC};
+    return call(in, SYS_mprotect, a, &result);
+}
+
+static void fill_hooks(const struct ct_target_plan *p, struct ct_hook_entry *hooks, struct ct_boot_stub *stubs,
+                       uint64_t *stub_count) {
+    for (size_t i = 0; i < p->hook_count; i++) {
+        const struct ct_target_hook *h = &p->hooks[i];
+        hooks[i] = (struct ct_hook_entry){
+            .function = h->plan.function,
+            .flavor = h->action,
+            .special = h->special,
+            .entry_only = h->entry_only != CT_ENTRY_ONLY_NONE,
+        };
+        if (!h->service)
+            stubs[(*stub_count)++] = (struct ct_boot_stub){h->plan.stub, h->plan.word_off};
+    }
+}
+
+static int fill_threads(struct ct_injection *in, struct ct_boot_thread *threads) {
+    for (size_t i = 0; i < ct_remote_thread_count(in->remote); i++) {
+        struct ct_os_regs regs;
+        threads[i] = (struct ct_boot_thread){.tid = ct_remote_thread_inner_tid(in->remote, i)};
+        if (ct_remote_get_regs(in->remote, i, &regs) || !regs.fs_base)
+            continue;
+        if (ct_remote_read(in->remote, regs.fs_base, &threads[i].thread_pointer, 8))
+            threads[i].thread_pointer = regs.fs_base;
+    }
+    return 0;
+}
+
+/* ---- shared memory ---- */
+
+static int map_shared(struct ct_injection *in, const struct tables *t, const struct ct_injection_options *options) {
+    int64_t fd, result;
+    const uint64_t make[6] = {in->tables + t->name, MFD_CLOEXEC};
+    int status = call(in, SYS_memfd_create, make, &fd);
+    if (status)
+        return status;
+    int ours = ct_remote_fetch_fd(in->remote, (int)fd);
+    status = ours < 0 ? ours : ct_lane_create(in->lane, ours, options->index_memory, options->lossless);
+    if (!status) {
+        in->shm_size = in->lane->size + in->lane->window;
+        status = map(in, 0, in->shm_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, &in->shm);
+    }
+    uint64_t at = 0;
+    if (!status) {
+        /* the pool's offset is a multiple of the window */
+        at = round_up(in->shm, in->lane->window);
+        status = map(in, at, in->lane->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, (int)fd, &at);
+    }
+    const uint64_t shut[6] = {(uint64_t)fd};
+    (void)call(in, SYS_close, shut, &result);
+    return status;
+}
+
+static int map_regions(struct ct_injection *in) {
+    for (size_t i = 0; i < in->plan->region_count; i++) {
+        const struct ct_target_region *r = &in->plan->regions[i];
+        uint64_t at;
+        int status = map(in, r->address, r->size, PROT_READ | PROT_EXEC,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, &at);
+        if (!status && at != r->address) {
+            (void)unmap(in, at, r->size);
+            status = CT_ERR_BUSY;
+        }
+        if (status)
+            return status;
+        in->regions_mapped = i + 1;
+        if ((status = ct_remote_write(in->remote, r->address, r->bytes, r->used)))
+            return status;
+    }
+    return 0;
+}
+
+/* ---- starting the agent ---- */
+
+static int run_agent(struct ct_injection *in, struct ct_boot *boot) {
+    uint64_t result;
+    const uint64_t a[6] = {in->boot};
+    int status = ct_remote_write(in->remote, in->boot, boot, sizeof *boot);
+    if (!status)
+        status = ct_remote_call(in->remote, in->entry, in->stack, a, &result);
+    if (!status)
+        status = ct_remote_read(in->remote, in->boot, boot, sizeof *boot);
+    return status ? status : boot->status;
+}
+
+static int start_agent(struct ct_injection *in, const struct tables *t, const struct ct_injection_options *options) {
+    uint8_t *bytes = calloc(1, t->size);
+    if (!bytes)
+        return CT_ERR_NO_MEMORY;
+    struct ct_boot *boot = (struct ct_boot *)bytes;
+    *boot = (struct ct_boot){
+        .version = CT_BOOT_VERSION,
+        .command = CT_BOOT_START,
+        .pid = ct_remote_inner_pid(in->remote),
+        .shm = round_up(in->shm, in->lane->window),
+        .hooks = in->tables + t->hooks,
+        .hook_count = in->plan->hook_count,
+        .stubs = in->tables + t->stubs,
+        .regions = in->tables + t->regions,
+        .region_count = in->plan->region_count,
+        .threads = in->tables + t->threads,
+        .thread_count = t->thread_room,
+        .max_depth = options->max_depth,
+        .get_cfa = in->plan->get_cfa,
+        .silent = ct_remote_has_seccomp(in->remote),
+    };
+    in->boot = in->tables + t->boot;
+    fill_hooks(in->plan, (struct ct_hook_entry *)(bytes + t->hooks), (struct ct_boot_stub *)(bytes + t->stubs),
+               &boot->stub_count);
+    struct ct_boot_region *regions = (struct ct_boot_region *)(bytes + t->regions);
+    for (size_t i = 0; i < in->plan->region_count; i++)
+        regions[i] = (struct ct_boot_region){in->plan->regions[i].address, in->plan->regions[i].size};
+    fill_threads(in, (struct ct_boot_thread *)(bytes + t->threads));
+    int status = ct_remote_write(in->remote, in->tables + t->name, bytes + t->name, t->size - t->name);
+    if (!status)
+        status = run_agent(in, boot);
+    in->runtime = boot->runtime;
+    in->early_thread_pointer = boot->early_thread_pointer;
+    in->started = !status;
+    free(bytes);
+    return status;
+}
+
+/* A program that uses GS itself is refused before anything has changed. */
+static int check_gs(struct ct_remote *remote, struct ct_remote_error *error) {
+    for (size_t i = 0; i < ct_remote_thread_count(remote); i++) {
+        struct ct_os_regs regs;
+        uint64_t self = 0;
+        if (ct_remote_get_regs(remote, i, &regs) || !regs.gs_base)
+            continue;
+        if (!ct_remote_read(remote, regs.gs_base + CT_BLOCK_SELF, &self, 8) && self == regs.gs_base)
+            return explain(error, CT_ERR_BUSY,
+                           "the process carries the hooks of a recorder that was killed; start it anew to record it");
+        return explain(
+            error, CT_ERR_UNSUPPORTED,
+            "the program uses the GS register itself (as Wine does), which Contrail needs; it cannot be recorded");
+    }
+    return 0;
+}
+
+int ct_inject(struct ct_injection *in, struct ct_remote *remote, const struct ct_target_plan *plan,
+              struct ct_lane *lane, const struct ct_injection_options *options, struct ct_remote_error *error) {
+    *in = (struct ct_injection){.remote = remote, .plan = plan, .lane = lane};
+    lane->fd = -1;
+    int status = check_gs(remote, error);
+    if (status)
+        return status;
+    struct tables t = lay_out_tables(in);
+    status = map_image(in, &t);
+    char name[64] = MFD_NAME;
+    if (!status)
+        status = ct_remote_write(remote, in->tables + t.name, name, sizeof name);
+    if (!status)
+        status = map_shared(in, &t, options);
+    if (!status)
+        status = map_regions(in);
+    if (!status)
+        status = start_agent(in, &t, options);
+    if (!status)
+        return 0;
+    (void)ct_eject(in);
+    if (status == CT_ERR_NO_MEMORY)
+        return explain(error, status,
+                       "the process cannot get the memory that recording needs; raise its address space "
+                       "limit (ulimit -v) or use a smaller --index-mem");
+    if (status == CT_ERR_SYSTEM)
+        return explain(error, status,
+                       "the process may not make the system calls that recording needs (mmap, mprotect, "
+                       "memfd_create): its seccomp filter or its limit of open files (ulimit -n) forbids it");
+    return explain(error, status, ct_status_text(status));
+}
+
+/* ---- hooking ---- */
+
+/* Every thread has GS before the first patch: a GS of zero would fault. */
+static int equip_threads(struct ct_injection *in) {
+    struct ct_boot boot;
+    int status = ct_remote_read(in->remote, in->boot, &boot, sizeof boot);
+    for (size_t i = 0; !status && i < ct_remote_thread_count(in->remote); i++) {
+        struct ct_boot_thread thread;
+        struct ct_os_regs regs;
+        if (ct_remote_get_regs(in->remote, i, &regs))
+            continue; /* it has ended */
+        status = ct_remote_read(in->remote, boot.threads + i * sizeof thread, &thread, sizeof thread);
+        if (status)
+            return status;
+        regs.gs_base = thread.block;
+        if (!regs.fs_base) /* a static program before its first instruction */
+            regs.fs_base = in->early_thread_pointer;
+        status = ct_remote_set_regs(in->remote, i, &regs);
+    }
+    return status;
+}
+
+struct mover {
+    struct ct_injection *in;
+    uint64_t (*place)(const struct ct_target_plan *plan, uint64_t pc, bool in_call);
+};
+
+static int move_frame(void *arg, struct ct_remote_frame *frame) {
+    const struct mover *m = arg;
+    uint64_t to = m->place(m->in->plan, frame->pc, false);
+    if (to)
+        frame->pc = to;
+    return 0;
+}
+
+/* Code that a signal handler interrupted stands in the way too. */
+static int move_threads(struct mover *m) {
+    struct ct_remote *remote = m->in->remote;
+    for (size_t i = 0; i < ct_remote_thread_count(remote); i++) {
+        struct ct_os_regs regs;
+        if (ct_remote_get_regs(remote, i, &regs))
+            continue;
+        uint64_t to = m->place(m->in->plan, regs.pc, regs.call_size != 0);
+        if (to) {
+            regs.pc = to;
+            int status = ct_remote_set_regs(remote, i, &regs);
+            if (status)
+                return status;
+        }
+        int status = ct_remote_each_frame(remote, regs.sp, move_frame, m);
+        if (status < 0)
+            return status;
+    }
+    return 0;
+}
+
+static int read_target(void *arg, uint64_t address, void *bytes, size_t size) {
+    return ct_remote_read(arg, address, bytes, size);
+}
+
+static int write_target(void *arg, uint64_t address, const void *bytes, size_t size) {
+    return ct_remote_write(arg, address, bytes, size);
+}
+
+static bool is_as_planned(struct ct_page_writer *w, const struct ct_plan *plan) {
+    for (unsigned i = 0; i < plan->patch_count; i++)
+        if (!ct_page_writer_holds(w, plan->patches[i].at, plan->patches[i].original, plan->patches[i].size))
+            return false;
+    return true;
+}
+
+static int patch_all(struct ct_injection *in, bool services) {
+    struct ct_page_writer w = {.read = read_target, .write = write_target, .arg = in->remote};
+    for (size_t i = 0; i < in->plan->hook_count; i++) {
+        const struct ct_target_hook *h = &in->plan->hooks[i];
+        if (h->service != services)
+            continue;
+        if (!is_as_planned(&w, &h->plan)) {
+            in->changed++;
+            continue;
+        }
+        int status = ct_page_writer_patch(&w, &h->plan, false);
+        if (status)
+            return status;
+    }
+    return ct_page_writer_flush(&w);
+}
+
+int ct_inject_hooks(struct ct_injection *in, struct ct_remote_error *error) {
+    struct mover mover = {in, ct_target_plan_moved};
+    int status = equip_threads(in);
+    if (!status)
+        status = move_threads(&mover);
+    in->patched = true;
+    if (!status)
+        status = patch_all(in, true);
+    if (!status)
+        status = patch_all(in, false);
+    return status ? explain(error, status, "the process's code could not be changed") : 0;
+}
+
+/* ---- the way out, while all hooks are still known ---- */
+
+static uint64_t forwarded(const struct ct_target_plan *plan, uint64_t pc, bool in_call) {
+    (void)in_call;
+    return ct_target_plan_forwarded(plan, pc);
+}
+
+static int restore_all(struct ct_injection *in, bool services) {
+    struct ct_page_writer w = {.read = read_target, .write = write_target, .arg = in->remote};
+    int result = 0;
+    for (size_t i = 0; i < in->plan->hook_count; i++) {
+        const struct ct_target_hook *h = &in->plan->hooks[i];
+        int status = h->service == services ? ct_page_writer_patch(&w, &h->plan, true) : 0;
+        result = result ? result : status; /* a module that is gone must not keep the others from being restored */
+    }
+    int status = ct_page_writer_flush(&w);
+    return result ? result : status;
+}
+
+int ct_eject_hooks(struct ct_injection *in) {
+    struct mover mover = {in, forwarded};
+    if (!in->patched)
+        return 0;
+    int status = move_threads(&mover);
+    int restored = restore_all(in, false);
+    int services = restore_all(in, true);
+    in->patched = false;
+    return status ? status : restored ? restored : services;
+}
+
+/* ---- nothing of ours stays ---- */
+
+static int release_threads(struct ct_injection *in) {
+    for (size_t i = 0; i < ct_remote_thread_count(in->remote); i++) {
+        struct ct_os_regs regs;
+        if (ct_remote_get_regs(in->remote, i, &regs))
+            continue;
+        regs.gs_base = 0;
+        if (in->early_thread_pointer && regs.fs_base == in->early_thread_pointer)
+            regs.fs_base = 0;
+        int status = ct_remote_set_regs(in->remote, i, &regs);
+        if (status)
+            return status;
+    }
+    return 0;
+}
+
+int ct_eject(struct ct_injection *in) {
+    int status = 0;
+    if (in->started) {
+        struct ct_boot boot = {.version = CT_BOOT_VERSION, .command = CT_BOOT_END};
+        status = release_threads(in);
+        if (!status)
+            status = run_agent(in, &boot);
+    }
+    for (size_t i = 0; !status && i < in->regions_mapped; i++)
+        status = unmap(in, in->plan->regions[i].address, in->plan->regions[i].size);
+    if (!status && in->shm)
+        status = unmap(in, in->shm, in->shm_size);
+    if (!status && in->image)
+        status = unmap(in, in->image, in->image_size);
+    if (!status)
+        *in = (struct ct_injection){.remote = in->remote, .plan = in->plan, .lane = in->lane};
+    return status;
+}

@@ -1,0 +1,44 @@
+/* The controller's side of the shared memory (abi/shm_abi.h): laying it out, being alive in it, taking events out.
+ *
+ * Owner: the drain thread, once it runs; before that, the session's thread. */
+#ifndef CT_CTL_LANE_H
+#define CT_CTL_LANE_H
+
+#include "abi/shm_abi.h"
+#include <contrail/hook.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct ct_lane {
+    int fd; /* -1: not open */
+    size_t size;
+    uint64_t window; /* the target must map it at an address whose pool is a multiple of this */
+    struct ct_shm_control *control;
+    struct ct_shm_thread *threads;
+    struct ct_shm_chunk *chunks;
+    uint8_t *pool;
+};
+
+/* Gives the memfd its size, maps it, writes the layout. Takes the descriptor over. */
+int ct_lane_create(struct ct_lane *lane, int fd, size_t memory, bool lossless);
+void ct_lane_destroy(struct ct_lane *lane);
+
+/* The calling thread's death is from now on seen by the agent; until it says goodbye. */
+int ct_lane_hold(struct ct_lane *lane);
+void ct_lane_release(struct ct_lane *lane);
+
+static inline const struct ct_event *ct_lane_events(const struct ct_lane *lane, uint32_t chunk) {
+    uint64_t bytes = lane->control->chunk_bytes;
+    return (const struct ct_event *)(lane->pool + (2 * (uint64_t)chunk + 1) * bytes);
+}
+static inline uint32_t ct_lane_capacity(const struct ct_lane *lane) {
+    return lane->control->chunk_bytes / (uint32_t)sizeof(struct ct_event);
+}
+/* Clears a chunk that the controller holds (DRAINING) and frees it. */
+void ct_lane_free_chunk(struct ct_lane *lane, uint32_t chunk);
+bool ct_lane_change_word(struct ct_lane *lane, uint32_t chunk, uint64_t from, uint64_t to);
+static inline uint64_t ct_lane_word(const struct ct_lane *lane, uint32_t chunk) {
+    return __atomic_load_n(&lane->chunks[chunk].word, __ATOMIC_ACQUIRE); /* released by the agent's swap and submit */
+}
+
+#endif

@@ -1,0 +1,211 @@
+/* The manifest, the symbols file and the status answer: what a session tells about itself. docs/TRACE-FORMAT.md has the keys.
+ * Called by the drain thread once a second and by the session's thread at start and end, never both at a time. */
+#include "ctl/session_parts.h"
+#include <contrail/contrail.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+
+static void put_host(struct ct_json *j) {
+    struct utsname name;
+    if (uname(&name))
+        return;
+    ct_json_string(j, "host", name.nodename);
+    ct_json_string(j, "os", name.sysname);
+    ct_json_string(j, "kernel", name.release);
+    ct_json_string(j, "arch", name.machine);
+}
+
+static void put_point(struct ct_json *j, const struct ct_clock_point *point) {
+    ct_json_begin(j, NULL, '[');
+    ct_json_number(j, NULL, point->counter);
+    ct_json_number(j, NULL, point->ns);
+    ct_json_end(j, ']');
+}
+
+static void put_clock(struct ct_json *j, const struct ct_clock *clock) {
+    ct_json_begin(j, "clock", '{');
+    ct_json_string(j, "type", "boottime");
+    ct_json_real(j, "counter_hz", ct_clock_hz(clock));
+    ct_json_number(j, "calibration_count", clock->count);
+    ct_json_begin(j, "calibrations", '[');
+    put_point(j, &clock->first);
+    put_point(j, &clock->newest);
+    ct_json_end(j, ']');
+    ct_json_end(j, '}');
+}
+
+static void put_losses(struct ct_json *j, const uint64_t lost[CT_LOSS_COUNT]) {
+    ct_json_begin(j, "lost", '{');
+    for (int i = 0; i < CT_LOSS_COUNT; i++)
+        ct_json_number(j, ct_loss_name((enum ct_loss_reason)i), lost[i]);
+    ct_json_end(j, '}');
+}
+
+static void put_events(struct ct_json *j, const struct ct_session_statistics *s) {
+    ct_json_begin(j, "events", '{');
+    ct_json_number(j, "written", s->events);
+    put_losses(j, s->lost);
+    ct_json_number(j, "abandoned", s->abandoned);
+    ct_json_number(j, "deep_calls", s->deep_calls);
+    ct_json_number(j, "left_frames", s->left_frames);
+    ct_json_number(j, "guarded_calls", s->guarded_calls);
+    ct_json_end(j, '}');
+}
+
+static void put_thread(struct ct_json *j, const struct ct_drain_thread *t) {
+    uint64_t lost = 0;
+    for (int i = 0; i < CT_LOSS_COUNT; i++)
+        lost += t->lost[i];
+    ct_json_begin(j, NULL, '{');
+    ct_json_number(j, "id", t->id);
+    ct_json_number(j, "tid", (uint64_t)t->tid);
+    ct_json_string(j, "name", t->name);
+    ct_json_bool(j, "has_detail", false);
+    ct_json_number(j, "events", t->events);
+    ct_json_number(j, "lost", lost);
+    ct_json_begin(j, "gaps", '[');
+    for (size_t i = 0; i < t->gap_count; i++) {
+        ct_json_begin(j, NULL, '{');
+        ct_json_number(j, "at", t->gaps[i].at);
+        ct_json_number(j, "lost", t->gaps[i].lost);
+        ct_json_string(j, "reason", ct_loss_name(t->gaps[i].reason));
+        ct_json_end(j, '}');
+    }
+    ct_json_end(j, ']');
+    ct_json_end(j, '}');
+}
+
+static void put_module(struct ct_json *j, const struct ct_target_module *m) {
+    char text[32];
+    ct_json_begin(j, NULL, '{');
+    ct_json_number(j, "id", m->id);
+    ct_json_string(j, "path", m->path);
+    ct_json_string(j, "build_id", m->build_id);
+    ct_json_number(j, "base", m->bias);
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)m->table_hash);
+    ct_json_string(j, "table_hash", text);
+    ct_json_number(j, "functions", m->function_count);
+    ct_json_number(j, "hooked", m->hooked);
+    ct_json_number(j, "entry_only", m->entry_only);
+    ct_json_begin(j, "skipped", '{');
+    for (int r = 1; r < CT_SKIP_COUNT; r++)
+        if (m->skipped[r])
+            ct_json_number(j, ct_skip_name((enum ct_skip_reason)r), m->skipped[r]);
+    ct_json_end(j, '}');
+    ct_json_end(j, '}');
+}
+
+static void put_end(struct ct_json *j, const struct ct_session *s) {
+    ct_json_begin(j, "end", '{');
+    ct_json_string(j, "reason", s->end_reason);
+    if (s->exit_status >= 0 && WIFEXITED(s->exit_status))
+        ct_json_number(j, "exit_code", (uint64_t)WEXITSTATUS(s->exit_status));
+    if (s->exit_status >= 0 && WIFSIGNALED(s->exit_status))
+        ct_json_number(j, "signal", (uint64_t)WTERMSIG(s->exit_status));
+    ct_json_end(j, '}');
+}
+
+static void put_latency(struct ct_json *j, const struct ct_drain *d) {
+    ct_json_begin(j, "latency", '{');
+    ct_json_number(j, "p50_ns", ct_drain_latency(d, 0.5));
+    ct_json_number(j, "p99_ns", ct_drain_latency(d, 0.99));
+    ct_json_number(j, "max_ns", d->latency_max);
+    ct_json_number(j, "samples", d->latency_samples);
+    ct_json_end(j, '}');
+}
+
+static void put_lists(struct ct_json *j, const struct ct_session *s) {
+    static const char *const later[] = {"windows", "policies", "signals"};
+    ct_json_begin(j, "threads", '[');
+    for (const struct ct_drain_thread *t = s->drain.threads; t; t = t->next)
+        put_thread(j, t);
+    ct_json_end(j, ']');
+    ct_json_begin(j, "modules", '[');
+    for (size_t i = 0; i < s->plan->module_count; i++)
+        put_module(j, &s->plan->modules[i]);
+    ct_json_end(j, ']');
+    for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
+        ct_json_begin(j, later[i], '[');
+        ct_json_end(j, ']');
+    }
+}
+
+static void put_numbers(struct ct_json *j, struct ct_session *s) {
+    struct ct_session_statistics now;
+    ct_session_statistics(s, &now);
+    ct_json_number(j, "time_start_ns", s->drain.time_start);
+    ct_json_number(j, "time_end_ns", s->drain.time_end);
+    put_events(j, &now);
+    put_latency(j, &s->drain);
+    ct_json_number(j, "plan_ns", now.plan_ns);
+    ct_json_number(j, "pause_ns", now.pause_ns);
+    ct_json_number(j, "lane_bytes", now.lane_bytes);
+    ct_json_number(j, "changed_code", s->injection.changed);
+    ct_json_number(j, "lost_threads", s->lane.control ? s->lane.control->lost_threads : 0);
+}
+
+int ct_manifest_write(struct ct_session *s, bool complete) {
+    struct ct_json j = {0};
+    char tool[64];
+    snprintf(tool, sizeof tool, "contrail %s", ct_version());
+    ct_json_begin(&j, NULL, '{');
+    ct_json_string(&j, "format", "atf2");
+    ct_json_number(&j, "version", 1);
+    ct_json_string(&j, "tool", tool);
+    ct_json_bool(&j, "complete", complete);
+    ct_json_string(&j, "command_line", s->command_line);
+    ct_json_number(&j, "pid", (uint64_t)s->pid);
+    put_host(&j);
+    put_clock(&j, &s->clock);
+    put_numbers(&j, s);
+    put_end(&j, s);
+    put_lists(&j, s);
+    ct_json_end(&j, '}');
+    int status = j.failed ? CT_ERR_NO_MEMORY : ct_trace_write_manifest(s->process_directory, &j);
+    ct_json_free(&j);
+    return status;
+}
+
+int ct_manifest_write_symbols(struct ct_session *s) {
+    struct ct_symbols_writer *w;
+    int status = ct_symbols_writer_open(&w, s->process_directory);
+    if (status)
+        return status;
+    for (size_t i = 0; i < s->plan->module_count; i++) {
+        const struct ct_target_module *m = &s->plan->modules[i];
+        ct_symbols_writer_module(w, m->id, m->path, m->build_id, m->bias);
+        for (size_t k = 0; k < m->function_count; k++) {
+            const struct ct_target_function *f = &m->functions[k];
+            const char *entry_only = f->entry_only ? ct_entry_only_text((enum ct_entry_only_reason)f->entry_only) : "";
+            ct_symbols_writer_function(w, (uint64_t)m->id << 32 | k, f->offset, f->size, f->name,
+                                       f->skip ? ct_skip_name((enum ct_skip_reason)f->skip) : "", entry_only);
+        }
+    }
+    return ct_symbols_writer_close(w);
+}
+
+void ct_manifest_status(struct ct_session *s, struct ct_json *j) {
+    struct ct_session_statistics n;
+    ct_session_statistics(s, &n);
+    ct_json_begin(j, NULL, '{');
+    ct_json_string(j, "state", ct_session_state_name(ct_session_state(s)));
+    ct_json_number(j, "pid", (uint64_t)s->pid);
+    ct_json_string(j, "directory", s->process_directory);
+    put_events(j, &n);
+    ct_json_number(j, "threads_seen", n.threads_seen);
+    ct_json_number(j, "threads_alive", n.threads_alive);
+    ct_json_number(j, "modules", n.modules);
+    ct_json_number(j, "functions", n.functions);
+    ct_json_number(j, "hooked", n.hooked);
+    ct_json_number(j, "entry_only", n.entry_only);
+    ct_json_number(j, "skipped", n.skipped);
+    ct_json_number(j, "lane_bytes", n.lane_bytes);
+    ct_json_number(j, "lane_used", n.lane_used);
+    ct_json_number(j, "bytes_written", n.bytes_written);
+    ct_json_number(j, "latency_p50_ns", n.latency_p50_ns);
+    ct_json_number(j, "latency_p99_ns", n.latency_p99_ns);
+    ct_json_number(j, "recording_ns", n.recording_ns);
+    ct_json_end(j, '}');
+}
