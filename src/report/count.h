@@ -1,0 +1,30 @@
+/* Counts one thread of a trace into tallies. */
+#ifndef CT_REPORT_COUNT_H
+#define CT_REPORT_COUNT_H
+
+#include "report/facts.h"
+#include "report/frames.h"
+#include "report/tally.h"
+#include <pthread.h>
+
+struct ct_count_totals {
+    uint64_t events, calls, exceptions, open, unpaired, gaps, lost, gap_ns, threads;
+};
+
+/* Zeroed, with the first four set. Used from one thread; several may read one trace, each another thread of it. */
+struct ct_counter {
+    struct ct_trace *trace;
+    pthread_mutex_t *names; /* held to look up functions, which the trace does for one at a time */
+    const struct ct_facts *facts;
+    struct ct_table *tallies; /* of struct ct_tally */
+    struct ct_frames frames;  /* kept from thread to thread for its memory */
+    struct ct_count_totals totals;
+    /* of the thread that is read */
+    size_t process;
+    bool failed; /* out of memory */
+};
+
+int ct_count_thread(struct ct_counter *counter, size_t thread);
+void ct_counter_free(struct ct_counter *counter);
+
+#endif

@@ -1,0 +1,273 @@
+/* The report: reads threads in parallel, merges what they counted, makes rows.
+ *
+ * Workers share the trace (each reads another thread of it), the counter of threads that are left, and a lock to look up functions.
+ * Largest threads go first, so that no worker is left alone with a large one at the end. */
+#include "report/functions.h"
+#include "report/count.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_WORKERS = 16 };
+
+struct part {
+    struct ct_report_row *rows;
+    size_t count, capacity;
+};
+
+struct job {
+    const struct ct_report_options *options;
+    const struct ct_facts *facts;
+    struct ct_trace *trace;
+    pthread_mutex_t names;
+    size_t *threads; /* indices, largest first */
+    size_t thread_count;
+    atomic_size_t next;
+};
+
+struct worker {
+    struct job *job;
+    struct ct_table tallies;
+    struct ct_counter counter;
+    struct part part; /* rows of whole threads, when each has its own */
+    int status;
+    pthread_t thread;
+    bool started;
+};
+
+/* ---- rows ---- */
+
+static struct ct_report_row *add_row(struct part *part) {
+    if (part->count == part->capacity) {
+        size_t capacity = part->capacity ? 2 * part->capacity : 256;
+        struct ct_report_row *grown = realloc(part->rows, capacity * sizeof *grown);
+        if (!grown)
+            return NULL;
+        part->rows = grown;
+        part->capacity = capacity;
+    }
+    return &part->rows[part->count++];
+}
+
+static struct ct_report_row row_of(const struct ct_tally *t, size_t thread) {
+    uint64_t timed = t->times.count;
+    return (struct ct_report_row){
+        .process = t->key.process,
+        .function = t->key.function,
+        .thread = thread,
+        .calls = t->calls,
+        .timed = timed,
+        .total_ns = t->total_ns,
+        .self_ns = t->self_ns,
+        .avg_ns = timed ? t->sum_ns / timed : 0,
+        .max_ns = t->times.max,
+        .p50_ns = ct_histogram_at(&t->times, 0.50),
+        .p95_ns = ct_histogram_at(&t->times, 0.95),
+        .p99_ns = ct_histogram_at(&t->times, 0.99),
+        .exceptions = t->exceptions,
+        .open = t->open,
+        .unpaired = t->unpaired,
+        .entry_only = t->entry_only,
+    };
+}
+
+static int make_rows(struct part *part, const struct ct_table *tallies, size_t thread) {
+    for (size_t i = 0; i < tallies->capacity; i++) {
+        const struct ct_tally *tally = ct_tally_at(tallies, i);
+        if (!tally)
+            continue;
+        struct ct_report_row *row = add_row(part);
+        if (!row)
+            return CT_ERR_NO_MEMORY;
+        *row = row_of(tally, thread);
+    }
+    return 0;
+}
+
+/* ---- workers ---- */
+
+static int count_threads(struct worker *w) {
+    struct job *job = w->job;
+    for (;;) {
+        size_t i = atomic_fetch_add(&job->next, 1);
+        if (i >= job->thread_count)
+            return 0;
+        int status = ct_count_thread(&w->counter, job->threads[i]);
+        if (!status && job->options->per_thread) {
+            status = make_rows(&w->part, &w->tallies, job->threads[i]);
+            ct_table_clear(&w->tallies, ct_tally_release);
+        }
+        if (status)
+            return status;
+    }
+}
+
+static void *run_worker(void *arg) {
+    struct worker *w = arg;
+    struct job *job = w->job;
+    w->counter =
+        (struct ct_counter){.trace = job->trace, .names = &job->names, .facts = job->facts, .tallies = &w->tallies};
+    w->status = count_threads(w);
+    ct_counter_free(&w->counter);
+    return NULL;
+}
+
+static unsigned workers_wanted(const struct ct_report_options *options, size_t threads) {
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    unsigned n = options->workers ? options->workers : processors > 0 ? (unsigned)processors : 1;
+    if (n > MAX_WORKERS)
+        n = MAX_WORKERS;
+    return threads < n ? (threads ? (unsigned)threads : 1) : n;
+}
+
+static int run_workers(struct worker *workers, unsigned count) {
+    for (unsigned i = 1; i < count; i++)
+        workers[i].started = !pthread_create(&workers[i].thread, NULL, run_worker, &workers[i]);
+    run_worker(&workers[0]);
+    int status = workers[0].status;
+    for (unsigned i = 1; i < count; i++) {
+        if (!workers[i].started)
+            continue; /* the others have done its work */
+        pthread_join(workers[i].thread, NULL);
+        if (!status)
+            status = workers[i].status;
+    }
+    return status;
+}
+
+/* ---- which threads ---- */
+
+struct by_size {
+    size_t index;
+    uint64_t events;
+};
+
+static int compare_size(const void *a, const void *b) {
+    const struct by_size *x = a, *y = b;
+    if (x->events != y->events)
+        return x->events < y->events ? 1 : -1;
+    return x->index < y->index ? -1 : 1;
+}
+
+static int choose_threads(struct job *job) {
+    size_t total = ct_trace_thread_count(job->trace);
+    struct by_size *sizes = calloc(total + 1, sizeof *sizes);
+    job->threads = calloc(total + 1, sizeof *job->threads);
+    if (!sizes || !job->threads) {
+        free(sizes);
+        return CT_ERR_NO_MEMORY;
+    }
+    for (size_t i = 0; i < total; i++) {
+        const struct ct_trace_thread *thread = ct_trace_thread_at(job->trace, i);
+        if (ct_select_thread(&job->options->select, thread))
+            sizes[job->thread_count++] = (struct by_size){i, thread->event_count};
+    }
+    qsort(sizes, job->thread_count, sizeof *sizes, compare_size);
+    for (size_t i = 0; i < job->thread_count; i++)
+        job->threads[i] = sizes[i].index;
+    free(sizes);
+    return 0;
+}
+
+/* ---- putting together ---- */
+
+static int merge_tallies(struct ct_table *into, const struct ct_table *from) {
+    for (size_t i = 0; i < from->capacity; i++) {
+        const struct ct_tally *tally = ct_tally_at(from, i);
+        if (!tally)
+            continue;
+        struct ct_tally *to = ct_tally_get(into, tally->key.process, tally->key.function);
+        if (!to || !ct_tally_merge(to, tally))
+            return CT_ERR_NO_MEMORY;
+    }
+    return 0;
+}
+
+static int move_rows(struct part *into, const struct part *from) {
+    for (size_t i = 0; i < from->count; i++) {
+        struct ct_report_row *row = add_row(into);
+        if (!row)
+            return CT_ERR_NO_MEMORY;
+        *row = from->rows[i];
+    }
+    return 0;
+}
+
+static void add_totals(struct ct_report *r, const struct ct_count_totals *t) {
+    r->events += t->events;
+    r->calls += t->calls;
+    r->exceptions += t->exceptions;
+    r->open += t->open;
+    r->unpaired += t->unpaired;
+    r->gaps += t->gaps;
+    r->lost += t->lost;
+    r->gap_ns += t->gap_ns;
+    r->threads += t->threads;
+}
+
+/* Everything comes to the first worker's part. */
+static int gather(struct ct_report *r, struct worker *workers, unsigned count, bool per_thread) {
+    int status = 0;
+    for (unsigned i = 0; i < count && !status; i++) {
+        add_totals(r, &workers[i].counter.totals);
+        if (i)
+            status = per_thread ? move_rows(&workers[0].part, &workers[i].part)
+                                : merge_tallies(&workers[0].tallies, &workers[i].tallies);
+    }
+    if (!status && !per_thread)
+        status = make_rows(&workers[0].part, &workers[0].tallies, SIZE_MAX);
+    r->rows = workers[0].part.rows;
+    r->row_count = workers[0].part.count;
+    workers[0].part.rows = NULL;
+    return status;
+}
+
+static void free_workers(struct worker *workers, unsigned count) {
+    for (unsigned i = 0; i < count; i++) {
+        ct_table_free(&workers[i].tallies, ct_tally_release);
+        free(workers[i].part.rows);
+    }
+}
+
+static int count_all(struct ct_report *r, struct job *job) {
+    struct worker workers[MAX_WORKERS] = {0};
+    unsigned count = workers_wanted(job->options, job->thread_count);
+    for (unsigned i = 0; i < count; i++)
+        workers[i] = (struct worker){.job = job};
+    int status = run_workers(workers, count);
+    if (!status)
+        status = gather(r, workers, count, job->options->per_thread);
+    free_workers(workers, count);
+    return status;
+}
+
+int ct_report_make(struct ct_report **out, struct ct_trace *trace, const struct ct_report_options *options) {
+    struct ct_facts facts;
+    struct ct_report *r = calloc(1, sizeof *r);
+    if (!r)
+        return CT_ERR_NO_MEMORY;
+    int status = ct_facts_load(&facts, trace);
+    if (status) {
+        free(r);
+        return status;
+    }
+    struct job job = {.options = options, .facts = &facts, .trace = trace};
+    pthread_mutex_init(&job.names, NULL);
+    status = choose_threads(&job);
+    if (!status)
+        status = count_all(r, &job);
+    if (!status)
+        status = ct_report_arrange(r, trace, options);
+    free(job.threads);
+    pthread_mutex_destroy(&job.names);
+    ct_facts_free(&facts);
+    if (status) {
+        ct_report_free(r);
+        return status;
+    }
+    *out = r;
+    return 0;
+}

@@ -1,0 +1,72 @@
+/* Functions by calls and times: one row for each, over all threads or for each thread.
+ *
+ * total   time between call and end, of the outermost call only where a function calls itself
+ * self    without the calls that it made
+ * avg, max, percentiles   of the time between call and end, of every call
+ *
+ * Calls that were open at the end are closed there. Calls whose end was lost count as calls and have no time; ends whose call was
+ * lost are counted as unpaired. Time in gaps is nobody's. Memory grows with the number of functions, not of events.
+ * Threads of the trace are read in parallel. */
+#ifndef CT_REPORT_FUNCTIONS_H
+#define CT_REPORT_FUNCTIONS_H
+
+#include "report/known.h"
+#include <contrail/trace.h>
+
+/* The list exists once; the names are what the user types. */
+#define CT_REPORT_SORT_LIST(X)                                                                                         \
+    X(TOTAL, "total")                                                                                                  \
+    X(SELF, "self")                                                                                                    \
+    X(CALLS, "calls") X(AVG, "avg") X(MAX, "max") X(P50, "p50") X(P95, "p95") X(P99, "p99") X(NAME, "name")
+enum ct_report_sort {
+#define CT_REPORT_SORT_ENUM(name, output) CT_REPORT_BY_##name,
+    CT_REPORT_SORT_LIST(CT_REPORT_SORT_ENUM)
+#undef CT_REPORT_SORT_ENUM
+};
+
+struct ct_report_options {
+    struct ct_select select;
+    enum ct_report_sort sort;
+    uint64_t limit; /* rows; 0: all */
+    uint64_t min_calls;
+    bool per_thread;
+    unsigned workers; /* 0: one per processor */
+};
+
+struct ct_report_row {
+    const char *name, *module; /* of the trace or of the report: both must live */
+    size_t process;            /* index */
+    uint64_t function;         /* id */
+    size_t thread;             /* index; SIZE_MAX: all threads */
+    uint64_t calls;
+    uint64_t timed; /* of them, with a time */
+    uint64_t total_ns, self_ns, avg_ns, max_ns, p50_ns, p95_ns, p99_ns;
+    uint64_t exceptions; /* calls that were left by an exception or a longjmp */
+    uint64_t open;       /* calls that were open at the end */
+    uint64_t unpaired;   /* calls whose end was lost, and ends whose call was */
+    bool entry_only;     /* no times */
+};
+
+struct ct_report {
+    struct ct_report_row *rows;
+    size_t row_count;
+    uint64_t matched; /* rows before the limit */
+    uint64_t events, calls, exceptions, open, unpaired;
+    uint64_t gaps, lost, gap_ns; /* gaps in the threads that were read, events lost there, their time */
+    uint64_t threads;            /* that were read */
+    struct ct_known_table names;
+};
+
+int ct_report_make(struct ct_report **out, struct ct_trace *trace, const struct ct_report_options *options);
+void ct_report_free(struct ct_report *report);
+/* A part of ct_report_make: names, filters, order, limit. */
+int ct_report_arrange(struct ct_report *report, const struct ct_trace *trace, const struct ct_report_options *options);
+
+struct ct_json;
+struct ct_output;
+void ct_report_json(const struct ct_report *report, const struct ct_trace *trace, struct ct_json *json);
+/* Lines with a head, quoted as in RFC 4180. */
+void ct_report_csv(const struct ct_report *report, bool per_thread, const struct ct_trace *trace,
+                   struct ct_output *output);
+
+#endif

@@ -1,0 +1,112 @@
+/* The report as JSON and as CSV. */
+#include "report/functions.h"
+#include "report/output.h"
+#include "trace/writer.h"
+#include <string.h>
+
+/* What is told of a row's times, in this order, in both. The list exists once. */
+static const struct {
+    const char *key;
+    size_t offset;
+} times[] = {
+    {"total_ns", offsetof(struct ct_report_row, total_ns)}, {"self_ns", offsetof(struct ct_report_row, self_ns)},
+    {"avg_ns", offsetof(struct ct_report_row, avg_ns)},     {"max_ns", offsetof(struct ct_report_row, max_ns)},
+    {"p50_ns", offsetof(struct ct_report_row, p50_ns)},     {"p95_ns", offsetof(struct ct_report_row, p95_ns)},
+    {"p99_ns", offsetof(struct ct_report_row, p99_ns)},
+};
+enum { TIME_COUNT = sizeof times / sizeof times[0] };
+
+static uint64_t time_at(const struct ct_report_row *row, size_t i) {
+    return *(const uint64_t *)((const char *)row + times[i].offset);
+}
+
+/* ---- JSON ---- */
+
+static void row_json(const struct ct_report_row *row, const struct ct_trace *trace, struct ct_json *json) {
+    ct_json_begin(json, NULL, '{');
+    ct_json_string(json, "name", row->name);
+    ct_json_string(json, "module", row->module);
+    if (row->thread != SIZE_MAX) {
+        const struct ct_trace_thread *thread = ct_trace_thread_at(trace, row->thread);
+        ct_json_number(json, "tid", thread->tid);
+        ct_json_string(json, "thread", thread->name);
+    }
+    ct_json_number(json, "calls", row->calls);
+    ct_json_bool(json, "entry_only", row->entry_only);
+    for (size_t i = 0; i < TIME_COUNT && row->timed; i++)
+        ct_json_number(json, times[i].key, time_at(row, i));
+    ct_json_number(json, "exceptions", row->exceptions);
+    ct_json_number(json, "open", row->open);
+    ct_json_number(json, "unpaired", row->unpaired);
+    ct_json_end(json, '}');
+}
+
+void ct_report_json(const struct ct_report *r, const struct ct_trace *trace, struct ct_json *json) {
+    ct_json_begin(json, NULL, '{');
+    ct_json_string(json, "trace", ct_trace_path(trace));
+    ct_json_number(json, "threads", r->threads);
+    ct_json_number(json, "events", r->events);
+    ct_json_number(json, "calls", r->calls);
+    ct_json_number(json, "exceptions", r->exceptions);
+    ct_json_number(json, "open", r->open);
+    ct_json_number(json, "unpaired", r->unpaired);
+    ct_json_number(json, "gaps", r->gaps);
+    ct_json_number(json, "lost", r->lost);
+    ct_json_number(json, "gap_ns", r->gap_ns);
+    ct_json_number(json, "matched", r->matched);
+    ct_json_begin(json, "functions", '[');
+    for (size_t i = 0; i < r->row_count; i++)
+        row_json(&r->rows[i], trace, json);
+    ct_json_end(json, ']');
+    ct_json_end(json, '}');
+}
+
+/* ---- CSV ---- */
+
+static void field(struct ct_output *output, const char *value) {
+    if (!strpbrk(value, ",\"\r\n")) {
+        ct_output_string(output, value);
+        return;
+    }
+    ct_output_string(output, "\"");
+    for (; *value; value++)
+        ct_output_bytes(output, *value == '"' ? "\"\"" : value, *value == '"' ? 2 : 1);
+    ct_output_string(output, "\"");
+}
+
+static void row_csv(const struct ct_report_row *row, const struct ct_trace *trace, struct ct_output *output) {
+    if (row->thread != SIZE_MAX) {
+        const struct ct_trace_thread *thread = ct_trace_thread_at(trace, row->thread);
+        ct_output_number(output, thread->tid);
+        ct_output_string(output, ",");
+        field(output, thread->name);
+        ct_output_string(output, ",");
+    }
+    field(output, row->name);
+    ct_output_string(output, ",");
+    field(output, row->module);
+    ct_output_string(output, ",");
+    ct_output_number(output, row->calls);
+    for (size_t i = 0; i < TIME_COUNT; i++) {
+        ct_output_string(output, ",");
+        if (row->timed)
+            ct_output_number(output, time_at(row, i));
+    }
+    const uint64_t counts[] = {row->exceptions, row->open, row->unpaired};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        ct_output_string(output, ",");
+        ct_output_number(output, counts[i]);
+    }
+    ct_output_string(output, "\n");
+}
+
+void ct_report_csv(const struct ct_report *r, bool per_thread, const struct ct_trace *trace, struct ct_output *output) {
+    ct_output_string(output, per_thread ? "tid,thread,name,module,calls" : "name,module,calls");
+    for (size_t i = 0; i < TIME_COUNT; i++) {
+        ct_output_string(output, ",");
+        ct_output_string(output, times[i].key);
+    }
+    ct_output_string(output, ",exceptions,open,unpaired\n");
+    for (size_t i = 0; i < r->row_count; i++)
+        row_csv(&r->rows[i], trace, output);
+}

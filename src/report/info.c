@@ -1,0 +1,218 @@
+/* What a process's trace holds. */
+#include "report/info.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct ct_json_node *root_of(const struct ct_facts *facts, size_t process) {
+    return ct_json_root(facts->trees[process]);
+}
+
+/* ---- reasons ---- */
+
+static const char *reason_text(const char *name) {
+    static const struct {
+        const char *name, *text;
+    } texts[] = {
+#define ROW(reason, sentence) {#reason, sentence},
+        CT_SKIP_LIST(ROW) CT_LOSS_LIST(ROW)
+#undef ROW
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        if (!strcmp(texts[i].name, name))
+            return texts[i].text;
+    return "";
+}
+
+static int compare_reasons(const void *a, const void *b) {
+    const struct ct_info_reason *x = a, *y = b;
+    if (x->count != y->count)
+        return x->count < y->count ? 1 : -1;
+    return strcmp(x->name, y->name);
+}
+
+/* From an object {REASON: number}. Those of which there are none are left out. */
+static int read_reasons(const struct ct_json_node *node, struct ct_info_reason **reasons, size_t *count,
+                        uint64_t *total) {
+    const struct ct_json_node *entry = node && node->type == CT_JSON_OBJECT ? ct_json_first(node) : NULL;
+    if (!entry)
+        return 0;
+    *reasons = calloc(node->count, sizeof **reasons);
+    if (!*reasons)
+        return CT_ERR_NO_MEMORY;
+    for (; entry; entry = entry->next) {
+        uint64_t n = ct_json_u64(entry, 0);
+        *total += n;
+        if (n)
+            (*reasons)[(*count)++] = (struct ct_info_reason){entry->key, reason_text(entry->key), n};
+    }
+    qsort(*reasons, *count, sizeof **reasons, compare_reasons);
+    return 0;
+}
+
+/* ---- modules ---- */
+
+static const struct ct_json_node *module_node(const struct ct_json_node *root, uint32_t id) {
+    const struct ct_json_node *node = ct_json_first(ct_json_get(root, "modules", NULL));
+    while (node && ct_json_u64(ct_json_get(node, "id", NULL), UINT64_MAX) != id)
+        node = node->next;
+    return node;
+}
+
+static int read_modules(struct ct_info *info, const struct ct_trace *trace, size_t process,
+                        const struct ct_json_node *root) {
+    size_t total = ct_trace_module_count(trace);
+    info->modules = calloc(total + 1, sizeof *info->modules);
+    if (!info->modules)
+        return CT_ERR_NO_MEMORY;
+    for (size_t i = 0; i < total; i++) {
+        const struct ct_trace_module *module = ct_trace_module_at(trace, i);
+        if (module->process != process)
+            continue;
+        struct ct_info_module *m = &info->modules[info->module_count++];
+        m->module = module;
+        info->functions += module->functions;
+        info->hooked += module->hooked;
+        info->entry_only += module->entry_only;
+        const struct ct_json_node *skipped = ct_json_get(module_node(root, module->id), "skipped", NULL);
+        int status = read_reasons(skipped, &m->skipped, &m->skipped_count, &info->skipped);
+        if (status)
+            return status;
+    }
+    return 0;
+}
+
+/* ---- threads and events ---- */
+
+static int compare_threads(const void *a, const void *b, void *arg) {
+    const struct ct_trace *trace = arg;
+    const struct ct_trace_thread *x = ct_trace_thread_at(trace, *(const size_t *)a);
+    const struct ct_trace_thread *y = ct_trace_thread_at(trace, *(const size_t *)b);
+    if (x->event_count != y->event_count)
+        return x->event_count < y->event_count ? 1 : -1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static int read_threads(struct ct_info *info, struct ct_trace *trace, size_t process) {
+    size_t total = ct_trace_thread_count(trace);
+    info->threads = calloc(total + 1, sizeof *info->threads);
+    if (!info->threads)
+        return CT_ERR_NO_MEMORY;
+    for (size_t i = 0; i < total; i++) {
+        const struct ct_trace_thread *thread = ct_trace_thread_at(trace, i);
+        if (thread->process != process)
+            continue;
+        info->threads[info->thread_count++] = i;
+        info->events += thread->event_count;
+        info->cut_threads += thread->cut;
+    }
+    if (info->thread_count)
+        qsort_r(info->threads, info->thread_count, sizeof *info->threads, compare_threads, trace);
+    return 0;
+}
+
+static int count_kinds(struct ct_info *info, struct ct_trace *trace) {
+    uint64_t kinds[4] = {0};
+    for (size_t i = 0; i < info->thread_count; i++) {
+        struct ct_trace_cursor *cursor;
+        struct ct_trace_event event;
+        int status = ct_trace_cursor_open_thread(&cursor, trace, info->threads[i], 0);
+        if (status)
+            return status;
+        while (ct_trace_next(cursor, &event))
+            kinds[event.kind & 3]++;
+        ct_trace_cursor_close(cursor);
+    }
+    info->calls = kinds[CT_TRACE_CALL];
+    info->returns = kinds[CT_TRACE_RETURN];
+    info->exceptions = kinds[CT_TRACE_EXCEPTION];
+    info->counted = true;
+    return 0;
+}
+
+/* ---- the rest of the manifest ---- */
+
+/* The manifest's clock is the machine's uptime; the session's name has the time of day. */
+static void read_started(struct ct_info *info) {
+    static const char shape[] = "session_dddddddd_dddddd";
+    const char *at = info->process->directory;
+    for (const char *next; (next = strstr(at, "session_")) != NULL;)
+        at = next + 1;
+    if (at == info->process->directory)
+        return;
+    at--;
+    for (size_t i = 0; i < sizeof shape - 1; i++)
+        if (shape[i] == 'd' ? at[i] < '0' || at[i] > '9' : at[i] != shape[i])
+            return;
+    at += strlen("session_");
+    snprintf(info->started, sizeof info->started, "%.4s-%.2s-%.2s %.2s:%.2s:%.2s", at, at + 4, at + 6, at + 9, at + 11,
+             at + 13);
+}
+
+static const char *text_at(const struct ct_json_node *root, const char *key) {
+    return ct_json_text(ct_json_get(root, key, NULL), "");
+}
+
+static uint64_t number_at(const struct ct_json_node *root, const char *group, const char *key) {
+    return ct_json_u64(ct_json_get(root, group, key, NULL), 0);
+}
+
+static int read_manifest(struct ct_info *info, const struct ct_json_node *root) {
+    info->command_line = text_at(root, "command_line");
+    info->tool = text_at(root, "tool");
+    info->host = text_at(root, "host");
+    info->os = text_at(root, "os");
+    info->kernel = text_at(root, "kernel");
+    info->arch = text_at(root, "arch");
+    info->abandoned = number_at(root, "events", "abandoned");
+    info->deep_calls = number_at(root, "events", "deep_calls");
+    info->left_frames = number_at(root, "events", "left_frames");
+    info->guarded_calls = number_at(root, "events", "guarded_calls");
+    info->latency_p50_ns = number_at(root, "latency", "p50_ns");
+    info->latency_p99_ns = number_at(root, "latency", "p99_ns");
+    info->latency_max_ns = number_at(root, "latency", "max_ns");
+    info->latency_samples = number_at(root, "latency", "samples");
+    info->plan_ns = number_at(root, "plan_ns", NULL);
+    info->pause_ns = number_at(root, "pause_ns", NULL);
+    info->lane_bytes = number_at(root, "lane_bytes", NULL);
+    info->end_reason = ct_json_text(ct_json_get(root, "end", "reason", NULL), "");
+    info->exit_code = ct_json_i64(ct_json_get(root, "end", "exit_code", NULL), -1);
+    info->signal = ct_json_i64(ct_json_get(root, "end", "signal", NULL), 0);
+    return read_reasons(ct_json_get(root, "events", "lost", NULL), &info->losses, &info->loss_count, &info->lost);
+}
+
+int ct_info_make(struct ct_info **out, struct ct_trace *trace, const struct ct_facts *facts, size_t process,
+                 bool count) {
+    struct ct_info *info = calloc(1, sizeof *info);
+    if (!info)
+        return CT_ERR_NO_MEMORY;
+    const struct ct_json_node *root = root_of(facts, process);
+    info->process = ct_trace_process_at(trace, process);
+    if (info->process->time_end_ns > info->process->time_start_ns)
+        info->duration_ns = info->process->time_end_ns - info->process->time_start_ns;
+    read_started(info);
+    int status = read_manifest(info, root);
+    if (!status)
+        status = read_modules(info, trace, process, root);
+    if (!status)
+        status = read_threads(info, trace, process);
+    if (!status && count)
+        status = count_kinds(info, trace);
+    if (status) {
+        ct_info_free(info);
+        return status;
+    }
+    *out = info;
+    return 0;
+}
+
+void ct_info_free(struct ct_info *info) {
+    if (!info)
+        return;
+    for (size_t i = 0; info->modules && i < info->module_count; i++)
+        free(info->modules[i].skipped);
+    free(info->modules);
+    free(info->threads);
+    free(info->losses);
+    free(info);
+}

@@ -1,0 +1,54 @@
+/* What a process's trace holds, from its manifest and its files. Texts belong to the trace and to the facts: both must live. */
+#ifndef CT_REPORT_INFO_H
+#define CT_REPORT_INFO_H
+
+#include "report/facts.h"
+#include <contrail/hook.h>
+#include <contrail/session.h>
+
+/* So many things for this reason. */
+struct ct_info_reason {
+    const char *name; /* of CT_SKIP_LIST or CT_LOSS_LIST */
+    const char *text; /* the sentence; "" when the name is not known */
+    uint64_t count;
+};
+
+struct ct_info_module {
+    const struct ct_trace_module *module;
+    struct ct_info_reason *skipped; /* largest first */
+    size_t skipped_count;
+};
+
+struct ct_info {
+    const struct ct_trace_process *process;
+    const char *command_line, *tool, *host, *os, *kernel, *arch; /* "" when not known */
+    char started[24];                                            /* local time, from the session's name; "" */
+    uint64_t duration_ns;
+    uint64_t events;                     /* that can be read */
+    uint64_t calls, returns, exceptions; /* only when counted */
+    bool counted;
+    uint64_t lost, abandoned, deep_calls, left_frames, guarded_calls;
+    struct ct_info_reason *losses; /* largest first */
+    size_t loss_count;
+    size_t *threads; /* indices, by events */
+    size_t thread_count, cut_threads;
+    struct ct_info_module *modules; /* by id */
+    size_t module_count;
+    uint64_t functions, hooked, entry_only, skipped;
+    uint64_t latency_p50_ns, latency_p99_ns, latency_max_ns, latency_samples;
+    uint64_t plan_ns, pause_ns, lane_bytes;
+    const char *end_reason; /* "exit", "signal", "detach", "exec", "disk", "" when not known */
+    int64_t exit_code, signal;
+};
+
+/* `count`: also reads all events, to tell calls from returns. */
+int ct_info_make(struct ct_info **out, struct ct_trace *trace, const struct ct_facts *facts, size_t process,
+                 bool count);
+void ct_info_free(struct ct_info *info);
+
+struct ct_json;
+/* One object. */
+void ct_info_json(const struct ct_info *info, const struct ct_trace *trace, const struct ct_facts *facts,
+                  struct ct_json *json);
+
+#endif

@@ -1,0 +1,26 @@
+/* Functions of a trace as a reader of events needs them: looked up once, with what the user's globs say of them. One owner. */
+#ifndef CT_REPORT_KNOWN_H
+#define CT_REPORT_KNOWN_H
+
+#include "report/select.h"
+#include "report/table.h"
+
+struct ct_known {
+    struct ct_table_key key;
+    const char *name, *module; /* never NULL */
+    bool entry_only;
+    bool function_fits, module_fits;
+    char made_name[32]; /* for one that the trace does not know: its symbols were cut */
+};
+
+struct ct_known_table {
+    const struct ct_trace *trace;
+    const struct ct_select *select;
+    struct ct_table table;
+};
+
+/* NULL: out of memory. Stays where it is until the table is freed. */
+const struct ct_known *ct_known_get(struct ct_known_table *known, size_t process, uint64_t function);
+void ct_known_free(struct ct_known_table *known);
+
+#endif

@@ -1,0 +1,45 @@
+/* Text that grows. */
+#include "report/output.h"
+#include <stdlib.h>
+#include <string.h>
+
+static bool reserve(struct ct_output *t, size_t count) {
+    if (t->failed)
+        return false;
+    if (t->capacity - t->length >= count)
+        return true;
+    size_t capacity = 2 * (t->length + count) + 256;
+    char *grown = realloc(t->data, capacity);
+    if (!grown) {
+        t->failed = true;
+        return false;
+    }
+    t->data = grown;
+    t->capacity = capacity;
+    return true;
+}
+
+void ct_output_bytes(struct ct_output *t, const char *bytes, size_t count) {
+    if (!reserve(t, count))
+        return;
+    memcpy(t->data + t->length, bytes, count);
+    t->length += count;
+}
+
+void ct_output_string(struct ct_output *t, const char *string) {
+    ct_output_bytes(t, string, strlen(string));
+}
+
+void ct_output_number(struct ct_output *t, uint64_t number) {
+    char digits[20];
+    size_t at = sizeof digits;
+    do
+        digits[--at] = (char)('0' + number % 10);
+    while (number /= 10);
+    ct_output_bytes(t, digits + at, sizeof digits - at);
+}
+
+void ct_output_free(struct ct_output *t) {
+    free(t->data);
+    *t = (struct ct_output){0};
+}

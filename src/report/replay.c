@@ -1,0 +1,328 @@
+/* The replay: pairs the events of each thread, turns them into lines.
+ *
+ * Everything is read from its beginning, so that calls that began before the range are known when they end in it. */
+#include "report/replay.h"
+#include "report/facts.h"
+#include "report/frames.h"
+#include "report/replay_lines.h"
+#include <stdlib.h>
+
+enum { DEFAULT_WINDOW = 65536 };
+
+/* One thread of the trace. */
+struct source {
+    struct replay *replay; /* NULL: not selected */
+    size_t thread, process;
+    struct ct_trace_event event;
+    struct ct_frames frames; /* a frame's `user` is its struct ct_replay_call */
+    size_t gap;              /* of the thread's gaps, those before the event */
+    uint64_t last_ns;
+};
+
+struct replay {
+    struct ct_trace *trace;
+    const struct ct_replay_options *options;
+    struct ct_facts facts;
+    struct ct_known_table known;
+    struct ct_replay_lines lines;
+    struct ct_trace_cursor *cursor;
+    struct source *sources; /* one for each thread of the trace */
+};
+
+/* ---- calls ---- */
+
+static struct ct_replay_call *top_call(struct source *s) {
+    struct ct_frame *top = ct_frames_top(&s->frames);
+    return top ? top->user : NULL;
+}
+
+/* The innermost call that is shown. */
+static struct ct_replay_call *shown_call(const struct source *s) {
+    for (size_t i = s->frames.count; i > 0; i--) {
+        struct ct_replay_call *call = s->frames.stack[i - 1].user;
+        if (call && !call->hidden)
+            return call;
+    }
+    return NULL;
+}
+
+static bool is_early(const struct source *s, uint64_t time_ns) {
+    return time_ns < s->replay->options->from_ns;
+}
+
+/* Its place among the calls: is it in a selected function, and how far below it? */
+static void place_call(const struct source *s, struct ct_replay_call *call, const struct ct_replay_call *parent,
+                       const struct ct_known *known) {
+    const struct ct_replay_options *options = s->replay->options;
+    if (!options->select.functions) {
+        call->inside = true;
+        call->level = s->event.depth;
+    } else if (parent && parent->inside) {
+        call->inside = true;
+        call->level = parent->level + 1;
+    } else {
+        call->inside = known->function_fits;
+    }
+    call->hidden = !call->inside || !known->module_fits || (options->max_depth && call->level >= options->max_depth);
+}
+
+static void fill_line(const struct source *s, struct ct_replay_call *call, enum ct_replay_kind kind,
+                      const struct ct_known *known) {
+    const struct ct_replay_call *outer = shown_call(s);
+    call->line = (struct ct_replay_line){
+        .kind = kind,
+        .thread = s->thread,
+        .time_ns = s->event.timestamp_ns,
+        .indent = outer ? outer->line.indent + 1 : 0,
+        .name = known ? known->name : "",
+        .module = known ? known->module : "",
+    };
+    call->parent = (struct ct_replay_call *)outer;
+    call->parent_serial = outer ? outer->serial : 0;
+}
+
+/* Puts a line that waits for nothing behind the others. */
+static void append_line(struct source *s, struct ct_replay_call *call) {
+    ct_replay_keep(call);
+    ct_replay_append(&s->replay->lines, call);
+}
+
+static void on_entry(struct source *s, const struct ct_known *known) {
+    struct ct_replay_lines *lines = &s->replay->lines;
+    struct ct_replay_call *call = ct_replay_new(lines);
+    if (!call)
+        return;
+    place_call(s, call, top_call(s), known);
+    if (call->hidden || is_early(s, s->event.timestamp_ns) || s->replay->options->min_ns) {
+        ct_replay_discard(lines, call);
+        return;
+    }
+    fill_line(s, call, CT_REPLAY_ENTRY, known);
+    append_line(s, call);
+}
+
+static void on_call(struct source *s) {
+    struct ct_replay_lines *lines = &s->replay->lines;
+    const struct ct_known *known = ct_known_get(&s->replay->known, s->process, s->event.function_id);
+    if (known && known->entry_only) {
+        on_entry(s, known);
+        return;
+    }
+    struct ct_frame *frame = known ? ct_frames_call(&s->frames, &s->event) : NULL;
+    struct ct_replay_call *call = frame ? ct_replay_new(lines) : NULL;
+    if (!call) {
+        lines->stopped = CT_ERR_NO_MEMORY;
+        return;
+    }
+    const struct ct_replay_call *parent = s->frames.count > 1 ? frame[-1].user : NULL;
+    place_call(s, call, parent, known);
+    if (!call->hidden)
+        fill_line(s, call, CT_REPLAY_OPEN, known);
+    frame->user = call;
+    call->open = call->is_call = true;
+    if (call->hidden || is_early(s, s->event.timestamp_ns))
+        return;
+    if (!s->replay->options->min_ns)
+        ct_replay_keep(call);
+    ct_replay_append(lines, call);
+}
+
+/* ---- ends ---- */
+
+/* Ends a call that is shown: as one line with its call while that waits, otherwise in a line of its own. */
+static void end_call(struct source *s, struct ct_replay_call *call, uint64_t time_ns, uint64_t duration_ns,
+                     enum ct_replay_end end) {
+    struct ct_replay_lines *lines = &s->replay->lines;
+    bool too_short =
+        end != CT_REPLAY_LOST ? duration_ns < s->replay->options->min_ns : !call->kept && s->replay->options->min_ns;
+    call->open = false;
+    if (call->waiting && !call->has_children) {
+        call->line.duration_ns = duration_ns;
+        call->line.end = end;
+        call->ended = true;
+        if (too_short)
+            ct_replay_drop(lines, call);
+        else
+            ct_replay_keep(call);
+        return;
+    }
+    bool show = !too_short && !is_early(s, time_ns);
+    struct ct_replay_call *closing = show && call->waiting ? ct_replay_new(lines) : call;
+    if (!closing || (!show && call->waiting))
+        return;
+    if (!show) {
+        ct_replay_discard(lines, call);
+        return;
+    }
+    struct ct_replay_line line = call->line;
+    line.kind = CT_REPLAY_CLOSE;
+    line.end = end;
+    line.time_ns = time_ns;
+    line.duration_ns = duration_ns;
+    closing->line = line;
+    closing->is_call = false;
+    ct_replay_append(lines, closing);
+}
+
+static void close_call(struct source *s, struct ct_replay_call *call, uint64_t time_ns, uint64_t start_ns,
+                       enum ct_replay_end end) {
+    if (call->hidden)
+        ct_replay_discard(&s->replay->lines, call);
+    else
+        end_call(s, call, time_ns, time_ns > start_ns ? time_ns - start_ns : 0, end);
+}
+
+static void on_lost(void *arg, struct ct_frame *frame) {
+    struct source *s = arg;
+    if (frame->user)
+        close_call(s, frame->user, s->event.timestamp_ns, frame->start_ns, CT_REPLAY_LOST);
+}
+
+static void append_plain(struct source *s, enum ct_replay_kind kind, const struct ct_known *known,
+                         enum ct_replay_end end) {
+    struct ct_replay_call *call = ct_replay_new(&s->replay->lines);
+    if (!call)
+        return;
+    fill_line(s, call, kind, known);
+    call->line.end = end;
+    append_line(s, call);
+}
+
+/* The end of a call that was not seen. */
+static void on_unknown_end(struct source *s, enum ct_replay_end end) {
+    const struct ct_replay_options *options = s->replay->options;
+    const struct ct_known *known = ct_known_get(&s->replay->known, s->process, s->event.function_id);
+    if (!known || !known->function_fits || !known->module_fits || options->min_ns ||
+        is_early(s, s->event.timestamp_ns) || (options->max_depth && s->event.depth >= options->max_depth))
+        return;
+    append_plain(s, CT_REPLAY_END, known, end);
+}
+
+static void on_end(struct source *s) {
+    bool left = s->event.kind == CT_TRACE_EXCEPTION;
+    enum ct_replay_end end = left ? CT_REPLAY_LEFT : CT_REPLAY_RETURNED;
+    struct ct_frame frame;
+    if (left && s->event.function_id == 0) {
+        if (!is_early(s, s->event.timestamp_ns))
+            append_plain(s, CT_REPLAY_SIGNAL, NULL, end);
+    } else if (!ct_frames_end(&s->frames, &s->event, &frame)) {
+        on_unknown_end(s, end);
+    } else if (frame.user) {
+        close_call(s, frame.user, s->event.timestamp_ns, frame.start_ns, end);
+    }
+}
+
+/* ---- events ---- */
+
+static void on_gaps(struct source *s) {
+    const struct ct_thread_facts *facts = &s->replay->facts.threads[s->thread];
+    bool shown = !is_early(s, s->event.timestamp_ns);
+    for (; s->gap < facts->gap_count && facts->gaps[s->gap].at <= s->event.sequence; s->gap++) {
+        const struct ct_gap *gap = &facts->gaps[s->gap];
+        ct_frames_gap(&s->frames, 0);
+        struct ct_replay_call *call = shown ? ct_replay_new(&s->replay->lines) : NULL;
+        if (!call)
+            continue;
+        fill_line(s, call, CT_REPLAY_GAP, NULL);
+        call->line.lost = gap->lost;
+        call->line.reason = gap->reason;
+        append_line(s, call);
+    }
+}
+
+static void on_event(struct source *s) {
+    on_gaps(s);
+    if (s->event.kind == CT_TRACE_CALL)
+        on_call(s);
+    else
+        on_end(s);
+    s->last_ns = s->event.timestamp_ns;
+}
+
+static void run(struct replay *r) {
+    uint64_t to_ns = r->options->to_ns;
+    struct ct_trace_event event;
+    while (!r->lines.stopped && ct_trace_next(r->cursor, &event)) {
+        if (to_ns && event.timestamp_ns >= to_ns)
+            return;
+        struct source *s = &r->sources[event.thread];
+        if (!s->replay)
+            continue;
+        s->event = event;
+        on_event(s);
+        ct_replay_advance(&r->lines, event.timestamp_ns);
+    }
+}
+
+/* ---- the end ---- */
+
+static void close_open(struct source *s) {
+    struct replay *r = s->replay;
+    uint64_t end_ns = r->options->to_ns;
+    uint64_t trace_end_ns = ct_facts_thread_end(&r->facts, r->trace, s->thread, s->last_ns, s->frames.count);
+    if (!end_ns || end_ns > trace_end_ns)
+        end_ns = trace_end_ns;
+    struct ct_frame frame;
+    while (ct_frames_take(&s->frames, end_ns, &frame))
+        if (frame.user)
+            close_call(s, frame.user, end_ns, frame.start_ns, CT_REPLAY_STILL_OPEN);
+}
+
+/* ---- setting up ---- */
+
+static int open_sources(struct replay *r) {
+    size_t chosen = 0, last = 0;
+    r->sources = calloc(r->facts.thread_count + 1, sizeof *r->sources);
+    if (!r->sources)
+        return CT_ERR_NO_MEMORY;
+    for (size_t i = 0; i < r->facts.thread_count; i++) {
+        const struct ct_trace_thread *thread = ct_trace_thread_at(r->trace, i);
+        if (!ct_select_thread(&r->options->select, thread))
+            continue;
+        struct source *s = &r->sources[i];
+        *s = (struct source){.replay = r, .thread = i, .process = thread->process};
+        ct_frames_begin(&s->frames, r->facts.threads[i].complete, on_lost, s);
+        last = i;
+        chosen++;
+    }
+    if (chosen == 1)
+        return ct_trace_cursor_open_thread(&r->cursor, r->trace, last, 0);
+    return chosen ? ct_trace_cursor_open(&r->cursor, r->trace, 0) : 0;
+}
+
+static void finish(struct replay *r) {
+    for (size_t i = 0; r->sources && i < r->facts.thread_count; i++)
+        ct_frames_free(&r->sources[i].frames);
+    free(r->sources);
+    ct_trace_cursor_close(r->cursor);
+    ct_replay_lines_free(&r->lines);
+    ct_known_free(&r->known);
+    ct_facts_free(&r->facts);
+}
+
+int ct_replay(struct ct_trace *trace, const struct ct_replay_options *options,
+              int (*show)(void *arg, const struct ct_replay_line *line), void *arg) {
+    struct replay r = {
+        .trace = trace,
+        .options = options,
+        .known = {.trace = trace, .select = &options->select},
+        .lines = {.options = options,
+                  .window = options->window ? options->window : DEFAULT_WINDOW,
+                  .show = show,
+                  .arg = arg},
+    };
+    int status = ct_facts_load(&r.facts, trace);
+    if (!status)
+        status = open_sources(&r);
+    if (!status) {
+        if (r.cursor)
+            run(&r);
+        for (size_t i = 0; i < r.facts.thread_count && !r.lines.stopped; i++)
+            if (r.sources[i].replay)
+                close_open(&r.sources[i]);
+        ct_replay_flush(&r.lines);
+        status = r.lines.stopped;
+    }
+    finish(&r);
+    return status;
+}

@@ -1,0 +1,18 @@
+/* Which threads and functions the user asked for. Lists are NULL-terminated; a NULL list takes everything, otherwise one of its
+ * words must fit. */
+#ifndef CT_REPORT_SELECT_H
+#define CT_REPORT_SELECT_H
+
+#include <contrail/trace.h>
+
+struct ct_select {
+    const char *const *functions; /* globs on names */
+    const char *const *modules;   /* globs on file names of modules */
+    const char *const *threads;   /* thread numbers (tid), or globs on names */
+};
+
+bool ct_select_thread(const struct ct_select *select, const struct ct_trace_thread *thread);
+/* Does the text fit one of the globs? */
+bool ct_select_by(const char *const *globs, const char *text);
+
+#endif

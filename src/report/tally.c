@@ -1,0 +1,19 @@
+/* What is counted for a function. */
+#include "report/tally.h"
+
+bool ct_tally_merge(struct ct_tally *into, const struct ct_tally *from) {
+    into->calls += from->calls;
+    into->exceptions += from->exceptions;
+    into->open += from->open;
+    into->unpaired += from->unpaired;
+    into->total_ns += from->total_ns;
+    into->self_ns += from->self_ns;
+    into->sum_ns += from->sum_ns;
+    into->entry_only |= from->entry_only;
+    into->known |= from->known;
+    return ct_histogram_merge(&into->times, &from->times);
+}
+
+void ct_tally_release(void *tally) {
+    ct_histogram_free(&((struct ct_tally *)tally)->times);
+}

@@ -1,0 +1,29 @@
+/* What is counted for a function. */
+#ifndef CT_REPORT_TALLY_H
+#define CT_REPORT_TALLY_H
+
+#include "report/histogram.h"
+#include "report/table.h"
+
+struct ct_tally {
+    struct ct_table_key key;
+    uint64_t calls, exceptions, open, unpaired;
+    uint64_t total_ns, self_ns, sum_ns; /* sum: of every call, inner ones of recursions too */
+    uint32_t active;                    /* frames that are open */
+    bool known;                         /* entry_only has been looked up */
+    bool entry_only;
+    struct ct_histogram times;
+};
+
+static inline struct ct_tally *ct_tally_get(struct ct_table *table, size_t process, uint64_t function) {
+    return (struct ct_tally *)ct_table_get(table, process, function, sizeof(struct ct_tally));
+}
+/* The tally in the i-th of the table's places; NULL: empty. */
+static inline struct ct_tally *ct_tally_at(const struct ct_table *table, size_t i) {
+    return (struct ct_tally *)table->slots[i];
+}
+/* Adds `from` to `into`; false: out of memory. */
+bool ct_tally_merge(struct ct_tally *into, const struct ct_tally *from);
+void ct_tally_release(void *tally); /* for ct_table_clear */
+
+#endif

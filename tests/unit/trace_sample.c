@@ -1,0 +1,259 @@
+/* Traces for tests. */
+#include "trace_sample.h"
+#include "trace/writer.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* By module, in the order of their symbol_index. */
+static const struct {
+    uint32_t module;
+    const char *name, *skip, *entry_only;
+} functions[] = {
+    {1, "main", "", ""},    {1, "work", "", ""},
+    {1, "leaf", "", ""},    {1, "recurse", "", ""},
+    {1, "thrower", "", ""}, {1, "setjmp", "", "RETURNS_TWICE"},
+    {1, "", "", ""},        {1, "tiny", "TOO_SHORT", ""},
+    {2, "other", "", ""},   {2, SAMPLE_LONG_NAME, "", ""},
+    {2, "worker", "", ""},
+};
+enum { FUNCTION_COUNT = sizeof functions / sizeof functions[0] };
+
+static void must(bool ok, const char *what) {
+    if (ok)
+        return;
+    fprintf(stderr, "trace_sample: %s\n", what);
+    exit(99);
+}
+
+static uint64_t id_of(size_t i) {
+    size_t first = i;
+    while (first > 0 && functions[first - 1].module == functions[i].module)
+        first--;
+    return (uint64_t)functions[i].module << 32 | (i - first);
+}
+
+/* "?" is the nameless one, "unknown" one that the symbols do not have. */
+static size_t find(const char *name) {
+    for (size_t i = 0; i < FUNCTION_COUNT; i++)
+        if (!strcmp(functions[i].name, strcmp(name, "?") ? name : ""))
+            return i;
+    must(!strcmp(name, "unknown"), name);
+    return FUNCTION_COUNT;
+}
+
+/* ---- scripts ---- */
+
+struct script {
+    struct ct_thread_writer *writer;
+    struct ct_json *gaps;
+    uint32_t tid, depth;
+    uint64_t events, lost;
+};
+
+static void put_event(struct script *s, uint64_t time, char op, const char *name, int64_t depth) {
+    size_t function = find(name), room;
+    bool entry_only = function < FUNCTION_COUNT && *functions[function].entry_only;
+    struct atf_index_event *e = ct_thread_writer_reserve(s->writer, &room);
+    if (op != '+' && s->depth)
+        s->depth--;
+    if (depth >= 0)
+        s->depth = (uint32_t)depth;
+    *e = (struct atf_index_event){
+        .timestamp_ns = SAMPLE_START + time,
+        .function_id = function < FUNCTION_COUNT ? id_of(function) : UINT64_C(9) << 32 | 7,
+        .thread_id = s->tid,
+        .event_kind = op == '+'   ? ATF_CALL
+                      : op == '-' ? ATF_RETURN
+                                  : ATF_EXCEPTION,
+        .call_depth = s->depth,
+        .detail_seq = ATF_NO_DETAIL,
+    };
+    ct_thread_writer_commit(s->writer, 1);
+    s->events++;
+    s->depth += op == '+' && !entry_only;
+}
+
+static void put_gap(struct script *s, char *text) {
+    char *reason = strchr(text, '/');
+    must(reason, text);
+    *reason++ = 0;
+    uint64_t lost = strtoull(text, NULL, 10);
+    ct_json_begin(s->gaps, NULL, '{');
+    ct_json_number(s->gaps, "at", s->events);
+    ct_json_number(s->gaps, "lost", lost);
+    ct_json_string(s->gaps, "reason", reason);
+    ct_json_end(s->gaps, '}');
+    s->lost += lost;
+}
+
+static void run_script(struct script *s, const char *text) {
+    char *copy = strdup(text), *state = NULL;
+    for (char *word = strtok_r(copy, " ", &state); word; word = strtok_r(NULL, " ", &state)) {
+        char *op;
+        uint64_t time = strtoull(word, &op, 10);
+        must(op != word && strchr("+-!~", *op), word);
+        char kind = *op++, *at = strchr(op, '@');
+        if (at)
+            *at++ = 0;
+        if (kind == '~')
+            put_gap(s, op);
+        else
+            put_event(s, time, kind, op, at ? strtoll(at, NULL, 10) : -1);
+    }
+    free(copy);
+}
+
+/* ---- parts ---- */
+
+static void cut_footer(const char *directory, uint32_t id, uint64_t events) {
+    char *path;
+    must(asprintf(&path, "%s/thread_%u/index.atf", directory, id) > 0, "memory");
+    must(truncate(path, (off_t)(64 + 32 * events)) == 0, path);
+    free(path);
+}
+
+static void put_thread(const char *directory, const struct sample_thread *t, struct ct_json *json, uint64_t *events,
+                       uint64_t *lost) {
+    struct script s = {.tid = t->tid, .gaps = json};
+    ct_json_begin(json, NULL, '{');
+    ct_json_number(json, "id", t->id);
+    ct_json_number(json, "tid", t->tid);
+    ct_json_string(json, "name", t->name);
+    ct_json_bool(json, "has_detail", false);
+    if (t->end_ns)
+        ct_json_number(json, "end_ns", SAMPLE_START + t->end_ns);
+    ct_json_begin(json, "gaps", '[');
+    must(ct_thread_writer_open(&s.writer, directory, t->id, t->tid) == 0, "a thread's file");
+    run_script(&s, t->script);
+    must(ct_thread_writer_close(s.writer) == 0, "closing a thread's file");
+    ct_json_end(json, ']');
+    ct_json_number(json, "events", s.events);
+    ct_json_number(json, "lost", s.lost);
+    ct_json_end(json, '}');
+    if (t->cut)
+        cut_footer(directory, t->id, s.events);
+    *events += s.events;
+    *lost += s.lost;
+}
+
+static void put_symbols(const char *directory) {
+    struct ct_symbols_writer *w;
+    must(ct_symbols_writer_open(&w, directory) == 0, "symbols");
+    for (size_t i = 0; i < FUNCTION_COUNT; i++) {
+        uint32_t module = functions[i].module;
+        if (i == 0 || functions[i - 1].module != module)
+            ct_symbols_writer_module(w, module, module == 1 ? "/usr/bin/sample" : "/usr/lib/libother.so.1",
+                                     module == 1 ? "00112233" : "44556677", module * UINT64_C(0x100000));
+        ct_symbols_writer_function(w, id_of(i), 0x1000 + 0x100 * i, 0x80, functions[i].name, functions[i].skip,
+                                   functions[i].entry_only);
+    }
+    must(ct_symbols_writer_close(w) == 0, "closing symbols");
+}
+
+static void put_modules(struct ct_json *json) {
+    static const char *const paths[] = {"/usr/bin/sample", "/usr/lib/libother.so.1"};
+    ct_json_begin(json, "modules", '[');
+    for (uint32_t m = 1; m <= 2; m++) {
+        ct_json_begin(json, NULL, '{');
+        ct_json_number(json, "id", m);
+        ct_json_string(json, "path", paths[m - 1]);
+        ct_json_string(json, "build_id", m == 1 ? "00112233" : "44556677");
+        ct_json_number(json, "base", m * UINT64_C(0x100000));
+        ct_json_number(json, "functions", m == 1 ? 8 : 3);
+        ct_json_number(json, "hooked", m == 1 ? 7 : 3);
+        ct_json_number(json, "entry_only", m == 1 ? 1 : 0);
+        ct_json_begin(json, "skipped", '{');
+        ct_json_number(json, "PLT", 0);
+        if (m == 1)
+            ct_json_number(json, "TOO_SHORT", 1);
+        ct_json_end(json, '}');
+        ct_json_end(json, '}');
+    }
+    ct_json_end(json, ']');
+}
+
+static void put_numbers(struct ct_json *json, uint64_t events, uint64_t lost, bool unfinished) {
+    ct_json_begin(json, "events", '{');
+    ct_json_number(json, "written", events);
+    ct_json_begin(json, "lost", '{');
+    ct_json_number(json, "POOL_EXHAUSTED", 0);
+    ct_json_number(json, "DRAIN_LAG", lost);
+    ct_json_end(json, '}');
+    ct_json_number(json, "abandoned", 0);
+    ct_json_number(json, "deep_calls", 0);
+    ct_json_number(json, "left_frames", 1);
+    ct_json_number(json, "guarded_calls", 0);
+    ct_json_end(json, '}');
+    ct_json_begin(json, "latency", '{');
+    ct_json_number(json, "p50_ns", 3100000);
+    ct_json_number(json, "p99_ns", 9870000);
+    ct_json_number(json, "max_ns", 12300000);
+    ct_json_number(json, "samples", 42);
+    ct_json_end(json, '}');
+    ct_json_number(json, "plan_ns", 45600000);
+    ct_json_number(json, "pause_ns", 1230000);
+    ct_json_number(json, "lane_bytes", 32 << 20);
+    ct_json_begin(json, "end", '{');
+    ct_json_string(json, "reason", unfinished ? "" : "exit");
+    ct_json_signed(json, "exit_code", 0);
+    ct_json_signed(json, "signal", 0);
+    ct_json_end(json, '}');
+}
+
+static void put_head(struct ct_json *json, const struct sample *sample, int pid) {
+    ct_json_string(json, "format", "atf2");
+    ct_json_number(json, "version", 1);
+    ct_json_string(json, "tool", "contrail 0.1.0");
+    ct_json_bool(json, "complete", !sample->unfinished);
+    ct_json_string(json, "command_line", "/usr/bin/sample --fast 'two words'");
+    ct_json_signed(json, "pid", pid);
+    ct_json_string(json, "host", "testhost");
+    ct_json_string(json, "os", "Linux");
+    ct_json_string(json, "kernel", "6.1.0");
+    ct_json_string(json, "arch", "x86_64");
+    ct_json_number(json, "time_start_ns", SAMPLE_START);
+    if (sample->end_ns)
+        ct_json_number(json, "time_end_ns", SAMPLE_START + sample->end_ns);
+}
+
+char *sample_write(const char *directory, const struct sample *sample) {
+    int pid = sample->pid ? sample->pid : 1000;
+    char *session, *path;
+    struct ct_json json = {0};
+    uint64_t events = 0, lost = 0;
+    must(asprintf(&session, "%s/session_20250102_030405", directory) > 0, "memory");
+    must(asprintf(&path, "%s/pid_%d", session, pid) > 0, "memory");
+    mkdir(session, 0700);
+    must(mkdir(path, 0700) == 0, path);
+    put_symbols(path);
+    ct_json_begin(&json, NULL, '{');
+    put_head(&json, sample, pid);
+    ct_json_begin(&json, "threads", '[');
+    for (size_t i = 0; i < sample->thread_count; i++)
+        put_thread(path, &sample->threads[i], &json, &events, &lost);
+    ct_json_end(&json, ']');
+    put_modules(&json);
+    put_numbers(&json, events, lost, sample->unfinished);
+    ct_json_end(&json, '}');
+    must(ct_trace_write_manifest(path, &json) == 0, "manifest");
+    ct_json_free(&json);
+    free(session);
+    return path;
+}
+
+char *sample_directory(void) {
+    char *path = strdup("/tmp/contrail-sample-XXXXXX");
+    must(path && mkdtemp(path), "a directory");
+    return path;
+}
+
+void sample_remove(char *directory) {
+    char *command;
+    must(asprintf(&command, "rm -rf '%s'", directory) > 0, "memory");
+    must(system(command) == 0, command);
+    free(command);
+    free(directory);
+}

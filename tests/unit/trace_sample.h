@@ -1,0 +1,40 @@
+/* Traces for tests, written with the writer from scripts:
+ *
+ *   "0+main 100+work 250-work 300!main"    call of main at 0 ns, call of work, its return, main left by an exception
+ *   "400~12/DRAIN_LAG"                     12 events are missing here
+ *   "500+leaf@7"                           with this depth; otherwise it is counted
+ *
+ * Times are relative to SAMPLE_START. The functions are those of sample_functions. */
+#ifndef CT_TESTS_TRACE_SAMPLE_H
+#define CT_TESTS_TRACE_SAMPLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SAMPLE_START     UINT64_C(5000000000)
+#define SAMPLE_LONG_NAME "std::map<std::basic_string<char>, int>::operator[](std::basic_string<char> const&)"
+
+struct sample_thread {
+    uint32_t id, tid;
+    const char *name, *script;
+    uint64_t end_ns; /* when the thread ended, 0: not said */
+    bool cut;        /* its file has no footer */
+};
+
+struct sample {
+    const struct sample_thread *threads;
+    size_t thread_count;
+    uint64_t end_ns; /* relative; 0: not said */
+    bool unfinished; /* as a killed recorder leaves it */
+    int pid;         /* 0: 1000 */
+};
+
+/* Makes directory/session_20250102_030405/pid_N and what is in it. Ends the program when it cannot. Returns the pid_N
+ * directory, malloc'ed. */
+char *sample_write(const char *directory, const struct sample *sample);
+/* A new directory that is removed, with everything in it, by sample_remove. malloc'ed. */
+char *sample_directory(void);
+void sample_remove(char *directory);
+
+#endif
