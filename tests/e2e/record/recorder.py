@@ -213,8 +213,9 @@ class Gate:
         os.mkfifo(path, 0o600)
         self.file = -1
 
-    def wait(self, process):
-        """Until the program stands in it."""
+    def wait(self, process, pid=None):
+        """Until the program stands in it. `pid`: it is not the process itself, but that one."""
+        pid = pid or process.pid
         deadline = time.monotonic() + TIMEOUT
         while True:
             try:
@@ -226,8 +227,8 @@ class Gate:
             if process.poll() is not None or time.monotonic() > deadline:
                 raise Failure("the program did not come to its gate: %s" % status_of(process.pid))
             time.sleep(0.005)
-        while b"pipe_read" not in wchan(process.pid) and time.monotonic() < deadline:
-            if wchan(process.pid) in (b"", b"0"):
+        while b"pipe_read" not in wchan(pid) and time.monotonic() < deadline:
+            if wchan(pid) in (b"", b"0"):
                 time.sleep(0.02)  # kernels that don't tell
                 break
             time.sleep(0.002)

@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+"""kill.py: kill -9 of contrail, and of what it records, at random moments.
+
+Of contrail, during spawn, attach, recording and detach: the target comes to its right answer, and the trace opens. Of the
+target: `verify` has nothing to say, and everything that the target had announced is in the trace.
+
+--times N is the number of kills of each side; --seed repeats a run."""
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import atf
+from checks import Checks
+from recorder import Failure, finish, status_of
+from run import own_functions
+
+RIGHT = b"started\n"
+
+
+def kill(process):
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+
+def look_at(shop, output):
+    """A trace that was begun opens; `verify` may only say that it is not finished. Returns the number of events."""
+    events = 0
+    for directory in atf.find(output):
+        if not os.path.exists(os.path.join(directory, "manifest.json")):
+            continue
+        shop.read("info", directory)
+        verified = shop.run([shop.contrail, "verify", directory])
+        words = (verified.out + verified.err).decode(errors="replace")
+        if verified.code != 0:
+            raise Failure("verify ended with %d: %s" % (verified.code, words[:1000]))
+        trace = atf.Trace(directory)
+        problems = trace.check()
+        if problems:
+            raise Failure("the trace of a killed recorder: %s" % problems[0])
+        events += sum(len(t) for t in trace.threads)
+    return events
+
+
+def check_answer(out, code, answer, what):
+    if out != answer[0] or (code is not None and code != answer[1]):
+        raise Failure("%s: the program says %r and ends with %s; right is %r" % (what, out, code, answer))
+
+
+class Controller:
+    """Kills of contrail. Moments are spread over how long the whole thing takes when nothing is killed."""
+
+    def __init__(self, shop, program, random_source):
+        self.shop, self.program, self.random = shop, program, random_source
+        plain = shop.run([program.path, "600"])
+        self.answer = (plain.out, plain.code)
+        self.never_ran = self.events = self.unfinished = 0
+
+    def spawn_command(self, output):
+        return self.shop.spawn_command(output, [], [self.program.path, "600"])
+
+    def measure_spawn(self):
+        started = time.monotonic()
+        result = self.shop.run(self.spawn_command(self.shop.new_output()))
+        check_answer(result.out, result.code, self.answer, "spawn")
+        return time.monotonic() - started
+
+    def spawn(self, span):
+        """The target is contrail's child: how it ended is not known, but what it said is."""
+        output, moment = self.shop.new_output(), self.random.random() * span
+        process = self.shop.start(self.spawn_command(output))
+        time.sleep(moment)
+        kill(process)
+        try:
+            out, err = process.communicate(timeout=30)  # its output ends when the target does
+        except subprocess.TimeoutExpired:
+            raise Failure("spawn, killed after %.1f ms: the program hangs" % (moment * 1e3))
+        if not out:
+            self.never_ran += 1
+        else:
+            check_answer(out, None, self.answer, "spawn, killed after %.1f ms" % (moment * 1e3))
+        if err:
+            raise Failure("spawn, killed after %.1f ms: it says %r" % (moment * 1e3, err))
+        self.events += look_at(self.shop, output)
+
+    def start_target(self):
+        process = self.shop.start([self.program.path, "600"])
+        time.sleep(0.01)
+        return process
+
+    def finish_target(self, process, what):
+        result = finish(process, 30, what)
+        check_answer(result.out, result.code, self.answer, what)
+
+    def measure_attach(self):
+        process, output = self.start_target(), self.shop.new_output()
+        started = time.monotonic()
+        recorder = self.shop.attach(process.pid, output)
+        attached = time.monotonic() - started
+        started = time.monotonic()
+        self.shop.detach(process.pid, recorder)
+        detached = time.monotonic() - started
+        self.finish_target(process, "attach and detach")
+        return attached, detached
+
+    def attach(self, span):
+        process, output, moment = self.start_target(), self.shop.new_output(), self.random.random() * span
+        recorder = self.shop.start([self.shop.contrail, "attach", "--quiet", "--output", output, str(process.pid)])
+        time.sleep(moment)
+        kill(recorder)
+        recorder.communicate()
+        self.finish_target(process, "attach, killed after %.1f ms" % (moment * 1e3))
+        self.events += look_at(self.shop, output)
+
+    def detach(self, span):
+        process, output, moment = self.start_target(), self.shop.new_output(), self.random.random() * span
+        recorder = self.shop.attach(process.pid, output)
+        other = self.shop.start([self.shop.contrail, "detach", str(process.pid)])
+        time.sleep(moment)
+        kill(recorder)
+        recorder.communicate()
+        finish(other, 30, "detach of a killed contrail")
+        self.finish_target(process, "detach, killed after %.1f ms" % (moment * 1e3))
+        self.events += look_at(self.shop, output)
+
+    def again(self):
+        """Somebody attaches again to what a killed contrail has left."""
+        process, output = self.start_target(), self.shop.new_output()
+        recorder = self.shop.attach(process.pid, output)
+        kill(recorder)
+        recorder.communicate()
+        second = self.shop.start([self.shop.contrail, "attach", "--quiet", "--output", self.shop.new_output(),
+                                  str(process.pid)])
+        self.finish_target(process, "attached to again")
+        finish(second, 30, "the second attach")
+
+
+def kill_controllers(shop, program, times, source):
+    controller = Controller(shop, program, source)
+    spawned = controller.measure_spawn()
+    attached, detached = controller.measure_attach()
+    kinds = [(controller.spawn, spawned * 1.1), (controller.attach, attached * 1.5), (controller.detach, detached * 1.5)]
+    for i in range(times):
+        function, span = kinds[i % len(kinds)]
+        function(span)
+        left = shop.leftovers()
+        if left:
+            raise Failure("%s: %s" % (function.__name__, left[0]))
+    for _ in range(3):
+        controller.again()
+    return "%d kills, %d before the program ran; %d events in their traces" % (times, controller.never_ran,
+                                                                             controller.events)
+
+
+def kill_target(shop, program, moment):
+    output, announced = shop.new_output(), shop.path("announced")
+    process = shop.start(shop.spawn_command(output, ["--lossless"], [program.path, announced]))
+    deadline = time.monotonic() + 60
+    while read_announced(announced) == (0, 0):
+        if time.monotonic() > deadline or process.poll() is not None:
+            raise Failure("the program does not begin: %s" % status_of(process.pid))
+        time.sleep(0.005)
+    time.sleep(moment)
+    children = children_of(process.pid)
+    if len(children) != 1:
+        raise Failure("contrail has the children %s" % children)
+    os.kill(children[0], signal.SIGKILL)
+    result = finish(process, 30, "contrail after its target's death")
+    if result.code != 128 + 9:
+        raise Failure("exit code %d after a kill: %r" % (result.code, result.err))
+    done = read_announced(announced)
+    os.unlink(announced)
+    directory = atf.find(output)[0]
+    shop.read("verify", directory)
+    return compare_announced(directory, program, done)
+
+
+def read_announced(path):
+    try:
+        with open(path, "rb") as f:
+            content = f.read(16)
+    except OSError:
+        return (0, 0)
+    return (int.from_bytes(content[:8], "little"), int.from_bytes(content[8:], "little"))
+
+
+def children_of(pid):
+    with open("/proc/%d/task/%d/children" % (pid, pid)) as f:
+        return [int(x) for x in f.read().split()]
+
+
+def compare_announced(directory, program, done):
+    trace = atf.Trace(directory)
+    problems = trace.check()
+    if problems or trace.lost:
+        raise Failure("the trace of a killed program: %s, %d lost" % (problems[:1], trace.lost))
+    if not trace.complete:
+        raise Failure("contrail lived, and its trace is not complete")
+    names, events = own_functions(trace, program), 0
+    for thread in trace.threads:
+        steps = batches = 0
+        for _, function, _, kind, _, _ in thread.events():
+            if kind == atf.RETURN:
+                name = names.get(function)
+                steps += name == "step"
+                batches += name == "batch"
+        events += len(thread)
+        expected = done[0] if thread.tid == trace.pid else done[1]
+        if batches < expected or batches > expected + 1 or steps < 50 * batches:
+            raise Failure("%d batches were announced, %d are in the trace, with %d steps" % (expected, batches, steps))
+    return events
+
+
+def kill_targets(shop, program, times, source):
+    events = 0
+    for _ in range(times):
+        events += kill_target(shop, program, source.random() * 0.3)
+    return "%d kills, %d events, none missing" % (times, events)
+
+
+def main():
+    def options(parser):
+        parser.add_argument("--times", type=int, default=40)
+        parser.add_argument("--seed", type=int, default=int(time.time()))
+    checks = Checks(__doc__, options)
+    arguments = checks.arguments
+    print("seed %d" % arguments.seed)
+    source = random.Random(arguments.seed)
+    answer, sequence = checks.program("answer"), checks.program("sequence")
+    checks.run("controller", lambda shop: kill_controllers(shop, answer, arguments.times, source))
+    checks.run("target", lambda shop: kill_targets(shop, sequence, arguments.times, source))
+    return checks.verdict()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""loop.py: attaches to a busy program and lets it go again, 100 times. It must come to the right answer, see no EINTR, and
+be byte for byte as it was."""
+import random
+import subprocess
+import sys
+import time
+
+import atf
+from checks import Checks
+from recorder import Failure, descriptors, finish, text_changes
+
+
+def loop(shop, program, times):
+    process = shop.start([program.path], stdin=subprocess.PIPE)
+    process.stdout.readline()
+    before = descriptors(process.pid)
+    events = 0
+    for i in range(times):
+        output = shop.new_output()
+        recorder = shop.attach(process.pid, output)
+        time.sleep(random.random() * 0.02)
+        shop.detach(process.pid, recorder)
+        traces = atf.find(output)
+        if len(traces) != 1:
+            raise Failure("round %d: %d traces" % (i, len(traces)))
+        if i % 10 == 0:
+            shop.read("verify", traces[0])
+        trace = atf.Trace(traces[0])
+        events += sum(len(t) for t in trace.threads)
+        changes = text_changes(process.pid)
+        if changes:
+            raise Failure("round %d: %s" % (i, changes[0]))
+        if process.poll() is not None:
+            raise Failure("round %d: the program ended: %r" % (i, process.communicate()))
+    if descriptors(process.pid) != before:
+        raise Failure("descriptors became %s, were %s" % (descriptors(process.pid), before))
+    with open("/proc/%d/maps" % process.pid) as f:
+        mappings = len(f.readlines())
+    process.stdin.close()
+    process.stdin = None
+    result = finish(process)
+    if (result.code, result.out, result.err) != (0, b"right\n", b""):
+        raise Failure("the program says %d %r %r" % (result.code, result.out, result.err))
+    return "%d times, %d events, %d mappings at the end" % (times, events, mappings)
+
+
+def main():
+    checks = Checks(__doc__, lambda p: p.add_argument("--times", type=int, default=100))
+    program = checks.program("busy")
+    checks.run("attach and detach", lambda shop: loop(shop, program, checks.arguments.times))
+    return checks.verdict()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,384 @@
+#!/usr/bin/env python3
+"""special.py: targets that need more than a program: containers, set-uid programs, other tracers, full disks, signals to
+the recorder."""
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import atf
+from checks import Checks
+from recorder import Failure, Gate, descriptors, finish, status_of, text_changes
+from run import Expectation, compare_trees, own_functions
+import building
+
+checks = None
+programs = {}
+
+
+def built(name, variant="O2"):
+    if (name, variant) not in programs:
+        directory = os.path.join(os.path.abspath(checks.arguments.build), "record", "special", variant)
+        os.makedirs(directory, exist_ok=True)
+        flags = [] if variant.startswith("musl") else ["-pthread"]
+        programs[name, variant] = building.build(directory, name, [os.path.join(building.PROGRAMS, name + ".c")], variant,
+                                                 flags)
+    return programs[name, variant]
+
+
+def compare(shop, output, name, mode, program):
+    """The trace is right, as the program's .expect says."""
+    found = atf.find(output)
+    if len(found) != 1:
+        raise Failure("%d traces" % len(found))
+    shop.read("verify", found[0])
+    trace = atf.Trace(found[0])
+    problems = compare_trees(Expectation(os.path.join(building.PROGRAMS, name + ".expect")), mode, trace,
+                             own_functions(trace, program))
+    if problems:
+        raise Failure(problems[0])
+    return trace
+
+
+def need_root():
+    return "skipped: needs root" if os.getuid() != 0 else None
+
+
+# ---- containers ----
+
+CONTAINER = ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c"]
+
+
+def can_unshare():
+    return subprocess.run(CONTAINER + ["mount -o remount,bind,ro /"], stdin=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL).returncode == 0
+
+
+def inner_pid(pid):
+    """The first process of the container that a process started."""
+    for _ in range(500):
+        try:
+            with open("/proc/%d/task/%d/children" % (pid, pid)) as f:
+                children = f.read().split()
+        except OSError:
+            children = []
+        if children:
+            return int(children[0])
+        time.sleep(0.01)
+    raise Failure("no process in the container")
+
+
+def container_attach(shop):
+    """A target with its own mount and pid namespace and a read-only root, whose program has another path in there, from outside."""
+    if not can_unshare():
+        return "skipped: no namespaces here"
+    program = built("test_cli")
+    gate = Gate(shop.path("gate"))
+    script = "mount --bind %s %s && mount -o remount,bind,ro / && cd / && exec %s" % (
+        os.path.dirname(program.path), "/mnt", "/mnt/test_cli")
+    process = shop.start(CONTAINER + [script], environment={"E2E_WAIT": gate.path})
+    inner = inner_pid(process.pid)
+    gate.wait(process, inner)
+    output = shop.new_output()
+    recorder = shop.attach(inner, output, ["--lossless"])
+    gate.open()
+    result = finish(process)
+    finish(recorder)
+    if result.code != 3 or b"factorial 3628800" not in result.out:
+        raise Failure("the program ends with %d: %r %r" % (result.code, result.out, result.err))
+    compare(shop, output, "test_cli", "attach", program)
+    return None
+
+
+def container_spawn(shop):
+    """contrail itself in a container with a read-only root."""
+    if not can_unshare():
+        return "skipped: no namespaces here"
+    program = built("test_cli", "static")
+    script = "mount -t tmpfs none /mnt && mount -o remount,bind,ro / && %s spawn --quiet --output /mnt/t %s; echo code $?; " \
+             "%s verify /mnt/t/session_* && cp -r /mnt/t %s" % (shop.contrail, program.path, shop.contrail, shop.path("copy"))
+    # The working directory stays writable, to bring the trace out.
+    script = "mount --bind %s %s && " % (shop.directory, shop.directory) + script
+    result = shop.run(CONTAINER + [script])
+    if b"code 3\n" not in result.out or result.code != 0:
+        raise Failure("it ends with %d: %r %r" % (result.code, result.out, result.err))
+    if not atf.find(shop.path("copy")):
+        raise Failure("no trace")
+    return None
+
+
+# ---- refused ----
+
+def refused(result, code, words):
+    text = result.err.decode(errors="replace")
+    if result.code != code:
+        raise Failure("exit code %d instead of %d: %s" % (result.code, code, text))
+    if len(text.splitlines()) != 1 or not re.search(words, text):
+        raise Failure("not one sentence with %r: %r" % (words, text))
+
+
+def nothing_made(output):
+    if os.path.exists(output) and os.listdir(output):
+        raise Failure("a directory is left: %s" % os.listdir(output))
+
+
+def setuid_program(shop):
+    """Refused when it would gain rights; as root there is nothing to gain."""
+    if need_root():
+        return need_root()
+    program = shutil.copy(built("test_cli").path, shop.path("setuid"))
+    os.chown(program, 1, 1)
+    os.chmod(program, 0o6755)
+    os.chmod(shop.directory, 0o755)
+    output = shop.new_output()
+    result = shop.run(shop.spawn_command(output, [], [program]))
+    refused(result, 77, "set-?uid|privilege|rights")
+    nothing_made(output)
+    return None
+
+
+def gs_user(shop):
+    """A program that uses the GS register for itself cannot be recorded, and goes on."""
+    program = built("uses_gs")
+    gate = Gate(shop.path("gate"))
+    process = shop.start([program.path], environment={"E2E_WAIT": gate.path})
+    gate.wait(process)
+    output = shop.new_output()
+    result = shop.run([shop.contrail, "attach", "--quiet", "--output", output, str(process.pid)])
+    gate.open()
+    ended = finish(process)
+    if (ended.code, ended.out) != (0, b"right\n"):
+        raise Failure("the program ends with %d: %r" % (ended.code, ended.out + ended.err))
+    refused(result, 69, "GS")
+    nothing_made(output)
+    return None
+
+
+def tight_memory_attach(shop):
+    """No address space for us: either it works or it is refused; the target does not suffer."""
+    program = built("no_room")
+    gate = Gate(shop.path("gate"))
+    process = shop.start([program.path], environment={"E2E_WAIT": gate.path})
+    gate.wait(process)
+    output = shop.new_output()
+    recorder = shop.start([shop.contrail, "attach", "--quiet", "--output", output, str(process.pid)])
+    deadline = time.monotonic() + 30
+    while recorder.poll() is None and not shop.is_recording(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    text = "recorded" if recorder.poll() is None else "refused"
+    gate.open()
+    ended = finish(process)
+    result = finish(recorder)
+    if (ended.code, ended.out) != (0, b"right\n"):
+        raise Failure("the program ends with %d: %r" % (ended.code, ended.out + ended.err))
+    if text == "refused":
+        refused(result, result.code if result.code in (69, 70) else 69, "memory|address space")
+        nothing_made(output)
+    return text
+
+
+def traced_already(shop):
+    """Somebody else traces it."""
+    if not shutil.which("strace"):
+        return "skipped: no strace"
+    program = built("test_cli")
+    gate = Gate(shop.path("gate"))
+    process = shop.start([program.path], environment={"E2E_WAIT": gate.path})
+    gate.wait(process)
+    tracer = shop.start(["strace", "-o", "/dev/null", "-p", str(process.pid)])
+    deadline = time.monotonic() + 10
+    while "tracer 0" in status_of(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    output = shop.new_output()
+    result = shop.run([shop.contrail, "attach", "--quiet", "--output", output, str(process.pid)])
+    gate.open()
+    ended = finish(process)
+    finish(tracer)
+    if ended.code != 3:
+        raise Failure("the program ends with %d" % ended.code)
+    refused(result, 69, "trac")
+    nothing_made(output)
+    return None
+
+
+def recorded_already(shop):
+    """A second contrail is refused; the first goes on."""
+    program = built("test_cli")
+    gate = Gate(shop.path("gate"))
+    process = shop.start([program.path], environment={"E2E_WAIT": gate.path})
+    gate.wait(process)
+    output, second = shop.new_output(), shop.new_output()
+    recorder = shop.attach(process.pid, output, ["--lossless"])
+    result = shop.run([shop.contrail, "attach", "--quiet", "--output", second, str(process.pid)])
+    gate.open()
+    ended = finish(process)
+    finish(recorder)
+    if ended.code != 3:
+        raise Failure("the program ends with %d" % ended.code)
+    refused(result, 69, "record")
+    nothing_made(second)
+    compare(shop, output, "test_cli", "attach", program)
+    return None
+
+
+# ---- signals, time, disks ----
+
+def interrupted(shop, number, group):
+    """A signal to contrail detaches an attached target; one to the whole group reaches a spawned target, as it would untraced."""
+    program = built("answer")
+    process = shop.start([program.path, "2000"])
+    output = shop.new_output()
+    recorder = shop.attach(process.pid, output)
+    recorder.send_signal(number)
+    ended = finish(recorder, what="contrail after a signal")
+    if ended.code != 0:
+        raise Failure("attach ends with %d after a signal: %r" % (ended.code, ended.err))
+    changes = text_changes(process.pid)
+    if changes:
+        raise Failure(changes[0])
+    result = finish(process)
+    if result.code != 21:
+        raise Failure("the program ends with %d" % result.code)
+    shop.read("verify", atf.find(output)[0])
+    return None
+
+
+def interrupted_early(shop):
+    """Ctrl-C at any moment of an attach: undone, the target goes on."""
+    program, source = built("answer"), random.Random(1)
+    for i in range(8):
+        process = shop.start([program.path, "1200"])
+        output = shop.new_output()
+        recorder = shop.start([shop.contrail, "attach", "--quiet", "--output", output, str(process.pid)])
+        time.sleep(source.random() * 0.25)
+        recorder.send_signal(signal.SIGINT)
+        finish(recorder, what="contrail after a signal")
+        changes = text_changes(process.pid) if process.poll() is None else []
+        if changes:
+            raise Failure("attempt %d: %s" % (i, changes[0]))
+        result = finish(process)
+        if result.code != 21:
+            raise Failure("attempt %d: the program ends with %d: %r" % (i, result.code, result.err))
+    return None
+
+
+def group_signal(shop):
+    """Ctrl-C on a terminal reaches contrail and its target; a target that ignores it lives on and is recorded."""
+    program = built("answer")
+    output = shop.new_output()
+    process = shop.start(["sh", "-c", 'trap "" INT; exec "$@"', "sh"] +
+                         shop.spawn_command(output, ["--lossless"], [program.path, "2000"]), start_new_session=True)
+    process.stdout.readline()
+    time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)
+    result = finish(process)
+    if result.code != 21 or not re.search(rb"[0-9a-f]{16}\n", result.out):
+        raise Failure("it ends with %d: %r %r" % (result.code, result.out, result.err))
+    return None
+
+
+def target_signalled(shop):
+    """The target dies of a signal that contrail does not: 128 + number."""
+    program = built("answer")
+    output = shop.new_output()
+    process = shop.start(shop.spawn_command(output, [], [program.path, "5000"]))
+    process.stdout.readline()
+    with open("/proc/%d/task/%d/children" % (process.pid, process.pid)) as f:
+        os.kill(int(f.read().split()[0]), signal.SIGTERM)
+    result = finish(process)
+    if result.code != 128 + signal.SIGTERM:
+        raise Failure("it ends with %d: %r" % (result.code, result.err))
+    shop.read("verify", atf.find(output)[0])
+    return None
+
+
+def recorder_stopped(shop):
+    """A stopped contrail is not a dead one: the target goes on, and what it did is recorded when contrail continues."""
+    program = built("sequence")
+    output, announced = shop.new_output(), shop.path("announced")
+    process = shop.start([program.path, announced, "4000"])
+    recorder = shop.attach(process.pid, output)
+    os.kill(recorder.pid, signal.SIGSTOP)
+    time.sleep(0.3)
+    os.kill(recorder.pid, signal.SIGCONT)
+    result = finish(process)
+    finish(recorder)
+    if (result.code, result.out) != (0, b"finished\n"):
+        raise Failure("the program ends with %d: %r" % (result.code, result.out))
+    shop.read("verify", atf.find(output)[0])
+    return None
+
+
+def for_a_while(shop):
+    """--duration lets go by itself."""
+    program = built("answer")
+    process = shop.start([program.path, "3000"])
+    output = shop.new_output()
+    result = shop.run([shop.contrail, "attach", "--quiet", "--output", output, "--duration", "0.2", str(process.pid)])
+    if result.code != 0:
+        raise Failure("attach ends with %d: %r" % (result.code, result.err))
+    changes = text_changes(process.pid)
+    if changes:
+        raise Failure(changes[0])
+    ended = finish(process)
+    if ended.code != 21:
+        raise Failure("the program ends with %d" % ended.code)
+    shop.read("verify", atf.find(output)[0])
+    return None
+
+
+def full_disk(shop):
+    """The disk is full: recording stops and says so, the target does not notice, what is on disk can be read."""
+    if need_root():
+        return need_root()
+    place = shop.path("small")
+    os.mkdir(place)
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "none", place]).returncode != 0:
+        return "skipped: cannot mount"
+    try:
+        program = built("answer")
+        result = shop.run([shop.contrail, "spawn", "--output", place, program.path, "1500"])
+        if result.code != 21 or not re.search(rb"[0-9a-f]{16}\n", result.out):
+            raise Failure("it ends with %d: %r %r" % (result.code, result.out, result.err))
+        if not re.search(rb"disk|space", result.err):
+            raise Failure("it does not say that the disk is full: %r" % result.err)
+        shop.read("info", atf.find(place)[0])
+        shop.read("verify", atf.find(place)[0])
+    finally:
+        subprocess.run(["umount", place])
+    return None
+
+
+TABLE = {
+    "container, attach": container_attach,
+    "container, spawn": container_spawn,
+    "set-uid program": setuid_program,
+    "program that uses GS": gs_user,
+    "no address space": tight_memory_attach,
+    "traced already": traced_already,
+    "recorded already": recorded_already,
+    "SIGINT": lambda shop: interrupted(shop, signal.SIGINT, False),
+    "SIGTERM": lambda shop: interrupted(shop, signal.SIGTERM, False),
+    "SIGINT at any moment": interrupted_early,
+    "SIGINT to the group": group_signal,
+    "SIGTERM to the target": target_signalled,
+    "recorder stopped": recorder_stopped,
+    "duration": for_a_while,
+    "full disk": full_disk,
+}
+
+
+def main():
+    global checks
+    checks = Checks(__doc__)
+    for name, function in TABLE.items():
+        checks.run(name, function)
+    return checks.verdict()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
