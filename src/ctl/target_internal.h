@@ -19,11 +19,14 @@ static inline uint64_t ct_target_round(uint64_t value, uint64_t to) {
 /* ---- maps ---- */
 
 struct ct_target_maps {
-    struct ct_os_map *items; /* in address order; paths are ours */
+    struct ct_os_map *items; /* by start; paths are ours */
     size_t count, capacity;
 };
 
 int ct_target_maps_read(struct ct_target_maps *maps, const struct ct_remote *remote);
+/* Ranges that are taken too; they may overlap others. In order again after ct_target_maps_sort. */
+int ct_target_maps_add(struct ct_target_maps *maps, uint64_t start, uint64_t end);
+void ct_target_maps_sort(struct ct_target_maps *maps);
 void ct_target_maps_free(struct ct_target_maps *maps);
 
 /* ---- images: what does not depend on where a module is loaded ---- */

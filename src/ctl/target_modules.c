@@ -43,6 +43,19 @@ int ct_target_maps_read(struct ct_target_maps *maps, const struct ct_remote *rem
     return status ? status : maps->count ? 0 : CT_ERR_NOT_FOUND;
 }
 
+int ct_target_maps_add(struct ct_target_maps *maps, uint64_t start, uint64_t end) {
+    return add_map(maps, &(struct ct_os_map){.start = start, .end = end, .path = ""});
+}
+
+static int compare_maps(const void *a, const void *b) {
+    const struct ct_os_map *left = a, *right = b;
+    return left->start < right->start ? -1 : left->start > right->start;
+}
+
+void ct_target_maps_sort(struct ct_target_maps *maps) {
+    qsort(maps->items, maps->count, sizeof *maps->items, compare_maps);
+}
+
 void ct_target_maps_free(struct ct_target_maps *maps) {
     for (size_t i = 0; i < maps->count; i++)
         free((char *)maps->items[i].path);

@@ -197,25 +197,20 @@ static bool make_arena(struct whole *w, struct ct_target_work **works, size_t co
     return true;
 }
 
-static int compare_maps(const void *a, const void *b) {
-    const struct ct_os_map *left = a, *right = b;
-    return left->start < right->start ? -1 : left->start > right->start;
-}
-
 /* The next arena must not be put there. */
 static int occupy(struct whole *w, const struct ct_target_arena *a) {
-    struct ct_os_map *items = realloc(w->maps.items, (w->maps.count + 1) * sizeof *items);
-    char *path = strdup("");
-    if (items)
-        w->maps.items = items;
-    if (!items || !path) {
-        free(path);
-        return CT_ERR_NO_MEMORY;
-    }
-    w->maps.capacity = w->maps.count + 1;
-    items[w->maps.count++] = (struct ct_os_map){.start = a->address, .end = a->address + a->size, .path = path};
-    qsort(items, w->maps.count, sizeof *items, compare_maps);
-    return 0;
+    int status = ct_target_maps_add(&w->maps, a->address, a->address + a->size);
+    ct_target_maps_sort(&w->maps);
+    return status;
+}
+
+/* Holes inside of a module are its own. */
+static int occupy_modules(struct whole *w) {
+    int status = 0;
+    for (size_t i = 0; i < w->source_count && !status; i++)
+        status = ct_target_maps_add(&w->maps, w->sources[i].start, w->sources[i].end);
+    ct_target_maps_sort(&w->maps);
+    return status;
 }
 
 /* One arena for all of them, or else one for each. Those without get the arena that has no address. */
@@ -380,6 +375,8 @@ static int index_forwards(struct whole *w) {
 
 static int plan_all(struct whole *w) {
     int status = prepare_works(w);
+    if (!status)
+        status = occupy_modules(w);
     if (!status)
         status = place_arenas(w);
     if (status)

@@ -1,0 +1,28 @@
+/* A process to make plans of: loads the libraries it is told to, says so, and waits. */
+#include <stdio.h>
+#include <unistd.h>
+#ifndef ALONE
+#include <dlfcn.h>
+#endif
+
+__attribute__((noinline)) static int subject_function(int x) {
+    __asm__ volatile("" : "+r"(x));
+    return x * 3 + 1;
+}
+
+__attribute__((noinline)) static int subject_recursion(int n) {
+    return n < 2 ? n : subject_recursion(n - 1) + subject_recursion(n - 2) + subject_function(n);
+}
+
+int main(int argc, char **argv) {
+    (void)argv;
+#ifndef ALONE
+    for (int i = 1; i < argc; i++)
+        if (!dlopen(argv[i], RTLD_NOW))
+            return 2;
+#endif
+    printf("ready %d\n", subject_recursion(argc > 100 ? 9 : 5));
+    fflush(stdout);
+    for (;;)
+        pause();
+}

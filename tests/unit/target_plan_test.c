@@ -1,0 +1,400 @@
+/* Plans of other processes: the same as a process makes for itself; everything in them leads where it should.
+ * Arguments: subject programs (dynamic, fixed address, static, static-pie). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "contrail/contrail.h"
+#include "target_util.h"
+
+static const char *programs[8]; /* as the arguments name them */
+enum { DYNAMIC, FIXED, STATIC, STATIC_PIE, STRIPPED, PROGRAMS };
+
+static const char *const libraries[] = {"libc.so.6", "libstdc++.so.6", "libcrypto.so.3", "libgcc_s.so.1", "libm.so.6"};
+enum { LIBRARIES = sizeof libraries / sizeof libraries[0] };
+
+static bool refuse_files; /* pretends that the files of modules cannot be had */
+int __real_ct_remote_open_mapped(const struct ct_remote *remote, const struct ct_os_map *map);
+int __wrap_ct_remote_open_mapped(const struct ct_remote *remote, const struct ct_os_map *map);
+int __wrap_ct_remote_open_mapped(const struct ct_remote *remote, const struct ct_os_map *map) {
+    return refuse_files ? CT_ERR_NOT_FOUND : __real_ct_remote_open_mapped(remote, map);
+}
+
+static struct target forked;
+
+static void load_libraries(void) {
+    for (int i = 0; i < LIBRARIES; i++)
+        if (!dlopen(libraries[i], RTLD_NOW))
+            print_message("%s is not there\n", libraries[i]);
+}
+
+static int start_forked(void **state) {
+    (void)state;
+    load_libraries();
+    target_fork(&forked);
+    return 0;
+}
+
+static int end_forked(void **state) {
+    (void)state;
+    target_end(&forked);
+    return 0;
+}
+
+/* ---- a process like us ---- */
+
+struct comparison {
+    const struct ct_target_plan *plan;
+    size_t seen, hooked;
+};
+
+static const struct ct_target_function *function_at(const struct ct_target_plan *plan, uint64_t address) {
+    for (size_t i = 0; i < plan->module_count; i++) {
+        const struct ct_target_module *m = &plan->modules[i];
+        size_t low = 0, high = m->function_count;
+        while (low < high) {
+            size_t middle = (low + high) / 2;
+            if (m->bias + m->functions[middle].offset < address)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        if (low < m->function_count && m->bias + m->functions[low].offset == address)
+            return &m->functions[low];
+    }
+    return NULL;
+}
+
+static int compare_function(void *arg, const struct ct_hook_info *info) {
+    struct comparison *c = arg;
+    const struct ct_target_function *f = function_at(c->plan, (uint64_t)info->function);
+    if (!f)
+        fail_msg("%s of %s is not in the plan", info->name, info->module);
+    assert_string_equal(f->name, info->name);
+    if (f->skip != info->skip)
+        fail_msg("%s: %s from outside, %s from inside", f->name, ct_skip_name(f->skip), ct_skip_name(info->skip));
+    if (!f->skip)
+        assert_int_equal(f->entry_only, info->entry_only);
+    /* of what is a function with an entry at all */
+    c->seen += info->skip != CT_SKIP_COLD && info->skip != CT_SKIP_ODD_ENTRY && info->skip != CT_SKIP_FRAGMENT &&
+               info->skip != CT_SKIP_PLT;
+    c->hooked += info->hook >= 0;
+    return 0;
+}
+
+static void compare_library(const struct ct_target_plan *plan, const char *library) {
+    struct comparison c = {.plan = plan};
+    struct ct_hooks *hooks;
+    assert_int_equal(ct_hooks_create(&hooks, NULL), 0);
+    assert_int_equal(ct_hooks_begin(hooks), 0);
+    assert_int_equal(ct_hooks_attach_module(hooks, &(struct ct_module_hooks){.module = library}), 0);
+    assert_int_equal(ct_hooks_each(hooks, compare_function, &c), 0);
+    ct_hooks_abort(hooks);
+    ct_hooks_destroy(hooks);
+    if (c.seen < 50 || c.hooked * 100 < c.seen * 99)
+        fail_msg("%s: only %zu of %zu functions are hooked", library, c.hooked, c.seen);
+}
+
+static void test_same_as_from_inside(void **state) {
+    (void)state;
+    struct ct_target_plan *plan = target_plan(&forked, NULL);
+    for (int i = 0; i < LIBRARIES; i++)
+        if (dlopen(libraries[i], RTLD_NOW | RTLD_NOLOAD))
+            compare_library(plan, libraries[i]);
+    ct_target_plan_free(plan);
+}
+
+static void test_everything_leads_where_it_should(void **state) {
+    (void)state;
+    struct ct_target_plan *plan = target_plan(&forked, NULL);
+    assert_true(plan->hook_count > 5000);
+    target_check(&forked, plan);
+    ct_target_plan_free(plan);
+}
+
+static void test_special_functions(void **state) {
+    (void)state;
+    static const struct {
+        const char *module, *name;
+        enum ct_special special;
+        enum ct_entry_only_reason entry_only;
+    } known[] = {
+        {"libc.so.6", "prctl", CT_SPECIAL_SECCOMP, CT_ENTRY_ONLY_NONE},
+        {"libc.so.6", "syscall", CT_SPECIAL_SECCOMP, CT_ENTRY_ONLY_NONE},
+        {"libc.so.6", "vfork", CT_SPECIAL_VFORK, CT_ENTRY_ONLY_RETURNS_TWICE},
+        {"libc.so.6", "clone", CT_SPECIAL_CLONE, CT_ENTRY_ONLY_NEW_THREAD},
+        {"libgcc_s.so.1", "_Unwind_Backtrace", CT_SPECIAL_WALK, CT_ENTRY_ONLY_UNWINDER},
+        {"libgcc_s.so.1", "_Unwind_Resume", CT_SPECIAL_UNWIND, CT_ENTRY_ONLY_UNWINDER},
+        {"libgcc_s.so.1", "_Unwind_SetIP", CT_SPECIAL_LAND, CT_ENTRY_ONLY_UNWINDER},
+    };
+    struct ct_target_plan *plan = target_plan(&forked, NULL);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const struct ct_target_hook *h = target_hook(plan, known[i].module, known[i].name);
+        assert_non_null(h);
+        assert_int_equal(h->special, known[i].special);
+        assert_int_equal(h->entry_only, known[i].entry_only);
+        assert_int_equal(h->action, CT_ACTION_RECORD);
+        assert_true(h->service);
+    }
+    const struct ct_target_hook *plain = target_hook(plan, "libc.so.6", "qsort");
+    assert_non_null(plain);
+    assert_false(plain->service);
+    assert_int_equal(plain->special, CT_SPECIAL_NONE);
+    assert_int_equal(plan->get_cfa, (uint64_t)dlsym(RTLD_DEFAULT, "_Unwind_GetCFA"));
+    ct_target_plan_free(plan);
+}
+
+/* ---- filters ---- */
+
+static void test_only(void **state) {
+    (void)state;
+    static const char *const only[] = {"qsor?", "*libm.so*", NULL}, *const exclude[] = {"cos*", NULL};
+    struct ct_target_plan_options options = {.filter = {.only = only, .exclude = exclude}};
+    struct ct_target_plan *plan = target_plan(&forked, &options);
+    target_check(&forked, plan);
+    assert_int_equal(target_hook(plan, "libc.so.6", "qsort")->action, CT_ACTION_RECORD);
+    assert_null(target_hook(plan, "libc.so.6", "malloc"));
+    assert_int_equal(target_function(target_module(plan, "libc.so.6"), "malloc")->skip, CT_SKIP_FILTERED);
+    assert_non_null(target_hook(plan, "libm.so.6", "fmaf"));
+    assert_null(target_hook(plan, "libm.so.6", "cosh"));
+    assert_int_equal(target_module(plan, "libc.so.6")->hooked, 1);
+    /* the engine's own needs */
+    const struct ct_target_hook *service = target_hook(plan, "libc.so.6", "vfork");
+    assert_non_null(service);
+    assert_int_equal(service->action, CT_ACTION_NONE);
+    assert_true(service->service);
+    assert_int_equal(target_function(target_module(plan, "libc.so.6"), "vfork")->skip, CT_SKIP_FILTERED);
+    ct_target_plan_free(plan);
+}
+
+static void test_exclude(void **state) {
+    (void)state;
+    static const char *const exclude[] = {"libcrypto*", "mem*", "/nowhere/*", NULL};
+    struct ct_target_plan_options options = {.filter = {.exclude = exclude}};
+    struct ct_target_plan *all = target_plan(&forked, NULL), *plan = target_plan(&forked, &options);
+    target_check(&forked, plan);
+    assert_int_equal(target_module(plan, "libcrypto.so.3")->hooked, 0);
+    assert_null(target_hook(plan, "libc.so.6", "memfrob"));
+    assert_non_null(target_hook(plan, "libc.so.6", "malloc"));
+    assert_int_equal(target_module(plan, "libm.so.6")->hooked, target_module(all, "libm.so.6")->hooked);
+    /* which functions there are does not depend on the filter */
+    for (size_t i = 0; i < all->module_count; i++) {
+        assert_int_equal(all->modules[i].table_hash, plan->modules[i].table_hash);
+        assert_int_equal(all->modules[i].function_count, plan->modules[i].function_count);
+    }
+    ct_target_plan_free(plan);
+    ct_target_plan_free(all);
+}
+
+/* ---- other programs ---- */
+
+static struct ct_target_plan *plan_program(struct target *t, int which) {
+    const char *arguments[] = {programs[which], NULL};
+    target_start(t, programs[which], arguments);
+    struct ct_target_plan *plan = target_plan(t, NULL);
+    target_check(t, plan);
+    return plan;
+}
+
+static void check_program(int which, size_t modules) {
+    struct target t = {0};
+    struct ct_target_plan *plan = plan_program(&t, which);
+    const struct ct_target_module *m = &plan->modules[0];
+    assert_int_equal(plan->module_count, modules);
+    assert_string_equal(strrchr(m->path, '/'), strrchr(programs[which], '/'));
+    assert_true(*m->build_id);
+    for (size_t i = 0; i < plan->module_count; i++)
+        assert_true(plan->modules[i].hooked * 100 >= plan->modules[i].function_count * 50);
+    if (which != STRIPPED) {
+        const struct ct_target_hook *h = target_hook(plan, m->path, "subject_recursion");
+        assert_non_null(h);
+        assert_int_equal(h->action, CT_ACTION_RECORD);
+    }
+    ct_target_plan_free(plan);
+    target_end(&t);
+}
+
+static void test_dynamic_program(void **state) {
+    (void)state;
+    check_program(DYNAMIC, 3); /* and libc, and the loader */
+}
+
+static void test_program_at_fixed_address(void **state) {
+    (void)state;
+    check_program(FIXED, 3);
+}
+
+static void test_static_program(void **state) {
+    (void)state;
+    check_program(STATIC, 1);
+}
+
+static void test_static_pie(void **state) {
+    (void)state;
+    check_program(STATIC_PIE, 1);
+}
+
+static void test_stripped_program(void **state) {
+    (void)state;
+    check_program(STRIPPED, 3);
+}
+
+/* Without files, what is in memory must do: no local names, but nearly as many functions. */
+static void test_without_files(void **state) {
+    (void)state;
+    struct ct_target_plan *with = target_plan(&forked, NULL);
+    refuse_files = true;
+    struct ct_target_plan *without = target_plan(&forked, NULL);
+    refuse_files = false;
+    target_check(&forked, without);
+    assert_int_equal(with->module_count, without->module_count);
+    for (size_t i = 0; i < with->module_count; i++) {
+        const struct ct_target_module *a = &with->modules[i], *b = &without->modules[i];
+        assert_string_equal(a->path, b->path);
+        assert_int_equal(a->bias, b->bias);
+        assert_string_equal(a->build_id, b->build_id);
+        if (b->hooked * 100 < a->hooked * 90)
+            fail_msg("%s: %zu hooked with the file, %zu without", a->path, a->hooked, b->hooked);
+    }
+    assert_non_null(target_hook(without, "libc.so.6", "qsort"));
+    assert_int_equal(with->get_cfa, without->get_cfa);
+    ct_target_plan_free(with);
+    ct_target_plan_free(without);
+}
+
+static void copy_file(const char *from, const char *to) {
+    static char buffer[1 << 16];
+    FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
+    size_t size;
+    assert_true(in && out);
+    while ((size = fread(buffer, 1, sizeof buffer, in)) > 0)
+        assert_int_equal(fwrite(buffer, 1, size, out), size);
+    fclose(in);
+    assert_int_equal(fclose(out), 0);
+}
+
+/* Another file has taken the place of the one that runs. */
+static void test_replaced_program(void **state) {
+    (void)state;
+    char path[] = "/tmp/target_plan_XXXXXX", other[64];
+    const char *arguments[] = {path, NULL};
+    struct target t = {0};
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    close(file);
+    copy_file(programs[DYNAMIC], path);
+    snprintf(other, sizeof other, "%s.new", path);
+    copy_file(programs[FIXED], other);
+    assert_int_equal(chmod(path, 0700), 0);
+    target_start(&t, path, arguments);
+    struct ct_target_plan *before = target_plan(&t, NULL);
+    assert_int_equal(rename(other, path), 0);
+    struct ct_target_plan *after = target_plan(&t, NULL);
+    target_check(&t, after);
+    assert_int_equal(after->modules[0].bias, before->modules[0].bias);
+    assert_string_equal(after->modules[0].build_id, before->modules[0].build_id);
+    assert_true(after->modules[0].hooked * 10 >= before->modules[0].hooked * 8);
+    ct_target_plan_free(before);
+    ct_target_plan_free(after);
+    target_end(&t);
+    unlink(path);
+}
+
+/* ---- threads that stand in the way ---- */
+
+static uint64_t forwarded_by(const struct ct_plan *p, uint64_t pc) {
+    for (unsigned i = 0; i < p->patch_count; i++) {
+        if (p->patches[i].at == pc && p->patches[i].forward)
+            return p->patches[i].forward;
+        if (p->patches[i].size == CT_PATCH_MAX && p->patches[i].at + CT_PATCH_MAX / 2 == pc)
+            return p->body;
+    }
+    return 0;
+}
+
+/* What asking every hook gives, around hooks of all kinds. */
+static void check_places(const struct ct_target_plan *plan, uint64_t pc, size_t *moved, size_t *forwarded) {
+    uint64_t move = 0, move_in_call = 0, forward = 0;
+    for (size_t i = 0; i < plan->hook_count; i++) {
+        move = move ? move : ct_plan_moved(&plan->hooks[i].plan, pc, false);
+        move_in_call = move_in_call ? move_in_call : ct_plan_moved(&plan->hooks[i].plan, pc, true);
+        forward = forward ? forward : forwarded_by(&plan->hooks[i].plan, pc);
+    }
+    assert_int_equal(ct_target_plan_moved(plan, pc, false), move);
+    assert_int_equal(ct_target_plan_moved(plan, pc, true), move_in_call);
+    assert_int_equal(ct_target_plan_forwarded(plan, pc), forward);
+    *moved += move != 0;
+    *forwarded += forward != 0;
+}
+
+static void test_places(void **state) {
+    (void)state;
+    struct ct_target_plan *plan = target_plan(&forked, NULL);
+    size_t moved = 0, forwarded = 0, whole = 0;
+    for (size_t i = 0; i < plan->hook_count; i++) {
+        const struct ct_plan *p = &plan->hooks[i].plan;
+        bool odd = p->patch_count > 1 || p->whole || p->patches[0].size == CT_PATCH_MAX;
+        if (!(odd && whole < 40) && i % 1000)
+            continue;
+        whole += odd;
+        for (uint64_t pc = p->function; pc < p->function + (p->whole ? 40 : 12); pc++)
+            check_places(plan, pc, &moved, &forwarded);
+        for (unsigned k = 0; k < p->patch_count; k++) {
+            check_places(plan, p->patches[k].at, &moved, &forwarded);
+            check_places(plan, p->patches[k].at + CT_PATCH_MAX / 2, &moved, &forwarded);
+        }
+    }
+    if (moved < 20 || forwarded < 5)
+        fail_msg("only %zu moved, %zu forwarded", moved, forwarded);
+    assert_int_equal(ct_target_plan_moved(plan, 0, true), 0);
+    assert_int_equal(ct_target_plan_moved(plan, UINT64_MAX, true), 0);
+    assert_int_equal(ct_target_plan_forwarded(plan, UINT64_MAX), 0);
+    ct_target_plan_free(plan);
+}
+
+/* ---- failures ---- */
+
+static void test_process_that_has_ended(void **state) {
+    (void)state;
+    struct target t = {0};
+    struct ct_target_plan *plan = NULL;
+    struct ct_remote_error error = {{0}};
+    target_fork(&t);
+    struct ct_remote *remote = t.remote;
+    t.remote = NULL;
+    target_end(&t);
+    assert_true(ct_target_plan_make(&plan, remote, NULL, &error) < 0);
+    assert_null(plan);
+    assert_true(*error.text);
+    ct_remote_close(remote);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_same_as_from_inside),
+        cmocka_unit_test(test_everything_leads_where_it_should),
+        cmocka_unit_test(test_special_functions),
+        cmocka_unit_test(test_only),
+        cmocka_unit_test(test_exclude),
+        cmocka_unit_test(test_dynamic_program),
+        cmocka_unit_test(test_program_at_fixed_address),
+        cmocka_unit_test(test_static_program),
+        cmocka_unit_test(test_static_pie),
+        cmocka_unit_test(test_stripped_program),
+        cmocka_unit_test(test_without_files),
+        cmocka_unit_test(test_replaced_program),
+        cmocka_unit_test(test_places),
+        cmocka_unit_test(test_process_that_has_ended),
+    };
+    for (int i = 0; i < PROGRAMS && i + 1 < argc; i++)
+        programs[i] = argv[i + 1];
+    return cmocka_run_group_tests_name("target_plan", tests, start_forked, end_forked);
+}
