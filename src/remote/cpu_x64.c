@@ -1,14 +1,12 @@
-/* All general registers of a stopped thread on x86_64, through ptrace: the calling thread is the one that stopped it.
+/* All general registers of stopped threads on x86_64.
  *
  * A thread whose system call was interrupted stands behind the instruction, with a code in rax that tells the kernel to
  * make the call again (os/linux/registers_x64.c). What is shown is the state in which it will be made. As long as neither
  * pc nor rax is changed, it stays the kernel's affair; else the thread goes on exactly as the changed registers say. */
-#include "remote/remote.h"
-#include <contrail/status.h>
+#include "remote/parts.h"
 #include <errno.h>
 #include <stddef.h>
 #include <sys/ptrace.h>
-#include <sys/user.h>
 
 enum { RAX = 0, FIRST_RESTART = 512, LAST_RESTART = 516, CALL_SIZE = 2 };
 
@@ -27,71 +25,93 @@ static unsigned long long *place_of(struct user_regs_struct *regs, unsigned i) {
     return (unsigned long long *)((char *)regs + places[i]);
 }
 
-static int status_of_errno(void) {
-    switch (errno) {
-    case ESRCH:
-        return CT_ERR_NOT_FOUND;
-    case EIO:
-    case EINVAL:
-        return CT_ERR_INVALID_ARGUMENT;
-    default:
-        return CT_ERR_SYSTEM;
-    }
-}
-
-static int get(const struct ct_remote *remote, size_t i, struct user_regs_struct *regs) {
-    if (!ct_remote_is_stopped(remote) || i >= ct_remote_thread_count(remote))
-        return CT_ERR_BAD_STATE;
-    return ptrace(PTRACE_GETREGS, ct_remote_thread_tid(remote, i), 0, regs) ? status_of_errno() : 0;
-}
-
 static bool will_repeat(const struct user_regs_struct *regs) {
     int64_t code = -(int64_t)regs->rax;
-    return (int64_t)regs->orig_rax >= 0 && (code == EINTR || (code >= FIRST_RESTART && code <= LAST_RESTART));
+    return (int64_t)regs->orig_rax >= 0 && code >= FIRST_RESTART && code <= LAST_RESTART;
 }
 
 struct ct_cpu_context *ct_remote_cpu_context(struct ct_remote_cpu *cpu) {
     return (struct ct_cpu_context *)&cpu->x64;
 }
 
-int ct_remote_get_cpu(struct ct_remote *remote, size_t i, struct ct_remote_cpu *cpu) {
-    struct user_regs_struct regs;
-    int status = get(remote, i, &regs);
-    if (status)
-        return status;
-    *cpu = (struct ct_remote_cpu){0};
+/* A range of threads, from `cpus` or to it. */
+struct request {
+    size_t first, count;
+    struct ct_remote_cpu *cpus;
+    const struct ct_remote_cpu *before;
+};
+
+static void show(const struct user_regs_struct *regs, struct ct_cpu_x64 *cpu) {
+    *cpu = (struct ct_cpu_x64){0};
     for (unsigned r = 0; r < 16; r++)
-        cpu->x64.gpr[r] = *place_of(&regs, r);
-    cpu->x64.pc = regs.rip;
-    cpu->x64.flags = regs.eflags;
-    if (will_repeat(&regs)) {
-        cpu->x64.pc -= CALL_SIZE;
-        cpu->x64.gpr[RAX] = regs.orig_rax;
+        cpu->gpr[r] = *(const unsigned long long *)((const char *)regs + places[r]);
+    cpu->pc = regs->rip;
+    cpu->flags = regs->eflags;
+    if (will_repeat(regs)) {
+        cpu->pc -= CALL_SIZE;
+        cpu->gpr[RAX] = regs->orig_rax;
     }
-    return 0;
 }
 
-int ct_remote_set_cpu(struct ct_remote *remote, size_t i, const struct ct_remote_cpu *before,
-                      const struct ct_remote_cpu *after) {
+/* A thread that has been killed meanwhile shows zeros. */
+static int get_traced(struct ct_remote *remote, void *arg) {
+    struct request *request = arg;
     struct user_regs_struct regs;
-    const struct ct_cpu_x64 *was = &before->x64, *now = &after->x64;
-    bool changed = was->flags != now->flags, moved = was->pc != now->pc || was->gpr[RAX] != now->gpr[RAX];
+    for (size_t i = 0; i < request->count; i++) {
+        int tid = ct_remote_thread_tid(remote, request->first + i);
+        int status = ct_trace_status(ct_trace(PTRACE_GETREGS, tid, 0, (uint64_t)&regs));
+        request->cpus[i] = (struct ct_remote_cpu){0};
+        if (status == CT_OK)
+            show(&regs, &request->cpus[i].x64);
+        else if (status != CT_ERR_NOT_FOUND || request->count == 1)
+            return status;
+    }
+    return CT_OK;
+}
+
+int ct_remote_get_cpus(struct ct_remote *remote, size_t first, size_t count, struct ct_remote_cpu *cpus) {
+    struct request request = {.first = first, .count = count, .cpus = cpus};
+    size_t all = ct_remote_thread_count(remote);
+    if (!remote->stopped || first > all || count > all - first)
+        return CT_ERR_INVALID_ARGUMENT;
+    return ct_tracer_run(remote, get_traced, &request);
+}
+
+static bool is_changed(const struct ct_cpu_x64 *was, const struct ct_cpu_x64 *now) {
+    bool changed = was->flags != now->flags || was->pc != now->pc;
     for (unsigned r = 0; r < 16; r++)
         changed |= was->gpr[r] != now->gpr[r];
-    if (!changed && !moved)
-        return 0;
-    int status = get(remote, i, &regs);
-    if (status)
+    return changed;
+}
+
+static int set_traced(struct ct_remote *remote, void *arg) {
+    struct request *request = arg;
+    struct seize_thread *thread = &remote->set.threads[request->first];
+    const struct ct_cpu_x64 *was = &request->before->x64, *now = &request->cpus->x64;
+    struct user_regs_struct regs;
+    int status = ct_trace_status(ct_trace(PTRACE_GETREGS, thread->tid, 0, (uint64_t)&regs));
+    if (status != CT_OK)
         return status;
     for (unsigned r = 0; r < 16; r++)
         if (was->gpr[r] != now->gpr[r])
             *place_of(&regs, r) = now->gpr[r];
     if (was->flags != now->flags)
         regs.eflags = now->flags;
-    if (moved) {
+    if (was->pc != now->pc || was->gpr[RAX] != now->gpr[RAX]) {
         regs.orig_rax = UINT64_MAX; /* no call is repeated behind our back */
         regs.rip = now->pc;
         regs.rax = now->gpr[RAX];
     }
-    return ptrace(PTRACE_SETREGS, ct_remote_thread_tid(remote, i), 0, &regs) ? status_of_errno() : 0;
+    if (ct_remote_step)
+        ct_remote_step();
+    status = ct_trace_status(ct_trace(PTRACE_SETREGS, thread->tid, 0, (uint64_t)&regs));
+    return status == CT_OK ? ct_seize_read_registers(thread) : status;
+}
+
+int ct_remote_set_cpu(struct ct_remote *remote, size_t i, const struct ct_remote_cpu *before,
+                      struct ct_remote_cpu *after) {
+    struct request request = {.first = i, .cpus = after, .before = before};
+    if (!remote->stopped || i >= ct_remote_thread_count(remote))
+        return CT_ERR_INVALID_ARGUMENT;
+    return is_changed(&before->x64, &after->x64) ? ct_tracer_run(remote, set_traced, &request) : CT_OK;
 }

@@ -90,13 +90,16 @@ int ct_trace_status(long result);
 enum stop_kind { STOP_GONE, STOP_EVENT, STOP_SIGNAL, STOP_CALL };
 struct stop {
     enum stop_kind kind;
-    int number; /* of the event, or the signal */
+    int number;       /* of the event, or the signal */
+    bool job_control; /* a PTRACE_EVENT_STOP because the process is to stand still until SIGCONT */
 };
 /* Waits for the thread's next stop without taking it off the wait queue. CT_ERR_TIMEOUT */
 int ct_trace_wait(int tid, uint64_t deadline_ms, struct stop *stop);
 /* Brings a thread from any stop to a PTRACE_EVENT_STOP without any instruction of the program being run. The signal is
  * delivered: the thread then stands at its handler. CT_ERR_NOT_FOUND: the thread has ended. */
 int ct_trace_settle(int tid, int signal, uint64_t deadline_ms);
+/* The same for a thread that runs, or stands in a stop of job control. */
+int ct_trace_halt(int tid, uint64_t deadline_ms);
 
 /* ---- threads.c ---- */
 

@@ -1,8 +1,9 @@
 /* Another process, seen from outside: memory, maps, threads, registers, calls made in it.
  *
- * Ordinary C for the controller. ptrace belongs to a thread: everything between a stop and the resume that ends it is
- * called from one thread. Invariant: whatever we are in the middle of, our death leaves the process running as if we had
- * never been there (no breakpoint instruction, no single step; calls made in it end in a signal frame that restores the
+ * Ordinary C for the controller. Each stop has a tracing thread of its own, so calls may come from any thread, one at a time.
+ * The controller must not wait for children or threads that it does not know (waitpid(-1)): that takes stops away from us.
+ * Invariant: whatever we are in the middle of, our death leaves the process running as if we had
+ * never been there (no breakpoint instruction, no single step; behind calls made in it stands code that restores the
  * interrupted state by itself). */
 #ifndef CT_REMOTE_REMOTE_H
 #define CT_REMOTE_REMOTE_H
@@ -31,6 +32,10 @@ struct ct_remote_spawn {
     const char *path;  /* with a slash, or looked up in PATH */
     char *const *argv; /* NULL-terminated */
     char *const *envp; /* NULL: ours */
+    /* Signals are inherited from us. A caller that has changed its own since it was started gives here what was before: bit
+     * n - 1 is signal n. */
+    bool set_signals;
+    uint64_t signal_mask, ignored_signals;
 };
 
 /* Starts a program as a child of ours and stops it where the loader has relocated everything and no constructor has run
@@ -87,10 +92,11 @@ struct ct_remote_cpu {
     struct ct_cpu_x64 x64;
 };
 struct ct_cpu_context *ct_remote_cpu_context(struct ct_remote_cpu *cpu);
-int ct_remote_get_cpu(struct ct_remote *remote, size_t i, struct ct_remote_cpu *cpu);
-/* Puts back what differs between the two. CT_ERR_INVALID_ARGUMENT: an address that is none. */
+/* Of several threads at once; one that has been killed meanwhile shows zeros. */
+int ct_remote_get_cpus(struct ct_remote *remote, size_t first, size_t count, struct ct_remote_cpu *cpus);
+/* Puts back what differs between the two. */
 int ct_remote_set_cpu(struct ct_remote *remote, size_t i, const struct ct_remote_cpu *before,
-                      const struct ct_remote_cpu *after);
+                      struct ct_remote_cpu *after);
 
 /* Does a thread of it have a seccomp filter? Calls then need the right to lift it for the time being (CAP_SYS_ADMIN):
  * without it they fail with CT_ERR_PERMISSION_DENIED, and nothing has been tried. */

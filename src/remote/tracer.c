@@ -103,6 +103,8 @@ int ct_trace_status(long result) {
         return CT_OK;
     if (result == -ESRCH)
         return CT_ERR_NOT_FOUND;
+    if (result == -EIO || result == -EINVAL)
+        return CT_ERR_INVALID_ARGUMENT;
     return result == -EPERM ? CT_ERR_PERMISSION_DENIED : CT_ERR_SYSTEM;
 }
 
@@ -120,6 +122,7 @@ static bool look(int tid, struct stop *stop) {
         stop->kind = STOP_GONE;
     } else if (info.si_status >> 8) {
         stop->kind = STOP_EVENT;
+        stop->job_control = info.si_status >> 8 == PTRACE_EVENT_STOP && stop->number != SIGTRAP;
         stop->number = info.si_status >> 8;
     } else {
         stop->kind = info.si_status & 0x80 ? STOP_CALL : STOP_SIGNAL;
@@ -159,4 +162,17 @@ int ct_trace_settle(int tid, int signal, uint64_t deadline_ms) {
             return CT_OK;
         signal = stop.kind == STOP_SIGNAL ? stop.number : 0;
     }
+}
+
+int ct_trace_halt(int tid, uint64_t deadline_ms) {
+    struct stop stop;
+    (void)ct_trace(PTRACE_INTERRUPT, tid, 0, 0);
+    int status = ct_trace_wait(tid, deadline_ms, &stop);
+    if (status != CT_OK)
+        return status;
+    if (stop.kind == STOP_GONE)
+        return CT_ERR_NOT_FOUND;
+    if (stop.kind == STOP_EVENT && stop.number == PTRACE_EVENT_STOP)
+        return CT_OK;
+    return ct_trace_settle(tid, stop.kind == STOP_SIGNAL ? stop.number : 0, deadline_ms);
 }

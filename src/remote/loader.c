@@ -1,0 +1,254 @@
+/* Stopping a new program where its loader has mapped and relocated everything and run no constructor.
+ *
+ * Breakpoints are out of the question: should we die, the program would die of them. What serves instead is a system call
+ * that does nothing, in a place that is passed at the right time; with us the thread stops there, without us it passes.
+ *
+ *   glibc   the function that it calls for debuggers (_dl_debug_state) is empty: `getpid(); return` takes its place. It is
+ *           called several times; r_debug.r_state says when all is ready. Library constructors come later, in the loader.
+ *   others  (musl) run constructors in the program's own start code. The loader jumps to what the auxiliary vector gives as
+ *           entry point: a few bytes of ours with the call and a jump to the true one.
+ *   none    a static program: exec itself stops at its first instruction.
+ *
+ * Everything is put back before we return, in an order that is right should we die in between. */
+#include "remote/loader.h"
+#include "symbols/functions.h"
+
+#include <elf.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/ptrace.h>
+
+enum { MAX_DYNAMIC = 1024, MAX_VECTOR = 8 << 20 };
+
+struct loading {
+    struct ct_remote *remote;
+    uint64_t notify; /* the empty function; 0: the other way */
+    uint8_t original[CT_LOADER_PATCH], patch[CT_LOADER_PATCH];
+    uint64_t entry, entry_at; /* the true entry point, and where the vector has it */
+    uint64_t mark;            /* a thread that has made our call stands here */
+    uint64_t debug_at;        /* where the program's dynamic section holds the address of r_debug; 0: nowhere */
+    int passes;
+};
+
+/* ---- the program's dynamic section ---- */
+
+static bool read_segment(const struct ct_remote *remote, unsigned i, Elf64_Phdr *segment) {
+    uint64_t at = ct_remote_auxv(remote, AT_PHDR) + i * sizeof *segment;
+    return ct_remote_read(remote, at, segment, sizeof *segment) == CT_OK;
+}
+
+static uint64_t find_dynamic(const struct ct_remote *remote) {
+    Elf64_Phdr segment;
+    uint64_t count = ct_remote_auxv(remote, AT_PHNUM), own = 0, dynamic = 0;
+    if (ct_remote_auxv(remote, AT_PHENT) != sizeof segment)
+        return 0;
+    for (unsigned i = 0; i < count && read_segment(remote, i, &segment); i++) {
+        if (segment.p_type == PT_PHDR)
+            own = segment.p_vaddr;
+        if (segment.p_type == PT_DYNAMIC)
+            dynamic = segment.p_vaddr;
+    }
+    return own && dynamic ? dynamic + (ct_remote_auxv(remote, AT_PHDR) - own) : 0;
+}
+
+static uint64_t find_debug_slot(const struct ct_remote *remote) {
+    Elf64_Dyn entry;
+    uint64_t at = find_dynamic(remote);
+    for (unsigned i = 0; at && i < MAX_DYNAMIC; i++, at += sizeof entry) {
+        if (ct_remote_read(remote, at, &entry, sizeof entry) != CT_OK || entry.d_tag == DT_NULL)
+            break;
+        if (entry.d_tag == DT_DEBUG)
+            return at + offsetof(Elf64_Dyn, d_un);
+    }
+    return 0;
+}
+
+/* Programs without the slot: the notification after the first one is that of the end. */
+static bool is_consistent(struct loading *l) {
+    struct { /* struct r_debug */
+        int32_t version, padding;
+        uint64_t map, notify;
+        int32_t state, padding2;
+    } debug;
+    uint64_t at = 0;
+    l->passes++;
+    if (!l->debug_at)
+        return l->passes >= 2;
+    return ct_remote_read(l->remote, l->debug_at, &at, sizeof at) == CT_OK && at != 0 &&
+           ct_remote_read(l->remote, at, &debug, sizeof debug) == CT_OK && debug.map != 0 && debug.state == 0;
+}
+
+/* ---- the loader's notification function ---- */
+
+struct interpreter {
+    const struct ct_remote *remote;
+    uint64_t base;
+    int fd;
+};
+
+static int open_at_base(void *arg, const struct ct_os_map *map) {
+    struct interpreter *interpreter = arg;
+    if (interpreter->base < map->start || interpreter->base >= map->end)
+        return 0;
+    interpreter->fd = ct_remote_open_mapped(interpreter->remote, map);
+    return 1;
+}
+
+/* The function, when this is glibc's loader and nothing else begins in the bytes that we need. */
+static uint64_t find_notify(const struct ct_functions *table) {
+    const struct ct_func *notify = ct_functions_by_name(table, "_dl_debug_state");
+    if (!notify || !ct_functions_by_name(table, "_dl_allocate_tls"))
+        return 0;
+    for (size_t i = 0; i < ct_functions_count(table); i++) {
+        uint64_t offset = ct_functions_at(table, i)->offset;
+        if (offset > notify->offset && offset < notify->offset + CT_LOADER_PATCH)
+            return 0;
+    }
+    return notify->offset;
+}
+
+static void look_for_notify(struct loading *l, uint64_t base) {
+    struct interpreter interpreter = {.remote = l->remote, .base = base, .fd = -1};
+    struct ct_functions *table = NULL;
+    char path[64];
+    (void)ct_remote_each_map(l->remote, open_at_base, &interpreter);
+    if (interpreter.fd < 0)
+        return;
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", interpreter.fd);
+    if (ct_functions_open(&table, path) == CT_OK) {
+        uint64_t offset = find_notify(table);
+        l->notify = offset ? base + offset : 0;
+        ct_functions_close(table);
+    }
+    (void)close(interpreter.fd);
+    if (l->notify && (ct_remote_read(l->remote, l->notify, l->original, sizeof l->original) != CT_OK ||
+                      !ct_loader_patch(l->original, l->patch)))
+        l->notify = 0;
+}
+
+/* ---- the entry point in the auxiliary vector ---- */
+
+static int read_registers(const struct ct_remote *remote, struct user_regs_struct *regs) {
+    return ct_trace_status(ct_trace(PTRACE_GETREGS, remote->pid, 0, (uint64_t)(uintptr_t)regs));
+}
+
+/* The stack of a new program: count of arguments, arguments, 0, environment, 0, vector. */
+static uint64_t find_entry_in_vector(const struct loading *l) {
+    struct user_regs_struct regs;
+    int zeros = 0;
+    if (read_registers(l->remote, &regs) != CT_OK)
+        return 0;
+    uint64_t at = ct_loader_sp(&regs) + sizeof at, end = at + MAX_VECTOR, word;
+    for (; at < end && ct_remote_read(l->remote, at, &word, sizeof word) == CT_OK; at += sizeof word) {
+        if (zeros < 2)
+            zeros += word == 0;
+        else if (word == AT_NULL)
+            return 0;
+        else if (word == AT_ENTRY)
+            return at + sizeof word;
+        else
+            at += sizeof word; /* its value */
+    }
+    return 0;
+}
+
+/* ---- steps ---- */
+
+static int prepare(struct loading *l) {
+    if (l->notify) {
+        l->mark = l->notify + CT_LOADER_MARK;
+        l->debug_at = find_debug_slot(l->remote);
+        return ct_remote_write(l->remote, l->notify, l->patch, sizeof l->patch);
+    }
+    uint8_t code[CT_LOADER_JUMP];
+    int status = ct_remote_find_gadget(l->remote);
+    if (status != CT_OK)
+        return status;
+    l->entry = ct_remote_auxv(l->remote, AT_ENTRY);
+    l->entry_at = find_entry_in_vector(l);
+    if (!l->entry_at)
+        return CT_ERR_SYSTEM;
+    l->mark = l->remote->gadget + CT_LOADER_MARK;
+    ct_loader_jump(l->entry, code);
+    status = ct_remote_write(l->remote, l->remote->gadget, code, sizeof code);
+    return status == CT_OK ? ct_remote_write(l->remote, l->entry_at, &l->remote->gadget, sizeof l->remote->gadget)
+                           : status;
+}
+
+/* A stop at a system call: is it ours, at its beginning, and is everything ready? */
+static bool has_arrived(struct loading *l) {
+    struct __ptrace_syscall_info information;
+    long size =
+        ct_trace(PTRACE_GET_SYSCALL_INFO, l->remote->pid, sizeof information, (uint64_t)(uintptr_t)&information);
+    if (size < 0 || information.op != PTRACE_SYSCALL_INFO_ENTRY || information.instruction_pointer != l->mark)
+        return false;
+    return !l->notify || is_consistent(l);
+}
+
+static int run(struct loading *l, uint64_t deadline) {
+    int pid = l->remote->pid, pass = 0, request = PTRACE_SYSCALL;
+    for (;;) {
+        struct stop stop;
+        int status = ct_trace_status(ct_trace(request, pid, 0, (uint64_t)pass));
+        if (status == CT_OK)
+            status = ct_trace_wait(pid, deadline, &stop);
+        if (status != CT_OK)
+            return status;
+        if (stop.kind == STOP_GONE)
+            return CT_ERR_NOT_FOUND;
+        if (stop.kind == STOP_CALL && has_arrived(l))
+            return CT_OK;
+        if (stop.kind == STOP_EVENT && stop.number == PTRACE_EVENT_EXEC)
+            return CT_ERR_SYSTEM; /* a loader that executes another program: nothing of ours is in that one */
+        pass = stop.kind == STOP_SIGNAL ? stop.number : 0;
+        request = stop.kind == STOP_EVENT && stop.job_control ? PTRACE_LISTEN : PTRACE_SYSCALL;
+    }
+}
+
+static int move_to(const struct ct_remote *remote, struct user_regs_struct *regs, uint64_t pc) {
+    ct_call_set_pc(regs, pc);
+    return ct_trace_status(ct_trace(PTRACE_SETREGS, remote->pid, 0, (uint64_t)(uintptr_t)regs));
+}
+
+/* The thread stands in an ordinary stop. First it, then the bytes: the other way round it would go on in the middle of other
+ * instructions. Its place is the beginning of the function, whose work is still to be done, or the true entry. */
+static int clean_up(struct loading *l, bool arrived) {
+    static const uint8_t zero[CT_LOADER_JUMP];
+    struct user_regs_struct regs;
+    int status = read_registers(l->remote, &regs);
+    if (status != CT_OK)
+        return status;
+    uint64_t pc = ct_call_pc(&regs);
+    if (l->notify) {
+        if (pc > l->notify && pc < l->notify + CT_LOADER_PATCH)
+            status = move_to(l->remote, &regs, l->notify);
+        return status == CT_OK ? ct_remote_write(l->remote, l->notify, l->original, sizeof l->original) : status;
+    }
+    if (!arrived)
+        return CT_OK; /* the loader knows no other way any more; ours is right */
+    status = ct_remote_write(l->remote, l->entry_at, &l->entry, sizeof l->entry);
+    if (status == CT_OK)
+        status = move_to(l->remote, &regs, l->entry);
+    return status == CT_OK ? ct_remote_write(l->remote, l->remote->gadget, zero, sizeof zero) : status;
+}
+
+int ct_loader_run_traced(struct ct_remote *remote, uint64_t deadline_ms) {
+    struct loading l = {.remote = remote};
+    enum { GRACE_MS = 1000 };
+    uint64_t base = ct_remote_auxv(remote, AT_BASE);
+    if (base == 0)
+        return ct_trace_settle(remote->pid, 0, deadline_ms);
+    look_for_notify(&l, base);
+    int status = prepare(&l);
+    if (status != CT_OK)
+        return status;
+    status = run(&l, deadline_ms);
+    if (status != CT_OK && status != CT_ERR_TIMEOUT)
+        return status;
+    int settled = status == CT_OK ? ct_trace_settle(remote->pid, 0, deadline_ms + GRACE_MS)
+                                  : ct_trace_halt(remote->pid, deadline_ms + GRACE_MS);
+    if (settled == CT_OK)
+        settled = clean_up(&l, status == CT_OK);
+    return status != CT_OK ? status : settled;
+}

@@ -1,0 +1,196 @@
+/* Which file a program's name means, and whether it can be started and recorded: told before anything is started. */
+#include "remote/parts.h"
+#include "remote/program.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/xattr.h>
+
+enum { INTERPRETER_DEPTH = 5, HEAD_SIZE = 4096 }; /* the kernel follows as many */
+
+/* ---- finding ---- */
+
+static bool is_candidate(const char *path) {
+    struct stat information;
+    return stat(path, &information) == 0 && S_ISREG(information.st_mode);
+}
+
+static int say_not_in_path(const char *name, bool forbidden, struct ct_remote_error *error) {
+    if (forbidden)
+        return ct_remote_say(error, CT_ERR_PERMISSION_DENIED,
+                             "%s is in PATH but is not executable: make it so with `chmod +x`", name);
+    if (is_candidate(name))
+        return ct_remote_say(error, CT_ERR_NOT_FOUND, "%s is not in PATH; for the one in this directory give ./%s",
+                             name, name);
+    return ct_remote_say(error, CT_ERR_NOT_FOUND, "there is no program %s in PATH: check the name or give its path",
+                         name);
+}
+
+int ct_program_find(const char *name, char path[PATH_MAX], struct ct_remote_error *error) {
+    bool forbidden = false;
+    const char *at = getenv("PATH");
+    if (!*name)
+        return ct_remote_say(error, CT_ERR_NOT_FOUND,
+                             "the program's name is empty: give a path or a name that is in PATH");
+    if (strlen(name) >= PATH_MAX)
+        return ct_remote_say(error, CT_ERR_NOT_FOUND, "the program's name is too long for a path");
+    if (strchr(name, '/')) {
+        (void)snprintf(path, PATH_MAX, "%s", name);
+        return CT_OK;
+    }
+    for (at = at ? at : "/bin:/usr/bin"; at; at = strchr(at, ':'), at = at ? at + 1 : NULL) {
+        int size = (int)strcspn(at, ":");
+        if (snprintf(path, PATH_MAX, "%.*s%s%s", size, at, size ? "/" : "./", name) >= PATH_MAX || !is_candidate(path))
+            continue;
+        if (faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) == 0)
+            return CT_OK;
+        forbidden = true;
+    }
+    return say_not_in_path(name, forbidden, error);
+}
+
+/* ---- checking ---- */
+
+struct head {
+    char bytes[HEAD_SIZE + 1];
+    size_t size;
+};
+
+static int say_missing(const char *path, const char *user, int failure, struct ct_remote_error *error) {
+    if (failure == EACCES)
+        return ct_remote_say(error, CT_ERR_PERMISSION_DENIED,
+                             "%s cannot be reached: a directory on the way is closed to you", path);
+    if (failure == ELOOP)
+        return ct_remote_say(error, CT_ERR_NOT_FOUND, "%s leads in a circle of symbolic links", path);
+    if (user)
+        return ct_remote_say(error, CT_ERR_NOT_FOUND, "%s needs %s to run, which does not exist: install or correct it",
+                             user, path);
+    return ct_remote_say(error, CT_ERR_NOT_FOUND, "there is no file %s: check the path", path);
+}
+
+static int check_file(const char *path, const char *user, struct stat *information, struct ct_remote_error *error) {
+    if (stat(path, information) != 0)
+        return say_missing(path, user, errno, error);
+    if (S_ISDIR(information->st_mode))
+        return ct_remote_say(error, CT_ERR_SPAWN_FAILED, "%s is a directory: give a program in it", path);
+    if (!S_ISREG(information->st_mode))
+        return ct_remote_say(error, CT_ERR_SPAWN_FAILED, "%s is not a regular file: give a program", path);
+    if (faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) != 0)
+        return ct_remote_say(error, CT_ERR_PERMISSION_DENIED,
+                             "%s is not executable%s: make it so with `chmod +x`, or use a copy", path,
+                             information->st_mode & 0111 ? " for you" : "");
+    return CT_OK;
+}
+
+/* A program that may be executed but not read is left to the kernel. */
+static bool read_head(const char *path, struct head *head) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    ssize_t size = pread(fd, head->bytes, HEAD_SIZE, 0);
+    (void)close(fd);
+    head->size = size > 0 ? (size_t)size : 0;
+    head->bytes[head->size] = 0;
+    return size >= 0;
+}
+
+/* A traced exec gives no new privileges unless the tracer has all of them. */
+static int check_privileges(const char *path, const struct stat *information, struct ct_remote_error *error) {
+    struct statvfs mount;
+    const char *what = NULL;
+    if (geteuid() == 0 || (statvfs(path, &mount) == 0 && (mount.f_flag & ST_NOSUID)))
+        return CT_OK;
+    if ((information->st_mode & S_ISUID) && information->st_uid != geteuid())
+        what = "is setuid";
+    else if ((information->st_mode & S_ISGID) && (information->st_mode & S_IXGRP) && information->st_gid != getegid())
+        what = "is setgid";
+    else if (getxattr(path, "security.capability", NULL, 0) > 0)
+        what = "has file capabilities";
+    return what ? ct_remote_say(error, CT_ERR_SPAWN_FAILED,
+                                "%s %s: under contrail it would run without those privileges; run contrail as root",
+                                path, what)
+                : CT_OK;
+}
+
+static bool is_text(const struct head *head) {
+    size_t size = strcspn(head->bytes, "\n");
+    for (size_t i = 0; i < size && i < head->size; i++)
+        if ((unsigned char)head->bytes[i] < ' ' && head->bytes[i] != '\t' && head->bytes[i] != '\r')
+            return false;
+    return head->size > 0 && size < head->size + 1;
+}
+
+static int check_elf(const char *path, const struct head *head, struct ct_remote_error *error) {
+    Elf64_Ehdr elf;
+    const char *foreign = ct_remote_foreign((const uint8_t *)head->bytes, head->size);
+    if (foreign)
+        return ct_remote_say(error, CT_ERR_UNSUPPORTED, "%s is %s: this contrail records x86_64 programs only", path,
+                             foreign);
+    memcpy(&elf, head->bytes, sizeof elf);
+    if (elf.e_type != ET_EXEC && elf.e_type != ET_DYN)
+        return ct_remote_say(error, CT_ERR_SPAWN_FAILED, "%s is an ELF file but no program (an object or core file)",
+                             path);
+    for (unsigned i = 0; i < elf.e_phnum; i++) {
+        Elf64_Phdr segment;
+        uint64_t at = elf.e_phoff + (uint64_t)i * sizeof segment;
+        if (at > head->size || head->size - at < sizeof segment)
+            break;
+        memcpy(&segment, head->bytes + at, sizeof segment);
+        if (segment.p_type == PT_INTERP && segment.p_offset < head->size &&
+            access(head->bytes + segment.p_offset, F_OK) != 0 && errno == ENOENT)
+            return say_missing(head->bytes + segment.p_offset, path, ENOENT, error);
+    }
+    return CT_OK;
+}
+
+static int say_no_program(const char *path, const struct head *head, struct ct_remote_error *error) {
+    if (head->size == 0)
+        return ct_remote_say(error, CT_ERR_SPAWN_FAILED, "%s is empty: there is nothing to run", path);
+    if (is_text(head))
+        return ct_remote_say(error, CT_ERR_SPAWN_FAILED,
+                             "%s is a script without an interpreter line: begin it with #!/bin/sh, or run `sh %s`",
+                             path, path);
+    return ct_remote_say(error, CT_ERR_SPAWN_FAILED, "%s is neither an ELF program nor a script", path);
+}
+
+/* The word behind #!, in place. */
+static char *interpreter_of(struct head *head) {
+    char *at = head->bytes + 2;
+    at[strcspn(at, "\n")] = 0;
+    at += strspn(at, " \t");
+    at[strcspn(at, " \t\r")] = 0;
+    return at;
+}
+
+int ct_program_check(const char *program, struct ct_remote_error *error) {
+    char path[PATH_MAX], user[PATH_MAX] = "";
+    struct head head;
+    struct stat information;
+    (void)snprintf(path, sizeof path, "%s", program);
+    for (int depth = 0; depth <= INTERPRETER_DEPTH; depth++) {
+        int status = check_file(path, *user ? user : NULL, &information, error);
+        if (status != CT_OK)
+            return status;
+        if (!read_head(path, &head))
+            return check_privileges(path, &information, error);
+        if (head.size >= SELFMAG && memcmp(head.bytes, ELFMAG, SELFMAG) == 0) {
+            status = check_elf(path, &head, error);
+            return status == CT_OK ? check_privileges(path, &information, error) : status;
+        }
+        if (strncmp(head.bytes, "#!", 2) != 0)
+            return say_no_program(path, &head, error);
+        const char *interpreter = interpreter_of(&head);
+        if (!*interpreter)
+            return ct_remote_say(error, CT_ERR_SPAWN_FAILED, "%s names no interpreter behind its #!", path);
+        memcpy(user, path, sizeof user);
+        (void)snprintf(path, sizeof path, "%s", interpreter);
+    }
+    return ct_remote_say(error, CT_ERR_SPAWN_FAILED, "%s: its interpreters are scripts, too many in a row", program);
+}
