@@ -18,6 +18,8 @@ struct ct_process;
 /* The last error as a sentence with the remedy is in `error` (may be NULL). */
 int ct_process_open(struct ct_process **out, int pid, char *error, size_t error_size);
 void ct_process_close(struct ct_process *process);
+/* Why the last call failed, as one sentence for the user; "" when it is not known. */
+const char *ct_process_error(const struct ct_process *process);
 
 struct ct_process_frame {
     uint64_t pc;
@@ -38,8 +40,8 @@ int ct_process_each_thread(struct ct_process *process, size_t max_frames,
 
 struct ct_process_module {
     const char *path, *build_id;
-    uint64_t bias, start, end;
-    size_t functions;
+    uint64_t bias, start, end; /* run address = bias + address in the file; what its segments span */
+    size_t functions;          /* that are known: symbols and unwind information */
 };
 int ct_process_each_module(struct ct_process *process, int (*each)(void *arg, const struct ct_process_module *module),
                            void *arg);
@@ -52,7 +54,9 @@ struct ct_process_symbol {
 int ct_process_each_symbol(struct ct_process *process, const char *module_glob,
                            int (*each)(void *arg, const struct ct_process_symbol *symbol), void *arg);
 
-/* Stops one thread, shows its registers (vector is NULL), puts changes of general registers, pc and flags back. */
+/* Stops the process, shows the registers of one thread (vector is NULL), puts changes of general registers, pc and flags back,
+ * resumes. A thread in a system call is shown as it will make it again: pc is the instruction, rax the call's number. When
+ * `change` returns something else than 0, nothing is changed and that is returned. */
 int ct_process_modify_thread(struct ct_process *process, int tid, int (*change)(void *arg, struct ct_cpu_context *cpu),
                              void *arg);
 
