@@ -1,8 +1,9 @@
 /* Checking a trace: what readers assume, looked at event by event.
  *
  * A part of a thread's events is checked leniently where the manifest cannot know: behind a gap the depth may be anything, and so
- * may it be anywhere in what an unfinished manifest has not heard of. Each kind of problem is told a few times per thread, then
- * counted. */
+ * may it be anywhere in what an unfinished manifest has not heard of. Frames need not end in the order in which they began
+ * (coroutines), nor in the thread where they began (fibers that migrate): such a return must find its open call in another
+ * thread. Each kind of problem is told a few times per thread, then counted. */
 #include "trace/crc32.h"
 #include "trace/reader.h"
 #include <inttypes.h>
@@ -13,20 +14,29 @@
 
 #define BATCH      4096
 #define TOLD_LIMIT 5
+#define GAP_LIMIT  4096 /* a recorder lists no more per thread: the last stands for all that follow */
 
 enum problem { P_TIME, P_KIND, P_THREAD, P_FUNCTION, P_DEPTH, P_MATCH, P_COUNT };
 
+/* Functions, one entry for each time. */
+struct tally {
+    uint64_t *functions;
+    size_t count, room;
+};
+
 struct verifier {
     struct ct_trace *trace;
+    struct tally open;    /* of this process: calls that were never left in their thread */
+    struct tally orphans; /* returns whose call their thread has not seen */
+    bool gaps;
     void (*complain)(void *arg, const char *sentence);
     void *arg;
     bool failed;
 };
 
-/* The frames of one thread: `unknown` ones that were opened where nobody saw it, then `count` known ones. */
+/* The frames of one thread: `unknown` ones that were opened where nobody saw it, then the known ones. */
 struct frames {
-    uint64_t *functions;
-    size_t count, room;
+    struct tally known;
     uint64_t unknown;
 };
 
@@ -37,7 +47,8 @@ struct thread_check {
     uint64_t told[P_COUNT];
     uint64_t sequence, last_time;
     const struct ct_json_node *gap; /* the next one */
-    uint64_t known_events;          /* up to here the manifest knows all gaps */
+    size_t gap_count;
+    uint64_t known_events; /* up to here the manifest knows all gaps */
     struct frames frames;
     bool lenient; /* the next event's depth may be anything */
     struct atf_index_event events[BATCH];
@@ -71,33 +82,32 @@ __attribute__((format(printf, 3, 4))) static void told(struct thread_check *chec
 
 /* ---- frames ---- */
 
-static uint64_t open_frames(const struct frames *frames) {
-    return frames->unknown + frames->count;
-}
-
-static void forget(struct frames *frames, uint64_t depth) {
-    frames->count = 0;
-    frames->unknown = depth;
-}
-
-static bool push(struct frames *frames, uint64_t function) {
-    if (frames->count == frames->room) {
-        size_t room = frames->room ? frames->room * 2 : 1024;
-        uint64_t *functions = realloc(frames->functions, room * sizeof *functions);
+static bool add(struct tally *tally, uint64_t function) {
+    if (tally->count == tally->room) {
+        size_t room = tally->room ? tally->room * 2 : 1024;
+        uint64_t *functions = realloc(tally->functions, room * sizeof *functions);
         if (!functions)
             return false;
-        frames->functions = functions;
-        frames->room = room;
+        tally->functions = functions;
+        tally->room = room;
     }
-    frames->functions[frames->count++] = function;
+    tally->functions[tally->count++] = function;
     return true;
 }
 
-static void pop(struct frames *frames) {
-    if (frames->count)
-        frames->count--;
-    else if (frames->unknown)
-        frames->unknown--;
+static uint64_t open_frames(const struct frames *frames) {
+    return frames->unknown + frames->known.count;
+}
+
+static void forget(struct frames *frames, uint64_t depth) {
+    frames->known.count = 0;
+    frames->unknown = depth;
+}
+
+static void remove_known(struct tally *known, size_t index) {
+    memmove(known->functions + index, known->functions + index + 1,
+            (known->count - index - 1) * sizeof *known->functions);
+    known->count--;
 }
 
 static void check_call(struct thread_check *check, const struct atf_index_event *event, bool entry_only) {
@@ -108,23 +118,46 @@ static void check_call(struct thread_check *check, const struct atf_index_event 
                  open_frames(frames));
         forget(frames, event->call_depth);
     }
-    if (!entry_only && !push(frames, event->function_id))
+    if (!entry_only && !add(&frames->known, event->function_id))
         forget(frames, (uint64_t)event->call_depth + 1);
+}
+
+/* A frame ends that is not the innermost one. Its depth tells which. */
+static bool leave_other(struct thread_check *check, const struct atf_index_event *event) {
+    struct frames *frames = &check->frames;
+    for (size_t i = frames->known.count; i-- > 0;)
+        if (frames->known.functions[i] == event->function_id) {
+            bool right = event->call_depth == frames->unknown + i;
+            if (right)
+                remove_known(&frames->known, i);
+            return right;
+        }
+    if (frames->unknown) {
+        bool right = (uint64_t)event->call_depth + 1 == frames->unknown;
+        frames->unknown -= right;
+        return right;
+    }
+    return event->call_depth == open_frames(frames) && add(&check->verifier->orphans, event->function_id);
 }
 
 static void check_leave(struct thread_check *check, const struct atf_index_event *event) {
     struct frames *frames = &check->frames;
-    const char *what = event->event_kind == ATF_RETURN ? "return" : "exception";
-    if ((uint64_t)event->call_depth + 1 != open_frames(frames)) {
-        if (!check->lenient)
-            told(check, P_DEPTH, "is a %s at depth %u while %" PRIu64 " frames are open", what, event->call_depth,
-                 open_frames(frames));
-        forget(frames, (uint64_t)event->call_depth + 1);
-    } else if (frames->count && frames->functions[frames->count - 1] != event->function_id && !check->lenient) {
-        told(check, P_MATCH, "is a %s of function %" PRIx64 ", but the innermost open one is %" PRIx64, what,
-             event->function_id, frames->functions[frames->count - 1]);
+    struct tally *known = &frames->known;
+    uint64_t open = open_frames(frames);
+    bool innermost = (uint64_t)event->call_depth + 1 == open;
+    if (innermost && known->count && known->functions[known->count - 1] == event->function_id) {
+        known->count--;
+        return;
     }
-    pop(frames);
+    if (!check->lenient && leave_other(check, event))
+        return;
+    const char *what = event->event_kind == ATF_RETURN ? "return" : "exception";
+    if (!check->lenient && !innermost)
+        told(check, P_DEPTH, "is a %s at depth %u while %" PRIu64 " frames are open", what, event->call_depth, open);
+    else if (!check->lenient)
+        told(check, P_MATCH, "is a %s of function %" PRIx64 ", but the open one at its depth is %" PRIx64, what,
+             (uint64_t)event->function_id, known->functions[known->count - 1]);
+    forget(frames, event->call_depth); /* it is closed now, and what is below is anybody's guess */
 }
 
 /* ---- events ---- */
@@ -143,6 +176,8 @@ static void look_for_gap(struct thread_check *check) {
             forget(&check->frames, open_frames(&check->frames));
         }
         check->gap = check->gap->next;
+        if (!check->gap && check->gap_count >= GAP_LIMIT)
+            check->known_events = check->sequence;
     }
 }
 
@@ -301,11 +336,16 @@ static void check_thread(struct verifier *verifier, struct thread_check *check, 
     check->directory = process->directory;
     check->frames = frames;
     forget(&check->frames, 0);
-    check->gap = ct_json_first(ct_json_get(thread->manifest, "gaps", NULL));
+    const struct ct_json_node *gaps = ct_json_get(thread->manifest, "gaps", NULL);
+    check->gap = ct_json_first(gaps);
+    check->gap_count = check->gap ? gaps->count : 0;
+    verifier->gaps |= check->gap != NULL;
     uint64_t told_events = ct_json_u64(ct_json_get(thread->manifest, "events", NULL), 0);
     check->known_events = complete ? UINT64_MAX : told_events;
     for (size_t i = 0; i < thread->index.part_count; i++)
         check_part(check, i, complete);
+    for (size_t i = 0; i < check->frames.known.count; i++)
+        add(&verifier->open, check->frames.known.functions[i]);
     for (int i = 0; i < P_COUNT; i++)
         if (check->told[i] > TOLD_LIMIT)
             complain(verifier, "%s/thread_%u: %" PRIu64 " more events with %s", check->directory, thread->info.id,
@@ -344,16 +384,55 @@ static void check_process(struct verifier *verifier, size_t index) {
                  written, events);
 }
 
+static int by_value(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void sort(struct tally *tally) {
+    if (tally->count)
+        qsort(tally->functions, tally->count, sizeof *tally->functions, by_value);
+}
+
+/* Every return without a call must have its call in another thread; slots that were abandoned may have been calls. */
+static void check_orphans(struct verifier *verifier, size_t index) {
+    const struct trace_process *process = &verifier->trace->processes[index];
+    struct tally *orphans = &verifier->orphans, *open = &verifier->open;
+    const struct ct_json_node *abandoned = ct_json_get(ct_json_root(process->manifest), "events", "abandoned", NULL);
+    uint64_t unexplained = 0, example = 0;
+    sort(orphans);
+    sort(open);
+    for (size_t i = 0, k = 0; i < orphans->count; i++) {
+        while (k < open->count && open->functions[k] < orphans->functions[i])
+            k++;
+        if (k < open->count && open->functions[k] == orphans->functions[i]) {
+            k++;
+        } else {
+            unexplained++;
+            example = orphans->functions[i];
+        }
+    }
+    if (process->info.complete && !verifier->gaps && unexplained > ct_json_u64(abandoned, 0))
+        complain(verifier, "%s: %" PRIu64 " returns have no call in any thread, one of function %" PRIx64,
+                 process->directory, unexplained, example);
+    orphans->count = open->count = 0;
+    verifier->gaps = false;
+}
+
 int ct_trace_verify(struct ct_trace *trace, void (*tell)(void *arg, const char *sentence), void *arg) {
     struct verifier verifier = {.trace = trace, .complain = tell, .arg = arg};
     struct thread_check *check = calloc(1, sizeof *check);
     if (!check)
         return CT_ERR_NO_MEMORY;
-    for (size_t i = 0; i < trace->process_count; i++)
+    for (size_t i = 0, thread = 0; i < trace->process_count; i++) {
         check_process(&verifier, i);
-    for (size_t i = 0; i < trace->thread_count; i++)
-        check_thread(&verifier, check, &trace->threads[i]);
-    free(check->frames.functions);
+        for (; thread < trace->thread_count && trace->threads[thread].info.process == i; thread++)
+            check_thread(&verifier, check, &trace->threads[thread]);
+        check_orphans(&verifier, i);
+    }
+    free(check->frames.known.functions);
     free(check);
+    free(verifier.open.functions);
+    free(verifier.orphans.functions);
     return verifier.failed ? CT_ERR_BAD_FILE : 0;
 }
