@@ -264,12 +264,12 @@ int ct_session_resume(struct ct_session *s) {
         return CT_ERR_INVALID_ARGUMENT;
     if (s->state != CT_SESSION_ATTACHED || !s->plan)
         return bad_state(s, "resuming");
+    bool first = !s->resumed_at;
+    if (first)
+        s->resumed_at = ct_clock_now();
     (void)ct_remote_resume(s->remote); /* a process that was killed meanwhile is noticed by ct_session_wait */
-    uint64_t now = ct_clock_now();
-    if (!s->resumed_at) {
-        s->pause_ns = now - s->stopped_at;
-        s->resumed_at = now;
-    }
+    if (first)
+        s->pause_ns = ct_clock_now() - s->stopped_at;
     ct_session_move(s, CT_SESSION_RUNNING);
     return 0;
 }
@@ -377,7 +377,13 @@ int ct_session_pid(const struct ct_session *s) {
     return s->pid;
 }
 
+/* Linkage stubs and parts of functions are no functions. */
+static bool is_function(int reason) {
+    return reason != CT_SKIP_PLT && reason != CT_SKIP_COLD && reason != CT_SKIP_FRAGMENT && reason != CT_SKIP_ODD_ENTRY;
+}
+
 static void count_plan(const struct ct_target_plan *plan, struct ct_session_statistics *out) {
+    uint64_t parts = 0;
     out->modules = plan->module_count;
     for (size_t i = 0; i < plan->module_count; i++) {
         const struct ct_target_module *m = &plan->modules[i];
@@ -385,8 +391,9 @@ static void count_plan(const struct ct_target_plan *plan, struct ct_session_stat
         out->hooked += m->hooked;
         out->entry_only += m->entry_only;
         for (int r = 0; r < CT_SKIP_COUNT; r++)
-            out->skipped += m->skipped[r];
+            *(is_function(r) ? &out->skipped : &parts) += m->skipped[r];
     }
+    out->functions -= parts;
 }
 
 void ct_session_statistics(const struct ct_session *session, struct ct_session_statistics *out) {
