@@ -83,7 +83,9 @@ struct ct_shm_control {
     uint32_t recording;   /* controller: 0 stops all recording */
     uint32_t silent;      /* agent: it makes no system calls any more (seccomp) */
     uint64_t drain_stamp; /* controller: counter value up to which everything submitted is on disk */
-    uint8_t pad0[128 - 80];
+    uint64_t write_since; /* controller: counter value when it began the write it is in; 0: it is in none */
+    uint64_t slow_write;  /* controller: from so many counts on a write is to blame for what is dropped meanwhile */
+    uint8_t pad0[128 - 96];
     /* A robust mutex of the controller's drain thread (pthread_mutex_t); its first word gets CT_SHM_OWNER_DIED from the
      * kernel when the controller dies. A stopped controller is not a dead one. */
     uint8_t liveness[64];

@@ -32,8 +32,9 @@ extern "C" {
 /* The list exists once. */
 #define CT_SESSION_STATE_LIST(X)                                                                                       \
     X(UNINITIALIZED, "uninitialized")                                                                                  \
-    X(INITIALIZED, "initialized") X(SPAWNING, "spawning") X(SUSPENDED, "suspended") X(ATTACHING, "attaching")          \
-        X(ATTACHED, "attached") X(RUNNING, "running") X(DETACHING, "detaching") X(FAILED, "failed")
+    X(INITIALIZED, "initialized")                                                                                      \
+    X(SPAWNING, "spawning") X(SUSPENDED, "suspended") X(ATTACHING, "attaching") X(ATTACHED, "attached")                \
+        X(RUNNING, "running") X(DETACHING, "detaching") X(FAILED, "failed")
 enum ct_session_state {
 #define CT_SESSION_STATE_ENUM(name, text) CT_SESSION_##name,
     CT_SESSION_STATE_LIST(CT_SESSION_STATE_ENUM)
@@ -124,6 +125,9 @@ struct ct_session_statistics {
     uint64_t threads_seen, threads_alive;
     uint64_t modules, functions, hooked, entry_only, skipped;
     uint64_t lane_bytes, lane_used; /* index lane: size, and held by unread events */
+    uint64_t lane_least_free;       /* the least that was ever free */
+    uint64_t lane_times_above;      /* how often it got fuller than 85 % */
+    bool lane_above;                /* it is so now, or has not been below 50 % since */
     uint64_t bytes_written;
     uint64_t latency_p50_ns, latency_p99_ns; /* capture to disk */
     uint64_t plan_ns, pause_ns;              /* planning; how long the process stood still for hooking */

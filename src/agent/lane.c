@@ -20,7 +20,7 @@
 #define VICTIMS      32u /* full chunks that are compared to find an old one */
 #define WAIT_US      50u
 
-enum loss { POOL_EXHAUSTED, DRAIN_LAG }; /* enum ct_loss_reason of contrail/session.h */
+enum loss { POOL_EXHAUSTED, DRAIN_LAG, DISK_SLOW }; /* enum ct_loss_reason of contrail/session.h */
 
 static struct {
     struct ct_shm_control *control;
@@ -148,6 +148,12 @@ static bool is_complete(uint32_t chunk) {
     return true;
 }
 
+/* Who is to blame: a write that does not end, or a drain that cannot keep up. */
+static enum loss lag_reason(void) {
+    uint64_t since = __atomic_load_n(&lane.control->write_since, __ATOMIC_RELAXED);
+    return since && ct_os_timestamp() - since > lane.control->slow_write ? DISK_SLOW : DRAIN_LAG;
+}
+
 static void count_loss(const struct ct_shm_chunk *c, enum loss reason, uint64_t events) {
     struct ct_shm_thread *t = &lane.threads[c->thread];
     bool same = t->generation == c->thread_generation;
@@ -180,7 +186,7 @@ static long drop_oldest(uint32_t start) {
         if (CT_CHUNK_STATE(word) != CT_CHUNK_FULL ||
             !change_word(c, word, CT_CHUNK_WORD(CT_CHUNK_TAKEN, 0, CT_CHUNK_GENERATION(word) + 1)))
             continue;
-        count_loss(&before, DRAIN_LAG, lane.bytes / CT_EVENT_SIZE - CT_CHUNK_DRAINED(word));
+        count_loss(&before, lag_reason(), lane.bytes / CT_EVENT_SIZE - CT_CHUNK_DRAINED(word));
         clear((uint32_t)i);
         return i;
     }

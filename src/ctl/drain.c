@@ -19,6 +19,9 @@
 #define SECOND_NS        1000000000ull
 #define IDLE_PASSES      20u /* then the pauses get longer */
 #define IDLE_FACTOR      4u
+#define HIGH_PERCENT     85u
+#define LOW_PERCENT      50u
+#define SLOW_WRITE_S     0.02
 
 struct found_chunk {
     uint32_t thread, generation, chunk;
@@ -132,7 +135,7 @@ static void note_losses(struct ct_drain *d, struct ct_drain_thread *t, const str
     if (!dropped && !exhausted)
         return;
     ct_drain_refresh(d, t);
-    uint64_t lag = t->lost[CT_LOSS_DRAIN_LAG] + t->lost[CT_LOSS_POOL_EXHAUSTED];
+    uint64_t lag = t->lost[CT_LOSS_DRAIN_LAG] + t->lost[CT_LOSS_POOL_EXHAUSTED] + t->lost[CT_LOSS_DISK_SLOW];
     uint64_t lost = dropped && lag > t->gaps_lost ? lag - t->gaps_lost : exhausted;
     t->exhausted = c->exhausted > t->exhausted ? c->exhausted : t->exhausted;
     t->next_number = f->number;
@@ -154,7 +157,9 @@ static void take_thread(struct ct_drain *d, const struct found_chunk *found, siz
             break;
         t->next_number++;
     }
+    __atomic_store_n(&d->lane->control->write_since, ct_os_timestamp(), __ATOMIC_RELAXED);
     int status = ct_thread_writer_flush(t->writer);
+    __atomic_store_n(&d->lane->control->write_since, 0, __ATOMIC_RELAXED);
     d->error = d->error ? d->error : status;
 }
 
@@ -219,8 +224,19 @@ static void retire_ended(struct ct_drain *d) {
     }
 }
 
+static void watch_level(struct ct_drain *d) {
+    const struct ct_shm_control *c = d->lane->control;
+    uint32_t count = c->chunk_count, free_now = c->free_chunks > 0 ? (uint32_t)c->free_chunks : 0;
+    uint32_t used = (uint32_t)((uint64_t)(count - (free_now < count ? free_now : count)) * 100 / count);
+    if (free_now < d->least_free)
+        d->least_free = free_now;
+    d->times_above += !d->above && used >= HIGH_PERCENT;
+    d->above = used >= (d->above ? LOW_PERCENT : HIGH_PERCENT);
+}
+
 static void take_all(struct ct_drain *d, struct found_chunk *list) {
     uint64_t stamp = ct_os_timestamp();
+    watch_level(d);
     d->found = false;
     size_t count = list_chunks(d, list);
     qsort(list, count, sizeof *list, by_thread_and_number);
@@ -265,6 +281,9 @@ static void publish_statistics(struct ct_drain *d) {
         s.lost[i] += c->lost_unseen[i];
     s.lane_bytes = (uint64_t)c->chunk_bytes * c->chunk_count;
     s.lane_used = s.lane_bytes - (uint64_t)(c->free_chunks > 0 ? c->free_chunks : 0) * c->chunk_bytes;
+    s.lane_above = d->above;
+    s.lane_times_above = d->times_above;
+    s.lane_least_free = (uint64_t)d->least_free * c->chunk_bytes;
     s.latency_p50_ns = ct_drain_latency(d, 0.5);
     s.latency_p99_ns = ct_drain_latency(d, 0.99);
     pthread_mutex_lock(&d->mutex);
@@ -345,6 +364,8 @@ static int start_thread(struct ct_drain *d) {
 int ct_drain_start(struct ct_drain *d) {
     const struct ct_shm_control *c = d->lane->control;
     d->threads_end = &d->threads;
+    d->least_free = c->chunk_count;
+    d->lane->control->slow_write = (uint64_t)(ct_clock_hz(d->clock) * SLOW_WRITE_S);
     d->by_slot = calloc(c->thread_capacity, sizeof(struct ct_drain_thread *));
     d->quarantined = calloc(c->chunk_count, 1);
     d->copy = malloc(c->chunk_bytes);

@@ -66,6 +66,9 @@ struct ct_drain {
     } sample[1024];
     size_t sample_count;
     bool found; /* something new in this pass */
+    bool above; /* the lane is fuller than the high watermark, or was and is not yet below the low one */
+    uint64_t times_above;
+    uint32_t least_free; /* chunks, ever */
     /* shared */
     pthread_t thread;
     pthread_mutex_t mutex; /* statistics and the list of threads */

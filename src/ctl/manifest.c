@@ -142,6 +142,8 @@ static void put_numbers(struct ct_json *j, struct ct_session *s) {
     ct_json_number(j, "plan_ns", now.plan_ns);
     ct_json_number(j, "pause_ns", now.pause_ns);
     ct_json_number(j, "lane_bytes", now.lane_bytes);
+    ct_json_number(j, "lane_least_free", now.lane_least_free);
+    ct_json_number(j, "lane_times_above", now.lane_times_above);
     ct_json_number(j, "changed_code", s->injection.changed);
     ct_json_number(j, "lost_threads", s->lane.control ? s->lane.control->lost_threads : 0);
 }
@@ -203,6 +205,8 @@ void ct_manifest_status(struct ct_session *s, struct ct_json *j) {
     ct_json_number(j, "skipped", n.skipped);
     ct_json_number(j, "lane_bytes", n.lane_bytes);
     ct_json_number(j, "lane_used", n.lane_used);
+    ct_json_number(j, "lane_least_free", n.lane_least_free);
+    ct_json_bool(j, "lane_above", n.lane_above);
     ct_json_number(j, "bytes_written", n.bytes_written);
     ct_json_number(j, "latency_p50_ns", n.latency_p50_ns);
     ct_json_number(j, "latency_p99_ns", n.latency_p99_ns);
