@@ -1,0 +1,348 @@
+/* contrail info: what a trace holds. */
+#include "cli/command.h"
+#include "cli/reading.h"
+#include "report/info.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHORT_LIST = 10, LABEL = 11 };
+#define COUNT_AT_ONCE UINT64_C(20000000) /* events that are read to tell calls from returns without being asked */
+
+struct options {
+    bool json, all, count;
+};
+
+struct page {
+    struct ct_printer *printer;
+    const struct ct_trace *trace;
+    const struct ct_facts *facts;
+    const struct ct_info *info;
+    const struct options *options;
+};
+
+/* ---- labelled lines ---- */
+
+static void label(const struct page *p, const char *text) {
+    ct_printer_colour(p->printer, CT_COLOUR_BOLD);
+    ct_printer_format(p->printer, "%-*s", LABEL, text);
+    ct_printer_colour(p->printer, CT_COLOUR_PLAIN);
+}
+
+static void line(const struct page *p, const char *title, const char *text) {
+    if (!*text)
+        return;
+    label(p, title);
+    ct_printer_name(p->printer, text, 0);
+    ct_printer_text(p->printer, "\n");
+}
+
+static void print_end(const struct page *p) {
+    const struct ct_info *info = p->info;
+    const char *reason = info->end_reason, *signal = sigabbrev_np((int)info->signal);
+    char text[128] = "";
+    if (!info->process->complete)
+        strcpy(text, "not finished: it is being recorded, or the recorder was killed; what is there can be read");
+    else if (!strcmp(reason, "exit") && info->exit_code < 0)
+        strcpy(text, "the process ended");
+    else if (!strcmp(reason, "exit"))
+        snprintf(text, sizeof text, "the process exited with code %d", (int)info->exit_code);
+    else if (!strcmp(reason, "signal"))
+        snprintf(text, sizeof text, "the process was killed by signal %d (SIG%s)", (int)info->signal,
+                 signal ? signal : "?");
+    else if (!strcmp(reason, "detach"))
+        strcpy(text, "detached; the process ran on");
+    else if (!strcmp(reason, "exec"))
+        strcpy(text, "the process executed another program");
+    else if (!strcmp(reason, "disk"))
+        strcpy(text, "the disk was full, or another write failed");
+    else
+        snprintf(text, sizeof text, "%.100s", reason);
+    line(p, "Ended", text);
+}
+
+static void print_who(const struct page *p) {
+    const struct ct_info *info = p->info;
+    char text[1024], duration[CT_TEXT_SIZE];
+    line(p, "Trace", info->process->directory);
+    line(p, "Program", info->command_line);
+    snprintf(text, sizeof text, "%d on %s (%s %s, %s)", info->process->pid, info->host, info->os, info->kernel,
+             info->arch);
+    line(p, "Process", text);
+    snprintf(text, sizeof text, "%s%sfor %s%s%s", info->started, *info->started ? ", " : "",
+             ct_text_time(duration, info->duration_ns), *info->tool ? ", by " : "", info->tool);
+    line(p, "Recorded", text);
+    print_end(p);
+}
+
+/* ---- events ---- */
+
+static void print_events(const struct page *p) {
+    const struct ct_info *info = p->info;
+    char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE], c[CT_TEXT_SIZE];
+    label(p, "Events");
+    ct_printer_text(p->printer, ct_text_count(a, info->events));
+    if (info->duration_ns)
+        ct_printer_format(p->printer, " (%s/s)",
+                          ct_text_short(a, (double)info->events * 1e9 / (double)info->duration_ns));
+    if (info->counted)
+        ct_printer_format(p->printer, ": %s calls, %s returns, %s exceptions\n", ct_text_count(a, info->calls),
+                          ct_text_count(b, info->returns), ct_text_count(c, info->exceptions));
+    else
+        ct_printer_text(p->printer, " (--count tells calls from returns)\n");
+}
+
+static void print_lost(const struct page *p) {
+    const struct ct_info *info = p->info;
+    char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE];
+    label(p, "Lost");
+    if (!info->lost) {
+        ct_printer_text(p->printer, "nothing\n");
+        return;
+    }
+    ct_printer_colour(p->printer, CT_COLOUR_RED);
+    ct_printer_format(p->printer, "%s events, %s of all", ct_text_count(a, info->lost),
+                      ct_text_percent(b, info->lost, info->lost + info->events));
+    ct_printer_colour(p->printer, CT_COLOUR_PLAIN);
+    ct_printer_text(p->printer, "\n");
+    for (size_t i = 0; i < info->loss_count; i++)
+        ct_printer_format(p->printer, "%*s%s: %s (%s)\n", LABEL, "", ct_text_count(a, info->losses[i].count),
+                          info->losses[i].text, info->losses[i].name);
+}
+
+/* Counters that are mostly zero are told only when they are not. */
+static void print_counters(const struct page *p) {
+    const struct ct_info *info = p->info;
+    const struct {
+        uint64_t n;
+        const char *text;
+    } counters[] = {
+        {info->left_frames, "calls left by an exception, a longjmp or the like"},
+        {info->deep_calls, "calls deeper than --max-depth, not in the trace"},
+        {info->guarded_calls, "calls from the recorder's own code, not in the trace"},
+        {info->abandoned, "events begun and never written, because a signal handler jumped away"},
+    };
+    char text[CT_TEXT_SIZE];
+    const char *title = "Also";
+    for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++) {
+        if (!counters[i].n)
+            continue;
+        label(p, title);
+        ct_printer_format(p->printer, "%s: %s\n", counters[i].text, ct_text_count(text, counters[i].n));
+        title = "";
+    }
+}
+
+static void print_numbers(const struct page *p) {
+    const struct ct_info *info = p->info;
+    char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE], c[CT_TEXT_SIZE];
+    label(p, "Coverage");
+    ct_printer_format(p->printer, "%s of %s functions hooked (%s)", ct_text_count(a, info->hooked),
+                      ct_text_count(b, info->functions), ct_text_percent(c, info->hooked, info->functions));
+    if (info->entry_only)
+        ct_printer_format(p->printer, ", %s of them on entry only", ct_text_count(a, info->entry_only));
+    ct_printer_text(p->printer, "\n");
+    if (info->latency_samples) {
+        label(p, "Latency");
+        ct_printer_format(p->printer, "p50 %s, p99 %s, max %s from capture to disk\n",
+                          ct_text_time(a, info->latency_p50_ns), ct_text_time(b, info->latency_p99_ns),
+                          ct_text_time(c, info->latency_max_ns));
+    }
+    label(p, "Start");
+    ct_printer_format(p->printer, "planned in %s, the process stood still for %s\n", ct_text_time(a, info->plan_ns),
+                      ct_text_time(b, info->pause_ns));
+    if (info->lane_bytes) {
+        label(p, "Memory");
+        ct_printer_format(p->printer, "index lane %s\n", ct_text_size(a, info->lane_bytes));
+    }
+}
+
+/* ---- lists ---- */
+
+static size_t shown_of(const struct page *p, size_t count) {
+    return p->options->all || count <= SHORT_LIST + 1 ? count : SHORT_LIST;
+}
+
+static void title(const struct page *p, const char *text, size_t count) {
+    char number[CT_TEXT_SIZE];
+    ct_printer_colour(p->printer, CT_COLOUR_BOLD);
+    ct_printer_format(p->printer, "\n%s (%s)\n", text, ct_text_count(number, count));
+    ct_printer_colour(p->printer, CT_COLOUR_PLAIN);
+}
+
+static void print_more(const struct page *p, size_t shown, size_t count) {
+    char number[CT_TEXT_SIZE];
+    if (shown < count)
+        ct_printer_format(p->printer, "  ... and %s more (--all)\n", ct_text_count(number, count - shown));
+}
+
+static void print_threads(const struct page *p) {
+    const struct ct_info *info = p->info;
+    char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE];
+    size_t shown = shown_of(p, info->thread_count);
+    title(p, "Threads", info->thread_count);
+    ct_printer_format(p->printer, "  %5s  %8s  %14s  %12s  %s\n", "ID", "TID", "EVENTS", "LOST", "NAME");
+    for (size_t i = 0; i < shown; i++) {
+        const struct ct_trace_thread *t = ct_trace_thread_at(p->trace, info->threads[i]);
+        ct_printer_format(p->printer, "  %5u  %8u  %14s  %12s  ", t->id, t->tid, ct_text_count(a, t->event_count),
+                          ct_text_count(b, t->lost));
+        ct_printer_name(p->printer, t->name, 0);
+        ct_printer_text(p->printer, t->cut ? "  (its file ends early)\n" : "\n");
+    }
+    print_more(p, shown, info->thread_count);
+}
+
+static void print_module(const struct page *p, const struct ct_info_module *m) {
+    char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE], c[CT_TEXT_SIZE];
+    uint64_t skipped = 0;
+    for (size_t i = 0; i < m->skipped_count; i++)
+        skipped += m->skipped[i].count;
+    ct_printer_format(p->printer, "  %5u  %9s  %7s  ", m->module->id, ct_text_count(a, m->module->functions),
+                      ct_text_percent(b, m->module->hooked, m->module->functions));
+    ct_printer_format(p->printer, "%10s  %7s  ", ct_text_count(a, m->module->entry_only), ct_text_count(c, skipped));
+    ct_printer_name(p->printer, m->module->path, 0);
+    ct_printer_text(p->printer, "\n");
+    for (size_t i = 0; p->options->all && i < m->skipped_count; i++)
+        ct_printer_format(p->printer, "%45s  %7s  %s\n", "", ct_text_count(a, m->skipped[i].count), m->skipped[i].name);
+}
+
+static void print_modules(const struct page *p) {
+    const struct ct_info *info = p->info;
+    size_t shown = shown_of(p, info->module_count);
+    title(p, "Modules", info->module_count);
+    ct_printer_format(p->printer, "  %5s  %9s  %7s  %10s  %7s  %s\n", "ID", "FUNCTIONS", "HOOKED", "ENTRY ONLY",
+                      "SKIPPED", "FILE");
+    for (size_t i = 0; i < shown; i++)
+        print_module(p, &info->modules[i]);
+    print_more(p, shown, info->module_count);
+}
+
+/* All modules together: each reason once, with its explanation. */
+static void print_skips(const struct page *p) {
+    const struct ct_info *info = p->info;
+    char text[CT_TEXT_SIZE];
+    if (!info->skipped)
+        return;
+    title(p, "Functions not hooked", info->skipped);
+#define ROW(reason, sentence) #reason,
+    static const char *const names[] = {CT_SKIP_LIST(ROW)};
+#undef ROW
+    for (size_t n = 0; n < sizeof names / sizeof names[0]; n++) {
+        const char *why = "";
+        uint64_t sum = 0;
+        for (size_t i = 0; i < info->module_count; i++)
+            for (size_t k = 0; k < info->modules[i].skipped_count; k++)
+                if (!strcmp(info->modules[i].skipped[k].name, names[n])) {
+                    sum += info->modules[i].skipped[k].count;
+                    why = info->modules[i].skipped[k].text;
+                }
+        if (sum)
+            ct_printer_format(p->printer, "  %9s  %s: %s\n", ct_text_count(text, sum), names[n], why);
+    }
+}
+
+static void print_page(const struct page *p) {
+    print_who(p);
+    print_events(p);
+    print_lost(p);
+    print_counters(p);
+    print_numbers(p);
+    print_threads(p);
+    print_modules(p);
+    print_skips(p);
+}
+
+/* ---- the command ---- */
+
+static bool count_wanted(const struct ct_trace *trace, const struct options *options) {
+    uint64_t events = 0;
+    for (size_t i = 0; i < ct_trace_thread_count(trace); i++)
+        events += ct_trace_thread_at(trace, i)->event_count;
+    return options->count || events <= COUNT_AT_ONCE;
+}
+
+static int print_text(struct ct_trace *trace, const struct ct_facts *facts, const struct options *options) {
+    static struct ct_printer printer;
+    int status = 0;
+    ct_printer_open(&printer, true);
+    for (size_t i = 0; i < facts->process_count && !status; i++) {
+        struct ct_info *info;
+        status = ct_info_make(&info, trace, facts, i, count_wanted(trace, options));
+        if (status)
+            break;
+        if (i)
+            ct_printer_text(&printer, "\n");
+        print_page(&(struct page){&printer, trace, facts, info, options});
+        ct_info_free(info);
+    }
+    int code = ct_printer_close(&printer);
+    return status ? ct_reading_fail(trace, status) : code;
+}
+
+static int print_json(struct ct_trace *trace, const struct ct_facts *facts, const struct options *options) {
+    struct ct_json json = {0};
+    int status = 0;
+    ct_json_begin(&json, NULL, '{');
+    ct_json_string(&json, "trace", ct_trace_path(trace));
+    ct_json_begin(&json, "processes", '[');
+    for (size_t i = 0; i < facts->process_count && !status; i++) {
+        struct ct_info *info;
+        status = ct_info_make(&info, trace, facts, i, count_wanted(trace, options));
+        if (status)
+            break;
+        ct_info_json(info, trace, facts, &json);
+        ct_info_free(info);
+    }
+    ct_json_end(&json, ']');
+    ct_json_end(&json, '}');
+    return ct_reading_print_json(&json, status);
+}
+
+static int run(int argc, char **argv) {
+    struct options options = {0};
+    struct ct_operands operands;
+    struct ct_trace *trace;
+    struct ct_facts facts;
+    int code = ct_options_parse(&ct_command_info, argc, argv, &options, &operands);
+    if (code < 0)
+        code = ct_reading_open(&trace, &operands);
+    if (code >= 0)
+        return code;
+    int status = ct_facts_load(&facts, trace);
+    if (status) {
+        code = ct_reading_fail(trace, status);
+    } else {
+        code = (options.json ? print_json : print_text)(trace, &facts, &options);
+        ct_facts_free(&facts);
+    }
+    ct_trace_close(trace);
+    return code;
+}
+
+static const struct ct_option option_table[] = {
+    {"all", 'a', CT_OPTION_FLAG, offsetof(struct options, all), NULL,
+     "list all threads and modules, and each module's skipped functions by reason"},
+    {"count", 0, CT_OPTION_FLAG, offsetof(struct options, count), NULL,
+     "count calls, returns and exceptions in a trace of more than 20 million events too"},
+    {"json", 0, CT_OPTION_FLAG, offsetof(struct options, json), NULL, "print everything as JSON"},
+    {0},
+};
+
+const struct ct_command ct_command_info = {
+    .name = "info",
+    .group = CT_GROUP_READ,
+    .run = run,
+    .summary = "tell what a trace holds",
+    .operands = "[TRACE]",
+    .max_operands = 1,
+    .description =
+        "Tells which program was recorded, where, when and how long, how it ended, how many events there are, what "
+        "was lost and why, how late events reached the disk, which threads and modules there are, and which "
+        "functions could not be hooked and why. TRACE is a session or a pid_N directory; without it, the newest "
+        "under ./traces.",
+    .options = option_table,
+    .notes = "Exit status:\n"
+             "  0 done, 64 usage, 69 there is no such trace",
+    .examples = "contrail info\n"
+                "contrail info --all traces/session_20250102_030405\n"
+                "contrail info --json | python3 -m json.tool",
+};

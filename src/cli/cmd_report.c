@@ -1,0 +1,260 @@
+/* contrail report: functions by calls and times. */
+#include "cli/command.h"
+#include "cli/reading.h"
+#include "report/functions.h"
+#include "report/output.h"
+#include <string.h>
+
+struct options {
+    int sort;
+    uint64_t limit, min_calls;
+    struct ct_option_list functions, modules, threads;
+    bool per_thread, json, csv;
+};
+
+/* ---- the table ---- */
+
+/* Columns of times, in the order of the table. */
+static const struct {
+    const char *title;
+    size_t offset;
+} columns[] = {
+    {"TOTAL", offsetof(struct ct_report_row, total_ns)}, {"SELF", offsetof(struct ct_report_row, self_ns)},
+    {"AVG", offsetof(struct ct_report_row, avg_ns)},     {"MAX", offsetof(struct ct_report_row, max_ns)},
+    {"P50", offsetof(struct ct_report_row, p50_ns)},     {"P95", offsetof(struct ct_report_row, p95_ns)},
+    {"P99", offsetof(struct ct_report_row, p99_ns)},
+};
+enum { COLUMN_COUNT = sizeof columns / sizeof columns[0], TIME_WIDTH = 9, GAP = 2 };
+
+struct table {
+    struct ct_printer *printer;
+    const struct ct_trace *trace;
+    const struct ct_report *report;
+    int calls_width, thread_width; /* thread 0: not shown */
+};
+
+static int thread_text(char *text, size_t size, const struct ct_trace_thread *thread) {
+    return snprintf(text, size, "%s/%u", thread->name, thread->tid);
+}
+
+static struct table measure(struct ct_printer *printer, const struct ct_trace *trace, const struct ct_report *report,
+                            bool per_thread) {
+    struct table t = {.printer = printer, .trace = trace, .report = report, .calls_width = 7};
+    char text[64];
+    for (size_t i = 0; i < report->row_count; i++) {
+        const struct ct_report_row *row = &report->rows[i];
+        int calls = (int)strlen(ct_text_count(text, row->calls));
+        int thread = per_thread ? thread_text(text, sizeof text, ct_trace_thread_at(trace, row->thread)) : 0;
+        t.calls_width = calls > t.calls_width ? calls : t.calls_width;
+        t.thread_width = thread > t.thread_width ? thread : t.thread_width;
+    }
+    if (per_thread && t.thread_width < 6)
+        t.thread_width = 6;
+    return t;
+}
+
+/* Columns left for the name. 0: as many as it needs. */
+static size_t name_room(const struct table *t, const char *module) {
+    int used = t->calls_width + COLUMN_COUNT * (GAP + TIME_WIDTH) + GAP + (int)strlen(module) + 3;
+    if (t->thread_width)
+        used += t->thread_width + GAP;
+    if (!t->printer->width)
+        return 0;
+    return t->printer->width > used + 20 ? (size_t)(t->printer->width - used) : 20;
+}
+
+static void print_head(const struct table *t) {
+    ct_printer_colour(t->printer, CT_COLOUR_BOLD);
+    ct_printer_format(t->printer, "%*s", t->calls_width, "CALLS");
+    for (size_t i = 0; i < COLUMN_COUNT; i++)
+        ct_printer_format(t->printer, "%*s%*s", GAP, "", TIME_WIDTH, columns[i].title);
+    if (t->thread_width)
+        ct_printer_format(t->printer, "%*s%-*s", GAP, "", t->thread_width, "THREAD");
+    ct_printer_format(t->printer, "%*s%s", GAP, "", "FUNCTION");
+    ct_printer_colour(t->printer, CT_COLOUR_PLAIN);
+    ct_printer_text(t->printer, "\n");
+}
+
+static void print_row(const struct table *t, const struct ct_report_row *row) {
+    char text[64];
+    ct_printer_format(t->printer, "%*s", t->calls_width, ct_text_count(text, row->calls));
+    for (size_t i = 0; i < COLUMN_COUNT; i++) {
+        uint64_t ns = *(const uint64_t *)((const char *)row + columns[i].offset);
+        ct_printer_format(t->printer, "%*s%*s", GAP, "", TIME_WIDTH, row->timed ? ct_text_time(text, ns) : "-");
+    }
+    if (t->thread_width) {
+        thread_text(text, sizeof text, ct_trace_thread_at(t->trace, row->thread));
+        ct_printer_spaces(t->printer, GAP);
+        size_t took = ct_printer_name(t->printer, text, 0);
+        ct_printer_spaces(t->printer, (size_t)t->thread_width > took ? (size_t)t->thread_width - took : 0);
+    }
+    ct_printer_spaces(t->printer, GAP);
+    ct_printer_name(t->printer, row->name, name_room(t, row->module));
+    if (*row->module) {
+        ct_printer_colour(t->printer, CT_COLOUR_DIM);
+        ct_printer_text(t->printer, " [");
+        ct_printer_name(t->printer, row->module, 0);
+        ct_printer_text(t->printer, "]");
+        ct_printer_colour(t->printer, CT_COLOUR_PLAIN);
+    }
+    ct_printer_text(t->printer, "\n");
+}
+
+/* ---- what one has to know about the numbers ---- */
+
+static void print_counts(const struct table *t) {
+    const struct ct_report *r = t->report;
+    char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE], c[CT_TEXT_SIZE];
+    ct_printer_format(t->printer, "\nCalls: %s; threads: %s", ct_text_count(a, r->calls), ct_text_count(b, r->threads));
+    if (r->matched > r->row_count)
+        ct_printer_format(t->printer, "; rows: %s of %s (--limit 0 shows all)", ct_text_count(a, r->row_count),
+                          ct_text_count(c, r->matched));
+    ct_printer_text(t->printer, "\n");
+}
+
+static void print_notes(const struct table *t) {
+    const struct ct_report *r = t->report;
+    char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE], c[CT_TEXT_SIZE];
+    for (size_t i = 0; i < ct_trace_process_count(t->trace); i++)
+        if (!ct_trace_process_at(t->trace, i)->complete)
+            ct_printer_format(t->printer, "Process %d: the recorder has not finished this trace\n",
+                              ct_trace_process_at(t->trace, i)->pid);
+    if (r->open)
+        ct_printer_format(t->printer, "Calls open at the end: %s; their time goes up to there\n",
+                          ct_text_count(a, r->open));
+    if (r->exceptions)
+        ct_printer_format(t->printer, "Calls left by exceptions or longjmp: %s\n", ct_text_count(a, r->exceptions));
+    if (r->gaps)
+        ct_printer_format(t->printer, "Gaps: %s; events lost: %s; time in gaps, which is in no time above: %s\n",
+                          ct_text_count(a, r->gaps), ct_text_count(b, r->lost), ct_text_time(c, r->gap_ns));
+    if (r->unpaired)
+        ct_printer_format(t->printer, "Unpaired calls and returns: %s; the other half was lost, they have no time\n",
+                          ct_text_count(a, r->unpaired));
+}
+
+static int print_table(const struct ct_trace *trace, const struct ct_report *report, bool per_thread) {
+    static struct ct_printer printer;
+    ct_printer_open(&printer, true);
+    struct table t = measure(&printer, trace, report, per_thread);
+    print_head(&t);
+    for (size_t i = 0; i < report->row_count && ct_printer_wanted(&printer); i++)
+        print_row(&t, &report->rows[i]);
+    print_counts(&t);
+    print_notes(&t);
+    return ct_printer_close(&printer);
+}
+
+static int print_csv(const struct ct_trace *trace, const struct ct_report *report, bool per_thread) {
+    static struct ct_printer printer;
+    struct ct_output text = {0};
+    ct_report_csv(report, per_thread, trace, &text);
+    if (text.failed) {
+        ct_output_free(&text);
+        return ct_message_fail(CT_ERR_NO_MEMORY, NULL);
+    }
+    ct_printer_open(&printer, false);
+    ct_printer_bytes(&printer, text.data, text.length);
+    ct_output_free(&text);
+    return ct_printer_close(&printer);
+}
+
+/* ---- the command ---- */
+
+static int report_trace(struct ct_trace *trace, const struct options *o) {
+    struct ct_report_options options = {
+        .select = {.functions = o->functions.items, .modules = o->modules.items, .threads = o->threads.items},
+        .sort = (enum ct_report_sort)o->sort,
+        .limit = o->limit,
+        .min_calls = o->min_calls,
+        .per_thread = o->per_thread,
+    };
+    struct ct_report *report;
+    int code = ct_reading_check_threads(trace, &options.select);
+    if (code >= 0)
+        return code;
+    int status = ct_report_make(&report, trace, &options);
+    if (status)
+        return ct_reading_fail(trace, status);
+    if (o->json) {
+        struct ct_json json = {0};
+        ct_report_json(report, trace, &json);
+        code = ct_reading_print_json(&json, 0);
+    } else {
+        code = (o->csv ? print_csv : print_table)(trace, report, o->per_thread);
+    }
+    ct_report_free(report);
+    return code;
+}
+
+static int run(int argc, char **argv) {
+    struct options options = {0};
+    struct ct_operands operands;
+    struct ct_trace *trace;
+    int code = ct_options_parse(&ct_command_report, argc, argv, &options, &operands);
+    if (code >= 0)
+        return code;
+    if (options.json && options.csv) {
+        ct_message_error("--json and --csv exclude each other; give one of them");
+        code = CT_EXIT_USAGE;
+    } else {
+        code = ct_reading_open(&trace, &operands);
+        if (code < 0) {
+            code = report_trace(trace, &options);
+            ct_trace_close(trace);
+        }
+    }
+    ct_options_release(&ct_command_report, &options);
+    return code;
+}
+
+static const char *const sort_names[] = {
+#define NAME(name, text) text,
+    CT_REPORT_SORT_LIST(NAME)
+#undef NAME
+        NULL,
+};
+
+static const struct ct_option option_table[] = {
+    {"sort", 's', CT_OPTION_CHOICE, offsetof(struct options, sort), "COLUMN", "what the rows are sorted by",
+     .initial = "total", .choices = sort_names},
+    {"limit", 'n', CT_OPTION_NUMBER, offsetof(struct options, limit), "N", "print at most N rows; 0: all",
+     .initial = "30"},
+    {"function", 'f', CT_OPTION_LIST, offsetof(struct options, functions), "GLOB",
+     "only functions whose name fits; may be given several times"},
+    {"module", 'm', CT_OPTION_LIST, offsetof(struct options, modules), "GLOB",
+     "only functions of modules whose file name fits; may be given several times"},
+    {"thread", 't', CT_OPTION_LIST, offsetof(struct options, threads), "TID|GLOB",
+     "only threads with this number, or whose name fits; may be given several times"},
+    {"min-calls", 0, CT_OPTION_NUMBER, offsetof(struct options, min_calls), "N",
+     "only functions with at least N calls"},
+    {"per-thread", 0, CT_OPTION_FLAG, offsetof(struct options, per_thread), NULL,
+     "one row for each function and thread"},
+    {"json", 0, CT_OPTION_FLAG, offsetof(struct options, json), NULL, "print JSON, times in nanoseconds"},
+    {"csv", 0, CT_OPTION_FLAG, offsetof(struct options, csv), NULL, "print CSV, times in nanoseconds"},
+    {0},
+};
+
+const struct ct_command ct_command_report = {
+    .name = "report",
+    .group = CT_GROUP_READ,
+    .run = run,
+    .summary = "list functions by calls and times",
+    .operands = "[TRACE]",
+    .max_operands = 1,
+    .description =
+        "Prints a row for each function that was called, with all threads together. TRACE is a session or a pid_N "
+        "directory; without it, the newest under ./traces.\n\n"
+        "TOTAL is the time between call and return; calls of a function by itself are part of the outermost one and "
+        "count "
+        "once. SELF is without the functions it called. AVG, MAX and the percentiles (within 2 %) are of single calls. "
+        "Functions that are recorded on entry only have calls, and no times (-).\n\n"
+        "Calls that were open at the end of the trace are closed there. Where events were lost, calls and returns that "
+        "lack their other half have no time, and the time of the gap is in none.",
+    .options = option_table,
+    .notes = "Exit status:\n"
+             "  0 done, 64 usage, 69 there is no such trace or thread\n",
+    .examples = "contrail report\n"
+                "contrail report --sort self --limit 10\n"
+                "contrail report -m 'libc.so*' -f 'mem*' traces/session_20250102_030405\n"
+                "contrail report --per-thread --thread 'worker-*' --csv > threads.csv",
+};

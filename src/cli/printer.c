@@ -1,0 +1,186 @@
+/* Output of the reading commands. */
+#include "cli/printer.h"
+#include "cli/command.h"
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { INTERACTIVE_LIMIT = 4096 };
+
+/* ---- the pager ---- */
+
+static void run_pager(int in) {
+    const char *command = getenv("PAGER");
+    setenv("LESS", "FRX", 0); /* out at once when it fits on the screen, colours, no screen of its own */
+    dup2(in, STDIN_FILENO);
+    signal(SIGPIPE, SIG_DFL);
+    execl("/bin/sh", "sh", "-c", command && *command ? command : "less -R", (char *)NULL);
+    _exit(127);
+}
+
+static bool pager_wanted(void) {
+    const char *command = getenv("PAGER"), *term = getenv("TERM");
+    if (command && (!*command || !strcmp(command, "cat")))
+        return false;
+    return term && strcmp(term, "dumb") != 0 && (command || !system("command -v less >/dev/null 2>&1"));
+}
+
+static void start_pager(struct ct_printer *p) {
+    int ends[2];
+    if (pipe(ends))
+        return;
+    p->pager = fork();
+    if (p->pager == 0) {
+        close(ends[1]);
+        run_pager(ends[0]);
+    }
+    close(ends[0]);
+    if (p->pager < 0) {
+        close(ends[1]);
+        p->pager = 0;
+        return;
+    }
+    p->fd = ends[1];
+    signal(SIGINT, SIG_IGN); /* the pager's */
+}
+
+void ct_printer_open(struct ct_printer *p, bool page) {
+    struct winsize size = {0};
+    bool terminal = isatty(STDOUT_FILENO);
+    fflush(stdout);
+    signal(SIGPIPE, SIG_IGN);
+    p->fd = STDOUT_FILENO;
+    p->pager = 0;
+    p->colours = ct_colour_wanted(stdout);
+    p->width = terminal && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) ? size.ws_col : 0;
+    p->closed = false;
+    p->error = 0;
+    p->used = 0;
+    p->limit = terminal ? INTERACTIVE_LIMIT : sizeof p->buffer;
+    if (terminal && page && pager_wanted())
+        start_pager(p);
+}
+
+/* ---- writing ---- */
+
+static void flush(struct ct_printer *p) {
+    size_t done = 0;
+    while (done < p->used && ct_printer_wanted(p)) {
+        ssize_t n = write(p->fd, p->buffer + done, p->used - done);
+        if (n >= 0)
+            done += (size_t)n;
+        else if (errno == EPIPE)
+            p->closed = true;
+        else if (errno != EINTR)
+            p->error = errno;
+    }
+    p->used = 0;
+}
+
+void ct_printer_bytes(struct ct_printer *p, const char *bytes, size_t count) {
+    while (count) {
+        size_t room = p->limit - p->used, part = count < room ? count : room;
+        memcpy(p->buffer + p->used, bytes, part);
+        p->used += part;
+        bytes += part;
+        count -= part;
+        if (p->used == p->limit)
+            flush(p);
+    }
+}
+
+void ct_printer_text(struct ct_printer *p, const char *text) {
+    ct_printer_bytes(p, text, strlen(text));
+}
+
+void ct_printer_spaces(struct ct_printer *p, size_t count) {
+    static const char spaces[] = "                                                                ";
+    while (count) {
+        size_t part = count < sizeof spaces - 1 ? count : sizeof spaces - 1;
+        ct_printer_bytes(p, spaces, part);
+        count -= part;
+    }
+}
+
+void ct_printer_format(struct ct_printer *p, const char *format, ...) {
+    char text[1024];
+    va_list list;
+    va_start(list, format);
+    int n = vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    if (n > 0)
+        ct_printer_bytes(p, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+}
+
+void ct_printer_colour(struct ct_printer *p, enum ct_colour colour) {
+    if (p->colours)
+        ct_printer_text(p, ct_colour(stdout, colour));
+}
+
+/* ---- names ---- */
+
+static bool is_control(char c) {
+    return (unsigned char)c < ' ' || c == 0x7f;
+}
+
+/* Bytes of the first `columns` characters of UTF-8. */
+static size_t bytes_of(const char *text, size_t length, size_t columns) {
+    size_t at = 0;
+    for (; at < length; at++)
+        if ((text[at] & 0xc0) != 0x80 && columns-- == 0)
+            break;
+    return at;
+}
+
+static size_t columns_of(const char *text, size_t length) {
+    size_t columns = 0;
+    for (size_t i = 0; i < length; i++)
+        columns += (text[i] & 0xc0) != 0x80;
+    return columns;
+}
+
+static void put_clean(struct ct_printer *p, const char *text, size_t length) {
+    for (size_t start = 0; start < length;) {
+        size_t end = start;
+        while (end < length && !is_control(text[end]))
+            end++;
+        ct_printer_bytes(p, text + start, end - start);
+        if (end < length)
+            ct_printer_bytes(p, "?", 1);
+        start = end + 1;
+    }
+}
+
+size_t ct_printer_name(struct ct_printer *p, const char *name, size_t room) {
+    size_t length = strlen(name), columns = columns_of(name, length);
+    if (room == 0 || columns <= room) {
+        put_clean(p, name, length);
+        return columns;
+    }
+    size_t kept = room > 3 ? room - 3 : 0;
+    put_clean(p, name, bytes_of(name, length, kept));
+    ct_printer_bytes(p, "...", room < 3 ? room : 3);
+    return room;
+}
+
+/* ---- the end ---- */
+
+int ct_printer_close(struct ct_printer *p) {
+    flush(p);
+    if (p->pager) {
+        int status;
+        close(p->fd);
+        while (waitpid(p->pager, &status, 0) < 0 && errno == EINTR)
+            ;
+        signal(SIGINT, SIG_DFL);
+    }
+    if (!p->error)
+        return 0;
+    ct_message_error("the output could not be written: %s", strerror(p->error));
+    return CT_EXIT_UNAVAILABLE;
+}

@@ -1,0 +1,40 @@
+/* What the commands that read traces share. */
+#include "cli/reading.h"
+#include "cli/command.h"
+
+int ct_reading_open(struct ct_trace **out, const struct ct_operands *operands) {
+    char error[1024];
+    int status = ct_trace_open(out, operands->count ? operands->at[0] : NULL, error, sizeof error);
+    return status ? ct_message_fail(status, error) : -1;
+}
+
+int ct_reading_check_threads(const struct ct_trace *trace, const struct ct_select *select) {
+    if (!select->threads)
+        return -1;
+    for (size_t i = 0; i < ct_trace_thread_count(trace); i++)
+        if (ct_select_thread(select, ct_trace_thread_at(trace, i)))
+            return -1;
+    ct_message_error("the trace has no thread \"%s\"; `contrail info --all` lists its threads", select->threads[0]);
+    return CT_EXIT_UNAVAILABLE;
+}
+
+int ct_reading_fail(const struct ct_trace *trace, int status) {
+    ct_message_error("%s: %s", ct_trace_path(trace), ct_status_text(status));
+    return ct_message_exit_code(status);
+}
+
+int ct_reading_print_json(struct ct_json *json, int status) {
+    static struct ct_printer printer;
+    if (!status && json->failed)
+        status = CT_ERR_NO_MEMORY;
+    if (status) {
+        ct_json_free(json);
+        return ct_message_fail(status, NULL);
+    }
+    ct_printer_open(&printer, false);
+    ct_printer_bytes(&printer, json->text, json->length);
+    if (!json->length || json->text[json->length - 1] != '\n')
+        ct_printer_text(&printer, "\n");
+    ct_json_free(json);
+    return ct_printer_close(&printer);
+}

@@ -1,0 +1,20 @@
+/* What the commands that read traces share. */
+#ifndef CT_CLI_READING_H
+#define CT_CLI_READING_H
+
+#include "cli/options.h"
+#include "cli/printer.h"
+#include "report/select.h"
+#include "trace/writer.h"
+#include <contrail/trace.h>
+
+/* The trace that the operands name, or the newest. Returns -1 to go on, otherwise the exit code, after a message. */
+int ct_reading_open(struct ct_trace **out, const struct ct_operands *operands);
+/* Says that no thread is named so, and returns the exit code; -1: one is. */
+int ct_reading_check_threads(const struct ct_trace *trace, const struct ct_select *select);
+/* Prints the text and frees it; `status` is what making it came to. Returns the exit code. */
+int ct_reading_print_json(struct ct_json *json, int status);
+/* Says why, and returns the exit code. */
+int ct_reading_fail(const struct ct_trace *trace, int status);
+
+#endif
