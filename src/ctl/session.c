@@ -331,6 +331,13 @@ static int end_of_process(struct ct_session *s, struct ct_session_happening *wha
     return finished;
 }
 
+/* A process that is ending has lost its memory as well, for as long as the kernel closes its files: it has no program then. */
+static bool has_program(int pid) {
+    char path[64], name[8];
+    snprintf(path, sizeof path, "/proc/%d/exe", pid);
+    return readlink(path, name, sizeof name) >= 0 || errno == EACCES || errno == EPERM;
+}
+
 static int replaced(struct ct_session *s, struct ct_session_happening *what) {
     what->event = CT_SESSION_REPLACED;
     int finished = finish_trace(s, "exec");
@@ -351,7 +358,7 @@ int ct_session_wait(struct ct_session *s, int timeout_ms, struct ct_session_happ
             return end_of_process(s, what);
         if (s->state == CT_SESSION_RUNNING && now - s->checked_at > CHECK_NS) {
             s->checked_at = now;
-            if (!ct_remote_is_alive(s->remote) && poll(&p, 1, 0) == 0)
+            if (!ct_remote_is_alive(s->remote) && has_program(s->pid) && poll(&p, 1, 0) == 0)
                 return replaced(s, what);
         }
         if (__atomic_load_n(&s->asked_to_stop, __ATOMIC_ACQUIRE))
