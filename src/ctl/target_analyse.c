@@ -1,6 +1,7 @@
 /* Analyses a module: its functions from the ELF file, the scan of its code, and both as an image (target_internal.h).
  *
- * The scan works on run addresses; whatever goes into the image has the bias taken off. */
+ * The scan takes nearly all of the time, so that of a large module is done in parts, by several threads. It works on run
+ * addresses; whatever goes into the image has the bias taken off. */
 #include "ctl/target_internal.h"
 #include "hook/known.h"
 #include "symbols/functions.h"
@@ -11,7 +12,15 @@
 #define LOW_MODULE                                                                                                     \
     0x80000000ull /* the scan reads position-dependent code below it: such an image is for one place only */
 
-struct analysis {
+#define SMALL_PART (512u << 10) /* bytes of code that are not worth being divided */
+
+struct part {
+    size_t text, first, end; /* functions of one text */
+    struct ct_scan scan;
+    int status;
+};
+
+struct ct_target_analysis {
     struct ct_target_source *source;
     struct ct_functions *table;
     struct ct_scan *scans;          /* one per text */
@@ -20,18 +29,21 @@ struct analysis {
     size_t *first;                  /* of each text's functions */
     size_t func_count, names_size, loops;
     uint64_t map_words;
+    struct part *parts;
+    size_t part_count;
+    size_t left; /* parts that have not ended */
 };
 
 /* ---- functions ---- */
 
-static int open_table(struct analysis *a) {
+static int open_table(struct ct_target_analysis *a) {
     const struct ct_target_source *s = a->source;
     return s->file ? ct_functions_open_image(&a->table, s->file, s->file_size)
                    : ct_functions_open_image(&a->table, s->memory_image, s->memory_image_size);
 }
 
 /* Functions are sorted, and so are texts: each text has a run of them. Those outside of all texts are left out. */
-static int split_functions(struct analysis *a) {
+static int split_functions(struct ct_target_analysis *a) {
     struct ct_target_source *s = a->source;
     size_t count = ct_functions_count(a->table), text = 0;
     a->funcs = calloc(count + 1, sizeof *a->funcs);
@@ -60,8 +72,13 @@ static int split_functions(struct analysis *a) {
     return 0;
 }
 
-static int run_scans(struct analysis *a) {
+/* ---- parts ---- */
+
+static int set_up_scans(struct ct_target_analysis *a, unsigned threads) {
     struct ct_target_source *s = a->source;
+    a->parts = calloc(s->text_count * threads + 1, sizeof *a->parts);
+    if (!a->parts)
+        return CT_ERR_NO_MEMORY;
     for (size_t i = 0; i < s->text_count; i++) {
         struct ct_scan *scan = &a->scans[i];
         *scan = (struct ct_scan){
@@ -73,13 +90,29 @@ static int run_scans(struct analysis *a) {
             .read = ct_target_source_bytes,
             .read_arg = s,
         };
-        int status = ct_scan_run(scan);
-        if (status)
-            return status;
-        a->loops += scan->loop_count;
-        a->map_words += (scan->end - scan->start) / 64 + 2;
+        uint64_t size = scan->end - scan->start, count = size / SMALL_PART + 1;
+        count = count < threads ? count : threads;
+        size_t first = 0;
+        for (uint64_t k = 1; k <= count; k++) {
+            size_t end = k < count ? ct_scan_behind(scan, scan->start + size / count * k) : scan->func_count;
+            a->parts[a->part_count++] = (struct part){.text = i, .first = first, .end = end};
+            first = end;
+        }
+        a->map_words += size / 64 + 2;
     }
+    a->left = a->part_count;
     return 0;
+}
+
+static int join_parts(struct ct_target_analysis *a) {
+    int status = 0;
+    for (size_t i = 0; i < a->part_count; i++)
+        status = status ? status : a->parts[i].status;
+    for (size_t i = 0; i < a->part_count && !status; i++)
+        status = ct_scan_join(&a->scans[a->parts[i].text], &a->parts[i].scan);
+    for (size_t i = 0; i < a->source->text_count; i++)
+        a->loops += a->scans[i].loop_count;
+    return status;
 }
 
 /* ---- the image ---- */
@@ -90,7 +123,7 @@ static uint64_t fnv(uint64_t hash, const void *bytes, size_t size) {
     return hash;
 }
 
-static void write_functions(const struct analysis *a, struct ct_target_image *image) {
+static void write_functions(const struct ct_target_analysis *a, struct ct_target_image *image) {
     struct ct_image_function *out = (struct ct_image_function *)((uint8_t *)image + image->functions);
     char *names = (char *)image + image->names;
     uint64_t bias = a->source->bias, hash = 14695981039346656037u;
@@ -122,7 +155,7 @@ static uint64_t write_map(struct ct_target_image *image, uint64_t at, const uint
     return at + words * 8;
 }
 
-static void write_texts(const struct analysis *a, struct ct_target_image *image, uint64_t at) {
+static void write_texts(const struct ct_target_analysis *a, struct ct_target_image *image, uint64_t at) {
     const struct ct_target_source *s = a->source;
     struct ct_image_text *texts = (struct ct_image_text *)((uint8_t *)image + image->texts);
     for (size_t i = 0; i < s->text_count; i++) {
@@ -151,7 +184,7 @@ static void write_texts(const struct analysis *a, struct ct_target_image *image,
     }
 }
 
-static int make_image(struct analysis *a) {
+static int make_image(struct ct_target_analysis *a) {
     struct ct_target_source *s = a->source;
     uint64_t functions = ct_target_round(sizeof(struct ct_target_image), 8);
     uint64_t texts = functions + a->func_count * sizeof(struct ct_image_function);
@@ -185,21 +218,59 @@ static int make_image(struct analysis *a) {
     return 0;
 }
 
-int ct_target_analyse(struct ct_target_source *s) {
-    struct analysis a = {.source = s};
-    int status = open_table(&a);
+/* ---- all of it ---- */
+
+static void end_analysis(struct ct_target_analysis *a) {
+    struct ct_target_source *s = a->source;
+    for (size_t i = 0; a->scans && i < s->text_count; i++)
+        ct_scan_free(&a->scans[i]);
+    for (size_t i = 0; a->parts && i < a->part_count; i++)
+        if (a->parts[i].scan.funcs) { /* was not joined */
+            free(a->parts[i].scan.funcs);
+            ct_scan_free(&a->parts[i].scan);
+        }
+    ct_functions_close(a->table);
+    free(a->parts);
+    free(a->scans);
+    free(a->funcs);
+    free(a->origins);
+    free(a->first);
+    free(a);
+    s->analysis = NULL;
+}
+
+size_t ct_target_analyse_begin(struct ct_target_source *s, unsigned threads) {
+    struct ct_target_analysis *a = calloc(1, sizeof *a);
+    if (!a) {
+        s->status = CT_ERR_NO_MEMORY;
+        return 0;
+    }
+    a->source = s;
+    s->analysis = a;
+    int status = ct_target_source_prepare(s);
     if (!status)
-        status = split_functions(&a);
+        status = open_table(a);
     if (!status)
-        status = run_scans(&a);
+        status = split_functions(a);
     if (!status)
-        status = make_image(&a);
-    for (size_t i = 0; a.scans && i < s->text_count; i++)
-        ct_scan_free(&a.scans[i]);
-    ct_functions_close(a.table);
-    free(a.scans);
-    free(a.funcs);
-    free(a.origins);
-    free(a.first);
-    return status;
+        status = set_up_scans(a, threads);
+    s->status = status;
+    if (!status)
+        return a->part_count;
+    end_analysis(a);
+    return 0;
+}
+
+void ct_target_analyse_part(struct ct_target_source *s, size_t n) {
+    struct ct_target_analysis *a = s->analysis;
+    struct part *p = &a->parts[n];
+    p->status = ct_scan_run_part(&a->scans[p->text], &p->scan, p->first, p->end);
+    if (p->status)
+        p->scan.funcs = NULL;
+    if (__atomic_sub_fetch(&a->left, 1, __ATOMIC_ACQ_REL))
+        return;
+    s->status = join_parts(a);
+    if (!s->status)
+        s->status = make_image(a);
+    end_analysis(a);
 }

@@ -15,7 +15,7 @@
 
 /* False when the module has no place in the cache. */
 static bool path_of(const char *directory, const struct ct_target_source *s, char path[PATH_MAX]) {
-    if (!directory || !s->build_id[0] || !s->file_size)
+    if (!directory || !*directory || !s->build_id[0] || !s->file_size)
         return false;
     uint64_t size = s->file_size, hash = ct_target_hash(&size, sizeof size, 0);
     int length = snprintf(path, PATH_MAX, "%s/%s-%016llx.plan", directory, s->build_id, (unsigned long long)hash);

@@ -9,12 +9,24 @@
 #include "ctl/target_plan.h"
 #include "hook/scan.h"
 #include <elf.h>
+#include <pthread.h>
 
 #define CT_TARGET_PAGE 4096u
 
 static inline uint64_t ct_target_round(uint64_t value, uint64_t to) {
     return (value + to - 1) / to * to;
 }
+
+/* ---- threads ---- */
+
+struct ct_target_pool;
+typedef void ct_target_task(struct ct_target_pool *pool, void *arg, size_t n);
+
+/* Runs the task for each n of `order`, in about that order, on as many threads as there are processors; returns when all is
+ * done. A task may add others. */
+void ct_target_pool_run(ct_target_task *run, void *arg, const size_t *order, size_t count);
+void ct_target_pool_add(struct ct_target_pool *pool, ct_target_task *run, void *arg, size_t n);
+unsigned ct_target_pool_threads(void);
 
 /* ---- maps ---- */
 
@@ -88,7 +100,7 @@ struct ct_target_segment {
     uint64_t offset;     /* in the file, of `start` */
     uint64_t file_end;   /* run address where what the file holds ends */
     uint32_t flags;      /* PF_* */
-    /* Local copy, filled in pieces when they are asked for. */
+    /* Local copy, filled in pieces when they are asked for, under the source's mutex. */
     uint8_t *bytes;
     uint8_t *state; /* per piece */
 };
@@ -117,7 +129,9 @@ struct ct_target_source {
     const struct ct_target_image *image;
     void *image_mapped, *image_made;
     size_t image_size;
-    int status; /* of its analysis */
+    int status;                          /* of its analysis */
+    struct ct_target_analysis *analysis; /* under way */
+    pthread_mutex_t mutex;
 };
 
 /* All modules with a file, the program first. */
@@ -128,11 +142,14 @@ int ct_target_source_read(struct ct_target_source *s);
 /* What is only needed to analyse and plan. */
 void ct_target_source_drop_code(struct ct_target_source *s);
 void ct_target_source_free(struct ct_target_source *s);
-/* Bytes of readable segments, for ct_scan.read. */
+/* Bytes of readable segments, for ct_scan.read, once they are prepared; any thread may ask. */
+int ct_target_source_prepare(struct ct_target_source *s);
 const uint8_t *ct_target_source_bytes(void *source, uint64_t address, size_t size);
 
-/* Makes source->image_made. */
-int ct_target_analyse(struct ct_target_source *s);
+/* Makes source->image_made, in parts: after begin has told their number each is to be run once, by any thread; the last one
+ * to end finishes the analysis. source->status is the result. */
+size_t ct_target_analyse_begin(struct ct_target_source *s, unsigned threads);
+void ct_target_analyse_part(struct ct_target_source *s, size_t part);
 bool ct_target_image_valid(const struct ct_target_image *image, size_t size);
 /* A valid image, and of this very code. */
 bool ct_target_image_fits(const struct ct_target_image *image, const struct ct_target_source *s);

@@ -1,8 +1,8 @@
 /* Modules of a target: which files its executable mappings come from, where they are loaded, and their bytes.
  *
  * A module is found by an executable mapping of an ELF file. The file tells its segments; the mapping tells the bias. A file
- * that is not the one in memory (it was replaced, or cannot be had) is not used: then the image in memory must do. Each source
- * belongs to one thread at a time. */
+ * that is not the one in memory (it was replaced, or cannot be had) is not used: then the image in memory must do. A source
+ * belongs to one thread at a time, except for reading its bytes. */
 #include "ctl/target_internal.h"
 #include "symbols/elf_image.h"
 #include <contrail/status.h>
@@ -294,6 +294,8 @@ int ct_target_sources_find(struct ct_target_source **out, size_t *count, const s
             return status;
     }
     program_first(sources, *count, ct_remote_auxv(remote, AT_ENTRY));
+    for (size_t i = 0; i < *count; i++)
+        pthread_mutex_init(&sources[i].mutex, NULL);
     return 0;
 }
 
@@ -314,25 +316,37 @@ int ct_target_source_read(struct ct_target_source *s) {
     return 0;
 }
 
-static bool prepare_pieces(struct ct_target_segment *g) {
-    size_t size = (size_t)(g->end - g->start);
-    if (g->bytes)
-        return true;
-    void *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (bytes == MAP_FAILED)
-        return false;
-    g->state = calloc(size / PIECE + 1, 1);
-    g->bytes = bytes;
-    return g->state != NULL;
+int ct_target_source_prepare(struct ct_target_source *s) {
+    for (size_t i = 0; i < s->segment_count; i++) {
+        struct ct_target_segment *g = &s->segments[i];
+        size_t size = (size_t)(g->end - g->start);
+        if ((g->flags & PF_X) || !(g->flags & PF_R))
+            continue;
+        void *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (bytes == MAP_FAILED)
+            return CT_ERR_NO_MEMORY;
+        g->bytes = bytes;
+        g->state = calloc(size / PIECE + 1, 1);
+        if (!g->state)
+            return CT_ERR_NO_MEMORY;
+    }
+    return 0;
 }
 
-static bool read_piece(const struct ct_target_source *s, struct ct_target_segment *g, size_t piece) {
-    if (g->state[piece] == PIECE_NEW) {
+static bool read_piece(struct ct_target_source *s, struct ct_target_segment *g, size_t piece) {
+    uint8_t state = __atomic_load_n(&g->state[piece], __ATOMIC_ACQUIRE); /* with the store below */
+    if (state != PIECE_NEW)
+        return state == PIECE_READ;
+    pthread_mutex_lock(&s->mutex);
+    state = g->state[piece];
+    if (state == PIECE_NEW) {
         uint64_t at = (uint64_t)piece * PIECE, left = g->end - g->start - at;
         int status = ct_remote_read(s->remote, g->start + at, g->bytes + at, left < PIECE ? left : PIECE);
-        g->state[piece] = status ? PIECE_BAD : PIECE_READ;
+        state = status ? PIECE_BAD : PIECE_READ;
+        __atomic_store_n(&g->state[piece], state, __ATOMIC_RELEASE);
     }
-    return g->state[piece] == PIECE_READ;
+    pthread_mutex_unlock(&s->mutex);
+    return state == PIECE_READ;
 }
 
 const uint8_t *ct_target_source_bytes(void *source, uint64_t address, size_t size) {
@@ -342,11 +356,9 @@ const uint8_t *ct_target_source_bytes(void *source, uint64_t address, size_t siz
             return size <= s->texts[i].end - address ? s->texts[i].code + (address - s->texts[i].start) : NULL;
     for (size_t i = 0; i < s->segment_count; i++) {
         struct ct_target_segment *g = &s->segments[i];
-        if (!(g->flags & PF_R) || address < g->start || address >= g->end || size > g->end - address || !size)
+        if (!g->bytes || address < g->start || address >= g->end || size > g->end - address || !size)
             continue;
         uint64_t at = address - g->start;
-        if (!prepare_pieces(g))
-            return NULL;
         for (size_t piece = at / PIECE; piece <= (at + size - 1) / PIECE; piece++)
             if (!read_piece(s, g, piece))
                 return NULL;

@@ -7,10 +7,6 @@
 #include "os/os.h"
 #include "os/thread.h"
 #include <contrail/status.h>
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +15,7 @@
 #define REACH        0x7f000000ull  /* rel32 with room for the stub's own length */
 #define NEIGHBOURS   (768ull << 20) /* modules within so much address space share a region */
 #define LARGE_MODULE (256ull << 20) /* of larger ones only the code must be in reach */
-#define MAX_THREADS  8u
-#define LONGEST_MOVE 512u /* bytes behind a function's start that its patch may have moved elsewhere */
+#define LONGEST_MOVE 512u           /* bytes behind a function's start that its patch may have moved elsewhere */
 
 /* A place in the text that goes away with its hook, and where a thread goes that stands there. */
 struct forward {
@@ -43,43 +38,7 @@ struct whole {
     size_t source_count;
 };
 
-/* ---- threads ---- */
-
-struct pool {
-    void (*each)(struct whole *w, size_t module);
-    struct whole *whole;
-    atomic_size_t next;
-};
-
-static void *run_pool(void *arg) {
-    struct pool *p = arg;
-    size_t i;
-    while ((i = atomic_fetch_add(&p->next, 1)) < p->whole->source_count)
-        p->each(p->whole, p->whole->order[i]);
-    return NULL;
-}
-
-static unsigned processors(void) {
-    cpu_set_t set;
-    int count = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
-    return count < 1 ? 1 : (unsigned)count > MAX_THREADS ? MAX_THREADS : (unsigned)count;
-}
-
-/* Signals are for the thread that called us. */
-static void for_all_modules(struct whole *w, void (*each)(struct whole *w, size_t module)) {
-    struct pool pool = {.each = each, .whole = w};
-    pthread_t threads[MAX_THREADS];
-    unsigned count = 0, wanted = processors();
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    while (count + 1 < wanted && count + 1 < w->source_count && !pthread_create(&threads[count], NULL, run_pool, &pool))
-        count++;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    run_pool(&pool);
-    while (count)
-        pthread_join(threads[--count], NULL);
-}
+/* ---- analysis ---- */
 
 static size_t code_size(const struct ct_target_source *s) {
     size_t size = 0;
@@ -94,6 +53,10 @@ static int compare_sizes(const void *a, const void *b, void *arg) {
     return left > right ? -1 : left < right;
 }
 
+static void for_all_modules(struct whole *w, ct_target_task *task) {
+    ct_target_pool_run(task, w, w->order, w->source_count);
+}
+
 static int sort_by_size(struct whole *w) {
     w->order = calloc(w->source_count + 1, sizeof *w->order);
     if (!w->order)
@@ -104,13 +67,22 @@ static int sort_by_size(struct whole *w) {
     return 0;
 }
 
-/* ---- analysis ---- */
+static void analyse_part(struct ct_target_pool *pool, void *arg, size_t part) {
+    (void)pool;
+    ct_target_analyse_part(arg, part);
+}
 
-static void analyse(struct whole *w, size_t i) {
+static void analyse(struct ct_target_pool *pool, void *arg, size_t i) {
+    struct whole *w = arg;
     struct ct_target_source *s = &w->sources[i];
     s->status = ct_target_source_read(s);
-    if (!s->status && !ct_target_cache_load(w->options->cache_dir, s))
-        s->status = ct_target_analyse(s);
+    if (s->status || ct_target_cache_load(w->options->cache_dir, s))
+        return;
+    size_t parts = ct_target_analyse_begin(s, ct_target_pool_threads());
+    for (size_t part = 1; part < parts; part++)
+        ct_target_pool_add(pool, analyse_part, s, part);
+    if (parts)
+        ct_target_analyse_part(s, 0);
 }
 
 static void describe(struct whole *w, size_t i) {
@@ -298,7 +270,9 @@ static int prepare_works(struct whole *w) {
     return 0;
 }
 
-static void plan_module(struct whole *w, size_t i) {
+static void plan_module(struct ct_target_pool *pool, void *arg, size_t i) {
+    struct whole *w = arg;
+    (void)pool;
     if (w->sources[i].image)
         ct_target_hooks_plan(&w->works[i]);
 }
@@ -393,7 +367,9 @@ static int plan_all(struct whole *w) {
 
 /* ---- public ---- */
 
-static void store(struct whole *w, size_t i) {
+static void store(struct ct_target_pool *pool, void *arg, size_t i) {
+    struct whole *w = arg;
+    (void)pool;
     ct_target_cache_store(w->options->cache_dir, &w->sources[i]);
     if (w->works)
         ct_target_work_free(&w->works[i]);

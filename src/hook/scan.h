@@ -1,7 +1,7 @@
 /* One pass over a module's code: what a patch must not cover, and what is odd about each function.
  *
  * Bytes to bytes: `code` is the module's text as bytes, `start` the address it runs at; nothing is executed or
- * written. The result is immutable. Implemented per instruction set (scan_x64.c). */
+ * written. The result is immutable. The pass itself is implemented per instruction set (scan_x64.c). */
 #ifndef CT_HOOK_SCAN_H
 #define CT_HOOK_SCAN_H
 
@@ -50,6 +50,16 @@ struct ct_scan {
 /* `scan` has code, start, end, funcs, func_count and read set; the rest is filled. Freed with ct_scan_free. */
 int ct_scan_run(struct ct_scan *scan);
 void ct_scan_free(struct ct_scan *scan);
+
+/* The same in parts, for several threads: each looks at the functions [first, end). `scan` is set up as for ct_scan_run and
+ * must not change meanwhile; `read` is called by all of them. Parts that cover all functions are joined in their order, into a
+ * scan with maps and loops of NULL and 0; a join ends the part, whatever it returns. */
+int ct_scan_run_part(const struct ct_scan *scan, struct ct_scan *part, size_t first, size_t end);
+int ct_scan_join(struct ct_scan *scan, struct ct_scan *part);
+
+/* Per instruction set: looks at functions [first, end) and what lies in front of each; when they include the last one, also
+ * behind it. */
+int ct_scan_walk(struct ct_scan *scan, size_t first, size_t end);
 
 static inline bool ct_scan_bit(const struct ct_scan *s, const uint64_t *map, uint64_t address) {
     uint64_t i = address - s->start;

@@ -38,23 +38,6 @@ struct walk {
     int64_t last_eax;             /* last constant put into eax, -1 */
 };
 
-size_t ct_scan_behind(const struct ct_scan *s, uint64_t address) {
-    size_t low = 0, high = s->func_count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (s->funcs[middle].start <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-long ct_scan_find(const struct ct_scan *s, uint64_t address) {
-    size_t behind = ct_scan_behind(s, address);
-    return behind && s->funcs[behind - 1].start == address ? (long)behind - 1 : -1;
-}
-
 /* ---- branches ---- */
 
 static int add_loop(struct ct_scan *s, const struct ct_x64_insn *insn, uint64_t at, size_t function) {
@@ -322,10 +305,27 @@ static void expect_anything(struct walk *w) {
     }
 }
 
+static int compare_addresses(const void *a, const void *b) {
+    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+    return left < right ? -1 : left > right;
+}
+
+/* The loop of an interpreter names its one table hundreds of times. */
+static void sort_tables(struct walk *w) {
+    size_t kept = 0;
+    if (w->table_count > 1)
+        qsort(w->tables, w->table_count, sizeof *w->tables, compare_addresses);
+    for (size_t i = 0; i < w->table_count; i++)
+        if (!i || w->tables[i] != w->tables[i - 1])
+            w->tables[kept++] = w->tables[i];
+    w->table_count = kept;
+}
+
 static void end_function(struct walk *w) {
     if (!w->func || !w->indirect_jump || !w->scan->read)
         return;
     bool found = false;
+    sort_tables(w);
     for (size_t i = 0; i < w->table_count; i++) {
         found |= follow_table(w, w->tables[i], 4);
         found |= follow_table(w, w->tables[i], 8);
@@ -469,14 +469,17 @@ static void note_clone_behind(struct walk *w, uint64_t end) {
         w->func->flags |= CT_SCAN_CLONES;
 }
 
-static int walk_all(struct ct_scan *s) {
+int ct_scan_walk(struct ct_scan *s, size_t first, size_t end_index) {
     struct walk *w = calloc(1, sizeof *w);
     if (!w)
         return CT_ERR_NO_MEMORY;
     w->scan = s;
     uint64_t at = s->start;
     int status = 0;
-    for (size_t i = 0; i <= s->func_count && !status; i++) {
+    for (size_t i = 0; i < first; i++)
+        at = s->funcs[i].end > at ? s->funcs[i].end : at;
+    size_t last = end_index == s->func_count ? end_index + 1 : end_index;
+    for (size_t i = first; i < last && !status; i++) {
         struct ct_scan_func *func = i < s->func_count ? &s->funcs[i] : NULL;
         uint64_t start = func ? func->start : s->end;
         if (at < start) {
@@ -496,28 +499,4 @@ static int walk_all(struct ct_scan *s) {
     free(w->tables);
     free(w);
     return status;
-}
-
-int ct_scan_run(struct ct_scan *s) {
-    size_t words = (size_t)(s->end - s->start) / 64 + 2;
-    s->landing = calloc(words, sizeof *s->landing);
-    s->referenced = calloc(words, sizeof *s->referenced);
-    s->foreign = calloc(words, sizeof *s->foreign);
-    s->taken = calloc(words, sizeof *s->taken);
-    s->loops = NULL;
-    s->loop_count = s->loop_capacity = 0;
-    int status = s->landing && s->foreign && s->referenced && s->taken ? walk_all(s) : CT_ERR_NO_MEMORY;
-    if (status)
-        ct_scan_free(s);
-    return status;
-}
-
-void ct_scan_free(struct ct_scan *s) {
-    free(s->landing);
-    free(s->referenced);
-    free(s->foreign);
-    free(s->taken);
-    free(s->loops);
-    s->landing = s->foreign = s->referenced = s->taken = NULL;
-    s->loops = NULL;
 }

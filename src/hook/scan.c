@@ -1,0 +1,107 @@
+/* Scans, the part that is the same for all instruction sets: memory, and putting parts together. See scan.h. */
+#include "hook/scan.h"
+#include <contrail/status.h>
+#include <stdlib.h>
+#include <string.h>
+
+size_t ct_scan_behind(const struct ct_scan *s, uint64_t address) {
+    size_t low = 0, high = s->func_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (s->funcs[middle].start <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+long ct_scan_find(const struct ct_scan *s, uint64_t address) {
+    size_t behind = ct_scan_behind(s, address);
+    return behind && s->funcs[behind - 1].start == address ? (long)behind - 1 : -1;
+}
+
+static size_t map_words(const struct ct_scan *s) {
+    return (size_t)(s->end - s->start) / 64 + 2;
+}
+
+static int run(struct ct_scan *s, size_t first, size_t end) {
+    s->landing = calloc(map_words(s), sizeof *s->landing);
+    s->referenced = calloc(map_words(s), sizeof *s->referenced);
+    s->foreign = calloc(map_words(s), sizeof *s->foreign);
+    s->taken = calloc(map_words(s), sizeof *s->taken);
+    s->loops = NULL;
+    s->loop_count = s->loop_capacity = 0;
+    bool ready = s->landing && s->foreign && s->referenced && s->taken;
+    int status = ready ? ct_scan_walk(s, first, end) : CT_ERR_NO_MEMORY;
+    if (status)
+        ct_scan_free(s);
+    return status;
+}
+
+int ct_scan_run(struct ct_scan *s) {
+    return run(s, 0, s->func_count);
+}
+
+/* ---- in parts ---- */
+
+int ct_scan_run_part(const struct ct_scan *s, struct ct_scan *part, size_t first, size_t end) {
+    *part = *s;
+    part->funcs = malloc((s->func_count + 1) * sizeof *part->funcs);
+    if (!part->funcs)
+        return CT_ERR_NO_MEMORY;
+    memcpy(part->funcs, s->funcs, s->func_count * sizeof *part->funcs);
+    int status = run(part, first, end);
+    if (status) {
+        free(part->funcs);
+        part->funcs = NULL;
+    }
+    return status;
+}
+
+static void join_maps(uint64_t **to, uint64_t **from, size_t words) {
+    if (!*to) {
+        *to = *from;
+        *from = NULL;
+        return;
+    }
+    for (size_t i = 0; i < words; i++)
+        (*to)[i] |= (*from)[i];
+}
+
+static int join_loops(struct ct_scan *s, const struct ct_scan *part) {
+    size_t count = s->loop_count + part->loop_count;
+    struct ct_scan_loop *loops = realloc(s->loops, (count + 1) * sizeof *loops);
+    if (!loops)
+        return CT_ERR_NO_MEMORY;
+    if (part->loop_count)
+        memcpy(loops + s->loop_count, part->loops, part->loop_count * sizeof *loops);
+    s->loops = loops;
+    s->loop_count = s->loop_capacity = count;
+    return 0;
+}
+
+int ct_scan_join(struct ct_scan *s, struct ct_scan *part) {
+    size_t words = map_words(s);
+    int status = join_loops(s, part);
+    for (size_t i = 0; i < s->func_count; i++)
+        s->funcs[i].flags |= part->funcs[i].flags;
+    join_maps(&s->landing, &part->landing, words);
+    join_maps(&s->foreign, &part->foreign, words);
+    join_maps(&s->referenced, &part->referenced, words);
+    join_maps(&s->taken, &part->taken, words);
+    free(part->funcs);
+    part->funcs = NULL;
+    ct_scan_free(part);
+    return status;
+}
+
+void ct_scan_free(struct ct_scan *s) {
+    free(s->landing);
+    free(s->referenced);
+    free(s->foreign);
+    free(s->taken);
+    free(s->loops);
+    s->landing = s->foreign = s->referenced = s->taken = NULL;
+    s->loops = NULL;
+}
