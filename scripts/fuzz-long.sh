@@ -10,3 +10,4 @@ for seed in 3 5; do
 done
 build/tests/fuzz/decode_fuzz --sweep
 scripts/fuzz.sh "${FUZZ_SECONDS:-300}"
+scripts/fuzz-trace.sh "${FUZZ_SECONDS:-300}"

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define BATCH      4096
 #define TOLD_LIMIT 5
@@ -151,11 +152,11 @@ static void check_leave(struct thread_check *check, const struct atf_index_event
     }
     if (!check->lenient && leave_other(check, event))
         return;
-    const char *what = event->event_kind == ATF_RETURN ? "return" : "exception";
+    const char *what = event->event_kind == ATF_RETURN ? "a return" : "an exception";
     if (!check->lenient && !innermost)
-        told(check, P_DEPTH, "is a %s at depth %u while %" PRIu64 " frames are open", what, event->call_depth, open);
+        told(check, P_DEPTH, "is %s at depth %u while %" PRIu64 " frames are open", what, event->call_depth, open);
     else if (!check->lenient)
-        told(check, P_MATCH, "is a %s of function %" PRIx64 ", but the open one at its depth is %" PRIx64, what,
+        told(check, P_MATCH, "is %s of function %" PRIx64 ", but the open one at its depth is %" PRIx64, what,
              (uint64_t)event->function_id, known->functions[known->count - 1]);
     forget(frames, event->call_depth); /* it is closed now, and what is below is anybody's guess */
 }
@@ -218,6 +219,15 @@ struct range {
     uint32_t crc;
 };
 
+/* index_2.atf and detail_2.atf belong together. */
+static bool detail_exists(const char *name) {
+    const char *part = strrchr(name, '/') + sizeof "/index" - 1;
+    char *path = ct_file_path("%.*s/detail%s", (int)(strrchr(name, '/') - name), name, part);
+    bool exists = path && access(path, F_OK) == 0;
+    free(path);
+    return exists;
+}
+
 static void check_header(struct verifier *verifier, const char *name, const struct ct_index_part *part,
                          const struct atf_index_header *header, const struct range *range) {
     if (header->arch != ATF_ARCH_X86_64 && header->arch != ATF_ARCH_ARM64)
@@ -228,6 +238,8 @@ static void check_header(struct verifier *verifier, const char *name, const stru
         complain(verifier, "%s: the header names clock %u, not the boot-time clock", name, header->clock_type);
     if (header->flags & ~(uint32_t)ATF_HAS_DETAIL)
         complain(verifier, "%s: the header has unknown flags %x", name, header->flags);
+    else if (header->flags && !detail_exists(name))
+        complain(verifier, "%s: the header tells of a detail file, which is not there", name);
     for (size_t i = 0; i < sizeof header->reserved; i++)
         if (header->reserved[i]) {
             complain(verifier, "%s: reserved bytes of the header are not zero", name);

@@ -1,0 +1,240 @@
+/* The trace reader on damaged traces: opened, read through every cursor, looked up, verified; nothing may crash, hang or read
+ * what was not written.
+ *
+ * The first byte says which file of a good little trace the rest takes the place of. As a libFuzzer target
+ * (scripts/fuzz-trace.sh), or alone: replays the files given as arguments, then tries `--cases N` deterministic ones, which are
+ * the good file with some bytes changed, moved, cut off or doubled. */
+#include "trace/writer.h"
+#include <contrail/trace.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define EVENTS 30
+#define FILES  4
+
+static const char *const names[FILES] = {"thread_0/index.atf", "thread_0/index_2.atf", "symbols", "manifest.json"};
+static char directory[200];
+static uint8_t *good[FILES];
+static size_t good_size[FILES];
+
+static void fail(const char *what) {
+    printf("%s\n", what);
+    abort();
+}
+
+static const char *path_of(const char *name) {
+    static char path[300];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    return path;
+}
+
+static void store(unsigned file, const uint8_t *data, size_t size) {
+    FILE *f = fopen(path_of(names[file]), "wb");
+    if (!f || fwrite(data, 1, size, f) != size || fclose(f) != 0)
+        fail("the disk is full");
+}
+
+/* ---- the good trace ---- */
+
+static void write_thread(uint32_t id) {
+    struct ct_thread_writer *writer;
+    size_t room;
+    if (ct_thread_writer_open(&writer, directory, id, 100 + id) != 0)
+        fail("no thread writer");
+    ct_thread_writer_set_part(writer, EVENTS / 2);
+    for (uint32_t i = 0; i < EVENTS; i++) {
+        *ct_thread_writer_reserve(writer, &room) = (struct atf_index_event){
+            1000 + i, UINT64_C(1) << 32 | (i / 2 & 1), 100 + id, 1 + (i & 1), 0, ATF_NO_DETAIL};
+        ct_thread_writer_commit(writer, 1);
+    }
+    if (ct_thread_writer_close(writer) != 0)
+        fail("the thread is not closed");
+}
+
+static void write_rest(void) {
+    static const char manifest[] = "{\"format\": \"atf2\", \"version\": 1, \"complete\": true, \"pid\": 9, "
+                                   "\"time_start_ns\": 1, \"time_end_ns\": 99999,"
+                                   " \"events\": {\"written\": 60, \"lost\": {}, \"abandoned\": 0}, \"threads\": "
+                                   "[{\"id\": 0, \"tid\": 100, \"name\": \"a\","
+                                   " \"events\": 30, \"lost\": 0, \"gaps\": [{\"at\": 4, \"lost\": 2, \"reason\": "
+                                   "\"DRAIN_LAG\"}]}, {\"id\": 1, \"tid\": 101,"
+                                   " \"name\": \"b\", \"events\": 30, \"lost\": 0, \"gaps\": []}], \"modules\": "
+                                   "[{\"id\": 1, \"path\": \"/x\", \"build_id\":"
+                                   " \"00\", \"base\": 4096, \"functions\": 2, \"hooked\": 2, \"entry_only\": 0}]}";
+    struct ct_symbols_writer *symbols;
+    if (ct_symbols_writer_open(&symbols, directory) != 0)
+        fail("no symbols");
+    ct_symbols_writer_module(symbols, 1, "/x", "00", 4096);
+    ct_symbols_writer_function(symbols, UINT64_C(1) << 32, 0, 16, "a\\b", "", "");
+    ct_symbols_writer_function(symbols, UINT64_C(1) << 32 | 1, 16, 16, "", "", "");
+    ct_symbols_writer_close(symbols);
+    store(3, (const uint8_t *)manifest, sizeof manifest - 1);
+}
+
+static void remove_all(void) {
+    static const char *const all[] = {"thread_0/index.atf",
+                                      "thread_0/index_2.atf",
+                                      "thread_0",
+                                      "thread_1/index.atf",
+                                      "thread_1/index_2.atf",
+                                      "thread_1",
+                                      "symbols",
+                                      "manifest.json",
+                                      "."};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (remove(all[i][0] == '.' ? directory : path_of(all[i])) != 0)
+            perror(all[i]);
+}
+
+static void prepare(void) {
+    if (directory[0])
+        return;
+    snprintf(directory, sizeof directory, "%s/contrail-fuzz-XXXXXX",
+             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    if (!mkdtemp(directory))
+        fail("no directory");
+    write_thread(0);
+    write_thread(1);
+    write_rest();
+    for (unsigned i = 0; i < FILES; i++) {
+        FILE *f = fopen(path_of(names[i]), "rb");
+        good[i] = malloc(8192);
+        good_size[i] = fread(good[i], 1, 8192, f);
+        fclose(f);
+    }
+    atexit(remove_all);
+}
+
+/* ---- reading ---- */
+
+static void tell(void *arg, const char *sentence) {
+    *(size_t *)arg += strlen(sentence);
+}
+
+static size_t read_through(struct ct_trace *trace, struct ct_trace_cursor *cursor) {
+    struct ct_trace_event event;
+    size_t count = 0;
+    for (; ct_trace_next(cursor, &event); count++) {
+        const struct ct_trace_thread *thread = ct_trace_thread_at(trace, event.thread);
+        const struct ct_trace_function *function = ct_trace_function(trace, thread->process, event.function_id);
+        if (event.sequence >= thread->event_count)
+            fail("an event behind the last");
+        if (function && (!*function->name || !function->module || !function->skip || function->id != event.function_id))
+            fail("a function without a name");
+    }
+    ct_trace_cursor_close(cursor);
+    return count;
+}
+
+/* Returns what verify says. */
+static int read_trace(void) {
+    struct ct_trace *trace;
+    struct ct_trace_cursor *cursor;
+    char error[300];
+    size_t said = 0, events = 0;
+    int status = ct_trace_open(&trace, directory, error, sizeof error);
+    if (status) {
+        if (!*error)
+            fail("a refusal without a word");
+        return status;
+    }
+    if (ct_trace_cursor_open(&cursor, trace, 0) != 0)
+        fail("no cursor");
+    size_t merged = read_through(trace, cursor);
+    for (size_t i = 0; i < ct_trace_thread_count(trace); i++) {
+        if (ct_trace_cursor_open_thread(&cursor, trace, i, 0) != 0)
+            fail("no cursor of a thread");
+        events += read_through(trace, cursor);
+    }
+    if (events != merged)
+        fail("merged events are not those of the threads");
+    if (ct_trace_cursor_open(&cursor, trace, 1010) == 0)
+        read_through(trace, cursor);
+    status = ct_trace_verify(trace, tell, &said);
+    if ((status != 0) != (said != 0))
+        fail("a verdict without a word");
+    ct_trace_close(trace);
+    return status;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    prepare();
+    if (!size)
+        return 0;
+    unsigned file = data[0] % FILES;
+    store(file, data + 1, size - 1);
+    read_trace();
+    store(file, good[file], good_size[file]);
+    return 0;
+}
+
+#ifndef CT_LIBFUZZER
+static uint64_t state = 0x9e3779b97f4a7c15u;
+static unsigned pick(unsigned limit) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (unsigned)(state >> 33) % limit;
+}
+
+static void random_case(void) {
+    static uint8_t bytes[20000];
+    unsigned file = pick(FILES);
+    size_t size = good_size[file];
+    bytes[0] = (uint8_t)file;
+    memcpy(bytes + 1, good[file], size);
+    for (unsigned n = 1 + pick(4); n && size; n--) {
+        size_t at = pick((unsigned)size), length = 1 + pick((unsigned)(size - at));
+        switch (pick(5)) {
+        case 0:
+            bytes[1 + at] ^= (uint8_t)(1u << pick(8));
+            break;
+        case 1:
+            bytes[1 + at] = (uint8_t) "\0\1\xff\x7f\t\n\"{"[pick(8)];
+            break;
+        case 2:
+            size = at;
+            break;
+        case 3: /* a piece goes */
+            memmove(bytes + 1 + at, bytes + 1 + at + length, size - at - length);
+            size -= length;
+            break;
+        default: /* a piece comes twice */
+            if (size + length < sizeof bytes - 1) {
+                memmove(bytes + 1 + at + length, bytes + 1 + at, size - at);
+                size += length;
+            }
+        }
+    }
+    LLVMFuzzerTestOneInput(bytes, size + 1);
+}
+
+static void replay(const char *path) {
+    static uint8_t bytes[1 << 20];
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        fail(path);
+    size_t size = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    LLVMFuzzerTestOneInput(bytes, size);
+}
+
+int main(int argc, char **argv) {
+    unsigned long cases = 10000;
+    prepare();
+    if (read_trace() != 0)
+        fail("the good trace is not good");
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--cases") == 0 && i + 1 < argc)
+            cases = strtoul(argv[++i], NULL, 0);
+        else
+            replay(argv[i]);
+    while (cases--)
+        random_case();
+    return 0;
+}
+#endif
