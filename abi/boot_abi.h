@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+#define CT_BOOT_MAGIC   0x544f4f42u /* "BOOT" */
 #define CT_BOOT_VERSION 1u
 
 enum ct_boot_command { CT_BOOT_START = 1, CT_BOOT_END = 2 };
@@ -20,24 +21,40 @@ struct ct_boot_stub {
     uint64_t address, word_off;
 };
 
+/* What was changed in the program's code: enough for anybody to undo it. */
+struct ct_boot_patch {
+    uint64_t at;
+    uint64_t forward;        /* where a thread goes that stands at `at` when this is taken back; 0: it may stay */
+    uint64_t forward_second; /* the same for the second half of a double patch */
+    uint8_t size, service;   /* services are installed first and removed last */
+    uint8_t bytes[11], original[11];
+};
+_Static_assert(sizeof(struct ct_boot_patch) == 48, "patch");
+
 struct ct_boot_region {
     uint64_t start, size;
 };
 
 struct ct_boot {
-    uint32_t version, command; /* enum ct_boot_command */
-    int32_t status;            /* result: 0 or a code of contrail/status.h */
-    int32_t pid;               /* as the process itself sees it */
+    uint32_t magic, version;
+    uint32_t command; /* enum ct_boot_command */
+    uint32_t reserved0;
+    int32_t status; /* result: 0 or a code of contrail/status.h */
+    int32_t pid;    /* as the process itself sees it */
     uint64_t shm;
     uint64_t hooks; /* struct ct_hook_entry [hook_count] */
     uint64_t stubs; /* struct ct_boot_stub [stub_count]: those that may be switched off */
     uint64_t hook_count, stub_count;
     uint64_t regions, region_count; /* struct ct_boot_region: where the stubs are */
     uint64_t threads, thread_count; /* struct ct_boot_thread */
+    uint64_t patches, patch_count;  /* struct ct_boot_patch */
     uint64_t max_depth;
     uint64_t get_cfa;
     uint32_t silent; /* the process forbids our system calls already */
     uint32_t reserved;
+    /* All that is mapped, apart from the regions: image, stack and tables; shared memory. */
+    uint64_t image, image_size, text_size, entry, stack;
+    uint64_t shm_map, shm_map_size;
     uint64_t runtime;              /* result: struct ct_runtime */
     uint64_t early_thread_pointer; /* result: for threads that have none yet */
 };

@@ -69,7 +69,8 @@ __attribute__((visibility("default"), used)) uint64_t ct_agent_run(struct ct_boo
 
 uint64_t ct_agent_run(struct ct_boot *boot) {
     early_thread_pointer[0] = (uint64_t)early_thread_pointer;
-    if (boot->version != CT_BOOT_VERSION)
+    runtime.boot = (uint64_t)boot;
+    if (boot->magic != CT_BOOT_MAGIC || boot->version != CT_BOOT_VERSION)
         boot->status = CT_ERR_UNSUPPORTED;
     else
         boot->status = boot->command == CT_BOOT_START ? start(boot) : end();

@@ -1,10 +1,149 @@
-/* The way out, second part: with all hooks removed, threads may still be inside stubs, or have a stub's address where a return
- * address belongs. The latter are put right here, from the shadow stacks; the former need to run on for a moment. */
-#include "ctl/agent_image.h"
-#include "ctl/inject.h"
+/* See eject.h. */
+#include "ctl/eject.h"
+#include "abi/shm_abi.h"
+#include "hook/page_writer.h"
 #include "remote/frames.h"
+#include <contrail/status.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+
+#define MAX_PATCHES (1u << 22)
+#define MAX_REGIONS 4096u
+
+/* ---- finding ---- */
+
+/* A thread's GS leads to its block, that to the runtime, and that to the tables. */
+static uint64_t find_boot(struct ct_remote *remote) {
+    for (size_t i = 0; i < ct_remote_thread_count(remote); i++) {
+        struct ct_os_regs regs;
+        struct ct_runtime runtime;
+        uint64_t self = 0, at = 0;
+        if (ct_remote_get_regs(remote, i, &regs) || !regs.gs_base)
+            continue;
+        if (ct_remote_read(remote, regs.gs_base + CT_BLOCK_SELF, &self, 8) || self != regs.gs_base ||
+            ct_remote_read(remote, self + offsetof(struct ct_block, runtime), &at, 8) ||
+            ct_remote_read(remote, at, &runtime, sizeof runtime))
+            continue;
+        return runtime.boot;
+    }
+    return 0;
+}
+
+static void *read_table(struct ct_remote *remote, uint64_t from, uint64_t count, uint64_t max, size_t size) {
+    void *table = count <= max ? malloc(count * size + 1) : NULL;
+    if (table && ct_remote_read(remote, from, table, count * size)) {
+        free(table);
+        table = NULL;
+    }
+    return table;
+}
+
+/* The recorder's drain thread holds a robust mutex in the shared memory. A child that a recorded process has forked carries
+ * hooks, but its parent is the one that is recorded. */
+static bool is_recorded(struct ct_remote *remote, const struct ct_boot *boot) {
+    uint32_t word = 0;
+    if (boot->pid != ct_remote_inner_pid(remote) ||
+        ct_remote_read(remote, boot->shm + offsetof(struct ct_shm_control, liveness), &word, sizeof word))
+        return false;
+    return word && !(word & CT_SHM_OWNER_DIED);
+}
+
+int ct_eject_open(struct ct_ejection *e, struct ct_remote *remote, bool *recorded) {
+    *e = (struct ct_ejection){.remote = remote, .address = find_boot(remote)};
+    *recorded = false;
+    if (!e->address)
+        return CT_ERR_NOT_FOUND;
+    int status = ct_remote_read(remote, e->address, &e->boot, sizeof e->boot);
+    if (status)
+        return status;
+    if (e->boot.magic != CT_BOOT_MAGIC || e->boot.version != CT_BOOT_VERSION)
+        return CT_ERR_UNSUPPORTED;
+    *recorded = is_recorded(remote, &e->boot);
+    e->patches = read_table(remote, e->boot.patches, e->boot.patch_count, MAX_PATCHES, sizeof *e->patches);
+    e->regions = read_table(remote, e->boot.regions, e->boot.region_count, MAX_REGIONS, sizeof *e->regions);
+    if (e->patches && e->regions)
+        return 0;
+    ct_eject_close(e);
+    return CT_ERR_BAD_FILE;
+}
+
+void ct_eject_close(struct ct_ejection *e) {
+    free(e->patches);
+    free(e->regions);
+    *e = (struct ct_ejection){0};
+}
+
+/* ---- entry bytes ---- */
+
+/* Where a thread goes that stands on a springboard which is taken away. */
+static uint64_t forwarded(const struct ct_ejection *e, uint64_t pc) {
+    for (uint64_t i = 0; i < e->boot.patch_count; i++) {
+        const struct ct_boot_patch *p = &e->patches[i];
+        if (p->at == pc && p->forward)
+            return p->forward;
+        if (p->forward_second && p->at + CT_PATCH_MAX / 2 == pc)
+            return p->forward_second;
+    }
+    return 0;
+}
+
+static int move_frame(void *arg, struct ct_remote_frame *frame) {
+    uint64_t to = forwarded(arg, frame->pc);
+    if (to)
+        frame->pc = to;
+    return 0;
+}
+
+static int move_threads(struct ct_ejection *e) {
+    for (size_t i = 0; i < ct_remote_thread_count(e->remote); i++) {
+        struct ct_os_regs regs;
+        if (ct_remote_get_regs(e->remote, i, &regs))
+            continue;
+        uint64_t to = forwarded(e, regs.pc);
+        int status = 0;
+        if (to) {
+            regs.pc = to;
+            status = ct_remote_set_regs(e->remote, i, &regs);
+        }
+        if (!status)
+            status = ct_remote_each_frame(e->remote, regs.sp, move_frame, e);
+        if (status < 0)
+            return status;
+    }
+    return 0;
+}
+
+static int read_target(void *arg, uint64_t address, void *bytes, size_t size) {
+    return ct_remote_read(arg, address, bytes, size);
+}
+
+static int write_target(void *arg, uint64_t address, const void *bytes, size_t size) {
+    return ct_remote_write(arg, address, bytes, size);
+}
+
+/* Taken back is only what is ours. A module that is gone must not keep the others from being restored. */
+static int restore(struct ct_ejection *e, bool services) {
+    struct ct_page_writer w = {.read = read_target, .write = write_target, .arg = e->remote};
+    int result = 0;
+    for (uint64_t i = 0; i < e->boot.patch_count; i++) {
+        const struct ct_boot_patch *p = &e->patches[i];
+        if (p->service != services || p->size > sizeof p->bytes || !ct_page_writer_holds(&w, p->at, p->bytes, p->size))
+            continue;
+        int status = ct_page_writer_put(&w, p->at, p->original, p->size);
+        result = result ? result : status;
+    }
+    int status = ct_page_writer_flush(&w);
+    return result ? result : status;
+}
+
+int ct_eject_hooks(struct ct_ejection *e) {
+    int status = move_threads(e);
+    if (!status)
+        status = restore(e, false);
+    int services = restore(e, true);
+    return status ? status : services;
+}
 
 /* ---- return addresses ---- */
 
@@ -96,15 +235,15 @@ static void put_right(struct ct_remote *remote, const struct known_returns *know
     }
 }
 
-static bool bare_stacks(struct ct_injection *in) {
+static bool bare_stacks(const struct ct_ejection *e) {
     struct ct_runtime runtime;
     struct known_returns known = {0};
-    if (ct_remote_read(in->remote, in->runtime, &runtime, sizeof runtime))
+    if (ct_remote_read(e->remote, e->boot.runtime, &runtime, sizeof runtime))
         return false;
-    collect(&known, in->remote, &runtime);
+    collect(&known, e->remote, &runtime);
     if (!known.failed && known.count) {
         qsort(known.at, known.count, sizeof *known.at, by_slot);
-        put_right(in->remote, &known);
+        put_right(e->remote, &known);
     }
     free(known.at);
     return !known.failed;
@@ -113,40 +252,84 @@ static bool bare_stacks(struct ct_injection *in) {
 /* ---- who is inside ---- */
 
 struct inside {
-    const struct ct_injection *injection;
+    const struct ct_ejection *ejection;
     bool found;
 };
 
-static bool is_ours(const struct ct_injection *in, uint64_t pc) {
-    if (pc >= in->image && pc < in->image + ct_agent_text_size())
+static bool is_ours(const struct ct_ejection *e, uint64_t pc) {
+    if (pc >= e->boot.image && pc < e->boot.image + e->boot.text_size)
         return true;
-    for (size_t i = 0; i < in->plan->region_count; i++)
-        if (pc >= in->plan->regions[i].address && pc < in->plan->regions[i].address + in->plan->regions[i].size)
+    for (uint64_t i = 0; i < e->boot.region_count; i++)
+        if (pc >= e->regions[i].start && pc < e->regions[i].start + e->regions[i].size)
             return true;
     return false;
 }
 
 static int check_frame(void *arg, struct ct_remote_frame *frame) {
     struct inside *inside = arg;
-    inside->found |= is_ours(inside->injection, frame->pc);
+    inside->found |= is_ours(inside->ejection, frame->pc);
     return inside->found;
 }
 
-static bool somebody_inside(struct ct_injection *in) {
-    struct inside inside = {.injection = in};
-    for (size_t i = 0; !inside.found && i < ct_remote_thread_count(in->remote); i++) {
+static bool somebody_inside(const struct ct_ejection *e) {
+    struct inside inside = {.ejection = e};
+    for (size_t i = 0; !inside.found && i < ct_remote_thread_count(e->remote); i++) {
         struct ct_os_regs regs;
-        if (ct_remote_get_regs(in->remote, i, &regs))
+        if (ct_remote_get_regs(e->remote, i, &regs))
             continue;
-        inside.found = is_ours(in, regs.pc);
+        inside.found = is_ours(e, regs.pc);
         if (!inside.found)
-            (void)ct_remote_each_frame(in->remote, regs.sp, check_frame, &inside);
+            (void)ct_remote_each_frame(e->remote, regs.sp, check_frame, &inside);
     }
     return inside.found;
 }
 
 /* Return addresses are put right only when nobody is inside a stub: who is has yet to read, or to write, one. Afterwards nobody
  * comes back: whoever would has an entry on a shadow stack. */
-bool ct_eject_settle(struct ct_injection *in) {
-    return !somebody_inside(in) && bare_stacks(in);
+bool ct_eject_settle(struct ct_ejection *e) {
+    return !somebody_inside(e) && bare_stacks(e);
+}
+
+/* ---- nothing of ours stays ---- */
+
+static int release_threads(struct ct_ejection *e) {
+    for (size_t i = 0; i < ct_remote_thread_count(e->remote); i++) {
+        struct ct_os_regs regs;
+        if (ct_remote_get_regs(e->remote, i, &regs))
+            continue;
+        regs.gs_base = 0;
+        if (regs.fs_base == e->boot.early_thread_pointer)
+            regs.fs_base = 0;
+        int status = ct_remote_set_regs(e->remote, i, &regs);
+        if (status)
+            return status;
+    }
+    return 0;
+}
+
+static int unmap(struct ct_ejection *e, uint64_t at, uint64_t size) {
+    int64_t result;
+    const uint64_t a[6] = {at, size};
+    return size ? ct_remote_syscall(e->remote, SYS_munmap, a, &result) : 0;
+}
+
+/* The agent itself gives the thread blocks back. */
+static int end_agent(struct ct_ejection *e) {
+    uint64_t result;
+    const uint64_t a[6] = {e->address};
+    struct ct_boot boot = e->boot;
+    boot.command = CT_BOOT_END;
+    int status = ct_remote_write(e->remote, e->address, &boot, sizeof boot);
+    return status ? status : ct_remote_call(e->remote, boot.entry, boot.stack, a, &result);
+}
+
+int ct_eject_memory(struct ct_ejection *e) {
+    int status = release_threads(e);
+    if (!status)
+        status = end_agent(e);
+    for (uint64_t i = 0; !status && i < e->boot.region_count; i++)
+        status = unmap(e, e->regions[i].start, e->regions[i].size);
+    if (!status)
+        status = unmap(e, e->boot.shm_map, e->boot.shm_map_size);
+    return status ? status : unmap(e, e->boot.image, e->boot.image_size);
 }

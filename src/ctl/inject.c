@@ -55,8 +55,8 @@ static int unmap(struct ct_injection *in, uint64_t at, uint64_t size) {
 /* ---- the agent's image and our tables ---- */
 
 struct tables {
-    uint64_t boot, name, hooks, stubs, regions, threads, size; /* offsets */
-    size_t thread_room;
+    uint64_t boot, name, hooks, stubs, regions, patches, threads, size; /* offsets */
+    size_t thread_room, patch_count;
 };
 
 static struct tables lay_out_tables(const struct ct_injection *in) {
@@ -66,7 +66,10 @@ static struct tables lay_out_tables(const struct ct_injection *in) {
     t.hooks = t.name + 64;
     t.stubs = t.hooks + p->hook_count * sizeof(struct ct_hook_entry);
     t.regions = t.stubs + p->hook_count * sizeof(struct ct_boot_stub);
-    t.threads = t.regions + p->region_count * sizeof(struct ct_boot_region);
+    t.patches = t.regions + p->region_count * sizeof(struct ct_boot_region);
+    for (size_t i = 0; i < p->hook_count; i++)
+        t.patch_count += p->hooks[i].plan.patch_count;
+    t.threads = t.patches + t.patch_count * sizeof(struct ct_boot_patch);
     t.size = t.threads + t.thread_room * sizeof(struct ct_boot_thread);
     return t;
 }
@@ -106,6 +109,24 @@ static void fill_hooks(const struct ct_target_plan *p, struct ct_hook_entry *hoo
         };
         if (!h->service)
             stubs[(*stub_count)++] = (struct ct_boot_stub){h->plan.stub, h->plan.word_off};
+    }
+}
+
+static void fill_patches(const struct ct_target_plan *p, struct ct_boot_patch *out) {
+    for (size_t i = 0; i < p->hook_count; i++) {
+        const struct ct_target_hook *h = &p->hooks[i];
+        for (unsigned k = 0; k < h->plan.patch_count; k++, out++) {
+            const struct ct_patch *patch = &h->plan.patches[k];
+            *out = (struct ct_boot_patch){
+                .at = patch->at,
+                .forward = patch->forward,
+                .forward_second = patch->size == CT_PATCH_MAX ? h->plan.body : 0, /* two jumps */
+                .size = patch->size,
+                .service = h->service,
+            };
+            memcpy(out->bytes, patch->bytes, patch->size);
+            memcpy(out->original, patch->original, patch->size);
+        }
     }
 }
 
@@ -184,6 +205,7 @@ static int start_agent(struct ct_injection *in, const struct tables *t, const st
         return CT_ERR_NO_MEMORY;
     struct ct_boot *boot = (struct ct_boot *)bytes;
     *boot = (struct ct_boot){
+        .magic = CT_BOOT_MAGIC,
         .version = CT_BOOT_VERSION,
         .command = CT_BOOT_START,
         .pid = ct_remote_inner_pid(in->remote),
@@ -195,6 +217,15 @@ static int start_agent(struct ct_injection *in, const struct tables *t, const st
         .region_count = in->plan->region_count,
         .threads = in->tables + t->threads,
         .thread_count = t->thread_room,
+        .patches = in->tables + t->patches,
+        .patch_count = t->patch_count,
+        .image = in->image,
+        .image_size = in->image_size,
+        .text_size = ct_agent_text_size(),
+        .entry = in->entry,
+        .stack = in->stack,
+        .shm_map = in->shm,
+        .shm_map_size = in->shm_size,
         .max_depth = options->max_depth,
         .get_cfa = in->plan->get_cfa,
         .silent = ct_remote_has_seccomp(in->remote),
@@ -205,13 +236,12 @@ static int start_agent(struct ct_injection *in, const struct tables *t, const st
     struct ct_boot_region *regions = (struct ct_boot_region *)(bytes + t->regions);
     for (size_t i = 0; i < in->plan->region_count; i++)
         regions[i] = (struct ct_boot_region){in->plan->regions[i].address, in->plan->regions[i].size};
+    fill_patches(in->plan, (struct ct_boot_patch *)(bytes + t->patches));
     fill_threads(in, (struct ct_boot_thread *)(bytes + t->threads));
     int status = ct_remote_write(in->remote, in->tables + t->name, bytes + t->name, t->size - t->name);
     if (!status)
         status = run_agent(in, boot);
-    in->runtime = boot->runtime;
     in->early_thread_pointer = boot->early_thread_pointer;
-    in->started = !status;
     free(bytes);
     return status;
 }
@@ -220,17 +250,23 @@ static int start_agent(struct ct_injection *in, const struct tables *t, const st
 static int check_gs(struct ct_remote *remote, struct ct_remote_error *error) {
     for (size_t i = 0; i < ct_remote_thread_count(remote); i++) {
         struct ct_os_regs regs;
-        uint64_t self = 0;
-        if (ct_remote_get_regs(remote, i, &regs) || !regs.gs_base)
-            continue;
-        if (!ct_remote_read(remote, regs.gs_base + CT_BLOCK_SELF, &self, 8) && self == regs.gs_base)
-            return explain(error, CT_ERR_BUSY,
-                           "the process carries the hooks of a recorder that was killed; start it anew to record it");
-        return explain(
-            error, CT_ERR_UNSUPPORTED,
-            "the program uses the GS register itself (as Wine does), which Contrail needs; it cannot be recorded");
+        if (!ct_remote_get_regs(remote, i, &regs) && regs.gs_base)
+            return explain(
+                error, CT_ERR_UNSUPPORTED,
+                "the program uses the GS register itself (as Wine does), which Contrail needs; it cannot be recorded");
     }
     return 0;
+}
+
+/* A start that failed: nobody has been in our memory yet. */
+static void unmap_all(struct ct_injection *in) {
+    for (size_t i = 0; i < in->regions_mapped; i++)
+        (void)unmap(in, in->plan->regions[i].address, in->plan->regions[i].size);
+    if (in->shm)
+        (void)unmap(in, in->shm, in->shm_size);
+    if (in->image)
+        (void)unmap(in, in->image, in->image_size);
+    in->image = 0;
 }
 
 int ct_inject(struct ct_injection *in, struct ct_remote *remote, const struct ct_target_plan *plan,
@@ -253,7 +289,7 @@ int ct_inject(struct ct_injection *in, struct ct_remote *remote, const struct ct
         status = start_agent(in, &t, options);
     if (!status)
         return 0;
-    (void)ct_eject(in);
+    unmap_all(in);
     if (status == CT_ERR_NO_MEMORY)
         return explain(error, status,
                        "the process cannot get the memory that recording needs; raise its address space "
@@ -287,34 +323,28 @@ static int equip_threads(struct ct_injection *in) {
     return status;
 }
 
-struct mover {
-    struct ct_injection *in;
-    uint64_t (*place)(const struct ct_target_plan *plan, uint64_t pc, bool in_call);
-};
-
 static int move_frame(void *arg, struct ct_remote_frame *frame) {
-    const struct mover *m = arg;
-    uint64_t to = m->place(m->in->plan, frame->pc, false);
+    const struct ct_injection *in = arg;
+    uint64_t to = ct_target_plan_moved(in->plan, frame->pc, false);
     if (to)
         frame->pc = to;
     return 0;
 }
 
 /* Code that a signal handler interrupted stands in the way too. */
-static int move_threads(struct mover *m) {
-    struct ct_remote *remote = m->in->remote;
-    for (size_t i = 0; i < ct_remote_thread_count(remote); i++) {
+static int move_threads(struct ct_injection *in) {
+    for (size_t i = 0; i < ct_remote_thread_count(in->remote); i++) {
         struct ct_os_regs regs;
-        if (ct_remote_get_regs(remote, i, &regs))
+        if (ct_remote_get_regs(in->remote, i, &regs))
             continue;
-        uint64_t to = m->place(m->in->plan, regs.pc, regs.call_size != 0);
+        uint64_t to = ct_target_plan_moved(in->plan, regs.pc, regs.call_size != 0);
         if (to) {
             regs.pc = to;
-            int status = ct_remote_set_regs(remote, i, &regs);
+            int status = ct_remote_set_regs(in->remote, i, &regs);
             if (status)
                 return status;
         }
-        int status = ct_remote_each_frame(remote, regs.sp, move_frame, m);
+        int status = ct_remote_each_frame(in->remote, regs.sp, move_frame, in);
         if (status < 0)
             return status;
     }
@@ -354,80 +384,12 @@ static int patch_all(struct ct_injection *in, bool services) {
 }
 
 int ct_inject_hooks(struct ct_injection *in, struct ct_remote_error *error) {
-    struct mover mover = {in, ct_target_plan_moved};
     int status = equip_threads(in);
     if (!status)
-        status = move_threads(&mover);
-    in->patched = true;
+        status = move_threads(in);
     if (!status)
         status = patch_all(in, true);
     if (!status)
         status = patch_all(in, false);
     return status ? explain(error, status, "the process's code could not be changed") : 0;
-}
-
-/* ---- the way out, while all hooks are still known ---- */
-
-static uint64_t forwarded(const struct ct_target_plan *plan, uint64_t pc, bool in_call) {
-    (void)in_call;
-    return ct_target_plan_forwarded(plan, pc);
-}
-
-static int restore_all(struct ct_injection *in, bool services) {
-    struct ct_page_writer w = {.read = read_target, .write = write_target, .arg = in->remote};
-    int result = 0;
-    for (size_t i = 0; i < in->plan->hook_count; i++) {
-        const struct ct_target_hook *h = &in->plan->hooks[i];
-        int status = h->service == services ? ct_page_writer_patch(&w, &h->plan, true) : 0;
-        result = result ? result : status; /* a module that is gone must not keep the others from being restored */
-    }
-    int status = ct_page_writer_flush(&w);
-    return result ? result : status;
-}
-
-int ct_eject_hooks(struct ct_injection *in) {
-    struct mover mover = {in, forwarded};
-    if (!in->patched)
-        return 0;
-    int status = move_threads(&mover);
-    int restored = restore_all(in, false);
-    int services = restore_all(in, true);
-    in->patched = false;
-    return status ? status : restored ? restored : services;
-}
-
-/* ---- nothing of ours stays ---- */
-
-static int release_threads(struct ct_injection *in) {
-    for (size_t i = 0; i < ct_remote_thread_count(in->remote); i++) {
-        struct ct_os_regs regs;
-        if (ct_remote_get_regs(in->remote, i, &regs))
-            continue;
-        regs.gs_base = 0;
-        if (in->early_thread_pointer && regs.fs_base == in->early_thread_pointer)
-            regs.fs_base = 0;
-        int status = ct_remote_set_regs(in->remote, i, &regs);
-        if (status)
-            return status;
-    }
-    return 0;
-}
-
-int ct_eject(struct ct_injection *in) {
-    int status = 0;
-    if (in->started) {
-        struct ct_boot boot = {.version = CT_BOOT_VERSION, .command = CT_BOOT_END};
-        status = release_threads(in);
-        if (!status)
-            status = run_agent(in, &boot);
-    }
-    for (size_t i = 0; !status && i < in->regions_mapped; i++)
-        status = unmap(in, in->plan->regions[i].address, in->plan->regions[i].size);
-    if (!status && in->shm)
-        status = unmap(in, in->shm, in->shm_size);
-    if (!status && in->image)
-        status = unmap(in, in->image, in->image_size);
-    if (!status)
-        *in = (struct ct_injection){.remote = in->remote, .plan = in->plan, .lane = in->lane};
-    return status;
 }

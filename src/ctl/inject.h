@@ -1,8 +1,9 @@
-/* Putting the agent and the hooks into a stopped target, and taking them out again.
+/* Putting the agent and the hooks into a stopped target.
  *
  * All of it happens between ct_remote_stop and ct_remote_resume (or in a process that was spawned and stands still). Should we
  * die in the middle, the target runs on: memory first, then every thread's GS, then threads out of the way, then patches, and of
- * those the services (clone, longjmp, unwinders) first. Taking out goes the other way round. */
+ * those the services (clone, longjmp, unwinders) first. Everything that is needed to undo it lies in the target (abi/boot_abi.h):
+ * see eject.h. */
 #ifndef CT_CTL_INJECT_H
 #define CT_CTL_INJECT_H
 
@@ -18,9 +19,7 @@ struct ct_injection {
     uint64_t entry, stack, tables;
     uint64_t shm, shm_size; /* as reserved */
     size_t regions_mapped;
-    uint64_t boot, runtime, early_thread_pointer;
-    bool started;   /* the agent is ready */
-    bool patched;   /* hooks may be in place */
+    uint64_t boot, early_thread_pointer;
     size_t changed; /* hooks that were not installed: the code is not what was planned on */
 };
 
@@ -35,13 +34,5 @@ int ct_inject(struct ct_injection *in, struct ct_remote *remote, const struct ct
               struct ct_lane *lane, const struct ct_injection_options *options, struct ct_remote_error *error);
 /* Gives threads their blocks and writes the patches. */
 int ct_inject_hooks(struct ct_injection *in, struct ct_remote_error *error);
-
-/* Puts all entry bytes back. The target is stopped. */
-int ct_eject_hooks(struct ct_injection *in);
-/* With the hooks gone: puts real return addresses back on all stacks, and tells whether any thread is inside our code or will
- * come back to it. */
-bool ct_eject_settle(struct ct_injection *in);
-/* Nobody is: everything of ours is unmapped, threads lose their blocks. */
-int ct_eject(struct ct_injection *in);
 
 #endif

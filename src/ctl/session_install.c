@@ -1,4 +1,4 @@
-/* How a session gets into its target and out again: plan, stop, inject, hook; and the way back.
+/* How a session gets into its target: plan, stop, inject, hook. session_leave.c has the way back.
  * Runs on the session's thread; between stop and resume the target stands still, so only what must happen there does. */
 #include "ctl/session_parts.h"
 #include "remote/frames.h"
@@ -12,9 +12,6 @@
 #define REPLANS         4
 #define LIMIT_BASE_MS   10000u
 #define PER_FUNCTION_US 500u
-#define SETTLE_TRIES    50
-#define SETTLE_PAUSE_US 500u
-#define STOP_LIMIT_MS   5000u
 #define MIN_CLOCK_SPAN  5000000ull /* of the first two calibrations */
 
 /* ---- the time it may take ---- */
@@ -148,15 +145,6 @@ static int start_drain(struct ct_session *s) {
     return status ? ct_session_fail(s, status, "recording could not be started (%s)", ct_status_text(status)) : 0;
 }
 
-static int stop_target(struct ct_session *s) {
-    struct ct_remote_error error = {""};
-    if (ct_remote_is_stopped(s->remote))
-        return 0;
-    s->stopped_at = ct_clock_now();
-    int status = ct_remote_stop(s->remote, STOP_LIMIT_MS, &error);
-    return status ? ct_session_fail(s, status, "%s", error.text) : 0;
-}
-
 /* Plans and injects; should a place be taken meanwhile, once more. */
 static int enter_target(struct ct_session *s) {
     const struct ct_injection_options options = {
@@ -166,9 +154,10 @@ static int enter_target(struct ct_session *s) {
     };
     for (int tries = 0;; tries++) {
         struct ct_remote_error error = {""};
-        int status = stop_target(s);
-        if (!status)
-            status = ct_inject(&s->injection, s->remote, s->plan, &s->lane, &options, &error);
+        int status = ct_session_stop_target(s);
+        if (status)
+            return status;
+        status = ct_inject(&s->injection, s->remote, s->plan, &s->lane, &options, &error);
         if (!status)
             return 0;
         ct_lane_destroy(&s->lane);
@@ -183,11 +172,9 @@ static int enter_target(struct ct_session *s) {
 
 /* The undoing of a start that failed: the target runs on as if nothing had been. */
 static void withdraw(struct ct_session *s) {
-    if (s->remote && s->injection.image && !stop_target(s)) {
-        (void)ct_eject_hooks(&s->injection);
-        if (ct_eject_settle(&s->injection))
-            (void)ct_eject(&s->injection);
-    }
+    bool clean;
+    if (s->remote && s->injection.image && !ct_session_stop_target(s))
+        (void)ct_session_clean(s, &clean);
     if (s->remote && ct_remote_is_stopped(s->remote))
         (void)ct_remote_resume(s->remote);
     if (s->lane.control)
@@ -200,6 +187,8 @@ static int install(struct ct_session *s) {
     uint64_t start = ct_clock_now();
     struct ct_remote_error error = {""};
     int status = check_time(s, start, "planning");
+    if (!status && !s->spawned)
+        status = ct_session_clean_behind_others(s);
     if (!status)
         status = make_plan(s);
     if (!status)
@@ -230,39 +219,4 @@ int ct_session_install(struct ct_session *s) {
     s->used = true;
     (void)ct_manifest_write(s, false);
     return 0;
-}
-
-/* ---- and out ---- */
-
-/* Threads that are inside stubs run on for a moment, until none is. */
-static int leave_target(struct ct_session *s) {
-    int status = ct_eject_hooks(&s->injection);
-    for (int tries = 0; tries < SETTLE_TRIES; tries++) {
-        if (ct_eject_settle(&s->injection))
-            return ct_eject(&s->injection);
-        (void)ct_remote_resume(s->remote);
-        usleep(SETTLE_PAUSE_US * (unsigned)(tries + 1));
-        if ((status = stop_target(s)))
-            return status;
-    }
-    return status; /* the hooks are gone; stubs that somebody will return to stay */
-}
-
-int ct_session_uninstall(struct ct_session *s) {
-    int status = stop_target(s);
-    if (status == CT_ERR_NOT_FOUND)
-        return 0; /* it has just ended */
-    if (!status) {
-        status = leave_target(s);
-        (void)ct_remote_resume(s->remote);
-    }
-    __atomic_store_n(&s->lane.control->recording, 0, __ATOMIC_RELAXED);
-    if (status == CT_ERR_NOT_FOUND || !ct_remote_is_alive(s->remote))
-        return 0;
-    if (status)
-        ct_session_fail(
-            s, status,
-            "the hooks could not be removed now (%s); they do no harm: recording has stopped, the program runs on",
-            s->error[0] ? s->error : ct_status_text(status));
-    return status;
 }

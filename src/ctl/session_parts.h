@@ -50,8 +50,16 @@ void ct_session_forget(struct ct_session *s);
 /* ---- session_install.c ---- */
 
 int ct_session_install(struct ct_session *s);
+
+/* ---- session_leave.c ---- */
+
 /* Everything out of the target, which runs again. */
 int ct_session_uninstall(struct ct_session *s);
+int ct_session_stop_target(struct ct_session *s);
+/* Takes out what is in the stopped target; it is stopped afterwards too. *clean: nothing of ours is left. */
+int ct_session_clean(struct ct_session *s, bool *clean);
+/* Hooks of a recorder that was killed are removed, before anything is planned. CT_ERR_BUSY: the recorder lives. */
+int ct_session_clean_behind_others(struct ct_session *s);
 
 /* ---- manifest.c ---- */
 

@@ -134,6 +134,7 @@ struct ct_runtime {
     uint64_t parked_count;
     struct ct_hook_statistics retired; /* counters of blocks that were reused */
     uint64_t threads_seen;
+    uint64_t boot; /* where the controller finds its tables again (abi/boot_abi.h) */
     /* Of the unwinder that the program uses; NULL until known. */
     uint64_t (*get_cfa)(void *context);
 };

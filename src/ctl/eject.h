@@ -1,0 +1,30 @@
+/* Taking hooks and agent out of a target, by what lies in the target itself: so a recorder can clean up behind another one that
+ * was killed. The order is the reverse of inject.h's; dying in the middle leaves something that can be cleaned up again. */
+#ifndef CT_CTL_EJECT_H
+#define CT_CTL_EJECT_H
+
+#include "abi/boot_abi.h"
+#include "remote/remote.h"
+
+struct ct_ejection {
+    struct ct_remote *remote;
+    uint64_t address; /* of boot */
+    struct ct_boot boot;
+    struct ct_boot_patch *patches;
+    struct ct_boot_region *regions;
+};
+
+/* Looks for an agent in the stopped target. CT_ERR_NOT_FOUND: there is none. CT_ERR_UNSUPPORTED: one of another version.
+ * *recorded tells whether a living recorder holds it. Ended with ct_eject_close. */
+int ct_eject_open(struct ct_ejection *e, struct ct_remote *remote, bool *recorded);
+void ct_eject_close(struct ct_ejection *e);
+
+/* Puts all entry bytes back. The target is stopped, here and below. */
+int ct_eject_hooks(struct ct_ejection *e);
+/* With the hooks gone: puts real return addresses back on all stacks. False: a thread is inside our code, let it run on and
+ * try again. */
+bool ct_eject_settle(struct ct_ejection *e);
+/* Nobody is, or will come back: everything of ours is unmapped, threads lose their blocks. */
+int ct_eject_memory(struct ct_ejection *e);
+
+#endif
