@@ -79,12 +79,30 @@ static bool search_others(struct ct_walk *w, uint64_t slot, uint64_t word, uint6
     return false;
 }
 
+/* The slow path of a return has taken the entry off already and holds a copy in its frame, which lies below the slot. */
+static bool search_frame(struct ct_walk *w, uint64_t slot, uint64_t word, uint64_t *ret) {
+    enum { MAX_FRAME = 16 << 10 };
+    struct ct_shadow e;
+    for (uint64_t at = slot - sizeof e; slot - at < MAX_FRAME; at -= 8) {
+        if (ct_walk_read(w, at, &e, sizeof e))
+            return false;
+        if (e.slot == slot && e.stub + CT_AFTER_TO_RESUME == word) {
+            *ret = e.ret;
+            return true;
+        }
+    }
+    return false;
+}
+
 uint64_t ct_walk_shadow_return(struct ct_walk *w, uint64_t slot, uint64_t word) {
     const struct ct_process_code *code = ct_process_code_at(w->process, word);
     uint64_t ret;
     if (!w->block || !code || !code->anonymous)
         return word;
     if (search(w, w->base, w->cursor, slot, word, &ret) || search_others(w, slot, word, &ret))
+        return ret;
+    /* One that was left, to an entry that may be there. */
+    if (search_frame(w, slot, word, &ret) && !search(w, w->base, w->cursor, slot, ret, &word))
         return ret;
     return word;
 }

@@ -1,7 +1,8 @@
 /* A process to be looked at from outside: named threads, each standing in functions of known names. Writes "ready" when
  * all are on their way there, then waits until its input ends. What `changed` prints was put into a register by a test.
  *
- * Also built with a library that hooks it (HOOKED): then it hooks its own functions first. */
+ * Also built with the library that hooks (HOOKED): 1: it hooks its own functions first, 2: and those of libc, 3: its own,
+ * with a listener. */
 #include <errno.h>
 #include <sched.h>
 #include <pthread.h>
@@ -169,6 +170,14 @@ static void start(const char *name, void *(*body)(void *)) {
     }
 }
 
+#ifdef HOOKED
+static void listen(struct ct_cpu_context *cpu, struct ct_call *call) {
+    (void)cpu;
+    (void)call;
+    KEEP();
+}
+#endif
+
 STAY int main_wait(void) {
     char byte;
     long result;
@@ -183,7 +192,14 @@ int main(int argc, char **argv) {
 #ifdef HOOKED
     struct ct_hooks *hooks;
     struct ct_module_hooks what = {.flavor = CT_FLAVOR_RECORD};
+    if (HOOKED == 3) { /* with a listener, which does nothing */
+        what.flavor = CT_FLAVOR_LISTEN;
+        what.listener.on_call = what.listener.on_return = listen;
+    }
     if (ct_hooks_create(&hooks, NULL) || ct_hooks_attach_module(hooks, &what))
+        return 2;
+    what.module = "libc.so.6";
+    if (HOOKED == 2 && ct_hooks_attach_module(hooks, &what))
         return 2;
 #endif
     if (pipe(pipe_ends))
