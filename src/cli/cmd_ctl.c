@@ -21,7 +21,9 @@ static bool ask(int pid, const char *command, char *answer, size_t size, int *co
     else if (status == CT_ERR_NOT_FOUND)
         ct_message_error("nobody records process %d; `contrail attach %d` does", pid, pid);
     else if (status == CT_ERR_PERMISSION_DENIED)
-        ct_message_error("another user records process %d; only that user or root can control it", pid);
+        ct_message_error(
+            "process %d is not recorded by you; if another user records it, only that user and root can control it",
+            pid);
     else
         ct_message_error("the contrail that records process %d does not answer: %s", pid, ct_status_text(status));
     return false;

@@ -61,7 +61,8 @@ struct recording {
     struct ct_session *session;
     struct ct_live live;
     bool spawned;
-    int pid; /* of the target; 0 before there is one */
+    bool had_children; /* of a program whose place we took by exec: not ours to wait for */
+    int pid;           /* of the target; 0 before there is one */
     char name[64];
 };
 
@@ -71,8 +72,8 @@ static int code_of(int status) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : WIFSIGNALED(status) ? 128 + WTERMSIG(status) : CT_EXIT_INTERNAL;
 }
 
-/* Waits for the program, which is recorded no longer, and returns its exit code (-1: our only child, if there is one). A
- * signal that is sent to us alone ends the wait. */
+/* Waits for the program, which is recorded no longer, and returns its exit code (pid -1: our only child, if there is one).
+ * A signal that is sent to us alone ends the wait. */
 static int wait_for_program(int pid) {
     int fd = (int)syscall(SYS_pidfd_open, pid, 0), status;
     ct_signals_recorded();
@@ -131,6 +132,8 @@ static int create(struct recording *r, const char *command_line) {
 
 /* To the point where everything is hooked and the program stands still. */
 static int start(struct recording *r, char **argv) {
+    siginfo_t ignored;
+    r->had_children = !waitid(P_ALL, 0, &ignored, WEXITED | WNOHANG | WNOWAIT);
     int status = argv ? ct_session_spawn_suspended(r->session, argv, NULL) : ct_session_attach(r->session, r->pid);
     if (argv)
         r->pid = ct_session_pid(r->session);
@@ -155,7 +158,9 @@ static int start_failed(struct recording *r, int status) {
         ct_message_fail(status, sentence);
     ct_session_destroy(r->session);
     r->session = NULL;
-    int code = r->spawned ? wait_for_program(r->pid > 0 ? r->pid : -1) : 0;
+    int code = 0;
+    if (r->spawned && (r->pid > 0 || !r->had_children))
+        code = wait_for_program(r->pid > 0 ? r->pid : -1);
     return given_up && r->spawned ? code : ct_message_exit_code(given_up ? CT_ERR_TIMEOUT : status);
 }
 

@@ -74,7 +74,7 @@ class Course(unittest.TestCase):
         self.assertIn("fake: detached", done.stderr)
 
     def test_attach(self):
-        with subprocess.Popen(["sleep", "100"]) as target:
+        with driver.target("sleep", "100") as target:
             done = run("attach", "--duration", "50ms", str(target.pid))
             self.assertEqual(done.returncode, 0)
             self.assertIn("fake: detached", done.stderr)
@@ -97,7 +97,7 @@ class Course(unittest.TestCase):
 
 class Signals(unittest.TestCase):
     def test_sent_to_attach_detaches(self):
-        with subprocess.Popen(["sleep", "100"]) as target:
+        with driver.target("sleep", "100") as target:
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 started = Started("attach", str(target.pid))
                 started.until("recording")
@@ -106,7 +106,6 @@ class Signals(unittest.TestCase):
                 self.assertEqual(code, 0)
                 self.assertIn("fake: detached", err)
                 self.assertIsNone(target.poll())
-            target.kill()
 
     def test_sent_to_spawn_detaches_and_waits(self):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -135,12 +134,11 @@ class Signals(unittest.TestCase):
         code, out, err = started.end()
         self.assertEqual((code, out), (3, "ran\n"))
         self.assertIn("given up by signal 2", err)
-        with subprocess.Popen(["sleep", "100"]) as target:
+        with driver.target("sleep", "100") as target:
             started = Started("attach", str(target.pid), session="slow")
             started.until("fake: hooking")
             started.process.send_signal(signal.SIGTERM)
             self.assertEqual(started.end()[0], 69)
-            target.kill()
 
     def test_wait(self):
         for number, text in ((signal.SIGUSR1, "ran\n"), (signal.SIGTERM, "ran\n")):
@@ -197,7 +195,7 @@ class Terminal(driver.TerminalTest):
         self.assertNotIn("fake: detached", self.seen)
 
     def test_second_key_detaches(self):
-        self.start("spawn", "sh", "-c", "trap 'echo caught' INT; echo ready; sleep 1; sleep 1; exit 3")
+        self.start("spawn", "sh", "-c", "trap 'echo caught' INT; echo ready; sleep 1; sleep 1; sleep 1; exit 3")
         self.until("ready")
         self.press(b"\x03")
         self.until("caught")
@@ -214,13 +212,12 @@ class Terminal(driver.TerminalTest):
         self.assertIn("read it with", self.seen)
 
     def test_key_detaches_attached(self):
-        with subprocess.Popen(["sleep", "100"]) as target:
+        with driver.target("sleep", "100") as target:
             self.start("attach", str(target.pid))
             self.until("recording")
             self.press(b"\x03")
             self.assertEqual(self.end(), 0)
             self.assertIsNone(target.poll())
-            target.kill()
 
     def test_wait_for_enter(self):
         self.start("spawn", "--wait", "echo", "ran")
@@ -284,8 +281,8 @@ class Control(unittest.TestCase):
         own = str(os.getpid())
         for pid, status, code, text in ((own, -15, 69, f"nobody records process {own}; `contrail attach {own}` does"),
                                         ("99999999", -15, 69, "there is no process 99999999; `pgrep NAME` finds processes"),
-                                        (own, -5, 77, f"another user records process {own}; only that user or root can "
-                                                      "control it")):
+                                        (own, -5, 77, f"process {own} is not recorded by you; if another user records it, only "
+                                                      "that user and root can control it")):
             done = run("detach", pid, session=f"control={status}")
             self.assertEqual((done.returncode, done.stderr), (code, f"contrail: {text}\n"))
 

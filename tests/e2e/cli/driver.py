@@ -1,5 +1,6 @@
 """Runs the command line tool for the tests in this folder. PROGRAM is set by the test."""
 
+import contextlib
 import os
 import pty
 import re
@@ -15,6 +16,17 @@ LIMIT = 60  # seconds until something that should come is given up
 def run(*words, session="", limit=LIMIT, **how):
     env = dict(os.environ, FAKE_SESSION=session)
     return subprocess.run([PROGRAM, *words], capture_output=True, text=True, timeout=limit, env=env, **how)
+
+
+@contextlib.contextmanager
+def target(*words):
+    """A process to attach to; killed at the end, whatever happened."""
+    process = subprocess.Popen(words)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
 
 
 class Started:

@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+"""recording.py CONTRAIL SLOW_EXIT: recordings as a user makes them: spawn, attach, detach, ctl, --wait, --duration, signals and keys, what
+a spawned program inherits, exit codes. What is in the traces is tested elsewhere."""
+
+import glob
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import driver
+from driver import LIMIT, Started, run
+
+CONTRAIL = driver.PROGRAM = os.path.abspath(sys.argv.pop(1))
+SLOW_EXIT = os.path.abspath(sys.argv.pop(1))
+
+
+def tracer_of(pid):
+    with open(f"/proc/{pid}/status") as file:
+        fields = dict(line.split(":", 1) for line in file)
+    return int(fields["TracerPid"]), fields["State"].split()[0]
+
+
+class InDirectory:
+    def setUp(self):
+        self.dir = tempfile.mkdtemp()
+        self.was = os.getcwd()
+        os.chdir(self.dir)
+
+    def tearDown(self):
+        os.chdir(self.was)
+        shutil.rmtree(self.dir)
+
+    def manifest(self):
+        """Of the only trace; it says that the recorder finished it."""
+        paths = glob.glob("traces/session_*/pid_*/manifest.json")
+        self.assertEqual(len(paths), 1)
+        with open(paths[0]) as file:
+            manifest = json.load(file)
+        self.assertTrue(manifest["complete"])
+        shutil.rmtree("traces")
+        return manifest
+
+
+class Recording(InDirectory, unittest.TestCase):
+    def test_spawn(self):
+        done = run("spawn", "sh", "-c", "echo out; echo err >&2; exit 3")
+        self.assertEqual((done.returncode, done.stdout), (3, "out\n"), done.stderr)
+        lines = done.stderr.splitlines()
+        self.assertEqual(len(lines), 3, done.stderr)
+        self.assertRegex(lines[0], r"^contrail: recording \d+ sh: [\d,]+ functions in \d+ modules \(\S+ %\), planned in \S+ \S+$")
+        self.assertEqual(lines[1], "err")
+        self.assertRegex(lines[2], r"^contrail: [\d,]+ events of 1 thread in .*, none lost, .* on disk; read it with: "
+                                   r"contrail report \./traces/session_\d+_\d+\S*$")
+        manifest = self.manifest()
+        self.assertEqual(manifest["command_line"], "sh -c 'echo out; echo err >&2; exit 3'")
+        self.assertEqual(manifest["end"]["exit_code"], 3)
+
+    def test_died_of_a_signal(self):
+        self.assertEqual(run("spawn", "sh", "-c", "kill -9 $$").returncode, 128 + 9)
+        self.assertEqual(self.manifest()["end"]["signal"], 9)
+
+    def test_quiet(self):
+        done = run("spawn", "--quiet", "true")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_exec(self):
+        done = run("spawn", "sh", "-c", "exec sh -c 'sleep 0.2; echo second; exit 5'")
+        self.assertEqual((done.returncode, done.stdout), (5, "second\n"), done.stderr)
+        self.assertIn("now runs another program: recording ended", done.stderr)
+        self.assertEqual(self.manifest()["end"]["reason"], "exec")
+
+    def test_slow_end_is_no_exec(self):
+        for _ in range(5):
+            done = run("spawn", SLOW_EXIT)
+            self.assertEqual(done.returncode, 3)
+            self.assertEqual(self.manifest()["end"], {"reason": "exit", "exit_code": 3})
+
+    def test_duration(self):
+        done = run("spawn", "--duration", "200ms", "sh", "-c", "sleep 1; echo end; exit 3")
+        self.assertEqual((done.returncode, done.stdout), (3, "end\n"), done.stderr)
+        self.assertEqual(self.manifest()["end"]["reason"], "detach")
+
+    def test_attach_and_signals(self):
+        with driver.target("sh", "-c", "while :; do sleep 0.01; done") as target:
+            time.sleep(0.1)
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                started = Started("attach", str(target.pid))
+                started.until("recording")
+                time.sleep(0.1)
+                started.process.send_signal(number)
+                code, out, err = started.end()
+                self.assertEqual((code, out), (0, ""), err)
+                self.assertEqual(tracer_of(target.pid)[0], 0)
+                self.assertGreater(self.manifest()["events"]["written"], 0)
+            self.assertIsNone(target.poll())
+
+    def test_attached_process_ends(self):
+        with driver.target("sleep", "100") as target:
+            time.sleep(0.1)
+            started = Started("attach", str(target.pid))
+            started.until("recording")
+            target.kill()
+            target.wait()
+            self.assertEqual(started.end()[0], 0)
+            self.manifest()
+
+    def test_control(self):
+        with driver.target("sh", "-c", "while :; do sleep 0.01; done") as target:
+            time.sleep(0.1)
+            started = Started("attach", str(target.pid))
+            started.until("recording")
+            status = run("ctl", str(target.pid), "status", "--json")
+            self.assertEqual(json.loads(status.stdout)["pid"], target.pid, status.stderr)
+            status = run("ctl", str(target.pid), "status")
+            self.assertRegex(status.stdout, rf"(?m)^pid +{target.pid}$")
+            again = run("attach", str(target.pid))
+            self.assertEqual((again.returncode, len(again.stderr.splitlines())), (69, 1), again.stderr)
+            done = run("detach", str(target.pid))
+            self.assertEqual((done.returncode, done.stdout), (0, f"process {target.pid} is recorded no longer\n"))
+            self.assertEqual(started.end()[0], 0)
+            self.manifest()
+            self.assertEqual(run("detach", str(target.pid)).returncode, 69)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs two users")
+    def test_control_of_another_user(self):
+        started = Started("spawn", "sleep", "2")
+        started.until("recording")
+        pid = started.seen.split()[2].decode()
+        for words in (["detach", pid], ["ctl", pid, "status"]):
+            done = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", CONTRAIL, *words],
+                                  capture_output=True, text=True, cwd="/")
+            self.assertEqual((done.returncode, len(done.stderr.splitlines())), (77, 1), done.stderr)
+        self.assertEqual(started.end()[0], 0)
+
+    def test_stopped_spawn_is_waited_for(self):
+        started = Started("spawn", "sh", "-c", "sleep 1; echo end; exit 3")
+        started.until("recording")
+        pid = started.seen.split()[2].decode()
+        self.assertEqual(run("ctl", pid, "stop").returncode, 0)
+        code, out, _ = started.end()
+        self.assertEqual((code, out), (3, "end\n"))
+
+    def test_wait(self):
+        for number, reason in ((signal.SIGUSR1, "exit"), (signal.SIGTERM, "detach")):
+            started = Started("spawn", "--wait", "sh", "-c", "echo ran; exit 3", start_new_session=True)
+            started.until("is hooked and stopped")
+            time.sleep(0.3)
+            started.process.send_signal(number)
+            code, out, err = started.end()
+            self.assertEqual((code, out), (3, "ran\n"), err)
+            self.assertEqual(self.manifest()["end"]["reason"], reason)
+
+    def test_file_size_limit(self):
+        words = ["sh", "-c", 'ulimit -f 64; exec "$0" spawn sh -c "i=0; while [ \\$i -lt 20000 ]; do i=\\$((i+1)); done; echo end"',
+                 CONTRAIL]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT)
+        self.assertEqual((done.returncode, done.stdout), (69, "end\n"), done.stderr)
+
+    def test_closed_descriptors(self):
+        for fd in (0, 1, 2):
+            words = ["sh", "-c", f'"$@" {fd}>&-', "sh", CONTRAIL, "spawn", "sh", "-c", f"test ! -e /proc/$$/fd/{fd}"]
+            done = subprocess.run(words, capture_output=True, timeout=LIMIT)
+            self.assertEqual(done.returncode, 0, fd)
+            self.manifest()
+
+    def inherited(self, show, **how):
+        direct = subprocess.run(show, capture_output=True, text=True, **how)
+        ours = subprocess.run([CONTRAIL, "spawn", *show], capture_output=True, text=True, **how)
+        self.assertEqual(ours.stdout, direct.stdout, ours.stderr)
+        self.assertEqual(ours.returncode, direct.returncode)
+
+    def test_inherited_signals(self):
+        def ignore():
+            for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ,
+                           signal.SIGCHLD):
+                signal.signal(number, signal.SIG_IGN)
+
+        def block():
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGUSR2})
+
+        show = ["grep", "^Sig\\(Blk\\|Ign\\|Cgt\\|Pnd\\)", "/proc/self/status"]
+        for prepare in (lambda: None, ignore, block):
+            self.inherited(show, preexec_fn=prepare, restore_signals=False)
+
+    def test_inherited_surroundings(self):
+        self.inherited(["sh", "-c", "umask; pwd; ulimit -a; ls -l /proc/self/fd | wc -l; grep -e NoNewPrivs -e Seccomp: -e "
+                                    "TracerPid -e Cap /proc/self/status; cat /proc/self/oom_score_adj"])
+        self.inherited(["env", "-u", "_"])
+
+
+class Terminal(InDirectory, driver.TerminalTest):
+    def test_first_key_is_the_programs(self):
+        self.start("spawn", "sh", "-c", "trap 'echo caught' INT; echo ready; sleep 1; exit 3")
+        self.until("ready")
+        self.press(b"\x03")
+        self.until("caught")
+        self.assertEqual(self.end(), 3)
+        self.assertEqual(self.manifest()["end"]["reason"], "exit")
+
+    def test_second_key_detaches(self):
+        self.start("spawn", "sh", "-c", "trap 'echo caught' INT; echo ready; sleep 1; sleep 1; sleep 1; exit 3")
+        self.until("ready")
+        self.press(b"\x03")
+        self.until("caught")
+        self.press(b"\x03")
+        self.assertEqual(self.end(), 3)
+        self.assertEqual(self.manifest()["end"]["reason"], "detach")
+
+    def test_key_ends_the_program(self):
+        self.start("spawn", "sleep", "20")
+        self.until("recording")
+        time.sleep(0.2)
+        self.press(b"\x03")
+        self.assertEqual(self.end(), 128 + signal.SIGINT)
+        self.assertEqual(self.manifest()["end"]["signal"], signal.SIGINT)
+
+    def test_wait_for_enter(self):
+        self.start("spawn", "--wait", "echo", "ran")
+        self.until("press Enter")
+        self.press(b"\n")
+        self.until("ran\r\n")
+        self.assertEqual(self.end(), 0)
+
+    def test_live_line(self):
+        self.start("spawn", "sh", "-c", "sleep 1", stdout="/dev/null")
+        self.until(r"\rcontrail: [^\r]* events/s, [^\r]* events, 0 lost, [^\r]* memory, 1 thread,")
+        self.assertEqual(self.end(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv)
