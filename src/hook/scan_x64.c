@@ -238,17 +238,39 @@ static void restart_depth(struct walk *w, uint64_t at) {
 
 /* ---- jump tables ---- */
 
-/* Entry i of a table of 32-bit offsets from the table itself, or of 64-bit addresses. False: no code of this module. */
-static bool table_entry(const struct ct_scan *s, uint64_t table, unsigned i, unsigned size, uint64_t *target) {
-    const uint8_t *p = s->read(s->read_arg, table + (uint64_t)size * i, size);
-    int32_t offset;
-    if (!p)
+/* A table is read in pieces of this many entries where so many are readable. */
+#define PIECE 64u
+
+struct table {
+    uint64_t address;
+    unsigned size; /* of an entry: a 32-bit offset from the table itself, or a 64-bit address */
+    const uint8_t *bytes;
+    unsigned first, count; /* entries that are at `bytes` */
+};
+
+static bool read_entries(const struct ct_scan *s, struct table *t, unsigned i) {
+    uint64_t address = t->address + (uint64_t)t->size * i;
+    t->first = i;
+    t->count = PIECE;
+    t->bytes = s->read(s->read_arg, address, (size_t)t->size * PIECE);
+    if (!t->bytes) {
+        t->count = 1;
+        t->bytes = s->read(s->read_arg, address, t->size);
+    }
+    return t->bytes != NULL;
+}
+
+/* False: no code of this module. */
+static bool table_entry(const struct ct_scan *s, struct table *t, unsigned i, uint64_t *target) {
+    if ((!t->bytes || i < t->first || i - t->first >= t->count) && !read_entries(s, t, i))
         return false;
-    if (size == 8) {
+    const uint8_t *p = t->bytes + (size_t)t->size * (i - t->first);
+    int32_t offset;
+    if (t->size == 8) {
         memcpy(target, p, 8);
     } else {
         memcpy(&offset, p, 4);
-        *target = table + (uint64_t)(int64_t)offset;
+        *target = t->address + (uint64_t)(int64_t)offset;
     }
     return ct_scan_covers(s, *target);
 }
@@ -267,15 +289,17 @@ static bool is_plausible(const struct ct_scan *s, uint64_t target) {
 }
 
 /* It is this function's if one of its entries leads into it; others may lead to its cold part, anywhere. */
-static bool follow_table(struct walk *w, uint64_t table, unsigned size) {
+static bool follow_table(struct walk *w, uint64_t address, unsigned size) {
+    struct ct_scan *s = w->scan;
+    struct table table = {.address = address, .size = size};
     bool own = false;
     uint64_t target;
     unsigned count = 0;
-    for (; count < MAX_ENTRIES && table_entry(w->scan, table, count, size, &target); count++)
+    for (; count < MAX_ENTRIES && table_entry(s, &table, count, &target); count++)
         own |= target > w->func->start && target < w->func->end;
     for (unsigned i = 0; own && i < count; i++)
-        if (table_entry(w->scan, table, i, size, &target) && is_plausible(w->scan, target))
-            note_foreign(w->scan, target);
+        if (table_entry(s, &table, i, &target) && !ct_scan_bit(s, s->foreign, target) && is_plausible(s, target))
+            note_foreign(s, target);
     return own;
 }
 
