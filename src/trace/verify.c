@@ -284,7 +284,7 @@ static void check_footer(struct verifier *verifier, const char *name, const stru
 
 /* Header and footer, when the events have been read. */
 static void check_frame(struct verifier *verifier, const char *name, struct ct_index_part *part,
-                        const struct range *range, bool complete) {
+                        const struct range *range, bool finished) {
     struct atf_index_header header;
     size_t done;
     if (!part->file.path) {
@@ -292,11 +292,11 @@ static void check_frame(struct verifier *verifier, const char *name, struct ct_i
         return;
     }
     if (part->state == CT_INDEX_UNREADABLE) {
-        if (complete || part->size >= sizeof header)
+        if (finished || part->size >= sizeof header)
             complain(verifier, "%s: it is not an ATF v2 index file, or its header is damaged", name);
         return;
     }
-    if (part->state == CT_INDEX_CUT && complete)
+    if (part->state == CT_INDEX_CUT && finished)
         complain(verifier, "%s: it has no footer after %" PRIu64 " events, although the recorder finished the trace",
                  name, part->count);
     if (ct_file_use(&part->file) != 0) {
@@ -310,7 +310,7 @@ static void check_frame(struct verifier *verifier, const char *name, struct ct_i
     ct_file_rest(&part->file);
 }
 
-static void check_part(struct thread_check *check, size_t number, bool complete) {
+static void check_part(struct thread_check *check, size_t number, bool finished) {
     struct ct_index *index = &check->thread->index;
     struct ct_index_part *part = index->parts[number];
     struct range range = {0};
@@ -331,7 +331,7 @@ static void check_part(struct thread_check *check, size_t number, bool complete)
             check_event(check, &check->events[i], part->thread_id);
         left -= count;
     }
-    check_frame(check->verifier, name, part, &range, complete);
+    check_frame(check->verifier, name, part, &range, finished);
 }
 
 /* ---- threads and processes ---- */
@@ -354,8 +354,11 @@ static void check_thread(struct verifier *verifier, struct thread_check *check, 
     verifier->gaps |= check->gap != NULL;
     uint64_t told_events = ct_json_u64(ct_json_get(thread->manifest, "events", NULL), 0);
     check->known_events = complete ? UINT64_MAX : told_events;
+    /* A full disk may have had no room for footers. */
+    const struct ct_json_node *reason = ct_json_get(ct_json_root(process->manifest), "end", "reason", NULL);
+    bool finished = complete && strcmp(ct_json_text(reason, ""), "disk") != 0;
     for (size_t i = 0; i < thread->index.part_count; i++)
-        check_part(check, i, complete);
+        check_part(check, i, finished);
     for (size_t i = 0; i < check->frames.known.count; i++)
         add(&verifier->open, check->frames.known.functions[i]);
     for (int i = 0; i < P_COUNT; i++)

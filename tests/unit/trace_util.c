@@ -113,6 +113,9 @@ void make_manifest(const char *path, const struct sample *sample) {
     ct_json_number(&json, "pid", 321);
     ct_json_number(&json, "time_start_ns", 900);
     ct_json_number(&json, "time_end_ns", sample->unfinished ? 0 : 1u << 30);
+    ct_json_begin(&json, "end", '{');
+    ct_json_string(&json, "reason", sample->reason ? sample->reason : "exit");
+    ct_json_end(&json, '}');
     ct_json_begin(&json, "events", '{');
     ct_json_number(&json, "written", sample->threads * sample->events);
     ct_json_end(&json, '}');

@@ -27,6 +27,7 @@ struct sample {
     uint64_t part;        /* events per file, 0: all in one */
     bool unfinished;      /* the manifest says so, and the files have no footers */
     const char *gaps;     /* of thread 0, JSON; NULL: none */
+    const char *reason;   /* of the end; NULL: none */
     int64_t wrong_events; /* added to what the manifest tells of thread 0 */
 };
 /* outer(inner, jump) over and over; some inner frames end by an exception. Times rise by 1 to 9. */

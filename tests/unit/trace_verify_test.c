@@ -316,6 +316,18 @@ static void test_counts(void **state) {
     assert_only("thread_1/index.atf: 1 bytes follow the footer");
 }
 
+/* A full disk has no room for footers; what was written before it was full is there all the same. */
+static void test_disk(void **state) {
+    (void)state;
+    make_sample(process, &(struct sample){.threads = 1, .events = 50, .reason = "disk"});
+    assert_int_equal(truncate(in("%s/thread_0/index.atf", process), 64 + 50 * 32), 0);
+    assert_clean();
+    assert_int_equal(truncate(in("%s/thread_0/index.atf", process), 64 + 49 * 32), 0);
+    assert_int_equal(verify_text(process, text, sizeof text), CT_ERR_BAD_FILE);
+    make_manifest(process, &(struct sample){.threads = 1, .events = 49, .reason = "exit"});
+    assert_only("it has no footer after 49 events");
+}
+
 static void test_symbols(void **state) {
     (void)state;
     static const struct {
@@ -380,6 +392,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_signal, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_every_byte, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_counts, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_disk, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_symbols, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_flood, set_up, tear_down),
     };
