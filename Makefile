@@ -25,8 +25,8 @@ help: ## list the targets
 setup: ## install missing Debian packages (as root or with sudo)
 	@scripts/setup.sh
 
-demo: all ## hook a sample program's functions and print its call tree
-	@$(BUILD)/contrail demo
+demo: all ## record a small program with threads, and show its trace
+	@scripts/demo.sh $(BUILD)/contrail
 
 test: setup ## build with gcc and clang, run every suite, sanitizers, layer check (at most 15 minutes)
 	@scripts/run-tests.sh

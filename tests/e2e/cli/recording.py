@@ -194,6 +194,17 @@ class Recording(InDirectory, unittest.TestCase):
         self.inherited(["env", "-u", "_"])
 
 
+class Demo(InDirectory, unittest.TestCase):
+    def test_demo(self):
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../scripts/demo.sh")
+        done = subprocess.run([script, CONTRAIL], capture_output=True, text=True, timeout=LIMIT)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"(?m)^ 4 that$|more lines")
+        self.assertRegex(done.stdout, r"(?m)^ +286 .* insert \[tour\]$")
+        self.assertRegex(done.stdout, r"(?m)^ .* tour/\d+ +main \{$")
+        self.manifest()
+
+
 class Terminal(InDirectory, driver.TerminalTest):
     def test_first_key_is_the_programs(self):
         self.start("spawn", "sh", "-c", "trap 'echo caught' INT; echo ready; sleep 1; exit 3")
