@@ -247,8 +247,7 @@ static void test_refused(void **state) {
         "\"\xf5\x80\x80\x80\"",
         "'a'",
         "// x\n1",
-        "\xef\xbb\xbf"
-        "1",
+        "\xef\xbb\xbf[]",
         "[1}",
         "{\"a\":1]",
         "[[]",
