@@ -1,5 +1,6 @@
 /* Looking at processes from outside: threads and their backtraces, modules, symbols, registers; also of a process that is
- * hooked at the moment. Arguments: KIND=PATH of the programs to look at, all of them programs/process_target.c. */
+ * hooked at the moment. Arguments: KIND=PATH of the programs to look at, all of them programs/process_target.c, and
+ * contrail=PATH of the recorder. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -27,8 +28,9 @@ enum { MAX_FRAMES = 40, MAX_THREADS = 16, ATTEMPTS = 2000 };
 
 struct target {
     pid_t pid;
-    int in;    /* its input; closing it ends it */
-    FILE *out; /* its output */
+    pid_t child; /* ours: the process itself, or its recorder */
+    int in;      /* its input; closing it ends it */
+    FILE *out;   /* its output */
     struct ct_process *process;
 };
 
@@ -47,13 +49,46 @@ static void sleep_a_little(void) {
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
+static char trace_directory[64]; /* of what is recorded; "" when nothing is */
+
+static void remove_traces(void) {
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", trace_directory);
+    if (trace_directory[0] && system(command))
+        fail_msg("%s", command);
+    trace_directory[0] = 0;
+}
+
+/* The one child of a process. */
+static pid_t child_of(pid_t pid) {
+    char path[64];
+    int child = 0;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", pid, pid);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%d", &child), 1);
+    fclose(file);
+    return child;
+}
+
+static unsigned add_recorder(const char **argv) {
+    strcpy(trace_directory, "/tmp/process_test.XXXXXX");
+    assert_non_null(mkdtemp(trace_directory));
+    const char *const words[] = {program("contrail"), "spawn", "--quiet", "--output", trace_directory, "--"};
+    memcpy(argv, words, sizeof words);
+    return sizeof words / sizeof words[0];
+}
+
 /* Runs it with these threads and waits until it says that they are there. */
-static void begin(struct target *t, const char *path, const char *const *threads) {
+static void begin(struct target *t, const char *kind, const char *const *threads) {
     int in[2], out[2];
     char line[64];
-    const char *argv[12] = {path};
+    const char *argv[20] = {NULL};
+    bool recorded = !strcmp(kind, "recorded");
+    unsigned n = recorded ? add_recorder(argv) : 0;
+    argv[n++] = program(recorded ? "plain" : kind);
     for (int i = 0; threads[i]; i++)
-        argv[i + 1] = threads[i];
+        argv[n++] = threads[i];
     assert_int_equal(pipe2(in, O_CLOEXEC), 0);
     assert_int_equal(pipe2(out, O_CLOEXEC), 0);
     t->pid = fork();
@@ -62,15 +97,18 @@ static void begin(struct target *t, const char *path, const char *const *threads
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         dup2(in[0], 0);
         dup2(out[1], 1);
-        execv(path, (char **)argv);
+        execv(argv[0], (char **)argv);
         _exit(127);
     }
+    t->child = t->pid;
     close(in[0]);
     close(out[1]);
     t->in = in[1];
     t->out = fdopen(out[0], "r");
     assert_non_null(fgets(line, sizeof line, t->out));
     assert_string_equal(line, "ready\n");
+    if (recorded)
+        t->pid = child_of(t->child);
     char error[512] = "";
     int status = ct_process_open(&t->process, t->pid, error, sizeof error);
     if (status)
@@ -82,13 +120,14 @@ static void finish(struct target *t) {
     int status;
     ct_process_close(t->process);
     close(t->in);
-    assert_int_equal(waitpid(t->pid, &status, 0), t->pid);
+    assert_int_equal(waitpid(t->child, &status, 0), t->child);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
     fclose(t->out);
+    remove_traces();
 }
 
-#define BEGIN(t, kind, ...) begin(t, program(kind), (const char *const[]){__VA_ARGS__, NULL})
+#define BEGIN(t, kind, ...) begin(t, kind, (const char *const[]){__VA_ARGS__, NULL})
 
 /* ---- its threads, remembered ---- */
 
@@ -375,7 +414,7 @@ static void expect_hooked_running(const char *kind) {
     struct target t;
     static struct seen seen;
     BEGIN(&t, kind, "caller");
-    for (int i = 0; i < 500; i++) {
+    for (int i = 0; i < 300; i++) {
         look(&t, MAX_FRAMES, &seen);
         const struct seen_thread *thread = thread_named(&seen, "caller");
         assert_non_null(thread);
@@ -402,6 +441,17 @@ static void test_hooked_running(void **state) {
     expect_hooked_running("hooked");
     expect_hooked_running("hooked_libc");
     expect_hooked_running("hooked_listener");
+}
+
+/* By another process, which holds no ptrace meanwhile; the agent has no tables. */
+static void test_recorded(void **state) {
+    (void)state;
+    expect_hooked("recorded");
+}
+
+static void test_recorded_running(void **state) {
+    (void)state;
+    expect_hooked_running("recorded");
 }
 
 /* ---- modules and symbols ---- */
@@ -641,6 +691,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_without_anything), cmocka_unit_test(test_musl),
         cmocka_unit_test(test_musl_static),      cmocka_unit_test(test_stripped),
         cmocka_unit_test(test_hooked),           cmocka_unit_test(test_hooked_running),
+        cmocka_unit_test(test_recorded),         cmocka_unit_test(test_recorded_running),
         cmocka_unit_test(test_modules),          cmocka_unit_test(test_callbacks_end_it),
         cmocka_unit_test(test_modify),           cmocka_unit_test(test_modify_in_call),
         cmocka_unit_test(test_errors),           cmocka_unit_test(test_ended),
