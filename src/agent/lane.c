@@ -299,13 +299,9 @@ static struct ct_event *reserve_fresh(struct ct_block *b, uint32_t kind) {
 
 /* ---- what the runtime asks for ---- */
 
-void ct_event_write(struct ct_block *b, uint32_t hook, uint32_t kind) {
+struct ct_event *ct_event_reserve(struct ct_block *b, uint32_t kind) {
     struct ct_event *e = reserve(b);
-    if (!e && !(e = reserve_fresh(b, kind)))
-        return;
-    e->hook = hook;
-    e->kind = kind;
-    __atomic_store_n(&e->timestamp, ct_os_timestamp(), __ATOMIC_RELEASE);
+    return e ? e : reserve_fresh(b, kind);
 }
 
 static long take_slot(void) {

@@ -217,25 +217,23 @@ static bool swap(struct ct_block *b) {
     return true;
 }
 
-static struct ct_event *reserve(struct ct_block *b) {
+static struct ct_event *take_slot(struct ct_block *b) {
     uint64_t at = __atomic_fetch_add(&b->cursor, CT_EVENT_SIZE, __ATOMIC_RELAXED);
     return at & b->event_bit ? (struct ct_event *)at : NULL;
 }
 
-void ct_event_write(struct ct_block *b, uint32_t hook, uint32_t kind) {
-    struct ct_event *e = reserve(b);
+struct ct_event *ct_event_reserve(struct ct_block *b, uint32_t kind) {
+    (void)kind;
+    struct ct_event *e = take_slot(b);
+    if (e)
+        return e;
+    uint64_t mask = ct_os_block_signals();
+    bool ok = (b->cursor & b->event_bit) || swap(b); /* a handler may have swapped before us */
+    e = ok ? take_slot(b) : NULL;
     if (!e) {
-        uint64_t mask = ct_os_block_signals();
-        bool ok = (b->cursor & b->event_bit) || swap(b); /* a handler may have swapped before us */
-        e = ok ? reserve(b) : NULL;
-        ct_os_restore_signals(mask);
-        if (!e) {
-            b->cursor = 0; /* no memory: it must not grow until it looks valid again */
-            b->counters->abandoned++;
-            return;
-        }
+        b->cursor = 0; /* no memory: it must not grow until it looks valid again */
+        b->counters->abandoned++;
     }
-    e->hook = hook;
-    e->kind = kind;
-    __atomic_store_n(&e->timestamp, ct_os_timestamp(), __ATOMIC_RELEASE);
+    ct_os_restore_signals(mask);
+    return e;
 }

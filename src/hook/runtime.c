@@ -6,6 +6,20 @@
 #include "os/os.h"
 #include "os/thread.h"
 
+/* ---- events ---- */
+
+void ct_event_fill(struct ct_event *e, uint32_t hook, uint32_t kind) {
+    e->hook = hook;
+    e->kind = kind;
+    __atomic_store_n(&e->timestamp, ct_os_timestamp(), __ATOMIC_RELEASE);
+}
+
+void ct_event_write(struct ct_block *b, uint32_t hook, uint32_t kind) {
+    struct ct_event *e = ct_event_reserve(b, kind);
+    if (e)
+        ct_event_fill(e, hook, kind);
+}
+
 /* ---- guarded calls out ---- */
 
 struct saved_call {
@@ -106,13 +120,16 @@ void ct_hook_event_slow(uint64_t hook, uint64_t kind, uint64_t slot) {
     struct ct_block *b = ct_block_current();
     if (!b)
         lost_return();
-    uint64_t mask = ct_os_block_signals();
-    ct_event_write(b, (uint32_t)hook, (uint32_t)kind);
+    struct ct_event *event = ct_event_reserve(b, (uint32_t)kind);
+    if (kind != CT_EVENT_ENTRY)
+        b->top[-1].data =
+            (uint64_t)event; /* as the stub does: should a handler jump away, this tells what was recorded */
+    if (event)
+        ct_event_fill(event, (uint32_t)hook, (uint32_t)kind);
     if (kind == CT_EVENT_CALL)
         ct_shadow_filled(b, slot);
     else if (kind == CT_EVENT_RETURN)
         ct_shadow_release(b);
-    ct_os_restore_signals(mask);
 }
 
 /* ---- returning ---- */

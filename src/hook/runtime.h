@@ -221,7 +221,11 @@ bool ct_shadow_same_stack(struct ct_block *b, uint64_t x, uint64_t y);
 void ct_event_begin(struct ct_block *b);
 /* In the child of a fork: other threads' events are their parent's business. */
 void ct_event_forget(struct ct_block *b);
-/* Records from C; takes a fresh buffer when needed. */
+/* A slot for an event of this kind, in a fresh buffer when needed; NULL: it is lost, and counted. The second makes it valid.
+ * Between the two it is a hole, should a handler jump away. */
+struct ct_event *ct_event_reserve(struct ct_block *b, uint32_t kind);
+void ct_event_fill(struct ct_event *event, uint32_t hook, uint32_t kind);
+/* Both in one. */
 void ct_event_write(struct ct_block *b, uint32_t hook, uint32_t kind);
 /* Hands everything undelivered to the sink, from any thread. */
 void ct_event_drain(struct ct_block *b);
