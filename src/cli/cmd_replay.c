@@ -282,11 +282,11 @@ static int run(int argc, char **argv) {
 
 static const struct ct_option option_table[] = {
     {"function", 'f', CT_OPTION_LIST, offsetof(struct options, functions), "GLOB",
-     "only calls of functions whose name fits, and all calls below them; may be given several times"},
+     "only calls of functions whose name fits, and all calls below them"},
     {"module", 'm', CT_OPTION_LIST, offsetof(struct options, modules), "GLOB",
-     "only calls of functions in modules whose file name fits; may be given several times"},
+     "only calls of functions in modules whose file name fits"},
     {"thread", 't', CT_OPTION_LIST, offsetof(struct options, threads), "TID|GLOB",
-     "only threads with this number, or whose name fits; may be given several times"},
+     "only threads with this number, or whose name fits"},
     {"depth", 'd', CT_OPTION_NUMBER, offsetof(struct options, depth), "N",
      "only N levels of calls, counted from the outermost, or from those that --function names"},
     {"from", 0, CT_OPTION_DURATION, offsetof(struct options, from), "TIME",

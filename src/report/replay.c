@@ -27,6 +27,7 @@ struct replay {
     struct ct_replay_lines lines;
     struct ct_trace_cursor *cursor;
     struct source *sources; /* one for each thread of the trace */
+    bool past_range;        /* there are events behind it */
 };
 
 /* ---- calls ---- */
@@ -243,8 +244,10 @@ static void run(struct replay *r) {
     uint64_t to_ns = r->options->to_ns;
     struct ct_trace_event event;
     while (!r->lines.stopped && ct_trace_next(r->cursor, &event)) {
-        if (to_ns && event.timestamp_ns >= to_ns)
+        if (to_ns && event.timestamp_ns >= to_ns) {
+            r->past_range = true;
             return;
+        }
         struct source *s = &r->sources[event.thread];
         if (!s->replay)
             continue;
@@ -256,16 +259,45 @@ static void run(struct replay *r) {
 
 /* ---- the end ---- */
 
-static void close_open(struct source *s) {
-    struct replay *r = s->replay;
-    uint64_t end_ns = r->options->to_ns;
-    uint64_t trace_end_ns = ct_facts_thread_end(&r->facts, r->trace, s->thread, s->last_ns, s->frames.count);
-    if (!end_ns || end_ns > trace_end_ns)
-        end_ns = trace_end_ns;
+static uint64_t end_of(const struct source *s) {
+    const struct replay *r = s->replay;
+    if (r->past_range)
+        return r->options->to_ns;
+    return ct_facts_thread_end(&r->facts, r->trace, s->thread, s->last_ns, s->frames.count);
+}
+
+static void close_open(struct source *s, uint64_t end_ns) {
     struct ct_frame frame;
     while (ct_frames_take(&s->frames, end_ns, &frame))
         if (frame.user)
             close_call(s, frame.user, end_ns, frame.start_ns, CT_REPLAY_STILL_OPEN);
+}
+
+struct ending {
+    struct source *source;
+    uint64_t end_ns;
+};
+
+static int compare_endings(const void *a, const void *b) {
+    const struct ending *x = a, *y = b;
+    if (x->end_ns != y->end_ns)
+        return x->end_ns < y->end_ns ? -1 : 1;
+    return x->source->thread < y->source->thread ? -1 : 1;
+}
+
+static int close_all(struct replay *r) {
+    struct ending *endings = calloc(r->facts.thread_count + 1, sizeof *endings);
+    size_t count = 0;
+    if (!endings)
+        return CT_ERR_NO_MEMORY;
+    for (size_t i = 0; i < r->facts.thread_count; i++)
+        if (r->sources[i].frames.count)
+            endings[count++] = (struct ending){&r->sources[i], end_of(&r->sources[i])};
+    qsort(endings, count, sizeof *endings, compare_endings);
+    for (size_t i = 0; i < count && !r->lines.stopped; i++)
+        close_open(endings[i].source, endings[i].end_ns);
+    free(endings);
+    return 0;
 }
 
 /* ---- setting up ---- */
@@ -317,11 +349,9 @@ int ct_replay(struct ct_trace *trace, const struct ct_replay_options *options,
     if (!status) {
         if (r.cursor)
             run(&r);
-        for (size_t i = 0; i < r.facts.thread_count && !r.lines.stopped; i++)
-            if (r.sources[i].replay)
-                close_open(&r.sources[i]);
+        status = close_all(&r);
         ct_replay_flush(&r.lines);
-        status = r.lines.stopped;
+        status = status ? status : r.lines.stopped;
     }
     finish(&r);
     return status;

@@ -98,6 +98,8 @@ static void run_script(struct script *s, const char *text) {
         char kind = *op++, *at = strchr(op, '@');
         if (at)
             *at++ = 0;
+        for (char *c = op; *c; c++)
+            *c = *c == 1 ? ' ' : *c; /* stands for a space, which would end the word */
         if (kind == '~')
             put_gap(s, op);
         else

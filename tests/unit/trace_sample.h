@@ -3,6 +3,7 @@
  *   "0+main 100+work 250-work 300!main"    call of main at 0 ns, call of work, its return, main left by an exception
  *   "400~12/DRAIN_LAG"                     12 events are missing here
  *   "500+leaf@7"                           with this depth; otherwise it is counted
+ *   "600+f(int,\001int)"                   \001 stands for a space in a name
  *
  * Times are relative to SAMPLE_START. The functions are those of sample_functions. */
 #ifndef CT_TESTS_TRACE_SAMPLE_H
