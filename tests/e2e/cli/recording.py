@@ -81,6 +81,29 @@ class Recording(InDirectory, unittest.TestCase):
             self.assertEqual(done.returncode, 3)
             self.assertEqual(self.manifest()["end"], {"reason": "exit", "exit_code": 3})
 
+    def test_nothing_fits(self):
+        done = run("spawn", "--only", "no-such-function*", "true")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("nothing is recorded: no function fits --only and --exclude", done.stderr)
+
+    def test_startup_timeout(self):
+        done = run("spawn", "--startup-timeout", "1ms", "sh", "-c", "echo ran; exit 3")
+        self.assertEqual((done.returncode, done.stdout), (69, "ran\n"))
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertFalse(os.path.exists("traces"))
+
+    def test_signals_at_any_time_of_the_start(self):
+        for pause in range(0, 60, 3):
+            started = Started("spawn", "sh", "-c", "sleep 0.2; echo ran; exit 3")
+            time.sleep(0.01 + pause / 1000)
+            started.process.send_signal(signal.SIGTERM)
+            code, out, err = started.end()
+            if code == -signal.SIGTERM and not out:
+                continue  # a slow machine: it had not even begun
+            self.assertEqual((code, out), (3, "ran\n"), err)
+            if os.path.exists("traces"):
+                self.manifest()
+
     def test_duration(self):
         done = run("spawn", "--duration", "200ms", "sh", "-c", "sleep 1; echo end; exit 3")
         self.assertEqual((done.returncode, done.stdout), (3, "end\n"), done.stderr)
