@@ -105,7 +105,7 @@ class Trace:
             lines = f.read().split("\n")
         if not lines[0].startswith("contrail-symbols\t1\t"):
             raise BadTrace("symbols begins with %r" % lines[0])
-        if self.complete and (lines[-1] or lines[-2] != "total\t%x" % sum(map(is_function, lines))):
+        if self.complete and (lines[-1] or lines[-2] != "total\t%x" % sum(map(is_function, lines[1:]))):
             raise BadTrace("symbols has no right end: %r" % lines[-2:])
         module = None
         for line in lines[1:-1]:

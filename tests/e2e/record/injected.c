@@ -25,7 +25,9 @@ unsigned e2e_clobber(void) {
     return e2e_clobber_level(__builtin_cpu_supports("avx512f") ? 2 : __builtin_cpu_supports("avx") ? 1 : 0);
 }
 
+/* Programs ask when they skip what only a hook set can tell, and would have forgotten the events afterwards. */
 bool e2e_plain(void) {
+    e2e_mark("forget");
     return true;
 }
 

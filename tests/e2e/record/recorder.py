@@ -84,15 +84,9 @@ def processes_with(marker):
     return found
 
 
-def contrail_names():
-    """Names that only contrail makes, in the places that outlive processes."""
-    found = set()
-    for place in ("/dev/shm", "/tmp", "/run", "/run/user/%d" % os.getuid()):
-        try:
-            found |= {os.path.join(place, n) for n in os.listdir(place) if "contrail" in n and not n.startswith("contrail-test")}
-        except OSError:
-            pass
-    return found
+def shared_memory_names():
+    """Named shared memory of contrail's; there should never be any. Fuzzers and tests have names of their own."""
+    return {n for n in os.listdir("/dev/shm") if re.match(r"contrail(?!-fuzz|-test)", n)}
 
 
 class Workshop:
@@ -106,11 +100,12 @@ class Workshop:
         os.mkdir(self.runtime, 0o700)
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith(("E2E_", "CONTRAIL_"))}
         key, value = self.marker.split("=", 1)
-        self.environment.update({key: value, "XDG_RUNTIME_DIR": self.runtime, "LC_ALL": "C"})
+        self.temporary = self.path("tmp")
+        os.mkdir(self.temporary)
+        self.environment.update({key: value, "XDG_RUNTIME_DIR": self.runtime, "TMPDIR": self.temporary, "LC_ALL": "C"})
         # Analyses of libc and friends are shared between tests: no name of a test in it.
         self.environment.setdefault("XDG_CACHE_HOME", os.path.join(tempfile.gettempdir(), "contrail-test-cache"))
-        self.names = contrail_names()
-        self.shm = set(os.listdir("/dev/shm"))
+        self.names = shared_memory_names()
         self.outputs = 0
 
     def path(self, *names):
@@ -186,14 +181,10 @@ class Workshop:
             time.sleep(0.02)
         found = ["a process is left: %d %s (%s)" % (pid, command, status_of(pid))
                  for pid, command in processes_with(self.marker.encode())]
-        found += ["%s is left" % n for n in sorted(contrail_names() - self.names) if not self.others(n)]
-        found += ["%s is left" % os.path.join(self.runtime, n) for n in os.listdir(self.runtime)]
+        found += ["/dev/shm/%s is left" % n for n in sorted(shared_memory_names() - self.names)]
+        for place in (self.runtime, self.temporary):
+            found += [os.path.join(p, n) + " is left" for p, _, names in os.walk(place) for n in names]
         return found
-
-    def others(self, name):
-        """Names of sessions that other tests have at the moment hold their pid."""
-        numbers = re.findall(r"\d+", os.path.basename(name))
-        return any(os.path.exists("/proc/" + n) for n in numbers)
 
     def close(self, keep=False):
         for pid, _ in processes_with(self.marker.encode()):

@@ -33,7 +33,8 @@ static FN int blocked(int number) {
 }
 
 static FN long spin(long x) {
-    BARRIER();
+    for (int i = 0; i < 50000; i++)
+        BARRIER();
     return x + 1;
 }
 

@@ -25,7 +25,7 @@ static FN void list_descriptors(void) {
     close(copy);
 }
 
-/* Files that are mapped, with their permissions: contrail adds none, and makes no text writable. */
+/* Files that are mapped, with their permissions: contrail adds none but its shared memory, and makes no text writable. */
 static FN void list_files(void) {
     FILE *maps = fopen("/proc/self/maps", "r");
     char line[8192], permissions[8], path[4096];
@@ -34,7 +34,7 @@ static FN void list_files(void) {
         path[0] = 0;
         if (sscanf(line, "%*s %7s %*s %*s %*s %4095s", permissions, path) < 1)
             continue;
-        if (path[0] == '/') {
+        if (path[0] == '/' && strcmp(path, "/memfd:contrail") != 0) {
             files++;
             CHECK(!(strchr(permissions, 'w') && strchr(permissions, 'x')));
             CHECK(!strstr(line, "(deleted)"));

@@ -7,7 +7,8 @@ ZOO_GATES
 static volatile int stop;
 
 static FN long leaf(long x) {
-    BARRIER();
+    for (int i = 0; i < 2000; i++)
+        BARRIER();
     return x + 1;
 }
 

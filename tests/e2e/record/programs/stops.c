@@ -2,6 +2,7 @@
 #include "zoo.h"
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 
 ZOO_GATES
@@ -18,39 +19,40 @@ static FN void on_continue(int number) {
     continued++;
 }
 
-/* A child that continues us whenever we are stopped. */
+static volatile int *begun; /* stops, shared with the child */
+
+static int is_stopped(const char *path) {
+    char line[512];
+    FILE *f = fopen(path, "r");
+    if (!f || !fgets(line, sizeof line, f))
+        _exit(1);
+    fclose(f);
+    return strrchr(line, ')')[2] == 'T';
+}
+
+/* A child that continues us once for each stop. */
 static pid_t start_helper(int times) {
+    char path[64];
     pid_t parent = getpid(), child = fork();
     if (child != 0)
         return child;
-    char path[64], line[512];
     snprintf(path, sizeof path, "/proc/%d/stat", (int)parent);
-    for (int i = 0; i < times;) {
-        FILE *f = fopen(path, "r");
-        if (!f || !fgets(line, sizeof line, f))
-            _exit(1);
-        fclose(f);
-        if (strrchr(line, ')')[2] == 'T') {
-            kill(parent, SIGCONT);
-            i++;
-            while (kill(parent, 0) == 0 && strrchr(line, ')')[2] == 'T') {
-                f = fopen(path, "r");
-                if (!f || !fgets(line, sizeof line, f))
-                    _exit(1);
-                fclose(f);
-            }
-        }
-        usleep(1000);
+    for (int i = 1; i <= times; i++) {
+        while (*begun < i || !is_stopped(path))
+            usleep(500);
+        kill(parent, SIGCONT);
     }
     _exit(0);
 }
 
 static FN void stop(int number) {
+    ++*begun;
     raise(number);
     leaf(1);
 }
 
 int main(void) {
+    begun = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     signal(SIGCONT, on_continue);
     wait_for_start();
     pid_t helper = start_helper(4);
