@@ -201,8 +201,8 @@ bool ct_walk_step_guess(struct ct_walk *w) {
         ct_walk_read_prologue(w, entry, pc, &p);
     if (p.frame_pointer)
         slot = w->regs.value[DWARF_RBP] + p.rbp_depth;
-    else if ((entry && p.whole) || !code) /* code that is not there was called */
-        slot = ct_walk_sp(w) + p.depth;
+    else if ((entry && is_return_slot(w, ct_walk_sp(w) + p.depth)) || !code) /* code that is not there was called */
+        slot = ct_walk_sp(w) + p.depth; /* most functions move sp at their start only */
     else if (!find_return(w, entry, &slot))
         return step_by_frame_pointer(w);
     if (!is_return_slot(w, slot)) /* a wrong guess shows */

@@ -19,7 +19,11 @@
 #include <contrail/hook.h>
 #endif
 
-#define STAY   __attribute__((noinline, noclone))
+#if defined __clang__
+#define STAY __attribute__((noinline))
+#else
+#define STAY __attribute__((noinline, noclone))
+#endif
 #define KEEP() __asm__ volatile("" ::: "memory")
 
 static atomic_int ready;
