@@ -226,6 +226,7 @@ static bool decide(struct subject *j, const struct selection *selection, struct 
         .scan_flags = func->flags,
         .referenced = ct_scan_bit(scan, scan->referenced, func->start),
         .return_map = j->work->source->image->return_map,
+        .no_unwinder = j->work->no_unwinder,
     };
     j->class = ct_classify(&facts);
     enum ct_skip_reason skip = j->class.skip;

@@ -264,6 +264,7 @@ static int prepare_works(struct whole *w) {
         w->works[i] = (struct ct_target_work){.source = &w->sources[i],
                                               .module = &w->plan.modules[i],
                                               .filter = &w->options->filter,
+                                              .no_unwinder = !w->plan.get_cfa,
                                               .hooks = w->plan.hooks + functions};
         functions += w->sources[i].image ? w->sources[i].image->function_count : 0;
     }

@@ -5,6 +5,18 @@
 #include "symbols/functions.h"
 #include <string.h>
 
+/* Functions of libc that load an unwinder and let it loose on the stack. Real return addresses must be there before it comes. */
+static const struct ct_known_function *find_lazy(const struct ct_function_facts *f) {
+    static const struct ct_known_function lazy[] = {
+        {"backtrace", CT_ENTRY_ONLY_UNWINDER, CT_SPECIAL_WALK},
+        {"pthread_exit", CT_ENTRY_ONLY_UNWINDER, CT_SPECIAL_UNWIND},
+    };
+    for (size_t i = 0; f->no_unwinder && i < sizeof lazy / sizeof lazy[0]; i++)
+        if (!strcmp(f->name, lazy[i].name))
+            return &lazy[i];
+    return NULL;
+}
+
 /* What the table says, seen from one side. */
 static enum ct_special known_special(const struct ct_known_function *known, enum ct_classify_side side) {
     if (!known)
@@ -50,7 +62,7 @@ static enum ct_skip_reason skip_of(const struct ct_function_facts *f) {
 }
 
 struct ct_function_class ct_classify(const struct ct_function_facts *f) {
-    const struct ct_known_function *known = ct_known_find(f->name);
+    const struct ct_known_function *lazy = find_lazy(f), *known = lazy ? lazy : ct_known_find(f->name);
     enum ct_special special = known_special(known, f->side);
     return (struct ct_function_class){
         .skip = skip_of(f),

@@ -200,7 +200,7 @@ bool ct_shadow_leave(struct ct_block *b, uint64_t slot, uint64_t resume, struct 
 void ct_shadow_settle(struct ct_block *b, uint64_t slot);
 /* Every frame with its slot in [low, high) was left. */
 void ct_shadow_close_range(struct ct_block *b, uint64_t low, uint64_t high);
-/* The same, but they have returned, unseen. */
+/* The same for [low, high], but they have returned, unseen: at `high` another frame begins. */
 void ct_shadow_return_range(struct ct_block *b, uint64_t low, uint64_t high);
 /* Where the thread's own stack is gets known, if it can be. */
 void ct_shadow_learn_home(struct ct_block *b);

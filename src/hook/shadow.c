@@ -412,7 +412,7 @@ void ct_shadow_close_range(struct ct_block *b, uint64_t low, uint64_t high) {
 void ct_shadow_return_range(struct ct_block *b, uint64_t low, uint64_t high) {
     uint64_t mask = ct_os_block_signals();
     for (struct ct_shadow *e = b->top - 1; e > b->base; e--) {
-        if (!is_frame(e) || is_in_flight(e) || e->slot < low || e->slot >= high ||
+        if (!is_frame(e) || is_in_flight(e) || e->slot < low || e->slot > high ||
             !ct_shadow_same_stack(b, e->slot, low))
             continue;
         uint32_t number = ct_shadow_number(e);

@@ -50,7 +50,7 @@ static bool find_by_header(struct ct_eh_frame *frame, const struct ct_elf *elf) 
 
 int ct_eh_frame_open(struct ct_eh_frame *frame, const struct ct_elf *elf) {
     struct ct_elf_section section;
-    *frame = (struct ct_eh_frame){.machine = elf->machine};
+    *frame = (struct ct_eh_frame){.elf = elf, .machine = elf->machine};
     if (ct_elf_section_named(elf, ".eh_frame", &section) && section.bytes.size)
         frame->bytes = section.bytes;
     else if (!find_by_header(frame, elf))
@@ -232,6 +232,15 @@ static uint32_t flags_at(const struct ct_cie *cie, struct ct_reader instructions
     return ct_cfa_entry_flags(&cie->rules, &row) | (cie->signal_frame ? CT_FUNC_ODD_ENTRY : 0u);
 }
 
+/* A cold part whose first code is a landing pad gets a nop in front (0 means "none" in the tables of exceptions). There the CFA is
+ * that of an entry, and behind it that of the middle of a function. Exceptions land on the second byte. */
+static bool begins_with_landing_pad(const struct ct_eh_frame *frame, const struct ct_cie *cie,
+                                    const struct record *record, const struct ct_fde *fde) {
+    struct ct_span code = ct_elf_at(frame->elf, fde->start);
+    return frame->machine->nop && code.size && code.data[0] == frame->machine->nop &&
+           (flags_at(cie, record->body, 1) & CT_FUNC_ODD_ENTRY);
+}
+
 /* Reads the record at `place`; false at the end. */
 static bool read_record(const struct ct_eh_frame *frame, size_t *place, struct record *record) {
     const uint8_t *data = frame->bytes.data;
@@ -271,6 +280,8 @@ int ct_eh_frame_each(struct ct_eh_frame *frame, int (*each)(void *arg, const str
         if (!cie || !read_fde(frame, cie, &record.body, &fde))
             continue;
         fde.flags |= flags_at(cie, record.body, 0);
+        if (begins_with_landing_pad(frame, cie, &record, &fde))
+            fde.flags |= CT_FUNC_ODD_ENTRY;
         result = each(arg, &fde);
     }
     return result;

@@ -11,6 +11,7 @@ static const struct ct_elf_machine machines[] = {
         .ra = 16,
         .cfa_offset = 8,
         .ra_offset = -8,
+        .nop = 0x90,
         .reloc_relative = R_X86_64_RELATIVE,
         .reloc_symbol = {R_X86_64_64, R_X86_64_GLOB_DAT},
     },

@@ -14,6 +14,7 @@ struct ct_elf_machine {
     uint8_t sp, ra;           /* DWARF numbers of stack pointer and return address */
     int8_t cfa_offset;        /* on entry CFA is sp + this ... */
     int8_t ra_offset;         /* ... and the return address is stored at CFA + this */
+    uint8_t nop;              /* the one-byte instruction that does nothing; 0: there is none */
     uint32_t reloc_relative;  /* base + addend */
     uint32_t reloc_symbol[2]; /* symbol + addend */
 };
