@@ -1,7 +1,8 @@
 /* Reading traces. A trace is a session directory (all its processes) or one pid_N directory in it.
  *
  * Files that end anywhere (the recorder was killed, the disk was full) are readable up to there. Everything is streamed:
- * memory does not grow with the number of events. Used from one thread at a time. */
+ * memory does not grow with the number of events. Used from one thread at a time, but for one thing: cursors over single
+ * threads may be opened, read and closed in parallel when each is over another thread. */
 #ifndef CONTRAIL_TRACE_H
 #define CONTRAIL_TRACE_H
 

@@ -65,8 +65,10 @@ static void print_who(const struct page *p) {
     char text[1024], duration[CT_TEXT_SIZE];
     line(p, "Trace", info->process->directory);
     line(p, "Program", info->command_line);
-    snprintf(text, sizeof text, "%d on %s (%s %s, %s)", info->process->pid, info->host, info->os, info->kernel,
-             info->arch);
+    int length = snprintf(text, sizeof text, "%d", info->process->pid);
+    if (*info->host)
+        snprintf(text + length, sizeof text - (size_t)length, " on %s (%s %s, %s)", info->host, info->os, info->kernel,
+                 info->arch);
     line(p, "Process", text);
     snprintf(text, sizeof text, "%s%sfor %s%s%s", info->started, *info->started ? ", " : "",
              ct_text_time(duration, info->duration_ns), *info->tool ? ", by " : "", info->tool);
@@ -147,9 +149,11 @@ static void print_numbers(const struct page *p) {
                           ct_text_time(a, info->latency_p50_ns), ct_text_time(b, info->latency_p99_ns),
                           ct_text_time(c, info->latency_max_ns));
     }
-    label(p, "Start");
-    ct_printer_format(p->printer, "planned in %s, the process stood still for %s\n", ct_text_time(a, info->plan_ns),
-                      ct_text_time(b, info->pause_ns));
+    if (info->plan_ns || info->pause_ns) {
+        label(p, "Start");
+        ct_printer_format(p->printer, "planned in %s, the process stood still for %s\n", ct_text_time(a, info->plan_ns),
+                          ct_text_time(b, info->pause_ns));
+    }
     if (info->lane_bytes) {
         label(p, "Memory");
         ct_printer_format(p->printer, "index lane %s\n", ct_text_size(a, info->lane_bytes));

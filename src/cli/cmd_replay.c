@@ -19,7 +19,7 @@ struct view {
     const struct options *options;
     uint64_t start_ns; /* what times are relative to */
     int seconds_width;
-    char **threads; /* by index, padded; NULL: not shown */
+    char **threads; /* their texts, by index; NULL: not shown */
     size_t thread_width;
     uint64_t lines;
     bool limited; /* by --limit */
@@ -52,17 +52,16 @@ static void print_time(struct view *v, uint64_t ns) {
     ct_printer_bytes(v->printer, text, (size_t)width + 10);
 }
 
-/* "name/tid", as wide as the widest. */
 static int make_threads(struct view *v, size_t count) {
+    v->thread_width = strlen("THREAD");
     v->threads = calloc(count + 1, sizeof(char *));
     for (size_t i = 0; v->threads && i < count; i++) {
-        const struct ct_trace_thread *thread = ct_trace_thread_at(v->trace, i);
-        if (asprintf(&v->threads[i], "%s/%u", thread->name, thread->tid) < 0) {
-            v->threads[i] = NULL;
+        char text[256];
+        ct_reading_thread_text(text, sizeof text, ct_trace_thread_at(v->trace, i));
+        v->threads[i] = strdup(text);
+        if (!v->threads[i])
             return CT_ERR_NO_MEMORY;
-        }
-        size_t length = strlen(v->threads[i]);
-        v->thread_width = length > v->thread_width ? length : v->thread_width;
+        v->thread_width = strlen(text) > v->thread_width ? strlen(text) : v->thread_width;
     }
     return v->threads ? 0 : CT_ERR_NO_MEMORY;
 }

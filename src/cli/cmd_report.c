@@ -24,7 +24,7 @@ static const struct {
     {"P50", offsetof(struct ct_report_row, p50_ns)},     {"P95", offsetof(struct ct_report_row, p95_ns)},
     {"P99", offsetof(struct ct_report_row, p99_ns)},
 };
-enum { COLUMN_COUNT = sizeof columns / sizeof columns[0], TIME_WIDTH = 9, GAP = 2 };
+enum { COLUMN_COUNT = sizeof columns / sizeof columns[0], TIME_WIDTH = 8, GAP = 2, LEAST_ROOM = 20 };
 
 struct table {
     struct ct_printer *printer;
@@ -33,10 +33,6 @@ struct table {
     int calls_width, thread_width; /* thread 0: not shown */
 };
 
-static int thread_text(char *text, size_t size, const struct ct_trace_thread *thread) {
-    return snprintf(text, size, "%s/%u", thread->name, thread->tid);
-}
-
 static struct table measure(struct ct_printer *printer, const struct ct_trace *trace, const struct ct_report *report,
                             bool per_thread) {
     struct table t = {.printer = printer, .trace = trace, .report = report, .calls_width = 7};
@@ -44,7 +40,7 @@ static struct table measure(struct ct_printer *printer, const struct ct_trace *t
     for (size_t i = 0; i < report->row_count; i++) {
         const struct ct_report_row *row = &report->rows[i];
         int calls = (int)strlen(ct_text_count(text, row->calls));
-        int thread = per_thread ? thread_text(text, sizeof text, ct_trace_thread_at(trace, row->thread)) : 0;
+        int thread = per_thread ? ct_reading_thread_text(text, sizeof text, ct_trace_thread_at(trace, row->thread)) : 0;
         t.calls_width = calls > t.calls_width ? calls : t.calls_width;
         t.thread_width = thread > t.thread_width ? thread : t.thread_width;
     }
@@ -53,14 +49,24 @@ static struct table measure(struct ct_printer *printer, const struct ct_trace *t
     return t;
 }
 
-/* Columns left for the name. 0: as many as it needs. */
-static size_t name_room(const struct table *t, const char *module) {
-    int used = t->calls_width + COLUMN_COUNT * (GAP + TIME_WIDTH) + GAP + (int)strlen(module) + 3;
-    if (t->thread_width)
-        used += t->thread_width + GAP;
+/* Columns left for the function. 0: as many as it needs. */
+static size_t name_room(const struct table *t) {
+    int used = t->calls_width + COLUMN_COUNT * (GAP + TIME_WIDTH) + GAP + (t->thread_width ? t->thread_width + GAP : 0);
     if (!t->printer->width)
         return 0;
-    return t->printer->width > used + 20 ? (size_t)(t->printer->width - used) : 20;
+    return t->printer->width > used + LEAST_ROOM ? (size_t)(t->printer->width - used) : LEAST_ROOM;
+}
+
+/* The module is left out where there is no room for it. */
+static void print_function(const struct table *t, const struct ct_report_row *row) {
+    size_t room = name_room(t), took = ct_printer_name(t->printer, row->name, room);
+    if (!*row->module || (room && took + strlen(row->module) + 3 > room))
+        return;
+    ct_printer_colour(t->printer, CT_COLOUR_DIM);
+    ct_printer_text(t->printer, " [");
+    ct_printer_name(t->printer, row->module, 0);
+    ct_printer_text(t->printer, "]");
+    ct_printer_colour(t->printer, CT_COLOUR_PLAIN);
 }
 
 static void print_head(const struct table *t) {
@@ -83,20 +89,13 @@ static void print_row(const struct table *t, const struct ct_report_row *row) {
         ct_printer_format(t->printer, "%*s%*s", GAP, "", TIME_WIDTH, row->timed ? ct_text_time(text, ns) : "-");
     }
     if (t->thread_width) {
-        thread_text(text, sizeof text, ct_trace_thread_at(t->trace, row->thread));
+        ct_reading_thread_text(text, sizeof text, ct_trace_thread_at(t->trace, row->thread));
         ct_printer_spaces(t->printer, GAP);
         size_t took = ct_printer_name(t->printer, text, 0);
         ct_printer_spaces(t->printer, (size_t)t->thread_width > took ? (size_t)t->thread_width - took : 0);
     }
     ct_printer_spaces(t->printer, GAP);
-    ct_printer_name(t->printer, row->name, name_room(t, row->module));
-    if (*row->module) {
-        ct_printer_colour(t->printer, CT_COLOUR_DIM);
-        ct_printer_text(t->printer, " [");
-        ct_printer_name(t->printer, row->module, 0);
-        ct_printer_text(t->printer, "]");
-        ct_printer_colour(t->printer, CT_COLOUR_PLAIN);
-    }
+    print_function(t, row);
     ct_printer_text(t->printer, "\n");
 }
 

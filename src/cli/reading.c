@@ -18,6 +18,10 @@ int ct_reading_check_threads(const struct ct_trace *trace, const struct ct_selec
     return CT_EXIT_UNAVAILABLE;
 }
 
+int ct_reading_thread_text(char *text, size_t size, const struct ct_trace_thread *thread) {
+    return snprintf(text, size, "%s%s%u", thread->name, *thread->name ? "/" : "", thread->tid);
+}
+
 int ct_reading_fail(const struct ct_trace *trace, int status) {
     ct_message_error("%s: %s", ct_trace_path(trace), ct_status_text(status));
     return ct_message_exit_code(status);

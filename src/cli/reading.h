@@ -14,6 +14,8 @@ int ct_reading_open(struct ct_trace **out, const struct ct_operands *operands);
 int ct_reading_check_threads(const struct ct_trace *trace, const struct ct_select *select);
 /* Prints the text and frees it; `status` is what making it came to. Returns the exit code. */
 int ct_reading_print_json(struct ct_json *json, int status);
+/* "name/tid", or the tid alone when it has no name, into `text`; returns the length, as snprintf does. */
+int ct_reading_thread_text(char *text, size_t size, const struct ct_trace_thread *thread);
 /* Says why, and returns the exit code. */
 int ct_reading_fail(const struct ct_trace *trace, int status);
 

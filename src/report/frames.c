@@ -1,7 +1,8 @@
 /* Pairing of calls and ends.
  *
- * Invariant: `open` is the sum over the stack, where a known frame counts 1 and an unknown run its length. Where events are
- * missing, `open` follows the depths of the events. */
+ * Invariants: `open` is the sum over the stack, where a known frame counts 1 and an unknown run its length; no unknown run lies
+ * at or above `trusted`, which is at most `count`. The depth of an end is the place of its call among the open ones, or their number
+ * when its call was not seen at all (the recorder counts in the same way). */
 #include "report/frames.h"
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@ enum {
 };
 
 void ct_frames_begin(struct ct_frames *f, bool complete, void (*lost)(void *arg, struct ct_frame *frame), void *arg) {
-    f->count = 0;
+    f->count = f->trusted = 0;
     f->open = f->skipped_ns = f->last_ns = 0;
     f->running = CT_NO_FRAME;
     f->complete = complete;
@@ -90,22 +91,23 @@ static void fill_up_to(struct ct_frames *f, uint64_t depth) {
     f->open = depth;
 }
 
+/* Events are missing here: so many frames are open now. Those that are left may be others than we know. */
 static void follow_depth(struct ct_frames *f, uint64_t depth) {
-    if (f->open > depth && (f->after_gap || !f->complete))
+    if (f->open > depth)
         drop_down_to(f, depth);
     else if (f->open < depth)
         fill_up_to(f, depth);
+    f->trusted = f->count;
     f->after_gap = false;
     run_innermost(f);
 }
 
 struct ct_frame *ct_frames_call(struct ct_frames *f, const struct ct_trace_event *event) {
     pass_time(f, event->timestamp_ns);
-    if (f->count >= MAX_FRAMES) {
-        drop_down_to(f, 0);
-        run_innermost(f);
-    }
-    if (f->open != event->depth || f->after_gap)
+    if (f->count >= MAX_FRAMES)
+        follow_depth(f, 0);
+    bool unexpected = f->complete ? f->open < event->depth : f->open != event->depth;
+    if (unexpected || f->after_gap)
         follow_depth(f, event->depth);
     struct ct_frame *frame = push(f);
     if (!frame)
@@ -120,30 +122,24 @@ struct ct_frame *ct_frames_call(struct ct_frames *f, const struct ct_trace_event
 
 /* ---- ends ---- */
 
-/* The innermost frame of the function, not looking behind frames that are not known. */
-static size_t find(const struct ct_frames *f, uint64_t function) {
-    size_t stop = f->count > MAX_SEARCH ? f->count - MAX_SEARCH : 0;
-    for (size_t i = f->count; i > stop; i--) {
-        if (f->stack[i - 1].unknown && !f->complete)
-            break;
-        if (!f->stack[i - 1].unknown && f->stack[i - 1].function == function)
+/* The innermost trusted frame of the function. */
+static size_t find_trusted(const struct ct_frames *f, uint64_t function) {
+    size_t stop = f->count - f->trusted > MAX_SEARCH ? f->count - MAX_SEARCH : f->trusted;
+    for (size_t i = f->count; i > stop; i--)
+        if (f->stack[i - 1].function == function)
             return i - 1;
-    }
-    return SIZE_MAX;
+    return CT_NO_FRAME;
 }
 
-/* Its call was not seen: it was one of the unknown frames, or, where events are missing, the innermost one's place was taken
- * by another call. In a complete thread the frame came from another thread (a coroutine that moved), or was closed before. */
-static void end_unknown(struct ct_frames *f) {
-    if (!f->count)
-        return;
-    struct ct_frame *top = &f->stack[f->count - 1];
-    if (top->unknown > 1) {
-        top->unknown--;
-        f->open--;
-    } else if (top->unknown || !f->complete) {
-        drop_down_to(f, f->open - 1);
+/* The frame or run that is open at this depth, which is less than `open`. */
+static size_t find_depth(const struct ct_frames *f, uint64_t depth) {
+    uint64_t above = f->open - depth; /* frames at and above it */
+    size_t i = f->count;
+    for (uint64_t seen = 0; i > 0 && seen < above;) {
+        i--;
+        seen += f->stack[i].unknown ? f->stack[i].unknown : 1;
     }
+    return i;
 }
 
 /* Takes a frame out of the middle: a coroutine ended a call whose callees go on. */
@@ -157,27 +153,58 @@ static void close_gap(struct ct_frames *f, size_t at) {
     }
 }
 
-bool ct_frames_end(struct ct_frames *f, const struct ct_trace_event *event, struct ct_frame *closed) {
-    pass_time(f, event->timestamp_ns);
-    if (f->after_gap || (!f->complete && f->open != event->depth + 1ull))
-        follow_depth(f, event->depth + 1ull);
-    size_t at = f->count - 1;
-    if (f->count == 0 || f->stack[at].unknown || f->stack[at].function != event->function_id)
-        at = find(f, event->function_id);
-    if (at == SIZE_MAX) {
-        end_unknown(f);
-        run_innermost(f);
-        return false;
-    }
+/* Takes the frame out of the stack. */
+static void take_out(struct ct_frames *f, size_t at, struct ct_frame *closed) {
     *closed = f->stack[at];
     f->count--;
     f->open--;
+    f->trusted -= at < f->trusted;
     if (at < f->count)
         close_gap(f, at);
     f->running = closed->caller;
     if (f->running >= f->count)
         run_innermost(f);
-    return true;
+}
+
+/* No trusted frame ends here: one from before the gap does, or one whose call was not seen. */
+static bool end_doubtful(struct ct_frames *f, const struct ct_trace_event *event, struct ct_frame *closed) {
+    if (event->depth >= f->open)
+        return false; /* of another thread (a coroutine that moved), or closed before */
+    size_t at = find_depth(f, event->depth);
+    if (at >= f->trusted) {
+        if (f->complete)
+            return false;
+        follow_depth(f, event->depth + 1ull); /* a gap that nobody told of */
+        at = f->count - 1;
+    }
+    struct ct_frame *frame = &f->stack[at];
+    if (frame->unknown > 1) {
+        frame->unknown--;
+        f->open--;
+        run_innermost(f);
+        return false;
+    }
+    bool unknown = frame->unknown, same = frame->function == event->function_id;
+    take_out(f, at, closed);
+    if (!unknown && !same)
+        f->lost(f->arg, closed);
+    return !unknown && same;
+}
+
+bool ct_frames_end(struct ct_frames *f, const struct ct_trace_event *event, struct ct_frame *closed) {
+    pass_time(f, event->timestamp_ns);
+    if (f->after_gap)
+        follow_depth(f, event->depth + 1ull);
+    size_t at = find_trusted(f, event->function_id);
+    if (at != CT_NO_FRAME) {
+        uint64_t depth = f->open - (f->count - at);
+        if (f->complete || depth == event->depth || f->open == event->depth + 1ull) {
+            take_out(f, at, closed);
+            return true;
+        }
+        follow_depth(f, event->depth + 1ull);
+    }
+    return end_doubtful(f, event, closed);
 }
 
 bool ct_frames_take(struct ct_frames *f, uint64_t end_ns, struct ct_frame *frame) {

@@ -1,7 +1,8 @@
 /* Pairing of calls and ends in one thread's events.
  *
- * A thread that lost nothing is paired by function alone, from the innermost frame outwards: coroutines end calls in another
- * order than they began. Where events are missing, depths tell which frames are gone: their ends were lost.
+ * An end belongs to the innermost open call of its function: the innermost of all, unless coroutines take turns. Frames from
+ * before a gap are not trusted like that: such a frame is closed by an end of its function at its depth, and is gone when
+ * something else ends there. A gap that nobody told of (the recorder was killed) shows in depths that do not fit.
  *
  * Time between two events belongs to the frame that ran; after an end that is the caller, which with coroutines need not be the
  * innermost frame. Time that passed in a gap belongs to no frame. Memory grows with the depth of calls only. One owner. */
@@ -25,6 +26,7 @@ struct ct_frame {
 struct ct_frames {
     struct ct_frame *stack;
     size_t count, capacity;
+    size_t trusted;      /* frames from here on were called after the last gap; unknown ones are below */
     size_t running;      /* place of the frame that runs, or CT_NO_FRAME */
     uint64_t last_ns;    /* time of the last event, 0: there was none, or a gap */
     uint64_t open;       /* frames, unknown ones too */

@@ -1,6 +1,7 @@
 /* Traces for tests. */
 #include "trace_sample.h"
 #include "trace/writer.h"
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -252,10 +253,12 @@ char *sample_directory(void) {
     return path;
 }
 
+static int remove_one(const char *path, const struct stat *status, int type, struct FTW *place) {
+    (void)status, (void)type, (void)place;
+    return remove(path);
+}
+
 void sample_remove(char *directory) {
-    char *command;
-    must(asprintf(&command, "rm -rf '%s'", directory) > 0, "memory");
-    must(system(command) == 0, command);
-    free(command);
+    must(nftw(directory, remove_one, 16, FTW_DEPTH | FTW_PHYS) == 0, directory);
     free(directory);
 }

@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""The reading commands on a terminal and in pipes that close.
+
+terminal.py CONTRAIL MAKE_TRACE: on a terminal lines are cut at its width, coloured unless NO_COLOR is set, and go through
+$PAGER; in a pipe none of this happens, and a reader that leaves ends the command quietly."""
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+
+WHOLE = "whole/session_20250102_030405"
+MANY = "many/session_20250102_030405"
+LONG = "std::map<std::basic_string<char>, int>::operator[](std::basic_string<char> const&)"
+failed = 0
+
+
+def check(what, good, seen):
+    global failed
+    if not good:
+        failed += 1
+        print(f"FAILED: {what}\n{seen}")
+
+
+def environment(**more):
+    keep = {name: os.environ[name] for name in ("PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS") if name in os.environ}
+    return keep | {"TERM": "xterm", "LC_ALL": "C.UTF-8"} | more
+
+
+def on_terminal(words, directory, width, **more):
+    """What the command prints on a terminal so wide, and its exit code."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
+    child = subprocess.Popen(words, cwd=directory, env=environment(**more), stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    out = b""
+    while True:
+        try:
+            part = os.read(ours, 65536)
+        except OSError:
+            break
+        if not part:
+            break
+        out += part
+    os.close(ours)
+    return out.decode().replace("\r\n", "\n"), child.wait()
+
+
+def terminal(contrail, directory):
+    for command in ("report", "replay"):
+        out, code = on_terminal([contrail, command, WHOLE], directory, 120, PAGER="cat", NO_COLOR="1")
+        check(f"{command} exits with 0", code == 0, out)
+        check(f"{command} cuts long names", LONG not in out and "std::map<" in out and "..." in out, out)
+        rows = [line for line in out.splitlines() if "std::map<" in line]
+        check(f"{command} keeps to the width", all(len(line) <= 120 for line in rows), out)
+        check(f"{command} has no colours with NO_COLOR", "\033" not in out, out)
+        out, _ = on_terminal([contrail, command, WHOLE], directory, 300, PAGER="cat")
+        check(f"{command} has colours", "\033[" in out, out)
+        check(f"{command} has room for long names", LONG in out, out)
+    out, code = on_terminal([contrail, "replay", WHOLE], directory, 120, PAGER="sed 's/^/PAGED /'", NO_COLOR="1")
+    check("replay goes through $PAGER", code == 0 and all(line.startswith("PAGED ") for line in out.splitlines()), out)
+    out, code = on_terminal([contrail, "replay", WHOLE], directory, 120, PAGER="head -n 1", NO_COLOR="1")
+    check("a pager that leaves early is no error", code == 0 and len(out.splitlines()) == 1, out)
+
+
+def pipes(contrail, directory):
+    done = subprocess.run([contrail, "replay", WHOLE], cwd=directory, env=environment(PAGER="false"), capture_output=True,
+                          text=True)
+    check("a pipe has whole names, no colours and no pager", LONG in done.stdout and "\033" not in done.stdout, done)
+    for command in ("info", "report", "replay", "verify"):
+        reading, writing = os.pipe()
+        os.close(reading)
+        done = subprocess.run([contrail, command, MANY], cwd=directory, env=environment(), stdout=writing,
+                              stderr=subprocess.PIPE, text=True)
+        os.close(writing)
+        check(f"{command}: a closed pipe is no error", done.returncode == 0 and done.stderr == "", done)
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([contrail, command, MANY], cwd=directory, env=environment(), stdout=full,
+                                  stderr=subprocess.PIPE, text=True)
+        check(f"{command}: a full disk is told", done.returncode == 69 and "could not be written" in done.stderr, done)
+
+
+def main():
+    contrail, make_trace = os.path.abspath(sys.argv[1]), sys.argv[2]
+    with tempfile.TemporaryDirectory() as directory:
+        subprocess.run([make_trace, directory], check=True)
+        terminal(contrail, directory)
+        pipes(contrail, directory)
+    print(f"{failed} checks failed" if failed else "all checks passed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
