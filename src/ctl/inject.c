@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #define PAGE        4096ull
@@ -144,10 +145,24 @@ static int fill_threads(struct ct_injection *in, struct ct_boot_thread *threads)
 
 /* ---- shared memory ---- */
 
+/* A process that has used up its descriptors gets one more, for as long as we need it, if we may. */
+static int make_memfd(struct ct_injection *in, uint64_t name, int64_t *fd) {
+    const uint64_t make[6] = {name, MFD_CLOEXEC};
+    struct rlimit limit, more;
+    int pid = ct_remote_pid(in->remote), status = call(in, SYS_memfd_create, make, fd);
+    if (!status || *fd != -EMFILE || prlimit(pid, RLIMIT_NOFILE, NULL, &limit))
+        return status;
+    more = (struct rlimit){limit.rlim_cur + 1, limit.rlim_max > limit.rlim_cur ? limit.rlim_max : limit.rlim_cur + 1};
+    if (prlimit(pid, RLIMIT_NOFILE, &more, NULL))
+        return CT_ERR_NO_SPACE;
+    status = call(in, SYS_memfd_create, make, fd);
+    (void)prlimit(pid, RLIMIT_NOFILE, &limit, NULL);
+    return status;
+}
+
 static int map_shared(struct ct_injection *in, const struct tables *t, const struct ct_injection_options *options) {
     int64_t fd, result;
-    const uint64_t make[6] = {in->tables + t->name, MFD_CLOEXEC};
-    int status = call(in, SYS_memfd_create, make, &fd);
+    int status = make_memfd(in, in->tables + t->name, &fd);
     if (status)
         return status;
     int ours = ct_remote_fetch_fd(in->remote, (int)fd);
@@ -294,10 +309,15 @@ int ct_inject(struct ct_injection *in, struct ct_remote *remote, const struct ct
         return explain(error, status,
                        "the process cannot get the memory that recording needs; raise its address space "
                        "limit (ulimit -v) or use a smaller --index-mem");
+    if (status == CT_ERR_NO_SPACE)
+        return explain(
+            error, CT_ERR_ATTACH_FAILED,
+            "the process has as many open files as it may have, and recording needs one for a moment; raise its limit "
+            "with `prlimit --nofile=N --pid PID`");
     if (status == CT_ERR_SYSTEM)
-        return explain(error, status,
+        return explain(error, CT_ERR_ATTACH_FAILED,
                        "the process may not make the system calls that recording needs (mmap, mprotect, "
-                       "memfd_create): its seccomp filter or its limit of open files (ulimit -n) forbids it");
+                       "memfd_create): its seccomp filter forbids it");
     return explain(error, status, ct_status_text(status));
 }
 

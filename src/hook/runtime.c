@@ -208,15 +208,36 @@ static void before_landing(struct ct_block *b, void *context) {
     ct_shadow_dress(b, b->land_sp, UINT64_MAX);
 }
 
+/* prctl(option, mode ...), or the same and seccomp(operation ...) through syscall(number ...). */
+enum { SET_SECCOMP = 22, SET_TSC = 26, NR_PRCTL = 157, NR_SECCOMP = 317 };
+enum { MODE_STRICT = 1, TSC_SIGSEGV = 2, SECCOMP_STRICT = 0 };
+
 /* Whatever filter it is, one that knows nothing of our system calls: from here on we make none. */
 static void before_seccomp(struct ct_block *b, const uint64_t argument[3]) {
-    enum { SET_SECCOMP = 22, NR_PRCTL = 157, NR_SECCOMP = 317 };
     bool filters = argument[0] == SET_SECCOMP || argument[0] == NR_SECCOMP ||
                    (argument[0] == NR_PRCTL && argument[1] == SET_SECCOMP);
     if (!filters)
         return;
     ct_shadow_learn_home(b);
     ct_os_go_silent();
+}
+
+/* Strict mode takes the time stamp counter away from the thread: a stub that read it would be the end of the program. */
+static bool forbids_counter(const uint64_t argument[3]) {
+    const uint64_t *prctl = argument[0] == NR_PRCTL ? argument + 1 : argument;
+    if (argument[0] == NR_SECCOMP)
+        return argument[1] == SECCOMP_STRICT;
+    return (prctl[0] == SET_SECCOMP && prctl[1] == MODE_STRICT) || (prctl[0] == SET_TSC && prctl[1] == TSC_SIGSEGV);
+}
+
+/* Nothing more is seen of this thread. Its open frames return by themselves. */
+static void go_blind(struct ct_block *b, uint64_t slot) {
+    uint64_t mask = ct_os_block_signals();
+    ct_shadow_settle(b, slot);
+    ct_shadow_bare(b, slot);
+    b->detached = 1;
+    ct_block_attend(b, 0);
+    ct_os_restore_signals(mask);
 }
 
 static void act(struct ct_block *b, enum ct_special special, uint64_t slot, const uint64_t argument[3]) {
@@ -329,12 +350,19 @@ uint64_t ct_hook_special(uint64_t slot, uint64_t stub, struct ct_special_frame *
         return CT_GO_BODY;
     const struct ct_hook_entry *hook = &b->runtime->hooks[stub_number(stub)];
     bool seen = observing_block(slot) != NULL && hook->flavor == CT_ACTION_RECORD;
+    uint64_t arguments[3] = {frame->argument0, frame->argument1, frame->argument2};
     uint64_t go = CT_GO_BODY;
+    if (hook->special == CT_SPECIAL_SECCOMP && forbids_counter(arguments)) {
+        if (seen)
+            ct_event_write(b, stub_number(stub), CT_EVENT_CALL); /* the last one: it stays open */
+        go_blind(b, slot);
+        act(b, hook->special, slot, arguments);
+        return CT_GO_BODY;
+    }
     if (seen && !hook->entry_only)
         go = ct_hook_enter_slow(slot, stub);
     else if (seen)
         ct_event_write(b, stub_number(stub), CT_EVENT_ENTRY);
-    uint64_t arguments[3] = {frame->argument0, frame->argument1, frame->argument2};
     act(b, hook->special, slot, arguments);
     return go;
 }
