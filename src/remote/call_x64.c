@@ -22,7 +22,16 @@
 #include <asm/unistd.h>
 
 enum { ERESTARTSYS = 512, ERESTARTNOINTR = 513, ERESTARTNOHAND = 514, ERESTART_RESTARTBLOCK = 516 };
-enum { AT_FUNCTION = 0, AT_SYSCALL = 7, SYSCALL_SIZE = 2, AT_MASK_SET = 36, AT_DATA = 168, REGISTERS = 16 };
+enum {
+    AT_FUNCTION = 0,
+    AT_SYSCALL = 7,
+    SYSCALL_SIZE = 2,
+    AT_MASK_SET = 36,
+    AT_DIRECTION = 45,
+    AT_DATA = 168,
+    REGISTERS = 16,
+    RSP = 4
+};
 enum { USER_CS = 0x33, FLAG_TRAP = 1 << 8, FLAG_DIRECTION = 1 << 10, FLAG_OVERFLOW = 1 << 11 };
 
 struct data {
@@ -91,14 +100,27 @@ void ct_call_write_code(struct saved *saved, uint64_t gadget) {
     put_relative(&out, "\x48\x8d\x35", 3, offsetof(struct data, mask)); /* lea mask(%rip),%rsi */
     PUT(&out, "\xb8\x0e\x00\x00\x00\xbf\x02\x00\x00\x00\x31\xd2\x41\xba\x08\x00\x00\x00\x0f\x05");
     put_relative(&out, "\x8b\x05", 2, offsetof(struct data, flags)); /* mov flags(%rip),%eax */
-    PUT(&out, "\x04\x7f\x9e");
-    PUT(&out, "\xfc");
+    PUT(&out, "\x04\x7f\x9e\xfc");
     if (saved->regs.eflags & FLAG_DIRECTION)
-        saved->code[out.at - 1] = 0xfd;
+        saved->code[AT_DIRECTION] |= 1; /* std in place of cld */
     put_registers(&out);
     put_relative(&out, "\xff\x25", 2, offsetof(struct data, pc));
     fill_data(&data, saved);
     memcpy(saved->code + AT_DATA, &data, sizeof data);
+}
+
+/* What differs stands behind it, and in one bit of cld or std. */
+bool ct_call_is_code(const uint8_t bytes[CT_REMOTE_GADGET_ROOM], uint64_t *pc, uint64_t *sp) {
+    struct saved sample = {0};
+    struct data data;
+    uint8_t copy[AT_DATA];
+    ct_call_write_code(&sample, 0);
+    memcpy(copy, bytes, sizeof copy);
+    memcpy(&data, bytes + AT_DATA, sizeof data);
+    copy[AT_DIRECTION] &= (uint8_t)~1;
+    *pc = data.pc;
+    *sp = data.registers[RSP];
+    return memcmp(copy, sample.code, sizeof copy) == 0;
 }
 
 bool ct_call_possible(const struct user_regs_struct *regs) {

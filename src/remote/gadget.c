@@ -1,26 +1,65 @@
 /* A place for a few instructions of ours in another process, without changing its mappings.
  *
  * The kernel maps whole pages; what lies behind the end of an executable image in its last page is zero and belongs to
- * nothing. Nobody jumps there. First choice is the vdso, which every process has; else a file's last page of code. */
+ * nothing. Nobody jumps there. First choice is the vdso, which every process has; else a file's last page of code. What a
+ * controller that died has left is not touched as long as there is another place: a thread may still need it. */
 #include "remote/parts.h"
+#include "remote/frames.h"
 
 #include <elf.h>
 #include <string.h>
 
+enum { MAX_LEFT = 64 };
+
+/* Code that a dead controller has left, and where it leads back to. */
+struct left {
+    uint64_t at, pc, sp;
+};
+
 struct search {
     struct ct_remote *remote;
     uint64_t found;
+    struct left left[MAX_LEFT];
+    size_t left_count;
     uint64_t header, header_inode; /* where the file's first page is mapped, and which file it is */
 };
 
-static bool is_zero(const struct ct_remote *remote, uint64_t at) {
+static bool is_inside(uint64_t address, uint64_t at) {
+    return address - at < CT_REMOTE_GADGET_ROOM;
+}
+
+static int look_at_frame(void *arg, struct ct_remote_frame *frame) {
+    return is_inside(frame->pc, *(const uint64_t *)arg);
+}
+
+/* Will code that runs at pc, with its stack at sp, come there? A signal handler may have interrupted what stands there. */
+static bool leads_to(struct ct_remote *remote, uint64_t pc, uint64_t sp, uint64_t at) {
+    return is_inside(pc, at) || ct_remote_each_frame(remote, sp, look_at_frame, &at) != 0;
+}
+
+/* Threads on their way back may be at it, or at a later controller's code that leads to it. */
+static bool is_needed(struct search *search, uint64_t at) {
+    const struct seize_set *set = &search->remote->set;
+    for (size_t i = 0; i < set->count; i++)
+        if (leads_to(search->remote, set->threads[i].regs.pc, set->threads[i].regs.sp, at))
+            return true;
+    for (size_t i = 0; i < search->left_count; i++) {
+        const struct left *left = &search->left[i];
+        if (left->at != at && leads_to(search->remote, left->pc, left->sp, at))
+            return true;
+    }
+    return false;
+}
+
+static bool is_empty(struct search *search, uint64_t at) {
+    static const uint8_t zero[CT_REMOTE_GADGET_ROOM];
     uint8_t bytes[CT_REMOTE_GADGET_ROOM];
-    if (ct_remote_read(remote, at, bytes, sizeof bytes) != CT_OK)
+    struct left left = {.at = at};
+    if (ct_remote_read(search->remote, at, bytes, sizeof bytes) != CT_OK)
         return false;
-    for (size_t i = 0; i < sizeof bytes; i++)
-        if (bytes[i])
-            return false;
-    return true;
+    if (ct_call_is_code(bytes, &left.pc, &left.sp) && search->left_count < MAX_LEFT)
+        search->left[search->left_count++] = left;
+    return memcmp(bytes, zero, sizeof zero) == 0;
 }
 
 /* First file offset that no executable segment, and not the table of sections, reaches into; 0: cannot be told. */
@@ -51,12 +90,15 @@ static int look_at_map(void *arg, const struct ct_os_map *map) {
         return 0;
     if (!vdso && (map->inode == 0 || map->inode != search->header_inode || search->found))
         return 0;
-    uint64_t at = map->end - CT_REMOTE_GADGET_ROOM, offset = map->offset + (at - map->start);
     uint64_t end = end_of_code(search->remote, search->header, vdso);
-    if (end == 0 || end > offset || !is_zero(search->remote, at))
-        return 0;
-    search->found = at;
-    return vdso; /* the best place: no need to look on */
+    uint64_t at = map->end - CT_REMOTE_GADGET_ROOM, last_page = map->end - ct_os_page_size();
+    for (; end && at >= last_page && map->offset + (at - map->start) >= end; at -= CT_REMOTE_GADGET_ROOM) {
+        if (!is_empty(search, at))
+            continue;
+        search->found = at;
+        return vdso; /* the best place: no need to look on */
+    }
+    return 0;
 }
 
 int ct_remote_find_gadget(struct ct_remote *remote) {
@@ -64,6 +106,9 @@ int ct_remote_find_gadget(struct ct_remote *remote) {
     int status = ct_remote_each_map(remote, look_at_map, &search);
     if (status < 0)
         return status;
+    for (size_t i = 0; !search.found && i < search.left_count; i++)
+        if (!is_needed(&search, search.left[i].at))
+            search.found = search.left[i].at;
     remote->gadget = search.found;
     return search.found ? CT_OK : CT_ERR_NO_SPACE;
 }

@@ -108,7 +108,7 @@ int ct_remote_adopt_traced(struct ct_remote *remote);
 
 /* ---- gadget.c ---- */
 
-/* Finds executable bytes that belong to nothing, CT_REMOTE_GADGET_ROOM of them, all zero. */
+/* Finds executable bytes that belong to nothing, CT_REMOTE_GADGET_ROOM of them. */
 enum { CT_REMOTE_GADGET_ROOM = 384 };
 int ct_remote_find_gadget(struct ct_remote *remote);
 
@@ -133,6 +133,8 @@ struct saved {
 bool ct_call_possible(const struct user_regs_struct *regs);
 /* Fills code from regs and mask, for a place at `gadget`. */
 void ct_call_write_code(struct saved *saved, uint64_t gadget);
+/* Is this such code, and where does it lead back to? */
+bool ct_call_is_code(const uint8_t bytes[CT_REMOTE_GADGET_ROOM], uint64_t *pc, uint64_t *sp);
 /* The registers that start the call. */
 void ct_call_registers(const struct call *call, const struct saved *saved, uint64_t gadget,
                        struct user_regs_struct *regs);

@@ -1,0 +1,284 @@
+/* Calls made in another process: right results, nothing of it is noticed, whatever the thread was doing; and that we may die
+ * at any step of them. */
+#include "remote_util.h"
+
+#include <sys/syscall.h>
+
+extern void (*ct_remote_step)(void); /* see src/remote/parts.h */
+
+static const char *const all_modes[] = {"nanosleep",  "poll", "epoll", "futex", "sigtimedwait",
+                                        "semtimedop", "read", "ppoll", "spin",  "signals"};
+enum { MODES = sizeof all_modes / sizeof *all_modes };
+
+/* All that a controller does: system calls, calls of functions, registers. True when every result was right. */
+static bool use(struct ct_remote *remote, const struct target *target) {
+    uint64_t map[6] = {0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0};
+    uint64_t numbers[6] = {1, 20, 300, 4000, 50000, 600000}, unmap[6] = {0, 8192}, none[6] = {0}, sum = 0;
+    int64_t at = 0, result = 0;
+    struct ct_os_regs regs;
+    bool good = ct_remote_syscall(remote, SYS_mmap, map, &at) == CT_OK && at > 0 && at % 4096 == 0;
+    good = good && ct_remote_write(remote, (uint64_t)at, "hello", 5) == CT_OK;
+    good = good && ct_remote_call(remote, target->sum_of_six, target->stack, numbers, &sum) == CT_OK && sum == 654321;
+    good = good && ct_remote_syscall(remote, 9999, none, &result) == CT_OK && result == -ENOSYS;
+    good = good && ct_remote_get_regs(remote, 0, &regs) == CT_OK;
+    regs.gs_base = 0x10000;
+    good = good && ct_remote_set_regs(remote, 0, &regs) == CT_OK;
+    unmap[0] = (uint64_t)at;
+    return good && ct_remote_syscall(remote, SYS_munmap, unmap, &result) == CT_OK && result == 0;
+}
+
+static void test_calls(void **state) {
+    (void)state;
+    for (size_t m = 0; m < MODES; m++) {
+        struct target target;
+        start_target(&target, all_modes[m]);
+        struct ct_remote *remote = open_remote(target.pid);
+        for (int i = 0; i < 20; i++) {
+            stop_remote(remote);
+            assert_true(use(remote, &target));
+            ct_remote_resume(remote);
+            usleep(i * 100);
+        }
+        ct_remote_close(remote);
+        assert_int_equal(end_target(&target, NULL), 0);
+    }
+}
+
+static void test_bad_calls(void **state) {
+    (void)state;
+    struct target target;
+    uint64_t none[6] = {0}, result;
+    int64_t number;
+    start_target(&target, "nanosleep");
+    struct ct_remote *remote = open_remote(target.pid);
+    assert_int_equal(ct_remote_syscall(remote, SYS_getpid, none, &number), CT_ERR_BAD_STATE);
+    assert_int_equal(ct_remote_call(remote, target.sum_of_six, target.stack, none, &result), CT_ERR_BAD_STATE);
+    stop_remote(remote);
+    assert_int_equal(ct_remote_call(remote, target.sum_of_six, target.stack + 8, none, &result),
+                     CT_ERR_INVALID_ARGUMENT);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(ct_remote_call(remote, target.fault, target.stack, none, &result), CT_ERR_SYSTEM);
+    assert_int_equal(ct_remote_call(remote, 0, target.stack, none, &result), CT_ERR_SYSTEM);
+    assert_int_equal(remote_syscall(remote, SYS_getpid, 0, 0, 0), target.pid); /* it still can */
+    ct_remote_close(remote);
+    assert_int_equal(end_target(&target, NULL), 0);
+}
+
+/* A sleep is as long as it was meant to be, over many stops with calls. */
+static void test_sleep_goes_on(void **state) {
+    (void)state;
+    int pid = fork();
+    if (pid == 0) {
+        struct timespec pause = {0, 300000000}, start, end;
+        clock_gettime(CLOCK_MONOTONIC, &start);
+        if (nanosleep(&pause, &pause) != 0)
+            _exit(1);
+        clock_gettime(CLOCK_MONOTONIC, &end);
+        long long ns = (end.tv_sec - start.tv_sec) * 1000000000ll + end.tv_nsec - start.tv_nsec;
+        _exit(ns < 300000000 ? 2 : 0);
+    }
+    struct ct_remote *remote = open_remote(pid);
+    for (int i = 0; i < 1000 && state_of(pid) != 'Z';
+         i++) { /* restarted from its beginning each time it would never end */
+        int stopped = ct_remote_stop(remote, LIMIT_MS, NULL);
+        if (stopped == CT_ERR_NOT_FOUND)
+            break; /* it has just ended */
+        assert_int_equal(stopped, CT_OK);
+        assert_int_equal(remote_syscall(remote, SYS_getpid, 0, 0, 0), pid);
+        ct_remote_resume(remote);
+        usleep(20000);
+    }
+    ct_remote_close(remote);
+    wait_for_state(pid, "Z");
+    int status;
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+}
+
+/* Signals that are sent while a call is under way: SIGSTOP, one of those that faults raise, any other. */
+static void test_signals_between_calls(void **state) {
+    (void)state;
+    struct target target;
+    int handled;
+    start_target(&target, "spin");
+    struct ct_remote *remote = open_remote(target.pid);
+    stop_remote(remote);
+    kill(target.pid, SIGUSR1);
+    kill(target.pid, SIGSTOP);
+    assert_int_equal(remote_syscall(remote, SYS_getpid, 0, 0, 0), target.pid);
+    assert_int_equal(remote_syscall(remote, SYS_getpid, 0, 0, 0), target.pid);
+    ct_remote_resume(remote);
+    wait_for_state(target.pid, "T");
+    kill(target.pid, SIGCONT);
+    ct_remote_close(remote);
+    assert_int_equal(end_target(&target, &handled), 0);
+    assert_int_equal(handled, 1);
+
+    start_target(&target, "spin");
+    remote = open_remote(target.pid);
+    stop_remote(remote);
+    kill(target.pid, SIGSEGV); /* no handler: it is to die of it, but not before it runs again */
+    assert_int_equal(remote_syscall(remote, SYS_getpid, 0, 0, 0), target.pid);
+    assert_true(ct_remote_is_alive(remote));
+    ct_remote_close(remote);
+    assert_int_equal(end_target(&target, NULL), -SIGSEGV);
+}
+
+static void test_seccomp(void **state) {
+    (void)state;
+    struct target target;
+    uint64_t none[6] = {UINT32_MAX};
+    int64_t result = 0;
+    start_target(&target, "spin");
+    struct ct_remote *remote = open_remote(target.pid);
+    assert_false(ct_remote_has_seccomp(remote));
+    ct_remote_close(remote);
+    assert_int_equal(end_target(&target, NULL), 0);
+
+    start_target(&target, "seccomp");
+    sleep_ms(20);
+    remote = open_remote(target.pid);
+    assert_true(ct_remote_has_seccomp(remote));
+    for (int i = 0; i < 5; i++) {
+        stop_remote(remote);
+        assert_true(ct_remote_has_seccomp(remote));
+        int status = ct_remote_syscall(remote, SYS_personality, none, &result);
+        if (geteuid() == 0 && status == CT_OK)
+            assert_true(result >= 0); /* the filter would have said EPERM */
+        else
+            assert_int_equal(status, CT_ERR_PERMISSION_DENIED);
+        ct_remote_resume(remote); /* the target sees that the filter is in force again */
+        sleep_ms(5);
+    }
+    ct_remote_close(remote);
+    assert_int_equal(end_target(&target, NULL), 0);
+}
+
+/* Without the right to lift the filter nothing is tried. */
+static void test_seccomp_without_rights(void **state) {
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    int pid = fork();
+    if (pid == 0) {
+        struct target target;
+        uint64_t none[6] = {UINT32_MAX};
+        int64_t result;
+        if (setgid(65534) != 0 || setuid(65534) != 0 || prctl(PR_SET_DUMPABLE, 1) != 0)
+            _exit(1);
+        start_target(&target, "seccomp");
+        sleep_ms(20);
+        struct ct_remote *remote = open_remote(target.pid);
+        stop_remote(remote);
+        int status = ct_remote_syscall(remote, SYS_personality, none, &result);
+        ct_remote_close(remote);
+        _exit(status == CT_ERR_PERMISSION_DENIED && end_target(&target, NULL) == 0 ? 0 : 2);
+    }
+    int status;
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+}
+
+/* ---- death ---- */
+
+static int steps_left;
+
+static void count_down(void) {
+    if (--steps_left == 0)
+        kill(getpid(), SIGKILL);
+}
+
+/* A controller that is killed before its n-th step; false: it came to its end before that. */
+static bool control_and_die(const struct target *target, int n) {
+    int pid = fork(), status;
+    if (pid == 0) {
+        struct ct_remote *remote = NULL;
+        struct ct_remote_error error = {{0}};
+        steps_left = n;
+        ct_remote_step = count_down;
+        bool good = ct_remote_open(&remote, target->pid, &error) == CT_OK;
+        good = good && ct_remote_stop(remote, LIMIT_MS, &error) == CT_OK;
+        good = good && use(remote, target);
+        good = good && ct_remote_resume(remote) == CT_OK;
+        if (!good)
+            print_error("step %d: %s\n", n, error.text);
+        _exit(!good);
+    }
+    waitpid(pid, &status, 0);
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+        return true;
+    assert_int_equal(status, 0);
+    return false;
+}
+
+/* Nobody traces it any more, and it runs. */
+static void check_runs(int pid) {
+    for (int i = 0; i < 10000 && strchr("tT", state_of(pid)); i++)
+        usleep(200);
+    assert_non_null(strchr("RSD", state_of(pid)));
+}
+
+static void test_death_at_each_step(void **state) {
+    (void)state;
+    for (size_t m = 0; m < MODES; m++) {
+        struct target target;
+        int steps = 1;
+        start_target(&target, all_modes[m]);
+        while (control_and_die(&target, steps)) {
+            check_runs(target.pid);
+            steps++;
+            usleep(steps % 4 * 300);
+        }
+        assert_true(steps > 60);
+        assert_int_equal(end_target(&target, NULL), 0);
+    }
+}
+
+/* Signals that come meanwhile are not lost either. */
+static void test_death_and_signals(void **state) {
+    (void)state;
+    struct target target;
+    union sigval value = {0};
+    int handled, sent = 0, steps = 1;
+    start_target(&target, "spin");
+    do {
+        sent += sigqueue(target.pid, SIGRTMIN, value) == 0;
+        int sender = fork();
+        if (sender == 0) {
+            for (int i = 0; i < 3; i++) {
+                usleep(150);
+                if (sigqueue(target.pid, SIGRTMIN, value) != 0)
+                    _exit(1);
+            }
+            _exit(0);
+        }
+        bool died = control_and_die(&target, steps++);
+        int status;
+        waitpid(sender, &status, 0);
+        assert_int_equal(status, 0);
+        sent += 3;
+        if (!died)
+            break;
+    } while (true);
+    assert_true(steps > 60);
+    check_runs(target.pid);
+    assert_int_equal(end_target(&target, &handled), 0);
+    assert_int_equal(handled, sent);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_calls),
+        cmocka_unit_test(test_bad_calls),
+        cmocka_unit_test(test_sleep_goes_on),
+        cmocka_unit_test(test_signals_between_calls),
+        cmocka_unit_test(test_seccomp),
+        cmocka_unit_test(test_seccomp_without_rights),
+        cmocka_unit_test(test_death_at_each_step),
+        cmocka_unit_test(test_death_and_signals),
+    };
+    if (argc < 2)
+        return 2;
+    target_path = argv[1];
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,551 @@
+/* Another process: opened, or refused with a reason; read and written; stopped and resumed without its noticing. */
+#include "remote_util.h"
+
+#include <dirent.h>
+#include <sched.h>
+#include <elf.h>
+#include <sys/mount.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
+
+/* ---- refusals ---- */
+
+static void check_refused(int pid, int status, const char *word) {
+    struct ct_remote *remote = NULL;
+    struct ct_remote_error error = {{0}};
+    assert_int_equal(ct_remote_open(&remote, pid, &error), status);
+    assert_null(remote);
+    if (!strstr(error.text, word))
+        print_error("%s\n", error.text);
+    assert_non_null(strstr(error.text, word));
+}
+
+static int find_kernel_thread(void) {
+    int found = 0;
+    DIR *directory = opendir("/proc");
+    for (struct dirent *entry; !found && (entry = readdir(directory));) {
+        char path[300], byte;
+        int pid = atoi(entry->d_name);
+        if (pid <= 0)
+            continue;
+        snprintf(path, sizeof path, "/proc/%d/exe", pid);
+        if (readlink(path, &byte, 1) < 0 && errno == ENOENT && state_of(pid) != 'Z')
+            found = pid;
+    }
+    closedir(directory);
+    return found;
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    check_refused(getpid(), CT_ERR_ATTACH_FAILED, "itself");
+    check_refused(0, CT_ERR_NOT_FOUND, "no process");
+    check_refused(-5, CT_ERR_NOT_FOUND, "no process");
+    check_refused(0x7ffffff0, CT_ERR_NOT_FOUND, "no process");
+    int kernel = find_kernel_thread();
+    if (kernel && geteuid() == 0)
+        check_refused(kernel, CT_ERR_ATTACH_FAILED, "kernel thread");
+    int pid = fork();
+    if (pid == 0)
+        _exit(0);
+    wait_for_state(pid, "Z");
+    check_refused(pid, CT_ERR_ATTACH_FAILED, "zombie");
+    waitpid(pid, NULL, 0);
+    check_refused(pid, CT_ERR_NOT_FOUND, "no process");
+}
+
+static void test_traced_already(void **state) {
+    (void)state;
+    struct target target;
+    start_target(&target, "nanosleep");
+    int tracer = fork();
+    if (tracer == 0) {
+        if (ptrace(PTRACE_SEIZE, target.pid, 0, 0) != 0)
+            _exit(1);
+        pause();
+    }
+    char line[64], path[64];
+    snprintf(path, sizeof path, "/proc/%d/status", target.pid);
+    for (int traced = 0; !traced;) {
+        FILE *file = fopen(path, "r");
+        while (fgets(line, sizeof line, file))
+            if (sscanf(line, "TracerPid: %d", &traced) == 1)
+                break;
+        fclose(file);
+    }
+    check_refused(target.pid, CT_ERR_BUSY, "already traced");
+    kill(tracer, SIGKILL);
+    waitpid(tracer, NULL, 0);
+    assert_int_equal(end_target(&target, NULL), 0);
+}
+
+/* Somebody attaches between our open and our stop. */
+static void test_traced_meanwhile(void **state) {
+    (void)state;
+    struct target target;
+    struct ct_remote_error error = {{0}};
+    start_target(&target, "nanosleep");
+    struct ct_remote *remote = open_remote(target.pid);
+    int ready[2];
+    assert_int_equal(pipe(ready), 0);
+    int tracer = fork();
+    if (tracer == 0) {
+        if (ptrace(PTRACE_SEIZE, target.pid, 0, 0) != 0 || write(ready[1], "", 1) != 1)
+            _exit(1);
+        pause();
+    }
+    char byte;
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    assert_int_equal(ct_remote_stop(remote, LIMIT_MS, &error), CT_ERR_BUSY);
+    assert_non_null(strstr(error.text, "already traced"));
+    assert_false(ct_remote_is_stopped(remote));
+    kill(tracer, SIGKILL);
+    waitpid(tracer, NULL, 0);
+    close(ready[0]);
+    close(ready[1]);
+    stop_remote(remote);
+    ct_remote_close(remote);
+    assert_int_equal(end_target(&target, NULL), 0);
+}
+
+static void test_other_users_process(void **state) {
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    struct target target;
+    start_target(&target, "nanosleep");
+    int pid = fork();
+    if (pid == 0) {
+        struct ct_remote *remote;
+        struct ct_remote_error error = {{0}};
+        if (setgid(65534) != 0 || setuid(65534) != 0)
+            _exit(1);
+        int status = ct_remote_open(&remote, target.pid, &error);
+        _exit(status == CT_ERR_PERMISSION_DENIED && strstr(error.text, "root") && strstr(error.text, "CAP_SYS_PTRACE")
+                  ? 0
+                  : 2);
+    }
+    int status;
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+    assert_int_equal(end_target(&target, NULL), 0);
+}
+
+/* ---- memory and maps ---- */
+
+struct found {
+    uint64_t address;
+    bool text, vdso;
+    const struct ct_remote *remote;
+    uint64_t inode;
+};
+
+static int look_at_map(void *arg, const struct ct_os_map *map) {
+    struct found *found = arg;
+    found->vdso |= strcmp(map->path, "[vdso]") == 0;
+    if (found->address < map->start || found->address >= map->end)
+        return 0;
+    struct stat information;
+    int fd = ct_remote_open_mapped(found->remote, map);
+    assert_true(fd >= 0);
+    assert_int_equal(fstat(fd, &information), 0);
+    assert_int_equal(information.st_ino, map->inode);
+    assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+    close(fd);
+    found->text = (map->prot & CT_OS_EXEC) && !(map->prot & CT_OS_WRITE);
+    found->inode = map->inode;
+    return 0;
+}
+
+static void test_memory(void **state) {
+    (void)state;
+    struct target target;
+    uint8_t code[2], other[4];
+    start_target(&target, "nanosleep");
+    struct ct_remote *remote = open_remote(target.pid);
+    struct found found = {.address = target.sum_of_six, .remote = remote};
+    assert_int_equal(ct_remote_each_map(remote, look_at_map, &found), 0);
+    assert_true(found.text && found.vdso);
+    assert_int_equal(ct_remote_read(remote, target.sum_of_six, code, 2), CT_OK);
+    assert_int_equal(code[0], 0x48);
+    assert_int_equal(ct_remote_write(remote, target.sum_of_six, "\x90\x90\x90\x90", 4),
+                     CT_OK); /* text is not writable */
+    assert_int_equal(ct_remote_read(remote, target.sum_of_six, other, 4), CT_OK);
+    assert_memory_equal(other, "\x90\x90\x90\x90", 4);
+    assert_int_equal(ct_remote_read(remote, 64, other, 4), CT_ERR_NOT_MAPPED);
+    assert_int_equal(ct_remote_write(remote, 64, other, 4), CT_ERR_NOT_MAPPED);
+    assert_int_not_equal(ct_remote_auxv(remote, AT_ENTRY), 0);
+    assert_int_equal(ct_remote_auxv(remote, 9999), 0);
+    assert_int_equal(ct_remote_pid(remote), target.pid);
+    assert_true(ct_remote_is_alive(remote));
+    int copy = ct_remote_fetch_fd(remote, 0);
+    assert_true(copy >= 0);
+    assert_int_equal(ct_remote_fetch_fd(remote, 12345), CT_ERR_NOT_FOUND);
+    close(copy);
+    assert_int_equal(end_target(&target, NULL), 0);
+    assert_false(ct_remote_is_alive(remote));
+    assert_int_equal(ct_remote_read(remote, target.sum_of_six, code, 2), CT_ERR_NOT_FOUND);
+    struct ct_remote_error error = {{0}};
+    assert_int_equal(ct_remote_stop(remote, LIMIT_MS, &error), CT_ERR_NOT_FOUND);
+    assert_non_null(strstr(error.text, "ended"));
+    ct_remote_close(remote);
+}
+
+/* A process that executes another program is another one. */
+static void test_exec_ends_the_image(void **state) {
+    (void)state;
+    struct ct_remote_error error;
+    int go[2];
+    assert_int_equal(pipe2(go, O_CLOEXEC), 0);
+    int pid = fork();
+    if (pid == 0) {
+        char byte;
+        close(go[1]);
+        if (read(go[0], &byte, 1) < 0)
+            _exit(1);
+        execl("/bin/sleep", "sleep", "100", NULL);
+        _exit(1);
+    }
+    close(go[0]);
+    struct ct_remote *remote = open_remote(pid);
+    assert_true(ct_remote_is_alive(remote));
+    close(go[1]);
+    for (int i = 0; i < 10000 && ct_remote_is_alive(remote); i++)
+        usleep(500);
+    assert_false(ct_remote_is_alive(remote));
+    assert_int_equal(ct_remote_stop(remote, LIMIT_MS, &error), CT_ERR_NOT_FOUND);
+    ct_remote_close(remote);
+    wait_for_state(pid, "S"); /* it runs on */
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+/* ---- stops ---- */
+
+static void check_stops(const char *mode, int times, size_t threads) {
+    struct target target;
+    start_target(&target, mode);
+    struct ct_remote *remote = open_remote(target.pid);
+    for (int i = 0; i < times; i++) {
+        struct ct_os_regs regs;
+        stop_remote(remote);
+        size_t count = ct_remote_thread_count(remote);
+        if (threads)
+            assert_int_equal(count, threads);
+        for (size_t k = 0; k < count; k++) {
+            assert_int_equal(ct_remote_get_regs(remote, k, &regs), CT_OK);
+            assert_int_equal(ct_remote_thread_inner_tid(remote, k), ct_remote_thread_tid(remote, k));
+            assert_int_not_equal(regs.sp, 0);
+            if (regs.call_size == 0)
+                continue;
+            uint8_t code[2];
+            assert_int_equal(ct_remote_read(remote, regs.pc, code, 2), CT_OK);
+            assert_memory_equal(code, "\x0f\x05", 2);
+        }
+        assert_int_equal(ct_remote_get_regs(remote, count, &regs), CT_ERR_INVALID_ARGUMENT);
+        assert_int_equal(ct_remote_stop(remote, LIMIT_MS, NULL), CT_ERR_BAD_STATE);
+        assert_int_equal(ct_remote_resume(remote), CT_OK);
+        assert_int_equal(ct_remote_resume(remote), CT_ERR_BAD_STATE);
+        if (i % 3 == 0)
+            usleep(700);
+    }
+    ct_remote_close(remote);
+    assert_int_equal(end_target(&target, NULL), 0);
+}
+
+static void test_stop_in_calls(void **state) {
+    (void)state;
+    static const char *const modes[] = {"nanosleep",  "poll", "epoll", "futex", "sigtimedwait",
+                                        "semtimedop", "read", "ppoll", "spin",  "signals"};
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+        check_stops(modes[i], 40, 1);
+}
+
+static void test_stop_threads_that_come_and_go(void **state) {
+    (void)state;
+    check_stops("threads", 100, 0);
+}
+
+static void test_stop_many(void **state) {
+    (void)state;
+    check_stops("crowd", 50, 0);
+}
+
+/* Nobody runs while it is stopped, everybody afterwards. */
+static void test_stopped_means_stopped(void **state) {
+    (void)state;
+    struct target target;
+    char path[64];
+    start_target(&target, "crowd");
+    struct ct_remote *remote = open_remote(target.pid);
+    sleep_ms(20);
+    stop_remote(remote);
+    assert_int_equal(ct_remote_thread_count(remote), 9);
+    for (size_t i = 0; i < 9; i++) {
+        assert_int_equal(state_of(ct_remote_thread_tid(remote, i)), 't');
+        snprintf(path, sizeof path, "/proc/%d/task/%d", target.pid, ct_remote_thread_tid(remote, i));
+        assert_int_equal(access(path, F_OK), 0);
+    }
+    ct_remote_close(remote); /* resumes */
+    wait_for_state(target.pid, "RS");
+    assert_int_equal(end_target(&target, NULL), 0);
+}
+
+static void test_main_thread_has_ended(void **state) {
+    (void)state;
+    struct target target;
+    start_target(&target, "leaderless");
+    wait_for_state(target.pid, "Z");
+    struct ct_remote *remote = open_remote(target.pid);
+    for (int i = 0; i < 5; i++) {
+        stop_remote(remote);
+        assert_int_equal(ct_remote_thread_count(remote), 1);
+        assert_int_not_equal(ct_remote_thread_tid(remote, 0), target.pid);
+        assert_int_equal(remote_syscall(remote, SYS_getpid, 0, 0, 0), target.pid);
+        ct_remote_resume(remote);
+    }
+    assert_true(ct_remote_is_alive(remote));
+    int copy = ct_remote_fetch_fd(remote, 0);
+    assert_true(copy >= 0);
+    close(copy);
+    ct_remote_close(remote);
+    assert_int_equal(end_target(&target, NULL), 0);
+}
+
+static void test_job_control(void **state) {
+    (void)state;
+    struct target target;
+    start_target(&target, "nanosleep");
+    kill(target.pid, SIGSTOP);
+    wait_for_state(target.pid, "T");
+    struct ct_remote *remote = open_remote(target.pid);
+    for (int i = 0; i < 3; i++) {
+        stop_remote(remote);
+        assert_int_equal(remote_syscall(remote, SYS_getpid, 0, 0, 0), target.pid);
+        ct_remote_resume(remote);
+        wait_for_state(target.pid, "T");
+        sleep_ms(5);
+        assert_int_equal(state_of(target.pid), 'T');
+    }
+    stop_remote(remote);
+    kill(target.pid, SIGCONT); /* comes while we hold it */
+    ct_remote_resume(remote);
+    wait_for_state(target.pid, "RS");
+    stop_remote(remote);
+    kill(target.pid, SIGSTOP);
+    assert_int_equal(remote_syscall(remote, SYS_getpid, 0, 0, 0), target.pid);
+    ct_remote_resume(remote);
+    wait_for_state(target.pid, "T");
+    kill(target.pid, SIGCONT);
+    ct_remote_close(remote);
+    assert_int_equal(end_target(&target, NULL), 0);
+}
+
+/* Signals sent before, during and after stops all arrive, each once. */
+static void test_signals(void **state) {
+    (void)state;
+    static const char *const modes[] = {"spin", "signals"}; /* calls would rightly end with EINTR */
+    for (size_t m = 0; m < 2; m++) {
+        struct target target;
+        int handled, sent = 0;
+        union sigval value = {0};
+        start_target(&target, modes[m]);
+        struct ct_remote *remote = open_remote(target.pid);
+        for (int i = 0; i < 30; i++) {
+            sent += sigqueue(target.pid, SIGRTMIN, value) == 0;
+            stop_remote(remote);
+            sent += sigqueue(target.pid, SIGRTMIN, value) == 0;
+            assert_int_equal(remote_syscall(remote, SYS_getpid, 0, 0, 0), target.pid);
+            sent += sigqueue(target.pid, SIGRTMIN, value) == 0;
+            ct_remote_resume(remote);
+        }
+        ct_remote_close(remote);
+        assert_int_equal(end_target(&target, &handled), 0);
+        assert_int_equal(handled, sent);
+    }
+}
+
+static void test_killed_while_stopped(void **state) {
+    (void)state;
+    struct target target;
+    uint64_t none[6] = {0};
+    int64_t result;
+    start_target(&target, "crowd");
+    struct ct_remote *remote = open_remote(target.pid);
+    stop_remote(remote);
+    kill(target.pid, SIGKILL);
+    for (int i = 0; i < 10000 && ct_remote_is_alive(remote); i++)
+        usleep(500);
+    assert_int_equal(ct_remote_syscall(remote, SYS_getpid, none, &result), CT_ERR_NOT_FOUND);
+    assert_false(ct_remote_is_alive(remote));
+    ct_remote_resume(remote);
+    ct_remote_close(remote);
+    assert_int_equal(end_target(&target, NULL), -SIGKILL);
+}
+
+/* ---- registers ---- */
+
+static void test_registers(void **state) {
+    (void)state;
+    struct target target;
+    struct ct_os_regs regs, again;
+    start_target(&target, "nanosleep");
+    struct ct_remote *remote = open_remote(target.pid);
+    stop_remote(remote);
+    assert_int_equal(ct_remote_get_regs(remote, 0, &regs), CT_OK);
+    again = regs;
+    again.gs_base = 0x123456789000;
+    assert_int_equal(ct_remote_set_regs(remote, 0, &again), CT_OK);
+    again.gs_base = UINT64_MAX;
+    assert_int_equal(ct_remote_set_regs(remote, 0, &again), CT_ERR_INVALID_ARGUMENT);
+    assert_int_equal(ct_remote_set_regs(remote, 1, &again), CT_ERR_INVALID_ARGUMENT);
+    ct_remote_resume(remote);
+    sleep_ms(10);
+    stop_remote(remote);
+    assert_int_equal(ct_remote_get_regs(remote, 0, &again), CT_OK);
+    assert_true(again.gs_base == 0x123456789000);
+    assert_true(again.fs_base == regs.fs_base);
+    again.gs_base = 0;
+    assert_int_equal(ct_remote_set_regs(remote, 0, &again), CT_OK);
+    ct_remote_close(remote);
+    assert_int_equal(end_target(&target, NULL), 0);
+}
+
+/* A thread in a call, moved onto a copy of the instruction and what follows it. */
+static void test_move_a_thread_in_a_call(void **state) {
+    (void)state;
+    struct target target;
+    struct ct_os_regs regs;
+    start_target(&target, "epoll");
+    struct ct_remote *remote = open_remote(target.pid);
+    do {
+        ct_remote_resume(remote);
+        usleep(300);
+        stop_remote(remote);
+        assert_int_equal(ct_remote_get_regs(remote, 0, &regs), CT_OK);
+    } while (regs.call_size == 0);
+    uint64_t map[6] = {0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0};
+    int64_t copy;
+    assert_int_equal(ct_remote_syscall(remote, SYS_mmap, map, &copy), CT_OK);
+    uint8_t code[16] = {0x0f, 0x05, 0xff, 0x25, 0, 0, 0, 0}; /* syscall; jmp *0(%rip) */
+    uint64_t back = regs.pc + 2;
+    memcpy(code + 8, &back, 8);
+    assert_int_equal(ct_remote_write(remote, (uint64_t)copy, code, sizeof code), CT_OK);
+    regs.pc = (uint64_t)copy;
+    assert_int_equal(ct_remote_set_regs(remote, 0, &regs), CT_OK);
+    assert_int_equal(ct_remote_get_regs(remote, 0, &regs), CT_OK);
+    assert_true(regs.pc == (uint64_t)copy && regs.call_size == 2);
+    ct_remote_close(remote);
+    assert_int_equal(end_target(&target, NULL), 0);
+}
+
+/* ---- namespaces ---- */
+
+static void run_in_namespace(const char *path, int ready) {
+    if (unshare(CLONE_NEWPID | CLONE_NEWNS) != 0)
+        _exit(77);
+    int pid = fork();
+    if (pid == 0) {
+        mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
+        mount("tmpfs", "/mnt", "tmpfs", 0, NULL);
+        int from = open(path, O_RDONLY), to = open("/mnt/inner", O_CREAT | O_WRONLY, 0700);
+        char buffer[65536];
+        for (ssize_t size; (size = read(from, buffer, sizeof buffer)) > 0;)
+            if (write(to, buffer, (size_t)size) != size)
+                _exit(1);
+        close(to);
+        execl("/mnt/inner", "/mnt/inner", "nanosleep", NULL);
+        _exit(1);
+    }
+    if (write(ready, &pid, sizeof pid) != sizeof pid)
+        _exit(1);
+    int status;
+    waitpid(pid, &status, 0);
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+}
+
+static int find_inner(void *arg, const struct ct_os_map *map) {
+    struct found *found = arg;
+    if (strcmp(map->path, "/mnt/inner") != 0)
+        return 0;
+    int fd = ct_remote_open_mapped(found->remote, map);
+    assert_true(fd >= 0);
+    close(fd);
+    struct ct_os_map by_name = *map;
+    by_name.start++; /* no such link: the name has to do */
+    fd = ct_remote_open_mapped(found->remote, &by_name);
+    assert_true(fd >= 0);
+    close(fd);
+    by_name.inode++; /* another file of that name is refused */
+    assert_true(ct_remote_open_mapped(found->remote, &by_name) < 0);
+    found->text = true;
+    return 0;
+}
+
+static void test_other_namespaces(void **state) {
+    (void)state;
+    int in[2], out[2], tell[2], inner = 0, status;
+    assert_int_equal(pipe(in) | pipe(out) | pipe2(tell, O_CLOEXEC), 0);
+    int outer = fork();
+    if (outer == 0) {
+        dup2(in[0], 0);
+        dup2(out[1], 1);
+        close(in[1]);
+        close(out[0]);
+        run_in_namespace(target_path, tell[1]);
+    }
+    close(in[0]);
+    close(out[1]);
+    close(tell[1]);
+    if (read(tell[0], &inner, sizeof inner) != sizeof inner) { /* not allowed here */
+        waitpid(outer, &status, 0);
+        skip();
+    }
+    char line[128] = "";
+    char children[64];
+    assert_true(read(out[0], line, sizeof line - 1) > 0); /* it runs */
+    snprintf(children, sizeof children, "/proc/%d/task/%d/children", outer, outer);
+    FILE *file = fopen(children, "r");
+    assert_int_equal(fscanf(file, "%d", &inner), 1);
+    fclose(file);
+    struct ct_remote *remote = open_remote(inner);
+    struct found found = {.remote = remote};
+    assert_int_equal(ct_remote_each_map(remote, find_inner, &found), 0);
+    assert_true(found.text);
+    stop_remote(remote);
+    assert_int_equal(ct_remote_thread_tid(remote, 0), inner);
+    assert_int_equal(ct_remote_thread_inner_tid(remote, 0), 1);
+    assert_int_equal(remote_syscall(remote, SYS_gettid, 0, 0, 0), 1);
+    ct_remote_close(remote);
+    close(in[1]);
+    waitpid(outer, &status, 0);
+    assert_int_equal(status, 0);
+    close(out[0]);
+    close(tell[0]);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_traced_already),
+        cmocka_unit_test(test_traced_meanwhile),
+        cmocka_unit_test(test_other_users_process),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_exec_ends_the_image),
+        cmocka_unit_test(test_stop_in_calls),
+        cmocka_unit_test(test_stop_threads_that_come_and_go),
+        cmocka_unit_test(test_stop_many),
+        cmocka_unit_test(test_stopped_means_stopped),
+        cmocka_unit_test(test_main_thread_has_ended),
+        cmocka_unit_test(test_job_control),
+        cmocka_unit_test(test_signals),
+        cmocka_unit_test(test_killed_while_stopped),
+        cmocka_unit_test(test_registers),
+        cmocka_unit_test(test_move_a_thread_in_a_call),
+        cmocka_unit_test(test_other_namespaces),
+    };
+    if (argc < 2)
+        return 2;
+    target_path = argv[1];
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
