@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+"""Speed of recording, from start to files, with the command line tool as a user runs it.
+
+    bench_record [--long] [--output DIR] [--only NAME]...    NAME: pair, rate, start, attach
+
+Prints what was measured beside what is asked for. Ratios are taken in one run; figures of a busy machine say how busy it was.
+--long: the rate is held for 30 s instead of 5 (5 GB on disk for that time). Traces go to DIR (a temporary directory) and are
+removed."""
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CONTRAIL = os.environ.get("CONTRAIL", os.path.join(HERE, "..", "..", "src", "cli", "contrail"))
+WORK = os.path.join(HERE, "record_work")
+PYTHON = "/usr/bin/python3"  # the distribution's: one on PATH may be a script
+
+
+class Bench:
+    def __init__(self, directory, long_form):
+        self.directory, self.long = directory, long_form
+        self.cache = os.path.join(directory, "cache")
+        self.missed = []
+
+    def line(self, text):
+        print(text, flush=True)
+
+    def verdict(self, name, value, limit, unit):
+        met = value <= limit
+        if not met:
+            self.missed.append(name)
+        self.line("  %-46s %9.1f %-3s (asked for: at most %.1f%s)" %
+                  (name, value, unit, limit, "" if met else "; MISSED"))
+
+    def environment(self):
+        return dict(os.environ, XDG_CACHE_HOME=self.cache)
+
+    def contrail(self, *arguments, **options):
+        return subprocess.run([CONTRAIL, *arguments], check=True, stdout=subprocess.PIPE, text=True,
+                              env=self.environment(), **options).stdout
+
+    def record(self, command, *options):
+        """Runs a command under the recorder. Returns its output, the manifest, and the trace's directory."""
+        place = os.path.join(self.directory, "trace")
+        shutil.rmtree(place, ignore_errors=True)
+        output = self.contrail("spawn", "--quiet", "--output", place, *options, "--", *command)
+        return output, *read_manifest(place)
+
+    def clean(self):
+        shutil.rmtree(os.path.join(self.directory, "trace"), ignore_errors=True)
+
+
+def read_manifest(place):
+    session = os.path.join(place, os.listdir(place)[0])
+    process = next(name for name in os.listdir(session) if name.startswith("pid_"))
+    with open(os.path.join(session, process, "manifest.json")) as f:
+        return json.load(f), session
+
+
+def lost_events(manifest):
+    return sum(manifest["events"]["lost"].values())
+
+
+def hooked(manifest):
+    return sum(module["hooked"] for module in manifest["modules"])
+
+
+# ---- what a call costs ----
+
+
+def bench_pair(bench):
+    rounds, calls = (60, 200000) if bench.long else (20, 200000)
+    command = [WORK, "pair", str(rounds), str(calls)]
+    native = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    output, manifest, _ = bench.record(command)
+    traced = json.loads(output)
+    bench.line("call and return, through the whole pipeline (%d bursts of %d calls)" % (rounds, calls))
+    bench.line("  two bare timestamps                            %9.1f ns  best, %.1f ns median" %
+               (traced["stamps_best"], traced["stamps"]))
+    bench.line("  bare call and return                           %9.1f ns  best, %.1f ns median" %
+               (native["pair_best"], native["pair"]))
+    bench.line("  recorded call and return                       %9.1f ns  best, %.1f ns median" %
+               (traced["pair_best"], traced["pair"]))
+    bench.verdict("beyond two timestamps, best", traced["pair_best"] - traced["stamps_best"], 20, "ns")
+    bench.line("  median against its timestamps                  %9.2f x" % (traced["pair"] / traced["stamps"]))
+    bench.verdict("events lost", lost_events(manifest), 0, "")
+    expected = 2 * traced["calls"]
+    bench.verdict("events missing of the leaf's %d" % expected, max(0, expected - manifest["events"]["written"]), 0, "")
+
+
+# ---- how many events a second ----
+
+
+def bench_rate(bench):
+    rate, seconds = 5e6, 30 if bench.long else 5
+    output, manifest, session = bench.record([WORK, "rate", "%.0f" % rate, str(seconds)])
+    made = json.loads(output)
+    latency = manifest["latency"]
+    bench.line("%.0f M events/s for %d s" % (rate / 1e6, seconds))
+    bench.line("  made                                           %9.2f M events/s" % (made["events_per_s"] / 1e6))
+    bench.verdict("events lost", lost_events(manifest), 0, "")
+    bench.verdict("events missing of %d" % (2 * made["calls"]),
+                  max(0, 2 * made["calls"] - manifest["events"]["written"] - lost_events(manifest)), 0, "")
+    bench.verdict("capture to disk, median", latency["p50_ns"] / 1e6, 25, "ms")
+    bench.verdict("capture to disk, 99 %", latency["p99_ns"] / 1e6, 250, "ms")
+    bench.line("  on disk                                        %9.0f MiB" % (tree_size(session) / 2**20))
+    bench.clean()
+    output, manifest, _ = bench.record([WORK, "full", "2"], "--lossless")
+    made = json.loads(output)
+    bench.line("as fast as it goes, --lossless")
+    bench.line("  made and written                               %9.1f M events/s" % (made["events_per_s"] / 1e6))
+    bench.verdict("events lost", lost_events(manifest), 0, "")
+
+
+def tree_size(top):
+    return sum(os.path.getsize(os.path.join(path, name)) for path, _, names in os.walk(top) for name in names)
+
+
+# ---- how long it takes to start ----
+
+
+def time_to_main(bench):
+    """Seconds from starting contrail to the first function that python's main calls, by the trace's own clock."""
+    start = time.clock_gettime(time.CLOCK_BOOTTIME)
+    _, manifest, session = bench.record([PYTHON, "-c", "pass"], "--lossless")
+    text = bench.contrail("replay", session, "--function", "Py_BytesMain", "--depth", "1", "--absolute", "--limit", "2",
+                          stderr=subprocess.DEVNULL)
+    seconds = next(float(words[0]) for words in map(str.split, text.splitlines())
+                   if len(words) > 1 and words[1] == "Py_BytesMain")
+    return seconds - start, manifest
+
+
+def bench_start(bench):
+    rounds = 7 if bench.long else 3
+    cold, warm, natives = [], [], []
+    for _ in range(rounds):
+        shutil.rmtree(bench.cache, ignore_errors=True)
+        cold.append(time_to_main(bench)[0])
+    for _ in range(rounds):
+        seconds, manifest = time_to_main(bench)
+        warm.append(seconds)
+    for _ in range(rounds):
+        start = time.perf_counter()
+        subprocess.run([PYTHON, "-c", "pass"], check=True)
+        natives.append(time.perf_counter() - start)
+    bench.line("start to main of %s (%d functions hooked)" % (PYTHON, hooked(manifest)))
+    bench.line("  untraced, all of `python3 -c pass`             %9.1f ms" % (min(natives) * 1e3))
+    bench.verdict("nothing planned yet, best of %d" % rounds, min(cold) * 1e3, 300, "ms")
+    bench.verdict("plans cached, best of %d" % rounds, min(warm) * 1e3, 100, "ms")
+
+
+# ---- how long attaching stops a process ----
+
+
+def attach_once(bench, pid):
+    place = os.path.join(bench.directory, "trace")
+    shutil.rmtree(place, ignore_errors=True)
+    bench.contrail("attach", str(pid), "--quiet", "--duration", "0.2", "--output", place)
+    return read_manifest(place)[0]
+
+
+def bench_attach(bench):
+    script = ("import sys, ssl, sqlite3, ctypes, decimal, lzma, bz2, threading, time\n"
+              "for i in range(8): threading.Thread(target=sys.stdin.readline, daemon=True).start()\n"
+              "print('ready', flush=True)\nsys.stdin.read()\n")
+    target = subprocess.Popen([PYTHON, "-c", "%s" % script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        target.stdout.readline()
+        manifests = [attach_once(bench, target.pid) for _ in range(9 if bench.long else 4)]
+    finally:
+        target.stdin.close()
+        target.wait()
+    pauses = [m["pause_ns"] / 1e6 for m in manifests]
+    count = hooked(manifests[0])
+    bench.line("attaching to %s with %d functions hooked in %d modules, 9 threads" %
+               (PYTHON, count, len(manifests[0]["modules"])))
+    bench.line("  pause                                          %9.1f ms  best, %.1f ms median, %.1f ms worst" %
+               (min(pauses), statistics.median(pauses), max(pauses)))
+    bench.verdict("pause for each 10,000 functions, best", min(pauses) * 1e4 / max(count, 1), 50, "ms")
+    bench.line("  planned meanwhile, the process running         %9.1f ms, cached" %
+               (min(m["plan_ns"] for m in manifests) / 1e6))
+
+
+BENCHES = {"pair": bench_pair, "rate": bench_rate, "start": bench_start, "attach": bench_attach}
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="bench_record")
+    parser.add_argument("--long", action="store_true")
+    parser.add_argument("--output")
+    parser.add_argument("--only", action="append", choices=BENCHES)
+    options = parser.parse_args()
+    directory = tempfile.mkdtemp(prefix="bench_record.", dir=options.output)
+    bench = Bench(directory, options.long)
+    try:
+        for name, run in BENCHES.items():
+            if not options.only or name in options.only:
+                run(bench)
+                bench.clean()
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+    if bench.missed:
+        bench.line("missed: %s" % ", ".join(bench.missed))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,118 @@
+/* The program that bench_record records. It times itself, under whatever it runs, and prints one line of JSON.
+ *
+ *   record_work pair ROUNDS CALLS     what a call and its return cost, and what two bare timestamps cost, side by side
+ *   record_work rate EVENTS SECONDS   makes EVENTS events a second (half as many calls), evenly
+ *   record_work full SECONDS          calls as fast as it can
+ *   record_work wait                  says that it is there, then waits for the end of its input */
+#include "calls.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static double now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static void pause_ms(unsigned ms) {
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000l}, NULL);
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static double time_stamps(uint64_t count) {
+    uint64_t sum = 0;
+    double start = now_ns();
+    for (uint64_t i = 0; i < count; i++) {
+        sum += __builtin_ia32_rdtsc();
+        sum += __builtin_ia32_rdtsc();
+    }
+    double spent = now_ns() - start;
+    __asm__ volatile("" ::"r"(sum));
+    return spent / (double)count;
+}
+
+static double time_calls(uint64_t count) {
+    const struct calls_mode *flat = calls_find_mode("flat");
+    double start = now_ns();
+    uint64_t sum = flat->run(count);
+    double spent = now_ns() - start;
+    __asm__ volatile("" ::"r"(sum));
+    return spent / (double)count;
+}
+
+/* Rounds are short, with time to write the events in between, so that nothing waits and nothing is lost. */
+static int run_pair(unsigned rounds, uint64_t calls) {
+    double *stamps = calloc(rounds, sizeof *stamps), *pairs = calloc(rounds, sizeof *pairs);
+    if (!rounds || !stamps || !pairs)
+        return 64;
+    for (unsigned i = 0; i < rounds; i++) {
+        stamps[i] = time_stamps(calls);
+        pairs[i] = time_calls(calls);
+        pause_ms(60);
+    }
+    qsort(stamps, rounds, sizeof *stamps, by_value);
+    qsort(pairs, rounds, sizeof *pairs, by_value);
+    printf("{\"stamps_best\": %.3f, \"stamps\": %.3f, \"pair_best\": %.3f, \"pair\": %.3f, \"calls\": %llu}\n",
+           stamps[0], stamps[rounds / 2], pairs[0], pairs[rounds / 2], (unsigned long long)(rounds * calls));
+    free(stamps);
+    free(pairs);
+    return 0;
+}
+
+/* What is late is made up for, so that the rate holds on a busy machine too. */
+static int run_rate(double events, double seconds) {
+    const struct calls_mode *flat = calls_find_mode("flat");
+    double start = now_ns(), made = 0, spent;
+    while ((spent = now_ns() - start) < seconds * 1e9) {
+        double due = spent / 1e9 * events / 2;
+        if (due - made >= 1000) {
+            flat->run((uint64_t)(due - made));
+            made += (double)(uint64_t)(due - made);
+        } else {
+            nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+        }
+    }
+    printf("{\"calls\": %.0f, \"events_per_s\": %.0f}\n", made, 2 * made / (spent / 1e9));
+    return 0;
+}
+
+static int run_full(double seconds) {
+    const struct calls_mode *flat = calls_find_mode("flat");
+    double start = now_ns(), spent;
+    uint64_t made = 0;
+    while ((spent = now_ns() - start) < seconds * 1e9) {
+        flat->run(100000);
+        made += 100000;
+    }
+    printf("{\"calls\": %llu, \"events_per_s\": %.0f}\n", (unsigned long long)made, 2 * (double)made / (spent / 1e9));
+    return 0;
+}
+
+static int run_wait(void) {
+    char byte;
+    puts("ready");
+    fflush(stdout);
+    while (read(0, &byte, 1) > 0)
+        ;
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    if (argc == 4 && !strcmp(argv[1], "pair"))
+        return run_pair((unsigned)atoi(argv[2]), strtoull(argv[3], NULL, 10));
+    if (argc == 4 && !strcmp(argv[1], "rate"))
+        return run_rate(atof(argv[2]), atof(argv[3]));
+    if (argc == 3 && !strcmp(argv[1], "full"))
+        return run_full(atof(argv[2]));
+    if (argc == 2 && !strcmp(argv[1], "wait"))
+        return run_wait();
+    fputs("usage: record_work pair ROUNDS CALLS | rate EVENTS SECONDS | full SECONDS | wait\n", stderr);
+    return 64;
+}
