@@ -197,16 +197,15 @@ static void print_threads(const struct page *p) {
 
 static void print_module(const struct page *p, const struct ct_info_module *m) {
     char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE], c[CT_TEXT_SIZE];
-    uint64_t skipped = 0;
-    for (size_t i = 0; i < m->skipped_count; i++)
-        skipped += m->skipped[i].count;
-    ct_printer_format(p->printer, "  %5u  %9s  %7s  ", m->module->id, ct_text_count(a, m->module->functions),
-                      ct_text_percent(b, m->module->hooked, m->module->functions));
-    ct_printer_format(p->printer, "%10s  %7s  ", ct_text_count(a, m->module->entry_only), ct_text_count(c, skipped));
+    ct_printer_format(p->printer, "  %5u  %9s  %7s  ", m->module->id, ct_text_count(a, m->functions),
+                      ct_text_percent(b, m->module->hooked, m->functions));
+    ct_printer_format(p->printer, "%10s  %7s  ", ct_text_count(a, m->module->entry_only), ct_text_count(c, m->skipped));
     ct_printer_name(p->printer, m->module->path, 0);
     ct_printer_text(p->printer, "\n");
-    for (size_t i = 0; p->options->all && i < m->skipped_count; i++)
-        ct_printer_format(p->printer, "%45s  %7s  %s\n", "", ct_text_count(a, m->skipped[i].count), m->skipped[i].name);
+    for (size_t i = 0; p->options->all && i < m->reason_count; i++)
+        if (!m->reasons[i].part)
+            ct_printer_format(p->printer, "%39s  %7s  %s\n", "", ct_text_count(a, m->reasons[i].count),
+                              m->reasons[i].name);
 }
 
 static void print_modules(const struct page *p) {
@@ -221,12 +220,12 @@ static void print_modules(const struct page *p) {
 }
 
 /* All modules together: each reason once, with its explanation. */
-static void print_skips(const struct page *p) {
+static void print_reasons(const struct page *p, const char *heading, bool parts, uint64_t total) {
     const struct ct_info *info = p->info;
     char text[CT_TEXT_SIZE];
-    if (!info->skipped)
+    if (!total)
         return;
-    title(p, "Functions not hooked", info->skipped);
+    title(p, heading, total);
 #define ROW(reason, sentence) #reason,
     static const char *const names[] = {CT_SKIP_LIST(ROW)};
 #undef ROW
@@ -234,11 +233,13 @@ static void print_skips(const struct page *p) {
         const char *why = "";
         uint64_t sum = 0;
         for (size_t i = 0; i < info->module_count; i++)
-            for (size_t k = 0; k < info->modules[i].skipped_count; k++)
-                if (!strcmp(info->modules[i].skipped[k].name, names[n])) {
-                    sum += info->modules[i].skipped[k].count;
-                    why = info->modules[i].skipped[k].text;
-                }
+            for (size_t k = 0; k < info->modules[i].reason_count; k++) {
+                const struct ct_info_reason *reason = &info->modules[i].reasons[k];
+                if (reason->part != parts || strcmp(reason->name, names[n]) != 0)
+                    continue;
+                sum += reason->count;
+                why = reason->text;
+            }
         if (sum)
             ct_printer_format(p->printer, "  %9s  %s: %s\n", ct_text_count(text, sum), names[n], why);
     }
@@ -252,7 +253,8 @@ static void print_page(const struct page *p) {
     print_numbers(p);
     print_threads(p);
     print_modules(p);
-    print_skips(p);
+    print_reasons(p, "Functions not hooked", false, p->info->skipped);
+    print_reasons(p, "Not functions, so not hooked and not counted", true, p->info->parts);
 }
 
 /* ---- the command ---- */

@@ -24,6 +24,18 @@ static const char *reason_text(const char *name) {
     return "";
 }
 
+/* Linkage stubs and parts of functions are no functions. */
+static bool is_part(const char *name) {
+    static const enum ct_skip_reason parts[] = {CT_SKIP_PLT, CT_SKIP_COLD, CT_SKIP_FRAGMENT, CT_SKIP_ODD_ENTRY};
+#define NAME(reason, sentence) [CT_SKIP_##reason] = #reason,
+    static const char *const names[] = {CT_SKIP_LIST(NAME)};
+#undef NAME
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        if (!strcmp(names[parts[i]], name))
+            return true;
+    return false;
+}
+
 static int compare_reasons(const void *a, const void *b) {
     const struct ct_info_reason *x = a, *y = b;
     if (x->count != y->count)
@@ -32,8 +44,7 @@ static int compare_reasons(const void *a, const void *b) {
 }
 
 /* From an object {REASON: number}. Those of which there are none are left out. */
-static int read_reasons(const struct ct_json_node *node, struct ct_info_reason **reasons, size_t *count,
-                        uint64_t *total) {
+static int read_reasons(const struct ct_json_node *node, struct ct_info_reason **reasons, size_t *count) {
     const struct ct_json_node *entry = node && node->type == CT_JSON_OBJECT ? ct_json_first(node) : NULL;
     if (!entry)
         return 0;
@@ -42,9 +53,9 @@ static int read_reasons(const struct ct_json_node *node, struct ct_info_reason *
         return CT_ERR_NO_MEMORY;
     for (; entry; entry = entry->next) {
         uint64_t n = ct_json_u64(entry, 0);
-        *total += n;
         if (n)
-            (*reasons)[(*count)++] = (struct ct_info_reason){entry->key, reason_text(entry->key), n};
+            (*reasons)[(*count)++] =
+                (struct ct_info_reason){entry->key, reason_text(entry->key), n, is_part(entry->key)};
     }
     qsort(*reasons, *count, sizeof **reasons, compare_reasons);
     return 0;
@@ -59,6 +70,22 @@ static const struct ct_json_node *module_node(const struct ct_json_node *root, u
     return node;
 }
 
+static int read_module(struct ct_info *info, struct ct_info_module *m, const struct ct_json_node *root) {
+    const struct ct_trace_module *module = m->module;
+    uint64_t parts = 0;
+    int status =
+        read_reasons(ct_json_get(module_node(root, module->id), "skipped", NULL), &m->reasons, &m->reason_count);
+    for (size_t i = 0; i < m->reason_count; i++)
+        *(m->reasons[i].part ? &parts : &m->skipped) += m->reasons[i].count;
+    m->functions = module->functions > parts ? module->functions - parts : 0;
+    info->functions += m->functions;
+    info->hooked += module->hooked;
+    info->entry_only += module->entry_only;
+    info->skipped += m->skipped;
+    info->parts += parts;
+    return status;
+}
+
 static int read_modules(struct ct_info *info, const struct ct_trace *trace, size_t process,
                         const struct ct_json_node *root) {
     size_t total = ct_trace_module_count(trace);
@@ -71,11 +98,7 @@ static int read_modules(struct ct_info *info, const struct ct_trace *trace, size
             continue;
         struct ct_info_module *m = &info->modules[info->module_count++];
         m->module = module;
-        info->functions += module->functions;
-        info->hooked += module->hooked;
-        info->entry_only += module->entry_only;
-        const struct ct_json_node *skipped = ct_json_get(module_node(root, module->id), "skipped", NULL);
-        int status = read_reasons(skipped, &m->skipped, &m->skipped_count, &info->skipped);
+        int status = read_module(info, m, root);
         if (status)
             return status;
     }
@@ -178,7 +201,10 @@ static int read_manifest(struct ct_info *info, const struct ct_json_node *root) 
     info->end_reason = ct_json_text(ct_json_get(root, "end", "reason", NULL), "");
     info->exit_code = ct_json_i64(ct_json_get(root, "end", "exit_code", NULL), -1);
     info->signal = ct_json_i64(ct_json_get(root, "end", "signal", NULL), 0);
-    return read_reasons(ct_json_get(root, "events", "lost", NULL), &info->losses, &info->loss_count, &info->lost);
+    int status = read_reasons(ct_json_get(root, "events", "lost", NULL), &info->losses, &info->loss_count);
+    for (size_t i = 0; i < info->loss_count; i++)
+        info->lost += info->losses[i].count;
+    return status;
 }
 
 int ct_info_make(struct ct_info **out, struct ct_trace *trace, const struct ct_facts *facts, size_t process,
@@ -210,7 +236,7 @@ void ct_info_free(struct ct_info *info) {
     if (!info)
         return;
     for (size_t i = 0; info->modules && i < info->module_count; i++)
-        free(info->modules[i].skipped);
+        free(info->modules[i].reasons);
     free(info->modules);
     free(info->threads);
     free(info->losses);

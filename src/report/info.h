@@ -11,12 +11,14 @@ struct ct_info_reason {
     const char *name; /* of CT_SKIP_LIST or CT_LOSS_LIST */
     const char *text; /* the sentence; "" when the name is not known */
     uint64_t count;
+    bool part; /* a linkage stub or a part of a function: no function that could be called */
 };
 
 struct ct_info_module {
     const struct ct_trace_module *module;
-    struct ct_info_reason *skipped; /* largest first */
-    size_t skipped_count;
+    struct ct_info_reason *reasons; /* why functions and parts are not hooked; largest first */
+    size_t reason_count;
+    uint64_t functions, skipped; /* without parts */
 };
 
 struct ct_info {
@@ -34,7 +36,7 @@ struct ct_info {
     size_t thread_count, cut_threads;
     struct ct_info_module *modules; /* by id */
     size_t module_count;
-    uint64_t functions, hooked, entry_only, skipped;
+    uint64_t functions, hooked, entry_only, skipped, parts; /* functions and skipped: without parts */
     uint64_t latency_p50_ns, latency_p99_ns, latency_max_ns, latency_samples;
     uint64_t plan_ns, pause_ns, lane_bytes;
     const char *end_reason; /* "exit", "signal", "detach", "exec", "disk", "" when not known */

@@ -2,13 +2,16 @@
 #include "report/info.h"
 #include "trace/writer.h"
 
-static void reasons_json(const char *key, const struct ct_info_reason *reasons, size_t count, struct ct_json *json) {
+static void reasons_json(const char *key, const struct ct_info_reason *reasons, size_t count, bool of_modules,
+                         struct ct_json *json) {
     ct_json_begin(json, key, '[');
     for (size_t i = 0; i < count; i++) {
         ct_json_begin(json, NULL, '{');
         ct_json_string(json, "reason", reasons[i].name);
         ct_json_string(json, "text", reasons[i].text);
         ct_json_number(json, "count", reasons[i].count);
+        if (of_modules)
+            ct_json_bool(json, "part", reasons[i].part);
         ct_json_end(json, '}');
     }
     ct_json_end(json, ']');
@@ -41,10 +44,11 @@ static void modules_json(const struct ct_info *info, struct ct_json *json) {
         ct_json_string(json, "path", m->module->path);
         ct_json_string(json, "build_id", m->module->build_id);
         ct_json_number(json, "base", m->module->base);
-        ct_json_number(json, "functions", m->module->functions);
+        ct_json_number(json, "functions", m->functions);
         ct_json_number(json, "hooked", m->module->hooked);
         ct_json_number(json, "entry_only", m->module->entry_only);
-        reasons_json("skipped", m->skipped, m->skipped_count, json);
+        ct_json_number(json, "skipped", m->skipped);
+        reasons_json("reasons", m->reasons, m->reason_count, true, json);
         ct_json_end(json, '}');
     }
     ct_json_end(json, ']');
@@ -59,7 +63,7 @@ static void events_json(const struct ct_info *info, struct ct_json *json) {
         ct_json_number(json, "exceptions", info->exceptions);
     }
     ct_json_number(json, "lost", info->lost);
-    reasons_json("losses", info->losses, info->loss_count, json);
+    reasons_json("losses", info->losses, info->loss_count, false, json);
     ct_json_number(json, "abandoned", info->abandoned);
     ct_json_number(json, "deep_calls", info->deep_calls);
     ct_json_number(json, "left_frames", info->left_frames);
@@ -73,6 +77,7 @@ static void numbers_json(const struct ct_info *info, struct ct_json *json) {
     ct_json_number(json, "hooked", info->hooked);
     ct_json_number(json, "entry_only", info->entry_only);
     ct_json_number(json, "skipped", info->skipped);
+    ct_json_number(json, "parts", info->parts);
     ct_json_end(json, '}');
     ct_json_begin(json, "latency", '{');
     ct_json_number(json, "p50_ns", info->latency_p50_ns);

@@ -165,11 +165,11 @@ static void put_modules(struct ct_json *json) {
         ct_json_string(json, "path", paths[m - 1]);
         ct_json_string(json, "build_id", m == 1 ? "00112233" : "44556677");
         ct_json_number(json, "base", m * UINT64_C(0x100000));
-        ct_json_number(json, "functions", m == 1 ? 8 : 3);
+        ct_json_number(json, "functions", m == 1 ? 8 : 7);
         ct_json_number(json, "hooked", m == 1 ? 7 : 3);
         ct_json_number(json, "entry_only", m == 1 ? 1 : 0);
         ct_json_begin(json, "skipped", '{');
-        ct_json_number(json, "PLT", 0);
+        ct_json_number(json, "PLT", m == 2 ? 4 : 0);
         if (m == 1)
             ct_json_number(json, "TOO_SHORT", 1);
         ct_json_end(json, '}');
