@@ -32,6 +32,8 @@ static int run(struct ct_scan *s, size_t first, size_t end) {
     s->taken = calloc(map_words(s), sizeof *s->taken);
     s->loops = NULL;
     s->loop_count = s->loop_capacity = 0;
+    s->tails = NULL;
+    s->tail_count = s->tail_capacity = 0;
     bool ready = s->landing && s->foreign && s->referenced && s->taken;
     int status = ready ? ct_scan_walk(s, first, end) : CT_ERR_NO_MEMORY;
     if (status)
@@ -39,8 +41,27 @@ static int run(struct ct_scan *s, size_t first, size_t end) {
     return status;
 }
 
+/* Who ends by jumping into a function that looks at its return address lends it his own: setjmp is such a jump in front of
+ * sigsetjmp. */
+static void spread_return_users(struct ct_scan *s) {
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (size_t i = 0; i < s->tail_count; i++) {
+            struct ct_scan_func *from = &s->funcs[s->tails[i].function];
+            long to = from->flags & CT_SCAN_USES_RETURN ? -1 : ct_scan_find(s, s->tails[i].target);
+            if (to < 0 || !(s->funcs[to].flags & CT_SCAN_USES_RETURN))
+                continue;
+            from->flags |= CT_SCAN_USES_RETURN;
+            changed = true;
+        }
+    }
+}
+
 int ct_scan_run(struct ct_scan *s) {
-    return run(s, 0, s->func_count);
+    int status = run(s, 0, s->func_count);
+    if (!status)
+        spread_return_users(s);
+    return status;
 }
 
 /* ---- in parts ---- */
@@ -81,9 +102,21 @@ static int join_loops(struct ct_scan *s, const struct ct_scan *part) {
     return 0;
 }
 
+static int join_tails(struct ct_scan *s, const struct ct_scan *part) {
+    size_t count = s->tail_count + part->tail_count;
+    struct ct_scan_tail *tails = realloc(s->tails, (count + 1) * sizeof *tails);
+    if (!tails)
+        return CT_ERR_NO_MEMORY;
+    if (part->tail_count)
+        memcpy(tails + s->tail_count, part->tails, part->tail_count * sizeof *tails);
+    s->tails = tails;
+    s->tail_count = s->tail_capacity = count;
+    return 0;
+}
+
 int ct_scan_join(struct ct_scan *s, struct ct_scan *part) {
     size_t words = map_words(s);
-    int status = join_loops(s, part);
+    int status = join_loops(s, part), tails = join_tails(s, part);
     for (size_t i = 0; i < s->func_count; i++)
         s->funcs[i].flags |= part->funcs[i].flags;
     join_maps(&s->landing, &part->landing, words);
@@ -93,7 +126,8 @@ int ct_scan_join(struct ct_scan *s, struct ct_scan *part) {
     free(part->funcs);
     part->funcs = NULL;
     ct_scan_free(part);
-    return status;
+    spread_return_users(s);
+    return status ? status : tails;
 }
 
 void ct_scan_free(struct ct_scan *s) {
@@ -102,6 +136,8 @@ void ct_scan_free(struct ct_scan *s) {
     free(s->foreign);
     free(s->taken);
     free(s->loops);
+    free(s->tails);
+    s->tails = NULL;
     s->landing = s->foreign = s->referenced = s->taken = NULL;
     s->loops = NULL;
 }

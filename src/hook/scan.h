@@ -31,6 +31,12 @@ struct ct_scan_loop {
     uint8_t disp_size; /* 1 or 4 */
 };
 
+/* A branch out of a function whose frame is empty: a tail call, if it goes to a function. */
+struct ct_scan_tail {
+    uint64_t target;
+    uint32_t function; /* index */
+};
+
 struct ct_scan {
     const uint8_t *code;
     uint64_t start, end;
@@ -42,6 +48,8 @@ struct ct_scan {
     uint64_t *taken;      /* one bit per byte of padding that a plan uses */
     struct ct_scan_loop *loops;
     size_t loop_count, loop_capacity;
+    struct ct_scan_tail *tails;
+    size_t tail_count, tail_capacity;
     /* Readable data of the module, for jump tables. */
     const uint8_t *(*read)(void *arg, uint64_t address, size_t size);
     void *read_arg;

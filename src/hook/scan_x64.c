@@ -69,6 +69,19 @@ static void note_foreign(struct ct_scan *s, uint64_t target) {
     ct_scan_set(s, s->foreign, target);
 }
 
+static int add_tail(struct ct_scan *s, uint64_t target, size_t function) {
+    if (s->tail_count == s->tail_capacity) {
+        size_t capacity = s->tail_capacity ? s->tail_capacity * 2 : 64;
+        struct ct_scan_tail *tails = realloc(s->tails, capacity * sizeof *tails);
+        if (!tails)
+            return CT_ERR_NO_MEMORY;
+        s->tails = tails;
+        s->tail_capacity = capacity;
+    }
+    s->tails[s->tail_count++] = (struct ct_scan_tail){target, (uint32_t)function};
+    return 0;
+}
+
 static int note_branch(struct walk *w, const struct ct_x64_insn *insn, uint64_t at) {
     struct ct_scan *s = w->scan;
     uint64_t target = ct_x64_target(insn, at);
@@ -84,6 +97,9 @@ static int note_branch(struct walk *w, const struct ct_x64_insn *insn, uint64_t 
         return 0;
     }
     if (!own) {
+        int status = w->func && w->depth_known && w->depth == 0 ? add_tail(s, target, (size_t)(w->func - s->funcs)) : 0;
+        if (status)
+            return status;
         if (insn->kind == CT_INSN_JMP) {
             ct_scan_set(s, s->referenced, target);
         } else {
