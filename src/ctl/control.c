@@ -45,6 +45,22 @@ static bool socket_path(int pid, char *path, size_t size) {
            (size_t)snprintf(path, size, "%s/%d.sock", directory, pid) < size;
 }
 
+/* CT_ERR_NOT_FOUND: nobody is there. */
+static int connect_to(const char *path) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof address.sun_path)
+        return CT_ERR_NOT_FOUND;
+    strcpy(address.sun_path, path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return CT_ERR_SYSTEM;
+    if (!connect(fd, (struct sockaddr *)&address, sizeof address))
+        return fd;
+    int why = errno;
+    close(fd);
+    return why == EACCES || why == EPERM ? CT_ERR_PERMISSION_DENIED : CT_ERR_NOT_FOUND;
+}
+
 /* ---- the server ---- */
 
 static bool is_owner(int connection) {
@@ -127,6 +143,23 @@ static int open_listener(const char *path) {
     return -1;
 }
 
+/* Sockets of recorders that were killed: nobody listens. */
+static void remove_stale(const char *own) {
+    char pattern[sizeof((struct sockaddr_un *)0)->sun_path];
+    glob_t found;
+    snprintf(pattern, sizeof pattern, "%.*s/*.sock", (int)(strrchr(own, '/') - own), own);
+    if (glob(pattern, 0, NULL, &found))
+        return;
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        int fd = connect_to(found.gl_pathv[i]);
+        if (fd >= 0)
+            close(fd);
+        else if (fd == CT_ERR_NOT_FOUND)
+            (void)unlink(found.gl_pathv[i]);
+    }
+    globfree(&found);
+}
+
 /* A session without its socket records all the same. */
 int ct_control_start(struct ct_session *s) {
     struct ct_control_server *c = calloc(1, sizeof *c);
@@ -134,7 +167,10 @@ int ct_control_start(struct ct_session *s) {
         return CT_ERR_NO_MEMORY;
     c->session = s;
     sigset_t all, old;
-    if (!socket_path(s->pid, c->path, sizeof c->path) || (c->listener = open_listener(c->path)) < 0) {
+    bool placed = socket_path(s->pid, c->path, sizeof c->path);
+    if (placed)
+        remove_stale(c->path);
+    if (!placed || (c->listener = open_listener(c->path)) < 0) {
         free(c);
         return 0;
     }
@@ -168,21 +204,6 @@ void ct_control_stop(struct ct_session *s) {
 }
 
 /* ---- the caller ---- */
-
-static int connect_to(const char *path) {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    if (strlen(path) >= sizeof address.sun_path)
-        return CT_ERR_NOT_FOUND;
-    strcpy(address.sun_path, path);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return CT_ERR_SYSTEM;
-    if (!connect(fd, (struct sockaddr *)&address, sizeof address))
-        return fd;
-    int why = errno;
-    close(fd);
-    return why == EACCES || why == EPERM ? CT_ERR_PERMISSION_DENIED : CT_ERR_NOT_FOUND;
-}
 
 /* Ours first; then everybody's: root may, others learn that somebody else records it. */
 static int find_server(int pid) {

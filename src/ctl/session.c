@@ -300,7 +300,7 @@ static int finish_trace(struct ct_session *s, const char *reason) {
         ct_session_fail(s, status,
                         "the trace in %s could not be written completely (%s); free some space or choose another "
                         "place with --output DIR",
-                        s->process_directory, ct_status_text(status));
+                        s->process_directory, status == CT_ERR_NO_SPACE ? "the disk is full" : ct_status_text(status));
     struct ct_session_statistics last;
     ct_session_statistics(s, &last); /* remembered */
     ct_session_forget(s);

@@ -95,7 +95,7 @@ static int begin_trace(struct ct_session *s) {
     if (status)
         return ct_session_fail(s, status,
                                "the trace cannot be written to %s (%s); choose another place with --output DIR",
-                               s->directory, ct_status_text(status));
+                               s->directory, status == CT_ERR_NO_SPACE ? "the disk is full" : ct_status_text(status));
     return 0;
 }
 
