@@ -75,9 +75,11 @@ static void count_end(struct ct_counter *c, const struct ct_trace_event *event) 
     c->totals.unpaired++;
 }
 
-static void count_open(struct ct_counter *c, size_t thread, uint64_t last_ns) {
+static void count_open(struct ct_counter *c, size_t thread, uint64_t last_ns, bool gap) {
     struct ct_frame frame;
     uint64_t end_ns = ct_facts_thread_end(c->facts, c->trace, thread, last_ns, c->frames.count);
+    if (gap) /* the time from here on is in it */
+        end_ns = last_ns;
     while (ct_frames_take(&c->frames, end_ns, &frame)) {
         count_time(c, &frame, end_ns);
         ((struct ct_tally *)frame.user)->open++;
@@ -118,7 +120,7 @@ int ct_count_thread(struct ct_counter *c, size_t thread) {
         last_ns = event.timestamp_ns;
     }
     ct_trace_cursor_close(cursor);
-    count_open(c, thread, last_ns);
+    count_open(c, thread, last_ns, gap < facts->gap_count);
     count_gaps(c, facts);
     c->totals.threads++;
     return c->failed ? CT_ERR_NO_MEMORY : 0;

@@ -174,16 +174,61 @@ static int choose_threads(struct job *job) {
 
 /* ---- putting together ---- */
 
-static int merge_tallies(struct ct_table *into, const struct ct_table *from) {
+/* Processes that run the same program have the same functions: each is one row, under the key it has in the first of them. */
+struct same_function {
+    struct ct_table_key by_hash;
+    struct ct_table_key first;
+    bool known;
+};
+
+static uint64_t hash_text(uint64_t hash, const char *text) {
+    do
+        hash = (hash ^ (uint8_t)*text) * 0x100000001b3ull; /* FNV-1a */
+    while (*text++);
+    return hash;
+}
+
+static int unite(struct ct_table *same, const struct ct_trace *trace, struct ct_table_key *key) {
+    const struct ct_trace_function *f = ct_trace_function(trace, key->process, key->function);
+    if (!f || ct_trace_process_count(trace) < 2)
+        return 0;
+    uint64_t hash = hash_text(hash_text(0xcbf29ce484222325ull ^ f->offset, f->module), f->name);
+    struct same_function *entry = ct_table_get(same, 0, hash, sizeof *entry);
+    if (!entry)
+        return CT_ERR_NO_MEMORY;
+    if (!entry->known)
+        entry->first = *key;
+    entry->known = true;
+    *key = entry->first;
+    return 0;
+}
+
+static int merge_tallies(struct ct_table *into, struct ct_table *same, const struct ct_trace *trace,
+                         const struct ct_table *from) {
     for (size_t i = 0; i < from->capacity; i++) {
         const struct ct_tally *tally = ct_tally_at(from, i);
         if (!tally)
             continue;
-        struct ct_tally *to = ct_tally_get(into, tally->key.process, tally->key.function);
+        struct ct_table_key key = tally->key;
+        int status = unite(same, trace, &key);
+        struct ct_tally *to = status ? NULL : ct_tally_get(into, key.process, key.function);
         if (!to || !ct_tally_merge(to, tally))
             return CT_ERR_NO_MEMORY;
     }
     return 0;
+}
+
+/* All threads of all workers in one row for each function. */
+static int merge_workers(struct part *part, const struct ct_trace *trace, struct worker *workers, unsigned count) {
+    struct ct_table merged = {0}, same = {0};
+    int status = 0;
+    for (unsigned i = 0; i < count && !status; i++)
+        status = merge_tallies(&merged, &same, trace, &workers[i].tallies);
+    if (!status)
+        status = make_rows(part, &merged, SIZE_MAX);
+    ct_table_free(&merged, ct_tally_release);
+    ct_table_free(&same, NULL);
+    return status;
 }
 
 static int move_rows(struct part *into, const struct part *from) {
@@ -208,20 +253,16 @@ static void add_totals(struct ct_report *r, const struct ct_count_totals *t) {
     r->threads += t->threads;
 }
 
-/* Everything comes to the first worker's part. */
-static int gather(struct ct_report *r, struct worker *workers, unsigned count, bool per_thread) {
-    int status = 0;
-    for (unsigned i = 0; i < count && !status; i++) {
+static int gather(struct ct_report *r, struct job *job, struct worker *workers, unsigned count) {
+    struct part all = {0};
+    int status = job->options->per_thread ? 0 : merge_workers(&all, job->trace, workers, count);
+    for (unsigned i = 0; i < count; i++) {
         add_totals(r, &workers[i].counter.totals);
-        if (i)
-            status = per_thread ? move_rows(&workers[0].part, &workers[i].part)
-                                : merge_tallies(&workers[0].tallies, &workers[i].tallies);
+        if (!status)
+            status = move_rows(&all, &workers[i].part);
     }
-    if (!status && !per_thread)
-        status = make_rows(&workers[0].part, &workers[0].tallies, SIZE_MAX);
-    r->rows = workers[0].part.rows;
-    r->row_count = workers[0].part.count;
-    workers[0].part.rows = NULL;
+    r->rows = all.rows;
+    r->row_count = all.count;
     return status;
 }
 
@@ -239,7 +280,7 @@ static int count_all(struct ct_report *r, struct job *job) {
         workers[i] = (struct worker){.job = job};
     int status = run_workers(workers, count);
     if (!status)
-        status = gather(r, workers, count, job->options->per_thread);
+        status = gather(r, job, workers, count);
     free_workers(workers, count);
     return status;
 }

@@ -215,10 +215,11 @@ static void on_end(struct source *s) {
 
 /* ---- events ---- */
 
-static void on_gaps(struct source *s) {
+/* Gaps before the event with this number. */
+static void on_gaps(struct source *s, uint64_t sequence) {
     const struct ct_thread_facts *facts = &s->replay->facts.threads[s->thread];
     bool shown = !is_early(s, s->event.timestamp_ns);
-    for (; s->gap < facts->gap_count && facts->gaps[s->gap].at <= s->event.sequence; s->gap++) {
+    for (; s->gap < facts->gap_count && facts->gaps[s->gap].at <= sequence; s->gap++) {
         const struct ct_gap *gap = &facts->gaps[s->gap];
         ct_frames_gap(&s->frames, 0);
         struct ct_replay_call *call = shown ? ct_replay_new(&s->replay->lines) : NULL;
@@ -232,7 +233,7 @@ static void on_gaps(struct source *s) {
 }
 
 static void on_event(struct source *s) {
-    on_gaps(s);
+    on_gaps(s, s->event.sequence);
     if (s->event.kind == CT_TRACE_CALL)
         on_call(s);
     else
@@ -259,10 +260,16 @@ static void run(struct replay *r) {
 
 /* ---- the end ---- */
 
+static bool has_gap(const struct source *s) {
+    return s->gap < s->replay->facts.threads[s->thread].gap_count;
+}
+
 static uint64_t end_of(const struct source *s) {
     const struct replay *r = s->replay;
     if (r->past_range)
         return r->options->to_ns;
+    if (has_gap(s)) /* behind the last event */
+        return s->last_ns;
     return ct_facts_thread_end(&r->facts, r->trace, s->thread, s->last_ns, s->frames.count);
 }
 
@@ -291,11 +298,14 @@ static int close_all(struct replay *r) {
     if (!endings)
         return CT_ERR_NO_MEMORY;
     for (size_t i = 0; i < r->facts.thread_count; i++)
-        if (r->sources[i].frames.count)
+        if (r->sources[i].replay && (r->sources[i].frames.count || has_gap(&r->sources[i])))
             endings[count++] = (struct ending){&r->sources[i], end_of(&r->sources[i])};
     qsort(endings, count, sizeof *endings, compare_endings);
-    for (size_t i = 0; i < count && !r->lines.stopped; i++)
+    for (size_t i = 0; i < count && !r->lines.stopped; i++) {
+        if (!r->past_range)
+            on_gaps(endings[i].source, UINT64_MAX);
         close_open(endings[i].source, endings[i].end_ns);
+    }
     free(endings);
     return 0;
 }

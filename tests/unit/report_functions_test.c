@@ -211,6 +211,18 @@ static void gaps_inside_a_call(void **state) {
     assert_int_equal(c.gap_ns, 250);
 }
 
+/* A gap behind the last event: the frames that were open end with that event. */
+static void gaps_at_the_end(void **state) {
+    (void)state;
+    struct sample_thread t;
+    struct check c = one_thread(&t, "0+main 100+work 300~8/DRAIN_LAG");
+    c.sample.end_ns = 1000;
+    check_rows(&c, "main:1/1 100 100 100 100 o1\n"
+                   "work:1/1 0 0 0 0 o1");
+    assert_int_equal(c.gaps, 1);
+    assert_int_equal(c.lost, 8);
+}
+
 /* A recorder that was killed does not know its last gap: depths tell. */
 static void gaps_that_nobody_told_of(void **state) {
     (void)state;
@@ -266,6 +278,32 @@ static void threads_are_merged(void **state) {
                        "worker:2/2 84 34 42 44");
         assert_int_equal(c.threads, 3);
     }
+}
+
+/* The same function of two processes of a session is one row. */
+static void processes_are_merged(void **state) {
+    (void)state;
+    static const struct sample_thread parent = {
+        .id = 1, .tid = 1000, .name = "a", .script = "0+main 10+leaf 20-leaf 90-main"};
+    static const struct sample_thread child = {
+        .id = 1, .tid = 1001, .name = "b", .script = "5+main 15+leaf 45-leaf 50-main"};
+    char *directory = sample_directory(), text[1024] = "", *session;
+    char *one = sample_write(directory, &(struct sample){.threads = &parent, .thread_count = 1, .pid = 1000});
+    char *two = sample_write(directory, &(struct sample){.threads = &child, .thread_count = 1, .pid = 1001});
+    struct ct_trace *trace;
+    struct ct_report *report;
+    assert_true(asprintf(&session, "%s/session_20250102_030405", directory) > 0);
+    assert_int_equal(ct_trace_open(&trace, session, NULL, 0), 0);
+    assert_int_equal(ct_report_make(&report, trace, &(struct ct_report_options){.sort = CT_REPORT_BY_NAME}), 0);
+    for (size_t i = 0; i < report->row_count; i++)
+        put_row(text, sizeof text, &report->rows[i]);
+    assert_string_equal(text, "leaf:2/2 40 40 20 30\nmain:2/2 135 95 67 90");
+    ct_report_free(report);
+    ct_trace_close(trace);
+    free(session);
+    free(one);
+    free(two);
+    sample_remove(directory);
 }
 
 static void or_told_apart(void **state) {
@@ -365,7 +403,9 @@ int main(void) {
         cmocka_unit_test(threads_that_ended_end_their_calls),
         cmocka_unit_test(gaps_make_unpaired_calls),
         cmocka_unit_test(gaps_inside_a_call),
+        cmocka_unit_test(gaps_at_the_end),
         cmocka_unit_test(gaps_that_nobody_told_of),
+        cmocka_unit_test(processes_are_merged),
         cmocka_unit_test(coroutines_pair_by_function),
         cmocka_unit_test(functions_without_symbols_are_numbered),
         cmocka_unit_test(threads_are_merged),

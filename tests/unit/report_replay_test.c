@@ -96,6 +96,13 @@ static void gaps(void **state) {
               "50/1000  }work= lost\n50/1000  other=10\n80/1000 }main=80");
 }
 
+static void a_gap_at_the_end(void **state) {
+    (void)state;
+    struct sample_thread t = {.id = 1, .tid = 1000, .name = "sample", .script = "0+main 10+leaf 20~4/DRAIN_LAG"};
+    check(&(struct sample){.threads = &t, .thread_count = 1, .end_ns = 100}, &everything,
+          "0/1000 main{\n10/1000  leaf{\n10/1000   ~gap=4/DRAIN_LAG\n10/1000  }leaf=0 open\n10/1000 }main=10 open");
+}
+
 static void coroutines(void **state) {
     (void)state;
     check_one(
@@ -282,6 +289,7 @@ int main(void) {
         cmocka_unit_test(exceptions),
         cmocka_unit_test(open_at_the_end),
         cmocka_unit_test(gaps),
+        cmocka_unit_test(a_gap_at_the_end),
         cmocka_unit_test(coroutines),
         cmocka_unit_test(threads_in_order_of_time),
         cmocka_unit_test(a_full_window_opens_the_oldest),
