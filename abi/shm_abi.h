@@ -13,6 +13,10 @@
  *     FREE → TAKEN (a thread fills the header) → ACTIVE (it is the thread's) → FULL (submitted) → DRAINING → FREE
  *     FULL → TAKEN: the oldest events are dropped for new ones; TAKEN → FREE: not needed after all
  *
+ * The header is valid while the generation in it is the word's; a chunk that is TAKEN has events only once it has a number.
+ * A handler may jump out of a swap: then a chunk may stay TAKEN although it is in use, or ACTIVE although it is full and
+ * its thread has gone on to the next number. The controller knows such chunks by their headers.
+ *
  * `drained` in the word is how many events the controller has had. It takes events of an ACTIVE chunk by raising it, after it
  * has copied them: if the word has changed meanwhile, the copy is worth nothing. So each event is counted exactly once, as
  * written or as lost, whoever is faster. FREE chunks are zero: whoever frees one has cleared it. */
@@ -36,13 +40,13 @@ enum ct_chunk_state { CT_CHUNK_FREE, CT_CHUNK_TAKEN, CT_CHUNK_ACTIVE, CT_CHUNK_F
 
 struct ct_shm_chunk {
     uint64_t word;              /* both */
-    uint64_t number;            /* agent: 1, 2, 3 ... of its thread: what is missing was dropped */
+    uint64_t number;            /* agent: 1, 2, 3 ... of its thread: what is missing was dropped. 0: not in use yet */
     uint64_t submitted;         /* agent: counter value when it became FULL */
     uint32_t thread;            /* agent: slot */
     uint32_t thread_generation; /* agent */
     uint32_t depth;             /* agent: frames open before its first event */
-    uint32_t reserved0;
-    uint64_t exhausted; /* agent: events that the thread had lost for want of a chunk when it got this one */
+    uint32_t generation; /* agent: as in the word; written last when the chunk is taken */
+    uint64_t exhausted;  /* agent: events that the thread had lost for want of a chunk when it got this one */
     uint64_t reserved1[2];
 };
 _Static_assert(sizeof(struct ct_shm_chunk) == 64, "one cache line");

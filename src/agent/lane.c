@@ -29,6 +29,7 @@ static struct {
     uint64_t pool, pool_end;
     uint64_t bytes; /* of a chunk */
     uint32_t count;
+    int32_t pid;      /* whose events they are: a child has this memory too */
     uint32_t stopped; /* the controller has died */
     const struct ct_boot_stub *stubs;
     uint64_t stub_count;
@@ -40,6 +41,8 @@ bool ct_lane_open(uint64_t shm) {
     struct ct_shm_control *c = (struct ct_shm_control *)shm;
     if (c->magic != CT_SHM_MAGIC || c->version != CT_SHM_VERSION)
         return false;
+    lane.stopped = 0;
+    lane.pid = ct_os_getpid();
     lane.control = c;
     lane.threads = (struct ct_shm_thread *)(shm + c->threads_offset);
     lane.chunks = (struct ct_shm_chunk *)(shm + c->chunks_offset);
@@ -124,7 +127,16 @@ static void set_free(uint32_t chunk) {
     __atomic_fetch_add(&lane.control->free_chunks, 1, __ATOMIC_RELAXED);
 }
 
-static long take_free(uint32_t start) {
+/* Whose it is from now on. Without a number nobody looks at what is in it. */
+static void claim(const struct ct_block *b, uint32_t chunk) {
+    struct ct_shm_chunk *c = &lane.chunks[chunk];
+    __atomic_store_n(&c->number, 0, __ATOMIC_RELEASE);
+    c->thread = b->lane_slot;
+    c->thread_generation = lane.threads[b->lane_slot].generation;
+    __atomic_store_n(&c->generation, CT_CHUNK_GENERATION(c->word), __ATOMIC_RELEASE);
+}
+
+static long take_free(const struct ct_block *b, uint32_t start) {
     if (__atomic_load_n(&lane.control->free_chunks, __ATOMIC_RELAXED) <= 0)
         return -1;
     for (uint32_t n = 0, i = start; n < lane.count; n++, i = i + 1 == lane.count ? 0 : i + 1) {
@@ -133,6 +145,7 @@ static long take_free(uint32_t start) {
         if (CT_CHUNK_STATE(word) != CT_CHUNK_FREE ||
             !change_word(c, word, CT_CHUNK_WORD(CT_CHUNK_TAKEN, 0, CT_CHUNK_GENERATION(word) + 1)))
             continue;
+        claim(b, i);
         __atomic_fetch_sub(&lane.control->free_chunks, 1, __ATOMIC_RELAXED);
         return i;
     }
@@ -175,7 +188,7 @@ static long find_victim(uint32_t start) {
     return oldest;
 }
 
-static long drop_oldest(uint32_t start) {
+static long drop_oldest(const struct ct_block *b, uint32_t start) {
     for (int tries = 0; tries < 8; tries++) {
         long i = find_victim(start);
         if (i < 0)
@@ -186,27 +199,52 @@ static long drop_oldest(uint32_t start) {
         if (CT_CHUNK_STATE(word) != CT_CHUNK_FULL ||
             !change_word(c, word, CT_CHUNK_WORD(CT_CHUNK_TAKEN, 0, CT_CHUNK_GENERATION(word) + 1)))
             continue;
+        /* Counted while its header is there: so long its thread's slot is not given to another. */
         count_loss(&before, lag_reason(), lane.bytes / CT_EVENT_SIZE - CT_CHUNK_DRAINED(word));
+        claim(b, (uint32_t)i);
         clear((uint32_t)i);
         return i;
     }
     return -1;
 }
 
-static long take_chunk(void) {
+static long take_chunk(const struct ct_block *b) {
     uint32_t start = __atomic_fetch_add(&lane.control->hint, 1, __ATOMIC_RELAXED) % lane.count;
-    long chunk = take_free(start);
+    long chunk = take_free(b, start);
     if (chunk < 0 && !lane.control->lossless)
-        chunk = drop_oldest(start);
+        chunk = drop_oldest(b, start);
     return chunk;
 }
 
-static void submit(uint32_t chunk) {
+/* Is any chunk on its way to being free? When threads that write nothing hold all of them, waiting is in vain. */
+static bool worth_waiting(void) {
+    for (uint32_t i = 0; i < lane.count; i++) {
+        uint64_t word = __atomic_load_n(&lane.chunks[i].word, __ATOMIC_RELAXED);
+        unsigned state = CT_CHUNK_STATE(word);
+        bool quarantined = state == CT_CHUNK_DRAINING && CT_CHUNK_DRAINED(word) == lane.bytes / CT_EVENT_SIZE;
+        if (state != CT_CHUNK_ACTIVE && !quarantined)
+            return true;
+    }
+    return false;
+}
+
+/* Unless the controller has seen for itself that it is full. `generation`: when it was known to be ours. */
+static void submit(uint32_t chunk, uint32_t generation) {
     struct ct_shm_chunk *c = &lane.chunks[chunk];
-    c->submitted = ct_os_timestamp();
-    uint64_t word = __atomic_load_n(&c->word, __ATOMIC_RELAXED);
-    while (!change_word(c, word, (word & ~0xffull) | CT_CHUNK_FULL)) /* the controller may be raising `drained` */
-        word = __atomic_load_n(&c->word, __ATOMIC_RELAXED);
+    for (;;) {
+        uint64_t word = __atomic_load_n(&c->word, __ATOMIC_RELAXED);
+        unsigned state = CT_CHUNK_STATE(word);
+        if ((state != CT_CHUNK_ACTIVE && state != CT_CHUNK_TAKEN) || CT_CHUNK_GENERATION(word) != generation)
+            return;
+        c->submitted = ct_os_timestamp();
+        if (change_word(c, word, (word & ~0xffull) | CT_CHUNK_FULL)) /* else the controller has raised `drained` */
+            return;
+    }
+}
+
+/* Of the chunk that a cursor is past the end of. */
+static uint32_t full_generation(uint64_t cursor) {
+    return is_past_chunk(cursor) ? lane.chunks[chunk_before(cursor)].generation : 0;
 }
 
 /* ---- the thread's cursor ---- */
@@ -235,11 +273,10 @@ static uint32_t open_frames(const struct ct_block *b, uint32_t kind) {
 /* Puts a fresh chunk in the full one's place. */
 static void replace(struct ct_block *b, uint64_t cursor, uint32_t fresh, uint32_t kind) {
     struct ct_shm_chunk *c = &lane.chunks[fresh];
-    c->number = last_number(cursor) + 1;
-    c->thread = b->lane_slot;
-    c->thread_generation = lane.threads[b->lane_slot].generation;
+    uint32_t generation = full_generation(cursor);
     c->depth = open_frames(b, kind);
     c->exhausted = lane.threads[b->lane_slot].lost[POOL_EXHAUSTED];
+    __atomic_store_n(&c->number, last_number(cursor) + 1, __ATOMIC_RELEASE);
     uint64_t taken = c->word;
     if (!change_cursor(b, cursor, (uint64_t)events_of(fresh))) { /* a handler was here */
         set_free(fresh);
@@ -247,15 +284,16 @@ static void replace(struct ct_block *b, uint64_t cursor, uint32_t fresh, uint32_
     }
     (void)change_word(c, taken, (taken & ~0xffull) | CT_CHUNK_ACTIVE); /* unless a handler has filled it already */
     if (is_past_chunk(cursor))
-        submit(chunk_before(cursor));
+        submit(chunk_before(cursor), generation);
 }
 
 /* No chunk to be had: the full one is submitted, or those who wait would wait for each other. */
 static void go_without(struct ct_block *b, uint64_t cursor) {
     uint64_t number = last_number(cursor);
+    uint32_t generation = full_generation(cursor);
     bool full = is_past_chunk(cursor);
     if (change_cursor(b, cursor, NO_CHUNK | number << NUMBER_SHIFT) && full)
-        submit(chunk_before(cursor));
+        submit(chunk_before(cursor), generation);
 }
 
 static void wait_a_little(uint32_t *turns) {
@@ -281,7 +319,7 @@ static struct ct_event *reserve_fresh(struct ct_block *b, uint32_t kind) {
             return NULL;
         }
         bool recording = is_recording();
-        long fresh = recording ? take_chunk() : -1;
+        long fresh = recording ? take_chunk(b) : -1;
         if (fresh >= 0) {
             replace(b, cursor, (uint32_t)fresh, kind);
             continue;
@@ -289,7 +327,7 @@ static struct ct_event *reserve_fresh(struct ct_block *b, uint32_t kind) {
         go_without(b, cursor);
         if (!recording)
             return NULL;
-        if (!lane.control->lossless) {
+        if (!lane.control->lossless || (turns >= SPINS && !worth_waiting())) {
             __atomic_fetch_add(&lane.threads[b->lane_slot].lost[POOL_EXHAUSTED], 1, __ATOMIC_RELAXED);
             return NULL;
         }
@@ -327,7 +365,7 @@ static void raise_high(uint32_t slots) {
 void ct_event_begin(struct ct_block *b) {
     b->cursor = 0;
     b->counters = &b->own_counters;
-    if (ct_os_getpid() != b->runtime->pid || !is_recording()) /* a child process on our memory is not ours to record */
+    if (ct_os_getpid() != lane.pid || !is_recording()) /* a child, on our memory or a copy, is not ours to record */
         return;
     long slot = take_slot();
     if (slot < 0) {
@@ -351,14 +389,11 @@ void ct_event_begin(struct ct_block *b) {
     __atomic_store_n(&t->state, CT_THREAD_ALIVE, __ATOMIC_RELEASE);
 }
 
-/* The thread has ended. */
+/* The thread has ended. The controller takes what is left in its chunk. */
 void ct_event_drain(struct ct_block *b) {
-    uint64_t cursor = b->cursor;
-    if (!cursor)
+    if (!b->cursor)
         return;
     b->cursor = 0;
-    if (!(cursor & NO_CHUNK))
-        submit(cursor & lane.bytes ? (uint32_t)((cursor - lane.pool) / (2 * lane.bytes)) : chunk_before(cursor));
     b->counters = &b->own_counters;
     __atomic_store_n(&lane.threads[b->lane_slot].state, CT_THREAD_ENDED, __ATOMIC_RELEASE);
 }

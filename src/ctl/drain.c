@@ -24,8 +24,8 @@
 #define SLOW_WRITE_S     0.02
 
 struct found_chunk {
-    uint32_t thread, generation, chunk;
-    uint64_t number, word;
+    uint32_t thread, generation, chunk, depth;
+    uint64_t number, word, exhausted;
 };
 
 /* ---- one chunk ---- */
@@ -37,7 +37,44 @@ static bool is_filled(const struct ct_event *e) {
 }
 
 static bool memory_is_short(const struct ct_drain *d) {
-    return d->lane->control->free_chunks < (int32_t)(d->lane->control->chunk_count / 4);
+    return d->lane->control->free_chunks < (int32_t)(d->lane->chunk_count / 4);
+}
+
+static uint32_t drained_of(const struct ct_drain *d, uint64_t word) {
+    uint32_t drained = CT_CHUNK_DRAINED(word), capacity = ct_lane_capacity(d->lane);
+    return drained < capacity ? drained : capacity;
+}
+
+/* Its thread is still writing to it, as far as the word tells. */
+static bool is_in_use(uint64_t word) {
+    return CT_CHUNK_STATE(word) == CT_CHUNK_ACTIVE || CT_CHUNK_STATE(word) == CT_CHUNK_TAKEN;
+}
+
+/* What the chunk's header says, if there is or will be something in it. The word is read again afterwards: the agent may
+ * give the chunk to another thread at any time. */
+static bool look_at(const struct ct_drain *d, uint32_t chunk, struct found_chunk *out) {
+    const struct ct_shm_chunk *c = &d->lane->chunks[chunk];
+    struct ct_shm_chunk header;
+    uint64_t word;
+    do {
+        word = ct_lane_word(d->lane, chunk);
+        if (CT_CHUNK_STATE(word) == CT_CHUNK_FREE || d->quarantined[chunk])
+            return false;
+        header.number = __atomic_load_n(&c->number, __ATOMIC_ACQUIRE);
+        header.generation = __atomic_load_n(&c->generation, __ATOMIC_ACQUIRE);
+        header.thread = c->thread;
+        header.thread_generation = c->thread_generation;
+        header.depth = c->depth;
+        header.exhausted = c->exhausted;
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    } while (ct_lane_word(d->lane, chunk) != word);
+    if (header.generation != CT_CHUNK_GENERATION(word) || header.thread >= d->lane->thread_capacity || !header.number)
+        return false;
+    if (CT_CHUNK_STATE(word) == CT_CHUNK_TAKEN && !is_filled(ct_lane_events(d->lane, chunk)))
+        return false; /* not the thread's yet, or not needed after all */
+    *out = (struct found_chunk){header.thread, header.thread_generation, chunk, header.depth, header.number,
+                                word,          header.exhausted};
+    return true;
 }
 
 /* Filled slots in a row. */
@@ -47,16 +84,35 @@ static uint32_t filled_from(const struct ct_event *events, uint32_t from, uint32
     return from;
 }
 
+/* Numbers that are nowhere were dropped. Told once it is certain that `f` comes next. */
+static void note_losses(struct ct_drain *d, struct ct_drain_thread *t, const struct found_chunk *f) {
+    uint64_t missing = f->number - t->next_number, exhausted = 0;
+    if (f->exhausted > t->exhausted) {
+        exhausted = f->exhausted - t->exhausted;
+        t->exhausted = f->exhausted;
+    }
+    if (missing || exhausted) {
+        uint64_t dropped = missing ? missing * ct_lane_capacity(d->lane) - t->taken : 0;
+        ct_drain_note_gap(t, dropped + exhausted, missing ? CT_LOSS_DRAIN_LAG : CT_LOSS_POOL_EXHAUSTED, f->depth);
+    }
+    if (missing)
+        t->taken = 0;
+    t->next_number = f->number;
+}
+
 /* What the thread has written so far into the chunk that it is still using. */
 static void take_live(struct ct_drain *d, struct ct_drain_thread *t, const struct found_chunk *f) {
     const struct ct_event *events = ct_lane_events(d->lane, f->chunk);
-    uint32_t from = CT_CHUNK_DRAINED(f->word), to = filled_from(events, from, ct_lane_capacity(d->lane));
+    uint32_t from = drained_of(d, f->word), to = filled_from(events, from, ct_lane_capacity(d->lane));
     if (to == from)
         return;
     memcpy(d->copy, events + from, (to - from) * sizeof *events);
     uint64_t taken = CT_CHUNK_WORD(CT_CHUNK_STATE(f->word), to, CT_CHUNK_GENERATION(f->word));
-    if (ct_lane_change_word(d->lane, f->chunk, f->word, taken)) /* else it was submitted or dropped meanwhile */
-        ct_drain_emit(d, t, d->copy, to - from);
+    if (!ct_lane_change_word(d->lane, f->chunk, f->word, taken))
+        return; /* it was submitted or dropped meanwhile */
+    note_losses(d, t, f);
+    ct_drain_emit(d, t, d->copy, to - from);
+    t->taken = to;
 }
 
 static bool gives_up(struct ct_drain *d, struct ct_drain_thread *t) {
@@ -68,24 +124,29 @@ static bool gives_up(struct ct_drain *d, struct ct_drain_thread *t) {
     return now - t->hole_since > HOLE_PATIENCE_NS;
 }
 
+static void set_drained(struct ct_drain *d, uint32_t chunk, uint32_t count) {
+    uint64_t word = ct_lane_word(d->lane, chunk);
+    (void)ct_lane_change_word(d->lane, chunk, word, CT_CHUNK_WORD(CT_CHUNK_DRAINING, count, CT_CHUNK_GENERATION(word)));
+}
+
 /* A chunk that is ours (DRAINING). */
 static enum outcome take_rest(struct ct_drain *d, struct ct_drain_thread *t, const struct found_chunk *f) {
     const struct ct_event *events = ct_lane_events(d->lane, f->chunk);
     uint32_t capacity = ct_lane_capacity(d->lane), end = capacity;
-    uint32_t from = CT_CHUNK_DRAINED(ct_lane_word(d->lane, f->chunk));
+    uint32_t from = drained_of(d, ct_lane_word(d->lane, f->chunk));
     bool holes = false;
     while (t->ended && end > from && !is_filled(&events[end - 1]))
         end--; /* never reserved */
     while (from < end) {
         uint32_t to = filled_from(events, from, end);
         ct_drain_emit(d, t, events + from, to - from);
+        if (to > from)
+            t->hole_since = 0;
         from = to;
         if (from == end)
             break;
         if (!gives_up(d, t)) {
-            uint64_t word = ct_lane_word(d->lane, f->chunk);
-            uint64_t later = CT_CHUNK_WORD(CT_CHUNK_DRAINING, from, CT_CHUNK_GENERATION(word));
-            (void)ct_lane_change_word(d->lane, f->chunk, word, later);
+            set_drained(d, f->chunk, from);
             return MORE_LATER;
         }
         holes = true;
@@ -93,53 +154,63 @@ static enum outcome take_rest(struct ct_drain *d, struct ct_drain_thread *t, con
         from++;
     }
     t->hole_since = 0;
-    if (holes && !t->ended)
+    if (holes && !t->ended) {
+        set_drained(d, f->chunk, capacity);
         d->quarantined[f->chunk] = 1;
-    else
+    } else {
         ct_lane_free_chunk(d->lane, f->chunk);
+    }
+    t->taken = 0;
+    t->next_number++;
     return DONE;
 }
 
-static enum outcome take_chunk(struct ct_drain *d, struct ct_drain_thread *t, const struct found_chunk *f) {
-    unsigned state = CT_CHUNK_STATE(f->word);
-    if (state == CT_CHUNK_ACTIVE && !t->ended) {
+/* `left`: its thread has gone on to another one. It will be submitted soon, unless a handler has jumped out of the swap. */
+static enum outcome take_chunk(struct ct_drain *d, struct ct_drain_thread *t, const struct found_chunk *f, bool left) {
+    if (is_in_use(f->word) && !t->ended && !left) {
         take_live(d, t, f);
         return MORE_LATER;
     }
-    if (state != CT_CHUNK_DRAINING) {
+    if (CT_CHUNK_STATE(f->word) != CT_CHUNK_DRAINING) {
         uint64_t ours = (f->word & ~0xffull) | CT_CHUNK_DRAINING;
         if (!ct_lane_change_word(d->lane, f->chunk, f->word, ours))
             return MORE_LATER;
     }
+    note_losses(d, t, f);
     return take_rest(d, t, f);
 }
 
 /* ---- one thread ---- */
 
-/* Nowhere, in whatever state: then it was dropped. A listing may have missed it, since others were taken meanwhile. */
-static bool is_missing(const struct ct_drain *d, const struct ct_drain_thread *t, uint64_t number) {
-    for (uint32_t i = 0; i < d->lane->control->chunk_count; i++) {
-        const struct ct_shm_chunk *c = &d->lane->chunks[i];
-        if (CT_CHUNK_STATE(ct_lane_word(d->lane, i)) != CT_CHUNK_FREE && !d->quarantined[i] && c->thread == t->slot &&
-            c->thread_generation == t->generation && c->number == number)
-            return false;
+/* The earliest of the thread's chunks before `number`. A listing may miss one, since others are taken meanwhile. */
+static bool find_earlier(const struct ct_drain *d, const struct ct_drain_thread *t, uint64_t number,
+                         struct found_chunk *out) {
+    bool found = false;
+    for (uint32_t i = 0; i < d->lane->chunk_count; i++) {
+        struct found_chunk f;
+        if (!look_at(d, i, &f) || f.thread != t->slot || f.generation != t->generation || f.number < t->next_number ||
+            f.number >= number)
+            continue;
+        number = f.number;
+        *out = f;
+        found = true;
     }
-    return true;
+    return found;
 }
 
-static void note_losses(struct ct_drain *d, struct ct_drain_thread *t, const struct found_chunk *f) {
-    const struct ct_shm_chunk *c = &d->lane->chunks[f->chunk];
-    bool first_look = CT_CHUNK_DRAINED(f->word) == 0;
-    uint64_t exhausted = first_look && c->exhausted > t->exhausted ? c->exhausted - t->exhausted : 0;
-    bool dropped = f->number > t->next_number;
-    if (!dropped && !exhausted)
-        return;
-    ct_drain_refresh(d, t);
-    uint64_t lag = t->lost[CT_LOSS_DRAIN_LAG] + t->lost[CT_LOSS_POOL_EXHAUSTED] + t->lost[CT_LOSS_DISK_SLOW];
-    uint64_t lost = dropped && lag > t->gaps_lost ? lag - t->gaps_lost : exhausted;
-    t->exhausted = c->exhausted > t->exhausted ? c->exhausted : t->exhausted;
-    t->next_number = f->number;
-    ct_drain_note_gap(t, lost, dropped ? CT_LOSS_DRAIN_LAG : CT_LOSS_POOL_EXHAUSTED, c->depth);
+static enum outcome take_up_to(struct ct_drain *d, struct ct_drain_thread *t, const struct found_chunk *f, bool left) {
+    struct found_chunk earlier;
+    while (f->number > t->next_number && find_earlier(d, t, f->number, &earlier))
+        if (take_chunk(d, t, &earlier, true) == MORE_LATER)
+            return MORE_LATER;
+    if (f->number < t->next_number)
+        return DONE; /* read before it was freed */
+    return take_chunk(d, t, f, left);
+}
+
+static bool has_ended(const struct ct_drain *d, const struct ct_drain_thread *t) {
+    const struct ct_shm_thread *s = &d->lane->threads[t->slot];
+    return __atomic_load_n(&s->state, __ATOMIC_ACQUIRE) == CT_THREAD_ENDED && s->generation == t->generation;
 }
 
 /* `found`: all chunks of one thread, by number. */
@@ -147,16 +218,10 @@ static void take_thread(struct ct_drain *d, const struct found_chunk *found, siz
     struct ct_drain_thread *t = ct_drain_thread_of(d, found->thread, found->generation);
     if (!t || !t->writer)
         return;
-    for (size_t i = 0; i < count; i++) {
-        if (found[i].number < t->next_number)
-            continue; /* read before it was freed */
-        if (found[i].number > t->next_number && !is_missing(d, t, t->next_number))
-            break; /* it was taken while we looked: next time */
-        note_losses(d, t, &found[i]);
-        if (take_chunk(d, t, &found[i]) == MORE_LATER)
+    t->ended |= has_ended(d, t);
+    for (size_t i = 0; i < count; i++)
+        if (take_up_to(d, t, &found[i], i + 1 < count) == MORE_LATER)
             break;
-        t->next_number++;
-    }
     __atomic_store_n(&d->lane->control->write_since, ct_os_timestamp(), __ATOMIC_RELAXED);
     int status = ct_thread_writer_flush(t->writer);
     __atomic_store_n(&d->lane->control->write_since, 0, __ATOMIC_RELAXED);
@@ -176,37 +241,60 @@ static int by_thread_and_number(const void *a, const void *b) {
 
 static size_t list_chunks(struct ct_drain *d, struct found_chunk *list) {
     size_t count = 0;
-    for (uint32_t i = 0; i < d->lane->control->chunk_count; i++) {
-        uint64_t word = ct_lane_word(d->lane, i);
-        unsigned state = CT_CHUNK_STATE(word);
-        if (state < CT_CHUNK_ACTIVE || d->quarantined[i])
+    for (uint32_t i = 0; i < d->lane->chunk_count; i++) {
+        struct found_chunk f;
+        if (!look_at(d, i, &f))
             continue;
-        const struct ct_shm_chunk *c = &d->lane->chunks[i];
-        /* Nothing new in an active one: it is not worth a sort. */
-        uint32_t drained = CT_CHUNK_DRAINED(word);
-        if (state == CT_CHUNK_ACTIVE &&
-            (drained == ct_lane_capacity(d->lane) || !is_filled(&ct_lane_events(d->lane, i)[drained])) &&
-            d->by_slot[c->thread] && !d->by_slot[c->thread]->ended)
+        /* Nothing new in one that is in use: it is not worth a sort. */
+        uint32_t drained = drained_of(d, f.word);
+        const struct ct_drain_thread *t = d->by_slot[f.thread];
+        if (is_in_use(f.word) && t && !t->ended &&
+            (drained == ct_lane_capacity(d->lane) || !is_filled(&ct_lane_events(d->lane, i)[drained])))
             continue;
-        list[count++] = (struct found_chunk){c->thread, c->thread_generation, i, c->number, word};
+        list[count++] = f;
     }
     return count;
 }
 
-static void free_quarantined(struct ct_drain *d, const struct ct_drain_thread *t) {
-    for (uint32_t i = 0; i < d->lane->control->chunk_count; i++)
-        if (d->quarantined[i] && d->lane->chunks[i].thread == t->slot &&
-            d->lane->chunks[i].thread_generation == t->generation) {
+/* Slots that were given up may have been filled after all. */
+static void free_quarantined(struct ct_drain *d) {
+    uint32_t capacity = ct_lane_capacity(d->lane);
+    for (uint32_t i = 0; i < d->lane->chunk_count; i++)
+        if (d->quarantined[i] && filled_from(ct_lane_events(d->lane, i), 0, capacity) == capacity) {
             d->quarantined[i] = 0;
             ct_lane_free_chunk(d->lane, i);
         }
 }
 
+/* Frees what an ended thread has left; false while there is something of it that will go away by itself. */
+static bool free_left(struct ct_drain *d, uint32_t slot, uint32_t generation) {
+    for (uint32_t i = 0; i < d->lane->chunk_count; i++) {
+        const struct ct_shm_chunk *c = &d->lane->chunks[i];
+        uint64_t word = ct_lane_word(d->lane, i);
+        if (CT_CHUNK_STATE(word) == CT_CHUNK_FREE || c->thread != slot || c->thread_generation != generation)
+            continue;
+        /* Taken from it (the header is not valid any more, and its loss may be about to be counted), or still to be drained. */
+        bool taken = CT_CHUNK_STATE(word) == CT_CHUNK_TAKEN;
+        if (c->generation != CT_CHUNK_GENERATION(word) || (!taken && !d->quarantined[i]))
+            return false;
+        if (taken && !ct_lane_change_word(d->lane, i, word, (word & ~0xffull) | CT_CHUNK_DRAINING))
+            return false;
+        d->quarantined[i] = 0;
+        ct_lane_free_chunk(d->lane, i);
+    }
+    return true;
+}
+
 /* Threads that have ended in the target, and whose events we had: their slots are free again. */
 static void retire_ended(struct ct_drain *d) {
-    for (uint32_t i = 0; i < d->lane->control->thread_high; i++) {
+    uint32_t high = d->lane->control->thread_high;
+    for (uint32_t i = 0; i < high && i < d->lane->thread_capacity; i++) {
         struct ct_shm_thread *s = &d->lane->threads[i];
-        if (__atomic_load_n(&s->state, __ATOMIC_ACQUIRE) != CT_THREAD_ENDED)
+        uint32_t state = __atomic_load_n(&s->state, __ATOMIC_ACQUIRE);
+        if (!d->by_slot[i] && (state == CT_THREAD_ALIVE || state == CT_THREAD_ENDED) && s->lost[CT_LOSS_POOL_EXHAUSTED])
+            (void)ct_drain_thread_of(d, i,
+                                     s->generation); /* it never had a chunk: its losses are to be told all the same */
+        if (state != CT_THREAD_ENDED)
             continue;
         struct ct_drain_thread *t = d->by_slot[i];
         bool current = t && t->generation == s->generation;
@@ -214,8 +302,9 @@ static void retire_ended(struct ct_drain *d) {
             t->ended = true; /* one more pass takes its last chunk */
             continue;
         }
+        if (!free_left(d, i, s->generation))
+            continue;
         if (current) {
-            free_quarantined(d, t);
             int status = ct_drain_close_thread(d, t);
             d->error = d->error ? d->error : status;
         }
@@ -226,7 +315,7 @@ static void retire_ended(struct ct_drain *d) {
 
 static void watch_level(struct ct_drain *d) {
     const struct ct_shm_control *c = d->lane->control;
-    uint32_t count = c->chunk_count, free_now = c->free_chunks > 0 ? (uint32_t)c->free_chunks : 0;
+    uint32_t count = d->lane->chunk_count, free_now = c->free_chunks > 0 ? (uint32_t)c->free_chunks : 0;
     uint32_t used = (uint32_t)((uint64_t)(count - (free_now < count ? free_now : count)) * 100 / count);
     if (free_now < d->least_free)
         d->least_free = free_now;
@@ -279,11 +368,12 @@ static void publish_statistics(struct ct_drain *d) {
     }
     for (int i = 0; i < CT_LOSS_COUNT; i++)
         s.lost[i] += c->lost_unseen[i];
-    s.lane_bytes = (uint64_t)c->chunk_bytes * c->chunk_count;
-    s.lane_used = s.lane_bytes - (uint64_t)(c->free_chunks > 0 ? c->free_chunks : 0) * c->chunk_bytes;
+    uint32_t bytes = d->lane->chunk_bytes;
+    s.lane_bytes = (uint64_t)bytes * d->lane->chunk_count;
+    s.lane_used = s.lane_bytes - (uint64_t)(c->free_chunks > 0 ? c->free_chunks : 0) * bytes;
     s.lane_above = d->above;
     s.lane_times_above = d->times_above;
-    s.lane_least_free = (uint64_t)d->least_free * c->chunk_bytes;
+    s.lane_least_free = (uint64_t)d->least_free * bytes;
     s.latency_p50_ns = ct_drain_latency(d, 0.5);
     s.latency_p99_ns = ct_drain_latency(d, 0.99);
     pthread_mutex_lock(&d->mutex);
@@ -315,9 +405,12 @@ static void drain_until_told(struct ct_drain *d, struct found_chunk *list) {
         if (now - second > SECOND_NS) {
             second = now;
             ct_drain_refresh_names(d);
+            free_quarantined(d);
             d->every_second(d->every_second_arg);
         }
-        pause_ms = memory_is_short(d) ? 0 : idle > IDLE_PASSES ? d->interval_ms * IDLE_FACTOR : d->interval_ms;
+        pause_ms = memory_is_short(d) && d->found ? 0
+                   : idle > IDLE_PASSES           ? d->interval_ms * IDLE_FACTOR
+                                                  : d->interval_ms;
     } while (pause_for(d, pause_ms));
 }
 
@@ -339,7 +432,7 @@ static void finish(struct ct_drain *d, struct found_chunk *list) {
 
 static void *run(void *arg) {
     struct ct_drain *d = arg;
-    struct found_chunk *list = calloc(d->lane->control->chunk_count, sizeof *list);
+    struct found_chunk *list = calloc(d->lane->chunk_count, sizeof *list);
     int held = list ? ct_lane_hold(d->lane) : CT_ERR_NO_MEMORY;
     __atomic_store_n(&d->held, held ? held : 1, __ATOMIC_RELEASE);
     if (!held) {
@@ -362,13 +455,13 @@ static int start_thread(struct ct_drain *d) {
 }
 
 int ct_drain_start(struct ct_drain *d) {
-    const struct ct_shm_control *c = d->lane->control;
+    const struct ct_lane *lane = d->lane;
     d->threads_end = &d->threads;
-    d->least_free = c->chunk_count;
+    d->least_free = lane->chunk_count;
     d->lane->control->slow_write = (uint64_t)(ct_clock_hz(d->clock) * SLOW_WRITE_S);
-    d->by_slot = calloc(c->thread_capacity, sizeof(struct ct_drain_thread *));
-    d->quarantined = calloc(c->chunk_count, 1);
-    d->copy = malloc(c->chunk_bytes);
+    d->by_slot = calloc(lane->thread_capacity, sizeof(struct ct_drain_thread *));
+    d->quarantined = calloc(lane->chunk_count, 1);
+    d->copy = malloc(lane->chunk_bytes);
     d->stop_fd = eventfd(0, EFD_CLOEXEC);
     pthread_mutex_init(&d->mutex, NULL);
     if (!d->by_slot || !d->quarantined || !d->copy || d->stop_fd < 0 || start_thread(d))

@@ -25,6 +25,7 @@ struct ct_drain_thread {
     struct ct_thread_writer *writer; /* NULL when closed */
     bool ended;                      /* in the target: nothing more will be filled */
     uint64_t next_number;            /* of its chunks */
+    uint32_t taken;                  /* events that we had of the chunk with that number */
     uint64_t exhausted;              /* as in ct_shm_chunk, accounted for */
     uint64_t last_ns;
     uint64_t hole_since; /* 0: not waiting for a slot to be filled */

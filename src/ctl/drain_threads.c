@@ -108,6 +108,9 @@ int ct_drain_close_thread(struct ct_drain *d, struct ct_drain_thread *t) {
     if (!t->writer)
         return 0;
     ct_drain_refresh(d, t);
+    uint64_t lost = t->lost[CT_LOSS_POOL_EXHAUSTED] + t->lost[CT_LOSS_DRAIN_LAG] + t->lost[CT_LOSS_DISK_SLOW];
+    if (lost > t->gaps_lost) /* at its end: nothing came behind it */
+        ct_drain_note_gap(t, lost - t->gaps_lost, CT_LOSS_DRAIN_LAG, 0);
     (void)ct_thread_writer_flush(t->writer);
     t->bytes = ct_thread_writer_bytes(t->writer);
     d->bytes_closed += t->bytes;

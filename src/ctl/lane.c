@@ -44,7 +44,14 @@ static void lay_out(struct ct_shm_control *c, size_t memory, bool lossless) {
 int ct_lane_create(struct ct_lane *lane, int fd, size_t memory, bool lossless) {
     struct ct_shm_control control;
     lay_out(&control, memory, lossless);
-    *lane = (struct ct_lane){.fd = fd, .size = control.size, .window = 2 * (uint64_t)control.chunk_bytes};
+    *lane = (struct ct_lane){
+        .fd = fd,
+        .size = control.size,
+        .window = 2 * (uint64_t)control.chunk_bytes,
+        .chunk_bytes = control.chunk_bytes,
+        .chunk_count = control.chunk_count,
+        .thread_capacity = control.thread_capacity,
+    };
     if (ftruncate(fd, (off_t)lane->size))
         return CT_ERR_NO_MEMORY;
     void *at = mmap(NULL, lane->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -87,7 +94,7 @@ bool ct_lane_change_word(struct ct_lane *lane, uint32_t chunk, uint64_t from, ui
 
 void ct_lane_free_chunk(struct ct_lane *lane, uint32_t chunk) {
     struct ct_shm_chunk *c = &lane->chunks[chunk];
-    memset((void *)(uintptr_t)ct_lane_events(lane, chunk), 0, lane->control->chunk_bytes);
+    memset((void *)(uintptr_t)ct_lane_events(lane, chunk), 0, lane->chunk_bytes);
     uint64_t word = CT_CHUNK_WORD(CT_CHUNK_FREE, 0, CT_CHUNK_GENERATION(c->word));
     __atomic_store_n(&c->word, word, __ATOMIC_RELEASE); /* acquired by take_free in agent/lane.c */
     __atomic_fetch_add(&lane->control->free_chunks, 1, __ATOMIC_RELAXED);

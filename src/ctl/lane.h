@@ -1,5 +1,7 @@
 /* The controller's side of the shared memory (abi/shm_abi.h): laying it out, being alive in it, taking events out.
  *
+ * The target can write to all of it, by mistake too: what tells sizes and places is kept here as well, and nothing that is read
+ * there may lead outside.
  * Owner: the drain thread, once it runs; before that, the session's thread. */
 #ifndef CT_CTL_LANE_H
 #define CT_CTL_LANE_H
@@ -13,6 +15,7 @@ struct ct_lane {
     int fd; /* -1: not open */
     size_t size;
     uint64_t window; /* the target must map it at an address whose pool is a multiple of this */
+    uint32_t chunk_bytes, chunk_count, thread_capacity;
     struct ct_shm_control *control;
     struct ct_shm_thread *threads;
     struct ct_shm_chunk *chunks;
@@ -28,11 +31,10 @@ int ct_lane_hold(struct ct_lane *lane);
 void ct_lane_release(struct ct_lane *lane);
 
 static inline const struct ct_event *ct_lane_events(const struct ct_lane *lane, uint32_t chunk) {
-    uint64_t bytes = lane->control->chunk_bytes;
-    return (const struct ct_event *)(lane->pool + (2 * (uint64_t)chunk + 1) * bytes);
+    return (const struct ct_event *)(lane->pool + (2 * (uint64_t)chunk + 1) * lane->chunk_bytes);
 }
 static inline uint32_t ct_lane_capacity(const struct ct_lane *lane) {
-    return lane->control->chunk_bytes / (uint32_t)sizeof(struct ct_event);
+    return lane->chunk_bytes / (uint32_t)sizeof(struct ct_event);
 }
 /* Clears a chunk that the controller holds (DRAINING) and frees it. */
 void ct_lane_free_chunk(struct ct_lane *lane, uint32_t chunk);
