@@ -55,6 +55,7 @@ int ct_remote_open_image(struct ct_remote *remote) {
     remote->mem = open(path, O_RDWR | O_CLOEXEC);
     if (remote->mem < 0)
         return -errno;
+    remote->inner_numbers = ct_remote_has_inner_numbers(remote->pid);
     return ct_remote_read_auxv(remote) == CT_OK ? 0 : -ESRCH;
 }
 
@@ -80,8 +81,6 @@ static int check_kind(int pid, struct ct_remote_error *error) {
                              pid);
     long group = pid > 0 ? ct_remote_status_number(pid, pid, "Tgid:", false) : -1;
     if (group <= 0) {
-        char path[64];
-        (void)snprintf(path, sizeof path, "/proc/%d/status", pid);
         return access("/proc/self/status", R_OK) != 0
                    ? ct_remote_say(error, CT_ERR_ATTACH_FAILED, "/proc is not mounted: contrail needs it")
                    : ct_remote_say(error, CT_ERR_NOT_FOUND, "there is no process %d: `ps` lists those there are", pid);

@@ -34,7 +34,8 @@ struct ct_remote {
     int mem; /* /proc/PID/mem: bound to the image that it was opened for */
     bool spawned;
     bool stopped;
-    bool leader_lost; /* the main thread ended while we traced it: we are to be told first when the process ends */
+    bool inner_numbers; /* threads have other numbers in their own pid namespace */
+    bool leader_lost;   /* the main thread ended while we traced it: we are to be told first when the process ends */
     uint64_t auxv[CT_REMOTE_AUXV][2];
     size_t auxv_count;
     uint64_t gadget; /* where code of ours may be put for a moment; 0: not looked for yet */
@@ -57,6 +58,8 @@ int ct_remote_say_traced(struct ct_remote_error *error, int pid, int tracer);
 
 /* Number behind a title ("TracerPid:") of /proc/PID/task/TID/status, -1 when there is none. `last`: of the last column. */
 long ct_remote_status_number(int pid, int tid, const char *title, bool last);
+/* Does it live in a pid namespace below ours, where its threads have other numbers? */
+bool ct_remote_has_inner_numbers(int pid);
 /* The process's (any thread's) state letter, 0 when it does not exist. */
 char ct_remote_state(int pid, int tid);
 /* A thread that has not ended, the main one if possible; 0: none. */

@@ -37,6 +37,16 @@ long ct_remote_status_number(int pid, int tid, const char *title, bool last) {
     }
 }
 
+bool ct_remote_has_inner_numbers(int pid) {
+    char line[512];
+    int columns = 0;
+    if (!find_line(pid, pid, "NSpid:", line, sizeof line))
+        return false;
+    for (const char *at = line; *at; at++)
+        columns += *at == '\t';
+    return columns > 1;
+}
+
 char ct_remote_state(int pid, int tid) {
     char line[128];
     if (!find_line(pid, tid, "State:", line, sizeof line))

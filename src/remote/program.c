@@ -169,6 +169,45 @@ static char *interpreter_of(struct head *head) {
     return at;
 }
 
+/* ---- env ---- */
+
+/* Only what env would take as plain words: no options but -S, no assignments, nothing quoted. */
+static bool split_env_line(char *line, struct ct_program_words *words) {
+    words->count = 0;
+    line += strspn(line, " \t");
+    bool several = strncmp(line, "-S", 2) == 0;
+    line += several ? 2 : 0;
+    if (strpbrk(line, "\"'\\$#=\r") || (!several && strpbrk(line, " \t")))
+        return false;
+    for (char *rest = NULL, *word = strtok_r(line, " \t", &rest); word; word = strtok_r(NULL, " \t", &rest)) {
+        if (words->count == CT_PROGRAM_WORDS)
+            return false;
+        words->word[words->count++] = word;
+    }
+    return words->count > 0 && words->word[0][0] != '-';
+}
+
+int ct_program_skip_env(char path[PATH_MAX], struct ct_program_words *words, struct ct_remote_error *error) {
+    struct head head;
+    words->count = 0;
+    if (!read_head(path, &head) || strncmp(head.bytes, "#!", 2) != 0 || strcspn(head.bytes, "\n") >= CT_PROGRAM_LINE)
+        return CT_OK;
+    (void)snprintf(words->line, sizeof words->line, "%.*s", (int)strcspn(head.bytes, "\n"), head.bytes);
+    const char *interpreter = interpreter_of(&head);
+    const char *name = strrchr(interpreter, '/');
+    if (!name || strcmp(name, "/env") != 0 ||
+        !split_env_line(words->line + (interpreter - head.bytes) + strlen(interpreter), words)) {
+        words->count = 0;
+        return CT_OK;
+    }
+    char script[PATH_MAX];
+    memcpy(script, path, sizeof script);
+    int status = ct_program_find(words->word[0], path, NULL);
+    return status == CT_OK ? CT_OK
+                           : ct_remote_say(error, status, "%s needs %s to run, which is not in PATH: install it",
+                                           script, words->word[0]);
+}
+
 int ct_program_check(const char *program, struct ct_remote_error *error) {
     char path[PATH_MAX], user[PATH_MAX] = "";
     struct head head;

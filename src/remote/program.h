@@ -7,6 +7,16 @@
 
 /* As the shell finds it: with a slash it is a path, else it is looked up in PATH. */
 int ct_program_find(const char *name, char path[PATH_MAX], struct ct_remote_error *error);
+/* A script that begins with `#!.../env NAME ...` becomes NAME's program: env would only execute that one, and recording would
+ * end there. When `path` is such a script, `words` gets NAME and its arguments and `path` NAME's file; else `words` is left
+ * empty. */
+enum { CT_PROGRAM_WORDS = 16, CT_PROGRAM_LINE = 512 };
+struct ct_program_words {
+    char line[CT_PROGRAM_LINE];
+    char *word[CT_PROGRAM_WORDS];
+    size_t count;
+};
+int ct_program_skip_env(char path[PATH_MAX], struct ct_program_words *words, struct ct_remote_error *error);
 /* Can it be started and recorded? Scripts are followed to their interpreter. */
 int ct_program_check(const char *path, struct ct_remote_error *error);
 

@@ -39,8 +39,8 @@ struct ct_remote_spawn {
 };
 
 /* Starts a program as a child of ours and stops it where the loader has relocated everything and no constructor has run
- * (static programs: at the entry point). Everything that the program can see is as if the shell had started it. Should we
- * die at any time it simply runs on. Its threads count as stopped. CT_ERR_NOT_FOUND, CT_ERR_PERMISSION_DENIED,
+ * (static programs: at the entry point). Everything that the program can see is as if the shell had started it. Of a script, that is its
+ * interpreter; one that says `#!/usr/bin/env NAME` is started as env would do it. Should we die at any time it simply runs on. Its threads count as stopped. CT_ERR_NOT_FOUND, CT_ERR_PERMISSION_DENIED,
  * CT_ERR_UNSUPPORTED (architecture), CT_ERR_SPAWN_FAILED (text tells: script without interpreter, setuid, ...), CT_ERR_TIMEOUT */
 int ct_remote_spawn(struct ct_remote **out, const struct ct_remote_spawn *what, unsigned limit_ms,
                     struct ct_remote_error *error);
@@ -99,7 +99,8 @@ int ct_remote_set_cpu(struct ct_remote *remote, size_t i, const struct ct_remote
                       struct ct_remote_cpu *after);
 
 /* Does a thread of it have a seccomp filter? Calls then need the right to lift it for the time being (CAP_SYS_ADMIN):
- * without it they fail with CT_ERR_PERMISSION_DENIED, and nothing has been tried. */
+ * without it they fail with CT_ERR_PERMISSION_DENIED, and nothing has been tried. (Should we die in the very middle of a call
+ * of such a thread, the filter judges it.) */
 bool ct_remote_has_seccomp(const struct ct_remote *remote);
 
 /* ---- calls made in the other process, while it is stopped, on its first thread that can ---- */

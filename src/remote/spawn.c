@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <sys/ptrace.h>
@@ -23,6 +24,7 @@ enum { GO = 'g', STAY = 's' };
 struct launch {
     const struct ct_remote_spawn *what;
     char path[PATH_MAX];
+    char *const *argv;
     int go[2], failure[2];
     sigset_t mask; /* ours */
     uint64_t deadline;
@@ -64,7 +66,7 @@ static void run_child(struct launch *launch) {
     if (byte == GO) {
         char *const *environment = launch->what->envp ? launch->what->envp : environ;
         set_mask(launch);
-        (void)execve(launch->path, launch->what->argv, environment);
+        (void)execve(launch->path, launch->argv, environment);
         int failure = errno;
         while (write(launch->failure[1], &failure, sizeof failure) < 0 && errno == EINTR)
             ;
@@ -204,18 +206,19 @@ static int explain(const struct ct_remote *remote, const struct launch *launch, 
     }
 }
 
-static int launch(struct ct_remote *remote, struct launch *launch, struct ct_remote_error *error) {
+static int run_launch(struct ct_remote *remote, struct launch *launch, struct ct_remote_error *error) {
     int failure = start_child(launch, &remote->pid);
     if (failure)
         return ct_remote_say(error, CT_ERR_SPAWN_FAILED, "no process could be started: %s", strerror(-failure));
     remote->view = remote->set.pid = remote->pid;
     remote->spawned = true;
     remote->pidfd = (int)syscall(SYS_pidfd_open, remote->pid, 0);
-    int status = ct_tracer_start(remote);
-    if (status == CT_OK)
-        status = ct_tracer_run(remote, launch_traced, launch);
-    else
+    if (ct_tracer_start(remote) != CT_OK) {
         tell_child(launch, STAY);
+        (void)waitpid(remote->pid, NULL, 0);
+        return ct_remote_say(error, CT_ERR_NO_MEMORY, "out of memory");
+    }
+    int status = ct_tracer_run(remote, launch_traced, launch);
     if (status == CT_OK) {
         remote->stopped = true;
         return CT_OK;
@@ -224,24 +227,61 @@ static int launch(struct ct_remote *remote, struct launch *launch, struct ct_rem
     return explain(remote, launch, status, error);
 }
 
-int ct_remote_spawn(struct ct_remote **out, const struct ct_remote_spawn *what, unsigned limit_ms,
-                    struct ct_remote_error *error) {
-    struct launch start = {.what = what, .go = {-1, -1}, .failure = {-1, -1}};
+/* Of a script that env would hand on: its words, the script's path, the script's arguments. */
+static char **join_arguments(const struct ct_program_words *words, char *script, char *const *argv) {
+    size_t count = 0, n = 0;
+    while (argv[count])
+        count++;
+    char **joined = calloc(words->count + count + 2, sizeof *joined);
+    if (!joined)
+        return NULL;
+    for (size_t i = 0; i < words->count; i++)
+        joined[n++] = words->word[i];
+    joined[n++] = script;
+    for (size_t i = 1; i < count; i++)
+        joined[n++] = argv[i];
+    return joined;
+}
+
+static int start(struct ct_remote **out, struct launch *what, unsigned limit_ms, struct ct_remote_error *error) {
     struct ct_remote *remote = NULL;
-    int status = ct_program_find(what->path, start.path, error);
-    if (status == CT_OK)
-        status = ct_program_check(start.path, error);
+    int status = ct_program_check(what->path, error);
     if (status != CT_OK)
         return status;
     if (ct_remote_allocate(&remote, 0) != CT_OK)
         return ct_remote_say(error, CT_ERR_NO_MEMORY, "out of memory");
-    start.deadline = ct_seize_now_ms() + limit_ms;
-    status = launch(remote, &start, error);
-    close_both(start.go);
-    close_both(start.failure);
+    what->deadline = ct_seize_now_ms() + limit_ms;
+    status = run_launch(remote, what, error);
+    close_both(what->go);
+    close_both(what->failure);
     if (status != CT_OK)
         ct_remote_free(remote);
     else
         *out = remote;
+    return status;
+}
+
+int ct_remote_spawn(struct ct_remote **out, const struct ct_remote_spawn *what, unsigned limit_ms,
+                    struct ct_remote_error *error) {
+    struct launch launch = {.what = what, .argv = what->argv, .go = {-1, -1}, .failure = {-1, -1}};
+    struct ct_program_words words;
+    char script[PATH_MAX], **joined = NULL;
+    int status = ct_program_find(what->path, launch.path, error);
+    if (status != CT_OK)
+        return status;
+    memcpy(script, launch.path, sizeof script);
+    if (faccessat(AT_FDCWD, script, X_OK, AT_EACCESS) == 0)
+        status = ct_program_skip_env(launch.path, &words, error);
+    else
+        words.count = 0; /* told below */
+    if (status == CT_OK && words.count > 0) {
+        joined = join_arguments(&words, script, what->argv);
+        if (!joined)
+            status = ct_remote_say(error, CT_ERR_NO_MEMORY, "out of memory");
+        launch.argv = joined;
+    }
+    if (status == CT_OK)
+        status = start(out, &launch, limit_ms, error);
+    free(joined);
     return status;
 }

@@ -135,7 +135,7 @@ int ct_remote_thread_tid(const struct ct_remote *remote, size_t i) {
 
 int ct_remote_thread_inner_tid(const struct ct_remote *remote, size_t i) {
     int tid = ct_remote_thread_tid(remote, i);
-    if (tid < 0)
+    if (tid < 0 || !remote->inner_numbers)
         return tid;
     long inner = ct_remote_status_number(remote->pid, tid, "NSpid:", true);
     return inner > 0 ? (int)inner : tid;

@@ -234,6 +234,35 @@ static void test_death_at_each_step(void **state) {
     }
 }
 
+/* The rest of a sleep, not all of it again. */
+static void test_death_and_sleep(void **state) {
+    (void)state;
+    int pid = fork();
+    if (pid == 0) {
+        struct timespec pause = {0, 300000000};
+        _exit(nanosleep(&pause, &pause) != 0);
+    }
+    for (int i = 0; i < 60 && state_of(pid) != 'Z'; i++) {
+        int controller = fork();
+        if (controller == 0) {
+            struct ct_remote *remote = NULL;
+            uint64_t none[6] = {0};
+            int64_t result;
+            steps_left = i % 16 + 1;
+            ct_remote_step = count_down;
+            if (ct_remote_open(&remote, pid, NULL) == CT_OK && ct_remote_stop(remote, LIMIT_MS, NULL) == CT_OK)
+                (void)ct_remote_syscall(remote, SYS_getpid, none, &result);
+            _exit(0);
+        }
+        waitpid(controller, NULL, 0);
+        usleep(20000);
+    }
+    assert_int_equal(state_of(pid), 'Z');
+    int status;
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+}
+
 /* Signals that come meanwhile are not lost either. */
 static void test_death_and_signals(void **state) {
     (void)state;
@@ -275,6 +304,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_seccomp),
         cmocka_unit_test(test_seccomp_without_rights),
         cmocka_unit_test(test_death_at_each_step),
+        cmocka_unit_test(test_death_and_sleep),
         cmocka_unit_test(test_death_and_signals),
     };
     if (argc < 2)

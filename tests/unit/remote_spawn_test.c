@@ -216,14 +216,14 @@ static void test_sees_nothing(void **state) {
     (void)state;
     const char *script = in_directory("look");
     char *argv[] = {"look", "one", "two words", NULL};
-    write_file(
-        script,
-        "#!/bin/sh\n"
-        "echo \"$0 $# $1/$2\"; ls /proc/self/fd; grep -E '^(Sig[BICP]|Shd|Tracer|Seccomp|NoNew|Cap)' /proc/self/status\n"
-        "ulimit -a; umask; pwd; env | grep -v '^_=' | sort | cksum; cat /proc/self/oom_score_adj "
-        "/proc/self/personality\n"
-        "trap '' 2; ps -o pgid=,sid=,tty= -p $$ 2>/dev/null | sed 's/^ *//'\n",
-        0755);
+    write_file(script,
+               "#!/bin/sh\n"
+               "echo \"$0 $# $1/$2\"; ls /proc/self/fd; grep -E '^(Sig[BICP]|Shd|Tracer|Seccomp|NoNew|Cap)' "
+               "/proc/self/status\n"
+               "ulimit -a; umask; pwd; env | grep -v '^_=' | sort | cksum; cat /proc/self/oom_score_adj "
+               "/proc/self/personality\n"
+               "trap '' 2; ps -o pgid=,sid=,tty= -p $$ 2>/dev/null | sed 's/^ *//'\n",
+               0755);
     char path[256];
     snprintf(path, sizeof path, "%s", script);
     signal(SIGHUP, SIG_IGN);
@@ -236,6 +236,37 @@ static void test_sees_nothing(void **state) {
     sigprocmask(SIG_UNBLOCK, &set, NULL);
     assert_non_null(strstr(without, "TracerPid:\t0"));
     assert_string_equal(with, without);
+}
+
+/* Through env: what runs, and with which arguments, is the same; but it is the interpreter that we have in hand. */
+static void check_env(const char *name, const char *first_line, const char *program) {
+    char path[256], text[512], link[64], *argv[] = {"name", "one", "two words", NULL};
+    snprintf(path, sizeof path, "%s", in_directory(name));
+    snprintf(text, sizeof text, "%s\necho $0 $# \"$2\"; tr '\\0' ':' < /proc/$$/cmdline; cat /proc/$$/comm\n",
+             first_line);
+    write_file(path, text, 0755);
+    const char *without = run_and_read(path, argv, false), *with = run_and_read(path, argv, true);
+    assert_non_null(strstr(without, "two words"));
+    assert_string_equal(with, without);
+    struct ct_remote *remote = spawn(path, argv);
+    int pid = ct_remote_pid(remote);
+    snprintf(link, sizeof link, "/proc/%d/comm", pid);
+    FILE *file = fopen(link, "r");
+    char comm[32] = "";
+    assert_non_null(fgets(comm, sizeof comm, file));
+    fclose(file);
+    comm[strcspn(comm, "\n")] = 0;
+    assert_string_equal(comm, program);
+    kill(pid, SIGKILL);
+    ct_remote_close(remote);
+    (void)wait_status(pid);
+}
+
+static void test_env_scripts(void **state) {
+    (void)state;
+    check_env("env_plain", "#!/usr/bin/env sh", "sh");
+    check_env("env_words", "#!/usr/bin/env -S sh -e", "sh");
+    check_env("env_assignment", "#!/usr/bin/env -S A=b sh -e", "env_assignment"); /* too much for us: env itself */
 }
 
 static void do_nothing(int number) {
@@ -346,6 +377,8 @@ static void test_refusals(void **state) {
     check_refused(in_directory("binary"), CT_ERR_SPAWN_FAILED, "neither");
     write_file(in_directory("orphan"), "#!/nonexistent/interpreter -x\n", 0755);
     check_refused(in_directory("orphan"), CT_ERR_NOT_FOUND, "/nonexistent/interpreter");
+    write_file(in_directory("lost"), "#!/usr/bin/env no-such-interpreter\n", 0755);
+    check_refused(in_directory("lost"), CT_ERR_NOT_FOUND, "no-such-interpreter");
     write_file(in_directory("nobody"), "#! \n", 0755);
     check_refused(in_directory("nobody"), CT_ERR_SPAWN_FAILED, "names no interpreter");
     char loop[300];
@@ -491,6 +524,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_afterwards),
         cmocka_unit_test(test_sees_nothing),
         cmocka_unit_test(test_given_signals),
+        cmocka_unit_test(test_env_scripts),
         cmocka_unit_test(test_leaves_nothing_open),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_refused_privileges),
