@@ -1,4 +1,4 @@
-/* Checksums of events, 16 bytes at a step: table[k][b] is the remainder of byte b followed by k zero bytes, so the 16
+/* Checksums of events. By tables, 16 bytes at a step: table[k][b] is the remainder of byte b followed by k zero bytes, so the 16
  * look-ups of a step do not depend on each other. No state but the tables, which are made once. */
 #include "trace/crc32.h"
 #include <pthread.h>
@@ -26,10 +26,8 @@ static inline uint32_t four(uint32_t word, int k) {
            table[k][word >> 24];
 }
 
-uint32_t ct_crc32(uint32_t crc, const void *data, size_t size) {
-    const uint8_t *p = data;
+uint32_t ct_crc32_slow(uint32_t crc, const uint8_t *p, size_t size) {
     pthread_once(&once, make_tables);
-    crc = ~crc;
     for (; size >= 16; size -= 16, p += 16) {
         uint32_t words[4];
         memcpy(words, p, sizeof words);
@@ -37,5 +35,11 @@ uint32_t ct_crc32(uint32_t crc, const void *data, size_t size) {
     }
     for (; size; size--, p++)
         crc = crc >> 8 ^ table[0][(crc ^ *p) & 255];
-    return ~crc;
+    return crc;
+}
+
+uint32_t ct_crc32(uint32_t crc, const void *data, size_t size) {
+    crc = ~crc;
+    size_t done = ct_crc32_fast(&crc, data, size);
+    return ~ct_crc32_slow(crc, (const uint8_t *)data + done, size - done);
 }

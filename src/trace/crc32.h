@@ -8,4 +8,9 @@
 /* Goes on from the checksum of the bytes before (0 at the start). Any thread. */
 uint32_t ct_crc32(uint32_t crc, const void *data, size_t size);
 
+/* Per instruction set: takes as many bytes as it can do faster than tables, tells how many. *crc is the inverted checksum. */
+size_t ct_crc32_fast(uint32_t *crc, const uint8_t *data, size_t size);
+/* The same by tables, for any machine. */
+uint32_t ct_crc32_slow(uint32_t crc, const uint8_t *data, size_t size);
+
 #endif
