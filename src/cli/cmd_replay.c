@@ -318,7 +318,9 @@ const struct ct_command ct_command_replay = {
         "were "
         "lost are shown as such. Functions without a name are module+0xoffset; a call without a duration (-) is of a "
         "function that is recorded on entry only.\n\n"
-        "On a terminal the output goes through $PAGER (less -R).",
+        "On a terminal the output goes through $PAGER (less -R). C++ names are as the symbol tables have them; "
+        "`contrail "
+        "replay | c++filt` shows them as written.",
     .options = option_table,
     .notes = "Exit status:\n"
              "  0 done, 64 usage, 69 there is no such trace or thread",

@@ -247,7 +247,8 @@ const struct ct_command ct_command_report = {
         "once. SELF is without the functions it called. AVG, MAX and the percentiles (within 2 %) are of single calls. "
         "Functions that are recorded on entry only have calls, and no times (-).\n\n"
         "Calls that were open at the end of the trace are closed there. Where events were lost, calls and returns that "
-        "lack their other half have no time, and the time of the gap is in none.",
+        "lack their other half have no time, and the time of the gap is in none.\n\n"
+        "C++ names are as the symbol tables have them; `contrail report | c++filt` shows them as written.",
     .options = option_table,
     .notes = "Exit status:\n"
              "  0 done, 64 usage, 69 there is no such trace or thread\n",

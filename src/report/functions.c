@@ -29,7 +29,7 @@ struct job {
 };
 
 struct worker {
-    struct job *job;
+    _Alignas(128) struct job *job; /* no cache line belongs to two workers */
     struct ct_table tallies;
     struct ct_counter counter;
     struct part part; /* rows of whole threads, when each has its own */
