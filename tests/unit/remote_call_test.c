@@ -71,7 +71,7 @@ static void test_sleep_goes_on(void **state) {
     if (pid == 0) {
         struct timespec pause = {0, 300000000}, start, end;
         clock_gettime(CLOCK_MONOTONIC, &start);
-        if (nanosleep(&pause, &pause) != 0)
+        if (nanosleep(&pause, NULL) != 0)
             _exit(1);
         clock_gettime(CLOCK_MONOTONIC, &end);
         long long ns = (end.tv_sec - start.tv_sec) * 1000000000ll + end.tv_nsec - start.tv_nsec;
@@ -240,7 +240,7 @@ static void test_death_and_sleep(void **state) {
     int pid = fork();
     if (pid == 0) {
         struct timespec pause = {0, 300000000};
-        _exit(nanosleep(&pause, &pause) != 0);
+        _exit(nanosleep(&pause, NULL) != 0);
     }
     for (int i = 0; i < 60 && state_of(pid) != 'Z'; i++) {
         int controller = fork();
@@ -248,7 +248,7 @@ static void test_death_and_sleep(void **state) {
             struct ct_remote *remote = NULL;
             uint64_t none[6] = {0};
             int64_t result;
-            steps_left = i % 16 + 1;
+            steps_left = i % 8 + 8; /* always on its way: once the kernel has resumed the sleep it stays resumed */
             ct_remote_step = count_down;
             if (ct_remote_open(&remote, pid, NULL) == CT_OK && ct_remote_stop(remote, LIMIT_MS, NULL) == CT_OK)
                 (void)ct_remote_syscall(remote, SYS_getpid, none, &result);
