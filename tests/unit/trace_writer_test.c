@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -236,13 +237,15 @@ static void in_child(void (*body)(void)) {
         }                                                                                                              \
     } while (0)
 
+#define FILE_LIMIT 100010 /* it ends inside an event */
+
 static void limited_files(void) {
-    struct rlimit limit = {100000, 100000};
+    struct rlimit limit = {FILE_LIMIT, FILE_LIMIT};
     struct ct_json json = {0};
     CHECK(signal(SIGXFSZ, SIG_DFL) != SIG_ERR); /* it would kill us */
     CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
     uint64_t kept = fill(root, CT_ERR_NO_SPACE, EFBIG);
-    CHECK(kept == (100000 - 128) / 32); /* room for the footer is left */
+    CHECK(kept == (FILE_LIMIT - 128) / 32); /* room for the footer is left */
     /* A manifest that does not fit leaves the old one. */
     ct_json_begin(&json, NULL, '[');
     ct_json_end(&json, ']');
@@ -277,7 +280,7 @@ static void test_file_limit(void **state) {
     assert_int_equal(ct_trace_open(&trace, root, NULL, 0), 0);
     assert_int_equal(ct_trace_thread_count(trace), 1);
     assert_false(ct_trace_thread_at(trace, 0)->cut);
-    assert_int_equal(ct_trace_thread_at(trace, 0)->event_count, (100000 - 128) / 32);
+    assert_int_equal(ct_trace_thread_at(trace, 0)->event_count, (FILE_LIMIT - 128) / 32);
     ct_trace_close(trace);
 }
 
@@ -405,6 +408,96 @@ static void test_no_descriptors(void **state) {
     in_child(no_descriptors);
 }
 
+/* Buffers are lent up to a limit; then whoever commits gives his back. */
+static void test_unflushed(void **state) {
+    (void)state;
+    static struct ct_thread_writer *writers[MANY];
+    size_t flushed = 0;
+    for (uint32_t i = 0; i < MANY; i++) {
+        struct atf_index_event event = sample_event(i, 0);
+        assert_int_equal(ct_thread_writer_open(&writers[i], root, i, 7000 + i), 0);
+        write_events(writers[i], &event, 1);
+        flushed += ct_thread_writer_bytes(writers[i]) == 96;
+    }
+    assert_true(flushed >= MANY - 1024); /* 16 MiB of 16 KiB each */
+    assert_true(flushed < MANY);
+    for (uint32_t i = 0; i < MANY; i++) {
+        assert_int_equal(ct_thread_writer_flush(writers[i]), 0);
+        assert_int_equal(ct_thread_writer_bytes(writers[i]), 96);
+        assert_int_equal(ct_thread_writer_close(writers[i]), 0);
+    }
+}
+
+/* A busy thread is given more room, a quiet one less again. */
+static void test_buffer_growth(void **state) {
+    (void)state;
+    struct ct_thread_writer *writer;
+    struct atf_index_event event = sample_event(0, 0);
+    size_t room, first, most = 0;
+    assert_int_equal(ct_thread_writer_open(&writer, root, 0, 7000), 0);
+    ct_thread_writer_reserve(writer, &first);
+    assert_int_equal(first, (16 << 10) / 32);
+    for (int i = 0; i < 10; i++) {
+        struct atf_index_event *to = ct_thread_writer_reserve(writer, &room);
+        for (size_t k = 0; k < room; k++)
+            to[k] = event;
+        ct_thread_writer_commit(writer, room);
+        most = room > most ? room : most;
+    }
+    assert_int_equal(most, (256 << 10) / 32);
+    for (int i = 0; i < 10; i++) {
+        write_events(writer, &event, 1);
+        assert_int_equal(ct_thread_writer_flush(writer), 0);
+    }
+    ct_thread_writer_reserve(writer, &room);
+    assert_int_equal(room, first);
+    assert_int_equal(ct_thread_writer_close(writer), 0);
+}
+
+/* Two recordings at a time, each with its own thread, share the descriptors. */
+static void *record_many(void *arg) {
+    static struct ct_thread_writer *all[2][200];
+    struct ct_thread_writer **writers = all[*(int *)arg];
+    char directory[300];
+    snprintf(directory, sizeof directory, "%s/p%d", root, *(int *)arg);
+    CHECK(mkdir(directory, 0777) == 0);
+    for (uint32_t i = 0; i < 200; i++)
+        CHECK(ct_thread_writer_open(&writers[i], directory, i, 7000 + i) == 0);
+    for (uint64_t k = 0; k < 27; k++)
+        for (uint32_t i = 0; i < 200; i++) {
+            size_t room;
+            *ct_thread_writer_reserve(writers[i], &room) = sample_event(i, k);
+            ct_thread_writer_commit(writers[i], 1);
+            CHECK(ct_thread_writer_flush(writers[i]) == 0);
+        }
+    for (uint32_t i = 0; i < 200; i++)
+        CHECK(ct_thread_writer_close(writers[i]) == 0);
+    return NULL;
+}
+
+static void two_recordings(void) {
+    struct rlimit limit = {40, 40};
+    pthread_t threads[2];
+    int numbers[2] = {0, 1};
+    char text[2000];
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    for (int i = 0; i < 2; i++)
+        CHECK(pthread_create(&threads[i], NULL, record_many, &numbers[i]) == 0);
+    for (int i = 0; i < 2; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    make_sample(in("%s/q", root), &(struct sample){.threads = 0});
+    for (int i = 0; i < 2; i++) {
+        CHECK(link(in("%s/q/symbols", root), in("%s/p%d/symbols", root, i)) == 0);
+        make_manifest(in("%s/p%d", root, i), &(struct sample){.threads = 200, .events = 27});
+        CHECK(verify_text(in("%s/p%d", root, i), text, sizeof text) == 0);
+    }
+}
+
+static void test_two_recordings(void **state) {
+    (void)state;
+    in_child(two_recordings);
+}
+
 /* Files are found again from another working directory. */
 static void moved_directory(void) {
     static struct ct_thread_writer *writers[100];
@@ -484,6 +577,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_full_disk, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_many_threads, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_descriptors, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_unflushed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_buffer_growth, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_two_recordings, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_moved_directory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_sessions, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_forbidden, set_up, tear_down),
