@@ -1,4 +1,5 @@
-/* What the manifest tells of the threads of a trace and its events do not: where events are missing, when the thread ended. */
+/* What the manifest tells of the threads of a trace and its events do not: where events are missing, when the thread
+ * ended. */
 #ifndef CT_REPORT_FACTS_H
 #define CT_REPORT_FACTS_H
 
@@ -29,8 +30,8 @@ struct ct_facts {
 int ct_facts_load(struct ct_facts *facts, const struct ct_trace *trace);
 void ct_facts_free(struct ct_facts *facts);
 
-/* When frames end that are open behind the last event of a thread: at the end of the process's recording; but a thread that has
- * returned to its first function was ending, and went with its last event. */
+/* When frames end that are open behind the last event of a thread: at the end of the process's recording; but a
+ * thread that has returned to its first function was ending, and went with its last event. */
 uint64_t ct_facts_thread_end(const struct ct_facts *facts, const struct ct_trace *trace, size_t thread,
                              uint64_t last_ns, size_t open_frames);
 

@@ -1,11 +1,13 @@
 /* Pairing of calls and ends in one thread's events.
  *
- * An end belongs to the innermost open call of its function: the innermost of all, unless coroutines take turns. Frames from
- * before a gap are not trusted like that: such a frame is closed by an end of its function at its depth, and is gone when
- * something else ends there. A gap that nobody told of (the recorder was killed) shows in depths that do not fit.
+ * An end belongs to the innermost open call of its function: the innermost of all, unless coroutines take turns.
+ * Frames from before a gap are not trusted like that: such a frame is closed by an end of its function at its depth,
+ * and is gone when something else ends there. A gap that nobody told of (the recorder was killed) shows in depths
+ * that do not fit.
  *
- * Time between two events belongs to the frame that ran; after an end that is the caller, which with coroutines need not be the
- * innermost frame. Time that passed in a gap belongs to no frame. Memory grows with the depth of calls only. One owner. */
+ * Time between two events belongs to the frame that ran; after an end that is the caller, which with coroutines need
+ * not be the innermost frame. Time that passed in a gap belongs to no frame. Memory grows with the depth of calls
+ * only. One owner. */
 #ifndef CT_REPORT_FRAMES_H
 #define CT_REPORT_FRAMES_H
 

@@ -1,7 +1,7 @@
 /* The report: reads threads in parallel, merges what they counted, makes rows.
  *
- * Workers share the trace (each reads another thread of it), the counter of threads that are left, and a lock to look up functions.
- * Largest threads go first, so that no worker is left alone with a large one at the end. */
+ * Workers share the trace (each reads another thread of it), the counter of threads that are left, and a lock to
+ * look up functions. Largest threads go first, so that no worker is left alone with a large one at the end. */
 #include "report/functions.h"
 #include "report/count.h"
 #include <pthread.h>
@@ -174,7 +174,8 @@ static int choose_threads(struct job *job) {
 
 /* ---- putting together ---- */
 
-/* Processes that run the same program have the same functions: each is one row, under the key it has in the first of them. */
+/* Processes that run the same program have the same functions: each is one row, under the key it has in the first of
+ * them. */
 struct same_function {
     struct ct_table_key by_hash;
     struct ct_table_key first;

@@ -4,9 +4,9 @@
  * self    without the calls that it made
  * avg, max, percentiles   of the time between call and end, of every call
  *
- * Calls that were open at the end are closed there. Calls whose end was lost count as calls and have no time; ends whose call was
- * lost are counted as unpaired. Time in gaps is nobody's. Memory grows with the number of functions, not of events.
- * Threads of the trace are read in parallel. */
+ * Calls that were open at the end are closed there. Calls whose end was lost count as calls and have no time; ends
+ * whose call was lost are counted as unpaired. Time in gaps is nobody's. Memory grows with the number of functions,
+ * not of events. Threads of the trace are read in parallel. */
 #ifndef CT_REPORT_FUNCTIONS_H
 #define CT_REPORT_FUNCTIONS_H
 

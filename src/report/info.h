@@ -1,4 +1,5 @@
-/* What a process's trace holds, from its manifest and its files. Texts belong to the trace and to the facts: both must live. */
+/* What a process's trace holds, from its manifest and its files. Texts belong to the trace and to the facts: both
+ * must live. */
 #ifndef CT_REPORT_INFO_H
 #define CT_REPORT_INFO_H
 

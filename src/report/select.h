@@ -1,5 +1,5 @@
-/* Which threads and functions the user asked for. Lists are NULL-terminated; a NULL list takes everything, otherwise one of its
- * words must fit. */
+/* Which threads and functions the user asked for. Lists are NULL-terminated; a NULL list takes everything, otherwise
+ * one of its words must fit. */
 #ifndef CT_REPORT_SELECT_H
 #define CT_REPORT_SELECT_H
 

@@ -1,6 +1,7 @@
-/* Writes the traces whose reports are kept in tests/golden/reading: make_trace DIRECTORY makes DIRECTORY/whole, a finished trace of
- * three threads with a recursion, an exception, functions on entry only, coroutines, a gap and calls that are open at the
- * end; DIRECTORY/cut, one of a killed recorder; and DIRECTORY/many, with more threads than are listed. */
+/* Writes the traces whose reports are kept in tests/golden/reading: make_trace DIRECTORY makes DIRECTORY/whole, a
+ * finished trace of three threads with a recursion, an exception, functions on entry only, coroutines, a gap and
+ * calls that are open at the end; DIRECTORY/cut, one of a killed recorder; and DIRECTORY/many, with more threads
+ * than are listed. */
 #include "../unit/trace_sample.h"
 #include <stdio.h>
 #include <stdlib.h>

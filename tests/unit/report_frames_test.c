@@ -1,5 +1,5 @@
-/* Pairing of calls and ends against the truth: a model thread runs coroutines that call and return at random, a model recorder
- * loses runs of its events and numbers the rest as the real one does. */
+/* Pairing of calls and ends against the truth: a model thread runs coroutines that call and return at random, a
+ * model recorder loses runs of its events and numbers the rest as the real one does. */
 #include "report/frames.h"
 #include <stdarg.h>
 #include <stddef.h>
@@ -156,8 +156,8 @@ static void gaps_that_are_told_of(void **state) {
     assert_true(unpaired > 100 && across > 100); /* or the test would say nothing */
 }
 
-/* Without coroutines depths show the gap at the latest when a call is at another depth than ours; until then a pair may be wrong,
- * but every call is accounted for. */
+/* Without coroutines depths show the gap at the latest when a call is at another depth than ours; until then a pair
+ * may be wrong, but every call is accounted for. */
 static void gaps_that_nobody_told_of(void **state) {
     (void)state;
     struct ct_frames f = {0};
