@@ -51,6 +51,9 @@ struct ct_shm_chunk {
 };
 _Static_assert(sizeof(struct ct_shm_chunk) == 64, "one cache line");
 
+/* Kind of an event in a slot that was reserved and then given up, because a handler jumped out of the stub. */
+#define CT_SHM_EVENT_VOID 0u
+
 /* ---- threads ---- */
 
 enum ct_thread_state { CT_THREAD_FREE, CT_THREAD_ALIVE, CT_THREAD_ENDED, CT_THREAD_TAKEN };

@@ -270,8 +270,13 @@ static uint32_t open_frames(const struct ct_block *b, uint32_t kind) {
     return kind == CT_EVENT_CALL && frames ? frames - 1 : frames;
 }
 
+/* What a swap would leave behind, should a handler jump out of it. */
+static uint64_t note_of(uint32_t chunk) {
+    return (uint64_t)CT_CHUNK_GENERATION(lane.chunks[chunk].word) << 32 | chunk << 1 | 1;
+}
+
 /* Puts a fresh chunk in the full one's place. */
-static void replace(struct ct_block *b, uint64_t cursor, uint32_t fresh, uint32_t kind) {
+static void replace(struct ct_block *b, uint64_t cursor, uint32_t fresh, uint32_t kind, uint64_t *note) {
     struct ct_shm_chunk *c = &lane.chunks[fresh];
     uint32_t generation = full_generation(cursor);
     c->depth = open_frames(b, kind);
@@ -279,6 +284,7 @@ static void replace(struct ct_block *b, uint64_t cursor, uint32_t fresh, uint32_
     __atomic_store_n(&c->number, last_number(cursor) + 1, __ATOMIC_RELEASE);
     uint64_t taken = c->word;
     if (!change_cursor(b, cursor, (uint64_t)events_of(fresh))) { /* a handler was here */
+        *note = 0;
         set_free(fresh);
         return;
     }
@@ -304,7 +310,7 @@ static void wait_a_little(uint32_t *turns) {
 }
 
 /* A slot in a fresh chunk, or NULL. */
-static struct ct_event *reserve_fresh(struct ct_block *b, uint32_t kind) {
+static struct ct_event *reserve_fresh(struct ct_block *b, uint32_t kind, uint64_t *note) {
     uint32_t turns = 0;
     for (;;) {
         uint64_t cursor = __atomic_load_n(&b->cursor, __ATOMIC_RELAXED);
@@ -321,7 +327,8 @@ static struct ct_event *reserve_fresh(struct ct_block *b, uint32_t kind) {
         bool recording = is_recording();
         long fresh = recording ? take_chunk(b) : -1;
         if (fresh >= 0) {
-            replace(b, cursor, (uint32_t)fresh, kind);
+            *note = note_of((uint32_t)fresh);
+            replace(b, cursor, (uint32_t)fresh, kind, note);
             continue;
         }
         go_without(b, cursor);
@@ -337,9 +344,29 @@ static struct ct_event *reserve_fresh(struct ct_block *b, uint32_t kind) {
 
 /* ---- what the runtime asks for ---- */
 
-struct ct_event *ct_event_reserve(struct ct_block *b, uint32_t kind) {
+struct ct_event *ct_event_reserve(struct ct_block *b, uint32_t kind, uint64_t *note) {
+    uint64_t unused, *to = note ? note : &unused;
     struct ct_event *e = reserve(b);
-    return e ? e : reserve_fresh(b, kind);
+    if (!e)
+        e = reserve_fresh(b, kind, to);
+    *to = (uint64_t)e;
+    return e;
+}
+
+/* A slot gets an event that is none, so that nobody waits for it. A chunk goes back, unless the cursor is in it: then the swap
+ * has succeeded. */
+void ct_event_abandon(struct ct_block *b, uint64_t note) {
+    if (!(note & 1)) {
+        ct_event_fill((struct ct_event *)note, 0, CT_SHM_EVENT_VOID);
+        return;
+    }
+    uint32_t chunk = (uint32_t)note >> 1;
+    struct ct_shm_chunk *c = &lane.chunks[chunk];
+    uint64_t word = __atomic_load_n(&c->word, __ATOMIC_RELAXED), cursor = b->cursor;
+    bool in_use =
+        is_past_chunk(cursor) ? chunk_before(cursor) == chunk : cursor - (uint64_t)events_of(chunk) < lane.bytes;
+    if (!in_use && CT_CHUNK_STATE(word) == CT_CHUNK_TAKEN && CT_CHUNK_GENERATION(word) == note >> 32)
+        set_free(chunk);
 }
 
 static long take_slot(void) {

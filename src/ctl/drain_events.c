@@ -120,16 +120,21 @@ void ct_drain_emit(struct ct_drain *d, struct ct_drain_thread *t, const struct c
         size_t room, n;
         struct atf_index_event *out = ct_thread_writer_reserve(t->writer, &room);
         n = room < count - done ? room : count - done;
-        for (size_t i = 0; i < n; i++)
-            out[i] = convert(d, t, &events[done + i]);
-        if (!d->time_start || out[0].timestamp_ns < d->time_start)
+        size_t made = 0;
+        for (size_t i = 0; i < n; i++) {
+            if (events[done + i].kind == CT_SHM_EVENT_VOID)
+                t->abandoned++;
+            else
+                out[made++] = convert(d, t, &events[done + i]);
+        }
+        if (made && (!d->time_start || out[0].timestamp_ns < d->time_start))
             d->time_start = out[0].timestamp_ns;
-        ct_thread_writer_commit(t->writer, n);
+        ct_thread_writer_commit(t->writer, made);
+        t->events += made;
         done += n;
     }
     if (t->last_ns > d->time_end)
         d->time_end = t->last_ns;
-    t->events += count;
     d->found = true;
 }
 

@@ -222,18 +222,29 @@ static struct ct_event *take_slot(struct ct_block *b) {
     return at & b->event_bit ? (struct ct_event *)at : NULL;
 }
 
-struct ct_event *ct_event_reserve(struct ct_block *b, uint32_t kind) {
-    (void)kind;
-    struct ct_event *e = take_slot(b);
-    if (e)
-        return e;
+static struct ct_event *take_fresh_slot(struct ct_block *b) {
     uint64_t mask = ct_os_block_signals();
     bool ok = (b->cursor & b->event_bit) || swap(b); /* a handler may have swapped before us */
-    e = ok ? take_slot(b) : NULL;
+    struct ct_event *e = ok ? take_slot(b) : NULL;
     if (!e) {
         b->cursor = 0; /* no memory: it must not grow until it looks valid again */
         b->counters->abandoned++;
     }
     ct_os_restore_signals(mask);
     return e;
+}
+
+struct ct_event *ct_event_reserve(struct ct_block *b, uint32_t kind, uint64_t *note) {
+    (void)kind;
+    struct ct_event *e = take_slot(b);
+    if (!e)
+        e = take_fresh_slot(b);
+    if (note)
+        *note = (uint64_t)e;
+    return e;
+}
+
+void ct_event_abandon(struct ct_block *b, uint64_t note) {
+    (void)b;
+    (void)note; /* the hole is counted when the buffer is handed over */
 }

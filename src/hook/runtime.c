@@ -15,7 +15,7 @@ void ct_event_fill(struct ct_event *e, uint32_t hook, uint32_t kind) {
 }
 
 void ct_event_write(struct ct_block *b, uint32_t hook, uint32_t kind) {
-    struct ct_event *e = ct_event_reserve(b, kind);
+    struct ct_event *e = ct_event_reserve(b, kind, NULL);
     if (e)
         ct_event_fill(e, hook, kind);
 }
@@ -120,10 +120,8 @@ void ct_hook_event_slow(uint64_t hook, uint64_t kind, uint64_t slot) {
     struct ct_block *b = ct_block_current();
     if (!b)
         lost_return();
-    struct ct_event *event = ct_event_reserve(b, (uint32_t)kind);
-    if (kind != CT_EVENT_ENTRY)
-        b->top[-1].data =
-            (uint64_t)event; /* as the stub does: should a handler jump away, this tells what was recorded */
+    /* Noted in the entry, as the stub does: should a handler jump away, this tells what was recorded. */
+    struct ct_event *event = ct_event_reserve(b, (uint32_t)kind, kind == CT_EVENT_ENTRY ? NULL : &b->top[-1].data);
     if (event)
         ct_event_fill(event, (uint32_t)hook, (uint32_t)kind);
     if (kind == CT_EVENT_CALL)

@@ -222,9 +222,12 @@ void ct_event_begin(struct ct_block *b);
 /* In the child of a fork: other threads' events are their parent's business. */
 void ct_event_forget(struct ct_block *b);
 /* A slot for an event of this kind, in a fresh buffer when needed; NULL: it is lost, and counted. The second makes it valid.
- * Between the two it is a hole, should a handler jump away. */
-struct ct_event *ct_event_reserve(struct ct_block *b, uint32_t kind);
+ * Between the two it is a hole, should a handler jump away. *note (if not NULL) tells then what is to be given back: the slot's
+ * address, or before there is one an odd number. */
+struct ct_event *ct_event_reserve(struct ct_block *b, uint32_t kind, uint64_t *note);
 void ct_event_fill(struct ct_event *event, uint32_t hook, uint32_t kind);
+/* What is in the note of a stub that was given up will not be needed: no event was recorded. */
+void ct_event_abandon(struct ct_block *b, uint64_t note);
 /* Both in one. */
 void ct_event_write(struct ct_block *b, uint32_t hook, uint32_t kind);
 /* Hands everything undelivered to the sink, from any thread. */

@@ -200,7 +200,7 @@ static void park(struct ct_block *b, const struct ct_shadow *e) {
 }
 
 static bool was_recorded(uint64_t event) {
-    return event && ((const struct ct_event *)event)->timestamp != 0;
+    return event && !(event & 1) && ((const struct ct_event *)event)->timestamp != 0;
 }
 
 /* Was its call recorded, and no end of it? Always so unless a stub was given up half-way. */
@@ -214,10 +214,13 @@ static bool is_open(const struct ct_shadow *e) {
 /* The frame is gone; what is above it stays. `reused`: its slot holds another frame's return address by now. */
 static void close_entry(struct ct_block *b, struct ct_shadow *e, bool reused) {
     struct ct_shadow copy = *e;
+    bool open = is_open(&copy);
     e->slot = CT_SLOT_HOLE;
     if (!reused && !is_in_flight(&copy))
         park(b, &copy);
-    if (is_open(&copy))
+    if (is_in_flight(&copy) && copy.data && !was_recorded(copy.data))
+        ct_event_abandon(b, copy.data);
+    if (open)
         report_left(b, &copy, ct_shadow_depth(b, e));
 }
 
