@@ -2,6 +2,7 @@
  * on the line below the cursor and the cursor is put back, so that prompts and half-written lines of the target stay whole. */
 #include "cli/live.h"
 #include "cli/message.h"
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -38,6 +39,9 @@ static bool in_foreground(void) {
 
 static void put(const char *before, const char *text, const char *after) {
     char all[LONGEST + 128];
+    struct pollfd room = {STDERR_FILENO, POLLOUT, 0};
+    if (poll(&room, 1, 0) <= 0)
+        return; /* a terminal that was stopped (Ctrl-S), or that nobody reads, must not stop us */
     int n = snprintf(all, sizeof all, "%s%.*s%s", before, (int)width(), text, after);
     if (n > 0 && write(STDERR_FILENO, all, (size_t)n) < 0)
         return; /* a terminal that is gone; the recording matters more */

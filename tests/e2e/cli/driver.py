@@ -5,11 +5,18 @@ import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import time
 import unittest
 
 PROGRAM = ""
+
+# Whoever runs the tests may ignore these (nohup, a job in the background), and contrail keeps what is ignored.
+for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, signal.SIG_DFL)
+
 LIMIT = 60  # seconds until something that should come is given up
 
 
