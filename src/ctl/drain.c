@@ -41,7 +41,8 @@ static bool memory_is_short(const struct ct_drain *d) {
 }
 
 static uint32_t drained_of(const struct ct_drain *d, uint64_t word) {
-    uint32_t drained = CT_CHUNK_DRAINED(word), capacity = ct_lane_capacity(d->lane);
+    uint32_t drained = CT_CHUNK_STATE(word) == CT_CHUNK_TAKEN ? 0 : CT_CHUNK_DRAINED(word);
+    uint32_t capacity = ct_lane_capacity(d->lane);
     return drained < capacity ? drained : capacity;
 }
 
@@ -107,7 +108,7 @@ static void take_live(struct ct_drain *d, struct ct_drain_thread *t, const struc
     if (to == from)
         return;
     memcpy(d->copy, events + from, (to - from) * sizeof *events);
-    uint64_t taken = CT_CHUNK_WORD(CT_CHUNK_STATE(f->word), to, CT_CHUNK_GENERATION(f->word));
+    uint64_t taken = CT_CHUNK_WORD(CT_CHUNK_ACTIVE, to, CT_CHUNK_GENERATION(f->word));
     if (!ct_lane_change_word(d->lane, f->chunk, f->word, taken))
         return; /* it was submitted or dropped meanwhile */
     note_losses(d, t, f);
@@ -172,7 +173,7 @@ static enum outcome take_chunk(struct ct_drain *d, struct ct_drain_thread *t, co
         return MORE_LATER;
     }
     if (CT_CHUNK_STATE(f->word) != CT_CHUNK_DRAINING) {
-        uint64_t ours = (f->word & ~0xffull) | CT_CHUNK_DRAINING;
+        uint64_t ours = CT_CHUNK_WORD(CT_CHUNK_DRAINING, drained_of(d, f->word), CT_CHUNK_GENERATION(f->word));
         if (!ct_lane_change_word(d->lane, f->chunk, f->word, ours))
             return MORE_LATER;
     }
@@ -218,7 +219,9 @@ static void take_thread(struct ct_drain *d, const struct found_chunk *found, siz
     struct ct_drain_thread *t = ct_drain_thread_of(d, found->thread, found->generation);
     if (!t || !t->writer)
         return;
-    t->ended |= has_ended(d, t);
+    bool over = has_ended(d, t);
+    t->gone |= over;
+    t->ended |= over;
     for (size_t i = 0; i < count; i++)
         if (take_up_to(d, t, &found[i], i + 1 < count) == MORE_LATER)
             break;
@@ -299,7 +302,7 @@ static void retire_ended(struct ct_drain *d) {
         struct ct_drain_thread *t = d->by_slot[i];
         bool current = t && t->generation == s->generation;
         if (current && !t->ended) {
-            t->ended = true; /* one more pass takes its last chunk */
+            t->ended = t->gone = true; /* one more pass takes its last chunk */
             continue;
         }
         if (!free_left(d, i, s->generation))

@@ -24,6 +24,7 @@ struct ct_drain_thread {
     char name[16];
     struct ct_thread_writer *writer; /* NULL when closed */
     bool ended;                      /* in the target: nothing more will be filled */
+    bool gone;                       /* it ended before the recording did */
     uint64_t next_number;            /* of its chunks */
     uint32_t taken;                  /* events that we had of the chunk with that number */
     uint64_t exhausted;              /* as in ct_shm_chunk, accounted for */

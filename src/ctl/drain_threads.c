@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static bool read_line(const char *path, char *line, size_t size) {
     FILE *file = fopen(path, "re");
@@ -44,13 +45,21 @@ static int outer_tid(const struct ct_drain *d, int inner) {
     return found;
 }
 
-static void read_name(const struct ct_drain *d, struct ct_drain_thread *t) {
+/* False: there is no such thread any more. */
+static bool read_name(const struct ct_drain *d, struct ct_drain_thread *t) {
     char path[64], line[32];
     snprintf(path, sizeof path, "/proc/%d/task/%d/comm", d->pid, t->tid);
     if (!read_line(path, line, sizeof line))
-        return;
+        return false;
     line[strcspn(line, "\n")] = 0;
     snprintf(t->name, sizeof t->name, "%.15s", line);
+    return true;
+}
+
+static bool process_lives(const struct ct_drain *d) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task", d->pid);
+    return !access(path, F_OK);
 }
 
 struct ct_drain_thread *ct_drain_thread_of(struct ct_drain *d, uint32_t slot, uint32_t generation) {
@@ -67,7 +76,7 @@ struct ct_drain_thread *ct_drain_thread_of(struct ct_drain *d, uint32_t slot, ui
     t->next_number = 1;
     memcpy(t->name, s->name, sizeof t->name);
     t->name[sizeof t->name - 1] = 0;
-    read_name(d, t);
+    (void)read_name(d, t);
     int status = ct_thread_writer_open(&t->writer, d->directory, t->id, (uint32_t)t->tid);
     if (status) {
         d->error = d->error ? d->error : status;
@@ -99,7 +108,7 @@ void ct_drain_refresh_names(struct ct_drain *d) {
     unsigned count = 0;
     for (struct ct_drain_thread *t = d->threads; t && count < 256; t = t->next)
         if (t->writer && !t->ended) {
-            read_name(d, t);
+            t->gone |= !read_name(d, t) && process_lives(d);
             count++;
         }
 }

@@ -65,6 +65,8 @@ static void put_thread(struct ct_json *j, const struct ct_drain_thread *t) {
     ct_json_bool(j, "has_detail", false);
     ct_json_number(j, "events", t->events);
     ct_json_number(j, "lost", lost);
+    if (t->gone)
+        ct_json_number(j, "end_ns", t->last_ns);
     ct_json_begin(j, "gaps", '[');
     for (size_t i = 0; i < t->gap_count; i++) {
         ct_json_begin(j, NULL, '{');
