@@ -4,6 +4,7 @@
  * addresses; whatever goes into the image has the bias taken off. */
 #include "ctl/target_internal.h"
 #include "hook/known.h"
+#include "symbols/elf_image.h"
 #include "symbols/functions.h"
 #include <contrail/status.h>
 #include <stdlib.h>
@@ -115,6 +116,26 @@ static int join_parts(struct ct_target_analysis *a) {
     return status;
 }
 
+/* ---- where a program begins ---- */
+
+/* Nobody calls it, and what is on top of the stack is no return address, whether or not unwind information says so (musl has
+ * none). A library's header names an entry too, which is often just the first function. */
+static uint64_t program_entry(const struct ct_target_analysis *a) {
+    const struct ct_target_source *s = a->source;
+    struct ct_elf elf;
+    Elf64_Ehdr header;
+    uint64_t flags = 0;
+    const void *bytes = s->file ? s->file : s->memory_image;
+    size_t size = s->file ? s->file_size : s->memory_image_size;
+    if (size < sizeof header || ct_elf_open(&elf, bytes, size))
+        return UINT64_MAX;
+    memcpy(&header, bytes, sizeof header);
+    const struct ct_func *start = ct_functions_by_name(a->table, "_start");
+    bool program = header.e_type == ET_EXEC || (start && start->offset == header.e_entry) ||
+                   (ct_elf_dynamic(&elf, DT_FLAGS_1, &flags) && (flags & DF_1_PIE));
+    return program ? header.e_entry : UINT64_MAX;
+}
+
 /* ---- the image ---- */
 
 static uint64_t fnv(uint64_t hash, const void *bytes, size_t size) {
@@ -126,7 +147,7 @@ static uint64_t fnv(uint64_t hash, const void *bytes, size_t size) {
 static void write_functions(const struct ct_target_analysis *a, struct ct_target_image *image) {
     struct ct_image_function *out = (struct ct_image_function *)((uint8_t *)image + image->functions);
     char *names = (char *)image + image->names;
-    uint64_t bias = a->source->bias, hash = 14695981039346656037u;
+    uint64_t bias = a->source->bias, entry = program_entry(a), hash = 14695981039346656037u;
     uint32_t name = 1;
     names[0] = 0;
     for (size_t i = 0; i < a->func_count; i++) {
@@ -139,6 +160,8 @@ static void write_functions(const struct ct_target_analysis *a, struct ct_target
             .flags = a->origins[i]->flags,
             .scan_flags = a->funcs[i].flags,
         };
+        if (out[i].offset == entry)
+            out[i].flags |= CT_FUNC_NO_RETURN_ADDRESS;
         hash = fnv(hash, &out[i].offset, 16); /* and the size behind it */
         hash = fnv(hash, text, length);
         image->return_map |= ct_known_return_map(text);

@@ -1,6 +1,6 @@
 /* Parts of a target plan in the making. Private to src/ctl/target_*.c.
  *
- * The order of things: maps and modules (target_modules.c), what is known of each module's code (target_image.c: from the
+ * The order of things: maps and modules (target_modules.c, their data in target_data.c), what is known of each module's code (target_image.c: from the
  * cache of target_cache.c, or analysed by target_analyse.c), where stubs go (target_region.c), the hooks (target_hooks.c).
  * All of it is put together by target_plan.c, which runs the expensive parts in several threads, one module at a time each. */
 #ifndef CT_CTL_TARGET_INTERNAL_H
@@ -100,9 +100,10 @@ struct ct_target_segment {
     uint64_t offset;     /* in the file, of `start` */
     uint64_t file_end;   /* run address where what the file holds ends */
     uint32_t flags;      /* PF_* */
-    /* Local copy, filled in pieces when they are asked for, under the source's mutex. */
+    /* What the scan may read of it: bytes of the file, or a copy of our own (target_data.c). */
     uint8_t *bytes;
-    uint8_t *state; /* per piece */
+    bool copied;
+    uint8_t *state; /* of a copy that is filled in pieces under the source's mutex; NULL: it is whole */
 };
 
 /* The local copy of an executable segment, whole. */
@@ -144,6 +145,7 @@ void ct_target_source_drop_code(struct ct_target_source *s);
 void ct_target_source_free(struct ct_target_source *s);
 /* Bytes of readable segments, for ct_scan.read, once they are prepared; any thread may ask. */
 int ct_target_source_prepare(struct ct_target_source *s);
+void ct_target_source_drop_data(struct ct_target_source *s);
 const uint8_t *ct_target_source_bytes(void *source, uint64_t address, size_t size);
 
 /* Makes source->image_made, in parts: after begin has told their number each is to be run once, by any thread; the last one

@@ -14,10 +14,6 @@
 
 #define MAX_SEGMENTS     128u
 #define MAX_MEMORY_IMAGE (1ull << 30)
-#define PIECE            (64u << 10) /* of data, read at once */
-
-enum piece_state { PIECE_NEW, PIECE_READ, PIECE_BAD };
-
 /* ---- maps ---- */
 
 static int add_map(void *arg, const struct ct_os_map *map) {
@@ -316,69 +312,12 @@ int ct_target_source_read(struct ct_target_source *s) {
     return 0;
 }
 
-int ct_target_source_prepare(struct ct_target_source *s) {
-    for (size_t i = 0; i < s->segment_count; i++) {
-        struct ct_target_segment *g = &s->segments[i];
-        size_t size = (size_t)(g->end - g->start);
-        if ((g->flags & PF_X) || !(g->flags & PF_R))
-            continue;
-        void *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (bytes == MAP_FAILED)
-            return CT_ERR_NO_MEMORY;
-        g->bytes = bytes;
-        g->state = calloc(size / PIECE + 1, 1);
-        if (!g->state)
-            return CT_ERR_NO_MEMORY;
-    }
-    return 0;
-}
-
-static bool read_piece(struct ct_target_source *s, struct ct_target_segment *g, size_t piece) {
-    uint8_t state = __atomic_load_n(&g->state[piece], __ATOMIC_ACQUIRE); /* with the store below */
-    if (state != PIECE_NEW)
-        return state == PIECE_READ;
-    pthread_mutex_lock(&s->mutex);
-    state = g->state[piece];
-    if (state == PIECE_NEW) {
-        uint64_t at = (uint64_t)piece * PIECE, left = g->end - g->start - at;
-        int status = ct_remote_read(s->remote, g->start + at, g->bytes + at, left < PIECE ? left : PIECE);
-        state = status ? PIECE_BAD : PIECE_READ;
-        __atomic_store_n(&g->state[piece], state, __ATOMIC_RELEASE);
-    }
-    pthread_mutex_unlock(&s->mutex);
-    return state == PIECE_READ;
-}
-
-const uint8_t *ct_target_source_bytes(void *source, uint64_t address, size_t size) {
-    struct ct_target_source *s = source;
-    for (size_t i = 0; i < s->text_count; i++)
-        if (address >= s->texts[i].start && address < s->texts[i].end)
-            return size <= s->texts[i].end - address ? s->texts[i].code + (address - s->texts[i].start) : NULL;
-    for (size_t i = 0; i < s->segment_count; i++) {
-        struct ct_target_segment *g = &s->segments[i];
-        if (!g->bytes || address < g->start || address >= g->end || size > g->end - address || !size)
-            continue;
-        uint64_t at = address - g->start;
-        for (size_t piece = at / PIECE; piece <= (at + size - 1) / PIECE; piece++)
-            if (!read_piece(s, g, piece))
-                return NULL;
-        return g->bytes + at;
-    }
-    return NULL;
-}
-
 void ct_target_source_drop_code(struct ct_target_source *s) {
     for (size_t i = 0; i < s->text_count; i++) {
         free(s->texts[i].code);
         s->texts[i].code = NULL;
     }
-    for (size_t i = 0; i < s->segment_count; i++) {
-        struct ct_target_segment *g = &s->segments[i];
-        if (g->bytes)
-            munmap(g->bytes, (size_t)(g->end - g->start));
-        free(g->state);
-        g->bytes = g->state = NULL;
-    }
+    ct_target_source_drop_data(s);
     free(s->memory_image);
     s->memory_image = NULL;
     close_file(s);

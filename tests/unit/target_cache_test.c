@@ -1,5 +1,5 @@
 /* The cache of analyses: plans with it are the same bytes as without, whatever has happened to its files.
- * Argument: the dynamic subject program. */
+ * Arguments: the subject programs, dynamic, and static at any address. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@
 #include "ctl/target_internal.h"
 #include "target_util.h"
 
-static const char *program;
+static const char *program, *static_program;
 static char root[] = "/tmp/target_cache_XXXXXX";
 static char directory[PATH_MAX]; /* of the cache */
 static struct target target;
@@ -112,6 +113,53 @@ static void test_another_process(void **state) {
     ct_target_plan_free(plain);
     ct_target_plan_free(cached);
     target_end(&other);
+}
+
+/* The first file of the cache, which is then removed. */
+static uint8_t *take_file(size_t *size) {
+    char path[PATH_MAX + 300];
+    DIR *d = opendir(directory);
+    struct dirent *e;
+    assert_non_null(d);
+    do {
+        e = readdir(d);
+        assert_non_null(e);
+    } while (e->d_name[0] == '.');
+    snprintf(path, sizeof path, "%s/%s", directory, e->d_name);
+    closedir(d);
+    FILE *f = fopen(path, "rb");
+    uint8_t *bytes = malloc(1 << 24);
+    assert_true(f && bytes);
+    *size = fread(bytes, 1, 1 << 24, f);
+    fclose(f);
+    assert_int_equal(unlink(path), 0);
+    return bytes;
+}
+
+/* A static program relocates itself: when it is stopped at its first instruction, its tables are not what they will be. */
+static void test_before_relocation(void **state) {
+    (void)state;
+    struct ct_target_plan_options options = {.cache_dir = directory};
+    char *const arguments[] = {(char *)static_program, NULL};
+    struct ct_remote_spawn what = {.path = static_program, .argv = arguments};
+    struct ct_remote_error error = {{0}};
+    struct target early = {0}, late = {0};
+    size_t early_size, late_size;
+    for_files(remove_file);
+    assert_int_equal(ct_remote_spawn(&early.remote, &what, 5000, &error), 0);
+    early.pid = ct_remote_pid(early.remote);
+    ct_target_plan_free(target_plan(&early, &options));
+    uint8_t *early_bytes = take_file(&early_size);
+    kill(early.pid, SIGKILL);
+    target_end(&early);
+    target_start(&late, static_program, (const char *const *)arguments);
+    ct_target_plan_free(target_plan(&late, &options));
+    uint8_t *late_bytes = take_file(&late_size);
+    target_end(&late);
+    assert_int_equal(early_size, late_size);
+    assert_memory_equal(early_bytes, late_bytes, early_size);
+    free(early_bytes);
+    free(late_bytes);
 }
 
 /* ---- damage ---- */
@@ -303,7 +351,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_damaged_files),
         cmocka_unit_test(test_bad_directories),
         cmocka_unit_test(test_lies),
+        cmocka_unit_test(test_before_relocation),
     };
     program = argc > 1 ? argv[1] : "";
+    static_program = argc > 2 ? argv[2] : "";
     return cmocka_run_group_tests_name("target_cache", tests, start, end);
 }

@@ -1,5 +1,5 @@
 /* Plans of other processes: the same as a process makes for itself; everything in them leads where it should.
- * Arguments: subject programs (dynamic, fixed address, static, static-pie). */
+ * Arguments: subject programs (dynamic, fixed address, static, static-pie, stripped; with musl, dynamic and static). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,10 +13,12 @@
 #include <cmocka.h>
 
 #include "contrail/contrail.h"
+#include "ctl/target_internal.h"
+#include "symbols/functions.h"
 #include "target_util.h"
 
 static const char *programs[8]; /* as the arguments name them */
-enum { DYNAMIC, FIXED, STATIC, STATIC_PIE, STRIPPED, PROGRAMS };
+enum { DYNAMIC, FIXED, STATIC, STATIC_PIE, STRIPPED, MUSL, MUSL_STATIC, PROGRAMS };
 
 static const char *const libraries[] = {"libc.so.6", "libstdc++.so.6", "libcrypto.so.3", "libgcc_s.so.1", "libm.so.6"};
 enum { LIBRARIES = sizeof libraries / sizeof libraries[0] };
@@ -26,6 +28,24 @@ int __real_ct_remote_open_mapped(const struct ct_remote *remote, const struct ct
 int __wrap_ct_remote_open_mapped(const struct ct_remote *remote, const struct ct_os_map *map);
 int __wrap_ct_remote_open_mapped(const struct ct_remote *remote, const struct ct_os_map *map) {
     return refuse_files ? CT_ERR_NOT_FOUND : __real_ct_remote_open_mapped(remote, map);
+}
+
+/* Pretends that stubs are so large that most do not fit their module's slot; that there is no place for stubs. */
+static bool small_slots, no_place;
+uint64_t __real_ct_target_slot_size(const struct ct_target_image *image);
+uint64_t __wrap_ct_target_slot_size(const struct ct_target_image *image);
+uint64_t __wrap_ct_target_slot_size(const struct ct_target_image *image) {
+    uint64_t size = __real_ct_target_slot_size(image);
+    return small_slots ? (size / 5 & ~63ull) : size;
+}
+
+uint64_t __real_ct_target_gap_find(const struct ct_target_maps *maps, uint64_t program_end, uint64_t start,
+                                   uint64_t end, uint64_t reach, uint64_t size);
+uint64_t __wrap_ct_target_gap_find(const struct ct_target_maps *maps, uint64_t program_end, uint64_t start,
+                                   uint64_t end, uint64_t reach, uint64_t size);
+uint64_t __wrap_ct_target_gap_find(const struct ct_target_maps *maps, uint64_t program_end, uint64_t start,
+                                   uint64_t end, uint64_t reach, uint64_t size) {
+    return no_place ? 0 : __real_ct_target_gap_find(maps, program_end, start, end, reach, size);
 }
 
 static struct target forked;
@@ -54,6 +74,7 @@ static int end_forked(void **state) {
 struct comparison {
     const struct ct_target_plan *plan;
     size_t seen, hooked;
+    char difference[512];
 };
 
 static const struct ct_target_function *function_at(const struct ct_target_plan *plan, uint64_t address) {
@@ -73,16 +94,15 @@ static const struct ct_target_function *function_at(const struct ct_target_plan 
     return NULL;
 }
 
+/* Called with the set locked: failures are told when it is not. */
 static int compare_function(void *arg, const struct ct_hook_info *info) {
     struct comparison *c = arg;
     const struct ct_target_function *f = function_at(c->plan, (uint64_t)info->function);
-    if (!f)
-        fail_msg("%s of %s is not in the plan", info->name, info->module);
-    assert_string_equal(f->name, info->name);
-    if (f->skip != info->skip)
-        fail_msg("%s: %s from outside, %s from inside", f->name, ct_skip_name(f->skip), ct_skip_name(info->skip));
-    if (!f->skip)
-        assert_int_equal(f->entry_only, info->entry_only);
+    if (!f || strcmp(f->name, info->name) || f->skip != info->skip || (!f->skip && f->entry_only != info->entry_only)) {
+        snprintf(c->difference, sizeof c->difference, "%s at %p: %s from outside, %s from inside", info->name,
+                 info->function, f ? ct_skip_name(f->skip) : "unknown", ct_skip_name(info->skip));
+        return 1;
+    }
     /* of what is a function with an entry at all */
     c->seen += info->skip != CT_SKIP_COLD && info->skip != CT_SKIP_ODD_ENTRY && info->skip != CT_SKIP_FRAGMENT &&
                info->skip != CT_SKIP_PLT;
@@ -96,9 +116,11 @@ static void compare_library(const struct ct_target_plan *plan, const char *libra
     assert_int_equal(ct_hooks_create(&hooks, NULL), 0);
     assert_int_equal(ct_hooks_begin(hooks), 0);
     assert_int_equal(ct_hooks_attach_module(hooks, &(struct ct_module_hooks){.module = library}), 0);
-    assert_int_equal(ct_hooks_each(hooks, compare_function, &c), 0);
+    int differs = ct_hooks_each(hooks, compare_function, &c);
     ct_hooks_abort(hooks);
     ct_hooks_destroy(hooks);
+    if (differs)
+        fail_msg("%s: %s", library, c.difference);
     if (c.seen < 50 || c.hooked * 100 < c.seen * 99)
         fail_msg("%s: only %zu of %zu functions are hooked", library, c.hooked, c.seen);
 }
@@ -149,6 +171,44 @@ static void test_special_functions(void **state) {
     assert_false(plain->service);
     assert_int_equal(plain->special, CT_SPECIAL_NONE);
     assert_int_equal(plan->get_cfa, (uint64_t)dlsym(RTLD_DEFAULT, "_Unwind_GetCFA"));
+    ct_target_plan_free(plan);
+}
+
+/* ---- stub memory ---- */
+
+static void test_stubs_that_do_not_fit(void **state) {
+    (void)state;
+    struct ct_target_plan *usual = target_plan(&forked, NULL);
+    small_slots = true;
+    struct ct_target_plan *plan = target_plan(&forked, NULL);
+    small_slots = false;
+    target_check(&forked, plan);
+    assert_int_equal(plan->hook_count, usual->hook_count);
+    for (size_t i = 0; i < plan->module_count; i++)
+        for (int k = 0; k < CT_SKIP_COUNT; k++)
+            assert_int_equal(plan->modules[i].skipped[k], usual->modules[i].skipped[k]);
+    ct_target_plan_free(plan);
+    static const char *const only[] = {"str*", NULL};
+    struct ct_target_plan_options options = {.filter = {.only = only}};
+    small_slots = true;
+    plan = target_plan(&forked, &options);
+    small_slots = false;
+    target_check(&forked, plan);
+    ct_target_plan_free(plan);
+    ct_target_plan_free(usual);
+}
+
+static void test_no_place_for_stubs(void **state) {
+    (void)state;
+    no_place = true;
+    struct ct_target_plan *plan = target_plan(&forked, NULL);
+    no_place = false;
+    target_check(&forked, plan);
+    assert_int_equal(plan->hook_count, 0);
+    assert_int_equal(plan->region_count, 0);
+    const struct ct_target_function *f = target_function(target_module(plan, "libc.so.6"), "qsort");
+    assert_non_null(f);
+    assert_int_equal(f->skip, CT_SKIP_OUT_OF_REACH);
     ct_target_plan_free(plan);
 }
 
@@ -217,6 +277,11 @@ static void check_program(int which, size_t modules) {
         const struct ct_target_hook *h = target_hook(plan, m->path, "subject_recursion");
         assert_non_null(h);
         assert_int_equal(h->action, CT_ACTION_RECORD);
+        /* argc is on top of the stack there */
+        const struct ct_target_function *start = target_function(m, "_start");
+        assert_true(start || which == MUSL || which == MUSL_STATIC); /* a mere label there */
+        assert_true(!start || start->skip == CT_SKIP_ODD_ENTRY);
+        assert_true(!start || (start->flags & CT_FUNC_NO_RETURN_ADDRESS));
     }
     ct_target_plan_free(plan);
     target_end(&t);
@@ -245,6 +310,14 @@ static void test_static_pie(void **state) {
 static void test_stripped_program(void **state) {
     (void)state;
     check_program(STRIPPED, 3);
+}
+
+static void test_musl(void **state) {
+    (void)state;
+    if (!programs[MUSL])
+        skip();
+    check_program(MUSL, 2);
+    check_program(MUSL_STATIC, 1);
 }
 
 /* Without files, what is in memory must do: no local names, but nearly as many functions. */
@@ -382,6 +455,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_same_as_from_inside),
         cmocka_unit_test(test_everything_leads_where_it_should),
         cmocka_unit_test(test_special_functions),
+        cmocka_unit_test(test_stubs_that_do_not_fit),
+        cmocka_unit_test(test_no_place_for_stubs),
         cmocka_unit_test(test_only),
         cmocka_unit_test(test_exclude),
         cmocka_unit_test(test_dynamic_program),
@@ -389,6 +464,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_static_program),
         cmocka_unit_test(test_static_pie),
         cmocka_unit_test(test_stripped_program),
+        cmocka_unit_test(test_musl),
         cmocka_unit_test(test_without_files),
         cmocka_unit_test(test_replaced_program),
         cmocka_unit_test(test_places),

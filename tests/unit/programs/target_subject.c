@@ -14,6 +14,23 @@ __attribute__((noinline)) static int subject_recursion(int n) {
     return n < 2 ? n : subject_recursion(n - 1) + subject_recursion(n - 2) + subject_function(n);
 }
 
+/* A table of addresses, which somebody has to relocate. */
+__attribute__((noinline)) static int subject_dispatch(const unsigned char *code, int x) {
+    static const void *const labels[] = {&&add, &&twice, &&negate, &&out};
+    goto *labels[*code++];
+add:
+    x += 3;
+    goto *labels[*code++];
+twice:
+    x *= 2;
+    goto *labels[*code++];
+negate:
+    x = -x;
+    goto *labels[*code++];
+out:
+    return x;
+}
+
 int main(int argc, char **argv) {
     (void)argv;
 #ifndef ALONE
@@ -21,7 +38,8 @@ int main(int argc, char **argv) {
         if (!dlopen(argv[i], RTLD_NOW))
             return 2;
 #endif
-    printf("ready %d\n", subject_recursion(argc > 100 ? 9 : 5));
+    printf("ready %d %d\n", subject_recursion(argc > 100 ? 9 : 5),
+           subject_dispatch((const unsigned char *)"\0\1\2\3", argc));
     fflush(stdout);
     for (;;)
         pause();
