@@ -38,6 +38,12 @@ class Bench:
         self.line("  %-46s %9.1f %-3s (asked for: at most %.1f%s)" %
                   (name, value, unit, limit, "" if met else "; MISSED"))
 
+    def losses(self, manifest):
+        self.verdict("events lost", lost_events(manifest), 0, "")
+        for reason, count in manifest["events"]["lost"].items():
+            if count:
+                self.line("    %-44s %9d" % (reason, count))
+
     def environment(self):
         return dict(os.environ, XDG_CACHE_HOME=self.cache)
 
@@ -89,7 +95,7 @@ def bench_pair(bench):
                (traced["pair_best"], traced["pair"]))
     bench.verdict("beyond two timestamps, best", traced["pair_best"] - traced["stamps_best"], 20, "ns")
     bench.line("  median against its timestamps                  %9.2f x" % (traced["pair"] / traced["stamps"]))
-    bench.verdict("events lost", lost_events(manifest), 0, "")
+    bench.losses(manifest)
     expected = 2 * traced["calls"]
     bench.verdict("events missing of the leaf's %d" % expected, max(0, expected - manifest["events"]["written"]), 0, "")
 
@@ -104,18 +110,20 @@ def bench_rate(bench):
     latency = manifest["latency"]
     bench.line("%.0f M events/s for %d s" % (rate / 1e6, seconds))
     bench.line("  made                                           %9.2f M events/s" % (made["events_per_s"] / 1e6))
-    bench.verdict("events lost", lost_events(manifest), 0, "")
+    bench.losses(manifest)
     bench.verdict("events missing of %d" % (2 * made["calls"]),
                   max(0, 2 * made["calls"] - manifest["events"]["written"] - lost_events(manifest)), 0, "")
     bench.verdict("capture to disk, median", latency["p50_ns"] / 1e6, 25, "ms")
     bench.verdict("capture to disk, 99 %", latency["p99_ns"] / 1e6, 250, "ms")
+    bench.line("  most of the index lane that was in use         %9.0f %%" %
+               (100 - 100 * manifest.get("lane_least_free", 0) / manifest["lane_bytes"]))
     bench.line("  on disk                                        %9.0f MiB" % (tree_size(session) / 2**20))
     bench.clean()
     output, manifest, _ = bench.record([WORK, "full", "2"], "--lossless")
     made = json.loads(output)
     bench.line("as fast as it goes, --lossless")
     bench.line("  made and written                               %9.1f M events/s" % (made["events_per_s"] / 1e6))
-    bench.verdict("events lost", lost_events(manifest), 0, "")
+    bench.losses(manifest)
 
 
 def tree_size(top):
