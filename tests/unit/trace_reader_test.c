@@ -259,7 +259,7 @@ static void test_processes(void **state) {
     make_sample(in("%s/pid_99", root), &(struct sample){.threads = 11, .events = 10});
     assert_int_equal(mkdir(in("%s/pid_5", root), 0777), 0); /* no manifest: not begun */
     assert_int_equal(mkdir(in("%s/pid_x", root), 0777), 0);
-    assert_int_equal(mkdir(in("%s/pid_07", root), 0777), 0);
+    make_sample(in("%s/pid_07", root), &(struct sample){.threads = 1}); /* not our name */
     struct ct_trace *trace = open_trace(root);
     assert_int_equal(ct_trace_process_count(trace), 2);
     assert_string_equal(ct_trace_process_at(trace, 0)->directory, in("%s/pid_99", root));
@@ -375,6 +375,26 @@ static void test_killed(void **s) {
     ct_trace_close(trace);
     assert_int_equal(verify_text(process, text, sizeof text), 0);
     assert_string_equal(text, "");
+}
+
+/* A thread that recorded nothing may have no directory. */
+static void test_no_directory(void **s) {
+    (void)s;
+    make_sample(process, &(struct sample){.threads = 2});
+    remove_directory(in("%s/thread_1", process));
+    assert_int_equal(mkdir(in("%s/thread_07", process), 0777), 0); /* not our name */
+    assert_int_equal(mkdir(in("%s/thread_", process), 0777), 0);
+    assert_int_equal(mkdir(in("%s/thread_4294967296", process), 0777), 0);
+    struct ct_trace *trace = open_trace(process);
+    assert_int_equal(ct_trace_thread_count(trace), 2);
+    assert_int_equal(ct_trace_thread_at(trace, 1)->tid, 7001);
+    assert_false(ct_trace_thread_at(trace, 1)->cut);
+    assert_int_equal(ct_trace_verify(trace, NULL, NULL), 0);
+    ct_trace_close(trace);
+    make_manifest(process, &(struct sample){.threads = 2, .events = 5});
+    trace = open_trace(process);
+    assert_true(ct_trace_thread_at(trace, 1)->cut);
+    ct_trace_close(trace);
 }
 
 /* A part that is missing its end does not hide the next. */
@@ -503,6 +523,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_cut_unfinished, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_symbols_cut, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_killed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_no_directory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_cut_part, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_shrinking, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_newest, set_up, tear_down),

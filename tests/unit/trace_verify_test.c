@@ -139,6 +139,8 @@ static void test_gaps(void **state) {
     assert_clean();
     STEPS("2", CALL(0, 0), CALL(1, 1), RET(3, 1), RET(3, 0)); /* same depth, other functions */
     assert_clean();
+    STEPS("1", CALL(0, 0), CALL(1, 1), RET(1, 1), RET(3, 0)); /* what was open before is not what is now */
+    assert_clean();
     STEPS("0,3", CALL(0, 5), RET(0, 5), RET(1, 4), CALL(0, 9), RET(0, 9));
     assert_clean();
     STEPS("1", CALL(0, 0), CALL(1, 1), CALL(1, 3)); /* not at the gap */

@@ -138,6 +138,22 @@ static void test_empty(void **state) {
     free(bytes);
 }
 
+/* A thread's files are written once. */
+static void test_twice(void **state) {
+    (void)state;
+    struct ct_thread_writer *first, *second;
+    struct atf_index_event event = sample_event(0, 0);
+    assert_int_equal(ct_thread_writer_open(&first, root, 0, 7000), 0);
+    write_events(first, &event, 1);
+    assert_int_equal(ct_thread_writer_close(first), 0);
+    assert_int_equal(ct_thread_writer_open(&second, root, 0, 7000), CT_ERR_SYSTEM);
+    assert_null(second);
+    struct stat status;
+    assert_int_equal(stat(in("%s/thread_0/index.atf", root), &status), 0);
+    assert_int_equal(status.st_size, 160);
+    assert_int_equal(ct_thread_writer_open(&second, in("%s/none", root), 0, 7000), CT_ERR_NOT_FOUND);
+}
+
 /* Detail records as other programs lay them out, built from the structures. */
 static void test_detail_layout(void **state) {
     (void)state;
@@ -198,9 +214,15 @@ static uint64_t fill(const char *directory, int expected, int expected_errno) {
     assert_int_equal(status, expected);
     assert_int_equal(ct_thread_writer_error(writer), expected_errno);
     uint64_t kept = ct_thread_writer_events(writer) - ct_thread_writer_dropped(writer);
-    /* It stays so. */
+    /* It stays so, also when there would be room again. */
+    struct rlimit limit, unlimited;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    unlimited = limit;
+    unlimited.rlim_cur = unlimited.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &unlimited), 0);
     write_events(writer, events, 500);
     assert_int_equal(ct_thread_writer_flush(writer), expected);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
     assert_int_equal(ct_thread_writer_events(writer), sequence + 500);
     assert_int_equal(ct_thread_writer_events(writer) - ct_thread_writer_dropped(writer), kept);
     uint8_t *bytes = load(in("%s/thread_1/index.atf", directory), &size);
@@ -240,7 +262,7 @@ static void in_child(void (*body)(void)) {
 #define FILE_LIMIT 100010 /* it ends inside an event */
 
 static void limited_files(void) {
-    struct rlimit limit = {FILE_LIMIT, FILE_LIMIT};
+    struct rlimit limit = {FILE_LIMIT, RLIM_INFINITY};
     struct ct_json json = {0};
     CHECK(signal(SIGXFSZ, SIG_DFL) != SIG_ERR); /* it would kill us */
     CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
@@ -393,6 +415,7 @@ static void no_descriptors(void) {
     ct_json_end(&json, '}');
     CHECK(ct_trace_write_manifest(root, &json) == 0);
     ct_json_free(&json);
+    CHECK(open("/dev/null", O_RDONLY) >= 0 && open("/dev/null", O_RDONLY) < 0);
     for (uint32_t round = 0; round < 3; round++)
         for (uint32_t i = 0; i < 2; i++) {
             struct atf_index_event event = sample_event(i, round);
@@ -571,6 +594,7 @@ int main(void) {
         cmocka_unit_test(test_crc),
         cmocka_unit_test_setup_teardown(test_layout, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_empty, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_twice, set_up, tear_down),
         cmocka_unit_test(test_detail_layout),
         cmocka_unit_test_setup_teardown(test_parts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_file_limit, set_up, tear_down),
