@@ -22,7 +22,7 @@ struct ct_target_function {
     const char *name;      /* "" when nameless */
     uint32_t flags;        /* enum ct_func_flag */
     int32_t hook;          /* number of its hook, -1: none */
-    uint8_t skip;          /* enum ct_skip_reason when there is none */
+    uint8_t skip;          /* enum ct_skip_reason: why it is not recorded; with a hook: which is for the engine only */
     uint8_t entry_only;    /* enum ct_entry_only_reason */
 };
 
@@ -33,8 +33,8 @@ struct ct_target_module {
     uint64_t start, end; /* run addresses of all of its segments */
     struct ct_target_function *functions;
     size_t function_count;
-    uint64_t table_hash; /* FNV-1a 64 over (offset, size, name) of all functions */
-    size_t hooked, entry_only, skipped[CT_SKIP_COUNT];
+    uint64_t table_hash;                               /* FNV-1a 64 over (offset, size, name) of all functions */
+    size_t hooked, entry_only, skipped[CT_SKIP_COUNT]; /* hooked: and recorded; entry_only: of these */
     bool from_cache;
 };
 
@@ -74,8 +74,10 @@ struct ct_target_plan_options {
     const char *cache_dir; /* analyses per build-id are kept there; NULL: no cache */
 };
 
-/* Reads all modules of the target and plans all hooks. Modules that are left alone whole (vdso, JIT and anonymous code, a
- * file that cannot be read) appear with their functions skipped, or not at all when they have no file. */
+/* Reads all modules of the target and plans all hooks, on several threads of ours. The same target gives the same bytes, with
+ * or without a cache (text that has changed in memory since it was analysed is analysed again). Modules that are left alone
+ * whole (vdso, JIT and anonymous code, a file that cannot be read) appear with their functions skipped, or not at all when
+ * they have no file. */
 int ct_target_plan_make(struct ct_target_plan **out, const struct ct_remote *remote,
                         const struct ct_target_plan_options *options, struct ct_remote_error *error);
 void ct_target_plan_free(struct ct_target_plan *plan);

@@ -141,7 +141,7 @@ static const uint8_t *region_bytes(const struct ct_target_plan *plan, uint64_t a
 }
 
 static struct insn stub_insn(const struct ct_target_plan *plan, uint64_t at) {
-    struct insn insn;
+    struct insn insn = {0};
     size_t left = 0;
     const uint8_t *bytes = region_bytes(plan, at, &left);
     if (!bytes || !decode(bytes, left, at, &insn))
