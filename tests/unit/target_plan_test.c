@@ -295,6 +295,16 @@ static void test_dynamic_program(void **state) {
 static void test_program_at_fixed_address(void **state) {
     (void)state;
     check_program(FIXED, 3);
+    /* with a second executable segment */
+    struct target t = {0};
+    struct ct_target_plan *plan = plan_program(&t, FIXED);
+    const struct ct_target_hook *near = target_hook(plan, plan->modules[0].path, "subject_recursion"),
+                                *far = target_hook(plan, plan->modules[0].path, "subject_far");
+    assert_true(near && far);
+    assert_int_equal(far->plan.function, 0x2000000);
+    assert_true(near->plan.function < 0x1000000);
+    ct_target_plan_free(plan);
+    target_end(&t);
 }
 
 static void test_static_program(void **state) {

@@ -14,6 +14,13 @@ __attribute__((noinline)) static int subject_recursion(int n) {
     return n < 2 ? n : subject_recursion(n - 1) + subject_recursion(n - 2) + subject_function(n);
 }
 
+/* In an executable segment of its own, where the linker is told to make one. */
+__attribute__((noinline, section(".far_text"))) static int subject_far(int x) {
+    for (int i = 0; i < 3; i++)
+        x = subject_function(x);
+    return x;
+}
+
 /* A table of addresses, which somebody has to relocate. */
 __attribute__((noinline)) static int subject_dispatch(const unsigned char *code, int x) {
     static const void *const labels[] = {&&add, &&twice, &&negate, &&out};
@@ -38,7 +45,7 @@ int main(int argc, char **argv) {
         if (!dlopen(argv[i], RTLD_NOW))
             return 2;
 #endif
-    printf("ready %d %d\n", subject_recursion(argc > 100 ? 9 : 5),
+    printf("ready %d %d\n", subject_recursion(argc > 100 ? 9 : 5) + subject_far(argc),
            subject_dispatch((const unsigned char *)"\0\1\2\3", argc));
     fflush(stdout);
     for (;;)
