@@ -17,7 +17,7 @@
  * A handler may jump out of a swap: then a chunk may stay TAKEN although it is in use, or ACTIVE although it is full and
  * its thread has gone on to the next number. The controller knows such chunks by their headers.
  *
- * `drained` in the word is how many events the controller has had. It takes events of an ACTIVE chunk by raising it, after it
+ * `drained` in the word is how many events the controller has had (of a TAKEN one: the slot of the thread that took it). It takes events of an ACTIVE chunk by raising it, after it
  * has copied them: if the word has changed meanwhile, the copy is worth nothing. So each event is counted exactly once, as
  * written or as lost, whoever is faster. FREE chunks are zero: whoever frees one has cleared it. */
 #ifndef CT_ABI_SHM_H

@@ -136,14 +136,25 @@ static void claim(const struct ct_block *b, uint32_t chunk) {
     __atomic_store_n(&c->generation, CT_CHUNK_GENERATION(c->word), __ATOMIC_RELEASE);
 }
 
-static long take_free(const struct ct_block *b, uint32_t start) {
+/* What a swap would leave behind, should a handler jump out of it: a chunk that carries the thread's slot in its word. */
+static uint64_t taken_word(const struct ct_block *b, uint32_t generation) {
+    return CT_CHUNK_WORD(CT_CHUNK_TAKEN, b->lane_slot, generation);
+}
+
+/* Noted before it is tried: when it fails, the word is not the one that ct_event_abandon looks for. */
+static bool take(const struct ct_block *b, uint32_t chunk, uint64_t word, uint64_t *note) {
+    uint32_t generation = CT_CHUNK_GENERATION(word) + 1;
+    *note = (uint64_t)generation << 32 | chunk << 1 | 1;
+    return change_word(&lane.chunks[chunk], word, taken_word(b, generation));
+}
+
+static long take_free(const struct ct_block *b, uint32_t start, uint64_t *note) {
     if (__atomic_load_n(&lane.control->free_chunks, __ATOMIC_RELAXED) <= 0)
         return -1;
     for (uint32_t n = 0, i = start; n < lane.count; n++, i = i + 1 == lane.count ? 0 : i + 1) {
         struct ct_shm_chunk *c = &lane.chunks[i];
         uint64_t word = __atomic_load_n(&c->word, __ATOMIC_RELAXED);
-        if (CT_CHUNK_STATE(word) != CT_CHUNK_FREE ||
-            !change_word(c, word, CT_CHUNK_WORD(CT_CHUNK_TAKEN, 0, CT_CHUNK_GENERATION(word) + 1)))
+        if (CT_CHUNK_STATE(word) != CT_CHUNK_FREE || !take(b, i, word, note))
             continue;
         claim(b, i);
         __atomic_fetch_sub(&lane.control->free_chunks, 1, __ATOMIC_RELAXED);
@@ -188,7 +199,7 @@ static long find_victim(uint32_t start) {
     return oldest;
 }
 
-static long drop_oldest(const struct ct_block *b, uint32_t start) {
+static long drop_oldest(const struct ct_block *b, uint32_t start, uint64_t *note) {
     for (int tries = 0; tries < 8; tries++) {
         long i = find_victim(start);
         if (i < 0)
@@ -196,8 +207,7 @@ static long drop_oldest(const struct ct_block *b, uint32_t start) {
         struct ct_shm_chunk *c = &lane.chunks[i];
         uint64_t word = __atomic_load_n(&c->word, __ATOMIC_ACQUIRE);
         struct ct_shm_chunk before = *c; /* as it is while the word stays */
-        if (CT_CHUNK_STATE(word) != CT_CHUNK_FULL ||
-            !change_word(c, word, CT_CHUNK_WORD(CT_CHUNK_TAKEN, 0, CT_CHUNK_GENERATION(word) + 1)))
+        if (CT_CHUNK_STATE(word) != CT_CHUNK_FULL || !take(b, (uint32_t)i, word, note))
             continue;
         /* Counted while its header is there: so long its thread's slot is not given to another. */
         count_loss(&before, lag_reason(), lane.bytes / CT_EVENT_SIZE - CT_CHUNK_DRAINED(word));
@@ -208,11 +218,11 @@ static long drop_oldest(const struct ct_block *b, uint32_t start) {
     return -1;
 }
 
-static long take_chunk(const struct ct_block *b) {
+static long take_chunk(const struct ct_block *b, uint64_t *note) {
     uint32_t start = __atomic_fetch_add(&lane.control->hint, 1, __ATOMIC_RELAXED) % lane.count;
-    long chunk = take_free(b, start);
+    long chunk = take_free(b, start, note);
     if (chunk < 0 && !lane.control->lossless)
-        chunk = drop_oldest(b, start);
+        chunk = drop_oldest(b, start, note);
     return chunk;
 }
 
@@ -236,8 +246,10 @@ static void submit(uint32_t chunk, uint32_t generation) {
         unsigned state = CT_CHUNK_STATE(word);
         if ((state != CT_CHUNK_ACTIVE && state != CT_CHUNK_TAKEN) || CT_CHUNK_GENERATION(word) != generation)
             return;
+        uint32_t drained = state == CT_CHUNK_ACTIVE ? CT_CHUNK_DRAINED(word) : 0;
         c->submitted = ct_os_timestamp();
-        if (change_word(c, word, (word & ~0xffull) | CT_CHUNK_FULL)) /* else the controller has raised `drained` */
+        /* Again when the controller has raised `drained` meanwhile. */
+        if (change_word(c, word, CT_CHUNK_WORD(CT_CHUNK_FULL, drained, generation)))
             return;
     }
 }
@@ -270,11 +282,6 @@ static uint32_t open_frames(const struct ct_block *b, uint32_t kind) {
     return kind == CT_EVENT_CALL && frames ? frames - 1 : frames;
 }
 
-/* What a swap would leave behind, should a handler jump out of it. */
-static uint64_t note_of(uint32_t chunk) {
-    return (uint64_t)CT_CHUNK_GENERATION(lane.chunks[chunk].word) << 32 | chunk << 1 | 1;
-}
-
 /* Puts a fresh chunk in the full one's place. */
 static void replace(struct ct_block *b, uint64_t cursor, uint32_t fresh, uint32_t kind, uint64_t *note) {
     struct ct_shm_chunk *c = &lane.chunks[fresh];
@@ -288,7 +295,8 @@ static void replace(struct ct_block *b, uint64_t cursor, uint32_t fresh, uint32_
         set_free(fresh);
         return;
     }
-    (void)change_word(c, taken, (taken & ~0xffull) | CT_CHUNK_ACTIVE); /* unless a handler has filled it already */
+    uint64_t active = CT_CHUNK_WORD(CT_CHUNK_ACTIVE, 0, CT_CHUNK_GENERATION(taken));
+    (void)change_word(c, taken, active); /* unless a handler has filled it already */
     if (is_past_chunk(cursor))
         submit(chunk_before(cursor), generation);
 }
@@ -325,9 +333,8 @@ static struct ct_event *reserve_fresh(struct ct_block *b, uint32_t kind, uint64_
             return NULL;
         }
         bool recording = is_recording();
-        long fresh = recording ? take_chunk(b) : -1;
+        long fresh = recording ? take_chunk(b, note) : -1;
         if (fresh >= 0) {
-            *note = note_of((uint32_t)fresh);
             replace(b, cursor, (uint32_t)fresh, kind, note);
             continue;
         }
@@ -361,12 +368,13 @@ void ct_event_abandon(struct ct_block *b, uint64_t note) {
         return;
     }
     uint32_t chunk = (uint32_t)note >> 1;
-    struct ct_shm_chunk *c = &lane.chunks[chunk];
-    uint64_t word = __atomic_load_n(&c->word, __ATOMIC_RELAXED), cursor = b->cursor;
+    uint64_t word = __atomic_load_n(&lane.chunks[chunk].word, __ATOMIC_RELAXED), cursor = b->cursor;
     bool in_use =
         is_past_chunk(cursor) ? chunk_before(cursor) == chunk : cursor - (uint64_t)events_of(chunk) < lane.bytes;
-    if (!in_use && CT_CHUNK_STATE(word) == CT_CHUNK_TAKEN && CT_CHUNK_GENERATION(word) == note >> 32)
-        set_free(chunk);
+    if (in_use || word != taken_word(b, (uint32_t)(note >> 32)))
+        return;
+    clear(chunk); /* it may have been in the middle of that */
+    set_free(chunk);
 }
 
 static long take_slot(void) {
