@@ -10,6 +10,10 @@ cc=$(command -v clang-14 || command -v clang) || {
     echo "fuzz-trace: clang is missing (make setup installs it)" >&2
     exit 1
 }
+# libFuzzer leaves without clearing up after the target. In memory where possible: files are written for every case.
+TMPDIR=$(mktemp -d -p "$([ -w /dev/shm ] && echo /dev/shm || echo /tmp)" contrail-fuzz-XXXXXX)
+export TMPDIR
+trap 'rm -rf "$TMPDIR"' EXIT
 for name in json trace; do
     corpus=build-fuzz/corpus-$name
     mkdir -p "$corpus"

@@ -92,8 +92,11 @@ static void remove_all(void) {
 static void prepare(void) {
     if (directory[0])
         return;
+    const char *root = getenv("TMPDIR");
     snprintf(directory, sizeof directory, "%s/contrail-fuzz-XXXXXX",
-             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+             root                            ? root
+             : access("/dev/shm", W_OK) == 0 ? "/dev/shm"
+                                             : "/tmp");
     if (!mkdtemp(directory))
         fail("no directory");
     write_thread(0);
