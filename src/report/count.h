@@ -2,8 +2,8 @@
 #ifndef CT_REPORT_COUNT_H
 #define CT_REPORT_COUNT_H
 
-#include "report/facts.h"
-#include "report/frames.h"
+#include "trace/facts.h"
+#include "trace/frames.h"
 #include "report/tally.h"
 #include <pthread.h>
 

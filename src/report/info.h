@@ -3,7 +3,7 @@
 #ifndef CT_REPORT_INFO_H
 #define CT_REPORT_INFO_H
 
-#include "report/facts.h"
+#include "trace/facts.h"
 #include <contrail/hook.h>
 #include <contrail/session.h>
 

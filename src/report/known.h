@@ -3,7 +3,7 @@
 #define CT_REPORT_KNOWN_H
 
 #include "report/select.h"
-#include "report/table.h"
+#include "trace/table.h"
 
 struct ct_known {
     struct ct_table_key key;

@@ -2,8 +2,8 @@
  *
  * Everything is read from its beginning, so that calls that began before the range are known when they end in it. */
 #include "report/replay.h"
-#include "report/facts.h"
-#include "report/frames.h"
+#include "trace/facts.h"
+#include "trace/frames.h"
 #include "report/replay_lines.h"
 #include <stdlib.h>
 

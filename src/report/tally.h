@@ -3,7 +3,7 @@
 #define CT_REPORT_TALLY_H
 
 #include "report/histogram.h"
-#include "report/table.h"
+#include "trace/table.h"
 
 struct ct_tally {
     struct ct_table_key key;

@@ -1,6 +1,6 @@
 /* Pairing of calls and ends against the truth: a model thread runs coroutines that call and return at random, a
  * model recorder loses runs of its events and numbers the rest as the real one does. */
-#include "report/frames.h"
+#include "trace/frames.h"
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

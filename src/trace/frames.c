@@ -3,7 +3,7 @@
  * Invariants: `open` is the sum over the stack, where a known frame counts 1 and an unknown run its length; no
  * unknown run lies at or above `trusted`, which is at most `count`. The depth of an end is the place of its call
  * among the open ones, or their number when its call was not seen at all (the recorder counts in the same way). */
-#include "report/frames.h"
+#include "trace/frames.h"
 #include <stdlib.h>
 #include <string.h>
 

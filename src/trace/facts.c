@@ -1,5 +1,5 @@
 /* What the manifest tells of threads. Texts belong to the parsed manifests, which are kept. */
-#include "report/facts.h"
+#include "trace/facts.h"
 #include <stdlib.h>
 #include <string.h>
 

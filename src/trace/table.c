@@ -1,5 +1,5 @@
 /* Open addressing, at most half full. */
-#include "report/table.h"
+#include "trace/table.h"
 #include <stdlib.h>
 
 enum { FIRST_CAPACITY = 1024 };
