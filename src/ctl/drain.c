@@ -2,8 +2,8 @@
  *
  * A thread's chunks are taken in the order of their numbers. A number that is nowhere to be found was dropped by the agent:
  * a gap. A slot that was reserved and not filled yet holds up what is behind it, because a stub that a signal handler
- * interrupted may still fill it; after a while, or when memory gets short, it is given up (abandoned), and the chunk is not
- * used again while its thread lives. */
+ * interrupted may still fill it; after a while, or when memory gets short (unless threads wait then), it is given up
+ * (abandoned), and the chunk is not used again before it is filled or its thread has ended. */
 #include "ctl/drain.h"
 #include "os/thread.h"
 #include <contrail/status.h>
@@ -118,7 +118,7 @@ static void take_live(struct ct_drain *d, struct ct_drain_thread *t, const struc
 
 static bool gives_up(struct ct_drain *d, struct ct_drain_thread *t) {
     uint64_t now = ct_clock_now();
-    if (t->ended || memory_is_short(d))
+    if (t->ended || (memory_is_short(d) && !d->lane->control->lossless))
         return true;
     if (!t->hole_since)
         t->hole_since = now;

@@ -251,6 +251,21 @@ static void test_lossless(void **state) {
         check_gaps(id, lane_drained_thread(&f, id)->events);
 }
 
+/* Idle threads hold all chunks: whoever waits for one of them waits for ever. The loss is counted, the program goes on. */
+static void test_lossless_with_too_many_threads(void **state) {
+    (void)state;
+    lane_start(&f, SMALL, true, 4);
+    lane_start_drain(&f);
+    struct ct_block *b[6];
+    for (unsigned i = 0; i < 6; i++) {
+        b[i] = lane_thread(&f);
+        write_numbered(b[i], 0, 100);
+    }
+    assert_int_equal(lane_finish_drain(&f), 0);
+    assert_int_equal(f.drain.statistics.events, 400);
+    assert_int_equal(f.drain.statistics.lost[CT_LOSS_POOL_EXHAUSTED], 200);
+}
+
 /* More threads than chunks, none of them full: the newcomers' events are lost, and said so where they were. */
 static void test_pool_exhausted(void **state) {
     (void)state;
@@ -341,7 +356,7 @@ static __thread uint32_t handler_writes;
 /* Program and handler number their events each for itself: even ones and odd ones. */
 static void write_in_handler(int number) {
     (void)number;
-    if (!mine)
+    if (!mine || handler_events > MAX_HOOKS / 2 - 1000)
         return;
     for (uint32_t i = 0; i < handler_writes; i++)
         ct_event_write(mine, 2 * handler_events++ + 1, CT_EVENT_ENTRY);
@@ -566,6 +581,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_drop_oldest, clean),
         cmocka_unit_test_teardown(test_accounting_under_lag, clean),
         cmocka_unit_test_teardown(test_lossless, clean),
+        cmocka_unit_test_teardown(test_lossless_with_too_many_threads, clean),
         cmocka_unit_test_teardown(test_pool_exhausted, clean),
         cmocka_unit_test_teardown(test_slots_are_reused, clean),
         cmocka_unit_test_teardown(test_name_is_known, clean),
