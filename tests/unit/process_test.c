@@ -649,6 +649,38 @@ static void test_errors(void **state) {
     waitpid(zombie, NULL, 0);
 }
 
+/* Somebody else's process, for a user who may not. */
+static void test_permission(void **state) {
+    (void)state;
+    struct target t;
+    int status;
+    if (geteuid() != 0)
+        skip();
+    BEGIN(&t, "plain", "sleeper");
+    pid_t child = fork();
+    if (child == 0) {
+        struct ct_process *process;
+        char error[512] = "";
+        if (setgid(65534) || setuid(65534))
+            _exit(1);
+        int result = ct_process_open(&process, t.pid, error, sizeof error);
+        _exit(result == CT_ERR_PERMISSION_DENIED && strlen(error) > 20 && !strchr(error, '\n') ? 0 : 2);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    finish(&t);
+}
+
+static void test_kernel_thread(void **state) {
+    (void)state;
+    char text[64] = "";
+    FILE *file = fopen("/proc/2/comm", "r");
+    if (!file || !fgets(text, sizeof text, file) || strcmp(text, "kthreadd\n"))
+        skip(); /* in a container */
+    fclose(file);
+    expect_refused(2, CT_ERR_ATTACH_FAILED, "kernel thread");
+}
+
 /* Ends while it is open. */
 static void test_ended(void **state) {
     (void)state;
@@ -694,7 +726,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_recorded),         cmocka_unit_test(test_recorded_running),
         cmocka_unit_test(test_modules),          cmocka_unit_test(test_callbacks_end_it),
         cmocka_unit_test(test_modify),           cmocka_unit_test(test_modify_in_call),
-        cmocka_unit_test(test_errors),           cmocka_unit_test(test_ended),
+        cmocka_unit_test(test_errors),           cmocka_unit_test(test_permission),
+        cmocka_unit_test(test_kernel_thread),    cmocka_unit_test(test_ended),
         cmocka_unit_test(test_traced),
     };
     return cmocka_run_group_tests_name("process", tests, NULL, NULL);
