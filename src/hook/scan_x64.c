@@ -415,7 +415,18 @@ static bool is_clone_number(int64_t number) {
     return number == SYS_CLONE || number == SYS_VFORK || number == SYS_CLONE3;
 }
 
+/* mov reg, %rsp */
+static bool sets_stack(const struct ct_x64_insn *insn) {
+    if (insn->encoding != CT_X64_LEGACY || insn->map || (insn->opcode != 0x89 && insn->opcode != 0x8b) ||
+        insn->modrm >> 6 != 3)
+        return false;
+    unsigned reg = (insn->modrm >> 3 & 7) | (insn->rex & 4) << 1, rm = (insn->modrm & 7) | (insn->rex & 1) << 3;
+    return (insn->opcode == 0x89 ? rm : reg) == CT_X64_RSP;
+}
+
 static int visit(struct walk *w, const struct ct_x64_insn *insn, uint64_t at) {
+    if (w->func && at == w->func->start && sets_stack(insn))
+        w->func->flags |= CT_SCAN_SETS_STACK;
     if (w->func && touches_return_slot(w, insn))
         w->func->flags |= CT_SCAN_USES_RETURN;
     switch (insn->kind) {
