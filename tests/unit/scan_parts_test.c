@@ -25,10 +25,13 @@ static int end(void **state) {
 
 /* As it was before it was run. */
 static struct ct_scan fresh(void) {
-    struct ct_scan s = module->scan;
-    s.landing = s.foreign = s.referenced = s.taken = NULL;
-    s.loops = NULL;
-    s.loop_count = s.loop_capacity = 0;
+    const struct ct_scan *all = &module->scan;
+    struct ct_scan s = {.code = all->code,
+                        .start = all->start,
+                        .end = all->end,
+                        .func_count = all->func_count,
+                        .read = all->read,
+                        .read_arg = all->read_arg};
     s.funcs = calloc(s.func_count + 1, sizeof *s.funcs);
     assert_non_null(s.funcs);
     for (size_t i = 0; i < s.func_count; i++)
