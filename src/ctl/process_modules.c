@@ -3,6 +3,7 @@
  * Files are opened as that process sees them and stay mapped here, so that tables can be made of them at any time. Load
  * bias and span come from the file's program headers, because mappings may be split, or have had their protection changed. */
 #include "ctl/process_parts.h"
+#include "ctl/debug_root.h"
 #include "symbols/elf_image.h"
 #include <contrail/status.h>
 #include <fcntl.h>
@@ -92,6 +93,7 @@ static struct ct_process_file *open_file(const struct ct_remote *remote, const s
     bool opened = false;
     file->path = strdup(map->path);
     file->inode = map->inode;
+    file->pid = ct_remote_pid(remote);
     if (map->inode) {
         int fd = ct_remote_open_mapped(remote, map);
         opened = fd >= 0 && map_image(file, fd);
@@ -228,7 +230,9 @@ struct ct_process_file *ct_process_file_at(const struct ct_process *process, uin
 const struct ct_functions *ct_process_functions(struct ct_process_file *file) {
     if (!file->functions_tried) {
         file->functions_tried = true;
-        if (ct_functions_open_image(&file->functions, file->image, file->image_size))
+        char root[CT_DEBUG_ROOT_TEXT];
+        struct ct_debug_search search = {.path = file->path, .root = ct_debug_root(file->pid, root)};
+        if (ct_functions_open_image_full(&file->functions, file->image, file->image_size, &search))
             file->functions = NULL;
     }
     return file->functions;

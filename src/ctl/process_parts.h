@@ -14,6 +14,7 @@ struct ct_process_file {
     uint64_t inode, bias, start, end;
     void *image; /* the file's bytes, as long as the process is open */
     size_t image_size;
+    int pid;
     bool copied;                    /* image is malloc'ed, not mapped */
     struct ct_functions *functions; /* NULL: until needed, or unreadable */
     struct ct_unwind *unwind;

@@ -39,8 +39,10 @@ struct ct_target_analysis {
 
 static int open_table(struct ct_target_analysis *a) {
     const struct ct_target_source *s = a->source;
-    return s->file ? ct_functions_open_image(&a->table, s->file, s->file_size)
-                   : ct_functions_open_image(&a->table, s->memory_image, s->memory_image_size);
+    char root[CT_DEBUG_ROOT_TEXT];
+    struct ct_debug_search search = ct_target_debug_search(s, root);
+    return s->file ? ct_functions_open_image_full(&a->table, s->file, s->file_size, &search)
+                   : ct_functions_open_image_full(&a->table, s->memory_image, s->memory_image_size, &search);
 }
 
 /* Functions are sorted, and so are texts: each text has a run of them. Those outside of all texts are left out. */
@@ -223,6 +225,7 @@ static int make_image(struct ct_target_analysis *a) {
         .tool = ct_target_tool(),
         .size = size,
         .file_size = s->file_size,
+        .debug_id = s->debug_id,
         .bias = s->start < LOW_MODULE ? s->bias : UINT64_MAX,
         .get_cfa = get_cfa ? get_cfa->offset : 0,
         .functions = functions,

@@ -142,7 +142,7 @@ bool ct_target_image_valid(const struct ct_target_image *image, size_t size) {
 
 bool ct_target_image_fits(const struct ct_target_image *image, const struct ct_target_source *s) {
     const struct ct_image_text *texts = ct_image_at(image, image->texts);
-    if (image->file_size != s->file_size || strcmp(image->build_id, s->build_id) ||
+    if (image->file_size != s->file_size || image->debug_id != s->debug_id || strcmp(image->build_id, s->build_id) ||
         image->text_count != s->text_count || (image->bias != UINT64_MAX && image->bias != s->bias))
         return false;
     for (size_t i = 0; i < s->text_count; i++)

@@ -6,8 +6,10 @@
 #ifndef CT_CTL_TARGET_INTERNAL_H
 #define CT_CTL_TARGET_INTERNAL_H
 
+#include "ctl/debug_root.h"
 #include "ctl/target_plan.h"
 #include "hook/scan.h"
+#include "symbols/functions.h"
 #include <elf.h>
 #include <pthread.h>
 
@@ -51,6 +53,7 @@ struct ct_target_image {
     uint64_t tool;     /* which build of the tool has made it */
     uint64_t size;
     uint64_t file_size; /* of the module's file */
+    uint64_t debug_id;  /* of the debug files it was made with; 0: none */
     uint64_t bias;      /* it holds for this one only; UINT64_MAX: for any */
     uint64_t table_hash;
     uint64_t get_cfa; /* _Unwind_GetCFA, 0: none */
@@ -118,7 +121,8 @@ struct ct_target_source {
     char *path;
     uint64_t inode, bias, start, end;
     char build_id[136];
-    void *file; /* mapped; NULL: the image was read from memory */
+    uint64_t debug_id; /* as ct_debug_identity tells */
+    void *file;        /* mapped; NULL: the image was read from memory */
     size_t file_size;
     uint8_t *memory_image;
     size_t memory_image_size;
@@ -134,6 +138,10 @@ struct ct_target_source {
     struct ct_target_analysis *analysis; /* under way */
     pthread_mutex_t mutex;
 };
+
+/* Where the module's debug files may be, and which there are. `root` is memory for it. */
+struct ct_debug_search ct_target_debug_search(const struct ct_target_source *s, char root[CT_DEBUG_ROOT_TEXT]);
+void ct_target_debug_identify(struct ct_target_source *s);
 
 /* All modules with a file, the program first. */
 int ct_target_sources_find(struct ct_target_source **out, size_t *count, const struct ct_remote *remote,

@@ -295,6 +295,19 @@ int ct_target_sources_find(struct ct_target_source **out, size_t *count, const s
     return 0;
 }
 
+/* ---- debug files ---- */
+
+struct ct_debug_search ct_target_debug_search(const struct ct_target_source *s, char root[CT_DEBUG_ROOT_TEXT]) {
+    return (struct ct_debug_search){.path = s->path, .root = ct_debug_root(ct_remote_pid(s->remote), root)};
+}
+
+void ct_target_debug_identify(struct ct_target_source *s) {
+    char root[CT_DEBUG_ROOT_TEXT];
+    struct ct_debug_search search = ct_target_debug_search(s, root);
+    s->debug_id =
+        ct_debug_identity(s->file ? s->file : s->memory_image, s->file ? s->file_size : s->memory_image_size, &search);
+}
+
 /* ---- bytes ---- */
 
 int ct_target_source_read(struct ct_target_source *s) {

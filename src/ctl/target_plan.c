@@ -76,6 +76,7 @@ static void analyse(struct ct_target_pool *pool, void *arg, size_t i) {
     struct whole *w = arg;
     struct ct_target_source *s = &w->sources[i];
     s->status = ct_target_source_read(s);
+    ct_target_debug_identify(s);
     if (s->status || ct_target_cache_load(w->options->cache_dir, s))
         return;
     size_t parts = ct_target_analyse_begin(s, ct_target_pool_threads());

@@ -90,7 +90,7 @@ static const uint8_t *read_module(void *arg, uint64_t address, size_t size) {
 }
 
 static int load_functions(struct ct_hook_module *m, uint64_t bias) {
-    int status = ct_functions_open(&m->table, m->path);
+    int status = ct_functions_open_full(&m->table, m->path);
     if (status)
         return status;
     size_t count = ct_functions_count(m->table), kept = 0;

@@ -181,3 +181,8 @@ int ct_symbols_read(struct ct_functions *table, const struct ct_elf *elf, struct
         result = read_table(table, &from, list);
     return result;
 }
+
+int ct_symbols_read_debug(struct ct_functions *table, const struct ct_elf *debug, struct ct_candidates *list) {
+    struct symbol_table from;
+    return table_of_type(debug, SHT_SYMTAB, &from) ? read_table(table, &from, list) : 0;
+}

@@ -3,6 +3,7 @@
  *
  * The file is mapped only while it is read: a table owns copies of all it needs. */
 #include "symbols/functions.h"
+#include "symbols/debug_file.h"
 #include "symbols/eh_frame.h"
 #include "symbols/table.h"
 #include <contrail/status.h>
@@ -108,7 +109,21 @@ static int add_fde(void *arg, const struct ct_fde *fde) {
     return ct_text_find(sink->table, fde->start) ? ct_candidates_add(sink->list, &candidate) : 0;
 }
 
-static int read_functions(struct ct_functions *table, const struct ct_elf *elf) {
+/* What others keep for the module. */
+static int read_debug(struct ct_functions *table, const struct ct_elf *elf, const struct ct_debug_search *search,
+                      struct ct_candidates *list) {
+    struct ct_debug_file file;
+    int result = 0;
+    if (!search || ct_debug_has_symbols(elf))
+        return 0;
+    if (ct_debug_file_find(&file, elf, search) || ct_debug_data_open(&file, elf)) {
+        result = ct_symbols_read_debug(table, &file.elf, list);
+        ct_debug_file_close(&file);
+    }
+    return result;
+}
+
+static int read_functions(struct ct_functions *table, const struct ct_elf *elf, const struct ct_debug_search *search) {
     struct ct_candidates list = {0};
     struct ct_eh_frame frame;
     bool has_frame = ct_eh_frame_open(&frame, elf) == 0;
@@ -117,6 +132,8 @@ static int read_functions(struct ct_functions *table, const struct ct_elf *elf) 
         result = ct_eh_frame_each(&frame, add_fde, &(struct fde_sink){table, &list});
     if (!result)
         result = ct_symbols_read(table, elf, &list);
+    if (!result)
+        result = read_debug(table, elf, search, &list);
     if (!result)
         result = ct_candidates_sort(&list);
     if (!result)
@@ -128,7 +145,8 @@ static int read_functions(struct ct_functions *table, const struct ct_elf *elf) 
     return result;
 }
 
-int ct_functions_open_image(struct ct_functions **out, const void *image, size_t size) {
+int ct_functions_open_image_full(struct ct_functions **out, const void *image, size_t size,
+                                 const struct ct_debug_search *search) {
     struct ct_elf elf;
     int result = ct_elf_open(&elf, image, size);
     if (result)
@@ -138,7 +156,7 @@ int ct_functions_open_image(struct ct_functions **out, const void *image, size_t
         return CT_ERR_NO_MEMORY;
     table->names = calloc(1, 1);
     table->names_size = 1;
-    result = table->names ? read_functions(table, &elf) : CT_ERR_NO_MEMORY;
+    result = table->names ? read_functions(table, &elf, search) : CT_ERR_NO_MEMORY;
     if (result) {
         ct_functions_close(table);
         return result;
@@ -146,6 +164,10 @@ int ct_functions_open_image(struct ct_functions **out, const void *image, size_t
     ct_elf_build_id(&elf, table->build_id);
     *out = table;
     return 0;
+}
+
+int ct_functions_open_image(struct ct_functions **out, const void *image, size_t size) {
+    return ct_functions_open_image_full(out, image, size, NULL);
 }
 
 static int status_of_errno(int error) {
@@ -163,7 +185,7 @@ static int status_of_errno(int error) {
     }
 }
 
-int ct_functions_open(struct ct_functions **out, const char *path) {
+static int open_path(struct ct_functions **out, const char *path, const struct ct_debug_search *search) {
     struct stat status;
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0)
@@ -174,12 +196,20 @@ int ct_functions_open(struct ct_functions **out, const char *path) {
     if (!result) {
         size_t size = (size_t)status.st_size;
         void *image = mmap(NULL, size, PROT_READ, MAP_PRIVATE, file, 0);
-        result = image == MAP_FAILED ? status_of_errno(errno) : ct_functions_open_image(out, image, size);
+        result = image == MAP_FAILED ? status_of_errno(errno) : ct_functions_open_image_full(out, image, size, search);
         if (image != MAP_FAILED)
             munmap(image, size);
     }
     close(file);
     return result;
+}
+
+int ct_functions_open(struct ct_functions **out, const char *path) {
+    return open_path(out, path, NULL);
+}
+
+int ct_functions_open_full(struct ct_functions **out, const char *path) {
+    return open_path(out, path, &(struct ct_debug_search){.path = path});
 }
 
 void ct_functions_close(struct ct_functions *table) {

@@ -1,4 +1,5 @@
-/* Function tables of ELF modules: the union of .symtab, .dynsym and the FDEs of .eh_frame, one entry per address.
+/* Function tables of ELF modules: the union of .symtab, .dynsym, the FDEs of .eh_frame and, for stripped modules,
+ * .gnu_debugdata and the symbols of a separate debug file; one entry per address.
  *
  * Belongs to the process that knows names (controller, or a process that hooks itself), never to the agent. A table is
  * immutable once opened and may be read by any thread. Damaged files give an error or a smaller table, never a crash;
@@ -41,6 +42,20 @@ int ct_functions_open(struct ct_functions **out, const char *path);
 /* The same from memory: for [vdso] and tests. The image is not needed afterwards. */
 int ct_functions_open_image(struct ct_functions **out, const void *image, size_t size);
 void ct_functions_close(struct ct_functions *table);
+
+/* Where debug files may be. */
+struct ct_debug_search {
+    const char *path; /* of the module, as its process sees it; NULL: not known */
+    const char *root; /* how we see that process's root directory, when it is not ours ("/proc/7/root"); NULL: it is */
+    const char *const *directories; /* like /usr/lib/debug, which is meant by NULL; NULL-terminated */
+};
+/* With the symbols of the debug file, for modules that have none of their own. A debug file that is missing or damaged
+ * changes nothing. */
+int ct_functions_open_full(struct ct_functions **out, const char *path);
+int ct_functions_open_image_full(struct ct_functions **out, const void *image, size_t size,
+                                 const struct ct_debug_search *search);
+/* Another value when the debug files of a module come, go or change; 0 when there are none. Reads directories only. */
+uint64_t ct_debug_identity(const void *image, size_t size, const struct ct_debug_search *search);
 
 size_t ct_functions_count(const struct ct_functions *table);
 const struct ct_func *ct_functions_at(const struct ct_functions *table, size_t index);       /* sorted by offset */

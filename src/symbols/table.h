@@ -55,6 +55,8 @@ int ct_text_read(struct ct_functions *table, const struct ct_elf *elf);
 
 /* Appends what .symtab and .dynsym say, and copies their strings into the table's names. */
 int ct_symbols_read(struct ct_functions *table, const struct ct_elf *elf, struct ct_candidates *list);
+/* The same with the .symtab of a debug file; one that is damaged adds what can be read of it. */
+int ct_symbols_read_debug(struct ct_functions *table, const struct ct_elf *debug, struct ct_candidates *list);
 /* Length up to the symbol version ("name@@VERSION"), limited so that damaged strings cost little. */
 size_t ct_symbol_name_length(const char *name);
 
