@@ -1,0 +1,117 @@
+/* From the CPU's counter to CLOCK_BOOTTIME. Each check brackets a counter value between two readings of the clock, so that being
+ * interrupted in between does no harm. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "ctl/clock.h"
+#include "os/thread.h"
+
+#define TOLERANCE 20000 /* ns */
+
+struct sample {
+    uint64_t before, counter, after;
+};
+
+static struct sample take_sample(void) {
+    struct sample s;
+    s.before = ct_clock_now();
+    s.counter = ct_os_timestamp();
+    s.after = ct_clock_now();
+    return s;
+}
+
+static void check(const struct ct_clock *clock, const struct sample *s) {
+    uint64_t ns = ct_clock_ns(clock, s->counter);
+    if (ns + TOLERANCE < s->before || ns > s->after + TOLERANCE)
+        fail_msg("%lld ns off", ns < s->before ? (long long)(ns - s->before) : (long long)(ns - s->after));
+}
+
+static void start(struct ct_clock *clock) {
+    ct_clock_start(clock);
+    usleep(20000);
+    ct_clock_calibrate(clock);
+}
+
+/* As the drain does it: what happened since the last calibration is converted after the next one, or before. */
+static void test_over_a_second(void **state) {
+    (void)state;
+    struct ct_clock clock;
+    struct sample samples[10];
+    start(&clock);
+    for (unsigned round = 0; round < 10; round++) {
+        for (unsigned i = 0; i < 10; i++) {
+            usleep(10000);
+            samples[i] = take_sample();
+        }
+        ct_clock_calibrate(&clock);
+        for (unsigned i = 0; i < 10; i++)
+            check(&clock, &samples[i]);
+        struct sample now = take_sample();
+        check(&clock, &now);
+    }
+    assert_int_equal(clock.count, 12);
+}
+
+/* Within a calibration later is never earlier; across one the line does not jump. */
+static void test_monotonic(void **state) {
+    (void)state;
+    struct ct_clock clock;
+    start(&clock);
+    for (unsigned round = 0; round < 20; round++) {
+        uint64_t counter = ct_os_timestamp(), last = ct_clock_ns(&clock, counter);
+        for (unsigned i = 0; i < 1000; i++) {
+            uint64_t next = ct_os_timestamp(), ns = ct_clock_ns(&clock, next);
+            assert_true(next < counter || ns >= last);
+            counter = next;
+            last = ns;
+        }
+        usleep(5000);
+        ct_clock_calibrate(&clock);
+        uint64_t again = ct_clock_ns(&clock, counter);
+        assert_true(again + TOLERANCE > last && again < last + TOLERANCE);
+    }
+}
+
+static void test_before_the_beginning(void **state) {
+    (void)state;
+    struct sample early = take_sample();
+    struct ct_clock clock;
+    start(&clock);
+    check(&clock, &early);
+}
+
+static void test_frequency(void **state) {
+    (void)state;
+    struct ct_clock clock;
+    ct_clock_start(&clock);
+    assert_true(ct_clock_hz(&clock) == 0);
+    uint64_t counter = ct_os_timestamp(), ns = ct_clock_now();
+    usleep(100000);
+    ct_clock_calibrate(&clock);
+    double hz = (double)(ct_os_timestamp() - counter) * 1e9 / (double)(ct_clock_now() - ns);
+    assert_true(ct_clock_hz(&clock) > hz * 0.99 && ct_clock_hz(&clock) < hz * 1.01);
+}
+
+static void test_now_is_boottime(void **state) {
+    (void)state;
+    struct timespec a, b;
+    clock_gettime(CLOCK_BOOTTIME, &a);
+    uint64_t ns = ct_clock_now();
+    clock_gettime(CLOCK_BOOTTIME, &b);
+    assert_true(ns >= (uint64_t)a.tv_sec * 1000000000u + (uint64_t)a.tv_nsec);
+    assert_true(ns <= (uint64_t)b.tv_sec * 1000000000u + (uint64_t)b.tv_nsec);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_over_a_second),        cmocka_unit_test(test_monotonic),
+        cmocka_unit_test(test_before_the_beginning), cmocka_unit_test(test_frequency),
+        cmocka_unit_test(test_now_is_boottime),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
