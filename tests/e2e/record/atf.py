@@ -3,6 +3,7 @@
 A Trace is one pid_N directory. Everything is read at once: the traces of tests are small."""
 import glob
 import json
+import operator
 import os
 import re
 import struct
@@ -38,16 +39,21 @@ class Module:
 
 
 class Thread:
+    """A thread's events, as columns: traces have millions of them."""
+
     def __init__(self, ident, tid, name, data, finished):
-        self.id, self.tid, self.name = ident, tid, name
-        self.data, self.finished = data, finished
+        self.id, self.tid, self.name, self.finished = ident, tid, name, finished
+        longs, words = memoryview(data).cast("Q"), memoryview(data).cast("I")
+        self.times, self.functions = longs[0::4].tolist(), longs[1::4].tolist()
+        self.tids, self.kinds = words[4::8].tolist(), words[5::8].tolist()
+        self.depths, self.details = words[6::8].tolist(), words[7::8].tolist()
 
     def __len__(self):
-        return len(self.data) // EVENT.size
+        return len(self.times)
 
-    def events(self):
-        """(timestamp, function_id, thread_id, kind, depth, detail) of each event."""
-        return EVENT.iter_unpack(self.data)
+    def chosen(self, wanted):
+        """(time, number, function_id, kind) of the events of some functions."""
+        return [(self.times[i], i, f, self.kinds[i]) for i, f in enumerate(self.functions) if f in wanted]
 
 
 def read_index(path, complete):
@@ -142,39 +148,43 @@ class Trace:
     def check(self):
         """Time never goes back, depths fit, calls are paired: a list of sentences, empty when all is well."""
         problems = []
+        gaps = {t["id"]: {g["at"] for g in t.get("gaps", [])} for t in self.manifest["threads"]}
+        entry_only = {i for i, f in self.functions.items() if f.entry_only}
         for thread in self.threads:
-            gaps = {t["id"]: t.get("gaps", []) for t in self.manifest["threads"]}.get(thread.id, [])
-            problems += check_thread(thread, self.functions, {g["at"] for g in gaps})
+            problems += check_thread(thread, self.functions, entry_only, gaps.get(thread.id, set()))
         return problems
 
 
-def check_thread(thread, functions, gaps):
-    problems, last, depth = [], 0, 0
-    for number, (time, function, tid, kind, told, detail) in enumerate(thread.events()):
-        place = "thread %d, event %d" % (thread.id, number)
-        if time < last:
-            problems.append("%s: time goes back by %d ns" % (place, last - time))
-        last = time
-        about = functions.get(function)
-        if about is None and not (kind == EXCEPTION and function == 0):
-            problems.append("%s: unknown function %#x" % (place, function))
-            continue
-        if detail != NO_DETAIL or kind not in (CALL, RETURN, EXCEPTION):
-            problems.append("%s: kind %d, detail %#x" % (place, kind, detail))
+def check_thread(thread, functions, entry_only, gaps):
+    problems = []
+    place = "thread %d, event " % thread.id
+    if not all(map(operator.le, thread.times, thread.times[1:])):
+        at = next(i for i in range(1, len(thread)) if thread.times[i] < thread.times[i - 1])
+        problems.append("%s%d: time goes back by %d ns" % (place, at, thread.times[at - 1] - thread.times[at]))
+    if set(thread.details) - {NO_DETAIL} or set(thread.kinds) - {CALL, RETURN, EXCEPTION}:
+        problems.append("%s?: kinds %s, details %s" % (place, set(thread.kinds), set(thread.details)))
+    unknown = set(thread.functions) - functions.keys()
+    if unknown:
+        problems.append("%s%d: unknown function %#x" % (place, thread.functions.index(min(unknown)), min(unknown)))
+        return problems
+    return problems + check_depths(thread, functions, entry_only, gaps, place)
+
+
+def check_depths(thread, functions, entry_only, gaps, place):
+    problems, depth = [], 0
+    for number, (function, kind, told) in enumerate(zip(thread.functions, thread.kinds, thread.depths)):
         if number in gaps:
             depth = told if kind == CALL else told + 1
-        if kind == CALL:
-            if told != depth:
-                problems.append("%s: call of %s at depth %d instead of %d" % (place, about.where, told, depth))
-                depth = told
-            depth += not about.entry_only
-        else:
+        if kind != CALL:
             depth -= 1
-            if told != depth:
-                problems.append("%s: end of %s at depth %d instead of %d" % (place, about.where, told, depth))
-                depth = told
-        if len(problems) > 10:
-            break
+        if told != depth:
+            problems.append("%s%d: %s of %s at depth %d instead of %d" % (
+                place, number, ("", "call", "return", "end")[kind], functions[function].where, told, depth))
+            depth = told
+            if len(problems) > 5:
+                break
+        if kind == CALL and function not in entry_only:
+            depth += 1
     return problems
 
 

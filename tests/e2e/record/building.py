@@ -77,7 +77,7 @@ def link(directory, name, objects, compiler, flags, own_objects, after=None):
     tool([compiler] + objects + flags + ["-o", path])
     own = set()
     for item in own_objects:
-        own.update(n for n, _ in functions_of(item))
+        own.update(n for n, _ in functions_of(item) if "std::" not in n and "__gnu_cxx::" not in n)
     places = {address: n for n, address in functions_of(path) if n in own}
     if after:
         tool(after + [path])

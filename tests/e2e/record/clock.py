@@ -22,8 +22,8 @@ def compare(shop, program, seconds):
     names = own_functions(trace, program)
     calls, returns = [], []
     for thread in trace.threads:
-        for time, function, _, kind, _, _ in thread.events():
-            if names.get(function) == "stamp":
+        for time, _, function, kind in thread.chosen(names):
+            if names[function] == "stamp":
                 (calls if kind == atf.CALL else returns).append(time)
     if not len(read) == len(calls) == len(returns):
         raise Failure("%d readings, %d calls, %d returns" % (len(read), len(calls), len(returns)))

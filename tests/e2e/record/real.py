@@ -131,7 +131,9 @@ def describe(shop, output):
     shop.read("verify", found[0])
     trace = atf.Trace(found[0])
     modules = trace.manifest["modules"]
-    functions, hooked = sum(m["functions"] for m in modules), sum(m["hooked"] for m in modules)
+    # Cold parts and fragments of functions are no functions.
+    functions = sum(m["functions"] - m["skipped"].get("ODD_ENTRY", 0) - m["skipped"].get("FRAGMENT", 0) for m in modules)
+    hooked = sum(m["hooked"] for m in modules)
     events = sum(len(t) for t in trace.threads)
     if not events or not hooked:
         raise Failure("nothing was recorded")

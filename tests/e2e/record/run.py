@@ -8,8 +8,8 @@ programs in the directory above, linked with injected.c instead of the harness: 
 Each program is built in the variants that its .expect lists, and each variant is run in its modes: spawn, attach (the
 program waits for it), detach (the same, and it is let go before its end). Exit status: 0 passed, 1 failed, 77 skipped."""
 import argparse
+import bisect
 import glob
-import heapq
 import os
 import re
 import sys
@@ -150,9 +150,9 @@ def trees(trace, names, ignore=()):
     found, counts = {}, {}
     for thread in trace.threads:
         writer, seen = calltree.Writer(), False
-        for _, function, _, kind, _, _ in thread.events():
-            name = names.get(function)
-            if name is None or name in ignore:
+        for _, _, function, kind in thread.chosen(names):
+            name = names[function]
+            if name in ignore:
                 continue
             seen = True
             count = counts.setdefault(name, [0, 0, 0])
@@ -243,59 +243,82 @@ def addresses_of(notes, trace):
     return names, harness, marks[0] if marks else None
 
 
+class Part:
+    """A thread of the trace as a Replay sees it: marks, what the harness called itself, and how far the expectations are."""
+
+    def __init__(self, thread, harness, mark):
+        self.thread, self.at, self.marks, self.inside = thread, 0, [], []
+        depth = 0
+        for _, number, function, kind in thread.chosen(harness):
+            if function == mark and kind == atf.CALL:
+                self.marks.append(number)
+            depth += 1 if kind == atf.CALL else -1
+            if depth == 1 and kind == atf.CALL:
+                self.inside.append([number, len(thread)])
+            elif depth == 0 and kind != atf.CALL:
+                self.inside[-1][1] = number
+
+    def take(self, end, names, since):
+        """The events up to `end` that count, and nobody asked for yet."""
+        functions, kinds, times = self.thread.functions, self.thread.kinds, self.thread.times
+        found = [(i, functions[i], kinds[i]) for i in range(self.at, end)
+                 if functions[i] in names and times[i] >= since.get(functions[i], 1 << 64)]
+        starts = [s for s, _ in self.inside]
+        self.at = end
+
+        def own(number):
+            at = bisect.bisect(starts, number) - 1
+            return at < 0 or self.inside[at][1] < number
+        return [(f, k) for i, f, k in found if own(i)]
+
+
 class Replay:
-    """Goes through the events of all threads by time, and at each mark does what the program noted there."""
+    """Goes through the marks of all threads by time, and does at each what the program noted there."""
 
     def __init__(self, trace, notes):
         self.trace, self.notes = trace, {tid: list(reversed(own)) for tid, own in notes.items()}
-        self.names, self.harness, self.mark = addresses_of(notes, trace)
-        self.active, self.seen, self.problems, self.expectations = set(), {}, [], 0
-
-    def events(self):
-        """Calls of functions that count, and of e2e_mark. What the harness itself calls does not count."""
-        def of(thread):
-            inside = 0
-            for number, (when, function, _, kind, _, _) in enumerate(thread.events()):
-                if function in self.harness:
-                    inside += 1 if kind == atf.CALL else -1
-                if function == self.mark or (function in self.names and not inside):
-                    yield when, thread.id, number, thread.tid, function, kind
-        return heapq.merge(*[of(t) for t in self.trace.threads])
+        self.names, harness, mark = addresses_of(notes, trace)
+        self.parts = [Part(t, harness, mark) for t in trace.threads]
+        self.since, self.problems = {}, []
 
     def run(self, attached):
         if attached:  # e2e_begin notes "ready" before the gate
             for own in self.notes.values():
                 if own[-1] == "ready":
                     own.pop()
-        for _, _, _, tid, function, kind in self.events():
-            if function == self.mark:
-                if kind == atf.CALL:
-                    self.note(tid)
-            elif function in self.active:
-                self.seen.setdefault(tid, []).append((function, kind))
+        for when, number, part in sorted(((p.thread.times[n], n, p) for p in self.parts for n in p.marks),
+                                         key=lambda m: (m[0], m[2].thread.id, m[1])):
+            self.note(when, number, part)
         left = sum(len(n) for n in self.notes.values())
         if left:
             self.problems.append("%d notes of the program are not in the trace" % left)
         return self.problems
 
-    def note(self, tid):
-        own = self.notes.get(tid)
+    def note(self, when, number, part):
+        own = self.notes.get(part.thread.tid)
         if not own:
-            self.problems.append("a mark in thread %d that the program did not make" % tid)
+            self.problems.append("a mark in thread %d that the program did not make" % part.thread.tid)
             return
         word, _, rest = own.pop().partition(" ")
         if word in ("record", "try_record"):
             name = rest.split(" ", 1)[1]
-            self.active |= {i for i, n in self.names.items() if n == name}
+            self.since.update({i: when for i, n in self.names.items() if n == name and i not in self.since})
         elif word in ("forget", "count_only"):
-            self.seen.clear()
+            for other in self.parts:
+                other.at = number if other is part else bisect.bisect(other.thread.times, when)
         elif word in ("expect", "flat"):
             whom, place, tree = rest.split(" ", 2)
-            whom = int(whom) or tid
-            self.compare(word, place, tree, self.seen.pop(whom, []))
+            self.compare(word, place, tree, self.events_of(int(whom) or part.thread.tid, when, number, part))
+
+    def events_of(self, tid, when, number, part):
+        events = []
+        for other in self.parts:
+            if other.thread.tid == tid:
+                end = number if other is part else bisect.bisect(other.thread.times, when)
+                events += other.take(end, self.names, self.since)
+        return events
 
     def compare(self, word, place, tree, events):
-        self.expectations += 1
         if word == "flat":
             signs = {atf.CALL: "+", atf.RETURN: "-", atf.EXCEPTION: "!"}
             expected = " ".join(tree.split())
@@ -479,6 +502,10 @@ def cases(arguments, name):
         except building.NoCompiler as e:
             print("skipped %s (%s): %s" % (name, variant, e))
             continue
+        except RuntimeError as e:
+            print("FAILED  %s (%s) does not compile: %s" % (name, variant, e))
+            arguments.broken = True
+            continue
         for mode in modes:
             if not arguments.mode or mode == arguments.mode:
                 yield Case(arguments, short, variant, mode, built, expectation)
@@ -497,14 +524,20 @@ def main():
     parser.add_argument("--mode")
     parser.add_argument("--untraced", action="store_true", help="only build, and run as they are")
     parser.add_argument("--keep", action="store_true", help="keep traces and notes")
-    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--list", action="store_true", help="print all names")
+    parser.add_argument("--complete", action="store_true", help="check that the names given are all there are")
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_args()
+    arguments.broken = False
     arguments.contrail = os.path.abspath(arguments.contrail)
     arguments.build = os.path.abspath(arguments.build)
     if arguments.list:
         print("\n".join(all_names()))
         return 0
+    if arguments.complete:
+        strange = set(arguments.names) ^ set(all_names())
+        print("not in both the list and the directory: %s" % sorted(strange) if strange else "complete")
+        return 1 if strange else 0
     ran = failed = 0
     for name in arguments.names or all_names():
         for case in cases(arguments, name):
@@ -521,10 +554,10 @@ def main():
             for problem in case.problems[:8]:
                 print("  " + problem.replace("\n", "\n  "))
             sys.stdout.flush()
-    if not ran:
+    if not ran and not arguments.broken:
         return 77
     print("%d runs, %d failed" % (ran, failed))
-    return 1 if failed else 0
+    return 1 if failed or arguments.broken else 0
 
 
 if __name__ == "__main__":

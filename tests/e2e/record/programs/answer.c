@@ -9,9 +9,11 @@ static int rounds = 20;
 static uint64_t sums[4];
 
 static FN uint64_t mix(uint64_t x) {
-    x ^= x >> 29;
-    BARRIER();
-    return x * 0xbf58476d1ce4e5b9u + 1;
+    for (int i = 0; i < 100; i++) {
+        x ^= x >> 29;
+        x = x * 0xbf58476d1ce4e5b9u + 1;
+    }
+    return x;
 }
 
 static FN void jump(jmp_buf *out) {
@@ -27,7 +29,7 @@ static FN int left(int depth, jmp_buf *out) {
 static FN uint64_t round_of_work(uint64_t x) {
     jmp_buf out;
     char *text = malloc(64);
-    for (int i = 0; i < 1000; i++)
+    for (int i = 0; i < 100; i++)
         x = mix(x);
     snprintf(text, 64, "%llx", (unsigned long long)x);
     x += strlen(text);

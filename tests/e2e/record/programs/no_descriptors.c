@@ -18,8 +18,10 @@ static FN long work(int times) {
 }
 
 static FN void use_up(void) {
-    struct rlimit limit = {20, 20};
+    struct rlimit limit;
     int file, last = -1;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = 20;
     setrlimit(RLIMIT_NOFILE, &limit);
     while ((file = open("/dev/null", O_RDONLY)) >= 0)
         last = file;

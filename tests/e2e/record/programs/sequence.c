@@ -25,7 +25,7 @@ static FN void *thread_main(void *arg) {
     for (uint64_t number = 1; number <= limit; number++) {
         batch(number);
         __atomic_store_n(&announced[which], number, __ATOMIC_SEQ_CST);
-        if (number % 16 == 0)
+        if (number % 4 == 0)
             usleep(200);
     }
     return NULL;
