@@ -209,6 +209,11 @@ static void write_texts(const struct ct_target_analysis *a, struct ct_target_ima
     }
 }
 
+/* libc has functions with such names too, which pass the call on to an unwinder, if one is loaded. */
+static const struct ct_func *unwinder_function(const struct ct_target_analysis *a, const char *name) {
+    return ct_functions_by_name(a->table, "_Unwind_SetIP") ? ct_functions_by_name(a->table, name) : NULL;
+}
+
 static int make_image(struct ct_target_analysis *a) {
     struct ct_target_source *s = a->source;
     uint64_t functions = ct_target_round(sizeof(struct ct_target_image), 8);
@@ -219,7 +224,7 @@ static int make_image(struct ct_target_analysis *a) {
     struct ct_target_image *image = a->names_size < UINT32_MAX ? calloc(1, size) : NULL;
     if (!image)
         return CT_ERR_NO_MEMORY;
-    const struct ct_func *get_cfa = ct_functions_by_name(a->table, "_Unwind_GetCFA");
+    const struct ct_func *get_cfa = unwinder_function(a, "_Unwind_GetCFA");
     *image = (struct ct_target_image){
         .magic = "CTPLAN1",
         .tool = ct_target_tool(),
