@@ -49,6 +49,7 @@ static void sleep_a_little(void) {
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
+static pid_t running;            /* our child; 0: none */
 static char trace_directory[64]; /* of what is recorded; "" when nothing is */
 
 static void remove_traces(void) {
@@ -57,6 +58,16 @@ static void remove_traces(void) {
     if (trace_directory[0] && system(command))
         fail_msg("%s", command);
     trace_directory[0] = 0;
+}
+
+/* After a test that has failed. */
+static int tidy(void **state) {
+    (void)state;
+    if (running > 0 && kill(running, SIGKILL) == 0)
+        waitpid(running, NULL, 0);
+    running = 0;
+    remove_traces();
+    return 0;
 }
 
 /* The one child of a process. */
@@ -100,7 +111,7 @@ static void begin(struct target *t, const char *kind, const char *const *threads
         execv(argv[0], (char **)argv);
         _exit(127);
     }
-    t->child = t->pid;
+    t->child = running = t->pid;
     close(in[0]);
     close(out[1]);
     t->in = in[1];
@@ -121,6 +132,7 @@ static void finish(struct target *t) {
     ct_process_close(t->process);
     close(t->in);
     assert_int_equal(waitpid(t->child, &status, 0), t->child);
+    running = 0;
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
     fclose(t->out);
@@ -689,6 +701,7 @@ static void test_ended(void **state) {
     BEGIN(&t, "plain", "sleeper");
     kill(t.pid, SIGKILL);
     waitpid(t.pid, NULL, 0);
+    running = 0;
     seen.count = 0;
     assert_int_equal(ct_process_each_thread(t.process, 5, remember, &seen), CT_ERR_NOT_FOUND);
     assert_non_null(strstr(ct_process_error(t.process), "ended"));
@@ -711,24 +724,26 @@ static void test_traced(void **state) {
     finish(&t);
 }
 
+#define TEST(name) cmocka_unit_test_teardown(name, tidy)
+
 int main(int argc, char **argv) {
     program_count = argc - 1;
     programs = argv + 1;
     signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names_and_states), cmocka_unit_test(test_blocked),
-        cmocka_unit_test(test_whole_backtrace),  cmocka_unit_test(test_signal_stack),
-        cmocka_unit_test(test_running),          cmocka_unit_test(test_static),
-        cmocka_unit_test(test_static_pie),       cmocka_unit_test(test_frame_pointers),
-        cmocka_unit_test(test_without_anything), cmocka_unit_test(test_musl),
-        cmocka_unit_test(test_musl_static),      cmocka_unit_test(test_stripped),
-        cmocka_unit_test(test_hooked),           cmocka_unit_test(test_hooked_running),
-        cmocka_unit_test(test_recorded),         cmocka_unit_test(test_recorded_running),
-        cmocka_unit_test(test_modules),          cmocka_unit_test(test_callbacks_end_it),
-        cmocka_unit_test(test_modify),           cmocka_unit_test(test_modify_in_call),
-        cmocka_unit_test(test_errors),           cmocka_unit_test(test_permission),
-        cmocka_unit_test(test_kernel_thread),    cmocka_unit_test(test_ended),
-        cmocka_unit_test(test_traced),
+        TEST(test_names_and_states), TEST(test_blocked),
+        TEST(test_whole_backtrace),  TEST(test_signal_stack),
+        TEST(test_running),          TEST(test_static),
+        TEST(test_static_pie),       TEST(test_frame_pointers),
+        TEST(test_without_anything), TEST(test_musl),
+        TEST(test_musl_static),      TEST(test_stripped),
+        TEST(test_hooked),           TEST(test_hooked_running),
+        TEST(test_recorded),         TEST(test_recorded_running),
+        TEST(test_modules),          TEST(test_callbacks_end_it),
+        TEST(test_modify),           TEST(test_modify_in_call),
+        TEST(test_errors),           TEST(test_permission),
+        TEST(test_kernel_thread),    TEST(test_ended),
+        TEST(test_traced),
     };
     return cmocka_run_group_tests_name("process", tests, NULL, NULL);
 }
