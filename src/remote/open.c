@@ -10,11 +10,12 @@
 #include <unistd.h>
 #include <linux/elf.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 
 #define KERNEL_THREAD 0x00200000ul /* PF_KTHREAD in the flags of /proc/PID/stat */
 
 static bool nap(void) {
+    if (ct_remote_waiting)
+        ct_remote_waiting();
     usleep(50);
     return false;
 }
@@ -100,7 +101,10 @@ static int check_state(struct ct_remote *remote, struct ct_remote_error *error) 
         return ct_remote_say(error, CT_ERR_ATTACH_FAILED,
                              "process %d has ended already (a zombie, until its parent %ld takes notice)", pid,
                              ct_remote_status_number(pid, pid, "PPid:", false));
-    long tracer = ct_remote_status_number(pid, remote->view, "TracerPid:", false);
+    /* what a killed controller has left goes within a moment */
+    long tracer = 1;
+    for (uint64_t end = ct_seize_now_ms() + CT_REMOTE_LEAVE_MS; tracer > 0 && ct_seize_now_ms() < end; (void)nap())
+        tracer = ct_remote_status_number(pid, remote->view, "TracerPid:", false);
     return tracer > 0 ? ct_remote_say_traced(error, pid, (int)tracer) : CT_OK;
 }
 
@@ -157,12 +161,9 @@ int ct_remote_open(struct ct_remote **out, int pid, struct ct_remote_error *erro
 }
 
 void ct_remote_close(struct ct_remote *remote) {
-    siginfo_t info;
     if (!remote)
         return;
     (void)ct_remote_resume(remote);
-    if (remote->leader_lost)
-        (void)waitid(P_PID, (id_t)remote->pid, &info, WEXITED | WNOHANG | __WALL); /* hands it on to its parent */
     ct_remote_free(remote);
 }
 

@@ -1,8 +1,8 @@
 /* What the files of this layer share.
  *
  * ptrace belongs to a thread, and a tracee that runs cannot be let go; but the end of its tracer lets everything go, at once.
- * So each stop has a thread of ours, the tracer (tracer.c): it lives from stop to resume, and all ptrace requests are made in
- * it. Functions whose name ends in _traced run there. */
+ * So each stop has a tracer (tracer.c): it lives from stop to resume, and all ptrace requests are made in it. Functions whose
+ * name ends in _traced run there, as jobs: one at a time, while the caller waits. */
 #ifndef CT_REMOTE_PARTS_H
 #define CT_REMOTE_PARTS_H
 
@@ -15,12 +15,17 @@
 #include "os/linux/seize.h"
 #include "remote/remote.h"
 
-enum { CT_REMOTE_AUXV = 64 };
+enum {
+    CT_REMOTE_AUXV = 64,
+    CT_REMOTE_LEAVE_MS = 200, /* what a killed controller has left is gone by then */
+};
 
 struct tracer {
     pthread_t thread;
     int tid;
-    bool running, quit;
+    void *stack;
+    bool apart; /* a process of its own, else a thread */
+    bool running, quit, lost;
     sem_t go, done;
     int (*job)(struct ct_remote *remote, void *arg);
     void *arg;
@@ -35,7 +40,6 @@ struct ct_remote {
     bool spawned;
     bool stopped;
     bool inner_numbers; /* threads have other numbers in their own pid namespace */
-    bool leader_lost;   /* the main thread ended while we traced it: we are to be told first when the process ends */
     uint64_t auxv[CT_REMOTE_AUXV][2];
     size_t auxv_count;
     uint64_t gadget; /* where code of ours may be put for a moment; 0: not looked for yet */
@@ -77,13 +81,16 @@ void ct_remote_free(struct ct_remote *remote);
 
 /* ---- tracer.c ---- */
 
-int ct_tracer_start(struct ct_remote *remote);
+/* Apart: in a process of its own, when that is possible. */
+int ct_tracer_start(struct ct_remote *remote, bool apart);
 int ct_tracer_run(struct ct_remote *remote, int (*job)(struct ct_remote *remote, void *arg), void *arg);
 /* Everything that is traced runs on when this returns. */
 void ct_tracer_end(struct ct_remote *remote);
 
 /* Called before every step that changes the other process; for tests that let us die at each of them. */
 extern void (*ct_remote_step)(void);
+/* The same for the time between the request to stop and the look at a thread's registers. */
+extern void (*ct_remote_waiting)(void);
 
 /* ptrace without errno: >= 0 or -E... */
 long ct_trace(int request, int tid, uint64_t address, uint64_t data);

@@ -1,7 +1,7 @@
 /* Another process, seen from outside: memory, maps, threads, registers, calls made in it.
  *
- * Ordinary C for the controller. Each stop has a tracing thread of its own, so calls may come from any thread, one at a time.
- * The controller must not wait for children or threads that it does not know (waitpid(-1)): that takes stops away from us.
+ * Ordinary C for the controller. Each stop has a tracer of its own, a process that shares our memory, so calls may come from any
+ * thread, one at a time. The controller must not wait for children that it does not know with __WALL or __WCLONE.
  * Invariant: whatever we are in the middle of, our death leaves the process running as if we had
  * never been there (no breakpoint instruction, no single step; behind calls made in it stands code that restores the
  * interrupted state by itself). */

@@ -29,6 +29,7 @@ struct launch {
     sigset_t mask; /* ours */
     uint64_t deadline;
     int exec_errno;
+    bool seized;
     bool loading; /* the new program runs */
 };
 
@@ -130,10 +131,10 @@ static int wait_for_exec(struct ct_remote *remote, struct launch *launch) {
 
 static int launch_traced(struct ct_remote *remote, void *arg) {
     struct launch *launch = arg;
-    long result = ct_trace(PTRACE_SEIZE, remote->pid, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC);
-    tell_child(launch, result < 0 ? STAY : GO);
-    if (result < 0)
+    if (ct_trace(PTRACE_SEIZE, remote->pid, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC) < 0)
         return CT_ERR_PERMISSION_DENIED;
+    launch->seized = true;
+    tell_child(launch, GO);
     int status = wait_for_exec(remote, launch);
     if (status != CT_OK)
         return status;
@@ -188,7 +189,7 @@ static int explain(const struct ct_remote *remote, const struct launch *launch, 
             ;
         return launch->loading ? say_ended(launch, ended, error) : say_exec_failed(launch, error);
     case CT_ERR_PERMISSION_DENIED:
-        if (launch->loading)
+        if (launch->seized)
             return ct_remote_say(error, status, "%s runs, but its memory may not be opened: it is protected",
                                  launch->path);
         (void)waitpid(remote->pid, &ended, 0);
@@ -196,6 +197,9 @@ static int explain(const struct ct_remote *remote, const struct launch *launch, 
                              "%s cannot be traced: this system forbids it (a container without CAP_SYS_PTRACE, or "
                              "kernel.yama.ptrace_scope is 3)",
                              launch->path);
+    case CT_ERR_NO_MEMORY:
+        (void)(launch->seized || waitpid(remote->pid, &ended, 0));
+        return ct_remote_say(error, status, "out of memory");
     case CT_ERR_TIMEOUT:
         return ct_remote_say(error, status, "%s was not loaded in time: it runs on unrecorded as process %d",
                              launch->path, remote->pid);
@@ -213,12 +217,15 @@ static int run_launch(struct ct_remote *remote, struct launch *launch, struct ct
     remote->view = remote->set.pid = remote->pid;
     remote->spawned = true;
     remote->pidfd = (int)syscall(SYS_pidfd_open, remote->pid, 0);
-    if (ct_tracer_start(remote) != CT_OK) {
-        tell_child(launch, STAY);
-        (void)waitpid(remote->pid, NULL, 0);
-        return ct_remote_say(error, CT_ERR_NO_MEMORY, "out of memory");
+    int status = CT_ERR_PERMISSION_DENIED;
+    for (int apart = 1; apart >= 0 && status == CT_ERR_PERMISSION_DENIED && !launch->seized; apart--) {
+        ct_tracer_end(remote);
+        status = ct_tracer_start(remote, apart);
+        if (status == CT_OK)
+            status = ct_tracer_run(remote, launch_traced, launch);
     }
-    int status = ct_tracer_run(remote, launch_traced, launch);
+    if (!launch->seized)
+        tell_child(launch, STAY);
     if (status == CT_OK) {
         remote->stopped = true;
         return CT_OK;

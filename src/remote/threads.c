@@ -6,6 +6,7 @@
 #include "remote/parts.h"
 
 #include <string.h>
+#include <unistd.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 
@@ -34,7 +35,7 @@ static int stop_traced(struct ct_remote *remote, void *arg) {
     const struct request *request = arg;
     uint64_t deadline = ct_seize_now_ms() + request->limit_ms;
     remote->set.options = PTRACE_O_TRACESYSGOOD;
-    remote->set.child = remote->spawned ? remote->pid : 0;
+    remote->set.child = remote->spawned && !remote->tracer.apart ? remote->pid : 0;
     int status = ct_seize_all(&remote->set, request->limit_ms);
     if (status == CT_OK)
         status = settle_all(remote, deadline);
@@ -66,29 +67,36 @@ static int explain_stop(struct ct_remote *remote, int status, struct ct_remote_e
     }
 }
 
-/* The main thread's end while we trace it is not told while others live, and its process's end is told to us first. */
-static void note_lost_leader(struct ct_remote *remote) {
-    if (remote->spawned)
-        return;
-    for (size_t i = 0; i < remote->set.count; i++)
-        if (remote->set.threads[i].tid == remote->pid)
-            return;
-    remote->leader_lost = true;
+static int try_stop(struct ct_remote *remote, bool apart, struct request *request) {
+    ct_tracer_end(remote);
+    remote->set.count = 0;
+    remote->worker_ready = false;
+    int status = ct_tracer_start(remote, apart);
+    return status == CT_OK ? ct_tracer_run(remote, stop_traced, request) : status;
+}
+
+/* A controller that was killed may have left a tracer that still completes its work. */
+static int try_again_when_busy(struct ct_remote *remote, bool apart, struct request *request) {
+    uint64_t end = ct_seize_now_ms() + CT_REMOTE_LEAVE_MS;
+    int status = try_stop(remote, apart, request);
+    while (status == CT_ERR_BUSY && ct_seize_now_ms() < end) {
+        (void)usleep(2000);
+        status = try_stop(remote, apart, request);
+    }
+    return status;
 }
 
 int ct_remote_stop(struct ct_remote *remote, unsigned limit_ms, struct ct_remote_error *error) {
     struct request request = {.limit_ms = limit_ms};
     if (remote->stopped)
         return ct_remote_say(error, CT_ERR_BAD_STATE, "process %d is stopped already", remote->pid);
-    remote->set.count = 0;
-    remote->worker_ready = false;
-    int status = ct_tracer_start(remote);
-    if (status == CT_OK)
-        status = ct_tracer_run(remote, stop_traced, &request);
+    int status = try_again_when_busy(remote, true, &request);
+    if (status == CT_ERR_PERMISSION_DENIED)
+        status =
+            try_again_when_busy(remote, false, &request); /* as an ancestor of it we may have the right ourselves */
     if (status == CT_OK && !ct_remote_is_alive(remote))
         status = CT_ERR_NOT_FOUND; /* an exec came before us */
     if (status == CT_OK) {
-        note_lost_leader(remote);
         remote->stopped = true;
         return CT_OK;
     }
@@ -109,7 +117,7 @@ int ct_remote_resume(struct ct_remote *remote) {
 int ct_remote_adopt_traced(struct ct_remote *remote) {
     int event;
     remote->set.options = PTRACE_O_TRACESYSGOOD;
-    remote->set.child = remote->pid;
+    remote->set.child = remote->tracer.apart ? 0 : remote->pid;
     struct seize_thread *thread = ct_seize_add(&remote->set, remote->pid);
     if (!thread)
         return CT_ERR_NO_MEMORY;

@@ -1,7 +1,13 @@
-/* The thread that traces, and the requests it makes.
+/* Who traces, and the requests it makes.
  *
- * It blocks all signals. Its end is what lets the other process go: one by one, threads that already run would keep us from
- * the processor while others still stand, and a thread that does not stop could not be let go at all. */
+ * The tracer is a process of its own that shares our memory (and has the thread pointer of a thread of ours that waits for
+ * its end). Two reasons. Its end lets the other process go: one by one, threads that already run would keep us from the
+ * processor while others still stand, and a thread that does not stop could not be let go at all. And it survives us by a
+ * moment: killed with SIGKILL, we leave somebody who completes what was begun. (Between the stop of a thread and the look at
+ * its registers there is no other way: the kernel would end some calls with EINTR.) Should both be killed, the other process
+ * still finds its way: that is what the order of steps everywhere in this layer is about.
+ *
+ * Where the system lets only ancestors trace (Yama), the tracer is a mere thread. Either way it blocks all signals. */
 #include "remote/parts.h"
 
 #include <errno.h>
@@ -10,50 +16,158 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-enum { TRACER_STACK = 256 << 10, EAGER_LOOKS = 200, NAP_US = 50 };
+enum { TRACER_STACK = 256 << 10, EAGER_LOOKS = 200, NAP_US = 50, IDLE_MS = 20, LAST_WORK_S = 1 };
+
+/* Sent to the tracer when its parent has died. Of those that are ignored by default, the one that nobody sends. */
+#define PARENT_DIED SIGURG
 
 void (*ct_remote_step)(void);
+void (*ct_remote_waiting)(void);
 
-/* ---- the thread ---- */
+/* ---- life of the tracer ---- */
+
+static int owner; /* the process that tracers of this process work for */
+
+static bool is_orphan(void) {
+    return getppid() != owner;
+}
 
 static void wait_for(sem_t *semaphore) {
     while (sem_wait(semaphore) != 0)
         ;
 }
 
-static void *trace_until_told(void *arg) {
-    struct ct_remote *remote = arg;
+/* Was the process killed while it is stopped, its parent (who may be our own process) does not hear of it before we have. */
+static void reap_killed(const struct seize_set *set) {
+    siginfo_t info;
+    if (!ct_seize_were_killed(set))
+        return;
+    for (size_t i = 0; i < set->count; i++)
+        (void)waitid(P_PID, (id_t)set->threads[i].tid, &info, WEXITED | WNOHANG | __WALL);
+    (void)waitid(P_PID, (id_t)set->pid, &info, WEXITED | WNOHANG | __WALL);
+}
+
+/* For the next job. False: there is nobody left to give one. */
+static bool wait_apart(struct ct_remote *remote) {
+    struct timespec limit;
+    while (!is_orphan()) {
+        (void)clock_gettime(CLOCK_REALTIME, &limit);
+        limit.tv_nsec += IDLE_MS * 1000000;
+        limit.tv_sec += limit.tv_nsec / 1000000000;
+        limit.tv_nsec %= 1000000000;
+        if (sem_timedwait(&remote->tracer.go, &limit) == 0)
+            return true;
+        reap_killed(&remote->set);
+    }
+    return false;
+}
+
+static bool wait_for_job(struct ct_remote *remote) {
+    if (remote->tracer.apart)
+        return wait_apart(remote);
+    wait_for(&remote->tracer.go);
+    return true;
+}
+
+static void serve(struct ct_remote *remote) {
     struct tracer *tracer = &remote->tracer;
-    tracer->tid = (int)syscall(SYS_gettid);
     (void)sem_post(&tracer->done);
-    for (;;) {
-        wait_for(&tracer->go);
-        if (tracer->quit)
-            return NULL;
+    while (wait_for_job(remote) && !tracer->quit) {
         tracer->status = tracer->job(remote, tracer->arg);
         (void)sem_post(&tracer->done);
     }
 }
 
-int ct_tracer_start(struct ct_remote *remote) {
+/* A thread of ours may have died with a lock that the work needs: then it is over soon, whatever was begun. */
+static void limit_last_work(int number) {
+    (void)number;
+    if (is_orphan())
+        (void)alarm(LAST_WORK_S);
+}
+
+static void serve_apart(void *arg) {
+    struct sigaction action = {.sa_handler = limit_last_work};
+    sigset_t few;
+    (void)sigaction(PARENT_DIED, &action, NULL);
+    (void)signal(SIGALRM, SIG_DFL);
+    (void)sigemptyset(&few);
+    (void)sigaddset(&few, PARENT_DIED);
+    (void)sigaddset(&few, SIGALRM);
+    (void)sigprocmask(SIG_UNBLOCK, &few, NULL);
+    (void)prctl(PR_SET_PDEATHSIG, PARENT_DIED);
+    if (!is_orphan())
+        serve(arg);
+    (void)syscall(SYS_exit_group, 0);
+}
+
+/* Has the tracer ended otherwise than by our wish, whoever waits for it is told. */
+static void *be_tracer(void *arg) {
+    struct ct_remote *remote = arg;
     struct tracer *tracer = &remote->tracer;
+    long pid = tracer->apart ? ct_seize_run_apart((char *)tracer->stack + TRACER_STACK, serve_apart, remote) : -1;
+    if (pid > 0) {
+        while (waitpid((pid_t)pid, NULL, __WALL) < 0 && errno == EINTR)
+            ;
+        tracer->lost = true;
+        tracer->status = CT_ERR_SYSTEM;
+        (void)sem_post(&tracer->done);
+        return NULL;
+    }
+    tracer->apart = false;
+    tracer->tid = (int)syscall(SYS_gettid);
+    serve(remote);
+    return NULL;
+}
+
+static int start_thread(struct ct_remote *remote) {
     pthread_attr_t attributes;
     sigset_t all, old;
-    tracer->quit = false;
-    if (sem_init(&tracer->go, 0, 0) != 0 || sem_init(&tracer->done, 0, 0) != 0 || pthread_attr_init(&attributes) != 0)
+    if (pthread_attr_init(&attributes) != 0)
         return CT_ERR_NO_MEMORY;
     (void)pthread_attr_setstacksize(&attributes, TRACER_STACK);
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &old);
-    int failure = pthread_create(&tracer->thread, &attributes, trace_until_told, remote);
+    int failure = pthread_create(&remote->tracer.thread, &attributes, be_tracer, remote);
     (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
     (void)pthread_attr_destroy(&attributes);
-    if (failure)
+    return failure ? CT_ERR_NO_MEMORY : CT_OK;
+}
+
+static void *map_stack(void) {
+    char *stack = mmap(NULL, TRACER_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    if (stack == MAP_FAILED)
+        return NULL;
+    (void)mprotect(stack, ct_os_page_size(), PROT_NONE);
+    return stack;
+}
+
+static void release(struct tracer *tracer) {
+    (void)sem_destroy(&tracer->go);
+    (void)sem_destroy(&tracer->done);
+    if (tracer->stack)
+        (void)munmap(tracer->stack, TRACER_STACK);
+    tracer->stack = NULL;
+    tracer->running = false;
+}
+
+int ct_tracer_start(struct ct_remote *remote, bool apart) {
+    struct tracer *tracer = &remote->tracer;
+    owner = getpid();
+    tracer->quit = tracer->lost = false;
+    tracer->stack = apart ? map_stack() : NULL;
+    tracer->apart = tracer->stack != NULL;
+    (void)sem_init(&tracer->go, 0, 0);
+    (void)sem_init(&tracer->done, 0, 0);
+    if (start_thread(remote) != CT_OK) {
+        release(tracer);
         return CT_ERR_NO_MEMORY;
+    }
     wait_for(&tracer->done);
     tracer->running = true;
     return CT_OK;
@@ -63,6 +177,8 @@ int ct_tracer_run(struct ct_remote *remote, int (*job)(struct ct_remote *remote,
     struct tracer *tracer = &remote->tracer;
     if (!tracer->running)
         return CT_ERR_BAD_STATE;
+    if (__atomic_load_n(&tracer->lost, __ATOMIC_ACQUIRE))
+        return CT_ERR_SYSTEM;
     tracer->job = job;
     tracer->arg = arg;
     (void)sem_post(&tracer->go);
@@ -70,7 +186,7 @@ int ct_tracer_run(struct ct_remote *remote, int (*job)(struct ct_remote *remote,
     return tracer->status;
 }
 
-/* A thread is joined before the kernel has let its tracees go. */
+/* A thread is joined before the kernel has let its tracees go; a process is not reaped before. */
 static void wait_until_gone(int tid) {
     while (syscall(SYS_tgkill, getpid(), tid, 0) == 0)
         (void)sched_yield();
@@ -83,10 +199,9 @@ void ct_tracer_end(struct ct_remote *remote) {
     tracer->quit = true;
     (void)sem_post(&tracer->go);
     (void)pthread_join(tracer->thread, NULL);
-    wait_until_gone(tracer->tid);
-    (void)sem_destroy(&tracer->go);
-    (void)sem_destroy(&tracer->done);
-    tracer->running = false;
+    if (!tracer->apart)
+        wait_until_gone(tracer->tid);
+    release(tracer);
 }
 
 /* ---- requests ---- */

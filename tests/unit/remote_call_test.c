@@ -4,8 +4,6 @@
 
 #include <sys/syscall.h>
 
-extern void (*ct_remote_step)(void); /* see src/remote/parts.h */
-
 static const char *const all_modes[] = {"nanosleep",  "poll", "epoll", "futex", "sigtimedwait",
                                         "semtimedop", "read", "ppoll", "spin",  "signals"};
 enum { MODES = sizeof all_modes / sizeof *all_modes };
@@ -181,30 +179,25 @@ static void test_seccomp_without_rights(void **state) {
 
 /* ---- death ---- */
 
-static int steps_left;
-
-static void count_down(void) {
-    if (--steps_left == 0)
-        kill(getpid(), SIGKILL);
-}
-
 /* A controller that is killed before its n-th step; false: it came to its end before that. */
-static bool control_and_die(const struct target *target, int n) {
+static bool control_and_die(const struct target *target, int n, bool alone) {
     int pid = fork(), status;
     if (pid == 0) {
         struct ct_remote *remote = NULL;
         struct ct_remote_error error = {{0}};
-        steps_left = n;
-        ct_remote_step = count_down;
+        die_at(n, alone);
         bool good = ct_remote_open(&remote, target->pid, &error) == CT_OK;
         good = good && ct_remote_stop(remote, LIMIT_MS, &error) == CT_OK;
         good = good && use(remote, target);
         good = good && ct_remote_resume(remote) == CT_OK;
-        if (!good)
+        if (!good && steps_left > 0)
             print_error("step %d: %s\n", n, error.text);
+        while (steps_left <= 0)
+            pause(); /* the kill is on its way */
         _exit(!good);
     }
     waitpid(pid, &status, 0);
+    wait_untraced(target->pid);
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
         return true;
     assert_int_equal(status, 0);
@@ -218,20 +211,87 @@ static void check_runs(int pid) {
     assert_non_null(strchr("RSD", state_of(pid)));
 }
 
+static void check_death_at_each_step(const char *mode, bool alone) {
+    struct target target;
+    int steps = 1;
+    start_target(&target, mode);
+    while (control_and_die(&target, steps, alone)) {
+        check_runs(target.pid);
+        steps++;
+        usleep(steps % 4 * 300);
+    }
+    assert_true(steps > 60);
+    assert_int_equal(end_target(&target, NULL), 0);
+}
+
 static void test_death_at_each_step(void **state) {
     (void)state;
-    for (size_t m = 0; m < MODES; m++) {
+    for (size_t m = 0; m < MODES; m++)
+        check_death_at_each_step(all_modes[m], false);
+}
+
+static void test_lonely_death_at_each_step(void **state) {
+    (void)state;
+    for (size_t m = 0; m < MODES; m++)
+        check_death_at_each_step(all_modes[m], true);
+}
+
+/* Killed after a thread has been asked to stop and before its registers have been seen: calls that end with EINTR then are
+ * repeated nevertheless, since the tracer lives long enough. */
+static void test_death_before_the_stop(void **state) {
+    (void)state;
+    static const char *const modes[] = {"epoll", "sigtimedwait", "semtimedop"};
+    for (size_t m = 0; m < 3; m++) {
         struct target target;
-        int steps = 1;
-        start_target(&target, all_modes[m]);
-        while (control_and_die(&target, steps)) {
-            check_runs(target.pid);
-            steps++;
-            usleep(steps % 4 * 300);
+        start_target(&target, modes[m]);
+        for (int i = 0; i < 100; i++) {
+            int pid = fork();
+            if (pid == 0) {
+                struct ct_remote *remote = NULL;
+                if (ct_remote_open(&remote, target.pid, NULL) != CT_OK)
+                    _exit(1);
+                die_at(i % 2 + 1, true);
+                ct_remote_step = NULL;
+                ct_remote_waiting = count_down;
+                (void)ct_remote_stop(remote, LIMIT_MS, NULL);
+                pause();
+            }
+            usleep(2000);
+            kill(pid, SIGKILL); /* a stop that needed no waiting */
+            waitpid(pid, NULL, 0);
+            wait_untraced(target.pid);
         }
-        assert_true(steps > 60);
         assert_int_equal(end_target(&target, NULL), 0);
     }
+}
+
+/* Somebody kills the tracer alone: the target runs, and we are told. */
+static void test_death_of_the_tracer(void **state) {
+    (void)state;
+    struct target target;
+    uint64_t none[6] = {0};
+    int64_t result;
+    start_target(&target, "nanosleep");
+    struct ct_remote *remote = open_remote(target.pid);
+    stop_remote(remote);
+    char path[64], line[128];
+    int tracer = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", target.pid);
+    FILE *file = fopen(path, "r");
+    while (fgets(line, sizeof line, file))
+        if (sscanf(line, "TracerPid: %d", &tracer) == 1)
+            break;
+    fclose(file);
+    assert_int_not_equal(tracer, 0);
+    assert_int_not_equal(tracer, getpid());
+    kill(tracer, SIGKILL);
+    check_runs(target.pid);
+    assert_int_equal(ct_remote_syscall(remote, SYS_getpid, none, &result), CT_ERR_SYSTEM);
+    assert_int_equal(ct_remote_resume(remote), CT_OK);
+    stop_remote(remote);
+    assert_int_equal(remote_syscall(remote, SYS_getpid, 0, 0, 0), target.pid);
+    ct_remote_close(remote);
+    assert_int_equal(end_target(&target, NULL), 0);
 }
 
 /* The rest of a sleep, not all of it again. */
@@ -243,18 +303,19 @@ static void test_death_and_sleep(void **state) {
         _exit(nanosleep(&pause, NULL) != 0);
     }
     for (int i = 0; i < 60 && state_of(pid) != 'Z'; i++) {
-        int controller = fork();
-        if (controller == 0) {
+        int child = fork();
+        if (child == 0) {
             struct ct_remote *remote = NULL;
             uint64_t none[6] = {0};
             int64_t result;
-            steps_left = i % 8 + 8; /* always on its way: once the kernel has resumed the sleep it stays resumed */
-            ct_remote_step = count_down;
+            die_at(i % 8 + 8, i % 2); /* always on its way: once the kernel has resumed the sleep it stays resumed */
             if (ct_remote_open(&remote, pid, NULL) == CT_OK && ct_remote_stop(remote, LIMIT_MS, NULL) == CT_OK)
                 (void)ct_remote_syscall(remote, SYS_getpid, none, &result);
             _exit(0);
         }
-        waitpid(controller, NULL, 0);
+        waitpid(child, NULL, 0);
+        if (state_of(pid) != 'Z')
+            wait_untraced(pid);
         usleep(20000);
     }
     assert_int_equal(state_of(pid), 'Z');
@@ -281,7 +342,8 @@ static void test_death_and_signals(void **state) {
             }
             _exit(0);
         }
-        bool died = control_and_die(&target, steps++);
+        bool died = control_and_die(&target, steps / 2 + 1, steps % 2);
+        steps++;
         int status;
         waitpid(sender, &status, 0);
         assert_int_equal(status, 0);
@@ -289,7 +351,7 @@ static void test_death_and_signals(void **state) {
         if (!died)
             break;
     } while (true);
-    assert_true(steps > 60);
+    assert_true(steps > 120);
     check_runs(target.pid);
     assert_int_equal(end_target(&target, &handled), 0);
     assert_int_equal(handled, sent);
@@ -304,6 +366,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_seccomp),
         cmocka_unit_test(test_seccomp_without_rights),
         cmocka_unit_test(test_death_at_each_step),
+        cmocka_unit_test(test_lonely_death_at_each_step),
+        cmocka_unit_test(test_death_before_the_stop),
+        cmocka_unit_test(test_death_of_the_tracer),
         cmocka_unit_test(test_death_and_sleep),
         cmocka_unit_test(test_death_and_signals),
     };

@@ -7,8 +7,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-extern void (*ct_remote_step)(void); /* see src/remote/parts.h */
-
 static char **starts; /* builds of remote_start, up to a NULL */
 static char directory[] = "/tmp/remote_spawn_XXXXXX";
 
@@ -460,45 +458,46 @@ static void test_timeout(void **state) {
 
 /* ---- death ---- */
 
-static int steps_left;
-
-static void count_down(void) {
-    if (--steps_left == 0)
-        kill(getpid(), SIGKILL);
+static void await_death(int code) {
+    while (steps_left <= 0)
+        pause(); /* the kill is on its way */
+    _exit(code);
 }
 
 /* False: the controller came to its end before. */
-static bool spawn_and_die(char *path, int n) {
+static bool spawn_and_die(char *path, int n, bool alone) {
     struct reader reader;
     int status = 0;
     bool died = false;
     open_reader(&reader);
-    int controller = fork();
-    if (controller == 0) {
+    int child = fork();
+    if (child == 0) {
         char *argv[] = {path, NULL};
         struct ct_remote *remote = NULL;
         struct ct_remote_spawn what = {.path = path, .argv = argv};
-        steps_left = n;
-        ct_remote_step = count_down;
+        die_at(n, alone);
         if (ct_remote_spawn(&remote, &what, LIMIT_MS, NULL) != CT_OK)
-            _exit(1);
+            await_death(1);
         uint64_t none[6] = {0};
         int64_t result = 0;
         if (ct_remote_syscall(remote, SYS_getpid, none, &result) != CT_OK || result != ct_remote_pid(remote))
-            _exit(2);
+            await_death(2);
         ct_remote_close(remote);
-        _exit(0);
+        await_death(0);
     }
     close_writer(&reader);
-    for (int i = 0; i < 2; i++) { /* the program is ours now: we are the subreaper */
-        int pid = waitpid(-1, &status, 0);
-        if (pid == controller) {
+    bool ended = false;
+    for (int pid; (pid = waitpid(-1, &status, 0)) > 0;) { /* what it has left is ours now: we are the subreaper */
+        if (pid == child) {
             died = WIFSIGNALED(status);
             assert_true(died || status == 0);
+        } else if (WIFEXITED(status) && WEXITSTATUS(status) == 42) {
+            ended = true; /* the program */
         } else {
-            assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 42);
+            assert_true(status == 0 || WTERMSIG(status) == SIGKILL); /* the tracer */
         }
     }
+    assert_true(ended);
     assert_string_equal(read_all(&reader), "constructor\nmain\n");
     close(reader.fd);
     return died;
@@ -509,11 +508,11 @@ static void test_death_at_each_step(void **state) {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     for (size_t i = 0; starts[i]; i++) {
         int steps = 1;
-        while (spawn_and_die(starts[i], steps))
+        while (spawn_and_die(starts[i], steps, steps % 2))
             steps += steps < 40 ? 1 : 3; /* in the middle there is nothing but the loader's own calls */
         assert_true(steps > 10);
         for (int last = steps; last > steps - 45 && last > 0; last--)
-            (void)spawn_and_die(starts[i], last);
+            (void)spawn_and_die(starts[i], last, last % 4 >= 2);
     }
     prctl(PR_SET_CHILD_SUBREAPER, 0);
 }

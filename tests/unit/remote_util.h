@@ -25,6 +25,31 @@
 
 enum { LIMIT_MS = 20000 };
 
+/* ---- death: see src/remote/parts.h ---- */
+
+extern void (*ct_remote_step)(void), (*ct_remote_waiting)(void);
+
+static __attribute__((unused)) int steps_left, controller;
+static __attribute__((unused)) bool die_alone; /* else the tracer, which is a process of its own, dies too */
+
+static inline void count_down(void) {
+    if (--steps_left != 0)
+        return;
+    kill(controller, SIGKILL);
+    if (!die_alone)
+        kill(getpid(), SIGKILL);
+}
+
+/* In the controller: it dies before its n-th step. */
+static inline void die_at(int n, bool alone) {
+    controller = getpid();
+    steps_left = n;
+    die_alone = alone;
+    ct_remote_step = count_down;
+}
+
+/* ---- the target ---- */
+
 static __attribute__((unused)) const char *target_path; /* of remote_target */
 
 struct target {
@@ -94,6 +119,25 @@ static inline int64_t remote_syscall(struct ct_remote *remote, long number, uint
 
 static inline void sleep_ms(unsigned ms) {
     usleep(ms * 1000);
+}
+
+/* What traces it has gone. */
+static inline void wait_untraced(int pid) {
+    char path[64], line[128];
+    int tracer = 1;
+    snprintf(path, sizeof path, "/proc/%d/status", pid);
+    for (int i = 0; tracer > 0 && i < 10000; i++) {
+        FILE *file = fopen(path, "r");
+        tracer = 0;
+        while (file && fgets(line, sizeof line, file))
+            if (sscanf(line, "TracerPid: %d", &tracer) == 1)
+                break;
+        if (file)
+            fclose(file);
+        if (tracer > 0)
+            usleep(500);
+    }
+    assert_int_equal(tracer, 0);
 }
 
 /* The letter of /proc/PID/stat. */

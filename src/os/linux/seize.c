@@ -4,6 +4,7 @@
 #include "syscall.h"
 
 #include <linux/ptrace.h>
+#include <linux/sched.h>
 #include <linux/signal.h>
 #include <linux/stat.h>
 #include <linux/wait.h>
@@ -296,4 +297,9 @@ bool ct_seize_were_killed(const struct seize_set *s) {
         return false;
     long result = look(s->threads[0].tid, &info, WNOWAIT);
     return failed(result) || (info.si_pid != 0 && !is_stop(&info));
+}
+
+long ct_seize_run_apart(void *stack_top, void (*run)(void *arg), void *arg) {
+    unsigned long flags = CLONE_VM | CLONE_FILES | CLONE_FS | CLONE_VFORK | CLONE_UNTRACED;
+    return clone_onto(flags, stack_top, NULL, run, arg);
 }

@@ -50,6 +50,10 @@ bool ct_seize_were_killed(const struct seize_set *set);
 /* Looks once whether the thread has stopped or ended; event: the PTRACE_EVENT_... of the stop, 0: none. */
 int ct_seize_poll(const struct seize_set *set, struct seize_thread *thread, int *event);
 
+/* A process that shares our memory and descriptors and runs run(arg) on a stack of its own, and as long as it does takes the
+ * place of the calling thread, which gets its pid when it has ended (or -E...) and has to reap it, with __WALL. */
+long ct_seize_run_apart(void *stack_top, void (*run)(void *arg), void *arg);
+
 /* State ('R', 'S', 'Z', ...) of a thread and the pid of its tracer (0: none); false when it does not exist. */
 bool ct_seize_task_state(int pid, int tid, char *state, int *tracer);
 uint64_t ct_seize_now_ms(void);
