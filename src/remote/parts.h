@@ -91,6 +91,8 @@ void ct_tracer_end(struct ct_remote *remote);
 extern void (*ct_remote_step)(void);
 /* The same for the time between the request to stop and the look at a thread's registers. */
 extern void (*ct_remote_waiting)(void);
+/* For tests of what is done where only ancestors may trace. */
+extern bool ct_remote_never_apart;
 
 /* ptrace without errno: >= 0 or -E... */
 long ct_trace(int request, int tid, uint64_t address, uint64_t data);

@@ -29,6 +29,7 @@ enum { TRACER_STACK = 256 << 10, EAGER_LOOKS = 200, NAP_US = 50, IDLE_MS = 20, L
 
 void (*ct_remote_step)(void);
 void (*ct_remote_waiting)(void);
+bool ct_remote_never_apart;
 
 /* ---- life of the tracer ---- */
 
@@ -160,7 +161,7 @@ int ct_tracer_start(struct ct_remote *remote, bool apart) {
     struct tracer *tracer = &remote->tracer;
     owner = getpid();
     tracer->quit = tracer->lost = false;
-    tracer->stack = apart ? map_stack() : NULL;
+    tracer->stack = apart && !ct_remote_never_apart ? map_stack() : NULL;
     tracer->apart = tracer->stack != NULL;
     (void)sem_init(&tracer->go, 0, 0);
     (void)sem_init(&tracer->done, 0, 0);

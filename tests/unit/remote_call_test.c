@@ -372,8 +372,17 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_death_and_sleep),
         cmocka_unit_test(test_death_and_signals),
     };
+    const struct CMUnitTest with_a_thread[] = {
+        /* as the tracer */
+        cmocka_unit_test(test_calls),
+        cmocka_unit_test(test_signals_between_calls),
+        cmocka_unit_test(test_death_at_each_step),
+        cmocka_unit_test(test_death_and_sleep),
+    };
     if (argc < 2)
         return 2;
     target_path = argv[1];
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    ct_remote_never_apart = true;
+    return failed + cmocka_run_group_tests(with_a_thread, NULL, NULL);
 }

@@ -547,5 +547,8 @@ int main(int argc, char **argv) {
     if (argc < 2)
         return 2;
     target_path = argv[1];
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    ct_remote_never_apart = true; /* the same with a thread as the tracer */
+    failed += cmocka_run_group_tests(tests, NULL, NULL);
+    return failed;
 }
