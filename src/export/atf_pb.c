@@ -1,0 +1,160 @@
+/* atf-pb: every event as a protobuf message of proto/atf.proto, behind its length. All threads merged by time. */
+#include "export/parts.h"
+#include "export/proto.h"
+#include <stdlib.h>
+
+/* Field numbers of proto/atf.proto. */
+enum {
+    RECORD_PROCESS = 1,
+    RECORD_MODULE,
+    RECORD_THREAD,
+    RECORD_FUNCTION,
+    RECORD_CALL,
+    RECORD_RETURN,
+    RECORD_EXCEPTION,
+    RECORD_LOSS
+};
+enum { PROGRESS = 1 << 15 };
+
+static void put_record(struct ct_export *e, uint32_t kind, const struct ct_proto *message) {
+    struct ct_proto record;
+    record.used = 0;
+    ct_proto_message(&record, kind, message);
+    ct_proto_put(&e->out, 0, &record);
+}
+
+/* ---- what there is ---- */
+
+static void put_process(struct ct_export *e, size_t i) {
+    const struct ct_trace_process *process = ct_trace_process_at(e->trace, i);
+    struct ct_proto p = {.used = 0};
+    ct_proto_number(&p, 1, i);
+    ct_proto_number(&p, 2, (uint32_t)process->pid);
+    ct_proto_text(&p, 3, ct_export_manifest_text(e, i, "command_line", ""));
+    ct_proto_text(&p, 4, ct_export_manifest_text(e, i, "host", ""));
+    ct_proto_text(&p, 5, ct_export_manifest_text(e, i, "arch", ""));
+    ct_proto_number(&p, 6, process->time_start_ns);
+    ct_proto_number(&p, 7, process->time_end_ns);
+    ct_proto_number(&p, 8, process->complete);
+    put_record(e, RECORD_PROCESS, &p);
+}
+
+static void put_module(struct ct_export *e, size_t i) {
+    const struct ct_trace_module *module = ct_trace_module_at(e->trace, i);
+    struct ct_proto p = {.used = 0};
+    ct_proto_number(&p, 1, module->process);
+    ct_proto_number(&p, 2, module->id);
+    ct_proto_text(&p, 3, module->path);
+    ct_proto_text(&p, 4, module->build_id);
+    ct_proto_number(&p, 5, module->base);
+    put_record(e, RECORD_MODULE, &p);
+}
+
+static void put_thread(struct ct_export *e, size_t i) {
+    const struct ct_trace_thread *thread = ct_trace_thread_at(e->trace, i);
+    struct ct_proto p = {.used = 0};
+    ct_proto_number(&p, 1, i);
+    ct_proto_number(&p, 2, thread->process);
+    ct_proto_number(&p, 3, thread->tid);
+    ct_proto_text(&p, 4, thread->name);
+    ct_proto_number(&p, 5, thread->event_count);
+    ct_proto_number(&p, 6, thread->lost);
+    put_record(e, RECORD_THREAD, &p);
+}
+
+static void put_function(struct ct_export *e, const struct ct_name *name) {
+    const struct ct_trace_function *f = ct_trace_function(e->trace, name->key.process, name->key.function);
+    struct ct_proto p = {.used = 0};
+    ct_proto_number(&p, 1, name->key.process);
+    ct_proto_number(&p, 2, name->key.function);
+    ct_proto_text(&p, 3, name->name);
+    ct_proto_number(&p, 4, f ? f->offset : 0);
+    ct_proto_number(&p, 5, name->entry_only);
+    put_record(e, RECORD_FUNCTION, &p);
+}
+
+/* ---- events ---- */
+
+static void put_gaps(struct ct_export *e, size_t thread, size_t *next, uint64_t sequence) {
+    const struct ct_thread_facts *facts = &e->facts.threads[thread];
+    for (; *next < facts->gap_count && facts->gaps[*next].at <= sequence; ++*next) {
+        struct ct_proto p = {.used = 0};
+        ct_proto_number(&p, 1, thread);
+        ct_proto_number(&p, 2, facts->gaps[*next].lost);
+        ct_proto_text(&p, 3, facts->gaps[*next].reason);
+        put_record(e, RECORD_LOSS, &p);
+    }
+}
+
+/* Straight into the output: there may be a billion of these. The lengths are below 128. */
+static void put_event(struct ct_export *e, const struct ct_trace_event *event) {
+    uint32_t kind = event->kind == CT_TRACE_CALL     ? RECORD_CALL
+                    : event->kind == CT_TRACE_RETURN ? RECORD_RETURN
+                                                     : RECORD_EXCEPTION;
+    uint8_t *to = ct_out_room(&e->out, 64), *body = to + 3;
+    size_t n = 0;
+    body[n++] = 1 << 3;
+    n += ct_proto_varint(body + n, event->timestamp_ns);
+    body[n++] = 2 << 3;
+    n += ct_proto_varint(body + n, event->thread);
+    body[n++] = 3 << 3;
+    n += ct_proto_varint(body + n, event->function_id);
+    body[n++] = 4 << 3;
+    n += ct_proto_varint(body + n, event->depth);
+    to[0] = (uint8_t)(n + 2);
+    to[1] = (uint8_t)(kind << 3 | 2);
+    to[2] = (uint8_t)n;
+    ct_out_took(&e->out, n + 3);
+}
+
+static void on_event(struct ct_export *e, const struct ct_trace_event *event, size_t *gaps) {
+    if (gaps[event->thread] < e->facts.threads[event->thread].gap_count)
+        put_gaps(e, event->thread, &gaps[event->thread], event->sequence);
+    if (event->function_id) {
+        size_t process = ct_trace_thread_at(e->trace, event->thread)->process;
+        struct ct_name *name = ct_names_get(&e->names, process, event->function_id);
+        if (!name) {
+            ct_export_fail(e, CT_ERR_NO_MEMORY);
+            return;
+        }
+        if (!name->mark)
+            put_function(e, name);
+        name->mark = 1;
+    }
+    put_event(e, event);
+}
+
+static void put_events(struct ct_export *e, struct ct_trace_cursor *cursor, size_t *gaps) {
+    struct ct_trace_event event;
+    uint64_t since = 0;
+    while (!e->status && ct_trace_next(cursor, &event)) {
+        on_event(e, &event, gaps);
+        if (++since == PROGRESS) {
+            ct_export_advance(e, since);
+            since = 0;
+        }
+    }
+    ct_export_advance(e, since);
+    for (size_t i = 0; i < e->result->threads && !e->status; i++)
+        put_gaps(e, i, &gaps[i], UINT64_MAX);
+}
+
+int ct_export_atf_pb(struct ct_export *e) {
+    struct ct_trace_cursor *cursor;
+    size_t *gaps = calloc(e->result->threads + 1, sizeof *gaps);
+    if (!gaps)
+        return CT_ERR_NO_MEMORY;
+    for (size_t i = 0; i < e->result->processes; i++)
+        put_process(e, i);
+    for (size_t i = 0; i < ct_trace_module_count(e->trace); i++)
+        put_module(e, i);
+    for (size_t i = 0; i < e->result->threads; i++)
+        put_thread(e, i);
+    int status = ct_trace_cursor_open(&cursor, e->trace, 0);
+    if (!status) {
+        put_events(e, cursor, gaps);
+        ct_trace_cursor_close(cursor);
+    }
+    free(gaps);
+    return status ? status : e->status;
+}

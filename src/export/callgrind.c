@@ -1,0 +1,188 @@
+/* callgrind: what each function cost itself, and what its calls of others cost with everything below them. All threads and
+ * processes together. Two costs: nanoseconds and calls.
+ *
+ * A call of a function by itself has no cost of its own: programs that add up costs would count it twice. */
+#include "export/walk.h"
+#include <contrail/contrail.h>
+#include <stdlib.h>
+
+struct edge {
+    struct ct_table_key key; /* numbers of caller and callee */
+    uint64_t calls, ns, inner_calls;
+};
+
+struct callgrind {
+    struct ct_export *e;
+    struct ct_table edges;
+    uint64_t total_ns, total_calls;
+};
+
+/* ---- counting ---- */
+
+static void add_edge(struct callgrind *c, const struct ct_name *caller, const struct ct_name *callee, uint64_t ns,
+                     uint64_t calls) {
+    struct edge *edge = ct_table_get(&c->edges, caller->number, callee->number, sizeof *edge);
+    if (!edge) {
+        ct_export_fail(c->e, CT_ERR_NO_MEMORY);
+        return;
+    }
+    edge->calls++;
+    if (caller == callee)
+        return;
+    edge->ns += ns;
+    edge->inner_calls += calls;
+}
+
+static void on_begin(struct ct_walk *w, struct ct_span *span, struct ct_span *caller) {
+    struct callgrind *c = w->arg;
+    (void)caller;
+    if (span->continued)
+        return;
+    span->name->calls++;
+    c->total_calls++;
+}
+
+static void on_end(struct ct_walk *w, struct ct_span *span, struct ct_span *caller, enum ct_span_end how) {
+    struct callgrind *c = w->arg;
+    if (how == CT_SPAN_MOVED)
+        return;
+    uint64_t self = how == CT_SPAN_LOST ? 0 : span->self_ns; /* the report does not count it either */
+    uint64_t ns = span->inner_ns + self, calls = span->inner_calls + 1;
+    span->name->self_ns += self;
+    c->total_ns += self;
+    if (!caller)
+        return;
+    caller->inner_ns += ns;
+    caller->inner_calls += calls;
+    add_edge(c, caller->name, span->name, ns, calls);
+}
+
+static void on_entry(struct ct_walk *w, struct ct_name *name, struct ct_span *caller) {
+    struct callgrind *c = w->arg;
+    name->calls++;
+    c->total_calls++;
+    if (!caller)
+        return;
+    caller->inner_calls++;
+    add_edge(c, caller->name, name, 0, 1);
+}
+
+/* ---- the file ---- */
+
+static int compare_edges(const void *a, const void *b) {
+    const struct edge *x = *(struct edge *const *)a, *y = *(struct edge *const *)b;
+    if (x->key.process != y->key.process)
+        return x->key.process < y->key.process ? -1 : 1;
+    return x->key.function < y->key.function ? -1 : x->key.function > y->key.function;
+}
+
+static size_t module_of(const struct ct_export *e, const struct ct_name *name) {
+    for (size_t i = 0; i < ct_trace_module_count(e->trace); i++) {
+        const struct ct_trace_module *module = ct_trace_module_at(e->trace, i);
+        if (module->process == name->key.process && module->id == name->key.function >> 32)
+            return i + 1;
+    }
+    return 0;
+}
+
+static void put_clean(struct ct_out *out, const char *text) {
+    for (; *text; text++) {
+        char c = (unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text;
+        ct_out_bytes(out, &c, 1);
+    }
+}
+
+/* `key`=(N) for what was named before, with the name the first time. */
+static void put_reference(struct ct_out *out, const char *key, uint64_t number, const char *name) {
+    ct_out_text(out, key);
+    ct_out_text(out, "=(");
+    ct_out_number(out, number);
+    ct_out_text(out, ")");
+    if (name) {
+        ct_out_text(out, " ");
+        put_clean(out, name);
+    }
+    ct_out_text(out, "\n");
+}
+
+static void put_function(struct callgrind *c, struct ct_name *name, bool *modules, bool called) {
+    struct ct_out *out = &c->e->out;
+    size_t module = module_of(c->e, name);
+    const char *path = module ? ct_trace_module_at(c->e->trace, module - 1)->path : "???";
+    put_reference(out, called ? "cob" : "ob", module + 1, modules[module] ? NULL : path);
+    modules[module] = true;
+    put_reference(out, called ? "cfn" : "fn", name->number + 1, name->mark ? NULL : name->name);
+    name->mark = 1;
+}
+
+static void put_costs(struct ct_out *out, uint64_t ns, uint64_t calls) {
+    ct_out_text(out, "0 ");
+    ct_out_number(out, ns);
+    ct_out_text(out, " ");
+    ct_out_number(out, calls);
+    ct_out_text(out, "\n");
+}
+
+static void put_functions(struct callgrind *c, struct edge *const *edges, size_t edge_count, bool *modules) {
+    struct ct_out *out = &c->e->out;
+    size_t at = 0;
+    for (size_t i = 0; i < c->e->names.count; i++) {
+        struct ct_name *name = c->e->names.list[i];
+        put_function(c, name, modules, false);
+        put_costs(out, name->self_ns, name->calls);
+        for (; at < edge_count && edges[at]->key.process == i; at++) {
+            put_function(c, c->e->names.list[edges[at]->key.function], modules, true);
+            ct_out_text(out, "calls=");
+            ct_out_number(out, edges[at]->calls);
+            ct_out_text(out, " 0\n");
+            put_costs(out, edges[at]->ns, edges[at]->inner_calls);
+        }
+        ct_out_text(out, "\n");
+    }
+}
+
+static void put_head(struct callgrind *c) {
+    struct ct_export *e = c->e;
+    struct ct_out *out = &e->out;
+    ct_out_format(out, "# callgrind format\nversion: 1\ncreator: contrail %s\n", ct_version());
+    if (e->result->processes) {
+        ct_out_format(out, "pid: %d\ncmd: ", ct_trace_process_at(e->trace, 0)->pid);
+        put_clean(out, ct_export_manifest_text(e, 0, "command_line", ""));
+    }
+    ct_out_text(
+        out, "\npositions: line\nevent: Time_ns : Time (ns)\nevent: Calls : Calls\nevents: Time_ns Calls\nsummary: ");
+    ct_out_number(out, c->total_ns);
+    ct_out_text(out, " ");
+    ct_out_number(out, c->total_calls);
+    ct_out_text(out, "\n\nfl=(1) ???\n");
+}
+
+static int put_file(struct callgrind *c) {
+    struct edge **edges = calloc(c->edges.count + 1, sizeof(struct edge *));
+    bool *modules = calloc(ct_trace_module_count(c->e->trace) + 2, sizeof *modules);
+    size_t count = 0;
+    if (!edges || !modules) {
+        free(edges);
+        free(modules);
+        return CT_ERR_NO_MEMORY;
+    }
+    for (size_t i = 0; i < c->edges.capacity; i++)
+        if (c->edges.slots[i])
+            edges[count++] = (struct edge *)c->edges.slots[i];
+    qsort(edges, count, sizeof(struct edge *), compare_edges);
+    put_head(c);
+    put_functions(c, edges, count, modules);
+    free(edges);
+    free(modules);
+    return 0;
+}
+
+int ct_export_callgrind(struct ct_export *e) {
+    static const struct ct_walk_format format = {.begin = on_begin, .end = on_end, .entry = on_entry};
+    struct callgrind c = {.e = e};
+    int status = ct_walk_trace(e, &format, &c);
+    if (!status)
+        status = put_file(&c);
+    ct_table_free(&c.edges, NULL);
+    return status;
+}

@@ -1,0 +1,194 @@
+/* chrome: trace events in JSON. Calls are B and E events, all else instants. Times count from the beginning of the trace: a double
+ * of microseconds holds nanoseconds for 26 days only, and machines run longer. */
+#include "export/walk.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+struct chrome {
+    struct ct_out *out;
+    uint64_t first_tid; /* of lanes that are no threads: above all that the kernel gives */
+    uint64_t lanes;     /* so many of them */
+    int pid;
+    bool comma;
+};
+
+/* ---- parts of events ---- */
+
+static void put_quoted(struct ct_walk *w, const char *text) {
+    struct chrome *c = w->arg;
+    char *quoted = ct_json_quote(text);
+    if (!quoted)
+        ct_export_fail(w->e, CT_ERR_NO_MEMORY);
+    else
+        ct_out_text(c->out, quoted);
+    free(quoted);
+}
+
+static void put_name(struct ct_walk *w, struct ct_name *name) {
+    struct chrome *c = w->arg;
+    const char *json = ct_name_json(name);
+    if (json)
+        ct_out_text(c->out, json);
+    else
+        ct_export_fail(w->e, CT_ERR_NO_MEMORY);
+}
+
+static void put_separator(struct chrome *c) {
+    ct_out_text(c->out, c->comma ? ",\n" : "\n");
+    c->comma = true;
+}
+
+/* Microseconds with the nanoseconds behind the point. */
+static void put_time(struct ct_walk *w) {
+    struct chrome *c = w->arg;
+    uint64_t ns = w->now_ns - w->e->start_ns;
+    ct_out_number(c->out, ns / 1000);
+    uint8_t *to = ct_out_room(c->out, 4);
+    to[0] = '.';
+    to[1] = (uint8_t)('0' + ns / 100 % 10);
+    to[2] = (uint8_t)('0' + ns / 10 % 10);
+    to[3] = (uint8_t)('0' + ns % 10);
+    ct_out_took(c->out, 4);
+}
+
+static void put_thread_name(struct ct_walk *w, uint64_t tid, size_t lane) {
+    struct chrome *c = w->arg;
+    char name[256];
+    put_separator(c);
+    ct_out_format(c->out, "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,\"tid\":%llu,\"args\":{\"name\":", c->pid,
+                  (unsigned long long)tid);
+    if (lane)
+        snprintf(name, sizeof name, "%.128s suspended calls %zu", w->info->name, lane);
+    else
+        snprintf(name, sizeof name, "%.128s", w->info->name);
+    put_quoted(w, name);
+    ct_out_text(c->out, "}}");
+}
+
+static uint64_t tid_of(struct ct_walk *w, size_t lane) {
+    struct chrome *c = w->arg;
+    if (lane == 0)
+        return w->info->tid;
+    if (!w->lanes[lane].user) {
+        w->lanes[lane].user = c->first_tid + c->lanes++;
+        put_thread_name(w, w->lanes[lane].user, lane);
+    }
+    return w->lanes[lane].user;
+}
+
+/* {"ph":"B","pid":1,"tid":1,"ts":0.001 */
+static void put_head(struct ct_walk *w, const char *phase, size_t lane) {
+    struct chrome *c = w->arg;
+    uint64_t tid = tid_of(w, lane);
+    put_separator(c);
+    ct_out_text(c->out, "{\"ph\":\"");
+    ct_out_text(c->out, phase);
+    ct_out_text(c->out, "\",\"pid\":");
+    ct_out_number(c->out, (uint64_t)c->pid);
+    ct_out_text(c->out, ",\"tid\":");
+    ct_out_number(c->out, tid);
+    ct_out_text(c->out, ",\"ts\":");
+    put_time(w);
+}
+
+/* ---- events ---- */
+
+static void on_begin(struct ct_walk *w, struct ct_span *span, struct ct_span *caller) {
+    struct chrome *c = w->arg;
+    (void)caller;
+    put_head(w, "B", span->lane);
+    ct_out_text(c->out, ",\"name\":");
+    put_name(w, span->name);
+    ct_out_text(c->out, span->continued ? ",\"args\":{\"continued\":true}}" : "}");
+}
+
+static void on_end(struct ct_walk *w, struct ct_span *span, struct ct_span *caller, enum ct_span_end how) {
+    static const char *const texts[] = {
+        [CT_SPAN_RETURNED] = "}",
+        [CT_SPAN_LEFT] = ",\"args\":{\"end\":\"left by exception or longjmp\"}}",
+        [CT_SPAN_LOST] = ",\"args\":{\"end\":\"its return was lost\"}}",
+        [CT_SPAN_OPEN] = ",\"args\":{\"end\":\"still open when the recording ended\"}}",
+        [CT_SPAN_MOVED] = ",\"args\":{\"end\":\"suspended, goes on in another track\"}}",
+    };
+    struct chrome *c = w->arg;
+    (void)caller;
+    put_head(w, "E", span->lane);
+    ct_out_text(c->out, texts[how]);
+}
+
+static void put_instant(struct ct_walk *w, size_t lane, const char *category, struct ct_name *name) {
+    struct chrome *c = w->arg;
+    put_head(w, "i", lane);
+    ct_out_text(c->out, ",\"s\":\"t\",\"cat\":\"");
+    ct_out_text(c->out, category);
+    ct_out_text(c->out, "\",\"name\":");
+    if (name)
+        put_name(w, name);
+}
+
+static void on_entry(struct ct_walk *w, struct ct_name *name, struct ct_span *caller) {
+    put_instant(w, caller ? caller->lane : 0, "entry only", name);
+    ct_out_text(&w->e->out, "}");
+}
+
+static void on_unpaired(struct ct_walk *w, struct ct_name *name, bool left) {
+    put_instant(w, 0, "end without call", name);
+    ct_out_text(&w->e->out, left ? ",\"args\":{\"end\":\"left by exception or longjmp\"}}" : "}");
+}
+
+static void on_gap(struct ct_walk *w, const struct ct_gap *gap) {
+    put_instant(w, 0, "loss", NULL);
+    ct_out_text(&w->e->out, "\"events lost\",\"args\":{\"count\":");
+    ct_out_number(&w->e->out, gap->lost);
+    ct_out_text(&w->e->out, ",\"reason\":");
+    put_quoted(w, *gap->reason ? gap->reason : "not known");
+    ct_out_text(&w->e->out, "}}");
+}
+
+static void on_signal(struct ct_walk *w) {
+    put_instant(w, 0, "signal", NULL);
+    ct_out_text(&w->e->out, "\"signal\"}");
+}
+
+static void on_thread(struct ct_walk *w) {
+    struct chrome *c = w->arg;
+    c->pid = ct_trace_process_at(w->e->trace, w->process)->pid;
+    if (*w->info->name)
+        put_thread_name(w, w->info->tid, 0);
+}
+
+/* ---- the file ---- */
+
+static void put_process_names(struct ct_walk *w) {
+    struct chrome *c = w->arg;
+    char name[256];
+    for (size_t i = 0; i < w->e->result->processes; i++) {
+        put_separator(c);
+        ct_out_format(c->out, "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"args\":{\"name\":",
+                      ct_trace_process_at(w->e->trace, i)->pid);
+        put_quoted(w, ct_export_program(w->e, i, name, sizeof name));
+        ct_out_text(c->out, "}}");
+    }
+}
+
+int ct_export_chrome(struct ct_export *e) {
+    static const struct ct_walk_format format = {.begin_thread = on_thread,
+                                                 .begin = on_begin,
+                                                 .end = on_end,
+                                                 .entry = on_entry,
+                                                 .unpaired = on_unpaired,
+                                                 .gap = on_gap,
+                                                 .signal = on_signal};
+    struct chrome c = {.out = &e->out, .first_tid = 1 << 22};
+    struct ct_walk head = {.e = e, .arg = &c};
+    ct_out_text(&e->out, "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"creator\":\"contrail\",\"clock\":\"CLOCK_"
+                         "BOOTTIME\",\"start_ns\":\"");
+    ct_out_number(&e->out, e->start_ns); /* as text: a double may not hold it */
+    ct_out_text(&e->out, "\",\"command_line\":");
+    put_quoted(&head, e->result->processes ? ct_export_manifest_text(e, 0, "command_line", "") : "");
+    ct_out_text(&e->out, "},\n\"traceEvents\":[");
+    put_process_names(&head);
+    int status = ct_walk_trace(e, &format, &c);
+    ct_out_text(&e->out, "\n]}\n");
+    return status;
+}

@@ -1,0 +1,149 @@
+/* The table of formats, and what surrounds each of them. */
+#include "export/export.h"
+#include "export/parts.h"
+#include "trace/file.h"
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const struct ct_export_format formats[] = {
+#define ROW(id, word, before, after, several, what, opens)                                                             \
+    {.name = word,                                                                                                     \
+     .prefix = before,                                                                                                 \
+     .suffix = after,                                                                                                  \
+     .directory = several,                                                                                             \
+     .text = what,                                                                                                     \
+     .hint = opens,                                                                                                    \
+     .run = ct_export_##id},
+    CT_EXPORT_FORMAT_LIST(ROW)
+#undef ROW
+};
+enum { FORMAT_COUNT = sizeof formats / sizeof formats[0] };
+
+const struct ct_export_format *ct_export_format_at(size_t index) {
+    return index < FORMAT_COUNT ? &formats[index] : NULL;
+}
+
+/* ---- for the formats ---- */
+
+void ct_export_fail(struct ct_export *e, int status) {
+    if (!e->status)
+        e->status = status;
+}
+
+void ct_export_write_failed(struct ct_export *e, int error) {
+    if (!error)
+        return;
+    if (!e->result->error)
+        e->result->error = error;
+    ct_export_fail(e, ct_file_status(error));
+}
+
+bool ct_export_advance(struct ct_export *e, uint64_t events) {
+    e->done += events;
+    ct_export_write_failed(e, e->out.error);
+    if (!e->status && e->options->progress)
+        ct_export_fail(e, e->options->progress(e->options->arg, e->done, e->total));
+    return !e->status;
+}
+
+const char *ct_export_manifest_text(const struct ct_export *e, size_t process, const char *key, const char *fallback) {
+    return ct_json_text(ct_json_get(ct_json_root(e->facts.trees[process]), key, NULL), fallback);
+}
+
+const char *ct_export_program(const struct ct_export *e, size_t process, char *text, size_t size) {
+    for (size_t i = 0; i < ct_trace_module_count(e->trace); i++) {
+        const struct ct_trace_module *module = ct_trace_module_at(e->trace, i);
+        if (module->process != process)
+            continue;
+        const char *slash = strrchr(module->path, '/');
+        snprintf(text, size, "%s", slash ? slash + 1 : module->path);
+        return text;
+    }
+    snprintf(text, size, "process");
+    return text;
+}
+
+/* ---- running ---- */
+
+static void look_at_trace(struct ct_export *e) {
+    size_t threads = ct_trace_thread_count(e->trace), processes = ct_trace_process_count(e->trace);
+    e->start_ns = UINT64_MAX;
+    for (size_t i = 0; i < processes; i++) {
+        uint64_t start = ct_trace_process_at(e->trace, i)->time_start_ns;
+        if (start && start < e->start_ns)
+            e->start_ns = start;
+    }
+    for (size_t i = 0; i < threads; i++)
+        e->total += ct_trace_thread_at(e->trace, i)->event_count;
+    e->result->processes = processes;
+    e->result->threads = threads;
+}
+
+/* Events may be earlier than the manifest says, in a trace that was put together by others. */
+static int find_start(struct ct_export *e) {
+    for (size_t i = 0; i < e->result->threads; i++) {
+        struct ct_trace_cursor *cursor;
+        struct ct_trace_event event;
+        int status = ct_trace_cursor_open_thread(&cursor, e->trace, i, 0);
+        if (status)
+            return status;
+        if (ct_trace_next(cursor, &event) && event.timestamp_ns < e->start_ns)
+            e->start_ns = event.timestamp_ns;
+        ct_trace_cursor_close(cursor);
+    }
+    if (e->start_ns == UINT64_MAX)
+        e->start_ns = 0;
+    return 0;
+}
+
+static bool is_empty(const char *path) {
+    DIR *directory = opendir(path);
+    if (!directory)
+        return false;
+    struct dirent *entry;
+    bool empty = true;
+    while (empty && (entry = readdir(directory)))
+        empty = !strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..");
+    closedir(directory);
+    return empty;
+}
+
+static int make_directory(struct ct_export *e) {
+    const char *path = e->options->directory;
+    if (!mkdir(path, 0777))
+        return 0;
+    if (errno == EEXIST)
+        return is_empty(path) ? 0 : CT_ERR_BUSY;
+    ct_export_write_failed(e, errno);
+    return e->status;
+}
+
+static int run(struct ct_export *e) {
+    int status = ct_facts_load(&e->facts, e->trace);
+    if (status)
+        return status;
+    look_at_trace(e);
+    status = find_start(e);
+    if (!status && e->options->format->directory)
+        status = make_directory(e);
+    else if (!status && !ct_out_open(&e->out, e->options->fd))
+        status = CT_ERR_NO_MEMORY;
+    if (!status)
+        status = e->options->format->run(e);
+    ct_export_write_failed(e, ct_out_close(&e->out));
+    if (!e->options->format->directory)
+        e->result->bytes = e->out.bytes;
+    e->result->events = e->done;
+    ct_facts_free(&e->facts);
+    ct_names_free(&e->names);
+    return e->status ? e->status : status;
+}
+
+int ct_export_run(struct ct_trace *trace, const struct ct_export_options *options, struct ct_export_result *result) {
+    struct ct_export e = {.trace = trace, .options = options, .result = result, .names = {.trace = trace}};
+    *result = (struct ct_export_result){0};
+    return run(&e);
+}

@@ -1,0 +1,67 @@
+/* Traces in the formats of other programs.
+ *
+ * Events are streamed from the trace to the output; memory grows with what the trace has of threads, functions, depth and
+ * (folded) different stacks, not with its events. One owner. */
+#ifndef CT_EXPORT_EXPORT_H
+#define CT_EXPORT_EXPORT_H
+
+#include <contrail/trace.h>
+
+struct ct_export;
+
+/* The list exists once, in the order of the help text: the function, its name for the user, what stands around the name of the
+ * trace in the default file name, whether it is a directory, what it is for, what opens it. */
+#define CT_EXPORT_FORMAT_LIST(X)                                                                                       \
+    X(perfetto, "perfetto", "", ".perfetto-trace", false, "timeline for the Perfetto UI and its trace processor",      \
+      "open it at ui.perfetto.dev, or query it with trace_processor_shell")                                            \
+    X(chrome, "chrome", "", ".chrome.json", false, "timeline in JSON, for chrome://tracing and other viewers",         \
+      "open it in chrome://tracing or at ui.perfetto.dev")                                                             \
+    X(speedscope, "speedscope", "", ".speedscope.json", false, "flame charts for speedscope",                          \
+      "open it at speedscope.app, or with `speedscope FILE`")                                                          \
+    X(folded, "folded", "", ".folded", false, "a line for each stack, for flame graphs",                               \
+      "`flamegraph.pl FILE > graph.svg` draws it")                                                                     \
+    X(callgrind, "callgrind", "callgrind.out.", "", false, "costs of functions and calls, for KCachegrind",            \
+      "`callgrind_annotate FILE` prints it, kcachegrind shows it")                                                     \
+    X(ctf, "ctf", "", ".ctf", true, "Common Trace Format 1.8: a directory",                                            \
+      "`babeltrace2 DIRECTORY` prints it, Trace Compass shows it")                                                     \
+    X(atf_pb, "atf-pb", "", ".atf.pb", false, "protobuf messages, each behind its length",                             \
+      "proto/atf.proto describes its messages")                                                                        \
+    X(atf2, "atf2", "", ".atf2", true, "raw ATF v2: a directory as the recorder writes it",                            \
+      "ATF v2 readers open it, contrail too")
+
+struct ct_export_format {
+    const char *name;
+    const char *prefix, *suffix; /* of the default file name, around the name of the trace */
+    const char *text;            /* what it is for, lower case, no full stop */
+    const char *hint;            /* what opens it; a sentence without a full stop */
+    bool directory;              /* several files */
+    int (*run)(struct ct_export *);
+};
+/* NULL behind the last. */
+const struct ct_export_format *ct_export_format_at(size_t index);
+
+enum ct_export_weight { CT_EXPORT_TIME, CT_EXPORT_CALLS };
+
+struct ct_export_options {
+    const struct ct_export_format *format;
+    int fd; /* where the bytes go */
+    const char
+        *directory; /* instead, for a format of several files: it is made here, and may be there when it is empty */
+    enum ct_export_weight weight; /* folded */
+    /* Called now and then. Not 0: stop, and return that. May be NULL. */
+    int (*progress)(void *arg, uint64_t done, uint64_t total);
+    void *arg;
+};
+
+struct ct_export_result {
+    uint64_t events; /* read */
+    uint64_t processes, threads;
+    uint64_t bytes; /* written */
+    int error;      /* errno of a write that failed, 0: none. EPIPE: the reader has seen enough */
+};
+
+/* 0; CT_ERR_NO_MEMORY; CT_ERR_NO_SPACE, CT_ERR_PERMISSION_DENIED, CT_ERR_BUSY (the directory is not empty), CT_ERR_SYSTEM when
+ * the output could not be written; what `progress` said. */
+int ct_export_run(struct ct_trace *trace, const struct ct_export_options *options, struct ct_export_result *result);
+
+#endif

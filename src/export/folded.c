@@ -1,0 +1,202 @@
+/* folded: one line for each different stack, functions between semicolons, then its weight: microseconds in the last function of
+ * the line itself, or calls of it. All threads together; with several processes, each below its own name.
+ *
+ * Memory grows with the number of different stacks, up to MAX_NODES: what is called after that counts for its caller. Stacks
+ * deeper than MAX_DEPTH are cut there: no one can look at a graph that is higher, and the lines grow with the square of it. */
+#include "export/walk.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MAX_NODES = 1 << 22, MAX_DEPTH = 1024, CHUNK = 1024 };
+
+struct node {
+    struct node *parent;
+    const struct ct_name *name; /* NULL: the root of a process */
+    uint64_t self_ns, calls;
+    uint32_t depth;
+    size_t process;
+};
+
+struct chunk {
+    struct chunk *next;
+    struct node nodes[CHUNK];
+};
+
+struct folded {
+    struct ct_export *e;
+    struct node **slots; /* by parent and name */
+    size_t capacity, count;
+    struct chunk *chunks;
+    size_t in_chunk;
+    struct node *roots; /* by process */
+    char *line;
+    size_t line_capacity;
+};
+
+/* ---- the tree ---- */
+
+static struct node **find(struct node **slots, size_t capacity, const struct node *parent, const struct ct_name *name) {
+    uint64_t key = (uintptr_t)parent * 0x2545f4914f6cdd1dull + (uintptr_t)name;
+    size_t i = (size_t)(key * 0x9e3779b97f4a7c15ull >> 32) & (capacity - 1);
+    while (slots[i] && (slots[i]->parent != parent || slots[i]->name != name))
+        i = (i + 1) & (capacity - 1);
+    return &slots[i];
+}
+
+static bool grow(struct folded *f) {
+    size_t capacity = f->capacity ? 2 * f->capacity : 4096;
+    struct node **slots = calloc(capacity, sizeof *slots);
+    if (!slots)
+        return false;
+    for (size_t i = 0; i < f->capacity; i++)
+        if (f->slots[i])
+            *find(slots, capacity, f->slots[i]->parent, f->slots[i]->name) = f->slots[i];
+    free(f->slots);
+    f->slots = slots;
+    f->capacity = capacity;
+    return true;
+}
+
+static struct node *new_node(struct folded *f) {
+    if (!f->chunks || f->in_chunk == CHUNK) {
+        struct chunk *chunk = malloc(sizeof *chunk);
+        if (!chunk)
+            return NULL;
+        chunk->next = f->chunks;
+        f->chunks = chunk;
+        f->in_chunk = 0;
+    }
+    return &f->chunks->nodes[f->in_chunk++];
+}
+
+static struct node *child_of(struct folded *f, struct node *parent, const struct ct_name *name) {
+    if (2 * f->count >= f->capacity && !grow(f)) {
+        ct_export_fail(f->e, CT_ERR_NO_MEMORY);
+        return parent;
+    }
+    struct node **slot = find(f->slots, f->capacity, parent, name);
+    if (*slot)
+        return *slot;
+    if (f->count >= MAX_NODES || parent->depth >= MAX_DEPTH)
+        return parent;
+    struct node *node = new_node(f);
+    if (!node) {
+        ct_export_fail(f->e, CT_ERR_NO_MEMORY);
+        return parent;
+    }
+    *node = (struct node){.parent = parent, .name = name, .depth = parent->depth + 1, .process = parent->process};
+    f->count++;
+    return *slot = node;
+}
+
+/* ---- events ---- */
+
+static struct node *node_of(struct ct_walk *w, const struct ct_span *caller) {
+    struct folded *f = w->arg;
+    return caller ? caller->node : &f->roots[w->process];
+}
+
+static void on_begin(struct ct_walk *w, struct ct_span *span, struct ct_span *caller) {
+    if (span->continued)
+        return;
+    struct node *node = child_of(w->arg, node_of(w, caller), span->name);
+    node->calls++;
+    span->node = node;
+}
+
+static void on_end(struct ct_walk *w, struct ct_span *span, struct ct_span *caller, enum ct_span_end how) {
+    (void)w, (void)caller;
+    if (how != CT_SPAN_MOVED && how != CT_SPAN_LOST) /* the report does not count the time of those either */
+        ((struct node *)span->node)->self_ns += span->self_ns;
+}
+
+static void on_entry(struct ct_walk *w, struct ct_name *name, struct ct_span *caller) {
+    child_of(w->arg, node_of(w, caller), name)->calls++;
+}
+
+/* ---- lines ---- */
+
+/* Names are put in from the end of the line, since the way goes from the leaf to the root. */
+static char *prepend(struct folded *f, char *at, const char *name) {
+    size_t length = strlen(name), used = (size_t)(f->line + f->line_capacity - at);
+    if (used + length + 1 > f->line_capacity) {
+        size_t capacity = 2 * (used + length + 1);
+        char *grown = malloc(capacity);
+        if (!grown) {
+            ct_export_fail(f->e, CT_ERR_NO_MEMORY);
+            return NULL;
+        }
+        memcpy(grown + capacity - used, at, used);
+        free(f->line);
+        f->line = grown;
+        f->line_capacity = capacity;
+        at = grown + capacity - used;
+    }
+    if (used)
+        *--at = ';';
+    at -= length;
+    for (size_t i = 0; i < length; i++) /* what would end the name or the line */
+        at[i] = name[i] == ';' ? ':' : (unsigned char)name[i] < ' ' || name[i] == 0x7f ? '?' : name[i];
+    return at;
+}
+
+static void put_line(struct folded *f, const struct node *node) {
+    char process[300], program[256], *at = f->line + f->line_capacity;
+    uint64_t weight = f->e->options->weight == CT_EXPORT_CALLS ? node->calls : (node->self_ns + 500) / 1000;
+    if (!weight)
+        return;
+    size_t index = node->process;
+    for (; at && node->name; node = node->parent)
+        at = prepend(f, at, node->name->name);
+    if (at && f->e->result->processes > 1) {
+        snprintf(process, sizeof process, "%s/%d", ct_export_program(f->e, index, program, sizeof program),
+                 ct_trace_process_at(f->e->trace, index)->pid);
+        at = prepend(f, at, process);
+    }
+    if (!at)
+        return;
+    ct_out_bytes(&f->e->out, at, (size_t)(f->line + f->line_capacity - at));
+    ct_out_text(&f->e->out, " ");
+    ct_out_number(&f->e->out, weight);
+    ct_out_text(&f->e->out, "\n");
+}
+
+/* In the order in which the stacks were first seen: the list of chunks is the other way round. */
+static void put_lines(struct folded *f) {
+    struct chunk *ordered = NULL, *last = f->chunks;
+    for (struct chunk *chunk = f->chunks, *next; chunk; chunk = next) {
+        next = chunk->next;
+        chunk->next = ordered;
+        ordered = chunk;
+    }
+    f->chunks = ordered;
+    for (struct chunk *chunk = ordered; chunk && !f->e->status; chunk = chunk->next)
+        for (size_t i = 0; i < (chunk == last ? f->in_chunk : CHUNK) && !f->e->status; i++)
+            put_line(f, &chunk->nodes[i]);
+}
+
+int ct_export_folded(struct ct_export *e) {
+    static const struct ct_walk_format format = {.begin = on_begin, .end = on_end, .entry = on_entry};
+    struct folded f = {.e = e, .roots = calloc(e->result->processes + 1, sizeof(struct node))};
+    f.line_capacity = 4096;
+    f.line = malloc(f.line_capacity);
+    if (!f.roots || !f.line) {
+        free(f.roots);
+        free(f.line);
+        return CT_ERR_NO_MEMORY;
+    }
+    for (size_t i = 0; i < e->result->processes; i++)
+        f.roots[i].process = i;
+    int status = ct_walk_trace(e, &format, &f);
+    if (!status)
+        put_lines(&f);
+    while (f.chunks) {
+        struct chunk *next = f.chunks->next;
+        free(f.chunks);
+        f.chunks = next;
+    }
+    free(f.slots);
+    free(f.roots);
+    free(f.line);
+    return status ? status : e->status;
+}

@@ -1,0 +1,66 @@
+/* Functions of a trace, looked up once. */
+#include "export/names.h"
+#include "trace/writer.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool add_to_list(struct ct_names *n, struct ct_name *name) {
+    if (n->count == n->capacity) {
+        size_t capacity = n->capacity ? 2 * n->capacity : 1024;
+        struct ct_name **grown = realloc(n->list, capacity * sizeof *grown);
+        if (!grown)
+            return false;
+        n->list = grown;
+        n->capacity = capacity;
+    }
+    name->number = n->count;
+    n->list[n->count++] = name;
+    return true;
+}
+
+static bool learn(struct ct_names *n, struct ct_name *name) {
+    uint64_t id = name->key.function;
+    const struct ct_trace_function *f = ct_trace_function(n->trace, name->key.process, id);
+    if (!add_to_list(n, name))
+        return false;
+    if (!f)
+        snprintf(name->made_name, sizeof name->made_name, "function_%u_%u", (unsigned)(id >> 32), (unsigned)id);
+    name->module = f ? f->module : "";
+    name->entry_only = f && f->entry_only;
+    name->name = f ? f->name : name->made_name;
+    return true;
+}
+
+struct ct_name *ct_names_get(struct ct_names *n, size_t process, uint64_t function) {
+    struct ct_name *name = ct_table_get(&n->table, process, function, sizeof *name);
+    return name && (name->name || learn(n, name)) ? name : NULL;
+}
+
+char *ct_json_quote(const char *text) {
+    struct ct_json json = {0};
+    ct_json_begin(&json, NULL, '[');
+    ct_json_string(&json, NULL, text);
+    ct_json_end(&json, ']');
+    char *first = json.failed ? NULL : strchr(json.text, '"');
+    char *last = first ? strrchr(json.text, '"') : NULL;
+    char *quoted = first ? strndup(first, (size_t)(last - first) + 1) : NULL;
+    ct_json_free(&json);
+    return quoted;
+}
+
+const char *ct_name_json(struct ct_name *name) {
+    if (!name->json)
+        name->json = ct_json_quote(name->name);
+    return name->json;
+}
+
+static void release(void *thing) {
+    free((char *)((struct ct_name *)thing)->json);
+}
+
+void ct_names_free(struct ct_names *n) {
+    ct_table_free(&n->table, release);
+    free(n->list);
+    *n = (struct ct_names){0};
+}

@@ -1,0 +1,34 @@
+/* Functions of a trace, looked up once and numbered in the order in which they appear. One owner. */
+#ifndef CT_EXPORT_NAMES_H
+#define CT_EXPORT_NAMES_H
+
+#include "trace/table.h"
+#include <contrail/trace.h>
+
+struct ct_name {
+    struct ct_table_key key;
+    const char *name, *module; /* never NULL */
+    const char *json;          /* the name as a JSON string with its quotes; NULL until ct_name_json */
+    uint64_t number;           /* 0, 1, 2 … */
+    uint64_t mark;             /* the format's own; 0 at first */
+    uint64_t calls, self_ns;   /* the format's own */
+    bool entry_only;
+    char made_name[32]; /* for one that the trace does not know: its symbols were cut */
+};
+
+struct ct_names {
+    const struct ct_trace *trace;
+    struct ct_table table;
+    struct ct_name **list; /* by number */
+    size_t count, capacity;
+};
+
+/* NULL: out of memory. Stays where it is until the names are freed. */
+struct ct_name *ct_names_get(struct ct_names *names, size_t process, uint64_t function);
+/* NULL: out of memory. */
+const char *ct_name_json(struct ct_name *name);
+/* Any text as a JSON string with its quotes, malloc'ed. */
+char *ct_json_quote(const char *text);
+void ct_names_free(struct ct_names *names);
+
+#endif

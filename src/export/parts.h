@@ -1,0 +1,39 @@
+/* What the formats share. */
+#ifndef CT_EXPORT_PARTS_H
+#define CT_EXPORT_PARTS_H
+
+#include "export/export.h"
+#include "export/names.h"
+#include "export/out.h"
+#include "trace/facts.h"
+
+struct ct_export {
+    struct ct_trace *trace;
+    const struct ct_export_options *options;
+    struct ct_export_result *result;
+    struct ct_facts facts;
+    struct ct_names names;
+    struct ct_out out;    /* of formats of one file */
+    uint64_t done, total; /* for the progress */
+    uint64_t start_ns;    /* the earliest time of the trace */
+    int status;           /* what ended it early */
+};
+
+/* So many events more are done. False: stop, `status` says why. */
+bool ct_export_advance(struct ct_export *e, uint64_t events);
+/* Out of memory, for callers that cannot return a status. */
+void ct_export_fail(struct ct_export *e, int status);
+/* Keeps an errno of the output, and what it means as the status. */
+void ct_export_write_failed(struct ct_export *e, int error);
+
+/* Of the manifest, or the fallback. */
+const char *ct_export_manifest_text(const struct ct_export *e, size_t process, const char *key, const char *fallback);
+/* File name of the program of a process, "process" when it is not known. */
+const char *ct_export_program(const struct ct_export *e, size_t process, char *text, size_t size);
+
+/* Each format's whole work; the sink is open, or the directory is made. */
+#define CT_EXPORT_DECLARE(id, word, before, after, several, what, opens) int ct_export_##id(struct ct_export *e);
+CT_EXPORT_FORMAT_LIST(CT_EXPORT_DECLARE)
+#undef CT_EXPORT_DECLARE
+
+#endif

@@ -1,0 +1,186 @@
+/* speedscope: an evented profile for each thread, and for each lane of suspended calls. The table of frames stands at the end, when
+ * it is known. Lanes other than the first grow at the same time as the first, so they wait in a spool. Times count from the
+ * beginning of the trace. What is no call (losses, ends without a call) has no place in this format. */
+#include "export/spool.h"
+#include "export/walk.h"
+#include <contrail/contrail.h>
+#include <stdlib.h>
+
+struct lane {
+    uint64_t first_ns, last_ns;
+    bool used;
+};
+
+struct speedscope {
+    struct ct_export *e;
+    struct ct_spool spool;
+    struct lane *lanes;
+    size_t lane_count;
+    bool comma; /* a profile stands before */
+};
+
+static void put_quoted(struct ct_export *e, const char *text) {
+    char *quoted = ct_json_quote(text);
+    if (!quoted)
+        ct_export_fail(e, CT_ERR_NO_MEMORY);
+    else
+        ct_out_text(&e->out, quoted);
+    free(quoted);
+}
+
+/* ---- events ---- */
+
+static struct lane *lane_at(struct speedscope *s, size_t lane) {
+    if (lane >= s->lane_count) {
+        size_t count = lane + 1;
+        struct lane *grown = realloc(s->lanes, count * sizeof *grown);
+        if (!grown) {
+            ct_export_fail(s->e, CT_ERR_NO_MEMORY);
+            return NULL;
+        }
+        memset(grown + s->lane_count, 0, (count - s->lane_count) * sizeof *grown);
+        s->lanes = grown;
+        s->lane_count = count;
+    }
+    return &s->lanes[lane];
+}
+
+static size_t put_digits(char *to, uint64_t number) {
+    char digits[20];
+    size_t at = sizeof digits;
+    do
+        digits[--at] = (char)('0' + number % 10);
+    while (number /= 10);
+    memcpy(to, digits + at, sizeof digits - at);
+    return sizeof digits - at;
+}
+
+static size_t put_text(char *to, const char *text) {
+    size_t length = strlen(text);
+    memcpy(to, text, length);
+    return length;
+}
+
+static void put_event(struct ct_walk *w, size_t lane, const struct ct_name *name, char type) {
+    struct speedscope *s = w->arg;
+    struct lane *l = lane_at(s, lane);
+    char text[128];
+    size_t n = 0;
+    if (!l)
+        return;
+    uint64_t ns = w->now_ns - w->e->start_ns;
+    if (!l->used)
+        l->first_ns = ns;
+    n += put_text(text, l->used ? ",\n{\"type\":\"" : "\n{\"type\":\"");
+    text[n++] = type;
+    n += put_text(text + n, "\",\"frame\":");
+    n += put_digits(text + n, name->number);
+    n += put_text(text + n, ",\"at\":");
+    n += put_digits(text + n, ns);
+    text[n++] = '}';
+    l->used = true;
+    l->last_ns = ns;
+    if (lane == 0)
+        ct_out_bytes(&w->e->out, text, n);
+    else
+        ct_spool_put(&s->spool, lane, text, n);
+}
+
+static void on_begin(struct ct_walk *w, struct ct_span *span, struct ct_span *caller) {
+    (void)caller;
+    put_event(w, span->lane, span->name, 'O');
+}
+
+static void on_end(struct ct_walk *w, struct ct_span *span, struct ct_span *caller, enum ct_span_end how) {
+    (void)caller, (void)how;
+    put_event(w, span->lane, span->name, 'C');
+}
+
+static void on_entry(struct ct_walk *w, struct ct_name *name, struct ct_span *caller) {
+    size_t lane = caller ? caller->lane : 0;
+    put_event(w, lane, name, 'O');
+    put_event(w, lane, name, 'C');
+}
+
+/* ---- profiles ---- */
+
+static void put_profile_head(struct ct_walk *w, size_t lane) {
+    struct speedscope *s = w->arg;
+    struct ct_out *out = &w->e->out;
+    char program[256], name[512], number[64] = "";
+    if (lane)
+        snprintf(number, sizeof number, ", suspended calls %zu", lane);
+    snprintf(name, sizeof name, "%.128s %d: %.64s%s%u%s", ct_export_program(w->e, w->process, program, sizeof program),
+             ct_trace_process_at(w->e->trace, w->process)->pid, w->info->name, *w->info->name ? "/" : "", w->info->tid,
+             number);
+    ct_out_text(out, s->comma ? ",\n{\"type\":\"evented\",\"unit\":\"nanoseconds\",\"name\":"
+                              : "\n{\"type\":\"evented\",\"unit\":\"nanoseconds\",\"name\":");
+    put_quoted(w->e, name);
+    ct_out_text(out, ",\"events\":[");
+    s->comma = true;
+}
+
+static void put_profile_end(struct ct_walk *w, const struct lane *lane) {
+    struct ct_out *out = &w->e->out;
+    ct_out_text(out, "],\"startValue\":");
+    ct_out_number(out, lane->first_ns);
+    ct_out_text(out, ",\"endValue\":");
+    ct_out_number(out, lane->last_ns);
+    ct_out_text(out, "}");
+}
+
+static void on_thread(struct ct_walk *w) {
+    struct speedscope *s = w->arg;
+    s->lane_count = 0;
+    put_profile_head(w, 0);
+}
+
+static void on_thread_end(struct ct_walk *w) {
+    struct speedscope *s = w->arg;
+    put_profile_end(w, s->lane_count ? &s->lanes[0] : &(struct lane){0});
+    for (size_t i = 1; i < s->lane_count; i++) {
+        if (!s->lanes[i].used)
+            continue;
+        put_profile_head(w, i);
+        ct_spool_copy(&s->spool, i, &w->e->out);
+        put_profile_end(w, &s->lanes[i]);
+    }
+    if (s->spool.no_memory)
+        ct_export_fail(w->e, CT_ERR_NO_MEMORY);
+    ct_export_write_failed(w->e, s->spool.error);
+    ct_spool_clear(&s->spool);
+}
+
+static void put_frames(struct ct_export *e) {
+    struct ct_out *out = &e->out;
+    ct_out_text(out, "\n],\n\"shared\":{\"frames\":[");
+    for (size_t i = 0; i < e->names.count && !e->status; i++) {
+        const char *json = ct_name_json(e->names.list[i]);
+        if (!json) {
+            ct_export_fail(e, CT_ERR_NO_MEMORY);
+            return;
+        }
+        ct_out_text(out, i ? ",\n{\"name\":" : "\n{\"name\":");
+        ct_out_text(out, json);
+        ct_out_text(out, ",\"file\":");
+        put_quoted(e, e->names.list[i]->module);
+        ct_out_text(out, "}");
+    }
+    ct_out_text(out, "\n]}}\n");
+}
+
+int ct_export_speedscope(struct ct_export *e) {
+    static const struct ct_walk_format format = {
+        .begin_thread = on_thread, .end_thread = on_thread_end, .begin = on_begin, .end = on_end, .entry = on_entry};
+    struct speedscope s = {.e = e};
+    ct_out_text(&e->out, "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":");
+    ct_out_format(&e->out, "\"contrail %s\",\"name\":", ct_version());
+    put_quoted(e, e->result->processes ? ct_export_manifest_text(e, 0, "command_line", "trace") : "trace");
+    ct_out_text(&e->out, ",\n\"profiles\":[");
+    int status = ct_walk_trace(e, &format, &s);
+    if (!status)
+        put_frames(e);
+    ct_spool_free(&s.spool);
+    free(s.lanes);
+    return status;
+}

@@ -1,0 +1,286 @@
+/* Walks through the events of each thread.
+ *
+ * Invariants: every known frame has a span as its `user`; a span is in exactly one lane; in a lane, a span lies higher on the
+ * stack of frames than the one below it. */
+#include "export/walk.h"
+#include <stdlib.h>
+
+enum { CHUNK = 256, PROGRESS = 1 << 15 };
+
+struct chunk {
+    struct chunk *next;
+    struct ct_span spans[CHUNK];
+};
+
+/* ---- spans ---- */
+
+static struct ct_span *new_span(struct ct_walk *w) {
+    if (!w->free_spans) {
+        struct chunk *chunk = malloc(sizeof *chunk);
+        if (!chunk)
+            return NULL;
+        chunk->next = w->chunks;
+        w->chunks = chunk;
+        for (size_t i = 0; i < CHUNK; i++) {
+            chunk->spans[i].below = w->free_spans;
+            w->free_spans = &chunk->spans[i];
+        }
+    }
+    struct ct_span *span = w->free_spans;
+    w->free_spans = span->below;
+    *span = (struct ct_span){0};
+    return span;
+}
+
+static void drop_span(struct ct_walk *w, struct ct_span *span) {
+    span->below = w->free_spans;
+    w->free_spans = span;
+}
+
+/* The known frame at the place, or the next below it. */
+static struct ct_span *span_at(const struct ct_walk *w, size_t at) {
+    if (at == CT_NO_FRAME || at >= w->frames.count)
+        return NULL;
+    do
+        if (!w->frames.stack[at].unknown)
+            return w->frames.stack[at].user;
+    while (at-- > 0);
+    return NULL;
+}
+
+/* ---- lanes ---- */
+
+/* SIZE_MAX: out of memory. */
+static size_t empty_lane(struct ct_walk *w) {
+    while (w->lane_hint < w->lane_count && w->lanes[w->lane_hint].top)
+        w->lane_hint++;
+    if (w->lane_hint < w->lane_count)
+        return w->lane_hint;
+    if (w->lane_count == w->lane_capacity) {
+        size_t capacity = w->lane_capacity ? 2 * w->lane_capacity : 16;
+        struct ct_lane *grown = realloc(w->lanes, capacity * sizeof *grown);
+        if (!grown) {
+            ct_export_fail(w->e, CT_ERR_NO_MEMORY);
+            return SIZE_MAX;
+        }
+        w->lanes = grown;
+        w->lane_capacity = capacity;
+    }
+    w->lanes[w->lane_count] = (struct ct_lane){0};
+    return w->lane_count++;
+}
+
+static void put_on_lane(struct ct_walk *w, struct ct_span *span, size_t lane) {
+    struct ct_lane *l = &w->lanes[lane];
+    span->lane = lane;
+    span->above = NULL;
+    span->below = l->top;
+    if (l->top)
+        l->top->above = span;
+    l->top = span;
+}
+
+static void take_off_lane(struct ct_walk *w, struct ct_span *top) {
+    struct ct_lane *l = &w->lanes[top->lane];
+    l->top = top->below;
+    if (l->top)
+        l->top->above = NULL;
+    else if (top->lane < w->lane_hint)
+        w->lane_hint = top->lane;
+}
+
+static void begin(struct ct_walk *w, struct ct_span *span, struct ct_span *caller) {
+    if (w->format->begin)
+        w->format->begin(w, span, caller);
+}
+
+static void end(struct ct_walk *w, struct ct_span *span, struct ct_span *caller, enum ct_span_end how) {
+    if (w->format->end)
+        w->format->end(w, span, caller, how);
+}
+
+/* Takes the spans above off the lane, the top first; they are left linked by `above`. */
+static struct ct_span *suspend_above(struct ct_walk *w, struct ct_span *span) {
+    struct ct_span *lowest = span->above, *moved = NULL;
+    if (!lowest)
+        return NULL;
+    for (;;) {
+        struct ct_span *top = w->lanes[span->lane].top;
+        end(w, top, top->below, CT_SPAN_MOVED);
+        take_off_lane(w, top);
+        top->above = moved;
+        moved = top;
+        if (top == lowest)
+            return moved;
+    }
+}
+
+static void end_span(struct ct_walk *w, struct ct_span *span, struct ct_span *caller, enum ct_span_end how) {
+    struct ct_span *moved = suspend_above(w, span);
+    end(w, span, caller, how);
+    take_off_lane(w, span);
+    drop_span(w, span);
+    if (!moved)
+        return;
+    size_t lane = empty_lane(w);
+    if (lane == SIZE_MAX)
+        return;
+    for (struct ct_span *next; moved; moved = next) {
+        next = moved->above;
+        put_on_lane(w, moved, lane);
+        moved->continued = true;
+        begin(w, moved, moved->below);
+    }
+}
+
+/* ---- events ---- */
+
+static void on_lost(void *arg, struct ct_frame *frame) {
+    struct ct_walk *w = arg;
+    struct ct_span *span = frame->user;
+    if (!span || w->e->status)
+        return;
+    span->self_ns = frame->self_ns;
+    end_span(w, span, span_at(w, frame->caller), CT_SPAN_LOST);
+}
+
+static void on_call(struct ct_walk *w, const struct ct_trace_event *event) {
+    struct ct_name *name = ct_names_get(&w->e->names, w->process, event->function_id);
+    if (!name) {
+        ct_export_fail(w->e, CT_ERR_NO_MEMORY);
+        return;
+    }
+    if (name->entry_only) {
+        if (w->format->entry)
+            w->format->entry(w, name, span_at(w, w->frames.running));
+        return;
+    }
+    struct ct_frame *frame = ct_frames_call(&w->frames, event);
+    struct ct_span *span = frame ? new_span(w) : NULL;
+    if (!span) {
+        ct_export_fail(w->e, CT_ERR_NO_MEMORY);
+        return;
+    }
+    frame->user = span;
+    span->name = name;
+    span->start_ns = w->now_ns;
+    struct ct_span *caller = span_at(w, frame->caller);
+    bool on_top = caller && w->lanes[caller->lane].top == caller;
+    size_t lane = on_top ? caller->lane : empty_lane(w);
+    if (lane == SIZE_MAX)
+        return;
+    put_on_lane(w, span, lane);
+    begin(w, span, caller);
+}
+
+static void on_end(struct ct_walk *w, const struct ct_trace_event *event) {
+    bool left = event->kind == CT_TRACE_EXCEPTION;
+    struct ct_frame frame;
+    if (left && event->function_id == 0) {
+        if (w->format->signal)
+            w->format->signal(w);
+        return;
+    }
+    if (ct_frames_end(&w->frames, event, &frame)) {
+        struct ct_span *span = frame.user;
+        span->self_ns = frame.self_ns;
+        end_span(w, span, span_at(w, frame.caller), left ? CT_SPAN_LEFT : CT_SPAN_RETURNED);
+        return;
+    }
+    struct ct_name *name = ct_names_get(&w->e->names, w->process, event->function_id);
+    if (!name)
+        ct_export_fail(w->e, CT_ERR_NO_MEMORY);
+    else if (w->format->unpaired)
+        w->format->unpaired(w, name, left);
+}
+
+static size_t on_gaps(struct ct_walk *w, size_t gap, uint64_t sequence) {
+    const struct ct_thread_facts *facts = &w->e->facts.threads[w->thread];
+    for (; gap < facts->gap_count && facts->gaps[gap].at <= sequence; gap++)
+        if (w->format->gap)
+            w->format->gap(w, &facts->gaps[gap]);
+    return gap;
+}
+
+static void close_open(struct ct_walk *w, size_t gap) {
+    const struct ct_thread_facts *facts = &w->e->facts.threads[w->thread];
+    if (!w->now_ns) /* nothing but a gap */
+        w->now_ns = w->e->start_ns;
+    uint64_t end_ns = ct_facts_thread_end(&w->e->facts, w->e->trace, w->thread, w->now_ns, w->frames.count);
+    struct ct_frame frame;
+    if (gap < facts->gap_count) /* the time from here on is in it */
+        end_ns = w->now_ns;
+    on_gaps(w, gap, UINT64_MAX);
+    w->now_ns = end_ns;
+    while (!w->e->status && ct_frames_take(&w->frames, end_ns, &frame)) {
+        struct ct_span *span = frame.user;
+        span->self_ns = frame.self_ns;
+        end_span(w, span, span_at(w, frame.caller), CT_SPAN_OPEN);
+    }
+}
+
+static int read_events(struct ct_walk *w, struct ct_trace_cursor *cursor) {
+    const struct ct_thread_facts *facts = &w->e->facts.threads[w->thread];
+    struct ct_trace_event event;
+    uint64_t since = 0;
+    size_t gap = 0;
+    while (!w->e->status && ct_trace_next(cursor, &event)) {
+        uint64_t last_ns = w->now_ns;
+        if (event.timestamp_ns < last_ns) /* a damaged file; no viewer takes time that goes back */
+            event.timestamp_ns = last_ns;
+        w->now_ns = event.timestamp_ns;
+        if (gap < facts->gap_count && facts->gaps[gap].at <= event.sequence) {
+            ct_frames_gap(&w->frames, last_ns ? w->now_ns - last_ns : 0);
+            gap = on_gaps(w, gap, event.sequence);
+        }
+        if (event.kind == CT_TRACE_CALL)
+            on_call(w, &event);
+        else
+            on_end(w, &event);
+        if (++since == PROGRESS) {
+            ct_export_advance(w->e, since);
+            since = 0;
+        }
+    }
+    if (!w->e->status)
+        close_open(w, gap);
+    ct_export_advance(w->e, since);
+    return w->e->status;
+}
+
+static int walk_thread(struct ct_walk *w) {
+    struct ct_trace_cursor *cursor;
+    int status = ct_trace_cursor_open_thread(&cursor, w->e->trace, w->thread, 0);
+    if (status)
+        return status;
+    w->process = w->info->process;
+    w->now_ns = 0;
+    w->lane_count = w->lane_hint = 0;
+    ct_frames_begin(&w->frames, w->e->facts.threads[w->thread].complete, on_lost, w);
+    if (w->format->begin_thread)
+        w->format->begin_thread(w);
+    status = read_events(w, cursor);
+    if (!status && w->format->end_thread)
+        w->format->end_thread(w);
+    ct_trace_cursor_close(cursor);
+    return status;
+}
+
+int ct_walk_trace(struct ct_export *e, const struct ct_walk_format *format, void *arg) {
+    struct ct_walk w = {.e = e, .arg = arg, .format = format};
+    int status = 0;
+    for (size_t i = 0; i < ct_trace_thread_count(e->trace) && !status; i++) {
+        w.thread = i;
+        w.info = ct_trace_thread_at(e->trace, i);
+        if (w.info->event_count || e->facts.threads[i].gap_count)
+            status = walk_thread(&w);
+    }
+    ct_frames_free(&w.frames);
+    while (w.chunks) {
+        struct chunk *next = ((struct chunk *)w.chunks)->next;
+        free(w.chunks);
+        w.chunks = next;
+    }
+    free(w.lanes);
+    return status;
+}

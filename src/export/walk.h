@@ -1,0 +1,74 @@
+/* Walks through the events of each thread and tells a format of calls that begin and end, in a form that viewers with strict
+ * stacks can show.
+ *
+ * A lane is a strict stack: what began last ends first. A thread has one lane, as long as no coroutines take turns on it. When a
+ * frame ends below others, these others are suspended: they are moved, whole, to another lane (they end as CT_SPAN_MOVED and
+ * begin again there, `continued`), where they go on when they run again. So each coroutine moves about once, and what is
+ * shown does not grow with the number of switches. */
+#ifndef CT_EXPORT_WALK_H
+#define CT_EXPORT_WALK_H
+
+#include "export/parts.h"
+#include "trace/frames.h"
+
+enum ct_span_end {
+    CT_SPAN_RETURNED,
+    CT_SPAN_LEFT,  /* exception, longjmp, cancellation */
+    CT_SPAN_LOST,  /* its end is in a gap; it is known to be over now */
+    CT_SPAN_OPEN,  /* when the recording ended */
+    CT_SPAN_MOVED, /* it goes on in another lane */
+};
+
+/* A call that is open. */
+struct ct_span {
+    struct ct_name *name;
+    uint64_t start_ns;
+    uint64_t self_ns; /* when it ends */
+    size_t lane;
+    bool continued;
+    struct ct_span *below, *above; /* in its lane */
+    /* the format's own, 0 at first */
+    void *node;
+    uint64_t inner_ns, inner_calls;
+};
+
+struct ct_lane {
+    struct ct_span *top;
+    uint64_t user; /* the format's own; 0 at the beginning of each thread */
+};
+
+struct ct_walk;
+/* `caller`: the call that made it, NULL when it is not known or over. Those that are NULL are not called. */
+struct ct_walk_format {
+    void (*begin_thread)(struct ct_walk *w);
+    void (*end_thread)(struct ct_walk *w);
+    void (*begin)(struct ct_walk *w, struct ct_span *span, struct ct_span *caller);
+    void (*end)(struct ct_walk *w, struct ct_span *span, struct ct_span *caller, enum ct_span_end how);
+    /* A call of a function that is recorded on entry only. */
+    void (*entry)(struct ct_walk *w, struct ct_name *name, struct ct_span *caller);
+    /* An end whose call was not seen. */
+    void (*unpaired)(struct ct_walk *w, struct ct_name *name, bool left);
+    void (*gap)(struct ct_walk *w, const struct ct_gap *gap);
+    void (*signal)(struct ct_walk *w);
+};
+
+struct ct_walk {
+    struct ct_export *e;
+    void *arg;
+    size_t thread, process;
+    const struct ct_trace_thread *info;
+    uint64_t now_ns;
+    struct ct_lane *lanes;
+    size_t lane_count;
+    /* private */
+    const struct ct_walk_format *format;
+    struct ct_frames frames;
+    size_t lane_capacity, lane_hint; /* hint: no lane below is empty */
+    struct ct_span *free_spans;
+    void *chunks;
+};
+
+/* All threads with events, one after the other. */
+int ct_walk_trace(struct ct_export *e, const struct ct_walk_format *format, void *arg);
+
+#endif
