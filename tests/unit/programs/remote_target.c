@@ -110,6 +110,8 @@ static void do_semtimedop(void) {
     }
 }
 
+static int writer;
+
 /* A process of its own writes; each byte arrives, in order. */
 static void do_read(void) {
     static int fds[2] = {-1, -1};
@@ -118,7 +120,8 @@ static void do_read(void) {
     if (fds[0] < 0) {
         int parent = getpid();
         CHECK(pipe(fds) == 0);
-        if (fork() == 0) {
+        writer = fork();
+        if (writer == 0) {
             close(fds[0]);
             signal(SIGPIPE, SIG_IGN);
             prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -283,5 +286,9 @@ int main(int argc, char **argv) {
     fflush(stdout);
     while (!is_over())
         run();
+    if (writer > 0) {
+        kill(writer, SIGKILL);
+        waitpid(writer, NULL, 0);
+    }
     return finish();
 }
