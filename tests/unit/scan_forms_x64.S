@@ -8,6 +8,7 @@
 #define CONDITIONAL    8
 #define POPS_ARGUMENTS 32
 #define LONGJMP        64
+#define SETS_STACK     256
 
 .macro CASE flags, text
     .pushsection .rodata
@@ -428,7 +429,7 @@ CASE 0, "another stack: the short xchg"
     mov (%rsp), %rax
     hlt
 END
-CASE 0, "another stack: mov to rsp"
+CASE SETS_STACK, "another stack: mov to rsp"
     mov %rdi, %rsp
     mov (%rsp), %rax
     pop %rcx
@@ -629,7 +630,7 @@ CASE 0, "setjmp scrambles with the same secret"
     xor %eax, %eax
     ret
 END
-CASE 0, "a stack switch without the secret"
+CASE SETS_STACK, "a stack switch without the secret"
     mov %rdi, %rsp
     jmp *%rsi
 END
