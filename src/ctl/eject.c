@@ -50,7 +50,11 @@ static bool is_recorded(struct ct_remote *remote, const struct ct_boot *boot) {
 }
 
 int ct_eject_open(struct ct_ejection *e, struct ct_remote *remote, bool *recorded) {
-    *e = (struct ct_ejection){.remote = remote, .address = find_boot(remote)};
+    return ct_eject_open_at(e, remote, find_boot(remote), recorded);
+}
+
+int ct_eject_open_at(struct ct_ejection *e, struct ct_remote *remote, uint64_t boot, bool *recorded) {
+    *e = (struct ct_ejection){.remote = remote, .address = boot};
     *recorded = false;
     if (!e->address)
         return CT_ERR_NOT_FOUND;

@@ -17,6 +17,8 @@ struct ct_ejection {
 /* Looks for an agent in the stopped target. CT_ERR_NOT_FOUND: there is none. CT_ERR_UNSUPPORTED: one of another version.
  * *recorded tells whether a living recorder holds it. Ended with ct_eject_close. */
 int ct_eject_open(struct ct_ejection *e, struct ct_remote *remote, bool *recorded);
+/* The same where no thread has been given its block yet, but it is known where boot lies. */
+int ct_eject_open_at(struct ct_ejection *e, struct ct_remote *remote, uint64_t boot, bool *recorded);
 void ct_eject_close(struct ct_ejection *e);
 
 /* Puts all entry bytes back. The target is stopped, here and below. */

@@ -119,9 +119,22 @@ static void take_options(struct ct_session *s, const struct ct_session_options *
     o->drain_interval_ms = o->drain_interval_ms ? o->drain_interval_ms : DEFAULT_INTERVAL;
 }
 
-static int make_directory(struct ct_session *s) {
+/* Length of the shortest beginning of a path that is not there; 0: all of it is. */
+static size_t first_missing(const char *path) {
+    char prefix[PATH_MAX] = "";
     struct stat info;
-    s->made_root = stat(s->output, &info) != 0;
+    for (size_t i = 1; i < sizeof prefix && path[0]; i++) {
+        prefix[i - 1] = path[i - 1];
+        if ((path[i] == '/' || !path[i]) && stat(prefix, &info))
+            return i;
+        if (!path[i])
+            break;
+    }
+    return 0;
+}
+
+static int make_directory(struct ct_session *s) {
+    s->made_length = first_missing(s->output);
     int status = ct_trace_make_session(s->output, s->directory, sizeof s->directory);
     int why = errno;
     if (status) {
@@ -165,12 +178,15 @@ void ct_session_forget(struct ct_session *s) {
 }
 
 /* Nothing was recorded: no directory is left behind. */
-static void remove_unused_directory(struct ct_session *s) {
-    if (s->used || !s->directory[0])
+static void remove_unused_directories(struct ct_session *s) {
+    if (!s->directory[0] || rmdir(s->directory))
         return;
-    (void)rmdir(s->directory);
-    if (s->made_root)
-        (void)rmdir(s->output);
+    size_t length = strlen(s->output);
+    while (s->made_length && length >= s->made_length && !rmdir(s->output)) {
+        while (length > 0 && s->output[length] != '/')
+            length--;
+        s->output[length] = 0;
+    }
 }
 
 void ct_session_destroy(struct ct_session *s) {
@@ -179,7 +195,7 @@ void ct_session_destroy(struct ct_session *s) {
     if (s->state == CT_SESSION_SUSPENDED || s->state == CT_SESSION_ATTACHED || s->state == CT_SESSION_RUNNING)
         (void)ct_session_detach(s);
     ct_session_forget(s);
-    remove_unused_directory(s);
+    remove_unused_directories(s);
     pthread_mutex_destroy(&s->mutex);
     free_list(s->only);
     free_list(s->exclude);
@@ -230,7 +246,8 @@ int ct_session_spawn_suspended(struct ct_session *s, char *const *argv, char *co
 int ct_session_attach(struct ct_session *s, int pid) {
     if (!s)
         return CT_ERR_INVALID_ARGUMENT;
-    if (!s->directory[0] || !ct_session_move(s, CT_SESSION_ATTACHING))
+    /* a suspended process may move there too, by install */
+    if (!s->directory[0] || s->state != CT_SESSION_INITIALIZED || !ct_session_move(s, CT_SESSION_ATTACHING))
         return bad_state(s, "attaching");
     begin_process(s);
     struct ct_remote_error error = {""};

@@ -84,10 +84,23 @@ static int make_plan(struct ct_session *s) {
 
 /* ---- files ---- */
 
+/* A process that this session has recorded before gets a session's directory of its own. */
+static int make_directory(struct ct_session *s) {
+    char other[sizeof s->directory];
+    int status = ct_trace_make_process(s->directory, s->pid, s->process_directory, sizeof s->process_directory);
+    if (status && errno == EEXIST && !ct_trace_make_session(s->options.output, other, sizeof other)) {
+        strcpy(s->directory, other);
+        status = ct_trace_make_process(s->directory, s->pid, s->process_directory, sizeof s->process_directory);
+    }
+    if (status)
+        s->process_directory[0] = 0; /* whatever is there is not ours to remove */
+    return status;
+}
+
 static int begin_trace(struct ct_session *s) {
     int status = 0;
     if (!s->process_directory[0])
-        status = ct_trace_make_process(s->directory, s->pid, s->process_directory, sizeof s->process_directory);
+        status = make_directory(s);
     if (!status)
         status = ct_manifest_write_symbols(s);
     if (!status)
@@ -216,7 +229,6 @@ int ct_session_install(struct ct_session *s) {
         withdraw(s);
         return status;
     }
-    s->used = true;
     (void)ct_manifest_write(s, false);
     return 0;
 }

@@ -37,6 +37,8 @@ int ct_session_clean(struct ct_session *s, bool *clean) {
     bool recorded;
     *clean = false;
     int status = ct_eject_open(&e, s->remote, &recorded);
+    if (status == CT_ERR_NOT_FOUND && s->injection.boot) /* given up before the first thread had its block */
+        status = ct_eject_open_at(&e, s->remote, s->injection.boot, &recorded);
     if (status == CT_ERR_NOT_FOUND) {
         *clean = true;
         return 0;

@@ -16,10 +16,10 @@ struct ct_session {
     struct ct_session_options options; /* strings point to our copies */
     char error[640];
     char directory[PATH_MAX], process_directory[PATH_MAX + 32];
-    bool made_root;
+    size_t made_length; /* of `output`, up to the first directory that we have made; 0: all were there */
     /* of the process that is recorded */
     struct ct_remote *remote;
-    bool spawned, used; /* started by us; its directory is worth keeping */
+    bool spawned; /* started by us */
     int pid;
     int exit_status; /* as wait tells it; -1: not known */
     struct ct_target_plan *plan;
