@@ -27,7 +27,7 @@ class Checks:
         return building.build(directory, name, [os.path.join(building.PROGRAMS, name + ".c")], "O2", flags)
 
     def workshop(self, name):
-        return Workshop(self.arguments.contrail, name)
+        return Workshop(self.arguments.contrail, name, os.path.join(os.path.abspath(self.arguments.build), "cache"))
 
     def run(self, name, function):
         if self.arguments.only and name not in self.arguments.only:

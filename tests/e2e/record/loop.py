@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """loop.py: attaches to a busy program and lets it go again, 100 times. It must come to the right answer, see no EINTR, and
-be byte for byte as it was."""
+be byte for byte as it was. The same with a program in which threads, children, signals and stacks come and go."""
 import random
 import shutil
 import subprocess
@@ -48,8 +48,9 @@ def loop(shop, program, times):
 
 def main():
     checks = Checks(__doc__, lambda p: p.add_argument("--times", type=int, default=100))
-    program = checks.program("busy")
-    checks.run("attach and detach", lambda shop: loop(shop, program, checks.arguments.times))
+    busy, churn = checks.program("busy"), checks.program("churn")
+    checks.run("busy", lambda shop: loop(shop, busy, checks.arguments.times))
+    checks.run("churn", lambda shop: loop(shop, churn, checks.arguments.times // 2))
     return checks.verdict()
 
 

@@ -92,7 +92,7 @@ def shared_memory_names():
 class Workshop:
     """A directory for one test, the environment of its processes, and a look at the end at what was left behind."""
 
-    def __init__(self, contrail, name):
+    def __init__(self, contrail, name, cache):
         self.contrail = contrail
         self.directory = tempfile.mkdtemp(prefix="contrail-test-%s-" % re.sub(r"\W+", "_", name))
         self.marker = "CONTRAIL_TEST=%s" % os.path.basename(self.directory)
@@ -103,8 +103,7 @@ class Workshop:
         self.temporary = self.path("tmp")
         os.mkdir(self.temporary)
         self.environment.update({key: value, "XDG_RUNTIME_DIR": self.runtime, "TMPDIR": self.temporary, "LC_ALL": "C"})
-        # Analyses of libc and friends are shared between tests: no name of a test in it.
-        self.environment.setdefault("XDG_CACHE_HOME", os.path.join(tempfile.gettempdir(), "contrail-test-cache"))
+        self.environment["XDG_CACHE_HOME"] = cache  # tests share the analyses of libc and friends
         self.names = shared_memory_names()
         self.outputs = 0
 

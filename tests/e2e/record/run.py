@@ -361,7 +361,7 @@ class Case:
         return self.expectation.values.get(key, default) if self.expectation else default
 
     def run(self):
-        shop = self.shop = Workshop(self.arguments.contrail, self.name)
+        shop = self.shop = Workshop(self.arguments.contrail, self.name, os.path.join(self.arguments.build, "cache"))
         try:
             self.command = [self.built.path] + self.option("args").split()
             self.text = self.option("stdin").encode().decode("unicode_escape").encode() or None

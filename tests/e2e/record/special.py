@@ -228,6 +228,188 @@ def recorded_already(shop):
     return None
 
 
+# ---- odd states ----
+
+def count_calls(output, program, name):
+    trace = atf.Trace(atf.find(output)[0])
+    names = own_functions(trace, program)
+    return sum(kind == atf.CALL and names[f] == name for t in trace.threads for _, _, f, kind in t.chosen(names))
+
+
+def stopped_target(shop):
+    """A target that is stopped (Ctrl-Z) stays so; recording begins when it goes on."""
+    program = built("answer")
+    process = shop.start([program.path, "600"])
+    process.stdout.readline()
+    os.kill(process.pid, signal.SIGSTOP)
+    while "state T" not in status_of(process.pid):
+        time.sleep(0.005)
+    output = shop.new_output()
+    recorder = shop.attach(process.pid, output)
+    time.sleep(0.1)
+    if "state T" not in status_of(process.pid):
+        raise Failure("it goes on: %s" % status_of(process.pid))
+    os.kill(process.pid, signal.SIGCONT)
+    result = finish(process)
+    finish(recorder)
+    if result.code != 21:
+        raise Failure("the program ends with %d" % result.code)
+    shop.read("verify", atf.find(output)[0])
+    if not count_calls(output, program, "mix"):
+        raise Failure("nothing was recorded")
+    return None
+
+
+def waits_for_child(shop):
+    """A thread in vfork cannot be stopped before its child is through: it is waited for, or everything is undone."""
+    program = built("vfork_wait")
+    for i in range(4):
+        process = shop.start([program.path])
+        process.stdout.readline()
+        time.sleep(0.05 + 0.15 * i)
+        output = shop.new_output()
+        recorder = shop.start([shop.contrail, "attach", "--quiet", "--output", output, str(process.pid)])
+        result = finish(process)
+        ended = finish(recorder)
+        if (result.code, result.out, result.err) != (0, b"right\n", b""):
+            raise Failure("the program ends with %d: %r; contrail with %d: %r" % (result.code, result.out + result.err,
+                                                                                ended.code, ended.err))
+        if ended.code == 0:
+            shop.read("verify", atf.find(output)[0])
+    return None
+
+
+def headless(shop):
+    """The main thread is a zombie."""
+    program = built("headless")
+    gate = Gate(shop.path("gate"))
+    process = shop.start([program.path], environment={"E2E_WAIT": gate.path})
+    time.sleep(0.1)
+    gate.wait(process, next(int(t) for t in os.listdir("/proc/%d/task" % process.pid) if int(t) != process.pid))
+    output = shop.new_output()
+    recorder = shop.attach(process.pid, output, ["--lossless"])
+    gate.open()
+    result = finish(process)
+    finish(recorder)
+    if (result.code, result.out) != (0, b"right\n"):
+        raise Failure("the program ends with %d: %r" % (result.code, result.out))
+    if count_calls(output, program, "leaf") != 1000:
+        raise Failure("%d calls instead of 1000" % count_calls(output, program, "leaf"))
+    return None
+
+
+def other_tools(shop):
+    """While it records nobody is kept out: strace attaches to the target and leaves again."""
+    if not shutil.which("strace"):
+        return "skipped: no strace"
+    program = built("answer")
+    process = shop.start([program.path, "2000"])
+    output = shop.new_output()
+    recorder = shop.attach(process.pid, output)
+    tracer = shop.start(["strace", "-f", "-o", shop.path("strace"), "-p", str(process.pid)])
+    time.sleep(0.2)
+    tracer.send_signal(signal.SIGINT)
+    finish(tracer)
+    result = finish(process)
+    finish(recorder)
+    if result.code != 21:
+        raise Failure("the program ends with %d" % result.code)
+    with open(shop.path("strace")) as f:
+        if "nanosleep" not in f.read():
+            raise Failure("strace saw nothing")
+    shop.read("verify", atf.find(output)[0])
+    return None
+
+
+def ordinary_user(shop):
+    """Without root: one's own programs by spawn and attach, not others'."""
+    if need_root() or not shutil.which("setpriv"):
+        return need_root() or "skipped: no setpriv"
+    for place in (shop.directory, shop.runtime, shop.temporary):
+        os.chmod(place, 0o777)
+    contrail, program = shutil.copy(shop.contrail, shop.path("contrail")), shutil.copy(built("answer").path, shop.path("answer"))
+    os.chmod(contrail, 0o755)
+    os.chmod(program, 0o755)
+    shop.environment["XDG_CACHE_HOME"] = shop.path("tmp")
+    user = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+    output = shop.new_output()
+    result = shop.run(user + [contrail, "spawn", "--quiet", "--output", output, program, "300"])
+    if result.code != 21 or result.err:
+        raise Failure("spawn ends with %d: %r" % (result.code, result.err))
+    shop.read("verify", atf.find(output)[0])
+    process, output = shop.start(user + [program, "1500"]), shop.new_output()
+    process.stdout.readline()
+    attached = shop.run(user + [contrail, "attach", "--quiet", "--output", output, str(process.pid)])
+    result = finish(process)
+    if (result.code, attached.code) != (21, 0):
+        raise Failure("attach ends with %d: %r; the program with %d" % (attached.code, attached.err, result.code))
+    shop.read("verify", atf.find(output)[0])
+    process, output = shop.start([program, "1500"]), shop.new_output()
+    attached = shop.run(user + [contrail, "attach", "--quiet", "--output", output, str(process.pid)])
+    finish(process)
+    refused(attached, 77, "permission|user|root")
+    nothing_made(output)
+    shutil.rmtree(shop.path("tmp", "contrail"), ignore_errors=True)
+    return None
+
+
+# ---- what is recorded ----
+
+def only_some(shop):
+    """--only, --exclude and --max-depth."""
+    program = built("test_cli")
+    names = set(program.own["test_cli"].values())
+    for options, expected in (
+            (["--only", "fib", "--only", "half"], {"fib": 15, "half": 1}),
+            (["--exclude", "libc.so*", "--exclude", "ld-linux*", "--exclude", "fib", "--exclude", "is_*"],
+             {n: None for n in names - {"fib", "is_even", "is_odd"}}),
+            (["--only", "test_cli", "--max-depth", "6"], {"factorial": None, "main": 1})):
+        output = shop.new_output()
+        result = shop.run(shop.spawn_command(output, ["--lossless"] + options, [program.path]))
+        if result.code != 3 or result.err:
+            raise Failure("%s: it ends with %d: %r" % (options, result.code, result.err))
+        shop.read("verify", atf.find(output)[0])
+        trace = atf.Trace(atf.find(output)[0])
+        own = own_functions(trace, program)
+        calls = {}
+        for thread in trace.threads:
+            for function, kind in zip(thread.functions, thread.kinds):
+                if kind == atf.CALL:
+                    name = own.get(function, trace.functions[function].where)
+                    calls[name] = calls.get(name, 0) + 1
+            if "--max-depth" in options and max(thread.depths) > 5:
+                raise Failure("depth %d" % max(thread.depths))
+        if "--max-depth" not in options and (set(calls) - {"_start", "_init", "_fini"} - set(expected) -
+                                             {c for c in calls if c not in names and "+0x" in c} - {
+                "deregister_tm_clones", "register_tm_clones", "__do_global_dtors_aux", "frame_dummy"}):
+            raise Failure("%s: recorded %s" % (options, calls))
+        wrong = {n: calls.get(n) for n, times in expected.items() if calls.get(n) is None or times not in (None, calls[n])}
+        wrong = {n: c for n, c in wrong.items() if n not in ("wait_for_start", "wait_for_end") or c}
+        if wrong:
+            raise Failure("%s: calls %s, expected %s" % (options, wrong, expected))
+    return None
+
+
+def losses_add_up(shop):
+    """Whatever is lost is counted: events on disk and lost ones are together as many as without losses."""
+    program = built("file_limit")
+    totals = []
+    for options in (["--lossless"], ["--index-mem", "1M", "--drain-interval-ms", "200"]):
+        output = shop.new_output()
+        result = shop.run(shop.spawn_command(output, options, [program.path]))
+        if result.code != 0 or result.err:
+            raise Failure("it ends with %d: %r" % (result.code, result.err))
+        shop.read("verify", atf.find(output)[0])
+        trace = atf.Trace(atf.find(output)[0])
+        totals.append((sum(len(t) for t in trace.threads), trace.lost))
+    if totals[0][1] or not totals[1][1]:
+        raise Failure("(written, lost) is %s" % totals)
+    if sum(totals[0]) != sum(totals[1]):
+        raise Failure("lossless %d events, otherwise %d written and %d lost: %d are missing" % (
+            totals[0][0], totals[1][0], totals[1][1], totals[0][0] - sum(totals[1])))
+    return "%d written and %d lost" % totals[1]
+
+
 # ---- signals, time, disks ----
 
 def interrupted(shop, number, group):
@@ -364,6 +546,13 @@ TABLE = {
     "no address space": tight_memory_attach,
     "traced already": traced_already,
     "recorded already": recorded_already,
+    "stopped target": stopped_target,
+    "target in vfork": waits_for_child,
+    "main thread gone": headless,
+    "strace beside us": other_tools,
+    "ordinary user": ordinary_user,
+    "only some functions": only_some,
+    "losses add up": losses_add_up,
     "SIGINT": lambda shop: interrupted(shop, signal.SIGINT, False),
     "SIGTERM": lambda shop: interrupted(shop, signal.SIGTERM, False),
     "SIGINT at any moment": interrupted_early,
