@@ -208,13 +208,13 @@ static void before_landing(struct ct_block *b, void *context) {
 
 /* prctl(option, mode ...), or the same and seccomp(operation ...) through syscall(number ...). */
 enum { SET_SECCOMP = 22, SET_TSC = 26, NR_PRCTL = 157, NR_SECCOMP = 317 };
-enum { MODE_STRICT = 1, TSC_SIGSEGV = 2, SECCOMP_STRICT = 0 };
+enum { MODE_STRICT = 1, MODE_FILTER = 2, TSC_SIGSEGV = 2, SECCOMP_STRICT = 0 };
 
 /* Whatever filter it is, one that knows nothing of our system calls: from here on we make none. */
 static void before_seccomp(struct ct_block *b, const uint64_t argument[3]) {
-    bool filters = argument[0] == SET_SECCOMP || argument[0] == NR_SECCOMP ||
-                   (argument[0] == NR_PRCTL && argument[1] == SET_SECCOMP);
-    if (!filters)
+    const uint64_t *prctl = argument[0] == NR_PRCTL ? argument + 1 : argument;
+    bool sets = prctl[0] == SET_SECCOMP && (prctl[1] == MODE_STRICT || prctl[1] == MODE_FILTER); /* 22 is pipe too */
+    if (!sets && argument[0] != NR_SECCOMP)
         return;
     ct_shadow_learn_home(b);
     ct_os_go_silent();

@@ -1,0 +1,240 @@
+/* Functions that the engine must know about, as recorded processes meet them: walks of the stack that only look, filters of system
+ * calls, a thread that gives up its time stamp counter. The slow paths are called as stubs call them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "os/os.h"
+#include "runtime_util.h"
+
+enum { WALKER = 60, FILTER = 61 }; /* hooks */
+
+static struct fixture f;
+
+static int start(void **state) {
+    (void)state;
+    fixture_start(&f, 64, 64);
+    f.hooks[WALKER].special = CT_SPECIAL_WALK;
+    f.hooks[WALKER].entry_only = 1;
+    f.hooks[FILTER].special = CT_SPECIAL_SECCOMP;
+    return 0;
+}
+
+static int end(void **state) {
+    (void)state;
+    check_free_entries(f.block);
+    fixture_end(&f);
+    return 0;
+}
+
+static uint64_t home(unsigned word) {
+    return slot_at(&f, HOME_STACK, word);
+}
+
+static uint64_t call_special(unsigned hook, uint64_t slot, uint64_t a, uint64_t b, uint64_t c) {
+    struct ct_special_frame frame = {.argument0 = a, .argument1 = b, .argument2 = c};
+    *word_at(slot) = real_return(slot);
+    return ct_hook_special(slot, stub_of(&f, hook), &frame);
+}
+
+/* A call through the slow path: what comes after a walk goes there. */
+static void call_slow(unsigned hook, uint64_t slot) {
+    *word_at(slot) = real_return(slot);
+    assert_int_equal(ct_hook_enter_slow(slot, stub_of(&f, hook)), CT_GO_OBSERVED);
+    *word_at(slot) = resume_of(&f, hook);
+}
+
+static void return_slow(uint64_t slot) {
+    uint64_t to = ct_hook_leave_slow(slot);
+    assert_int_equal(to, real_return(slot));
+}
+
+static bool is_bare(uint64_t slot) {
+    return *word_at(slot) == real_return(slot);
+}
+
+/* ---- walks ---- */
+
+/* Two frames, then a walk below them: while it goes on the stack shows real return addresses. */
+static void walk(void) {
+    fake_call(&f, 1, home(1000));
+    fake_call(&f, 2, home(900));
+    assert_string_equal(recorded(&f), "C1 C2");
+    assert_int_equal(call_special(WALKER, home(800), 0, 0, 0), CT_GO_BODY);
+    assert_string_equal(recorded(&f), "E60");
+    assert_true(is_bare(home(1000)) && is_bare(home(900)));
+}
+
+static void test_walker_calls(void **state) {
+    (void)state;
+    walk();
+    call_slow(3, home(700)); /* a function of the unwinder's own */
+    assert_true(is_bare(home(900)));
+    return_slow(home(700));
+    assert_string_equal(recorded(&f), "C3 R3");
+    call_slow(4, home(850)); /* back in the frame that walked */
+    assert_false(is_bare(home(1000)) || is_bare(home(900)));
+    return_slow(home(850));
+    return_slow(home(900));
+    return_slow(home(1000));
+    assert_string_equal(recorded(&f), "C4 R4 R2 R1");
+}
+
+/* The frame that walked returns, unseen: it is told when something is called next. */
+static void test_frame_returns_unseen(void **state) {
+    (void)state;
+    walk();
+    call_slow(3, home(950));
+    assert_string_equal(recorded(&f), "R2 C3");
+    assert_false(is_bare(home(1000)));
+    return_slow(home(950));
+    return_slow(home(1000));
+    assert_string_equal(recorded(&f), "R3 R1");
+}
+
+static void test_all_return_unseen(void **state) {
+    (void)state;
+    walk();
+    call_slow(3, home(1100));
+    assert_string_equal(recorded(&f), "R2 R1 C3");
+    return_slow(home(1100));
+    assert_string_equal(recorded(&f), "R3");
+}
+
+/* In a loop: the same function is called again from the same place, so its frame lies where the one lay that walked. */
+static void test_walk_in_a_loop(void **state) {
+    (void)state;
+    walk();
+    for (int i = 0; i < 3; i++) {
+        call_slow(2, home(900));
+        assert_string_equal(recorded(&f), "R2 C2");
+        assert_int_equal(call_special(WALKER, home(800), 0, 0, 0), CT_GO_BODY);
+        assert_string_equal(recorded(&f), "E60");
+    }
+    call_slow(3, home(950));
+    assert_string_equal(recorded(&f), "R2 C3");
+    return_slow(home(950));
+    return_slow(home(1000));
+    assert_string_equal(recorded(&f), "R3 R1");
+    assert_int_equal(entries_in_use(f.block), 0);
+}
+
+static void test_return_range(void **state) {
+    (void)state;
+    f.hooks[7].flavor = CT_ACTION_NONE;
+    fake_call(&f, 1, home(1000));
+    fake_call(&f, 2, home(900));
+    fake_call(&f, 7, home(800));
+    fake_call(&f, 4, slot_at(&f, LOW_STACK, 850)); /* another stack: not concerned */
+    fake_call(&f, 3, home(700));
+    recorded(&f);
+    ct_shadow_return_range(f.block, home(750), home(950));
+    assert_string_equal(recorded(&f), "R2"); /* newest first; one that is not recorded ends silently */
+    assert_false(knows_return(&f, 2, home(900)));
+    assert_true(knows_return(&f, 3, home(700)));
+    assert_true(knows_return(&f, 4, slot_at(&f, LOW_STACK, 850)));
+    assert_true(knows_return(&f, 1, home(1000)));
+}
+
+/* ---- system calls that change what we may do ---- */
+
+/* In a child: there is no way back. The result is what the child says. */
+static int in_child(int (*what)(void)) {
+    int status;
+    pid_t pid = fork();
+    if (pid == 0) {
+        f.runtime.pid = ct_os_getpid();
+        f.block->owner = f.block->thread_pointer; /* it was wiped */
+        _exit(what());
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static int stay_talking(void) {
+    static const uint64_t harmless[][3] = {
+        {15, 1, 2},       /* prctl(PR_SET_NAME) */
+        {21, 0, 0},       /* prctl(PR_GET_SECCOMP) */
+        {22, 0x7fff0000}, /* syscall(SYS_pipe, fds) */
+        {157, 15, 1},     /* syscall(SYS_prctl, PR_SET_NAME) */
+        {26, 1},          /* prctl(PR_SET_TSC, PR_TSC_ENABLE) */
+        {39},             /* syscall(SYS_getpid) */
+    };
+    for (size_t i = 0; i < sizeof harmless / sizeof harmless[0]; i++) {
+        call_special(FILTER, home(900), harmless[i][0], harmless[i][1], harmless[i][2]);
+        if (ct_os_is_silent() || f.block->detached)
+            return 10 + (int)i;
+    }
+    return 0;
+}
+
+static int silence(uint64_t a, uint64_t b, uint64_t c) {
+    fake_call(&f, 1, home(1000));
+    if (call_special(FILTER, home(900), a, b, c) != CT_GO_OBSERVED || !ct_os_is_silent())
+        return 1;
+    if (!f.block->home_high || f.block->detached)
+        return 2; /* where its stack is must be known: the maps cannot be read any more */
+    *word_at(home(900)) = resume_of(&f, FILTER);
+    return_slow(home(900));
+    return ct_os_block_signals() == 0 && ct_os_set_block(f.block) != 0 ? 0 : 3;
+}
+
+static int by_prctl(void) {
+    return silence(22, 2, 0);
+}
+static int by_syscall_prctl(void) {
+    return silence(157, 22, 2);
+}
+static int by_syscall_seccomp(void) {
+    return silence(317, 1, 0);
+}
+
+static void test_filters(void **state) {
+    (void)state;
+    assert_int_equal(in_child(stay_talking), 0);
+    assert_int_equal(in_child(by_prctl), 0);
+    assert_int_equal(in_child(by_syscall_prctl), 0);
+    assert_int_equal(in_child(by_syscall_seccomp), 0);
+}
+
+/* Threads whose counter may not be read any more are not recorded, and their frames return without us. */
+static int without_counter(uint64_t a, uint64_t b, uint64_t c) {
+    fake_call(&f, 1, home(1000));
+    (void)call_special(FILTER, home(900), a, b, c);
+    if (!f.block->detached || !is_bare(home(1000)))
+        return 1;
+    *word_at(home(800)) = real_return(home(800));
+    return ct_hook_enter_slow(home(800), stub_of(&f, 2)) == CT_GO_BODY ? 0 : 2;
+}
+
+static int by_set_tsc(void) {
+    return without_counter(26, 2, 0);
+}
+static int by_strict_mode(void) {
+    return without_counter(22, 1, 0);
+}
+static int by_strict_seccomp(void) {
+    return without_counter(317, 0, 0);
+}
+
+static void test_without_counter(void **state) {
+    (void)state;
+    assert_int_equal(in_child(by_set_tsc), 0);
+    assert_int_equal(in_child(by_strict_mode), 0);
+    assert_int_equal(in_child(by_strict_seccomp), 0);
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
+    const struct CMUnitTest tests[] = {
+        TEST(test_walker_calls),    TEST(test_frame_returns_unseen), TEST(test_all_return_unseen),
+        TEST(test_walk_in_a_loop),  TEST(test_return_range),         TEST(test_filters),
+        TEST(test_without_counter),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
