@@ -155,10 +155,6 @@ static int open_file(struct job *job) {
 static int open_output(struct job *job, const struct ct_trace *trace, const char *output) {
     if (output && !strcmp(output, "-"))
         return open_stdout(job);
-    if (output && !*output) {
-        ct_message_error("-o needs a path; - is standard output");
-        return CT_EXIT_USAGE;
-    }
     job->path = output ? strdup(output) : default_path(job, trace);
     if (!job->path)
         return ct_message_fail(CT_ERR_NO_MEMORY, NULL);

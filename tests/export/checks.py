@@ -1,0 +1,362 @@
+"""One check for each format: exports a trace, lets another program read it, and compares with what is known of the trace."""
+import collections
+import filecmp
+import json
+import pathlib
+import re
+import subprocess
+
+import readers
+import traces
+
+LEFT = "left by exception or longjmp"
+LOST = "its return was lost"
+OPEN = "still open when the recording ended"
+MOVED = "suspended, goes on in another track"
+
+
+class Export:
+    def __init__(self, contrail, trace, directory):
+        self.contrail, self.trace, self.directory = contrail, trace, pathlib.Path(directory)
+        self.count = 0
+
+    def write(self, format, *options):
+        self.count += 1
+        path = self.directory / f"{format}-{self.count}"
+        done = subprocess.run([self.contrail, "export", "--format", format, "-o", path, *options, self.trace.path],
+                              capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, f"{format}: exit {done.returncode}: {done.stderr}"
+        assert done.stderr == "", done.stderr
+        total = self.trace.events()
+        assert f": {total:,} event{'' if total == 1 else 's'} of " in done.stdout, done.stdout
+        return path
+
+    def report(self):
+        out = readers.output_of([self.contrail, "report", "--json", "--limit", "0", self.trace.path])
+        return json.loads(out)
+
+
+def merged(trace):
+    """All events as (time, tid, kind, name, depth), in the order of the cursor."""
+    rows = []
+    for number, thread in enumerate(trace.threads()):
+        for place, (time, kind, name, depth) in enumerate(thread.events):
+            rows.append((time, number, place, (time, thread.tid, kind, name, depth)))
+    return [row[3] for row in sorted(rows)]
+
+
+def same(got, expected, what):
+    if got == expected:
+        return
+    for i, (a, b) in enumerate(zip(got, expected)):
+        assert a == b, f"{what}: element {i} is {a}, expected {b}"
+    raise AssertionError(f"{what}: {len(got)} elements, expected {len(expected)}")
+
+
+# ---- the events as they are ----
+
+def atf2(export):
+    path = export.write("atf2")
+    original = pathlib.Path(export.trace.path)
+    files = sorted(file.relative_to(original) for file in original.rglob("*") if file.is_file())
+    copied = sorted(file.relative_to(path) for file in path.rglob("*") if file.is_file())
+    same(copied, files, "files")
+    for file in files:
+        assert filecmp.cmp(original / file, path / file, shallow=False), f"{file} differs"
+    checked = [subprocess.run([export.contrail, "verify", p], capture_output=True).returncode for p in (original, path)]
+    assert checked[0] == checked[1]
+
+
+def atf_pb(export):
+    path = export.write("atf-pb")
+    records = readers.atf_pb(path)
+    kinds = collections.Counter(kind for kind, _ in records)
+    trace = export.trace
+    threads = {fields.get("number", 0): fields for kind, fields in records if kind == "thread"}
+    functions, events, losses, order = {}, [], [], []
+    for kind, fields in records:
+        if kind == "function":
+            functions[fields.get("process", 0), fields["function_id"]] = fields
+        elif kind in ("call", "return", "exception"):
+            thread = threads[fields.get("thread", 0)]
+            function = functions[thread.get("process", 0), fields["function_id"]]  # told of before
+            events.append((fields["timestamp_ns"], thread["tid"], kind, function["name"], fields.get("depth", 0)))
+        elif kind == "loss":
+            losses.append((threads[fields.get("thread", 0)]["tid"], fields["lost"], fields["reason"]))
+        order.append(kind)
+    same(events, merged(trace), "events")
+    same(sorted(losses), sorted((t.tid, *loss) for t in trace.threads() for loss in t.losses), "losses")
+    assert kinds["process"] == len(trace.processes) and kinds["thread"] == len(trace.threads()), kinds
+    assert [threads[i]["name"] for i in sorted(threads)] == [t.name for t in trace.threads()]
+    for (_, function_id), fields in functions.items():
+        assert bool(fields.get("entry_only")) == (fields["name"] == traces.ENTRY_ONLY), function_id
+
+
+def ctf(export):
+    path = export.write("ctf")
+    trace = export.trace
+    if not trace.events() and not trace.losses():
+        return  # babeltrace2 has nothing to say of a trace without streams
+    events, losses, discarded = readers.ctf(path)
+    same(sorted(events), sorted(merged(trace)), "events")
+    for thread in trace.threads():  # the order within a thread
+        same([e for e in events if e[1] == thread.tid], [e for e in merged(trace) if e[1] == thread.tid], "events of a thread")
+    same(sorted(losses), sorted((t.tid, *loss) for t in trace.threads() for loss in t.losses), "losses")
+    # babeltrace2 cannot know of what was lost before the first packet of a stream
+    first = sum(thread.losses[0][0] for thread in trace.threads() if thread.losses and lost_first(thread))
+    assert first or discarded == sum(lost for lost, _ in trace.losses()), (discarded, trace.losses())
+
+
+def lost_first(thread):
+    return "~" in thread.script[0]
+
+
+# ---- timelines ----
+
+class Step(collections.namedtuple("Step", "track time phase name note")):
+    """B, E or i of a track (pid, tid, lane); the note is what an annotation says."""
+
+
+def chrome_steps(path):
+    value = readers.json_file(path)
+    assert value["displayTimeUnit"] == "ns"
+    start = int(value["otherData"]["start_ns"])
+    processes, tracks, steps = {}, {}, []
+    for event in value["traceEvents"]:
+        if event["ph"] == "M":
+            if event["name"] == "process_name":
+                processes[event["pid"]] = event["args"]["name"]
+            else:
+                tracks[event["pid"], event["tid"]] = event["args"]["name"]
+            continue
+        args = event.get("args", {})
+        category = event.get("cat")
+        note = args.get("end") or ("continued" if args.get("continued") else None)
+        if category == "loss":
+            note = (args["count"], args["reason"])
+        elif category:
+            note = (category, note)
+        time = start + round(event["ts"] * 1000)
+        steps.append(Step((event["pid"], event["tid"]), time, event["ph"], event.get("name"), note))
+    return processes, tracks, steps
+
+
+def perfetto_steps(path):
+    """The same from Perfetto's packets, with the rules of the format: interned names, incremental clocks, defaults."""
+    state, tracks, processes, steps = {}, {}, {}, []
+    for packet in readers.perfetto_packets(path):
+        sequence = packet["trusted_packet_sequence_id"][0]
+        if packet["sequence_flags"] and packet["sequence_flags"][0] & 1:
+            state[sequence] = {"names": {}, "notes": {}, "categories": {}, "defaults": packet["trace_packet_defaults"][0]}
+        s = state.get(sequence)
+        for data in packet["interned_data"]:
+            for key, into in (("event_names", "names"), ("debug_annotation_names", "notes"), ("event_categories", "categories")):
+                for entry in data[key]:
+                    assert entry["iid"][0] not in s[into], "interned twice"
+                    s[into][entry["iid"][0]] = entry["name"][0]
+        for snapshot in packet["clock_snapshot"]:
+            clocks = {clock["clock_id"][0]: clock for clock in snapshot["clocks"]}
+            assert set(clocks) == {6, 64} and snapshot["primary_trace_clock"] == [6]
+            assert clocks[64]["is_incremental"] == ["true"]
+            assert clocks[64]["timestamp"] == clocks[6]["timestamp"]
+            s["time"] = clocks[6]["timestamp"][0]
+        for track in packet["track_descriptor"]:
+            uuid = track["uuid"][0]
+            assert uuid not in tracks
+            tracks[uuid] = track
+            for process in track["process"]:
+                processes[process["pid"][0]] = process["process_name"][0]
+        for event in packet["track_event"]:
+            assert packet["sequence_flags"] == [2]
+            assert s["defaults"]["timestamp_clock_id"] == [64] and not packet["timestamp_clock_id"]
+            s["time"] += packet["timestamp"][0]
+            uuid = (event["track_uuid"] or s["defaults"]["track_event_defaults"][0]["track_uuid"])[0]
+            assert uuid in tracks, "an event before its track"
+            steps.append(perfetto_step(s, event, uuid))
+    return processes, tracks, steps
+
+
+def perfetto_step(s, event, uuid):
+    phase = {"TYPE_SLICE_BEGIN": "B", "TYPE_SLICE_END": "E", "TYPE_INSTANT": "i"}[event["type"][0]]
+    notes = {s["notes"][note["name_iid"][0]]: (note["uint_value"] or note["string_value"])[0]
+             for note in event["debug_annotations"]}
+    note = notes.get("end") or ("continued" if notes.get("continued") else None)
+    if phase == "i":
+        category = s["categories"][event["category_iids"][0]]
+        note = (notes["count"], notes["reason"]) if category == "loss" else (category, short_note(note))
+    name = s["names"][event["name_iid"][0]] if phase != "E" else None
+    return Step(uuid, s["time"], phase, name, note)
+
+
+def short_note(note):
+    return LEFT if note and note.startswith(LEFT) else None
+
+
+def slices_of(steps):
+    """(track, start, duration, name, depth) of all slices; checks the stacks."""
+    stacks, slices = collections.defaultdict(list), []
+    for step in steps:
+        stack = stacks[step.track]
+        if step.phase == "B":
+            stack.append(step)
+        elif step.phase == "E":
+            assert stack, f"nothing to end: {step}"
+            begin = stack.pop()
+            assert step.time >= begin.time
+            slices.append((begin.track, begin.time, step.time - begin.time, begin.name, len(stack)))
+    assert not any(stacks.values()), "something never ends"
+    return slices
+
+
+def check_steps(trace, steps):
+    """Every event of the trace is one step, and the rest is explained."""
+    begun = [s for s in steps if s.phase == "B" and s.note != "continued"]
+    ended = collections.Counter(s.note for s in steps if s.phase == "E")
+    instants = [s for s in steps if s.phase == "i"]
+    entries = [s for s in instants if s.note[0] == "entry only"]
+    unpaired = collections.Counter(s.note[1] for s in instants if s.note[0] == "end without call")
+    losses = [s.note for s in instants if s.name == "events lost"]
+    expected = collections.Counter((t, n) for thread in trace.threads() for t, kind, n, _ in thread.events
+                                   if kind == "call" and n != traces.ENTRY_ONLY)
+    assert collections.Counter((s.time, s.name) for s in begun) == expected, "begun calls"
+    assert len(entries) == trace.entries()
+    assert ended[None] + unpaired[None] == trace.count("return"), (ended, unpaired)
+    assert ended[LEFT] + unpaired[LEFT] == trace.count("exception"), (ended, unpaired)
+    assert ended[MOVED] == sum(s.note == "continued" for s in steps)
+    assert set(ended) <= {None, LEFT, LOST, OPEN, MOVED}, ended
+    same(sorted(losses), sorted(trace.losses()), "losses")
+    if not trace.losses() and not any(p.unfinished for p in trace.processes):
+        assert not ended[LOST] and not unpaired
+        assert ended[OPEN] == sum(len(thread.open) for thread in trace.threads())
+    for track in {s.track for s in steps}:
+        times = [s.time for s in steps if s.track == track]
+        assert times == sorted(times)
+    slices_of(steps)
+
+
+def chrome(export):
+    path = export.write("chrome")
+    processes, tracks, steps = chrome_steps(path)
+    trace = export.trace
+    check_steps(trace, steps)
+    assert processes == {process.pid: "sample" for process in trace.processes}
+    for process in trace.processes:
+        for thread in process.threads:
+            if thread.script:
+                assert tracks[process.pid, thread.tid] == thread.name
+    known = {(p.pid, t.tid) for p in trace.processes for t in p.threads}
+    for track in {s.track for s in steps} - known:
+        assert "suspended calls" in tracks[track], track
+    return path, steps
+
+
+def perfetto(export):
+    path = export.write("perfetto")
+    readers.decode_raw(path.read_bytes())
+    processes, tracks, steps = perfetto_steps(path)
+    trace = export.trace
+    check_steps(trace, steps)
+    assert processes == {process.pid: "sample" for process in trace.processes}
+    threads = {(t["thread"][0]["pid"][0], t["thread"][0]["tid"][0]): t["thread"][0]["thread_name"][0]
+               for t in tracks.values() if t["thread"]}
+    assert threads == {(p.pid, t.tid): t.name for p in trace.processes for t in p.threads if t.script}
+    for track in tracks.values():
+        if not track["process"]:
+            assert track["parent_uuid"][0] in tracks
+    return path, steps
+
+
+def plain(steps):
+    """Steps without the names of tracks, which formats have in their own way."""
+    return [(s.time, s.phase, s.name, s.note) for s in steps]
+
+
+def timelines(export):
+    """Both say the same, event by event."""
+    _, a = chrome(export)
+    _, b = perfetto(export)
+    same(plain(a), plain(b), "chrome against perfetto")
+
+
+# ---- speedscope ----
+
+def speedscope(export, schema=None):
+    path = export.write("speedscope")
+    value = readers.json_file(path)
+    if schema:
+        problems = readers.schema_problems(value, schema)
+        assert not problems, problems[:5]
+    opened = 0
+    for profile in value["profiles"]:
+        assert profile["unit"] == "nanoseconds"
+        stack, last = [], profile["startValue"]
+        for event in profile["events"]:
+            assert event["at"] >= last
+            last = event["at"]
+            if event["type"] == "O":
+                stack.append(event["frame"])
+                opened += 1
+            else:
+                assert stack.pop() == event["frame"]
+        assert not stack and last <= profile["endValue"]
+    _, steps = perfetto(export)
+    begun = sum(s.phase == "B" for s in steps)
+    assert opened == begun + export.trace.entries(), (opened, begun)
+    assert readers.output_of(["jq", "[.profiles[].events[] | select(.type == \"O\")] | length", path]).strip() == b"%d" % opened
+    names = {frame["name"] for frame in value["shared"]["frames"]}
+    assert {name for thread in export.trace.threads() for _, _, name, _ in thread.events} <= names
+
+
+# ---- sums ----
+
+def folded_lines(path):
+    lines = path.read_text().splitlines()
+    return [(line.rpartition(" ")[0].split(";"), int(line.rpartition(" ")[2])) for line in lines]
+
+
+def folded(export):
+    times, calls = (folded_lines(export.write("folded", f"--weight={weight}")) for weight in ("time", "calls"))
+    report = export.report()
+    several = len(export.trace.processes) > 1
+    for lines in (times, calls):
+        assert len({tuple(stack) for stack, _ in lines}) == len(lines), "a stack twice"
+        assert all(weight > 0 for _, weight in lines)
+        if several:
+            assert {stack[0] for stack, _ in lines} <= {f"sample/{p.pid}" for p in export.trace.processes}
+    by_name = collections.Counter()
+    for stack, weight in calls:
+        by_name[stack[-1]] += weight
+    expected = collections.Counter(n for t in export.trace.threads() for _, kind, n, _ in t.events if kind == "call")
+    assert by_name == expected, "calls"
+    self_us = sum(row.get("self_ns", 0) for row in report["functions"]) / 1000
+    assert abs(sum(weight for _, weight in times) - self_us) <= 0.5 * max(len(calls), 1), "self times"
+
+
+def callgrind(export, inclusive=False):
+    path = export.write("callgrind")
+    report = export.report()
+    own = readers.callgrind(path)
+    functions = collections.defaultdict(lambda: [0, 0, 0])
+    for row in report["functions"]:
+        sums = functions[row["name"]]
+        sums[0] += row.get("self_ns", 0)
+        sums[1] += row["calls"]
+        sums[2] += row.get("total_ns", 0)
+    total_ns, total_calls = sum(f[0] for f in functions.values()), export.trace.calls()
+    if total_ns:
+        assert own.pop("PROGRAM TOTALS") == (total_ns, total_calls)
+        for name, costs in own.items():
+            assert costs == tuple(functions[name][:2]), (name, costs, functions[name])
+        assert {name for name, sums in functions.items() if sums[0]} <= set(own)
+    if inclusive:
+        with_callees = readers.callgrind(path, inclusive=True)
+        for name, sums in functions.items():
+            if sums[2]:
+                assert with_callees[name][0] == sums[2], (name, with_callees[name], sums)
+    text = path.read_text()
+    assert f"summary: {total_ns} {total_calls}" in text
+    assert len(re.findall(r"^fn=\(\d+\) ", text, re.M)) <= len(re.findall(r"^fn=", text, re.M))
+
+
+ALL = {"atf2": atf2, "atf-pb": atf_pb, "ctf": ctf, "perfetto and chrome": timelines, "speedscope": speedscope, "folded": folded,
+       "callgrind": callgrind}

