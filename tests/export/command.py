@@ -217,7 +217,6 @@ class Command(unittest.TestCase):
     def test_progress(self):
         master, slave = pty.openpty()
         process, reader = self.held_up(slave)
-        os.close(slave)
         time.sleep(0.5)  # longer than what passes without a bar
         shown = b""
         with reader:
@@ -225,6 +224,9 @@ class Command(unittest.TestCase):
                 while select.select([master], [], [], 0)[0]:
                     shown += os.read(master, 65536)
         self.assertEqual(process.wait(60), 0)
+        while select.select([master], [], [], 0.1)[0]:
+            shown += os.read(master, 65536)
+        os.close(slave)  # not before: reading would fail
         os.close(master)
         self.assertRegex(shown.decode(), r"\rcontrail: exporting \[#*\.*\] [\d.]+ %, [\d.]+ k of 300 k events")
         self.assertTrue(shown.endswith(b"\r\033[K"), shown[-80:])
