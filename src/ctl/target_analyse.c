@@ -232,7 +232,7 @@ static int make_image(struct ct_target_analysis *a) {
         .file_size = s->file_size,
         .debug_id = s->debug_id,
         .bias = s->start < LOW_MODULE ? s->bias : UINT64_MAX,
-        .get_cfa = get_cfa ? get_cfa->offset : 0,
+        .get_cfa = get_cfa && !(get_cfa->flags & CT_FUNC_LENT_NAME) ? get_cfa->offset : 0,
         .functions = functions,
         .function_count = a->func_count,
         .names = names,

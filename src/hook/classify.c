@@ -17,6 +17,12 @@ static const struct ct_known_function *find_lazy(const struct ct_function_facts 
     return NULL;
 }
 
+/* libc has forwarders with the unwinder's names, for itself: only its debug file tells, and they are functions like others. */
+static const struct ct_known_function *find_known(const struct ct_function_facts *f) {
+    bool forwarder = (f->flags & CT_FUNC_LENT_NAME) && !strncmp(f->name, "_Unwind_", 8);
+    return forwarder ? NULL : ct_known_find(f->name);
+}
+
 /* What the table says, seen from one side. */
 static enum ct_special known_special(const struct ct_known_function *known, enum ct_classify_side side) {
     if (!known)
@@ -62,7 +68,7 @@ static enum ct_skip_reason skip_of(const struct ct_function_facts *f) {
 }
 
 struct ct_function_class ct_classify(const struct ct_function_facts *f) {
-    const struct ct_known_function *lazy = find_lazy(f), *known = lazy ? lazy : ct_known_find(f->name);
+    const struct ct_known_function *lazy = find_lazy(f), *known = lazy ? lazy : find_known(f);
     enum ct_special special = known_special(known, f->side);
     return (struct ct_function_class){
         .skip = skip_of(f),

@@ -8,6 +8,7 @@
 
 struct symbol_table {
     struct ct_span symbols, strings;
+    uint32_t lent;  /* CT_FUNC_LENT_NAME when it is that of a debug file */
     uint32_t names; /* where `strings` were copied to */
 };
 
@@ -101,6 +102,8 @@ static int read_table(struct ct_functions *table, struct symbol_table *from, str
             candidate.name = from->names + symbol.st_name;
             if (is_personality_name(table->names + candidate.name))
                 candidate.flags |= CT_FUNC_PERSONALITY;
+            if (ELF64_ST_BIND(symbol.st_info) == STB_LOCAL)
+                candidate.flags |= from->lent;
         }
         if (candidate.kind == CT_FROM_SYMBOL || candidate.name)
             result = ct_candidates_add(list, &candidate);
@@ -184,5 +187,8 @@ int ct_symbols_read(struct ct_functions *table, const struct ct_elf *elf, struct
 
 int ct_symbols_read_debug(struct ct_functions *table, const struct ct_elf *debug, struct ct_candidates *list) {
     struct symbol_table from;
-    return table_of_type(debug, SHT_SYMTAB, &from) ? read_table(table, &from, list) : 0;
+    if (!table_of_type(debug, SHT_SYMTAB, &from))
+        return 0;
+    from.lent = CT_FUNC_LENT_NAME;
+    return read_table(table, &from, list);
 }

@@ -107,7 +107,7 @@ static bool merge_group(struct merger *m, const struct group *group, struct ct_f
     const struct ct_candidate *best = best_named(m->table, group);
     *func = (struct ct_func){.offset = group->items->offset, .size = size_of(group, best)};
     for (size_t i = 0; i < group->count; i++) {
-        func->flags |= group->items[i].flags;
+        func->flags |= group->items[i].flags & ~(uint32_t)CT_FUNC_LENT_NAME;
         if (group->items[i].name)
             ct_names_add(m->table, group->items[i].name, m->table->count);
     }
@@ -117,8 +117,10 @@ static bool merge_group(struct merger *m, const struct group *group, struct ct_f
         func->flags |= entry_flags(m, func->offset);
     if (text->plt)
         func->flags |= CT_FUNC_PLT;
-    if (best)
+    if (best) {
         set_name(m->table, func, best->name);
+        func->flags |= best->flags & CT_FUNC_LENT_NAME;
+    }
     return true;
 }
 
