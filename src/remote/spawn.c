@@ -35,18 +35,21 @@ struct launch {
 
 /* ---- the child: no more than raw system calls ---- */
 
-/* As after the exec: what has a handler gets the default; the caller may know better what was before its time. */
+/* As after the exec: what has a handler gets the default; the caller may know better what was before its time. By the kernel's own
+ * structure: libc keeps two signals to itself, which may be ignored all the same. */
 static void set_dispositions(const struct ct_remote_spawn *what) {
     for (int number = 1; number < NSIG; number++) {
-        struct sigaction action;
-        if (sigaction(number, NULL, &action) != 0)
+        struct {
+            uint64_t handler, flags, restorer, mask;
+        } action;
+        if (syscall(SYS_rt_sigaction, number, NULL, &action, sizeof action.mask) != 0)
             continue;
-        bool ignored = action.sa_handler == SIG_IGN;
+        bool ignored = action.handler == (uint64_t)(uintptr_t)SIG_IGN;
         if (what->set_signals)
             ignored = what->ignored_signals >> (number - 1) & 1;
         memset(&action, 0, sizeof action);
-        action.sa_handler = ignored ? SIG_IGN : SIG_DFL;
-        (void)sigaction(number, &action, NULL);
+        action.handler = (uint64_t)(uintptr_t)(ignored ? SIG_IGN : SIG_DFL);
+        (void)syscall(SYS_rt_sigaction, number, &action, NULL, sizeof action.mask);
     }
 }
 
