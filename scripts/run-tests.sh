@@ -77,6 +77,13 @@ if [ -n "$long" ]; then
     check "function tables against elfutils, every file" scripts/check-functions.sh
     check "decoder against Zydis, every file" make --no-print-directory check-decoder
     check "long fuzzing" scripts/fuzz-long.sh
+    record="--contrail build/src/cli/contrail --build build/tests/e2e/record"
+    # shellcheck disable=SC2086
+    {
+        check "200 kills of contrail, 200 of its target" python3 tests/e2e/record/kill.py $record --times 200
+        check "attach and detach, 500 times" python3 tests/e2e/record/loop.py $record --times 500
+        check "clock after 60 s" python3 tests/e2e/record/clock.py $record --seconds 60
+    }
 fi
 
 echo "--- results"

@@ -74,7 +74,8 @@ class Controller:
 
     def spawn(self, span):
         """The target is contrail's child: how it ended is not known, but what it said is."""
-        output, moment = self.shop.new_output(), self.random.random() * span
+        output = self.shop.new_output()
+        moment = self.random.random() ** 2 * span  # more of them at the start, where most is done
         process = self.shop.start(self.spawn_command(output))
         time.sleep(moment)
         kill(process)

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """loop.py: attaches to a busy program and lets it go again, 100 times. It must come to the right answer, see no EINTR, and
 be byte for byte as it was. The same with a program in which threads, children, signals and stacks come and go."""
+import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import time
 
 import atf
+import run
 from checks import Checks
 from recorder import Failure, descriptors, finish, text_changes
 
@@ -46,10 +49,41 @@ def loop(shop, program, times):
     return "%d times, %d events in every tenth, %d mappings at the end" % (times, events, mappings)
 
 
+def storm(shop, name, program, times, source):
+    """Attaches to a hazard program at any moment and lets it go at any other; it checks itself."""
+    recorded = 0
+    for i in range(times):
+        process, output = shop.start([program.path]), shop.new_output()
+        time.sleep(source.random() * 0.1)
+        recorder = shop.start([shop.contrail, "attach", "--quiet", "--output", output, str(process.pid)])
+        time.sleep(source.random() * 0.4)
+        recorder.send_signal(signal.SIGINT)
+        ended = finish(recorder, what="contrail")
+        result = finish(process)
+        if result.code != 0 or b"passed" not in result.out:
+            raise Failure("%s, attempt %d: it ends with %d: %r; contrail with %d: %r" % (
+                name, i, result.code, result.out + result.err, ended.code, ended.err))
+        for trace in atf.find(output):
+            recorded += 1
+            shop.read("verify", trace)
+        shutil.rmtree(output, ignore_errors=True)
+    return "%d times, %d of them recorded" % (times, recorded)
+
+
 def main():
-    checks = Checks(__doc__, lambda p: p.add_argument("--times", type=int, default=100))
+    def options(parser):
+        parser.add_argument("--times", type=int, default=100)
+        parser.add_argument("--seed", type=int, default=int(time.time()))
+    checks = Checks(__doc__, options)
+    print("seed %d" % checks.arguments.seed)
     busy, churn = checks.program("busy"), checks.program("churn")
     checks.run("busy", lambda shop: loop(shop, busy, checks.arguments.times))
+    source = random.Random(checks.arguments.seed)
+    for name in ("signals", "threads", "fork", "interrupted_calls", "migration", "stress"):
+        directory = os.path.join(checks.arguments.build, "record", "injected_" + name, "O2")
+        os.makedirs(directory, exist_ok=True)
+        program = run.build_injected(name, "O2", directory)
+        checks.run(name, lambda shop: storm(shop, name, program, checks.arguments.times // 10, source))
     checks.run("churn", lambda shop: loop(shop, churn, checks.arguments.times // 2))
     return checks.verdict()
 

@@ -49,6 +49,7 @@ INJECTED = {
     "signals": {},
     "small_signal_stack": {"reopened": True},
     "spawn": {},
+    "stress": {"trees": "none", "output": "any"},
     "tail_calls": {},
     "terminate": {},
     "threads": {},

@@ -498,6 +498,34 @@ def recorder_stopped(shop):
     return None
 
 
+def killed_while_waited_for(shop):
+    """The lane is full and the target waits for contrail (--lossless), which is killed: the target goes on."""
+    program = built("sequence")
+    output, announced = shop.new_output(), shop.path("announced")
+    process = shop.start([program.path, announced, "60000"])
+    recorder = shop.attach(process.pid, output, ["--lossless", "--index-mem", "1M"])
+    os.kill(recorder.pid, signal.SIGSTOP)
+    last, deadline = None, time.monotonic() + 20
+    while time.monotonic() < deadline:  # until it makes no progress
+        with open(announced, "rb") as f:
+            now = f.read(16)
+        if now == last:
+            break
+        last = now
+        time.sleep(0.3)
+    else:
+        raise Failure("it never waits")
+    os.kill(recorder.pid, signal.SIGKILL)
+    recorder.communicate()
+    result = finish(process)
+    if (result.code, result.out) != (0, b"finished\n"):
+        raise Failure("the program ends with %d: %r" % (result.code, result.out))
+    shop.read("info", atf.find(output)[0])
+    shutil.rmtree(shop.runtime)  # nobody was there to remove the socket
+    os.mkdir(shop.runtime)
+    return None
+
+
 def for_a_while(shop):
     """--duration lets go by itself."""
     program = built("answer")
@@ -559,6 +587,7 @@ TABLE = {
     "SIGINT to the group": group_signal,
     "SIGTERM to the target": target_signalled,
     "recorder stopped": recorder_stopped,
+    "recorder killed while the target waits": killed_while_waited_for,
     "duration": for_a_while,
     "full disk": full_disk,
 }
