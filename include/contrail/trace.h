@@ -60,14 +60,19 @@ const struct ct_trace_module *ct_trace_module_at(const struct ct_trace *trace, s
 struct ct_trace_function {
     uint64_t id; /* module_id << 32 | symbol_index */
     uint64_t offset, size;
-    const char *name;   /* as in the file; "module+0xoffset" when nameless: never NULL or empty */
+    const char *name;   /* demangled; "module+0xoffset" when nameless: never NULL or empty */
     const char *module; /* file name of the module */
     const char *skip;   /* why it is not hooked, "" when it is */
     bool entry_only;
     const char *entry_only_reason; /* "" when it is not */
+    const char *linkage_name;      /* as in the binary, mangled; "" when nameless */
+    const char *line;              /* "file:line" of its beginning, "" when not known (`contrail symbolize`) */
+    const char *inlines;           /* functions that were inlined into it, mangled, separated by tabs; "" */
 };
 /* NULL: no such function in the process. */
 const struct ct_trace_function *ct_trace_function(const struct ct_trace *trace, size_t process, uint64_t id);
+/* Names of functions are their linkage names from now on. To be called before the first is looked up. */
+void ct_trace_keep_mangled(struct ct_trace *trace);
 
 /* ---- events ---- */
 

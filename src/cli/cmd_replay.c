@@ -10,7 +10,7 @@
 struct options {
     struct ct_option_list functions, modules, threads;
     uint64_t depth, from, to, min_duration, limit;
-    bool absolute, show_module;
+    bool absolute, show_module, mangled;
 };
 
 struct view {
@@ -271,6 +271,8 @@ static int run(int argc, char **argv) {
     } else {
         code = ct_reading_open(&trace, &operands);
         if (code < 0) {
+            if (options.mangled)
+                ct_trace_keep_mangled(trace);
             code = replay_trace(trace, &options);
             ct_trace_close(trace);
         }
@@ -298,6 +300,8 @@ static const struct ct_option option_table[] = {
      "print times of the machine's clock (CLOCK_BOOTTIME) instead of times since the beginning"},
     {"show-module", 0, CT_OPTION_FLAG, offsetof(struct options, show_module), NULL,
      "print the module behind each function's name"},
+    {"mangled", 0, CT_OPTION_FLAG, offsetof(struct options, mangled), NULL,
+     "print names as the symbol tables have them"},
     {0},
 };
 
@@ -318,9 +322,9 @@ const struct ct_command ct_command_replay = {
         "were "
         "lost are shown as such. Functions without a name are module+0xoffset; a call without a duration (-) is of a "
         "function that is recorded on entry only.\n\n"
-        "On a terminal the output goes through $PAGER (less -R). C++ names are as the symbol tables have them; "
-        "`contrail "
-        "replay | c++filt` shows them as written.",
+        "On a terminal the output goes through $PAGER (less -R). C++ and Rust names are demangled; GLOBs fit the name "
+        "as "
+        "it is shown, without its parameters, or mangled.",
     .options = option_table,
     .notes = "Exit status:\n"
              "  0 done, 64 usage, 69 there is no such trace or thread",

@@ -3,13 +3,15 @@
 #include "cli/reading.h"
 #include "report/functions.h"
 #include "report/output.h"
+#include "symbols/demangle.h"
+#include <stdlib.h>
 #include <string.h>
 
 struct options {
     int sort;
     uint64_t limit, min_calls;
     struct ct_option_list functions, modules, threads;
-    bool per_thread, json, csv;
+    bool per_thread, json, csv, mangled, lines, inlines;
 };
 
 /* ---- the table ---- */
@@ -31,6 +33,7 @@ struct table {
     const struct ct_trace *trace;
     const struct ct_report *report;
     int calls_width, thread_width; /* thread 0: not shown */
+    bool lines, inlines;
 };
 
 static struct table measure(struct ct_printer *printer, const struct ct_trace *trace, const struct ct_report *report,
@@ -81,6 +84,22 @@ static void print_head(const struct table *t) {
     ct_printer_text(t->printer, "\n");
 }
 
+/* Under the row, one line each. */
+static void print_inlines(const struct table *t, const char *inlines) {
+    while (*inlines) {
+        size_t length = strcspn(inlines, "\t");
+        char *name = strndup(inlines, length), *display = name ? ct_demangle(name) : NULL;
+        ct_printer_spaces(t->printer, (size_t)t->calls_width + COLUMN_COUNT * (GAP + TIME_WIDTH) + GAP +
+                                          (t->thread_width ? (size_t)t->thread_width + GAP : 0));
+        ct_printer_text(t->printer, "  inlined: ");
+        ct_printer_name(t->printer, display ? display : name ? name : "", 0);
+        ct_printer_text(t->printer, "\n");
+        free(display);
+        free(name);
+        inlines += length + (inlines[length] == '\t');
+    }
+}
+
 static void print_row(const struct table *t, const struct ct_report_row *row) {
     char text[64];
     ct_printer_format(t->printer, "%*s", t->calls_width, ct_text_count(text, row->calls));
@@ -96,7 +115,13 @@ static void print_row(const struct table *t, const struct ct_report_row *row) {
     }
     ct_printer_spaces(t->printer, GAP);
     print_function(t, row);
+    if (t->lines && row->known && *row->known->line) {
+        ct_printer_text(t->printer, " at ");
+        ct_printer_name(t->printer, row->known->line, 0);
+    }
     ct_printer_text(t->printer, "\n");
+    if (t->inlines && row->known)
+        print_inlines(t, row->known->inlines);
 }
 
 /* ---- what one has to know about the numbers ---- */
@@ -131,10 +156,12 @@ static void print_notes(const struct table *t) {
                           ct_text_count(a, r->unpaired));
 }
 
-static int print_table(const struct ct_trace *trace, const struct ct_report *report, bool per_thread) {
+static int print_table(const struct ct_trace *trace, const struct ct_report *report, const struct options *o) {
     static struct ct_printer printer;
     ct_printer_open(&printer, true);
-    struct table t = measure(&printer, trace, report, per_thread);
+    struct table t = measure(&printer, trace, report, o->per_thread);
+    t.lines = o->lines;
+    t.inlines = o->inlines;
     print_head(&t);
     for (size_t i = 0; i < report->row_count && ct_printer_wanted(&printer); i++)
         print_row(&t, &report->rows[i]);
@@ -179,7 +206,7 @@ static int report_trace(struct ct_trace *trace, const struct options *o) {
         ct_report_json(report, trace, &json);
         code = ct_reading_print_json(&json, 0);
     } else {
-        code = (o->csv ? print_csv : print_table)(trace, report, o->per_thread);
+        code = o->csv ? print_csv(trace, report, o->per_thread) : print_table(trace, report, o);
     }
     ct_report_free(report);
     return code;
@@ -198,6 +225,8 @@ static int run(int argc, char **argv) {
     } else {
         code = ct_reading_open(&trace, &operands);
         if (code < 0) {
+            if (options.mangled)
+                ct_trace_keep_mangled(trace);
             code = report_trace(trace, &options);
             ct_trace_close(trace);
         }
@@ -225,6 +254,12 @@ static const struct ct_option option_table[] = {
      "only threads with this number, or whose name fits"},
     {"min-calls", 0, CT_OPTION_NUMBER, offsetof(struct options, min_calls), "N",
      "only functions with at least N calls"},
+    {"mangled", 0, CT_OPTION_FLAG, offsetof(struct options, mangled), NULL,
+     "print names as the symbol tables have them"},
+    {"lines", 0, CT_OPTION_FLAG, offsetof(struct options, lines), NULL,
+     "print where each function is in the source, as far as `contrail symbolize` found it"},
+    {"inlines", 0, CT_OPTION_FLAG, offsetof(struct options, inlines), NULL,
+     "print which functions were inlined into each, as far as `contrail symbolize --inlines` found them"},
     {"per-thread", 0, CT_OPTION_FLAG, offsetof(struct options, per_thread), NULL,
      "one row for each function and thread"},
     {"json", 0, CT_OPTION_FLAG, offsetof(struct options, json), NULL, "print JSON, times in nanoseconds"},
@@ -248,7 +283,8 @@ const struct ct_command ct_command_report = {
         "Functions that are recorded on entry only have calls, and no times (-).\n\n"
         "Calls that were open at the end of the trace are closed there. Where events were lost, calls and returns that "
         "lack their other half have no time, and the time of the gap is in none.\n\n"
-        "C++ names are as the symbol tables have them; `contrail report | c++filt` shows them as written.",
+        "C++ and Rust names are demangled; GLOBs fit the name as it is shown, without its parameters, or mangled. "
+        "Places in the source and inlined functions are known after `contrail symbolize`.",
     .options = option_table,
     .notes = "Exit status:\n"
              "  0 done, 64 usage, 69 there is no such trace or thread\n",

@@ -34,10 +34,11 @@ struct ct_report_options {
 };
 
 struct ct_report_row {
-    const char *name, *module; /* of the trace or of the report: both must live */
-    size_t process;            /* index */
-    uint64_t function;         /* id */
-    size_t thread;             /* index; SIZE_MAX: all threads */
+    const char *name, *module;             /* of the trace or of the report: both must live */
+    const struct ct_trace_function *known; /* NULL: the trace does not know it */
+    size_t process;                        /* index */
+    uint64_t function;                     /* id */
+    size_t thread;                         /* index; SIZE_MAX: all threads */
     uint64_t calls;
     uint64_t timed; /* of them, with a time */
     uint64_t total_ns, self_ns, avg_ns, max_ns, p50_ns, p95_ns, p99_ns;

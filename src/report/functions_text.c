@@ -1,7 +1,9 @@
 /* The report as JSON and as CSV. */
 #include "report/functions.h"
 #include "report/output.h"
+#include "symbols/demangle.h"
 #include "trace/writer.h"
+#include <stdlib.h>
 #include <string.h>
 
 /* What is told of a row's times, in this order, in both. The list exists once. */
@@ -22,10 +24,33 @@ static uint64_t time_at(const struct ct_report_row *row, size_t i) {
 
 /* ---- JSON ---- */
 
+static void inlines_json(const char *inlines, struct ct_json *json) {
+    char name[4096];
+    ct_json_begin(json, "inlines", '[');
+    while (*inlines) {
+        size_t length = strcspn(inlines, "\t");
+        if (length < sizeof name) {
+            memcpy(name, inlines, length);
+            name[length] = 0;
+            char *display = ct_demangle(name);
+            ct_json_string(json, NULL, display ? display : name);
+            free(display);
+        }
+        inlines += length + (inlines[length] == '\t');
+    }
+    ct_json_end(json, ']');
+}
+
 static void row_json(const struct ct_report_row *row, const struct ct_trace *trace, struct ct_json *json) {
     ct_json_begin(json, NULL, '{');
     ct_json_string(json, "name", row->name);
     ct_json_string(json, "module", row->module);
+    if (row->known && *row->known->linkage_name && strcmp(row->known->linkage_name, row->name) != 0)
+        ct_json_string(json, "linkage_name", row->known->linkage_name);
+    if (row->known && *row->known->line)
+        ct_json_string(json, "line", row->known->line);
+    if (row->known && *row->known->inlines)
+        inlines_json(row->known->inlines, json);
     if (row->thread != SIZE_MAX) {
         const struct ct_trace_thread *thread = ct_trace_thread_at(trace, row->thread);
         ct_json_number(json, "tid", thread->tid);

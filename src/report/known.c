@@ -7,10 +7,11 @@ static void learn(const struct ct_known_table *t, struct ct_known *k) {
     const struct ct_trace_function *f = ct_trace_function(t->trace, k->key.process, id);
     if (!f)
         snprintf(k->made_name, sizeof k->made_name, "function_%u_%u", (unsigned)(id >> 32), (unsigned)id);
+    k->function = f;
     k->name = f ? f->name : k->made_name;
     k->module = f ? f->module : "";
     k->entry_only = f && f->entry_only;
-    k->function_fits = ct_select_by(t->select->functions, k->name);
+    k->function_fits = f ? ct_select_function(t->select->functions, f) : ct_select_by(t->select->functions, k->name);
     k->module_fits = ct_select_by(t->select->modules, k->module);
 }
 

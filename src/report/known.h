@@ -7,7 +7,8 @@
 
 struct ct_known {
     struct ct_table_key key;
-    const char *name, *module; /* never NULL */
+    const char *name, *module;                /* never NULL */
+    const struct ct_trace_function *function; /* NULL: the trace does not know it */
     bool entry_only;
     bool function_fits, module_fits;
     char made_name[32]; /* for one that the trace does not know: its symbols were cut */

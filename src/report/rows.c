@@ -11,6 +11,7 @@ static int name_rows(struct ct_report *r) {
             return CT_ERR_NO_MEMORY;
         row->name = known->name;
         row->module = known->module;
+        row->known = known->function;
     }
     return 0;
 }

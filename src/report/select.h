@@ -12,6 +12,8 @@ struct ct_select {
 };
 
 bool ct_select_thread(const struct ct_select *select, const struct ct_trace_thread *thread);
+/* Does the function's name fit one of the globs: as shown, mangled, or without parameters and result? */
+bool ct_select_function(const char *const *globs, const struct ct_trace_function *function);
 /* Does the text fit one of the globs? */
 bool ct_select_by(const char *const *globs, const char *text);
 

@@ -58,6 +58,7 @@ struct ct_symbols_module {
 /* Reads directory/symbols. NULL: no memory. A file that is missing, cut or damaged gives what can be read of it. */
 struct ct_symbols *ct_symbols_load(const char *directory);
 void ct_symbols_free(struct ct_symbols *symbols);
+void ct_symbols_keep_mangled(struct ct_symbols *symbols);
 const struct ct_trace_function *ct_symbols_find(struct ct_symbols *symbols, uint64_t id);
 size_t ct_symbols_module_count(const struct ct_symbols *symbols);
 struct ct_symbols_module ct_symbols_module_at(const struct ct_symbols *symbols, size_t index);
@@ -87,6 +88,7 @@ struct ct_trace {
     struct trace_thread *threads;
     struct ct_trace_module *modules;
     size_t process_count, thread_count, module_count;
+    bool mangled;
 };
 
 struct ct_symbols *ct_trace_symbols(const struct ct_trace *trace, size_t process);

@@ -1,6 +1,7 @@
 /* Reading the `symbols` file. The text is read once, and only the beginnings of its lines are noted; a function's line is
  * taken apart, in place, when somebody asks for it. Lines that make no sense are left out, and said by
  * ct_symbols_problem. */
+#include "symbols/demangle.h"
 #include "trace/reader.h"
 #include "trace/symbols_format.h"
 #include <errno.h>
@@ -33,6 +34,7 @@ struct ct_symbols {
     const char *problem;
     bool total_seen;
     bool no_memory;
+    bool mangled; /* names are shown as the file has them */
 };
 
 /* ---- columns ---- */
@@ -245,16 +247,20 @@ void ct_symbols_free(struct ct_symbols *symbols) {
 
 /* ---- functions ---- */
 
-/* "module+0xoffset" is kept behind the structure. */
-static struct ct_trace_function *take_apart(const struct module *module, uint64_t id, char *line) {
+/* A demangled name, and "module+0xoffset", are kept behind the structure. */
+static struct ct_trace_function *take_apart(const struct module *module, uint64_t id, char *line, bool mangled) {
     uint64_t offset, size;
     if (!take_hex(&line, &offset) || !take_hex(&line, &size))
         offset = size = 0;
     const char *name = take_text(&line), *skip = take_text(&line), *entry_only = take_text(&line);
-    size_t room = *name ? 0 : strlen(module->name) + 32;
+    const char *place = take_text(&line), *inlines = take_text(&line);
+    char *display = mangled ? NULL : ct_demangle(name);
+    size_t room = display ? strlen(display) + 1 : *name ? 0 : strlen(module->name) + 32;
     struct ct_trace_function *info = malloc(sizeof *info + room);
-    if (!info)
+    if (!info) {
+        free(display);
         return NULL;
+    }
     *info = (struct ct_trace_function){.id = id,
                                        .offset = offset,
                                        .size = size,
@@ -262,9 +268,15 @@ static struct ct_trace_function *take_apart(const struct module *module, uint64_
                                        .module = module->name,
                                        .skip = skip,
                                        .entry_only = *entry_only != 0,
-                                       .entry_only_reason = entry_only};
+                                       .entry_only_reason = entry_only,
+                                       .linkage_name = name,
+                                       .line = place,
+                                       .inlines = inlines};
+    char *made = (char *)(info + 1);
+    if (display)
+        info->name = memcpy(made, display, room);
+    free(display);
     if (!*name) {
-        char *made = (char *)(info + 1);
         snprintf(made, room, "%s+0x%llx", module->name, (unsigned long long)offset);
         info->name = made;
     }
@@ -278,8 +290,12 @@ const struct ct_trace_function *ct_symbols_find(struct ct_symbols *symbols, uint
         return NULL;
     struct function *function = &module->functions[index];
     if (!function->info)
-        function->info = take_apart(module, id, function->line);
+        function->info = take_apart(module, id, function->line, symbols->mangled);
     return function->info;
+}
+
+void ct_symbols_keep_mangled(struct ct_symbols *symbols) {
+    symbols->mangled = true;
 }
 
 size_t ct_symbols_module_count(const struct ct_symbols *symbols) {

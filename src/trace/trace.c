@@ -352,9 +352,15 @@ struct ct_symbols *ct_trace_symbols(const struct ct_trace *trace, size_t process
     struct trace_process *owner = &trace->processes[process];
     if (!owner->symbols)
         owner->symbols = ct_symbols_load(owner->directory);
+    if (owner->symbols && trace->mangled)
+        ct_symbols_keep_mangled(owner->symbols);
     return owner->symbols;
 }
 
 const struct ct_trace_function *ct_trace_function(const struct ct_trace *trace, size_t process, uint64_t id) {
     return ct_symbols_find(ct_trace_symbols(trace, process), id);
+}
+
+void ct_trace_keep_mangled(struct ct_trace *trace) {
+    trace->mangled = true;
 }
