@@ -32,7 +32,7 @@ static bool learn(struct ct_names *n, struct ct_name *name) {
     return true;
 }
 
-struct ct_name *ct_names_get(struct ct_names *n, size_t process, uint64_t function) {
+struct ct_name *ct_names_find(struct ct_names *n, size_t process, uint64_t function) {
     struct ct_name *name = ct_table_get(&n->table, process, function, sizeof *name);
     return name && (name->name || learn(n, name)) ? name : NULL;
 }

@@ -16,15 +16,24 @@ struct ct_name {
     char made_name[32]; /* for one that the trace does not know: its symbols were cut */
 };
 
+enum { CT_NAMES_RECENT = 2048 };
+
 struct ct_names {
     const struct ct_trace *trace;
     struct ct_table table;
+    struct ct_name *recent[CT_NAMES_RECENT]; /* most events find their function here */
     struct ct_name **list; /* by number */
     size_t count, capacity;
 };
 
+struct ct_name *ct_names_find(struct ct_names *names, size_t process, uint64_t function);
 /* NULL: out of memory. Stays where it is until the names are freed. */
-struct ct_name *ct_names_get(struct ct_names *names, size_t process, uint64_t function);
+static inline struct ct_name *ct_names_get(struct ct_names *names, size_t process, uint64_t function) {
+    struct ct_name **recent = &names->recent[(function ^ function >> 32 ^ process) % CT_NAMES_RECENT];
+    if (*recent && (*recent)->key.function == function && (*recent)->key.process == process)
+        return *recent;
+    return *recent = ct_names_find(names, process, function);
+}
 /* NULL: out of memory. */
 const char *ct_name_json(struct ct_name *name);
 /* Any text as a JSON string with its quotes, malloc'ed. */
