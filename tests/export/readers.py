@@ -142,7 +142,10 @@ def json_file(path):
 
 
 def schema_problems(value, schema):
-    import jsonschema
+    try:
+        import jsonschema
+    except ImportError as error:
+        raise Unavailable("python3-jsonschema is not installed") from error
     return [error.message for error in jsonschema.Draft7Validator(schema).iter_errors(value)]
 
 

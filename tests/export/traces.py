@@ -21,6 +21,7 @@ class Thread:
     def __init__(self, number, tid, name):
         self.number, self.tid, self.name = number, tid, name
         self.script, self.events, self.losses, self.open = [], [], [], []
+        self.entry_places = set()  # of calls that are recorded on entry only, among the events
         self.time, self.hidden = 0, 0
         self.end_ns, self.cut = 0, False
 
@@ -29,6 +30,8 @@ class Thread:
             return
         self.script.append(f"{self.time}{operator}{in_script(name)}@{depth}")
         kind = {"+": "call", "-": "return", "!": "exception"}[operator]
+        if name == ENTRY_ONLY:
+            self.entry_places.add(len(self.events))
         self.events.append((START + self.time, kind, name, depth))
 
     def call(self, name):
@@ -48,19 +51,22 @@ class Thread:
     def count(self, kind):
         return sum(event[1] == kind for event in self.events)
 
-    def entries(self):
-        return sum(event[1] == "call" and event[2] == ENTRY_ONLY for event in self.events)
+    def frames(self):
+        """Calls that open a frame."""
+        return [event for i, event in enumerate(self.events) if event[1] == "call" and i not in self.entry_places]
 
 
 class Process:
     def __init__(self, pid, threads, end_ns=0, unfinished=False):
         self.pid, self.threads, self.end_ns, self.unfinished = pid, threads, end_ns, unfinished
+        self.program = "sample"
 
 
 class Trace:
     def __init__(self, processes):
         self.processes = processes
         self.path = None
+        self.recorded = False  # not from a script: what is open at the end is not known
 
     def threads(self):
         return [thread for process in self.processes for thread in process.threads]
@@ -72,7 +78,7 @@ class Trace:
         return self.count("call")
 
     def entries(self):
-        return sum(thread.entries() for thread in self.threads())
+        return sum(len(thread.entry_places) for thread in self.threads())
 
     def events(self):
         return sum(len(thread.events) for thread in self.threads())
