@@ -234,6 +234,23 @@ class Command(unittest.TestCase):
     def test_no_progress_without_a_terminal(self):
         self.assertEqual(self.export("-o", "file", self.large).stderr, b"")
 
+    # ---- memory ----
+
+    def most_memory(self, format, path):
+        output = self.here / "out"
+        process = subprocess.Popen([CONTRAIL, "export", "-f", format, "-o", output, path], stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(process.returncode, 0)
+        subprocess.run(["rm", "-rf", output], check=True)
+        return usage.ru_maxrss
+
+    @unittest.skipIf("asan" in CONTRAIL, "a sanitizer's memory grows")
+    def test_memory_does_not_grow_with_events(self):
+        for format in DEFAULTS:  # 9.6 MB of events, up to 20 MB of output
+            small, large = self.most_memory(format, self.small), self.most_memory(format, self.large)
+            self.assertLess(large - small, 2048, f"{format}: KiB more for 300,000 events")
+
     def test_interrupted(self):
         master, slave = pty.openpty()
         process, reader = self.held_up(slave)
