@@ -76,7 +76,8 @@ void ct_spool_copy(struct ct_spool *s, size_t stream, struct ct_out *out) {
         else
             s->error = n < 0 ? errno : EIO;
     }
-    ct_out_bytes(out, t->buffer, t->used);
+    if (t->used)
+        ct_out_bytes(out, t->buffer, t->used);
 }
 
 void ct_spool_clear(struct ct_spool *s) {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <ucontext.h>
 
-#define NOINLINE __attribute__((noinline, noclone))
+#define NOINLINE __attribute__((noinline))
 
 enum { COROUTINES = 3, ROUNDS = 4, STACK = 256 << 10 };
 
