@@ -53,6 +53,17 @@ def same(got, expected, what):
     raise AssertionError(f"{what}: {len(got)} elements, expected {len(expected)}")
 
 
+def threads_in_order(trace):
+    """{tid: events and losses of the thread, in their order}"""
+    rows = {}
+    for t in trace.threads():
+        rows[t.tid] = []
+        for place in range(len(t.events) + 1):
+            rows[t.tid] += [("lost", *loss) for loss, at in zip(t.losses, t.loss_places) if at == place]
+            rows[t.tid] += t.events[place:place + 1]
+    return rows
+
+
 # ---- the events as they are ----
 
 def atf2(export):
@@ -73,7 +84,7 @@ def atf_pb(export):
     kinds = collections.Counter(kind for kind, _ in records)
     trace = export.trace
     threads = {fields.get("number", 0): fields for kind, fields in records if kind == "thread"}
-    functions, events, losses, order = {}, [], [], []
+    functions, events, order = {}, [], {thread["tid"]: [] for thread in threads.values()}
     for kind, fields in records:
         if kind == "function":
             functions[fields.get("process", 0), fields["function_id"]] = fields
@@ -81,11 +92,12 @@ def atf_pb(export):
             thread = threads[fields.get("thread", 0)]
             function = functions[thread.get("process", 0), fields["function_id"]]  # told of before
             events.append((fields["timestamp_ns"], thread["tid"], kind, function["name"], fields.get("depth", 0)))
+            order[thread["tid"]].append((fields["timestamp_ns"], kind, function["name"], fields.get("depth", 0)))
         elif kind == "loss":
-            losses.append((threads[fields.get("thread", 0)]["tid"], fields["lost"], fields["reason"]))
-        order.append(kind)
+            order[threads[fields.get("thread", 0)]["tid"]].append(("lost", fields["lost"], fields["reason"]))
     same(events, merged(trace), "events")
-    same(sorted(losses), sorted((t.tid, *loss) for t in trace.threads() for loss in t.losses), "losses")
+    for tid, rows in threads_in_order(trace).items():
+        same(order[tid], rows, f"thread {tid}")
     assert kinds["process"] == len(trace.processes) and kinds["thread"] == len(trace.threads()), kinds
     assert [threads[i]["name"] for i in sorted(threads)] == [t.name for t in trace.threads()]
     for fields in functions.values():
@@ -97,11 +109,9 @@ def ctf(export):
     trace = export.trace
     if not trace.events() and not trace.losses():
         return  # babeltrace2 has nothing to say of a trace without streams
-    events, losses, discarded = readers.ctf(path)
-    same(sorted(events), sorted(merged(trace)), "events")
-    for thread in trace.threads():  # the order within a thread
-        same([e for e in events if e[1] == thread.tid], [e for e in merged(trace) if e[1] == thread.tid], "events of a thread")
-    same(sorted(losses), sorted((t.tid, *loss) for t in trace.threads() for loss in t.losses), "losses")
+    order, discarded = readers.ctf(path)
+    for tid, rows in threads_in_order(trace).items():
+        same(order[tid], rows, f"thread {tid}")
     # babeltrace2 cannot know of what was lost before the first packet of a stream
     first = sum(thread.losses[0][0] for thread in trace.threads() if thread.losses and lost_first(thread))
     assert first or discarded == sum(lost for lost, _ in trace.losses()), (discarded, trace.losses())
@@ -275,6 +285,7 @@ def timelines(export):
     _, a = chrome(export)
     _, b = perfetto(export)
     same(plain(a), plain(b), "chrome against perfetto")
+    same(*(sorted(slice[1:] for slice in slices_of(steps)) for steps in (a, b)), "slices of chrome against perfetto")
 
 
 # ---- speedscope ----
@@ -354,7 +365,11 @@ def callgrind(export, inclusive=False):
                 assert with_callees[name][0] == sums[2], (name, with_callees[name], sums)
     text = path.read_text()
     assert f"summary: {total_ns} {total_calls}" in text
-    assert len(re.findall(r"^fn=\(\d+\) ", text, re.M)) <= len(re.findall(r"^fn=", text, re.M))
+    incoming = collections.Counter()
+    names = dict(re.findall(r"^c?fn=\((\d+)\) (.*)$", text, re.M))
+    for number, calls in re.findall(r"^cfn=\((\d+)\).*\ncalls=(\d+) ", text, re.M):
+        incoming[names[number]] += int(calls)
+    assert all(calls <= functions[name][1] for name, calls in incoming.items()), "more calls than there were"
 
 
 ALL = {"atf2": atf2, "atf-pb": atf_pb, "ctf": ctf, "perfetto and chrome": timelines, "speedscope": speedscope, "folded": folded,

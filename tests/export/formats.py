@@ -44,6 +44,14 @@ def check_hand_notes(export):
     assert ("main", 1000, 2_999_000) in slices and ("other", 7000, 894_000) in slices, slices
 
 
+def check_last_gap(export):
+    """Nothing is known of the time behind the gap: the calls end where it begins."""
+    _, steps = checks.perfetto(export)
+    assert checks.plain(steps)[2:] == [(traces.START + 2000, "i", "events lost", (7, "POOL_EXHAUSTED")),
+                                       (traces.START + 2000, "E", None, checks.OPEN),
+                                       (traces.START + 2000, "E", None, checks.OPEN)], steps
+
+
 def check_coroutine_lanes(export):
     """Frames that were suspended go on in lanes of their own; what runs on the thread itself is never split."""
     _, steps = checks.perfetto(export)
@@ -60,14 +68,15 @@ def check_coroutine_lanes(export):
 
 def hand(contrail, script_trace, directory, cache):
     for label, trace, special in (("by hand", traces.hand_written(), check_hand_notes),
-                                  ("coroutines", traces.coroutines(), check_coroutine_lanes)):
+                                  ("coroutines", traces.coroutines(), check_coroutine_lanes),
+                                  ("gap at the end", traces.gap_at_the_end(), check_last_gap)):
         with tempfile.TemporaryDirectory(dir=directory) as place:
             trace.write(script_trace, place)
             wanted = dict(checks.ALL, special=special)
             if label == "by hand":
                 wanted["callgrind, inclusive"] = lambda export: checks.callgrind(export, inclusive=True)
             run_checks(contrail, trace, place, label, wanted)
-    print("2 traces, all formats agree with what is known of them")
+    print("3 traces, all formats agree with what is known of them")
 
 
 # ---- by chance ----

@@ -93,23 +93,23 @@ LOST = re.compile(r'^count = (\d+), reason = "(.*)"$')
 
 
 def ctf(path):
-    """Events (time, tid, kind, name, depth), losses (tid, count, reason), and how many babeltrace2 counted as discarded."""
+    """{tid: [(time, kind, name, depth) or ("lost", count, reason), ...]}, and how many babeltrace2 counted as discarded."""
     done = subprocess.run(["babeltrace2", "--clock-seconds", "--no-delta", str(path)], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
-    events, losses = [], []
+    order = collections.defaultdict(list)
     for line in done.stdout.splitlines():
         match = LINE.match(line)
         assert match, line
         seconds, ns, kind, _, tid, _, fields = match.groups()
         if kind == "events_lost":
             lost = LOST.match(fields)
-            losses.append((int(tid), int(lost[1]), lost[2]))
+            order[int(tid)].append(("lost", int(lost[1]), lost[2]))
         else:
             call = CALL.match(fields)
             assert call, line
-            events.append((int(seconds) * 10**9 + int(ns), int(tid), kind, call[1], int(call[3])))
+            order[int(tid)].append((int(seconds) * 10**9 + int(ns), kind, call[1], int(call[3])))
     discarded = sum(int(n) for n in re.findall(r"Tracer discarded (\d+) event", done.stderr))
-    return events, losses, discarded
+    return order, discarded
 
 
 # ---- callgrind, through callgrind_annotate ----

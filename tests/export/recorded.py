@@ -41,6 +41,7 @@ def read_thread(directory, facts, functions):
             thread.entry_places.add(at)
         thread.events.append((time, KINDS[kind], name, depth))
     thread.losses = [(gap["lost"], gap["reason"]) for gap in facts["gaps"]]
+    thread.loss_places = [gap["at"] for gap in facts["gaps"]]
     thread.script = ["recorded"] if thread.events or thread.losses else []
     return thread
 

@@ -22,6 +22,7 @@ class Thread:
         self.number, self.tid, self.name = number, tid, name
         self.script, self.events, self.losses, self.open = [], [], [], []
         self.entry_places = set()  # of calls that are recorded on entry only, among the events
+        self.loss_places = []  # so many events come before each loss
         self.time, self.hidden = 0, 0
         self.end_ns, self.cut = 0, False
 
@@ -47,6 +48,7 @@ class Thread:
         if events:
             self.script.append(f"{self.time}~{events}/{reason}")
             self.losses.append((events, reason))
+            self.loss_places.append(len(self.events))
 
     def count(self, kind):
         return sum(event[1] == kind for event in self.events)
@@ -170,6 +172,17 @@ def coroutines():
     end(0)
     assert not t.open
     return Trace([Process(1000, [t], t.time + 1000)])
+
+
+def gap_at_the_end():
+    """The last that is known of two open calls is that events behind them were lost."""
+    t = Thread(1, 1000, "sample")
+    t.time = 1000
+    t.call("main")
+    t.time = 2000
+    t.call("work")
+    t.lose(7, "POOL_EXHAUSTED")
+    return Trace([Process(1000, [t], 500_000)])
 
 
 # ---- by chance ----
