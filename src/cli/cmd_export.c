@@ -82,20 +82,22 @@ static char *default_path(const struct job *job, const struct ct_trace *trace) {
     return path;
 }
 
+static bool is_directory(const struct job *job) {
+    return job->format->kind == CT_EXPORT_DIRECTORY;
+}
+
 static int cannot_write(const char *path, int error) {
     ct_message_error("%s cannot be written: %s", path, strerror(error));
     return error == EACCES || error == EPERM || error == EROFS ? CT_EXIT_PERMISSION : CT_EXIT_UNAVAILABLE;
 }
 
 static int open_stdout(struct job *job) {
-    bool text = !strcmp(job->format->name, "folded") || !strcmp(job->format->name, "callgrind") ||
-                strstr(job->format->suffix, ".json");
-    if (job->format->directory) {
+    if (is_directory(job)) {
         ct_message_error("%s is a directory of several files and cannot go to standard output; give a path with -o",
                          job->format->name);
         return CT_EXIT_USAGE;
     }
-    if (!text && isatty(STDOUT_FILENO)) {
+    if (job->format->kind == CT_EXPORT_BINARY && isatty(STDOUT_FILENO)) {
         ct_message_error("%s is binary and is not written to a terminal; redirect it, or give a file with -o",
                          job->format->name);
         return CT_EXIT_USAGE;
@@ -158,7 +160,7 @@ static int open_output(struct job *job, const struct ct_trace *trace, const char
     job->path = output ? strdup(output) : default_path(job, trace);
     if (!job->path)
         return ct_message_fail(CT_ERR_NO_MEMORY, NULL);
-    return job->format->directory ? open_directory(job) : open_file(job);
+    return is_directory(job) ? open_directory(job) : open_file(job);
 }
 
 /* ---- the end ---- */
@@ -171,7 +173,7 @@ static int remove_one(const char *path, const struct stat *status, int type, str
 static void remove_unfinished(struct job *job) {
     if (job->unfinished)
         unlink(job->unfinished);
-    if (job->format->directory && job->made)
+    if (is_directory(job) && job->made)
         nftw(job->path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
@@ -199,7 +201,7 @@ static void print_summary(const struct job *job) {
 }
 
 static int finish(struct job *job, const struct ct_trace *trace, int status) {
-    bool is_ours = job->path && !job->format->directory;
+    bool is_ours = job->path && !is_directory(job);
     if (is_ours && close(job->export.fd) && !status) {
         job->result.error = errno; /* some file systems tell of a full disk only now */
         status = CT_ERR_SYSTEM;
@@ -255,7 +257,7 @@ static int run(int argc, char **argv) {
     return code;
 }
 
-#define WORD(id, word, before, after, several, what, opens) word,
+#define WORD(id, word, before, after, sort, what, opens) word,
 static const char *const format_words[] = {CT_EXPORT_FORMAT_LIST(WORD) NULL};
 #undef WORD
 static const char *const weight_words[] = {"time", "calls", NULL};
@@ -271,7 +273,7 @@ static const struct ct_option option_table[] = {
     {0},
 };
 
-#define LINE(id, word, before, after, several, what, opens) "  " word ": " what "\n"
+#define LINE(id, word, before, after, sort, what, opens) "  " word ": " what "\n"
 const struct ct_command ct_command_export = {
     .name = "export",
     .group = CT_GROUP_READ,

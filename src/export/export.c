@@ -9,14 +9,8 @@
 #include <sys/stat.h>
 
 static const struct ct_export_format formats[] = {
-#define ROW(id, word, before, after, several, what, opens)                                                             \
-    {.name = word,                                                                                                     \
-     .prefix = before,                                                                                                 \
-     .suffix = after,                                                                                                  \
-     .directory = several,                                                                                             \
-     .text = what,                                                                                                     \
-     .hint = opens,                                                                                                    \
-     .run = ct_export_##id},
+#define ROW(id, word, before, after, sort, what, opens)                                                                \
+    {.name = word, .prefix = before, .suffix = after, .kind = sort, .text = what, .hint = opens, .run = ct_export_##id},
     CT_EXPORT_FORMAT_LIST(ROW)
 #undef ROW
 };
@@ -127,14 +121,14 @@ static int run(struct ct_export *e) {
         return status;
     look_at_trace(e);
     status = find_start(e);
-    if (!status && e->options->format->directory)
+    if (!status && e->options->format->kind == CT_EXPORT_DIRECTORY)
         status = make_directory(e);
     else if (!status && !ct_out_open(&e->out, e->options->fd))
         status = CT_ERR_NO_MEMORY;
     if (!status)
         status = e->options->format->run(e);
     ct_export_write_failed(e, ct_out_close(&e->out));
-    if (!e->options->format->directory)
+    if (e->options->format->kind != CT_EXPORT_DIRECTORY)
         e->result->bytes = e->out.bytes;
     e->result->events = e->done;
     ct_facts_free(&e->facts);

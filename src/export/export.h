@@ -9,24 +9,27 @@
 
 struct ct_export;
 
+enum ct_export_kind { CT_EXPORT_TEXT, CT_EXPORT_BINARY, CT_EXPORT_DIRECTORY /* several files */ };
+
 /* The list exists once, in the order of the help text: the function, its name for the user, what stands around the name of the
- * trace in the default file name, whether it is a directory, what it is for, what opens it. */
+ * trace in the default file name, what kind of output it is, what it is for, what opens it. */
 #define CT_EXPORT_FORMAT_LIST(X)                                                                                       \
-    X(perfetto, "perfetto", "", ".perfetto-trace", false, "timeline for the Perfetto UI and its trace processor",      \
+    X(perfetto, "perfetto", "", ".perfetto-trace", CT_EXPORT_BINARY,                                                   \
+      "timeline for the Perfetto UI and its trace processor",                                                          \
       "open it at ui.perfetto.dev, or query it with trace_processor_shell")                                            \
-    X(chrome, "chrome", "", ".chrome.json", false, "timeline in JSON, for chrome://tracing and other viewers",         \
-      "open it in chrome://tracing or at ui.perfetto.dev")                                                             \
-    X(speedscope, "speedscope", "", ".speedscope.json", false, "flame charts for speedscope",                          \
+    X(chrome, "chrome", "", ".chrome.json", CT_EXPORT_TEXT,                                                            \
+      "timeline in JSON, for chrome://tracing and other viewers", "open it in chrome://tracing or at ui.perfetto.dev") \
+    X(speedscope, "speedscope", "", ".speedscope.json", CT_EXPORT_TEXT, "flame charts for speedscope",                 \
       "open it at speedscope.app, or with `speedscope FILE`")                                                          \
-    X(folded, "folded", "", ".folded", false, "a line for each stack, for flame graphs",                               \
+    X(folded, "folded", "", ".folded", CT_EXPORT_TEXT, "a line for each stack, for flame graphs",                      \
       "`flamegraph.pl FILE > graph.svg` draws it")                                                                     \
-    X(callgrind, "callgrind", "callgrind.out.", "", false, "costs of functions and calls, for KCachegrind",            \
+    X(callgrind, "callgrind", "callgrind.out.", "", CT_EXPORT_TEXT, "costs of functions and calls, for KCachegrind",   \
       "`callgrind_annotate FILE` prints it, kcachegrind shows it")                                                     \
-    X(ctf, "ctf", "", ".ctf", true, "Common Trace Format 1.8: a directory",                                            \
+    X(ctf, "ctf", "", ".ctf", CT_EXPORT_DIRECTORY, "Common Trace Format 1.8: a directory",                             \
       "`babeltrace2 DIRECTORY` prints it, Trace Compass shows it")                                                     \
-    X(atf_pb, "atf-pb", "", ".atf.pb", false, "protobuf messages, each behind its length",                             \
+    X(atf_pb, "atf-pb", "", ".atf.pb", CT_EXPORT_BINARY, "protobuf messages, each behind its length",                  \
       "proto/atf.proto describes its messages")                                                                        \
-    X(atf2, "atf2", "", ".atf2", true, "raw ATF v2: a directory as the recorder writes it",                            \
+    X(atf2, "atf2", "", ".atf2", CT_EXPORT_DIRECTORY, "raw ATF v2: a directory as the recorder writes it",             \
       "ATF v2 readers open it, contrail too")
 
 struct ct_export_format {
@@ -34,7 +37,7 @@ struct ct_export_format {
     const char *prefix, *suffix; /* of the default file name, around the name of the trace */
     const char *text;            /* what it is for, lower case, no full stop */
     const char *hint;            /* what opens it; a sentence without a full stop */
-    bool directory;              /* several files */
+    enum ct_export_kind kind;
     int (*run)(struct ct_export *);
 };
 /* NULL behind the last. */

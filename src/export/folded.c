@@ -31,6 +31,7 @@ struct folded {
     struct node *roots; /* by process */
     char *line;
     size_t line_capacity;
+    uint64_t rest_ns; /* of the lines so far */
 };
 
 /* ---- the tree ---- */
@@ -140,9 +141,19 @@ static char *prepend(struct folded *f, char *at, const char *name) {
     return at;
 }
 
+/* What a line lacks of a whole microsecond goes to the next, so that sums stay right however many small ones there are. */
+static uint64_t weight_of(struct folded *f, const struct node *node) {
+    if (f->e->options->weight == CT_EXPORT_CALLS)
+        return node->calls;
+    f->rest_ns += node->self_ns;
+    uint64_t us = f->rest_ns / 1000;
+    f->rest_ns %= 1000;
+    return us;
+}
+
 static void put_line(struct folded *f, const struct node *node) {
     char process[300], program[256], *at = f->line + f->line_capacity;
-    uint64_t weight = f->e->options->weight == CT_EXPORT_CALLS ? node->calls : (node->self_ns + 500) / 1000;
+    uint64_t weight = weight_of(f, node);
     if (!weight)
         return;
     size_t index = node->process;

@@ -22,7 +22,7 @@ struct ct_names {
     const struct ct_trace *trace;
     struct ct_table table;
     struct ct_name *recent[CT_NAMES_RECENT]; /* most events find their function here */
-    struct ct_name **list; /* by number */
+    struct ct_name **list;                   /* by number */
     size_t count, capacity;
 };
 

@@ -32,7 +32,7 @@ const char *ct_export_manifest_text(const struct ct_export *e, size_t process, c
 const char *ct_export_program(const struct ct_export *e, size_t process, char *text, size_t size);
 
 /* Each format's whole work; the sink is open, or the directory is made. */
-#define CT_EXPORT_DECLARE(id, word, before, after, several, what, opens) int ct_export_##id(struct ct_export *e);
+#define CT_EXPORT_DECLARE(id, word, before, after, sort, what, opens) int ct_export_##id(struct ct_export *e);
 CT_EXPORT_FORMAT_LIST(CT_EXPORT_DECLARE)
 #undef CT_EXPORT_DECLARE
 

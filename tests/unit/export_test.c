@@ -73,7 +73,7 @@ static void test_all_formats(void **state) {
         assert_int_equal(result.threads, 4);
         assert_int_equal(result.error, 0);
         assert_true(result.bytes > 50);
-        assert_int_equal(status.st_size, format->directory ? 0 : result.bytes);
+        assert_int_equal(status.st_size, format->kind == CT_EXPORT_DIRECTORY ? 0 : result.bytes);
         fclose(file);
     }
 }
@@ -84,7 +84,7 @@ static void test_output_that_fails(void **state) {
     int full = open("/dev/full", O_WRONLY);
     for (size_t i = 0; ct_export_format_at(i); i++) {
         const struct ct_export_format *format = ct_export_format_at(i);
-        if (format->directory) {
+        if (format->kind == CT_EXPORT_DIRECTORY) {
             assert_int_equal(run(f, format, -1, &result), 0);
             assert_int_equal(run(f, format, -1, &result), CT_ERR_BUSY);
         } else {
@@ -101,7 +101,7 @@ static void test_directory_that_cannot_be_made(void **state) {
     struct ct_export_options options = {.directory = "/nowhere/at/all"};
     for (size_t i = 0; ct_export_format_at(i); i++) {
         options.format = ct_export_format_at(i);
-        if (!options.format->directory)
+        if (options.format->kind != CT_EXPORT_DIRECTORY)
             continue;
         assert_true(ct_export_run(f->trace, &options, &result) < 0);
         assert_int_equal(result.error, ENOENT);

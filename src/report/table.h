@@ -1,2 +1,0 @@
-/* Moved down: export needs it as well. */
-#include "trace/table.h"
