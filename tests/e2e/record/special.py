@@ -353,6 +353,121 @@ def ordinary_user(shop):
     return None
 
 
+def attached_after(shop, program, change, code, arguments=()):
+    """Starts a program, changes something, attaches to it until its end; the trace."""
+    process, output = shop.start([program] + list(arguments)), shop.new_output()
+    process.stdout.readline()
+    change()
+    recorder = shop.attach(process.pid, output)
+    result = finish(process)
+    ended = finish(recorder)
+    if result.code != code or ended.err:
+        raise Failure("the program ends with %d: %r; contrail says %r" % (result.code, result.out + result.err, ended.err))
+    shop.read("verify", atf.find(output)[0])
+    return atf.Trace(atf.find(output)[0])
+
+
+def deleted_program(shop):
+    """Its file is gone."""
+    program = shutil.copy(built("answer").path, shop.path("answer"))
+    trace = attached_after(shop, program, lambda: os.unlink(program), 21, ["1500"])
+    if not any(f.name == "mix" for f in trace.functions.values()):
+        raise Failure("its functions are not known: %s" % [m.path for m in trace.modules.values()])
+    return None
+
+
+def replaced_program(shop):
+    """Its file is another one now, as after an update: that one says nothing about the running program."""
+    program = shutil.copy(built("answer").path, shop.path("answer"))
+
+    def replace():
+        shutil.copy(shutil.which("ls"), shop.path("new"))
+        os.rename(shop.path("new"), program)
+    trace = attached_after(shop, program, replace, 21, ["1500"])
+    if not any(f.name == "mix" for f in trace.functions.values()):
+        raise Failure("its functions are not known: %s" % [m.path for m in trace.modules.values()])
+    return None
+
+
+def replaced_library(shop):
+    """The same with a library."""
+    source = lambda name: [os.path.join(building.PROGRAMS, name)]
+    for place, code in (("old", "uses_library_old.c"), ("new", "uses_library_new.c")):
+        os.mkdir(shop.path(place))
+        program = building.build(shop.path(place), "uses_library", source("uses_library.c"), "O2" if place == "old" else "O0",
+                                 (), [("libused.so", source(code))])
+        if place == "old":
+            first = program
+    gate = Gate(shop.path("gate"))
+    process = shop.start([first.path], environment={"E2E_WAIT": gate.path})
+    gate.wait(process)
+    os.rename(shop.path("new", "libused.so"), shop.path("old", "libused.so"))
+    output = shop.new_output()
+    recorder = shop.attach(process.pid, output, ["--lossless"])
+    gate.open()
+    result = finish(process)
+    finish(recorder)
+    if (result.code, result.out) != (0, b"right\n"):
+        raise Failure("the program ends with %d: %r" % (result.code, result.out))
+    shop.read("verify", atf.find(output)[0])
+    if count_calls(output, first, "from_library") != 1000:
+        raise Failure("%d calls of the old library's function" % count_calls(output, first, "from_library"))
+    return None
+
+
+def strange_names(shop):
+    """A path with blanks, a tab, a line end and a byte that is no UTF-8, in all that is written and printed."""
+    program = os.fsdecode(os.fsencode(shop.path("we ird")) + b"\t\n\xff\x1b[31m.name")
+    shutil.copy(built("answer").path, program)
+    output = shop.new_output()
+    result = shop.run(shop.spawn_command(output, [], [program, "50"]))
+    if result.code != 21 or result.err:
+        raise Failure("it ends with %d: %r" % (result.code, result.err))
+    shop.read("verify", atf.find(output)[0])
+    for command in ("info", "report"):
+        said = shop.read(command, atf.find(output)[0]).out
+        if b"\x1b" in said:
+            raise Failure("%s prints the name as it is: %r" % (command, said[:300]))
+    trace = atf.Trace(atf.find(output)[0])
+    if program not in [m.path for m in trace.modules.values()]:
+        raise Failure("the path became %r" % [m.path for m in trace.modules.values()])
+    return None
+
+
+def other_layouts(shop):
+    """Address spaces that are laid out bottom-up, or not at random."""
+    program = built("answer")
+    for words in (["sh", "-c", 'ulimit -s unlimited; exec "$@"', "sh"], ["setarch", "-R"]):
+        output = shop.new_output()
+        result = shop.run(words + shop.spawn_command(output, [], [program.path, "50"]))
+        if result.code != 21 or result.err:
+            raise Failure("%s: it ends with %d: %r" % (words, result.code, result.err))
+        shop.read("verify", atf.find(output)[0])
+    return None
+
+
+def crowd(shop):
+    """A thousand threads are attached to, and let go."""
+    program = built("crowd")
+    process = shop.start([program.path, "1000"], stdin=subprocess.PIPE)
+    process.stdout.readline()
+    output = shop.new_output()
+    recorder = shop.attach(process.pid, output)
+    time.sleep(0.3)
+    shop.detach(process.pid, recorder)
+    changes = text_changes(process.pid)
+    process.stdin.close()
+    process.stdin = None
+    result = finish(process)
+    if (result.code, result.out) != (0, b"right\n") or changes:
+        raise Failure("the program ends with %d: %r; %s" % (result.code, result.out, changes))
+    shop.read("verify", atf.find(output)[0])
+    trace = atf.Trace(atf.find(output)[0])
+    if len(trace.threads) < 1000:
+        raise Failure("%d threads were recorded" % len(trace.threads))
+    return "paused %d ms" % (trace.manifest["pause_ns"] // 1000000)
+
+
 # ---- what is recorded ----
 
 def only_some(shop):
@@ -579,6 +694,12 @@ TABLE = {
     "main thread gone": headless,
     "strace beside us": other_tools,
     "ordinary user": ordinary_user,
+    "deleted program": deleted_program,
+    "replaced program": replaced_program,
+    "replaced library": replaced_library,
+    "strange names": strange_names,
+    "other layouts": other_layouts,
+    "a thousand threads": crowd,
     "only some functions": only_some,
     "losses add up": losses_add_up,
     "SIGINT": lambda shop: interrupted(shop, signal.SIGINT, False),
