@@ -1,5 +1,6 @@
 /* See frames.h. x86_64: the kernel puts the restorer's address, then a ucontext (flags, link, stack, registers). */
 #include "remote/frames.h"
+#include "remote/parts.h"
 #include <contrail/status.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,18 +18,42 @@ struct stack {
     uint8_t *bytes; /* a copy of [sp, end) */
 };
 
-static int find_end(void *arg, const struct ct_os_map *map) {
-    struct stack *s = arg;
-    if (s->sp < map->start || s->sp >= map->end)
-        return 0;
-    s->end = map->prot & CT_OS_READ ? map->end : 0;
-    return 1;
+/* ---- what is mapped, read once for each stop: there may be thousands of threads ---- */
+
+static int note_map(void *arg, const struct ct_os_map *map) {
+    struct ct_remote *remote = arg;
+    if (remote->range_count == remote->range_room) {
+        size_t room = remote->range_room ? remote->range_room * 2 : 256;
+        struct ct_remote_range *ranges = realloc(remote->ranges, room * sizeof *ranges);
+        if (!ranges)
+            return CT_ERR_NO_MEMORY;
+        remote->ranges = ranges;
+        remote->range_room = room;
+    }
+    if (map->prot & CT_OS_READ)
+        remote->ranges[remote->range_count++] = (struct ct_remote_range){map->start, map->end};
+    return 0;
+}
+
+/* The end of the readable mapping that holds the address, 0: there is none. */
+static uint64_t mapped_until(struct ct_remote *remote, uint64_t address) {
+    if (!remote->range_count)
+        (void)ct_remote_each_map(remote, note_map, remote);
+    size_t low = 0, high = remote->range_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (remote->ranges[middle].end <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < remote->range_count && remote->ranges[low].start <= address ? remote->ranges[low].end : 0;
 }
 
 /* False when there is no readable stack at sp. */
 static bool copy_stack(struct ct_remote *remote, uint64_t sp, struct stack *s) {
     *s = (struct stack){.sp = (sp + 7) & ~7ull};
-    (void)ct_remote_each_map(remote, find_end, s);
+    s->end = mapped_until(remote, s->sp);
     if (s->end <= s->sp)
         return false;
     if (s->end > s->sp + STACK_MAX)

@@ -45,6 +45,7 @@ void ct_remote_free(struct ct_remote *remote) {
     if (remote->mem >= 0)
         (void)close(remote->mem);
     ct_seize_release(&remote->set);
+    free(remote->ranges);
     free(remote);
 }
 

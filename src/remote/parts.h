@@ -32,6 +32,10 @@ struct tracer {
     int status;
 };
 
+struct ct_remote_range {
+    uint64_t start, end;
+};
+
 struct ct_remote {
     int pid;
     int view; /* a thread of it that has not ended: /proc shows the memory under its number only */
@@ -45,6 +49,8 @@ struct ct_remote {
     uint64_t gadget; /* where code of ours may be put for a moment; 0: not looked for yet */
     size_t worker;   /* the thread that makes calls, valid with worker_ready: since the first call of this stop */
     bool worker_ready;
+    struct ct_remote_range *ranges; /* readable memory, by address, as of this stop (frames) */
+    size_t range_count, range_room;
     struct seize_set set;
     struct tracer tracer;
 };

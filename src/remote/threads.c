@@ -110,7 +110,7 @@ int ct_remote_resume(struct ct_remote *remote) {
         return CT_ERR_BAD_STATE;
     ct_tracer_end(remote);
     remote->stopped = remote->worker_ready = false;
-    remote->set.count = 0;
+    remote->set.count = remote->range_count = 0;
     return CT_OK;
 }
 
