@@ -1,5 +1,5 @@
 #!/bin/sh
-# Coverage-guided fuzzing of the readers of trace files: scripts/fuzz-trace.sh [SECONDS]   (for each of the two)
+# Coverage-guided fuzzing of the readers of trace files and of names: scripts/fuzz-trace.sh [SECONDS]   (for each of the three)
 #
 # Needs clang with its fuzzer runtime. Corpora are kept in build-fuzz/. A finding stops; its input is left in build-fuzz/.
 set -eu
@@ -14,12 +14,13 @@ cc=$(command -v clang-14 || command -v clang) || {
 TMPDIR=$(mktemp -d -p "$([ -w /dev/shm ] && echo /dev/shm || echo /tmp)" contrail-fuzz-XXXXXX)
 export TMPDIR
 trap 'rm -rf "$TMPDIR"' EXIT
-for name in json trace; do
+for name in json trace demangle; do
     corpus=build-fuzz/corpus-$name
     mkdir -p "$corpus"
     "$cc" -std=gnu11 -g -O1 -Wall -Wextra -Wno-missing-field-initializers -D_GNU_SOURCE -DCT_LIBFUZZER \
         -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -Isrc -Iinclude -I. \
-        -o "build-fuzz/${name}_fuzz" "tests/fuzz/${name}_fuzz.c" src/trace/*.c src/base/status.c -lpthread
+        -o "build-fuzz/${name}_fuzz" "tests/fuzz/${name}_fuzz.c" src/trace/*.c src/symbols/*.c \
+        src/os/linux/*.c src/base/status.c -lpthread
     "build-fuzz/${name}_fuzz" -max_len=4096 -max_total_time="$seconds" -artifact_prefix=build-fuzz/ \
         -print_final_stats=1 "$corpus"
 done
