@@ -2,6 +2,7 @@
  * processes together. Two costs: nanoseconds and calls.
  *
  * A call of a function by itself has no cost of its own: programs that add up costs would count it twice. */
+#include "export/text.h"
 #include "export/walk.h"
 #include <contrail/contrail.h>
 #include <stdlib.h>
@@ -85,13 +86,6 @@ static size_t module_of(const struct ct_export *e, const struct ct_name *name) {
     return 0;
 }
 
-static void put_clean(struct ct_out *out, const char *text) {
-    for (; *text; text++) {
-        char c = (unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text;
-        ct_out_bytes(out, &c, 1);
-    }
-}
-
 /* `key`=(N) for what was named before, with the name the first time. */
 static void put_reference(struct ct_out *out, const char *key, uint64_t number, const char *name) {
     ct_out_text(out, key);
@@ -100,7 +94,7 @@ static void put_reference(struct ct_out *out, const char *key, uint64_t number, 
     ct_out_text(out, ")");
     if (name) {
         ct_out_text(out, " ");
-        put_clean(out, name);
+        ct_text_put(out, name, "");
     }
     ct_out_text(out, "\n");
 }
@@ -147,7 +141,7 @@ static void put_head(struct callgrind *c) {
     ct_out_format(out, "# callgrind format\nversion: 1\ncreator: contrail %s\n", ct_version());
     if (e->result->processes) {
         ct_out_format(out, "pid: %d\ncmd: ", ct_trace_process_at(e->trace, 0)->pid);
-        put_clean(out, ct_export_manifest_text(e, 0, "command_line", ""));
+        ct_text_put(out, ct_export_manifest_text(e, 0, "command_line", ""), "");
     }
     ct_out_text(
         out, "\npositions: line\nevent: Time_ns : Time (ns)\nevent: Calls : Calls\nevents: Time_ns Calls\nsummary: ");

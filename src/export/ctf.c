@@ -3,6 +3,7 @@
  *
  * The numbers below and the declarations in `declarations` say the same thing twice: bytes and text. */
 #include "export/files.h"
+#include "export/text.h"
 #include <contrail/contrail.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -106,8 +107,7 @@ static uint8_t *new_event(struct stream *s, uint8_t id, uint64_t ns, size_t size
 }
 
 static size_t put_string(uint8_t *to, const char *text) {
-    size_t length = strnlen(text, MAX_NAME);
-    memcpy(to, text, length);
+    size_t length = ct_text_clean((char *)to, MAX_NAME, text, false);
     to[length] = 0;
     return length + 1;
 }
@@ -198,12 +198,7 @@ static int put_stream(struct ct_export *e, size_t index, uint8_t *packet) {
 
 static void put_literal(struct ct_out *out, const char *text) {
     ct_out_text(out, "\"");
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\')
-            ct_out_text(out, "\\");
-        char c = (unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text;
-        ct_out_bytes(out, &c, 1);
-    }
+    ct_text_put(out, text, "\"\\");
     ct_out_text(out, "\"");
 }
 

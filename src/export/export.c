@@ -1,6 +1,7 @@
 /* The table of formats, and what surrounds each of them. */
 #include "export/export.h"
 #include "export/parts.h"
+#include "export/text.h"
 #include "trace/file.h"
 #include <dirent.h>
 #include <errno.h>
@@ -53,7 +54,7 @@ const char *ct_export_program(const struct ct_export *e, size_t process, char *t
         if (module->process != process)
             continue;
         const char *slash = strrchr(module->path, '/');
-        snprintf(text, size, "%s", slash ? slash + 1 : module->path);
+        text[ct_text_clean(text, size - 1, slash ? slash + 1 : module->path, false)] = 0;
         return text;
     }
     snprintf(text, size, "process");

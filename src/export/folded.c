@@ -136,8 +136,8 @@ static char *prepend(struct folded *f, char *at, const char *name) {
     if (used)
         *--at = ';';
     at -= length;
-    for (size_t i = 0; i < length; i++) /* what would end the name or the line */
-        at[i] = name[i] == ';' ? ':' : (unsigned char)name[i] < ' ' || name[i] == 0x7f ? '?' : name[i];
+    for (size_t i = 0; i < length; i++)
+        at[i] = name[i] == ';' ? ':' : name[i];
     return at;
 }
 

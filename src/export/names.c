@@ -1,5 +1,6 @@
 /* Functions of a trace, looked up once. */
 #include "export/names.h"
+#include "export/text.h"
 #include "trace/writer.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,16 @@ static bool add_to_list(struct ct_names *n, struct ct_name *name) {
     return true;
 }
 
+/* The text itself when it is clean, a copy otherwise. NULL: out of memory. */
+static const char *cleaned(const char *text, char **copy) {
+    *copy = ct_text_copy(text);
+    if (!*copy || strcmp(*copy, text) != 0)
+        return *copy;
+    free(*copy);
+    *copy = NULL;
+    return text;
+}
+
 static bool learn(struct ct_names *n, struct ct_name *name) {
     uint64_t id = name->key.function;
     const struct ct_trace_function *f = ct_trace_function(n->trace, name->key.process, id);
@@ -26,10 +37,11 @@ static bool learn(struct ct_names *n, struct ct_name *name) {
         return false;
     if (!f)
         snprintf(name->made_name, sizeof name->made_name, "function_%u_%u", (unsigned)(id >> 32), (unsigned)id);
-    name->module = f ? f->module : "";
     name->entry_only = f && f->entry_only;
-    name->name = f ? f->name : name->made_name;
-    return true;
+    name->module = cleaned(f ? f->module : "", &name->clean_module);
+    const char *text = cleaned(f ? f->name : name->made_name, &name->clean);
+    name->name = name->module ? text : NULL;
+    return name->name != NULL;
 }
 
 struct ct_name *ct_names_find(struct ct_names *n, size_t process, uint64_t function) {
@@ -56,7 +68,10 @@ const char *ct_name_json(struct ct_name *name) {
 }
 
 static void release(void *thing) {
-    free((char *)((struct ct_name *)thing)->json);
+    struct ct_name *name = thing;
+    free((char *)name->json);
+    free(name->clean);
+    free(name->clean_module);
 }
 
 void ct_names_free(struct ct_names *n) {

@@ -7,13 +7,14 @@
 
 struct ct_name {
     struct ct_table_key key;
-    const char *name, *module; /* never NULL */
+    const char *name, *module; /* never NULL; UTF-8 without control characters */
     const char *json;          /* the name as a JSON string with its quotes; NULL until ct_name_json */
     uint64_t number;           /* 0, 1, 2 … */
     uint64_t mark;             /* the format's own; 0 at first */
     uint64_t calls, self_ns;   /* the format's own */
     bool entry_only;
-    char made_name[32]; /* for one that the trace does not know: its symbols were cut */
+    char made_name[32];         /* for one that the trace does not know: its symbols were cut */
+    char *clean, *clean_module; /* where the trace has other bytes; NULL where it does not */
 };
 
 enum { CT_NAMES_RECENT = 2048 };

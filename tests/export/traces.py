@@ -174,6 +174,34 @@ def coroutines():
     return Trace([Process(1000, [t], t.time + 1000)])
 
 
+def many_coroutines(count, rounds):
+    """A scheduler that resumes so many coroutines in turn, again and again."""
+    t = Thread(1, 1000, "sample")
+
+    def call(name):
+        t.time += 10
+        t.call(name)
+
+    def end(name):
+        t.time += 10
+        t.end(len(t.open) - 1 - t.open[::-1].index(name))
+
+    call("main")
+    for _ in range(count):
+        call("other")
+        call("worker")
+        call("leaf")
+        end("other")
+    for _ in range(count * rounds):
+        call("other")
+        end("leaf")
+        call("thrower")
+        end("thrower")
+        call("leaf")
+        end("other")
+    return Trace([Process(1000, [t], t.time + 1000)])
+
+
 def gap_at_the_end():
     """The last that is known of two open calls is that events behind them were lost."""
     t = Thread(1, 1000, "sample")
