@@ -70,6 +70,12 @@ static void put_function(struct ct_export *e, const struct ct_name *name) {
     ct_proto_text(&p, 3, name->name);
     ct_proto_number(&p, 4, f ? f->offset : 0);
     ct_proto_number(&p, 5, name->entry_only);
+    if (name->file) {
+        ct_proto_text(&p, 6, name->file);
+        ct_proto_number(&p, 7, name->line);
+    }
+    if (f)
+        ct_proto_text(&p, 8, f->linkage_name);
     put_record(e, RECORD_FUNCTION, &p);
 }
 

@@ -16,6 +16,7 @@ struct callgrind {
     struct ct_export *e;
     struct ct_table edges;
     uint64_t total_ns, total_calls;
+    bool unknown_told; /* what stands for an unknown file has its number */
 };
 
 /* ---- counting ---- */
@@ -105,12 +106,18 @@ static void put_function(struct callgrind *c, struct ct_name *name, bool *module
     const char *path = module ? ct_trace_module_at(c->e->trace, module - 1)->path : "???";
     put_reference(out, called ? "cob" : "ob", module + 1, modules[module] ? NULL : path);
     modules[module] = true;
+    if (name->file)
+        put_reference(out, called ? "cfl" : "fl", name->number + 2, name->mark ? NULL : name->file);
+    else
+        put_reference(out, called ? "cfl" : "fl", 1, c->unknown_told ? NULL : "???");
+    c->unknown_told |= !name->file;
     put_reference(out, called ? "cfn" : "fn", name->number + 1, name->mark ? NULL : name->name);
     name->mark = 1;
 }
 
-static void put_costs(struct ct_out *out, uint64_t ns, uint64_t calls) {
-    ct_out_text(out, "0 ");
+static void put_costs(struct ct_out *out, uint64_t line, uint64_t ns, uint64_t calls) {
+    ct_out_number(out, line);
+    ct_out_text(out, " ");
     ct_out_number(out, ns);
     ct_out_text(out, " ");
     ct_out_number(out, calls);
@@ -123,13 +130,16 @@ static void put_functions(struct callgrind *c, struct edge *const *edges, size_t
     for (size_t i = 0; i < c->e->names.count; i++) {
         struct ct_name *name = c->e->names.list[i];
         put_function(c, name, modules, false);
-        put_costs(out, name->self_ns, name->calls);
+        put_costs(out, name->line, name->self_ns, name->calls);
         for (; at < edge_count && edges[at]->key.process == i; at++) {
-            put_function(c, c->e->names.list[edges[at]->key.function], modules, true);
+            struct ct_name *callee = c->e->names.list[edges[at]->key.function];
+            put_function(c, callee, modules, true);
             ct_out_text(out, "calls=");
             ct_out_number(out, edges[at]->calls);
-            ct_out_text(out, " 0\n");
-            put_costs(out, edges[at]->ns, edges[at]->inner_calls);
+            ct_out_text(out, " ");
+            ct_out_number(out, callee->line);
+            ct_out_text(out, "\n");
+            put_costs(out, name->line, edges[at]->ns, edges[at]->inner_calls);
         }
         ct_out_text(out, "\n");
     }
@@ -148,7 +158,7 @@ static void put_head(struct callgrind *c) {
     ct_out_number(out, c->total_ns);
     ct_out_text(out, " ");
     ct_out_number(out, c->total_calls);
-    ct_out_text(out, "\n\nfl=(1) ???\n");
+    ct_out_text(out, "\n\n");
 }
 
 static int put_file(struct callgrind *c) {

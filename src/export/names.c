@@ -30,10 +30,22 @@ static const char *cleaned(const char *text, char **copy) {
     return text;
 }
 
+/* "file:line" apart. */
+static bool learn_line(struct ct_name *name, const char *text) {
+    const char *colon = strrchr(text, ':');
+    if (!colon || colon == text)
+        return true;
+    name->line = strtoull(colon + 1, NULL, 10);
+    name->file = ct_text_copy(text);
+    if (name->file && strrchr(name->file, ':'))
+        *strrchr(name->file, ':') = 0;
+    return name->file != NULL;
+}
+
 static bool learn(struct ct_names *n, struct ct_name *name) {
     uint64_t id = name->key.function;
     const struct ct_trace_function *f = ct_trace_function(n->trace, name->key.process, id);
-    if (!add_to_list(n, name))
+    if (!add_to_list(n, name) || (f && !learn_line(name, f->line)))
         return false;
     if (!f)
         snprintf(name->made_name, sizeof name->made_name, "function_%u_%u", (unsigned)(id >> 32), (unsigned)id);
@@ -71,6 +83,7 @@ static void release(void *thing) {
     struct ct_name *name = thing;
     free((char *)name->json);
     free(name->clean);
+    free(name->file);
     free(name->clean_module);
 }
 

@@ -12,6 +12,8 @@ struct ct_name {
     uint64_t number;           /* 0, 1, 2 … */
     uint64_t mark;             /* the format's own; 0 at first */
     uint64_t calls, self_ns;   /* the format's own */
+    char *file;                /* of its source; NULL: not known */
+    uint64_t line;             /* in it, 0: not known */
     bool entry_only;
     char made_name[32];         /* for one that the trace does not know: its symbols were cut */
     char *clean, *clean_module; /* where the trace has other bytes; NULL where it does not */

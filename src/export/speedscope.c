@@ -162,8 +162,13 @@ static void put_frames(struct ct_export *e) {
         }
         ct_out_text(out, i ? ",\n{\"name\":" : "\n{\"name\":");
         ct_out_text(out, json);
+        const struct ct_name *name = e->names.list[i];
         ct_out_text(out, ",\"file\":");
-        put_quoted(e, e->names.list[i]->module);
+        put_quoted(e, name->file ? name->file : name->module);
+        if (name->line) {
+            ct_out_text(out, ",\"line\":");
+            ct_out_number(out, name->line);
+        }
         ct_out_text(out, "}");
     }
     ct_out_text(out, "\n]}}\n");

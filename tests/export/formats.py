@@ -15,6 +15,7 @@ import collections
 import json
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,7 @@ import recorded
 import traces
 
 
+PROGRAM = pathlib.Path(__file__).resolve().parent / "recorded_program.c"
 FORMATS = ["perfetto", "chrome", "speedscope", "folded", "callgrind", "ctf", "atf-pb", "atf2"]
 
 
@@ -274,12 +276,28 @@ def check_recorded(export):
     assert sum(ends["coroutine_body", note] for note in (None, checks.LEFT, checks.OPEN)) == 3, ends
 
 
+def check_lines(export):
+    """Files and lines of functions, where the format has a place for them."""
+    line = next(number for number, text in enumerate(PROGRAM.read_text().splitlines(), 1) if " fibonacci(int n)" in text)
+    rows = readers.callgrind(export.write("callgrind"))
+    assert any(name.endswith("recorded_program.c:fibonacci") for name in rows), rows
+    text = export.write("callgrind").read_text()
+    number = re.search(r"^c?fn=\((\d+)\) fibonacci$", text, re.M)[1]
+    assert re.search(rf"^fn=\({number}\).*\n{line} ", text, re.M)
+    frames = {frame["name"]: frame for frame in readers.json_file(export.write("speedscope"))["shared"]["frames"]}
+    assert frames["fibonacci"]["line"] == line and frames["fibonacci"]["file"].endswith("recorded_program.c"), frames["fibonacci"]
+    function, = [f for kind, f in readers.atf_pb(export.write("atf-pb")) if kind == "function" and f["name"] == "fibonacci"]
+    assert function["line"] == line and function["file"].endswith("recorded_program.c") and function["linkage_name"] == "fibonacci"
+
+
 def real(contrail, script_trace, directory, cache, program):
     subprocess.run([contrail, "spawn", "--quiet", "-o", directory + "/traces", "--", program], check=True, timeout=120,
                    stdin=subprocess.DEVNULL)
     session, = pathlib.Path(directory, "traces").glob("session_*")
     trace = recorded.read(session)
     run_checks(contrail, trace, directory, "recorded", dict(checks.ALL, special=check_recorded))
+    subprocess.run([contrail, "symbolize", session], check=True, timeout=120, capture_output=True)
+    run_checks(contrail, trace, directory, "recorded, with lines", {"lines": check_lines})
     print(f"a recording with {trace.events():,} events of {len(trace.threads())} threads, all formats agree")
 
 
