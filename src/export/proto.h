@@ -1,11 +1,12 @@
 /* Protobuf messages, written by hand: a message is built in a small buffer, then put into another or into the output behind its
- * length. What does not fit makes the message `failed`; names are cut to CT_PROTO_TEXT bytes before, so it does. */
+ * length. Texts are cut to CT_PROTO_TEXT bytes; a message has room for four of them and some numbers. What does not fit is left
+ * out, so a message with more texts than that needs more room here. */
 #ifndef CT_EXPORT_PROTO_H
 #define CT_EXPORT_PROTO_H
 
 #include "export/out.h"
 
-enum { CT_PROTO_TEXT = 4096, CT_PROTO_ROOM = 10000 };
+enum { CT_PROTO_TEXT = 4096, CT_PROTO_ROOM = 4 * CT_PROTO_TEXT + 1024 };
 
 struct ct_proto {
     size_t used;

@@ -162,6 +162,22 @@ static void test_long_texts_are_cut(void **state) {
     assert_int_equal(p.used, CT_PROTO_TEXT + 3); /* whole characters, and a length of two bytes */
 }
 
+/* As large as a record of atf-pb or a packet of Perfetto can become. */
+static void test_four_long_texts_fit(void **state) {
+    (void)state;
+    static char text[2 * CT_PROTO_TEXT];
+    struct ct_proto inner = {.used = 0}, middle = {.used = 0}, outer = {.used = 0};
+    memset(text, 'x', sizeof text - 1);
+    for (uint32_t field = 1; field <= 4; field++)
+        ct_proto_text(&inner, field, text);
+    for (uint32_t field = 5; field <= 15; field++)
+        ct_proto_number(&inner, field, UINT64_MAX);
+    ct_proto_message(&middle, 1, &inner);
+    ct_proto_message(&outer, 1, &middle);
+    assert_int_equal(inner.used, 4 * (CT_PROTO_TEXT + 3) + 11 * 11);
+    assert_int_equal(outer.used, inner.used + 2 * 4);
+}
+
 static void test_numbers(void **state) {
     (void)state;
     static const uint64_t values[] = {0, 1, 127, 128, 16383, 16384, UINT32_MAX, UINT64_MAX};
@@ -218,6 +234,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_stopped, set_up, tear_down),
         cmocka_unit_test(test_texts_are_utf8),
         cmocka_unit_test(test_long_texts_are_cut),
+        cmocka_unit_test(test_four_long_texts_fit),
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_spool),
     };
