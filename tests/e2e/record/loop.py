@@ -83,8 +83,8 @@ def main():
         directory = os.path.join(checks.arguments.build, "record", "injected_" + name, "O2")
         os.makedirs(directory, exist_ok=True)
         program = run.build_injected(name, "O2", directory)
-        checks.run(name, lambda shop: storm(shop, name, program, checks.arguments.times // 10, source))
-    checks.run("churn", lambda shop: loop(shop, churn, checks.arguments.times // 2))
+        checks.run(name, lambda shop: storm(shop, name, program, checks.arguments.times // 25, source))
+    checks.run("churn", lambda shop: loop(shop, churn, checks.arguments.times // 4))
     return checks.verdict()
 
 
