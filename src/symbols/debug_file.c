@@ -130,6 +130,8 @@ static bool each_candidate(const struct wanted *w, const struct ct_debug_search 
     char path[PATH_MAX];
     const char *const *directories = search->directories ? search->directories : usual_directories;
     const char *roots[] = {search->root, ""};
+    if (search->file && visit(arg, w, search->file))
+        return true;
     for (int way = 0; way < WAYS; way++)
         for (size_t r = search->root ? 0 : 1; r < 2; r++) {
             if (make_path(w, (enum way)way, roots[r], NULL, path) && visit(arg, w, path))

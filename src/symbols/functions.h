@@ -48,6 +48,7 @@ void ct_functions_close(struct ct_functions *table);
 struct ct_debug_search {
     const char *path; /* of the module, as its process sees it; NULL: not known */
     const char *root; /* how we see that process's root directory, when it is not ours ("/proc/7/root"); NULL: it is */
+    const char *file; /* to be tried first; NULL: none */
     const char *const *directories; /* like /usr/lib/debug, which is meant by NULL; NULL-terminated */
 };
 /* With the symbols of the debug file, for modules that have none of their own. A debug file that is missing or damaged

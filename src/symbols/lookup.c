@@ -14,7 +14,7 @@ struct ct_lookup_module {
     char *path, *build_id;
     uint64_t number;
     enum ct_lookup_state state;
-    char file[PATH_MAX], line_file[PATH_MAX];
+    char file[PATH_MAX], debug_file[PATH_MAX], line_file[PATH_MAX];
     const char *problem;
     /* While it is open: */
     struct ct_functions *functions;
@@ -82,8 +82,13 @@ void ct_lookup_destroy(struct ct_lookup *l) {
 
 /* ---- files ---- */
 
+static bool has_lines(const struct ct_elf *elf) {
+    struct ct_elf_section section;
+    return ct_elf_section_named(elf, ".debug_line", &section) || ct_elf_section_named(elf, ".zdebug_line", &section);
+}
+
 /* Takes the file when it is the module's; a file at the module's own path that is not is worth a word. */
-static bool try_file(struct ct_lookup_module *m, const char *path, bool own) {
+static bool try_file(struct ct_lookup_module *m, const char *path) {
     struct ct_debug_file file;
     char build_id[CT_BUILD_ID_TEXT];
     if (!ct_debug_file_map(&file, path))
@@ -94,13 +99,32 @@ static bool try_file(struct ct_lookup_module *m, const char *path, bool own) {
     if (right) {
         snprintf(m->file, sizeof m->file, "%s", path);
         m->state = CT_LOOKUP_FOUND;
-    } else if (own) {
+    } else if (!strcmp(path, m->path)) {
         m->state = CT_LOOKUP_OTHER_FILE;
     }
     return right;
 }
 
-static bool try_below(struct ct_lookup_module *m, const char *directory) {
+/* Takes it as the module's debug file, which only a build-id can tell. */
+static bool try_debug(struct ct_lookup_module *m, const char *path) {
+    struct ct_debug_file file;
+    char build_id[CT_BUILD_ID_TEXT];
+    if (!*m->build_id || !ct_debug_file_map(&file, path))
+        return false;
+    ct_elf_build_id(&file.elf, build_id);
+    bool lines = has_lines(&file.elf), right = strcmp(build_id, m->build_id) == 0;
+    bool better = lines || ct_debug_has_symbols(&file.elf);
+    ct_debug_file_close(&file);
+    if (!right || !better)
+        return false;
+    snprintf(m->debug_file, sizeof m->debug_file, "%s", path);
+    if (lines)
+        snprintf(m->line_file, sizeof m->line_file, "%s", path);
+    return true;
+}
+
+static bool try_below(struct ct_lookup_module *m, const char *directory,
+                      bool (*take)(struct ct_lookup_module *m, const char *path)) {
     char path[PATH_MAX];
     const char *slash = strrchr(m->path, '/'), *name = slash ? slash + 1 : m->path;
     const char *const ways[][3] = {{"", m->path, ""}, {"/", name, ""}, {"/", name, ".debug"}};
@@ -108,12 +132,12 @@ static bool try_below(struct ct_lookup_module *m, const char *directory) {
         for (int debug = 0; debug < 2; debug++) {
             int length = snprintf(path, sizeof path, "%s/.build-id/%.2s/%s%s", directory, m->build_id, m->build_id + 2,
                                   debug ? ".debug" : "");
-            if (length < (int)sizeof path && try_file(m, path, false))
+            if (length < (int)sizeof path && take(m, path))
                 return true;
         }
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         int length = snprintf(path, sizeof path, "%s%s%s%s", directory, ways[i][0], ways[i][1], ways[i][2]);
-        if (*name && *m->path == '/' && length < (int)sizeof path && try_file(m, path, false))
+        if (*name && *m->path == '/' && length < (int)sizeof path && take(m, path))
             return true;
     }
     return false;
@@ -121,20 +145,15 @@ static bool try_below(struct ct_lookup_module *m, const char *directory) {
 
 static void find_file(struct ct_lookup *l, struct ct_lookup_module *m) {
     m->state = CT_LOOKUP_MISSING;
-    if (*m->path == '/' && try_file(m, m->path, true))
+    if (*m->path == '/' && try_file(m, m->path))
         return;
     for (size_t i = 0; l->directories[i]; i++)
-        if (try_below(m, l->directories[i]))
+        if (try_below(m, l->directories[i], try_file))
             return;
 }
 
-static bool has_lines(const struct ct_elf *elf) {
-    struct ct_elf_section section;
-    return ct_elf_section_named(elf, ".debug_line", &section) || ct_elf_section_named(elf, ".zdebug_line", &section);
-}
-
-/* The module itself, or its debug file. */
-static void find_lines(struct ct_lookup *l, struct ct_lookup_module *m) {
+/* What the module itself does not have: names and lines. */
+static void find_debug(struct ct_lookup *l, struct ct_lookup_module *m) {
     struct ct_debug_file file, debug;
     struct ct_debug_search search = {.path = m->path, .directories = l->directories};
     if (!ct_debug_file_map(&file, m->file))
@@ -142,11 +161,14 @@ static void find_lines(struct ct_lookup *l, struct ct_lookup_module *m) {
     if (has_lines(&file.elf)) {
         snprintf(m->line_file, sizeof m->line_file, "%s", m->file);
     } else if (ct_debug_file_find(&debug, &file.elf, &search)) {
+        snprintf(m->debug_file, sizeof m->debug_file, "%s", debug.path);
         if (has_lines(&debug.elf))
             snprintf(m->line_file, sizeof m->line_file, "%s", debug.path);
         ct_debug_file_close(&debug);
     }
     ct_debug_file_close(&file);
+    for (size_t i = 0; l->directories[i] && !m->line_file[0]; i++)
+        try_below(m, l->directories[i], try_debug);
 }
 
 /* ---- modules ---- */
@@ -174,7 +196,7 @@ struct ct_lookup_module *ct_lookup_module(struct ct_lookup *l, const char *path,
     }
     find_file(l, m);
     if (m->state == CT_LOOKUP_FOUND)
-        find_lines(l, m);
+        find_debug(l, m);
     return m;
 }
 
@@ -223,6 +245,8 @@ static void open_lines(struct ct_lookup_module *m) {
 static void open_functions(struct ct_lookup *l, struct ct_lookup_module *m) {
     struct ct_debug_file file;
     struct ct_debug_search search = {.path = m->path, .directories = l->directories};
+    if (m->debug_file[0])
+        search.file = m->debug_file;
     if (!ct_debug_file_map(&file, m->file))
         return;
     if (ct_functions_open_image_full(&m->functions, file.bytes, file.size, &search))
