@@ -329,6 +329,47 @@ static void test_lies(void **state) {
     free(bad);
 }
 
+static void check_debug(const struct target *t, size_t misses, bool named) {
+    struct ct_target_plan_options options = {.cache_dir = directory};
+    struct ct_target_plan *plain = target_plan(t, NULL), *cached = target_plan(t, &options);
+    target_check_same(plain, cached);
+    assert_int_equal(cached->cache_misses, misses);
+    assert_int_equal(target_function(&cached->modules[0], "subject_recursion") != NULL, named);
+    ct_target_plan_free(plain);
+    ct_target_plan_free(cached);
+}
+
+/* A debug file that comes, changes or goes makes what was cached without it, or with it, worthless. */
+static void test_debug_files(void **state) {
+    (void)state;
+    char command[4 * PATH_MAX], copy[PATH_MAX];
+    struct target other = {0};
+    const char *arguments[] = {"copy", NULL};
+    check_plan(cold->module_count);
+    snprintf(copy, sizeof copy, "%s/copy", root);
+    snprintf(command, sizeof command,
+             "cp %s %s/copy && cd %s && objcopy --only-keep-debug copy copy.debug && strip copy && "
+             "objcopy --add-gnu-debuglink=copy.debug copy && mv copy.debug away",
+             program, root, root);
+    assert_int_equal(system(command), 0);
+    target_start(&other, copy, arguments);
+    check_debug(&other, 1, false);
+    check_debug(&other, 0, false);
+    snprintf(command, sizeof command, "cp %s/away %s/copy.debug", root, root);
+    assert_int_equal(system(command), 0);
+    check_debug(&other, 1, true);
+    check_debug(&other, 0, true);
+    snprintf(command, sizeof command, "touch -d yesterday %s/copy.debug", root);
+    assert_int_equal(system(command), 0);
+    check_debug(&other, 1, true);
+    snprintf(command, sizeof command, "rm %s/copy.debug %s/away %s/copy", root, root, root);
+    assert_int_equal(system(command), 0);
+    check_debug(&other, 1, false);
+    target_end(&other);
+    for_files(remove_file);
+    check_plan(0);
+}
+
 static void test_hash(void **state) {
     (void)state;
     uint8_t bytes[100] = {0};
@@ -348,6 +389,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_hash),
         cmocka_unit_test(test_cold_and_warm),
         cmocka_unit_test(test_another_process),
+        cmocka_unit_test(test_debug_files),
         cmocka_unit_test(test_damaged_files),
         cmocka_unit_test(test_bad_directories),
         cmocka_unit_test(test_lies),
