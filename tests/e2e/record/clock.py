@@ -7,7 +7,7 @@ import sys
 import atf
 from checks import Checks
 from recorder import Failure
-from run import own_functions
+from expectation import own_functions
 
 LIMIT_NS = 100000
 

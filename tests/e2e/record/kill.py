@@ -16,7 +16,7 @@ import time
 import atf
 from checks import Checks
 from recorder import Failure, finish, status_of
-from run import own_functions
+from expectation import own_functions
 
 ROUNDS = "1200"  # of the program that answers: long enough to be attached to
 

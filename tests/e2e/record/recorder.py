@@ -1,6 +1,5 @@
 """Runs programs with and without contrail, and looks at what is left behind."""
 import errno
-import json
 import os
 import re
 import shutil
@@ -267,8 +266,3 @@ def descriptors(pid):
         except OSError:
             pass
     return found
-
-
-def load_status(pid_directory):
-    with open(os.path.join(pid_directory, "manifest.json")) as f:
-        return json.load(f)
