@@ -5,6 +5,7 @@
  * under two patches. */
 #include "ctl/target_internal.h"
 #include "hook/classify.h"
+#include "symbols/name_match.h"
 #include <contrail/status.h>
 #include <fnmatch.h>
 #include <stdlib.h>
@@ -45,9 +46,9 @@ static struct selection selection_of(const struct ct_target_filter *filter, cons
 }
 
 static bool is_selected(const struct selection *s, const char *name) {
-    if (s->none || (s->filter->exclude && matches(s->filter->exclude, name)))
+    if (s->none || (s->filter->exclude && ct_name_fits(s->filter->exclude, name)))
         return false;
-    return s->all || matches(s->filter->only, name);
+    return s->all || ct_name_fits(s->filter->only, name);
 }
 
 /* ---- scans, from the image ---- */

@@ -10,7 +10,7 @@
 #include "remote/remote.h"
 #include <contrail/hook.h>
 
-/* Which functions: globs (fnmatch) on a function's name, its module's file name or path. Everything by default. */
+/* Which functions: globs (fnmatch) on a function's name (mangled or not), its module's file name or path. Everything by default. */
 struct ct_target_filter {
     const char *const *only;    /* NULL-terminated, or NULL */
     const char *const *exclude; /* wins over only */

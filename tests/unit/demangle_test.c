@@ -1,5 +1,6 @@
 /* Demangling, by examples, and within its bounds. */
 #include "symbols/demangle.h"
+#include "symbols/name_match.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -324,6 +325,19 @@ static void test_base(void **state) {
     }
 }
 
+static void test_globs(void **state) {
+    (void)state;
+    const char *name = "_ZNK2ns3BoxIiE3getERKi"; /* ns::Box<int>::get(int const&) const */
+    static const char *const good[] = {"_ZNK2ns*", "ns::*", "ns::Box<int>::get", "*::get", "*(int const&) const"};
+    static const char *const bad[] = {"get", "ns", "ns::Box", "", "_ZN2ns*"};
+    for (size_t i = 0; i < 5; i++) {
+        assert_true(ct_name_fits((const char *const[]){"nothing", good[i], NULL}, name));
+        assert_false(ct_name_fits((const char *const[]){bad[i], NULL}, name));
+    }
+    assert_false(ct_name_fits((const char *const[]){"*", NULL}, ""));
+    assert_true(ct_name_fits((const char *const[]){"main", NULL}, "main"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_functions),
@@ -338,6 +352,7 @@ int main(void) {
         cmocka_unit_test(test_bounds),
         cmocka_unit_test(test_doubling),
         cmocka_unit_test(test_base),
+        cmocka_unit_test(test_globs),
     };
     return cmocka_run_group_tests_name("demangle", tests, NULL, NULL);
 }
