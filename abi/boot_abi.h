@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #define CT_BOOT_MAGIC   0x544f4f42u /* "BOOT" */
-#define CT_BOOT_VERSION 1u
+#define CT_BOOT_VERSION 2u
 
 enum ct_boot_command { CT_BOOT_START = 1, CT_BOOT_END = 2 };
 
@@ -35,6 +35,15 @@ struct ct_boot_region {
     uint64_t start, size;
 };
 
+/* Code that was put in and changed in one go: at the start, and then for each library that was loaded later. */
+struct ct_boot_code {
+    uint64_t next;                  /* another of these; 0: none */
+    uint64_t map, map_size;         /* the mapping that holds it, if it is its own; 0: it is part of the image's */
+    uint64_t stubs, stub_count;     /* struct ct_boot_stub: those that may be switched off */
+    uint64_t regions, region_count; /* struct ct_boot_region: where the stubs are */
+    uint64_t patches, patch_count;  /* struct ct_boot_patch */
+};
+
 struct ct_boot {
     uint32_t magic, version;
     uint32_t command; /* enum ct_boot_command */
@@ -42,12 +51,9 @@ struct ct_boot {
     int32_t status; /* result: 0 or a code of contrail/status.h */
     int32_t pid;    /* as the process itself sees it */
     uint64_t shm;
-    uint64_t hooks; /* struct ct_hook_entry [hook_count] */
-    uint64_t stubs; /* struct ct_boot_stub [stub_count]: those that may be switched off */
-    uint64_t hook_count, stub_count;
-    uint64_t regions, region_count; /* struct ct_boot_region: where the stubs are */
+    uint64_t hooks, hook_room; /* struct ct_hook_entry [hook_room], by hook number */
+    struct ct_boot_code code;
     uint64_t threads, thread_count; /* struct ct_boot_thread */
-    uint64_t patches, patch_count;  /* struct ct_boot_patch */
     uint64_t max_depth;
     uint64_t get_cfa;
     uint32_t silent; /* the process forbids our system calls already */

@@ -45,8 +45,8 @@ struct ct_shm_chunk {
     uint32_t thread;            /* agent: slot */
     uint32_t thread_generation; /* agent */
     uint32_t depth;             /* agent: frames open before its first event */
-    uint32_t generation; /* agent: as in the word; written last when the chunk is taken */
-    uint64_t exhausted;  /* agent: events that the thread had lost for want of a chunk when it got this one */
+    uint32_t generation;        /* agent: as in the word; written last when the chunk is taken */
+    uint64_t exhausted;         /* agent: events that the thread had lost for want of a chunk when it got this one */
     uint64_t reserved1[2];
 };
 _Static_assert(sizeof(struct ct_shm_chunk) == 64, "one cache line");
@@ -71,6 +71,28 @@ struct ct_shm_thread {
 };
 _Static_assert(sizeof(struct ct_shm_thread) == 128, "two cache lines");
 
+/* ---- letters: what the agent asks of the controller, and waits for ---- */
+
+enum ct_letter_kind { CT_LETTER_FORKED = 1, CT_LETTER_EXEC = 2, CT_LETTER_LOADED = 3 };
+/* FREE → FILLED (agent) → POSTED (agent) → TAKEN (controller) → ANSWERED (controller) → FREE (agent).
+ * A child that was forked finds the letter FREE when it has been given a lane of its own, since that is another memory. An
+ * agent that stops waiting makes it FREE whatever it is. */
+enum ct_letter_state { CT_LETTER_FREE, CT_LETTER_FILLED, CT_LETTER_POSTED, CT_LETTER_TAKEN, CT_LETTER_ANSWERED };
+
+struct ct_shm_letter {
+    uint32_t state;    /* both */
+    uint32_t kind;     /* agent */
+    int32_t pid, tid;  /* agent: who asks, as it sees itself */
+    uint64_t argument; /* agent: EXEC: address of the path; */
+    int32_t directory; /* agent: EXEC: descriptor that the path is relative to, AT_FDCWD */
+    int32_t answer;    /* controller: 1: yes */
+    uint32_t reserved[8];
+};
+_Static_assert(sizeof(struct ct_shm_letter) == 64, "one cache line");
+
+#define CT_SHM_LETTERS        32u
+#define CT_SHM_LETTERS_OFFSET 1024u /* behind the control block, in the same page */
+
 /* ---- the control block ---- */
 
 enum ct_agent_state { CT_AGENT_ABSENT, CT_AGENT_READY, CT_AGENT_STOPPED };
@@ -92,7 +114,11 @@ struct ct_shm_control {
     uint64_t drain_stamp; /* controller: counter value up to which everything submitted is on disk */
     uint64_t write_since; /* controller: counter value when it began the write it is in; 0: it is in none */
     uint64_t slow_write;  /* controller: from so many counts on a write is to blame for what is dropped meanwhile */
-    uint8_t pad0[128 - 96];
+    uint32_t bell;        /* agent: a futex, rung for each letter */
+    uint32_t children;    /* controller: they are recorded too */
+    uint64_t last_fork;   /* agent: counter value when the process last made, or wanted to make, a child */
+    uint32_t listening;   /* controller: it reads letters */
+    uint8_t pad0[128 - 116];
     /* A robust mutex of the controller's drain thread (pthread_mutex_t); its first word gets CT_SHM_OWNER_DIED from the
      * kernel when the controller dies. A stopped controller is not a dead one. */
     uint8_t liveness[64];

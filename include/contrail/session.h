@@ -33,8 +33,9 @@ extern "C" {
 #define CT_SESSION_STATE_LIST(X)                                                                                       \
     X(UNINITIALIZED, "uninitialized")                                                                                  \
     X(INITIALIZED, "initialized")                                                                                      \
-    X(SPAWNING, "spawning") X(SUSPENDED, "suspended") X(ATTACHING, "attaching") X(ATTACHED, "attached")                \
-        X(RUNNING, "running") X(DETACHING, "detaching") X(FAILED, "failed")
+    X(SPAWNING, "spawning")                                                                                            \
+    X(SUSPENDED, "suspended") X(ATTACHING, "attaching") X(ATTACHED, "attached") X(RUNNING, "running")                  \
+        X(DETACHING, "detaching") X(FAILED, "failed")
 enum ct_session_state {
 #define CT_SESSION_STATE_ENUM(name, text) CT_SESSION_##name,
     CT_SESSION_STATE_LIST(CT_SESSION_STATE_ENUM)
@@ -56,6 +57,7 @@ struct ct_session_options {
     bool lossless;               /* threads wait when the lane is full, instead of dropping the oldest events */
     unsigned startup_timeout_ms; /* 0: computed from the number of functions */
     bool no_cache;               /* plan every module anew */
+    bool no_children;            /* processes that it forks, and programs that it executes, run unrecorded */
     /* Told while a long step goes on; may be NULL. Non-zero: give up (Ctrl-C), everything is undone. Called on the
      * session's thread. */
     int (*progress)(void *arg, const char *step, uint64_t done, uint64_t total);
@@ -123,6 +125,8 @@ struct ct_session_statistics {
     uint64_t abandoned;           /* slots that were reserved and never filled */
     uint64_t deep_calls, left_frames, guarded_calls;
     uint64_t threads_seen, threads_alive;
+    uint64_t processes;        /* that were or are recorded */
+    uint64_t missed_processes; /* that could not be: ct_session_missed tells why */
     uint64_t modules, functions, hooked, entry_only, skipped;
     uint64_t lane_bytes, lane_used; /* index lane: size, and held by unread events */
     uint64_t lane_least_free;       /* the least that was ever free */
@@ -134,6 +138,9 @@ struct ct_session_statistics {
     uint64_t recording_ns;
 };
 void ct_session_statistics(const struct ct_session *session, struct ct_session_statistics *out);
+
+/* Why the last process of the session that could not be recorded could not; "" when all could. */
+void ct_session_missed(const struct ct_session *session, char *reason, size_t size);
 
 /* ---- from another process: a session's control socket ---- */
 

@@ -3,6 +3,7 @@
  * One freestanding image without dynamic dependencies or undefined symbols; everything it needs comes through its argument or
  * from the kernel. It runs on a stack of the controller's choosing. */
 #include "agent/lane.h"
+#include "agent/mail.h"
 #include "os/os.h"
 #include "os/thread.h"
 
@@ -43,10 +44,10 @@ static int start(struct ct_boot *boot) {
         status = make_blocks(boot);
     if (status)
         return status;
-    ct_lane_set_stubs((const struct ct_boot_stub *)boot->stubs, boot->stub_count,
-                      (const struct ct_boot_region *)boot->regions, boot->region_count);
+    ct_lane_set_code(&boot->code);
     boot->runtime = (uint64_t)&runtime;
     __atomic_store_n(&ct_lane_control()->agent_state, CT_AGENT_READY, __ATOMIC_RELEASE);
+    ct_mail_open(&runtime);
     if (boot->silent)
         ct_os_go_silent();
     return CT_OK;

@@ -31,10 +31,7 @@ static struct {
     uint32_t count;
     int32_t pid;      /* whose events they are: a child has this memory too */
     uint32_t stopped; /* the controller has died */
-    const struct ct_boot_stub *stubs;
-    uint64_t stub_count;
-    const struct ct_boot_region *regions;
-    uint64_t region_count;
+    const struct ct_boot_code *code;
 } lane;
 
 bool ct_lane_open(uint64_t shm) {
@@ -53,12 +50,8 @@ bool ct_lane_open(uint64_t shm) {
     return true;
 }
 
-void ct_lane_set_stubs(const struct ct_boot_stub *stubs, uint64_t count, const struct ct_boot_region *regions,
-                       uint64_t region_count) {
-    lane.stubs = stubs;
-    lane.stub_count = count;
-    lane.regions = regions;
-    lane.region_count = region_count;
+void ct_lane_set_code(const struct ct_boot_code *code) {
+    lane.code = code;
 }
 
 struct ct_shm_control *ct_lane_control(void) {
@@ -71,16 +64,25 @@ static bool controller_died(void) {
     return __atomic_load_n((const uint32_t *)lane.control->liveness, __ATOMIC_RELAXED) & CT_SHM_OWNER_DIED;
 }
 
-/* The program goes on as fast as it can: stubs lead straight to their bodies. */
+static bool protect_regions(const struct ct_boot_code *code, int prot) {
+    const struct ct_boot_region *regions = (const struct ct_boot_region *)code->regions;
+    for (uint64_t i = 0; i < code->region_count; i++)
+        if (ct_os_is_silent() || ct_os_protect((void *)regions[i].start, regions[i].size, prot))
+            return false;
+    return true;
+}
+
+/* The program goes on as fast as it can: stubs lead straight to their bodies. Where that is not allowed they stay on, and find out
+ * each time that nobody listens. */
 static void switch_stubs_off(void) {
-    for (uint64_t i = 0; i < lane.region_count; i++)
-        if (ct_os_is_silent() ||
-            ct_os_protect((void *)lane.regions[i].start, lane.regions[i].size, CT_OS_READ | CT_OS_WRITE | CT_OS_EXEC))
-            return; /* then they stay on, and find out each time that nobody listens */
-    for (uint64_t i = 0; i < lane.stub_count; i++)
-        __atomic_store_n((uint64_t *)lane.stubs[i].address, lane.stubs[i].word_off, __ATOMIC_RELAXED);
-    for (uint64_t i = 0; i < lane.region_count; i++)
-        (void)ct_os_protect((void *)lane.regions[i].start, lane.regions[i].size, CT_OS_READ | CT_OS_EXEC);
+    for (const struct ct_boot_code *code = lane.code; code; code = (const struct ct_boot_code *)code->next) {
+        const struct ct_boot_stub *stubs = (const struct ct_boot_stub *)code->stubs;
+        if (!protect_regions(code, CT_OS_READ | CT_OS_WRITE | CT_OS_EXEC))
+            return;
+        for (uint64_t i = 0; i < code->stub_count; i++)
+            __atomic_store_n((uint64_t *)stubs[i].address, stubs[i].word_off, __ATOMIC_RELAXED);
+        (void)protect_regions(code, CT_OS_READ | CT_OS_EXEC);
+    }
 }
 
 static bool is_recording(void) {
@@ -94,6 +96,10 @@ static bool is_recording(void) {
         switch_stubs_off();
     }
     return false;
+}
+
+bool ct_lane_is_recording(void) {
+    return is_recording();
 }
 
 /* ---- chunks ---- */

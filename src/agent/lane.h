@@ -8,9 +8,10 @@
 
 /* Maps the shared memory's parts; before any thread has a block. False: it is not what it should be. */
 bool ct_lane_open(uint64_t shm);
-/* What to switch off should the controller die. The arrays stay where they are. */
-void ct_lane_set_stubs(const struct ct_boot_stub *stubs, uint64_t count, const struct ct_boot_region *regions,
-                       uint64_t region_count);
+/* What to switch off should the controller die. It stays where it is. */
+void ct_lane_set_code(const struct ct_boot_code *code);
 struct ct_shm_control *ct_lane_control(void);
+/* Is anybody there to read? */
+bool ct_lane_is_recording(void);
 
 #endif

@@ -124,8 +124,11 @@ static const char *loss_text(const char *reason) {
 static void print_gap(struct view *v, const struct ct_replay_line *line) {
     char text[CT_TEXT_SIZE];
     ct_printer_colour(v->printer, CT_COLOUR_RED);
-    ct_printer_format(v->printer, "-- %s event%s lost here: %s --", ct_text_count(text, line->lost),
-                      line->lost == 1 ? "" : "s", loss_text(line->reason));
+    if (!line->lost) /* a child that was forked */
+        ct_printer_format(v->printer, "-- begins inside calls of its parent --");
+    else
+        ct_printer_format(v->printer, "-- %s event%s lost here: %s --", ct_text_count(text, line->lost),
+                          line->lost == 1 ? "" : "s", loss_text(line->reason));
     ct_printer_colour(v->printer, CT_COLOUR_PLAIN);
 }
 

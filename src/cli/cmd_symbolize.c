@@ -223,9 +223,8 @@ const struct ct_command ct_command_symbolize = {
         "found.",
     .options = option_table,
     .notes = "Exit status:\n"
-             "  0 done, whether or not everything was found; 64 usage; 69 there is no such trace, or it is unfinished; "
-             "77 the\n"
-             "  trace may not be written",
+             "  0 done, whether or not everything was found; 64 usage;\n"
+             "  69 there is no such trace, or it is unfinished; 77 the trace may not be written",
     .examples = "contrail symbolize\n"
                 "contrail symbolize --inlines --verbose traces/session_20250102_030405\n"
                 "contrail symbolize --debug-dir /mnt/server/usr/lib/debug --debug-dir ./build trace_from_server",

@@ -40,6 +40,8 @@ const struct ct_option ct_record_option_table[] = {
      "the "
      "number of functions)",
      .min = 1000000, .max = 86400000000000},
+    {"no-children", 0, CT_OPTION_FLAG, AT(no_children), NULL,
+     "leave processes that it forks, and programs that it executes, unrecorded"},
     {"no-cache", 0, CT_OPTION_FLAG, AT(no_cache), NULL, "plan every module anew, instead of reading ~/.cache/contrail"},
     {"quiet", 'q', CT_OPTION_FLAG, AT(quiet), NULL, "print only errors"},
     {0},
@@ -119,6 +121,7 @@ static int create(struct recording *r, const char *command_line) {
         .lossless = o->lossless,
         .startup_timeout_ms = (unsigned)((o->startup_timeout_ns + 999999) / 1000000),
         .no_cache = o->no_cache,
+        .no_children = o->no_children,
         .progress = progress,
         .progress_arg = r,
     };
@@ -237,6 +240,15 @@ static int record(struct recording *r, struct ct_session_happening *what) {
 
 /* ---- end ---- */
 
+static void say_missed(const struct recording *r, const struct ct_session_statistics *s) {
+    char reason[640];
+    if (!s->missed_processes)
+        return;
+    ct_session_missed(r->session, reason, sizeof reason);
+    ct_message_error("%llu process%s could not be recorded: %s", (unsigned long long)s->missed_processes,
+                     s->missed_processes == 1 ? "" : "es", reason);
+}
+
 static void say_ended(struct recording *r) {
     char text[1024], next[2048];
     const char *const command[] = {"contrail", "report", ct_session_directory(r->session), NULL};
@@ -246,11 +258,12 @@ static void say_ended(struct recording *r) {
     ct_record_command_line(next, sizeof next, command);
     if (!r->options->quiet)
         ct_message_error("%s; read it with: %s", text, next);
+    say_missed(r, &s);
 }
 
 static void say_replaced(const struct recording *r) {
     if (!r->options->quiet)
-        ct_message_error("%d now runs another program: recording ended (following exec comes later)", r->pid);
+        ct_message_error("%d now runs another program, which is not recorded", r->pid);
 }
 
 static bool is_over(const struct ct_session_happening *what) {

@@ -6,7 +6,7 @@
 
 struct ct_record_options {
     const char *output;
-    bool wait, quiet, lossless, no_cache;
+    bool wait, quiet, lossless, no_cache, no_children;
     uint64_t duration_ns, startup_timeout_ns; /* 0: none, computed */
     uint64_t max_depth, index_memory, drain_interval_ms;
     struct ct_option_list only, exclude;

@@ -60,8 +60,11 @@ static void add_losses(struct text *t, const struct ct_session_statistics *s) {
 void ct_record_end_text(char *text, size_t size, const struct ct_session_statistics *s) {
     struct text t = {text, size, 0};
     char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE], c[CT_TEXT_SIZE];
-    add(&t, "%s event%s of %s thread%s in %s, ", ct_text_count(a, s->events), plural(s->events),
-        ct_text_count(b, s->threads_seen), plural(s->threads_seen), ct_text_time(c, s->recording_ns));
+    add(&t, "%s event%s of %s thread%s", ct_text_count(a, s->events), plural(s->events),
+        ct_text_count(b, s->threads_seen), plural(s->threads_seen));
+    if (s->processes > 1)
+        add(&t, " in %s processes", ct_text_count(a, s->processes));
+    add(&t, " in %s, ", ct_text_time(c, s->recording_ns));
     add_losses(&t, s);
     if (s->abandoned)
         add(&t, ", %s abandoned", ct_text_count(a, s->abandoned));

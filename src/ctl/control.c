@@ -1,6 +1,6 @@
 /* The control socket of a session: one line in, one answer out. Only its owner (and root) can use it: it lies in a directory
  * that nobody else can enter, and the kernel tells who is calling. A thread of its own serves it, one caller at a time. */
-#include "ctl/session_parts.h"
+#include "ctl/recording.h"
 #include <errno.h>
 #include <glob.h>
 #include <poll.h>

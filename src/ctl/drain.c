@@ -168,6 +168,8 @@ static enum outcome take_rest(struct ct_drain *d, struct ct_drain_thread *t, con
 
 /* `left`: its thread has gone on to another one. It will be submitted soon, unless a handler has jumped out of the swap. */
 static enum outcome take_chunk(struct ct_drain *d, struct ct_drain_thread *t, const struct found_chunk *f, bool left) {
+    if (f->number == 1 && !t->events && !t->depth)
+        ct_drain_inherit(t, d->lane->chunks[f->chunk].depth);
     if (is_in_use(f->word) && !t->ended && !left) {
         take_live(d, t, f);
         return MORE_LATER;
@@ -474,6 +476,11 @@ int ct_drain_start(struct ct_drain *d) {
     while (!(held = __atomic_load_n(&d->held, __ATOMIC_ACQUIRE)))
         usleep(50);
     return held < 0 ? held : 0;
+}
+
+void ct_drain_set_functions(struct ct_drain *d, const uint64_t *function_ids, size_t hook_count) {
+    __atomic_store_n(&d->function_ids, function_ids, __ATOMIC_RELEASE); /* larger: right with the old count too */
+    __atomic_store_n(&d->hook_count, hook_count, __ATOMIC_RELEASE);
 }
 
 int ct_drain_finish(struct ct_drain *d) {

@@ -82,6 +82,8 @@ struct ct_drain {
 };
 
 int ct_drain_start(struct ct_drain *drain);
+/* More functions than before, with the same numbers for those that were there. The old array must stay until the end. */
+void ct_drain_set_functions(struct ct_drain *drain, const uint64_t *function_ids, size_t hook_count);
 /* Takes what is left and closes all files. `dead`: the target is gone, or will write nothing more. */
 int ct_drain_finish(struct ct_drain *drain);
 void ct_drain_free(struct ct_drain *drain);
@@ -92,6 +94,8 @@ uint64_t ct_drain_latency(const struct ct_drain *drain, double share);
 void ct_drain_emit(struct ct_drain *drain, struct ct_drain_thread *thread, const struct ct_event *events, size_t count);
 /* Events are missing here; `depth` frames are open behind it. */
 void ct_drain_note_gap(struct ct_drain_thread *thread, uint64_t lost, enum ct_loss_reason reason, uint32_t depth);
+/* So many frames are open before the thread's first event: a child that was forked stands in the middle of its parent's. */
+void ct_drain_inherit(struct ct_drain_thread *thread, uint32_t depth);
 void ct_drain_measure(struct ct_drain *drain);
 
 /* ---- drain_threads.c ---- */

@@ -79,12 +79,24 @@ void ct_drain_note_gap(struct ct_drain_thread *t, uint64_t lost, enum ct_loss_re
     t->gaps[t->gap_count++] = (struct ct_drain_gap){t->events, lost, reason};
 }
 
+#define INHERITED_MAX 100000u /* the number comes from the target */
+
+void ct_drain_inherit(struct ct_drain_thread *t, uint32_t depth) {
+    if (depth)
+        ct_drain_note_gap(t, 0, CT_LOSS_COUNT, depth < INHERITED_MAX ? depth : 0);
+}
+
 /* ---- events ---- */
+
+static uint64_t function_of(const struct ct_drain *d, uint32_t hook) {
+    size_t count = __atomic_load_n(&d->hook_count, __ATOMIC_ACQUIRE); /* before the array: see ct_drain_set_functions */
+    return hook < count ? __atomic_load_n(&d->function_ids, __ATOMIC_ACQUIRE)[hook] : 0;
+}
 
 static struct atf_index_event convert(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_event *e) {
     struct atf_index_event out = {
         .timestamp_ns = ct_clock_ns(d->clock, e->timestamp),
-        .function_id = e->hook < d->hook_count ? d->function_ids[e->hook] : 0,
+        .function_id = function_of(d, e->hook),
         .thread_id = (uint32_t)t->tid,
         .event_kind = e->kind,
         .detail_seq = ATF_NO_DETAIL,

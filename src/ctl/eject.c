@@ -9,7 +9,8 @@
 #include <sys/syscall.h>
 
 #define MAX_PATCHES (1u << 22)
-#define MAX_REGIONS 4096u
+#define MAX_REGIONS 65536u
+#define MAX_CODES   65536u
 
 /* ---- finding ---- */
 
@@ -30,13 +31,39 @@ static uint64_t find_boot(struct ct_remote *remote) {
     return 0;
 }
 
-static void *read_table(struct ct_remote *remote, uint64_t from, uint64_t count, uint64_t max, size_t size) {
-    void *table = count <= max ? malloc(count * size + 1) : NULL;
-    if (table && ct_remote_read(remote, from, table, count * size)) {
-        free(table);
-        table = NULL;
-    }
-    return table;
+/* Appends a table of the target to one of ours. */
+static int read_table(struct ct_remote *remote, uint64_t from, uint64_t more, uint64_t max, size_t size, void **table,
+                      uint64_t *count) {
+    if (more > max || *count > max)
+        return CT_ERR_BAD_FILE;
+    uint8_t *grown = realloc(*table, (*count + more) * size + 1);
+    if (!grown)
+        return CT_ERR_NO_MEMORY;
+    *table = grown;
+    int status = more ? ct_remote_read(remote, from, grown + *count * size, more * size) : 0;
+    if (!status)
+        *count += more;
+    return status;
+}
+
+static int add_code(struct ct_ejection *e, const struct ct_boot_code *code) {
+    struct ct_boot_region own = {code->map, code->map_size};
+    void *patches = e->patches, *regions = e->regions, *maps = e->maps;
+    int status = read_table(e->remote, code->patches, code->patch_count, MAX_PATCHES, sizeof *e->patches, &patches,
+                            &e->patch_count);
+    e->patches = patches;
+    if (!status)
+        status = read_table(e->remote, code->regions, code->region_count, MAX_REGIONS, sizeof *e->regions, &regions,
+                            &e->region_count);
+    e->regions = regions;
+    if (status || !own.size)
+        return status;
+    maps = realloc(e->maps, (e->map_count + 1) * sizeof own);
+    if (!maps)
+        return CT_ERR_NO_MEMORY;
+    e->maps = maps;
+    e->maps[e->map_count++] = own;
+    return 0;
 }
 
 /* The recorder's drain thread holds a robust mutex in the shared memory. A child that a recorded process has forked carries
@@ -64,17 +91,23 @@ int ct_eject_open_at(struct ct_ejection *e, struct ct_remote *remote, uint64_t b
     if (e->boot.magic != CT_BOOT_MAGIC || e->boot.version != CT_BOOT_VERSION)
         return CT_ERR_UNSUPPORTED;
     *recorded = is_recorded(remote, &e->boot);
-    e->patches = read_table(remote, e->boot.patches, e->boot.patch_count, MAX_PATCHES, sizeof *e->patches);
-    e->regions = read_table(remote, e->boot.regions, e->boot.region_count, MAX_REGIONS, sizeof *e->regions);
-    if (e->patches && e->regions)
-        return 0;
-    ct_eject_close(e);
-    return CT_ERR_BAD_FILE;
+    status = add_code(e, &e->boot.code);
+    for (uint64_t next = e->boot.code.next, n = 0; !status && next; n++) {
+        struct ct_boot_code code;
+        status = n < MAX_CODES ? ct_remote_read(remote, next, &code, sizeof code) : CT_ERR_BAD_FILE;
+        if (!status)
+            status = add_code(e, &code);
+        next = code.next;
+    }
+    if (status)
+        ct_eject_close(e);
+    return status;
 }
 
 void ct_eject_close(struct ct_ejection *e) {
     free(e->patches);
     free(e->regions);
+    free(e->maps);
     *e = (struct ct_ejection){0};
 }
 
@@ -82,7 +115,7 @@ void ct_eject_close(struct ct_ejection *e) {
 
 /* Where a thread goes that stands on a springboard which is taken away. */
 static uint64_t forwarded(const struct ct_ejection *e, uint64_t pc) {
-    for (uint64_t i = 0; i < e->boot.patch_count; i++) {
+    for (uint64_t i = 0; i < e->patch_count; i++) {
         const struct ct_boot_patch *p = &e->patches[i];
         if (p->at == pc && p->forward)
             return p->forward;
@@ -130,7 +163,7 @@ static int write_target(void *arg, uint64_t address, const void *bytes, size_t s
 static int restore(struct ct_ejection *e, bool services) {
     struct ct_page_writer w = {.read = read_target, .write = write_target, .arg = e->remote};
     int result = 0;
-    for (uint64_t i = 0; i < e->boot.patch_count; i++) {
+    for (uint64_t i = 0; i < e->patch_count; i++) {
         const struct ct_boot_patch *p = &e->patches[i];
         if (p->service != services || p->size > sizeof p->bytes || !ct_page_writer_holds(&w, p->at, p->bytes, p->size))
             continue;
@@ -263,7 +296,7 @@ struct inside {
 static bool is_ours(const struct ct_ejection *e, uint64_t pc) {
     if (pc >= e->boot.image && pc < e->boot.image + e->boot.text_size)
         return true;
-    for (uint64_t i = 0; i < e->boot.region_count; i++)
+    for (uint64_t i = 0; i < e->region_count; i++)
         if (pc >= e->regions[i].start && pc < e->regions[i].start + e->regions[i].size)
             return true;
     return false;
@@ -331,9 +364,11 @@ int ct_eject_memory(struct ct_ejection *e) {
     int status = release_threads(e);
     if (!status)
         status = end_agent(e);
-    for (uint64_t i = 0; !status && i < e->boot.region_count; i++)
+    for (uint64_t i = 0; !status && i < e->region_count; i++)
         status = unmap(e, e->regions[i].start, e->regions[i].size);
     if (!status)
         status = unmap(e, e->boot.shm_map, e->boot.shm_map_size);
+    for (uint64_t i = 0; !status && i < e->map_count; i++)
+        status = unmap(e, e->maps[i].start, e->maps[i].size);
     return status ? status : unmap(e, e->boot.image, e->boot.image_size);
 }

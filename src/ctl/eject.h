@@ -10,8 +10,11 @@ struct ct_ejection {
     struct ct_remote *remote;
     uint64_t address; /* of boot */
     struct ct_boot boot;
+    /* of all codes of boot */
     struct ct_boot_patch *patches;
     struct ct_boot_region *regions;
+    struct ct_boot_region *maps; /* that hold tables of libraries loaded later */
+    uint64_t patch_count, region_count, map_count;
 };
 
 /* Looks for an agent in the stopped target. CT_ERR_NOT_FOUND: there is none. CT_ERR_UNSUPPORTED: one of another version.

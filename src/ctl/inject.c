@@ -17,6 +17,7 @@
 #define PAGE        4096ull
 #define AGENT_STACK (64ull << 10)
 #define MFD_NAME    "contrail"
+#define MORE_HOOKS  131072u /* for libraries that are loaded later */
 
 static uint64_t round_up(uint64_t value, uint64_t unit) {
     return (value + unit - 1) / unit * unit;
@@ -56,22 +57,24 @@ static int unmap(struct ct_injection *in, uint64_t at, uint64_t size) {
 /* ---- the agent's image and our tables ---- */
 
 struct tables {
-    uint64_t boot, name, hooks, stubs, regions, patches, threads, size; /* offsets */
-    size_t thread_room, patch_count;
+    uint64_t boot, name, stubs, regions, patches, threads, hooks, written, size; /* offsets */
+    size_t thread_room, patch_count, hook_room;
 };
 
 static struct tables lay_out_tables(const struct ct_injection *in) {
     const struct ct_target_plan *p = in->plan;
     struct tables t = {.boot = 0, .thread_room = ct_remote_thread_count(in->remote)};
     t.name = round_up(sizeof(struct ct_boot), 64);
-    t.hooks = t.name + 64;
-    t.stubs = t.hooks + p->hook_count * sizeof(struct ct_hook_entry);
+    t.stubs = t.name + 64;
     t.regions = t.stubs + p->hook_count * sizeof(struct ct_boot_stub);
     t.patches = t.regions + p->region_count * sizeof(struct ct_boot_region);
     for (size_t i = 0; i < p->hook_count; i++)
         t.patch_count += p->hooks[i].plan.patch_count;
     t.threads = t.patches + t.patch_count * sizeof(struct ct_boot_patch);
-    t.size = t.threads + t.thread_room * sizeof(struct ct_boot_thread);
+    t.written = t.hooks = t.threads + t.thread_room * sizeof(struct ct_boot_thread);
+    t.written += p->hook_count * sizeof(struct ct_hook_entry);
+    t.hook_room = p->hook_count + MORE_HOOKS; /* untouched memory costs nothing */
+    t.size = t.hooks + t.hook_room * sizeof(struct ct_hook_entry);
     return t;
 }
 
@@ -160,14 +163,15 @@ static int make_memfd(struct ct_injection *in, uint64_t name, int64_t *fd) {
     return status;
 }
 
-static int map_shared(struct ct_injection *in, const struct tables *t, const struct ct_injection_options *options) {
+/* Makes the shared memory, and maps it in the target: in->shm tells where, 0: anywhere. */
+static int map_shared(struct ct_injection *in, uint64_t name, const struct ct_injection_options *options) {
     int64_t fd, result;
-    int status = make_memfd(in, in->tables + t->name, &fd);
+    int status = make_memfd(in, name, &fd);
     if (status)
         return status;
     int ours = ct_remote_fetch_fd(in->remote, (int)fd);
     status = ours < 0 ? ours : ct_lane_create(in->lane, ours, options->index_memory, options->lossless);
-    if (!status) {
+    if (!status && !in->shm) {
         in->shm_size = in->lane->size + in->lane->window;
         status = map(in, 0, in->shm_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, &in->shm);
     }
@@ -215,7 +219,7 @@ static int run_agent(struct ct_injection *in, struct ct_boot *boot) {
 }
 
 static int start_agent(struct ct_injection *in, const struct tables *t, const struct ct_injection_options *options) {
-    uint8_t *bytes = calloc(1, t->size);
+    uint8_t *bytes = calloc(1, t->written);
     if (!bytes)
         return CT_ERR_NO_MEMORY;
     struct ct_boot *boot = (struct ct_boot *)bytes;
@@ -226,14 +230,14 @@ static int start_agent(struct ct_injection *in, const struct tables *t, const st
         .pid = ct_remote_inner_pid(in->remote),
         .shm = round_up(in->shm, in->lane->window),
         .hooks = in->tables + t->hooks,
-        .hook_count = in->plan->hook_count,
-        .stubs = in->tables + t->stubs,
-        .regions = in->tables + t->regions,
-        .region_count = in->plan->region_count,
+        .hook_room = t->hook_room,
+        .code = {.stubs = in->tables + t->stubs,
+                 .regions = in->tables + t->regions,
+                 .region_count = in->plan->region_count,
+                 .patches = in->tables + t->patches,
+                 .patch_count = t->patch_count},
         .threads = in->tables + t->threads,
         .thread_count = t->thread_room,
-        .patches = in->tables + t->patches,
-        .patch_count = t->patch_count,
         .image = in->image,
         .image_size = in->image_size,
         .text_size = ct_agent_text_size(),
@@ -247,13 +251,13 @@ static int start_agent(struct ct_injection *in, const struct tables *t, const st
     };
     in->boot = in->tables + t->boot;
     fill_hooks(in->plan, (struct ct_hook_entry *)(bytes + t->hooks), (struct ct_boot_stub *)(bytes + t->stubs),
-               &boot->stub_count);
+               &boot->code.stub_count);
     struct ct_boot_region *regions = (struct ct_boot_region *)(bytes + t->regions);
     for (size_t i = 0; i < in->plan->region_count; i++)
         regions[i] = (struct ct_boot_region){in->plan->regions[i].address, in->plan->regions[i].size};
     fill_patches(in->plan, (struct ct_boot_patch *)(bytes + t->patches));
     fill_threads(in, (struct ct_boot_thread *)(bytes + t->threads));
-    int status = ct_remote_write(in->remote, in->tables + t->name, bytes + t->name, t->size - t->name);
+    int status = ct_remote_write(in->remote, in->tables + t->name, bytes + t->name, t->written - t->name);
     if (!status)
         status = run_agent(in, boot);
     in->early_thread_pointer = boot->early_thread_pointer;
@@ -297,7 +301,7 @@ int ct_inject(struct ct_injection *in, struct ct_remote *remote, const struct ct
     if (!status)
         status = ct_remote_write(remote, in->tables + t.name, name, sizeof name);
     if (!status)
-        status = map_shared(in, &t, options);
+        status = map_shared(in, in->tables + t.name, options);
     if (!status)
         status = map_regions(in);
     if (!status)
@@ -319,6 +323,20 @@ int ct_inject(struct ct_injection *in, struct ct_remote *remote, const struct ct
                        "the process may not make the system calls that recording needs (mmap, mprotect, "
                        "memfd_create): its seccomp filter forbids it");
     return explain(error, status, ct_status_text(status));
+}
+
+/* The tables of its copy tell whose it is. */
+int ct_inject_lane(struct ct_injection *in, struct ct_remote *remote, const struct ct_injection *parent,
+                   struct ct_lane *lane, const struct ct_injection_options *options, struct ct_remote_error *error) {
+    *in = *parent;
+    in->remote = remote;
+    in->lane = lane;
+    lane->fd = -1;
+    int32_t pid = ct_remote_inner_pid(remote);
+    int status = ct_remote_write(remote, in->boot + offsetof(struct ct_boot, pid), &pid, sizeof pid);
+    if (!status)
+        status = map_shared(in, in->tables + round_up(sizeof(struct ct_boot), 64), options);
+    return status ? explain(error, status, "a child process cannot get the memory that recording needs") : 0;
 }
 
 /* ---- hooking ---- */
@@ -412,4 +430,83 @@ int ct_inject_hooks(struct ct_injection *in, struct ct_remote_error *error) {
     if (!status)
         status = patch_all(in, false);
     return status ? explain(error, status, "the process's code could not be changed") : 0;
+}
+
+/* ---- libraries that were loaded later ---- */
+
+/* The tables of one more code, in a mapping of their own. */
+static int write_code(struct ct_injection *in, const struct ct_target_plan *plan, struct ct_hook_entry *hooks,
+                      uint64_t next, uint64_t *at) {
+    uint64_t patch_count = 0, stubs = sizeof(struct ct_boot_code);
+    for (size_t i = 0; i < plan->hook_count; i++)
+        patch_count += plan->hooks[i].plan.patch_count;
+    uint64_t regions = stubs + plan->hook_count * sizeof(struct ct_boot_stub);
+    uint64_t patches = regions + plan->region_count * sizeof(struct ct_boot_region);
+    uint64_t size = round_up(patches + patch_count * sizeof(struct ct_boot_patch), PAGE);
+    uint8_t *bytes = calloc(1, size);
+    if (!bytes)
+        return CT_ERR_NO_MEMORY;
+    int status = map(in, 0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, at);
+    if (!status) {
+        struct ct_boot_code *code = (struct ct_boot_code *)bytes;
+        *code = (struct ct_boot_code){.next = next,
+                                      .map = *at,
+                                      .map_size = size,
+                                      .stubs = *at + stubs,
+                                      .regions = *at + regions,
+                                      .region_count = plan->region_count,
+                                      .patches = *at + patches,
+                                      .patch_count = patch_count};
+        fill_hooks(plan, hooks, (struct ct_boot_stub *)(bytes + stubs), &code->stub_count);
+        fill_patches(plan, (struct ct_boot_patch *)(bytes + patches));
+        struct ct_boot_region *r = (struct ct_boot_region *)(bytes + regions);
+        for (size_t i = 0; i < plan->region_count; i++)
+            r[i] = (struct ct_boot_region){plan->regions[i].address, plan->regions[i].size};
+        status = ct_remote_write(in->remote, *at, bytes, size);
+    }
+    free(bytes);
+    return status;
+}
+
+/* First the hooks' entries, then the code, which is found from boot by then, then the patches. */
+static int extend(struct ct_injection *in, const struct ct_target_plan *plan, uint32_t first_hook) {
+    struct ct_boot boot;
+    uint64_t at;
+    int status = ct_remote_read(in->remote, in->boot, &boot, sizeof boot);
+    if (!status && first_hook + plan->hook_count > boot.hook_room)
+        status = CT_ERR_NO_SPACE;
+    struct ct_hook_entry *hooks = calloc(plan->hook_count + 1, sizeof *hooks);
+    if (!status)
+        status = hooks ? write_code(in, plan, hooks, boot.code.next, &at) : CT_ERR_NO_MEMORY;
+    if (!status)
+        status = ct_remote_write(in->remote, boot.hooks + first_hook * sizeof *hooks, hooks,
+                                 plan->hook_count * sizeof *hooks);
+    if (!status)
+        status = ct_remote_write(in->remote, in->boot + offsetof(struct ct_boot, code.next), &at, sizeof at);
+    if (!status && plan->get_cfa && !boot.get_cfa)
+        status = ct_remote_write(in->remote, boot.runtime + offsetof(struct ct_runtime, get_cfa), &plan->get_cfa, 8);
+    free(hooks);
+    return status;
+}
+
+int ct_inject_more(struct ct_injection *in, const struct ct_target_plan *plan, uint32_t first_hook,
+                   struct ct_remote_error *error) {
+    const struct ct_target_plan *before = in->plan;
+    size_t regions_before = in->regions_mapped;
+    in->plan = plan;
+    in->regions_mapped = 0;
+    int status = map_regions(in);
+    if (!status)
+        status = extend(in, plan, first_hook);
+    for (size_t i = 0; status && i < in->regions_mapped; i++)
+        (void)unmap(in, plan->regions[i].address, plan->regions[i].size);
+    if (!status)
+        status = move_threads(in);
+    if (!status)
+        status = patch_all(in, true);
+    if (!status)
+        status = patch_all(in, false);
+    in->plan = before;
+    in->regions_mapped = regions_before;
+    return status ? explain(error, status, "a library that was loaded later could not be hooked") : 0;
 }

@@ -1,10 +1,11 @@
 /* The manifest, the symbols file and the status answer: what a session tells about itself. docs/TRACE-FORMAT.md has the keys.
  * Called by the drain thread once a second and by the session's thread at start and end, never both at a time. */
-#include "ctl/session_parts.h"
+#include "ctl/recording.h"
 #include <contrail/contrail.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 #include <sys/wait.h>
 
 static void put_host(struct ct_json *j) {
@@ -72,14 +73,15 @@ static void put_thread(struct ct_json *j, const struct ct_drain_thread *t) {
         ct_json_begin(j, NULL, '{');
         ct_json_number(j, "at", t->gaps[i].at);
         ct_json_number(j, "lost", t->gaps[i].lost);
-        ct_json_string(j, "reason", ct_loss_name(t->gaps[i].reason));
+        ct_json_string(j, "reason", t->gaps[i].reason == CT_LOSS_COUNT ? "INHERITED" : ct_loss_name(t->gaps[i].reason));
         ct_json_end(j, '}');
     }
     ct_json_end(j, ']');
     ct_json_end(j, '}');
 }
 
-static void put_module(struct ct_json *j, const struct ct_target_module *m) {
+static void put_module(void *arg, const struct ct_target_module *m) {
+    struct ct_json *j = arg;
     char text[32];
     ct_json_begin(j, NULL, '{');
     ct_json_number(j, "id", m->id);
@@ -88,6 +90,8 @@ static void put_module(struct ct_json *j, const struct ct_target_module *m) {
     ct_json_number(j, "base", m->bias);
     snprintf(text, sizeof text, "%016llx", (unsigned long long)m->table_hash);
     ct_json_string(j, "table_hash", text);
+    if (m->gone)
+        ct_json_bool(j, "unloaded", true);
     ct_json_number(j, "functions", m->function_count);
     ct_json_number(j, "hooked", m->hooked);
     ct_json_number(j, "entry_only", m->entry_only);
@@ -99,13 +103,13 @@ static void put_module(struct ct_json *j, const struct ct_target_module *m) {
     ct_json_end(j, '}');
 }
 
-static void put_end(struct ct_json *j, const struct ct_session *s) {
+static void put_end(struct ct_json *j, const struct ct_recording *r) {
     ct_json_begin(j, "end", '{');
-    ct_json_string(j, "reason", s->end_reason);
-    if (s->exit_status >= 0 && WIFEXITED(s->exit_status))
-        ct_json_number(j, "exit_code", (uint64_t)WEXITSTATUS(s->exit_status));
-    if (s->exit_status >= 0 && WIFSIGNALED(s->exit_status))
-        ct_json_number(j, "signal", (uint64_t)WTERMSIG(s->exit_status));
+    ct_json_string(j, "reason", r->end_reason);
+    if (r->exit_status >= 0 && WIFEXITED(r->exit_status))
+        ct_json_number(j, "exit_code", (uint64_t)WEXITSTATUS(r->exit_status));
+    if (r->exit_status >= 0 && WIFSIGNALED(r->exit_status))
+        ct_json_number(j, "signal", (uint64_t)WTERMSIG(r->exit_status));
     ct_json_end(j, '}');
 }
 
@@ -118,15 +122,14 @@ static void put_latency(struct ct_json *j, const struct ct_drain *d) {
     ct_json_end(j, '}');
 }
 
-static void put_lists(struct ct_json *j, const struct ct_session *s) {
+static void put_lists(struct ct_json *j, const struct ct_recording *r) {
     static const char *const later[] = {"windows", "policies", "signals"};
     ct_json_begin(j, "threads", '[');
-    for (const struct ct_drain_thread *t = s->drain.threads; t; t = t->next)
+    for (const struct ct_drain_thread *t = r->drain.threads; t; t = t->next)
         put_thread(j, t);
     ct_json_end(j, ']');
     ct_json_begin(j, "modules", '[');
-    for (size_t i = 0; i < s->plan->module_count; i++)
-        put_module(j, &s->plan->modules[i]);
+    ct_recording_each_module(r, put_module, j);
     ct_json_end(j, ']');
     for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
         ct_json_begin(j, later[i], '[');
@@ -134,23 +137,24 @@ static void put_lists(struct ct_json *j, const struct ct_session *s) {
     }
 }
 
-static void put_numbers(struct ct_json *j, struct ct_session *s) {
+static void put_numbers(struct ct_json *j, struct ct_recording *r) {
     struct ct_session_statistics now;
-    ct_session_statistics(s, &now);
-    ct_json_number(j, "time_start_ns", s->drain.time_start);
-    ct_json_number(j, "time_end_ns", s->drain.time_end);
+    ct_recording_statistics(r, &now);
+    ct_json_number(j, "time_start_ns", r->drain.time_start);
+    ct_json_number(j, "time_end_ns", r->drain.time_end);
     put_events(j, &now);
-    put_latency(j, &s->drain);
+    put_latency(j, &r->drain);
     ct_json_number(j, "plan_ns", now.plan_ns);
     ct_json_number(j, "pause_ns", now.pause_ns);
     ct_json_number(j, "lane_bytes", now.lane_bytes);
     ct_json_number(j, "lane_least_free", now.lane_least_free);
     ct_json_number(j, "lane_times_above", now.lane_times_above);
-    ct_json_number(j, "changed_code", s->injection.changed);
-    ct_json_number(j, "lost_threads", s->lane.control ? s->lane.control->lost_threads : 0);
+    ct_json_number(j, "changed_code", r->injection.changed);
+    ct_json_number(j, "lost_threads", r->lane.control ? r->lane.control->lost_threads : 0);
 }
 
-int ct_manifest_write(struct ct_session *s, bool complete) {
+int ct_manifest_write(struct ct_recording *r, bool complete) {
+    static const char *const origins[] = {"spawn", "attach", "fork", "exec"};
     struct ct_json j = {0};
     char tool[64];
     snprintf(tool, sizeof tool, "contrail %s", ct_version());
@@ -159,34 +163,42 @@ int ct_manifest_write(struct ct_session *s, bool complete) {
     ct_json_number(&j, "version", 1);
     ct_json_string(&j, "tool", tool);
     ct_json_bool(&j, "complete", complete);
-    ct_json_string(&j, "command_line", s->command_line);
-    ct_json_number(&j, "pid", (uint64_t)s->pid);
+    ct_json_string(&j, "command_line", r->command_line);
+    ct_json_number(&j, "pid", (uint64_t)r->pid);
+    ct_json_number(&j, "parent_pid", (uint64_t)r->parent_pid);
+    ct_json_string(&j, "origin", origins[r->origin]);
     put_host(&j);
-    put_clock(&j, &s->clock);
-    put_numbers(&j, s);
-    put_end(&j, s);
-    put_lists(&j, s);
+    put_clock(&j, &r->clock);
+    put_numbers(&j, r);
+    put_end(&j, r);
+    put_lists(&j, r);
     ct_json_end(&j, '}');
-    int status = j.failed ? CT_ERR_NO_MEMORY : ct_trace_write_manifest(s->process_directory, &j);
+    int status = j.failed ? CT_ERR_NO_MEMORY : ct_trace_write_manifest(r->directory, &j);
     ct_json_free(&j);
     return status;
 }
 
-int ct_manifest_write_symbols(struct ct_session *s) {
+static void write_module(void *arg, const struct ct_target_module *m) {
+    struct ct_symbols_writer *w = arg;
+    ct_symbols_writer_module(w, m->id, m->path, m->build_id, m->bias);
+    for (size_t k = 0; k < m->function_count; k++) {
+        const struct ct_target_function *f = &m->functions[k];
+        const char *entry_only = f->entry_only ? ct_entry_only_text((enum ct_entry_only_reason)f->entry_only) : "";
+        ct_symbols_writer_function(w, (uint64_t)m->id << 32 | k, f->offset, f->size, f->name,
+                                   f->skip ? ct_skip_name((enum ct_skip_reason)f->skip) : "", entry_only);
+    }
+}
+
+/* A new file each time: children that were forked may have a link to the old one. */
+int ct_manifest_write_symbols(struct ct_recording *r) {
     struct ct_symbols_writer *w;
-    int status = ct_symbols_writer_open(&w, s->process_directory);
+    char path[sizeof r->directory + 16];
+    snprintf(path, sizeof path, "%s/symbols", r->directory);
+    (void)unlink(path);
+    int status = ct_symbols_writer_open(&w, r->directory);
     if (status)
         return status;
-    for (size_t i = 0; i < s->plan->module_count; i++) {
-        const struct ct_target_module *m = &s->plan->modules[i];
-        ct_symbols_writer_module(w, m->id, m->path, m->build_id, m->bias);
-        for (size_t k = 0; k < m->function_count; k++) {
-            const struct ct_target_function *f = &m->functions[k];
-            const char *entry_only = f->entry_only ? ct_entry_only_text((enum ct_entry_only_reason)f->entry_only) : "";
-            ct_symbols_writer_function(w, (uint64_t)m->id << 32 | k, f->offset, f->size, f->name,
-                                       f->skip ? ct_skip_name((enum ct_skip_reason)f->skip) : "", entry_only);
-        }
-    }
+    ct_recording_each_module(r, write_module, w);
     return ct_symbols_writer_close(w);
 }
 
@@ -196,7 +208,7 @@ void ct_manifest_status(struct ct_session *s, struct ct_json *j) {
     ct_json_begin(j, NULL, '{');
     ct_json_string(j, "state", ct_session_state_name(ct_session_state(s)));
     ct_json_number(j, "pid", (uint64_t)s->pid);
-    ct_json_string(j, "directory", s->process_directory);
+    ct_json_string(j, "directory", s->directory);
     put_events(j, &n);
     ct_json_number(j, "threads_seen", n.threads_seen);
     ct_json_number(j, "threads_alive", n.threads_alive);

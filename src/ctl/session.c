@@ -1,6 +1,8 @@
 /* Sessions: the state machine and what happens to the process. See contrail/session.h. */
-#include "ctl/session_parts.h"
+#include "ctl/children.h"
+#include "ctl/recording.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,6 +15,7 @@
 #define DEFAULT_MEMORY   (32u << 20)
 #define DEFAULT_DEPTH    (1u << 18)
 #define DEFAULT_INTERVAL 5u
+#define LAST_LOOK_MS     50
 #define SPAWN_LIMIT_MS   30000u
 #define STOP_LIMIT_MS    5000u
 #define CHECK_NS         200000000ull
@@ -60,27 +63,19 @@ enum ct_session_state ct_session_state(const struct ct_session *s) {
 
 /* ---- errors ---- */
 
-int ct_session_fail(struct ct_session *s, int status, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(s->error, sizeof s->error, format, arguments);
-    va_end(arguments);
-    return status;
-}
-
 const char *ct_session_error(const struct ct_session *s) {
     return s->error;
 }
 
-static int bad_state(struct ct_session *s, const char *what) {
-    return ct_session_fail(s, CT_ERR_BAD_STATE, "%s is not possible while the session is %s", what,
-                           ct_session_state_name(s->state));
+static int fail(struct ct_session *s, int status, const char *text) {
+    snprintf(s->error, sizeof s->error, "%s", text);
+    return status;
 }
 
-int ct_session_report_progress(struct ct_session *s, const char *step, uint64_t done, uint64_t total) {
-    if (!s->options.progress || !s->options.progress(s->options.progress_arg, step, done, total))
-        return 0;
-    return ct_session_fail(s, CT_ERR_TIMEOUT, "given up while %s; the program runs on without hooks", step);
+static int bad_state(struct ct_session *s, const char *what) {
+    snprintf(s->error, sizeof s->error, "%s is not possible while the session is %s", what,
+             ct_session_state_name(s->state));
+    return CT_ERR_BAD_STATE;
 }
 
 /* ---- creation ---- */
@@ -137,13 +132,12 @@ static int make_directory(struct ct_session *s) {
     s->made_length = first_missing(s->output);
     int status = ct_trace_make_session(s->output, s->directory, sizeof s->directory);
     int why = errno;
-    if (status) {
-        s->directory[0] = 0;
-        return ct_session_fail(s, status,
-                               "cannot write traces below \"%s\" (%s); choose another place with --output DIR",
-                               s->output, strerror(why));
-    }
-    return 0;
+    if (!status)
+        return 0;
+    s->directory[0] = 0;
+    snprintf(s->error, sizeof s->error, "cannot write traces below \"%s\" (%s); choose another place with --output DIR",
+             s->output, strerror(why));
+    return status;
 }
 
 int ct_session_create(struct ct_session **out, const struct ct_session_options *options) {
@@ -153,28 +147,12 @@ int ct_session_create(struct ct_session **out, const struct ct_session_options *
     if (!s)
         return CT_ERR_NO_MEMORY;
     take_options(s, options);
-    s->lane.fd = -1;
-    s->exit_status = -1;
+    s->pidfd = s->exit_status = -1;
     pthread_mutex_init(&s->mutex, NULL);
+    if (ct_children_create(s))
+        return CT_ERR_NO_MEMORY;
     ct_session_move(s, CT_SESSION_INITIALIZED);
     return make_directory(s); /* the session exists even so: it tells why */
-}
-
-void ct_session_forget(struct ct_session *s) {
-    ct_control_stop(s);
-    (void)ct_drain_finish(&s->drain);
-    pthread_mutex_lock(&s->mutex);
-    ct_drain_free(&s->drain);
-    ct_lane_destroy(&s->lane);
-    ct_target_plan_free(s->plan);
-    s->plan = NULL;
-    free(s->function_ids);
-    s->function_ids = NULL;
-    s->injection = (struct ct_injection){0};
-    pthread_mutex_unlock(&s->mutex);
-    if (s->remote)
-        ct_remote_close(s->remote);
-    s->remote = NULL;
 }
 
 /* Nothing was recorded: no directory is left behind. */
@@ -189,13 +167,22 @@ static void remove_unused_directories(struct ct_session *s) {
     }
 }
 
+static void close_process(struct ct_session *s) {
+    if (s->pidfd >= 0)
+        close(s->pidfd);
+    s->pidfd = -1;
+}
+
 void ct_session_destroy(struct ct_session *s) {
     if (!s)
         return;
     if (s->state == CT_SESSION_SUSPENDED || s->state == CT_SESSION_ATTACHED || s->state == CT_SESSION_RUNNING)
         (void)ct_session_detach(s);
-    ct_session_forget(s);
+    ct_control_stop(s);
+    ct_children_destroy(s);
+    ct_recording_destroy(s->first);
     remove_unused_directories(s);
+    close_process(s);
     pthread_mutex_destroy(&s->mutex);
     free_list(s->only);
     free_list(s->exclude);
@@ -209,19 +196,37 @@ void ct_session_destroy(struct ct_session *s) {
 /* Everything is undone, the process runs on. */
 static int failed(struct ct_session *s, int status) {
     ct_session_move(s, CT_SESSION_FAILED);
-    ct_session_forget(s);
+    pthread_mutex_lock(&s->mutex);
+    struct ct_recording *r = s->first;
+    s->first = NULL;
+    pthread_mutex_unlock(&s->mutex);
+    if (r)
+        fail(s, status, r->error);
+    ct_recording_destroy(r);
     ct_session_move(s, CT_SESSION_INITIALIZED);
     return status;
 }
 
-static void begin_process(struct ct_session *s) {
+static int begin_process(struct ct_session *s, enum ct_recording_origin origin) {
     s->error[0] = 0;
-    s->end_reason = "";
     s->exit_status = -1;
     s->asked_to_stop = 0;
-    s->plan_ns = s->pause_ns = s->recorded_ns = s->resumed_at = 0;
-    s->process_directory[0] = 0;
-    ct_clock_start(&s->clock);
+    s->ended = false;
+    close_process(s);
+    pthread_mutex_lock(&s->mutex);
+    struct ct_recording *old = s->first;
+    s->first = ct_recording_create(s, origin);
+    s->past = (struct ct_session_statistics){0};
+    pthread_mutex_unlock(&s->mutex);
+    ct_recording_destroy(old);
+    return s->first ? 0 : fail(s, CT_ERR_NO_MEMORY, "out of memory");
+}
+
+static void take_process(struct ct_session *s, int pid, bool spawned) {
+    s->first->pid = s->pid = pid;
+    s->spawned = spawned;
+    s->pidfd = fcntl(ct_remote_pidfd(s->first->remote), F_DUPFD_CLOEXEC, 0);
+    snprintf(s->first->command_line, sizeof s->first->command_line, "%s", s->command_line);
 }
 
 int ct_session_spawn_suspended(struct ct_session *s, char *const *argv, char *const *envp) {
@@ -229,16 +234,17 @@ int ct_session_spawn_suspended(struct ct_session *s, char *const *argv, char *co
         return CT_ERR_INVALID_ARGUMENT;
     if (!s->directory[0] || !ct_session_move(s, CT_SESSION_SPAWNING))
         return bad_state(s, "starting a program");
-    begin_process(s);
+    int status = begin_process(s, CT_ORIGIN_SPAWN);
+    if (status)
+        return failed(s, status);
     struct ct_remote_error error = {""};
     const struct ct_remote_spawn what = {.path = argv[0], .argv = argv, .envp = envp};
-    int status = ct_remote_spawn(
-        &s->remote, &what, s->options.startup_timeout_ms ? s->options.startup_timeout_ms : SPAWN_LIMIT_MS, &error);
+    unsigned limit = s->options.startup_timeout_ms ? s->options.startup_timeout_ms : SPAWN_LIMIT_MS;
+    status = ct_remote_spawn(&s->first->remote, &what, limit, &error);
     if (status)
-        return failed(s, ct_session_fail(s, status, "%s", error.text));
-    s->spawned = true;
-    s->pid = ct_remote_pid(s->remote);
-    s->stopped_at = ct_clock_now();
+        return failed(s, ct_recording_fail(s->first, status, "%s", error.text));
+    take_process(s, ct_remote_pid(s->first->remote), true);
+    s->first->stopped_at = ct_clock_now();
     ct_session_move(s, CT_SESSION_SUSPENDED);
     return 0;
 }
@@ -249,13 +255,14 @@ int ct_session_attach(struct ct_session *s, int pid) {
     /* a suspended process may move there too, by install */
     if (!s->directory[0] || s->state != CT_SESSION_INITIALIZED || !ct_session_move(s, CT_SESSION_ATTACHING))
         return bad_state(s, "attaching");
-    begin_process(s);
-    struct ct_remote_error error = {""};
-    int status = ct_remote_open(&s->remote, pid, &error);
+    int status = begin_process(s, CT_ORIGIN_ATTACH);
     if (status)
-        return failed(s, ct_session_fail(s, status, "%s", error.text));
-    s->spawned = false;
-    s->pid = pid;
+        return failed(s, status);
+    struct ct_remote_error error = {""};
+    status = ct_remote_open(&s->first->remote, pid, &error);
+    if (status)
+        return failed(s, ct_recording_fail(s->first, status, "%s", error.text));
+    take_process(s, pid, false);
     ct_session_move(s, CT_SESSION_ATTACHED);
     return 0;
 }
@@ -264,11 +271,13 @@ int ct_session_install_full_coverage(struct ct_session *s) {
     if (!s)
         return CT_ERR_INVALID_ARGUMENT;
     bool suspended = s->state == CT_SESSION_SUSPENDED;
-    if ((!suspended && s->state != CT_SESSION_ATTACHED) || s->plan)
+    if ((!suspended && s->state != CT_SESSION_ATTACHED) || s->first->plan)
         return bad_state(s, "hooking");
     if (suspended)
         ct_session_move(s, CT_SESSION_ATTACHING);
-    int status = ct_session_install(s);
+    int status = ct_recording_install(s->first);
+    if (!status)
+        status = ct_control_start(s);
     if (status)
         return failed(s, status);
     if (suspended)
@@ -279,14 +288,9 @@ int ct_session_install_full_coverage(struct ct_session *s) {
 int ct_session_resume(struct ct_session *s) {
     if (!s)
         return CT_ERR_INVALID_ARGUMENT;
-    if (s->state != CT_SESSION_ATTACHED || !s->plan)
+    if (s->state != CT_SESSION_ATTACHED || !s->first->plan)
         return bad_state(s, "resuming");
-    bool first = !s->resumed_at;
-    if (first)
-        s->resumed_at = ct_clock_now();
-    (void)ct_remote_resume(s->remote); /* a process that was killed meanwhile is noticed by ct_session_wait */
-    if (first)
-        s->pause_ns = ct_clock_now() - s->stopped_at;
+    ct_recording_resume(s->first);
     ct_session_move(s, CT_SESSION_RUNNING);
     return 0;
 }
@@ -296,32 +300,20 @@ int ct_session_pause(struct ct_session *s) {
         return CT_ERR_INVALID_ARGUMENT;
     if (s->state != CT_SESSION_RUNNING)
         return bad_state(s, "pausing");
-    struct ct_remote_error error = {""};
-    int status = ct_remote_stop(s->remote, STOP_LIMIT_MS, &error);
+    if (!s->first->remote)
+        return fail(s, CT_ERR_NOT_FOUND, "the process that was recorded first has ended");
+    int status = ct_recording_stop(s->first);
     if (status)
-        return ct_session_fail(s, status, "%s", error.text);
+        return fail(s, status, s->first->error);
     ct_session_move(s, CT_SESSION_ATTACHED);
     return 0;
 }
 
-/* The trace is finished; the process is no longer our business. */
-static int finish_trace(struct ct_session *s, const char *reason) {
-    s->recorded_ns = s->resumed_at ? ct_clock_now() - s->resumed_at : 0;
-    s->end_reason = reason;
-    int status = ct_drain_finish(&s->drain);
-    if (s->plan) {
-        int written = ct_manifest_write(s, true);
-        status = status ? status : written;
-    }
-    if (status)
-        ct_session_fail(s, status,
-                        "the trace in %s could not be written completely (%s); free some space or choose another "
-                        "place with --output DIR",
-                        s->process_directory, status == CT_ERR_NO_SPACE ? "the disk is full" : ct_status_text(status));
-    struct ct_session_statistics last;
-    ct_session_statistics(s, &last); /* remembered */
-    ct_session_forget(s);
-    return status;
+static int finish_first(struct ct_session *s, const char *reason) {
+    if (!s->first->remote)
+        return 0;
+    int status = ct_recording_finish(s->first, reason);
+    return status ? fail(s, status, s->first->error) : 0;
 }
 
 int ct_session_detach(struct ct_session *s) {
@@ -329,37 +321,57 @@ int ct_session_detach(struct ct_session *s) {
         return CT_ERR_INVALID_ARGUMENT;
     if (!ct_session_move(s, CT_SESSION_DETACHING))
         return bad_state(s, "detaching");
-    int status = s->plan ? ct_session_uninstall(s) : 0;
-    int finished = finish_trace(s, "detach");
+    ct_children_leave(s);
+    int status = s->first->plan && s->first->remote ? ct_recording_uninstall(s->first) : 0;
+    if (status)
+        fail(s, status, s->first->error);
+    int finished = finish_first(s, "detach");
+    ct_control_stop(s);
     ct_session_move(s, CT_SESSION_INITIALIZED);
     return status ? status : finished;
 }
 
 /* ---- what happens to the process ---- */
 
-static int end_of_process(struct ct_session *s, struct ct_session_happening *what) {
+/* The first process has ended; its children may go on. */
+static int note_end(struct ct_session *s) {
     int status = 0;
     if (s->spawned && waitpid(s->pid, &status, 0) == s->pid)
-        s->exit_status = status;
-    what->event = CT_SESSION_EXITED;
+        s->exit_status = s->first->exit_status = status;
+    s->ended = true;
+    bool killed = s->exit_status >= 0 && WIFSIGNALED(s->exit_status);
+    return finish_first(s, killed ? "signal" : "exit");
+}
+
+static int end_session(struct ct_session *s, struct ct_session_happening *what, enum ct_session_event event,
+                       int status) {
+    what->event = event;
     what->exit_status = s->exit_status;
-    int finished = finish_trace(s, s->exit_status < 0 ? "exit" : WIFSIGNALED(s->exit_status) ? "signal" : "exit");
+    ct_control_stop(s);
     ct_session_move(s, CT_SESSION_INITIALIZED);
-    return finished;
+    return status;
 }
 
-/* A process that is ending has lost its memory as well, for as long as the kernel closes its files: it has no program then. */
-static bool has_program(int pid) {
-    char path[64], name[8];
-    snprintf(path, sizeof path, "/proc/%d/exe", pid);
-    return readlink(path, name, sizeof name) >= 0 || errno == EACCES || errno == EPERM;
+static enum ct_session_event something_asked(struct ct_session *s) {
+    if (__atomic_load_n(&s->asked_to_stop, __ATOMIC_ACQUIRE))
+        return CT_SESSION_ASKED_TO_STOP;
+    bool broken = __atomic_load_n(&s->first->drain.error, __ATOMIC_ACQUIRE) || ct_children_broken(s);
+    return broken ? CT_SESSION_DISK_FULL : CT_SESSION_NOTHING;
 }
 
-static int replaced(struct ct_session *s, struct ct_session_happening *what) {
-    what->event = CT_SESSION_REPLACED;
-    int finished = finish_trace(s, "exec");
-    ct_session_move(s, CT_SESSION_INITIALIZED);
-    return finished;
+/* Has the session anything left to do? */
+static bool is_over(struct ct_session *s, struct ct_session_happening *what, int *status) {
+    struct pollfd p = {.fd = s->pidfd, .events = POLLIN};
+    if (!s->ended && poll(&p, 1, 0) > 0)
+        *status = note_end(s);
+    if (!s->ended && s->first->remote && s->state == CT_SESSION_RUNNING && ct_recording_was_replaced(s->first))
+        *status = finish_first(s, "exec");
+    if (s->first->remote || ct_children_active(s))
+        return false;
+    if (!s->ended && poll(&p, 1, LAST_LOOK_MS) > 0) /* what was recorded last may have been its end */
+        *status = note_end(s);
+    *status = end_session(s, what, s->ended ? CT_SESSION_EXITED : CT_SESSION_REPLACED, *status);
+    return true;
 }
 
 int ct_session_wait(struct ct_session *s, int timeout_ms, struct ct_session_happening *what) {
@@ -367,23 +379,15 @@ int ct_session_wait(struct ct_session *s, int timeout_ms, struct ct_session_happ
     if (!s || (s->state != CT_SESSION_RUNNING && s->state != CT_SESSION_ATTACHED))
         return CT_ERR_BAD_STATE;
     uint64_t deadline = ct_clock_now() + (uint64_t)(timeout_ms < 0 ? INT_MAX : timeout_ms) * 1000000u;
-    for (;;) {
+    for (int status = 0;;) {
+        if (is_over(s, what, &status))
+            return status;
+        what->event = something_asked(s);
         uint64_t now = ct_clock_now();
-        struct pollfd p = {.fd = ct_remote_pidfd(s->remote), .events = POLLIN};
-        uint64_t left_ms = now < deadline ? (deadline - now) / 1000000 : 0;
-        if (poll(&p, 1, left_ms > 50 ? 50 : (int)left_ms) > 0)
-            return end_of_process(s, what);
-        if (s->state == CT_SESSION_RUNNING && now - s->checked_at > CHECK_NS) {
-            s->checked_at = now;
-            if (!ct_remote_is_alive(s->remote) && has_program(s->pid) && poll(&p, 1, 0) == 0)
-                return replaced(s, what);
-        }
-        if (__atomic_load_n(&s->asked_to_stop, __ATOMIC_ACQUIRE))
-            what->event = CT_SESSION_ASKED_TO_STOP;
-        else if (__atomic_load_n(&s->drain.error, __ATOMIC_ACQUIRE))
-            what->event = CT_SESSION_DISK_FULL;
-        if (what->event || now >= deadline)
-            return 0;
+        if (what->event || now >= deadline || status)
+            return status;
+        uint64_t left_ms = (deadline - now) / 1000000;
+        ct_children_wait(s, s->ended ? -1 : s->pidfd, left_ms > 50 ? 50 : (int)left_ms);
     }
 }
 
@@ -394,49 +398,22 @@ const char *ct_session_directory(const struct ct_session *s) {
 }
 
 const char *ct_session_process_directory(const struct ct_session *s) {
-    return s->process_directory;
+    return s->first ? s->first->directory : "";
 }
 
 int ct_session_pid(const struct ct_session *s) {
     return s->pid;
 }
 
-/* Linkage stubs and parts of functions are no functions. */
-static bool is_function(int reason) {
-    return reason != CT_SKIP_PLT && reason != CT_SKIP_COLD && reason != CT_SKIP_FRAGMENT && reason != CT_SKIP_ODD_ENTRY;
-}
-
-static void count_plan(const struct ct_target_plan *plan, struct ct_session_statistics *out) {
-    uint64_t parts = 0;
-    out->modules = plan->module_count;
-    for (size_t i = 0; i < plan->module_count; i++) {
-        const struct ct_target_module *m = &plan->modules[i];
-        out->functions += m->function_count;
-        out->hooked += m->hooked;
-        out->entry_only += m->entry_only;
-        for (int r = 0; r < CT_SKIP_COUNT; r++)
-            *(is_function(r) ? &out->skipped : &parts) += m->skipped[r];
-    }
-    out->functions -= parts;
-}
-
 void ct_session_statistics(const struct ct_session *session, struct ct_session_statistics *out) {
     struct ct_session *s = (struct ct_session *)(uintptr_t)session;
+    *out = (struct ct_session_statistics){0};
     pthread_mutex_lock(&s->mutex);
-    if (s->drain.threads_end) {
-        pthread_mutex_lock(&s->drain.mutex);
-        s->last = s->drain.statistics;
-        pthread_mutex_unlock(&s->drain.mutex);
-    }
-    if (s->plan) {
-        s->last.modules = s->last.functions = s->last.hooked = s->last.entry_only = s->last.skipped = 0;
-        count_plan(s->plan, &s->last);
-    }
-    s->last.plan_ns = s->plan_ns;
-    s->last.pause_ns = s->pause_ns;
-    s->last.recording_ns = s->recorded_ns ? s->recorded_ns : s->resumed_at ? ct_clock_now() - s->resumed_at : 0;
-    *out = s->last;
+    if (s->first)
+        ct_recording_statistics(s->first, out);
+    out->processes = s->first != NULL;
     pthread_mutex_unlock(&s->mutex);
+    ct_children_add_statistics(s, out);
 }
 
 #define LOSS_NAME(name, text) [CT_LOSS_##name] = #name,

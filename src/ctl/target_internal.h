@@ -145,7 +145,7 @@ void ct_target_debug_identify(struct ct_target_source *s);
 
 /* All modules with a file, the program first. */
 int ct_target_sources_find(struct ct_target_source **out, size_t *count, const struct ct_remote *remote,
-                           const struct ct_target_maps *maps);
+                           const struct ct_target_maps *maps, const struct ct_target_plan_options *options);
 /* Reads the executable segments. */
 int ct_target_source_read(struct ct_target_source *s);
 /* What is only needed to analyse and plan. */

@@ -266,8 +266,20 @@ static void program_first(struct ct_target_source *sources, size_t count, uint64
         }
 }
 
+bool ct_target_is_code(const struct ct_os_map *map) {
+    return (map->prot & CT_OS_EXEC) && map->inode && map->path[0] == '/';
+}
+
+const struct ct_target_known *ct_target_find_known(const struct ct_target_known *known, size_t count,
+                                                   const struct ct_os_map *map) {
+    for (size_t i = 0; i < count; i++)
+        if (map->start >= known[i].start && map->start < known[i].end && map->inode == known[i].inode)
+            return &known[i];
+    return NULL;
+}
+
 int ct_target_sources_find(struct ct_target_source **out, size_t *count, const struct ct_remote *remote,
-                           const struct ct_target_maps *maps) {
+                           const struct ct_target_maps *maps, const struct ct_target_plan_options *options) {
     struct ct_target_source *sources = calloc(maps->count + 1, sizeof *sources);
     *out = sources;
     *count = 0;
@@ -275,7 +287,8 @@ int ct_target_sources_find(struct ct_target_source **out, size_t *count, const s
         return CT_ERR_NO_MEMORY;
     for (size_t i = 0; i < maps->count; i++) {
         const struct ct_os_map *map = &maps->items[i];
-        if (!(map->prot & CT_OS_EXEC) || !map->inode || map->path[0] != '/' || is_known(sources, *count, map))
+        if (!ct_target_is_code(map) || is_known(sources, *count, map) ||
+            ct_target_find_known(options->known, options->known_count, map))
             continue;
         struct ct_target_source *s = &sources[*count];
         s->remote = remote;

@@ -90,12 +90,13 @@ static void describe(struct whole *w, size_t i) {
     const struct ct_target_source *s = &w->sources[i];
     struct ct_target_module *m = &w->plan.modules[i];
     *m = (struct ct_target_module){
-        .id = (uint32_t)i + 1,
+        .id = w->options->first_module + (uint32_t)i + 1,
         .path = s->path,
         .build_id = s->build_id,
         .bias = s->bias,
         .start = s->start,
         .end = s->end,
+        .inode = s->inode,
         .table_hash = s->image ? s->image->table_hash : 0,
         .from_cache = s->image_mapped != NULL,
     };
@@ -265,7 +266,7 @@ static int prepare_works(struct whole *w) {
         w->works[i] = (struct ct_target_work){.source = &w->sources[i],
                                               .module = &w->plan.modules[i],
                                               .filter = &w->options->filter,
-                                              .no_unwinder = !w->plan.get_cfa,
+                                              .no_unwinder = !w->plan.get_cfa && !w->options->has_unwinder,
                                               .hooks = w->plan.hooks + functions};
         functions += w->sources[i].image ? w->sources[i].image->function_count : 0;
     }
@@ -306,7 +307,7 @@ static void number(struct whole *w) {
         w->first_hook[i] = w->plan.hook_count;
         memmove(to, work->hooks, work->hook_count * sizeof *to);
         for (size_t k = 0; k < work->hook_count; k++) {
-            uint32_t n = (uint32_t)w->plan.hook_count++;
+            uint32_t n = w->options->first_hook + (uint32_t)w->plan.hook_count++;
             work->module->functions[(uint32_t)to[k].function_id].hook = (int32_t)n;
             memcpy(work->arena->bytes + (to[k].plan.stub - work->arena->address) + CT_STUB_NUMBER, &n, sizeof n);
         }
@@ -382,7 +383,7 @@ static int make(struct whole *w, const struct ct_remote *remote) {
     uint64_t start = ct_os_nanoseconds();
     int status = ct_target_maps_read(&w->maps, remote);
     if (!status)
-        status = ct_target_sources_find(&w->sources, &w->source_count, remote, &w->maps);
+        status = ct_target_sources_find(&w->sources, &w->source_count, remote, &w->maps, w->options);
     if (!status)
         status = analyse_all(w);
     uint64_t middle = ct_os_nanoseconds();

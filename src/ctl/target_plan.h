@@ -31,6 +31,8 @@ struct ct_target_module {
     const char *path, *build_id;
     uint64_t bias;       /* run address = bias + offset */
     uint64_t start, end; /* run addresses of all of its segments */
+    uint64_t inode;      /* of its file */
+    bool gone;           /* it was unloaded since */
     struct ct_target_function *functions;
     size_t function_count;
     uint64_t table_hash;                               /* FNV-1a 64 over (offset, size, name) of all functions */
@@ -69,9 +71,19 @@ struct ct_target_plan {
     size_t cache_hits, cache_misses;
 };
 
+/* A module that has been planned before. */
+struct ct_target_known {
+    uint64_t start, end, inode;
+};
+
 struct ct_target_plan_options {
     struct ct_target_filter filter;
     const char *cache_dir; /* analyses per build-id are kept there; NULL: no cache */
+    /* For a plan of what has been loaded later: these are left out, numbers go on. hooks[i] has the number first_hook + i. */
+    const struct ct_target_known *known;
+    size_t known_count;
+    uint32_t first_module, first_hook;
+    bool has_unwinder;
 };
 
 /* Reads all modules of the target and plans all hooks, on several threads of ours. The same target gives the same bytes, with
@@ -81,6 +93,11 @@ struct ct_target_plan_options {
 int ct_target_plan_make(struct ct_target_plan **out, const struct ct_remote *remote,
                         const struct ct_target_plan_options *options, struct ct_remote_error *error);
 void ct_target_plan_free(struct ct_target_plan *plan);
+
+/* A mapping of a module's code; and which of the known modules it belongs to, NULL: none. */
+bool ct_target_is_code(const struct ct_os_map *map);
+const struct ct_target_known *ct_target_find_known(const struct ct_target_known *known, size_t count,
+                                                   const struct ct_os_map *map);
 
 /* Where a thread that stands at pc goes when the hooks are installed / removed; 0: it may stay. */
 uint64_t ct_target_plan_moved(const struct ct_target_plan *plan, uint64_t pc, bool in_call);

@@ -167,6 +167,15 @@ static void restart_after_fork(struct ct_runtime *rt, struct ct_block *own) {
     }
 }
 
+/* Forked by a thread that had no block of its own. */
+static void restart_without_block(struct ct_runtime *rt) {
+    uint64_t mask = ct_os_block_signals();
+    restart_after_fork(rt, NULL);
+    if (rt->on_fork)
+        (void)rt->on_fork(rt);
+    ct_os_restore_signals(mask);
+}
+
 /* It stands in the middle of its parent's frames. */
 static struct ct_block *adopt_after_fork(struct ct_block *b) {
     uint64_t mask = ct_os_block_signals();
@@ -174,8 +183,12 @@ static struct ct_block *adopt_after_fork(struct ct_block *b) {
     b->pid = b->runtime->pid;
     b->tid = ct_os_gettid();
     b->attention &= ~(uint32_t)(CT_ATTENTION_CONTESTED | CT_ATTENTION_SHARED);
-    b->detached |= b->runtime->children_blind;
-    ct_event_reset(b);
+    if (b->runtime->on_fork && b->runtime->on_fork(b->runtime)) {
+        ct_event_begin(b);
+    } else {
+        b->detached |= b->runtime->children_blind;
+        ct_event_reset(b);
+    }
     refresh_owner(b);
     ct_os_restore_signals(mask);
     return b;
@@ -229,7 +242,7 @@ struct ct_block *ct_block_current(void) {
     if (b->owner == CT_OWNER_FORKED && same_pointer)
         return adopt_after_fork(b);
     if (b->owner == CT_OWNER_FORKED && ct_os_getpid() != b->runtime->pid)
-        restart_after_fork(b->runtime, NULL); /* forked by a thread that had no block of its own */
+        restart_without_block(b->runtime);
     if (same_pointer && !(b->attention & (CT_ATTENTION_CONTESTED | CT_ATTENTION_SHARED)))
         return b;
     if (ct_os_is_silent())

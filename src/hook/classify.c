@@ -27,18 +27,23 @@ static const struct ct_known_function *find_known(const struct ct_function_facts
 static enum ct_special known_special(const struct ct_known_function *known, enum ct_classify_side side) {
     if (!known)
         return CT_SPECIAL_NONE;
-    if (known->special == CT_SPECIAL_SECCOMP && side == CT_CLASSIFY_INSIDE)
+    bool outside_only = known->special == CT_SPECIAL_SECCOMP || known->special == CT_SPECIAL_EXEC ||
+                        known->special == CT_SPECIAL_LOADED;
+    if (outside_only && side == CT_CLASSIFY_INSIDE)
         return CT_SPECIAL_NONE;
     if (side == CT_CLASSIFY_OUTSIDE && !strcmp(known->name, "_Unwind_Backtrace"))
         return CT_SPECIAL_WALK;
     return known->special;
 }
 
-static enum ct_special special_of(enum ct_special known, uint32_t scan_flags) {
+static enum ct_special special_of(enum ct_special known, const struct ct_function_facts *f) {
+    uint32_t scan_flags = f->scan_flags;
     if (known)
         return known;
     if (scan_flags & CT_SCAN_LONGJMP)
         return CT_SPECIAL_JUMP;
+    if ((scan_flags & CT_SCAN_EXECS) && f->side == CT_CLASSIFY_OUTSIDE)
+        return CT_SPECIAL_EXEC;
     /* Known by its code only: where its flags are is not known, so the worst is assumed. */
     return scan_flags & CT_SCAN_CLONES ? CT_SPECIAL_VFORK : CT_SPECIAL_NONE;
 }
@@ -69,11 +74,11 @@ static enum ct_skip_reason skip_of(const struct ct_function_facts *f) {
 
 struct ct_function_class ct_classify(const struct ct_function_facts *f) {
     const struct ct_known_function *lazy = find_lazy(f), *known = lazy ? lazy : find_known(f);
-    enum ct_special special = known_special(known, f->side);
+    enum ct_special special = special_of(known_special(known, f->side), f);
     return (struct ct_function_class){
         .skip = skip_of(f),
-        .special = special_of(special, f->scan_flags),
+        .special = special,
         .entry_only = entry_only_of(known, f),
-        .service = special || (f->scan_flags & (CT_SCAN_CLONES | CT_SCAN_LONGJMP)),
+        .service = special != CT_SPECIAL_NONE,
     };
 }

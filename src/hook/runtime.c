@@ -158,6 +158,8 @@ uint64_t ct_hook_leave_slow(uint64_t slot) {
 
 /* A child that shares our memory and thread pointer would take our block for its own. */
 static void before_clone(struct ct_block *b, uint64_t flags) {
+    if (b->runtime->before_fork)
+        b->runtime->before_fork();
     if ((flags & CLONE_VM_) && !(flags & CLONE_SETTLS_))
         ct_block_attend(b, flags & CLONE_VFORK_ ? CT_ATTENTION_CONTESTED : CT_ATTENTION_SHARED);
 }
@@ -256,6 +258,12 @@ static void act(struct ct_block *b, enum ct_special special, uint64_t slot, cons
     case CT_SPECIAL_WALK:
         before_unwind(b, slot, CT_ATTENTION_UNWIND | CT_ATTENTION_WALK);
         break;
+    case CT_SPECIAL_LOADED:
+        if (b->runtime->on_loaded)
+            b->runtime->on_loaded();
+        break;
+    case CT_SPECIAL_EXEC:
+        break; /* told before, also in processes that are not observed */
     case CT_SPECIAL_SECCOMP:
         before_seccomp(b, argument);
         break;
@@ -341,8 +349,19 @@ uint64_t ct_hook_on_return(struct ct_cpu_context *cpu, uint64_t slot) {
     return found.ret;
 }
 
+/* execve(path ...), execveat(descriptor, path ...), fexecve(descriptor ...). */
+static void before_exec(const struct ct_runtime *rt, const struct ct_special_frame *frame) {
+    enum { CWD = -100, MAX_DESCRIPTOR = 1 << 24 };
+    int64_t first = (int64_t)frame->argument0;
+    bool is_descriptor = (int32_t)first == CWD || (first >= 0 && first < MAX_DESCRIPTOR);
+    if (rt->on_exec)
+        rt->on_exec(is_descriptor ? frame->argument1 : frame->argument0, is_descriptor ? (int)first : CWD);
+}
+
 uint64_t ct_hook_special(uint64_t slot, uint64_t stub, struct ct_special_frame *frame) {
     struct ct_block *b = ct_block_current();
+    if (b && b->runtime->hooks[stub_number(stub)].special == CT_SPECIAL_EXEC)
+        before_exec(b->runtime, frame);
     if (!b || b->detached)
         return CT_GO_BODY;
     const struct ct_hook_entry *hook = &b->runtime->hooks[stub_number(stub)];

@@ -59,6 +59,8 @@ enum ct_special {
     CT_SPECIAL_UNWIND,  /* unwinder entry points: real return addresses must be on the stack */
     CT_SPECIAL_LAND,    /* _Unwind_SetIP: the unwinder has found where it goes on */
     CT_SPECIAL_WALK,    /* _Unwind_Backtrace where it has no detour: looks at the stack and returns */
+    CT_SPECIAL_LOADED,  /* _dl_debug_state: the loader has loaded or unloaded modules */
+    CT_SPECIAL_EXEC,    /* execve, execveat: the process is about to become another program */
     CT_SPECIAL_SECCOMP, /* prctl, seccomp, syscall: may forbid the process, and so us, to make system calls */
 };
 
@@ -124,6 +126,14 @@ struct ct_runtime {
     int32_t pid;
     uint32_t block_count, next_sweep;
     uint32_t children_blind; /* the child of a fork sees nothing: its events have nowhere to go */
+    /* Asked in the child of a fork: may it be recorded? NULL: no, if children are blind. */
+    bool (*on_fork)(struct ct_runtime *rt);
+    /* Told when the loader says that the list of modules has changed. */
+    void (*on_loaded)(void);
+    /* Told before a child may come to be. */
+    void (*before_fork)(void);
+    /* Told before the calling thread executes another program, whoever's process it is. */
+    void (*on_exec)(uint64_t path, int directory);
     struct ct_hook_entry *hooks;
     size_t max_depth;
     size_t buffer_bytes;

@@ -15,6 +15,7 @@ enum ct_scan_flag {
     CT_SCAN_USES_RETURN = 1 << 2,    /* looks at or changes its own return address */
     CT_SCAN_CONDITIONAL = 1 << 3,    /* another function jumps to it conditionally */
     CT_SCAN_POPS_ARGUMENTS = 1 << 5, /* ret n */
+    CT_SCAN_EXECS = 1 << 7,          /* makes the execve or execveat system call */
     CT_SCAN_SETS_STACK = 1 << 8, /* begins by putting a register into the stack pointer: entered without being called */
     CT_SCAN_LONGJMP = 1 << 6,    /* unscrambles a stack pointer with the thread's secret and goes there */
 };

@@ -15,7 +15,7 @@
 #define LOW_MODULE  0x80000000ull /* below: addresses fit into displacements and immediates */
 #define NEAR_ENTRY  16
 
-enum { SYS_CLONE = 56, SYS_VFORK = 58, SYS_CLONE3 = 435 };
+enum { SYS_CLONE = 56, SYS_VFORK = 58, SYS_EXECVE = 59, SYS_EXECVEAT = 322, SYS_CLONE3 = 435 };
 
 /* State while going through one function. */
 struct walk {
@@ -468,6 +468,8 @@ static int visit(struct walk *w, const struct ct_x64_insn *insn, uint64_t at) {
     case CT_INSN_SYSCALL:
         if (w->func && is_clone_number(w->last_eax))
             w->func->flags |= CT_SCAN_CLONES;
+        if (w->func && (w->last_eax == SYS_EXECVE || w->last_eax == SYS_EXECVEAT))
+            w->func->flags |= CT_SCAN_EXECS;
         return 0;
     default:
         return 0;

@@ -15,6 +15,8 @@ struct ct_remote_frame {
 int ct_remote_each_frame(struct ct_remote *remote, uint64_t sp, int (*each)(void *arg, struct ct_remote_frame *frame),
                          void *arg);
 
+/* Our number of the process that calls itself `inner` in the pid namespace of process `other`; 0: there is none. */
+int ct_remote_outer_pid(int other, int inner);
 /* The process's own number as it sees it itself. */
 int ct_remote_inner_pid(const struct ct_remote *remote);
 

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <dirent.h>
+#include <sys/stat.h>
 
 #define FRAME_RSP      (8 + 40 + 15 * 8)
 #define FRAME_RIP      (8 + 40 + 16 * 8)
@@ -140,4 +142,25 @@ int ct_remote_inner_pid(const struct ct_remote *remote) {
     if (file)
         fclose(file);
     return inner;
+}
+
+static long namespace_of(int pid) {
+    char path[64];
+    struct stat info;
+    snprintf(path, sizeof path, "/proc/%d/ns/pid", pid);
+    return stat(path, &info) ? -1 : (long)info.st_ino;
+}
+
+int ct_remote_outer_pid(int other, int inner) {
+    DIR *directory = opendir("/proc");
+    long wanted = namespace_of(other);
+    int found = 0;
+    for (struct dirent *entry; directory && !found && (entry = readdir(directory));) {
+        int pid = atoi(entry->d_name);
+        if (pid > 0 && namespace_of(pid) == wanted && ct_remote_status_number(pid, pid, "NSpid:", true) == inner)
+            found = pid;
+    }
+    if (directory)
+        closedir(directory);
+    return found;
 }

@@ -82,13 +82,18 @@ int ct_trace_make_session(const char *root, char *path, size_t size) {
     return ct_file_status(error);
 }
 
+#define MAX_PROGRAMS 100000 /* that one process executes in turn */
+
 int ct_trace_make_process(const char *session, int pid, char *path, size_t size) {
-    int length = snprintf(path, size, "%s/pid_%d", session, pid);
-    int error = 0;
-    if (length < 0 || (size_t)length >= size)
-        error = ENAMETOOLONG;
-    else if (mkdir(path, 0777) != 0)
-        error = errno;
+    int error = EEXIST;
+    for (int turn = 1; error == EEXIST && turn < MAX_PROGRAMS; turn++) {
+        int length = turn == 1 ? snprintf(path, size, "%s/pid_%d", session, pid)
+                               : snprintf(path, size, "%s/pid_%d_%d", session, pid, turn);
+        if (length < 0 || (size_t)length >= size)
+            error = ENAMETOOLONG;
+        else
+            error = mkdir(path, 0777) != 0 ? errno : 0;
+    }
     errno = error;
     return ct_file_status(error);
 }

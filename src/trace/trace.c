@@ -211,19 +211,30 @@ __attribute__((format(printf, 3, 4))) static void say(char *error, size_t size, 
     va_end(arguments);
 }
 
+/* pid_N, and for each further program that the process has executed pid_N_2, pid_N_3 ... */
+static int add_programs(struct ct_trace *trace, const char *path, uint32_t pid, char *error, size_t error_size) {
+    int status = CT_OK;
+    char name[40];
+    snprintf(name, sizeof name, "pid_%u", pid);
+    for (unsigned turn = 2; ct_find_exists(path, name) && (!status || status == CT_ERR_NOT_FOUND); turn++) {
+        char *directory = ct_file_path("%s/%s", path, name);
+        status = directory ? add_process(trace, directory) : CT_ERR_NO_MEMORY;
+        if (status && status != CT_ERR_NOT_FOUND)
+            say(error, error_size, "%s cannot be read: %s", directory ? directory : path, ct_status_text(status));
+        free(directory);
+        snprintf(name, sizeof name, "pid_%u_%u", pid, turn);
+    }
+    return status;
+}
+
 static int add_session(struct ct_trace *trace, const char *path, char *error, size_t error_size) {
     uint32_t *pids;
     size_t count;
     int problem = ct_find_numbered(path, "pid_", &pids, &count), status = ct_file_status(problem);
     if (problem)
         say(error, error_size, "%s cannot be read: %s", path, strerror(problem));
-    for (size_t i = 0; i < count && (!status || status == CT_ERR_NOT_FOUND); i++) {
-        char *directory = ct_file_path("%s/pid_%u", path, pids[i]);
-        status = directory ? add_process(trace, directory) : CT_ERR_NO_MEMORY;
-        if (status && status != CT_ERR_NOT_FOUND)
-            say(error, error_size, "%s cannot be read: %s", directory ? directory : path, ct_status_text(status));
-        free(directory);
-    }
+    for (size_t i = 0; i < count && (!status || status == CT_ERR_NOT_FOUND); i++)
+        status = add_programs(trace, path, pids[i], error, error_size);
     free(pids);
     if (status && status != CT_ERR_NOT_FOUND)
         return status;

@@ -495,7 +495,10 @@ static void test_controller_dies(void **state) {
     uint64_t *code = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     struct ct_boot_stub stub = {(uint64_t)code + 64, 0x1122334455667788};
     struct ct_boot_region region = {(uint64_t)code, 4096};
-    ct_lane_set_stubs(&stub, 1, &region, 1);
+    struct ct_boot_code more = {
+        .stubs = (uint64_t)&stub, .stub_count = 1, .regions = (uint64_t)&region, .region_count = 1};
+    struct ct_boot_code first = {.next = (uint64_t)&more};
+    ct_lane_set_code(&first);
     kill(child, SIGSTOP); /* a stopped controller is not a dead one */
     int status;
     assert_int_equal(waitpid(child, &status, WUNTRACED), child);

@@ -294,7 +294,7 @@ static void test_killed_before_the_next_call(void **state) {
 static void test_replaced(void **state) {
     (void)state;
     pid_t pid = start_process(NULL);
-    create();
+    assert_int_equal(create_with((struct ct_session_options){.index_memory = 1u << 20, .no_children = true}), 0);
     assert_int_equal(ct_session_attach(s, pid), 0);
     assert_int_equal(ct_session_install_full_coverage(s), 0);
     assert_int_equal(ct_session_resume(s), 0);

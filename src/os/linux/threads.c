@@ -24,6 +24,10 @@ void ct_os_sleep_us(unsigned microseconds) {
     (void)syscall4(__NR_clock_nanosleep, CLOCK_MONOTONIC, 0, &time, 0);
 }
 
+void ct_os_wake(uint32_t *word) {
+    (void)syscall3(__NR_futex, word, FUTEX_WAKE, 0x7fffffff);
+}
+
 bool ct_os_thread_alive(int tid) {
     return ct_os_is_silent() || (tid > 0 && syscall3(__NR_tgkill, ct_os_getpid(), tid, 0) == 0);
 }

@@ -154,13 +154,17 @@ class Case:
 
     def look_at(self, output):
         found = atf.find(output)
-        if len(found) != 1:
-            raise Failure("%d traces in %s instead of one" % (len(found), output))
-        trace = atf.Trace(found[0])
-        if not trace.complete:
-            self.problems.append("the trace is not complete")
-        self.verify(found[0])
-        self.shop.read("info", found[0])
+        traces = [atf.Trace(directory) for directory in found]
+        first = [trace for trace in traces if trace.manifest["origin"] in ("spawn", "attach")]
+        if len(first) != 1:
+            raise Failure("%d of the %d traces in %s are the first process's" % (len(first), len(found), output))
+        trace = first[0]
+        for each in traces:
+            if not each.complete:
+                self.problems.append("the trace of process %d is not complete" % each.manifest["pid"])
+        for directory in found:
+            self.verify(directory)
+        self.shop.read("info", found[traces.index(trace)])
         if trace.lost and not self.option("lossy"):
             self.problems.append("events were lost: %s" % trace.manifest["events"]["lost"])
         if self.expectation:

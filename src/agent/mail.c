@@ -1,0 +1,113 @@
+/* Letters to the controller (abi/shm_abi.h): a process has been forked, is about to execute another program, or has loaded
+ * libraries. The writer waits
+ * for the answer, because the controller needs it standing still; but never for a controller that is dead or does not
+ * listen.
+ *
+ * A forked child writes through the mapping it has inherited from its parent. "Yes" means that another memory has been put in
+ * its place, with a lane of its own: the letter is not there any more. */
+#include "agent/mail.h"
+#include "abi/shm_abi.h"
+#include "agent/lane.h"
+#include "os/os.h"
+#include "os/thread.h"
+
+#define FIRST_NAP_US 30u
+#define LONG_NAP_US  1000u
+#define PATIENCE_US  30000000u
+
+static struct ct_shm_letter *letters(void) {
+    return (struct ct_shm_letter *)((uint64_t)ct_lane_control() + CT_SHM_LETTERS_OFFSET);
+}
+
+static struct ct_shm_letter *take_letter(void) {
+    for (unsigned i = 0; i < CT_SHM_LETTERS; i++) {
+        uint32_t expected = CT_LETTER_FREE;
+        if (__atomic_compare_exchange_n(&letters()[i].state, &expected, CT_LETTER_FILLED, false, __ATOMIC_ACQUIRE,
+                                        __ATOMIC_RELAXED))
+            return &letters()[i];
+    }
+    return NULL;
+}
+
+static uint32_t state_of(const struct ct_shm_letter *letter) {
+    return __atomic_load_n(&letter->state, __ATOMIC_ACQUIRE);
+}
+
+/* The state in which it was last seen. */
+static uint32_t wait_for_answer(const struct ct_shm_letter *letter) {
+    uint32_t nap = FIRST_NAP_US, state;
+    for (uint32_t waited = 0; waited < PATIENCE_US; waited += nap) {
+        state = state_of(letter);
+        if (state != CT_LETTER_POSTED && state != CT_LETTER_TAKEN)
+            return state;
+        if (!ct_lane_is_recording() || !__atomic_load_n(&ct_lane_control()->listening, __ATOMIC_RELAXED))
+            break;
+        ct_os_sleep_us(nap);
+        if (nap < LONG_NAP_US)
+            nap += nap / 4;
+    }
+    return CT_LETTER_POSTED;
+}
+
+/* *answer is 0 when nobody has answered. Returns false when there is nobody to ask. */
+static bool ask(struct ct_shm_letter text, uint32_t *state, int *answer) {
+    struct ct_shm_control *c = ct_lane_control();
+    bool wanted = text.kind == CT_LETTER_LOADED || c->children;
+    if (ct_os_is_silent() || !c->listening || !wanted || !ct_lane_is_recording())
+        return false;
+    struct ct_shm_letter *letter = take_letter();
+    if (!letter)
+        return false;
+    letter->kind = text.kind;
+    letter->pid = ct_os_getpid();
+    letter->tid = ct_os_gettid();
+    letter->argument = text.argument;
+    letter->directory = text.directory;
+    letter->answer = 0;
+    __atomic_store_n(&letter->state, CT_LETTER_POSTED, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&c->bell, 1, __ATOMIC_RELEASE);
+    ct_os_wake(&c->bell);
+    *state = wait_for_answer(letter);
+    *answer = *state == CT_LETTER_ANSWERED ? letter->answer : 0;
+    if (*state != CT_LETTER_FREE)
+        __atomic_store_n(&letter->state, CT_LETTER_FREE, __ATOMIC_RELEASE);
+    return true;
+}
+
+static void tell_exec(uint64_t path, int directory) {
+    uint32_t state;
+    int answer;
+    (void)ask((struct ct_shm_letter){.kind = CT_LETTER_EXEC, .argument = path, .directory = directory}, &state,
+              &answer);
+}
+
+static void tell_loaded(void) {
+    uint32_t state;
+    int answer;
+    (void)ask((struct ct_shm_letter){.kind = CT_LETTER_LOADED}, &state, &answer);
+}
+
+static bool ask_after_fork(struct ct_runtime *rt) {
+    uint32_t state;
+    int answer;
+    bool followed = ask((struct ct_shm_letter){.kind = CT_LETTER_FORKED}, &state, &answer) && state == CT_LETTER_FREE &&
+                    ct_lane_open((uint64_t)ct_lane_control());
+    if (!followed) {
+        rt->on_exec = NULL;
+        rt->before_fork = NULL;
+        rt->on_loaded = NULL;
+        rt->on_fork = NULL; /* nor its own children */
+    }
+    return followed;
+}
+
+static void note_fork(void) {
+    __atomic_store_n(&ct_lane_control()->last_fork, ct_os_timestamp(), __ATOMIC_RELAXED);
+}
+
+void ct_mail_open(struct ct_runtime *rt) {
+    rt->before_fork = note_fork;
+    rt->on_loaded = tell_loaded;
+    rt->on_fork = ask_after_fork;
+    rt->on_exec = tell_exec;
+}

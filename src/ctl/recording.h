@@ -1,0 +1,141 @@
+/* One process that a session records: from its plan to its finished trace. A session has a first one, and one for each child
+ * and each program executed (children.h).
+ *
+ * Owner: the thread that leads it (the session's, or its keeper); other threads may look under the mutex. */
+#ifndef CT_CTL_RECORDING_H
+#define CT_CTL_RECORDING_H
+
+#include "ctl/drain.h"
+#include "ctl/inject.h"
+#include <contrail/session.h>
+#include <limits.h>
+
+struct ct_control_server;
+struct ct_children;
+struct ct_post;
+
+/* How the process came to be recorded. */
+enum ct_recording_origin { CT_ORIGIN_SPAWN, CT_ORIGIN_ATTACH, CT_ORIGIN_FORK, CT_ORIGIN_EXEC };
+
+/* A plan serves a process and the children it forks. */
+struct ct_shared_plan {
+    struct ct_target_plan *plan;
+    uint64_t *function_ids; /* by hook number */
+    int users;
+};
+
+struct ct_recording {
+    struct ct_recording *next; /* in its session */
+    struct ct_session *session;
+    enum ct_recording_origin origin;
+    struct ct_remote *remote;
+    int pid, parent_pid;
+    int exit_status; /* as wait tells it; -1: not known */
+    struct ct_shared_plan *shared;
+    struct ct_target_plan *plan;  /* of shared */
+    struct ct_shared_plan **more; /* for libraries that were loaded later */
+    size_t more_count;
+    uint32_t next_module, next_hook;
+    uint64_t *all_ids; /* function ids by hook number, once there is more */
+    size_t ids_room;
+    uint64_t **old_ids; /* arrays that became too small */
+    size_t old_count;
+    struct ct_injection injection;
+    struct ct_lane lane;
+    struct ct_clock clock;
+    struct ct_drain drain;
+    struct ct_post *post; /* reads the agent's letters */
+    char directory[PATH_MAX + 32], command_line[4096];
+    char error[640];
+    uint64_t plan_ns, pause_ns, stopped_at, resumed_at, recorded_ns;
+    uint64_t checked_at; /* whether it is still the same program */
+    const char *end_reason;
+    struct ct_session_statistics last; /* as of the last look: stays when the trace is finished */
+    pthread_mutex_t mutex;             /* plan, drain and last, while other threads may look */
+    pthread_mutex_t work;              /* held by who uses `remote` beside the owner: postman, leaving */
+    bool replaced;                     /* the process executes another program now, which has a recording of its own */
+};
+
+struct ct_session {
+    enum ct_session_state state; /* read by anybody */
+    char *output, *command_line;
+    char **only, **exclude;
+    struct ct_session_options options; /* strings point to our copies */
+    char error[640];
+    char directory[PATH_MAX];
+    size_t made_length; /* of `output`, up to the first directory that we have made; 0: all were there */
+    bool spawned;       /* we are the first process's parent */
+    int pid, pidfd, exit_status;
+    bool ended; /* the first process has, and was waited for */
+    struct ct_recording *first;
+    struct ct_children *children;
+    struct ct_control_server *control;
+    int asked_to_stop;                 /* over the control socket */
+    struct ct_session_statistics past; /* of recordings that are over */
+    pthread_mutex_t mutex;             /* lists */
+};
+
+/* ---- session.c ---- */
+
+/* Moves to another state; false (and nothing happens) when that is not allowed. */
+bool ct_session_move(struct ct_session *s, enum ct_session_state to);
+bool ct_session_may_move(enum ct_session_state from, enum ct_session_state to);
+
+/* ---- recording.c ---- */
+
+struct ct_recording *ct_recording_create(struct ct_session *s, enum ct_recording_origin origin);
+void ct_recording_destroy(struct ct_recording *r);
+int ct_recording_fail(struct ct_recording *r, int status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+int ct_recording_progress(struct ct_recording *r, const char *step);
+void ct_recording_share(struct ct_recording *r, struct ct_shared_plan *shared);
+void ct_recording_statistics(struct ct_recording *r, struct ct_session_statistics *out);
+/* Starts the clock anew, and lets the process go. */
+void ct_recording_resume(struct ct_recording *r);
+/* The process has become another program. */
+bool ct_recording_was_replaced(struct ct_recording *r);
+/* The trace is finished; the process is no longer our business. */
+int ct_recording_finish(struct ct_recording *r, const char *reason);
+
+/* ---- recording_install.c ---- */
+
+int ct_recording_install(struct ct_recording *r);
+/* A child that a recorded process has forked: it has agent, stubs and patches already, and gets a lane of its own. */
+int ct_recording_install_forked(struct ct_recording *r, const struct ct_recording *parent);
+
+/* ---- recording_modules.c ---- */
+
+/* The loader says that modules have come or gone: what is new is hooked. */
+int ct_recording_update_modules(struct ct_recording *r);
+/* Calls `each` for every module, those that are gone included. */
+void ct_recording_each_module(const struct ct_recording *r,
+                              void (*each)(void *arg, const struct ct_target_module *module), void *arg);
+/* What a forked child has of its parent. */
+int ct_recording_inherit_modules(struct ct_recording *r, const struct ct_recording *parent);
+void ct_recording_drop_modules(struct ct_recording *r);
+int ct_recording_make_plan(struct ct_recording *r, struct ct_target_plan_options options, struct ct_shared_plan **out);
+void ct_recording_release(struct ct_shared_plan *shared);
+
+/* ---- recording_leave.c ---- */
+
+/* Everything out of the target, which runs again. */
+int ct_recording_uninstall(struct ct_recording *r);
+int ct_recording_stop(struct ct_recording *r);
+/* Takes out what is in the stopped target; it is stopped afterwards too. *clean: nothing of ours is left. */
+int ct_recording_clean(struct ct_recording *r, bool *clean);
+/* Hooks of a recorder that was killed are removed, before anything is planned. CT_ERR_BUSY: the recorder lives. */
+int ct_recording_clean_behind_others(struct ct_recording *r);
+
+/* ---- manifest.c ---- */
+
+int ct_manifest_write(struct ct_recording *r, bool complete);
+int ct_manifest_write_symbols(struct ct_recording *r);
+/* The answer to `status`. */
+void ct_manifest_status(struct ct_session *s, struct ct_json *json);
+
+/* ---- control.c ---- */
+
+int ct_control_start(struct ct_session *s);
+void ct_control_stop(struct ct_session *s);
+
+#endif

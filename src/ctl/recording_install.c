@@ -1,0 +1,285 @@
+/* How a recording gets into its target: plan, stop, inject, hook. recording_leave.c has the way back.
+ * Runs on the session's thread; between stop and resume the target stands still, so only what must happen there does. */
+#include "ctl/children.h"
+#include "ctl/recording.h"
+#include "remote/frames.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define REPLANS         4
+#define LIMIT_BASE_MS   10000u
+#define PER_FUNCTION_US 500u
+#define MIN_CLOCK_SPAN  5000000ull /* of the first two calibrations */
+
+/* ---- the time it may take ---- */
+
+static uint64_t limit_ms(const struct ct_recording *r) {
+    if (r->session->options.startup_timeout_ms)
+        return r->session->options.startup_timeout_ms;
+    uint64_t functions = 0;
+    for (size_t i = 0; r->plan && i < r->plan->module_count; i++)
+        functions += r->plan->modules[i].function_count;
+    return LIMIT_BASE_MS + functions * PER_FUNCTION_US / 1000;
+}
+
+static int check_time(struct ct_recording *r, uint64_t start, const char *step) {
+    int status = ct_recording_progress(r, step);
+    if (status)
+        return status;
+    uint64_t limit = limit_ms(r), spent = (ct_clock_now() - start) / 1000000;
+    if (spent < limit)
+        return 0;
+    return ct_recording_fail(r, CT_ERR_TIMEOUT,
+                             "hooking took longer than %llu ms; the program runs on without hooks: allow more with "
+                             "--startup-timeout S",
+                             (unsigned long long)limit);
+}
+
+/* ---- planning ---- */
+
+/* ~/.cache/contrail, as the user's environment has it. */
+static bool cache_directory(char *path, size_t size) {
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int length = -1;
+    if (cache && cache[0] == '/')
+        length = snprintf(path, size, "%s", cache);
+    else if (home && home[0] == '/')
+        length = snprintf(path, size, "%s/.cache", home);
+    if (length < 0 || (size_t)length + 10 >= size)
+        return false;
+    (void)mkdir(path, 0700);
+    strcat(path, "/contrail");
+    return mkdir(path, 0700) == 0 || errno == EEXIST;
+}
+
+/* Filter and cache are the session's. */
+int ct_recording_make_plan(struct ct_recording *r, struct ct_target_plan_options options, struct ct_shared_plan **out) {
+    char cache[PATH_MAX];
+    struct ct_remote_error error = {""};
+    bool cached = !r->session->options.no_cache && cache_directory(cache, sizeof cache);
+    options.filter =
+        (struct ct_target_filter){.only = r->session->options.only, .exclude = r->session->options.exclude};
+    options.cache_dir = cached ? cache : NULL;
+    uint64_t start = ct_clock_now();
+    struct ct_target_plan *plan = NULL;
+    int status = ct_target_plan_make(&plan, r->remote, &options, &error);
+    if (status)
+        return ct_recording_fail(r, status, "%s", error.text[0] ? error.text : ct_status_text(status));
+    r->plan_ns += ct_clock_now() - start;
+    struct ct_shared_plan *shared = calloc(1, sizeof *shared);
+    uint64_t *ids = malloc(plan->hook_count * sizeof *ids + 1);
+    if (!shared || !ids) {
+        free(shared);
+        free(ids);
+        ct_target_plan_free(plan);
+        return ct_recording_fail(r, CT_ERR_NO_MEMORY, "out of memory");
+    }
+    for (size_t i = 0; i < plan->hook_count; i++)
+        ids[i] = plan->hooks[i].function_id;
+    *shared = (struct ct_shared_plan){.plan = plan, .function_ids = ids, .users = 1};
+    *out = shared;
+    return 0;
+}
+
+static int make_plan(struct ct_recording *r) {
+    struct ct_shared_plan *shared;
+    int status = ct_recording_make_plan(r, (struct ct_target_plan_options){0}, &shared);
+    if (status)
+        return status;
+    ct_recording_share(r, shared);
+    ct_recording_release(shared); /* the recording holds it now */
+    r->next_module = (uint32_t)shared->plan->module_count;
+    r->next_hook = (uint32_t)shared->plan->hook_count;
+    return 0;
+}
+
+/* ---- files ---- */
+
+static int begin_trace(struct ct_recording *r) {
+    int status = 0;
+    if (!r->directory[0])
+        status = ct_trace_make_process(r->session->directory, r->pid, r->directory, sizeof r->directory);
+    if (!status)
+        status = ct_manifest_write_symbols(r);
+    if (!status)
+        status = ct_manifest_write(r, false);
+    if (status)
+        return ct_recording_fail(
+            r, status, "the trace cannot be written to %s (%s); choose another place with --output DIR",
+            r->session->directory, status == CT_ERR_NO_SPACE ? "the disk is full" : ct_status_text(status));
+    return 0;
+}
+
+/* A directory that holds no event yet. */
+static void drop_trace(struct ct_recording *r) {
+    static const char *const files[] = {"manifest.json", "symbols"};
+    char path[sizeof r->directory + 32];
+    if (!r->directory[0])
+        return;
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        snprintf(path, sizeof path, "%s/%s", r->directory, files[i]);
+        (void)unlink(path);
+    }
+    for (const struct ct_drain_thread *t = r->drain.threads; t; t = t->next) {
+        snprintf(path, sizeof path, "%s/thread_%u/index.atf", r->directory, t->id);
+        (void)unlink(path);
+        snprintf(path, sizeof path, "%s/thread_%u", r->directory, t->id);
+        (void)rmdir(path);
+    }
+    (void)rmdir(r->directory);
+    r->directory[0] = 0;
+}
+
+/* ---- hooking ---- */
+
+static void write_manifest_sometimes(void *arg) {
+    (void)ct_manifest_write(arg, false);
+}
+
+static int start_drain(struct ct_recording *r) {
+    while (ct_clock_now() - r->clock.first.ns < MIN_CLOCK_SPAN)
+        usleep(500);
+    ct_clock_calibrate(&r->clock);
+    r->drain = (struct ct_drain){
+        .lane = &r->lane,
+        .clock = &r->clock,
+        .function_ids = r->all_ids ? r->all_ids : r->shared->function_ids,
+        .hook_count = r->next_hook,
+        .directory = r->directory,
+        .pid = r->pid,
+        .other_namespace = ct_remote_inner_pid(r->remote) != r->pid,
+        .interval_ms = r->session->options.drain_interval_ms,
+        .every_second = write_manifest_sometimes,
+        .every_second_arg = r,
+    };
+    int status = ct_drain_start(&r->drain);
+    return status ? ct_recording_fail(r, status, "recording could not be started (%s)", ct_status_text(status)) : 0;
+}
+
+/* Plans and injects; should a place be taken meanwhile, once more. */
+static int enter_target(struct ct_recording *r) {
+    const struct ct_injection_options options = {
+        .index_memory = r->session->options.index_memory,
+        .max_depth = r->session->options.max_depth,
+        .lossless = r->session->options.lossless,
+    };
+    for (int tries = 0;; tries++) {
+        struct ct_remote_error error = {""};
+        int status = ct_recording_stop(r);
+        if (status)
+            return status;
+        status = ct_inject(&r->injection, r->remote, r->plan, &r->lane, &options, &error);
+        if (!status)
+            return 0;
+        ct_lane_destroy(&r->lane);
+        if (status != CT_ERR_BUSY || error.text[0] == 0 || tries == REPLANS)
+            return error.text[0] ? ct_recording_fail(r, status, "%s", error.text) : status;
+        if (r->origin == CT_ORIGIN_ATTACH)
+            (void)ct_remote_resume(r->remote);
+        if ((status = make_plan(r)) || (status = ct_manifest_write_symbols(r)))
+            return status;
+    }
+}
+
+/* The undoing of a start that failed: the target runs on as if nothing had been. */
+static void withdraw(struct ct_recording *r) {
+    bool clean;
+    ct_post_stop(r);
+    if (r->remote && r->injection.image && !ct_recording_stop(r))
+        (void)ct_recording_clean(r, &clean);
+    if (r->remote && ct_remote_is_stopped(r->remote))
+        (void)ct_remote_resume(r->remote);
+    if (r->lane.control)
+        r->lane.control->recording = 0;
+    (void)ct_drain_finish(&r->drain);
+    drop_trace(r);
+}
+
+static int install(struct ct_recording *r) {
+    uint64_t start = ct_clock_now();
+    struct ct_remote_error error = {""};
+    int status = check_time(r, start, "planning");
+    if (!status && r->origin == CT_ORIGIN_ATTACH)
+        status = ct_recording_clean_behind_others(r);
+    if (!status)
+        status = make_plan(r);
+    if (!status)
+        status = check_time(r, start, "planning");
+    if (!status)
+        status = begin_trace(r);
+    if (!status)
+        status = enter_target(r);
+    if (!status)
+        status = check_time(r, start, "hooking");
+    if (!status)
+        status = start_drain(r);
+    if (!status && (status = ct_post_start(r)))
+        ct_recording_fail(r, status, "out of memory");
+    if (!status && (status = ct_inject_hooks(&r->injection, &error)))
+        ct_recording_fail(r, status, "%s", error.text);
+    if (!status)
+        status = check_time(r, start, "hooking");
+    return status;
+}
+
+int ct_recording_install(struct ct_recording *r) {
+    int status = install(r);
+    if (status) {
+        withdraw(r);
+        return status;
+    }
+    (void)ct_manifest_write(r, false);
+    return 0;
+}
+
+/* ---- children that were forked ---- */
+
+/* Names are the parent's: no need to write them twice. */
+static int begin_forked_trace(struct ct_recording *r, const struct ct_recording *parent) {
+    char from[sizeof parent->directory + 16], to[sizeof r->directory + 16];
+    int status = ct_trace_make_process(r->session->directory, r->pid, r->directory, sizeof r->directory);
+    if (status)
+        return ct_recording_fail(r, status, "the trace cannot be written to %s", r->session->directory);
+    snprintf(from, sizeof from, "%s/symbols", parent->directory);
+    snprintf(to, sizeof to, "%s/symbols", r->directory);
+    if (link(from, to))
+        status = ct_manifest_write_symbols(r);
+    return status ? status : ct_manifest_write(r, false);
+}
+
+static int install_forked(struct ct_recording *r, const struct ct_recording *parent) {
+    const struct ct_injection_options options = {
+        .index_memory = r->session->options.index_memory,
+        .max_depth = r->session->options.max_depth,
+        .lossless = r->session->options.lossless,
+    };
+    struct ct_remote_error error = {""};
+    ct_recording_share(r, parent->shared);
+    int status = ct_recording_inherit_modules(r, parent);
+    if (!status)
+        status = begin_forked_trace(r, parent);
+    if (!status)
+        status = ct_recording_stop(r);
+    if (!status && (status = ct_inject_lane(&r->injection, r->remote, &parent->injection, &r->lane, &options, &error)))
+        ct_recording_fail(r, status, "%s", error.text);
+    if (!status)
+        status = start_drain(r);
+    return status ? status : ct_post_start(r);
+}
+
+/* It waits for us inside the agent: whatever fails, it goes on unrecorded. */
+int ct_recording_install_forked(struct ct_recording *r, const struct ct_recording *parent) {
+    int status = install_forked(r, parent);
+    if (!status)
+        return 0;
+    ct_post_stop(r);
+    if (ct_remote_is_stopped(r->remote))
+        (void)ct_remote_resume(r->remote);
+    (void)ct_drain_finish(&r->drain);
+    drop_trace(r);
+    return status;
+}

@@ -1,0 +1,171 @@
+/* Following a process into the program that it executes.
+ *
+ * The process waits in code of ours for our word. It is seized and then told to go on; from there to the exec it is watched from one
+ * system call to the next, because an exec may fail, and then it is let go. */
+#include "remote/loader.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+enum { SEIZE_MS = 200, RENAME_MS = 2000 };
+
+struct following {
+    int tid;
+    void (*ready)(void *arg);
+    void *arg;
+    uint64_t deadline, seize_until;
+    const char *foreign;
+    bool executed;
+};
+
+static bool is_exec(uint64_t number) {
+    return number == SYS_execve || number == SYS_execveat;
+}
+
+/* At the end of an exec call that returns to its caller, because it has failed. */
+static bool has_failed(int tid, bool *inside) {
+    struct __ptrace_syscall_info information;
+    long size = ct_trace(PTRACE_GET_SYSCALL_INFO, tid, sizeof information, (uint64_t)(uintptr_t)&information);
+    if (size < 0)
+        return false;
+    if (information.op == PTRACE_SYSCALL_INFO_ENTRY) {
+        *inside = is_exec(information.entry.nr);
+        return false;
+    }
+    return *inside && information.op == PTRACE_SYSCALL_INFO_EXIT && information.exit.is_error;
+}
+
+/* The kernel believes that we mean the thread which has changed its number only when we have heard of that. */
+static void take_stop(int tid) {
+    siginfo_t info;
+    (void)waitid(P_PID, (id_t)tid, &info, WSTOPPED | WNOHANG | __WALL);
+}
+
+/* A thread that is not the main one takes over the main one's number when it executes a program: its own is gone then, and for a
+ * moment there is neither. */
+static int wait_next(struct ct_remote *remote, struct following *f, struct stop *stop) {
+    int status = ct_trace_wait(f->tid, f->deadline, stop);
+    if (status != CT_OK || stop->kind != STOP_GONE || f->tid == remote->pid)
+        return status;
+    f->tid = remote->pid;
+    uint64_t until = ct_seize_now_ms() + RENAME_MS;
+    do {
+        status = ct_trace_wait(f->tid, f->deadline, stop);
+        if (status != CT_OK || stop->kind != STOP_GONE) {
+            take_stop(f->tid);
+            return status;
+        }
+        (void)usleep(100);
+    } while (ct_seize_now_ms() < until && kill(remote->pid, 0) == 0);
+    return status;
+}
+
+static int run_to_exec(struct ct_remote *remote, struct following *f) {
+    int pass = 0, request = PTRACE_SYSCALL;
+    bool inside = false;
+    for (;;) {
+        struct stop stop;
+        int status = ct_trace_status(ct_trace(request, f->tid, 0, (uint64_t)pass));
+        if (status == CT_OK || f->tid != remote->pid)
+            status = wait_next(remote, f, &stop);
+        if (status != CT_OK)
+            return status;
+        if (stop.kind == STOP_GONE)
+            return CT_ERR_NOT_FOUND;
+        if (stop.kind == STOP_EVENT && stop.number == PTRACE_EVENT_EXEC)
+            return CT_OK;
+        if (stop.kind == STOP_CALL && has_failed(f->tid, &inside))
+            return CT_ERR_SPAWN_FAILED;
+        pass = stop.kind == STOP_SIGNAL ? stop.number : 0;
+        request = stop.kind == STOP_EVENT && stop.job_control ? PTRACE_LISTEN : PTRACE_SYSCALL;
+    }
+}
+
+static const char *foreign_program(int pid) {
+    char path[64];
+    uint8_t header[64];
+    (void)snprintf(path, sizeof path, "/proc/%d/exe", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd < 0 ? -1 : read(fd, header, sizeof header);
+    if (fd >= 0)
+        (void)close(fd);
+    return size < 0 ? NULL : ct_remote_foreign(header, (size_t)size);
+}
+
+/* It may have been let go by another thread of ours a moment ago (an exec that failed), and the kernel is not through with it. */
+static long seize(const struct following *f) {
+    for (;;) {
+        long result = ct_trace(PTRACE_SEIZE, f->tid, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC);
+        if (result != -EPERM || ct_seize_now_ms() > f->seize_until)
+            return result;
+        (void)usleep(100);
+    }
+}
+
+static int follow_traced(struct ct_remote *remote, void *arg) {
+    struct following *f = arg;
+
+    long result = seize(f);
+    if (result < 0)
+        return CT_ERR_PERMISSION_DENIED;
+
+    int status = ct_trace_halt(f->tid, f->deadline);
+    if (status != CT_OK)
+        return status;
+    f->ready(f->arg);
+    status = run_to_exec(remote, f);
+    if (status != CT_OK)
+        return status;
+    f->executed = true;
+    f->foreign = foreign_program(remote->pid);
+    if (f->foreign)
+        return CT_ERR_UNSUPPORTED;
+    if (ct_remote_open_image(remote) != 0)
+        return CT_ERR_PERMISSION_DENIED;
+    status = ct_loader_run_traced(remote, f->deadline);
+    return status == CT_OK ? ct_remote_adopt_traced(remote) : status;
+}
+
+static int explain(int pid, const struct following *f, int status, struct ct_remote_error *error) {
+    if (f->foreign)
+        return ct_remote_say(error, status, "process %d now runs %s, which cannot be recorded on this machine", pid,
+                             f->foreign);
+    if (status == CT_ERR_SPAWN_FAILED)
+        return ct_remote_say(error, status, "process %d could not execute the program it wanted to", pid);
+    return ct_remote_say(error, status, "process %d could not be followed into the program it executes (%s)", pid,
+                         ct_status_text(status));
+}
+
+int ct_remote_follow_exec(struct ct_remote **out, int pid, int tid, void (*ready)(void *arg), void *arg,
+                          unsigned limit_ms, struct ct_remote_error *error) {
+    struct ct_remote *remote = NULL;
+    struct following f = {.tid = tid,
+                          .ready = ready,
+                          .arg = arg,
+                          .deadline = ct_seize_now_ms() + limit_ms,
+                          .seize_until = ct_seize_now_ms() + SEIZE_MS};
+    if (ct_remote_allocate(&remote, pid) != CT_OK)
+        return ct_remote_say(error, CT_ERR_NO_MEMORY, "out of memory");
+    remote->view = remote->set.pid = pid;
+    remote->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    int status = remote->pidfd < 0 ? CT_ERR_NOT_FOUND : CT_ERR_PERMISSION_DENIED;
+    for (int apart = 1; apart >= 0 && status == CT_ERR_PERMISSION_DENIED && !f.executed; apart--) {
+        status = ct_tracer_start(remote, apart);
+        if (status == CT_OK && (status = ct_tracer_run(remote, follow_traced, &f)) != CT_OK)
+            ct_tracer_end(remote);
+    }
+    if (status == CT_OK) {
+        remote->stopped = true;
+        *out = remote;
+        return CT_OK;
+    }
+    status = explain(pid, &f, status, error);
+    ct_remote_free(remote);
+    return status;
+}
