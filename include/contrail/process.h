@@ -26,6 +26,8 @@ struct ct_process_frame {
     const char *module; /* "" when unknown */
     const char *name;   /* "" when unknown */
     uint64_t offset;    /* in the function, or in the module when it has no name */
+    const char *line;   /* "file:line", "" when not known or not asked for */
+    int inlined;        /* into the next one: it has no frame of its own; pc is that of the frame it is part of */
 };
 struct ct_process_thread {
     int tid;
@@ -37,6 +39,10 @@ struct ct_process_thread {
 /* `max_frames` 0: no backtraces, and the process is not stopped. Real return addresses also where the process is recorded. */
 int ct_process_each_thread(struct ct_process *process, size_t max_frames,
                            int (*each)(void *arg, const struct ct_process_thread *thread), void *arg);
+
+/* From now on backtraces have source lines, and the functions that were inlined, as far as debug information is at hand.
+ * CT_ERR_UNSUPPORTED: libdw, which reads it, is not on this machine. */
+int ct_process_use_lines(struct ct_process *process);
 
 struct ct_process_module {
     const char *path, *build_id;

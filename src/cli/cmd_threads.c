@@ -2,18 +2,24 @@
 #include "cli/command.h"
 #include "cli/message.h"
 #include "cli/record.h"
+#include "symbols/demangle.h"
 #include "trace/writer.h" /* JSON */
 #include <contrail/process.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct threads_options {
-    bool backtrace, json;
+    bool backtrace, json, lines, mangled;
     uint64_t frames;
 };
 static const struct ct_option option_table[] = {
     {"backtrace", 'b', CT_OPTION_FLAG, offsetof(struct threads_options, backtrace), NULL,
      "show where each thread is, and what called that; the process is stopped for some milliseconds"},
+    {"lines", 'l', CT_OPTION_FLAG, offsetof(struct threads_options, lines), NULL,
+     "show source lines and inlined functions too, where debug information is installed; implies --backtrace"},
+    {"mangled", 0, CT_OPTION_FLAG, offsetof(struct threads_options, mangled), NULL,
+     "show names as the symbol tables have them"},
     {"frames", 'n', CT_OPTION_NUMBER, offsetof(struct threads_options, frames), "N", "at most N frames of each thread",
      .initial = "64", .min = 1, .max = 100000},
     {"json", 0, CT_OPTION_FLAG, offsetof(struct threads_options, json), NULL, "print JSON"},
@@ -52,10 +58,11 @@ static void print_clean(const char *text) {
         putchar((unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text);
 }
 
-static void print_frame(size_t number, const struct ct_process_frame *frame) {
+static void print_frame(size_t number, const struct ct_process_frame *frame, bool mangled) {
+    char *display = mangled ? NULL : ct_demangle(frame->name);
     printf("    #%-2zu 0x%016" PRIx64 " ", number, frame->pc);
     if (frame->name[0])
-        print_clean(frame->name);
+        print_clean(display ? display : frame->name);
     else if (frame->module[0])
         print_clean(file_name(frame->module));
     else
@@ -66,7 +73,14 @@ static void print_frame(size_t number, const struct ct_process_frame *frame) {
         fputs(" in ", stdout);
         print_clean(file_name(frame->module));
     }
+    if (frame->inlined)
+        fputs(" (inlined)", stdout);
+    if (frame->line[0]) {
+        fputs(" at ", stdout);
+        print_clean(frame->line);
+    }
     putchar('\n');
+    free(display);
 }
 
 static int print_thread(void *arg, const struct ct_process_thread *thread) {
@@ -76,7 +90,7 @@ static int print_thread(void *arg, const struct ct_process_thread *thread) {
     print_clean(thread->name);
     putchar('\n');
     for (size_t i = 0; i < thread->frame_count; i++)
-        print_frame(i, &thread->frames[i]);
+        print_frame(i, &thread->frames[i], options->mangled);
     if (options->backtrace && thread->frame_count == 0)
         puts("    (not running any code of the program)");
     if (options->backtrace && thread->frame_count == options->frames)
@@ -98,9 +112,17 @@ static int write_thread(void *arg, const struct ct_process_thread *thread) {
         snprintf(pc, sizeof pc, "0x%" PRIx64, frame->pc);
         ct_json_begin(json, NULL, '{');
         ct_json_string(json, "pc", pc);
-        ct_json_string(json, "name", frame->name);
+        char *display = ct_demangle(frame->name);
+        ct_json_string(json, "name", display ? display : frame->name);
+        if (display)
+            ct_json_string(json, "linkage_name", frame->name);
+        free(display);
         ct_json_string(json, "module", frame->module);
         ct_json_number(json, "offset", frame->offset);
+        if (frame->line[0])
+            ct_json_string(json, "line", frame->line);
+        if (frame->inlined)
+            ct_json_bool(json, "inlined", true);
         ct_json_end(json, '}');
     }
     if (thread->frame_count)
@@ -140,6 +162,9 @@ static int run(int argc, char **argv) {
     int status = ct_process_open(&process, pid, error, sizeof error);
     if (status)
         return ct_message_fail(status, error);
+    options.backtrace |= options.lines;
+    if (options.lines && ct_process_use_lines(process))
+        ct_message_error("there are no source lines: libdw.so.1 is not on this machine (Debian package libdw1)");
     size_t frames = options.backtrace ? (size_t)options.frames : 0;
     status = options.json ? write_threads(process, pid, frames)
                           : ct_process_each_thread(process, frames, print_thread, &options);
@@ -167,5 +192,6 @@ const struct ct_command ct_command_threads = {
              "  0, 69 when there is no such process or it cannot be looked at, 77 when it may not be",
     .examples = "contrail threads 4711\n"
                 "contrail threads 4711 --backtrace --frames 20\n"
+                "contrail threads 4711 --lines\n"
                 "contrail threads $(pidof redis-server) -b --json",
 };

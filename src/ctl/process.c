@@ -107,36 +107,19 @@ static int look_at_stacks(struct ct_process *process, size_t max_frames, struct 
     return status ? status : resumed;
 }
 
-static void name_frame(struct ct_process *process, const struct ct_walk_frame *from, struct ct_process_frame *to) {
-    uint64_t place = from->function ? from->function : from->pc - from->is_return;
-    struct ct_process_file *file = ct_process_file_at(process, place);
-    const struct ct_functions *functions = file ? ct_process_functions(file) : NULL;
-    const struct ct_func *func = functions ? ct_functions_find(functions, place - file->bias) : NULL;
-    *to = (struct ct_process_frame){.pc = from->pc, .module = file ? file->path : "", .name = ""};
-    uint64_t pc = from->function ? from->function : from->pc;
-    if (func && ct_functions_name(functions, func)[0]) {
-        to->name = ct_functions_name(functions, func);
-        to->offset = pc - file->bias - func->offset;
-    } else if (file) {
-        to->offset = pc - file->bias;
-    } else if (from->is_stub) {
-        to->name = "(contrail stub)";
-    }
-}
-
 static int report_stack(struct ct_process *process, const struct stack *stack,
                         int (*each)(void *arg, const struct ct_process_thread *thread), void *arg) {
-    struct ct_process_frame *frames = calloc(stack->count + 1, sizeof *frames);
-    if (!frames)
-        return CT_ERR_NO_MEMORY;
-    for (size_t i = 0; i < stack->count; i++)
-        name_frame(process, &stack->frames[i], &frames[i]);
+    struct ct_process_names names = {0};
+    int status = 0;
+    for (size_t i = 0; !status && i < stack->count; i++)
+        status = ct_process_name_frame(process, &stack->frames[i], &names);
     struct ct_process_thread thread = {
-        .tid = stack->task.tid, .state = stack->task.state, .frames = frames, .frame_count = stack->count};
+        .tid = stack->task.tid, .state = stack->task.state, .frames = names.frames, .frame_count = names.count};
     memcpy(thread.name, stack->task.name, sizeof thread.name);
-    int result = each(arg, &thread);
-    free(frames);
-    return result;
+    if (!status)
+        status = each(arg, &thread);
+    ct_process_names_free(&names);
+    return status;
 }
 
 /* Names and states were taken before the stop. A thread that has started since is running, or was. */

@@ -4,9 +4,11 @@
  * bias and span come from the file's program headers, because mappings may be split, or have had their protection changed. */
 #include "ctl/process_parts.h"
 #include "ctl/debug_root.h"
-#include "symbols/elf_image.h"
+#include "symbols/debug_file.h"
+#include "symbols/lines.h"
 #include <contrail/status.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -22,6 +24,7 @@ static void close_file(struct ct_process_file *file) {
         return;
     ct_functions_close(file->functions);
     ct_unwind_close(file->unwind);
+    ct_lines_close(file->lines);
     if (file->copied)
         free(file->image);
     else if (file->image)
@@ -245,4 +248,40 @@ const struct ct_unwind *ct_process_unwind(struct ct_process_file *file) {
             file->unwind = NULL;
     }
     return file->unwind;
+}
+
+/* The file at the module's path has its lines when it is the module's file still. */
+static bool has_own_lines(const struct ct_process_file *file, const struct ct_elf *elf, char path[PATH_MAX]) {
+    struct ct_elf_section section;
+    struct ct_debug_file now;
+    int length = snprintf(path, PATH_MAX, "/proc/%d/root%s", file->pid, file->path);
+    if (!ct_elf_section_named(elf, ".debug_line", &section) || length >= PATH_MAX || !ct_debug_file_map(&now, path))
+        return false;
+    char ours[CT_BUILD_ID_TEXT], theirs[CT_BUILD_ID_TEXT];
+    ct_elf_build_id(elf, ours);
+    ct_elf_build_id(&now.elf, theirs);
+    bool same = now.size == file->image_size && !strcmp(ours, theirs);
+    ct_debug_file_close(&now);
+    return same;
+}
+
+struct ct_lines *ct_process_lines(struct ct_process_file *file) {
+    char path[PATH_MAX], root[CT_DEBUG_ROOT_TEXT];
+    struct ct_debug_file debug;
+    struct ct_elf elf;
+    if (file->lines_tried)
+        return file->lines;
+    file->lines_tried = true;
+    if (file->copied || ct_elf_open(&elf, file->image, file->image_size))
+        return NULL;
+    struct ct_debug_search search = {.path = file->path, .root = ct_debug_root(file->pid, root)};
+    if (!has_own_lines(file, &elf, path)) {
+        if (!ct_debug_file_find(&debug, &elf, &search))
+            return NULL;
+        memcpy(path, debug.path, sizeof path);
+        ct_debug_file_close(&debug);
+    }
+    if (ct_lines_open(&file->lines, path))
+        file->lines = NULL;
+    return file->lines;
 }

@@ -18,7 +18,8 @@ struct ct_process_file {
     bool copied;                    /* image is malloc'ed, not mapped */
     struct ct_functions *functions; /* NULL: until needed, or unreadable */
     struct ct_unwind *unwind;
-    bool functions_tried, unwind_tried, seen;
+    struct ct_lines *lines;
+    bool functions_tried, unwind_tried, lines_tried, seen;
 };
 
 struct ct_process_code { /* an executable mapping */
@@ -34,7 +35,10 @@ struct ct_process {
     size_t file_count, file_capacity;
     struct ct_process_code *code; /* by start */
     size_t code_count, code_capacity;
+    bool use_lines;
 };
+
+struct ct_walk_frame;
 
 /* ---- modules (process_modules.c) ---- */
 
@@ -46,6 +50,21 @@ const struct ct_process_code *ct_process_code_at(const struct ct_process *proces
 /* Made at the first call; NULL when the file cannot be read, or holds none. */
 const struct ct_functions *ct_process_functions(struct ct_process_file *file);
 const struct ct_unwind *ct_process_unwind(struct ct_process_file *file);
+
+struct ct_lines;
+/* Made at the first call; NULL when there is no debug information of it. */
+struct ct_lines *ct_process_lines(struct ct_process_file *file);
+
+/* ---- frames with their names (process_names.c) ---- */
+
+struct ct_process_names { /* of one stack; frames and texts are freed with it */
+    struct ct_process_frame *frames;
+    size_t count, capacity;
+    char **texts;
+    size_t text_count, text_capacity;
+};
+int ct_process_name_frame(struct ct_process *process, const struct ct_walk_frame *from, struct ct_process_names *names);
+void ct_process_names_free(struct ct_process_names *names);
 
 /* ---- threads as the kernel lists them (process_tasks.c) ---- */
 

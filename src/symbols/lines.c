@@ -171,11 +171,16 @@ static uint64_t address_of(const struct ct_dw *dw, Dwarf_Lines *rows, size_t i) 
     return address;
 }
 
-/* The row in force at the address: of several that begin at the same one the first, which is the function's own line where
- * others are of what was inlined at its beginning. NULL: none. */
-static Dwarf_Line *row_at(const struct ct_dw *dw, Dwarf_Lines *rows, size_t count, uint64_t offset) {
-    size_t low = 0, high = count;
+static bool is_useful(const struct ct_dw *dw, Dwarf_Line *row) {
     bool end;
+    int line;
+    return !dw->dwarf_lineendsequence(row, &end) && !end && !dw->dwarf_lineno(row, &line) && line;
+}
+
+/* The row in force at the address. Of several that begin at the same one the first is the function's own line where others are
+ * of what was inlined at its beginning; the last is what the instruction does. NULL: none. */
+static Dwarf_Line *row_at(const struct ct_dw *dw, Dwarf_Lines *rows, size_t count, uint64_t offset, bool first_row) {
+    size_t low = 0, high = count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         if (address_of(dw, rows, middle) <= offset)
@@ -189,28 +194,35 @@ static Dwarf_Line *row_at(const struct ct_dw *dw, Dwarf_Lines *rows, size_t coun
     uint64_t address = address_of(dw, rows, first);
     while (first > 0 && address_of(dw, rows, first - 1) == address)
         first--;
-    for (; first < low; first++) { /* a sequence may end where another begins */
-        Dwarf_Line *row = dw->dwarf_onesrcline(rows, first);
-        int line;
-        if (!dw->dwarf_lineendsequence(row, &end) && !end && !dw->dwarf_lineno(row, &line) && line)
+    for (size_t i = first; i < low; i++) { /* a sequence may end where another begins */
+        Dwarf_Line *row = dw->dwarf_onesrcline(rows, first_row ? i : low - 1 - (i - first));
+        if (is_useful(dw, row))
             return row;
     }
     return NULL;
 }
 
-bool ct_lines_find(struct ct_lines *l, uint64_t offset, char *text, size_t size) {
+static bool find_line(struct ct_lines *l, uint64_t offset, bool first_row, char *text, size_t size) {
     struct unit *unit = unit_at(l, offset);
     Dwarf_Lines *rows;
     size_t count;
     int line;
     if (!unit || l->dw->dwarf_getsrclines(&unit->die, &rows, &count))
         return false;
-    Dwarf_Line *row = row_at(l->dw, rows, count, offset);
+    Dwarf_Line *row = row_at(l->dw, rows, count, offset, first_row);
     const char *file = row ? l->dw->dwarf_linesrc(row, NULL, NULL) : NULL;
     if (!file || l->dw->dwarf_lineno(row, &line))
         return false;
     int length = snprintf(text, size, "%s:%d", file, line);
     return length > 0 && (size_t)length < size;
+}
+
+bool ct_lines_find(struct ct_lines *l, uint64_t offset, char *text, size_t size) {
+    return find_line(l, offset, true, text, size);
+}
+
+bool ct_lines_at(struct ct_lines *l, uint64_t offset, char *text, size_t size) {
+    return find_line(l, offset, false, text, size);
 }
 
 /* ---- functions ---- */

@@ -17,8 +17,11 @@ struct ct_lines;
 int ct_lines_open(struct ct_lines **out, const char *path);
 void ct_lines_close(struct ct_lines *lines);
 
-/* "file:line" of the code at an offset (virtual address in the file's numbering); false when it is not known. */
+/* "file:line" of the function that begins at an offset (virtual address in the file's numbering); false when not known. */
 bool ct_lines_find(struct ct_lines *lines, uint64_t offset, char *text, size_t size);
+
+/* The same for an instruction in the middle of a function, which may be one of what was inlined there. */
+bool ct_lines_at(struct ct_lines *lines, uint64_t offset, char *text, size_t size);
 
 /* Linkage names of the functions that were inlined into the one that begins at the offset, each once, in the order of the
  * debug information, separated by tabs. Those that do not fit are left out. Returns how many there are in `text`. */

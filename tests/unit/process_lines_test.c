@@ -1,0 +1,110 @@
+/* Backtraces with source lines: inlined functions are frames of their own. The process that is looked at is a child of this one,
+ * which waits in a function that was inlined twice. Argument: this source. */
+#include <contrail/process.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char *source;
+static int ready[2];
+static volatile int calls;
+
+static inline __attribute__((always_inline)) void inlined_inner(void) {
+    char byte = 1;
+    if (write(ready[1], &byte, 1) == 1)
+        pause(); /* inner */
+    calls++;
+}
+
+static inline __attribute__((always_inline)) void inlined_outer(void) {
+    calls++;
+    inlined_inner(); /* outer */
+    calls++;
+}
+
+static __attribute__((noinline)) void real_function(void) {
+    calls++;
+    inlined_outer(); /* function */
+    calls++;
+}
+
+/* The line of the source that holds the mark. */
+static int line_of(const char *mark) {
+    char text[512], wanted[64];
+    int line = 0;
+    FILE *file = fopen(source, "r");
+    if (!file)
+        return 0;
+    snprintf(wanted, sizeof wanted, "/* %s */", mark);
+    while (fgets(text, sizeof text, file) && ++line)
+        if (strstr(text, wanted))
+            break;
+    fclose(file);
+    return line;
+}
+
+static bool is_frame(const struct ct_process_frame *f, const char *name, const char *mark, int inlined) {
+    char line[64];
+    snprintf(line, sizeof line, "process_lines_test.c:%d", line_of(mark));
+    return !strcmp(f->name, name) && f->inlined == inlined && strstr(f->line, line) != NULL;
+}
+
+static int on_thread(void *arg, const struct ct_process_thread *thread) {
+    bool *found = arg;
+    for (size_t i = 0; i + 2 < thread->frame_count; i++)
+        if (is_frame(&thread->frames[i], "inlined_inner", "inner", 1) &&
+            is_frame(&thread->frames[i + 1], "inlined_outer", "outer", 1) &&
+            is_frame(&thread->frames[i + 2], "real_function", "function", 0))
+            *found = true;
+    return 0;
+}
+
+static int on_thread_without(void *arg, const struct ct_process_thread *thread) {
+    bool *found = arg;
+    for (size_t i = 0; i < thread->frame_count; i++) {
+        *found |= !strcmp(thread->frames[i].name, "real_function");
+        assert_false(thread->frames[i].inlined);
+        assert_string_equal(thread->frames[i].line, "");
+    }
+    return 0;
+}
+
+static void test_inlined_frames(void **state) {
+    (void)state;
+    struct ct_process *process;
+    char error[512] = "", byte;
+    bool found = false;
+    assert_true(line_of("inner") && line_of("outer") && line_of("function"));
+    assert_int_equal(pipe(ready), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        real_function();
+        _exit(0);
+    }
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    if (ct_process_open(&process, child, error, sizeof error))
+        fail_msg("%s", error);
+    assert_int_equal(ct_process_each_thread(process, 64, on_thread_without, &found), 0);
+    assert_true(found);
+    found = false;
+    assert_int_equal(ct_process_use_lines(process), 0);
+    assert_int_equal(ct_process_each_thread(process, 64, on_thread, &found), 0);
+    assert_true(found);
+    ct_process_close(process);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_inlined_frames)};
+    source = argc > 1 ? argv[1] : __FILE__;
+    return cmocka_run_group_tests_name("process_lines", tests, NULL, NULL);
+}
