@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* malloc'ed; NULL when the name is not mangled, is not understood, or there is no memory. */
 char *ct_demangle(const char *name);
@@ -28,9 +29,16 @@ struct ct_demangle_text {
 };
 void ct_demangle_add(struct ct_demangle_text *out, const char *text, size_t length);
 void ct_demangle_add_string(struct ct_demangle_text *out, const char *text);
+void ct_demangle_add_utf8(struct ct_demangle_text *out, uint32_t character); /* a failure when it is none */
 
 /* False: it is not one of these. What `out` then holds is of no use. */
 bool ct_demangle_cxx(struct ct_demangle_text *out, const char *name, size_t length);
 bool ct_demangle_rust(struct ct_demangle_text *out, const char *name, size_t length);
+bool ct_demangle_rust_legacy(struct ct_demangle_text *out, const char *name, size_t length);
+/* What compilers and linkers hang on names of Rust: ".llvm.123", ".cold". Nothing is fine too. */
+bool ct_demangle_is_suffix(const char *at, const char *end);
+/* Decodes RFC 3492: `plain` characters with those of `code` among them. */
+bool ct_demangle_punycode(struct ct_demangle_text *out, const char *plain, size_t plain_length, const char *code,
+                          size_t code_length);
 
 #endif

@@ -1,4 +1,4 @@
-/* C++ names, third part: expressions, which stand in template arguments, array bounds and decltype. */
+/* C++ names, fourth part: expressions, which stand in template arguments, array bounds and decltype. */
 #include "symbols/demangle_cxx.h"
 #include <string.h>
 

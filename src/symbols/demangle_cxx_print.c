@@ -3,60 +3,24 @@
  * A type is printed in two halves around the name that it declares: `left` up to it, `right` behind it. Template parameters
  * are looked up while printing, because the same part of a name may mean another thing at another place: `scope` is the list
  * of arguments that are in force, innermost first. */
-#include "symbols/demangle_cxx.h"
-#include <stdio.h>
+#include "symbols/demangle_cxx_print.h"
 #include <string.h>
-
-#define MAX_DEPTH 512
-#define MAX_STEPS 400000
-
-struct scope {
-    const struct ct_cxx_node *args; /* a list */
-    const struct scope *outer;
-};
-
-struct printer {
-    struct ct_demangle_text *out;
-    const struct ct_cxx_node
-        *current; /* arguments of the template whose name is being printed, for conversion operators */
-    unsigned depth, steps;
-    unsigned pack;   /* which argument of a pack is meant */
-    unsigned lambda; /* depth of lambdas whose parameters are being printed: theirs are `auto` */
-};
 
 struct place {
     const struct ct_cxx_node *node; /* NULL: there is no such argument */
-    const struct scope *scope;
+    const struct ct_cxx_scope *scope;
 };
 
-static void left(struct printer *p, const struct ct_cxx_node *n, const struct scope *scope);
-static void right(struct printer *p, const struct ct_cxx_node *n, const struct scope *scope);
+static void left(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const struct ct_cxx_scope *scope);
+static void right(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const struct ct_cxx_scope *scope);
 
 /* ---- text ---- */
 
-static void add(struct printer *p, const char *text) {
-    ct_demangle_add_string(p->out, text);
-}
-
-static void add_text(struct printer *p, const struct ct_cxx_node *n) {
-    ct_demangle_add(p->out, n->text, n->length);
-}
-
-static void add_number(struct printer *p, const char *before, uint32_t number, const char *behind) {
-    char text[64];
-    int length = snprintf(text, sizeof text, "%s%u%s", before, (unsigned)number, behind);
-    ct_demangle_add(p->out, text, (size_t)length);
-}
-
-static char last(const struct printer *p) {
+static char last(const struct ct_cxx_printer *p) {
     return p->out->length ? p->out->text[p->out->length - 1] : 0;
 }
 
-static void give_up(struct printer *p) {
-    p->out->failed = true;
-}
-
-static void whole(struct printer *p, const struct ct_cxx_node *n, const struct scope *scope) {
+void ct_cxx_print_whole(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const struct ct_cxx_scope *scope) {
     left(p, n, scope);
     right(p, n, scope);
 }
@@ -71,7 +35,8 @@ static const struct ct_cxx_node *item(const struct ct_cxx_node *list, uint32_t i
 }
 
 /* What a parameter stands for, and in which scope. Others stand for themselves. */
-static struct place look(const struct printer *p, const struct ct_cxx_node *n, const struct scope *scope) {
+static struct place look(const struct ct_cxx_printer *p, const struct ct_cxx_node *n,
+                         const struct ct_cxx_scope *scope) {
     while (n && n->kind == CXX_PARAM && !p->lambda) {
         if (!scope)
             return (struct place){0};
@@ -84,10 +49,11 @@ static struct place look(const struct printer *p, const struct ct_cxx_node *n, c
 }
 
 /* The first pack that the pattern of an expansion names; NULL: none. */
-static const struct ct_cxx_node *find_pack(struct printer *p, const struct ct_cxx_node *n, const struct scope *scope) {
+const struct ct_cxx_node *ct_cxx_find_pack(struct ct_cxx_printer *p, const struct ct_cxx_node *n,
+                                           const struct ct_cxx_scope *scope) {
     if (!n || p->out->failed || n->kind == CXX_LAMBDA || n->kind == CXX_EXPANSION)
         return NULL;
-    if (++p->steps > MAX_STEPS || p->depth > MAX_DEPTH) {
+    if (++p->steps > CXX_MAX_STEPS || p->depth > CXX_MAX_PRINT_DEPTH) {
         give_up(p);
         return NULL;
     }
@@ -96,16 +62,16 @@ static const struct ct_cxx_node *find_pack(struct printer *p, const struct ct_cx
         return argument && argument->kind == CXX_PACK ? argument : NULL;
     }
     p->depth++;
-    const struct ct_cxx_node *found = find_pack(p, n->a, scope);
+    const struct ct_cxx_node *found = ct_cxx_find_pack(p, n->a, scope);
     if (!found)
-        found = find_pack(p, n->b, scope);
+        found = ct_cxx_find_pack(p, n->b, scope);
     if (!found)
-        found = find_pack(p, n->c, scope);
+        found = ct_cxx_find_pack(p, n->c, scope);
     p->depth--;
     return found;
 }
 
-static uint32_t pack_length(const struct ct_cxx_node *pack) {
+uint32_t ct_cxx_pack_length(const struct ct_cxx_node *pack) {
     uint32_t n = 0;
     while (item(pack->a, n))
         n++;
@@ -115,7 +81,7 @@ static uint32_t pack_length(const struct ct_cxx_node *pack) {
 /* ---- lists ---- */
 
 /* True when the last item was an empty pack, and its comma was taken back. */
-static bool list(struct printer *p, const struct ct_cxx_node *n, const struct scope *scope) {
+bool ct_cxx_print_list(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const struct ct_cxx_scope *scope) {
     bool taken_back = false;
     for (bool first = true; n && !p->out->failed; n = n->b, first = false) {
         size_t before = p->out->length;
@@ -123,51 +89,37 @@ static bool list(struct printer *p, const struct ct_cxx_node *n, const struct sc
             add(p, ", ");
         size_t start = p->out->length;
         if (n->a)
-            whole(p, n->a, scope);
+            ct_cxx_print_whole(p, n->a, scope);
         if (!first && p->out->length == start && !p->out->failed && !n->b)
             p->out->length = before, taken_back = true;
     }
     return taken_back;
 }
 
-static bool is_simple(const struct ct_cxx_node *n);
-
-static void subexpression(struct printer *p, const struct ct_cxx_node *n, const struct scope *scope) {
-    bool simple = is_simple(n);
-    if (!simple)
-        add(p, "(");
-    if (n->kind == CXX_LIST)
-        list(p, n, scope);
-    else
-        whole(p, n, scope);
-    if (!simple)
-        add(p, ")");
-}
-
-static void expansion(struct printer *p, const struct ct_cxx_node *n, const struct scope *scope) {
-    const struct ct_cxx_node *pack = find_pack(p, n->a, scope);
+static void expansion(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const struct ct_cxx_scope *scope) {
+    const struct ct_cxx_node *pack = ct_cxx_find_pack(p, n->a, scope);
     if (!pack) {
-        subexpression(p, n->a, scope);
+        ct_cxx_print_subexpression(p, n->a, scope);
         add(p, "...");
         return;
     }
     unsigned was = p->pack;
-    uint32_t length = pack_length(pack);
+    uint32_t length = ct_cxx_pack_length(pack);
     for (uint32_t i = 0; i < length && !p->out->failed; i++) {
         if (i)
             add(p, ", ");
         p->pack = i;
-        whole(p, n->a, scope);
+        ct_cxx_print_whole(p, n->a, scope);
     }
     p->pack = was;
 }
 
-static void arguments(struct printer *p, const struct ct_cxx_node *args, const struct scope *scope) {
+static void arguments(struct ct_cxx_printer *p, const struct ct_cxx_node *args, const struct ct_cxx_scope *scope) {
     const struct ct_cxx_node *was = p->current;
     if (last(p) == '<')
         add(p, " ");
     add(p, "<");
-    if (!list(p, args, scope) && last(p) == '>')
+    if (!ct_cxx_print_list(p, args, scope) && last(p) == '>')
         add(p, " ");
     add(p, ">");
     p->current = was;
@@ -175,7 +127,7 @@ static void arguments(struct printer *p, const struct ct_cxx_node *args, const s
 
 /* ---- types ---- */
 
-static void qualifiers(struct printer *p, unsigned flags) {
+static void qualifiers(struct ct_cxx_printer *p, unsigned flags) {
     if (flags & CXX_CONST)
         add(p, " const");
     if (flags & CXX_VOLATILE)
@@ -184,7 +136,7 @@ static void qualifiers(struct printer *p, unsigned flags) {
         add(p, " __restrict");
 }
 
-static void function_qualifiers(struct printer *p, const struct ct_cxx_node *n, const struct scope *scope,
+static void function_qualifiers(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const struct ct_cxx_scope *scope,
                                 unsigned flags) {
     qualifiers(p, flags);
     if (flags & CXX_TRANSACTION)
@@ -197,7 +149,7 @@ static void function_qualifiers(struct printer *p, const struct ct_cxx_node *n, 
         add(p, " noexcept");
         if (n->c) {
             add(p, "(");
-            whole(p, n->c, scope);
+            ct_cxx_print_whole(p, n->c, scope);
             add(p, ")");
         }
     }
@@ -206,7 +158,8 @@ static void function_qualifiers(struct printer *p, const struct ct_cxx_node *n, 
 enum shape { PLAIN, FUNCTION, ARRAY };
 
 /* Of what stands inside of a pointer, reference or qualifier. */
-static enum shape shape_of(const struct printer *p, const struct ct_cxx_node *n, const struct scope *scope) {
+static enum shape shape_of(const struct ct_cxx_printer *p, const struct ct_cxx_node *n,
+                           const struct ct_cxx_scope *scope) {
     struct place at = look(p, n, scope);
     while (at.node && at.node->kind == CXX_QUALIFIED)
         at = look(p, at.node->a, at.scope);
@@ -215,7 +168,7 @@ static enum shape shape_of(const struct printer *p, const struct ct_cxx_node *n,
     return at.node->kind == CXX_FUNCTION ? FUNCTION : at.node->kind == CXX_ARRAY ? ARRAY : PLAIN;
 }
 
-static void open_paren(struct printer *p, enum shape shape) {
+static void open_paren(struct ct_cxx_printer *p, enum shape shape) {
     if (shape == ARRAY)
         add(p, " (");
     else if (shape == FUNCTION)
@@ -223,7 +176,8 @@ static void open_paren(struct printer *p, enum shape shape) {
 }
 
 /* References to references, which arguments bring about, are one reference. */
-static struct place collapse(struct printer *p, const struct ct_cxx_node *n, const struct scope *scope, bool *lvalue) {
+static struct place collapse(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const struct ct_cxx_scope *scope,
+                             bool *lvalue) {
     struct place at = look(p, n->a, scope);
     *lvalue = n->kind == CXX_LREF;
     while (at.node && (at.node->kind == CXX_LREF || at.node->kind == CXX_RREF)) {
@@ -233,7 +187,7 @@ static struct place collapse(struct printer *p, const struct ct_cxx_node *n, con
     return at;
 }
 
-static void pointer_left(struct printer *p, struct place inner, const char *sign) {
+static void pointer_left(struct ct_cxx_printer *p, struct place inner, const char *sign) {
     if (!inner.node) {
         give_up(p);
         return;
@@ -243,7 +197,7 @@ static void pointer_left(struct printer *p, struct place inner, const char *sign
     add(p, sign);
 }
 
-static void pointer_right(struct printer *p, struct place inner) {
+static void pointer_right(struct ct_cxx_printer *p, struct place inner) {
     if (!inner.node)
         return;
     if (shape_of(p, inner.node, inner.scope) != PLAIN)
@@ -251,18 +205,19 @@ static void pointer_right(struct printer *p, struct place inner) {
     right(p, inner.node, inner.scope);
 }
 
-static void member_left(struct printer *p, const struct ct_cxx_node *n, const struct scope *scope) {
+static void member_left(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const struct ct_cxx_scope *scope) {
     left(p, n->b, scope);
     enum shape shape = shape_of(p, n->b, scope);
     open_paren(p, shape);
     if (shape == PLAIN)
         add(p, " ");
-    whole(p, n->a, scope);
+    ct_cxx_print_whole(p, n->a, scope);
     add(p, "::*");
 }
 
 /* Qualifiers of an argument that are there already are not said twice. */
-static unsigned inner_qualifiers(const struct printer *p, const struct ct_cxx_node *n, const struct scope *scope) {
+static unsigned inner_qualifiers(const struct ct_cxx_printer *p, const struct ct_cxx_node *n,
+                                 const struct ct_cxx_scope *scope) {
     struct place at = look(p, n, scope);
     unsigned flags = 0;
     while (at.node && at.node->kind == CXX_QUALIFIED) {
@@ -272,20 +227,21 @@ static unsigned inner_qualifiers(const struct printer *p, const struct ct_cxx_no
     return flags;
 }
 
-static void qualified_left(struct printer *p, const struct ct_cxx_node *n, const struct scope *scope) {
+static void qualified_left(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const struct ct_cxx_scope *scope) {
     left(p, n->a, scope);
     if (shape_of(p, n->a, scope) != FUNCTION)
         qualifiers(p, n->flags & ~inner_qualifiers(p, n->a, scope));
 }
 
-static void parameters(struct printer *p, const struct ct_cxx_node *list_node, const struct scope *scope) {
+void ct_cxx_print_parameters(struct ct_cxx_printer *p, const struct ct_cxx_node *list_node,
+                             const struct ct_cxx_scope *scope) {
     add(p, "(");
-    list(p, list_node, scope);
+    ct_cxx_print_list(p, list_node, scope);
     add(p, ")");
 }
 
 /* Does the result of a function go on behind its parameters? Then no space is before its name. */
-static bool goes_on(const struct printer *p, const struct ct_cxx_node *n, const struct scope *scope) {
+static bool goes_on(const struct ct_cxx_printer *p, const struct ct_cxx_node *n, const struct ct_cxx_scope *scope) {
     for (struct place at = look(p, n, scope); at.node;) {
         const struct ct_cxx_node *inner = at.node->kind == CXX_MEMBER_POINTER ? at.node->b : at.node->a;
         if (at.node->kind < CXX_QUALIFIED || (at.node->kind > CXX_RREF && at.node->kind != CXX_MEMBER_POINTER))
@@ -297,7 +253,7 @@ static bool goes_on(const struct printer *p, const struct ct_cxx_node *n, const 
     return false;
 }
 
-static void function_left(struct printer *p, const struct ct_cxx_node *n, const struct scope *scope) {
+static void function_left(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const struct ct_cxx_scope *scope) {
     if (n->a) {
         left(p, n->a, scope);
         if (!goes_on(p, n->a, scope))
@@ -305,19 +261,19 @@ static void function_left(struct printer *p, const struct ct_cxx_node *n, const 
     }
 }
 
-static void function_right(struct printer *p, const struct ct_cxx_node *n, const struct scope *scope) {
-    parameters(p, n->b, scope);
+static void function_right(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const struct ct_cxx_scope *scope) {
+    ct_cxx_print_parameters(p, n->b, scope);
     if (n->a)
         right(p, n->a, scope);
     function_qualifiers(p, n, scope, n->flags);
 }
 
-static void array_right(struct printer *p, const struct ct_cxx_node *n, const struct scope *scope) {
+static void array_right(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const struct ct_cxx_scope *scope) {
     if (last(p) != ']')
         add(p, " ");
     add(p, "[");
     if (n->b)
-        whole(p, n->b, scope);
+        ct_cxx_print_whole(p, n->b, scope);
     add(p, "]");
     right(p, n->a, scope);
 }
@@ -325,7 +281,7 @@ static void array_right(struct printer *p, const struct ct_cxx_node *n, const st
 /* ---- names ---- */
 
 /* What is in front of the parameters, and its flags. */
-static const struct ct_cxx_node *method_name(const struct ct_cxx_node *n, unsigned *flags) {
+const struct ct_cxx_node *ct_cxx_method_name(const struct ct_cxx_node *n, unsigned *flags) {
     while (n->kind == CXX_METHOD) {
         *flags |= n->flags;
         n = n->a;
@@ -335,53 +291,53 @@ static const struct ct_cxx_node *method_name(const struct ct_cxx_node *n, unsign
 
 /* The template that a function is an instance of; NULL: it is none. */
 static const struct ct_cxx_node *template_of(const struct ct_cxx_node *name, unsigned *flags) {
-    name = method_name(name, flags);
+    name = ct_cxx_method_name(name, flags);
     if (name->kind == CXX_LOCAL) {
         name = name->b;
         if (name->kind == CXX_DEFAULT)
             name = name->a;
-        name = method_name(name, flags);
+        name = ct_cxx_method_name(name, flags);
     }
     return name->kind == CXX_TEMPLATE ? name : NULL;
 }
 
-static void local_name(struct printer *p, const struct ct_cxx_node *n, const struct scope *scope) {
+static void local_name(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const struct ct_cxx_scope *scope) {
     unsigned flags = 0;
     const struct ct_cxx_node *entity = n->b;
-    whole(p, n->a, scope);
+    ct_cxx_print_whole(p, n->a, scope);
     add(p, "::");
     if (entity->kind == CXX_DEFAULT) {
         add_number(p, "{default arg#", entity->number + 1, "}::");
         entity = entity->a;
     }
-    whole(p, method_name(entity, &flags), scope);
+    ct_cxx_print_whole(p, ct_cxx_method_name(entity, &flags), scope);
 }
 
-static void encoding(struct printer *p, const struct ct_cxx_node *n, const struct scope *scope) {
+static void encoding(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const struct ct_cxx_scope *scope) {
     unsigned flags = 0;
     const struct ct_cxx_node *instance = template_of(n->a, &flags), *type = n->b;
-    struct scope inner = {instance ? instance->b : NULL, scope};
-    const struct scope *types = instance ? &inner : scope;
+    struct ct_cxx_scope inner = {instance ? instance->b : NULL, scope};
+    const struct ct_cxx_scope *types = instance ? &inner : scope;
     if (type->a) {
         left(p, type->a, types);
         if (!goes_on(p, type->a, types))
             add(p, " ");
     }
     unsigned ignored = 0;
-    whole(p, method_name(n->a, &ignored), scope);
-    parameters(p, type->b, types);
+    ct_cxx_print_whole(p, ct_cxx_method_name(n->a, &ignored), scope);
+    ct_cxx_print_parameters(p, type->b, types);
     if (type->a)
         right(p, type->a, types);
     function_qualifiers(p, type, types, flags);
 }
 
-static void conversion(struct printer *p, const struct ct_cxx_node *n, const struct scope *scope) {
-    struct scope inner = {p->current, scope};
+static void conversion(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const struct ct_cxx_scope *scope) {
+    struct ct_cxx_scope inner = {p->current, scope};
     add(p, "operator ");
-    whole(p, n->a, p->current ? &inner : scope);
+    ct_cxx_print_whole(p, n->a, p->current ? &inner : scope);
 }
 
-static void operator_name(struct printer *p, const struct ct_cxx_node *n) {
+static void operator_name(struct ct_cxx_printer *p, const struct ct_cxx_node *n) {
     size_t length = n->length;
     add(p, "operator");
     if (n->a) { /* a literal operator */
@@ -396,23 +352,23 @@ static void operator_name(struct printer *p, const struct ct_cxx_node *n) {
     ct_demangle_add(p->out, n->text, length);
 }
 
-static void template_name(struct printer *p, const struct ct_cxx_node *n, const struct scope *scope) {
+static void template_name(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const struct ct_cxx_scope *scope) {
     const struct ct_cxx_node *was = p->current;
     p->current = n->b;
-    whole(p, n->a, scope);
+    ct_cxx_print_whole(p, n->a, scope);
     p->current = was;
     arguments(p, n->b, scope);
 }
 
-static void lambda(struct printer *p, const struct ct_cxx_node *n, const struct scope *scope) {
+static void lambda(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const struct ct_cxx_scope *scope) {
     add(p, "{lambda");
     p->lambda++;
-    parameters(p, n->a->b, scope);
+    ct_cxx_print_parameters(p, n->a->b, scope);
     p->lambda--;
     add_number(p, "#", n->number + 1, "}");
 }
 
-static void suffixed(struct printer *p, const struct ct_cxx_node *n, const struct scope *scope) {
+static void suffixed(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const struct ct_cxx_scope *scope) {
     if (!n->a) { /* _Float16 and the like */
         add(p, n->text2);
         add_text(p, n);
@@ -420,209 +376,17 @@ static void suffixed(struct printer *p, const struct ct_cxx_node *n, const struc
             add(p, n->flags == 1 ? "x" : "_t");
         return;
     }
-    whole(p, n->a, scope);
+    ct_cxx_print_whole(p, n->a, scope);
     add(p, " ");
     add_text(p, n);
     if (n->b)
         arguments(p, n->b, scope);
 }
 
-/* ---- expressions ---- */
-
-static bool is_simple(const struct ct_cxx_node *n) {
-    return n->kind == CXX_TEXT || n->kind == CXX_NESTED || n->kind == CXX_BRACES || n->kind == CXX_FUNCTION_PARAM;
-}
-
-static bool is_text(const struct ct_cxx_node *n, const char *text) {
-    return n->kind == CXX_TEXT && n->length == strlen(text) && memcmp(n->text, text, n->length) == 0;
-}
-
-static void literal(struct printer *p, const struct ct_cxx_node *n, const struct scope *scope) {
-    static const char *const suffixes[][2] = {{"int", ""},         {"unsigned int", "u"},
-                                              {"long", "l"},       {"unsigned long", "ul"},
-                                              {"long long", "ll"}, {"unsigned long long", "ull"}};
-    bool negative = n->length && n->text[0] == 'n';
-    const char *digits = n->text + negative;
-    size_t length = n->length - negative;
-    if (is_text(n->a, "bool") && !negative && length == 1 && (*digits == '0' || *digits == '1')) {
-        add(p, *digits == '0' ? "false" : "true");
-        return;
-    }
-    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
-        if (is_text(n->a, suffixes[i][0])) {
-            add(p, negative ? "-" : "");
-            ct_demangle_add(p->out, digits, length);
-            add(p, suffixes[i][1]);
-            return;
-        }
-    bool real = is_text(n->a, "float") || is_text(n->a, "double") || is_text(n->a, "long double") ||
-                is_text(n->a, "__float128");
-    add(p, "(");
-    whole(p, n->a, scope);
-    add(p, ")");
-    add(p, negative ? "-" : "");
-    add(p, real ? "[" : "");
-    ct_demangle_add(p->out, digits, length);
-    add(p, real ? "]" : "");
-}
-
-static void unary(struct printer *p, const struct ct_cxx_node *n, const struct scope *scope) {
-    const struct ct_cxx_node *operand = n->a;
-    const char *code = n->text2 ? n->text2 : "";
-    if (!strcmp(code, "sZ")) {
-        const struct ct_cxx_node *pack = find_pack(p, operand, scope);
-        if (pack) {
-            add_number(p, "", pack_length(pack), "");
-            return;
-        }
-    }
-    if (!strcmp(code, "ad") && operand->kind == CXX_ENCODING && operand->a->kind == CXX_NESTED)
-        operand = operand->a; /* the address of a member: without its parameters */
-    add_text(p, n);
-    if (!strcmp(code, "gs")) {
-        whole(p, operand, scope);
-    } else if (!strcmp(code, "st")) {
-        add(p, "(");
-        whole(p, operand, scope);
-        add(p, ")");
-    } else {
-        subexpression(p, operand, scope);
-    }
-}
-
-static void binary(struct printer *p, const struct ct_cxx_node *n, const struct scope *scope) {
-    bool greater = n->length == 1 && n->text[0] == '>';
-    add(p, greater ? "(" : "");
-    subexpression(p, n->a, scope);
-    if (!strcmp(n->text2, "ix")) {
-        add(p, "[");
-        whole(p, n->b, scope);
-        add(p, "]");
-    } else {
-        add_text(p, n);
-        subexpression(p, n->b, scope);
-    }
-    add(p, greater ? ")" : "");
-}
-
-static void call(struct printer *p, const struct ct_cxx_node *n, const struct scope *scope) {
-    const struct ct_cxx_node *function = n->a;
-    if (function->kind == CXX_ENCODING) {
-        unsigned flags = 0;
-        function = method_name(function->a, &flags);
-    }
-    subexpression(p, function, scope);
-    parameters(p, n->b, scope);
-}
-
-static void fold(struct printer *p, const struct ct_cxx_node *n, const struct scope *scope) {
-    bool from_left = n->number == 'l' || n->number == 'L';
-    add(p, "(");
-    if (n->b) {
-        subexpression(p, n->a, scope);
-        add_text(p, n);
-        add(p, "...");
-        add_text(p, n);
-        subexpression(p, n->b, scope);
-    } else if (from_left) {
-        add(p, "...");
-        add_text(p, n);
-        subexpression(p, n->a, scope);
-    } else {
-        subexpression(p, n->a, scope);
-        add_text(p, n);
-        add(p, "...");
-    }
-    add(p, ")");
-}
-
-static void new_expression(struct printer *p, const struct ct_cxx_node *n, const struct scope *scope) {
-    add(p, "new ");
-    if (n->a->a) {
-        subexpression(p, n->a, scope);
-        add(p, " ");
-    }
-    whole(p, n->b, scope);
-    if (n->c)
-        subexpression(p, n->c, scope);
-}
-
-static void parenthesized(struct printer *p, const char *word, const struct ct_cxx_node *n, const struct scope *scope) {
-    add(p, word);
-    add(p, "(");
-    whole(p, n, scope);
-    add(p, ")");
-}
-
-static void expression(struct printer *p, const struct ct_cxx_node *n, const struct scope *scope) {
-    switch (n->kind) {
-    case CXX_LITERAL:
-        literal(p, n, scope);
-        break;
-    case CXX_FUNCTION_PARAM:
-        if (n->number)
-            add_number(p, "{parm#", n->number, "}");
-        else
-            add(p, "this");
-        break;
-    case CXX_UNARY:
-        unary(p, n, scope);
-        break;
-    case CXX_SUFFIX:
-        subexpression(p, n->a, scope);
-        add_text(p, n);
-        break;
-    case CXX_BINARY:
-        binary(p, n, scope);
-        break;
-    case CXX_CONDITIONAL:
-        subexpression(p, n->a, scope);
-        add(p, "?");
-        subexpression(p, n->b, scope);
-        add(p, " : ");
-        subexpression(p, n->c, scope);
-        break;
-    case CXX_CALL:
-        call(p, n, scope);
-        break;
-    case CXX_CAST:
-        parenthesized(p, "", n->a, scope);
-        subexpression(p, n->b, scope);
-        break;
-    case CXX_NAMED_CAST:
-        add_text(p, n);
-        add(p, "<");
-        whole(p, n->a, scope);
-        parenthesized(p, ">", n->b, scope);
-        break;
-    case CXX_BRACES:
-        if (n->a)
-            whole(p, n->a, scope);
-        add(p, "{");
-        list(p, n->b, scope);
-        add(p, "}");
-        break;
-    case CXX_DECLTYPE:
-        parenthesized(p, "decltype ", n->a, scope);
-        break;
-    case CXX_WORD:
-        add_text(p, n);
-        parenthesized(p, "", n->a, scope);
-        break;
-    case CXX_NEW:
-        new_expression(p, n, scope);
-        break;
-    case CXX_FOLD:
-        fold(p, n, scope);
-        break;
-    default:
-        give_up(p);
-    }
-}
-
 /* ---- everything ---- */
 
-static void parameter(struct printer *p, const struct ct_cxx_node *n, const struct scope *scope, bool is_left) {
+static void parameter(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const struct ct_cxx_scope *scope,
+                      bool is_left) {
     if (p->lambda) {
         if (is_left)
             add_number(p, "auto:", n->number + 1, "");
@@ -637,7 +401,7 @@ static void parameter(struct printer *p, const struct ct_cxx_node *n, const stru
         right(p, at.node, at.scope);
 }
 
-static void name(struct printer *p, const struct ct_cxx_node *n, const struct scope *scope) {
+static void name(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const struct ct_cxx_scope *scope) {
     unsigned flags = 0;
     switch (n->kind) {
     case CXX_TEXT:
@@ -649,9 +413,9 @@ static void name(struct printer *p, const struct ct_cxx_node *n, const struct sc
         add_text(p, n);
         break;
     case CXX_NESTED:
-        whole(p, n->a, scope);
+        ct_cxx_print_whole(p, n->a, scope);
         add(p, "::");
-        whole(p, n->b, scope);
+        ct_cxx_print_whole(p, n->b, scope);
         break;
     case CXX_LOCAL:
         local_name(p, n, scope);
@@ -660,7 +424,7 @@ static void name(struct printer *p, const struct ct_cxx_node *n, const struct sc
         template_name(p, n, scope);
         break;
     case CXX_METHOD:
-        whole(p, method_name(n, &flags), scope);
+        ct_cxx_print_whole(p, ct_cxx_method_name(n, &flags), scope);
         function_qualifiers(p, n, scope, flags);
         break;
     case CXX_ENCODING:
@@ -668,10 +432,10 @@ static void name(struct printer *p, const struct ct_cxx_node *n, const struct sc
         break;
     case CXX_SPECIAL:
         add_text(p, n);
-        whole(p, n->a, scope);
+        ct_cxx_print_whole(p, n->a, scope);
         if (n->b) {
             add(p, n->text2);
-            whole(p, n->b, scope);
+            ct_cxx_print_whole(p, n->b, scope);
         }
         break;
     case CXX_OPERATOR:
@@ -687,38 +451,38 @@ static void name(struct printer *p, const struct ct_cxx_node *n, const struct sc
         add_number(p, "{unnamed type#", n->number + 1, "}");
         break;
     case CXX_TAGGED:
-        whole(p, n->a, scope);
+        ct_cxx_print_whole(p, n->a, scope);
         add(p, "[abi:");
         add_text(p, n);
         add(p, "]");
         break;
     case CXX_CLONE:
-        whole(p, n->a, scope);
+        ct_cxx_print_whole(p, n->a, scope);
         add(p, " [clone ");
         add_text(p, n);
         add(p, "]");
         break;
     case CXX_BINDING:
         add(p, "[");
-        list(p, n->a, scope);
+        ct_cxx_print_list(p, n->a, scope);
         add(p, "]");
         break;
     default:
-        expression(p, n, scope);
+        ct_cxx_print_expression(p, n, scope);
     }
 }
 
-static bool step(struct printer *p) {
+static bool step(struct ct_cxx_printer *p) {
     if (p->out->failed)
         return false;
-    if (++p->steps > MAX_STEPS || p->depth >= MAX_DEPTH) {
+    if (++p->steps > CXX_MAX_STEPS || p->depth >= CXX_MAX_PRINT_DEPTH) {
         give_up(p);
         return false;
     }
     return true;
 }
 
-static void left_half(struct printer *p, const struct ct_cxx_node *n, const struct scope *scope) {
+static void left_half(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const struct ct_cxx_scope *scope) {
     bool lvalue;
     switch (n->kind) {
     case CXX_PARAM:
@@ -746,8 +510,8 @@ static void left_half(struct printer *p, const struct ct_cxx_node *n, const stru
         left(p, n->a, scope);
         break;
     case CXX_VECTOR:
-        whole(p, n->a, scope);
-        parenthesized(p, " __vector", n->b, scope);
+        ct_cxx_print_whole(p, n->a, scope);
+        ct_cxx_print_parenthesized(p, " __vector", n->b, scope);
         break;
     case CXX_SUFFIXED:
         suffixed(p, n, scope);
@@ -756,17 +520,17 @@ static void left_half(struct printer *p, const struct ct_cxx_node *n, const stru
         expansion(p, n, scope);
         break;
     case CXX_PACK:
-        list(p, n->a, scope);
+        ct_cxx_print_list(p, n->a, scope);
         break;
     case CXX_LIST:
-        list(p, n, scope);
+        ct_cxx_print_list(p, n, scope);
         break;
     default:
         name(p, n, scope);
     }
 }
 
-static void left(struct printer *p, const struct ct_cxx_node *n, const struct scope *scope) {
+static void left(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const struct ct_cxx_scope *scope) {
     if (!step(p))
         return;
     p->depth++;
@@ -774,7 +538,7 @@ static void left(struct printer *p, const struct ct_cxx_node *n, const struct sc
     p->depth--;
 }
 
-static void right(struct printer *p, const struct ct_cxx_node *n, const struct scope *scope) {
+static void right(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const struct ct_cxx_scope *scope) {
     bool lvalue;
     if (!step(p))
         return;
@@ -811,7 +575,7 @@ static void right(struct printer *p, const struct ct_cxx_node *n, const struct s
 }
 
 bool ct_cxx_print(struct ct_demangle_text *out, const struct ct_cxx_node *root) {
-    struct printer p = {.out = out};
-    whole(&p, root, NULL);
+    struct ct_cxx_printer p = {.out = out};
+    ct_cxx_print_whole(&p, root, NULL);
     return !out->failed;
 }

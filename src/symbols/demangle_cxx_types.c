@@ -1,4 +1,4 @@
-/* C++ names, second part: types and template arguments. */
+/* C++ names, third part: types and template arguments. */
 #include "symbols/demangle_cxx.h"
 #include <string.h>
 

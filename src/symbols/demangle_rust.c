@@ -1,4 +1,4 @@
-/* Rust names: the legacy form, which looks like a C++ name that ends in a hash, and v0 (RFC 2603).
+/* Rust names, v0 (RFC 2603); those of the legacy form are in demangle_rust_legacy.c.
  *
  * v0 names are read and printed in one go, as the grammar has no forward references. References back into the name make the
  * output longer than the name, at worst exponentially: steps and depth are counted. Hashes of crates and instances are left
@@ -17,116 +17,6 @@ static bool is_digit(char c) {
 
 static int hex_value(char c) {
     return is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-static void add_utf8(struct ct_demangle_text *out, uint32_t c) {
-    char text[4];
-    size_t length = 0;
-    if (c >= 0x110000 || (c >= 0xd800 && c < 0xe000)) {
-        out->failed = true;
-        return;
-    }
-    if (c < 0x80) {
-        text[length++] = (char)c;
-    } else {
-        unsigned more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-        static const unsigned lead[] = {0, 0xc0, 0xe0, 0xf0};
-        text[length++] = (char)(lead[more] | c >> 6 * more);
-        while (more--)
-            text[length++] = (char)(0x80 | (c >> 6 * more & 0x3f));
-    }
-    ct_demangle_add(out, text, length);
-}
-
-/* What compilers and linkers hang on: ".llvm.123", ".cold". */
-static bool is_suffix(const char *at, const char *end) {
-    if (at == end)
-        return true;
-    if (*at != '.')
-        return false;
-    for (; at < end; at++)
-        if (*at <= ' ' || *at > '~')
-            return false;
-    return true;
-}
-
-/* ---- legacy ---- */
-
-/* "17h" and 16 digits that look like a hash. */
-static bool is_hash(const char *text, size_t length) {
-    unsigned seen = 0, different = 0;
-    if (length != 17 || text[0] != 'h')
-        return false;
-    for (size_t i = 1; i < length; i++) {
-        int digit = hex_value(text[i]);
-        if (digit < 0)
-            return false;
-        different += !(seen >> digit & 1);
-        seen |= 1u << digit;
-    }
-    return different >= 5;
-}
-
-/* "$LT$" and its likes: how long it is, 0 when it is none. */
-static size_t add_escape(struct ct_demangle_text *out, const char *at, size_t left) {
-    static const struct {
-        const char *code, *text;
-    } escapes[] = {{"$SP$", "@"}, {"$BP$", "*"}, {"$RF$", "&"}, {"$LT$", "<"},
-                   {"$GT$", ">"}, {"$LP$", "("}, {"$RP$", ")"}, {"$C$", ","}};
-    for (size_t i = 0; i < sizeof escapes / sizeof *escapes; i++) {
-        size_t length = strlen(escapes[i].code);
-        if (length <= left && memcmp(at, escapes[i].code, length) == 0) {
-            ct_demangle_add_string(out, escapes[i].text);
-            return length;
-        }
-    }
-    uint32_t c = 0;
-    size_t n = 2;
-    if (left < 4 || at[1] != 'u')
-        return 0;
-    for (; n < left && n < 8 && hex_value(at[n]) >= 0; n++)
-        c = c << 4 | (uint32_t)hex_value(at[n]);
-    if (n == 2 || n >= left || at[n] != '$' || c < 0x20)
-        return 0;
-    add_utf8(out, c);
-    return n + 1;
-}
-
-static bool add_legacy(struct ct_demangle_text *out, const char *text, size_t length) {
-    size_t i = length > 1 && text[0] == '_' && text[1] == '$' ? 1 : 0;
-    while (i < length) {
-        if (text[i] == '$') {
-            size_t taken = add_escape(out, text + i, length - i);
-            if (!taken)
-                return false;
-            i += taken;
-        } else if (text[i] == '.' && i + 1 < length && text[i + 1] == '.') {
-            ct_demangle_add_string(out, "::");
-            i += 2;
-        } else {
-            ct_demangle_add(out, text + i++, 1);
-        }
-    }
-    return true;
-}
-
-static bool legacy(struct ct_demangle_text *out, const char *at, const char *end) {
-    for (bool first = true;; first = false) {
-        size_t length = 0;
-        if (at == end || !is_digit(*at))
-            return false;
-        for (; at < end && is_digit(*at) && length < CT_DEMANGLE_MAX_NAME; at++)
-            length = length * 10 + (size_t)(*at - '0');
-        if (!length || length >= (size_t)(end - at))
-            return false;
-        if (at[length] == 'E')
-            return !first && is_hash(at, length) && is_suffix(at + length + 1, end);
-        if (!first)
-            ct_demangle_add_string(out, "::");
-        if (!add_legacy(out, at, length))
-            return false;
-        at += length;
-    }
 }
 
 /* ---- v0 ---- */
@@ -257,73 +147,12 @@ static struct identifier identifier(struct reader *r) {
     return id;
 }
 
-/* ---- punycode (RFC 3492) ---- */
-
-enum { PUNY_BASE = 36, PUNY_MIN = 1, PUNY_MAX = 26, PUNY_SKEW = 38, PUNY_DAMP = 700, PUNY_LIMIT = 128 };
-
-static uint32_t puny_adapt(uint32_t delta, uint32_t count, bool first) {
-    uint32_t k = 0;
-    delta = first ? delta / PUNY_DAMP : delta / 2;
-    delta += delta / count;
-    for (; delta > ((PUNY_BASE - PUNY_MIN) * PUNY_MAX) / 2; k += PUNY_BASE)
-        delta /= PUNY_BASE - PUNY_MIN;
-    return k + (PUNY_BASE - PUNY_MIN + 1) * delta / (delta + PUNY_SKEW);
-}
-
-/* One variable-length number; false at the end or when it is damaged. */
-static bool puny_number(const char **at, const char *end, uint32_t bias, uint64_t *value) {
-    uint64_t weight = 1;
-    *value = 0;
-    for (uint32_t k = PUNY_BASE;; k += PUNY_BASE) {
-        if (*at == end)
-            return false;
-        char c = *(*at)++;
-        int digit = c >= 'a' && c <= 'z' ? c - 'a' : is_digit(c) ? c - '0' + 26 : -1;
-        if (digit < 0)
-            return false;
-        *value += (uint64_t)digit * weight;
-        uint32_t t = k <= bias ? PUNY_MIN : k >= bias + PUNY_MAX ? PUNY_MAX : k - bias;
-        if (*value > UINT32_MAX)
-            return false;
-        if ((uint32_t)digit < t)
-            return true;
-        weight *= PUNY_BASE - t;
-    }
-}
-
-static bool add_punycode(struct reader *r, const struct identifier *id) {
-    uint32_t text[PUNY_LIMIT], n = 128, bias = 72;
-    size_t count = id->length;
-    uint64_t i = 0, delta;
-    if (count >= PUNY_LIMIT)
-        return false;
-    for (size_t k = 0; k < count; k++)
-        text[k] = (uint8_t)id->text[k];
-    for (const char *at = id->code, *end = at + id->code_length; at < end;) {
-        if (count == PUNY_LIMIT || !puny_number(&at, end, bias, &delta))
-            return false;
-        i += delta;
-        count++;
-        bias = puny_adapt((uint32_t)delta, (uint32_t)count, count == id->length + 1);
-        uint64_t c = n + i / count;
-        if (c >= 0x110000)
-            return false;
-        n = (uint32_t)c;
-        i %= count;
-        memmove(&text[i + 1], &text[i], (count - 1 - i) * sizeof *text);
-        text[i++] = n;
-    }
-    for (size_t k = 0; k < count; k++)
-        add_utf8(r->out, text[k]);
-    return !r->out->failed;
-}
-
 static void add_identifier(struct reader *r, const struct identifier *id) {
     if (r->bad || r->quiet)
         return;
     if (!id->code) {
         add_bytes(r, id->text, id->length);
-    } else if (!add_punycode(r, id)) {
+    } else if (!ct_demangle_punycode(r->out, id->text, id->length, id->code, id->code_length)) {
         fail(r);
     }
 }
@@ -692,7 +521,7 @@ static void character(struct reader *r) {
     } else if (value < 0x20 || value == 0x7f) {
         add_number(r, "\\u{%llx}", value);
     } else if (!r->quiet && !r->bad) {
-        add_utf8(r->out, (uint32_t)value);
+        ct_demangle_add_utf8(r->out, (uint32_t)value);
     }
     add(r, "'");
 }
@@ -759,13 +588,11 @@ static bool v0(struct ct_demangle_text *out, const char *at, const char *end) {
         path(&r, false);
         r.quiet--;
     }
-    return !r.bad && is_suffix(r.at, r.end);
+    return !r.bad && ct_demangle_is_suffix(r.at, r.end);
 }
 
 bool ct_demangle_rust(struct ct_demangle_text *out, const char *name, size_t length) {
-    if (length > 3 && memcmp(name, "_ZN", 3) == 0)
-        return legacy(out, name + 3, name + length);
     if (length > 2 && memcmp(name, "_R", 2) == 0)
         return v0(out, name + 2, name + length);
-    return false;
+    return ct_demangle_rust_legacy(out, name, length);
 }
