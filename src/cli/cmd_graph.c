@@ -1,0 +1,227 @@
+/* contrail graph: callers and callees of functions. */
+#include "cli/command.h"
+#include "cli/reading.h"
+#include "report/graph.h"
+#include <string.h>
+
+struct options {
+    uint64_t depth, limit;
+    struct ct_option_list modules, threads;
+    bool json, mangled;
+};
+
+/* ---- the trees ---- */
+
+enum { CALLS_WIDTH = 9, TIME_WIDTH = 8, SHARE_WIDTH = 7, GAP = 2, INDENT = 2, LEAST_ROOM = 20 };
+enum { TABLE_WIDTH = CALLS_WIDTH + TIME_WIDTH + 2 * SHARE_WIDTH + 4 * GAP };
+
+struct tree {
+    struct ct_printer *printer;
+    const struct ct_graph_function *function;
+    bool callers;
+};
+
+static size_t name_room(const struct ct_printer *printer, size_t used) {
+    if (!printer->width)
+        return 0;
+    return (size_t)printer->width > used + LEAST_ROOM ? (size_t)printer->width - used : LEAST_ROOM;
+}
+
+/* The module is left out where there is no room for it. */
+static void print_name(struct ct_printer *printer, const struct ct_known *known, size_t room) {
+    if (!known) {
+        ct_printer_text(printer, "(no caller recorded)");
+        return;
+    }
+    size_t took = ct_printer_name(printer, known->name, room);
+    if (!*known->module || (room && took + strlen(known->module) + 3 > room))
+        return;
+    ct_printer_colour(printer, CT_COLOUR_DIM);
+    ct_printer_text(printer, " [");
+    ct_printer_name(printer, known->module, 0);
+    ct_printer_text(printer, "]");
+    ct_printer_colour(printer, CT_COLOUR_PLAIN);
+}
+
+static void print_row(const struct tree *t, const struct ct_graph_node *parent, const struct ct_graph_node *row,
+                      size_t level) {
+    char text[CT_TEXT_SIZE];
+    uint64_t calls = t->callers ? t->function->callers.calls : parent->child_calls;
+    ct_printer_format(t->printer, "%*s", CALLS_WIDTH, ct_text_count(text, row->calls));
+    ct_printer_format(t->printer, "%*s%*s", GAP, "", SHARE_WIDTH, ct_text_percent(text, row->calls, calls));
+    ct_printer_format(t->printer, "%*s%*s", GAP, "", TIME_WIDTH, row->timed ? ct_text_time(text, row->total_ns) : "-");
+    ct_printer_format(t->printer, "%*s%*s", GAP, "", SHARE_WIDTH,
+                      row->timed ? ct_text_percent(text, row->total_ns, t->function->callers.total_ns) : "-");
+    ct_printer_spaces(t->printer, GAP + INDENT * level);
+    print_name(t->printer, row->known, name_room(t->printer, TABLE_WIDTH + INDENT * level));
+    ct_printer_text(t->printer, "\n");
+}
+
+static void print_rows(const struct tree *t, const struct ct_graph_node *node, size_t level) {
+    char text[CT_TEXT_SIZE];
+    for (size_t i = 0; i < node->shown && ct_printer_wanted(t->printer); i++) {
+        print_row(t, node, node->children[i], level);
+        print_rows(t, node->children[i], level + 1);
+    }
+    if (node->shown < node->child_count)
+        ct_printer_format(t->printer, "%*s... %s more (--limit 0 shows all)\n", (int)(TABLE_WIDTH + INDENT * level), "",
+                          ct_text_count(text, node->child_count - node->shown));
+}
+
+static void print_tree(const struct tree *t) {
+    const struct ct_graph_node *root = t->callers ? &t->function->callers : &t->function->callees;
+    ct_printer_text(t->printer, t->callers ? "\nCalled by:" : "\nCalls:");
+    if (!root->child_count) {
+        ct_printer_text(t->printer, " nothing that was recorded\n");
+        return;
+    }
+    ct_printer_text(t->printer, "\n");
+    ct_printer_colour(t->printer, CT_COLOUR_BOLD);
+    ct_printer_format(t->printer, "%*s%*s%*s%*s%*s%*s%*s%*s%s", CALLS_WIDTH, "CALLS", GAP, "", SHARE_WIDTH, "SHARE",
+                      GAP, "", TIME_WIDTH, "TOTAL", GAP, "", SHARE_WIDTH, "SHARE", GAP, "", "FUNCTION");
+    ct_printer_colour(t->printer, CT_COLOUR_PLAIN);
+    ct_printer_text(t->printer, "\n");
+    print_rows(t, root, 0);
+}
+
+/* ---- a function ---- */
+
+static void print_function(struct ct_printer *printer, const struct ct_graph_function *f) {
+    char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE];
+    ct_printer_colour(printer, CT_COLOUR_BOLD);
+    ct_printer_name(printer, f->callers.known->name, 0);
+    ct_printer_colour(printer, CT_COLOUR_PLAIN);
+    if (*f->callers.known->module) {
+        ct_printer_text(printer, " [");
+        ct_printer_name(printer, f->callers.known->module, 0);
+        ct_printer_text(printer, "]");
+    }
+    ct_printer_format(printer, "\nCalls: %s", ct_text_count(a, f->callers.calls));
+    if (f->callers.timed)
+        ct_printer_format(printer, "; total: %s; self: %s", ct_text_time(a, f->callers.total_ns),
+                          ct_text_time(b, f->self_ns));
+    if (f->open)
+        ct_printer_format(printer, "; open at the end: %s", ct_text_count(a, f->open));
+    if (f->exceptions)
+        ct_printer_format(printer, "; left by exceptions or longjmp: %s", ct_text_count(a, f->exceptions));
+    if (f->unpaired)
+        ct_printer_format(printer, "; unpaired: %s", ct_text_count(a, f->unpaired));
+    ct_printer_text(printer, "\n");
+    print_tree(&(struct tree){.printer = printer, .function = f, .callers = true});
+    print_tree(&(struct tree){.printer = printer, .function = f});
+}
+
+static int print_graph(const struct ct_trace *trace, const struct ct_graph *g) {
+    static struct ct_printer printer;
+    char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE];
+    ct_printer_open(&printer, true);
+    for (size_t i = 0; i < g->shown && ct_printer_wanted(&printer); i++) {
+        if (i)
+            ct_printer_text(&printer, "\n\n");
+        print_function(&printer, g->functions[i]);
+    }
+    ct_printer_format(&printer, "\nFunctions: %s", ct_text_count(a, g->shown));
+    if (g->shown < g->function_count)
+        ct_printer_format(&printer, " of %s (--limit 0 shows all)", ct_text_count(a, g->function_count));
+    ct_printer_format(&printer, "; threads: %s\n", ct_text_count(a, g->threads));
+    for (size_t i = 0; i < ct_trace_process_count(trace); i++)
+        if (!ct_trace_process_at(trace, i)->complete)
+            ct_printer_format(&printer, "Process %d: the recorder has not finished this trace\n",
+                              ct_trace_process_at(trace, i)->pid);
+    if (g->gaps)
+        ct_printer_format(&printer, "Gaps: %s; events lost: %s; the time in gaps is in no time above\n",
+                          ct_text_count(a, g->gaps), ct_text_count(b, g->lost));
+    return ct_printer_close(&printer);
+}
+
+/* ---- the command ---- */
+
+static int graph_trace(struct ct_trace *trace, const char *glob, const struct options *o) {
+    const char *functions[] = {glob, NULL};
+    struct ct_graph_options options = {
+        .select = {.functions = functions, .modules = o->modules.items, .threads = o->threads.items},
+        .limit = o->limit,
+        .depth = o->depth,
+    };
+    struct ct_graph *graph;
+    int code = ct_reading_check_threads(trace, &options.select);
+    if (code >= 0)
+        return code;
+    int status = ct_graph_make(&graph, trace, &options);
+    if (status)
+        return ct_reading_fail(trace, status);
+    if (!graph->function_count) {
+        ct_message_error("no function that was called fits \"%s\"; `contrail report` lists those that were", glob);
+        code = CT_EXIT_UNAVAILABLE;
+    } else if (o->json) {
+        struct ct_json json = {0};
+        ct_graph_json(graph, trace, &json);
+        code = ct_reading_print_json(&json, 0);
+    } else {
+        code = print_graph(trace, graph);
+    }
+    ct_graph_free(graph);
+    return code;
+}
+
+static int run(int argc, char **argv) {
+    struct options options = {0};
+    struct ct_operands operands;
+    struct ct_trace *trace;
+    int code = ct_options_parse(&ct_command_graph, argc, argv, &options, &operands);
+    if (code >= 0)
+        return code;
+    code = ct_reading_open(&trace, &(struct ct_operands){.count = operands.count - 1, .at = operands.at + 1});
+    if (code < 0) {
+        if (options.mangled)
+            ct_trace_keep_mangled(trace);
+        code = graph_trace(trace, operands.at[0], &options);
+        ct_trace_close(trace);
+    }
+    ct_options_release(&ct_command_graph, &options);
+    return code;
+}
+
+static const struct ct_option option_table[] = {
+    {"depth", 'd', CT_OPTION_NUMBER, offsetof(struct options, depth), "N",
+     "follow callers and callees over N calls, up to 16", .initial = "1", .min = 1, .max = CT_GRAPH_MAX_DEPTH},
+    {"limit", 'n', CT_OPTION_NUMBER, offsetof(struct options, limit), "N",
+     "print at most N functions, and N callers and callees of each; 0: all", .initial = "20"},
+    {"module", 'm', CT_OPTION_LIST, offsetof(struct options, modules), "GLOB",
+     "only functions of modules whose file name fits; callers and callees may be of any"},
+    {"thread", 't', CT_OPTION_LIST, offsetof(struct options, threads), "TID|GLOB",
+     "only threads with this number, or whose name fits"},
+    {"mangled", 0, CT_OPTION_FLAG, offsetof(struct options, mangled), NULL,
+     "print names as the symbol tables have them"},
+    {"json", 0, CT_OPTION_FLAG, offsetof(struct options, json), NULL,
+     "print JSON, times in nanoseconds, shares from 0 to 1"},
+    {0},
+};
+
+const struct ct_command ct_command_graph = {
+    .name = "graph",
+    .group = CT_GROUP_READ,
+    .run = run,
+    .summary = "show the callers and callees of functions",
+    .operands = "FUNCTION-GLOB [TRACE]",
+    .min_operands = 1,
+    .max_operands = 2,
+    .description =
+        "Prints, for each function whose name fits, who called it and what it called. TRACE is a session or a pid_N "
+        "directory; without it, the newest under ./traces.\n\n"
+        "Callers: CALLS and TOTAL are the function's, as far as it was called from there, with their shares of all "
+        "its calls and of its total time. Callees: CALLS and TOTAL of what it called, with the share of all calls "
+        "made there and of the function's total time. With --depth, callers of callers and callees of callees are "
+        "indented below them.\n\n"
+        "A function that calls itself is among its own callers and callees. Calls inside of one another count once in "
+        "the time of a row, so with recursion the shares of several rows may come to more than 100 %. Only functions "
+        "that were recorded are there: a caller is the innermost one of those.\n\n"
+        "C++ and Rust names are demangled; the GLOB fits the name as it is shown, without its parameters, or mangled.",
+    .options = option_table,
+    .notes = "Exit status:\n"
+             "  0 done, 64 usage, 69 there is no such trace or thread, or no such function was called\n",
+    .examples = "contrail graph main\n"
+                "contrail graph 'parse_*' --depth 3\n"
+                "contrail graph malloc -m 'libc.so*' --thread 'worker-*' traces/session_20250102_030405\n"
+                "contrail graph work --json",
+};

@@ -1,0 +1,367 @@
+/* Callers and callees: one pass over the events, thread by thread.
+ *
+ * A frame's `user` is a record of the rows that its end has to be added to. Ways out of a function are carried along:
+ * a frame's rows among the callees are children of its caller's rows, so that a call costs `depth` steps however deep
+ * the stack is. One owner. */
+#include "report/graph.h"
+#include "trace/facts.h"
+#include "trace/frames.h"
+#include <stdlib.h>
+
+/* A function as events name it. */
+struct function {
+    struct ct_table_key key;
+    const struct ct_known *known;   /* the same for the same function of several processes */
+    struct ct_graph_function *root; /* NULL: the user did not ask for it */
+};
+
+/* The first function with this module, name and offset. */
+struct first {
+    struct ct_table_key by_hash;
+    struct function *function;
+};
+
+struct record {
+    struct record *next; /* of those that are free */
+    struct function *function;
+    /* [i]: the row of this call among the callees of the frame that is i + 1 calls out, or NULL. */
+    struct ct_graph_node *out[CT_GRAPH_MAX_DEPTH];
+    /* Rows of the callers, when it is a root. */
+    struct ct_graph_node *in[CT_GRAPH_MAX_DEPTH];
+};
+
+struct walk {
+    struct ct_trace *trace;
+    const struct ct_graph_options *options;
+    struct ct_graph *graph;
+    struct ct_table functions, firsts;
+    struct ct_frames frames;
+    struct record *free_records;
+    size_t process;
+    bool failed; /* out of memory */
+};
+
+/* ---- functions ---- */
+
+static uint64_t hash_text(uint64_t hash, const char *text) {
+    do
+        hash = (hash ^ (uint8_t)*text) * 0x100000001b3ull; /* FNV-1a */
+    while (*text++);
+    return hash;
+}
+
+static struct ct_graph_function *add_root(struct ct_graph *g, const struct ct_known *known) {
+    if (g->function_count == g->function_capacity) {
+        size_t capacity = g->function_capacity ? 2 * g->function_capacity : 16;
+        struct ct_graph_function **grown = realloc(g->functions, capacity * sizeof(struct ct_graph_function *));
+        if (!grown)
+            return NULL;
+        g->functions = grown;
+        g->function_capacity = capacity;
+    }
+    struct ct_graph_function *root = calloc(1, sizeof *root);
+    if (!root)
+        return NULL;
+    root->callers.known = root->callees.known = known;
+    g->functions[g->function_count++] = root;
+    return root;
+}
+
+/* Processes that run the same program have the same functions: they are one. */
+static bool learn(struct walk *w, struct function *f) {
+    const struct ct_known *known = ct_known_get(&w->graph->names, f->key.process, f->key.function);
+    if (!known)
+        return false;
+    if (known->function && ct_trace_process_count(w->trace) > 1) {
+        uint64_t hash = 0xcbf29ce484222325ull ^ known->function->offset;
+        hash = hash_text(hash_text(hash, known->module), known->name);
+        struct first *first = ct_table_get(&w->firsts, 0, hash, sizeof *first);
+        if (!first)
+            return false;
+        if (first->function) {
+            f->known = first->function->known;
+            f->root = first->function->root;
+            return true;
+        }
+        first->function = f;
+    }
+    f->known = known;
+    if (known->function_fits && known->module_fits)
+        f->root = add_root(w->graph, known);
+    return f->root || !(known->function_fits && known->module_fits);
+}
+
+static struct function *function_of(struct walk *w, uint64_t id) {
+    struct function *f = ct_table_get(&w->functions, w->process, id, sizeof *f);
+    if (f && (f->known || learn(w, f)))
+        return f;
+    w->failed = true;
+    return NULL;
+}
+
+/* ---- records ---- */
+
+static struct record *take_record(struct walk *w, struct function *f) {
+    struct record *r = w->free_records;
+    if (r)
+        w->free_records = r->next;
+    else
+        r = malloc(sizeof *r);
+    if (!r) {
+        w->failed = true;
+        return NULL;
+    }
+    *r = (struct record){.function = f};
+    return r;
+}
+
+static void give_back(struct walk *w, struct record *r) {
+    r->next = w->free_records;
+    w->free_records = r;
+}
+
+/* ---- calls ---- */
+
+/* The record of the frame at this place; NULL: there is none, or its call was not seen. */
+static struct record *record_at(const struct walk *w, size_t at) {
+    return at < w->frames.count && !w->frames.stack[at].unknown ? w->frames.stack[at].user : NULL;
+}
+
+static struct ct_graph_node *count_child(struct walk *w, struct ct_graph_node *parent, const struct ct_known *known) {
+    struct ct_graph_node *node = ct_graph_child(parent, known);
+    if (node)
+        node->calls++;
+    else
+        w->failed = true;
+    return node;
+}
+
+/* The ways into the function; `at` is its caller's place. */
+static void count_in(struct walk *w, struct record *r, size_t at) {
+    struct ct_graph_node *node = &r->function->root->callers;
+    for (size_t i = 0; i < w->options->depth && node; i++) {
+        const struct record *caller = record_at(w, at);
+        if (!caller && i)
+            return;
+        node = r->in[i] = count_child(w, node, caller ? caller->function->known : NULL);
+        if (!caller)
+            return;
+        at = w->frames.stack[at].caller;
+    }
+}
+
+/* The ways out of the functions that led here. */
+static void count_out(struct walk *w, struct record *r, const struct record *caller) {
+    const struct ct_known *known = r->function->known;
+    if (caller->function->root)
+        r->out[0] = count_child(w, &caller->function->root->callees, known);
+    for (size_t i = 1; i < w->options->depth; i++)
+        if (caller->out[i - 1])
+            r->out[i] = count_child(w, caller->out[i - 1], known);
+}
+
+static void count_call(struct walk *w, struct record *r, size_t caller_at) {
+    const struct record *caller = record_at(w, caller_at);
+    if (r->function->root) {
+        r->function->root->callers.calls++;
+        r->function->root->callees.calls++;
+        count_in(w, r, caller_at);
+    }
+    if (caller)
+        count_out(w, r, caller);
+}
+
+/* Each row that the record has, or NULL. */
+enum { ROWS_OF_ROOT = 2, ROWS = ROWS_OF_ROOT + 2 * CT_GRAPH_MAX_DEPTH };
+static struct ct_graph_node *row_at(const struct record *r, size_t i) {
+    struct ct_graph_function *root = r->function->root;
+    if (i < ROWS_OF_ROOT)
+        return !root ? NULL : i ? &root->callees : &root->callers;
+    i -= ROWS_OF_ROOT;
+    return i < CT_GRAPH_MAX_DEPTH ? r->out[i] : r->in[i - CT_GRAPH_MAX_DEPTH];
+}
+
+static void on_call(struct walk *w, const struct ct_trace_event *event) {
+    struct function *f = function_of(w, event->function_id);
+    struct record *r = f ? take_record(w, f) : NULL;
+    if (!r)
+        return;
+    if (f->known->entry_only) {
+        count_call(w, r, w->frames.after_gap ? CT_NO_FRAME : w->frames.running);
+        give_back(w, r);
+        return;
+    }
+    struct ct_frame *frame = ct_frames_call(&w->frames, event);
+    if (!frame) {
+        give_back(w, r);
+        w->failed = true;
+        return;
+    }
+    frame->user = r;
+    count_call(w, r, frame->caller);
+    for (size_t i = 0; i < ROWS; i++)
+        if (row_at(r, i))
+            row_at(r, i)->active++;
+}
+
+/* ---- ends ---- */
+
+static void on_lost(void *arg, struct ct_frame *frame) {
+    struct walk *w = arg;
+    struct record *r = frame->user;
+    for (size_t i = 0; i < ROWS; i++)
+        if (row_at(r, i))
+            row_at(r, i)->active--;
+    if (r->function->root)
+        r->function->root->unpaired++;
+    give_back(w, r);
+}
+
+/* The function whose call ended, or NULL when nobody asked for it. */
+static struct ct_graph_function *close_frame(struct walk *w, const struct ct_frame *frame, uint64_t end_ns) {
+    struct record *r = frame->user;
+    uint64_t duration = ct_frames_duration(&w->frames, frame, end_ns);
+    for (size_t i = 0; i < ROWS; i++) {
+        struct ct_graph_node *row = row_at(r, i);
+        if (!row)
+            continue;
+        row->timed++;
+        if (--row->active == 0)
+            row->total_ns += duration;
+    }
+    struct ct_graph_function *root = r->function->root;
+    if (root)
+        root->self_ns += frame->self_ns;
+    give_back(w, r);
+    return root;
+}
+
+static void on_end(struct walk *w, const struct ct_trace_event *event) {
+    struct ct_frame frame;
+    bool exception = event->kind == CT_TRACE_EXCEPTION;
+    if (exception && event->function_id == 0) /* a signal: no frame ends */
+        return;
+    if (ct_frames_end(&w->frames, event, &frame)) {
+        struct ct_graph_function *root = close_frame(w, &frame, event->timestamp_ns);
+        if (root)
+            root->exceptions += exception;
+        return;
+    }
+    struct function *f = function_of(w, event->function_id);
+    if (f && f->root)
+        f->root->unpaired++;
+}
+
+static void close_open(struct walk *w, uint64_t end_ns) {
+    struct ct_frame frame;
+    while (ct_frames_take(&w->frames, end_ns, &frame)) {
+        struct ct_graph_function *root = close_frame(w, &frame, end_ns);
+        if (root)
+            root->open++;
+    }
+}
+
+/* ---- threads ---- */
+
+static void pass_gaps(struct walk *w, const struct ct_thread_facts *facts, size_t *gap, uint64_t last_ns,
+                      const struct ct_trace_event *event) {
+    if (*gap >= facts->gap_count || facts->gaps[*gap].at > event->sequence)
+        return;
+    ct_frames_gap(&w->frames, last_ns && event->timestamp_ns > last_ns ? event->timestamp_ns - last_ns : 0);
+    while (*gap < facts->gap_count && facts->gaps[*gap].at <= event->sequence)
+        w->graph->lost += facts->gaps[(*gap)++].lost;
+}
+
+static int walk_thread(struct walk *w, const struct ct_facts *all, size_t thread) {
+    const struct ct_thread_facts *facts = &all->threads[thread];
+    struct ct_trace_cursor *cursor;
+    int status = ct_trace_cursor_open_thread(&cursor, w->trace, thread, 0);
+    if (status)
+        return status;
+    w->process = ct_trace_thread_at(w->trace, thread)->process;
+    ct_frames_begin(&w->frames, facts->complete, on_lost, w);
+    struct ct_trace_event event;
+    size_t gap = 0;
+    uint64_t last_ns = 0;
+    while (!w->failed && ct_trace_next(cursor, &event)) {
+        pass_gaps(w, facts, &gap, last_ns, &event);
+        if (event.kind == CT_TRACE_CALL)
+            on_call(w, &event);
+        else
+            on_end(w, &event);
+        last_ns = event.timestamp_ns;
+    }
+    ct_trace_cursor_close(cursor);
+    bool cut = gap < facts->gap_count; /* the time from here on is in a gap */
+    close_open(w, cut ? last_ns : ct_facts_thread_end(all, w->trace, thread, last_ns, w->frames.count));
+    for (; gap < facts->gap_count; gap++)
+        w->graph->lost += facts->gaps[gap].lost;
+    w->graph->gaps += facts->gap_count;
+    w->graph->threads++;
+    return w->failed ? CT_ERR_NO_MEMORY : 0;
+}
+
+static int walk_all(struct walk *w) {
+    struct ct_facts facts;
+    int status = ct_facts_load(&facts, w->trace);
+    if (status)
+        return status;
+    for (size_t i = 0; i < ct_trace_thread_count(w->trace) && !status; i++)
+        if (ct_select_thread(&w->options->select, ct_trace_thread_at(w->trace, i)))
+            status = walk_thread(w, &facts, i);
+    ct_facts_free(&facts);
+    return status;
+}
+
+static void free_walk(struct walk *w) {
+    while (w->free_records) {
+        struct record *r = w->free_records;
+        w->free_records = r->next;
+        free(r);
+    }
+    ct_frames_free(&w->frames);
+    ct_table_free(&w->functions, NULL);
+    ct_table_free(&w->firsts, NULL);
+}
+
+int ct_graph_make(struct ct_graph **out, struct ct_trace *trace, const struct ct_graph_options *options) {
+    if (options->depth < 1 || options->depth > CT_GRAPH_MAX_DEPTH)
+        return CT_ERR_INVALID_ARGUMENT;
+    struct ct_graph *g = calloc(1, sizeof *g);
+    if (!g)
+        return CT_ERR_NO_MEMORY;
+    g->names = (struct ct_known_table){.trace = trace, .select = &options->select};
+    struct walk w = {.trace = trace, .options = options, .graph = g};
+    int status = walk_all(&w);
+    free_walk(&w);
+    if (status) {
+        ct_graph_free(g);
+        return status;
+    }
+    ct_graph_arrange(g, options->limit);
+    g->names.select = NULL; /* it may go now */
+    *out = g;
+    return 0;
+}
+
+/* Not the node itself, which may be part of something. */
+static void free_children(struct ct_graph_node *node) {
+    for (size_t i = 0; i < node->child_count; i++) {
+        free_children(node->children[i]);
+        free(node->children[i]);
+    }
+    free(node->children);
+}
+
+void ct_graph_free(struct ct_graph *g) {
+    if (!g)
+        return;
+    for (size_t i = 0; i < g->function_count; i++) {
+        free_children(&g->functions[i]->callers);
+        free_children(&g->functions[i]->callees);
+        free(g->functions[i]);
+    }
+    free(g->functions);
+    ct_known_free(&g->names);
+    free(g);
+}

@@ -1,0 +1,60 @@
+/* Callers and callees of functions, as trees that start at each function the user asked for.
+ *
+ * A row of the callers stands for a way into the function: its calls and time are the function's, as far as it was
+ * called that way. A row of the callees stands for a way out of it: calls and time of the callee. As in the report, a
+ * row's time is that of its outermost calls, so a recursion counts once in each row; the rows of a recursion may
+ * therefore come to more than the function's own time.
+ *
+ * Calls that were open at the end are closed there; calls whose end was lost have no time; time in gaps is nobody's.
+ * Memory grows with the number of ways of at most `depth` calls, not with the number of events. */
+#ifndef CT_REPORT_GRAPH_H
+#define CT_REPORT_GRAPH_H
+
+#include "report/known.h"
+#include <contrail/trace.h>
+
+enum { CT_GRAPH_MAX_DEPTH = 16 };
+
+struct ct_graph_options {
+    struct ct_select select; /* `functions` and `modules`: where the trees start */
+    uint64_t limit;          /* functions, and rows below each row; 0: all */
+    uint64_t depth;          /* levels of callers and of callees, 1 to CT_GRAPH_MAX_DEPTH */
+};
+
+struct ct_graph_node {
+    const struct ct_known *known; /* NULL: calls whose caller was not recorded */
+    uint64_t calls;
+    uint64_t timed; /* of them, with a time */
+    uint64_t total_ns;
+    uint32_t active;                 /* frames that are open */
+    struct ct_graph_node **children; /* by time, then calls, then name */
+    size_t child_count, child_capacity;
+    size_t shown;         /* children before the limit */
+    uint64_t child_calls; /* of all children */
+};
+
+struct ct_graph_function {
+    struct ct_graph_node callers, callees; /* both begin with the function itself, with its calls and time */
+    uint64_t self_ns, exceptions, open, unpaired;
+};
+
+struct ct_graph {
+    struct ct_graph_function **functions; /* by time, then calls, then name */
+    size_t function_count, function_capacity;
+    size_t shown; /* functions before the limit */
+    uint64_t threads, gaps, lost;
+    struct ct_known_table names;
+};
+
+int ct_graph_make(struct ct_graph **out, struct ct_trace *trace, const struct ct_graph_options *options);
+void ct_graph_free(struct ct_graph *graph);
+
+struct ct_json;
+void ct_graph_json(const struct ct_graph *graph, const struct ct_trace *trace, struct ct_json *json);
+
+/* Orders trees, and counts what the limit leaves: a part of ct_graph_make. */
+void ct_graph_arrange(struct ct_graph *graph, uint64_t limit);
+/* The row for `known` below `parent`; a new one when there is none. NULL: out of memory. */
+struct ct_graph_node *ct_graph_child(struct ct_graph_node *parent, const struct ct_known *known);
+
+#endif
