@@ -38,5 +38,6 @@ extern const struct ct_command ct_command_info, ct_command_report, ct_command_re
 extern const struct ct_command ct_command_graph;
 extern const struct ct_command ct_command_symbolize;
 extern const struct ct_command ct_command_export;
+extern const struct ct_command ct_command_doctor;
 
 #endif
