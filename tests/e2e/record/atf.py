@@ -191,3 +191,12 @@ def check_depths(thread, functions, entry_only, gaps, place):
 def find(output):
     """The pid_N directories below an output directory."""
     return sorted(glob.glob(os.path.join(glob.escape(output), "session_*", "pid_*")))
+
+
+def first(output):
+    """The directory of the process that was spawned or attached to; the others are its children's. None without one."""
+    for directory in find(output):
+        with open(os.path.join(directory, "manifest.json")) as f:
+            if json.load(f).get("origin") in ("spawn", "attach"):
+                return directory
+    return None

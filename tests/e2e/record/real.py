@@ -125,11 +125,12 @@ def record(shop, command, text=None, cwd=None):
 
 
 def describe(shop, output):
-    found = atf.find(output)
-    if len(found) != 1:
-        raise Failure("%d traces" % len(found))
-    shop.read("verify", found[0])
-    trace = atf.Trace(found[0])
+    found, children = atf.first(output), len(atf.find(output)) - 1
+    if not found:
+        raise Failure("no trace")
+    for each in atf.find(output):
+        shop.read("verify", each)
+    trace = atf.Trace(found)
     modules = trace.manifest["modules"]
     # Cold parts and fragments of functions are no functions.
     functions = sum(m["functions"] - m["skipped"].get("ODD_ENTRY", 0) - m["skipped"].get("FRAGMENT", 0) for m in modules)
@@ -139,9 +140,9 @@ def describe(shop, output):
         raise Failure("nothing was recorded")
     manifest = trace.manifest
     shutil.rmtree(output)
-    return "%d functions in %d modules, %.2f %% hooked; %d events of %d threads, %d lost; planned in %d ms, paused %d ms" % (
-        functions, len(modules), 100 * hooked / functions, events, len(trace.threads), trace.lost,
-        manifest.get("plan_ns", 0) // 1000000, manifest.get("pause_ns", 0) // 1000000)
+    return "%d functions in %d modules, %.2f %% hooked; %d events of %d threads, %d lost, %d children; planned in %d ms, " \
+           "paused %d ms" % (functions, len(modules), 100 * hooked / functions, events, len(trace.threads), trace.lost,
+                             children, manifest.get("plan_ns", 0) // 1000000, manifest.get("pause_ns", 0) // 1000000)
 
 
 def coreutils(shop):
