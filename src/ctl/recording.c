@@ -78,7 +78,10 @@ void ct_recording_resume(struct ct_recording *r) {
     bool first = !r->resumed_at;
     if (first)
         r->resumed_at = ct_clock_now();
+    /* It may ask for something at once: the postman must not find it half resumed. */
+    pthread_mutex_lock(&r->work);
     (void)ct_remote_resume(r->remote); /* a process that was killed meanwhile is noticed by whoever waits for it */
+    pthread_mutex_unlock(&r->work);
     if (first)
         r->pause_ns = ct_clock_now() - r->stopped_at;
 }

@@ -130,10 +130,11 @@ static int add_new(struct ct_recording *r, const struct survey *s) {
         return status == CT_ERR_NOT_FOUND ? 0 : status;
     }
     (void)ct_manifest_write_symbols(r);
+    bool paused = ct_remote_is_stopped(r->remote); /* by the user */
     status = ct_recording_stop(r);
     if (!status)
         status = ct_inject_more(&r->injection, shared->plan, first, &error);
-    if (ct_remote_is_stopped(r->remote))
+    if (!paused && ct_remote_is_stopped(r->remote))
         (void)ct_remote_resume(r->remote);
     return status;
 }

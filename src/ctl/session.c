@@ -302,7 +302,9 @@ int ct_session_pause(struct ct_session *s) {
         return bad_state(s, "pausing");
     if (!s->first->remote)
         return fail(s, CT_ERR_NOT_FOUND, "the process that was recorded first has ended");
+    pthread_mutex_lock(&s->first->work);
     int status = ct_recording_stop(s->first);
+    pthread_mutex_unlock(&s->first->work);
     if (status)
         return fail(s, status, s->first->error);
     ct_session_move(s, CT_SESSION_ATTACHED);
