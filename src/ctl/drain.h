@@ -50,6 +50,7 @@ struct ct_drain {
     const char *directory;
     int pid;
     bool other_namespace; /* tids are not ours */
+    int inner_pid;        /* its own number there */
     unsigned interval_ms;
     void (*every_second)(void *arg); /* on the drain thread */
     void *every_second_arg;

@@ -35,6 +35,8 @@ static int inner_tid(int pid, int tid) {
 static int outer_tid(const struct ct_drain *d, int inner) {
     char path[64];
     int found = inner;
+    if (inner == d->inner_pid) /* the main thread, also when it has ended */
+        return d->pid;
     snprintf(path, sizeof path, "/proc/%d/task", d->pid);
     DIR *directory = d->other_namespace ? opendir(path) : NULL;
     for (struct dirent *entry; directory && (entry = readdir(directory));)

@@ -152,6 +152,7 @@ static int start_drain(struct ct_recording *r) {
         .directory = r->directory,
         .pid = r->pid,
         .other_namespace = ct_remote_inner_pid(r->remote) != r->pid,
+        .inner_pid = ct_remote_inner_pid(r->remote),
         .interval_ms = r->session->options.drain_interval_ms,
         .every_second = write_manifest_sometimes,
         .every_second_arg = r,
