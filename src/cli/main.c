@@ -1,5 +1,6 @@
 /* contrail: finds the command and runs it. */
 #include "cli/command.h"
+#include "cli/completion.h"
 #include "cli/message.h"
 #include <contrail/contrail.h>
 #include <fcntl.h>
@@ -70,6 +71,14 @@ static int help(int argc, char **argv) {
     return ct_message_finish();
 }
 
+/* For packagers and shells, not for people: not in the list of commands. */
+static int completion(int argc, char **argv) {
+    if (argc == 3 && ct_completion_print(stdout, argv[2], commands, COMMAND_COUNT))
+        return ct_message_finish();
+    ct_message_error("completion takes the name of a shell: bash or zsh");
+    return CT_EXIT_USAGE;
+}
+
 /* What we open must not become a closed standard descriptor, and be written to as such. exec closes these again, so that a
  * spawned program finds what we found. */
 static void fill_standard_descriptors(void) {
@@ -90,6 +99,8 @@ int main(int argc, char **argv) {
         printf("contrail %s\n", ct_version());
         return ct_message_finish();
     }
+    if (!strcmp(argv[1], "completion"))
+        return completion(argc, argv);
     const struct ct_command *command = find_command(argv[1]);
     return command ? command->run(argc - 1, argv + 1) : unknown_command(argv[1]);
 }

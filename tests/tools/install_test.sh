@@ -1,6 +1,7 @@
 #!/bin/sh
 # install_test.sh BUILD CC: what is installed is enough to use the library as its users do, through pkg-config, shared
 # and static, from C; and the static library does not hook itself.
+# Shells find their completion.
 set -eu
 build=$1
 cc=$2
@@ -42,3 +43,6 @@ LD_LIBRARY_PATH=$libdir "$work/shared"
 $cc -O1 -fno-optimize-sibling-calls -o "$work/static" "$work/user.c" $(pkg-config --cflags libcontrail) "$libdir/libcontrail.a" $(pkg-config --static --libs libcontrail | tr " " "\n" | grep -v -e -lcontrail -e ^-L)
 "$work/static"
 "$(find "$work" -path '*/bin/contrail')" --version
+for file in share/bash-completion/completions/contrail share/zsh/site-functions/_contrail; do
+    [ -n "$(find "$work" -path "*/$file" -size +0)" ] || { echo "no $file"; exit 1; }
+done
