@@ -73,11 +73,15 @@ static void read_image(const char *path, void **bytes, size_t *size) {
     fclose(file);
 }
 
+static bool damaged; /* what the file says may be wrong: it must only be survived */
+
 static bool names_hidden(const struct ct_functions *table) {
     const struct ct_func *one = ct_functions_by_name(table, "hidden_one");
     const struct ct_func *two = ct_functions_by_name(table, "hidden_two");
     if (!one || !two)
         return false;
+    if (damaged)
+        return true;
     assert_true(one->flags & CT_FUNC_LENT_NAME);
     assert_true(one->flags & CT_FUNC_FDE);
     assert_true(one->size > 0 && two->size > 0);
@@ -290,6 +294,7 @@ static void test_damaged_files(void **state) {
     pclose(pipe);
     path[strcspn(path, "\n")] = 0;
     uint64_t seed = 12345;
+    damaged = true;
     for (int i = 0; i < 400; i++) {
         uint8_t *bad = malloc(size);
         memcpy(bad, good, size);
@@ -306,6 +311,7 @@ static void test_damaged_files(void **state) {
         finds(&search);
         free(bad);
     }
+    damaged = false;
     free(good);
 }
 
