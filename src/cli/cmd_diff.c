@@ -1,0 +1,245 @@
+/* contrail diff: what changed between two traces of one program. */
+#include "cli/command.h"
+#include "cli/reading.h"
+#include "report/diff.h"
+#include <string.h>
+
+struct options {
+    int sort;
+    uint64_t limit, min_change, next;
+    struct ct_option_list functions, modules;
+    bool json, mangled;
+};
+
+/* ---- the table ---- */
+
+enum { COUNT_WIDTH = 9, CHANGE_WIDTH = 9, TIME_WIDTH = 8, STATE_WIDTH = 4, GAP = 2, LEAST_ROOM = 20 };
+enum {
+    TABLE_WIDTH =
+        2 * (TIME_WIDTH + GAP + CHANGE_WIDTH + GAP) + COUNT_WIDTH + GAP + CHANGE_WIDTH + GAP + STATE_WIDTH + GAP
+};
+
+static void print_name(struct ct_printer *printer, const char *name, const char *module, size_t used) {
+    size_t room = 0;
+    if (printer->width)
+        room = (size_t)printer->width > used + LEAST_ROOM ? (size_t)printer->width - used : LEAST_ROOM;
+    size_t took = ct_printer_name(printer, name, room);
+    if (*module && (!room || took + strlen(module) + 3 <= room)) {
+        ct_printer_colour(printer, CT_COLOUR_DIM);
+        ct_printer_text(printer, " [");
+        ct_printer_name(printer, module, 0);
+        ct_printer_text(printer, "]");
+        ct_printer_colour(printer, CT_COLOUR_PLAIN);
+    }
+    ct_printer_text(printer, "\n");
+}
+
+/* B's value, and by how much it is more or less than A's. */
+static void print_values(struct ct_printer *printer, int width, uint64_t a, uint64_t b, bool there,
+                         const char *(*text_of)(char *buffer, uint64_t n)) {
+    char text[CT_TEXT_SIZE], change[CT_TEXT_SIZE + 1] = "=";
+    if (a != b) {
+        change[0] = a < b ? '+' : '-';
+        strcpy(change + 1, text_of(text, a < b ? b - a : a - b));
+    }
+    ct_printer_format(printer, "%*s%*s%*s%*s", width, there ? text_of(text, b) : "-", GAP, "", CHANGE_WIDTH, change,
+                      GAP, "");
+}
+
+static void print_times(struct ct_printer *printer, const struct ct_diff_row *row, uint64_t a, uint64_t b) {
+    if (row->side[CT_DIFF_A].timed || row->side[CT_DIFF_B].timed)
+        print_values(printer, TIME_WIDTH, a, b, row->side[CT_DIFF_B].timed, ct_text_time);
+    else
+        ct_printer_format(printer, "%*s%*s%*s%*s", TIME_WIDTH, "-", GAP, "", CHANGE_WIDTH, "-", GAP, "");
+}
+
+static void print_row(struct ct_printer *printer, const struct ct_diff_row *row) {
+    const struct ct_diff_values *a = &row->side[CT_DIFF_A], *b = &row->side[CT_DIFF_B];
+    print_times(printer, row, a->self_ns, b->self_ns);
+    print_times(printer, row, a->total_ns, b->total_ns);
+    print_values(printer, COUNT_WIDTH, a->calls, b->calls, b->calls, ct_text_count);
+    ct_printer_format(printer, "%-*s%*s", STATE_WIDTH, !a->calls ? "new" : !b->calls ? "gone" : "", GAP, "");
+    print_name(printer, row->name, row->module, TABLE_WIDTH);
+}
+
+static void print_table(struct ct_printer *printer, const struct ct_diff *d) {
+    char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE], c[CT_TEXT_SIZE], e[CT_TEXT_SIZE];
+    if (d->row_count) {
+        ct_printer_colour(printer, CT_COLOUR_BOLD);
+        ct_printer_format(printer, "%*s%*s  %*s%*s  %*s%*s  %*s%s", TIME_WIDTH, "SELF", GAP + CHANGE_WIDTH, "CHANGE",
+                          TIME_WIDTH, "TOTAL", GAP + CHANGE_WIDTH, "CHANGE", COUNT_WIDTH, "CALLS", GAP + CHANGE_WIDTH,
+                          "CHANGE", STATE_WIDTH + GAP, "", "FUNCTION");
+        ct_printer_colour(printer, CT_COLOUR_PLAIN);
+        ct_printer_text(printer, "\n");
+    }
+    for (size_t i = 0; i < d->row_count && ct_printer_wanted(printer); i++)
+        print_row(printer, &d->rows[i]);
+    ct_printer_format(printer, "%sFunctions: %s new, %s gone, %s changed, %s not", d->row_count ? "\n" : "",
+                      ct_text_count(a, d->added), ct_text_count(b, d->gone), ct_text_count(c, d->changed),
+                      ct_text_count(e, d->unchanged));
+    if (d->row_count < d->matched)
+        ct_printer_format(printer, "; rows: %s of %s (--limit 0 shows all)", ct_text_count(a, d->row_count),
+                          ct_text_count(b, d->matched));
+    ct_printer_text(printer, "\n");
+}
+
+/* ---- the paths ---- */
+
+static const char *const side_names[CT_DIFF_SIDES] = {"A", "B"};
+
+static void print_call(struct ct_printer *printer, const struct ct_diff_call *call, const char *sign) {
+    size_t indent = 4 + 2 * (size_t)(call->depth < 40 ? call->depth : 40);
+    ct_printer_format(printer, "  %s ", sign);
+    ct_printer_spaces(printer, indent - 4);
+    print_name(printer, call->known->name, call->known->module, indent);
+}
+
+static void print_paths(struct ct_printer *printer, const struct ct_diff *d, const struct options *o) {
+    const struct ct_diff_path *path = &d->path;
+    char text[CT_TEXT_SIZE];
+    if (!path->compared) {
+        ct_printer_text(printer, "Main threads: one of the traces has none\n");
+        return;
+    }
+    if (!path->part) {
+        ct_printer_format(printer, "Main threads: all calls are the same: %s\n", ct_text_count(text, path->common));
+        return;
+    }
+    ct_printer_format(printer, "\nMain threads: calls in common: %s; then they part:\n",
+                      ct_text_count(text, path->common));
+    for (size_t i = 0; i < path->stack_count; i++)
+        print_call(printer, &path->stack[i], " ");
+    for (int s = 0; s < CT_DIFF_SIDES; s++) {
+        for (size_t i = 0; i < path->next_count[s] && ct_printer_wanted(printer); i++)
+            print_call(printer, &path->next[s][i], side_names[s]);
+        if (path->next_count[s] < o->next)
+            ct_printer_format(printer, "  %s (no more calls)\n", side_names[s]);
+    }
+}
+
+static void print_notes(struct ct_printer *printer, struct ct_trace *const traces[], const struct ct_diff *d) {
+    char text[CT_TEXT_SIZE];
+    for (int s = 0; s < CT_DIFF_SIDES; s++) {
+        for (size_t i = 0; i < ct_trace_process_count(traces[s]); i++)
+            if (!ct_trace_process_at(traces[s], i)->complete)
+                ct_printer_format(printer, "%s: process %d: the recorder has not finished this trace\n", side_names[s],
+                                  ct_trace_process_at(traces[s], i)->pid);
+        if (d->reports[s]->lost)
+            ct_printer_format(printer, "%s: events lost: %s; a difference may be due to that\n", side_names[s],
+                              ct_text_count(text, d->reports[s]->lost));
+    }
+}
+
+static int print_diff(struct ct_trace *const traces[], const struct ct_diff *d, const struct options *o) {
+    static struct ct_printer printer;
+    char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE];
+    ct_printer_open(&printer, true);
+    for (int s = 0; s < CT_DIFF_SIDES; s++)
+        ct_printer_format(&printer, "%s: %s (calls: %s; threads: %s)\n", side_names[s], ct_trace_path(traces[s]),
+                          ct_text_count(a, d->reports[s]->calls), ct_text_count(b, d->reports[s]->threads));
+    ct_printer_text(&printer, "\n");
+    print_table(&printer, d);
+    print_paths(&printer, d, o);
+    print_notes(&printer, traces, d);
+    return ct_printer_close(&printer);
+}
+
+/* ---- the command ---- */
+
+static int diff_traces(struct ct_trace *const traces[], const struct options *o) {
+    struct ct_diff_options options = {
+        .select = {.functions = o->functions.items, .modules = o->modules.items},
+        .sort = (enum ct_diff_sort)o->sort,
+        .limit = o->limit,
+        .min_change = o->min_change,
+        .next = o->next,
+    };
+    struct ct_diff *diff;
+    int code, status = ct_diff_make(&diff, traces, &options);
+    if (status)
+        return ct_message_fail(status, NULL);
+    if (o->json) {
+        struct ct_json json = {0};
+        ct_diff_json(diff, traces, &json);
+        code = ct_reading_print_json(&json, 0);
+    } else {
+        code = print_diff(traces, diff, o);
+    }
+    ct_diff_free(diff);
+    return code;
+}
+
+static int run(int argc, char **argv) {
+    struct options options = {0};
+    struct ct_operands operands;
+    struct ct_trace *traces[CT_DIFF_SIDES] = {NULL, NULL};
+    int code = ct_options_parse(&ct_command_diff, argc, argv, &options, &operands);
+    if (code >= 0)
+        return code;
+    for (int s = 0; s < CT_DIFF_SIDES && code < 0; s++) {
+        code = ct_reading_open(&traces[s], &(struct ct_operands){.count = 1, .at = operands.at + s});
+        if (code >= 0)
+            traces[s] = NULL;
+        else if (options.mangled)
+            ct_trace_keep_mangled(traces[s]);
+    }
+    if (code < 0)
+        code = diff_traces(traces, &options);
+    for (int s = 0; s < CT_DIFF_SIDES; s++)
+        if (traces[s])
+            ct_trace_close(traces[s]);
+    ct_options_release(&ct_command_diff, &options);
+    return code;
+}
+
+static const char *const sort_names[] = {
+#define NAME(name, text) text,
+    CT_DIFF_SORT_LIST(NAME)
+#undef NAME
+        NULL,
+};
+
+static const struct ct_option option_table[] = {
+    {"sort", 's', CT_OPTION_CHOICE, offsetof(struct options, sort), "COLUMN",
+     "the rows are sorted by how much this changed, or by name", .initial = "self", .choices = sort_names},
+    {"limit", 'n', CT_OPTION_NUMBER, offsetof(struct options, limit), "N", "print at most N rows; 0: all",
+     .initial = "30"},
+    {"min-change", 0, CT_OPTION_NUMBER, offsetof(struct options, min_change), "PCT",
+     "only functions where what the rows are sorted by changed by at least PCT percent, and new and gone ones",
+     .initial = "0"},
+    {"next", 0, CT_OPTION_NUMBER, offsetof(struct options, next), "N",
+     "print N calls of each side from where the main threads part", .initial = "5", .min = 1, .max = 1000},
+    {"function", 'f', CT_OPTION_LIST, offsetof(struct options, functions), "GLOB", "only functions whose name fits"},
+    {"module", 'm', CT_OPTION_LIST, offsetof(struct options, modules), "GLOB",
+     "only functions of modules whose file name fits"},
+    {"mangled", 0, CT_OPTION_FLAG, offsetof(struct options, mangled), NULL,
+     "print names as the symbol tables have them"},
+    {"json", 0, CT_OPTION_FLAG, offsetof(struct options, json), NULL, "print JSON, times in nanoseconds"},
+    {0},
+};
+
+const struct ct_command ct_command_diff = {
+    .name = "diff",
+    .group = CT_GROUP_READ,
+    .run = run,
+    .summary = "compare two traces of a program",
+    .operands = "A B",
+    .min_operands = 2,
+    .max_operands = 2,
+    .description =
+        "Prints which functions were called in B only (new), in A only (gone), or with other numbers of calls or other "
+        "times, those first whose self time changed most; and the first place where the main threads went different "
+        "ways. A and B are sessions or pid_N directories.\n\n"
+        "SELF, TOTAL and CALLS are B's, as in `contrail report`, each followed by what it is more or less than in A. "
+        "Functions are the same when the file name of their module and their name are, so the two may be different "
+        "builds; functions without names are told apart by their offset.\n\n"
+        "The main threads are compared call by call, by name and by the calls around it. What is printed: the calls "
+        "that were open in both, then the next calls of A and of B. --function and --module choose what is compared "
+        "there too: with the program's own module, differences in the C library do not count.",
+    .options = option_table,
+    .notes = "Exit status:\n"
+             "  0 done, whether they differ or not, 64 usage, 69 there is no such trace\n",
+    .examples = "contrail diff traces/session_20250102_030405 traces/session_20250102_040506\n"
+                "contrail diff --module server --min-change 10 before after\n"
+                "contrail diff --sort calls --limit 0 --json before after",
+};

@@ -1,0 +1,176 @@
+/* Where the main threads of two traces part: both are read call by call until a call differs.
+ *
+ * Calls are enough: a call's depth tells which frames around it are open, and these are the last calls at the depths
+ * below. Functions that were not selected take no part, so a depth here counts selected frames only. */
+#include "report/diff.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_DEPTH = 1 << 20 }; /* deeper ones count as this deep: such a file is wrong */
+
+struct walker {
+    struct ct_trace_cursor *cursor;
+    struct ct_known_table *names;
+    size_t process;
+    uint32_t *outer; /* [d]: selected frames among the d outermost ones */
+    size_t count, capacity;
+    struct ct_diff_call call; /* the last one that was read; known NULL: there are no more */
+    bool failed;              /* out of memory */
+};
+
+/* `outer` is known up to this depth; frames whose calls were lost are not selected. */
+static bool reach(struct walker *w, size_t depth) {
+    if (depth >= w->capacity) {
+        size_t capacity = w->capacity ? w->capacity : 256;
+        while (capacity <= depth)
+            capacity *= 2;
+        uint32_t *grown = realloc(w->outer, capacity * sizeof *grown);
+        if (!grown)
+            return false;
+        w->outer = grown;
+        w->capacity = capacity;
+    }
+    if (!w->count)
+        w->outer[w->count++] = 0;
+    for (; w->count <= depth; w->count++)
+        w->outer[w->count] = w->outer[w->count - 1];
+    return true;
+}
+
+/* Reads up to the next selected call. False: there is none. */
+static bool step(struct walker *w) {
+    struct ct_trace_event event;
+    w->call.known = NULL;
+    while (ct_trace_next(w->cursor, &event)) {
+        if (event.kind != CT_TRACE_CALL)
+            continue;
+        const struct ct_known *known = ct_known_get(w->names, w->process, event.function_id);
+        size_t depth = event.depth < MAX_DEPTH ? event.depth : MAX_DEPTH;
+        if (!known || !reach(w, depth + 1)) {
+            w->failed = true;
+            return false;
+        }
+        bool selected = known->function_fits && known->module_fits;
+        w->outer[depth + 1] = w->outer[depth] + selected;
+        w->count = depth + 2;
+        if (!selected)
+            continue;
+        w->call = (struct ct_diff_call){.known = known, .depth = w->outer[depth]};
+        return true;
+    }
+    return false;
+}
+
+/* ---- the stack that both have ---- */
+
+struct stack {
+    struct ct_diff_call *calls; /* by depth */
+    size_t capacity;
+};
+
+static bool put_call(struct stack *stack, const struct ct_diff_call *call) {
+    if (call->depth >= stack->capacity) {
+        size_t capacity = stack->capacity ? stack->capacity : 64;
+        while (capacity <= call->depth)
+            capacity *= 2;
+        struct ct_diff_call *grown = realloc(stack->calls, capacity * sizeof *grown);
+        if (!grown)
+            return false;
+        stack->calls = grown;
+        stack->capacity = capacity;
+    }
+    stack->calls[call->depth] = *call;
+    return true;
+}
+
+static bool is_same(const struct ct_diff_call *a, const struct ct_diff_call *b) {
+    return a->known && b->known && a->depth == b->depth && !strcmp(a->known->name, b->known->name);
+}
+
+/* Frames around both calls; around the one that there is when a side is at its end. */
+static size_t common_depth(const struct walker w[CT_DIFF_SIDES]) {
+    const struct ct_diff_call *a = &w[CT_DIFF_A].call, *b = &w[CT_DIFF_B].call;
+    if (!a->known || !b->known)
+        return a->known ? (size_t)a->depth : (size_t)b->depth;
+    return (size_t)(a->depth < b->depth ? a->depth : b->depth);
+}
+
+static int keep_next(struct ct_diff_path *path, int side, struct walker *w, uint64_t count) {
+    enum { MOST = 1000 };
+    count = count < MOST ? count : MOST;
+    path->next[side] = calloc(count + 1, sizeof *path->next[side]);
+    if (!path->next[side])
+        return CT_ERR_NO_MEMORY;
+    while (path->next_count[side] < count && w->call.known) {
+        path->next[side][path->next_count[side]++] = w->call;
+        step(w);
+    }
+    return w->failed ? CT_ERR_NO_MEMORY : 0;
+}
+
+static int compare(struct ct_diff_path *path, struct walker w[CT_DIFF_SIDES], uint64_t next) {
+    struct stack stack = {0};
+    bool more = true;
+    for (;;) {
+        more = step(&w[CT_DIFF_A]);
+        more = step(&w[CT_DIFF_B]) || more;
+        if (w[CT_DIFF_A].failed || w[CT_DIFF_B].failed || !is_same(&w[CT_DIFF_A].call, &w[CT_DIFF_B].call))
+            break;
+        path->common++;
+        if (!put_call(&stack, &w[CT_DIFF_A].call))
+            w[CT_DIFF_A].failed = true;
+    }
+    path->compared = true;
+    path->part = more;
+    path->stack = stack.calls;
+    int status = w[CT_DIFF_A].failed || w[CT_DIFF_B].failed ? CT_ERR_NO_MEMORY : 0;
+    if (status || !more)
+        return status;
+    path->stack_count = common_depth(w);
+    for (int s = 0; s < CT_DIFF_SIDES && !status; s++)
+        status = keep_next(path, s, &w[s], next);
+    return status;
+}
+
+/* ---- main threads ---- */
+
+/* Of the process that was recorded first: the thread with its number, or else its first. SIZE_MAX: none. */
+static size_t main_thread(const struct ct_trace *trace) {
+    size_t process = 0, found = SIZE_MAX;
+    for (size_t i = 1; i < ct_trace_process_count(trace); i++)
+        if (ct_trace_process_at(trace, i)->time_start_ns < ct_trace_process_at(trace, process)->time_start_ns)
+            process = i;
+    for (size_t i = 0; i < ct_trace_thread_count(trace); i++) {
+        const struct ct_trace_thread *t = ct_trace_thread_at(trace, i);
+        if (t->process != process)
+            continue;
+        if (t->tid == (uint32_t)ct_trace_process_at(trace, process)->pid)
+            return i;
+        if (found == SIZE_MAX || t->id < ct_trace_thread_at(trace, found)->id)
+            found = i;
+    }
+    return found;
+}
+
+int ct_diff_paths(struct ct_diff *d, struct ct_trace *const traces[CT_DIFF_SIDES], uint64_t next) {
+    struct walker w[CT_DIFF_SIDES] = {0};
+    int status = 0;
+    bool complete = true;
+    for (int s = 0; s < CT_DIFF_SIDES; s++) {
+        d->path.thread[s] = main_thread(traces[s]);
+        complete = complete && d->path.thread[s] != SIZE_MAX;
+    }
+    for (int s = 0; s < CT_DIFF_SIDES && complete && !status; s++) {
+        w[s].names = &d->names[s];
+        w[s].process = ct_trace_thread_at(traces[s], d->path.thread[s])->process;
+        status = ct_trace_cursor_open_thread(&w[s].cursor, traces[s], d->path.thread[s], 0);
+    }
+    if (complete && !status)
+        status = compare(&d->path, w, next);
+    for (int s = 0; s < CT_DIFF_SIDES; s++) {
+        if (w[s].cursor)
+            ct_trace_cursor_close(w[s].cursor);
+        free(w[s].outer);
+    }
+    return status;
+}
