@@ -1,5 +1,7 @@
 /* Damaged traces: whatever the files hold, what reads them ends, and says no more than that it could not. */
+#include "report/diff.h"
 #include "report/functions.h"
+#include "report/graph.h"
 #include "report/info.h"
 #include "report/replay.h"
 #include "trace/writer.h"
@@ -31,6 +33,25 @@ static int on_line(void *arg, const struct ct_replay_line *line) {
     return 0;
 }
 
+static void compare(struct ct_trace *trace, const char *path, struct ct_json *json) {
+    struct ct_trace *again;
+    struct ct_graph *graph;
+    struct ct_diff *diff;
+    if (!ct_graph_make(&graph, trace, &(struct ct_graph_options){.depth = 3})) {
+        ct_graph_json(graph, trace, json);
+        ct_graph_free(graph);
+    }
+    if (ct_trace_open(&again, path, NULL, 0))
+        return;
+    struct ct_trace *const both[] = {trace, again};
+    if (!ct_diff_make(&diff, both, &(struct ct_diff_options){.next = 3})) {
+        assert_false(diff->path.part);
+        ct_diff_json(diff, both, json);
+        ct_diff_free(diff);
+    }
+    ct_trace_close(again);
+}
+
 static void read_everything(const char *path) {
     struct ct_trace *trace;
     if (ct_trace_open(&trace, path, NULL, 0))
@@ -55,6 +76,7 @@ static void read_everything(const char *path) {
         }
         ct_facts_free(&facts);
     }
+    compare(trace, path, &json);
     ct_json_free(&json);
     ct_trace_close(trace);
 }
