@@ -1,11 +1,12 @@
 /* contrail attach: records a process that runs already. */
 #include "cli/command.h"
+#include "cli/config.h"
 #include "cli/record.h"
 
 static int run(int argc, char **argv) {
     struct ct_record_options options = {0};
     struct ct_operands operands;
-    int pid, code = ct_options_parse(&ct_command_attach, argc, argv, &options, &operands);
+    int pid, code = ct_config_parse(&ct_command_attach, argc, argv, &options, &operands);
     if (code < 0)
         code = ct_record_parse_pid("attach", operands.at[0], &pid) ? ct_record_run(&options, NULL, pid) : CT_EXIT_USAGE;
     ct_options_release(&ct_command_attach, &options);

@@ -1,11 +1,12 @@
 /* contrail spawn: starts a program and records it. */
 #include "cli/command.h"
+#include "cli/config.h"
 #include "cli/record.h"
 
 static int run(int argc, char **argv) {
     struct ct_record_options options = {0};
     struct ct_operands operands;
-    int code = ct_options_parse(&ct_command_spawn, argc, argv, &options, &operands);
+    int code = ct_config_parse(&ct_command_spawn, argc, argv, &options, &operands);
     if (code < 0)
         code = ct_record_run(&options, operands.at, 0);
     ct_options_release(&ct_command_spawn, &options);

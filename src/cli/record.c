@@ -43,6 +43,9 @@ const struct ct_option ct_record_option_table[] = {
     {"no-children", 0, CT_OPTION_FLAG, AT(no_children), NULL,
      "leave processes that it forks, and programs that it executes, unrecorded"},
     {"no-cache", 0, CT_OPTION_FLAG, AT(no_cache), NULL, "plan every module anew, instead of reading ~/.cache/contrail"},
+    {"config", 0, CT_OPTION_STRING, AT(config), "FILE",
+     "read settings from FILE, lines of KEY = VALUE with names of options as keys; without it ./.contrail.conf is "
+     "read, if there is one; what is given here prevails"},
     {"quiet", 'q', CT_OPTION_FLAG, AT(quiet), NULL, "print only errors"},
     {0},
 };

@@ -5,7 +5,7 @@
 #include "cli/options.h"
 
 struct ct_record_options {
-    const char *output;
+    const char *output, *config;
     bool wait, quiet, lossless, no_cache, no_children;
     uint64_t duration_ns, startup_timeout_ns; /* 0: none, computed */
     uint64_t max_depth, index_memory, drain_interval_ms;

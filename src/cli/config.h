@@ -1,0 +1,12 @@
+/* Settings from a file, for spawn and attach: --config FILE, or ./.contrail.conf when there is one. */
+#ifndef CT_CLI_CONFIG_H
+#define CT_CLI_CONFIG_H
+
+#include "cli/command.h"
+#include "cli/record.h"
+
+/* As ct_options_parse; what the file says comes before what is on the command line, which so prevails. */
+int ct_config_parse(const struct ct_command *command, int argc, char **argv, struct ct_record_options *options,
+                    struct ct_operands *operands);
+
+#endif

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""config.py CONTRAIL: settings of spawn and attach from a file."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+CONTRAIL = os.path.abspath(sys.argv.pop(1))
+
+
+class Config(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.dir = directory.name
+
+    def write(self, text, name=".contrail.conf", mode=0o644):
+        path = os.path.join(self.dir, name)
+        with open(path, "w") as out:
+            out.write(text)
+        os.chmod(path, mode)
+
+    def spawn(self, *options):
+        return subprocess.run([CONTRAIL, "spawn", *options, "true"], capture_output=True, text=True, cwd=self.dir, timeout=60)
+
+    def made(self):
+        return sorted(name for name in os.listdir(self.dir) if os.path.isdir(os.path.join(self.dir, name)))
+
+    def test_own_file(self):
+        self.write('# where\n\noutput = "here it is"\nquiet=yes\nno_children = TRUE\nlossless = no\n'
+                   "INDEX_LANE_SIZE = 4M\nDRAIN_INTERVAL_MS = 2\nsample_rate = 1\n")
+        done = self.spawn()
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(self.made(), ["here it is"])
+
+    def test_command_line_prevails(self):
+        self.write("output = a\nquiet = yes\n")
+        done = self.spawn("--output", "b")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(self.made(), ["b"])
+
+    def test_named_file_instead_of_the_own(self):
+        self.write("output = a\n")
+        self.write("output = c\nquiet = on\n", name="other")
+        done = self.spawn("--config", "other")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(self.made(), ["c"])
+
+    def test_lists_are_added_up(self):
+        self.write("only = no_such_function\n")
+        self.assertIn("nothing is recorded", self.spawn().stderr)
+        self.assertNotIn("nothing is recorded", self.spawn("--only", "*").stderr)
+
+    def test_options_of_the_program_are_its_own(self):
+        self.write("output = a\nquiet = 1\n")
+        done = subprocess.run([CONTRAIL, "spawn", "echo", "--config", "none"], capture_output=True, text=True, cwd=self.dir)
+        self.assertEqual((done.returncode, done.stdout), (0, "--config none\n"))
+
+    def test_errors_name_file_and_line(self):
+        for text, line, words in (("\nnonsense\n", 2, "KEY = VALUE"), ("= 3\n", 1, "KEY = VALUE"),
+                                  ("out_put = a\n", 1, "did you mean --output?"), ("max_depth = many\n", 1, "--max-depth takes"),
+                                  ("INDEX_LANE_SIZE = 1\n", 1, "at least"), ("quiet = perhaps\n", 1, "yes or no"),
+                                  ("#\n#\nsample_rate = 2\n", 3, "must be 1"), ("config = x\n", 1, "cannot name another"),
+                                  ("PRE_ROLL_MS = 5\n", 1, "pre-roll-ms"), ("output =\n", 1, "needs a value"),
+                                  ("help = 1\n", 1, "help")):
+            self.write(text, name="c")
+            done = self.spawn("--config", "c")
+            self.assertEqual(done.returncode, 64, text)
+            self.assertTrue(done.stderr.startswith(f"contrail: c:{line}: "), done.stderr)
+            self.assertEqual(len(done.stderr.splitlines()), 1)
+            self.assertIn(words, done.stderr)
+        self.assertEqual(self.made(), [])
+
+    def test_no_file(self):
+        for name in ("missing", "."):
+            done = self.spawn("--config", name)
+            self.assertEqual(done.returncode, 64)
+            self.assertIn(f"the config file {name} cannot be read", done.stderr)
+
+    def test_file_that_everybody_may_write(self):
+        self.write("output = a\n", mode=0o666)
+        done = self.spawn("--output", "b")
+        self.assertIn("./.contrail.conf is left out", done.stderr)
+        self.write("output = a\nquiet = yes\n", mode=0o666)
+        self.assertEqual(self.spawn("--config", "./.contrail.conf").stderr, "")
+        self.assertEqual(self.made(), ["a", "b"])
+
+    def test_attach(self):
+        self.write("output = a\nduration = 10ms\nquiet = yes\n")
+        process = subprocess.Popen(["sleep", "60"])
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        done = subprocess.run([CONTRAIL, "attach", str(process.pid)], capture_output=True, text=True, cwd=self.dir, timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(self.made(), ["a"])
+
+
+if __name__ == "__main__":
+    unittest.main()
