@@ -46,6 +46,11 @@ const char *ct_session_state_name(enum ct_session_state state);
 
 struct ct_session;
 
+/* Files of the index lane, and what of the detail lane is kept. Zero is the default of each. */
+enum ct_session_format { CT_FORMAT_PACKED, CT_FORMAT_ATF2 };
+enum ct_session_detail { CT_DETAIL_MARKED, CT_DETAIL_ALWAYS, CT_DETAIL_OFF };
+
+/* All zero: the default of each. */
 struct ct_session_options {
     const char *output;      /* root of the trace directories; NULL: "traces" */
     const char *const *only; /* globs on function or module names, NULL-terminated; NULL: everything */
@@ -58,6 +63,18 @@ struct ct_session_options {
     unsigned startup_timeout_ms; /* 0: computed from the number of functions */
     bool no_cache;               /* plan every module anew */
     bool no_children;            /* processes that it forks, and programs that it executes, run unrecorded */
+    /* The flight recorder. */
+    int format;                   /* enum ct_session_format */
+    uint64_t keep_bytes, keep_ns; /* the newest of the index files, by size or by age; 0: everything */
+    int detail;                   /* enum ct_session_detail: what of arguments, stacks, return values is persisted */
+    int stack_bytes;              /* of each call; 0: 128; -1: none; a multiple of 8 up to 512 */
+    bool vectors;                 /* vector argument registers too */
+    unsigned detail_rate;         /* detail records per hook and second; 0: no limit */
+    size_t detail_memory;         /* bytes of the detail lane; 0: 32 MiB */
+    const char *const *triggers; /* what marks a moment ("symbol=GLOB", "crash", …), NULL-terminated; NULL: nothing */
+    int pre_roll_ms, post_roll_ms;              /* persisted before and after a mark; 0: 1000; -1: none */
+    uint64_t pre_roll_events, post_roll_events; /* the same in detail records of its thread; 0: not used */
+    const char *metrics_file;                   /* rewritten every second, Prometheus's text format; NULL: none */
     /* Told while a long step goes on; may be NULL. Non-zero: give up (Ctrl-C), everything is undone. Called on the
      * session's thread. */
     int (*progress)(void *arg, const char *step, uint64_t done, uint64_t total);
@@ -119,6 +136,17 @@ enum ct_loss_reason {
 const char *ct_loss_name(enum ct_loss_reason reason);
 const char *ct_loss_text(enum ct_loss_reason reason);
 
+/* How detail is persisted: it rolls on (capturing); a moment was marked and what was before it is to be written (marked); that
+ * is written and so is what comes, up to the end of the post-roll (persisting). The list exists once. */
+#define CT_WINDOW_STATE_LIST(X) X(CAPTURING, "capturing") X(MARKED, "marked") X(PERSISTING, "persisting")
+enum ct_window_state {
+#define CT_WINDOW_STATE_ENUM(name, text) CT_WINDOW_##name,
+    CT_WINDOW_STATE_LIST(CT_WINDOW_STATE_ENUM)
+#undef CT_WINDOW_STATE_ENUM
+        CT_WINDOW_STATE_COUNT
+};
+const char *ct_window_state_name(enum ct_window_state state);
+
 struct ct_session_statistics {
     uint64_t events;              /* on disk, or on the way to it */
     uint64_t lost[CT_LOSS_COUNT]; /* events */
@@ -133,6 +161,12 @@ struct ct_session_statistics {
     uint64_t lane_times_above;      /* how often it got fuller than 85 % */
     bool lane_above;                /* it is so now, or has not been below 50 % since */
     uint64_t bytes_written;
+    uint64_t detail_events;                  /* detail records on disk, or on the way to it */
+    uint64_t detail_lost[CT_LOSS_COUNT];     /* detail records that were lost though they were to be persisted */
+    uint64_t detail_bytes;                   /* written */
+    uint64_t detail_reach_ns;                /* how far back the rolling window reaches now */
+    uint64_t marks, windows;                 /* of detail: moments that were marked, windows that were persisted */
+    enum ct_window_state window_state;       /* of the first process that is recorded */
     uint64_t latency_p50_ns, latency_p99_ns; /* capture to disk */
     uint64_t plan_ns, pause_ns;              /* planning; how long the process stood still for hooking */
     uint64_t recording_ns;

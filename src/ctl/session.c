@@ -430,3 +430,10 @@ const char *ct_loss_name(enum ct_loss_reason reason) {
 const char *ct_loss_text(enum ct_loss_reason reason) {
     return (unsigned)reason < CT_LOSS_COUNT ? loss_texts[reason] : "?";
 }
+
+#define WINDOW_STATE_NAME(name, text) [CT_WINDOW_##name] = text,
+static const char *const window_state_names[] = {CT_WINDOW_STATE_LIST(WINDOW_STATE_NAME)};
+
+const char *ct_window_state_name(enum ct_window_state state) {
+    return (unsigned)state < CT_WINDOW_STATE_COUNT ? window_state_names[state] : "?";
+}
