@@ -1,0 +1,197 @@
+/* Lines of a call tree on a terminal. */
+#include "cli/replay_view.h"
+#include "cli/duration_text.h"
+#include "cli/reading.h"
+#include <contrail/session.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME_ROOM_LEAST = 20, SECONDS_LEAST = 3 };
+
+/* ---- columns ---- */
+
+void ct_replay_view_make_room(struct ct_replay_view *v, uint64_t last_ns) {
+    int digits = 1;
+    for (uint64_t n = last_ns / 1000000000; n /= 10;)
+        digits++;
+    v->seconds_width = digits < SECONDS_LEAST ? SECONDS_LEAST : digits;
+}
+
+/* Seconds and nanoseconds, without printf: there may be a billion of these lines. */
+static void print_time(struct ct_replay_view *v, uint64_t ns) {
+    char text[32];
+    uint64_t seconds = ns / 1000000000, rest = ns % 1000000000;
+    int width = v->seconds_width, at = width;
+    text[width] = '.';
+    for (int i = 9; i > 0; i--, rest /= 10)
+        text[width + i] = (char)('0' + rest % 10);
+    do
+        text[--at] = (char)('0' + seconds % 10);
+    while ((seconds /= 10) && at > 0);
+    while (at > 0)
+        text[--at] = ' ';
+    ct_printer_bytes(v->printer, text, (size_t)width + 10);
+}
+
+int ct_replay_view_name_thread(struct ct_replay_view *v, size_t index, const char *text) {
+    if (index >= v->thread_count) {
+        size_t count = index + index / 2 + 16;
+        char **threads = realloc(v->threads, count * sizeof *threads);
+        if (!threads)
+            return CT_ERR_NO_MEMORY;
+        memset(threads + v->thread_count, 0, (count - v->thread_count) * sizeof *threads);
+        v->threads = threads;
+        v->thread_count = count;
+    }
+    char *copy = strdup(text);
+    if (!copy)
+        return CT_ERR_NO_MEMORY;
+    free(v->threads[index]);
+    v->threads[index] = copy;
+    size_t least = strlen("THREAD"), length = strlen(text);
+    v->thread_width = v->thread_width > least ? v->thread_width : least;
+    v->thread_width = v->thread_width > length ? v->thread_width : length;
+    return 0;
+}
+
+int ct_replay_view_name_threads(struct ct_replay_view *v, const struct ct_trace *trace) {
+    int status = 0;
+    for (size_t i = 0; i < ct_trace_thread_count(trace) && !status; i++) {
+        char text[256];
+        ct_reading_thread_text(text, sizeof text, ct_trace_thread_at(trace, i));
+        status = ct_replay_view_name_thread(v, i, text);
+    }
+    return status;
+}
+
+void ct_replay_view_free(struct ct_replay_view *v) {
+    for (size_t i = 0; i < v->thread_count; i++)
+        free(v->threads[i]);
+    free(v->threads);
+}
+
+/* ---- lines ---- */
+
+static void print_end(struct ct_replay_view *v, const struct ct_replay_line *line) {
+    static const char *const texts[] = {
+        [CT_REPLAY_RETURNED] = "",
+        [CT_REPLAY_LEFT] = "  left by exception/longjmp",
+        [CT_REPLAY_LOST] = "  its return was lost",
+        [CT_REPLAY_STILL_OPEN] = "  still open at the end",
+    };
+    bool in_range = line->end == CT_REPLAY_STILL_OPEN && v->range;
+    if (line->kind == CT_REPLAY_END)
+        ct_printer_text(v->printer, "  its call was not recorded");
+    if (line->end == CT_REPLAY_RETURNED)
+        return;
+    ct_printer_colour(v->printer, CT_COLOUR_YELLOW);
+    ct_printer_text(v->printer, in_range ? "  still open at --to" : texts[line->end]);
+    ct_printer_colour(v->printer, CT_COLOUR_PLAIN);
+}
+
+static void print_name(struct ct_replay_view *v, const struct ct_replay_line *line) {
+    size_t used = (size_t)v->seconds_width + 12 + (v->threads ? v->thread_width + 2 : 0) + 2 * line->indent + 12;
+    size_t width = (size_t)v->printer->width;
+    size_t room = !width ? 0 : width > used + NAME_ROOM_LEAST ? width - used : NAME_ROOM_LEAST;
+    ct_printer_name(v->printer, line->name, room);
+    if (!v->show_module || !*line->module)
+        return;
+    ct_printer_text(v->printer, " [");
+    ct_printer_name(v->printer, line->module, 0);
+    ct_printer_text(v->printer, "]");
+}
+
+static void print_duration(struct ct_replay_view *v, const struct ct_replay_line *line) {
+    char text[CT_TEXT_SIZE];
+    if (line->end == CT_REPLAY_LOST)
+        return;
+    ct_printer_colour(v->printer, CT_COLOUR_CYAN);
+    ct_printer_bytes(v->printer, text, ct_duration_text(text, line->duration_ns));
+    ct_printer_colour(v->printer, CT_COLOUR_PLAIN);
+}
+
+static const char *loss_text(const char *reason) {
+#define ROW(name, text)                                                                                                \
+    if (!strcmp(reason, #name))                                                                                        \
+        return text;
+    CT_LOSS_LIST(ROW)
+#undef ROW
+    return *reason ? reason : "reason not known";
+}
+
+static void print_gap(struct ct_replay_view *v, const struct ct_replay_line *line) {
+    char text[CT_TEXT_SIZE];
+    ct_printer_colour(v->printer, CT_COLOUR_RED);
+    if (!line->lost) /* a child that was forked */
+        ct_printer_format(v->printer, "-- begins inside calls of its parent --");
+    else
+        ct_printer_format(v->printer, "-- %s event%s lost here: %s --", ct_text_count(text, line->lost),
+                          line->lost == 1 ? "" : "s", loss_text(line->reason));
+    ct_printer_colour(v->printer, CT_COLOUR_PLAIN);
+}
+
+static void print_call(struct ct_replay_view *v, const struct ct_replay_line *line) {
+    switch (line->kind) {
+    case CT_REPLAY_LEAF:
+        print_name(v, line);
+        ct_printer_text(v->printer, "  ");
+        print_duration(v, line);
+        break;
+    case CT_REPLAY_OPEN:
+        print_name(v, line);
+        ct_printer_text(v->printer, " {");
+        return;
+    case CT_REPLAY_CLOSE:
+        ct_printer_text(v->printer, "} ");
+        print_duration(v, line);
+        ct_printer_text(v->printer, line->end == CT_REPLAY_LOST ? "" : "  ");
+        print_name(v, line);
+        break;
+    case CT_REPLAY_ENTRY:
+        print_name(v, line);
+        ct_printer_text(v->printer, "  -");
+        return;
+    case CT_REPLAY_END:
+        ct_printer_text(v->printer, "} ");
+        print_name(v, line);
+        break;
+    case CT_REPLAY_GAP:
+        print_gap(v, line);
+        return;
+    case CT_REPLAY_SIGNAL:
+        ct_printer_text(v->printer, "-- signal --");
+        return;
+    }
+    print_end(v, line);
+}
+
+int ct_replay_view_line(void *arg, const struct ct_replay_line *line) {
+    struct ct_replay_view *v = arg;
+    if (v->limit && v->lines == v->limit) {
+        v->limited = true;
+        return CT_REPLAY_VIEW_STOP;
+    }
+    v->lines++;
+    print_time(v, line->time_ns > v->start_ns ? line->time_ns - v->start_ns : 0);
+    ct_printer_text(v->printer, "  ");
+    if (v->threads) {
+        const char *thread = v->threads[line->thread];
+        ct_printer_colour(v->printer, CT_COLOUR_DIM);
+        ct_printer_spaces(v->printer, v->thread_width - ct_printer_name(v->printer, thread, 0) + 2);
+        ct_printer_colour(v->printer, CT_COLOUR_PLAIN);
+    }
+    ct_printer_spaces(v->printer, 2 * (size_t)line->indent);
+    print_call(v, line);
+    ct_printer_bytes(v->printer, "\n", 1);
+    return ct_printer_wanted(v->printer) ? 0 : CT_REPLAY_VIEW_STOP;
+}
+
+void ct_replay_view_head(const struct ct_replay_view *v) {
+    ct_printer_colour(v->printer, CT_COLOUR_DIM);
+    ct_printer_format(v->printer, "#%*s  ", v->seconds_width + 9, "TIME (s)");
+    if (v->threads)
+        ct_printer_format(v->printer, "%-*s  ", (int)v->thread_width, "THREAD");
+    ct_printer_text(v->printer, "CALL");
+    ct_printer_colour(v->printer, CT_COLOUR_PLAIN);
+    ct_printer_text(v->printer, "\n");
+}
