@@ -114,7 +114,7 @@ enum ct_session_event {
 };
 struct ct_session_happening {
     enum ct_session_event event;
-    int exit_status; /* as wait(2) tells it; -1: unknown */
+    int exit_status; /* of the first process, as wait(2) tells it; -1: unknown, or it has not ended */
 };
 /* Waits for one of these. EXITED and REPLACED finish the trace and move to INITIALIZED. */
 int ct_session_wait(struct ct_session *session, int timeout_ms, struct ct_session_happening *what);

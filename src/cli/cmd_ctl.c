@@ -189,7 +189,9 @@ const struct ct_command ct_command_ctl = {
     .operands = "PID status|stop",
     .min_operands = 2,
     .max_operands = 2,
-    .description = "Talks to the contrail that records process PID. Only the user who started it, and root, can.",
+    .description =
+        "Talks to the contrail that records process PID, which may be any process of the session. Only the user "
+        "who started it, and root, can.",
     .options = ctl_option_table,
     .notes = "What to do:\n"
              "  status  print events, losses, memory, threads and latency so far\n"

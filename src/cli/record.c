@@ -291,8 +291,7 @@ static int finish(struct recording *r, int status, const struct ct_session_happe
     r->session = NULL;
     int code = 0;
     if (r->spawned)
-        code = what->event == CT_SESSION_EXITED && what->exit_status != -1 ? code_of(what->exit_status)
-                                                                           : wait_for_program(r->pid);
+        code = what->exit_status != -1 ? code_of(what->exit_status) : wait_for_program(r->pid);
     if (status < 0)
         return ct_message_exit_code(status);
     return what->event == CT_SESSION_DISK_FULL ? CT_EXIT_UNAVAILABLE : code;

@@ -87,6 +87,7 @@ static void add(struct ct_children *c, struct ct_recording *r) {
     pthread_mutex_lock(&c->mutex);
     r->next = c->list;
     c->list = r;
+    ct_control_add(r->session, r->pid);
     pthread_mutex_unlock(&c->mutex);
 }
 
@@ -105,6 +106,13 @@ static void sum_up(struct ct_session_statistics *sum, const struct ct_session_st
     sum->bytes_written += one->bytes_written;
 }
 
+static const struct ct_recording *find(const struct ct_children *c, int pid) {
+    const struct ct_recording *r = c->list;
+    while (r && r->pid != pid)
+        r = r->next;
+    return r;
+}
+
 static void take_off(struct ct_children *c, struct ct_recording *r) {
     struct ct_session_statistics last;
     ct_recording_statistics(r, &last);
@@ -117,6 +125,8 @@ static void take_off(struct ct_children *c, struct ct_recording *r) {
         }
     sum_up(&c->past, &last);
     c->finished++;
+    if (!find(c, r->pid)) /* a program that it executes may be there already */
+        ct_control_remove(r->session, r->pid);
     pthread_mutex_unlock(&c->mutex);
 }
 

@@ -203,6 +203,41 @@ void ct_control_stop(struct ct_session *s) {
     s->control = NULL;
 }
 
+/* ---- other processes of the session ---- */
+
+/* The place of a process that is not the first; false: nothing is to be done there. *linked: our link is there. */
+static bool other_place(const struct ct_session *s, int pid, char *path, size_t size, char own[32], bool *linked) {
+    char target[32];
+    if (!s->control || pid == s->pid || !socket_path(pid, path, size))
+        return false;
+    snprintf(own, 32, "%d.sock", s->pid);
+    ssize_t length = readlink(path, target, sizeof target - 1);
+    target[length > 0 ? length : 0] = 0;
+    *linked = !strcmp(target, own);
+    return true;
+}
+
+/* A link beside the socket: whoever asks for a child reaches its session. What is there and leads nowhere is of a recorder
+ * that was killed. */
+void ct_control_add(struct ct_session *s, int pid) {
+    char path[PATH_MAX], own[32];
+    bool linked;
+    if (!other_place(s, pid, path, sizeof path, own, &linked) || linked)
+        return;
+    int fd = connect_to(path);
+    if (fd >= 0)
+        close(fd);
+    else if (fd == CT_ERR_NOT_FOUND && (!unlink(path) || errno == ENOENT))
+        (void)!symlink(own, path);
+}
+
+void ct_control_remove(struct ct_session *s, int pid) {
+    char path[PATH_MAX], own[32];
+    bool linked;
+    if (other_place(s, pid, path, sizeof path, own, &linked) && linked)
+        (void)unlink(path);
+}
+
 /* ---- the caller ---- */
 
 /* Ours first; then everybody's: root may, others learn that somebody else records it. */

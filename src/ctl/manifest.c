@@ -210,6 +210,7 @@ void ct_manifest_status(struct ct_session *s, struct ct_json *j) {
     ct_json_number(j, "pid", (uint64_t)s->pid);
     ct_json_string(j, "directory", s->directory);
     put_events(j, &n);
+    ct_json_number(j, "processes", n.processes);
     ct_json_number(j, "threads_seen", n.threads_seen);
     ct_json_number(j, "threads_alive", n.threads_alive);
     ct_json_number(j, "modules", n.modules);

@@ -137,5 +137,8 @@ void ct_manifest_status(struct ct_session *s, struct ct_json *json);
 
 int ct_control_start(struct ct_session *s);
 void ct_control_stop(struct ct_session *s);
+/* The session can be reached by the pid of another process that it records, or no longer. */
+void ct_control_add(struct ct_session *s, int pid);
+void ct_control_remove(struct ct_session *s, int pid);
 
 #endif

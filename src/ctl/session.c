@@ -384,6 +384,7 @@ int ct_session_wait(struct ct_session *s, int timeout_ms, struct ct_session_happ
     for (int status = 0;;) {
         if (is_over(s, what, &status))
             return status;
+        what->exit_status = s->exit_status; /* the first process may be over, and its children go on */
         what->event = something_asked(s);
         uint64_t now = ct_clock_now();
         if (what->event || now >= deadline || status)

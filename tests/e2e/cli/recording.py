@@ -159,6 +159,31 @@ class Recording(InDirectory, unittest.TestCase):
             self.manifest()
             self.assertEqual(run("detach", str(target.pid)).returncode, 69)
 
+    def test_control_by_a_child(self):
+        """Any process of the session leads to it: a fork, what it executes, and after the first one's end too."""
+        script = "(exec sh -c 'echo $$; while :; do sleep 0.01; done') & sleep 0.1; exit 3"
+        for words in (["detach"], ["ctl", "stop"]):
+            started = Started("spawn", "sh", "-c", script, start_new_session=True)
+            started.until("recording")
+            first = int(started.seen.split()[2])
+            child = started.process.stdout.readline().decode().strip()
+            try:
+                end = time.monotonic() + LIMIT
+                while os.path.exists(f"/proc/{first}") or run("ctl", child, "status").returncode:
+                    self.assertLess(time.monotonic(), end)
+                    time.sleep(0.02)
+                status = json.loads(run("ctl", child, "status", "--json").stdout)
+                self.assertEqual(status["pid"], first)
+                self.assertGreaterEqual(status["processes"], 3)
+                done = run(words[0], child, *words[1:])
+                self.assertEqual((done.returncode, done.stdout), (0, f"process {child} is recorded no longer\n"), done.stderr)
+                self.assertEqual(started.process.wait(LIMIT), 3)
+                self.assertEqual(run("ctl", child, "status").returncode, 69)
+            finally:
+                os.killpg(started.process.pid, signal.SIGKILL)
+                started.end()
+            self.manifest()
+
     @unittest.skipUnless(os.geteuid() == 0, "needs two users")
     def test_control_of_another_user(self):
         started = Started("spawn", "sleep", "2")
