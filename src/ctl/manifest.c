@@ -2,7 +2,9 @@
  * Called by the drain thread once a second and by the session's thread at start and end, never both at a time. */
 #include "ctl/recording.h"
 #include <contrail/contrail.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -204,11 +206,12 @@ int ct_manifest_write_symbols(struct ct_recording *r) {
 
 void ct_manifest_status(struct ct_session *s, struct ct_json *j) {
     struct ct_session_statistics n;
+    char path[PATH_MAX]; /* whoever asks may be in another working directory */
     ct_session_statistics(s, &n);
     ct_json_begin(j, NULL, '{');
     ct_json_string(j, "state", ct_session_state_name(ct_session_state(s)));
     ct_json_number(j, "pid", (uint64_t)s->pid);
-    ct_json_string(j, "directory", s->directory);
+    ct_json_string(j, "directory", realpath(s->directory, path) ? path : s->directory);
     put_events(j, &n);
     ct_json_number(j, "processes", n.processes);
     ct_json_number(j, "threads_seen", n.threads_seen);
