@@ -69,14 +69,22 @@ static size_t room_for(size_t streams, uint64_t events) {
     return events < bytes / EVENT ? (size_t)events : bytes / EVENT;
 }
 
+/* Where streams begin: at positions, by thread, or at a time. */
+struct start {
+    uint64_t ns;
+    const uint64_t *sequences; /* NULL: at the time */
+};
+
 /* The stream joins the heap when it has events. */
 static int add_stream(struct ct_trace_cursor *cursor, struct ct_trace *trace, size_t thread, size_t streams,
-                      uint64_t start_ns) {
+                      const struct start *start) {
     struct stream *stream = &cursor->streams[cursor->stream_count++];
     struct ct_index *index = &trace->threads[thread].index;
     *stream = (struct stream){.thread = thread, .index = index};
-    if (start_ns)
-        stream->sequence = ct_index_search(index, start_ns);
+    if (start->sequences)
+        stream->sequence = start->sequences[thread];
+    else if (start->ns)
+        stream->sequence = ct_index_search(index, start->ns);
     if (stream->sequence >= index->count)
         return 0;
     stream->room = room_for(streams, index->count - stream->sequence);
@@ -89,7 +97,7 @@ static int add_stream(struct ct_trace_cursor *cursor, struct ct_trace *trace, si
 }
 
 static int open_cursor(struct ct_trace_cursor **out, struct ct_trace *trace, size_t first, size_t count,
-                       uint64_t start_ns) {
+                       const struct start *start) {
     int status = 0;
     *out = NULL;
     struct ct_trace_cursor *cursor = calloc(1, sizeof *cursor);
@@ -100,7 +108,7 @@ static int open_cursor(struct ct_trace_cursor **out, struct ct_trace *trace, siz
     if (!cursor->heap || !cursor->streams)
         status = CT_ERR_NO_MEMORY;
     for (size_t i = 0; i < count && !status; i++)
-        status = add_stream(cursor, trace, first + i, count, start_ns);
+        status = add_stream(cursor, trace, first + i, count, start);
     if (status) {
         ct_trace_cursor_close(cursor);
         return status;
@@ -112,7 +120,11 @@ static int open_cursor(struct ct_trace_cursor **out, struct ct_trace *trace, siz
 }
 
 int ct_trace_cursor_open(struct ct_trace_cursor **out, struct ct_trace *trace, uint64_t start_ns) {
-    return open_cursor(out, trace, 0, trace->thread_count, start_ns);
+    return open_cursor(out, trace, 0, trace->thread_count, &(struct start){.ns = start_ns});
+}
+
+int ct_trace_cursor_open_at(struct ct_trace_cursor **out, struct ct_trace *trace, const uint64_t *sequences) {
+    return open_cursor(out, trace, 0, trace->thread_count, &(struct start){.sequences = sequences});
 }
 
 int ct_trace_cursor_open_thread(struct ct_trace_cursor **out, struct ct_trace *trace, size_t thread,
@@ -120,7 +132,7 @@ int ct_trace_cursor_open_thread(struct ct_trace_cursor **out, struct ct_trace *t
     *out = NULL;
     if (thread >= trace->thread_count)
         return CT_ERR_INVALID_ARGUMENT;
-    return open_cursor(out, trace, thread, 1, start_ns);
+    return open_cursor(out, trace, thread, 1, &(struct start){.ns = start_ns});
 }
 
 bool ct_trace_next(struct ct_trace_cursor *cursor, struct ct_trace_event *event) {

@@ -91,6 +91,9 @@ struct ct_trace {
     bool mangled;
 };
 
+/* All threads merged by time, each from a position of its own on (by index; what lies behind its end has no events). */
+int ct_trace_cursor_open_at(struct ct_trace_cursor **out, struct ct_trace *trace, const uint64_t *sequences);
+
 struct ct_symbols *ct_trace_symbols(const struct ct_trace *trace, size_t process);
 
 #endif
