@@ -64,18 +64,27 @@ struct __attribute__((packed)) atf_index_footer {
 /* ---- detail.atf ---- */
 
 enum atf_detail_type { ATF_DETAIL_CALL = 3, ATF_DETAIL_RETURN = 4, ATF_DETAIL_SIGNAL = 5 };
-enum atf_detail_flags { ATF_DETAIL_VECTORS = 1u << 0 }; /* 8 vector registers of 16 bytes follow the stack bytes */
+/* VECTORS: 8 vector registers of 16 bytes follow the stack bytes. STRINGS is kept free for texts that arguments point to: they
+ * would follow all else. */
+enum atf_detail_flags { ATF_DETAIL_VECTORS = 1u << 0, ATF_DETAIL_STRINGS = 1u << 1 };
+enum {
+    ATF_DETAIL_STACK_MAX = 512,    /* stack bytes of a record */
+    ATF_DETAIL_LENGTH_MAX = 16384, /* total_length of any record: beyond it, it is damage */
+    ATF_DETAIL_SIGNAL_REGISTERS_X64 =
+        18 /* of a signal record: rax rcx rdx rbx rsp rbp rsi rdi r8 to r15, rip, rflags */
+};
+#define ATF_NO_INDEX UINT32_MAX /* index_seq of a record whose index event was lost */
 
 struct __attribute__((packed)) atf_detail_header {
     uint8_t magic[4];
     uint8_t endian, version, arch, os;
     uint32_t flags;
     uint32_t thread_id;
-    uint32_t reserved0;
+    uint32_t detail_seq_start; /* of its first event: 0, but for detail_2.atf and so on */
     uint64_t events_offset;
-    uint64_t event_count;
-    uint64_t bytes_length;
-    uint64_t index_seq_start;
+    uint64_t event_count;     /* this and what follows it: 0 until the file is finished */
+    uint64_t bytes_length;    /* of events */
+    uint64_t index_seq_start; /* of its first and last event that has one */
     uint64_t index_seq_end;
     uint8_t reserved1[4];
 };
@@ -85,7 +94,7 @@ struct __attribute__((packed)) atf_detail_event {
     uint32_t total_length; /* this field included */
     uint16_t event_type;   /* enum atf_detail_type */
     uint16_t flags;        /* enum atf_detail_flags */
-    uint32_t index_seq;    /* position of its event in index.atf */
+    uint32_t index_seq;    /* position of its event in index.atf (the low 32 bits), or ATF_NO_INDEX */
     uint32_t thread_id;
     uint64_t timestamp;
 };
@@ -112,7 +121,7 @@ struct __attribute__((packed)) atf_detail_signal {
 
 struct __attribute__((packed)) atf_detail_footer {
     uint8_t magic[4];
-    uint32_t crc32;
+    uint32_t crc32; /* of all events */
     uint64_t event_count;
     uint64_t bytes_length;
     uint64_t time_start_ns;
@@ -165,7 +174,7 @@ ATF_AT(atf_detail_header, arch, 6);
 ATF_AT(atf_detail_header, os, 7);
 ATF_AT(atf_detail_header, flags, 8);
 ATF_AT(atf_detail_header, thread_id, 12);
-ATF_AT(atf_detail_header, reserved0, 16);
+ATF_AT(atf_detail_header, detail_seq_start, 16);
 ATF_AT(atf_detail_header, events_offset, 20);
 ATF_AT(atf_detail_header, event_count, 28);
 ATF_AT(atf_detail_header, bytes_length, 36);

@@ -43,6 +43,7 @@ struct ct_trace_thread {
     uint64_t event_count; /* that can be read */
     uint64_t lost;        /* events, for whatever reason */
     bool cut;             /* its file ends without a footer, or inside an event */
+    bool has_detail;      /* there is a detail file */
 };
 size_t ct_trace_thread_count(const struct ct_trace *trace);
 const struct ct_trace_thread *ct_trace_thread_at(const struct ct_trace *trace, size_t index);
@@ -95,6 +96,42 @@ int ct_trace_cursor_open_thread(struct ct_trace_cursor **out, struct ct_trace *t
 /* False at the end. */
 bool ct_trace_next(struct ct_trace_cursor *cursor, struct ct_trace_event *event);
 void ct_trace_cursor_close(struct ct_trace_cursor *cursor);
+
+/* ---- detail: what an event was called with ---- */
+
+enum ct_trace_detail_type { CT_TRACE_DETAIL_CALL = 3, CT_TRACE_DETAIL_RETURN = 4, CT_TRACE_DETAIL_SIGNAL = 5 };
+#define CT_TRACE_NO_DETAIL UINT32_MAX
+#define CT_TRACE_NO_INDEX  UINT32_MAX
+
+struct ct_trace_detail {
+    uint32_t type;      /* enum ct_trace_detail_type; others are to be skipped */
+    uint32_t index_seq; /* position of its event in its thread (the low 32 bits), or CT_TRACE_NO_INDEX: that was lost */
+    uint64_t timestamp_ns;
+
+    /* call and return */
+    uint64_t function_id;
+    uint64_t
+        registers[8]; /* x86_64: rdi rsi rdx rcx r8 r9 rax r10; on return rax and rdx lead, the others mean nothing */
+    uint64_t return_address; /* where it was called from */
+    uint64_t frame_pointer, stack_pointer;
+    bool has_vectors;       /* xmm0 to xmm7 are there */
+    uint16_t stack_size;    /* bytes that are there of `stack` */
+    uint8_t stack[512];     /* from stack_pointer upward: on x86_64 a call's begins with the return address */
+    uint8_t vectors[8][16]; /* xmm0 to xmm7 */
+
+    /* signal */
+    uint32_t signal;
+    int32_t code; /* si_code */
+    uint64_t fault_address;
+    unsigned cpu_count; /* registers that are there of `cpu`: 18 on x86_64 */
+    uint64_t cpu[40];   /* x86_64: rax rcx rdx rbx rsp rbp rsi rdi r8 to r15, rip, rflags */
+};
+/* The detail record that ct_trace_event.detail names. Takes the same time wherever it stands, but for the first call for a
+ * thread, which reads through its file. CT_ERR_NOT_FOUND: there is none such, or it is behind a cut; CT_ERR_BAD_FILE: it is
+ * damaged. May be called in parallel for different threads. */
+int ct_trace_detail(struct ct_trace *trace, size_t thread, uint32_t detail_seq, struct ct_trace_detail *out);
+/* Records `*first` up to and without `*end` can be read; both 0: there are none. */
+int ct_trace_detail_range(struct ct_trace *trace, size_t thread, uint64_t *first, uint64_t *end);
 
 /* ---- checking ---- */
 

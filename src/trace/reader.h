@@ -46,6 +46,42 @@ size_t ct_index_read(struct ct_index *index, uint64_t sequence, struct atf_index
 /* Position of the first event at or after the time. */
 uint64_t ct_index_search(struct ct_index *index, uint64_t time_ns);
 
+/* ---- detail files (detail_reader.c) ---- */
+
+/* One file of a thread. Where its records begin is kept for every `stride`-th: the table's size is bounded, not its file's. */
+struct ct_detail_part {
+    struct ct_file file;
+    unsigned number;       /* 1: detail.atf, 2: detail_2.atf … */
+    uint64_t start, count; /* detail_seq of the first record; records that can be read */
+    uint64_t events_offset, end, size;
+    struct atf_detail_header header;
+    uint64_t *table;
+    size_t table_count, table_room;
+    uint64_t stride;
+    uint8_t state; /* enum ct_index_state */
+};
+
+struct ct_details {
+    struct ct_detail_part **parts; /* by number */
+    size_t part_count;
+    bool opened;
+    uint8_t *window; /* bytes of a part that were read last */
+    const struct ct_detail_part *window_part;
+    uint64_t window_offset;
+    size_t window_size;
+    const struct ct_detail_part *last_part; /* the record behind the one that was read last */
+    uint64_t last_seq, last_offset;
+};
+
+bool ct_details_exist(const char *directory);
+/* Finds and looks through the files of the thread, once. Missing and damaged ones are no failure: they hold no records. */
+int ct_details_open(struct ct_details *details, struct ct_file_cache *cache, const char *directory);
+void ct_details_close(struct ct_details *details);
+/* The bytes of a record, total_length of them, good until the next call; NULL: there is no such record. */
+const uint8_t *ct_details_record(struct ct_details *details, uint64_t detail_seq, struct atf_detail_event *event);
+/* 0 or CT_ERR_BAD_FILE: it is too short for what it says it holds. */
+int ct_details_parse(const uint8_t *record, const struct atf_detail_event *event, struct ct_trace_detail *out);
+
 /* ---- symbols (symbols_reader.c) ---- */
 
 struct ct_symbols;
@@ -78,6 +114,7 @@ struct trace_process {
 struct trace_thread {
     struct ct_trace_thread info;
     struct ct_index index;
+    struct ct_details details;           /* looked at when first asked for */
     const struct ct_json_node *manifest; /* NULL: the manifest does not know it */
 };
 
@@ -95,5 +132,7 @@ struct ct_trace {
 int ct_trace_cursor_open_at(struct ct_trace_cursor **out, struct ct_trace *trace, const uint64_t *sequences);
 
 struct ct_symbols *ct_trace_symbols(const struct ct_trace *trace, size_t process);
+/* The detail files of a thread, opened. NULL: no memory. */
+struct ct_details *ct_trace_details(struct ct_trace *trace, size_t thread);
 
 #endif

@@ -28,6 +28,7 @@ static int add_thread(struct ct_trace *trace, size_t process, uint32_t id) {
     owner->info.thread_count++;
     char *directory = ct_file_path("%s/thread_%u", owner->directory, id);
     int status = directory ? ct_index_open(&thread->index, &trace->cache, directory) : CT_ERR_NO_MEMORY;
+    thread->info.has_detail = directory && ct_details_exist(directory);
     free(directory);
     thread->info.event_count = thread->index.count;
     thread->info.cut = thread->index.cut;
@@ -311,8 +312,10 @@ int ct_trace_open(struct ct_trace **out, const char *path, char *error, size_t e
 void ct_trace_close(struct ct_trace *trace) {
     if (!trace)
         return;
-    for (size_t i = 0; i < trace->thread_count; i++)
+    for (size_t i = 0; i < trace->thread_count; i++) {
         ct_index_close(&trace->threads[i].index);
+        ct_details_close(&trace->threads[i].details);
+    }
     for (size_t i = 0; i < trace->process_count; i++) {
         ct_symbols_free(trace->processes[i].symbols);
         ct_json_tree_free(trace->processes[i].manifest);

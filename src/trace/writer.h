@@ -48,6 +48,26 @@ int ct_thread_writer_close(struct ct_thread_writer *writer);
 #define CT_THREAD_PART_EVENTS (UINT64_C(1) << 31)
 void ct_thread_writer_set_part(struct ct_thread_writer *writer, uint64_t events);
 
+/* ---- the detail records of one thread ---- */
+
+struct ct_detail_writer;
+/* Makes directory/thread_ID/detail.atf with its header (the directory too where missing). */
+int ct_detail_writer_open(struct ct_detail_writer **out, const char *directory, uint32_t id, uint32_t tid);
+/* Takes a whole record, `total_length` bytes; `index_seq` is ATF_NO_INDEX when its index event was lost. Returns its
+ * detail_seq, ATF_NO_DETAIL when it was dropped: after a failure, or because its length is impossible. */
+uint32_t ct_detail_writer_add(struct ct_detail_writer *writer, const struct atf_detail_event *event);
+/* As of the thread writer. */
+int ct_detail_writer_flush(struct ct_detail_writer *writer);
+int ct_detail_writer_close(struct ct_detail_writer *writer);
+int ct_detail_writer_error(const struct ct_detail_writer *writer);
+uint64_t ct_detail_writer_events(const struct ct_detail_writer *writer);  /* that got a detail_seq */
+uint64_t ct_detail_writer_dropped(const struct ct_detail_writer *writer); /* of these or others, not in the file */
+uint64_t ct_detail_writer_bytes(const struct ct_detail_writer *writer);   /* handed to the kernel */
+/* Begins detail_2.atf and so on when the file has that many bytes of records (default: never). */
+void ct_detail_writer_set_part(struct ct_detail_writer *writer, uint64_t bytes);
+/* Removes whole finished parts, oldest first, whose records are all older than the time. Returns how many records went. */
+uint64_t ct_detail_writer_drop_before(struct ct_detail_writer *writer, uint64_t time_ns);
+
 /* ---- symbols ---- */
 
 struct ct_symbols_writer;

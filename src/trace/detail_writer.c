@@ -1,0 +1,363 @@
+/* Writing one thread's detail.atf. Owned by the drain thread.
+ *
+ * As with index.atf the file can be read at every moment: a header with counts of zero first, then whole records, at the end the
+ * header again with the counts, the footer last. (The first bytes of a footer are no possible length, so that a reader that
+ * does not know the counts stops there.) The first failure is kept; from then on records are counted and dropped, and the file
+ * ends with a whole one. */
+#include "trace/buffers.h"
+#include "trace/crc32.h"
+#include "trace/file.h"
+#include "trace/writer.h"
+#include <contrail/status.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define HEADER sizeof(struct atf_detail_header)
+#define RECORD sizeof(struct atf_detail_event)
+#define FOOTER sizeof(struct atf_detail_footer)
+_Static_assert(ATF_DETAIL_LENGTH_MAX <= CT_BUFFER_MIN, "every record fits into the smallest buffer");
+
+/* A part that is finished and may be removed. */
+struct old_part {
+    unsigned number;
+    uint64_t records, time_last;
+};
+
+struct ct_detail_writer {
+    struct ct_file file;
+    char *directory; /* …/thread_N */
+    uint32_t tid;
+    unsigned part; /* 1: detail.atf, 2: detail_2.atf … */
+    uint64_t part_limit;
+    struct old_part *old; /* oldest first */
+    size_t old_count, old_room;
+
+    /* of this part */
+    uint64_t start;           /* detail_seq of its first record */
+    uint64_t records, length; /* in the file */
+    uint64_t time_first, time_last;
+    uint64_t index_first, index_last;
+    bool indexed; /* the two above mean something */
+    uint32_t crc;
+
+    uint64_t added, dropped, bytes;
+    int error; /* errno of the first failure */
+
+    uint8_t *buffer; /* borrowed or NULL */
+    size_t room, used;
+    uint64_t waiting;    /* records in the buffer */
+    unsigned size_class; /* of the buffer to borrow next, grows with the thread's rate */
+    unsigned lent_class; /* of the borrowed one */
+};
+
+/* ---- one part ---- */
+
+static struct atf_detail_header header_of(const struct ct_detail_writer *writer, bool finished) {
+    struct atf_detail_header header = {
+        .magic = {'A', 'T', 'D', '2'},
+        .endian = ATF_LITTLE_ENDIAN,
+        .version = ATF_VERSION,
+        .arch = ATF_ARCH_X86_64,
+        .os = ATF_OS_LINUX,
+        .thread_id = writer->tid,
+        .detail_seq_start = (uint32_t)writer->start,
+        .events_offset = HEADER,
+    };
+    if (finished) {
+        header.event_count = writer->records;
+        header.bytes_length = writer->length;
+        header.index_seq_start = writer->index_first;
+        header.index_seq_end = writer->index_last;
+    }
+    return header;
+}
+
+static char *part_path(const struct ct_detail_writer *writer, unsigned part) {
+    return part == 1 ? ct_file_path("%s/detail.atf", writer->directory)
+                     : ct_file_path("%s/detail_%u.atf", writer->directory, part);
+}
+
+/* Returns 0 or an errno; the file stays in use. */
+static int begin_part(struct ct_detail_writer *writer) {
+    int error =
+        ct_file_open(&writer->file, &ct_file_writers, part_path(writer, writer->part), O_RDWR | O_CREAT | O_EXCL);
+    if (error)
+        return error;
+    size_t done;
+    writer->start += writer->records;
+    writer->records = writer->length = writer->time_first = writer->time_last = 0;
+    writer->index_first = writer->index_last = writer->crc = 0;
+    writer->indexed = false;
+    struct atf_detail_header header = header_of(writer, false);
+    error = ct_file_write(writer->file.fd, &header, HEADER, 0, 0, &done);
+    writer->bytes += done;
+    return error;
+}
+
+/* The file is in use. */
+static int finish_part(struct ct_detail_writer *writer) {
+    struct atf_detail_header header = header_of(writer, true);
+    struct atf_detail_footer footer = {
+        .magic = {'2', 'D', 'T', 'A'},
+        .crc32 = writer->crc,
+        .event_count = writer->records,
+        .bytes_length = writer->length,
+        .time_start_ns = writer->time_first,
+        .time_end_ns = writer->time_last,
+    };
+    size_t done;
+    uint64_t end = HEADER + writer->length;
+    int error = ct_file_write(writer->file.fd, &header, HEADER, 0, 0, &done);
+    if (error)
+        return error;
+    error = ct_file_write(writer->file.fd, &footer, FOOTER, end, 0, &done);
+    if (!error)
+        writer->bytes += done;
+    else if (done && ftruncate(writer->file.fd, (off_t)end) != 0)
+        return error; /* readers know a cut footer too */
+    return error;
+}
+
+static int remember_part(struct ct_detail_writer *writer) {
+    if (writer->old_count == writer->old_room) {
+        size_t room = writer->old_room ? writer->old_room * 2 : 16;
+        struct old_part *old = realloc(writer->old, room * sizeof *old);
+        if (!old)
+            return ENOMEM;
+        writer->old = old;
+        writer->old_room = room;
+    }
+    writer->old[writer->old_count++] =
+        (struct old_part){.number = writer->part, .records = writer->records, .time_last = writer->time_last};
+    return 0;
+}
+
+/* The file is in use, before and after. */
+static int next_part(struct ct_detail_writer *writer) {
+    int error = finish_part(writer);
+    ct_file_rest(&writer->file);
+    int late = ct_file_close(&writer->file);
+    if (!error)
+        error = late ? late : remember_part(writer);
+    if (error)
+        return error;
+    writer->part++;
+    return begin_part(writer);
+}
+
+uint64_t ct_detail_writer_drop_before(struct ct_detail_writer *writer, uint64_t time_ns) {
+    uint64_t gone = 0;
+    size_t count = 0;
+    while (count < writer->old_count && writer->old[count].time_last < time_ns) {
+        char *path = part_path(writer, writer->old[count].number);
+        bool removed = path && (unlink(path) == 0 || errno == ENOENT);
+        free(path);
+        if (!removed)
+            break; /* tried again next time */
+        gone += writer->old[count++].records;
+    }
+    writer->old_count -= count;
+    if (count && writer->old_count)
+        memmove(writer->old, writer->old + count, writer->old_count * sizeof *writer->old);
+    return gone;
+}
+
+/* ---- records ---- */
+
+/* The records that lie whole in `size` bytes are in the file now. Returns how many bytes those are. */
+static size_t account(struct ct_detail_writer *writer, const uint8_t *bytes, size_t size) {
+    size_t at = 0;
+    struct atf_detail_event event;
+    while (size - at >= RECORD) {
+        memcpy(&event, bytes + at, RECORD);
+        if (event.total_length > size - at)
+            break;
+        if (!writer->records++)
+            writer->time_first = event.timestamp;
+        writer->time_last = event.timestamp;
+        if (event.index_seq != ATF_NO_INDEX) {
+            if (!writer->indexed)
+                writer->index_first = event.index_seq;
+            writer->index_last = event.index_seq;
+            writer->indexed = true;
+        }
+        at += event.total_length;
+    }
+    return at;
+}
+
+/* The file is in use. */
+static int write_records(struct ct_detail_writer *writer, const uint8_t *bytes, size_t size) {
+    size_t done;
+    int error = ct_file_write(writer->file.fd, bytes, size, HEADER + writer->length, FOOTER, &done);
+    size_t whole = account(writer, bytes, done);
+    writer->crc = ct_crc32(writer->crc, bytes, whole);
+    writer->length += whole;
+    writer->bytes += whole;
+    if (error && done != whole && ftruncate(writer->file.fd, (off_t)(HEADER + writer->length)) != 0)
+        return error; /* readers stop at the last whole record */
+    return error;
+}
+
+/* Everything in `bytes` goes to the file; a part is ended where one is full. Returns 0 or an errno. */
+static int write_parts(struct ct_detail_writer *writer, const uint8_t *bytes, size_t size) {
+    int error = ct_file_use(&writer->file);
+    if (error)
+        return error;
+    if (writer->part_limit && writer->length >= writer->part_limit)
+        error = next_part(writer);
+    if (!error)
+        error = write_records(writer, bytes, size);
+    if (writer->file.path)
+        ct_file_rest(&writer->file);
+    return error;
+}
+
+static void empty_buffer(struct ct_detail_writer *writer) {
+    uint64_t before = writer->start + writer->records;
+    if (!writer->used)
+        return;
+    if (!writer->error)
+        writer->error = write_parts(writer, writer->buffer, writer->used);
+    writer->dropped += writer->waiting - (writer->start + writer->records - before);
+    writer->used = 0;
+    writer->waiting = 0;
+}
+
+static void return_buffer(struct ct_detail_writer *writer) {
+    if (writer->buffer)
+        ct_buffer_give(writer->buffer, writer->lent_class);
+    writer->buffer = NULL;
+    writer->room = 0;
+}
+
+/* False: there is no memory for a buffer. */
+static bool make_room(struct ct_detail_writer *writer, size_t length) {
+    if (writer->buffer && writer->room - writer->used < length) {
+        empty_buffer(writer);
+        if (writer->size_class + 1 < CT_BUFFER_CLASSES) {
+            writer->size_class++;
+            return_buffer(writer);
+        }
+    }
+    if (!writer->buffer) {
+        writer->lent_class = writer->size_class;
+        writer->buffer = ct_buffer_take(writer->lent_class);
+        writer->room = writer->buffer ? (size_t)CT_BUFFER_MIN << writer->lent_class : 0;
+    }
+    return writer->buffer != NULL;
+}
+
+uint32_t ct_detail_writer_add(struct ct_detail_writer *writer, const struct atf_detail_event *event) {
+    size_t length = event->total_length;
+    bool room = make_room(writer, length);
+    if (writer->error || length < RECORD || length > ATF_DETAIL_LENGTH_MAX || writer->added >= ATF_NO_DETAIL) {
+        writer->dropped++;
+        return ATF_NO_DETAIL;
+    }
+    uint32_t sequence = (uint32_t)writer->added++;
+    if (!room) { /* straight to the file */
+        writer->error = write_parts(writer, (const uint8_t *)event, length);
+        writer->dropped += writer->error != 0;
+        return writer->error ? ATF_NO_DETAIL : sequence;
+    }
+    memcpy(writer->buffer + writer->used, event, length);
+    writer->used += length;
+    writer->waiting++;
+    if (ct_buffer_pressure()) {
+        empty_buffer(writer);
+        return_buffer(writer);
+    }
+    return sequence;
+}
+
+int ct_detail_writer_flush(struct ct_detail_writer *writer) {
+    /* A thread that has become quiet borrows less next time. */
+    if (writer->size_class && writer->used < writer->room / 4)
+        writer->size_class--;
+    empty_buffer(writer);
+    return_buffer(writer);
+    return ct_file_status(writer->error);
+}
+
+/* ---- a writer's life ---- */
+
+static void free_writer(struct ct_detail_writer *writer) {
+    free(writer->directory);
+    free(writer->old);
+    free(writer);
+}
+
+static int open_writer(struct ct_detail_writer *writer, const char *directory, uint32_t id) {
+    /* Files are opened again later, maybe from another working directory. */
+    char *real = realpath(directory, NULL);
+    if (!real)
+        return errno;
+    writer->directory = ct_file_path("%s/thread_%u", real, id);
+    free(real);
+    if (!writer->directory)
+        return ENOMEM;
+    if (mkdir(writer->directory, 0777) != 0 && errno != EEXIST)
+        return errno;
+    int error = begin_part(writer);
+    if (writer->file.path)
+        ct_file_rest(&writer->file);
+    if (error)
+        ct_file_close(&writer->file);
+    return error;
+}
+
+int ct_detail_writer_open(struct ct_detail_writer **out, const char *directory, uint32_t id, uint32_t tid) {
+    struct ct_detail_writer *writer = calloc(1, sizeof *writer);
+    *out = NULL;
+    if (!writer)
+        return CT_ERR_NO_MEMORY;
+    writer->tid = tid;
+    writer->part = 1;
+    int error = open_writer(writer, directory, id);
+    if (error) {
+        free_writer(writer);
+        errno = error;
+        return ct_file_status(error);
+    }
+    *out = writer;
+    return 0;
+}
+
+int ct_detail_writer_close(struct ct_detail_writer *writer) {
+    int status = ct_detail_writer_flush(writer), error = 0;
+    if (writer->file.path && ct_file_use(&writer->file) == 0) {
+        error = finish_part(writer);
+        ct_file_rest(&writer->file);
+    }
+    int late = ct_file_close(&writer->file);
+    if (!status)
+        status = ct_file_status(error ? error : late);
+    free_writer(writer);
+    return status;
+}
+
+void ct_detail_writer_set_part(struct ct_detail_writer *writer, uint64_t bytes) {
+    writer->part_limit = bytes;
+}
+
+int ct_detail_writer_error(const struct ct_detail_writer *writer) {
+    return writer->error;
+}
+
+uint64_t ct_detail_writer_events(const struct ct_detail_writer *writer) {
+    return writer->added;
+}
+
+uint64_t ct_detail_writer_dropped(const struct ct_detail_writer *writer) {
+    return writer->dropped;
+}
+
+uint64_t ct_detail_writer_bytes(const struct ct_detail_writer *writer) {
+    return writer->bytes;
+}
