@@ -1,5 +1,6 @@
 /* contrail ctl and contrail detach: talk to the contrail that records a process, over its control socket. */
 #include "cli/command.h"
+#include "cli/ctl.h"
 #include "cli/live.h"
 #include "cli/message.h"
 #include "cli/record.h"
@@ -8,8 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Sends a command; false after a message, with the exit code. */
-static bool ask(int pid, const char *command, char *answer, size_t size, int *code) {
+bool ct_ctl_ask(int pid, const char *command, char *answer, size_t size, int *code) {
     int status = ct_session_control(pid, command, answer, size);
     if (status >= 0)
         return true;
@@ -46,7 +46,7 @@ static bool wait_until_gone(int pid) {
 static int stop(int pid) {
     char answer[4096];
     int code;
-    if (!ask(pid, "stop", answer, sizeof answer, &code))
+    if (!ct_ctl_ask(pid, "stop", answer, sizeof answer, &code))
         return code;
     if (!wait_until_gone(pid)) {
         ct_message_error("process %d was asked for, but is recorded still; `contrail ctl %d status` tells more", pid,
@@ -112,7 +112,7 @@ static int print_status(int pid, bool json) {
     static char answer[65536];
     char key[64], value[4096];
     int code;
-    if (!ask(pid, "status", answer, sizeof answer, &code))
+    if (!ct_ctl_ask(pid, "status", answer, sizeof answer, &code))
         return code;
     if (json) {
         printf("%s%s", answer, ends_with(answer, "\n") ? "" : "\n");

@@ -1,10 +1,33 @@
 /* Functions of a trace, looked up once. */
 #include "report/known.h"
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-static void learn(const struct ct_known_table *t, struct ct_known *k) {
+static bool is_wanted(const struct ct_select *select, const struct ct_known *k, const struct ct_trace_function *f) {
+    const char *const *lists[] = {select->only, select->exclude};
+    bool fits[2];
+    for (int i = 0; i < 2; i++)
+        fits[i] = lists[i] && (ct_select_by(lists[i], k->module) ||
+                               (f ? ct_select_function(lists[i], f) : ct_select_by(lists[i], k->name)));
+    return (!select->only || fits[0]) && !fits[1];
+}
+
+/* False: out of memory. */
+static bool copy_texts(struct ct_known *k) {
+    size_t name = strlen(k->name) + 1, module = strlen(k->module) + 1;
+    k->copy = malloc(name + module);
+    if (!k->copy)
+        return false;
+    k->name = memcpy(k->copy, k->name, name);
+    k->module = memcpy(k->copy + name, k->module, module);
+    return true;
+}
+
+static bool learn(const struct ct_known_table *t, struct ct_known *k) {
     uint64_t id = k->key.function;
-    const struct ct_trace_function *f = ct_trace_function(t->trace, k->key.process, id);
+    const struct ct_trace_function *f =
+        t->find ? t->find(t->find_arg, k->key.process, id) : ct_trace_function(t->trace, k->key.process, id);
     if (!f)
         snprintf(k->made_name, sizeof k->made_name, "function_%u_%u", (unsigned)(id >> 32), (unsigned)id);
     k->function = f;
@@ -12,16 +35,24 @@ static void learn(const struct ct_known_table *t, struct ct_known *k) {
     k->module = f ? f->module : "";
     k->entry_only = f && f->entry_only;
     k->function_fits = f ? ct_select_function(t->select->functions, f) : ct_select_by(t->select->functions, k->name);
-    k->module_fits = ct_select_by(t->select->modules, k->module);
+    k->module_fits = ct_select_by(t->select->modules, k->module) && is_wanted(t->select, k, f);
+    if (!t->find || !f)
+        return true;
+    k->function = NULL;
+    return copy_texts(k);
 }
 
 const struct ct_known *ct_known_get(struct ct_known_table *t, size_t process, uint64_t function) {
     struct ct_known *known = ct_table_get(&t->table, process, function, sizeof *known);
-    if (known && !known->name)
-        learn(t, known);
+    if (known && (!known->name || (t->find && !known->copy)) && !learn(t, known))
+        return NULL;
     return known;
 }
 
+static void release(void *thing) {
+    free(((struct ct_known *)thing)->copy);
+}
+
 void ct_known_free(struct ct_known_table *t) {
-    ct_table_free(&t->table, NULL);
+    ct_table_free(&t->table, release);
 }

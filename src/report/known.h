@@ -12,12 +12,17 @@ struct ct_known {
     bool entry_only;
     bool function_fits, module_fits;
     char made_name[32]; /* for one that the trace does not know: its symbols were cut */
+    char *copy;         /* of both texts, where functions are found elsewhere */
 };
 
 struct ct_known_table {
     const struct ct_trace *trace;
     const struct ct_select *select;
     struct ct_table table;
+    /* Instead of the trace, for one that is being written: names are copied, `function` is NULL, and one that is not known is
+     * asked for again. */
+    const struct ct_trace_function *(*find)(void *arg, size_t process, uint64_t function);
+    void *find_arg;
 };
 
 /* NULL: out of memory. Stays where it is until the table is freed. */

@@ -5,17 +5,20 @@
 #include "trace/facts.h"
 #include "trace/frames.h"
 #include "report/replay_lines.h"
+#include <contrail/session.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { DEFAULT_WINDOW = 65536 };
 
 /* One thread of the trace. */
 struct source {
-    struct replay *replay; /* NULL: not selected */
+    struct replay *replay;
     size_t thread, process;
     struct ct_trace_event event;
     struct ct_frames frames; /* a frame's `user` is its struct ct_replay_call */
-    size_t gap;              /* of the thread's gaps, those before the event */
+    const struct ct_gap *gaps;
+    size_t gap_count, gap; /* of the thread's gaps, those before the event */
     uint64_t last_ns;
 };
 
@@ -26,8 +29,9 @@ struct replay {
     struct ct_known_table known;
     struct ct_replay_lines lines;
     struct ct_trace_cursor *cursor;
-    struct source *sources; /* one for each thread of the trace */
-    bool past_range;        /* there are events behind it */
+    struct source **sources; /* for each thread of the trace; NULL: not selected */
+    size_t source_count;
+    bool past_range; /* there are events behind it */
 };
 
 /* ---- calls ---- */
@@ -123,6 +127,7 @@ static void on_call(struct source *s) {
     call->open = call->is_call = true;
     if (call->hidden || is_early(s, s->event.timestamp_ns))
         return;
+    call->has_children = s->replay->options->apart;
     if (!s->replay->options->min_ns)
         ct_replay_keep(call);
     ct_replay_append(lines, call);
@@ -215,19 +220,28 @@ static void on_end(struct source *s) {
 
 /* ---- events ---- */
 
+/* Gaps of a trace that is being written are read anew while lines wait. */
+static const char *lasting(const char *reason) {
+#define ROW(name, text)                                                                                                \
+    if (!strcmp(reason, #name))                                                                                        \
+        return #name;
+    CT_LOSS_LIST(ROW)
+#undef ROW
+    return "";
+}
+
 /* Gaps before the event with this number. */
 static void on_gaps(struct source *s, uint64_t sequence) {
-    const struct ct_thread_facts *facts = &s->replay->facts.threads[s->thread];
     bool shown = !is_early(s, s->event.timestamp_ns);
-    for (; s->gap < facts->gap_count && facts->gaps[s->gap].at <= sequence; s->gap++) {
-        const struct ct_gap *gap = &facts->gaps[s->gap];
+    for (; s->gap < s->gap_count && s->gaps[s->gap].at <= sequence; s->gap++) {
+        const struct ct_gap *gap = &s->gaps[s->gap];
         ct_frames_gap(&s->frames, 0);
         struct ct_replay_call *call = shown ? ct_replay_new(&s->replay->lines) : NULL;
         if (!call)
             continue;
         fill_line(s, call, CT_REPLAY_GAP, NULL);
         call->line.lost = gap->lost;
-        call->line.reason = gap->reason;
+        call->line.reason = s->replay->trace ? gap->reason : lasting(gap->reason);
         append_line(s, call);
     }
 }
@@ -249,8 +263,8 @@ static void run(struct replay *r) {
             r->past_range = true;
             return;
         }
-        struct source *s = &r->sources[event.thread];
-        if (!s->replay)
+        struct source *s = r->sources[event.thread];
+        if (!s)
             continue;
         s->event = event;
         on_event(s);
@@ -261,14 +275,14 @@ static void run(struct replay *r) {
 /* ---- the end ---- */
 
 static bool has_gap(const struct source *s) {
-    return s->gap < s->replay->facts.threads[s->thread].gap_count;
+    return s->gap < s->gap_count;
 }
 
 static uint64_t end_of(const struct source *s) {
     const struct replay *r = s->replay;
     if (r->past_range)
         return r->options->to_ns;
-    if (has_gap(s)) /* behind the last event */
+    if (has_gap(s) || !r->trace) /* behind the last event */
         return s->last_ns;
     return ct_facts_thread_end(&r->facts, r->trace, s->thread, s->last_ns, s->frames.count);
 }
@@ -293,13 +307,13 @@ static int compare_endings(const void *a, const void *b) {
 }
 
 static int close_all(struct replay *r) {
-    struct ending *endings = calloc(r->facts.thread_count + 1, sizeof *endings);
+    struct ending *endings = calloc(r->source_count + 1, sizeof *endings);
     size_t count = 0;
     if (!endings)
         return CT_ERR_NO_MEMORY;
-    for (size_t i = 0; i < r->facts.thread_count; i++)
-        if (r->sources[i].replay && (r->sources[i].frames.count || has_gap(&r->sources[i])))
-            endings[count++] = (struct ending){&r->sources[i], end_of(&r->sources[i])};
+    for (size_t i = 0; i < r->source_count; i++)
+        if (r->sources[i] && (r->sources[i]->frames.count || has_gap(r->sources[i])))
+            endings[count++] = (struct ending){r->sources[i], end_of(r->sources[i])};
     qsort(endings, count, sizeof *endings, compare_endings);
     for (size_t i = 0; i < count && !r->lines.stopped; i++) {
         if (!r->past_range)
@@ -312,18 +326,39 @@ static int close_all(struct replay *r) {
 
 /* ---- setting up ---- */
 
+static struct source *add_source(struct replay *r, size_t thread, size_t process, bool complete) {
+    if (thread >= r->source_count) {
+        size_t count = thread + thread / 2 + 16;
+        struct source **sources = realloc(r->sources, count * sizeof *sources);
+        if (!sources)
+            return NULL;
+        memset(sources + r->source_count, 0, (count - r->source_count) * sizeof *sources);
+        r->sources = sources;
+        r->source_count = count;
+    }
+    struct source *s = r->sources[thread] = calloc(1, sizeof *s);
+    if (!s)
+        return NULL;
+    *s = (struct source){.replay = r, .thread = thread, .process = process};
+    ct_frames_begin(&s->frames, complete, on_lost, s);
+    return s;
+}
+
 static int open_sources(struct replay *r) {
     size_t chosen = 0, last = 0;
-    r->sources = calloc(r->facts.thread_count + 1, sizeof *r->sources);
+    r->sources = calloc(r->facts.thread_count + 1, sizeof(struct source *));
     if (!r->sources)
         return CT_ERR_NO_MEMORY;
-    for (size_t i = 0; i < r->facts.thread_count; i++) {
+    r->source_count = r->facts.thread_count;
+    for (size_t i = 0; i < r->source_count; i++) {
         const struct ct_trace_thread *thread = ct_trace_thread_at(r->trace, i);
         if (!ct_select_thread(&r->options->select, thread))
             continue;
-        struct source *s = &r->sources[i];
-        *s = (struct source){.replay = r, .thread = i, .process = thread->process};
-        ct_frames_begin(&s->frames, r->facts.threads[i].complete, on_lost, s);
+        struct source *s = add_source(r, i, thread->process, r->facts.threads[i].complete);
+        if (!s)
+            return CT_ERR_NO_MEMORY;
+        s->gaps = r->facts.threads[i].gaps;
+        s->gap_count = r->facts.threads[i].gap_count;
         last = i;
         chosen++;
     }
@@ -333,8 +368,11 @@ static int open_sources(struct replay *r) {
 }
 
 static void finish(struct replay *r) {
-    for (size_t i = 0; r->sources && i < r->facts.thread_count; i++)
-        ct_frames_free(&r->sources[i].frames);
+    for (size_t i = 0; i < r->source_count; i++) {
+        if (r->sources[i])
+            ct_frames_free(&r->sources[i]->frames);
+        free(r->sources[i]);
+    }
     free(r->sources);
     ct_trace_cursor_close(r->cursor);
     ct_replay_lines_free(&r->lines);
@@ -365,4 +403,70 @@ int ct_replay(struct ct_trace *trace, const struct ct_replay_options *options,
     }
     finish(&r);
     return status;
+}
+
+/* ---- a trace that is being written ---- */
+
+struct ct_replay_stream {
+    struct replay replay; /* without a trace */
+};
+
+int ct_replay_stream_open(struct ct_replay_stream **out, const struct ct_replay_stream_setup *setup) {
+    struct ct_replay_stream *stream = *out = calloc(1, sizeof *stream);
+    if (!stream)
+        return CT_ERR_NO_MEMORY;
+    stream->replay = (struct replay){
+        .options = setup->options,
+        .known = {.select = &setup->options->select, .find = setup->find, .find_arg = setup->find_arg},
+        .lines = {.options = setup->options, .window = DEFAULT_WINDOW, .show = setup->show, .arg = setup->arg},
+    };
+    return 0;
+}
+
+int ct_replay_stream_thread(struct ct_replay_stream *stream, size_t number, const struct ct_follow_thread *thread) {
+    struct replay *r = &stream->replay;
+    struct source *s = number < r->source_count ? r->sources[number] : NULL;
+    bool fresh = !s;
+    if (fresh) /* it may have begun before we looked: events are missing */
+        s = add_source(r, number, thread->process, false);
+    if (!s)
+        return CT_ERR_NO_MEMORY;
+    s->gaps = thread->gaps;
+    s->gap_count = thread->gap_count;
+    while (fresh && thread->next && s->gap < s->gap_count && s->gaps[s->gap].at <= thread->next)
+        s->gap++;
+    return 0;
+}
+
+int ct_replay_stream_event(struct ct_replay_stream *stream, const struct ct_trace_event *event) {
+    struct replay *r = &stream->replay;
+    struct source *s = event->thread < r->source_count ? r->sources[event->thread] : NULL;
+    if (!s || r->lines.stopped)
+        return r->lines.stopped;
+    s->event = *event;
+    on_event(s);
+    ct_replay_advance(&r->lines, event->timestamp_ns);
+    return r->lines.stopped;
+}
+
+int ct_replay_stream_rest(struct ct_replay_stream *stream, uint64_t now_ns) {
+    struct replay *r = &stream->replay;
+    r->lines.window = 0;
+    ct_replay_advance(&r->lines, now_ns);
+    r->lines.window = DEFAULT_WINDOW;
+    return r->lines.stopped;
+}
+
+int ct_replay_stream_end(struct ct_replay_stream *stream) {
+    struct replay *r = &stream->replay;
+    int status = r->lines.stopped ? 0 : close_all(r);
+    ct_replay_flush(&r->lines);
+    return status ? status : r->lines.stopped;
+}
+
+void ct_replay_stream_close(struct ct_replay_stream *stream) {
+    if (!stream)
+        return;
+    finish(&stream->replay);
+    free(stream);
 }

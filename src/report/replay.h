@@ -7,6 +7,7 @@
 #define CT_REPORT_REPLAY_H
 
 #include "report/select.h"
+#include "trace/follow.h"
 
 enum ct_replay_kind {
     CT_REPLAY_LEAF,  /* call and end */
@@ -44,10 +45,35 @@ struct ct_replay_options {
     uint64_t from_ns, to_ns; /* CLOCK_BOOTTIME; to 0: no end */
     uint64_t min_ns;         /* calls that took less are not shown */
     size_t window;           /* lines that may wait; 0: 65,536 */
+    bool apart;              /* calls and their ends are never one line */
 };
 
 /* Non-zero from `show` ends it, and is returned. Names are good until the trace is closed or the replay returns. */
 int ct_replay(struct ct_trace *trace, const struct ct_replay_options *options,
               int (*show)(void *arg, const struct ct_replay_line *line), void *arg);
+
+/* ---- a trace that is being written: events as they come ---- */
+
+struct ct_replay_stream;
+
+struct ct_replay_stream_setup {
+    const struct ct_replay_options *options; /* stays; from_ns, to_ns and select.threads are not looked at */
+    const struct ct_trace_function *(*find)(void *arg, size_t process, uint64_t function);
+    void *find_arg;
+    int (*show)(void *arg, const struct ct_replay_line *line); /* names are good during the call */
+    void *arg;
+};
+
+int ct_replay_stream_open(struct ct_replay_stream **out, const struct ct_replay_stream_setup *setup);
+/* Says that there is such a thread, and where events of it are missing, as far as is known by now (good until told anew). Its
+ * first event is the one that comes next. */
+int ct_replay_stream_thread(struct ct_replay_stream *stream, size_t number, const struct ct_follow_thread *thread);
+/* Those of threads that nobody told of are left out. Returns 0, what `show` returned, or a negative status. */
+int ct_replay_stream_event(struct ct_replay_stream *stream, const struct ct_trace_event *event);
+/* No more is to be had at the moment: shows what has waited, calls that are open as such. */
+int ct_replay_stream_rest(struct ct_replay_stream *stream, uint64_t now_ns);
+/* Shows the ends of calls that are open. */
+int ct_replay_stream_end(struct ct_replay_stream *stream);
+void ct_replay_stream_close(struct ct_replay_stream *stream);
 
 #endif

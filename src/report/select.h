@@ -8,6 +8,8 @@
 struct ct_select {
     const char *const *functions; /* globs on names */
     const char *const *modules;   /* globs on file names of modules */
+    const char *const *only;      /* globs on names or file names of modules: others are not shown ... */
+    const char *const *exclude;   /* ... and nor are these */
     const char *const *threads;   /* thread numbers (tid), or globs on names */
 };
 
