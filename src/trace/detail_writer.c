@@ -256,15 +256,16 @@ static bool make_room(struct ct_detail_writer *writer, size_t length) {
 uint32_t ct_detail_writer_add(struct ct_detail_writer *writer, const struct atf_detail_event *event) {
     size_t length = event->total_length;
     bool room = make_room(writer, length);
-    if (writer->error || length < RECORD || length > ATF_DETAIL_LENGTH_MAX || writer->added >= ATF_NO_DETAIL) {
+    uint64_t sequence = writer->start + writer->records + writer->waiting;
+    writer->added++;
+    if (writer->error || length < RECORD || length > ATF_DETAIL_LENGTH_MAX || sequence >= ATF_NO_DETAIL) {
         writer->dropped++;
         return ATF_NO_DETAIL;
     }
-    uint32_t sequence = (uint32_t)writer->added++;
     if (!room) { /* straight to the file */
         writer->error = write_parts(writer, (const uint8_t *)event, length);
         writer->dropped += writer->error != 0;
-        return writer->error ? ATF_NO_DETAIL : sequence;
+        return writer->error ? ATF_NO_DETAIL : (uint32_t)sequence;
     }
     memcpy(writer->buffer + writer->used, event, length);
     writer->used += length;
@@ -273,7 +274,7 @@ uint32_t ct_detail_writer_add(struct ct_detail_writer *writer, const struct atf_
         empty_buffer(writer);
         return_buffer(writer);
     }
-    return sequence;
+    return (uint32_t)sequence;
 }
 
 int ct_detail_writer_flush(struct ct_detail_writer *writer) {

@@ -132,6 +132,15 @@ struct ct_trace {
 int ct_trace_cursor_open_at(struct ct_trace_cursor **out, struct ct_trace *trace, const uint64_t *sequences);
 
 struct ct_symbols *ct_trace_symbols(const struct ct_trace *trace, size_t process);
+
+struct ct_verify_detail {
+    bool finished; /* nothing may be missing */
+    bool dropped;  /* old files were removed on purpose */
+    void (*complain)(void *arg, const char *sentence);
+    void *arg;
+};
+/* Checks the detail files of a thread and the links between them and its index (verify_detail.c). */
+int ct_verify_details(struct ct_trace *trace, size_t thread, const struct ct_verify_detail *ask);
 /* The detail files of a thread, opened. NULL: no memory. */
 struct ct_details *ct_trace_details(struct ct_trace *trace, size_t thread);
 

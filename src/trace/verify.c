@@ -17,7 +17,7 @@
 #define TOLD_LIMIT 5
 #define GAP_LIMIT  4096 /* a recorder lists no more per thread: the last stands for all that follow */
 
-enum problem { P_TIME, P_KIND, P_THREAD, P_FUNCTION, P_DEPTH, P_MATCH, P_COUNT };
+enum problem { P_TIME, P_KIND, P_THREAD, P_FUNCTION, P_DEPTH, P_MATCH, P_DETAIL, P_COUNT };
 
 /* Functions, one entry for each time. */
 struct tally {
@@ -187,6 +187,8 @@ static void check_event(struct thread_check *check, const struct atf_index_event
     if (event->timestamp_ns < check->last_time)
         told(check, P_TIME, "is %" PRIu64 " ns earlier than the one before it", check->last_time - event->timestamp_ns);
     check->last_time = event->timestamp_ns;
+    if (event->detail_seq != ATF_NO_DETAIL && !check->thread->info.has_detail && check->known_events == UINT64_MAX)
+        told(check, P_DETAIL, "names detail record %u, and there is no detail file", event->detail_seq);
     if (event->thread_id != thread_id)
         told(check, P_THREAD, "is of thread %u in a file of thread %u", event->thread_id, thread_id);
     if (event->event_kind < ATF_CALL || event->event_kind > ATF_EXCEPTION) {
@@ -336,9 +338,25 @@ static void check_part(struct thread_check *check, size_t number, bool finished)
 
 /* ---- threads and processes ---- */
 
+static void pass_on(void *arg, const char *sentence) {
+    complain(arg, "%s", sentence);
+}
+
+static void check_details(struct verifier *verifier, const struct trace_thread *thread, bool finished) {
+    struct ct_verify_detail ask = {.finished = finished, .complain = pass_on, .arg = verifier};
+    const struct trace_process *process = &verifier->trace->processes[thread->info.process];
+    bool told = ct_json_flag(ct_json_get(thread->manifest, "has_detail", NULL), false), is = thread->info.has_detail;
+    if (is && ct_verify_details(verifier->trace, (size_t)(thread - verifier->trace->threads), &ask) != 0)
+        complain(verifier, "%s/thread_%u: no memory to check its detail", process->directory, thread->info.id);
+    if (process->info.complete && thread->manifest && told != is)
+        complain(verifier, "%s/thread_%u: the manifest tells of %s detail file, and there is %s", process->directory,
+                 thread->info.id, told ? "a" : "no", is ? "one" : "none");
+}
+
 static void check_thread(struct verifier *verifier, struct thread_check *check, struct trace_thread *thread) {
     static const char *const kinds[P_COUNT] = {"time going back",   "unknown kinds",   "other threads",
-                                               "unknown functions", "the wrong depth", "the wrong function"};
+                                               "unknown functions", "the wrong depth", "the wrong function",
+                                               "no detail"};
     const struct trace_process *process = &verifier->trace->processes[thread->info.process];
     struct frames frames = check->frames;
     bool complete = process->info.complete;
@@ -361,6 +379,7 @@ static void check_thread(struct verifier *verifier, struct thread_check *check, 
         check_part(check, i, finished);
     for (size_t i = 0; i < check->frames.known.count; i++)
         add(&verifier->open, check->frames.known.functions[i]);
+    check_details(verifier, thread, finished);
     for (int i = 0; i < P_COUNT; i++)
         if (check->told[i] > TOLD_LIMIT)
             complain(verifier, "%s/thread_%u: %" PRIu64 " more events with %s", check->directory, thread->info.id,

@@ -28,6 +28,14 @@ struct ct_thread_writer;
 /* Makes directory/thread_ID/index.atf with its header. `tid` (the kernel's number) is the thread_id of the header, and is to
  * be that of each event. */
 int ct_thread_writer_open(struct ct_thread_writer **out, const char *directory, uint32_t id, uint32_t tid);
+/* The same in another encoding: packed makes directory/thread_ID/index.ctp. */
+struct ct_segments;
+struct ct_trace_format {
+    int encoding;                 /* enum ct_session_format of contrail/session.h */
+    struct ct_segments *segments; /* old files go (trace/segments.h); NULL: everything stays */
+};
+int ct_thread_writer_open_as(struct ct_thread_writer **out, const char *directory, uint32_t id, uint32_t tid,
+                             const struct ct_trace_format *format);
 /* Where the next event is to be put: the caller fills up to *room of them, then commits. Never NULL after open; flushes when
  * full: a negative status is then kept and told by flush. Good until the next commit, flush or close. */
 struct atf_index_event *ct_thread_writer_reserve(struct ct_thread_writer *writer, size_t *room);
@@ -36,6 +44,9 @@ void ct_thread_writer_commit(struct ct_thread_writer *writer, size_t count);
  * possible, and memory stays small. CT_ERR_NO_SPACE (disk full, quota, file-size limit), CT_ERR_SYSTEM and others: the first
  * failure stays, and from then on events are dropped. The file ends with a whole event. */
 int ct_thread_writer_flush(struct ct_thread_writer *writer);
+/* The event at that position of the thread (counted from the beginning of the recording) has a detail record. May be told long
+ * after the event was written, in any order; it is in the file at the latest when the writer is closed. */
+void ct_thread_writer_link(struct ct_thread_writer *writer, uint64_t index_seq, uint32_t detail_seq);
 int ct_thread_writer_error(const struct ct_thread_writer *writer);       /* errno of the failure, 0: none */
 uint64_t ct_thread_writer_events(const struct ct_thread_writer *writer); /* committed */
 uint64_t
@@ -60,8 +71,8 @@ uint32_t ct_detail_writer_add(struct ct_detail_writer *writer, const struct atf_
 int ct_detail_writer_flush(struct ct_detail_writer *writer);
 int ct_detail_writer_close(struct ct_detail_writer *writer);
 int ct_detail_writer_error(const struct ct_detail_writer *writer);
-uint64_t ct_detail_writer_events(const struct ct_detail_writer *writer);  /* that got a detail_seq */
-uint64_t ct_detail_writer_dropped(const struct ct_detail_writer *writer); /* of these or others, not in the file */
+uint64_t ct_detail_writer_events(const struct ct_detail_writer *writer);  /* added */
+uint64_t ct_detail_writer_dropped(const struct ct_detail_writer *writer); /* of these, not in the file */
 uint64_t ct_detail_writer_bytes(const struct ct_detail_writer *writer);   /* handed to the kernel */
 /* Begins detail_2.atf and so on when the file has that many bytes of records (default: never). */
 void ct_detail_writer_set_part(struct ct_detail_writer *writer, uint64_t bytes);

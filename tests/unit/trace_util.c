@@ -91,6 +91,39 @@ struct atf_index_event sample_event(size_t thread, uint64_t sequence) {
                     (uint32_t)(7000 + thread), pattern[at].kind, pattern[at].depth);
 }
 
+struct atf_detail_event *sample_detail(uint8_t *record, const struct atf_index_event *event, uint64_t sequence) {
+    struct atf_detail_event head = {.index_seq = (uint32_t)sequence,
+                                    .thread_id = event->thread_id,
+                                    .timestamp = event->timestamp_ns,
+                                    .event_type = event->event_kind == ATF_CALL     ? ATF_DETAIL_CALL
+                                                  : event->event_kind == ATF_RETURN ? ATF_DETAIL_RETURN
+                                                                                    : ATF_DETAIL_SIGNAL};
+    if (head.event_type == ATF_DETAIL_SIGNAL) {
+        struct atf_detail_signal signal = {.signal = 11, .code = 1, .fault_address = 0x1000 + sequence};
+        head.total_length = sizeof signal + 8 * ATF_DETAIL_SIGNAL_REGISTERS_X64;
+        signal.event = head;
+        memcpy(record, &signal, sizeof signal);
+        for (uint64_t i = 0; i < ATF_DETAIL_SIGNAL_REGISTERS_X64; i++)
+            memcpy(record + sizeof signal + 8 * i, &(uint64_t){sequence * 100 + i}, 8);
+        return (struct atf_detail_event *)record;
+    }
+    struct atf_detail_call call = {.function_id = event->function_id,
+                                   .return_address = 0x400000 + sequence,
+                                   .frame_pointer = 0x7ffe00,
+                                   .stack_pointer = 0x7ffd00,
+                                   .stack_size = (uint16_t)(sequence * 8 % 520)};
+    bool vectors = sequence & 1;
+    head.flags = vectors ? ATF_DETAIL_VECTORS : 0;
+    head.total_length = (uint32_t)sizeof call + call.stack_size + (vectors ? 128 : 0);
+    call.event = head;
+    for (uint64_t i = 0; i < 8; i++)
+        call.registers[i] = sequence * 1000 + i;
+    memcpy(record, &call, sizeof call);
+    for (size_t i = sizeof call; i < head.total_length; i++)
+        record[i] = (uint8_t)(sequence + i);
+    return (struct atf_detail_event *)record;
+}
+
 static void make_symbols(const char *directory) {
     struct ct_symbols_writer *writer;
     assert_int_equal(ct_symbols_writer_open(&writer, directory), 0);
@@ -126,7 +159,7 @@ void make_manifest(const char *path, const struct sample *sample) {
         ct_json_number(&json, "id", i);
         ct_json_number(&json, "tid", 7000 + i);
         ct_json_string(&json, "name", in("worker %zu", i));
-        ct_json_bool(&json, "has_detail", false);
+        ct_json_bool(&json, "has_detail", sample->detail != 0);
         ct_json_number(&json, "events", sample->events + (uint64_t)(i == 0 ? sample->wrong_events : 0));
         ct_json_number(&json, "lost", 3 * i);
         ct_json_begin(&json, "gaps", '[');
@@ -160,6 +193,11 @@ void make_manifest(const char *path, const struct sample *sample) {
     ct_json_free(&json);
 }
 
+/* A frame that ends by an exception has none. */
+static bool has_detail(const struct atf_index_event *event) {
+    return event->event_kind != ATF_EXCEPTION || !event->function_id;
+}
+
 void make_sample(const char *path, const struct sample *sample) {
     char directory[600];
     snprintf(directory, sizeof directory, "%s", path);
@@ -167,13 +205,26 @@ void make_sample(const char *path, const struct sample *sample) {
     make_symbols(directory);
     for (size_t thread = 0; thread < sample->threads; thread++) {
         struct ct_thread_writer *writer;
+        struct ct_detail_writer *details = NULL;
         assert_int_equal(ct_thread_writer_open(&writer, directory, (uint32_t)thread, (uint32_t)(7000 + thread)), 0);
+        if (sample->detail)
+            assert_int_equal(ct_detail_writer_open(&details, directory, (uint32_t)thread, (uint32_t)(7000 + thread)),
+                             0);
+        if (sample->detail_part)
+            ct_detail_writer_set_part(details, sample->detail_part);
         if (sample->part)
             ct_thread_writer_set_part(writer, sample->part);
         for (uint64_t i = 0; i < sample->events; i++) {
+            uint8_t record[ATF_DETAIL_LENGTH_MAX];
             struct atf_index_event event = sample_event(thread, i);
+            if (details && i % sample->detail == 0 && has_detail(&event))
+                event.detail_seq = ct_detail_writer_add(details, sample_detail(record, &event, i));
             write_events(writer, &event, 1);
+            if (sample->detail_part)
+                assert_int_equal(ct_detail_writer_flush(details), 0);
         }
+        if (details)
+            assert_int_equal(ct_detail_writer_close(details), 0);
         assert_int_equal(ct_thread_writer_flush(writer), 0);
         const char *last = in("%s/thread_%zu/index.atf", directory, thread);
         if (sample->unfinished) { /* as if the recorder had been killed: what is there now is what remains */

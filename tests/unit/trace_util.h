@@ -25,6 +25,8 @@ void write_events(struct ct_thread_writer *writer, const struct atf_index_event 
 struct sample {
     size_t threads, events;
     uint64_t part;        /* events per file, 0: all in one */
+    uint64_t detail;      /* every so many events one has a detail record, 0: none has */
+    uint64_t detail_part; /* bytes per detail file, 0: all in one */
     bool unfinished;      /* the manifest says so, and the files have no footers */
     const char *gaps;     /* of thread 0, JSON; NULL: none */
     const char *reason;   /* of the end; NULL: none */
@@ -32,6 +34,8 @@ struct sample {
 };
 /* outer(inner, jump) over and over; some inner frames end by an exception. Times rise by 1 to 9. */
 struct atf_index_event sample_event(size_t thread, uint64_t sequence);
+/* A record for the event: with stack bytes and vectors by its position. `record` has ATF_DETAIL_LENGTH_MAX bytes. */
+struct atf_detail_event *sample_detail(uint8_t *record, const struct atf_index_event *event, uint64_t sequence);
 void make_sample(const char *directory, const struct sample *sample);
 void make_manifest(const char *directory, const struct sample *sample);
 

@@ -209,7 +209,9 @@ static void test_fields(void **state) {
     spoil(0, "A", 1, true);
     assert_clean();
     spoil(AT(5, detail_seq), zeros, 1, false);
-    assert_only("the checksum is");
+    assert_int_equal(verify_text(process, text, sizeof text), CT_ERR_BAD_FILE);
+    assert_non_null(strstr(text, "the checksum is"));
+    assert_non_null(strstr(text, "event 5 names detail record 4294967040, and there is no detail file"));
     spoil(AT(5, timestamp_ns), zeros, 8, true);
     assert_only("event 5 is 1023 ns earlier than the one before it");
     spoil(AT(5, thread_id), zeros, 4, true);
@@ -233,7 +235,9 @@ static void test_fields(void **state) {
     spoil(HEAD(flags), "\x01", 1, false);
     assert_only("the header tells of a detail file, which is not there");
     store(in("%s/thread_0/detail.atf", process), "", 0);
-    assert_clean();
+    assert_int_equal(verify_text(process, text, sizeof text), CT_ERR_BAD_FILE);
+    assert_null(strstr(text, "which is not there"));
+    assert_int_equal(unlink(in("%s/thread_0/detail.atf", process)), 0);
     spoil(HEAD(reserved), ones, 1, false);
     assert_only("reserved bytes of the header");
     spoil(HEAD(event_count), ones, 4, false);
