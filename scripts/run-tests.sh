@@ -82,6 +82,7 @@ if [ -n "$long" ]; then
     {
         check "200 kills of contrail, 200 of its target" python3 tests/e2e/record/kill.py $record --times 200
         check "attach and detach, 500 times" python3 tests/e2e/record/loop.py $record --times 500
+        check "1,000 times a library, 8 threads" python3 tests/e2e/record/libraries.py build/src/cli/contrail --long
         check "clock after 60 s" python3 tests/e2e/record/clock.py $record --seconds 60
     }
 fi

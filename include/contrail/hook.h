@@ -121,7 +121,9 @@ int ct_hooks_attach_module(struct ct_hooks *hooks, const struct ct_module_hooks 
     X(UNMOVABLE,    "its first instructions cannot run elsewhere") \
     X(OVERLAP,      "its first bytes belong to another hooked function") \
     X(OWN_CODE,     "belongs to Contrail itself") \
-    X(OUT_OF_REACH, "no free memory within branch reach")
+    X(OUT_OF_REACH, "no free memory within branch reach") \
+    X(NO_ROOM,      "its library was loaded later, when the recorder had no room for more functions") \
+    X(CAME_LATER,   "its library was loaded later, and the process could not be changed then")
 /* clang-format on */
 enum ct_skip_reason {
     CT_SKIP_NONE = 0,

@@ -19,12 +19,30 @@ static struct ct_shm_letter *letters(void) {
     return (struct ct_shm_letter *)((uint64_t)ct_lane_control() + CT_SHM_LETTERS_OFFSET);
 }
 
-static struct ct_shm_letter *take_letter(void) {
+static struct ct_shm_letter *free_letter(void) {
     for (unsigned i = 0; i < CT_SHM_LETTERS; i++) {
         uint32_t expected = CT_LETTER_FREE;
         if (__atomic_compare_exchange_n(&letters()[i].state, &expected, CT_LETTER_FILLED, false, __ATOMIC_ACQUIRE,
                                         __ATOMIC_RELAXED))
             return &letters()[i];
+    }
+    return NULL;
+}
+
+static bool is_heard(void) {
+    return ct_lane_is_recording() && __atomic_load_n(&ct_lane_control()->listening, __ATOMIC_RELAXED);
+}
+
+/* Many processes may ask at a time: who finds all letters taken waits for one. */
+static struct ct_shm_letter *take_letter(void) {
+    uint32_t nap = FIRST_NAP_US;
+    for (uint32_t waited = 0; waited < PATIENCE_US && is_heard(); waited += nap) {
+        struct ct_shm_letter *letter = free_letter();
+        if (letter)
+            return letter;
+        ct_os_sleep_us(nap);
+        if (nap < LONG_NAP_US)
+            nap += nap / 4;
     }
     return NULL;
 }
@@ -40,7 +58,7 @@ static uint32_t wait_for_answer(const struct ct_shm_letter *letter) {
         state = state_of(letter);
         if (state != CT_LETTER_POSTED && state != CT_LETTER_TAKEN)
             return state;
-        if (!ct_lane_is_recording() || !__atomic_load_n(&ct_lane_control()->listening, __ATOMIC_RELAXED))
+        if (!is_heard())
             break;
         ct_os_sleep_us(nap);
         if (nap < LONG_NAP_US)

@@ -39,7 +39,8 @@ struct ct_post {
     struct ct_recording *recording;
     pthread_t thread;
     bool stop;
-    size_t open; /* letters that keepers have not answered yet; under the children's mutex */
+    uint64_t last_birth; /* when a child was last heard of */
+    size_t open;         /* letters that keepers have not answered yet; under the children's mutex */
 };
 
 /* What a keeper starts with. */
@@ -360,6 +361,8 @@ static void deliver(struct ct_recording *r, uint32_t index) {
         free(t);
         return;
     }
+    if (letter->kind == CT_LETTER_FORKED)
+        __atomic_store_n(&r->post->last_birth, ct_clock_now(), __ATOMIC_RELAXED);
     t->pid = outer_number(r, letter->pid);
     t->tid = letter->tid == letter->pid ? t->pid : outer_number(r, letter->tid);
     if (!may_follow(t) || !start_keeper(t)) {
@@ -404,14 +407,19 @@ int ct_post_start(struct ct_recording *r) {
     return 0;
 }
 
-/* A process may end right after it has made a child, and that has yet to write its letter, into memory that it has inherited. */
+/* A process may end right after it has made children, and they have yet to write their letters, into memory that they have
+ * inherited; many of them take longer. */
 static void wait_for_births(const struct ct_recording *r) {
     uint64_t last = __atomic_load_n(&r->lane.control->last_fork, __ATOMIC_RELAXED);
-    if (!last || r->session->children->leaving)
+    if (!last)
         return;
-    uint64_t born = ct_clock_ns(&r->clock, last);
-    while (ct_clock_now() < born + BIRTH_NS && ct_clock_now() > born)
+    uint64_t born = ct_clock_ns(&r->clock, last), now;
+    while (!r->session->children->leaving && (now = ct_clock_now()) > born) {
+        uint64_t heard = __atomic_load_n(&r->post->last_birth, __ATOMIC_RELAXED);
+        if (now >= (heard > born ? heard : born) + BIRTH_NS)
+            return;
         usleep(1000);
+    }
 }
 
 void ct_post_stop(struct ct_recording *r) {

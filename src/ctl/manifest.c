@@ -124,14 +124,16 @@ static void put_latency(struct ct_json *j, const struct ct_drain *d) {
     ct_json_end(j, '}');
 }
 
-static void put_lists(struct ct_json *j, const struct ct_recording *r) {
+static void put_lists(struct ct_json *j, struct ct_recording *r) {
     static const char *const later[] = {"windows", "policies", "signals"};
     ct_json_begin(j, "threads", '[');
     for (const struct ct_drain_thread *t = r->drain.threads; t; t = t->next)
         put_thread(j, t);
     ct_json_end(j, ']');
     ct_json_begin(j, "modules", '[');
+    pthread_mutex_lock(&r->mutex);
     ct_recording_each_module(r, put_module, j);
+    pthread_mutex_unlock(&r->mutex);
     ct_json_end(j, ']');
     for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
         ct_json_begin(j, later[i], '[');
@@ -200,7 +202,9 @@ int ct_manifest_write_symbols(struct ct_recording *r) {
     int status = ct_symbols_writer_open(&w, r->directory);
     if (status)
         return status;
+    pthread_mutex_lock(&r->mutex);
     ct_recording_each_module(r, write_module, w);
+    pthread_mutex_unlock(&r->mutex);
     return ct_symbols_writer_close(w);
 }
 

@@ -36,6 +36,8 @@ struct ct_recording {
     struct ct_shared_plan **more; /* for libraries that were loaded later */
     size_t more_count;
     uint32_t next_module, next_hook;
+    bool *gone; /* by module id - 1: unloaded since */
+    size_t gone_count;
     uint64_t *all_ids; /* function ids by hook number, once there is more */
     size_t ids_room;
     uint64_t **old_ids; /* arrays that became too small */
@@ -101,17 +103,17 @@ int ct_recording_finish(struct ct_recording *r, const char *reason);
 
 int ct_recording_install(struct ct_recording *r);
 /* A child that a recorded process has forked: it has agent, stubs and patches already, and gets a lane of its own. */
-int ct_recording_install_forked(struct ct_recording *r, const struct ct_recording *parent);
+int ct_recording_install_forked(struct ct_recording *r, struct ct_recording *parent);
 
 /* ---- recording_modules.c ---- */
 
 /* The loader says that modules have come or gone: what is new is hooked. */
 int ct_recording_update_modules(struct ct_recording *r);
-/* Calls `each` for every module, those that are gone included. */
+/* Calls `each` for every module, those that are gone included. Under the mutex, or on the postman. */
 void ct_recording_each_module(const struct ct_recording *r,
                               void (*each)(void *arg, const struct ct_target_module *module), void *arg);
-/* What a forked child has of its parent. */
-int ct_recording_inherit_modules(struct ct_recording *r, const struct ct_recording *parent);
+/* What a forked child has of its parent. Its remote is open. */
+int ct_recording_inherit_modules(struct ct_recording *r, struct ct_recording *parent);
 void ct_recording_drop_modules(struct ct_recording *r);
 int ct_recording_make_plan(struct ct_recording *r, struct ct_target_plan_options options, struct ct_shared_plan **out);
 void ct_recording_release(struct ct_shared_plan *shared);

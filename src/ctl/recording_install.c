@@ -252,7 +252,7 @@ static int begin_forked_trace(struct ct_recording *r, const struct ct_recording 
     return status ? status : ct_manifest_write(r, false);
 }
 
-static int install_forked(struct ct_recording *r, const struct ct_recording *parent) {
+static int install_forked(struct ct_recording *r, struct ct_recording *parent) {
     const struct ct_injection_options options = {
         .index_memory = r->session->options.index_memory,
         .max_depth = r->session->options.max_depth,
@@ -273,7 +273,7 @@ static int install_forked(struct ct_recording *r, const struct ct_recording *par
 }
 
 /* It waits for us inside the agent: whatever fails, it goes on unrecorded. */
-int ct_recording_install_forked(struct ct_recording *r, const struct ct_recording *parent) {
+int ct_recording_install_forked(struct ct_recording *r, struct ct_recording *parent) {
     int status = install_forked(r, parent);
     if (!status)
         return 0;

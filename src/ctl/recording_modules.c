@@ -4,19 +4,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TRIES 3 /* the last one while the process stands still */
+
 /* ---- which there are ---- */
 
 void ct_recording_each_module(const struct ct_recording *r,
                               void (*each)(void *arg, const struct ct_target_module *module), void *arg) {
     for (size_t p = 0; p < r->more_count + 1; p++) {
         const struct ct_target_plan *plan = p ? r->more[p - 1]->plan : r->plan;
-        for (size_t i = 0; plan && i < plan->module_count; i++)
-            each(arg, &plan->modules[i]);
+        for (size_t i = 0; plan && i < plan->module_count; i++) {
+            struct ct_target_module module = plan->modules[i]; /* the plan may be our child's too, or our parent's */
+            module.gone = module.id <= r->gone_count && r->gone[module.id - 1];
+            each(arg, &module);
+        }
     }
 }
 
 struct survey {
     struct ct_target_known *known;
+    uint32_t *ids; /* of the modules */
     bool *seen;
     size_t count, room;
     bool something_new, failed, has_unwinder;
@@ -30,11 +36,14 @@ static void add_known(void *arg, const struct ct_target_module *m) {
         size_t room = s->room ? s->room * 2 : 64;
         struct ct_target_known *known = realloc(s->known, room * sizeof *known);
         s->known = known ? known : s->known;
-        s->failed = !known;
-        if (!known)
+        uint32_t *ids = realloc(s->ids, room * sizeof *ids);
+        s->ids = ids ? ids : s->ids;
+        s->failed = !known || !ids;
+        if (s->failed)
             return;
         s->room = room;
     }
+    s->ids[s->count] = m->id;
     s->known[s->count++] = (struct ct_target_known){m->start, m->end, m->inode};
 }
 
@@ -60,15 +69,33 @@ static int survey(const struct ct_recording *r, struct survey *s) {
     return ct_remote_each_map(r->remote, look_at_map, s);
 }
 
+static void free_survey(struct survey *s) {
+    free(s->known);
+    free(s->ids);
+    free(s->seen);
+}
+
+/* Room for what is known of each module in this process. Under the mutex. */
+static int make_gone_room(struct ct_recording *r, size_t modules) {
+    if (modules <= r->gone_count)
+        return 0;
+    bool *gone = realloc(r->gone, modules);
+    if (!gone)
+        return CT_ERR_NO_MEMORY;
+    memset(gone + r->gone_count, 0, modules - r->gone_count);
+    r->gone = gone;
+    r->gone_count = modules;
+    return 0;
+}
+
 /* What is mapped no more has been unloaded; the same file at the same place would be another module. */
-static void mark_gone(struct ct_recording *r, const struct survey *s) {
-    size_t k = 0;
-    for (size_t p = 0; p < r->more_count + 1; p++) {
-        struct ct_target_plan *plan = p ? r->more[p - 1]->plan : r->plan;
-        for (size_t i = 0; i < plan->module_count; i++)
-            if (!plan->modules[i].gone && k < s->count)
-                plan->modules[i].gone = !s->seen[k++];
-    }
+static int mark_gone(struct ct_recording *r, const struct survey *s) {
+    pthread_mutex_lock(&r->mutex);
+    int status = make_gone_room(r, r->next_module);
+    for (size_t i = 0; !status && i < s->count; i++)
+        r->gone[s->ids[i] - 1] = !s->seen[i];
+    pthread_mutex_unlock(&r->mutex);
+    return status;
 }
 
 /* ---- adding ---- */
@@ -91,28 +118,49 @@ static int make_room(struct ct_recording *r, size_t hooks) {
     return 0;
 }
 
-static int keep(struct ct_recording *r, struct ct_shared_plan *shared) {
+/* Before the first event of the new hooks. */
+static int announce(struct ct_recording *r, const struct ct_shared_plan *shared) {
     size_t hooks = r->next_hook + shared->plan->hook_count;
-    pthread_mutex_lock(&r->mutex); /* others may be reading the list */
-    struct ct_shared_plan **more = realloc(r->more, (r->more_count + 1) * sizeof *more);
-    r->more = more ? more : r->more;
-    pthread_mutex_unlock(&r->mutex);
-    int status = more ? make_room(r, hooks) : CT_ERR_NO_MEMORY;
+    int status = make_room(r, hooks);
     if (status)
         return status;
     memcpy(r->all_ids + r->next_hook, shared->function_ids, shared->plan->hook_count * sizeof *r->all_ids);
-    pthread_mutex_lock(&r->mutex);
-    r->more[r->more_count++] = shared;
-    pthread_mutex_unlock(&r->mutex);
-    ct_drain_set_functions(&r->drain, r->all_ids, hooks); /* before the first event of theirs */
-    r->next_hook = (uint32_t)hooks;
-    r->next_module += (uint32_t)shared->plan->module_count;
+    ct_drain_set_functions(&r->drain, r->all_ids, hooks);
     return 0;
 }
 
-static int add_new(struct ct_recording *r, const struct survey *s) {
+/* Others may be reading the list. */
+static int keep(struct ct_recording *r, struct ct_shared_plan *shared, bool installed) {
+    pthread_mutex_lock(&r->mutex);
+    struct ct_shared_plan **more = realloc(r->more, (r->more_count + 1) * sizeof *more);
+    r->more = more ? more : r->more;
+    if (more)
+        r->more[r->more_count++] = shared;
+    pthread_mutex_unlock(&r->mutex);
+    r->next_hook +=
+        installed ? (uint32_t)shared->plan->hook_count : 0; /* listed or not: the stubs know their numbers */
+    r->next_module += (uint32_t)shared->plan->module_count;
+    return more ? 0 : CT_ERR_NO_MEMORY;
+}
+
+/* Nobody else knows the plan yet. */
+static void give_up(struct ct_target_plan *plan, enum ct_skip_reason why) {
+    for (size_t i = 0; i < plan->module_count; i++) {
+        struct ct_target_module *m = &plan->modules[i];
+        for (size_t k = 0; k < m->function_count; k++) {
+            struct ct_target_function *f = &m->functions[k];
+            m->skipped[why] += !f->skip;
+            f->skip = f->skip ? f->skip : (uint8_t)why;
+            f->entry_only = 0;
+            f->hook = -1;
+        }
+        m->hooked = m->entry_only = 0;
+    }
+}
+
+/* CT_ERR_BUSY: a place was taken meanwhile. The target may be stopped afterwards. */
+static int try_to_add(struct ct_recording *r, const struct survey *s, struct ct_shared_plan **out) {
     struct ct_remote_error error = {""};
-    struct ct_shared_plan *shared;
     const struct ct_target_plan_options options = {
         .known = s->known,
         .known_count = s->count,
@@ -120,47 +168,66 @@ static int add_new(struct ct_recording *r, const struct survey *s) {
         .first_hook = r->next_hook,
         .has_unwinder = s->has_unwinder,
     };
-    int status = ct_recording_make_plan(r, options, &shared);
+    int status = ct_recording_make_plan(r, options, out);
     if (status)
         return status;
-    uint32_t first = r->next_hook;
-    status = shared->plan->module_count ? keep(r, shared) : CT_ERR_NOT_FOUND;
-    if (status) {
-        ct_recording_release(shared);
-        return status == CT_ERR_NOT_FOUND ? 0 : status;
-    }
-    (void)ct_manifest_write_symbols(r);
-    bool paused = ct_remote_is_stopped(r->remote); /* by the user */
-    status = ct_recording_stop(r);
+    struct ct_target_plan *plan = (*out)->plan;
+    if (!plan->module_count)
+        return 0;
+    status = announce(r, *out);
     if (!status)
-        status = ct_inject_more(&r->injection, shared->plan, first, &error);
+        status = ct_recording_stop(r);
+    if (!status)
+        status = ct_inject_more(&r->injection, plan, r->next_hook, &error);
+    return status;
+}
+
+static int add_new(struct ct_recording *r, const struct survey *s) {
+    struct ct_shared_plan *shared = NULL;
+    bool paused = ct_remote_is_stopped(r->remote); /* by the user */
+    int status = CT_ERR_BUSY;
+    for (int i = 1; i <= TRIES && status == CT_ERR_BUSY; i++) {
+        ct_recording_release(shared);
+        shared = NULL;
+        if (i == TRIES)
+            (void)ct_recording_stop(r);
+        status = try_to_add(r, s, &shared);
+        if (!paused && status == CT_ERR_BUSY && ct_remote_is_stopped(r->remote))
+            (void)ct_remote_resume(r->remote);
+    }
+    if (shared && status)
+        give_up(shared->plan, status == CT_ERR_NO_SPACE ? CT_SKIP_NO_ROOM : CT_SKIP_CAME_LATER);
+    if (shared && (!shared->plan->module_count || keep(r, shared, status != CT_ERR_NO_SPACE)))
+        ct_recording_release(shared);
+    else if (shared)
+        (void)ct_manifest_write_symbols(r);
     if (!paused && ct_remote_is_stopped(r->remote))
         (void)ct_remote_resume(r->remote);
     return status;
 }
 
 int ct_recording_update_modules(struct ct_recording *r) {
-    struct survey s;
+    struct survey s = {0};
     pthread_mutex_lock(&r->work);
     int status = r->remote && r->plan ? survey(r, &s) : CT_ERR_NOT_FOUND;
-    if (!status) {
-        mark_gone(r, &s);
-        if (s.something_new)
-            status = add_new(r, &s);
-    }
-    if (r->remote && r->plan) {
-        free(s.known);
-        free(s.seen);
-    }
+    if (!status)
+        status = mark_gone(r, &s);
+    if (!status && s.something_new)
+        status = add_new(r, &s);
+    free_survey(&s);
     pthread_mutex_unlock(&r->work);
     return status;
 }
 
 /* ---- forks, and the end ---- */
 
-int ct_recording_inherit_modules(struct ct_recording *r, const struct ct_recording *parent) {
+static int inherit(struct ct_recording *r, const struct ct_recording *parent) {
     r->next_module = parent->next_module;
     r->next_hook = parent->next_hook;
+    if (parent->gone_count && make_gone_room(r, parent->gone_count))
+        return CT_ERR_NO_MEMORY;
+    if (parent->gone_count)
+        memcpy(r->gone, parent->gone, parent->gone_count);
     if (!parent->more_count)
         return 0;
     r->more = calloc(parent->more_count, sizeof(struct ct_shared_plan *));
@@ -176,6 +243,20 @@ int ct_recording_inherit_modules(struct ct_recording *r, const struct ct_recordi
     return 0;
 }
 
+int ct_recording_inherit_modules(struct ct_recording *r, struct ct_recording *parent) {
+    pthread_mutex_lock(&parent->work); /* its postman may be adding some */
+    int status = inherit(r, parent);
+    pthread_mutex_unlock(&parent->work);
+    if (status || !r->more_count)
+        return status;
+    struct survey s; /* what the parent has loaded since the fork is not there */
+    status = survey(r, &s);
+    if (!status)
+        status = mark_gone(r, &s);
+    free_survey(&s);
+    return status;
+}
+
 void ct_recording_drop_modules(struct ct_recording *r) {
     for (size_t i = 0; i < r->more_count; i++)
         ct_recording_release(r->more[i]);
@@ -184,6 +265,9 @@ void ct_recording_drop_modules(struct ct_recording *r) {
     free(r->more);
     free(r->old_ids);
     free(r->all_ids);
+    free(r->gone);
+    r->gone = NULL;
+    r->gone_count = 0;
     r->old_ids = NULL;
     r->old_count = r->ids_room = 0;
     r->more = NULL;

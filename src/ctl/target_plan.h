@@ -32,7 +32,7 @@ struct ct_target_module {
     uint64_t bias;       /* run address = bias + offset */
     uint64_t start, end; /* run addresses of all of its segments */
     uint64_t inode;      /* of its file */
-    bool gone;           /* it was unloaded since */
+    bool gone;           /* in what ct_recording_each_module shows: it was unloaded since */
     struct ct_target_function *functions;
     size_t function_count;
     uint64_t table_hash;                               /* FNV-1a 64 over (offset, size, name) of all functions */
