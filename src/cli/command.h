@@ -39,5 +39,6 @@ extern const struct ct_command ct_command_graph, ct_command_diff;
 extern const struct ct_command ct_command_symbolize;
 extern const struct ct_command ct_command_export;
 extern const struct ct_command ct_command_doctor;
+extern const struct ct_command ct_command_tail;
 
 #endif

@@ -68,7 +68,7 @@ void ct_printer_open(struct ct_printer *p, bool page) {
 
 /* ---- writing ---- */
 
-static void flush(struct ct_printer *p) {
+void ct_printer_flush(struct ct_printer *p) {
     size_t done = 0;
     while (done < p->used && ct_printer_wanted(p)) {
         ssize_t n = write(p->fd, p->buffer + done, p->used - done);
@@ -90,7 +90,7 @@ void ct_printer_bytes(struct ct_printer *p, const char *bytes, size_t count) {
         bytes += part;
         count -= part;
         if (p->used == p->limit)
-            flush(p);
+            ct_printer_flush(p);
     }
 }
 
@@ -171,7 +171,7 @@ size_t ct_printer_name(struct ct_printer *p, const char *name, size_t room) {
 /* ---- the end ---- */
 
 int ct_printer_close(struct ct_printer *p) {
-    flush(p);
+    ct_printer_flush(p);
     if (p->pager) {
         int status;
         close(p->fd);

@@ -28,6 +28,8 @@ void ct_printer_format(struct ct_printer *printer, const char *format, ...) __at
 size_t ct_printer_name(struct ct_printer *printer, const char *name, size_t room);
 /* "" without colours. */
 void ct_printer_colour(struct ct_printer *printer, enum ct_colour colour);
+/* Writes what was kept back so far. */
+void ct_printer_flush(struct ct_printer *printer);
 /* False: there is no use in printing more. */
 static inline bool ct_printer_wanted(const struct ct_printer *printer) {
     return !printer->closed && !printer->error;

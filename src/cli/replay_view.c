@@ -81,7 +81,7 @@ static void print_end(struct ct_replay_view *v, const struct ct_replay_line *lin
     };
     bool in_range = line->end == CT_REPLAY_STILL_OPEN && v->range;
     if (line->kind == CT_REPLAY_END)
-        ct_printer_text(v->printer, "  its call was not recorded");
+        ct_printer_text(v->printer, v->live ? "  called before" : "  its call was not recorded");
     if (line->end == CT_REPLAY_RETURNED)
         return;
     ct_printer_colour(v->printer, CT_COLOUR_YELLOW);

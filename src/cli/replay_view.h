@@ -12,6 +12,7 @@ struct ct_replay_view {
     uint64_t start_ns; /* what times are relative to */
     uint64_t limit;    /* lines; 0: all */
     bool show_module;
+    bool live;  /* begun while calls were open */
     bool range; /* open calls are open at --to, not at the end */
     int seconds_width;
     char **threads; /* their texts, by index; NULL: not shown */

@@ -282,7 +282,7 @@ static uint64_t end_of(const struct source *s) {
     const struct replay *r = s->replay;
     if (r->past_range)
         return r->options->to_ns;
-    if (has_gap(s) || !r->trace) /* behind the last event */
+    if (has_gap(s)) /* behind the last event */
         return s->last_ns;
     return ct_facts_thread_end(&r->facts, r->trace, s->thread, s->last_ns, s->frames.count);
 }
@@ -459,9 +459,11 @@ int ct_replay_stream_rest(struct ct_replay_stream *stream, uint64_t now_ns) {
 
 int ct_replay_stream_end(struct ct_replay_stream *stream) {
     struct replay *r = &stream->replay;
-    int status = r->lines.stopped ? 0 : close_all(r);
+    for (size_t i = 0; i < r->source_count && !r->lines.stopped; i++)
+        if (r->sources[i])
+            on_gaps(r->sources[i], UINT64_MAX);
     ct_replay_flush(&r->lines);
-    return status ? status : r->lines.stopped;
+    return r->lines.stopped;
 }
 
 void ct_replay_stream_close(struct ct_replay_stream *stream) {

@@ -72,7 +72,7 @@ int ct_replay_stream_thread(struct ct_replay_stream *stream, size_t number, cons
 int ct_replay_stream_event(struct ct_replay_stream *stream, const struct ct_trace_event *event);
 /* No more is to be had at the moment: shows what has waited, calls that are open as such. */
 int ct_replay_stream_rest(struct ct_replay_stream *stream, uint64_t now_ns);
-/* Shows the ends of calls that are open. */
+/* Shows what still waits, and gaps behind the last events. Calls that are open stay so. */
 int ct_replay_stream_end(struct ct_replay_stream *stream);
 void ct_replay_stream_close(struct ct_replay_stream *stream);
 

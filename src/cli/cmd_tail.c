@@ -1,0 +1,347 @@
+/* contrail tail: the calls of a process while it is being recorded.
+ *
+ * Reads what the recorder writes; the process and its recorder do not notice. Lines are a moment behind, so that threads whose
+ * events are written later still come in order of time. */
+#include "cli/command.h"
+#include "cli/ctl.h"
+#include "cli/reading.h"
+#include "cli/record.h"
+#include "cli/replay_view.h"
+#include <contrail/session.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ROUND_NS  100000000ull
+#define BEHIND_NS 100000000ull /* several rounds of the recorder */
+#define ASK_NS    300000000ull /* whether it still records */
+
+/* Kinds of lines, and what they are called. */
+#define KIND_LIST(X) X(CALL, "call") X(RETURN, "return") X(EXCEPTION, "exception") X(SIGNAL, "signal") X(LOSS, "loss")
+enum {
+#define KIND(name, text) KIND_##name,
+    KIND_LIST(KIND)
+#undef KIND
+        KIND_COUNT
+};
+static const char *const kind_names[] = {
+#define NAME(name, text) text,
+    KIND_LIST(NAME)
+#undef NAME
+};
+
+struct options {
+    struct ct_option_list only, exclude, functions, threads, kinds;
+    uint64_t depth, min_duration, limit;
+    bool no_children, all, absolute, show_module, mangled;
+};
+
+struct tail {
+    const struct options *options;
+    int pid;
+    bool is_first; /* of its session: its children are all other processes */
+    bool kinds[KIND_COUNT];
+    char directory[4096];
+    struct ct_follow *follow;
+    struct ct_replay_stream *stream;
+    struct ct_replay_view view;
+};
+
+/* ---- finding it ---- */
+
+/* The text of a member of the answer, which is flat up to there; false: it has none. */
+static bool member(const char *json, const char *key, char *text, size_t size) {
+    struct ct_json_tree *tree = NULL;
+    const struct ct_json_node *node = NULL;
+    if (!ct_json_parse(&tree, json, strlen(json), NULL))
+        node = ct_json_get(ct_json_root(tree), key, NULL);
+    const char *value = ct_json_text(node, "");
+    bool found = *value && (size_t)snprintf(text, size, "%s", value) < size;
+    ct_json_tree_free(tree);
+    return found;
+}
+
+static uint64_t number(const char *json, const char *key) {
+    struct ct_json_tree *tree = NULL;
+    uint64_t value = 0;
+    if (!ct_json_parse(&tree, json, strlen(json), NULL))
+        value = ct_json_u64(ct_json_get(ct_json_root(tree), key, NULL), 0);
+    ct_json_tree_free(tree);
+    return value;
+}
+
+/* Returns -1 to go on, otherwise the exit code, after a message. */
+static int find_session(struct tail *t) {
+    static char answer[65536];
+    int code;
+    if (!ct_ctl_ask(t->pid, "status", answer, sizeof answer, &code))
+        return code;
+    t->is_first = number(answer, "pid") == (uint64_t)t->pid;
+    if (member(answer, "directory", t->directory, sizeof t->directory))
+        return -1;
+    ct_message_error("the contrail that records process %d does not tell where", t->pid);
+    return CT_EXIT_INTERNAL;
+}
+
+static bool is_recorded(int pid) {
+    static char answer[65536];
+    return ct_session_control(pid, "status", answer, sizeof answer) != CT_ERR_NOT_FOUND;
+}
+
+/* ---- which lines ---- */
+
+/* The process, and those that come from it. */
+static bool is_shown_process(const struct tail *t, size_t process) {
+    const struct ct_follow_process *p = ct_follow_process_at(t->follow, process);
+    if (p->pid == t->pid)
+        return true;
+    if (t->options->no_children)
+        return false;
+    if (t->is_first)
+        return true;
+    size_t count = ct_follow_process_count(t->follow);
+    for (size_t generation = 0; generation < count; generation++) {
+        if (p->parent_pid == t->pid)
+            return true;
+        const struct ct_follow_process *parent = NULL;
+        for (size_t i = 0; i < count && !parent; i++)
+            if (ct_follow_process_at(t->follow, i)->pid == p->parent_pid)
+                parent = ct_follow_process_at(t->follow, i);
+        if (!parent)
+            return false;
+        p = parent;
+    }
+    return false;
+}
+
+static int kind_of(const struct ct_replay_line *line) {
+    switch (line->kind) {
+    case CT_REPLAY_OPEN:
+    case CT_REPLAY_ENTRY:
+    case CT_REPLAY_LEAF:
+        return KIND_CALL;
+    case CT_REPLAY_GAP:
+        return KIND_LOSS;
+    case CT_REPLAY_SIGNAL:
+        return KIND_SIGNAL;
+    default:
+        return line->end == CT_REPLAY_LEFT ? KIND_EXCEPTION : KIND_RETURN;
+    }
+}
+
+static int on_line(void *arg, const struct ct_replay_line *line) {
+    struct tail *t = arg;
+    return t->kinds[kind_of(line)] ? ct_replay_view_line(&t->view, line) : 0;
+}
+
+static const char *kind_name(const void *arg, size_t i) {
+    (void)arg;
+    return kind_names[i];
+}
+
+/* Returns -1 to go on, otherwise the exit code, after a message. */
+static int choose_kinds(struct tail *t) {
+    const struct ct_option_list *list = &t->options->kinds;
+    for (int i = 0; i < KIND_COUNT; i++)
+        t->kinds[i] = !list->count;
+    for (size_t k = 0; k < list->count; k++) {
+        int i = 0;
+        while (i < KIND_COUNT && strcmp(kind_names[i], list->items[k]) != 0)
+            i++;
+        if (i == KIND_COUNT) {
+            const char *close = ct_option_closest(list->items[k], kind_name, NULL, KIND_COUNT);
+            ct_message_error("--kind takes call, return, exception, signal or loss, not \"%s\"%s%s%s", list->items[k],
+                             close ? "; did you mean " : "", close ? close : "", close ? "?" : "");
+            return CT_EXIT_USAGE;
+        }
+        t->kinds[i] = true;
+    }
+    return -1;
+}
+
+/* ---- following ---- */
+
+static uint64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Threads get their names some time after their first events. */
+static int tell_threads(struct tail *t) {
+    struct ct_select select = {.threads = t->options->threads.items};
+    int status = 0;
+    for (size_t i = 0; i < ct_follow_thread_count(t->follow) && !status; i++) {
+        const struct ct_follow_thread *thread = ct_follow_thread_at(t->follow, i);
+        struct ct_trace_thread known = {.tid = thread->tid, .name = thread->name};
+        char text[256];
+        if (!is_shown_process(t, thread->process) || !ct_select_thread(&select, &known))
+            continue;
+        ct_reading_thread_text(text, sizeof text, &known);
+        status = ct_replay_view_name_thread(&t->view, i, text);
+        if (!status)
+            status = ct_replay_stream_thread(t->stream, i, thread);
+    }
+    return status;
+}
+
+static int on_event(void *arg, const struct ct_trace_event *event) {
+    struct tail *t = arg;
+    return ct_replay_stream_event(t->stream, event);
+}
+
+/* What happened up to a time. */
+static int show_round(struct tail *t, uint64_t until_ns) {
+    int status = ct_follow_look(t->follow);
+    if (status)
+        return status == CT_ERR_NOT_FOUND ? 0 : status;
+    if (!t->options->absolute && !t->view.start_ns && ct_follow_process_count(t->follow))
+        t->view.start_ns = ct_follow_process_at(t->follow, 0)->time_start_ns;
+    ct_replay_view_make_room(&t->view, now_ns() - t->view.start_ns);
+    status = tell_threads(t);
+    if (!status)
+        status = ct_follow_events(t->follow, until_ns, on_event, t);
+    if (!status)
+        status = ct_replay_stream_rest(t->stream, until_ns);
+    return status;
+}
+
+/* Also when there is nothing to print: has the reader gone? */
+static bool reader_is_there(const struct tail *t) {
+    struct pollfd p = {.fd = STDOUT_FILENO};
+    return ct_printer_wanted(t->view.printer) && (poll(&p, 1, 0) <= 0 || !(p.revents & (POLLERR | POLLNVAL)));
+}
+
+/* Until the recording ends. Non-zero: a status, or nobody wants more. */
+static int show_all(struct tail *t) {
+    uint64_t asked = now_ns();
+    for (int status = 0;;) {
+        uint64_t begin = now_ns();
+        status = show_round(t, begin - BEHIND_NS);
+        ct_printer_flush(t->view.printer);
+        if (status || !reader_is_there(t))
+            return status;
+        if (now_ns() - asked >= ASK_NS) {
+            if (!is_recorded(t->pid))
+                break;
+            asked = now_ns();
+        }
+        uint64_t took = now_ns() - begin;
+        uint64_t rest = took < ROUND_NS ? ROUND_NS - took : 0;
+        nanosleep(&(struct timespec){.tv_nsec = (long)rest}, NULL);
+    }
+    int status = show_round(t, UINT64_MAX); /* all of it is written when nobody answers any more */
+    return status ? status : ct_replay_stream_end(t->stream);
+}
+
+static const struct ct_trace_function *find_function(void *arg, size_t process, uint64_t id) {
+    return ct_follow_function(arg, process, id);
+}
+
+static int follow(struct tail *t) {
+    static struct ct_printer printer;
+    const struct options *o = t->options;
+    struct ct_replay_options options = {
+        .select = {.functions = o->functions.items, .only = o->only.items, .exclude = o->exclude.items},
+        .max_depth = o->depth,
+        .min_ns = o->min_duration,
+        .apart = o->kinds.count != 0,
+    };
+    t->view =
+        (struct ct_replay_view){.printer = &printer, .limit = o->limit, .show_module = o->show_module, .live = !o->all};
+    int status = ct_follow_open(&t->follow, t->directory, o->all ? 0 : now_ns() - BEHIND_NS, o->mangled);
+    struct ct_replay_stream_setup setup = {
+        .options = &options, .find = find_function, .find_arg = t->follow, .show = on_line, .arg = t};
+    if (!status)
+        status = ct_replay_stream_open(&t->stream, &setup);
+    if (!status) {
+        ct_printer_open(&printer, false);
+        ct_replay_view_make_room(&t->view, o->absolute ? now_ns() : 0);
+        status = ct_replay_view_name_thread(&t->view, 0, "");
+        ct_replay_view_head(&t->view);
+        if (!status)
+            status = show_all(t);
+    }
+    int code = printer.limit ? ct_printer_close(&printer) : 0;
+    ct_replay_stream_close(t->stream);
+    ct_follow_close(t->follow);
+    ct_replay_view_free(&t->view);
+    return status < 0 ? ct_message_fail(status, NULL) : code;
+}
+
+/* ---- the command ---- */
+
+static int run(int argc, char **argv) {
+    struct options options = {0};
+    struct ct_operands operands;
+    struct tail t = {.options = &options};
+    int code = ct_options_parse(&ct_command_tail, argc, argv, &options, &operands);
+    if (code >= 0)
+        return code;
+    if (!ct_record_parse_pid("tail", operands.at[0], &t.pid))
+        code = CT_EXIT_USAGE;
+    if (code < 0)
+        code = choose_kinds(&t);
+    if (code < 0)
+        code = find_session(&t);
+    if (code < 0)
+        code = follow(&t);
+    ct_options_release(&ct_command_tail, &options);
+    return code;
+}
+
+static const struct ct_option option_table[] = {
+    {"only", 0, CT_OPTION_LIST, offsetof(struct options, only), "GLOB", "only functions or modules whose name fits"},
+    {"exclude", 'x', CT_OPTION_LIST, offsetof(struct options, exclude), "GLOB",
+     "leave out functions or modules whose name fits"},
+    {"function", 'f', CT_OPTION_LIST, offsetof(struct options, functions), "GLOB",
+     "only calls of functions whose name fits, and all calls below them"},
+    {"thread", 't', CT_OPTION_LIST, offsetof(struct options, threads), "TID|GLOB",
+     "only threads with this number, or whose name fits"},
+    {"kind", 'k', CT_OPTION_LIST, offsetof(struct options, kinds), "KIND",
+     "only events of this kind, each in a line of its own: call, return, exception, signal, loss"},
+    {"depth", 'd', CT_OPTION_NUMBER, offsetof(struct options, depth), "N",
+     "only N levels of calls, counted from the outermost, or from those that --function names"},
+    {"min-duration", 0, CT_OPTION_DURATION, offsetof(struct options, min_duration), "TIME",
+     "only calls that took this long: 100us"},
+    {"limit", 'n', CT_OPTION_NUMBER, offsetof(struct options, limit), "N", "end after N lines"},
+    {"no-children", 0, CT_OPTION_FLAG, offsetof(struct options, no_children), NULL,
+     "leave out the processes that it has started"},
+    {"all", 'a', CT_OPTION_FLAG, offsetof(struct options, all), NULL,
+     "begin with the beginning of the recording instead of now"},
+    {"absolute", 0, CT_OPTION_FLAG, offsetof(struct options, absolute), NULL,
+     "print times of the machine's clock (CLOCK_BOOTTIME) instead of times since the beginning"},
+    {"show-module", 0, CT_OPTION_FLAG, offsetof(struct options, show_module), NULL,
+     "print the module behind each function's name"},
+    {"mangled", 0, CT_OPTION_FLAG, offsetof(struct options, mangled), NULL,
+     "print names as the symbol tables have them"},
+    {0},
+};
+
+const struct ct_command ct_command_tail = {
+    .name = "tail",
+    .group = CT_GROUP_RECORD,
+    .run = run,
+    .summary = "print the calls of a process while it is being recorded",
+    .operands = "PID",
+    .min_operands = 1,
+    .max_operands = 1,
+    .description =
+        "Prints what the contrail that records process PID writes, as it is written, until the recording ends or "
+        "Ctrl-C. The lines are those of `contrail replay`: a call that has ended within the last moment is one line, "
+        "another opens with { and closes with } and its duration. PID may be a process that the recorded one has "
+        "started; then it and those that come from it are shown.\n\n"
+        "It does not slow the process down and ends nothing: the recording goes on without it. When more happens than "
+        "can be printed it falls behind, and leaves out nothing; --only, --depth, --kind and --min-duration choose.",
+    .options = option_table,
+    .notes =
+        "Exit status:\n"
+        "  0 when the recording has ended, or N lines were printed; 64 usage; 69 when nobody records the process;\n"
+        "  77 when another user does",
+    .examples = "contrail tail $(pidof server)\n"
+                "contrail tail 4711 --only 'handle_*' --show-module\n"
+                "contrail tail 4711 --kind exception --kind loss\n"
+                "contrail tail 4711 --function main --depth 3 --limit 100",
+};
