@@ -8,6 +8,11 @@
 /* Goes on from the checksum of the bytes before (0 at the start). Any thread. */
 uint32_t ct_crc32(uint32_t crc, const void *data, size_t size);
 
+/* How a checksum changes when bytes are changed by an exclusive or with `changes`, and when `bytes` more follow them: the
+ * checksum of the whole is its old value ^ ct_crc32_shift(ct_crc32_difference(changes, size), bytes behind them). */
+uint32_t ct_crc32_difference(const void *changes, size_t size);
+uint32_t ct_crc32_shift(uint32_t difference, uint64_t bytes);
+
 /* Per instruction set: takes as many bytes as it can do faster than tables, tells how many. *crc is the inverted checksum. */
 size_t ct_crc32_fast(uint32_t *crc, const uint8_t *data, size_t size);
 /* The same by tables, for any machine. */

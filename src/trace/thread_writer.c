@@ -1,40 +1,31 @@
-/* Writing one thread's index.atf.
+/* Writing one thread's events: a buffer in front of the files (sink.h).
  *
- * The file is always readable: a header with counts of zero first, then whole events, at the end the header again with the
- * counts, and the footer last. (That order, so that bytes of a footer are never taken for events: a header with counts says
- * where the events end.)
- * The first failure is kept. From then on events are counted and dropped, and what the file holds ends with a whole event. */
+ * The first failure is kept. From then on events are counted and dropped. */
 #include "trace/buffers.h"
-#include "trace/crc32.h"
 #include "trace/file.h"
+#include "trace/sink.h"
 #include "trace/writer.h"
+#include <contrail/session.h>
 #include <contrail/status.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#define HEADER sizeof(struct atf_index_header)
-#define EVENT  sizeof(struct atf_index_event)
-#define FOOTER sizeof(struct atf_index_footer)
+#define EVENT      sizeof(struct atf_index_event)
+#define LINKS      512u /* that wait at most */
+#define MANY_LINKS 128u /* worth a write of their own when there is one anyway */
 
 struct ct_thread_writer {
-    struct ct_file file;
+    const struct ct_sink_kind *kind;
+    void *sink;
+    struct ct_series *series;
     char *directory; /* …/thread_N */
-    uint32_t tid;
-    unsigned part; /* 1: index.atf, 2: index_2.atf … */
-    uint64_t part_limit;
 
-    /* of this part */
-    uint64_t written; /* events in the file */
-    uint64_t time_first, time_last;
-    uint32_t crc;
-
-    uint64_t committed, dropped, bytes;
+    uint64_t committed, dropped;
     int error; /* errno of the first failure */
+
+    struct ct_link *links; /* that are in no file yet */
+    size_t link_count;
 
     struct atf_index_event *buffer; /* borrowed, or `few`, or NULL */
     size_t room, used;
@@ -43,130 +34,15 @@ struct ct_thread_writer {
     struct atf_index_event few[8]; /* when there is no memory */
 };
 
-/* ---- one part ---- */
-
-static struct atf_index_header header_of(const struct ct_thread_writer *writer, bool finished) {
-    struct atf_index_header header = {
-        .magic = {'A', 'T', 'I', '2'},
-        .endian = ATF_LITTLE_ENDIAN,
-        .version = ATF_VERSION,
-        .arch = ATF_ARCH_X86_64,
-        .os = ATF_OS_LINUX,
-        .thread_id = writer->tid,
-        .clock_type = ATF_CLOCK_BOOTTIME,
-        .event_size = EVENT,
-        .events_offset = HEADER,
-    };
-    if (finished) {
-        header.event_count = (uint32_t)writer->written;
-        header.footer_offset = HEADER + writer->written * EVENT;
-        header.time_start_ns = writer->time_first;
-        header.time_end_ns = writer->time_last;
-    }
-    return header;
-}
-
-/* Returns 0 or an errno; the file stays in use. */
-static int begin_part(struct ct_thread_writer *writer) {
-    char suffix[16] = "";
-    if (writer->part > 1)
-        snprintf(suffix, sizeof suffix, "_%u", writer->part);
-    char *path = ct_file_path("%s/index%s.atf", writer->directory, suffix);
-    int error = ct_file_open(&writer->file, &ct_file_writers, path, O_RDWR | O_CREAT | O_EXCL);
-    if (error)
-        return error;
-    size_t done;
-    struct atf_index_header header = header_of(writer, false);
-    writer->written = writer->time_first = writer->time_last = writer->crc = 0;
-    error = ct_file_write(writer->file.fd, &header, HEADER, 0, 0, &done);
-    writer->bytes += done;
-    return error;
-}
-
-/* The file is in use. */
-static int finish_part(struct ct_thread_writer *writer) {
-    struct atf_index_header header = header_of(writer, true);
-    struct atf_index_footer footer = {
-        .magic = {'2', 'I', 'T', 'A'},
-        .crc32 = writer->crc,
-        .event_count = writer->written,
-        .time_start_ns = writer->time_first,
-        .time_end_ns = writer->time_last,
-        .bytes_written = writer->written * EVENT,
-    };
-    size_t done;
-    int error = ct_file_write(writer->file.fd, &header, HEADER, 0, 0, &done);
-    if (error)
-        return error;
-    error = ct_file_write(writer->file.fd, &footer, FOOTER, header.footer_offset, 0, &done);
-    if (!error)
-        writer->bytes += done;
-    else if (done && ftruncate(writer->file.fd, (off_t)header.footer_offset) != 0)
-        return error; /* readers know a cut footer too */
-    return error;
-}
-
-static int next_part(struct ct_thread_writer *writer) {
-    int error = finish_part(writer);
-    ct_file_rest(&writer->file);
-    int late = ct_file_close(&writer->file);
-    if (error || late)
-        return error ? error : late;
-    writer->part++;
-    return begin_part(writer);
-}
-
 /* ---- events ---- */
 
-/* Up to `count` events; the checksum is taken of those that got there. The file is in use. */
-static int write_events(struct ct_thread_writer *writer, const struct atf_index_event *events, size_t count) {
-    size_t done;
-    uint64_t offset = HEADER + writer->written * EVENT;
-    int error = ct_file_write(writer->file.fd, events, count * EVENT, offset, FOOTER, &done);
-    size_t whole = done / EVENT;
-    if (whole) {
-        writer->crc = ct_crc32(writer->crc, events, whole * EVENT);
-        if (!writer->written)
-            writer->time_first = events[0].timestamp_ns;
-        writer->time_last = events[whole - 1].timestamp_ns;
-        writer->written += whole;
-        writer->bytes += whole * EVENT;
-    }
-    if (error && done % EVENT && ftruncate(writer->file.fd, (off_t)(HEADER + writer->written * EVENT)) != 0)
-        return error; /* readers stop at the last whole event */
-    return error;
-}
-
-/* Returns 0 or an errno; *at: how many are in files. */
-static int write_parts(struct ct_thread_writer *writer, size_t *at) {
-    int error = ct_file_use(&writer->file);
-    *at = 0;
-    if (error)
-        return error;
-    while (!error && *at < writer->used) {
-        if (writer->written >= writer->part_limit)
-            error = next_part(writer);
-        if (error)
-            break;
-        size_t count = writer->used - *at;
-        if (count > writer->part_limit - writer->written)
-            count = (size_t)(writer->part_limit - writer->written);
-        uint64_t before = writer->written;
-        error = write_events(writer, writer->buffer + *at, count);
-        *at += (size_t)(writer->written - before);
-    }
-    if (writer->file.path)
-        ct_file_rest(&writer->file);
-    return error;
-}
-
 static void empty_buffer(struct ct_thread_writer *writer) {
-    size_t at = 0;
+    size_t done = 0;
     if (!writer->used)
         return;
     if (!writer->error)
-        writer->error = write_parts(writer, &at);
-    writer->dropped += writer->used - at;
+        writer->error = writer->kind->write(writer->sink, writer->buffer, writer->used, &done);
+    writer->dropped += writer->used - done;
     writer->used = 0;
 }
 
@@ -210,11 +86,35 @@ void ct_thread_writer_commit(struct ct_thread_writer *writer, size_t count) {
     }
 }
 
+/* ---- links ---- */
+
+/* Behind their events. */
+static void write_links(struct ct_thread_writer *writer) {
+    empty_buffer(writer);
+    if (writer->link_count && !writer->error)
+        writer->error = writer->kind->link(writer->sink, writer->links, writer->link_count);
+    writer->link_count = 0;
+    free(writer->links);
+    writer->links = NULL;
+}
+
+void ct_thread_writer_link(struct ct_thread_writer *writer, uint64_t index_seq, uint32_t detail_seq) {
+    if (!writer->links)
+        writer->links = malloc(LINKS * sizeof *writer->links);
+    if (!writer->links)
+        return;
+    writer->links[writer->link_count++] = (struct ct_link){index_seq, detail_seq};
+    if (writer->link_count == LINKS)
+        write_links(writer);
+}
+
 int ct_thread_writer_flush(struct ct_thread_writer *writer) {
     /* A thread that has become quiet borrows less next time. */
     if (writer->size_class && writer->used < writer->room / 4)
         writer->size_class--;
     empty_buffer(writer);
+    if (writer->link_count >= MANY_LINKS)
+        write_links(writer);
     return_buffer(writer);
     return ct_file_status(writer->error);
 }
@@ -223,10 +123,12 @@ int ct_thread_writer_flush(struct ct_thread_writer *writer) {
 
 static void free_writer(struct ct_thread_writer *writer) {
     free(writer->directory);
+    free(writer->links);
     free(writer);
 }
 
-static int open_writer(struct ct_thread_writer *writer, const char *directory, uint32_t id) {
+static int open_writer(struct ct_thread_writer *writer, const char *directory, uint32_t id, uint32_t tid,
+                       const struct ct_trace_format *format) {
     /* Files are opened again later, maybe from another working directory. */
     char *real = realpath(directory, NULL);
     if (!real)
@@ -237,23 +139,19 @@ static int open_writer(struct ct_thread_writer *writer, const char *directory, u
         return ENOMEM;
     if (mkdir(writer->directory, 0777) != 0 && errno != EEXIST)
         return errno;
-    int error = begin_part(writer);
-    if (writer->file.path)
-        ct_file_rest(&writer->file);
-    if (error)
-        ct_file_close(&writer->file);
-    return error;
+    if (format->segments && !(writer->series = ct_series_open(format->segments)))
+        return ENOMEM;
+    writer->kind = format->encoding == CT_FORMAT_PACKED ? &ct_packed_sink : &ct_raw_sink;
+    return writer->kind->open(&writer->sink, &(struct ct_sink_options){writer->directory, tid, writer->series});
 }
 
-int ct_thread_writer_open(struct ct_thread_writer **out, const char *directory, uint32_t id, uint32_t tid) {
+int ct_thread_writer_open_as(struct ct_thread_writer **out, const char *directory, uint32_t id, uint32_t tid,
+                             const struct ct_trace_format *format) {
     struct ct_thread_writer *writer = calloc(1, sizeof *writer);
     *out = NULL;
     if (!writer)
         return CT_ERR_NO_MEMORY;
-    writer->tid = tid;
-    writer->part = 1;
-    writer->part_limit = CT_THREAD_PART_EVENTS;
-    int error = open_writer(writer, directory, id);
+    int error = open_writer(writer, directory, id, tid, format);
     if (error) {
         free_writer(writer);
         errno = error;
@@ -263,21 +161,23 @@ int ct_thread_writer_open(struct ct_thread_writer **out, const char *directory, 
     return 0;
 }
 
+int ct_thread_writer_open(struct ct_thread_writer **out, const char *directory, uint32_t id, uint32_t tid) {
+    return ct_thread_writer_open_as(out, directory, id, tid, &(struct ct_trace_format){.encoding = CT_FORMAT_ATF2});
+}
+
 int ct_thread_writer_close(struct ct_thread_writer *writer) {
-    int status = ct_thread_writer_flush(writer), error = 0;
-    if (writer->file.path && ct_file_use(&writer->file) == 0) {
-        error = finish_part(writer);
-        ct_file_rest(&writer->file);
-    }
-    int late = ct_file_close(&writer->file);
-    if (!status)
-        status = ct_file_status(error ? error : late);
+    write_links(writer);
+    int status = ct_thread_writer_flush(writer), error = writer->kind->finish(writer->sink);
     free_writer(writer);
-    return status;
+    return status ? status : ct_file_status(error);
 }
 
 void ct_thread_writer_set_part(struct ct_thread_writer *writer, uint64_t events) {
-    writer->part_limit = events && events < CT_THREAD_PART_EVENTS ? events : CT_THREAD_PART_EVENTS;
+    writer->kind->set_part(writer->sink, events);
+}
+
+struct ct_series *ct_thread_writer_series(const struct ct_thread_writer *writer) {
+    return writer->series;
 }
 
 int ct_thread_writer_error(const struct ct_thread_writer *writer) {
@@ -293,5 +193,5 @@ uint64_t ct_thread_writer_dropped(const struct ct_thread_writer *writer) {
 }
 
 uint64_t ct_thread_writer_bytes(const struct ct_thread_writer *writer) {
-    return writer->bytes;
+    return writer->kind->bytes(writer->sink);
 }

@@ -52,6 +52,8 @@ uint64_t ct_thread_writer_events(const struct ct_thread_writer *writer); /* comm
 uint64_t
 ct_thread_writer_dropped(const struct ct_thread_writer *writer);        /* of these, not in the file after a failure */
 uint64_t ct_thread_writer_bytes(const struct ct_thread_writer *writer); /* handed to the kernel */
+/* What of it was deleted (trace/segments.h); good as long as the segments. NULL: everything stays. */
+struct ct_series *ct_thread_writer_series(const struct ct_thread_writer *writer);
 /* Flushes, writes header and footer (after a failure too, if they fit), closes. Reopening is not possible. The writer is gone
  * whatever it returns: what flush would. */
 int ct_thread_writer_close(struct ct_thread_writer *writer);

@@ -1,0 +1,296 @@
+/* What blocks of a packed index share, and packing: see packed_block.h.
+ *
+ * A return needs no function: it ends the innermost open call. Packer and unpacker keep the calls that were opened in the block;
+ * returns of calls from before it are odd events, which name their function. So every block can be read alone. Whatever the
+ * events are, they come back as they were: what does not fit the picture is an odd event too. */
+#include "trace/packed_block.h"
+#include "trace/crc32.h"
+#include "trace/packed_state.h"
+#include <lz4.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SLOTS         (2 * CT_PACK_EVENTS)
+#define SHAPE_BYTES   (3 * CT_PACK_EVENTS)
+#define TIME_BYTES    (9 * CT_PACK_EVENTS + 8)
+#define ODD_BYTES     (21 * CT_PACK_EVENTS)
+#define NAME_BYTES    (10 * CT_PACK_EVENTS + 10)
+#define COLUMN_HEADS  64
+#define LEAST_TO_PACK 48 /* bytes of a column that a compressor is tried on */
+#define KEEP          4  /* packers that wait for their next use */
+
+struct slot {
+    uint64_t id;
+    uint32_t turn, code;
+};
+
+struct ct_pack {
+    struct ct_pack *next;
+    struct ctp_state state;
+    uint32_t turn;     /* slots of other turns are empty */
+    uint32_t id_count; /* functions in the block */
+    uint64_t last_id;
+    uint8_t *name, *odd;
+    struct slot slots[SLOTS];
+    uint64_t stack[CT_PACK_EVENTS];
+    uint8_t names[NAME_BYTES];
+    uint8_t shape[SHAPE_BYTES], time[TIME_BYTES], odds[ODD_BYTES];
+    uint8_t out[sizeof(struct ctp_block) + COLUMN_HEADS + NAME_BYTES + SHAPE_BYTES + TIME_BYTES + ODD_BYTES + 8];
+};
+
+/* ---- the pool ---- */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ct_pack *spares;
+static unsigned spare_count;
+
+struct ct_pack *ct_pack_take(void) {
+    pthread_mutex_lock(&lock);
+    struct ct_pack *pack = spares;
+    if (pack) {
+        spares = pack->next;
+        spare_count--;
+    }
+    pthread_mutex_unlock(&lock);
+    return pack ? pack : calloc(1, sizeof *pack);
+}
+
+void ct_pack_give(struct ct_pack *pack) {
+    if (!pack)
+        return;
+    pthread_mutex_lock(&lock);
+    if (spare_count < KEEP) {
+        pack->next = spares;
+        spares = pack;
+        spare_count++;
+        pack = NULL;
+    }
+    pthread_mutex_unlock(&lock);
+    free(pack);
+}
+
+/* ---- parts ---- */
+
+bool ct_varint_get(const uint8_t **p, const uint8_t *end, uint64_t *value) {
+    uint64_t result = 0;
+    for (unsigned shift = 0; *p < end && shift < 64; shift += 7) {
+        uint8_t byte = *(*p)++;
+        result |= (uint64_t)(byte & 127) << shift;
+        if (byte < 128) {
+            *value = result;
+            return true;
+        }
+    }
+    return false;
+}
+
+size_t ct_pack_seal(uint8_t *block, size_t size) {
+    struct ctp_block header;
+    memcpy(&header, block, sizeof header);
+    while (size % 8)
+        block[size++] = 0;
+    memcpy(header.magic, CTP_BLOCK_MAGIC, 4);
+    header.size = (uint32_t)size;
+    header.payload_crc = ct_crc32(0, block + sizeof header, size - sizeof header);
+    header.header_crc = ct_crc32(0, &header.size, sizeof header - offsetof(struct ctp_block, size));
+    memcpy(block, &header, sizeof header);
+    return size;
+}
+
+bool ct_block_plausible(const struct ctp_block *header, uint64_t room) {
+    return room >= sizeof *header && !memcmp(header->magic, CTP_BLOCK_MAGIC, 4) &&
+           header->header_crc == ct_crc32(0, &header->size, sizeof *header - offsetof(struct ctp_block, size)) &&
+           header->size >= sizeof *header && header->size % 8 == 0 && header->size <= CTP_BLOCK_BYTES &&
+           header->size <= room;
+}
+
+bool ct_block_intact(const uint8_t *block) {
+    struct ctp_block header;
+    memcpy(&header, block, sizeof header);
+    return header.payload_crc == ct_crc32(0, block + sizeof header, header.size - sizeof header);
+}
+
+/* A column: its length with a bit that says whether it is compressed, the compressed length, the bytes. */
+static uint8_t *put_column(uint8_t *to, const uint8_t *bytes, size_t size) {
+    if (size >= LEAST_TO_PACK) {
+        uint8_t *body = to + 8; /* heads are at most that long: sizes are below 2^24 */
+        int room = (int)(size - size / 16);
+        int packed = LZ4_compress_fast((const char *)bytes, (char *)body, (int)size, room, 1);
+        if (packed > 0) {
+            to = ct_varint_put(to, size << 1 | 1);
+            to = ct_varint_put(to, (uint64_t)packed);
+            memmove(to, body, (size_t)packed);
+            return to + packed;
+        }
+    }
+    to = ct_varint_put(to, size << 1);
+    memcpy(to, bytes, size);
+    return to + size;
+}
+
+/* ---- events ---- */
+
+static uint32_t code_of(struct ct_pack *pack, uint64_t id) {
+    uint32_t at = (uint32_t)((id * 0x9e3779b97f4a7c15u) >> 40) % SLOTS;
+    for (;; at = (at + 1) % SLOTS) {
+        struct slot *slot = &pack->slots[at];
+        if (slot->turn != pack->turn) {
+            *slot = (struct slot){id, pack->turn, pack->id_count++};
+            pack->name = ct_varint_put(pack->name, ct_zigzag(id - pack->last_id));
+            pack->last_id = id;
+            return slot->code;
+        }
+        if (slot->id == id)
+            return slot->code;
+    }
+}
+
+static inline uint8_t *put_call(uint8_t *shape, uint32_t code) {
+    if (code < CTP_CALL_CODES) {
+        *shape = (uint8_t)(CTP_CALL + code);
+        return shape + 1;
+    }
+    code -= CTP_CALL_CODES;
+    shape[0] = (uint8_t)(CTP_LONG + (code >> 8));
+    shape[1] = (uint8_t)code;
+    return shape + 2;
+}
+
+static inline uint8_t *put_time(uint8_t *p, uint64_t delta) {
+    if (delta < CTP_TIME_SHORT) {
+        *p = (uint8_t)delta;
+        return p + 1;
+    }
+    delta -= CTP_TIME_SHORT;
+    if (delta < (CTP_TIME_LONG - CTP_TIME_SHORT) << 8) {
+        p[0] = (uint8_t)(CTP_TIME_SHORT + (delta >> 8));
+        p[1] = (uint8_t)delta;
+        return p + 2;
+    }
+    delta -= (CTP_TIME_LONG - CTP_TIME_SHORT) << 8;
+    unsigned more = delta ? (63 - (unsigned)__builtin_clzll(delta)) / 8 : 0;
+    *p++ = (uint8_t)(CTP_TIME_LONG + more);
+    memcpy(p, &delta, sizeof delta);
+    return p + more + 1;
+}
+
+static void put_odd(struct ct_pack *pack, const struct atf_index_event *event, uint32_t tid) {
+    uint32_t kind = event->event_kind;
+    bool known = kind >= ATF_CALL && kind <= ATF_EXCEPTION;
+    bool deep = event->call_depth != ctp_expected_depth(&pack->state, kind), other = event->thread_id != tid;
+    uint32_t code = code_of(pack, event->function_id);
+    uint8_t *p = pack->odd;
+    *p++ = (uint8_t)((known ? kind : 0) | (deep ? CTP_ODD_DEPTH : 0) | (other ? CTP_ODD_THREAD : 0));
+    if (!known)
+        p = ct_varint_put(p, kind);
+    if (deep)
+        p = ct_varint_put(p, event->call_depth);
+    if (other)
+        p = ct_varint_put(p, event->thread_id);
+    pack->odd = ct_varint_put(p, code);
+    ctp_state_odd(&pack->state, kind, event->call_depth, event->function_id);
+}
+
+/* An event that is neither a call nor a return that is expected here. */
+static uint8_t *put_unexpected(struct ct_pack *pack, uint8_t *shape, const struct atf_index_event *event,
+                               bool after_call, uint32_t tid) {
+    struct ctp_state *state = &pack->state;
+    uint32_t leaves = event->event_kind == ATF_CALL ? 1 : 2;
+    if (after_call && state->used && state->depth >= leaves && event->call_depth == state->depth - leaves) {
+        *shape++ = CTP_LEFT;
+        ctp_state_pop(state);
+        if (event->thread_id == tid && event->event_kind == ATF_CALL) {
+            shape = put_call(shape, code_of(pack, event->function_id));
+            ctp_state_push(state, event->function_id);
+            return shape;
+        }
+        if (event->thread_id == tid && ctp_state_returns(state, event)) {
+            *shape++ = CTP_RETURN;
+            ctp_state_pop(state);
+            return shape;
+        }
+    }
+    *shape++ = CTP_ODD;
+    put_odd(pack, event, tid);
+    return shape;
+}
+
+static uint32_t depth_before(const struct atf_index_event *event) {
+    bool ends = event->event_kind == ATF_RETURN || (event->event_kind == ATF_EXCEPTION && event->function_id);
+    return event->call_depth + (ends && event->call_depth != UINT32_MAX);
+}
+
+const uint8_t *ct_pack_events(struct ct_pack *pack, const struct atf_index_event *events, size_t count,
+                              uint64_t first_seq, uint32_t tid, size_t *size) {
+    struct ctp_block header = {.type = CTP_EVENTS,
+                               .count = (uint32_t)count,
+                               .first_seq = first_seq,
+                               .time_first_ns = events[0].timestamp_ns,
+                               .time_last_ns = events[count - 1].timestamp_ns,
+                               .depth = depth_before(&events[0]),
+                               .span = (uint32_t)count - 1};
+    struct ctp_state state = {.stack = pack->stack, .depth = header.depth};
+    uint8_t *shape = pack->shape, *time = pack->time;
+    uint64_t last_ns = events[0].timestamp_ns;
+    bool after_call = false;
+    if (!++pack->turn) {
+        memset(pack->slots, 0, sizeof pack->slots);
+        pack->turn = 1;
+    }
+    pack->id_count = 0;
+    pack->last_id = 0;
+    pack->name = pack->names;
+    pack->odd = pack->odds;
+    for (size_t i = 0; i < count; i++) {
+        const struct atf_index_event *event = &events[i];
+        time = put_time(time, event->timestamp_ns - last_ns);
+        last_ns = event->timestamp_ns;
+        bool ours = event->thread_id == tid, call = event->event_kind == ATF_CALL;
+        if (call && ours && event->call_depth == state.depth) {
+            shape = put_call(shape, code_of(pack, event->function_id));
+            ctp_state_push(&state, event->function_id);
+        } else if (!call && ours && ctp_state_returns(&state, event)) {
+            *shape++ = CTP_RETURN;
+            ctp_state_pop(&state);
+        } else {
+            pack->state = state;
+            shape = put_unexpected(pack, shape, event, after_call, tid);
+            state = pack->state;
+        }
+        after_call = call;
+    }
+    pack->state = state;
+    memcpy(pack->out, &header, sizeof header);
+    uint8_t *p = ct_varint_put(pack->out + sizeof header, pack->id_count);
+    p = put_column(p, pack->names, (size_t)(pack->name - pack->names));
+    p = put_column(p, pack->shape, (size_t)(shape - pack->shape));
+    p = put_column(p, pack->time, (size_t)(time - pack->time));
+    p = put_column(p, pack->odds, (size_t)(pack->odd - pack->odds));
+    *size = ct_pack_seal(pack->out, (size_t)(p - pack->out));
+    return pack->out;
+}
+
+struct ct_pack_net ct_pack_net(const struct ct_pack *pack) {
+    return (struct ct_pack_net){pack->state.depth, pack->state.stack, pack->state.used};
+}
+
+/* ---- links ---- */
+
+size_t ct_pack_links(uint8_t *out, const struct ct_link *links, size_t count) {
+    struct ctp_block header = {.type = CTP_LINKS, .count = (uint32_t)count};
+    uint64_t lowest = UINT64_MAX, highest = 0, seq = 0, detail = 0;
+    uint8_t *p = out + sizeof header;
+    for (size_t i = 0; i < count; i++) {
+        lowest = links[i].index_seq < lowest ? links[i].index_seq : lowest;
+        highest = links[i].index_seq > highest ? links[i].index_seq : highest;
+        p = ct_varint_put(p, ct_zigzag(links[i].index_seq - seq));
+        p = ct_varint_put(p, ct_zigzag((uint64_t)links[i].detail_seq - detail));
+        seq = links[i].index_seq;
+        detail = links[i].detail_seq;
+    }
+    header.first_seq = lowest;
+    header.span = (uint32_t)(highest - lowest);
+    memcpy(out, &header, sizeof header);
+    return ct_pack_seal(out, (size_t)(p - out));
+}

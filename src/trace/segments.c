@@ -1,0 +1,175 @@
+/* See segments.h. Lists are short (tens of segments, a series for each thread): they are searched from one end to the other. */
+#include "trace/segments.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LEAST_BYTES (16u << 10) /* of a segment */
+#define OPEN_PART   32u         /* files that are open may hold keep_bytes / OPEN_PART together */
+#define TIME_PART   8u          /* a segment lasts keep_ns / TIME_PART */
+
+struct segment {
+    struct segment *next;
+    struct ct_series *series;
+    char *path;
+    uint64_t bytes, events, first_ns, last_ns;
+};
+
+struct ct_series {
+    struct ct_series *next;
+    struct ct_segments *segments;
+    bool open;
+    uint64_t bytes, first_ns, last_ns; /* of the open file */
+    uint64_t dropped, dropped_files;
+};
+
+struct ct_segments {
+    pthread_mutex_t lock;
+    uint64_t keep_bytes, keep_ns;
+    uint64_t finished_bytes, newest_ns;
+    size_t open;
+    struct segment *finished;
+    struct ct_series *series;
+};
+
+struct ct_segments *ct_segments_create(uint64_t keep_bytes, uint64_t keep_ns) {
+    struct ct_segments *segments = calloc(1, sizeof *segments);
+    if (!segments)
+        return NULL;
+    segments->keep_bytes = keep_bytes;
+    segments->keep_ns = keep_ns;
+    pthread_mutex_init(&segments->lock, NULL);
+    return segments;
+}
+
+static void free_segment(struct segment *segment) {
+    free(segment->path);
+    free(segment);
+}
+
+void ct_segments_free(struct ct_segments *segments) {
+    if (!segments)
+        return;
+    for (struct segment *segment = segments->finished, *next; segment; segment = next) {
+        next = segment->next;
+        free_segment(segment);
+    }
+    for (struct ct_series *series = segments->series, *next; series; series = next) {
+        next = series->next;
+        free(series);
+    }
+    pthread_mutex_destroy(&segments->lock);
+    free(segments);
+}
+
+struct ct_series *ct_series_open(struct ct_segments *segments) {
+    struct ct_series *series = calloc(1, sizeof *series);
+    if (!series)
+        return NULL;
+    series->segments = segments;
+    pthread_mutex_lock(&segments->lock);
+    series->next = segments->series;
+    segments->series = series;
+    pthread_mutex_unlock(&segments->lock);
+    return series;
+}
+
+static uint64_t largest(const struct ct_segments *segments) {
+    if (!segments->keep_bytes)
+        return UINT64_MAX;
+    uint64_t bytes = segments->keep_bytes / OPEN_PART / (segments->open ? segments->open : 1);
+    return bytes < LEAST_BYTES ? LEAST_BYTES : bytes;
+}
+
+bool ct_series_is_full(struct ct_series *series, uint64_t time_ns) {
+    struct ct_segments *segments = series->segments;
+    pthread_mutex_lock(&segments->lock);
+    bool full = series->open &&
+                (series->bytes >= largest(segments) || (segments->keep_ns && time_ns > series->first_ns &&
+                                                        time_ns - series->first_ns >= segments->keep_ns / TIME_PART));
+    pthread_mutex_unlock(&segments->lock);
+    return full;
+}
+
+void ct_series_grown(struct ct_series *series, uint64_t bytes, uint64_t first_ns, uint64_t last_ns) {
+    struct ct_segments *segments = series->segments;
+    pthread_mutex_lock(&segments->lock);
+    segments->open += !series->open;
+    series->open = true;
+    series->bytes = bytes;
+    series->first_ns = first_ns;
+    series->last_ns = last_ns;
+    if (last_ns > segments->newest_ns)
+        segments->newest_ns = last_ns;
+    pthread_mutex_unlock(&segments->lock);
+}
+
+/* ---- what goes ---- */
+
+static bool may_go(const struct ct_segments *segments, const struct segment *segment) {
+    if (segments->keep_ns && segments->newest_ns - segment->last_ns > segments->keep_ns)
+        return true;
+    return segments->keep_bytes && segments->finished_bytes - segment->bytes >= segments->keep_bytes;
+}
+
+static struct segment **find_oldest(struct ct_segments *segments) {
+    struct segment **oldest = &segments->finished;
+    for (struct segment **at = oldest; *at; at = &(*at)->next)
+        if ((*at)->last_ns < (*oldest)->last_ns)
+            oldest = at;
+    return oldest;
+}
+
+static void trim(struct ct_segments *segments) {
+    struct segment **oldest;
+    while (*(oldest = find_oldest(segments)) && may_go(segments, *oldest)) {
+        struct segment *segment = *oldest;
+        (void)unlink(segment->path);
+        *oldest = segment->next;
+        segments->finished_bytes -= segment->bytes;
+        segment->series->dropped += segment->events;
+        segment->series->dropped_files++;
+        free_segment(segment);
+    }
+}
+
+void ct_series_finished(struct ct_series *series, const char *path, uint64_t bytes, uint64_t events) {
+    struct ct_segments *segments = series->segments;
+    struct segment *segment = calloc(1, sizeof *segment);
+    char *copy = strdup(path);
+    pthread_mutex_lock(&segments->lock);
+    if (segment && copy) { /* else it stays for ever */
+        *segment = (struct segment){
+            .series = series, .path = copy, .bytes = bytes, .events = events, .first_ns = series->first_ns};
+        segment->last_ns = series->last_ns;
+        struct segment **end = &segments->finished; /* in the order in which they were finished */
+        while (*end)
+            end = &(*end)->next;
+        *end = segment;
+        segments->finished_bytes += bytes;
+    } else {
+        free(segment);
+        free(copy);
+    }
+    segments->open -= series->open;
+    series->open = false;
+    series->bytes = series->first_ns = series->last_ns = 0;
+    trim(segments);
+    pthread_mutex_unlock(&segments->lock);
+}
+
+struct ct_series_kept ct_series_kept(struct ct_series *series) {
+    struct ct_segments *segments = series->segments;
+    struct ct_series_kept kept = {0};
+    pthread_mutex_lock(&segments->lock);
+    kept.dropped = series->dropped;
+    kept.dropped_files = series->dropped_files;
+    for (const struct segment *at = segments->finished; at && series->dropped; at = at->next)
+        if (at->series == series && at->events && (!kept.begins_ns || at->first_ns < kept.begins_ns))
+            kept.begins_ns = at->first_ns;
+    if (series->dropped && !kept.begins_ns && series->open)
+        kept.begins_ns = series->first_ns;
+    pthread_mutex_unlock(&segments->lock);
+    return kept;
+}

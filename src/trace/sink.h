@@ -1,0 +1,36 @@
+/* Where a thread writer's events go: raw or packed files. One owner, the thread writer's.
+ *
+ * Functions return 0 or an errno. After a failure only `finish` is called. */
+#ifndef CT_TRACE_SINK_H
+#define CT_TRACE_SINK_H
+
+#include "abi/atf.h"
+#include "trace/packed_block.h"
+#include "trace/segments.h"
+
+struct ct_sink_options {
+    const char *directory; /* …/thread_N, absolute; stays */
+    uint32_t tid;
+    struct ct_series *series; /* NULL: files do not go */
+};
+
+struct ct_sink_kind {
+    int (*open)(void **sink, const struct ct_sink_options *options);
+    /* *done: how many are in files, all or those before a failure. */
+    int (*write)(void *sink, const struct atf_index_event *events, size_t count, size_t *done);
+    /* Of events that were written. Sorts them. */
+    int (*link)(void *sink, struct ct_link *links, size_t count);
+    /* Completes the file, if it can be, and frees the sink. */
+    int (*finish)(void *sink);
+    uint64_t (*bytes)(const void *sink); /* in files */
+    void (*set_part)(void *sink, uint64_t events);
+};
+extern const struct ct_sink_kind ct_raw_sink, ct_packed_sink;
+
+/* Of a thread's file: index.atf, index_2.atf …, with segments index_000001.atf …; malloc'ed. */
+char *ct_sink_path(const char *directory, const char *suffix, unsigned number, bool segmented);
+/* Does the thread have a detail file? */
+bool ct_sink_has_detail(const char *directory);
+void ct_links_sort(struct ct_link *links, size_t count);
+
+#endif
