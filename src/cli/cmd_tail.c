@@ -194,7 +194,7 @@ static int on_event(void *arg, const struct ct_trace_event *event) {
 
 /* What happened up to a time. */
 static int show_round(struct tail *t, uint64_t until_ns) {
-    int status = ct_follow_look(t->follow);
+    int status = ct_follow_look(t->follow, t->options->threads.count && until_ns != UINT64_MAX);
     if (status)
         return status == CT_ERR_NOT_FOUND ? 0 : status;
     if (!t->options->absolute && !t->view.start_ns && ct_follow_process_count(t->follow))

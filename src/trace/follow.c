@@ -37,6 +37,7 @@ struct ct_follow {
     size_t process_count, thread_count;
     struct ct_table places;
     /* of this round */
+    bool named;
     struct ct_trace *trace;
     struct ct_facts facts;
     size_t *numbers;     /* of the trace's processes, then of its threads */
@@ -151,7 +152,7 @@ static int number_thread(struct ct_follow *f, size_t index, size_t process, size
     snprintf(thread->name, sizeof thread->name, "%s", now->name);
     thread->gaps = f->facts.threads[index].gaps;
     thread->gap_count = f->facts.threads[index].gap_count;
-    f->sequences[index] = thread->next;
+    f->sequences[index] = f->named && !*now->name ? UINT64_MAX : thread->next;
     return 0;
 }
 
@@ -171,8 +172,9 @@ static int number_all(struct ct_follow *f) {
     return status;
 }
 
-int ct_follow_look(struct ct_follow *f) {
+int ct_follow_look(struct ct_follow *f, bool named) {
     end_round(f);
+    f->named = named;
     for (size_t i = 0; i < f->thread_count; i++)
         f->threads[i].gap_count = 0;
     int status = ct_trace_open(&f->trace, f->path, NULL, 0);

@@ -30,8 +30,9 @@ struct ct_follow_thread {
 int ct_follow_open(struct ct_follow **out, const char *path, uint64_t from_ns, bool mangled);
 void ct_follow_close(struct ct_follow *follow);
 
-/* Looks at what is there now: to be called before ct_follow_events. CT_ERR_NOT_FOUND: there is no process yet. */
-int ct_follow_look(struct ct_follow *follow);
+/* Looks at what is there now: to be called before ct_follow_events. `named`: threads whose names are not known yet wait, since
+ * somebody chooses by name. CT_ERR_NOT_FOUND: there is no process yet. */
+int ct_follow_look(struct ct_follow *follow, bool named);
 /* The events up to a time, `thread` being a number of ours. Non-zero from `event` ends it, and is returned. */
 int ct_follow_events(struct ct_follow *follow, uint64_t until_ns,
                      int (*event)(void *arg, const struct ct_trace_event *event), void *arg);

@@ -1,0 +1,216 @@
+#!/usr/bin/env python3
+"""tail.py CONTRAIL STEPS LIBRARY: `contrail tail` beside real recordings of a program that does a step when it is told to."""
+
+import collections
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import driver
+from driver import LIMIT, run
+
+CONTRAIL = driver.PROGRAM = os.path.abspath(sys.argv.pop(1))
+STEPS = os.path.abspath(sys.argv.pop(1))
+LIBRARY = os.path.abspath(sys.argv.pop(1))
+
+
+class Piped:
+    """A process whose standard output is read as it comes."""
+
+    def __init__(self, *words, **how):
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **how)
+        self.seen = ""
+
+    def until(self, pattern):
+        end = time.monotonic() + LIMIT
+        while not (found := re.search(pattern, self.seen, re.M)):
+            ready, _, _ = select.select([self.process.stdout], [], [], max(0, end - time.monotonic()))
+            more = os.read(self.process.stdout.fileno(), 65536) if ready else b""
+            if not more:
+                raise AssertionError(f"{pattern!r} did not come, only {self.seen!r}")
+            self.seen += more.decode()
+        return found
+
+    def tell(self, letters):
+        self.process.stdin.write(letters.encode())
+        self.process.stdin.flush()
+
+    def end(self):
+        out, err = self.process.communicate(timeout=LIMIT)
+        self.seen += out.decode()
+        self.errors = err.decode()
+        return self.process.returncode
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+
+class Tail(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.mkdtemp()
+        self.started = []
+
+    def tearDown(self):
+        for piped in self.started:
+            piped.stop()
+        shutil.rmtree(self.dir)
+
+    def record(self, *options):
+        self.recorder = Piped(CONTRAIL, "spawn", *options, STEPS, LIBRARY, cwd=self.dir)
+        self.started.append(self.recorder)
+        self.pid = int(self.recorder.until(r"^(\d+)\n")[1])
+
+    def tail(self, *options, pid=None):
+        tail = Piped(CONTRAIL, "tail", str(pid or self.pid), *options, cwd="/")
+        self.started.append(tail)
+        tail.until("CALL\n")
+        return tail
+
+    def finish(self, *tails):
+        """The recording ends, and with it those who watch it."""
+        self.assertEqual(self.recorder.end(), 0)
+        for tail in tails:
+            self.assertEqual(tail.end(), 0, tail.errors)
+            self.assertEqual(tail.errors, "")
+
+    @staticmethod
+    def calls(tail):
+        """Each line without time and thread."""
+        return [re.sub(r"^ *\d+\.\d{9}  (\S+/)?\d+ +", "", line) for line in tail.seen.splitlines()[1:]]
+
+    def test_as_it_happens(self):
+        self.record()
+        tail = self.tail("--only", "step_*", "--only", "inner")
+        self.recorder.tell("a")
+        tail.until(r"step_a \{")
+        tail.until(r"\}.* step_a$")
+        self.assertEqual(tail.seen.count("inner"), 2)
+        self.recorder.tell("w")
+        tail.until(r"step_w \{$")
+        self.assertNotRegex(tail.seen, r"\}.*step_w")
+        self.recorder.tell("-")
+        tail.until(r"\} \S+ \S+  step_w$")
+        self.finish(tail)
+
+    def test_same_as_replay(self):
+        self.record()
+        self.recorder.tell("at")
+        tail = self.tail("--all", "--kind", "call", "--kind", "return", "--kind", "exception")
+        self.recorder.tell("atal")
+        late = self.tail("--only", "late_*", "--show-module")
+        self.finish(tail, late)
+        self.assertNotRegex(tail.seen, r"function_\d+_\d+")
+        opened = collections.Counter(line.removesuffix(" {").removesuffix("  -") for line in self.calls(tail) if not line.startswith("}"))
+        replayed = run("replay", cwd=self.dir).stdout
+        names = re.findall(r"^ *\d+\.\d{9}  \S+/\d+ +([^}\s]\S*)(?: \{|  )", replayed, re.M)
+        self.assertEqual(opened, collections.Counter(names))
+        self.assertEqual(opened["step_a"], 5)
+        self.assertEqual(opened["late_inner"], 1)
+        times = [float(line.split()[0]) for line in tail.seen.splitlines()[1:]]
+        self.assertEqual(times, sorted(times))
+
+    def test_library_loaded_later(self):
+        self.record()
+        tail = self.tail("--only", "late_*", "--show-module")
+        self.recorder.tell("l")
+        tail.until(r"\} \S+ \S+  late_step \[" + re.escape(os.path.basename(LIBRARY)) + r"\]$")
+        self.finish(tail)
+
+    def test_filters(self):
+        self.record()
+        calls = self.tail("--kind", "call", "--only", "step_a", "--only", "inner")
+        returns = self.tail("-k", "return", "--only", "step_a")
+        helper = self.tail("--thread", "helper", "--only", "step_a", "--only", "inner")
+        below = self.tail("--function", "step_a", "--depth", "1")
+        without = self.tail("--function", "step_a", "--exclude", "inner")
+        module = self.tail("--only", os.path.basename(STEPS), "-x", "main", "-x", "*letter*", "-x", "in_thread")
+        slow = self.tail("--min-duration", "1h", "--only", "step_*")
+        self.recorder.tell("a")
+        calls.until("step_a")
+        self.recorder.tell("t")
+        self.finish(calls, returns, helper, below, without, module, slow)
+        self.assertEqual(self.calls(calls), ["step_a {", "inner {", "inner {"] * 2)
+        self.assertEqual([line.split()[-1] for line in self.calls(returns)], ["step_a", "step_a"])
+        self.assertTrue(all("helper/" in line for line in helper.seen.splitlines()[1:]), helper.seen)
+        self.assertEqual(helper.seen.count("inner"), 2)
+        for tail in (below, without):
+            self.assertEqual([line.split()[0] for line in self.calls(tail)], ["step_a", "step_a"])
+        self.assertEqual(module.seen.count("inner"), 4)
+        self.assertEqual(self.calls(slow), [])
+
+    def test_limit(self):
+        self.record()
+        tail = self.tail("--only", "inner", "-n", "3")
+        self.recorder.tell("aaaa")
+        self.assertEqual(tail.end(), 0)
+        self.assertEqual(len(self.calls(tail)), 3)
+        self.finish()
+
+    def test_children(self):
+        self.record()
+        family, alone = self.tail("--only", "step_*"), self.tail("--only", "step_*", "--no-children")
+        self.recorder.tell("f")
+        child = int(self.recorder.until(r"^\d+\n(\d+)\n")[1])
+        family.until(rf"\b{child} .*step_a")
+        deadline = time.monotonic() + LIMIT
+        while run("ctl", str(child), "status").returncode and time.monotonic() < deadline:
+            time.sleep(0.05)
+        own = self.tail("--only", "step_*", pid=child)
+        self.recorder.tell("--a")
+        self.assertEqual(own.end(), 0)
+        self.finish(family, alone)
+        self.assertIn("step_w", own.seen)
+        self.assertNotRegex(own.seen, rf"\b{self.pid} ")
+        self.assertRegex(family.seen, rf"\b{self.pid} ")
+        self.assertNotRegex(alone.seen, rf"\b{child} ")
+        self.assertIn("step_a", alone.seen)
+
+    def test_reader_goes_away(self):
+        self.record()
+        tail = self.tail()
+        tail.process.stdout.close()
+        self.assertEqual(tail.process.wait(LIMIT), 0)
+        self.finish()
+
+    def test_ends_with_detach_and_with_keys(self):
+        self.record()
+        detached, broken = self.tail(), self.tail()
+        broken.process.send_signal(signal.SIGINT)
+        self.assertEqual(broken.end(), -signal.SIGINT)
+        self.assertEqual(run("detach", str(self.pid)).returncode, 0)
+        self.assertEqual(detached.end(), 0)
+        self.finish()
+
+    def test_killed_recorder(self):
+        self.record()
+        tail = self.tail("--only", "step_a")
+        self.recorder.tell("a")
+        tail.until("step_a")
+        self.recorder.process.kill()
+        self.assertEqual(tail.end(), 0)
+        os.kill(self.pid, signal.SIGKILL)
+
+    def test_mistakes(self):
+        with driver.target("sleep", "60") as process:
+            done = run("tail", str(process.pid))
+        self.assertEqual(done.returncode, 69)
+        self.assertIn(f"nobody records process {process.pid}; `contrail attach {process.pid}` does", done.stderr)
+        self.assertEqual(run("tail", "4194304").returncode, 69)
+        self.assertEqual(run("tail").returncode, 64)
+        self.assertEqual(run("tail", "one").returncode, 64)
+        done = run("tail", "--kind", "exeption", "1")
+        self.assertEqual(done.returncode, 64)
+        self.assertIn("did you mean exception?", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
