@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""man.py CONTRAIL TEMPLATE: writes the manual page: the template with the help text of every command."""
+"""man.py CONTRAIL TEMPLATE: the manual page contrail(1): the template with a list of the commands.
+man.py CONTRAIL --command NAME: the manual page contrail-NAME(1), from the command's --help text."""
 
 import re
 import subprocess
 import sys
-
-contrail, template = sys.argv[1:]
 
 
 def ask(*words):
@@ -17,17 +16,65 @@ def roff(line):
     return "\\&" + line if line[:1] in (".", "'") else line
 
 
+def summaries():
+    return dict(re.findall(r"(?m)^  (\S+) +(.*)", ask("--help")))
+
+
+def version():
+    return ask("--version").split()[1]
+
+
+def overview(template):
+    lines = [line for name, summary in summaries().items()
+             for line in (".TP", f".BR contrail\\-{name} (1)", roff(summary))]
+    see = ",\n".join(f".BR contrail\\-{name} (1)" for name in summaries())
+    with open(template) as file:
+        page = file.read()
+    return page.replace("@VERSION@", version()).replace("@COMMANDS@", "\n".join(lines)).replace("@SEE@", see)
+
+
+# ---- a command ----
+
+def words(text):
+    """OPTIONS and such are set in italics, what is to be typed as it is stays upright."""
+    return re.sub(r"[A-Z][A-Z|]+", lambda found: f"\\fI{found[0]}\\fR", roff(text))
+
+
+def paragraphs(text):
+    lines = "\n.PP\n".join(" ".join(map(roff, part.split("\n"))) for part in text.split("\n\n"))
+    return lines.split("\n")
+
+
+def option(head, text):
+    names = re.sub(r"\\-\\?-?[\w\\-]+", lambda found: f"\\fB{found[0]}\\fR", roff(head))
+    names = re.sub(r"(?<=\s)(?!\\fB)([A-Z]\S*)", r"\\fI\1\\fR", names)
+    return [".TP", names, roff(" ".join(text.split()))]
+
+
+def options(text):
+    lines = []
+    for head, rest in re.findall(r"(?m)^ {2,6}(-.*?)(?:  +|\n {30})(\S.*(?:\n {30}.*)*)", text):
+        lines += option(head, rest)
+    return lines
+
+
+def section(title, text):
+    """Its lines stay as they are."""
+    return [f'.SH "{title.upper()}"', ".nf", *(roff(line[2:] if line.startswith("  ") else line) for line in text.rstrip("\n").split("\n")), ".fi"]
+
+
 def command(name):
-    """Paragraphs of the description are filled; the rest of the text has its own layout."""
-    usage, description, rest = re.match(r"Usage: (.*?)\n\n(.*?)\n\n(Options:\n.*)", ask("help", name), re.S).groups()
-    lines = [".SS " + roff(usage), *map(roff, description.replace("\n\n", "\n.PP\n").split("\n"))]
-    lines = [line.replace("\\&.PP", ".PP") for line in lines]
-    return lines + [".PP", ".nf", *map(roff, rest.rstrip("\n").split("\n")), ".fi"]
+    head, description, rest = re.match(r"Usage: contrail (.*?)\n\n(.*?)\n\nOptions:\n(.*)", ask("help", name), re.S).groups()
+    parts = re.split(r"(?m)^(\S.*):\n", rest)
+    lines = [f".\\\" Made from the text of `contrail {name} --help` by scripts/man.py.",
+             f'.TH CONTRAIL\\-{name.upper()} 1 "" "contrail {version()}" "User Commands"',
+             ".SH NAME", f"contrail\\-{name} \\- {roff(summaries()[name])}",
+             ".SH SYNOPSIS", f".B contrail {name}", words(head[len(name) + 1:]),
+             ".SH DESCRIPTION", *paragraphs(description), ".SH OPTIONS", *options(parts[0])]
+    for title, text in zip(parts[1::2], parts[2::2]):
+        lines += section(title, text)
+    return "\n".join([*lines, '.SH "SEE ALSO"', ".BR contrail (1)"]) + "\n"
 
 
-names = re.findall(r"(?m)^  (\S+)", ask("--help"))
-text = "\n".join(line for name in names for line in command(name))
-with open(template) as file:
-    page = file.read()
-page = page.replace("@VERSION@", ask("--version").split()[1]).replace("@COMMANDS@", text)
-sys.stdout.write(page)
+contrail = sys.argv[1]
+sys.stdout.write(command(sys.argv[3]) if sys.argv[2] == "--command" else overview(sys.argv[2]))

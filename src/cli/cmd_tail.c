@@ -30,6 +30,7 @@ static const char *const kind_names[] = {
 #define NAME(name, text) text,
     KIND_LIST(NAME)
 #undef NAME
+        NULL,
 };
 
 struct options {
@@ -301,7 +302,7 @@ static const struct ct_option option_table[] = {
     {"thread", 't', CT_OPTION_LIST, offsetof(struct options, threads), "TID|GLOB",
      "only threads with this number, or whose name fits"},
     {"kind", 'k', CT_OPTION_LIST, offsetof(struct options, kinds), "KIND",
-     "only events of this kind, each in a line of its own: call, return, exception, signal, loss"},
+     "only events of this kind, each in a line of its own", .choices = kind_names},
     {"depth", 'd', CT_OPTION_NUMBER, offsetof(struct options, depth), "N",
      "only N levels of calls, counted from the outermost, or from those that --function names"},
     {"min-duration", 0, CT_OPTION_DURATION, offsetof(struct options, min_duration), "TIME",
