@@ -40,10 +40,11 @@ struct ct_trace_thread {
     size_t process;   /* index */
     uint32_t id, tid; /* N of thread_N; the kernel's number */
     const char *name;
-    uint64_t event_count; /* that can be read */
-    uint64_t lost;        /* events, for whatever reason */
-    bool cut;             /* its file ends without a footer, or inside an event */
-    bool has_detail;      /* there is a detail file */
+    uint64_t event_count;    /* that can be read */
+    uint64_t first_sequence; /* of the first of them: older ones were deleted (--keep) */
+    uint64_t lost;           /* events, for whatever reason */
+    bool cut;                /* its file ends without a footer, or inside an event */
+    bool has_detail;         /* there is a detail file */
 };
 size_t ct_trace_thread_count(const struct ct_trace *trace);
 const struct ct_trace_thread *ct_trace_thread_at(const struct ct_trace *trace, size_t index);

@@ -27,8 +27,12 @@ struct ct_trace_cursor {
 };
 
 static bool fill(struct stream *stream) {
-    stream->at = 0;
-    stream->filled = ct_index_read(stream->index, stream->sequence, stream->events, stream->room);
+    stream->at = stream->filled = 0;
+    while (!stream->filled && stream->sequence < stream->index->end) {
+        stream->filled = ct_index_read(stream->index, stream->sequence, stream->events, stream->room);
+        if (!stream->filled)
+            stream->sequence = ct_index_skip(stream->index, stream->sequence);
+    }
     if (stream->filled)
         stream->time = stream->events[0].timestamp_ns;
     return stream->filled != 0;
@@ -85,9 +89,11 @@ static int add_stream(struct ct_trace_cursor *cursor, struct ct_trace *trace, si
         stream->sequence = start->sequences[thread];
     else if (start->ns)
         stream->sequence = ct_index_search(index, start->ns);
-    if (stream->sequence >= index->count)
+    if (stream->sequence < index->first)
+        stream->sequence = index->first;
+    if (stream->sequence >= index->end)
         return 0;
-    stream->room = room_for(streams, index->count - stream->sequence);
+    stream->room = room_for(streams, index->end - stream->sequence);
     stream->events = malloc(stream->room * EVENT);
     if (!stream->events)
         return CT_ERR_NO_MEMORY;

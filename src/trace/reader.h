@@ -5,6 +5,7 @@
 #include "abi/atf.h"
 #include "trace/file.h"
 #include "trace/json_read.h"
+#include "trace/packed_block.h"
 #include <contrail/trace.h>
 
 /* ---- directories (find.c) ---- */
@@ -23,28 +24,80 @@ enum ct_index_state {
     CT_INDEX_UNREADABLE, /* the header is cut or damaged */
 };
 
+struct ct_packed;
+
 struct ct_index_part {
     struct ct_file file;
-    uint64_t count; /* events that can be read */
+    char name[32];  /* of the file, without its directory */
+    uint64_t first; /* position of its first event in the thread */
+    uint64_t count; /* events that can be read, as far as its headers tell */
+    uint64_t end;   /* position behind its last event: more than first + count where a packed file is damaged */
     uint64_t events_offset, size;
-    uint32_t thread_id; /* of the header */
-    uint8_t state;      /* enum ct_index_state */
+    uint32_t thread_id;       /* of the header */
+    uint8_t state;            /* enum ct_index_state */
+    bool segment;             /* one of several, of which older ones may have been deleted */
+    struct ct_packed *packed; /* NULL: raw ATF v2 */
 };
 
 struct ct_index {
     struct ct_index_part **parts;
     size_t part_count;
-    uint64_t count;
+    uint64_t first, end; /* positions of the first event and behind the last one */
+    uint64_t count;      /* events */
     bool cut;
+    /* of packed files: the block that was read last */
+    struct ct_unpack unpack;
+    const struct ct_index_part *unpacked;
+    size_t unpacked_block;
+    uint64_t damaged; /* blocks that could not be read so far */
 };
 
-/* Looks at directory/index.atf, index_2.atf and so on. Missing and damaged files are no failure: they hold no events. */
+/* Looks at directory/index.ctp, or index.atf, index_2.atf and so on, or segments index_NNNNNN of either kind. Missing and
+ * damaged files are no failure: they hold no events. */
 int ct_index_open(struct ct_index *index, struct ct_file_cache *cache, const char *directory);
 void ct_index_close(struct ct_index *index);
-/* Up to `count` events from position `sequence` on; less at the end of a part. 0: there are none. */
+/* Up to `count` events from position `sequence` on; less at the end of a part or block. 0: there is none at this position. */
 size_t ct_index_read(struct ct_index *index, uint64_t sequence, struct atf_index_event *events, size_t count);
+/* The next position behind `sequence`, of which nothing can be read, where there may be something; index->end: nowhere. */
+uint64_t ct_index_skip(const struct ct_index *index, uint64_t sequence);
 /* Position of the first event at or after the time. */
 uint64_t ct_index_search(struct ct_index *index, uint64_t time_ns);
+
+/* ---- packed files (packed_reader.c) ---- */
+
+struct ct_packed {
+    struct ctp_header header;
+    struct ctp_entry *blocks; /* of events, by position; they do not overlap */
+    size_t block_count;
+    struct ctp_entry *links; /* blocks of links, by first position */
+    size_t link_count;
+    uint64_t *link_reach;       /* highest position + 1 of those up to each */
+    struct ct_link *read_links; /* of the block of links that was read last */
+    size_t read_count;
+    size_t read_block; /* plus one; 0: none */
+    uint64_t missing;  /* positions that no block holds */
+    bool bad_table;    /* it has a footer, and what that says is not so */
+    struct ctp_footer footer;
+    bool has_footer;
+};
+
+/* The part's file is in use and has a packed file's header. Returns 0 or CT_ERR_NO_MEMORY. */
+int ct_packed_load(struct ct_index_part *part);
+void ct_packed_free(struct ct_packed *packed);
+/* As ct_index_read, of one part; the file is in use. */
+size_t ct_packed_read(struct ct_index *index, struct ct_index_part *part, uint64_t sequence,
+                      struct atf_index_event *events, size_t count);
+uint64_t ct_packed_skip(const struct ct_index_part *part, uint64_t sequence);
+/* Position of the first event at or after the time, part->end: none. The file is in use. */
+uint64_t ct_packed_search(struct ct_index *index, struct ct_index_part *part, uint64_t time_ns);
+/* The detail records of the events, as far as this part tells of them. The file is not in use. */
+void ct_packed_links(struct ct_index_part *part, uint64_t sequence, struct atf_index_event *events, size_t count);
+/* A whole block, malloc'ed, intact and what the entry says; NULL: it is damaged, or there is no memory. The file is in use. */
+uint8_t *ct_packed_block(const struct ct_index_part *part, const struct ctp_entry *entry);
+
+/* Checks header, blocks and footer of a part, when its events have been read (verify_packed.c). */
+void ct_verify_packed(struct ct_index_part *part, const char *name, bool finished,
+                      void (*complain)(void *arg, const char *sentence), void *arg);
 
 /* ---- detail files (detail_reader.c) ---- */
 

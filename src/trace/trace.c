@@ -31,6 +31,7 @@ static int add_thread(struct ct_trace *trace, size_t process, uint32_t id) {
     thread->info.has_detail = directory && ct_details_exist(directory);
     free(directory);
     thread->info.event_count = thread->index.count;
+    thread->info.first_sequence = thread->index.first;
     thread->info.cut = thread->index.cut;
     if (thread->index.part_count)
         thread->info.tid = thread->index.parts[0]->thread_id;
@@ -111,9 +112,9 @@ static void find_times(struct ct_trace *trace, size_t process) {
         struct ct_index *index = &trace->threads[i].index;
         if (!index->count)
             continue;
-        if (!info->time_start_ns && ct_index_read(index, 0, &event, 1) == 1)
+        if (!info->time_start_ns && ct_index_read(index, index->first, &event, 1) == 1)
             info->time_start_ns = event.timestamp_ns;
-        if (ct_index_read(index, index->count - 1, &event, 1) == 1 && event.timestamp_ns > info->time_end_ns)
+        if (ct_index_read(index, index->end - 1, &event, 1) == 1 && event.timestamp_ns > info->time_end_ns)
             info->time_end_ns = event.timestamp_ns;
     }
 }

@@ -51,7 +51,8 @@ struct thread_check {
     size_t gap_count;
     uint64_t known_events; /* up to here the manifest knows all gaps */
     struct frames frames;
-    bool lenient; /* the next event's depth may be anything */
+    bool lenient;    /* the next event's depth may be anything */
+    bool after_hole; /* events before it cannot be read, or were deleted */
     struct atf_index_event events[BATCH];
 };
 
@@ -169,7 +170,10 @@ static uint64_t gap_at(const struct ct_json_node *gap) {
 
 /* Is the depth of this event known from those before it? */
 static void look_for_gap(struct thread_check *check) {
-    check->lenient = check->sequence >= check->known_events;
+    check->lenient = check->sequence >= check->known_events || check->after_hole;
+    if (check->after_hole)
+        forget(&check->frames, open_frames(&check->frames));
+    check->after_hole = false;
     while (check->gap && gap_at(check->gap) <= check->sequence) {
         if (gap_at(check->gap) == check->sequence) {
             check->lenient = true;
@@ -209,29 +213,13 @@ static void check_event(struct thread_check *check, const struct atf_index_event
 
 /* ---- files ---- */
 
-static void part_name(size_t part, const char *directory, uint32_t id, char *name, size_t size) {
-    if (part == 0)
-        snprintf(name, size, "%s/thread_%u/index.atf", directory, id);
-    else
-        snprintf(name, size, "%s/thread_%u/index_%zu.atf", directory, id, part + 1);
-}
-
 struct range {
     uint64_t first, last;
     uint32_t crc;
 };
 
-/* index_2.atf and detail_2.atf belong together. */
-static bool detail_exists(const char *name) {
-    const char *part = strrchr(name, '/') + sizeof "/index" - 1;
-    char *path = ct_file_path("%.*s/detail%s", (int)(strrchr(name, '/') - name), name, part);
-    bool exists = path && access(path, F_OK) == 0;
-    free(path);
-    return exists;
-}
-
 static void check_header(struct verifier *verifier, const char *name, const struct ct_index_part *part,
-                         const struct atf_index_header *header, const struct range *range) {
+                         const struct atf_index_header *header, const struct range *range, bool has_detail) {
     if (header->arch != ATF_ARCH_X86_64 && header->arch != ATF_ARCH_ARM64)
         complain(verifier, "%s: the header names architecture %u, which does not exist", name, header->arch);
     if (header->os != ATF_OS_LINUX)
@@ -240,9 +228,9 @@ static void check_header(struct verifier *verifier, const char *name, const stru
         complain(verifier, "%s: the header names clock %u, not the boot-time clock", name, header->clock_type);
     if (header->flags & ~(uint32_t)ATF_HAS_DETAIL)
         complain(verifier, "%s: the header has unknown flags %x", name, header->flags);
-    else if (header->flags && !detail_exists(name))
+    else if (header->flags && !has_detail && !part->segment)
         complain(verifier, "%s: the header tells of a detail file, which is not there", name);
-    for (size_t i = 0; i < sizeof header->reserved; i++)
+    for (size_t i = 0; i < sizeof header->reserved && !part->segment; i++)
         if (header->reserved[i]) {
             complain(verifier, "%s: reserved bytes of the header are not zero", name);
             break;
@@ -286,7 +274,7 @@ static void check_footer(struct verifier *verifier, const char *name, const stru
 
 /* Header and footer, when the events have been read. */
 static void check_frame(struct verifier *verifier, const char *name, struct ct_index_part *part,
-                        const struct range *range, bool finished) {
+                        const struct range *range, bool finished, bool has_detail) {
     struct atf_index_header header;
     size_t done;
     if (!part->file.path) {
@@ -306,10 +294,29 @@ static void check_frame(struct verifier *verifier, const char *name, struct ct_i
         return;
     }
     if (ct_file_read(part->file.fd, &header, sizeof header, 0, &done) == 0 && done == sizeof header)
-        check_header(verifier, name, part, &header, range);
+        check_header(verifier, name, part, &header, range, has_detail);
     if (part->state == CT_INDEX_GOOD)
         check_footer(verifier, name, part, range);
     ct_file_rest(&part->file);
+}
+
+static void tell_packed(void *arg, const char *sentence) {
+    complain(arg, "%s", sentence);
+}
+
+/* Nothing can be read at check->sequence. */
+static void pass_hole(struct thread_check *check, const struct ct_index_part *part, const char *name) {
+    uint64_t next = ct_index_skip(&check->thread->index, check->sequence);
+    if (next > part->end)
+        next = part->end;
+    if (part->packed)
+        complain(check->verifier,
+                 "%s: events %" PRIu64 " to %" PRIu64 " cannot be read: their block is damaged or missing", name,
+                 check->sequence, next - 1);
+    else
+        complain(check->verifier, "%s: it cannot be read behind event %" PRIu64, name, check->sequence - part->first);
+    check->sequence = next;
+    check->after_hole = true;
 }
 
 static void check_part(struct thread_check *check, size_t number, bool finished) {
@@ -317,23 +324,26 @@ static void check_part(struct thread_check *check, size_t number, bool finished)
     struct ct_index_part *part = index->parts[number];
     struct range range = {0};
     char name[768];
-    part_name(number, check->directory, check->thread->info.id, name, sizeof name);
-    for (uint64_t left = part->count; left;) {
+    snprintf(name, sizeof name, "%s/thread_%u/%s", check->directory, check->thread->info.id, part->name);
+    check->after_hole |= part->segment && check->sequence != part->first;
+    for (check->sequence = part->first; check->sequence < part->end;) {
+        uint64_t left = part->end - check->sequence;
         size_t count = ct_index_read(index, check->sequence, check->events, left < BATCH ? (size_t)left : BATCH);
         if (!count) {
-            complain(check->verifier, "%s: it cannot be read behind event %" PRIu64, name, part->count - left);
-            check->sequence += left;
-            break;
+            pass_hole(check, part, name);
+            continue;
         }
-        if (left == part->count)
+        if (check->sequence == part->first)
             range.first = check->events[0].timestamp_ns;
         range.last = check->events[count - 1].timestamp_ns;
         range.crc = ct_crc32(range.crc, check->events, count * sizeof *check->events);
         for (size_t i = 0; i < count; i++, check->sequence++)
             check_event(check, &check->events[i], part->thread_id);
-        left -= count;
     }
-    check_frame(check->verifier, name, part, &range, finished);
+    if (part->packed)
+        ct_verify_packed(part, name, finished, tell_packed, check->verifier);
+    else
+        check_frame(check->verifier, name, part, &range, finished, check->thread->info.has_detail);
 }
 
 /* ---- threads and processes ---- */
@@ -351,6 +361,13 @@ static void check_details(struct verifier *verifier, const struct trace_thread *
     if (process->info.complete && thread->manifest && told != is)
         complain(verifier, "%s/thread_%u: the manifest tells of %s detail file, and there is %s", process->directory,
                  thread->info.id, told ? "a" : "no", is ? "one" : "none");
+}
+
+/* Events that are in the files, or were and have been deleted to keep the newest. */
+static uint64_t held(const struct trace_thread *thread) {
+    if (!thread->index.part_count)
+        return ct_json_u64(ct_json_get(thread->manifest, "dropped", NULL), 0);
+    return thread->index.first + thread->info.event_count;
 }
 
 static void check_thread(struct verifier *verifier, struct thread_check *check, struct trace_thread *thread) {
@@ -386,9 +403,9 @@ static void check_thread(struct verifier *verifier, struct thread_check *check, 
                      check->told[i] - TOLD_LIMIT, kinds[i]);
     if (complete && !thread->manifest)
         complain(verifier, "%s/thread_%u: the manifest does not know this thread", check->directory, thread->info.id);
-    else if (complete && told_events != thread->info.event_count)
+    else if (complete && told_events != held(thread))
         complain(verifier, "%s/thread_%u: the manifest tells of %" PRIu64 " events, the file holds %" PRIu64,
-                 check->directory, thread->info.id, told_events, thread->info.event_count);
+                 check->directory, thread->info.id, told_events, held(thread));
 }
 
 static void check_process(struct verifier *verifier, size_t index) {
@@ -400,8 +417,9 @@ static void check_process(struct verifier *verifier, size_t index) {
         ct_json_parse(&tree, process->text, strlen(process->text), &at);
         ct_json_tree_free(tree);
         complain(verifier, "%s/manifest.json: it is not JSON at byte %zu", process->directory, at);
-    } else if (strcmp(ct_json_text(ct_json_get(root, "format", NULL), ""), "atf2") != 0) {
-        complain(verifier, "%s/manifest.json: its format is not atf2", process->directory);
+    } else if (strcmp(ct_json_text(ct_json_get(root, "format", NULL), ""), "atf2") != 0 &&
+               strcmp(ct_json_text(ct_json_get(root, "format", NULL), ""), "packed") != 0) {
+        complain(verifier, "%s/manifest.json: its format is neither packed nor atf2", process->directory);
     }
     const char *problem = ct_symbols_problem(ct_trace_symbols(verifier->trace, index));
     if (problem && (process->info.complete || strcmp(problem, "it is cut") != 0))
@@ -411,7 +429,7 @@ static void check_process(struct verifier *verifier, size_t index) {
     uint64_t events = 0;
     for (size_t i = 0; i < verifier->trace->thread_count; i++)
         if (verifier->trace->threads[i].info.process == index)
-            events += verifier->trace->threads[i].info.event_count;
+            events += held(&verifier->trace->threads[i]);
     uint64_t written = ct_json_u64(ct_json_get(root, "events", "written", NULL), UINT64_MAX);
     if (written != events && written != UINT64_MAX)
         complain(verifier, "%s: the manifest tells of %" PRIu64 " events, the files hold %" PRIu64, process->directory,

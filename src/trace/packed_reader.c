@@ -1,0 +1,493 @@
+/* Reading packed index files: which blocks there are, and their events.
+ *
+ * A finished file has tables of its blocks. Without (the recorder was killed, or still writes) the headers of the blocks are walked;
+ * where bytes are no block, the next one is looked for. The recorder replaces small blocks by one that holds their events: of
+ * blocks with the same positions the one that holds the most counts, and the last bytes of such a file are believed only when
+ * their checksum is right. What the tables and headers say is looked at again when a block is read. */
+#include "trace/crc32.h"
+#include "trace/reader.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define BLOCK    sizeof(struct ctp_block)
+#define FOOTER   sizeof(struct ctp_footer)
+#define DOUBTFUL (1u << 20)   /* bytes at the end of an unfinished file whose checksums are looked at */
+#define WINDOW   (256u << 10) /* that are searched for a block at a time */
+#define TRIES    3            /* a file that is being written may change under our eyes */
+
+static bool read_whole(int fd, void *to, size_t size, uint64_t offset) {
+    size_t done;
+    return ct_file_read(fd, to, size, offset, &done) == 0 && done == size;
+}
+
+/* ---- lists ---- */
+
+struct list {
+    struct ctp_entry *entries;
+    size_t count, room;
+};
+
+static bool add(struct list *list, const struct ctp_entry *entry) {
+    if (list->count == list->room) {
+        size_t room = list->room ? 2 * list->room : 64;
+        struct ctp_entry *entries = realloc(list->entries, room * sizeof *entries);
+        if (!entries)
+            return false;
+        list->entries = entries;
+        list->room = room;
+    }
+    list->entries[list->count++] = *entry;
+    return true;
+}
+
+static uint64_t entry_end(const struct ctp_entry *entry) {
+    return entry->first_seq + entry->span + 1;
+}
+
+/* The block takes the place of those that it holds, or is left out when its events are there already. */
+static bool add_events(struct list *list, const struct ctp_entry *entry) {
+    struct ctp_entry *last = list->count ? &list->entries[list->count - 1] : NULL;
+    if (last && entry->first_seq >= last->first_seq && entry->first_seq < entry_end(last) &&
+        (entry->first_seq > last->first_seq || entry_end(entry) <= entry_end(last)))
+        return true;
+    while (last && last->first_seq >= entry->first_seq) {
+        if (entry_end(entry) < entry_end(last))
+            return true;
+        list->count--;
+        last = list->count ? &list->entries[list->count - 1] : NULL;
+    }
+    if (last && entry_end(last) > entry->first_seq)
+        return true; /* overlaps in a way that nobody writes */
+    return add(list, entry);
+}
+
+static bool sane(const struct ctp_entry *entry) {
+    if (entry->first_seq > UINT64_MAX - UINT32_MAX - 1 || !entry->count)
+        return false;
+    return entry->type == CTP_LINKS || (entry->count <= CTP_BLOCK_EVENTS && entry->span == entry->count - 1);
+}
+
+static bool take_entry(struct list lists[2], const struct ctp_entry *entry) {
+    if (entry->type != CTP_EVENTS && entry->type != CTP_LINKS)
+        return true;
+    if (!sane(entry))
+        return true;
+    return entry->type == CTP_EVENTS ? add_events(&lists[0], entry) : add(&lists[1], entry);
+}
+
+static void free_lists(struct list lists[2]) {
+    free(lists[0].entries);
+    free(lists[1].entries);
+    lists[0] = lists[1] = (struct list){0};
+}
+
+/* ---- the tables of a finished file ---- */
+
+static bool read_footer(struct ct_index_part *part, struct ctp_footer *footer) {
+    if (part->size < sizeof(struct ctp_header) + FOOTER ||
+        !read_whole(part->file.fd, footer, FOOTER, part->size - FOOTER))
+        return false;
+    return !memcmp(footer->magic, CTP_FOOTER_MAGIC, 4) &&
+           footer->crc == ct_crc32(0, &footer->table_offset, FOOTER - offsetof(struct ctp_footer, table_offset));
+}
+
+/* An intact block of a table, malloc'ed. */
+static uint8_t *read_table(const struct ct_index_part *part, uint64_t offset, uint64_t limit) {
+    struct ctp_block header;
+    if (offset < sizeof(struct ctp_header) || offset > limit || limit - offset < BLOCK + sizeof(struct ctp_table) ||
+        !read_whole(part->file.fd, &header, BLOCK, offset) || !ct_block_plausible(&header, limit - offset) ||
+        header.type != CTP_TABLE ||
+        BLOCK + sizeof(struct ctp_table) + (uint64_t)header.count * sizeof(struct ctp_entry) > header.size)
+        return NULL;
+    uint8_t *block = malloc(header.size);
+    if (block && read_whole(part->file.fd, block, header.size, offset) && !memcmp(block, &header, BLOCK) &&
+        ct_block_intact(block))
+        return block;
+    free(block);
+    return NULL;
+}
+
+/* The entries of all tables, last table first, each put before those that were read before. */
+static struct ctp_entry *read_tables(const struct ct_index_part *part, const struct ctp_footer *footer) {
+    uint64_t left = footer->block_count, limit = part->size - FOOTER;
+    struct ctp_entry *entries;
+    if (left > part->size / BLOCK || !(entries = malloc((size_t)(left + 1) * sizeof *entries)))
+        return NULL;
+    for (uint64_t offset = footer->table_offset; offset;) {
+        struct ctp_block header;
+        struct ctp_table table;
+        uint8_t *block = read_table(part, offset, limit);
+        if (block) {
+            memcpy(&header, block, BLOCK);
+            memcpy(&table, block + BLOCK, sizeof table);
+        }
+        if (!block || header.count > left || table.previous >= offset) {
+            free(block);
+            free(entries);
+            return NULL;
+        }
+        left -= header.count;
+        if (header.count)
+            memcpy(entries + left, block + BLOCK + sizeof table, header.count * sizeof *entries);
+        free(block);
+        limit = offset;
+        offset = table.previous;
+    }
+    if (!left)
+        return entries;
+    free(entries);
+    return NULL;
+}
+
+/* 0, EBADMSG: it is to be walked, ENOMEM. */
+static int load_tables(struct ct_index_part *part, const struct ctp_footer *footer, struct list lists[2]) {
+    struct ctp_entry *entries = read_tables(part, footer);
+    uint64_t events = 0, links = 0, offset = sizeof(struct ctp_header);
+    bool good = entries, memory = true;
+    for (uint64_t i = 0; i < footer->block_count && good && memory; i++) {
+        const struct ctp_entry *entry = &entries[i];
+        good = entry->offset >= offset && entry->size >= BLOCK && entry->size <= CTP_BLOCK_BYTES &&
+               entry->offset <= part->size - FOOTER && entry->size <= part->size - FOOTER - entry->offset &&
+               (entry->type == CTP_STACK || sane(entry));
+        offset = entry->offset + entry->size;
+        events += entry->type == CTP_EVENTS ? entry->count : 0;
+        links += entry->type == CTP_LINKS ? entry->count : 0;
+        if (good)
+            memory = take_entry(lists, entry);
+    }
+    free(entries);
+    if (good && memory)
+        for (size_t i = 0; i < lists[0].count; i++)
+            events -= lists[0].entries[i].count;
+    good &= events == 0 && links == footer->link_count; /* none was left out */
+    return !memory ? ENOMEM : good ? 0 : EBADMSG;
+}
+
+/* ---- walking ---- */
+
+static struct ctp_entry entry_of(const struct ctp_block *header, uint64_t offset) {
+    return (struct ctp_entry){.offset = offset,
+                              .first_seq = header->first_seq,
+                              .time_first_ns = header->time_first_ns,
+                              .count = header->count,
+                              .type = header->type,
+                              .span = header->span,
+                              .size = header->size};
+}
+
+static bool intact_at(const struct ct_index_part *part, const struct ctp_block *header, uint64_t offset) {
+    uint8_t *block = malloc(header->size);
+    bool good = block && read_whole(part->file.fd, block, header->size, offset) && !memcmp(block, header, BLOCK) &&
+                ct_block_intact(block);
+    free(block);
+    return good;
+}
+
+/* The first intact block from `offset` on; part->size: none. */
+static uint64_t find_block(const struct ct_index_part *part, uint64_t offset) {
+    uint8_t *window = malloc(WINDOW);
+    uint64_t found = part->size;
+    while (window && found == part->size && part->size - offset >= BLOCK) {
+        size_t done;
+        if (ct_file_read(part->file.fd, window, WINDOW, offset, &done) != 0 || done < BLOCK)
+            break;
+        size_t at = 0;
+        for (; at + BLOCK <= done; at += 8) {
+            struct ctp_block header;
+            if (memcmp(window + at, CTP_BLOCK_MAGIC, 4) != 0)
+                continue;
+            memcpy(&header, window + at, BLOCK);
+            if (ct_block_plausible(&header, part->size - offset - at) && intact_at(part, &header, offset + at)) {
+                found = offset + at;
+                break;
+            }
+        }
+        offset += at;
+    }
+    free(window);
+    return found;
+}
+
+static int walk(const struct ct_index_part *part, struct list lists[2]) {
+    uint64_t offset = sizeof(struct ctp_header);
+    while (offset < part->size && part->size - offset >= BLOCK) {
+        struct ctp_block header;
+        if (!read_whole(part->file.fd, &header, BLOCK, offset))
+            break;
+        bool good = ct_block_plausible(&header, part->size - offset);
+        if (good && part->size - offset < DOUBTFUL)
+            good = intact_at(part, &header, offset);
+        if (!good) {
+            offset = find_block(part, offset + 8);
+            continue;
+        }
+        struct ctp_entry entry = entry_of(&header, offset);
+        if (!take_entry(lists, &entry))
+            return ENOMEM;
+        offset += header.size;
+    }
+    return 0;
+}
+
+static uint64_t missing_in(const struct list *events, uint64_t first) {
+    uint64_t missing = 0, next = first;
+    for (size_t i = 0; i < events->count; i++) {
+        missing += events->entries[i].first_seq - next;
+        next = entry_end(&events->entries[i]);
+    }
+    return missing;
+}
+
+/* Those in front of the file's own first position are not of it. */
+static void drop_foreign(struct list *events, uint64_t first) {
+    size_t foreign = 0;
+    while (foreign < events->count && events->entries[foreign].first_seq < first)
+        foreign++;
+    if (foreign) {
+        events->count -= foreign;
+        memmove(events->entries, events->entries + foreign, events->count * sizeof *events->entries);
+    }
+}
+
+static int walk_again(struct ct_index_part *part, struct list lists[2]) {
+    int error = 0;
+    for (int i = 0; i < TRIES; i++) {
+        struct stat status;
+        free_lists(lists);
+        if (i && fstat(part->file.fd, &status) == 0)
+            part->size = (uint64_t)status.st_size;
+        error = walk(part, lists);
+        drop_foreign(&lists[0], part->first);
+        if (error || !missing_in(&lists[0], part->first))
+            break;
+    }
+    return error;
+}
+
+/* ---- the part ---- */
+
+static int by_position(const void *a, const void *b) {
+    const struct ctp_entry *x = a, *y = b;
+    return (x->first_seq > y->first_seq) - (x->first_seq < y->first_seq);
+}
+
+static bool reach_of(struct ct_packed *packed) {
+    uint64_t reach = 0;
+    if (!packed->link_count)
+        return true;
+    qsort(packed->links, packed->link_count, sizeof *packed->links, by_position);
+    packed->link_reach = malloc(packed->link_count * sizeof *packed->link_reach);
+    for (size_t i = 0; packed->link_reach && i < packed->link_count; i++) {
+        uint64_t end = entry_end(&packed->links[i]);
+        reach = end > reach ? end : reach;
+        packed->link_reach[i] = reach;
+    }
+    return packed->link_reach != NULL;
+}
+
+static void take_lists(struct ct_index_part *part, struct list lists[2]) {
+    struct ct_packed *packed = part->packed;
+    packed->blocks = lists[0].entries;
+    packed->block_count = lists[0].count;
+    packed->links = lists[1].entries;
+    packed->link_count = lists[1].count;
+    packed->missing = missing_in(&lists[0], part->first);
+    part->end = packed->block_count ? entry_end(&packed->blocks[packed->block_count - 1]) : part->first;
+    part->count = part->end - part->first - packed->missing;
+}
+
+int ct_packed_load(struct ct_index_part *part) {
+    struct list lists[2] = {{0}, {0}};
+    struct ct_packed *packed = calloc(1, sizeof *packed);
+    part->packed = packed;
+    if (!packed || !read_whole(part->file.fd, &packed->header, sizeof packed->header, 0)) {
+        part->state = CT_INDEX_UNREADABLE;
+        return packed ? 0 : CT_ERR_NO_MEMORY;
+    }
+    part->thread_id = packed->header.thread_id;
+    part->first = packed->header.first_seq < UINT64_MAX >> 1 ? packed->header.first_seq : 0;
+    packed->has_footer = read_footer(part, &packed->footer);
+    int error = packed->has_footer ? load_tables(part, &packed->footer, lists) : EBADMSG;
+    packed->bad_table = packed->has_footer && error == EBADMSG;
+    part->state = error ? CT_INDEX_CUT : CT_INDEX_GOOD;
+    if (error == EBADMSG)
+        error = walk_again(part, lists);
+    else
+        drop_foreign(&lists[0], part->first);
+    take_lists(part, lists);
+    if (part->state == CT_INDEX_GOOD && (packed->missing || part->count != packed->footer.event_count))
+        packed->bad_table = true;
+    return error || !reach_of(packed) ? CT_ERR_NO_MEMORY : 0;
+}
+
+void ct_packed_free(struct ct_packed *packed) {
+    if (!packed)
+        return;
+    free(packed->blocks);
+    free(packed->links);
+    free(packed->link_reach);
+    free(packed->read_links);
+    free(packed);
+}
+
+/* ---- reading ---- */
+
+uint8_t *ct_packed_block(const struct ct_index_part *part, const struct ctp_entry *entry) {
+    struct ctp_block header;
+    uint8_t *block = malloc(entry->size > BLOCK ? entry->size : BLOCK);
+    if (!block || entry->size < BLOCK || !read_whole(part->file.fd, block, entry->size, entry->offset)) {
+        free(block);
+        return NULL;
+    }
+    memcpy(&header, block, BLOCK);
+    struct ctp_entry said = entry_of(&header, entry->offset);
+    if (ct_block_plausible(&header, entry->size) && header.size == entry->size && !memcmp(&said, entry, sizeof said) &&
+        ct_block_intact(block))
+        return block;
+    free(block);
+    return NULL;
+}
+
+/* The block that holds the position, or the next one; block_count: none. */
+static size_t find_position(const struct ct_packed *packed, uint64_t sequence) {
+    size_t low = 0, high = packed->block_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (entry_end(&packed->blocks[middle]) <= sequence)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+uint64_t ct_packed_skip(const struct ct_index_part *part, uint64_t sequence) {
+    const struct ct_packed *packed = part->packed;
+    size_t block = find_position(packed, sequence);
+    if (block == packed->block_count)
+        return part->end;
+    if (packed->blocks[block].first_seq > sequence)
+        return packed->blocks[block].first_seq;
+    return entry_end(&packed->blocks[block]);
+}
+
+static bool begin_block(struct ct_index *index, struct ct_index_part *part, size_t number) {
+    const struct ctp_entry *entry = &part->packed->blocks[number];
+    uint8_t *block = ct_packed_block(part, entry);
+    index->unpacked = NULL;
+    bool good = block && ct_unpack_begin(&index->unpack, block, part->thread_id) == 0;
+    free(block);
+    if (!good) {
+        index->damaged++;
+        return false;
+    }
+    index->unpacked = part;
+    index->unpacked_block = number;
+    return true;
+}
+
+/* The next event to be unpacked is the one at the position. */
+static bool seek(struct ct_index *index, struct ct_index_part *part, size_t block, uint64_t sequence) {
+    struct atf_index_event skipped[64];
+    size_t done = 1;
+    if (index->unpacked != part || index->unpacked_block != block || index->unpack.next_seq > sequence ||
+        !index->unpack.left)
+        if (!begin_block(index, part, block))
+            return false;
+    while (index->unpack.next_seq < sequence && done) {
+        uint64_t left = sequence - index->unpack.next_seq;
+        if (ct_unpack_events(&index->unpack, skipped, left < 64 ? (size_t)left : 64, &done) != 0)
+            return false;
+    }
+    return index->unpack.next_seq == sequence;
+}
+
+static void keep_link(void *arg, const struct ct_link *link) {
+    struct ct_packed *packed = arg;
+    packed->read_links[packed->read_count++] = *link;
+}
+
+/* The links of a block, into read_links. */
+static void read_links(const struct ct_index_part *part, size_t number) {
+    struct ct_packed *packed = part->packed;
+    const struct ctp_entry *entry = &packed->links[number];
+    if (packed->read_block == number + 1)
+        return;
+    uint8_t *block =
+        entry->count <= entry->size ? ct_packed_block(part, entry) : NULL; /* each takes two bytes and more */
+    free(packed->read_links);
+    packed->read_links = block ? malloc(entry->count * sizeof *packed->read_links) : NULL;
+    packed->read_count = 0;
+    packed->read_block = number + 1;
+    if (packed->read_links)
+        (void)ct_unpack_links(block, keep_link, packed);
+    free(block);
+}
+
+void ct_packed_links(struct ct_index_part *part, uint64_t sequence, struct atf_index_event *events, size_t count) {
+    struct ct_packed *packed = part->packed;
+    size_t low = 0, high = packed->link_count;
+    while (low < high) { /* those that begin behind the events */
+        size_t middle = low + (high - low) / 2;
+        if (packed->links[middle].first_seq < sequence + count)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    size_t end = low;
+    while (low && packed->link_reach[low - 1] > sequence)
+        low--;
+    if (low == end || ct_file_use(&part->file) != 0)
+        return;
+    for (; low < end; low++) {
+        if (entry_end(&packed->links[low]) <= sequence)
+            continue;
+        read_links(part, low);
+        for (size_t i = 0; i < packed->read_count; i++) {
+            uint64_t at = packed->read_links[i].index_seq - sequence;
+            if (at < count)
+                events[at].detail_seq = packed->read_links[i].detail_seq;
+        }
+    }
+    ct_file_rest(&part->file);
+}
+
+size_t ct_packed_read(struct ct_index *index, struct ct_index_part *part, uint64_t sequence,
+                      struct atf_index_event *events, size_t count) {
+    const struct ct_packed *packed = part->packed;
+    size_t block = find_position(packed, sequence), done = 0;
+    if (block == packed->block_count || packed->blocks[block].first_seq > sequence ||
+        !seek(index, part, block, sequence))
+        return 0;
+    if (ct_unpack_events(&index->unpack, events, count, &done) != 0)
+        index->damaged++;
+    return done;
+}
+
+uint64_t ct_packed_search(struct ct_index *index, struct ct_index_part *part, uint64_t time_ns) {
+    const struct ct_packed *packed = part->packed;
+    struct atf_index_event events[64];
+    size_t low = 0, high = packed->block_count, count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (packed->blocks[middle].time_first_ns < time_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    uint64_t behind = low < packed->block_count ? packed->blocks[low].first_seq : part->end;
+    if (!low)
+        return behind;
+    const struct ctp_entry *entry = &packed->blocks[low - 1];
+    for (uint64_t at = entry->first_seq; at < entry_end(entry); at += count) {
+        count = ct_packed_read(index, part, at, events, 64);
+        if (!count)
+            break;
+        for (size_t i = 0; i < count; i++)
+            if (events[i].timestamp_ns >= time_ns)
+                return at + i;
+    }
+    return behind;
+}
