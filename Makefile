@@ -10,7 +10,7 @@ ifeq ($(origin CXX),default)
 CXX := g++
 endif
 
-.PHONY: all help setup demo test bench check-all check-decoder check-layers format coverage install clean
+.PHONY: all help setup demo test bench check-all check-decoder check-layers format coverage install deb clean
 
 all: $(BUILD)/build.ninja ## build everything into build/; the command line tool is build/contrail
 	@ninja -C $(BUILD)
@@ -53,6 +53,9 @@ coverage: setup ## line coverage of unit and end-to-end tests: text, and HTML in
 install: all ## install below DESTDIR/PREFIX (default /usr/local)
 	@meson configure $(BUILD) --prefix $(abspath $(PREFIX))
 	@meson install -C $(BUILD) $(if $(DESTDIR),--destdir $(abspath $(DESTDIR)))
+
+deb: setup ## build Debian packages into build/deb, and have lintian look at them
+	@scripts/deb.sh $(BUILD)/deb
 
 clean: ## remove everything that was built
 	@rm -rf build build-clang build-asan build-coverage build-fuzz

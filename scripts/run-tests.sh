@@ -77,6 +77,7 @@ if [ -n "$long" ]; then
     check "function tables against elfutils, every file" scripts/check-functions.sh
     check "decoder against Zydis, every file" make --no-print-directory check-decoder
     check "long fuzzing" scripts/fuzz-long.sh
+    check "Debian packages" scripts/check-deb.sh
     record="--contrail build/src/cli/contrail --build build/tests/e2e/record"
     # shellcheck disable=SC2086
     {
