@@ -5,6 +5,7 @@
 
 #include <contrail/cpu.h>
 #include <contrail/status.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -51,6 +52,14 @@ struct ct_process_module {
 };
 int ct_process_each_module(struct ct_process *process, int (*each)(void *arg, const struct ct_process_module *module),
                            void *arg);
+
+/* Executable memory without a file, as programs make it that generate code. A recorded process has the recorder's hooks there. */
+struct ct_process_generated {
+    size_t mappings;
+    uint64_t bytes;
+    bool recorded;
+};
+int ct_process_generated_code(struct ct_process *process, struct ct_process_generated *out);
 
 struct ct_process_symbol {
     const char *module, *name;

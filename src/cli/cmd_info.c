@@ -245,6 +245,40 @@ static void print_reasons(const struct page *p, const char *heading, bool parts,
     }
 }
 
+static void print_left(const struct page *p) {
+    const struct ct_info *info = p->info;
+    char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE];
+    size_t shown = shown_of(p, info->left_count);
+    if (shown)
+        title(p, "Code of no module", info->left_count);
+    for (size_t i = 0; i < shown; i++) {
+        const struct ct_info_left *left = &info->left[i];
+        ct_printer_text(p->printer, "  ");
+        ct_printer_name(p->printer, left->name, 0);
+        if (left->mappings > 1 || left->name[0] != '[')
+            ct_printer_format(p->printer, ": %s mapping%s, %s, left alone: ", ct_text_count(a, left->mappings),
+                              left->mappings == 1 ? "" : "s", ct_text_size(b, left->bytes));
+        else
+            ct_printer_text(p->printer, ": left alone: ");
+        ct_printer_name(p->printer, left->reason, 0);
+        ct_printer_text(p->printer, "\n");
+    }
+    print_more(p, shown, info->left_count);
+}
+
+static void print_missed(const struct page *p) {
+    const struct ct_info *info = p->info;
+    size_t shown = shown_of(p, info->missed_count);
+    if (shown)
+        title(p, "Processes that are not in the trace", info->missed_count);
+    for (size_t i = 0; i < shown; i++) {
+        ct_printer_format(p->printer, "  %9d  ", info->missed[i].pid);
+        ct_printer_name(p->printer, info->missed[i].reason, 0);
+        ct_printer_text(p->printer, "\n");
+    }
+    print_more(p, shown, info->missed_count);
+}
+
 static void print_page(const struct page *p) {
     print_who(p);
     print_events(p);
@@ -255,6 +289,8 @@ static void print_page(const struct page *p) {
     print_modules(p);
     print_reasons(p, "Functions not hooked", false, p->info->skipped);
     print_reasons(p, "Not functions, so not hooked and not counted", true, p->info->parts);
+    print_left(p);
+    print_missed(p);
 }
 
 /* ---- the command ---- */

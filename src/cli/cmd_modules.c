@@ -52,13 +52,29 @@ static int print_symbol(void *arg, const struct ct_process_symbol *symbol) {
     return 0;
 }
 
+/* What is executable and no module, or a module that is not hooked. */
+static int print_left_alone(struct ct_process *process) {
+    char size[CT_TEXT_SIZE], count[CT_TEXT_SIZE];
+    struct ct_process_generated code;
+    int status = ct_process_generated_code(process, &code);
+    if (status)
+        return status;
+    puts("\n[vdso]: left alone when the process is recorded");
+    if (code.mappings)
+        printf("anonymous code (%s): %s mapping%s, %s, left alone\n",
+               code.recorded ? "JIT, and the recorder's hooks" : "JIT", ct_text_count(count, code.mappings),
+               code.mappings == 1 ? "" : "s", ct_text_size(size, code.bytes));
+    return 0;
+}
+
 static int print_all(struct ct_process *process, const struct modules_options *options) {
     if (options->functions) {
         printf("%-18s  %8s  %s\n", "ADDRESS", "SIZE", "FUNCTION  MODULE");
         return ct_process_each_symbol(process, options->module, print_symbol, NULL);
     }
     printf("%-18s  %10s  %10s  %-40s  %s\n", "BASE", "SIZE", "FUNCTIONS", "BUILD-ID", "PATH");
-    return ct_process_each_module(process, print_module, NULL);
+    int status = ct_process_each_module(process, print_module, NULL);
+    return status ? status : print_left_alone(process);
 }
 
 /* ---- JSON ---- */
@@ -93,6 +109,19 @@ static int write_symbol(void *arg, const struct ct_process_symbol *symbol) {
     return 0;
 }
 
+static int write_generated(struct ct_json *json, struct ct_process *process) {
+    struct ct_process_generated code;
+    int status = ct_process_generated_code(process, &code);
+    if (status)
+        return status;
+    ct_json_begin(json, "anonymous_code", '{');
+    ct_json_number(json, "mappings", code.mappings);
+    ct_json_number(json, "bytes", code.bytes);
+    ct_json_bool(json, "with_hooks", code.recorded);
+    ct_json_end(json, '}');
+    return 0;
+}
+
 static int write_all(struct ct_process *process, int pid, const struct modules_options *options) {
     struct ct_json json = {.lines = true};
     ct_json_begin(&json, NULL, '{');
@@ -101,6 +130,8 @@ static int write_all(struct ct_process *process, int pid, const struct modules_o
     int status = options->functions ? ct_process_each_symbol(process, options->module, write_symbol, &json)
                                     : ct_process_each_module(process, write_module, &json);
     ct_json_end(&json, ']');
+    if (!status && !options->functions)
+        status = write_generated(&json, process);
     ct_json_end(&json, '}');
     if (!status && json.failed)
         status = CT_ERR_NO_MEMORY;

@@ -118,6 +118,23 @@ static void put_end(struct ct_json *j, const struct ct_recording *r) {
 static void put_latency(struct ct_json *j, const struct ct_drain *d) {
     ct_json_begin(j, "latency", '{');
     ct_json_number(j, "p50_ns", ct_drain_latency(d, 0.5));
+static void put_left(struct ct_json *j, const struct ct_left_code *code) {
+    ct_json_begin(j, NULL, '{');
+    ct_json_string(j, "name", code->name);
+    ct_json_number(j, "mappings", code->mappings);
+    ct_json_number(j, "bytes", code->bytes);
+    ct_json_string(j, "reason", code->reason);
+    ct_json_end(j, '}');
+}
+
+static void put_missed(struct ct_json *j, const struct ct_missed *m) {
+    ct_json_begin(j, NULL, '{');
+    ct_json_number(j, "pid", (uint64_t)m->pid);
+    ct_json_string(j, "program", m->program);
+    ct_json_string(j, "reason", m->reason);
+    ct_json_end(j, '}');
+}
+
     ct_json_number(j, "p99_ns", ct_drain_latency(d, 0.99));
     ct_json_number(j, "max_ns", d->latency_max);
     ct_json_number(j, "samples", d->latency_samples);
@@ -146,6 +163,14 @@ static void put_numbers(struct ct_json *j, struct ct_recording *r) {
     ct_recording_statistics(r, &now);
     ct_json_number(j, "time_start_ns", r->drain.time_start);
     ct_json_number(j, "time_end_ns", r->drain.time_end);
+    ct_json_end(j, ']');
+    ct_json_begin(j, "unrecorded", '[');
+    for (size_t i = 0; i < r->missed_count; i++)
+        put_missed(j, &r->missed[i]);
+    ct_json_end(j, ']');
+    ct_json_begin(j, "left_alone", '[');
+    for (size_t i = 0; i < r->left_count; i++)
+        put_left(j, &r->left[i]);
     put_events(j, &now);
     put_latency(j, &r->drain);
     ct_json_number(j, "plan_ns", now.plan_ns);

@@ -195,6 +195,18 @@ int ct_process_each_module(struct ct_process *process, int (*each)(void *arg, co
     return status;
 }
 
+int ct_process_generated_code(struct ct_process *process, struct ct_process_generated *out) {
+    process->why.text[0] = 0;
+    int status = ct_process_refresh(process);
+    *out = (struct ct_process_generated){.recorded = process->recorded};
+    for (size_t i = 0; !status && i < process->code_count; i++)
+        if (process->code[i].generated) {
+            out->mappings++;
+            out->bytes += process->code[i].end - process->code[i].start;
+        }
+    return status;
+}
+
 static bool matches(const char *glob, const char *path) {
     const char *slash = strrchr(path, '/');
     return !glob || !fnmatch(glob, path, 0) || (slash && !fnmatch(glob, slash + 1, 0));

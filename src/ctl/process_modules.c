@@ -122,7 +122,8 @@ static int add_code(struct ct_process *process, const struct ct_os_map *map, boo
         process->code = code;
         process->code_capacity = capacity;
     }
-    process->code[process->code_count++] = (struct ct_process_code){map->start, map->end, anonymous};
+    bool generated = anonymous && (!map->path[0] || !strncmp(map->path, "[anon", 5));
+    process->code[process->code_count++] = (struct ct_process_code){map->start, map->end, anonymous, generated};
     return 0;
 }
 
@@ -147,6 +148,7 @@ static bool is_vdso(const struct ct_os_map *map) {
 
 static int visit_map(void *arg, const struct ct_os_map *map) {
     struct ct_process *process = arg;
+    process->recorded |= !strncmp(map->path, "/memfd:contrail", 15);
     if (!(map->prot & CT_OS_EXEC))
         return 0;
     bool anonymous = map->inode == 0 && !is_vdso(map);
@@ -186,6 +188,7 @@ static void drop_unseen(struct ct_process *process) {
 
 int ct_process_refresh(struct ct_process *process) {
     process->code_count = 0;
+    process->recorded = false;
     for (size_t i = 0; i < process->file_count; i++)
         process->files[i]->seen = false;
     int status = ct_remote_each_map(process->remote, visit_map, process);

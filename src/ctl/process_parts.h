@@ -24,7 +24,7 @@ struct ct_process_file {
 
 struct ct_process_code { /* an executable mapping */
     uint64_t start, end;
-    bool anonymous;
+    bool anonymous, generated;
 };
 
 struct ct_process {
@@ -36,6 +36,7 @@ struct ct_process {
     struct ct_process_code *code; /* by start */
     size_t code_count, code_capacity;
     bool use_lines;
+    bool recorded; /* as far as its maps tell */
 };
 
 struct ct_walk_frame;

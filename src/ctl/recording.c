@@ -72,6 +72,32 @@ int ct_recording_progress(struct ct_recording *r, const char *step) {
     return ct_recording_fail(r, CT_ERR_TIMEOUT, "given up while %s; the program runs on without hooks", step);
 }
 
+/* ---- what is not recorded ---- */
+
+void ct_recording_miss(struct ct_recording *r, int pid, const char *program, const char *reason) {
+    pthread_mutex_lock(&r->mutex);
+    struct ct_missed *list =
+        r->missed_count < CT_MISSED_LIST ? realloc(r->missed, (r->missed_count + 1) * sizeof *list) : NULL;
+    r->missed = list ? list : r->missed;
+    struct ct_missed one = {pid, list ? strdup(program) : NULL, list ? strdup(reason) : NULL};
+    if (one.program && one.reason) {
+        r->missed[r->missed_count++] = one;
+    } else {
+        free(one.program);
+        free(one.reason);
+    }
+    pthread_mutex_unlock(&r->mutex);
+    ct_children_miss(r->session, reason);
+}
+
+static void free_missed(struct ct_recording *r) {
+    for (size_t i = 0; i < r->missed_count; i++) {
+        free(r->missed[i].program);
+        free(r->missed[i].reason);
+    }
+    free(r->missed);
+}
+
 /* ---- running ---- */
 
 void ct_recording_resume(struct ct_recording *r) {
@@ -125,6 +151,7 @@ static void forget(struct ct_recording *r) {
 int ct_recording_finish(struct ct_recording *r, const char *reason) {
     r->recorded_ns = r->resumed_at ? ct_clock_now() - r->resumed_at : 0;
     r->end_reason = __atomic_load_n(&r->replaced, __ATOMIC_ACQUIRE) ? "exec" : reason;
+    ct_recording_look_at_code(r);
     ct_post_stop(r);
     int status = ct_drain_finish(&r->drain);
     if (r->plan) {
@@ -146,6 +173,8 @@ void ct_recording_destroy(struct ct_recording *r) {
     if (!r)
         return;
     forget(r);
+    free_missed(r);
+    ct_recording_free_code(r);
     pthread_mutex_destroy(&r->mutex);
     pthread_mutex_destroy(&r->work);
     free(r);

@@ -24,6 +24,20 @@ struct ct_shared_plan {
     int users;
 };
 
+/* A process that a recorded one has made or become, and that is not in the trace. */
+struct ct_missed {
+    int pid;
+    char *program; /* "" when not known */
+    char *reason;
+};
+
+/* Executable memory that belongs to no module. */
+struct ct_left_code {
+    char *name;
+    const char *reason;
+    uint64_t mappings, bytes; /* the most that was seen at a time */
+};
+
 struct ct_recording {
     struct ct_recording *next; /* in its session */
     struct ct_session *session;
@@ -42,6 +56,10 @@ struct ct_recording {
     size_t ids_room;
     uint64_t **old_ids; /* arrays that became too small */
     size_t old_count;
+    struct ct_missed *missed; /* at most CT_MISSED_LIST of them; under the mutex */
+    size_t missed_count;
+    struct ct_left_code *left; /* under the mutex */
+    size_t left_count;
     struct ct_injection injection;
     struct ct_lane lane;
     struct ct_clock clock;
@@ -93,6 +111,9 @@ int ct_recording_progress(struct ct_recording *r, const char *step);
 void ct_recording_share(struct ct_recording *r, struct ct_shared_plan *shared);
 void ct_recording_statistics(struct ct_recording *r, struct ct_session_statistics *out);
 /* Starts the clock anew, and lets the process go. */
+/* A process that belongs to this one is not recorded: told at the end, and in the manifest. */
+#define CT_MISSED_LIST 256
+void ct_recording_miss(struct ct_recording *r, int pid, const char *program, const char *reason);
 void ct_recording_resume(struct ct_recording *r);
 /* The process has become another program. */
 bool ct_recording_was_replaced(struct ct_recording *r);
@@ -119,6 +140,13 @@ int ct_recording_make_plan(struct ct_recording *r, struct ct_target_plan_options
 void ct_recording_release(struct ct_shared_plan *shared);
 
 /* ---- recording_leave.c ---- */
+/* ---- recording_code.c ---- */
+
+/* Notes code that is left alone: the kernel's, and what programs make at run time. Any thread; does nothing while somebody else
+ * uses the remote. */
+void ct_recording_look_at_code(struct ct_recording *r);
+void ct_recording_free_code(struct ct_recording *r);
+
 
 /* Everything out of the target, which runs again. */
 int ct_recording_uninstall(struct ct_recording *r);

@@ -140,6 +140,7 @@ static void write_manifest_sometimes(void *arg) {
     (void)ct_manifest_write(arg, false);
 }
 
+    ct_recording_look_at_code(arg);
 static int start_drain(struct ct_recording *r) {
     while (ct_clock_now() - r->clock.first.ns < MIN_CLOCK_SPAN)
         usleep(500);
@@ -237,6 +238,7 @@ int ct_recording_install(struct ct_recording *r) {
     return 0;
 }
 
+    ct_recording_look_at_code(r);
 /* ---- children that were forked ---- */
 
 /* Names are the parent's: no need to write them twice. */
@@ -275,12 +277,14 @@ static int install_forked(struct ct_recording *r, struct ct_recording *parent) {
 /* It waits for us inside the agent: whatever fails, it goes on unrecorded. */
 int ct_recording_install_forked(struct ct_recording *r, struct ct_recording *parent) {
     int status = install_forked(r, parent);
-    if (!status)
+    if (!status) {
+        ct_recording_look_at_code(r);
         return 0;
     ct_post_stop(r);
     if (ct_remote_is_stopped(r->remote))
         (void)ct_remote_resume(r->remote);
     (void)ct_drain_finish(&r->drain);
+    }
     drop_trace(r);
     return status;
 }

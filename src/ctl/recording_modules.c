@@ -216,6 +216,7 @@ int ct_recording_update_modules(struct ct_recording *r) {
         status = add_new(r, &s);
     free_survey(&s);
     pthread_mutex_unlock(&r->work);
+    ct_recording_look_at_code(r);
     return status;
 }
 

@@ -91,6 +91,7 @@ static int check_file(const char *path, const char *user, struct stat *informati
 
 /* A program that may be executed but not read is left to the kernel. */
 static bool read_head(const char *path, struct head *head) {
+    head->size = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return false;
@@ -101,18 +102,20 @@ static bool read_head(const char *path, struct head *head) {
     return size >= 0;
 }
 
-/* A traced exec gives no new privileges unless the tracer has all of them. */
-static int check_privileges(const char *path, const struct stat *information, struct ct_remote_error *error) {
+/* A traced exec gives no new privileges unless the tracer has all of them. NULL: it gives none anyway. */
+static const char *privileges(const char *path, const struct stat *information) {
     struct statvfs mount;
-    const char *what = NULL;
     if (geteuid() == 0 || (statvfs(path, &mount) == 0 && (mount.f_flag & ST_NOSUID)))
-        return CT_OK;
+        return NULL;
     if ((information->st_mode & S_ISUID) && information->st_uid != geteuid())
-        what = "is setuid";
-    else if ((information->st_mode & S_ISGID) && (information->st_mode & S_IXGRP) && information->st_gid != getegid())
-        what = "is setgid";
-    else if (getxattr(path, "security.capability", NULL, 0) > 0)
-        what = "has file capabilities";
+        return "is setuid";
+    if ((information->st_mode & S_ISGID) && (information->st_mode & S_IXGRP) && information->st_gid != getegid())
+        return "is setgid";
+    return getxattr(path, "security.capability", NULL, 0) > 0 ? "has file capabilities" : NULL;
+}
+
+static int check_privileges(const char *path, const struct stat *information, struct ct_remote_error *error) {
+    const char *what = privileges(path, information);
     return what ? ct_remote_say(error, CT_ERR_SPAWN_FAILED,
                                 "%s %s: under contrail it would run without those privileges; run contrail as root",
                                 path, what)
@@ -232,4 +235,37 @@ int ct_program_check(const char *program, struct ct_remote_error *error) {
         (void)snprintf(path, sizeof path, "%s", interpreter);
     }
     return ct_remote_say(error, CT_ERR_SPAWN_FAILED, "%s: its interpreters are scripts, too many in a row", program);
+}
+
+/* ---- what another process is about to execute ---- */
+
+/* `name` as that process sees it. */
+static bool place_of(int pid, int directory, const char *name, char path[PATH_MAX]) {
+    int size;
+    if (name[0] == '/')
+        size = snprintf(path, PATH_MAX, "/proc/%d/root%s", pid, name);
+    else if (name[0] && directory == AT_FDCWD)
+        size = snprintf(path, PATH_MAX, "/proc/%d/cwd/%s", pid, name);
+    else
+        size = snprintf(path, PATH_MAX, "/proc/%d/fd/%d%s%s", pid, directory, name[0] ? "/" : "", name);
+    return size < PATH_MAX;
+}
+
+void ct_program_look(int pid, int directory, const char *name, struct ct_program_kind *kind) {
+    char path[PATH_MAX];
+    struct head head;
+    struct stat information;
+    *kind = (struct ct_program_kind){NULL, NULL};
+    for (int depth = 0; depth <= INTERPRETER_DEPTH; depth++) {
+        if (!place_of(pid, directory, name, path) || stat(path, &information) != 0 || !(information.st_mode & 0111))
+            return;
+        if (!read_head(path, &head) || strncmp(head.bytes, "#!", 2) != 0) {
+            kind->privileges = privileges(path, &information);
+            if (head.size >= SELFMAG && memcmp(head.bytes, ELFMAG, SELFMAG) == 0)
+                kind->foreign = ct_remote_foreign((const uint8_t *)head.bytes, head.size);
+            return;
+        }
+        name = interpreter_of(&head);
+        directory = AT_FDCWD;
+    }
 }

@@ -20,4 +20,12 @@ int ct_program_skip_env(char path[PATH_MAX], struct ct_program_words *words, str
 /* Can it be started and recorded? Scripts are followed to their interpreter. */
 int ct_program_check(const char *path, struct ct_remote_error *error);
 
+/* Why a program that another process is about to execute cannot be recorded. Both NULL: it can, or cannot be executed at all. */
+struct ct_program_kind {
+    const char *foreign;    /* "an arm64 program" */
+    const char *privileges; /* "is setuid": it would not get them under our eyes */
+};
+/* `directory` and `name` as execveat takes them; an empty name means the open file `directory`. */
+void ct_program_look(int pid, int directory, const char *name, struct ct_program_kind *kind);
+
 #endif

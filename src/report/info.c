@@ -207,6 +207,35 @@ static int read_manifest(struct ct_info *info, const struct ct_json_node *root) 
     return status;
 }
 
+static int read_left(struct ct_info *info, const struct ct_json_node *list) {
+    const struct ct_json_node *node = ct_json_first(list);
+    info->left = node ? calloc(list->count, sizeof *info->left) : NULL;
+    if (node && !info->left)
+        return CT_ERR_NO_MEMORY;
+    for (; node; node = node->next)
+        info->left[info->left_count++] = (struct ct_info_left){
+            .name = text_at(node, "name"),
+            .reason = text_at(node, "reason"),
+            .mappings = number_at(node, "mappings", NULL),
+            .bytes = number_at(node, "bytes", NULL),
+        };
+    return 0;
+}
+
+static int read_missed(struct ct_info *info, const struct ct_json_node *list) {
+    const struct ct_json_node *node = ct_json_first(list);
+    info->missed = node ? calloc(list->count, sizeof *info->missed) : NULL;
+    if (node && !info->missed)
+        return CT_ERR_NO_MEMORY;
+    for (; node; node = node->next)
+        info->missed[info->missed_count++] = (struct ct_info_missed){
+            .pid = (int)number_at(node, "pid", NULL),
+            .program = text_at(node, "program"),
+            .reason = text_at(node, "reason"),
+        };
+    return 0;
+}
+
 int ct_info_make(struct ct_info **out, struct ct_trace *trace, const struct ct_facts *facts, size_t process,
                  bool count) {
     struct ct_info *info = calloc(1, sizeof *info);
@@ -218,6 +247,10 @@ int ct_info_make(struct ct_info **out, struct ct_trace *trace, const struct ct_f
         info->duration_ns = info->process->time_end_ns - info->process->time_start_ns;
     read_started(info);
     int status = read_manifest(info, root);
+    if (!status)
+        status = read_left(info, ct_json_get(root, "left_alone", NULL));
+    if (!status)
+        status = read_missed(info, ct_json_get(root, "unrecorded", NULL));
     if (!status)
         status = read_modules(info, trace, process, root);
     if (!status)
@@ -240,5 +273,7 @@ void ct_info_free(struct ct_info *info) {
     free(info->modules);
     free(info->threads);
     free(info->losses);
+    free(info->left);
+    free(info->missed);
     free(info);
 }

@@ -22,6 +22,18 @@ struct ct_info_module {
     uint64_t functions, skipped; /* without parts */
 };
 
+/* A process that is not in the trace. */
+struct ct_info_missed {
+    int pid;
+    const char *program, *reason; /* program: "" when not known */
+};
+
+/* Code that belongs to no module and is not hooked. */
+struct ct_info_left {
+    const char *name, *reason;
+    uint64_t mappings, bytes;
+};
+
 struct ct_info {
     const struct ct_trace_process *process;
     const char *command_line, *tool, *host, *os, *kernel, *arch; /* "" when not known */
@@ -37,6 +49,10 @@ struct ct_info {
     size_t thread_count, cut_threads;
     struct ct_info_module *modules; /* by id */
     size_t module_count;
+    struct ct_info_left *left;
+    size_t left_count;
+    struct ct_info_missed *missed;
+    size_t missed_count;
     uint64_t functions, hooked, entry_only, skipped, parts; /* functions and skipped: without parts */
     uint64_t latency_p50_ns, latency_p99_ns, latency_max_ns, latency_samples;
     uint64_t plan_ns, pause_ns, lane_bytes;

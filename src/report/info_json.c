@@ -54,6 +54,28 @@ static void modules_json(const struct ct_info *info, struct ct_json *json) {
     ct_json_end(json, ']');
 }
 
+static void outside_json(const struct ct_info *info, struct ct_json *json) {
+    ct_json_begin(json, "left_alone", '[');
+    for (size_t i = 0; i < info->left_count; i++) {
+        ct_json_begin(json, NULL, '{');
+        ct_json_string(json, "name", info->left[i].name);
+        ct_json_number(json, "mappings", info->left[i].mappings);
+        ct_json_number(json, "bytes", info->left[i].bytes);
+        ct_json_string(json, "reason", info->left[i].reason);
+        ct_json_end(json, '}');
+    }
+    ct_json_end(json, ']');
+    ct_json_begin(json, "unrecorded", '[');
+    for (size_t i = 0; i < info->missed_count; i++) {
+        ct_json_begin(json, NULL, '{');
+        ct_json_signed(json, "pid", info->missed[i].pid);
+        ct_json_string(json, "program", info->missed[i].program);
+        ct_json_string(json, "reason", info->missed[i].reason);
+        ct_json_end(json, '}');
+    }
+    ct_json_end(json, ']');
+}
+
 static void events_json(const struct ct_info *info, struct ct_json *json) {
     ct_json_begin(json, "events", '{');
     ct_json_number(json, "total", info->events);
@@ -115,5 +137,6 @@ void ct_info_json(const struct ct_info *info, const struct ct_trace *trace, cons
     numbers_json(info, json);
     threads_json(info, trace, facts, json);
     modules_json(info, json);
+    outside_json(info, json);
     ct_json_end(json, '}');
 }

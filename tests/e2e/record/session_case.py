@@ -30,12 +30,17 @@ class SessionCase(unittest.TestCase):
         subprocess.run(["gcc", "-O1", "-o", self.path(name), source, *options, "-pthread"], check=True)
         return self.path(name)
 
-    def record(self, *command, options=(), cwd=None, check=True):
-        """What the program printed, and the manifests of all processes."""
+    def session(self):
+        return glob.glob(self.path("traces/session_*"))[0]
+
+    def record(self, *command, options=(), cwd=None, check=True, before=(), contrail=None, keep=False):
+        """What the program printed, and the manifests of all processes. `before`: words that lead to contrail; `keep`: the directory
+        of the traces is there already; `check`: nothing is missing."""
         traces = self.path("traces")
-        shutil.rmtree(traces, ignore_errors=True)
-        plain = ["spawn", "--lossless", "--output", traces, *options, "--", *command]
-        done = subprocess.run([CONTRAIL, *plain], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd, timeout=200)
+        if not keep:
+            shutil.rmtree(traces, ignore_errors=True)
+        plain = [*before, contrail or CONTRAIL, "spawn", "--lossless", "--output", traces, *options, "--", *command]
+        done = subprocess.run(plain, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd, timeout=200)
         manifests = []
         for path in glob.glob(traces + "/session_*/pid_*/manifest.json"):
             with open(path) as file:
@@ -45,13 +50,13 @@ class SessionCase(unittest.TestCase):
             self.assertTrue(manifest["complete"], manifest["command_line"])
         if check:
             self.assertNotIn("could not be recorded", done.stderr)
-            verify = subprocess.run([CONTRAIL, "verify", glob.glob(traces + "/session_*")[0]], capture_output=True, text=True)
+            verify = subprocess.run([CONTRAIL, "verify", self.session()], capture_output=True, text=True)
             self.assertEqual(verify.returncode, 0, verify.stdout)
         return done, manifests
 
     def calls(self, names=None):
         """How often functions were called, by name; of one module, when a part of its name is given."""
-        report = subprocess.run([CONTRAIL, "report", "--json", "--limit", "100000", glob.glob(self.path("traces/session_*"))[0]],
+        report = subprocess.run([CONTRAIL, "report", "--json", "--limit", "100000", self.session()],
                                 capture_output=True, text=True, check=True)
         calls = {}
         for row in json.loads(report.stdout)["functions"]:

@@ -1,0 +1,233 @@
+/* See post.h. */
+#include "ctl/post.h"
+#include "ctl/children.h"
+#include "remote/frames.h"
+#include "remote/program.h"
+#include <linux/futex.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BELL_WAIT_MS 100
+#define BIRTH_NS     300000000ull  /* a child is heard of by then, even after its parent's end */
+#define UNREAD_NS    1000000000ull /* who waits for an answer looks every millisecond */
+
+struct ct_post {
+    struct ct_recording *recording;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t closed;
+    size_t open; /* letters that keepers still need; under the mutex */
+    bool stop;
+    uint64_t last_birth;             /* when a child was last heard of */
+    uint64_t unread[CT_SHM_LETTERS]; /* since when an answer has not been read */
+};
+
+static struct ct_shm_letter *letter_at(const struct ct_recording *r, uint32_t index) {
+    uint8_t *control = (uint8_t *)r->lane.control;
+    return (struct ct_shm_letter *)(control + CT_SHM_LETTERS_OFFSET) + index;
+}
+
+/* ---- answering ---- */
+
+void ct_post_answer(struct ct_task *t, int value, uint32_t state) {
+    if (t->answered)
+        return;
+    t->answered = true;
+    struct ct_shm_letter *letter = letter_at(t->parent, t->index);
+    uint32_t expected = CT_LETTER_TAKEN;
+    letter->answer = value;
+    (void)__atomic_compare_exchange_n(&letter->state, &expected, state, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+}
+
+static void open_task(struct ct_post *post) {
+    pthread_mutex_lock(&post->mutex);
+    post->open++;
+    pthread_mutex_unlock(&post->mutex);
+}
+
+static void close_task(struct ct_post *post) {
+    pthread_mutex_lock(&post->mutex);
+    post->open--;
+    pthread_cond_broadcast(&post->closed);
+    pthread_mutex_unlock(&post->mutex); /* whoever ends the post may free it from here on */
+}
+
+void ct_post_close(struct ct_task *t) {
+    close_task(t->parent->post);
+    t->parent = NULL;
+}
+
+/* ---- what may be followed ---- */
+
+/* The number that we know a process by which calls itself `inner`; `below`: a process of the same namespace. */
+static int outer_number(const struct ct_recording *below, int inner) {
+    if (!below->drain.other_namespace)
+        return inner;
+    return ct_remote_outer_pid(below->pid, inner);
+}
+
+static void read_path(const struct ct_recording *r, uint64_t address, char path[PATH_MAX]) {
+    for (size_t i = 0; i < PATH_MAX; i++) {
+        if (ct_remote_read(r->remote, address + i, &path[i], 1))
+            break;
+        if (!path[i])
+            return;
+    }
+    path[0] = 0;
+}
+
+/* An exec under our eyes would not give it the rights it is to have. A program of another machine is followed until it is
+ * certain that it runs. */
+static bool may_execute(struct ct_task *t) {
+    char reason[PATH_MAX + 128];
+    struct ct_program_kind kind;
+    read_path(t->parent, t->letter.argument, t->program);
+    ct_program_look(t->pid, t->letter.directory, t->program, &kind);
+    t->foreign = kind.foreign;
+    if (!kind.privileges)
+        return true;
+    snprintf(reason, sizeof reason, "%s %s and runs unrecorded, with its rights: run contrail as root to record it too",
+             t->program[0] ? t->program : "it", kind.privileges);
+    ct_recording_miss(t->parent, t->pid, t->program, reason);
+    return false;
+}
+
+static bool may_follow(struct ct_task *t) {
+    return t->pid > 0 && (t->letter.kind != CT_LETTER_EXEC || may_execute(t));
+}
+
+/* ---- the postman ---- */
+
+static void deliver(struct ct_recording *r, uint32_t index) {
+    struct ct_shm_letter *letter = letter_at(r, index);
+    uint32_t expected = CT_LETTER_POSTED;
+    if (!__atomic_compare_exchange_n(&letter->state, &expected, CT_LETTER_TAKEN, false, __ATOMIC_ACQUIRE,
+                                     __ATOMIC_RELAXED))
+        return;
+    struct ct_task t = {.parent = r, .letter = *letter, .index = index};
+    if (t.letter.kind == CT_LETTER_LOADED) {
+        (void)ct_recording_update_modules(r); /* what cannot be hooked runs unhooked */
+        ct_post_answer(&t, 1, CT_LETTER_ANSWERED);
+        return;
+    }
+    if (t.letter.kind == CT_LETTER_FORKED)
+        __atomic_store_n(&r->post->last_birth, ct_clock_now(), __ATOMIC_RELAXED);
+    t.pid = outer_number(r, t.letter.pid);
+    t.tid = t.letter.tid == t.letter.pid ? t.pid : outer_number(r, t.letter.tid);
+    open_task(r->post);
+    if (!may_follow(&t) || !ct_children_keep(&t)) {
+        ct_post_answer(&t, 0, CT_LETTER_ANSWERED);
+        close_task(r->post);
+    }
+}
+
+static bool has_ended(int pid) {
+    char path[64], text[512], *end;
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    FILE *file = fopen(path, "re");
+    size_t size = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    if (file)
+        fclose(file);
+    text[size] = 0;
+    end = strrchr(text, ')');
+    return !end || !strncmp(end, ") Z", 3) || !strncmp(end, ") X", 3);
+}
+
+/* Who was killed while it waited leaves its letter taken. */
+static void take_back(struct ct_post *post, uint32_t i) {
+    struct ct_shm_letter *letter = letter_at(post->recording, i);
+    uint32_t state = __atomic_load_n(&letter->state, __ATOMIC_ACQUIRE);
+    uint64_t now = ct_clock_now();
+    if (state != CT_LETTER_ANSWERED || !post->unread[i]) {
+        post->unread[i] = state == CT_LETTER_ANSWERED ? now : 0;
+        return;
+    }
+    if (now - post->unread[i] < UNREAD_NS)
+        return;
+    post->unread[i] = 0;
+    if (has_ended(outer_number(post->recording, letter->tid)))
+        (void)__atomic_compare_exchange_n(&letter->state, &state, CT_LETTER_FREE, false, __ATOMIC_RELEASE,
+                                          __ATOMIC_RELAXED);
+}
+
+static void *run_post(void *arg) {
+    struct ct_post *post = arg;
+    struct ct_recording *r = post->recording;
+    uint32_t *bell = &r->lane.control->bell;
+    const struct timespec limit = {0, BELL_WAIT_MS * 1000000L};
+    while (!__atomic_load_n(&post->stop, __ATOMIC_ACQUIRE)) {
+        uint32_t heard = __atomic_load_n(bell, __ATOMIC_ACQUIRE);
+        for (uint32_t i = 0; i < CT_SHM_LETTERS; i++) {
+            if (__atomic_load_n(&letter_at(r, i)->state, __ATOMIC_ACQUIRE) == CT_LETTER_POSTED)
+                deliver(r, i);
+            take_back(post, i);
+        }
+        (void)syscall(SYS_futex, bell, FUTEX_WAIT, heard, &limit, NULL, 0);
+    }
+    return NULL;
+}
+
+static void free_post(struct ct_recording *r) {
+    pthread_cond_destroy(&r->post->closed);
+    pthread_mutex_destroy(&r->post->mutex);
+    free(r->post);
+    r->post = NULL;
+}
+
+int ct_post_start(struct ct_recording *r) {
+    struct ct_post *post = calloc(1, sizeof *post);
+    sigset_t all, old;
+    if (!post)
+        return CT_ERR_NO_MEMORY;
+    post->recording = r;
+    r->post = post;
+    pthread_mutex_init(&post->mutex, NULL);
+    pthread_cond_init(&post->closed, NULL);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int failed = pthread_create(&post->thread, NULL, run_post, post);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (failed) {
+        free_post(r);
+        return CT_ERR_NO_MEMORY;
+    }
+    __atomic_store_n(&r->lane.control->children, !r->session->options.no_children, __ATOMIC_RELEASE);
+    __atomic_store_n(&r->lane.control->listening, 1, __ATOMIC_RELEASE);
+    return 0;
+}
+
+/* A process may end right after it has made children, and they have yet to write their letters, into memory that they have
+ * inherited; many of them take longer. */
+static void wait_for_births(const struct ct_recording *r) {
+    uint64_t last = __atomic_load_n(&r->lane.control->last_fork, __ATOMIC_RELAXED);
+    if (!last)
+        return;
+    uint64_t born = ct_clock_ns(&r->clock, last), now;
+    while (!ct_children_are_leaving(r->session) && (now = ct_clock_now()) > born) {
+        uint64_t heard = __atomic_load_n(&r->post->last_birth, __ATOMIC_RELAXED);
+        if (now >= (heard > born ? heard : born) + BIRTH_NS)
+            return;
+        usleep(1000);
+    }
+}
+
+void ct_post_stop(struct ct_recording *r) {
+    struct ct_post *post = r->post;
+    if (!post)
+        return;
+    wait_for_births(r);
+    __atomic_store_n(&r->lane.control->listening, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&post->stop, true, __ATOMIC_RELEASE);
+    (void)syscall(SYS_futex, &r->lane.control->bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    pthread_join(post->thread, NULL);
+    pthread_mutex_lock(&post->mutex);
+    while (post->open)
+        pthread_cond_wait(&post->closed, &post->mutex);
+    pthread_mutex_unlock(&post->mutex);
+    free_post(r);
+}
