@@ -1,4 +1,5 @@
-/* The functions of libdw that are used, loaded at run time. Private to src/symbols/lines*.c. */
+/* The functions of libdw that are used, loaded at run time. Private to src/symbols/lines*.c and
+ * parameters*.c. */
 #ifndef CT_SYMBOLS_DW_H
 #define CT_SYMBOLS_DW_H
 
@@ -27,7 +28,16 @@
     X(dwarf_entrypc)                                                                                                   \
     X(dwarf_haspc)                                                                                                     \
     X(dwarf_getsrcfiles)                                                                                               \
-    X(dwarf_filesrc)
+    X(dwarf_filesrc)                                                                                                   \
+    X(dwarf_formref_die)                                                                                               \
+    X(dwarf_formsdata)                                                                                                 \
+    X(dwarf_whatform)                                                                                                  \
+    X(dwarf_formflag)                                                                                                  \
+    X(dwarf_bytesize)                                                                                                  \
+    X(dwarf_getlocation_addr)                                                                                          \
+    X(dwarf_srclang)                                                                                                   \
+    X(dwarf_cu_die)                                                                                                    \
+    X(dwarf_diecu)
 
 struct ct_dw {
 #define CT_DW_MEMBER(name) __typeof__(&name) name;

@@ -3,7 +3,7 @@
  * .debug_aranges is not relied on (clang does not write it): the ranges of all units are read when a file is opened, and the
  * functions of all units when inlined ones are first asked for. */
 #include "symbols/lines.h"
-#include "symbols/dw.h"
+#include "symbols/lines_tree.h"
 #include <contrail/status.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -228,8 +228,12 @@ bool ct_lines_at(struct ct_lines *l, uint64_t offset, char *text, size_t size) {
 /* ---- functions ---- */
 
 static bool add_subprogram(struct ct_lines *l, size_t unit, const Dwarf_Die *die) {
-    Dwarf_Addr entry;
-    if (l->dw->dwarf_entrypc((Dwarf_Die *)die, &entry) || !entry)
+    Dwarf_Addr entry, base, end;
+    /* One in several pieces, the cold ones elsewhere, begins where the first does. */
+    if (l->dw->dwarf_entrypc((Dwarf_Die *)die, &entry) &&
+        l->dw->dwarf_ranges((Dwarf_Die *)die, 0, &base, &entry, &end) <= 0)
+        return true;
+    if (!entry)
         return true;
     struct subprogram *grown = grow(l->subprograms, &l->subprogram_room, l->subprogram_count, sizeof *grown);
     if (!grown)
@@ -291,6 +295,15 @@ static struct subprogram *subprogram_at(struct ct_lines *l, uint64_t offset) {
     if (!l->subprogram_count)
         return NULL;
     return bsearch(&key, l->subprograms, l->subprogram_count, sizeof *l->subprograms, by_entry);
+}
+
+bool ct_lines_subprogram(struct ct_lines *l, uint64_t offset, Dwarf_Die *die, Dwarf_Die *unit) {
+    struct subprogram *function = subprogram_at(l, offset);
+    if (!function)
+        return false;
+    *die = function->die;
+    *unit = l->units[function->unit].die;
+    return true;
 }
 
 /* The linkage name, or the plain one of C; NULL: it has none. */

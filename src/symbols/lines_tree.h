@@ -1,0 +1,11 @@
+/* The tree of debug entries behind struct ct_lines. Private to src/symbols/lines*.c and parameters*.c. */
+#ifndef CT_SYMBOLS_LINES_TREE_H
+#define CT_SYMBOLS_LINES_TREE_H
+
+#include "symbols/dw.h"
+#include "symbols/lines.h"
+
+/* The function that begins at the offset, and its compilation unit. */
+bool ct_lines_subprogram(struct ct_lines *lines, uint64_t offset, Dwarf_Die *die, Dwarf_Die *unit);
+
+#endif

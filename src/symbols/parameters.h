@@ -1,0 +1,119 @@
+/* What DWARF tells of a function's parameters: names, types, and where their values are when it is entered.
+ *
+ * A value's place is what its location says for the entry, where that is a register or a constant; otherwise the calling
+ * convention's, when the function is known to keep to it. Where neither is certain the place is CT_PLACE_UNKNOWN: a value that
+ * might be wrong is worse than none. One thread uses a struct ct_parameters at a time. */
+#ifndef CT_SYMBOLS_PARAMETERS_H
+#define CT_SYMBOLS_PARAMETERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum ct_type_kind {
+    CT_TYPE_UNKNOWN,
+    CT_TYPE_VOID,
+    CT_TYPE_SIGNED,
+    CT_TYPE_UNSIGNED,
+    CT_TYPE_BOOL,
+    CT_TYPE_CHAR, /* one byte, a character */
+    CT_TYPE_FLOAT,
+    CT_TYPE_ENUM,
+    CT_TYPE_POINTER, /* references too */
+    CT_TYPE_TEXT,    /* pointer to char */
+    CT_TYPE_STRUCT,  /* class and union too */
+    CT_TYPE_ARRAY,   /* as a member */
+};
+
+/* How the calling convention treats eight bytes of a value. */
+enum ct_class {
+    CT_CLASS_NONE, /* nothing there */
+    CT_CLASS_INTEGER,
+    CT_CLASS_SSE,
+    CT_CLASS_MEMORY,
+    CT_CLASS_X87,
+    CT_CLASS_UNKNOWN,
+};
+
+struct ct_type;
+
+struct ct_member {
+    const char *name; /* "" for a base class, or without a name */
+    const struct ct_type *type;
+    uint64_t offset;
+    unsigned bit_offset, bit_size; /* bit_size 0: no bit-field; bit_offset counts from the lowest bit at `offset` */
+};
+
+struct ct_enumerator {
+    const char *name;
+    int64_t value;
+};
+
+struct ct_type {
+    enum ct_type_kind kind;
+    uint64_t size, align;
+    bool is_signed;    /* ENUM */
+    bool is_union;     /* STRUCT */
+    bool by_reference; /* STRUCT that a copy constructor or destructor keeps out of registers: its address is passed */
+    bool incomplete;   /* what it holds is not all known */
+    const struct ct_member *members; /* STRUCT */
+    size_t member_count;
+    const struct ct_enumerator *enumerators; /* ENUM */
+    size_t enumerator_count;
+    const struct ct_type *element; /* ARRAY */
+    uint64_t count;                /* ARRAY */
+    enum ct_class classes[2];      /* of its first 16 bytes (parameters_x64.c) */
+};
+
+enum ct_place_kind {
+    CT_PLACE_UNKNOWN,
+    CT_PLACE_NOWHERE,   /* an empty structure */
+    CT_PLACE_REGISTERS, /* eight bytes in each of the pieces */
+    CT_PLACE_STACK,     /* at stack pointer + offset */
+    CT_PLACE_ADDRESS,   /* the first piece holds its address */
+    CT_PLACE_CONSTANT,
+};
+
+enum { CT_PIECE_VECTOR = 16 };
+
+struct ct_place {
+    enum ct_place_kind kind;
+    unsigned piece_count;
+    uint8_t
+        pieces[2]; /* place of the register in a detail record, or CT_PIECE_VECTOR + number of the vector register */
+    uint64_t offset, constant;
+};
+
+struct ct_parameter {
+    const char *name; /* "" when it has none */
+    const struct ct_type *type;
+    struct ct_place place;
+};
+
+struct ct_signature {
+    const char *name;             /* linkage name, or the plain one; "" */
+    const struct ct_type *result; /* kind VOID: none */
+    struct ct_place result_place; /* of the registers of a return */
+    struct ct_parameter *parameters;
+    size_t count;
+    bool variadic;   /* more may follow */
+    bool convention; /* it keeps to the calling convention of C, as far as types are plain */
+    bool plain_only; /* ... but structures are not passed as in C */
+};
+
+struct ct_parameters;
+/* The file that holds the debug sections. CT_ERR_NOT_FOUND, CT_ERR_UNSUPPORTED, CT_ERR_NO_MEMORY as ct_lines_open. */
+int ct_parameters_open(struct ct_parameters **out, const char *path);
+void ct_parameters_close(struct ct_parameters *parameters);
+/* The function that begins at the offset; NULL: not known. Good until it is closed. `clone`: the compiler has made it from
+ * another one (its symbol says so), and it does not keep to the calling convention. */
+const struct ct_signature *ct_parameters_find(struct ct_parameters *parameters, uint64_t offset, bool clone);
+
+/* ---- System V x86_64 (parameters_x64.c) ---- */
+
+/* Sets the classes of a type whose parts are known. */
+void ct_type_classify(struct ct_type *type);
+/* Sets the places that are CT_PLACE_UNKNOWN by the calling convention, as far as it is certain, and that of the result. */
+void ct_signature_place(struct ct_signature *signature);
+
+#endif

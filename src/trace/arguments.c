@@ -1,0 +1,250 @@
+/* Arguments and results, from detail records: see arguments.h. */
+#include "trace/arguments.h"
+#include "symbols/lookup.h"
+#include "symbols/parameters.h"
+#include "trace/value_text.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_OPEN = 32 }; /* modules whose debug information is open */
+
+struct module {
+    bool looked;
+    struct ct_parameters *parameters; /* NULL: there are none */
+};
+
+struct ct_argument_reader {
+    struct ct_trace *trace;
+    struct ct_lookup *lookup;
+    struct module *modules; /* as in the trace */
+    size_t open;
+    struct ct_trace_detail detail;
+};
+
+int ct_argument_reader_open(struct ct_argument_reader **out, struct ct_trace *trace, const char *const *directories) {
+    struct ct_argument_reader *r = calloc(1, sizeof *r);
+    *out = NULL;
+    if (!r)
+        return CT_ERR_NO_MEMORY;
+    r->trace = trace;
+    r->lookup = ct_lookup_create(&(struct ct_lookup_options){.directories = directories, .cache_bytes = 4096});
+    r->modules = calloc(ct_trace_module_count(trace) + 1, sizeof *r->modules);
+    if (!r->lookup || !r->modules) {
+        ct_argument_reader_close(r);
+        return CT_ERR_NO_MEMORY;
+    }
+    *out = r;
+    return 0;
+}
+
+void ct_argument_reader_close(struct ct_argument_reader *r) {
+    if (!r)
+        return;
+    for (size_t i = 0; r->modules && i < ct_trace_module_count(r->trace); i++)
+        ct_parameters_close(r->modules[i].parameters);
+    ct_lookup_destroy(r->lookup);
+    free(r->modules);
+    free(r);
+}
+
+/* ---- signatures ---- */
+
+static struct module *module_of(struct ct_argument_reader *r, size_t process, uint64_t function,
+                                const struct ct_trace_module **info) {
+    for (size_t i = 0; i < ct_trace_module_count(r->trace); i++) {
+        *info = ct_trace_module_at(r->trace, i);
+        if ((*info)->process == process && (*info)->id == function >> 32)
+            return &r->modules[i];
+    }
+    return NULL;
+}
+
+static void open_module(struct ct_argument_reader *r, struct module *module, const struct ct_trace_module *info) {
+    module->looked = true;
+    struct ct_lookup_module *found = ct_lookup_module(r->lookup, info->path, info->build_id);
+    if (!found || ct_lookup_module_state(found) != CT_LOOKUP_FOUND || r->open == MAX_OPEN)
+        return;
+    const char *path = ct_lookup_module_lines(found);
+    if (*path && ct_parameters_open(&module->parameters, path) == 0)
+        r->open++;
+}
+
+/* Functions that the compiler has made out of others and passes what it likes to. */
+static bool is_clone(const char *name) {
+    static const char *const marks[] = {".isra.", ".constprop.", ".part.", ".cold"};
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        if (strstr(name, marks[i]))
+            return true;
+    return false;
+}
+
+/* Without a build-id the file may be another one: names have to agree. */
+static bool believed(const struct ct_trace_module *info, const struct ct_trace_function *function,
+                     const struct ct_signature *signature) {
+    size_t length = strcspn(function->linkage_name, ".");
+    return *info->build_id || (*signature->name && strncmp(function->linkage_name, signature->name, length) == 0 &&
+                               length == strcspn(signature->name, "."));
+}
+
+static const struct ct_signature *signature_of(struct ct_argument_reader *r, size_t process, uint64_t id) {
+    const struct ct_trace_module *info;
+    const struct ct_trace_function *function = ct_trace_function(r->trace, process, id);
+    struct module *module = function ? module_of(r, process, id, &info) : NULL;
+    if (!module)
+        return NULL;
+    if (!module->looked)
+        open_module(r, module, info);
+    const struct ct_signature *signature =
+        module->parameters ? ct_parameters_find(module->parameters, function->offset, is_clone(function->linkage_name))
+                           : NULL;
+    return signature && believed(info, function, signature) ? signature : NULL;
+}
+
+/* ---- values ---- */
+
+static void show_registers(const struct ct_type *type, const struct ct_place *place,
+                           const struct ct_trace_detail *detail, struct ct_argument *out) {
+    uint8_t bytes[16] = {0};
+    for (unsigned i = 0; i < place->piece_count; i++) {
+        unsigned piece = place->pieces[i];
+        if (piece < CT_PIECE_VECTOR)
+            memcpy(bytes + 8 * i, &detail->registers[piece], 8);
+        else if (detail->has_vectors)
+            memcpy(bytes + 8 * i, detail->vectors[piece - CT_PIECE_VECTOR], 8);
+        else {
+            ct_value_unknown(out);
+            return;
+        }
+    }
+    size_t have = 8 * (size_t)place->piece_count;
+    ct_value_show(type, bytes, have < type->size ? have : (size_t)type->size, detail, out);
+}
+
+/* What an address points to, when that is on the recorded part of the stack. */
+static void show_pointed(const struct ct_type *type, uint64_t address, const struct ct_trace_detail *detail,
+                         struct ct_argument *out) {
+    uint64_t from = address - detail->stack_pointer;
+    ct_value_pointer(address, out);
+    if (address < detail->stack_pointer || from >= detail->stack_size || detail->stack_size - from < type->size ||
+        type->incomplete)
+        return;
+    ct_value_show(type, detail->stack + from, (size_t)type->size, detail, out);
+}
+
+static void show(const struct ct_type *type, const struct ct_place *place, const struct ct_trace_detail *detail,
+                 struct ct_argument *out) {
+    size_t have = 0;
+    switch (place->kind) {
+    case CT_PLACE_REGISTERS:
+        show_registers(type, place, detail, out);
+        break;
+    case CT_PLACE_STACK:
+        if (place->offset < detail->stack_size)
+            have = detail->stack_size - (size_t)place->offset;
+        if (have)
+            ct_value_show(type, detail->stack + place->offset, have < type->size ? have : (size_t)type->size, detail,
+                          out);
+        else
+            ct_value_unknown(out);
+        break;
+    case CT_PLACE_ADDRESS: /* of a result: it is there now, but not in the record */
+        if (detail->type == CT_TRACE_DETAIL_CALL)
+            show_pointed(type, detail->registers[place->pieces[0]], detail, out);
+        else
+            ct_value_pointer(detail->registers[place->pieces[0]], out);
+        break;
+    case CT_PLACE_CONSTANT:
+        ct_value_show(type, (const uint8_t *)&place->constant, 8, detail, out);
+        break;
+    case CT_PLACE_NOWHERE:
+        out->kind = CT_VALUE_OTHER;
+        strcpy(out->text, "{}");
+        break;
+    default:
+        ct_value_unknown(out);
+    }
+}
+
+/* ---- records ---- */
+
+static struct ct_argument *add(struct ct_arguments *out, const char *name) {
+    if (out->count == CT_ARGUMENT_LIMIT) {
+        out->left_out = true;
+        return NULL;
+    }
+    struct ct_argument *argument = &out->at[out->count++];
+    argument->name = name;
+    argument->real = 0;
+    argument->number = 0;
+    argument->string[0] = 0;
+    return argument;
+}
+
+static void read_registers(const struct ct_trace_detail *detail, struct ct_arguments *out) {
+    static const char *const names[] = {"rdi", "rsi", "rdx", "rcx", "r8", "r9"};
+    if (detail->type == CT_TRACE_DETAIL_RETURN) {
+        ct_value_pointer(detail->registers[0], add(out, "rax"));
+        return;
+    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        ct_value_pointer(detail->registers[i], add(out, names[i]));
+}
+
+static void read_named(const struct ct_signature *signature, const struct ct_trace_detail *detail,
+                       struct ct_arguments *out) {
+    struct ct_argument *argument;
+    out->named = true;
+    if (detail->type == CT_TRACE_DETAIL_RETURN) {
+        if (signature->result->kind != CT_TYPE_VOID)
+            show(signature->result, &signature->result_place, detail, add(out, ""));
+        return;
+    }
+    out->variadic = signature->variadic;
+    for (size_t i = 0; i < signature->count; i++)
+        if ((argument = add(out, signature->parameters[i].name)))
+            show(signature->parameters[i].type, &signature->parameters[i].place, detail, argument);
+}
+
+void ct_arguments_by(const struct ct_signature *signature, const struct ct_trace_detail *detail,
+                     struct ct_arguments *out) {
+    out->count = 0;
+    out->named = out->variadic = out->left_out = false;
+    if (signature)
+        read_named(signature, detail, out);
+    else
+        read_registers(detail, out);
+}
+
+int ct_arguments_of(struct ct_argument_reader *r, size_t thread, const struct ct_trace_detail *detail,
+                    struct ct_arguments *out) {
+    const struct ct_trace_thread *info = ct_trace_thread_at(r->trace, thread);
+    out->count = 0;
+    if (!info || (detail->type != CT_TRACE_DETAIL_CALL && detail->type != CT_TRACE_DETAIL_RETURN))
+        return CT_ERR_NOT_FOUND;
+    ct_arguments_by(signature_of(r, info->process, detail->function_id), detail, out);
+    return 0;
+}
+
+int ct_arguments_read(struct ct_argument_reader *r, size_t thread, uint32_t detail_seq, struct ct_arguments *out) {
+    out->count = 0;
+    int status = ct_trace_detail(r->trace, thread, detail_seq, &r->detail);
+    return status ? status : ct_arguments_of(r, thread, &r->detail, out);
+}
+
+void ct_arguments_text(const struct ct_arguments *arguments, char *text, size_t size) {
+    size_t used = 0;
+    *text = 0;
+    for (size_t i = 0; i < arguments->count; i++) {
+        const struct ct_argument *a = &arguments->at[i];
+        int length =
+            snprintf(text + used, size - used, "%s%s%s%s", i ? ", " : "", a->name, *a->name ? "=" : "", a->text);
+        if (length < 0 || (size_t)length + 8 > size - used) {
+            snprintf(text + used, size - used, "%s…", i ? ", " : "");
+            return;
+        }
+        used += (size_t)length;
+    }
+    if (arguments->variadic || arguments->left_out)
+        snprintf(text + used, size - used, "%s…", arguments->count ? ", " : "");
+}

@@ -1,0 +1,370 @@
+/* Bytes of a known type as text: see value_text.h. */
+#include "trace/value_text.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ELEMENTS = 8, STRING_BYTES = 120, DEPTH = 6 };
+
+struct text {
+    char *at;
+    size_t used, size;
+    bool full;
+    const struct ct_trace_detail *detail;
+};
+
+__attribute__((format(printf, 2, 3))) static void add(struct text *t, const char *format, ...) {
+    char piece[CT_ARGUMENT_TEXT];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(piece, sizeof piece, format, arguments);
+    va_end(arguments);
+    if (t->full || length < 0 || (size_t)length >= sizeof piece || t->used + (size_t)length + 8 > t->size) {
+        if (!t->full)
+            t->used += (size_t)snprintf(t->at + t->used, t->size - t->used, "…");
+        t->full = true;
+        return;
+    }
+    memcpy(t->at + t->used, piece, (size_t)length + 1);
+    t->used += (size_t)length;
+}
+
+/* ---- numbers ---- */
+
+static uint64_t unsigned_of(const uint8_t *bytes, uint64_t size) {
+    uint64_t value = 0;
+    memcpy(&value, bytes, size < 8 ? (size_t)size : 8);
+    return value;
+}
+
+static int64_t signed_of(const uint8_t *bytes, uint64_t size) {
+    uint64_t value = unsigned_of(bytes, size);
+    unsigned unused = size < 8 ? (unsigned)(64 - 8 * size) : 0;
+    return (int64_t)(value << unused) >> unused;
+}
+
+static double real_of(const uint8_t *bytes, uint64_t size) {
+    float single;
+    double value;
+    long double extended;
+    switch (size) {
+    case 4:
+        memcpy(&single, bytes, 4);
+        return single;
+    case 8:
+        memcpy(&value, bytes, 8);
+        return value;
+    default:
+        memcpy(&extended, bytes, sizeof extended);
+        return (double)extended;
+    }
+}
+
+/* As few digits as lead back to the same value. */
+static void add_real(struct text *t, const uint8_t *bytes, uint64_t size) {
+    double value = real_of(bytes, size);
+    char text[64];
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (size == 4 ? strtof(text, NULL) == (float)value : strtod(text, NULL) == value)
+            break;
+    }
+    if (isfinite(value) && !strpbrk(text, ".e"))
+        strcat(text, ".0");
+    add(t, "%s", text);
+}
+
+static void add_integer(struct text *t, const struct ct_type *type, const uint8_t *bytes) {
+    if (type->size > 8) {
+        uint64_t high = unsigned_of(bytes + 8, 8), low = unsigned_of(bytes, 8);
+        if (high)
+            add(t, "0x%" PRIx64 "%016" PRIx64, high, low);
+        else
+            add(t, "%" PRIu64, low);
+    } else if (type->kind == CT_TYPE_SIGNED) {
+        add(t, "%" PRId64, signed_of(bytes, type->size));
+    } else {
+        add(t, "%" PRIu64, unsigned_of(bytes, type->size));
+    }
+}
+
+/* ---- characters and texts ---- */
+
+static void add_character(struct text *t, uint8_t c, char quote) {
+    static const char *const names = "a\ab\bt\tn\nv\vf\fr\r0";
+    for (const char *name = names; c && *name && name[1]; name += 2)
+        if ((uint8_t)name[1] == c) {
+            add(t, "\\%c", *name);
+            return;
+        }
+    if (c == (uint8_t)quote || c == '\\')
+        add(t, "\\%c", c);
+    else if (c < 0x20 || c == 0x7f)
+        add(t, c ? "\\x%02x" : "\\0", c);
+    else
+        add(t, "%c", c);
+}
+
+/* How many bytes a character of UTF-8 has; 0: it is none. */
+static size_t utf8_length(const uint8_t *at, size_t left) {
+    size_t length = *at < 0x80                  ? 1
+                    : *at >= 0xc2 && *at < 0xe0 ? 2
+                    : *at >= 0xe0 && *at < 0xf0 ? 3
+                    : *at >= 0xf0 && *at < 0xf5 ? 4
+                                                : 0;
+    if (length > left)
+        return 0;
+    for (size_t i = 1; i < length; i++)
+        if ((at[i] & 0xc0) != 0x80)
+            return 0;
+    return length;
+}
+
+/* In quotes. `whole`: it ends where the bytes do, and not because no more are there. */
+static void add_string(struct text *t, const uint8_t *bytes, size_t length, bool whole) {
+    size_t shown = length < STRING_BYTES ? length : STRING_BYTES;
+    add(t, "\"");
+    for (size_t i = 0; i < shown;) {
+        size_t size = utf8_length(bytes + i, length - i);
+        if (size > 1)
+            add(t, "%.*s", (int)size, (const char *)bytes + i);
+        else if (size == 1)
+            add_character(t, bytes[i], '"');
+        else
+            add(t, "\\x%02x", bytes[i]);
+        i += size ? size : 1;
+    }
+    add(t, whole && shown == length ? "\"" : "\"…");
+}
+
+/* Bytes of the stack from an address on; NULL: they were not recorded. */
+static const uint8_t *on_stack(const struct ct_trace_detail *detail, uint64_t address, size_t *have) {
+    if (address < detail->stack_pointer || address - detail->stack_pointer >= detail->stack_size)
+        return NULL;
+    *have = detail->stack_size - (size_t)(address - detail->stack_pointer);
+    return detail->stack + (address - detail->stack_pointer);
+}
+
+/* A pointer to char; true: its text is there. */
+static bool add_text(struct text *t, uint64_t address) {
+    size_t have;
+    const uint8_t *bytes = on_stack(t->detail, address, &have);
+    if (!bytes) {
+        add(t, "0x%" PRIx64, address);
+        return false;
+    }
+    const uint8_t *end = memchr(bytes, 0, have);
+    add_string(t, bytes, end ? (size_t)(end - bytes) : have, end != NULL);
+    return true;
+}
+
+/* ---- enumerations ---- */
+
+static bool add_flags(struct text *t, const struct ct_type *type, uint64_t value) {
+    uint64_t left = value;
+    char names[CT_ARGUMENT_TEXT];
+    size_t used = 0;
+    for (size_t i = 0; i < type->enumerator_count && left; i++) {
+        uint64_t bit = (uint64_t)type->enumerators[i].value;
+        if (!bit || (bit & (bit - 1)) || !(left & bit))
+            continue;
+        int length = snprintf(names + used, sizeof names - used, "%s%s", used ? "|" : "", type->enumerators[i].name);
+        if (length < 0 || (size_t)length >= sizeof names - used)
+            return false;
+        used += (size_t)length;
+        left &= ~bit;
+    }
+    if (left || !used)
+        return false;
+    add(t, "%s", names);
+    return true;
+}
+
+static void add_enum(struct text *t, const struct ct_type *type, const uint8_t *bytes) {
+    int64_t value = type->is_signed ? signed_of(bytes, type->size) : (int64_t)unsigned_of(bytes, type->size);
+    for (size_t i = 0; i < type->enumerator_count; i++) {
+        /* Their values are written in as many bits as they need. */
+        uint64_t mask = type->size >= 8 ? UINT64_MAX : (UINT64_C(1) << 8 * type->size) - 1;
+        if (((uint64_t)type->enumerators[i].value & mask) == ((uint64_t)value & mask)) {
+            add(t, "%s", type->enumerators[i].name);
+            return;
+        }
+    }
+    if (!add_flags(t, type, (uint64_t)value))
+        add(t, "%" PRId64, value);
+}
+
+/* ---- all ---- */
+
+static void add_value(struct text *t, const struct ct_type *type, const uint8_t *bytes, size_t have, unsigned depth);
+
+static void add_bits(struct text *t, const struct ct_member *m, const uint8_t *bytes, size_t have) {
+    uint64_t value = 0;
+    size_t count = (m->bit_offset + m->bit_size + 7) / 8;
+    if (count > 8 || m->offset + count > have || m->bit_size > 64) {
+        add(t, "?");
+        return;
+    }
+    memcpy(&value, bytes + m->offset, count);
+    value = value >> m->bit_offset << (64 - m->bit_size);
+    if (m->type->kind == CT_TYPE_SIGNED)
+        add(t, "%" PRId64, (int64_t)value >> (64 - m->bit_size));
+    else
+        add(t, "%" PRIu64, value >> (64 - m->bit_size));
+}
+
+static void add_struct(struct text *t, const struct ct_type *type, const uint8_t *bytes, size_t have, unsigned depth) {
+    add(t, "{");
+    for (size_t i = 0; i < type->member_count && !t->full; i++) {
+        const struct ct_member *m = &type->members[i];
+        add(t, "%s%s%s", i ? ", " : "", m->name, *m->name ? "=" : "");
+        if (m->bit_size)
+            add_bits(t, m, bytes, have);
+        else if (m->offset > have)
+            add(t, "?");
+        else
+            add_value(t, m->type, bytes + m->offset, have - (size_t)m->offset, depth + 1);
+    }
+    add(t, type->incomplete && type->member_count ? ", …}" : "}");
+}
+
+static void add_array(struct text *t, const struct ct_type *type, const uint8_t *bytes, size_t have, unsigned depth) {
+    if (type->element->kind == CT_TYPE_CHAR) {
+        size_t most = have < type->count ? have : (size_t)type->count;
+        const uint8_t *end = memchr(bytes, 0, most);
+        add_string(t, bytes, end ? (size_t)(end - bytes) : most, end || most == type->count);
+        return;
+    }
+    add(t, "[");
+    for (uint64_t i = 0; i < type->count && !t->full; i++) {
+        uint64_t at = i * type->element->size;
+        if (i == ELEMENTS) {
+            add(t, ", …");
+            break;
+        }
+        add(t, "%s", i ? ", " : "");
+        add_value(t, type->element, bytes + (at < have ? at : have), at < have ? have - (size_t)at : 0, depth + 1);
+    }
+    add(t, "]");
+}
+
+static void add_value(struct text *t, const struct ct_type *type, const uint8_t *bytes, size_t have, unsigned depth) {
+    bool parts = type->kind == CT_TYPE_STRUCT || type->kind == CT_TYPE_ARRAY;
+    if (depth > DEPTH || (!parts && have < type->size)) {
+        add(t, "?");
+        return;
+    }
+    switch (type->kind) {
+    case CT_TYPE_SIGNED:
+    case CT_TYPE_UNSIGNED:
+        add_integer(t, type, bytes);
+        break;
+    case CT_TYPE_BOOL:
+        if (unsigned_of(bytes, type->size) <= 1)
+            add(t, *bytes ? "true" : "false");
+        else
+            add_integer(t, type, bytes);
+        break;
+    case CT_TYPE_CHAR:
+        add(t, "'");
+        if (*bytes < 0x80)
+            add_character(t, *bytes, '\'');
+        else
+            add(t, "\\x%02x", *bytes);
+        add(t, "'");
+        break;
+    case CT_TYPE_FLOAT:
+        add_real(t, bytes, type->size);
+        break;
+    case CT_TYPE_ENUM:
+        add_enum(t, type, bytes);
+        break;
+    case CT_TYPE_POINTER:
+        add(t, "0x%" PRIx64, unsigned_of(bytes, 8));
+        break;
+    case CT_TYPE_TEXT:
+        add_text(t, unsigned_of(bytes, 8));
+        break;
+    case CT_TYPE_STRUCT:
+        add_struct(t, type, bytes, have, depth);
+        break;
+    case CT_TYPE_ARRAY:
+        add_array(t, type, bytes, have, depth);
+        break;
+    default:
+        add(t, "?");
+    }
+}
+
+static enum ct_value_kind kind_of(const struct ct_type *type, const uint8_t *bytes) {
+    switch (type->kind) {
+    case CT_TYPE_SIGNED:
+        return type->size > 8 ? CT_VALUE_OTHER : CT_VALUE_SIGNED;
+    case CT_TYPE_UNSIGNED:
+        return type->size > 8 ? CT_VALUE_OTHER : CT_VALUE_UNSIGNED;
+    case CT_TYPE_BOOL:
+        return unsigned_of(bytes, type->size) <= 1 ? CT_VALUE_BOOL : CT_VALUE_UNSIGNED;
+    case CT_TYPE_FLOAT:
+        return CT_VALUE_REAL;
+    case CT_TYPE_ENUM:
+    case CT_TYPE_CHAR:
+        return CT_VALUE_NAME;
+    case CT_TYPE_POINTER:
+    case CT_TYPE_TEXT:
+        return CT_VALUE_POINTER;
+    case CT_TYPE_STRUCT:
+    case CT_TYPE_ARRAY:
+        return CT_VALUE_OTHER;
+    default:
+        return CT_VALUE_UNKNOWN;
+    }
+}
+
+/* The text without quotes. */
+static void copy_string(const struct ct_trace_detail *detail, struct ct_argument *out) {
+    size_t have, length;
+    const uint8_t *bytes = on_stack(detail, out->number, &have);
+    if (!bytes)
+        return;
+    out->kind = CT_VALUE_STRING;
+    length = strnlen((const char *)bytes, have < sizeof out->string ? have : sizeof out->string - 1);
+    memcpy(out->string, bytes, length);
+    out->string[length < sizeof out->string ? length : sizeof out->string - 1] = 0;
+}
+
+void ct_value_unknown(struct ct_argument *out) {
+    out->kind = CT_VALUE_UNKNOWN;
+    out->number = 0;
+    strcpy(out->text, "?");
+}
+
+void ct_value_pointer(uint64_t value, struct ct_argument *out) {
+    out->kind = CT_VALUE_POINTER;
+    out->number = value;
+    snprintf(out->text, sizeof out->text, "0x%" PRIx64, value);
+}
+
+void ct_value_show(const struct ct_type *type, const uint8_t *bytes, size_t have, const struct ct_trace_detail *detail,
+                   struct ct_argument *out) {
+    struct text t = {.at = out->text, .size = sizeof out->text, .detail = detail};
+    bool parts = type->kind == CT_TYPE_STRUCT || type->kind == CT_TYPE_ARRAY;
+    if (type->kind == CT_TYPE_UNKNOWN || (!parts && have < type->size)) {
+        ct_value_unknown(out);
+        return;
+    }
+    out->kind = kind_of(type, bytes);
+    if (out->kind == CT_VALUE_REAL) {
+        out->real = real_of(bytes, type->size);
+    } else if (out->kind != CT_VALUE_OTHER) {
+        bool extend = type->kind == CT_TYPE_SIGNED || type->kind == CT_TYPE_CHAR ||
+                      (type->kind == CT_TYPE_ENUM && type->is_signed);
+        out->number = extend ? (uint64_t)signed_of(bytes, type->size) : unsigned_of(bytes, type->size);
+    }
+    out->text[0] = 0;
+    add_value(&t, type, bytes, have, 0);
+    if (type->kind == CT_TYPE_TEXT)
+        copy_string(detail, out);
+}

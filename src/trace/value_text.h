@@ -1,0 +1,15 @@
+/* Bytes of a known type as text. Private to arguments.c. */
+#ifndef CT_TRACE_VALUE_TEXT_H
+#define CT_TRACE_VALUE_TEXT_H
+
+#include "symbols/parameters.h"
+#include "trace/arguments.h"
+
+/* `have` bytes of the value are there; fewer than its type's size make (parts of) it unknown. The detail record tells which
+ * texts on the stack pointers point to. */
+void ct_value_show(const struct ct_type *type, const uint8_t *bytes, size_t have, const struct ct_trace_detail *detail,
+                   struct ct_argument *out);
+void ct_value_unknown(struct ct_argument *out);
+void ct_value_pointer(uint64_t value, struct ct_argument *out);
+
+#endif
