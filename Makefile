@@ -10,7 +10,7 @@ ifeq ($(origin CXX),default)
 CXX := g++
 endif
 
-.PHONY: all help setup demo test bench check-all check-decoder check-layers format coverage install deb clean
+.PHONY: all help setup setup-long demo test bench check-all check-decoder check-layers format coverage install deb picture clean
 
 all: $(BUILD)/build.ninja ## build everything into build/; the command line tool is build/contrail
 	@ninja -C $(BUILD)
@@ -25,13 +25,16 @@ help: ## list the targets
 setup: ## install missing Debian packages (as root or with sudo)
 	@scripts/setup.sh
 
+setup-long: ## the same for what make deb, make picture and make check-all need
+	@scripts/setup.sh packages-long.txt
+
 demo: all ## record a small program with threads, and show its trace
 	@scripts/demo.sh $(BUILD)/contrail
 
 test: setup ## build with gcc and clang, run every suite, sanitizers, layer check (at most 15 minutes)
 	@scripts/run-tests.sh
 
-check-all: setup ## make test, and what takes longer
+check-all: setup-long ## make test, and what takes longer
 	@scripts/run-tests.sh --long
 
 bench: all ## run the benchmarks; they print ratios
@@ -54,8 +57,11 @@ install: all ## install below DESTDIR/PREFIX (default /usr/local)
 	@meson configure $(BUILD) --prefix $(abspath $(PREFIX))
 	@meson install -C $(BUILD) $(if $(DESTDIR),--destdir $(abspath $(DESTDIR)))
 
-deb: setup ## build Debian packages into build/deb, and have lintian look at them
+deb: setup-long ## build Debian packages into build/deb, and have lintian look at them
 	@scripts/deb.sh $(BUILD)/deb
+
+picture: setup-long all ## make the picture of README.md anew: a trace in speedscope
+	@tests/export/picture.py $(BUILD)/contrail $(BUILD)/tests/export/npm docs/images/speedscope.png
 
 clean: ## remove everything that was built
 	@rm -rf build build-clang build-asan build-coverage build-fuzz

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs the Debian packages of packages.txt that are missing, as root or with sudo. Says nothing when all are there.
+# setup.sh [LIST...]: installs the Debian packages of packages.txt and of further lists that are missing, as root or with sudo. Says
+# nothing when all are there.
 # CONTRAIL_NO_SETUP=1 leaves the machine alone.
 set -eu
 cd "$(dirname "$0")/.."
@@ -10,7 +11,7 @@ if ! command -v dpkg-query >/dev/null; then
     exit 0
 fi
 
-wanted=$(sed 's/#.*//' packages.txt)
+wanted=$(sed 's/#.*//' packages.txt "$@")
 # shellcheck disable=SC2086  # the list is to be split
 present=$(dpkg-query --show --showformat='${db:Status-Status} ${Package}\n' $wanted 2>/dev/null |
     sed -n 's/^installed //p' || true)
