@@ -53,17 +53,29 @@ static void show(const struct user_regs_struct *regs, struct ct_cpu_x64 *cpu) {
     }
 }
 
+int ct_remote_read_thread_traced(int tid, struct ct_remote_thread *thread) {
+    struct user_regs_struct regs;
+    int status = ct_trace_status(ct_trace(PTRACE_GETREGS, tid, 0, (uint64_t)&regs));
+    *thread = (struct ct_remote_thread){.tid = tid};
+    if (status != CT_OK)
+        return status;
+    show(&regs, &thread->cpu.x64);
+    thread->regs = (struct ct_os_regs){.pc = thread->cpu.x64.pc,
+                                       .sp = regs.rsp,
+                                       .fs_base = regs.fs_base,
+                                       .gs_base = regs.gs_base,
+                                       .call_size = will_repeat(&regs) ? CALL_SIZE : 0};
+    return CT_OK;
+}
+
 /* A thread that has been killed meanwhile shows zeros. */
 static int get_traced(struct ct_remote *remote, void *arg) {
     struct request *request = arg;
-    struct user_regs_struct regs;
     for (size_t i = 0; i < request->count; i++) {
-        int tid = ct_remote_thread_tid(remote, request->first + i);
-        int status = ct_trace_status(ct_trace(PTRACE_GETREGS, tid, 0, (uint64_t)&regs));
-        request->cpus[i] = (struct ct_remote_cpu){0};
-        if (status == CT_OK)
-            show(&regs, &request->cpus[i].x64);
-        else if (status != CT_ERR_NOT_FOUND || request->count == 1)
+        struct ct_remote_thread thread;
+        int status = ct_remote_read_thread_traced(ct_remote_thread_tid(remote, request->first + i), &thread);
+        request->cpus[i] = thread.cpu;
+        if (status != CT_OK && (status != CT_ERR_NOT_FOUND || request->count == 1))
             return status;
     }
     return CT_OK;

@@ -31,7 +31,7 @@ int ct_remote_allocate(struct ct_remote **out, int pid) {
         return CT_ERR_NO_MEMORY;
     }
     remote->pid = remote->view = remote->set.pid = pid;
-    remote->pidfd = remote->mem = -1;
+    remote->pidfd = remote->mem = remote->watch.exit_status = -1;
     remote->set.sleep = nap;
     remote->set.read = read_remote;
     remote->set.memory = remote;
@@ -45,6 +45,7 @@ void ct_remote_free(struct ct_remote *remote) {
     if (remote->mem >= 0)
         (void)close(remote->mem);
     ct_seize_release(&remote->set);
+    ct_watch_free(remote);
     free(remote->ranges);
     free(remote);
 }
@@ -164,6 +165,7 @@ int ct_remote_open(struct ct_remote **out, int pid, struct ct_remote_error *erro
 void ct_remote_close(struct ct_remote *remote) {
     if (!remote)
         return;
+    ct_remote_unwatch(remote);
     (void)ct_remote_resume(remote);
     ct_remote_free(remote);
 }

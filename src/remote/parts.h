@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <sys/types.h>
 #include <sys/user.h>
 
@@ -26,10 +27,23 @@ struct tracer {
     void *stack;
     bool apart; /* a process of its own, else a thread */
     bool running, quit, lost;
+    bool blocked; /* waits for the process, not for a job: whoever has one wakes it */
     sem_t go, done;
     int (*job)(struct ct_remote *remote, void *arg);
     void *arg;
     int status;
+};
+
+struct watch {
+    bool on;          /* asked for: the next resume stays with the process */
+    bool running;     /* all threads are seized and run; the tracer's */
+    bool job_stopped; /* by job control, since the last SIGCONT */
+    bool own_child;   /* ours, and we trace it as a thread of ours: its end is not the tracer's to reap */
+    int exit_status;  /* -1: not known */
+    struct ct_remote_watch what;
+    struct seize_set *others;         /* threads that stand while a crash is looked at */
+    struct ct_remote_thread *threads; /* the same, for who is told */
+    size_t thread_room;
 };
 
 struct ct_remote_range {
@@ -53,6 +67,7 @@ struct ct_remote {
     size_t range_count, range_room;
     struct seize_set set;
     struct tracer tracer;
+    struct watch watch;
 };
 
 /* ---- explain.c ---- */
@@ -93,6 +108,10 @@ int ct_tracer_run(struct ct_remote *remote, int (*job)(struct ct_remote *remote,
 /* Everything that is traced runs on when this returns. */
 void ct_tracer_end(struct ct_remote *remote);
 
+/* For the tracer while it waits for something else than a job: is there one, or nobody left to give one? */
+enum tracer_news { TRACER_NONE, TRACER_JOB, TRACER_ORPHAN };
+enum tracer_news ct_tracer_news(struct ct_remote *remote);
+
 /* Called before every step that changes the other process; for tests that let us die at each of them. */
 extern void (*ct_remote_step)(void);
 /* The same for the time between the request to stop and the look at a thread's registers. */
@@ -111,6 +130,10 @@ struct stop {
     int number;       /* of the event, or the signal */
     bool job_control; /* a PTRACE_EVENT_STOP because the process is to stand still until SIGCONT */
 };
+/* What wait has told of a thread. */
+void ct_trace_describe(const siginfo_t *info, struct stop *stop);
+/* The thread's stop, or end, without waiting and without taking it off the wait queue; false: it runs. */
+bool ct_trace_look(int tid, struct stop *stop);
 /* Waits for the thread's next stop without taking it off the wait queue. CT_ERR_TIMEOUT */
 int ct_trace_wait(int tid, uint64_t deadline_ms, struct stop *stop);
 /* Brings a thread from any stop to a PTRACE_EVENT_STOP without any instruction of the program being run. The signal is
@@ -123,6 +146,20 @@ int ct_trace_halt(int tid, uint64_t deadline_ms);
 
 /* Makes the one thread of a process that we have just started the stopped set. */
 int ct_remote_adopt_traced(struct ct_remote *remote);
+
+/* ---- watch.c ---- */
+
+/* Handles what happens to the watched process until there is a job, or nobody to give one, or (TRACER_NONE) it has ended. */
+enum tracer_news ct_watch_run(struct ct_remote *remote);
+/* Stop and resume of a process that is watched, on the tracer. A stop that failed is undone by a resume. */
+int ct_watch_stop_traced(struct ct_remote *remote, unsigned limit_ms);
+int ct_watch_resume_traced(struct ct_remote *remote, void *arg);
+void ct_watch_free(struct ct_remote *remote);
+
+/* ---- cpu_<isa>.c ---- */
+
+/* Of a thread in any stop. */
+int ct_remote_read_thread_traced(int tid, struct ct_remote_thread *thread);
 
 /* ---- gadget.c ---- */
 

@@ -48,14 +48,16 @@ int ct_remote_spawn(struct ct_remote **out, const struct ct_remote_spawn *what, 
 /* A thread of another process is about to execute a program, and waits for our word: it is seized, `ready` gives the word, and
  * when it has executed the program it is stopped where ct_remote_spawn stops. In every other case it runs on, unseized.
  * CT_ERR_SPAWN_FAILED: its exec has failed. CT_ERR_UNSUPPORTED: a program of another architecture. */
-int ct_remote_follow_exec(struct ct_remote **out, int pid, int tid, void (*ready)(void *arg), void *arg, unsigned limit_ms,
-                          struct ct_remote_error *error);
+int ct_remote_follow_exec(struct ct_remote **out, int pid, int tid, void (*ready)(void *arg), void *arg,
+                          unsigned limit_ms, struct ct_remote_error *error);
 
 /* Resumes what is stopped. The process of a failed spawn is not killed: it runs on. */
 void ct_remote_close(struct ct_remote *remote);
 
 int ct_remote_pid(const struct ct_remote *remote);
 int ct_remote_pidfd(const struct ct_remote *remote);
+/* Of a process that has ended, as wait(2) tells it; -1: not known. It need not be a child of ours, nor open. */
+int ct_remote_how_ended(int pidfd, int pid);
 /* The same process image still: not exited, no exec since it was opened (spawn: since it was stopped). */
 bool ct_remote_is_alive(const struct ct_remote *remote);
 /* A descriptor of the other process, duplicated into ours (pidfd_getfd), or a negative status. */
@@ -79,7 +81,7 @@ int ct_remote_open_mapped(const struct ct_remote *remote, const struct ct_os_map
  * control stays so when it is resumed. CT_ERR_TIMEOUT, CT_ERR_BUSY, CT_ERR_PERMISSION_DENIED, CT_ERR_NOT_FOUND (it has ended):
  * then everything runs again. */
 int ct_remote_stop(struct ct_remote *remote, unsigned limit_ms, struct ct_remote_error *error);
-/* Lets every thread go and ends tracing. Signals that came meanwhile are delivered. */
+/* Lets every thread go and, unless the process is watched, ends tracing. Signals that came meanwhile are delivered. */
 int ct_remote_resume(struct ct_remote *remote);
 bool ct_remote_is_stopped(const struct ct_remote *remote);
 
@@ -108,6 +110,45 @@ int ct_remote_set_cpu(struct ct_remote *remote, size_t i, const struct ct_remote
  * without it they fail with CT_ERR_PERMISSION_DENIED, and nothing has been tried. (Should we die in the very middle of a call
  * of such a thread, the filter judges it.) */
 bool ct_remote_has_seccomp(const struct ct_remote *remote);
+
+/* ---- a process that stays traced while it runs (watch.c) ---- */
+
+struct ct_remote_thread {
+    int tid;
+    struct ct_remote_cpu cpu;
+    struct ct_os_regs regs;
+};
+
+/* A signal that is about to be delivered to a thread; whatever the program has decided to do with it happens afterwards. */
+struct ct_remote_signal {
+    struct ct_remote_thread thread;
+    int signal, code;
+    int sender;             /* pid of who sent it; 0: the kernel did */
+    uint64_t fault_address; /* 0: it has none */
+    uint64_t counter;       /* of the CPU, now that the thread stands */
+    bool handled;           /* the program has a handler for it */
+    bool fatal;             /* there is none, and it kills */
+    /* When it is fatal: all other threads, which stand still too (those that did so in time). */
+    const struct ct_remote_thread *others;
+    size_t other_count;
+};
+
+struct ct_remote_watch {
+    uint64_t signals; /* to be told, bit n - 1 is signal n */
+    bool crashes;     /* also: faults and aborts, whether there is a handler or not, and whatever kills */
+    /* Runs on the tracer, while the thread stands: it must not wait for a thread that uses the same remote. It may read memory. */
+    void (*told)(void *arg, const struct ct_remote_signal *signal);
+    void *arg;
+};
+
+/* From now on (while it runs) or from the next resume on (while it is stopped, or has yet to be) ct_remote_resume keeps the
+ * process traced, and signals are told. Again: other signals. The program notices nothing but that nobody else can trace it. */
+int ct_remote_watch(struct ct_remote *remote, const struct ct_remote_watch *watch);
+/* The end of it: a process that runs goes on untraced, one that is stopped will. */
+void ct_remote_unwatch(struct ct_remote *remote);
+bool ct_remote_is_watched(const struct ct_remote *remote);
+/* How a watched process has ended, as wait(2) tells it; -1: it has not, or it is not known. */
+int ct_remote_exit_status(struct ct_remote *remote);
 
 /* ---- calls made in the other process, while it is stopped, on its first thread that can ---- */
 

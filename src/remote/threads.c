@@ -33,9 +33,12 @@ static int settle_all(struct ct_remote *remote, uint64_t deadline) {
 
 static int stop_traced(struct ct_remote *remote, void *arg) {
     const struct request *request = arg;
+    if (remote->watch.running)
+        return ct_watch_stop_traced(remote, request->limit_ms);
     uint64_t deadline = ct_seize_now_ms() + request->limit_ms;
     remote->set.options = PTRACE_O_TRACESYSGOOD;
     remote->set.child = remote->spawned && !remote->tracer.apart ? remote->pid : 0;
+    remote->set.holder = 0;
     int status = ct_seize_all(&remote->set, request->limit_ms);
     if (status == CT_OK)
         status = settle_all(remote, deadline);
@@ -86,10 +89,30 @@ static int try_again_when_busy(struct ct_remote *remote, bool apart, struct requ
     return status;
 }
 
+static bool is_held(const struct ct_remote *remote) {
+    return remote->tracer.running && __atomic_load_n(&remote->watch.running, __ATOMIC_ACQUIRE) &&
+           !__atomic_load_n(&remote->tracer.lost, __ATOMIC_ACQUIRE);
+}
+
+/* By the tracer that has it already. Should it not stop, the tracer stays with it. */
+static int stop_held(struct ct_remote *remote, struct request *request, struct ct_remote_error *error) {
+    remote->worker_ready = false;
+    int status = ct_tracer_run(remote, stop_traced, request);
+    if (status == CT_OK && !ct_remote_is_alive(remote))
+        status = CT_ERR_NOT_FOUND;
+    remote->stopped = status == CT_OK;
+    if (status == CT_OK)
+        return CT_OK;
+    (void)ct_tracer_run(remote, ct_watch_resume_traced, NULL);
+    return explain_stop(remote, status, error);
+}
+
 int ct_remote_stop(struct ct_remote *remote, unsigned limit_ms, struct ct_remote_error *error) {
     struct request request = {.limit_ms = limit_ms};
     if (remote->stopped)
         return ct_remote_say(error, CT_ERR_BAD_STATE, "process %d is stopped already", remote->pid);
+    if (is_held(remote))
+        return stop_held(remote, &request, error);
     int status = try_again_when_busy(remote, true, &request);
     if (status == CT_ERR_PERMISSION_DENIED)
         status =
@@ -106,11 +129,14 @@ int ct_remote_stop(struct ct_remote *remote, unsigned limit_ms, struct ct_remote
 }
 
 int ct_remote_resume(struct ct_remote *remote) {
-    if (!remote->tracer.running)
+    if (!remote->tracer.running || is_held(remote))
         return CT_ERR_BAD_STATE;
-    ct_tracer_end(remote);
     remote->stopped = remote->worker_ready = false;
-    remote->set.count = remote->range_count = 0;
+    remote->range_count = 0;
+    if (remote->watch.on && ct_tracer_run(remote, ct_watch_resume_traced, NULL) == CT_OK)
+        return CT_OK;
+    ct_tracer_end(remote);
+    remote->set.count = 0;
     return CT_OK;
 }
 
@@ -118,6 +144,7 @@ int ct_remote_adopt_traced(struct ct_remote *remote) {
     int event;
     remote->set.options = PTRACE_O_TRACESYSGOOD;
     remote->set.child = remote->tracer.apart ? 0 : remote->pid;
+    remote->set.holder = 0;
     struct seize_thread *thread = ct_seize_add(&remote->set, remote->pid);
     if (!thread)
         return CT_ERR_NO_MEMORY;

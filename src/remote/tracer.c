@@ -22,9 +22,10 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-enum { TRACER_STACK = 256 << 10, EAGER_LOOKS = 200, NAP_US = 50, IDLE_MS = 20, LAST_WORK_S = 1 };
+enum { TRACER_STACK = 256 << 10, EAGER_LOOKS = 200, NAP_US = 50, IDLE_MS = 20, LAST_WORK_S = 1, WAKE_US = 50 };
 
-/* Sent to the tracer when its parent has died. Of those that are ignored by default, the one that nobody sends. */
+/* Sent to the tracer when its parent has died, and to wake it. Of those that are ignored by default, the one that nobody
+ * sends. */
 #define PARENT_DIED SIGURG
 
 void (*ct_remote_step)(void);
@@ -69,7 +70,26 @@ static bool wait_apart(struct ct_remote *remote) {
     return false;
 }
 
+enum tracer_news ct_tracer_news(struct ct_remote *remote) {
+    struct tracer *tracer = &remote->tracer;
+    if (sem_trywait(&tracer->go) == 0)
+        return TRACER_JOB;
+    return tracer->apart && is_orphan() ? TRACER_ORPHAN : TRACER_NONE;
+}
+
+/* A watched process is waited for with a call that does not know about jobs: a signal wakes us. */
+static enum tracer_news wait_watching(struct ct_remote *remote) {
+    struct tracer *tracer = &remote->tracer;
+    __atomic_store_n(&tracer->blocked, true, __ATOMIC_RELEASE);
+    enum tracer_news news = ct_watch_run(remote);
+    __atomic_store_n(&tracer->blocked, false, __ATOMIC_RELEASE);
+    return news;
+}
+
 static bool wait_for_job(struct ct_remote *remote) {
+    enum tracer_news news = remote->watch.running ? wait_watching(remote) : TRACER_NONE;
+    if (news != TRACER_NONE)
+        return news == TRACER_JOB;
     if (remote->tracer.apart)
         return wait_apart(remote);
     wait_for(&remote->tracer.go);
@@ -93,18 +113,36 @@ static void limit_last_work(int number) {
 }
 
 static void serve_apart(void *arg) {
+    struct ct_remote *remote = arg;
     struct sigaction action = {.sa_handler = limit_last_work};
     sigset_t few;
+    remote->tracer.tid = (int)syscall(SYS_gettid);
     (void)sigaction(PARENT_DIED, &action, NULL);
     (void)signal(SIGALRM, SIG_DFL);
+    (void)signal(SIGCHLD, SIG_DFL); /* ignored, ends would be reaped before we and the true parent have heard of them */
     (void)sigemptyset(&few);
     (void)sigaddset(&few, PARENT_DIED);
     (void)sigaddset(&few, SIGALRM);
     (void)sigprocmask(SIG_UNBLOCK, &few, NULL);
     (void)prctl(PR_SET_PDEATHSIG, PARENT_DIED);
     if (!is_orphan())
-        serve(arg);
+        serve(remote);
     (void)syscall(SYS_exit_group, 0);
+}
+
+static void do_nothing(int number) {
+    (void)number;
+}
+
+/* As a thread: by the same signal, which then needs a handler in our process. One that is there is left alone. */
+static void let_be_woken(void) {
+    struct sigaction action = {.sa_handler = do_nothing}, old;
+    sigset_t one;
+    if (sigaction(PARENT_DIED, NULL, &old) == 0 && (old.sa_handler == SIG_DFL || old.sa_handler == SIG_IGN))
+        (void)sigaction(PARENT_DIED, &action, NULL);
+    (void)sigemptyset(&one);
+    (void)sigaddset(&one, PARENT_DIED);
+    (void)pthread_sigmask(SIG_UNBLOCK, &one, NULL);
 }
 
 /* Has the tracer ended otherwise than by our wish, whoever waits for it is told. */
@@ -116,12 +154,14 @@ static void *be_tracer(void *arg) {
         while (waitpid((pid_t)pid, NULL, __WALL) < 0 && errno == EINTR)
             ;
         tracer->lost = true;
+        __atomic_store_n(&tracer->blocked, false, __ATOMIC_RELEASE);
         tracer->status = CT_ERR_SYSTEM;
         (void)sem_post(&tracer->done);
         return NULL;
     }
     tracer->apart = false;
     tracer->tid = (int)syscall(SYS_gettid);
+    let_be_woken();
     serve(remote);
     return NULL;
 }
@@ -160,7 +200,8 @@ static void release(struct tracer *tracer) {
 int ct_tracer_start(struct ct_remote *remote, bool apart) {
     struct tracer *tracer = &remote->tracer;
     owner = getpid();
-    tracer->quit = tracer->lost = false;
+    tracer->quit = tracer->lost = tracer->blocked = false;
+    remote->watch.running = false;
     tracer->stack = apart && !ct_remote_never_apart ? map_stack() : NULL;
     tracer->apart = tracer->stack != NULL;
     (void)sem_init(&tracer->go, 0, 0);
@@ -174,6 +215,25 @@ int ct_tracer_start(struct ct_remote *remote, bool apart) {
     return CT_OK;
 }
 
+/* For it to take a job. It may have looked for one just before, and wait for the process just after the signal: so, again, until
+ * it does. False: it need not be woken. */
+static bool wake(struct tracer *tracer) {
+    const struct timespec pause = {0, WAKE_US * 1000};
+    if (!__atomic_load_n(&tracer->blocked, __ATOMIC_ACQUIRE))
+        return false;
+    (void)syscall(SYS_tkill, tracer->tid, PARENT_DIED);
+    (void)nanosleep(&pause, NULL);
+    return true;
+}
+
+/* Having done one, it may be waiting for the process again. */
+static void wait_until_done(struct tracer *tracer) {
+    while (wake(tracer))
+        if (sem_trywait(&tracer->done) == 0)
+            return;
+    wait_for(&tracer->done);
+}
+
 int ct_tracer_run(struct ct_remote *remote, int (*job)(struct ct_remote *remote, void *arg), void *arg) {
     struct tracer *tracer = &remote->tracer;
     if (!tracer->running)
@@ -183,7 +243,7 @@ int ct_tracer_run(struct ct_remote *remote, int (*job)(struct ct_remote *remote,
     tracer->job = job;
     tracer->arg = arg;
     (void)sem_post(&tracer->go);
-    wait_for(&tracer->done);
+    wait_until_done(tracer);
     return tracer->status;
 }
 
@@ -199,6 +259,8 @@ void ct_tracer_end(struct ct_remote *remote) {
         return;
     tracer->quit = true;
     (void)sem_post(&tracer->go);
+    while (wake(tracer))
+        ;
     (void)pthread_join(tracer->thread, NULL);
     if (!tracer->apart)
         wait_until_gone(tracer->tid);
@@ -224,7 +286,21 @@ int ct_trace_status(long result) {
     return result == -EPERM ? CT_ERR_PERMISSION_DENIED : CT_ERR_SYSTEM;
 }
 
-static bool look(int tid, struct stop *stop) {
+void ct_trace_describe(const siginfo_t *info, struct stop *stop) {
+    stop->number = info->si_status & 0x7f;
+    stop->job_control = false;
+    if (info->si_code != CLD_TRAPPED && info->si_code != CLD_STOPPED) {
+        stop->kind = STOP_GONE;
+    } else if (info->si_status >> 8) {
+        stop->kind = STOP_EVENT;
+        stop->job_control = info->si_status >> 8 == PTRACE_EVENT_STOP && stop->number != SIGTRAP;
+        stop->number = info->si_status >> 8;
+    } else {
+        stop->kind = info->si_status & 0x80 ? STOP_CALL : STOP_SIGNAL;
+    }
+}
+
+bool ct_trace_look(int tid, struct stop *stop) {
     siginfo_t info;
     info.si_pid = 0;
     if (waitid(P_PID, (id_t)tid, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL) != 0) {
@@ -233,22 +309,13 @@ static bool look(int tid, struct stop *stop) {
     }
     if (info.si_pid == 0)
         return false;
-    stop->number = info.si_status & 0x7f;
-    if (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED) {
-        stop->kind = STOP_GONE;
-    } else if (info.si_status >> 8) {
-        stop->kind = STOP_EVENT;
-        stop->job_control = info.si_status >> 8 == PTRACE_EVENT_STOP && stop->number != SIGTRAP;
-        stop->number = info.si_status >> 8;
-    } else {
-        stop->kind = info.si_status & 0x80 ? STOP_CALL : STOP_SIGNAL;
-    }
+    ct_trace_describe(&info, stop);
     return true;
 }
 
 int ct_trace_wait(int tid, uint64_t deadline_ms, struct stop *stop) {
     struct timespec nap = {0, NAP_US * 1000};
-    for (int looks = 0; !look(tid, stop); looks++) {
+    for (int looks = 0; !ct_trace_look(tid, stop); looks++) {
         if (looks < EAGER_LOOKS) {
             (void)sched_yield();
             continue;

@@ -105,23 +105,30 @@ static bool is_known(const struct seize_set *s, int tid, size_t *cursor) {
     return false;
 }
 
-/* The kernel says EPERM for threads that have ended, that are traced already, and that we may not trace. */
-static int explain_refusal(const struct seize_set *s, int tid) {
+/* The kernel says EPERM for threads that have ended, that are traced already, and that we may not trace. *held: traced by us. */
+static int explain_refusal(const struct seize_set *s, int tid, bool *held) {
     char state = 0;
     int tracer = 0;
     if (!ct_seize_task_state(s->pid, tid, &state, &tracer) || state == 'Z' || state == 'X')
+        return CT_OK;
+    *held = s->holder != 0 && tracer == s->holder;
+    if (*held)
         return CT_OK;
     return tracer != 0 ? CT_ERR_BUSY : CT_ERR_PERMISSION_DENIED;
 }
 
 static int seize(struct seize_set *s, int tid, bool *found) {
     long result = ptrace(PTRACE_SEIZE, tid, s->options);
+    bool held = false;
     if (result == -ESRCH)
         return CT_OK;
-    if (result == -EPERM || result == -EACCES)
-        return explain_refusal(s, tid);
-    if (failed(result))
+    if (result == -EPERM || result == -EACCES) {
+        int status = explain_refusal(s, tid, &held);
+        if (!held)
+            return status;
+    } else if (failed(result)) {
         return status_of(result);
+    }
     if (!ct_seize_add(s, tid))
         return CT_ERR_NO_MEMORY; /* our end detaches the thread */
     *found = true;

@@ -22,9 +22,10 @@ struct seize_thread {
 };
 
 struct seize_set {
-    int pid;               /* of the process */
-    int except;            /* a thread that is left alone; 0: none */
-    int child;             /* the main thread when it is our own child, whose end is not ours to reap; 0: it is not */
+    int pid;    /* of the process */
+    int except; /* a thread that is left alone; 0: none */
+    int holder; /* number of a tracer that may have seized threads already, the calling one; 0: there is none */
+    int child;  /* the main thread when it is our own child, whose end is not ours to reap; 0: it is not */
     unsigned long options; /* PTRACE_O_... */
     /* Sleeps until some thread may have news: true, or a while is over: false. */
     bool (*sleep)(void);
