@@ -1,6 +1,10 @@
-/* atf2: the files of the trace, raw ATF v2, written anew byte for byte. */
+/* atf2: the files of the trace as raw ATF v2. Raw files are copied; packed ones become, byte for byte, what recording with
+ * --format atf2 would have written. */
 #include "export/files.h"
 #include "trace/file.h"
+#include "trace/reader.h"
+#include "trace/writer.h"
+#include <contrail/session.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -9,6 +13,7 @@
 #include <unistd.h>
 
 enum { PIECE = 1 << 20, EVENT_SIZE = 32 };
+#define MANIFEST_LIMIT (UINT64_C(1) << 30)
 
 struct copy {
     struct ct_export *e;
@@ -51,7 +56,72 @@ static void copy_file(struct copy *c, const char *from_directory, const char *to
     close(from);
 }
 
-static void copy_thread(struct copy *c, const char *from_process, const char *to_process, uint32_t id) {
+/* ---- packed files ---- */
+
+static void unpack_events(struct copy *c, struct ct_index *index, struct ct_thread_writer *writer) {
+    for (uint64_t at = index->first; at < index->end && !c->e->status;) {
+        size_t room;
+        struct atf_index_event *to = ct_thread_writer_reserve(writer, &room);
+        size_t n = ct_index_read(index, at, to, room);
+        ct_thread_writer_commit(writer, n);
+        ct_export_write_failed(c->e, ct_thread_writer_error(writer));
+        ct_export_advance(c->e, n);
+        at = n ? at + n : ct_index_skip(index, at);
+    }
+}
+
+static void unpack_index(struct copy *c, const char *to_process, size_t thread) {
+    struct ct_index *index = &c->e->trace->threads[thread].index;
+    const struct ct_trace_format format = {.encoding = CT_FORMAT_ATF2, .first_seq = index->first};
+    char *directory = ct_file_path("%s/%s", c->e->options->directory, to_process);
+    struct ct_thread_writer *writer = NULL;
+    int status = directory ? ct_thread_writer_open_as(&writer, directory, c->e->trace->threads[thread].info.id,
+                                                      index->parts[0]->thread_id, &format)
+                           : CT_ERR_NO_MEMORY;
+    if (status)
+        ct_export_fail(c->e, status);
+    if (writer) {
+        unpack_events(c, index, writer);
+        int error = ct_thread_writer_flush(writer);
+        ct_export_write_failed(c->e, ct_thread_writer_error(writer));
+        c->e->result->bytes += ct_thread_writer_bytes(writer) + sizeof(struct atf_index_footer);
+        int late = ct_thread_writer_close(writer);
+        if (error || late)
+            ct_export_fail(c->e, error ? error : late);
+    }
+    free(directory);
+}
+
+/* The manifest, which names the format that its files have now. */
+static void copy_manifest(struct copy *c, const char *from_process, const char *to_process) {
+    static const char packed[] = "\"packed\"", raw[] = "\"atf2\"";
+    struct ct_out out;
+    char *path = ct_file_path("%s/manifest.json", from_process), *text = NULL;
+    size_t size;
+    int error = path ? ct_file_load(path, MANIFEST_LIMIT, &text, &size) : ENOMEM;
+    free(path);
+    if (error) {
+        ct_export_fail(c->e, error == ENOMEM ? CT_ERR_NO_MEMORY : CT_ERR_BAD_FILE);
+        return;
+    }
+    char *format = strstr(text, "\"format\""), *value = format ? strstr(format, packed) : NULL;
+    size_t head = value && value - format < 16 ? (size_t)(value - text) : size;
+    if (ct_export_create(c->e, &out, "%smanifest.json", to_process)) {
+        ct_out_bytes(&out, text, head);
+        if (head < size) {
+            ct_out_bytes(&out, raw, sizeof raw - 1);
+            ct_out_bytes(&out, value + sizeof packed - 1, size - head - (sizeof packed - 1));
+        }
+    }
+    ct_export_close(c->e, &out);
+    free(text);
+}
+
+/* ---- threads and processes ---- */
+
+static void copy_thread(struct copy *c, const char *from_process, const char *to_process, size_t thread) {
+    uint32_t id = c->e->trace->threads[thread].info.id;
+    const struct ct_index *index = &c->e->trace->threads[thread].index;
     char *from = ct_file_path("%s/thread_%u", from_process, id), *to = ct_file_path("%sthread_%u/", to_process, id);
     DIR *directory = from && to ? opendir(from) : NULL;
     struct dirent *entry;
@@ -63,6 +133,9 @@ static void copy_thread(struct copy *c, const char *from_process, const char *to
                 copy_file(c, from, to, entry->d_name);
     if (directory)
         closedir(directory);
+    if (!c->e->status && index->part_count &&
+        index->parts[0]->packed) /* behind detail files: its header tells of them */
+        unpack_index(c, to_process, thread);
     free(from);
     free(to);
 }
@@ -78,12 +151,12 @@ static void copy_process(struct copy *c, size_t index) {
         for (size_t i = 0; i < c->e->result->threads && !c->e->status; i++) {
             const struct ct_trace_thread *thread = ct_trace_thread_at(c->e->trace, i);
             if (thread->process == index)
-                copy_thread(c, process->directory, to, thread->id);
+                copy_thread(c, process->directory, to, i);
         }
         if (!c->e->status)
             copy_file(c, process->directory, to, "symbols");
         if (!c->e->status) /* last: who finds one, finds all */
-            copy_file(c, process->directory, to, "manifest.json");
+            copy_manifest(c, process->directory, to);
     }
     free(to);
 }

@@ -337,7 +337,7 @@ static int write_stack(struct packed *packed, uint64_t time_ns) {
 
 /* The file is in use afterwards, also when its header could not be written. */
 static int begin_file(struct packed *packed) {
-    char *path = ct_sink_path(packed->directory, "ctp", packed->number, packed->series);
+    char *path = ct_sink_path(packed->directory, "ctp", packed->number, packed->series != NULL);
     int error = ct_file_open(&packed->file, &ct_file_writers, path, O_RDWR | O_CREAT | O_EXCL);
     if (error)
         return error;
@@ -394,7 +394,8 @@ static int follow_stack(struct packed *packed) {
     size_t known = packed->depth > MAX_STACK ? 0 : packed->depth;
     for (size_t i = known; i < below; i++)
         packed->stack[i] = 0;
-    memcpy(packed->stack + below, net.calls, net.call_count * sizeof *net.calls);
+    if (net.call_count)
+        memcpy(packed->stack + below, net.calls, net.call_count * sizeof *net.calls);
     packed->depth = depth;
     return 0;
 }

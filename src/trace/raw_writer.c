@@ -25,6 +25,7 @@ struct raw {
     const char *directory; /* …/thread_N */
     uint32_t tid;
     struct ct_series *series; /* NULL: files do not go */
+    bool segmented;           /* files say at which position they begin */
     unsigned part;            /* 1: index.atf, 2: index_2.atf … */
     uint64_t part_limit;
     uint64_t *starts; /* positions of the first events of the parts before this one */
@@ -51,7 +52,7 @@ static struct atf_index_header header_of(const struct raw *raw, bool finished) {
         .event_size = EVENT,
         .events_offset = HEADER,
     };
-    if (raw->series) /* readers of a segment know by this what was before it */
+    if (raw->segmented) /* readers of a segment know by this what was before it */
         memcpy(header.reserved, &raw->first_seq, sizeof header.reserved);
     if (finished) {
         header.flags = ct_sink_has_detail(raw->directory) ? ATF_HAS_DETAIL : 0;
@@ -65,7 +66,7 @@ static struct atf_index_header header_of(const struct raw *raw, bool finished) {
 
 /* Returns 0 or an errno; the file stays in use. */
 static int begin_part(struct raw *raw) {
-    char *path = ct_sink_path(raw->directory, "atf", raw->part, raw->series);
+    char *path = ct_sink_path(raw->directory, "atf", raw->part, raw->segmented);
     int error = ct_file_open(&raw->file, &ct_file_writers, path, O_RDWR | O_CREAT | O_EXCL);
     if (error)
         return error;
@@ -212,7 +213,7 @@ static int patch_part(struct patched *part, const struct ct_link *links, size_t 
 
 /* A part that was finished: its footer is written again. One that is gone needs none. */
 static int patch_finished(struct raw *raw, unsigned number, uint64_t end, const struct ct_link *links, size_t count) {
-    char *path = ct_sink_path(raw->directory, "atf", number, raw->series);
+    char *path = ct_sink_path(raw->directory, "atf", number, raw->segmented);
     struct atf_index_footer footer;
     size_t done;
     if (!path)
@@ -272,6 +273,8 @@ static int raw_open(void **sink, const struct ct_sink_options *options) {
     raw->directory = options->directory;
     raw->tid = options->tid;
     raw->series = options->series;
+    raw->segmented = options->series || options->first_seq;
+    raw->first_seq = options->first_seq;
     raw->part = 1;
     raw->part_limit = CT_THREAD_PART_EVENTS;
     int error = begin_part(raw);

@@ -12,6 +12,7 @@ struct ct_sink_options {
     const char *directory; /* …/thread_N, absolute; stays */
     uint32_t tid;
     struct ct_series *series; /* NULL: files do not go */
+    uint64_t first_seq;       /* position of the first event */
 };
 
 struct ct_sink_kind {

@@ -142,7 +142,8 @@ static int open_writer(struct ct_thread_writer *writer, const char *directory, u
     if (format->segments && !(writer->series = ct_series_open(format->segments)))
         return ENOMEM;
     writer->kind = format->encoding == CT_FORMAT_PACKED ? &ct_packed_sink : &ct_raw_sink;
-    return writer->kind->open(&writer->sink, &(struct ct_sink_options){writer->directory, tid, writer->series});
+    return writer->kind->open(&writer->sink,
+                              &(struct ct_sink_options){writer->directory, tid, writer->series, format->first_seq});
 }
 
 int ct_thread_writer_open_as(struct ct_thread_writer **out, const char *directory, uint32_t id, uint32_t tid,

@@ -33,6 +33,7 @@ struct ct_segments;
 struct ct_trace_format {
     int encoding;                 /* enum ct_session_format of contrail/session.h */
     struct ct_segments *segments; /* old files go (trace/segments.h); NULL: everything stays */
+    uint64_t first_seq;           /* raw: position of the first event, for a trace whose older events are gone */
 };
 int ct_thread_writer_open_as(struct ct_thread_writer **out, const char *directory, uint32_t id, uint32_t tid,
                              const struct ct_trace_format *format);

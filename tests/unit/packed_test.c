@@ -1,0 +1,576 @@
+/* Packed index files: what comes out is what went in, whatever it is; blocks stand alone; files that end anywhere, were killed in
+ * the middle of a merge or are damaged give what is left; both writers write the same trace; segments. */
+#include "abi/packed.h"
+#include "trace/crc32.h"
+#include "trace/packed_block.h"
+#include "trace/reader.h"
+#include "trace/segments.h"
+#include "trace_util.h"
+#include <contrail/session.h>
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#define TID 7000u
+
+static char root[200], place[300], path[360]; /* a process directory in root, and its thread's file */
+static uint64_t state;
+
+static int setup(void **unused) {
+    (void)unused;
+    state = 0x9e3779b97f4a7c15u;
+    make_directory(root, sizeof root);
+    snprintf(place, sizeof place, "%s/p", root);
+    snprintf(path, sizeof path, "%s/thread_1/index.ctp", place);
+    return 0;
+}
+
+static int teardown(void **unused) {
+    (void)unused;
+    remove_directory(root);
+    return 0;
+}
+
+static uint32_t pick(uint32_t limit) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (uint32_t)(state >> 33) % limit;
+}
+
+/* ---- events as programs make them ---- */
+
+struct maker {
+    uint64_t stack[64];
+    uint32_t depth;
+    uint64_t ns;
+};
+
+/* Mostly calls and returns; entry-only calls, exceptions, coroutines, gaps, signals, long pauses between. */
+static struct atf_index_event make_event(struct maker *m, bool wild) {
+    uint32_t what = pick(1000);
+    uint64_t function = UINT64_C(1) << 32 | pick(wild ? 20000 : 300);
+    struct atf_index_event event = {.thread_id = TID, .detail_seq = ATF_NO_DETAIL, .event_kind = ATF_CALL};
+    m->ns += what % 7 ? pick(120) : pick(1000) ? pick(40000) : (uint64_t)pick(100000) * 1000000;
+    event.timestamp_ns = m->ns;
+    event.function_id = function;
+    event.call_depth = m->depth;
+    if (wild && what < 8) { /* anything at all */
+        event.event_kind = what;
+        event.call_depth = what & 1 ? UINT32_MAX - what : pick(100);
+        event.thread_id = what & 2 ? TID : 5;
+        event.timestamp_ns = what & 4 ? m->ns : 3;
+        return event;
+    }
+    if (what < 20) /* entry-only */
+        return event;
+    if (what < 25) { /* a signal */
+        event.event_kind = ATF_EXCEPTION;
+        event.function_id = 0;
+        return event;
+    }
+    if (what < 28) /* events were lost */
+        event.call_depth = m->depth = pick(30);
+    if (m->depth < 60 && (m->depth == 0 || what < 510)) {
+        m->stack[m->depth++] = function;
+        return event;
+    }
+    uint32_t at = what > 985 ? pick(m->depth) : m->depth - 1;
+    event.event_kind = what % 50 ? ATF_RETURN : ATF_EXCEPTION;
+    event.function_id = m->stack[at];
+    event.call_depth = at;
+    m->depth--;
+    memmove(&m->stack[at], &m->stack[at + 1], (m->depth - at) * sizeof m->stack[0]);
+    return event;
+}
+
+static struct atf_index_event *make_events(size_t count, bool wild) {
+    struct maker m = {.ns = 1000000};
+    struct atf_index_event *events = malloc(count * sizeof *events);
+    assert_non_null(events);
+    for (size_t i = 0; i < count; i++)
+        events[i] = make_event(&m, wild);
+    return events;
+}
+
+/* ---- blocks ---- */
+
+static void assert_block(const struct atf_index_event *events, size_t count) {
+    struct ct_pack *pack = ct_pack_take();
+    struct ct_unpack unpack = {0};
+    struct ctp_block header;
+    struct atf_index_event *back = malloc(count * sizeof *back);
+    size_t size, done, at = 0;
+    const uint8_t *block = ct_pack_events(pack, events, count, 77, TID, &size);
+    memcpy(&header, block, sizeof header);
+    assert_true(ct_block_plausible(&header, size) && ct_block_intact(block));
+    assert_int_equal(header.size, size);
+    assert_int_equal(header.count, count);
+    assert_int_equal(header.first_seq, 77);
+    assert_int_equal(header.time_first_ns, events[0].timestamp_ns);
+    assert_int_equal(header.time_last_ns, events[count - 1].timestamp_ns);
+    assert_int_equal(ct_unpack_begin(&unpack, block, TID), 0);
+    while (at < count) { /* in pieces of any size */
+        size_t n = 1 + pick(700);
+        assert_int_equal(ct_unpack_events(&unpack, back + at, n, &done), 0);
+        assert_true(done == (n < count - at ? n : count - at));
+        at += done;
+    }
+    assert_int_equal(unpack.left, 0);
+    assert_true(unpack.shape == unpack.shape_end && unpack.time == unpack.time_end && unpack.odd == unpack.odd_end);
+    assert_memory_equal(back, events, count * sizeof *back);
+    ct_unpack_free(&unpack);
+    ct_pack_give(pack);
+    free(back);
+}
+
+static void blocks_come_back(void **unused) {
+    (void)unused;
+    static const size_t sizes[] = {1, 2, 3, 17, 100, 1000, CT_PACK_EVENTS};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int wild = 0; wild < 2; wild++) {
+            struct atf_index_event *events = make_events(sizes[i], wild);
+            assert_block(events, sizes[i]);
+            free(events);
+        }
+}
+
+/* As many functions as events, the largest steps of time, the deepest depths: nothing overflows. */
+static void extremes_come_back(void **unused) {
+    (void)unused;
+    struct atf_index_event *events = calloc(CT_PACK_EVENTS, sizeof *events);
+    for (uint32_t i = 0; i < CT_PACK_EVENTS; i++)
+        events[i] = (struct atf_index_event){.timestamp_ns = i % 2 ? UINT64_MAX - i : i,
+                                             .function_id = (uint64_t)i * 0x9e3779b97f4a7c15u,
+                                             .thread_id = UINT32_MAX - TID,
+                                             .event_kind = UINT32_MAX - i,
+                                             .call_depth = UINT32_MAX - i,
+                                             .detail_seq = ATF_NO_DETAIL};
+    assert_block(events, CT_PACK_EVENTS);
+    for (uint32_t i = 0; i < CT_PACK_EVENTS; i++)
+        events[i] = event_of(i, (uint64_t)i << 32, TID, ATF_CALL, UINT32_MAX - 10 + i);
+    assert_block(events, CT_PACK_EVENTS);
+    free(events);
+}
+
+/* Every length of a time step. */
+static void times_come_back(void **unused) {
+    (void)unused;
+    struct atf_index_event events[600];
+    uint64_t ns = 0;
+    for (uint32_t i = 0; i < 600; i++) {
+        ns += i < 300 ? (uint64_t)i * 50 : UINT64_C(1) << (i % 64);
+        events[i] = event_of(ns, SAMPLE_FUNCTION(i % 3), TID, ATF_CALL, i);
+    }
+    assert_block(events, 600);
+}
+
+struct got {
+    struct ct_link links[CT_PACK_LINKS];
+    size_t count;
+};
+
+static void got_link(void *arg, const struct ct_link *link) {
+    struct got *got = arg;
+    got->links[got->count++] = *link;
+}
+
+static void links_come_back(void **unused) {
+    (void)unused;
+    static struct ct_link links[CT_PACK_LINKS];
+    static struct got got;
+    uint8_t *block = malloc(CT_PACK_LINKS_BYTES);
+    for (uint32_t i = 0; i < CT_PACK_LINKS; i++)
+        links[i] = (struct ct_link){(UINT64_C(5) << 40) + pick(UINT32_MAX), i % 9 ? i : UINT32_MAX - 1};
+    size_t size = ct_pack_links(block, links, CT_PACK_LINKS);
+    assert_true(size <= CT_PACK_LINKS_BYTES && ct_block_intact(block));
+    got.count = 0;
+    assert_int_equal(ct_unpack_links(block, got_link, &got), 0);
+    assert_int_equal(got.count, CT_PACK_LINKS);
+    for (size_t i = 0; i < CT_PACK_LINKS; i++)
+        assert_true(got.links[i].index_seq == links[i].index_seq && got.links[i].detail_seq == links[i].detail_seq);
+    free(block);
+}
+
+/* A change of bytes in the middle, and what it does to the checksum of all. */
+static void checksums_follow_changes(void **unused) {
+    (void)unused;
+    uint8_t bytes[3000], change[4] = {1, 0xfe, 0x80, 7};
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)pick(256);
+    for (size_t at = 0; at + 4 <= sizeof bytes; at += 97) {
+        uint32_t before = ct_crc32(0, bytes, sizeof bytes);
+        for (size_t i = 0; i < 4; i++)
+            bytes[at + i] ^= change[i];
+        assert_int_equal(ct_crc32(0, bytes, sizeof bytes),
+                         before ^ ct_crc32_shift(ct_crc32_difference(change, 4), sizeof bytes - at - 4));
+    }
+}
+
+/* ---- files ---- */
+
+static const struct ct_trace_format packed_format = {.encoding = CT_FORMAT_PACKED};
+static const struct ct_trace_format raw_format = {.encoding = CT_FORMAT_ATF2};
+
+static struct ct_thread_writer *open_thread(const char *directory, const struct ct_trace_format *format) {
+    struct ct_thread_writer *writer;
+    mkdir(directory, 0777);
+    assert_int_equal(ct_thread_writer_open_as(&writer, directory, 1, TID, format), 0);
+    return writer;
+}
+
+/* Flushes after as many events as `step` says: 0: never before the end. */
+static void write_in_steps(struct ct_thread_writer *writer, const struct atf_index_event *events, size_t count,
+                           size_t step) {
+    for (size_t at = 0, n; at < count; at += n) {
+        n = !step ? count - at : step < count - at ? step : count - at;
+        write_events(writer, events + at, n);
+        if (step)
+            assert_int_equal(ct_thread_writer_flush(writer), 0);
+    }
+}
+
+static void assert_index(const char *directory, const struct atf_index_event *events, uint64_t first, uint64_t end) {
+    struct ct_file_cache cache = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct ct_index index;
+    static struct atf_index_event got[1000];
+    assert_int_equal(ct_index_open(&index, &cache, in("%s/thread_1", directory)), 0);
+    assert_int_equal(index.first, first);
+    assert_int_equal(index.end, end);
+    assert_int_equal(index.count, end - first);
+    for (uint64_t at = first; at < end;) {
+        size_t n = ct_index_read(&index, at, got, 1 + pick(1000));
+        assert_true(n);
+        assert_memory_equal(got, events + at, n * sizeof *got);
+        at += n;
+    }
+    for (int i = 0; i < 300 && end > first; i++) { /* anywhere */
+        uint64_t at = first + ((uint64_t)pick(1u << 30) * 7) % (end - first);
+        assert_int_equal(ct_index_read(&index, at, got, 1), 1);
+        assert_memory_equal(got, events + at, sizeof *got);
+        uint64_t found = ct_index_search(&index, events[at].timestamp_ns);
+        assert_true(found <= at && events[found].timestamp_ns == events[at].timestamp_ns);
+        assert_true(found == first || events[found - 1].timestamp_ns < events[at].timestamp_ns);
+    }
+    assert_int_equal(index.damaged, 0);
+    ct_index_close(&index);
+}
+
+static off_t size_of(const char *path) {
+    struct stat status;
+    assert_int_equal(stat(path, &status), 0);
+    return status.st_size;
+}
+
+/* Whatever the flushes, the events are the same, and small blocks do not add up. */
+static void files_come_back(void **unused) {
+    (void)unused;
+    static const struct {
+        size_t count, step;
+    } cases[] = {{1, 0}, {5000, 1}, {50000, 0}, {50000, 7}, {50000, 900}, {50000, 1100}, {60000, 20000}, {9000, 3}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(place, sizeof place, "%s/%zu", root, i);
+        struct atf_index_event *events = make_events(cases[i].count, false);
+        struct ct_thread_writer *writer = open_thread(place, &packed_format);
+        write_in_steps(writer, events, cases[i].count, cases[i].step);
+        assert_int_equal(ct_thread_writer_events(writer), cases[i].count);
+        assert_int_equal(ct_thread_writer_flush(writer), 0);
+        uint64_t bytes = ct_thread_writer_bytes(writer);
+        assert_int_equal(bytes, size_of(in("%s/thread_1/index.ctp", place)));
+        assert_index(place, events, 0, cases[i].count); /* while it is being written */
+        assert_int_equal(ct_thread_writer_close(writer), 0);
+        assert_index(place, events, 0, cases[i].count);
+        if (cases[i].count >= 5000)
+            assert_true(size_of(in("%s/thread_1/index.ctp", place)) < (off_t)(cases[i].count * 4));
+        free(events);
+    }
+}
+
+static void files_without_events(void **unused) {
+    (void)unused;
+    struct ct_thread_writer *writer = open_thread(place, &packed_format);
+    assert_index(place, NULL, 0, 0);
+    assert_int_equal(ct_thread_writer_close(writer), 0);
+    assert_index(place, NULL, 0, 0);
+}
+
+/* Cut at any byte, the file holds whole blocks up to there. */
+static void cut_files(void **unused) {
+    (void)unused;
+    enum { COUNT = 6000 };
+    struct atf_index_event *events = make_events(COUNT, false);
+    struct ct_thread_writer *writer = open_thread(place, &packed_format);
+    write_in_steps(writer, events, COUNT, 1500);
+    assert_int_equal(ct_thread_writer_close(writer), 0);
+    size_t size;
+    uint8_t *bytes = load(path, &size);
+    uint64_t last = 0;
+    for (size_t cut = 0; cut <= size; cut += cut + 200 < size && cut > 200 ? 61 : 1) {
+        struct ct_file_cache cache = {.lock = PTHREAD_MUTEX_INITIALIZER};
+        struct ct_index index;
+        struct atf_index_event event;
+        store(path, bytes, cut);
+        assert_int_equal(ct_index_open(&index, &cache, in("%s/thread_1", place)), 0);
+        assert_true(index.end >= last && index.count == index.end);
+        last = index.end;
+        assert_true(index.cut == (cut < size));
+        if (last) {
+            assert_int_equal(ct_index_read(&index, last - 1, &event, 1), 1);
+            assert_memory_equal(&event, &events[last - 1], sizeof event);
+        }
+        ct_index_close(&index);
+    }
+    assert_int_equal(last, COUNT);
+    free(bytes);
+    free(events);
+}
+
+/* ---- a kill in the middle of a merge ---- */
+
+static size_t block_at(const uint8_t *bytes, size_t offset, size_t size, struct ctp_block *header) {
+    assert_true(offset + sizeof *header <= size);
+    memcpy(header, bytes + offset, sizeof *header);
+    assert_true(ct_block_plausible(header, size - offset));
+    return header->size;
+}
+
+/* What the file may look like at each moment between the blocks as they were and the one that takes their place. */
+static void killed_while_merging(void **unused) {
+    (void)unused;
+    enum { SMALL = 40, STEP = 9, COUNT = SMALL * STEP };
+    struct atf_index_event *events = make_events(COUNT, false);
+    struct ct_pack *pack = ct_pack_take();
+    mkdir(place, 0777);
+    mkdir(in("%s/thread_1", place), 0777);
+    struct ctp_header header = {.magic = "CTP1",
+                                .endian = ATF_LITTLE_ENDIAN,
+                                .version = CTP_VERSION,
+                                .arch = ATF_ARCH_X86_64,
+                                .os = ATF_OS_LINUX,
+                                .thread_id = TID,
+                                .clock_type = ATF_CLOCK_BOOTTIME};
+    uint8_t *file = calloc(1, 1 << 20), *merged = malloc(1 << 16);
+    size_t size = sizeof header, loose, whole, length;
+    memcpy(file, &header, sizeof header);
+    const uint8_t *block = ct_pack_events(pack, events, 2 * STEP, 0, TID, &length); /* sealed */
+    memcpy(file + size, block, length);
+    loose = size += length;
+    for (size_t at = 2 * STEP; at < COUNT; at += STEP, size += length) {
+        block = ct_pack_events(pack, events + at, STEP, at, TID, &length);
+        memcpy(file + size, block, length);
+    }
+    block = ct_pack_events(pack, events + 2 * STEP, COUNT - 2 * STEP, 2 * STEP, TID, &whole);
+    memcpy(merged, block, whole);
+    uint8_t *now = malloc(1 << 20);
+    memcpy(now, file, size);
+    for (size_t done = 0; done <= whole; done++) { /* behind the loose blocks */
+        memcpy(now + size, merged, done);
+        if (done % 13 && done < whole)
+            continue;
+        store(path, now, size + done);
+        assert_index(place, events, 0, COUNT);
+    }
+    for (size_t done = 0; done <= whole; done++) { /* over them */
+        memcpy(now + loose, merged, done);
+        if (done % 13 && done < whole)
+            continue;
+        store(path, now, size + whole);
+        assert_index(place, events, 0, COUNT);
+    }
+    store(path, now, loose + whole); /* and the rest away */
+    assert_index(place, events, 0, COUNT);
+    free(file);
+    free(merged);
+    free(now);
+    ct_pack_give(pack);
+    free(events);
+}
+
+/* ---- damage ---- */
+
+static void damaged_blocks_are_skipped(void **unused) {
+    (void)unused;
+    enum { COUNT = 12000, STEP = 2000 };
+    struct atf_index_event *events = make_events(COUNT, false), *got = malloc(COUNT * sizeof *got);
+    struct ct_thread_writer *writer = open_thread(place, &packed_format);
+    write_in_steps(writer, events, COUNT, STEP);
+    assert_int_equal(ct_thread_writer_close(writer), 0);
+    size_t size, offset = sizeof(struct ctp_header);
+    uint8_t *bytes = load(path, &size);
+    struct ctp_block header;
+    for (int i = 0; i < 3; i++)
+        offset += block_at(bytes, offset, size, &header);
+    block_at(bytes, offset, size, &header);
+    for (int footer = 0; footer < 2; footer++)
+        for (size_t at = 3; at < sizeof header + 60; at += 20) { /* in the fourth block's header or payload */
+            struct ct_file_cache cache = {.lock = PTHREAD_MUTEX_INITIALIZER};
+            struct ct_index index;
+            size_t read = 0;
+            bytes[offset + at] ^= 0x10;
+            store(path, bytes, footer ? size : size - sizeof(struct ctp_footer));
+            bytes[offset + at] ^= 0x10;
+            assert_int_equal(ct_index_open(&index, &cache, in("%s/thread_1", place)), 0);
+            for (uint64_t seq = index.first; seq < index.end;) {
+                size_t n = ct_index_read(&index, seq, got, COUNT);
+                assert_memory_equal(got, events + seq, n * sizeof *got);
+                read += n;
+                seq = n ? seq + n : ct_index_skip(&index, seq);
+            }
+            assert_int_equal(read, COUNT - header.count);
+            assert_int_equal(index.end, COUNT);
+            assert_true(index.damaged || index.cut);
+            ct_index_close(&index);
+        }
+    free(bytes);
+    free(events);
+    free(got);
+}
+
+/* ---- links ---- */
+
+/* Detail numbers told later, in no order, are those of the events; raw and packed alike, checksum and all. */
+static void links_are_read(void **unused) {
+    (void)unused;
+    enum { COUNT = 30000 };
+    static const struct ct_trace_format *const formats[] = {&packed_format, &raw_format};
+    struct atf_index_event *events = make_events(COUNT, false);
+    for (int f = 0; f < 2; f++) {
+        snprintf(place, sizeof place, "%s/%d", root, f);
+        struct ct_thread_writer *writer = open_thread(place, formats[f]);
+        ct_thread_writer_set_part(writer, f ? 7001 : 0);
+        state = 5;
+        for (size_t at = 0; at < COUNT; at += 500) {
+            write_in_steps(writer, events + at, 500, pick(2) ? 500 : 3);
+            for (uint32_t i = 0; i < 40; i++) {
+                uint64_t seq = i < 35 ? at + (uint64_t)i * 11 : pick((uint32_t)at + 500);
+                ct_thread_writer_link(writer, seq, (uint32_t)(seq * 3));
+                events[seq].detail_seq = (uint32_t)(seq * 3);
+            }
+        }
+        assert_int_equal(ct_thread_writer_close(writer), 0);
+        assert_index(place, events, 0, COUNT);
+        for (size_t i = 0; i < COUNT; i++)
+            events[i].detail_seq = ATF_NO_DETAIL;
+    }
+    free(events);
+}
+
+/* Detail numbers that come with the events. */
+static void links_at_once(void **unused) {
+    (void)unused;
+    enum { COUNT = 20000 };
+    struct atf_index_event *events = make_events(COUNT, false);
+    for (uint32_t i = 0; i < COUNT; i += 3)
+        events[i].detail_seq = i / 3;
+    struct ct_thread_writer *writer = open_thread(place, &packed_format);
+    write_in_steps(writer, events, COUNT, 333);
+    assert_int_equal(ct_thread_writer_close(writer), 0);
+    assert_index(place, events, 0, COUNT);
+    free(events);
+}
+
+/* ---- segments ---- */
+
+struct found {
+    size_t files;
+    uint64_t bytes;
+};
+
+static struct found look(void) {
+    struct found found = {0};
+    char directory[320];
+    snprintf(directory, sizeof directory, "%s/thread_1", place);
+    DIR *dir = opendir(directory);
+    struct dirent *entry;
+    assert_non_null(dir);
+    while ((entry = readdir(dir)))
+        if (entry->d_name[0] != '.') {
+            found.files++;
+            found.bytes += (uint64_t)size_of(in("%s/%s", directory, entry->d_name));
+        }
+    closedir(dir);
+    return found;
+}
+
+/* The newest stays, at least what was asked for and at most a quarter more; positions go on. */
+static void kept_by_size(void **unused) {
+    (void)unused;
+    enum { COUNT = 400000, KEEP = 256 << 10 };
+    struct atf_index_event *events = make_events(COUNT, false);
+    for (int f = 0; f < 2; f++) {
+        snprintf(place, sizeof place, "%s/%d", root, f);
+        struct ct_segments *segments = ct_segments_create(KEEP, 0);
+        struct ct_trace_format format = {.encoding = f ? CT_FORMAT_ATF2 : CT_FORMAT_PACKED, .segments = segments};
+        struct ct_thread_writer *writer = open_thread(place, &format);
+        struct ct_series *series = ct_thread_writer_series(writer);
+        bool over = false;
+        for (size_t at = 0; at < COUNT; at += 400) {
+            write_in_steps(writer, events + at, 400, 400);
+            struct found found = look();
+            over |= found.bytes > KEEP;
+            assert_true(found.bytes <= KEEP + KEEP / 4);
+            assert_true(!over || found.bytes >= KEEP);
+            if (at % 80000 == 0)
+                assert_index(place, events, ct_series_kept(series).dropped, at + 400);
+        }
+        assert_true(over);
+        assert_int_equal(ct_thread_writer_close(writer), 0);
+        struct ct_series_kept kept = ct_series_kept(series);
+        assert_true(kept.dropped > COUNT / 4 && kept.dropped < COUNT);
+        assert_int_equal(kept.begins_ns, events[kept.dropped].timestamp_ns);
+        assert_index(place, events, kept.dropped, COUNT);
+        ct_segments_free(segments);
+    }
+    free(events);
+}
+
+static void kept_by_time(void **unused) {
+    (void)unused;
+    enum { COUNT = 100000 };
+    const uint64_t keep = 1000000;
+    struct ct_segments *segments = ct_segments_create(0, keep);
+    struct ct_trace_format format = {.encoding = CT_FORMAT_PACKED, .segments = segments};
+    struct ct_thread_writer *writer = open_thread(place, &format);
+    struct ct_series *series = ct_thread_writer_series(writer);
+    struct atf_index_event *events = calloc(COUNT, sizeof *events);
+    for (uint32_t i = 0; i < COUNT; i++)
+        events[i] = event_of(1000 + i * 100, SAMPLE_FUNCTION(i / 2 % 5), TID, 1 + i % 2, 0);
+    for (size_t at = 0; at < COUNT; at += 100) {
+        write_in_steps(writer, events + at, 100, 100);
+        uint64_t dropped = ct_series_kept(series).dropped, now = events[at + 99].timestamp_ns;
+        assert_true(!dropped || events[dropped - 1].timestamp_ns + keep < now);
+        assert_true(events[dropped].timestamp_ns + keep + keep / 4 + 10000 >= now);
+    }
+    assert_int_equal(ct_thread_writer_close(writer), 0);
+    assert_true(ct_series_kept(series).dropped > COUNT / 2);
+    assert_index(place, events, ct_series_kept(series).dropped, COUNT);
+    ct_segments_free(segments);
+    free(events);
+}
+
+int main(void) {
+#define FILES(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        FILES(blocks_come_back),
+        FILES(extremes_come_back),
+        FILES(times_come_back),
+        FILES(links_come_back),
+        FILES(checksums_follow_changes),
+        FILES(files_come_back),
+        FILES(files_without_events),
+        FILES(cut_files),
+        FILES(killed_while_merging),
+        FILES(damaged_blocks_are_skipped),
+        FILES(links_are_read),
+        FILES(links_at_once),
+        FILES(kept_by_size),
+        FILES(kept_by_time),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
