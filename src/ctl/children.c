@@ -143,6 +143,8 @@ static void keep(struct ct_recording *r) {
         else if (ct_recording_was_replaced(r))
             reason = "exec";
     }
+    if (!strcmp(reason, "exit"))
+        reason = ct_recording_note_exit(r, ct_remote_how_ended(ct_remote_pidfd(r->remote), r->pid));
     if (!strcmp(reason, "detach"))
         (void)ct_recording_uninstall(r);
     (void)ct_recording_finish(r, reason);

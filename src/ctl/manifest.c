@@ -105,19 +105,6 @@ static void put_module(void *arg, const struct ct_target_module *m) {
     ct_json_end(j, '}');
 }
 
-static void put_end(struct ct_json *j, const struct ct_recording *r) {
-    ct_json_begin(j, "end", '{');
-    ct_json_string(j, "reason", r->end_reason);
-    if (r->exit_status >= 0 && WIFEXITED(r->exit_status))
-        ct_json_number(j, "exit_code", (uint64_t)WEXITSTATUS(r->exit_status));
-    if (r->exit_status >= 0 && WIFSIGNALED(r->exit_status))
-        ct_json_number(j, "signal", (uint64_t)WTERMSIG(r->exit_status));
-    ct_json_end(j, '}');
-}
-
-static void put_latency(struct ct_json *j, const struct ct_drain *d) {
-    ct_json_begin(j, "latency", '{');
-    ct_json_number(j, "p50_ns", ct_drain_latency(d, 0.5));
 static void put_left(struct ct_json *j, const struct ct_left_code *code) {
     ct_json_begin(j, NULL, '{');
     ct_json_string(j, "name", code->name);
@@ -135,6 +122,19 @@ static void put_missed(struct ct_json *j, const struct ct_missed *m) {
     ct_json_end(j, '}');
 }
 
+static void put_end(struct ct_json *j, const struct ct_recording *r) {
+    ct_json_begin(j, "end", '{');
+    ct_json_string(j, "reason", r->end_reason);
+    if (r->exit_status >= 0 && WIFEXITED(r->exit_status))
+        ct_json_number(j, "exit_code", (uint64_t)WEXITSTATUS(r->exit_status));
+    if (r->exit_status >= 0 && WIFSIGNALED(r->exit_status))
+        ct_json_number(j, "signal", (uint64_t)WTERMSIG(r->exit_status));
+    ct_json_end(j, '}');
+}
+
+static void put_latency(struct ct_json *j, const struct ct_drain *d) {
+    ct_json_begin(j, "latency", '{');
+    ct_json_number(j, "p50_ns", ct_drain_latency(d, 0.5));
     ct_json_number(j, "p99_ns", ct_drain_latency(d, 0.99));
     ct_json_number(j, "max_ns", d->latency_max);
     ct_json_number(j, "samples", d->latency_samples);
@@ -150,6 +150,14 @@ static void put_lists(struct ct_json *j, struct ct_recording *r) {
     ct_json_begin(j, "modules", '[');
     pthread_mutex_lock(&r->mutex);
     ct_recording_each_module(r, put_module, j);
+    ct_json_end(j, ']');
+    ct_json_begin(j, "unrecorded", '[');
+    for (size_t i = 0; i < r->missed_count; i++)
+        put_missed(j, &r->missed[i]);
+    ct_json_end(j, ']');
+    ct_json_begin(j, "left_alone", '[');
+    for (size_t i = 0; i < r->left_count; i++)
+        put_left(j, &r->left[i]);
     pthread_mutex_unlock(&r->mutex);
     ct_json_end(j, ']');
     for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
@@ -163,14 +171,6 @@ static void put_numbers(struct ct_json *j, struct ct_recording *r) {
     ct_recording_statistics(r, &now);
     ct_json_number(j, "time_start_ns", r->drain.time_start);
     ct_json_number(j, "time_end_ns", r->drain.time_end);
-    ct_json_end(j, ']');
-    ct_json_begin(j, "unrecorded", '[');
-    for (size_t i = 0; i < r->missed_count; i++)
-        put_missed(j, &r->missed[i]);
-    ct_json_end(j, ']');
-    ct_json_begin(j, "left_alone", '[');
-    for (size_t i = 0; i < r->left_count; i++)
-        put_left(j, &r->left[i]);
     put_events(j, &now);
     put_latency(j, &r->drain);
     ct_json_number(j, "plan_ns", now.plan_ns);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define CHECK_NS 200000000ull
@@ -132,11 +133,17 @@ bool ct_recording_was_replaced(struct ct_recording *r) {
 
 /* ---- the end ---- */
 
+const char *ct_recording_note_exit(struct ct_recording *r, int status) {
+    r->exit_status = status;
+    return status >= 0 && WIFSIGNALED(status) ? "signal" : "exit";
+}
+
 static void forget(struct ct_recording *r) {
     ct_post_stop(r);
     (void)ct_drain_finish(&r->drain);
     pthread_mutex_lock(&r->mutex);
     ct_drain_free(&r->drain);
+    ct_windows_free(&r->windows);
     if (r->lane.control) /* a child that has not been heard of yet must not wait for us */
         __atomic_store_n(&r->lane.control->recording, 0, __ATOMIC_RELEASE);
     ct_lane_destroy(&r->lane);
@@ -150,9 +157,14 @@ static void forget(struct ct_recording *r) {
 
 int ct_recording_finish(struct ct_recording *r, const char *reason) {
     r->recorded_ns = r->resumed_at ? ct_clock_now() - r->resumed_at : 0;
-    r->end_reason = __atomic_load_n(&r->replaced, __ATOMIC_ACQUIRE) ? "exec" : reason;
+    bool replaced = __atomic_load_n(&r->replaced, __ATOMIC_ACQUIRE);
+    r->end_reason = replaced ? "exec" : reason;
+    r->exit_status = replaced ? -1 : r->exit_status; /* the other program's */
     ct_recording_look_at_code(r);
     ct_post_stop(r);
+    if (r->exit_status >= 0 && WIFSIGNALED(r->exit_status))
+        snprintf(r->drain.end_mark, sizeof r->drain.end_mark, "end: killed by SIG%s",
+                 sigabbrev_np(WTERMSIG(r->exit_status)) ? sigabbrev_np(WTERMSIG(r->exit_status)) : "RT");
     int status = ct_drain_finish(&r->drain);
     if (r->plan) {
         int written = ct_manifest_write(r, true);

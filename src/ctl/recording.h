@@ -7,6 +7,7 @@
 
 #include "ctl/drain.h"
 #include "ctl/inject.h"
+#include "ctl/policy.h"
 #include <contrail/session.h>
 #include <limits.h>
 
@@ -64,6 +65,7 @@ struct ct_recording {
     struct ct_lane lane;
     struct ct_clock clock;
     struct ct_drain drain;
+    struct ct_windows windows; /* the drain thread's */
     struct ct_post *post; /* reads the agent's letters */
     char directory[PATH_MAX + 32], command_line[4096];
     char error[640];
@@ -90,6 +92,8 @@ struct ct_session {
     struct ct_recording *first;
     struct ct_children *children;
     struct ct_control_server *control;
+    struct ct_policy *policy;
+    pthread_mutex_t policy_mutex;
     int asked_to_stop;                 /* over the control socket */
     struct ct_session_statistics past; /* of recordings that are over */
     pthread_mutex_t mutex;             /* lists */
@@ -110,13 +114,15 @@ int ct_recording_fail(struct ct_recording *r, int status, const char *format, ..
 int ct_recording_progress(struct ct_recording *r, const char *step);
 void ct_recording_share(struct ct_recording *r, struct ct_shared_plan *shared);
 void ct_recording_statistics(struct ct_recording *r, struct ct_session_statistics *out);
-/* Starts the clock anew, and lets the process go. */
 /* A process that belongs to this one is not recorded: told at the end, and in the manifest. */
 #define CT_MISSED_LIST 256
 void ct_recording_miss(struct ct_recording *r, int pid, const char *program, const char *reason);
+/* Starts the clock anew, and lets the process go. */
 void ct_recording_resume(struct ct_recording *r);
 /* The process has become another program. */
 bool ct_recording_was_replaced(struct ct_recording *r);
+/* The process has ended so (-1: not known); why its recording has. */
+const char *ct_recording_note_exit(struct ct_recording *r, int status);
 /* The trace is finished; the process is no longer our business. */
 int ct_recording_finish(struct ct_recording *r, const char *reason);
 
@@ -139,7 +145,6 @@ void ct_recording_drop_modules(struct ct_recording *r);
 int ct_recording_make_plan(struct ct_recording *r, struct ct_target_plan_options options, struct ct_shared_plan **out);
 void ct_recording_release(struct ct_shared_plan *shared);
 
-/* ---- recording_leave.c ---- */
 /* ---- recording_code.c ---- */
 
 /* Notes code that is left alone: the kernel's, and what programs make at run time. Any thread; does nothing while somebody else
@@ -147,6 +152,14 @@ void ct_recording_release(struct ct_shared_plan *shared);
 void ct_recording_look_at_code(struct ct_recording *r);
 void ct_recording_free_code(struct ct_recording *r);
 
+/* ---- recording_policy.c ---- */
+
+/* Function triggers, as the policy has them now, take effect in the process. Any thread that may look at its modules. */
+void ct_recording_apply_policy(struct ct_recording *r);
+/* For ct_drain.trigger_text. */
+void ct_recording_trigger_text(void *recording, uint32_t id, char *text, size_t size);
+
+/* ---- recording_leave.c ---- */
 
 /* Everything out of the target, which runs again. */
 int ct_recording_uninstall(struct ct_recording *r);

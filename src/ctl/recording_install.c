@@ -64,6 +64,7 @@ int ct_recording_make_plan(struct ct_recording *r, struct ct_target_plan_options
     options.filter =
         (struct ct_target_filter){.only = r->session->options.only, .exclude = r->session->options.exclude};
     options.cache_dir = cached ? cache : NULL;
+    options.detail = r->session->options.detail != CT_DETAIL_OFF;
     uint64_t start = ct_clock_now();
     struct ct_target_plan *plan = NULL;
     int status = ct_target_plan_make(&plan, r->remote, &options, &error);
@@ -137,10 +138,10 @@ static void drop_trace(struct ct_recording *r) {
 /* ---- hooking ---- */
 
 static void write_manifest_sometimes(void *arg) {
+    ct_recording_look_at_code(arg);
     (void)ct_manifest_write(arg, false);
 }
 
-    ct_recording_look_at_code(arg);
 static int start_drain(struct ct_recording *r) {
     while (ct_clock_now() - r->clock.first.ns < MIN_CLOCK_SPAN)
         usleep(500);
@@ -157,18 +158,35 @@ static int start_drain(struct ct_recording *r) {
         .interval_ms = r->session->options.drain_interval_ms,
         .every_second = write_manifest_sometimes,
         .every_second_arg = r,
+        .windows = &r->windows,
+        .trigger_text = ct_recording_trigger_text,
+        .trigger_arg = r,
     };
+    const struct ct_windows_options windows = ct_windows_options_of(&r->session->options);
+    ct_windows_init(&r->windows, &windows);
+    ct_windows_start(&r->windows, ct_clock_now());
+    ct_lane_refill_budgets(&r->lane, r->lane.hook_room);
+    ct_recording_apply_policy(r);
     int status = ct_drain_start(&r->drain);
     return status ? ct_recording_fail(r, status, "recording could not be started (%s)", ct_status_text(status)) : 0;
 }
 
+static struct ct_injection_options injection_options(const struct ct_recording *r) {
+    const struct ct_session_options *o = &r->session->options;
+    return (struct ct_injection_options){
+        .lane = {.index_memory = o->index_memory,
+                 .lossless = o->lossless,
+                 .detail_memory = o->detail == CT_DETAIL_OFF ? 0 : o->detail_memory,
+                 .stack_bytes = o->stack_bytes < 0 ? 0 : (uint32_t)o->stack_bytes,
+                 .detail_rate = o->detail_rate,
+                 .vectors = o->vectors},
+        .max_depth = o->max_depth,
+    };
+}
+
 /* Plans and injects; should a place be taken meanwhile, once more. */
 static int enter_target(struct ct_recording *r) {
-    const struct ct_injection_options options = {
-        .index_memory = r->session->options.index_memory,
-        .max_depth = r->session->options.max_depth,
-        .lossless = r->session->options.lossless,
-    };
+    const struct ct_injection_options options = injection_options(r);
     for (int tries = 0;; tries++) {
         struct ct_remote_error error = {""};
         int status = ct_recording_stop(r);
@@ -234,11 +252,11 @@ int ct_recording_install(struct ct_recording *r) {
         withdraw(r);
         return status;
     }
+    ct_recording_look_at_code(r);
     (void)ct_manifest_write(r, false);
     return 0;
 }
 
-    ct_recording_look_at_code(r);
 /* ---- children that were forked ---- */
 
 /* Names are the parent's: no need to write them twice. */
@@ -255,11 +273,7 @@ static int begin_forked_trace(struct ct_recording *r, const struct ct_recording 
 }
 
 static int install_forked(struct ct_recording *r, struct ct_recording *parent) {
-    const struct ct_injection_options options = {
-        .index_memory = r->session->options.index_memory,
-        .max_depth = r->session->options.max_depth,
-        .lossless = r->session->options.lossless,
-    };
+    const struct ct_injection_options options = injection_options(r);
     struct ct_remote_error error = {""};
     ct_recording_share(r, parent->shared);
     int status = ct_recording_inherit_modules(r, parent);
@@ -280,11 +294,11 @@ int ct_recording_install_forked(struct ct_recording *r, struct ct_recording *par
     if (!status) {
         ct_recording_look_at_code(r);
         return 0;
+    }
     ct_post_stop(r);
     if (ct_remote_is_stopped(r->remote))
         (void)ct_remote_resume(r->remote);
     (void)ct_drain_finish(&r->drain);
-    }
     drop_trace(r);
     return status;
 }

@@ -14,6 +14,7 @@
 
 #define DEFAULT_MEMORY   (32u << 20)
 #define DEFAULT_DEPTH    (1u << 18)
+#define DEFAULT_STACK    128
 #define DEFAULT_INTERVAL 5u
 #define LAST_LOOK_MS     50
 #define SPAWN_LIMIT_MS   30000u
@@ -110,6 +111,8 @@ static void take_options(struct ct_session *s, const struct ct_session_options *
     o->only = (const char *const *)s->only;
     o->exclude = (const char *const *)s->exclude;
     o->index_memory = o->index_memory ? o->index_memory : DEFAULT_MEMORY;
+    o->detail_memory = o->detail_memory ? o->detail_memory : DEFAULT_MEMORY;
+    o->stack_bytes = o->stack_bytes ? o->stack_bytes : DEFAULT_STACK;
     o->max_depth = o->max_depth ? o->max_depth : DEFAULT_DEPTH;
     o->drain_interval_ms = o->drain_interval_ms ? o->drain_interval_ms : DEFAULT_INTERVAL;
 }
@@ -183,6 +186,8 @@ void ct_session_destroy(struct ct_session *s) {
     ct_recording_destroy(s->first);
     remove_unused_directories(s);
     close_process(s);
+    ct_policy_destroy(s->policy);
+    pthread_mutex_destroy(&s->policy_mutex);
     pthread_mutex_destroy(&s->mutex);
     free_list(s->only);
     free_list(s->exclude);
@@ -338,11 +343,12 @@ int ct_session_detach(struct ct_session *s) {
 /* The first process has ended; its children may go on. */
 static int note_end(struct ct_session *s) {
     int status = 0;
-    if (s->spawned && waitpid(s->pid, &status, 0) == s->pid)
-        s->exit_status = s->first->exit_status = status;
+    if (!s->spawned)
+        s->exit_status = ct_remote_how_ended(s->pidfd, s->pid);
+    else if (waitpid(s->pid, &status, 0) == s->pid)
+        s->exit_status = status;
     s->ended = true;
-    bool killed = s->exit_status >= 0 && WIFSIGNALED(s->exit_status);
-    return finish_first(s, killed ? "signal" : "exit");
+    return finish_first(s, ct_recording_note_exit(s->first, s->exit_status));
 }
 
 static int end_session(struct ct_session *s, struct ct_session_happening *what, enum ct_session_event event,

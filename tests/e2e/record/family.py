@@ -3,6 +3,7 @@
 
 Usage: family.py CONTRAIL"""
 import filecmp
+import json
 import os
 import subprocess
 import sys
@@ -100,6 +101,18 @@ class Family(session_case.SessionCase):
             count = int(words[0])
             self.assertEqual(len(manifests), 1 + count * each, words)
             self.assertEqual(self.calls("many")["work"], count)
+
+    def test_how_they_ended(self):
+        script = ("(exit 5); sh -c 'kill -9 $$'; (exec sh -c 'exit 6'); sh -c 'exit 0' & wait; exec sh -c 'exit 4'")
+        done, manifests = self.record("sh", "-c", script)
+        self.assertEqual(done.returncode, 4, done.stderr)
+        ends = sorted(json.dumps(m["end"]) for m in manifests)
+        if '{"reason": "exit"}' in ends:
+            self.skipTest("this kernel does not tell of processes that somebody else waits for")
+        codes = [{"reason": "exit", "exit_code": code} for code in (0, 4, 5, 6)] + [{"reason": "signal", "signal": 9}]
+        execs = len([end for end in ends if "exec" in end])
+        self.assertGreaterEqual(execs, 2)
+        self.assertEqual(ends, sorted(map(json.dumps, codes + [{"reason": "exec"}] * execs)))
 
     def test_no_children(self):
         done, manifests = self.record("sh", "-c", "ls / >/dev/null; echo done; exit 4", options=["--no-children"])
