@@ -62,8 +62,9 @@ struct ct_process_generated {
 int ct_process_generated_code(struct ct_process *process, struct ct_process_generated *out);
 
 struct ct_process_symbol {
-    const char *module, *name;
+    const char *module, *name; /* the name as in the symbol table; "": none */
     uint64_t address, size;
+    uint64_t offset; /* in its module, as addresses in the file are */
 };
 /* Every function of every module, or of those whose file name or path matches the glob. */
 int ct_process_each_symbol(struct ct_process *process, const char *module_glob,

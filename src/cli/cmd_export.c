@@ -19,6 +19,7 @@
 struct options {
     int format, weight;
     const char *output;
+    bool mangled;
 };
 
 struct job {
@@ -250,6 +251,8 @@ static int run(int argc, char **argv) {
         return code;
     code = ct_reading_open(&trace, &operands);
     if (code < 0) {
+        if (options.mangled)
+            ct_trace_keep_mangled(trace);
         code = export_trace(trace, &options);
         ct_trace_close(trace);
     }
@@ -270,6 +273,8 @@ static const struct ct_option option_table[] = {
     {"weight", 0, CT_OPTION_CHOICE, offsetof(struct options, weight), "WHAT",
      "what the numbers of folded stacks are: microseconds in the innermost function itself, or calls of it",
      .initial = "time", .choices = weight_words},
+    {"mangled", 0, CT_OPTION_FLAG, offsetof(struct options, mangled), NULL,
+     "write names as the symbol tables have them"},
     {0},
 };
 

@@ -2,13 +2,15 @@
 #include "cli/command.h"
 #include "cli/message.h"
 #include "cli/record.h"
+#include "symbols/demangle.h"
 #include "trace/writer.h" /* JSON */
 #include <contrail/process.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct modules_options {
-    bool functions, json;
+    bool functions, json, mangled;
     const char *module;
 };
 static const struct ct_option option_table[] = {
@@ -16,6 +18,8 @@ static const struct ct_option option_table[] = {
      "list all functions: address, size, name, module"},
     {"module", 'm', CT_OPTION_STRING, offsetof(struct modules_options, module), "GLOB",
      "only functions of modules whose file name or path matches (with --functions)"},
+    {"mangled", 0, CT_OPTION_FLAG, offsetof(struct modules_options, mangled), NULL,
+     "print names as the symbol tables have them"},
     {"json", 0, CT_OPTION_FLAG, offsetof(struct modules_options, json), NULL, "print JSON"},
     {0},
 };
@@ -28,6 +32,16 @@ static void print_clean(const char *text) {
 static const char *file_name(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
+}
+
+/* As reports show it, malloc'ed; NULL: out of memory. */
+static char *name_of(const struct ct_process_symbol *symbol, bool mangled) {
+    char *name = NULL;
+    if (!symbol->name[0])
+        return asprintf(&name, "%s+0x%" PRIx64, file_name(symbol->module), symbol->offset) < 0 ? NULL : name;
+    if (!mangled)
+        name = ct_demangle(symbol->name);
+    return name ? name : strdup(symbol->name);
 }
 
 /* ---- text ---- */
@@ -43,9 +57,13 @@ static int print_module(void *arg, const struct ct_process_module *module) {
 }
 
 static int print_symbol(void *arg, const struct ct_process_symbol *symbol) {
-    (void)arg;
+    const struct modules_options *options = arg;
+    char *name = name_of(symbol, options->mangled);
+    if (!name)
+        return CT_ERR_NO_MEMORY;
     printf("0x%016" PRIx64 "  %8" PRIu64 "  ", symbol->address, symbol->size);
-    print_clean(symbol->name[0] ? symbol->name : "-");
+    print_clean(name);
+    free(name);
     fputs("  ", stdout);
     print_clean(file_name(symbol->module));
     putchar('\n');
@@ -70,7 +88,7 @@ static int print_left_alone(struct ct_process *process) {
 static int print_all(struct ct_process *process, const struct modules_options *options) {
     if (options->functions) {
         printf("%-18s  %8s  %s\n", "ADDRESS", "SIZE", "FUNCTION  MODULE");
-        return ct_process_each_symbol(process, options->module, print_symbol, NULL);
+        return ct_process_each_symbol(process, options->module, print_symbol, (void *)options);
     }
     printf("%-18s  %10s  %10s  %-40s  %s\n", "BASE", "SIZE", "FUNCTIONS", "BUILD-ID", "PATH");
     int status = ct_process_each_module(process, print_module, NULL);
@@ -98,14 +116,24 @@ static int write_module(void *arg, const struct ct_process_module *module) {
     return 0;
 }
 
+struct writing {
+    struct ct_json *json;
+    bool mangled;
+};
+
 static int write_symbol(void *arg, const struct ct_process_symbol *symbol) {
-    struct ct_json *json = arg;
+    struct ct_json *json = ((const struct writing *)arg)->json;
+    char *name = name_of(symbol, ((const struct writing *)arg)->mangled);
+    if (!name)
+        return CT_ERR_NO_MEMORY;
     ct_json_begin(json, NULL, '{');
     write_address(json, "address", symbol->address);
     ct_json_number(json, "size", symbol->size);
-    ct_json_string(json, "name", symbol->name);
+    ct_json_string(json, "name", name);
+    ct_json_string(json, "linkage_name", symbol->name);
     ct_json_string(json, "module", symbol->module);
     ct_json_end(json, '}');
+    free(name);
     return 0;
 }
 
@@ -124,10 +152,11 @@ static int write_generated(struct ct_json *json, struct ct_process *process) {
 
 static int write_all(struct ct_process *process, int pid, const struct modules_options *options) {
     struct ct_json json = {.lines = true};
+    struct writing writing = {&json, options->mangled};
     ct_json_begin(&json, NULL, '{');
     ct_json_signed(&json, "pid", pid);
     ct_json_begin(&json, options->functions ? "functions" : "modules", '[');
-    int status = options->functions ? ct_process_each_symbol(process, options->module, write_symbol, &json)
+    int status = options->functions ? ct_process_each_symbol(process, options->module, write_symbol, &writing)
                                     : ct_process_each_module(process, write_module, &json);
     ct_json_end(&json, ']');
     if (!status && !options->functions)
@@ -172,7 +201,10 @@ const struct ct_command ct_command_modules = {
     .max_operands = 1,
     .description =
         "Lists every file with code that process PID has loaded: where it is, how large, its build-id and the "
-        "number of functions that are known of it. The process is not stopped.",
+        "number of functions that are known of it. The process is not stopped.\n\n"
+        "Names of functions are shown as `contrail report` shows them: C++ and Rust names demangled, those without a "
+        "name "
+        "as module+0xoffset.",
     .options = option_table,
     .notes = "Exit status:\n"
              "  0, 69 when there is no such process or it cannot be looked at, 77 when it may not be",

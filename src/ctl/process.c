@@ -223,6 +223,7 @@ static int each_symbol_of(struct ct_process_file *file, int (*each)(void *arg, c
             .name = ct_functions_name(functions, func),
             .address = file->bias + func->offset,
             .size = func->size,
+            .offset = func->offset,
         };
         result = each(arg, &symbol);
     }
