@@ -8,6 +8,7 @@
 #include "ctl/drain.h"
 #include "ctl/inject.h"
 #include "ctl/policy.h"
+#include "ctl/windows.h"
 #include <contrail/session.h>
 #include <limits.h>
 
