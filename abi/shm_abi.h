@@ -1,6 +1,6 @@
 /* What the agent (in the target) and the controller share: one memfd, mapped by both.
  *
- *     control block | thread slots | chunk headers | pool of windows
+ *     control block | thread slots | chunk headers | segments, rules, budgets | pool of windows | pool of detail windows
  *
  * Fixed-width fields, offsets from the start, no pointer. Fields are only ever appended; `version` changes when a meaning does.
  * The pool is a row of windows of twice the chunk's size. A chunk's events are the second half of its window, so the address of
@@ -23,10 +23,11 @@
 #ifndef CT_ABI_SHM_H
 #define CT_ABI_SHM_H
 
+#include "abi/trigger.h"
 #include <stdint.h>
 
 #define CT_SHM_MAGIC   0x4c525443u /* "CTRL" */
-#define CT_SHM_VERSION 1u
+#define CT_SHM_VERSION 2u
 
 /* ---- chunk words ---- */
 
@@ -64,12 +65,85 @@ struct ct_shm_thread {
     uint32_t generation; /* agent: counts the threads that had the slot */
     int32_t tid;         /* agent: as the thread itself sees it */
     uint32_t reserved0;
-    char name[16];                                              /* agent: when the thread was first seen */
-    uint64_t guarded_calls, deep_calls, left_frames, abandoned; /* agent: struct ct_counters of hook/runtime.h */
-    uint64_t lost[4];                                           /* agent: events by enum ct_loss_reason */
-    uint64_t reserved1[4];
+    char name[16]; /* agent: when the thread was first seen */
+    uint64_t guarded_calls, deep_calls, left_frames, abandoned,
+        limited;      /* agent: struct ct_counters of hook/runtime.h */
+    uint64_t lost[4]; /* agent: events by enum ct_loss_reason */
+    uint64_t reserved1[3];
 };
 _Static_assert(sizeof(struct ct_shm_thread) == 128, "two cache lines");
+
+/* ---- detail: registers and stack of calls, a rolling window for each thread ----
+ *
+ * The detail pool is a row of windows like the index lane's: chunks of CT_SHM_DETAIL_CHUNK bytes, each the second half of its
+ * window. A segment is some chunks in a row; a thread owns one and fills its chunks round and round. When something is marked,
+ * or detail is to be kept anyway, the thread hands its segment over (FROZEN) instead of going over it again, and takes another
+ * one; if none is free it goes over its own: the oldest is dropped.
+ *
+ *     FREE → OWNED (agent) → FROZEN (agent) → DRAINING (controller) → FREE; OWNED → FREE: its thread has ended
+ *
+ * Chunks are not cleared. A record is one whose check word is right, that is later than its segment's beginning, and that
+ * overlaps no other: a stub that a signal handler interrupted may write its record to a place that is somebody else's by then.
+ * The controller may read a segment that is in use: what it has copied is right if the check word is still there afterwards,
+ * because a chunk is overwritten from its beginning on. */
+#define CT_SHM_DETAIL_CHUNK 8192u
+enum ct_segment_state { CT_SEGMENT_FREE, CT_SEGMENT_OWNED, CT_SEGMENT_FROZEN, CT_SEGMENT_DRAINING };
+
+struct ct_shm_segment {
+    uint32_t state;                     /* both */
+    uint32_t thread, thread_generation; /* agent: whose it is */
+    uint32_t chunk, chunks;             /* controller, before the start */
+    uint32_t serial;                    /* agent: 1, 2, 3 ... of its thread */
+    uint64_t begin;                     /* agent: counter value; its records are later */
+    uint64_t frozen;                    /* agent: counter value when it was handed over */
+    uint32_t turns;                     /* agent: chunks that were filled in it */
+    uint32_t marks;                     /* agent: control.mark_serial when it was taken */
+    uint64_t reserved[2];
+};
+_Static_assert(sizeof(struct ct_shm_segment) == 64, "one cache line");
+
+/* A record in a detail chunk; 8-aligned. */
+struct ct_shm_detail {
+    uint64_t check; /* stored last: stamp ^ tag and hook as one word ^ control.detail_key */
+    uint64_t stamp; /* as in the event that it belongs to */
+    uint32_t tag;   /* kind, and the event's number in its thread; number 0: the event was lost */
+    uint32_t hook;
+    union {
+        struct {
+            uint64_t registers[8]; /* rdi rsi rdx rcx r8 r9 rax r10 */
+            uint64_t frame_pointer, stack_pointer;
+            uint64_t stack_size;
+            uint8_t stack
+                []; /* control.stack_bytes of room, then the vector registers if these are captured: 8 of 16 bytes */
+        } call;
+        struct {
+            uint64_t registers[2]; /* rax rdx; two vector registers may follow the structure */
+            uint64_t return_address, frame_pointer, stack_pointer;
+        } ret;
+    };
+};
+_Static_assert(__builtin_offsetof(struct ct_shm_detail, call.stack) == 112, "hook/layout.h");
+#define CT_SHM_RETURN_SIZE 64u
+
+/* Function triggers: evaluated by the agent at the call itself. control.rules_offset: by hook number, a bit for each. */
+enum ct_shm_trigger_kind { CT_SHM_ON_NOTHING, CT_SHM_ON_CALL, CT_SHM_ON_RETURN, CT_SHM_ON_SLOW };
+struct ct_shm_trigger {
+    uint32_t kind, compare; /* controller; enum ct_trigger_compare */
+    int64_t value;          /* ON_RETURN */
+    uint64_t counts;        /* ON_SLOW: of the time stamp counter */
+    uint32_t id;            /* the controller's name for it: bits are used again */
+    uint32_t reserved;
+};
+
+struct ct_shm_mark {
+    uint64_t serial; /* agent: 1, 2, 3 ...; 0 while it is being written */
+    uint64_t stamp;
+    uint32_t thread, hook;
+    uint32_t trigger; /* its id */
+    uint32_t reserved;
+    int64_t value;
+};
+#define CT_SHM_MARKS 64u
 
 /* ---- letters: what the agent asks of the controller, and waits for ---- */
 
@@ -130,10 +204,29 @@ struct ct_shm_control {
     uint64_t lost_threads;   /* threads that could not be recorded */
     uint64_t lost_unseen[4]; /* events of no thread in particular, by reason */
     uint8_t pad1[64 - 56];
+    /* detail; controller, before the start */
+    uint64_t segments_offset, segment_of_chunk_offset, rules_offset, budgets_offset, detail_pool_offset;
+    uint32_t segment_count, detail_chunk_count; /* 0: no detail is captured */
+    uint32_t stack_bytes, vectors;
+    uint64_t detail_key;
+    uint32_t detail_rate;  /* 0: no limit */
+    uint32_t hook_room;    /* of rules and budgets */
+    uint32_t persisting;   /* controller: everything is wanted; full segments are handed over */
+    uint32_t mark_serial;  /* both: counts marks */
+    int32_t free_segments; /* both; may be off for a moment */
+    uint32_t reserved2;
+    uint64_t mark_next; /* agent: marks so far */
+    uint8_t pad2[128 - 96];
+    struct ct_shm_trigger triggers[CT_TRIGGER_BITS]; /* controller */
 };
 _Static_assert(__builtin_offsetof(struct ct_shm_control, agent_state) == 56, "agent_state");
 _Static_assert(__builtin_offsetof(struct ct_shm_control, liveness) == 128, "liveness");
 _Static_assert(__builtin_offsetof(struct ct_shm_control, hint) == 192, "hint");
-_Static_assert(sizeof(struct ct_shm_control) == 256, "control block");
+_Static_assert(__builtin_offsetof(struct ct_shm_control, triggers) == 384, "triggers");
+_Static_assert(sizeof(struct ct_shm_control) <= CT_SHM_LETTERS_OFFSET, "control block");
+
+#define CT_SHM_MARKS_OFFSET (CT_SHM_LETTERS_OFFSET + CT_SHM_LETTERS * 64u) /* in the second page, as much as needed */
+#define CT_SHM_HEAD_SIZE    8192u                                          /* of all that has a fixed place */
+_Static_assert(CT_SHM_MARKS_OFFSET + CT_SHM_MARKS * sizeof(struct ct_shm_mark) <= CT_SHM_HEAD_SIZE, "head");
 
 #endif

@@ -11,6 +11,7 @@
  * mode apart).
  * Whatever is done here runs on the thread whose block it is, except ct_event_drain, whose thread has ended. */
 #include "agent/lane.h"
+#include "agent/detail.h"
 #include "os/os.h"
 #include "os/thread.h"
 
@@ -47,6 +48,7 @@ bool ct_lane_open(uint64_t shm) {
     lane.bytes = c->chunk_bytes;
     lane.count = c->chunk_count;
     lane.pool_end = lane.pool + 2 * lane.bytes * lane.count;
+    ct_detail_open(shm);
     return true;
 }
 
@@ -323,6 +325,11 @@ static void wait_a_little(uint32_t *turns) {
         ct_os_sleep_us(WAIT_US);
 }
 
+void ct_lane_wait(void) {
+    uint32_t turns = SPINS;
+    wait_a_little(&turns);
+}
+
 /* A slot in a fresh chunk, or NULL. */
 static struct ct_event *reserve_fresh(struct ct_block *b, uint32_t kind, uint64_t *note) {
     uint32_t turns = 0;
@@ -416,7 +423,7 @@ void ct_event_begin(struct ct_block *b) {
     struct ct_shm_thread *t = &lane.threads[slot];
     t->tid = b->tid;
     t->generation++;
-    t->guarded_calls = t->deep_calls = t->left_frames = t->abandoned = 0;
+    t->guarded_calls = t->deep_calls = t->left_frames = t->abandoned = t->limited = 0;
     for (unsigned i = 0; i < 4; i++)
         t->lost[i] = 0;
     if (b->tid == ct_os_gettid())
@@ -426,6 +433,7 @@ void ct_event_begin(struct ct_block *b) {
     b->lane_slot = (uint32_t)slot;
     b->counters = (struct ct_counters *)&t->guarded_calls;
     b->cursor = NO_CHUNK;
+    ct_detail_begin(b);
     raise_high((uint32_t)slot + 1);
     __atomic_store_n(&t->state, CT_THREAD_ALIVE, __ATOMIC_RELEASE);
 }
@@ -434,13 +442,13 @@ void ct_event_begin(struct ct_block *b) {
 void ct_event_drain(struct ct_block *b) {
     if (!b->cursor)
         return;
-    b->cursor = 0;
+    b->cursor = b->detail_cursor = 0;
     b->counters = &b->own_counters;
     __atomic_store_n(&lane.threads[b->lane_slot].state, CT_THREAD_ENDED, __ATOMIC_RELEASE);
 }
 
 void ct_event_reset(struct ct_block *b) {
-    b->cursor = 0;
+    b->cursor = b->detail_cursor = 0;
     b->counters = &b->own_counters;
 }
 

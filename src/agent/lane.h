@@ -13,5 +13,7 @@ void ct_lane_set_code(const struct ct_boot_code *code);
 struct ct_shm_control *ct_lane_control(void);
 /* Is anybody there to read? */
 bool ct_lane_is_recording(void);
+/* A moment, for a thread that may not lose anything. */
+void ct_lane_wait(void);
 
 #endif

@@ -307,7 +307,7 @@ static void retire_ended(struct ct_drain *d) {
             t->ended = t->gone = true; /* one more pass takes its last chunk */
             continue;
         }
-        if (!free_left(d, i, s->generation))
+        if (!free_left(d, i, s->generation) || !ct_detail_retire(d, current ? t : NULL, i, s->generation))
             continue;
         if (current) {
             int status = ct_drain_close_thread(d, t);
@@ -329,8 +329,9 @@ static void watch_level(struct ct_drain *d) {
 }
 
 static void take_all(struct ct_drain *d, struct found_chunk *list) {
-    uint64_t stamp = ct_os_timestamp();
+    uint64_t stamp = ct_os_timestamp(), now = ct_clock_now();
     watch_level(d);
+    ct_detail_list(d);
     d->found = false;
     size_t count = list_chunks(d, list);
     qsort(list, count, sizeof *list, by_thread_and_number);
@@ -340,6 +341,7 @@ static void take_all(struct ct_drain *d, struct found_chunk *list) {
             n++;
         take_thread(d, list + i, n);
     }
+    ct_detail_pass(d, now);
     ct_drain_measure(d);
     if (d->error)
         __atomic_store_n(&d->lane->control->recording, 0, __ATOMIC_RELAXED);
@@ -361,6 +363,9 @@ static void count_thread(struct ct_session_statistics *s, const struct ct_drain_
     s->bytes_written += t->writer ? ct_thread_writer_bytes(t->writer) : t->bytes;
     s->threads_seen++;
     s->threads_alive += t->writer && !t->ended;
+    s->detail_events += t->detail.written;
+    s->detail_bytes += t->detail.writer ? ct_detail_writer_bytes(t->detail.writer) : t->detail.bytes;
+    s->detail_lost[CT_LOSS_DRAIN_LAG] += t->detail.lost;
 }
 
 static void publish_statistics(struct ct_drain *d) {
@@ -379,6 +384,7 @@ static void publish_statistics(struct ct_drain *d) {
     s.lane_above = d->above;
     s.lane_times_above = d->times_above;
     s.lane_least_free = (uint64_t)d->least_free * bytes;
+    s.detail_reach_ns = d->detail ? d->detail->reach_ns : 0;
     s.latency_p50_ns = ct_drain_latency(d, 0.5);
     s.latency_p99_ns = ct_drain_latency(d, 0.99);
     pthread_mutex_lock(&d->mutex);
@@ -428,6 +434,8 @@ static void finish(struct ct_drain *d, struct found_chunk *list) {
         for (struct ct_drain_thread *t = d->threads; t; t = t->next)
             t->ended |= t->writer != NULL;
     } while (d->found && !d->error);
+    d->finishing = true;
+    ct_detail_finish(d);
     for (struct ct_drain_thread *t = d->threads; t; t = t->next) {
         int status = ct_drain_close_thread(d, t);
         d->error = d->error ? d->error : status;
@@ -469,7 +477,7 @@ int ct_drain_start(struct ct_drain *d) {
     d->copy = malloc(lane->chunk_bytes);
     d->stop_fd = eventfd(0, EFD_CLOEXEC);
     pthread_mutex_init(&d->mutex, NULL);
-    if (!d->by_slot || !d->quarantined || !d->copy || d->stop_fd < 0 || start_thread(d))
+    if (!d->by_slot || !d->quarantined || !d->copy || d->stop_fd < 0 || ct_detail_start(d) || start_thread(d))
         return CT_ERR_NO_MEMORY;
     d->running = 1;
     int held;
@@ -502,8 +510,10 @@ void ct_drain_free(struct ct_drain *d) {
         next = t->next;
         free(t->stack);
         free(t->gaps);
+        free(t->detail.runs);
         free(t);
     }
+    ct_detail_free(d);
     free(d->by_slot);
     free(d->quarantined);
     free(d->copy);

@@ -6,7 +6,9 @@
 #define CT_CTL_DRAIN_H
 
 #include "ctl/clock.h"
+#include "ctl/detail.h"
 #include "ctl/lane.h"
+#include "ctl/windows.h"
 #include "trace/writer.h"
 #include <contrail/session.h>
 #include <pthread.h>
@@ -23,6 +25,7 @@ struct ct_drain_thread {
     int tid;
     char name[16];
     struct ct_thread_writer *writer; /* NULL when closed */
+    struct ct_series *series;        /* what of it was deleted; NULL: nothing ever is */
     bool ended;                      /* in the target: nothing more will be filled */
     bool gone;                       /* it ended before the recording did */
     uint64_t next_number;            /* of its chunks */
@@ -37,9 +40,11 @@ struct ct_drain_thread {
     size_t depth, stack_capacity;
     struct ct_drain_gap *gaps;
     size_t gap_count;
+    struct ct_detail_thread detail;
 };
 
-#define CT_LATENCY_BUCKETS 256
+#define CT_LATENCY_BUCKETS    256
+#define CT_DRAIN_TRIGGER_TEXT 256u
 
 struct ct_drain {
     /* set before the start */
@@ -52,13 +57,25 @@ struct ct_drain {
     bool other_namespace; /* tids are not ours */
     int inner_pid;        /* its own number there */
     unsigned interval_ms;
+    struct ct_trace_format format; /* of index files */
     void (*every_second)(void *arg); /* on the drain thread */
     void *every_second_arg;
+    struct ct_windows *windows; /* which moments' detail is wanted; NULL: there is none */
+    /* On the drain thread, in each pass: what else marks moments. */
+    void (*on_pass)(void *arg, uint64_t now_ns);
+    void *on_pass_arg;
+    /* The text of a function trigger, by its id. */
+    void (*trigger_text)(void *arg, uint32_t id, char *text, size_t size);
+    void *trigger_arg;
+    char
+        end_mark[64]; /* set before ct_drain_finish: how the process ended marks its last moment; "" when it does not */
     /* the drain thread's */
     struct ct_drain_thread *threads, **threads_end;
     struct ct_drain_thread **by_slot;
     uint8_t *quarantined; /* by chunk: a slot in it may still be written to */
     struct ct_event *copy;
+    struct ct_detail *detail; /* NULL: no detail is captured */
+    bool finishing;           /* nothing more comes from the target */
     uint32_t next_id;
     uint64_t time_start, time_end; /* of events */
     uint64_t bytes_closed;
@@ -98,6 +115,8 @@ void ct_drain_note_gap(struct ct_drain_thread *thread, uint64_t lost, enum ct_lo
 /* So many frames are open before the thread's first event: a child that was forked stands in the middle of its parent's. */
 void ct_drain_inherit(struct ct_drain_thread *thread, uint32_t depth);
 void ct_drain_measure(struct ct_drain *drain);
+/* function_id of a hook; 0: there is none. */
+uint64_t ct_drain_function(const struct ct_drain *drain, uint32_t hook);
 
 /* ---- drain_threads.c ---- */
 

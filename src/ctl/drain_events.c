@@ -1,5 +1,6 @@
 /* From slots to ATF events: time, function, depth; and how long it took. Owner: the drain thread. */
 #include "ctl/drain.h"
+#include "hook/layout.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,26 +89,32 @@ void ct_drain_inherit(struct ct_drain_thread *t, uint32_t depth) {
 
 /* ---- events ---- */
 
-static uint64_t function_of(const struct ct_drain *d, uint32_t hook) {
+uint64_t ct_drain_function(const struct ct_drain *d, uint32_t hook) {
     size_t count = __atomic_load_n(&d->hook_count, __ATOMIC_ACQUIRE); /* before the array: see ct_drain_set_functions */
     return hook < count ? __atomic_load_n(&d->function_ids, __ATOMIC_ACQUIRE)[hook] : 0;
 }
 
-static struct atf_index_event convert(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_event *e) {
+/* `seq`: its position in the thread. */
+static struct atf_index_event convert(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_event *e,
+                                      uint64_t seq) {
+    uint32_t kind = e->kind & CT_TAG_KIND, number = e->kind / CT_TAG_STEP;
     struct atf_index_event out = {
         .timestamp_ns = ct_clock_ns(d->clock, e->timestamp),
-        .function_id = function_of(d, e->hook),
+        .function_id = ct_drain_function(d, e->hook),
         .thread_id = (uint32_t)t->tid,
-        .event_kind = e->kind,
+        .event_kind = kind,
         .detail_seq = ATF_NO_DETAIL,
     };
-    if (out.timestamp_ns < t->last_ns)
+    bool held = out.timestamp_ns < t->last_ns;
+    if (held)
         out.timestamp_ns = t->last_ns;
     t->last_ns = out.timestamp_ns;
-    if (e->kind == CT_EVENT_ENTRY) {
+    if (number)
+        ct_detail_note(t, d->clock, number, seq, out.timestamp_ns, held);
+    if (kind == CT_EVENT_ENTRY) {
         out.event_kind = ATF_CALL;
         out.call_depth = (uint32_t)t->depth;
-    } else if (e->kind == CT_EVENT_CALL) {
+    } else if (kind == CT_EVENT_CALL) {
         out.call_depth = push(t, e->hook);
     } else {
         out.call_depth = pop(t, e->hook);
@@ -134,10 +141,12 @@ void ct_drain_emit(struct ct_drain *d, struct ct_drain_thread *t, const struct c
         n = room < count - done ? room : count - done;
         size_t made = 0;
         for (size_t i = 0; i < n; i++) {
-            if (events[done + i].kind == CT_SHM_EVENT_VOID)
+            if ((events[done + i].kind & CT_TAG_KIND) == CT_SHM_EVENT_VOID) {
                 t->abandoned++;
-            else
-                out[made++] = convert(d, t, &events[done + i]);
+            } else {
+                out[made] = convert(d, t, &events[done + i], t->events + made);
+                made++;
+            }
         }
         if (made && (!d->time_start || out[0].timestamp_ns < d->time_start))
             d->time_start = out[0].timestamp_ns;

@@ -79,12 +79,13 @@ struct ct_drain_thread *ct_drain_thread_of(struct ct_drain *d, uint32_t slot, ui
     memcpy(t->name, s->name, sizeof t->name);
     t->name[sizeof t->name - 1] = 0;
     (void)read_name(d, t);
-    int status = ct_thread_writer_open(&t->writer, d->directory, t->id, (uint32_t)t->tid);
+    int status = ct_thread_writer_open_as(&t->writer, d->directory, t->id, (uint32_t)t->tid, &d->format);
     if (status) {
         d->error = d->error ? d->error : status;
         free(t);
         return NULL;
     }
+    t->series = ct_thread_writer_series(t->writer);
     d->next_id++;
     pthread_mutex_lock(&d->mutex);
     *d->threads_end = t;
@@ -104,6 +105,7 @@ void ct_drain_refresh(struct ct_drain *d, struct ct_drain_thread *t) {
     t->deep_calls = s->deep_calls;
     t->left_frames = s->left_frames;
     t->guarded_calls = s->guarded_calls;
+    t->detail.limited = s->limited;
 }
 
 void ct_drain_refresh_names(struct ct_drain *d) {
@@ -127,7 +129,9 @@ int ct_drain_close_thread(struct ct_drain *d, struct ct_drain_thread *t) {
     d->bytes_closed += t->bytes;
     t->lost[CT_LOSS_DISK_SLOW] += ct_thread_writer_dropped(t->writer);
     t->events -= ct_thread_writer_dropped(t->writer);
-    int status = ct_thread_writer_close(t->writer);
+    int status = ct_detail_close_thread(d, t);
+    int closed = ct_thread_writer_close(t->writer);
+    status = status ? status : closed;
     t->writer = NULL;
     free(t->stack);
     t->stack = NULL;

@@ -170,14 +170,16 @@ static int map_shared(struct ct_injection *in, uint64_t name, const struct ct_in
     if (status)
         return status;
     int ours = ct_remote_fetch_fd(in->remote, (int)fd);
-    status = ours < 0 ? ours : ct_lane_create(in->lane, ours, options->index_memory, options->lossless);
+    struct ct_lane_options lane = options->lane;
+    lane.hook_room = in->hook_room;
+    status = ours < 0 ? ours : ct_lane_create(in->lane, ours, &lane);
     if (!status && !in->shm) {
         in->shm_size = in->lane->size + in->lane->window;
         status = map(in, 0, in->shm_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, &in->shm);
     }
     uint64_t at = 0;
     if (!status) {
-        /* the pool's offset is a multiple of the window */
+        /* the pools' offsets are multiples of the window */
         at = round_up(in->shm, in->lane->window);
         status = map(in, at, in->lane->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, (int)fd, &at);
     }
@@ -296,6 +298,7 @@ int ct_inject(struct ct_injection *in, struct ct_remote *remote, const struct ct
     if (status)
         return status;
     struct tables t = lay_out_tables(in);
+    in->hook_room = (uint32_t)t.hook_room;
     status = map_image(in, &t);
     char name[64] = MFD_NAME;
     if (!status)

@@ -20,12 +20,13 @@ struct ct_injection {
     uint64_t shm, shm_size; /* as reserved */
     size_t regions_mapped;
     uint64_t boot, early_thread_pointer;
+    uint32_t hook_room;
     size_t changed; /* hooks that were not installed: the code is not what was planned on */
 };
 
 struct ct_injection_options {
-    size_t index_memory, max_depth;
-    bool lossless;
+    struct ct_lane_options lane; /* hook_room apart */
+    size_t max_depth;
 };
 
 /* Maps agent, stubs and shared memory, makes thread blocks. Nothing is hooked yet. CT_ERR_BUSY: the place for a region was

@@ -4,9 +4,9 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <unistd.h>
 
-#define PAGE            4096u
 #define CHUNKS_WANTED   4096u /* so many threads can have one each; fewer and larger ones would not be faster */
 #define CHUNK_MIN       4096u
 #define CHUNK_MAX       65536u
@@ -19,50 +19,141 @@ static uint64_t round_up(uint64_t value, uint64_t unit) {
     return (value + unit - 1) / unit * unit;
 }
 
-static void lay_out(struct ct_shm_control *c, size_t memory, bool lossless) {
+static uint64_t larger(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
+static uint32_t chunk_size(size_t memory) {
     uint32_t bytes = CHUNK_MIN;
     while (bytes < CHUNK_MAX && (size_t)bytes * 2 * CHUNKS_WANTED <= memory)
         bytes *= 2;
-    uint64_t count = memory / bytes;
+    return bytes;
+}
+
+/* ---- segments ---- */
+
+/* How the detail pool is cut: shares of it in 32nds, by size. Threads that come first get a mebibyte, which stays in a
+ * processor's cache and reaches back a few thousand calls; with the default 32 MiB there is something for 1,124 threads. */
+static const struct { uint32_t chunks, share; } classes[] = {{128, 12}, {16, 3}, {2, 17}};
+enum { CLASS_COUNT = sizeof classes / sizeof classes[0], SHARES = 32, DETAIL_MIN = 1 << 20 };
+
+static uint32_t segments_of_class(size_t memory, unsigned k) {
+    uint64_t chunks = memory / CT_SHM_DETAIL_CHUNK * classes[k].share / SHARES;
+    return (uint32_t)(chunks / classes[k].chunks);
+}
+
+static void cut_segments(struct ct_lane *lane, size_t memory, uint16_t *segment_of_chunk) {
+    uint32_t segment = 0, chunk = 0;
+    for (unsigned k = 0; k < CLASS_COUNT; k++)
+        for (uint32_t n = segments_of_class(memory, k); n > 0; n--, segment++) {
+            lane->segments[segment] = (struct ct_shm_segment){.chunk = chunk, .chunks = classes[k].chunks};
+            for (uint32_t end = chunk + classes[k].chunks; chunk < end; chunk++)
+                segment_of_chunk[chunk] = (uint16_t)segment;
+        }
+}
+
+static void lay_out_detail(struct ct_shm_control *c, const struct ct_lane_options *o, uint64_t window, uint64_t *at) {
+    if (!o->detail_memory)
+        return;
+    size_t memory = o->detail_memory < DETAIL_MIN ? DETAIL_MIN : o->detail_memory;
+    for (unsigned k = 0; k < CLASS_COUNT; k++) {
+        c->segment_count += segments_of_class(memory, k);
+        c->detail_chunk_count += segments_of_class(memory, k) * classes[k].chunks;
+    }
+    c->stack_bytes = o->stack_bytes;
+    c->vectors = o->vectors;
+    c->detail_rate = o->detail_rate;
+    c->hook_room = o->hook_room;
+    c->free_segments = (int32_t)c->segment_count;
+    c->segments_offset = round_up(*at, 64);
+    c->segment_of_chunk_offset = c->segments_offset + c->segment_count * sizeof(struct ct_shm_segment);
+    c->rules_offset = round_up(c->segment_of_chunk_offset + c->detail_chunk_count * sizeof(uint16_t), 64);
+    c->budgets_offset = round_up(c->rules_offset + (uint64_t)o->hook_room * sizeof(uint16_t), 64);
+    uint64_t end = c->budgets_offset + (o->detail_rate ? (uint64_t)o->hook_room * sizeof(int32_t) : 0);
+    c->detail_pool_offset = round_up(end, window);
+    *at = c->detail_pool_offset + 2ull * CT_SHM_DETAIL_CHUNK * c->detail_chunk_count;
+    if (getrandom(&c->detail_key, sizeof c->detail_key, GRND_NONBLOCK) != sizeof c->detail_key)
+        c->detail_key = 0x9e3779b97f4a7c15ull ^ (uint64_t)(uintptr_t)c;
+}
+
+static uint64_t lay_out(struct ct_shm_control *c, const struct ct_lane_options *o) {
+    uint32_t bytes = chunk_size(o->index_memory);
+    uint64_t count = o->index_memory / bytes, window = 2 * larger(bytes, CT_SHM_DETAIL_CHUNK);
     *c = (struct ct_shm_control){
         .magic = CT_SHM_MAGIC,
         .version = CT_SHM_VERSION,
         .chunk_bytes = bytes,
         .chunk_count = (uint32_t)(count < CHUNKS_MIN ? CHUNKS_MIN : count),
         .thread_capacity = THREAD_CAPACITY,
-        .lossless = lossless,
+        .lossless = o->lossless,
         .recording = 1,
     };
     c->free_chunks = (int32_t)c->chunk_count;
-    c->threads_offset = PAGE;
+    c->threads_offset = CT_SHM_HEAD_SIZE;
     c->chunks_offset = c->threads_offset + (uint64_t)THREAD_CAPACITY * sizeof(struct ct_shm_thread);
-    c->pool_offset =
-        round_up(c->chunks_offset + (uint64_t)c->chunk_count * sizeof(struct ct_shm_chunk), 2 * (uint64_t)bytes);
+    uint64_t at = c->chunks_offset + (uint64_t)c->chunk_count * sizeof(struct ct_shm_chunk);
+    lay_out_detail(c, o, window, &at);
+    c->pool_offset = round_up(at, window);
     c->size = c->pool_offset + 2 * (uint64_t)bytes * c->chunk_count;
+    return window;
 }
 
-int ct_lane_create(struct ct_lane *lane, int fd, size_t memory, bool lossless) {
+/* What tells sizes and places, once more: the target can write to the shared memory. */
+static void point_to_parts(struct ct_lane *lane, uint8_t *at, const struct ct_shm_control *c) {
+    lane->control = (struct ct_shm_control *)at;
+    lane->threads = (struct ct_shm_thread *)(at + c->threads_offset);
+    lane->chunks = (struct ct_shm_chunk *)(at + c->chunks_offset);
+    lane->pool = at + c->pool_offset;
+    lane->marks = (struct ct_shm_mark *)(at + CT_SHM_MARKS_OFFSET);
+    lane->segments = (struct ct_shm_segment *)(at + c->segments_offset);
+    lane->rules = (uint16_t *)(at + c->rules_offset);
+    lane->budgets = c->detail_rate ? (int32_t *)(at + c->budgets_offset) : NULL;
+    lane->detail_pool = at + c->detail_pool_offset;
+}
+
+int ct_lane_create(struct ct_lane *lane, int fd, const struct ct_lane_options *options) {
     struct ct_shm_control control;
-    lay_out(&control, memory, lossless);
+    uint64_t window = lay_out(&control, options);
     *lane = (struct ct_lane){
         .fd = fd,
         .size = control.size,
-        .window = 2 * (uint64_t)control.chunk_bytes,
+        .window = window,
         .chunk_bytes = control.chunk_bytes,
         .chunk_count = control.chunk_count,
         .thread_capacity = control.thread_capacity,
+        .segment_count = control.segment_count,
+        .detail_chunk_count = control.detail_chunk_count,
+        .stack_bytes = control.stack_bytes,
+        .hook_room = control.hook_room,
+        .vectors = control.vectors,
+        .detail_key = control.detail_key,
     };
     if (ftruncate(fd, (off_t)lane->size))
         return CT_ERR_NO_MEMORY;
     void *at = mmap(NULL, lane->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (at == MAP_FAILED)
         return CT_ERR_NO_MEMORY;
-    lane->control = at;
+    point_to_parts(lane, at, &control);
     *lane->control = control;
-    lane->threads = (struct ct_shm_thread *)((uint8_t *)at + control.threads_offset);
-    lane->chunks = (struct ct_shm_chunk *)((uint8_t *)at + control.chunks_offset);
-    lane->pool = (uint8_t *)at + control.pool_offset;
+    if (lane->segment_count)
+        cut_segments(lane, options->detail_memory < DETAIL_MIN ? DETAIL_MIN : options->detail_memory,
+                     (uint16_t *)((uint8_t *)at + control.segment_of_chunk_offset));
     return 0;
+}
+
+void ct_lane_refill_budgets(struct ct_lane *lane, size_t hooks) {
+    int32_t rate = (int32_t)lane->control->detail_rate;
+    for (size_t i = 0; lane->budgets && i < hooks && i < lane->hook_room; i++)
+        __atomic_store_n(&lane->budgets[i], rate - 1, __ATOMIC_RELAXED);
+}
+
+void ct_lane_mark(struct ct_lane *lane) {
+    __atomic_fetch_add(&lane->control->mark_serial, 1, __ATOMIC_RELEASE); /* read by agent/detail.c */
+}
+
+void ct_lane_free_segment(struct ct_lane *lane, uint32_t segment) {
+    __atomic_store_n(&lane->segments[segment].state, CT_SEGMENT_FREE, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&lane->control->free_segments, 1, __ATOMIC_RELAXED);
 }
 
 void ct_lane_destroy(struct ct_lane *lane) {

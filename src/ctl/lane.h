@@ -20,10 +20,28 @@ struct ct_lane {
     struct ct_shm_thread *threads;
     struct ct_shm_chunk *chunks;
     uint8_t *pool;
+    /* detail; 0 segments: none */
+    uint32_t segment_count, detail_chunk_count, stack_bytes, hook_room;
+    bool vectors;
+    uint64_t detail_key;
+    struct ct_shm_segment *segments;
+    struct ct_shm_mark *marks;
+    uint16_t *rules;  /* by hook */
+    int32_t *budgets; /* by hook; NULL: no limit */
+    uint8_t *detail_pool;
+};
+
+struct ct_lane_options {
+    size_t index_memory;
+    bool lossless;
+    size_t detail_memory; /* 0: no detail */
+    uint32_t stack_bytes, detail_rate;
+    bool vectors;
+    uint32_t hook_room; /* hooks that there will ever be */
 };
 
 /* Gives the memfd its size, maps it, writes the layout. Takes the descriptor over. */
-int ct_lane_create(struct ct_lane *lane, int fd, size_t memory, bool lossless);
+int ct_lane_create(struct ct_lane *lane, int fd, const struct ct_lane_options *options);
 void ct_lane_destroy(struct ct_lane *lane);
 
 /* The calling thread's death is from now on seen by the agent; until it says goodbye. */
@@ -36,6 +54,14 @@ static inline const struct ct_event *ct_lane_events(const struct ct_lane *lane, 
 static inline uint32_t ct_lane_capacity(const struct ct_lane *lane) {
     return lane->chunk_bytes / (uint32_t)sizeof(struct ct_event);
 }
+static inline const uint8_t *ct_lane_detail_chunk(const struct ct_lane *lane, uint32_t chunk) {
+    return lane->detail_pool + (2 * (uint64_t)chunk + 1) * CT_SHM_DETAIL_CHUNK;
+}
+/* So many of each function's calls may be captured from now on: called once a second. */
+void ct_lane_refill_budgets(struct ct_lane *lane, size_t hooks);
+/* Something happened that the controller itself has noticed: threads keep what they have. */
+void ct_lane_mark(struct ct_lane *lane);
+void ct_lane_free_segment(struct ct_lane *lane, uint32_t segment);
 /* Clears a chunk that the controller holds (DRAINING) and frees it. */
 void ct_lane_free_chunk(struct ct_lane *lane, uint32_t chunk);
 bool ct_lane_change_word(struct ct_lane *lane, uint32_t chunk, uint64_t from, uint64_t to);

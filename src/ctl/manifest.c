@@ -1,6 +1,7 @@
 /* The manifest, the symbols file and the status answer: what a session tells about itself. docs/TRACE-FORMAT.md has the keys.
  * Called by the drain thread once a second and by the session's thread at start and end, never both at a time. */
 #include "ctl/recording.h"
+#include "trace/segments.h"
 #include <contrail/contrail.h>
 #include <limits.h>
 #include <stdio.h>
@@ -57,6 +58,17 @@ static void put_events(struct ct_json *j, const struct ct_session_statistics *s)
     ct_json_end(j, '}');
 }
 
+/* What --keep has deleted of the thread. */
+static void put_kept(struct ct_json *j, const struct ct_drain_thread *t) {
+    struct ct_series_kept kept = {0};
+    if (t->series)
+        kept = ct_series_kept(t->series);
+    if (!kept.dropped)
+        return;
+    ct_json_number(j, "dropped", kept.dropped);
+    ct_json_number(j, "begins_ns", kept.begins_ns);
+}
+
 static void put_thread(struct ct_json *j, const struct ct_drain_thread *t) {
     uint64_t lost = 0;
     for (int i = 0; i < CT_LOSS_COUNT; i++)
@@ -65,9 +77,12 @@ static void put_thread(struct ct_json *j, const struct ct_drain_thread *t) {
     ct_json_number(j, "id", t->id);
     ct_json_number(j, "tid", (uint64_t)t->tid);
     ct_json_string(j, "name", t->name);
-    ct_json_bool(j, "has_detail", false);
+    ct_json_bool(j, "has_detail", t->detail.written != 0);
+    ct_json_number(j, "detail", t->detail.written);
+    ct_json_number(j, "detail_lost", t->detail.lost);
     ct_json_number(j, "events", t->events);
     ct_json_number(j, "lost", lost);
+    put_kept(j, t);
     if (t->gone)
         ct_json_number(j, "end_ns", t->last_ns);
     ct_json_begin(j, "gaps", '[');
@@ -142,7 +157,7 @@ static void put_latency(struct ct_json *j, const struct ct_drain *d) {
 }
 
 static void put_lists(struct ct_json *j, struct ct_recording *r) {
-    static const char *const later[] = {"windows", "policies", "signals"};
+    static const char *const later[] = {"signals"};
     ct_json_begin(j, "threads", '[');
     for (const struct ct_drain_thread *t = r->drain.threads; t; t = t->next)
         put_thread(j, t);
@@ -160,10 +175,33 @@ static void put_lists(struct ct_json *j, struct ct_recording *r) {
         put_left(j, &r->left[i]);
     pthread_mutex_unlock(&r->mutex);
     ct_json_end(j, ']');
+    ct_windows_put(&r->windows, j);
+    pthread_mutex_lock(&r->session->policy_mutex);
+    ct_policy_put(r->session->policy, j);
+    pthread_mutex_unlock(&r->session->policy_mutex);
     for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
         ct_json_begin(j, later[i], '[');
         ct_json_end(j, ']');
     }
+}
+
+/* Of threads that have ended too: the drain's list has them all. */
+static void put_detail(struct ct_json *j, struct ct_recording *r, const struct ct_session_statistics *s) {
+    const struct ct_drain *d = &r->drain;
+    uint64_t limited = 0;
+    for (const struct ct_drain_thread *t = d->threads; t; t = t->next)
+        limited += t->detail.limited;
+    ct_json_begin(j, "detail", '{');
+    ct_json_number(j, "written", s->detail_events);
+    put_losses(j, s->detail_lost);
+    ct_json_number(j, "limited", limited);
+    ct_json_number(j, "bytes", s->detail_bytes);
+    ct_json_number(j, "lane_bytes", (uint64_t)r->lane.detail_chunk_count * CT_SHM_DETAIL_CHUNK);
+    ct_json_number(j, "stack_bytes", r->lane.stack_bytes);
+    ct_json_bool(j, "vectors", r->lane.vectors);
+    ct_json_number(j, "rejected", d->detail ? d->detail->rejected : 0);
+    ct_json_number(j, "marks_not_listed", d->detail ? d->detail->marks_omitted : 0);
+    ct_json_end(j, '}');
 }
 
 static void put_numbers(struct ct_json *j, struct ct_recording *r) {
@@ -172,6 +210,7 @@ static void put_numbers(struct ct_json *j, struct ct_recording *r) {
     ct_json_number(j, "time_start_ns", r->drain.time_start);
     ct_json_number(j, "time_end_ns", r->drain.time_end);
     put_events(j, &now);
+    put_detail(j, r, &now);
     put_latency(j, &r->drain);
     ct_json_number(j, "plan_ns", now.plan_ns);
     ct_json_number(j, "pause_ns", now.pause_ns);
@@ -188,7 +227,7 @@ int ct_manifest_write(struct ct_recording *r, bool complete) {
     char tool[64];
     snprintf(tool, sizeof tool, "contrail %s", ct_version());
     ct_json_begin(&j, NULL, '{');
-    ct_json_string(&j, "format", "atf2");
+    ct_json_string(&j, "format", r->session->options.format == CT_FORMAT_PACKED ? "packed" : "atf2");
     ct_json_number(&j, "version", 1);
     ct_json_string(&j, "tool", tool);
     ct_json_bool(&j, "complete", complete);

@@ -130,8 +130,8 @@ static void follow(size_t at, struct ct_shared_state s) {
 
 static void compute(void) {
     const uint8_t *const enters[] = {ct_hook_enter_record, ct_hook_enter_entry, ct_hook_enter_special,
-                                     ct_hook_enter_listen};
-    const uint8_t *const leaves[] = {ct_hook_leave_record, ct_hook_leave_listen};
+                                     ct_hook_enter_listen, ct_hook_enter_detail, ct_hook_enter_entry_detail};
+    const uint8_t *const leaves[] = {ct_hook_leave_record, ct_hook_leave_listen, ct_hook_leave_detail};
     for (size_t i = 0; i < sizeof enters / sizeof enters[0]; i++)
         follow((size_t)(enters[i] - ct_hook_code),
                (struct ct_shared_state){.known = CT_SHARED_RSP, .entering = true, .rsp = 8});

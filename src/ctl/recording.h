@@ -97,6 +97,7 @@ struct ct_session {
     pthread_mutex_t policy_mutex;
     int asked_to_stop;                 /* over the control socket */
     struct ct_session_statistics past; /* of recordings that are over */
+    struct ct_segments *segments;      /* which index files go; NULL: none */
     pthread_mutex_t mutex;             /* lists */
 };
 

@@ -118,6 +118,7 @@ static int begin_trace(struct ct_recording *r) {
 /* A directory that holds no event yet. */
 static void drop_trace(struct ct_recording *r) {
     static const char *const files[] = {"manifest.json", "symbols"};
+    static const char *const indexes[] = {"index.ctp", "index.atf", "index_000001.ctp", "index_000001.atf"};
     char path[sizeof r->directory + 32];
     if (!r->directory[0])
         return;
@@ -126,8 +127,10 @@ static void drop_trace(struct ct_recording *r) {
         (void)unlink(path);
     }
     for (const struct ct_drain_thread *t = r->drain.threads; t; t = t->next) {
-        snprintf(path, sizeof path, "%s/thread_%u/index.atf", r->directory, t->id);
-        (void)unlink(path);
+        for (size_t i = 0; i < sizeof indexes / sizeof indexes[0]; i++) {
+            snprintf(path, sizeof path, "%s/thread_%u/%s", r->directory, t->id, indexes[i]);
+            (void)unlink(path);
+        }
         snprintf(path, sizeof path, "%s/thread_%u", r->directory, t->id);
         (void)rmdir(path);
     }
@@ -138,8 +141,10 @@ static void drop_trace(struct ct_recording *r) {
 /* ---- hooking ---- */
 
 static void write_manifest_sometimes(void *arg) {
-    ct_recording_look_at_code(arg);
-    (void)ct_manifest_write(arg, false);
+    struct ct_recording *r = arg;
+    ct_lane_refill_budgets(&r->lane, r->lane.hook_room);
+    ct_recording_look_at_code(r);
+    (void)ct_manifest_write(r, false);
 }
 
 static int start_drain(struct ct_recording *r) {
@@ -156,6 +161,7 @@ static int start_drain(struct ct_recording *r) {
         .other_namespace = ct_remote_inner_pid(r->remote) != r->pid,
         .inner_pid = ct_remote_inner_pid(r->remote),
         .interval_ms = r->session->options.drain_interval_ms,
+        .format = {r->session->options.format, r->session->segments},
         .every_second = write_manifest_sometimes,
         .every_second_arg = r,
         .windows = &r->windows,

@@ -1,6 +1,7 @@
 /* Sessions: the state machine and what happens to the process. See contrail/session.h. */
 #include "ctl/children.h"
 #include "ctl/recording.h"
+#include "trace/segments.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -152,10 +153,14 @@ int ct_session_create(struct ct_session **out, const struct ct_session_options *
     take_options(s, options);
     s->pidfd = s->exit_status = -1;
     pthread_mutex_init(&s->mutex, NULL);
-    if (ct_children_create(s))
+    pthread_mutex_init(&s->policy_mutex, NULL);
+    if (s->options.keep_bytes || s->options.keep_ns)
+        s->segments = ct_segments_create(s->options.keep_bytes, s->options.keep_ns);
+    if (ct_children_create(s) || (!s->segments && (s->options.keep_bytes || s->options.keep_ns)))
         return CT_ERR_NO_MEMORY;
     ct_session_move(s, CT_SESSION_INITIALIZED);
-    return make_directory(s); /* the session exists even so: it tells why */
+    int status = ct_policy_create(&s->policy, &s->options, ct_clock_now(), s->error, sizeof s->error);
+    return status ? status : make_directory(s); /* the session exists even so: it tells why */
 }
 
 /* Nothing was recorded: no directory is left behind. */
@@ -184,6 +189,7 @@ void ct_session_destroy(struct ct_session *s) {
     ct_control_stop(s);
     ct_children_destroy(s);
     ct_recording_destroy(s->first);
+    ct_segments_free(s->segments);
     remove_unused_directories(s);
     close_process(s);
     ct_policy_destroy(s->policy);

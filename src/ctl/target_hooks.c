@@ -161,6 +161,7 @@ static enum ct_skip_reason plan_one(const struct subject *j, uint8_t *bytes, uin
     struct ct_plan_request request = {
         .scan = scan,
         .shared = &j->work->arena->shared,
+        .detail = j->work->detail,
         .function = f->start,
         .end = f->end,
         .scan_flags = f->flags,

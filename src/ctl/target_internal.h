@@ -192,6 +192,7 @@ struct ct_target_work {
     struct ct_target_source *source;
     struct ct_target_module *module;
     const struct ct_target_filter *filter;
+    bool detail;
     bool no_unwinder; /* in the whole target: libc loads one when it needs it */
     struct ct_target_arena *arena;
     uint64_t slot, slot_end, slot_used; /* offsets in the arena */

@@ -266,6 +266,7 @@ static int prepare_works(struct whole *w) {
         w->works[i] = (struct ct_target_work){.source = &w->sources[i],
                                               .module = &w->plan.modules[i],
                                               .filter = &w->options->filter,
+                                              .detail = w->options->detail,
                                               .no_unwinder = !w->plan.get_cfa && !w->options->has_unwinder,
                                               .hooks = w->plan.hooks + functions};
         functions += w->sources[i].image ? w->sources[i].image->function_count : 0;

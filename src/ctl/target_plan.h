@@ -84,6 +84,7 @@ struct ct_target_plan_options {
     size_t known_count;
     uint32_t first_module, first_hook;
     bool has_unwinder;
+    bool detail; /* stubs capture registers and stack of calls */
 };
 
 /* Reads all modules of the target and plans all hooks, on several threads of ours. The same target gives the same bytes, with

@@ -5,24 +5,40 @@
 
 /* Thread block, reached through GS. The first page is wiped in the child of a fork, the second is kept.
  * The offsets differ in their low 12 bits, or loads of one page would wait for stores to the other. */
-#define CT_BLOCK_OWNER        0x040 /* thread pointer (fs:0) of the owner; CT_OWNER_* when something needs attention */
-#define CT_BLOCK_CURSOR       0x048 /* next event slot */
-#define CT_BLOCK_KEPT         0x1000
-#define CT_BLOCK_TOP          0x1100 /* first free shadow entry */
-#define CT_BLOCK_LIMIT        0x1108 /* end of the shadow stack */
-#define CT_BLOCK_SELF         0x1110
-#define CT_BLOCK_FN_ENTER     0x1118
-#define CT_BLOCK_FN_ENTRY     0x1120
-#define CT_BLOCK_FN_LEAVE     0x1128
-#define CT_BLOCK_FN_EVENT     0x1130
-#define CT_BLOCK_FN_SPECIAL   0x1138
-#define CT_BLOCK_FN_ON_CALL   0x1140
-#define CT_BLOCK_FN_ON_RETURN 0x1148
-#define CT_BLOCK_XSAVE_SIZE   0x1150
-#define CT_BLOCK_XSAVE_MASK   0x1158
-#define CT_BLOCK_EVENT_BIT    0x1160 /* the one bit that addresses of valid event slots have set */
-#define CT_BLOCK_NEXT         0x1170 /* scripts/gdb/contrail.py reads these two, TOP and the shadow entries */
-#define CT_BLOCK_BASE         0x1178
+#define CT_BLOCK_OWNER         0x040 /* thread pointer (fs:0) of the owner; CT_OWNER_* when something needs attention */
+#define CT_BLOCK_CURSOR        0x048 /* next event slot */
+#define CT_BLOCK_DETAIL_CURSOR 0x050 /* next detail record */
+#define CT_BLOCK_ORDINAL       0x058 /* tag of the thread's next event, without its kind (32 bits) */
+#define CT_BLOCK_KEPT          0x1000
+#define CT_BLOCK_TOP           0x1100 /* first free shadow entry */
+#define CT_BLOCK_LIMIT         0x1108 /* end of the shadow stack */
+#define CT_BLOCK_SELF          0x1110
+#define CT_BLOCK_FN_ENTER      0x1118
+#define CT_BLOCK_FN_ENTRY      0x1120
+#define CT_BLOCK_FN_LEAVE      0x1128
+#define CT_BLOCK_FN_EVENT      0x1130
+#define CT_BLOCK_FN_SPECIAL    0x1138
+#define CT_BLOCK_FN_ON_CALL    0x1140
+#define CT_BLOCK_FN_ON_RETURN  0x1148
+#define CT_BLOCK_XSAVE_SIZE    0x1150
+#define CT_BLOCK_XSAVE_MASK    0x1158
+#define CT_BLOCK_EVENT_BIT     0x1160 /* the one bit that addresses of valid event slots have set */
+#define CT_BLOCK_NEXT          0x1170 /* scripts/gdb/contrail.py reads these two, TOP and the shadow entries */
+#define CT_BLOCK_BASE          0x1178
+#define CT_BLOCK_FN_DETAIL     0x1180
+#define CT_BLOCK_FN_MARK       0x1188
+#define CT_BLOCK_RULES         0x1190 /* by hook: 16 bits, each a trigger that waits for it */
+#define CT_BLOCK_BUDGETS       0x1198 /* by hook: 32 bits, how many may still be captured, less one; 0: no limit */
+#define CT_BLOCK_CALL_SIZE     0x11a0 /* of a detail record of a call */
+#define CT_BLOCK_RETURN_SIZE   0x11a8
+#define CT_BLOCK_DETAIL_BIT    0x11b0 /* as EVENT_BIT */
+#define CT_BLOCK_STACK_BYTES   0x11b8 /* how much of the stack is captured: at least 8 */
+#define CT_BLOCK_STACK_LOW     0x11c0 /* a range that is surely mapped from any place in it to its end; empty: none known */
+#define CT_BLOCK_STACK_HIGH    0x11c8
+#define CT_BLOCK_DETAIL_KEY    0x11d0
+#define CT_BLOCK_VECTOR_BYTES  0x11d8 /* 0: vector registers are not captured */
+#define CT_BLOCK_COUNTERS      0x11e0 /* pointer to struct ct_counters */
+#define CT_COUNTERS_LIMITED    32
 
 /* Shadow stack entry. */
 #define CT_SHADOW_SLOT      0  /* address of the return address on the stack, or CT_SLOT_* */
@@ -34,6 +50,27 @@
 #define CT_SHADOW_RETURNING -6
 
 #define CT_EVENT_SIZE       16
+/* Of an event's kind only the low bits are its kind; the rest is its number in its thread if it has a detail record, else 0.
+ * (Numbers wrap around, so one event in 2^28 has a number 0 by chance; it counts as one without a record.) */
+#define CT_TAG_KIND 15
+#define CT_TAG_STEP 16
+
+/* struct ct_detail_note: on the stack while a stub works. */
+#define CT_NOTE_STAMP   0
+#define CT_NOTE_TAG     8
+#define CT_NOTE_HOOK    12
+#define CT_NOTE_ENTERED 16
+#define CT_NOTE_SIZE    24
+
+/* Detail records: struct ct_shm_detail of abi/shm_abi.h. */
+#define CT_DETAIL_STAMP       8
+#define CT_DETAIL_TAG         16
+#define CT_DETAIL_REGISTERS   24
+#define CT_DETAIL_FP          88
+#define CT_DETAIL_SP          96
+#define CT_DETAIL_STACK_SIZE  104
+#define CT_DETAIL_STACK       112
+#define CT_DETAIL_RETURN_SIZE 64
 
 /* Stub: call enter; nop3 | call body (entry-only: jmp body) | jmp leave | hook number | body or literal.
  * The first 8 bytes, aligned, are what enabling and disabling stores. */

@@ -24,11 +24,13 @@ struct ct_patch {
 struct ct_shared_code {
     uint64_t enter_record, enter_entry, enter_special, enter_listen;
     uint64_t leave_record, leave_listen;
+    uint64_t enter_detail, enter_entry_detail, leave_detail;
 };
 
 struct ct_plan_request {
     struct ct_scan *scan; /* padding that is used for springboards is marked in it */
     const struct ct_shared_code *shared;
+    bool detail; /* recorded calls are captured with registers and stack */
     uint64_t function, end;
     uint32_t scan_flags; /* enum ct_scan_flag */
     uint32_t number;

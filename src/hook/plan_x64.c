@@ -25,6 +25,9 @@ void ct_shared_code_at(struct ct_shared_code *shared, uint64_t copy) {
     AT(enter_listen);
     AT(leave_record);
     AT(leave_listen);
+    AT(enter_detail);
+    AT(enter_entry_detail);
+    AT(leave_detail);
 #undef AT
 }
 
@@ -172,12 +175,16 @@ static uint64_t enter_address(const struct ct_plan_request *r) {
         return c->enter_listen;
     if (r->special != CT_SPECIAL_NONE || r->action == CT_ACTION_NONE)
         return c->enter_special;
-    return r->entry_only ? c->enter_entry : c->enter_record;
+    if (r->entry_only)
+        return r->detail ? c->enter_entry_detail : c->enter_entry;
+    return r->detail ? c->enter_detail : c->enter_record;
 }
 
 static uint64_t leave_address(const struct ct_plan_request *r) {
     /* Who observes a function that the engine watches may change: its return is sorted out in C. */
-    return r->action == CT_ACTION_LISTEN || r->special ? r->shared->leave_listen : r->shared->leave_record;
+    if (r->action == CT_ACTION_LISTEN || r->special)
+        return r->shared->leave_listen;
+    return r->detail ? r->shared->leave_detail : r->shared->leave_record;
 }
 
 /* call/jmp target; nop3 */

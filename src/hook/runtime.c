@@ -8,16 +8,41 @@
 
 /* ---- events ---- */
 
-void ct_event_fill(struct ct_event *e, uint32_t hook, uint32_t kind) {
+static void fill_at(struct ct_event *e, uint32_t hook, uint32_t tag, uint64_t stamp) {
     e->hook = hook;
-    e->kind = kind;
-    __atomic_store_n(&e->timestamp, ct_os_timestamp(), __ATOMIC_RELEASE);
+    e->kind = tag;
+    __atomic_store_n(&e->timestamp, stamp, __ATOMIC_RELEASE);
+}
+
+void ct_event_fill(struct ct_event *e, uint32_t hook, uint32_t tag) {
+    fill_at(e, hook, tag, ct_os_timestamp());
+}
+
+/* As the shared code does it. */
+static uint32_t numbered(struct ct_block *b, uint32_t kind) {
+    return __atomic_fetch_add(&b->ordinal, CT_TAG_STEP, __ATOMIC_RELAXED) | kind;
+}
+
+/* `e` NULL: the event is lost; its detail need not be. */
+static void fill_noted(struct ct_block *b, struct ct_event *e, uint32_t hook, uint32_t kind,
+                       struct ct_detail_note *note) {
+    uint32_t tag = e && note ? numbered(b, kind) : kind;
+    uint64_t stamp = ct_os_timestamp();
+    if (e)
+        fill_at(e, hook, tag, stamp);
+    if (!note)
+        return;
+    note->stamp = stamp;
+    note->tag = tag;
+    note->hook = hook;
+}
+
+void ct_event_note(struct ct_block *b, uint32_t hook, uint32_t kind, struct ct_detail_note *note) {
+    fill_noted(b, ct_event_reserve(b, kind, NULL), hook, kind, note);
 }
 
 void ct_event_write(struct ct_block *b, uint32_t hook, uint32_t kind) {
-    struct ct_event *e = ct_event_reserve(b, kind, NULL);
-    if (e)
-        ct_event_fill(e, hook, kind);
+    ct_event_note(b, hook, kind, NULL);
 }
 
 /* ---- guarded calls out ---- */
@@ -88,24 +113,26 @@ static uint32_t stub_number(uint64_t stub) {
 }
 
 /* Signals are blocked, so that there is no frame without its event or event without its frame. */
-uint64_t ct_hook_enter_slow(uint64_t slot, uint64_t stub) {
+uint64_t ct_hook_enter_slow(uint64_t slot, uint64_t stub, struct ct_detail_note *note) {
     struct ct_block *b = observing_block(slot);
     if (!b)
         return CT_GO_BODY;
     uint64_t mask = ct_os_block_signals();
     bool entered = ct_shadow_enter(b, slot, stub) != NULL;
     if (entered)
-        ct_event_write(b, stub_number(stub), CT_EVENT_CALL);
+        ct_event_note(b, stub_number(stub), CT_EVENT_CALL, note);
     else
         b->counters->deep_calls++;
     ct_os_restore_signals(mask);
     return entered ? CT_GO_OBSERVED : CT_GO_BODY;
 }
 
-uint64_t ct_hook_entry_slow(uint64_t slot, uint64_t stub) {
+uint64_t ct_hook_entry_slow(uint64_t slot, uint64_t stub, struct ct_detail_note *note) {
     struct ct_block *b = observing_block(slot);
+    if (note)
+        note->stamp = 0;
     if (b)
-        ct_event_write(b, stub_number(stub), CT_EVENT_ENTRY);
+        ct_event_note(b, stub_number(stub), CT_EVENT_ENTRY, note);
     return CT_GO_BODY;
 }
 
@@ -116,14 +143,13 @@ static void lost_return(void) {
 
 /* The stub found its buffer full (or, in the child of a fork, none). It has claimed an entry for a call, or read the
  * one that returns; both are finished here. */
-void ct_hook_event_slow(uint64_t hook, uint64_t kind, uint64_t slot) {
+void ct_hook_event_slow(uint64_t hook, uint64_t kind, uint64_t slot, struct ct_detail_note *note) {
     struct ct_block *b = ct_block_current();
     if (!b)
         lost_return();
     /* Noted in the entry, as the stub does: should a handler jump away, this tells what was recorded. */
     struct ct_event *event = ct_event_reserve(b, (uint32_t)kind, kind == CT_EVENT_ENTRY ? NULL : &b->top[-1].data);
-    if (event)
-        ct_event_fill(event, (uint32_t)hook, (uint32_t)kind);
+    fill_noted(b, event, (uint32_t)hook, (uint32_t)kind, note);
     if (kind == CT_EVENT_CALL)
         ct_shadow_filled(b, slot);
     else if (kind == CT_EVENT_RETURN)
@@ -137,15 +163,17 @@ static uint64_t resume_in(uint64_t slot) {
     return *(const uint64_t *)slot;
 }
 
-uint64_t ct_hook_leave_slow(uint64_t slot) {
+uint64_t ct_hook_leave_slow(uint64_t slot, struct ct_detail_note *note) {
     struct ct_block *b = ct_block_current();
     struct ct_shadow found;
     uint32_t depth;
     uint64_t mask = ct_os_block_signals();
     if (!b || !ct_shadow_leave(b, slot, resume_in(slot), &found, &depth))
         lost_return();
+    if (note)
+        *note = (struct ct_detail_note){.entered = found.data};
     if (!b->detached)
-        ct_event_write(b, ct_shadow_number(&found), CT_EVENT_RETURN);
+        ct_event_note(b, ct_shadow_number(&found), CT_EVENT_RETURN, note);
     ct_os_restore_signals(mask);
     return found.ret;
 }
@@ -376,7 +404,7 @@ uint64_t ct_hook_special(uint64_t slot, uint64_t stub, struct ct_special_frame *
         return CT_GO_BODY;
     }
     if (seen && !hook->entry_only)
-        go = ct_hook_enter_slow(slot, stub);
+        go = ct_hook_enter_slow(slot, stub, NULL);
     else if (seen)
         ct_event_write(b, stub_number(stub), CT_EVENT_ENTRY);
     act(b, hook->special, slot, arguments);

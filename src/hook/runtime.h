@@ -78,6 +78,14 @@ struct ct_buffer {
 /* What could not be seen, or was odd. */
 struct ct_counters {
     uint64_t guarded_calls, deep_calls, left_frames, abandoned;
+    uint64_t limited; /* details that were not captured because of their number */
+};
+
+/* What a stub that captures detail knows of the event that it has just written. */
+struct ct_detail_note {
+    uint64_t stamp; /* 0: there was none */
+    uint32_t tag, hook;
+    uint64_t entered; /* of a return: when its call was; 0: not known */
 };
 
 /* One per thread; GS points to it. */
@@ -86,7 +94,9 @@ struct ct_block {
     uint8_t pad0[CT_BLOCK_OWNER];
     uint64_t owner;
     uint64_t cursor;
-    uint8_t pad1[CT_BLOCK_KEPT - CT_BLOCK_CURSOR - 8];
+    uint64_t detail_cursor;
+    uint32_t ordinal, pad_ordinal;
+    uint8_t pad1[CT_BLOCK_KEPT - CT_BLOCK_ORDINAL - 8];
     /* kept */
     uint8_t pad2[CT_BLOCK_TOP - CT_BLOCK_KEPT];
     struct ct_shadow *top;
@@ -98,6 +108,13 @@ struct ct_block {
     struct ct_runtime *runtime;
     struct ct_block *next; /* list of all blocks; never unlinked */
     struct ct_shadow *base;
+    uint64_t fn_detail, fn_mark;
+    const uint16_t *rules;
+    int32_t *budgets;
+    uint64_t call_size, return_size, detail_bit, stack_bytes;
+    uint64_t stack_low, stack_high;
+    uint64_t detail_key, vector_bytes;
+    struct ct_counters *counters;
     uint64_t thread_pointer; /* what owner is when nothing needs attention */
     int32_t tid, pid;
     uint32_t attention; /* enum ct_attention bits */
@@ -113,7 +130,10 @@ struct ct_block {
     uint32_t event_lock;
     uint32_t delivering; /* somebody hands full buffers to the sink; one at a time, so that order is kept */
     uint32_t lane_slot;  /* of the agent's lane (agent/lane.c) */
-    struct ct_counters *counters, own_counters;
+    struct ct_counters own_counters;
+    /* Detail (agent/detail.c): the segment that the thread fills, and how often it has turned to a new chunk of it. */
+    uint32_t segment, detail_serial;
+    uint64_t detail_turns;
     size_t size; /* of the whole mapping */
     uint32_t in_use;
 };
@@ -168,6 +188,23 @@ CT_ASSERT_AT(xsave_size, CT_BLOCK_XSAVE_SIZE);
 CT_ASSERT_AT(xsave_mask, CT_BLOCK_XSAVE_MASK);
 CT_ASSERT_AT(next, CT_BLOCK_NEXT);
 CT_ASSERT_AT(base, CT_BLOCK_BASE);
+CT_ASSERT_AT(detail_cursor, CT_BLOCK_DETAIL_CURSOR);
+CT_ASSERT_AT(ordinal, CT_BLOCK_ORDINAL);
+CT_ASSERT_AT(fn_detail, CT_BLOCK_FN_DETAIL);
+CT_ASSERT_AT(fn_mark, CT_BLOCK_FN_MARK);
+CT_ASSERT_AT(rules, CT_BLOCK_RULES);
+CT_ASSERT_AT(budgets, CT_BLOCK_BUDGETS);
+CT_ASSERT_AT(call_size, CT_BLOCK_CALL_SIZE);
+CT_ASSERT_AT(return_size, CT_BLOCK_RETURN_SIZE);
+CT_ASSERT_AT(detail_bit, CT_BLOCK_DETAIL_BIT);
+CT_ASSERT_AT(stack_bytes, CT_BLOCK_STACK_BYTES);
+CT_ASSERT_AT(stack_low, CT_BLOCK_STACK_LOW);
+CT_ASSERT_AT(stack_high, CT_BLOCK_STACK_HIGH);
+CT_ASSERT_AT(detail_key, CT_BLOCK_DETAIL_KEY);
+CT_ASSERT_AT(vector_bytes, CT_BLOCK_VECTOR_BYTES);
+CT_ASSERT_AT(counters, CT_BLOCK_COUNTERS);
+_Static_assert(__builtin_offsetof(struct ct_counters, limited) == CT_COUNTERS_LIMITED, "limited");
+_Static_assert(sizeof(struct ct_detail_note) == CT_NOTE_SIZE, "note");
 _Static_assert(sizeof(struct ct_shadow) == CT_SHADOW_SIZE, "shadow entry");
 _Static_assert(sizeof(struct ct_event) == CT_EVENT_SIZE, "event");
 
@@ -235,11 +272,13 @@ void ct_event_forget(struct ct_block *b);
  * Between the two it is a hole, should a handler jump away. *note (if not NULL) tells then what is to be given back: the slot's
  * address, or before there is one an odd number. */
 struct ct_event *ct_event_reserve(struct ct_block *b, uint32_t kind, uint64_t *note);
-void ct_event_fill(struct ct_event *event, uint32_t hook, uint32_t kind);
+void ct_event_fill(struct ct_event *event, uint32_t hook, uint32_t tag);
 /* What is in the note of a stub that was given up will not be needed: no event was recorded. */
 void ct_event_abandon(struct ct_block *b, uint64_t note);
 /* Both in one. */
 void ct_event_write(struct ct_block *b, uint32_t hook, uint32_t kind);
+/* The same, and what it was. */
+void ct_event_note(struct ct_block *b, uint32_t hook, uint32_t kind, struct ct_detail_note *note);
 /* Hands everything undelivered to the sink, from any thread. */
 void ct_event_drain(struct ct_block *b);
 /* Forgets all events: the child of a fork must not deliver its parent's. */
@@ -253,10 +292,11 @@ enum { CT_GO_BODY = 0, CT_GO_OBSERVED = 1 };
 struct ct_special_frame { /* caller-saved registers as the shared code pushes them */
     uint64_t scratch[4], argument0, argument1, argument3, argument2, result;
 };
-uint64_t ct_hook_enter_slow(uint64_t slot, uint64_t stub);
-uint64_t ct_hook_entry_slow(uint64_t slot, uint64_t stub);
-uint64_t ct_hook_leave_slow(uint64_t slot);
-void ct_hook_event_slow(uint64_t hook, uint64_t kind, uint64_t slot);
+/* `note`, if not NULL, gets what a stub needs to know that will capture detail. */
+uint64_t ct_hook_enter_slow(uint64_t slot, uint64_t stub, struct ct_detail_note *note);
+uint64_t ct_hook_entry_slow(uint64_t slot, uint64_t stub, struct ct_detail_note *note);
+uint64_t ct_hook_leave_slow(uint64_t slot, struct ct_detail_note *note);
+void ct_hook_event_slow(uint64_t hook, uint64_t kind, uint64_t slot, struct ct_detail_note *note);
 uint64_t ct_hook_special(uint64_t slot, uint64_t stub, struct ct_special_frame *frame);
 uint64_t ct_hook_on_call(struct ct_cpu_context *cpu, uint64_t slot, uint64_t stub);
 uint64_t ct_hook_on_return(struct ct_cpu_context *cpu, uint64_t slot);
@@ -269,7 +309,8 @@ void ct_cpu_first_arguments(const struct ct_cpu_context *cpu, uint64_t arguments
 
 extern const uint8_t ct_hook_code[], ct_hook_code_end[];
 extern const uint8_t ct_hook_enter_record[], ct_hook_enter_entry[], ct_hook_enter_special[], ct_hook_enter_listen[],
-    ct_hook_leave_record[], ct_hook_leave_listen[];
+    ct_hook_leave_record[], ct_hook_leave_listen[], ct_hook_enter_detail[], ct_hook_enter_entry_detail[],
+    ct_hook_leave_detail[];
 /* Calls fn(a, b) on another stack. */
 uint64_t ct_hook_on_stack(uint64_t stack, uint64_t (*fn)(uint64_t, uint64_t), uint64_t a, uint64_t b);
 /* Calls fn(arg) with the vector state saved: for code that was not compiled for general registers only. */

@@ -96,24 +96,241 @@ ct_hook_code:
 
 #define INNERMOST(field) (CT_SHADOW_##field - CT_SHADOW_SIZE)
 
+/* ---- detail: registers and stack of a call, registers of a return (abi/shm_abi.h) ----
+ *
+ * rax, rcx and rdx are free here: the program's are on the stack, above the note (struct ct_detail_note), which has the
+ * event's time and tag. A record counts once its first word, stored last, is right. The red zone below rsp is ours, and signal
+ * handlers leave it alone. Nothing is ever read back from a record: it may be somebody else's by then. */
+
+#define SAVED_RCX CT_NOTE_SIZE
+#define SAVED_RDX (CT_NOTE_SIZE + 8)
+#define SAVED_RAX (CT_NOTE_SIZE + 24)
+
+/* Marks that this call or return makes, if somebody waits for one; `value` is what the function returns. */
+.macro CHECK_RULES value
+    mov CT_NOTE_HOOK(%rsp), %edx
+    mov %gs:CT_BLOCK_RULES, %rcx
+    cmpw $0, (%rcx, %rdx, 2)
+    je 6f
+    PUSH_REST
+    lea 56(%rbp), %rdi
+    mov 56+\value(%rbp), %rsi
+    CALL_SLOW CT_BLOCK_FN_MARK
+    POP_REST
+6:
+.endm
+
+/* How many of this function may still be captured in this second; jumps when there is a limit and it is reached. */
+.macro CHECK_BUDGET take, none
+    mov %gs:CT_BLOCK_BUDGETS, %rcx
+    test %rcx, %rcx
+    jz 6f
+    mov CT_NOTE_HOOK(%rsp), %edx
+    cmpl $0, (%rcx, %rdx, 4)
+    jl \none
+  .if \take
+    decl (%rcx, %rdx, 4)
+  .endif
+6:
+.endm
+.macro COUNT_LIMITED
+    mov %gs:CT_BLOCK_COUNTERS, %rcx
+    incq CT_COUNTERS_LIMITED(%rcx)
+.endm
+
+/* rax: a record of the size that the block tells at `size`, both ends of which lie in one chunk. */
+.macro RESERVE_DETAIL size, none
+    mov %gs:\size, %rax
+    mov %rax, %rdx
+    xadd %rax, %gs:CT_BLOCK_DETAIL_CURSOR
+    lea -1(%rax, %rdx), %rdx
+    and %rax, %rdx
+    test %rdx, %gs:CT_BLOCK_DETAIL_BIT
+    jnz 6f
+    PUSH_REST
+    mov %gs:\size, %rdi
+    CALL_SLOW CT_BLOCK_FN_DETAIL
+    POP_REST
+    test %rax, %rax
+    jz \none
+6:
+.endm
+.macro PUBLISH_DETAIL
+    mov CT_NOTE_STAMP(%rsp), %rcx
+    mov CT_NOTE_TAG(%rsp), %rdx
+    mov %rcx, CT_DETAIL_STAMP(%rax)
+    mov %rdx, CT_DETAIL_TAG(%rax)
+    xor %rdx, %rcx
+    xor %gs:CT_BLOCK_DETAIL_KEY, %rcx
+    mov %rcx, (%rax)
+.endm
+
+/* `slot`: where S is, from rsp. */
+.macro CAPTURE_CALL slot
+    CHECK_RULES SAVED_RAX
+    CHECK_BUDGET 1, 7f
+    RESERVE_DETAIL CT_BLOCK_CALL_SIZE, 9f
+    mov %rdi, CT_DETAIL_REGISTERS+0(%rax)
+    mov %rsi, CT_DETAIL_REGISTERS+8(%rax)
+    mov SAVED_RDX(%rsp), %rcx
+    mov %rcx, CT_DETAIL_REGISTERS+16(%rax)
+    mov SAVED_RCX(%rsp), %rcx
+    mov %rcx, CT_DETAIL_REGISTERS+24(%rax)
+    mov %r8, CT_DETAIL_REGISTERS+32(%rax)
+    mov %r9, CT_DETAIL_REGISTERS+40(%rax)
+    mov SAVED_RAX(%rsp), %rcx
+    mov %rcx, CT_DETAIL_REGISTERS+48(%rax)
+    mov %r10, CT_DETAIL_REGISTERS+56(%rax)
+    mov %rbp, CT_DETAIL_FP(%rax)
+    lea \slot(%rsp), %rcx
+    mov %rcx, CT_DETAIL_SP(%rax)
+    cmpq $0, %gs:CT_BLOCK_VECTOR_BYTES
+    je 1f
+    mov %gs:CT_BLOCK_STACK_BYTES, %rdx
+    lea CT_DETAIL_STACK(%rax, %rdx), %rdx
+    movups %xmm0, 0(%rdx)
+    movups %xmm1, 16(%rdx)
+    movups %xmm2, 32(%rdx)
+    movups %xmm3, 48(%rdx)
+    movups %xmm4, 64(%rdx)
+    movups %xmm5, 80(%rdx)
+    movups %xmm6, 96(%rdx)
+    movups %xmm7, 112(%rdx)
+1:  mov %gs:CT_BLOCK_STACK_BYTES, %rdx      /* how much of the stack: all of it must be mapped */
+    add %rcx, %rdx
+    cmp %gs:CT_BLOCK_STACK_LOW, %rcx
+    jb 2f
+    cmp %gs:CT_BLOCK_STACK_HIGH, %rdx
+    ja 2f
+    mov %gs:CT_BLOCK_STACK_BYTES, %rdx
+    jmp 3f
+2:  mov %rcx, %rdx                          /* another stack than the thread's, or its end: the page of S is there */
+    or $4095, %rdx
+    lea 1(%rdx), %rdx
+    sub %rcx, %rdx
+    and $-8, %rdx                           /* stacks may be misaligned */
+    cmp %gs:CT_BLOCK_STACK_BYTES, %rdx
+    jbe 3f
+    mov %gs:CT_BLOCK_STACK_BYTES, %rdx
+3:  mov %rdx, CT_DETAIL_STACK_SIZE(%rax)
+    movups %xmm0, -16(%rsp)
+    mov %rdx, -24(%rsp)
+    test %rdx, %rdx
+    jz 8f
+    test $8, %dl
+    jz 4f
+    movq -8(%rcx, %rdx), %xmm0
+    movq %xmm0, CT_DETAIL_STACK-8(%rax, %rdx)
+    sub $8, %rdx
+    jz 5f
+4:  movups -16(%rcx, %rdx), %xmm0
+    movups %xmm0, CT_DETAIL_STACK-16(%rax, %rdx)
+    sub $16, %rdx
+    jnz 4b
+5:  /* Of frames that are in what was copied, the real return addresses, as the program would have them there. */
+    mov %gs:CT_BLOCK_TOP, %rcx
+6:  lea -CT_SHADOW_SIZE(%rcx), %rcx
+    mov CT_SHADOW_SLOT(%rcx), %rdx
+    sub %rsp, %rdx
+    sub $\slot, %rdx
+    cmp -24(%rsp), %rdx
+    jae 8f
+    test $7, %dl
+    jnz 6b
+    movq CT_SHADOW_RETURN(%rcx), %xmm0
+    movq %xmm0, CT_DETAIL_STACK(%rax, %rdx)
+    jmp 6b
+8:  movups -16(%rsp), %xmm0
+    PUBLISH_DETAIL
+    jmp 9f
+7:  COUNT_LIMITED
+9:
+.endm
+
+.macro CAPTURE_RETURN slot
+    CHECK_RULES SAVED_RAX
+    CHECK_BUDGET 0, 7f
+    RESERVE_DETAIL CT_BLOCK_RETURN_SIZE, 9f
+    mov SAVED_RAX(%rsp), %rcx
+    mov %rcx, CT_DETAIL_REGISTERS+0(%rax)
+    mov SAVED_RDX(%rsp), %rcx
+    mov %rcx, CT_DETAIL_REGISTERS+8(%rax)
+    mov \slot(%rsp), %rcx
+    mov %rcx, CT_DETAIL_REGISTERS+16(%rax)
+    mov %rbp, CT_DETAIL_REGISTERS+24(%rax)
+    lea \slot(%rsp), %rcx
+    mov %rcx, CT_DETAIL_REGISTERS+32(%rax)
+    cmpq $0, %gs:CT_BLOCK_VECTOR_BYTES
+    je 1f
+    movups %xmm0, CT_DETAIL_RETURN_SIZE+0(%rax)
+    movups %xmm1, CT_DETAIL_RETURN_SIZE+16(%rax)
+1:  PUBLISH_DETAIL
+    jmp 9f
+7:  COUNT_LIMITED
+9:
+.endm
+
+/* Fills the slot at rax like FILL, and the note; the event's tag has its number in the thread. */
+.macro FILL_NOTE kind
+    mov $CT_TAG_STEP, %ecx
+    xadd %ecx, %gs:CT_BLOCK_ORDINAL
+    or $\kind, %ecx
+    mov %edx, 8(%rax)
+    mov %edx, CT_NOTE_HOOK(%rsp)
+    mov %ecx, 12(%rax)
+    mov %ecx, CT_NOTE_TAG(%rsp)
+    mov %rax, %rcx
+    rdtsc
+    shl $32, %rdx
+    or %rdx, %rax
+    mov %rax, (%rcx)
+    mov %rax, CT_NOTE_STAMP(%rsp)
+.endm
+
 /* ---- enter: record the call, move the return address to the shadow stack ---- */
 
-/* Stack: rcx, rdx, flags, rax, stub word, return address = S. Flags are kept, although the ABI lets them die: it costs
- * nothing that can be measured beside two timestamps, and hand-written callers may pass them. */
-FUNCTION ct_hook_enter_record
+/* Each of these comes twice, without and with detail. N: bytes of the note on the stack, 0 or CT_NOTE_SIZE; CALL_SLOW's last
+ * argument is its address, or zero. */
+.macro NOTE_ARGUMENT n, register
+  .if \n
+    lea 56(%rbp), \register
+  .else
+    mov $0, \register
+  .endif
+.endm
+
+.macro PROLOGUE n
     push %rax
     SAVE_FLAGS
     push %rdx
     push %rcx
+  .if \n
+    lea -\n(%rsp), %rsp
+  .endif
+.endm
+.macro EPILOGUE n
+  .if \n
+    lea \n(%rsp), %rsp
+  .endif
+    pop %rcx
+    pop %rdx
+    RESTORE_FLAGS
+    pop %rax
+.endm
+
+/* Stack: note, rcx, rdx, flags, rax, stub word, return address = S. Flags are kept, although the ABI lets them die: it costs
+ * nothing that can be measured beside two timestamps, and hand-written callers may pass them. */
+.macro ENTER n
+    PROLOGUE \n
     mov %fs:0, %rax
     cmp %gs:CT_BLOCK_OWNER, %rax
-    jne 5f
+    jne 15f
     mov %gs:CT_BLOCK_TOP, %rcx
-    lea 40(%rsp), %rdx
+    lea 40+\n(%rsp), %rdx
     cmp %rdx, INNERMOST(SLOT)(%rcx)
-    jbe 3f
-1:  cmp %gs:CT_BLOCK_LIMIT, %rcx
-    jae 5f
+    jbe 13f
+11: cmp %gs:CT_BLOCK_LIMIT, %rcx
+    jae 15f
     lea CT_SHADOW_SIZE(%rcx), %rax
     mov %rax, %gs:CT_BLOCK_TOP              /* claim: its slot is 0 already */
     movq $0, CT_SHADOW_DATA(%rcx)
@@ -121,138 +338,178 @@ FUNCTION ct_hook_enter_record
     mov %rax, CT_SHADOW_SLOT(%rcx)
     mov (%rdx), %rax
     mov %rax, CT_SHADOW_RETURN(%rcx)
-    mov 32(%rsp), %rdx
+    mov 32+\n(%rsp), %rdx
     mov %rdx, CT_SHADOW_STUB(%rcx)
     mov CT_AFTER_TO_NUMBER(%rdx), %edx
-    RESERVE 4f
+    RESERVE 14f
     mov %rax, CT_SHADOW_DATA(%rcx)
+  .if \n
+    FILL_NOTE 1
+  .else
     FILL 1
+  .endif
     mov %gs:CT_BLOCK_TOP, %rcx
-    lea 40(%rsp), %rdx
+    lea 40+\n(%rsp), %rdx
     mov %rdx, INNERMOST(SLOT)(%rcx)         /* the frame is there */
-2:  pop %rcx
-    pop %rdx
-    RESTORE_FLAGS
-    pop %rax
+12:
+  .if \n
+    mov CT_NOTE_STAMP(%rsp), %rax
+    mov %gs:CT_BLOCK_TOP, %rcx
+    mov %rax, INNERMOST(DATA)(%rcx)         /* when it was entered */
+    CAPTURE_CALL 40+\n
+  .endif
+    EPILOGUE \n
     ret $8                                  /* drops the return address: the body's call takes its slot */
 
     /* Same slot as the innermost frame, and that frame's resume address in it: a tail call. */
-3:  jne 5f
+13: jne 15f
     mov INNERMOST(STUB)(%rcx), %rax
     add $CT_AFTER_TO_RESUME, %rax
     cmp %rax, (%rdx)
-    je 1b
-    jmp 5f
+    je 11b
+    jmp 15f
 
-4:  PUSH_REST                               /* buffer full; the entry is claimed */
+14: PUSH_REST                               /* buffer full; the entry is claimed */
     mov %edx, %edi
     mov $1, %esi
-    lea 40+56(%rbp), %rdx
+    lea 40+56+\n(%rbp), %rdx
+    NOTE_ARGUMENT \n, %rcx
     CALL_SLOW CT_BLOCK_FN_EVENT
     POP_REST
-    jmp 2b
+    jmp 12b
 
-5:  PUSH_REST
-    lea 96(%rsp), %rdi
-    mov 88(%rsp), %rsi
+15: PUSH_REST
+    lea 96+\n(%rsp), %rdi
+    mov 88+\n(%rsp), %rsi
+    NOTE_ARGUMENT \n, %rdx
     CALL_SLOW CT_BLOCK_FN_ENTER
     POP_REST
     test %eax, %eax
-    jnz 2b
+    jnz 12b
     /* Not observed: to the body, with the return address where it is. */
-    mov 32(%rsp), %rcx
+    mov 32+\n(%rsp), %rcx
     movslq CT_AFTER_TO_BODY_REL(%rcx), %rdx
     lea CT_AFTER_TO_RESUME(%rcx, %rdx), %rcx
-    mov %rcx, 32(%rsp)
-    pop %rcx
-    pop %rdx
-    RESTORE_FLAGS
-    pop %rax
+    mov %rcx, 32+\n(%rsp)
+    EPILOGUE \n
     ret
+.endm
 
 /* Entry-only: one event, the return address stays. */
-FUNCTION ct_hook_enter_entry
-    push %rax
-    SAVE_FLAGS
-    push %rdx
-    push %rcx
+.macro ENTER_ENTRY n
+    PROLOGUE \n
     mov %fs:0, %rax
     cmp %gs:CT_BLOCK_OWNER, %rax
-    jne 5f
-    mov 32(%rsp), %rdx
+    jne 15f
+    mov 32+\n(%rsp), %rdx
     mov CT_AFTER_TO_NUMBER(%rdx), %edx
-    RESERVE 4f
+    RESERVE 14f
+  .if \n
+    FILL_NOTE 4
+11: CAPTURE_CALL 40+\n
+  .else
     FILL 4
-2:  pop %rcx
-    pop %rdx
-    RESTORE_FLAGS
-    pop %rax
+  .endif
+12: EPILOGUE \n
     ret
-4:  PUSH_REST
+14: PUSH_REST
     mov %edx, %edi
     mov $4, %esi
+    NOTE_ARGUMENT \n, %rcx
     CALL_SLOW CT_BLOCK_FN_EVENT
-    POP_REST
-    jmp 2b
-5:  PUSH_REST
-    lea 56+40(%rsp), %rdi
-    mov 56+32(%rsp), %rsi
+    jmp 16f
+15: PUSH_REST
+    lea 56+40+\n(%rsp), %rdi
+    mov 56+32+\n(%rsp), %rsi
+    NOTE_ARGUMENT \n, %rdx
     CALL_SLOW CT_BLOCK_FN_ENTRY
-    POP_REST
-    jmp 2b
+16: POP_REST
+  .if \n
+    cmpq $0, CT_NOTE_STAMP(%rsp)
+    jne 11b
+  .endif
+    jmp 12b
+.endm
+
+FUNCTION ct_hook_enter_record
+    ENTER 0
+FUNCTION ct_hook_enter_detail
+    ENTER CT_NOTE_SIZE
+FUNCTION ct_hook_enter_entry
+    ENTER_ENTRY 0
+FUNCTION ct_hook_enter_entry_detail
+    ENTER_ENTRY CT_NOTE_SIZE
 
 /* ---- leave: record the return, bring the return address back ---- */
 
-/* Entered with rsp = S + 8. Stack: rcx, rdx, flags, rax, return address = S. Flags are kept: hand-written callers may look
+/* Entered with rsp = S + 8. Stack: note, rcx, rdx, flags, rax, return address = S. Flags are kept: hand-written callers may look
  * at them, and who calls is not known. */
-FUNCTION ct_hook_leave_record
+.macro LEAVE n
     lea -8(%rsp), %rsp
-    push %rax
-    SAVE_FLAGS
-    push %rdx
-    push %rcx
-    lea 32(%rsp), %rdx
+    PROLOGUE \n
+    lea 32+\n(%rsp), %rdx
     mov %fs:0, %rax                         /* a coroutine may return on a thread that has no block of its own yet */
     cmp %gs:CT_BLOCK_OWNER, %rax
-    jne 5f
+    jne 15f
     mov %gs:CT_BLOCK_TOP, %rcx
     cmp %rdx, INNERMOST(SLOT)(%rcx)
-    jne 5f
+    jne 15f
     mov (%rdx), %rax                        /* our resume address, which the body's return has just read */
     sub $CT_AFTER_TO_RESUME, %rax
     cmp %rax, INNERMOST(STUB)(%rcx)
-    jne 5f
+    jne 15f
     mov INNERMOST(RETURN)(%rcx), %rax
     mov %rax, (%rdx)
+  .if \n
+    mov INNERMOST(DATA)(%rcx), %rax
+    mov %rax, CT_NOTE_ENTERED(%rsp)
+  .endif
     movq $0, INNERMOST(DATA)(%rcx)
     lea CT_SHADOW_RETURNING(%rdx), %rax
     mov %rax, INNERMOST(SLOT)(%rcx)
     mov INNERMOST(STUB)(%rcx), %rdx
     mov CT_AFTER_TO_NUMBER(%rdx), %edx
-    RESERVE 4f
+    RESERVE 14f
     mov %rax, INNERMOST(DATA)(%rcx)
+  .if \n
+    FILL_NOTE 2
+  .else
     FILL 2
+  .endif
     mov %gs:CT_BLOCK_TOP, %rcx
     lea -CT_SHADOW_SIZE(%rcx), %rcx
     movq $0, CT_SHADOW_SLOT(%rcx)
     mov %rcx, %gs:CT_BLOCK_TOP              /* release */
-2:  pop %rcx
-    pop %rdx
-    RESTORE_FLAGS
-    pop %rax
+11:
+  .if \n
+    CAPTURE_RETURN 32+\n
+  .endif
+12: EPILOGUE \n
     ret
-4:  PUSH_REST                               /* buffer full; the slow path releases the entry */
+14: PUSH_REST                               /* buffer full; the slow path releases the entry */
     mov %edx, %edi
     mov $2, %esi
+    NOTE_ARGUMENT \n, %rcx
     CALL_SLOW CT_BLOCK_FN_EVENT
     POP_REST
-    jmp 2b
-5:  PUSH_REST
+    jmp 11b
+15: PUSH_REST
     mov %rdx, %rdi
+    NOTE_ARGUMENT \n, %rsi
     CALL_SLOW CT_BLOCK_FN_LEAVE
     POP_REST
-    mov %rax, 32(%rsp)
-    jmp 2b
+    mov %rax, 32+\n(%rsp)
+  .if \n
+    cmpq $0, CT_NOTE_STAMP(%rsp)
+    jne 11b
+  .endif
+    jmp 12b
+.endm
+
+FUNCTION ct_hook_leave_record
+    LEAVE 0
+FUNCTION ct_hook_leave_detail
+    LEAVE CT_NOTE_SIZE
 
 /* ---- functions that the engine must know about: always through C ---- */
 

@@ -17,6 +17,8 @@ import tempfile
 import time
 
 SIZE_LIMIT = 128 << 10
+# What stubs that capture detail do: they store vector registers, and copy stack through one that they put aside.
+MOVES = re.compile(r"(movups|movq) +(%xmm[0-7],\S*\(%r[a-z]+(,%r[a-z]+,1)?\)|\S*\(%r[a-z]+(,%r[a-z]+,1)?\),%xmm0)$")
 EVENTS_PER_CHUNK = 512  # of the default lane
 PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_TLS, PT_GNU_STACK = 1, 2, 3, 7, 0x6474E551
 DT_NEEDED, DT_PLTRELSZ, DT_STRTAB, DT_SYMTAB, DT_RELASZ, DT_RELSZ, DT_TEXTREL, DT_GNU_HASH = 1, 2, 5, 6, 8, 18, 22, 0x6FFFFEF5
@@ -91,7 +93,7 @@ def check_image(path):
 
 def check_code(path):
     result = subprocess.run(["objdump", "-d", "--no-show-raw-insn", path], capture_output=True, text=True, check=True)
-    vectors, strange, count = [], [], 0
+    vectors, strange, count, moves = [], [], 0, 0
     for line in result.stdout.splitlines():
         parts = line.split("\t")
         if len(parts) < 2:
@@ -99,7 +101,9 @@ def check_code(path):
         count += 1
         code = parts[1].strip()
         name = code.split()[0]
-        if re.search(r"%([xyz]mm|mm[0-7]|st\b|k[0-7]\b)", code):
+        if MOVES.match(code):
+            moves += 1
+        elif re.search(r"%([xyz]mm|mm[0-7]|st\b|k[0-7]\b)", code):
             vectors.append(line.strip())
         elif (re.match(r"(f(?!s:|s\b|s_)|v[a-z]|ldmxcsr|stmxcsr|emms|xsave|xrstor)", name)
               and not re.match(r"(xsave64|xrstor64|fninit|ldmxcsr)$", name)):
@@ -107,7 +111,7 @@ def check_code(path):
         elif name == "(bad)":
             strange.append(line.strip())
     check(count > 1000, f"disassembled: {count} instructions")
-    check(not vectors, "no vector or floating-point register is used" + "".join("\n        " + v for v in vectors[:5]))
+    check(not vectors and moves < 64, f"no vector or floating-point register is used, {moves} moves of stubs apart" + "".join("\n        " + v for v in vectors[:5]))
     check(not strange, "no other instruction of theirs, saving and restoring apart" + "".join("\n        " + v for v in strange[:5]))
 
 

@@ -38,7 +38,7 @@ static void write_numbered(struct ct_block *b, uint32_t from, uint32_t to) {
 static uint32_t chunk_of(const struct ct_block *b) {
     uint64_t pool =
         ((uint64_t)f.view + f.lane.window - 1) / f.lane.window * f.lane.window + f.lane.control->pool_offset;
-    return (uint32_t)((b->cursor - 1 - pool) / f.lane.window);
+    return (uint32_t)((b->cursor - 1 - pool) / (2 * f.lane.chunk_bytes));
 }
 
 static const struct ct_shm_chunk *header_of(uint32_t chunk) {

@@ -29,7 +29,7 @@ void lane_start(struct lane_fixture *f, size_t memory, bool lossless, uint32_t c
     memset(f, 0, sizeof *f);
     int fd = memfd_create("lane", MFD_CLOEXEC);
     assert_true(fd >= 0);
-    assert_int_equal(ct_lane_create(&f->lane, fd, memory, lossless), 0);
+    assert_int_equal(ct_lane_create(&f->lane, fd, &(struct ct_lane_options){.index_memory = memory, .lossless = lossless}), 0);
     if (chunks) {
         assert_true(chunks <= f->lane.control->chunk_count);
         f->lane.control->chunk_count = f->lane.chunk_count = chunks;
@@ -101,6 +101,7 @@ void lane_prepare_drain(struct lane_fixture *f) {
         .directory = f->directory,
         .pid = ct_os_getpid(),
         .interval_ms = 1,
+        .format = {.encoding = CT_FORMAT_ATF2}, /* what lane_read reads */
         .every_second = count_second,
         .every_second_arg = f,
     };

@@ -45,12 +45,12 @@ static uint64_t call_special(unsigned hook, uint64_t slot, uint64_t a, uint64_t 
 /* A call through the slow path: what comes after a walk goes there. */
 static void call_slow(unsigned hook, uint64_t slot) {
     *word_at(slot) = real_return(slot);
-    assert_int_equal(ct_hook_enter_slow(slot, stub_of(&f, hook)), CT_GO_OBSERVED);
+    assert_int_equal(ct_hook_enter_slow(slot, stub_of(&f, hook), NULL), CT_GO_OBSERVED);
     *word_at(slot) = resume_of(&f, hook);
 }
 
 static void return_slow(uint64_t slot) {
-    uint64_t to = ct_hook_leave_slow(slot);
+    uint64_t to = ct_hook_leave_slow(slot, NULL);
     assert_int_equal(to, real_return(slot));
 }
 
@@ -209,7 +209,7 @@ static int without_counter(uint64_t a, uint64_t b, uint64_t c) {
     if (!f.block->detached || !is_bare(home(1000)))
         return 1;
     *word_at(home(800)) = real_return(home(800));
-    return ct_hook_enter_slow(home(800), stub_of(&f, 2)) == CT_GO_BODY ? 0 : 2;
+    return ct_hook_enter_slow(home(800), stub_of(&f, 2), NULL) == CT_GO_BODY ? 0 : 2;
 }
 
 static int by_set_tsc(void) {

@@ -7,7 +7,11 @@ import operator
 import os
 import re
 import struct
+import sys
 import zlib
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools"))
+import ctp  # noqa: E402
 
 CALL, RETURN, EXCEPTION = 1, 2, 3
 HEADER = struct.Struct("<4sBBBBIIB7xIIQQQQ")
@@ -57,7 +61,12 @@ class Thread:
 
 
 def read_index(path, complete):
-    """The events of an index.atf as bytes, whether it has a footer, and its header's thread id."""
+    """The events of an index.atf or index.ctp as bytes, whether it has a footer, and its header's thread id."""
+    if path.endswith(".ctp"):
+        try:
+            return ctp.read(path, complete)[:3]
+        except ctp.Bad as problem:
+            raise BadTrace("%s: %s" % (path, problem))
     with open(path, "rb") as f:
         content = f.read()
     if len(content) < HEADER.size:
@@ -127,7 +136,7 @@ class Trace:
 
     def read_threads(self):
         told = {t["id"]: t for t in self.manifest["threads"]}
-        for path in glob.glob(os.path.join(glob.escape(self.directory), "thread_*", "index.atf")):
+        for path in glob.glob(os.path.join(glob.escape(self.directory), "thread_*", "index.[ac]t[fp]")):
             ident = int(os.path.basename(os.path.dirname(path))[len("thread_"):])
             data, finished, tid = read_index(path, self.complete)
             about = told.pop(ident, {})
@@ -161,8 +170,11 @@ def check_thread(thread, functions, entry_only, gaps):
     if not all(map(operator.le, thread.times, thread.times[1:])):
         at = next(i for i in range(1, len(thread)) if thread.times[i] < thread.times[i - 1])
         problems.append("%s%d: time goes back by %d ns" % (place, at, thread.times[at - 1] - thread.times[at]))
-    if set(thread.details) - {NO_DETAIL} or set(thread.kinds) - {CALL, RETURN, EXCEPTION}:
-        problems.append("%s?: kinds %s, details %s" % (place, set(thread.kinds), set(thread.details)))
+    details = [d for d in thread.details if d != NO_DETAIL]
+    if details != list(range(len(details))):
+        problems.append("%s?: details are not numbered from 0 on" % place)
+    if set(thread.kinds) - {CALL, RETURN, EXCEPTION}:
+        problems.append("%s?: kinds %s" % (place, set(thread.kinds)))
     unknown = set(thread.functions) - functions.keys()
     if unknown:
         problems.append("%s%d: unknown function %#x" % (place, thread.functions.index(min(unknown)), min(unknown)))

@@ -1,0 +1,68 @@
+/* The detail lane, controller's side: from segments of shared memory (abi/shm_abi.h) to thread_N/detail.atf.
+ *
+ * Owner: the drain thread. Threads of the target fill their segments round and round, and hand them over while something is
+ * marked; here records are found in what was handed over, and, now and then, in what is still being filled. A record is written
+ * when its moment is wanted (windows.h), once, in the order of its thread's events.
+ *
+ * Events that have a detail record carry a number (their tag). Numbers and positions in the index file run in step but for
+ * losses and the like, so that a few runs per thread tell the position, and the time, of every numbered event. */
+#ifndef CT_CTL_DETAIL_H
+#define CT_CTL_DETAIL_H
+
+#include "ctl/clock.h"
+#include "trace/writer.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct ct_drain;
+struct ct_drain_thread;
+
+/* Events with consecutive numbers, positions, and one straight line of time. */
+struct ct_detail_run {
+    uint32_t number, count;
+    uint64_t seq;
+    struct ct_clock_point point;
+    double rate;
+};
+
+/* Of one thread. */
+struct ct_detail_thread {
+    struct ct_detail_run *runs; /* in order; the oldest are forgotten */
+    size_t run_count, run_room;
+    struct ct_detail_writer *writer; /* NULL: none yet */
+    uint32_t last_number;            /* of the last record that was looked at */
+    uint64_t last_ns;                /* its time; 0: none yet */
+    uint64_t written, lost, limited, bytes;
+    uint64_t oldest_ns; /* of what its segment held when last looked at */
+    uint64_t ended_at;
+};
+
+struct ct_detail {
+    uint8_t *copy; /* a segment */
+    uint32_t most_chunks;
+    struct ct_detail_place *places;
+    uint32_t *frozen; /* segments that were FROZEN when the pass began */
+    size_t frozen_count;
+    uint64_t marks_seen, marks_omitted;
+    uint64_t looked_at; /* when segments in use were last looked at */
+    uint64_t reach_ns;  /* how far back the shortest busy window reached then */
+    uint64_t rejected;  /* records that overlapped others */
+};
+
+int ct_detail_start(struct ct_drain *drain);
+void ct_detail_free(struct ct_drain *drain);
+/* Before the index is drained, and after it: only events that are in the index then have their records taken. */
+void ct_detail_list(struct ct_drain *drain);
+void ct_detail_pass(struct ct_drain *drain, uint64_t now_ns);
+/* The target is gone or stands still: everything that is still there is looked at for the last time. */
+void ct_detail_finish(struct ct_drain *drain);
+/* The thread has ended, and its events were drained. False: its records may yet be wanted. */
+bool ct_detail_retire(struct ct_drain *drain, struct ct_drain_thread *thread, uint32_t slot, uint32_t generation);
+int ct_detail_close_thread(struct ct_drain *drain, struct ct_drain_thread *thread);
+
+/* The thread's event with this number is at position `seq`; `ns` is its time, `held`: which is not what the clock says. */
+void ct_detail_note(struct ct_drain_thread *thread, const struct ct_clock *clock, uint32_t number, uint64_t seq,
+                    uint64_t ns, bool held);
+
+#endif
