@@ -1,5 +1,6 @@
 /* contrail info: what a trace holds. */
 #include "cli/command.h"
+#include "cli/info_crash.h"
 #include "cli/reading.h"
 #include "report/info.h"
 #include <stdlib.h>
@@ -285,6 +286,7 @@ static void print_page(const struct page *p) {
     print_lost(p);
     print_counters(p);
     print_numbers(p);
+    ct_info_crash_print(p->printer, p->trace, p->info->crash, p->options->all);
     print_threads(p);
     print_modules(p);
     print_reasons(p, "Functions not hooked", false, p->info->skipped);

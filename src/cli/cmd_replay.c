@@ -1,12 +1,13 @@
 /* contrail replay: the call tree. */
 #include "cli/command.h"
 #include "cli/reading.h"
+#include "cli/replay_json.h"
 #include "cli/replay_view.h"
 
 struct options {
-    struct ct_option_list functions, modules, threads;
+    struct ct_option_list functions, modules, threads, directories;
     uint64_t depth, from, to, min_duration, limit;
-    bool absolute, show_module, mangled;
+    bool absolute, show_module, mangled, args, json;
 };
 
 /* The time that --from, --to and the printed times count from: the beginning of the first process. */
@@ -46,6 +47,27 @@ static int show(struct ct_replay_view *v, struct ct_trace *trace, const struct c
     return status < 0 ? ct_reading_fail(trace, status) : code;
 }
 
+static int show_json(struct ct_trace *trace, const struct options *o, const struct ct_replay_options *options,
+                     struct ct_argument_reader *arguments) {
+    static struct ct_printer printer;
+    struct ct_replay_json v = {.printer = &printer, .trace = trace, .arguments = arguments, .limit = o->limit};
+    ct_printer_open(&printer, false);
+    ct_replay_json_begin(&v);
+    int status = ct_replay(trace, options, ct_replay_json_line, &v);
+    ct_replay_json_end(&v);
+    int code = ct_printer_close(&printer);
+    return status < 0 ? ct_reading_fail(trace, status) : code;
+}
+
+/* Without any the calls are shown as always, but the user shall know why. */
+static void check_detail(const struct ct_trace *trace) {
+    for (size_t i = 0; i < ct_trace_thread_count(trace); i++)
+        if (ct_trace_thread_at(trace, i)->has_detail)
+            return;
+    ct_message_error("no arguments were recorded in %s; record with --detail always, or with a --trigger",
+                     ct_trace_path(trace));
+}
+
 static int replay_trace(struct ct_trace *trace, const struct options *o) {
     static struct ct_printer printer;
     uint64_t start = start_of(trace), end = end_of(trace);
@@ -60,13 +82,24 @@ static int replay_trace(struct ct_trace *trace, const struct options *o) {
                                .start_ns = o->absolute ? 0 : start,
                                .limit = o->limit,
                                .show_module = o->show_module,
+                               .trace = trace,
                                .range = o->to != 0};
     int code = ct_reading_check_threads(trace, &options.select);
     if (code >= 0)
         return code;
+    int status = 0;
+    if (o->args) {
+        check_detail(trace);
+        status = ct_argument_reader_open(&v.arguments, trace, o->directories.items);
+    }
     ct_replay_view_make_room(&v, end > v.start_ns ? end - v.start_ns : 0);
-    int status = count_selected(trace, &options.select) > 1 ? ct_replay_view_name_threads(&v, trace) : 0;
-    code = status ? ct_reading_fail(trace, status) : show(&v, trace, &options);
+    if (!status && !o->json && count_selected(trace, &options.select) > 1)
+        status = ct_replay_view_name_threads(&v, trace);
+    if (status)
+        code = ct_reading_fail(trace, status);
+    else
+        code = o->json ? show_json(trace, o, &options, v.arguments) : show(&v, trace, &options);
+    ct_argument_reader_close(v.arguments);
     ct_replay_view_free(&v);
     return code;
 }
@@ -115,6 +148,11 @@ static const struct ct_option option_table[] = {
      "print the module behind each function's name"},
     {"mangled", 0, CT_OPTION_FLAG, offsetof(struct options, mangled), NULL,
      "print names as the symbol tables have them"},
+    {"args", 'a', CT_OPTION_FLAG, offsetof(struct options, args), NULL,
+     "print what functions were called with and what they returned, where that was recorded"},
+    {"debug-dir", 0, CT_OPTION_LIST, offsetof(struct options, directories), "DIR",
+     "look for binaries and debug files here too, for names and types of arguments"},
+    {"json", 0, CT_OPTION_FLAG, offsetof(struct options, json), NULL, "print JSON: an array of lines"},
     {0},
 };
 
@@ -135,6 +173,12 @@ const struct ct_command ct_command_replay = {
         "were "
         "lost are shown as such. Functions without a name are module+0xoffset; a call without a duration (-) is of a "
         "function that is recorded on entry only.\n\n"
+        "With --args calls that have a detail record (spawn --detail, --trigger) are shown with their arguments and "
+        "results: by "
+        "the names and types of the debug information when the module or its debug file is there, otherwise as "
+        "registers. "
+        "Texts are shown when they were on the recorded part of the stack. What is not certain or was not recorded is "
+        "?.\n\n"
         "On a terminal the output goes through $PAGER (less -R). C++ and Rust names are demangled; GLOBs fit the name "
         "as "
         "it is shown, without its parameters, or mangled.",
@@ -143,6 +187,7 @@ const struct ct_command ct_command_replay = {
              "  0 done, 64 usage, 69 there is no such trace or thread",
     .examples = "contrail replay\n"
                 "contrail replay --function 'parse_*' --depth 3\n"
+                "contrail replay --args --function parse_header\n"
                 "contrail replay --from 1.5s --to 1.6s --thread worker-1\n"
                 "contrail replay --min-duration 1ms traces/session_20250102_030405",
 };

@@ -2,11 +2,12 @@
 #include "cli/replay_view.h"
 #include "cli/duration_text.h"
 #include "cli/reading.h"
+#include "report/crash.h"
 #include <contrail/session.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_ROOM_LEAST = 20, SECONDS_LEAST = 3 };
+enum { NAME_ROOM_LEAST = 20, SECONDS_LEAST = 3, ARGUMENTS = 2048 };
 
 /* ---- columns ---- */
 
@@ -89,11 +90,55 @@ static void print_end(struct ct_replay_view *v, const struct ct_replay_line *lin
     ct_printer_colour(v->printer, CT_COLOUR_PLAIN);
 }
 
-static void print_name(struct ct_replay_view *v, const struct ct_replay_line *line) {
+/* Characters of the name before its parameters, when it was demangled. */
+static size_t length_without_parameters(const char *name) {
+    size_t end = strlen(name), depth = 0;
+    while (end && name[end - 1] != ')')
+        end--;
+    for (size_t i = end; i-- > 0;) {
+        depth += name[i] == ')';
+        if (name[i] == '(' && --depth == 0)
+            return i && (i < 8 || strncmp(name + i - 8, "operator", 8) != 0) ? i : strlen(name);
+    }
+    return strlen(name);
+}
+
+/* False: there is no record of it. */
+static bool read_arguments(struct ct_replay_view *v, size_t thread, uint32_t detail, struct ct_arguments *arguments) {
+    return v->arguments && detail != CT_TRACE_NO_DETAIL &&
+           ct_arguments_read(v->arguments, thread, detail, arguments) == 0;
+}
+
+static void print_arguments(struct ct_replay_view *v, const struct ct_replay_line *line) {
+    static struct ct_arguments arguments;
+    char text[ARGUMENTS];
+    if (!read_arguments(v, line->thread, line->detail, &arguments))
+        return;
+    ct_arguments_text(&arguments, text, sizeof text);
+    ct_printer_text(v->printer, "(");
+    ct_printer_name(v->printer, text, 0);
+    ct_printer_text(v->printer, ")");
+}
+
+static void print_result(struct ct_replay_view *v, const struct ct_replay_line *line) {
+    static struct ct_arguments result;
+    if (!read_arguments(v, line->thread, line->end_detail, &result) || !result.count)
+        return;
+    ct_printer_text(v->printer, " = ");
+    ct_printer_name(v->printer, result.at[0].text, 0);
+}
+
+static void print_name(struct ct_replay_view *v, const struct ct_replay_line *line, bool arguments) {
     size_t used = (size_t)v->seconds_width + 12 + (v->threads ? v->thread_width + 2 : 0) + 2 * line->indent + 12;
     size_t width = (size_t)v->printer->width;
     size_t room = !width ? 0 : width > used + NAME_ROOM_LEAST ? width - used : NAME_ROOM_LEAST;
-    ct_printer_name(v->printer, line->name, room);
+    char *short_name = arguments && v->arguments && line->detail != CT_TRACE_NO_DETAIL
+                           ? strndup(line->name, length_without_parameters(line->name))
+                           : NULL;
+    ct_printer_name(v->printer, short_name ? short_name : line->name, room);
+    free(short_name);
+    if (arguments)
+        print_arguments(v, line);
     if (!v->show_module || !*line->module)
         return;
     ct_printer_text(v->printer, " [");
@@ -130,36 +175,52 @@ static void print_gap(struct ct_replay_view *v, const struct ct_replay_line *lin
     ct_printer_colour(v->printer, CT_COLOUR_PLAIN);
 }
 
+static void print_signal(struct ct_replay_view *v, const struct ct_replay_line *line) {
+    struct ct_trace_detail detail;
+    char text[1024] = "signal";
+    if (v->trace && ct_trace_detail(v->trace, line->thread, line->detail, &detail) == 0 &&
+        detail.type == CT_TRACE_DETAIL_SIGNAL)
+        ct_signal_text(v->trace, ct_trace_thread_at(v->trace, line->thread)->process, &detail, text, sizeof text);
+    ct_printer_colour(v->printer, CT_COLOUR_RED);
+    ct_printer_text(v->printer, "-- ");
+    ct_printer_name(v->printer, text, 0);
+    ct_printer_text(v->printer, " --");
+    ct_printer_colour(v->printer, CT_COLOUR_PLAIN);
+}
+
 static void print_call(struct ct_replay_view *v, const struct ct_replay_line *line) {
     switch (line->kind) {
     case CT_REPLAY_LEAF:
-        print_name(v, line);
+        print_name(v, line, true);
+        print_result(v, line);
         ct_printer_text(v->printer, "  ");
         print_duration(v, line);
         break;
     case CT_REPLAY_OPEN:
-        print_name(v, line);
+        print_name(v, line, true);
         ct_printer_text(v->printer, " {");
         return;
     case CT_REPLAY_CLOSE:
         ct_printer_text(v->printer, "} ");
         print_duration(v, line);
         ct_printer_text(v->printer, line->end == CT_REPLAY_LOST ? "" : "  ");
-        print_name(v, line);
+        print_name(v, line, false);
+        print_result(v, line);
         break;
     case CT_REPLAY_ENTRY:
-        print_name(v, line);
+        print_name(v, line, true);
         ct_printer_text(v->printer, "  -");
         return;
     case CT_REPLAY_END:
         ct_printer_text(v->printer, "} ");
-        print_name(v, line);
+        print_name(v, line, false);
+        print_result(v, line);
         break;
     case CT_REPLAY_GAP:
         print_gap(v, line);
         return;
     case CT_REPLAY_SIGNAL:
-        ct_printer_text(v->printer, "-- signal --");
+        print_signal(v, line);
         return;
     }
     print_end(v, line);

@@ -4,6 +4,7 @@
 
 #include "cli/printer.h"
 #include "report/replay.h"
+#include "trace/arguments.h"
 
 enum { CT_REPLAY_VIEW_STOP = 1 };
 
@@ -12,8 +13,10 @@ struct ct_replay_view {
     uint64_t start_ns; /* what times are relative to */
     uint64_t limit;    /* lines; 0: all */
     bool show_module;
-    bool live;  /* begun while calls were open */
-    bool range; /* open calls are open at --to, not at the end */
+    struct ct_trace *trace;               /* where the records of signals are; NULL: not looked at */
+    struct ct_argument_reader *arguments; /* calls are shown with their arguments; NULL: without */
+    bool live;                            /* begun while calls were open */
+    bool range;                           /* open calls are open at --to, not at the end */
     int seconds_width;
     char **threads; /* their texts, by index; NULL: not shown */
     size_t thread_count, thread_width;

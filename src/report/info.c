@@ -257,6 +257,8 @@ int ct_info_make(struct ct_info **out, struct ct_trace *trace, const struct ct_f
         status = read_threads(info, trace, process);
     if (!status && count)
         status = count_kinds(info, trace);
+    if (!status)
+        status = ct_crash_make(&info->crash, trace, facts, process);
     if (status) {
         ct_info_free(info);
         return status;
@@ -273,6 +275,7 @@ void ct_info_free(struct ct_info *info) {
     free(info->modules);
     free(info->threads);
     free(info->losses);
+    ct_crash_free(info->crash);
     free(info->left);
     free(info->missed);
     free(info);

@@ -3,6 +3,7 @@
 #ifndef CT_REPORT_INFO_H
 #define CT_REPORT_INFO_H
 
+#include "report/crash.h"
 #include "trace/facts.h"
 #include <contrail/hook.h>
 #include <contrail/session.h>
@@ -58,6 +59,7 @@ struct ct_info {
     uint64_t plan_ns, pause_ns, lane_bytes;
     const char *end_reason; /* "exit", "signal", "detach", "exec", "disk", "" when not known */
     int64_t exit_code, signal;
+    struct ct_crash *crash; /* signals, and calls that were open when the process died */
 };
 
 /* `count`: also reads all events, to tell calls from returns. */

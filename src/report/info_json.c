@@ -136,6 +136,7 @@ void ct_info_json(const struct ct_info *info, const struct ct_trace *trace, cons
     events_json(info, json);
     numbers_json(info, json);
     threads_json(info, trace, facts, json);
+    ct_crash_json(info->crash, trace, json);
     modules_json(info, json);
     outside_json(info, json);
     ct_json_end(json, '}');

@@ -81,6 +81,8 @@ static void fill_line(const struct source *s, struct ct_replay_call *call, enum 
         .indent = outer ? outer->line.indent + 1 : 0,
         .name = known ? known->name : "",
         .module = known ? known->module : "",
+        .detail = kind == CT_REPLAY_GAP || kind == CT_REPLAY_END ? CT_TRACE_NO_DETAIL : s->event.detail,
+        .end_detail = kind == CT_REPLAY_END ? s->event.detail : CT_TRACE_NO_DETAIL,
     };
     call->parent = (struct ct_replay_call *)outer;
     call->parent_serial = outer ? outer->serial : 0;
@@ -142,6 +144,8 @@ static void end_call(struct source *s, struct ct_replay_call *call, uint64_t tim
     bool too_short =
         end != CT_REPLAY_LOST ? duration_ns < s->replay->options->min_ns : !call->kept && s->replay->options->min_ns;
     call->open = false;
+    if (end == CT_REPLAY_RETURNED)
+        call->line.end_detail = s->event.detail;
     if (call->waiting && !call->has_children) {
         call->line.duration_ns = duration_ns;
         call->line.end = end;

@@ -37,6 +37,8 @@ struct ct_replay_line {
     const char *name, *module; /* "" for GAP and SIGNAL */
     uint64_t lost;             /* GAP: events */
     const char *reason;        /* GAP: a name of CT_LOSS_LIST */
+    uint32_t detail;           /* record of its call, or of the signal; CT_TRACE_NO_DETAIL */
+    uint32_t end_detail;       /* of its return */
 };
 
 struct ct_replay_options {

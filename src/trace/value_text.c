@@ -72,6 +72,9 @@ static void add_real(struct text *t, const uint8_t *bytes, uint64_t size) {
         if (size == 4 ? strtof(text, NULL) == (float)value : strtod(text, NULL) == value)
             break;
     }
+    char *comma = strchr(text, ','); /* of the user's language */
+    if (comma)
+        *comma = '.';
     if (isfinite(value) && !strpbrk(text, ".e"))
         strcat(text, ".0");
     add(t, "%s", text);

@@ -1,7 +1,7 @@
 /* Writes the traces whose reports are kept in tests/golden/reading: make_trace DIRECTORY makes DIRECTORY/whole, a
  * finished trace of three threads with a recursion, an exception, functions on entry only, coroutines, a gap and
- * calls that are open at the end; DIRECTORY/cut, one of a killed recorder; and DIRECTORY/many, with more threads
- * than are listed. */
+ * calls that are open at the end; DIRECTORY/cut, one of a killed recorder; DIRECTORY/many, with more threads than are
+ * listed; and DIRECTORY/crash, with detail records, of a program that died of a signal. */
 #include "../unit/trace_sample.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +31,15 @@ static const struct sample_thread cut[] = {
     {.id = 1, .tid = 1000, .name = "sample", .script = "0+main 100+work 250+leaf", .cut = true},
 };
 
+static const struct sample_thread crash[] = {
+    {.id = 1,
+     .tid = 1000,
+     .name = "sample",
+     .script = "1000+main%1,0x7ffe10 2000+work%42,0x7ffc10 2500+leaf 2600-leaf 2700-work%0xffffffffffffffff 3000!%10,0 "
+               "4000+work%43,0 5000+leaf%0x10 6000!%11,1,0x10"},
+    {.id = 2, .tid = 1001, .name = "worker", .script = "1500+worker 1600+other%7,8,9,10,11,12"},
+};
+
 static const char *below(const char *directory, const char *name) {
     static char path[4096];
     snprintf(path, sizeof path, "%s/%s", directory, name);
@@ -49,6 +58,8 @@ int main(int argc, char **argv) {
     free(sample_write(below(argv[1], "whole"),
                       &(struct sample){.threads = whole, .thread_count = 3, .end_ns = 3000000}));
     free(sample_write(below(argv[1], "cut"), &(struct sample){.threads = cut, .thread_count = 1, .unfinished = true}));
+    free(sample_write(below(argv[1], "crash"),
+                      &(struct sample){.threads = crash, .thread_count = 2, .end_ns = 7000, .killed_by = 11}));
     for (uint32_t i = 0; i < 30; i++) {
         snprintf(names[i], sizeof names[i], "pool-%u", i);
         many[i] =

@@ -21,6 +21,7 @@ static const struct {
     {2, "worker", "", ""},
 };
 enum { FUNCTION_COUNT = sizeof functions / sizeof functions[0] };
+#define SAMPLE_LEAF UINT64_C(0x101200) /* where leaf was loaded */
 
 static void must(bool ok, const char *what) {
     if (ok)
@@ -49,22 +50,88 @@ static size_t find(const char *name) {
 
 struct script {
     struct ct_thread_writer *writer;
+    struct ct_detail_writer *details; /* NULL until there is one */
+    const char *directory;
+    uint32_t id;
     struct ct_json *gaps;
     uint32_t tid, depth;
     uint64_t events, lost;
 };
 
-static void put_event(struct script *s, uint64_t time, char op, const char *name, int64_t depth) {
-    size_t function = find(name), room;
+/* Up to `count` numbers between commas. */
+static void read_numbers(const char *text, uint64_t *numbers, size_t count) {
+    char *end;
+    for (size_t i = 0; i < count && *text; i++, text = *end ? end + 1 : end)
+        numbers[i] = strtoull(text, &end, 0);
+}
+
+static uint32_t add_record(struct script *s, struct atf_detail_event *event) {
+    if (!s->details)
+        must(ct_detail_writer_open(&s->details, s->directory, s->id, s->tid) == 0, "a detail file");
+    return ct_detail_writer_add(s->details, event);
+}
+
+static uint32_t put_signal(struct script *s, const struct atf_detail_event *head, const char *text) {
+    struct __attribute__((packed)) {
+        struct atf_detail_signal signal;
+        uint64_t cpu[ATF_DETAIL_SIGNAL_REGISTERS_X64];
+    } record = {.signal.event = *head};
+    uint64_t numbers[3] = {0};
+    read_numbers(text, numbers, 3);
+    record.signal.event.total_length = sizeof record;
+    record.signal.event.event_type = ATF_DETAIL_SIGNAL;
+    record.signal.signal = (uint32_t)numbers[0];
+    record.signal.code = (uint32_t)numbers[1];
+    record.signal.fault_address = numbers[2];
+    for (uint64_t i = 0; i < ATF_DETAIL_SIGNAL_REGISTERS_X64; i++)
+        record.cpu[i] = 0x100 + i;
+    record.cpu[16] = SAMPLE_LEAF + 0x1c;
+    return add_record(s, &record.signal.event);
+}
+
+static uint32_t put_call(struct script *s, const struct atf_detail_event *head, uint64_t function, bool call,
+                         const char *text) {
+    struct __attribute__((packed)) {
+        struct atf_detail_call call;
+        uint8_t stack[128];
+    } record = {.call = {.event = *head,
+                         .function_id = function,
+                         .return_address = SAMPLE_LEAF + 4,
+                         .frame_pointer = 0x7ffd00,
+                         .stack_pointer = 0x7ffc00,
+                         .stack_size = sizeof record.stack}};
+    record.call.event.total_length = sizeof record;
+    record.call.event.event_type = call ? ATF_DETAIL_CALL : ATF_DETAIL_RETURN;
+    uint64_t numbers[8] = {0};
+    read_numbers(text, numbers, 8);
+    memcpy(record.call.registers, numbers, sizeof numbers);
+    memcpy(record.stack, &(uint64_t){SAMPLE_LEAF + 4}, 8);
+    strcpy((char *)record.stack + 16, "text on the stack");
+    return add_record(s, &record.call.event);
+}
+
+static uint32_t put_detail(struct script *s, const struct atf_index_event *event, const char *text) {
+    struct atf_detail_event head = {
+        .index_seq = (uint32_t)s->events, .thread_id = s->tid, .timestamp = event->timestamp_ns};
+    if (!event->function_id)
+        return put_signal(s, &head, text);
+    return put_call(s, &head, event->function_id, event->event_kind == ATF_CALL, text);
+}
+
+static void put_event(struct script *s, uint64_t time, char op, const char *name, int64_t depth, const char *detail) {
+    bool is_signal = !*name;
+    size_t function = is_signal ? FUNCTION_COUNT : find(name), room;
     bool entry_only = function < FUNCTION_COUNT && *functions[function].entry_only;
     struct atf_index_event *e = ct_thread_writer_reserve(s->writer, &room);
-    if (op != '+' && s->depth)
+    if (op != '+' && s->depth && !is_signal)
         s->depth--;
     if (depth >= 0)
         s->depth = (uint32_t)depth;
     *e = (struct atf_index_event){
         .timestamp_ns = SAMPLE_START + time,
-        .function_id = function < FUNCTION_COUNT ? id_of(function) : UINT64_C(9) << 32 | 7,
+        .function_id = is_signal                   ? 0
+                       : function < FUNCTION_COUNT ? id_of(function)
+                                                   : UINT64_C(9) << 32 | 7,
         .thread_id = s->tid,
         .event_kind = op == '+'   ? ATF_CALL
                       : op == '-' ? ATF_RETURN
@@ -72,6 +139,8 @@ static void put_event(struct script *s, uint64_t time, char op, const char *name
         .call_depth = s->depth,
         .detail_seq = ATF_NO_DETAIL,
     };
+    if (detail)
+        e->detail_seq = put_detail(s, e, detail);
     ct_thread_writer_commit(s->writer, 1);
     s->events++;
     s->depth += op == '+' && !entry_only;
@@ -96,15 +165,17 @@ static void run_script(struct script *s, const char *text) {
         char *op;
         uint64_t time = strtoull(word, &op, 10);
         must(op != word && strchr("+-!~", *op), word);
-        char kind = *op++, *at = strchr(op, '@');
+        char kind = *op++, *detail = strchr(op, '%'), *at = strchr(op, '@');
         if (at)
             *at++ = 0;
+        if (detail)
+            *detail++ = 0;
         for (char *c = op; *c; c++)
             *c = *c == 1 ? ' ' : *c; /* stands for a space, which would end the word */
         if (kind == '~')
             put_gap(s, op);
         else
-            put_event(s, time, kind, op, at ? strtoll(at, NULL, 10) : -1);
+            put_event(s, time, kind, op, at ? strtoll(at, NULL, 10) : -1, detail);
     }
     free(copy);
 }
@@ -120,18 +191,19 @@ static void cut_footer(const char *directory, uint32_t id, uint64_t events) {
 
 static void put_thread(const char *directory, const struct sample_thread *t, struct ct_json *json, uint64_t *events,
                        uint64_t *lost) {
-    struct script s = {.tid = t->tid, .gaps = json};
+    struct script s = {.tid = t->tid, .id = t->id, .directory = directory, .gaps = json};
     ct_json_begin(json, NULL, '{');
     ct_json_number(json, "id", t->id);
     ct_json_number(json, "tid", t->tid);
     ct_json_string(json, "name", t->name);
-    ct_json_bool(json, "has_detail", false);
+    ct_json_bool(json, "has_detail", strchr(t->script, '%') != NULL);
     if (t->end_ns)
         ct_json_number(json, "end_ns", SAMPLE_START + t->end_ns);
     ct_json_begin(json, "gaps", '[');
     must(ct_thread_writer_open(&s.writer, directory, t->id, t->tid) == 0, "a thread's file");
     run_script(&s, t->script);
     must(ct_thread_writer_close(s.writer) == 0, "closing a thread's file");
+    must(!s.details || ct_detail_writer_close(s.details) == 0, "closing a detail file");
     ct_json_end(json, ']');
     ct_json_number(json, "events", s.events);
     ct_json_number(json, "lost", s.lost);
@@ -178,7 +250,7 @@ static void put_modules(struct ct_json *json) {
     ct_json_end(json, ']');
 }
 
-static void put_numbers(struct ct_json *json, uint64_t events, uint64_t lost, bool unfinished) {
+static void put_numbers(struct ct_json *json, uint64_t events, uint64_t lost, bool unfinished, int killed_by) {
     ct_json_begin(json, "events", '{');
     ct_json_number(json, "written", events);
     ct_json_begin(json, "lost", '{');
@@ -200,9 +272,9 @@ static void put_numbers(struct ct_json *json, uint64_t events, uint64_t lost, bo
     ct_json_number(json, "pause_ns", 1230000);
     ct_json_number(json, "lane_bytes", 32 << 20);
     ct_json_begin(json, "end", '{');
-    ct_json_string(json, "reason", unfinished ? "" : "exit");
+    ct_json_string(json, "reason", unfinished ? "" : killed_by ? "signal" : "exit");
     ct_json_signed(json, "exit_code", 0);
-    ct_json_signed(json, "signal", 0);
+    ct_json_signed(json, "signal", killed_by);
     ct_json_end(json, '}');
 }
 
@@ -239,7 +311,7 @@ char *sample_write(const char *directory, const struct sample *sample) {
         put_thread(path, &sample->threads[i], &json, &events, &lost);
     ct_json_end(&json, ']');
     put_modules(&json);
-    put_numbers(&json, events, lost, sample->unfinished);
+    put_numbers(&json, events, lost, sample->unfinished, sample->killed_by);
     ct_json_end(&json, '}');
     must(ct_trace_write_manifest(path, &json) == 0, "manifest");
     ct_json_free(&json);

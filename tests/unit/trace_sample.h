@@ -4,6 +4,9 @@
  *   "400~12/DRAIN_LAG"                     12 events are missing here
  *   "500+leaf@7"                           with this depth; otherwise it is counted
  *   "600+f(int,\001int)"                   \001 stands for a space in a name
+ *   "700+work%1,0x20 800-work%5"           with a detail record: the first registers; 128 bytes of stack at 0x7ffc00
+ *   "900!%11,1,0x10"                       a signal: its number, code and address; its registers are 0x100, 0x101 …
+ *                                          but rip, which is in the middle of leaf
  *
  * Times are relative to SAMPLE_START. The functions are those of sample_functions. */
 #ifndef CT_TESTS_TRACE_SAMPLE_H
@@ -29,6 +32,7 @@ struct sample {
     uint64_t end_ns; /* relative; 0: not said */
     bool unfinished; /* as a killed recorder leaves it */
     int pid;         /* 0: 1000 */
+    int killed_by;   /* signal, 0: it has exited */
 };
 
 /* Makes directory/session_20250102_030405/pid_N and what is in it. Ends the program when it cannot. Returns the pid_N

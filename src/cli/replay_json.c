@@ -1,0 +1,93 @@
+/* Lines of a call tree as JSON. */
+#include "cli/replay_json.h"
+#include "cli/replay_view.h"
+#include "report/arguments_json.h"
+#include "report/crash.h"
+
+static const char *const kinds[] = {
+    [CT_REPLAY_LEAF] = "call",  [CT_REPLAY_OPEN] = "open", [CT_REPLAY_CLOSE] = "close",   [CT_REPLAY_ENTRY] = "entry",
+    [CT_REPLAY_END] = "return", [CT_REPLAY_GAP] = "gap",   [CT_REPLAY_SIGNAL] = "signal",
+};
+static const char *const ends[] = {
+    [CT_REPLAY_RETURNED] = "returned",
+    [CT_REPLAY_LEFT] = "left",
+    [CT_REPLAY_LOST] = "lost",
+    [CT_REPLAY_STILL_OPEN] = "open",
+};
+
+static bool has_end(const struct ct_replay_line *line) {
+    return line->kind == CT_REPLAY_LEAF || line->kind == CT_REPLAY_CLOSE || line->kind == CT_REPLAY_END;
+}
+
+static void put_signal(struct ct_replay_json *v, const struct ct_replay_line *line, struct ct_json *json) {
+    struct ct_trace_detail detail;
+    char text[1024];
+    if (ct_trace_detail(v->trace, line->thread, line->detail, &detail) != 0 || detail.type != CT_TRACE_DETAIL_SIGNAL)
+        return;
+    ct_signal_text(v->trace, ct_trace_thread_at(v->trace, line->thread)->process, &detail, text, sizeof text);
+    ct_json_number(json, "signal", detail.signal);
+    ct_json_string(json, "text", text);
+}
+
+static void put_arguments(struct ct_replay_json *v, const struct ct_replay_line *line, struct ct_json *json) {
+    static struct ct_arguments arguments;
+    bool call = line->kind != CT_REPLAY_CLOSE && line->kind != CT_REPLAY_END;
+    if (call && ct_arguments_read(v->arguments, line->thread, line->detail, &arguments) == 0)
+        ct_arguments_json(json, "args", &arguments);
+    if (has_end(line) && ct_arguments_read(v->arguments, line->thread, line->end_detail, &arguments) == 0 &&
+        arguments.count)
+        ct_argument_json(json, "result", &arguments.at[0]);
+}
+
+static void put_line(struct ct_replay_json *v, const struct ct_replay_line *line, struct ct_json *json) {
+    const struct ct_trace_thread *thread = ct_trace_thread_at(v->trace, line->thread);
+    ct_json_begin(json, NULL, '{');
+    ct_json_number(json, "time_ns", line->time_ns);
+    ct_json_signed(json, "pid", ct_trace_process_at(v->trace, thread->process)->pid);
+    ct_json_number(json, "tid", thread->tid);
+    ct_json_string(json, "kind", kinds[line->kind]);
+    ct_json_number(json, "indent", line->indent);
+    if (*line->name) {
+        ct_json_string(json, "function", line->name);
+        ct_json_string(json, "module", line->module);
+    }
+    if (has_end(line))
+        ct_json_string(json, "end", ends[line->end]);
+    if ((line->kind == CT_REPLAY_LEAF || line->kind == CT_REPLAY_CLOSE) && line->end != CT_REPLAY_LOST)
+        ct_json_number(json, "duration_ns", line->duration_ns);
+    if (line->kind == CT_REPLAY_GAP) {
+        ct_json_number(json, "lost", line->lost);
+        ct_json_string(json, "reason", line->reason);
+    }
+    if (line->kind == CT_REPLAY_SIGNAL)
+        put_signal(v, line, json);
+    else if (v->arguments && line->kind != CT_REPLAY_GAP)
+        put_arguments(v, line, json);
+    ct_json_end(json, '}');
+}
+
+void ct_replay_json_begin(struct ct_replay_json *v) {
+    ct_printer_text(v->printer, "[");
+}
+
+int ct_replay_json_line(void *arg, const struct ct_replay_line *line) {
+    struct ct_replay_json *v = arg;
+    struct ct_json json = {0};
+    if (v->limit && v->lines == v->limit)
+        return CT_REPLAY_VIEW_STOP;
+    put_line(v, line, &json);
+    if (json.failed) {
+        ct_json_free(&json);
+        return CT_ERR_NO_MEMORY;
+    }
+    while (json.length && json.text[json.length - 1] == '\n')
+        json.length--;
+    ct_printer_text(v->printer, v->lines++ ? ",\n" : "\n");
+    ct_printer_bytes(v->printer, json.text, json.length);
+    ct_json_free(&json);
+    return ct_printer_wanted(v->printer) ? 0 : CT_REPLAY_VIEW_STOP;
+}
+
+void ct_replay_json_end(struct ct_replay_json *v) {
+    ct_printer_text(v->printer, "\n]\n");
+}

@@ -1,0 +1,22 @@
+/* Lines of a call tree as JSON: one array, an object on each line. One owner. */
+#ifndef CT_CLI_REPLAY_JSON_H
+#define CT_CLI_REPLAY_JSON_H
+
+#include "cli/printer.h"
+#include "report/replay.h"
+#include "trace/arguments.h"
+
+struct ct_replay_json {
+    struct ct_printer *printer;
+    struct ct_trace *trace;
+    struct ct_argument_reader *arguments; /* NULL: without arguments */
+    uint64_t limit, lines;
+    int status;
+};
+
+void ct_replay_json_begin(struct ct_replay_json *view);
+/* For ct_replay: `arg` is the view. */
+int ct_replay_json_line(void *arg, const struct ct_replay_line *line);
+void ct_replay_json_end(struct ct_replay_json *view);
+
+#endif

@@ -1,0 +1,49 @@
+/* Signals and crashes in a process's trace: what the records tell, and which calls were open. */
+#ifndef CT_REPORT_CRASH_H
+#define CT_REPORT_CRASH_H
+
+#include "trace/facts.h"
+
+struct ct_json;
+
+/* "SIGSEGV (address not mapped), address 0x10, at parse+0x1c [prog]": of a signal record. */
+void ct_signal_text(const struct ct_trace *trace, size_t process, const struct ct_trace_detail *detail, char *text,
+                    size_t size);
+/* "name+0x1c [module]", or the address alone when it is in no module that the trace knows. */
+void ct_address_text(const struct ct_trace *trace, size_t process, uint64_t address, char *text, size_t size);
+/* Name of a register in ct_trace_detail.cpu; NULL behind the last. */
+const char *ct_cpu_register(unsigned index);
+
+enum { CT_CRASH_FRAMES = 128, CT_CRASH_SIGNALS = 16 };
+
+/* The calls that were open, innermost first. */
+struct ct_open_calls {
+    size_t thread;
+    size_t count; /* of all */
+    size_t shown; /* of `functions`: the innermost, and the outermost one last */
+    uint64_t functions[CT_CRASH_FRAMES];
+};
+
+struct ct_crash_signal {
+    uint64_t time_ns;
+    struct ct_open_calls calls;
+    bool has_detail;
+    struct ct_trace_detail detail;
+};
+
+struct ct_crash {
+    size_t process;
+    struct ct_crash_signal *signals; /* the last CT_CRASH_SIGNALS, by time */
+    size_t signal_count;
+    uint64_t all_signals;
+    struct ct_open_calls *threads; /* at the end, when the process was killed; those with open calls only */
+    size_t thread_count;
+};
+
+/* Reads the events of the process's threads, but not when nothing says that there was a signal. */
+int ct_crash_make(struct ct_crash **out, struct ct_trace *trace, const struct ct_facts *facts, size_t process);
+void ct_crash_free(struct ct_crash *crash);
+/* Members of an object: "signals" and "open_calls". */
+void ct_crash_json(const struct ct_crash *crash, const struct ct_trace *trace, struct ct_json *json);
+
+#endif
