@@ -3,8 +3,12 @@ import json
 import pathlib
 import re
 import struct
+import sys
 
 import traces
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "tools"))
+import ctp  # noqa: E402
 
 EVENT = struct.Struct("<QQIIII")
 KINDS = {1: "call", 2: "return", 3: "exception"}
@@ -30,11 +34,9 @@ def read_symbols(path):
 
 def read_thread(directory, facts, functions):
     thread = traces.Thread(facts["id"], facts["tid"], facts["name"])
-    data = (directory / f"thread_{facts['id']}" / "index.atf").read_bytes()
-    count = struct.unpack_from("<Q", data, len(data) - 64 + 8)[0]
-    assert data[-64:-60] == b"2ITA" and len(data) == 128 + 32 * count
-    for at in range(count):
-        time, function, tid, kind, depth, _ = EVENT.unpack_from(data, 64 + 32 * at)
+    data, finished, _, _ = ctp.read(directory / f"thread_{facts['id']}" / "index.ctp")
+    for at in range(len(data) // 32):
+        time, function, tid, kind, depth, _ = EVENT.unpack_from(data, 32 * at)
         assert tid == thread.tid
         name, entry_only = functions[function]
         if entry_only and kind == 1:
