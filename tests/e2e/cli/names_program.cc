@@ -4,14 +4,14 @@
 namespace shop {
 struct basket {
     volatile int sum = 0;
-    __attribute__((noinline, noclone)) void add(int price);
+    __attribute__((noinline)) void add(int price);
 };
 
 void basket::add(int price) {
     sum = sum + price;
 }
 
-template <class T> __attribute__((noinline, noclone)) T twice(T price) {
+template <class T> __attribute__((noinline)) T twice(T price) {
     volatile T sum = price;
     return sum + sum;
 }

@@ -2,7 +2,7 @@
 __attribute__((visibility("default"))) void late_step(void);
 static volatile int sum;
 
-__attribute__((noinline, noclone)) static void late_inner(void) {
+__attribute__((noinline)) static void late_inner(void) {
     sum++;
 }
 

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define KEEP __attribute__((noinline, noclone))
+#define KEEP __attribute__((noinline))
 
 static volatile int sum;
 
