@@ -262,9 +262,9 @@ static void assert_index(const char *directory, const struct atf_index_event *ev
     ct_index_close(&index);
 }
 
-static off_t size_of(const char *path) {
+static off_t size_of(const char *name) {
     struct stat status;
-    assert_int_equal(stat(path, &status), 0);
+    assert_int_equal(stat(name, &status), 0);
     return status.st_size;
 }
 
