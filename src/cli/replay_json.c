@@ -1,8 +1,8 @@
 /* Lines of a call tree as JSON. */
 #include "cli/replay_json.h"
 #include "cli/replay_view.h"
-#include "report/arguments_json.h"
-#include "report/crash.h"
+#include "trace/arguments_json.h"
+#include "trace/signal_text.h"
 
 static const char *const kinds[] = {
     [CT_REPLAY_LEAF] = "call",  [CT_REPLAY_OPEN] = "open", [CT_REPLAY_CLOSE] = "close",   [CT_REPLAY_ENTRY] = "entry",

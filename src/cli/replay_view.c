@@ -2,7 +2,7 @@
 #include "cli/replay_view.h"
 #include "cli/duration_text.h"
 #include "cli/reading.h"
-#include "report/crash.h"
+#include "trace/signal_text.h"
 #include <contrail/session.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* chrome: trace events in JSON. Calls are B and E events, all else instants. Times count from the beginning of the trace: a double
  * of microseconds holds nanoseconds for 26 days only, and machines run longer. */
 #include "export/walk.h"
+#include "trace/arguments_json.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -91,6 +92,31 @@ static void put_head(struct ct_walk *w, const char *phase, size_t lane) {
     put_time(w);
 }
 
+/* ,"args":{"n":5}: what the call was called with, or what it returned. */
+static void put_arguments(struct ct_walk *w, bool result) {
+    const struct ct_arguments *arguments = ct_export_arguments(w->e, w->thread, w->detail);
+    struct ct_json json = {0};
+    char name[16];
+    if (!arguments || !arguments->count)
+        return;
+    ct_json_begin(&json, NULL, '{');
+    for (size_t i = 0; i < arguments->count; i++) {
+        const char *key = result ? "return" : ct_export_argument_name(arguments, i, name);
+        if (arguments->at[i].kind == CT_VALUE_UNKNOWN)
+            ct_json_string(&json, key, arguments->at[i].text);
+        else
+            ct_argument_json(&json, key, &arguments->at[i]);
+    }
+    ct_json_end(&json, '}');
+    if (json.failed)
+        ct_export_fail(w->e, CT_ERR_NO_MEMORY);
+    while (json.length && json.text[json.length - 1] == '\n')
+        json.length--;
+    ct_out_text(&w->e->out, ",\"args\":");
+    ct_out_bytes(&w->e->out, json.text, json.failed ? 0 : json.length);
+    ct_json_free(&json);
+}
+
 /* ---- events ---- */
 
 static void on_begin(struct ct_walk *w, struct ct_span *span, struct ct_span *caller) {
@@ -99,7 +125,11 @@ static void on_begin(struct ct_walk *w, struct ct_span *span, struct ct_span *ca
     put_head(w, "B", span->lane);
     ct_out_text(c->out, ",\"name\":");
     put_name(w, span->name);
-    ct_out_text(c->out, span->continued ? ",\"args\":{\"continued\":true}}" : "}");
+    if (span->continued)
+        ct_out_text(c->out, ",\"args\":{\"continued\":true}");
+    else
+        put_arguments(w, false);
+    ct_out_text(c->out, "}");
 }
 
 static void on_end(struct ct_walk *w, struct ct_span *span, struct ct_span *caller, enum ct_span_end how) {
@@ -113,6 +143,8 @@ static void on_end(struct ct_walk *w, struct ct_span *span, struct ct_span *call
     struct chrome *c = w->arg;
     (void)caller;
     put_head(w, "E", span->lane);
+    if (how == CT_SPAN_RETURNED)
+        put_arguments(w, true);
     ct_out_text(c->out, texts[how]);
 }
 
@@ -128,11 +160,14 @@ static void put_instant(struct ct_walk *w, size_t lane, const char *category, st
 
 static void on_entry(struct ct_walk *w, struct ct_name *name, struct ct_span *caller) {
     put_instant(w, caller ? caller->lane : 0, "entry only", name);
+    put_arguments(w, false);
     ct_out_text(&w->e->out, "}");
 }
 
 static void on_unpaired(struct ct_walk *w, struct ct_name *name, bool left) {
     put_instant(w, 0, "end without call", name);
+    if (!left)
+        put_arguments(w, true);
     ct_out_text(&w->e->out, left ? ",\"args\":{\"end\":\"left by exception or longjmp\"}}" : "}");
 }
 
@@ -146,8 +181,11 @@ static void on_gap(struct ct_walk *w, const struct ct_gap *gap) {
 }
 
 static void on_signal(struct ct_walk *w) {
+    char text[1024];
+    ct_export_signal(w->e, w->thread, w->detail, text, sizeof text);
     put_instant(w, 0, "signal", NULL);
-    ct_out_text(&w->e->out, "\"signal\"}");
+    put_quoted(w, text);
+    ct_out_text(&w->e->out, "}");
 }
 
 static void on_thread(struct ct_walk *w) {

@@ -1,11 +1,13 @@
 /* The table of formats, and what surrounds each of them. */
 #include "export/export.h"
 #include "export/parts.h"
+#include "trace/signal_text.h"
 #include "export/text.h"
 #include "trace/file.h"
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -58,6 +60,36 @@ const char *ct_export_program(const struct ct_export *e, size_t process, char *t
         return text;
     }
     snprintf(text, size, "process");
+    return text;
+}
+
+/* ---- detail records ---- */
+
+const struct ct_arguments *ct_export_arguments(struct ct_export *e, size_t thread, uint32_t detail) {
+    if (detail == CT_TRACE_NO_DETAIL)
+        return NULL;
+    if (!e->values)
+        e->values = malloc(sizeof *e->values);
+    if (!e->values || (!e->arguments && ct_argument_reader_open(&e->arguments, e->trace, NULL) != 0)) {
+        ct_export_fail(e, CT_ERR_NO_MEMORY);
+        return NULL;
+    }
+    return ct_arguments_read(e->arguments, thread, detail, e->values) == 0 ? e->values : NULL;
+}
+
+bool ct_export_signal(struct ct_export *e, size_t thread, uint32_t detail, char *text, size_t size) {
+    struct ct_trace_detail record;
+    snprintf(text, size, "signal");
+    if (ct_trace_detail(e->trace, thread, detail, &record) != 0 || record.type != CT_TRACE_DETAIL_SIGNAL)
+        return false;
+    ct_signal_text(e->trace, ct_trace_thread_at(e->trace, thread)->process, &record, text, size);
+    return true;
+}
+
+const char *ct_export_argument_name(const struct ct_arguments *arguments, size_t index, char text[16]) {
+    if (*arguments->at[index].name)
+        return arguments->at[index].name;
+    snprintf(text, 16, "arg%zu", index);
     return text;
 }
 
@@ -134,6 +166,8 @@ static int run(struct ct_export *e) {
     e->result->events = e->done;
     ct_facts_free(&e->facts);
     ct_names_free(&e->names);
+    ct_argument_reader_close(e->arguments);
+    free(e->values);
     return e->status ? e->status : status;
 }
 

@@ -5,6 +5,7 @@
 #include "export/export.h"
 #include "export/names.h"
 #include "export/out.h"
+#include "trace/arguments.h"
 #include "trace/facts.h"
 
 struct ct_export {
@@ -13,10 +14,12 @@ struct ct_export {
     struct ct_export_result *result;
     struct ct_facts facts;
     struct ct_names names;
-    struct ct_out out;    /* of formats of one file */
-    uint64_t done, total; /* for the progress */
-    uint64_t start_ns;    /* the earliest time of the trace */
-    int status;           /* what ended it early */
+    struct ct_out out;                    /* of formats of one file */
+    uint64_t done, total;                 /* for the progress */
+    uint64_t start_ns;                    /* the earliest time of the trace */
+    int status;                           /* what ended it early */
+    struct ct_argument_reader *arguments; /* opened when there is a record to be read */
+    struct ct_arguments *values;
 };
 
 /* So many events more are done. False: stop, `status` says why. */
@@ -25,6 +28,13 @@ bool ct_export_advance(struct ct_export *e, uint64_t events);
 void ct_export_fail(struct ct_export *e, int status);
 /* Keeps an errno of the output, and what it means as the status. */
 void ct_export_write_failed(struct ct_export *e, int error);
+
+/* What a call was called with, or a return returned; NULL: there is no record of it. Good until the next call. */
+const struct ct_arguments *ct_export_arguments(struct ct_export *e, size_t thread, uint32_t detail);
+/* A signal in words; false, and "signal", when there is no record of it. */
+bool ct_export_signal(struct ct_export *e, size_t thread, uint32_t detail, char *text, size_t size);
+/* Name of an argument that has none: by its place. */
+const char *ct_export_argument_name(const struct ct_arguments *arguments, size_t index, char text[16]);
 
 /* Of the manifest, or the fallback. */
 const char *ct_export_manifest_text(const struct ct_export *e, size_t process, const char *key, const char *fallback);

@@ -31,7 +31,16 @@ enum { PROCESS_PID = 1, PROCESS_CMDLINE = 2, PROCESS_NAME = 6, THREAD_PID = 1, T
 enum { EVENT_CATEGORY_IIDS = 3, EVENT_ANNOTATIONS = 4, EVENT_TYPE = 9, EVENT_NAME_IID = 10, EVENT_TRACK_UUID = 11 };
 enum { TYPE_BEGIN = 1, TYPE_END = 2, TYPE_INSTANT = 3 };
 enum { INTERNED_CATEGORIES = 1, INTERNED_NAMES = 2, INTERNED_ANNOTATIONS = 3, INTERNED_IID = 1, INTERNED_TEXT = 2 };
-enum { ANNOTATION_NAME_IID = 1, ANNOTATION_UINT = 3, ANNOTATION_TEXT = 6 };
+enum {
+    ANNOTATION_NAME_IID = 1,
+    ANNOTATION_BOOL = 2,
+    ANNOTATION_UINT = 3,
+    ANNOTATION_INT = 4,
+    ANNOTATION_DOUBLE = 5,
+    ANNOTATION_TEXT = 6,
+    ANNOTATION_POINTER = 7,
+    ANNOTATION_NAME = 10
+};
 
 /* Interned in each sequence at its beginning: names of events, which the functions' follow, and of annotations. */
 enum { NAME_LOST = 1, NAME_SIGNAL, NAME_FUNCTIONS };
@@ -168,6 +177,7 @@ struct event {
     size_t lane;
     struct ct_name *function;        /* to be interned where needed */
     const struct ct_proto *notes[2]; /* NULL: none */
+    const struct ct_arguments *arguments;
 };
 
 /* Interned names take a number in the order in which the whole trace knows them; each sequence has to be told once. */
@@ -178,12 +188,44 @@ static bool to_intern(struct perfetto *p, const struct event *event) {
     return true;
 }
 
+static void put_argument(struct ct_proto *body, const struct ct_arguments *arguments, size_t index, bool call) {
+    const struct ct_argument *a = &arguments->at[index];
+    struct ct_proto note = {.used = 0};
+    char name[16];
+    ct_proto_text(&note, ANNOTATION_NAME, call ? ct_export_argument_name(arguments, index, name) : "return");
+    switch (a->kind) {
+    case CT_VALUE_SIGNED:
+        ct_proto_number(&note, ANNOTATION_INT, a->number);
+        break;
+    case CT_VALUE_UNSIGNED:
+        ct_proto_number(&note, ANNOTATION_UINT, a->number);
+        break;
+    case CT_VALUE_BOOL:
+        ct_proto_number(&note, ANNOTATION_BOOL, a->number != 0);
+        break;
+    case CT_VALUE_REAL:
+        ct_proto_double(&note, ANNOTATION_DOUBLE, a->real);
+        break;
+    case CT_VALUE_POINTER:
+        ct_proto_number(&note, ANNOTATION_POINTER, a->number);
+        break;
+    case CT_VALUE_STRING:
+        ct_proto_text(&note, ANNOTATION_TEXT, a->string);
+        break;
+    default:
+        ct_proto_text(&note, ANNOTATION_TEXT, a->text);
+    }
+    ct_proto_message(body, EVENT_ANNOTATIONS, &note);
+}
+
 static void put_rare_parts(struct ct_proto *body, struct ct_walk *w, const struct event *event) {
     if (event->lane)
         ct_proto_number(body, EVENT_TRACK_UUID, track_uuid(w, event->lane));
     for (int i = 0; i < 2; i++)
         if (event->notes[i])
             ct_proto_message(body, EVENT_ANNOTATIONS, event->notes[i]);
+    for (size_t i = 0; event->arguments && i < event->arguments->count; i++)
+        put_argument(body, event->arguments, i, event->type == TYPE_BEGIN || event->category == CATEGORY_ENTRY);
 }
 
 static void put_event(struct ct_walk *w, const struct event *event) {
@@ -236,6 +278,8 @@ static void on_begin(struct ct_walk *w, struct ct_span *span, struct ct_span *ca
     if (span->continued) {
         note_number(&note, NOTE_CONTINUED, 1);
         event.notes[0] = &note;
+    } else {
+        event.arguments = ct_export_arguments(w->e, w->thread, w->detail);
     }
     put_event(w, &event);
 }
@@ -253,6 +297,8 @@ static void on_end(struct ct_walk *w, struct ct_span *span, struct ct_span *call
     if (how != CT_SPAN_RETURNED) {
         note_text(&note, NOTE_END, texts[how]);
         event.notes[0] = &note;
+    } else {
+        event.arguments = ct_export_arguments(w->e, w->thread, w->detail);
     }
     put_event(w, &event);
 }
@@ -262,7 +308,8 @@ static void on_entry(struct ct_walk *w, struct ct_name *name, struct ct_span *ca
                                  .category = CATEGORY_ENTRY,
                                  .name = NAME_FUNCTIONS + name->number,
                                  .lane = caller ? caller->lane : 0,
-                                 .function = name});
+                                 .function = name,
+                                 .arguments = ct_export_arguments(w->e, w->thread, w->detail)});
 }
 
 static void on_unpaired(struct ct_walk *w, struct ct_name *name, bool left) {
@@ -273,7 +320,8 @@ static void on_unpaired(struct ct_walk *w, struct ct_name *name, bool left) {
                                  .category = CATEGORY_UNPAIRED,
                                  .name = NAME_FUNCTIONS + name->number,
                                  .function = name,
-                                 .notes = {&note}});
+                                 .notes = {&note},
+                                 .arguments = left ? NULL : ct_export_arguments(w->e, w->thread, w->detail)});
 }
 
 static void on_gap(struct ct_walk *w, const struct ct_gap *gap) {
@@ -285,7 +333,14 @@ static void on_gap(struct ct_walk *w, const struct ct_gap *gap) {
 }
 
 static void on_signal(struct ct_walk *w) {
-    put_event(w, &(struct event){.type = TYPE_INSTANT, .category = CATEGORY_SIGNAL, .name = NAME_SIGNAL});
+    struct event event = {.type = TYPE_INSTANT, .category = CATEGORY_SIGNAL, .name = NAME_SIGNAL};
+    struct ct_proto note;
+    char text[1024];
+    if (ct_export_signal(w->e, w->thread, w->detail, text, sizeof text)) {
+        note_text(&note, NOTE_REASON, text);
+        event.notes[0] = &note;
+    }
+    put_event(w, &event);
 }
 
 static void on_thread(struct ct_walk *w) {

@@ -37,6 +37,14 @@ static inline void ct_proto_bytes(struct ct_proto *p, uint32_t field, const void
     p->used += count;
 }
 
+static inline void ct_proto_double(struct ct_proto *p, uint32_t field, double value) {
+    if (p->used + 20 > CT_PROTO_ROOM)
+        return;
+    p->used += ct_proto_varint(p->bytes + p->used, field << 3 | 1);
+    memcpy(p->bytes + p->used, &value, 8); /* little-endian, as all our machines are */
+    p->used += 8;
+}
+
 /* A string field: UTF-8, with '?' for what is not; at most CT_PROTO_TEXT bytes of it. */
 void ct_proto_text(struct ct_proto *p, uint32_t field, const char *text);
 

@@ -212,6 +212,7 @@ static void close_open(struct ct_walk *w, size_t gap) {
         end_ns = w->now_ns;
     on_gaps(w, gap, UINT64_MAX);
     w->now_ns = end_ns;
+    w->detail = CT_TRACE_NO_DETAIL;
     while (!w->e->status && ct_frames_take(&w->frames, end_ns, &frame)) {
         struct ct_span *span = frame.user;
         span->self_ns = frame.self_ns;
@@ -229,6 +230,7 @@ static int read_events(struct ct_walk *w, struct ct_trace_cursor *cursor) {
         if (event.timestamp_ns < last_ns) /* a damaged file; no viewer takes time that goes back */
             event.timestamp_ns = last_ns;
         w->now_ns = event.timestamp_ns;
+        w->detail = event.detail;
         if (gap < facts->gap_count && facts->gaps[gap].at <= event.sequence) {
             ct_frames_gap(&w->frames, last_ns ? w->now_ns - last_ns : 0);
             gap = on_gaps(w, gap, event.sequence);

@@ -58,6 +58,7 @@ struct ct_walk {
     size_t thread, process;
     const struct ct_trace_thread *info;
     uint64_t now_ns;
+    uint32_t detail; /* record of the event at hand: a call's for begin and entry, a return's for end and unpaired */
     struct ct_lane *lanes;
     size_t lane_count;
     /* private */

@@ -1,6 +1,6 @@
 /* Arguments of calls as JSON. */
-#ifndef CT_REPORT_ARGUMENTS_JSON_H
-#define CT_REPORT_ARGUMENTS_JSON_H
+#ifndef CT_TRACE_ARGUMENTS_JSON_H
+#define CT_TRACE_ARGUMENTS_JSON_H
 
 #include "trace/arguments.h"
 #include "trace/writer.h"

@@ -1,5 +1,5 @@
 /* Signals, registers and addresses of a recorded process, in words. */
-#include "report/crash.h"
+#include "trace/signal_text.h"
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
