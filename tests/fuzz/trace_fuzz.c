@@ -4,7 +4,10 @@
  * The first byte says which file of a good little trace the rest takes the place of. As a libFuzzer target
  * (scripts/fuzz-trace.sh), or alone: replays the files given as arguments, then tries `--cases N` deterministic ones, which are
  * the good file with some bytes changed, moved, cut off or doubled. */
+#include "abi/packed.h"
+#include "trace/crc32.h"
 #include "trace/writer.h"
+#include <contrail/session.h>
 #include <contrail/trace.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,15 +16,17 @@
 #include <unistd.h>
 
 #define EVENTS 30
-#define FILES  4
+#define FILES  6
 
-static const char *const names[FILES] = {"thread_0/index.atf", "thread_0/index_2.atf", "symbols", "manifest.json"};
+/* The last is the packed file again: its checksums are made right first, so that what they protect is reached. */
+static const char *const names[FILES] = {"thread_0/index.atf", "thread_0/index_2.atf", "symbols",
+                                         "manifest.json",      "thread_2/index.ctp",   "thread_2/index.ctp"};
 static char directory[200];
 static uint8_t *good[FILES];
 static size_t good_size[FILES];
 
 static void fail(const char *what) {
-    printf("%s\n", what);
+    fprintf(stderr, "%s\n", what);
     abort();
 }
 
@@ -37,33 +42,66 @@ static void store(unsigned file, const uint8_t *data, size_t size) {
         fail("the disk is full");
 }
 
+/* ---- checksums ---- */
+
+static void repair(uint8_t *bytes, size_t size) {
+    struct ctp_block header;
+    struct ctp_footer footer;
+    for (size_t at = sizeof(struct ctp_header); at + sizeof header <= size; at += 8) {
+        memcpy(&header, bytes + at, sizeof header);
+        if (memcmp(header.magic, CTP_BLOCK_MAGIC, 4) != 0 || header.size < sizeof header || header.size > size - at)
+            continue;
+        header.payload_crc = ct_crc32(0, bytes + at + sizeof header, header.size - sizeof header);
+        header.header_crc = ct_crc32(0, &header.size, sizeof header - 8);
+        memcpy(bytes + at, &header, sizeof header);
+    }
+    if (size < sizeof footer)
+        return;
+    memcpy(&footer, bytes + size - sizeof footer, sizeof footer);
+    footer.crc = ct_crc32(0, &footer.table_offset, sizeof footer - 8);
+    memcpy(bytes + size - sizeof footer, &footer, sizeof footer);
+}
+
+static void store_repaired(unsigned file, const uint8_t *data, size_t size) {
+    uint8_t *bytes = malloc(size + 1);
+    memcpy(bytes, data, size);
+    repair(bytes, size);
+    store(file, bytes, size);
+    free(bytes);
+}
+
 /* ---- the good trace ---- */
 
 static void write_thread(uint32_t id) {
+    const struct ct_trace_format format = {.encoding = id == 2 ? CT_FORMAT_PACKED : CT_FORMAT_ATF2};
     struct ct_thread_writer *writer;
     size_t room;
-    if (ct_thread_writer_open(&writer, directory, id, 100 + id) != 0)
+    if (ct_thread_writer_open_as(&writer, directory, id, 100 + id, &format) != 0)
         fail("no thread writer");
     ct_thread_writer_set_part(writer, EVENTS / 2);
     for (uint32_t i = 0; i < EVENTS; i++) {
         *ct_thread_writer_reserve(writer, &room) = (struct atf_index_event){
             1000 + i, UINT64_C(1) << 32 | (i / 2 & 1), 100 + id, 1 + (i & 1), 0, ATF_NO_DETAIL};
         ct_thread_writer_commit(writer, 1);
+        if (i % 11 == 10 && id == 2)
+            ct_thread_writer_flush(writer);
     }
     if (ct_thread_writer_close(writer) != 0)
         fail("the thread is not closed");
 }
 
 static void write_rest(void) {
-    static const char manifest[] = "{\"format\": \"atf2\", \"version\": 1, \"complete\": true, \"pid\": 9, "
-                                   "\"time_start_ns\": 1, \"time_end_ns\": 99999,"
-                                   " \"events\": {\"written\": 60, \"lost\": {}, \"abandoned\": 0}, \"threads\": "
-                                   "[{\"id\": 0, \"tid\": 100, \"name\": \"a\","
-                                   " \"events\": 30, \"lost\": 0, \"gaps\": [{\"at\": 4, \"lost\": 2, \"reason\": "
-                                   "\"DRAIN_LAG\"}]}, {\"id\": 1, \"tid\": 101,"
-                                   " \"name\": \"b\", \"events\": 30, \"lost\": 0, \"gaps\": []}], \"modules\": "
-                                   "[{\"id\": 1, \"path\": \"/x\", \"build_id\":"
-                                   " \"00\", \"base\": 4096, \"functions\": 2, \"hooked\": 2, \"entry_only\": 0}]}";
+    static const char manifest[] =
+        "{\"format\": \"atf2\", \"version\": 1, \"complete\": true, \"pid\": 9, "
+        "\"time_start_ns\": 1, \"time_end_ns\": 99999,"
+        " \"events\": {\"written\": 90, \"lost\": {}, \"abandoned\": 0}, \"threads\": "
+        "[{\"id\": 0, \"tid\": 100, \"name\": \"a\","
+        " \"events\": 30, \"lost\": 0, \"gaps\": [{\"at\": 4, \"lost\": 2, \"reason\": "
+        "\"DRAIN_LAG\"}]}, {\"id\": 1, \"tid\": 101,"
+        " \"name\": \"b\", \"events\": 30, \"lost\": 0, \"gaps\": []}, {\"id\": 2, \"tid\": 102,"
+        " \"name\": \"c\", \"events\": 30, \"lost\": 0, \"gaps\": []}], \"modules\": "
+        "[{\"id\": 1, \"path\": \"/x\", \"build_id\":"
+        " \"00\", \"base\": 4096, \"functions\": 2, \"hooked\": 2, \"entry_only\": 0}]}";
     struct ct_symbols_writer *symbols;
     if (ct_symbols_writer_open(&symbols, directory) != 0)
         fail("no symbols");
@@ -81,6 +119,8 @@ static void remove_all(void) {
                                       "thread_1/index.atf",
                                       "thread_1/index_2.atf",
                                       "thread_1",
+                                      "thread_2/index.ctp",
+                                      "thread_2",
                                       "symbols",
                                       "manifest.json",
                                       "."};
@@ -101,6 +141,7 @@ static void prepare(void) {
         fail("no directory");
     write_thread(0);
     write_thread(1);
+    write_thread(2);
     write_rest();
     for (unsigned i = 0; i < FILES; i++) {
         FILE *f = fopen(path_of(names[i]), "rb");
@@ -123,7 +164,7 @@ static size_t read_through(struct ct_trace *trace, struct ct_trace_cursor *curso
     for (; ct_trace_next(cursor, &event); count++) {
         const struct ct_trace_thread *thread = ct_trace_thread_at(trace, event.thread);
         const struct ct_trace_function *function = ct_trace_function(trace, thread->process, event.function_id);
-        if (event.sequence >= thread->event_count)
+        if (event.sequence - thread->first_sequence >= thread->event_count && !thread->cut)
             fail("an event behind the last");
         if (function && (!*function->name || !function->module || !function->skip || function->id != event.function_id))
             fail("a function without a name");
@@ -169,7 +210,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!size)
         return 0;
     unsigned file = data[0] % FILES;
-    store(file, data + 1, size - 1);
+    if (file == FILES - 1)
+        store_repaired(file, data + 1, size - 1);
+    else
+        store(file, data + 1, size - 1);
     read_trace();
     store(file, good[file], good_size[file]);
     return 0;
