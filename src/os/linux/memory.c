@@ -31,6 +31,13 @@ void *ct_os_alloc(size_t size, int prot) {
     return failed(at) ? NULL : (void *)at;
 }
 
+void *ct_os_alloc_low(size_t size, int prot) {
+    if (ct_os_is_silent())
+        return NULL;
+    long at = sys_mmap(0, size, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_32BIT, -1);
+    return failed(at) ? NULL : (void *)at;
+}
+
 int ct_os_free(void *start, size_t size) {
     return status_of(sys_munmap((uint64_t)start, size));
 }

@@ -1,0 +1,278 @@
+/* What has been translated: entries by address, fragments by code address, regions of code memory.
+ *
+ * Invariants: an entry is in the hash exactly while its fragment is not dead; a word of the table is `miss` or the indirect
+ * way into a trusted entry; the code of a dead fragment stays where it is, because threads may be in it, and leaves through
+ * its exits, all unlinked. Owner: whoever holds the Stalker's lock. */
+#include "os/os.h"
+#include "stalk/internal.h"
+
+#define REACH      0x7fff0000ull
+#define NEIGHBOURS (192ull << 20) /* how far around an address its region serves */
+
+/* ---- hash of entries ---- */
+
+static size_t hash_of(uint64_t address, size_t size) {
+    return (size_t)((address * 0x9e3779b97f4a7c15ull) >> 24) & (size - 1);
+}
+
+struct stalk_entry *ct_stalk_find(const struct stalk_cache *c, uint64_t address) {
+    for (size_t i = hash_of(address, c->hash_size); c->hash[i]; i = (i + 1) & (c->hash_size - 1))
+        if (c->hash[i]->address == address)
+            return c->hash[i];
+    return NULL;
+}
+
+static void put(struct stalk_entry **hash, size_t size, struct stalk_entry *e) {
+    size_t i = hash_of(e->address, size);
+    while (hash[i])
+        i = (i + 1) & (size - 1);
+    hash[i] = e;
+}
+
+static int grow(struct stalk_cache *c, size_t size) {
+    struct stalk_entry **hash = ct_os_alloc(size * sizeof *hash, CT_OS_READ | CT_OS_WRITE);
+    if (!hash)
+        return CT_ERR_NO_MEMORY;
+    for (size_t i = 0; i < c->hash_size; i++)
+        if (c->hash[i])
+            put(hash, size, c->hash[i]);
+    if (c->hash)
+        (void)ct_os_free(c->hash, c->hash_size * sizeof *c->hash);
+    c->hash = hash;
+    c->hash_size = size;
+    return CT_OK;
+}
+
+int ct_stalk_insert(struct stalk_cache *c, struct stalk_entry *e) {
+    if (c->hash_used * 2 >= c->hash_size) {
+        int status = grow(c, c->hash_size * 2);
+        if (status)
+            return status;
+    }
+    put(c->hash, c->hash_size, e);
+    c->hash_used++;
+    return CT_OK;
+}
+
+/* Entries behind the hole move up, so that searches need no tombstones. */
+static void erase(struct stalk_cache *c, const struct stalk_entry *e) {
+    size_t mask = c->hash_size - 1, i = hash_of(e->address, c->hash_size);
+    while (c->hash[i] != e) {
+        if (!c->hash[i])
+            return;
+        i = (i + 1) & mask;
+    }
+    c->hash[i] = NULL;
+    c->hash_used--;
+    for (size_t k = (i + 1) & mask; c->hash[k]; k = (k + 1) & mask) {
+        struct stalk_entry *moved = c->hash[k];
+        c->hash[k] = NULL;
+        put(c->hash, c->hash_size, moved);
+    }
+}
+
+/* ---- regions and chunks ---- */
+
+static bool serves(const struct stalk_region *r, uint64_t address) {
+    return address >= r->low && address < r->high;
+}
+
+static int add_chunk(struct stalk_region *r, size_t size) {
+    struct stalk_cache *c = r->cache;
+    struct stalk_chunk *chunk = ct_stalk_alloc(c->stalker, sizeof *chunk);
+    if (!chunk)
+        return CT_ERR_NO_MEMORY;
+    int status = ct_arena_alloc(r->arena, size, 64, &chunk->run, &chunk->write);
+    if (status)
+        return status;
+    chunk->region = r;
+    chunk->size = (uint32_t)size;
+    chunk->next = c->chunks;
+    c->chunks = chunk;
+    r->chunk = chunk;
+    return CT_OK;
+}
+
+int ct_stalk_reserve(struct stalk_region *r, size_t room) {
+    if (r->chunk && r->chunk->size - r->chunk->used >= room)
+        return CT_OK;
+    return add_chunk(r, STALK_CHUNK);
+}
+
+static int make_region(struct stalk_cache *c, uint64_t address, struct stalk_region **out) {
+    struct stalk_region *r = ct_stalk_alloc(c->stalker, sizeof *r);
+    if (!r)
+        return CT_ERR_NO_MEMORY;
+    r->cache = c;
+    r->low = address > NEIGHBOURS ? address - NEIGHBOURS : 0;
+    r->high = address + NEIGHBOURS;
+    int status = ct_arena_create(&r->arena, r->low, r->high, REACH, c->stalker->mode);
+    if (status) /* no room near: operands out of reach take longer code */
+        status = ct_arena_create(&r->arena, 0, ct_os_address_limit(), ct_os_address_limit(), c->stalker->mode);
+    if (status)
+        return status;
+    status = add_chunk(r, STALK_CHUNK);
+    if (status)
+        return status;
+    size_t size = (size_t)(ct_stalk_code_end - ct_stalk_code);
+    r->helpers = r->chunk->run;
+    status = ct_arena_write(r->arena, r->helpers, ct_stalk_code, size);
+    r->chunk->used = (uint32_t)((size + 63) & ~(size_t)63);
+    r->next = c->regions;
+    c->regions = r;
+    *out = r;
+    return status;
+}
+
+struct stalk_region *ct_stalk_region_for(struct stalk_cache *c, uint64_t address) {
+    for (struct stalk_region *r = c->regions; r; r = r->next)
+        if (serves(r, address))
+            return r;
+    struct stalk_region *r = NULL;
+    return make_region(c, address, &r) ? NULL : r;
+}
+
+int ct_stalk_place(struct stalk_region *r, struct stalk_fragment *f) {
+    struct stalk_chunk *chunk = r->chunk;
+    if (chunk->count == chunk->capacity) {
+        uint32_t capacity = chunk->capacity ? chunk->capacity * 2 : 256;
+        struct stalk_fragment **list = ct_stalk_alloc(r->cache->stalker, capacity * sizeof *list);
+        if (!list)
+            return CT_ERR_NO_MEMORY;
+        ct_stalk_copy(list, chunk->fragments, chunk->count * sizeof *list);
+        chunk->fragments = list;
+        chunk->capacity = capacity;
+    }
+    __atomic_store_n(&chunk->fragments[chunk->count], f, __ATOMIC_RELEASE);
+    __atomic_store_n(&chunk->count, chunk->count + 1, __ATOMIC_RELEASE);
+    chunk->used = (uint32_t)(f->code + f->code_size - chunk->run);
+    return CT_OK;
+}
+
+struct stalk_fragment *ct_stalk_fragment_at(const struct stalk_cache *c, uint64_t pc) {
+    for (const struct stalk_chunk *chunk = c->chunks; chunk; chunk = chunk->next) {
+        if (pc - chunk->run >= chunk->size)
+            continue;
+        size_t low = 0, high = chunk->count;
+        while (low < high) {
+            size_t middle = (low + high) / 2;
+            const struct stalk_fragment *f = chunk->fragments[middle];
+            if (f->code + f->code_size <= pc)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        if (low < chunk->count && chunk->fragments[low]->code <= pc)
+            return chunk->fragments[low];
+    }
+    return NULL;
+}
+
+struct stalk_region *ct_stalk_region_at(const struct stalk_cache *c, uint64_t pc) {
+    size_t size = (size_t)(ct_stalk_code_end - ct_stalk_code);
+    for (struct stalk_region *r = c->regions; r; r = r->next)
+        if (pc - r->helpers < size)
+            return r;
+    return NULL;
+}
+
+/* ---- caches ---- */
+
+uint32_t ct_stalk_table_index(const struct ct_stalker *s, uint64_t address) {
+    uint32_t low = (uint32_t)address;
+    return s->has_rorx ? (uint16_t)((low >> 6 | low << 26) + low) : (uint16_t)low;
+}
+
+static int set_up(struct stalk_cache *c, uint64_t near) {
+    struct stalk_region *r;
+    int status = grow(c, 1 << 14);
+    if (status)
+        return status;
+    c->table = ct_os_alloc_low(STALK_TABLE_SIZE * sizeof *c->table, CT_OS_READ | CT_OS_WRITE);
+    if (!c->table)
+        return CT_ERR_NO_MEMORY;
+    status = make_region(c, near, &r);
+    if (status)
+        return status;
+    c->miss = ct_stalk_helper(r, ct_stalk_miss);
+    for (size_t i = 0; i < STALK_TABLE_SIZE; i++)
+        c->table[i] = c->miss;
+    return CT_OK;
+}
+
+struct stalk_cache *ct_stalk_cache_for(struct ct_stalker *s, uint32_t mask, bool count_calls,
+                                       const struct ct_stalker_transformer *transformer) {
+    struct ct_stalker_transformer plain = {0};
+    if (!transformer)
+        transformer = &plain;
+    for (struct stalk_cache *c = s->caches; c; c = c->next)
+        if (c->mask == mask && c->count_calls == count_calls && c->transformer.transform == transformer->transform &&
+            c->transformer.user == transformer->user)
+            return c;
+    struct stalk_cache *c = ct_stalk_alloc(s, sizeof *c);
+    if (!c)
+        return NULL;
+    c->stalker = s;
+    c->mask = mask;
+    c->count_calls = count_calls;
+    c->transformer.transform = transformer->transform;
+    c->transformer.user = transformer->user;
+    c->counter_targets = count_calls ? ct_stalk_alloc(s, CT_COUNTERS * sizeof(uint64_t)) : NULL;
+    if ((count_calls && !c->counter_targets) || set_up(c, (uint64_t)&ct_stalk_engine)) {
+        ct_stalk_cache_release(c);
+        return NULL;
+    }
+    c->next = s->caches;
+    s->caches = c;
+    return c;
+}
+
+/* Its metadata is in the Stalker's pool. */
+void ct_stalk_cache_release(struct stalk_cache *c) {
+    for (struct stalk_region *r = c->regions, *next; r; r = next) {
+        next = r->next;
+        ct_arena_destroy(r->arena);
+    }
+    if (c->table)
+        (void)ct_os_free(c->table, STALK_TABLE_SIZE * sizeof *c->table);
+    if (c->hash)
+        (void)ct_os_free(c->hash, c->hash_size * sizeof *c->hash);
+    struct stalk_ids *ids[] = {&c->exits, &c->sites, &c->callouts};
+    for (unsigned i = 0; i < sizeof ids / sizeof *ids; i++)
+        if (ids[i]->chunks)
+            (void)ct_os_free(ids[i]->chunks, STALK_ID_CHUNKS * sizeof(void *));
+}
+
+/* ---- giving up ---- */
+
+void ct_stalk_invalidate_fragment(struct stalk_cache *c, struct stalk_fragment *f) {
+    if (f->flags & FRAGMENT_DEAD)
+        return;
+    f->flags = (uint16_t)((f->flags | FRAGMENT_DEAD) & ~FRAGMENT_TRUSTED);
+    c->stalker->statistics.invalidated++;
+    for (struct stalk_entry *e = &f->first; e; e = e->next) {
+        erase(c, e);
+        uint64_t *word = &c->table[ct_stalk_table_index(c->stalker, e->address)];
+        if (e->indirect && *word == e->indirect)
+            __atomic_store_n(word, c->miss, __ATOMIC_RELEASE);
+        for (uint32_t id = e->incoming, next; id; id = next) {
+            next = ((struct stalk_exit *)ct_stalk_item(&c->exits, id))->next;
+            ct_stalk_unlink(c, id);
+        }
+        e->incoming = 0;
+    }
+    for (uint32_t id = f->callouts; id;) {
+        struct stalk_callout *callout = ct_stalk_item(&c->callouts, id);
+        callout->dead = 1;
+        id = callout->next;
+    }
+}
+
+void ct_stalk_invalidate_range(struct stalk_cache *c, uint64_t start, uint64_t end) {
+    for (struct stalk_chunk *chunk = c->chunks; chunk; chunk = chunk->next)
+        for (uint32_t i = 0; i < chunk->count; i++) {
+            struct stalk_fragment *f = chunk->fragments[i];
+            if (f->first.address < end && start < f->first.address + f->length)
+                ct_stalk_invalidate_fragment(c, f);
+        }
+}

@@ -1,0 +1,218 @@
+/* The engine: what happens when translated code does not know where to go on.
+ *
+ * Runs on the followed thread, on the engine's stack, with the program's registers in the thread's area. Returns the
+ * address that the thread continues at: translated code, or original code when following ends or pauses. */
+#include "os/os.h"
+#include "os/thread.h"
+#include "stalk/internal.h"
+
+/* ---- calls out ---- */
+
+void ct_stalk_call_out(struct stalk_thread *t, void (*fn)(void *arg, void *vectors), void *arg) {
+    uint32_t before = t->in_callback;
+    t->in_callback = 1;
+    ct_stalk_with_vectors(t->stalker->xsave_size, t->stalker->xsave_mask, fn, arg);
+    t->in_callback = before;
+}
+
+static void tell_stop(void *arg, void *vectors) {
+    struct stalk_thread *t = arg;
+    (void)vectors;
+    if (t->sink.flush)
+        t->sink.flush(t->sink.user, t->tid);
+    if (t->sink.stop)
+        t->sink.stop(t->sink.user, t->tid, t->status);
+}
+
+void ct_stalk_finish(struct stalk_thread *t, int status) {
+    t->status = status;
+    ct_stalk_events_drain(t, true);
+    ct_stalk_call_out(t, tell_stop, t);
+    t->area->native = 0;
+    __atomic_store_n(&t->following, 0, __ATOMIC_RELEASE);
+    if (__atomic_sub_fetch(&t->stalker->followed, 1, __ATOMIC_ACQ_REL) == 0)
+        ct_stalk_signals_give_back();
+}
+
+/* ---- leaving ---- */
+
+/* From a place in translated code that is not the end of a fragment: where the program stands. `interrupted`: it was
+ * stopped there, and what its code had in the area was kept aside. */
+static uint64_t leave_at(struct stalk_thread *t, uint64_t code, bool interrupted) {
+    struct stalk_regs regs;
+    struct stalk_area *a = t->area;
+    for (unsigned i = 0; i < 16; i++)
+        regs.gpr[i] = a->gpr[i];
+    regs.flags = a->flags;
+    regs.pc = code;
+    if (interrupted) {
+        for (unsigned i = 0; i < 16; i++)
+            a->gpr[i] = t->interrupted.gpr[i];
+        a->reason = t->interrupted.reason;
+        a->target = t->interrupted.target;
+        a->resume = t->interrupted.resume;
+        a->spill = t->interrupted.spill;
+    }
+    (void)ct_stalk_recover(t, &regs, false);
+    for (unsigned i = 0; i < 16; i++)
+        a->gpr[i] = regs.gpr[i];
+    a->flags = regs.flags;
+    ct_stalk_finish(t, CT_OK);
+    return regs.pc;
+}
+
+/* ---- going on ---- */
+
+/* A call of excluded code: it runs natively and comes back to a place of ours. The return address is on the stack. */
+static bool enter_excluded(struct stalk_thread *t, uint64_t target, bool surely_call) {
+    struct ct_stalker *s = t->stalker;
+    uint64_t slot = t->area->gpr[4], address = 0;
+    if (!ct_stalk_excluded(s, target) || ct_os_peek(slot, &address, sizeof address))
+        return false;
+    /* A jump is the end of a call when it goes to where functions begin with a return address on top. */
+    if (!surely_call && (!ct_stalk_follows_call(s, address) || ct_stalk_follows_call(s, target)))
+        return false;
+    uint64_t stub = ct_stalk_return_stub(t->cache, address);
+    if (!stub)
+        return false;
+    *(uint64_t *)slot = stub;
+    t->area->native = slot;
+    s->statistics.excluded_calls++;
+    return true;
+}
+
+static bool drain_is_due(const struct stalk_thread *t) {
+    return t->sink.mask && ct_os_nanoseconds() - t->drained_at >= t->stalker->drain_interval_ns;
+}
+
+/* The thread wants to go to `target`. `exit`: by this one, 0 for an indirect branch. */
+static uint64_t go(struct stalk_thread *t, uint64_t target, uint32_t exit, bool indirect) {
+    struct ct_stalker *s = t->stalker;
+    struct stalk_cache *c = t->cache;
+    int status = CT_OK;
+    uint8_t kind = exit ? ((struct stalk_exit *)ct_stalk_item(&c->exits, exit))->kind : CT_STALKER_END_JUMP_INDIRECT;
+    ct_stalk_lock(s);
+    if ((exit || indirect) && kind != CT_STALKER_END_RETURN && kind != CT_STALKER_END_LIMIT &&
+        enter_excluded(t, target, kind == CT_STALKER_END_CALL)) {
+        ct_stalk_unlock(s);
+        return target;
+    }
+    struct stalk_entry *e = ct_stalk_obtain(t, target, &status);
+    if (e && ct_stalk_trusted(e)) {
+        if (exit)
+            ct_stalk_link(c, exit, e);
+        else if (indirect)
+            ct_stalk_publish(c, e);
+    }
+    ct_stalk_unlock(s);
+    if (e)
+        return e->code;
+    if (status == CT_ERR_NOT_MAPPED)
+        t->fault_pc = target; /* it faults there as it would unfollowed */
+    else
+        ct_stalk_finish(t, status);
+    return target;
+}
+
+struct callout_run {
+    struct stalk_thread *thread;
+    struct stalk_callout *callout;
+    struct ct_cpu_x64 cpu;
+};
+
+static void run_callout(void *arg, void *vectors) {
+    struct callout_run *run = arg;
+    run->cpu.vector = vectors;
+    run->callout->fn((struct ct_cpu_context *)&run->cpu, run->callout->data);
+}
+
+static bool is_live(const struct stalk_thread *t, const struct stalk_callout *callout) {
+    const struct stalk_probe *p = callout->probe >= 0 ? &t->stalker->probes[callout->probe] : NULL;
+    return !p || (p->used && p->target == callout->pc && p->fn == callout->fn && p->data == callout->data);
+}
+
+static uint64_t call_out(struct stalk_thread *t, uint32_t id) {
+    struct stalk_area *a = t->area;
+    uint64_t resume = a->target;
+    struct callout_run run;
+    run.thread = t;
+    run.callout = ct_stalk_item(&t->cache->callouts, id);
+    if (run.callout->probe == -2) { /* the place that events begin at */
+        ct_stalk_events_drain(t, false);
+        if (t->activation == run.callout->pc)
+            t->muted = 0;
+        return resume;
+    }
+    if (!is_live(t, run.callout))
+        return resume;
+    for (unsigned i = 0; i < 16; i++)
+        run.cpu.gpr[i] = a->gpr[i];
+    run.cpu.pc = run.callout->pc;
+    run.cpu.flags = a->flags;
+    ct_stalk_call_out(t, run_callout, &run);
+    for (unsigned i = 0; i < 16; i++)
+        a->gpr[i] = run.cpu.gpr[i];
+    a->flags = run.cpu.flags;
+    if (run.cpu.pc == run.callout->pc)
+        return resume;
+    if (t->following == 1)
+        return go(t, run.cpu.pc, 0, false);
+    ct_stalk_finish(t, CT_OK);
+    return run.cpu.pc;
+}
+
+static uint64_t tell_begin(struct stalk_thread *t) {
+    uint64_t to = go(t, t->begin, 0, false);
+    return to;
+}
+
+/* Somebody wants the thread to be unfollowed, or it was when it was on its way here. */
+static uint64_t end_of_following(struct stalk_thread *t, uint32_t kind, uint32_t index) {
+    uint64_t target = t->area->target;
+    if (kind == CT_REASON_EXIT)
+        target = ((struct stalk_exit *)ct_stalk_item(&t->cache->exits, index))->target;
+    else if (kind == CT_REASON_BEGIN)
+        target = t->begin;
+    else if (kind != CT_REASON_MISS)
+        return leave_at(t, kind == CT_REASON_END ? t->begin : target, kind == CT_REASON_END);
+    if (t->following)
+        ct_stalk_finish(t, CT_OK);
+    return target;
+}
+
+uint64_t ct_stalk_engine(struct stalk_thread *t) {
+    uint32_t kind = t->area->reason & 0xf0000000, index = t->area->reason & 0x0fffffff;
+    uint64_t to = t->area->target;
+    t->stalker->statistics.entries++;
+    if (t->following != 1)
+        return end_of_following(t, kind, index);
+    switch (kind) {
+    case CT_REASON_EXIT:
+        t->area->native = 0;
+        to = go(t, ((struct stalk_exit *)ct_stalk_item(&t->cache->exits, index))->target, index, false);
+        break;
+    case CT_REASON_MISS:
+        t->stalker->statistics.lookups++;
+        to = go(t, to, 0, true);
+        break;
+    case CT_REASON_CALLOUT:
+        to = call_out(t, index);
+        break;
+    case CT_REASON_SYSCALL:
+        to = ct_stalk_syscall_enter(t);
+        break;
+    case CT_REASON_FULL:
+        ct_stalk_events_drain(t, false);
+        break;
+    case CT_REASON_BEGIN:
+        to = tell_begin(t);
+        break;
+    default:
+        return leave_at(t, t->begin, true);
+    }
+    if (t->following == 2 && (kind == CT_REASON_CALLOUT || kind == CT_REASON_FULL))
+        return leave_at(t, to, false);
+    if (t->following == 1 && drain_is_due(t))
+        ct_stalk_events_drain(t, true);
+    return to;
+}

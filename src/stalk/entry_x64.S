@@ -1,0 +1,230 @@
+/* Entering and leaving the engine, x86_64. The first part is position-independent and is copied into every arena.
+ *
+ * Translated code keeps nothing on the program's stack: registers are saved in the thread's area (layout.h), and the engine
+ * has a stack of its own. A signal may arrive at any instruction; what must hold then (recover_x64.c):
+ *   - up to ct_stalk_switch no register has changed;
+ *   - from there until the area says "in engine" only rsp has, and its value is in the area;
+ *   - from ct_stalk_restore on rsp is the program's, and everything else is in the area. */
+#include "stalk/layout.h"
+
+    .text
+    .balign 64
+    .globl ct_stalk_code
+    .hidden ct_stalk_code
+ct_stalk_code:
+
+.macro FUNCTION name
+    .globl \name
+    .hidden \name
+    .balign 16
+\name:
+.endm
+.macro LABEL name
+    .globl \name
+    .hidden \name
+\name:
+.endm
+
+/* An indirect branch: the entry that the table names is not the target's. rcx - (-own address) is: rcx holds the
+ * difference, rax minus the entry's own address. */
+FUNCTION ct_stalk_collide
+    not %rax
+    lea 1(%rcx, %rax), %rcx
+/* The table has no entry. rcx: the target; rax and rcx are in the area. */
+FUNCTION ct_stalk_miss
+    mov %rcx, %gs:CT_AREA_TARGET
+    mov %gs:CT_AREA_RAX, %rax
+    mov %gs:CT_AREA_RCX, %rcx
+    movq $CT_REASON_MISS, %gs:CT_AREA_REASON
+    jmp ct_stalk_enter
+
+FUNCTION ct_stalk_full
+    movq $CT_REASON_FULL, %gs:CT_AREA_REASON
+    jmp ct_stalk_enter
+FUNCTION ct_stalk_syscall
+    movq $CT_REASON_SYSCALL, %gs:CT_AREA_REASON
+    jmp ct_stalk_enter
+FUNCTION ct_stalk_begin
+    movq $CT_REASON_BEGIN, %gs:CT_AREA_REASON
+    jmp ct_stalk_enter
+FUNCTION ct_stalk_end
+    movq $CT_REASON_END, %gs:CT_AREA_REASON
+
+FUNCTION ct_stalk_enter
+    mov %rax, %gs:CT_AREA+0
+    mov %rcx, %gs:CT_AREA+8
+    mov %rdx, %gs:CT_AREA+16
+    mov %rbx, %gs:CT_AREA+24
+    mov %rsp, %gs:CT_AREA+32
+    mov %rbp, %gs:CT_AREA+40
+    mov %rsi, %gs:CT_AREA+48
+    mov %rdi, %gs:CT_AREA+56
+    mov %r8, %gs:CT_AREA+64
+    mov %r9, %gs:CT_AREA+72
+    mov %r10, %gs:CT_AREA+80
+    mov %r11, %gs:CT_AREA+88
+    mov %r12, %gs:CT_AREA+96
+    mov %r13, %gs:CT_AREA+104
+    mov %r14, %gs:CT_AREA+112
+    mov %r15, %gs:CT_AREA+120
+    mov %gs:CT_AREA_STACK, %rsp
+LABEL ct_stalk_switch
+    pushfq
+    popq %gs:CT_AREA_FLAGS
+    movq $1, %gs:CT_AREA_IN_ENGINE
+    cld
+    mov %gs:CT_AREA_THREAD, %rdi
+    call *%gs:CT_AREA_FN_ENGINE
+    mov %rax, %gs:CT_AREA_RESUME
+LABEL ct_stalk_leave
+    pushq %gs:CT_AREA_FLAGS
+    popfq
+    mov %gs:CT_AREA_RSP, %rsp
+LABEL ct_stalk_restore
+    movq $0, %gs:CT_AREA_IN_ENGINE
+    mov %gs:CT_AREA_PENDING, %rcx
+    jrcxz 1f
+    /* rt_sigprocmask(SIG_SETMASK, &area.mask, NULL, 8): the signals that were put off come now. Flags survive. */
+    movq $0, %gs:CT_AREA_PENDING
+    mov $14, %eax
+    mov $2, %edi
+    mov %gs:CT_AREA_THREAD, %rsi
+    mov (%rsi), %rsi
+    lea CT_AREA_MASK-CT_AREA(%rsi), %rsi
+    mov $0, %edx
+    mov $8, %r10d
+    syscall
+1:  mov %gs:CT_AREA+0, %rax
+    mov %gs:CT_AREA+8, %rcx
+    mov %gs:CT_AREA+16, %rdx
+    mov %gs:CT_AREA+24, %rbx
+    mov %gs:CT_AREA+40, %rbp
+    mov %gs:CT_AREA+48, %rsi
+    mov %gs:CT_AREA+56, %rdi
+    mov %gs:CT_AREA+64, %r8
+    mov %gs:CT_AREA+72, %r9
+    mov %gs:CT_AREA+80, %r10
+    mov %gs:CT_AREA+88, %r11
+    mov %gs:CT_AREA+96, %r12
+    mov %gs:CT_AREA+104, %r13
+    mov %gs:CT_AREA+112, %r14
+    mov %gs:CT_AREA+120, %r15
+    jmp *%gs:CT_AREA_RESUME
+LABEL ct_stalk_code_end
+
+/* ---- not copied ---- */
+
+    .section ct_stalk_text, "ax", @progbits
+
+/* int ct_stalker_follow_me(stalker, transformer, sink): the engine begins at our return address, with our result in rax. */
+    .globl ct_stalker_follow_me
+    .type ct_stalker_follow_me, @function
+    .balign 16
+ct_stalker_follow_me:
+    .cfi_startproc
+    push %rbx
+    .cfi_def_cfa_offset 16
+    .cfi_offset %rbx, -16
+    mov %rsp, %rbx
+    lea 8(%rsp), %rcx
+    and $-16, %rsp
+    call ct_stalk_do_follow_me
+    mov %rbx, %rsp
+    pop %rbx
+    .cfi_def_cfa_offset 8
+    .cfi_restore %rbx
+    test %rdx, %rdx
+    jnz 1f
+    ret
+1:  lea 8(%rsp), %rsp                       /* followed: rdx is ct_stalk_begin, near the caller's code */
+    .cfi_def_cfa_offset 0
+    jmp *%rdx
+    .cfi_endproc
+    .size ct_stalker_follow_me, . - ct_stalker_follow_me
+
+/* int ct_stalker_unfollow_me(stalker): native, because this section is excluded; the return address may be changed. */
+    .globl ct_stalker_unfollow_me
+    .type ct_stalker_unfollow_me, @function
+    .balign 16
+ct_stalker_unfollow_me:
+    .cfi_startproc
+    mov %rsp, %rsi
+    sub $8, %rsp
+    .cfi_def_cfa_offset 16
+    call ct_stalk_do_unfollow_me
+    add $8, %rsp
+    .cfi_def_cfa_offset 8
+    ret
+    .cfi_endproc
+    .size ct_stalker_unfollow_me, . - ct_stalker_unfollow_me
+
+    .text
+
+/* Signal handler of every signal that the program handles, while threads are followed: rdi, rsi, rdx as the kernel gives
+ * them, on the stack of the kernel's choosing. Tells C, then goes where it says with the same arguments. */
+    .globl ct_stalk_signal_entry
+    .hidden ct_stalk_signal_entry
+    .balign 16
+ct_stalk_signal_entry:
+    push %rdi
+    push %rsi
+    push %rdx
+    call ct_stalk_on_signal
+    pop %rdx
+    pop %rsi
+    pop %rdi
+    test %rax, %rax
+    jz 1f
+    mov %rax, %r11
+    xor %eax, %eax
+    jmp *%r11
+1:  ret
+
+/* ct_stalk_with_vectors(size, mask, fn, arg): fn(arg, area) with the vector state saved in `area`, from which it is
+ * restored, and in the state that C code expects. */
+    .globl ct_stalk_with_vectors
+    .hidden ct_stalk_with_vectors
+    .balign 16
+ct_stalk_with_vectors:
+    .cfi_startproc
+    push %rbp
+    .cfi_def_cfa_offset 16
+    .cfi_offset %rbp, -16
+    mov %rsp, %rbp
+    .cfi_def_cfa_register %rbp
+    push %rbx
+    push %r12
+    .cfi_offset %rbx, -24
+    .cfi_offset %r12, -32
+    mov %rsi, %rbx
+    mov %rdx, %r8
+    mov %rcx, %r9
+    sub %rdi, %rsp
+    and $-64, %rsp
+    mov %rsp, %r12
+    xor %eax, %eax
+    lea 512(%rsp), %rdi
+    mov $8, %ecx
+    rep stosq
+    mov %ebx, %eax
+    xor %edx, %edx
+    xsave64 (%r12)
+    fninit
+    push $0x1f80
+    ldmxcsr (%rsp)
+    lea 8(%rsp), %rsp
+    mov %r9, %rdi
+    mov %r12, %rsi
+    call *%r8
+    mov %ebx, %eax
+    xor %edx, %edx
+    xrstor64 (%r12)
+    lea -16(%rbp), %rsp
+    pop %r12
+    pop %rbx
+    pop %rbp
+    .cfi_def_cfa %rsp, 8
+    ret
+    .cfi_endproc
+
+    .section .note.GNU-stack,"",@progbits

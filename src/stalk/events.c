@@ -1,0 +1,226 @@
+/* Events of one thread: records that translated code writes, the queue they are expanded into, and sinks.
+ *
+ * A record is 16 bytes (32 with timestamps): number of its site, low half of the stack pointer, and the target where the
+ * site does not know it. They grow downward; the last one ends at an address with 16 zero bits, which sends the code to the
+ * engine. One record stands for a whole block and all its instructions. Depths are found while expanding: a frame is known
+ * by where its return address lies, so frames that were left by a jump are noticed. Owner: the followed thread, while in
+ * the engine. */
+#include "os/os.h"
+#include "os/thread.h"
+#include "stalk/internal.h"
+
+struct record {
+    uint32_t site, sp;
+    uint64_t target;
+    uint64_t time, unused; /* with timestamps only */
+};
+
+static unsigned record_size(const struct stalk_thread *t) {
+    return t->cache->mask & CT_STALKER_TIMESTAMPS ? 32 : 16;
+}
+
+static void *alloc(size_t size) {
+    return ct_os_alloc(size, CT_OS_READ | CT_OS_WRITE);
+}
+
+int ct_stalk_events_open(struct stalk_thread *t) {
+    struct ct_stalker *s = t->stalker;
+    if (!t->records) {
+        uint8_t *memory = alloc(2 * CT_EVENT_ROOM);
+        t->queue = alloc(s->queue_capacity * sizeof *t->queue);
+        t->frames = alloc(STALK_MAX_FRAMES * sizeof *t->frames);
+        if (!memory || !t->queue || !t->frames)
+            return CT_ERR_NO_MEMORY;
+        t->records = (uint8_t *)(((uint64_t)memory + CT_EVENT_ROOM - 1) & ~(uint64_t)(CT_EVENT_ROOM - 1));
+    }
+    if (t->cache->count_calls && !t->area->counters && !(t->area->counters = alloc(CT_COUNTERS * sizeof(uint64_t))))
+        return CT_ERR_NO_MEMORY;
+    if (t->sink.on_call_summary && !t->summary) {
+        t->summary_size = 1 << 16;
+        t->summary = alloc(t->summary_size * sizeof *t->summary);
+        if (!t->summary)
+            return CT_ERR_NO_MEMORY;
+    }
+    uint64_t room = (uint64_t)s->queue_capacity * record_size(t);
+    t->records_top = (uint64_t)t->records + (room < CT_EVENT_ROOM ? room : CT_EVENT_ROOM);
+    t->area->events = t->records_top;
+    t->queued = t->frame_count = 0;
+    t->base_depth = 0;
+    t->drained_at = ct_os_nanoseconds();
+    return CT_OK;
+}
+
+/* ---- delivery ---- */
+
+static void count_call(struct stalk_thread *t, uint64_t target, uint64_t count) {
+    if (!t->summary || t->summary_used * 2 >= t->summary_size)
+        return;
+    uint32_t mask = t->summary_size - 1, i = (uint32_t)(target * 0x9e3779b97f4a7c15ull >> 40) & mask;
+    while (t->summary[i].target && t->summary[i].target != target)
+        i = (i + 1) & mask;
+    t->summary_used += !t->summary[i].target;
+    t->summary[i].target = target;
+    t->summary[i].count += count;
+}
+
+static void take_counters(struct stalk_thread *t) {
+    uint64_t *counters = t->area->counters;
+    if (!t->cache->count_calls || !counters)
+        return;
+    for (uint32_t i = 1; i <= t->cache->counters; i++)
+        if (counters[i]) {
+            count_call(t, t->cache->counter_targets[i], counters[i]);
+            counters[i] = 0;
+        }
+}
+
+/* The table's used places move to its front; it is cleared afterwards. */
+static uint32_t compact_summary(struct stalk_thread *t) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < t->summary_size; i++)
+        if (t->summary[i].target) {
+            uint64_t target = t->summary[i].target, count = t->summary[i].count;
+            t->summary[i].target = t->summary[i].count = 0;
+            t->summary[n].target = target;
+            t->summary[n++].count = count;
+        }
+    return n;
+}
+
+static void deliver(void *arg, void *vectors) {
+    struct stalk_thread *t = arg;
+    (void)vectors;
+    if (t->queued && t->sink.on_receive)
+        t->sink.on_receive(t->sink.user, t->tid, t->queue, t->queued);
+    t->queued = 0;
+}
+
+static void deliver_summary(void *arg, void *vectors) {
+    struct stalk_thread *t = arg;
+    (void)vectors;
+    uint32_t n = compact_summary(t);
+    if (n)
+        t->sink.on_call_summary(t->sink.user, t->tid, t->summary, n);
+    for (uint32_t i = 0; i < n; i++)
+        t->summary[i].target = t->summary[i].count = 0;
+    t->summary_used = 0;
+}
+
+/* ---- expanding ---- */
+
+static struct ct_stalker_event *add(struct stalk_thread *t, uint32_t kind, uint64_t location, uint64_t target) {
+    if (t->queued == t->stalker->queue_capacity)
+        ct_stalk_call_out(t, deliver, t);
+    struct ct_stalker_event *e = &t->queue[t->queued++];
+    e->kind = kind;
+    e->depth = 0;
+    e->location = location;
+    e->target = target;
+    e->timestamp = 0;
+    t->stalker->statistics.events++;
+    return e;
+}
+
+void ct_stalk_event_compile(struct stalk_thread *t, uint64_t start, uint64_t end) {
+    if (t->muted)
+        return;
+    ct_stalk_events_drain(t, false);
+    add(t, CT_STALKER_COMPILE, start, end);
+}
+
+/* Frames whose slot lies below `slot` on the same stack have been left. */
+static void drop_frames(struct stalk_thread *t, uint32_t slot, bool same_too) {
+    while (t->frame_count) {
+        int32_t distance = (int32_t)(t->frames[t->frame_count - 1].slot - slot);
+        if (distance > 0 || (distance == 0 && !same_too) || distance < -(64 << 20))
+            break;
+        t->frame_count--;
+    }
+}
+
+static int32_t enter_frame(struct stalk_thread *t, uint32_t slot) {
+    drop_frames(t, slot, true);
+    int32_t depth = t->base_depth + (int32_t)t->frame_count;
+    if (t->frame_count < STALK_MAX_FRAMES) {
+        t->frames[t->frame_count++].slot = slot;
+    } else { /* the outermost ones become a number */
+        t->base_depth++;
+        for (uint32_t i = 1; i < t->frame_count; i++)
+            t->frames[i - 1].slot = t->frames[i].slot;
+        t->frames[t->frame_count - 1].slot = slot;
+    }
+    return depth;
+}
+
+static int32_t leave_frame(struct stalk_thread *t, uint32_t slot) {
+    drop_frames(t, slot, false);
+    int32_t depth = t->base_depth + (int32_t)t->frame_count;
+    if (t->frame_count)
+        t->frame_count -= t->frames[t->frame_count - 1].slot == slot;
+    else
+        t->base_depth--;
+    return depth;
+}
+
+static void expand_block(struct stalk_thread *t, const struct stalk_site *site) {
+    if (t->cache->mask & CT_STALKER_BLOCK)
+        add(t, CT_STALKER_BLOCK, site->location, site->target);
+    if (!(t->cache->mask & CT_STALKER_EXEC))
+        return;
+    uint64_t pc = site->location;
+    for (uint32_t i = 0; i < site->insns; i++) {
+        add(t, CT_STALKER_EXEC, pc, 0);
+        pc += site->lengths[i];
+    }
+}
+
+static void expand(struct stalk_thread *t, const struct record *r) {
+    const struct stalk_site *site = ct_stalk_item(&t->cache->sites, r->site);
+    uint64_t time = t->cache->mask & CT_STALKER_TIMESTAMPS ? r->time : 0;
+    uint64_t target = site->target ? site->target : r->target;
+    int32_t depth;
+    switch (site->kind) {
+    case CT_STALKER_BLOCK:
+        expand_block(t, site);
+        return;
+    case CT_STALKER_CALL:
+        depth = enter_frame(t, r->sp - 8);
+        if (t->sink.on_call_summary)
+            count_call(t, target, 1);
+        break;
+    default:
+        target = r->target;
+        depth = leave_frame(t, r->sp);
+        break;
+    }
+    if (!t->sink.on_receive)
+        return;
+    struct ct_stalker_event *e = add(t, site->kind, site->location, target);
+    e->depth = depth;
+    e->timestamp = time;
+}
+
+void ct_stalk_events_drain(struct stalk_thread *t, bool deliver_now) {
+    unsigned size = record_size(t);
+    uint64_t newest = t->area->events;
+    for (uint64_t at = t->records_top; at > newest; at -= size)
+        if (!t->muted)
+            expand(t, (const struct record *)(at - size));
+    t->area->events = t->records_top;
+    if (!deliver_now)
+        return;
+    t->drained_at = ct_os_nanoseconds();
+    if (t->queued)
+        ct_stalk_call_out(t, deliver, t);
+    if (t->sink.on_call_summary) {
+        take_counters(t);
+        ct_stalk_call_out(t, deliver_summary, t);
+    }
+}
+
+/* Only the newest record can be of a block that is not over. */
+void ct_stalk_events_cut(struct stalk_thread *t, uint64_t block, uint64_t pc) {
+    (void)t;
+    (void)block;
+    (void)pc;
+}

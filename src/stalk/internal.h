@@ -1,0 +1,416 @@
+/* What the files of the Stalker share.
+ *
+ * Freestanding, as everything here: no libc, no thread-local storage, general registers only; it runs inside followed threads, on
+ * a stack of its own, also in the agent.
+ *
+ * Who may touch what: a stalk_thread belongs to its thread while that is in the engine; everything else belongs to who
+ * holds stalker->lock. Translated code reads the tables without the lock: their words are changed by single stores.
+ *
+ * Words: an entry is an address that translated code exists for; a fragment is what was translated in one go, one block or
+ * several that follow each other; an exit is a place where a fragment leaves by a direct branch. */
+#ifndef CT_STALK_INTERNAL_H
+#define CT_STALK_INTERNAL_H
+
+#include <contrail/stalker.h>
+#include "code/slab.h"
+#include "isa/isa.h"
+#include "stalk/layout.h"
+#include <stdbool.h>
+
+/* API functions run natively when followed code calls them. */
+#define STALK_API __attribute__((section("ct_stalk_text")))
+
+enum {
+    STALK_TABLE_BITS = 16,
+    STALK_TABLE_SIZE = 1 << STALK_TABLE_BITS,
+    STALK_CHUNK = 256 << 10,
+    STALK_FRAGMENT_ROOM = 16 << 10, /* more than one fragment needs */
+    STALK_MAX_INSNS = 128,
+    STALK_MAX_EXITS = 48,
+    STALK_MAX_EXCLUDED = 256,
+    STALK_MAX_MAPS = 2048,
+    STALK_MAX_FRAMES = 4096,
+    STALK_STACK = 512 << 10,
+    STALK_ID_CHUNK = 4096, /* items per chunk of numbered things */
+    STALK_ID_CHUNKS = 1 << 14,
+    STALK_SIGNALS = 65,
+    STALK_MAX_PROBES = 1024,
+    CT_COUNTERS = 1 << 18, /* call sites that can be counted */
+};
+
+struct stalk_thread;
+struct stalk_cache;
+
+/* Reached through GS. */
+struct stalk_area {
+    uint64_t gpr[16];
+    uint64_t flags, resume, reason, target;
+    struct stalk_thread *thread;
+    uint64_t stack, fn_engine, in_engine;
+    uint64_t events;
+    uint64_t pending, mask;
+    uint64_t *counters;
+    uint64_t native;
+    uint64_t spill;
+    uint64_t spare[2];
+};
+#define STALK_ASSERT_AT(field, offset)                                                                                 \
+    _Static_assert(__builtin_offsetof(struct stalk_area, field) + CT_AREA == (offset), #field)
+STALK_ASSERT_AT(flags, CT_AREA_FLAGS);
+STALK_ASSERT_AT(resume, CT_AREA_RESUME);
+STALK_ASSERT_AT(reason, CT_AREA_REASON);
+STALK_ASSERT_AT(target, CT_AREA_TARGET);
+STALK_ASSERT_AT(thread, CT_AREA_THREAD);
+STALK_ASSERT_AT(stack, CT_AREA_STACK);
+STALK_ASSERT_AT(fn_engine, CT_AREA_FN_ENGINE);
+STALK_ASSERT_AT(in_engine, CT_AREA_IN_ENGINE);
+STALK_ASSERT_AT(events, CT_AREA_EVENTS);
+STALK_ASSERT_AT(pending, CT_AREA_PENDING);
+STALK_ASSERT_AT(mask, CT_AREA_MASK);
+STALK_ASSERT_AT(counters, CT_AREA_COUNTERS);
+STALK_ASSERT_AT(native, CT_AREA_NATIVE);
+STALK_ASSERT_AT(spill, CT_AREA_SPILL);
+_Static_assert(sizeof(struct stalk_area) <= CT_AREA_SIZE, "room in the block");
+
+/* Things that generated code names by number: they never move. */
+struct stalk_ids {
+    void **chunks;
+    uint32_t count, item_size;
+};
+
+/* ---- code ---- */
+
+struct stalk_fragment;
+
+struct stalk_entry {
+    uint64_t address;
+    uint64_t code;     /* where it begins, with the program's registers in place */
+    uint64_t indirect; /* where indirect branches come in; 0: not made yet */
+    struct stalk_fragment *fragment;
+    struct stalk_entry *next; /* of the same fragment */
+    uint32_t incoming;        /* first exit that is linked to it; 0: none */
+};
+
+enum { FRAGMENT_TRUSTED = 1, FRAGMENT_DEAD = 2, FRAGMENT_NATIVE = 4 };
+
+/* One byte pair per piece of a fragment: bytes of the original (0: our own code), bytes of the copy. */
+struct stalk_piece {
+    uint8_t original, code;
+};
+
+struct stalk_fragment {
+    struct stalk_entry first;
+    uint64_t code, write_delta; /* run address of everything it has; what to add for writing */
+    uint32_t code_size;
+    uint32_t length; /* of the original */
+    const uint8_t *snapshot;
+    const struct stalk_piece *pieces;
+    uint64_t pieces_code; /* where the first piece lies */
+    uint16_t piece_count;
+    uint16_t flags;
+    uint32_t recycled;
+    uint32_t callouts; /* first of its callouts; 0: none */
+    struct stalk_region *region;
+};
+
+struct stalk_exit {
+    uint64_t target;
+    uint64_t patch;              /* run address of the rel32 */
+    uint64_t stub;               /* where it goes while not linked */
+    struct stalk_fragment *from; /* NULL: return from excluded code */
+    struct stalk_region *region; /* that it lies in */
+    uint32_t next;               /* linked to the same entry */
+    uint8_t kind;                /* enum ct_stalker_end */
+    uint8_t linked;
+};
+
+/* An event site: what a record's number stands for. */
+struct stalk_site {
+    uint32_t kind; /* of the event */
+    uint32_t insns;
+    uint64_t location, target; /* target 0: in the record */
+    const uint8_t *lengths;    /* of a block's instructions, for EXEC */
+};
+
+struct stalk_callout {
+    ct_stalker_callout *fn;
+    void *data;
+    void (*destroy)(void *data);
+    uint64_t pc;
+    uint32_t next; /* of the same fragment */
+    int32_t probe; /* -1: a callout of a transformer, or activation: -2 */
+    uint8_t dead;
+};
+
+struct stalk_chunk {
+    struct stalk_chunk *next;
+    struct stalk_region *region;
+    uint64_t run;
+    uint8_t *write;
+    uint32_t size, used;
+    struct stalk_fragment **fragments; /* by address */
+    uint32_t count, capacity;
+};
+
+/* Code memory for one stretch of the address space, with its own copy of the helpers. */
+struct stalk_region {
+    struct stalk_region *next;
+    struct stalk_cache *cache;
+    struct ct_arena *arena;
+    struct stalk_chunk *chunk; /* that is being filled */
+    uint64_t low, high;        /* originals it serves */
+    uint64_t helpers;          /* run address of the copy of ct_stalk_code */
+};
+
+/* Everything that was translated for one combination of events and transformer. */
+struct stalk_cache {
+    struct stalk_cache *next;
+    struct ct_stalker *stalker;
+    uint32_t mask;
+    bool count_calls; /* call summary without events */
+    struct ct_stalker_transformer transformer;
+    uint64_t *table; /* below 2 GiB: [hash of the target] -> code */
+    uint64_t miss;   /* what an empty place holds */
+    struct stalk_entry **hash;
+    size_t hash_size, hash_used;
+    struct stalk_region *regions;
+    struct stalk_chunk *chunks;
+    struct stalk_ids exits, sites, callouts;
+    uint64_t *return_keys; /* application return address -> code that excluded calls return to */
+    uint64_t *return_stubs;
+    size_t return_size, return_used;
+    uint32_t counters; /* call counters in use */
+    uint64_t *counter_targets;
+};
+
+/* ---- threads ---- */
+
+struct stalk_frame {
+    uint32_t slot; /* low half of the address of its return address */
+};
+
+struct stalk_thread {
+    struct stalk_area *area; /* first: assembly */
+    struct ct_stalker *stalker;
+    struct stalk_cache *cache;
+    struct stalk_thread *next;
+    int32_t tid;
+    uint32_t following; /* 1; 2: asked to end; 0: not any more */
+    uint32_t in_callback;
+    int32_t status; /* why following ended */
+    uint64_t begin; /* BEGIN and END: where the thread stood */
+    struct ct_stalker_sink sink;
+    void *own_block; /* the GS block that we made; NULL: the hooks' */
+    uint64_t stack;  /* memory of the engine's stack */
+    /* events */
+    uint8_t *records; /* CT_EVENT_ROOM bytes, aligned to as much */
+    uint64_t records_top;
+    struct ct_stalker_event *queue;
+    uint32_t queued, muted;
+    uint64_t activation; /* muted until this is reached; 0: never */
+    uint64_t drained_at;
+    struct stalk_frame *frames;
+    uint32_t frame_count;
+    int32_t base_depth;
+    struct ct_stalker_call_count *summary; /* hash by target */
+    uint32_t summary_size, summary_used;
+    /* signals */
+    uint64_t fault_pc;             /* went there natively, to fault */
+    struct stalk_area interrupted; /* END: the area as the thread left it */
+};
+
+struct stalk_range {
+    uint64_t start, end;
+};
+
+struct stalk_map {
+    uint64_t start, end;
+    bool writable;
+};
+
+struct stalk_probe {
+    uint64_t target;
+    ct_stalker_callout *fn;
+    void *data;
+    void (*destroy)(void *data);
+    bool used;
+};
+
+struct stalk_action { /* the kernel's struct sigaction */
+    uint64_t handler, flags, restorer, mask;
+};
+
+struct ct_stalker {
+    uint32_t lock;
+    int32_t pid;
+    struct ct_stalker *next; /* list of all */
+    enum ct_wx_mode mode;
+    uint32_t queue_capacity;
+    uint64_t drain_interval_ns;
+    int32_t trust;
+    bool has_rorx, follow_children;
+    uint64_t xsave_size, xsave_mask;
+    struct stalk_cache *caches;
+    struct stalk_thread *threads;
+    uint32_t followed;
+    struct stalk_range excluded[STALK_MAX_EXCLUDED];
+    uint32_t excluded_count;
+    struct stalk_map maps[STALK_MAX_MAPS];
+    uint32_t map_count;
+    struct stalk_probe probes[STALK_MAX_PROBES];
+    uint32_t probe_count;
+    struct ct_stalker_statistics statistics;
+    /* bump allocator */
+    uint8_t *pool;
+    size_t pool_used, pool_size;
+    void *pools;
+};
+
+/* ---- memory.c ---- */
+
+void ct_stalk_lock(struct ct_stalker *s);
+void ct_stalk_unlock(struct ct_stalker *s);
+/* Zeroed; lives as long as the Stalker. NULL: out of memory. */
+void *ct_stalk_alloc(struct ct_stalker *s, size_t size);
+void ct_stalk_free_pools(struct ct_stalker *s);
+static inline void *ct_stalk_item(const struct stalk_ids *ids, uint32_t id) {
+    return (uint8_t *)ids->chunks[id / STALK_ID_CHUNK] + (size_t)(id % STALK_ID_CHUNK) * ids->item_size;
+}
+/* A new item, or 0 (which is never given out). */
+uint32_t ct_stalk_new_item(struct ct_stalker *s, struct stalk_ids *ids, uint32_t item_size);
+static inline void ct_stalk_copy(void *to, const void *from, size_t n) {
+    uint8_t *t = to;
+    const uint8_t *f = from;
+    for (size_t i = 0; i < n; i++)
+        t[i] = f[i];
+}
+static inline bool ct_stalk_same(const void *a, const void *b, size_t n) {
+    const uint8_t *x = a, *y = b;
+    for (size_t i = 0; i < n; i++)
+        if (x[i] != y[i])
+            return false;
+    return true;
+}
+/* Is there executable code at pc? Tells where its mapping ends. */
+bool ct_stalk_executable(struct ct_stalker *s, uint64_t pc, uint64_t *end, bool *writable);
+void ct_stalk_forget_maps(struct ct_stalker *s);
+
+/* ---- cache.c ---- */
+
+struct stalk_cache *ct_stalk_cache_for(struct ct_stalker *s, uint32_t mask, bool count_calls,
+                                       const struct ct_stalker_transformer *transformer);
+void ct_stalk_cache_release(struct stalk_cache *c);
+struct stalk_entry *ct_stalk_find(const struct stalk_cache *c, uint64_t address);
+int ct_stalk_insert(struct stalk_cache *c, struct stalk_entry *e);
+/* Region that serves this original address, made when needed. */
+struct stalk_region *ct_stalk_region_for(struct stalk_cache *c, uint64_t address);
+/* Makes sure that the region's chunk has `room` bytes. */
+int ct_stalk_reserve(struct stalk_region *r, size_t room);
+/* The fragment is finished: it takes its place in the chunk. */
+int ct_stalk_place(struct stalk_region *r, struct stalk_fragment *f);
+/* Fragment whose code contains pc, or NULL. */
+struct stalk_fragment *ct_stalk_fragment_at(const struct stalk_cache *c, uint64_t pc);
+/* Helper routine of the region whose copy contains pc, or NULL. */
+struct stalk_region *ct_stalk_region_at(const struct stalk_cache *c, uint64_t pc);
+static inline uint64_t ct_stalk_helper(const struct stalk_region *r, const uint8_t *routine) {
+    extern const uint8_t ct_stalk_code[];
+    return r->helpers + (uint64_t)(routine - ct_stalk_code);
+}
+/* Stores 4 bytes that do not cross what the mode can change at once. */
+void ct_stalk_patch32(struct stalk_region *r, uint64_t run, uint32_t value);
+void ct_stalk_invalidate_range(struct stalk_cache *c, uint64_t start, uint64_t end);
+void ct_stalk_invalidate_fragment(struct stalk_cache *c, struct stalk_fragment *f);
+uint32_t ct_stalk_table_index(const struct ct_stalker *s, uint64_t address);
+
+/* ---- translate.c ---- */
+
+/* Translated code for an address, trusted or checked now. NULL: cannot be followed; *status tells why (CT_ERR_NOT_MAPPED: no code
+ * there). */
+struct stalk_entry *ct_stalk_obtain(struct stalk_thread *t, uint64_t address, int *status);
+/* Branches may go there directly. */
+static inline bool ct_stalk_trusted(const struct stalk_entry *e) {
+    return e->fragment->flags & FRAGMENT_TRUSTED;
+}
+bool ct_stalk_excluded(const struct ct_stalker *s, uint64_t address);
+int ct_stalk_probe_at(const struct ct_stalker *s, uint64_t address);
+
+/* ---- lower_<isa>.c ---- */
+
+struct stalk_build; /* build.h */
+
+/* The exit goes straight to the entry from now on. */
+void ct_stalk_link(struct stalk_cache *c, uint32_t exit, struct stalk_entry *e);
+void ct_stalk_unlink(struct stalk_cache *c, uint32_t exit);
+/* The table leads indirect branches to the entry from now on. */
+void ct_stalk_publish(struct stalk_cache *c, struct stalk_entry *e);
+/* Code that an excluded call returns to, for the application's return address. 0: out of memory. */
+uint64_t ct_stalk_return_stub(struct stalk_cache *c, uint64_t return_address);
+/* The application's return address for such code; 0: it is none. */
+uint64_t ct_stalk_return_of(const struct stalk_cache *c, uint64_t stub);
+/* A copy of a system call that may return twice: the child goes on at `next` natively. */
+uint64_t ct_stalk_clone_stub(struct stalk_cache *c, uint64_t next, uint64_t resume);
+bool ct_stalk_has_rorx(void);
+/* Does the word look like a return address: is there a call before it? */
+bool ct_stalk_follows_call(struct ct_stalker *s, uint64_t address);
+
+/* ---- engine.c ---- */
+
+uint64_t ct_stalk_engine(struct stalk_thread *t);
+/* Calls fn(arg) written in ordinary C: vector state saved, the thread marked as being in a callback. */
+void ct_stalk_call_out(struct stalk_thread *t, void (*fn)(void *arg, void *vectors), void *arg);
+/* Following ends: sinks are told. The caller lets the thread go on natively. */
+void ct_stalk_finish(struct stalk_thread *t, int status);
+
+/* ---- syscall.c ---- */
+
+/* A system call is about to be made: where the thread continues. */
+uint64_t ct_stalk_syscall_enter(struct stalk_thread *t);
+
+/* ---- events.c ---- */
+
+int ct_stalk_events_open(struct stalk_thread *t);
+/* Expands the records into the queue, and delivers it when it is time or `deliver`. */
+void ct_stalk_events_drain(struct stalk_thread *t, bool deliver);
+/* The first part of a block was executed up to pc: what its record says too much is taken back. */
+void ct_stalk_events_cut(struct stalk_thread *t, uint64_t block, uint64_t pc);
+void ct_stalk_event_compile(struct stalk_thread *t, uint64_t start, uint64_t end);
+
+/* ---- recover_<isa>.c ---- */
+
+struct stalk_regs {
+    uint64_t gpr[16], pc, flags;
+};
+enum stalk_place { STALK_ELSEWHERE, STALK_CLEAN, STALK_LATER };
+/* Registers of the thread, interrupted at regs->pc (by a fault of that instruction if `fault`), become those of the program. ELSEWHERE:
+ * not in translated code, nothing changed; LATER: in the engine. */
+enum stalk_place ct_stalk_recover(struct stalk_thread *t, struct stalk_regs *regs, bool fault);
+
+/* ---- signal.c ---- */
+
+void ct_stalk_signals_take(void);
+void ct_stalk_signals_give_back(void);
+uint64_t ct_stalk_on_signal(uint64_t signal, void *info, void *context);
+/* rt_sigaction of the program. */
+int64_t ct_stalk_sigaction(uint64_t signal, const struct stalk_action *new, struct stalk_action *old);
+/* rt_sigreturn: the frame's program counter becomes one of translated code. */
+void ct_stalk_sigreturn(struct stalk_thread *t, uint64_t frame);
+
+/* ---- thread.c ---- */
+
+/* The calling thread's, if it is followed or was; no system call when `block` (its GS base) is known. */
+struct stalk_thread *ct_stalk_thread_of_block(uint64_t block);
+struct stalk_thread *ct_stalk_thread_current(void);
+struct stalk_thread *ct_stalk_thread_make(struct ct_stalker *s, int tid,
+                                          const struct ct_stalker_transformer *transformer,
+                                          const struct ct_stalker_sink *sink, uint64_t gs_base, uint64_t *block,
+                                          int *status);
+void ct_stalk_thread_release(struct stalk_thread *t);
+
+/* ---- entry_<isa>.S ---- */
+
+extern const uint8_t ct_stalk_code[], ct_stalk_code_end[], ct_stalk_collide[], ct_stalk_miss[], ct_stalk_full[],
+    ct_stalk_syscall[], ct_stalk_begin[], ct_stalk_end[], ct_stalk_enter[], ct_stalk_switch[], ct_stalk_leave[],
+    ct_stalk_restore[], ct_stalk_signal_entry[];
+void ct_stalk_with_vectors(uint64_t size, uint64_t mask, void (*fn)(void *arg, void *vectors), void *arg);
+
+#endif

@@ -1,0 +1,41 @@
+/* Offsets that translated code, assembly and C share. Plain numbers, so that the assembler reads it too; internal.h asserts
+ * that they match the structures.
+ *
+ * The thread area lies in the thread's block (hook/layout.h), reached through GS, whether hooks made that block or the
+ * Stalker did. Registers are saved in hardware numbering, so the place of a register is CT_AREA + 8 * its number. */
+#ifndef CT_STALK_LAYOUT_H
+#define CT_STALK_LAYOUT_H
+
+#define CT_AREA           0x1000
+#define CT_AREA_RAX       0x1000
+#define CT_AREA_RCX       0x1008
+#define CT_AREA_RDX       0x1010
+#define CT_AREA_RSP       0x1020
+#define CT_AREA_FLAGS     0x1080
+#define CT_AREA_RESUME    0x1088 /* where the engine continues: translated or original code */
+#define CT_AREA_REASON    0x1090 /* why the engine is entered: CT_REASON_* | index */
+#define CT_AREA_TARGET    0x1098 /* indirect branches: where to; otherwise the code to come back to */
+#define CT_AREA_THREAD    0x10a0 /* struct stalk_thread */
+#define CT_AREA_STACK     0x10a8 /* top of the engine's stack */
+#define CT_AREA_FN_ENGINE 0x10b0
+#define CT_AREA_IN_ENGINE 0x10b8 /* signals are put off */
+#define CT_AREA_EVENTS    0x10c0 /* the newest event record; they grow downward to an address with 16 zero bits */
+#define CT_AREA_PENDING   0x10c8 /* signals were put off, and are blocked */
+#define CT_AREA_MASK      0x10d0 /* what the mask was */
+#define CT_AREA_COUNTERS  0x10d8 /* call counts */
+#define CT_AREA_NATIVE    0x10e0 /* stack slot of the return address of an excluded call */
+#define CT_AREA_SPILL     0x10e8 /* rax, where the engine may be entered before it comes back */
+#define CT_AREA_SIZE      0x100
+
+/* The upper four bits of the reason. */
+#define CT_REASON_EXIT    0x00000000 /* a direct branch that is not linked: index of the exit */
+#define CT_REASON_MISS    0x10000000 /* an indirect branch whose target is not in the table */
+#define CT_REASON_CALLOUT 0x20000000 /* index of the callout */
+#define CT_REASON_SYSCALL 0x30000000
+#define CT_REASON_FULL    0x40000000 /* no room for events */
+#define CT_REASON_BEGIN   0x50000000 /* a thread that was stopped and redirected: follow it from where it stood */
+#define CT_REASON_END     0x60000000 /* the same: leave translated code */
+
+#define CT_EVENT_ROOM     0x10000 /* bytes of a record buffer, and its alignment */
+
+#endif

@@ -1,0 +1,203 @@
+/* Branches between fragments, and code that lies outside of them, x86_64: ways in, far jumps, returns of excluded calls.
+ *
+ * A direct branch is linked by one 4-byte store, an indirect one by one 8-byte store into the table; threads may be running
+ * the code meanwhile. Owner: whoever holds the Stalker's lock. */
+#include "stalk/emit_x64.h"
+
+/* ---- links ---- */
+
+/* Room for a small piece of code outside fragments; 0: out of memory. */
+static uint64_t take_room(struct stalk_region *r, size_t size) {
+    if (ct_stalk_reserve(r, size + 64))
+        return 0;
+    struct stalk_chunk *chunk = r->chunk;
+    uint32_t at = (chunk->used + 15) & ~15u;
+    chunk->used = at + (uint32_t)size;
+    return chunk->run + at;
+}
+
+void ct_stalk_patch32(struct stalk_region *r, uint64_t run, uint32_t value) {
+    if (ct_arena_mode(r->arena) == CT_WX_PROTECT) {
+        uint64_t word = *(const uint64_t *)(run & ~7ull);
+        ct_stalk_copy((uint8_t *)&word + (run & 7), &value, sizeof value);
+        (void)ct_arena_store8(r->arena, run & ~7ull, word);
+        return;
+    }
+    (void)ct_arena_unshare(r->arena);
+    for (struct stalk_chunk *chunk = r->cache->chunks; chunk; chunk = chunk->next)
+        if (run - chunk->run < chunk->size) {
+            __atomic_store_n((uint32_t *)(void *)(chunk->write + (run - chunk->run)), value, __ATOMIC_RELEASE);
+            return;
+        }
+}
+
+/* jmp [rip + 0]: to another region. */
+static uint64_t far_jump(struct stalk_region *r, uint64_t target) {
+    uint8_t bytes[16];
+    struct ct_code_buf code = {bytes, sizeof bytes, 0, 0, false};
+    CT_X64_BYTES(&code, 0xff, 0x25, 0, 0, 0, 0);
+    ct_code_u64(&code, target);
+    uint64_t run = take_room(r, code.length);
+    return run && !ct_arena_write(r->arena, run, bytes, code.length) ? run : 0;
+}
+
+static void set_exit(struct stalk_exit *e, uint64_t to) {
+    ct_stalk_patch32(e->region, e->patch, (uint32_t)(to - (e->patch + 4)));
+}
+
+void ct_stalk_link(struct stalk_cache *c, uint32_t id, struct stalk_entry *entry) {
+    struct stalk_exit *e = ct_stalk_item(&c->exits, id);
+    if (e->linked)
+        return;
+    uint64_t to = entry->code;
+    if (!ct_x64_reaches(e->patch + 4, to))
+        to = far_jump(e->region, to);
+    if (!to)
+        return;
+    e->linked = 1;
+    e->next = entry->incoming;
+    entry->incoming = id;
+    c->stalker->statistics.links++;
+    set_exit(e, to);
+}
+
+void ct_stalk_unlink(struct stalk_cache *c, uint32_t id) {
+    struct stalk_exit *e = ct_stalk_item(&c->exits, id);
+    e->linked = 0;
+    e->next = 0;
+    set_exit(e, e->stub);
+}
+
+/* An entry that was not made for indirect branches gets its way in beside it. */
+void ct_stalk_publish(struct stalk_cache *c, struct stalk_entry *e) {
+    if (!e->indirect) {
+        uint8_t bytes[80];
+        struct ct_code_buf code = {bytes, sizeof bytes, 0, 0, false};
+        struct stalk_region *r = e->fragment->region;
+        uint64_t run = take_room(r, sizeof bytes);
+        if (!run)
+            return;
+        code.address = run;
+        emit_way_in(&code, e->address, ct_stalk_helper(r, ct_stalk_collide));
+        ct_x64_emit_jmp(&code, e->code);
+        if (code.overflow || ct_arena_write(r->arena, run, bytes, code.length))
+            return;
+        e->indirect = run;
+    }
+    __atomic_store_n(&c->table[ct_stalk_table_index(c->stalker, e->address)], e->indirect, __ATOMIC_RELEASE);
+}
+
+/* ---- excluded calls ---- */
+
+static size_t return_slot(const struct stalk_cache *c, uint64_t address) {
+    size_t i = (size_t)(address * 0x9e3779b97f4a7c15ull >> 24) & (c->return_size - 1);
+    while (c->return_keys[i] && c->return_keys[i] != address)
+        i = (i + 1) & (c->return_size - 1);
+    return i;
+}
+
+static int grow_returns(struct stalk_cache *c) {
+    size_t old = c->return_size, size = old ? old * 2 : 256;
+    uint64_t *keys = c->return_keys, *stubs = c->return_stubs;
+    uint64_t *new_keys = ct_stalk_alloc(c->stalker, size * sizeof *keys);
+    uint64_t *new_stubs = ct_stalk_alloc(c->stalker, size * sizeof *stubs);
+    if (!new_keys || !new_stubs)
+        return CT_ERR_NO_MEMORY;
+    c->return_keys = new_keys;
+    c->return_stubs = new_stubs;
+    c->return_size = size;
+    for (size_t i = 0; i < old; i++)
+        if (keys[i]) {
+            size_t k = return_slot(c, keys[i]);
+            new_keys[k] = keys[i];
+            new_stubs[k] = stubs[i];
+        }
+    return CT_OK;
+}
+
+uint64_t ct_stalk_return_of(const struct stalk_cache *c, uint64_t stub) {
+    for (size_t i = 0; i < c->return_size; i++)
+        if (c->return_keys[i] && c->return_stubs[i] == stub)
+            return c->return_keys[i];
+    return 0;
+}
+
+/* nop; jmp exit: an exit like those of fragments, so that it gets linked. */
+static uint64_t make_return_stub(struct stalk_cache *c, uint64_t address) {
+    struct stalk_region *r = ct_stalk_region_for(c, address);
+    uint32_t id = ct_stalk_new_item(c->stalker, &c->exits, sizeof(struct stalk_exit));
+    uint8_t bytes[64];
+    struct ct_code_buf code = {bytes, sizeof bytes, 0, 0, false};
+    uint64_t run = r && id ? take_room(r, sizeof bytes) : 0;
+    if (!run)
+        return 0;
+    code.address = run;
+    ct_x64_emit_nop(&code, 3);
+    ct_code_byte(&code, 0xe9);
+    ct_code_u32(&code, 0); /* to the next instruction */
+    struct stalk_exit *e = ct_stalk_item(&c->exits, id);
+    e->target = address;
+    e->patch = run + 4;
+    e->stub = ct_code_here(&code);
+    e->region = r;
+    e->kind = CT_STALKER_END_RETURN;
+    gs_store_imm(&code, CT_AREA_REASON, CT_REASON_EXIT | id);
+    ct_x64_emit_jmp(&code, ct_stalk_helper(r, ct_stalk_enter));
+    return code.overflow || ct_arena_write(r->arena, run, bytes, code.length) ? 0 : run;
+}
+
+uint64_t ct_stalk_return_stub(struct stalk_cache *c, uint64_t address) {
+    if (c->return_used * 2 >= c->return_size && grow_returns(c))
+        return 0;
+    size_t i = return_slot(c, address);
+    if (c->return_keys[i])
+        return c->return_stubs[i];
+    uint64_t stub = make_return_stub(c, address);
+    if (stub) {
+        c->return_stubs[i] = stub;
+        c->return_keys[i] = address;
+        c->return_used++;
+    }
+    return stub;
+}
+
+/* syscall; mov rcx, rax; jrcxz child; mov rcx, next; jmp resume; child: mov rcx, next; jmp [next] */
+uint64_t ct_stalk_clone_stub(struct stalk_cache *c, uint64_t next, uint64_t resume) {
+    struct stalk_region *r = ct_stalk_region_for(c, next);
+    uint8_t bytes[96];
+    struct ct_code_buf code = {bytes, sizeof bytes, 0, 0, false};
+    uint64_t run = r ? take_room(r, sizeof bytes) : 0;
+    if (!run)
+        return 0;
+    code.address = run;
+    CT_X64_BYTES(&code, 0x0f, 0x05, 0x48, 0x89, 0xc1, 0xe3, 0);
+    size_t from = code.length;
+    ct_x64_emit_jmp(&code, resume); /* mov rcx, next is there */
+    bytes[from - 1] = (uint8_t)(code.length - from);
+    CT_X64_BYTES(&code, 0x48, 0xb9);
+    ct_code_u64(&code, next);
+    CT_X64_BYTES(&code, 0xff, 0x25, 0, 0, 0, 0);
+    ct_code_u64(&code, next);
+    return code.overflow || ct_arena_write(r->arena, run, bytes, code.length) ? 0 : run;
+}
+
+bool ct_stalk_follows_call(struct ct_stalker *s, uint64_t address) {
+    uint64_t end;
+    bool writable;
+    if (!ct_stalk_executable(s, address, &end, &writable) || !ct_stalk_executable(s, address - 8, &end, &writable))
+        return false;
+    struct ct_x64_insn x;
+    for (unsigned n = 2; n <= 7; n++) {
+        const uint8_t *bytes = (const uint8_t *)(address - n);
+        if (!ct_x64_decode(bytes, n, &x) && x.length == n &&
+            (x.kind == CT_INSN_CALL || x.kind == CT_INSN_CALL_INDIRECT))
+            return true;
+    }
+    return false;
+}
+
+bool ct_stalk_has_rorx(void) {
+    uint32_t a = 7, b, c = 0, d;
+    __asm__ volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+    return b & 1u << 8; /* BMI2 */
+}

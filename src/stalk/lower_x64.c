@@ -1,0 +1,465 @@
+/* Lowering of blocks to x86_64.
+ *
+ * Rules for all code that is not the program's own:
+ *   1  flags are never changed, the stack is never used below rsp;
+ *   2  a register is used only after it was stored in the thread's area, and comes back from there;
+ *   3  only forms that recover_x64.c knows: a signal that arrives in our code is put off by carrying the code out to its
+ *      end.
+ * An indirect branch puts its target in rcx, a hash of it in eax, and jumps through the table; the way into the entry
+ * compares rcx with the address that it stands for (lea and jrcxz, for the flags) and brings both registers back. */
+#include "isa/x64/relocate.h"
+#include "stalk/build.h"
+#include "stalk/emit_x64.h"
+
+static void jump_helper(struct stalk_build *b, const uint8_t *routine) {
+    ct_x64_emit_jmp(&b->out, ct_stalk_helper(b->region, routine));
+}
+
+/* ---- exits ---- */
+
+/* The rel32 that follows `opcode_size` bytes must be changeable by one store. */
+static void align_rel32(struct stalk_build *b, size_t opcode_size) {
+    uint64_t unit = ct_arena_mode(b->region->arena) == CT_WX_PROTECT ? 8 : 64;
+    uint64_t at = (ct_code_here(&b->out) + opcode_size) % unit;
+    if (at > unit - 4)
+        ct_x64_emit_nop(&b->out, unit - at);
+}
+
+void ct_lower_jump(struct stalk_build *b, uint64_t target, uint8_t kind) {
+    align_rel32(b, 1);
+    ct_code_byte(&b->out, 0xe9);
+    ct_build_exit(b, target, b->out.length, kind);
+    ct_code_u32(&b->out, 0);
+}
+
+static void emit_jcc(struct stalk_build *b, uint8_t condition, uint64_t target) {
+    align_rel32(b, 2);
+    ct_build_piece(b, 0);
+    CT_X64_BYTES(&b->out, 0x0f, (uint8_t)(0x80 | condition));
+    ct_build_exit(b, target, b->out.length, CT_STALKER_END_BRANCH);
+    ct_code_u32(&b->out, 0);
+}
+
+/* loop, jrcxz, xbegin: over a short jump to the exit. */
+static void emit_island(struct stalk_build *b, const struct stalk_insn *insn) {
+    struct ct_code_buf *out = &b->out;
+    ct_code_copy(out, insn->bytes, insn->x64.imm_offset);
+    ct_code_byte(out, 2);
+    for (unsigned i = 1; i < insn->x64.imm_size; i++)
+        ct_code_byte(out, 0);
+    CT_X64_BYTES(out, 0xeb, 0);
+    size_t from = out->length;
+    ct_lower_jump(b, ct_x64_target(&insn->x64, insn->address), CT_STALKER_END_BRANCH);
+    if (!out->overflow)
+        out->bytes[from - 1] = (uint8_t)(out->length - from);
+}
+
+/* ---- indirect branches ---- */
+
+/* rcx: the target; its own value and rax are in the area. */
+static void emit_table_jump(struct stalk_build *b) {
+    struct ct_code_buf *out = &b->out;
+    if (b->cache->stalker->has_rorx)
+        CT_X64_BYTES(out, 0xc4, 0xe3, 0x7b, 0xf0, 0xc1, 0x06, /* rorx eax, ecx, 6 */
+                     0x8d, 0x04, 0x08,                        /* lea eax, [rax + rcx] */
+                     0x0f, 0xb7, 0xc0);                       /* movzx eax, ax */
+    else
+        CT_X64_BYTES(out, 0x0f, 0xb7, 0xc1); /* movzx eax, cx */
+    CT_X64_BYTES(out, 0xff, 0x24, 0xc5);     /* jmp [rax * 8 + table] */
+    ct_code_u32(out, (uint32_t)(uint64_t)b->cache->table);
+}
+
+void ct_lower_begin(struct stalk_build *b) {
+    if (b->indirect)
+        emit_way_in(&b->out, b->start, ct_stalk_helper(b->region, ct_stalk_collide));
+    b->body = b->piece_from = b->out.length;
+}
+
+/* mov rcx, <operand of the branch> */
+static void load_target(struct stalk_build *b, const struct stalk_insn *insn) {
+    struct ct_code_buf *out = &b->out;
+    const struct ct_x64_insn *x = &insn->x64;
+    uint64_t address = ct_x64_rip_address(x, insn->address);
+    if (x->prefixes & CT_X64_SEG_FS)
+        ct_code_byte(out, 0x64);
+    if (x->prefixes & CT_X64_SEG_GS)
+        ct_code_byte(out, 0x65);
+    if (x->prefixes & CT_X64_ADDRSIZE)
+        ct_code_byte(out, 0x67);
+    if (x->rip_relative && !(x->prefixes & CT_X64_ADDRSIZE) && !ct_x64_reaches(ct_code_here(out) + 8, address)) {
+        bool fs = x->prefixes & CT_X64_SEG_FS;
+        if (fs)
+            out->length--;
+        ct_x64_emit_mov_imm(out, CT_X64_RCX, address);
+        if (fs)
+            ct_code_byte(out, 0x64);
+        CT_X64_BYTES(out, 0x48, 0x8b, 0x09);
+        return;
+    }
+    CT_X64_BYTES(out, (uint8_t)(0x48 | (x->rex & 3)), 0x8b, (uint8_t)((x->modrm & 0xc7) | CT_X64_RCX << 3));
+    ct_code_copy(out, insn->bytes + x->modrm_offset + 1, x->length - x->modrm_offset - 1u);
+    if (x->rip_relative)
+        ct_x64_patch_u32(out, out->length - 4, (uint32_t)(address - ct_code_here(out)));
+}
+
+/* One 8-byte store. */
+static void push_return(struct stalk_build *b, uint64_t address) {
+    if ((uint64_t)(int64_t)(int32_t)address == address) {
+        ct_code_byte(&b->out, 0x68);
+        ct_code_u32(&b->out, (uint32_t)address);
+        return;
+    }
+    size_t at = ct_x64_emit_push_literal(&b->out);
+    ct_build_literal(b, at, address);
+}
+
+/* ---- events ---- */
+
+/* Writes a record: number of the site, low half of rsp, and rax if `with_rax` (then its own value is in the area already). Leaves
+ * rcx as it was. */
+static void emit_record(struct stalk_build *b, uint32_t site, bool with_rax) {
+    struct ct_code_buf *out = &b->out;
+    bool time = b->cache->mask & CT_STALKER_TIMESTAMPS;
+    gs_store(out, CT_X64_RCX, CT_AREA_RCX);
+    gs_load(out, CT_X64_RCX, CT_AREA_EVENTS);
+    CT_X64_BYTES(out, 0x48, 0x8d, 0x49, (uint8_t)(time ? -32 : -16), /* lea rcx, [rcx - size] */
+                 0xc7, 0x01);                                        /* mov dword [rcx], site */
+    ct_code_u32(out, site);
+    CT_X64_BYTES(out, 0x89, 0x61, 0x04); /* mov [rcx + 4], esp */
+    if (with_rax)
+        CT_X64_BYTES(out, 0x48, 0x89, 0x41, 0x08); /* mov [rcx + 8], rax */
+    if (time) {
+        if (!with_rax)
+            gs_store(out, CT_X64_RAX, CT_AREA_RAX);
+        gs_store(out, CT_X64_RDX, CT_AREA_RDX);
+        CT_X64_BYTES(out, 0x0f, 0x31,   /* rdtsc */
+                     0x89, 0x41, 0x10,  /* mov [rcx + 16], eax */
+                     0x89, 0x51, 0x14); /* mov [rcx + 20], edx */
+        gs_load(out, CT_X64_RDX, CT_AREA_RDX);
+        if (!with_rax)
+            gs_load(out, CT_X64_RAX, CT_AREA_RAX);
+    }
+    gs_store(out, CT_X64_RCX, CT_AREA_EVENTS);
+    CT_X64_BYTES(out, 0x0f, 0xb7, 0xc9, 0xe3, 0x00); /* movzx ecx, cx; jrcxz to the end of the room */
+    b->full_branch = out->length;
+    gs_load(out, CT_X64_RCX, CT_AREA_RCX);
+    b->full_resume = out->length;
+}
+
+/* Where an open record goes when it was the last one. Within reach of its short branch. */
+static void emit_full(struct stalk_build *b) {
+    struct ct_code_buf *out = &b->out;
+    if (!b->full_branch)
+        return;
+    if (!out->overflow)
+        out->bytes[b->full_branch - 1] = (uint8_t)(out->length - b->full_branch);
+    CT_X64_BYTES(out, 0x48, 0x8d, 0x0d); /* lea rcx, [rip + resume] */
+    ct_code_u32(out, (uint32_t)(b->full_resume - (out->length + 4)));
+    gs_store(out, CT_X64_RCX, CT_AREA_TARGET);
+    gs_load(out, CT_X64_RCX, CT_AREA_RCX);
+    jump_helper(b, ct_stalk_full);
+    b->full_branch = 0;
+}
+
+void ct_lower_block_event(struct stalk_build *b, uint32_t site) {
+    emit_record(b, site, false);
+    CT_X64_BYTES(&b->out, 0xeb, 0);
+    size_t from = b->out.length;
+    emit_full(b);
+    if (!b->out.overflow)
+        b->out.bytes[from - 1] = (uint8_t)(b->out.length - from);
+    ct_build_piece(b, 0);
+}
+
+/* Counts a call: lea instead of inc. */
+static void emit_count(struct stalk_build *b, uint32_t counter) {
+    struct ct_code_buf *out = &b->out;
+    gs_store(out, CT_X64_RCX, CT_AREA_RCX);
+    gs_store(out, CT_X64_RAX, CT_AREA_RAX);
+    gs_load(out, CT_X64_RCX, CT_AREA_COUNTERS);
+    CT_X64_BYTES(out, 0x48, 0x8b, 0x81); /* mov rax, [rcx + counter] */
+    ct_code_u32(out, counter * 8);
+    CT_X64_BYTES(out, 0x48, 0x8d, 0x40, 0x01, /* lea rax, [rax + 1] */
+                 0x48, 0x89, 0x81);           /* mov [rcx + counter], rax */
+    ct_code_u32(out, counter * 8);
+    gs_load(out, CT_X64_RAX, CT_AREA_RAX);
+    gs_load(out, CT_X64_RCX, CT_AREA_RCX);
+}
+
+static void direct_call_event(struct stalk_build *b, const struct stalk_insn *insn, uint64_t target) {
+    if (b->cache->count_calls) {
+        uint32_t counter = ct_build_counter(b, target);
+        if (counter)
+            emit_count(b, counter);
+    } else if (b->cache->mask & CT_STALKER_CALL) {
+        emit_record(b, ct_build_site(b, CT_STALKER_CALL, insn->address, target), false);
+    }
+}
+
+/* rcx holds the target, its own value is in the area. */
+static void indirect_call_event(struct stalk_build *b, const struct stalk_insn *insn) {
+    struct ct_code_buf *out = &b->out;
+    if (!(b->cache->mask & CT_STALKER_CALL))
+        return;
+    /* Not in the place of rax: should the room be full, the engine saves the target there. */
+    gs_store(out, CT_X64_RAX, CT_AREA_SPILL);
+    CT_X64_BYTES(out, 0x48, 0x89, 0xc8); /* mov rax, rcx */
+    gs_load(out, CT_X64_RCX, CT_AREA_RCX);
+    emit_record(b, ct_build_site(b, CT_STALKER_CALL, insn->address, 0), true);
+    CT_X64_BYTES(out, 0x48, 0x89, 0xc1); /* mov rcx, rax */
+    gs_load(out, CT_X64_RAX, CT_AREA_SPILL);
+}
+
+/* ---- instructions ---- */
+
+int ct_lower_decode(const struct stalk_build *b, struct stalk_insn *insn) {
+    insn->address = b->pc;
+    insn->bytes = (const uint8_t *)b->pc;
+    return b->pc < b->limit ? ct_x64_decode(insn->bytes, b->limit - b->pc, &insn->x64) : CT_ERR_TRUNCATED;
+}
+
+static bool narrow(const struct ct_x64_insn *x) {
+    return (x->prefixes & CT_X64_OPSIZE) && !(x->rex & 8);
+}
+
+/* wrgsbase, swapgs, loads of gs: the register is ours. */
+static bool changes_gs(const struct ct_x64_insn *x) {
+    if (x->encoding != CT_X64_LEGACY)
+        return false;
+    if (x->map == 0 && x->opcode == 0x8e)
+        return (x->modrm >> 3 & 7) == 5;
+    if (x->map != 1)
+        return false;
+    if (x->opcode == 0xae && x->modrm >= 0xc0 && (x->prefixes & CT_X64_REP))
+        return (x->modrm >> 3 & 7) == 3;
+    return x->opcode == 0xa9 || x->opcode == 0xb5 || (x->opcode == 0x01 && x->modrm == 0xf8);
+}
+
+enum stalk_flow ct_lower_flow(const struct stalk_insn *insn) {
+    const struct ct_x64_insn *x = &insn->x64;
+    switch (x->kind) {
+    case CT_INSN_JMP:
+    case CT_INSN_CALL:
+    case CT_INSN_CALL_INDIRECT:
+    case CT_INSN_JMP_INDIRECT:
+        return narrow(x) ? FLOW_REFUSE : FLOW_END;
+    case CT_INSN_RET:
+        return narrow(x) ? FLOW_REFUSE : FLOW_END;
+    case CT_INSN_JCC:
+    case CT_INSN_LOOP:
+    case CT_INSN_XBEGIN:
+        return narrow(x) ? FLOW_REFUSE : FLOW_BRANCH;
+    case CT_INSN_FAR:
+        return FLOW_REFUSE;
+    case CT_INSN_TRAP:
+        return FLOW_END;
+    case CT_INSN_SYSCALL:
+        return x->opcode == 0x05 ? FLOW_NEXT : FLOW_REFUSE;
+    default:
+        return changes_gs(x) ? FLOW_REFUSE : FLOW_NEXT;
+    }
+}
+
+static void lower_call(struct stalk_build *b, const struct stalk_insn *insn) {
+    uint64_t target = ct_x64_target(&insn->x64, insn->address);
+    b->end_kind = CT_STALKER_END_CALL;
+    direct_call_event(b, insn, target);
+    push_return(b, insn->address + insn->x64.length);
+    ct_lower_jump(b, target, CT_STALKER_END_CALL);
+    emit_full(b);
+}
+
+static void lower_indirect(struct stalk_build *b, const struct stalk_insn *insn) {
+    bool call = insn->x64.kind == CT_INSN_CALL_INDIRECT;
+    b->end_kind = call ? CT_STALKER_END_CALL_INDIRECT : CT_STALKER_END_JUMP_INDIRECT;
+    gs_store(&b->out, CT_X64_RCX, CT_AREA_RCX);
+    load_target(b, insn);
+    if (call) {
+        indirect_call_event(b, insn);
+        push_return(b, insn->address + insn->x64.length);
+    }
+    gs_store(&b->out, CT_X64_RAX, CT_AREA_RAX);
+    emit_table_jump(b);
+    emit_full(b);
+}
+
+static void lower_return(struct stalk_build *b, const struct stalk_insn *insn) {
+    struct ct_code_buf *out = &b->out;
+    b->end_kind = CT_STALKER_END_RETURN;
+    if (b->cache->mask & CT_STALKER_RET) {
+        gs_store(out, CT_X64_RAX, CT_AREA_SPILL);
+        CT_X64_BYTES(out, 0x48, 0x8b, 0x04, 0x24); /* mov rax, [rsp] */
+        emit_record(b, ct_build_site(b, CT_STALKER_RET, insn->address, 0), true);
+        gs_load(out, CT_X64_RAX, CT_AREA_SPILL);
+    }
+    gs_store(out, CT_X64_RCX, CT_AREA_RCX);
+    gs_store(out, CT_X64_RAX, CT_AREA_RAX);
+    uint16_t more = insn->x64.opcode == 0xc2 ? (uint16_t)insn->x64.imm : 0;
+    ct_code_byte(out, 0x59); /* pop rcx */
+    if (more)
+        ct_x64_emit_add_rsp(out, more);
+    emit_table_jump(b);
+    emit_full(b);
+}
+
+/* The engine looks at the number first; rcx is lost anyway. It comes back to the instruction, or behind it. */
+static void lower_syscall(struct stalk_build *b, const struct stalk_insn *insn) {
+    struct ct_code_buf *out = &b->out;
+    CT_X64_BYTES(out, 0x48, 0x8d, 0x0d, 14, 0, 0, 0); /* lea rcx, [rip + 14] */
+    gs_store(out, CT_X64_RCX, CT_AREA_TARGET);
+    jump_helper(b, ct_stalk_syscall);
+    ct_build_piece(b, 0);
+    CT_X64_BYTES(out, 0x0f, 0x05);
+    ct_build_piece(b, insn->x64.length);
+    CT_X64_BYTES(out, 0x48, 0xb9); /* mov rcx, next */
+    ct_code_u64(out, insn->address + insn->x64.length);
+    ct_build_piece(b, 0);
+}
+
+static enum stalk_flow lower_plain(struct stalk_build *b, const struct stalk_insn *insn) {
+    if (ct_x64_relocate(&b->out, insn->bytes, &insn->x64, insn->address))
+        return FLOW_REFUSE;
+    ct_build_piece(b, insn->x64.length);
+    return insn->x64.kind == CT_INSN_TRAP ? FLOW_END : FLOW_NEXT;
+}
+
+enum stalk_flow ct_lower_insn(struct stalk_build *b, const struct stalk_insn *insn) {
+    enum stalk_flow flow = ct_lower_flow(insn);
+    if (flow == FLOW_REFUSE)
+        return flow;
+    switch (insn->x64.kind) {
+    case CT_INSN_JMP:
+        b->end_kind = CT_STALKER_END_JUMP;
+        align_rel32(b, 1);
+        ct_build_piece(b, 0);
+        ct_lower_jump(b, ct_x64_target(&insn->x64, insn->address), CT_STALKER_END_JUMP);
+        break;
+    case CT_INSN_JCC:
+        b->end_kind = CT_STALKER_END_BRANCH;
+        emit_jcc(b, insn->x64.opcode & 15, ct_x64_target(&insn->x64, insn->address));
+        break;
+    case CT_INSN_LOOP:
+    case CT_INSN_XBEGIN:
+        b->end_kind = CT_STALKER_END_BRANCH;
+        emit_island(b, insn);
+        break;
+    case CT_INSN_CALL:
+        lower_call(b, insn);
+        break;
+    case CT_INSN_CALL_INDIRECT:
+    case CT_INSN_JMP_INDIRECT:
+        lower_indirect(b, insn);
+        break;
+    case CT_INSN_RET:
+        lower_return(b, insn);
+        break;
+    case CT_INSN_SYSCALL:
+        lower_syscall(b, insn);
+        return FLOW_NEXT;
+    default:
+        return lower_plain(b, insn);
+    }
+    ct_build_piece(b, insn->x64.length);
+    return flow;
+}
+
+void ct_lower_callout(struct stalk_build *b, uint32_t callout) {
+    struct ct_code_buf *out = &b->out;
+    gs_store(out, CT_X64_RCX, CT_AREA_RCX);
+    CT_X64_BYTES(out, 0x48, 0x8d, 0x0d, 36, 0, 0, 0); /* lea rcx, [rip + 36] */
+    gs_store(out, CT_X64_RCX, CT_AREA_TARGET);
+    gs_load(out, CT_X64_RCX, CT_AREA_RCX);
+    gs_store_imm(out, CT_AREA_REASON, CT_REASON_CALLOUT | callout);
+    jump_helper(b, ct_stalk_enter);
+    ct_build_piece(b, 0);
+}
+
+void ct_lower_bytes(struct stalk_build *b, const void *bytes, size_t size) {
+    ct_code_copy(&b->out, bytes, size);
+    ct_build_piece(b, 0);
+}
+
+/* ---- the end of a fragment ---- */
+
+static int finish_exit(struct stalk_build *b, struct stalk_fragment *f, unsigned i) {
+    struct stalk_cache *c = b->cache;
+    uint32_t id = ct_stalk_new_item(c->stalker, &c->exits, sizeof(struct stalk_exit));
+    if (!id)
+        return CT_ERR_NO_MEMORY;
+    struct stalk_exit *e = ct_stalk_item(&c->exits, id);
+    e->target = b->exits[i].target;
+    e->patch = b->out.address + b->exits[i].patch;
+    e->stub = ct_code_here(&b->out);
+    e->from = f;
+    e->region = b->region;
+    e->kind = b->exits[i].kind;
+    ct_x64_patch_u32(&b->out, b->exits[i].patch, (uint32_t)(e->stub - (e->patch + 4)));
+    gs_store_imm(&b->out, CT_AREA_REASON, CT_REASON_EXIT | id);
+    jump_helper(b, ct_stalk_enter);
+    return CT_OK;
+}
+
+int ct_lower_finish(struct stalk_build *b, struct stalk_fragment *f) {
+    for (unsigned i = 0; i < b->exit_count; i++) {
+        int status = finish_exit(b, f, i);
+        if (status)
+            return status;
+    }
+    while (b->out.length % 8 != 0)
+        ct_code_byte(&b->out, 0xcc);
+    for (unsigned i = 0; i < b->literal_count; i++)
+        ct_x64_place_literal(&b->out, b->literals[i].at, b->literals[i].value);
+    while (b->out.length % 16 != 0)
+        ct_code_byte(&b->out, 0xcc);
+    return b->out.overflow ? CT_ERR_NO_SPACE : CT_OK;
+}
+
+/* ---- for transformers ---- */
+
+static uint8_t public_kind(uint8_t kind) {
+    switch (kind) {
+    case CT_INSN_JMP:
+    case CT_INSN_JMP_INDIRECT:
+        return CT_STALKER_INSN_JUMP;
+    case CT_INSN_JCC:
+    case CT_INSN_LOOP:
+    case CT_INSN_XBEGIN:
+        return CT_STALKER_INSN_BRANCH;
+    case CT_INSN_CALL:
+    case CT_INSN_CALL_INDIRECT:
+        return CT_STALKER_INSN_CALL;
+    case CT_INSN_RET:
+        return CT_STALKER_INSN_RETURN;
+    case CT_INSN_SYSCALL:
+        return CT_STALKER_INSN_SYSCALL;
+    default:
+        return CT_STALKER_INSN_OTHER;
+    }
+}
+
+void ct_lower_describe(const struct stalk_insn *insn, struct ct_stalker_insn *out) {
+    const struct ct_x64_insn *x = &insn->x64;
+    struct ct_x64_effects effects;
+    struct ct_x64_mem mem;
+    ct_x64_effects(x, &effects);
+    out->address = insn->address;
+    out->bytes = insn->bytes;
+    out->size = x->length;
+    out->kind = public_kind(x->kind);
+    out->indirect = x->kind == CT_INSN_CALL_INDIRECT || x->kind == CT_INSN_JMP_INDIRECT || x->kind == CT_INSN_RET;
+    out->has_memory = ct_x64_memory(x, &mem);
+    out->base = out->has_memory ? mem.base : CT_STALKER_NO_REGISTER;
+    out->index = out->has_memory ? mem.index : CT_STALKER_NO_REGISTER;
+    out->scale = out->has_memory ? mem.scale : 0;
+    out->displacement = out->has_memory ? mem.disp : 0;
+    out->memory_read = effects.mem_read;
+    out->memory_written = effects.mem_written;
+    out->immediate = x->imm;
+    bool direct = x->kind == CT_INSN_JMP || x->kind == CT_INSN_JCC || x->kind == CT_INSN_LOOP ||
+                  x->kind == CT_INSN_CALL || x->kind == CT_INSN_XBEGIN;
+    out->target = direct ? ct_x64_target(x, insn->address) : 0;
+    out->registers_read = effects.regs_read;
+    out->registers_written = effects.regs_written;
+    out->flags_read = effects.flags_read;
+    out->flags_written = effects.flags_written;
+}

@@ -1,0 +1,123 @@
+/* Memory of a Stalker: its lock, a pool that only grows, numbered items, and what is known of the process's mappings.
+ *
+ * Owner: whoever holds the lock, the lock itself apart. */
+#include "os/os.h"
+#include "os/thread.h"
+#include "stalk/internal.h"
+
+#define POOL (1u << 20)
+
+void ct_stalk_lock(struct ct_stalker *s) {
+    unsigned spins = 0;
+    while (__atomic_exchange_n(&s->lock, 1, __ATOMIC_ACQUIRE)) { /* released by ct_stalk_unlock */
+        if (++spins % 64 == 0)
+            ct_os_sleep_us(20);
+        ct_os_relax();
+    }
+}
+
+void ct_stalk_unlock(struct ct_stalker *s) {
+    __atomic_store_n(&s->lock, 0, __ATOMIC_RELEASE);
+}
+
+struct pool {
+    struct pool *next;
+    size_t size;
+};
+
+static void *add_pool(struct ct_stalker *s, size_t size) {
+    struct pool *p = ct_os_alloc(size, CT_OS_READ | CT_OS_WRITE);
+    if (!p)
+        return NULL;
+    p->next = s->pools;
+    p->size = size;
+    s->pools = p;
+    return p;
+}
+
+void *ct_stalk_alloc(struct ct_stalker *s, size_t size) {
+    size = (size + 15) & ~(size_t)15;
+    s->statistics.metadata_bytes += size;
+    if (size > POOL / 4) {
+        uint8_t *p = add_pool(s, (size + 16 + 4095) & ~(size_t)4095);
+        return p ? p + 16 : NULL;
+    }
+    if (s->pool_size - s->pool_used < size) {
+        uint8_t *p = add_pool(s, POOL);
+        if (!p)
+            return NULL;
+        s->pool = p;
+        s->pool_size = POOL;
+        s->pool_used = 16;
+    }
+    void *result = s->pool + s->pool_used;
+    s->pool_used += size;
+    return result;
+}
+
+void ct_stalk_free_pools(struct ct_stalker *s) {
+    for (struct pool *p = s->pools, *next; p; p = next) {
+        next = p->next;
+        (void)ct_os_free(p, p->size);
+    }
+    s->pools = NULL;
+}
+
+uint32_t ct_stalk_new_item(struct ct_stalker *s, struct stalk_ids *ids, uint32_t item_size) {
+    if (!ids->chunks) {
+        ids->chunks = ct_os_alloc(STALK_ID_CHUNKS * sizeof *ids->chunks, CT_OS_READ | CT_OS_WRITE);
+        if (!ids->chunks)
+            return 0;
+        ids->item_size = item_size;
+        ids->count = 1;
+    }
+    uint32_t chunk = ids->count / STALK_ID_CHUNK;
+    if (chunk == STALK_ID_CHUNKS)
+        return 0;
+    if (!ids->chunks[chunk] && !(ids->chunks[chunk] = ct_stalk_alloc(s, (size_t)STALK_ID_CHUNK * item_size)))
+        return 0;
+    return ids->count++;
+}
+
+/* ---- mappings ---- */
+
+static int add_map(void *arg, const struct ct_os_map *map) {
+    struct ct_stalker *s = arg;
+    if (!(map->prot & CT_OS_EXEC) || s->map_count == STALK_MAX_MAPS)
+        return 0;
+    struct stalk_map *m = &s->maps[s->map_count++];
+    m->start = map->start;
+    m->end = map->end;
+    m->writable = map->prot & CT_OS_WRITE;
+    return 0;
+}
+
+void ct_stalk_forget_maps(struct ct_stalker *s) {
+    s->map_count = 0;
+}
+
+static const struct stalk_map *find_map(const struct ct_stalker *s, uint64_t pc) {
+    size_t low = 0, high = s->map_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (s->maps[middle].end <= pc)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < s->map_count && s->maps[low].start <= pc ? &s->maps[low] : NULL;
+}
+
+bool ct_stalk_executable(struct ct_stalker *s, uint64_t pc, uint64_t *end, bool *writable) {
+    const struct stalk_map *m = find_map(s, pc);
+    if (!m) {
+        s->map_count = 0;
+        (void)ct_os_each_map(add_map, s);
+        m = find_map(s, pc);
+    }
+    if (!m)
+        return false;
+    *end = m->end;
+    *writable = m->writable;
+    return true;
+}

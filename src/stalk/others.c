@@ -1,0 +1,183 @@
+/* Other threads of this process: followed and unfollowed wherever they stand.
+ *
+ * All threads are stopped for a moment (os.h). One that is to be followed goes on in ct_stalk_begin, one that is not to be
+ * any more in ct_stalk_end: with all its registers, so that the engine does the rest on the thread itself. A thread that is in the
+ * engine is only asked. Owner: the caller; the Stalker's lock is not held while threads are stopped. */
+#include "os/os.h"
+#include "os/thread.h"
+#include "stalk/internal.h"
+
+#define TRIES 200
+
+static struct stalk_thread *find_followed(struct ct_stalker *s, int tid) {
+    for (struct stalk_thread *t = s->threads; t; t = t->next)
+        if (t->tid == tid && t->following)
+            return t;
+    return NULL;
+}
+
+static int find_stopped(struct ct_os_stopped *stopped, int tid, size_t *index, struct ct_os_regs *regs) {
+    for (size_t i = 0; i < ct_os_stopped_count(stopped); i++)
+        if (ct_os_stopped_tid(stopped, i) == tid) {
+            *index = i;
+            return ct_os_stopped_get_regs(stopped, i, regs);
+        }
+    return CT_ERR_NOT_FOUND;
+}
+
+extern const uint8_t __start_ct_stalk_text[] __attribute__((visibility("hidden")));
+extern const uint8_t __stop_ct_stalk_text[] __attribute__((visibility("hidden")));
+
+/* It may hold one of our locks. */
+static bool in_own_code(uint64_t pc) {
+    return pc - (uint64_t)__start_ct_stalk_text < (uint64_t)(__stop_ct_stalk_text - __start_ct_stalk_text);
+}
+
+static int redirect_to_begin(struct ct_stalker *s, struct ct_os_stopped *stopped, int tid,
+                             const struct ct_stalker_transformer *transformer, const struct ct_stalker_sink *sink) {
+    struct ct_os_regs regs;
+    size_t index;
+    int status = find_stopped(stopped, tid, &index, &regs);
+    if (status)
+        return status;
+    if (!regs.pc || in_own_code(regs.pc) || __atomic_load_n(&s->lock, __ATOMIC_ACQUIRE))
+        return CT_ERR_BUSY;
+    uint64_t block;
+    struct stalk_thread *t = ct_stalk_thread_make(s, tid, transformer, sink, regs.gs_base, &block, &status);
+    if (!t)
+        return status;
+    t->begin = regs.pc;
+    regs.pc = ct_stalk_helper(t->cache->regions, ct_stalk_begin);
+    regs.gs_base = block;
+    status = ct_os_stopped_set_regs(stopped, index, &regs);
+    if (status) {
+        t->following = 0;
+        __atomic_sub_fetch(&s->followed, 1, __ATOMIC_ACQ_REL);
+    } else {
+        ct_stalk_signals_take();
+    }
+    return status;
+}
+
+STALK_API int ct_stalker_follow(struct ct_stalker *s, int tid, const struct ct_stalker_transformer *transformer,
+                                const struct ct_stalker_sink *sink) {
+    if (!s || tid <= 0 || (sink && sink->mask & ~(uint32_t)(CT_STALKER_ALL_EVENTS | CT_STALKER_TIMESTAMPS)))
+        return CT_ERR_INVALID_ARGUMENT;
+    if (tid == ct_os_gettid())
+        return ct_stalker_follow_me(s, transformer, sink);
+    if (!ct_os_thread_alive(tid))
+        return CT_ERR_NOT_FOUND;
+    int status = CT_ERR_BUSY;
+    for (unsigned i = 0; i < TRIES && status == CT_ERR_BUSY; i++) {
+        struct ct_os_stopped *stopped;
+        status = ct_os_stop_threads(&stopped);
+        if (status == CT_OK) {
+            status = redirect_to_begin(s, stopped, tid, transformer, sink);
+            ct_os_resume_threads(stopped);
+        }
+        if (status == CT_ERR_BUSY)
+            ct_os_sleep_us(500);
+    }
+    return status;
+}
+
+/* Where a stopped thread stands decides how it is let go. */
+static int redirect_to_end(struct stalk_thread *t, struct ct_os_stopped *stopped) {
+    struct ct_os_regs regs;
+    size_t index;
+    int status = find_stopped(stopped, t->tid, &index, &regs);
+    if (status == CT_ERR_NOT_FOUND) { /* it has ended */
+        t->following = 0;
+        __atomic_sub_fetch(&t->stalker->followed, 1, __ATOMIC_ACQ_REL);
+        return CT_OK;
+    }
+    if (status)
+        return status;
+    t->following = 2;
+    struct stalk_area *a = t->area;
+    if (a->in_engine)
+        return CT_OK;
+    const struct stalk_region *region = ct_stalk_region_at(t->cache, regs.pc);
+    if (region && regs.pc >= ct_stalk_helper(region, ct_stalk_enter) &&
+        regs.pc < ct_stalk_helper(region, ct_stalk_restore))
+        return CT_OK; /* on its way into the engine */
+    if (region && regs.pc < ct_stalk_helper(region, ct_stalk_enter) &&
+        regs.pc >= ct_stalk_helper(region, ct_stalk_full))
+        return CT_OK;
+    for (const struct stalk_chunk *chunk = t->cache->chunks; chunk; chunk = chunk->next)
+        if (regs.pc - chunk->run < chunk->used) {
+            t->begin = regs.pc;
+            ct_stalk_copy(&t->interrupted, a, sizeof *a); /* the code that it stands in may have put things there */
+            regs.pc = ct_stalk_helper(t->cache->regions, ct_stalk_end);
+            return ct_os_stopped_set_regs(stopped, index, &regs);
+        }
+    /* Native: in an excluded call, whose return address is ours. */
+    uint64_t address = 0, stub = 0;
+    if (a->native && !ct_os_peek(a->native, &stub, sizeof stub) && (address = ct_stalk_return_of(t->cache, stub)))
+        *(uint64_t *)a->native = address;
+    return CT_ERR_TRUNCATED; /* to be finished by the caller */
+}
+
+/* Waits until the thread has left the engine for the last time. */
+static int wait_for_end(struct stalk_thread *t) {
+    for (unsigned i = 0; i < 20000; i++) {
+        if (!__atomic_load_n(&t->following, __ATOMIC_ACQUIRE))
+            return CT_OK;
+        if (!ct_os_thread_alive(t->tid)) {
+            t->following = 0;
+            return CT_OK;
+        }
+        ct_os_sleep_us(i < 100 ? 20 : 200);
+    }
+    return CT_ERR_TIMEOUT;
+}
+
+STALK_API int ct_stalker_unfollow(struct ct_stalker *s, int tid) {
+    if (!s || tid <= 0)
+        return CT_ERR_INVALID_ARGUMENT;
+    struct stalk_thread *t = find_followed(s, tid);
+    if (!t)
+        return CT_ERR_NOT_FOUND;
+    if (tid == ct_os_gettid())
+        return CT_ERR_BAD_STATE; /* ct_stalker_unfollow_me, which knows where it returns to */
+    int status = CT_ERR_BUSY;
+    for (unsigned i = 0; i < TRIES && status == CT_ERR_BUSY; i++) {
+        struct ct_os_stopped *stopped;
+        status = ct_os_stop_threads(&stopped);
+        if (status == CT_OK) {
+            status = redirect_to_end(t, stopped);
+            if (status == CT_ERR_TRUNCATED) { /* its events are ours to deliver, while it stands still */
+                t->area->native = 0;
+                __atomic_store_n(&t->following, 0, __ATOMIC_RELEASE);
+                status = CT_OK;
+                ct_os_resume_threads(stopped);
+                ct_stalk_events_drain(t, true);
+                __atomic_sub_fetch(&s->followed, 1, __ATOMIC_ACQ_REL);
+                ct_stalk_signals_give_back();
+                return CT_OK;
+            }
+            ct_os_resume_threads(stopped);
+        }
+        if (status == CT_ERR_BUSY)
+            ct_os_sleep_us(500);
+    }
+    return status ? status : wait_for_end(t);
+}
+
+STALK_API int ct_stalker_stop(struct ct_stalker *s) {
+    if (!s)
+        return CT_ERR_INVALID_ARGUMENT;
+    int result = CT_OK, own = ct_os_gettid();
+    for (struct stalk_thread *t = s->threads; t; t = t->next) {
+        if (!t->following || t->tid == own)
+            continue;
+        int status = ct_stalker_unfollow(s, t->tid);
+        if (status && status != CT_ERR_NOT_FOUND)
+            result = status;
+    }
+    return result;
+}
+
+STALK_API int64_t ct_stalker_garbage_collect(struct ct_stalker *s) {
+    return s ? 0 : CT_ERR_INVALID_ARGUMENT;
+}

@@ -1,0 +1,319 @@
+/* From a place in translated code to the program's state, x86_64.
+ *
+ * Where a copy of an instruction begins, registers are the program's and the pieces of the fragment tell its address. Our own code in
+ * between (lower_x64.c, entry_x64.S) is carried out here, instruction by instruction, until such a place is reached; so
+ * nothing is done twice or left half done. Runs on the thread itself, in a signal handler or in the engine. */
+#include "isa/x64/decode.h"
+#include "stalk/internal.h"
+
+#define MOST_STEPS 256
+
+struct machine {
+    struct stalk_thread *t;
+    struct stalk_regs *r;
+    const uint8_t *bytes;
+    struct ct_x64_insn x;
+    struct ct_x64_mem mem;
+    bool has_mem;
+};
+
+static uint64_t address_of(const struct machine *m) {
+    const struct ct_x64_insn *x = &m->x;
+    uint64_t at = (uint64_t)m->mem.disp;
+    if (m->mem.base == CT_X64_RIP)
+        at += m->r->pc + x->length;
+    else if (m->mem.base != CT_X64_NO_REG)
+        at += m->r->gpr[m->mem.base];
+    if (m->mem.index != CT_X64_NO_REG)
+        at += m->r->gpr[m->mem.index] * m->mem.scale;
+    if (x->prefixes & CT_X64_SEG_GS)
+        at += (uint64_t)m->t->area - CT_AREA;
+    return at;
+}
+
+static unsigned reg_of(const struct ct_x64_insn *x) {
+    return (x->modrm >> 3 & 7) | (x->rex & 4) << 1;
+}
+
+static unsigned rm_of(const struct ct_x64_insn *x) {
+    return (x->modrm & 7) | (x->rex & 1) << 3;
+}
+
+static void set_reg(struct machine *m, unsigned reg, uint64_t value) {
+    m->r->gpr[reg] = m->x.rex & 8 ? value : (uint32_t)value;
+}
+
+static uint64_t load(uint64_t at, bool wide) {
+    return wide ? *(const uint64_t *)at : *(const uint32_t *)at;
+}
+
+static void store(uint64_t at, uint64_t value, bool wide) {
+    if (wide)
+        *(uint64_t *)at = value;
+    else
+        *(uint32_t *)at = (uint32_t)value;
+}
+
+static void push(struct machine *m, uint64_t value) {
+    m->r->gpr[CT_X64_RSP] -= 8;
+    store(m->r->gpr[CT_X64_RSP], value, true);
+}
+
+static void read_counter(struct machine *m) {
+    uint32_t low, high;
+    __asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+    m->r->gpr[CT_X64_RAX] = low;
+    m->r->gpr[CT_X64_RDX] = high;
+}
+
+/* 0f xx, and rorx. */
+static bool step_other(struct machine *m) {
+    const struct ct_x64_insn *x = &m->x;
+    if (x->encoding == CT_X64_VEX && x->opcode == 0xf0) {
+        uint32_t value = (uint32_t)m->r->gpr[rm_of(x)];
+        m->r->gpr[reg_of(x)] = value >> 6 | value << 26;
+        return true;
+    }
+    if (x->map == 1 && x->opcode == 0xb7) {
+        m->r->gpr[reg_of(x)] = (uint16_t)m->r->gpr[rm_of(x)];
+        return true;
+    }
+    if (x->map == 1 && x->opcode == 0x31) {
+        read_counter(m);
+        return true;
+    }
+    return x->kind == CT_INSN_NOP;
+}
+
+/* One instruction of ours; false: it is none. The program counter is already behind it. */
+static bool step(struct machine *m) {
+    const struct ct_x64_insn *x = &m->x;
+    bool wide = x->rex & 8;
+    if (x->kind == CT_INSN_NOP || x->encoding != CT_X64_LEGACY || x->map != 0)
+        return step_other(m);
+    uint64_t at = m->has_mem ? address_of(m) : 0, next = m->r->pc + x->length;
+    uint64_t *sp = &m->r->gpr[CT_X64_RSP];
+    switch (x->opcode) {
+    case 0x89:
+        if (m->has_mem)
+            store(at, m->r->gpr[reg_of(x)], wide);
+        else
+            set_reg(m, rm_of(x), m->r->gpr[reg_of(x)]);
+        break;
+    case 0x8b:
+        set_reg(m, reg_of(x), m->has_mem ? load(at, wide) : m->r->gpr[rm_of(x)]);
+        break;
+    case 0x8d:
+        set_reg(m, reg_of(x), at);
+        break;
+    case 0xc7:
+        store(at, (uint64_t)x->imm, wide);
+        break;
+    case 0xf7: /* not */
+        m->r->gpr[rm_of(x)] = ~m->r->gpr[rm_of(x)];
+        break;
+    case 0xb8:
+    case 0xb9:
+        m->r->gpr[x->opcode & 7] = (uint64_t)x->imm;
+        break;
+    case 0x59:
+        m->r->gpr[CT_X64_RCX] = load(*sp, true);
+        *sp += 8;
+        break;
+    case 0x68:
+        push(m, (uint64_t)x->imm);
+        break;
+    case 0xe9:
+    case 0xeb:
+        next = ct_x64_target(x, m->r->pc);
+        break;
+    case 0xe3:
+        if (!m->r->gpr[CT_X64_RCX])
+            next = ct_x64_target(x, m->r->pc);
+        break;
+    case 0xff:
+        if (reg_of(x) == 6)
+            push(m, load(at, true));
+        else
+            next = load(at, true);
+        break;
+    default:
+        return false;
+    }
+    m->r->pc = next;
+    return true;
+}
+
+static bool run_one(struct stalk_thread *t, struct stalk_regs *r) {
+    struct machine m;
+    m.t = t;
+    m.r = r;
+    m.bytes = (const uint8_t *)r->pc;
+    if (ct_x64_decode(m.bytes, CT_X64_MAX_LENGTH, &m.x))
+        return false;
+    m.has_mem = ct_x64_memory(&m.x, &m.mem);
+    uint64_t before = r->pc;
+    if (!step(&m))
+        return false;
+    if (r->pc == before)
+        r->pc += m.x.length;
+    return true;
+}
+
+/* ---- pieces ---- */
+
+struct position {
+    uint64_t original; /* of the piece's instruction, or of the next one */
+    uint64_t piece;    /* where the piece's code begins */
+    bool program;      /* it stands for an instruction */
+};
+
+/* False: behind or before the pieces. */
+static bool find_piece(const struct stalk_fragment *f, uint64_t pc, struct position *p) {
+    p->original = f->first.address;
+    p->piece = f->pieces_code;
+    for (unsigned i = 0; i < f->piece_count; i++) {
+        const struct stalk_piece *piece = &f->pieces[i];
+        if (pc >= p->piece && pc < p->piece + piece->code) {
+            p->program = piece->original != 0;
+            return true;
+        }
+        p->original += piece->original;
+        p->piece += piece->code;
+    }
+    return false;
+}
+
+/* The code of a branch faulted while it read its operand or the stack: what it had saved comes back. */
+static void undo_branch(struct stalk_thread *t, struct stalk_regs *r, const struct position *p) {
+    bool saved[2] = {false, false};
+    struct ct_x64_insn x;
+    for (uint64_t pc = p->piece; pc < r->pc; pc += x.length) {
+        if (ct_x64_decode((const uint8_t *)pc, CT_X64_MAX_LENGTH, &x))
+            return;
+        if (!(x.prefixes & CT_X64_SEG_GS) || reg_of(&x) > CT_X64_RCX || x.map != 0)
+            continue;
+        if (x.opcode == 0x89 && (uint32_t)x.disp == CT_AREA + 8 * reg_of(&x))
+            saved[reg_of(&x)] = true;
+        if (x.opcode == 0x8b && (uint32_t)x.disp == CT_AREA + 8 * reg_of(&x))
+            saved[reg_of(&x)] = false;
+    }
+    for (unsigned i = 0; i < 2; i++)
+        if (saved[i])
+            r->gpr[i] = t->area->gpr[i];
+    r->pc = p->original;
+}
+
+/* ---- helpers ---- */
+
+/* The engine was about to be entered: where the program wants to go. */
+static bool resolve_entry(struct stalk_thread *t, struct stalk_regs *r) {
+    uint32_t kind = t->area->reason & 0xf0000000, index = t->area->reason & 0x0fffffff;
+    switch (kind) {
+    case CT_REASON_EXIT:
+        r->pc = ((struct stalk_exit *)ct_stalk_item(&t->cache->exits, index))->target;
+        return true;
+    case CT_REASON_MISS:
+        r->pc = t->area->target;
+        return true;
+    case CT_REASON_BEGIN:
+    case CT_REASON_END:
+        r->pc = t->begin;
+        return kind == CT_REASON_BEGIN;
+    case CT_REASON_FULL:
+        ct_stalk_events_drain(t, false);
+        break;
+    default:
+        break;
+    }
+    r->pc = t->area->target;
+    return false;
+}
+
+/* In the copied assembly. True: regs->pc is the program's. */
+static bool in_helpers(struct stalk_thread *t, const struct stalk_region *region, struct stalk_regs *r, bool *later) {
+    const uint8_t *at = ct_stalk_code + (r->pc - region->helpers);
+    *later = false;
+    if (at >= ct_stalk_switch && at < ct_stalk_restore) {
+        *later = true;
+        return false;
+    }
+    if (at >= ct_stalk_restore) {
+        for (unsigned i = 0; i < 16; i++)
+            r->gpr[i] = t->area->gpr[i];
+        r->pc = t->area->resume;
+        return false;
+    }
+    if (at >= ct_stalk_enter)
+        return resolve_entry(t, r);
+    if (!run_one(t, r))
+        *later = true;
+    return false;
+}
+
+/* ---- all of it ---- */
+
+/* syscall of a clone stub (lower_x64.c), which the kernel may repeat. */
+static uint64_t cloning_call(uint64_t pc) {
+    const uint8_t *b = (const uint8_t *)pc;
+    bool stub = b[0] == 0x0f && b[1] == 0x05 && b[2] == 0x48 && b[3] == 0x89 && b[4] == 0xc1 && b[5] == 0xe3;
+    return stub ? *(const uint64_t *)(pc + 14) - 2 : 0;
+}
+
+static bool in_chunk(const struct stalk_cache *c, uint64_t pc) {
+    for (const struct stalk_chunk *chunk = c->chunks; chunk; chunk = chunk->next)
+        if (pc - chunk->run < chunk->used)
+            return true;
+    return false;
+}
+
+/* In code of a fragment. True: done. */
+static bool in_fragment(struct stalk_thread *t, const struct stalk_fragment *f, struct stalk_regs *r, bool fault) {
+    struct position p;
+    bool found = find_piece(f, r->pc, &p);
+    if (found && p.program && r->pc == p.piece) {
+        r->pc = p.original;
+        return true;
+    }
+    if (found && fault) {
+        undo_branch(t, r, &p);
+        return true;
+    }
+    if (run_one(t, r))
+        return false;
+    r->pc = p.original; /* a transformer's own code: as if it had not begun */
+    return true;
+}
+
+enum stalk_place ct_stalk_recover(struct stalk_thread *t, struct stalk_regs *r, bool fault) {
+    bool inside = false;
+    for (unsigned steps = 0; steps < MOST_STEPS; steps++) {
+        const struct stalk_region *region = ct_stalk_region_at(t->cache, r->pc);
+        if (region) {
+            bool later;
+            inside = true;
+            if (in_helpers(t, region, r, &later))
+                return STALK_CLEAN;
+            if (later)
+                return STALK_LATER;
+            continue;
+        }
+        const struct stalk_fragment *f = ct_stalk_fragment_at(t->cache, r->pc);
+        if (f) {
+            inside = true;
+            if (in_fragment(t, f, r, fault))
+                return STALK_CLEAN;
+        } else if (in_chunk(t->cache, r->pc)) {
+            inside = true;
+            uint64_t call = cloning_call(r->pc);
+            if (call)
+                r->pc = call;
+            if (call || !run_one(t, r))
+                return STALK_CLEAN;
+        } else {
+            return inside ? STALK_CLEAN : STALK_ELSEWHERE;
+        }
+        fault = false;
+    }
+    return STALK_CLEAN;
+}

@@ -1,0 +1,202 @@
+/* Signals of programs with followed threads, Linux/x86_64.
+ *
+ * While a thread is followed, every handler that the program has installed is replaced by ct_stalk_signal_entry, with the
+ * program's own flags, mask and restorer: so the kernel puts the frame where it would be. If the signal interrupted
+ * translated code, the frame gets the program's state (recover_x64.c), and the handler runs translated on it; when it returns, its
+ * rt_sigreturn is seen (syscall_x64.c) and the program counter in the frame becomes one of translated code again. If it
+ * interrupted the engine, it is put off: queued again, and everything blocked until the engine is left. In threads that are not
+ * followed, and in excluded code, the handler runs as if we were not there.
+ *
+ * Owner of the table: whoever changes an action; a torn read is possible only for a program that races with itself. */
+#include "hook/runtime.h"
+#include "os/linux/syscall.h"
+#include "os/os.h"
+#include "os/thread.h"
+#include "stalk/internal.h"
+
+enum { SA_SIGINFO_ = 4, SIG_SETMASK_ = 2, FIRST_REAL_HANDLER = 2 };
+#define SA_RESETHAND_ 0x80000000u
+
+/* The kernel's struct ucontext. */
+struct context {
+    uint64_t flags, link, stack[3];
+    uint64_t r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags;
+    uint64_t segments, error, trap, oldmask, cr2, fpstate, reserved[8];
+    uint64_t mask;
+};
+_Static_assert(offsetof(struct context, mask) == 296, "uc_sigmask");
+
+static struct stalk_action actions[STALK_SIGNALS];
+static uint32_t users;
+
+static long kernel_action(uint64_t signal, const struct stalk_action *new, struct stalk_action *old) {
+    return syscall4(__NR_rt_sigaction, signal, new, old, 8);
+}
+
+static bool is_ours(const struct stalk_action *a) {
+    return a->handler == (uint64_t)ct_stalk_signal_entry;
+}
+
+static void copy_action(struct stalk_action *to, const struct stalk_action *from) {
+    to->handler = from->handler;
+    to->flags = from->flags;
+    to->restorer = from->restorer;
+    to->mask = from->mask;
+}
+
+/* What the kernel gets in place of the program's action. */
+static void disguise(struct stalk_action *ours, const struct stalk_action *programs) {
+    copy_action(ours, programs);
+    ours->handler = (uint64_t)ct_stalk_signal_entry;
+    ours->flags = (programs->flags | SA_SIGINFO_) & ~(uint64_t)SA_RESETHAND_;
+}
+
+void ct_stalk_signals_take(void) {
+    if (__atomic_fetch_add(&users, 1, __ATOMIC_ACQ_REL))
+        return;
+    for (uint64_t signal = 1; signal < STALK_SIGNALS; signal++) {
+        struct stalk_action now, ours;
+        if (kernel_action(signal, NULL, &now) || now.handler < FIRST_REAL_HANDLER || is_ours(&now))
+            continue;
+        copy_action(&actions[signal], &now);
+        disguise(&ours, &now);
+        (void)kernel_action(signal, &ours, NULL);
+    }
+}
+
+void ct_stalk_signals_give_back(void) {
+    if (__atomic_sub_fetch(&users, 1, __ATOMIC_ACQ_REL))
+        return;
+    for (uint64_t signal = 1; signal < STALK_SIGNALS; signal++) {
+        struct stalk_action now;
+        if (!kernel_action(signal, NULL, &now) && is_ours(&now))
+            (void)kernel_action(signal, &actions[signal], NULL);
+    }
+}
+
+int64_t ct_stalk_sigaction(uint64_t signal, const struct stalk_action *new, struct stalk_action *old) {
+    struct stalk_action before, ours;
+    if (signal == 0 || signal >= STALK_SIGNALS)
+        return kernel_action(signal, new, old);
+    long result;
+    if (new &&new->handler >= FIRST_REAL_HANDLER) {
+        struct stalk_action programs;
+        copy_action(&programs, &actions[signal]);
+        disguise(&ours, new);
+        result = kernel_action(signal, &ours, &before);
+        if (!result)
+            copy_action(&actions[signal], new);
+        if (!result && old)
+            copy_action(old, is_ours(&before) ? &programs : &before);
+        return result;
+    }
+    result = kernel_action(signal, new, &before);
+    if (!result && old)
+        copy_action(old, is_ours(&before) ? &actions[signal] : &before);
+    return result;
+}
+
+/* ---- delivery ---- */
+
+static void read_context(const struct context *c, struct stalk_regs *r) {
+    const uint64_t in_order[16] = {c->rax, c->rcx, c->rdx, c->rbx, c->rsp, c->rbp, c->rsi, c->rdi,
+                                   c->r8,  c->r9,  c->r10, c->r11, c->r12, c->r13, c->r14, c->r15};
+    for (unsigned i = 0; i < 16; i++)
+        r->gpr[i] = in_order[i];
+    r->pc = c->rip;
+    r->flags = c->eflags;
+}
+
+static void write_context(struct context *c, const struct stalk_regs *r) {
+    uint64_t *in_order[16] = {&c->rax, &c->rcx, &c->rdx, &c->rbx, &c->rsp, &c->rbp, &c->rsi, &c->rdi,
+                              &c->r8,  &c->r9,  &c->r10, &c->r11, &c->r12, &c->r13, &c->r14, &c->r15};
+    for (unsigned i = 0; i < 16; i++)
+        *in_order[i] = r->gpr[i];
+    c->rip = r->pc;
+}
+
+/* SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV that the instruction itself caused. */
+static bool is_fault(uint64_t signal, const void *info) {
+    int code = ((const int *)info)[2];
+    return code > 0 && (signal == 4 || signal == 5 || signal == 7 || signal == 8 || signal == 11);
+}
+
+static void put_off(struct stalk_thread *t, uint64_t signal, void *info, struct context *c) {
+    uint64_t all = ~0ull;
+    (void)syscall4(__NR_rt_sigprocmask, SIG_SETMASK_, &all, 0, 8);
+    if (!t->area->pending)
+        t->area->mask = c->mask;
+    t->area->pending = 1;
+    c->mask = all;
+    (void)syscall4(__NR_rt_tgsigqueueinfo, ct_os_getpid(), t->tid, signal, info);
+}
+
+struct delivery {
+    struct stalk_thread *t;
+    struct stalk_regs regs;
+    struct context *context;
+    uint64_t handler, signal;
+    bool fault;
+    void *info;
+};
+
+/* On the engine's stack. 0: the signal will come again. */
+static uint64_t deliver(uint64_t arg, uint64_t unused) {
+    struct delivery *d = (struct delivery *)arg;
+    struct stalk_thread *t = d->t;
+    (void)unused;
+    enum stalk_place place = ct_stalk_recover(t, &d->regs, d->fault);
+    if (place == STALK_LATER) {
+        put_off(t, d->signal, d->info, d->context);
+        return 0;
+    }
+    if (place == STALK_ELSEWHERE && (!t->fault_pc || d->regs.pc != t->fault_pc))
+        return d->handler;
+    t->fault_pc = 0;
+    write_context(d->context, &d->regs);
+    int status;
+    ct_stalk_lock(t->stalker);
+    struct stalk_entry *e = ct_stalk_obtain(t, d->handler, &status);
+    t->stalker->statistics.signals++;
+    ct_stalk_unlock(t->stalker);
+    return e ? e->code : d->handler;
+}
+
+uint64_t ct_stalk_on_signal(uint64_t signal, void *info, void *context) {
+    struct context *c = context;
+    struct stalk_action *action = &actions[signal];
+    uint64_t handler = action->handler;
+    bool fault = is_fault(signal, info);
+    struct stalk_thread *t = ct_stalk_thread_current();
+    if (t && t->following && t->area->in_engine && !fault) {
+        put_off(t, signal, info, c);
+        return 0;
+    }
+    if (action->flags & SA_RESETHAND_) {
+        struct stalk_action none = {0, 0, 0, 0};
+        (void)kernel_action(signal, &none, NULL);
+    }
+    if (!t || !t->following || t->area->in_engine || ct_stalk_excluded(t->stalker, handler))
+        return handler;
+    struct delivery d;
+    d.t = t;
+    d.context = c;
+    d.handler = handler;
+    d.signal = signal;
+    d.info = info;
+    d.fault = fault;
+    read_context(c, &d.regs);
+    return ct_hook_on_stack(t->area->stack, deliver, (uint64_t)&d, 0);
+}
+
+void ct_stalk_sigreturn(struct stalk_thread *t, uint64_t frame) {
+    struct context *c = (struct context *)frame;
+    int status;
+    ct_stalk_lock(t->stalker);
+    struct stalk_entry *e = ct_stalk_obtain(t, c->rip, &status);
+    ct_stalk_unlock(t->stalker);
+    if (e)
+        c->rip = e->code;
+    else
+        t->fault_pc = c->rip;
+}

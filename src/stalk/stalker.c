@@ -1,0 +1,288 @@
+/* The Stalker's public functions, following apart (thread.c, others.c). */
+#include "os/os.h"
+#include "os/thread.h"
+#include "stalk/internal.h"
+
+extern const uint8_t __start_ct_stalk_text[] __attribute__((visibility("hidden")));
+extern const uint8_t __stop_ct_stalk_text[] __attribute__((visibility("hidden")));
+
+#define DEFAULT_CAPACITY 16384
+#define DEFAULT_INTERVAL 250
+
+/* Callbacks hold the lock, or run in the middle of something that does not expect changes. */
+static bool in_callback(void) {
+    struct stalk_thread *t = ct_stalk_thread_current();
+    return t && t->in_callback;
+}
+
+STALK_API int ct_stalker_create(struct ct_stalker **out, const struct ct_stalker_options *options) {
+    if (!out || (options && options->memory > CT_STALKER_MEMORY_PROTECT))
+        return CT_ERR_INVALID_ARGUMENT;
+    struct ct_stalker *s = ct_os_alloc(sizeof *s, CT_OS_READ | CT_OS_WRITE);
+    if (!s)
+        return CT_ERR_NO_MEMORY;
+    s->pid = ct_os_getpid();
+    s->mode = options ? (enum ct_wx_mode)options->memory : CT_WX_AUTO;
+    s->queue_capacity = options && options->queue_capacity ? (uint32_t)options->queue_capacity : DEFAULT_CAPACITY;
+    s->drain_interval_ns =
+        (uint64_t)(options && options->drain_interval_ms ? options->drain_interval_ms : DEFAULT_INTERVAL) * 1000000;
+    s->follow_children = options && options->follow_children;
+    s->trust = 1;
+    s->has_rorx = ct_stalk_has_rorx();
+    s->xsave_size = ct_os_vector_state(&s->xsave_mask);
+    if (!s->xsave_size) {
+        (void)ct_os_free(s, sizeof *s);
+        return CT_ERR_UNSUPPORTED;
+    }
+    s->excluded[0].start = (uint64_t)__start_ct_stalk_text;
+    s->excluded[0].end = (uint64_t)__stop_ct_stalk_text;
+    s->excluded_count = 1;
+    *out = s;
+    return CT_OK;
+}
+
+STALK_API int ct_stalker_destroy(struct ct_stalker *s) {
+    if (!s)
+        return CT_OK;
+    if (__atomic_load_n(&s->followed, __ATOMIC_ACQUIRE))
+        return CT_ERR_BUSY;
+    for (struct stalk_thread *t = s->threads; t; t = t->next) {
+        if (t->area && t->area->thread == t)
+            t->area->thread = NULL;
+        if (t->queue)
+            (void)ct_os_free(t->queue, s->queue_capacity * sizeof *t->queue);
+        if (t->frames)
+            (void)ct_os_free(t->frames, STALK_MAX_FRAMES * sizeof *t->frames);
+        if (t->summary)
+            (void)ct_os_free(t->summary, t->summary_size * sizeof *t->summary);
+        (void)ct_os_free((void *)t->stack, STALK_STACK);
+    }
+    for (struct stalk_cache *c = s->caches, *next; c; c = next) {
+        next = c->next;
+        ct_stalk_cache_release(c);
+    }
+    ct_stalk_free_pools(s);
+    (void)ct_os_free(s, sizeof *s);
+    return CT_OK;
+}
+
+static void drop_code(struct ct_stalker *s, uint64_t start, uint64_t end) {
+    for (struct stalk_cache *c = s->caches; c; c = c->next)
+        ct_stalk_invalidate_range(c, start, end);
+}
+
+STALK_API int ct_stalker_exclude(struct ct_stalker *s, uint64_t start, uint64_t size) {
+    if (!s || !size || start + size < start)
+        return CT_ERR_INVALID_ARGUMENT;
+    if (in_callback())
+        return CT_ERR_BAD_STATE;
+    int status = CT_OK;
+    ct_stalk_lock(s);
+    for (uint32_t i = 1; i < s->excluded_count; i++)
+        if (start < s->excluded[i].end && s->excluded[i].start < start + size)
+            status = CT_ERR_INVALID_ARGUMENT;
+    if (!status && s->excluded_count == STALK_MAX_EXCLUDED)
+        status = CT_ERR_NO_SPACE;
+    if (!status) {
+        s->excluded[s->excluded_count].start = start;
+        s->excluded[s->excluded_count++].end = start + size;
+        drop_code(s, start, start + size);
+    }
+    ct_stalk_unlock(s);
+    return status;
+}
+
+struct module_search {
+    const char *name;
+    struct stalk_range ranges[16];
+    unsigned count;
+};
+
+static bool names(const char *path, const char *name) {
+    const char *base = path;
+    bool whole = false;
+    for (const char *p = name; *p; p++)
+        whole |= *p == '/';
+    for (const char *p = path; *p && !whole; p++)
+        if (*p == '/')
+            base = p + 1;
+    while (*base && *base == *name)
+        base++, name++;
+    return *base == *name;
+}
+
+static int match_module(void *arg, const struct ct_os_map *map) {
+    struct module_search *search = arg;
+    if ((map->prot & CT_OS_EXEC) && names(map->path, search->name) && search->count < 16) {
+        search->ranges[search->count].start = map->start;
+        search->ranges[search->count++].end = map->end;
+    }
+    return 0;
+}
+
+STALK_API int ct_stalker_exclude_module(struct ct_stalker *s, const char *module) {
+    struct module_search search;
+    if (!s || !module || !*module)
+        return CT_ERR_INVALID_ARGUMENT;
+    search.name = module;
+    search.count = 0;
+    (void)ct_os_each_map(match_module, &search);
+    if (!search.count)
+        return CT_ERR_NOT_FOUND;
+    for (unsigned i = 0; i < search.count; i++) {
+        int status = ct_stalker_exclude(s, search.ranges[i].start, search.ranges[i].end - search.ranges[i].start);
+        if (status)
+            return status;
+    }
+    return CT_OK;
+}
+
+STALK_API int ct_stalker_set_trust_threshold(struct ct_stalker *s, int threshold) {
+    if (!s || threshold < -1)
+        return CT_ERR_INVALID_ARGUMENT;
+    if (in_callback())
+        return CT_ERR_BAD_STATE;
+    ct_stalk_lock(s);
+    if (s->trust != threshold) {
+        s->trust = threshold;
+        drop_code(s, 0, ~0ull); /* what is linked now was trusted by the old rule */
+    }
+    ct_stalk_unlock(s);
+    return CT_OK;
+}
+
+STALK_API int ct_stalker_trust_threshold(struct ct_stalker *s) {
+    return s->trust;
+}
+
+STALK_API int ct_stalker_invalidate(struct ct_stalker *s, uint64_t address) {
+    if (!s)
+        return CT_ERR_INVALID_ARGUMENT;
+    if (in_callback())
+        return CT_ERR_BAD_STATE;
+    ct_stalk_lock(s);
+    drop_code(s, address, address + 1);
+    ct_stalk_unlock(s);
+    return CT_OK;
+}
+
+/* ---- probes ---- */
+
+STALK_API int ct_stalker_add_call_probe(struct ct_stalker *s, uint64_t target, ct_stalker_callout *callout, void *data,
+                                        void (*destroy)(void *data)) {
+    uint64_t end;
+    bool writable;
+    if (!s || !callout)
+        return CT_ERR_INVALID_ARGUMENT;
+    if (in_callback())
+        return CT_ERR_BAD_STATE;
+    int result = CT_ERR_NO_SPACE;
+    ct_stalk_lock(s);
+    if (!ct_stalk_executable(s, target, &end, &writable))
+        result = CT_ERR_NOT_MAPPED;
+    else if (s->probe_count < STALK_MAX_PROBES) {
+        struct stalk_probe *p = &s->probes[s->probe_count];
+        p->target = target;
+        p->fn = callout;
+        p->data = data;
+        p->destroy = destroy;
+        p->used = true;
+        result = (int)s->probe_count++;
+        drop_code(s, target, target + 1);
+    }
+    ct_stalk_unlock(s);
+    return result;
+}
+
+STALK_API int ct_stalker_remove_call_probe(struct ct_stalker *s, int probe) {
+    if (!s || in_callback())
+        return s ? CT_ERR_BAD_STATE : CT_ERR_INVALID_ARGUMENT;
+    ct_stalk_lock(s);
+    struct stalk_probe *p = probe >= 0 && (uint32_t)probe < s->probe_count ? &s->probes[probe] : NULL;
+    bool found = p && p->used;
+    if (found) {
+        p->used = false;
+        drop_code(s, p->target, p->target + 1);
+    }
+    ct_stalk_unlock(s);
+    if (found && p->destroy)
+        p->destroy(p->data);
+    return found ? CT_OK : CT_ERR_NOT_FOUND;
+}
+
+/* ---- the rest ---- */
+
+STALK_API int ct_stalker_is_following(struct ct_stalker *s, int tid) {
+    if (!s || tid < 0)
+        return CT_ERR_INVALID_ARGUMENT;
+    if (tid == 0)
+        tid = ct_os_gettid();
+    int result = 0;
+    for (struct stalk_thread *t = s->threads; t; t = t->next)
+        result |= t->tid == tid && t->following == 1;
+    return result;
+}
+
+STALK_API int ct_stalker_flush(struct ct_stalker *s) {
+    if (!s)
+        return CT_ERR_INVALID_ARGUMENT;
+    struct stalk_thread *t = ct_stalk_thread_current();
+    if (t && t->in_callback)
+        return CT_ERR_BAD_STATE;
+    if (t && t->stalker == s && t->following == 1)
+        ct_stalk_events_drain(t, true);
+    return CT_OK;
+}
+
+/* Events begin at `target`; until then they are dropped. */
+STALK_API int ct_stalker_activate(struct ct_stalker *s, uint64_t target) {
+    struct stalk_thread *t = ct_stalk_thread_current();
+    if (!s || !target)
+        return CT_ERR_INVALID_ARGUMENT;
+    if (!t || t->stalker != s || t->following != 1 || t->in_callback)
+        return CT_ERR_BAD_STATE;
+    ct_stalk_events_drain(t, false);
+    ct_stalk_lock(s);
+    t->activation = target;
+    t->muted = 1;
+    drop_code(s, target, target + 1);
+    ct_stalk_unlock(s);
+    return CT_OK;
+}
+
+STALK_API int ct_stalker_deactivate(struct ct_stalker *s) {
+    struct stalk_thread *t = ct_stalk_thread_current();
+    if (!s)
+        return CT_ERR_INVALID_ARGUMENT;
+    if (!t || t->stalker != s || t->following != 1 || t->in_callback)
+        return CT_ERR_BAD_STATE;
+    ct_stalk_events_drain(t, false);
+    t->activation = 0;
+    t->muted = 1;
+    return CT_OK;
+}
+
+STALK_API int ct_stalker_event_of(const char *name) {
+    static const struct {
+        const char *text;
+        int bit;
+    } list[] = {
+#define CT_STALKER_EVENT_ROW(name, bit, text) {text, bit},
+        CT_STALKER_EVENT_LIST(CT_STALKER_EVENT_ROW)
+#undef CT_STALKER_EVENT_ROW
+    };
+    for (size_t i = 0; name && i < sizeof list / sizeof *list; i++) {
+        const char *a = name, *b = list[i].text;
+        while (*a && *a == *b)
+            a++, b++;
+        if (*a == *b)
+            return list[i].bit;
+    }
+    return CT_ERR_NOT_FOUND;
+}
+
+STALK_API void ct_stalker_statistics(struct ct_stalker *s, struct ct_stalker_statistics *out) {
+    ct_stalk_lock(s);
+    ct_stalk_copy(out, &s->statistics, sizeof *out);
+    ct_stalk_unlock(s);
+}

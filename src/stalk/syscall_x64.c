@@ -1,0 +1,190 @@
+/* System calls of followed threads, Linux/x86_64: those that change what is followed are seen to, all others are made by the
+ * copy of the instruction. */
+#include "hook/layout.h"
+#include "os/linux/syscall.h"
+#include "os/os.h"
+#include "os/thread.h"
+#include "stalk/internal.h"
+
+#include <linux/sched.h>
+
+enum { RAX = 0, RCX = 1, RDX = 2, RSP = 4, RSI = 6, RDI = 7, R8 = 8, R9 = 9, R10 = 10, R11 = 11 };
+enum { SET_GS = 0x1001 };
+
+/* The copy is `syscall; mov rcx, next`. */
+static uint64_t next_of(const struct stalk_thread *t) {
+    return *(const uint64_t *)(t->area->target + 4);
+}
+
+/* The call has been made: behind it. */
+static uint64_t done(struct stalk_thread *t, int64_t result) {
+    t->area->gpr[RAX] = (uint64_t)result;
+    t->area->gpr[R11] = t->area->flags;
+    return t->area->target + 2;
+}
+
+static int64_t make_call(struct stalk_thread *t) {
+    const uint64_t *r = t->area->gpr;
+    return syscall6((long)r[RAX], (long)r[RDI], (long)r[RSI], (long)r[RDX], (long)r[R10], (long)r[R8], (long)r[R9]);
+}
+
+/* ---- memory ---- */
+
+static bool touches_code(const struct ct_stalker *s, uint64_t start, uint64_t end) {
+    for (uint32_t i = 0; i < s->map_count; i++)
+        if (s->maps[i].start < end && start < s->maps[i].end)
+            return true;
+    return false;
+}
+
+/* Code that was unmapped, replaced or protected anew is not what was translated. */
+static uint64_t change_memory(struct stalk_thread *t) {
+    struct ct_stalker *s = t->stalker;
+    uint64_t number = t->area->gpr[RAX], next = next_of(t);
+    uint64_t start = t->area->gpr[RDI], size = t->area->gpr[RSI];
+    int64_t result = make_call(t);
+    if (number == __NR_mmap)
+        start = (uint64_t)result;
+    uint64_t code = done(t, result);
+    if (failed(result) || size == 0)
+        return code;
+    ct_stalk_lock(s);
+    bool changed = touches_code(s, start, start + size);
+    if (changed) {
+        for (struct stalk_cache *c = s->caches; c; c = c->next)
+            ct_stalk_invalidate_range(c, start, start + size);
+        ct_stalk_forget_maps(s);
+    }
+    struct stalk_entry *e = NULL;
+    int status;
+    if (changed && (e = ct_stalk_obtain(t, next, &status)))
+        t->area->gpr[RCX] = next;
+    ct_stalk_unlock(s);
+    return e ? e->code : code;
+}
+
+/* ---- processes and threads ---- */
+
+/* The child is alone with its copy of everything. */
+static void begin_child(struct stalk_thread *t) {
+    struct ct_stalker *s = t->stalker;
+    for (struct stalk_thread *other = s->threads; other; other = other->next)
+        if (other != t)
+            other->following = 0;
+    s->followed = 1;
+    s->pid = ct_os_getpid();
+    t->tid = ct_os_gettid();
+}
+
+static uint64_t fork_process(struct stalk_thread *t) {
+    ct_stalk_events_drain(t, true);
+    ct_stalk_lock(t->stalker); /* so that the child finds everything whole */
+    int64_t result = make_call(t);
+    if (result == 0)
+        begin_child(t);
+    ct_stalk_unlock(t->stalker);
+    return done(t, result);
+}
+
+/* The child goes on natively. */
+static uint64_t start_apart(struct stalk_thread *t) {
+    ct_stalk_lock(t->stalker);
+    uint64_t stub = ct_stalk_clone_stub(t->cache, next_of(t), t->area->target + 2);
+    ct_stalk_unlock(t->stalker);
+    return stub ? stub : t->area->target;
+}
+
+static uint64_t clone_something(struct stalk_thread *t) {
+    const uint64_t *r = t->area->gpr;
+    uint64_t flags = 0, stack = 0;
+    switch (r[RAX]) {
+    case __NR_clone:
+        flags = r[RDI];
+        stack = r[RSI];
+        break;
+    case __NR_clone3: {
+        uint64_t args[6] = {0};
+        if (ct_os_peek(r[RDI], args, sizeof args))
+            return t->area->target;
+        flags = args[0];
+        stack = args[5];
+        break;
+    }
+    case __NR_vfork:
+        flags = CLONE_VM | CLONE_VFORK;
+        break;
+    default:
+        break;
+    }
+    return flags & CLONE_VM || stack ? start_apart(t) : fork_process(t);
+}
+
+/* ---- signals ---- */
+
+static uint64_t change_action(struct stalk_thread *t) {
+    const uint64_t *r = t->area->gpr;
+    struct stalk_action new, old;
+    if (r[R10] != 8)
+        return t->area->target;
+    if (r[RSI] && ct_os_peek(r[RSI], &new, sizeof new))
+        return done(t, -EFAULT);
+    int64_t result = ct_stalk_sigaction(r[RDI], r[RSI] ? &new : NULL, &old);
+    if (!result && r[RDX]) {
+        uint8_t test[sizeof old];
+        if (ct_os_peek(r[RDX], test, sizeof test))
+            return done(t, -EFAULT);
+        ct_stalk_copy((void *)r[RDX], &old, sizeof old);
+    }
+    return done(t, result);
+}
+
+/* ---- GS ---- */
+
+/* The hooks give the thread a block of theirs: the area moves along. */
+static uint64_t change_base(struct stalk_thread *t) {
+    uint64_t block = t->area->gpr[RSI], self = 0;
+    if (t->area->gpr[RDI] != SET_GS)
+        return t->area->target;
+    if (ct_os_peek(block + CT_BLOCK_SELF, &self, sizeof self) || self != block) {
+        t->following = 2; /* the program wants the register for itself */
+        return t->area->target;
+    }
+    struct stalk_area *area = (struct stalk_area *)(block + CT_AREA);
+    uint64_t result = (uint64_t)done(t, 0);
+    ct_stalk_copy(area, t->area, sizeof *area);
+    t->area = area;
+    (void)ct_os_set_block((void *)block);
+    return result;
+}
+
+uint64_t ct_stalk_syscall_enter(struct stalk_thread *t) {
+    switch (t->area->gpr[RAX]) {
+    case __NR_mmap:
+    case __NR_munmap:
+    case __NR_mprotect:
+    case __NR_mremap:
+        return change_memory(t);
+    case __NR_fork:
+    case __NR_vfork:
+    case __NR_clone:
+    case __NR_clone3:
+        return clone_something(t);
+    case __NR_rt_sigaction:
+        return change_action(t);
+    case __NR_rt_sigreturn:
+        ct_stalk_sigreturn(t, t->area->gpr[RSP]);
+        return t->area->target;
+    case __NR_execve:
+    case __NR_execveat:
+        ct_stalk_events_drain(t, true);
+        return t->area->target;
+    case __NR_exit:
+    case __NR_exit_group:
+        ct_stalk_finish(t, CT_OK);
+        return t->area->target;
+    case __NR_arch_prctl:
+        return change_base(t);
+    default:
+        return t->area->target;
+    }
+}

@@ -1,0 +1,212 @@
+/* Threads that are or were followed.
+ *
+ * A thread's state is found through its GS block, the hooks' or one that is made here with the same outline (hook/layout.h). A
+ * new thread inherits its creator's GS: the tid tells whose state it is. State and block stay until the Stalker is
+ * destroyed: return addresses of excluded calls may still lead here. Owner: the Stalker's lock; `following` is also changed
+ * by the thread itself. */
+#include "hook/layout.h"
+#include "os/os.h"
+#include "os/thread.h"
+#include "stalk/internal.h"
+
+#define BLOCK_SIZE 0x2000
+
+_Static_assert(CT_AREA >= CT_BLOCK_KEPT && CT_AREA + CT_AREA_SIZE <= CT_BLOCK_TOP,
+               "the area is free in the hooks' blocks");
+
+/* Is this address a block of Contrail's? */
+static bool is_block(uint64_t block) {
+    uint64_t self = 0;
+    return block && !ct_os_peek(block + CT_BLOCK_SELF, &self, sizeof self) && self == block;
+}
+
+struct stalk_thread *ct_stalk_thread_of_block(uint64_t block) {
+    if (!is_block(block))
+        return NULL;
+    struct stalk_thread *t = ((struct stalk_area *)(block + CT_AREA))->thread;
+    return t && t->tid == ct_os_gettid() ? t : NULL;
+}
+
+struct stalk_thread *ct_stalk_thread_current(void) {
+    return ct_stalk_thread_of_block(ct_os_get_block());
+}
+
+static uint64_t make_block(void) {
+    uint8_t *block = ct_os_alloc(BLOCK_SIZE, CT_OS_READ | CT_OS_WRITE);
+    if (block)
+        *(uint64_t *)(block + CT_BLOCK_SELF) = (uint64_t)block;
+    return (uint64_t)block;
+}
+
+static struct stalk_thread *find(struct ct_stalker *s, int tid) {
+    for (struct stalk_thread *t = s->threads; t; t = t->next)
+        if (t->tid == tid)
+            return t;
+    return NULL;
+}
+
+/* State of an ended thread may be used again. */
+static struct stalk_thread *find_ended(struct ct_stalker *s) {
+    for (struct stalk_thread *t = s->threads; t; t = t->next)
+        if (!t->following && t->own_block && !ct_os_thread_alive(t->tid))
+            return t;
+    return NULL;
+}
+
+static struct stalk_thread *make_thread(struct ct_stalker *s, int tid) {
+    struct stalk_thread *t = find(s, tid);
+    if (t)
+        return t;
+    t = find_ended(s);
+    if (!t) {
+        t = ct_stalk_alloc(s, sizeof *t);
+        uint8_t *stack = ct_os_alloc(STALK_STACK, CT_OS_READ | CT_OS_WRITE);
+        if (!t || !stack)
+            return NULL;
+        t->stack = (uint64_t)stack;
+        t->next = s->threads;
+        s->threads = t;
+    }
+    t->tid = tid;
+    return t;
+}
+
+/* A block for the thread whose GS is `gs_base`: *block. */
+static int find_block(struct stalk_thread *t, uint64_t gs_base, uint64_t *block) {
+    if (gs_base && !is_block(gs_base))
+        return CT_ERR_UNSUPPORTED; /* the program uses GS itself */
+    struct stalk_area *inherited = gs_base ? (struct stalk_area *)(gs_base + CT_AREA) : NULL;
+    bool of_another = inherited && inherited->thread && inherited->thread->tid != t->tid;
+    *block = gs_base && !of_another ? gs_base : 0;
+    if (*block)
+        return CT_OK;
+    if (!t->own_block)
+        t->own_block = (void *)make_block();
+    *block = (uint64_t)t->own_block;
+    return *block ? CT_OK : CT_ERR_NO_MEMORY;
+}
+
+static void copy_sink(struct ct_stalker_sink *to, const struct ct_stalker_sink *from) {
+    if (from)
+        ct_stalk_copy(to, from, sizeof *to);
+    else
+        for (size_t i = 0; i < sizeof *to; i++)
+            ((uint8_t *)to)[i] = 0;
+}
+
+static int prepare(struct stalk_thread *t, uint64_t block, const struct ct_stalker_transformer *transformer,
+                   const struct ct_stalker_sink *sink) {
+    struct ct_stalker *s = t->stalker;
+    copy_sink(&t->sink, sink);
+    bool count = t->sink.on_call_summary && !t->sink.on_receive;
+    uint32_t mask = t->sink.mask;
+    if (t->sink.on_call_summary)
+        mask |= CT_STALKER_CALL;
+    if (count)
+        mask &= ~(uint32_t)(CT_STALKER_ALL_EVENTS & ~CT_STALKER_CALL) & ~(uint32_t)CT_STALKER_TIMESTAMPS;
+    t->sink.mask = mask;
+    t->cache = ct_stalk_cache_for(s, mask, count, transformer);
+    if (!t->cache)
+        return CT_ERR_NO_MEMORY;
+    struct stalk_area *a = (struct stalk_area *)(block + CT_AREA);
+    t->area = a;
+    a->stack = t->stack + STALK_STACK - 64;
+    a->fn_engine = (uint64_t)&ct_stalk_engine;
+    a->in_engine = a->pending = a->native = 0;
+    a->counters = NULL;
+    t->in_callback = 0;
+    t->fault_pc = 0;
+    t->muted = 0;
+    t->activation = 0;
+    int status = ct_stalk_events_open(t);
+    if (!status)
+        a->thread = t;
+    return status;
+}
+
+struct stalk_thread *ct_stalk_thread_make(struct ct_stalker *s, int tid,
+                                          const struct ct_stalker_transformer *transformer,
+                                          const struct ct_stalker_sink *sink, uint64_t gs_base, uint64_t *block,
+                                          int *status) {
+    ct_stalk_lock(s);
+    struct stalk_thread *t = make_thread(s, tid);
+    *status = t ? CT_OK : CT_ERR_NO_MEMORY;
+    if (t && t->following)
+        *status = CT_ERR_BAD_STATE;
+    if (!*status) {
+        t->stalker = s;
+        *status = find_block(t, gs_base, block);
+    }
+    if (!*status && ((struct stalk_area *)(*block + CT_AREA))->thread) {
+        struct stalk_thread *other = ((struct stalk_area *)(*block + CT_AREA))->thread;
+        if (other != t && other->tid == tid && other->following)
+            *status = CT_ERR_BAD_STATE; /* by another Stalker */
+    }
+    if (!*status)
+        *status = prepare(t, *block, transformer, sink);
+    if (!*status) {
+        t->following = 1;
+        __atomic_add_fetch(&s->followed, 1, __ATOMIC_ACQ_REL);
+    }
+    ct_stalk_unlock(s);
+    return *status ? NULL : t;
+}
+
+/* ---- the calling thread ---- */
+
+struct begin {
+    int64_t status;
+    uint64_t begin; /* 0: not followed */
+};
+struct begin ct_stalk_do_follow_me(struct ct_stalker *s, const struct ct_stalker_transformer *transformer,
+                                   const struct ct_stalker_sink *sink, uint64_t *slot);
+int ct_stalk_do_unfollow_me(struct ct_stalker *s, uint64_t *slot);
+
+static void tell_start(void *arg, void *vectors) {
+    struct stalk_thread *t = arg;
+    (void)vectors;
+    t->sink.start(t->sink.user, t->tid);
+}
+
+struct begin ct_stalk_do_follow_me(struct ct_stalker *s, const struct ct_stalker_transformer *transformer,
+                                   const struct ct_stalker_sink *sink, uint64_t *slot) {
+    struct begin result = {CT_ERR_INVALID_ARGUMENT, 0};
+    if (!s || (sink && sink->mask & ~(uint32_t)(CT_STALKER_ALL_EVENTS | CT_STALKER_TIMESTAMPS)))
+        return result;
+    uint64_t base = ct_os_get_block(), block;
+    int status = CT_OK;
+    uint64_t signals = ct_os_block_signals();
+    struct stalk_thread *t = ct_stalk_thread_make(s, ct_os_gettid(), transformer, sink, base, &block, &status);
+    if (t && block != base)
+        status = ct_os_set_block((void *)block);
+    if (t && status) {
+        t->following = 0;
+        __atomic_sub_fetch(&s->followed, 1, __ATOMIC_ACQ_REL);
+        t = NULL;
+    }
+    if (t) {
+        ct_stalk_signals_take();
+        t->begin = *slot;
+        result.begin = ct_stalk_helper(t->cache->regions, ct_stalk_begin);
+    }
+    ct_os_restore_signals(signals);
+    if (t && t->sink.start)
+        ct_stalk_call_out(t, tell_start, t);
+    result.status = status;
+    return result;
+}
+
+/* Runs natively, as part of an excluded call: the return address is ours and is put right. */
+int ct_stalk_do_unfollow_me(struct ct_stalker *s, uint64_t *slot) {
+    struct stalk_thread *t = ct_stalk_thread_current();
+    if (!t || t->stalker != s || t->following != 1)
+        return CT_ERR_BAD_STATE;
+    uint64_t address = ct_stalk_return_of(t->cache, *slot);
+    if (t->in_callback || !address) {
+        t->following = 2; /* the engine sees to it */
+        return CT_OK;
+    }
+    *slot = address;
+    ct_stalk_finish(t, CT_OK);
+    return CT_OK;
+}

@@ -1,0 +1,479 @@
+/* Which code is translated together, and what is checked before it runs again.
+ *
+ * A fragment is one block, or the blocks that follow each other when conditional branches are not taken: they lie one behind the
+ * other, as in the original, and each can be entered. Several blocks go together only where the code is not writable and code
+ * is trusted at all; nothing is read beyond the mapping that holds the first byte.
+ *
+ * Trust: a fragment is compared with its snapshot whenever the engine comes by; found unchanged often enough it is trusted, and
+ * only then branches are linked to it. Owner: whoever holds the Stalker's lock. */
+#include "os/os.h"
+#include "stalk/build.h"
+
+/* ---- parts of a fragment ---- */
+
+void ct_build_piece(struct stalk_build *b, unsigned original) {
+    size_t size = b->out.length - b->piece_from;
+    b->piece_from = b->out.length;
+    if (!size && !original)
+        return;
+    for (; size > 255 || b->piece_count >= BUILD_PIECES - 2; size -= 255) {
+        if (b->piece_count >= BUILD_PIECES - 2) {
+            b->out.overflow = true;
+            return;
+        }
+        b->pieces[b->piece_count].original = 0;
+        b->pieces[b->piece_count++].code = 255;
+    }
+    b->pieces[b->piece_count].original = (uint8_t)original;
+    b->pieces[b->piece_count++].code = (uint8_t)size;
+}
+
+void ct_build_exit(struct stalk_build *b, uint64_t target, size_t patch, uint8_t kind) {
+    if (b->exit_count == STALK_MAX_EXITS) {
+        b->out.overflow = true;
+        return;
+    }
+    b->exits[b->exit_count].target = target;
+    b->exits[b->exit_count].patch = (uint32_t)patch;
+    b->exits[b->exit_count++].kind = kind;
+}
+
+void ct_build_literal(struct stalk_build *b, size_t at, uint64_t value) {
+    if (b->literal_count == BUILD_LITERALS) {
+        b->out.overflow = true;
+        return;
+    }
+    b->literals[b->literal_count].at = (uint32_t)at;
+    b->literals[b->literal_count++].value = value;
+}
+
+uint32_t ct_build_site(struct stalk_build *b, uint32_t kind, uint64_t location, uint64_t target) {
+    uint32_t id = ct_stalk_new_item(b->cache->stalker, &b->cache->sites, sizeof(struct stalk_site));
+    if (!id) {
+        b->out.overflow = true;
+        return 0;
+    }
+    struct stalk_site *site = ct_stalk_item(&b->cache->sites, id);
+    site->kind = kind;
+    site->location = location;
+    site->target = target;
+    return id;
+}
+
+uint32_t ct_build_counter(struct stalk_build *b, uint64_t target) {
+    struct stalk_cache *c = b->cache;
+    if (c->counters + 1 >= CT_COUNTERS)
+        return 0;
+    uint32_t id = ++c->counters;
+    c->counter_targets[id] = target;
+    return id;
+}
+
+/* ---- questions ---- */
+
+bool ct_stalk_excluded(const struct ct_stalker *s, uint64_t address) {
+    for (uint32_t i = 0; i < s->excluded_count; i++)
+        if (address - s->excluded[i].start < s->excluded[i].end - s->excluded[i].start)
+            return true;
+    return false;
+}
+
+int ct_stalk_probe_at(const struct ct_stalker *s, uint64_t address) {
+    for (uint32_t i = 0; i < s->probe_count; i++)
+        if (s->probes[i].used && s->probes[i].target == address)
+            return (int)i;
+    return -1;
+}
+
+/* Somebody wants to know when a thread comes here. */
+static bool watched(const struct stalk_build *b, uint64_t address) {
+    return ct_stalk_probe_at(b->cache->stalker, address) >= 0 || b->thread->activation == address;
+}
+
+/* ---- blocks ---- */
+
+static void add_callout(struct stalk_build *b, uint64_t pc, ct_stalker_callout *fn, void *data,
+                        void (*destroy)(void *data), int32_t probe) {
+    struct stalk_cache *c = b->cache;
+    uint32_t id = ct_stalk_new_item(c->stalker, &c->callouts, sizeof(struct stalk_callout));
+    if (!id) {
+        b->out.overflow = true;
+        return;
+    }
+    struct stalk_callout *callout = ct_stalk_item(&c->callouts, id);
+    callout->fn = fn;
+    callout->data = data;
+    callout->destroy = destroy;
+    callout->pc = pc;
+    callout->probe = probe;
+    callout->next = b->callouts;
+    b->callouts = id;
+    ct_lower_callout(b, id);
+}
+
+static void begin_block(struct stalk_build *b) {
+    struct ct_stalker *s = b->cache->stalker;
+    if (b->pc != b->start && b->entry_count < STALK_MAX_EXITS) {
+        b->entries[b->entry_count].address = b->pc;
+        b->entries[b->entry_count].pieces = b->piece_count;
+        b->entries[b->entry_count++].code = (uint32_t)b->out.length;
+    }
+    b->block = b->pc;
+    b->block_site = 0;
+    b->end_kind = CT_STALKER_END_LIMIT;
+    if (b->thread->activation == b->pc)
+        add_callout(b, b->pc, NULL, NULL, NULL, -2);
+    for (uint32_t i = 0; i < s->probe_count; i++)
+        if (s->probes[i].used && s->probes[i].target == b->pc)
+            add_callout(b, b->pc, s->probes[i].fn, s->probes[i].data, NULL, (int32_t)i);
+    if (b->cache->mask & (CT_STALKER_BLOCK | CT_STALKER_EXEC)) {
+        b->block_site = ct_build_site(b, CT_STALKER_BLOCK, b->pc, 0);
+        if (b->block_site)
+            ct_lower_block_event(b, b->block_site);
+    }
+}
+
+/* Lengths of its instructions: one record of a block stands for all of them. */
+static void end_block(struct stalk_build *b, const uint8_t *lengths, unsigned count) {
+    struct ct_stalker *s = b->cache->stalker;
+    s->statistics.blocks++;
+    s->statistics.instructions += count;
+    s->statistics.ends[b->end_kind]++;
+    if (b->cache->mask & CT_STALKER_COMPILE)
+        ct_stalk_event_compile(b->thread, b->block, b->pc);
+    if (!b->block_site)
+        return;
+    struct stalk_site *site = ct_stalk_item(&b->cache->sites, b->block_site);
+    site->target = b->pc;
+    site->insns = count;
+    uint8_t *copy = ct_stalk_alloc(s, count ? count : 1);
+    if (!copy) {
+        b->out.overflow = true;
+        return;
+    }
+    ct_stalk_copy(copy, lengths, count);
+    site->lengths = copy;
+}
+
+/* True: the next block follows. */
+static bool translate_block(struct stalk_build *b, int *status) {
+    uint8_t lengths[STALK_MAX_INSNS];
+    unsigned count = 0;
+    enum stalk_flow flow = FLOW_NEXT;
+    begin_block(b);
+    while (flow == FLOW_NEXT) {
+        struct stalk_insn insn;
+        bool room = b->insns < STALK_MAX_INSNS && b->out.capacity - b->out.length > 4096;
+        int bad = room ? ct_lower_decode(b, &insn) : 0;
+        if (room && !bad && (count == 0 || !watched(b, b->pc)))
+            flow = ct_lower_insn(b, &insn);
+        else
+            flow = FLOW_REFUSE; /* the engine decides when the thread gets here */
+        if (flow == FLOW_REFUSE) {
+            if (b->insns == 0) {
+                *status = bad == CT_ERR_TRUNCATED ? CT_ERR_NOT_MAPPED : bad ? bad : CT_ERR_UNSUPPORTED;
+                return false;
+            }
+            ct_lower_jump(b, b->pc, CT_STALKER_END_LIMIT);
+            ct_build_piece(b, 0);
+            break;
+        }
+        lengths[count++] = insn.x64.length;
+        b->insns++;
+        b->pc += insn.x64.length;
+    }
+    end_block(b, lengths, count);
+    if (flow != FLOW_BRANCH)
+        return false;
+    bool more = !b->single && b->insns < STALK_MAX_INSNS && b->exit_count + 4 < STALK_MAX_EXITS &&
+                b->out.capacity - b->out.length > 4096 && !ct_stalk_find(b->cache, b->pc) && !watched(b, b->pc);
+    if (!more) {
+        ct_lower_jump(b, b->pc, CT_STALKER_END_LIMIT);
+        ct_build_piece(b, 0);
+    }
+    return more;
+}
+
+/* ---- transformers ---- */
+
+struct ct_stalker_writer {
+    struct stalk_build *build;
+};
+
+struct ct_stalker_iterator {
+    struct stalk_build *build;
+    struct stalk_insn current;
+    struct ct_stalker_insn public;
+    struct ct_stalker_writer writer;
+    uint8_t lengths[STALK_MAX_INSNS];
+    unsigned count;
+    enum stalk_flow flow;
+    bool has_current, kept, written, ended;
+    int status, result;
+};
+
+/* The instruction that next() gave is behind us. */
+static void step(struct ct_stalker_iterator *it) {
+    struct stalk_build *b = it->build;
+    if (!it->has_current)
+        return;
+    it->has_current = false;
+    if (!it->kept) {
+        b->piece_from = b->out.length;
+        if (b->piece_count < BUILD_PIECES - 2) { /* no code stands for it */
+            b->pieces[b->piece_count].original = it->current.x64.length;
+            b->pieces[b->piece_count++].code = 0;
+        }
+    }
+    it->lengths[it->count++] = it->current.x64.length;
+    b->insns++;
+    b->pc += it->current.x64.length;
+}
+
+const struct ct_stalker_insn *ct_stalker_iterator_next(struct ct_stalker_iterator *it) {
+    struct stalk_build *b = it->build;
+    enum stalk_flow last = it->has_current ? ct_lower_flow(&it->current) : FLOW_NEXT;
+    step(it);
+    if (it->ended || last != FLOW_NEXT) {
+        it->ended = true;
+        return NULL;
+    }
+    bool room = b->insns < STALK_MAX_INSNS && b->out.capacity - b->out.length > 4096;
+    int bad = room ? ct_lower_decode(b, &it->current) : 0;
+    if (!room || bad || ct_lower_flow(&it->current) == FLOW_REFUSE || (it->count && watched(b, b->pc))) {
+        if (b->insns == 0)
+            it->status = bad == CT_ERR_TRUNCATED ? CT_ERR_NOT_MAPPED : bad ? bad : CT_ERR_UNSUPPORTED;
+        it->ended = true;
+        return NULL;
+    }
+    it->has_current = true;
+    it->kept = false;
+    ct_lower_describe(&it->current, &it->public);
+    return &it->public;
+}
+
+void ct_stalker_iterator_keep(struct ct_stalker_iterator *it) {
+    if (!it->has_current || it->kept)
+        return;
+    it->kept = true;
+    it->flow = ct_lower_insn(it->build, &it->current);
+    if (it->flow == FLOW_REFUSE)
+        it->status = CT_ERR_UNSUPPORTED;
+}
+
+void ct_stalker_iterator_put_callout(struct ct_stalker_iterator *it, ct_stalker_callout *callout, void *data,
+                                     void (*destroy)(void *data)) {
+    struct stalk_build *b = it->build;
+    uint64_t pc = it->has_current && it->kept ? b->pc + it->current.x64.length : b->pc;
+    if (!it->has_current || !it->kept || ct_lower_flow(&it->current) == FLOW_NEXT)
+        add_callout(b, pc, callout, data, destroy, -1);
+}
+
+void ct_stalker_writer_put_bytes(struct ct_stalker_writer *w, const void *bytes, size_t size) {
+    ct_lower_bytes(w->build, bytes, size);
+}
+
+int ct_stalker_writer_put_insn(struct ct_stalker_writer *w, uint64_t address) {
+    struct stalk_build *b = w->build;
+    struct stalk_insn insn;
+    uint64_t end, pc = b->pc, limit = b->limit;
+    bool writable;
+    if (!ct_stalk_executable(b->cache->stalker, address, &end, &writable))
+        return CT_ERR_NOT_MAPPED;
+    b->pc = address;
+    b->limit = end;
+    int status = ct_lower_decode(b, &insn);
+    b->pc = pc;
+    b->limit = limit;
+    if (status)
+        return status;
+    if (ct_lower_flow(&insn) != FLOW_NEXT || insn.x64.kind == CT_INSN_SYSCALL)
+        return CT_ERR_UNSUPPORTED;
+    unsigned pieces = b->piece_count;
+    if (ct_lower_insn(b, &insn) == FLOW_REFUSE)
+        return CT_ERR_UNSUPPORTED;
+    for (; pieces < b->piece_count; pieces++)
+        b->pieces[pieces].original = 0;
+    return CT_OK;
+}
+
+static void run_transformer(void *arg, void *vectors) {
+    struct ct_stalker_iterator *it = arg;
+    (void)vectors;
+    struct stalk_cache *c = it->build->cache;
+    it->result = c->transformer.transform(c->transformer.user, it, &it->writer);
+}
+
+/* What the transformer has not asked for is not written. */
+static int transform_block(struct stalk_build *b) {
+    struct ct_stalker_iterator it;
+    it.build = it.writer.build = b;
+    it.count = 0;
+    it.flow = FLOW_NEXT;
+    it.has_current = it.kept = it.written = it.ended = false;
+    it.status = it.result = 0;
+    begin_block(b);
+    ct_stalk_call_out(b->thread, run_transformer, &it);
+    if (it.result)
+        return it.result < 0 ? it.result : CT_ERR_BAD_STATE;
+    while (!it.ended) /* the rest of the block is left out */
+        (void)ct_stalker_iterator_next(&it);
+    if (it.status)
+        return it.status;
+    if (it.flow != FLOW_END) {
+        ct_lower_jump(b, b->pc, CT_STALKER_END_LIMIT);
+        ct_build_piece(b, 0);
+    }
+    end_block(b, it.lengths, it.count);
+    return CT_OK;
+}
+
+/* ---- fragments ---- */
+
+static int open_build(struct stalk_build *b, struct stalk_thread *t, uint64_t address, uint8_t *buffer) {
+    struct ct_stalker *s = t->stalker;
+    bool writable;
+    b->thread = t;
+    b->cache = t->cache;
+    b->start = b->pc = address;
+    if (!ct_stalk_executable(s, address, &b->limit, &writable))
+        return CT_ERR_NOT_MAPPED;
+    b->single = writable || s->trust < 0 || t->cache->transformer.transform;
+    b->region = ct_stalk_region_for(t->cache, address);
+    if (!b->region)
+        return CT_ERR_NO_MEMORY;
+    int status = ct_stalk_reserve(b->region, STALK_FRAGMENT_ROOM);
+    if (!status)
+        status = ct_arena_unshare(b->region->arena);
+    if (status)
+        return status;
+    struct stalk_chunk *chunk = b->region->chunk;
+    chunk->used = (chunk->used + 15) & ~15u;
+    bool direct = ct_arena_mode(b->region->arena) != CT_WX_PROTECT;
+    b->out.bytes = direct ? chunk->write + chunk->used : buffer;
+    b->out.capacity = STALK_FRAGMENT_ROOM - 64;
+    b->out.length = 0;
+    b->out.address = chunk->run + chunk->used;
+    b->out.overflow = false;
+    b->insns = b->piece_count = b->exit_count = b->literal_count = b->entry_count = 0;
+    b->callouts = 0;
+    b->full_branch = 0;
+    return CT_OK;
+}
+
+static int fill_fragment(struct stalk_build *b, struct stalk_fragment *f) {
+    struct ct_stalker *s = b->cache->stalker;
+    f->length = (uint32_t)(b->pc - b->start);
+    f->code = b->out.address;
+    f->region = b->region;
+    f->callouts = b->callouts;
+    uint8_t *snapshot = ct_stalk_alloc(s, f->length + b->piece_count * sizeof(struct stalk_piece));
+    if (!snapshot)
+        return CT_ERR_NO_MEMORY;
+    struct stalk_piece *pieces = (struct stalk_piece *)snapshot;
+    ct_stalk_copy(pieces, b->pieces, b->piece_count * sizeof *pieces);
+    f->pieces = pieces;
+    f->piece_count = (uint16_t)b->piece_count;
+    f->pieces_code = b->out.address + b->body;
+    snapshot += b->piece_count * sizeof *pieces;
+    ct_stalk_copy(snapshot, (const void *)b->start, f->length);
+    f->snapshot = snapshot;
+    f->first.address = b->start;
+    f->first.code = b->out.address + b->body;
+    f->first.indirect = b->indirect ? b->out.address : 0;
+    f->first.fragment = f;
+    return CT_OK;
+}
+
+static int add_entries(struct stalk_build *b, struct stalk_fragment *f) {
+    struct stalk_cache *c = b->cache;
+    int status = ct_stalk_insert(c, &f->first);
+    for (unsigned i = 0; i < b->entry_count && !status; i++) {
+        if (ct_stalk_find(c, b->entries[i].address))
+            continue;
+        struct stalk_entry *e = ct_stalk_alloc(c->stalker, sizeof *e);
+        if (!e)
+            return CT_ERR_NO_MEMORY;
+        e->address = b->entries[i].address;
+        e->code = b->out.address + b->entries[i].code;
+        e->fragment = f;
+        e->next = f->first.next;
+        f->first.next = e;
+        status = ct_stalk_insert(c, e);
+    }
+    return status;
+}
+
+static int close_build(struct stalk_build *b, struct stalk_fragment **out) {
+    struct ct_stalker *s = b->cache->stalker;
+    struct stalk_fragment *f = ct_stalk_alloc(s, sizeof *f);
+    if (!f)
+        return CT_ERR_NO_MEMORY;
+    int status = ct_lower_finish(b, f);
+    if (!status)
+        status = fill_fragment(b, f);
+    if (status)
+        return status;
+    f->code_size = (uint32_t)b->out.length;
+    status = ct_stalk_place(b->region, f);
+    if (!status && ct_arena_mode(b->region->arena) == CT_WX_PROTECT)
+        status = ct_arena_write(b->region->arena, f->code, b->out.bytes, b->out.length);
+    if (!status)
+        status = add_entries(b, f);
+    s->statistics.fragments++;
+    s->statistics.original_bytes += f->length;
+    s->statistics.code_bytes += f->code_size;
+    *out = f;
+    return status;
+}
+
+static struct stalk_entry *translate(struct stalk_thread *t, uint64_t address, int *status) {
+    struct stalk_build b;
+    struct stalk_fragment *f = NULL;
+    uint8_t buffer[STALK_FRAGMENT_ROOM];
+    *status = open_build(&b, t, address, buffer);
+    if (*status)
+        return NULL;
+    b.indirect = (t->area->reason & 0xf0000000) == CT_REASON_MISS;
+    ct_lower_begin(&b);
+    if (t->cache->transformer.transform)
+        *status = transform_block(&b);
+    else
+        while (translate_block(&b, status))
+            ;
+    if (!*status)
+        *status = close_build(&b, &f);
+    if (*status)
+        return NULL;
+    if (t->stalker->trust == 0)
+        f->flags |= FRAGMENT_TRUSTED;
+    return &f->first;
+}
+
+/* The code is still what was translated. */
+static bool unchanged(struct ct_stalker *s, const struct stalk_fragment *f) {
+    uint64_t end;
+    bool writable;
+    return ct_stalk_executable(s, f->first.address, &end, &writable) && f->first.address + f->length <= end &&
+           ct_stalk_same(f->snapshot, (const void *)f->first.address, f->length);
+}
+
+struct stalk_entry *ct_stalk_obtain(struct stalk_thread *t, uint64_t address, int *status) {
+    struct ct_stalker *s = t->stalker;
+    struct stalk_entry *e = ct_stalk_find(t->cache, address);
+    *status = CT_OK;
+    if (!e)
+        return translate(t, address, status);
+    struct stalk_fragment *f = e->fragment;
+    if (f->flags & FRAGMENT_TRUSTED)
+        return e;
+    if (!unchanged(s, f)) {
+        s->statistics.changed++;
+        ct_stalk_invalidate_fragment(t->cache, f);
+        return translate(t, address, status);
+    }
+    s->statistics.recycled++;
+    if (s->trust >= 0 && ++f->recycled >= (uint32_t)s->trust)
+        f->flags |= FRAGMENT_TRUSTED;
+    return e;
+}
