@@ -215,6 +215,16 @@ static bool reader_is_there(const struct tail *t) {
     return ct_printer_wanted(t->view.printer) && (poll(&p, 1, 0) <= 0 || !(p.revents & (POLLERR | POLLNVAL)));
 }
 
+/* Did the recorder live to write the end? */
+static bool is_finished(const struct tail *t) {
+    for (size_t i = 0; i < ct_follow_process_count(t->follow); i++) {
+        const struct ct_follow_process *p = ct_follow_process_at(t->follow, i);
+        if (p->pid == t->pid && !p->complete)
+            return false;
+    }
+    return true;
+}
+
 /* Until the recording ends. Non-zero: a status, or nobody wants more. */
 static int show_all(struct tail *t) {
     uint64_t asked = now_ns();
@@ -234,7 +244,12 @@ static int show_all(struct tail *t) {
         nanosleep(&(struct timespec){.tv_nsec = (long)rest}, NULL);
     }
     int status = show_round(t, UINT64_MAX); /* all of it is written when nobody answers any more */
-    return status ? status : ct_replay_stream_end(t->stream);
+    if (!status)
+        status = ct_replay_stream_end(t->stream);
+    ct_printer_flush(t->view.printer);
+    if (!status && !is_finished(t))
+        ct_message_error("the recorder was killed: the last events of process %d may be missing", t->pid);
+    return status;
 }
 
 static const struct ct_trace_function *find_function(void *arg, size_t process, uint64_t id) {

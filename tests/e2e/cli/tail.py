@@ -166,7 +166,7 @@ class Tail(unittest.TestCase):
             time.sleep(0.05)
         own = self.tail("--only", "step_*", pid=child)
         self.recorder.tell("--a")
-        self.assertEqual(own.end(), 0)
+        self.assertEqual((own.end(), own.errors), (0, ""))
         self.finish(family, alone)
         self.assertIn("step_w", own.seen)
         self.assertNotRegex(own.seen, rf"\b{self.pid} ")
@@ -197,6 +197,7 @@ class Tail(unittest.TestCase):
         tail.until("step_a")
         self.recorder.process.kill()
         self.assertEqual(tail.end(), 0)
+        self.assertIn("the recorder was killed", tail.errors)
         os.kill(self.pid, signal.SIGKILL)
 
     def test_mistakes(self):
