@@ -11,22 +11,46 @@ static struct atf_index_event event_of(uint32_t thread, uint64_t i) {
                                     .thread_id = 500 + thread,
                                     .event_kind = i % 2 ? ATF_RETURN : ATF_CALL,
                                     .call_depth = 0,
-                                    .detail_seq = i % 7 ? ATF_NO_DETAIL : (uint32_t)i};
+                                    .detail_seq = i % 7 ? ATF_NO_DETAIL : (uint32_t)(i / 7)};
+}
+
+/* Every seventh event has a record: with more and more stack, some with vectors. */
+static int add_detail(struct ct_detail_writer *details, const struct atf_index_event *event, uint64_t i) {
+    struct __attribute__((packed)) {
+        struct atf_detail_call call;
+        uint8_t rest[640];
+    } record = {.call = {.event = {.event_type = event->event_kind == ATF_CALL ? ATF_DETAIL_CALL : ATF_DETAIL_RETURN,
+                                   .flags = i % 3 ? 0 : ATF_DETAIL_VECTORS,
+                                   .index_seq = (uint32_t)i,
+                                   .thread_id = event->thread_id,
+                                   .timestamp = event->timestamp_ns},
+                         .function_id = event->function_id,
+                         .registers = {i, i + 1},
+                         .stack_size = (uint16_t)(i * 8 % 520)}};
+    record.call.event.total_length = (uint32_t)sizeof record.call + record.call.stack_size + (i % 3 ? 0 : 128);
+    return ct_detail_writer_add(details, &record.call.event) == event->detail_seq ? 0 : 1;
 }
 
 static int write_thread(const char *directory, uint32_t id, uint64_t events, uint64_t part, int unfinished) {
     struct ct_thread_writer *writer;
-    if (ct_thread_writer_open(&writer, directory, id, 500 + id) != 0)
+    struct ct_detail_writer *details;
+    if (ct_thread_writer_open(&writer, directory, id, 500 + id) != 0 ||
+        ct_detail_writer_open(&details, directory, id, 500 + id) != 0)
         return 1;
     if (part)
         ct_thread_writer_set_part(writer, part);
     for (uint64_t i = 0; i < events;) {
         size_t room, n;
         struct atf_index_event *to = ct_thread_writer_reserve(writer, &room);
-        for (n = 0; n < room && i < events; n++)
-            to[n] = event_of(id, i++);
+        for (n = 0; n < room && i < events; n++, i++) {
+            to[n] = event_of(id, i);
+            if (i % 7 == 0 && add_detail(details, &to[n], i) != 0)
+                return 1;
+        }
         ct_thread_writer_commit(writer, n);
     }
+    if ((unfinished ? ct_detail_writer_flush(details) : ct_detail_writer_close(details)) != 0)
+        return 1;
     return unfinished ? ct_thread_writer_flush(writer) : ct_thread_writer_close(writer);
 }
 

@@ -151,6 +151,35 @@ static void test_missing(void **state) {
     }
 }
 
+/* Records of anything: whatever is in them, showing them reads nothing else. */
+static void test_random(void **state) {
+    (void)state;
+    static struct ct_trace_detail detail;
+    static struct ct_arguments arguments;
+    uint64_t seed = 0x9e3779b97f4a7c15u;
+    char text[300];
+    for (size_t n = 0; n < 200; n++)
+        for (const struct subject_case *c = dlsym(subjects[0].library, "cases_c"); c->function; c++) {
+            for (size_t i = 0; i < sizeof detail / 8; i++) {
+                seed = seed * 6364136223846793005u + 1442695040888963407u;
+                ((uint64_t *)&detail)[i] = seed >> 11;
+            }
+            detail.type = n & 1 ? CT_TRACE_DETAIL_CALL : CT_TRACE_DETAIL_RETURN;
+            detail.has_vectors = n & 2;
+            detail.stack_size = (uint16_t)(seed >> 40) % 513;
+            detail.stack_pointer = 0x7ffd0000;
+            for (size_t i = 0; i < 8; i += 2) /* into the stack, and near its ends */
+                detail.registers[i] = 0x7ffd0000 - 8 + (seed >> (20 + i)) % 540;
+            const struct ct_signature *signature =
+                ct_parameters_find(subjects[0].parameters, (uint64_t)c->function - subjects[0].base, false);
+            ct_arguments_by(signature, &detail, &arguments);
+            ct_arguments_text(&arguments, text, sizeof text);
+            for (size_t i = 0; i < arguments.count; i++)
+                assert_true(strlen(arguments.at[i].text) < CT_ARGUMENT_TEXT);
+            assert_true(strlen(text) < sizeof text);
+        }
+}
+
 /* Of functions that the compiler has made from others only what their locations tell is believed. */
 static void test_clone(void **state) {
     (void)state;
@@ -186,7 +215,8 @@ int main(int argc, char **argv) {
         subject_count++;
     }
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_c), cmocka_unit_test(test_cxx),
-                                       cmocka_unit_test(test_missing), cmocka_unit_test(test_clone)};
+                                       cmocka_unit_test(test_missing), cmocka_unit_test(test_random),
+                                       cmocka_unit_test(test_clone)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     for (size_t i = 0; i < subject_count; i++)
         ct_parameters_close(subjects[i].parameters);
