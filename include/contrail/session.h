@@ -178,8 +178,30 @@ void ct_session_missed(const struct ct_session *session, char *reason, size_t si
 
 /* ---- from another process: a session's control socket ---- */
 
-/* Sends one command ("status", "stop") to the session that records `pid`; the answer (JSON for status) is put into `answer`.
- * CT_ERR_NOT_FOUND: nobody records it. CT_ERR_PERMISSION_DENIED: somebody else does. */
+/* What a session can be told while it records: words, operand, what it does. The list exists once. */
+#define CT_CONTROL_LIST(X)                                                                                             \
+    X(STATUS, "status", "", "print events, losses, memory, threads, latency and the state of detail")                  \
+    X(MARK, "mark", "", "mark this moment: the detail around it is written")                                           \
+    X(TRIGGER_ADD, "trigger add", "TRIGGER", "mark moments from now on, like --trigger does")                          \
+    X(TRIGGER_REMOVE, "trigger remove", "TRIGGER", "no longer")                                                        \
+    X(TRIGGER_LIST, "trigger list", "", "print the triggers there are")                                                \
+    X(EXCLUDE_ADD, "exclude add", "GLOB", "no longer record functions or modules like GLOB")                           \
+    X(EXCLUDE_REMOVE, "exclude remove", "GLOB", "record them again")                                                   \
+    X(RECORD_OFF, "record off", "", "record nothing, until")                                                           \
+    X(RECORD_ON, "record on", "", "this is said")                                                                      \
+    X(PAUSE, "pause", "", "stop the processes of the session, until")                                                  \
+    X(RESUME, "resume", "", "this lets them run on")                                                                   \
+    X(STOP, "stop", "", "end the recording, as `contrail detach PID` does")
+enum ct_control_command {
+#define CT_CONTROL_ENUM(name, words, operand, help) CT_CONTROL_##name,
+    CT_CONTROL_LIST(CT_CONTROL_ENUM)
+#undef CT_CONTROL_ENUM
+        CT_CONTROL_COUNT
+};
+
+/* Sends one command of the list, with its operand behind it, to the session that records `pid`; the answer (JSON for status) is
+ * put into `answer`. A negative status with an answer: the session refuses, and says why in one sentence. Without one ("") it was
+ * not reached: CT_ERR_NOT_FOUND: nobody records it. CT_ERR_PERMISSION_DENIED: somebody else does. */
 int ct_session_control(int pid, const char *command, char *answer, size_t size);
 
 #pragma GCC visibility pop

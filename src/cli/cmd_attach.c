@@ -4,10 +4,10 @@
 #include "cli/record.h"
 
 static int run(int argc, char **argv) {
-    struct ct_record_options options = {0};
+    struct ct_record_options options = CT_RECORD_OPTIONS;
     struct ct_operands operands;
     int pid, code = ct_config_parse(&ct_command_attach, argc, argv, &options, &operands);
-    if (code < 0)
+    if (code < 0 && !(code = ct_record_check(&options)))
         code = ct_record_parse_pid("attach", operands.at[0], &pid) ? ct_record_run(&options, NULL, pid) : CT_EXIT_USAGE;
     ct_options_release(&ct_command_attach, &options);
     return code;
@@ -29,9 +29,12 @@ const struct ct_command ct_command_attach = {
         "Ctrl-C, SIGTERM, SIGHUP, `contrail detach PID` or the end of --duration detach: the hooks are removed and the "
         "process runs on at full speed.",
     .options = ct_record_option_table,
-    .notes = "Exit status:\n"
-             "  0 when it was detached or the process ended; when it could not be recorded\n"
-             "  64 (wrong usage), 69 (not possible here), 70 (internal error) or 77 (no permission)",
+    .notes =
+        CT_RECORD_TRIGGER_NOTES "\n"
+                                "Exit status:\n"
+                                "  0 when it was detached or the process ended; when it could not be recorded\n"
+                                "  64 (wrong usage), 69 (not possible here), 70 (internal error) or 77 (no permission)",
     .examples = "contrail attach 4711\n"
-                "contrail attach --duration 5 --exclude 'libc.so*' $(pidof redis-server)",
+                "contrail attach --duration 5 --exclude 'libc.so*' $(pidof redis-server)\n"
+                "contrail attach --trigger 'symbol=abort*' --stack-bytes 256 4711",
 };

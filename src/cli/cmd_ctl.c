@@ -9,14 +9,21 @@
 #include <time.h>
 #include <unistd.h>
 
+/* The session does not do it: because it cannot now, or because it was asked for something that is wrong. */
+static int refusal_code(int status) {
+    return status == CT_ERR_TIMEOUT || status == CT_ERR_BAD_STATE ? CT_EXIT_UNAVAILABLE : CT_EXIT_USAGE;
+}
+
 bool ct_ctl_ask(int pid, const char *command, char *answer, size_t size, int *code) {
     int status = ct_session_control(pid, command, answer, size);
     if (status >= 0)
         return true;
-    *code = ct_message_exit_code(status);
+    *code = answer[0] ? refusal_code(status) : ct_message_exit_code(status);
     char path[32];
     snprintf(path, sizeof path, "/proc/%d", pid);
-    if (status == CT_ERR_NOT_FOUND && access(path, F_OK) < 0)
+    if (answer[0])
+        ct_message_error("%s", answer);
+    else if (status == CT_ERR_NOT_FOUND && access(path, F_OK) < 0)
         ct_message_error("there is no process %d; `pgrep NAME` finds processes", pid);
     else if (status == CT_ERR_NOT_FOUND)
         ct_message_error("nobody records process %d; `contrail attach %d` does", pid, pid);
@@ -59,29 +66,27 @@ static int stop(int pid) {
 
 /* ---- status ---- */
 
-/* A string or a number of the flat part of a JSON text; what comes in nested objects is left out. */
-static const char *next_member(const char *at, char *key, size_t key_size, char *value, size_t value_size) {
-    while ((at = strchr(at, '"'))) {
-        size_t length = strcspn(++at, "\"");
-        const char *after = at + length + (at[length] != 0);
-        after += strspn(after, " \t\r\n");
-        snprintf(key, key_size, "%.*s", (int)length, at);
-        if (*after != ':') {
-            at = after;
-            continue;
-        }
-        after += 1 + strspn(after + 1, " \t\r\n");
-        if (*after == '{' || *after == '[') {
-            at = after;
-            continue;
-        }
-        bool quoted = *after == '"';
-        after += quoted;
-        length = quoted ? strcspn(after, "\"") : strcspn(after, ",}] \t\r\n");
-        snprintf(value, value_size, "%.*s", (int)length, after);
-        return after + length + (quoted && after[length]);
+/* A JSON text that is being printed. */
+struct reader {
+    const char *at;
+    char name[160]; /* of the member that is read: names of the objects around it and its own, with spaces */
+};
+
+static void skip_space(struct reader *r) {
+    r->at += strspn(r->at, " \t\r\n");
+}
+
+/* A string without its quotes and escapes, a number, a word. */
+static void read_scalar(struct reader *r, char *value, size_t size) {
+    size_t used = 0;
+    bool quoted = *r->at == '"';
+    for (r->at += quoted; *r->at && (quoted ? *r->at != '"' : !strchr(",}] \t\r\n", *r->at)); r->at++) {
+        r->at += quoted && *r->at == '\\' && r->at[1];
+        if (used + 1 < size)
+            value[used++] = *r->at;
     }
-    return NULL;
+    value[used] = 0;
+    r->at += quoted && *r->at;
 }
 
 static bool ends_with(const char *text, const char *end) {
@@ -89,11 +94,12 @@ static bool ends_with(const char *text, const char *end) {
     return n >= m && !strcmp(text + n - m, end);
 }
 
-static void print_member(char *key, const char *value) {
-    char text[CT_TEXT_SIZE];
+static void print_member(const char *name, const char *value) {
+    char key[160], text[CT_TEXT_SIZE];
     uint64_t number;
     const char *shown = value;
     bool is_number = ct_option_parse_number(value, &number);
+    snprintf(key, sizeof key, "%s", name);
     if (is_number && ends_with(key, "_ns")) {
         key[strlen(key) - 3] = 0;
         shown = ct_text_time(text, number);
@@ -105,12 +111,37 @@ static void print_member(char *key, const char *value) {
     for (char *c = key; *c; c++)
         if (*c == '_')
             *c = ' ';
-    printf("%-18s %s\n", key, shown);
+    printf("%-22s %s\n", key, shown);
+}
+
+/* Every scalar on a line of its own, with its name. */
+static void print_value(struct reader *r, int depth) {
+    char value[4096];
+    size_t outer = strlen(r->name);
+    skip_space(r);
+    char bracket = *r->at;
+    if ((bracket != '{' && bracket != '[') || depth > 8) {
+        read_scalar(r, value, sizeof value);
+        print_member(r->name, value);
+        return;
+    }
+    for (r->at++, skip_space(r); *r->at && *r->at != '}' && *r->at != ']'; skip_space(r)) {
+        if (bracket == '{') {
+            read_scalar(r, value, sizeof value);
+            snprintf(r->name + outer, sizeof r->name - outer, "%s%.100s", outer ? " " : "", value);
+            r->at += strcspn(r->at, ":");
+            r->at += *r->at == ':';
+        }
+        print_value(r, depth + 1);
+        r->name[outer] = 0;
+        skip_space(r);
+        r->at += *r->at == ',';
+    }
+    r->at += *r->at != 0;
 }
 
 static int print_status(int pid, bool json) {
-    static char answer[65536];
-    char key[64], value[4096];
+    static char answer[262144];
     int code;
     if (!ct_ctl_ask(pid, "status", answer, sizeof answer, &code))
         return code;
@@ -118,8 +149,8 @@ static int print_status(int pid, bool json) {
         printf("%s%s", answer, ends_with(answer, "\n") ? "" : "\n");
         return ct_message_finish();
     }
-    for (const char *at = answer; (at = next_member(at, key, sizeof key, value, sizeof value));)
-        print_member(key, value);
+    struct reader r = {.at = answer};
+    print_value(&r, 0);
     return ct_message_finish();
 }
 
@@ -133,28 +164,80 @@ static const struct ct_option ctl_option_table[] = {
     {0},
 };
 
-static const char *ctl_word(const void *arg, size_t i) {
-    return ((const char *const *)arg)[i];
+static const struct {
+    const char *words, *operand;
+} commands[] = {
+#define COMMAND(name, words, operand, help) [CT_CONTROL_##name] = {words, operand},
+    CT_CONTROL_LIST(COMMAND)
+#undef COMMAND
+};
+
+static const char *command_words(const void *arg, size_t i) {
+    (void)arg;
+    return commands[i].words;
+}
+
+/* The command that the words begin with, and how many they are; CT_CONTROL_COUNT: none. */
+static int find_command(char *const *words, int count, int *used) {
+    char two[128];
+    for (int i = 0; i < CT_CONTROL_COUNT; i++) {
+        *used = strchr(commands[i].words, ' ') ? 2 : 1;
+        snprintf(two, sizeof two, "%.60s%s%.60s", words[0], *used > 1 ? " " : "",
+                 *used > 1 && count > 1 ? words[1] : "");
+        if (!strcmp(two, commands[i].words))
+            return i;
+    }
+    return CT_CONTROL_COUNT;
+}
+
+static int unknown(char *const *words, int count) {
+    char said[128];
+    snprintf(said, sizeof said, "%.60s%s%.60s", words[0], count > 1 ? " " : "", count > 1 ? words[1] : "");
+    const char *close = ct_option_closest(said, command_words, NULL, CT_CONTROL_COUNT);
+    ct_message_error("ctl does not know \"%s\"%s%s%s `contrail ctl --help` explains what it does", said,
+                     close ? "; did you mean " : ";", close ? close : "", close ? "?" : "");
+    return CT_EXIT_USAGE;
+}
+
+/* What the session says is for the user as it is. */
+static int tell(int pid, const char *words, const char *operand) {
+    static char answer[65536];
+    char line[1024];
+    int code;
+    if ((size_t)snprintf(line, sizeof line, "%s%s%s", words, *operand ? " " : "", operand) >= sizeof line ||
+        strpbrk(line, "\r\n")) {
+        ct_message_error("a trigger or a glob is one line of at most 255 characters");
+        return CT_EXIT_USAGE;
+    }
+    if (!ct_ctl_ask(pid, line, answer, sizeof answer, &code))
+        return code;
+    printf("%s\n", answer);
+    return ct_message_finish();
 }
 
 static int run_ctl(int argc, char **argv) {
-    static const char *const words[] = {"status", "stop"};
     struct ctl_options options = {0};
     struct ct_operands operands;
-    int pid, code = ct_options_parse(&ct_command_ctl, argc, argv, &options, &operands);
+    int pid, used, code = ct_options_parse(&ct_command_ctl, argc, argv, &options, &operands);
     if (code >= 0)
         return code;
     if (!ct_record_parse_pid("ctl", operands.at[0], &pid))
         return CT_EXIT_USAGE;
-    const char *word = operands.at[1];
-    if (!strcmp(word, "status"))
+    char **words = operands.at + 1;
+    int count = operands.count - 1, which = find_command(words, count, &used);
+    if (which == CT_CONTROL_COUNT)
+        return unknown(words, count);
+    bool needs = commands[which].operand[0] != 0;
+    if (count != used + needs) {
+        ct_message_error("usage: contrail ctl PID %s%s%s", commands[which].words, needs ? " " : "",
+                         commands[which].operand);
+        return CT_EXIT_USAGE;
+    }
+    if (which == CT_CONTROL_STATUS)
         return print_status(pid, options.json);
-    if (!strcmp(word, "stop"))
+    if (which == CT_CONTROL_STOP)
         return stop(pid);
-    const char *close = ct_option_closest(word, ctl_word, words, 2);
-    ct_message_error("ctl takes status or stop, not \"%s\"%s%s%s `contrail ctl --help` explains them", word,
-                     close ? "; did you mean " : ";", close ? close : "", close ? "?" : "");
-    return CT_EXIT_USAGE;
+    return tell(pid, commands[which].words, needs ? words[used] : "");
 }
 
 static int run_detach(int argc, char **argv) {
@@ -181,24 +264,36 @@ const struct ct_command ct_command_detach = {
     .examples = "contrail detach 4711",
 };
 
+/* Of the help text: the words, and what they do. */
+#define HELP_LINE(name, words, operand, help) "  " words " " operand "\n      " help "\n"
+
 const struct ct_command ct_command_ctl = {
     .name = "ctl",
     .group = CT_GROUP_RECORD,
     .run = run_ctl,
-    .summary = "ask a recording for its status, or stop it",
-    .operands = "PID status|stop",
+    .summary = "ask a recording for its status, or change it while it goes on",
+    .operands = "PID status|mark|trigger|exclude|record|pause|resume|stop [WORD] [WHAT]",
     .min_operands = 2,
-    .max_operands = 2,
+    .max_operands = 4,
     .description =
-        "Talks to the contrail that records process PID, which may be any process of the session. Only the user "
-        "who started it, and root, can.",
+        "Talks to the contrail that records process PID, which may be any process of the session: what is said holds "
+        "for all of them. Only the user who started the recording, and root, can. Changes take effect while the "
+        "program runs; each is a version of the policy in the manifest of the trace.",
     .options = ctl_option_table,
-    .notes = "What to do:\n"
-             "  status  print events, losses, memory, threads and latency so far\n"
-             "  stop    the same as `contrail detach PID`\n\n"
-             "Exit status:\n"
-             "  0, 69 when nobody records the process, 77 when another user does",
+    .notes = "What to do:\n" CT_CONTROL_LIST(
+        HELP_LINE) "\n"
+                   "Excluded functions, and all of them with `record off`, run as if they were not hooked; calls\n"
+                   "that are open then are recorded to their return. What the recorder itself must see (starts of\n"
+                   "threads and programs, longjmp, exceptions) is recorded all the same. A paused process is held by\n"
+                   "ptrace: itself and its parent notice nothing, and system calls that were interrupted go "
+                   "on.\n\n" CT_RECORD_TRIGGER_NOTES "\n"
+                   "Exit status:\n"
+                   "  0; 64 when what was asked for is wrong, 69 when nobody records the process or it cannot be done\n"
+                   "  now, 77 when another user records it",
     .examples = "contrail ctl 4711 status\n"
                 "contrail ctl 4711 status --json | jq .events\n"
+                "contrail ctl 4711 mark\n"
+                "contrail ctl 4711 trigger add 'slow=query_*:50ms'\n"
+                "contrail ctl 4711 exclude add 'libm.so*'\n"
                 "contrail ctl 4711 stop",
 };

@@ -4,10 +4,10 @@
 #include "cli/record.h"
 
 static int run(int argc, char **argv) {
-    struct ct_record_options options = {0};
+    struct ct_record_options options = CT_RECORD_OPTIONS;
     struct ct_operands operands;
     int code = ct_config_parse(&ct_command_spawn, argc, argv, &options, &operands);
-    if (code < 0)
+    if (code < 0 && !(code = ct_record_check(&options)))
         code = ct_record_run(&options, operands.at, 0);
     ct_options_release(&ct_command_spawn, &options);
     return code;
@@ -33,10 +33,14 @@ const struct ct_command ct_command_spawn = {
         "and "
         "contrail waits for it.",
     .options = ct_record_option_table,
-    .notes = "Exit status:\n"
-             "  the program's own; 128 + N when it died of signal N; when it could not be recorded\n"
-             "  64 (wrong usage), 69 (not possible here), 70 (internal error) or 77 (no permission)",
+    .notes =
+        CT_RECORD_TRIGGER_NOTES "\n"
+                                "Exit status:\n"
+                                "  the program's own; 128 + N when it died of signal N; when it could not be recorded\n"
+                                "  64 (wrong usage), 69 (not possible here), 70 (internal error) or 77 (no permission)",
     .examples = "contrail spawn ./prog --its-own-option\n"
                 "contrail spawn --output /var/tmp/traces --only 'libsqlite3*' -- sqlite3 test.db .tables\n"
-                "contrail spawn --duration 10s --lossless python3 script.py",
+                "contrail spawn --duration 10s --lossless python3 script.py\n"
+                "contrail spawn --keep 10m --trigger crash --trigger 'return=handle_*:lt:0' ./server\n"
+                "contrail spawn --trigger 'slow=query*:50ms' --pre-roll-ms 200 --post-roll-ms 0 ./server",
 };

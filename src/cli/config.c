@@ -51,19 +51,15 @@ static char *trim(char *text) {
 
 /* The name of the option: as it is written, or by the specification's name. */
 static const char *option_of(const char *key) {
-    return !strcmp(key, "index-lane-size") ? "index-mem" : key;
+    static const char *const names[][2] = {{"index-lane-size", "index-mem"}, {"detail-lane-size", "detail-mem"}};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (!strcmp(key, names[i][0]))
+            return names[i][1];
+    return key;
 }
 
 /* Keys that mean something later or elsewhere. False: it is none of them. */
 static bool is_refused(const struct line *l) {
-    static const char *const later[] = {"detail-lane-size", "pre-roll-ms", "post-roll-ms"};
-    char text[128];
-    for (size_t i = 0; i < sizeof later / sizeof later[0]; i++)
-        if (!strcmp(l->key, later[i])) {
-            snprintf(text, sizeof text, "%s is for recordings of details, which this version does not make", l->key);
-            complain(l, text);
-            return true;
-        }
     if (!strcmp(l->key, "sample-rate") && strcmp(l->value, "1")) {
         complain(l, "sample-rate must be 1: this version records every call");
         return true;

@@ -65,12 +65,16 @@ static void draw(struct ct_live *live, const char *text) {
 
 void ct_live_text(char *text, size_t size, double rate, const struct ct_session_statistics *now) {
     char speed[CT_TEXT_SIZE], events[CT_TEXT_SIZE], lost[CT_TEXT_SIZE], used[CT_TEXT_SIZE], time[CT_TEXT_SIZE];
+    char detail[2 * CT_TEXT_SIZE] = "";
     uint64_t sum = 0;
     for (int i = 0; i < CT_LOSS_COUNT; i++)
         sum += now->lost[i];
-    snprintf(text, size, "contrail: %s events/s, %s events, %s lost, %s memory, %llu thread%s, %s",
+    if (now->detail_reach_ns || now->windows) /* where a narrow terminal still shows it */
+        snprintf(detail, sizeof detail, "%s, %s back, ", ct_window_state_name(now->window_state),
+                 ct_text_time(time, now->detail_reach_ns));
+    snprintf(text, size, "contrail: %s events/s, %s events, %s lost, %s%s memory, %llu thread%s, %s",
              ct_text_short(speed, rate), ct_text_short(events, (double)now->events), ct_text_short(lost, (double)sum),
-             ct_text_size(used, now->lane_used), (unsigned long long)now->threads_alive,
+             detail, ct_text_size(used, now->lane_used), (unsigned long long)now->threads_alive,
              now->threads_alive == 1 ? "" : "s", ct_text_time(time, now->recording_ns));
 }
 

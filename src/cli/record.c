@@ -16,41 +16,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define AT(member) offsetof(struct ct_record_options, member)
-const struct ct_option ct_record_option_table[] = {
-    {"output", 'o', CT_OPTION_STRING, AT(output), "DIR", "put the trace into a new directory below DIR",
-     .initial = "./traces"},
-    {"duration", 'd', CT_OPTION_DURATION, AT(duration_ns), "S",
-     "record for S seconds (20ms, 5m), then detach; the program runs on", .min = 1},
-    {"only", 0, CT_OPTION_LIST, AT(only), "GLOB", "record only functions or modules whose name matches GLOB"},
-    {"exclude", 'x', CT_OPTION_LIST, AT(exclude), "GLOB", "leave out functions or modules whose name matches GLOB"},
-    {"max-depth", 0, CT_OPTION_NUMBER, AT(max_depth), "N",
-     "record at most N nested calls per thread; deeper ones are counted", .initial = "262144", .min = 1,
-     .max = 1 << 26},
-    {"index-mem", 0, CT_OPTION_SIZE, AT(index_memory), "SIZE", "shared memory for events that are not on disk yet",
-     .initial = "32M", .min = 1 << 20, .max = 1ull << 36},
-    {"drain-interval-ms", 0, CT_OPTION_NUMBER, AT(drain_interval_ms), "N", "write events to disk every N milliseconds",
-     .initial = "5", .min = 1, .max = 10000},
-    {"lossless", 0, CT_OPTION_FLAG, AT(lossless), NULL,
-     "when the memory is full the program waits for the disk; else the oldest events are dropped, and counted"},
-    {"wait", 'w', CT_OPTION_FLAG, AT(wait), NULL,
-     "hook the program but keep it stopped until Enter is pressed or this command gets SIGUSR1"},
-    {"startup-timeout", 0, CT_OPTION_DURATION, AT(startup_timeout_ns), "S",
-     "give up when hooking takes longer than S seconds; the program then runs on unrecorded (default: computed from "
-     "the "
-     "number of functions)",
-     .min = 1000000, .max = 86400000000000},
-    {"no-children", 0, CT_OPTION_FLAG, AT(no_children), NULL,
-     "leave processes that it forks, and programs that it executes, unrecorded"},
-    {"no-cache", 0, CT_OPTION_FLAG, AT(no_cache), NULL, "plan every module anew, instead of reading ~/.cache/contrail"},
-    {"config", 0, CT_OPTION_STRING, AT(config), "FILE",
-     "read settings from FILE, lines of KEY = VALUE with names of options as keys; without it ./.contrail.conf is "
-     "read, if there is one; what is given here prevails"},
-    {"quiet", 'q', CT_OPTION_FLAG, AT(quiet), NULL, "print only errors"},
-    {0},
-};
-#undef AT
-
 bool ct_record_parse_pid(const char *command, const char *text, int *pid) {
     uint64_t number;
     if (!ct_option_parse_number(text, &number) || number == 0 || number > INT32_MAX) {
@@ -112,27 +77,18 @@ static int progress(void *arg, const char *step, uint64_t done, uint64_t total) 
 
 /* Returns -1 to go on, or the exit code. */
 static int create(struct recording *r, const char *command_line) {
-    const struct ct_record_options *o = r->options;
-    struct ct_session_options options = {
-        .output = o->output,
-        .only = o->only.items,
-        .exclude = o->exclude.items,
-        .command_line = command_line,
-        .max_depth = (size_t)o->max_depth,
-        .index_memory = (size_t)o->index_memory,
-        .drain_interval_ms = (unsigned)o->drain_interval_ms,
-        .lossless = o->lossless,
-        .startup_timeout_ms = (unsigned)((o->startup_timeout_ns + 999999) / 1000000),
-        .no_cache = o->no_cache,
-        .no_children = o->no_children,
-        .progress = progress,
-        .progress_arg = r,
-    };
+    struct ct_session_options options;
+    ct_record_session_options(r->options, &options);
+    options.command_line = command_line;
+    options.progress = progress;
+    options.progress_arg = r;
     int status = ct_session_create(&r->session, &options);
     if (status >= 0)
         return -1;
     ct_message_error("%s", r->session ? ct_session_error(r->session) : ct_status_text(status));
     ct_session_destroy(r->session);
+    if (status == CT_ERR_INVALID_ARGUMENT || status == CT_ERR_NO_SPACE) /* a trigger that is wrong, or one too many */
+        return CT_EXIT_USAGE;
     return status == CT_ERR_PERMISSION_DENIED ? CT_EXIT_PERMISSION : CT_EXIT_UNAVAILABLE;
 }
 

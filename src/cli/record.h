@@ -4,14 +4,37 @@
 
 #include "cli/options.h"
 
+#define CT_RECORD_NOT_GIVEN UINT64_MAX
+
+/* Starts as CT_RECORD_OPTIONS. */
 struct ct_record_options {
-    const char *output, *config;
-    bool wait, quiet, lossless, no_cache, no_children;
+    const char *output, *config, *keep, *metrics_file;
+    bool wait, quiet, lossless, no_cache, no_children, vectors;
     uint64_t duration_ns, startup_timeout_ns; /* 0: none, computed */
     uint64_t max_depth, index_memory, drain_interval_ms;
-    struct ct_option_list only, exclude;
+    uint64_t pre_roll_ms, post_roll_ms, pre_roll_events, post_roll_events;
+    uint64_t stack_bytes, detail_rate, detail_memory;
+    int format, detail; /* enums of contrail/session.h */
+    struct ct_option_list only, exclude, triggers;
 };
+#define CT_RECORD_OPTIONS                                                                                              \
+    { .pre_roll_ms = CT_RECORD_NOT_GIVEN, .post_roll_ms = CT_RECORD_NOT_GIVEN }
 extern const struct ct_option ct_record_option_table[];
+/* For help texts. */
+#define CT_RECORD_TRIGGER_NOTES                                                                                        \
+    "Triggers:\n"                                                                                                      \
+    "  symbol=GLOB        a function whose name matches GLOB is called\n"                                              \
+    "  return=GLOB:lt:0   it returns a value less than 0; also eq, ne, gt, and values like -22 or 0xff\n"              \
+    "  slow=GLOB:50ms     it took longer than that (ns, us, ms, s)\n"                                                  \
+    "  crash              the program dies of a signal (it stays traced for that: no debugger can attach)\n"           \
+    "  signal=NAME        it gets this signal (SIGUSR1, USR1 or 10; it stays traced as well)\n"                        \
+    "  time=HH:MM-HH:MM   it is this time of the day; 22:00-06:00 goes over midnight\n"                                \
+    "  manual             `contrail ctl PID mark`, which works without it too\n"                                       \
+    "  A GLOB matches names like --only does; MODULE!GLOB only those of a module.\n"
+/* What the table cannot check: 0, or the exit code after a message. */
+int ct_record_check(const struct ct_record_options *options);
+struct ct_session_options;
+void ct_record_session_options(const struct ct_record_options *options, struct ct_session_options *out);
 
 /* Records argv (spawned), or pid when argv is NULL. Returns the exit code. */
 int ct_record_run(const struct ct_record_options *options, char **argv, int pid);

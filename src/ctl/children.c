@@ -77,6 +77,14 @@ static void sum_up(struct ct_session_statistics *sum, const struct ct_session_st
     sum->lane_bytes += one->lane_bytes;
     sum->lane_used += one->lane_used;
     sum->bytes_written += one->bytes_written;
+    sum->detail_events += one->detail_events;
+    for (int i = 0; i < CT_LOSS_COUNT; i++)
+        sum->detail_lost[i] += one->detail_lost[i];
+    sum->detail_bytes += one->detail_bytes;
+    sum->marks += one->marks;
+    sum->windows += one->windows;
+    if (one->window_state > sum->window_state)
+        sum->window_state = one->window_state;
 }
 
 static const struct ct_recording *find(const struct ct_children *c, int pid) {
@@ -308,6 +316,13 @@ void ct_children_add_statistics(struct ct_session *s, struct ct_session_statisti
         sum->processes++;
     }
     pthread_mutex_unlock(&c->mutex);
+}
+
+void ct_children_each(struct ct_session *s, void (*each)(void *arg, struct ct_recording *r), void *arg) {
+    pthread_mutex_lock(&s->children->mutex);
+    for (struct ct_recording *r = s->children->list; r; r = r->next)
+        each(arg, r);
+    pthread_mutex_unlock(&s->children->mutex);
 }
 
 void ct_session_missed(const struct ct_session *s, char *reason, size_t size) {

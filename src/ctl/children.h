@@ -24,5 +24,7 @@ bool ct_children_broken(struct ct_session *s);
 /* Waits until the process with this pidfd (-1: none) ends, or the number of children changes, at most so long. */
 void ct_children_wait(struct ct_session *s, int pidfd, int timeout_ms);
 void ct_children_add_statistics(struct ct_session *s, struct ct_session_statistics *sum);
+/* Calls `each` for those that are being recorded. Their list is held meanwhile: `each` waits for nobody. */
+void ct_children_each(struct ct_session *s, void (*each)(void *arg, struct ct_recording *r), void *arg);
 
 #endif

@@ -1,6 +1,6 @@
 /* The control socket of a session: one line in, one answer out. Only its owner (and root) can use it: it lies in a directory
  * that nobody else can enter, and the kernel tells who is calling. A thread of its own serves it, one caller at a time. */
-#include "ctl/recording.h"
+#include "ctl/control.h"
 #include <errno.h>
 #include <glob.h>
 #include <poll.h>
@@ -15,14 +15,9 @@
 #include <unistd.h>
 
 #define STOP_PATIENCE_MS 30000
-#define LINE_MAX_        256
-
-struct ct_control_server {
-    struct ct_session *session;
-    pthread_t thread;
-    int listener, stop_fd;
-    char path[sizeof((struct sockaddr_un *)0)->sun_path];
-};
+#define LINE_MAX_        1024
+#define TICK_MS          100
+#define SAMPLE_NS        1000000000ull
 
 /* ---- where ---- */
 
@@ -79,9 +74,35 @@ static void answer(int connection, const char *text, size_t length) {
     }
 }
 
-static void answer_status(struct ct_session *s, int connection) {
+static void put_list(struct ct_json *j, const char *key, char *const *texts, size_t count) {
+    ct_json_begin(j, key, '[');
+    for (size_t i = 0; i < count; i++)
+        ct_json_string(j, NULL, texts[i]);
+    ct_json_end(j, ']');
+}
+
+static void put_policy(const struct ct_policy *p, struct ct_json *j) {
+    char hash[17], *triggers[CT_POLICY_MAX];
+    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)ct_policy_hash(p));
+    for (size_t i = 0; i < p->count; i++)
+        triggers[i] = p->triggers[i]->text;
+    ct_json_begin(j, "policy", '{');
+    ct_json_number(j, "version", p->version);
+    ct_json_string(j, "hash", hash);
+    ct_json_bool(j, "recording", p->recording);
+    put_list(j, "triggers", triggers, p->count);
+    put_list(j, "excluded", p->excluded, p->excluded_count);
+    ct_json_end(j, '}');
+}
+
+static void answer_status(const struct ct_control_server *c, int connection) {
     struct ct_json json = {0};
-    ct_manifest_status(s, &json);
+    ct_json_begin(&json, NULL, '{');
+    ct_manifest_status(c->session, &json);
+    ct_json_bool(&json, "paused", c->paused);
+    ct_metrics_put(&c->metrics, &json);
+    put_policy(c->session->policy, &json);
+    ct_json_end(&json, '}');
     if (!json.failed)
         answer(connection, json.text, json.length);
     ct_json_free(&json);
@@ -89,11 +110,25 @@ static void answer_status(struct ct_session *s, int connection) {
 
 /* The caller hears back when the hooks are gone. False: we are to end. */
 static bool wait_for_stop(struct ct_control_server *c, int connection) {
+    static const char late[] = "error -6 the session did not stop in time; `status` tells whether it still records";
     struct pollfd p = {.fd = c->stop_fd, .events = POLLIN};
     __atomic_store_n(&c->session->asked_to_stop, 1, __ATOMIC_RELEASE);
     bool stopped = poll(&p, 1, STOP_PATIENCE_MS) > 0;
-    answer(connection, stopped ? "ok" : "error: the session did not stop in time", stopped ? 2 : 39);
+    answer(connection, stopped ? "ok" : late, stopped ? 2 : sizeof late - 1);
     return !stopped;
+}
+
+/* A refusal begins with "error" and the status. */
+static void answer_command(struct ct_control_server *c, int connection, enum ct_control_command which,
+                           const char *operand) {
+    char *text, head[32];
+    int status = ct_command_run(c, which, operand, &text);
+    snprintf(head, sizeof head, "error %d ", status);
+    if (status)
+        answer(connection, head, strlen(head));
+    if (text)
+        answer(connection, text, strlen(text));
+    free(text);
 }
 
 static bool serve(struct ct_control_server *c, int connection) {
@@ -104,24 +139,56 @@ static bool serve(struct ct_control_server *c, int connection) {
     ssize_t n = recv(connection, line, sizeof line - 1, 0);
     line[n > 0 ? n : 0] = 0;
     line[strcspn(line, "\n")] = 0;
-    if (!strcmp(line, "status"))
-        answer_status(c->session, connection);
-    else if (!strcmp(line, "stop"))
+    const char *operand;
+    enum ct_control_command which = ct_command_find(line, &operand);
+    if (which == CT_CONTROL_STATUS)
+        answer_status(c, connection);
+    else if (which == CT_CONTROL_STOP)
         return wait_for_stop(c, connection);
     else
-        answer(connection, "error: unknown command", 22);
+        answer_command(c, connection, which, operand);
     return true;
+}
+
+static void write_metrics(const struct ct_control_server *c, bool over) {
+    const struct ct_session *s = c->session;
+    const struct ct_metrics_labels labels = {
+        .pid = s->pid,
+        .directory = s->directory,
+        .policy_version = s->policy->version,
+        .policy_hash = ct_policy_hash(s->policy),
+        .recording = s->policy->recording,
+        .paused = c->paused,
+        .over = over,
+    };
+    if (s->metrics_file)
+        (void)ct_metrics_write(&c->metrics, &labels, s->metrics_file); /* recording matters more */
+}
+
+static void sample(struct ct_control_server *c, bool over) {
+    struct ct_session_statistics now;
+    ct_session_statistics(c->session, &now);
+    ct_metrics_sample(&c->metrics, &now, ct_clock_now());
+    write_metrics(c, over);
+}
+
+/* What is due: numbers every second, and what callers wish for processes that have just begun. */
+static void tick(struct ct_control_server *c) {
+    if (ct_clock_now() - c->metrics.sampled_ns >= SAMPLE_NS)
+        sample(c, false);
+    (void)ct_command_reconcile(c);
 }
 
 static void *run(void *arg) {
     struct ct_control_server *c = arg;
     for (bool go_on = true; go_on;) {
-        struct pollfd p[2] = {{.fd = c->listener, .events = POLLIN}, {.fd = c->stop_fd, .events = POLLIN}};
-        if (poll(p, 2, -1) < 0 && errno != EINTR)
+        struct pollfd p[2] = {{.fd = c->stop_fd, .events = POLLIN}, {.fd = c->listener, .events = POLLIN}};
+        if (poll(p, 2, TICK_MS) < 0 && errno != EINTR)
             break;
-        if (p[1].revents)
+        if (p[0].revents)
             break;
-        int connection = p[0].revents ? accept4(c->listener, NULL, NULL, SOCK_CLOEXEC) : -1;
+        tick(c);
+        int connection = p[1].revents ? accept4(c->listener, NULL, NULL, SOCK_CLOEXEC) : -1;
         if (connection < 0)
             continue;
         go_on = serve(c, connection);
@@ -160,6 +227,16 @@ static void remove_stale(const char *own) {
     globfree(&found);
 }
 
+static void free_server(struct ct_control_server *c) {
+    if (c->listener >= 0) {
+        (void)unlink(c->path);
+        close(c->listener);
+    }
+    if (c->stop_fd >= 0)
+        close(c->stop_fd);
+    free(c);
+}
+
 /* A session without its socket records all the same. */
 int ct_control_start(struct ct_session *s) {
     struct ct_control_server *c = calloc(1, sizeof *c);
@@ -170,19 +247,14 @@ int ct_control_start(struct ct_session *s) {
     bool placed = socket_path(s->pid, c->path, sizeof c->path);
     if (placed)
         remove_stale(c->path);
-    if (!placed || (c->listener = open_listener(c->path)) < 0) {
-        free(c);
-        return 0;
-    }
+    c->listener = placed ? open_listener(c->path) : -1;
     c->stop_fd = eventfd(0, EFD_CLOEXEC);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     bool started = c->stop_fd >= 0 && !pthread_create(&c->thread, NULL, run, c);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (!started) {
-        (void)unlink(c->path);
-        close(c->listener);
-        free(c);
+        free_server(c);
         return 0;
     }
     s->control = c;
@@ -196,11 +268,9 @@ void ct_control_stop(struct ct_session *s) {
     uint64_t one = 1;
     (void)!write(c->stop_fd, &one, sizeof one);
     pthread_join(c->thread, NULL);
-    (void)unlink(c->path);
-    close(c->listener);
-    close(c->stop_fd);
-    free(c);
+    sample(c, true); /* the last word */
     s->control = NULL;
+    free_server(c);
 }
 
 /* ---- other processes of the session ---- */
@@ -273,5 +343,12 @@ int ct_session_control(int pid, const char *command, char *text, size_t size) {
         length += (size_t)n;
     text[length] = 0;
     close(fd);
-    return length && strncmp(text, "error", 5) ? 0 : CT_ERR_SYSTEM;
+    int status = 0, used = 0;
+    if (!length)
+        return CT_ERR_SYSTEM;
+    if (sscanf(text, "error %d %n", &status, &used) == 1 && used && status < 0) {
+        memmove(text, text + used, length - (size_t)used + 1);
+        return status;
+    }
+    return 0;
 }

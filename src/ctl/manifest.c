@@ -204,6 +204,22 @@ static void put_detail(struct ct_json *j, struct ct_recording *r, const struct c
     ct_json_end(j, '}');
 }
 
+/* Over the whole recording. */
+static void put_rates(struct ct_json *j, const struct ct_session_statistics *s) {
+    double seconds = (double)s->recording_ns * 1e-9, by = seconds > 0 ? 1 / seconds : 0;
+    ct_json_number(j, "recording_ns", s->recording_ns);
+    ct_json_number(j, "bytes_written", s->bytes_written);
+    ct_json_number(j, "marks", s->marks);
+    ct_json_begin(j, "per_second", '{');
+    ct_json_real(j, "events", (double)s->events * by);
+    ct_json_real(j, "written_bytes", (double)s->bytes_written * by);
+    ct_json_begin(j, "lost", '{');
+    for (int i = 0; i < CT_LOSS_COUNT; i++)
+        ct_json_real(j, ct_loss_name((enum ct_loss_reason)i), (double)s->lost[i] * by);
+    ct_json_end(j, '}');
+    ct_json_end(j, '}');
+}
+
 static void put_numbers(struct ct_json *j, struct ct_recording *r) {
     struct ct_session_statistics now;
     ct_recording_statistics(r, &now);
@@ -212,6 +228,7 @@ static void put_numbers(struct ct_json *j, struct ct_recording *r) {
     put_events(j, &now);
     put_detail(j, r, &now);
     put_latency(j, &r->drain);
+    put_rates(j, &now);
     ct_json_number(j, "plan_ns", now.plan_ns);
     ct_json_number(j, "pause_ns", now.pause_ns);
     ct_json_number(j, "lane_bytes", now.lane_bytes);
@@ -272,11 +289,24 @@ int ct_manifest_write_symbols(struct ct_recording *r) {
     return ct_symbols_writer_close(w);
 }
 
+static void put_detail_status(struct ct_json *j, const struct ct_session *s, const struct ct_session_statistics *n) {
+    static const char *const modes[] = {"marked", "always", "off"};
+    ct_json_begin(j, "detail", '{');
+    ct_json_string(j, "mode", modes[s->options.detail]);
+    ct_json_string(j, "state", ct_window_state_name(n->window_state));
+    ct_json_number(j, "reach_ns", n->detail_reach_ns);
+    ct_json_number(j, "marks", n->marks);
+    ct_json_number(j, "windows", n->windows);
+    ct_json_number(j, "written", n->detail_events);
+    put_losses(j, n->detail_lost);
+    ct_json_number(j, "bytes", n->detail_bytes);
+    ct_json_end(j, '}');
+}
+
 void ct_manifest_status(struct ct_session *s, struct ct_json *j) {
     struct ct_session_statistics n;
     char path[PATH_MAX]; /* whoever asks may be in another working directory */
     ct_session_statistics(s, &n);
-    ct_json_begin(j, NULL, '{');
     ct_json_string(j, "state", ct_session_state_name(ct_session_state(s)));
     ct_json_number(j, "pid", (uint64_t)s->pid);
     ct_json_string(j, "directory", realpath(s->directory, path) ? path : s->directory);
@@ -297,5 +327,5 @@ void ct_manifest_status(struct ct_session *s, struct ct_json *j) {
     ct_json_number(j, "latency_p50_ns", n.latency_p50_ns);
     ct_json_number(j, "latency_p99_ns", n.latency_p99_ns);
     ct_json_number(j, "recording_ns", n.recording_ns);
-    ct_json_end(j, '}');
+    put_detail_status(j, s, &n);
 }

@@ -142,6 +142,7 @@ const char *ct_recording_note_exit(struct ct_recording *r, int status) {
 static void forget(struct ct_recording *r) {
     ct_post_stop(r);
     (void)ct_drain_finish(&r->drain);
+    pthread_mutex_lock(&r->work);
     pthread_mutex_lock(&r->mutex);
     ct_drain_free(&r->drain);
     ct_windows_free(&r->windows);
@@ -154,6 +155,7 @@ static void forget(struct ct_recording *r) {
     if (r->remote)
         ct_remote_close(r->remote);
     r->remote = NULL;
+    pthread_mutex_unlock(&r->work);
 }
 
 int ct_recording_finish(struct ct_recording *r, const char *reason) {

@@ -11,6 +11,7 @@
 #include "ctl/windows.h"
 #include <contrail/session.h>
 #include <limits.h>
+#include <time.h>
 
 struct ct_control_server;
 struct ct_children;
@@ -67,11 +68,16 @@ struct ct_recording {
     struct ct_clock clock;
     struct ct_drain drain;
     struct ct_windows windows; /* the drain thread's */
+    time_t clock_second;       /* the drain thread's: of the last look at time triggers; */
+    char held[CT_TRIGGER_TEXT]; /* the one that lasts, "" */
     struct ct_post *post; /* reads the agent's letters */
     char directory[PATH_MAX + 32], command_line[4096];
     char error[640];
     uint64_t plan_ns, pause_ns, stopped_at, resumed_at, recorded_ns;
-    uint64_t checked_at; /* whether it is still the same program */
+    uint64_t checked_at;  /* whether it is still the same program */
+    uint32_t switched;    /* the control socket's thread: the version of the policy that is in force in the process; */
+    size_t switched_more; /* as of so many libraries that were loaded later */
+    bool paused;
     const char *end_reason;
     struct ct_session_statistics last; /* as of the last look: stays when the trace is finished */
     pthread_mutex_t mutex;             /* plan, drain and last, while other threads may look */
@@ -82,7 +88,7 @@ struct ct_recording {
 struct ct_session {
     enum ct_session_state state; /* read by anybody */
     char *output, *command_line;
-    char **only, **exclude;
+    char **only, **exclude, **triggers, *metrics_file;
     struct ct_session_options options; /* strings point to our copies */
     char error[640];
     char directory[PATH_MAX];
@@ -160,6 +166,8 @@ void ct_recording_free_code(struct ct_recording *r);
 void ct_recording_apply_policy(struct ct_recording *r);
 /* For ct_drain.trigger_text. */
 void ct_recording_trigger_text(void *recording, uint32_t id, char *text, size_t size);
+/* For ct_drain.on_pass: while a time trigger lasts, a window is held open. */
+void ct_recording_on_pass(void *recording, uint64_t now_ns);
 
 /* ---- recording_leave.c ---- */
 
@@ -175,7 +183,7 @@ int ct_recording_clean_behind_others(struct ct_recording *r);
 
 int ct_manifest_write(struct ct_recording *r, bool complete);
 int ct_manifest_write_symbols(struct ct_recording *r);
-/* The answer to `status`. */
+/* Members of the answer to `status`, into an open object. */
 void ct_manifest_status(struct ct_session *s, struct ct_json *json);
 
 /* ---- control.c ---- */

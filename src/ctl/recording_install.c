@@ -165,6 +165,8 @@ static int start_drain(struct ct_recording *r) {
         .every_second = write_manifest_sometimes,
         .every_second_arg = r,
         .windows = &r->windows,
+        .on_pass = ct_recording_on_pass,
+        .on_pass_arg = r,
         .trigger_text = ct_recording_trigger_text,
         .trigger_arg = r,
     };

@@ -1,12 +1,13 @@
 /* The session's policy as it is in one recorded process: masks of function triggers in shared memory, where the agent looks at
  * them with each call, and the windows that marks open.
  *
- * The policy is the session's and guarded by its mutex; rules are written one by one while threads run: each is one store. */
+ * The policy is the session's and guarded by its lock; rules are written one by one while threads run: each is one store. */
 #include "ctl/recording.h"
 #include <contrail/status.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static enum ct_shm_trigger_kind kind_of(const struct ct_trigger *t) {
     switch (t->kind) {
@@ -62,4 +63,25 @@ void ct_recording_trigger_text(void *arg, uint32_t id, char *text, size_t size) 
     const struct ct_trigger *t = id < CT_TRIGGER_BITS ? ct_policy_function(r->session->policy, id) : NULL;
     snprintf(text, size, "%s", t ? t->text : "removed trigger");
     pthread_mutex_unlock(&r->session->policy_mutex);
+}
+
+/* Looked up once a second: the policy is not asked in every pass. */
+static void look_at_clock(struct ct_recording *r, time_t now) {
+    struct tm local;
+    const struct ct_trigger *t = NULL;
+    r->clock_second = now;
+    pthread_mutex_lock(&r->session->policy_mutex);
+    if (localtime_r(&now, &local))
+        t = ct_policy_time(r->session->policy, local.tm_hour * 60 + local.tm_min);
+    snprintf(r->held, sizeof r->held, "%s", t ? t->text : "");
+    pthread_mutex_unlock(&r->session->policy_mutex);
+}
+
+void ct_recording_on_pass(void *arg, uint64_t now_ns) {
+    struct ct_recording *r = arg;
+    time_t now = time(NULL);
+    if (now != r->clock_second)
+        look_at_clock(r, now);
+    if (r->held[0])
+        ct_windows_hold(&r->windows, now_ns, r->held);
 }

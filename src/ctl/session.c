@@ -107,10 +107,14 @@ static void take_options(struct ct_session *s, const struct ct_session_options *
     s->command_line = strdup(o->command_line ? o->command_line : "");
     s->only = copy_list(o->only);
     s->exclude = copy_list(o->exclude);
+    s->triggers = copy_list(o->triggers);
+    s->metrics_file = o->metrics_file ? strdup(o->metrics_file) : NULL;
     o->output = s->output;
     o->command_line = s->command_line;
     o->only = (const char *const *)s->only;
     o->exclude = (const char *const *)s->exclude;
+    o->triggers = (const char *const *)s->triggers;
+    o->metrics_file = s->metrics_file;
     o->index_memory = o->index_memory ? o->index_memory : DEFAULT_MEMORY;
     o->detail_memory = o->detail_memory ? o->detail_memory : DEFAULT_MEMORY;
     o->stack_bytes = o->stack_bytes ? o->stack_bytes : DEFAULT_STACK;
@@ -197,6 +201,8 @@ void ct_session_destroy(struct ct_session *s) {
     pthread_mutex_destroy(&s->mutex);
     free_list(s->only);
     free_list(s->exclude);
+    free_list(s->triggers);
+    free(s->metrics_file);
     free(s->output);
     free(s->command_line);
     free(s);

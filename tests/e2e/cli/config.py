@@ -30,7 +30,9 @@ class Config(unittest.TestCase):
 
     def test_own_file(self):
         self.write('# where\n\noutput = "here it is"\nquiet=yes\nno_children = TRUE\nlossless = no\n'
-                   "INDEX_LANE_SIZE = 4M\nDRAIN_INTERVAL_MS = 2\nsample_rate = 1\n")
+                   "INDEX_LANE_SIZE = 4M\nDRAIN_INTERVAL_MS = 2\nsample_rate = 1\n"
+                   "DETAIL_LANE_SIZE = 4M\nPRE_ROLL_MS = 5\nPOST_ROLL_MS = 0\ntrigger = symbol=main\nvectors = yes\n"
+                   "stack_bytes = 256\nkeep = 1G\nformat = atf2\n")
         done = self.spawn()
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(self.made(), ["here it is"])
@@ -63,7 +65,8 @@ class Config(unittest.TestCase):
                                   ("out_put = a\n", 1, "did you mean --output?"), ("max_depth = many\n", 1, "--max-depth takes"),
                                   ("INDEX_LANE_SIZE = 1\n", 1, "at least"), ("quiet = perhaps\n", 1, "yes or no"),
                                   ("#\n#\nsample_rate = 2\n", 3, "must be 1"), ("config = x\n", 1, "cannot name another"),
-                                  ("PRE_ROLL_MS = 5\n", 1, "pre-roll-ms"), ("output =\n", 1, "needs a value"),
+                                  ("PRE_ROLL_MS = x\n", 1, "--pre-roll-ms takes"),
+                                  ("DETAIL_LANE_SIZE = 1\n", 1, "--detail-mem must be"), ("format = zip\n", 1, "packed or atf2"), ("output =\n", 1, "needs a value"),
                                   ("help = 1\n", 1, "help")):
             self.write(text, name="c")
             done = self.spawn("--config", "c")

@@ -35,6 +35,10 @@ class Course(unittest.TestCase):
     def test_losses_are_told(self):
         self.assertIn("1,234 LOST (1,234 DRAIN_LAG: too fast)", run("spawn", "true", session="lost").stderr)
 
+    def test_windows_are_told(self):
+        self.assertIn(", none lost, 98,765 detail records in 2 windows, 1.00 MiB on disk;",
+                      run("spawn", "true", session="windows").stderr)
+
     def test_quiet(self):
         done = run("spawn", "--quiet", "true")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
@@ -243,6 +247,11 @@ class Terminal(driver.TerminalTest):
         self.assertNotIn("events/s", self.seen[erased:])
         self.assertIn("read it with", self.seen[erased:])
 
+    def test_live_line_tells_of_detail(self):
+        self.start("spawn", "sleep", "0.6", stdout="/dev/null", session="windows")
+        self.until(r"events, 0 lost, persisting, 6\.10 ms back, 3\.00")
+        self.assertEqual(self.end(), 0)
+
     def test_live_line_leaves_prompts_alone(self):
         self.start("spawn", "sh", "-c", "printf 'name: '; sleep 0.6; echo; echo end")
         self.until("end")
@@ -264,12 +273,73 @@ class Terminal(driver.TerminalTest):
         self.assertNotIn("\033", self.seen)
 
 
+class Options(unittest.TestCase):
+    """Words of the command line are what the session is told."""
+
+    def options(self, *words):
+        done = run("spawn", *words, "true", session="options")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        line = done.stderr.splitlines()[0]
+        self.assertTrue(line.startswith("fake: "), line)
+        return dict(word.split("=", 1) for word in line[6:].split(" "))
+
+    def test_defaults(self):
+        self.assertEqual(self.options(), {
+            "format": "0", "keep_bytes": "0", "keep_ns": "0", "detail": "0", "stack_bytes": "128", "vectors": "0",
+            "detail_rate": "0", "detail_memory": str(32 << 20), "rolls": "0,0,0,0", "metrics": "-", "triggers": ""})
+
+    def test_all(self):
+        given = self.options("--format", "atf2", "--keep", "1.5G", "--detail", "always", "--stack-bytes", "512", "--vectors",
+                             "--detail-rate", "77", "--detail-mem", "4M", "-t", "crash", "--trigger=symbol=f*",
+                             "--pre-roll-ms", "5", "--post-roll-ms", "7", "--pre-roll-events", "9", "--post-roll-events", "11",
+                             "--metrics-file", "m.prom")
+        self.assertEqual(given, {
+            "format": "1", "keep_bytes": str(3 << 29), "keep_ns": "0", "detail": "1", "stack_bytes": "512", "vectors": "1",
+            "detail_rate": "77", "detail_memory": str(4 << 20), "rolls": "5,7,9,11", "metrics": "m.prom",
+            "triggers": "crash,symbol=f*"})
+
+    def test_none_is_not_the_default(self):
+        given = self.options("--pre-roll-ms", "0", "--post-roll-ms=0", "--stack-bytes", "0", "--detail", "off")
+        self.assertEqual((given["rolls"], given["stack_bytes"], given["detail"]), ("-1,-1,0,0", "-1", "2"))
+
+    def test_keep(self):
+        for text, size, ns in (("500M", 500 << 20, 0), ("2GiB", 2 << 30, 0), ("64K", 65536, 0), ("10m", 0, 600 * 10**9),
+                               ("90s", 0, 90 * 10**9), ("24h", 0, 86400 * 10**9), ("250ms", 0, 250 * 10**6),
+                               ("1.5h", 0, 5400 * 10**9)):
+            given = self.options("--keep", text)
+            self.assertEqual((given["keep_bytes"], given["keep_ns"]), (str(size), str(ns)), text)
+        for text in ("10", "1K", "5ms", "m", "-2G", "10x", "2 G", "G2"):
+            done = run("spawn", "--keep", text, "true")
+            self.assertEqual((done.returncode, done.stdout, len(done.stderr.splitlines())), (64, "", 1), done.stderr)
+            self.assertIn("--keep takes a size", done.stderr)
+
+    def test_refused(self):
+        for words, text in ((("--stack-bytes", "100"), "a multiple of 8 up to 512, not 100; 104 is the next one"),
+                            (("--stack-bytes", "520"), "at most"), (("--format", "csv"), "packed or atf2"),
+                            (("--detail", "some"), "marked, always or off"), (("--detail-mem", "1K"), "at least"),
+                            (("--pre-roll-events", "0"), "at least"), (("--pre-roll-ms", "-1"), "whole number"),
+                            (("--trigger", ""), "needs a value")):
+            done = run("spawn", *words, "true")
+            self.assertEqual((done.returncode, len(done.stderr.splitlines())), (64, 1), (words, done.stderr))
+            self.assertIn(text, done.stderr)
+
+    def test_wrong_trigger_is_wrong_usage(self):
+        self.assertEqual(run("spawn", "-t", "x", "echo", "ran", session="create=-7").returncode, 64)
+        self.assertEqual(run("spawn", "-t", "x", "echo", "ran", session="create=-19").returncode, 64)
+
+
 class Control(unittest.TestCase):
     def test_status(self):
         done = run("ctl", "4711", "status")
         self.assertEqual(done.returncode, 0)
-        self.assertEqual(done.stdout.split("\n")[:3], ["pid                4711", "state              running",
-                                                       "events             1,234,567"])
+        self.assertEqual(done.stdout, "pid                    4711\n"
+                                      "state                  running\n"
+                                      "events                 1,234,567\n"
+                                      "lost DRAIN LAG         12\n"
+                                      'policy triggers        symbol="a\n'
+                                      "policy triggers        crash\n"
+                                      "lane used              1.50 KiB\n"
+                                      "latency p50            4.20 ms\n")
         done = run("ctl", "4711", "status", "--json")
         self.assertIn('"events": 1234567', done.stdout)
 
@@ -286,6 +356,28 @@ class Control(unittest.TestCase):
                                                       "that user and root can control it")):
             done = run("detach", pid, session=f"control={status}")
             self.assertEqual((done.returncode, done.stderr), (code, f"contrail: {text}\n"))
+
+    def test_told(self):
+        for words in ("mark", "trigger add symbol=a*", "trigger remove crash", "trigger list", "exclude add std::*",
+                      "exclude remove std::*", "record off", "record on", "pause", "resume"):
+            done = run("ctl", "4711", *words.split(" "))
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, f"told: {words}\n", ""))
+        done = run("ctl", "4711", "exclude", "add", "operator new(unsigned long)")
+        self.assertEqual(done.stdout, "told: exclude add operator new(unsigned long)\n")
+
+    def test_session_refuses(self):
+        for status, code in ((-7, 64), (-15, 64), (-12, 64), (-19, 64), (-24, 69), (-6, 69)):
+            done = run("ctl", "4711", "mark", session=f"refuse={status}")
+            self.assertEqual((done.returncode, done.stdout, done.stderr),
+                             (code, "", "contrail: the session does not want that; nothing helps\n"))
+
+    def test_wrong_words(self):
+        for words, text in (("stat", "did you mean status?"), ("trigger", "trigger"), ("trigger add", "usage: contrail ctl PID "
+                            "trigger add TRIGGER"), ("trigger ad crash", "did you mean trigger add?"), ("mark now", "usage: "
+                            "contrail ctl PID mark"), ("exclude", "exclude"), ("record", "record"), ("record maybe", "record")):
+            done = run("ctl", "4711", *words.split(" "))
+            self.assertEqual((done.returncode, done.stdout, len(done.stderr.splitlines())), (64, "", 1), words)
+            self.assertIn(text, done.stderr)
 
     def test_usage(self):
         for words in (["ctl"], ["ctl", "1"], ["ctl", "1", "stat"], ["ctl", "x", "stop"], ["detach"], ["detach", "0"],

@@ -4,7 +4,10 @@
  *   slow        hooking takes until progress says to give up, at most 10 s
  *   event=N     the N-th of enum ct_session_event is reported by the second wait
  *   lost        events were lost
- *   control=STATUS   the control socket answers so */
+ *   windows     windows of detail were written
+ *   options     the session's options are printed
+ *   control=STATUS   the control socket answers so
+ *   refuse=STATUS    the session refuses, with a sentence */
 #include "cli/command.h"
 #include <contrail/session.h>
 #include <signal.h>
@@ -45,9 +48,24 @@ static void nap(int ms) {
     nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000L}, NULL);
 }
 
+static void print_options(const struct ct_session_options *o) {
+    fprintf(stderr, "fake: format=%d keep_bytes=%llu keep_ns=%llu detail=%d stack_bytes=%d vectors=%d detail_rate=%u ",
+            o->format, (unsigned long long)o->keep_bytes, (unsigned long long)o->keep_ns, o->detail, o->stack_bytes,
+            o->vectors, o->detail_rate);
+    fprintf(stderr, "detail_memory=%zu rolls=%d,%d,%llu,%llu metrics=%s triggers=", o->detail_memory, o->pre_roll_ms,
+            o->post_roll_ms, (unsigned long long)o->pre_roll_events, (unsigned long long)o->post_roll_events,
+            o->metrics_file ? o->metrics_file : "-");
+    for (size_t i = 0; o->triggers && o->triggers[i]; i++)
+        fprintf(stderr, "%s%s", i ? "," : "", o->triggers[i]);
+    fputs("\n", stderr);
+}
+
 int ct_session_create(struct ct_session **out, const struct ct_session_options *options) {
+    int ignored;
     *out = calloc(1, sizeof **out);
     (*out)->options = *options;
+    if (told("options", &ignored))
+        print_options(options);
     return step(*out, "create");
 }
 
@@ -151,6 +169,10 @@ const char *ct_loss_text(enum ct_loss_reason reason) {
     return reason == CT_LOSS_DRAIN_LAG ? "too fast" : "another reason";
 }
 
+const char *ct_window_state_name(enum ct_window_state state) {
+    return state == CT_WINDOW_PERSISTING ? "persisting" : "other";
+}
+
 void ct_session_statistics(const struct ct_session *session, struct ct_session_statistics *out) {
     int ignored;
     *out = (struct ct_session_statistics){
@@ -170,17 +192,34 @@ void ct_session_statistics(const struct ct_session *session, struct ct_session_s
     };
     if (told("lost", &ignored))
         out->lost[CT_LOSS_DRAIN_LAG] = 1234;
+    if (told("windows", &ignored)) {
+        out->windows = 2;
+        out->detail_events = 98765;
+        out->detail_reach_ns = 6100000;
+        out->window_state = CT_WINDOW_PERSISTING;
+    }
 }
 
 int ct_session_control(int pid, const char *command, char *answer, size_t size) {
     static bool stopped;
     (void)pid;
-    int status = stopped ? CT_ERR_NOT_FOUND : step(NULL, "control");
+    int status = stopped ? CT_ERR_NOT_FOUND : step(NULL, "control"), refused;
     stopped |= !strcmp(command, "stop");
-    snprintf(answer, size,
-             "{\"pid\": %d, \"state\": \"running\", \"events\": 1234567, \"lost\": {\"DRAIN_LAG\": 12}, "
-             "\"lane_used\": 1536, \"latency_p50_ns\": 4200000}",
-             pid);
+    answer[0] = 0;
+    if (status)
+        return status;
+    if (told("refuse", &refused)) {
+        snprintf(answer, size, "the session does not want that; nothing helps");
+        return refused;
+    }
+    if (strcmp(command, "status") && strcmp(command, "stop"))
+        snprintf(answer, size, "told: %s", command);
+    else
+        snprintf(answer, size,
+                 "{\"pid\": %d, \"state\": \"running\", \"events\": 1234567, \"lost\": {\"DRAIN_LAG\": 12}, "
+                 "\"policy\": {\"triggers\": [\"symbol=\\\"a\", \"crash\"], \"excluded\": []}, \"lane_used\": 1536, "
+                 "\"latency_p50_ns\": 4200000}",
+                 pid);
     return status;
 }
 

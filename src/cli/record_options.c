@@ -1,0 +1,142 @@
+/* The options of spawn and attach, and what they mean for a session. */
+#include "cli/command.h"
+#include "cli/message.h"
+#include "cli/record.h"
+#include <contrail/session.h>
+#include <ctype.h>
+#include <string.h>
+
+static const char *const formats[] = {"packed", "atf2", NULL};
+static const char *const details[] = {"marked", "always", "off", NULL};
+
+#define AT(member) offsetof(struct ct_record_options, member)
+const struct ct_option ct_record_option_table[] = {
+    {"output", 'o', CT_OPTION_STRING, AT(output), "DIR", "put the trace into a new directory below DIR",
+     .initial = "./traces"},
+    {"duration", 'd', CT_OPTION_DURATION, AT(duration_ns), "S",
+     "record for S seconds (20ms, 5m), then detach; the program runs on", .min = 1},
+    {"only", 0, CT_OPTION_LIST, AT(only), "GLOB", "record only functions or modules whose name matches GLOB"},
+    {"exclude", 'x', CT_OPTION_LIST, AT(exclude), "GLOB", "leave out functions or modules whose name matches GLOB"},
+    {"max-depth", 0, CT_OPTION_NUMBER, AT(max_depth), "N",
+     "record at most N nested calls per thread; deeper ones are counted", .initial = "262144", .min = 1,
+     .max = 1 << 26},
+    {"index-mem", 0, CT_OPTION_SIZE, AT(index_memory), "SIZE", "shared memory for events that are not on disk yet",
+     .initial = "32M", .min = 1 << 20, .max = 1ull << 36},
+    {"drain-interval-ms", 0, CT_OPTION_NUMBER, AT(drain_interval_ms), "N", "write events to disk every N milliseconds",
+     .initial = "5", .min = 1, .max = 10000},
+    {"lossless", 0, CT_OPTION_FLAG, AT(lossless), NULL,
+     "when the memory is full the program waits for the disk; else the oldest events are dropped, and counted"},
+    {"format", 0, CT_OPTION_CHOICE, AT(format), "FORMAT",
+     "how the events lie on disk: packed (small, compressed) or atf2 (raw, for other readers of ATF v2)",
+     .initial = "packed", .choices = formats},
+    {"keep", 0, CT_OPTION_STRING, AT(keep), "SIZE|TIME",
+     "keep only the newest events: so many bytes (500M, 2G) or those of so long (90s, 10m, 24h); the oldest are "
+     "deleted"},
+    {"detail", 0, CT_OPTION_CHOICE, AT(detail), "WHAT",
+     "arguments, return values and stacks: write those around marked moments (marked), all (always), or do not capture "
+     "them (off)",
+     .initial = "marked", .choices = details},
+    {"trigger", 't', CT_OPTION_LIST, AT(triggers), "TRIGGER",
+     "mark the moment when this happens, see below; may be given several times"},
+    {"pre-roll-ms", 0, CT_OPTION_NUMBER, AT(pre_roll_ms), "N",
+     "write detail from N milliseconds before a mark on (default: 1000, or 0 with --pre-roll-events)", .max = 3600000},
+    {"post-roll-ms", 0, CT_OPTION_NUMBER, AT(post_roll_ms), "N",
+     "and up to N milliseconds behind it (default: 1000, or 0 with --post-roll-events)", .max = 3600000},
+    {"pre-roll-events", 0, CT_OPTION_NUMBER, AT(pre_roll_events), "N",
+     "write the last N calls and returns of the thread before a mark; with --pre-roll-ms whichever reaches further",
+     .min = 1, .max = 1ull << 32},
+    {"post-roll-events", 0, CT_OPTION_NUMBER, AT(post_roll_events), "N", "and the next N behind it", .min = 1,
+     .max = 1ull << 32},
+    {"stack-bytes", 0, CT_OPTION_NUMBER, AT(stack_bytes), "N",
+     "capture N bytes of the stack with each call: a multiple of 8, 0 for none", .initial = "128", .max = 512},
+    {"vectors", 0, CT_OPTION_FLAG, AT(vectors), NULL, "capture vector argument registers (xmm0 to xmm7) as well"},
+    {"detail-rate", 0, CT_OPTION_NUMBER, AT(detail_rate), "N",
+     "capture detail of at most N calls per function and second, so that memory reaches further back; the others are "
+     "counted",
+     .max = 1000000000},
+    {"detail-mem", 0, CT_OPTION_SIZE, AT(detail_memory), "SIZE",
+     "shared memory for detail that has not been marked, or is not on disk yet", .initial = "32M", .min = 1 << 20,
+     .max = 1ull << 36},
+    {"metrics-file", 0, CT_OPTION_STRING, AT(metrics_file), "PATH",
+     "write numbers about the recording to PATH every second, in the text format of Prometheus"},
+    {"wait", 'w', CT_OPTION_FLAG, AT(wait), NULL,
+     "hook the program but keep it stopped until Enter is pressed or this command gets SIGUSR1"},
+    {"startup-timeout", 0, CT_OPTION_DURATION, AT(startup_timeout_ns), "S",
+     "give up when hooking takes longer than S seconds; the program then runs on unrecorded (default: computed from "
+     "the "
+     "number of functions)",
+     .min = 1000000, .max = 86400000000000},
+    {"no-children", 0, CT_OPTION_FLAG, AT(no_children), NULL,
+     "leave processes that it forks, and programs that it executes, unrecorded"},
+    {"no-cache", 0, CT_OPTION_FLAG, AT(no_cache), NULL, "plan every module anew, instead of reading ~/.cache/contrail"},
+    {"config", 0, CT_OPTION_STRING, AT(config), "FILE",
+     "read settings from FILE, lines of KEY = VALUE with names of options as keys; without it ./.contrail.conf is "
+     "read, if there is one; what is given here prevails"},
+    {"quiet", 'q', CT_OPTION_FLAG, AT(quiet), NULL, "print only errors"},
+    {0},
+};
+#undef AT
+
+/* ---- checks that a table cannot make ---- */
+
+/* 10m is ten minutes and 10M ten megabytes. */
+static bool parse_keep(const char *text, uint64_t *bytes, uint64_t *ns) {
+    size_t length = strlen(text);
+    char last = length ? text[length - 1] : 0;
+    if (last == 's' || last == 'm' || last == 'h')
+        return ct_option_parse_duration(text, ns) && *ns >= 100000000;
+    return !isdigit((unsigned char)last) && ct_option_parse_size(text, bytes) && *bytes >= 65536;
+}
+
+int ct_record_check(const struct ct_record_options *o) {
+    uint64_t bytes, ns;
+    if (o->keep && !parse_keep(o->keep, &bytes, &ns)) {
+        ct_message_error(
+            "--keep takes a size with its unit (500M, 2G; at least 64K) or a time (90s, 10m, 24h; at least "
+            "100ms), not \"%s\"",
+            o->keep);
+        return CT_EXIT_USAGE;
+    }
+    if (o->stack_bytes % 8) {
+        ct_message_error("--stack-bytes takes a multiple of 8 up to 512, not %llu; %llu is the next one",
+                         (unsigned long long)o->stack_bytes, (unsigned long long)(o->stack_bytes + 7) / 8 * 8);
+        return CT_EXIT_USAGE;
+    }
+    return 0;
+}
+
+/* ---- for the session ---- */
+
+/* There 0 is the default, and -1 is none. */
+static int roll_of(uint64_t ms) {
+    return ms == CT_RECORD_NOT_GIVEN ? 0 : ms ? (int)ms : -1;
+}
+
+void ct_record_session_options(const struct ct_record_options *o, struct ct_session_options *out) {
+    *out = (struct ct_session_options){
+        .output = o->output,
+        .only = o->only.items,
+        .exclude = o->exclude.items,
+        .max_depth = (size_t)o->max_depth,
+        .index_memory = (size_t)o->index_memory,
+        .drain_interval_ms = (unsigned)o->drain_interval_ms,
+        .lossless = o->lossless,
+        .startup_timeout_ms = (unsigned)((o->startup_timeout_ns + 999999) / 1000000),
+        .no_cache = o->no_cache,
+        .no_children = o->no_children,
+        .format = o->format,
+        .detail = o->detail,
+        .stack_bytes = o->stack_bytes ? (int)o->stack_bytes : -1,
+        .vectors = o->vectors,
+        .detail_rate = (unsigned)o->detail_rate,
+        .detail_memory = (size_t)o->detail_memory,
+        .triggers = o->triggers.items,
+        .pre_roll_ms = roll_of(o->pre_roll_ms),
+        .post_roll_ms = roll_of(o->post_roll_ms),
+        .pre_roll_events = o->pre_roll_events,
+        .post_roll_events = o->post_roll_events,
+        .metrics_file = o->metrics_file,
+    };
+    if (o->keep)
+        (void)parse_keep(o->keep, &out->keep_bytes, &out->keep_ns);
+}
