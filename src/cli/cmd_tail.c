@@ -352,10 +352,9 @@ const struct ct_command ct_command_tail = {
         "It does not slow the process down and ends nothing: the recording goes on without it. When more happens than "
         "can be printed it falls behind, and leaves out nothing; --only, --depth, --kind and --min-duration choose.",
     .options = option_table,
-    .notes =
-        "Exit status:\n"
-        "  0 when the recording has ended, or N lines were printed; 64 usage; 69 when nobody records the process;\n"
-        "  77 when another user does",
+    .notes = "Exit status:\n"
+             "  0 when the recording has ended, or N lines were printed, or nobody reads them any more;\n"
+             "  64 usage, 69 when nobody records the process, 77 when another user does",
     .examples = "contrail tail $(pidof server)\n"
                 "contrail tail 4711 --only 'handle_*' --show-module\n"
                 "contrail tail 4711 --kind exception --kind loss\n"
