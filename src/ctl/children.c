@@ -1,5 +1,6 @@
 /* See children.h. */
 #include "ctl/children.h"
+#include "ctl/hold.h"
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -222,6 +223,8 @@ static void *run_keeper(void *arg) {
         ct_recording_miss(t.parent ? t.parent : r, t.pid, t.program, r->error);
     }
     if (t.parent) {
+        if (!forked && t.parent->pid == t.pid)
+            ct_hold_again(t.parent); /* its exec has failed, or is not followed */
         ct_post_answer(&t, 0, CT_LETTER_ANSWERED);
         ct_post_close(&t);
     }

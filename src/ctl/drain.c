@@ -341,6 +341,7 @@ static void take_all(struct ct_drain *d, struct found_chunk *list) {
             n++;
         take_thread(d, list + i, n);
     }
+    ct_drain_put_signals(d, false);
     ct_detail_pass(d, now);
     ct_drain_measure(d);
     if (d->error)
@@ -438,6 +439,7 @@ static void finish(struct ct_drain *d, struct found_chunk *list) {
             t->ended |= t->writer != NULL;
     } while (d->found && !d->error);
     d->finishing = true;
+    ct_drain_put_signals(d, true);
     ct_detail_finish(d);
     for (struct ct_drain_thread *t = d->threads; t; t = t->next) {
         int status = ct_drain_close_thread(d, t);
@@ -517,6 +519,7 @@ void ct_drain_free(struct ct_drain *d) {
         free(t);
     }
     ct_detail_free(d);
+    free(d->signals.list);
     free(d->by_slot);
     free(d->quarantined);
     free(d->copy);

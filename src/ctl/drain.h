@@ -8,6 +8,7 @@
 #include "ctl/clock.h"
 #include "ctl/detail.h"
 #include "ctl/lane.h"
+#include "ctl/signal_record.h"
 #include "ctl/windows.h"
 #include "trace/writer.h"
 #include <contrail/session.h>
@@ -46,6 +47,16 @@ struct ct_drain_thread {
 #define CT_LATENCY_BUCKETS    256
 #define CT_DRAIN_TRIGGER_TEXT 256u
 
+/* Signals that have no place in the index yet, as they came. */
+struct ct_drain_signals {
+    struct ct_drain_signal {
+        struct ct_signal_record record;
+        unsigned passes; /* that have ended since */
+    } * list;
+    size_t count, room;
+    uint64_t lost; /* no memory */
+};
+
 struct ct_drain {
     /* set before the start */
     struct ct_lane *lane;
@@ -57,7 +68,7 @@ struct ct_drain {
     bool other_namespace; /* tids are not ours */
     int inner_pid;        /* its own number there */
     unsigned interval_ms;
-    struct ct_trace_format format; /* of index files */
+    struct ct_trace_format format;   /* of index files */
     void (*every_second)(void *arg); /* on the drain thread */
     void *every_second_arg;
     struct ct_windows *windows; /* which moments' detail is wanted; NULL: there is none */
@@ -91,7 +102,8 @@ struct ct_drain {
     uint32_t least_free; /* chunks, ever */
     /* shared */
     pthread_t thread;
-    pthread_mutex_t mutex; /* statistics and the list of threads */
+    pthread_mutex_t mutex; /* statistics, the list of threads, signals */
+    struct ct_drain_signals signals;
     struct ct_session_statistics statistics;
     int stop_fd;
     int held;  /* the lane is held: 1, or a negative status */
@@ -117,6 +129,16 @@ void ct_drain_inherit(struct ct_drain_thread *thread, uint32_t depth);
 void ct_drain_measure(struct ct_drain *drain);
 /* function_id of a hook; 0: there is none. */
 uint64_t ct_drain_function(const struct ct_drain *drain, uint32_t hook);
+
+/* ---- drain_signals.c ---- */
+
+/* From any thread, while the signal's thread stands. It is put behind all events that the thread has filled. */
+int ct_drain_signal(struct ct_drain *drain, const struct ct_signal_record *record);
+/* How many of the thread's next events come before its next signal; signals that are older than all of them are put. */
+size_t ct_drain_signals_before(struct ct_drain *drain, struct ct_drain_thread *thread, const struct ct_event *events,
+                               size_t count);
+/* At the end of a pass: signals behind which nothing has come. `all`: the last one. */
+void ct_drain_put_signals(struct ct_drain *drain, bool all);
 
 /* ---- drain_threads.c ---- */
 

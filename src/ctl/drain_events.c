@@ -131,9 +131,7 @@ static void take_samples(struct ct_drain *d, const struct ct_event *events, size
     }
 }
 
-void ct_drain_emit(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_event *events, size_t count) {
-    if (!count || !t->writer)
-        return;
+static void emit(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_event *events, size_t count) {
     take_samples(d, events, count);
     for (size_t done = 0; done < count;) {
         size_t room, n;
@@ -157,6 +155,15 @@ void ct_drain_emit(struct ct_drain *d, struct ct_drain_thread *t, const struct c
     if (t->last_ns > d->time_end)
         d->time_end = t->last_ns;
     d->found = true;
+}
+
+void ct_drain_emit(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_event *events, size_t count) {
+    while (count && t->writer) {
+        size_t older = ct_drain_signals_before(d, t, events, count);
+        emit(d, t, events, older);
+        events += older;
+        count -= older;
+    }
 }
 
 /* ---- latency ---- */

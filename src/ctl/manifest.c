@@ -1,5 +1,6 @@
 /* The manifest, the symbols file and the status answer: what a session tells about itself. docs/TRACE-FORMAT.md has the keys.
  * Called by the drain thread once a second and by the session's thread at start and end, never both at a time. */
+#include "ctl/hold.h"
 #include "ctl/recording.h"
 #include "trace/segments.h"
 #include <contrail/contrail.h>
@@ -157,7 +158,6 @@ static void put_latency(struct ct_json *j, const struct ct_drain *d) {
 }
 
 static void put_lists(struct ct_json *j, struct ct_recording *r) {
-    static const char *const later[] = {"signals"};
     ct_json_begin(j, "threads", '[');
     for (const struct ct_drain_thread *t = r->drain.threads; t; t = t->next)
         put_thread(j, t);
@@ -179,10 +179,7 @@ static void put_lists(struct ct_json *j, struct ct_recording *r) {
     pthread_mutex_lock(&r->session->policy_mutex);
     ct_policy_put(r->session->policy, j);
     pthread_mutex_unlock(&r->session->policy_mutex);
-    for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
-        ct_json_begin(j, later[i], '[');
-        ct_json_end(j, ']');
-    }
+    ct_hold_put(r, j);
 }
 
 /* Of threads that have ended too: the drain's list has them all. */

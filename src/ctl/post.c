@@ -1,6 +1,7 @@
 /* See post.h. */
 #include "ctl/post.h"
 #include "ctl/children.h"
+#include "ctl/hold.h"
 #include "remote/frames.h"
 #include "remote/program.h"
 #include <linux/futex.h>
@@ -120,6 +121,8 @@ static void deliver(struct ct_recording *r, uint32_t index) {
     t.pid = outer_number(r, t.letter.pid);
     t.tid = t.letter.tid == t.letter.pid ? t.pid : outer_number(r, t.letter.tid);
     open_task(r->post);
+    if (t.letter.kind == CT_LETTER_EXEC && t.pid == r->pid)
+        ct_hold_interrupt(r); /* for who follows it; and a program that gains rights must not be traced */
     if (!may_follow(&t) || !ct_children_keep(&t)) {
         ct_post_answer(&t, 0, CT_LETTER_ANSWERED);
         close_task(r->post);

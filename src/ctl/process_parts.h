@@ -107,6 +107,9 @@ struct ct_walk {
 /* Frames of the i-th stopped thread, innermost first; returns how many. */
 size_t ct_walk_thread(struct ct_process *process, size_t i, const struct ct_remote_cpu *cpu,
                       struct ct_walk_cache *cache, struct ct_walk_frame *frames, size_t max_frames);
+/* The same for registers that are at hand; `block`: of the hooks, 0 when it has none. */
+size_t ct_walk_stack(struct ct_process *process, const struct ct_remote_cpu *cpu, uint64_t block,
+                     struct ct_walk_cache *cache, struct ct_walk_frame *frames, size_t max_frames);
 int ct_walk_read(struct ct_walk *w, uint64_t address, void *bytes, size_t size);
 bool ct_walk_word(struct ct_walk *w, uint64_t address, uint64_t *word);
 

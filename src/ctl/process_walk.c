@@ -77,16 +77,13 @@ static bool step(struct ct_walk *w, struct ct_walk_frame *frame) {
     return !outermost && (ct_walk_sp(w) > sp || w->block);
 }
 
-size_t ct_walk_thread(struct ct_process *process, size_t i, const struct ct_remote_cpu *cpu,
-                      struct ct_walk_cache *cache, struct ct_walk_frame *frames, size_t max_frames) {
+size_t ct_walk_stack(struct ct_process *process, const struct ct_remote_cpu *cpu, uint64_t block,
+                     struct ct_walk_cache *cache, struct ct_walk_frame *frames, size_t max_frames) {
     struct ct_walk w = {.process = process, .cache = cache};
-    struct ct_os_regs regs;
-    if (ct_remote_get_regs(process->remote, i, &regs) || !regs.pc)
-        return 0;
     for (unsigned p = 0; p < CT_WALK_PAGES; p++)
         cache->pages[p].address = 1;
     ct_walk_load(&w, cpu);
-    ct_walk_shadow_open(&w, regs.gs_base);
+    ct_walk_shadow_open(&w, block);
     size_t count = 0;
     while (count < max_frames) {
         struct ct_walk_frame *frame = &frames[count++];
@@ -95,4 +92,12 @@ size_t ct_walk_thread(struct ct_process *process, size_t i, const struct ct_remo
             break;
     }
     return count;
+}
+
+size_t ct_walk_thread(struct ct_process *process, size_t i, const struct ct_remote_cpu *cpu,
+                      struct ct_walk_cache *cache, struct ct_walk_frame *frames, size_t max_frames) {
+    struct ct_os_regs regs;
+    if (ct_remote_get_regs(process->remote, i, &regs) || !regs.pc)
+        return 0;
+    return ct_walk_stack(process, cpu, regs.gs_base, cache, frames, max_frames);
 }

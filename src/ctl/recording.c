@@ -1,5 +1,6 @@
 /* The life of a recording, apart from getting into its target and out again. See recording.h. */
 #include "ctl/children.h"
+#include "ctl/hold.h"
 #include "ctl/recording.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -108,6 +109,7 @@ void ct_recording_resume(struct ct_recording *r) {
         r->resumed_at = ct_clock_now();
     /* It may ask for something at once: the postman must not find it half resumed. */
     pthread_mutex_lock(&r->work);
+    (void)ct_hold_begin(r);
     (void)ct_remote_resume(r->remote); /* a process that was killed meanwhile is noticed by whoever waits for it */
     pthread_mutex_unlock(&r->work);
     if (first)
@@ -141,6 +143,7 @@ const char *ct_recording_note_exit(struct ct_recording *r, int status) {
 
 static void forget(struct ct_recording *r) {
     ct_post_stop(r);
+    ct_hold_end(r);
     (void)ct_drain_finish(&r->drain);
     pthread_mutex_lock(&r->work);
     pthread_mutex_lock(&r->mutex);
@@ -156,6 +159,7 @@ static void forget(struct ct_recording *r) {
         ct_remote_close(r->remote);
     r->remote = NULL;
     pthread_mutex_unlock(&r->work);
+    ct_hold_free(r);
 }
 
 int ct_recording_finish(struct ct_recording *r, const char *reason) {
@@ -165,6 +169,7 @@ int ct_recording_finish(struct ct_recording *r, const char *reason) {
     r->exit_status = replaced ? -1 : r->exit_status; /* the other program's */
     ct_recording_look_at_code(r);
     ct_post_stop(r);
+    ct_hold_end(r);
     if (r->exit_status >= 0 && WIFSIGNALED(r->exit_status))
         snprintf(r->drain.end_mark, sizeof r->drain.end_mark, "end: killed by SIG%s",
                  sigabbrev_np(WTERMSIG(r->exit_status)) ? sigabbrev_np(WTERMSIG(r->exit_status)) : "RT");

@@ -71,6 +71,7 @@ struct ct_recording {
     time_t clock_second;       /* the drain thread's: of the last look at time triggers; */
     char held[CT_TRIGGER_TEXT]; /* the one that lasts, "" */
     struct ct_post *post; /* reads the agent's letters */
+    struct ct_hold *hold; /* why it stays traced; NULL: it does not */
     char directory[PATH_MAX + 32], command_line[4096];
     char error[640];
     uint64_t plan_ns, pause_ns, stopped_at, resumed_at, recorded_ns;

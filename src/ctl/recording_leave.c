@@ -1,5 +1,6 @@
 /* How a recording gets out of its target, and cleans up behind one that was killed. */
 #include "ctl/eject.h"
+#include "ctl/hold.h"
 #include "ctl/recording.h"
 #include <string.h>
 #include <unistd.h>
@@ -112,6 +113,7 @@ static int uninstall(struct ct_recording *r) {
 int ct_recording_uninstall(struct ct_recording *r) {
     __atomic_store_n(&r->lane.control->listening, 0, __ATOMIC_RELEASE);
     pthread_mutex_lock(&r->work);
+    ct_hold_release(r);
     int status = uninstall(r);
     pthread_mutex_unlock(&r->work);
     return status;

@@ -17,6 +17,7 @@ struct ct_signal_record {
     uint64_t counter;       /* of the CPU: all events of the thread so far are older, all that follow newer */
     bool fatal;             /* the process will die of it, as far as could be told */
     uint64_t registers[CT_SIGNAL_REGISTERS];
+    char mark[64]; /* the trigger that makes it a mark; "": none does */
 };
 
 #endif
