@@ -136,7 +136,9 @@ static void emit_record(struct stalk_build *b, uint32_t site, bool with_rax) {
                      0x89, 0x41, 0x10,  /* mov [rcx + 16], eax */
                      0x89, 0x51, 0x14); /* mov [rcx + 20], edx */
         gs_load(out, CT_X64_RDX, CT_AREA_RDX);
-        if (!with_rax)
+        if (with_rax)
+            CT_X64_BYTES(out, 0x48, 0x8b, 0x41, 0x08); /* mov rax, [rcx + 8] */
+        else
             gs_load(out, CT_X64_RAX, CT_AREA_RAX);
     }
     gs_store(out, CT_X64_RCX, CT_AREA_EVENTS);
