@@ -406,6 +406,12 @@ struct stalk_thread *ct_stalk_thread_make(struct ct_stalker *s, int tid,
                                           int *status);
 void ct_stalk_thread_release(struct stalk_thread *t);
 
+/* ---- others.c ---- */
+
+/* From outside: the thread stands still at *pc, and is to go on there when this has returned 0. It is not followed any more as
+ * soon as the engine has seen to it. CT_ERR_NOT_FOUND: it was not followed. */
+int ct_stalk_let_go(struct ct_stalker *s, int tid, uint64_t *pc);
+
 /* ---- entry_<isa>.S ---- */
 
 extern const uint8_t ct_stalk_code[], ct_stalk_code_end[], ct_stalk_collide[], ct_stalk_miss[], ct_stalk_full[],

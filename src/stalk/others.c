@@ -81,41 +81,68 @@ STALK_API int ct_stalker_follow(struct ct_stalker *s, int tid, const struct ct_s
     return status;
 }
 
-/* Where a stopped thread stands decides how it is let go. */
-static int redirect_to_end(struct stalk_thread *t, struct ct_os_stopped *stopped) {
-    struct ct_os_regs regs;
-    size_t index;
-    int status = find_stopped(stopped, t->tid, &index, &regs);
-    if (status == CT_ERR_NOT_FOUND) { /* it has ended */
-        t->following = 0;
-        __atomic_sub_fetch(&t->stalker->followed, 1, __ATOMIC_ACQ_REL);
-        return CT_OK;
-    }
-    if (status)
-        return status;
+/* Where a stopped thread stands decides how it is let go: *pc is changed where needed. CT_ERR_TRUNCATED: it runs natively, and
+ * the caller finishes what is left to do. */
+static int redirect(struct stalk_thread *t, uint64_t *pc) {
     t->following = 2;
     struct stalk_area *a = t->area;
     if (a->in_engine)
         return CT_OK;
-    const struct stalk_region *region = ct_stalk_region_at(t->cache, regs.pc);
-    if (region && regs.pc >= ct_stalk_helper(region, ct_stalk_enter) &&
-        regs.pc < ct_stalk_helper(region, ct_stalk_restore))
+    const struct stalk_region *region = ct_stalk_region_at(t->cache, *pc);
+    if (region && *pc >= ct_stalk_helper(region, ct_stalk_enter) && *pc < ct_stalk_helper(region, ct_stalk_restore))
         return CT_OK; /* on its way into the engine */
-    if (region && regs.pc < ct_stalk_helper(region, ct_stalk_enter) &&
-        regs.pc >= ct_stalk_helper(region, ct_stalk_full))
+    if (region && *pc < ct_stalk_helper(region, ct_stalk_enter) && *pc >= ct_stalk_helper(region, ct_stalk_full))
         return CT_OK;
     for (const struct stalk_chunk *chunk = t->cache->chunks; chunk; chunk = chunk->next)
-        if (regs.pc - chunk->run < chunk->used) {
-            t->begin = regs.pc;
+        if (*pc - chunk->run < chunk->used) {
+            t->begin = *pc;
             ct_stalk_copy(&t->interrupted, a, sizeof *a); /* the code that it stands in may have put things there */
-            regs.pc = ct_stalk_helper(t->cache->regions, ct_stalk_end);
-            return ct_os_stopped_set_regs(stopped, index, &regs);
+            *pc = ct_stalk_helper(t->cache->regions, ct_stalk_end);
+            return CT_OK;
         }
     /* Native: in an excluded call, whose return address is ours. */
     uint64_t address = 0, stub = 0;
     if (a->native && !ct_os_peek(a->native, &stub, sizeof stub) && (address = ct_stalk_return_of(t->cache, stub)))
         *(uint64_t *)a->native = address;
     return CT_ERR_TRUNCATED; /* to be finished by the caller */
+}
+
+static void has_ended(struct stalk_thread *t) {
+    t->following = 0;
+    __atomic_sub_fetch(&t->stalker->followed, 1, __ATOMIC_ACQ_REL);
+}
+
+static int redirect_to_end(struct stalk_thread *t, struct ct_os_stopped *stopped) {
+    struct ct_os_regs regs;
+    size_t index;
+    int status = find_stopped(stopped, t->tid, &index, &regs);
+    if (status == CT_ERR_NOT_FOUND) {
+        has_ended(t);
+        return CT_OK;
+    }
+    uint64_t pc = regs.pc;
+    status = status ? status : redirect(t, &regs.pc);
+    return !status && regs.pc != pc ? ct_os_stopped_set_regs(stopped, index, &regs) : status;
+}
+
+/* It was let go where it stood: its events are ours to deliver. */
+static void finish_native(struct stalk_thread *t) {
+    ct_stalk_events_drain(t, true);
+    __atomic_sub_fetch(&t->stalker->followed, 1, __ATOMIC_ACQ_REL);
+    ct_stalk_signals_give_back();
+}
+
+int ct_stalk_let_go(struct ct_stalker *s, int tid, uint64_t *pc) {
+    struct stalk_thread *t = find_followed(s, tid);
+    if (!t)
+        return CT_ERR_NOT_FOUND;
+    int status = redirect(t, pc);
+    if (status != CT_ERR_TRUNCATED)
+        return status;
+    t->area->native = 0;
+    __atomic_store_n(&t->following, 0, __ATOMIC_RELEASE);
+    finish_native(t);
+    return CT_OK;
 }
 
 /* Waits until the thread has left the engine for the last time. */
@@ -151,9 +178,7 @@ STALK_API int ct_stalker_unfollow(struct ct_stalker *s, int tid) {
                 __atomic_store_n(&t->following, 0, __ATOMIC_RELEASE);
                 status = CT_OK;
                 ct_os_resume_threads(stopped);
-                ct_stalk_events_drain(t, true);
-                __atomic_sub_fetch(&s->followed, 1, __ATOMIC_ACQ_REL);
-                ct_stalk_signals_give_back();
+                finish_native(t);
                 return CT_OK;
             }
             ct_os_resume_threads(stopped);
