@@ -1,5 +1,5 @@
 #!/bin/sh
-# Coverage-guided fuzzing of the readers of trace files and of names: scripts/fuzz-trace.sh [SECONDS]   (for each of the three)
+# Coverage-guided fuzzing of the readers of trace files and of names: scripts/fuzz-trace.sh [SECONDS]   (for each of the four)
 #
 # Needs clang with its fuzzer runtime. Corpora are kept in build-fuzz/. A finding stops; its input is left in build-fuzz/.
 set -eu
@@ -14,7 +14,7 @@ cc=$(command -v clang-14 || command -v clang) || {
 TMPDIR=$(mktemp -d -p "$([ -w /dev/shm ] && echo /dev/shm || echo /tmp)" contrail-fuzz-XXXXXX)
 export TMPDIR
 trap 'rm -rf "$TMPDIR"' EXIT
-for name in json trace demangle; do
+for name in json trace detail demangle; do
     corpus=build-fuzz/corpus-$name
     mkdir -p "$corpus"
     "$cc" -std=gnu11 -g -O1 -Wall -Wextra -Wno-missing-field-initializers -D_GNU_SOURCE -DCT_LIBFUZZER \

@@ -1,6 +1,7 @@
 /* contrail report: functions by calls and times. */
 #include "cli/command.h"
 #include "cli/reading.h"
+#include "cli/report_values.h"
 #include "report/functions.h"
 #include "report/output.h"
 #include "symbols/demangle.h"
@@ -10,8 +11,8 @@
 struct options {
     int sort;
     uint64_t limit, min_calls;
-    struct ct_option_list functions, modules, threads;
-    bool per_thread, json, csv, mangled, lines, inlines;
+    struct ct_option_list functions, modules, threads, directories;
+    bool args, per_thread, json, csv, mangled, lines, inlines;
 };
 
 /* ---- the table ---- */
@@ -34,6 +35,7 @@ struct table {
     const struct ct_report *report;
     int calls_width, thread_width; /* thread 0: not shown */
     bool lines, inlines;
+    const struct ct_values *values; /* NULL: not wanted */
 };
 
 static struct table measure(struct ct_printer *printer, const struct ct_trace *trace, const struct ct_report *report,
@@ -84,13 +86,18 @@ static void print_head(const struct table *t) {
     ct_printer_text(t->printer, "\n");
 }
 
+/* What stands under a row begins where its function does. */
+static size_t indent_of(const struct table *t) {
+    return (size_t)t->calls_width + COLUMN_COUNT * (GAP + TIME_WIDTH) + GAP +
+           (t->thread_width ? (size_t)t->thread_width + GAP : 0);
+}
+
 /* Under the row, one line each. */
 static void print_inlines(const struct table *t, const char *inlines) {
     while (*inlines) {
         size_t length = strcspn(inlines, "\t");
         char *name = strndup(inlines, length), *display = name ? ct_demangle(name) : NULL;
-        ct_printer_spaces(t->printer, (size_t)t->calls_width + COLUMN_COUNT * (GAP + TIME_WIDTH) + GAP +
-                                          (t->thread_width ? (size_t)t->thread_width + GAP : 0));
+        ct_printer_spaces(t->printer, indent_of(t));
         ct_printer_text(t->printer, "  inlined: ");
         ct_printer_name(t->printer, display ? display : name ? name : "", 0);
         ct_printer_text(t->printer, "\n");
@@ -122,6 +129,9 @@ static void print_row(const struct table *t, const struct ct_report_row *row) {
     ct_printer_text(t->printer, "\n");
     if (t->inlines && row->known)
         print_inlines(t, row->known->inlines);
+    size_t place = (size_t)(row - t->report->rows);
+    if (t->values && place < t->values->row_count)
+        ct_report_values_print(t->printer, &t->values->rows[place], row->calls, (size_t)t->calls_width + GAP);
 }
 
 /* ---- what one has to know about the numbers ---- */
@@ -156,12 +166,14 @@ static void print_notes(const struct table *t) {
                           ct_text_count(a, r->unpaired));
 }
 
-static int print_table(const struct ct_trace *trace, const struct ct_report *report, const struct options *o) {
+static int print_table(const struct ct_trace *trace, const struct ct_report *report, const struct options *o,
+                       const struct ct_values *values) {
     static struct ct_printer printer;
     ct_printer_open(&printer, true);
     struct table t = measure(&printer, trace, report, o->per_thread);
     t.lines = o->lines;
     t.inlines = o->inlines;
+    t.values = values;
     print_head(&t);
     for (size_t i = 0; i < report->row_count && ct_printer_wanted(&printer); i++)
         print_row(&t, &report->rows[i]);
@@ -194,20 +206,24 @@ static int report_trace(struct ct_trace *trace, const struct options *o) {
         .min_calls = o->min_calls,
         .per_thread = o->per_thread,
     };
-    struct ct_report *report;
+    struct ct_report *report = NULL;
     int code = ct_reading_check_threads(trace, &options.select);
     if (code >= 0)
         return code;
+    struct ct_values *values = NULL;
     int status = ct_report_make(&report, trace, &options);
-    if (status)
-        return ct_reading_fail(trace, status);
-    if (o->json) {
+    if (!status && o->args)
+        status = ct_values_make(&values, trace, report, &options.select, o->directories.items);
+    if (status) {
+        code = ct_reading_fail(trace, status);
+    } else if (o->json) {
         struct ct_json json = {0};
-        ct_report_json(report, trace, &json);
+        ct_report_json(report, trace, values, &json);
         code = ct_reading_print_json(&json, 0);
     } else {
-        code = o->csv ? print_csv(trace, report, o->per_thread) : print_table(trace, report, o);
+        code = o->csv ? print_csv(trace, report, o->per_thread) : print_table(trace, report, o, values);
     }
+    ct_values_free(values);
     ct_report_free(report);
     return code;
 }
@@ -221,6 +237,9 @@ static int run(int argc, char **argv) {
         return code;
     if (options.json && options.csv) {
         ct_message_error("--json and --csv exclude each other; give one of them");
+        code = CT_EXIT_USAGE;
+    } else if (options.args && (options.csv || options.per_thread)) {
+        ct_message_error("--args does not go with --csv or --per-thread; leave them out, or use --json");
         code = CT_EXIT_USAGE;
     } else {
         code = ct_reading_open(&trace, &operands);
@@ -260,6 +279,10 @@ static const struct ct_option option_table[] = {
      "print where each function is in the source, as far as `contrail symbolize` found it"},
     {"inlines", 0, CT_OPTION_FLAG, offsetof(struct options, inlines), NULL,
      "print which functions were inlined into each, as far as `contrail symbolize --inlines` found them"},
+    {"args", 'a', CT_OPTION_FLAG, offsetof(struct options, args), NULL,
+     "print what each function was called with and returned, where that was recorded"},
+    {"debug-dir", 0, CT_OPTION_LIST, offsetof(struct options, directories), "DIR",
+     "look for binaries and debug files here too, for names and types of arguments"},
     {"per-thread", 0, CT_OPTION_FLAG, offsetof(struct options, per_thread), NULL,
      "one row for each function and thread"},
     {"json", 0, CT_OPTION_FLAG, offsetof(struct options, json), NULL, "print JSON, times in nanoseconds"},
@@ -283,6 +306,13 @@ const struct ct_command ct_command_report = {
         "Functions that are recorded on entry only have calls, and no times (-).\n\n"
         "Calls that were open at the end of the trace are closed there. Where events were lost, calls and returns that "
         "lack their other half have no time, and the time of the gap is in none.\n\n"
+        "With --args each parameter of the functions that have detail records (spawn --detail, --trigger) follows "
+        "its row: the "
+        "range of its numbers and its most frequent values. With more than 32 different values a share is \"at least\" "
+        "what is "
+        "told. Names and types are those of the debug information when the module or its debug file is there; "
+        "otherwise the "
+        "registers are shown.\n\n"
         "C++ and Rust names are demangled; GLOBs fit the name as it is shown, without its parameters, or mangled. "
         "Places in the source and inlined functions are known after `contrail symbolize`.",
     .options = option_table,
@@ -291,5 +321,6 @@ const struct ct_command ct_command_report = {
     .examples = "contrail report\n"
                 "contrail report --sort self --limit 10\n"
                 "contrail report -m 'libc.so*' -f 'mem*' traces/session_20250102_030405\n"
+                "contrail report --args -f 'parse_*'\n"
                 "contrail report --per-thread --thread 'worker-*' --csv > threads.csv",
 };

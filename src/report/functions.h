@@ -65,7 +65,10 @@ int ct_report_arrange(struct ct_report *report, const struct ct_trace *trace, co
 
 struct ct_json;
 struct ct_output;
-void ct_report_json(const struct ct_report *report, const struct ct_trace *trace, struct ct_json *json);
+struct ct_values;
+/* `values`: what functions were called with (values.h); may be NULL. */
+void ct_report_json(const struct ct_report *report, const struct ct_trace *trace, const struct ct_values *values,
+                    struct ct_json *json);
 /* Lines with a head, quoted as in RFC 4180. */
 void ct_report_csv(const struct ct_report *report, bool per_thread, const struct ct_trace *trace,
                    struct ct_output *output);

@@ -1,6 +1,7 @@
 /* The report as JSON and as CSV. */
 #include "report/functions.h"
 #include "report/output.h"
+#include "report/values.h"
 #include "symbols/demangle.h"
 #include "trace/writer.h"
 #include <stdlib.h>
@@ -41,7 +42,8 @@ static void inlines_json(const char *inlines, struct ct_json *json) {
     ct_json_end(json, ']');
 }
 
-static void row_json(const struct ct_report_row *row, const struct ct_trace *trace, struct ct_json *json) {
+static void row_json(const struct ct_report_row *row, const struct ct_trace *trace,
+                     const struct ct_function_values *values, struct ct_json *json) {
     ct_json_begin(json, NULL, '{');
     ct_json_string(json, "name", row->name);
     ct_json_string(json, "module", row->module);
@@ -63,10 +65,13 @@ static void row_json(const struct ct_report_row *row, const struct ct_trace *tra
     ct_json_number(json, "exceptions", row->exceptions);
     ct_json_number(json, "open", row->open);
     ct_json_number(json, "unpaired", row->unpaired);
+    if (values)
+        ct_values_json(values, json);
     ct_json_end(json, '}');
 }
 
-void ct_report_json(const struct ct_report *r, const struct ct_trace *trace, struct ct_json *json) {
+void ct_report_json(const struct ct_report *r, const struct ct_trace *trace, const struct ct_values *values,
+                    struct ct_json *json) {
     ct_json_begin(json, NULL, '{');
     ct_json_string(json, "trace", ct_trace_path(trace));
     ct_json_number(json, "threads", r->threads);
@@ -81,7 +86,7 @@ void ct_report_json(const struct ct_report *r, const struct ct_trace *trace, str
     ct_json_number(json, "matched", r->matched);
     ct_json_begin(json, "functions", '[');
     for (size_t i = 0; i < r->row_count; i++)
-        row_json(&r->rows[i], trace, json);
+        row_json(&r->rows[i], trace, values && i < values->row_count ? &values->rows[i] : NULL, json);
     ct_json_end(json, ']');
     ct_json_end(json, '}');
 }
