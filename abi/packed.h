@@ -24,7 +24,8 @@ struct __attribute__((packed)) ctp_header {
     uint8_t clock_type;                /* enum atf_clock */
     uint8_t reserved0[7];
     uint64_t first_seq; /* position in the thread of the first event of this file */
-    uint8_t reserved1[32];
+    uint8_t reserved1[28];
+    uint32_t crc; /* of the bytes before it */
 };
 
 enum ctp_block_type {
@@ -107,6 +108,7 @@ CTP_AT(ctp_header, flags, 8);
 CTP_AT(ctp_header, thread_id, 12);
 CTP_AT(ctp_header, clock_type, 16);
 CTP_AT(ctp_header, first_seq, 24);
+CTP_AT(ctp_header, crc, 60);
 CTP_SIZE(ctp_header, 64);
 
 CTP_AT(ctp_block, header_crc, 4);

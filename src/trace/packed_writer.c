@@ -82,6 +82,7 @@ static int write_header(struct packed *packed) {
         .first_seq = packed->first_seq,
     };
     size_t done;
+    header.crc = ct_crc32(0, &header, offsetof(struct ctp_header, crc));
     return ct_file_write(packed->file.fd, &header, HEADER, 0, 0, &done);
 }
 

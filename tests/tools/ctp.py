@@ -9,7 +9,7 @@ import struct
 import sys
 import zlib
 
-HEADER = struct.Struct("<4sBBBBIIB7xQ32x")
+HEADER = struct.Struct("<4sBBBBIIB7xQ28xI")
 BLOCK = struct.Struct("<4sIIIB3xIQQQII")
 ENTRY = struct.Struct("<QQQIHHII")
 FOOTER = struct.Struct("<4sIQQQQQQ8x")
@@ -307,7 +307,9 @@ def read(path, complete=True):
         if complete:
             raise Bad("%s is shorter than a header" % path)
         return b"", False, 0, 0
-    magic, endian, version, arch, system, flags, tid, clock, first = HEADER.unpack_from(content)
+    magic, endian, version, arch, system, flags, tid, clock, first, crc = HEADER.unpack_from(content)
+    if crc != zlib.crc32(content[:60]):
+        raise Bad("%s: the header is damaged" % path)
     if (magic, endian, version, arch, system, clock) != (b"CTP1", 1, 1, 1, 4, 3):
         raise Bad("%s: header %r" % (path, content[:64]))
     finished = is_finished(content)

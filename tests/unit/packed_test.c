@@ -355,6 +355,7 @@ static void killed_while_merging(void **unused) {
                                 .os = ATF_OS_LINUX,
                                 .thread_id = TID,
                                 .clock_type = ATF_CLOCK_BOOTTIME};
+    header.crc = ct_crc32(0, &header, offsetof(struct ctp_header, crc));
     uint8_t *file = calloc(1, 1 << 20), *merged = malloc(1 << 16);
     size_t size = sizeof header, loose, whole, length;
     memcpy(file, &header, sizeof header);

@@ -1,4 +1,5 @@
 #include "trace_util.h"
+#include <contrail/session.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <setjmp.h>
@@ -141,7 +142,7 @@ void make_manifest(const char *path, const struct sample *sample) {
     snprintf(directory, sizeof directory, "%s", path);
     struct ct_json json = {.lines = true};
     ct_json_begin(&json, NULL, '{');
-    ct_json_string(&json, "format", "atf2");
+    ct_json_string(&json, "format", sample->packed ? "packed" : "atf2");
     ct_json_number(&json, "version", 1);
     ct_json_bool(&json, "complete", !sample->unfinished);
     ct_json_number(&json, "pid", 321);
@@ -206,7 +207,9 @@ void make_sample(const char *path, const struct sample *sample) {
     for (size_t thread = 0; thread < sample->threads; thread++) {
         struct ct_thread_writer *writer;
         struct ct_detail_writer *details = NULL;
-        assert_int_equal(ct_thread_writer_open(&writer, directory, (uint32_t)thread, (uint32_t)(7000 + thread)), 0);
+        struct ct_trace_format format = {.encoding = sample->packed ? CT_FORMAT_PACKED : CT_FORMAT_ATF2};
+        assert_int_equal(
+            ct_thread_writer_open_as(&writer, directory, (uint32_t)thread, (uint32_t)(7000 + thread), &format), 0);
         if (sample->detail)
             assert_int_equal(ct_detail_writer_open(&details, directory, (uint32_t)thread, (uint32_t)(7000 + thread)),
                              0);
@@ -226,7 +229,7 @@ void make_sample(const char *path, const struct sample *sample) {
         if (details)
             assert_int_equal(ct_detail_writer_close(details), 0);
         assert_int_equal(ct_thread_writer_flush(writer), 0);
-        const char *last = in("%s/thread_%zu/index.atf", directory, thread);
+        const char *last = in("%s/thread_%zu/index.%s", directory, thread, sample->packed ? "ctp" : "atf");
         if (sample->unfinished) { /* as if the recorder had been killed: what is there now is what remains */
             size_t size;
             uint8_t *bytes = load(last, &size);

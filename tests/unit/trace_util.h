@@ -27,6 +27,7 @@ struct sample {
     uint64_t part;        /* events per file, 0: all in one */
     uint64_t detail;      /* every so many events one has a detail record, 0: none has */
     uint64_t detail_part; /* bytes per detail file, 0: all in one */
+    bool packed;          /* index.ctp */
     bool unfinished;      /* the manifest says so, and the files have no footers */
     const char *gaps;     /* of thread 0, JSON; NULL: none */
     const char *reason;   /* of the end; NULL: none */
