@@ -2,6 +2,7 @@
  * changes the policy. */
 #include "ctl/children.h"
 #include "ctl/control.h"
+#include "ctl/hold.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,14 +66,15 @@ static void reconcile_one(void *arg, struct ct_recording *r) {
         t->open = true;
         return;
     }
-    if (is_running(r)) {
-        if (!has_policy(r))
-            bring_policy(r);
-        if (r->paused != t->c->paused)
-            bring_pause(r, t->c->paused);
-        t->open |= !has_policy(r) || r->paused != t->c->paused;
-    }
+    bool running = is_running(r), hold = running && !has_policy(r);
+    if (hold)
+        bring_policy(r);
+    if (running && r->paused != t->c->paused)
+        bring_pause(r, t->c->paused);
+    t->open |= running && (!has_policy(r) || r->paused != t->c->paused);
     pthread_mutex_unlock(&r->work);
+    if (hold)
+        (void)ct_hold_apply(r); /* signals that are wanted now, or no longer */
 }
 
 bool ct_command_reconcile(struct ct_control_server *c) {
@@ -120,25 +122,25 @@ static int announce(struct command *m, int status) {
 
 static int trigger_add(struct command *m) {
     struct ct_session *s = m->c->session;
-    pthread_mutex_lock(&s->policy_mutex);
+    pthread_rwlock_wrlock(&s->policy_lock);
     int status = ct_policy_add(s->policy, m->operand, ct_clock_now(), m->text, SENTENCE);
-    pthread_mutex_unlock(&s->policy_mutex);
+    pthread_rwlock_unlock(&s->policy_lock);
     return announce(m, status);
 }
 
 static int trigger_remove(struct command *m) {
     struct ct_session *s = m->c->session;
-    pthread_mutex_lock(&s->policy_mutex);
+    pthread_rwlock_wrlock(&s->policy_lock);
     int status = ct_policy_remove(s->policy, m->operand, ct_clock_now(), m->text, SENTENCE);
-    pthread_mutex_unlock(&s->policy_mutex);
+    pthread_rwlock_unlock(&s->policy_lock);
     return announce(m, status);
 }
 
 static int exclude(struct command *m, bool add) {
     struct ct_session *s = m->c->session;
-    pthread_mutex_lock(&s->policy_mutex);
+    pthread_rwlock_wrlock(&s->policy_lock);
     int status = ct_policy_exclude(s->policy, m->operand, add, ct_clock_now(), m->text, SENTENCE);
-    pthread_mutex_unlock(&s->policy_mutex);
+    pthread_rwlock_unlock(&s->policy_lock);
     return announce(m, status);
 }
 
@@ -152,9 +154,9 @@ static int exclude_remove(struct command *m) {
 
 static int record(struct command *m, bool on) {
     struct ct_session *s = m->c->session;
-    pthread_mutex_lock(&s->policy_mutex);
+    pthread_rwlock_wrlock(&s->policy_lock);
     int status = ct_policy_record(s->policy, on, ct_clock_now(), m->text, SENTENCE);
-    pthread_mutex_unlock(&s->policy_mutex);
+    pthread_rwlock_unlock(&s->policy_lock);
     return announce(m, status);
 }
 

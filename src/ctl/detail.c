@@ -238,8 +238,14 @@ static bool same_window(const struct ct_windows *w, uint64_t a, uint64_t b) {
     return false;
 }
 
-/* One record, the next of its thread. False: its event is not drained yet. */
-static bool take_record(struct ct_drain *drain, struct ct_drain_thread *t, const struct ct_shm_detail *in) {
+/* Not wanted, but a mark that is still to come may want it. */
+static bool may_come(const struct ct_windows *w, uint64_t ns) {
+    return !w->count || ns > w->recent[w->count - 1]->end;
+}
+
+/* One record, the next of its thread. False: it has to wait: its event is not drained yet, or it may be wanted later and stays where
+ * it is (`stays`). */
+static bool take_record(struct ct_drain *drain, struct ct_drain_thread *t, const struct ct_shm_detail *in, bool stays) {
     struct ct_windows *w = drain->windows;
     uint32_t number = in->tag / CT_TAG_STEP;
     bool later;
@@ -248,6 +254,11 @@ static bool take_record(struct ct_drain *drain, struct ct_drain_thread *t, const
         return !later || drain->finishing;
     uint64_t ns = time_of(run, in->stamp);
     bool wanted = ct_windows_wants(w, ns);
+    if (!wanted && may_come(w, ns)) {
+        if (stays && !drain->finishing)
+            return false;
+        ct_windows_lost(w, ns); /* whoever wants it later is told */
+    }
     uint32_t missing = distance(t->detail.last_number, number) - 1;
     if (wanted && t->detail.last_ns && same_window(w, t->detail.last_ns, ns))
         t->detail.lost += missing;
@@ -262,7 +273,8 @@ static bool take_record(struct ct_drain *drain, struct ct_drain_thread *t, const
 }
 
 /* False: some of its records have to wait. */
-static bool take_segment(struct ct_drain *drain, struct ct_drain_thread *t, const struct ct_shm_segment *s) {
+static bool take_segment(struct ct_drain *drain, struct ct_drain_thread *t, const struct ct_shm_segment *s,
+                         bool stays) {
     struct ct_detail *d = drain->detail;
     size_t count = find_records(drain, s, t->detail.last_number);
     if (count) {
@@ -272,7 +284,7 @@ static bool take_segment(struct ct_drain *drain, struct ct_drain_thread *t, cons
             ct_windows_lost(drain->windows, t->detail.oldest_ns);
     }
     for (size_t i = 0; i < count; i++)
-        if (!take_record(drain, t, (const struct ct_shm_detail *)(d->copy + d->places[i].offset)))
+        if (!take_record(drain, t, (const struct ct_shm_detail *)(d->copy + d->places[i].offset), stays))
             return false;
     return true;
 }
@@ -312,7 +324,7 @@ static void take_frozen(struct ct_drain *drain) {
     for (size_t i = 0; i < d->frozen_count; i++) {
         struct ct_shm_segment *s = &drain->lane->segments[d->frozen[i]];
         struct ct_drain_thread *t = thread_of(drain, s);
-        if (!t || take_segment(drain, t, s))
+        if (!t || take_segment(drain, t, s, false))
             ct_lane_free_segment(drain->lane, d->frozen[i]);
     }
 }
@@ -327,20 +339,56 @@ static void take_owned(struct ct_drain *drain, uint64_t now_ns) {
             state_of(drain->lane, i) == CT_SEGMENT_OWNED ? thread_of(drain, &drain->lane->segments[i]) : NULL;
         if (!t)
             continue;
-        (void)take_segment(drain, t, &drain->lane->segments[i]);
+        (void)take_segment(drain, t, &drain->lane->segments[i], true);
         if (t->detail.oldest_ns && now_ns > t->detail.oldest_ns && (!reach || now_ns - t->detail.oldest_ns < reach))
             reach = now_ns - t->detail.oldest_ns;
     }
     d->reach_ns = reach;
 }
 
+/* Of a segment: records before the mark; *newest is the stamp of the last of them, *first that of the one `records` before the
+ * mark, or of the oldest. */
+static size_t count_before(struct ct_drain *drain, const struct ct_shm_segment *s, uint32_t last, uint64_t stamp,
+                           uint64_t records, uint64_t *first, uint64_t *newest) {
+    const struct ct_detail *d = drain->detail;
+    size_t count = find_records(drain, s, last);
+    while (count && ((const struct ct_shm_detail *)(d->copy + d->places[count - 1].offset))->stamp >= stamp)
+        count--;
+    if (!count)
+        return 0;
+    size_t at = count > records ? count - (size_t)records : 0;
+    *first = ((const struct ct_shm_detail *)(d->copy + d->places[at].offset))->stamp;
+    *newest = ((const struct ct_shm_detail *)(d->copy + d->places[count - 1].offset))->stamp;
+    return count;
+}
+
+/* When the thread made the record that lies so many before the mark: of those in the segment that the mark was made in. */
+static uint64_t time_before(struct ct_drain *drain, struct ct_drain_thread *t, const struct ct_shm_mark *m,
+                            uint64_t records) {
+    uint64_t best = 0, stamp = m->stamp, first, newest;
+    for (uint32_t i = 0; i < drain->lane->segment_count; i++) {
+        const struct ct_shm_segment *s = &drain->lane->segments[i];
+        uint32_t state = state_of(drain->lane, i);
+        if ((state != CT_SEGMENT_OWNED && state != CT_SEGMENT_FROZEN) || thread_of(drain, s) != t)
+            continue;
+        if (count_before(drain, s, t->detail.last_number, m->stamp, records, &first, &newest) && newest > best) {
+            best = newest;
+            stamp = first;
+        }
+    }
+    return ct_clock_ns(drain->clock, stamp);
+}
+
 static void take_mark(struct ct_drain *drain, const struct ct_shm_mark *m) {
     char text[CT_DRAIN_TRIGGER_TEXT] = "";
+    const struct ct_windows *w = drain->windows;
     struct ct_drain_thread *t = m->thread < drain->lane->thread_capacity ? drain->by_slot[m->thread] : NULL;
     if (drain->trigger_text)
         drain->trigger_text(drain->trigger_arg, m->trigger, text, sizeof text);
-    ct_windows_mark(drain->windows, ct_clock_ns(drain->clock, m->stamp), text, t ? t->tid : 0,
-                    ct_drain_function(drain, m->hook));
+    uint64_t ns = ct_clock_ns(drain->clock, m->stamp), pre = ns;
+    if (w->options.pre_events && t && !ct_windows_wants(w, ns)) /* in a window: what was before is wanted already */
+        pre = time_before(drain, t, m, w->options.pre_events);
+    ct_windows_mark_from(drain->windows, ns, text, t ? t->tid : 0, ct_drain_function(drain, m->hook), pre);
 }
 
 /* The ring holds the newest; what was overwritten is counted, and covered by those behind it. */
@@ -367,7 +415,7 @@ static void take_marks(struct ct_drain *drain) {
 }
 
 static bool is_ending(const struct ct_windows *w, uint64_t now_ns) {
-    return w->count && w->recent[w->count - 1]->end <= now_ns;
+    return w->state == CT_WINDOW_PERSISTING && w->count && w->recent[w->count - 1]->end <= now_ns;
 }
 
 void ct_detail_pass(struct ct_drain *drain, uint64_t now_ns) {
@@ -428,7 +476,7 @@ bool ct_detail_retire(struct ct_drain *drain, struct ct_drain_thread *t, uint32_
         if (state_of(drain->lane, i) == CT_SEGMENT_FREE || s->thread != slot || s->thread_generation != generation)
             continue;
         if (t)
-            (void)take_segment(drain, t, s);
+            (void)take_segment(drain, t, s, false);
         ct_lane_free_segment(drain->lane, i);
     }
     if (t)

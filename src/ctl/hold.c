@@ -70,7 +70,7 @@ void ct_signal_name(int signal, char name[16]) {
 /* What the policy asks for. */
 static struct wish wish_of(struct ct_session *session) {
     struct wish wish = {0};
-    pthread_mutex_lock(&session->policy_mutex);
+    pthread_rwlock_rdlock(&session->policy_lock);
     const struct ct_policy *policy = session->policy;
     for (size_t i = 0; policy && i < policy->count; i++) {
         const struct ct_trigger *t = policy->triggers[i];
@@ -78,15 +78,15 @@ static struct wish wish_of(struct ct_session *session) {
         if (t->kind == CT_TRIGGER_SIGNAL && t->signal > 0 && t->signal <= 64)
             wish.signals |= 1ull << (t->signal - 1);
     }
-    pthread_mutex_unlock(&session->policy_mutex);
+    pthread_rwlock_unlock(&session->policy_lock);
     return wish;
 }
 
 static void find_mark(struct ct_session *session, struct ct_signal_record *record) {
-    pthread_mutex_lock(&session->policy_mutex);
+    pthread_rwlock_rdlock(&session->policy_lock);
     const struct ct_trigger *t = ct_policy_signal(session->policy, record->signal, record->fatal);
     snprintf(record->mark, sizeof record->mark, "%.*s", (int)sizeof record->mark - 1, t ? t->text : "");
-    pthread_mutex_unlock(&session->policy_mutex);
+    pthread_rwlock_unlock(&session->policy_lock);
 }
 
 /* ---- stacks: on the tracer ---- */

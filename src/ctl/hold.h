@@ -16,7 +16,7 @@ struct ct_hold;
 
 /* The process is about to be resumed: from then on it is held, if the session's policy wants it to be. */
 int ct_hold_begin(struct ct_recording *r);
-/* The policy has changed while the process runs. The caller must hold neither `work` nor the policy's mutex. */
+/* The policy has changed while the process runs. The caller must hold neither `work` nor the policy's lock. */
 int ct_hold_apply(struct ct_recording *r);
 /* Lets go; the caller holds `work`. */
 void ct_hold_release(struct ct_recording *r);

@@ -176,9 +176,9 @@ static void put_lists(struct ct_json *j, struct ct_recording *r) {
     pthread_mutex_unlock(&r->mutex);
     ct_json_end(j, ']');
     ct_windows_put(&r->windows, j);
-    pthread_mutex_lock(&r->session->policy_mutex);
+    pthread_rwlock_rdlock(&r->session->policy_lock);
     ct_policy_put(r->session->policy, j);
-    pthread_mutex_unlock(&r->session->policy_mutex);
+    pthread_rwlock_unlock(&r->session->policy_lock);
     ct_hold_put(r, j);
 }
 

@@ -101,7 +101,7 @@ struct ct_session {
     struct ct_children *children;
     struct ct_control_server *control;
     struct ct_policy *policy;
-    pthread_mutex_t policy_mutex;
+    pthread_rwlock_t policy_lock; /* the control thread changes it, many look: the drain never waits for long */
     int asked_to_stop;                 /* over the control socket */
     struct ct_session_statistics past; /* of recordings that are over */
     struct ct_segments *segments;      /* which index files go; NULL: none */

@@ -50,19 +50,19 @@ static void put_rules(void *arg, const struct ct_target_module *m) {
 void ct_recording_apply_policy(struct ct_recording *r) {
     if (!r->lane.segment_count)
         return;
-    pthread_mutex_lock(&r->session->policy_mutex);
+    pthread_rwlock_rdlock(&r->session->policy_lock);
     for (unsigned bit = 0; bit < CT_TRIGGER_BITS; bit++)
         put_trigger(r, bit, ct_policy_function(r->session->policy, bit));
     ct_recording_each_module(r, put_rules, r);
-    pthread_mutex_unlock(&r->session->policy_mutex);
+    pthread_rwlock_unlock(&r->session->policy_lock);
 }
 
 void ct_recording_trigger_text(void *arg, uint32_t id, char *text, size_t size) {
     struct ct_recording *r = arg;
-    pthread_mutex_lock(&r->session->policy_mutex);
+    pthread_rwlock_rdlock(&r->session->policy_lock);
     const struct ct_trigger *t = id < CT_TRIGGER_BITS ? ct_policy_function(r->session->policy, id) : NULL;
     snprintf(text, size, "%s", t ? t->text : "removed trigger");
-    pthread_mutex_unlock(&r->session->policy_mutex);
+    pthread_rwlock_unlock(&r->session->policy_lock);
 }
 
 /* Looked up once a second: the policy is not asked in every pass. */
@@ -70,11 +70,11 @@ static void look_at_clock(struct ct_recording *r, time_t now) {
     struct tm local;
     const struct ct_trigger *t = NULL;
     r->clock_second = now;
-    pthread_mutex_lock(&r->session->policy_mutex);
+    pthread_rwlock_rdlock(&r->session->policy_lock);
     if (localtime_r(&now, &local))
         t = ct_policy_time(r->session->policy, local.tm_hour * 60 + local.tm_min);
     snprintf(r->held, sizeof r->held, "%s", t ? t->text : "");
-    pthread_mutex_unlock(&r->session->policy_mutex);
+    pthread_rwlock_unlock(&r->session->policy_lock);
 }
 
 void ct_recording_on_pass(void *arg, uint64_t now_ns) {

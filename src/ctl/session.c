@@ -157,7 +157,7 @@ int ct_session_create(struct ct_session **out, const struct ct_session_options *
     take_options(s, options);
     s->pidfd = s->exit_status = -1;
     pthread_mutex_init(&s->mutex, NULL);
-    pthread_mutex_init(&s->policy_mutex, NULL);
+    pthread_rwlock_init(&s->policy_lock, NULL);
     if (s->options.keep_bytes || s->options.keep_ns)
         s->segments = ct_segments_create(s->options.keep_bytes, s->options.keep_ns);
     if (ct_children_create(s) || (!s->segments && (s->options.keep_bytes || s->options.keep_ns)))
@@ -197,7 +197,7 @@ void ct_session_destroy(struct ct_session *s) {
     remove_unused_directories(s);
     close_process(s);
     ct_policy_destroy(s->policy);
-    pthread_mutex_destroy(&s->policy_mutex);
+    pthread_rwlock_destroy(&s->policy_lock);
     pthread_mutex_destroy(&s->mutex);
     free_list(s->only);
     free_list(s->exclude);
