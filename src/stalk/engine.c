@@ -57,7 +57,7 @@ static uint64_t leave_at(struct stalk_thread *t, uint64_t code, bool interrupted
     for (unsigned i = 0; i < 16; i++)
         a->gpr[i] = regs.gpr[i];
     a->flags = regs.flags;
-    ct_stalk_finish(t, CT_OK);
+    ct_stalk_finish(t, t->status);
     return regs.pc;
 }
 
@@ -161,11 +161,6 @@ static uint64_t call_out(struct stalk_thread *t, uint32_t id) {
     return run.cpu.pc;
 }
 
-static uint64_t tell_begin(struct stalk_thread *t) {
-    uint64_t to = go(t, t->begin, 0, false);
-    return to;
-}
-
 /* Somebody wants the thread to be unfollowed, or it was when it was on its way here. */
 static uint64_t end_of_following(struct stalk_thread *t, uint32_t kind, uint32_t index) {
     uint64_t target = t->area->target;
@@ -205,12 +200,12 @@ uint64_t ct_stalk_engine(struct stalk_thread *t) {
         ct_stalk_events_drain(t, false);
         break;
     case CT_REASON_BEGIN:
-        to = tell_begin(t);
+        to = go(t, t->begin, 0, false);
         break;
     default:
         return leave_at(t, t->begin, true);
     }
-    if (t->following == 2 && (kind == CT_REASON_CALLOUT || kind == CT_REASON_FULL))
+    if (t->following == 2 && (kind == CT_REASON_CALLOUT || kind == CT_REASON_FULL || kind == CT_REASON_SYSCALL))
         return leave_at(t, to, false);
     if (t->following == 1 && drain_is_due(t))
         ct_stalk_events_drain(t, true);

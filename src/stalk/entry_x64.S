@@ -180,6 +180,42 @@ ct_stalk_signal_entry:
     jmp *%r11
 1:  ret
 
+/* First instruction of a new thread that is to be followed: rcx is where it goes on, its stack is fresh. */
+    .globl ct_stalk_child
+    .hidden ct_stalk_child
+    .balign 16
+ct_stalk_child:
+    push %rcx
+    push %rax
+    push %rdx
+    push %rsi
+    push %rdi
+    push %r8
+    push %r9
+    push %r10
+    push %r11
+    push %rbp
+    mov %rsp, %rbp
+    pushfq
+    and $-16, %rsp
+    mov %rcx, %rdi
+    call ct_stalk_adopt
+    push -8(%rbp)
+    popfq
+    mov %rbp, %rsp
+    mov %rax, -16(%rbp)
+    pop %rbp
+    pop %r11
+    pop %r10
+    pop %r9
+    pop %r8
+    pop %rdi
+    pop %rsi
+    pop %rdx
+    pop %rax
+    pop %rcx
+    jmp *-96(%rsp)
+
 /* ct_stalk_with_vectors(size, mask, fn, arg): fn(arg, area) with the vector state saved in `area`, from which it is
  * restored, and in the state that C code expects. */
     .globl ct_stalk_with_vectors

@@ -347,8 +347,8 @@ void ct_stalk_publish(struct stalk_cache *c, struct stalk_entry *e);
 uint64_t ct_stalk_return_stub(struct stalk_cache *c, uint64_t return_address);
 /* The application's return address for such code; 0: it is none. */
 uint64_t ct_stalk_return_of(const struct stalk_cache *c, uint64_t stub);
-/* A copy of a system call that may return twice: the child goes on at `next` natively. */
-uint64_t ct_stalk_clone_stub(struct stalk_cache *c, uint64_t next, uint64_t resume);
+/* A copy of a system call that may return twice: the child goes on at `next`, natively or through ct_stalk_child. */
+uint64_t ct_stalk_clone_stub(struct stalk_cache *c, uint64_t next, uint64_t resume, bool follow);
 bool ct_stalk_has_rorx(void);
 /* Does the word look like a return address: is there a call before it? */
 bool ct_stalk_follows_call(struct ct_stalker *s, uint64_t address);
@@ -416,7 +416,7 @@ int ct_stalk_let_go(struct ct_stalker *s, int tid, uint64_t *pc);
 
 extern const uint8_t ct_stalk_code[], ct_stalk_code_end[], ct_stalk_collide[], ct_stalk_miss[], ct_stalk_full[],
     ct_stalk_syscall[], ct_stalk_begin[], ct_stalk_end[], ct_stalk_enter[], ct_stalk_switch[], ct_stalk_leave[],
-    ct_stalk_restore[], ct_stalk_signal_entry[];
+    ct_stalk_restore[], ct_stalk_signal_entry[], ct_stalk_child[];
 void ct_stalk_with_vectors(uint64_t size, uint64_t mask, void (*fn)(void *arg, void *vectors), void *arg);
 
 #endif

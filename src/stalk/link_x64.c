@@ -161,24 +161,40 @@ uint64_t ct_stalk_return_stub(struct stalk_cache *c, uint64_t address) {
     return stub;
 }
 
-/* syscall; mov rcx, rax; jrcxz child; mov rcx, next; jmp resume; child: mov rcx, next; jmp [next] */
-uint64_t ct_stalk_clone_stub(struct stalk_cache *c, uint64_t next, uint64_t resume) {
+/* syscall; mov rcx, rax; jrcxz child; jmp resume; child: mov rcx, next; jmp [next or ct_stalk_child]
+ * recover_x64.c knows its layout. One for each place that calls. */
+static uint64_t make_clone_stub(struct stalk_cache *c, uint64_t next, uint64_t resume, bool follow) {
     struct stalk_region *r = ct_stalk_region_for(c, next);
-    uint8_t bytes[96];
+    uint8_t bytes[64];
     struct ct_code_buf code = {bytes, sizeof bytes, 0, 0, false};
     uint64_t run = r ? take_room(r, sizeof bytes) : 0;
     if (!run)
         return 0;
     code.address = run;
-    CT_X64_BYTES(&code, 0x0f, 0x05, 0x48, 0x89, 0xc1, 0xe3, 0);
-    size_t from = code.length;
-    ct_x64_emit_jmp(&code, resume); /* mov rcx, next is there */
-    bytes[from - 1] = (uint8_t)(code.length - from);
+    CT_X64_BYTES(&code, 0x0f, 0x05, 0x48, 0x89, 0xc1, 0xe3, 5);
+    ct_code_byte(&code, 0xe9); /* mov rcx, next is there */
+    ct_code_u32(&code, (uint32_t)(resume - (ct_code_here(&code) + 4)));
     CT_X64_BYTES(&code, 0x48, 0xb9);
     ct_code_u64(&code, next);
     CT_X64_BYTES(&code, 0xff, 0x25, 0, 0, 0, 0);
-    ct_code_u64(&code, next);
+    ct_code_u64(&code, follow ? (uint64_t)ct_stalk_child : next);
     return code.overflow || ct_arena_write(r->arena, run, bytes, code.length) ? 0 : run;
+}
+
+uint64_t ct_stalk_clone_stub(struct stalk_cache *c, uint64_t next, uint64_t resume, bool follow) {
+    uint64_t key = resume | (follow ? 3ull << 62 : 1ull << 63); /* no address of a return */
+    if (c->return_used * 2 >= c->return_size && grow_returns(c))
+        return 0;
+    size_t i = return_slot(c, key);
+    if (!c->return_keys[i]) {
+        uint64_t stub = make_clone_stub(c, next, resume, follow);
+        if (!stub)
+            return 0;
+        c->return_stubs[i] = stub;
+        c->return_keys[i] = key;
+        c->return_used++;
+    }
+    return c->return_stubs[i];
 }
 
 bool ct_stalk_follows_call(struct ct_stalker *s, uint64_t address) {

@@ -33,6 +33,20 @@ static bool in_own_code(uint64_t pc) {
     return pc - (uint64_t)__start_ct_stalk_text < (uint64_t)(__stop_ct_stalk_text - __start_ct_stalk_text);
 }
 
+/* It has been unfollowed and is still on its way out. */
+static bool is_leaving(struct ct_stalker *s, int tid, uint64_t pc) {
+    for (struct stalk_thread *t = s->threads; t; t = t->next) {
+        if (t->tid != tid || !t->area)
+            continue;
+        if (t->area->in_engine)
+            return true;
+        for (const struct stalk_chunk *chunk = t->cache->chunks; chunk; chunk = chunk->next)
+            if (pc - chunk->run < chunk->size)
+                return true;
+    }
+    return false;
+}
+
 static int redirect_to_begin(struct ct_stalker *s, struct ct_os_stopped *stopped, int tid,
                              const struct ct_stalker_transformer *transformer, const struct ct_stalker_sink *sink) {
     struct ct_os_regs regs;
@@ -40,7 +54,9 @@ static int redirect_to_begin(struct ct_stalker *s, struct ct_os_stopped *stopped
     int status = find_stopped(stopped, tid, &index, &regs);
     if (status)
         return status;
-    if (!regs.pc || in_own_code(regs.pc) || __atomic_load_n(&s->lock, __ATOMIC_ACQUIRE))
+    if (find_followed(s, tid))
+        return CT_ERR_BAD_STATE;
+    if (!regs.pc || in_own_code(regs.pc) || is_leaving(s, tid, regs.pc) || __atomic_load_n(&s->lock, __ATOMIC_ACQUIRE))
         return CT_ERR_BUSY;
     uint64_t block;
     struct stalk_thread *t = ct_stalk_thread_make(s, tid, transformer, sink, regs.gs_base, &block, &status);

@@ -9,7 +9,7 @@
 #include <linux/sched.h>
 
 enum { RAX = 0, RCX = 1, RDX = 2, RSP = 4, RSI = 6, RDI = 7, R8 = 8, R9 = 9, R10 = 10, R11 = 11 };
-enum { SET_GS = 0x1001 };
+enum { SET_GS = 0x1001, SET_SECCOMP = 22 };
 
 /* The copy is `syscall; mov rcx, next`. */
 static uint64_t next_of(const struct stalk_thread *t) {
@@ -86,10 +86,11 @@ static uint64_t fork_process(struct stalk_thread *t) {
     return done(t, result);
 }
 
-/* The child goes on natively. */
-static uint64_t start_apart(struct stalk_thread *t) {
+/* The child goes on natively, or is followed too: then it asks for itself (ct_stalk_adopt). */
+static uint64_t start_apart(struct stalk_thread *t, bool thread) {
     ct_stalk_lock(t->stalker);
-    uint64_t stub = ct_stalk_clone_stub(t->cache, next_of(t), t->area->target + 2);
+    uint64_t stub =
+        ct_stalk_clone_stub(t->cache, next_of(t), t->area->target + 2, thread && t->stalker->follow_children);
     ct_stalk_unlock(t->stalker);
     return stub ? stub : t->area->target;
 }
@@ -116,7 +117,8 @@ static uint64_t clone_something(struct stalk_thread *t) {
     default:
         break;
     }
-    return flags & CLONE_VM || stack ? start_apart(t) : fork_process(t);
+    bool thread = (flags & CLONE_VM) && !(flags & CLONE_VFORK) && (flags & CLONE_THREAD);
+    return flags & CLONE_VM || stack ? start_apart(t, thread) : fork_process(t);
 }
 
 /* ---- signals ---- */
@@ -138,7 +140,14 @@ static uint64_t change_action(struct stalk_thread *t) {
     return done(t, result);
 }
 
-/* ---- GS ---- */
+/* ---- GS, and calls that leave us no way to go on ---- */
+
+/* The thread makes the call unfollowed. */
+static uint64_t end_here(struct stalk_thread *t) {
+    t->status = CT_ERR_UNSUPPORTED;
+    t->following = 2;
+    return t->area->target;
+}
 
 /* The hooks give the thread a block of theirs: the area moves along. */
 static uint64_t change_base(struct stalk_thread *t) {
@@ -146,8 +155,7 @@ static uint64_t change_base(struct stalk_thread *t) {
     if (t->area->gpr[RDI] != SET_GS)
         return t->area->target;
     if (ct_os_peek(block + CT_BLOCK_SELF, &self, sizeof self) || self != block) {
-        t->following = 2; /* the program wants the register for itself */
-        return t->area->target;
+        return end_here(t); /* the program wants the register for itself */
     }
     struct stalk_area *area = (struct stalk_area *)(block + CT_AREA);
     uint64_t result = (uint64_t)done(t, 0);
@@ -184,6 +192,10 @@ uint64_t ct_stalk_syscall_enter(struct stalk_thread *t) {
         return t->area->target;
     case __NR_arch_prctl:
         return change_base(t);
+    case __NR_prctl:
+        return t->area->gpr[RDI] == SET_SECCOMP ? end_here(t) : t->area->target;
+    case __NR_seccomp: /* the engine makes calls of its own */
+        return end_here(t);
     default:
         return t->area->target;
     }

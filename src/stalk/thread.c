@@ -118,6 +118,7 @@ static int prepare(struct stalk_thread *t, uint64_t block, const struct ct_stalk
     t->fault_pc = 0;
     t->muted = 0;
     t->activation = 0;
+    t->status = 0;
     int status = ct_stalk_events_open(t);
     if (!status)
         a->thread = t;
@@ -194,6 +195,29 @@ struct begin ct_stalk_do_follow_me(struct ct_stalker *s, const struct ct_stalker
         ct_stalk_call_out(t, tell_start, t);
     result.status = status;
     return result;
+}
+
+/* A thread that a followed one has started, at its very beginning, with GS still its creator's. Where it goes on. */
+uint64_t ct_stalk_adopt(uint64_t next);
+
+uint64_t ct_stalk_adopt(uint64_t next) {
+    uint64_t base = ct_os_get_block(), block;
+    struct stalk_thread *parent = ((struct stalk_area *)(base + CT_AREA))->thread;
+    int status;
+    struct stalk_thread *t = ct_stalk_thread_make(parent->stalker, ct_os_gettid(), &parent->cache->transformer,
+                                                  &parent->sink, base, &block, &status);
+    if (!t)
+        return next;
+    if (ct_os_set_block((void *)block)) {
+        t->following = 0;
+        __atomic_sub_fetch(&t->stalker->followed, 1, __ATOMIC_ACQ_REL);
+        return next;
+    }
+    ct_stalk_signals_take();
+    t->begin = next;
+    if (t->sink.start)
+        ct_stalk_call_out(t, tell_start, t);
+    return ct_stalk_helper(t->cache->regions, ct_stalk_begin);
 }
 
 /* Runs natively, as part of an excluded call: the return address is ours and is put right. */
