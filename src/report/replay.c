@@ -19,6 +19,7 @@ struct source {
     struct ct_frames frames; /* a frame's `user` is its struct ct_replay_call */
     const struct ct_gap *gaps;
     size_t gap_count, gap; /* of the thread's gaps, those before the event */
+    uint64_t next;         /* of a stream: position of the event that comes next */
     uint64_t last_ns;
 };
 
@@ -435,11 +436,25 @@ int ct_replay_stream_thread(struct ct_replay_stream *stream, size_t number, cons
         s = add_source(r, number, thread->process, false);
     if (!s)
         return CT_ERR_NO_MEMORY;
+    if (fresh)
+        s->next = thread->next;
     s->gaps = thread->gaps;
     s->gap_count = thread->gap_count;
     while (fresh && thread->next && s->gap < s->gap_count && s->gaps[s->gap].at <= thread->next)
         s->gap++;
     return 0;
+}
+
+/* Events that were deleted before they could be read: the recorder keeps the newest only. */
+static void on_deleted(struct source *s, uint64_t count) {
+    ct_frames_gap(&s->frames, 0);
+    struct ct_replay_call *call = ct_replay_new(&s->replay->lines);
+    if (!call)
+        return;
+    fill_line(s, call, CT_REPLAY_GAP, NULL);
+    call->line.lost = count;
+    call->line.reason = "deleted by --keep before they were read";
+    append_line(s, call);
 }
 
 int ct_replay_stream_event(struct ct_replay_stream *stream, const struct ct_trace_event *event) {
@@ -448,6 +463,9 @@ int ct_replay_stream_event(struct ct_replay_stream *stream, const struct ct_trac
     if (!s || r->lines.stopped)
         return r->lines.stopped;
     s->event = *event;
+    if (event->sequence > s->next)
+        on_deleted(s, event->sequence - s->next);
+    s->next = event->sequence + 1;
     on_event(s);
     ct_replay_advance(&r->lines, event->timestamp_ns);
     return r->lines.stopped;

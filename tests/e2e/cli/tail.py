@@ -174,6 +174,19 @@ class Tail(unittest.TestCase):
         self.assertNotRegex(alone.seen, rf"\b{child} ")
         self.assertIn("step_a", alone.seen)
 
+    def test_deleted_events(self):
+        """What the recorder does not keep is told, once."""
+        self.record("--keep", "256K", "--format", "atf2")
+        self.recorder.tell("bbbbb")
+        early = self.tail("--only", "step_a")
+        self.recorder.tell("a")
+        early.until("step_a")
+        late = self.tail("--all", "--only", "step_*")
+        self.finish(early, late)
+        self.assertEqual(late.seen.count("deleted by --keep"), 1, late.seen)
+        self.assertRegex(late.seen.splitlines()[1], r"-- [\d,]+ events lost here: deleted by --keep before they were read --")
+        self.assertIn("step_a", late.seen)
+
     def test_reader_goes_away(self):
         self.record()
         tail = self.tail()

@@ -1,5 +1,6 @@
 /* A program that does a step for each letter on its standard input: what `contrail tail` is watched with.
  *   a step_a, which calls inner twice    t the same in a thread "helper"    f the same in a child process
+ *   b a burst of 30,000 inner
  *   w step_w, which waits for the next letter    l loads the library of the first argument and calls late_step */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -76,6 +77,10 @@ int main(int argc, char **argv) {
         switch (letter) {
         case 'a':
             step_a();
+            break;
+        case 'b':
+            for (int i = 0; i < 30000; i++)
+                inner();
             break;
         case 't':
             start_helper();
