@@ -344,8 +344,8 @@ static void test_without_files(void **state) {
         assert_string_equal(a->path, b->path);
         assert_int_equal(a->bias, b->bias);
         assert_string_equal(a->build_id, b->build_id);
-        /* Seen with clang: 310 of this program's own 486, for a reason not looked into yet. */
-        if (b->hooked * 100 < a->hooked * 60)
+        /* Without a symbol table, functions without unwind information cannot be known: the C runtime's few. */
+        if (b->hooked * 100 < a->hooked * 95)
             fail_msg("%s: %zu hooked with the file, %zu without", a->path, a->hooked, b->hooked);
     }
     assert_non_null(target_hook(without, "libc.so.6", "qsort"));
