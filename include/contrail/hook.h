@@ -123,7 +123,8 @@ int ct_hooks_attach_module(struct ct_hooks *hooks, const struct ct_module_hooks 
     X(OWN_CODE,     "belongs to Contrail itself") \
     X(OUT_OF_REACH, "no free memory within branch reach") \
     X(NO_ROOM,      "its library was loaded later, when the recorder had no room for more functions") \
-    X(CAME_LATER,   "its library was loaded later, and the process could not be changed then")
+    X(CAME_LATER,   "its library was loaded later, and the process could not be changed then") \
+    X(DOUBTFUL,     "only a debug file knows it, in the midst of another function")
 /* clang-format on */
 enum ct_skip_reason {
     CT_SKIP_NONE = 0,

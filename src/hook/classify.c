@@ -68,6 +68,8 @@ static enum ct_skip_reason skip_of(const struct ct_function_facts *f) {
         return CT_SKIP_COLD;
     if ((f->flags & (CT_FUNC_ODD_ENTRY | CT_FUNC_NO_RETURN_ADDRESS)) || (f->scan_flags & CT_SCAN_SETS_STACK))
         return CT_SKIP_ODD_ENTRY;
+    if (f->flags & CT_FUNC_DOUBTFUL)
+        return CT_SKIP_DOUBTFUL;
     bool nameless = !(f->flags & CT_FUNC_NAMED);
     return nameless && (f->scan_flags & CT_SCAN_CONDITIONAL) && !f->referenced ? CT_SKIP_FRAGMENT : CT_SKIP_NONE;
 }

@@ -98,6 +98,7 @@ static int read_table(struct ct_functions *table, struct symbol_table *from, str
         const struct ct_text_range *text = ct_text_find(table, candidate.offset);
         if (!text)
             continue;
+        candidate.lent = from->lent != 0;
         if (has_name(from, &symbol)) {
             candidate.name = from->names + symbol.st_name;
             if (is_personality_name(table->names + candidate.name))

@@ -22,6 +22,7 @@ enum ct_func_flag {
     CT_FUNC_GLOBAL = 1 << 7,      /* global or weak symbol: other modules may see it */
     CT_FUNC_NO_RETURN_ADDRESS = 1 << 8, /* its FDE says that there is no caller (_start) */
     CT_FUNC_LENT_NAME = 1 << 9,         /* its name is a local one, and only a debug file knows it */
+    CT_FUNC_DOUBTFUL = 1 << 10,         /* only a debug file knows it, in the midst of another function */
 };
 
 struct ct_func {

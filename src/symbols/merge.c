@@ -42,17 +42,31 @@ static const struct ct_candidate *best_named(const struct ct_functions *table, c
     return best;
 }
 
-/* The size of the symbol that names it, of any other symbol, of the FDE, in this order; 0 when nothing tells. */
+/* The size of the symbol that names it, of any other symbol, of the FDE, of a debug file's symbol, in this order; 0 when
+ * nothing tells. */
 static uint64_t size_of(const struct group *group, const struct ct_candidate *best) {
-    uint64_t symbol = 0, fde = 0;
-    if (best && best->size)
+    uint64_t symbol = 0, fde = 0, lent = 0;
+    if (best && best->size && !best->lent)
         return best->size;
     for (size_t i = 0; i < group->count; i++) {
-        uint64_t *size = group->items[i].kind == CT_FROM_FDE ? &fde : &symbol;
-        if (group->items[i].size > *size)
-            *size = group->items[i].size;
+        const struct ct_candidate *item = &group->items[i];
+        uint64_t *size = item->kind == CT_FROM_FDE ? &fde : item->lent ? &lent : &symbol;
+        if (item->size > *size)
+            *size = item->size;
     }
-    return symbol ? symbol : fde;
+    return symbol ? symbol : fde ? fde : best && best->size ? best->size : lent;
+}
+
+/* In the midst of what the module itself knows as one function a debug file is believed the name, no more: it may be damaged, or
+ * another's, and a hook there would break the program. */
+static bool is_doubtful(const struct merger *m, const struct group *group) {
+    uint64_t offset = group->items->offset;
+    if (!m->around || offset == m->around->offset || offset - m->around->offset >= m->around->size)
+        return false;
+    for (size_t i = 0; i < group->count; i++)
+        if (!group->items[i].lent)
+            return false;
+    return true;
 }
 
 static const struct ct_candidate *fde_of(const struct group *group) {
@@ -106,6 +120,11 @@ static bool merge_group(struct merger *m, const struct group *group, struct ct_f
         return false;
     const struct ct_candidate *best = best_named(m->table, group);
     *func = (struct ct_func){.offset = group->items->offset, .size = size_of(group, best)};
+    if (is_doubtful(m, group)) {
+        uint64_t end = m->around->offset + m->around->size;
+        func->flags |= CT_FUNC_DOUBTFUL;
+        func->size = func->size && func->size < end - func->offset ? func->size : end - func->offset;
+    }
     for (size_t i = 0; i < group->count; i++) {
         func->flags |= group->items[i].flags & ~(uint32_t)CT_FUNC_LENT_NAME;
         if (group->items[i].name)

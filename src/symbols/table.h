@@ -36,7 +36,8 @@ struct ct_candidate {
     uint32_t flags; /* enum ct_func_flag */
     uint32_t name;  /* in the table's names */
     uint32_t place; /* CT_FROM_FDE: of its record */
-    uint32_t kind;  /* enum ct_candidate_kind */
+    uint16_t kind;  /* enum ct_candidate_kind */
+    uint16_t lent;  /* a symbol of a debug file: the module itself is believed more */
 };
 
 struct ct_candidates {

@@ -91,6 +91,8 @@ static void test_skips(void **state) {
     assert_int_equal(skip_of(CT_FUNC_NAMED | CT_FUNC_COLD, 0, true), CT_SKIP_COLD);
     assert_int_equal(skip_of(CT_FUNC_NAMED | CT_FUNC_ODD_ENTRY, 0, true), CT_SKIP_ODD_ENTRY);
     assert_int_equal(skip_of(CT_FUNC_NAMED | CT_FUNC_NO_RETURN_ADDRESS, 0, true), CT_SKIP_ODD_ENTRY);
+    assert_int_equal(skip_of(CT_FUNC_NAMED | CT_FUNC_DOUBTFUL | CT_FUNC_ODD_ENTRY, 0, true), CT_SKIP_ODD_ENTRY);
+    assert_int_equal(skip_of(CT_FUNC_NAMED | CT_FUNC_DOUBTFUL, 0, true), CT_SKIP_DOUBTFUL);
     assert_int_equal(skip_of(CT_FUNC_FDE, CT_SCAN_CONDITIONAL, false), CT_SKIP_FRAGMENT);
     assert_int_equal(skip_of(CT_FUNC_FDE, CT_SCAN_CONDITIONAL, true), CT_SKIP_NONE);
     assert_int_equal(skip_of(CT_FUNC_NAMED, CT_SCAN_CONDITIONAL, false), CT_SKIP_NONE);
