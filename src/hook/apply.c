@@ -39,14 +39,34 @@ static bool is_ours(const struct ct_runtime *rt, uint64_t gs) {
     return false;
 }
 
+/* A block that the Stalker made before there were hooks. */
+static bool is_guest(uint64_t gs) {
+    uint64_t self = 0, runtime = 1;
+    return !ct_os_peek(gs + CT_BLOCK_SELF, &self, sizeof self) && self == gs &&
+           !ct_os_peek(gs + offsetof(struct ct_block, runtime), &runtime, sizeof runtime) && !runtime;
+}
+
+/* Its thread, which stands still or is ours, goes on with the block `b`. */
+static void move_guest(uint64_t from, struct ct_block *b) {
+    const uint64_t *old = (const uint64_t *)(from + CT_BLOCK_GUEST);
+    uint64_t *new = (uint64_t *)((uint64_t)b + CT_BLOCK_GUEST);
+    uint64_t *owner = *(uint64_t **)(from + CT_BLOCK_GUEST_OWNER);
+    if (!owner || *(const uint64_t *)(from + CT_BLOCK_GUEST_TID) != (uint64_t)b->tid)
+        return; /* inherited */
+    for (unsigned i = 0; i < (CT_BLOCK_GUEST_END - CT_BLOCK_GUEST) / 8; i++)
+        new[i] = old[i];
+    *owner = (uint64_t) new;
+}
+
 /* A program that uses GS itself is refused before anything has changed. */
 static int check_gs(const struct ct_runtime *rt, struct ct_os_stopped *stopped) {
     uint64_t own = ct_os_get_block();
-    if (own && !is_ours(rt, own))
+    if (own && !is_ours(rt, own) && !is_guest(own))
         return CT_ERR_UNSUPPORTED;
     for (size_t i = 0; i < count_of(stopped); i++) {
         struct ct_os_regs regs;
-        if (!ct_os_stopped_get_regs(stopped, i, &regs) && regs.gs_base && !is_ours(rt, regs.gs_base))
+        if (!ct_os_stopped_get_regs(stopped, i, &regs) && regs.gs_base && !is_ours(rt, regs.gs_base) &&
+            !is_guest(regs.gs_base))
             return CT_ERR_UNSUPPORTED;
     }
     return 0;
@@ -57,7 +77,7 @@ static int check_gs(const struct ct_runtime *rt, struct ct_os_stopped *stopped) 
 static int equip_stopped(struct ct_runtime *rt, struct ct_os_stopped *stopped) {
     for (size_t i = 0; i < count_of(stopped); i++) {
         struct ct_os_regs regs;
-        if (ct_os_stopped_get_regs(stopped, i, &regs) || regs.gs_base)
+        if (ct_os_stopped_get_regs(stopped, i, &regs) || (regs.gs_base && !is_guest(regs.gs_base)))
             continue; /* it has ended, or has one */
         int tid = ct_os_stopped_tid(stopped, i);
         uint64_t pointer = 0;
@@ -68,6 +88,8 @@ static int equip_stopped(struct ct_runtime *rt, struct ct_os_stopped *stopped) {
             b = ct_block_create(rt, tid, pointer);
         if (!b)
             return CT_ERR_NO_MEMORY;
+        if (regs.gs_base)
+            move_guest(regs.gs_base, b);
         regs.gs_base = (uint64_t)b;
         if (ct_os_stopped_set_regs(stopped, i, &regs))
             return CT_ERR_SYSTEM;
@@ -76,11 +98,15 @@ static int equip_stopped(struct ct_runtime *rt, struct ct_os_stopped *stopped) {
 }
 
 static int equip_self(struct ct_runtime *rt) {
-    if (ct_os_get_block())
+    uint64_t own = ct_os_get_block();
+    if (own && !is_guest(own))
         return 0;
     uint64_t mask = ct_os_block_signals();
     struct ct_block *b = ct_block_create(rt, ct_os_gettid(), ct_os_thread_pointer());
     int status = b ? ct_block_install(b) : CT_ERR_NO_MEMORY;
+    uint64_t *owner = own ? *(uint64_t **)(own + CT_BLOCK_GUEST_OWNER) : NULL;
+    if (!status && owner && *owner == own + CT_BLOCK_GUEST) /* else we are followed, and it has moved along */
+        move_guest(own, b);
     ct_os_restore_signals(mask);
     return status;
 }
@@ -287,6 +313,11 @@ int ct_set_apply(struct ct_hooks *set) {
     if (!status) {
         status = apply_stopped(set, &w, stopped);
         resume_others(stopped);
+    }
+    for (size_t i = 0; i < set->change_count && ct_hook_on_change; i++) {
+        const struct ct_plan *plan = &set->changes[i].record->plan;
+        for (unsigned k = 0; k < plan->patch_count; k++)
+            ct_hook_on_change(plan->patches[k].at, plan->patches[k].size);
     }
     set->stop_ns = ct_os_nanoseconds() - start;
     ct_os_poke_close(&poker);

@@ -10,6 +10,10 @@
 #define CT_BLOCK_DETAIL_CURSOR 0x050 /* next detail record */
 #define CT_BLOCK_ORDINAL       0x058 /* tag of the thread's next event, without its kind (32 bits) */
 #define CT_BLOCK_KEPT          0x1000
+#define CT_BLOCK_GUEST         0x1000 /* room for the Stalker (stalk/layout.h), whose own blocks have no runtime: */
+#define CT_BLOCK_GUEST_END     0x1100
+#define CT_BLOCK_GUEST_OWNER   0x10a0 /* 0, or a structure that begins with the address of the room */
+#define CT_BLOCK_GUEST_TID     0x10f0 /* whose it is */
 #define CT_BLOCK_TOP           0x1100 /* first free shadow entry */
 #define CT_BLOCK_LIMIT         0x1108 /* end of the shadow stack */
 #define CT_BLOCK_SELF          0x1110

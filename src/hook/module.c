@@ -185,6 +185,10 @@ static int load_orphan(struct ct_hook_module *m, const struct map_search *map) {
 
 /* ---- stub memory ---- */
 
+void (*ct_hook_on_change)(uint64_t start, size_t size);
+
+#define REGION_REACH (128u << 20) /* at least as far as an arena's code goes on behind its first allocation */
+
 static int make_region(struct ct_hook_code_map *map, uint64_t start, uint64_t end, struct ct_hook_region **out) {
     struct ct_hook_region *r = calloc(1, sizeof *r);
     uint8_t *unused;
@@ -334,6 +338,8 @@ void ct_hook_code_map_free(struct ct_hook_code_map *map, bool keep_code) {
     while (map->regions) {
         struct ct_hook_region *r = map->regions;
         map->regions = r->next;
+        if (!keep_code && ct_hook_on_change)
+            ct_hook_on_change(r->shared_run, REGION_REACH);
         if (!keep_code)
             ct_arena_destroy(r->arena);
         free(r);

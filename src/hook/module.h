@@ -22,6 +22,10 @@ struct ct_hook_region {
     bool shared_written;
 };
 
+/* NULL, or told about code that was patched, or may have been (when all threads run again), and of stubs that are about to go: for
+ * who keeps copies of code. */
+extern void (*ct_hook_on_change)(uint64_t start, size_t size);
+
 /* Everything that is known about the code of this process. */
 struct ct_hook_code_map {
     struct ct_hook_module *modules;

@@ -52,7 +52,8 @@ struct stalk_area {
     uint64_t *counters;
     uint64_t native;
     uint64_t spill;
-    uint64_t spare[2];
+    uint64_t tid;
+    uint64_t spare[1];
 };
 #define STALK_ASSERT_AT(field, offset)                                                                                 \
     _Static_assert(__builtin_offsetof(struct stalk_area, field) + CT_AREA == (offset), #field)
@@ -70,6 +71,7 @@ STALK_ASSERT_AT(mask, CT_AREA_MASK);
 STALK_ASSERT_AT(counters, CT_AREA_COUNTERS);
 STALK_ASSERT_AT(native, CT_AREA_NATIVE);
 STALK_ASSERT_AT(spill, CT_AREA_SPILL);
+STALK_ASSERT_AT(tid, CT_AREA_TID);
 _Static_assert(sizeof(struct stalk_area) <= CT_AREA_SIZE, "room in the block");
 
 /* Things that generated code names by number: they never move. */
@@ -327,6 +329,8 @@ uint32_t ct_stalk_table_index(const struct ct_stalker *s, uint64_t address);
 /* Translated code for an address, trusted or checked now. NULL: cannot be followed; *status tells why (CT_ERR_NOT_MAPPED: no code
  * there). */
 struct stalk_entry *ct_stalk_obtain(struct stalk_thread *t, uint64_t address, int *status);
+/* Gives up every fragment whose original has changed. */
+void ct_stalk_check_all(struct ct_stalker *s);
 /* Branches may go there directly. */
 static inline bool ct_stalk_trusted(const struct stalk_entry *e) {
     return e->fragment->flags & FRAGMENT_TRUSTED;
@@ -394,6 +398,11 @@ uint64_t ct_stalk_on_signal(uint64_t signal, void *info, void *context);
 int64_t ct_stalk_sigaction(uint64_t signal, const struct stalk_action *new, struct stalk_action *old);
 /* rt_sigreturn: the frame's program counter becomes one of translated code. */
 void ct_stalk_sigreturn(struct stalk_thread *t, uint64_t frame);
+
+/* ---- stalker.c ---- */
+
+/* To every Stalker: what was made of this code is given up. */
+void ct_stalk_code_changed(uint64_t start, size_t size);
 
 /* ---- thread.c ---- */
 

@@ -25,6 +25,7 @@
 #define CT_AREA_COUNTERS  0x10d8 /* call counts */
 #define CT_AREA_NATIVE    0x10e0 /* stack slot of the return address of an excluded call */
 #define CT_AREA_SPILL     0x10e8 /* rax, where the engine may be entered before it comes back */
+#define CT_AREA_TID       0x10f0
 #define CT_AREA_SIZE      0x100
 
 /* The upper four bits of the reason. */

@@ -3,6 +3,9 @@
 #include "os/thread.h"
 #include "stalk/internal.h"
 
+/* hook/module.h, which is not freestanding */
+extern void (*ct_hook_on_change)(uint64_t start, size_t size) __attribute__((weak));
+
 extern const uint8_t __start_ct_stalk_text[] __attribute__((visibility("hidden")));
 extern const uint8_t __stop_ct_stalk_text[] __attribute__((visibility("hidden")));
 
@@ -13,6 +16,53 @@ extern const uint8_t __stop_ct_stalk_text[] __attribute__((visibility("hidden"))
 static bool in_callback(void) {
     struct stalk_thread *t = ct_stalk_thread_current();
     return t && t->in_callback;
+}
+
+static struct ct_stalker *all;
+static uint32_t all_lock;
+
+static void lock_all(void) {
+    while (__atomic_exchange_n(&all_lock, 1, __ATOMIC_ACQUIRE)) /* released by unlock_all */
+        ct_os_relax();
+}
+
+static void unlock_all(void) {
+    __atomic_store_n(&all_lock, 0, __ATOMIC_RELEASE);
+}
+
+static void drop_code(struct ct_stalker *s, uint64_t start, uint64_t end) {
+    for (struct stalk_cache *c = s->caches; c; c = c->next)
+        ct_stalk_invalidate_range(c, start, end);
+}
+
+void ct_stalk_code_changed(uint64_t start, size_t size) {
+    lock_all();
+    for (struct ct_stalker *s = all; s; s = s->next) {
+        ct_stalk_lock(s);
+        drop_code(s, start, start + size);
+        ct_stalk_unlock(s);
+    }
+    unlock_all();
+}
+
+/* Our own functions run natively: all of the library's where it is one, else the public ones of the Stalker. */
+static int find_library(void *arg, const struct ct_os_map *map) {
+    struct stalk_range *range = arg;
+    static const char name[] = "libcontrail";
+    const char *base = map->path;
+    if ((uint64_t)&ct_stalk_engine - map->start >= map->end - map->start)
+        return 0;
+    for (const char *p = map->path; *p; p++)
+        if (*p == '/')
+            base = p + 1;
+    size_t same = 0;
+    while (same < sizeof name - 1 && base[same] == name[same])
+        same++;
+    if (same == sizeof name - 1) {
+        range->start = map->start;
+        range->end = map->end;
+    }
+    return 1;
 }
 
 STALK_API int ct_stalker_create(struct ct_stalker **out, const struct ct_stalker_options *options) {
@@ -36,7 +86,14 @@ STALK_API int ct_stalker_create(struct ct_stalker **out, const struct ct_stalker
     }
     s->excluded[0].start = (uint64_t)__start_ct_stalk_text;
     s->excluded[0].end = (uint64_t)__stop_ct_stalk_text;
+    (void)ct_os_each_map(find_library, &s->excluded[0]);
     s->excluded_count = 1;
+    lock_all();
+    s->next = all;
+    all = s;
+    unlock_all();
+    if (&ct_hook_on_change) /* no such thing in the agent */
+        ct_hook_on_change = ct_stalk_code_changed;
     *out = s;
     return CT_OK;
 }
@@ -46,6 +103,13 @@ STALK_API int ct_stalker_destroy(struct ct_stalker *s) {
         return CT_OK;
     if (__atomic_load_n(&s->followed, __ATOMIC_ACQUIRE))
         return CT_ERR_BUSY;
+    lock_all();
+    struct ct_stalker **link = &all;
+    while (*link && *link != s)
+        link = &(*link)->next;
+    if (*link)
+        *link = s->next;
+    unlock_all();
     for (struct stalk_thread *t = s->threads; t; t = t->next) {
         if (t->area && t->area->thread == t)
             t->area->thread = NULL;
@@ -64,11 +128,6 @@ STALK_API int ct_stalker_destroy(struct ct_stalker *s) {
     ct_stalk_free_pools(s);
     (void)ct_os_free(s, sizeof *s);
     return CT_OK;
-}
-
-static void drop_code(struct ct_stalker *s, uint64_t start, uint64_t end) {
-    for (struct stalk_cache *c = s->caches; c; c = c->next)
-        ct_stalk_invalidate_range(c, start, end);
 }
 
 STALK_API int ct_stalker_exclude(struct ct_stalker *s, uint64_t start, uint64_t size) {

@@ -74,6 +74,7 @@ static void begin_child(struct stalk_thread *t) {
     s->followed = 1;
     s->pid = ct_os_getpid();
     t->tid = ct_os_gettid();
+    t->area->tid = (uint64_t)t->tid;
 }
 
 static uint64_t fork_process(struct stalk_thread *t) {

@@ -120,6 +120,7 @@ static int prepare(struct stalk_thread *t, uint64_t block, const struct ct_stalk
     t->activation = 0;
     t->status = 0;
     int status = ct_stalk_events_open(t);
+    a->tid = (uint64_t)t->tid;
     if (!status)
         a->thread = t;
     return status;
@@ -143,6 +144,8 @@ struct stalk_thread *ct_stalk_thread_make(struct ct_stalker *s, int tid,
         if (other != t && other->tid == tid && other->following)
             *status = CT_ERR_BAD_STATE; /* by another Stalker */
     }
+    if (!*status && !s->followed)
+        ct_stalk_check_all(s); /* what changed while nobody looked */
     if (!*status)
         *status = prepare(t, *block, transformer, sink);
     if (!*status) {

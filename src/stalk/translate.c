@@ -458,6 +458,15 @@ static bool unchanged(struct ct_stalker *s, const struct stalk_fragment *f) {
            ct_stalk_same(f->snapshot, (const void *)f->first.address, f->length);
 }
 
+void ct_stalk_check_all(struct ct_stalker *s) {
+    ct_stalk_forget_maps(s);
+    for (struct stalk_cache *c = s->caches; c; c = c->next)
+        for (struct stalk_chunk *chunk = c->chunks; chunk; chunk = chunk->next)
+            for (uint32_t i = 0; i < chunk->count; i++)
+                if (!(chunk->fragments[i]->flags & FRAGMENT_DEAD) && !unchanged(s, chunk->fragments[i]))
+                    ct_stalk_invalidate_fragment(c, chunk->fragments[i]);
+}
+
 struct stalk_entry *ct_stalk_obtain(struct stalk_thread *t, uint64_t address, int *status) {
     struct ct_stalker *s = t->stalker;
     struct stalk_entry *e = ct_stalk_find(t->cache, address);
