@@ -203,6 +203,8 @@ static bool open_writer(struct ct_drain *drain, struct ct_drain_thread *t) {
     if (t->detail.writer)
         return true;
     int status = ct_detail_writer_open(&t->detail.writer, drain->directory, t->id, (uint32_t)t->tid);
+    if (!status)
+        ct_detail_writer_keep(t->detail.writer, drain->format.segments);
     drain->error = drain->error ? drain->error : status;
     return !status;
 }

@@ -74,7 +74,10 @@ static void put_detail(struct ct_drain *d, struct ct_drain_thread *t, const stru
                         .code = (uint32_t)record->code,
                         .fault_address = record->fault_address}};
     memcpy(out.registers, record->registers, sizeof out.registers);
-    int status = t->detail.writer ? 0 : ct_detail_writer_open(&t->detail.writer, d->directory, t->id, (uint32_t)t->tid);
+    bool first = !t->detail.writer;
+    int status = first ? ct_detail_writer_open(&t->detail.writer, d->directory, t->id, (uint32_t)t->tid) : 0;
+    if (first && !status)
+        ct_detail_writer_keep(t->detail.writer, d->format.segments);
     d->error = d->error ? d->error : status;
     uint32_t sequence = status ? ATF_NO_DETAIL : ct_detail_writer_add(t->detail.writer, &out.signal.event);
     if (sequence == ATF_NO_DETAIL)

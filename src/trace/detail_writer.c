@@ -7,6 +7,7 @@
 #include "trace/buffers.h"
 #include "trace/crc32.h"
 #include "trace/file.h"
+#include "trace/segments.h"
 #include "trace/writer.h"
 #include <contrail/status.h>
 #include <errno.h>
@@ -34,7 +35,8 @@ struct ct_detail_writer {
     uint32_t tid;
     unsigned part; /* 1: detail.atf, 2: detail_2.atf … */
     uint64_t part_limit;
-    struct old_part *old; /* oldest first */
+    struct ct_series *series; /* who deletes old parts; NULL: drop_before does */
+    struct old_part *old;     /* oldest first */
     size_t old_count, old_room;
 
     /* of this part */
@@ -137,13 +139,22 @@ static int remember_part(struct ct_detail_writer *writer) {
     return 0;
 }
 
+static int close_part(struct ct_detail_writer *writer) {
+    char *path = writer->series ? part_path(writer, writer->part) : NULL;
+    int late = ct_file_close(&writer->file);
+    if (path)
+        ct_series_finished(writer->series, path, HEADER + writer->length + FOOTER, writer->records);
+    free(path);
+    return late;
+}
+
 /* The file is in use, before and after. */
 static int next_part(struct ct_detail_writer *writer) {
     int error = finish_part(writer);
     ct_file_rest(&writer->file);
-    int late = ct_file_close(&writer->file);
+    int late = close_part(writer);
     if (!error)
-        error = late ? late : remember_part(writer);
+        error = late ? late : writer->series ? 0 : remember_part(writer);
     if (error)
         return error;
     writer->part++;
@@ -204,15 +215,24 @@ static int write_records(struct ct_detail_writer *writer, const uint8_t *bytes, 
     return error;
 }
 
+/* The record is the first that would be written. */
+static bool is_full(const struct ct_detail_writer *writer, const uint8_t *record) {
+    struct atf_detail_event event;
+    memcpy(&event, record, RECORD);
+    return writer->series && writer->records && ct_series_is_full(writer->series, event.timestamp);
+}
+
 /* Everything in `bytes` goes to the file; a part is ended where one is full. Returns 0 or an errno. */
 static int write_parts(struct ct_detail_writer *writer, const uint8_t *bytes, size_t size) {
     int error = ct_file_use(&writer->file);
     if (error)
         return error;
-    if (writer->part_limit && writer->length >= writer->part_limit)
+    if ((writer->part_limit && writer->length >= writer->part_limit) || is_full(writer, bytes))
         error = next_part(writer);
     if (!error)
         error = write_records(writer, bytes, size);
+    if (writer->series && writer->records)
+        ct_series_grown(writer->series, HEADER + writer->length, writer->time_first, writer->time_last);
     if (writer->file.path)
         ct_file_rest(&writer->file);
     return error;
@@ -336,11 +356,15 @@ int ct_detail_writer_close(struct ct_detail_writer *writer) {
         error = finish_part(writer);
         ct_file_rest(&writer->file);
     }
-    int late = ct_file_close(&writer->file);
+    int late = close_part(writer);
     if (!status)
         status = ct_file_status(error ? error : late);
     free_writer(writer);
     return status;
+}
+
+void ct_detail_writer_keep(struct ct_detail_writer *writer, struct ct_segments *segments) {
+    writer->series = segments ? ct_series_open(segments) : NULL;
 }
 
 void ct_detail_writer_set_part(struct ct_detail_writer *writer, uint64_t bytes) {

@@ -97,7 +97,8 @@ int ct_facts_load(struct ct_facts *facts, const struct ct_trace *trace) {
     for (size_t i = 0; i < facts->thread_count; i++) {
         const struct ct_trace_thread *thread = ct_trace_thread_at(trace, i);
         facts->threads[i].complete = ct_trace_process_at(trace, thread->process)->complete && !thread->cut &&
-                                     thread->lost == 0 && facts->threads[i].gap_count == 0;
+                                     thread->lost == 0 && thread->first_sequence == 0 &&
+                                     facts->threads[i].gap_count == 0;
     }
     return 0;
 }

@@ -86,6 +86,16 @@ static void close_part(struct ct_index_part *part) {
     free(part);
 }
 
+/* index_NNNNNN.ctp or .atf, six digits or more; 0: it is none. */
+static unsigned segment_number(const char *name) {
+    unsigned number;
+    int digits = 0, length = 0;
+    if (sscanf(name, "index_%n%9u.%n", &digits, &number, &length) != 1 || length - digits < 7 ||
+        (strcmp(name + length, "ctp") != 0 && strcmp(name + length, "atf") != 0))
+        return 0;
+    return number;
+}
+
 /* *error ENOENT: there is no such file. Other failures to open make it an unreadable one. */
 static struct ct_index_part *open_part(struct ct_file_cache *cache, const char *directory, const char *name,
                                        int *error) {
@@ -95,7 +105,7 @@ static struct ct_index_part *open_part(struct ct_file_cache *cache, const char *
         return NULL;
     snprintf(part->name, sizeof part->name, "%s", name);
     part->state = CT_INDEX_UNREADABLE;
-    part->segment = strlen(name) == sizeof "index_NNNNNN.ctp" - 1;
+    part->segment = segment_number(name) != 0;
     *error = ct_file_open(&part->file, cache, ct_file_path("%s/%s", directory, name), O_RDONLY | O_NONBLOCK);
     if (*error == ENOENT || *error == ENOTDIR || *error == ENOMEM) {
         free(part);
@@ -133,16 +143,17 @@ static int add_part(struct ct_index *index, struct ct_file_cache *cache, const c
 /* ---- segments ---- */
 
 static int only_segments(const struct dirent *entry) {
-    unsigned number;
-    int length = 0;
-    return strlen(entry->d_name) == sizeof "index_NNNNNN.ctp" - 1 &&
-           sscanf(entry->d_name, "index_%6u.%n", &number, &length) == 1 && length == sizeof "index_NNNNNN" &&
-           (!strcmp(entry->d_name + length, "ctp") || !strcmp(entry->d_name + length, "atf"));
+    return segment_number(entry->d_name) != 0;
+}
+
+static int by_number(const struct dirent **a, const struct dirent **b) {
+    unsigned x = segment_number((*a)->d_name), y = segment_number((*b)->d_name);
+    return (x > y) - (x < y);
 }
 
 static int add_segments(struct ct_index *index, struct ct_file_cache *cache, const char *directory) {
     struct dirent **names;
-    int error = 0, count = scandir(directory, &names, only_segments, alphasort);
+    int error = 0, count = scandir(directory, &names, only_segments, by_number);
     if (count < 0)
         return errno == ENOMEM ? ENOMEM : 0;
     for (int i = 0; i < count; i++) {

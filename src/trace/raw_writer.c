@@ -15,10 +15,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define HEADER sizeof(struct atf_index_header)
-#define EVENT  sizeof(struct atf_index_event)
-#define FOOTER sizeof(struct atf_index_footer)
-#define WINDOW 128u /* events that are read and written at once for their links */
+#define HEADER      sizeof(struct atf_index_header)
+#define EVENT       sizeof(struct atf_index_event)
+#define FOOTER      sizeof(struct atf_index_footer)
+#define SEGMENT_RUN 1024u /* events between two looks at whether a segment is full */
+#define WINDOW      128u  /* events that are read and written at once for their links */
 
 struct raw {
     struct ct_file file;
@@ -162,6 +163,8 @@ static int raw_write(void *sink, const struct atf_index_event *events, size_t co
         if (error)
             break;
         size_t n = count - *done;
+        if (raw->series && n > SEGMENT_RUN)
+            n = SEGMENT_RUN;
         if (n > raw->part_limit - raw->written)
             n = (size_t)(raw->part_limit - raw->written);
         uint64_t before = raw->written;

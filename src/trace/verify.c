@@ -355,10 +355,11 @@ static void pass_on(void *arg, const char *sentence) {
 static void check_details(struct verifier *verifier, const struct trace_thread *thread, bool finished) {
     struct ct_verify_detail ask = {.finished = finished, .complain = pass_on, .arg = verifier};
     const struct trace_process *process = &verifier->trace->processes[thread->info.process];
+    ask.dropped = thread->info.first_sequence != 0 || ct_json_get(thread->manifest, "dropped", NULL);
     bool told = ct_json_flag(ct_json_get(thread->manifest, "has_detail", NULL), false), is = thread->info.has_detail;
     if (is && ct_verify_details(verifier->trace, (size_t)(thread - verifier->trace->threads), &ask) != 0)
         complain(verifier, "%s/thread_%u: no memory to check its detail", process->directory, thread->info.id);
-    if (process->info.complete && thread->manifest && told != is)
+    if (process->info.complete && thread->manifest && told != is && !(told && ask.dropped))
         complain(verifier, "%s/thread_%u: the manifest tells of %s detail file, and there is %s", process->directory,
                  thread->info.id, told ? "a" : "no", is ? "one" : "none");
 }

@@ -170,9 +170,9 @@ static void check_back_link(struct detail_check *check, uint64_t sequence, const
         return;
     const struct atf_index_event *event = index_event(check, detail->index_seq);
     if (!event) {
-        if (check->ask->finished && detail->index_seq >= check->thread->index.count)
+        if (check->ask->finished && detail->index_seq >= check->thread->index.end)
             told(check, P_LINK, sequence, "names event %u; there are %" PRIu64, detail->index_seq,
-                 check->thread->index.count);
+                 check->thread->index.end);
         return;
     }
     check_event(check, sequence, detail, event);
@@ -242,10 +242,12 @@ static void check_link(struct detail_check *check, uint64_t position, uint32_t d
 
 static void check_links(struct detail_check *check, uint64_t end) {
     struct ct_index *index = &check->thread->index;
-    for (uint64_t position = 0; position < index->count;) {
+    for (uint64_t position = index->first; position < index->end;) {
         const struct atf_index_event *event = index_event(check, position);
-        if (!event)
-            return; /* told where the index is checked */
+        if (!event) { /* told where the index is checked */
+            position = ct_index_skip(index, position);
+            continue;
+        }
         for (; position - check->from < check->count; position++, event++)
             if (event->detail_seq != ATF_NO_DETAIL)
                 check_link(check, position, event->detail_seq, end);

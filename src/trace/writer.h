@@ -77,6 +77,8 @@ int ct_detail_writer_error(const struct ct_detail_writer *writer);
 uint64_t ct_detail_writer_events(const struct ct_detail_writer *writer);  /* added */
 uint64_t ct_detail_writer_dropped(const struct ct_detail_writer *writer); /* of these, not in the file */
 uint64_t ct_detail_writer_bytes(const struct ct_detail_writer *writer);   /* handed to the kernel */
+/* Old parts are deleted as the index's segments are (trace/segments.h). Before the first record. NULL: they stay. */
+void ct_detail_writer_keep(struct ct_detail_writer *writer, struct ct_segments *segments);
 /* Begins detail_2.atf and so on when the file has that many bytes of records (default: never). */
 void ct_detail_writer_set_part(struct ct_detail_writer *writer, uint64_t bytes);
 /* Removes whole finished parts, oldest first, whose records are all older than the time. Returns how many records went. */
