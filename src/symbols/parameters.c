@@ -212,6 +212,8 @@ static void read_signature(struct ct_parameters *p, uint64_t offset, bool clone,
     if (!ct_lines_subprogram(p->lines, offset, &die, &unit))
         return;
     int language = p->dw->dwarf_srclang(&unit);
+    if (language == DW_LANG_Mips_Assembler) /* of all machines: it tells where functions are, not what they take */
+        return;
     bool cxx = is_cxx(language) || !is_c(language);
     p->nodes = MAX_NODES;
     s->name = name_of(p, &die);
