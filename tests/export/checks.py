@@ -5,9 +5,13 @@ import json
 import pathlib
 import re
 import subprocess
+import sys
 
 import readers
 import traces
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "tools"))
+import ctp  # noqa: E402
 
 LEFT = "left by exception or longjmp"
 LOST = "its return was lost"
@@ -71,9 +75,16 @@ def atf2(export):
     original = pathlib.Path(export.trace.path)
     files = sorted(file.relative_to(original) for file in original.rglob("*") if file.is_file())
     copied = sorted(file.relative_to(path) for file in path.rglob("*") if file.is_file())
-    same(copied, files, "files")
+    same(copied, sorted(file.with_suffix(".atf") if file.suffix == ".ctp" else file for file in files), "files")
     for file in files:
-        assert filecmp.cmp(original / file, path / file, shallow=False), f"{file} differs"
+        if file.suffix == ".ctp":
+            raw = (path / file.with_suffix(".atf")).read_bytes()
+            assert raw[64:-64] == ctp.read(original / file)[0], f"the events of {file} differ"
+        elif file.name == "manifest.json":
+            told = json.loads((original / file).read_text())
+            assert json.loads((path / file).read_text()) == dict(told, format="atf2")
+        else:
+            assert filecmp.cmp(original / file, path / file, shallow=False), f"{file} differs"
     checked = [subprocess.run([export.contrail, "verify", p], capture_output=True).returncode for p in (original, path)]
     assert checked[0] == checked[1]
 
