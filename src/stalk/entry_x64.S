@@ -76,7 +76,7 @@ LABEL ct_stalk_switch
     mov %gs:CT_AREA_THREAD, %rdi
     call *%gs:CT_AREA_FN_ENGINE
     mov %rax, %gs:CT_AREA_RESUME
-LABEL ct_stalk_leave
+LABEL ct_stalk_going
     pushq %gs:CT_AREA_FLAGS
     popfq
     mov %gs:CT_AREA_RSP, %rsp
