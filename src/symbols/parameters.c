@@ -155,13 +155,19 @@ static const char *name_of(struct ct_parameters *p, Dwarf_Die *die) {
     return name ? name : "";
 }
 
+/* Constructors and destructors are written down with a parameter that none of the functions made of them takes. */
+static bool is_parameter(struct ct_parameters *p, Dwarf_Die *die) {
+    const char *name = p->dw->dwarf_tag(die) == DW_TAG_formal_parameter ? p->dw->dwarf_diename(die) : "__in_chrg";
+    return !name || strcmp(name, "__in_chrg") != 0;
+}
+
 static size_t count_parameters(struct ct_parameters *p, Dwarf_Die *die) {
     Dwarf_Die child;
     size_t count = 0;
     if (p->dw->dwarf_child(die, &child))
         return 0;
     do
-        count += p->dw->dwarf_tag(&child) == DW_TAG_formal_parameter;
+        count += is_parameter(p, &child);
     while (p->dw->dwarf_siblingof(&child, &child) == 0);
     return count;
 }
@@ -190,16 +196,15 @@ static void read_parameters(struct ct_parameters *p, Dwarf_Die *list, bool own, 
     if (!s->parameters || p->dw->dwarf_child(list, &child))
         return;
     do {
-        int tag = p->dw->dwarf_tag(&child);
-        s->variadic |= tag == DW_TAG_unspecified_parameters;
-        if (tag != DW_TAG_formal_parameter || s->count == count)
+        s->variadic |= p->dw->dwarf_tag(&child) == DW_TAG_unspecified_parameters;
+        if (!is_parameter(p, &child) || s->count == count)
             continue;
         struct ct_parameter *parameter = &s->parameters[s->count++];
         const char *name = p->dw->dwarf_diename(&child);
         parameter->name = name ? name : "";
         parameter->type = ct_parameters_type(p, &child, cxx, 0);
-        if (!strcmp(parameter->name, "__in_chrg") || !strcmp(parameter->name, "__vtt_parm"))
-            s->convention = false; /* of some constructors, passed or not */
+        if (!strcmp(parameter->name, "__vtt_parm"))
+            parameter->type = &ct_type_unknown; /* of some constructors, passed or not */
         bool scalar = parameter->type->kind != CT_TYPE_STRUCT && parameter->type->kind != CT_TYPE_UNKNOWN;
         if (own && scalar && parameter->type->size <= 8)
             parameter->place = place_by_location(p, &child, entry, s->convention);

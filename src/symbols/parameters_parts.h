@@ -20,6 +20,8 @@ struct ct_parameters {
 
 /* Zeroed memory that lives until it is closed. NULL: there is none. */
 void *ct_parameters_memory(struct ct_parameters *p, size_t size);
+/* Of what is not understood. */
+extern const struct ct_type ct_type_unknown;
 /* The type that an entry's DW_AT_type names; void when it has none. Never NULL: one that is not understood is
  * CT_TYPE_UNKNOWN. `cxx`: structures may be of the kind that is passed by reference. */
 const struct ct_type *ct_parameters_type(struct ct_parameters *p, Dwarf_Die *die, bool cxx, unsigned depth);

@@ -4,7 +4,7 @@
 
 enum { MAX_DEPTH = 6, MAX_CHAIN = 32, MAX_MEMBERS = 64, MAX_ENUMERATORS = 4096 };
 
-static const struct ct_type unknown_type = {
+const struct ct_type ct_type_unknown = {
     .kind = CT_TYPE_UNKNOWN, .incomplete = true, .classes = {CT_CLASS_UNKNOWN, CT_CLASS_UNKNOWN}};
 static const struct ct_type void_type = {.kind = CT_TYPE_VOID};
 
@@ -391,12 +391,12 @@ const struct ct_type *ct_parameters_type(struct ct_parameters *p, Dwarf_Die *die
     if (!p->dw->dwarf_attr_integrate(die, DW_AT_type, &attribute))
         return &void_type;
     if (!p->dw->dwarf_formref_die(&attribute, &target) || depth > MAX_DEPTH || !p->nodes)
-        return &unknown_type;
+        return &ct_type_unknown;
     if (!strip(p, &target))
         return &void_type;
     struct ct_type *type = ct_parameters_memory(p, sizeof *type);
     if (!type)
-        return &unknown_type;
+        return &ct_type_unknown;
     p->nodes--;
     read_type(p, &target, type, cxx, depth);
     ct_type_classify(type);

@@ -66,6 +66,23 @@ int Machine::over(const int &ref, int &&moved) {
     return ref + moved;
 }
 
+struct Guard {
+    int n;
+    F explicit Guard(int v);
+    F ~Guard();
+};
+Guard::Guard(int v) : n(v) {
+}
+Guard::~Guard() {
+    n = 0;
+}
+struct Virtually : virtual Base {
+    int m;
+    F explicit Virtually(int v);
+};
+Virtually::Virtually(int v) : m(v) {
+}
+
 F int derived(Derived a, int n) {
     return a.b + a.d + n;
 }
@@ -91,6 +108,7 @@ F int unique(std::unique_ptr<int> p, int n) {
 }
 
 static Machine machine{};
+static long room[8];
 static char *address_of_machine() {
     static char text[64];
     snprintf(text, sizeof text, "this=%p", (void *)&machine);
@@ -109,6 +127,9 @@ template <typename R, typename... A> static R call(R (*f)(A...), A... arguments)
 #pragma GCC diagnostic ignored "-Wpmf-conversions"
 int run_symbol(Machine *, int, Level) __asm__("_ZN7Machine3runEi5Level");
 Large name_symbol(const Machine *, int) __asm__("_ZNK7Machine4nameEi");
+void guard_symbol(Guard *, int) __asm__("_ZN5GuardC1Ei");
+void unguard_symbol(Guard *) __asm__("_ZN5GuardD1Ev");
+void virtually_symbol(Virtually *, int) __asm__("_ZN9VirtuallyC1Ei");
 
 static void call_run() {
     call(run_symbol, &machine, 5, Level::high);
@@ -116,6 +137,15 @@ static void call_run() {
 static void call_name() {
     capture_target = (const void *)name_symbol;
     ((Large(*)(const Machine *, int))capture_entry)(&machine, 9);
+}
+static void call_guard() {
+    call(guard_symbol, (Guard *)&room, 17);
+}
+static void call_unguard() {
+    call(unguard_symbol, (Guard *)&room);
+}
+static void call_virtually() {
+    call(virtually_symbol, (Virtually *)&room, 18);
 }
 static void call_shared() {
     call(&Machine::shared, 41);
@@ -154,6 +184,9 @@ const subject_case *cases_cxx() {
     static const subject_case cases[] = {
         {(const void *)run_symbol, call_run, run.c_str(), "255"},
         {(const void *)name_symbol, call_name, name.c_str(), "*"},
+        {(const void *)guard_symbol, call_guard, "this=0x*, v=17", ""},
+        {(const void *)unguard_symbol, call_unguard, "this=0x*", ""},
+        {(const void *)virtually_symbol, call_virtually, "this=0x*", ""},
         {(const void *)&Machine::shared, call_shared, "n=41", "42"},
         {(const void *)derived, call_derived, "a={{b=1}, d=2}, n=3", "6"},
         {(const void *)by_reference, call_by_reference, "a={a=7}, b={n=8}, n=9", "24"},
