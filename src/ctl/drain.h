@@ -55,6 +55,13 @@ struct ct_drain_signals {
     } * list;
     size_t count, room;
     uint64_t lost; /* no memory */
+    /* Those that have, and whose registers are still to be written; the drain thread's. */
+    struct ct_drain_placed {
+        struct ct_signal_record record;
+        struct ct_drain_thread *thread;
+        uint64_t seq, ns;
+    } * placed;
+    size_t placed_count, placed_room;
 };
 
 struct ct_drain {
@@ -78,6 +85,9 @@ struct ct_drain {
     /* The text of a function trigger, by its id. */
     void (*trigger_text)(void *arg, uint32_t id, char *text, size_t size);
     void *trigger_arg;
+    /* function_id of a hook's number, where these are not known beforehand; NULL: function_ids has them. */
+    uint64_t (*resolve)(void *arg, uint32_t number);
+    void *resolve_arg;
     char
         end_mark[64]; /* set before ct_drain_finish: how the process ended marks its last moment; "" when it does not */
     /* the drain thread's */
@@ -139,6 +149,9 @@ size_t ct_drain_signals_before(struct ct_drain *drain, struct ct_drain_thread *t
                                size_t count);
 /* At the end of a pass: signals behind which nothing has come. `all`: the last one. */
 void ct_drain_put_signals(struct ct_drain *drain, bool all);
+/* Then, when the detail of what was before them is written: their registers. */
+void ct_drain_put_registers(struct ct_drain *drain);
+void ct_drain_free_signals(struct ct_drain *drain);
 
 /* ---- drain_threads.c ---- */
 

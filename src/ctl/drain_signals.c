@@ -60,32 +60,59 @@ static void remove_first_of(struct ct_drain *d, const struct ct_drain_thread *t)
     pthread_mutex_unlock(&d->mutex);
 }
 
-/* Its registers: persisted whatever else of the detail lane is. */
-static void put_detail(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_signal_record *record) {
+/* Persisted whatever else of the detail lane is. */
+static void put_registers(struct ct_drain *d, const struct ct_drain_placed *p) {
+    struct ct_drain_thread *t = p->thread;
+    const struct ct_signal_record *record = &p->record;
     struct __attribute__((packed)) {
         struct atf_detail_signal signal;
         uint64_t registers[CT_SIGNAL_REGISTERS];
     } out = {.signal = {.event = {.total_length = sizeof out,
                                   .event_type = ATF_DETAIL_SIGNAL,
-                                  .index_seq = (uint32_t)t->events,
+                                  .index_seq = (uint32_t)p->seq,
                                   .thread_id = (uint32_t)t->tid,
-                                  .timestamp = t->last_ns},
+                                  .timestamp = p->ns},
                         .signal = (uint32_t)record->signal,
                         .code = (uint32_t)record->code,
                         .fault_address = record->fault_address}};
     memcpy(out.registers, record->registers, sizeof out.registers);
-    bool first = !t->detail.writer;
-    int status = first ? ct_detail_writer_open(&t->detail.writer, d->directory, t->id, (uint32_t)t->tid) : 0;
-    if (first && !status)
-        ct_detail_writer_keep(t->detail.writer, d->format.segments);
-    d->error = d->error ? d->error : status;
+    int status = 0;
+    if (!t->detail.writer)
+        status = ct_detail_writer_open(&t->detail.writer, d->directory, t->id, (uint32_t)t->tid);
     uint32_t sequence = status ? ATF_NO_DETAIL : ct_detail_writer_add(t->detail.writer, &out.signal.event);
-    if (sequence == ATF_NO_DETAIL)
-        return;
-    ct_thread_writer_link(t->writer, t->events, sequence);
-    t->detail.written++;
-    status = ct_detail_writer_flush(t->detail.writer);
+    if (sequence != ATF_NO_DETAIL) {
+        ct_thread_writer_link(t->writer, p->seq, sequence);
+        t->detail.written++;
+        status = ct_detail_writer_flush(t->detail.writer);
+    }
     d->error = d->error ? d->error : status;
+}
+
+void ct_drain_put_registers(struct ct_drain *d) {
+    for (size_t i = 0; i < d->signals.placed_count; i++)
+        if (d->signals.placed[i].thread->writer)
+            put_registers(d, &d->signals.placed[i]);
+    d->signals.placed_count = 0;
+}
+
+void ct_drain_free_signals(struct ct_drain *d) {
+    free(d->signals.list);
+    free(d->signals.placed);
+    d->signals = (struct ct_drain_signals){0};
+}
+
+static void remember(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_signal_record *record) {
+    struct ct_drain_signals *q = &d->signals;
+    if (q->placed_count == q->placed_room) {
+        size_t room = q->placed_room ? 2 * q->placed_room : FIRST_ROOM;
+        struct ct_drain_placed *grown = realloc(q->placed, room * sizeof *grown);
+        if (!grown)
+            return;
+        q->placed = grown;
+        q->placed_room = room;
+    }
+    q->placed[q->placed_count++] =
+        (struct ct_drain_placed){.record = *record, .thread = t, .seq = t->events, .ns = t->last_ns};
 }
 
 static void put(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_signal_record *record) {
@@ -101,7 +128,7 @@ static void put(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_s
         .detail_seq = ATF_NO_DETAIL,
     };
     ct_thread_writer_commit(t->writer, 1);
-    put_detail(d, t, record);
+    remember(d, t, record);
     t->events++;
     d->time_start = d->time_start ? d->time_start : t->last_ns;
     d->time_end = t->last_ns > d->time_end ? t->last_ns : d->time_end;

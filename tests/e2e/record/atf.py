@@ -18,6 +18,7 @@ HEADER = struct.Struct("<4sBBBBIIB7xIIQQQQ")
 EVENT = struct.Struct("<QQIIII")
 FOOTER = struct.Struct("<4sIQQQQ24x")
 NO_DETAIL = 0xFFFFFFFF
+SIGNAL = 0  # function_id of an EXCEPTION that closes no frame
 assert (HEADER.size, EVENT.size, FOOTER.size) == (64, 32, 64)
 
 
@@ -175,7 +176,9 @@ def check_thread(thread, functions, entry_only, gaps):
         problems.append("%s?: details are not numbered from 0 on" % place)
     if set(thread.kinds) - {CALL, RETURN, EXCEPTION}:
         problems.append("%s?: kinds %s" % (place, set(thread.kinds)))
-    unknown = set(thread.functions) - functions.keys()
+    if any(f == SIGNAL and k != EXCEPTION for f, k in zip(thread.functions, thread.kinds)):
+        problems.append("%s?: a call or return of no function" % place)
+    unknown = set(thread.functions) - functions.keys() - {SIGNAL}
     if unknown:
         problems.append("%s%d: unknown function %#x" % (place, thread.functions.index(min(unknown)), min(unknown)))
         return problems
@@ -187,11 +190,12 @@ def check_depths(thread, functions, entry_only, gaps, place):
     for number, (function, kind, told) in enumerate(zip(thread.functions, thread.kinds, thread.depths)):
         if number in gaps:
             depth = told if kind == CALL else told + 1
-        if kind != CALL:
+        if kind != CALL and function != SIGNAL:
             depth -= 1
         if told != depth:
             problems.append("%s%d: %s of %s at depth %d instead of %d" % (
-                place, number, ("", "call", "return", "end")[kind], functions[function].where, told, depth))
+                place, number, ("", "call", "return", "end")[kind],
+                functions[function].where if function != SIGNAL else "a signal", told, depth))
             depth = told
             if len(problems) > 5:
                 break
