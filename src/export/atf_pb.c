@@ -113,6 +113,97 @@ static void put_event(struct ct_export *e, const struct ct_trace_event *event) {
     ct_out_took(&e->out, n + 3);
 }
 
+/* ---- events with a detail record ---- */
+
+enum { DETAIL_REGISTERS = 1, DETAIL_RETURN_ADDRESS, DETAIL_STACK, DETAIL_VECTORS, DETAIL_ARGUMENT, DETAIL_RESULT };
+enum { VALUE_NAME = 1, VALUE_SIGNED, VALUE_UNSIGNED, VALUE_BOOL, VALUE_REAL, VALUE_POINTER, VALUE_TEXT, VALUE_SHOWN };
+enum { RAX = 1, RCX, RDX, RSP = 5, RBP, RSI, RDI, R8, R9, R10 };
+enum { EVENT_DETAIL = 5 };
+
+static void add_value(struct ct_proto *p, uint32_t field, const struct ct_argument *a) {
+    struct ct_proto value = {.used = 0};
+    if (*a->name)
+        ct_proto_text(&value, VALUE_NAME, a->name);
+    switch (a->kind) {
+    case CT_VALUE_UNKNOWN:
+        break;
+    case CT_VALUE_SIGNED:
+        ct_proto_number(&value, VALUE_SIGNED, a->number);
+        break;
+    case CT_VALUE_UNSIGNED:
+        ct_proto_number(&value, VALUE_UNSIGNED, a->number);
+        break;
+    case CT_VALUE_BOOL:
+        ct_proto_number(&value, VALUE_BOOL, a->number != 0);
+        break;
+    case CT_VALUE_REAL:
+        ct_proto_double(&value, VALUE_REAL, a->real);
+        break;
+    case CT_VALUE_POINTER:
+        ct_proto_number(&value, VALUE_POINTER, a->number);
+        break;
+    case CT_VALUE_STRING:
+        ct_proto_text(&value, VALUE_TEXT, a->string);
+        break;
+    default:
+        ct_proto_text(&value, VALUE_SHOWN, a->text);
+    }
+    ct_proto_message(p, field, &value);
+}
+
+static void add_call(struct ct_export *e, struct ct_proto *p, const struct ct_trace_event *event,
+                     const struct ct_trace_detail *detail) {
+    static const uint8_t of_call[] = {RDI, RSI, RDX, RCX, R8, R9, RAX, R10}, of_return[] = {RAX, RDX};
+    bool call = detail->type == CT_TRACE_DETAIL_CALL;
+    struct ct_proto message = {.used = 0}, registers = {.used = 0};
+    for (size_t i = 0; i < (call ? sizeof of_call : sizeof of_return); i++)
+        ct_proto_number(&registers, call ? of_call[i] : of_return[i], detail->registers[i]);
+    ct_proto_number(&registers, RBP, detail->frame_pointer);
+    ct_proto_number(&registers, RSP, detail->stack_pointer);
+    ct_proto_message(&message, DETAIL_REGISTERS, &registers);
+    ct_proto_number(&message, DETAIL_RETURN_ADDRESS, detail->return_address);
+    ct_proto_bytes(&message, DETAIL_STACK, detail->stack, detail->stack_size);
+    if (detail->has_vectors)
+        ct_proto_bytes(&message, DETAIL_VECTORS, detail->vectors, sizeof detail->vectors);
+    const struct ct_arguments *arguments = ct_export_arguments(e, event->thread, event->detail);
+    for (size_t i = 0; arguments && arguments->named && i < arguments->count; i++)
+        add_value(&message, call ? DETAIL_ARGUMENT : DETAIL_RESULT, &arguments->at[i]);
+    ct_proto_message(p, EVENT_DETAIL, &message);
+}
+
+static void add_signal(struct ct_proto *p, const struct ct_trace_detail *detail) {
+    struct ct_proto message = {.used = 0}, registers = {.used = 0};
+    ct_proto_number(&message, 1, detail->signal);
+    ct_proto_number(&message, 2, (uint64_t)(int64_t)detail->code);
+    ct_proto_number(&message, 3, detail->fault_address);
+    for (unsigned i = 0; i < detail->cpu_count && i < 18; i++)
+        ct_proto_number(&registers, i + 1, detail->cpu[i]);
+    ct_proto_message(&message, 4, &registers);
+    ct_proto_message(p, EVENT_DETAIL, &message);
+}
+
+/* False: there is no record that fits. */
+static bool put_detailed(struct ct_export *e, const struct ct_trace_event *event) {
+    struct ct_trace_detail detail;
+    struct ct_proto p = {.used = 0};
+    bool is_signal = event->kind == CT_TRACE_EXCEPTION;
+    if (ct_trace_detail(e->trace, event->thread, event->detail, &detail) != 0 ||
+        detail.type != (is_signal                      ? CT_TRACE_DETAIL_SIGNAL
+                        : event->kind == CT_TRACE_CALL ? CT_TRACE_DETAIL_CALL
+                                                       : CT_TRACE_DETAIL_RETURN))
+        return false;
+    ct_proto_number(&p, 1, event->timestamp_ns);
+    ct_proto_number(&p, 2, event->thread);
+    ct_proto_number(&p, 3, event->function_id);
+    ct_proto_number(&p, 4, event->depth);
+    if (is_signal)
+        add_signal(&p, &detail);
+    else
+        add_call(e, &p, event, &detail);
+    put_record(e, is_signal ? RECORD_EXCEPTION : event->kind == CT_TRACE_CALL ? RECORD_CALL : RECORD_RETURN, &p);
+    return true;
+}
+
 static void on_event(struct ct_export *e, const struct ct_trace_event *event, size_t *gaps) {
     if (gaps[event->thread] < e->facts.threads[event->thread].gap_count)
         put_gaps(e, event->thread, &gaps[event->thread], event->sequence);
@@ -127,7 +218,8 @@ static void on_event(struct ct_export *e, const struct ct_trace_event *event, si
             put_function(e, name);
         name->mark = 1;
     }
-    put_event(e, event);
+    if (event->detail == CT_TRACE_NO_DETAIL || !put_detailed(e, event))
+        put_event(e, event);
 }
 
 static void put_events(struct ct_export *e, struct ct_trace_cursor *cursor, size_t *gaps) {

@@ -58,6 +58,22 @@ def check_chrome(contrail, trace, place):
     return path
 
 
+def check_protobuf(contrail, trace, place):
+    path = place / "atf.pb"
+    output(contrail, "export", "-f", "atf-pb", "-o", path, trace)
+    records = readers.atf_pb(path)
+    names = {r["function_id"]: r["name"] for kind, r in records if kind == "function"}
+    calls = {names[r["function_id"]]: r["detail"] for kind, r in records if kind == "call"}
+    returns = {names[r["function_id"]]: r["detail"] for kind, r in records if kind == "return"}
+    detail = calls["signs"]
+    assert [(v["name"][0], v.get("signed", v.get("unsigned"))[0]) for v in detail["argument"]] == [
+        ("a", -1), ("b", -2), ("c", -3), ("d", -4), ("e", 5), ("f", 65535)], detail["argument"]
+    assert detail["registers"][0]["r8"] == [5] and detail["registers"][0]["rcx"][0] == 2**64 - 4, detail["registers"]
+    assert returns["signs"]["result"][0]["signed"] == [65530] and returns["signs"]["registers"][0]["rax"][0] & 0xFFFFFFFF == 65530
+    assert calls["narrow"]["argument"][1]["boolean"] == ["true"] and calls["pairs"]["argument"][0]["shown"] == ["{x=-1, y=2}"]
+    assert "result" not in returns["nothing"]
+
+
 QUERY = """select a.key, a.value_type, a.int_value, a.string_value, a.real_value from slice s join args a using (arg_set_id)
            where s.name = '%s' and a.key not like 'debug.end' order by a.key"""
 EXPECTED = {
@@ -104,6 +120,7 @@ def main():
             assert len(expected) > 25
             assert "OK" in output(contrail, "verify", trace)
             check_replay(contrail, trace, expected)
+            check_protobuf(contrail, trace, pathlib.Path(directory))
             chrome = check_chrome(contrail, trace, pathlib.Path(directory))
             if subject != subjects[-1]:
                 continue

@@ -24,10 +24,13 @@ def output_of(command, **options):
 # ---- protobuf, through protoc ----
 
 def unescape(text):
-    """A string of protobuf's text format."""
+    """A string of protobuf's text format; bytes, when it is none of UTF-8: only fields of bytes may be so, protoc says."""
     raw = re.sub(r"\\([0-7]{1,3}|.)", lambda m: chr(int(m[1], 8)) if m[1][0] in "01234567" else
                  {"n": "\n", "t": "\t", "r": "\r"}.get(m[1], m[1]), text)
-    return raw.encode("latin-1").decode()
+    try:
+        return raw.encode("latin-1").decode()
+    except UnicodeDecodeError:
+        return raw.encode("latin-1")
 
 
 def parse_text(text):
