@@ -76,6 +76,10 @@ const struct ct_trace_function *ct_trace_function(const struct ct_trace *trace, 
 /* Names of functions are their linkage names from now on. To be called before the first is looked up. */
 void ct_trace_keep_mangled(struct ct_trace *trace);
 
+/* Functions of the calls that are open where the thread's events begin because older ones were deleted (--keep): outermost
+ * first, 0 where not known; malloc'ed. None: nothing was deleted, or the files do not tell (raw ones). */
+int ct_trace_open_calls(struct ct_trace *trace, size_t thread, uint64_t **functions, size_t *count);
+
 /* ---- events ---- */
 
 enum ct_trace_kind { CT_TRACE_CALL = 1, CT_TRACE_RETURN = 2, CT_TRACE_EXCEPTION = 3 };

@@ -66,6 +66,15 @@ static void on_event(struct ct_crash *crash, struct ct_trace *trace, size_t proc
     }
 }
 
+/* Calls from before the oldest event that was kept. */
+static void inherit(struct ct_trace *trace, size_t thread, struct ct_frames *frames) {
+    uint64_t *functions;
+    size_t count;
+    if (ct_trace_open_calls(trace, thread, &functions, &count) == 0)
+        ct_frames_inherit(frames, functions, count, ct_trace_process_at(trace, 0)->time_start_ns);
+    free(functions);
+}
+
 static int read_thread(struct ct_crash *crash, struct ct_trace *trace, const struct ct_facts *facts, size_t thread,
                        bool killed) {
     const struct ct_thread_facts *known = &facts->threads[thread];
@@ -77,6 +86,7 @@ static int read_thread(struct ct_crash *crash, struct ct_trace *trace, const str
     if (status)
         return status;
     ct_frames_begin(&frames, known->complete, ignore, NULL);
+    inherit(trace, thread, &frames);
     while (ct_trace_next(cursor, &event)) {
         for (; gap < known->gap_count && known->gaps[gap].at <= event.sequence; gap++)
             ct_frames_gap(&frames, 0);

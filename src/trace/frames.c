@@ -120,6 +120,26 @@ struct ct_frame *ct_frames_call(struct ct_frames *f, const struct ct_trace_event
     return frame;
 }
 
+void ct_frames_inherit(struct ct_frames *f, const uint64_t *functions, size_t count, uint64_t ns) {
+    bool known = true;
+    for (size_t i = 0; i < count && f->count < MAX_FRAMES; i++) {
+        if (!functions[i]) {
+            known = false;
+            fill_up_to(f, f->open + 1);
+            continue;
+        }
+        struct ct_frame *frame = push(f);
+        if (!frame)
+            return;
+        f->open++;
+        f->running = f->count - 1;
+        frame->function = functions[i];
+        frame->start_ns = ns;
+    }
+    if (!known)
+        f->trusted = f->count;
+}
+
 /* ---- ends ---- */
 
 /* The innermost trusted frame of the function. */

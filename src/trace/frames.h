@@ -43,6 +43,8 @@ struct ct_frames {
 
 void ct_frames_begin(struct ct_frames *frames, bool complete, void (*lost)(void *arg, struct ct_frame *frame),
                      void *arg);
+/* Before the first event: calls that are open (ct_trace_open_calls). They began at `ns` at the latest. */
+void ct_frames_inherit(struct ct_frames *frames, const uint64_t *functions, size_t count, uint64_t ns);
 /* Events are missing between the last one and the next; `ns` is the time between the two. */
 void ct_frames_gap(struct ct_frames *frames, uint64_t ns);
 /* The new frame, with `user` NULL; NULL when out of memory. Good until the next call. */

@@ -491,3 +491,37 @@ uint64_t ct_packed_search(struct ct_index *index, struct ct_index_part *part, ui
     }
     return behind;
 }
+
+/* ---- where a segment begins ---- */
+
+static uint64_t *read_stack(const uint8_t *block, const struct ctp_block *header) {
+    const uint8_t *p = block + BLOCK, *end = block + header->size;
+    uint64_t *functions = malloc(((size_t)header->count + 1) * sizeof *functions), last = 0, delta;
+    for (uint32_t i = 0; functions && i < header->count; i++) {
+        if (!ct_varint_get(&p, end, &delta)) {
+            free(functions);
+            return NULL;
+        }
+        functions[i] = last += ct_unzigzag(delta);
+    }
+    return functions;
+}
+
+int ct_packed_open_calls(struct ct_index_part *part, uint64_t **functions, size_t *count) {
+    struct ctp_block header;
+    uint64_t offset = sizeof(struct ctp_header);
+    *functions = NULL;
+    *count = 0;
+    if (ct_file_use(&part->file) != 0)
+        return 0;
+    if (read_whole(part->file.fd, &header, BLOCK, offset) && ct_block_plausible(&header, part->size - offset) &&
+        header.type == CTP_STACK && header.first_seq == part->first && header.count <= header.size) {
+        struct ctp_entry entry = entry_of(&header, offset);
+        uint8_t *block = ct_packed_block(part, &entry);
+        *functions = block ? read_stack(block, &header) : NULL;
+        *count = *functions ? header.count : 0;
+        free(block);
+    }
+    ct_file_rest(&part->file);
+    return 0;
+}

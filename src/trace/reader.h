@@ -90,6 +90,8 @@ size_t ct_packed_read(struct ct_index *index, struct ct_index_part *part, uint64
 uint64_t ct_packed_skip(const struct ct_index_part *part, uint64_t sequence);
 /* Position of the first event at or after the time, part->end: none. The file is in use. */
 uint64_t ct_packed_search(struct ct_index *index, struct ct_index_part *part, uint64_t time_ns);
+/* As ct_trace_open_calls; the file is not in use. */
+int ct_packed_open_calls(struct ct_index_part *part, uint64_t **functions, size_t *count);
 /* The detail records of the events, as far as this part tells of them. The file is not in use. */
 void ct_packed_links(struct ct_index_part *part, uint64_t sequence, struct atf_index_event *events, size_t count);
 /* A whole block, malloc'ed, intact and what the entry says; NULL: it is damaged, or there is no memory. The file is in use. */

@@ -376,6 +376,18 @@ const struct ct_trace_function *ct_trace_function(const struct ct_trace *trace, 
     return ct_symbols_find(ct_trace_symbols(trace, process), id);
 }
 
+int ct_trace_open_calls(struct ct_trace *trace, size_t thread, uint64_t **functions, size_t *count) {
+    *functions = NULL;
+    *count = 0;
+    if (thread >= trace->thread_count)
+        return CT_ERR_INVALID_ARGUMENT;
+    const struct ct_index *index = &trace->threads[thread].index;
+    for (size_t i = 0; i < index->part_count; i++)
+        if (index->parts[i]->first == index->first && index->parts[i]->count && index->parts[i]->packed)
+            return ct_packed_open_calls(index->parts[i], functions, count);
+    return 0;
+}
+
 void ct_trace_keep_mangled(struct ct_trace *trace) {
     trace->mangled = true;
 }

@@ -555,6 +555,40 @@ static void kept_by_time(void **unused) {
     free(events);
 }
 
+/* Each segment begins with the functions of the calls that are open there. */
+static void segments_know_open_calls(void **unused) {
+    (void)unused;
+    enum { COUNT = 400000, DEEP = 30 };
+    struct ct_segments *segments = ct_segments_create(64 << 10, 0);
+    struct ct_trace_format format = {.encoding = CT_FORMAT_PACKED, .segments = segments};
+    struct ct_thread_writer *writer = open_thread(place, &format);
+    struct ct_series *series = ct_thread_writer_series(writer);
+    struct atf_index_event *events = calloc(COUNT, sizeof *events);
+    struct ct_trace *trace;
+    for (uint32_t i = 0; i < COUNT; i++) /* the last of the first calls are left again, and others take their places */
+        events[i] =
+            i < DEEP        ? event_of(i, SAMPLE_FUNCTION(100 + i), TID, ATF_CALL, i)
+            : i < DEEP + 5  ? event_of(i, SAMPLE_FUNCTION(100 + 2 * DEEP - 1 - i), TID, ATF_RETURN, 2 * DEEP - 1 - i)
+            : i < DEEP + 10 ? event_of(i, SAMPLE_FUNCTION(200 + i - DEEP - 5), TID, ATF_CALL, i - 10)
+                            : event_of(1000 + i * 50 + pick(50), SAMPLE_FUNCTION(i / 2 % 64), TID, 1 + i % 2, DEEP);
+    write_in_steps(writer, events, COUNT, 500);
+    assert_int_equal(ct_thread_writer_close(writer), 0);
+    uint64_t first = ct_series_kept(series).dropped, *functions;
+    size_t count;
+    assert_true(first > 2 * DEEP);
+    store(in("%s/manifest.json", place), "{}", 2);
+    assert_int_equal(ct_trace_open(&trace, place, NULL, 0), 0);
+    assert_int_equal(ct_trace_thread_at(trace, 0)->first_sequence, first);
+    assert_int_equal(ct_trace_open_calls(trace, 0, &functions, &count), 0);
+    assert_true(count == DEEP || count == DEEP + 1);
+    for (size_t i = 0; i < DEEP; i++)
+        assert_int_equal(functions[i], i < DEEP - 5 ? SAMPLE_FUNCTION(100 + i) : SAMPLE_FUNCTION(200 + i - DEEP + 5));
+    free(functions);
+    ct_trace_close(trace);
+    ct_segments_free(segments);
+    free(events);
+}
+
 int main(void) {
 #define FILES(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
@@ -572,6 +606,7 @@ int main(void) {
         FILES(links_at_once),
         FILES(kept_by_size),
         FILES(kept_by_time),
+        FILES(segments_know_open_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
