@@ -79,7 +79,7 @@ static bool serves(const struct stalk_region *r, uint64_t address) {
 
 static int add_chunk(struct stalk_region *r, size_t size) {
     struct stalk_cache *c = r->cache;
-    struct stalk_chunk *chunk = ct_stalk_alloc(c->stalker, sizeof *chunk);
+    struct stalk_chunk *chunk = ct_stalk_alloc(&c->stalker->pool, sizeof *chunk);
     if (!chunk)
         return CT_ERR_NO_MEMORY;
     int status = ct_arena_alloc(r->arena, size, 64, &chunk->run, &chunk->write);
@@ -94,13 +94,18 @@ static int add_chunk(struct stalk_region *r, size_t size) {
 }
 
 int ct_stalk_reserve(struct stalk_region *r, size_t room) {
-    if (r->chunk && r->chunk->size - r->chunk->used >= room)
+    if (r->chunk->size - r->chunk->used >= room)
         return CT_OK;
+    for (struct stalk_chunk *chunk = r->cache->chunks; chunk; chunk = chunk->next)
+        if (chunk->region == r && chunk->size - chunk->used >= room && chunk->count == 0) { /* emptied by a flush */
+            r->chunk = chunk;
+            return CT_OK;
+        }
     return add_chunk(r, STALK_CHUNK);
 }
 
 static int make_region(struct stalk_cache *c, uint64_t address, struct stalk_region **out) {
-    struct stalk_region *r = ct_stalk_alloc(c->stalker, sizeof *r);
+    struct stalk_region *r = ct_stalk_alloc(&c->stalker->pool, sizeof *r);
     if (!r)
         return CT_ERR_NO_MEMORY;
     r->cache = c;
@@ -136,7 +141,7 @@ int ct_stalk_place(struct stalk_region *r, struct stalk_fragment *f) {
     struct stalk_chunk *chunk = r->chunk;
     if (chunk->count == chunk->capacity) {
         uint32_t capacity = chunk->capacity ? chunk->capacity * 2 : 256;
-        struct stalk_fragment **list = ct_stalk_alloc(r->cache->stalker, capacity * sizeof *list);
+        struct stalk_fragment **list = ct_stalk_alloc(&r->cache->pool, capacity * sizeof *list);
         if (!list)
             return CT_ERR_NO_MEMORY;
         ct_stalk_copy(list, chunk->fragments, chunk->count * sizeof *list);
@@ -209,7 +214,7 @@ struct stalk_cache *ct_stalk_cache_for(struct ct_stalker *s, uint32_t mask, bool
         if (c->mask == mask && c->count_calls == count_calls && c->transformer.transform == transformer->transform &&
             c->transformer.user == transformer->user)
             return c;
-    struct stalk_cache *c = ct_stalk_alloc(s, sizeof *c);
+    struct stalk_cache *c = ct_stalk_alloc(&s->pool, sizeof *c);
     if (!c)
         return NULL;
     c->stalker = s;
@@ -217,7 +222,8 @@ struct stalk_cache *ct_stalk_cache_for(struct ct_stalker *s, uint32_t mask, bool
     c->count_calls = count_calls;
     c->transformer.transform = transformer->transform;
     c->transformer.user = transformer->user;
-    c->counter_targets = count_calls ? ct_stalk_alloc(s, CT_COUNTERS * sizeof(uint64_t)) : NULL;
+    c->counter_targets = count_calls ? ct_stalk_alloc(&s->pool, CT_COUNTERS * sizeof(uint64_t)) : NULL;
+    c->pool.bytes = &s->statistics.metadata_bytes;
     if ((count_calls && !c->counter_targets) || set_up(c, (uint64_t)&ct_stalk_engine)) {
         ct_stalk_cache_release(c);
         return NULL;
@@ -227,7 +233,6 @@ struct stalk_cache *ct_stalk_cache_for(struct ct_stalker *s, uint32_t mask, bool
     return c;
 }
 
-/* Its metadata is in the Stalker's pool. */
 void ct_stalk_cache_release(struct stalk_cache *c) {
     for (struct stalk_region *r = c->regions, *next; r; r = next) {
         next = r->next;
@@ -241,6 +246,39 @@ void ct_stalk_cache_release(struct stalk_cache *c) {
     for (unsigned i = 0; i < sizeof ids / sizeof *ids; i++)
         if (ids[i]->chunks)
             (void)ct_os_free(ids[i]->chunks, STALK_ID_CHUNKS * sizeof(void *));
+    ct_stalk_pool_free(&c->pool);
+}
+
+static void forget_items(struct stalk_ids *ids) {
+    for (uint32_t i = 0; i * STALK_ID_CHUNK < ids->count; i++)
+        ids->chunks[i] = NULL;
+    ids->count = 0;
+}
+
+/* Regions with their helpers, chunks and tables stay. */
+uint64_t ct_stalk_cache_flush(struct stalk_cache *c) {
+    uint64_t bytes = 0;
+    size_t helpers = (size_t)(ct_stalk_code_end - ct_stalk_code + 63) & ~(size_t)63;
+    for (size_t i = 0; i < STALK_TABLE_SIZE; i++)
+        c->table[i] = c->miss;
+    for (size_t i = 0; i < c->hash_size; i++)
+        c->hash[i] = NULL;
+    c->hash_used = 0;
+    for (struct stalk_chunk *chunk = c->chunks; chunk; chunk = chunk->next) {
+        uint32_t keep = chunk->run == chunk->region->helpers ? (uint32_t)helpers : 0;
+        bytes += chunk->used - keep;
+        chunk->used = keep;
+        chunk->fragments = NULL;
+        chunk->count = chunk->capacity = 0;
+    }
+    forget_items(&c->exits);
+    forget_items(&c->sites);
+    forget_items(&c->callouts);
+    c->return_keys = c->return_stubs = NULL;
+    c->return_size = c->return_used = 0;
+    c->dead_bytes = 0;
+    ct_stalk_pool_free(&c->pool);
+    return bytes;
 }
 
 /* ---- giving up ---- */
@@ -250,6 +288,7 @@ void ct_stalk_invalidate_fragment(struct stalk_cache *c, struct stalk_fragment *
         return;
     f->flags = (uint16_t)((f->flags | FRAGMENT_DEAD) & ~FRAGMENT_TRUSTED);
     c->stalker->statistics.invalidated++;
+    c->dead_bytes += f->code_size;
     for (struct stalk_entry *e = &f->first; e; e = e->next) {
         erase(c, e);
         uint64_t *word = &c->table[ct_stalk_table_index(c->stalker, e->address)];

@@ -54,6 +54,7 @@ static uint64_t leave_at(struct stalk_thread *t, uint64_t code, bool interrupted
         a->spill = t->interrupted.spill;
     }
     (void)ct_stalk_recover(t, &regs, false);
+    ct_stalk_events_cut(t, regs.pc, false);
     for (unsigned i = 0; i < 16; i++)
         a->gpr[i] = regs.gpr[i];
     a->flags = regs.flags;

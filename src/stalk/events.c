@@ -162,26 +162,29 @@ static int32_t leave_frame(struct stalk_thread *t, uint32_t slot) {
     return depth;
 }
 
-static void expand_block(struct stalk_thread *t, const struct stalk_site *site) {
+/* Its instructions before `end`. */
+static void expand_block(struct stalk_thread *t, const struct stalk_site *site, uint64_t end) {
+    if (end <= site->location)
+        return;
     if (t->cache->mask & CT_STALKER_BLOCK)
-        add(t, CT_STALKER_BLOCK, site->location, site->target);
+        add(t, CT_STALKER_BLOCK, site->location, end < site->target ? end : site->target);
     if (!(t->cache->mask & CT_STALKER_EXEC))
         return;
     uint64_t pc = site->location;
-    for (uint32_t i = 0; i < site->insns; i++) {
+    for (uint32_t i = 0; i < site->insns && pc < end; i++) {
         add(t, CT_STALKER_EXEC, pc, 0);
         pc += site->lengths[i];
     }
 }
 
-static void expand(struct stalk_thread *t, const struct record *r) {
+static void expand(struct stalk_thread *t, const struct record *r, uint64_t end) {
     const struct stalk_site *site = ct_stalk_item(&t->cache->sites, r->site);
     uint64_t time = t->cache->mask & CT_STALKER_TIMESTAMPS ? r->time : 0;
     uint64_t target = site->target ? site->target : r->target;
     int32_t depth;
     switch (site->kind) {
     case CT_STALKER_BLOCK:
-        expand_block(t, site);
+        expand_block(t, site, end);
         return;
     case CT_STALKER_CALL:
         depth = enter_frame(t, r->sp - 8);
@@ -200,13 +203,17 @@ static void expand(struct stalk_thread *t, const struct record *r) {
     e->timestamp = time;
 }
 
-void ct_stalk_events_drain(struct stalk_thread *t, bool deliver_now) {
+/* `end`: the last block was executed up to there only. */
+static void take_records(struct stalk_thread *t, uint64_t end) {
     unsigned size = record_size(t);
     uint64_t newest = t->area->events;
-    for (uint64_t at = t->records_top; at > newest; at -= size)
-        if (!t->muted)
-            expand(t, (const struct record *)(at - size));
+    for (uint64_t at = t->records_top; at > newest && !t->muted; at -= size)
+        expand(t, (const struct record *)(at - size), at - size == newest ? end : UINT64_MAX);
     t->area->events = t->records_top;
+}
+
+void ct_stalk_events_drain(struct stalk_thread *t, bool deliver_now) {
+    take_records(t, UINT64_MAX);
     if (!deliver_now)
         return;
     t->drained_at = ct_os_nanoseconds();
@@ -218,9 +225,11 @@ void ct_stalk_events_drain(struct stalk_thread *t, bool deliver_now) {
     }
 }
 
-/* Only the newest record can be of a block that is not over. */
-void ct_stalk_events_cut(struct stalk_thread *t, uint64_t block, uint64_t pc) {
-    (void)t;
-    (void)block;
-    (void)pc;
+void ct_stalk_events_cut(struct stalk_thread *t, uint64_t pc, bool reached) {
+    if (!(t->cache->mask & (CT_STALKER_BLOCK | CT_STALKER_EXEC)) || t->area->events == t->records_top)
+        return;
+    const struct record *newest = (const struct record *)t->area->events;
+    const struct stalk_site *site = ct_stalk_item(&t->cache->sites, newest->site);
+    if (site->kind == CT_STALKER_BLOCK && pc - site->location < site->target - site->location)
+        take_records(t, reached ? pc + 1 : pc);
 }

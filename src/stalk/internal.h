@@ -74,6 +74,14 @@ STALK_ASSERT_AT(spill, CT_AREA_SPILL);
 STALK_ASSERT_AT(tid, CT_AREA_TID);
 _Static_assert(sizeof(struct stalk_area) <= CT_AREA_SIZE, "room in the block");
 
+/* Memory that is only given back all at once. */
+struct stalk_pool {
+    void *blocks;
+    uint8_t *block;
+    size_t used, size;
+    uint64_t *bytes; /* counted here */
+};
+
 /* Things that generated code names by number: they never move. */
 struct stalk_ids {
     void **chunks;
@@ -178,6 +186,8 @@ struct stalk_cache {
     struct stalk_region *regions;
     struct stalk_chunk *chunks;
     struct stalk_ids exits, sites, callouts;
+    struct stalk_pool pool; /* what describes translated code */
+    uint64_t dead_bytes;    /* of code that was given up */
     uint64_t *return_keys; /* application return address -> code that excluded calls return to */
     uint64_t *return_stubs;
     size_t return_size, return_used;
@@ -262,24 +272,21 @@ struct ct_stalker {
     struct stalk_probe probes[STALK_MAX_PROBES];
     uint32_t probe_count;
     struct ct_stalker_statistics statistics;
-    /* bump allocator */
-    uint8_t *pool;
-    size_t pool_used, pool_size;
-    void *pools;
+    struct stalk_pool pool; /* what lives as long as the Stalker */
 };
 
 /* ---- memory.c ---- */
 
 void ct_stalk_lock(struct ct_stalker *s);
 void ct_stalk_unlock(struct ct_stalker *s);
-/* Zeroed; lives as long as the Stalker. NULL: out of memory. */
-void *ct_stalk_alloc(struct ct_stalker *s, size_t size);
-void ct_stalk_free_pools(struct ct_stalker *s);
+/* Zeroed. NULL: out of memory. */
+void *ct_stalk_alloc(struct stalk_pool *pool, size_t size);
+void ct_stalk_pool_free(struct stalk_pool *pool);
 static inline void *ct_stalk_item(const struct stalk_ids *ids, uint32_t id) {
     return (uint8_t *)ids->chunks[id / STALK_ID_CHUNK] + (size_t)(id % STALK_ID_CHUNK) * ids->item_size;
 }
 /* A new item, or 0 (which is never given out). */
-uint32_t ct_stalk_new_item(struct ct_stalker *s, struct stalk_ids *ids, uint32_t item_size);
+uint32_t ct_stalk_new_item(struct stalk_pool *pool, struct stalk_ids *ids, uint32_t item_size);
 static inline void ct_stalk_copy(void *to, const void *from, size_t n) {
     uint8_t *t = to;
     const uint8_t *f = from;
@@ -320,6 +327,8 @@ static inline uint64_t ct_stalk_helper(const struct stalk_region *r, const uint8
 }
 /* Stores 4 bytes that do not cross what the mode can change at once. */
 void ct_stalk_patch32(struct stalk_region *r, uint64_t run, uint32_t value);
+/* Gives up everything and frees it. The caller knows that no thread is in its code. The bytes of code. */
+uint64_t ct_stalk_cache_flush(struct stalk_cache *c);
 void ct_stalk_invalidate_range(struct stalk_cache *c, uint64_t start, uint64_t end);
 void ct_stalk_invalidate_fragment(struct stalk_cache *c, struct stalk_fragment *f);
 uint32_t ct_stalk_table_index(const struct ct_stalker *s, uint64_t address);
@@ -375,8 +384,9 @@ uint64_t ct_stalk_syscall_enter(struct stalk_thread *t);
 int ct_stalk_events_open(struct stalk_thread *t);
 /* Expands the records into the queue, and delivers it when it is time or `deliver`. */
 void ct_stalk_events_drain(struct stalk_thread *t, bool deliver);
-/* The first part of a block was executed up to pc: what its record says too much is taken back. */
-void ct_stalk_events_cut(struct stalk_thread *t, uint64_t block, uint64_t pc);
+/* The thread was interrupted at pc, in the middle of a block: what the block's record says too much is taken back. `reached`: the
+ * instruction at pc was tried. */
+void ct_stalk_events_cut(struct stalk_thread *t, uint64_t pc, bool reached);
 void ct_stalk_event_compile(struct stalk_thread *t, uint64_t start, uint64_t end);
 
 /* ---- recover_<isa>.c ---- */

@@ -99,8 +99,8 @@ static size_t return_slot(const struct stalk_cache *c, uint64_t address) {
 static int grow_returns(struct stalk_cache *c) {
     size_t old = c->return_size, size = old ? old * 2 : 256;
     uint64_t *keys = c->return_keys, *stubs = c->return_stubs;
-    uint64_t *new_keys = ct_stalk_alloc(c->stalker, size * sizeof *keys);
-    uint64_t *new_stubs = ct_stalk_alloc(c->stalker, size * sizeof *stubs);
+    uint64_t *new_keys = ct_stalk_alloc(&c->pool, size * sizeof *keys);
+    uint64_t *new_stubs = ct_stalk_alloc(&c->pool, size * sizeof *stubs);
     if (!new_keys || !new_stubs)
         return CT_ERR_NO_MEMORY;
     c->return_keys = new_keys;
@@ -125,7 +125,7 @@ uint64_t ct_stalk_return_of(const struct stalk_cache *c, uint64_t stub) {
 /* nop; jmp exit: an exit like those of fragments, so that it gets linked. */
 static uint64_t make_return_stub(struct stalk_cache *c, uint64_t address) {
     struct stalk_region *r = ct_stalk_region_for(c, address);
-    uint32_t id = ct_stalk_new_item(c->stalker, &c->exits, sizeof(struct stalk_exit));
+    uint32_t id = ct_stalk_new_item(&c->pool, &c->exits, sizeof(struct stalk_exit));
     uint8_t bytes[64];
     struct ct_code_buf code = {bytes, sizeof bytes, 0, 0, false};
     uint64_t run = r && id ? take_room(r, sizeof bytes) : 0;

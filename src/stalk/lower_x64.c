@@ -385,7 +385,7 @@ void ct_lower_bytes(struct stalk_build *b, const void *bytes, size_t size) {
 
 static int finish_exit(struct stalk_build *b, struct stalk_fragment *f, unsigned i) {
     struct stalk_cache *c = b->cache;
-    uint32_t id = ct_stalk_new_item(c->stalker, &c->exits, sizeof(struct stalk_exit));
+    uint32_t id = ct_stalk_new_item(&c->pool, &c->exits, sizeof(struct stalk_exit));
     if (!id)
         return CT_ERR_NO_MEMORY;
     struct stalk_exit *e = ct_stalk_item(&c->exits, id);

@@ -25,56 +25,59 @@ struct pool {
     size_t size;
 };
 
-static void *add_pool(struct ct_stalker *s, size_t size) {
+static void *add_block(struct stalk_pool *pool, size_t size) {
     struct pool *p = ct_os_alloc(size, CT_OS_READ | CT_OS_WRITE);
     if (!p)
         return NULL;
-    p->next = s->pools;
+    p->next = pool->blocks;
     p->size = size;
-    s->pools = p;
+    pool->blocks = p;
     return p;
 }
 
-void *ct_stalk_alloc(struct ct_stalker *s, size_t size) {
+void *ct_stalk_alloc(struct stalk_pool *pool, size_t size) {
     size = (size + 15) & ~(size_t)15;
-    s->statistics.metadata_bytes += size;
+    if (pool->bytes)
+        *pool->bytes += size;
     if (size > POOL / 4) {
-        uint8_t *p = add_pool(s, (size + 16 + 4095) & ~(size_t)4095);
+        uint8_t *p = add_block(pool, (size + 16 + 4095) & ~(size_t)4095);
         return p ? p + 16 : NULL;
     }
-    if (s->pool_size - s->pool_used < size) {
-        uint8_t *p = add_pool(s, POOL);
+    if (pool->size - pool->used < size) {
+        uint8_t *p = add_block(pool, POOL);
         if (!p)
             return NULL;
-        s->pool = p;
-        s->pool_size = POOL;
-        s->pool_used = 16;
+        pool->block = p;
+        pool->size = POOL;
+        pool->used = 16;
     }
-    void *result = s->pool + s->pool_used;
-    s->pool_used += size;
+    void *result = pool->block + pool->used;
+    pool->used += size;
     return result;
 }
 
-void ct_stalk_free_pools(struct ct_stalker *s) {
-    for (struct pool *p = s->pools, *next; p; p = next) {
+void ct_stalk_pool_free(struct stalk_pool *pool) {
+    for (struct pool *p = pool->blocks, *next; p; p = next) {
         next = p->next;
         (void)ct_os_free(p, p->size);
     }
-    s->pools = NULL;
+    pool->blocks = NULL;
+    pool->block = NULL;
+    pool->used = pool->size = 0;
 }
 
-uint32_t ct_stalk_new_item(struct ct_stalker *s, struct stalk_ids *ids, uint32_t item_size) {
+uint32_t ct_stalk_new_item(struct stalk_pool *pool, struct stalk_ids *ids, uint32_t item_size) {
     if (!ids->chunks) {
         ids->chunks = ct_os_alloc(STALK_ID_CHUNKS * sizeof *ids->chunks, CT_OS_READ | CT_OS_WRITE);
         if (!ids->chunks)
             return 0;
-        ids->item_size = item_size;
-        ids->count = 1;
     }
+    ids->item_size = item_size;
+    ids->count += !ids->count;
     uint32_t chunk = ids->count / STALK_ID_CHUNK;
     if (chunk == STALK_ID_CHUNKS)
         return 0;
-    if (!ids->chunks[chunk] && !(ids->chunks[chunk] = ct_stalk_alloc(s, (size_t)STALK_ID_CHUNK * item_size)))
+    if (!ids->chunks[chunk] && !(ids->chunks[chunk] = ct_stalk_alloc(pool, (size_t)STALK_ID_CHUNK * item_size)))
         return 0;
     return ids->count++;
 }

@@ -219,6 +219,3 @@ STALK_API int ct_stalker_stop(struct ct_stalker *s) {
     return result;
 }
 
-STALK_API int64_t ct_stalker_garbage_collect(struct ct_stalker *s) {
-    return s ? 0 : CT_ERR_INVALID_ARGUMENT;
-}

@@ -153,6 +153,7 @@ static uint64_t deliver(uint64_t arg, uint64_t unused) {
     if (place == STALK_ELSEWHERE && (!t->fault_pc || d->regs.pc != t->fault_pc))
         return d->handler;
     t->fault_pc = 0;
+    ct_stalk_events_cut(t, d->regs.pc, d->fault);
     write_context(d->context, &d->regs);
     int status;
     ct_stalk_lock(t->stalker);

@@ -125,7 +125,7 @@ STALK_API int ct_stalker_destroy(struct ct_stalker *s) {
         next = c->next;
         ct_stalk_cache_release(c);
     }
-    ct_stalk_free_pools(s);
+    ct_stalk_pool_free(&s->pool);
     (void)ct_os_free(s, sizeof *s);
     return CT_OK;
 }
@@ -291,6 +291,28 @@ STALK_API int ct_stalker_flush(struct ct_stalker *s) {
     if (t && t->stalker == s && t->following == 1)
         ct_stalk_events_drain(t, true);
     return CT_OK;
+}
+
+/* A thread that has been unfollowed may still be on its way out. */
+static bool is_used(const struct ct_stalker *s, const struct stalk_cache *c) {
+    for (const struct stalk_thread *t = s->threads; t; t = t->next)
+        if (t->cache == c && (t->following || (t->area && t->area->in_engine)))
+            return true;
+    return false;
+}
+
+STALK_API int64_t ct_stalker_garbage_collect(struct ct_stalker *s) {
+    if (!s)
+        return CT_ERR_INVALID_ARGUMENT;
+    if (in_callback())
+        return CT_ERR_BAD_STATE;
+    int64_t bytes = 0;
+    ct_stalk_lock(s);
+    for (struct stalk_cache *c = s->caches; c; c = c->next)
+        if (!is_used(s, c))
+            bytes += (int64_t)ct_stalk_cache_flush(c);
+    ct_stalk_unlock(s);
+    return bytes;
 }
 
 /* Events begin at `target`; until then they are dropped. */

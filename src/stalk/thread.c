@@ -59,7 +59,7 @@ static struct stalk_thread *make_thread(struct ct_stalker *s, int tid) {
         return t;
     t = find_ended(s);
     if (!t) {
-        t = ct_stalk_alloc(s, sizeof *t);
+        t = ct_stalk_alloc(&s->pool, sizeof *t);
         uint8_t *stack = ct_os_alloc(STALK_STACK, CT_OS_READ | CT_OS_WRITE);
         if (!t || !stack)
             return NULL;

@@ -9,6 +9,8 @@
 #include "os/os.h"
 #include "stalk/build.h"
 
+#define RECYCLE_BYTES (1u << 20) /* of code that was found changed, before all is begun anew */
+
 /* ---- parts of a fragment ---- */
 
 void ct_build_piece(struct stalk_build *b, unsigned original) {
@@ -48,7 +50,7 @@ void ct_build_literal(struct stalk_build *b, size_t at, uint64_t value) {
 }
 
 uint32_t ct_build_site(struct stalk_build *b, uint32_t kind, uint64_t location, uint64_t target) {
-    uint32_t id = ct_stalk_new_item(b->cache->stalker, &b->cache->sites, sizeof(struct stalk_site));
+    uint32_t id = ct_stalk_new_item(&b->cache->pool, &b->cache->sites, sizeof(struct stalk_site));
     if (!id) {
         b->out.overflow = true;
         return 0;
@@ -95,7 +97,7 @@ static bool watched(const struct stalk_build *b, uint64_t address) {
 static void add_callout(struct stalk_build *b, uint64_t pc, ct_stalker_callout *fn, void *data,
                         void (*destroy)(void *data), int32_t probe) {
     struct stalk_cache *c = b->cache;
-    uint32_t id = ct_stalk_new_item(c->stalker, &c->callouts, sizeof(struct stalk_callout));
+    uint32_t id = ct_stalk_new_item(&c->pool, &c->callouts, sizeof(struct stalk_callout));
     if (!id) {
         b->out.overflow = true;
         return;
@@ -146,7 +148,7 @@ static void end_block(struct stalk_build *b, const uint8_t *lengths, unsigned co
     struct stalk_site *site = ct_stalk_item(&b->cache->sites, b->block_site);
     site->target = b->pc;
     site->insns = count;
-    uint8_t *copy = ct_stalk_alloc(s, count ? count : 1);
+    uint8_t *copy = ct_stalk_alloc(&b->cache->pool, count ? count : 1);
     if (!copy) {
         b->out.overflow = true;
         return;
@@ -362,12 +364,11 @@ static int open_build(struct stalk_build *b, struct stalk_thread *t, uint64_t ad
 }
 
 static int fill_fragment(struct stalk_build *b, struct stalk_fragment *f) {
-    struct ct_stalker *s = b->cache->stalker;
     f->length = (uint32_t)(b->pc - b->start);
     f->code = b->out.address;
     f->region = b->region;
     f->callouts = b->callouts;
-    uint8_t *snapshot = ct_stalk_alloc(s, f->length + b->piece_count * sizeof(struct stalk_piece));
+    uint8_t *snapshot = ct_stalk_alloc(&b->cache->pool, f->length + b->piece_count * sizeof(struct stalk_piece));
     if (!snapshot)
         return CT_ERR_NO_MEMORY;
     struct stalk_piece *pieces = (struct stalk_piece *)snapshot;
@@ -391,7 +392,7 @@ static int add_entries(struct stalk_build *b, struct stalk_fragment *f) {
     for (unsigned i = 0; i < b->entry_count && !status; i++) {
         if (ct_stalk_find(c, b->entries[i].address))
             continue;
-        struct stalk_entry *e = ct_stalk_alloc(c->stalker, sizeof *e);
+        struct stalk_entry *e = ct_stalk_alloc(&c->pool, sizeof *e);
         if (!e)
             return CT_ERR_NO_MEMORY;
         e->address = b->entries[i].address;
@@ -406,7 +407,7 @@ static int add_entries(struct stalk_build *b, struct stalk_fragment *f) {
 
 static int close_build(struct stalk_build *b, struct stalk_fragment **out) {
     struct ct_stalker *s = b->cache->stalker;
-    struct stalk_fragment *f = ct_stalk_alloc(s, sizeof *f);
+    struct stalk_fragment *f = ct_stalk_alloc(&b->cache->pool, sizeof *f);
     if (!f)
         return CT_ERR_NO_MEMORY;
     int status = ct_lower_finish(b, f);
@@ -458,6 +459,14 @@ static bool unchanged(struct ct_stalker *s, const struct stalk_fragment *f) {
            ct_stalk_same(f->snapshot, (const void *)f->first.address, f->length);
 }
 
+/* Nobody else can be in the code of the cache, and the thread itself is in the engine. */
+static bool is_alone(const struct stalk_thread *t) {
+    for (const struct stalk_thread *other = t->stalker->threads; other; other = other->next)
+        if (other != t && other->cache == t->cache && (other->following || (other->area && other->area->in_engine)))
+            return false;
+    return true;
+}
+
 void ct_stalk_check_all(struct ct_stalker *s) {
     ct_stalk_forget_maps(s);
     for (struct stalk_cache *c = s->caches; c; c = c->next)
@@ -479,6 +488,10 @@ struct stalk_entry *ct_stalk_obtain(struct stalk_thread *t, uint64_t address, in
     if (!unchanged(s, f)) {
         s->statistics.changed++;
         ct_stalk_invalidate_fragment(t->cache, f);
+        if (t->cache->dead_bytes > RECYCLE_BYTES && is_alone(t)) {
+            ct_stalk_events_drain(t, false); /* their sites go too */
+            (void)ct_stalk_cache_flush(t->cache);
+        }
         return translate(t, address, status);
     }
     s->statistics.recycled++;
