@@ -27,13 +27,12 @@ static void print_parameter(struct ct_printer *printer, const struct ct_paramete
     ct_printer_name(printer, name, 0);
     ct_printer_text(printer, ": ");
     if (!p->values) {
-        ct_printer_text(printer, "?\n");
+        ct_printer_text(printer, "?");
         return;
     }
     if (p->kept_count == 1 && !p->more) { /* always the same */
         ct_printer_text(printer, "always ");
         ct_printer_name(printer, p->kept[0].text, 0);
-        ct_printer_text(printer, "\n");
         return;
     }
     ct_values_range(p, text, sizeof text);
@@ -47,7 +46,20 @@ static void print_parameter(struct ct_printer *printer, const struct ct_paramete
         ct_printer_format(printer, "%s%zu other values", shown ? ", " : *text ? "; " : "", p->kept_count - shown);
     if (p->unknown)
         ct_printer_format(printer, "; %s not known", ct_text_count(number, p->unknown));
-    ct_printer_text(printer, "\n");
+}
+
+/* Parameters have a line each, registers one together. */
+static void print_parameters(struct ct_printer *printer, const struct ct_function_values *values, size_t indent) {
+    for (size_t i = 0; i < values->count; i++) {
+        bool first = values->named || i == 0;
+        if (first)
+            ct_printer_spaces(printer, indent);
+        ct_printer_text(printer, first ? "" : "; ");
+        print_parameter(printer, &values->parameters[i],
+                        values->parameters[i].name[0] ? values->parameters[i].name : "(unnamed)");
+        if (values->named || i + 1 == values->count)
+            ct_printer_text(printer, "\n");
+    }
 }
 
 void ct_report_values_print(struct ct_printer *printer, const struct ct_function_values *values, uint64_t calls,
@@ -56,16 +68,13 @@ void ct_report_values_print(struct ct_printer *printer, const struct ct_function
     if (!values->calls && !values->returns)
         return;
     if (values->calls < calls) {
-        ct_printer_spaces(printer, indent);
-        ct_printer_format(printer, "  of %s of %s calls:\n", ct_text_count(a, values->calls), ct_text_count(b, calls));
-    }
-    for (size_t i = 0; i < values->count; i++) {
         ct_printer_spaces(printer, indent + 2);
-        print_parameter(printer, &values->parameters[i],
-                        values->parameters[i].name[0] ? values->parameters[i].name : "(unnamed)");
+        ct_printer_format(printer, "of %s of %s calls:\n", ct_text_count(a, values->calls), ct_text_count(b, calls));
     }
+    print_parameters(printer, values, indent + 2);
     if (values->result.values + values->result.unknown) {
         ct_printer_spaces(printer, indent + 2);
         print_parameter(printer, &values->result, "returns");
+        ct_printer_text(printer, "\n");
     }
 }

@@ -88,6 +88,7 @@ static int by_count(const void *a, const void *b) {
 
 static int add_record(struct ct_function_values *f, uint32_t type, const struct ct_arguments *arguments) {
     int status = 0;
+    f->named |= arguments->named;
     if (type == CT_TRACE_DETAIL_RETURN) {
         f->returns++;
         return arguments->count ? add_value(&f->result, &arguments->at[0]) : 0;

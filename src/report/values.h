@@ -32,6 +32,7 @@ struct ct_parameter_values {
 
 struct ct_function_values {
     uint64_t calls, returns; /* with a record */
+    bool named;              /* by debug information; otherwise registers */
     struct ct_parameter_values *parameters;
     size_t count;
     struct ct_parameter_values result;

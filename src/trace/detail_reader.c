@@ -15,7 +15,7 @@
 
 #define RECORD      sizeof(struct atf_detail_event)
 #define FOOTER      sizeof(struct atf_detail_footer)
-#define WINDOW      (64u << 10)
+#define WINDOW      (32u << 10)
 #define STRIDE      64
 #define TABLE_LIMIT (16u << 10) /* entries: 128 KiB */
 _Static_assert(WINDOW >= 2 * ATF_DETAIL_LENGTH_MAX, "a record fits into the window wherever it begins");
