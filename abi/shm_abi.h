@@ -94,8 +94,8 @@ struct ct_shm_segment {
     uint32_t thread, thread_generation; /* agent: whose it is */
     uint32_t chunk, chunks;             /* controller, before the start */
     uint32_t serial;                    /* agent: 1, 2, 3 ... of its thread */
-    uint64_t begin;                     /* agent: counter value; its records are later */
-    uint64_t frozen;                    /* agent: counter value when it was handed over */
+    uint64_t begin;                     /* agent: counter value; its records are not older */
+    uint64_t frozen;                    /* agent: counter value when it was handed over; controller: or taken back */
     uint32_t turns;                     /* agent: chunks that were filled in it */
     uint32_t marks;                     /* agent: control.mark_serial when it was taken */
     uint64_t reserved[2];
@@ -140,7 +140,7 @@ struct ct_shm_mark {
     uint64_t stamp;
     uint32_t thread, hook;
     uint32_t trigger; /* its id */
-    uint32_t reserved;
+    uint32_t number;  /* of the event in its thread; 0: it was lost */
     int64_t value;
 };
 #define CT_SHM_MARKS 64u

@@ -90,7 +90,8 @@ static long take_segment(struct ct_block *b, uint32_t chunks, uint32_t serial) {
         s->serial = serial;
         s->turns = 0;
         s->marks = __atomic_load_n(&detail.control->mark_serial, __ATOMIC_RELAXED);
-        __atomic_store_n(&s->begin, ct_os_timestamp(), __ATOMIC_RELEASE);
+        /* Older ones are the last owner's. Not the time now: the first record was stamped before. */
+        __atomic_store_n(&s->begin, s->frozen ? s->frozen + 1 : 0, __ATOMIC_RELEASE);
         return i;
     }
     return -1;
@@ -207,6 +208,7 @@ static void mark(const struct ct_block *b, const struct ct_shm_trigger *t, const
     m->thread = b->lane_slot;
     m->hook = note->hook;
     m->trigger = t->id;
+    m->number = note->tag / CT_TAG_STEP;
     m->value = (int64_t)value;
     __atomic_store_n(&m->serial, serial, __ATOMIC_RELEASE); /* acquired by the controller */
     __atomic_fetch_add(&c->mark_serial, 1, __ATOMIC_RELEASE);

@@ -6,82 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BYTES       CT_SHM_DETAIL_CHUNK
-#define RUNS_MAX    8192u
-#define NUMBER_MASK 0x0fffffffu
-#define LOOK_NS     200000000ull /* segments in use are looked at so often while everything is wanted */
-#define SCARCE      4u           /* of so many segments one must be free, or those of ended threads go */
+#define BYTES        CT_SHM_DETAIL_CHUNK
+#define LOOK_NS      200000000ull /* segments in use are looked at so often while everything is wanted */
+#define MARK_WAIT_NS 100000000ull /* for the event of a mark to be drained */
+#define SCARCE       4u           /* of so many segments one must be free, or those of ended threads go */
 
 /* A record that was found, in the copy. */
 struct ct_detail_place {
     uint32_t number, offset;
 };
-
-/* ---- runs ---- */
-
-static uint32_t distance(uint32_t from, uint32_t to) {
-    return (to - from) & NUMBER_MASK;
-}
-
-static bool is_later(uint32_t number, uint32_t than) {
-    uint32_t d = distance(than, number);
-    return d && d <= NUMBER_MASK / 2;
-}
-
-static struct ct_detail_run *add_run(struct ct_detail_thread *t) {
-    if (t->run_count == t->run_room && t->run_room < RUNS_MAX) {
-        size_t room = t->run_room ? t->run_room * 2 : 16;
-        struct ct_detail_run *runs = realloc(t->runs, room * sizeof *runs);
-        if (runs) {
-            t->runs = runs;
-            t->run_room = room;
-        }
-    }
-    if (!t->run_room)
-        return NULL;
-    if (t->run_count == t->run_room) {
-        t->run_count -= t->run_room / 2;
-        memmove(t->runs, t->runs + t->run_room / 2, t->run_count * sizeof *t->runs);
-    }
-    return &t->runs[t->run_count++];
-}
-
-static bool goes_on(const struct ct_detail_run *r, const struct ct_clock *clock, uint32_t number, uint64_t seq) {
-    return distance(r->number, number) == r->count && r->seq + r->count == seq &&
-           r->point.counter == clock->newest.counter;
-}
-
-void ct_detail_note(struct ct_drain_thread *thread, const struct ct_clock *clock, uint32_t number, uint64_t seq,
-                    uint64_t ns, bool held) {
-    struct ct_detail_thread *t = &thread->detail;
-    struct ct_detail_run *last = t->run_count ? &t->runs[t->run_count - 1] : NULL;
-    if (last && !held && goes_on(last, clock, number, seq)) {
-        last->count++;
-        return;
-    }
-    struct ct_detail_run *r = add_run(t);
-    if (r && held)
-        *r = (struct ct_detail_run){number, 1, seq, {0, ns}, 0};
-    else if (r)
-        *r = (struct ct_detail_run){number, 1, seq, clock->newest, clock->rate};
-}
-
-/* The run with this number; NULL: the event was lost, or is not drained yet (*later). */
-static const struct ct_detail_run *find_run(const struct ct_detail_thread *t, uint32_t number, bool *later) {
-    *later = !t->run_count;
-    for (size_t i = t->run_count; i-- > 0;) {
-        const struct ct_detail_run *r = &t->runs[i];
-        uint32_t d = distance(r->number, number);
-        if (d < r->count)
-            return r;
-        *later |= i + 1 == t->run_count && d <= NUMBER_MASK / 2;
-    }
-    return NULL;
-}
-
-static uint64_t time_of(const struct ct_detail_run *r, uint64_t stamp) {
-    return r->point.ns + (uint64_t)(int64_t)((double)(int64_t)(stamp - r->point.counter) * r->rate);
-}
 
 /* ---- finding records ---- */
 
@@ -156,8 +89,8 @@ static size_t find_records(struct ct_drain *drain, const struct ct_shm_segment *
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
         for (; (at = next_record(d, lane, copy, at, begin, &size)) < BYTES; at += size) {
             uint32_t number = ((const struct ct_shm_detail *)(copy + at))->tag / CT_TAG_STEP,
-                     further = distance(last, number);
-            if (!number || !is_later(number, last) || !is_still_there(source + at, copy + at))
+                     further = ct_detail_distance(last, number);
+            if (!number || !ct_detail_is_later(number, last) || !is_still_there(source + at, copy + at))
                 continue;
             /* The end of a chunk, where nothing fitted any more, keeps records of rounds long ago. */
             if (further < newest && at + call_size > BYTES)
@@ -251,17 +184,17 @@ static bool take_record(struct ct_drain *drain, struct ct_drain_thread *t, const
     struct ct_windows *w = drain->windows;
     uint32_t number = in->tag / CT_TAG_STEP;
     bool later;
-    const struct ct_detail_run *run = find_run(&t->detail, number, &later);
+    const struct ct_detail_run *run = ct_detail_run_of(&t->detail, number, &later);
     if (!run)
         return !later || drain->finishing;
-    uint64_t ns = time_of(run, in->stamp);
+    uint64_t ns = ct_detail_run_time(run, in->stamp);
     bool wanted = ct_windows_wants(w, ns);
     if (!wanted && may_come(w, ns)) {
         if (stays && !drain->finishing)
             return false;
         ct_windows_lost(w, ns); /* whoever wants it later is told */
     }
-    uint32_t missing = distance(t->detail.last_number, number) - 1;
+    uint32_t missing = ct_detail_distance(t->detail.last_number, number) - 1;
     if (wanted && t->detail.last_ns && same_window(w, t->detail.last_ns, ns))
         t->detail.lost += missing;
     t->detail.last_number = number;
@@ -269,7 +202,7 @@ static bool take_record(struct ct_drain *drain, struct ct_drain_thread *t, const
     ct_windows_saw(w, t->tid, ns);
     if (!wanted)
         return true;
-    write_record(drain, t, in, run->seq + distance(run->number, number), ns);
+    write_record(drain, t, in, run->seq + ct_detail_distance(run->number, number), ns);
     ct_windows_persisted(w, ns);
     return true;
 }
@@ -348,49 +281,71 @@ static void take_owned(struct ct_drain *drain, uint64_t now_ns) {
     d->reach_ns = reach;
 }
 
-/* Of a segment: records before the mark; *newest is the stamp of the last of them, *first that of the one `records` before the
- * mark, or of the oldest. */
-static size_t count_before(struct ct_drain *drain, const struct ct_shm_segment *s, uint32_t last, uint64_t stamp,
-                           uint64_t records, uint64_t *first, uint64_t *newest) {
+struct moment {
+    uint64_t stamp;
+    uint32_t number;
+};
+
+/* The record of a segment that lies so many before the mark, or the oldest; *newest is the last one before the mark. */
+static bool look_before(struct ct_drain *drain, const struct ct_shm_segment *s, uint32_t last, uint64_t stamp,
+                        uint64_t records, struct moment *first, uint64_t *newest) {
     const struct ct_detail *d = drain->detail;
     size_t count = find_records(drain, s, last);
     while (count && ((const struct ct_shm_detail *)(d->copy + d->places[count - 1].offset))->stamp >= stamp)
         count--;
     if (!count)
-        return 0;
+        return false;
     size_t at = count > records ? count - (size_t)records : 0;
-    *first = ((const struct ct_shm_detail *)(d->copy + d->places[at].offset))->stamp;
+    const struct ct_shm_detail *r = (const struct ct_shm_detail *)(d->copy + d->places[at].offset);
+    *first = (struct moment){r->stamp, r->tag / CT_TAG_STEP};
     *newest = ((const struct ct_shm_detail *)(d->copy + d->places[count - 1].offset))->stamp;
-    return count;
+    return true;
 }
 
 /* When the thread made the record that lies so many before the mark: of those in the segment that the mark was made in. */
 static uint64_t time_before(struct ct_drain *drain, struct ct_drain_thread *t, const struct ct_shm_mark *m,
                             uint64_t records) {
-    uint64_t best = 0, stamp = m->stamp, first, newest;
+    struct moment best = {m->stamp, m->number}, first;
+    uint64_t best_newest = 0, newest;
+    bool later;
     for (uint32_t i = 0; i < drain->lane->segment_count; i++) {
         const struct ct_shm_segment *s = &drain->lane->segments[i];
         uint32_t state = state_of(drain->lane, i);
         if ((state != CT_SEGMENT_OWNED && state != CT_SEGMENT_FROZEN) || thread_of(drain, s) != t)
             continue;
-        if (count_before(drain, s, t->detail.last_number, m->stamp, records, &first, &newest) && newest > best) {
-            best = newest;
-            stamp = first;
+        if (look_before(drain, s, t->detail.last_number, m->stamp, records, &first, &newest) && newest > best_newest) {
+            best_newest = newest;
+            best = first;
         }
     }
-    return ct_clock_ns(drain->clock, stamp);
+    const struct ct_detail_run *run = ct_detail_run_of(&t->detail, best.number, &later);
+    return run ? ct_detail_run_time(run, best.stamp) : ct_clock_ns(drain->clock, best.stamp);
 }
 
-static void take_mark(struct ct_drain *drain, const struct ct_shm_mark *m) {
+/* The same as its event's, to the nanosecond. False: the event is not drained yet. */
+static bool time_of_mark(const struct ct_drain *drain, const struct ct_drain_thread *t, const struct ct_shm_mark *m,
+                         uint64_t *ns) {
+    bool later = false;
+    const struct ct_detail_run *run = t && m->number ? ct_detail_run_of(&t->detail, m->number, &later) : NULL;
+    *ns = run ? ct_detail_run_time(run, m->stamp) : ct_clock_ns(drain->clock, m->stamp);
+    return run || !later || drain->finishing || ct_clock_now() > *ns + MARK_WAIT_NS;
+}
+
+/* False: later. */
+static bool take_mark(struct ct_drain *drain, const struct ct_shm_mark *m) {
     char text[CT_DRAIN_TRIGGER_TEXT] = "";
     const struct ct_windows *w = drain->windows;
     struct ct_drain_thread *t = m->thread < drain->lane->thread_capacity ? drain->by_slot[m->thread] : NULL;
+    uint64_t ns;
+    if (!time_of_mark(drain, t, m, &ns))
+        return false;
     if (drain->trigger_text)
         drain->trigger_text(drain->trigger_arg, m->trigger, text, sizeof text);
-    uint64_t ns = ct_clock_ns(drain->clock, m->stamp), pre = ns;
+    uint64_t pre = ns;
     if (w->options.pre_events && t && !ct_windows_wants(w, ns)) /* in a window: what was before is wanted already */
         pre = time_before(drain, t, m, w->options.pre_events);
     ct_windows_mark_from(drain->windows, ns, text, t ? t->tid : 0, ct_drain_function(drain, m->hook), pre);
+    return true;
 }
 
 /* The ring holds the newest; what was overwritten is counted, and covered by those behind it. */
@@ -406,9 +361,10 @@ static void take_marks(struct ct_drain *drain) {
         uint64_t serial = __atomic_load_n(&m->serial, __ATOMIC_ACQUIRE); /* released by agent/detail.c */
         struct ct_shm_mark copy = *m;
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
-        if (serial == d->marks_seen + 1 && __atomic_load_n(&m->serial, __ATOMIC_RELAXED) == serial)
-            take_mark(drain, &copy);
-        else if (serial <= d->marks_seen && next == drain->lane->control->mark_next && !drain->finishing)
+        if (serial == d->marks_seen + 1 && __atomic_load_n(&m->serial, __ATOMIC_RELAXED) == serial) {
+            if (!take_mark(drain, &copy))
+                return;
+        } else if (serial <= d->marks_seen && next == drain->lane->control->mark_next && !drain->finishing)
             return; /* it is being written */
         else
             d->marks_omitted++;

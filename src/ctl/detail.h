@@ -65,4 +65,13 @@ int ct_detail_close_thread(struct ct_drain *drain, struct ct_drain_thread *threa
 void ct_detail_note(struct ct_drain_thread *thread, const struct ct_clock *clock, uint32_t number, uint64_t seq,
                     uint64_t ns, bool held);
 
+/* ---- detail_runs.c ---- */
+
+/* Numbers begin anew some time. */
+uint32_t ct_detail_distance(uint32_t from, uint32_t to);
+bool ct_detail_is_later(uint32_t number, uint32_t than);
+/* The run with this number; NULL: the event was lost, or is not drained yet (*later). */
+const struct ct_detail_run *ct_detail_run_of(const struct ct_detail_thread *thread, uint32_t number, bool *later);
+uint64_t ct_detail_run_time(const struct ct_detail_run *run, uint64_t stamp);
+
 #endif

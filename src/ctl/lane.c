@@ -1,5 +1,6 @@
 /* See lane.h. */
 #include "ctl/lane.h"
+#include "os/thread.h"
 #include <contrail/status.h>
 #include <pthread.h>
 #include <string.h>
@@ -152,6 +153,8 @@ void ct_lane_mark(struct ct_lane *lane) {
 }
 
 void ct_lane_free_segment(struct ct_lane *lane, uint32_t segment) {
+    if (lane->segments[segment].state == CT_SEGMENT_OWNED) /* of a thread that has ended */
+        lane->segments[segment].frozen = ct_os_timestamp();
     __atomic_store_n(&lane->segments[segment].state, CT_SEGMENT_FREE, __ATOMIC_RELEASE);
     __atomic_fetch_add(&lane->control->free_segments, 1, __ATOMIC_RELAXED);
 }
