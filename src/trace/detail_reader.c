@@ -89,7 +89,8 @@ static int look_through(struct ct_details *details, struct ct_detail_part *part)
     struct atf_detail_event event;
     uint64_t offset = part->events_offset;
     part->stride = STRIDE;
-    for (; record_at(details, part, offset, &event); part->count++) {
+    /* No event can name what is numbered beyond. */
+    for (; part->start + part->count < ATF_NO_DETAIL && record_at(details, part, offset, &event); part->count++) {
         if (part->count % part->stride == 0 && !add_place(part, offset))
             return CT_ERR_NO_MEMORY;
         offset += event.total_length;

@@ -92,10 +92,13 @@ static void prepare(void) {
                                    "\"time_end_ns\": 9999, \"threads\": "
                                    "[{\"id\": 0, \"tid\": 100, \"events\": 40, \"has_detail\": true}]}";
     struct ct_symbols_writer *symbols;
+    const char *root = getenv("TMPDIR");
     if (directory[0])
         return;
     snprintf(directory, sizeof directory, "%s/contrail-fuzz-XXXXXX",
-             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+             root                            ? root
+             : access("/dev/shm", W_OK) == 0 ? "/dev/shm"
+                                             : "/tmp");
     if (!mkdtemp(directory))
         fail("no directory");
     write_thread();

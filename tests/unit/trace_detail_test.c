@@ -342,6 +342,29 @@ static void test_many(void **state) {
     ct_details_close(&details);
 }
 
+/* Numbers that no event can have are not given to records. */
+static void test_last_numbers(void **state) {
+    (void)state;
+    struct ct_details details;
+    struct ct_file_cache cache = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct atf_detail_event event;
+    size_t size;
+    struct ct_detail_writer *writer = opened(root);
+    for (uint64_t n = 0; n < 5; n++)
+        ct_detail_writer_add(writer, record_of(n));
+    assert_int_equal(ct_detail_writer_close(writer), 0);
+    const char *path = in("%s/thread_0/detail.atf", root);
+    uint8_t *bytes = load(path, &size);
+    memcpy(bytes + 16, &(uint32_t){ATF_NO_DETAIL - 2}, 4);
+    store(path, bytes, size);
+    free(bytes);
+    assert_int_equal(ct_details_open(&details, &cache, in("%s/thread_0", root)), 0);
+    assert_int_equal(details.parts[0]->count, 2);
+    assert_non_null(ct_details_record(&details, ATF_NO_DETAIL - 1, &event));
+    assert_null(ct_details_record(&details, ATF_NO_DETAIL, &event));
+    ct_details_close(&details);
+}
+
 /* Old parts go; what stays keeps its numbers. */
 static void test_drop(void **state) {
     (void)state;
@@ -492,17 +515,9 @@ static void test_verify_unfinished(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_layout),
-        TEST(test_refused),
-        TEST(test_file_limit),
-        TEST(test_cut_anywhere),
-        TEST(test_access),
-        TEST(test_links),
-        TEST(test_many),
-        TEST(test_drop),
-        TEST(test_verify_bytes),
-        TEST(test_verify_links),
-        TEST(test_verify_unfinished),
+        TEST(test_layout), TEST(test_refused),      TEST(test_file_limit),   TEST(test_cut_anywhere),
+        TEST(test_access), TEST(test_links),        TEST(test_many),         TEST(test_last_numbers),
+        TEST(test_drop),   TEST(test_verify_bytes), TEST(test_verify_links), TEST(test_verify_unfinished),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
