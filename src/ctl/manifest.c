@@ -59,6 +59,16 @@ static void put_events(struct ct_json *j, const struct ct_session_statistics *s)
     ct_json_end(j, '}');
 }
 
+/* Files of finished processes may go later too: then this is all that tells. */
+static void put_keep(struct ct_json *j, const struct ct_session_options *options) {
+    if (!options->keep_bytes && !options->keep_ns)
+        return;
+    ct_json_begin(j, "keep", '{');
+    ct_json_number(j, "bytes", options->keep_bytes);
+    ct_json_number(j, "ns", options->keep_ns);
+    ct_json_end(j, '}');
+}
+
 /* What --keep has deleted of the thread. */
 static void put_kept(struct ct_json *j, const struct ct_drain_thread *t) {
     struct ct_series_kept kept = {0};
@@ -251,6 +261,7 @@ int ct_manifest_write(struct ct_recording *r, bool complete) {
     ct_json_string(&j, "origin", origins[r->origin]);
     put_host(&j);
     put_clock(&j, &r->clock);
+    put_keep(&j, &r->session->options);
     put_numbers(&j, r);
     put_end(&j, r);
     put_lists(&j, r);

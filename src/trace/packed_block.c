@@ -280,7 +280,7 @@ struct ct_pack_net ct_pack_net(const struct ct_pack *pack) {
 size_t ct_pack_links(uint8_t *out, const struct ct_link *links, size_t count) {
     struct ctp_block header = {.type = CTP_LINKS, .count = (uint32_t)count};
     uint64_t lowest = UINT64_MAX, highest = 0, seq = 0, detail = 0;
-    uint8_t *p = out + sizeof header;
+    uint8_t pairs[CT_PACK_LINKS * 16], *p = pairs;
     for (size_t i = 0; i < count; i++) {
         lowest = links[i].index_seq < lowest ? links[i].index_seq : lowest;
         highest = links[i].index_seq > highest ? links[i].index_seq : highest;
@@ -292,5 +292,6 @@ size_t ct_pack_links(uint8_t *out, const struct ct_link *links, size_t count) {
     header.first_seq = lowest;
     header.span = (uint32_t)(highest - lowest);
     memcpy(out, &header, sizeof header);
+    p = put_column(out + sizeof header, pairs, (size_t)(p - pairs));
     return ct_pack_seal(out, (size_t)(p - out));
 }

@@ -88,7 +88,7 @@ int ct_unpack_begin(struct ct_unpack *unpack, const uint8_t *block, uint32_t tid
 int ct_unpack_events(struct ct_unpack *unpack, struct atf_index_event *events, size_t count, size_t *done);
 void ct_unpack_free(struct ct_unpack *unpack);
 
-/* Calls `each` for every link of an intact block. EBADMSG: it makes no sense. */
+/* Calls `each` for every link of an intact block. EBADMSG: it makes no sense, ENOMEM. */
 int ct_unpack_links(const uint8_t *block, void (*each)(void *arg, const struct ct_link *link), void *arg);
 
 #endif

@@ -66,7 +66,7 @@ static bool add_events(struct list *list, const struct ctp_entry *entry) {
 static bool sane(const struct ctp_entry *entry) {
     if (entry->first_seq > UINT64_MAX - UINT32_MAX - 1 || !entry->count)
         return false;
-    return entry->type == CTP_LINKS || (entry->count <= CTP_BLOCK_EVENTS && entry->span == entry->count - 1);
+    return entry->count <= CTP_BLOCK_EVENTS && (entry->type == CTP_LINKS || entry->span == entry->count - 1);
 }
 
 static bool take_entry(struct list lists[2], const struct ctp_entry *entry) {
@@ -415,8 +415,7 @@ static void read_links(const struct ct_index_part *part, size_t number) {
     const struct ctp_entry *entry = &packed->links[number];
     if (packed->read_block == number + 1)
         return;
-    uint8_t *block =
-        entry->count <= entry->size ? ct_packed_block(part, entry) : NULL; /* each takes two bytes and more */
+    uint8_t *block = ct_packed_block(part, entry);
     free(packed->read_links);
     packed->read_links = block ? malloc(entry->count * sizeof *packed->read_links) : NULL;
     packed->read_count = 0;

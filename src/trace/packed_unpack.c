@@ -237,19 +237,31 @@ int ct_unpack_events(struct ct_unpack *unpack, struct atf_index_event *events, s
 
 /* ---- links ---- */
 
-int ct_unpack_links(const uint8_t *block, void (*each)(void *arg, const struct ct_link *link), void *arg) {
-    struct ctp_block header;
+static int read_pairs(const uint8_t *p, size_t size, const struct ctp_block *header,
+                      void (*each)(void *arg, const struct ct_link *link), void *arg) {
+    const uint8_t *end = p + size;
     uint64_t seq = 0, detail = 0, a, b;
-    memcpy(&header, block, sizeof header);
-    const uint8_t *p = block + sizeof header, *end = block + header.size;
-    for (uint32_t i = 0; i < header.count; i++) {
+    for (uint32_t i = 0; i < header->count; i++) {
         if (!ct_varint_get(&p, end, &a) || !ct_varint_get(&p, end, &b))
             return EBADMSG;
         seq += ct_unzigzag(a);
         detail += ct_unzigzag(b);
-        if (seq - header.first_seq > header.span || detail > UINT32_MAX)
+        if (seq - header->first_seq > header->span || detail > UINT32_MAX)
             return EBADMSG;
         each(arg, &(struct ct_link){seq, (uint32_t)detail});
     }
-    return 0;
+    return p == end ? 0 : EBADMSG;
+}
+
+int ct_unpack_links(const uint8_t *block, void (*each)(void *arg, const struct ct_link *link), void *arg) {
+    struct ctp_block header;
+    struct column column;
+    memcpy(&header, block, sizeof header);
+    const uint8_t *p = block + sizeof header;
+    if (header.count > CTP_BLOCK_EVENTS || !get_column(&p, block + header.size, 16 * (size_t)header.count, &column))
+        return EBADMSG;
+    uint8_t *pairs = malloc(column.size + SLACK);
+    int error = !pairs ? ENOMEM : expand(&column, pairs) ? read_pairs(pairs, column.size, &header, each, arg) : EBADMSG;
+    free(pairs);
+    return error;
 }

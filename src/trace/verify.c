@@ -352,10 +352,14 @@ static void pass_on(void *arg, const char *sentence) {
     complain(arg, "%s", sentence);
 }
 
+static bool keeps_newest(const struct verifier *verifier, const struct trace_thread *thread) {
+    return ct_json_get(ct_json_root(verifier->trace->processes[thread->info.process].manifest), "keep", NULL);
+}
+
 static void check_details(struct verifier *verifier, const struct trace_thread *thread, bool finished) {
     struct ct_verify_detail ask = {.finished = finished, .complain = pass_on, .arg = verifier};
     const struct trace_process *process = &verifier->trace->processes[thread->info.process];
-    ask.dropped = thread->info.first_sequence != 0 || ct_json_get(thread->manifest, "dropped", NULL);
+    ask.dropped = keeps_newest(verifier, thread);
     bool told = ct_json_flag(ct_json_get(thread->manifest, "has_detail", NULL), false), is = thread->info.has_detail;
     if (is && ct_verify_details(verifier->trace, (size_t)(thread - verifier->trace->threads), &ask) != 0)
         complain(verifier, "%s/thread_%u: no memory to check its detail", process->directory, thread->info.id);
@@ -365,9 +369,9 @@ static void check_details(struct verifier *verifier, const struct trace_thread *
 }
 
 /* Events that are in the files, or were and have been deleted to keep the newest. */
-static uint64_t held(const struct trace_thread *thread) {
-    if (!thread->index.part_count)
-        return ct_json_u64(ct_json_get(thread->manifest, "dropped", NULL), 0);
+static uint64_t held(const struct verifier *verifier, const struct trace_thread *thread) {
+    if (!thread->index.part_count && keeps_newest(verifier, thread))
+        return ct_json_u64(ct_json_get(thread->manifest, "events", NULL), 0);
     return thread->index.first + thread->info.event_count;
 }
 
@@ -404,9 +408,9 @@ static void check_thread(struct verifier *verifier, struct thread_check *check, 
                      check->told[i] - TOLD_LIMIT, kinds[i]);
     if (complete && !thread->manifest)
         complain(verifier, "%s/thread_%u: the manifest does not know this thread", check->directory, thread->info.id);
-    else if (complete && told_events != held(thread))
+    else if (complete && told_events != held(verifier, thread))
         complain(verifier, "%s/thread_%u: the manifest tells of %" PRIu64 " events, the file holds %" PRIu64,
-                 check->directory, thread->info.id, told_events, held(thread));
+                 check->directory, thread->info.id, told_events, held(verifier, thread));
 }
 
 static void check_process(struct verifier *verifier, size_t index) {
@@ -430,7 +434,7 @@ static void check_process(struct verifier *verifier, size_t index) {
     uint64_t events = 0;
     for (size_t i = 0; i < verifier->trace->thread_count; i++)
         if (verifier->trace->threads[i].info.process == index)
-            events += held(&verifier->trace->threads[i]);
+            events += held(verifier, &verifier->trace->threads[i]);
     uint64_t written = ct_json_u64(ct_json_get(root, "events", "written", NULL), UINT64_MAX);
     if (written != events && written != UINT64_MAX)
         complain(verifier, "%s: the manifest tells of %" PRIu64 " events, the files hold %" PRIu64, process->directory,

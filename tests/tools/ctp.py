@@ -224,10 +224,11 @@ def unpack(block, tid):
 
 def links_of(block):
     at = seq = detail = 0
+    pairs, _ = column(block.payload, 0)
     for _ in range(block.count):
-        value, at = varint(block.payload, at)
+        value, at = varint(pairs, at)
         seq += unzigzag(value)
-        value, at = varint(block.payload, at)
+        value, at = varint(pairs, at)
         detail += unzigzag(value)
         if not block.first <= seq <= block.first + block.span:
             raise Bad("a link out of its block's range")
