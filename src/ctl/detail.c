@@ -147,6 +147,7 @@ static void write_record(struct ct_drain *drain, struct ct_drain_thread *t, cons
     static _Thread_local uint64_t space[(sizeof(struct atf_detail_call) + 512 + 128 + 7) / 8];
     struct atf_detail_call *out = (struct atf_detail_call *)space;
     bool returned = (in->tag & CT_TAG_KIND) == CT_EVENT_RETURN;
+    ct_drain_put_registers(drain, t, seq);
     if (!t->writer || !open_writer(drain, t))
         return;
     memset(out, 0, sizeof *out);

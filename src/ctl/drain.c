@@ -343,7 +343,7 @@ static void take_all(struct ct_drain *d, struct found_chunk *list) {
     }
     ct_drain_put_signals(d, false);
     ct_detail_pass(d, now);
-    ct_drain_put_registers(d);
+    ct_drain_put_old_registers(d);
     ct_drain_measure(d);
     if (d->error)
         __atomic_store_n(&d->lane->control->recording, 0, __ATOMIC_RELAXED);
@@ -442,7 +442,6 @@ static void finish(struct ct_drain *d, struct found_chunk *list) {
     d->finishing = true;
     ct_drain_put_signals(d, true);
     ct_detail_finish(d);
-    ct_drain_put_registers(d);
     for (struct ct_drain_thread *t = d->threads; t; t = t->next) {
         int status = ct_drain_close_thread(d, t);
         d->error = d->error ? d->error : status;
@@ -513,6 +512,7 @@ void ct_drain_free(struct ct_drain *d) {
         close(d->stop_fd);
         pthread_mutex_destroy(&d->mutex);
     }
+    ct_drain_free_signals(d);
     for (struct ct_drain_thread *t = d->threads, *next; t; t = next) {
         next = t->next;
         free(t->stack);
@@ -521,7 +521,6 @@ void ct_drain_free(struct ct_drain *d) {
         free(t);
     }
     ct_detail_free(d);
-    ct_drain_free_signals(d);
     free(d->by_slot);
     free(d->quarantined);
     free(d->copy);

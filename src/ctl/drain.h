@@ -19,6 +19,17 @@ struct ct_drain_gap {
     enum ct_loss_reason reason;
 };
 
+/* Signals, in the order in which they came. */
+struct ct_drain_signal {
+    struct ct_drain_signal *next;
+    struct ct_signal_record record;
+    uint64_t pass;    /* in which it was taken from the queue */
+    uint64_t seq, ns; /* its place in the index, when it has one */
+};
+struct ct_drain_signals {
+    struct ct_drain_signal *first, **end; /* end is valid when there is a first */
+};
+
 /* A thread of the target, from its first event to the end of the trace. */
 struct ct_drain_thread {
     struct ct_drain_thread *next; /* in order of id */
@@ -42,27 +53,12 @@ struct ct_drain_thread {
     struct ct_drain_gap *gaps;
     size_t gap_count;
     struct ct_detail_thread detail;
+    struct ct_drain_signals waiting; /* signals that have no place in the index yet */
+    struct ct_drain_signals placed;  /* those that have one, and no detail record yet */
 };
 
 #define CT_LATENCY_BUCKETS    256
 #define CT_DRAIN_TRIGGER_TEXT 256u
-
-/* Signals that have no place in the index yet, as they came. */
-struct ct_drain_signals {
-    struct ct_drain_signal {
-        struct ct_signal_record record;
-        unsigned passes; /* that have ended since */
-    } * list;
-    size_t count, room;
-    uint64_t lost; /* no memory */
-    /* Those that have, and whose registers are still to be written; the drain thread's. */
-    struct ct_drain_placed {
-        struct ct_signal_record record;
-        struct ct_drain_thread *thread;
-        uint64_t seq, ns;
-    } * placed;
-    size_t placed_count, placed_room;
-};
 
 struct ct_drain {
     /* set before the start */
@@ -91,6 +87,9 @@ struct ct_drain {
     char
         end_mark[64]; /* set before ct_drain_finish: how the process ended marks its last moment; "" when it does not */
     /* the drain thread's */
+    struct ct_drain_signals strays; /* of threads that have no file yet */
+    uint64_t pass;
+    size_t placed_count; /* signals whose registers are still to be written */
     struct ct_drain_thread *threads, **threads_end;
     struct ct_drain_thread **by_slot;
     uint8_t *quarantined; /* by chunk: a slot in it may still be written to */
@@ -112,8 +111,10 @@ struct ct_drain {
     uint32_t least_free; /* chunks, ever */
     /* shared */
     pthread_t thread;
-    pthread_mutex_t mutex; /* statistics, the list of threads, signals */
-    struct ct_drain_signals signals;
+    pthread_mutex_t mutex;           /* statistics, the list of threads, signals */
+    struct ct_drain_signals signals; /* that were handed over */
+    size_t signal_count;             /* of these */
+    uint64_t signals_lost;           /* no memory */
     struct ct_session_statistics statistics;
     int stop_fd;
     int held;  /* the lane is held: 1, or a negative status */
@@ -149,8 +150,10 @@ size_t ct_drain_signals_before(struct ct_drain *drain, struct ct_drain_thread *t
                                size_t count);
 /* At the end of a pass: signals behind which nothing has come. `all`: the last one. */
 void ct_drain_put_signals(struct ct_drain *drain, bool all);
-/* Then, when the detail of what was before them is written: their registers. */
-void ct_drain_put_registers(struct ct_drain *drain);
+/* Their registers, among the detail of calls in the order of events: of signals before this position in the index. */
+void ct_drain_put_registers(struct ct_drain *drain, struct ct_drain_thread *thread, uint64_t before);
+/* At the end of a pass: of those before which no more detail can come. */
+void ct_drain_put_old_registers(struct ct_drain *drain);
 void ct_drain_free_signals(struct ct_drain *drain);
 
 /* ---- drain_threads.c ---- */

@@ -2,156 +2,54 @@
  *
  * A thread stands while its signal is handed over, so what it has filled until then is older than the signal's counter value, and
  * what it fills afterwards newer. A signal goes before the first newer event; or, when none has come, behind everything that there
- * was after two whole passes (one may have missed a chunk), or at the end. The queue is memory of ours: no overload of the lanes
- * touches it. */
+ * was after two whole passes (one may have missed a chunk), or at the end. Its registers go into the detail file in the order of
+ * events. All of it is memory of ours: no overload of the lanes touches it.
+ *
+ *   handed over ─▶ waiting (of its thread; a stray while that has no file) ─▶ placed in the index ─▶ in the detail file */
 #include "ctl/drain.h"
 #include <contrail/status.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_QUEUED = 1 << 16, FIRST_ROOM = 64, PASSES = 2 };
+enum { MAX_QUEUED = 1 << 16, MAX_PLACED = 1 << 13, PASSES = 2 };
+
+/* ---- lists ---- */
+
+static void append(struct ct_drain_signals *list, struct ct_drain_signal *s) {
+    s->next = NULL;
+    if (!list->first)
+        list->end = &list->first;
+    *list->end = s;
+    list->end = &s->next;
+}
+
+static struct ct_drain_signal *take_first(struct ct_drain_signals *list) {
+    struct ct_drain_signal *s = list->first;
+    if (s)
+        list->first = s->next;
+    return s;
+}
+
+static void free_list(struct ct_drain_signals *list) {
+    for (struct ct_drain_signal *s; (s = take_first(list));)
+        free(s);
+}
 
 int ct_drain_signal(struct ct_drain *d, const struct ct_signal_record *record) {
-    struct ct_drain_signals *q = &d->signals;
-    int status = 0;
+    struct ct_drain_signal *s = malloc(sizeof *s);
     pthread_mutex_lock(&d->mutex);
-    if (q->count == q->room) {
-        size_t room = q->room ? 2 * q->room : FIRST_ROOM;
-        struct ct_drain_signal *grown = room <= MAX_QUEUED ? realloc(q->list, room * sizeof *grown) : NULL;
-        if (grown) {
-            q->list = grown;
-            q->room = room;
-        } else {
-            q->lost++;
-            status = CT_ERR_NO_MEMORY;
-        }
-    }
-    if (!status)
-        q->list[q->count] = (struct ct_drain_signal){.record = *record};
-    if (!status)
-        __atomic_store_n(&q->count, q->count + 1, __ATOMIC_RELEASE);
-    pthread_mutex_unlock(&d->mutex);
-    return status;
-}
-
-/* The oldest signal of the thread; they are queued in order. */
-static bool first_of(struct ct_drain *d, const struct ct_drain_thread *t, struct ct_signal_record *out) {
-    struct ct_drain_signals *q = &d->signals;
-    bool found = false;
-    pthread_mutex_lock(&d->mutex);
-    for (size_t i = 0; i < q->count && !found; i++) {
-        found = q->list[i].record.tid == t->tid;
-        if (found)
-            *out = q->list[i].record;
+    bool taken = s && d->signal_count < MAX_QUEUED;
+    if (taken) {
+        *s = (struct ct_drain_signal){.record = *record};
+        append(&d->signals, s);
+        __atomic_store_n(&d->signal_count, d->signal_count + 1, __ATOMIC_RELEASE);
+    } else {
+        d->signals_lost++;
     }
     pthread_mutex_unlock(&d->mutex);
-    return found;
-}
-
-static void remove_first_of(struct ct_drain *d, const struct ct_drain_thread *t) {
-    struct ct_drain_signals *q = &d->signals;
-    pthread_mutex_lock(&d->mutex);
-    for (size_t i = 0; i < q->count; i++)
-        if (q->list[i].record.tid == t->tid) {
-            memmove(q->list + i, q->list + i + 1, (q->count - i - 1) * sizeof *q->list);
-            __atomic_store_n(&q->count, q->count - 1, __ATOMIC_RELEASE);
-            break;
-        }
-    pthread_mutex_unlock(&d->mutex);
-}
-
-/* Persisted whatever else of the detail lane is. */
-static void put_registers(struct ct_drain *d, const struct ct_drain_placed *p) {
-    struct ct_drain_thread *t = p->thread;
-    const struct ct_signal_record *record = &p->record;
-    struct __attribute__((packed)) {
-        struct atf_detail_signal signal;
-        uint64_t registers[CT_SIGNAL_REGISTERS];
-    } out = {.signal = {.event = {.total_length = sizeof out,
-                                  .event_type = ATF_DETAIL_SIGNAL,
-                                  .index_seq = (uint32_t)p->seq,
-                                  .thread_id = (uint32_t)t->tid,
-                                  .timestamp = p->ns},
-                        .signal = (uint32_t)record->signal,
-                        .code = (uint32_t)record->code,
-                        .fault_address = record->fault_address}};
-    memcpy(out.registers, record->registers, sizeof out.registers);
-    int status = 0;
-    if (!t->detail.writer)
-        status = ct_detail_writer_open(&t->detail.writer, d->directory, t->id, (uint32_t)t->tid);
-    uint32_t sequence = status ? ATF_NO_DETAIL : ct_detail_writer_add(t->detail.writer, &out.signal.event);
-    if (sequence != ATF_NO_DETAIL) {
-        ct_thread_writer_link(t->writer, p->seq, sequence);
-        t->detail.written++;
-        status = ct_detail_writer_flush(t->detail.writer);
-    }
-    d->error = d->error ? d->error : status;
-}
-
-void ct_drain_put_registers(struct ct_drain *d) {
-    for (size_t i = 0; i < d->signals.placed_count; i++)
-        if (d->signals.placed[i].thread->writer)
-            put_registers(d, &d->signals.placed[i]);
-    d->signals.placed_count = 0;
-}
-
-void ct_drain_free_signals(struct ct_drain *d) {
-    free(d->signals.list);
-    free(d->signals.placed);
-    d->signals = (struct ct_drain_signals){0};
-}
-
-static void remember(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_signal_record *record) {
-    struct ct_drain_signals *q = &d->signals;
-    if (q->placed_count == q->placed_room) {
-        size_t room = q->placed_room ? 2 * q->placed_room : FIRST_ROOM;
-        struct ct_drain_placed *grown = realloc(q->placed, room * sizeof *grown);
-        if (!grown)
-            return;
-        q->placed = grown;
-        q->placed_room = room;
-    }
-    q->placed[q->placed_count++] =
-        (struct ct_drain_placed){.record = *record, .thread = t, .seq = t->events, .ns = t->last_ns};
-}
-
-static void put(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_signal_record *record) {
-    uint64_t ns = ct_clock_ns(d->clock, record->counter);
-    size_t room;
-    t->last_ns = ns > t->last_ns ? ns : t->last_ns;
-    struct atf_index_event *out = ct_thread_writer_reserve(t->writer, &room);
-    *out = (struct atf_index_event){
-        .timestamp_ns = t->last_ns,
-        .thread_id = (uint32_t)t->tid,
-        .event_kind = ATF_EXCEPTION,
-        .call_depth = (uint32_t)t->depth,
-        .detail_seq = ATF_NO_DETAIL,
-    };
-    ct_thread_writer_commit(t->writer, 1);
-    remember(d, t, record);
-    t->events++;
-    d->time_start = d->time_start ? d->time_start : t->last_ns;
-    d->time_end = t->last_ns > d->time_end ? t->last_ns : d->time_end;
-    d->found = true;
-    if (record->mark[0] && d->windows)
-        ct_windows_mark(d->windows, t->last_ns, record->mark, t->tid, 0);
-    remove_first_of(d, t);
-}
-
-size_t ct_drain_signals_before(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_event *events,
-                               size_t count) {
-    struct ct_signal_record record;
-    if (!__atomic_load_n(&d->signals.count, __ATOMIC_ACQUIRE))
-        return count;
-    while (first_of(d, t, &record)) {
-        size_t older = 0;
-        while (older < count && events[older].timestamp <= record.counter)
-            older++;
-        if (older)
-            return older; /* after these we are asked again */
-        put(d, t, &record);
-    }
-    return count;
+    if (!taken)
+        free(s);
+    return taken ? 0 : CT_ERR_NO_MEMORY;
 }
 
 static struct ct_drain_thread *thread_of(struct ct_drain *d, int tid) {
@@ -162,33 +60,140 @@ static struct ct_drain_thread *thread_of(struct ct_drain *d, int tid) {
     return found;
 }
 
-/* The oldest that has waited long enough, or, at the end, any; 0: none. */
-static int next_due(struct ct_drain *d, bool all, size_t from) {
-    struct ct_drain_signals *q = &d->signals;
-    int tid = 0;
+static void hand_out(struct ct_drain *d, struct ct_drain_signals *from) {
+    struct ct_drain_signals strays = {0};
+    for (struct ct_drain_signal *s; (s = take_first(from));) {
+        struct ct_drain_thread *t = thread_of(d, s->record.tid);
+        s->pass = d->pass;
+        append(t ? &t->waiting : &strays, s);
+    }
+    while (strays.first)
+        append(&d->strays, take_first(&strays));
+}
+
+/* To the threads that they are of. Strays are looked at once a pass. */
+static void take_queue(struct ct_drain *d) {
+    if (!__atomic_load_n(&d->signal_count, __ATOMIC_ACQUIRE))
+        return;
     pthread_mutex_lock(&d->mutex);
-    for (size_t i = from; i < q->count && !tid; i++)
-        if (all || q->list[i].passes >= PASSES)
-            tid = q->list[i].record.tid;
+    struct ct_drain_signals all = d->signals;
+    d->signals.first = NULL;
+    __atomic_store_n(&d->signal_count, 0, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&d->mutex);
-    return tid;
+    hand_out(d, &all);
+}
+
+/* ---- registers: persisted whatever else of the detail lane is ---- */
+
+static void write_registers(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_drain_signal *s) {
+    const struct ct_signal_record *record = &s->record;
+    struct __attribute__((packed)) {
+        struct atf_detail_signal signal;
+        uint64_t registers[CT_SIGNAL_REGISTERS];
+    } out = {.signal = {.event = {.total_length = sizeof out,
+                                  .event_type = ATF_DETAIL_SIGNAL,
+                                  .index_seq = (uint32_t)s->seq,
+                                  .thread_id = (uint32_t)t->tid,
+                                  .timestamp = s->ns},
+                        .signal = (uint32_t)record->signal,
+                        .code = (uint32_t)record->code,
+                        .fault_address = record->fault_address}};
+    memcpy(out.registers, record->registers, sizeof out.registers);
+    int status = 0;
+    if (!t->detail.writer)
+        status = ct_detail_writer_open(&t->detail.writer, d->directory, t->id, (uint32_t)t->tid);
+    uint32_t sequence = status ? ATF_NO_DETAIL : ct_detail_writer_add(t->detail.writer, &out.signal.event);
+    if (sequence != ATF_NO_DETAIL) {
+        ct_thread_writer_link(t->writer, s->seq, sequence);
+        t->detail.written++;
+    }
+    d->error = d->error ? d->error : status;
+}
+
+void ct_drain_put_registers(struct ct_drain *d, struct ct_drain_thread *t, uint64_t before) {
+    while (t->placed.first && t->placed.first->seq < before) {
+        struct ct_drain_signal *s = take_first(&t->placed);
+        if (t->writer)
+            write_registers(d, t, s);
+        d->placed_count--;
+        free(s);
+    }
+}
+
+/* While a window is open, detail of what was before a signal may yet be taken. */
+void ct_drain_put_old_registers(struct ct_drain *d) {
+    bool open = d->detail && ct_windows_active(d->windows);
+    if (!d->placed_count || (open && d->placed_count <= MAX_PLACED))
+        return;
+    for (struct ct_drain_thread *t = d->threads; t; t = t->next) {
+        ct_drain_put_registers(d, t, UINT64_MAX);
+        int status = t->detail.writer ? ct_detail_writer_flush(t->detail.writer) : 0;
+        d->error = d->error ? d->error : status;
+    }
+}
+
+/* ---- places ---- */
+
+/* The thread's first waiting signal, behind what there is. */
+static void place(struct ct_drain *d, struct ct_drain_thread *t) {
+    struct ct_drain_signal *s = take_first(&t->waiting);
+    uint64_t ns = ct_clock_ns(d->clock, s->record.counter);
+    size_t room;
+    t->last_ns = ns > t->last_ns ? ns : t->last_ns;
+    s->seq = t->events;
+    s->ns = t->last_ns;
+    struct atf_index_event *out = ct_thread_writer_reserve(t->writer, &room);
+    *out = (struct atf_index_event){
+        .timestamp_ns = t->last_ns,
+        .thread_id = (uint32_t)t->tid,
+        .event_kind = ATF_EXCEPTION,
+        .call_depth = (uint32_t)t->depth,
+        .detail_seq = ATF_NO_DETAIL,
+    };
+    ct_thread_writer_commit(t->writer, 1);
+    t->events++;
+    d->time_start = d->time_start ? d->time_start : t->last_ns;
+    d->time_end = t->last_ns > d->time_end ? t->last_ns : d->time_end;
+    d->found = true;
+    if (s->record.mark[0] && d->windows)
+        ct_windows_mark(d->windows, t->last_ns, s->record.mark, t->tid, 0);
+    append(&t->placed, s);
+    d->placed_count++;
+}
+
+size_t ct_drain_signals_before(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_event *events,
+                               size_t count) {
+    take_queue(d);
+    while (t->waiting.first) {
+        uint64_t counter = t->waiting.first->record.counter;
+        size_t older = 0;
+        while (older < count && events[older].timestamp <= counter)
+            older++;
+        if (older)
+            return older; /* after these we are asked again */
+        place(d, t);
+    }
+    return count;
 }
 
 void ct_drain_put_signals(struct ct_drain *d, bool all) {
-    struct ct_signal_record record;
-    size_t skipped = 0; /* of threads that have no file (yet) */
-    int tid;
-    if (!__atomic_load_n(&d->signals.count, __ATOMIC_ACQUIRE))
-        return;
-    while ((tid = next_due(d, all, skipped))) {
-        struct ct_drain_thread *t = thread_of(d, tid);
-        if (t && first_of(d, t, &record))
-            put(d, t, &record);
-        else
-            skipped++;
+    d->pass++;
+    take_queue(d);
+    if (d->strays.first) {
+        struct ct_drain_signals strays = d->strays;
+        d->strays.first = NULL;
+        hand_out(d, &strays);
     }
-    pthread_mutex_lock(&d->mutex);
-    for (size_t i = 0; i < d->signals.count; i++)
-        d->signals.list[i].passes++;
-    pthread_mutex_unlock(&d->mutex);
+    for (struct ct_drain_thread *t = d->threads; t; t = t->next)
+        while (t->waiting.first && t->writer && (all || d->pass - t->waiting.first->pass >= PASSES))
+            place(d, t);
+}
+
+void ct_drain_free_signals(struct ct_drain *d) {
+    free_list(&d->signals);
+    free_list(&d->strays);
+    for (struct ct_drain_thread *t = d->threads; t; t = t->next) {
+        free_list(&t->waiting);
+        free_list(&t->placed);
+    }
 }

@@ -120,6 +120,7 @@ void ct_drain_refresh_names(struct ct_drain *d) {
 int ct_drain_close_thread(struct ct_drain *d, struct ct_drain_thread *t) {
     if (!t->writer)
         return 0;
+    ct_drain_put_registers(d, t, UINT64_MAX);
     ct_drain_refresh(d, t);
     uint64_t lost = t->lost[CT_LOSS_POOL_EXHAUSTED] + t->lost[CT_LOSS_DRAIN_LAG] + t->lost[CT_LOSS_DISK_SLOW];
     if (lost > t->gaps_lost) /* at its end: nothing came behind it */

@@ -1,0 +1,356 @@
+#!/usr/bin/env python3
+"""crash.py: programs that die, or handle what others die of, under --trigger crash and --trigger signal.
+
+Output, exit code and core file are those of an untraced run; every call that the program has counted is in the trace; signals
+are in index, detail file and manifest, with the stacks as they stood."""
+import json
+import os
+import resource
+import signal
+import struct
+import subprocess
+import sys
+import time
+
+import atf
+import building
+from checks import Checks
+from expectation import own_functions
+from recorder import Failure, finish
+
+PROGRAM = {}
+THREADS = 8
+
+
+def cores_allowed():
+    resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
+def no_cores():
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def core_files_are_plain():
+    """Core files land in the working directory here."""
+    hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    with open("/proc/sys/kernel/core_pattern") as f:
+        return f.read().strip() == "core" and hard == resource.RLIM_INFINITY
+
+
+def counted(path):
+    with open(path, "rb") as f:
+        numbers = struct.unpack("<%dQ" % (2 * (THREADS + 1)), f.read(16 * (THREADS + 1)))
+    return numbers[:THREADS + 1], numbers[THREADS + 1:]
+
+
+class Run:
+    """The program untraced and recorded, compared; then what the trace holds."""
+
+    def __init__(self, shop, way, options=("--trigger", "crash"), core=False, program="crashes"):
+        self.shop, self.program = shop, PROGRAM[program]
+        self.output = shop.new_output()
+        before = cores_allowed if core else no_cores
+        ends = []
+        for recorded in (False, True):
+            directory = shop.path("work%d" % (shop.outputs * 2 + recorded))
+            self.counts = directory + "_counts"
+            os.mkdir(directory)
+            command = [self.program.path, way, self.counts]
+            if recorded:
+                command = shop.spawn_command(self.output, ["--lossless"] + list(options), command)
+            result = shop.run(command, cwd=directory, preexec_fn=before)
+            ends.append((result.code % 256 if result.code >= 0 else 128 - result.code, result.out, result.err,
+                         any(n.startswith("core") for n in os.listdir(directory))))
+            subprocess.run(["rm", "-rf", directory], check=True)
+        if ends[0] != ends[1]:
+            raise Failure("%s: (code, output, errors, core) untraced is %s, recorded %s" % (way, ends[0], ends[1]))
+        if core and not ends[0][3]:
+            raise Failure("no core file even untraced")
+        self.code = ends[0][0]
+
+    def trace(self, number=0, total=1):
+        found = atf.find(self.output)
+        if len(found) != total:
+            raise Failure("%d traces instead of %d" % (len(found), total))
+        return self.look_at(found[number])
+
+    def look_at(self, directory):
+        self.shop.read("verify", directory)
+        self.shop.read("info", directory)
+        trace = atf.Trace(directory)
+        problems = trace.check()
+        if problems or trace.lost or not trace.complete:
+            raise Failure("%s, %d lost, complete: %s" % (problems[:1], trace.lost, trace.complete))
+        return trace
+
+    def check_steps(self, trace, only=None):
+        """Each thread's steps, as it has counted them."""
+        steps, tids = counted(self.counts)
+        names = own_functions(trace, self.program)
+        for number, (expected, tid) in enumerate(zip(steps, tids)):
+            if not tid or (only is not None and number not in only):
+                continue
+            calls = sum(names[f] == "step" and kind == atf.CALL for t in trace.threads if t.tid == tid
+                        for _, _, f, kind in t.chosen(names))
+            if calls != expected:
+                raise Failure("thread %d has made %d steps, %d are in its trace" % (tid, expected, calls))
+
+
+def signals_of(trace):
+    return trace.manifest["signals"]
+
+
+def events_of(trace):
+    """[(thread, position)] of signals in the index."""
+    return [(t, i) for t in trace.threads for i, f in enumerate(t.functions) if f == atf.SIGNAL]
+
+
+def detail_of(trace, thread, position):
+    """The signal record: (signal, code, fault address, registers), read without Contrail's code."""
+    path = os.path.join(trace.directory, "thread_%d" % thread.id, "detail.atf")
+    with open(path, "rb") as f:
+        content = f.read()
+    at = 64
+    for _ in range(thread.details[position]):
+        at += struct.unpack_from("<I", content, at)[0]
+    length, kind, _, sequence, tid, time_ns = struct.unpack_from("<IHHIIQ", content, at)
+    if (length, kind, sequence, tid, time_ns) != (184, 5, position, thread.tid, thread.times[position]):
+        raise Failure("signal record %s of event %d at %d ns" % ((length, kind, sequence, tid, time_ns), position,
+                                                               thread.times[position]))
+    number, code, fault = struct.unpack_from("<IIQ", content, at + 24)
+    return number, code, fault, struct.unpack_from("<18Q", content, at + 40)
+
+
+def expect_crash(trace, number, frames, code=None, fault=None):
+    """One fatal signal: in the manifest with this backtrace, and at the end of its thread's index."""
+    fatal = [s for s in signals_of(trace) if s["fatal"]]
+    if [s["signal"] for s in fatal] != [number] or trace.manifest["end"].get("signal") != number:
+        raise Failure("fatal signals %s, end %s" % (fatal, trace.manifest["end"]))
+    entry = fatal[0]
+    if (code is not None and entry["code"] != code) or (fault is not None and entry["fault_address"] != fault):
+        raise Failure("code %s and address %s" % (entry["code"], entry.get("fault_address")))
+    stack = [f["function"] for f in entry["stacks"][0]["frames"]]
+    if [f for f in stack if f in frames][:len(frames)] != list(frames):
+        raise Failure("the backtrace is %s, expected %s" % (stack, frames))
+    events = [(t, i) for t, i in events_of(trace) if t.tid == entry["tid"]]
+    thread, position = events[-1]
+    if position != len(thread) - 1:
+        raise Failure("the signal is event %d of %d" % (position, len(thread)))
+    found = detail_of(trace, thread, position)
+    if found[0] != number or found[2] != entry.get("fault_address", 0) or found[3][16] != int(
+            entry["registers"]["pc"], 16):
+        raise Failure("signal record %s, manifest %s" % (found[:3], entry))
+    if "crash" not in json.dumps(trace.manifest["windows"]):
+        raise Failure("no window has the crash as its reason: %s" % trace.manifest["windows"])
+    return entry
+
+
+# ---- ends ----
+
+def dies(way, number, frames, **more):
+    def check(shop):
+        run = Run(shop, way)
+        trace = run.trace()
+        expect_crash(trace, number, frames, **more)
+        run.check_steps(trace)
+        if run.code != 128 + number:
+            raise Failure("exit code %d" % run.code)
+    return check
+
+
+def core_file(shop):
+    if not core_files_are_plain():
+        return "skipped: core files do not land in the working directory here"
+    Run(shop, "null", core=True)
+    run = Run(shop, "child", core=True)  # its output has WCOREDUMP
+    return None if run.code == 7 else "exit code %d" % run.code
+
+
+def terminate(shop):
+    run = Run(shop, "-", program="crashes_cc")
+    expect_crash(run.trace(), signal.SIGABRT, ["_Z7throweri"] * 4 + ["main"])
+
+
+def stack_overflow(shop):
+    run = Run(shop, "overflow")
+    trace = run.trace()
+    entry = expect_crash(trace, signal.SIGSEGV, ["deeper"])
+    if not entry["stacks"][0].get("more"):
+        raise Failure("the stack ends after %d frames" % len(entry["stacks"][0]["frames"]))
+    if abs(entry["fault_address"] - int(entry["registers"]["rsp"], 16)) > 1 << 16:
+        raise Failure("fault at %#x, sp %s" % (entry["fault_address"], entry["registers"]["rsp"]))
+    run.check_steps(trace)
+
+
+def killed(shop):
+    """SIGKILL cannot be seen before it strikes."""
+    run = Run(shop, "killed", ["--trigger", "crash", "--no-children"])
+    trace = run.trace()
+    if [(s["name"], s["fatal"]) for s in signals_of(trace)] != [("SIGKILL", True)]:
+        raise Failure("signals %s" % signals_of(trace))
+    run.check_steps(trace)
+
+
+def threads(shop):
+    run = Run(shop, "threads")
+    trace = run.trace()
+    entry = expect_crash(trace, signal.SIGSEGV, ["fall", "worker"], fault=0x18)
+    tops = [next((f["function"] for f in s["frames"] if f["function"] in ("worker", "threads")), "")
+            for s in entry["stacks"]]
+    if sorted(tops) != ["threads"] + ["worker"] * THREADS:
+        raise Failure("stacks of %s" % tops)
+    run.check_steps(trace)
+
+
+def child(shop):
+    run = Run(shop, "child")
+    first = run.trace(0, 2)
+    second = run.look_at(next(d for d in atf.find(run.output) if d != first.directory))
+    if first.manifest["end"].get("signal"):
+        first, second = second, first
+    expect_crash(second, signal.SIGSEGV, ["fall", "child", "main"], fault=0x18)
+    if signals_of(first) or first.manifest["end"] != {"reason": "exit", "exit_code": 7}:
+        raise Failure("the parent: %s, %s" % (signals_of(first), first.manifest["end"]))
+    run.check_steps(first, [0])
+    run.check_steps(second, [1])
+
+
+def library(shop):
+    trace = Run(shop, "library").trace()
+    expect_crash(trace, signal.SIGSEGV, ["crash_deep"] * 4 + ["crash_in_library", "library", "main"], fault=0x20)
+
+
+def executes(shop):
+    """A failed exec, which the process survives held, and one that is followed."""
+    run = Run(shop, "exec")
+    traces = [run.look_at(d) for d in atf.find(run.output)]
+    if len(traces) != 2:
+        raise Failure("%d traces" % len(traces))
+    crashed = next(t for t in traces if t.manifest["end"].get("signal"))
+    expect_crash(crashed, signal.SIGSEGV, ["fall", "null", "main"])
+    run.counts += "_second"
+    run.check_steps(crashed)
+
+
+# ---- what is handled ----
+
+def handlers(shop):
+    for way, number in (("jumps", 50), ("altstack", 1)):
+        run = Run(shop, way)
+        trace = run.trace()
+        events = events_of(trace)
+        if len(events) != number or [s for s in signals_of(trace) if s["fatal"] or not s["handled"]]:
+            raise Failure("%s: %d signals, %s" % (way, len(events), signals_of(trace)[:1]))
+        names = own_functions(trace, run.program)
+        for thread, position in events:
+            detail_of(trace, thread, position)
+            if way == "jumps" and names.get(thread.functions[position + 1]) != "on_fault":
+                raise Failure("behind signal %d comes %s" % (position, names.get(thread.functions[position + 1])))
+        run.check_steps(trace)
+        if trace.manifest["windows"]:
+            raise Failure("a signal that was handled is no crash: %s" % trace.manifest["windows"])
+
+
+def storm(shop):
+    trace = Run(shop, "storm", ["--trigger", "signal=USR1", "--only", "crashes"]).trace()
+    events = events_of(trace)
+    if len(events) != 100000 or trace.manifest["signals_told"] != 100000:
+        raise Failure("%d of 100000 signals in the index, %d told" % (len(events), trace.manifest["signals_told"]))
+
+
+def jobs(shop):
+    """Job control, sigwait and EINTR; also where signals of that kind are told."""
+    Run(shop, "jobs")
+    trace = Run(shop, "jobs", ["--trigger", "signal=CONT", "--trigger", "signal=WINCH", "--no-children"]).trace()
+    if [s["name"] for s in signals_of(trace)] != ["SIGCONT", "SIGWINCH"]:
+        raise Failure("signals %s" % [s["name"] for s in signals_of(trace)])
+
+
+# ---- coming and going ----
+
+def start_service(shop, command=None):
+    process = shop.start(command or [PROGRAM["crashes"].path, "serve", shop.path("counts")])
+    line = process.stdout.readline() + process.stdout.readline()
+    if line != b"begin serve\nready\n":
+        raise Failure("it says %r" % line)
+    return process
+
+
+def check_service(process, what, code=7):
+    result = finish(process, 30, what)
+    if result.out != b"handled 400\n" or (code is not None and result.code != code) or result.err:
+        raise Failure("%s: it ends with %d, %r, %r" % (what, result.code, result.out, result.err))
+
+
+def tracer_of(pid):
+    with open("/proc/%d/status" % pid) as f:
+        return int(next(line for line in f if line.startswith("TracerPid:")).split()[1])
+
+
+def detach(shop):
+    """Attached, held, detached: three times."""
+    process = start_service(shop)
+    for _ in range(3):
+        recorder = shop.attach(process.pid, shop.new_output(), ["--trigger", "crash"])
+        if not tracer_of(process.pid):
+            raise Failure("it is not held")
+        time.sleep(0.05)
+        shop.detach(process.pid, recorder)
+        if tracer_of(process.pid):
+            raise Failure("it is still traced")
+    check_service(process, "after detach")
+
+
+def recorder_killed(shop):
+    for _ in range(3):
+        process = start_service(shop)
+        recorder = shop.attach(process.pid, shop.new_output(), ["--trigger", "crash", "--trigger", "signal=USR1"])
+        time.sleep(0.05)
+        recorder.kill()
+        recorder.communicate()
+        check_service(process, "after its recorder was killed")
+    for name in os.listdir(shop.runtime):  # nobody was there to remove it
+        path = os.path.join(shop.runtime, name)
+        subprocess.run(["rm", "-rf", path], check=True)
+
+
+def default(shop):
+    """Without the trigger nothing is held, and the end is known all the same."""
+    run = Run(shop, "threads", [])
+    trace = run.trace()
+    if trace.manifest["ptrace_held"] or events_of(trace) or [s["name"] for s in signals_of(trace)] != ["SIGSEGV"]:
+        raise Failure("held %s, signals %s" % (trace.manifest["ptrace_held"], signals_of(trace)))
+    run.check_steps(trace)
+    text = run.shop.read("info", trace.directory).out.decode()
+    for word in ("SIGSEGV", "fall", "worker"):
+        if word not in text:
+            raise Failure("info does not tell of %s" % word)
+
+
+def main():
+    checks = Checks(__doc__)
+    directory = os.path.join(os.path.abspath(checks.arguments.build), "record", "crash")
+    os.makedirs(directory, exist_ok=True)
+
+    def source(name):
+        return os.path.join(building.PROGRAMS, name)
+    PROGRAM["crashes"] = building.build(directory, "crashes", [source("crashes.c")], "O2", ["-pthread"],
+                                        [("@libcrashes.so", [source("crashes_library.c")])])
+    PROGRAM["crashes_cc"] = building.build(directory, "crashes_cc", [source("crashes_cc.cc")], "O2")
+    for name, check in (
+            ("null", dies("null", signal.SIGSEGV, ["fall", "null", "main"], code=1, fault=0x18)),
+            ("bus", dies("bus", signal.SIGBUS, ["bus", "main"], code=2)),
+            ("ill", dies("ill", signal.SIGILL, ["ill", "main"])),
+            ("fpe", dies("fpe", signal.SIGFPE, ["fpe", "main"], code=1)),
+            ("abort", dies("abort", signal.SIGABRT, ["abort", "aborts", "main"])),
+            ("term", dies("term", signal.SIGTERM, ["terminated", "main"])),
+            ("core_file", core_file), ("terminate", terminate), ("overflow", stack_overflow), ("killed", killed),
+            ("threads", threads), ("child", child), ("library", library), ("exec", executes), ("handlers", handlers),
+            ("storm", storm), ("jobs", jobs), ("detach", detach), ("recorder_killed", recorder_killed),
+            ("default", default)):
+        checks.run(name, check)
+    return checks.verdict()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
