@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""crash.py: programs that die, or handle what others die of, under --trigger crash and --trigger signal.
+"""crashes.py: programs that die, or handle what others die of, under --trigger crash and --trigger signal.
 
 Output, exit code and core file are those of an untraced run; every call that the program has counted is in the trace; signals
 are in index, detail file and manifest, with the stacks as they stood."""
