@@ -70,6 +70,7 @@ static bool enter_excluded(struct stalk_thread *t, uint64_t target, bool surely_
     uint64_t slot = t->area->gpr[4], address = 0;
     if (!ct_stalk_excluded(s, target) || ct_os_peek(slot, &address, sizeof address))
         return false;
+    surely_call |= target == (uint64_t)&ct_stalker_follow_me || target == (uint64_t)&ct_stalker_unfollow_me;
     /* A jump is the end of a call when it goes to where functions begin with a return address on top. */
     if (!surely_call && (!ct_stalk_follows_call(s, address) || ct_stalk_follows_call(s, target)))
         return false;

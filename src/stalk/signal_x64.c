@@ -163,13 +163,19 @@ static uint64_t deliver(uint64_t arg, uint64_t unused) {
     return e ? e->code : d->handler;
 }
 
+/* On the engine's stack already: this very frame is there. */
+static bool is_switching(const struct stalk_thread *t, uint64_t pc) {
+    const struct stalk_region *r = ct_stalk_region_at(t->cache, pc);
+    return r && pc >= ct_stalk_helper(r, ct_stalk_switch) && pc < ct_stalk_helper(r, ct_stalk_restore);
+}
+
 uint64_t ct_stalk_on_signal(uint64_t signal, void *info, void *context) {
     struct context *c = context;
     struct stalk_action *action = &actions[signal];
     uint64_t handler = action->handler;
     bool fault = is_fault(signal, info);
     struct stalk_thread *t = ct_stalk_thread_current();
-    if (t && t->following && t->area->in_engine && !fault) {
+    if (t && t->following && !fault && (t->area->in_engine || is_switching(t, c->rip))) {
         put_off(t, signal, info, c);
         return 0;
     }

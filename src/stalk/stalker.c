@@ -35,7 +35,7 @@ static void drop_code(struct ct_stalker *s, uint64_t start, uint64_t end) {
         ct_stalk_invalidate_range(c, start, end);
 }
 
-void ct_stalk_code_changed(uint64_t start, size_t size) {
+STALK_API void ct_stalk_code_changed(uint64_t start, size_t size) {
     lock_all();
     for (struct ct_stalker *s = all; s; s = s->next) {
         ct_stalk_lock(s);

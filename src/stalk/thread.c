@@ -179,6 +179,12 @@ struct begin ct_stalk_do_follow_me(struct ct_stalker *s, const struct ct_stalker
         return result;
     uint64_t base = ct_os_get_block(), block;
     int status = CT_OK;
+    struct stalk_thread *lost = ct_stalk_thread_of_block(base);
+    if (lost && lost->stalker == s && lost->following == 1 && !lost->in_callback &&
+        !ct_stalk_return_of(lost->cache, *slot)) { /* it jumped out of an excluded call: followed again from here */
+        lost->begin = *slot;
+        return (struct begin){CT_OK, ct_stalk_helper(lost->cache->regions, ct_stalk_begin)};
+    }
     uint64_t signals = ct_os_block_signals();
     struct stalk_thread *t = ct_stalk_thread_make(s, ct_os_gettid(), transformer, sink, base, &block, &status);
     if (t && block != base)
@@ -228,12 +234,13 @@ int ct_stalk_do_unfollow_me(struct ct_stalker *s, uint64_t *slot) {
     struct stalk_thread *t = ct_stalk_thread_current();
     if (!t || t->stalker != s || t->following != 1)
         return CT_ERR_BAD_STATE;
-    uint64_t address = ct_stalk_return_of(t->cache, *slot);
-    if (t->in_callback || !address) {
+    if (t->in_callback) {
         t->following = 2; /* the engine sees to it */
         return CT_OK;
     }
-    *slot = address;
+    uint64_t address = ct_stalk_return_of(t->cache, *slot);
+    if (address) /* else the thread has left translated code by a jump out of an excluded call */
+        *slot = address;
     ct_stalk_finish(t, CT_OK);
     return CT_OK;
 }

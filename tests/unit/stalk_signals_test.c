@@ -1,0 +1,261 @@
+/* Signals in followed code: handlers run translated, see the program's state, and return into translated code. A timer interrupts
+ * work at random places thousands of times; faults are jumped out of and repaired. */
+#include <contrail/stalker.h>
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define NOINLINE __attribute__((noinline, noclone))
+
+static unsigned long mix(unsigned long x) {
+    for (int i = 0; i < 50; i++) {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        if (x & 1)
+            x += 3;
+    }
+    return x;
+}
+
+NOINLINE static unsigned long deep(unsigned long n, unsigned long x) {
+    return n ? deep(n - 1, x * 3 + n) + 1 : x;
+}
+
+static unsigned long (*volatile indirect)(unsigned long) = mix;
+
+static unsigned long work(int rounds) {
+    unsigned long h = 1;
+    char text[64];
+    for (int i = 0; i < rounds; i++) {
+        h = indirect(h);
+        h ^= deep(20, h);
+        snprintf(text, sizeof text, "%lx", h);
+        h += (unsigned long)text[3];
+    }
+    return h;
+}
+
+static int in_vdso(const ucontext_t *c) {
+    uint64_t start = getauxval(AT_SYSINFO_EHDR);
+    return (uint64_t)c->uc_mcontext.gregs[REG_RIP] - start < 0x4000;
+}
+
+static volatile unsigned long ticks, strange;
+
+/* The handler must never see an address of translated code: all code of this program lies in files. */
+static void on_tick(int signal, siginfo_t *info, void *context) {
+    (void)signal, (void)info;
+    ucontext_t *c = context;
+    Dl_info where;
+    if (ticks % 16 == 0 && !dladdr((void *)c->uc_mcontext.gregs[REG_RIP], &where) && !in_vdso(c))
+        strange++;
+    ticks++;
+}
+
+static void install(int signal, void (*handler)(int, siginfo_t *, void *), int flags) {
+    struct sigaction action = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | flags};
+    assert_int_equal(sigaction(signal, &action, NULL), 0);
+}
+
+static void set_timer(long microseconds) {
+    struct itimerval timer = {{0, microseconds}, {0, microseconds}};
+    setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+static uint64_t seen;
+
+static void receive(void *user, int tid, const struct ct_stalker_event *events, size_t count) {
+    (void)user, (void)tid, (void)events;
+    seen += count;
+}
+
+static void interrupted(uint32_t mask, int trust) {
+    struct ct_stalker *stalker;
+    struct ct_stalker_sink sink = {.mask = mask, .on_receive = receive};
+    unsigned long expected = work(3000);
+    install(SIGALRM, on_tick, SA_RESTART);
+    assert_int_equal(ct_stalker_create(&stalker, NULL), 0);
+    assert_int_equal(ct_stalker_set_trust_threshold(stalker, trust), 0);
+    assert_int_equal(ct_stalker_follow_me(stalker, NULL, mask ? &sink : NULL), 0);
+    set_timer(60);
+    unsigned long before = ticks, wrong = 0;
+    for (int i = 0; i < 200 && ticks - before < 300; i++)
+        wrong += work(3000) != expected;
+    set_timer(0);
+    int following = ct_stalker_is_following(stalker, 0);
+    struct sigaction now;
+    sigaction(SIGALRM, NULL, &now);
+    assert_int_equal(ct_stalker_unfollow_me(stalker), 0);
+    struct ct_stalker_statistics statistics;
+    ct_stalker_statistics(stalker, &statistics);
+    assert_int_equal(wrong, 0);
+    assert_int_equal(following, 1);
+    assert_ptr_equal(now.sa_sigaction, on_tick); /* what the program sees while it is followed */
+    sigaction(SIGALRM, NULL, &now);
+    assert_ptr_equal(now.sa_sigaction, on_tick); /* and what is there afterwards */
+    assert_true(ticks > before && statistics.signals > 0);
+    assert_int_equal(ct_stalker_destroy(stalker), 0);
+}
+
+static void test_timer(void **state) {
+    (void)state;
+    interrupted(0, 1);
+    interrupted(0, -1);
+    interrupted(CT_STALKER_CALL | CT_STALKER_RET, 1);
+    interrupted(CT_STALKER_ALL_EVENTS | CT_STALKER_TIMESTAMPS, 0);
+    assert_int_equal(strange, 0);
+}
+
+static sigjmp_buf jump;
+static volatile int faults;
+static void *volatile fault_address;
+
+static void jump_out(int signal, siginfo_t *info, void *context) {
+    (void)signal, (void)context;
+    faults++;
+    if (info->si_addr == fault_address)
+        siglongjmp(jump, 1);
+    _exit(9);
+}
+
+/* Faults of data and of jumps to nowhere; the handler jumps back into code that goes on being followed. */
+static void test_siglongjmp(void **state) {
+    (void)state;
+    struct ct_stalker *stalker;
+    struct sigaction old;
+    sigaction(SIGSEGV, NULL, &old);
+    assert_int_equal(ct_stalker_create(&stalker, NULL), 0);
+    assert_int_equal(ct_stalker_follow_me(stalker, NULL, NULL), 0);
+    install(SIGSEGV, jump_out, 0);
+    fault_address = (void *)16;
+    for (volatile int i = 0; i < 200; i++)
+        if (!sigsetjmp(jump, 1))
+            *(volatile int *)fault_address = 1;
+    for (volatile int i = 0; i < 20; i++)
+        if (!sigsetjmp(jump, 1))
+            ((void (*)(void))fault_address)();
+    int following = ct_stalker_is_following(stalker, 0);
+    unsigned long result = work(10);
+    sigaction(SIGSEGV, &old, NULL);
+    assert_int_equal(ct_stalker_unfollow_me(stalker), 0);
+    assert_int_equal(faults, 220);
+    assert_int_equal(following, 1);
+    assert_int_equal(result, work(10));
+    assert_int_equal(ct_stalker_destroy(stalker), 0);
+}
+
+static uint64_t fault_pc, fault_rcx;
+
+/* ud2 is two bytes long. */
+static void step_over(int signal, siginfo_t *info, void *context) {
+    (void)signal, (void)info;
+    ucontext_t *c = context;
+    fault_pc = (uint64_t)c->uc_mcontext.gregs[REG_RIP];
+    c->uc_mcontext.gregs[REG_RIP] += 2;
+    c->uc_mcontext.gregs[REG_RAX] = 77;
+}
+
+static void note_rcx(int signal, siginfo_t *info, void *context) {
+    (void)signal, (void)info;
+    ucontext_t *c = context;
+    fault_pc = (uint64_t)c->uc_mcontext.gregs[REG_RIP];
+    fault_rcx = (uint64_t)c->uc_mcontext.gregs[REG_RCX];
+    c->uc_mcontext.gregs[REG_RAX] = (greg_t)(uint64_t)&indirect;
+}
+
+/* The handler sees registers of the program, in the middle of our code too, and its changes take effect. */
+static void test_context(void **state) {
+    (void)state;
+    struct ct_stalker *stalker;
+    uint64_t value, at, call_at;
+    assert_int_equal(ct_stalker_create(&stalker, NULL), 0);
+    install(SIGILL, step_over, 0);
+    assert_int_equal(ct_stalker_follow_me(stalker, NULL, NULL), 0);
+    __asm__ volatile("lea 1f(%%rip), %1; xor %%eax, %%eax; 1: ud2; add $1, %%rax" : "=a"(value), "=r"(at)::"cc");
+    assert_int_equal(value, 78);
+    assert_int_equal(fault_pc, at);
+    struct sigaction old;
+    sigaction(SIGSEGV, NULL, &old);
+    install(SIGSEGV, note_rcx, 0);
+    __asm__ volatile("lea 1f(%%rip), %1\n mov $0x1234567, %%ecx\n mov $24, %%eax\n mov $5, %%edi\n"
+                     "lea -256(%%rsp), %%rsp\n 1: call *(%%rax)\n lea 256(%%rsp), %%rsp\n"
+                     : "=a"(value), "=&b"(call_at)::"rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "cc",
+                       "memory");
+    sigaction(SIGSEGV, &old, NULL);
+    assert_int_equal(ct_stalker_unfollow_me(stalker), 0);
+    assert_int_equal(fault_pc, call_at);
+    assert_int_equal(fault_rcx, 0x1234567);
+    assert_int_equal(value, mix(5));
+    assert_int_equal(ct_stalker_destroy(stalker), 0);
+}
+
+/* System calls: interrupted, restarted, in a child. */
+static void test_system_calls(void **state) {
+    (void)state;
+    struct ct_stalker *stalker;
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(ct_stalker_create(&stalker, NULL), 0);
+    assert_int_equal(ct_stalker_follow_me(stalker, NULL, NULL), 0);
+    install(SIGALRM, on_tick, 0);
+    set_timer(2000);
+    struct timespec long_time = {5, 0};
+    int slept = nanosleep(&long_time, NULL), error = errno;
+    install(SIGALRM, on_tick, SA_RESTART);
+    pid_t child = fork();
+    if (child == 0) {
+        usleep(20000);
+        char result = work(5) == 0 ? 'x' : 'y';
+        _exit(write(ends[1], &result, 1) == 1 ? 7 : 8);
+    }
+    char got = 0;
+    ssize_t size = read(ends[0], &got, 1); /* restarted after each tick */
+    int status = 0;
+    pid_t waited;
+    while ((waited = waitpid(child, &status, 0)) < 0 && errno == EINTR)
+        ;
+    set_timer(0);
+    pid_t spawned = vfork();
+    if (spawned == 0) {
+        execl("/bin/true", "true", (char *)NULL);
+        _exit(1);
+    }
+    int spawn_status = -1;
+    waitpid(spawned, &spawn_status, 0);
+    int following = ct_stalker_is_following(stalker, 0);
+    assert_int_equal(ct_stalker_unfollow_me(stalker), 0);
+    assert_int_equal(slept, -1);
+    assert_int_equal(error, EINTR);
+    assert_int_equal(size, 1);
+    assert_int_equal(got, 'y');
+    assert_int_equal(waited, child);
+    assert_int_equal(status, 7 << 8);
+    assert_int_equal(spawn_status, 0);
+    assert_int_equal(following, 1);
+    assert_int_equal(ct_stalker_destroy(stalker), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_timer),
+        cmocka_unit_test(test_siglongjmp),
+        cmocka_unit_test(test_context),
+        cmocka_unit_test(test_system_calls),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

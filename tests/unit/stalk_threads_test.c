@@ -1,0 +1,209 @@
+/* Threads that others follow and unfollow while they run, that are started while followed, and several Stalkers. */
+#include <contrail/stalker.h>
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define NOINLINE __attribute__((noinline, noclone))
+
+static unsigned long mix(unsigned long x) {
+    for (int i = 0; i < 50; i++) {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        if (x & 1)
+            x += 3;
+    }
+    return x;
+}
+
+NOINLINE static unsigned long deep(unsigned long n, unsigned long x) {
+    return n ? deep(n - 1, x * 3 + n) + 1 : x;
+}
+
+static unsigned long (*volatile indirect)(unsigned long) = mix;
+
+static unsigned long work(int rounds) {
+    unsigned long h = 1;
+    char text[64];
+    for (int i = 0; i < rounds; i++) {
+        h = indirect(h);
+        h ^= deep(20, h);
+        snprintf(text, sizeof text, "%lx", h);
+        h += (unsigned long)text[3];
+    }
+    return h;
+}
+
+struct worker {
+    pthread_t thread;
+    volatile int tid, stop;
+    volatile unsigned long rounds, wrong;
+};
+
+static void *run(void *arg) {
+    struct worker *w = arg;
+    unsigned long expected = work(30);
+    w->tid = (int)syscall(SYS_gettid);
+    while (!w->stop) {
+        w->wrong += work(30) != expected;
+        if (++w->rounds % 64 == 0)
+            usleep(100); /* in system calls too */
+    }
+    return NULL;
+}
+
+static void start(struct worker *w) {
+    memset(w, 0, sizeof *w);
+    assert_int_equal(pthread_create(&w->thread, NULL, run, w), 0);
+    while (!w->tid)
+        usleep(100);
+}
+
+static void finish(struct worker *w) {
+    w->stop = 1;
+    pthread_join(w->thread, NULL);
+    assert_int_equal(w->wrong, 0);
+    assert_true(w->rounds > 0);
+}
+
+static volatile unsigned long received;
+
+static void receive(void *user, int tid, const struct ct_stalker_event *events, size_t count) {
+    (void)user, (void)tid, (void)events;
+    received += count;
+}
+
+/* In and out at every moment: the answer stays right. */
+static void loop(int times, uint32_t mask, enum ct_stalker_memory memory) {
+    struct worker w;
+    struct ct_stalker *stalker;
+    struct ct_stalker_options options = {.memory = memory};
+    struct ct_stalker_sink sink = {.mask = mask, .on_receive = receive};
+    start(&w);
+    assert_int_equal(ct_stalker_create(&stalker, &options), 0);
+    for (int i = 0; i < times; i++) {
+        int status = ct_stalker_follow(stalker, w.tid, NULL, mask ? &sink : NULL);
+        if (status)
+            fail_msg("follow %d: %s", i, ct_status_text(status));
+        if (i % 64 == 0)
+            usleep(1000);
+        for (volatile int k = 0; k < i % 50 * 100; k++)
+            ;
+        if (i % 100 == 0)
+            assert_int_equal(ct_stalker_follow(stalker, w.tid, NULL, NULL), CT_ERR_BAD_STATE);
+        status = ct_stalker_unfollow(stalker, w.tid);
+        if (status)
+            fail_msg("unfollow %d: %s", i, ct_status_text(status));
+        assert_int_equal(ct_stalker_is_following(stalker, w.tid), 0);
+    }
+    finish(&w);
+    assert_int_equal(ct_stalker_destroy(stalker), 0);
+}
+
+static void test_loop(void **state) {
+    (void)state;
+    const char *text = getenv("STALK_LOOPS");
+    loop(text ? atoi(text) : 10000, 0, CT_STALKER_MEMORY_AUTO);
+}
+
+static void test_loop_with_events(void **state) {
+    (void)state;
+    loop(300, CT_STALKER_CALL | CT_STALKER_RET | CT_STALKER_BLOCK, CT_STALKER_MEMORY_AUTO);
+    assert_true(received > 0);
+    loop(100, 0, CT_STALKER_MEMORY_DUAL);
+    loop(100, 0, CT_STALKER_MEMORY_PROTECT);
+}
+
+/* Several threads at once, and two Stalkers. */
+static void test_several(void **state) {
+    (void)state;
+    struct worker workers[4];
+    struct ct_stalker *stalkers[2];
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(ct_stalker_create(&stalkers[i], NULL), 0);
+    for (int i = 0; i < 4; i++)
+        start(&workers[i]);
+    for (int round = 0; round < 5; round++) {
+        for (int i = 0; i < 4; i++)
+            assert_int_equal(ct_stalker_follow(stalkers[(i + round) % 2], workers[i].tid, NULL, NULL), 0);
+        assert_int_equal(ct_stalker_follow_me(stalkers[0], NULL, NULL), 0);
+        unsigned long mine = work(200);
+        assert_int_equal(ct_stalker_unfollow_me(stalkers[0]), 0);
+        assert_int_equal(mine, work(200));
+        assert_int_equal(ct_stalker_stop(stalkers[0]), 0);
+        assert_int_equal(ct_stalker_stop(stalkers[1]), 0);
+    }
+    for (int i = 0; i < 4; i++)
+        finish(&workers[i]);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(ct_stalker_destroy(stalkers[i]), 0);
+}
+
+/* A thread that ends while it is followed. */
+static void test_end(void **state) {
+    (void)state;
+    struct ct_stalker *stalker;
+    assert_int_equal(ct_stalker_create(&stalker, NULL), 0);
+    for (int i = 0; i < 20; i++) {
+        struct worker w;
+        start(&w);
+        assert_int_equal(ct_stalker_follow(stalker, w.tid, NULL, NULL), 0);
+        finish(&w);
+        assert_int_equal(ct_stalker_follow(stalker, w.tid, NULL, NULL), CT_ERR_NOT_FOUND);
+    }
+    assert_int_equal(ct_stalker_stop(stalker), 0);
+    assert_int_equal(ct_stalker_destroy(stalker), 0);
+}
+
+static int followed_children;
+
+static void *child(void *arg) {
+    struct ct_stalker *stalker = arg;
+    if (ct_stalker_is_following(stalker, 0) == 1)
+        __atomic_add_fetch(&followed_children, 1, __ATOMIC_RELAXED);
+    return (void *)work(100);
+}
+
+/* Threads that a followed thread starts. */
+static void test_children(void **state) {
+    (void)state;
+    for (int follow_them = 0; follow_them < 2; follow_them++) {
+        struct ct_stalker *stalker;
+        struct ct_stalker_options options = {.follow_children = follow_them};
+        pthread_t threads[8];
+        void *results[8];
+        followed_children = 0;
+        assert_int_equal(ct_stalker_create(&stalker, &options), 0);
+        assert_int_equal(ct_stalker_follow_me(stalker, NULL, NULL), 0);
+        for (int round = 0; round < 5; round++) {
+            for (int i = 0; i < 8; i++)
+                pthread_create(&threads[i], NULL, child, stalker);
+            for (int i = 0; i < 8; i++)
+                pthread_join(threads[i], &results[i]);
+        }
+        assert_int_equal(ct_stalker_unfollow_me(stalker), 0);
+        for (int i = 0; i < 8; i++)
+            assert_int_equal((unsigned long)results[i], work(100));
+        assert_int_equal(followed_children, follow_them ? 40 : 0);
+        for (int i = 0; i < 100 && ct_stalker_destroy(stalker) == CT_ERR_BUSY; i++)
+            usleep(1000); /* pthread_join may be faster than the thread's last steps */
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_loop), cmocka_unit_test(test_loop_with_events), cmocka_unit_test(test_several),
+        cmocka_unit_test(test_end),  cmocka_unit_test(test_children),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
