@@ -46,7 +46,7 @@ static int by_offset(const void *a, const void *b) {
 }
 
 static void open_subject(const char *path) {
-    struct link_map *map;
+    struct link_map *map = NULL;
     library = dlopen(path, RTLD_NOW);
     must(library && dlinfo(library, RTLD_DI_LINKMAP, &map) == 0, "the subject cannot be loaded");
     base = map->l_addr;
