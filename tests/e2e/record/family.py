@@ -47,6 +47,31 @@ int main(int argc, char **argv) {
 }
 """
 
+KILLS = """
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+__attribute__((noinline)) int work(int n) { volatile int s = 0; for (int i = 0; i < n; i++) s += i; return s; }
+int main(int argc, char **argv) {
+    int bad = 0, status, n = atoi(argv[argc - 1]);
+    for (int i = 0; i < n; i++) {
+        int child = fork();
+        if (!child) { for (;;) getppid(); }
+        usleep(i * 10);
+        kill(child, SIGKILL);
+        waitpid(child, &status, 0);
+        bad += status != SIGKILL;
+    }
+    for (int i = 0; i < 20; i++)
+        if (!fork()) { work(100); _exit(0); }
+    while (wait(&status) > 0) bad += status != 0;
+    printf("%d bad\\n", bad);
+    return 0;
+}
+"""
+
 MAKEFILE = """
 OBJECTS = a.o b.o c.o main.o
 prog: $(OBJECTS)
@@ -101,6 +126,12 @@ class Family(session_case.SessionCase):
             count = int(words[0])
             self.assertEqual(len(manifests), 1 + count * each, words)
             self.assertEqual(self.calls("many")["work"], count)
+
+    def test_killed_while_they_ask(self):
+        """Children that are killed at any time of their start do not keep later ones out."""
+        done, manifests = self.record(self.build("kills", KILLS), "150", check=False)
+        self.assertEqual((done.returncode, done.stdout), (0, "0 bad\n"), done.stderr)
+        self.assertEqual(self.calls("kills")["work"], 20)
 
     def test_how_they_ended(self):
         script = ("(exit 5); sh -c 'kill -9 $$'; (exec sh -c 'exit 6'); sh -c 'exit 0' & wait; exec sh -c 'exit 4'")
