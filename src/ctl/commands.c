@@ -31,16 +31,11 @@ static bool has_policy(const struct ct_recording *r) {
     return r->switched == r->session->policy->version && r->switched_more == r->more_count;
 }
 
-/* The default policy is what a process has anyhow. */
+/* When it fails, it is tried again. */
 static void bring_policy(struct ct_recording *r) {
-    const struct ct_policy *policy = r->session->policy;
-    bool changed = policy->version > 1;
-    if (changed && ct_recording_switch(r))
-        return; /* it is ending, or is tried again */
-    if (changed)
+    if (r->session->policy->version > 1)
         ct_recording_apply_policy(r);
-    r->switched = policy->version;
-    r->switched_more = r->more_count;
+    (void)ct_recording_switch(r);
 }
 
 static void bring_pause(struct ct_recording *r, bool paused) {

@@ -197,15 +197,19 @@ static void *run(void *arg) {
     return NULL;
 }
 
+/* It gets its name when it listens: until then others would take it for one that a killed recorder has left. */
 static int open_listener(const char *path) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    strcpy(address.sun_path, path);
+    if ((size_t)snprintf(address.sun_path, sizeof address.sun_path, "%s.new", path) >= sizeof address.sun_path)
+        return -1;
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;
-    (void)unlink(path); /* of a recorder that was killed: two cannot hold the same process */
-    if (!bind(fd, (struct sockaddr *)&address, sizeof address) && !chmod(path, 0600) && !listen(fd, 8))
+    (void)unlink(address.sun_path); /* of a recorder that was killed: two cannot hold the same process */
+    if (!bind(fd, (struct sockaddr *)&address, sizeof address) && !chmod(address.sun_path, 0600) && !listen(fd, 8) &&
+        !rename(address.sun_path, path))
         return fd;
+    (void)unlink(address.sun_path);
     close(fd);
     return -1;
 }

@@ -28,9 +28,4 @@ int ct_command_run(struct ct_control_server *c, enum ct_control_command which, c
 /* Brings what is wished to the processes that do not have it yet. False: not to all of them in time. */
 bool ct_command_reconcile(struct ct_control_server *c);
 
-/* ---- recording_switch.c ---- */
-
-/* Switches functions on and off in the process as the policy says now, while it runs. The caller holds `work`. */
-int ct_recording_switch(struct ct_recording *r);
-
 #endif

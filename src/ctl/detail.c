@@ -267,19 +267,36 @@ static void take_frozen(struct ct_drain *drain) {
 
 /* Segments that threads are filling: what is in them now. */
 static void take_owned(struct ct_drain *drain, uint64_t now_ns) {
-    struct ct_detail *d = drain->detail;
-    uint64_t reach = 0;
-    d->looked_at = now_ns;
+    drain->detail->looked_at = now_ns;
     for (uint32_t i = 0; i < drain->lane->segment_count; i++) {
         struct ct_drain_thread *t =
             state_of(drain->lane, i) == CT_SEGMENT_OWNED ? thread_of(drain, &drain->lane->segments[i]) : NULL;
-        if (!t)
-            continue;
-        (void)take_segment(drain, t, &drain->lane->segments[i], true);
-        if (t->detail.oldest_ns && now_ns > t->detail.oldest_ns && (!reach || now_ns - t->detail.oldest_ns < reach))
-            reach = now_ns - t->detail.oldest_ns;
+        if (t)
+            (void)take_segment(drain, t, &drain->lane->segments[i], true);
     }
-    d->reach_ns = reach;
+}
+
+/* The oldest record of a segment that has gone round: the first one of the chunk that is overwritten next. 0: it has not. */
+static uint64_t oldest_of(struct ct_drain *drain, const struct ct_shm_segment *s) {
+    struct ct_detail *d = drain->detail;
+    uint32_t size, chunks = s->chunks, turns = s->turns;
+    if (!chunks || turns + 1 < chunks || chunks > d->most_chunks || s->chunk > drain->lane->detail_chunk_count - chunks)
+        return 0;
+    memcpy(d->copy, ct_lane_detail_chunk(drain->lane, s->chunk + (turns + 1) % chunks), BYTES);
+    uint32_t at = next_record(d, drain->lane, d->copy, 0, s->begin, &size);
+    return at < BYTES ? ct_clock_ns(drain->clock, ((const struct ct_shm_detail *)(d->copy + at))->stamp) : 0;
+}
+
+/* How far back everything is there that has happened, of all threads. */
+static void look_back(struct ct_drain *drain, uint64_t now_ns) {
+    struct ct_detail *d = drain->detail;
+    uint64_t oldest = drain->windows->start_ns;
+    d->reached_at = now_ns;
+    for (uint32_t i = 0; i < drain->lane->segment_count; i++) {
+        uint64_t ns = state_of(drain->lane, i) == CT_SEGMENT_OWNED ? oldest_of(drain, &drain->lane->segments[i]) : 0;
+        oldest = ns > oldest ? ns : oldest;
+    }
+    d->reach_ns = now_ns > oldest ? now_ns - oldest : 0;
 }
 
 struct moment {
@@ -395,8 +412,11 @@ void ct_detail_pass(struct ct_drain *drain, uint64_t now_ns) {
                 int status = ct_detail_writer_flush(t->detail.writer);
                 drain->error = drain->error ? drain->error : status;
             }
+    if (now_ns - d->reached_at > LOOK_NS)
+        look_back(drain, now_ns);
     ct_windows_tick(w, now_ns);
-    __atomic_store_n(&drain->lane->control->persisting, ct_windows_active(w), __ATOMIC_RELAXED);
+    /* Behind a window's end threads keep what they have: the next mark may want it. */
+    __atomic_store_n(&drain->lane->control->persisting, w->state != CT_WINDOW_CAPTURING, __ATOMIC_RELAXED);
 }
 
 void ct_detail_finish(struct ct_drain *drain) {

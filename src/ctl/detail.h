@@ -46,8 +46,9 @@ struct ct_detail {
     size_t frozen_count;
     uint64_t marks_seen, marks_omitted;
     uint64_t looked_at; /* when segments in use were last looked at */
-    uint64_t reach_ns;  /* how far back the shortest busy window reached then */
-    uint64_t rejected;  /* records that overlapped others */
+    uint64_t reached_at;
+    uint64_t reach_ns; /* how far back the shortest window of a thread reached then */
+    uint64_t rejected; /* records that overlapped others */
 };
 
 int ct_detail_start(struct ct_drain *drain);

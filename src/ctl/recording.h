@@ -170,6 +170,12 @@ void ct_recording_trigger_text(void *recording, uint32_t id, char *text, size_t 
 /* For ct_drain.on_pass: while a time trigger lasts, a window is held open. */
 void ct_recording_on_pass(void *recording, uint64_t now_ns);
 
+/* ---- recording_switch.c ---- */
+
+/* Switches functions on and off in the process as the policy says now, whether it runs or not. The caller holds `work`, or is the
+ * only one who knows it. */
+int ct_recording_switch(struct ct_recording *r);
+
 /* ---- recording_leave.c ---- */
 
 /* Everything out of the target, which runs again. */

@@ -175,6 +175,7 @@ static int start_drain(struct ct_recording *r) {
     ct_windows_start(&r->windows, ct_clock_now());
     ct_lane_refill_budgets(&r->lane, r->lane.hook_room);
     ct_recording_apply_policy(r);
+    (void)ct_recording_switch(r); /* what fails is tried again while it runs */
     int status = ct_drain_start(&r->drain);
     return status ? ct_recording_fail(r, status, "recording could not be started (%s)", ct_status_text(status)) : 0;
 }

@@ -7,7 +7,7 @@
  *
  * Functions that the engine itself watches stay on. Their returns ask whether they are recorded when they come: switched in between, the call and the return
  * would not fit. */
-#include "ctl/control.h"
+#include "ctl/recording.h"
 #include <stdlib.h>
 
 struct names {
@@ -52,11 +52,18 @@ static int switch_plan(const struct ct_recording *r, const struct ct_target_plan
     return status;
 }
 
-/* Plans change only under `work`. */
+/* Plans change only under `work`. The first policy has nothing to switch, but for a process that was forked by one that has had
+ * another. */
 int ct_recording_switch(struct ct_recording *r) {
     const struct ct_policy *policy = r->session->policy;
     int status = 0;
-    for (size_t p = 0; p < r->more_count + 1 && !status && r->plan; p++)
+    pthread_rwlock_rdlock(&r->session->policy_lock);
+    for (size_t p = 0; p < r->more_count + 1 && !status && r->plan && policy->version > 1; p++)
         status = switch_plan(r, p ? r->more[p - 1]->plan : r->plan, policy);
+    if (!status) {
+        r->switched = policy->version;
+        r->switched_more = r->more_count;
+    }
+    pthread_rwlock_unlock(&r->session->policy_lock);
     return status;
 }
