@@ -167,6 +167,8 @@ struct ct_session_statistics {
     uint64_t detail_reach_ns;                /* how far back the rolling window reaches now */
     uint64_t marks, windows;                 /* of detail: moments that were marked, windows that were persisted */
     enum ct_window_state window_state;       /* of the first process that is recorded */
+    uint64_t signals; /* that were seen before they were delivered (--trigger crash, signal=NAME) */
+    bool traced;      /* for that it stays traced while it runs: nobody else can trace it */
     uint64_t latency_p50_ns, latency_p99_ns; /* capture to disk */
     uint64_t plan_ns, pause_ns;              /* planning; how long the process stood still for hooking */
     uint64_t recording_ns;

@@ -72,9 +72,9 @@ void ct_live_text(char *text, size_t size, double rate, const struct ct_session_
     if (now->detail_reach_ns || now->windows) /* where a narrow terminal still shows it */
         snprintf(detail, sizeof detail, "%s, %s back, ", ct_window_state_name(now->window_state),
                  ct_text_time(time, now->detail_reach_ns));
-    snprintf(text, size, "contrail: %s events/s, %s events, %s lost, %s%s memory, %llu thread%s, %s",
+    snprintf(text, size, "contrail: %s events/s, %s events, %s lost, %s%s%s memory, %llu thread%s, %s",
              ct_text_short(speed, rate), ct_text_short(events, (double)now->events), ct_text_short(lost, (double)sum),
-             detail, ct_text_size(used, now->lane_used), (unsigned long long)now->threads_alive,
+             now->traced ? "ptrace held, " : "", detail, ct_text_size(used, now->lane_used), (unsigned long long)now->threads_alive,
              now->threads_alive == 1 ? "" : "s", ct_text_time(time, now->recording_ns));
 }
 

@@ -62,14 +62,14 @@ static void reconcile_one(void *arg, struct ct_recording *r) {
         return;
     }
     bool running = is_running(r), hold = running && !has_policy(r);
-    if (hold)
+    if (hold) {
         bring_policy(r);
+        (void)ct_hold_apply(r); /* signals that are wanted now, or no longer */
+    }
     if (running && r->paused != t->c->paused)
         bring_pause(r, t->c->paused);
     t->open |= running && (!has_policy(r) || r->paused != t->c->paused);
     pthread_mutex_unlock(&r->work);
-    if (hold)
-        (void)ct_hold_apply(r); /* signals that are wanted now, or no longer */
 }
 
 bool ct_command_reconcile(struct ct_control_server *c) {

@@ -228,10 +228,7 @@ static int apply(struct ct_recording *r) {
 }
 
 int ct_hold_apply(struct ct_recording *r) {
-    pthread_mutex_lock(&r->work);
-    int status = r->remote && r->resumed_at ? apply(r) : 0;
-    pthread_mutex_unlock(&r->work);
-    return status;
+    return r->remote && r->resumed_at ? apply(r) : 0;
 }
 
 void ct_hold_release(struct ct_recording *r) {
@@ -246,12 +243,17 @@ void ct_hold_interrupt(struct ct_recording *r) {
 }
 
 void ct_hold_again(struct ct_recording *r) {
+    pthread_mutex_lock(&r->work);
     if (r->hold)
         (void)ct_hold_apply(r);
+    pthread_mutex_unlock(&r->work);
 }
 
-bool ct_hold_is_on(const struct ct_recording *r) {
-    return r->hold && r->remote && ct_remote_is_watched(r->remote);
+bool ct_hold_is_wanted(struct ct_recording *r) {
+    pthread_rwlock_rdlock(&r->session->policy_lock);
+    bool wanted = r->session->policy && ct_policy_needs_tracing(r->session->policy);
+    pthread_rwlock_unlock(&r->session->policy_lock);
+    return wanted;
 }
 
 void ct_hold_end(struct ct_recording *r) {

@@ -16,14 +16,14 @@ struct ct_hold;
 
 /* The process is about to be resumed: from then on it is held, if the session's policy wants it to be. */
 int ct_hold_begin(struct ct_recording *r);
-/* The policy has changed while the process runs. The caller must hold neither `work` nor the policy's lock. */
+/* The policy has changed while the process runs. The caller holds `work`, and not the policy's lock. */
 int ct_hold_apply(struct ct_recording *r);
 /* Lets go; the caller holds `work`. */
 void ct_hold_release(struct ct_recording *r);
 /* Lets go for a while, because somebody else is to trace the process; and takes it again. The caller does not hold `work`. */
 void ct_hold_interrupt(struct ct_recording *r);
 void ct_hold_again(struct ct_recording *r);
-bool ct_hold_is_on(const struct ct_recording *r);
+bool ct_hold_is_wanted(struct ct_recording *r);
 /* The recording is over: nothing is told any more when this returns. */
 void ct_hold_end(struct ct_recording *r);
 void ct_hold_free(struct ct_recording *r);

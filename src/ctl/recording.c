@@ -223,6 +223,7 @@ static void count_modules(const struct ct_recording *r, struct ct_session_statis
 }
 
 void ct_recording_statistics(struct ct_recording *r, struct ct_session_statistics *out) {
+    bool traced = ct_hold_is_wanted(r);
     pthread_mutex_lock(&r->mutex);
     if (r->drain.threads_end) {
         pthread_mutex_lock(&r->drain.mutex);
@@ -231,6 +232,8 @@ void ct_recording_statistics(struct ct_recording *r, struct ct_session_statistic
     }
     if (r->plan)
         count_modules(r, &r->last);
+    r->last.signals = r->hold ? ct_hold_count(r) : r->last.signals;
+    r->last.traced = traced;
     r->last.plan_ns = r->plan_ns;
     r->last.pause_ns = r->pause_ns;
     r->last.recording_ns = r->recorded_ns ? r->recorded_ns : r->resumed_at ? ct_clock_now() - r->resumed_at : 0;
