@@ -74,8 +74,9 @@ void ct_live_text(char *text, size_t size, double rate, const struct ct_session_
                  ct_text_time(time, now->detail_reach_ns));
     snprintf(text, size, "contrail: %s events/s, %s events, %s lost, %s%s%s memory, %llu thread%s, %s",
              ct_text_short(speed, rate), ct_text_short(events, (double)now->events), ct_text_short(lost, (double)sum),
-             now->traced ? "ptrace held, " : "", detail, ct_text_size(used, now->lane_used), (unsigned long long)now->threads_alive,
-             now->threads_alive == 1 ? "" : "s", ct_text_time(time, now->recording_ns));
+             now->traced ? "ptrace held, " : "", detail, ct_text_size(used, now->lane_used),
+             (unsigned long long)now->threads_alive, now->threads_alive == 1 ? "" : "s",
+             ct_text_time(time, now->recording_ns));
 }
 
 void ct_live_show(struct ct_live *live, const struct ct_session_statistics *now) {
