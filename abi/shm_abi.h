@@ -216,7 +216,8 @@ struct ct_shm_control {
     int32_t free_segments; /* both; may be off for a moment */
     uint32_t reserved2;
     uint64_t mark_next; /* agent: marks so far */
-    uint8_t pad2[128 - 96];
+    uint64_t extra_offset; /* controller: tables of the agent that follows threads (abi/stalk_abi.h); 0: none */
+    uint8_t pad2[128 - 104];
     struct ct_shm_trigger triggers[CT_TRIGGER_BITS]; /* controller */
 };
 _Static_assert(__builtin_offsetof(struct ct_shm_control, agent_state) == 56, "agent_state");

@@ -51,6 +51,16 @@ enum ct_session_format { CT_FORMAT_PACKED, CT_FORMAT_ATF2 };
 enum ct_session_detail { CT_DETAIL_MARKED, CT_DETAIL_ALWAYS, CT_DETAIL_OFF };
 
 /* All zero: the default of each. */
+/* Following threads through translated code (contrail/stalker.h) instead of hooking functions. */
+struct ct_session_stalk {
+    uint32_t events;            /* enum ct_stalker_event_kind bits */
+    bool count_calls;           /* how often each function is called, without an event for each; with no events */
+    int thread;                 /* 0: all; -1: the main thread; else a thread's number */
+    int trust;                  /* as ct_stalker_set_trust_threshold */
+    size_t queue_capacity;      /* 0: default */
+    unsigned drain_interval_ms; /* 0: default */
+};
+
 struct ct_session_options {
     const char *output;      /* root of the trace directories; NULL: "traces" */
     const char *const *only; /* globs on function or module names, NULL-terminated; NULL: everything */
@@ -74,6 +84,7 @@ struct ct_session_options {
     const char *const *triggers; /* what marks a moment ("symbol=GLOB", "crash", …), NULL-terminated; NULL: nothing */
     int pre_roll_ms, post_roll_ms;              /* persisted before and after a mark; 0: 1000; -1: none */
     uint64_t pre_roll_events, post_roll_events; /* the same in detail records of its thread; 0: not used */
+    const struct ct_session_stalk *stalk; /* NULL: hooks. It is copied */
     const char *metrics_file;                   /* rewritten every second, Prometheus's text format; NULL: none */
     /* Told while a long step goes on; may be NULL. Non-zero: give up (Ctrl-C), everything is undone. Called on the
      * session's thread. */

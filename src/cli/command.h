@@ -40,5 +40,6 @@ extern const struct ct_command ct_command_symbolize;
 extern const struct ct_command ct_command_export;
 extern const struct ct_command ct_command_doctor;
 extern const struct ct_command ct_command_tail;
+extern const struct ct_command ct_command_stalk;
 
 #endif

@@ -6,6 +6,7 @@
 #include "cli/message.h"
 #include "cli/record_text.h"
 #include "cli/signals.h"
+#include <limits.h>
 #include <contrail/session.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -243,6 +244,8 @@ static int finish(struct recording *r, int status, const struct ct_session_happe
         say_replaced(r);
     if (status >= 0)
         say_ended(r);
+    if (status >= 0 && r->options->directory)
+        snprintf(r->options->directory, PATH_MAX, "%s", ct_session_process_directory(r->session));
     ct_session_destroy(r->session);
     r->session = NULL;
     int code = 0;

@@ -6,6 +6,8 @@
 
 #define CT_RECORD_NOT_GIVEN UINT64_MAX
 
+struct ct_session_stalk;
+
 /* Starts as CT_RECORD_OPTIONS. */
 struct ct_record_options {
     const char *output, *config, *keep, *metrics_file;
@@ -16,6 +18,8 @@ struct ct_record_options {
     uint64_t stack_bytes, detail_rate, detail_memory;
     int format, detail; /* enums of contrail/session.h */
     struct ct_option_list only, exclude, triggers;
+    const struct ct_session_stalk *stalk; /* NULL: functions are hooked */
+    char *directory;                      /* if not NULL, PATH_MAX bytes: gets the trace's directory of the process */
 };
 #define CT_RECORD_OPTIONS                                                                                              \
     { .pre_roll_ms = CT_RECORD_NOT_GIVEN, .post_roll_ms = CT_RECORD_NOT_GIVEN }

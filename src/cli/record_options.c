@@ -115,6 +115,7 @@ static int roll_of(uint64_t ms) {
 void ct_record_session_options(const struct ct_record_options *o, struct ct_session_options *out) {
     *out = (struct ct_session_options){
         .output = o->output,
+        .stalk = o->stalk,
         .only = o->only.items,
         .exclude = o->exclude.items,
         .max_depth = (size_t)o->max_depth,

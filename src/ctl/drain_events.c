@@ -90,6 +90,8 @@ void ct_drain_inherit(struct ct_drain_thread *t, uint32_t depth) {
 /* ---- events ---- */
 
 uint64_t ct_drain_function(const struct ct_drain *d, uint32_t hook) {
+    if (d->resolve)
+        return d->resolve(d->resolve_arg, hook);
     size_t count = __atomic_load_n(&d->hook_count, __ATOMIC_ACQUIRE); /* before the array: see ct_drain_set_functions */
     return hook < count ? __atomic_load_n(&d->function_ids, __ATOMIC_ACQUIRE)[hook] : 0;
 }

@@ -2,6 +2,7 @@
 #include "ctl/inject.h"
 #include "abi/boot_abi.h"
 #include "ctl/agent_image.h"
+#include "ctl/inject_parts.h"
 #include "hook/page_writer.h"
 #include "remote/frames.h"
 #include <contrail/status.h>
@@ -39,7 +40,7 @@ static int call(struct ct_injection *in, long number, const uint64_t a[6], int64
     return *result == -EEXIST ? CT_ERR_BUSY : *result == -ENOMEM ? CT_ERR_NO_MEMORY : CT_ERR_SYSTEM;
 }
 
-static int map(struct ct_injection *in, uint64_t at, uint64_t size, int prot, int flags, int fd, uint64_t *out) {
+int ct_inject_map(struct ct_injection *in, uint64_t at, uint64_t size, int prot, int flags, int fd, uint64_t *out) {
     int64_t result;
     const uint64_t a[6] = {at, size, (uint64_t)prot, (uint64_t)flags, (uint64_t)(int64_t)fd, 0};
     int status = call(in, SYS_mmap, a, &result);
@@ -48,7 +49,7 @@ static int map(struct ct_injection *in, uint64_t at, uint64_t size, int prot, in
     return status;
 }
 
-static int unmap(struct ct_injection *in, uint64_t at, uint64_t size) {
+int ct_inject_unmap(struct ct_injection *in, uint64_t at, uint64_t size) {
     int64_t result;
     const uint64_t a[6] = {at, size};
     return call(in, SYS_munmap, a, &result);
@@ -78,26 +79,26 @@ static struct tables lay_out_tables(const struct ct_injection *in) {
     return t;
 }
 
-static int map_image(struct ct_injection *in, const struct tables *t) {
-    uint64_t image = round_up(ct_agent_memory_size(), PAGE);
-    in->image_size = image + AGENT_STACK + round_up(t->size, PAGE);
-    int status =
-        map(in, 0, in->image_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, &in->image);
+int ct_inject_image(struct ct_injection *in, const uint8_t *agent, uint64_t tables) {
+    uint64_t image = round_up(ct_agent_memory_size(agent), PAGE);
+    in->image_size = image + AGENT_STACK + round_up(tables, PAGE);
+    int status = ct_inject_map(in, 0, in->image_size, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, &in->image);
     if (status)
         return status;
     in->stack = in->image + image + AGENT_STACK;
     in->tables = in->stack;
-    in->entry = in->image + ct_agent_entry();
+    in->entry = in->image + ct_agent_entry(agent);
     uint8_t *bytes = calloc(1, image);
     if (!bytes)
         return CT_ERR_NO_MEMORY;
-    ct_agent_load(bytes);
+    ct_agent_load(agent, bytes, in->image);
     status = ct_remote_write(in->remote, in->image, bytes, image);
     free(bytes);
     if (status)
         return status;
     int64_t result;
-    const uint64_t a[6] = {in->image, ct_agent_text_size(), PROT_READ | PROT_EXEC};
+    const uint64_t a[6] = {in->image, ct_agent_text_size(agent), PROT_READ | PROT_EXEC};
     return call(in, SYS_mprotect, a, &result);
 }
 
@@ -164,7 +165,7 @@ static int make_memfd(struct ct_injection *in, uint64_t name, int64_t *fd) {
 }
 
 /* Makes the shared memory, and maps it in the target: in->shm tells where, 0: anywhere. */
-static int map_shared(struct ct_injection *in, uint64_t name, const struct ct_injection_options *options) {
+int ct_inject_shared(struct ct_injection *in, uint64_t name, const struct ct_injection_options *options) {
     int64_t fd, result;
     int status = make_memfd(in, name, &fd);
     if (status)
@@ -175,13 +176,14 @@ static int map_shared(struct ct_injection *in, uint64_t name, const struct ct_in
     status = ours < 0 ? ours : ct_lane_create(in->lane, ours, &lane);
     if (!status && !in->shm) {
         in->shm_size = in->lane->size + in->lane->window;
-        status = map(in, 0, in->shm_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, &in->shm);
+        status =
+            ct_inject_map(in, 0, in->shm_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, &in->shm);
     }
     uint64_t at = 0;
     if (!status) {
         /* the pools' offsets are multiples of the window */
         at = round_up(in->shm, in->lane->window);
-        status = map(in, at, in->lane->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, (int)fd, &at);
+        status = ct_inject_map(in, at, in->lane->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, (int)fd, &at);
     }
     const uint64_t shut[6] = {(uint64_t)fd};
     (void)call(in, SYS_close, shut, &result);
@@ -192,10 +194,10 @@ static int map_regions(struct ct_injection *in) {
     for (size_t i = 0; i < in->plan->region_count; i++) {
         const struct ct_target_region *r = &in->plan->regions[i];
         uint64_t at;
-        int status = map(in, r->address, r->size, PROT_READ | PROT_EXEC,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, &at);
+        int status = ct_inject_map(in, r->address, r->size, PROT_READ | PROT_EXEC,
+                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, &at);
         if (!status && at != r->address) {
-            (void)unmap(in, at, r->size);
+            (void)ct_inject_unmap(in, at, r->size);
             status = CT_ERR_BUSY;
         }
         if (status)
@@ -242,7 +244,7 @@ static int start_agent(struct ct_injection *in, const struct tables *t, const st
         .thread_count = t->thread_room,
         .image = in->image,
         .image_size = in->image_size,
-        .text_size = ct_agent_text_size(),
+        .text_size = ct_agent_text_size(ct_agent_image),
         .entry = in->entry,
         .stack = in->stack,
         .shm_map = in->shm,
@@ -268,7 +270,7 @@ static int start_agent(struct ct_injection *in, const struct tables *t, const st
 }
 
 /* A program that uses GS itself is refused before anything has changed. */
-static int check_gs(struct ct_remote *remote, struct ct_remote_error *error) {
+int ct_inject_check_gs(struct ct_remote *remote, struct ct_remote_error *error) {
     for (size_t i = 0; i < ct_remote_thread_count(remote); i++) {
         struct ct_os_regs regs;
         if (!ct_remote_get_regs(remote, i, &regs) && regs.gs_base)
@@ -282,11 +284,11 @@ static int check_gs(struct ct_remote *remote, struct ct_remote_error *error) {
 /* A start that failed: nobody has been in our memory yet. */
 static void unmap_all(struct ct_injection *in) {
     for (size_t i = 0; i < in->regions_mapped; i++)
-        (void)unmap(in, in->plan->regions[i].address, in->plan->regions[i].size);
+        (void)ct_inject_unmap(in, in->plan->regions[i].address, in->plan->regions[i].size);
     if (in->shm)
-        (void)unmap(in, in->shm, in->shm_size);
+        (void)ct_inject_unmap(in, in->shm, in->shm_size);
     if (in->image)
-        (void)unmap(in, in->image, in->image_size);
+        (void)ct_inject_unmap(in, in->image, in->image_size);
     in->image = 0;
 }
 
@@ -294,17 +296,17 @@ int ct_inject(struct ct_injection *in, struct ct_remote *remote, const struct ct
               struct ct_lane *lane, const struct ct_injection_options *options, struct ct_remote_error *error) {
     *in = (struct ct_injection){.remote = remote, .plan = plan, .lane = lane};
     lane->fd = -1;
-    int status = check_gs(remote, error);
+    int status = ct_inject_check_gs(remote, error);
     if (status)
         return status;
     struct tables t = lay_out_tables(in);
     in->hook_room = (uint32_t)t.hook_room;
-    status = map_image(in, &t);
+    status = ct_inject_image(in, ct_agent_image, t.size);
     char name[64] = MFD_NAME;
     if (!status)
         status = ct_remote_write(remote, in->tables + t.name, name, sizeof name);
     if (!status)
-        status = map_shared(in, in->tables + t.name, options);
+        status = ct_inject_shared(in, in->tables + t.name, options);
     if (!status)
         status = map_regions(in);
     if (!status)
@@ -338,7 +340,7 @@ int ct_inject_lane(struct ct_injection *in, struct ct_remote *remote, const stru
     int32_t pid = ct_remote_inner_pid(remote);
     int status = ct_remote_write(remote, in->boot + offsetof(struct ct_boot, pid), &pid, sizeof pid);
     if (!status)
-        status = map_shared(in, in->tables + round_up(sizeof(struct ct_boot), 64), options);
+        status = ct_inject_shared(in, in->tables + round_up(sizeof(struct ct_boot), 64), options);
     return status ? explain(error, status, "a child process cannot get the memory that recording needs") : 0;
 }
 
@@ -449,7 +451,8 @@ static int write_code(struct ct_injection *in, const struct ct_target_plan *plan
     uint8_t *bytes = calloc(1, size);
     if (!bytes)
         return CT_ERR_NO_MEMORY;
-    int status = map(in, 0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, at);
+    int status =
+        ct_inject_map(in, 0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, at);
     if (!status) {
         struct ct_boot_code *code = (struct ct_boot_code *)bytes;
         *code = (struct ct_boot_code){.next = next,
@@ -502,7 +505,7 @@ int ct_inject_more(struct ct_injection *in, const struct ct_target_plan *plan, u
     if (!status)
         status = extend(in, plan, first_hook);
     for (size_t i = 0; status && i < in->regions_mapped; i++)
-        (void)unmap(in, plan->regions[i].address, plan->regions[i].size);
+        (void)ct_inject_unmap(in, plan->regions[i].address, plan->regions[i].size);
     if (!status)
         status = move_threads(in);
     if (!status)

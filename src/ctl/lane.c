@@ -96,6 +96,8 @@ static uint64_t lay_out(struct ct_shm_control *c, const struct ct_lane_options *
     lay_out_detail(c, o, window, &at);
     c->pool_offset = round_up(at, window);
     c->size = c->pool_offset + 2 * (uint64_t)bytes * c->chunk_count;
+    c->extra_offset = o->extra ? c->size : 0;
+    c->size += o->extra;
     return window;
 }
 

@@ -38,6 +38,7 @@ struct ct_lane_options {
     uint32_t stack_bytes, detail_rate;
     bool vectors;
     uint32_t hook_room; /* hooks that there will ever be */
+    size_t extra;       /* bytes behind everything else (control.extra_offset) */
 };
 
 /* Gives the memfd its size, maps it, writes the layout. Takes the descriptor over. */

@@ -2,6 +2,7 @@
 #include "ctl/children.h"
 #include "ctl/hold.h"
 #include "ctl/recording.h"
+#include "ctl/stalk.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -151,6 +152,7 @@ static void forget(struct ct_recording *r) {
     ct_windows_free(&r->windows);
     if (r->lane.control) /* a child that has not been heard of yet must not wait for us */
         __atomic_store_n(&r->lane.control->recording, 0, __ATOMIC_RELEASE);
+    ct_stalk_free(r);
     ct_lane_destroy(&r->lane);
     release_plan(r);
     r->injection = (struct ct_injection){0};
@@ -174,6 +176,7 @@ int ct_recording_finish(struct ct_recording *r, const char *reason) {
         snprintf(r->drain.end_mark, sizeof r->drain.end_mark, "end: killed by SIG%s",
                  sigabbrev_np(WTERMSIG(r->exit_status)) ? sigabbrev_np(WTERMSIG(r->exit_status)) : "RT");
     int status = ct_drain_finish(&r->drain);
+    (void)ct_stalk_write_tables(r);
     if (r->plan) {
         int written = ct_manifest_write(r, true);
         status = status ? status : written;

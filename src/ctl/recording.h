@@ -15,6 +15,7 @@
 
 struct ct_control_server;
 struct ct_children;
+struct ct_stalk;
 struct ct_post;
 
 /* How the process came to be recorded. */
@@ -64,6 +65,7 @@ struct ct_recording {
     struct ct_left_code *left; /* under the mutex */
     size_t left_count;
     struct ct_injection injection;
+    struct ct_stalk *stalk; /* NULL: functions are hooked */
     struct ct_lane lane;
     struct ct_clock clock;
     struct ct_drain drain;
@@ -91,6 +93,7 @@ struct ct_session {
     char *output, *command_line;
     char **only, **exclude, **triggers, *metrics_file;
     struct ct_session_options options; /* strings point to our copies */
+    struct ct_session_stalk stalk;
     char error[640];
     char directory[PATH_MAX];
     size_t made_length; /* of `output`, up to the first directory that we have made; 0: all were there */

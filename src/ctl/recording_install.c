@@ -2,6 +2,7 @@
  * Runs on the session's thread; between stop and resume the target stands still, so only what must happen there does. */
 #include "ctl/children.h"
 #include "ctl/recording.h"
+#include "ctl/stalk.h"
 #include "remote/frames.h"
 #include <errno.h>
 #include <stdio.h>
@@ -65,6 +66,8 @@ int ct_recording_make_plan(struct ct_recording *r, struct ct_target_plan_options
         (struct ct_target_filter){.only = r->session->options.only, .exclude = r->session->options.exclude};
     options.cache_dir = cached ? cache : NULL;
     options.detail = r->session->options.detail != CT_DETAIL_OFF;
+    if (r->session->options.stalk)
+        options.filter = (struct ct_target_filter){0}; /* names of everything; what is left out is left out when following */
     uint64_t start = ct_clock_now();
     struct ct_target_plan *plan = NULL;
     int status = ct_target_plan_make(&plan, r->remote, &options, &error);
@@ -169,6 +172,8 @@ static int start_drain(struct ct_recording *r) {
         .on_pass_arg = r,
         .trigger_text = ct_recording_trigger_text,
         .trigger_arg = r,
+        .resolve = r->stalk ? ct_stalk_resolve : NULL,
+        .resolve_arg = r,
     };
     const struct ct_windows_options windows = ct_windows_options_of(&r->session->options);
     ct_windows_init(&r->windows, &windows);
@@ -241,14 +246,14 @@ static int install(struct ct_recording *r) {
     if (!status)
         status = begin_trace(r);
     if (!status)
-        status = enter_target(r);
+        status = r->session->options.stalk ? ct_stalk_install(r) : enter_target(r);
     if (!status)
         status = check_time(r, start, "hooking");
     if (!status)
         status = start_drain(r);
     if (!status && (status = ct_post_start(r)))
         ct_recording_fail(r, status, "out of memory");
-    if (!status && (status = ct_inject_hooks(&r->injection, &error)))
+    if (!status && !r->stalk && (status = ct_inject_hooks(&r->injection, &error)))
         ct_recording_fail(r, status, "%s", error.text);
     if (!status)
         status = check_time(r, start, "hooking");

@@ -2,6 +2,7 @@
 #include "ctl/eject.h"
 #include "ctl/hold.h"
 #include "ctl/recording.h"
+#include "ctl/stalk.h"
 #include <string.h>
 #include <unistd.h>
 
@@ -95,7 +96,7 @@ static int uninstall(struct ct_recording *r) {
         return 0; /* it has just ended */
     if (!status) {
         bool clean;
-        status = ct_recording_clean(r, &clean);
+        status = r->stalk ? ct_stalk_leave(r) : ct_recording_clean(r, &clean);
         (void)ct_remote_resume(r->remote);
     }
     __atomic_store_n(&r->lane.control->recording, 0, __ATOMIC_RELAXED);

@@ -174,6 +174,8 @@ static int try_to_add(struct ct_recording *r, const struct survey *s, struct ct_
     struct ct_target_plan *plan = (*out)->plan;
     if (!plan->module_count)
         return 0;
+    if (r->stalk)
+        return 0; /* only names are needed */
     status = announce(r, *out);
     if (!status)
         status = ct_recording_stop(r);

@@ -116,6 +116,12 @@ static void take_options(struct ct_session *s, const struct ct_session_options *
     o->triggers = (const char *const *)s->triggers;
     o->metrics_file = s->metrics_file;
     o->index_memory = o->index_memory ? o->index_memory : DEFAULT_MEMORY;
+    if (o->stalk) {
+        s->stalk = *o->stalk;
+        o->stalk = &s->stalk;
+        o->detail = CT_DETAIL_OFF;
+        o->no_children = true;
+    }
     o->detail_memory = o->detail_memory ? o->detail_memory : DEFAULT_MEMORY;
     o->stack_bytes = o->stack_bytes ? o->stack_bytes : DEFAULT_STACK;
     o->max_depth = o->max_depth ? o->max_depth : DEFAULT_DEPTH;

@@ -1,0 +1,58 @@
+/* What the controller and the agent that follows threads (agent/stalk_agent.c) share: how it is told what to do, and tables
+ * behind the index lane in shared memory (abi/shm_abi.h, control.extra_offset).
+ *
+ * Addresses in struct ct_stalk_boot are the target's. Tables: fixed width, no pointer. */
+#ifndef CT_ABI_STALK_H
+#define CT_ABI_STALK_H
+
+#include <stdint.h>
+
+#define CT_STALK_BOOT_MAGIC 0x4b4c5453u /* "STLK" */
+
+enum ct_stalk_command {
+    CT_STALK_START = 1,   /* a Stalker is made, and the threads listed are to be followed */
+    CT_STALK_UNFOLLOW = 2 /* the threads listed are to be let go */
+};
+
+struct ct_stalk_boot_thread {
+    int32_t tid;          /* as the thread itself sees it */
+    int32_t status;       /* result: 0: the two below are to be set */
+    uint64_t gs_base, pc; /* as they are; result: what they are to be */
+};
+
+struct ct_stalk_boot {
+    uint32_t magic, command;
+    int32_t status; /* result */
+    int32_t pid;    /* as the process itself sees it */
+    uint64_t shm;
+    uint32_t mask; /* enum ct_stalker_event_kind */
+    uint32_t follow_new_threads;
+    uint32_t queue_capacity, drain_interval_ms;
+    int32_t trust;
+    uint32_t count_calls;              /* calls are counted, without an event for each */
+    uint64_t excluded, excluded_count; /* pairs of addresses: start, end */
+    uint64_t threads, thread_count;    /* struct ct_stalk_boot_thread */
+    uint64_t followed;                 /* result of UNFOLLOW: threads that are still followed */
+};
+
+/* A place in the code with a count: an open-addressed table by `start`; 0: free. */
+struct ct_stalk_place {
+    uint64_t start, end, count;
+};
+
+/* `key` is where a call goes, `address` the function that it ends up in (behind a linkage table's jump; 0: not known yet), `count` how often. An
+ * event's hook is its place in this table. */
+struct ct_stalk_target {
+    uint64_t key, address, count;
+};
+
+struct ct_stalk_tables {
+    uint32_t target_capacity, block_capacity; /* controller; powers of two */
+    uint64_t targets_offset, blocks_offset;   /* from the beginning of this */
+    uint64_t events[8];                       /* agent: by bit of their kind */
+    uint64_t full;                            /* agent: calls and blocks for which there was no place */
+    uint64_t followed;                        /* agent: threads that were followed */
+    uint64_t left;                            /* agent: threads that could not be followed to their end */
+};
+
+#endif

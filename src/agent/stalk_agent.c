@@ -1,0 +1,297 @@
+/* The agent that follows threads: the Stalker inside another process, its events into the index lane.
+ *
+ * Entered by the controller, from outside, while every thread stands still. Calls and returns become events of the lane as a
+ * stub would write them; blocks and call targets are counted in tables that are shared, so that they outlive the process.
+ * Freestanding. The sink runs on the followed thread, one follower per thread; tables are changed by atomic operations. */
+#include "abi/stalk_abi.h"
+#include "agent/lane.h"
+#include "isa/x64/decode.h"
+#include "os/os.h"
+#include "os/thread.h"
+#include "stalk/internal.h"
+
+#define MAX_OPEN  16384u
+#define NOWHERE   UINT32_MAX
+#define FOLLOWERS 1024u
+
+struct frame {
+    uint32_t number;
+    int32_t depth;
+};
+
+/* A followed thread, as the lane sees it. */
+struct follower {
+    struct ct_block block; /* only what the lane needs of it */
+    int32_t tid;
+    uint32_t open;
+    struct frame frames[MAX_OPEN];
+};
+
+static struct {
+    struct ct_stalker *stalker;
+    struct ct_stalk_tables *tables;
+    struct ct_stalk_target *targets;
+    struct ct_stalk_place *blocks;
+    struct follower *followers[FOLLOWERS];
+    int32_t pid;
+} agent;
+
+/* ---- tables ---- */
+
+static uint32_t hash(uint64_t address, uint32_t capacity) {
+    return (uint32_t)(address * 0x9e3779b97f4a7c15ull >> 32) & (capacity - 1);
+}
+
+/* Where a call ends up: behind the jump of a linkage table, if it is bound already; 0: not yet. */
+static uint64_t function_at(uint64_t key) {
+    struct ct_x64_insn insn;
+    uint8_t bytes[16];
+    uint64_t at = key, to;
+    for (int i = 0; i < 2; i++, at += insn.length) {
+        struct ct_x64_mem mem;
+        if (ct_os_peek(at, bytes, sizeof bytes) || ct_x64_decode(bytes, sizeof bytes, &insn))
+            return key;
+        bool jumps = insn.kind == CT_INSN_JMP_INDIRECT && ct_x64_memory(&insn, &mem) && mem.base == CT_X64_RIP;
+        if (jumps && !ct_os_peek(at + insn.length + (uint64_t)mem.disp, &to, sizeof to))
+            return to - key < 64 ? 0 : to; /* not bound: to the instruction behind the jump */
+        if (insn.kind != CT_INSN_NOP)      /* endbr64 may come first */
+            return key;
+    }
+    return key;
+}
+
+/* The place of a call's target in the table; NOWHERE: it is full. */
+static uint32_t number_of(uint64_t key) {
+    uint32_t capacity = agent.tables->target_capacity, i = hash(key, capacity);
+    for (uint32_t n = 0; n < capacity / 2; n++, i = (i + 1) & (capacity - 1)) {
+        struct ct_stalk_target *t = &agent.targets[i];
+        uint64_t there = __atomic_load_n(&t->key, __ATOMIC_ACQUIRE);
+        if (!there && __atomic_compare_exchange_n(&t->key, &there, key, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+            there = key;
+        if (there != key)
+            continue;
+        if (!__atomic_load_n(&t->address, __ATOMIC_RELAXED))
+            __atomic_store_n(&t->address, function_at(key), __ATOMIC_RELEASE);
+        return i;
+    }
+    __atomic_fetch_add(&agent.tables->full, 1, __ATOMIC_RELAXED);
+    return NOWHERE;
+}
+
+static void count_target(uint64_t key, uint64_t count) {
+    uint32_t i = number_of(key);
+    if (i != NOWHERE)
+        __atomic_fetch_add(&agent.targets[i].count, count, __ATOMIC_RELAXED);
+}
+
+static void count_block(uint64_t start, uint64_t end) {
+    uint32_t capacity = agent.tables->block_capacity, i = hash(start, capacity);
+    for (uint32_t n = 0; n < 4096; n++, i = (i + 1) & (capacity - 1)) {
+        struct ct_stalk_place *b = &agent.blocks[i];
+        uint64_t there = __atomic_load_n(&b->start, __ATOMIC_RELAXED);
+        if (!there && __atomic_compare_exchange_n(&b->start, &there, start, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            there = start;
+        if (there != start)
+            continue;
+        b->end = end;
+        __atomic_fetch_add(&b->count, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    __atomic_fetch_add(&agent.tables->full, 1, __ATOMIC_RELAXED);
+}
+
+/* ---- followers ---- */
+
+static struct follower *follower_of(int tid) {
+    struct follower **place = NULL;
+    for (uint32_t i = 0; i < FOLLOWERS; i++) {
+        struct follower *f = __atomic_load_n(&agent.followers[i], __ATOMIC_ACQUIRE);
+        if (f && f->tid == tid)
+            return f;
+        if (!f && !place)
+            place = &agent.followers[i];
+    }
+    struct follower *f = place ? ct_os_alloc(sizeof *f, CT_OS_READ | CT_OS_WRITE) : NULL, *none = NULL;
+    if (!f)
+        return NULL;
+    f->tid = f->block.tid = tid;
+    f->block.event_bit = ct_lane_control()->chunk_bytes;
+    f->block.base =
+        (struct ct_shadow *)(uintptr_t)sizeof(struct ct_shadow); /* never followed: depths are differences */
+    f->block.top = f->block.base + 1;
+    ct_event_begin(&f->block);
+    __atomic_fetch_add(&agent.tables->followed, 1, __ATOMIC_RELAXED);
+    while (place < agent.followers + FOLLOWERS &&
+           !__atomic_compare_exchange_n(place, &none, f, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+        none = NULL;
+        place++;
+    }
+    return f;
+}
+
+/* The frame is counted as open while its event is written: the lane tells depths in its chunks. */
+static void write(struct follower *f, uint32_t number, uint32_t kind, uint64_t stamp) {
+    f->block.top = f->block.base + 1 + f->open;
+    struct ct_event *e = ct_event_reserve(&f->block, kind, NULL);
+    if (!e)
+        return;
+    e->hook = number;
+    e->kind = kind;
+    __atomic_store_n(&e->timestamp, stamp ? stamp : ct_os_timestamp(), __ATOMIC_RELEASE);
+}
+
+/* Frames at this depth and deeper were left without a return. */
+static void leave_frames(struct follower *f, int32_t depth, uint64_t stamp) {
+    while (f->open && f->frames[f->open - 1].depth >= depth) {
+        write(f, f->frames[f->open - 1].number, CT_EVENT_EXCEPTION, stamp);
+        f->open--;
+    }
+}
+
+static void enter_frame(struct follower *f, const struct ct_stalker_event *e) {
+    leave_frames(f, e->depth, e->timestamp);
+    if (f->open == MAX_OPEN)
+        return;
+    uint32_t number = number_of(e->target);
+    if (number != NOWHERE)
+        __atomic_fetch_add(&agent.targets[number].count, 1, __ATOMIC_RELAXED);
+    f->frames[f->open].number = number;
+    f->frames[f->open++].depth = e->depth;
+    write(f, number, CT_EVENT_CALL, e->timestamp);
+}
+
+static void return_from_frame(struct follower *f, const struct ct_stalker_event *e) {
+    leave_frames(f, e->depth, e->timestamp);
+    if (!f->open || f->frames[f->open - 1].depth != e->depth - 1)
+        return; /* it was entered before we came */
+    write(f, f->frames[f->open - 1].number, CT_EVENT_RETURN, e->timestamp);
+    f->open--;
+}
+
+/* ---- the sink ---- */
+
+static unsigned bit_of(uint32_t kind) {
+    return (unsigned)__builtin_ctz(kind) & 7;
+}
+
+/* The engine lets the calling thread go as soon as it can. */
+static void stop_following(void) {
+    struct stalk_thread *t = ct_stalk_thread_current();
+    if (t)
+        t->following = 2;
+}
+
+/* Events of a child that a followed thread has forked are nobody's; nor are they when the recorder is gone. */
+static bool is_wanted(void) {
+    if (ct_os_getpid() == agent.pid && ct_lane_is_recording())
+        return true;
+    stop_following();
+    return false;
+}
+
+static void on_receive(void *user, int tid, const struct ct_stalker_event *events, size_t count) {
+    (void)user;
+    struct follower *f = is_wanted() ? follower_of(tid) : NULL;
+    if (!f)
+        return;
+    for (size_t i = 0; i < count; i++) {
+        const struct ct_stalker_event *e = &events[i];
+        __atomic_fetch_add(&agent.tables->events[bit_of(e->kind)], 1, __ATOMIC_RELAXED);
+        if (e->kind == CT_STALKER_CALL)
+            enter_frame(f, e);
+        else if (e->kind == CT_STALKER_RET)
+            return_from_frame(f, e);
+        else if (e->kind == CT_STALKER_BLOCK)
+            count_block(e->location, e->target);
+    }
+}
+
+static void on_call_summary(void *user, int tid, const struct ct_stalker_call_count *counts, size_t count) {
+    (void)user;
+    if (!is_wanted() || !follower_of(tid))
+        return;
+    for (size_t i = 0; i < count; i++) {
+        count_target(counts[i].target, counts[i].count);
+        __atomic_fetch_add(&agent.tables->events[bit_of(CT_STALKER_CALL)], counts[i].count, __ATOMIC_RELAXED);
+    }
+}
+
+static void on_stop(void *user, int tid, int status) {
+    (void)user;
+    if (ct_os_getpid() != agent.pid)
+        return;
+    if (status)
+        __atomic_fetch_add(&agent.tables->left, 1, __ATOMIC_RELAXED);
+    struct follower *f = follower_of(tid);
+    if (!f)
+        return;
+    ct_event_drain(&f->block);
+    f->tid = 0; /* its memory stays: threads come and go, but not that often */
+}
+
+/* ---- what the controller asks for ---- */
+
+static int make_stalker(const struct ct_stalk_boot *boot) {
+    struct ct_shm_control *c = (struct ct_shm_control *)boot->shm;
+    if (!ct_lane_open(boot->shm))
+        return CT_ERR_BAD_FILE;
+    agent.pid = boot->pid;
+    agent.tables = (struct ct_stalk_tables *)(boot->shm + c->extra_offset);
+    agent.targets = (struct ct_stalk_target *)((uint64_t)agent.tables + agent.tables->targets_offset);
+    agent.blocks = (struct ct_stalk_place *)((uint64_t)agent.tables + agent.tables->blocks_offset);
+    struct ct_stalker_options options = {.queue_capacity = boot->queue_capacity,
+                                         .drain_interval_ms = boot->drain_interval_ms,
+                                         .follow_children = (int)boot->follow_new_threads};
+    int status = ct_stalker_create(&agent.stalker, &options);
+    if (!status)
+        status = ct_stalker_set_trust_threshold(agent.stalker, boot->trust);
+    const uint64_t *excluded = (const uint64_t *)boot->excluded;
+    for (uint64_t i = 0; !status && i < boot->excluded_count; i++)
+        status = ct_stalker_exclude(agent.stalker, excluded[2 * i], excluded[2 * i + 1] - excluded[2 * i]);
+    return status;
+}
+
+static int follow(struct ct_stalk_boot_thread *thread, const struct ct_stalk_boot *boot) {
+    struct ct_stalker_sink sink = {.mask = boot->mask, .stop = on_stop};
+    if (boot->count_calls)
+        sink.on_call_summary = on_call_summary;
+    else if (boot->mask & CT_STALKER_ALL_EVENTS)
+        sink.on_receive = on_receive;
+    uint64_t block;
+    int status = CT_OK;
+    struct stalk_thread *t =
+        ct_stalk_thread_make(agent.stalker, thread->tid, NULL, &sink, thread->gs_base, &block, &status);
+    if (!t)
+        return status;
+    ct_stalk_signals_take();
+    t->begin = thread->pc;
+    thread->pc = ct_stalk_helper(t->cache->regions, ct_stalk_begin);
+    thread->gs_base = block;
+    return CT_OK;
+}
+
+static int start(struct ct_stalk_boot *boot) {
+    struct ct_stalk_boot_thread *threads = (struct ct_stalk_boot_thread *)boot->threads;
+    int status = make_stalker(boot);
+    for (uint64_t i = 0; !status && i < boot->thread_count; i++)
+        threads[i].status = follow(&threads[i], boot);
+    return status;
+}
+
+static int unfollow(struct ct_stalk_boot *boot) {
+    struct ct_stalk_boot_thread *threads = (struct ct_stalk_boot_thread *)boot->threads;
+    for (uint64_t i = 0; i < boot->thread_count; i++)
+        threads[i].status = ct_stalk_let_go(agent.stalker, threads[i].tid, &threads[i].pc);
+    boot->followed = __atomic_load_n(&agent.stalker->followed, __ATOMIC_ACQUIRE);
+    return CT_OK;
+}
+
+__attribute__((visibility("default"), used)) uint64_t ct_stalk_agent_run(struct ct_stalk_boot *boot);
+
+uint64_t ct_stalk_agent_run(struct ct_stalk_boot *boot) {
+    boot->status = boot->magic != CT_STALK_BOOT_MAGIC   ? CT_ERR_UNSUPPORTED
+                   : boot->command == CT_STALK_START    ? start(boot)
+                   : boot->command == CT_STALK_UNFOLLOW ? unfollow(boot)
+                                                        : CT_ERR_INVALID_ARGUMENT;
+    return (uint64_t)(int64_t)boot->status;
+}

@@ -1,0 +1,160 @@
+/* contrail stalk: follows the threads of a program through translated code. */
+#include "cli/command.h"
+#include "cli/message.h"
+#include "cli/record.h"
+#include "cli/stalk_tables.h"
+#include <contrail/session.h>
+#include <contrail/stalker.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct values {
+    struct ct_record_options record;
+    const char *events, *trust, *threads, *coverage;
+    uint64_t pid, tid, queue_capacity, drain_interval_ms;
+    bool summary, disasm;
+};
+
+#define AT(member) offsetof(struct values, member)
+static const struct ct_option options[] = {
+    {"pid", 'p', CT_OPTION_NUMBER, AT(pid), "PID", "follow a process that runs already", .min = 1, .max = INT_MAX},
+    {"tid", 't', CT_OPTION_NUMBER, AT(tid), "TID", "of it, only this thread; the same as --follow-threads TID",
+     .min = 1, .max = INT_MAX},
+    {"events", 'e', CT_OPTION_STRING, AT(events), "LIST",
+     "what is recorded, of call, ret, block, exec and compile, or none; calls and returns become a trace, all others "
+     "are counted",
+     .initial = "call,ret"},
+    {"exclude", 'x', CT_OPTION_LIST, AT(record.exclude), "GLOB",
+     "run calls into functions or modules whose name matches GLOB natively, unseen"},
+    {"follow-threads", 0, CT_OPTION_STRING, AT(threads), "WHICH", "all, main, or the number of one", .initial = "all"},
+    {"trust", 0, CT_OPTION_STRING, AT(trust), "N",
+     "how often a block must have been found unchanged before it is taken for constant: -1 for never, 0 at once",
+     .initial = "1"},
+    {"summary", 's', CT_OPTION_FLAG, AT(summary), NULL, "print how often which functions were called"},
+    {"coverage", 'c', CT_OPTION_STRING, AT(coverage), "FILE",
+     "write the blocks that were executed to FILE, in the format of drcov (version 2)"},
+    {"disasm", 0, CT_OPTION_FLAG, AT(disasm), NULL, "print the blocks that were executed, with counts"},
+    {"queue-capacity", 0, CT_OPTION_NUMBER, AT(queue_capacity), "N", "events of a thread that wait to be handed over",
+     .initial = "16384", .min = 64, .max = 1 << 16},
+    {"drain-interval-ms", 0, CT_OPTION_NUMBER, AT(drain_interval_ms), "N", "hand them over at least so often",
+     .initial = "250", .min = 1, .max = 60000},
+    {"output", 'o', CT_OPTION_STRING, AT(record.output), "DIR", "put the trace into a new directory below DIR",
+     .initial = "./traces"},
+    {"duration", 'd', CT_OPTION_DURATION, AT(record.duration_ns), "S",
+     "follow for S seconds (20ms, 5m), then let the program go", .min = 1},
+    {"no-cache", 0, CT_OPTION_FLAG, AT(record.no_cache), NULL, "read every module anew"},
+    {"quiet", 'q', CT_OPTION_FLAG, AT(record.quiet), NULL, "print only errors"},
+    {0},
+};
+#undef AT
+
+/* A comma-separated list of events; false after a message. */
+static bool parse_events(const char *text, uint32_t *mask) {
+    char copy[128], *rest = copy;
+    *mask = 0;
+    if (!strcmp(text, "none"))
+        return true;
+    if (strlen(text) >= sizeof copy) {
+        ct_message_error("--events takes a list of call, ret, block, exec, compile, or none");
+        return false;
+    }
+    strcpy(copy, text);
+    for (char *word; (word = strsep(&rest, ","));) {
+        int bit = ct_stalker_event_of(word);
+        if (bit < 0) {
+            ct_message_error(
+                "there is no event \"%s\"; --events takes a list of call, ret, block, exec, compile, or none", word);
+            return false;
+        }
+        *mask |= (uint32_t)bit;
+    }
+    return true;
+}
+
+static bool parse_int(const char *option, const char *text, int least, int *out) {
+    char *end;
+    long value = strtol(text, &end, 10);
+    if (end == text || *end || value < least || value > INT_MAX) {
+        ct_message_error("--%s takes a number from %d on, not \"%s\"", option, least, text);
+        return false;
+    }
+    *out = (int)value;
+    return true;
+}
+
+static bool parse_threads(const struct values *v, int *thread) {
+    *thread = (int)v->tid;
+    if (v->tid || !strcmp(v->threads, "all"))
+        return true;
+    if (!strcmp(v->threads, "main")) {
+        *thread = -1;
+        return true;
+    }
+    return parse_int("follow-threads (all, main or a thread)", v->threads, 1, thread);
+}
+
+static bool prepare(struct values *v, const struct ct_operands *operands, struct ct_session_stalk *stalk) {
+    if (!v->pid == !operands->count) {
+        ct_message_error(v->pid ? "give a PROGRAM or --pid, not both"
+                                : "give a PROGRAM to start, or --pid PID to follow one that runs");
+        return false;
+    }
+    *stalk = (struct ct_session_stalk){.queue_capacity = (size_t)v->queue_capacity,
+                                       .drain_interval_ms = (unsigned)v->drain_interval_ms};
+    if (!parse_events(v->events, &stalk->events) || !parse_int("trust", v->trust, -1, &stalk->trust) ||
+        !parse_threads(v, &stalk->thread))
+        return false;
+    if (v->coverage || v->disasm)
+        stalk->events |= CT_STALKER_BLOCK;
+    stalk->count_calls = v->summary && !stalk->events;
+    return true;
+}
+
+static int run(int argc, char **argv) {
+    struct values v = {.record = CT_RECORD_OPTIONS};
+    struct ct_session_stalk stalk;
+    struct ct_operands operands;
+    char directory[PATH_MAX] = "";
+    int code = ct_options_parse(&ct_command_stalk, argc, argv, &v, &operands);
+    if (code < 0)
+        code = prepare(&v, &operands, &stalk) ? -1 : CT_EXIT_USAGE;
+    if (code < 0) {
+        v.record.stalk = &stalk;
+        v.record.directory = directory;
+        code = ct_record_run(&v.record, v.pid ? NULL : operands.at, (int)v.pid);
+        const struct ct_stalk_wishes wishes = {.summary = v.summary, .disasm = v.disasm, .coverage = v.coverage};
+        if (*directory && ct_stalk_tables_show(directory, &wishes))
+            code = code ? code : CT_EXIT_UNAVAILABLE;
+    }
+    ct_options_release(&ct_command_stalk, &v);
+    return code;
+}
+
+const struct ct_command ct_command_stalk = {
+    .name = "stalk",
+    .group = CT_GROUP_RECORD,
+    .run = run,
+    .summary = "follow a program through translated code: calls, blocks, coverage",
+    .operands = "[--] [PROGRAM [ARGUMENTS]]",
+    .min_operands = 0,
+    .max_operands = -1,
+    .program = true,
+    .description =
+        "Starts PROGRAM, or takes over a process that runs (--pid), and lets its threads run copies of its code that "
+        "are "
+        "made block by block as they are reached. The program behaves as ever; on the way every call, return, block "
+        "and instruction is seen, also of code that has no symbols and no function entry that could be hooked.\n\n"
+        "Calls and returns are written as a trace that info, report, replay and all other commands read. Processes "
+        "that "
+        "the program forks, and programs that it executes, run natively. Ctrl-C or the end of --duration lets the "
+        "program go: it runs on in its own code.",
+    .options = options,
+    .notes = "Exit status:\n"
+             "  the program's own, or 0 with --pid; when it could not be followed\n"
+             "  64 (wrong usage), 69 (not possible here), 70 (internal error) or 77 (no permission)",
+    .examples = "contrail stalk ./prog\n"
+                "contrail stalk --events none --summary -- sqlite3 test.db .tables\n"
+                "contrail stalk --events none --coverage run.drcov --exclude 'libc.so*' ./parser input.bin\n"
+                "contrail stalk --pid 4711 --duration 2s",
+};

@@ -1,0 +1,17 @@
+/* Pieces of inject.c for others that put memory into a stopped target. */
+#ifndef CT_CTL_INJECT_PARTS_H
+#define CT_CTL_INJECT_PARTS_H
+
+#include "ctl/inject.h"
+
+/* mmap in the target; `at` 0: anywhere. */
+int ct_inject_map(struct ct_injection *in, uint64_t at, uint64_t size, int prot, int flags, int fd, uint64_t *out);
+int ct_inject_unmap(struct ct_injection *in, uint64_t at, uint64_t size);
+/* Maps an agent's image, a stack for its calls and `tables` bytes behind it: in->image, entry, stack, tables. */
+int ct_inject_image(struct ct_injection *in, const uint8_t *image, uint64_t tables);
+/* The lane, made and mapped on both sides. `name`: address of a text in the target. */
+int ct_inject_shared(struct ct_injection *in, uint64_t name, const struct ct_injection_options *options);
+/* CT_ERR_UNSUPPORTED: a thread uses the register that we need. */
+int ct_inject_check_gs(struct ct_remote *remote, struct ct_remote_error *error);
+
+#endif

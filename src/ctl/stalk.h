@@ -1,0 +1,25 @@
+/* Following a process through translated code: the agent with the Stalker is put in, threads go on in translated code, and what
+ * they call ends up in the index lane as hooked calls do (agent/stalk_agent.c). Recording, drain, trace files and their readers
+ * are the same as with hooks.
+ *
+ * Owner: the thread that leads the recording; names are found by the drain thread. */
+#ifndef CT_CTL_STALK_H
+#define CT_CTL_STALK_H
+
+#include "abi/stalk_abi.h"
+#include <stdint.h>
+
+struct ct_recording;
+struct ct_stalk;
+
+/* The target is stopped. Afterwards its threads stand where they will be followed. On failure nothing has changed in it. */
+int ct_stalk_install(struct ct_recording *r);
+/* Function of a call's target, for ct_drain.resolve. */
+uint64_t ct_stalk_resolve(void *recording, uint32_t number);
+/* Every thread goes on in original code. The target is stopped, before and afterwards. */
+int ct_stalk_leave(struct ct_recording *r);
+/* The trace is finished: counted blocks and calls are written beside it (blocks, calls), while the tables are still there. */
+int ct_stalk_write_tables(struct ct_recording *r);
+void ct_stalk_free(struct ct_recording *r);
+
+#endif
