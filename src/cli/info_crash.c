@@ -116,4 +116,6 @@ void ct_info_crash_print(struct ct_printer *printer, const struct ct_trace *trac
     }
     if (printed < others)
         ct_printer_format(printer, "  … %zu more (--all)\n", others - printed);
+    if (!crash->signal_count)
+        ct_printer_text(printer, "  record with --trigger crash to have registers and the instruction as well\n");
 }
