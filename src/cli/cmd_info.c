@@ -119,6 +119,7 @@ static void print_counters(const struct page *p) {
         uint64_t n;
         const char *text;
     } counters[] = {
+        {info->dropped, "older events, deleted to keep the newest (--keep)"},
         {info->left_frames, "calls left by an exception, a longjmp or the like"},
         {info->deep_calls, "calls deeper than --max-depth, not in the trace"},
         {info->guarded_calls, "calls from the recorder's own code, not in the trace"},

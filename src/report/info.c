@@ -127,6 +127,7 @@ static int read_threads(struct ct_info *info, struct ct_trace *trace, size_t pro
             continue;
         info->threads[info->thread_count++] = i;
         info->events += thread->event_count;
+        info->dropped += thread->first_sequence;
         info->cut_threads += thread->cut;
     }
     if (info->thread_count)

@@ -43,6 +43,7 @@ struct ct_info {
     uint64_t events;                     /* that can be read */
     uint64_t calls, returns, exceptions; /* only when counted */
     bool counted;
+    uint64_t dropped; /* older ones that --keep has deleted */
     uint64_t lost, abandoned, deep_calls, left_frames, guarded_calls;
     struct ct_info_reason *losses; /* largest first */
     size_t loss_count;

@@ -84,6 +84,8 @@ static void events_json(const struct ct_info *info, struct ct_json *json) {
         ct_json_number(json, "returns", info->returns);
         ct_json_number(json, "exceptions", info->exceptions);
     }
+    if (info->dropped)
+        ct_json_number(json, "dropped", info->dropped);
     ct_json_number(json, "lost", info->lost);
     reasons_json("losses", info->losses, info->loss_count, false, json);
     ct_json_number(json, "abandoned", info->abandoned);

@@ -80,8 +80,12 @@ static int merge_threads(struct ct_trace *trace, size_t process) {
         thread->info.tid = (uint32_t)ct_json_u64(ct_json_get(node, "tid", NULL), thread->info.tid);
         thread->info.name = ct_json_text(ct_json_get(node, "name", NULL), "");
         thread->info.lost = ct_json_u64(ct_json_get(node, "lost", NULL), 0);
-        if (!thread->index.part_count) /* it never had a file: nothing was cut off */
-            thread->info.cut = ct_json_u64(ct_json_get(node, "events", NULL), 0) != 0;
+        if (!thread->index.part_count) { /* it never had a file: nothing was cut off; or all were deleted */
+            uint64_t events = ct_json_u64(ct_json_get(node, "events", NULL), 0);
+            bool kept = ct_json_get(ct_json_root(owner->manifest), "keep", NULL);
+            thread->info.cut = events != 0 && !kept;
+            thread->info.first_sequence = kept ? events : 0;
+        }
     }
     return 0;
 }

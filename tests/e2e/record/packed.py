@@ -146,6 +146,8 @@ def kept_by_size(shop):
         if not 0 < left < manifest_of(directory)["events"]["written"]:
             raise Failure("%s: nothing was dropped" % encoding)
         shop.read("report", directory)
+        if b"older events, deleted to keep the newest" not in shop.read("info", directory).out:
+            raise Failure("info does not tell that older events are gone")
         exported = export(shop, directory)
         shop.read("verify", exported)
         check_kept(shop, exported)
