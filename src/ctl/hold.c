@@ -205,7 +205,7 @@ static int watch(struct ct_recording *r, const struct wish *wish) {
 
 int ct_hold_begin(struct ct_recording *r) {
     struct wish wish = wish_of(r->session);
-    if (ct_remote_is_watched(r->remote) || (!wish.signals && !wish.crashes))
+    if (r->lent || ct_remote_is_watched(r->remote) || (!wish.signals && !wish.crashes))
         return 0;
     return watch(r, &wish);
 }
@@ -228,7 +228,7 @@ static int apply(struct ct_recording *r) {
 }
 
 int ct_hold_apply(struct ct_recording *r) {
-    return r->remote && r->resumed_at ? apply(r) : 0;
+    return r->remote && r->resumed_at && !r->lent ? apply(r) : 0;
 }
 
 void ct_hold_release(struct ct_recording *r) {
@@ -238,14 +238,15 @@ void ct_hold_release(struct ct_recording *r) {
 
 void ct_hold_interrupt(struct ct_recording *r) {
     pthread_mutex_lock(&r->work);
+    r->lent = true;
     ct_hold_release(r);
     pthread_mutex_unlock(&r->work);
 }
 
 void ct_hold_again(struct ct_recording *r) {
     pthread_mutex_lock(&r->work);
-    if (r->hold)
-        (void)ct_hold_apply(r);
+    r->lent = false;
+    (void)ct_hold_apply(r);
     pthread_mutex_unlock(&r->work);
 }
 
