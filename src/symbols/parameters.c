@@ -103,6 +103,15 @@ static struct ct_place place_by_location(struct ct_parameters *p, Dwarf_Die *die
     return (struct ct_place){.kind = CT_PLACE_REGISTERS, .piece_count = 1, .pieces = {(uint8_t)piece}};
 }
 
+/* Is something known of where it is at the entry, be it that it is in the frame? */
+static bool has_location(struct ct_parameters *p, Dwarf_Die *die, uint64_t entry) {
+    Dwarf_Attribute attribute;
+    Dwarf_Op *ops;
+    size_t count;
+    return p->dw->dwarf_attr(die, DW_AT_location, &attribute) &&
+           p->dw->dwarf_getlocation_addr(&attribute, entry, &ops, &count, 1) == 1;
+}
+
 /* ---- languages and conventions ---- */
 
 static bool is_cxx(int language) {
@@ -129,6 +138,25 @@ static bool is_c(int language) {
     default:
         return language == 0x2c; /* C17 */
     }
+}
+
+static bool is_external(struct ct_parameters *p, Dwarf_Die *die) {
+    Dwarf_Attribute attribute;
+    bool flag = false;
+    return p->dw->dwarf_attr_integrate(die, DW_AT_external, &attribute) && !p->dw->dwarf_formflag(&attribute, &flag) &&
+           flag;
+}
+
+/* LLVM takes parameters and results that nobody uses away from functions that are called in their own file only, and says
+ * nothing of it. What is described at each of its calls has been optimized. */
+static bool may_have_lost_its_result(struct ct_parameters *p, Dwarf_Die *die, Dwarf_Die *unit) {
+    Dwarf_Attribute attribute;
+    const char *producer =
+        p->dw->dwarf_attr(unit, DW_AT_producer, &attribute) ? p->dw->dwarf_formstring(&attribute) : NULL;
+    bool optimized = p->dw->dwarf_attr(die, DW_AT_call_all_calls, &attribute) ||
+                     p->dw->dwarf_attr(die, DW_AT_GNU_all_call_sites, &attribute) ||
+                     p->dw->dwarf_attr(die, DW_AT_call_all_tail_calls, &attribute);
+    return optimized && !(producer && strncmp(producer, "GNU", 3) == 0);
 }
 
 static void set_convention(struct ct_parameters *p, Dwarf_Die *die, int language, bool clone,
@@ -186,6 +214,20 @@ static bool whole_list(struct ct_parameters *p, Dwarf_Die *die, Dwarf_Die *list)
     return false;
 }
 
+/* What has no location at the entry of a function that only its own file calls may not be passed at all. */
+static void forget_unlocated(struct ct_parameters *p, Dwarf_Die *list, uint64_t entry, struct ct_signature *s) {
+    Dwarf_Die child;
+    size_t i = 0;
+    if (p->dw->dwarf_child(list, &child))
+        return;
+    do
+        if (is_parameter(p, &child) && i < s->count && !has_location(p, &child, entry))
+            s->parameters[i++].place = (struct ct_place){0};
+        else
+            i += is_parameter(p, &child);
+    while (p->dw->dwarf_siblingof(&child, &child) == 0);
+}
+
 static void read_parameters(struct ct_parameters *p, Dwarf_Die *list, bool own, uint64_t entry, bool cxx,
                             struct ct_signature *s) {
     size_t count = count_parameters(p, list);
@@ -228,7 +270,13 @@ static void read_signature(struct ct_parameters *p, uint64_t offset, bool clone,
     read_parameters(p, &list, own, offset, cxx, s);
     if (!s->parameters)
         return;
+    s->local = !is_external(p, &die);
     ct_signature_place(s);
+    if (s->local) {
+        forget_unlocated(p, &list, offset, s);
+        if (may_have_lost_its_result(p, &die, &unit))
+            s->result_place = (struct ct_place){0};
+    }
     entry->known = true;
 }
 

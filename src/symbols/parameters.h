@@ -99,6 +99,7 @@ struct ct_signature {
     bool variadic;   /* more may follow */
     bool convention; /* it keeps to the calling convention of C, as far as types are plain */
     bool plain_only; /* ... but structures are not passed as in C */
+    bool local;      /* called in its own file only: what its locations tell counts more than the convention */
 };
 
 struct ct_parameters;

@@ -187,7 +187,7 @@ void ct_signature_place(struct ct_signature *signature) {
         bool both = p->place.kind == CT_PLACE_REGISTERS && place.kind == CT_PLACE_REGISTERS;
         if (p->place.kind == CT_PLACE_UNKNOWN)
             p->place = place;
-        else if (both && p->place.pieces[0] != place.pieces[0])
+        else if (both && p->place.pieces[0] != place.pieces[0] && !signature->local)
             p->place = (struct ct_place){0}; /* they disagree: who knows */
     }
 }

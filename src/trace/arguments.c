@@ -70,13 +70,13 @@ static void open_module(struct ct_argument_reader *r, struct module *module, con
         r->open++;
 }
 
-/* Functions that the compiler has made out of others and passes what it likes to. */
+/* Functions that the compiler has made out of others and passes what it likes to. One without a name may be such. */
 static bool is_clone(const char *name) {
     static const char *const marks[] = {".isra.", ".constprop.", ".part.", ".cold"};
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
         if (strstr(name, marks[i]))
             return true;
-    return false;
+    return !*name;
 }
 
 /* Without a build-id the file may be another one: names have to agree. */
