@@ -140,6 +140,11 @@ const char *ct_session_directory(const struct ct_session *session) {
     return "traces/session_1";
 }
 
+const char *ct_session_process_directory(const struct ct_session *session) {
+    (void)session;
+    return "traces/session_1/pid_1";
+}
+
 int ct_session_pid(const struct ct_session *session) {
     return session->pid;
 }
