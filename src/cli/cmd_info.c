@@ -162,6 +162,19 @@ static void print_numbers(const struct page *p) {
     }
 }
 
+static void print_detail(const struct page *p) {
+    const struct ct_info *info = p->info;
+    char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE];
+    if (!info->detail && !info->window_count)
+        return;
+    label(p, "Detail");
+    ct_printer_format(p->printer, "%s calls and returns with arguments in %zu window%s", ct_text_count(a, info->detail),
+                      info->window_count, info->window_count == 1 ? "" : "s");
+    if (info->detail_lost)
+        ct_printer_format(p->printer, ", %s in them lost", ct_text_count(b, info->detail_lost));
+    ct_printer_text(p->printer, "\n");
+}
+
 /* ---- lists ---- */
 
 static size_t shown_of(const struct page *p, size_t count) {
@@ -179,6 +192,28 @@ static void print_more(const struct page *p, size_t shown, size_t count) {
     char number[CT_TEXT_SIZE];
     if (shown < count)
         ct_printer_format(p->printer, "  ... and %s more (--all)\n", ct_text_count(number, count - shown));
+}
+
+static void print_windows(const struct page *p) {
+    const struct ct_info *info = p->info;
+    char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE], c[CT_TEXT_SIZE];
+    size_t shown = shown_of(p, info->window_count);
+    if (!info->window_count)
+        return;
+    title(p, "Windows of detail", info->window_count);
+    ct_printer_format(p->printer, "  %12s  %9s  %9s  %12s  %s\n", "MARK (s)", "BEFORE", "BEHIND", "RECORDS", "WHY");
+    for (size_t i = 0; i < shown; i++) {
+        const struct ct_info_window *w = &info->windows[i];
+        uint64_t start = info->process->time_start_ns;
+        ct_printer_format(p->printer, "  %12.6f  %8s%s  %8s%s  %12s  ",
+                          w->mark_ns > start ? (double)(w->mark_ns - start) / 1e9 : 0.0, ct_text_time(a, w->pre_ns),
+                          strcmp(w->pre, "whole") ? "*" : " ", ct_text_time(b, w->post_ns),
+                          strcmp(w->post, "whole") ? "*" : " ", ct_text_count(c, w->records));
+        ct_printer_name(p->printer, w->reasons ? w->reasons : "", 0);
+        ct_printer_text(p->printer, "\n");
+    }
+    print_more(p, shown, info->window_count);
+    ct_printer_text(p->printer, "  * less than asked for: cut by memory, or by the start or end of the recording\n");
 }
 
 static void print_threads(const struct page *p) {
@@ -287,7 +322,9 @@ static void print_page(const struct page *p) {
     print_lost(p);
     print_counters(p);
     print_numbers(p);
+    print_detail(p);
     ct_info_crash_print(p->printer, p->trace, p->info->crash, p->options->all);
+    print_windows(p);
     print_threads(p);
     print_modules(p);
     print_reasons(p, "Functions not hooked", false, p->info->skipped);

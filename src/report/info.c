@@ -253,6 +253,8 @@ int ct_info_make(struct ct_info **out, struct ct_trace *trace, const struct ct_f
     if (!status)
         status = read_missed(info, ct_json_get(root, "unrecorded", NULL));
     if (!status)
+        status = ct_info_read_windows(info, root);
+    if (!status)
         status = read_modules(info, trace, process, root);
     if (!status)
         status = read_threads(info, trace, process);
@@ -271,6 +273,7 @@ int ct_info_make(struct ct_info **out, struct ct_trace *trace, const struct ct_f
 void ct_info_free(struct ct_info *info) {
     if (!info)
         return;
+    ct_info_free_windows(info);
     for (size_t i = 0; info->modules && i < info->module_count; i++)
         free(info->modules[i].reasons);
     free(info->modules);

@@ -35,6 +35,14 @@ struct ct_info_left {
     uint64_t mappings, bytes;
 };
 
+/* A span of time whose detail was persisted. */
+struct ct_info_window {
+    uint64_t mark_ns, marks, records; /* mark_ns: of the first mark; 0: none (--detail always) */
+    uint64_t pre_ns, post_ns;         /* as they were: less than asked for when memory, start or end cut them */
+    const char *pre, *post;           /* "whole", "cut by memory" ... */
+    char *reasons;                    /* triggers; NULL when out of memory */
+};
+
 struct ct_info {
     const struct ct_trace_process *process;
     const char *command_line, *tool, *host, *os, *kernel, *arch; /* "" when not known */
@@ -60,6 +68,9 @@ struct ct_info {
     uint64_t plan_ns, pause_ns, lane_bytes;
     const char *end_reason; /* "exit", "signal", "detach", "exec", "disk", "" when not known */
     int64_t exit_code, signal;
+    uint64_t detail, detail_lost; /* records */
+    struct ct_info_window *windows;
+    size_t window_count;
     struct ct_crash *crash; /* signals, and calls that were open when the process died */
 };
 
@@ -69,6 +80,12 @@ int ct_info_make(struct ct_info **out, struct ct_trace *trace, const struct ct_f
 void ct_info_free(struct ct_info *info);
 
 struct ct_json;
+struct ct_json_node;
+/* info_windows.c; the last adds keys to an object. */
+int ct_info_read_windows(struct ct_info *info, const struct ct_json_node *root);
+void ct_info_free_windows(struct ct_info *info);
+void ct_info_windows_json(const struct ct_info *info, struct ct_json *json);
+
 /* One object. */
 void ct_info_json(const struct ct_info *info, const struct ct_trace *trace, const struct ct_facts *facts,
                   struct ct_json *json);

@@ -112,6 +112,7 @@ static void numbers_json(const struct ct_info *info, struct ct_json *json) {
     ct_json_number(json, "plan_ns", info->plan_ns);
     ct_json_number(json, "pause_ns", info->pause_ns);
     ct_json_number(json, "lane_bytes", info->lane_bytes);
+    ct_info_windows_json(info, json);
     ct_json_begin(json, "end", '{');
     ct_json_string(json, "reason", info->end_reason);
     ct_json_signed(json, "exit_code", info->exit_code);
