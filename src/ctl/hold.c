@@ -238,14 +238,14 @@ void ct_hold_release(struct ct_recording *r) {
 
 void ct_hold_interrupt(struct ct_recording *r) {
     pthread_mutex_lock(&r->work);
-    r->lent = true;
+    r->lent++; /* the next one may come before this one is through */
     ct_hold_release(r);
     pthread_mutex_unlock(&r->work);
 }
 
 void ct_hold_again(struct ct_recording *r) {
     pthread_mutex_lock(&r->work);
-    r->lent = false;
+    r->lent--;
     (void)ct_hold_apply(r);
     pthread_mutex_unlock(&r->work);
 }

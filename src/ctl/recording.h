@@ -74,7 +74,7 @@ struct ct_recording {
     char held[CT_TRIGGER_TEXT]; /* the one that lasts, "" */
     struct ct_post *post; /* reads the agent's letters */
     struct ct_hold *hold; /* why it stays traced; NULL: it does not */
-    bool lent;            /* somebody else is to trace the process: it is not held meanwhile; under `work` */
+    int lent;             /* so many others are to trace the process: it is not held meanwhile; under `work` */
     char directory[PATH_MAX + 32], command_line[4096];
     char error[640];
     uint64_t plan_ns, pause_ns, stopped_at, resumed_at, recorded_ns;
