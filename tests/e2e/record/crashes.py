@@ -221,12 +221,14 @@ def library(shop):
 
 
 def executes(shop):
-    """A failed exec, which the process survives held, and one that is followed."""
+    """Execs that fail, which the process survives held, and one that is followed."""
     run = Run(shop, "exec")
     traces = [run.look_at(d) for d in atf.find(run.output)]
     if len(traces) != 2:
         raise Failure("%d traces" % len(traces))
     crashed = next(t for t in traces if t.manifest["end"].get("signal"))
+    if [t.manifest["unrecorded"] for t in traces] != [[], []]:
+        raise Failure("unrecorded %s" % [t.manifest["unrecorded"] for t in traces])
     expect_crash(crashed, signal.SIGSEGV, ["fall", "null", "main"])
     run.counts += "_second"
     run.check_steps(crashed)
@@ -301,6 +303,26 @@ def detach(shop):
     check_service(process, "after detach")
 
 
+def live(shop):
+    """Held from the moment when the trigger is added, until it is removed; then again, for the end."""
+    process, output = start_service(shop), shop.new_output()
+    recorder = shop.attach(process.pid, output)
+    for words, held in ((["add", "signal=USR1"], True), (["add", "crash"], True), (["remove", "signal=USR1"], True),
+                        (["remove", "crash"], False), (["add", "crash"], True)):
+        result = shop.run([shop.contrail, "ctl", str(process.pid), "trigger"] + words)
+        if result.code != 0 or bool(tracer_of(process.pid)) != held:
+            raise Failure("%s: code %d, held by %d, %r" % (words, result.code, tracer_of(process.pid), result.err))
+        time.sleep(0.05)
+    process.send_signal(signal.SIGSEGV)
+    finish(process, 30, "the program")
+    finish(recorder, 30, "contrail")
+    shop.read("verify", atf.find(output)[0])
+    trace = atf.Trace(atf.find(output)[0])
+    names = [s["name"] for s in signals_of(trace)]
+    if names[-1:] != ["SIGSEGV"] or not signals_of(trace)[-1]["fatal"] or "SIGUSR1" not in names:
+        raise Failure("signals %s" % names)
+
+
 def recorder_killed(shop):
     for _ in range(3):
         process = start_service(shop)
@@ -322,7 +344,7 @@ def default(shop):
         raise Failure("held %s, signals %s" % (trace.manifest["ptrace_held"], signals_of(trace)))
     run.check_steps(trace)
     text = run.shop.read("info", trace.directory).out.decode()
-    for word in ("SIGSEGV", "fall", "worker"):
+    for word in ("SIGSEGV", "fall", "worker", "--trigger crash"):
         if word not in text:
             raise Failure("info does not tell of %s" % word)
 
@@ -346,7 +368,7 @@ def main():
             ("term", dies("term", signal.SIGTERM, ["terminated", "main"])),
             ("core_file", core_file), ("terminate", terminate), ("overflow", stack_overflow), ("killed", killed),
             ("threads", threads), ("child", child), ("library", library), ("exec", executes), ("handlers", handlers),
-            ("storm", storm), ("jobs", jobs), ("detach", detach), ("recorder_killed", recorder_killed),
+            ("storm", storm), ("jobs", jobs), ("detach", detach), ("live", live), ("recorder_killed", recorder_killed),
             ("default", default)):
         checks.run(name, check)
     return checks.verdict()
