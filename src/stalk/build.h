@@ -33,6 +33,8 @@ struct stalk_build {
     bool single;               /* one block only */
     bool indirect;             /* make the way in for indirect branches at once */
     unsigned insns;
+    uint64_t way_in; /* run address of the way in */
+    size_t cold_bytes;
     uint64_t block; /* start of the current block */
     size_t piece_from, body;
     unsigned piece_count, exit_count, literal_count, entry_count;

@@ -77,7 +77,7 @@ static bool serves(const struct stalk_region *r, uint64_t address) {
     return address >= r->low && address < r->high;
 }
 
-static int add_chunk(struct stalk_region *r, size_t size) {
+static int add_chunk(struct stalk_region *r, size_t size, struct stalk_chunk **out) {
     struct stalk_cache *c = r->cache;
     struct stalk_chunk *chunk = ct_stalk_alloc(&c->stalker->pool, sizeof *chunk);
     if (!chunk)
@@ -89,19 +89,33 @@ static int add_chunk(struct stalk_region *r, size_t size) {
     chunk->size = (uint32_t)size;
     chunk->next = c->chunks;
     c->chunks = chunk;
-    r->chunk = chunk;
+    *out = chunk;
     return CT_OK;
 }
 
-int ct_stalk_reserve(struct stalk_region *r, size_t room) {
-    if (r->chunk->size - r->chunk->used >= room)
-        return CT_OK;
+/* One that a flush has emptied, or a new one. */
+static int next_chunk(struct stalk_region *r, struct stalk_chunk **out) {
     for (struct stalk_chunk *chunk = r->cache->chunks; chunk; chunk = chunk->next)
-        if (chunk->region == r && chunk->size - chunk->used >= room && chunk->count == 0) { /* emptied by a flush */
-            r->chunk = chunk;
+        if (chunk->region == r && chunk->used == 0 && chunk != r->chunk && chunk != r->cold) {
+            *out = chunk;
             return CT_OK;
         }
-    return add_chunk(r, STALK_CHUNK);
+    return add_chunk(r, STALK_CHUNK, out);
+}
+
+int ct_stalk_reserve(struct stalk_region *r, size_t room) {
+    return r->chunk->size - r->chunk->used >= room ? CT_OK : next_chunk(r, &r->chunk);
+}
+
+int ct_stalk_cold_room(struct stalk_region *r, size_t size, uint64_t *run, uint8_t **write) {
+    size = (size + 15) & ~(size_t)15;
+    int status = r->cold && r->cold->size - r->cold->used >= size ? CT_OK : next_chunk(r, &r->cold);
+    if (status)
+        return status;
+    *run = r->cold->run + r->cold->used;
+    *write = r->cold->write + r->cold->used;
+    r->cold->used += (uint32_t)size;
+    return CT_OK;
 }
 
 static int make_region(struct stalk_cache *c, uint64_t address, struct stalk_region **out) {
@@ -116,7 +130,7 @@ static int make_region(struct stalk_cache *c, uint64_t address, struct stalk_reg
         status = ct_arena_create(&r->arena, 0, ct_os_address_limit(), ct_os_address_limit(), c->stalker->mode);
     if (status)
         return status;
-    status = add_chunk(r, STALK_CHUNK);
+    status = add_chunk(r, STALK_CHUNK, &r->chunk);
     if (status)
         return status;
     size_t size = (size_t)(ct_stalk_code_end - ct_stalk_code);

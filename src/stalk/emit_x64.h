@@ -21,16 +21,27 @@ static inline void gs_store_imm(struct ct_code_buf *b, uint32_t at, uint32_t val
     ct_code_u32(b, value);
 }
 
-/* The way into an entry for indirect branches: rcx is their target, rax and rcx are in the area. */
-static inline void emit_way_in(struct ct_code_buf *out, uint64_t address, uint64_t collide) {
-    CT_X64_BYTES(out, 0x48, 0xb8); /* mov rax, -address */
+/* The way into an entry for indirect branches: rcx is their target; rcx and r11 are in the area. r11 and not rax, because what comes
+ * back from the area comes late, and rax is what most returns are waiting for. `loop` falls through where it is right, but
+ * only some processors are quick at it. Returns where it begins. */
+static inline uint64_t emit_way_in(struct ct_code_buf *out, const struct ct_stalker *s, uint64_t address,
+                                   uint64_t collide) {
+    if (s->quick_loop)
+        ct_x64_emit_jmp(out, collide);
+    uint64_t start = ct_code_here(out);
+    CT_X64_BYTES(out, 0x49, 0xbb); /* mov r11, -address */
     ct_code_u64(out, 0 - address);
-    CT_X64_BYTES(out, 0x48, 0x8d, 0x0c, 0x01, /* lea rcx, [rcx + rax] */
-                 0xe3, 0x05);                 /* jrcxz over the jump */
-    ct_code_byte(out, 0xe9);
-    ct_code_u32(out, (uint32_t)(collide - (ct_code_here(out) + 4)));
-    gs_load(out, CT_X64_RAX, CT_AREA_RAX);
+    if (s->quick_loop) {
+        CT_X64_BYTES(out, 0x4a, 0x8d, 0x4c, 0x19, 0x01, /* lea rcx, [rcx + r11 + 1] */
+                     0xe2, (uint8_t)-22);               /* loop to the jump */
+    } else {
+        CT_X64_BYTES(out, 0x4a, 0x8d, 0x0c, 0x19, /* lea rcx, [rcx + r11] */
+                     0xe3, 0x05);                 /* jrcxz over the jump */
+        ct_x64_emit_jmp(out, collide);
+    }
+    gs_load(out, CT_X64_R11, CT_AREA_R11);
     gs_load(out, CT_X64_RCX, CT_AREA_RCX);
+    return start;
 }
 
 #endif

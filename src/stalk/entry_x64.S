@@ -26,14 +26,14 @@ ct_stalk_code:
 .endm
 
 /* An indirect branch: the entry that the table names is not the target's. rcx - (-own address) is: rcx holds the
- * difference, rax minus the entry's own address. */
+ * difference, r11 minus the entry's own address. */
 FUNCTION ct_stalk_collide
-    not %rax
-    lea 1(%rcx, %rax), %rcx
-/* The table has no entry. rcx: the target; rax and rcx are in the area. */
+    not %r11
+    lea 1(%rcx, %r11), %rcx
+/* The table has no entry. rcx: the target; r11 and rcx are in the area. */
 FUNCTION ct_stalk_miss
     mov %rcx, %gs:CT_AREA_TARGET
-    mov %gs:CT_AREA_RAX, %rax
+    mov %gs:CT_AREA_R11, %r11
     mov %gs:CT_AREA_RCX, %rcx
     movq $CT_REASON_MISS, %gs:CT_AREA_REASON
     jmp ct_stalk_enter

@@ -167,7 +167,8 @@ struct stalk_region {
     struct stalk_region *next;
     struct stalk_cache *cache;
     struct ct_arena *arena;
-    struct stalk_chunk *chunk; /* that is being filled */
+    struct stalk_chunk *chunk; /* that is being filled with fragments */
+    struct stalk_chunk *cold;  /* the same with what runs seldom; NULL: none yet */
     uint64_t low, high;        /* originals it serves */
     uint64_t helpers;          /* run address of the copy of ct_stalk_code */
 };
@@ -188,7 +189,7 @@ struct stalk_cache {
     struct stalk_ids exits, sites, callouts;
     struct stalk_pool pool; /* what describes translated code */
     uint64_t dead_bytes;    /* of code that was given up */
-    uint64_t *return_keys; /* application return address -> code that excluded calls return to */
+    uint64_t *return_keys;  /* application return address -> code that excluded calls return to */
     uint64_t *return_stubs;
     size_t return_size, return_used;
     uint32_t counters; /* call counters in use */
@@ -260,7 +261,7 @@ struct ct_stalker {
     uint32_t queue_capacity;
     uint64_t drain_interval_ns;
     int32_t trust;
-    bool has_rorx, follow_children;
+    bool has_rorx, quick_loop, follow_children;
     uint64_t xsave_size, xsave_mask;
     struct stalk_cache *caches;
     struct stalk_thread *threads;
@@ -315,6 +316,8 @@ int ct_stalk_insert(struct stalk_cache *c, struct stalk_entry *e);
 struct stalk_region *ct_stalk_region_for(struct stalk_cache *c, uint64_t address);
 /* Makes sure that the region's chunk has `room` bytes. */
 int ct_stalk_reserve(struct stalk_region *r, size_t room);
+/* Takes `size` bytes for code that runs seldom. */
+int ct_stalk_cold_room(struct stalk_region *r, size_t size, uint64_t *run, uint8_t **write);
 /* The fragment is finished: it takes its place in the chunk. */
 int ct_stalk_place(struct stalk_region *r, struct stalk_fragment *f);
 /* Fragment whose code contains pc, or NULL. */
@@ -363,6 +366,7 @@ uint64_t ct_stalk_return_of(const struct stalk_cache *c, uint64_t stub);
 /* A copy of a system call that may return twice: the child goes on at `next`, natively or through ct_stalk_child. */
 uint64_t ct_stalk_clone_stub(struct stalk_cache *c, uint64_t next, uint64_t resume, bool follow);
 bool ct_stalk_has_rorx(void);
+bool ct_stalk_has_quick_loop(void);
 /* Does the word look like a return address: is there a call before it? */
 bool ct_stalk_follows_call(struct ct_stalker *s, uint64_t address);
 

@@ -11,6 +11,7 @@
 #define CT_AREA_RCX       0x1008
 #define CT_AREA_RDX       0x1010
 #define CT_AREA_RSP       0x1020
+#define CT_AREA_R11       0x1058
 #define CT_AREA_FLAGS     0x1080
 #define CT_AREA_RESUME    0x1088 /* where the engine continues: translated or original code */
 #define CT_AREA_REASON    0x1090 /* why the engine is entered: CT_REASON_* | index */

@@ -8,12 +8,9 @@
 
 /* Room for a small piece of code outside fragments; 0: out of memory. */
 static uint64_t take_room(struct stalk_region *r, size_t size) {
-    if (ct_stalk_reserve(r, size + 64))
-        return 0;
-    struct stalk_chunk *chunk = r->chunk;
-    uint32_t at = (chunk->used + 15) & ~15u;
-    chunk->used = at + (uint32_t)size;
-    return chunk->run + at;
+    uint64_t run;
+    uint8_t *write;
+    return ct_stalk_cold_room(r, size, &run, &write) ? 0 : run;
 }
 
 void ct_stalk_patch32(struct stalk_region *r, uint64_t run, uint32_t value) {
@@ -78,11 +75,11 @@ void ct_stalk_publish(struct stalk_cache *c, struct stalk_entry *e) {
         if (!run)
             return;
         code.address = run;
-        emit_way_in(&code, e->address, ct_stalk_helper(r, ct_stalk_collide));
+        uint64_t start = emit_way_in(&code, c->stalker, e->address, ct_stalk_helper(r, ct_stalk_collide));
         ct_x64_emit_jmp(&code, e->code);
         if (code.overflow || ct_arena_write(r->arena, run, bytes, code.length))
             return;
-        e->indirect = run;
+        e->indirect = start;
     }
     __atomic_store_n(&c->table[ct_stalk_table_index(c->stalker, e->address)], e->indirect, __ATOMIC_RELEASE);
 }
@@ -212,8 +209,18 @@ bool ct_stalk_follows_call(struct ct_stalker *s, uint64_t address) {
     return false;
 }
 
+static void cpuid(uint32_t leaf, uint32_t out[4]) {
+    __asm__ volatile("cpuid" : "=a"(out[0]), "=b"(out[1]), "=c"(out[2]), "=d"(out[3]) : "a"(leaf), "c"(0));
+}
+
 bool ct_stalk_has_rorx(void) {
-    uint32_t a = 7, b, c = 0, d;
-    __asm__ volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
-    return b & 1u << 8; /* BMI2 */
+    uint32_t r[4];
+    cpuid(7, r);
+    return r[1] & 1u << 8; /* BMI2 */
+}
+
+bool ct_stalk_has_quick_loop(void) {
+    uint32_t r[4];
+    cpuid(0, r);
+    return r[1] == 0x68747541 || r[1] == 0x6f677948; /* AuthenticAMD, HygonGenuine */
 }

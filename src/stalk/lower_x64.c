@@ -5,7 +5,7 @@
  *   2  a register is used only after it was stored in the thread's area, and comes back from there;
  *   3  only forms that recover_x64.c knows: a signal that arrives in our code is put off by carrying the code out to its
  *      end.
- * An indirect branch puts its target in rcx, a hash of it in eax, and jumps through the table; the way into the entry
+ * An indirect branch puts its target in rcx, a hash of it in r11, and jumps through the table; the way into the entry
  * compares rcx with the address that it stands for (lea and jrcxz, for the flags) and brings both registers back. */
 #include "isa/x64/relocate.h"
 #include "stalk/build.h"
@@ -56,22 +56,22 @@ static void emit_island(struct stalk_build *b, const struct stalk_insn *insn) {
 
 /* ---- indirect branches ---- */
 
-/* rcx: the target; its own value and rax are in the area. */
+/* rcx: the target; its own value and r11 are in the area. */
 static void emit_table_jump(struct stalk_build *b) {
     struct ct_code_buf *out = &b->out;
     if (b->cache->stalker->has_rorx)
-        CT_X64_BYTES(out, 0xc4, 0xe3, 0x7b, 0xf0, 0xc1, 0x06, /* rorx eax, ecx, 6 */
-                     0x8d, 0x04, 0x08,                        /* lea eax, [rax + rcx] */
-                     0x0f, 0xb7, 0xc0);                       /* movzx eax, ax */
+        CT_X64_BYTES(out, 0xc4, 0x63, 0x7b, 0xf0, 0xd9, 0x06, /* rorx r11d, ecx, 6 */
+                     0x45, 0x8d, 0x1c, 0x0b,                  /* lea r11d, [r11 + rcx] */
+                     0x45, 0x0f, 0xb7, 0xdb);                 /* movzx r11d, r11w */
     else
-        CT_X64_BYTES(out, 0x0f, 0xb7, 0xc1); /* movzx eax, cx */
-    CT_X64_BYTES(out, 0xff, 0x24, 0xc5);     /* jmp [rax * 8 + table] */
+        CT_X64_BYTES(out, 0x44, 0x0f, 0xb7, 0xd9); /* movzx r11d, cx */
+    CT_X64_BYTES(out, 0x42, 0xff, 0x24, 0xdd);     /* jmp [r11 * 8 + table] */
     ct_code_u32(out, (uint32_t)(uint64_t)b->cache->table);
 }
 
 void ct_lower_begin(struct stalk_build *b) {
     if (b->indirect)
-        emit_way_in(&b->out, b->start, ct_stalk_helper(b->region, ct_stalk_collide));
+        b->way_in = emit_way_in(&b->out, b->cache->stalker, b->start, ct_stalk_helper(b->region, ct_stalk_collide));
     b->body = b->piece_from = b->out.length;
 }
 
@@ -280,7 +280,7 @@ static void lower_indirect(struct stalk_build *b, const struct stalk_insn *insn)
         indirect_call_event(b, insn);
         push_return(b, insn->address + insn->x64.length);
     }
-    gs_store(&b->out, CT_X64_RAX, CT_AREA_RAX);
+    gs_store(&b->out, CT_X64_R11, CT_AREA_R11);
     emit_table_jump(b);
     emit_full(b);
 }
@@ -295,7 +295,7 @@ static void lower_return(struct stalk_build *b, const struct stalk_insn *insn) {
         gs_load(out, CT_X64_RAX, CT_AREA_SPILL);
     }
     gs_store(out, CT_X64_RCX, CT_AREA_RCX);
-    gs_store(out, CT_X64_RAX, CT_AREA_RAX);
+    gs_store(out, CT_X64_R11, CT_AREA_R11);
     uint16_t more = insn->x64.opcode == 0xc2 ? (uint16_t)insn->x64.imm : 0;
     ct_code_byte(out, 0x59); /* pop rcx */
     if (more)
@@ -383,7 +383,8 @@ void ct_lower_bytes(struct stalk_build *b, const void *bytes, size_t size) {
 
 /* ---- the end of a fragment ---- */
 
-static int finish_exit(struct stalk_build *b, struct stalk_fragment *f, unsigned i) {
+/* Stubs and literals lie apart from the code that runs often. */
+static int finish_exit(struct stalk_build *b, struct stalk_fragment *f, struct ct_code_buf *cold, unsigned i) {
     struct stalk_cache *c = b->cache;
     uint32_t id = ct_stalk_new_item(&c->pool, &c->exits, sizeof(struct stalk_exit));
     if (!id)
@@ -391,29 +392,43 @@ static int finish_exit(struct stalk_build *b, struct stalk_fragment *f, unsigned
     struct stalk_exit *e = ct_stalk_item(&c->exits, id);
     e->target = b->exits[i].target;
     e->patch = b->out.address + b->exits[i].patch;
-    e->stub = ct_code_here(&b->out);
+    e->stub = ct_code_here(cold);
     e->from = f;
     e->region = b->region;
     e->kind = b->exits[i].kind;
     ct_x64_patch_u32(&b->out, b->exits[i].patch, (uint32_t)(e->stub - (e->patch + 4)));
-    gs_store_imm(&b->out, CT_AREA_REASON, CT_REASON_EXIT | id);
-    jump_helper(b, ct_stalk_enter);
+    gs_store_imm(cold, CT_AREA_REASON, CT_REASON_EXIT | id);
+    ct_x64_emit_jmp(cold, ct_stalk_helper(b->region, ct_stalk_enter));
     return CT_OK;
 }
 
+enum { COLD_MAX = STALK_MAX_EXITS * 18 + BUILD_LITERALS * 8 + 16 };
+
 int ct_lower_finish(struct stalk_build *b, struct stalk_fragment *f) {
+    uint8_t bytes[COLD_MAX];
+    struct ct_code_buf cold = {bytes, sizeof bytes, 0, 0, false};
+    uint8_t *write;
+    if (ct_stalk_cold_room(b->region, b->exit_count * 18 + b->literal_count * 8 + 8, &cold.address, &write))
+        return CT_ERR_NO_MEMORY;
+    for (unsigned i = 0; i < b->literal_count; i++) {
+        uint64_t next = b->out.address + b->literals[i].at + 4;
+        ct_x64_patch_u32(&b->out, b->literals[i].at, (uint32_t)(ct_code_here(&cold) - next));
+        ct_code_u64(&cold, b->literals[i].value);
+    }
     for (unsigned i = 0; i < b->exit_count; i++) {
-        int status = finish_exit(b, f, i);
+        int status = finish_exit(b, f, &cold, i);
         if (status)
             return status;
     }
-    while (b->out.length % 8 != 0)
-        ct_code_byte(&b->out, 0xcc);
-    for (unsigned i = 0; i < b->literal_count; i++)
-        ct_x64_place_literal(&b->out, b->literals[i].at, b->literals[i].value);
-    while (b->out.length % 16 != 0)
-        ct_code_byte(&b->out, 0xcc);
-    return b->out.overflow ? CT_ERR_NO_SPACE : CT_OK;
+    if (b->out.overflow || cold.overflow)
+        return CT_ERR_NO_SPACE;
+    b->cold_bytes = cold.length;
+    if (!cold.length)
+        return CT_OK;
+    if (ct_arena_mode(b->region->arena) == CT_WX_PROTECT)
+        return ct_arena_write(b->region->arena, cold.address, bytes, cold.length);
+    ct_stalk_copy(write, bytes, cold.length);
+    return CT_OK;
 }
 
 /* ---- for transformers ---- */

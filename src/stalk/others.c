@@ -218,4 +218,3 @@ STALK_API int ct_stalker_stop(struct ct_stalker *s) {
     }
     return result;
 }
-

@@ -112,9 +112,9 @@ static bool step(struct machine *m) {
     case 0xf7: /* not */
         m->r->gpr[rm_of(x)] = ~m->r->gpr[rm_of(x)];
         break;
-    case 0xb8:
-    case 0xb9:
-        m->r->gpr[x->opcode & 7] = (uint64_t)x->imm;
+    case 0xb9: /* mov rcx, r11 */
+    case 0xbb:
+        m->r->gpr[(x->opcode & 7) | (x->rex & 1) << 3] = (uint64_t)x->imm;
         break;
     case 0x59:
         m->r->gpr[CT_X64_RCX] = load(*sp, true);
@@ -126,6 +126,10 @@ static bool step(struct machine *m) {
     case 0xe9:
     case 0xeb:
         next = ct_x64_target(x, m->r->pc);
+        break;
+    case 0xe2:
+        if (--m->r->gpr[CT_X64_RCX])
+            next = ct_x64_target(x, m->r->pc);
         break;
     case 0xe3:
         if (!m->r->gpr[CT_X64_RCX])
@@ -186,20 +190,21 @@ static bool find_piece(const struct stalk_fragment *f, uint64_t pc, struct posit
 
 /* The code of a branch faulted while it read its operand or the stack: what it had saved comes back. */
 static void undo_branch(struct stalk_thread *t, struct stalk_regs *r, const struct position *p) {
-    bool saved[2] = {false, false};
+    uint16_t saved = 0;
     struct ct_x64_insn x;
     for (uint64_t pc = p->piece; pc < r->pc; pc += x.length) {
         if (ct_x64_decode((const uint8_t *)pc, CT_X64_MAX_LENGTH, &x))
             return;
-        if (!(x.prefixes & CT_X64_SEG_GS) || reg_of(&x) > CT_X64_RCX || x.map != 0)
+        uint16_t bit = (uint16_t)(1u << reg_of(&x));
+        if (!(x.prefixes & CT_X64_SEG_GS) || x.map != 0 || (uint32_t)x.disp != CT_AREA + 8 * reg_of(&x))
             continue;
-        if (x.opcode == 0x89 && (uint32_t)x.disp == CT_AREA + 8 * reg_of(&x))
-            saved[reg_of(&x)] = true;
-        if (x.opcode == 0x8b && (uint32_t)x.disp == CT_AREA + 8 * reg_of(&x))
-            saved[reg_of(&x)] = false;
+        if (x.opcode == 0x89)
+            saved |= bit;
+        else if (x.opcode == 0x8b)
+            saved &= (uint16_t)~bit;
     }
-    for (unsigned i = 0; i < 2; i++)
-        if (saved[i])
+    for (unsigned i = 0; i < 16; i++)
+        if (saved & 1u << i)
             r->gpr[i] = t->area->gpr[i];
     r->pc = p->original;
 }

@@ -79,6 +79,7 @@ STALK_API int ct_stalker_create(struct ct_stalker **out, const struct ct_stalker
     s->follow_children = options && options->follow_children;
     s->trust = 1;
     s->has_rorx = ct_stalk_has_rorx();
+    s->quick_loop = ct_stalk_has_quick_loop();
     s->xsave_size = ct_os_vector_state(&s->xsave_mask);
     if (!s->xsave_size) {
         (void)ct_os_free(s, sizeof *s);

@@ -381,7 +381,7 @@ static int fill_fragment(struct stalk_build *b, struct stalk_fragment *f) {
     f->snapshot = snapshot;
     f->first.address = b->start;
     f->first.code = b->out.address + b->body;
-    f->first.indirect = b->indirect ? b->out.address : 0;
+    f->first.indirect = b->indirect ? b->way_in : 0;
     f->first.fragment = f;
     return CT_OK;
 }
@@ -423,7 +423,7 @@ static int close_build(struct stalk_build *b, struct stalk_fragment **out) {
         status = add_entries(b, f);
     s->statistics.fragments++;
     s->statistics.original_bytes += f->length;
-    s->statistics.code_bytes += f->code_size;
+    s->statistics.code_bytes += f->code_size + b->cold_bytes;
     *out = f;
     return status;
 }

@@ -1,0 +1,221 @@
+/* What following costs: the micro workloads and, if they are there, an interpreter and sqlite, native and followed in one run, best of
+ * several; blocks translated per second; memory per translated byte.
+ *
+ * `bench_stalk` runs everything. For programs it runs them with the library tests/e2e/stalk/preload.c (its path is the only
+ * argument; without it they are left out). */
+#include <contrail/stalker.h>
+#include "calls.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ROUNDS 7
+#define CALLS  2000000u
+
+static double now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static volatile uint64_t result;
+static uint64_t events_seen;
+
+static void receive(void *user, int tid, const struct ct_stalker_event *events, size_t count) {
+    (void)user, (void)tid, (void)events;
+    events_seen += count;
+}
+
+static void summarize(void *user, int tid, const struct ct_stalker_call_count *counts, size_t count) {
+    (void)user, (void)tid;
+    for (size_t i = 0; i < count; i++)
+        events_seen += counts[i].count;
+}
+
+/* Ways to follow, and what they are called in the environment of the preloaded library. */
+static const struct way {
+    const char *name, *setting;
+    uint32_t mask;
+    int summary;
+} ways[] = {
+    {"native", NULL, 0, 0},
+    {"no events", "none", 0, 0},
+    {"call+ret", "call,ret", CT_STALKER_CALL | CT_STALKER_RET, 0},
+    {"call+ret+time", "call,ret,time", CT_STALKER_CALL | CT_STALKER_RET | CT_STALKER_TIMESTAMPS, 0},
+    {"block", "block", CT_STALKER_BLOCK, 0},
+    {"exec", "exec", CT_STALKER_EXEC, 0},
+    {"summary", "summary", CT_STALKER_CALL, 1},
+};
+enum { WAYS = sizeof ways / sizeof *ways };
+
+static void print_row(const char *name, const double *best) {
+    printf("%-10s", name);
+    for (int i = 0; i < WAYS; i++)
+        if (best[i] > 0)
+            printf(" %13.2f", best[i] / best[0]);
+        else
+            printf(" %13s", "-");
+    printf("\n");
+}
+
+/* ---- micro ---- */
+
+static double time_followed(const struct calls_mode *mode, const struct way *way) {
+    struct ct_stalker *stalker;
+    struct ct_stalker_sink sink = {.mask = way->mask};
+    if (way->summary)
+        sink.on_call_summary = summarize;
+    else
+        sink.on_receive = receive;
+    if (ct_stalker_create(&stalker, NULL) || ct_stalker_follow_me(stalker, NULL, way->mask ? &sink : NULL)) {
+        fprintf(stderr, "cannot follow\n");
+        exit(1);
+    }
+    result = mode->run(1000);
+    double start = now_ns();
+    result = mode->run(CALLS);
+    double time = now_ns() - start;
+    ct_stalker_unfollow_me(stalker);
+    ct_stalker_destroy(stalker);
+    return time;
+}
+
+static void bench_micro(const struct calls_mode *mode) {
+    double best[WAYS] = {0};
+    for (int round = 0; round < ROUNDS; round++)
+        for (int i = 0; i < WAYS; i++) {
+            double start = now_ns(), time;
+            if (i == 0)
+                result = mode->run(CALLS);
+            time = i == 0 ? now_ns() - start : time_followed(mode, &ways[i]);
+            if (best[i] == 0 || time < best[i])
+                best[i] = time;
+        }
+    print_row(mode->name, best);
+    printf("%-10s %.2f ns a call; over it, ns:", "", best[0] / CALLS);
+    for (int i = 1; i < WAYS; i++)
+        printf(" %s %.1f", ways[i].name, (best[i] - best[0]) / CALLS);
+    printf("\n");
+}
+
+/* ---- programs ---- */
+
+static double run_program(const char *const *argv, const char *library, const char *setting) {
+    struct rusage before, after;
+    getrusage(RUSAGE_CHILDREN, &before);
+    pid_t child = fork();
+    if (child == 0) {
+        if (setting) {
+            setenv("LD_PRELOAD", library, 1);
+            setenv("STALK_EVENTS", setting, 1);
+        }
+        if (!freopen("/dev/null", "w", stdout))
+            _exit(127);
+        execvp(argv[0], (char *const *)(uintptr_t)argv);
+        _exit(127);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    getrusage(RUSAGE_CHILDREN, &after);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        return 0;
+    return (double)(after.ru_utime.tv_sec - before.ru_utime.tv_sec + after.ru_stime.tv_sec - before.ru_stime.tv_sec) * 1e9 +
+           (double)(after.ru_utime.tv_usec - before.ru_utime.tv_usec + after.ru_stime.tv_usec - before.ru_stime.tv_usec) * 1e3;
+}
+
+static const char lua_script[] =
+    "local function fib(n) if n < 2 then return n end return fib(n-1) + fib(n-2) end "
+    "local t = {} for i = 1, 200000 do t[i] = (i * 7919) % 100003 end table.sort(t) "
+    "local s = {} for i = 1, 100000 do s[#s+1] = string.format('%d:%s', i, tostring(i*3)) end "
+    "local x, c = table.concat(s), 0 for w in x:gmatch('%d+') do c = c + #w end "
+    "local o = {} for i = 1, 300000 do local k = 'k' .. (i % 1000) o[k] = (o[k] or 0) + i end "
+    "print(fib(27), t[100], c, o.k7)";
+static const char sql[] =
+    "create table t(a integer primary key, b text, c real);"
+    "with recursive n(x) as (select 1 union all select x+1 from n where x < 200000) "
+    "insert into t select x, 'v' || (x * 7919 % 100003), x * 0.5 from n; create index tb on t(b);"
+    "select count(*), sum(c), max(b) from t where b like 'v1%';"
+    "select a.b, count(*) from t a join t b on a.b = b.b group by a.b order by 2 desc, 1 limit 5;"
+    "update t set c = c + 1 where a % 3 = 0; select sum(c) from t; delete from t where a % 7 = 0; select count(*) from t;";
+
+static void bench_program(const char *name, const char *const *argv, const char *library) {
+    double best[WAYS] = {0};
+    for (int round = 0; round < 3; round++)
+        for (int i = 0; i < WAYS; i++) {
+            double time = run_program(argv, library, ways[i].setting);
+            if (time > 0 && (best[i] == 0 || time < best[i]))
+                best[i] = time;
+        }
+    if (best[0] > 0)
+        print_row(name, best);
+    else
+        printf("%-10s is not installed\n", name);
+}
+
+/* ---- translation ---- */
+
+/* test eax, eax; jz next; then a return: two blocks of a few instructions each, a million different ones. */
+static void bench_translation(void) {
+    enum { FUNCTIONS = 20000, SIZE = 32 };
+    static const uint8_t code[SIZE] = {0x48, 0x89, 0xf8, 0x48, 0x83, 0xc0, 0x03, 0x85, 0xf6, 0x74, 0x05, 0x48, 0x8d, 0x44,
+                                       0x47, 0x01, 0x48, 0x31, 0xf0, 0x85, 0xd2, 0x75, 0x03, 0x48, 0xff, 0xc0, 0xc3};
+    size_t size = (size_t)FUNCTIONS * SIZE;
+    uint8_t *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (size_t i = 0; i < FUNCTIONS; i++)
+        memcpy(memory + i * SIZE, code, SIZE);
+    mprotect(memory, size, PROT_READ | PROT_EXEC);
+    double best = 0, rate = 0, native = 0, bytes = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        struct ct_stalker *stalker;
+        struct ct_stalker_statistics before, after;
+        uint64_t sum = 0;
+        double start = now_ns();
+        for (size_t i = 0; i < FUNCTIONS; i++)
+            sum += ((uint64_t(*)(uint64_t, uint64_t, uint64_t))(void *)(memory + i * SIZE))(i, i & 1, i & 2);
+        native = now_ns() - start;
+        ct_stalker_create(&stalker, NULL);
+        ct_stalker_follow_me(stalker, NULL, NULL);
+        ct_stalker_statistics(stalker, &before);
+        start = now_ns();
+        for (size_t i = 0; i < FUNCTIONS; i++)
+            sum += ((uint64_t(*)(uint64_t, uint64_t, uint64_t))(void *)(memory + i * SIZE))(i, i & 1, i & 2);
+        double time = now_ns() - start - native;
+        ct_stalker_unfollow_me(stalker);
+        ct_stalker_statistics(stalker, &after);
+        ct_stalker_destroy(stalker);
+        result = sum;
+        if (best == 0 || time < best) {
+            best = time;
+            rate = (double)(after.blocks - before.blocks) / time * 1e3;
+            bytes = (double)(after.code_bytes + after.metadata_bytes) / (double)after.original_bytes;
+        }
+    }
+    printf("translated: %.2f M blocks a second; %.1f bytes of code and description for each original byte\n", rate, bytes);
+    munmap(memory, size);
+}
+
+int main(int argc, char **argv) {
+    const char *lua[] = {"lua5.4", "-e", lua_script, NULL};
+    const char *sqlite[] = {"sqlite3", ":memory:", sql, NULL};
+    const char *start[] = {"python3", "-c", "pass", NULL};
+    printf("time of native runs = 1\n%-10s", "");
+    for (int i = 0; i < WAYS; i++)
+        printf(" %13s", ways[i].name);
+    printf("\n");
+    for (int i = 0; calls_modes[i]; i++)
+        bench_micro(calls_modes[i]);
+    if (argc > 1) {
+        bench_program("lua", lua, argv[1]);
+        bench_program("sqlite", sqlite, argv[1]);
+        bench_program("python -c", start, argv[1]);
+    }
+    bench_translation();
+    return 0;
+}
