@@ -123,12 +123,23 @@ static bool step_in_shared(struct ct_walk *w, const struct ct_shared_state *s, s
 
 /* ---- slow paths ---- */
 
+/* The entry is released, and only detail is left to capture: the slot holds where the function returns to. */
+static bool has_returned(struct ct_walk *w, uint64_t slot) {
+    uint64_t word;
+    if (!ct_walk_word(w, slot, &word))
+        return false;
+    const struct ct_process_code *code = ct_process_code_at(w->process, word);
+    return code && (!code->anonymous || is_stub(w, word - CT_STUB_RESUME));
+}
+
 /* The agent has no unwind tables here. It was called by the shared code, whose rsp was aligned to 16 before; rbp stood 8
  * or 16 above that (CALL_SLOW). What can be checked tells which, and that it is no stale word. */
 static bool step_over_agent(struct ct_walk *w, struct ct_walk_frame *frame) {
     enum { MAX_WORDS = 1024 };
     uint64_t word, below, sp = ct_walk_sp(w);
     struct ct_walk_entry e;
+    const struct ct_shared_state *leaving = NULL;
+    uint64_t left = 0;
     for (uint64_t at = sp; at < sp + 8 * MAX_WORDS && ct_walk_word(w, at, &word); at += 8) {
         const struct ct_shared_state *s = in_anonymous_code(w, word) ? shared_state(w, word) : NULL;
         if (!s || !(s->known & CT_SHARED_RBP))
@@ -138,9 +149,13 @@ static bool step_over_agent(struct ct_walk *w, struct ct_walk_frame *frame) {
             bool enters = s->entering && ct_walk_word(w, slot - 8, &below) && is_stub(w, below - CT_STUB_AFTER_ENTER);
             if (enters || (!s->entering && entry_at(w, slot, &e)))
                 return step_from_shared(w, s, slot, frame);
+            if (!leaving && !s->entering && has_returned(w, slot)) {
+                leaving = s;
+                left = slot;
+            }
         }
     }
-    return false;
+    return leaving && step_from_shared(w, leaving, left, frame);
 }
 
 /* Does the agent's code lie here? Else it is a JIT's. */
