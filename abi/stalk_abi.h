@@ -40,19 +40,29 @@ struct ct_stalk_place {
     uint64_t start, end, count;
 };
 
-/* `key` is where a call goes, `address` the function that it ends up in (behind a linkage table's jump; 0: not known yet), `count` how often. An
- * event's hook is its place in this table. */
+/* `key` is where a call goes, `address` where it ends up (behind a linkage table's jump), `count` how often. An event's hook is its
+ * place in this table. Calls through a linkage table that was not bound yet have a place of their own: CT_STALK_UNBOUND is
+ * set in the key, and `address` is 0. */
+#define CT_STALK_UNBOUND (1ull << 63)
 struct ct_stalk_target {
     uint64_t key, address, count;
 };
 
+#define CT_STALK_RANGES 1024
 struct ct_stalk_tables {
     uint32_t target_capacity, block_capacity; /* controller; powers of two */
     uint64_t targets_offset, blocks_offset;   /* from the beginning of this */
     uint64_t events[8];                       /* agent: by bit of their kind */
     uint64_t full;                            /* agent: calls and blocks for which there was no place */
-    uint64_t followed;                        /* agent: threads that were followed */
-    uint64_t left;                            /* agent: threads that could not be followed to their end */
+    uint64_t started;                         /* agent: threads that were followed from their beginning */
+    uint64_t stopped;                         /* agent: threads whose events are all here, */
+    uint64_t left;                            /* of them those that could not be followed to their end */
+    uint64_t forked;                          /* agent: children that were let go */
+    /* agent: of its Stalker, as of the last events that were handed over */
+    uint64_t blocks, fragments, original_bytes, code_bytes;
+    uint64_t asked; /* agent: an address that is in none of the ranges below; controller: 0, it has looked */
+    uint32_t range_count, unused;
+    uint64_t ranges[CT_STALK_RANGES][2]; /* controller: executable memory it knows of, start and end */
 };
 
 #endif

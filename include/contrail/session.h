@@ -183,6 +183,14 @@ struct ct_session_statistics {
     uint64_t latency_p50_ns, latency_p99_ns; /* capture to disk */
     uint64_t plan_ns, pause_ns;              /* planning; how long the process stood still for hooking */
     uint64_t recording_ns;
+    struct {
+        bool on;            /* threads are followed, functions are not hooked */
+        uint64_t events[5]; /* in the order of CT_STALKER_EVENT_LIST */
+        uint64_t threads;   /* that were followed, */
+        uint64_t left;      /* of them those that were not to their end, and those that could not be */
+        uint64_t blocks;    /* translated */
+        uint64_t children;  /* forked, and not followed */
+    } stalk;
 };
 void ct_session_statistics(const struct ct_session *session, struct ct_session_statistics *out);
 

@@ -13,10 +13,17 @@
 #define MAX_OPEN  16384u
 #define NOWHERE   UINT32_MAX
 #define FOLLOWERS 1024u
+#define CACHED    512u  /* targets that a follower finds at once */
+#define PATIENCE  20000 /* turns of waiting for the controller's look at new code */
 
 struct frame {
     uint32_t number;
     int32_t depth;
+};
+
+struct cached {
+    uint64_t key;
+    uint32_t number;
 };
 
 /* A followed thread, as the lane sees it. */
@@ -24,6 +31,7 @@ struct follower {
     struct ct_block block; /* only what the lane needs of it */
     int32_t tid;
     uint32_t open;
+    struct cached cache[CACHED]; /* by their address's low bits */
     struct frame frames[MAX_OPEN];
 };
 
@@ -60,28 +68,81 @@ static uint64_t function_at(uint64_t key) {
     return key;
 }
 
-/* The place of a call's target in the table; NOWHERE: it is full. */
-static uint32_t number_of(uint64_t key) {
+static bool is_known(uint64_t address) {
+    const struct ct_stalk_tables *t = agent.tables;
+    uint32_t count = __atomic_load_n(&t->range_count, __ATOMIC_ACQUIRE);
+    for (uint32_t i = 0; i < count; i++)
+        if (address - __atomic_load_n(&t->ranges[i][0], __ATOMIC_RELAXED) <
+            __atomic_load_n(&t->ranges[i][1], __ATOMIC_RELAXED) - __atomic_load_n(&t->ranges[i][0], __ATOMIC_RELAXED))
+            return true;
+    return count >= CT_STALK_RANGES; /* too many to know */
+}
+
+/* Code that came after us: the controller looks at it while it is still there. */
+static void introduce(uint64_t address) {
+    const struct ct_shm_control *c = ct_lane_control();
+    for (unsigned i = 0; i < PATIENCE && !is_known(address); i++) {
+        uint64_t nobody = 0;
+        if (!__atomic_load_n(&c->listening, __ATOMIC_ACQUIRE) || !ct_lane_is_recording())
+            return;
+        (void)__atomic_compare_exchange_n(&agent.tables->asked, &nobody, address, false, __ATOMIC_ACQ_REL,
+                                          __ATOMIC_RELAXED);
+        ct_lane_wait();
+    }
+}
+
+/* A key's place in the table; NOWHERE: it is full. */
+static uint32_t place_of(uint64_t key) {
     uint32_t capacity = agent.tables->target_capacity, i = hash(key, capacity);
     for (uint32_t n = 0; n < capacity / 2; n++, i = (i + 1) & (capacity - 1)) {
         struct ct_stalk_target *t = &agent.targets[i];
         uint64_t there = __atomic_load_n(&t->key, __ATOMIC_ACQUIRE);
-        if (!there && __atomic_compare_exchange_n(&t->key, &there, key, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-            there = key;
-        if (there != key)
-            continue;
-        if (!__atomic_load_n(&t->address, __ATOMIC_RELAXED))
-            __atomic_store_n(&t->address, function_at(key), __ATOMIC_RELEASE);
-        return i;
+        if (!there) {
+            introduce(key & ~CT_STALK_UNBOUND);
+            if (__atomic_compare_exchange_n(&t->key, &there, key, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+                there = key;
+        }
+        if (there == key)
+            return i;
     }
     __atomic_fetch_add(&agent.tables->full, 1, __ATOMIC_RELAXED);
     return NOWHERE;
 }
 
+/* The number of a call's target. It means one function for ever: calls of a linkage table's stub that is not bound yet have
+ * another one. *bound: it will stay this one. */
+static uint32_t number_of(uint64_t key, bool *bound) {
+    uint32_t i = place_of(key);
+    struct ct_stalk_target *t = &agent.targets[i];
+    *bound = true;
+    if (i == NOWHERE || __atomic_load_n(&t->address, __ATOMIC_RELAXED))
+        return i;
+    uint64_t address = function_at(key);
+    *bound = address != 0;
+    if (!address)
+        return place_of(key | CT_STALK_UNBOUND);
+    introduce(address);
+    __atomic_store_n(&t->address, address, __ATOMIC_RELEASE);
+    return i;
+}
+
 static void count_target(uint64_t key, uint64_t count) {
-    uint32_t i = number_of(key);
+    bool bound;
+    uint32_t i = number_of(key, &bound);
     if (i != NOWHERE)
         __atomic_fetch_add(&agent.targets[i].count, count, __ATOMIC_RELAXED);
+}
+
+static uint32_t number_for(struct follower *f, uint64_t key) {
+    struct cached *c = &f->cache[(key ^ key >> 9) & (CACHED - 1)];
+    if (c->key != key) {
+        bool bound;
+        uint32_t number = number_of(key, &bound);
+        if (!bound || number == NOWHERE)
+            return number;
+        *c = (struct cached){key, number};
+    }
+    return c->number;
 }
 
 static void count_block(uint64_t start, uint64_t end) {
@@ -89,11 +150,15 @@ static void count_block(uint64_t start, uint64_t end) {
     for (uint32_t n = 0; n < 4096; n++, i = (i + 1) & (capacity - 1)) {
         struct ct_stalk_place *b = &agent.blocks[i];
         uint64_t there = __atomic_load_n(&b->start, __ATOMIC_RELAXED);
-        if (!there && __atomic_compare_exchange_n(&b->start, &there, start, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-            there = start;
+        if (!there) {
+            introduce(start);
+            if (__atomic_compare_exchange_n(&b->start, &there, start, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+                there = start;
+        }
         if (there != start)
             continue;
-        b->end = end;
+        if (end > b->end) /* one that was left in the middle is no shorter block */
+            b->end = end;
         __atomic_fetch_add(&b->count, 1, __ATOMIC_RELAXED);
         return;
     }
@@ -102,30 +167,48 @@ static void count_block(uint64_t start, uint64_t end) {
 
 /* ---- followers ---- */
 
-static struct follower *follower_of(int tid) {
-    struct follower **place = NULL;
+/* For a thread that is new: one whose thread has ended, or another. */
+static struct follower *take_follower(int tid) {
+    for (uint32_t i = 0; i < FOLLOWERS; i++) {
+        struct follower *f = __atomic_load_n(&agent.followers[i], __ATOMIC_ACQUIRE), *none = NULL;
+        int32_t nobody = 0;
+        if (f) {
+            if (__atomic_compare_exchange_n(&f->tid, &nobody, tid, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+                return f;
+            continue;
+        }
+        f = ct_os_alloc(sizeof *f, CT_OS_READ | CT_OS_WRITE);
+        if (!f)
+            return NULL;
+        f->tid = tid;
+        if (__atomic_compare_exchange_n(&agent.followers[i], &none, f, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+            return f;
+        ct_os_free(f, sizeof *f);
+    }
+    return NULL;
+}
+
+static struct follower *find_follower(int tid) {
     for (uint32_t i = 0; i < FOLLOWERS; i++) {
         struct follower *f = __atomic_load_n(&agent.followers[i], __ATOMIC_ACQUIRE);
-        if (f && f->tid == tid)
+        if (!f)
+            break;
+        if (__atomic_load_n(&f->tid, __ATOMIC_RELAXED) == tid)
             return f;
-        if (!f && !place)
-            place = &agent.followers[i];
     }
-    struct follower *f = place ? ct_os_alloc(sizeof *f, CT_OS_READ | CT_OS_WRITE) : NULL, *none = NULL;
-    if (!f)
-        return NULL;
-    f->tid = f->block.tid = tid;
+    return NULL;
+}
+
+static struct follower *follower_of(int tid) {
+    struct follower *f = find_follower(tid);
+    if (f || !(f = take_follower(tid)))
+        return f;
+    f->block.tid = tid;
     f->block.event_bit = ct_lane_control()->chunk_bytes;
     f->block.base =
         (struct ct_shadow *)(uintptr_t)sizeof(struct ct_shadow); /* never followed: depths are differences */
     f->block.top = f->block.base + 1;
     ct_event_begin(&f->block);
-    __atomic_fetch_add(&agent.tables->followed, 1, __ATOMIC_RELAXED);
-    while (place < agent.followers + FOLLOWERS &&
-           !__atomic_compare_exchange_n(place, &none, f, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
-        none = NULL;
-        place++;
-    }
     return f;
 }
 
@@ -152,7 +235,7 @@ static void enter_frame(struct follower *f, const struct ct_stalker_event *e) {
     leave_frames(f, e->depth, e->timestamp);
     if (f->open == MAX_OPEN)
         return;
-    uint32_t number = number_of(e->target);
+    uint32_t number = number_for(f, e->target);
     if (number != NOWHERE)
         __atomic_fetch_add(&agent.targets[number].count, 1, __ATOMIC_RELAXED);
     f->frames[f->open].number = number;
@@ -183,20 +266,33 @@ static void stop_following(void) {
 
 /* Events of a child that a followed thread has forked are nobody's; nor are they when the recorder is gone. */
 static bool is_wanted(void) {
-    if (ct_os_getpid() == agent.pid && ct_lane_is_recording())
+    bool ours = ct_os_getpid() == agent.pid;
+    if (ours && ct_lane_is_recording())
         return true;
+    if (!ours)
+        __atomic_fetch_add(&agent.tables->forked, 1, __ATOMIC_RELAXED);
     stop_following();
     return false;
+}
+
+/* Without the Stalker's lock, which the engine may hold: numbers that are a little old will do. */
+static void tell_statistics(void) {
+    const struct ct_stalker_statistics *s = &agent.stalker->statistics;
+    agent.tables->blocks = s->blocks;
+    agent.tables->fragments = s->fragments;
+    agent.tables->original_bytes = s->original_bytes;
+    agent.tables->code_bytes = s->code_bytes;
 }
 
 static void on_receive(void *user, int tid, const struct ct_stalker_event *events, size_t count) {
     (void)user;
     struct follower *f = is_wanted() ? follower_of(tid) : NULL;
+    uint64_t seen[8] = {0};
     if (!f)
         return;
     for (size_t i = 0; i < count; i++) {
         const struct ct_stalker_event *e = &events[i];
-        __atomic_fetch_add(&agent.tables->events[bit_of(e->kind)], 1, __ATOMIC_RELAXED);
+        seen[bit_of(e->kind)]++;
         if (e->kind == CT_STALKER_CALL)
             enter_frame(f, e);
         else if (e->kind == CT_STALKER_RET)
@@ -204,6 +300,9 @@ static void on_receive(void *user, int tid, const struct ct_stalker_event *event
         else if (e->kind == CT_STALKER_BLOCK)
             count_block(e->location, e->target);
     }
+    for (unsigned i = 0; i < 8; i++)
+        __atomic_fetch_add(&agent.tables->events[i], seen[i], __ATOMIC_RELAXED);
+    tell_statistics();
 }
 
 static void on_call_summary(void *user, int tid, const struct ct_stalker_call_count *counts, size_t count) {
@@ -216,17 +315,26 @@ static void on_call_summary(void *user, int tid, const struct ct_stalker_call_co
     }
 }
 
+static void on_start(void *user, int tid) {
+    (void)user;
+    (void)tid;
+    __atomic_fetch_add(&agent.tables->started, 1, __ATOMIC_RELAXED);
+}
+
 static void on_stop(void *user, int tid, int status) {
     (void)user;
     if (ct_os_getpid() != agent.pid)
         return;
+    __atomic_fetch_add(&agent.tables->stopped, 1, __ATOMIC_RELAXED);
     if (status)
         __atomic_fetch_add(&agent.tables->left, 1, __ATOMIC_RELAXED);
-    struct follower *f = follower_of(tid);
+    tell_statistics();
+    struct follower *f = find_follower(tid);
     if (!f)
         return;
     ct_event_drain(&f->block);
-    f->tid = 0; /* its memory stays: threads come and go, but not that often */
+    f->open = 0;
+    __atomic_store_n(&f->tid, 0, __ATOMIC_RELEASE); /* its memory is for another thread */
 }
 
 /* ---- what the controller asks for ---- */
@@ -252,7 +360,7 @@ static int make_stalker(const struct ct_stalk_boot *boot) {
 }
 
 static int follow(struct ct_stalk_boot_thread *thread, const struct ct_stalk_boot *boot) {
-    struct ct_stalker_sink sink = {.mask = boot->mask, .stop = on_stop};
+    struct ct_stalker_sink sink = {.mask = boot->mask, .start = on_start, .stop = on_stop};
     if (boot->count_calls)
         sink.on_call_summary = on_call_summary;
     else if (boot->mask & CT_STALKER_ALL_EVENTS)

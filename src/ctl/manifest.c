@@ -2,6 +2,7 @@
  * Called by the drain thread once a second and by the session's thread at start and end, never both at a time. */
 #include "ctl/hold.h"
 #include "ctl/recording.h"
+#include "ctl/stalk.h"
 #include "trace/segments.h"
 #include <contrail/contrail.h>
 #include <limits.h>
@@ -263,6 +264,7 @@ int ct_manifest_write(struct ct_recording *r, bool complete) {
     put_clock(&j, &r->clock);
     put_keep(&j, &r->session->options);
     put_numbers(&j, r);
+    ct_stalk_put(r, &j);
     put_end(&j, r);
     put_lists(&j, r);
     ct_json_end(&j, '}');
@@ -291,6 +293,7 @@ int ct_manifest_write_symbols(struct ct_recording *r) {
     int status = ct_symbols_writer_open(&w, r->directory);
     if (status)
         return status;
+    ct_stalk_put_symbols(r, w);
     pthread_mutex_lock(&r->mutex);
     ct_recording_each_module(r, write_module, w);
     pthread_mutex_unlock(&r->mutex);

@@ -235,6 +235,7 @@ void ct_recording_statistics(struct ct_recording *r, struct ct_session_statistic
     }
     if (r->plan)
         count_modules(r, &r->last);
+    ct_stalk_statistics(r, &r->last);
     r->last.signals = r->hold ? ct_hold_count(r) : r->last.signals;
     r->last.traced = traced;
     r->last.plan_ns = r->plan_ns;

@@ -74,6 +74,8 @@ int ct_recording_make_plan(struct ct_recording *r, struct ct_target_plan_options
     if (status)
         return ct_recording_fail(r, status, "%s", error.text[0] ? error.text : ct_status_text(status));
     r->plan_ns += ct_clock_now() - start;
+    if (r->session->options.stalk)
+        ct_stalk_plan(plan);
     struct ct_shared_plan *shared = calloc(1, sizeof *shared);
     uint64_t *ids = malloc(plan->hook_count * sizeof *ids + 1);
     if (!shared || !ids) {
@@ -147,6 +149,8 @@ static void write_manifest_sometimes(void *arg) {
     struct ct_recording *r = arg;
     ct_lane_refill_budgets(&r->lane, r->lane.hook_room);
     ct_recording_look_at_code(r);
+    if (ct_stalk_has_new_symbols(r))
+        (void)ct_manifest_write_symbols(r);
     (void)ct_manifest_write(r, false);
 }
 
@@ -168,7 +172,7 @@ static int start_drain(struct ct_recording *r) {
         .every_second = write_manifest_sometimes,
         .every_second_arg = r,
         .windows = &r->windows,
-        .on_pass = ct_recording_on_pass,
+        .on_pass = r->stalk ? ct_stalk_on_pass : ct_recording_on_pass,
         .on_pass_arg = r,
         .trigger_text = ct_recording_trigger_text,
         .trigger_arg = r,

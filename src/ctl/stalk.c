@@ -1,144 +1,25 @@
 /* See stalk.h. */
-#include "ctl/stalk.h"
 #include "ctl/agent_image.h"
 #include "ctl/inject_parts.h"
-#include "ctl/recording.h"
-#include "isa/x64/decode.h"
+#include "ctl/stalk_internal.h"
 #include "remote/frames.h"
 #include <contrail/stalker.h>
 #include <contrail/status.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define TARGETS      (1u << 17)
-#define BLOCKS       (1u << 20)
 #define MAX_EXCLUDED 200u
-#define LOOK_NS      200000000ull /* so often new modules are looked for when a call leads to none that is known */
 #define LEAVE_TRIES  200
 #define NAME_ROOM    64u
-
-/* What is known of a target's function. */
-struct named {
-    uint64_t address, id;
-};
-
-struct ct_stalk {
-    struct ct_stalk_tables *tables; /* in the lane */
-    struct named *named;            /* by number */
-    uint64_t looked_at;
-    uint64_t boot; /* where struct ct_stalk_boot is in the target */
-};
 
 static const struct ct_session_stalk *options_of(const struct ct_recording *r) {
     return r->session->options.stalk;
 }
 
 static size_t tables_size(void) {
-    return sizeof(struct ct_stalk_tables) + TARGETS * sizeof(struct ct_stalk_target) +
-           BLOCKS * sizeof(struct ct_stalk_place);
-}
-
-static struct ct_stalk_target *targets_of(const struct ct_stalk *s) {
-    return (struct ct_stalk_target *)((uint8_t *)s->tables + sizeof *s->tables);
-}
-
-static struct ct_stalk_place *blocks_of(const struct ct_stalk *s) {
-    return (struct ct_stalk_place *)(targets_of(s) + TARGETS);
-}
-
-/* ---- names ---- */
-
-struct search {
-    uint64_t address, id;
-    const struct ct_target_module *module;
-    bool whole; /* any place in a function will do */
-};
-
-static void look_in_module(void *arg, const struct ct_target_module *m) {
-    struct search *s = arg;
-    if (s->module || m->gone || s->address < m->start || s->address >= m->end)
-        return;
-    s->module = m;
-    uint64_t offset = s->address - m->bias;
-    size_t low = 0, high = m->function_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (m->functions[middle].offset <= offset)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    const struct ct_target_function *f = low ? &m->functions[low - 1] : NULL;
-    if (f && (f->offset == offset || (s->whole && offset - f->offset < f->size)))
-        s->id = (uint64_t)m->id << 32 | (low - 1);
-}
-
-static struct search look_up(struct ct_recording *r, uint64_t address, bool whole) {
-    struct search s = {.address = address, .whole = whole};
-    pthread_mutex_lock(&r->mutex);
-    ct_recording_each_module(r, look_in_module, &s);
-    pthread_mutex_unlock(&r->mutex);
-    return s;
-}
-
-/* A call through a linkage table that was not bound when it was made: it is now. */
-static uint64_t behind_jump(struct ct_recording *r, uint64_t address) {
-    struct ct_x64_insn insn;
-    uint8_t bytes[16];
-    for (int i = 0; i < 2; i++) {
-        struct ct_x64_mem mem;
-        uint64_t to = 0;
-        if (ct_remote_read(r->remote, address, bytes, sizeof bytes) || ct_x64_decode(bytes, sizeof bytes, &insn))
-            return 0;
-        if (insn.kind == CT_INSN_JMP_INDIRECT && ct_x64_memory(&insn, &mem) && mem.base == CT_X64_RIP &&
-            !ct_remote_read(r->remote, address + insn.length + (uint64_t)mem.disp, &to, sizeof to))
-            return to;
-        if (insn.kind != CT_INSN_NOP)
-            return 0;
-        address += insn.length;
-    }
-    return 0;
-}
-
-/* Libraries that were loaded since. Not while somebody else uses the remote: then their names come with the next call. */
-static bool look_for_modules(struct ct_recording *r) {
-    struct ct_stalk *s = r->stalk;
-    uint64_t now = ct_clock_now();
-    if (now - s->looked_at < LOOK_NS || pthread_mutex_trylock(&r->work))
-        return false;
-    pthread_mutex_unlock(&r->work);
-    s->looked_at = now;
-    return !ct_recording_update_modules(r);
-}
-
-static uint64_t name(struct ct_recording *r, uint64_t address) {
-    struct search s = look_up(r, address, false);
-    if (!s.module && look_for_modules(r))
-        s = look_up(r, address, false);
-    if (!s.id && s.module) {
-        uint64_t to = behind_jump(r, address);
-        if (to)
-            s = look_up(r, to, false);
-    }
-    if (!s.id)
-        s = look_up(r, address, true);
-    return s.id;
-}
-
-uint64_t ct_stalk_resolve(void *arg, uint32_t number) {
-    struct ct_recording *r = arg;
-    struct ct_stalk *s = r->stalk;
-    if (number >= TARGETS)
-        return 0;
-    uint64_t address = __atomic_load_n(&targets_of(s)[number].address, __ATOMIC_ACQUIRE);
-    address = address ? address : targets_of(s)[number].key;
-    struct named *n = &s->named[number];
-    if (n->address != address || !n->id)
-        *n = (struct named){address, name(r, address)};
-    return n->id;
+    return sizeof(struct ct_stalk_tables) + CT_STALK_TARGETS * sizeof(struct ct_stalk_target) +
+           CT_STALK_BLOCKS * sizeof(struct ct_stalk_place);
 }
 
 /* ---- what is not followed ---- */
@@ -267,6 +148,16 @@ static int ask(struct ct_recording *r, struct lists *l, struct ct_stalk_boot *bo
     return status ? status : move_threads(r, l->threads, l->places, l->count);
 }
 
+/* How many are followed now. None: that is a failure. */
+static int note_threads(struct ct_recording *r, const struct lists *l) {
+    int status = 0;
+    for (size_t i = 0; i < l->count; i++) {
+        *(l->threads[i].status ? &r->stalk->threads_refused : &r->stalk->threads_before) += 1;
+        status = l->threads[i].status ? l->threads[i].status : status;
+    }
+    return r->stalk->threads_before ? 0 : status;
+}
+
 static int start(struct ct_recording *r) {
     const struct ct_session_stalk *o = options_of(r);
     struct lists l;
@@ -292,6 +183,9 @@ static int start(struct ct_recording *r) {
                      : ct_recording_fail(r, CT_ERR_NOT_FOUND, "process %d has no thread %d", r->pid, o->thread);
     if (!status)
         status = ask(r, &l, &boot);
+    if (!status)
+        status = note_threads(r, &l);
+    r->stalk->excluded_count = x.count;
     free_lists(&l);
     return status;
 }
@@ -300,13 +194,16 @@ static int prepare_tables(struct ct_recording *r) {
     struct ct_stalk *s = r->stalk;
     s->tables = (struct ct_stalk_tables *)((uint8_t *)r->lane.control + r->lane.control->extra_offset);
     *s->tables = (struct ct_stalk_tables){
-        .target_capacity = TARGETS,
-        .block_capacity = BLOCKS,
+        .target_capacity = CT_STALK_TARGETS,
+        .block_capacity = CT_STALK_BLOCKS,
         .targets_offset = sizeof *s->tables,
-        .blocks_offset = sizeof *s->tables + TARGETS * sizeof(struct ct_stalk_target),
+        .blocks_offset = sizeof *s->tables + CT_STALK_TARGETS * sizeof(struct ct_stalk_target),
     };
-    s->named = calloc(TARGETS, sizeof *s->named);
-    return s->named ? 0 : CT_ERR_NO_MEMORY;
+    s->ids = calloc(CT_STALK_TARGETS, sizeof *s->ids);
+    if (!s->ids)
+        return CT_ERR_NO_MEMORY;
+    ct_stalk_read_maps(r);
+    return 0;
 }
 
 static int enter(struct ct_recording *r, struct ct_remote_error *error) {
@@ -376,50 +273,13 @@ int ct_stalk_leave(struct ct_recording *r) {
     return status ? status : followed ? CT_ERR_TIMEOUT : 0;
 }
 
-/* ---- tables ---- */
-
-static FILE *open_table(const struct ct_recording *r, const char *name, const char *head) {
-    char path[sizeof r->directory + 16];
-    snprintf(path, sizeof path, "%s/%s", r->directory, name);
-    FILE *file = fopen(path, "we");
-    if (file)
-        fprintf(file, "# %s\n", head);
-    return file;
-}
-
-static int write_blocks(struct ct_recording *r) {
-    const struct ct_stalk_place *blocks = blocks_of(r->stalk);
-    FILE *file = open_table(r, "blocks", "module offset size count; module 0: code of no module, by address");
-    for (uint32_t i = 0; file && i < BLOCKS; i++) {
-        if (!blocks[i].start || !blocks[i].count)
-            continue;
-        struct search s = look_up(r, blocks[i].start, true);
-        fprintf(file, "%u %#" PRIx64 " %" PRIu64 " %" PRIu64 "\n", s.module ? s.module->id : 0,
-                blocks[i].start - (s.module ? s.module->bias : 0), blocks[i].end - blocks[i].start, blocks[i].count);
-    }
-    return file ? -(fclose(file) != 0) : -1;
-}
-
-static int write_calls(struct ct_recording *r) {
-    const struct ct_stalk_target *targets = targets_of(r->stalk);
-    FILE *file = open_table(r, "calls", "function_id address count; function_id 0: not known");
-    for (uint32_t i = 0; file && i < TARGETS; i++)
-        if (targets[i].key && targets[i].count)
-            fprintf(file, "%#" PRIx64 " %#" PRIx64 " %" PRIu64 "\n", ct_stalk_resolve(r, i), targets[i].address,
-                    targets[i].count);
-    return file ? -(fclose(file) != 0) : -1;
-}
-
-int ct_stalk_write_tables(struct ct_recording *r) {
-    if (!r->stalk || !r->stalk->named)
-        return 0;
-    int failed = write_blocks(r) | write_calls(r);
-    return failed ? CT_ERR_SYSTEM : 0;
-}
-
 void ct_stalk_free(struct ct_recording *r) {
-    if (r->stalk)
-        free(r->stalk->named);
-    free(r->stalk);
+    struct ct_stalk *s = r->stalk;
     r->stalk = NULL;
+    if (!s)
+        return;
+    free(s->ids);
+    free(s->nameless);
+    free(s->maps);
+    free(s);
 }

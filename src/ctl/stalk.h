@@ -7,15 +7,31 @@
 #define CT_CTL_STALK_H
 
 #include "abi/stalk_abi.h"
+#include <stdbool.h>
 #include <stdint.h>
 
+struct ct_json;
 struct ct_recording;
+struct ct_session_statistics;
 struct ct_stalk;
+struct ct_symbols_writer;
+struct ct_target_plan;
+
+/* Of a plan for hooks only the names are used: nothing is skipped that could not be hooked, and every call returns. */
+void ct_stalk_plan(struct ct_target_plan *plan);
 
 /* The target is stopped. Afterwards its threads stand where they will be followed. On failure nothing has changed in it. */
 int ct_stalk_install(struct ct_recording *r);
 /* Function of a call's target, for ct_drain.resolve. */
 uint64_t ct_stalk_resolve(void *recording, uint32_t number);
+/* For ct_drain.on_pass: libraries that were loaded since get names. */
+void ct_stalk_on_pass(void *recording, uint64_t now_ns);
+/* Targets without a name, as functions of module 0; are there any that the symbols file does not have? */
+void ct_stalk_put_symbols(struct ct_recording *r, struct ct_symbols_writer *writer);
+bool ct_stalk_has_new_symbols(const struct ct_recording *r);
+/* "stalk" of the manifest; nothing when functions are hooked. */
+void ct_stalk_put(struct ct_recording *r, struct ct_json *json);
+void ct_stalk_statistics(const struct ct_recording *r, struct ct_session_statistics *out);
 /* Every thread goes on in original code. The target is stopped, before and afterwards. */
 int ct_stalk_leave(struct ct_recording *r);
 /* The trace is finished: counted blocks and calls are written beside it (blocks, calls), while the tables are still there. */

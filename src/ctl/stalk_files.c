@@ -1,0 +1,125 @@
+/* What following leaves beside the trace: the files `blocks` and `calls` (docs/TRACE-FORMAT.md), and its part of the manifest. */
+#include "ctl/stalk_internal.h"
+#include <contrail/stalker.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static FILE *open_table(const struct ct_recording *r, const char *name) {
+    char path[sizeof r->directory + 16];
+    snprintf(path, sizeof path, "%s/%s", r->directory, name);
+    FILE *file = fopen(path, "we");
+    if (file)
+        fprintf(file, "contrail-%s\t1\n", name);
+    return file;
+}
+
+static int close_table(FILE *file) {
+    bool failed = !file || ferror(file);
+    return (file && fclose(file)) || failed ? CT_ERR_SYSTEM : 0;
+}
+
+/* A path with a newline in it would be another line. */
+static void put_path(FILE *file, const char *path) {
+    for (; *path; path++)
+        fputc(*path == '\n' ? '?' : *path, file);
+}
+
+static void put_module(void *arg, const struct ct_target_module *m) {
+    fprintf(arg, "module\t%" PRIx32 "\t%" PRIx64 "\t%" PRIx64 "\t%" PRIx64 "\t", m->id, m->bias, m->start, m->end);
+    put_path(arg, m->path);
+    fputc('\n', arg);
+}
+
+static int write_blocks(struct ct_recording *r) {
+    const struct ct_stalk_place *blocks = ct_stalk_blocks(r->stalk);
+    FILE *file = open_table(r, "blocks");
+    if (!file)
+        return CT_ERR_SYSTEM;
+    pthread_mutex_lock(&r->mutex);
+    ct_recording_each_module(r, put_module, file);
+    pthread_mutex_unlock(&r->mutex);
+    for (uint32_t i = 0; i < CT_STALK_BLOCKS; i++) {
+        if (!blocks[i].start || !blocks[i].count)
+            continue;
+        struct ct_stalk_found f = ct_stalk_look_up(r, blocks[i].start);
+        fprintf(file, "block\t%" PRIx32 "\t%" PRIx64 "\t%" PRIx64 "\t%" PRIu64 "\n", f.module, blocks[i].start - f.bias,
+                blocks[i].end - blocks[i].start, blocks[i].count);
+    }
+    return close_table(file);
+}
+
+static int write_calls(struct ct_recording *r) {
+    const struct ct_stalk_target *targets = ct_stalk_targets(r->stalk);
+    FILE *file = open_table(r, "calls");
+    for (uint32_t i = 0; file && i < CT_STALK_TARGETS; i++)
+        if (targets[i].key && targets[i].count)
+            fprintf(file, "call\t%" PRIx64 "\t%" PRIx64 "\t%" PRIu64 "\n", ct_stalk_resolve(r, i),
+                    (uint64_t)(targets[i].key & ~CT_STALK_UNBOUND), targets[i].count);
+    return close_table(file);
+}
+
+int ct_stalk_write_tables(struct ct_recording *r) {
+    if (!r->stalk || !r->stalk->ids)
+        return 0;
+    int blocks = write_blocks(r), calls = write_calls(r);
+    int symbols = ct_stalk_has_new_symbols(r) ? ct_manifest_write_symbols(r) : 0;
+    return blocks ? blocks : calls ? calls : symbols;
+}
+
+/* ---- the manifest ---- */
+
+static const struct {
+    uint32_t bit;
+    const char *name;
+} kinds[] = {
+#define KIND(name, bit, text) {bit, text},
+    CT_STALKER_EVENT_LIST(KIND)
+#undef KIND
+};
+
+void ct_stalk_put(struct ct_recording *r, struct ct_json *j) {
+    const struct ct_session_stalk *o = r->session->options.stalk;
+    const struct ct_stalk *s = r->stalk;
+    if (!o || !s || !s->tables)
+        return;
+    const struct ct_stalk_tables *t = s->tables;
+    ct_json_begin(j, "stalk", '{');
+    ct_json_begin(j, "events", '{');
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if ((o->events & kinds[i].bit) || (o->count_calls && kinds[i].bit == CT_STALKER_CALL))
+            ct_json_number(j, kinds[i].name, t->events[__builtin_ctz(kinds[i].bit)]);
+    ct_json_end(j, '}');
+    ct_json_bool(j, "counted_only", !(o->events & (CT_STALKER_CALL | CT_STALKER_RET)));
+    ct_json_string(j, "threads", o->thread == 0 ? "all" : o->thread < 0 ? "main" : "one");
+    ct_json_number(j, "threads_followed", s->threads_before + t->started);
+    ct_json_number(j, "threads_finished", t->stopped);
+    ct_json_number(j, "threads_left", t->left);
+    ct_json_number(j, "threads_refused", s->threads_refused);
+    ct_json_number(j, "children_not_followed", t->forked);
+    ct_json_number(j, "excluded_ranges", s->excluded_count);
+    char trust[16];
+    snprintf(trust, sizeof trust, "%d", o->trust);
+    ct_json_string(j, "trust", trust);
+    ct_json_number(j, "blocks_translated", t->blocks);
+    ct_json_number(j, "original_bytes", t->original_bytes);
+    ct_json_number(j, "code_bytes", t->code_bytes);
+    ct_json_number(j, "no_room", t->full);
+    ct_json_end(j, '}');
+}
+
+void ct_stalk_statistics(const struct ct_recording *r, struct ct_session_statistics *out) {
+    const struct ct_session_stalk *o = r->session->options.stalk;
+    const struct ct_stalk *s = r->stalk;
+    if (!o || !s || !s->tables)
+        return;
+    const struct ct_stalk_tables *t = s->tables;
+    out->stalk.on = true;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        out->stalk.events[i] = t->events[__builtin_ctz(kinds[i].bit)];
+    out->stalk.threads = s->threads_before + t->started;
+    out->stalk.left = t->left + s->threads_refused;
+    out->stalk.blocks = t->blocks;
+    out->stalk.children = t->forked;
+}

@@ -1,0 +1,57 @@
+/* What the parts of following share: stalk.c (in and out), stalk_names.c, stalk_files.c. See stalk.h. */
+#ifndef CT_CTL_STALK_INTERNAL_H
+#define CT_CTL_STALK_INTERNAL_H
+
+#include "ctl/recording.h"
+#include "ctl/stalk.h"
+
+#define CT_STALK_TARGETS (1u << 17)
+#define CT_STALK_BLOCKS  (1u << 20)
+
+/* A call's target that no module's symbols name: module 0 of the trace. */
+struct ct_stalk_nameless {
+    uint64_t address;
+    char name[96];
+};
+
+/* Executable memory of the target. */
+struct ct_stalk_map {
+    uint64_t start, end;
+    char name[64]; /* of a mapping that is no file: [vdso] */
+};
+
+struct ct_stalk {
+    struct ct_stalk_tables *tables; /* in the lane */
+    uint64_t *ids; /* functions by number: once one is known it stays, so that a call and its return agree */
+    struct ct_stalk_nameless *nameless;
+    size_t nameless_count, nameless_room, nameless_written;
+    struct ct_stalk_map *maps;
+    size_t map_count, map_room;
+    uint64_t boot;           /* where struct ct_stalk_boot is in the target */
+    uint64_t excluded_count; /* ranges, */
+    uint64_t threads_before; /* and threads that were followed from the start */
+    uint64_t threads_refused;
+};
+
+static inline struct ct_stalk_target *ct_stalk_targets(const struct ct_stalk *s) {
+    return (struct ct_stalk_target *)((uint8_t *)s->tables + s->tables->targets_offset);
+}
+
+static inline struct ct_stalk_place *ct_stalk_blocks(const struct ct_stalk *s) {
+    return (struct ct_stalk_place *)((uint8_t *)s->tables + s->tables->blocks_offset);
+}
+
+/* What there is at an address. */
+struct ct_stalk_found {
+    uint32_t module; /* its number; 0: none */
+    uint64_t bias;
+    char path[256]; /* its file's name, without directories */
+    uint64_t id;    /* of the function that begins there, or that it is in; 0: none */
+    bool at_start;  /* it begins there, */
+    bool linkage;   /* and is a stub of a linkage table */
+};
+struct ct_stalk_found ct_stalk_look_up(struct ct_recording *r, uint64_t address);
+/* Executable mappings, as they are now: the agent asks about no others. */
+void ct_stalk_read_maps(struct ct_recording *r);
+
+#endif
