@@ -301,14 +301,14 @@ int ct_inject(struct ct_injection *in, struct ct_remote *remote, const struct ct
         return status;
     struct tables t = lay_out_tables(in);
     in->hook_room = (uint32_t)t.hook_room;
-    status = ct_inject_image(in, ct_agent_image, t.size);
+    status = map_regions(in); /* first: their places are planned, and others may be put anywhere */
+    if (!status)
+        status = ct_inject_image(in, ct_agent_image, t.size);
     char name[64] = MFD_NAME;
     if (!status)
         status = ct_remote_write(remote, in->tables + t.name, name, sizeof name);
     if (!status)
         status = ct_inject_shared(in, in->tables + t.name, options);
-    if (!status)
-        status = map_regions(in);
     if (!status)
         status = start_agent(in, &t, options);
     if (!status)
