@@ -76,7 +76,7 @@ void ct_record_end_text(char *text, size_t size, const struct ct_session_statist
     if (s->windows)
         add(&t, ", %s detail record%s in %s window%s", ct_text_count(a, s->detail_events), plural(s->detail_events),
             ct_text_count(b, s->windows), plural(s->windows));
-    add(&t, ", %s on disk", ct_text_size(a, s->bytes_written));
+    add(&t, ", %s on disk", ct_text_size(a, s->bytes_written + s->detail_bytes));
 }
 
 /* ---- command lines ---- */
