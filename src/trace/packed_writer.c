@@ -11,7 +11,7 @@
 #define GOOD_EVENTS  2048u       /* small blocks are merged when they hold that many events together */
 #define LOOSE_BLOCKS 32u         /* or when there are so many of them */
 #define LOOSE_BYTES  (64u << 10) /* more than that is left as it is */
-#define TABLE_BLOCKS 1024u       /* entries of a table before it is written */
+#define TABLE_BLOCKS 128u        /* entries of a table before it is written: there may be thousands of writers */
 
 /* ---- events ---- */
 
