@@ -8,6 +8,7 @@
 
 #define BYTES        CT_SHM_DETAIL_CHUNK
 #define LOOK_NS      200000000ull /* segments in use are looked at so often while everything is wanted */
+#define AFTER_NS     30000000ull
 #define MARK_WAIT_NS 100000000ull /* for the event of a mark to be drained */
 #define SCARCE       4u           /* of so many segments one must be free, or those of ended threads go */
 
@@ -390,8 +391,10 @@ static void take_marks(struct ct_drain *drain) {
     }
 }
 
+/* At a window's end, and for a moment behind it: events of its last records may come into the index a pass later. */
 static bool is_ending(const struct ct_windows *w, uint64_t now_ns) {
-    return w->state == CT_WINDOW_PERSISTING && w->count && w->recent[w->count - 1]->end <= now_ns;
+    const struct ct_window *newest = w->count ? w->recent[w->count - 1] : NULL;
+    return newest && newest->end <= now_ns && (w->state == CT_WINDOW_PERSISTING || now_ns - newest->end < AFTER_NS);
 }
 
 void ct_detail_pass(struct ct_drain *drain, uint64_t now_ns) {
