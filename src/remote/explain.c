@@ -83,6 +83,11 @@ int ct_remote_say_traced(struct ct_remote_error *error, int pid, int tracer) {
             name[strcspn(name, "\n")] = 0;
         (void)fclose(file);
     }
+    if (!strcmp(name, "contrail"))
+        return ct_remote_say(error, CT_ERR_BUSY,
+                             "process %d is being recorded by process %d, which keeps it traced to see its signals: "
+                             "`contrail detach %d` ends that",
+                             pid, tracer, pid);
     return ct_remote_say(error, CT_ERR_BUSY, "process %d is already traced by process %d (%s): detach that one first",
                          pid, tracer, *name ? name : "?");
 }

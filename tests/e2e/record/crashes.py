@@ -296,7 +296,9 @@ def detach(shop):
         recorder = shop.attach(process.pid, shop.new_output(), ["--trigger", "crash"])
         if not tracer_of(process.pid):
             raise Failure("it is not held")
-        time.sleep(0.05)
+        other = shop.run([shop.contrail, "attach", "--output", shop.new_output(), str(process.pid)])
+        if other.code == 0 or b"contrail detach %d" % process.pid not in other.err:
+            raise Failure("a second recorder: %d, %r" % (other.code, other.err))
         shop.detach(process.pid, recorder)
         if tracer_of(process.pid):
             raise Failure("it is still traced")
