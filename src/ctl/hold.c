@@ -3,6 +3,7 @@
 #include "ctl/process_parts.h"
 #include "ctl/recording.h"
 #include "ctl/signal_record.h"
+#include "trace/signal_text.h"
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -301,14 +302,11 @@ static void put_stack(struct ct_json *j, const struct stack *stack) {
 }
 
 static void put_registers(struct ct_json *j, const struct ct_signal_record *record) {
-    static const char *const names[CT_SIGNAL_REGISTERS] = {"rax", "rcx", "rdx", "rbx", "rsp", "rbp",
-                                                           "rsi", "rdi", "r8",  "r9",  "r10", "r11",
-                                                           "r12", "r13", "r14", "r15", "pc",  "flags"};
     char text[32];
     ct_json_begin(j, "registers", '{');
     for (int i = 0; i < CT_SIGNAL_REGISTERS; i++) {
         snprintf(text, sizeof text, "0x%llx", (unsigned long long)record->registers[i]);
-        ct_json_string(j, names[i], text);
+        ct_json_string(j, ct_cpu_register((unsigned)i), text);
     }
     ct_json_end(j, '}');
 }

@@ -138,7 +138,7 @@ def expect_crash(trace, number, frames, code=None, fault=None):
         raise Failure("the signal is event %d of %d" % (position, len(thread)))
     found = detail_of(trace, thread, position)
     if found[0] != number or found[2] != entry.get("fault_address", 0) or found[3][16] != int(
-            entry["registers"]["pc"], 16):
+            entry["registers"]["rip"], 16):
         raise Failure("signal record %s, manifest %s" % (found[:3], entry))
     if "crash" not in json.dumps(trace.manifest["windows"]):
         raise Failure("no window has the crash as its reason: %s" % trace.manifest["windows"])
