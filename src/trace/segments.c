@@ -1,16 +1,16 @@
-/* See segments.h. Lists are short (tens of segments, a series for each thread): they are searched from one end to the other. */
+/* See segments.h. Finished segments are in one list, the oldest last event first; new ones come near its end. */
 #include "trace/segments.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define LEAST_BYTES (16u << 10) /* of a segment */
-#define OPEN_PART   32u         /* files that are open may hold keep_bytes / OPEN_PART together */
-#define TIME_PART   8u          /* a segment lasts keep_ns / TIME_PART */
+#define LEAST_BYTES (4u << 10) /* of a segment */
+#define OPEN_PART   32u        /* files that are open may hold keep_bytes / OPEN_PART together */
+#define TIME_PART   8u         /* a segment lasts keep_ns / TIME_PART */
 
 struct segment {
-    struct segment *next;
+    struct segment *older, *newer;
     struct ct_series *series;
     char *path;
     uint64_t bytes, events, first_ns, last_ns;
@@ -22,6 +22,7 @@ struct ct_series {
     bool open;
     uint64_t bytes, first_ns, last_ns; /* of the open file */
     uint64_t dropped, dropped_files;
+    uint64_t begins_ns; /* when something was dropped: of the oldest finished segment that is left, 0: there is none */
 };
 
 struct ct_segments {
@@ -29,7 +30,7 @@ struct ct_segments {
     uint64_t keep_bytes, keep_ns;
     uint64_t finished_bytes, newest_ns;
     size_t open;
-    struct segment *finished;
+    struct segment *oldest, *newest; /* finished */
     struct ct_series *series;
 };
 
@@ -51,8 +52,8 @@ static void free_segment(struct segment *segment) {
 void ct_segments_free(struct ct_segments *segments) {
     if (!segments)
         return;
-    for (struct segment *segment = segments->finished, *next; segment; segment = next) {
-        next = segment->next;
+    for (struct segment *segment = segments->oldest, *next; segment; segment = next) {
+        next = segment->newer;
         free_segment(segment);
     }
     for (struct ct_series *series = segments->series, *next; series; series = next) {
@@ -113,25 +114,41 @@ static bool may_go(const struct ct_segments *segments, const struct segment *seg
     return segments->keep_bytes && segments->finished_bytes - segment->bytes >= segments->keep_bytes;
 }
 
-static struct segment **find_oldest(struct ct_segments *segments) {
-    struct segment **oldest = &segments->finished;
-    for (struct segment **at = oldest; *at; at = &(*at)->next)
-        if ((*at)->last_ns < (*oldest)->last_ns)
-            oldest = at;
-    return oldest;
+/* Time of the oldest segment of the series; 0: none is finished. */
+static uint64_t begin_of(const struct ct_segments *segments, const struct ct_series *series) {
+    for (const struct segment *at = segments->oldest; at; at = at->newer)
+        if (at->series == series && at->events)
+            return at->first_ns;
+    return 0;
 }
 
 static void trim(struct ct_segments *segments) {
-    struct segment **oldest;
-    while (*(oldest = find_oldest(segments)) && may_go(segments, *oldest)) {
-        struct segment *segment = *oldest;
+    struct segment *segment;
+    while ((segment = segments->oldest) && may_go(segments, segment)) {
+        struct ct_series *series = segment->series;
         (void)unlink(segment->path);
-        *oldest = segment->next;
+        segments->oldest = segment->newer;
+        *(segment->newer ? &segment->newer->older : &segments->newest) = NULL;
         segments->finished_bytes -= segment->bytes;
-        segment->series->dropped += segment->events;
-        segment->series->dropped_files++;
+        series->dropped += segment->events;
+        series->dropped_files++;
+        series->begins_ns = begin_of(segments, series);
         free_segment(segment);
     }
+}
+
+/* Behind all that are as old. */
+static void insert(struct ct_segments *segments, struct segment *segment) {
+    struct segment *before = segments->newest;
+    while (before && before->last_ns > segment->last_ns)
+        before = before->older;
+    segment->older = before;
+    segment->newer = before ? before->newer : segments->oldest;
+    *(segment->newer ? &segment->newer->older : &segments->newest) = segment;
+    *(before ? &before->newer : &segments->oldest) = segment;
+    segments->finished_bytes += segment->bytes;
+    if (segment->series->dropped && !segment->series->begins_ns && segment->events)
+        segment->series->begins_ns = segment->first_ns;
 }
 
 void ct_series_finished(struct ct_series *series, const char *path, uint64_t bytes, uint64_t events) {
@@ -143,11 +160,7 @@ void ct_series_finished(struct ct_series *series, const char *path, uint64_t byt
         *segment = (struct segment){
             .series = series, .path = copy, .bytes = bytes, .events = events, .first_ns = series->first_ns};
         segment->last_ns = series->last_ns;
-        struct segment **end = &segments->finished; /* in the order in which they were finished */
-        while (*end)
-            end = &(*end)->next;
-        *end = segment;
-        segments->finished_bytes += bytes;
+        insert(segments, segment);
     } else {
         free(segment);
         free(copy);
@@ -165,11 +178,7 @@ struct ct_series_kept ct_series_kept(struct ct_series *series) {
     pthread_mutex_lock(&segments->lock);
     kept.dropped = series->dropped;
     kept.dropped_files = series->dropped_files;
-    for (const struct segment *at = segments->finished; at && series->dropped; at = at->next)
-        if (at->series == series && at->events && (!kept.begins_ns || at->first_ns < kept.begins_ns))
-            kept.begins_ns = at->first_ns;
-    if (series->dropped && !kept.begins_ns && series->open)
-        kept.begins_ns = series->first_ns;
+    kept.begins_ns = series->begins_ns || !series->dropped || !series->open ? series->begins_ns : series->first_ns;
     pthread_mutex_unlock(&segments->lock);
     return kept;
 }

@@ -305,10 +305,10 @@ struct found {
     uint64_t bytes;
 };
 
-static struct found look(void) {
+static struct found look(uint32_t thread) {
     struct found found = {0};
     char directory[320];
-    snprintf(directory, sizeof directory, "%s/thread_1", place);
+    snprintf(directory, sizeof directory, "%s/thread_%u", place, thread);
     DIR *dir = opendir(directory);
     struct dirent *entry;
     assert_non_null(dir);
@@ -335,7 +335,7 @@ static void kept_by_size(void **unused) {
         bool over = false;
         for (size_t at = 0; at < COUNT; at += 400) {
             write_in_steps(writer, events + at, 400, 400);
-            struct found found = look();
+            struct found found = look(1);
             over |= found.bytes > KEEP;
             assert_true(found.bytes <= KEEP + KEEP / 4);
             assert_true(!over || found.bytes >= KEEP);
@@ -350,6 +350,42 @@ static void kept_by_size(void **unused) {
         assert_index(place, events, kept.dropped, COUNT);
         ct_segments_free(segments);
     }
+    free(events);
+}
+
+/* The limit is for all threads together; the oldest segment goes, whoever wrote it. */
+static void kept_of_many_threads(void **unused) {
+    (void)unused;
+    enum { THREADS = 16, COUNT = 100000, KEEP = 1 << 20, STEP = 700 };
+    struct ct_segments *segments = ct_segments_create(KEEP, 0);
+    struct ct_trace_format format = {.encoding = CT_FORMAT_PACKED, .segments = segments};
+    struct ct_thread_writer *writers[THREADS];
+    struct ct_series *series[THREADS];
+    struct atf_index_event *events = make_events(COUNT, false);
+    bool over = false;
+    mkdir(place, 0777);
+    for (uint32_t i = 0; i < THREADS; i++) {
+        assert_int_equal(ct_thread_writer_open_as(&writers[i], place, i, TID, &format), 0);
+        series[i] = ct_thread_writer_series(writers[i]);
+    }
+    for (size_t at = 0; at + STEP <= COUNT; at += STEP) {
+        struct found all = {0};
+        for (uint32_t i = 0; i < THREADS; i++)
+            if (i || at < COUNT / 10) /* the first falls silent */
+                write_in_steps(writers[i], events + at, STEP, STEP);
+        for (uint32_t i = 0; i < THREADS; i++) {
+            all.bytes += look(i).bytes;
+            over |= ct_series_kept(series[i]).dropped != 0;
+        }
+        assert_true(all.bytes <= KEEP + KEEP / 4);
+        assert_true(!over || all.bytes >= KEEP);
+    }
+    assert_true(over);
+    for (uint32_t i = 0; i < THREADS; i++) {
+        assert_int_equal(ct_thread_writer_close(writers[i]), 0);
+        assert_true(i == 0 || ct_series_kept(series[i]).dropped > 0);
+    }
+    ct_segments_free(segments);
     free(events);
 }
 
@@ -423,6 +459,7 @@ int main(void) {
         FILES(links_at_once),
         FILES(kept_by_size),
         FILES(kept_by_time),
+        FILES(kept_of_many_threads),
         FILES(segments_know_open_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
