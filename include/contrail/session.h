@@ -204,14 +204,14 @@ void ct_session_missed(const struct ct_session *session, char *reason, size_t si
     X(STATUS, "status", "", "print events, losses, memory, threads, latency and the state of detail")                  \
     X(MARK, "mark", "", "mark this moment: the detail around it is written")                                           \
     X(TRIGGER_ADD, "trigger add", "TRIGGER", "mark moments from now on, like --trigger does")                          \
-    X(TRIGGER_REMOVE, "trigger remove", "TRIGGER", "no longer")                                                        \
+    X(TRIGGER_REMOVE, "trigger remove", "TRIGGER", "take a trigger back")                                              \
     X(TRIGGER_LIST, "trigger list", "", "print the triggers there are")                                                \
     X(EXCLUDE_ADD, "exclude add", "GLOB", "no longer record functions or modules like GLOB")                           \
     X(EXCLUDE_REMOVE, "exclude remove", "GLOB", "record them again")                                                   \
-    X(RECORD_OFF, "record off", "", "record nothing, until")                                                           \
-    X(RECORD_ON, "record on", "", "this is said")                                                                      \
-    X(PAUSE, "pause", "", "stop the processes of the session, until")                                                  \
-    X(RESUME, "resume", "", "this lets them run on")                                                                   \
+    X(RECORD_OFF, "record off", "", "record nothing for the time being")                                               \
+    X(RECORD_ON, "record on", "", "record again")                                                                      \
+    X(PAUSE, "pause", "", "stop all processes of the session")                                                         \
+    X(RESUME, "resume", "", "let them run on")                                                                         \
     X(STOP, "stop", "", "end the recording, as `contrail detach PID` does")
 enum ct_control_command {
 #define CT_CONTROL_ENUM(name, words, operand, help) CT_CONTROL_##name,

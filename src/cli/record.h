@@ -34,7 +34,8 @@ extern const struct ct_option ct_record_option_table[];
     "  signal=NAME        it gets this signal (SIGUSR1, USR1 or 10; it stays traced as well)\n"                        \
     "  time=HH:MM-HH:MM   it is this time of the day; 22:00-06:00 goes over midnight\n"                                \
     "  manual             `contrail ctl PID mark`, which works without it too\n"                                       \
-    "  A GLOB matches names like --only does; MODULE!GLOB only those of a module.\n"
+    "  A GLOB matches names of functions, mangled or not, with parameters or without; MODULE!GLOB only\n"              \
+    "  those of a module. Results are compared as 64 bits; one with a zero upper half counts as an int.\n"
 /* What the table cannot check: 0, or the exit code after a message. */
 int ct_record_check(const struct ct_record_options *options);
 struct ct_session_options;

@@ -93,10 +93,10 @@ int main(void) {
 class Told:
     """A recorded TOLD, and the contrail that records it."""
 
-    def __init__(self, case, *options, environment=None):
+    def __init__(self, case, *options, environment=None, command="spawn"):
         self.case = case
         self.process = subprocess.Popen(
-            [session_case.CONTRAIL, "spawn", "--quiet", "--output", case.path("traces"), "--lossless", *options, "--", case.told],
+            [session_case.CONTRAIL, command, "--quiet", "--output", case.path("traces"), "--lossless", *options, "--", case.told],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1, cwd=case.dir,
             env={**os.environ, **(environment or {})})
         self.pid = int(self.process.stdout.readline().split()[1])
@@ -522,6 +522,15 @@ class Control(FlightCase):
         told.ctl("stop")
         told.do("c5")
         self.assertEqual(self.calls(told.end_after_close()), {"alpha": 1, "beta": 1})
+
+    def test_followed_programs_have_no_hooks_to_switch(self):
+        told = self.told_with(command="stalk")
+        for words in (("mark",), ("exclude", "add", "alpha"), ("record", "off"), ("trigger", "add", "symbol=alpha")):
+            self.assertIn("contrail stalk", self.refused(told, 69, *words))
+        told.ctl("pause")
+        told.ctl("resume")
+        told.do("c1")
+        told.end_after_close()
 
     def test_all_processes_of_the_session(self):
         told = self.told_with("--detail", "off")
