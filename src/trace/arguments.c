@@ -17,6 +17,7 @@ struct module {
 struct ct_argument_reader {
     struct ct_trace *trace;
     struct ct_lookup *lookup;
+    struct ct_constants *constants;
     struct module *modules; /* as in the trace */
     size_t open;
     struct ct_trace_detail detail;
@@ -30,7 +31,8 @@ int ct_argument_reader_open(struct ct_argument_reader **out, struct ct_trace *tr
     r->trace = trace;
     r->lookup = ct_lookup_create(&(struct ct_lookup_options){.directories = directories, .cache_bytes = 4096});
     r->modules = calloc(ct_trace_module_count(trace) + 1, sizeof *r->modules);
-    if (!r->lookup || !r->modules) {
+    r->constants = r->lookup ? ct_constants_open(trace, r->lookup) : NULL;
+    if (!r->constants || !r->modules) {
         ct_argument_reader_close(r);
         return CT_ERR_NO_MEMORY;
     }
@@ -43,6 +45,7 @@ void ct_argument_reader_close(struct ct_argument_reader *r) {
         return;
     for (size_t i = 0; r->modules && i < ct_trace_module_count(r->trace); i++)
         ct_parameters_close(r->modules[i].parameters);
+    ct_constants_close(r->constants);
     ct_lookup_destroy(r->lookup);
     free(r->modules);
     free(r);
@@ -103,8 +106,9 @@ static const struct ct_signature *signature_of(struct ct_argument_reader *r, siz
 
 /* ---- values ---- */
 
-static void show_registers(const struct ct_type *type, const struct ct_place *place,
-                           const struct ct_trace_detail *detail, struct ct_argument *out) {
+static void show_registers(const struct ct_type *type, const struct ct_place *place, const struct ct_memory *memory,
+                           struct ct_argument *out) {
+    const struct ct_trace_detail *detail = memory->detail;
     uint8_t bytes[16] = {0};
     for (unsigned i = 0; i < place->piece_count; i++) {
         unsigned piece = place->pieces[i];
@@ -118,44 +122,46 @@ static void show_registers(const struct ct_type *type, const struct ct_place *pl
         }
     }
     size_t have = 8 * (size_t)place->piece_count;
-    ct_value_show(type, bytes, have < type->size ? have : (size_t)type->size, detail, out);
+    ct_value_show(type, bytes, have < type->size ? have : (size_t)type->size, memory, out);
 }
 
 /* What an address points to, when that is on the recorded part of the stack. */
-static void show_pointed(const struct ct_type *type, uint64_t address, const struct ct_trace_detail *detail,
+static void show_pointed(const struct ct_type *type, uint64_t address, const struct ct_memory *memory,
                          struct ct_argument *out) {
+    const struct ct_trace_detail *detail = memory->detail;
     uint64_t from = address - detail->stack_pointer;
     ct_value_pointer(address, out);
     if (address < detail->stack_pointer || from >= detail->stack_size || detail->stack_size - from < type->size ||
         type->incomplete)
         return;
-    ct_value_show(type, detail->stack + from, (size_t)type->size, detail, out);
+    ct_value_show(type, detail->stack + from, (size_t)type->size, memory, out);
 }
 
-static void show(const struct ct_type *type, const struct ct_place *place, const struct ct_trace_detail *detail,
+static void show(const struct ct_type *type, const struct ct_place *place, const struct ct_memory *memory,
                  struct ct_argument *out) {
+    const struct ct_trace_detail *detail = memory->detail;
     size_t have = 0;
     switch (place->kind) {
     case CT_PLACE_REGISTERS:
-        show_registers(type, place, detail, out);
+        show_registers(type, place, memory, out);
         break;
     case CT_PLACE_STACK:
         if (place->offset < detail->stack_size)
             have = detail->stack_size - (size_t)place->offset;
         if (have)
-            ct_value_show(type, detail->stack + place->offset, have < type->size ? have : (size_t)type->size, detail,
+            ct_value_show(type, detail->stack + place->offset, have < type->size ? have : (size_t)type->size, memory,
                           out);
         else
             ct_value_unknown(out);
         break;
     case CT_PLACE_ADDRESS: /* of a result: it is there now, but not in the record */
         if (detail->type == CT_TRACE_DETAIL_CALL)
-            show_pointed(type, detail->registers[place->pieces[0]], detail, out);
+            show_pointed(type, detail->registers[place->pieces[0]], memory, out);
         else
             ct_value_pointer(detail->registers[place->pieces[0]], out);
         break;
     case CT_PLACE_CONSTANT:
-        ct_value_show(type, (const uint8_t *)&place->constant, 8, detail, out);
+        ct_value_show(type, (const uint8_t *)&place->constant, 8, memory, out);
         break;
     case CT_PLACE_NOWHERE:
         out->kind = CT_VALUE_OTHER;
@@ -191,29 +197,32 @@ static void read_registers(const struct ct_trace_detail *detail, struct ct_argum
         ct_value_pointer(detail->registers[i], add(out, names[i]));
 }
 
-static void read_named(const struct ct_signature *signature, const struct ct_trace_detail *detail,
-                       struct ct_arguments *out) {
+static void read_named(const struct ct_signature *signature, const struct ct_memory *memory, struct ct_arguments *out) {
     struct ct_argument *argument;
     out->named = true;
-    if (detail->type == CT_TRACE_DETAIL_RETURN) {
+    if (memory->detail->type == CT_TRACE_DETAIL_RETURN) {
         if (signature->result->kind != CT_TYPE_VOID)
-            show(signature->result, &signature->result_place, detail, add(out, ""));
+            show(signature->result, &signature->result_place, memory, add(out, ""));
         return;
     }
     out->variadic = signature->variadic;
     for (size_t i = 0; i < signature->count; i++)
         if ((argument = add(out, signature->parameters[i].name)))
-            show(signature->parameters[i].type, &signature->parameters[i].place, detail, argument);
+            show(signature->parameters[i].type, &signature->parameters[i].place, memory, argument);
+}
+
+static void read_by(const struct ct_signature *signature, const struct ct_memory *memory, struct ct_arguments *out) {
+    out->count = 0;
+    out->named = out->variadic = out->left_out = false;
+    if (signature)
+        read_named(signature, memory, out);
+    else
+        read_registers(memory->detail, out);
 }
 
 void ct_arguments_by(const struct ct_signature *signature, const struct ct_trace_detail *detail,
                      struct ct_arguments *out) {
-    out->count = 0;
-    out->named = out->variadic = out->left_out = false;
-    if (signature)
-        read_named(signature, detail, out);
-    else
-        read_registers(detail, out);
+    read_by(signature, &(struct ct_memory){.detail = detail}, out);
 }
 
 int ct_arguments_of(struct ct_argument_reader *r, size_t thread, const struct ct_trace_detail *detail,
@@ -222,7 +231,8 @@ int ct_arguments_of(struct ct_argument_reader *r, size_t thread, const struct ct
     out->count = 0;
     if (!info || (detail->type != CT_TRACE_DETAIL_CALL && detail->type != CT_TRACE_DETAIL_RETURN))
         return CT_ERR_NOT_FOUND;
-    ct_arguments_by(signature_of(r, info->process, detail->function_id), detail, out);
+    const struct ct_memory memory = {detail, r->constants, info->process};
+    read_by(signature_of(r, info->process, detail->function_id), &memory, out);
     return 0;
 }
 

@@ -13,7 +13,7 @@ struct text {
     char *at;
     size_t used, size;
     bool full;
-    const struct ct_trace_detail *detail;
+    const struct ct_memory *memory;
 };
 
 __attribute__((format(printf, 2, 3))) static void add(struct text *t, const char *format, ...) {
@@ -143,10 +143,11 @@ static void add_string(struct text *t, const uint8_t *bytes, size_t length, bool
     add(t, whole && shown == length ? "\"" : "\"…");
 }
 
-/* Bytes of the stack from an address on; NULL: they were not recorded. */
-static const uint8_t *on_stack(const struct ct_trace_detail *detail, uint64_t address, size_t *have) {
+/* Bytes from an address on, of the recorded stack or of what cannot change; NULL: they are not known. */
+static const uint8_t *bytes_at(const struct ct_memory *memory, uint64_t address, size_t *have) {
+    const struct ct_trace_detail *detail = memory->detail;
     if (address < detail->stack_pointer || address - detail->stack_pointer >= detail->stack_size)
-        return NULL;
+        return memory->constants ? ct_constants_at(memory->constants, memory->process, address, have) : NULL;
     *have = detail->stack_size - (size_t)(address - detail->stack_pointer);
     return detail->stack + (address - detail->stack_pointer);
 }
@@ -154,7 +155,7 @@ static const uint8_t *on_stack(const struct ct_trace_detail *detail, uint64_t ad
 /* A pointer to char; true: its text is there. */
 static bool add_text(struct text *t, uint64_t address) {
     size_t have;
-    const uint8_t *bytes = on_stack(t->detail, address, &have);
+    const uint8_t *bytes = bytes_at(t->memory, address, &have);
     if (!bytes) {
         add(t, "0x%" PRIx64, address);
         return false;
@@ -327,9 +328,9 @@ static enum ct_value_kind kind_of(const struct ct_type *type, const uint8_t *byt
 }
 
 /* The text without quotes. */
-static void copy_string(const struct ct_trace_detail *detail, struct ct_argument *out) {
+static void copy_string(const struct ct_memory *memory, struct ct_argument *out) {
     size_t have, length;
-    const uint8_t *bytes = on_stack(detail, out->number, &have);
+    const uint8_t *bytes = bytes_at(memory, out->number, &have);
     if (!bytes)
         return;
     out->kind = CT_VALUE_STRING;
@@ -350,9 +351,9 @@ void ct_value_pointer(uint64_t value, struct ct_argument *out) {
     snprintf(out->text, sizeof out->text, "0x%" PRIx64, value);
 }
 
-void ct_value_show(const struct ct_type *type, const uint8_t *bytes, size_t have, const struct ct_trace_detail *detail,
+void ct_value_show(const struct ct_type *type, const uint8_t *bytes, size_t have, const struct ct_memory *memory,
                    struct ct_argument *out) {
-    struct text t = {.at = out->text, .size = sizeof out->text, .detail = detail};
+    struct text t = {.at = out->text, .size = sizeof out->text, .memory = memory};
     bool parts = type->kind == CT_TYPE_STRUCT || type->kind == CT_TYPE_ARRAY;
     if (type->kind == CT_TYPE_UNKNOWN || (!parts && have < type->size)) {
         ct_value_unknown(out);
@@ -369,5 +370,5 @@ void ct_value_show(const struct ct_type *type, const uint8_t *bytes, size_t have
     out->text[0] = 0;
     add_value(&t, type, bytes, have, 0);
     if (type->kind == CT_TYPE_TEXT)
-        copy_string(detail, out);
+        copy_string(memory, out);
 }

@@ -4,10 +4,17 @@
 
 #include "symbols/parameters.h"
 #include "trace/arguments.h"
+#include "trace/constants.h"
 
-/* `have` bytes of the value are there; fewer than its type's size make (parts of) it unknown. The detail record tells which
- * texts on the stack pointers point to. */
-void ct_value_show(const struct ct_type *type, const uint8_t *bytes, size_t have, const struct ct_trace_detail *detail,
+/* Where texts are found that pointers point to: the stack of a detail record, and what the program cannot change. */
+struct ct_memory {
+    const struct ct_trace_detail *detail;
+    struct ct_constants *constants; /* NULL: none */
+    size_t process;
+};
+
+/* `have` bytes of the value are there; fewer than its type's size make (parts of) it unknown. */
+void ct_value_show(const struct ct_type *type, const uint8_t *bytes, size_t have, const struct ct_memory *memory,
                    struct ct_argument *out);
 void ct_value_unknown(struct ct_argument *out);
 void ct_value_pointer(uint64_t value, struct ct_argument *out);

@@ -1,0 +1,100 @@
+/* See constants.h. */
+#include "trace/constants.h"
+#include "symbols/elf_image.h"
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct module {
+    bool looked;
+    void *bytes; /* NULL: there is no such file */
+    size_t size;
+    struct ct_elf elf;
+};
+
+struct ct_constants {
+    struct ct_trace *trace;
+    struct ct_lookup *lookup;
+    struct module *modules; /* as in the trace */
+};
+
+struct ct_constants *ct_constants_open(struct ct_trace *trace, struct ct_lookup *lookup) {
+    struct ct_constants *c = calloc(1, sizeof *c);
+    if (!c)
+        return NULL;
+    c->trace = trace;
+    c->lookup = lookup;
+    c->modules = calloc(ct_trace_module_count(trace) + 1, sizeof *c->modules);
+    if (c->modules)
+        return c;
+    free(c);
+    return NULL;
+}
+
+void ct_constants_close(struct ct_constants *c) {
+    if (!c)
+        return;
+    for (size_t i = 0; i < ct_trace_module_count(c->trace); i++)
+        if (c->modules[i].bytes)
+            munmap(c->modules[i].bytes, c->modules[i].size);
+    free(c->modules);
+    free(c);
+}
+
+static void map_file(struct module *m, const char *path) {
+    struct stat info;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    if (!fstat(fd, &info) && info.st_size > 0) {
+        void *bytes = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (bytes != MAP_FAILED) {
+            m->bytes = bytes;
+            m->size = (size_t)info.st_size;
+        }
+    }
+    close(fd);
+    if (m->bytes && ct_elf_open(&m->elf, m->bytes, m->size)) {
+        munmap(m->bytes, m->size);
+        m->bytes = NULL;
+    }
+}
+
+static bool look(struct ct_constants *c, struct module *m, const struct ct_trace_module *info) {
+    if (!m->looked && *info->build_id) {
+        struct ct_lookup_module *found = ct_lookup_module(c->lookup, info->path, info->build_id);
+        if (found && ct_lookup_module_state(found) == CT_LOOKUP_FOUND)
+            map_file(m, ct_lookup_module_file(found));
+    }
+    m->looked = true;
+    return m->bytes;
+}
+
+/* The segment that holds an address of the module's own numbering. */
+static bool find_segment(const struct module *m, uint64_t address, Elf64_Phdr *out) {
+    for (uint32_t i = 0; ct_elf_segment(&m->elf, i, out); i++)
+        if (out->p_type == PT_LOAD && address >= out->p_vaddr && address - out->p_vaddr < out->p_memsz)
+            return true;
+    return false;
+}
+
+const uint8_t *ct_constants_at(struct ct_constants *c, size_t process, uint64_t address, size_t *have) {
+    const uint8_t *found = NULL;
+    unsigned owners = 0;
+    for (size_t i = 0; i < ct_trace_module_count(c->trace); i++) {
+        const struct ct_trace_module *info = ct_trace_module_at(c->trace, i);
+        Elf64_Phdr segment;
+        if (info->process != process || address < info->base || !look(c, &c->modules[i], info) ||
+            !find_segment(&c->modules[i], address - info->base, &segment))
+            continue;
+        owners++; /* modules that came and went may have been at the same place */
+        struct ct_span bytes = ct_elf_at(&c->modules[i].elf, address - info->base);
+        if ((segment.p_flags & PF_W) || !bytes.size)
+            continue;
+        found = bytes.data;
+        *have = bytes.size;
+    }
+    return owners == 1 ? found : NULL;
+}

@@ -1,0 +1,15 @@
+/* What a program cannot change: bytes of its modules' read-only segments, from their files. So pointers to texts in the program
+ * itself can be shown as texts, although nothing of them was recorded. Only of files whose build-id is the trace's. One owner. */
+#ifndef CT_TRACE_CONSTANTS_H
+#define CT_TRACE_CONSTANTS_H
+
+#include "symbols/lookup.h"
+#include <contrail/trace.h>
+
+struct ct_constants;
+struct ct_constants *ct_constants_open(struct ct_trace *trace, struct ct_lookup *lookup); /* NULL: out of memory */
+void ct_constants_close(struct ct_constants *constants);
+/* Bytes at an address of a process, up to the end of their segment; NULL: not known, or they may have changed. */
+const uint8_t *ct_constants_at(struct ct_constants *constants, size_t process, uint64_t address, size_t *have);
+
+#endif
