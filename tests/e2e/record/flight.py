@@ -96,7 +96,7 @@ class Told:
     def __init__(self, case, *options, environment=None, command="spawn"):
         self.case = case
         self.process = subprocess.Popen(
-            [session_case.CONTRAIL, command, "--quiet", "--output", case.path("traces"), "--lossless", *options, "--", case.told],
+            [session_case.CONTRAIL, command, "--quiet", "--output", case.path("traces"), *options, "--", case.told],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1, cwd=case.dir,
             env={**os.environ, **(environment or {})})
         self.pid = int(self.process.stdout.readline().split()[1])
@@ -183,7 +183,7 @@ class FlightCase(session_case.SessionCase):
         cls.programs.cleanup()
 
     def told_with(self, *options, **more):
-        told = Told(self, *options, **more)
+        told = Told(self, *options, *(() if "command" in more else ("--lossless",)), **more)
         self.addCleanup(told.kill)
         return told
 
