@@ -60,7 +60,8 @@ struct ct_stalk_tables {
     uint64_t forked;                          /* agent: children that were let go */
     /* agent: of its Stalker, as of the last events that were handed over */
     uint64_t blocks, fragments, original_bytes, code_bytes;
-    uint64_t asked; /* agent: an address that is in none of the ranges below; controller: 0, it has looked */
+    uint64_t asked; /* agent: an address that is in none of the ranges below; controller: 0, it is about to look */
+    uint64_t looks; /* controller: how often it has looked */
     uint32_t range_count, unused;
     uint64_t ranges[CT_STALK_RANGES][2]; /* controller: executable memory it knows of, start and end */
 };

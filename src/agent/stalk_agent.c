@@ -81,12 +81,15 @@ static bool is_known(uint64_t address) {
 /* Code that came after us: the controller looks at it while it is still there. */
 static void introduce(uint64_t address) {
     const struct ct_shm_control *c = ct_lane_control();
+    struct ct_stalk_tables *t = agent.tables;
+    uint64_t looks = __atomic_load_n(&t->looks, __ATOMIC_ACQUIRE), nobody = 0;
     for (unsigned i = 0; i < PATIENCE && !is_known(address); i++) {
-        uint64_t nobody = 0;
         if (!__atomic_load_n(&c->listening, __ATOMIC_ACQUIRE) || !ct_lane_is_recording())
             return;
-        (void)__atomic_compare_exchange_n(&agent.tables->asked, &nobody, address, false, __ATOMIC_ACQ_REL,
-                                          __ATOMIC_RELAXED);
+        if (__atomic_load_n(&t->looks, __ATOMIC_ACQUIRE) > looks + 1)
+            return; /* the second has begun after we came, and has not found it */
+        (void)__atomic_compare_exchange_n(&t->asked, &nobody, address, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+        nobody = 0;
         ct_lane_wait();
     }
 }

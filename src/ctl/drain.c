@@ -416,8 +416,9 @@ static void drain_until_told(struct ct_drain *d, struct found_chunk *list) {
             calibrated = now;
             publish_statistics(d);
         }
+        bool busy = d->every_pass && d->every_pass(d->on_pass_arg);
         take_all(d, list);
-        idle = d->found ? 0 : idle + 1;
+        idle = d->found || busy ? 0 : idle + 1;
         if (now - second > SECOND_NS) {
             second = now;
             ct_drain_refresh_names(d);

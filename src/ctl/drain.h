@@ -77,6 +77,7 @@ struct ct_drain {
     struct ct_windows *windows; /* which moments' detail is wanted; NULL: there is none */
     /* On the drain thread, in each pass: what else marks moments. */
     void (*on_pass)(void *arg, uint64_t now_ns);
+    bool (*every_pass)(void *arg); /* whatever there is to be done besides: true when there was something; may be NULL */
     void *on_pass_arg;
     /* The text of a function trigger, by its id. */
     void (*trigger_text)(void *arg, uint32_t id, char *text, size_t size);

@@ -24,8 +24,8 @@ void ct_stalk_plan(struct ct_target_plan *plan);
 int ct_stalk_install(struct ct_recording *r);
 /* Function of a call's target, for ct_drain.resolve. */
 uint64_t ct_stalk_resolve(void *recording, uint32_t number);
-/* For ct_drain.on_pass: libraries that were loaded since get names. */
-void ct_stalk_on_pass(void *recording, uint64_t now_ns);
+/* For ct_drain.every_pass: libraries that were loaded since get names. */
+bool ct_stalk_every_pass(void *recording);
 /* Targets without a name, as functions of module 0; are there any that the symbols file does not have? */
 void ct_stalk_put_symbols(struct ct_recording *r, struct ct_symbols_writer *writer);
 bool ct_stalk_has_new_symbols(const struct ct_recording *r);

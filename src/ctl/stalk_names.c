@@ -1,6 +1,6 @@
 /* Names of what a followed program calls. A number of the agent's table keeps the name that it got first.
  *
- * A thread that comes to code which is in no mapping we know of waits inside the agent until we have looked (ct_stalk_on_pass): so
+ * A thread that comes to code which is in no mapping we know of waits inside the agent until we have looked (ct_stalk_every_pass): so
  * libraries that are loaded later have names. Owner: the drain thread, while there is one. */
 #include "ctl/stalk_internal.h"
 #include "isa/x64/decode.h"
@@ -108,17 +108,18 @@ void ct_stalk_read_maps(struct ct_recording *r) {
     __atomic_store_n(&t->range_count, count, __ATOMIC_RELEASE);
 }
 
-void ct_stalk_on_pass(void *arg, uint64_t now_ns) {
+bool ct_stalk_every_pass(void *arg) {
     struct ct_recording *r = arg;
     struct ct_stalk_tables *t = r->stalk->tables;
-    ct_recording_on_pass(r, now_ns);
     /* Not while somebody else uses the remote: who leaves lets nobody wait. */
     if (!__atomic_load_n(&t->asked, __ATOMIC_ACQUIRE) || pthread_mutex_trylock(&r->work))
-        return;
+        return false;
     pthread_mutex_unlock(&r->work);
+    __atomic_store_n(&t->asked, 0, __ATOMIC_RELEASE); /* whoever asks from now on gets another look */
     (void)ct_recording_update_modules(r);
     ct_stalk_read_maps(r);
-    __atomic_store_n(&t->asked, 0, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&t->looks, 1, __ATOMIC_RELEASE);
+    return true;
 }
 
 /* ---- targets ---- */
