@@ -196,6 +196,7 @@ static int insert(struct ct_policy *p, const char *text, char *error, size_t siz
         return status;
     }
     *t = parsed;
+    t->id = ++p->next_id;
     p->triggers[p->count++] = t;
     return 0;
 }
@@ -215,6 +216,9 @@ int ct_policy_remove(struct ct_policy *p, const char *text, uint64_t now_ns, cha
     struct ct_trigger *t = p->triggers[i];
     if (t->bit >= 0)
         p->used_bits &= (uint16_t) ~(1u << t->bit);
+    size_t slot = p->removed_count++ % CT_TRIGGER_BITS;
+    p->removed[slot].id = t->id;
+    memcpy(p->removed[slot].text, t->text, sizeof t->text);
     memmove(&p->triggers[i], &p->triggers[i + 1], (--p->count - i) * sizeof p->triggers[0]);
     free(t);
     note_version(p, now_ns, "trigger remove", text);
@@ -298,6 +302,16 @@ const struct ct_trigger *ct_policy_function(const struct ct_policy *p, unsigned 
         if (p->triggers[i]->bit == (int)bit)
             return p->triggers[i];
     return NULL;
+}
+
+const char *ct_policy_text(const struct ct_policy *p, uint32_t id) {
+    for (size_t i = 0; p && i < p->count; i++)
+        if (p->triggers[i]->id == id)
+            return p->triggers[i]->text;
+    for (size_t i = 0; p && i < CT_TRIGGER_BITS; i++)
+        if (id && p->removed[i].id == id)
+            return p->removed[i].text;
+    return "";
 }
 
 const struct ct_trigger *ct_policy_signal(const struct ct_policy *p, int signal, bool crash) {

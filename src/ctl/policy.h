@@ -51,6 +51,7 @@ struct ct_trigger {
     int signal;       /* SIGNAL */
     int from, to;     /* TIME: minutes of the day; from > to: over midnight */
     int bit;          /* of function triggers in a policy, else -1 */
+    uint32_t id;      /* in a policy: of this one alone, also when its bit is another's by then */
 };
 
 /* CT_ERR_INVALID_ARGUMENT: `error` has a sentence with the remedy. */
@@ -74,6 +75,11 @@ struct ct_policy {
     size_t count;
     char *excluded[CT_POLICY_MAX]; /* globs of functions that were switched off while recording */
     size_t excluded_count;
+    struct {
+        uint32_t id;
+        char text[CT_TRIGGER_TEXT];
+    } removed[CT_TRIGGER_BITS]; /* a ring: marks that they made may still come */
+    uint32_t removed_count, next_id;
     bool recording;
     uint16_t used_bits;
     char settings[256]; /* rolls and mode, for the text of versions */
@@ -101,6 +107,8 @@ int ct_policy_record(struct ct_policy *policy, bool on, uint64_t now_ns, char *e
 uint16_t ct_policy_mask(const struct ct_policy *policy, const char *name, const char *module);
 /* The function trigger with this bit; NULL: it is free. */
 const struct ct_trigger *ct_policy_function(const struct ct_policy *policy, unsigned bit);
+/* The text of a trigger, also of one that was removed lately. "" when it is not known. */
+const char *ct_policy_text(const struct ct_policy *policy, uint32_t id);
 /* The first trigger for this signal; `crash`: the process dies of it. NULL: none. */
 const struct ct_trigger *ct_policy_signal(const struct ct_policy *policy, int signal, bool crash);
 /* The first time trigger for this minute of the day (local). NULL: none. */

@@ -30,7 +30,7 @@ static void put_trigger(struct ct_recording *r, unsigned bit, const struct ct_tr
     out->compare = t->compare;
     out->value = t->value;
     out->counts = (uint64_t)((double)t->slow_ns * 1e-9 * ct_clock_hz(&r->clock));
-    out->id = bit;
+    out->id = t->id;
     __atomic_store_n(&out->kind, kind_of(t), __ATOMIC_RELEASE);
 }
 
@@ -60,8 +60,8 @@ void ct_recording_apply_policy(struct ct_recording *r) {
 void ct_recording_trigger_text(void *arg, uint32_t id, char *text, size_t size) {
     struct ct_recording *r = arg;
     pthread_rwlock_rdlock(&r->session->policy_lock);
-    const struct ct_trigger *t = id < CT_TRIGGER_BITS ? ct_policy_function(r->session->policy, id) : NULL;
-    snprintf(text, size, "%s", t ? t->text : "removed trigger");
+    const char *known = ct_policy_text(r->session->policy, id);
+    snprintf(text, size, "%s", *known ? known : "removed trigger");
     pthread_rwlock_unlock(&r->session->policy_lock);
 }
 

@@ -224,11 +224,17 @@ static void sixteen_bits(void **state) {
     assert_non_null(strstr(error, "16 triggers on functions already"));
     assert_int_equal(ct_policy_add(p, "crash", 0, error, sizeof error), 0); /* of another kind */
     assert_int_equal(ct_policy_mask(p, "f15", ""), 0x8000);
+    uint32_t id = ct_policy_function(p, 5)->id;
     assert_int_equal(ct_policy_remove(p, "symbol=f5", 0, error, sizeof error), 0);
+    assert_string_equal(ct_policy_text(p, id), "symbol=f5"); /* marks of its own may still come */
     assert_null(ct_policy_function(p, 5));
     assert_int_equal(ct_policy_mask(p, "f6", ""), 1 << 6); /* the others keep theirs */
     assert_int_equal(ct_policy_add(p, "slow=g:1s", 0, error, sizeof error), 0);
     assert_string_equal(ct_policy_function(p, 5)->text, "slow=g:1s");
+    assert_string_equal(ct_policy_text(p, ct_policy_function(p, 5)->id), "slow=g:1s");
+    assert_string_equal(ct_policy_text(p, id), "symbol=f5");
+    assert_string_equal(ct_policy_text(p, 0), "");
+    assert_string_equal(ct_policy_text(p, 1000), "");
     assert_int_equal(ct_policy_mask(p, "f5", ""), 0);
     assert_int_equal(ct_policy_mask(p, "g", ""), 1 << 5);
     ct_policy_destroy(p);
