@@ -136,7 +136,7 @@ static void print_counters(const struct page *p) {
     }
 }
 
-static void print_numbers(const struct page *p) {
+static void print_coverage(const struct page *p) {
     const struct ct_info *info = p->info;
     char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE], c[CT_TEXT_SIZE];
     label(p, "Coverage");
@@ -145,6 +145,30 @@ static void print_numbers(const struct page *p) {
     if (info->entry_only)
         ct_printer_format(p->printer, ", %s of them on entry only", ct_text_count(a, info->entry_only));
     ct_printer_text(p->printer, "\n");
+}
+
+static void print_stalk(const struct page *p) {
+    const struct ct_info *info = p->info;
+    char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE];
+    label(p, "Followed");
+    ct_printer_format(p->printer, "%s thread%s through translated code, %s blocks%s%s",
+                      ct_text_count(a, info->stalk_threads), info->stalk_threads == 1 ? "" : "s",
+                      ct_text_count(b, info->stalk_blocks), *info->stalk_events ? "; events: " : "",
+                      info->stalk_events);
+    if (info->stalk_left)
+        ct_printer_format(p->printer, "; %s NOT to the end", ct_text_count(a, info->stalk_left));
+    if (info->stalk_children)
+        ct_printer_format(p->printer, "; %s forked processes were not", ct_text_count(a, info->stalk_children));
+    ct_printer_text(p->printer, "\n");
+}
+
+static void print_numbers(const struct page *p) {
+    const struct ct_info *info = p->info;
+    char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE], c[CT_TEXT_SIZE];
+    if (info->stalk)
+        print_stalk(p);
+    else
+        print_coverage(p);
     if (info->latency_samples) {
         label(p, "Latency");
         ct_printer_format(p->printer, "p50 %s, p99 %s, max %s from capture to disk\n",

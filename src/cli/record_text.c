@@ -1,6 +1,7 @@
 /* The plain lines of a recording. */
 #include "cli/record_text.h"
 #include "cli/message.h"
+#include <contrail/stalker.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,14 +31,42 @@ void ct_record_start_text(char *text, size_t size, int pid, const char *name, co
     struct text t = {text, size, 0};
     char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE], c[CT_TEXT_SIZE], d[CT_TEXT_SIZE];
     uint64_t done = s->functions > s->skipped ? s->functions - s->skipped : 0;
-    add(&t, "recording %d %s: %s function%s in %s module%s (%s), planned in %s", pid, name, ct_text_count(a, done),
-        plural(done), ct_text_count(b, s->modules), plural(s->modules), ct_text_percent(c, done, s->functions),
-        ct_text_time(d, s->plan_ns));
+    if (s->stalk.on)
+        add(&t, "following %s thread%s of %d %s, which has %s functions in %s module%s, read in %s",
+            ct_text_count(a, s->stalk.threads), plural(s->stalk.threads), pid, name, ct_text_count(b, s->functions),
+            ct_text_count(c, s->modules), plural(s->modules), ct_text_time(d, s->plan_ns));
+    else
+        add(&t, "recording %d %s: %s function%s in %s module%s (%s), planned in %s", pid, name, ct_text_count(a, done),
+            plural(done), ct_text_count(b, s->modules), plural(s->modules), ct_text_percent(c, done, s->functions),
+            ct_text_time(d, s->plan_ns));
     if (s->pause_ns)
         add(&t, ", paused %s", ct_text_time(a, s->pause_ns));
     if (s->traced)
         add(&t, "; it stays traced to see its signals, so nobody else can trace it (gdb, strace, LeakSanitizer), and "
                 "each signal costs some 20 us more");
+}
+
+/* Events of all kinds that were seen, with their names; and what is not among them. */
+static void add_stalk(struct text *t, const struct ct_session_statistics *s) {
+    static const char *const names[] = {
+#define NAME(name, bit, text) text,
+        CT_STALKER_EVENT_LIST(NAME)
+#undef NAME
+    };
+    char a[CT_TEXT_SIZE];
+    const char *between = ": ";
+    add(t, "followed %s thread%s", ct_text_count(a, s->stalk.threads), plural(s->stalk.threads));
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (s->stalk.events[i]) {
+            add(t, "%s%s %s", between, ct_text_count(a, s->stalk.events[i]), names[i]);
+            between = ", ";
+        }
+    if (s->stalk.left)
+        add(t, "; %s NOT to the end", ct_text_count(a, s->stalk.left));
+    if (s->stalk.children)
+        add(t, "; %s forked process%s not followed", ct_text_count(a, s->stalk.children),
+            s->stalk.children == 1 ? "" : "es");
+    add(t, "; ");
 }
 
 static void add_losses(struct text *t, const struct ct_session_statistics *s) {
@@ -63,6 +92,8 @@ static void add_losses(struct text *t, const struct ct_session_statistics *s) {
 void ct_record_end_text(char *text, size_t size, const struct ct_session_statistics *s) {
     struct text t = {text, size, 0};
     char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE], c[CT_TEXT_SIZE];
+    if (s->stalk.on)
+        add_stalk(&t, s);
     add(&t, "%s event%s of %s thread%s", ct_text_count(a, s->events), plural(s->events),
         ct_text_count(b, s->threads_seen), plural(s->threads_seen));
     if (s->processes > 1)

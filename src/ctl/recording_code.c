@@ -115,7 +115,7 @@ static void keep_most(struct ct_recording *r, const struct look *l) {
 
 void ct_recording_look_at_code(struct ct_recording *r) {
     struct look l = {.r = r};
-    if (pthread_mutex_trylock(&r->work))
+    if (r->session->options.stalk || pthread_mutex_trylock(&r->work)) /* what is followed is followed everywhere */
         return;
     pthread_mutex_lock(&r->mutex); /* the plans */
     bool there = r->remote && r->plan && r->injection.image && ct_remote_is_alive(r->remote);

@@ -97,7 +97,7 @@ void ct_stalk_put(struct ct_recording *r, struct ct_json *j) {
     ct_json_number(j, "threads_finished", t->stopped);
     ct_json_number(j, "threads_left", t->left);
     ct_json_number(j, "threads_refused", s->threads_refused);
-    ct_json_number(j, "children_not_followed", t->forked);
+    ct_json_number(j, "children_let_go", t->forked);
     ct_json_number(j, "excluded_ranges", s->excluded_count);
     char trust[16];
     snprintf(trust, sizeof trust, "%d", o->trust);

@@ -181,7 +181,23 @@ static uint64_t number_at(const struct ct_json_node *root, const char *group, co
     return ct_json_u64(ct_json_get(root, group, key, NULL), 0);
 }
 
+static void read_stalk(struct ct_info *info, const struct ct_json_node *root) {
+    size_t used = 0;
+    info->stalk = ct_json_get(root, "stalk", NULL) != NULL;
+    info->stalk_threads = number_at(root, "stalk", "threads_followed");
+    info->stalk_left = number_at(root, "stalk", "threads_left") + number_at(root, "stalk", "threads_refused");
+    info->stalk_blocks = number_at(root, "stalk", "blocks_translated");
+    info->stalk_children = number_at(root, "stalk", "children_let_go");
+    for (const struct ct_json_node *n = ct_json_first(ct_json_get(root, "stalk", "events", NULL)); n; n = n->next) {
+        int length = snprintf(info->stalk_events + used, sizeof info->stalk_events - used, "%s%llu %.32s",
+                              used ? ", " : "", (unsigned long long)ct_json_u64(n, 0), n->key);
+        if (length > 0 && used + (size_t)length < sizeof info->stalk_events)
+            used += (size_t)length;
+    }
+}
+
 static int read_manifest(struct ct_info *info, const struct ct_json_node *root) {
+    read_stalk(info, root);
     info->command_line = text_at(root, "command_line");
     info->tool = text_at(root, "tool");
     info->host = text_at(root, "host");

@@ -71,6 +71,9 @@ struct ct_info {
     uint64_t detail, detail_lost; /* records */
     struct ct_info_window *windows;
     size_t window_count;
+    bool stalk; /* its threads were followed through translated code */
+    uint64_t stalk_threads, stalk_left, stalk_blocks, stalk_children;
+    char stalk_events[256]; /* "12 call, 11 ret" */
     struct ct_crash *crash; /* signals, and calls that were open when the process died */
 };
 

@@ -120,6 +120,19 @@ static void numbers_json(const struct ct_info *info, struct ct_json *json) {
     ct_json_end(json, '}');
 }
 
+/* Nothing when functions were hooked. */
+static void stalk_json(const struct ct_info *info, struct ct_json *json) {
+    if (!info->stalk)
+        return;
+    ct_json_begin(json, "stalk", '{');
+    ct_json_number(json, "threads_followed", info->stalk_threads);
+    ct_json_number(json, "threads_left", info->stalk_left);
+    ct_json_number(json, "children_let_go", info->stalk_children);
+    ct_json_number(json, "blocks_translated", info->stalk_blocks);
+    ct_json_string(json, "events", info->stalk_events);
+    ct_json_end(json, '}');
+}
+
 void ct_info_json(const struct ct_info *info, const struct ct_trace *trace, const struct ct_facts *facts,
                   struct ct_json *json) {
     ct_json_begin(json, NULL, '{');
@@ -138,6 +151,7 @@ void ct_info_json(const struct ct_info *info, const struct ct_trace *trace, cons
     ct_json_number(json, "duration_ns", info->duration_ns);
     events_json(info, json);
     numbers_json(info, json);
+    stalk_json(info, json);
     threads_json(info, trace, facts, json);
     ct_crash_json(info->crash, trace, json);
     modules_json(info, json);
