@@ -78,25 +78,29 @@ _Static_assert(sizeof(struct ct_shm_thread) == 128, "two cache lines");
  * The detail pool is a row of windows like the index lane's: chunks of CT_SHM_DETAIL_CHUNK bytes, each the second half of its
  * window. A segment is some chunks in a row; a thread owns one and fills its chunks round and round. When something is marked,
  * or detail is to be kept anyway, the thread hands its segment over (FROZEN) instead of going over it again, and takes another
- * one; if none is free it goes over its own: the oldest is dropped.
+ * one; if none is free it goes over its own, and the oldest is dropped, or (lossless) hands it over and waits.
  *
- *     FREE → OWNED (agent) → FROZEN (agent) → DRAINING (controller) → FREE; OWNED → FREE: its thread has ended
+ *     FREE → OWNED (agent) → FROZEN (agent) → FREE (controller, which has cleared it); OWNED → FREE: its thread has ended
  *
- * Chunks are not cleared. A record is one whose check word is right, that is later than its segment's beginning, and that
- * overlaps no other: a stub that a signal handler interrupted may write its record to a place that is somebody else's by then.
- * The controller may read a segment that is in use: what it has copied is right if the check word is still there afterwards,
- * because a chunk is overwritten from its beginning on. */
+ * The state's word names the thread's slot too: whatever a handler that jumps away leaves behind is freed with its thread.
+ * A record is one whose check word is right and names the thread that the segment belongs to, and that overlaps no other: a
+ * stub that a signal handler interrupted may write its record to a place that is somebody else's by then. All bytes of a record
+ * are written, so nothing of an older one is left in it. The controller may read a segment that is in use, and leaves out what
+ * lies where the thread may be writing. */
 #define CT_SHM_DETAIL_CHUNK 8192u
-enum ct_segment_state { CT_SEGMENT_FREE, CT_SEGMENT_OWNED, CT_SEGMENT_FROZEN, CT_SEGMENT_DRAINING };
+enum ct_segment_state { CT_SEGMENT_FREE, CT_SEGMENT_OWNED, CT_SEGMENT_FROZEN };
+#define CT_SEGMENT_STATE(word)       ((word)&0xff)
+#define CT_SEGMENT_SLOT(word)        ((word) >> 8)
+#define CT_SEGMENT_WORD(state, slot) ((uint32_t)(state) | (uint32_t)(slot) << 8)
 
 struct ct_shm_segment {
-    uint32_t state;                     /* both */
+    uint32_t word;                      /* both */
     uint32_t thread, thread_generation; /* agent: whose it is */
     uint32_t chunk, chunks;             /* controller, before the start */
     uint32_t serial;                    /* agent: 1, 2, 3 ... of its thread */
-    uint64_t begin;                     /* agent: counter value; its records are not older */
-    uint64_t frozen;                    /* agent: counter value when it was handed over; controller: or taken back */
-    uint32_t turns;                     /* agent: chunks that were filled in it */
+    uint64_t begin;                     /* agent: counter value, stored last when it is taken; 0: not yet */
+    uint64_t frozen;                    /* agent: counter value when it was handed over */
+    uint32_t turns;                     /* agent: chunks that were filled in it, at least */
     uint32_t marks;                     /* agent: control.mark_serial when it was taken */
     uint64_t reserved[2];
 };
@@ -104,7 +108,8 @@ _Static_assert(sizeof(struct ct_shm_segment) == 64, "one cache line");
 
 /* A record in a detail chunk; 8-aligned. */
 struct ct_shm_detail {
-    uint64_t check; /* stored last: stamp ^ tag and hook as one word ^ control.detail_key */
+    uint64_t
+        check; /* stored last: stamp * CT_DETAIL_MIX ^ tag and hook as one word ^ control.detail_key ^ CT_SHM_DETAIL_OWNER */
     uint64_t stamp; /* as in the event that it belongs to */
     uint32_t tag;   /* kind, and the event's number in its thread; number 0: the event was lost */
     uint32_t hook;
@@ -123,7 +128,9 @@ struct ct_shm_detail {
     };
 };
 _Static_assert(__builtin_offsetof(struct ct_shm_detail, call.stack) == 112, "hook/layout.h");
-#define CT_SHM_RETURN_SIZE 64u
+#define CT_SHM_RETURN_SIZE                    64u
+#define CT_SHM_DETAIL_OWNER(slot, generation) ((uint64_t)(slot) | (uint64_t)((generation)&0xffff) << 14)
+#define CT_SHM_DETAIL_OWNER_BITS              30 /* the key has its highest bit set: no memory that is zero is a record */
 
 /* Function triggers: evaluated by the agent at the call itself. control.rules_offset: by hook number, a bit for each. */
 enum ct_shm_trigger_kind { CT_SHM_ON_NOTHING, CT_SHM_ON_CALL, CT_SHM_ON_RETURN, CT_SHM_ON_SLOW };
@@ -144,6 +151,13 @@ struct ct_shm_mark {
     int64_t value;
 };
 #define CT_SHM_MARKS 64u
+
+/* Marks that the ring had no room for, by the trigger's bit: how many, and when. */
+struct ct_shm_more_marks {
+    uint64_t count;        /* both */
+    uint64_t first, last;  /* agent: stamps; the controller makes `first` 0 */
+    uint32_t thread, hook; /* agent: of the last one */
+};
 
 /* ---- letters: what the agent asks of the controller, and waits for ---- */
 
@@ -209,13 +223,14 @@ struct ct_shm_control {
     uint32_t segment_count, detail_chunk_count; /* 0: no detail is captured */
     uint32_t stack_bytes, vectors;
     uint64_t detail_key;
-    uint32_t detail_rate;  /* 0: no limit */
-    uint32_t hook_room;    /* of rules and budgets */
-    uint32_t persisting;   /* controller: everything is wanted; full segments are handed over */
+    uint32_t detail_rate; /* 0: no limit */
+    uint32_t hook_room;   /* of rules and budgets */
+    uint32_t
+        persisting; /* both: everything is wanted, full segments are handed over; the agent sets it with each mark */
     uint32_t mark_serial;  /* both: counts marks */
     int32_t free_segments; /* both; may be off for a moment */
-    uint32_t reserved2;
-    uint64_t mark_next; /* agent: marks so far */
+    uint32_t mark_taken;   /* controller: of the marks, how many it has had (the low half) */
+    uint64_t mark_next;    /* agent: marks so far that are in the ring */
     uint64_t extra_offset; /* controller: tables of the agent that follows threads (abi/stalk_abi.h); 0: none */
     uint8_t pad2[128 - 104];
     struct ct_shm_trigger triggers[CT_TRIGGER_BITS]; /* controller */
@@ -226,8 +241,10 @@ _Static_assert(__builtin_offsetof(struct ct_shm_control, hint) == 192, "hint");
 _Static_assert(__builtin_offsetof(struct ct_shm_control, triggers) == 384, "triggers");
 _Static_assert(sizeof(struct ct_shm_control) <= CT_SHM_LETTERS_OFFSET, "control block");
 
-#define CT_SHM_MARKS_OFFSET (CT_SHM_LETTERS_OFFSET + CT_SHM_LETTERS * 64u) /* in the second page, as much as needed */
-#define CT_SHM_HEAD_SIZE    8192u                                          /* of all that has a fixed place */
-_Static_assert(CT_SHM_MARKS_OFFSET + CT_SHM_MARKS * sizeof(struct ct_shm_mark) <= CT_SHM_HEAD_SIZE, "head");
+#define CT_SHM_MARKS_OFFSET      (CT_SHM_LETTERS_OFFSET + CT_SHM_LETTERS * 64u) /* in the second page, as much as needed */
+#define CT_SHM_MORE_MARKS_OFFSET (CT_SHM_MARKS_OFFSET + CT_SHM_MARKS * (uint32_t)sizeof(struct ct_shm_mark))
+#define CT_SHM_HEAD_SIZE         8192u /* of all that has a fixed place */
+_Static_assert(CT_SHM_MORE_MARKS_OFFSET + CT_TRIGGER_BITS * sizeof(struct ct_shm_more_marks) <= CT_SHM_HEAD_SIZE,
+               "head");
 
 #endif

@@ -3,7 +3,8 @@
  * A thread's detail cursor is the address of its next record. Stubs add to it; when a record would not lie in one chunk they
  * come here. The cursor tells the chunk, the chunk its segment: so a signal handler that comes at any instruction, and turns
  * to another chunk or segment itself, makes our compare-and-swap fail and nothing else. A handler that jumps out of here
- * leaves at worst a segment that belongs to its thread and is not used: the controller frees it when the thread has ended.
+ * leaves at worst a segment that belongs to its thread and is not used: its word names the thread from the first on, and the
+ * controller frees it when the thread has ended.
  * No lock, no system call, but for one look at the thread's stack when it takes its first segment. */
 #include "agent/detail.h"
 #include "agent/lane.h"
@@ -19,6 +20,7 @@ static struct {
     struct ct_shm_segment *segments;
     const uint16_t *segment_of_chunk;
     struct ct_shm_mark *marks;
+    struct ct_shm_more_marks *more_marks;
     uint64_t pool, pool_end;
     bool on;
 } detail;
@@ -30,6 +32,7 @@ void ct_detail_open(uint64_t shm) {
     detail.segments = (struct ct_shm_segment *)(shm + c->segments_offset);
     detail.segment_of_chunk = (const uint16_t *)(shm + c->segment_of_chunk_offset);
     detail.marks = (struct ct_shm_mark *)(shm + CT_SHM_MARKS_OFFSET);
+    detail.more_marks = (struct ct_shm_more_marks *)(shm + CT_SHM_MORE_MARKS_OFFSET);
     detail.pool = shm + c->detail_pool_offset;
     detail.pool_end = detail.pool + 2ull * BYTES * c->detail_chunk_count;
     detail.on = c->segment_count != 0;
@@ -39,6 +42,7 @@ void ct_detail_begin(struct ct_block *b) {
     const struct ct_shm_control *c = detail.control;
     b->detail_cursor = 0;
     b->detail_bit = 0; /* no segment yet */
+    b->detail_home = b->detail_serial = 0;
     b->ordinal = CT_TAG_STEP;
     b->stack_low = b->stack_high = 0;
     if (!detail.on)
@@ -51,7 +55,7 @@ void ct_detail_begin(struct ct_block *b) {
     b->vector_bytes = c->vectors ? VECTORS : 0;
     b->call_size = __builtin_offsetof(struct ct_shm_detail, call.stack) + b->stack_bytes + b->vector_bytes;
     b->return_size = CT_SHM_RETURN_SIZE + b->vector_bytes / 4;
-    b->detail_key = c->detail_key;
+    b->detail_key = c->detail_key ^ CT_SHM_DETAIL_OWNER(b->lane_slot, detail.threads[b->lane_slot].generation);
 }
 
 /* ---- segments ---- */
@@ -60,38 +64,43 @@ static uint64_t start_of(uint32_t chunk) {
     return detail.pool + (2 * (uint64_t)chunk + 1) * BYTES;
 }
 
+static uint32_t word_of(uint32_t segment) {
+    return __atomic_load_n(&detail.segments[segment].word, __ATOMIC_RELAXED);
+}
+
+/* It was not used. */
 static void release(uint32_t segment) {
-    __atomic_store_n(&detail.segments[segment].state, CT_SEGMENT_FREE, __ATOMIC_RELEASE);
+    struct ct_shm_segment *s = &detail.segments[segment];
+    s->begin = 0;
+    __atomic_store_n(&s->word, CT_SEGMENT_FREE, __ATOMIC_RELEASE);
     __atomic_fetch_add(&detail.control->free_segments, 1, __ATOMIC_RELAXED);
 }
 
-static bool take(uint32_t segment) {
+static bool take(const struct ct_block *b, uint32_t segment) {
     uint32_t expected = CT_SEGMENT_FREE;
-    if (!__atomic_compare_exchange_n(&detail.segments[segment].state, &expected, CT_SEGMENT_OWNED, false,
-                                     __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-        return false;
+    if (!__atomic_compare_exchange_n(&detail.segments[segment].word, &expected,
+                                     CT_SEGMENT_WORD(CT_SEGMENT_OWNED, b->lane_slot), false, __ATOMIC_ACQUIRE,
+                                     __ATOMIC_RELAXED))
+        return false; /* released by the controller, and by release */
     __atomic_fetch_sub(&detail.control->free_segments, 1, __ATOMIC_RELAXED);
     return true;
 }
 
-/* Large ones come first. They are for threads that come first, not for one thread after the other: a thread goes on with the
- * size that it has. */
-static long take_segment(struct ct_block *b, uint32_t chunks, uint32_t serial) {
+/* One of so many chunks; 0: the largest there is. */
+static long take_segment(struct ct_block *b, uint32_t chunks) {
     uint32_t count = detail.control->segment_count;
     if (__atomic_load_n(&detail.control->free_segments, __ATOMIC_RELAXED) <= 0)
         return -1;
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count; i++) { /* large ones come first */
         struct ct_shm_segment *s = &detail.segments[i];
-        if ((chunks && s->chunks != chunks) || __atomic_load_n(&s->state, __ATOMIC_RELAXED) != CT_SEGMENT_FREE ||
-            !take(i))
+        if ((chunks && s->chunks != chunks) || word_of(i) != CT_SEGMENT_FREE || !take(b, i))
             continue;
         s->thread = b->lane_slot;
         s->thread_generation = detail.threads[b->lane_slot].generation;
-        s->serial = serial;
+        s->serial = __atomic_add_fetch(&b->detail_serial, 1, __ATOMIC_RELAXED);
         s->turns = 0;
         s->marks = __atomic_load_n(&detail.control->mark_serial, __ATOMIC_RELAXED);
-        /* Older ones are the last owner's. Not the time now: the first record was stamped before. */
-        __atomic_store_n(&s->begin, s->frozen ? s->frozen + 1 : 0, __ATOMIC_RELEASE);
+        __atomic_store_n(&s->begin, ct_os_timestamp(), __ATOMIC_RELEASE); /* acquired by the controller */
         return i;
     }
     return -1;
@@ -114,8 +123,11 @@ static void learn_stack(struct ct_block *b) {
     b->stack_high = high;
 }
 
+/* Large segments are for threads that come first: a thread goes on with the size that it got, if it can. */
 static void take_first(struct ct_block *b, uint64_t cursor) {
-    long fresh = take_segment(b, 0, 1);
+    long fresh = b->detail_home ? take_segment(b, b->detail_home) : -1;
+    if (fresh < 0)
+        fresh = take_segment(b, 0);
     if (fresh < 0)
         return;
     if (b->detail_bit || !change_cursor(b, cursor, start_of(detail.segments[fresh].chunk))) {
@@ -123,6 +135,8 @@ static void take_first(struct ct_block *b, uint64_t cursor) {
         return;
     }
     b->detail_bit = BYTES;
+    if (!b->detail_home)
+        b->detail_home = detail.segments[fresh].chunks;
     if (!b->stack_high)
         learn_stack(b);
 }
@@ -137,51 +151,79 @@ static uint32_t chunk_before(uint64_t cursor) {
     return (uint32_t)((cursor - detail.pool) / (2 * BYTES)) - 1;
 }
 
-/* Would what is wanted be overwritten? */
-static bool is_wanted(const struct ct_shm_segment *s) {
-    return s->turns + 1 >= s->chunks && (__atomic_load_n(&detail.control->persisting, __ATOMIC_RELAXED) ||
-                                         s->marks != __atomic_load_n(&detail.control->mark_serial, __ATOMIC_RELAXED));
+static bool is_persisting(void) {
+    return __atomic_load_n(&detail.control->persisting, __ATOMIC_RELAXED);
 }
 
-static bool hand_over(struct ct_block *b, uint64_t cursor, struct ct_shm_segment *old) {
-    long fresh = take_segment(b, old->chunks, old->serial + 1);
+static bool is_wanted(const struct ct_shm_segment *s) {
+    return is_persisting() || s->marks != __atomic_load_n(&detail.control->mark_serial, __ATOMIC_RELAXED);
+}
+
+static void freeze(const struct ct_block *b, struct ct_shm_segment *s) {
+    s->frozen = ct_os_timestamp();
+    __atomic_store_n(&s->word, CT_SEGMENT_WORD(CT_SEGMENT_FROZEN, b->lane_slot), __ATOMIC_RELEASE);
+}
+
+/* To a segment of the thread's own size; `any`: else to any. */
+static bool hand_over(struct ct_block *b, uint64_t cursor, struct ct_shm_segment *old, bool any) {
+    long fresh = take_segment(b, b->detail_home);
+    if (fresh < 0 && any)
+        fresh = take_segment(b, 0);
     if (fresh < 0)
         return false;
-    if (!change_cursor(b, cursor, start_of(detail.segments[fresh].chunk))) {
+    if (change_cursor(b, cursor, start_of(detail.segments[fresh].chunk)))
+        freeze(b, old);
+    else
         release((uint32_t)fresh);
-        return true;
-    }
-    old->frozen = ct_os_timestamp();
-    __atomic_store_n(&old->state, CT_SEGMENT_FROZEN, __ATOMIC_RELEASE);
     return true;
 }
 
-/* `cursor` is past the end of a chunk. In lossless mode a thread waits while the controller frees segments. */
+/* May this thread wait? Only for something that the controller is about to free: other threads' segments may never be. */
+static bool may_wait(void) {
+    if (!detail.control->lossless || !is_persisting() || !ct_lane_is_recording())
+        return false;
+    for (uint32_t i = 0; i < detail.control->segment_count; i++)
+        if (CT_SEGMENT_STATE(word_of(i)) != CT_SEGMENT_OWNED)
+            return true;
+    return false;
+}
+
+/* Lossless, and no segment is free: the thread's own goes first, so that there is one to wait for. */
+static void go_without(struct ct_block *b, uint64_t cursor, struct ct_shm_segment *old) {
+    b->detail_bit = 0;
+    if (change_cursor(b, cursor, 0))
+        freeze(b, old);
+    else
+        b->detail_bit = BYTES; /* a handler was here */
+}
+
+/* `cursor` is past the end of a chunk. Would the next one overwrite what is wanted? */
 static void turn(struct ct_block *b, uint64_t cursor) {
     uint32_t chunk = chunk_before(cursor);
     struct ct_shm_segment *s = &detail.segments[detail.segment_of_chunk[chunk]];
-    if (is_wanted(s)) {
-        if (hand_over(b, cursor, s))
-            return;
-        if (detail.control->lossless && __atomic_load_n(&detail.control->persisting, __ATOMIC_RELAXED) &&
-            ct_lane_is_recording()) {
-            ct_lane_wait();
-            return;
-        }
+    bool full = s->turns + 1 >= s->chunks, wanted = full && is_wanted(s);
+    if ((wanted || (full && s->chunks < b->detail_home)) && hand_over(b, cursor, s, wanted))
+        return;
+    if (wanted && detail.control->lossless && is_persisting() && ct_lane_is_recording()) {
+        go_without(b, cursor, s);
+        return;
     }
-    uint32_t next = chunk + 1 == s->chunk + s->chunks ? s->chunk : chunk + 1;
-    if (change_cursor(b, cursor, start_of(next)))
-        s->turns++;
+    __atomic_fetch_add(&s->turns, 1, __ATOMIC_RELAXED); /* first: rather too many than too few */
+    (void)change_cursor(b, cursor, start_of(chunk + 1 == s->chunk + s->chunks ? s->chunk : chunk + 1));
 }
 
 uint64_t ct_detail_reserve(uint64_t size) {
     struct ct_block *b = ct_os_block();
+    uint32_t turns = 0;
     for (;;) {
         uint64_t cursor = __atomic_load_n(&b->detail_cursor, __ATOMIC_RELAXED);
         if (!b->detail_bit) {
             take_first(b, cursor);
-            if (!b->detail_bit)
+            if (b->detail_bit)
+                continue;
+            if (!may_wait())
                 return 0;
+            ct_lane_wait_longer(&turns);
         } else if (is_past_chunk(cursor)) {
             turn(b, cursor);
         } else if (cursor < detail.pool || cursor >= detail.pool_end) {
@@ -197,21 +239,45 @@ uint64_t ct_detail_reserve(uint64_t size) {
 
 /* ---- marks ---- */
 
-static void mark(const struct ct_block *b, const struct ct_shm_trigger *t, const struct ct_detail_note *note,
-                 uint64_t value) {
-    struct ct_shm_control *c = detail.control;
-    uint64_t serial = __atomic_add_fetch(&c->mark_next, 1, __ATOMIC_RELAXED);
-    struct ct_shm_mark *m = &detail.marks[(serial - 1) % CT_SHM_MARKS];
-    __atomic_store_n(&m->serial, 0, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_RELEASE);
-    m->stamp = note->stamp;
+/* A place in the ring; 0: the controller has not had the oldest yet. */
+static uint64_t take_mark(struct ct_shm_control *c) {
+    uint64_t next = __atomic_load_n(&c->mark_next, __ATOMIC_RELAXED);
+    do
+        if ((uint32_t)next - __atomic_load_n(&c->mark_taken, __ATOMIC_ACQUIRE) >= CT_SHM_MARKS)
+            return 0;
+    while (!__atomic_compare_exchange_n(&c->mark_next, &next, next + 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    return next + 1;
+}
+
+/* In a storm marks of a trigger are only counted, from the first to the last. */
+static void mark_more(const struct ct_block *b, uint32_t bit, const struct ct_detail_note *note) {
+    struct ct_shm_more_marks *m = &detail.more_marks[bit];
+    uint64_t none = 0;
+    m->last = note->stamp;
     m->thread = b->lane_slot;
     m->hook = note->hook;
-    m->trigger = t->id;
-    m->number = note->tag / CT_TAG_STEP;
-    m->value = (int64_t)value;
-    __atomic_store_n(&m->serial, serial, __ATOMIC_RELEASE); /* acquired by the controller */
+    (void)__atomic_compare_exchange_n(&m->first, &none, note->stamp, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&m->count, 1, __ATOMIC_RELEASE); /* acquired by the controller */
+}
+
+static void mark(const struct ct_block *b, uint32_t bit, const struct ct_detail_note *note, uint64_t value) {
+    struct ct_shm_control *c = detail.control;
+    uint64_t serial = take_mark(c);
+    if (serial) {
+        struct ct_shm_mark *m = &detail.marks[(serial - 1) % CT_SHM_MARKS];
+        m->stamp = note->stamp;
+        m->thread = b->lane_slot;
+        m->hook = note->hook;
+        m->trigger = c->triggers[bit].id;
+        m->number = note->tag / CT_TAG_STEP;
+        m->value = (int64_t)value;
+        __atomic_store_n(&m->serial, serial, __ATOMIC_RELEASE); /* acquired by the controller */
+    } else {
+        mark_more(b, bit, note);
+    }
+    /* Both: what is there is kept at once, and what comes until the controller has seen it. */
     __atomic_fetch_add(&c->mark_serial, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&c->persisting, 1, __ATOMIC_RELAXED);
 }
 
 static bool fires(const struct ct_shm_trigger *t, const struct ct_detail_note *note, uint64_t value) {
@@ -231,8 +297,8 @@ static bool fires(const struct ct_shm_trigger *t, const struct ct_detail_note *n
 void ct_detail_mark(const struct ct_detail_note *note, uint64_t value) {
     const struct ct_block *b = ct_os_block();
     for (unsigned rules = b->rules[note->hook]; rules; rules &= rules - 1) {
-        const struct ct_shm_trigger *t = &detail.control->triggers[__builtin_ctz(rules)];
-        if (fires(t, note, value))
-            mark(b, t, note, value);
+        uint32_t bit = (uint32_t)__builtin_ctz(rules);
+        if (fires(&detail.control->triggers[bit], note, value))
+            mark(b, bit, note, value);
     }
 }

@@ -20,6 +20,8 @@
 #define SPINS        64u
 #define VICTIMS      32u /* full chunks that are compared to find an old one */
 #define WAIT_US      50u
+#define WAITS_ALIKE  4u
+enum { WAIT_DOUBLINGS = 6 };
 
 enum loss { POOL_EXHAUSTED, DRAIN_LAG, DISK_SLOW }; /* enum ct_loss_reason of contrail/session.h */
 
@@ -318,16 +320,23 @@ static void go_without(struct ct_block *b, uint64_t cursor) {
         submit(chunk_before(cursor), generation);
 }
 
+/* Longer and longer: many threads that wake up all the time would keep the controller from the processor. */
 static void wait_a_little(uint32_t *turns) {
-    if (++*turns < SPINS || ct_os_is_silent())
+    if (++*turns < SPINS || ct_os_is_silent()) {
         ct_os_relax();
-    else
-        ct_os_sleep_us(WAIT_US);
+        return;
+    }
+    uint32_t doublings = (*turns - SPINS) / WAITS_ALIKE;
+    ct_os_sleep_us(WAIT_US << (doublings < WAIT_DOUBLINGS ? doublings : WAIT_DOUBLINGS));
 }
 
 void ct_lane_wait(void) {
     uint32_t turns = SPINS;
     wait_a_little(&turns);
+}
+
+void ct_lane_wait_longer(uint32_t *turns) {
+    wait_a_little(turns);
 }
 
 /* A slot in a fresh chunk, or NULL. */
@@ -411,8 +420,7 @@ static void raise_high(uint32_t slots) {
 }
 
 void ct_event_begin(struct ct_block *b) {
-    b->cursor = 0;
-    b->counters = &b->own_counters;
+    ct_event_reset(b);
     if (ct_os_getpid() != lane.pid || !is_recording()) /* a child, on our memory or a copy, is not ours to record */
         return;
     long slot = take_slot();
@@ -442,13 +450,13 @@ void ct_event_begin(struct ct_block *b) {
 void ct_event_drain(struct ct_block *b) {
     if (!b->cursor)
         return;
-    b->cursor = b->detail_cursor = 0;
-    b->counters = &b->own_counters;
+    ct_event_reset(b);
     __atomic_store_n(&lane.threads[b->lane_slot].state, CT_THREAD_ENDED, __ATOMIC_RELEASE);
 }
 
 void ct_event_reset(struct ct_block *b) {
     b->cursor = b->detail_cursor = 0;
+    b->rules = NULL;
     b->counters = &b->own_counters;
 }
 

@@ -13,7 +13,9 @@ void ct_lane_set_code(const struct ct_boot_code *code);
 struct ct_shm_control *ct_lane_control(void);
 /* Is anybody there to read? */
 bool ct_lane_is_recording(void);
-/* A moment, for a thread that may not lose anything. */
+/* A moment. */
 void ct_lane_wait(void);
+/* For a thread that may not lose anything: a longer one each time. *turns is 0 at first. */
+void ct_lane_wait_longer(uint32_t *turns);
 
 #endif

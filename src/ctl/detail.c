@@ -6,103 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BYTES        CT_SHM_DETAIL_CHUNK
-#define LOOK_NS      200000000ull /* segments in use are looked at so often while everything is wanted */
-#define AFTER_NS     30000000ull
-#define MARK_WAIT_NS 100000000ull /* for the event of a mark to be drained */
-#define SCARCE       4u           /* of so many segments one must be free, or those of ended threads go */
-
-/* A record that was found, in the copy. */
-struct ct_detail_place {
-    uint32_t number, offset;
-};
-
-/* ---- finding records ---- */
-
-static uint32_t size_of(const struct ct_lane *lane, uint32_t tag) {
-    uint32_t vectors = lane->vectors ? 128 : 0, stack = lane->stack_bytes < 8 ? 8 : lane->stack_bytes;
-    switch (tag & CT_TAG_KIND) {
-    case CT_EVENT_CALL:
-    case CT_EVENT_ENTRY:
-        return CT_DETAIL_STACK + stack + vectors;
-    case CT_EVENT_RETURN:
-        return CT_DETAIL_RETURN_SIZE + vectors / 4;
-    default:
-        return 0;
-    }
-}
-
-/* Size of the record at an offset of a chunk; 0: there is none. */
-static uint32_t record_at(const struct ct_lane *lane, const uint8_t *chunk, uint32_t at, uint64_t begin) {
-    uint64_t check, stamp, tag;
-    memcpy(&check, chunk + at, 8);
-    memcpy(&stamp, chunk + at + CT_DETAIL_STAMP, 8);
-    memcpy(&tag, chunk + at + CT_DETAIL_TAG, 8);
-    if (check != (stamp ^ tag ^ lane->detail_key) || stamp < begin)
-        return 0;
-    uint32_t size = size_of(lane, (uint32_t)tag);
-    return size && at + size <= BYTES ? size : 0;
-}
-
-/* The next record from `at` on that overlaps none; BYTES: there is no more. */
-static uint32_t next_record(struct ct_detail *d, const struct ct_lane *lane, const uint8_t *chunk, uint32_t at,
-                            uint64_t begin, uint32_t *size) {
-    for (; at + CT_DETAIL_RETURN_SIZE <= BYTES; at += 8) {
-        if (!(*size = record_at(lane, chunk, at, begin)))
-            continue;
-        uint32_t inside = at + 8, end = at + *size;
-        while (inside + CT_DETAIL_REGISTERS <= BYTES && inside < end && !record_at(lane, chunk, inside, 0))
-            inside += 8;
-        if (inside >= end || inside + CT_DETAIL_REGISTERS > BYTES)
-            return at;
-        d->rejected++;
-        at = inside; /* nor is that one to be trusted */
-    }
-    return BYTES;
-}
-
-/* Was it there all the time while it was copied? */
-static bool is_still_there(const uint8_t *source, const uint8_t *copy) {
-    uint64_t now = __atomic_load_n((const uint64_t *)source, __ATOMIC_RELAXED), then;
-    memcpy(&then, copy, 8);
-    return now == then;
-}
-
-static int by_number(const void *a, const void *b) {
-    const struct ct_detail_place *x = a, *y = b;
-    return x->number < y->number ? -1 : x->number > y->number;
-}
-
-/* All records of a segment, by number; numbers count from the last one that was looked at. */
-static size_t find_records(struct ct_drain *drain, const struct ct_shm_segment *s, uint32_t last) {
-    struct ct_detail *d = drain->detail;
-    const struct ct_lane *lane = drain->lane;
-    uint64_t begin = s->begin;
-    size_t count = 0;
-    uint32_t chunk = s->chunk, chunks = s->chunks;
-    if (chunks > d->most_chunks || chunk > lane->detail_chunk_count - chunks)
-        return 0; /* the target has overwritten our tables */
-    for (uint32_t c = 0; c < chunks; c++) {
-        const uint8_t *source = ct_lane_detail_chunk(lane, chunk + c);
-        uint8_t *copy = d->copy + (size_t)c * BYTES;
-        uint32_t size, at = 0, newest = 0, call_size = size_of(lane, CT_EVENT_CALL);
-        memcpy(copy, source, BYTES);
-        __atomic_thread_fence(__ATOMIC_ACQUIRE);
-        for (; (at = next_record(d, lane, copy, at, begin, &size)) < BYTES; at += size) {
-            uint32_t number = ((const struct ct_shm_detail *)(copy + at))->tag / CT_TAG_STEP,
-                     further = ct_detail_distance(last, number);
-            if (!number || !ct_detail_is_later(number, last) || !is_still_there(source + at, copy + at))
-                continue;
-            /* The end of a chunk, where nothing fitted any more, keeps records of rounds long ago. */
-            if (further < newest && at + call_size > BYTES)
-                continue;
-            newest = further > newest ? further : newest;
-            d->places[count++] = (struct ct_detail_place){further, c * BYTES + at};
-        }
-    }
-    qsort(d->places, count, sizeof *d->places, by_number);
-    return count;
-}
+#define BYTES         CT_SHM_DETAIL_CHUNK
+#define MARK_WAIT_NS  100000000ull /* for the event of a mark to be drained */
+#define LOOK_NS       200000000ull /* segments in use are looked at so often while everything is wanted */
+#define AFTER_NS      30000000ull
+#define SCARCE        4u  /* of so many segments one must be free, or those of ended threads go */
+#define MARK_PATIENCE 20u /* passes: a mark that is not complete then was left by a handler that jumped away */
 
 /* ---- writing records ---- */
 
@@ -167,28 +76,38 @@ static void write_record(struct ct_drain *drain, struct ct_drain_thread *t, cons
     t->detail.written++;
 }
 
-/* Both moments in the same window. */
-static bool same_window(const struct ct_windows *w, uint64_t a, uint64_t b) {
-    for (size_t i = w->count; i-- > 0;)
-        if (b >= w->recent[i]->start && b <= w->recent[i]->end)
-            return a >= w->recent[i]->start;
-    return false;
-}
-
 /* Not wanted, but a mark that is still to come may want it. */
 static bool may_come(const struct ct_windows *w, uint64_t ns) {
     return !w->count || ns > w->recent[w->count - 1]->end;
 }
 
+static const struct ct_window *window_of(const struct ct_windows *w, uint64_t ns) {
+    for (size_t i = w->count; i-- > 0;)
+        if (ns >= w->recent[i]->start && ns <= w->recent[i]->end)
+            return w->recent[i];
+    return NULL;
+}
+
+/* Numbers between two events of the same window whose records are not there. (What is missing before a window's first record is
+ * not lost: the window is short, and says so; unless it began with the thread.) */
+static void count_missing(struct ct_drain *drain, struct ct_detail_thread *t, uint64_t number, uint64_t ns) {
+    const struct ct_windows *w = drain->windows;
+    const struct ct_window *window = window_of(w, ns);
+    uint64_t since = t->last_ns ? t->last_ns : t->first_ns;
+    bool from_first = w->options.detail == CT_DETAIL_ALWAYS || (window && since >= window->first_mark);
+    if (number > t->last_number + 1 && window && since >= window->start && (t->last_ns || from_first))
+        t->lost += number - t->last_number - 1;
+}
+
 /* One record, the next of its thread. False: it has to wait: its event is not drained yet, or it may be wanted later and stays where
  * it is (`stays`). */
-static bool take_record(struct ct_drain *drain, struct ct_drain_thread *t, const struct ct_shm_detail *in, bool stays) {
+static bool take_record(struct ct_drain *drain, struct ct_drain_thread *t, size_t place, bool stays) {
     struct ct_windows *w = drain->windows;
-    uint32_t number = in->tag / CT_TAG_STEP;
-    bool later;
-    const struct ct_detail_run *run = ct_detail_run_of(&t->detail, number, &later);
+    const struct ct_shm_detail *in = ct_detail_record(drain->detail, place);
+    uint64_t number = drain->detail->places[place].number;
+    const struct ct_detail_run *run = ct_detail_run_of(&t->detail, number);
     if (!run)
-        return !later || drain->finishing;
+        return number <= t->detail.newest || drain->finishing;
     uint64_t ns = ct_detail_run_time(run, in->stamp);
     bool wanted = ct_windows_wants(w, ns);
     if (!wanted && may_come(w, ns)) {
@@ -196,47 +115,51 @@ static bool take_record(struct ct_drain *drain, struct ct_drain_thread *t, const
             return false;
         ct_windows_lost(w, ns); /* whoever wants it later is told */
     }
-    uint32_t missing = ct_detail_distance(t->detail.last_number, number) - 1;
-    if (wanted && t->detail.last_ns && same_window(w, t->detail.last_ns, ns))
-        t->detail.lost += missing;
+    if (wanted)
+        count_missing(drain, &t->detail, number, ns);
     t->detail.last_number = number;
     t->detail.last_ns = ns;
     ct_windows_saw(w, t->tid, ns);
     if (!wanted)
         return true;
-    write_record(drain, t, in, run->seq + ct_detail_distance(run->number, number), ns);
+    write_record(drain, t, in, run->seq + (number - run->number), ns);
     ct_windows_persisted(w, ns);
     return true;
 }
 
-/* False: some of its records have to wait. */
-static bool take_segment(struct ct_drain *drain, struct ct_drain_thread *t, const struct ct_shm_segment *s,
-                         bool stays) {
-    struct ct_detail *d = drain->detail;
-    size_t count = find_records(drain, s, t->detail.last_number);
-    if (count) {
-        const struct ct_shm_detail *first = (const struct ct_shm_detail *)(d->copy + d->places[0].offset);
-        t->detail.oldest_ns = ct_clock_ns(drain->clock, first->stamp);
-        if (d->places[0].number > 1 && s->turns >= s->chunks)
-            ct_windows_lost(drain->windows, t->detail.oldest_ns);
-    }
+/* False: some of its records have to wait. `stays`: the thread has it still. */
+static bool take_segment(struct ct_drain *drain, struct ct_drain_thread *t, uint32_t segment, bool stays) {
+    const struct ct_shm_segment *s = &drain->lane->segments[segment];
+    size_t count = ct_detail_find(drain, t, segment, t->detail.last_number, stays && !t->ended);
+    if (count && drain->detail->places[0].number > t->detail.last_number + 1 && s->turns >= s->chunks)
+        ct_windows_lost(drain->windows, ct_clock_ns(drain->clock, ct_detail_record(drain->detail, 0)->stamp));
     for (size_t i = 0; i < count; i++)
-        if (!take_record(drain, t, (const struct ct_shm_detail *)(d->copy + d->places[i].offset), stays))
+        if (!take_record(drain, t, i, stays))
             return false;
     return true;
 }
 
-/* ---- passes ---- */
-
-static struct ct_drain_thread *thread_of(struct ct_drain *drain, const struct ct_shm_segment *s) {
-    if (s->thread >= drain->lane->thread_capacity)
-        return NULL;
-    struct ct_drain_thread *t = drain->by_slot[s->thread];
-    return t && t->generation == s->thread_generation ? t : NULL;
+/* The thread has no more records, or no segment to put them in. */
+static void count_tail(struct ct_drain *drain, struct ct_drain_thread *t) {
+    if (!t->detail.newest || !ct_windows_wants(drain->windows, t->detail.newest_ns))
+        return;
+    count_missing(drain, &t->detail, t->detail.newest + 1, t->detail.newest_ns);
+    t->detail.last_number = t->detail.newest;
 }
 
-static uint32_t state_of(const struct ct_lane *lane, uint32_t segment) {
-    return __atomic_load_n(&lane->segments[segment].state, __ATOMIC_ACQUIRE); /* released by agent/detail.c */
+/* ---- passes ---- */
+
+static uint32_t word_of(const struct ct_lane *lane, uint32_t segment) {
+    return __atomic_load_n(&lane->segments[segment].word, __ATOMIC_ACQUIRE); /* released by agent/detail.c */
+}
+
+/* The thread that a segment in this state belongs to; NULL: none that we know. */
+static struct ct_drain_thread *thread_of(struct ct_drain *drain, uint32_t segment, enum ct_segment_state state) {
+    uint32_t word = word_of(drain->lane, segment), slot = CT_SEGMENT_SLOT(word);
+    if (CT_SEGMENT_STATE(word) != state || slot >= drain->lane->thread_capacity)
+        return NULL;
+    struct ct_drain_thread *t = drain->by_slot[slot];
+    return t && t->generation == drain->lane->segments[segment].thread_generation ? t : NULL;
 }
 
 static int by_serial(const void *a, const void *b, void *arg) {
@@ -245,23 +168,23 @@ static int by_serial(const void *a, const void *b, void *arg) {
     return x->serial < y->serial ? -1 : x->serial > y->serial;
 }
 
-void ct_detail_list(struct ct_drain *drain) {
+static void list_frozen(struct ct_drain *drain) {
     struct ct_detail *d = drain->detail;
-    if (!d)
-        return;
     d->frozen_count = 0;
     for (uint32_t i = 0; i < drain->lane->segment_count; i++)
-        if (state_of(drain->lane, i) == CT_SEGMENT_FROZEN)
+        if (CT_SEGMENT_STATE(word_of(drain->lane, i)) == CT_SEGMENT_FROZEN)
             d->frozen[d->frozen_count++] = i;
     qsort_r(d->frozen, d->frozen_count, sizeof *d->frozen, by_serial, drain->lane->segments);
 }
 
+/* A thread's come before the one that it is filling, and both after the index was drained: records of segments that are
+ * handed over from now on have events that are not drained yet, and have to wait. */
 static void take_frozen(struct ct_drain *drain) {
     struct ct_detail *d = drain->detail;
+    list_frozen(drain);
     for (size_t i = 0; i < d->frozen_count; i++) {
-        struct ct_shm_segment *s = &drain->lane->segments[d->frozen[i]];
-        struct ct_drain_thread *t = thread_of(drain, s);
-        if (!t || take_segment(drain, t, s, false))
+        struct ct_drain_thread *t = thread_of(drain, d->frozen[i], CT_SEGMENT_FROZEN);
+        if (t && take_segment(drain, t, d->frozen[i], false)) /* no thread: its first events are not drained yet */
             ct_lane_free_segment(drain->lane, d->frozen[i]);
     }
 }
@@ -270,83 +193,66 @@ static void take_frozen(struct ct_drain *drain) {
 static void take_owned(struct ct_drain *drain, uint64_t now_ns) {
     drain->detail->looked_at = now_ns;
     for (uint32_t i = 0; i < drain->lane->segment_count; i++) {
-        struct ct_drain_thread *t =
-            state_of(drain->lane, i) == CT_SEGMENT_OWNED ? thread_of(drain, &drain->lane->segments[i]) : NULL;
-        if (t)
-            (void)take_segment(drain, t, &drain->lane->segments[i], true);
+        struct ct_drain_thread *t = thread_of(drain, i, CT_SEGMENT_OWNED);
+        if (t && (t->detail.newest > t->detail.last_number || drain->finishing))
+            (void)take_segment(drain, t, i, true);
     }
-}
-
-/* The oldest record of a segment that has gone round: the first one of the chunk that is overwritten next. 0: it has not. */
-static uint64_t oldest_of(struct ct_drain *drain, const struct ct_shm_segment *s) {
-    struct ct_detail *d = drain->detail;
-    uint32_t size, chunks = s->chunks, turns = s->turns;
-    if (!chunks || turns + 1 < chunks || chunks > d->most_chunks || s->chunk > drain->lane->detail_chunk_count - chunks)
-        return 0;
-    memcpy(d->copy, ct_lane_detail_chunk(drain->lane, s->chunk + (turns + 1) % chunks), BYTES);
-    uint32_t at = next_record(d, drain->lane, d->copy, 0, s->begin, &size);
-    return at < BYTES ? ct_clock_ns(drain->clock, ((const struct ct_shm_detail *)(d->copy + at))->stamp) : 0;
 }
 
 /* How far back everything is there that has happened, of all threads. */
-static void look_back(struct ct_drain *drain, uint64_t now_ns) {
-    struct ct_detail *d = drain->detail;
+static void measure_reach(struct ct_drain *drain, uint64_t now_ns) {
     uint64_t oldest = drain->windows->start_ns;
-    d->reached_at = now_ns;
     for (uint32_t i = 0; i < drain->lane->segment_count; i++) {
-        uint64_t ns = state_of(drain->lane, i) == CT_SEGMENT_OWNED ? oldest_of(drain, &drain->lane->segments[i]) : 0;
-        oldest = ns > oldest ? ns : oldest;
+        bool wrapped;
+        const struct ct_drain_thread *t = thread_of(drain, i, CT_SEGMENT_OWNED);
+        uint64_t ns = t ? ct_detail_oldest(drain, t, i, &wrapped) : 0;
+        oldest = ns > oldest && wrapped ? ns : oldest;
     }
-    d->reach_ns = now_ns > oldest ? now_ns - oldest : 0;
+    drain->detail->reach_ns = now_ns > oldest ? now_ns - oldest : 0;
+    drain->detail->measured_at = now_ns;
+    ct_lane_count_segments(drain->lane);
 }
 
-struct moment {
-    uint64_t stamp;
-    uint32_t number;
-};
-
-/* The record of a segment that lies so many before the mark, or the oldest; *newest is the last one before the mark. */
-static bool look_before(struct ct_drain *drain, const struct ct_shm_segment *s, uint32_t last, uint64_t stamp,
-                        uint64_t records, struct moment *first, uint64_t *newest) {
+/* When the thread made the record of this segment that lies so many before the mark, or the oldest; *newest is the number of the
+ * last one before the mark. 0: there is none. */
+static uint64_t time_in_segment(struct ct_drain *drain, struct ct_drain_thread *t, uint32_t segment,
+                                const struct ct_shm_mark *m, uint64_t records, uint64_t *newest) {
     const struct ct_detail *d = drain->detail;
-    size_t count = find_records(drain, s, last);
-    while (count && ((const struct ct_shm_detail *)(d->copy + d->places[count - 1].offset))->stamp >= stamp)
+    size_t count = ct_detail_find(drain, t, segment, t->detail.last_number, !t->ended);
+    while (count && ct_detail_record(d, count - 1)->stamp >= m->stamp)
         count--;
     if (!count)
-        return false;
+        return 0;
     size_t at = count > records ? count - (size_t)records : 0;
-    const struct ct_shm_detail *r = (const struct ct_shm_detail *)(d->copy + d->places[at].offset);
-    *first = (struct moment){r->stamp, r->tag / CT_TAG_STEP};
-    *newest = ((const struct ct_shm_detail *)(d->copy + d->places[count - 1].offset))->stamp;
-    return true;
+    uint64_t stamp = ct_detail_record(d, at)->stamp;
+    const struct ct_detail_run *run = ct_detail_run_of(&t->detail, d->places[at].number);
+    *newest = d->places[count - 1].number;
+    return run ? ct_detail_run_time(run, stamp) : ct_clock_ns(drain->clock, stamp);
 }
 
-/* When the thread made the record that lies so many before the mark: of those in the segment that the mark was made in. */
-static uint64_t time_before(struct ct_drain *drain, struct ct_drain_thread *t, const struct ct_shm_mark *m,
+/* The same, of the segment that the mark was made in. */
+static uint64_t time_before(struct ct_drain *drain, struct ct_drain_thread *t, const struct ct_shm_mark *m, uint64_t ns,
                             uint64_t records) {
-    struct moment best = {m->stamp, m->number}, first;
-    uint64_t best_newest = 0, newest;
-    bool later;
+    uint64_t newest = 0, number = 0;
     for (uint32_t i = 0; i < drain->lane->segment_count; i++) {
-        const struct ct_shm_segment *s = &drain->lane->segments[i];
-        uint32_t state = state_of(drain->lane, i);
-        if ((state != CT_SEGMENT_OWNED && state != CT_SEGMENT_FROZEN) || thread_of(drain, s) != t)
+        if (thread_of(drain, i, CT_SEGMENT_OWNED) != t && thread_of(drain, i, CT_SEGMENT_FROZEN) != t)
             continue;
-        if (look_before(drain, s, t->detail.last_number, m->stamp, records, &first, &newest) && newest > best_newest) {
-            best_newest = newest;
-            best = first;
+        uint64_t found = time_in_segment(drain, t, i, m, records, &number);
+        if (found && number > newest) {
+            newest = number;
+            ns = found;
         }
     }
-    const struct ct_detail_run *run = ct_detail_run_of(&t->detail, best.number, &later);
-    return run ? ct_detail_run_time(run, best.stamp) : ct_clock_ns(drain->clock, best.stamp);
+    return ns;
 }
 
 /* The same as its event's, to the nanosecond. False: the event is not drained yet. */
-static bool time_of_mark(const struct ct_drain *drain, const struct ct_drain_thread *t, const struct ct_shm_mark *m,
+static bool time_of_mark(const struct ct_drain *drain, struct ct_drain_thread *t, const struct ct_shm_mark *m,
                          uint64_t *ns) {
-    bool later = false;
-    const struct ct_detail_run *run = t && m->number ? ct_detail_run_of(&t->detail, m->number, &later) : NULL;
+    uint64_t number = t && m->number ? ct_detail_number(&t->detail, m->number) : 0;
+    const struct ct_detail_run *run = number ? ct_detail_run_of(&t->detail, number) : NULL;
     *ns = run ? ct_detail_run_time(run, m->stamp) : ct_clock_ns(drain->clock, m->stamp);
+    bool later = number && number > t->detail.newest;
     return run || !later || drain->finishing || ct_clock_now() > *ns + MARK_WAIT_NS;
 }
 
@@ -362,33 +268,52 @@ static bool take_mark(struct ct_drain *drain, const struct ct_shm_mark *m) {
         drain->trigger_text(drain->trigger_arg, m->trigger, text, sizeof text);
     uint64_t pre = ns;
     if (w->options.pre_events && t && !ct_windows_wants(w, ns)) /* in a window: what was before is wanted already */
-        pre = time_before(drain, t, m, w->options.pre_events);
+        pre = time_before(drain, t, m, ns, w->options.pre_events);
     ct_windows_mark_from(drain->windows, ns, text, t ? t->tid : 0, ct_drain_function(drain, m->hook), pre);
     return true;
 }
 
-/* The ring holds the newest; what was overwritten is counted, and covered by those behind it. */
+/* What the ring had no room for. */
+static void take_more_marks(struct ct_drain *drain, uint32_t bit) {
+    struct ct_shm_more_marks *m = &drain->lane->more_marks[bit];
+    char text[CT_DRAIN_TRIGGER_TEXT] = "";
+    if (!__atomic_load_n(&m->count, __ATOMIC_RELAXED))
+        return;
+    uint64_t count = __atomic_exchange_n(&m->count, 0, __ATOMIC_ACQUIRE); /* released by agent/detail.c */
+    uint64_t first = __atomic_exchange_n(&m->first, 0, __ATOMIC_RELAXED), last = m->last;
+    struct ct_drain_thread *t = m->thread < drain->lane->thread_capacity ? drain->by_slot[m->thread] : NULL;
+    if (drain->trigger_text)
+        drain->trigger_text(drain->trigger_arg, drain->lane->control->triggers[bit].id, text, sizeof text);
+    uint64_t ns = ct_clock_ns(drain->clock, last), from = first ? ct_clock_ns(drain->clock, first) : ns;
+    ct_windows_mark_from(drain->windows, ns, text, t ? t->tid : 0, ct_drain_function(drain, m->hook),
+                         from < ns ? from : ns);
+    ct_windows_repeat(drain->windows, text, count - 1);
+}
+
 static void take_marks(struct ct_drain *drain) {
     struct ct_detail *d = drain->detail;
-    uint64_t next = __atomic_load_n(&drain->lane->control->mark_next, __ATOMIC_ACQUIRE);
-    if (next - d->marks_seen > CT_SHM_MARKS) {
-        d->marks_omitted += next - d->marks_seen - CT_SHM_MARKS;
-        d->marks_seen = next - CT_SHM_MARKS;
+    struct ct_shm_control *c = drain->lane->control;
+    uint64_t next = __atomic_load_n(&c->mark_next, __ATOMIC_ACQUIRE);
+    if (next - d->marks_seen > CT_SHM_MARKS) { /* the target has overwritten it */
+        d->marks_omitted++;
+        d->marks_seen = next;
     }
     while (d->marks_seen < next) {
         const struct ct_shm_mark *m = &drain->lane->marks[d->marks_seen % CT_SHM_MARKS];
-        uint64_t serial = __atomic_load_n(&m->serial, __ATOMIC_ACQUIRE); /* released by agent/detail.c */
+        bool complete =
+            __atomic_load_n(&m->serial, __ATOMIC_ACQUIRE) == d->marks_seen + 1; /* released by agent/detail.c */
+        if (!complete && !drain->finishing && ++d->mark_waits < MARK_PATIENCE)
+            break;
         struct ct_shm_mark copy = *m;
-        __atomic_thread_fence(__ATOMIC_ACQUIRE);
-        if (serial == d->marks_seen + 1 && __atomic_load_n(&m->serial, __ATOMIC_RELAXED) == serial) {
-            if (!take_mark(drain, &copy))
-                return;
-        } else if (serial <= d->marks_seen && next == drain->lane->control->mark_next && !drain->finishing)
-            return; /* it is being written */
-        else
-            d->marks_omitted++;
+        if (complete && !take_mark(drain, &copy))
+            break;
+        d->marks_omitted += !complete;
+        d->mark_waits = 0;
         d->marks_seen++;
     }
+    __atomic_store_n(&c->mark_taken, (uint32_t)d->marks_seen, __ATOMIC_RELEASE); /* acquired by agent/detail.c */
+    for (uint32_t bit = 0; bit < CT_TRIGGER_BITS; bit++)
+        take_more_marks(drain, bit);
 }
 
 /* At a window's end, and for a moment behind it: events of its last records may come into the index a pass later. */
@@ -397,41 +322,68 @@ static bool is_ending(const struct ct_windows *w, uint64_t now_ns) {
     return newest && newest->end <= now_ns && (w->state == CT_WINDOW_PERSISTING || now_ns - newest->end < AFTER_NS);
 }
 
-void ct_detail_pass(struct ct_drain *drain, uint64_t now_ns) {
+/* Everything is wanted: threads hand full segments over. A mark that came meanwhile, and said so, is not contradicted. */
+static void tell_target(struct ct_drain *drain) {
+    struct ct_shm_control *c = drain->lane->control;
+    bool wanted = drain->windows->state != CT_WINDOW_CAPTURING;
+    __atomic_store_n(&c->persisting, wanted, __ATOMIC_SEQ_CST);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    for (uint32_t bit = 0; !wanted && bit < CT_TRIGGER_BITS; bit++)
+        wanted = __atomic_load_n(&drain->lane->more_marks[bit].count, __ATOMIC_RELAXED) != 0;
+    if (wanted || __atomic_load_n(&c->mark_next, __ATOMIC_RELAXED) != drain->detail->marks_seen)
+        __atomic_store_n(&c->persisting, 1, __ATOMIC_RELAXED);
+}
+
+/* While everything is wanted; when a window begins and ends; and once more for those who were interrupted at its end. */
+static bool is_time_to_look(struct ct_drain *drain, uint64_t now_ns) {
+    const struct ct_windows *w = drain->windows;
     struct ct_detail *d = drain->detail;
+    bool capturing = w->state == CT_WINDOW_CAPTURING, due = now_ns - d->looked_at > LOOK_NS;
+    if (w->state == CT_WINDOW_MARKED || is_ending(w, now_ns))
+        return d->may_look = true;
+    bool looks = due && (!capturing || d->may_look);
+    d->may_look = !capturing || (d->may_look && !due);
+    return looks;
+}
+
+static void flush_writers(struct ct_drain *drain) {
+    for (struct ct_drain_thread *t = drain->threads; t; t = t->next)
+        if (t->detail.writer) {
+            int status = ct_detail_writer_flush(t->detail.writer);
+            drain->error = drain->error ? drain->error : status;
+        }
+}
+
+void ct_detail_pass(struct ct_drain *drain, uint64_t now_ns) {
     struct ct_windows *w = drain->windows;
-    if (!d)
+    if (!drain->detail)
         return;
     take_marks(drain);
     if (drain->on_pass)
         drain->on_pass(drain->on_pass_arg, now_ns);
-    bool active = ct_windows_active(w);
     take_frozen(drain);
-    if (active && (w->state == CT_WINDOW_MARKED || is_ending(w, now_ns) || now_ns - d->looked_at > LOOK_NS))
+    if (is_time_to_look(drain, now_ns))
         take_owned(drain, now_ns);
-    if (active)
-        for (struct ct_drain_thread *t = drain->threads; t; t = t->next)
-            if (t->detail.writer) {
-                int status = ct_detail_writer_flush(t->detail.writer);
-                drain->error = drain->error ? drain->error : status;
-            }
-    if (now_ns - d->reached_at > LOOK_NS)
-        look_back(drain, now_ns);
+    if (ct_windows_active(w))
+        flush_writers(drain);
+    if (now_ns - drain->detail->measured_at > LOOK_NS)
+        measure_reach(drain, now_ns);
     ct_windows_tick(w, now_ns);
-    /* Behind a window's end threads keep what they have: the next mark may want it. */
-    __atomic_store_n(&drain->lane->control->persisting, w->state != CT_WINDOW_CAPTURING, __ATOMIC_RELAXED);
+    tell_target(drain);
 }
 
 void ct_detail_finish(struct ct_drain *drain) {
     if (!drain->detail)
         return;
-    ct_detail_list(drain);
     take_marks(drain);
     if (drain->end_mark[0])
         ct_windows_mark(drain->windows, drain->time_end, drain->end_mark, 0, 0);
     if (ct_windows_active(drain->windows)) {
         take_frozen(drain);
         take_owned(drain, ct_clock_now());
+        for (struct ct_drain_thread *t = drain->threads; t; t = t->next)
+            if (t->writer)
+                count_tail(drain, t);
     }
     ct_windows_end(drain->windows, ct_clock_now());
 }
@@ -449,20 +401,23 @@ static bool may_be_wanted(const struct ct_drain *drain, struct ct_drain_thread *
 }
 
 bool ct_detail_retire(struct ct_drain *drain, struct ct_drain_thread *t, uint32_t slot, uint32_t generation) {
+    (void)generation; /* a slot has one thread until we free it */
     if (!drain->detail)
         return true;
-    if (t && t->detail.run_count && !ct_windows_active(drain->windows) && may_be_wanted(drain, t))
+    if (t && t->detail.newest && may_be_wanted(drain, t))
         return false;
     for (uint32_t i = 0; i < drain->lane->segment_count; i++) {
-        struct ct_shm_segment *s = &drain->lane->segments[i];
-        if (state_of(drain->lane, i) == CT_SEGMENT_FREE || s->thread != slot || s->thread_generation != generation)
+        uint32_t word = word_of(drain->lane, i);
+        if (CT_SEGMENT_STATE(word) == CT_SEGMENT_FREE || CT_SEGMENT_SLOT(word) != slot)
             continue;
-        if (t)
-            (void)take_segment(drain, t, s, false);
+        if (t && thread_of(drain, i, CT_SEGMENT_STATE(word)) == t)
+            (void)take_segment(drain, t, i, false);
         ct_lane_free_segment(drain->lane, i);
     }
-    if (t)
+    if (t) {
+        count_tail(drain, t);
         ct_windows_thread_ended(drain->windows, t->tid, t->last_ns);
+    }
     return true;
 }
 
@@ -493,11 +448,11 @@ int ct_detail_start(struct ct_drain *drain) {
     if (!d)
         return CT_ERR_NO_MEMORY;
     drain->detail = d;
-    size_t largest = (size_t)lane->segments[0].chunks * BYTES;
-    d->most_chunks = lane->segments[0].chunks;
+    size_t largest = (size_t)CT_LANE_MOST_CHUNKS * BYTES;
     d->copy = malloc(largest);
     d->places = malloc(largest / CT_DETAIL_RETURN_SIZE * sizeof *d->places);
     d->frozen = calloc(lane->segment_count, sizeof *d->frozen);
+    tell_target(drain);
     return d->copy && d->places && d->frozen ? 0 : CT_ERR_NO_MEMORY;
 }
 

@@ -9,6 +9,7 @@
 #ifndef CT_CTL_DETAIL_H
 #define CT_CTL_DETAIL_H
 
+#include "abi/shm_abi.h"
 #include "ctl/clock.h"
 #include "trace/writer.h"
 #include <stdbool.h>
@@ -20,7 +21,7 @@ struct ct_drain_thread;
 
 /* Events with consecutive numbers, positions, and one straight line of time. */
 struct ct_detail_run {
-    uint32_t number, count;
+    uint64_t number, count; /* numbers are counted on where those of shared memory begin anew */
     uint64_t seq;
     struct ct_clock_point point;
     double rate;
@@ -29,32 +30,40 @@ struct ct_detail_run {
 /* Of one thread. */
 struct ct_detail_thread {
     struct ct_detail_run *runs; /* in order; the oldest are forgotten */
-    size_t run_count, run_room;
+    size_t run_count, run_room, run_hint;
     struct ct_detail_writer *writer; /* NULL: none yet */
-    uint32_t last_number;            /* of the last record that was looked at */
+    uint64_t newest;                 /* of the numbers of its events, as far as drained; 0: none yet */
+    uint64_t first_ns, newest_ns;    /* of its first and newest numbered event */
+    uint64_t last_number;            /* of the last record that was taken, or is not wanted */
     uint64_t last_ns;                /* its time; 0: none yet */
     uint64_t written, lost, limited, bytes;
     uint64_t oldest_ns; /* of what its segment held when last looked at */
     uint64_t ended_at;
 };
 
+/* A record that was found, in the copy. */
+struct ct_detail_place {
+    uint64_t number;
+    uint32_t offset;
+};
+
 struct ct_detail {
     uint8_t *copy; /* a segment */
-    uint32_t most_chunks;
     struct ct_detail_place *places;
-    uint32_t *frozen; /* segments that were FROZEN when the pass began */
+    uint32_t *frozen; /* segments that are FROZEN */
     size_t frozen_count;
     uint64_t marks_seen, marks_omitted;
-    uint64_t looked_at; /* when segments in use were last looked at */
-    uint64_t reached_at;
-    uint64_t reach_ns; /* how far back the shortest window of a thread reached then */
-    uint64_t rejected; /* records that overlapped others */
+    unsigned mark_waits;  /* passes that have waited for a mark to be written */
+    bool may_look;        /* once more, after the end of a window */
+    uint64_t looked_at;   /* when segments in use were last looked at */
+    uint64_t measured_at; /* when it was last measured */
+    uint64_t reach_ns;    /* how far back the shortest window reached then */
+    uint64_t rejected;    /* records that overlapped others */
 };
 
 int ct_detail_start(struct ct_drain *drain);
 void ct_detail_free(struct ct_drain *drain);
-/* Before the index is drained, and after it: only events that are in the index then have their records taken. */
-void ct_detail_list(struct ct_drain *drain);
+/* After the index is drained: only events that are in it have their records taken. */
 void ct_detail_pass(struct ct_drain *drain, uint64_t now_ns);
 /* The target is gone or stands still: everything that is still there is looked at for the last time. */
 void ct_detail_finish(struct ct_drain *drain);
@@ -68,11 +77,20 @@ void ct_detail_note(struct ct_drain_thread *thread, const struct ct_clock *clock
 
 /* ---- detail_runs.c ---- */
 
-/* Numbers begin anew some time. */
-uint32_t ct_detail_distance(uint32_t from, uint32_t to);
-bool ct_detail_is_later(uint32_t number, uint32_t than);
-/* The run with this number; NULL: the event was lost, or is not drained yet (*later). */
-const struct ct_detail_run *ct_detail_run_of(const struct ct_detail_thread *thread, uint32_t number, bool *later);
+/* A number of shared memory, where they begin anew some time, counted on. */
+uint64_t ct_detail_number(const struct ct_detail_thread *thread, uint32_t number);
+/* The run with this number; NULL: the event was lost, or, if it is beyond thread->newest, is not drained yet. */
+const struct ct_detail_run *ct_detail_run_of(struct ct_detail_thread *thread, uint64_t number);
 uint64_t ct_detail_run_time(const struct ct_detail_run *run, uint64_t stamp);
+/* ---- detail_find.c: finding records in a segment ---- */
 
+static inline const struct ct_shm_detail *ct_detail_record(const struct ct_detail *detail, size_t place) {
+    return (const struct ct_shm_detail *)(detail->copy + detail->places[place].offset);
+}
+/* All records of the thread with numbers behind `last`, by number, in places[]. `live`: the thread may be filling it. */
+size_t ct_detail_find(struct ct_drain *drain, const struct ct_drain_thread *thread, uint32_t segment, uint64_t last,
+                      bool live);
+/* When the oldest record that is still in the segment was made; 0: there is none. *wrapped: there were older ones. */
+uint64_t ct_detail_oldest(const struct ct_drain *drain, const struct ct_drain_thread *thread, uint32_t segment,
+                          bool *wrapped);
 #endif

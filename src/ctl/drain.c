@@ -331,7 +331,6 @@ static void watch_level(struct ct_drain *d) {
 static void take_all(struct ct_drain *d, struct found_chunk *list) {
     uint64_t stamp = ct_os_timestamp(), now = ct_clock_now();
     watch_level(d);
-    ct_detail_list(d);
     d->found = false;
     size_t count = list_chunks(d, list);
     qsort(list, count, sizeof *list, by_thread_and_number);

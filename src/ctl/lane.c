@@ -35,18 +35,25 @@ static uint32_t chunk_size(size_t memory) {
 
 /* How the detail pool is cut: shares of it in 32nds, by size. Threads that come first get a mebibyte, which stays in a
  * processor's cache and reaches back a few thousand calls; with the default 32 MiB there is something for 1,124 threads. */
-static const struct { uint32_t chunks, share; } classes[] = {{128, 12}, {16, 3}, {2, 17}};
-enum { CLASS_COUNT = sizeof classes / sizeof classes[0], SHARES = 32, DETAIL_MIN = 1 << 20 };
+static const struct {
+    uint32_t chunks, share;
+} classes[CT_LANE_CLASSES] = {{CT_LANE_MOST_CHUNKS, 12}, {16, 3}, {2, 17}};
+enum { SHARES = 32, DETAIL_MIN = 1 << 20 };
 
+/* Not more small ones than there can be threads: what is left then is for large ones. */
 static uint32_t segments_of_class(size_t memory, unsigned k) {
-    uint64_t chunks = memory / CT_SHM_DETAIL_CHUNK * classes[k].share / SHARES;
-    return (uint32_t)(chunks / classes[k].chunks);
+    uint64_t all = memory / CT_SHM_DETAIL_CHUNK, chunks = all * classes[k].share / SHARES;
+    if (k == 0)
+        chunks =
+            all - segments_of_class(memory, 1) * classes[1].chunks - segments_of_class(memory, 2) * classes[2].chunks;
+    uint64_t segments = chunks / classes[k].chunks;
+    return (uint32_t)(segments < THREAD_CAPACITY ? segments : THREAD_CAPACITY);
 }
 
 static void cut_segments(struct ct_lane *lane, size_t memory, uint16_t *segment_of_chunk) {
     uint32_t segment = 0, chunk = 0;
-    for (unsigned k = 0; k < CLASS_COUNT; k++)
-        for (uint32_t n = segments_of_class(memory, k); n > 0; n--, segment++) {
+    for (unsigned k = 0; k < CT_LANE_CLASSES; k++)
+        for (uint32_t n = lane->segments_of_class[k] = segments_of_class(memory, k); n > 0; n--, segment++) {
             lane->segments[segment] = (struct ct_shm_segment){.chunk = chunk, .chunks = classes[k].chunks};
             for (uint32_t end = chunk + classes[k].chunks; chunk < end; chunk++)
                 segment_of_chunk[chunk] = (uint16_t)segment;
@@ -57,7 +64,7 @@ static void lay_out_detail(struct ct_shm_control *c, const struct ct_lane_option
     if (!o->detail_memory)
         return;
     size_t memory = o->detail_memory < DETAIL_MIN ? DETAIL_MIN : o->detail_memory;
-    for (unsigned k = 0; k < CLASS_COUNT; k++) {
+    for (unsigned k = 0; k < CT_LANE_CLASSES; k++) {
         c->segment_count += segments_of_class(memory, k);
         c->detail_chunk_count += segments_of_class(memory, k) * classes[k].chunks;
     }
@@ -75,6 +82,7 @@ static void lay_out_detail(struct ct_shm_control *c, const struct ct_lane_option
     *at = c->detail_pool_offset + 2ull * CT_SHM_DETAIL_CHUNK * c->detail_chunk_count;
     if (getrandom(&c->detail_key, sizeof c->detail_key, GRND_NONBLOCK) != sizeof c->detail_key)
         c->detail_key = 0x9e3779b97f4a7c15ull ^ (uint64_t)(uintptr_t)c;
+    c->detail_key |= 1ull << 63;
 }
 
 static uint64_t lay_out(struct ct_shm_control *c, const struct ct_lane_options *o) {
@@ -108,6 +116,7 @@ static void point_to_parts(struct ct_lane *lane, uint8_t *at, const struct ct_sh
     lane->chunks = (struct ct_shm_chunk *)(at + c->chunks_offset);
     lane->pool = at + c->pool_offset;
     lane->marks = (struct ct_shm_mark *)(at + CT_SHM_MARKS_OFFSET);
+    lane->more_marks = (struct ct_shm_more_marks *)(at + CT_SHM_MORE_MARKS_OFFSET);
     lane->segments = (struct ct_shm_segment *)(at + c->segments_offset);
     lane->rules = (uint16_t *)(at + c->rules_offset);
     lane->budgets = c->detail_rate ? (int32_t *)(at + c->budgets_offset) : NULL;
@@ -147,18 +156,40 @@ int ct_lane_create(struct ct_lane *lane, int fd, const struct ct_lane_options *o
 void ct_lane_refill_budgets(struct ct_lane *lane, size_t hooks) {
     int32_t rate = (int32_t)lane->control->detail_rate;
     for (size_t i = 0; lane->budgets && i < hooks && i < lane->hook_room; i++)
-        __atomic_store_n(&lane->budgets[i], rate - 1, __ATOMIC_RELAXED);
+        __atomic_store_n(&lane->budgets[i], rate, __ATOMIC_RELAXED);
 }
 
 void ct_lane_mark(struct ct_lane *lane) {
     __atomic_fetch_add(&lane->control->mark_serial, 1, __ATOMIC_RELEASE); /* read by agent/detail.c */
 }
 
+void ct_lane_segment(const struct ct_lane *lane, uint32_t segment, uint32_t *chunk, uint32_t *chunks) {
+    unsigned k = 0;
+    for (*chunk = 0; k < CT_LANE_CLASSES - 1 && segment >= lane->segments_of_class[k]; k++) {
+        *chunk += lane->segments_of_class[k] * classes[k].chunks;
+        segment -= lane->segments_of_class[k];
+    }
+    *chunks = classes[k].chunks;
+    *chunk += segment * classes[k].chunks;
+}
+
+/* Only chunks that were used: the others may have no memory yet. */
 void ct_lane_free_segment(struct ct_lane *lane, uint32_t segment) {
-    if (lane->segments[segment].state == CT_SEGMENT_OWNED) /* of a thread that has ended */
-        lane->segments[segment].frozen = ct_os_timestamp();
-    __atomic_store_n(&lane->segments[segment].state, CT_SEGMENT_FREE, __ATOMIC_RELEASE);
+    struct ct_shm_segment *s = &lane->segments[segment];
+    uint32_t chunk, chunks, turns = s->turns;
+    ct_lane_segment(lane, segment, &chunk, &chunks);
+    for (uint32_t i = 0; i < chunks && i <= turns; i++)
+        memset(lane->detail_pool + (2 * (uint64_t)(chunk + i) + 1) * CT_SHM_DETAIL_CHUNK, 0, CT_SHM_DETAIL_CHUNK);
+    s->begin = 0;
+    __atomic_store_n(&s->word, CT_SEGMENT_FREE, __ATOMIC_RELEASE); /* acquired by agent/detail.c */
     __atomic_fetch_add(&lane->control->free_segments, 1, __ATOMIC_RELAXED);
+}
+
+void ct_lane_count_segments(struct ct_lane *lane) {
+    int32_t count = 0;
+    for (uint32_t i = 0; i < lane->segment_count; i++)
+        count += __atomic_load_n(&lane->segments[i].word, __ATOMIC_RELAXED) == CT_SEGMENT_FREE;
+    __atomic_store_n(&lane->control->free_segments, count, __ATOMIC_RELAXED);
 }
 
 void ct_lane_destroy(struct ct_lane *lane) {

@@ -11,6 +11,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#define CT_LANE_CLASSES     3   /* sizes of segments */
+#define CT_LANE_MOST_CHUNKS 128 /* in a segment */
+
 struct ct_lane {
     int fd; /* -1: not open */
     size_t size;
@@ -25,7 +28,9 @@ struct ct_lane {
     bool vectors;
     uint64_t detail_key;
     struct ct_shm_segment *segments;
+    uint32_t segments_of_class[CT_LANE_CLASSES]; /* the target could overwrite what segments say of themselves */
     struct ct_shm_mark *marks;
+    struct ct_shm_more_marks *more_marks;
     uint16_t *rules;  /* by hook */
     int32_t *budgets; /* by hook; NULL: no limit */
     uint8_t *detail_pool;
@@ -62,7 +67,12 @@ static inline const uint8_t *ct_lane_detail_chunk(const struct ct_lane *lane, ui
 void ct_lane_refill_budgets(struct ct_lane *lane, size_t hooks);
 /* Something happened that the controller itself has noticed: threads keep what they have. */
 void ct_lane_mark(struct ct_lane *lane);
+/* Its chunks. */
+void ct_lane_segment(const struct ct_lane *lane, uint32_t segment, uint32_t *chunk, uint32_t *chunks);
+/* Clears and frees it. */
 void ct_lane_free_segment(struct ct_lane *lane, uint32_t segment);
+/* How many are free is counted anew: a handler may have jumped out between a change and its count. */
+void ct_lane_count_segments(struct ct_lane *lane);
 /* Clears a chunk that the controller holds (DRAINING) and frees it. */
 void ct_lane_free_chunk(struct ct_lane *lane, uint32_t chunk);
 bool ct_lane_change_word(struct ct_lane *lane, uint32_t chunk, uint64_t from, uint64_t to);

@@ -254,6 +254,15 @@ void ct_windows_mark(struct ct_windows *w, uint64_t ns, const char *text, int ti
     ct_windows_mark_from(w, ns, text, tid, function_id, ns);
 }
 
+void ct_windows_repeat(struct ct_windows *w, const char *text, uint64_t count) {
+    w->marks += count;
+    struct ct_window *newest = w->count ? w->recent[w->count - 1] : NULL;
+    size_t place = newest ? place_of(w, text) : SIZE_MAX;
+    for (size_t i = 0; newest && i < newest->reason_count; i++)
+        if (newest->reasons[i].text == place)
+            newest->reasons[i].count += count;
+}
+
 void ct_windows_hold(struct ct_windows *w, uint64_t ns, const char *text) {
     size_t place = place_of(w, text) + 1;
     struct ct_window *newest = w->count ? w->recent[w->count - 1] : NULL;

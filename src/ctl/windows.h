@@ -82,6 +82,8 @@ void ct_windows_mark(struct ct_windows *windows, uint64_t ns, const char *text, 
  * oldest one that is still there when they are fewer). */
 void ct_windows_mark_from(struct ct_windows *windows, uint64_t ns, const char *text, int tid, uint64_t function_id,
                           uint64_t pre_ns);
+/* So many more marks like the last one with this text: only counted. */
+void ct_windows_repeat(struct ct_windows *windows, const char *text, uint64_t count);
 /* A mark that lasts, as long as this is called before every tick (time=): counted once. */
 void ct_windows_hold(struct ct_windows *windows, uint64_t ns, const char *text);
 /* From any thread: a manual mark, taken by the next tick. False: nothing is persisted anyhow (--detail off). */

@@ -31,8 +31,8 @@
 #define CT_BLOCK_BASE          0x1178
 #define CT_BLOCK_FN_DETAIL     0x1180
 #define CT_BLOCK_FN_MARK       0x1188
-#define CT_BLOCK_RULES         0x1190 /* by hook: 16 bits, each a trigger that waits for it */
-#define CT_BLOCK_BUDGETS       0x1198 /* by hook: 32 bits, how many may still be captured, less one; 0: no limit */
+#define CT_BLOCK_RULES         0x1190 /* by hook: 16 bits, each a trigger that waits for it; 0: no detail of this thread */
+#define CT_BLOCK_BUDGETS       0x1198 /* by hook: 32 bits, how many calls may still be captured; 0: no limit */
 #define CT_BLOCK_CALL_SIZE     0x11a0 /* of a detail record of a call */
 #define CT_BLOCK_RETURN_SIZE   0x11a8
 #define CT_BLOCK_DETAIL_BIT    0x11b0 /* as EVENT_BIT */
@@ -75,6 +75,7 @@
 #define CT_DETAIL_STACK_SIZE  104
 #define CT_DETAIL_STACK       112
 #define CT_DETAIL_RETURN_SIZE 64
+#define CT_DETAIL_MIX         -1640531535 /* so that neighbouring words do not look like a record by chance */
 
 /* Stub: call enter; nop3 | call body (entry-only: jmp body) | jmp leave | hook number | body or literal.
  * The first 8 bytes, aligned, are what enabling and disabling stores. */

@@ -23,10 +23,27 @@ static uint32_t numbered(struct ct_block *b, uint32_t kind) {
     return __atomic_fetch_add(&b->ordinal, CT_TAG_STEP, __ATOMIC_RELAXED) | kind;
 }
 
-/* `e` NULL: the event is lost; its detail need not be. */
+/* A return goes with its call. */
+static bool is_over_limit(struct ct_block *b, uint32_t hook, uint32_t kind, const struct ct_detail_note *note) {
+    int32_t *budget = b->budgets + hook;
+    if (kind == CT_EVENT_RETURN)
+        return note->entered && !(note->entered & 1);
+    return __atomic_load_n(budget, __ATOMIC_RELAXED) <= 0 || __atomic_fetch_sub(budget, 1, __ATOMIC_RELAXED) <= 0;
+}
+
+static uint32_t tag_of(struct ct_block *b, uint32_t hook, uint32_t kind, const struct ct_detail_note *note) {
+    if (!note)
+        return kind;
+    if (!b->rules || !b->budgets || !is_over_limit(b, hook, kind, note))
+        return numbered(b, kind);
+    b->counters->limited++;
+    return kind;
+}
+
+/* `e` NULL: the event is lost, and its detail with it. */
 static void fill_noted(struct ct_block *b, struct ct_event *e, uint32_t hook, uint32_t kind,
                        struct ct_detail_note *note) {
-    uint32_t tag = e && note ? numbered(b, kind) : kind;
+    uint32_t tag = e ? tag_of(b, hook, kind, note) : kind;
     uint64_t stamp = ct_os_timestamp();
     if (e)
         fill_at(e, hook, tag, stamp);

@@ -83,9 +83,9 @@ struct ct_counters {
 
 /* What a stub that captures detail knows of the event that it has just written. */
 struct ct_detail_note {
-    uint64_t stamp; /* 0: there was none */
-    uint32_t tag, hook;
-    uint64_t entered; /* of a return: when its call was; 0: not known */
+    uint64_t stamp;     /* 0: there was none */
+    uint32_t tag, hook; /* a tag without a number: there is a limit, and it was reached */
+    uint64_t entered;   /* of a return: when its call was, odd if that has a record; 0: not known */
 };
 
 /* One per thread; GS points to it. */
@@ -131,9 +131,8 @@ struct ct_block {
     uint32_t delivering; /* somebody hands full buffers to the sink; one at a time, so that order is kept */
     uint32_t lane_slot;  /* of the agent's lane (agent/lane.c) */
     struct ct_counters own_counters;
-    /* Detail (agent/detail.c): the segment that the thread fills, and how often it has turned to a new chunk of it. */
-    uint32_t segment, detail_serial;
-    uint64_t detail_turns;
+    /* Detail (agent/detail.c): how large the thread's segments are, in chunks; how many it has had. */
+    uint32_t detail_home, detail_serial;
     size_t size; /* of the whole mapping */
     uint32_t in_use;
 };

@@ -106,10 +106,13 @@ ct_hook_code:
 #define SAVED_RDX (CT_NOTE_SIZE + 8)
 #define SAVED_RAX (CT_NOTE_SIZE + 24)
 
-/* Marks that this call or return makes, if somebody waits for one; `value` is what the function returns. */
-.macro CHECK_RULES value
-    mov CT_NOTE_HOOK(%rsp), %edx
+/* Marks that this call or return makes, if somebody waits for one; `value` is what the function returns. Jumps when there is
+ * nothing to capture: this thread is not recorded, or the event has no number. */
+.macro CHECK_RULES value, none
     mov %gs:CT_BLOCK_RULES, %rcx
+    mov CT_NOTE_HOOK(%rsp), %edx
+    test %rcx, %rcx
+    jz \none
     cmpw $0, (%rcx, %rdx, 2)
     je 6f
     PUSH_REST
@@ -117,25 +120,8 @@ ct_hook_code:
     mov 56+\value(%rbp), %rsi
     CALL_SLOW CT_BLOCK_FN_MARK
     POP_REST
-6:
-.endm
-
-/* How many of this function may still be captured in this second; jumps when there is a limit and it is reached. */
-.macro CHECK_BUDGET take, none
-    mov %gs:CT_BLOCK_BUDGETS, %rcx
-    test %rcx, %rcx
-    jz 6f
-    mov CT_NOTE_HOOK(%rsp), %edx
-    cmpl $0, (%rcx, %rdx, 4)
-    jl \none
-  .if \take
-    decl (%rcx, %rdx, 4)
-  .endif
-6:
-.endm
-.macro COUNT_LIMITED
-    mov %gs:CT_BLOCK_COUNTERS, %rcx
-    incq CT_COUNTERS_LIMITED(%rcx)
+6:  cmpl $CT_TAG_STEP, CT_NOTE_TAG(%rsp)
+    jb \none
 .endm
 
 /* rax: a record of the size that the block tells at `size`, both ends of which lie in one chunk. */
@@ -160,6 +146,7 @@ ct_hook_code:
     mov CT_NOTE_TAG(%rsp), %rdx
     mov %rcx, CT_DETAIL_STAMP(%rax)
     mov %rdx, CT_DETAIL_TAG(%rax)
+    imul $CT_DETAIL_MIX, %rcx, %rcx
     xor %rdx, %rcx
     xor %gs:CT_BLOCK_DETAIL_KEY, %rcx
     mov %rcx, (%rax)
@@ -167,8 +154,7 @@ ct_hook_code:
 
 /* `slot`: where S is, from rsp. */
 .macro CAPTURE_CALL slot
-    CHECK_RULES SAVED_RAX
-    CHECK_BUDGET 1, 7f
+    CHECK_RULES SAVED_RAX, 9f
     RESERVE_DETAIL CT_BLOCK_CALL_SIZE, 9f
     mov %rdi, CT_DETAIL_REGISTERS+0(%rax)
     mov %rsi, CT_DETAIL_REGISTERS+8(%rax)
@@ -210,8 +196,15 @@ ct_hook_code:
     sub %rcx, %rdx
     and $-8, %rdx                           /* stacks may be misaligned */
     cmp %gs:CT_BLOCK_STACK_BYTES, %rdx
-    jbe 3f
-    mov %gs:CT_BLOCK_STACK_BYTES, %rdx
+    jae 7f
+    mov %rdx, -24(%rsp)
+6:  movq $0, CT_DETAIL_STACK(%rax, %rdx)    /* no byte of an older record stays */
+    add $8, %rdx
+    cmp %gs:CT_BLOCK_STACK_BYTES, %rdx
+    jb 6b
+    mov -24(%rsp), %rdx
+    jmp 3f
+7:  mov %gs:CT_BLOCK_STACK_BYTES, %rdx
 3:  mov %rdx, CT_DETAIL_STACK_SIZE(%rax)
     movups %xmm0, -16(%rsp)
     mov %rdx, -24(%rsp)
@@ -242,14 +235,11 @@ ct_hook_code:
     jmp 6b
 8:  movups -16(%rsp), %xmm0
     PUBLISH_DETAIL
-    jmp 9f
-7:  COUNT_LIMITED
 9:
 .endm
 
 .macro CAPTURE_RETURN slot
-    CHECK_RULES SAVED_RAX
-    CHECK_BUDGET 0, 7f
+    CHECK_RULES SAVED_RAX, 9f
     RESERVE_DETAIL CT_BLOCK_RETURN_SIZE, 9f
     mov SAVED_RAX(%rsp), %rcx
     mov %rcx, CT_DETAIL_REGISTERS+0(%rax)
@@ -265,19 +255,20 @@ ct_hook_code:
     movups %xmm0, CT_DETAIL_RETURN_SIZE+0(%rax)
     movups %xmm1, CT_DETAIL_RETURN_SIZE+16(%rax)
 1:  PUBLISH_DETAIL
-    jmp 9f
-7:  COUNT_LIMITED
 9:
 .endm
 
-/* Fills the slot at rax like FILL, and the note; the event's tag has its number in the thread. */
+/* Fills the slot at rax like FILL, and the note; the event's tag has its number in the thread, if it is to be captured. */
 .macro FILL_NOTE kind
-    mov $CT_TAG_STEP, %ecx
-    xadd %ecx, %gs:CT_BLOCK_ORDINAL
-    or $\kind, %ecx
     mov %edx, 8(%rax)
     mov %edx, CT_NOTE_HOOK(%rsp)
-    mov %ecx, 12(%rax)
+    mov %gs:CT_BLOCK_BUDGETS, %rcx
+    test %rcx, %rcx
+    jnz 23f
+21: mov $CT_TAG_STEP, %ecx
+    xadd %ecx, %gs:CT_BLOCK_ORDINAL
+    or $\kind, %ecx
+22: mov %ecx, 12(%rax)
     mov %ecx, CT_NOTE_TAG(%rsp)
     mov %rax, %rcx
     rdtsc
@@ -285,6 +276,28 @@ ct_hook_code:
     or %rdx, %rax
     mov %rax, (%rcx)
     mov %rax, CT_NOTE_STAMP(%rsp)
+.endm
+
+/* The rest of FILL_NOTE: there is a limit of how many of this function's calls are captured in a second. A return goes with its
+ * call. */
+.macro CHECK_BUDGET kind
+23:
+  .if \kind == 2
+    testb $1, CT_NOTE_ENTERED(%rsp)
+    jnz 21b
+    cmpq $0, CT_NOTE_ENTERED(%rsp)
+    je 21b
+  .else
+    cmpl $0, (%rcx, %rdx, 4)
+    jle 24f
+    lock decl (%rcx, %rdx, 4)
+    jns 21b
+24:
+  .endif
+    mov %gs:CT_BLOCK_COUNTERS, %rcx
+    incq CT_COUNTERS_LIMITED(%rcx)
+    mov $\kind, %ecx
+    jmp 22b
 .endm
 
 /* ---- enter: record the call, move the return address to the shadow stack ---- */
@@ -354,12 +367,20 @@ ct_hook_code:
 12:
   .if \n
     mov CT_NOTE_STAMP(%rsp), %rax
+    cmpl $CT_TAG_STEP, CT_NOTE_TAG(%rsp)
+    sbb %edx, %edx
+    inc %edx
+    and $-2, %rax
     mov %gs:CT_BLOCK_TOP, %rcx
-    mov %rax, INNERMOST(DATA)(%rcx)         /* when it was entered */
+    or %rdx, %rax
+    mov %rax, INNERMOST(DATA)(%rcx)         /* when it was entered; odd: it has a number */
     CAPTURE_CALL 40+\n
   .endif
     EPILOGUE \n
     ret $8                                  /* drops the return address: the body's call takes its slot */
+  .if \n
+    CHECK_BUDGET 1
+  .endif
 
     /* Same slot as the innermost frame, and that frame's resume address in it: a tail call. */
 13: jne 15f
@@ -412,6 +433,9 @@ ct_hook_code:
   .endif
 12: EPILOGUE \n
     ret
+  .if \n
+    CHECK_BUDGET 4
+  .endif
 14: PUSH_REST
     mov %edx, %edi
     mov $4, %esi
@@ -486,6 +510,9 @@ FUNCTION ct_hook_enter_entry_detail
   .endif
 12: EPILOGUE \n
     ret
+  .if \n
+    CHECK_BUDGET 2
+  .endif
 14: PUSH_REST                               /* buffer full; the slow path releases the entry */
     mov %edx, %edi
     mov $2, %esi
