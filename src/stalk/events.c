@@ -25,6 +25,12 @@ static void *alloc(size_t size) {
 
 int ct_stalk_events_open(struct stalk_thread *t) {
     struct ct_stalker *s = t->stalker;
+    t->records_top = t->area->events = 0;
+    t->queued = t->frame_count = 0;
+    t->base_depth = 0;
+    t->drained_at = ct_os_nanoseconds();
+    if (!t->sink.mask)
+        return CT_OK;
     if (!t->records) {
         uint8_t *memory = alloc(2 * CT_EVENT_ROOM);
         t->queue = alloc(s->queue_capacity * sizeof *t->queue);
@@ -41,12 +47,10 @@ int ct_stalk_events_open(struct stalk_thread *t) {
         if (!t->summary)
             return CT_ERR_NO_MEMORY;
     }
+    t->queue_size = s->queue_capacity;
     uint64_t room = (uint64_t)s->queue_capacity * record_size(t);
     t->records_top = (uint64_t)t->records + (room < CT_EVENT_ROOM ? room : CT_EVENT_ROOM);
     t->area->events = t->records_top;
-    t->queued = t->frame_count = 0;
-    t->base_depth = 0;
-    t->drained_at = ct_os_nanoseconds();
     return CT_OK;
 }
 
@@ -92,6 +96,7 @@ static void deliver(void *arg, void *vectors) {
     (void)vectors;
     if (t->queued && t->sink.on_receive)
         t->sink.on_receive(t->sink.user, t->tid, t->queue, t->queued);
+    __atomic_add_fetch(&t->stalker->statistics.events, t->queued, __ATOMIC_RELAXED);
     t->queued = 0;
 }
 
@@ -108,8 +113,8 @@ static void deliver_summary(void *arg, void *vectors) {
 
 /* ---- expanding ---- */
 
-static struct ct_stalker_event *add(struct stalk_thread *t, uint32_t kind, uint64_t location, uint64_t target) {
-    if (t->queued == t->stalker->queue_capacity)
+static inline struct ct_stalker_event *add(struct stalk_thread *t, uint32_t kind, uint64_t location, uint64_t target) {
+    if (__builtin_expect(t->queued == t->queue_size, 0))
         ct_stalk_call_out(t, deliver, t);
     struct ct_stalker_event *e = &t->queue[t->queued++];
     e->kind = kind;
@@ -117,7 +122,6 @@ static struct ct_stalker_event *add(struct stalk_thread *t, uint32_t kind, uint6
     e->location = location;
     e->target = target;
     e->timestamp = 0;
-    t->stalker->statistics.events++;
     return e;
 }
 
@@ -179,28 +183,20 @@ static void expand_block(struct stalk_thread *t, const struct stalk_site *site, 
 
 static void expand(struct stalk_thread *t, const struct record *r, uint64_t end) {
     const struct stalk_site *site = ct_stalk_item(&t->cache->sites, r->site);
-    uint64_t time = t->cache->mask & CT_STALKER_TIMESTAMPS ? r->time : 0;
-    uint64_t target = site->target ? site->target : r->target;
-    int32_t depth;
-    switch (site->kind) {
-    case CT_STALKER_BLOCK:
+    if (site->kind == CT_STALKER_BLOCK) {
         expand_block(t, site, end);
         return;
-    case CT_STALKER_CALL:
-        depth = enter_frame(t, r->sp - 8);
-        if (t->sink.on_call_summary)
-            count_call(t, target, 1);
-        break;
-    default:
-        target = r->target;
-        depth = leave_frame(t, r->sp);
-        break;
     }
+    bool call = site->kind == CT_STALKER_CALL;
+    uint64_t target = call && site->target ? site->target : r->target;
+    int32_t depth = call ? enter_frame(t, r->sp - 8) : leave_frame(t, r->sp);
+    if (call && t->sink.on_call_summary)
+        count_call(t, target, 1);
     if (!t->sink.on_receive)
         return;
     struct ct_stalker_event *e = add(t, site->kind, site->location, target);
     e->depth = depth;
-    e->timestamp = time;
+    e->timestamp = t->cache->mask & CT_STALKER_TIMESTAMPS ? r->time : 0;
 }
 
 /* `end`: the last block was executed up to there only. */

@@ -30,7 +30,7 @@ enum {
     STALK_MAX_EXCLUDED = 256,
     STALK_MAX_MAPS = 2048,
     STALK_MAX_FRAMES = 4096,
-    STALK_STACK = 512 << 10,
+    STALK_STACK = 256 << 10,
     STALK_ID_CHUNK = 4096, /* items per chunk of numbered things */
     STALK_ID_CHUNKS = 1 << 14,
     STALK_SIGNALS = 65,
@@ -219,9 +219,10 @@ struct stalk_thread {
     uint8_t *records; /* CT_EVENT_ROOM bytes, aligned to as much */
     uint64_t records_top;
     struct ct_stalker_event *queue;
-    uint32_t queued, muted;
+    uint32_t queued, queue_size, muted;
     uint64_t activation; /* muted until this is reached; 0: never */
     uint64_t drained_at;
+    uint32_t entries; /* of the engine */
     struct stalk_frame *frames;
     uint32_t frame_count;
     int32_t base_depth;

@@ -77,12 +77,48 @@ static void begin_child(struct stalk_thread *t) {
     t->area->tid = (uint64_t)t->tid;
 }
 
+/* Code memory that is not private is the parent's and the child's until the child has a copy. NULL: it is private. */
+static uint32_t *share_word(const struct ct_stalker *s) {
+    bool shared = false;
+    for (const struct stalk_cache *c = s->caches; c; c = c->next)
+        for (const struct stalk_region *r = c->regions; r; r = r->next)
+            shared |= ct_arena_mode(r->arena) != CT_WX_RWX;
+    if (!shared)
+        return NULL;
+    long at = sys_mmap(0, CT_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1);
+    return failed(at) ? NULL : (uint32_t *)at;
+}
+
+static void copy_code(const struct ct_stalker *s) {
+    for (const struct stalk_cache *c = s->caches; c; c = c->next)
+        for (const struct stalk_region *r = c->regions; r; r = r->next)
+            (void)ct_arena_unshare(r->arena);
+}
+
+/* The parent changes nothing before the child has its copy: it has the lock. A child that died has none to wait for. */
+static void wait_for_copy(uint32_t *word, int64_t child) {
+    for (unsigned i = 0; i < 5000 && !__atomic_load_n(word, __ATOMIC_ACQUIRE); i++) {
+        if (syscall2(__NR_kill, child, 0) < 0)
+            return;
+        ct_os_sleep_us(i < 100 ? 20 : 200);
+    }
+}
+
 static uint64_t fork_process(struct stalk_thread *t) {
     ct_stalk_events_drain(t, true);
     ct_stalk_lock(t->stalker); /* so that the child finds everything whole */
+    uint32_t *word = share_word(t->stalker);
     int64_t result = make_call(t);
-    if (result == 0)
+    if (result == 0) {
         begin_child(t);
+        copy_code(t->stalker);
+        if (word)
+            __atomic_store_n(word, 1, __ATOMIC_RELEASE);
+    } else if (word && result > 0) {
+        wait_for_copy(word, result);
+    }
+    if (word)
+        (void)sys_munmap((uint64_t)word, CT_PAGE_SIZE);
     ct_stalk_unlock(t->stalker);
     return done(t, result);
 }

@@ -1,8 +1,8 @@
 /* What following costs: the micro workloads and, if they are there, an interpreter and sqlite, native and followed in one run, best of
  * several; blocks translated per second; memory per translated byte.
  *
- * `bench_stalk` runs everything. For programs it runs them with the library tests/e2e/stalk/preload.c (its path is the only
- * argument; without it they are left out). */
+ * Programs are run with the library of tests/e2e/stalk/preload.c, which is looked for beside us in the build, or is the
+ * only argument. */
 #include <contrail/stalker.h>
 #include "calls.h"
 
@@ -110,6 +110,7 @@ static void bench_micro(const struct calls_mode *mode) {
 static double run_program(const char *const *argv, const char *library, const char *setting) {
     struct rusage before, after;
     getrusage(RUSAGE_CHILDREN, &before);
+    fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
         if (setting) {
@@ -126,8 +127,11 @@ static double run_program(const char *const *argv, const char *library, const ch
     getrusage(RUSAGE_CHILDREN, &after);
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
         return 0;
-    return (double)(after.ru_utime.tv_sec - before.ru_utime.tv_sec + after.ru_stime.tv_sec - before.ru_stime.tv_sec) * 1e9 +
-           (double)(after.ru_utime.tv_usec - before.ru_utime.tv_usec + after.ru_stime.tv_usec - before.ru_stime.tv_usec) * 1e3;
+    return (double)(after.ru_utime.tv_sec - before.ru_utime.tv_sec + after.ru_stime.tv_sec - before.ru_stime.tv_sec) *
+               1e9 +
+           (double)(after.ru_utime.tv_usec - before.ru_utime.tv_usec + after.ru_stime.tv_usec -
+                    before.ru_stime.tv_usec) *
+               1e3;
 }
 
 static const char lua_script[] =
@@ -137,13 +141,13 @@ static const char lua_script[] =
     "local x, c = table.concat(s), 0 for w in x:gmatch('%d+') do c = c + #w end "
     "local o = {} for i = 1, 300000 do local k = 'k' .. (i % 1000) o[k] = (o[k] or 0) + i end "
     "print(fib(27), t[100], c, o.k7)";
-static const char sql[] =
-    "create table t(a integer primary key, b text, c real);"
-    "with recursive n(x) as (select 1 union all select x+1 from n where x < 200000) "
-    "insert into t select x, 'v' || (x * 7919 % 100003), x * 0.5 from n; create index tb on t(b);"
-    "select count(*), sum(c), max(b) from t where b like 'v1%';"
-    "select a.b, count(*) from t a join t b on a.b = b.b group by a.b order by 2 desc, 1 limit 5;"
-    "update t set c = c + 1 where a % 3 = 0; select sum(c) from t; delete from t where a % 7 = 0; select count(*) from t;";
+static const char sql[] = "create table t(a integer primary key, b text, c real);"
+                          "with recursive n(x) as (select 1 union all select x+1 from n where x < 200000) "
+                          "insert into t select x, 'v' || (x * 7919 % 100003), x * 0.5 from n; create index tb on t(b);"
+                          "select count(*), sum(c), max(b) from t where b like 'v1%';"
+                          "select a.b, count(*) from t a join t b on a.b = b.b group by a.b order by 2 desc, 1 limit 5;"
+                          "update t set c = c + 1 where a % 3 = 0; select sum(c) from t; delete from t where a % 7 = "
+                          "0; select count(*) from t;";
 
 static void bench_program(const char *name, const char *const *argv, const char *library) {
     double best[WAYS] = {0};
@@ -164,8 +168,9 @@ static void bench_program(const char *name, const char *const *argv, const char 
 /* test eax, eax; jz next; then a return: two blocks of a few instructions each, a million different ones. */
 static void bench_translation(void) {
     enum { FUNCTIONS = 20000, SIZE = 32 };
-    static const uint8_t code[SIZE] = {0x48, 0x89, 0xf8, 0x48, 0x83, 0xc0, 0x03, 0x85, 0xf6, 0x74, 0x05, 0x48, 0x8d, 0x44,
-                                       0x47, 0x01, 0x48, 0x31, 0xf0, 0x85, 0xd2, 0x75, 0x03, 0x48, 0xff, 0xc0, 0xc3};
+    static const uint8_t code[SIZE] = {0x48, 0x89, 0xf8, 0x48, 0x83, 0xc0, 0x03, 0x85, 0xf6,
+                                       0x74, 0x05, 0x48, 0x8d, 0x44, 0x47, 0x01, 0x48, 0x31,
+                                       0xf0, 0x85, 0xd2, 0x75, 0x03, 0x48, 0xff, 0xc0, 0xc3};
     size_t size = (size_t)FUNCTIONS * SIZE;
     uint8_t *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     for (size_t i = 0; i < FUNCTIONS; i++)
@@ -197,11 +202,21 @@ static void bench_translation(void) {
             bytes = (double)(after.code_bytes + after.metadata_bytes) / (double)after.original_bytes;
         }
     }
-    printf("translated: %.2f M blocks a second; %.1f bytes of code and description for each original byte\n", rate, bytes);
+    printf("translated: %.2f M blocks a second; %.1f bytes of code and description for each original byte\n", rate,
+           bytes);
     munmap(memory, size);
 }
 
+static const char *find_library(const char *program) {
+    static char path[4096];
+    const char *slash = strrchr(program, '/');
+    snprintf(path, sizeof path, "%.*s/../e2e/stalk/libstalk_preload.so", slash ? (int)(slash - program) : 1,
+             slash ? program : ".");
+    return access(path, R_OK) ? NULL : path;
+}
+
 int main(int argc, char **argv) {
+    const char *library = argc > 1 ? argv[1] : find_library(argv[0]);
     const char *lua[] = {"lua5.4", "-e", lua_script, NULL};
     const char *sqlite[] = {"sqlite3", ":memory:", sql, NULL};
     const char *start[] = {"python3", "-c", "pass", NULL};
@@ -211,10 +226,10 @@ int main(int argc, char **argv) {
     printf("\n");
     for (int i = 0; calls_modes[i]; i++)
         bench_micro(calls_modes[i]);
-    if (argc > 1) {
-        bench_program("lua", lua, argv[1]);
-        bench_program("sqlite", sqlite, argv[1]);
-        bench_program("python -c", start, argv[1]);
+    if (library) {
+        bench_program("lua", lua, library);
+        bench_program("sqlite", sqlite, library);
+        bench_program("python -c", start, library);
     }
     bench_translation();
     return 0;

@@ -29,7 +29,9 @@ static void report(void) {
     if (!file)
         return;
     ct_stalker_statistics(stalker, &s);
-    fprintf(file, "following %d blocks %lu instructions %lu entries %lu lookups %lu links %lu changed %lu signals %lu events %lu\n",
+    fprintf(file,
+            "following %d blocks %lu instructions %lu entries %lu lookups %lu links %lu changed %lu signals %lu events "
+            "%lu\n",
             ct_stalker_is_following(stalker, 0), (unsigned long)s.blocks, (unsigned long)s.instructions,
             (unsigned long)s.entries, (unsigned long)s.lookups, (unsigned long)s.links, (unsigned long)s.changed,
             (unsigned long)s.signals, events);

@@ -1,0 +1,106 @@
+#!/bin/bash
+# Programs of the distribution, natively and followed from their constructors to their end: output, errors and exit status must be the
+# same, and the report of the preloaded library must show that they were followed.
+#   programs.sh PRELOAD [MODE...]       a mode is a list of settings of preload.c, as STALK_TRUST=-1+STALK_MEMORY=2
+preload=$1
+shift
+[ $# -gt 0 ] || set -- ''
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failed=0
+
+run() { # settings, command
+    local settings=$1
+    shift
+    if [ -n "$settings" ]; then
+        env STALK_REPORT="$work/report" LD_PRELOAD="$preload" ${settings//+/ } timeout 100 "$@" </dev/null 2>&1
+    else
+        timeout 100 "$@" </dev/null 2>&1
+    fi
+    echo "status $?"
+}
+
+check() { # name, command
+    local name=$1
+    shift
+    if ! command -v "$1" >/dev/null; then
+        echo "skipped: $name, no $1"
+        return
+    fi
+    run '' "$@" >expected
+    for mode in "${modes[@]}"; do
+        rm -f report
+        run "STALK=1${mode:++$mode}" "$@" >got
+        if ! cmp -s expected got; then
+            echo "FAILED: $name${mode:+ ($mode)}"
+            diff expected got | head -5
+            failed=1
+        elif ! grep -q '^following 1 blocks [1-9]' report 2>/dev/null; then
+            echo "FAILED: $name${mode:+ ($mode)} was not followed to its end"
+            failed=1
+        else
+            echo "ok: $name${mode:+ ($mode)}"
+        fi
+    done
+}
+
+modes=("$@")
+for i in 1 2 3 4 5 6; do cat /proc/self/exe; done | head -c 2000000 >data
+cat >script.sql <<'END'
+create table t(a integer primary key, b text, c real);
+with recursive n(x) as (select 1 union all select x+1 from n where x<20000) insert into t select x, 'v'||(x*7919%10007), x*0.5 from n;
+create index tb on t(b);
+select count(*), sum(c), max(b) from t where b like 'v1%';
+select a.b, count(*) from t a join t b on a.b=b.b group by a.b order by 2 desc, 1 limit 5;
+update t set c=c+1 where a%3=0; delete from t where a%7=0; select count(*), sum(c) from t;
+END
+cat >threads.py <<'END'
+import hashlib, json, re, subprocess, threading
+results = []
+def work(i):
+    h = hashlib.sha256()
+    for k in range(1000): h.update(b'%d' % (i * k))
+    results.append(h.hexdigest())
+threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+for t in threads: t.start()
+for t in threads: t.join()
+print(sorted(results))
+print(subprocess.run(['echo', 'child'], capture_output=True).stdout)
+d = {str(i): [i] * 5 for i in range(2000)}
+print(len(re.findall('[0-9]+', json.dumps(d))))
+try: 1 / 0
+except ZeroDivisionError as e: print(e)
+END
+cat >exceptions.cc <<'END'
+#include <cstdio>
+#include <stdexcept>
+#include <string>
+#include <vector>
+struct guard { int &n; explicit guard(int &x) : n(x) {} ~guard() { n++; } };
+static int unwound;
+static int dive(int depth) { guard g(unwound); if (!depth) throw std::runtime_error("bottom"); return dive(depth - 1) + 1; }
+int main() {
+    int caught = 0;
+    for (int i = 0; i < 3000; i++) {
+        try { dive(i % 20); } catch (const std::runtime_error &e) { caught += e.what()[0] == 'b'; }
+        try { std::vector<int>().at(3); } catch (const std::out_of_range &) { caught++; }
+    }
+    printf("%d %d\n", caught, unwound);
+}
+END
+
+check bash bash -c 'x=0; for i in $(seq 1 200); do x=$((x+i)); done; echo $x | cat; a=(1 2 3); echo ${a[@]} $(echo sub | tr a-z A-Z)
+trap "echo got" USR1; kill -USR1 $$; (exit 3); echo $?'
+check sqlite3 sqlite3 :memory: '.read script.sql'
+check python3 python3 threads.py
+check perl perl -e 'my %h; $h{$_ % 97} .= chr(65+$_%26) for 1..20000; print join(",", map {"$_=".length $h{$_}} sort keys %h), "\n";
+$SIG{ALRM}=sub{die "alarm\n"}; eval {alarm 1; 1 while 1;}; print $@;'
+check git git --no-pager --version
+check xz bash -c 'xz -T2 -1 -c --block-size=500000 data | md5sum'
+check openssl openssl dgst -sha512 data
+check gcc bash -c 'echo "int main(void){return 3;}" >m.c; gcc -O2 m.c -o m && ./m; echo $?'
+check exceptions bash -c 'g++ -O1 exceptions.cc -o exceptions && exec ./exceptions'
+check lua lua5.4 -e 'local ok, e = pcall(error, {}) print(ok) local s = {} for i = 1, 5000 do s[i] = string.format("%d", i) end print(#table.concat(s))'
+check sort bash -c 'seq 1 5000 | sort -R --random-source=data | sort -n | md5sum'
+exit $failed

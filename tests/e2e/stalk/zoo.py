@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""zoo.py [options] NAME...: the programs of ../record followed by `contrail stalk` from their first instruction to their end.
+
+Each is built as ../record/README.md tells, run natively and followed: output, errors and exit code must be equal, the trace
+must verify, nothing may be left behind, and the calls must be the expected ones. A name may carry a variant: jumps:clang. Exit
+status: 0 passed, 1 failed, 77 skipped."""
+import argparse
+import os
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "record"))
+import run  # noqa: E402
+from recorder import Workshop  # noqa: E402
+
+# What is told differently of a program that is followed: jumps between functions are no calls, what was called before a
+# thread is followed has no call, children run natively.
+NO_TREES = {
+}
+
+
+class Shop(Workshop):
+    def spawn_command(self, output, options, command):
+        own = [o for o in options if o not in run.DEFAULT_OPTIONS]
+        return [self.contrail, "stalk", "--quiet", "--output", output] + own + ["--"] + command
+
+
+class Case(run.Case):
+    def look_at(self, output):
+        if self.name in NO_TREES:
+            for directory in run.atf.find(output):
+                self.shop.read("verify", directory)
+                self.shop.read("info", directory)
+            return
+        super().look_at(output)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--contrail", default="build/contrail")
+    parser.add_argument("--build", default="/tmp")
+    parser.add_argument("--variant")
+    parser.add_argument("--keep", action="store_true")
+    parser.add_argument("names", nargs="*")
+    arguments = parser.parse_args()
+    arguments.contrail, arguments.build = os.path.abspath(arguments.contrail), os.path.abspath(arguments.build)
+    arguments.mode, arguments.untraced, arguments.broken = "spawn", False, False
+    run.Workshop, run.Case = Shop, Case
+    wanted = arguments.variant
+    ran = failed = 0
+    for name in arguments.names or run.all_names():
+        name, _, variant = name.partition(":")
+        arguments.variant = variant or wanted
+        for case in run.cases(arguments, name):
+            started = time.monotonic()
+            skipped = case.run()
+            took = time.monotonic() - started
+            if skipped:
+                print("%s: %s" % (case.title(), skipped))
+                continue
+            ran += 1
+            failed += bool(case.problems)
+            print("%s %s, %.1f s%s" % ("FAILED " if case.problems else "ok     ", case.title(), took,
+                                       ", kept in " + case.shop.directory if arguments.keep else ""))
+            for problem in case.problems[:6]:
+                print("  " + problem.replace("\n", "\n  "))
+            sys.stdout.flush()
+    print("%d runs, %d failed" % (ran, failed))
+    return 1 if failed or arguments.broken else 0 if ran else 77
+
+
+if __name__ == "__main__":
+    sys.exit(main())
