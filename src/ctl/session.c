@@ -1,5 +1,6 @@
 /* Sessions: the state machine and what happens to the process. See contrail/session.h. */
 #include "ctl/children.h"
+#include "ctl/metrics.h"
 #include "ctl/recording.h"
 #include "trace/segments.h"
 #include <errno.h>
@@ -154,6 +155,17 @@ static int make_directory(struct ct_session *s) {
     return status;
 }
 
+/* The first one, before anything is known: later failures do not end a recording, so this one tells. */
+static int write_metrics(struct ct_session *s) {
+    static const struct ct_metrics nothing;
+    const struct ct_metrics_labels labels = {.directory = s->directory};
+    if (!s->metrics_file || !ct_metrics_write(&nothing, &labels, s->metrics_file))
+        return 0;
+    snprintf(s->error, sizeof s->error, "cannot write \"%s\" (%s); choose another place with --metrics-file PATH",
+             s->metrics_file, strerror(errno));
+    return errno == EACCES || errno == EPERM || errno == EROFS ? CT_ERR_PERMISSION_DENIED : CT_ERR_NOT_FOUND;
+}
+
 int ct_session_create(struct ct_session **out, const struct ct_session_options *options) {
     if (!out)
         return CT_ERR_INVALID_ARGUMENT;
@@ -170,7 +182,9 @@ int ct_session_create(struct ct_session **out, const struct ct_session_options *
         return CT_ERR_NO_MEMORY;
     ct_session_move(s, CT_SESSION_INITIALIZED);
     int status = ct_policy_create(&s->policy, &s->options, ct_clock_now(), s->error, sizeof s->error);
-    return status ? status : make_directory(s); /* the session exists even so: it tells why */
+    if (!status)
+        status = make_directory(s);
+    return status ? status : write_metrics(s); /* the session exists even so: it tells why */
 }
 
 /* Nothing was recorded: no directory is left behind. */

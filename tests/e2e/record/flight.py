@@ -5,6 +5,7 @@ Usage: flight.py CONTRAIL"""
 import glob
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -625,7 +626,17 @@ class Metrics(FlightCase):
         self.assertEqual([f for f in os.listdir(self.dir) if f.startswith("metrics")], ["metrics.prom"])
 
     def test_place_that_cannot_be_written(self):
-        told = self.told_with("--metrics-file", self.path("missing/metrics.prom"))
+        path = self.path("missing/metrics.prom")
+        done = subprocess.run([session_case.CONTRAIL, "spawn", "--output", self.path("traces"), "--metrics-file", path, "true"],
+                              capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 69)
+        self.assertIn("choose another place with --metrics-file", done.stderr)
+        self.assertFalse(os.path.exists(self.path("traces")))
+
+    def test_place_that_vanishes(self):
+        os.mkdir(self.path("here"))
+        told = self.told_with("--metrics-file", self.path("here/metrics.prom"))
+        shutil.rmtree(self.path("here"))
         told.do("c10")
         self.assertEqual(self.calls(told.end_after_close()), {"alpha": 10, "beta": 10})
 
