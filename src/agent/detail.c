@@ -11,8 +11,9 @@
 #include "os/os.h"
 #include "os/thread.h"
 
-#define BYTES   CT_SHM_DETAIL_CHUNK
-#define VECTORS 128u /* bytes of eight vector registers */
+#define BYTES     CT_SHM_DETAIL_CHUNK
+#define VECTORS   128u /* bytes of eight vector registers */
+#define NEWCOMERS 8u   /* one of so many segments is for threads that have none */
 
 static struct {
     struct ct_shm_control *control;
@@ -164,8 +165,11 @@ static void freeze(const struct ct_block *b, struct ct_shm_segment *s) {
     __atomic_store_n(&s->word, CT_SEGMENT_WORD(CT_SEGMENT_FROZEN, b->lane_slot), __ATOMIC_RELEASE);
 }
 
-/* To a segment of the thread's own size; `any`: else to any. */
+/* To a segment of the thread's own size; `any`: else to any. Some are left for threads that have none at all. */
 static bool hand_over(struct ct_block *b, uint64_t cursor, struct ct_shm_segment *old, bool any) {
+    if (__atomic_load_n(&detail.control->free_segments, __ATOMIC_RELAXED) <=
+        (int32_t)(detail.control->segment_count / NEWCOMERS))
+        return false;
     long fresh = take_segment(b, b->detail_home);
     if (fresh < 0 && any)
         fresh = take_segment(b, 0);

@@ -26,10 +26,14 @@ static void map_view(struct lane_fixture *f) {
 }
 
 void lane_start(struct lane_fixture *f, size_t memory, bool lossless, uint32_t chunks) {
+    lane_start_with(f, &(struct ct_lane_options){.index_memory = memory, .lossless = lossless}, chunks);
+}
+
+void lane_start_with(struct lane_fixture *f, const struct ct_lane_options *options, uint32_t chunks) {
     memset(f, 0, sizeof *f);
     int fd = memfd_create("lane", MFD_CLOEXEC);
     assert_true(fd >= 0);
-    assert_int_equal(ct_lane_create(&f->lane, fd, &(struct ct_lane_options){.index_memory = memory, .lossless = lossless}), 0);
+    assert_int_equal(ct_lane_create(&f->lane, fd, options), 0);
     if (chunks) {
         assert_true(chunks <= f->lane.control->chunk_count);
         f->lane.control->chunk_count = f->lane.chunk_count = chunks;

@@ -25,6 +25,7 @@ struct lane_fixture {
 
 /* `chunks`: how many of the pool are to be used, 0 all. */
 void lane_start(struct lane_fixture *f, size_t memory, bool lossless, uint32_t chunks);
+void lane_start_with(struct lane_fixture *f, const struct ct_lane_options *options, uint32_t chunks);
 void lane_end(struct lane_fixture *f);
 /* A thread's block; the calling thread may have several. It ends like this: */
 struct ct_block *lane_thread(struct lane_fixture *f);
