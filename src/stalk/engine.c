@@ -89,6 +89,12 @@ static bool drain_is_due(struct stalk_thread *t) {
            ct_os_nanoseconds() - t->drained_at >= t->stalker->drain_interval_ns;
 }
 
+/* Where the call that leaves a fragment comes back to; 0: it is no call. */
+static uint64_t return_site_of(const struct stalk_exit *exit) {
+    bool call = exit->kind == CT_STALKER_END_CALL && exit->from;
+    return call ? exit->from->first.address + exit->from->length : 0;
+}
+
 /* The thread wants to go to `target`. `exit`: by this one, 0 for an indirect branch. */
 static uint64_t go(struct stalk_thread *t, uint64_t target, uint32_t exit, bool indirect) {
     struct ct_stalker *s = t->stalker;
@@ -101,7 +107,10 @@ static uint64_t go(struct stalk_thread *t, uint64_t target, uint32_t exit, bool 
         ct_stalk_unlock(s);
         return target;
     }
+    uint64_t return_site = exit ? return_site_of(ct_stalk_item(&c->exits, exit)) : 0;
     struct stalk_entry *e = ct_stalk_obtain(t, target, &status);
+    if (e && return_site)
+        ct_stalk_translate_ahead(t, return_site);
     if (e && ct_stalk_trusted(e)) {
         if (exit)
             ct_stalk_link(c, exit, e);

@@ -342,6 +342,8 @@ uint32_t ct_stalk_table_index(const struct ct_stalker *s, uint64_t address);
 /* Translated code for an address, trusted or checked now. NULL: cannot be followed; *status tells why (CT_ERR_NOT_MAPPED: no code
  * there). */
 struct stalk_entry *ct_stalk_obtain(struct stalk_thread *t, uint64_t address, int *status);
+/* The return site of a call, before it is needed. */
+void ct_stalk_translate_ahead(struct stalk_thread *t, uint64_t address);
 /* Gives up every fragment whose original has changed. */
 void ct_stalk_check_all(struct ct_stalker *s);
 /* Branches may go there directly. */

@@ -428,14 +428,14 @@ static int close_build(struct stalk_build *b, struct stalk_fragment **out) {
     return status;
 }
 
-static struct stalk_entry *translate(struct stalk_thread *t, uint64_t address, int *status) {
+static struct stalk_entry *translate(struct stalk_thread *t, uint64_t address, bool indirect, int *status) {
     struct stalk_build b;
     struct stalk_fragment *f = NULL;
     uint8_t buffer[STALK_FRAGMENT_ROOM];
     *status = open_build(&b, t, address, buffer);
     if (*status)
         return NULL;
-    b.indirect = (t->area->reason & 0xf0000000) == CT_REASON_MISS;
+    b.indirect = indirect;
     ct_lower_begin(&b);
     if (t->cache->transformer.transform)
         *status = transform_block(&b);
@@ -479,9 +479,10 @@ void ct_stalk_check_all(struct ct_stalker *s) {
 struct stalk_entry *ct_stalk_obtain(struct stalk_thread *t, uint64_t address, int *status) {
     struct ct_stalker *s = t->stalker;
     struct stalk_entry *e = ct_stalk_find(t->cache, address);
+    bool indirect = (t->area->reason & 0xf0000000) == CT_REASON_MISS;
     *status = CT_OK;
     if (!e)
-        return translate(t, address, status);
+        return translate(t, address, indirect, status);
     struct stalk_fragment *f = e->fragment;
     if (f->flags & FRAGMENT_TRUSTED)
         return e;
@@ -492,10 +493,24 @@ struct stalk_entry *ct_stalk_obtain(struct stalk_thread *t, uint64_t address, in
             ct_stalk_events_drain(t, false); /* their sites go too */
             (void)ct_stalk_cache_flush(t->cache);
         }
-        return translate(t, address, status);
+        return translate(t, address, indirect, status);
     }
     s->statistics.recycled++;
     if (s->trust >= 0 && ++f->recycled >= (uint32_t)s->trust)
         f->flags |= FRAGMENT_TRUSTED;
     return e;
+}
+
+/* What follows a call is nearly always executed; what is there instead, if the call never returns, is never executed, so it does
+ * not matter what it is: nothing beyond the mapping is read. */
+void ct_stalk_translate_ahead(struct stalk_thread *t, uint64_t address) {
+    uint64_t end;
+    bool writable;
+    int status;
+    if (t->stalker->trust < 0 || t->cache->transformer.transform || ct_stalk_find(t->cache, address) ||
+        !ct_stalk_executable(t->stalker, address, &end, &writable) || writable)
+        return;
+    struct stalk_entry *e = translate(t, address, true, &status);
+    if (e && ct_stalk_trusted(e))
+        ct_stalk_publish(t->cache, e);
 }

@@ -434,6 +434,44 @@ static void test_remapped(void **state) {
     munmap(c.code, 4096);
 }
 
+/* A call that never returns, with nothing behind it, or with bytes that are no code: harmless. */
+static void jump_away(void) {
+    longjmp(jump, 1);
+}
+
+static void test_no_return(void **state) {
+    (void)state;
+    uint8_t *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(pages != MAP_FAILED);
+    /* mov rax, jump_away; sub rsp, 8; call 1f; <nothing>   and before it   1: jmp rax */
+    static const uint8_t code[] = {0xff, 0xe0, 0x48, 0xb8, 0,    0,    0,    0,    0,    0,   0,
+                                   0,    0x48, 0x83, 0xec, 0x08, 0xe8, 0xeb, 0xff, 0xff, 0xff};
+    uint64_t target = (uint64_t)jump_away;
+    munmap(pages + 4096, 4096);
+    memset(pages, 0x06, 4096); /* no instruction of 64-bit code */
+    for (int place = 0; place < 2; place++) {
+        uint8_t *at = place ? pages + 1000 : pages + 4096 - sizeof code;
+        memcpy(at, code, sizeof code);
+        memcpy(at + 4, &target, 8);
+    }
+    assert_int_equal(mprotect(pages, 4096, PROT_READ | PROT_EXEC), 0);
+    struct ct_stalker *stalker = make();
+    volatile int jumps = 0;
+    assert_int_equal(ct_stalker_follow_me(stalker, NULL, NULL), 0);
+    for (volatile int i = 0; i < 10; i++) {
+        uint8_t *at = i % 2 ? pages + 1000 : pages + 4096 - sizeof code;
+        if (!setjmp(jump))
+            ((void (*)(void))(void *)(at + 2))();
+        else
+            jumps++;
+    }
+    int following = ct_stalker_is_following(stalker, 0);
+    end(stalker);
+    assert_int_equal(following, 1);
+    assert_int_equal(jumps, 10);
+    munmap(pages, 4096);
+}
+
 /* ---- the rest ---- */
 
 static void test_activate(void **state) {
@@ -522,6 +560,7 @@ int main(void) {
         cmocka_unit_test(test_recycling),
         cmocka_unit_test(test_trust_changes),
         cmocka_unit_test(test_remapped),
+        cmocka_unit_test(test_no_return),
         cmocka_unit_test(test_activate),
         cmocka_unit_test(test_garbage),
         cmocka_unit_test(test_bad_input),
