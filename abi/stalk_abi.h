@@ -32,7 +32,8 @@ struct ct_stalk_boot {
     uint32_t count_calls;              /* calls are counted, without an event for each */
     uint64_t excluded, excluded_count; /* pairs of addresses: start, end */
     uint64_t threads, thread_count;    /* struct ct_stalk_boot_thread */
-    uint64_t followed;                 /* result of UNFOLLOW: threads that are still followed */
+    uint64_t followed;                 /* result of UNFOLLOW: threads that are still followed, */
+    uint64_t inside;                   /* and those of the list that are on their way out of our code */
 };
 
 /* A place in the code with a count: an open-addressed table by `start`; 0: free. */
@@ -62,7 +63,10 @@ struct ct_stalk_tables {
     uint64_t blocks, fragments, original_bytes, code_bytes;
     uint64_t asked; /* agent: an address that is in none of the ranges below; controller: 0, it is about to look */
     uint64_t looks; /* controller: how often it has looked */
-    uint32_t range_count, unused;
+    /* controller: for whoever comes when it has died. The process that it follows; where the agent is, and what is mapped. */
+    int32_t pid;
+    uint32_t range_count;
+    uint64_t entry, stack, boot, shm, shm_size;
     uint64_t ranges[CT_STALK_RANGES][2]; /* controller: executable memory it knows of, start and end */
 };
 

@@ -10,7 +10,7 @@
 #include "os/thread.h"
 #include "stalk/internal.h"
 
-#define MAX_OPEN  16384u
+#define MAX_OPEN  (1u << 18)
 #define NOWHERE   UINT32_MAX
 #define FOLLOWERS 1024u
 #define CACHED    512u  /* targets that a follower finds at once */
@@ -389,10 +389,25 @@ static int start(struct ct_stalk_boot *boot) {
     return status;
 }
 
+/* In translated code, or on the engine's stack. (Whoever is in the agent itself is seen by the controller.) */
+static bool is_inside(int tid, uint64_t pc) {
+    for (const struct stalk_thread *t = agent.stalker->threads; t; t = t->next)
+        if (t->tid == tid && t->area && t->area->in_engine)
+            return true;
+    for (const struct stalk_cache *c = agent.stalker->caches; c; c = c->next)
+        for (const struct stalk_chunk *chunk = c->chunks; chunk; chunk = chunk->next)
+            if (pc - chunk->run < chunk->size)
+                return true;
+    return false;
+}
+
 static int unfollow(struct ct_stalk_boot *boot) {
     struct ct_stalk_boot_thread *threads = (struct ct_stalk_boot_thread *)boot->threads;
-    for (uint64_t i = 0; i < boot->thread_count; i++)
+    boot->inside = 0;
+    for (uint64_t i = 0; i < boot->thread_count; i++) {
+        boot->inside += is_inside(threads[i].tid, threads[i].pc);
         threads[i].status = ct_stalk_let_go(agent.stalker, threads[i].tid, &threads[i].pc);
+    }
     boot->followed = __atomic_load_n(&agent.stalker->followed, __ATOMIC_ACQUIRE);
     return CT_OK;
 }

@@ -68,8 +68,9 @@ int ct_recording_clean_behind_others(struct ct_recording *r) {
         return status;
     status = ct_eject_open(&e, r->remote, &recorded);
     if (status == CT_ERR_NOT_FOUND) {
+        status = ct_stalk_clean_behind(r);
         (void)ct_remote_resume(r->remote);
-        return 0;
+        return status;
     }
     if (!status && recorded)
         status = ct_recording_fail(

@@ -7,10 +7,8 @@
 #include <contrail/status.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#define MAX_EXCLUDED 200u
-#define LEAVE_TRIES  200
+#define MAX_EXCLUDED 250u /* the Stalker takes 256 */
 #define NAME_ROOM    64u
 
 static const struct ct_session_stalk *options_of(const struct ct_recording *r) {
@@ -38,12 +36,45 @@ static bool is_excluded(const struct ranges *x, const char *function, const stru
 }
 
 static void add_range(struct ranges *x, uint64_t start, uint64_t end) {
-    if (x->count && x->at[x->count - 1][1] == start)
+    if (end <= start)
+        return;
+    if (x->count && x->count <= MAX_EXCLUDED && x->at[x->count - 1][1] == start)
         x->at[x->count - 1][1] = end;
-    else if (x->count < MAX_EXCLUDED && end > start) {
-        x->at[x->count][0] = start;
-        x->at[x->count++][1] = end;
+    else if (x->count++ < MAX_EXCLUDED) {
+        x->at[x->count - 1][0] = start;
+        x->at[x->count - 1][1] = end;
     }
+}
+
+/* Code of the C library that calls the program: were it excluded, nothing would be followed. */
+static bool leads_back(const char *name) {
+    static const char *const names[] = {"__libc_start_main",
+                                        "__libc_start_call_main",
+                                        "call_init",
+                                        "_dl_init",
+                                        "_dl_start_user",
+                                        "start_thread",
+                                        "__clone3",
+                                        "__clone",
+                                        "clone",
+                                        "clone3"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (!strncmp(name, names[i], strlen(names[i])) && (!name[strlen(names[i])] || name[strlen(names[i])] == '@'))
+            return true;
+    return false;
+}
+
+/* All of it but those. */
+static void exclude_whole(struct ranges *x, const struct ct_target_module *m) {
+    uint64_t start = m->start;
+    for (size_t i = 0; i < m->function_count; i++) {
+        const struct ct_target_function *f = &m->functions[i];
+        if (!leads_back(f->name))
+            continue;
+        add_range(x, start, m->bias + f->offset);
+        start = m->bias + f->offset + f->size;
+    }
+    add_range(x, start, m->end);
 }
 
 static void exclude_module(void *arg, const struct ct_target_module *m) {
@@ -51,12 +82,12 @@ static void exclude_module(void *arg, const struct ct_target_module *m) {
     if (m->gone)
         return;
     if (is_excluded(x, NULL, m)) {
-        add_range(x, m->start, m->end);
+        exclude_whole(x, m);
         return;
     }
     for (size_t i = 0; i < m->function_count; i++) {
         const struct ct_target_function *f = &m->functions[i];
-        if (f->size && is_excluded(x, f->name, m))
+        if (f->size && !leads_back(f->name) && is_excluded(x, f->name, m))
             add_range(x, m->bias + f->offset, m->bias + f->offset + f->size);
     }
 }
@@ -68,11 +99,11 @@ static bool wants_thread(const struct ct_recording *r, size_t i) {
     return which == 0 || tid == (which < 0 ? r->pid : which);
 }
 
-static size_t list_threads(struct ct_recording *r, struct ct_stalk_boot_thread *threads, size_t *places) {
+static size_t list_threads(struct ct_recording *r, bool all, struct ct_stalk_boot_thread *threads, size_t *places) {
     size_t count = 0;
     for (size_t i = 0; i < ct_remote_thread_count(r->remote); i++) {
         struct ct_os_regs regs;
-        if (!wants_thread(r, i) || ct_remote_get_regs(r->remote, i, &regs))
+        if ((!all && !wants_thread(r, i)) || ct_remote_get_regs(r->remote, i, &regs))
             continue;
         places[count] = i;
         threads[count++] = (struct ct_stalk_boot_thread){
@@ -108,36 +139,29 @@ static int move_threads(struct ct_recording *r, const struct ct_stalk_boot_threa
     return 0;
 }
 
-struct lists {
-    struct ct_stalk_boot_thread *threads;
-    size_t *places, count;
-    uint64_t (*excluded)[2];
-    uint64_t threads_at, excluded_at; /* in the target */
-};
-
-static int make_lists(struct ct_recording *r, struct lists *l, uint64_t at) {
+int ct_stalk_list(struct ct_recording *r, struct ct_stalk_lists *l, bool all) {
     size_t room = ct_remote_thread_count(r->remote) + 1;
-    *l = (struct lists){.threads = calloc(room, sizeof *l->threads),
-                        .places = calloc(room, sizeof *l->places),
-                        .excluded = calloc(MAX_EXCLUDED, sizeof *l->excluded)};
+    *l = (struct ct_stalk_lists){.threads = calloc(room, sizeof *l->threads),
+                                 .places = calloc(room, sizeof *l->places),
+                                 .excluded = calloc(MAX_EXCLUDED, sizeof *l->excluded)};
     if (!l->threads || !l->places || !l->excluded)
         return CT_ERR_NO_MEMORY;
-    l->excluded_at = at;
-    l->threads_at = at + MAX_EXCLUDED * sizeof *l->excluded;
-    l->count = list_threads(r, l->threads, l->places);
+    l->excluded_at = r->stalk->boot + 256;
+    l->threads_at = l->excluded_at + MAX_EXCLUDED * sizeof *l->excluded;
+    l->count = list_threads(r, all, l->threads, l->places);
     return 0;
 }
 
-static void free_lists(struct lists *l) {
+void ct_stalk_free_lists(struct ct_stalk_lists *l) {
     free(l->threads);
     free(l->places);
     free(l->excluded);
 }
 
-static int ask(struct ct_recording *r, struct lists *l, struct ct_stalk_boot *boot) {
+int ct_stalk_ask(struct ct_recording *r, struct ct_stalk_lists *l, struct ct_stalk_boot *boot) {
     boot->magic = CT_STALK_BOOT_MAGIC;
     boot->pid = ct_remote_inner_pid(r->remote);
-    boot->shm = (r->injection.shm + r->lane.window - 1) / r->lane.window * r->lane.window;
+    boot->shm = r->stalk->shm;
     boot->threads = l->threads_at;
     boot->thread_count = l->count;
     int status = ct_remote_write(r->remote, l->threads_at, l->threads, l->count * sizeof *l->threads);
@@ -149,7 +173,7 @@ static int ask(struct ct_recording *r, struct lists *l, struct ct_stalk_boot *bo
 }
 
 /* How many are followed now. None: that is a failure. */
-static int note_threads(struct ct_recording *r, const struct lists *l) {
+static int note_threads(struct ct_recording *r, const struct ct_stalk_lists *l) {
     int status = 0;
     for (size_t i = 0; i < l->count; i++) {
         *(l->threads[i].status ? &r->stalk->threads_refused : &r->stalk->threads_before) += 1;
@@ -160,8 +184,8 @@ static int note_threads(struct ct_recording *r, const struct lists *l) {
 
 static int start(struct ct_recording *r) {
     const struct ct_session_stalk *o = options_of(r);
-    struct lists l;
-    int status = make_lists(r, &l, r->stalk->boot + 256);
+    struct ct_stalk_lists l;
+    int status = ct_stalk_list(r, &l, false);
     if (status)
         return status;
     struct ranges x = {.at = l.excluded, .options = &r->session->options};
@@ -179,14 +203,22 @@ static int start(struct ct_recording *r) {
     };
     if (boot.count_calls)
         boot.mask = CT_STALKER_CALL;
-    status = l.count ? ct_remote_write(r->remote, l.excluded_at, l.excluded, x.count * sizeof *l.excluded)
-                     : ct_recording_fail(r, CT_ERR_NOT_FOUND, "process %d has no thread %d", r->pid, o->thread);
+    if (!l.count)
+        status = ct_recording_fail(r, CT_ERR_NOT_FOUND, "process %d has no thread %d; `contrail threads %d` lists them",
+                                   r->pid, o->thread, r->pid);
+    else if (x.count > MAX_EXCLUDED)
+        status = ct_recording_fail(
+            r, CT_ERR_NO_SPACE,
+            "--exclude fits functions in %zu places, and %u are possible; exclude modules, or fewer functions", x.count,
+            MAX_EXCLUDED);
+    else
+        status = ct_remote_write(r->remote, l.excluded_at, l.excluded, x.count * sizeof *l.excluded);
     if (!status)
-        status = ask(r, &l, &boot);
+        status = ct_stalk_ask(r, &l, &boot);
     if (!status)
         status = note_threads(r, &l);
     r->stalk->excluded_count = x.count;
-    free_lists(&l);
+    ct_stalk_free_lists(&l);
     return status;
 }
 
@@ -199,6 +231,13 @@ static int prepare_tables(struct ct_recording *r) {
         .targets_offset = sizeof *s->tables,
         .blocks_offset = sizeof *s->tables + CT_STALK_TARGETS * sizeof(struct ct_stalk_target),
     };
+    s->shm = (r->injection.shm + r->lane.window - 1) / r->lane.window * r->lane.window;
+    s->tables->pid = ct_remote_inner_pid(r->remote);
+    s->tables->entry = r->injection.entry;
+    s->tables->stack = r->injection.stack;
+    s->tables->boot = s->boot;
+    s->tables->shm = r->injection.shm;
+    s->tables->shm_size = r->injection.shm_size;
     s->ids = calloc(CT_STALK_TARGETS, sizeof *s->ids);
     if (!s->ids)
         return CT_ERR_NO_MEMORY;
@@ -243,34 +282,6 @@ int ct_stalk_install(struct ct_recording *r) {
     if (status && !r->error[0])
         ct_recording_fail(r, status, "%s", error.text[0] ? error.text : ct_status_text(status));
     return status;
-}
-
-/* ---- the way out ---- */
-
-/* One round: every thread that is followed is sent out. */
-static int send_out(struct ct_recording *r, uint64_t *followed) {
-    struct lists l;
-    struct ct_stalk_boot boot = {.command = CT_STALK_UNFOLLOW};
-    int status = make_lists(r, &l, r->stalk->boot + 256);
-    if (!status)
-        status = ask(r, &l, &boot);
-    *followed = boot.followed;
-    free_lists(&l);
-    return status;
-}
-
-int ct_stalk_leave(struct ct_recording *r) {
-    uint64_t followed = 1;
-    int status = 0;
-    for (int i = 0; !status && followed && i < LEAVE_TRIES; i++) {
-        status = send_out(r, &followed);
-        if (status || !followed)
-            break;
-        (void)ct_remote_resume(r->remote); /* the engine sees to the rest, on the threads themselves */
-        usleep(500u * (unsigned)(i + 1));
-        status = ct_recording_stop(r);
-    }
-    return status ? status : followed ? CT_ERR_TIMEOUT : 0;
 }
 
 void ct_stalk_free(struct ct_recording *r) {

@@ -27,7 +27,8 @@ struct ct_stalk {
     size_t nameless_count, nameless_room, nameless_written;
     struct ct_stalk_map *maps;
     size_t map_count, map_room;
-    uint64_t boot;           /* where struct ct_stalk_boot is in the target */
+    uint64_t shm;            /* where the lane is in the target, */
+    uint64_t boot;           /* and struct ct_stalk_boot is in the target */
     uint64_t excluded_count; /* ranges, */
     uint64_t threads_before; /* and threads that were followed from the start */
     uint64_t threads_refused;
@@ -53,5 +54,17 @@ struct ct_stalk_found {
 struct ct_stalk_found ct_stalk_look_up(struct ct_recording *r, uint64_t address);
 /* Executable mappings, as they are now: the agent asks about no others. */
 void ct_stalk_read_maps(struct ct_recording *r);
+
+/* Threads of the stopped target, for the agent: those that are wanted, or all. */
+struct ct_stalk_lists {
+    struct ct_stalk_boot_thread *threads;
+    size_t *places, count;
+    uint64_t (*excluded)[2];
+    uint64_t threads_at, excluded_at; /* in the target */
+};
+int ct_stalk_list(struct ct_recording *r, struct ct_stalk_lists *l, bool all);
+void ct_stalk_free_lists(struct ct_stalk_lists *l);
+/* Lets the agent do what `boot` says; threads go where it wants them. */
+int ct_stalk_ask(struct ct_recording *r, struct ct_stalk_lists *l, struct ct_stalk_boot *boot);
 
 #endif

@@ -1,0 +1,107 @@
+/* The way out of a followed process: for the recording that follows it, and for one that comes behind a recorder which was killed.
+ * The agent's image and translated code stay mapped: frames of interrupted signal handlers may still lead there. */
+#include "ctl/inject_parts.h"
+#include "ctl/stalk_internal.h"
+#include "remote/frames.h"
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TRIES 200
+
+/* One round: every thread that is followed is sent out. *busy: somebody is still in our code. */
+static int send_out(struct ct_recording *r, bool *busy) {
+    const struct ct_injection *in = &r->injection;
+    struct ct_stalk_lists l;
+    struct ct_stalk_boot boot = {.command = CT_STALK_UNFOLLOW};
+    int status = ct_stalk_list(r, &l, true);
+    *busy = false;
+    for (size_t i = 0; !status && i < l.count; i++)
+        *busy |= l.threads[i].pc - in->image < in->image_size;
+    if (!status)
+        status = ct_stalk_ask(r, &l, &boot);
+    *busy |= boot.followed || boot.inside;
+    ct_stalk_free_lists(&l);
+    return status;
+}
+
+/* Nobody is in our code: the register and the lane are given back. */
+static int give_back(struct ct_recording *r) {
+    int status = 0;
+    for (size_t i = 0; !status && i < ct_remote_thread_count(r->remote); i++) {
+        struct ct_os_regs regs;
+        status = ct_remote_get_regs(r->remote, i, &regs);
+        if (status || !regs.gs_base)
+            continue;
+        regs.gs_base = 0;
+        status = ct_remote_set_regs(r->remote, i, &regs);
+    }
+    if (!status && r->injection.shm_size)
+        status = ct_inject_unmap(&r->injection, r->injection.shm, r->injection.shm_size);
+    return status;
+}
+
+int ct_stalk_leave(struct ct_recording *r) {
+    bool busy = true;
+    int status = 0;
+    for (int i = 0; !status && i < TRIES; i++) {
+        status = send_out(r, &busy);
+        if (status || !busy)
+            break;
+        (void)ct_remote_resume(r->remote); /* the engine sees to the rest, on the threads themselves */
+        usleep(500u * (unsigned)(i + 1));
+        status = ct_recording_stop(r);
+    }
+    if (!status && busy)
+        status = CT_ERR_TIMEOUT;
+    return status ? status : give_back(r);
+}
+
+/* ---- behind others ---- */
+
+struct lane {
+    struct ct_recording *r;
+    uint64_t at;
+    struct ct_shm_control control;
+};
+
+static int find_lane(void *arg, const struct ct_os_map *map) {
+    struct lane *l = arg;
+    if (strstr(map->path, "/memfd:contrail") != map->path || map->offset ||
+        ct_remote_read(l->r->remote, map->start, &l->control, sizeof l->control) || l->control.magic != CT_SHM_MAGIC ||
+        l->control.version != CT_SHM_VERSION || !l->control.extra_offset)
+        return 0;
+    l->at = map->start;
+    return 1;
+}
+
+static bool is_alive(const struct ct_shm_control *control) {
+    uint32_t word;
+    memcpy(&word, control->liveness, sizeof word);
+    return word && !(word & CT_SHM_OWNER_DIED);
+}
+
+int ct_stalk_clean_behind(struct ct_recording *r) {
+    struct lane l = {.r = r};
+    struct ct_stalk_tables t;
+    if (ct_remote_each_map(r->remote, find_lane, &l) <= 0)
+        return 0;
+    int status = ct_remote_read(r->remote, l.at + l.control.extra_offset, &t, offsetof(struct ct_stalk_tables, ranges));
+    if (status)
+        return status;
+    if (t.pid == ct_remote_inner_pid(r->remote) && is_alive(&l.control))
+        return ct_recording_fail(r, CT_ERR_BUSY, "process %d is being followed already; `contrail detach %d` ends that",
+                                 r->pid, r->pid);
+    struct ct_stalk stalk = {.boot = t.boot, .shm = l.at}, *own = r->stalk;
+    struct ct_injection injection = r->injection;
+    r->stalk = &stalk;
+    r->injection = (struct ct_injection){
+        .remote = r->remote, .entry = t.entry, .stack = t.stack, .shm = t.shm, .shm_size = t.shm_size};
+    status = ct_stalk_leave(r);
+    r->stalk = own;
+    r->injection = injection;
+    return status ? ct_recording_fail(r, CT_ERR_BUSY,
+                                      "process %d is still followed for a recorder that was killed; try again later",
+                                      r->pid)
+                  : 0;
+}
