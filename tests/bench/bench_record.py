@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Speed of recording, from start to files, with the command line tool as a user runs it.
 
-    bench_record [--long] [--output DIR] [--only NAME]...    NAME: pair, rate, start, attach
+    bench_record [--long] [--output DIR] [--only NAME]...    NAME: pair, detail, memory, mark, rate, start, attach
 
 Prints what was measured beside what is asked for. Ratios are taken in one run; figures of a busy machine say how busy it was.
 --long: the rate is held for 30 s instead of 5 (5 GB on disk for that time). Traces go to DIR (a temporary directory) and are
@@ -100,6 +100,76 @@ def bench_pair(bench):
     bench.verdict("events missing of the leaf's %d" % expected, max(0, expected - manifest["events"]["written"]), 0, "")
 
 
+# ---- what detail costs ----
+
+
+def bench_detail(bench):
+    command = [WORK, "pair", "30" if bench.long else "10", "200000"]
+    kinds = {"--detail off": [], "--stack-bytes 0": [], "--stack-bytes 128": [], "--stack-bytes 512": [], "--vectors": []}
+    for _ in range(5):  # side by side: what disturbs one disturbs all
+        for kind, found in kinds.items():
+            found.append(json.loads(bench.record(command, *kind.split())[0])["pair_best"])
+            bench.clean()
+    index = min(kinds["--detail off"])
+    bench.line("call and return with detail, best of each")
+    for kind, found in kinds.items():
+        bench.line("  %-46s %9.1f ns   %.2f x" % (kind, min(found), min(found) / index))
+    bench.verdict("128 bytes of stack add", min(kinds["--stack-bytes 128"]) - index, 25, "ns")
+
+
+def lane_memory(pid):
+    """Resident bytes of the shared memory that the recorder and the program have in common."""
+    resident, ours = 0, False
+    with open("/proc/%d/smaps" % pid) as file:
+        for line in file:
+            if "-" in line.split(" ")[0] and not line[0].isupper():
+                ours = "/memfd:" in line
+            elif ours and line.startswith("Rss:"):
+                resident += int(line.split()[1]) * 1024
+    return resident
+
+
+def recorded(bench, command, *options):
+    place = os.path.join(bench.directory, "trace")
+    recorder = subprocess.Popen([CONTRAIL, "spawn", "--quiet", "--output", place, *options, "--", *command],
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=bench.environment())
+    recorder.stdout.readline()
+    with open("/proc/%d/task/%d/children" % (recorder.pid, recorder.pid)) as file:
+        children = file.read().split()
+    return recorder, int(children[0])
+
+
+def bench_memory(bench):
+    recorder, pid = recorded(bench, [WORK, "threads", "1000"])
+    time.sleep(0.3)
+    size = lane_memory(pid)
+    recorder.stdin.close()
+    recorder.wait()
+    bench.line("1,000 threads alive that have made 3,000 calls each")
+    bench.verdict("shared memory, resident", size / 1e6, 68, "MB")
+
+
+def bench_mark(bench):
+    place = os.path.join(bench.directory, "trace")
+    recorder = subprocess.Popen([CONTRAIL, "spawn", "--quiet", "--output", place, "--post-roll-ms", "200", "--",
+                                 WORK, "rate", "20000", "5"], stdout=subprocess.DEVNULL, env=bench.environment())
+    time.sleep(1)
+    with open("/proc/%d/task/%d/children" % (recorder.pid, recorder.pid)) as file:
+        pid = file.read().split()[0]
+    spent = []
+    for _ in range(4):
+        begin = time.time()
+        bench.contrail("ctl", pid, "mark")
+        time.sleep(0.6)
+        written = [os.path.getmtime(os.path.join(path, name)) for path, _, names in os.walk(place) for name in names
+                   if name.startswith("detail")]
+        spent.append((max(written) - begin) * 1e3 - 200)
+    recorder.wait()
+    bench.line("from `ctl mark`, with its own start, to the window's last write, beyond the post-roll")
+    bench.line("  best, worst                                    %9.1f ms, %.1f ms" % (min(spent), max(spent)))
+    bench.verdict("median", statistics.median(spent), 100, "ms")
+
+
 # ---- how many events a second ----
 
 
@@ -195,7 +265,8 @@ def bench_attach(bench):
                (min(m["plan_ns"] for m in manifests) / 1e6))
 
 
-BENCHES = {"pair": bench_pair, "rate": bench_rate, "start": bench_start, "attach": bench_attach}
+BENCHES = {"pair": bench_pair, "detail": bench_detail, "memory": bench_memory, "mark": bench_mark, "rate": bench_rate,
+           "start": bench_start, "attach": bench_attach}
 
 
 def main():

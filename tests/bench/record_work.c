@@ -3,8 +3,10 @@
  *   record_work pair ROUNDS CALLS     what a call and its return cost, and what two bare timestamps cost, side by side
  *   record_work rate EVENTS SECONDS   makes EVENTS events a second (half as many calls), evenly
  *   record_work full SECONDS          calls as fast as it can
- *   record_work wait                  says that it is there, then waits for the end of its input */
+ *   record_work wait                  says that it is there, then waits for the end of its input
+ *   record_work threads COUNT         the same, with so many threads that have made calls and are still there */
 #include "calls.h"
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,6 +106,29 @@ static int run_wait(void) {
     return 0;
 }
 
+static void *call_and_stay(void *arg) {
+    calls_find_mode("flat")->run(3000);
+    __atomic_fetch_add((unsigned *)arg, 1, __ATOMIC_RELEASE);
+    for (;;)
+        pause();
+    return NULL;
+}
+
+static int run_threads(unsigned count) {
+    static unsigned ready;
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, 128 << 10);
+    for (unsigned i = 0; i < count; i++) {
+        pthread_t thread;
+        if (pthread_create(&thread, &attributes, call_and_stay, &ready))
+            return 1;
+    }
+    while (__atomic_load_n(&ready, __ATOMIC_ACQUIRE) < count)
+        pause_ms(5);
+    return run_wait();
+}
+
 int main(int argc, char **argv) {
     if (argc == 4 && !strcmp(argv[1], "pair"))
         return run_pair((unsigned)atoi(argv[2]), strtoull(argv[3], NULL, 10));
@@ -111,8 +136,10 @@ int main(int argc, char **argv) {
         return run_rate(atof(argv[2]), atof(argv[3]));
     if (argc == 3 && !strcmp(argv[1], "full"))
         return run_full(atof(argv[2]));
+    if (argc == 3 && !strcmp(argv[1], "threads"))
+        return run_threads((unsigned)atoi(argv[2]));
     if (argc == 2 && !strcmp(argv[1], "wait"))
         return run_wait();
-    fputs("usage: record_work pair ROUNDS CALLS | rate EVENTS SECONDS | full SECONDS | wait\n", stderr);
+    fputs("usage: record_work pair ROUNDS CALLS | rate EVENTS SECONDS | full SECONDS | wait | threads COUNT\n", stderr);
     return 64;
 }
