@@ -35,5 +35,7 @@ uint32_t ct_crc32_shift(uint32_t difference, uint64_t bytes) {
 }
 
 uint32_t ct_crc32_difference(const void *changes, size_t size) {
-    return ct_crc32_slow(0, changes, size);
+    uint32_t difference = 0;
+    size_t done = ct_crc32_fast(&difference, changes, size);
+    return ct_crc32_slow(difference, (const uint8_t *)changes + done, size - done);
 }

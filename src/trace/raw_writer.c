@@ -187,20 +187,21 @@ struct patched {
 
 /* Links of WINDOW events from `first` on, a position in the part. Sorted. */
 static int patch_window(struct patched *part, const struct ct_link *links, size_t count) {
-    struct atf_index_event events[WINDOW];
-    uint64_t first = links[0].index_seq - part->first_seq;
+    struct atf_index_event events[WINDOW], changes[WINDOW];
+    uint64_t first = links[0].index_seq - part->first_seq, last = links[count - 1].index_seq - part->first_seq;
     size_t size = (size_t)(links[count - 1].index_seq - links[0].index_seq + 1) * EVENT, done;
     uint64_t offset = HEADER + first * EVENT;
     int error = ct_file_read(part->fd, events, size, offset, &done);
     if (error || done != size)
         return error ? error : EIO;
+    memset(changes, 0, size);
     for (size_t i = 0; i < count; i++) {
-        uint64_t at = links[i].index_seq - part->first_seq;
-        struct atf_index_event *event = &events[at - first];
-        uint32_t change = event->detail_seq ^ links[i].detail_seq;
-        event->detail_seq = links[i].detail_seq;
-        part->change ^= ct_crc32_shift(ct_crc32_difference(&change, sizeof change), (part->count - at - 1) * EVENT);
+        size_t at = (size_t)(links[i].index_seq - part->first_seq - first);
+        changes[at].detail_seq ^= events[at].detail_seq ^ links[i].detail_seq;
+        events[at].detail_seq = links[i].detail_seq;
     }
+    /* Once for all of them: to move a difference over what is behind it costs more than a window's checksum. */
+    part->change ^= ct_crc32_shift(ct_crc32_difference(changes, size), (part->count - last - 1) * EVENT);
     return ct_file_write(part->fd, events, size, offset, 0, &done);
 }
 
