@@ -187,7 +187,7 @@ def killed(shop):
     """The recorder is killed: segments up to then are there, without a hole."""
     output = shop.new_output()
     process = shop.start(shop.spawn_command(output, ["--detail", "off", "--keep", "200K"],
-                                            [PYTHON, "-c", WORK, "200"]))
+                                            [PYTHON, "-c", WORK, "20000"]))
     time.sleep(1.5)
     process.send_signal(signal.SIGKILL)
     finish(process)

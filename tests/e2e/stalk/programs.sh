@@ -1,8 +1,8 @@
 #!/bin/bash
 # Programs of the distribution, natively and followed from their constructors to their end: output, errors and exit status must be the
 # same, and the report of the preloaded library must show that they were followed.
-#   programs.sh PRELOAD [MODE...]       a mode is a list of settings of preload.c, as STALK_TRUST=-1+STALK_MEMORY=2
-preload=$1
+#   programs.sh PRELOAD [MODE...]       a mode is a list of settings of preload.c, as STALK_TRUST=-1:STALK_MEMORY=2
+preload=$(realpath "$1") || exit 1
 shift
 [ $# -gt 0 ] || set -- ''
 work=$(mktemp -d) || exit 1
@@ -14,7 +14,7 @@ run() { # settings, command
     local settings=$1
     shift
     if [ -n "$settings" ]; then
-        env STALK_REPORT="$work/report" LD_PRELOAD="$preload" ${settings//+/ } timeout 100 "$@" </dev/null 2>&1
+        timeout 100 env STALK_REPORT="$work/report" LD_PRELOAD="$preload" ${settings//:/ } "$@" </dev/null 2>&1
     else
         timeout 100 "$@" </dev/null 2>&1
     fi
@@ -31,7 +31,7 @@ check() { # name, command
     run '' "$@" >expected
     for mode in "${modes[@]}"; do
         rm -f report
-        run "STALK=1${mode:++$mode}" "$@" >got
+        run "STALK=1${mode:+:$mode}" "$@" >got
         if ! cmp -s expected got; then
             echo "FAILED: $name${mode:+ ($mode)}"
             diff expected got | head -5
@@ -101,6 +101,12 @@ check xz bash -c 'xz -T2 -1 -c --block-size=500000 data | md5sum'
 check openssl openssl dgst -sha512 data
 check gcc bash -c 'echo "int main(void){return 3;}" >m.c; gcc -O2 m.c -o m && ./m; echo $?'
 check exceptions bash -c 'g++ -O1 exceptions.cc -o exceptions && exec ./exceptions'
+# Exceptions that excluded code throws through followed frames, or unwinds, or only allocates.
+g++ -O1 exceptions.cc -o exceptions
+cxx=$(ldd exceptions | awk '/libstdc/ { print $3 }')
+modes=(STALK_EXCLUDE="$(basename "$(readlink -f "$cxx")")" STALK_EXCLUDE=libgcc_s.so.1 STALK_EXCLUDE=libc.so.6)
+check 'exceptions, excluded' ./exceptions
+modes=("$@")
 check lua lua5.4 -e 'local ok, e = pcall(error, {}) print(ok) local s = {} for i = 1, 5000 do s[i] = string.format("%d", i) end print(#table.concat(s))'
 check sort bash -c 'seq 1 5000 | sort -R --random-source=data | sort -n | md5sum'
 exit $failed

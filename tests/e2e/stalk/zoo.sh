@@ -29,7 +29,7 @@ cd "$work" || exit 1
 for program in ./*; do
     expected=$(timeout 20 "$program" 2>&1 </dev/null; echo "status $?")
     for mode in "$@"; do
-        got=$(env LD_PRELOAD="$preload" ${mode//+/ } timeout 60 "$program" 2>&1 </dev/null; echo "status $?")
+        got=$(timeout 60 env LD_PRELOAD="$preload" ${mode//:/ } "$program" 2>&1 </dev/null; echo "status $?")
         [ "$expected" = "$got" ] && continue
         echo "FAILED: $program${mode:+ ($mode)}"
         diff <(echo "$expected") <(echo "$got") | head -5
