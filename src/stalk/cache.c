@@ -96,7 +96,8 @@ static int add_chunk(struct stalk_region *r, size_t size, struct stalk_chunk **o
 /* One that a flush has emptied, or a new one. */
 static int next_chunk(struct stalk_region *r, struct stalk_chunk **out) {
     for (struct stalk_chunk *chunk = r->cache->chunks; chunk; chunk = chunk->next)
-        if (chunk->region == r && chunk->used == 0 && chunk != r->chunk && chunk != r->cold) {
+        if (chunk->region == r && chunk->used == 0 && chunk != r->chunk && chunk != r->cold &&
+            chunk != r->cache->return_chunk) {
             *out = chunk;
             return CT_OK;
         }
@@ -213,6 +214,11 @@ static int set_up(struct stalk_cache *c, uint64_t near) {
     status = make_region(c, near, &r);
     if (status)
         return status;
+    c->home = r;
+    status = add_chunk(r, STALK_RETURN_ROOM, &c->return_chunk);
+    if (status)
+        return status;
+    ct_stalk_unwind_register(c, c->return_chunk->run, STALK_RETURN_ROOM);
     c->miss = ct_stalk_helper(r, ct_stalk_miss);
     for (size_t i = 0; i < STALK_TABLE_SIZE; i++)
         c->table[i] = c->miss;
@@ -248,6 +254,7 @@ struct stalk_cache *ct_stalk_cache_for(struct ct_stalker *s, uint32_t mask, bool
 }
 
 void ct_stalk_cache_release(struct stalk_cache *c) {
+    ct_stalk_unwind_deregister(c);
     for (struct stalk_region *r = c->regions, *next; r; r = next) {
         next = r->next;
         ct_arena_destroy(r->arena);

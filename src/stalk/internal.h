@@ -31,6 +31,9 @@ enum {
     STALK_MAX_MAPS = 2048,
     STALK_MAX_FRAMES = 4096,
     STALK_STACK = 256 << 10,
+    STALK_RETURN_SLOT = 64, /* bytes of a stub that excluded calls return to */
+    STALK_RETURN_WORD = 40, /* where the application's return address lies in it */
+    STALK_RETURN_ROOM = 512 << 10,
     STALK_ID_CHUNK = 4096, /* items per chunk of numbered things */
     STALK_ID_CHUNKS = 1 << 14,
     STALK_SIGNALS = 65,
@@ -187,9 +190,14 @@ struct stalk_cache {
     struct stalk_region *regions;
     struct stalk_chunk *chunks;
     struct stalk_ids exits, sites, callouts;
-    struct stalk_pool pool; /* what describes translated code */
-    uint64_t dead_bytes;    /* of code that was given up */
-    uint64_t *return_keys;  /* application return address -> code that excluded calls return to */
+    struct stalk_pool pool;           /* what describes translated code */
+    uint64_t dead_bytes;              /* of code that was given up */
+    struct stalk_region *home;        /* the first one */
+    struct stalk_chunk *return_chunk; /* of stubs that excluded calls return to */
+    _Alignas(8) uint8_t unwind[128];
+    uint64_t unwind_object[16];
+    bool unwind_registered;
+    uint64_t *return_keys; /* application return address -> code that excluded calls return to */
     uint64_t *return_stubs;
     size_t return_size, return_used;
     uint32_t counters; /* call counters in use */
@@ -373,6 +381,12 @@ bool ct_stalk_has_quick_loop(void);
 /* Does the word look like a return address: is there a call before it? */
 bool ct_stalk_follows_call(struct ct_stalker *s, uint64_t address);
 
+/* ---- unwind_<isa>.c ---- */
+
+/* Unwinders find their way through these stubs. */
+void ct_stalk_unwind_register(struct stalk_cache *c, uint64_t start, uint64_t size);
+void ct_stalk_unwind_deregister(struct stalk_cache *c);
+
 /* ---- engine.c ---- */
 
 uint64_t ct_stalk_engine(struct stalk_thread *t);
@@ -430,7 +444,9 @@ struct stalk_thread *ct_stalk_thread_make(struct ct_stalker *s, int tid,
                                           const struct ct_stalker_transformer *transformer,
                                           const struct ct_stalker_sink *sink, uint64_t gs_base, uint64_t *block,
                                           int *status);
-void ct_stalk_thread_release(struct stalk_thread *t);
+/* What threads with this transformer and sink will need: before others are stopped, because it calls functions outside. */
+int ct_stalk_make_cache(struct ct_stalker *s, const struct ct_stalker_transformer *transformer,
+                        const struct ct_stalker_sink *sink);
 
 /* ---- others.c ---- */
 

@@ -119,16 +119,17 @@ uint64_t ct_stalk_return_of(const struct stalk_cache *c, uint64_t stub) {
     return 0;
 }
 
-/* nop; jmp exit: an exit like those of fragments, so that it gets linked. */
+/* nop; jmp exit: an exit like those of fragments, so that it gets linked. The return address points behind the nop, because
+ * unwinders look for the byte before it (unwind_x64.c). */
 static uint64_t make_return_stub(struct stalk_cache *c, uint64_t address) {
-    struct stalk_region *r = ct_stalk_region_for(c, address);
+    struct stalk_region *r = c->home;
+    struct stalk_chunk *chunk = c->return_chunk;
+    uint8_t bytes[STALK_RETURN_SLOT] = {0};
+    uint64_t run = chunk->run + chunk->used;
+    struct ct_code_buf code = {bytes, sizeof bytes, 0, run, false};
     uint32_t id = ct_stalk_new_item(&c->pool, &c->exits, sizeof(struct stalk_exit));
-    uint8_t bytes[64];
-    struct ct_code_buf code = {bytes, sizeof bytes, 0, 0, false};
-    uint64_t run = r && id ? take_room(r, sizeof bytes) : 0;
-    if (!run)
+    if (!id || chunk->size - chunk->used < STALK_RETURN_SLOT)
         return 0;
-    code.address = run;
     ct_x64_emit_nop(&code, 3);
     ct_code_byte(&code, 0xe9);
     ct_code_u32(&code, 0); /* to the next instruction */
@@ -140,7 +141,11 @@ static uint64_t make_return_stub(struct stalk_cache *c, uint64_t address) {
     e->kind = CT_STALKER_END_RETURN;
     gs_store_imm(&code, CT_AREA_REASON, CT_REASON_EXIT | id);
     ct_x64_emit_jmp(&code, ct_stalk_helper(r, ct_stalk_enter));
-    return code.overflow || ct_arena_write(r->arena, run, bytes, code.length) ? 0 : run;
+    ct_stalk_copy(bytes + STALK_RETURN_WORD, &address, sizeof address);
+    if (code.overflow || code.length > STALK_RETURN_WORD || ct_arena_write(r->arena, run, bytes, sizeof bytes))
+        return 0;
+    chunk->used += STALK_RETURN_SLOT;
+    return run + 3;
 }
 
 uint64_t ct_stalk_return_stub(struct stalk_cache *c, uint64_t address) {

@@ -83,7 +83,10 @@ STALK_API int ct_stalker_follow(struct ct_stalker *s, int tid, const struct ct_s
         return ct_stalker_follow_me(s, transformer, sink);
     if (!ct_os_thread_alive(tid))
         return CT_ERR_NOT_FOUND;
-    int status = CT_ERR_BUSY;
+    int status = ct_stalk_make_cache(s, transformer, sink);
+    if (status)
+        return status;
+    status = CT_ERR_BUSY;
     for (unsigned i = 0; i < TRIES && status == CT_ERR_BUSY; i++) {
         struct ct_os_stopped *stopped;
         status = ct_os_stop_threads(&stopped);

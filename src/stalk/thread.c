@@ -94,20 +94,34 @@ static void copy_sink(struct ct_stalker_sink *to, const struct ct_stalker_sink *
             ((uint8_t *)to)[i] = 0;
 }
 
+/* The mask says what code is made. */
+static struct stalk_cache *cache_for(struct ct_stalker *s, const struct ct_stalker_transformer *transformer,
+                                     const struct ct_stalker_sink *sink) {
+    bool count = sink && sink->on_call_summary && !sink->on_receive;
+    uint32_t mask = sink ? sink->mask : 0;
+    if (sink && sink->on_call_summary)
+        mask |= CT_STALKER_CALL;
+    if (count)
+        mask &= ~(uint32_t)(CT_STALKER_ALL_EVENTS & ~CT_STALKER_CALL) & ~(uint32_t)CT_STALKER_TIMESTAMPS;
+    return ct_stalk_cache_for(s, mask, count, transformer);
+}
+
+int ct_stalk_make_cache(struct ct_stalker *s, const struct ct_stalker_transformer *transformer,
+                        const struct ct_stalker_sink *sink) {
+    ct_stalk_lock(s);
+    struct stalk_cache *c = cache_for(s, transformer, sink);
+    ct_stalk_unlock(s);
+    return c ? CT_OK : CT_ERR_NO_MEMORY;
+}
+
 static int prepare(struct stalk_thread *t, uint64_t block, const struct ct_stalker_transformer *transformer,
                    const struct ct_stalker_sink *sink) {
     struct ct_stalker *s = t->stalker;
     copy_sink(&t->sink, sink);
-    bool count = t->sink.on_call_summary && !t->sink.on_receive;
-    uint32_t mask = t->sink.mask;
-    if (t->sink.on_call_summary)
-        mask |= CT_STALKER_CALL;
-    if (count)
-        mask &= ~(uint32_t)(CT_STALKER_ALL_EVENTS & ~CT_STALKER_CALL) & ~(uint32_t)CT_STALKER_TIMESTAMPS;
-    t->sink.mask = mask;
-    t->cache = ct_stalk_cache_for(s, mask, count, transformer);
+    t->cache = cache_for(s, transformer, &t->sink);
     if (!t->cache)
         return CT_ERR_NO_MEMORY;
+    t->sink.mask = t->cache->mask;
     struct stalk_area *a = (struct stalk_area *)(block + CT_AREA);
     t->area = a;
     a->stack = t->stack + STALK_STACK - 64;

@@ -1,7 +1,7 @@
 /* Follows the program that it is loaded into (LD_PRELOAD), from its constructors to its end.
  *
  * STALK_EVENTS: none (default), summary, or names of events and `time`, with commas; STALK_TRUST, STALK_MEMORY: numbers;
- * STALK_CHILDREN: new threads too; STALK_REPORT: a file that gets a line of counters at the end. */
+ * STALK_CHILDREN: new threads too; STALK_EXCLUDE: a module; STALK_REPORT: a file that gets a line of counters at the end. */
 #include <contrail/stalker.h>
 
 #include <stdio.h>
@@ -70,6 +70,8 @@ __attribute__((constructor)) static void begin(void) {
     int status = ct_stalker_create(&stalker, &options);
     if (!status)
         status = ct_stalker_set_trust_threshold(stalker, (int)number("STALK_TRUST", 1));
+    if (!status && getenv("STALK_EXCLUDE"))
+        status = ct_stalker_exclude_module(stalker, getenv("STALK_EXCLUDE"));
     atexit(report);
     if (!status)
         status = ct_stalker_follow_me(stalker, NULL, sink.mask || sink.on_call_summary ? &sink : NULL);

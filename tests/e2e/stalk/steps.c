@@ -1,0 +1,62 @@
+/* steps PROGRAM [ARGUMENT...]: runs it one instruction at a time and prints the places of all instructions of its own file that it
+ * has executed, once each, as offsets from where the file is loaded. What it writes goes to stderr. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int find_file(pid_t pid, const char *path, uint64_t *start, uint64_t *end) {
+    char name[64], line[4096];
+    snprintf(name, sizeof name, "/proc/%d/maps", pid);
+    FILE *maps = fopen(name, "r");
+    *start = *end = 0;
+    while (maps && fgets(line, sizeof line, maps)) {
+        uint64_t from, to;
+        line[strcspn(line, "\n")] = 0;
+        const char *file = strchr(line, '/');
+        if (!file || strcmp(file, path) || sscanf(line, "%lx-%lx", &from, &to) != 2)
+            continue;
+        *start = *start ? *start : from;
+        *end = to;
+    }
+    if (maps)
+        fclose(maps);
+    return *start != 0;
+}
+
+int main(int argc, char **argv) {
+    char path[4096];
+    if (argc < 2 || !realpath(argv[1], path))
+        return 2;
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(2, 1);
+        ptrace(PTRACE_TRACEME, 0, 0, 0);
+        execv(argv[1], argv + 1);
+        _exit(127);
+    }
+    uint64_t start, end;
+    int status;
+    waitpid(pid, &status, 0);
+    if (!WIFSTOPPED(status) || !find_file(pid, path, &start, &end))
+        return 2;
+    uint8_t *seen = calloc(1, end - start);
+    while (seen) {
+        struct user_regs_struct regs;
+        ptrace(PTRACE_GETREGS, pid, 0, &regs);
+        if (regs.rip >= start && regs.rip < end)
+            seen[regs.rip - start] = 1;
+        ptrace(PTRACE_SINGLESTEP, pid, 0, 0);
+        waitpid(pid, &status, 0);
+        if (!WIFSTOPPED(status))
+            break;
+    }
+    for (uint64_t i = 0; seen && i < end - start; i++)
+        if (seen[i])
+            printf("%lx\n", i);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 3;
+}
