@@ -1,7 +1,7 @@
 #!/bin/bash
 # The hazard programs (tests/e2e/record/programs), built by gcc and by clang, natively and followed: same output, same exit status.
 #   zoo.sh PRELOAD PROGRAMS [MODE...]   modes as in programs.sh
-preload=$1
+preload=$(realpath "$1") || exit 1
 programs=$2
 shift 2
 [ $# -gt 0 ] || set -- ''
