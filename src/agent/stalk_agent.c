@@ -41,8 +41,12 @@ static struct {
     struct ct_stalk_target *targets;
     struct ct_stalk_place *blocks;
     struct follower *followers[FOLLOWERS];
+    const uint64_t (*excluded)[2]; /* in the boot's memory, which stays */
+    uint64_t excluded_count;
+    uint8_t *native; /* by number of a target: NATIVE, FOLLOWED, 0: not known yet; with excluded ranges only */
     int32_t pid;
 } agent;
+enum { FOLLOWED = 1, NATIVE = 2 };
 
 /* ---- tables ---- */
 
@@ -226,10 +230,29 @@ static void write(struct follower *f, uint32_t number, uint32_t kind, uint64_t s
     __atomic_store_n(&e->timestamp, stamp ? stamp : ct_os_timestamp(), __ATOMIC_RELEASE);
 }
 
+static bool is_excluded(uint64_t address) {
+    for (uint64_t i = 0; i < agent.excluded_count; i++)
+        if (address - agent.excluded[i][0] < agent.excluded[i][1] - agent.excluded[i][0])
+            return true;
+    return false;
+}
+
+/* A call that ran natively, so that nobody has seen its return. */
+static bool was_native(uint32_t number) {
+    if (number == NOWHERE || !agent.native)
+        return false;
+    if (!agent.native[number]) {
+        uint64_t key = agent.targets[number].key & ~CT_STALK_UNBOUND;
+        agent.native[number] = is_excluded(key) || is_excluded(function_at(key)) ? NATIVE : FOLLOWED;
+    }
+    return agent.native[number] == NATIVE;
+}
+
 /* Frames at this depth and deeper were left without a return. */
 static void leave_frames(struct follower *f, int32_t depth, uint64_t stamp) {
     while (f->open && f->frames[f->open - 1].depth >= depth) {
-        write(f, f->frames[f->open - 1].number, CT_EVENT_EXCEPTION, stamp);
+        uint32_t number = f->frames[f->open - 1].number;
+        write(f, number, was_native(number) ? CT_EVENT_RETURN : CT_EVENT_EXCEPTION, stamp);
         f->open--;
     }
 }
@@ -356,9 +379,11 @@ static int make_stalker(const struct ct_stalk_boot *boot) {
     int status = ct_stalker_create(&agent.stalker, &options);
     if (!status)
         status = ct_stalker_set_trust_threshold(agent.stalker, boot->trust);
-    const uint64_t *excluded = (const uint64_t *)boot->excluded;
-    for (uint64_t i = 0; !status && i < boot->excluded_count; i++)
-        status = ct_stalker_exclude(agent.stalker, excluded[2 * i], excluded[2 * i + 1] - excluded[2 * i]);
+    agent.excluded = (const uint64_t(*)[2])boot->excluded;
+    agent.excluded_count = boot->excluded_count;
+    agent.native = agent.excluded_count ? ct_os_alloc(agent.tables->target_capacity, CT_OS_READ | CT_OS_WRITE) : NULL;
+    for (uint64_t i = 0; !status && i < agent.excluded_count; i++)
+        status = ct_stalker_exclude(agent.stalker, agent.excluded[i][0], agent.excluded[i][1] - agent.excluded[i][0]);
     return status;
 }
 

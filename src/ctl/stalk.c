@@ -46,18 +46,29 @@ static void add_range(struct ranges *x, uint64_t start, uint64_t end) {
     }
 }
 
-/* Code of the C library that calls the program: were it excluded, nothing would be followed. */
+/* Code of the C library that calls the program, starts threads or ends them: were it excluded, nothing would be followed, or what
+ * was seen last would be lost. */
 static bool leads_back(const char *name) {
-    static const char *const names[] = {"__libc_start_main",
-                                        "__libc_start_call_main",
-                                        "call_init",
-                                        "_dl_init",
-                                        "_dl_start_user",
-                                        "start_thread",
-                                        "__clone3",
-                                        "__clone",
-                                        "clone",
-                                        "clone3"};
+    static const char *const names[] = {
+        "__libc_start_main",
+        "__libc_start_call_main",
+        "call_init",
+        "_dl_init",
+        "_dl_start_user",
+        "start_thread",
+        "pthread_create",
+        "create_thread",
+        "__clone_internal",
+        "__clone3",
+        "__clone",
+        "clone",
+        "clone3",
+        "exit",
+        "__run_exit_handlers",
+        "_exit",
+        "_Exit",
+        "__GI__exit",
+    };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (!strncmp(name, names[i], strlen(names[i])) && (!name[strlen(names[i])] || name[strlen(names[i])] == '@'))
             return true;

@@ -6,7 +6,9 @@
 
 struct Guard {
     int *count;
-    ~Guard() { ++*count; }
+    ~Guard() {
+        ++*count;
+    }
 };
 
 static int deep(int n, int *guards) {

@@ -1,0 +1,404 @@
+#!/usr/bin/env python3
+"""command.py --contrail C --build DIR [NAME...]: `contrail stalk` from outside.
+
+Each test_NAME below is a test. Exit status: 0 passed, 1 failed."""
+import argparse
+import glob
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "record"))
+import drcov  # noqa: E402
+from recorder import Failure, Workshop, finish  # noqa: E402
+
+
+def same(what, expected, seen):
+    if expected != seen:
+        raise Failure("%s: %r expected, %r seen" % (what, expected, seen))
+
+
+def contains(text, *words):
+    for word in words:
+        if word not in text:
+            raise Failure("%r is not in %r" % (word, text[-1500:]))
+
+
+class Bench:
+    """The workshop, programs that are built once, and ways to follow them."""
+
+    def __init__(self, arguments):
+        self.arguments = arguments
+        self.directory = os.path.join(arguments.build, "stalk_programs")
+        os.makedirs(self.directory, exist_ok=True)
+
+    def open(self, name):
+        self.shop = Workshop(self.arguments.contrail, "stalk_" + name, os.path.join(self.arguments.build, "cache"))
+
+    def build(self, name, *flags):
+        source = glob.glob(os.path.join(HERE, name + ".c*"))[0]
+        path = os.path.join(self.directory, name)
+        if not os.path.exists(path) or os.path.getmtime(path) < os.path.getmtime(source):
+            subprocess.run(["g++" if source.endswith(".cc") else "gcc", "-O1", "-pthread",
+                            source, "-o", path] + list(flags), check=True)
+        return path
+
+    def stalk(self, options, command=(), code=0, **more):
+        """(result, directory of the trace's process)"""
+        output = self.shop.new_output()
+        result = self.shop.run([self.arguments.contrail, "stalk", "--output", output] + list(options) +
+                               (["--"] + list(command) if command else []), **more)
+        if code is not None and result.code != code:
+            raise Failure("stalk %s ended with %d: %s" % (" ".join(options), result.code, result.err.decode()))
+        found = glob.glob(os.path.join(output, "*", "pid_*"))
+        return result, found[0] if found else None
+
+    def manifest(self, directory):
+        with open(os.path.join(directory, "manifest.json")) as f:
+            return json.load(f)
+
+    def check(self, directory):
+        contains(self.shop.read("verify", os.path.dirname(directory)).out.decode(), "OK")
+
+    def equal(self, command, options=(), **more):
+        """Followed and native are the same; the trace verifies."""
+        plain = self.shop.run(command, **more)
+        followed, directory = self.stalk(["--quiet"] + list(options), command, code=None, **more)
+        differences = plain.differences(followed)
+        if differences:
+            raise Failure("%s: %s" % (command[0], "; ".join(differences)))
+        if directory is None:
+            raise Failure("%s left no trace" % command[0])
+        self.check(directory)
+        return self.manifest(directory)
+
+    def start_busy(self):
+        process = self.shop.start([self.build("busy")])
+        return process, int(process.stdout.readline())
+
+    def end_busy(self, process):
+        """It ran on rightly."""
+        process.send_signal(signal.SIGTERM)
+        result = finish(process)
+        same("the end of the program", (5, b"1\n"), (result.code, result.out))
+
+    def begin(self, pid, *options):
+        """`stalk -p PID` that is following."""
+        process = self.shop.start([self.arguments.contrail, "stalk", "--output", self.shop.new_output(), "--pid",
+                                   str(pid)] + list(options))
+        deadline = time.monotonic() + 30
+        while not self.shop.is_recording(pid):
+            if process.poll() is not None or time.monotonic() > deadline:
+                process.kill()
+                raise Failure("stalk does not follow: %r" % (process.communicate(),))
+            time.sleep(0.02)
+        return process
+
+
+# ---- what it tells ----
+
+def test_coverage(b):
+    """Blocks of the program's own file are exactly what a single-stepped run executes."""
+    steps, subject = b.build("steps"), b.build("covered")
+    file = b.shop.path("run.drcov")
+    result, directory = b.stalk(["--events", "none", "--coverage", file], [subject], code=3)
+    same("output", b.shop.run([subject]).out, result.out)
+    modules, blocks = drcov.read(file)
+    own = [m.id for m in modules.values() if m.path == os.path.realpath(subject)]
+    same("modules that are the program", 1, len(own))
+    listing = subprocess.run(["objdump", "-d", "-w", "--no-show-raw-insn", subject], stdout=subprocess.PIPE, check=True)
+    places = [int(m.group(1), 16) for m in re.finditer(r"^\s+([0-9a-f]+):\t", listing.stdout.decode(), re.M)]
+    ranges = [(offset, offset + size) for module, offset, size in blocks if module == own[0]]
+    covered = {p for p in places if any(start <= p < end for start, end in ranges)}
+    stepped = {int(line, 16) for line in b.shop.run([steps, subject]).out.split()}
+    same("instructions that are covered and were not executed", set(), covered - stepped)
+    same("instructions that were executed and are not covered", set(), stepped - covered)
+    same("blocks that begin between instructions", [], [s for s, _ in ranges if s not in stepped])
+    if len(covered) < 50:
+        raise Failure("only %d instructions are covered" % len(covered))
+    text = open(os.path.join(directory, "blocks")).read()
+    contains(text, "contrail-blocks\t1\n", "\t" + os.path.realpath(subject))
+
+
+def test_summary(b):
+    """choose is called 16 times, leaf by two of its four cases: 4 + 8 times."""
+    for events in ("call,ret", "none", "call"):
+        result, directory = b.stalk(["--events", events, "--summary"], [b.build("covered")], code=3)
+        lines = dict(reversed(l.split(None, 1)) for l in result.err.decode().splitlines() if l.endswith("[covered]"))
+        same("calls of choose with " + events, "16", lines.get("choose [covered]"))
+        same("calls of leaf with " + events, "12", lines.get("leaf [covered]"))
+        same("calls of never", None, lines.get("never [covered]"))
+        b.check(directory)
+
+
+def test_disasm(b):
+    result, _ = b.stalk(["--events", "none", "--disasm"], [b.build("covered")], code=None)
+    text = result.err.decode()
+    if "--disasm needs" in text:
+        return "Zydis is not installed"
+    same("exit code", 3, result.code)
+    part = re.search(r"\nchoose:\n(.*?)\n\n", text, re.S).group(1)
+    contains(part, "16x", "ret")
+    if "\nnever:\n" in text:
+        raise Failure("never is listed")
+
+
+def test_events(b):
+    """Counts are printed and in the manifest; what is not asked for is not there."""
+    subject = [b.build("covered")]
+    result, directory = b.stalk(["--events", "block,exec,compile"], subject, code=3)
+    stalk = b.manifest(directory)["stalk"]
+    same("kinds", {"exec", "block", "compile"}, set(stalk["events"]))
+    if not stalk["events"]["exec"] > stalk["events"]["block"] > stalk["events"]["compile"] > 100:
+        raise Failure("numbers that cannot be: %r" % stalk)
+    same("blocks", stalk["events"]["compile"], stalk["blocks_translated"])
+    contains(result.err.decode(), "following 1 thread", "followed 1 thread: ", " exec", " block", " compile")
+    contains(b.shop.read("info", directory).out.decode(), "Followed", "1 thread through translated code", " exec")
+    result, directory = b.stalk(["--events", "none"], subject, code=3)
+    contains(result.err.decode(), "followed 1 thread;")
+    same("threads", (1, 1, 0), tuple(b.manifest(directory)["stalk"]["threads_" + w]
+                                     for w in ("followed", "finished", "left")))
+    b.check(directory)
+
+
+def test_exclude(b):
+    """Calls of what is excluded are seen and come back; what it calls is not seen. The program still runs from main."""
+    subject = [b.build("covered")]
+    result, directory = b.stalk(["--exclude", "choose", "--summary"], subject, code=3)
+    contains(result.err.decode(), "16  choose [covered]")
+    if "leaf [covered]" in result.err.decode():
+        raise Failure("leaf is called by what is excluded, and was seen")
+    same("ranges", 1, b.manifest(directory)["stalk"]["excluded_ranges"])
+    b.check(directory)
+    result, directory = b.stalk(["--exclude", "libc.so*", "--exclude", "ld-linux*", "--summary"], subject, code=3)
+    contains(result.err.decode(), "12  leaf [covered]")
+    b.check(directory)
+
+
+def test_trust(b):
+    for trust in ("-1", "0", "7"):
+        manifest = b.equal([b.build("covered")], ["--trust", trust])
+        same("trust", trust, manifest["stalk"]["trust"])
+
+
+# ---- processes that run ----
+
+def test_attach(b):
+    process, pid = b.start_busy()
+    thread = max(int(t) for t in os.listdir("/proc/%d/task" % pid))
+    for options, count in ((["--follow-threads", "all"], 2), (["--tid", str(thread)], 1),
+                           (["--follow-threads", "main"], 1), (["--events", "none"], 2)):
+        result, directory = b.stalk(["--pid", str(pid), "--duration", "100ms"] + options)
+        manifest = b.manifest(directory)
+        same("threads with %s" % options, count, manifest["stalk"]["threads_followed"])
+        same("its end", "detach", manifest["end"]["reason"])
+        b.check(directory)
+        if "none" not in options and count == 1:
+            same("thread", [thread if "--tid" in options else pid], [t["tid"] for t in manifest["threads"]])
+    b.end_busy(process)
+
+
+def test_leave(b):
+    """Ctrl-C, `contrail detach`, one after the other; then hooks."""
+    process, pid = b.start_busy()
+    for how in ("signal", "detach"):
+        recorder = b.begin(pid)
+        time.sleep(0.1)
+        if how == "signal":
+            recorder.send_signal(signal.SIGINT)
+        else:
+            same("detach", 0, b.shop.run([b.arguments.contrail, "detach", str(pid)]).code)
+        same("stalk that is told to leave", 0, finish(recorder).code)
+        with open("/proc/%d/maps" % pid) as f:
+            same("shared memory that is left", 0, f.read().count("/memfd:contrail"))
+    result = b.shop.run([b.arguments.contrail, "attach", "--duration", "50ms", "-o", b.shop.new_output(), str(pid)])
+    same("attach afterwards: %r" % result.err, 0, result.code)
+    b.end_busy(process)
+
+
+def test_killed_recorder(b):
+    """The program runs on, and can be followed again."""
+    process, pid = b.start_busy()
+    for options in ([], ["--events", "none"]):
+        recorder = b.begin(pid, *options)
+        time.sleep(0.1)
+        recorder.kill()
+        finish(recorder)
+        result, directory = b.stalk(["--pid", str(pid), "--duration", "50ms"])
+        b.check(directory)
+    b.end_busy(process)
+
+
+def test_killed_program(b):
+    process, pid = b.start_busy()
+    recorder = b.begin(pid)
+    time.sleep(0.3)
+    process.kill()
+    finish(process)
+    result = finish(recorder)
+    same("stalk", 0, result.code)
+    b.check(glob.glob(os.path.join(b.shop.directory, "traces*", "*", "pid_*"))[0])
+
+
+# ---- bad input ----
+
+def test_refused(b):
+    process, pid = b.start_busy()
+    recorder = b.begin(pid)
+    for command in (["stalk", "--pid", str(pid)], ["attach", str(pid)]):
+        result = b.shop.run([b.arguments.contrail] + command + ["--output", b.shop.new_output()])
+        same("exit code of a second recorder", 69, result.code)
+        contains(result.err.decode(), "is being followed already; `contrail detach %d` ends that" % pid)
+    recorder.send_signal(signal.SIGINT)
+    finish(recorder)
+    recorder = b.shop.attach(pid, b.shop.new_output())
+    result, _ = b.stalk(["--pid", str(pid)], code=69)
+    contains(result.err.decode(), "is being recorded already")
+    recorder.send_signal(signal.SIGINT)
+    finish(recorder)
+    result, directory = b.stalk(["--pid", str(pid), "--tid", "1"], code=69)
+    contains(result.err.decode(), "has no thread 1")
+    same("trace of nothing", None, directory)
+    b.end_busy(process)
+    for options, code, words in (
+            (["--pid", "4999999"], 69, "there is no process 4999999"),
+            (["--events", "call,jump", "true"], 64, "there is no event \"jump\""),
+            (["--events", "", "true"], 64, "--events needs a value"),
+            (["--exclude", "", "true"], 64, "--exclude needs a value"),
+            (["--trust", "-2", "true"], 64, "--trust takes a number from -1 on"),
+            (["--follow-threads", "some", "true"], 64, "--follow-threads"),
+            (["--pid", str(os.getpid()), "true"], 64, "not both"),
+            ([], 64, "give a PROGRAM"),
+            (["--exclude", "*a*", "sqlite3", "-version"], 69, "are possible"),
+            (["--coverage", "/nonexistent/file", "true"], 69, "/nonexistent/file cannot be written"),
+            (["/nonexistent/program"], 69, "/nonexistent/program")):
+        result, _ = b.stalk(options, code=None)
+        same("exit code with %s: %r" % (options, result.err), code, result.code)
+        contains(result.err.decode(), words)
+
+
+# ---- real programs ----
+
+def test_children(b):
+    """Forks, pipelines, exec, posix_spawn: equal output; children write into nobody's trace."""
+    script = "for i in 1 2 3; do echo $i | cat | wc -c; done; (exit 3); echo $?; x=$(echo in); echo $x; exec echo end"
+    manifest = b.equal(["bash", "-c", script])
+    if not manifest["stalk"]["children_let_go"]:
+        raise Failure("no child was noticed")
+    same("threads", 1, len(manifest["threads"]))
+    b.equal(["bash", "-c", script], ["--events", "none"])
+    b.equal(["sh", "-c", "exec true"])
+    if shutil.which("make"):
+        with open(b.shop.path("Makefile"), "w") as f:
+            f.write("all: a b\na b:\n\t@echo $@ | tr a-b x-y\n")
+        b.equal(["make", "-s", "-f", b.shop.path("Makefile")])
+    with open(b.shop.path("small.c"), "w") as f:
+        f.write("int f(int x) { return x + 1; }\n")
+    b.equal(["gcc", "-O2", "-S", "-o", "-", b.shop.path("small.c")])
+
+
+THREADS = """
+import json, threading, decimal
+r = []
+def f(n):
+    for i in range(20): r.append(len(json.dumps(list(range(n)))))
+t = [threading.Thread(target=f, args=(100 + i,)) for i in range(3)]
+[x.start() for x in t]; [x.join() for x in t]
+print(sorted(r)[::20], decimal.Decimal(2).sqrt())
+"""
+
+
+def test_python(b):
+    """Threads that start later are followed, libraries that are loaded later have names."""
+    result, directory = b.stalk(["--summary"], ["/usr/bin/python3", "-S", "-c", THREADS])
+    same("output", b.shop.run(["/usr/bin/python3", "-S", "-c", THREADS]).out, result.out)
+    same("threads", 4, b.manifest(directory)["stalk"]["threads_followed"])
+    same("threads with events", 4, len(b.manifest(directory)["threads"]))
+    b.check(directory)
+    modules = {os.path.basename(m["path"]).split(".")[0] for m in b.manifest(directory)["modules"]}
+    if not modules & {"_json", "_decimal"}:
+        return "this python has its modules built in"
+    with open(os.path.join(directory, "symbols")) as f:
+        text = f.read()
+    calls = [line.split("\t") for line in open(os.path.join(directory, "calls")) if line.startswith("call")]
+    late = {m["id"] for m in b.manifest(directory)["modules"] if "_json" in m["path"] or "_decimal" in m["path"]}
+    if not any(int(c[1], 16) >> 32 in late for c in calls):
+        raise Failure("no call into a library that was loaded later has a name")
+    same("targets of no module", [], re.findall(r"^[0-9a-f]+\t[^\t]*\t0\t0x7f[^\t]*", text, re.M)[:3])
+    return None
+
+
+PROGRAMS = {
+    "sqlite3": [":memory:", "create table t(a,b); with recursive c(x) as (select 1 union all select x+1 from c where x<500) "
+                            "insert into t select x, x*x from c; select count(*), sum(b) from t;"],
+    "perl": ["-e", "my %h; $h{$_ % 7} += $_ for 1..3000; print join(',', map {\"$_=$h{$_}\"} sort keys %h), \"\\n\"; "
+                   "print `echo child`; eval { die 'caught' }; print $@;"],
+    "git": ["-c", "color.ui=never", "help", "-g"],
+    "openssl": ["sha256", "/bin/true"],
+    "xz": ["-T2", "-1", "-c", "-k", "--block-size=100000", "/bin/bash"],
+}
+
+
+def test_programs(b):
+    missing = []
+    for name, arguments in PROGRAMS.items():
+        if not shutil.which(name):
+            missing.append(name)
+            continue
+        manifest = b.equal([name] + arguments)
+        same("losses", {0}, set(manifest["events"]["lost"].values()))
+        if name == "xz" and manifest["stalk"]["threads_followed"] < 2:
+            raise Failure("xz -T2 had %d threads" % manifest["stalk"]["threads_followed"])
+    return "not installed: " + ", ".join(missing) if missing else None
+
+
+def test_throws(b):
+    manifest = b.equal([b.build("throws", "-O2")])
+    same("threads", 2, manifest["stalk"]["threads_followed"])
+
+
+def test_node(b):
+    if not shutil.which("node"):
+        return "not installed"
+    b.equal(["node", "-e", "console.log([1, 2, 3].map(x => x * 2).join())"], ["--trust", "-1", "--events", "none"])
+    return None
+
+
+# ---- all of them ----
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--contrail", default="build/contrail")
+    parser.add_argument("--build", default="/tmp")
+    parser.add_argument("names", nargs="*")
+    arguments = parser.parse_args()
+    arguments.contrail, arguments.build = os.path.abspath(arguments.contrail), os.path.abspath(arguments.build)
+    bench, failed = Bench(arguments), 0
+    tests = {n[len("test_"):]: f for n, f in globals().items() if n.startswith("test_")}
+    for name in arguments.names or tests:
+        started = time.monotonic()
+        bench.open(name)
+        try:
+            said = tests[name](bench)
+            problems = bench.shop.leftovers()
+        except (Failure, drcov.BadFile, OSError, AttributeError) as e:
+            said, problems = None, [str(e) or repr(e)]
+        finally:
+            bench.shop.close()
+        failed += bool(problems)
+        print("%s %s, %.1f s%s" % ("FAILED " if problems else "ok     ", name, time.monotonic() - started,
+                                   " (%s)" % said if said else ""))
+        for problem in problems[:5]:
+            print("  " + problem.replace("\n", "\n  "))
+        sys.stdout.flush()
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
