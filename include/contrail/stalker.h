@@ -178,8 +178,8 @@ int ct_stalker_flush(struct ct_stalker *stalker);
 /* Frees code that was given up and that nobody can be executing. The number of bytes, or a negative code. */
 int64_t ct_stalker_garbage_collect(struct ct_stalker *stalker);
 
-/* From here on the thread is followed only after `target` has been called (activate), and everywhere again (deactivate): until then it
- * runs translated code without events. */
+/* The calling thread goes on being followed, but its events are dropped: until it comes to the block at `target` (activate), or for good
+ * (deactivate). */
 int ct_stalker_activate(struct ct_stalker *stalker, uint64_t target);
 int ct_stalker_deactivate(struct ct_stalker *stalker);
 

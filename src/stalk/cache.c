@@ -203,14 +203,20 @@ uint32_t ct_stalk_table_index(const struct ct_stalker *s, uint64_t address) {
     return s->has_rorx ? (uint16_t)((low >> 6 | low << 26) + low) : (uint16_t)low;
 }
 
+void ct_stalk_table_words(const struct stalk_cache *c, uint64_t address, uint64_t *words[2]) {
+    words[0] = &c->table[ct_stalk_table_index(c->stalker, address)];
+    words[1] = &c->return_table[(uint16_t)address];
+}
+
 static int set_up(struct stalk_cache *c, uint64_t near) {
     struct stalk_region *r;
     int status = grow(c, 1 << 14);
     if (status)
         return status;
-    c->table = ct_os_alloc_low(STALK_TABLE_SIZE * sizeof *c->table, CT_OS_READ | CT_OS_WRITE);
+    c->table = ct_os_alloc_low(2 * STALK_TABLE_SIZE * sizeof *c->table, CT_OS_READ | CT_OS_WRITE);
     if (!c->table)
         return CT_ERR_NO_MEMORY;
+    c->return_table = c->table + STALK_TABLE_SIZE;
     status = make_region(c, near, &r);
     if (status)
         return status;
@@ -220,7 +226,7 @@ static int set_up(struct stalk_cache *c, uint64_t near) {
         return status;
     ct_stalk_unwind_register(c, c->return_chunk->run, STALK_RETURN_ROOM);
     c->miss = ct_stalk_helper(r, ct_stalk_miss);
-    for (size_t i = 0; i < STALK_TABLE_SIZE; i++)
+    for (size_t i = 0; i < 2 * STALK_TABLE_SIZE; i++)
         c->table[i] = c->miss;
     return CT_OK;
 }
@@ -260,7 +266,7 @@ void ct_stalk_cache_release(struct stalk_cache *c) {
         ct_arena_destroy(r->arena);
     }
     if (c->table)
-        (void)ct_os_free(c->table, STALK_TABLE_SIZE * sizeof *c->table);
+        (void)ct_os_free(c->table, 2 * STALK_TABLE_SIZE * sizeof *c->table);
     if (c->hash)
         (void)ct_os_free(c->hash, c->hash_size * sizeof *c->hash);
     struct stalk_ids *ids[] = {&c->exits, &c->sites, &c->callouts};
@@ -280,7 +286,7 @@ static void forget_items(struct stalk_ids *ids) {
 uint64_t ct_stalk_cache_flush(struct stalk_cache *c) {
     uint64_t bytes = 0;
     size_t helpers = (size_t)(ct_stalk_code_end - ct_stalk_code + 63) & ~(size_t)63;
-    for (size_t i = 0; i < STALK_TABLE_SIZE; i++)
+    for (size_t i = 0; i < 2 * STALK_TABLE_SIZE; i++)
         c->table[i] = c->miss;
     for (size_t i = 0; i < c->hash_size; i++)
         c->hash[i] = NULL;
@@ -312,9 +318,11 @@ void ct_stalk_invalidate_fragment(struct stalk_cache *c, struct stalk_fragment *
     c->dead_bytes += f->code_size;
     for (struct stalk_entry *e = &f->first; e; e = e->next) {
         erase(c, e);
-        uint64_t *word = &c->table[ct_stalk_table_index(c->stalker, e->address)];
-        if (e->indirect && *word == e->indirect)
-            __atomic_store_n(word, c->miss, __ATOMIC_RELEASE);
+        uint64_t *words[2];
+        ct_stalk_table_words(c, e->address, words);
+        for (unsigned i = 0; i < 2; i++)
+            if (e->indirect && *words[i] == e->indirect)
+                __atomic_store_n(words[i], c->miss, __ATOMIC_RELEASE);
         for (uint32_t id = e->incoming, next; id; id = next) {
             next = ((struct stalk_exit *)ct_stalk_item(&c->exits, id))->next;
             ct_stalk_unlink(c, id);

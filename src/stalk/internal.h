@@ -183,8 +183,9 @@ struct stalk_cache {
     uint32_t mask;
     bool count_calls; /* call summary without events */
     struct ct_stalker_transformer transformer;
-    uint64_t *table; /* below 2 GiB: [hash of the target] -> code */
-    uint64_t miss;   /* what an empty place holds */
+    uint64_t *table;        /* below 2 GiB: [hash of the target] -> code */
+    uint64_t *return_table; /* the same for returns: return sites differ in their lowest bits, functions do not */
+    uint64_t miss;          /* what an empty place holds */
     struct stalk_entry **hash;
     size_t hash_size, hash_used;
     struct stalk_region *regions;
@@ -344,6 +345,8 @@ uint64_t ct_stalk_cache_flush(struct stalk_cache *c);
 void ct_stalk_invalidate_range(struct stalk_cache *c, uint64_t start, uint64_t end);
 void ct_stalk_invalidate_fragment(struct stalk_cache *c, struct stalk_fragment *f);
 uint32_t ct_stalk_table_index(const struct ct_stalker *s, uint64_t address);
+/* The words of both tables that stand for an address. */
+void ct_stalk_table_words(const struct stalk_cache *c, uint64_t address, uint64_t *words[2]);
 
 /* ---- translate.c ---- */
 

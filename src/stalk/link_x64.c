@@ -81,7 +81,10 @@ void ct_stalk_publish(struct stalk_cache *c, struct stalk_entry *e) {
             return;
         e->indirect = start;
     }
-    __atomic_store_n(&c->table[ct_stalk_table_index(c->stalker, e->address)], e->indirect, __ATOMIC_RELEASE);
+    uint64_t *words[2];
+    ct_stalk_table_words(c, e->address, words);
+    __atomic_store_n(words[0], e->indirect, __ATOMIC_RELEASE);
+    __atomic_store_n(words[1], e->indirect, __ATOMIC_RELEASE);
 }
 
 /* ---- excluded calls ---- */

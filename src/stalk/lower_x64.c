@@ -57,16 +57,16 @@ static void emit_island(struct stalk_build *b, const struct stalk_insn *insn) {
 /* ---- indirect branches ---- */
 
 /* rcx: the target; its own value and r11 are in the area. */
-static void emit_table_jump(struct stalk_build *b) {
+static void emit_table_jump(struct stalk_build *b, bool returns) {
     struct ct_code_buf *out = &b->out;
-    if (b->cache->stalker->has_rorx)
+    if (b->cache->stalker->has_rorx && !returns)
         CT_X64_BYTES(out, 0xc4, 0x63, 0x7b, 0xf0, 0xd9, 0x06, /* rorx r11d, ecx, 6 */
                      0x45, 0x8d, 0x1c, 0x0b,                  /* lea r11d, [r11 + rcx] */
                      0x45, 0x0f, 0xb7, 0xdb);                 /* movzx r11d, r11w */
     else
         CT_X64_BYTES(out, 0x44, 0x0f, 0xb7, 0xd9); /* movzx r11d, cx */
     CT_X64_BYTES(out, 0x42, 0xff, 0x24, 0xdd);     /* jmp [r11 * 8 + table] */
-    ct_code_u32(out, (uint32_t)(uint64_t)b->cache->table);
+    ct_code_u32(out, (uint32_t)(uint64_t)(returns ? b->cache->return_table : b->cache->table));
 }
 
 void ct_lower_begin(struct stalk_build *b) {
@@ -281,7 +281,7 @@ static void lower_indirect(struct stalk_build *b, const struct stalk_insn *insn)
         push_return(b, insn->address + insn->x64.length);
     }
     gs_store(&b->out, CT_X64_R11, CT_AREA_R11);
-    emit_table_jump(b);
+    emit_table_jump(b, false);
     emit_full(b);
 }
 
@@ -300,7 +300,7 @@ static void lower_return(struct stalk_build *b, const struct stalk_insn *insn) {
     ct_code_byte(out, 0x59); /* pop rcx */
     if (more)
         ct_x64_emit_add_rsp(out, more);
-    emit_table_jump(b);
+    emit_table_jump(b, true);
     emit_full(b);
 }
 
