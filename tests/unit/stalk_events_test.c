@@ -15,7 +15,11 @@
 
 #include <cmocka.h>
 
+#if defined __clang__
+#define NOINLINE __attribute__((noinline))
+#else
 #define NOINLINE __attribute__((noinline, noclone))
+#endif
 
 /* ---- what is followed ---- */
 

@@ -13,7 +13,11 @@
 
 #include <cmocka.h>
 
+#if defined __clang__
+#define NOINLINE __attribute__((noinline, aligned(64)))
+#else
 #define NOINLINE __attribute__((noinline, noclone, aligned(64)))
+#endif
 
 static volatile int one = 1;
 static jmp_buf jump;

@@ -8,7 +8,11 @@
 
 #include <cmocka.h>
 
+#if defined __clang__
+#define NOINLINE __attribute__((noinline))
+#else
 #define NOINLINE __attribute__((noinline, noclone))
+#endif
 
 NOINLINE static int inner(int x) {
     __asm__ volatile("");

@@ -13,7 +13,11 @@
 
 #include <cmocka.h>
 
+#if defined __clang__
+#define NOINLINE __attribute__((noinline))
+#else
 #define NOINLINE __attribute__((noinline, noclone))
+#endif
 
 static unsigned long mix(unsigned long x) {
     for (int i = 0; i < 50; i++) {
