@@ -86,7 +86,15 @@ uint32_t ct_stalk_new_item(struct stalk_pool *pool, struct stalk_ids *ids, uint3
 
 static int add_map(void *arg, const struct ct_os_map *map) {
     struct ct_stalker *s = arg;
-    if (!(map->prot & CT_OS_EXEC) || s->map_count == STALK_MAX_MAPS)
+    struct stalk_map *last = s->map_count ? &s->maps[s->map_count - 1] : NULL;
+    if (!(map->prot & CT_OS_EXEC))
+        return 0;
+    if (last && last->end == map->start) { /* an instruction may lie across the border */
+        last->end = map->end;
+        last->writable |= map->prot & CT_OS_WRITE;
+        return 0;
+    }
+    if (s->map_count == STALK_MAX_MAPS)
         return 0;
     struct stalk_map *m = &s->maps[s->map_count++];
     m->start = map->start;

@@ -208,6 +208,48 @@ static void test_context(void **state) {
     assert_int_equal(ct_stalker_destroy(stalker), 0);
 }
 
+static volatile int traps;
+
+static void on_trap(int signal, siginfo_t *info, void *context) {
+    (void)signal, (void)info;
+    fault_pc = (uint64_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+    traps++;
+}
+
+static int stop_status;
+
+static void stopped(void *user, int tid, int status) {
+    (void)user, (void)tid;
+    stop_status = status;
+}
+
+/* int3 and the other kernel entry are executed; a far return ends following, and the program goes on. */
+static void test_odd_instructions(void **state) {
+    (void)state;
+    struct ct_stalker *stalker;
+    struct ct_stalker_sink sink = {.stop = stopped};
+    uint64_t behind;
+    long pid = 20; /* getpid of 32-bit programs */
+    install(SIGTRAP, on_trap, 0);
+    assert_int_equal(ct_stalker_create(&stalker, NULL), 0);
+    assert_int_equal(ct_stalker_follow_me(stalker, NULL, &sink), 0);
+    __asm__ volatile("lea 1f(%%rip), %0; int3; 1:" : "=r"(behind));
+    __asm__ volatile("int $0x80" : "+a"(pid)::"r8", "r9", "r10", "r11", "memory");
+    int following = ct_stalker_is_following(stalker, 0);
+    __asm__ volatile(
+        "lea -128(%%rsp), %%rsp\n mov %%cs, %%eax\n push %%rax\n lea 1f(%%rip), %%rax\n push %%rax\n lretq\n"
+        "1: lea 128(%%rsp), %%rsp" ::
+            : "rax", "memory");
+    int afterwards = ct_stalker_is_following(stalker, 0);
+    assert_int_equal(following, 1);
+    assert_int_equal(traps, 1);
+    assert_int_equal(fault_pc, behind);
+    assert_true(pid == getpid() || pid == -ENOSYS); /* kernels may lack it */
+    assert_int_equal(afterwards, 0);
+    assert_int_equal(stop_status, CT_ERR_UNSUPPORTED);
+    assert_int_equal(ct_stalker_destroy(stalker), 0);
+}
+
 /* System calls: interrupted, restarted, in a child. */
 static void test_system_calls(void **state) {
     (void)state;
@@ -256,9 +298,8 @@ static void test_system_calls(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_timer),
-        cmocka_unit_test(test_siglongjmp),
-        cmocka_unit_test(test_context),
+        cmocka_unit_test(test_timer),        cmocka_unit_test(test_siglongjmp),
+        cmocka_unit_test(test_context),      cmocka_unit_test(test_odd_instructions),
         cmocka_unit_test(test_system_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

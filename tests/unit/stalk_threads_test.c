@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -204,10 +205,49 @@ static void test_children(void **state) {
     }
 }
 
+/* mov eax, value; ret, with the value where one store changes it: rewritten by another thread. */
+static uint8_t *changing;
+
+static void *rewrite(void *arg) {
+    volatile int *value = (volatile int *)(void *)(changing + 4);
+    for (int i = 1; i <= 20000; i++) {
+        *value = i;
+        if (i % 64 == 0)
+            usleep(1);
+    }
+    return arg;
+}
+
+static void test_changed_by_another(void **state) {
+    (void)state;
+    struct ct_stalker *stalker;
+    pthread_t thread;
+    changing = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memcpy(changing, (const uint8_t[]){0x90, 0x90, 0x90, 0xb8, 0, 0, 0, 0, 0xc3}, 9);
+    int (*function)(void) = (int (*)(void))(void *)changing;
+    assert_int_equal(ct_stalker_create(&stalker, NULL), 0);
+    assert_int_equal(ct_stalker_set_trust_threshold(stalker, -1), 0);
+    assert_int_equal(ct_stalker_follow_me(stalker, NULL, NULL), 0);
+    assert_int_equal(pthread_create(&thread, NULL, rewrite, NULL), 0);
+    int last = 0, backward = 0, different = 0;
+    while (last < 20000) {
+        int now = function();
+        backward += now < last;
+        different += now != last;
+        last = now;
+    }
+    assert_int_equal(ct_stalker_unfollow_me(stalker), 0);
+    pthread_join(thread, NULL);
+    assert_int_equal(backward, 0);
+    assert_true(different > 10);
+    assert_int_equal(ct_stalker_destroy(stalker), 0);
+    munmap(changing, 4096);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_loop), cmocka_unit_test(test_loop_with_events), cmocka_unit_test(test_several),
-        cmocka_unit_test(test_end),  cmocka_unit_test(test_children),
+        cmocka_unit_test(test_end),  cmocka_unit_test(test_children),         cmocka_unit_test(test_changed_by_another),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
