@@ -13,7 +13,8 @@
 #define MAX_OPEN  (1u << 18)
 #define NOWHERE   UINT32_MAX
 #define FOLLOWERS 1024u
-#define CACHED    512u  /* targets that a follower finds at once */
+#define CACHED    512u  /* targets that a follower finds at once, */
+#define BLOCKS    2048u /* and blocks */
 #define PATIENCE  20000 /* turns of waiting for the controller's look at new code */
 
 struct frame {
@@ -21,9 +22,14 @@ struct frame {
     int32_t depth;
 };
 
+/* Counts of these are added to the tables when they make room for others, and at the end of a batch. */
 struct cached {
     uint64_t key;
-    uint32_t number;
+    uint32_t number, count;
+};
+
+struct cached_block {
+    uint64_t start, end, count;
 };
 
 /* A followed thread, as the lane sees it. */
@@ -32,6 +38,7 @@ struct follower {
     int32_t tid;
     uint32_t open;
     struct cached cache[CACHED]; /* by their address's low bits */
+    struct cached_block blocks[BLOCKS];
     struct frame frames[MAX_OPEN];
 };
 
@@ -140,19 +147,30 @@ static void count_target(uint64_t key, uint64_t count) {
         __atomic_fetch_add(&agent.targets[i].count, count, __ATOMIC_RELAXED);
 }
 
+static void flush_target(struct cached *c) {
+    if (c->count)
+        __atomic_fetch_add(&agent.targets[c->number].count, c->count, __ATOMIC_RELAXED);
+    c->count = 0;
+}
+
+/* Of a call that is counted. */
 static uint32_t number_for(struct follower *f, uint64_t key) {
     struct cached *c = &f->cache[(key ^ key >> 9) & (CACHED - 1)];
     if (c->key != key) {
         bool bound;
         uint32_t number = number_of(key, &bound);
+        if (!bound && number != NOWHERE)
+            __atomic_fetch_add(&agent.targets[number].count, 1, __ATOMIC_RELAXED);
         if (!bound || number == NOWHERE)
             return number;
-        *c = (struct cached){key, number};
+        flush_target(c);
+        *c = (struct cached){key, number, 0};
     }
+    c->count++;
     return c->number;
 }
 
-static void count_block(uint64_t start, uint64_t end) {
+static void add_to_block(uint64_t start, uint64_t end, uint64_t count) {
     uint32_t capacity = agent.tables->block_capacity, i = hash(start, capacity);
     for (uint32_t n = 0; n < 4096; n++, i = (i + 1) & (capacity - 1)) {
         struct ct_stalk_place *b = &agent.blocks[i];
@@ -166,10 +184,34 @@ static void count_block(uint64_t start, uint64_t end) {
             continue;
         if (end > b->end) /* one that was left in the middle is no shorter block */
             b->end = end;
-        __atomic_fetch_add(&b->count, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&b->count, count, __ATOMIC_RELAXED);
         return;
     }
     __atomic_fetch_add(&agent.tables->full, 1, __ATOMIC_RELAXED);
+}
+
+static void flush_block(struct cached_block *c) {
+    if (c->count)
+        add_to_block(c->start, c->end, c->count);
+    c->count = 0;
+}
+
+static void count_block(struct follower *f, uint64_t start, uint64_t end) {
+    struct cached_block *c = &f->blocks[(start ^ start >> 11) & (BLOCKS - 1)];
+    if (c->start != start) {
+        flush_block(c);
+        *c = (struct cached_block){start, end, 0};
+    }
+    if (end > c->end)
+        c->end = end;
+    c->count++;
+}
+
+static void flush(struct follower *f, bool blocks) {
+    for (uint32_t i = 0; i < CACHED; i++)
+        flush_target(&f->cache[i]);
+    for (uint32_t i = 0; blocks && i < BLOCKS; i++)
+        flush_block(&f->blocks[i]);
 }
 
 /* ---- followers ---- */
@@ -262,8 +304,6 @@ static void enter_frame(struct follower *f, const struct ct_stalker_event *e) {
     if (f->open == MAX_OPEN)
         return;
     uint32_t number = number_for(f, e->target);
-    if (number != NOWHERE)
-        __atomic_fetch_add(&agent.targets[number].count, 1, __ATOMIC_RELAXED);
     f->frames[f->open].number = number;
     f->frames[f->open++].depth = e->depth;
     write(f, number, CT_EVENT_CALL, e->timestamp);
@@ -324,10 +364,11 @@ static void on_receive(void *user, int tid, const struct ct_stalker_event *event
         else if (e->kind == CT_STALKER_RET)
             return_from_frame(f, e);
         else if (e->kind == CT_STALKER_BLOCK)
-            count_block(e->location, e->target);
+            count_block(f, e->location, e->target);
     }
     for (unsigned i = 0; i < 8; i++)
         __atomic_fetch_add(&agent.tables->events[i], seen[i], __ATOMIC_RELAXED);
+    flush(f, seen[bit_of(CT_STALKER_BLOCK)] != 0);
     tell_statistics();
 }
 
