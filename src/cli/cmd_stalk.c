@@ -142,13 +142,14 @@ const struct ct_command ct_command_stalk = {
     .program = true,
     .description =
         "Starts PROGRAM, or takes over a process that runs (--pid), and lets its threads run copies of its code that "
-        "are "
-        "made block by block as they are reached. The program behaves as ever; on the way every call, return, block "
-        "and instruction is seen, also of code that has no symbols and no function entry that could be hooked.\n\n"
-        "Calls and returns are written as a trace that info, report, replay and all other commands read. Processes "
-        "that "
-        "the program forks, and programs that it executes, run natively. Ctrl-C or the end of --duration lets the "
-        "program go: it runs on in its own code.",
+        "are made block by block as they are reached. The program behaves as ever; on the way every call, return, "
+        "block and instruction is seen, also of code that has no symbols and no function entry that could be "
+        "hooked.\n\n"
+        "Calls and returns are written as a trace that info, report, replay and all other commands read. A call of "
+        "what "
+        "is excluded is seen, what it calls is not. Processes that the program forks, and programs that it executes, "
+        "are not followed. Ctrl-C or the end of --duration lets the program go: it runs on in its own code.\n\n"
+        "What --summary and --disasm print goes to standard error: standard output is the program's.",
     .options = options,
     .notes = "Exit status:\n"
              "  the program's own, or 0 with --pid; when it could not be followed\n"

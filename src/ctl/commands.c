@@ -263,10 +263,18 @@ enum ct_control_command ct_command_find(const char *line, const char **operand) 
     return CT_CONTROL_COUNT;
 }
 
+/* There are no hooks and no detail to be changed in a process that is followed. */
+static bool is_for_hooks(enum ct_control_command which) {
+    return which != CT_CONTROL_PAUSE && which != CT_CONTROL_RESUME;
+}
+
 int ct_command_run(struct ct_control_server *c, enum ct_control_command which, const char *operand, char **answer) {
     struct command m = {c, operand, malloc(SENTENCE)};
     int status = m.text ? 0 : CT_ERR_NO_MEMORY;
-    if (m.text && which < CT_CONTROL_COUNT && runs[which])
+    if (m.text && which < CT_CONTROL_COUNT && runs[which] && c->session->options.stalk && is_for_hooks(which))
+        status = say(&m, CT_ERR_UNSUPPORTED,
+                     "a process that is followed (contrail stalk) can only be told status, pause, resume and stop");
+    else if (m.text && which < CT_CONTROL_COUNT && runs[which])
         status = runs[which](&m);
     else if (m.text)
         status = say(&m, CT_ERR_INVALID_ARGUMENT,

@@ -255,6 +255,11 @@ def test_refused(b):
         result = b.shop.run([b.arguments.contrail] + command + ["--output", b.shop.new_output()])
         same("exit code of a second recorder", 69, result.code)
         contains(result.err.decode(), "is being followed already; `contrail detach %d` ends that" % pid)
+    for command in ("mark", "exclude add x", "record off", "trigger add crash"):
+        result = b.shop.run([b.arguments.contrail, "ctl", str(pid)] + command.split())
+        contains(result.err.decode(), "can only be told status, pause, resume and stop")
+    for command in ("pause", "resume", "status"):
+        same("ctl " + command, 0, b.shop.run([b.arguments.contrail, "ctl", str(pid), command]).code)
     recorder.send_signal(signal.SIGINT)
     finish(recorder)
     recorder = b.shop.attach(pid, b.shop.new_output())
