@@ -132,80 +132,128 @@ void ct_stalk_event_compile(struct stalk_thread *t, uint64_t start, uint64_t end
     add(t, CT_STALKER_COMPILE, start, end);
 }
 
-/* Frames whose slot lies below `slot` on the same stack have been left. */
-static void drop_frames(struct stalk_thread *t, uint32_t slot, bool same_too) {
-    while (t->frame_count) {
-        int32_t distance = (int32_t)(t->frames[t->frame_count - 1].slot - slot);
-        if (distance > 0 || (distance == 0 && !same_too) || distance < -(64 << 20))
+/* What expanding changes, in registers: it is most of what an event costs. */
+struct expansion {
+    struct stalk_thread *t;
+    struct ct_stalker_event *next, *limit;
+    uint32_t *frames;
+    uint32_t frame_count;
+    int32_t base_depth;
+    uint32_t mask;
+    bool summary, receive;
+};
+
+static inline struct ct_stalker_event *put(struct expansion *x, uint32_t kind, uint64_t location, uint64_t target) {
+    if (__builtin_expect(x->next == x->limit, 0)) {
+        x->t->queued = (uint32_t)(x->next - x->t->queue);
+        ct_stalk_call_out(x->t, deliver, x->t);
+        x->next = x->t->queue;
+    }
+    struct ct_stalker_event *e = x->next++;
+    e->kind = kind;
+    e->depth = 0;
+    e->location = location;
+    e->target = target;
+    e->timestamp = 0;
+    return e;
+}
+
+/* Frames whose slot lies below `slot` on the same stack have been left: `from` 1, and that at the same place, `from` 0. */
+static inline void drop_frames(struct expansion *x, uint32_t slot, int32_t from) {
+    while (x->frame_count) {
+        int32_t distance = (int32_t)(x->frames[x->frame_count - 1] - slot);
+        if (distance > -from || distance < -(64 << 20))
             break;
-        t->frame_count--;
+        x->frame_count--;
     }
 }
 
-static int32_t enter_frame(struct stalk_thread *t, uint32_t slot) {
-    drop_frames(t, slot, true);
-    int32_t depth = t->base_depth + (int32_t)t->frame_count;
-    if (t->frame_count < STALK_MAX_FRAMES) {
-        t->frames[t->frame_count++].slot = slot;
-    } else { /* the outermost ones become a number */
-        t->base_depth++;
-        for (uint32_t i = 1; i < t->frame_count; i++)
-            t->frames[i - 1].slot = t->frames[i].slot;
-        t->frames[t->frame_count - 1].slot = slot;
-    }
-    return depth;
+/* The outermost ones become a number. */
+static void make_room(struct expansion *x) {
+    for (uint32_t i = STALK_MAX_FRAMES / 2; i < STALK_MAX_FRAMES; i++)
+        x->frames[i - STALK_MAX_FRAMES / 2] = x->frames[i];
+    x->frame_count -= STALK_MAX_FRAMES / 2;
+    x->base_depth += STALK_MAX_FRAMES / 2;
 }
 
-static int32_t leave_frame(struct stalk_thread *t, uint32_t slot) {
-    drop_frames(t, slot, false);
-    int32_t depth = t->base_depth + (int32_t)t->frame_count;
-    if (t->frame_count)
-        t->frame_count -= t->frames[t->frame_count - 1].slot == slot;
+static inline int32_t enter_frame(struct expansion *x, uint32_t slot) {
+    drop_frames(x, slot, 0);
+    if (__builtin_expect(x->frame_count == STALK_MAX_FRAMES, 0))
+        make_room(x);
+    x->frames[x->frame_count] = slot;
+    return x->base_depth + (int32_t)x->frame_count++;
+}
+
+static inline int32_t leave_frame(struct expansion *x, uint32_t slot) {
+    drop_frames(x, slot, 1);
+    int32_t depth = x->base_depth + (int32_t)x->frame_count;
+    if (x->frame_count)
+        x->frame_count -= x->frames[x->frame_count - 1] == slot;
     else
-        t->base_depth--;
+        x->base_depth--;
     return depth;
 }
 
 /* Its instructions before `end`. */
-static void expand_block(struct stalk_thread *t, const struct stalk_site *site, uint64_t end) {
+static inline void expand_block(struct expansion *x, const struct stalk_site *site, uint64_t end) {
     if (end <= site->location)
         return;
-    if (t->cache->mask & CT_STALKER_BLOCK)
-        add(t, CT_STALKER_BLOCK, site->location, end < site->target ? end : site->target);
-    if (!(t->cache->mask & CT_STALKER_EXEC))
+    if (x->mask & CT_STALKER_BLOCK)
+        put(x, CT_STALKER_BLOCK, site->location, end < site->target ? end : site->target);
+    if (!(x->mask & CT_STALKER_EXEC))
         return;
     uint64_t pc = site->location;
     for (uint32_t i = 0; i < site->insns && pc < end; i++) {
-        add(t, CT_STALKER_EXEC, pc, 0);
+        put(x, CT_STALKER_EXEC, pc, 0);
         pc += site->lengths[i];
     }
 }
 
-static void expand(struct stalk_thread *t, const struct record *r, uint64_t end) {
-    const struct stalk_site *site = ct_stalk_item(&t->cache->sites, r->site);
-    if (site->kind == CT_STALKER_BLOCK) {
-        expand_block(t, site, end);
-        return;
-    }
+static inline void expand_branch(struct expansion *x, const struct stalk_site *site, const struct record *r) {
     bool call = site->kind == CT_STALKER_CALL;
     uint64_t target = call && site->target ? site->target : r->target;
-    int32_t depth = call ? enter_frame(t, r->sp - 8) : leave_frame(t, r->sp);
-    if (call && t->sink.on_call_summary)
-        count_call(t, target, 1);
-    if (!t->sink.on_receive)
+    int32_t depth = call ? enter_frame(x, r->sp - 8) : leave_frame(x, r->sp);
+    if (call && x->summary)
+        count_call(x->t, target, 1);
+    if (!x->receive)
         return;
-    struct ct_stalker_event *e = add(t, site->kind, site->location, target);
+    struct ct_stalker_event *e = put(x, site->kind, site->location, target);
     e->depth = depth;
-    e->timestamp = t->cache->mask & CT_STALKER_TIMESTAMPS ? r->time : 0;
+    e->timestamp = x->mask & CT_STALKER_TIMESTAMPS ? r->time : 0;
+}
+
+static void expand(struct expansion *x, uint64_t oldest, uint64_t newest, uint64_t end) {
+    unsigned size = record_size(x->t);
+    const struct stalk_ids *sites = &x->t->cache->sites;
+    for (uint64_t at = oldest - size; at >= newest; at -= size) {
+        const struct record *r = (const struct record *)at;
+        const struct stalk_site *site = ct_stalk_item(sites, r->site);
+        if (site->kind == CT_STALKER_BLOCK)
+            expand_block(x, site, at == newest ? end : UINT64_MAX);
+        else
+            expand_branch(x, site, r);
+    }
 }
 
 /* `end`: the last block was executed up to there only. */
 static void take_records(struct stalk_thread *t, uint64_t end) {
-    unsigned size = record_size(t);
     uint64_t newest = t->area->events;
-    for (uint64_t at = t->records_top; at > newest && !t->muted; at -= size)
-        expand(t, (const struct record *)(at - size), at - size == newest ? end : UINT64_MAX);
     t->area->events = t->records_top;
+    if (t->muted || newest == t->records_top)
+        return;
+    struct expansion x = {.t = t,
+                          .next = t->queue + t->queued,
+                          .limit = t->queue + t->queue_size,
+                          .frames = t->frames,
+                          .frame_count = t->frame_count,
+                          .base_depth = t->base_depth,
+                          .mask = t->cache->mask,
+                          .summary = t->sink.on_call_summary != NULL,
+                          .receive = t->sink.on_receive != NULL};
+    expand(&x, t->records_top, newest, end);
+    t->queued = (uint32_t)(x.next - t->queue);
+    t->frame_count = x.frame_count;
+    t->base_depth = x.base_depth;
 }
 
 void ct_stalk_events_drain(struct stalk_thread *t, bool deliver_now) {

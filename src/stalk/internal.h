@@ -29,7 +29,7 @@ enum {
     STALK_MAX_EXITS = 48,
     STALK_MAX_EXCLUDED = 256,
     STALK_MAX_MAPS = 2048,
-    STALK_MAX_FRAMES = 4096,
+    STALK_MAX_FRAMES = 1 << 16,
     STALK_STACK = 256 << 10,
     STALK_RETURN_SLOT = 64, /* bytes of a stub that excluded calls return to */
     STALK_RETURN_WORD = 40, /* where the application's return address lies in it */
@@ -104,7 +104,7 @@ struct stalk_entry {
     uint32_t incoming;        /* first exit that is linked to it; 0: none */
 };
 
-enum { FRAGMENT_TRUSTED = 1, FRAGMENT_DEAD = 2, FRAGMENT_NATIVE = 4 };
+enum { FRAGMENT_TRUSTED = 1, FRAGMENT_DEAD = 2 };
 
 /* One byte pair per piece of a fragment: bytes of the original (0: our own code), bytes of the copy. */
 struct stalk_piece {
@@ -113,7 +113,7 @@ struct stalk_piece {
 
 struct stalk_fragment {
     struct stalk_entry first;
-    uint64_t code, write_delta; /* run address of everything it has; what to add for writing */
+    uint64_t code; /* run address of everything it has */
     uint32_t code_size;
     uint32_t length; /* of the original */
     const uint8_t *snapshot;
@@ -207,10 +207,6 @@ struct stalk_cache {
 
 /* ---- threads ---- */
 
-struct stalk_frame {
-    uint32_t slot; /* low half of the address of its return address */
-};
-
 struct stalk_thread {
     struct stalk_area *area; /* first: assembly */
     struct ct_stalker *stalker;
@@ -232,7 +228,7 @@ struct stalk_thread {
     uint64_t activation; /* muted until this is reached; 0: never */
     uint64_t drained_at;
     uint32_t entries; /* of the engine */
-    struct stalk_frame *frames;
+    uint32_t *frames; /* low halves of the places of return addresses, outermost first */
     uint32_t frame_count;
     int32_t base_depth;
     struct ct_stalker_call_count *summary; /* hash by target */

@@ -210,7 +210,7 @@ struct ct_stalker_iterator {
     uint8_t lengths[STALK_MAX_INSNS];
     unsigned count;
     enum stalk_flow flow;
-    bool has_current, kept, written, ended;
+    bool has_current, kept, ended;
     int status, result;
 };
 
@@ -312,7 +312,7 @@ static int transform_block(struct stalk_build *b) {
     it.build = it.writer.build = b;
     it.count = 0;
     it.flow = FLOW_NEXT;
-    it.has_current = it.kept = it.written = it.ended = false;
+    it.has_current = it.kept = it.ended = false;
     it.status = it.result = 0;
     begin_block(b);
     ct_stalk_call_out(b->thread, run_transformer, &it);

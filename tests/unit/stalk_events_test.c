@@ -237,6 +237,33 @@ static void test_longjmp_depth(void **state) {
     free(log.events);
 }
 
+/* Deeper than the engine keeps frames one by one. */
+static void test_deep(void **state) {
+    (void)state;
+    enum { DEEP = 70000 };
+    struct log log;
+    struct settings settings = {CT_STALKER_CALL | CT_STALKER_RET, 1, 0, false};
+    int result = follow(&log, &settings, recurse, DEEP), deepest = 0;
+    assert_int_equal(result, recurse(DEEP));
+    size_t calls_seen = 0;
+    for (size_t i = 0; i < log.count; i++) {
+        const struct ct_stalker_event *e = &log.events[i];
+        if (e->kind == CT_STALKER_CALL && e->target == (uint64_t)recurse)
+            assert_int_equal(e->depth, (int)calls_seen++);
+        if (e->depth > deepest)
+            deepest = e->depth;
+    }
+    assert_int_equal(calls_seen, DEEP + 1);
+    assert_int_equal(deepest, DEEP + 2); /* the return of leaf */
+    const struct ct_stalker_event *last = NULL;
+    for (size_t i = 0; i < log.count; i++)
+        if (log.events[i].kind == CT_STALKER_RET && log.events[i].location - (uint64_t)recurse < 256)
+            last = &log.events[i];
+    assert_non_null(last);
+    assert_int_equal(last->depth, 1);
+    free(log.events);
+}
+
 /* Program counters of subject(n), single-stepped in a child; repetitions of one instruction count once. */
 static size_t single_step(uint64_t *pcs, size_t most, int n) {
     pid_t child = fork();
@@ -389,9 +416,9 @@ static void test_compile(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_calls),      cmocka_unit_test(test_longjmp_depth), cmocka_unit_test(test_exec),
-        cmocka_unit_test(test_blocks),     cmocka_unit_test(test_summary),       cmocka_unit_test(test_capacity),
-        cmocka_unit_test(test_timestamps), cmocka_unit_test(test_compile),
+        cmocka_unit_test(test_calls),    cmocka_unit_test(test_longjmp_depth), cmocka_unit_test(test_deep),
+        cmocka_unit_test(test_exec),     cmocka_unit_test(test_blocks),        cmocka_unit_test(test_summary),
+        cmocka_unit_test(test_capacity), cmocka_unit_test(test_timestamps),    cmocka_unit_test(test_compile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
