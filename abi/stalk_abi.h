@@ -10,8 +10,10 @@
 #define CT_STALK_BOOT_MAGIC 0x4b4c5453u /* "STLK" */
 
 enum ct_stalk_command {
-    CT_STALK_START = 1,   /* a Stalker is made, and the threads listed are to be followed */
-    CT_STALK_UNFOLLOW = 2 /* the threads listed are to be let go */
+    CT_STALK_START = 1,    /* a Stalker is made, and the threads listed are to be followed */
+    CT_STALK_UNFOLLOW = 2, /* the threads listed are to be let go */
+    CT_STALK_END =
+        3 /* nobody is followed, nobody is in our code: everything but the image and the lane is given back */
 };
 
 struct ct_stalk_boot_thread {
@@ -66,7 +68,7 @@ struct ct_stalk_tables {
     /* controller: for whoever comes when it has died. The process that it follows; where the agent is, and what is mapped. */
     int32_t pid;
     uint32_t range_count;
-    uint64_t entry, stack, boot, shm, shm_size;
+    uint64_t entry, stack, boot, shm, shm_size, image, image_size;
     uint64_t ranges[CT_STALK_RANGES][2]; /* controller: executable memory it knows of, start and end */
 };
 

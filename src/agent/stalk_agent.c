@@ -478,12 +478,28 @@ static int unfollow(struct ct_stalk_boot *boot) {
     return CT_OK;
 }
 
+void ct_stalk_signals_end(void); /* signal_x64.c */
+
+static int end(void) {
+    int status = ct_stalker_destroy(agent.stalker);
+    if (status)
+        return status;
+    agent.stalker = NULL;
+    ct_stalk_signals_end();
+    for (uint32_t i = 0; i < FOLLOWERS && agent.followers[i]; i++)
+        (void)ct_os_free(agent.followers[i], sizeof *agent.followers[i]);
+    if (agent.native)
+        (void)ct_os_free(agent.native, agent.tables->target_capacity);
+    return CT_OK;
+}
+
 __attribute__((visibility("default"), used)) uint64_t ct_stalk_agent_run(struct ct_stalk_boot *boot);
 
 uint64_t ct_stalk_agent_run(struct ct_stalk_boot *boot) {
     boot->status = boot->magic != CT_STALK_BOOT_MAGIC   ? CT_ERR_UNSUPPORTED
                    : boot->command == CT_STALK_START    ? start(boot)
                    : boot->command == CT_STALK_UNFOLLOW ? unfollow(boot)
+                   : boot->command == CT_STALK_END      ? end()
                                                         : CT_ERR_INVALID_ARGUMENT;
     return (uint64_t)(int64_t)boot->status;
 }

@@ -249,6 +249,8 @@ static int prepare_tables(struct ct_recording *r) {
     s->tables->boot = s->boot;
     s->tables->shm = r->injection.shm;
     s->tables->shm_size = r->injection.shm_size;
+    s->tables->image = r->injection.image;
+    s->tables->image_size = r->injection.image_size;
     s->ids = calloc(CT_STALK_TARGETS, sizeof *s->ids);
     if (!s->ids)
         return CT_ERR_NO_MEMORY;

@@ -1,5 +1,6 @@
 /* The way out of a followed process: for the recording that follows it, and for one that comes behind a recorder which was killed.
- * The agent's image and translated code stay mapped: frames of interrupted signal handlers may still lead there. */
+ * When nobody is in translated code any more nothing leads there: signal frames hold the program's own state, and the return address
+ * of an excluded call has been put right. The agent's image stays: a handler may have interrupted its first instructions. */
 #include "ctl/inject_parts.h"
 #include "ctl/stalk_internal.h"
 #include "remote/frames.h"
@@ -25,8 +26,7 @@ static int send_out(struct ct_recording *r, bool *busy) {
     return status;
 }
 
-/* Nobody is in our code: the register and the lane are given back. */
-static int give_back(struct ct_recording *r) {
+static int clear_register(struct ct_recording *r) {
     int status = 0;
     for (size_t i = 0; !status && i < ct_remote_thread_count(r->remote); i++) {
         struct ct_os_regs regs;
@@ -36,8 +36,22 @@ static int give_back(struct ct_recording *r) {
         regs.gs_base = 0;
         status = ct_remote_set_regs(r->remote, i, &regs);
     }
-    if (!status && r->injection.shm_size)
-        status = ct_inject_unmap(&r->injection, r->injection.shm, r->injection.shm_size);
+    return status;
+}
+
+/* Nobody is in our code: register and memory are given back. */
+static int give_back(struct ct_recording *r) {
+    struct ct_injection *in = &r->injection;
+    struct ct_stalk_lists l;
+    struct ct_stalk_boot boot = {.command = CT_STALK_END};
+    int status = clear_register(r);
+    if (status || (status = ct_stalk_list(r, &l, true)))
+        return status;
+    l.count = 0;
+    status = ct_stalk_ask(r, &l, &boot);
+    ct_stalk_free_lists(&l);
+    if (!status && in->shm_size)
+        status = ct_inject_unmap(in, in->shm, in->shm_size);
     return status;
 }
 
@@ -96,7 +110,14 @@ int ct_stalk_clean_behind(struct ct_recording *r) {
     struct ct_injection injection = r->injection;
     r->stalk = &stalk;
     r->injection = (struct ct_injection){
-        .remote = r->remote, .entry = t.entry, .stack = t.stack, .shm = t.shm, .shm_size = t.shm_size};
+        .remote = r->remote,
+        .image = t.image,
+        .image_size = t.image_size,
+        .entry = t.entry,
+        .stack = t.stack,
+        .shm = t.shm,
+        .shm_size = t.shm_size,
+    };
     status = ct_stalk_leave(r);
     r->stalk = own;
     r->injection = injection;

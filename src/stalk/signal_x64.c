@@ -64,14 +64,21 @@ void ct_stalk_signals_take(void) {
     }
 }
 
-void ct_stalk_signals_give_back(void) {
-    if (__atomic_sub_fetch(&users, 1, __ATOMIC_ACQ_REL))
-        return;
+/* The program's own handlers again, whoever used them. */
+void ct_stalk_signals_end(void);
+
+void ct_stalk_signals_end(void) {
+    __atomic_store_n(&users, 0, __ATOMIC_RELEASE);
     for (uint64_t signal = 1; signal < STALK_SIGNALS; signal++) {
         struct stalk_action now;
         if (!kernel_action(signal, NULL, &now) && is_ours(&now))
             (void)kernel_action(signal, &actions[signal], NULL);
     }
+}
+
+void ct_stalk_signals_give_back(void) {
+    if (!__atomic_sub_fetch(&users, 1, __ATOMIC_ACQ_REL))
+        ct_stalk_signals_end();
 }
 
 int64_t ct_stalk_sigaction(uint64_t signal, const struct stalk_action *new, struct stalk_action *old) {

@@ -235,6 +235,30 @@ def test_killed_recorder(b):
     b.end_busy(process)
 
 
+def test_again_and_again(b):
+    """Followed, let go and left by killed recorders many times: it stays whole, and does not grow by more than the agent's image."""
+    process, pid = b.start_busy()
+
+    def size():
+        with open("/proc/%d/statm" % pid) as f:
+            return int(f.read().split()[0]) * 4096
+
+    b.stalk(["--quiet", "--pid", str(pid), "--duration", "10ms"])
+    before = size()
+    for i in range(24):
+        events = ("call,ret", "none", "block")[i % 3]
+        if i % 4 == 3:
+            recorder = b.begin(pid, "--events", events)
+            recorder.kill()
+            finish(recorder)
+        else:
+            b.stalk(["--quiet", "--pid", str(pid), "--events", events, "--duration", "%dms" % (i + 1)])
+    b.stalk(["--quiet", "--pid", str(pid), "--duration", "10ms"])
+    if size() - before > 25 << 20:
+        raise Failure("it has grown by %d bytes" % (size() - before))
+    b.end_busy(process)
+
+
 def test_killed_program(b):
     process, pid = b.start_busy()
     recorder = b.begin(pid)
