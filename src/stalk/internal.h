@@ -421,8 +421,11 @@ enum stalk_place ct_stalk_recover(struct stalk_thread *t, struct stalk_regs *reg
 
 /* ---- signal.c ---- */
 
+/* One more thread is followed: handlers that are there now are replaced. One less: the last one puts them back. */
 void ct_stalk_signals_take(void);
 void ct_stalk_signals_give_back(void);
+/* The child of a fork has one followed thread. */
+void ct_stalk_signals_in_child(void);
 uint64_t ct_stalk_on_signal(uint64_t signal, void *info, void *context);
 /* rt_sigaction of the program. */
 int64_t ct_stalk_sigaction(uint64_t signal, const struct stalk_action *new, struct stalk_action *old);

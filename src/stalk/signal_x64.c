@@ -52,8 +52,7 @@ static void disguise(struct stalk_action *ours, const struct stalk_action *progr
 }
 
 void ct_stalk_signals_take(void) {
-    if (__atomic_fetch_add(&users, 1, __ATOMIC_ACQ_REL))
-        return;
+    __atomic_fetch_add(&users, 1, __ATOMIC_ACQ_REL);
     for (uint64_t signal = 1; signal < STALK_SIGNALS; signal++) {
         struct stalk_action now, ours;
         if (kernel_action(signal, NULL, &now) || now.handler < FIRST_REAL_HANDLER || is_ours(&now))
@@ -74,6 +73,10 @@ void ct_stalk_signals_end(void) {
         if (!kernel_action(signal, NULL, &now) && is_ours(&now))
             (void)kernel_action(signal, &actions[signal], NULL);
     }
+}
+
+void ct_stalk_signals_in_child(void) {
+    users = 1;
 }
 
 void ct_stalk_signals_give_back(void) {

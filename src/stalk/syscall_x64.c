@@ -72,6 +72,7 @@ static void begin_child(struct stalk_thread *t) {
         if (other != t)
             other->following = 0;
     s->followed = 1;
+    ct_stalk_signals_in_child();
     s->pid = ct_os_getpid();
     t->tid = ct_os_gettid();
     t->area->tid = (uint64_t)t->tid;
