@@ -115,16 +115,8 @@ static int announce(struct command *m, int status) {
     return say(m, 0, "version %u of the policy: %016llx", p->version, (unsigned long long)ct_policy_hash(p));
 }
 
-/* Hooks can be switched; translated code has none. */
-static int refuse_following(struct command *m) {
-    return say(m, CT_ERR_BAD_STATE,
-               "this works with hooks (spawn, attach), not while `contrail stalk` follows a program");
-}
-
 static int trigger_add(struct command *m) {
     struct ct_session *s = m->c->session;
-    if (s->options.stalk)
-        return refuse_following(m);
     pthread_rwlock_wrlock(&s->policy_lock);
     int status = ct_policy_add(s->policy, m->operand, ct_clock_now(), m->text, SENTENCE);
     pthread_rwlock_unlock(&s->policy_lock);
@@ -141,8 +133,6 @@ static int trigger_remove(struct command *m) {
 
 static int exclude(struct command *m, bool add) {
     struct ct_session *s = m->c->session;
-    if (s->options.stalk)
-        return refuse_following(m);
     pthread_rwlock_wrlock(&s->policy_lock);
     int status = ct_policy_exclude(s->policy, m->operand, add, ct_clock_now(), m->text, SENTENCE);
     pthread_rwlock_unlock(&s->policy_lock);
@@ -159,8 +149,6 @@ static int exclude_remove(struct command *m) {
 
 static int record(struct command *m, bool on) {
     struct ct_session *s = m->c->session;
-    if (s->options.stalk)
-        return refuse_following(m);
     pthread_rwlock_wrlock(&s->policy_lock);
     int status = ct_policy_record(s->policy, on, ct_clock_now(), m->text, SENTENCE);
     pthread_rwlock_unlock(&s->policy_lock);
@@ -208,8 +196,6 @@ static void mark_one(void *arg, struct ct_recording *r) {
 
 static int mark(struct command *m) {
     struct task t = {.c = m->c};
-    if (m->c->session->options.stalk)
-        return refuse_following(m);
     if (m->c->session->options.detail == CT_DETAIL_OFF)
         return say(m, CT_ERR_BAD_STATE, "--detail off captures nothing that a mark could keep");
     each_recording(m->c->session, mark_one, &t);
@@ -272,7 +258,7 @@ int ct_command_run(struct ct_control_server *c, enum ct_control_command which, c
     struct command m = {c, operand, malloc(SENTENCE)};
     int status = m.text ? 0 : CT_ERR_NO_MEMORY;
     if (m.text && which < CT_CONTROL_COUNT && runs[which] && c->session->options.stalk && is_for_hooks(which))
-        status = say(&m, CT_ERR_UNSUPPORTED,
+        status = say(&m, CT_ERR_BAD_STATE,
                      "a process that is followed (contrail stalk) can only be told status, pause, resume and stop");
     else if (m.text && which < CT_CONTROL_COUNT && runs[which])
         status = runs[which](&m);
