@@ -198,7 +198,7 @@ uint64_t ct_stalk_resolve(void *arg, uint32_t number) {
 
 /* ---- the symbols file ---- */
 
-#define NO_MODULE "[no symbol]"
+#define NO_MODULE "no symbol"
 
 void ct_stalk_put_symbols(struct ct_recording *r, struct ct_symbols_writer *w) {
     struct ct_stalk *s = r->stalk;

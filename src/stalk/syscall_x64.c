@@ -222,6 +222,9 @@ uint64_t ct_stalk_syscall_enter(struct stalk_thread *t) {
         return t->area->target;
     case __NR_execve:
     case __NR_execveat:
+    case __NR_kill: /* it may be the end of us: abort() */
+    case __NR_tkill:
+    case __NR_tgkill:
         ct_stalk_events_drain(t, true);
         return t->area->target;
     case __NR_exit:

@@ -137,6 +137,16 @@ def test_summary(b):
         b.check(directory)
 
 
+def test_made(b):
+    """Code of no file is followed, and named by its address."""
+    result, directory = b.stalk(["--events", "call,ret,block", "--summary"], [b.build("made")])
+    same("output", b"100\n", result.out)
+    if not re.search(r"^ +100  0x[0-9a-f]+ \[no symbol\]$", result.err.decode(), re.M):
+        raise Failure("its calls are not told: %r" % result.err)
+    b.check(directory)
+    same("blocks of no file", 1, sum(l.startswith("block\t0\t") for l in open(os.path.join(directory, "blocks"))))
+
+
 def test_disasm(b):
     result, _ = b.stalk(["--events", "none", "--disasm"], [b.build("covered")], code=None)
     text = result.err.decode()

@@ -40,7 +40,6 @@ NO_TREES = {
     "stops": SIGNALS,
     "tail_calls": "jumps are no calls",
     "tight_memory": "there is no memory for translated code",
-    "uncaught": WAITING,
     "where": SIGNALS,
 }
 # Many events: comparing their trees takes long. --quick leaves that out.

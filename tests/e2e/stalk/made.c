@@ -1,0 +1,18 @@
+/* Calls code that it has made itself: 100 times. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+int main(void) {
+    static const unsigned char code[] = {0x8d, 0x47, 0x01, 0xc3}; /* lea 1(%rdi), %eax; ret */
+    void *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int (*function)(int), sum = 0;
+    if (memory == MAP_FAILED)
+        return 1;
+    memcpy(memory, code, sizeof code);
+    memcpy(&function, &memory, sizeof function);
+    for (int i = 0; i < 100; i++)
+        sum = function(sum);
+    printf("%d\n", sum);
+    return 0;
+}
