@@ -72,8 +72,11 @@ LABEL ct_stalk_switch
     pushfq
     popq %gs:CT_AREA_FLAGS
     movq $1, %gs:CT_AREA_IN_ENGINE
-    cld
-    mov %gs:CT_AREA_THREAD, %rdi
+    testl $0x40400, %gs:CT_AREA_FLAGS       /* alignment checks and direction: C code expects neither */
+    jz 1f
+    pushq $2
+    popfq
+1:  mov %gs:CT_AREA_THREAD, %rdi
     call *%gs:CT_AREA_FN_ENGINE
     mov %rax, %gs:CT_AREA_RESUME
 LABEL ct_stalk_going
@@ -169,7 +172,13 @@ ct_stalk_signal_entry:
     push %rdi
     push %rsi
     push %rdx
+    pushfq
+    pushq $2                                /* alignment checks may be on */
+    popfq
+    sub $8, %rsp
     call ct_stalk_on_signal
+    add $8, %rsp
+    popfq
     pop %rdx
     pop %rsi
     pop %rdi

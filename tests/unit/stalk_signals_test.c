@@ -235,6 +235,12 @@ static void test_odd_instructions(void **state) {
     assert_int_equal(ct_stalker_follow_me(stalker, NULL, &sink), 0);
     __asm__ volatile("lea 1f(%%rip), %0; int3; 1:" : "=r"(behind));
     __asm__ volatile("int $0x80" : "+a"(pid)::"r8", "r9", "r10", "r11", "memory");
+    uint64_t flags; /* with alignment checks on, and strings going backward */
+    __asm__ volatile("lea -128(%%rsp), %%rsp\n pushfq\n orl $0x40400, (%%rsp)\n popfq\n jmp 1f\n .balign 64\n"
+                     "1: jmp 2f\n .balign 64\n 2: pushfq\n pop %0\n pushfq\n andl $~0x40400, (%%rsp)\n popfq\n"
+                     "lea 128(%%rsp), %%rsp"
+                     : "=r"(flags)::"memory", "cc");
+    assert_int_equal(flags & 0x40400, 0x40400);
     int following = ct_stalker_is_following(stalker, 0);
     __asm__ volatile(
         "lea -128(%%rsp), %%rsp\n mov %%cs, %%eax\n push %%rax\n lea 1f(%%rip), %%rax\n push %%rax\n lretq\n"

@@ -108,5 +108,7 @@ modes=(STALK_EXCLUDE="$(basename "$(readlink -f "$cxx")")" STALK_EXCLUDE=libgcc_
 check 'exceptions, excluded' ./exceptions
 modes=("$@")
 check lua lua5.4 -e 'local ok, e = pcall(error, {}) print(ok) local s = {} for i = 1, 5000 do s[i] = string.format("%d", i) end print(#table.concat(s))'
+check node node -e 'function f(n) { return n < 2 ? n : f(n-1) + f(n-2) } console.log(f(22), JSON.stringify({a: [1, {b: 3}]}));
+try { null.x } catch (e) { console.log(e.constructor.name) }'
 check sort bash -c 'seq 1 5000 | sort -R --random-source=data | sort -n | md5sum'
 exit $failed
