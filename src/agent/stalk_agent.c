@@ -470,6 +470,7 @@ static bool is_inside(int tid, uint64_t pc) {
 static int unfollow(struct ct_stalk_boot *boot) {
     struct ct_stalk_boot_thread *threads = (struct ct_stalk_boot_thread *)boot->threads;
     boot->inside = 0;
+    agent.stalker->follow_children = false; /* or there would be new ones each time */
     for (uint64_t i = 0; i < boot->thread_count; i++) {
         boot->inside += is_inside(threads[i].tid, threads[i].pc);
         threads[i].status = ct_stalk_let_go(agent.stalker, threads[i].tid, &threads[i].pc);

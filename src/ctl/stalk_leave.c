@@ -8,7 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TRIES 200
+#define TRIES          300
+#define LONGEST_NAP_US 20000
 
 /* One round: every thread that is followed is sent out. *busy: somebody is still in our code. */
 static int send_out(struct ct_recording *r, bool *busy) {
@@ -63,7 +64,7 @@ int ct_stalk_leave(struct ct_recording *r) {
         if (status || !busy)
             break;
         (void)ct_remote_resume(r->remote); /* the engine sees to the rest, on the threads themselves */
-        usleep(500u * (unsigned)(i + 1));
+        usleep(i < LONGEST_NAP_US / 500 ? 500u * (unsigned)(i + 1) : LONGEST_NAP_US);
         status = ct_recording_stop(r);
     }
     if (!status && busy)

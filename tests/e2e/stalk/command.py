@@ -78,8 +78,8 @@ class Bench:
         self.check(directory)
         return self.manifest(directory)
 
-    def start_busy(self):
-        process = self.shop.start([self.build("busy")])
+    def start_busy(self, name="busy"):
+        process = self.shop.start([self.build(name)])
         return process, int(process.stdout.readline())
 
     def end_busy(self, process):
@@ -266,6 +266,22 @@ def test_again_and_again(b):
     b.stalk(["--quiet", "--pid", str(pid), "--duration", "10ms"])
     if size() - before > 25 << 20:
         raise Failure("it has grown by %d bytes" % (size() - before))
+    b.end_busy(process)
+
+
+def test_churn(b):
+    """Threads and children come and go, signals too, while it is followed and let go."""
+    process, pid = b.start_busy("churn")
+    for i in range(12):
+        if i % 4 == 3:
+            recorder = b.begin(pid)
+            recorder.kill()
+            finish(recorder)
+        else:
+            _, directory = b.stalk(["--quiet", "--pid", str(pid), "--events", ("call,ret", "none", "block")[i % 3],
+                                    "--duration", "%dms" % (10 * i + 1)])
+            b.check(directory)
+    b.stalk(["--quiet", "--pid", str(pid), "--duration", "10ms"])
     b.end_busy(process)
 
 
