@@ -51,6 +51,7 @@ static struct {
     const uint64_t (*excluded)[2]; /* in the boot's memory, which stays */
     uint64_t excluded_count;
     uint8_t *native; /* by number of a target: NATIVE, FOLLOWED, 0: not known yet; with excluded ranges only */
+    bool returns;    /* are events */
     int32_t pid;
 } agent;
 enum { FOLLOWED = 1, NATIVE = 2 };
@@ -279,8 +280,10 @@ static bool is_excluded(uint64_t address) {
     return false;
 }
 
-/* A call that ran natively, so that nobody has seen its return. */
-static bool was_native(uint32_t number) {
+/* A call that nobody could see the return of: it ran natively, or returns are not asked for. */
+static bool is_unseen(uint32_t number) {
+    if (!agent.returns)
+        return true;
     if (number == NOWHERE || !agent.native)
         return false;
     if (!agent.native[number]) {
@@ -294,7 +297,7 @@ static bool was_native(uint32_t number) {
 static void leave_frames(struct follower *f, int32_t depth, uint64_t stamp) {
     while (f->open && f->frames[f->open - 1].depth >= depth) {
         uint32_t number = f->frames[f->open - 1].number;
-        write(f, number, was_native(number) ? CT_EVENT_RETURN : CT_EVENT_EXCEPTION, stamp);
+        write(f, number, is_unseen(number) ? CT_EVENT_RETURN : CT_EVENT_EXCEPTION, stamp);
         f->open--;
     }
 }
@@ -411,6 +414,7 @@ static int make_stalker(const struct ct_stalk_boot *boot) {
     if (!ct_lane_open(boot->shm))
         return CT_ERR_BAD_FILE;
     agent.pid = boot->pid;
+    agent.returns = boot->mask & CT_STALKER_RET;
     agent.tables = (struct ct_stalk_tables *)(boot->shm + c->extra_offset);
     agent.targets = (struct ct_stalk_target *)((uint64_t)agent.tables + agent.tables->targets_offset);
     agent.blocks = (struct ct_stalk_place *)((uint64_t)agent.tables + agent.tables->blocks_offset);

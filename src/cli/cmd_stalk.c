@@ -22,8 +22,8 @@ static const struct ct_option options[] = {
     {"tid", 't', CT_OPTION_NUMBER, AT(tid), "TID", "of it, only this thread; the same as --follow-threads TID",
      .min = 1, .max = INT_MAX},
     {"events", 'e', CT_OPTION_STRING, AT(events), "LIST",
-     "what is recorded, of call, ret, block, exec and compile, or none; calls and returns become a trace, all others "
-     "are counted",
+     "what is recorded, of call, ret, block, exec and compile, or none; calls and returns become a trace (with call "
+     "alone they last until the next call beside or above them), all others are counted",
      .initial = "call,ret"},
     {"exclude", 'x', CT_OPTION_LIST, AT(record.exclude), "GLOB",
      "run calls into functions or modules whose name matches GLOB natively, unseen"},

@@ -134,6 +134,8 @@ def test_summary(b):
         same("calls of choose with " + events, "16", lines.get("choose [covered]"))
         same("calls of leaf with " + events, "12", lines.get("leaf [covered]"))
         same("calls of never", None, lines.get("never [covered]"))
+        if "call" in events:
+            contains(b.shop.read("info", directory).out.decode(), " returns, 0 exceptions")
         b.check(directory)
 
 
