@@ -23,6 +23,33 @@ static void *alloc(size_t size) {
     return ct_os_alloc(size, CT_OS_READ | CT_OS_WRITE);
 }
 
+static void release(void **memory, size_t size) {
+    if (*memory)
+        (void)ct_os_free(*memory, size);
+    *memory = NULL;
+}
+
+void ct_stalk_events_free(struct stalk_thread *t) {
+    release((void **)&t->records_memory, 2 * CT_EVENT_ROOM);
+    release((void **)&t->queue, t->stalker->queue_capacity * sizeof *t->queue);
+    release((void **)&t->frames, STALK_MAX_FRAMES * sizeof *t->frames);
+    release((void **)&t->summary, t->summary_size * sizeof *t->summary);
+    release((void **)&t->counters, CT_COUNTERS * sizeof(uint64_t));
+    t->records = NULL;
+}
+
+static bool make_room_for_events(struct stalk_thread *t) {
+    t->records_memory = alloc(2 * CT_EVENT_ROOM);
+    t->queue = alloc(t->stalker->queue_capacity * sizeof *t->queue);
+    t->frames = alloc(STALK_MAX_FRAMES * sizeof *t->frames);
+    if (!t->records_memory || !t->queue || !t->frames) {
+        ct_stalk_events_free(t);
+        return false;
+    }
+    t->records = (uint8_t *)(((uint64_t)t->records_memory + CT_EVENT_ROOM - 1) & ~(uint64_t)(CT_EVENT_ROOM - 1));
+    return true;
+}
+
 int ct_stalk_events_open(struct stalk_thread *t) {
     struct ct_stalker *s = t->stalker;
     t->records_top = t->area->events = 0;
@@ -31,16 +58,15 @@ int ct_stalk_events_open(struct stalk_thread *t) {
     t->drained_at = ct_os_nanoseconds();
     if (!t->sink.mask)
         return CT_OK;
-    if (!t->records) {
-        uint8_t *memory = alloc(2 * CT_EVENT_ROOM);
-        t->queue = alloc(s->queue_capacity * sizeof *t->queue);
-        t->frames = alloc(STALK_MAX_FRAMES * sizeof *t->frames);
-        if (!memory || !t->queue || !t->frames)
-            return CT_ERR_NO_MEMORY;
-        t->records = (uint8_t *)(((uint64_t)memory + CT_EVENT_ROOM - 1) & ~(uint64_t)(CT_EVENT_ROOM - 1));
-    }
-    if (t->cache->count_calls && !t->area->counters && !(t->area->counters = alloc(CT_COUNTERS * sizeof(uint64_t))))
+    if (!t->records && !make_room_for_events(t))
         return CT_ERR_NO_MEMORY;
+    if (t->cache->count_calls) {
+        release((void **)&t->counters,
+                CT_COUNTERS * sizeof(uint64_t)); /* those of a thread that has ended are not ours */
+        t->area->counters = t->counters = alloc(CT_COUNTERS * sizeof(uint64_t));
+        if (!t->counters)
+            return CT_ERR_NO_MEMORY;
+    }
     if (t->sink.on_call_summary && !t->summary) {
         t->summary_size = 1 << 16;
         t->summary = alloc(t->summary_size * sizeof *t->summary);

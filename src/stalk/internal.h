@@ -56,7 +56,7 @@ struct stalk_area {
     uint64_t native;
     uint64_t spill;
     uint64_t tid;
-    uint64_t spare[1];
+    struct stalk_area *next_spare; /* blocks whose Stalker is gone (thread.c) */
 };
 #define STALK_ASSERT_AT(field, offset)                                                                                 \
     _Static_assert(__builtin_offsetof(struct stalk_area, field) + CT_AREA == (offset), #field)
@@ -221,7 +221,9 @@ struct stalk_thread {
     void *own_block; /* the GS block that we made; NULL: the hooks' */
     uint64_t stack;  /* memory of the engine's stack */
     /* events */
-    uint8_t *records; /* CT_EVENT_ROOM bytes, aligned to as much */
+    uint8_t *records_memory; /* 2 * CT_EVENT_ROOM bytes; in them: */
+    uint8_t *records;        /* CT_EVENT_ROOM bytes, aligned to as much */
+    uint64_t *counters;      /* the area's, CT_COUNTERS of them */
     uint64_t records_top;
     struct ct_stalker_event *queue;
     uint32_t queued, queue_size, muted;
@@ -402,6 +404,8 @@ uint64_t ct_stalk_syscall_enter(struct stalk_thread *t);
 /* ---- events.c ---- */
 
 int ct_stalk_events_open(struct stalk_thread *t);
+/* Frees what events needed. */
+void ct_stalk_events_free(struct stalk_thread *t);
 /* Expands the records into the queue, and delivers it when it is time or `deliver`. */
 void ct_stalk_events_drain(struct stalk_thread *t, bool deliver);
 /* The thread was interrupted at pc, in the middle of a block: what the block's record says too much is taken back. `reached`: the
@@ -446,6 +450,8 @@ struct stalk_thread *ct_stalk_thread_make(struct ct_stalker *s, int tid,
                                           const struct ct_stalker_transformer *transformer,
                                           const struct ct_stalker_sink *sink, uint64_t gs_base, uint64_t *block,
                                           int *status);
+/* The Stalker is being destroyed. */
+void ct_stalk_thread_free(struct stalk_thread *t);
 /* What threads with this transformer and sink will need: before others are stopped, because it calls functions outside. */
 int ct_stalk_make_cache(struct ct_stalker *s, const struct ct_stalker_transformer *transformer,
                         const struct ct_stalker_sink *sink);
