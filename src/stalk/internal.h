@@ -425,7 +425,8 @@ enum stalk_place ct_stalk_recover(struct stalk_thread *t, struct stalk_regs *reg
 
 /* ---- signal.c ---- */
 
-/* One more thread is followed: handlers that are there now are replaced. One less: the last one puts them back. */
+/* One more thread is followed: handlers that are there now are replaced. One less: the last one puts them back. Once each for every
+ * thread, of all Stalkers. */
 void ct_stalk_signals_take(void);
 void ct_stalk_signals_give_back(void);
 /* The child of a fork has one followed thread. */

@@ -51,8 +51,7 @@ static void disguise(struct stalk_action *ours, const struct stalk_action *progr
     ours->flags = (programs->flags | SA_SIGINFO_) & ~(uint64_t)SA_RESETHAND_;
 }
 
-void ct_stalk_signals_take(void) {
-    __atomic_fetch_add(&users, 1, __ATOMIC_ACQ_REL);
+static void replace_handlers(void) {
     for (uint64_t signal = 1; signal < STALK_SIGNALS; signal++) {
         struct stalk_action now, ours;
         if (kernel_action(signal, NULL, &now) || now.handler < FIRST_REAL_HANDLER || is_ours(&now))
@@ -63,11 +62,7 @@ void ct_stalk_signals_take(void) {
     }
 }
 
-/* The program's own handlers again, whoever used them. */
-void ct_stalk_signals_end(void);
-
-void ct_stalk_signals_end(void) {
-    __atomic_store_n(&users, 0, __ATOMIC_RELEASE);
+static void restore_handlers(void) {
     for (uint64_t signal = 1; signal < STALK_SIGNALS; signal++) {
         struct stalk_action now;
         if (!kernel_action(signal, NULL, &now) && is_ours(&now))
@@ -75,13 +70,31 @@ void ct_stalk_signals_end(void) {
     }
 }
 
+void ct_stalk_signals_take(void) {
+    __atomic_fetch_add(&users, 1, __ATOMIC_ACQ_REL);
+    replace_handlers();
+}
+
+/* The program's own handlers again, whoever used them. */
+void ct_stalk_signals_end(void);
+
+void ct_stalk_signals_end(void) {
+    __atomic_store_n(&users, 0, __ATOMIC_RELEASE);
+    restore_handlers();
+}
+
 void ct_stalk_signals_in_child(void) {
     users = 1;
 }
 
+/* No lock: threads are followed and let go while others stand still, wherever they are. Who came meanwhile may have found
+ * handlers that were ours still. */
 void ct_stalk_signals_give_back(void) {
-    if (!__atomic_sub_fetch(&users, 1, __ATOMIC_ACQ_REL))
-        ct_stalk_signals_end();
+    if (__atomic_sub_fetch(&users, 1, __ATOMIC_ACQ_REL))
+        return;
+    restore_handlers();
+    if (__atomic_load_n(&users, __ATOMIC_ACQUIRE))
+        replace_handlers();
 }
 
 int64_t ct_stalk_sigaction(uint64_t signal, const struct stalk_action *new, struct stalk_action *old) {

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -170,6 +171,45 @@ static void test_end(void **state) {
     assert_int_equal(ct_stalker_destroy(stalker), 0);
 }
 
+static void on_signal(int signal) {
+    (void)signal;
+}
+
+/* struct sigaction of the kernel, which nobody changes on the way. */
+static uint64_t handler_of(int signal) {
+    uint64_t action[4] = {0};
+    assert_int_equal(syscall(SYS_rt_sigaction, signal, NULL, action, 8), 0);
+    return action[0];
+}
+
+/* However threads cease to be followed, the last one gives the program its handlers back. */
+static void test_handlers(void **state) {
+    (void)state;
+    struct ct_stalker *stalkers[2];
+    struct worker workers[3];
+    signal(SIGUSR1, on_signal);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(ct_stalker_create(&stalkers[i], NULL), 0);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 3; i++) {
+            start(&workers[i]);
+            assert_int_equal(ct_stalker_follow(stalkers[i % 2], workers[i].tid, NULL, NULL), 0);
+        }
+        assert_true(handler_of(SIGUSR1) != (uint64_t)on_signal);
+        assert_int_equal(ct_stalker_unfollow(stalkers[0], workers[0].tid), 0);
+        finish(&workers[1]); /* it ends, followed */
+        assert_true(handler_of(SIGUSR1) != (uint64_t)on_signal);
+        assert_int_equal(ct_stalker_stop(stalkers[0]), 0);
+        assert_int_equal(ct_stalker_stop(stalkers[1]), 0);
+        assert_int_equal(handler_of(SIGUSR1), (uint64_t)on_signal);
+        finish(&workers[0]);
+        finish(&workers[2]);
+    }
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(ct_stalker_destroy(stalkers[i]), 0);
+    signal(SIGUSR1, SIG_DFL);
+}
+
 static int followed_children;
 
 static void *child(void *arg) {
@@ -246,8 +286,10 @@ static void test_changed_by_another(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_loop), cmocka_unit_test(test_loop_with_events), cmocka_unit_test(test_several),
-        cmocka_unit_test(test_end),  cmocka_unit_test(test_children),         cmocka_unit_test(test_changed_by_another),
+        cmocka_unit_test(test_loop),     cmocka_unit_test(test_loop_with_events),
+        cmocka_unit_test(test_several),  cmocka_unit_test(test_end),
+        cmocka_unit_test(test_children), cmocka_unit_test(test_changed_by_another),
+        cmocka_unit_test(test_handlers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
