@@ -225,6 +225,8 @@ struct stalk_thread {
     uint8_t *records;        /* CT_EVENT_ROOM bytes, aligned to as much */
     uint64_t *counters;      /* the area's, CT_COUNTERS of them */
     uint64_t records_top;
+    uint64_t taken;  /* records from here up have been expanded */
+    int32_t claimed; /* tid of who expands and delivers; 0: nobody */
     struct ct_stalker_event *queue;
     uint32_t queued, queue_size, muted;
     uint64_t activation; /* muted until this is reached; 0: never */
@@ -411,6 +413,11 @@ void ct_stalk_events_drain(struct stalk_thread *t, bool deliver);
 /* The thread was interrupted at pc, in the middle of a block: what the block's record says too much is taken back. `reached`: the
  * instruction at pc was tried. */
 void ct_stalk_events_cut(struct stalk_thread *t, uint64_t pc, bool reached);
+/* The process is about to end, or to become another: the calling thread `by` takes what the others have recorded so far. They run on.
+ * `counts`: of calls too, which is only right if it ends indeed. */
+void ct_stalk_events_drain_others(struct stalk_thread *by, bool counts);
+/* Of a thread that runs natively. */
+void ct_stalk_events_drain_native(struct stalk_thread *t);
 void ct_stalk_event_compile(struct stalk_thread *t, uint64_t start, uint64_t end);
 
 /* ---- recover_<isa>.c ---- */
@@ -467,7 +474,7 @@ int ct_stalk_let_go(struct ct_stalker *s, int tid, uint64_t *pc);
 
 extern const uint8_t ct_stalk_code[], ct_stalk_code_end[], ct_stalk_collide[], ct_stalk_miss[], ct_stalk_full[],
     ct_stalk_syscall[], ct_stalk_begin[], ct_stalk_end[], ct_stalk_enter[], ct_stalk_switch[], ct_stalk_going[],
-    ct_stalk_restore[], ct_stalk_signal_entry[], ct_stalk_child[];
+    ct_stalk_restore[], ct_stalk_signal_entry[], ct_stalk_signal_return[], ct_stalk_child[];
 void ct_stalk_with_vectors(uint64_t size, uint64_t mask, void (*fn)(void *arg, void *vectors), void *arg);
 
 #endif

@@ -149,7 +149,7 @@ static int redirect_to_end(struct stalk_thread *t, struct ct_os_stopped *stopped
 
 /* It was let go where it stood: its events are ours to deliver. */
 static void finish_native(struct stalk_thread *t) {
-    ct_stalk_events_drain(t, true);
+    ct_stalk_events_drain_native(t);
     ct_stalk_signals_give_back();
     __atomic_sub_fetch(&t->stalker->followed, 1, __ATOMIC_ACQ_REL);
 }
