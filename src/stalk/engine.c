@@ -29,9 +29,10 @@ void ct_stalk_finish(struct stalk_thread *t, int status) {
     ct_stalk_events_drain(t, true);
     ct_stalk_call_out(t, tell_stop, t);
     t->area->native = 0;
+    ct_stalk_signals_give_back();
+    struct ct_stalker *s = t->stalker;
     __atomic_store_n(&t->following, 0, __ATOMIC_RELEASE);
-    if (__atomic_sub_fetch(&t->stalker->followed, 1, __ATOMIC_ACQ_REL) == 0)
-        ct_stalk_signals_give_back();
+    __atomic_sub_fetch(&s->followed, 1, __ATOMIC_ACQ_REL);
 }
 
 /* ---- leaving ---- */

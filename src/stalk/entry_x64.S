@@ -189,6 +189,14 @@ ct_stalk_signal_entry:
     jmp *%r11
 1:  ret
 
+/* Where it returns to when the program has no handler, and no way back of its own: rt_sigreturn. */
+    .globl ct_stalk_signal_return
+    .hidden ct_stalk_signal_return
+    .balign 16
+ct_stalk_signal_return:
+    mov $15, %eax
+    syscall
+
 /* First instruction of a new thread that is to be followed: rcx is where it goes on, its stack is fresh. */
     .globl ct_stalk_child
     .hidden ct_stalk_child

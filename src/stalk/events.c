@@ -4,7 +4,8 @@
  * site does not know it. They grow downward; the last one ends at an address with 16 zero bits, which sends the code to the
  * engine. One record stands for a whole block and all its instructions. Depths are found while expanding: a frame is known
  * by where its return address lies, so frames that were left by a jump are noticed. Owner: the followed thread, while in
- * the engine. */
+ * the engine; everything but writing records needs the claim, because a thread that ends the process takes what the others
+ * have. It moves `taken` and leaves the place of the newest record alone: the code that writes them does not stop. */
 #include "os/os.h"
 #include "os/thread.h"
 #include "stalk/internal.h"
@@ -23,24 +24,51 @@ static void *alloc(size_t size) {
     return ct_os_alloc(size, CT_OS_READ | CT_OS_WRITE);
 }
 
+static void release(void **memory, size_t size) {
+    if (*memory)
+        (void)ct_os_free(*memory, size);
+    *memory = NULL;
+}
+
+void ct_stalk_events_free(struct stalk_thread *t) {
+    release((void **)&t->records_memory, 2 * CT_EVENT_ROOM);
+    release((void **)&t->queue, t->stalker->queue_capacity * sizeof *t->queue);
+    release((void **)&t->frames, STALK_MAX_FRAMES * sizeof *t->frames);
+    release((void **)&t->summary, t->summary_size * sizeof *t->summary);
+    release((void **)&t->counters, CT_COUNTERS * sizeof(uint64_t));
+    t->records = NULL;
+}
+
+static bool make_room_for_events(struct stalk_thread *t) {
+    t->records_memory = alloc(2 * CT_EVENT_ROOM);
+    t->queue = alloc(t->stalker->queue_capacity * sizeof *t->queue);
+    t->frames = alloc(STALK_MAX_FRAMES * sizeof *t->frames);
+    if (!t->records_memory || !t->queue || !t->frames) {
+        ct_stalk_events_free(t);
+        return false;
+    }
+    t->records = (uint8_t *)(((uint64_t)t->records_memory + CT_EVENT_ROOM - 1) & ~(uint64_t)(CT_EVENT_ROOM - 1));
+    return true;
+}
+
 int ct_stalk_events_open(struct stalk_thread *t) {
     struct ct_stalker *s = t->stalker;
-    t->records_top = t->area->events = 0;
+    t->records_top = t->area->events = t->taken = 0;
+    t->claimed = 0;
     t->queued = t->frame_count = 0;
     t->base_depth = 0;
     t->drained_at = ct_os_nanoseconds();
     if (!t->sink.mask)
         return CT_OK;
-    if (!t->records) {
-        uint8_t *memory = alloc(2 * CT_EVENT_ROOM);
-        t->queue = alloc(s->queue_capacity * sizeof *t->queue);
-        t->frames = alloc(STALK_MAX_FRAMES * sizeof *t->frames);
-        if (!memory || !t->queue || !t->frames)
-            return CT_ERR_NO_MEMORY;
-        t->records = (uint8_t *)(((uint64_t)memory + CT_EVENT_ROOM - 1) & ~(uint64_t)(CT_EVENT_ROOM - 1));
-    }
-    if (t->cache->count_calls && !t->area->counters && !(t->area->counters = alloc(CT_COUNTERS * sizeof(uint64_t))))
+    if (!t->records && !make_room_for_events(t))
         return CT_ERR_NO_MEMORY;
+    if (t->cache->count_calls) {
+        release((void **)&t->counters,
+                CT_COUNTERS * sizeof(uint64_t)); /* those of a thread that has ended are not ours */
+        t->area->counters = t->counters = alloc(CT_COUNTERS * sizeof(uint64_t));
+        if (!t->counters)
+            return CT_ERR_NO_MEMORY;
+    }
     if (t->sink.on_call_summary && !t->summary) {
         t->summary_size = 1 << 16;
         t->summary = alloc(t->summary_size * sizeof *t->summary);
@@ -50,8 +78,31 @@ int ct_stalk_events_open(struct stalk_thread *t) {
     t->queue_size = s->queue_capacity;
     uint64_t room = (uint64_t)s->queue_capacity * record_size(t);
     t->records_top = (uint64_t)t->records + (room < CT_EVENT_ROOM ? room : CT_EVENT_ROOM);
-    t->area->events = t->records_top;
+    t->area->events = t->taken = t->records_top;
     return CT_OK;
+}
+
+/* ---- whose turn it is ---- */
+
+#define PATIENCE 2500 /* of those who may not wait for ever; times 20 us */
+
+enum claim { NOT_CLAIMED, CLAIMED, CLAIMED_BEFORE };
+
+static enum claim claim(struct stalk_thread *t, int32_t tid, bool for_ever) {
+    if (__atomic_load_n(&t->claimed, __ATOMIC_RELAXED) == tid)
+        return CLAIMED_BEFORE;
+    for (unsigned i = 0; for_ever || i < PATIENCE; i++) {
+        int32_t nobody = 0;
+        if (__atomic_compare_exchange_n(&t->claimed, &nobody, tid, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+            return CLAIMED;
+        ct_os_sleep_us(20);
+    }
+    return NOT_CLAIMED;
+}
+
+static void release_claim(struct stalk_thread *t, enum claim c) {
+    if (c == CLAIMED)
+        __atomic_store_n(&t->claimed, 0, __ATOMIC_RELEASE);
 }
 
 /* ---- delivery ---- */
@@ -125,16 +176,9 @@ static inline struct ct_stalker_event *add(struct stalk_thread *t, uint32_t kind
     return e;
 }
 
-void ct_stalk_event_compile(struct stalk_thread *t, uint64_t start, uint64_t end) {
-    if (t->muted)
-        return;
-    ct_stalk_events_drain(t, false);
-    add(t, CT_STALKER_COMPILE, start, end);
-}
-
 /* What expanding changes, in registers: it is most of what an event costs. */
 struct expansion {
-    struct stalk_thread *t;
+    struct stalk_thread *t, *by;
     struct ct_stalker_event *next, *limit;
     uint32_t *frames;
     uint32_t frame_count;
@@ -146,7 +190,7 @@ struct expansion {
 static inline struct ct_stalker_event *put(struct expansion *x, uint32_t kind, uint64_t location, uint64_t target) {
     if (__builtin_expect(x->next == x->limit, 0)) {
         x->t->queued = (uint32_t)(x->next - x->t->queue);
-        ct_stalk_call_out(x->t, deliver, x->t);
+        ct_stalk_call_out(x->by, deliver, x->t);
         x->next = x->t->queue;
     }
     struct ct_stalker_event *e = x->next++;
@@ -235,13 +279,17 @@ static void expand(struct expansion *x, uint64_t oldest, uint64_t newest, uint64
     }
 }
 
-/* `end`: the last block was executed up to there only. */
-static void take_records(struct stalk_thread *t, uint64_t end) {
-    uint64_t newest = t->area->events;
-    t->area->events = t->records_top;
-    if (t->muted || newest == t->records_top)
+/* `end`: the last block was executed up to there only. `by`: the thread that does this; another one leaves the place of the
+ * newest record alone. */
+static void take_records(struct stalk_thread *t, struct stalk_thread *by, uint64_t end) {
+    uint64_t newest = __atomic_load_n(&t->area->events, __ATOMIC_ACQUIRE), oldest = t->taken;
+    if (by == t)
+        t->area->events = t->records_top;
+    t->taken = by == t ? t->records_top : newest;
+    if (t->muted || newest == oldest)
         return;
     struct expansion x = {.t = t,
+                          .by = by,
                           .next = t->queue + t->queued,
                           .limit = t->queue + t->queue_size,
                           .frames = t->frames,
@@ -250,30 +298,75 @@ static void take_records(struct stalk_thread *t, uint64_t end) {
                           .mask = t->cache->mask,
                           .summary = t->sink.on_call_summary != NULL,
                           .receive = t->sink.on_receive != NULL};
-    expand(&x, t->records_top, newest, end);
+    expand(&x, oldest, newest, end);
     t->queued = (uint32_t)(x.next - t->queue);
     t->frame_count = x.frame_count;
     t->base_depth = x.base_depth;
 }
 
-void ct_stalk_events_drain(struct stalk_thread *t, bool deliver_now) {
-    take_records(t, UINT64_MAX);
-    if (!deliver_now)
-        return;
+static void deliver_all(struct stalk_thread *t, struct stalk_thread *by, bool counts) {
     t->drained_at = ct_os_nanoseconds();
     if (t->queued)
-        ct_stalk_call_out(t, deliver, t);
-    if (t->sink.on_call_summary) {
+        ct_stalk_call_out(by, deliver, t);
+    if (t->sink.on_call_summary && counts) {
         take_counters(t);
-        ct_stalk_call_out(t, deliver_summary, t);
+        ct_stalk_call_out(by, deliver_summary, t);
     }
 }
 
-void ct_stalk_events_cut(struct stalk_thread *t, uint64_t pc, bool reached) {
-    if (!(t->cache->mask & (CT_STALKER_BLOCK | CT_STALKER_EXEC)) || t->area->events == t->records_top)
+void ct_stalk_events_drain(struct stalk_thread *t, bool deliver_now) {
+    enum claim c = claim(t, t->tid, true);
+    take_records(t, t, UINT64_MAX);
+    if (deliver_now)
+        deliver_all(t, t, true);
+    release_claim(t, c);
+}
+
+void ct_stalk_events_drain_native(struct stalk_thread *t) {
+    enum claim c = claim(t, t->tid, false); /* who has it may stand still, because of us */
+    if (c != CLAIMED)
         return;
+    take_records(t, t, UINT64_MAX);
+    deliver_all(t, t, true);
+    release_claim(t, c);
+}
+
+void ct_stalk_events_drain_others(struct stalk_thread *by, bool counts) {
+    for (struct stalk_thread *t = by->stalker->threads; t; t = t->next) {
+        if (t == by || !__atomic_load_n(&t->following, __ATOMIC_ACQUIRE) || !t->sink.mask)
+            continue;
+        enum claim c = claim(t, by->tid, false);
+        if (c != CLAIMED)
+            continue;
+        take_records(t, by, UINT64_MAX);
+        deliver_all(t, by, counts);
+        release_claim(t, c);
+    }
+}
+
+void ct_stalk_event_compile(struct stalk_thread *t, uint64_t start, uint64_t end) {
+    if (t->muted)
+        return;
+    enum claim c = claim(t, t->tid, true);
+    take_records(t, t, UINT64_MAX);
+    add(t, CT_STALKER_COMPILE, start, end);
+    release_claim(t, c);
+}
+
+/* Is the newest record a block's that pc lies in? */
+static bool is_in_newest(const struct stalk_thread *t, uint64_t pc) {
+    if (t->area->events == t->taken)
+        return false;
     const struct record *newest = (const struct record *)t->area->events;
     const struct stalk_site *site = ct_stalk_item(&t->cache->sites, newest->site);
-    if (site->kind == CT_STALKER_BLOCK && pc - site->location < site->target - site->location)
-        take_records(t, reached ? pc + 1 : pc);
+    return site->kind == CT_STALKER_BLOCK && pc - site->location < site->target - site->location;
+}
+
+void ct_stalk_events_cut(struct stalk_thread *t, uint64_t pc, bool reached) {
+    if (!(t->cache->mask & (CT_STALKER_BLOCK | CT_STALKER_EXEC)))
+        return;
+    enum claim c = claim(t, t->tid, true);
+    if (is_in_newest(t, pc))
+        take_records(t, t, reached ? pc + 1 : pc);
+    release_claim(t, c);
 }

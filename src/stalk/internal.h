@@ -56,7 +56,7 @@ struct stalk_area {
     uint64_t native;
     uint64_t spill;
     uint64_t tid;
-    uint64_t spare[1];
+    struct stalk_area *next_spare; /* blocks whose Stalker is gone (thread.c) */
 };
 #define STALK_ASSERT_AT(field, offset)                                                                                 \
     _Static_assert(__builtin_offsetof(struct stalk_area, field) + CT_AREA == (offset), #field)
@@ -221,8 +221,12 @@ struct stalk_thread {
     void *own_block; /* the GS block that we made; NULL: the hooks' */
     uint64_t stack;  /* memory of the engine's stack */
     /* events */
-    uint8_t *records; /* CT_EVENT_ROOM bytes, aligned to as much */
+    uint8_t *records_memory; /* 2 * CT_EVENT_ROOM bytes; in them: */
+    uint8_t *records;        /* CT_EVENT_ROOM bytes, aligned to as much */
+    uint64_t *counters;      /* the area's, CT_COUNTERS of them */
     uint64_t records_top;
+    uint64_t taken;  /* records from here up have been expanded */
+    int32_t claimed; /* tid of who expands and delivers; 0: nobody */
     struct ct_stalker_event *queue;
     uint32_t queued, queue_size, muted;
     uint64_t activation; /* muted until this is reached; 0: never */
@@ -402,11 +406,18 @@ uint64_t ct_stalk_syscall_enter(struct stalk_thread *t);
 /* ---- events.c ---- */
 
 int ct_stalk_events_open(struct stalk_thread *t);
+/* Frees what events needed. */
+void ct_stalk_events_free(struct stalk_thread *t);
 /* Expands the records into the queue, and delivers it when it is time or `deliver`. */
 void ct_stalk_events_drain(struct stalk_thread *t, bool deliver);
 /* The thread was interrupted at pc, in the middle of a block: what the block's record says too much is taken back. `reached`: the
  * instruction at pc was tried. */
 void ct_stalk_events_cut(struct stalk_thread *t, uint64_t pc, bool reached);
+/* The process is about to end, or to become another: the calling thread `by` takes what the others have recorded so far. They run on.
+ * `counts`: of calls too, which is only right if it ends indeed. */
+void ct_stalk_events_drain_others(struct stalk_thread *by, bool counts);
+/* Of a thread that runs natively. */
+void ct_stalk_events_drain_native(struct stalk_thread *t);
 void ct_stalk_event_compile(struct stalk_thread *t, uint64_t start, uint64_t end);
 
 /* ---- recover_<isa>.c ---- */
@@ -421,7 +432,8 @@ enum stalk_place ct_stalk_recover(struct stalk_thread *t, struct stalk_regs *reg
 
 /* ---- signal.c ---- */
 
-/* One more thread is followed: handlers that are there now are replaced. One less: the last one puts them back. */
+/* One more thread is followed: handlers that are there now are replaced. One less: the last one puts them back. Once each for every
+ * thread, of all Stalkers. */
 void ct_stalk_signals_take(void);
 void ct_stalk_signals_give_back(void);
 /* The child of a fork has one followed thread. */
@@ -446,6 +458,8 @@ struct stalk_thread *ct_stalk_thread_make(struct ct_stalker *s, int tid,
                                           const struct ct_stalker_transformer *transformer,
                                           const struct ct_stalker_sink *sink, uint64_t gs_base, uint64_t *block,
                                           int *status);
+/* The Stalker is being destroyed. */
+void ct_stalk_thread_free(struct stalk_thread *t);
 /* What threads with this transformer and sink will need: before others are stopped, because it calls functions outside. */
 int ct_stalk_make_cache(struct ct_stalker *s, const struct ct_stalker_transformer *transformer,
                         const struct ct_stalker_sink *sink);
@@ -460,7 +474,7 @@ int ct_stalk_let_go(struct ct_stalker *s, int tid, uint64_t *pc);
 
 extern const uint8_t ct_stalk_code[], ct_stalk_code_end[], ct_stalk_collide[], ct_stalk_miss[], ct_stalk_full[],
     ct_stalk_syscall[], ct_stalk_begin[], ct_stalk_end[], ct_stalk_enter[], ct_stalk_switch[], ct_stalk_going[],
-    ct_stalk_restore[], ct_stalk_signal_entry[], ct_stalk_child[];
+    ct_stalk_restore[], ct_stalk_signal_entry[], ct_stalk_signal_return[], ct_stalk_child[];
 void ct_stalk_with_vectors(uint64_t size, uint64_t mask, void (*fn)(void *arg, void *vectors), void *arg);
 
 #endif

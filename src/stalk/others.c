@@ -126,8 +126,11 @@ static int redirect(struct stalk_thread *t, uint64_t *pc) {
     return CT_ERR_TRUNCATED; /* to be finished by the caller */
 }
 
+/* The thread is gone. It may have said so itself. */
 static void has_ended(struct stalk_thread *t) {
-    t->following = 0;
+    if (!__atomic_exchange_n(&t->following, 0, __ATOMIC_ACQ_REL))
+        return;
+    ct_stalk_signals_give_back();
     __atomic_sub_fetch(&t->stalker->followed, 1, __ATOMIC_ACQ_REL);
 }
 
@@ -146,9 +149,9 @@ static int redirect_to_end(struct stalk_thread *t, struct ct_os_stopped *stopped
 
 /* It was let go where it stood: its events are ours to deliver. */
 static void finish_native(struct stalk_thread *t) {
-    ct_stalk_events_drain(t, true);
-    __atomic_sub_fetch(&t->stalker->followed, 1, __ATOMIC_ACQ_REL);
+    ct_stalk_events_drain_native(t);
     ct_stalk_signals_give_back();
+    __atomic_sub_fetch(&t->stalker->followed, 1, __ATOMIC_ACQ_REL);
 }
 
 int ct_stalk_let_go(struct ct_stalker *s, int tid, uint64_t *pc) {
@@ -170,7 +173,7 @@ static int wait_for_end(struct stalk_thread *t) {
         if (!__atomic_load_n(&t->following, __ATOMIC_ACQUIRE))
             return CT_OK;
         if (!ct_os_thread_alive(t->tid)) {
-            t->following = 0;
+            has_ended(t);
             return CT_OK;
         }
         ct_os_sleep_us(i < 100 ? 20 : 200);

@@ -7,6 +7,9 @@
  * interrupted the engine, it is put off: queued again, and everything blocked until the engine is left. In threads that are not
  * followed, and in excluded code, the handler runs as if we were not there.
  *
+ * Signals that end the process, and that the program leaves to the kernel, come to us too: what is recorded is delivered, the thread gets
+ * the program's state, and the same signal is sent again with the kernel's own action.
+ *
  * Owner of the table: whoever changes an action; a torn read is possible only for a program that races with itself. */
 #include "hook/runtime.h"
 #include "os/linux/syscall.h"
@@ -14,8 +17,13 @@
 #include "os/thread.h"
 #include "stalk/internal.h"
 
-enum { SA_SIGINFO_ = 4, SIG_SETMASK_ = 2, FIRST_REAL_HANDLER = 2 };
+enum { SA_SIGINFO_ = 4, SA_RESTORER_ = 0x04000000, SA_ONSTACK_ = 0x08000000, SIG_SETMASK_ = 2, FIRST_REAL_HANDLER = 2 };
 #define SA_RESETHAND_ 0x80000000u
+#define BIT(signal)   (1ull << ((signal)-1))
+/* HUP, INT, QUIT, ILL, TRAP, ABRT, BUS, FPE, USR1, SEGV, USR2, PIPE, ALRM, TERM, SYS */
+#define FATAL                                                                                                          \
+    (BIT(1) | BIT(2) | BIT(3) | BIT(4) | BIT(5) | BIT(6) | BIT(7) | BIT(8) | BIT(10) | BIT(11) | BIT(12) | BIT(13) |   \
+     BIT(14) | BIT(15) | BIT(31))
 
 /* The kernel's struct ucontext. */
 struct context {
@@ -44,18 +52,28 @@ static void copy_action(struct stalk_action *to, const struct stalk_action *from
     to->mask = from->mask;
 }
 
+/* The first process of a container does not die of what others send: there we leave the kernel's action alone. */
+static bool is_wanted(uint64_t signal, const struct stalk_action *programs) {
+    bool fatal = programs->handler == 0 && FATAL & BIT(signal) && ct_os_getpid() != 1;
+    return programs->handler >= FIRST_REAL_HANDLER || fatal;
+}
+
 /* What the kernel gets in place of the program's action. */
 static void disguise(struct stalk_action *ours, const struct stalk_action *programs) {
     copy_action(ours, programs);
     ours->handler = (uint64_t)ct_stalk_signal_entry;
     ours->flags = (programs->flags | SA_SIGINFO_) & ~(uint64_t)SA_RESETHAND_;
+    if (programs->handler)
+        return;
+    ours->flags = SA_SIGINFO_ | SA_RESTORER_ | SA_ONSTACK_;
+    ours->restorer = (uint64_t)ct_stalk_signal_return;
+    ours->mask = ~0ull;
 }
 
-void ct_stalk_signals_take(void) {
-    __atomic_fetch_add(&users, 1, __ATOMIC_ACQ_REL);
+static void replace_handlers(void) {
     for (uint64_t signal = 1; signal < STALK_SIGNALS; signal++) {
         struct stalk_action now, ours;
-        if (kernel_action(signal, NULL, &now) || now.handler < FIRST_REAL_HANDLER || is_ours(&now))
+        if (kernel_action(signal, NULL, &now) || is_ours(&now) || !is_wanted(signal, &now))
             continue;
         copy_action(&actions[signal], &now);
         disguise(&ours, &now);
@@ -63,11 +81,7 @@ void ct_stalk_signals_take(void) {
     }
 }
 
-/* The program's own handlers again, whoever used them. */
-void ct_stalk_signals_end(void);
-
-void ct_stalk_signals_end(void) {
-    __atomic_store_n(&users, 0, __ATOMIC_RELEASE);
+static void restore_handlers(void) {
     for (uint64_t signal = 1; signal < STALK_SIGNALS; signal++) {
         struct stalk_action now;
         if (!kernel_action(signal, NULL, &now) && is_ours(&now))
@@ -75,13 +89,31 @@ void ct_stalk_signals_end(void) {
     }
 }
 
+void ct_stalk_signals_take(void) {
+    __atomic_fetch_add(&users, 1, __ATOMIC_ACQ_REL);
+    replace_handlers();
+}
+
+/* The program's own handlers again, whoever used them. */
+void ct_stalk_signals_end(void);
+
+void ct_stalk_signals_end(void) {
+    __atomic_store_n(&users, 0, __ATOMIC_RELEASE);
+    restore_handlers();
+}
+
 void ct_stalk_signals_in_child(void) {
     users = 1;
 }
 
+/* No lock: threads are followed and let go while others stand still, wherever they are. Who came meanwhile may have found
+ * handlers that were ours still. */
 void ct_stalk_signals_give_back(void) {
-    if (!__atomic_sub_fetch(&users, 1, __ATOMIC_ACQ_REL))
-        ct_stalk_signals_end();
+    if (__atomic_sub_fetch(&users, 1, __ATOMIC_ACQ_REL))
+        return;
+    restore_handlers();
+    if (__atomic_load_n(&users, __ATOMIC_ACQUIRE))
+        replace_handlers();
 }
 
 int64_t ct_stalk_sigaction(uint64_t signal, const struct stalk_action *new, struct stalk_action *old) {
@@ -89,7 +121,7 @@ int64_t ct_stalk_sigaction(uint64_t signal, const struct stalk_action *new, stru
     if (signal == 0 || signal >= STALK_SIGNALS)
         return kernel_action(signal, new, old);
     long result;
-    if (new &&new->handler >= FIRST_REAL_HANDLER) {
+    if (new &&is_wanted(signal, new)) {
         struct stalk_action programs;
         copy_action(&programs, &actions[signal]);
         disguise(&ours, new);
@@ -150,6 +182,59 @@ struct delivery {
     void *info;
 };
 
+/* The frame tells the program's state; of faults that tell the instruction's address, siginfo too. */
+static void show_program(const struct delivery *d) {
+    uint64_t *address = (uint64_t *)d->info + 2; /* si_addr */
+    if (d->fault && *address == d->context->rip)
+        *address = d->regs.pc;
+    write_context(d->context, &d->regs);
+}
+
+/* ---- death ---- */
+
+static void set_default(uint64_t signal) {
+    struct stalk_action none = {0, 0, 0, 0};
+    (void)kernel_action(signal, &none, NULL);
+}
+
+/* The program's handler was for one time. */
+static void reset(uint64_t signal) {
+    const struct stalk_action none = {0, 0, 0, 0};
+    if (__atomic_load_n(&users, __ATOMIC_ACQUIRE))
+        (void)ct_stalk_sigaction(signal, &none, NULL);
+    else
+        set_default(signal);
+}
+
+/* The signal is blocked until the handler returns, and no longer: sigsuspend leaves a mask there that it is blocked in. Should it
+ * not be possible to send it again, the instruction will fault again: while a signal is blocked the kernel does not ask anybody. */
+static void die(const struct delivery *d) {
+    set_default(d->signal);
+    d->context->mask &= ~BIT(d->signal);
+    if (syscall4(__NR_rt_tgsigqueueinfo, ct_os_getpid(), ct_os_gettid(), d->signal, d->info) < 0 && d->fault)
+        d->context->mask |= BIT(d->signal);
+}
+
+/* The program has no handler, and will not live on: what was recorded is delivered now. All signals are blocked. On the engine's
+ * stack. */
+static uint64_t deliver_end(uint64_t arg, uint64_t unused) {
+    struct delivery *d = (struct delivery *)arg;
+    struct stalk_thread *t = d->t;
+    (void)unused;
+    enum stalk_place place = ct_stalk_recover(t, &d->regs, d->fault);
+    if (place == STALK_LATER) {
+        put_off(t, d->signal, d->info, d->context);
+        return 0;
+    }
+    if (place == STALK_CLEAN)
+        ct_stalk_events_cut(t, d->regs.pc, d->fault);
+    show_program(d);
+    ct_stalk_events_drain_others(t, true);
+    ct_stalk_finish(t, CT_OK);
+    die(d);
+    return 0;
+}
+
 /* On the engine's stack. 0: the signal will come again. */
 static uint64_t deliver(uint64_t arg, uint64_t unused) {
     struct delivery *d = (struct delivery *)arg;
@@ -164,7 +249,7 @@ static uint64_t deliver(uint64_t arg, uint64_t unused) {
         return d->handler;
     t->fault_pc = 0;
     ct_stalk_events_cut(t, d->regs.pc, d->fault);
-    write_context(d->context, &d->regs);
+    show_program(d);
     int status;
     ct_stalk_lock(t->stalker);
     struct stalk_entry *e = ct_stalk_obtain(t, d->handler, &status);
@@ -189,11 +274,10 @@ uint64_t ct_stalk_on_signal(uint64_t signal, void *info, void *context) {
         put_off(t, signal, info, c);
         return 0;
     }
-    if (action->flags & SA_RESETHAND_) {
-        struct stalk_action none = {0, 0, 0, 0};
-        (void)kernel_action(signal, &none, NULL);
-    }
-    if (!t || !t->following || t->area->in_engine || ct_stalk_excluded(t->stalker, handler))
+    bool outside = !t || !t->following || t->area->in_engine;
+    if (handler && action->flags & SA_RESETHAND_)
+        reset(signal);
+    if (handler && (outside || ct_stalk_excluded(t->stalker, handler)))
         return handler;
     struct delivery d;
     d.t = t;
@@ -203,7 +287,11 @@ uint64_t ct_stalk_on_signal(uint64_t signal, void *info, void *context) {
     d.info = info;
     d.fault = fault;
     read_context(c, &d.regs);
-    return ct_hook_on_stack(t->area->stack, deliver, (uint64_t)&d, 0);
+    if (!handler && outside) {
+        die(&d);
+        return 0;
+    }
+    return ct_hook_on_stack(t->area->stack, handler ? deliver : deliver_end, (uint64_t)&d, 0);
 }
 
 void ct_stalk_sigreturn(struct stalk_thread *t, uint64_t frame) {

@@ -111,17 +111,8 @@ STALK_API int ct_stalker_destroy(struct ct_stalker *s) {
     if (*link)
         *link = s->next;
     unlock_all();
-    for (struct stalk_thread *t = s->threads; t; t = t->next) {
-        if (t->area && t->area->thread == t)
-            t->area->thread = NULL;
-        if (t->queue)
-            (void)ct_os_free(t->queue, s->queue_capacity * sizeof *t->queue);
-        if (t->frames)
-            (void)ct_os_free(t->frames, STALK_MAX_FRAMES * sizeof *t->frames);
-        if (t->summary)
-            (void)ct_os_free(t->summary, t->summary_size * sizeof *t->summary);
-        (void)ct_os_free((void *)t->stack, STALK_STACK);
-    }
+    for (struct stalk_thread *t = s->threads; t; t = t->next)
+        ct_stalk_thread_free(t);
     for (struct stalk_cache *c = s->caches, *next; c; c = next) {
         next = c->next;
         ct_stalk_cache_release(c);

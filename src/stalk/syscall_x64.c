@@ -72,6 +72,7 @@ static void begin_child(struct stalk_thread *t) {
         if (other != t)
             other->following = 0;
     s->followed = 1;
+    t->claimed = 0; /* by a thread that is not here */
     ct_stalk_signals_in_child();
     s->pid = ct_os_getpid();
     t->tid = ct_os_gettid();
@@ -221,14 +222,20 @@ uint64_t ct_stalk_syscall_enter(struct stalk_thread *t) {
         ct_stalk_sigreturn(t, t->area->gpr[RSP]);
         return t->area->target;
     case __NR_execve:
-    case __NR_execveat:
+    case __NR_execveat: /* the end of all other threads, if it succeeds */
+        ct_stalk_events_drain(t, true);
+        ct_stalk_events_drain_others(t, false);
+        return t->area->target;
     case __NR_kill: /* it may be the end of us: abort() */
     case __NR_tkill:
     case __NR_tgkill:
         ct_stalk_events_drain(t, true);
         return t->area->target;
-    case __NR_exit:
     case __NR_exit_group:
+        ct_stalk_events_drain_others(t, true);
+        ct_stalk_finish(t, CT_OK);
+        return t->area->target;
+    case __NR_exit:
         ct_stalk_finish(t, CT_OK);
         return t->area->target;
     case __NR_arch_prctl:

@@ -31,7 +31,61 @@ struct stalk_thread *ct_stalk_thread_current(void) {
     return ct_stalk_thread_of_block(ct_os_get_block());
 }
 
+/* Blocks of Stalkers that are gone. GS of their threads, and of threads that those have started, may still lead there: they stay
+ * mapped, and serve others when the thread that they were made for has ended. */
+static struct stalk_area *spare_blocks;
+static uint32_t spare_lock;
+
+/* Who has it may have been stopped by us: then we do without. Released by unlock_spare. */
+static bool lock_spare(void) {
+    for (unsigned i = 0; i < 1000; i++, ct_os_relax())
+        if (!__atomic_exchange_n(&spare_lock, 1, __ATOMIC_ACQUIRE))
+            return true;
+    return false;
+}
+
+static void unlock_spare(void) {
+    __atomic_store_n(&spare_lock, 0, __ATOMIC_RELEASE);
+}
+
+static uint64_t take_spare(void) {
+    if (!lock_spare())
+        return 0;
+    struct stalk_area **link = &spare_blocks, *a;
+    while (*link && ct_os_thread_alive((int)(*link)->tid))
+        link = &(*link)->next_spare;
+    if ((a = *link))
+        *link = a->next_spare;
+    unlock_spare();
+    return a ? (uint64_t)a - CT_AREA : 0;
+}
+
+static void keep_spare(uint64_t block, int tid) {
+    struct stalk_area *a = (struct stalk_area *)(block + CT_AREA);
+    a->tid = (uint64_t)tid;
+    if (!lock_spare())
+        return;
+    a->next_spare = spare_blocks;
+    spare_blocks = a;
+    unlock_spare();
+}
+
+void ct_stalk_thread_free(struct stalk_thread *t) {
+    if (t->area && t->area->thread == t) {
+        t->area->thread = NULL;
+        t->area->counters = NULL;
+    }
+    if (t->stalker)
+        ct_stalk_events_free(t);
+    if (t->own_block)
+        keep_spare((uint64_t)t->own_block, t->tid);
+    (void)ct_os_free((void *)t->stack, STALK_STACK);
+}
+
 static uint64_t make_block(void) {
+    uint64_t spare = take_spare();
+    if (spare)
+        return spare;
     uint8_t *block = ct_os_alloc(BLOCK_SIZE, CT_OS_READ | CT_OS_WRITE);
     if (block)
         *(uint64_t *)(block + CT_BLOCK_SELF) = (uint64_t)block;

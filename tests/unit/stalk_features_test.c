@@ -2,6 +2,7 @@
  * bad input. */
 #include <contrail/stalker.h>
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -550,6 +551,54 @@ static void test_bad_input(void **state) {
     assert_int_equal(ct_stalker_destroy(stalker), 0);
 }
 
+static void summarize(void *user, int tid, const struct ct_stalker_call_count *counts, size_t count) {
+    (void)user, (void)tid, (void)counts, (void)count;
+}
+
+/* A life of a Stalker: the calling thread is followed three times, with events and with counts. */
+static void *live(void *unused) {
+    struct ct_stalker *stalker;
+    struct ct_stalker_sink events = {.mask = CT_STALKER_CALL, .on_receive = receive};
+    struct ct_stalker_sink summary = {.mask = CT_STALKER_CALL, .on_call_summary = summarize};
+    int bad = ct_stalker_create(&stalker, NULL);
+    for (int i = 0; i < 3; i++) {
+        bad |= ct_stalker_follow_me(stalker, NULL, i ? &summary : &events);
+        leaf(i);
+        bad |= ct_stalker_unfollow_me(stalker);
+    }
+    bad |= ct_stalker_destroy(stalker);
+    return bad ? (void *)&one : unused;
+}
+
+static long mapped_pages(void) {
+    long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%ld", &pages), 1);
+    fclose(f);
+    return pages;
+}
+
+/* What a Stalker has taken is free again when it is destroyed; blocks of ended threads serve others. */
+static void test_memory(void **state) {
+    (void)state;
+    struct counts counts = {0};
+    seen = &counts;
+    long before = 0;
+    for (int round = 0; round < 40; round++) {
+        pthread_t thread;
+        void *result = NULL;
+        if (round == 8) /* what is made once is there */
+            before = mapped_pages();
+        assert_null(live(NULL));
+        assert_int_equal(pthread_create(&thread, NULL, live, NULL), 0);
+        assert_int_equal(pthread_join(thread, &result), 0);
+        assert_null(result);
+    }
+    assert_true(counts.calls[LEAF] == 80);
+    assert_true(mapped_pages() - before < 16);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_excluded),
@@ -568,6 +617,7 @@ int main(void) {
         cmocka_unit_test(test_activate),
         cmocka_unit_test(test_garbage),
         cmocka_unit_test(test_bad_input),
+        cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

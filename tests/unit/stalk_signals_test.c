@@ -11,7 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/time.h>
+#include <sys/user.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <ucontext.h>
@@ -167,8 +171,9 @@ static uint64_t fault_pc, fault_rcx;
 
 /* ud2 is two bytes long. */
 static void step_over(int signal, siginfo_t *info, void *context) {
-    (void)signal, (void)info;
+    (void)signal;
     ucontext_t *c = context;
+    fault_address = info->si_addr;
     fault_pc = (uint64_t)c->uc_mcontext.gregs[REG_RIP];
     c->uc_mcontext.gregs[REG_RIP] += 2;
     c->uc_mcontext.gregs[REG_RAX] = 77;
@@ -193,6 +198,7 @@ static void test_context(void **state) {
     __asm__ volatile("lea 1f(%%rip), %1; xor %%eax, %%eax; 1: ud2; add $1, %%rax" : "=a"(value), "=r"(at)::"cc");
     assert_int_equal(value, 78);
     assert_int_equal(fault_pc, at);
+    assert_int_equal((uint64_t)fault_address, at);
     struct sigaction old;
     sigaction(SIGSEGV, NULL, &old);
     install(SIGSEGV, note_rcx, 0);
@@ -302,11 +308,164 @@ static void test_system_calls(void **state) {
     assert_int_equal(ct_stalker_destroy(stalker), 0);
 }
 
+/* ---- death ---- */
+
+struct shared {
+    volatile uint64_t marks;
+    volatile int stops;
+    volatile uint64_t pc;
+};
+static struct shared *shared;
+
+NOINLINE static void mark(void) {
+    __asm__ volatile("");
+}
+
+static void count_marks(void *user, int tid, const struct ct_stalker_event *events, size_t count) {
+    (void)user, (void)tid;
+    for (size_t i = 0; i < count; i++)
+        shared->marks += events[i].kind == CT_STALKER_CALL && events[i].target == (uint64_t)mark;
+}
+
+static void count_stop(void *user, int tid, int status) {
+    (void)user, (void)tid, (void)status;
+    shared->stops++;
+}
+
+enum way {
+    WAY_WRITE,
+    WAY_JUMP,
+    WAY_CALL,
+    WAY_UD2,
+    WAY_DIVIDE,
+    WAY_TRAP,
+    WAY_ABORT,
+    WAY_RAISE,
+    WAY_ONCE,
+    WAY_SUSPEND,
+    WAY_COUNT
+};
+static const int death_of[] = {SIGSEGV, SIGSEGV, SIGSEGV, SIGILL, SIGFPE, SIGTRAP, SIGABRT, SIGTERM, SIGSEGV, SIGTERM};
+
+static void reset_only(int signal) {
+    (void)signal; /* SA_RESETHAND: the next one kills */
+}
+
+__attribute__((noreturn)) static void die(enum way way) {
+    struct sigaction once = {.sa_handler = reset_only, .sa_flags = (int)SA_RESETHAND};
+    switch (way) {
+    case WAY_ONCE:
+        sigaction(SIGSEGV, &once, NULL);
+        /* fall through */
+    case WAY_WRITE:
+        __asm__ volatile("lea 1f(%%rip), %%rcx; mov %%rcx, %0; 1: movl $1, 16" : "=m"(shared->pc)::"rcx", "memory");
+        break;
+    case WAY_JUMP:
+        __asm__ volatile("movq $16, %0; mov $16, %%eax; jmp *%%rax" : "=m"(shared->pc)::"rax", "memory");
+        break;
+    case WAY_CALL: /* in the middle of our code for it */
+        __asm__ volatile("lea 1f(%%rip), %%rcx; mov %%rcx, %0; mov $16, %%eax; 1: call *(%%rax)"
+                         : "=m"(shared->pc)::"rax", "rcx", "memory");
+        break;
+    case WAY_UD2:
+        __asm__ volatile("lea 1f(%%rip), %%rcx; mov %%rcx, %0; 1: ud2" : "=m"(shared->pc)::"rcx", "memory");
+        break;
+    case WAY_DIVIDE:
+        __asm__ volatile("lea 1f(%%rip), %%rcx; mov %%rcx, %0; xor %%ecx, %%ecx; 1: div %%ecx"
+                         : "=m"(shared->pc)::"rax", "rcx", "rdx", "memory", "cc");
+        break;
+    case WAY_TRAP:
+        __asm__ volatile("lea 1f(%%rip), %%rcx; mov %%rcx, %0; int3; 1: nop" : "=m"(shared->pc)::"rcx", "memory");
+        break;
+    case WAY_ABORT:
+        abort();
+    case WAY_SUSPEND: /* blocked before and afterwards */
+        sigemptyset(&once.sa_mask);
+        sigaddset(&once.sa_mask, SIGTERM);
+        sigprocmask(SIG_BLOCK, &once.sa_mask, NULL);
+        raise(SIGTERM);
+        sigemptyset(&once.sa_mask);
+        sigsuspend(&once.sa_mask);
+        break;
+    default:
+        raise(SIGTERM);
+    }
+    _exit(99);
+}
+
+/* In a child that our parent watches. */
+__attribute__((noreturn)) static void live_and_die(enum way way, int followed) {
+    struct ct_stalker *stalker;
+    struct ct_stalker_options options = {.drain_interval_ms = 100000};
+    struct ct_stalker_sink sink = {.mask = CT_STALKER_CALL, .on_receive = count_marks, .stop = count_stop};
+    struct rlimit none = {0, 0};
+    struct sigaction seen_action;
+    setrlimit(RLIMIT_CORE, &none);
+    for (int i = 1; i < 32; i++)
+        signal(i, SIG_DFL);
+    if (followed && (ct_stalker_create(&stalker, &options) || ct_stalker_follow_me(stalker, NULL, &sink)))
+        _exit(98);
+    for (int i = 1; i < 32; i++)
+        if (i != SIGKILL && i != SIGSTOP && (sigaction(i, NULL, &seen_action) || seen_action.sa_handler != SIG_DFL))
+            _exit(97);
+    for (int i = 0; i < 5; i++)
+        mark();
+    ptrace(PTRACE_TRACEME, 0, 0, 0);
+    die(way);
+}
+
+struct death {
+    int status;
+    siginfo_t info;
+    uint64_t pc;
+};
+
+/* The last signal that it got is what it dies of. */
+static void watch(pid_t child, struct death *d) {
+    memset(d, 0, sizeof *d);
+    while (waitpid(child, &d->status, 0) == child && WIFSTOPPED(d->status)) {
+        struct user_regs_struct regs;
+        ptrace(PTRACE_GETSIGINFO, child, 0, &d->info);
+        ptrace(PTRACE_GETREGS, child, 0, &regs);
+        d->pc = regs.rip;
+        ptrace(PTRACE_CONT, child, 0, WSTOPSIG(d->status));
+    }
+}
+
+/* Without a handler: every event is there, and the process dies as it does unfollowed. */
+static void test_death(void **state) {
+    (void)state;
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(shared != MAP_FAILED);
+    for (int way = 0; way < WAY_COUNT; way++) {
+        struct death deaths[2];
+        for (int followed = 0; followed < 2; followed++) {
+            memset(shared, 0, sizeof *shared);
+            pid_t child = fork();
+            if (child == 0)
+                live_and_die((enum way)way, followed);
+            watch(child, &deaths[followed]);
+            assert_true(WIFSIGNALED(deaths[followed].status));
+            assert_int_equal(WTERMSIG(deaths[followed].status), death_of[way]);
+            if (shared->pc)
+                assert_int_equal(deaths[followed].pc, shared->pc);
+        }
+        assert_int_equal(shared->marks, 5);
+        assert_int_equal(shared->stops, 1);
+        assert_int_equal(deaths[1].status, deaths[0].status);
+        assert_int_equal(deaths[1].pc, deaths[0].pc);
+        assert_int_equal(deaths[1].info.si_code, deaths[0].info.si_code);
+        if (death_of[way] != SIGABRT && death_of[way] != SIGTERM)
+            assert_ptr_equal(deaths[1].info.si_addr, deaths[0].info.si_addr);
+    }
+    munmap(shared, sizeof *shared);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_timer),        cmocka_unit_test(test_siglongjmp),
         cmocka_unit_test(test_context),      cmocka_unit_test(test_odd_instructions),
-        cmocka_unit_test(test_system_calls),
+        cmocka_unit_test(test_system_calls), cmocka_unit_test(test_death),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

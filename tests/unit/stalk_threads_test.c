@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -170,6 +172,45 @@ static void test_end(void **state) {
     assert_int_equal(ct_stalker_destroy(stalker), 0);
 }
 
+static void on_signal(int signal) {
+    (void)signal;
+}
+
+/* struct sigaction of the kernel, which nobody changes on the way. */
+static uint64_t handler_of(int signal) {
+    uint64_t action[4] = {0};
+    assert_int_equal(syscall(SYS_rt_sigaction, signal, NULL, action, 8), 0);
+    return action[0];
+}
+
+/* However threads cease to be followed, the last one gives the program its handlers back. */
+static void test_handlers(void **state) {
+    (void)state;
+    struct ct_stalker *stalkers[2];
+    struct worker workers[3];
+    signal(SIGUSR1, on_signal);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(ct_stalker_create(&stalkers[i], NULL), 0);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 3; i++) {
+            start(&workers[i]);
+            assert_int_equal(ct_stalker_follow(stalkers[i % 2], workers[i].tid, NULL, NULL), 0);
+        }
+        assert_true(handler_of(SIGUSR1) != (uint64_t)on_signal);
+        assert_int_equal(ct_stalker_unfollow(stalkers[0], workers[0].tid), 0);
+        finish(&workers[1]); /* it ends, followed */
+        assert_true(handler_of(SIGUSR1) != (uint64_t)on_signal);
+        assert_int_equal(ct_stalker_stop(stalkers[0]), 0);
+        assert_int_equal(ct_stalker_stop(stalkers[1]), 0);
+        assert_int_equal(handler_of(SIGUSR1), (uint64_t)on_signal);
+        finish(&workers[0]);
+        finish(&workers[2]);
+    }
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(ct_stalker_destroy(stalkers[i]), 0);
+    signal(SIGUSR1, SIG_DFL);
+}
+
 static int followed_children;
 
 static void *child(void *arg) {
@@ -244,10 +285,88 @@ static void test_changed_by_another(void **state) {
     munmap(changing, 4096);
 }
 
+/* ---- the end of a process ---- */
+
+static volatile unsigned long *marks; /* shared with the parent */
+
+NOINLINE static void mark(void) {
+    __asm__ volatile("");
+}
+
+static void count_marks(void *user, int tid, const struct ct_stalker_event *events, size_t count) {
+    (void)user, (void)tid;
+    for (size_t i = 0; i < count; i++)
+        marks[0] += events[i].kind == CT_STALKER_CALL && events[i].target == (uint64_t)mark;
+}
+
+static void *mark_and_wait(void *arg) {
+    struct ct_stalker *stalker = arg;
+    if (ct_stalker_is_following(stalker, 0) != 1)
+        _exit(97);
+    for (int i = 0; i < 7; i++)
+        mark();
+    __atomic_add_fetch(&marks[1], 1, __ATOMIC_RELEASE);
+    for (;;) {
+        if (marks[2])
+            mark(); /* still at it */
+        else
+            pause();
+    }
+}
+
+enum ending { BY_EXIT, BY_EXEC, BY_FAILED_EXEC, BY_SIGNAL, BY_EXIT_OF_BUSY, ENDINGS };
+
+__attribute__((noreturn)) static void end_process(enum ending ending) {
+    struct ct_stalker *stalker;
+    struct ct_stalker_options options = {.drain_interval_ms = 100000, .follow_children = 1};
+    struct ct_stalker_sink sink = {.mask = CT_STALKER_CALL, .on_receive = count_marks};
+    pthread_t thread;
+    marks[2] = ending == BY_EXIT_OF_BUSY;
+    if (ct_stalker_create(&stalker, &options) || ct_stalker_follow_me(stalker, NULL, &sink))
+        _exit(98);
+    for (int i = 0; i < 3; i++)
+        pthread_create(&thread, NULL, mark_and_wait, stalker);
+    while (__atomic_load_n(&marks[1], __ATOMIC_ACQUIRE) < 3)
+        usleep(100);
+    char *const arguments[] = {"true", NULL};
+    if (ending == BY_FAILED_EXEC)
+        execv("/nowhere/true", arguments); /* nothing is told twice */
+    if (ending == BY_EXEC)
+        execv("/bin/true", arguments);
+    if (ending == BY_SIGNAL)
+        raise(SIGSEGV);
+    _exit(0);
+}
+
+/* Whoever ends it tells what the others have recorded. */
+static void test_end_of_process(void **state) {
+    (void)state;
+    marks = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(marks != MAP_FAILED);
+    for (int ending = 0; ending < ENDINGS; ending++) {
+        marks[0] = marks[1] = 0;
+        pid_t child = fork();
+        if (child == 0) {
+            signal(SIGSEGV, SIG_DFL);
+            end_process((enum ending)ending);
+        }
+        int status = -1;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(WIFSIGNALED(status) ? WTERMSIG(status) : status, ending == BY_SIGNAL ? SIGSEGV : 0);
+        if (ending == BY_EXIT_OF_BUSY)
+            assert_true(marks[0] >= 21);
+        else
+            assert_int_equal(marks[0], 21);
+    }
+    munmap((void *)marks, 4096);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_loop), cmocka_unit_test(test_loop_with_events), cmocka_unit_test(test_several),
-        cmocka_unit_test(test_end),  cmocka_unit_test(test_children),         cmocka_unit_test(test_changed_by_another),
+        cmocka_unit_test(test_loop),     cmocka_unit_test(test_loop_with_events),
+        cmocka_unit_test(test_several),  cmocka_unit_test(test_end),
+        cmocka_unit_test(test_children), cmocka_unit_test(test_changed_by_another),
+        cmocka_unit_test(test_handlers), cmocka_unit_test(test_end_of_process),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

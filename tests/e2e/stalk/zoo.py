@@ -20,17 +20,13 @@ for variant, (compiler, compiling, linking, after) in building.VARIANTS.items():
 
 # Programs whose trees are told differently when they are followed, and why; their traces must verify all the same.
 SIGNALS = "the kernel enters a handler, nobody calls it"
-WAITING = "events that wait on a thread are lost when the process dies of a signal, or another thread ends it"
 ENTRIES = "hooks know these functions on entry only"
 NO_TREES = {
     "backtrace": SIGNALS,
     "coroutines": "frames of another stack look left",
     "coroutines_asm": "frames of another stack look left",
-    "crash": WAITING,
     "deaf": SIGNALS,
     "dlsym_next": ENTRIES,
-    "exec_thread": WAITING,
-    "exit_race": WAITING,
     "jumps": SIGNALS,
     "longjmp": ENTRIES,
     "return_address": ENTRIES,
