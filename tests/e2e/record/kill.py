@@ -18,7 +18,7 @@ from checks import Checks
 from recorder import Failure, finish, status_of
 from expectation import own_functions
 
-ROUNDS = "1200"  # of the program that answers: long enough to be attached to
+ROUNDS = "2500"  # of the program that answers: long enough to be attached to on a busy machine
 
 
 def kill(process):
