@@ -212,7 +212,7 @@ static const char *find_library(const char *program) {
     const char *slash = strrchr(program, '/');
     snprintf(path, sizeof path, "%.*s/../e2e/stalk/libstalk_preload.so", slash ? (int)(slash - program) : 1,
              slash ? program : ".");
-    return access(path, R_OK) ? NULL : path;
+    return realpath(path, NULL); /* programs may change their directory, and the loader wants a path with a slash */
 }
 
 int main(int argc, char **argv) {
