@@ -2,6 +2,7 @@
  * that nobody else can enter, and the kernel tells who is calling. A thread of its own serves it, one caller at a time. */
 #include "ctl/control.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <glob.h>
 #include <poll.h>
 #include <signal.h>
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -54,6 +56,21 @@ static int connect_to(const char *path) {
     int why = errno;
     close(fd);
     return why == EACCES || why == EPERM ? CT_ERR_PERMISSION_DENIED : CT_ERR_NOT_FOUND;
+}
+
+/* Whoever makes or clears away a socket holds its directory: one that does not listen yet looks like one that a killed recorder
+ * has left. The kernel lets go for those who are killed. Unlocked by close(); -1 when it cannot be held. */
+static int hold_directory(const char *socket) {
+    char directory[PATH_MAX];
+    snprintf(directory, sizeof directory, "%.*s", (int)(strrchr(socket, '/') - socket), socket);
+    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    while (fd >= 0 && flock(fd, LOCK_EX)) {
+        if (errno == EINTR)
+            continue;
+        close(fd);
+        return -1;
+    }
+    return fd;
 }
 
 /* ---- the server ---- */
@@ -197,17 +214,15 @@ static void *run(void *arg) {
     return NULL;
 }
 
-/* It gets its name when it listens: until then others would take it for one that a killed recorder has left. */
 static int open_listener(const char *path) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    if ((size_t)snprintf(address.sun_path, sizeof address.sun_path, "%s.new", path) >= sizeof address.sun_path)
+    if ((size_t)snprintf(address.sun_path, sizeof address.sun_path, "%s", path) >= sizeof address.sun_path)
         return -1;
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;
     (void)unlink(address.sun_path); /* of a recorder that was killed: two cannot hold the same process */
-    if (!bind(fd, (struct sockaddr *)&address, sizeof address) && !chmod(address.sun_path, 0600) && !listen(fd, 8) &&
-        !rename(address.sun_path, path))
+    if (!bind(fd, (struct sockaddr *)&address, sizeof address) && !chmod(address.sun_path, 0600) && !listen(fd, 8))
         return fd;
     (void)unlink(address.sun_path);
     close(fd);
@@ -241,6 +256,17 @@ static void free_server(struct ct_control_server *c) {
     free(c);
 }
 
+/* The socket of this session, in a place cleared of what killed recorders have left; -1: none can be had. */
+static int take_place(const char *path) {
+    int directory = hold_directory(path);
+    if (directory < 0)
+        return -1;
+    remove_stale(path);
+    int listener = open_listener(path);
+    close(directory);
+    return listener;
+}
+
 /* A session without its socket records all the same. */
 int ct_control_start(struct ct_session *s) {
     struct ct_control_server *c = calloc(1, sizeof *c);
@@ -248,10 +274,7 @@ int ct_control_start(struct ct_session *s) {
         return CT_ERR_NO_MEMORY;
     c->session = s;
     sigset_t all, old;
-    bool placed = socket_path(s->pid, c->path, sizeof c->path);
-    if (placed)
-        remove_stale(c->path);
-    c->listener = placed ? open_listener(c->path) : -1;
+    c->listener = socket_path(s->pid, c->path, sizeof c->path) ? take_place(c->path) : -1;
     c->stop_fd = eventfd(0, EFD_CLOEXEC);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -298,11 +321,15 @@ void ct_control_add(struct ct_session *s, int pid) {
     bool linked;
     if (!other_place(s, pid, path, sizeof path, own, &linked) || linked)
         return;
+    int directory = hold_directory(path);
+    if (directory < 0)
+        return;
     int fd = connect_to(path);
     if (fd >= 0)
         close(fd);
     else if (fd == CT_ERR_NOT_FOUND && (!unlink(path) || errno == ENOENT))
         (void)!symlink(own, path);
+    close(directory);
 }
 
 void ct_control_remove(struct ct_session *s, int pid) {
