@@ -9,6 +9,21 @@
 
 #define CT_STALK_BOOT_MAGIC 0x4b4c5453u /* "STLK" */
 
+/* Functions of the process that the engine calls, or must know when it meets them. The controller looks for their names, once. */
+/* clang-format off */
+#define CT_STALK_FUNCTION_LIST(X) \
+    X(REGISTER,   "__register_frame_info") \
+    X(DEREGISTER, "__deregister_frame_info") \
+    X(GET_IP,     "_Unwind_GetIP") \
+    X(SET_IP,     "_Unwind_SetIP") \
+    X(SET_GR,     "_Unwind_SetGR") \
+    X(RESUME,     "_Unwind_Resume") \
+    X(SETJMP,     "setjmp") \
+    X(SETJMP_,    "_setjmp") \
+    X(SIGSETJMP,  "__sigsetjmp")
+/* clang-format on */
+#define CT_STALK_FUNCTIONS 9
+
 enum ct_stalk_command {
     CT_STALK_START = 1,    /* a Stalker is made, and the threads listed are to be followed */
     CT_STALK_UNFOLLOW = 2, /* the threads listed are to be let go */
@@ -31,11 +46,12 @@ struct ct_stalk_boot {
     uint32_t follow_new_threads;
     uint32_t queue_capacity, drain_interval_ms;
     int32_t trust;
-    uint32_t count_calls;              /* calls are counted, without an event for each */
-    uint64_t excluded, excluded_count; /* pairs of addresses: start, end */
-    uint64_t threads, thread_count;    /* struct ct_stalk_boot_thread */
-    uint64_t followed;                 /* result of UNFOLLOW: threads that are still followed, */
-    uint64_t inside;                   /* and those of the list that are on their way out of our code */
+    uint32_t count_calls;                   /* calls are counted, without an event for each */
+    uint64_t excluded, excluded_count;      /* pairs of addresses: start, end */
+    uint64_t threads, thread_count;         /* struct ct_stalk_boot_thread */
+    uint64_t functions[CT_STALK_FUNCTIONS]; /* CT_STALK_FUNCTION_LIST; 0: there is none */
+    uint64_t followed;                      /* result of UNFOLLOW: threads that are still followed, */
+    uint64_t inside;                        /* and those of the list that are on their way out of our code */
 };
 
 /* A place in the code with a count: an open-addressed table by `start`; 0: free. */

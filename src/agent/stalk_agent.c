@@ -274,6 +274,8 @@ static void write(struct follower *f, uint32_t number, uint32_t kind, uint64_t s
 }
 
 static bool is_excluded(uint64_t address) {
+    if (ct_stalk_is_setjmp(address))
+        return true;
     for (uint64_t i = 0; i < agent.excluded_count; i++)
         if (address - agent.excluded[i][0] < agent.excluded[i][1] - agent.excluded[i][0])
             return true;
@@ -421,6 +423,8 @@ static int make_stalker(const struct ct_stalk_boot *boot) {
     struct ct_stalker_options options = {.queue_capacity = boot->queue_capacity,
                                          .drain_interval_ms = boot->drain_interval_ms,
                                          .follow_children = (int)boot->follow_new_threads};
+    for (unsigned i = 0; i < STALK_FUNCTIONS; i++)
+        ct_stalk_functions[i] = i == STALK_DEREGISTER ? 0 : boot->functions[i]; /* not while threads stand still */
     int status = ct_stalker_create(&agent.stalker, &options);
     if (!status)
         status = ct_stalker_set_trust_threshold(agent.stalker, boot->trust);
@@ -468,7 +472,7 @@ static bool is_inside(int tid, uint64_t pc) {
         for (const struct stalk_chunk *chunk = c->chunks; chunk; chunk = chunk->next)
             if (pc - chunk->run < chunk->size)
                 return true;
-    return false;
+    return ct_stalk_landing_of(pc) || ct_stalk_landing_region(pc);
 }
 
 static int unfollow(struct ct_stalk_boot *boot) {

@@ -103,6 +103,28 @@ static void exclude_module(void *arg, const struct ct_target_module *m) {
     }
 }
 
+/* Functions that the agent must know: the unwinder's are all from the first module that has them, those behind from anywhere. */
+static void find_functions(void *arg, const struct ct_target_module *m) {
+    enum { UNWINDERS = 6 };
+    static const char *const names[CT_STALK_FUNCTIONS] = {
+#define CT_STALK_FUNCTION_NAME(name, text) text,
+        CT_STALK_FUNCTION_LIST(CT_STALK_FUNCTION_NAME)
+#undef CT_STALK_FUNCTION_NAME
+    };
+    uint64_t *functions = arg, found[CT_STALK_FUNCTIONS] = {0};
+    for (size_t i = 0; !m->gone && i < m->function_count; i++)
+        for (size_t k = 0; k < CT_STALK_FUNCTIONS; k++) {
+            const char *name = m->functions[i].name;
+            size_t length = strlen(names[k]);
+            if (!strncmp(name, names[k], length) && (!name[length] || name[length] == '@'))
+                found[k] = m->bias + m->functions[i].offset;
+        }
+    bool unwinder = found[0] && !functions[0];
+    for (size_t k = 0; k < CT_STALK_FUNCTIONS; k++)
+        if (k < UNWINDERS ? unwinder : !functions[k])
+            functions[k] = found[k];
+}
+
 /* ---- the way in ---- */
 
 static bool wants_thread(const struct ct_recording *r, size_t i) {
@@ -212,6 +234,7 @@ static int start(struct ct_recording *r) {
         .excluded = l.excluded_at,
         .excluded_count = x.count,
     };
+    ct_recording_each_module(r, find_functions, boot.functions);
     if (boot.count_calls)
         boot.mask = CT_STALKER_CALL;
     if (!l.count)

@@ -24,6 +24,8 @@ uint64_t ct_os_thread_pointer(void);
 int ct_os_set_block(void *block);
 uint64_t ct_os_get_block(void); /* a system call */
 void *ct_os_block(void);        /* one instruction; faults when there is none */
+/* May programs read that register by an instruction (rdgsbase)? */
+bool ct_os_has_gsbase(void);
 
 /* Where longjmp with this jmp_buf goes: the stack pointer. No system call: the program may have forbidden it. */
 uint64_t ct_os_jump_target(uint64_t jump_buffer);

@@ -188,12 +188,12 @@ struct stalk_fragment *ct_stalk_fragment_at(const struct stalk_cache *c, uint64_
     return NULL;
 }
 
-struct stalk_region *ct_stalk_region_at(const struct stalk_cache *c, uint64_t pc) {
+const struct stalk_region *ct_stalk_region_at(const struct stalk_cache *c, uint64_t pc) {
     size_t size = (size_t)(ct_stalk_code_end - ct_stalk_code);
     for (struct stalk_region *r = c->regions; r; r = r->next)
         if (pc - r->helpers < size)
             return r;
-    return NULL;
+    return ct_stalk_landing_region(pc);
 }
 
 /* ---- caches ---- */
@@ -218,13 +218,17 @@ static int set_up(struct stalk_cache *c, uint64_t near) {
         return CT_ERR_NO_MEMORY;
     c->return_table = c->table + STALK_TABLE_SIZE;
     status = make_region(c, near, &r);
+    if (!status)
+        status = make_region(c, near, &c->home);
     if (status)
         return status;
-    c->home = r;
+    c->home->low = c->home->high = 0; /* for the return chunk only: it may have to stay */
+    r = c->home;
     status = add_chunk(r, STALK_RETURN_ROOM, &c->return_chunk);
     if (status)
         return status;
-    ct_stalk_unwind_register(c, c->return_chunk->run, STALK_RETURN_ROOM);
+    if (ct_stalk_functions[STALK_DEREGISTER]) /* else when there is excluded code */
+        ct_stalk_unwind_register(c);
     c->miss = ct_stalk_helper(r, ct_stalk_miss);
     for (size_t i = 0; i < 2 * STALK_TABLE_SIZE; i++)
         c->table[i] = c->miss;
@@ -260,10 +264,11 @@ struct stalk_cache *ct_stalk_cache_for(struct ct_stalker *s, uint32_t mask, bool
 }
 
 void ct_stalk_cache_release(struct stalk_cache *c) {
-    ct_stalk_unwind_deregister(c);
+    bool all = ct_stalk_unwind_deregister(c);
     for (struct stalk_region *r = c->regions, *next; r; r = next) {
         next = r->next;
-        ct_arena_destroy(r->arena);
+        if (all || r != c->home)
+            ct_arena_destroy(r->arena);
     }
     if (c->table)
         (void)ct_os_free(c->table, 2 * STALK_TABLE_SIZE * sizeof *c->table);

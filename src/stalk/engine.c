@@ -29,6 +29,7 @@ void ct_stalk_finish(struct stalk_thread *t, int status) {
     ct_stalk_events_drain(t, true);
     ct_stalk_call_out(t, tell_stop, t);
     t->area->native = 0;
+    t->area->own = 0;
     ct_stalk_signals_give_back();
     struct ct_stalker *s = t->stalker;
     __atomic_store_n(&t->following, 0, __ATOMIC_RELEASE);
@@ -65,11 +66,30 @@ static uint64_t leave_at(struct stalk_thread *t, uint64_t code, bool interrupted
 
 /* ---- going on ---- */
 
+bool ct_stalk_has_excluded(const struct ct_stalker *s) {
+    return s->excluded_count > 1; /* the first is ours */
+}
+
+/* Where setjmp was called from is where longjmp goes, which excluded code may call (landing_<isa>.c). */
+static bool enter_setjmp(struct stalk_thread *t) {
+    uint64_t slot = t->area->gpr[4], address = *(uint64_t *)slot;
+    uint64_t stub = t->stalker->has_gsbase ? ct_stalk_landing(t->stalker, address) : 0;
+    if (!stub)
+        return false;
+    *(uint64_t *)slot = stub;
+    t->area->native = slot;
+    return true;
+}
+
 /* A call of excluded code: it runs natively and comes back to a place of ours. The return address is on the stack. */
 static bool enter_excluded(struct stalk_thread *t, uint64_t target, bool surely_call) {
     struct ct_stalker *s = t->stalker;
     uint64_t slot = t->area->gpr[4], address = 0;
-    if (!ct_stalk_excluded(s, target) || ct_os_peek(slot, &address, sizeof address))
+    if (slot > t->through)
+        t->through = 0;
+    if (ct_stalk_has_excluded(s) && ct_stalk_is_setjmp(target))
+        return enter_setjmp(t);
+    if (slot < t->through || !ct_stalk_excluded(s, target) || ct_os_peek(slot, &address, sizeof address))
         return false;
     surely_call |= target == (uint64_t)&ct_stalker_follow_me || target == (uint64_t)&ct_stalker_unfollow_me;
     /* A jump is the end of a call when it goes to where functions begin with a return address on top. */
@@ -96,12 +116,26 @@ static uint64_t return_site_of(const struct stalk_exit *exit) {
     return call ? exit->from->first.address + exit->from->length : 0;
 }
 
+static void tell_unwinder(void *arg, void *vectors) {
+    (void)vectors;
+    ct_stalk_unwind_register(arg);
+}
+
+/* What code that is not excluded may go to without asking us. */
+static bool may_link(const struct ct_stalker *s, uint64_t target) {
+    return !ct_stalk_has_excluded(s) || !(ct_stalk_excluded(s, target) || ct_stalk_is_setjmp(target));
+}
+
 /* The thread wants to go to `target`. `exit`: by this one, 0 for an indirect branch. */
 static uint64_t go(struct stalk_thread *t, uint64_t target, uint32_t exit, bool indirect) {
     struct ct_stalker *s = t->stalker;
     struct stalk_cache *c = t->cache;
     int status = CT_OK;
     uint8_t kind = exit ? ((struct stalk_exit *)ct_stalk_item(&c->exits, exit))->kind : CT_STALKER_END_JUMP_INDIRECT;
+    if (indirect && ct_stalk_landing_of(target))
+        target = ct_stalk_landing_of(target); /* longjmp */
+    if (ct_stalk_has_excluded(s) && !c->unwind_tried)
+        ct_stalk_call_out(t, tell_unwinder, c);
     ct_stalk_lock(s);
     if ((exit || indirect) && kind != CT_STALKER_END_RETURN && kind != CT_STALKER_END_LIMIT &&
         enter_excluded(t, target, kind == CT_STALKER_END_CALL)) {
@@ -112,7 +146,7 @@ static uint64_t go(struct stalk_thread *t, uint64_t target, uint32_t exit, bool 
     struct stalk_entry *e = ct_stalk_obtain(t, target, &status);
     if (e && return_site)
         ct_stalk_translate_ahead(t, return_site);
-    if (e && ct_stalk_trusted(e)) {
+    if (e && ct_stalk_trusted(e) && (kind == CT_STALKER_END_RETURN || may_link(s, target))) {
         if (exit)
             ct_stalk_link(c, exit, e);
         else if (indirect)
@@ -175,6 +209,18 @@ static uint64_t call_out(struct stalk_thread *t, uint32_t id) {
     return run.cpu.pc;
 }
 
+/* An exception has left excluded code: as if its caller resumed it. The unwinder finds its own frames on the stack, so all of it is
+ * followed, excluded or not. Where that begins. */
+static uint64_t land(struct stalk_thread *t) {
+    struct stalk_area *a = t->area;
+    a->gpr[7] = a->gpr[0];
+    a->gpr[4] -= 8;
+    *(uint64_t *)a->gpr[4] = t->land;
+    a->native = 0;
+    t->through = a->gpr[4];
+    return ct_stalk_functions[STALK_RESUME];
+}
+
 /* Somebody wants the thread to be unfollowed, or it was when it was on its way here. */
 static uint64_t end_of_following(struct stalk_thread *t, uint32_t kind, uint32_t index) {
     uint64_t target = t->area->target;
@@ -182,7 +228,9 @@ static uint64_t end_of_following(struct stalk_thread *t, uint32_t kind, uint32_t
         target = ((struct stalk_exit *)ct_stalk_item(&t->cache->exits, index))->target;
     else if (kind == CT_REASON_BEGIN)
         target = t->begin;
-    else if (kind != CT_REASON_MISS)
+    else if (kind == CT_REASON_LAND)
+        target = land(t);
+    else if (kind != CT_REASON_MISS && kind != CT_REASON_LANDED)
         return leave_at(t, kind == CT_REASON_END ? t->begin : target, kind == CT_REASON_END);
     if (t->following)
         ct_stalk_finish(t, CT_OK);
@@ -213,7 +261,15 @@ uint64_t ct_stalk_engine(struct stalk_thread *t) {
     case CT_REASON_FULL:
         ct_stalk_events_drain(t, false);
         break;
+    case CT_REASON_LANDED:
+        t->area->native = 0;
+        to = go(t, to, 0, false);
+        break;
+    case CT_REASON_LAND:
+        to = go(t, land(t), 0, false);
+        break;
     case CT_REASON_BEGIN:
+        t->area->own = ct_os_thread_pointer();
         to = go(t, t->begin, 0, false);
         break;
     default:

@@ -38,6 +38,13 @@ FUNCTION ct_stalk_miss
     movq $CT_REASON_MISS, %gs:CT_AREA_REASON
     jmp ct_stalk_enter
 
+FUNCTION ct_stalk_landed
+    movl $CT_REASON_LANDED, %gs:CT_AREA_REASON
+    jmp ct_stalk_enter
+FUNCTION ct_stalk_land
+    movq $CT_REASON_LAND, %gs:CT_AREA_REASON
+    jmp ct_stalk_enter
+
 FUNCTION ct_stalk_full
     movq $CT_REASON_FULL, %gs:CT_AREA_REASON
     jmp ct_stalk_enter

@@ -12,6 +12,7 @@
 #define CT_STALK_INTERNAL_H
 
 #include <contrail/stalker.h>
+#include "abi/stalk_abi.h"
 #include "code/slab.h"
 #include "isa/isa.h"
 #include "stalk/layout.h"
@@ -56,7 +57,10 @@ struct stalk_area {
     uint64_t native;
     uint64_t spill;
     uint64_t tid;
-    struct stalk_area *next_spare; /* blocks whose Stalker is gone (thread.c) */
+    union {
+        uint64_t own;
+        struct stalk_area *next_spare; /* blocks whose Stalker is gone (thread.c) */
+    };
 };
 #define STALK_ASSERT_AT(field, offset)                                                                                 \
     _Static_assert(__builtin_offsetof(struct stalk_area, field) + CT_AREA == (offset), #field)
@@ -75,6 +79,7 @@ STALK_ASSERT_AT(counters, CT_AREA_COUNTERS);
 STALK_ASSERT_AT(native, CT_AREA_NATIVE);
 STALK_ASSERT_AT(spill, CT_AREA_SPILL);
 STALK_ASSERT_AT(tid, CT_AREA_TID);
+STALK_ASSERT_AT(own, CT_AREA_OWN);
 _Static_assert(sizeof(struct stalk_area) <= CT_AREA_SIZE, "room in the block");
 
 /* Memory that is only given back all at once. */
@@ -193,11 +198,10 @@ struct stalk_cache {
     struct stalk_ids exits, sites, callouts;
     struct stalk_pool pool;           /* what describes translated code */
     uint64_t dead_bytes;              /* of code that was given up */
-    struct stalk_region *home;        /* the first one */
+    struct stalk_region *home;        /* of the return chunk */
     struct stalk_chunk *return_chunk; /* of stubs that excluded calls return to */
-    _Alignas(8) uint8_t unwind[128];
-    uint64_t unwind_object[16];
-    bool unwind_registered;
+    struct stalk_unwind *unwind;      /* NULL: no unwinder has been told */
+    bool unwind_tried;
     uint64_t *return_keys; /* application return address -> code that excluded calls return to */
     uint64_t *return_stubs;
     size_t return_size, return_used;
@@ -217,6 +221,7 @@ struct stalk_thread {
     uint32_t in_callback;
     int32_t status; /* why following ended */
     uint64_t begin; /* BEGIN and END: where the thread stood */
+    uint64_t land;  /* LAND: where the excluded call would have returned to */
     struct ct_stalker_sink sink;
     void *own_block; /* the GS block that we made; NULL: the hooks' */
     uint64_t stack;  /* memory of the engine's stack */
@@ -239,6 +244,7 @@ struct stalk_thread {
     uint32_t summary_size, summary_used;
     /* signals */
     uint64_t fault_pc;             /* went there natively, to fault */
+    uint64_t through;              /* calls with a return address below this are followed, excluded or not; 0: none */
     struct stalk_area interrupted; /* END: the area as the thread left it */
 };
 
@@ -271,7 +277,7 @@ struct ct_stalker {
     uint32_t queue_capacity;
     uint64_t drain_interval_ns;
     int32_t trust;
-    bool has_rorx, quick_loop, follow_children;
+    bool has_rorx, quick_loop, has_gsbase, follow_children;
     uint64_t xsave_size, xsave_mask;
     struct stalk_cache *caches;
     struct stalk_thread *threads;
@@ -333,7 +339,7 @@ int ct_stalk_place(struct stalk_region *r, struct stalk_fragment *f);
 /* Fragment whose code contains pc, or NULL. */
 struct stalk_fragment *ct_stalk_fragment_at(const struct stalk_cache *c, uint64_t pc);
 /* Helper routine of the region whose copy contains pc, or NULL. */
-struct stalk_region *ct_stalk_region_at(const struct stalk_cache *c, uint64_t pc);
+const struct stalk_region *ct_stalk_region_at(const struct stalk_cache *c, uint64_t pc);
 static inline uint64_t ct_stalk_helper(const struct stalk_region *r, const uint8_t *routine) {
     extern const uint8_t ct_stalk_code[];
     return r->helpers + (uint64_t)(routine - ct_stalk_code);
@@ -362,6 +368,8 @@ static inline bool ct_stalk_trusted(const struct stalk_entry *e) {
     return e->fragment->flags & FRAGMENT_TRUSTED;
 }
 bool ct_stalk_excluded(const struct ct_stalker *s, uint64_t address);
+/* By the user. */
+bool ct_stalk_has_excluded(const struct ct_stalker *s);
 int ct_stalk_probe_at(const struct ct_stalker *s, uint64_t address);
 
 /* ---- lower_<isa>.c ---- */
@@ -386,9 +394,35 @@ bool ct_stalk_follows_call(struct ct_stalker *s, uint64_t address);
 
 /* ---- unwind_<isa>.c ---- */
 
-/* Unwinders find their way through these stubs. */
-void ct_stalk_unwind_register(struct stalk_cache *c, uint64_t start, uint64_t size);
-void ct_stalk_unwind_deregister(struct stalk_cache *c);
+/* Functions of the process, by enum stalk_function; 0: there is none. */
+enum stalk_function {
+#define CT_STALK_FUNCTION_ENUM(name, text) STALK_##name,
+    CT_STALK_FUNCTION_LIST(CT_STALK_FUNCTION_ENUM)
+#undef CT_STALK_FUNCTION_ENUM
+        STALK_FUNCTIONS
+};
+_Static_assert(STALK_FUNCTIONS == CT_STALK_FUNCTIONS, "the list is counted");
+extern uint64_t ct_stalk_functions[STALK_FUNCTIONS];
+/* Those that the linker has found, where nobody has told. */
+void ct_stalk_find_functions(void);
+bool ct_stalk_is_setjmp(uint64_t address);
+
+/* Unwinders find their way through the stubs of the return chunk, and following goes on when an exception leaves through one. Calls a
+ * function of the process, once for a cache. */
+void ct_stalk_unwind_register(struct stalk_cache *c);
+/* False: the range must stay as it is. */
+bool ct_stalk_unwind_deregister(struct stalk_cache *c);
+
+/* ---- landing_<isa>.c ---- */
+
+/* Code for setjmp to return to instead of `address`: it follows threads that are followed when they get there. 0: no room. */
+uint64_t ct_stalk_landing(struct ct_stalker *s, uint64_t address);
+/* The application's return address for such code, from any place in it; 0: it is none. */
+uint64_t ct_stalk_landing_of(uint64_t pc);
+/* The copy of the helpers that these use, if it contains pc. */
+const struct stalk_region *ct_stalk_landing_region(uint64_t pc);
+bool ct_stalk_landings_shared(void);
+void ct_stalk_landings_in_child(void);
 
 /* ---- engine.c ---- */
 
@@ -472,9 +506,10 @@ int ct_stalk_let_go(struct ct_stalker *s, int tid, uint64_t *pc);
 
 /* ---- entry_<isa>.S ---- */
 
-extern const uint8_t ct_stalk_code[], ct_stalk_code_end[], ct_stalk_collide[], ct_stalk_miss[], ct_stalk_full[],
-    ct_stalk_syscall[], ct_stalk_begin[], ct_stalk_end[], ct_stalk_enter[], ct_stalk_switch[], ct_stalk_going[],
-    ct_stalk_restore[], ct_stalk_signal_entry[], ct_stalk_signal_return[], ct_stalk_child[];
+extern const uint8_t ct_stalk_code[], ct_stalk_code_end[], ct_stalk_collide[], ct_stalk_miss[], ct_stalk_landed[],
+    ct_stalk_land[], ct_stalk_full[], ct_stalk_syscall[], ct_stalk_begin[], ct_stalk_end[], ct_stalk_enter[],
+    ct_stalk_switch[], ct_stalk_going[], ct_stalk_restore[], ct_stalk_signal_entry[], ct_stalk_signal_return[],
+    ct_stalk_child[];
 void ct_stalk_with_vectors(uint64_t size, uint64_t mask, void (*fn)(void *arg, void *vectors), void *arg);
 
 #endif

@@ -27,6 +27,7 @@
 #define CT_AREA_NATIVE    0x10e0 /* stack slot of the return address of an excluded call */
 #define CT_AREA_SPILL     0x10e8 /* rax, where the engine may be entered before it comes back */
 #define CT_AREA_TID       0x10f0
+#define CT_AREA_OWN       0x10f8 /* the thread pointer of a thread that is followed now */
 #define CT_AREA_SIZE      0x100
 
 /* The upper four bits of the reason. */
@@ -37,6 +38,9 @@
 #define CT_REASON_FULL    0x40000000 /* no room for events */
 #define CT_REASON_BEGIN   0x50000000 /* a thread that was stopped and redirected: follow it from where it stood */
 #define CT_REASON_END     0x60000000 /* the same: leave translated code */
+
+#define CT_REASON_LAND    0x70000000 /* an exception has left excluded code */
+#define CT_REASON_LANDED  0x80000000 /* setjmp has returned, once more perhaps */
 
 #define CT_EVENT_ROOM     0x10000 /* bytes of a record buffer, and its alignment */
 

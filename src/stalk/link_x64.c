@@ -116,6 +116,9 @@ static int grow_returns(struct stalk_cache *c) {
 }
 
 uint64_t ct_stalk_return_of(const struct stalk_cache *c, uint64_t stub) {
+    uint64_t landing = ct_stalk_landing_of(stub);
+    if (landing)
+        return landing;
     for (size_t i = 0; i < c->return_size; i++)
         if (c->return_keys[i] && c->return_stubs[i] == stub)
             return c->return_keys[i];
@@ -214,6 +217,13 @@ bool ct_stalk_follows_call(struct ct_stalker *s, uint64_t address) {
             (x.kind == CT_INSN_CALL || x.kind == CT_INSN_CALL_INDIRECT))
             return true;
     }
+    return false;
+}
+
+bool ct_stalk_is_setjmp(uint64_t address) {
+    for (unsigned i = STALK_SETJMP; i <= STALK_SIGSETJMP; i++)
+        if (address && address == ct_stalk_functions[i])
+            return true;
     return false;
 }
 

@@ -100,6 +100,13 @@ STALK_API int ct_stalker_follow(struct ct_stalker *s, int tid, const struct ct_s
     return status;
 }
 
+static bool in_code(const struct stalk_cache *c, uint64_t pc) {
+    for (const struct stalk_chunk *chunk = c->chunks; chunk; chunk = chunk->next)
+        if (pc - chunk->run < chunk->used)
+            return true;
+    return ct_stalk_landing_of(pc) || ct_stalk_landing_region(pc);
+}
+
 /* Where a stopped thread stands decides how it is let go: *pc is changed where needed. CT_ERR_TRUNCATED: it runs natively, and
  * the caller finishes what is left to do. */
 static int redirect(struct stalk_thread *t, uint64_t *pc) {
@@ -112,13 +119,12 @@ static int redirect(struct stalk_thread *t, uint64_t *pc) {
         return CT_OK; /* on its way into the engine */
     if (region && *pc < ct_stalk_helper(region, ct_stalk_enter) && *pc >= ct_stalk_helper(region, ct_stalk_full))
         return CT_OK;
-    for (const struct stalk_chunk *chunk = t->cache->chunks; chunk; chunk = chunk->next)
-        if (*pc - chunk->run < chunk->used) {
-            t->begin = *pc;
-            ct_stalk_copy(&t->interrupted, a, sizeof *a); /* the code that it stands in may have put things there */
-            *pc = ct_stalk_helper(t->cache->regions, ct_stalk_end);
-            return CT_OK;
-        }
+    if (in_code(t->cache, *pc)) {
+        t->begin = *pc;
+        ct_stalk_copy(&t->interrupted, a, sizeof *a); /* the code that it stands in may have put things there */
+        *pc = ct_stalk_helper(t->cache->regions, ct_stalk_end);
+        return CT_OK;
+    }
     /* Native: in an excluded call, whose return address is ours. */
     uint64_t address = 0, stub = 0;
     if (a->native && !ct_os_peek(a->native, &stub, sizeof stub) && (address = ct_stalk_return_of(t->cache, stub)))
@@ -161,7 +167,7 @@ int ct_stalk_let_go(struct ct_stalker *s, int tid, uint64_t *pc) {
     int status = redirect(t, pc);
     if (status != CT_ERR_TRUNCATED)
         return status;
-    t->area->native = 0;
+    t->area->native = t->area->own = 0;
     __atomic_store_n(&t->following, 0, __ATOMIC_RELEASE);
     finish_native(t);
     return CT_OK;
@@ -196,7 +202,7 @@ STALK_API int ct_stalker_unfollow(struct ct_stalker *s, int tid) {
         if (status == CT_OK) {
             status = redirect_to_end(t, stopped);
             if (status == CT_ERR_TRUNCATED) { /* its events are ours to deliver, while it stands still */
-                t->area->native = 0;
+                t->area->native = t->area->own = 0;
                 __atomic_store_n(&t->following, 0, __ATOMIC_RELEASE);
                 status = CT_OK;
                 ct_os_resume_threads(stopped);

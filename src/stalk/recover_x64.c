@@ -221,6 +221,15 @@ static bool resolve_entry(struct stalk_thread *t, struct stalk_regs *r) {
     case CT_REASON_MISS:
         r->pc = t->area->target;
         return true;
+    case CT_REASON_LANDED:
+        r->pc = t->area->target;
+        return true;
+    case CT_REASON_LAND:
+        r->gpr[CT_X64_RDI] = r->gpr[CT_X64_RAX];
+        r->gpr[CT_X64_RSP] -= 8;
+        store(r->gpr[CT_X64_RSP], t->land, true);
+        r->pc = ct_stalk_functions[STALK_RESUME];
+        return true;
     case CT_REASON_BEGIN:
     case CT_REASON_END:
         r->pc = t->begin;
@@ -304,6 +313,11 @@ enum stalk_place ct_stalk_recover(struct stalk_thread *t, struct stalk_regs *r, 
             continue;
         }
         const struct stalk_fragment *f = ct_stalk_fragment_at(t->cache, r->pc);
+        uint64_t landing = ct_stalk_landing_of(r->pc);
+        if (landing) {
+            r->pc = landing;
+            return STALK_CLEAN;
+        }
         if (f) {
             inside = true;
             if (in_fragment(t, f, r, fault))

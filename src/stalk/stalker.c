@@ -80,6 +80,8 @@ STALK_API int ct_stalker_create(struct ct_stalker **out, const struct ct_stalker
     s->trust = 1;
     s->has_rorx = ct_stalk_has_rorx();
     s->quick_loop = ct_stalk_has_quick_loop();
+    s->has_gsbase = ct_os_has_gsbase();
+    ct_stalk_find_functions();
     s->xsave_size = ct_os_vector_state(&s->xsave_mask);
     if (!s->xsave_size) {
         (void)ct_os_free(s, sizeof *s);
@@ -138,6 +140,8 @@ STALK_API int ct_stalker_exclude(struct ct_stalker *s, uint64_t start, uint64_t 
         s->excluded[s->excluded_count].start = start;
         s->excluded[s->excluded_count++].end = start + size;
         drop_code(s, start, start + size);
+        for (unsigned i = STALK_SETJMP; i <= STALK_SIGSETJMP; i++)
+            drop_code(s, ct_stalk_functions[i], ct_stalk_functions[i] + 1);
     }
     ct_stalk_unlock(s);
     return status;

@@ -85,6 +85,7 @@ static uint32_t *share_word(const struct ct_stalker *s) {
     for (const struct stalk_cache *c = s->caches; c; c = c->next)
         for (const struct stalk_region *r = c->regions; r; r = r->next)
             shared |= ct_arena_mode(r->arena) != CT_WX_RWX;
+    shared |= ct_stalk_landings_shared();
     if (!shared)
         return NULL;
     long at = sys_mmap(0, CT_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1);
@@ -95,6 +96,7 @@ static void copy_code(const struct ct_stalker *s) {
     for (const struct stalk_cache *c = s->caches; c; c = c->next)
         for (const struct stalk_region *r = c->regions; r; r = r->next)
             (void)ct_arena_unshare(r->arena);
+    ct_stalk_landings_in_child();
 }
 
 /* The parent changes nothing before the child has its copy: it has the lock. A child that died has none to wait for. */

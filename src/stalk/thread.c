@@ -180,10 +180,10 @@ static int prepare(struct stalk_thread *t, uint64_t block, const struct ct_stalk
     t->area = a;
     a->stack = t->stack + STALK_STACK - 64;
     a->fn_engine = (uint64_t)&ct_stalk_engine;
-    a->in_engine = a->pending = a->native = 0;
+    a->in_engine = a->pending = a->native = a->own = 0;
     a->counters = NULL;
     t->in_callback = 0;
-    t->fault_pc = 0;
+    t->fault_pc = t->through = 0;
     t->muted = 0;
     t->activation = 0;
     t->status = 0;

@@ -3,55 +3,116 @@
  * Such a call returns to a stub of ours, so that is what an unwinder finds on the stack when the excluded code throws, and it must be told
  * that the frame behind it is the caller's. All stubs of a cache lie in one range, each in a slot of 64 bytes with the caller's return
  * address at STALK_RETURN_WORD, so one description serves them all; it is registered where the process has an unwinder that can be told
- * (libgcc), by the thread that makes the cache, before anybody is followed with it.
+ * (libgcc).
  *
  * The frame takes no room on the stack. It says that it is a signal frame: otherwise the unwinder could not tell it from its
  * caller's, which has the same canonical address. What follows a signal frame is looked up by its very address, so it gets
- * the last byte of the call. */
+ * the last byte of the call. It has something to clean up, too: the exception stops there for a moment, and goes on from the caller's frame
+ * with the unwinder followed. So the handler that it ends in is.
+ *
+ * The description can be taken back only by a function of the process, which we may not call when its threads stand still: in the agent it
+ * stays for ever, with the addresses that it describes. */
+#include "os/os.h"
 #include "stalk/internal.h"
 
-extern void __register_frame_info(const void *begin, void *object) __attribute__((weak));
-extern void *__deregister_frame_info(const void *begin) __attribute__((weak));
+uint64_t ct_stalk_functions[STALK_FUNCTIONS];
+
+/* Names for the linker: data, because compilers have ideas of their own about some of these functions. */
+#define FUNCTION(name, text) extern const uint8_t linked_##name[] __asm__(text) __attribute__((weak));
+CT_STALK_FUNCTION_LIST(FUNCTION)
+#undef FUNCTION
+
+void ct_stalk_find_functions(void) {
+#define FUNCTION(name, text)                                                                                           \
+    if (!ct_stalk_functions[STALK_##name])                                                                             \
+        ct_stalk_functions[STALK_##name] = (uint64_t)linked_##name;
+    CT_STALK_FUNCTION_LIST(FUNCTION)
+#undef FUNCTION
+}
+
+struct stalk_unwind {
+    _Alignas(8) uint8_t bytes[104];
+    uint64_t object[16]; /* the unwinder's own */
+};
 
 /* clang-format off */
 static const uint8_t template[] = {
     /* common part */
-    20, 0, 0, 0,            /* length */
+    36, 0, 0, 0,            /* length */
     0, 0, 0, 0,
-    1, 'S', 0,              /* version, a signal frame */
+    1, 'z', 'P', 'S', 0,    /* version; sizes, a personality, a signal frame */
     1, 0x78, 16,            /* code and data alignment, column of the return address */
+    9,                      /* size of what comes: */
+    0, 0, 0, 0, 0, 0, 0, 0, 0, /* the personality, as an address */
     0x0c, 7, 0,             /* DW_CFA_def_cfa rsp + 0 */
     0, 0, 0, 0, 0, 0, 0,
+    0, 0, 0, 0,
     /* all stubs */
-    36, 0, 0, 0,            /* length */
-    28, 0, 0, 0,            /* back to the common part */
+    44, 0, 0, 0,            /* length */
+    44, 0, 0, 0,            /* back to the common part */
     0, 0, 0, 0, 0, 0, 0, 0, /* start */
     0, 0, 0, 0, 0, 0, 0, 0, /* size */
+    0,                      /* nothing more */
     0x16, 16, 10,           /* DW_CFA_val_expression of the return address: */
     0x80, 0,                /* where it points now: the stub */
     0x09, 0xc0, 0x1a,       /* & -64 */
     0x23, STALK_RETURN_WORD, 0x06, /* + offset, and what is there */
     0x31, 0x1c,             /* - 1 */
-    0, 0, 0,
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
     0, 0, 0, 0,             /* the end */
 };
 /* clang-format on */
-enum { START = 32 };
-_Static_assert(sizeof template == 68, "24 + 40 + 4");
-_Static_assert(sizeof template <= sizeof((struct stalk_cache *)0)->unwind, "room for it");
+enum { PERSONALITY = 18, START = 48 };
+_Static_assert(sizeof template == 40 + 48 + 4, "both parts, and the end");
+_Static_assert(sizeof template <= sizeof((struct stalk_unwind *)0)->bytes, "room for it");
 
-void ct_stalk_unwind_register(struct stalk_cache *c, uint64_t start, uint64_t size) {
-    if (!__register_frame_info || !__deregister_frame_info)
-        return;
-    ct_stalk_copy(c->unwind, template, sizeof template);
-    ct_stalk_copy(c->unwind + START, &start, sizeof start);
-    ct_stalk_copy(c->unwind + START + 8, &size, sizeof size);
-    __register_frame_info(c->unwind, c->unwind_object);
-    c->unwind_registered = true;
+enum { CLEANUP_PHASE = 2, INSTALL_CONTEXT = 7, CONTINUE_UNWIND = 8 };
+
+/* The frame of a stub: an exception is on its way through it. */
+static int pass_through(int version, int actions, uint64_t class, void *exception, void *context) {
+    uint64_t (*get_ip)(void *) = (uint64_t(*)(void *))ct_stalk_functions[STALK_GET_IP];
+    void (*set_ip)(void *, uint64_t) = (void (*)(void *, uint64_t))ct_stalk_functions[STALK_SET_IP];
+    void (*set_register)(void *, int, uint64_t) = (void (*)(void *, int, uint64_t))ct_stalk_functions[STALK_SET_GR];
+    (void)version, (void)class;
+    struct stalk_thread *t = actions & CLEANUP_PHASE ? ct_stalk_thread_current() : NULL;
+    uint64_t address = t && t->following == 1 ? ct_stalk_return_of(t->cache, get_ip(context)) : 0;
+    if (!address)
+        return CONTINUE_UNWIND;
+    t->land = address;
+    set_register(context, 0, (uint64_t)exception); /* rax */
+    set_ip(context, ct_stalk_helper(t->cache->regions, ct_stalk_land));
+    return INSTALL_CONTEXT;
 }
 
-void ct_stalk_unwind_deregister(struct stalk_cache *c) {
-    if (c->unwind_registered)
-        (void)__deregister_frame_info(c->unwind);
-    c->unwind_registered = false;
+static bool can_land(void) {
+    const uint64_t *f = ct_stalk_functions;
+    return f[STALK_GET_IP] && f[STALK_SET_IP] && f[STALK_SET_GR] && f[STALK_RESUME];
+}
+
+void ct_stalk_unwind_register(struct stalk_cache *c) {
+    void (*tell)(const void *, void *) = (void (*)(const void *, void *))ct_stalk_functions[STALK_REGISTER];
+    uint64_t personality = (uint64_t)&pass_through, size = STALK_RETURN_ROOM;
+    if (__atomic_exchange_n(&c->unwind_tried, true, __ATOMIC_ACQ_REL) || !tell || !can_land())
+        return;
+    struct stalk_unwind *u = ct_os_alloc(sizeof *u, CT_OS_READ | CT_OS_WRITE);
+    if (!u)
+        return;
+    ct_stalk_copy(u->bytes, template, sizeof template);
+    ct_stalk_copy(u->bytes + PERSONALITY, &personality, sizeof personality);
+    ct_stalk_copy(u->bytes + START, &c->return_chunk->run, sizeof c->return_chunk->run);
+    ct_stalk_copy(u->bytes + START + 8, &size, sizeof size);
+    c->unwind = u;
+    tell(u->bytes, u->object);
+}
+
+bool ct_stalk_unwind_deregister(struct stalk_cache *c) {
+    void *(*tell)(const void *) = (void *(*)(const void *))ct_stalk_functions[STALK_DEREGISTER];
+    if (!c->unwind)
+        return true;
+    if (!tell)
+        return false;
+    (void)tell(c->unwind->bytes);
+    (void)ct_os_free(c->unwind, sizeof *c->unwind);
+    c->unwind = NULL;
+    return true;
 }

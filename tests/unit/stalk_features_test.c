@@ -33,10 +33,17 @@ NOINLINE static int callback(int x) {
     return x + 5;
 }
 
+static sigjmp_buf signal_jump;
+extern void __longjmp_chk(jmp_buf buffer, int value) __attribute__((noreturn));
+
 /* The one that gets excluded. */
 __attribute__((section("hidden_text"))) NOINLINE static int hidden(int (*f)(int), int x, int depth) {
-    if (depth < 0)
+    if (depth == -1)
         longjmp(jump, 1);
+    if (depth == -2)
+        siglongjmp(signal_jump, 1);
+    if (depth == -3)
+        __longjmp_chk(jump, 1);
     return depth ? hidden(f, x, depth - 1) + 1 : f(x);
 }
 extern const char __start_hidden_text[], __stop_hidden_text[];
@@ -109,25 +116,48 @@ static void test_excluded(void **state) {
     assert_int_equal(counts.blocks[LEAF], 100);
 }
 
-/* The thread goes on right, wherever it is followed again. */
+/* The thread is followed again where it lands. */
 static void test_longjmp_out_of_excluded(void **state) {
     (void)state;
     struct counts counts;
     struct ct_stalker *stalker = make();
     volatile int jumps = 0;
     assert_int_equal(ct_stalker_exclude(stalker, HIDDEN_START, HIDDEN_SIZE), 0);
-    follow(stalker, &counts, CT_STALKER_CALL);
-    for (volatile int i = 0; i < 10; i++) {
-        if (i == 5)
-            assert_int_equal(ct_stalker_follow_me(stalker, NULL, NULL), 0); /* we had got lost */
-        if (!setjmp(jump))
-            hidden(callback, 1, -1);
-        else
+    follow(stalker, &counts, CT_STALKER_CALL | CT_STALKER_BLOCK);
+    for (volatile int i = 0; i < 30; i++) {
+        if (i % 3 == 1 ? !sigsetjmp(signal_jump, 1) : !setjmp(jump)) {
+            hidden(callback, 1, -1 - i % 3);
+        } else {
             jumps++;
+            leaf(i);
+        }
     }
-    assert_int_equal(jumps, 10);
     end(stalker);
-    assert_true(counts.calls[HIDDEN] >= 2);
+    assert_int_equal(jumps, 30);
+    assert_int_equal(counts.calls[HIDDEN], 30);
+    assert_int_equal(counts.calls[LEAF], 30);
+    assert_int_equal(counts.blocks[LEAF], 30);
+    assert_int_equal(counts.blocks[HIDDEN], 0);
+}
+
+/* A jump buffer outlives the Stalker. */
+static void test_old_jump_buffer(void **state) {
+    (void)state;
+    struct counts counts;
+    struct ct_stalker *stalker = make();
+    volatile int times = 0;
+    assert_int_equal(ct_stalker_exclude(stalker, HIDDEN_START, HIDDEN_SIZE), 0);
+    follow(stalker, &counts, CT_STALKER_CALL);
+    (void)setjmp(jump);
+    times++;
+    if (times == 1)
+        hidden(callback, 1, -1);
+    if (times == 2)
+        end(stalker); /* followed up to here */
+    if (times < 5)
+        longjmp(jump, 1);
+    assert_int_equal(times, 5);
+    assert_int_equal(counts.calls[HIDDEN], 1);
 }
 
 static void test_excluded_module(void **state) {
@@ -603,6 +633,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_excluded),
         cmocka_unit_test(test_longjmp_out_of_excluded),
+        cmocka_unit_test(test_old_jump_buffer),
         cmocka_unit_test(test_excluded_module),
         cmocka_unit_test(test_probe),
         cmocka_unit_test(test_callout),

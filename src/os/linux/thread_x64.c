@@ -3,6 +3,7 @@
 #include "os/os.h"
 #include "syscall.h"
 #include <asm/prctl.h>
+#include <linux/auxvec.h>
 
 #define SIG_BLOCK_   0
 #define SIG_SETMASK_ 2
@@ -62,6 +63,19 @@ uint64_t ct_os_jump_target(uint64_t jump_buffer) {
 uint64_t ct_os_get_block(void) {
     uint64_t value = 0;
     return syscall2(__NR_arch_prctl, ARCH_GET_GS, &value) ? 0 : value;
+}
+
+bool ct_os_has_gsbase(void) {
+    uint64_t pairs[64] = {0};
+    long fd = sys_open("/proc/self/auxv", O_RDONLY);
+    if (failed(fd))
+        return false;
+    (void)sys_read((int)fd, pairs, sizeof pairs - 16);
+    (void)sys_close((int)fd);
+    for (unsigned i = 0; pairs[i]; i += 2)
+        if (pairs[i] == AT_HWCAP2)
+            return pairs[i + 1] & 2;
+    return false;
 }
 
 /* The kernel puts the restorer's address, then a ucontext: flags, link, stack, and the registers. */

@@ -420,6 +420,15 @@ def test_throws(b):
     same("threads", 2, manifest["stalk"]["threads_followed"])
 
 
+def test_leaves(b):
+    """Exceptions and longjmp out of what is excluded: the program goes on rightly, and is followed."""
+    subject = [b.build("leaves")]
+    for module in ("libc.so*", "libstdc++*", "libgcc_s*"):
+        b.equal(subject, ["--exclude", module])
+        result, directory = b.stalk(["--exclude", module, "--summary"], subject)
+        contains(result.err.decode(), "400  witness [leaves]")
+
+
 def test_node(b):
     if not shutil.which("node"):
         return "not installed"
