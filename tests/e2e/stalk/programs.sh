@@ -46,6 +46,9 @@ check() { # name, command
 }
 
 modes=("$@")
+export HOME=$work GIT_CONFIG_NOSYSTEM=1 GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_AUTHOR_DATE='1700000000 +0000'
+export GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b GIT_COMMITTER_DATE='1700000000 +0000'
+git config --global init.defaultBranch master
 for i in 1 2 3 4 5 6; do cat /proc/self/exe; done | head -c 2000000 >data
 cat >script.sql <<'END'
 create table t(a integer primary key, b text, c real);
@@ -96,9 +99,12 @@ check sqlite3 sqlite3 :memory: '.read script.sql'
 check python3 python3 threads.py
 check perl perl -e 'my %h; $h{$_ % 97} .= chr(65+$_%26) for 1..20000; print join(",", map {"$_=".length $h{$_}} sort keys %h), "\n";
 $SIG{ALRM}=sub{die "alarm\n"}; eval {alarm 1; 1 while 1;}; print $@;'
-check git git --no-pager --version
+check git bash -c 'rm -rf repo && git init -q repo && cd repo && for i in 1 2 3; do seq 1 $((i * 300)) >list; echo "$i" >"file$i"; git add . && git commit -qm "change $i"; done
+git log --stat --format="%H %an %ad %s" && git grep -n 77 HEAD~1 -- list && git diff HEAD~2 | tail -3 && git gc -q && git fsck --strict && git checkout -q -b side HEAD~1 &&
+echo x >>file1 && git commit -qam side && git merge -q --no-edit master && git log --oneline --graph'
 check xz bash -c 'xz -T2 -1 -c --block-size=500000 data | md5sum'
-check openssl openssl dgst -sha512 data
+check openssl bash -c 'openssl dgst -sha512 data; for c in aes-256-ctr chacha20 aria-128-cbc; do openssl enc -$c -K $(printf %064d 7) -iv $(printf %032d 9) -in data 2>/dev/null | md5sum; done
+openssl genrsa 1024 2>/dev/null | openssl rsa -check -noout; openssl prime 1000003'
 check gcc bash -c 'echo "int main(void){return 3;}" >m.c; gcc -O2 m.c -o m && ./m; echo $?'
 check exceptions bash -c 'g++ -O1 exceptions.cc -o exceptions && exec ./exceptions'
 # Exceptions that excluded code throws through followed frames, or unwinds, or only allocates.
