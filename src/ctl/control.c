@@ -17,6 +17,9 @@
 #include <unistd.h>
 
 #define STOP_PATIENCE_MS 30000
+#define PATIENCE_MS      10000
+#define HOLD_MS          2000
+#define HOLD_STEP_MS     5
 #define LINE_MAX_        1024
 #define TICK_MS          100
 #define SAMPLE_NS        1000000000ull
@@ -42,8 +45,9 @@ static bool socket_path(int pid, char *path, size_t size) {
            (size_t)snprintf(path, size, "%s/%d.sock", directory, pid) < size;
 }
 
-/* CT_ERR_NOT_FOUND: nobody is there. */
-static int connect_to(const char *path) {
+/* CT_ERR_NOT_FOUND: nobody is there; CT_ERR_BUSY: somebody is, who has not had time for so long (a stopped recorder's queue of callers
+ * fills up). */
+static int connect_to(const char *path, int patience_ms) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (strlen(path) >= sizeof address.sun_path)
         return CT_ERR_NOT_FOUND;
@@ -51,11 +55,23 @@ static int connect_to(const char *path) {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return CT_ERR_SYSTEM;
+    const struct timeval patience = {.tv_sec = patience_ms / 1000, .tv_usec = patience_ms % 1000 * 1000};
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     if (!connect(fd, (struct sockaddr *)&address, sizeof address))
         return fd;
     int why = errno;
     close(fd);
+    if (why == EAGAIN || why == EINTR)
+        return CT_ERR_BUSY;
     return why == EACCES || why == EPERM ? CT_ERR_PERMISSION_DENIED : CT_ERR_NOT_FOUND;
+}
+
+/* Nobody listens there any more: a recorder was killed. */
+static bool is_stale(const char *path) {
+    int fd = connect_to(path, 1);
+    if (fd >= 0)
+        close(fd);
+    return fd == CT_ERR_NOT_FOUND;
 }
 
 /* Whoever makes or clears away a socket holds its directory: one that does not listen yet looks like one that a killed recorder
@@ -64,11 +80,12 @@ static int hold_directory(const char *socket) {
     char directory[PATH_MAX];
     snprintf(directory, sizeof directory, "%.*s", (int)(strrchr(socket, '/') - socket), socket);
     int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    while (fd >= 0 && flock(fd, LOCK_EX)) {
-        if (errno == EINTR)
-            continue;
-        close(fd);
-        return -1;
+    for (int waited = 0; fd >= 0 && flock(fd, LOCK_EX | LOCK_NB); waited += HOLD_STEP_MS) {
+        if (waited >= HOLD_MS) { /* whoever holds it is stopped */
+            close(fd);
+            return -1;
+        }
+        (void)usleep(HOLD_STEP_MS * 1000);
     }
     return fd;
 }
@@ -229,20 +246,24 @@ static int open_listener(const char *path) {
     return -1;
 }
 
-/* Sockets of recorders that were killed: nobody listens. */
+static bool is_link(const char *path) {
+    struct stat info;
+    return !lstat(path, &info) && S_ISLNK(info.st_mode);
+}
+
+/* Sockets of recorders that were killed, where nobody listens, and the links to them. */
 static void remove_stale(const char *own) {
     char pattern[sizeof((struct sockaddr_un *)0)->sun_path];
     glob_t found;
     snprintf(pattern, sizeof pattern, "%.*s/*.sock", (int)(strrchr(own, '/') - own), own);
     if (glob(pattern, 0, NULL, &found))
         return;
-    for (size_t i = 0; i < found.gl_pathc; i++) {
-        int fd = connect_to(found.gl_pathv[i]);
-        if (fd >= 0)
-            close(fd);
-        else if (fd == CT_ERR_NOT_FOUND)
+    for (size_t i = 0; i < found.gl_pathc; i++)
+        if (!is_link(found.gl_pathv[i]) && is_stale(found.gl_pathv[i]))
             (void)unlink(found.gl_pathv[i]);
-    }
+    for (size_t i = 0; i < found.gl_pathc; i++)
+        if (is_link(found.gl_pathv[i]) && access(found.gl_pathv[i], F_OK))
+            (void)unlink(found.gl_pathv[i]);
     globfree(&found);
 }
 
@@ -324,10 +345,7 @@ void ct_control_add(struct ct_session *s, int pid) {
     int directory = hold_directory(path);
     if (directory < 0)
         return;
-    int fd = connect_to(path);
-    if (fd >= 0)
-        close(fd);
-    else if (fd == CT_ERR_NOT_FOUND && (!unlink(path) || errno == ENOENT))
+    if (is_stale(path) && (!unlink(path) || errno == ENOENT))
         (void)!symlink(own, path);
     close(directory);
 }
@@ -345,15 +363,15 @@ void ct_control_remove(struct ct_session *s, int pid) {
 static int find_server(int pid) {
     static const char *const patterns[] = {"/tmp/contrail-*", "/run/user/*/contrail"};
     char path[PATH_MAX];
-    int fd = socket_path(pid, path, sizeof path) ? connect_to(path) : CT_ERR_NOT_FOUND;
-    for (size_t i = 0; fd < 0 && i < sizeof patterns / sizeof patterns[0]; i++) {
+    int fd = socket_path(pid, path, sizeof path) ? connect_to(path, PATIENCE_MS) : CT_ERR_NOT_FOUND;
+    for (size_t i = 0; fd < 0 && fd != CT_ERR_BUSY && i < sizeof patterns / sizeof patterns[0]; i++) {
         glob_t found;
         if (glob(patterns[i], 0, NULL, &found))
             continue;
         for (size_t k = 0; fd < 0 && k < found.gl_pathc; k++) {
             snprintf(path, sizeof path, "%s/%d.sock", found.gl_pathv[k], pid);
-            int result = connect_to(path);
-            fd = result == CT_ERR_NOT_FOUND && fd == CT_ERR_PERMISSION_DENIED ? fd : result;
+            int result = connect_to(path, PATIENCE_MS);
+            fd = result == CT_ERR_NOT_FOUND ? fd : result;
         }
         globfree(&found);
     }

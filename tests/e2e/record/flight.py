@@ -6,6 +6,7 @@ import glob
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -419,6 +420,24 @@ class Control(FlightCase):
         self.assertEqual(len(trace.manifest["windows"]), 1)  # the second reaches into the first
         found = [self.name(trace, r) for r in self.details(trace) if r.type == detail_file.CALL]
         self.assertEqual(found.count("alpha"), 17)
+
+    def test_places_of_others(self):
+        """Another recorder that is stopped while callers queue up does not hold anybody up; what leads nowhere is cleared away."""
+        with tempfile.TemporaryDirectory(prefix="contrail-flight-") as runtime, socket.socket(socket.AF_UNIX) as stopped:
+            place = os.path.join(runtime, "contrail")
+            os.mkdir(place, 0o700)
+            stopped.bind(os.path.join(place, "1.sock"))
+            stopped.listen(0)
+            callers = [socket.socket(socket.AF_UNIX) for _ in range(3)]
+            for caller in callers:
+                self.addCleanup(caller.close)
+                caller.setblocking(False)
+                caller.connect_ex(os.path.join(place, "1.sock"))
+            for link, target in (("2.sock", "1.sock"), ("4.sock", "3.sock")):
+                os.symlink(target, os.path.join(place, link))
+            done = subprocess.run([session_case.CONTRAIL, "spawn", "--quiet", "-o", os.path.join(runtime, "out"), "/bin/true"],
+                                  env=dict(os.environ, XDG_RUNTIME_DIR=runtime), timeout=60)
+            self.assertEqual((done.returncode, sorted(os.listdir(place))), (0, ["1.sock", "2.sock"]))
 
     def test_triggers(self):
         told = self.told_with("-t", "symbol=nothing", "--pre-roll-ms", "0", "--post-roll-ms", "0")
