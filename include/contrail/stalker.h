@@ -153,6 +153,9 @@ void ct_stalker_iterator_put_callout(struct ct_stalker_iterator *iterator, ct_st
                                      void (*destroy)(void *data));
 /* Inserts machine code as it is: it must not depend on its address. */
 void ct_stalker_writer_put_bytes(struct ct_stalker_writer *writer, const void *bytes, size_t size);
+/* Adds one to *counter, in the code itself: registers and flags stay as they are, nothing is called. Not atomic: what several threads
+ * count at the same time may be counted once. `counter` must stay there as long as the Stalker. */
+void ct_stalker_writer_put_count(struct ct_stalker_writer *writer, uint64_t *counter);
 /* Inserts a copy of the instruction at `address`, moved as if it were there. Not a branch. */
 int ct_stalker_writer_put_insn(struct ct_stalker_writer *writer, uint64_t address);
 

@@ -72,6 +72,7 @@ enum stalk_flow ct_lower_flow(const struct stalk_insn *insn);
 void ct_lower_jump(struct stalk_build *b, uint64_t target, uint8_t kind);
 void ct_lower_callout(struct stalk_build *b, uint32_t callout);
 /* Code of a transformer's own. */
+void ct_lower_count(struct stalk_build *b, const uint64_t *counter);
 void ct_lower_bytes(struct stalk_build *b, const void *bytes, size_t size);
 /* Everything that lies behind the body. Gives every exit its number. */
 int ct_lower_finish(struct stalk_build *b, struct stalk_fragment *f);

@@ -173,19 +173,31 @@ void ct_lower_block_event(struct stalk_build *b, uint32_t site) {
     ct_build_piece(b, 0);
 }
 
-/* Counts a call: lea instead of inc. */
-static void emit_count(struct stalk_build *b, uint32_t counter) {
-    struct ct_code_buf *out = &b->out;
-    gs_store(out, CT_X64_RCX, CT_AREA_RCX);
+/* Adds one at [rcx + offset], with lea because inc would change flags; both registers come back from the area. */
+static void emit_increment(struct ct_code_buf *out, uint32_t offset) {
     gs_store(out, CT_X64_RAX, CT_AREA_RAX);
-    gs_load(out, CT_X64_RCX, CT_AREA_COUNTERS);
-    CT_X64_BYTES(out, 0x48, 0x8b, 0x81); /* mov rax, [rcx + counter] */
-    ct_code_u32(out, counter * 8);
+    CT_X64_BYTES(out, 0x48, 0x8b, 0x81); /* mov rax, [rcx + offset] */
+    ct_code_u32(out, offset);
     CT_X64_BYTES(out, 0x48, 0x8d, 0x40, 0x01, /* lea rax, [rax + 1] */
-                 0x48, 0x89, 0x81);           /* mov [rcx + counter], rax */
-    ct_code_u32(out, counter * 8);
+                 0x48, 0x89, 0x81);           /* mov [rcx + offset], rax */
+    ct_code_u32(out, offset);
     gs_load(out, CT_X64_RAX, CT_AREA_RAX);
     gs_load(out, CT_X64_RCX, CT_AREA_RCX);
+}
+
+/* Counts a call. */
+static void emit_count(struct stalk_build *b, uint32_t counter) {
+    gs_store(&b->out, CT_X64_RCX, CT_AREA_RCX);
+    gs_load(&b->out, CT_X64_RCX, CT_AREA_COUNTERS);
+    emit_increment(&b->out, counter * 8);
+}
+
+void ct_lower_count(struct stalk_build *b, const uint64_t *counter) {
+    gs_store(&b->out, CT_X64_RCX, CT_AREA_RCX);
+    CT_X64_BYTES(&b->out, 0x48, 0xb9); /* mov rcx, counter */
+    ct_code_u64(&b->out, (uint64_t)counter);
+    emit_increment(&b->out, 0);
+    ct_build_piece(b, 0);
 }
 
 static void direct_call_event(struct stalk_build *b, const struct stalk_insn *insn, uint64_t target) {

@@ -275,6 +275,10 @@ void ct_stalker_writer_put_bytes(struct ct_stalker_writer *w, const void *bytes,
     ct_lower_bytes(w->build, bytes, size);
 }
 
+void ct_stalker_writer_put_count(struct ct_stalker_writer *w, uint64_t *counter) {
+    ct_lower_count(w->build, counter);
+}
+
 int ct_stalker_writer_put_insn(struct ct_stalker_writer *w, uint64_t address) {
     struct stalk_build *b = w->build;
     struct stalk_insn insn;

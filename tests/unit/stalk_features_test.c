@@ -296,6 +296,49 @@ static void test_replace(void **state) {
     assert_int_equal(leaf(1), 3);
 }
 
+static uint64_t counted;
+
+/* An increment in front of each instruction: some of them read flags that the one before has set. */
+static int count_instructions(void *user, struct ct_stalker_iterator *iterator, struct ct_stalker_writer *writer) {
+    const struct ct_stalker_insn *insn;
+    uint64_t start = (uint64_t)user;
+    while ((insn = ct_stalker_iterator_next(iterator))) {
+        if (insn->address - start < 64)
+            ct_stalker_writer_put_count(writer, &counted);
+        ct_stalker_iterator_keep(iterator);
+    }
+    return 0;
+}
+
+/* Sums of 128 bits, with the carry from one instruction to the next: 5 instructions a round, 2 around them. */
+uint64_t carries(uint64_t rounds, uint64_t *high);
+__asm__(".pushsection .text\n.balign 64\n"
+        "carries:\n"
+        "  xor %eax, %eax\n"
+        "1: add $-3, %rax\n"
+        "  adcq $0, (%rsi)\n"
+        "  lea 1(%rax), %rax\n"
+        "  dec %rdi\n"
+        "  jne 1b\n"
+        "  ret\n"
+        ".balign 64\n.popsection\n");
+
+static void test_count(void **state) {
+    (void)state;
+    enum { ROUNDS = 100000 };
+    uint64_t expected_high = 0, high = 0;
+    uint64_t expected = carries(ROUNDS, &expected_high);
+    struct ct_stalker *stalker = make();
+    struct ct_stalker_transformer transformer = {.transform = count_instructions, .user = (void *)carries};
+    counted = 0;
+    assert_int_equal(ct_stalker_follow_me(stalker, &transformer, NULL), 0);
+    uint64_t sum = carries(ROUNDS, &high);
+    end(stalker);
+    assert_int_equal(sum, expected);
+    assert_int_equal(high, expected_high);
+    assert_int_equal(counted, 2 + 5 * ROUNDS);
+}
+
 static int stop_status;
 
 static void stopped(void *user, int tid, int status) {
@@ -638,6 +681,7 @@ int main(void) {
         cmocka_unit_test(test_probe),
         cmocka_unit_test(test_callout),
         cmocka_unit_test(test_replace),
+        cmocka_unit_test(test_count),
         cmocka_unit_test(test_transformer_error),
         cmocka_unit_test(test_unfollow_in_callout),
         cmocka_unit_test(test_trust),
