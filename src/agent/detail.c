@@ -1,19 +1,26 @@
 /* See detail.h, and abi/shm_abi.h for segments and records.
  *
- * A thread's detail cursor is the address of its next record. Stubs add to it; when a record would not lie in one chunk they
- * come here. The cursor tells the chunk, the chunk its segment: so a signal handler that comes at any instruction, and turns
- * to another chunk or segment itself, makes our compare-and-swap fail and nothing else. A handler that jumps out of here
- * leaves at worst a segment that belongs to its thread and is not used: its word names the thread from the first on, and the
- * controller frees it when the thread has ended.
+ * A thread's detail cursor is the whole truth about where it writes, one word that stubs add to and only a compare-and-swap
+ * replaces (but for a child's, which has nothing to write):
+ *     an address in the pool, bit CT_SHM_DETAIL_CHUNK set     the next record
+ *     the same, bit clear                                     the chunk, which is the one before, is full
+ *     NO_SEGMENT                                              there is none, and a little more: what stubs have added since
+ *     0                                                       the child of a fork: nothing may be written
+ * When a record would not lie in one chunk, stubs come here. The cursor tells the chunk, the chunk its segment: so a signal
+ * handler that comes at any instruction, and turns to another chunk or segment itself, makes our compare-and-swap fail and
+ * nothing else. A handler that jumps out of here leaves at worst a segment that belongs to its thread and is not used: its word
+ * names the thread from the first on, the thread hands it over when it wants for one, and the controller frees it when the
+ * thread has ended.
  * No lock, no system call, but for one look at the thread's stack when it takes its first segment. */
 #include "agent/detail.h"
 #include "agent/lane.h"
 #include "os/os.h"
 #include "os/thread.h"
 
-#define BYTES     CT_SHM_DETAIL_CHUNK
-#define VECTORS   128u /* bytes of eight vector registers */
-#define NEWCOMERS 8u   /* one of so many segments is for threads that have none */
+#define BYTES      CT_SHM_DETAIL_CHUNK
+#define VECTORS    128u /* bytes of eight vector registers */
+#define NEWCOMERS  8u   /* one of so many segments is for threads that have none */
+#define NO_SEGMENT (1ull << 63)
 
 static struct {
     struct ct_shm_control *control;
@@ -41,9 +48,10 @@ void ct_detail_open(uint64_t shm) {
 
 void ct_detail_begin(struct ct_block *b) {
     const struct ct_shm_control *c = detail.control;
-    b->detail_cursor = 0;
-    b->detail_bit = 0; /* no segment yet */
+    b->detail_cursor = NO_SEGMENT;
+    b->detail_bit = BYTES;
     b->detail_home = b->detail_serial = 0;
+    b->waits = 0;
     b->ordinal = CT_TAG_STEP;
     b->stack_low = b->stack_high = 0;
     if (!detail.on)
@@ -69,12 +77,33 @@ static uint32_t word_of(uint32_t segment) {
     return __atomic_load_n(&detail.segments[segment].word, __ATOMIC_RELAXED);
 }
 
+/* Is it the one that this thread took as its n-th, and has it still? */
+static bool is_ours(const struct ct_block *b, uint32_t segment, uint32_t serial) {
+    return word_of(segment) == CT_SEGMENT_WORD(CT_SEGMENT_OWNED, b->lane_slot) &&
+           detail.segments[segment].serial == serial;
+}
+
+/* From OWNED. False: a handler was here, and has handed it over. */
+static bool change_word(const struct ct_block *b, uint32_t segment, uint32_t to) {
+    uint32_t owned = CT_SEGMENT_WORD(CT_SEGMENT_OWNED, b->lane_slot);
+    return __atomic_compare_exchange_n(&detail.segments[segment].word, &owned, to, false, __ATOMIC_ACQ_REL,
+                                       __ATOMIC_RELAXED);
+}
+
 /* It was not used. */
-static void release(uint32_t segment) {
-    struct ct_shm_segment *s = &detail.segments[segment];
-    s->begin = 0;
-    __atomic_store_n(&s->word, CT_SEGMENT_FREE, __ATOMIC_RELEASE);
-    __atomic_fetch_add(&detail.control->free_segments, 1, __ATOMIC_RELAXED);
+static void release(const struct ct_block *b, uint32_t segment, uint32_t serial) {
+    if (!is_ours(b, segment, serial))
+        return;
+    detail.segments[segment].begin = 0;
+    if (change_word(b, segment, CT_SEGMENT_FREE))
+        __atomic_fetch_add(&detail.control->free_segments, 1, __ATOMIC_RELAXED);
+}
+
+static void freeze(const struct ct_block *b, uint32_t segment, uint32_t serial) {
+    if (!is_ours(b, segment, serial))
+        return;
+    detail.segments[segment].frozen = ct_os_timestamp();
+    (void)change_word(b, segment, CT_SEGMENT_WORD(CT_SEGMENT_FROZEN, b->lane_slot));
 }
 
 static bool take(const struct ct_block *b, uint32_t segment) {
@@ -87,8 +116,8 @@ static bool take(const struct ct_block *b, uint32_t segment) {
     return true;
 }
 
-/* One of so many chunks; 0: the largest there is. */
-static long take_segment(struct ct_block *b, uint32_t chunks) {
+/* One of so many chunks; 0: the largest there is. *serial: which of the thread's it is. */
+static long take_segment(struct ct_block *b, uint32_t chunks, uint32_t *serial) {
     uint32_t count = detail.control->segment_count;
     if (__atomic_load_n(&detail.control->free_segments, __ATOMIC_RELAXED) <= 0)
         return -1;
@@ -98,7 +127,7 @@ static long take_segment(struct ct_block *b, uint32_t chunks) {
             continue;
         s->thread = b->lane_slot;
         s->thread_generation = detail.threads[b->lane_slot].generation;
-        s->serial = __atomic_add_fetch(&b->detail_serial, 1, __ATOMIC_RELAXED);
+        s->serial = *serial = __atomic_add_fetch(&b->detail_serial, 1, __ATOMIC_RELAXED);
         s->turns = 0;
         s->marks = __atomic_load_n(&detail.control->mark_serial, __ATOMIC_RELAXED);
         __atomic_store_n(&s->begin, ct_os_timestamp(), __ATOMIC_RELEASE); /* acquired by the controller */
@@ -124,22 +153,35 @@ static void learn_stack(struct ct_block *b) {
     b->stack_high = high;
 }
 
-/* Large segments are for threads that come first: a thread goes on with the size that it got, if it can. */
-static void take_first(struct ct_block *b, uint64_t cursor) {
-    long fresh = b->detail_home ? take_segment(b, b->detail_home) : -1;
-    if (fresh < 0)
-        fresh = take_segment(b, 0);
-    if (fresh < 0)
-        return;
-    if (b->detail_bit || !change_cursor(b, cursor, start_of(detail.segments[fresh].chunk))) {
-        release((uint32_t)fresh); /* a handler was here */
-        return;
+/* From `cursor` to the start of a segment that was just taken. False: a handler was here. */
+static bool begin_segment(struct ct_block *b, uint64_t cursor, uint32_t segment, uint32_t serial) {
+    uint64_t start = start_of(detail.segments[segment].chunk);
+    if (!change_cursor(b, cursor, start)) {
+        release(b, segment, serial);
+        return false;
     }
-    b->detail_bit = BYTES;
+    if (is_ours(b, segment, serial))
+        return true;
+    (void)change_cursor(b, start, NO_SEGMENT); /* taken for one that was left behind, see hand_over_left */
+    return false;
+}
+
+/* Large segments are for threads that come first: a thread goes on with the size that it got, if it can. False: there is
+ * none. */
+static bool take_first(struct ct_block *b) {
+    uint32_t serial;
+    long fresh = b->detail_home ? take_segment(b, b->detail_home, &serial) : -1;
+    if (fresh < 0)
+        fresh = take_segment(b, 0, &serial);
+    if (fresh < 0)
+        return false;
+    if (!begin_segment(b, NO_SEGMENT, (uint32_t)fresh, serial))
+        return true;
     if (!b->detail_home)
         b->detail_home = detail.segments[fresh].chunks;
     if (!b->stack_high)
         learn_stack(b);
+    return true;
 }
 
 /* ---- turning to the next chunk ---- */
@@ -160,26 +202,31 @@ static bool is_wanted(const struct ct_shm_segment *s) {
     return is_persisting() || s->marks != __atomic_load_n(&detail.control->mark_serial, __ATOMIC_RELAXED);
 }
 
-static void freeze(const struct ct_block *b, struct ct_shm_segment *s) {
-    s->frozen = ct_os_timestamp();
-    __atomic_store_n(&s->word, CT_SEGMENT_WORD(CT_SEGMENT_FROZEN, b->lane_slot), __ATOMIC_RELEASE);
-}
-
 /* To a segment of the thread's own size; `any`: else to any. Some are left for threads that have none at all. */
-static bool hand_over(struct ct_block *b, uint64_t cursor, struct ct_shm_segment *old, bool any) {
+static bool hand_over(struct ct_block *b, uint64_t cursor, uint32_t old, uint32_t old_serial, bool any) {
+    uint32_t serial;
     if (__atomic_load_n(&detail.control->free_segments, __ATOMIC_RELAXED) <=
         (int32_t)(detail.control->segment_count / NEWCOMERS))
         return false;
-    long fresh = take_segment(b, b->detail_home);
+    long fresh = take_segment(b, b->detail_home, &serial);
     if (fresh < 0 && any)
-        fresh = take_segment(b, 0);
+        fresh = take_segment(b, 0, &serial);
     if (fresh < 0)
         return false;
-    if (change_cursor(b, cursor, start_of(detail.segments[fresh].chunk)))
-        freeze(b, old);
-    else
-        release((uint32_t)fresh);
+    if (begin_segment(b, cursor, (uint32_t)fresh, serial))
+        freeze(b, old, old_serial);
     return true;
+}
+
+/* Segments that this thread took and does not write to, because handlers jumped out of here: they would be missing for as long
+ * as it runs. (One that an interrupted call of this function's callers is about to begin with may be among them; it looks.) */
+static void hand_over_left(const struct ct_block *b, uint32_t used) {
+    for (uint32_t i = 0; i < detail.control->segment_count; i++) {
+        const struct ct_shm_segment *s = &detail.segments[i];
+        if (i != used && word_of(i) == CT_SEGMENT_WORD(CT_SEGMENT_OWNED, b->lane_slot) &&
+            __atomic_load_n(&s->begin, __ATOMIC_RELAXED))
+            freeze(b, i, s->serial);
+    }
 }
 
 /* May this thread wait? Only for something that the controller is about to free: other threads' segments may never be. */
@@ -192,53 +239,60 @@ static bool may_wait(void) {
     return false;
 }
 
-/* Lossless, and no segment is free: the thread's own goes first, so that there is one to wait for. */
-static void go_without(struct ct_block *b, uint64_t cursor, struct ct_shm_segment *old) {
-    b->detail_bit = 0;
-    if (change_cursor(b, cursor, 0))
-        freeze(b, old);
-    else
-        b->detail_bit = BYTES; /* a handler was here */
-}
-
 /* `cursor` is past the end of a chunk. Would the next one overwrite what is wanted? */
 static void turn(struct ct_block *b, uint64_t cursor) {
-    uint32_t chunk = chunk_before(cursor);
-    struct ct_shm_segment *s = &detail.segments[detail.segment_of_chunk[chunk]];
+    uint32_t chunk = chunk_before(cursor), segment = detail.segment_of_chunk[chunk];
+    struct ct_shm_segment *s = &detail.segments[segment];
+    uint32_t serial = s->serial;
     bool full = s->turns + 1 >= s->chunks, wanted = full && is_wanted(s);
-    if ((wanted || (full && s->chunks < b->detail_home)) && hand_over(b, cursor, s, wanted))
+    if ((wanted || (full && s->chunks < b->detail_home)) && hand_over(b, cursor, segment, serial, wanted))
         return;
+    if (wanted)
+        hand_over_left(b, segment);
     if (wanted && detail.control->lossless && is_persisting() && ct_lane_is_recording()) {
-        go_without(b, cursor, s);
+        /* The thread's own goes first, so that there is one to wait for. */
+        if (change_cursor(b, cursor, NO_SEGMENT))
+            freeze(b, segment, serial);
         return;
     }
     __atomic_fetch_add(&s->turns, 1, __ATOMIC_RELAXED); /* first: rather too many than too few */
     (void)change_cursor(b, cursor, start_of(chunk + 1 == s->chunk + s->chunks ? s->chunk : chunk + 1));
 }
 
+/* The thread has no segment. False: there is none for it. The cursor goes back first: it must not grow until it looks valid. */
+static bool begin(struct ct_block *b, uint64_t cursor) {
+    if ((cursor != NO_SEGMENT && !change_cursor(b, cursor, NO_SEGMENT)) || take_first(b))
+        return true;
+    hand_over_left(b, UINT32_MAX);
+    if (!may_wait())
+        return false;
+    ct_lane_wait_longer(b);
+    return true;
+}
+
 uint64_t ct_detail_reserve(uint64_t size) {
     struct ct_block *b = ct_os_block();
-    uint32_t turns = 0;
+    uint64_t at = 0;
     for (;;) {
         uint64_t cursor = __atomic_load_n(&b->detail_cursor, __ATOMIC_RELAXED);
-        if (!b->detail_bit) {
-            take_first(b, cursor);
-            if (b->detail_bit)
-                continue;
-            if (!may_wait())
-                return 0;
-            ct_lane_wait_longer(&turns);
+        if (cursor & NO_SEGMENT) {
+            if (!begin(b, cursor))
+                break;
         } else if (is_past_chunk(cursor)) {
             turn(b, cursor);
         } else if (cursor < detail.pool || cursor >= detail.pool_end) {
             b->detail_cursor = 0; /* the child of a fork: it must not grow until it looks valid */
-            return 0;
+            break;
         } else {
-            uint64_t at = __atomic_fetch_add(&b->detail_cursor, size, __ATOMIC_RELAXED);
-            if (at & (at + size - 1) & BYTES)
-                return at;
+            uint64_t place = __atomic_fetch_add(&b->detail_cursor, size, __ATOMIC_RELAXED);
+            if (place & (place + size - 1) & BYTES) {
+                at = place;
+                break;
+            }
         }
     }
+    ct_lane_wait_end(b);
+    return at;
 }
 
 /* ---- marks ---- */

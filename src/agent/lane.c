@@ -21,7 +21,7 @@
 #define VICTIMS      32u /* full chunks that are compared to find an old one */
 #define WAIT_US      50u
 #define WAITS_ALIKE  4u
-enum { WAIT_DOUBLINGS = 6 };
+enum { WAIT_DOUBLINGS = 8 };
 
 enum loss { POOL_EXHAUSTED, DRAIN_LAG, DISK_SLOW }; /* enum ct_loss_reason of contrail/session.h */
 
@@ -320,28 +320,42 @@ static void go_without(struct ct_block *b, uint64_t cursor) {
         submit(chunk_before(cursor), generation);
 }
 
-/* Longer and longer: many threads that wake up all the time would keep the controller from the processor. */
-static void wait_a_little(uint32_t *turns) {
-    if (++*turns < SPINS || ct_os_is_silent()) {
+void ct_lane_wait(void) {
+    if (ct_os_is_silent())
+        ct_os_relax();
+    else
+        ct_os_sleep_us(WAIT_US);
+}
+
+/* Longer and longer: many threads that wake up all the time would keep the controller from the processor.
+ * Signals have to wait too, and a handler that comes between two waits and waits itself goes on where its thread was: handlers
+ * that come faster than room does, and may interrupt each other, would fill the stack. */
+void ct_lane_wait_longer(struct ct_block *b) {
+    uint32_t waits = b->waits++;
+    if (waits < SPINS || ct_os_is_silent()) {
         ct_os_relax();
         return;
     }
-    uint32_t doublings = (*turns - SPINS) / WAITS_ALIKE;
-    ct_os_sleep_us(WAIT_US << (doublings < WAIT_DOUBLINGS ? doublings : WAIT_DOUBLINGS));
+    uint32_t doublings = (waits - SPINS) / WAITS_ALIKE;
+    ct_os_sleep_masked_us(WAIT_US << (doublings < WAIT_DOUBLINGS ? doublings : WAIT_DOUBLINGS));
 }
 
-void ct_lane_wait(void) {
-    uint32_t turns = SPINS;
-    wait_a_little(&turns);
+void ct_lane_wait_end(struct ct_block *b) {
+    b->waits = 0;
 }
 
-void ct_lane_wait_longer(uint32_t *turns) {
-    wait_a_little(turns);
+/* No chunk is free. False: the event is lost. */
+static bool wait_for_chunk(struct ct_block *b) {
+    if (!lane.control->lossless || (b->waits >= SPINS && !worth_waiting())) {
+        __atomic_fetch_add(&lane.threads[b->lane_slot].lost[POOL_EXHAUSTED], 1, __ATOMIC_RELAXED);
+        return false;
+    }
+    ct_lane_wait_longer(b);
+    return true;
 }
 
 /* A slot in a fresh chunk, or NULL. */
 static struct ct_event *reserve_fresh(struct ct_block *b, uint32_t kind, uint64_t *note) {
-    uint32_t turns = 0;
     for (;;) {
         uint64_t cursor = __atomic_load_n(&b->cursor, __ATOMIC_RELAXED);
         if (cursor & b->event_bit) {
@@ -358,16 +372,12 @@ static struct ct_event *reserve_fresh(struct ct_block *b, uint32_t kind, uint64_
         long fresh = recording ? take_chunk(b, note) : -1;
         if (fresh >= 0) {
             replace(b, cursor, (uint32_t)fresh, kind, note);
+            ct_lane_wait_end(b);
             continue;
         }
         go_without(b, cursor);
-        if (!recording)
+        if (!recording || !wait_for_chunk(b))
             return NULL;
-        if (!lane.control->lossless || (turns >= SPINS && !worth_waiting())) {
-            __atomic_fetch_add(&lane.threads[b->lane_slot].lost[POOL_EXHAUSTED], 1, __ATOMIC_RELAXED);
-            return NULL;
-        }
-        wait_a_little(&turns);
     }
 }
 

@@ -15,7 +15,8 @@ struct ct_shm_control *ct_lane_control(void);
 bool ct_lane_is_recording(void);
 /* A moment. */
 void ct_lane_wait(void);
-/* For a thread that may not lose anything: a longer one each time. *turns is 0 at first. */
-void ct_lane_wait_longer(uint32_t *turns);
+/* For a thread that may not lose anything: a longer one each time, until it says that it has got what it waits for. */
+void ct_lane_wait_longer(struct ct_block *b);
+void ct_lane_wait_end(struct ct_block *b);
 
 #endif

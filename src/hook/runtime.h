@@ -133,6 +133,7 @@ struct ct_block {
     struct ct_counters own_counters;
     /* Detail (agent/detail.c): how large the thread's segments are, in chunks; how many it has had. */
     uint32_t detail_home, detail_serial;
+    uint32_t waits; /* how often the thread has looked in vain for room since it last found some (agent/lane.c) */
     size_t size; /* of the whole mapping */
     uint32_t in_use;
 };

@@ -45,6 +45,8 @@ bool ct_os_signal_frame_at(uint64_t at, uint64_t end, struct ct_os_signal_frame 
 void ct_os_thread_name(char name[16]);
 
 void ct_os_sleep_us(unsigned microseconds);
+/* The same with all signals blocked: those that come meanwhile are handled when it is over. */
+void ct_os_sleep_masked_us(unsigned microseconds);
 /* Wakes whoever waits for the word, in other processes too (a futex). */
 void ct_os_wake(uint32_t *word);
 /* One iteration of a spin loop. */
