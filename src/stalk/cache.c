@@ -272,6 +272,8 @@ void ct_stalk_cache_release(struct stalk_cache *c) {
     }
     if (c->table)
         (void)ct_os_free(c->table, 2 * STALK_TABLE_SIZE * sizeof *c->table);
+    if (c->native_table)
+        (void)ct_os_free(c->native_table, STALK_TABLE_SIZE * sizeof *c->native_table);
     if (c->hash)
         (void)ct_os_free(c->hash, c->hash_size * sizeof *c->hash);
     struct stalk_ids *ids[] = {&c->exits, &c->sites, &c->callouts};
@@ -296,6 +298,7 @@ uint64_t ct_stalk_cache_flush(struct stalk_cache *c) {
     for (size_t i = 0; i < c->hash_size; i++)
         c->hash[i] = NULL;
     c->hash_used = 0;
+    ct_stalk_clear_native(c);
     for (struct stalk_chunk *chunk = c->chunks; chunk; chunk = chunk->next) {
         uint32_t keep = chunk->run == chunk->region->helpers ? (uint32_t)helpers : 0;
         bytes += chunk->used - keep;

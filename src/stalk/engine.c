@@ -36,7 +36,21 @@ void ct_stalk_finish(struct stalk_thread *t, int status) {
     __atomic_sub_fetch(&s->followed, 1, __ATOMIC_ACQ_REL);
 }
 
+/* Where setjmp was called from is where longjmp goes, which excluded code may call. */
+bool ct_stalk_runs_natively(const struct ct_stalker *s, uint64_t target) {
+    return ct_stalk_excluded(s, target) || (ct_stalk_has_excluded(s) && ct_stalk_is_setjmp(target));
+}
+
 /* ---- leaving ---- */
+
+/* It has just called excluded code: that will return to where the program thinks. */
+static void take_stub_back(struct stalk_thread *t, const struct stalk_regs *regs) {
+    uint64_t word = 0, address = 0;
+    if (!ct_stalk_runs_natively(t->stalker, regs->pc) || ct_os_peek(regs->gpr[4], &word, sizeof word) ||
+        !(address = ct_stalk_return_of(t->cache, word)))
+        return;
+    *(uint64_t *)regs->gpr[4] = address;
+}
 
 /* From a place in translated code that is not the end of a fragment: where the program stands. `interrupted`: it was
  * stopped there, and what its code had in the area was kept aside. */
@@ -56,6 +70,7 @@ static uint64_t leave_at(struct stalk_thread *t, uint64_t code, bool interrupted
         a->spill = t->interrupted.spill;
     }
     (void)ct_stalk_recover(t, &regs, false);
+    take_stub_back(t, &regs);
     ct_stalk_events_cut(t, regs.pc, false);
     for (unsigned i = 0; i < 16; i++)
         a->gpr[i] = regs.gpr[i];
@@ -70,37 +85,38 @@ bool ct_stalk_has_excluded(const struct ct_stalker *s) {
     return s->excluded_count > 1; /* the first is ours */
 }
 
-/* Where setjmp was called from is where longjmp goes, which excluded code may call (landing_<isa>.c). */
-static bool enter_setjmp(struct stalk_thread *t) {
-    uint64_t slot = t->area->gpr[4], address = *(uint64_t *)slot;
-    uint64_t stub = t->stalker->has_gsbase ? ct_stalk_landing(t->stalker, address) : 0;
-    if (!stub)
-        return false;
-    *(uint64_t *)slot = stub;
-    t->area->native = slot;
-    return true;
+/* Where the excluded call at `target` returns to instead of `address`; 0: it is followed. */
+static uint64_t stub_for(struct stalk_thread *t, uint64_t target, uint64_t address) {
+    if (!ct_stalk_has_excluded(t->stalker) || !ct_stalk_is_setjmp(target))
+        return ct_stalk_return_stub(t->cache, address);
+    return t->stalker->has_gsbase ? ct_stalk_landing(t->stalker, address) : 0; /* landing_<isa>.c */
 }
 
-/* A call of excluded code: it runs natively and comes back to a place of ours. The return address is on the stack. */
-static bool enter_excluded(struct stalk_thread *t, uint64_t target, bool surely_call) {
+/* A call of excluded code: it runs natively and comes back to a place of ours. The return address is on the stack. `exit`: of a direct
+ * call, else 0. */
+static bool enter_excluded(struct stalk_thread *t, uint64_t target, uint32_t exit) {
     struct ct_stalker *s = t->stalker;
+    const struct stalk_exit *e = exit ? ct_stalk_item(&t->cache->exits, exit) : NULL;
+    bool call = e && e->kind == CT_STALKER_END_CALL;
     uint64_t slot = t->area->gpr[4], address = 0;
     if (slot > t->through)
         t->through = 0;
-    if (ct_stalk_has_excluded(s) && ct_stalk_is_setjmp(target))
-        return enter_setjmp(t);
-    if (slot < t->through || !ct_stalk_excluded(s, target) || ct_os_peek(slot, &address, sizeof address))
+    if (slot < t->through || !ct_stalk_runs_natively(s, target) || ct_os_peek(slot, &address, sizeof address))
         return false;
-    surely_call |= target == (uint64_t)&ct_stalker_follow_me || target == (uint64_t)&ct_stalker_unfollow_me;
+    bool ours = target == (uint64_t)&ct_stalker_follow_me || target == (uint64_t)&ct_stalker_unfollow_me;
     /* A jump is the end of a call when it goes to where functions begin with a return address on top. */
-    if (!surely_call && (!ct_stalk_follows_call(s, address) || ct_stalk_follows_call(s, target)))
+    if (!call && !ours && (!ct_stalk_follows_call(s, address) || ct_stalk_follows_call(s, target)))
         return false;
-    uint64_t stub = ct_stalk_return_stub(t->cache, address);
+    uint64_t stub = stub_for(t, target, address);
     if (!stub)
         return false;
     *(uint64_t *)slot = stub;
     t->area->native = slot;
     s->statistics.excluded_calls++;
+    if (call && e->from && !ct_stalk_excluded(s, e->from->first.address))
+        ct_stalk_link_excluded(t->cache, exit, target, stub);
+    else if (!e && !ours)
+        ct_stalk_publish_excluded(t->cache, target, address, stub);
     return true;
 }
 
@@ -121,24 +137,20 @@ static void tell_unwinder(void *arg, void *vectors) {
     ct_stalk_unwind_register(arg);
 }
 
-/* What code that is not excluded may go to without asking us. */
-static bool may_link(const struct ct_stalker *s, uint64_t target) {
-    return !ct_stalk_has_excluded(s) || !(ct_stalk_excluded(s, target) || ct_stalk_is_setjmp(target));
-}
-
 /* The thread wants to go to `target`. `exit`: by this one, 0 for an indirect branch. */
 static uint64_t go(struct stalk_thread *t, uint64_t target, uint32_t exit, bool indirect) {
     struct ct_stalker *s = t->stalker;
     struct stalk_cache *c = t->cache;
     int status = CT_OK;
     uint8_t kind = exit ? ((struct stalk_exit *)ct_stalk_item(&c->exits, exit))->kind : CT_STALKER_END_JUMP_INDIRECT;
-    if (indirect && ct_stalk_landing_of(target))
-        target = ct_stalk_landing_of(target); /* longjmp */
+    uint64_t behind = indirect ? ct_stalk_return_of(c, target) : 0;
+    if (behind) /* longjmp, or the return of excluded code that is followed after all */
+        target = behind;
     if (ct_stalk_has_excluded(s) && !c->unwind_tried)
         ct_stalk_call_out(t, tell_unwinder, c);
     ct_stalk_lock(s);
     if ((exit || indirect) && kind != CT_STALKER_END_RETURN && kind != CT_STALKER_END_LIMIT &&
-        enter_excluded(t, target, kind == CT_STALKER_END_CALL)) {
+        enter_excluded(t, target, exit)) {
         ct_stalk_unlock(s);
         return target;
     }
@@ -146,7 +158,7 @@ static uint64_t go(struct stalk_thread *t, uint64_t target, uint32_t exit, bool 
     struct stalk_entry *e = ct_stalk_obtain(t, target, &status);
     if (e && return_site)
         ct_stalk_translate_ahead(t, return_site);
-    if (e && ct_stalk_trusted(e) && (kind == CT_STALKER_END_RETURN || may_link(s, target))) {
+    if (e && ct_stalk_trusted(e) && (kind == CT_STALKER_END_RETURN || !ct_stalk_runs_natively(s, target))) {
         if (exit)
             ct_stalk_link(c, exit, e);
         else if (indirect)

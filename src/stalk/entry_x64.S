@@ -38,6 +38,13 @@ FUNCTION ct_stalk_miss
     movq $CT_REASON_MISS, %gs:CT_AREA_REASON
     jmp ct_stalk_enter
 
+/* The return address of a call to excluded code is not in its table. The target is in the area, as r11 and rcx are. */
+FUNCTION ct_stalk_native_miss
+    mov %gs:CT_AREA_R11, %r11
+    mov %gs:CT_AREA_RCX, %rcx
+    movq $CT_REASON_MISS, %gs:CT_AREA_REASON
+    jmp ct_stalk_enter
+
 FUNCTION ct_stalk_landed
     movl $CT_REASON_LANDED, %gs:CT_AREA_REASON
     jmp ct_stalk_enter

@@ -33,6 +33,7 @@ enum {
     STALK_MAX_FRAMES = 1 << 16,
     STALK_STACK = 256 << 10,
     STALK_RETURN_SLOT = 64, /* bytes of a stub that excluded calls return to */
+    STALK_RETURN_NOP = 3,   /* bytes before the address that they return to */
     STALK_RETURN_WORD = 40, /* where the application's return address lies in it */
     STALK_RETURN_ROOM = 512 << 10,
     STALK_ID_CHUNK = 4096, /* items per chunk of numbered things */
@@ -191,6 +192,8 @@ struct stalk_cache {
     uint64_t *table;        /* below 2 GiB: [hash of the target] -> code */
     uint64_t *return_table; /* the same for returns: return sites differ in their lowest bits, functions do not */
     uint64_t miss;          /* what an empty place holds */
+    uint64_t
+        *native_table; /* below 2 GiB: [return address] -> code that makes the call to excluded code; NULL: none yet */
     struct stalk_entry **hash;
     size_t hash_size, hash_used;
     struct stalk_region *regions;
@@ -368,6 +371,8 @@ static inline bool ct_stalk_trusted(const struct stalk_entry *e) {
     return e->fragment->flags & FRAGMENT_TRUSTED;
 }
 bool ct_stalk_excluded(const struct ct_stalker *s, uint64_t address);
+/* The same for calls, of setjmp too. */
+bool ct_stalk_runs_natively(const struct ct_stalker *s, uint64_t target);
 /* By the user. */
 bool ct_stalk_has_excluded(const struct ct_stalker *s);
 int ct_stalk_probe_at(const struct ct_stalker *s, uint64_t address);
@@ -383,6 +388,13 @@ void ct_stalk_unlink(struct stalk_cache *c, uint32_t exit);
 void ct_stalk_publish(struct stalk_cache *c, struct stalk_entry *e);
 /* Code that an excluded call returns to, for the application's return address. 0: out of memory. */
 uint64_t ct_stalk_return_stub(struct stalk_cache *c, uint64_t return_address);
+/* Where the address of such code is kept, by return address; of code of other kinds by an address and one of these bits. 0 there: it is to
+ * be made. NULL: out of memory. */
+#define STALK_KEY_CLONE          (1ull << 63)
+#define STALK_KEY_CLONE_FOLLOWED (3ull << 62)
+#define STALK_KEY_TARGET         (1ull << 62)
+#define STALK_KEY_SETTER         (1ull << 61)
+uint64_t *ct_stalk_stub_place(struct stalk_cache *c, uint64_t key);
 /* The application's return address for such code; 0: it is none. */
 uint64_t ct_stalk_return_of(const struct stalk_cache *c, uint64_t stub);
 /* A copy of a system call that may return twice: the child goes on at `next`, natively or through ct_stalk_child. */
@@ -391,6 +403,14 @@ bool ct_stalk_has_rorx(void);
 bool ct_stalk_has_quick_loop(void);
 /* Does the word look like a return address: is there a call before it? */
 bool ct_stalk_follows_call(struct ct_stalker *s, uint64_t address);
+
+/* ---- excluded_<isa>.c ---- */
+
+/* The exit calls excluded code, and returns through `stub`, without the engine from now on. */
+void ct_stalk_link_excluded(struct stalk_cache *c, uint32_t exit, uint64_t target, uint64_t stub);
+/* The same for indirect branches to `target` with this return address on the stack. */
+void ct_stalk_publish_excluded(struct stalk_cache *c, uint64_t target, uint64_t address, uint64_t stub);
+void ct_stalk_clear_native(struct stalk_cache *c);
 
 /* ---- unwind_<isa>.c ---- */
 
@@ -506,10 +526,10 @@ int ct_stalk_let_go(struct ct_stalker *s, int tid, uint64_t *pc);
 
 /* ---- entry_<isa>.S ---- */
 
-extern const uint8_t ct_stalk_code[], ct_stalk_code_end[], ct_stalk_collide[], ct_stalk_miss[], ct_stalk_landed[],
-    ct_stalk_land[], ct_stalk_full[], ct_stalk_syscall[], ct_stalk_begin[], ct_stalk_end[], ct_stalk_enter[],
-    ct_stalk_switch[], ct_stalk_going[], ct_stalk_restore[], ct_stalk_signal_entry[], ct_stalk_signal_return[],
-    ct_stalk_child[];
+extern const uint8_t ct_stalk_code[], ct_stalk_code_end[], ct_stalk_collide[], ct_stalk_miss[], ct_stalk_native_miss[],
+    ct_stalk_landed[], ct_stalk_land[], ct_stalk_full[], ct_stalk_syscall[], ct_stalk_begin[], ct_stalk_end[],
+    ct_stalk_enter[], ct_stalk_switch[], ct_stalk_going[], ct_stalk_restore[], ct_stalk_signal_entry[],
+    ct_stalk_signal_return[], ct_stalk_child[];
 void ct_stalk_with_vectors(uint64_t size, uint64_t mask, void (*fn)(void *arg, void *vectors), void *arg);
 
 #endif

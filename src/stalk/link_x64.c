@@ -119,10 +119,10 @@ uint64_t ct_stalk_return_of(const struct stalk_cache *c, uint64_t stub) {
     uint64_t landing = ct_stalk_landing_of(stub);
     if (landing)
         return landing;
-    for (size_t i = 0; i < c->return_size; i++)
-        if (c->return_keys[i] && c->return_stubs[i] == stub)
-            return c->return_keys[i];
-    return 0;
+    const struct stalk_chunk *chunk = c->return_chunk;
+    uint64_t slot = stub - STALK_RETURN_NOP;
+    bool is_stub = slot - chunk->run < chunk->used && (slot - chunk->run) % STALK_RETURN_SLOT == 0;
+    return is_stub ? *(const uint64_t *)(slot + STALK_RETURN_WORD) : 0;
 }
 
 /* nop; jmp exit: an exit like those of fragments, so that it gets linked. The return address points behind the nop, because
@@ -136,12 +136,12 @@ static uint64_t make_return_stub(struct stalk_cache *c, uint64_t address) {
     uint32_t id = ct_stalk_new_item(&c->pool, &c->exits, sizeof(struct stalk_exit));
     if (!id || chunk->size - chunk->used < STALK_RETURN_SLOT)
         return 0;
-    ct_x64_emit_nop(&code, 3);
+    ct_x64_emit_nop(&code, STALK_RETURN_NOP);
     ct_code_byte(&code, 0xe9);
     ct_code_u32(&code, 0); /* to the next instruction */
     struct stalk_exit *e = ct_stalk_item(&c->exits, id);
     e->target = address;
-    e->patch = run + 4;
+    e->patch = run + STALK_RETURN_NOP + 1;
     e->stub = ct_code_here(&code);
     e->region = r;
     e->kind = CT_STALKER_END_RETURN;
@@ -151,22 +151,23 @@ static uint64_t make_return_stub(struct stalk_cache *c, uint64_t address) {
     if (code.overflow || code.length > STALK_RETURN_WORD || ct_arena_write(r->arena, run, bytes, sizeof bytes))
         return 0;
     chunk->used += STALK_RETURN_SLOT;
-    return run + 3;
+    return run + STALK_RETURN_NOP;
+}
+
+uint64_t *ct_stalk_stub_place(struct stalk_cache *c, uint64_t key) {
+    if (c->return_used * 2 >= c->return_size && grow_returns(c))
+        return NULL;
+    size_t i = return_slot(c, key);
+    c->return_used += !c->return_keys[i];
+    c->return_keys[i] = key;
+    return &c->return_stubs[i];
 }
 
 uint64_t ct_stalk_return_stub(struct stalk_cache *c, uint64_t address) {
-    if (c->return_used * 2 >= c->return_size && grow_returns(c))
-        return 0;
-    size_t i = return_slot(c, address);
-    if (c->return_keys[i])
-        return c->return_stubs[i];
-    uint64_t stub = make_return_stub(c, address);
-    if (stub) {
-        c->return_stubs[i] = stub;
-        c->return_keys[i] = address;
-        c->return_used++;
-    }
-    return stub;
+    uint64_t *stub = ct_stalk_stub_place(c, address);
+    if (stub && !*stub)
+        *stub = make_return_stub(c, address);
+    return stub ? *stub : 0;
 }
 
 /* syscall; mov rcx, rax; jrcxz child; jmp resume; child: mov rcx, next; jmp [next or ct_stalk_child]
@@ -190,19 +191,10 @@ static uint64_t make_clone_stub(struct stalk_cache *c, uint64_t next, uint64_t r
 }
 
 uint64_t ct_stalk_clone_stub(struct stalk_cache *c, uint64_t next, uint64_t resume, bool follow) {
-    uint64_t key = resume | (follow ? 3ull << 62 : 1ull << 63); /* no address of a return */
-    if (c->return_used * 2 >= c->return_size && grow_returns(c))
-        return 0;
-    size_t i = return_slot(c, key);
-    if (!c->return_keys[i]) {
-        uint64_t stub = make_clone_stub(c, next, resume, follow);
-        if (!stub)
-            return 0;
-        c->return_stubs[i] = stub;
-        c->return_keys[i] = key;
-        c->return_used++;
-    }
-    return c->return_stubs[i];
+    uint64_t *stub = ct_stalk_stub_place(c, resume | (follow ? STALK_KEY_CLONE_FOLLOWED : STALK_KEY_CLONE));
+    if (stub && !*stub)
+        *stub = make_clone_stub(c, next, resume, follow);
+    return stub ? *stub : 0;
 }
 
 bool ct_stalk_follows_call(struct ct_stalker *s, uint64_t address) {

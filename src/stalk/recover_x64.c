@@ -322,6 +322,11 @@ enum stalk_place ct_stalk_recover(struct stalk_thread *t, struct stalk_regs *r, 
             inside = true;
             if (in_fragment(t, f, r, fault))
                 return STALK_CLEAN;
+        } else if (in_chunk(t->cache, r->pc) && fault) { /* a branch to excluded code, without a stack */
+            r->gpr[CT_X64_RCX] = t->area->gpr[CT_X64_RCX];
+            r->gpr[CT_X64_R11] = t->area->gpr[CT_X64_R11];
+            r->pc = t->area->target;
+            return STALK_CLEAN;
         } else if (in_chunk(t->cache, r->pc)) {
             inside = true;
             uint64_t call = cloning_call(r->pc);

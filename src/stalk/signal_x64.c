@@ -297,6 +297,12 @@ uint64_t ct_stalk_on_signal(uint64_t signal, void *info, void *context) {
 void ct_stalk_sigreturn(struct stalk_thread *t, uint64_t frame) {
     struct context *c = (struct context *)frame;
     int status;
+    uint64_t word = 0;
+    if (ct_stalk_runs_natively(t->stalker, c->rip) && !ct_os_peek(c->rsp, &word, sizeof word) &&
+        ct_stalk_return_of(t->cache, word)) {
+        t->area->native = c->rsp; /* it was about to run excluded code */
+        return;
+    }
     ct_stalk_lock(t->stalker);
     struct stalk_entry *e = ct_stalk_obtain(t, c->rip, &status);
     ct_stalk_unlock(t->stalker);

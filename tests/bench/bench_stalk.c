@@ -105,6 +105,45 @@ static void bench_micro(const struct calls_mode *mode) {
     printf("\n");
 }
 
+/* ---- excluded code ---- */
+
+__attribute__((noinline, section("excluded_text"))) static uint64_t excluded(uint64_t x) {
+    __asm__ volatile("");
+    return x + 1;
+}
+extern const char __start_excluded_text[], __stop_excluded_text[];
+
+__attribute__((noinline)) static uint64_t call_excluded(uint32_t count, int indirectly) {
+    uint64_t (*volatile pointer)(uint64_t) = excluded;
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < count; i++)
+        sum += indirectly ? pointer(i) : excluded(i);
+    return sum;
+}
+
+static void bench_excluded(void) {
+    double best[4] = {0};
+    for (int round = 0; round < ROUNDS; round++)
+        for (int i = 0; i < 4; i++) {
+            struct ct_stalker *stalker;
+            if (ct_stalker_create(&stalker, NULL) ||
+                ct_stalker_exclude(stalker, (uint64_t)__start_excluded_text,
+                                   (uint64_t)(__stop_excluded_text - __start_excluded_text)) ||
+                (i >= 2 && ct_stalker_follow_me(stalker, NULL, NULL)))
+                return;
+            double start = now_ns();
+            result = call_excluded(CALLS, i & 1);
+            double time = now_ns() - start;
+            if (i >= 2)
+                ct_stalker_unfollow_me(stalker);
+            ct_stalker_destroy(stalker);
+            if (best[i] == 0 || time < best[i])
+                best[i] = time;
+        }
+    printf("excluded: a call natively %.1f ns, through a pointer %.1f; followed %.1f and %.1f\n", best[0] / CALLS,
+           best[1] / CALLS, best[2] / CALLS, best[3] / CALLS);
+}
+
 /* ---- programs ---- */
 
 static double run_program(const char *const *argv, const char *library, const char *setting) {
@@ -226,6 +265,7 @@ int main(int argc, char **argv) {
     printf("\n");
     for (int i = 0; calls_modes[i]; i++)
         bench_micro(calls_modes[i]);
+    bench_excluded();
     if (library) {
         bench_program("lua", lua, library);
         bench_program("sqlite", sqlite, library);
