@@ -176,7 +176,7 @@ static inline struct ct_stalker_event *add(struct stalk_thread *t, uint32_t kind
     return e;
 }
 
-/* What expanding changes, in registers: it is most of what an event costs. */
+/* What expanding changes. The loops below keep it in registers: they are most of what an event costs. */
 struct expansion {
     struct stalk_thread *t, *by;
     struct ct_stalker_event *next, *limit;
@@ -187,23 +187,29 @@ struct expansion {
     bool summary, receive;
 };
 
-static inline struct ct_stalker_event *put(struct expansion *x, uint32_t kind, uint64_t location, uint64_t target) {
-    if (__builtin_expect(x->next == x->limit, 0)) {
-        x->t->queued = (uint32_t)(x->next - x->t->queue);
-        ct_stalk_call_out(x->by, deliver, x->t);
-        x->next = x->t->queue;
-    }
-    struct ct_stalker_event *e = x->next++;
+static void make_place(struct expansion *x) {
+    x->t->queued = (uint32_t)(x->next - x->t->queue);
+    ct_stalk_call_out(x->by, deliver, x->t);
+    x->next = x->t->queue;
+}
+
+static inline void fill(struct ct_stalker_event *e, uint32_t kind, uint64_t location, uint64_t target) {
     e->kind = kind;
     e->depth = 0;
     e->location = location;
     e->target = target;
     e->timestamp = 0;
-    return e;
+}
+
+static inline struct ct_stalker_event *put(struct expansion *x, uint32_t kind, uint64_t location, uint64_t target) {
+    if (__builtin_expect(x->next == x->limit, 0))
+        make_place(x);
+    fill(x->next, kind, location, target);
+    return x->next++;
 }
 
 /* Frames whose slot lies below `slot` on the same stack have been left: `from` 1, and that at the same place, `from` 0. */
-static inline void drop_frames(struct expansion *x, uint32_t slot, int32_t from) {
+static void drop_frames(struct expansion *x, uint32_t slot, int32_t from) {
     while (x->frame_count) {
         int32_t distance = (int32_t)(x->frames[x->frame_count - 1] - slot);
         if (distance > -from || distance < -(64 << 20))
@@ -220,15 +226,15 @@ static void make_room(struct expansion *x) {
     x->base_depth += STALK_MAX_FRAMES / 2;
 }
 
-static inline int32_t enter_frame(struct expansion *x, uint32_t slot) {
+static int32_t enter_frame(struct expansion *x, uint32_t slot) {
     drop_frames(x, slot, 0);
-    if (__builtin_expect(x->frame_count == STALK_MAX_FRAMES, 0))
+    if (x->frame_count == STALK_MAX_FRAMES)
         make_room(x);
     x->frames[x->frame_count] = slot;
     return x->base_depth + (int32_t)x->frame_count++;
 }
 
-static inline int32_t leave_frame(struct expansion *x, uint32_t slot) {
+static int32_t leave_frame(struct expansion *x, uint32_t slot) {
     drop_frames(x, slot, 1);
     int32_t depth = x->base_depth + (int32_t)x->frame_count;
     if (x->frame_count)
@@ -238,8 +244,19 @@ static inline int32_t leave_frame(struct expansion *x, uint32_t slot) {
     return depth;
 }
 
+/* Frames open when the instruction begins. */
+static __attribute__((noinline)) int32_t depth_of(struct expansion *x, uint32_t slot, bool call) {
+    return call ? enter_frame(x, slot) : leave_frame(x, slot);
+}
+
+/* Of a record whose site does not know it; without a branch, because which site comes next is hard to foretell. */
+static inline uint64_t target_of(const struct stalk_site *site, const struct record *r) {
+    uint64_t target = site->target;
+    return target | (r->target & (0 - (uint64_t)(target == 0)));
+}
+
 /* Its instructions before `end`. */
-static inline void expand_block(struct expansion *x, const struct stalk_site *site, uint64_t end) {
+static void expand_block(struct expansion *x, const struct stalk_site *site, uint64_t end) {
     if (end <= site->location)
         return;
     if (x->mask & CT_STALKER_BLOCK)
@@ -253,10 +270,10 @@ static inline void expand_block(struct expansion *x, const struct stalk_site *si
     }
 }
 
-static inline void expand_branch(struct expansion *x, const struct stalk_site *site, const struct record *r) {
+static void expand_branch(struct expansion *x, const struct stalk_site *site, const struct record *r) {
     bool call = site->kind == CT_STALKER_CALL;
-    uint64_t target = call && site->target ? site->target : r->target;
-    int32_t depth = call ? enter_frame(x, r->sp - 8) : leave_frame(x, r->sp);
+    uint64_t target = target_of(site, r);
+    int32_t depth = depth_of(x, r->sp - (call ? 8 : 0), call);
     if (call && x->summary)
         count_call(x->t, target, 1);
     if (!x->receive)
@@ -266,16 +283,119 @@ static inline void expand_branch(struct expansion *x, const struct stalk_site *s
     e->timestamp = x->mask & CT_STALKER_TIMESTAMPS ? r->time : 0;
 }
 
+static inline const struct stalk_site *site_of(void *const *sites, uint64_t at) {
+    uint32_t id = ((const struct record *)at)->site;
+    return (const struct stalk_site *)sites[id / STALK_ID_CHUNK] + id % STALK_ID_CHUNK;
+}
+
+/* Any record. */
+static void expand_one(struct expansion *x, void *const *sites, uint64_t at, uint64_t end) {
+    const struct stalk_site *site = site_of(sites, at);
+    if (site->kind == CT_STALKER_BLOCK)
+        expand_block(x, site, end);
+    else
+        expand_branch(x, site, (const struct record *)at);
+}
+
+/* The loops for what is asked for most: calls and returns, blocks, instructions. They go on while the queue has room, and return the record
+ * that is next. */
+
+static uint64_t how_many(const struct expansion *x, uint64_t at, uint64_t newest, unsigned size) {
+    uint64_t records = (at - newest) / size + 1, room = (uint64_t)(x->limit - x->next);
+    return records < room ? records : room;
+}
+
+/* A call whose slot lies below that of the last frame, or a return from that frame, needs no search. */
+static inline __attribute__((always_inline)) uint64_t expand_branches(struct expansion *x, void *const *sites,
+                                                                      uint64_t at, uint64_t n, bool time) {
+    const unsigned size = time ? 32 : 16;
+    struct ct_stalker_event *e = x->next, *end = e + n;
+    uint32_t *frames = x->frames, count = x->frame_count;
+    int32_t base = x->base_depth;
+    for (; e != end; at -= size, e++) {
+        const struct record *r = (const struct record *)at;
+        const struct stalk_site *site = site_of(sites, at);
+        uint32_t kind = site->kind, call = kind & CT_STALKER_CALL, slot = r->sp - 8 * call;
+        uint32_t usual = INT32_MAX * call | 1; /* distance - call must be less */
+        int32_t depth = base + (int32_t)count;
+        if (__builtin_expect(count - 1 < STALK_MAX_FRAMES - 1 && frames[count - 1] - slot - call < usual, 1)) {
+            frames[count] = slot;
+            count += 2 * call - 1;
+        } else {
+            x->frame_count = count;
+            depth = depth_of(x, slot, call);
+            count = x->frame_count;
+            base = x->base_depth;
+        }
+        e->kind = kind;
+        e->depth = depth;
+        e->location = site->location;
+        e->target = target_of(site, r);
+        e->timestamp = time ? r->time : 0;
+    }
+    x->next = e;
+    x->frame_count = count;
+    x->base_depth = base;
+    return at;
+}
+_Static_assert(CT_STALKER_CALL == 1, "counted with");
+
+static uint64_t expand_blocks(struct expansion *x, void *const *sites, uint64_t at, uint64_t n, unsigned size) {
+    struct ct_stalker_event *e = x->next, *end = e + n;
+    for (; e != end; at -= size, e++) {
+        const struct stalk_site *site = site_of(sites, at);
+        fill(e, CT_STALKER_BLOCK, site->location, site->target);
+    }
+    x->next = e;
+    return at;
+}
+
+static uint64_t expand_insns(struct expansion *x, void *const *sites, uint64_t at, uint64_t newest, unsigned size) {
+    struct ct_stalker_event *next = x->next;
+    bool blocks = x->mask & CT_STALKER_BLOCK;
+    for (; at >= newest; at -= size) {
+        const struct stalk_site *site = site_of(sites, at);
+        const uint8_t *lengths = site->lengths;
+        uint32_t insns = site->insns;
+        uint64_t pc = site->location;
+        if ((size_t)(x->limit - next) <= insns)
+            break;
+        if (blocks)
+            fill(next++, CT_STALKER_BLOCK, pc, site->target);
+        for (uint32_t i = 0; i < insns; i++) {
+            fill(next++, CT_STALKER_EXEC, pc, 0);
+            pc += lengths[i];
+        }
+    }
+    x->next = next;
+    return at;
+}
+
+static uint64_t expand_many(struct expansion *x, void *const *sites, uint64_t at, uint64_t newest, unsigned size) {
+    bool branches = x->mask & (CT_STALKER_CALL | CT_STALKER_RET), blocks = x->mask & CT_STALKER_BLOCK,
+         insns = x->mask & CT_STALKER_EXEC;
+    if (!x->receive || x->summary || (branches && (blocks || insns)))
+        return at;
+    if (insns)
+        return expand_insns(x, sites, at, newest, size);
+    uint64_t n = how_many(x, at, newest, size);
+    if (blocks)
+        return expand_blocks(x, sites, at, n, size);
+    return size == 32 ? expand_branches(x, sites, at, n, true) : expand_branches(x, sites, at, n, false);
+}
+
+/* Of the newest record only what lies before `end`. */
 static void expand(struct expansion *x, uint64_t oldest, uint64_t newest, uint64_t end) {
     unsigned size = record_size(x->t);
-    const struct stalk_ids *sites = &x->t->cache->sites;
-    for (uint64_t at = oldest - size; at >= newest; at -= size) {
-        const struct record *r = (const struct record *)at;
-        const struct stalk_site *site = ct_stalk_item(sites, r->site);
-        if (site->kind == CT_STALKER_BLOCK)
-            expand_block(x, site, at == newest ? end : UINT64_MAX);
-        else
-            expand_branch(x, site, r);
+    void *const *sites = x->t->cache->sites.chunks;
+    uint64_t at = oldest - size, whole = end == UINT64_MAX ? newest : newest + size;
+    while (at >= newest) {
+        if (at >= whole)
+            at = expand_many(x, sites, at, whole, size);
+        if (at >= newest) {
+            expand_one(x, sites, at, at == newest ? end : UINT64_MAX);
+            at -= size;
+        }
     }
 }
 
