@@ -92,7 +92,7 @@ static bool ask(struct ct_shm_letter text, uint32_t *state, int *answer) {
     return true;
 }
 
-static void tell_exec(uint64_t path, int directory) {
+void ct_mail_executes(uint64_t path, int directory) {
     uint32_t state;
     int answer;
     (void)ask((struct ct_shm_letter){.kind = CT_LETTER_EXEC, .argument = path, .directory = directory}, &state,
@@ -105,11 +105,15 @@ static void tell_loaded(void) {
     (void)ask((struct ct_shm_letter){.kind = CT_LETTER_LOADED}, &state, &answer);
 }
 
-static bool ask_after_fork(struct ct_runtime *rt) {
+bool ct_mail_forked(void) {
     uint32_t state;
     int answer;
-    bool followed = ask((struct ct_shm_letter){.kind = CT_LETTER_FORKED}, &state, &answer) && state == CT_LETTER_FREE &&
-                    ct_lane_open((uint64_t)ct_lane_control());
+    return ask((struct ct_shm_letter){.kind = CT_LETTER_FORKED}, &state, &answer) && state == CT_LETTER_FREE &&
+           ct_lane_open((uint64_t)ct_lane_control());
+}
+
+static bool ask_after_fork(struct ct_runtime *rt) {
+    bool followed = ct_mail_forked();
     if (!followed) {
         rt->on_exec = NULL;
         rt->before_fork = NULL;
@@ -119,13 +123,13 @@ static bool ask_after_fork(struct ct_runtime *rt) {
     return followed;
 }
 
-static void note_fork(void) {
+void ct_mail_note_fork(void) {
     __atomic_store_n(&ct_lane_control()->last_fork, ct_os_timestamp(), __ATOMIC_RELAXED);
 }
 
 void ct_mail_open(struct ct_runtime *rt) {
-    rt->before_fork = note_fork;
+    rt->before_fork = ct_mail_note_fork;
     rt->on_loaded = tell_loaded;
     rt->on_fork = ask_after_fork;
-    rt->on_exec = tell_exec;
+    rt->on_exec = ct_mail_executes;
 }

@@ -5,6 +5,7 @@
  * Freestanding. The sink runs on the followed thread, one follower per thread; tables are changed by atomic operations. */
 #include "abi/stalk_abi.h"
 #include "agent/lane.h"
+#include "agent/mail.h"
 #include "isa/x64/decode.h"
 #include "os/os.h"
 #include "os/thread.h"
@@ -249,16 +250,20 @@ static struct follower *find_follower(int tid) {
     return NULL;
 }
 
-static struct follower *follower_of(int tid) {
-    struct follower *f = find_follower(tid);
-    if (f || !(f = take_follower(tid)))
-        return f;
-    f->block.tid = tid;
+static void begin_follower(struct follower *f) {
+    f->block.tid = f->tid;
     f->block.event_bit = ct_lane_control()->chunk_bytes;
     f->block.base =
         (struct ct_shadow *)(uintptr_t)sizeof(struct ct_shadow); /* never followed: depths are differences */
     f->block.top = f->block.base + 1;
     ct_event_begin(&f->block);
+}
+
+static struct follower *follower_of(int tid) {
+    struct follower *f = find_follower(tid);
+    if (f || !(f = take_follower(tid)))
+        return f;
+    begin_follower(f);
     return f;
 }
 
@@ -409,6 +414,75 @@ static void on_stop(void *user, int tid, int status) {
     __atomic_store_n(&f->tid, 0, __ATOMIC_RELEASE); /* its memory is for another thread */
 }
 
+/* ---- processes ---- */
+
+/* Is a process that is about to be made to be followed? */
+static bool wants_children(void) {
+    const struct ct_shm_control *c = ct_lane_control();
+    ct_mail_note_fork();
+    return c->children && c->listening && ct_lane_is_recording();
+}
+
+/* Numbers are the parent's, the table is not there any more: what they stood for. NULL: nothing is open, or there is no memory. */
+static uint64_t *keys_of_frames(const struct follower *f) {
+    uint64_t *keys = f && f->open ? ct_os_alloc(f->open * sizeof *keys, CT_OS_READ | CT_OS_WRITE) : NULL;
+    for (uint32_t i = 0; keys && i < f->open; i++) {
+        uint32_t number = f->frames[i].number;
+        keys[i] = number == NOWHERE ? 0 : agent.targets[number].key & ~CT_STALK_UNBOUND;
+    }
+    return keys;
+}
+
+static void number_frames_anew(struct follower *f, uint64_t *keys) {
+    bool bound;
+    for (uint32_t i = 0; keys && i < f->open; i++)
+        f->frames[i].number = keys[i] ? number_of(keys[i], &bound) : NOWHERE;
+    if (!keys)
+        f->open = 0;
+}
+
+static void forget_numbers(struct follower *f) {
+    for (uint32_t i = 0; i < CACHED; i++)
+        f->cache[i] = (struct cached){0};
+    for (uint32_t i = 0; i < BLOCKS; i++)
+        f->blocks[i] = (struct cached_block){0};
+}
+
+/* Tables and lane are the child's own, and empty; of the followers one is left. */
+static void begin_in_child(struct follower *own, int tid) {
+    agent.pid = ct_os_getpid();
+    for (uint32_t i = 0; i < FOLLOWERS && agent.followers[i]; i++) {
+        forget_numbers(agent.followers[i]);
+        agent.followers[i]->tid = 0;
+    }
+    for (uint32_t i = 0; agent.native && i < agent.tables->target_capacity; i++)
+        agent.native[i] = 0;
+    if (own) {
+        own->tid = tid;
+        begin_follower(own);
+    }
+}
+
+static bool on_forked(int before, int tid) {
+    struct follower *f = find_follower(before);
+    uint64_t *keys = keys_of_frames(f);
+    uint32_t open = f ? f->open : 0;
+    bool followed = ct_mail_forked();
+    if (followed) {
+        begin_in_child(f, tid);
+        if (f)
+            number_frames_anew(f, keys);
+    } else {
+        __atomic_fetch_add(&agent.tables->forked, 1, __ATOMIC_RELAXED);
+    }
+    if (keys)
+        (void)ct_os_free(keys, open * sizeof *keys);
+    return followed;
+}
+
+static const struct stalk_family family = {
+    .wants = wants_children, .forked = on_forked, .executes = ct_mail_executes};
+
 /* ---- what the controller asks for ---- */
 
 static int make_stalker(const struct ct_stalk_boot *boot) {
@@ -426,8 +500,10 @@ static int make_stalker(const struct ct_stalk_boot *boot) {
     for (unsigned i = 0; i < STALK_FUNCTIONS; i++)
         ct_stalk_functions[i] = i == STALK_DEREGISTER ? 0 : boot->functions[i]; /* not while threads stand still */
     int status = ct_stalker_create(&agent.stalker, &options);
-    if (!status)
+    if (!status) {
+        agent.stalker->family = &family;
         status = ct_stalker_set_trust_threshold(agent.stalker, boot->trust);
+    }
     agent.excluded = (const uint64_t(*)[2])boot->excluded;
     agent.excluded_count = boot->excluded_count;
     agent.native = agent.excluded_count ? ct_os_alloc(agent.tables->target_capacity, CT_OS_READ | CT_OS_WRITE) : NULL;

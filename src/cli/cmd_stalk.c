@@ -43,6 +43,8 @@ static const struct ct_option options[] = {
      .initial = "./traces"},
     {"duration", 'd', CT_OPTION_DURATION, AT(record.duration_ns), "S",
      "follow for S seconds (20ms, 5m), then let the program go", .min = 1},
+    {"no-children", 0, CT_OPTION_FLAG, AT(record.no_children), NULL,
+     "leave processes that the program forks, and programs that these execute, alone"},
     {"no-cache", 0, CT_OPTION_FLAG, AT(record.no_cache), NULL, "read every module anew"},
     {"quiet", 'q', CT_OPTION_FLAG, AT(record.quiet), NULL, "print only errors"},
     {0},

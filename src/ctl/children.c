@@ -85,6 +85,13 @@ static void sum_up(struct ct_session_statistics *sum, const struct ct_session_st
     sum->signals += one->signals;
     sum->marks += one->marks;
     sum->windows += one->windows;
+    for (size_t i = 0; i < sizeof sum->stalk.events / sizeof sum->stalk.events[0]; i++)
+        sum->stalk.events[i] += one->stalk.events[i];
+    sum->stalk.on |= one->stalk.on;
+    sum->stalk.threads += one->stalk.threads;
+    sum->stalk.left += one->stalk.left;
+    sum->stalk.blocks += one->stalk.blocks;
+    sum->stalk.children += one->stalk.children;
     if (one->window_state > sum->window_state)
         sum->window_state = one->window_state;
 }

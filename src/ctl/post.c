@@ -52,6 +52,7 @@ static void open_task(struct ct_post *post) {
 }
 
 static void close_task(struct ct_post *post) {
+    __atomic_store_n(&post->last_birth, ct_clock_now(), __ATOMIC_RELAXED); /* its letter is free for another child */
     pthread_mutex_lock(&post->mutex);
     post->open--;
     pthread_cond_broadcast(&post->closed);
@@ -204,8 +205,15 @@ int ct_post_start(struct ct_recording *r) {
     return 0;
 }
 
+static bool has_open(struct ct_post *post) {
+    pthread_mutex_lock(&post->mutex);
+    bool open = post->open != 0;
+    pthread_mutex_unlock(&post->mutex);
+    return open;
+}
+
 /* A process may end right after it has made children, and they have yet to write their letters, into memory that they have
- * inherited; many of them take longer. */
+ * inherited; many of them take longer, and wait for letters of others to be answered. */
 static void wait_for_births(const struct ct_recording *r) {
     uint64_t last = __atomic_load_n(&r->lane.control->last_fork, __ATOMIC_RELAXED);
     if (!last)
@@ -213,7 +221,7 @@ static void wait_for_births(const struct ct_recording *r) {
     uint64_t born = ct_clock_ns(&r->clock, last), now;
     while (!ct_children_are_leaving(r->session) && (now = ct_clock_now()) > born) {
         uint64_t heard = __atomic_load_n(&r->post->last_birth, __ATOMIC_RELAXED);
-        if (now >= (heard > born ? heard : born) + BIRTH_NS)
+        if (now >= (heard > born ? heard : born) + BIRTH_NS && !has_open(r->post))
             return;
         usleep(1000);
     }

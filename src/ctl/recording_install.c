@@ -300,7 +300,9 @@ static int install_forked(struct ct_recording *r, struct ct_recording *parent) {
         status = begin_forked_trace(r, parent);
     if (!status)
         status = ct_recording_stop(r);
-    if (!status && (status = ct_inject_lane(&r->injection, r->remote, &parent->injection, &r->lane, &options, &error)))
+    if (!status && parent->stalk)
+        status = ct_stalk_install_forked(r, parent);
+    else if (!status && (status = ct_inject_lane(&r->injection, r->remote, &parent->injection, &r->lane, &options, &error)))
         ct_recording_fail(r, status, "%s", error.text);
     if (!status)
         status = start_drain(r);

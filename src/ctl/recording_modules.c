@@ -235,11 +235,13 @@ static int inherit(struct ct_recording *r, const struct ct_recording *parent) {
     if (!parent->more_count)
         return 0;
     r->more = calloc(parent->more_count, sizeof(struct ct_shared_plan *));
-    r->all_ids = malloc(parent->next_hook * sizeof *r->all_ids + 1);
-    if (!r->more || !r->all_ids)
+    if (parent->all_ids)
+        r->all_ids = malloc(parent->next_hook * sizeof *r->all_ids + 1);
+    if (!r->more || (parent->all_ids && !r->all_ids))
         return CT_ERR_NO_MEMORY;
-    memcpy(r->all_ids, parent->all_ids, parent->next_hook * sizeof *r->all_ids);
-    r->ids_room = parent->next_hook;
+    if (r->all_ids)
+        memcpy(r->all_ids, parent->all_ids, parent->next_hook * sizeof *r->all_ids);
+    r->ids_room = r->all_ids ? parent->next_hook : 0;
     for (size_t i = 0; i < parent->more_count; i++) {
         __atomic_add_fetch(&parent->more[i]->users, 1, __ATOMIC_ACQ_REL);
         r->more[r->more_count++] = parent->more[i];

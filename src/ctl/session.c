@@ -121,7 +121,6 @@ static void take_options(struct ct_session *s, const struct ct_session_options *
         s->stalk = *o->stalk;
         o->stalk = &s->stalk;
         o->detail = CT_DETAIL_OFF;
-        o->no_children = true;
     }
     o->detail_memory = o->detail_memory ? o->detail_memory : DEFAULT_MEMORY;
     o->stack_bytes = o->stack_bytes ? o->stack_bytes : DEFAULT_STACK;

@@ -129,7 +129,8 @@ static void find_functions(void *arg, const struct ct_target_module *m) {
 
 static bool wants_thread(const struct ct_recording *r, size_t i) {
     int which = options_of(r)->thread, tid = ct_remote_thread_tid(r->remote, i);
-    return which == 0 || tid == (which < 0 ? r->pid : which);
+    bool main = which < 0 || r->origin == CT_ORIGIN_EXEC; /* of a program that was executed the first is meant */
+    return which == 0 || tid == (main ? r->pid : which);
 }
 
 static size_t list_threads(struct ct_recording *r, bool all, struct ct_stalk_boot_thread *threads, size_t *places) {
@@ -281,11 +282,14 @@ static int prepare_tables(struct ct_recording *r) {
     return 0;
 }
 
+static struct ct_injection_options lane_options(const struct ct_recording *r) {
+    return (struct ct_injection_options){
+        .lane = {.index_memory = r->session->options.index_memory, .lossless = true, .extra = tables_size()}};
+}
+
 static int enter(struct ct_recording *r, struct ct_remote_error *error) {
-    const struct ct_session_options *o = &r->session->options;
     struct ct_injection *in = &r->injection;
-    const struct ct_injection_options options = {
-        .lane = {.index_memory = o->index_memory, .lossless = true, .extra = tables_size()}};
+    const struct ct_injection_options options = lane_options(r);
     size_t tables = NAME_ROOM + 256 + MAX_EXCLUDED * 16 +
                     (ct_remote_thread_count(r->remote) + 4096) * sizeof(struct ct_stalk_boot_thread);
     char text[NAME_ROOM] = "contrail";
@@ -318,6 +322,29 @@ int ct_stalk_install(struct ct_recording *r) {
     if (status && !r->error[0])
         ct_recording_fail(r, status, "%s", error.text[0] ? error.text : ct_status_text(status));
     return status;
+}
+
+/* Agent and translated code are there; what the child's Stalker does not follow is what its parent's did not. */
+int ct_stalk_install_forked(struct ct_recording *r, struct ct_recording *parent) {
+    const struct ct_injection_options options = lane_options(r);
+    struct ct_injection *in = &r->injection;
+    if (!(r->stalk = calloc(1, sizeof *r->stalk)))
+        return CT_ERR_NO_MEMORY;
+    *in = parent->injection;
+    in->remote = r->remote;
+    in->lane = &r->lane;
+    r->lane.fd = -1;
+    r->stalk->boot = parent->stalk->boot;
+    r->stalk->excluded_count = parent->stalk->excluded_count;
+    r->stalk->threads_before = 1;
+    int status = ct_inject_shared(in, in->tables, &options);
+    if (!status)
+        status = prepare_tables(r);
+    if (status)
+        return ct_recording_fail(r, status, "a child process cannot get the memory that following needs (%s)",
+                                 ct_status_text(status));
+    (void)ct_recording_update_modules(r); /* what its parent had just loaded */
+    return 0;
 }
 
 void ct_stalk_free(struct ct_recording *r) {

@@ -22,6 +22,8 @@ void ct_stalk_plan(struct ct_target_plan *plan);
 
 /* The target is stopped. Afterwards its threads stand where they will be followed. On failure nothing has changed in it. */
 int ct_stalk_install(struct ct_recording *r);
+/* A child that a followed process has forked, which waits in its agent: it gets a lane of its own. The target is stopped. */
+int ct_stalk_install_forked(struct ct_recording *r, struct ct_recording *parent);
 /* Function of a call's target, for ct_drain.resolve. */
 uint64_t ct_stalk_resolve(void *recording, uint32_t number);
 /* For ct_drain.every_pass: libraries that were loaded since get names. */

@@ -25,6 +25,10 @@ static void tell_stop(void *arg, void *vectors) {
 }
 
 void ct_stalk_finish(struct stalk_thread *t, int status) {
+    if (ct_stalk_is_apart(t)) { /* its parent is still followed */
+        t->following = 0;
+        return;
+    }
     t->status = status;
     ct_stalk_events_drain(t, true);
     ct_stalk_call_out(t, tell_stop, t);
@@ -253,6 +257,8 @@ uint64_t ct_stalk_engine(struct stalk_thread *t) {
     uint32_t kind = t->area->reason & 0xf0000000, index = t->area->reason & 0x0fffffff;
     uint64_t to = t->area->target;
     t->stalker->statistics.entries++;
+    if (kind == CT_REASON_BACK && t->apart.tid)
+        ct_stalk_apart_end(t);
     if (t->following != 1)
         return end_of_following(t, kind, index);
     switch (kind) {
@@ -283,6 +289,12 @@ uint64_t ct_stalk_engine(struct stalk_thread *t) {
     case CT_REASON_BEGIN:
         t->area->own = ct_os_thread_pointer();
         to = go(t, t->begin, 0, false);
+        break;
+    case CT_REASON_APART:
+        ct_stalk_apart_begin(t);
+        return t->apart.resume;
+    case CT_REASON_BACK:
+        to = t->apart.resume;
         break;
     default:
         return leave_at(t, t->begin, true);

@@ -426,6 +426,8 @@ static void take_records(struct stalk_thread *t, struct stalk_thread *by, uint64
 
 static void deliver_all(struct stalk_thread *t, struct stalk_thread *by, bool counts) {
     t->drained_at = ct_os_nanoseconds();
+    if (__atomic_load_n(&t->apart.tid, __ATOMIC_ACQUIRE))
+        return;
     if (t->queued)
         ct_stalk_call_out(by, deliver, t);
     if (t->sink.on_call_summary && counts) {
@@ -462,6 +464,15 @@ void ct_stalk_events_drain_others(struct stalk_thread *by, bool counts) {
         deliver_all(t, by, counts);
         release_claim(t, c);
     }
+}
+
+void ct_stalk_events_forget(struct stalk_thread *t) {
+    t->area->events = t->taken = t->records_top;
+    t->queued = 0;
+    for (uint32_t i = 1; t->counters && i <= t->cache->counters; i++)
+        t->counters[i] = 0;
+    if (__atomic_load_n(&t->claimed, __ATOMIC_RELAXED) == t->tid)
+        __atomic_store_n(&t->claimed, 0, __ATOMIC_RELEASE); /* the child's, which was killed */
 }
 
 void ct_stalk_event_compile(struct stalk_thread *t, uint64_t start, uint64_t end) {

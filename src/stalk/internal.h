@@ -15,6 +15,7 @@
 #include "abi/stalk_abi.h"
 #include "code/slab.h"
 #include "isa/isa.h"
+#include "os/os.h"
 #include "stalk/layout.h"
 #include <stdbool.h>
 
@@ -214,6 +215,20 @@ struct stalk_cache {
 
 /* ---- threads ---- */
 
+/* What a vfork's parent finds again when its child has left its memory (vfork.c). */
+struct stalk_apart {
+    int32_t tid; /* of the child, while it is there; 0: there is none */
+    uint32_t muted;
+    uint64_t resume, activation, native, fault_pc, through;
+};
+
+/* What is asked of whoever has the Stalker when processes are made; in the agent only. On the thread, in the engine. */
+struct stalk_family {
+    bool (*wants)(void);      /* is about to make a process: is it to be followed? */
+    bool (*forked)(int before, int tid); /* in the child, whose thread has another number now; false: it goes on natively */
+    void (*executes)(uint64_t path, int directory);
+};
+
 struct stalk_thread {
     struct stalk_area *area; /* first: assembly */
     struct ct_stalker *stalker;
@@ -248,6 +263,7 @@ struct stalk_thread {
     /* signals */
     uint64_t fault_pc;             /* went there natively, to fault */
     uint64_t through;              /* calls with a return address below this are followed, excluded or not; 0: none */
+    struct stalk_apart apart;
     struct stalk_area interrupted; /* END: the area as the thread left it */
 };
 
@@ -281,6 +297,7 @@ struct ct_stalker {
     uint64_t drain_interval_ns;
     int32_t trust;
     bool has_rorx, quick_loop, has_gsbase, follow_children;
+    const struct stalk_family *family; /* NULL: children are nobody's business */
     uint64_t xsave_size, xsave_mask;
     struct stalk_cache *caches;
     struct stalk_thread *threads;
@@ -392,13 +409,16 @@ uint64_t ct_stalk_return_stub(struct stalk_cache *c, uint64_t return_address);
  * be made. NULL: out of memory. */
 #define STALK_KEY_CLONE          (1ull << 63)
 #define STALK_KEY_CLONE_FOLLOWED (3ull << 62)
+#define STALK_KEY_CLONE_VFORK    (5ull << 61)
 #define STALK_KEY_TARGET         (1ull << 62)
 #define STALK_KEY_SETTER         (1ull << 61)
 uint64_t *ct_stalk_stub_place(struct stalk_cache *c, uint64_t key);
 /* The application's return address for such code; 0: it is none. */
 uint64_t ct_stalk_return_of(const struct stalk_cache *c, uint64_t stub);
-/* A copy of a system call that may return twice: the child goes on at `next`, natively or through ct_stalk_child. */
-uint64_t ct_stalk_clone_stub(struct stalk_cache *c, uint64_t next, uint64_t resume, bool follow);
+/* A copy of a system call that may return twice. The child goes on at `next`, natively or through ct_stalk_child, or both go to
+ * the engine (vfork.c). */
+enum stalk_clone { STALK_CLONE_NATIVE, STALK_CLONE_THREAD, STALK_CLONE_VFORK };
+uint64_t ct_stalk_clone_stub(struct stalk_cache *c, uint64_t next, uint64_t resume, enum stalk_clone kind);
 bool ct_stalk_has_rorx(void);
 bool ct_stalk_has_quick_loop(void);
 /* Does the word look like a return address: is there a call before it? */
@@ -457,6 +477,21 @@ void ct_stalk_finish(struct stalk_thread *t, int status);
 /* A system call is about to be made: where the thread continues. */
 uint64_t ct_stalk_syscall_enter(struct stalk_thread *t);
 
+/* ---- vfork.c ---- */
+
+/* Before the system call; in the child, when it is in the engine for the first time; in the parent, wherever it is first seen. */
+void ct_stalk_apart_prepare(struct stalk_thread *t, uint64_t resume);
+void ct_stalk_apart_begin(struct stalk_thread *t);
+void ct_stalk_apart_end(struct stalk_thread *t);
+/* The calling thread is that child. */
+static inline bool ct_stalk_is_apart(const struct stalk_thread *t) {
+    return t->apart.tid && t->apart.tid == ct_os_gettid();
+}
+/* The calling thread is its parent, and is back. */
+static inline bool ct_stalk_is_back(const struct stalk_thread *t) {
+    return t->apart.tid && t->tid == ct_os_gettid();
+}
+
 /* ---- events.c ---- */
 
 int ct_stalk_events_open(struct stalk_thread *t);
@@ -472,6 +507,8 @@ void ct_stalk_events_cut(struct stalk_thread *t, uint64_t pc, bool reached);
 void ct_stalk_events_drain_others(struct stalk_thread *by, bool counts);
 /* Of a thread that runs natively. */
 void ct_stalk_events_drain_native(struct stalk_thread *t);
+/* What a vfork's child has recorded in its parent's stead is forgotten. */
+void ct_stalk_events_forget(struct stalk_thread *t);
 void ct_stalk_event_compile(struct stalk_thread *t, uint64_t start, uint64_t end);
 
 /* ---- recover_<isa>.c ---- */
@@ -495,6 +532,8 @@ void ct_stalk_signals_in_child(void);
 uint64_t ct_stalk_on_signal(uint64_t signal, void *info, void *context);
 /* rt_sigaction of the program. */
 int64_t ct_stalk_sigaction(uint64_t signal, const struct stalk_action *new, struct stalk_action *old);
+/* The same of a vfork's child, which has actions of its own but not the memory that we know them in. */
+int64_t ct_stalk_sigaction_apart(uint64_t signal, const struct stalk_action *new, struct stalk_action *old);
 /* rt_sigreturn: the frame's program counter becomes one of translated code. */
 void ct_stalk_sigreturn(struct stalk_thread *t, uint64_t frame);
 

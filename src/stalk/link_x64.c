@@ -170,9 +170,18 @@ uint64_t ct_stalk_return_stub(struct stalk_cache *c, uint64_t address) {
     return stub ? *stub : 0;
 }
 
+/* To the engine: first the child's way, then the parent's. */
+static void emit_vfork_ways(struct ct_code_buf *code, const struct stalk_region *r) {
+    gs_store_imm(code, CT_AREA_REASON, CT_REASON_APART);
+    ct_x64_emit_jmp(code, ct_stalk_helper(r, ct_stalk_enter));
+    gs_store_imm(code, CT_AREA_REASON, CT_REASON_BACK);
+    ct_x64_emit_jmp(code, ct_stalk_helper(r, ct_stalk_enter));
+}
+enum { VFORK_PARENT = 40 }; /* its place in the stub */
+
 /* syscall; mov rcx, rax; jrcxz child; jmp resume; child: mov rcx, next; jmp [next or ct_stalk_child]
  * recover_x64.c knows its layout. One for each place that calls. */
-static uint64_t make_clone_stub(struct stalk_cache *c, uint64_t next, uint64_t resume, bool follow) {
+static uint64_t make_clone_stub(struct stalk_cache *c, uint64_t next, uint64_t resume, enum stalk_clone kind) {
     struct stalk_region *r = ct_stalk_region_for(c, next);
     uint8_t bytes[64];
     struct ct_code_buf code = {bytes, sizeof bytes, 0, 0, false};
@@ -182,18 +191,26 @@ static uint64_t make_clone_stub(struct stalk_cache *c, uint64_t next, uint64_t r
     code.address = run;
     CT_X64_BYTES(&code, 0x0f, 0x05, 0x48, 0x89, 0xc1, 0xe3, 5);
     ct_code_byte(&code, 0xe9); /* mov rcx, next is there */
-    ct_code_u32(&code, (uint32_t)(resume - (ct_code_here(&code) + 4)));
+    uint64_t parent = kind == STALK_CLONE_VFORK ? run + VFORK_PARENT : resume;
+    ct_code_u32(&code, (uint32_t)(parent - (ct_code_here(&code) + 4)));
     CT_X64_BYTES(&code, 0x48, 0xb9);
     ct_code_u64(&code, next);
-    CT_X64_BYTES(&code, 0xff, 0x25, 0, 0, 0, 0);
-    ct_code_u64(&code, follow ? (uint64_t)ct_stalk_child : next);
+    if (kind == STALK_CLONE_VFORK) {
+        emit_vfork_ways(&code, r);
+    } else {
+        CT_X64_BYTES(&code, 0xff, 0x25, 0, 0, 0, 0);
+        ct_code_u64(&code, kind == STALK_CLONE_THREAD ? (uint64_t)ct_stalk_child : next);
+    }
     return code.overflow || ct_arena_write(r->arena, run, bytes, code.length) ? 0 : run;
 }
 
-uint64_t ct_stalk_clone_stub(struct stalk_cache *c, uint64_t next, uint64_t resume, bool follow) {
-    uint64_t *stub = ct_stalk_stub_place(c, resume | (follow ? STALK_KEY_CLONE_FOLLOWED : STALK_KEY_CLONE));
+uint64_t ct_stalk_clone_stub(struct stalk_cache *c, uint64_t next, uint64_t resume, enum stalk_clone kind) {
+    static const uint64_t keys[] = {[STALK_CLONE_NATIVE] = STALK_KEY_CLONE,
+                                    [STALK_CLONE_THREAD] = STALK_KEY_CLONE_FOLLOWED,
+                                    [STALK_CLONE_VFORK] = STALK_KEY_CLONE_VFORK};
+    uint64_t *stub = ct_stalk_stub_place(c, resume | keys[kind]);
     if (stub && !*stub)
-        *stub = make_clone_stub(c, next, resume, follow);
+        *stub = make_clone_stub(c, next, resume, kind);
     return stub ? *stub : 0;
 }
 

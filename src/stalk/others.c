@@ -164,6 +164,8 @@ int ct_stalk_let_go(struct ct_stalker *s, int tid, uint64_t *pc) {
     struct stalk_thread *t = find_followed(s, tid);
     if (!t)
         return CT_ERR_NOT_FOUND;
+    if (t->apart.tid)
+        ct_stalk_apart_end(t); /* while its child is there it cannot stand still */
     int status = redirect(t, pc);
     if (status != CT_ERR_TRUNCATED)
         return status;

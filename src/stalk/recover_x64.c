@@ -237,6 +237,10 @@ static bool resolve_entry(struct stalk_thread *t, struct stalk_regs *r) {
     case CT_REASON_FULL:
         ct_stalk_events_drain(t, false);
         break;
+    case CT_REASON_APART:
+    case CT_REASON_BACK:
+        r->pc = t->apart.resume;
+        return false;
     default:
         break;
     }

@@ -138,6 +138,14 @@ int64_t ct_stalk_sigaction(uint64_t signal, const struct stalk_action *new, stru
     return result;
 }
 
+int64_t ct_stalk_sigaction_apart(uint64_t signal, const struct stalk_action *new, struct stalk_action *old) {
+    struct stalk_action before;
+    long result = kernel_action(signal, new, &before);
+    if (!result && old)
+        copy_action(old, signal < STALK_SIGNALS && is_ours(&before) ? &actions[signal] : &before);
+    return result;
+}
+
 /* ---- delivery ---- */
 
 static void read_context(const struct context *c, struct stalk_regs *r) {
@@ -170,7 +178,7 @@ static void put_off(struct stalk_thread *t, uint64_t signal, void *info, struct 
         t->area->mask = c->mask;
     t->area->pending = 1;
     c->mask = all;
-    (void)syscall4(__NR_rt_tgsigqueueinfo, ct_os_getpid(), t->tid, signal, info);
+    (void)syscall4(__NR_rt_tgsigqueueinfo, ct_os_getpid(), ct_os_gettid(), signal, info);
 }
 
 struct delivery {
@@ -198,9 +206,9 @@ static void set_default(uint64_t signal) {
 }
 
 /* The program's handler was for one time. */
-static void reset(uint64_t signal) {
+static void reset(const struct stalk_thread *t, uint64_t signal) {
     const struct stalk_action none = {0, 0, 0, 0};
-    if (__atomic_load_n(&users, __ATOMIC_ACQUIRE))
+    if (__atomic_load_n(&users, __ATOMIC_ACQUIRE) && !(t && ct_stalk_is_apart(t)))
         (void)ct_stalk_sigaction(signal, &none, NULL);
     else
         set_default(signal);
@@ -229,7 +237,8 @@ static uint64_t deliver_end(uint64_t arg, uint64_t unused) {
     if (place == STALK_CLEAN)
         ct_stalk_events_cut(t, d->regs.pc, d->fault);
     show_program(d);
-    ct_stalk_events_drain_others(t, true);
+    if (!ct_stalk_is_apart(t))
+        ct_stalk_events_drain_others(t, true);
     ct_stalk_finish(t, CT_OK);
     die(d);
     return 0;
@@ -270,13 +279,15 @@ uint64_t ct_stalk_on_signal(uint64_t signal, void *info, void *context) {
     uint64_t handler = action->handler;
     bool fault = is_fault(signal, info);
     struct stalk_thread *t = ct_stalk_thread_current();
+    if (t && ct_stalk_is_back(t))
+        ct_stalk_apart_end(t);
     if (t && t->following && !fault && (t->area->in_engine || is_switching(t, c->rip))) {
         put_off(t, signal, info, c);
         return 0;
     }
     bool outside = !t || !t->following || t->area->in_engine;
     if (handler && action->flags & SA_RESETHAND_)
-        reset(signal);
+        reset(t, signal);
     if (handler && (outside || ct_stalk_excluded(t->stalker, handler)))
         return handler;
     struct delivery d;

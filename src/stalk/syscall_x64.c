@@ -9,7 +9,7 @@
 #include <linux/sched.h>
 
 enum { RAX = 0, RCX = 1, RDX = 2, RSP = 4, RSI = 6, RDI = 7, R8 = 8, R9 = 9, R10 = 10, R11 = 11 };
-enum { SET_GS = 0x1001, SET_SECCOMP = 22 };
+enum { SET_GS = 0x1001, SET_SECCOMP = 22, CWD = -100 };
 
 /* The copy is `syscall; mov rcx, next`. */
 static uint64_t next_of(const struct stalk_thread *t) {
@@ -108,14 +108,60 @@ static void wait_for_copy(uint32_t *word, int64_t child) {
     }
 }
 
+/* Where the child's stack is, and the call without it: the child goes on from here as its parent does, and takes its stack when it
+ * leaves. */
+static uint64_t take_stack(uint64_t *r, uint64_t args[16]) {
+    uint64_t stack = 0;
+    if (r[RAX] == __NR_clone) {
+        stack = r[RSI];
+        r[RSI] = 0;
+    } else if (r[RAX] == __NR_clone3 && r[RSI] <= 16 * sizeof *args && !ct_os_peek(r[RDI], args, r[RSI]) && args[5]) {
+        stack = args[5] + args[6];
+        args[5] = args[6] = 0;
+        r[RDI] = (uint64_t)args;
+    }
+    return stack;
+}
+
+struct forked {
+    const struct stalk_family *family;
+    int before, tid;
+    bool followed;
+};
+
+static void tell_forked(void *arg, void *vectors) {
+    struct forked *f = arg;
+    (void)vectors;
+    f->followed = f->family->forked(f->before, f->tid);
+}
+
+/* In the child, which has everything to itself: does anybody want to know what it does? */
+static void ask_for_child(struct stalk_thread *t, int before) {
+    struct forked f = {.family = t->stalker->family, .before = before, .tid = t->tid};
+    if (!f.family)
+        return;
+    ct_stalk_call_out(t, tell_forked, &f);
+    if (!f.followed)
+        t->following = 2;
+}
+
 static uint64_t fork_process(struct stalk_thread *t) {
+    uint64_t *r = t->area->gpr, args[16], before[2] = {r[RDI], r[RSI]}, stack;
+    int tid = t->tid;
+    if (t->stalker->family)
+        (void)t->stalker->family->wants();
     ct_stalk_events_drain(t, true);
     ct_stalk_lock(t->stalker); /* so that the child finds everything whole */
     uint32_t *word = share_word(t->stalker);
+    stack = take_stack(r, args);
     int64_t result = make_call(t);
+    r[RDI] = before[0];
+    r[RSI] = before[1];
     if (result == 0) {
         begin_child(t);
         copy_code(t->stalker);
+        if (stack)
+            r[RSP] = stack;
         if (word)
             __atomic_store_n(word, 1, __ATOMIC_RELEASE);
     } else if (word && result > 0) {
@@ -124,32 +170,43 @@ static uint64_t fork_process(struct stalk_thread *t) {
     if (word)
         (void)sys_munmap((uint64_t)word, CT_PAGE_SIZE);
     ct_stalk_unlock(t->stalker);
+    if (result == 0)
+        ask_for_child(t, tid);
     return done(t, result);
 }
 
-/* The child goes on natively, or is followed too: then it asks for itself (ct_stalk_adopt). */
-static uint64_t start_apart(struct stalk_thread *t, bool thread) {
+/* The child goes on natively, or is followed too: a thread asks for itself (ct_stalk_adopt). */
+static uint64_t start_apart(struct stalk_thread *t, enum stalk_clone kind) {
+    if (kind == STALK_CLONE_VFORK)
+        ct_stalk_apart_prepare(t, t->area->target + 2);
     ct_stalk_lock(t->stalker);
-    uint64_t stub =
-        ct_stalk_clone_stub(t->cache, next_of(t), t->area->target + 2, thread && t->stalker->follow_children);
+    uint64_t stub = ct_stalk_clone_stub(t->cache, next_of(t), t->area->target + 2, kind);
     ct_stalk_unlock(t->stalker);
     return stub ? stub : t->area->target;
 }
 
+/* How a child that shares our memory goes on. */
+static enum stalk_clone kind_of_clone(const struct stalk_thread *t, uint64_t flags) {
+    const struct stalk_family *family = t->stalker->family;
+    if (ct_stalk_is_apart(t))
+        return STALK_CLONE_NATIVE;
+    if (flags & CLONE_VFORK)
+        return family && !(flags & CLONE_THREAD) && family->wants() ? STALK_CLONE_VFORK : STALK_CLONE_NATIVE;
+    return flags & CLONE_THREAD && t->stalker->follow_children ? STALK_CLONE_THREAD : STALK_CLONE_NATIVE;
+}
+
 static uint64_t clone_something(struct stalk_thread *t) {
     const uint64_t *r = t->area->gpr;
-    uint64_t flags = 0, stack = 0;
+    uint64_t flags = 0;
     switch (r[RAX]) {
     case __NR_clone:
         flags = r[RDI];
-        stack = r[RSI];
         break;
     case __NR_clone3: {
         uint64_t args[6] = {0};
         if (ct_os_peek(r[RDI], args, sizeof args))
             return t->area->target;
         flags = args[0];
-        stack = args[5];
         break;
     }
     case __NR_vfork:
@@ -158,8 +215,35 @@ static uint64_t clone_something(struct stalk_thread *t) {
     default:
         break;
     }
-    bool thread = (flags & CLONE_VM) && !(flags & CLONE_VFORK) && (flags & CLONE_THREAD);
-    return flags & CLONE_VM || stack ? start_apart(t, thread) : fork_process(t);
+    return flags & CLONE_VM || ct_stalk_is_apart(t) ? start_apart(t, kind_of_clone(t, flags)) : fork_process(t);
+}
+
+struct execution {
+    const struct stalk_family *family;
+    uint64_t path;
+    int directory;
+};
+
+static void tell_execution(void *arg, void *vectors) {
+    const struct execution *x = arg;
+    (void)vectors;
+    x->family->executes(x->path, x->directory);
+}
+
+/* The end of all other threads, if it succeeds. */
+static uint64_t execute(struct stalk_thread *t) {
+    const uint64_t *r = t->area->gpr;
+    bool relative = r[RAX] == __NR_execveat;
+    struct execution x = {.family = t->stalker->family,
+                          .path = relative ? r[RSI] : r[RDI],
+                          .directory = relative ? (int)r[RDI] : CWD};
+    if (!ct_stalk_is_apart(t)) {
+        ct_stalk_events_drain(t, true);
+        ct_stalk_events_drain_others(t, false);
+    }
+    if (x.family)
+        ct_stalk_call_out(t, tell_execution, &x);
+    return t->area->target;
 }
 
 /* ---- signals ---- */
@@ -171,7 +255,8 @@ static uint64_t change_action(struct stalk_thread *t) {
         return t->area->target;
     if (r[RSI] && ct_os_peek(r[RSI], &new, sizeof new))
         return done(t, -EFAULT);
-    int64_t result = ct_stalk_sigaction(r[RDI], r[RSI] ? &new : NULL, &old);
+    int64_t result = ct_stalk_is_apart(t) ? ct_stalk_sigaction_apart(r[RDI], r[RSI] ? &new : NULL, &old)
+                                          : ct_stalk_sigaction(r[RDI], r[RSI] ? &new : NULL, &old);
     if (!result && r[RDX]) {
         uint8_t test[sizeof old];
         if (ct_os_peek(r[RDX], test, sizeof test))
@@ -185,6 +270,10 @@ static uint64_t change_action(struct stalk_thread *t) {
 
 /* The thread makes the call unfollowed. */
 static uint64_t end_here(struct stalk_thread *t) {
+    if (ct_stalk_is_apart(t)) {
+        t->following = 0;
+        return next_of(t) - 2;
+    }
     t->status = CT_ERR_UNSUPPORTED;
     t->following = 2;
     return t->area->target;
@@ -224,17 +313,16 @@ uint64_t ct_stalk_syscall_enter(struct stalk_thread *t) {
         ct_stalk_sigreturn(t, t->area->gpr[RSP]);
         return t->area->target;
     case __NR_execve:
-    case __NR_execveat: /* the end of all other threads, if it succeeds */
-        ct_stalk_events_drain(t, true);
-        ct_stalk_events_drain_others(t, false);
-        return t->area->target;
+    case __NR_execveat:
+        return execute(t);
     case __NR_kill: /* it may be the end of us: abort() */
     case __NR_tkill:
     case __NR_tgkill:
         ct_stalk_events_drain(t, true);
         return t->area->target;
     case __NR_exit_group:
-        ct_stalk_events_drain_others(t, true);
+        if (!ct_stalk_is_apart(t))
+            ct_stalk_events_drain_others(t, true);
         ct_stalk_finish(t, CT_OK);
         return t->area->target;
     case __NR_exit:

@@ -24,7 +24,10 @@ struct stalk_thread *ct_stalk_thread_of_block(uint64_t block) {
     if (!is_block(block))
         return NULL;
     struct stalk_thread *t = ((struct stalk_area *)(block + CT_AREA))->thread;
-    return t && t->tid == ct_os_gettid() ? t : NULL;
+    if (!t)
+        return NULL;
+    int tid = ct_os_gettid();
+    return t->tid == tid || t->apart.tid == tid ? t : NULL;
 }
 
 struct stalk_thread *ct_stalk_thread_current(void) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Programs that make other processes: all of them are in one session, and run as they would by themselves.
 
-Usage: family.py CONTRAIL"""
+Usage: family.py CONTRAIL [--stalk]: recorded, or followed"""
 import filecmp
 import json
 import os
@@ -163,4 +163,6 @@ class Family(session_case.SessionCase):
 
 if __name__ == "__main__":
     session_case.CONTRAIL = os.path.abspath(sys.argv.pop(1))
+    if sys.argv[1:2] == ["--stalk"]:
+        session_case.COMMAND = [sys.argv.pop(1)[2:]]
     unittest.main()

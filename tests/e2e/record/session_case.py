@@ -8,6 +8,7 @@ import tempfile
 import unittest
 
 CONTRAIL = ""
+COMMAND = ["spawn", "--lossless"]
 
 
 class SessionCase(unittest.TestCase):
@@ -39,7 +40,7 @@ class SessionCase(unittest.TestCase):
         traces = self.path("traces")
         if not keep:
             shutil.rmtree(traces, ignore_errors=True)
-        plain = [*before, contrail or CONTRAIL, "spawn", "--lossless", "--output", traces, *options, "--", *command]
+        plain = [*before, contrail or CONTRAIL, *COMMAND, "--output", traces, *options, "--", *command]
         done = subprocess.run(plain, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd, timeout=200)
         manifests = []
         for path in glob.glob(traces + "/session_*/pid_*/manifest.json"):

@@ -1,0 +1,40 @@
+/* The child of a vfork, which has its parent's memory while its parent waits. It goes on in translated code, in its parent's stead: with
+ * the parent's area, engine stack and place for events, so that it can be seen which program it executes. Nothing that it does is
+ * an event. When it has executed a program, or has ended, its parent finds everything as it was.
+ *
+ * Signal actions are the child's own: they go to the kernel as they are (ct_stalk_sigaction_apart). The parent, too, may be seen first in a
+ * signal handler: whoever sees it first calls ct_stalk_apart_end. Owner: the child, until it has left; then the parent. */
+#include "stalk/internal.h"
+
+void ct_stalk_apart_prepare(struct stalk_thread *t, uint64_t resume) {
+    ct_stalk_events_drain(t, true);
+    t->apart.tid = 0;
+    t->apart.muted = t->muted;
+    t->apart.activation = t->activation;
+    t->apart.native = t->area->native;
+    t->apart.fault_pc = t->fault_pc;
+    t->apart.through = t->through;
+    t->apart.resume = resume;
+}
+
+void ct_stalk_apart_begin(struct stalk_thread *t) {
+    t->muted = 1;
+    t->activation = 0;
+    __atomic_store_n(&t->apart.tid, ct_os_gettid(), __ATOMIC_RELEASE);
+}
+
+/* The child may have been killed anywhere. */
+void ct_stalk_apart_end(struct stalk_thread *t) {
+    t->apart.tid = 0;
+    ct_stalk_events_forget(t);
+    t->muted = t->apart.muted;
+    t->activation = t->apart.activation;
+    t->fault_pc = t->apart.fault_pc;
+    t->through = t->apart.through;
+    t->in_callback = 0;
+    t->status = 0;
+    t->area->native = t->apart.native;
+    t->area->in_engine = 0;
+    t->area->pending = 0;
+    t->following = 1;
+}
