@@ -480,8 +480,7 @@ static bool on_forked(int before, int tid) {
     return followed;
 }
 
-static const struct stalk_family family = {
-    .wants = wants_children, .forked = on_forked, .executes = ct_mail_executes};
+static const struct stalk_family family = {.wants = wants_children, .forked = on_forked, .executes = ct_mail_executes};
 
 /* ---- what the controller asks for ---- */
 

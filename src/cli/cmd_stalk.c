@@ -33,7 +33,8 @@ static const struct ct_option options[] = {
      .initial = "1"},
     {"summary", 's', CT_OPTION_FLAG, AT(summary), NULL, "print how often which functions were called"},
     {"coverage", 'c', CT_OPTION_STRING, AT(coverage), "FILE",
-     "write the blocks that were executed to FILE, in the format of drcov (version 2)"},
+     "write the blocks that were executed to FILE, in the format of drcov (version 2); those of other processes than "
+     "the first to FILE.PID"},
     {"disasm", 0, CT_OPTION_FLAG, AT(disasm), NULL, "print the blocks that were executed, with counts"},
     {"queue-capacity", 0, CT_OPTION_NUMBER, AT(queue_capacity), "N", "events of a thread that wait to be handed over",
      .initial = "16384", .min = 64, .max = 1 << 16},
@@ -149,8 +150,10 @@ const struct ct_command ct_command_stalk = {
         "hooked.\n\n"
         "Calls and returns are written as a trace that info, report, replay and all other commands read. A call of "
         "what "
-        "is excluded is seen, what it calls is not. Processes that the program forks, and programs that it executes, "
-        "are not followed. Ctrl-C or the end of --duration lets the program go: it runs on in its own code.\n\n"
+        "is excluded is seen, what it calls is not. Processes that the program forks are followed as well, and so are "
+        "the programs that they execute, unless --no-children is given: the trace has a directory for each. The child "
+        "of a vfork is followed from the program on that it executes. Ctrl-C or the end of --duration lets all of them "
+        "go: they run on in their own code.\n\n"
         "What --summary and --disasm print goes to standard error: standard output is the program's.",
     .options = options,
     .notes = "Exit status:\n"
@@ -159,5 +162,6 @@ const struct ct_command ct_command_stalk = {
     .examples = "contrail stalk ./prog\n"
                 "contrail stalk --events none --summary -- sqlite3 test.db .tables\n"
                 "contrail stalk --events none --coverage run.drcov --exclude 'libc.so*' ./parser input.bin\n"
+                "contrail stalk --summary -- make -j2\n"
                 "contrail stalk --pid 4711 --duration 2s",
 };

@@ -3,6 +3,7 @@
 #include "cli/message.h"
 #include "cli/stalk_blocks.h"
 #include "trace/reader.h"
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -10,11 +11,55 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TOP 30
+#define TOP    30
 
-/* A function that was called, by however many ways. */
+#define PREFIX "pid_"
+
+/* Directories of a session's processes; that of the first comes first. */
+struct processes {
+    char **directories;
+    size_t count;
+};
+
+static int is_process(const struct dirent *entry) {
+    return !strncmp(entry->d_name, PREFIX, strlen(PREFIX));
+}
+
+static bool keep(struct processes *p, const char *session, const char *name) {
+    if (asprintf(&p->directories[p->count], "%s/%s", session, name) < 0)
+        return false;
+    p->count++;
+    return true;
+}
+
+static int list_processes(struct processes *p, const char *first) {
+    char session[PATH_MAX];
+    struct dirent **entries = NULL;
+    const char *slash = strrchr(first, '/');
+    snprintf(session, sizeof session, "%.*s", (int)(slash - first), first);
+    int count = scandir(session, &entries, is_process, versionsort);
+    *p = (struct processes){.directories = calloc((size_t)(count < 0 ? 0 : count) + 1, sizeof(char *))};
+    bool good = p->directories && keep(p, session, slash + 1);
+    for (int i = 0; i < count; i++) {
+        good = good && (!strcmp(entries[i]->d_name, slash + 1) || keep(p, session, entries[i]->d_name));
+        free(entries[i]);
+    }
+    free(entries);
+    if (!good)
+        ct_message_error("%s cannot be read (out of memory)", session);
+    return !good;
+}
+
+static void free_processes(struct processes *p) {
+    for (size_t i = 0; i < p->count; i++)
+        free(p->directories[i]);
+    free(p->directories);
+}
+
+/* A function that was called, by however many ways, in however many processes. */
 struct callee {
-    uint64_t id, count;
+    char *name; /* with its module */
+    uint64_t count;
 };
 
 struct callees {
@@ -24,19 +69,20 @@ struct callees {
 
 /* ---- calls ---- */
 
-static int by_id(const void *a, const void *b) {
+static int by_name(const void *a, const void *b) {
     const struct callee *left = a, *right = b;
-    return left->id < right->id ? -1 : left->id > right->id;
+    return strcmp(left->name, right->name);
 }
 
 static int by_count(const void *a, const void *b) {
     const struct callee *left = a, *right = b;
     if (left->count != right->count)
         return left->count > right->count ? -1 : 1;
-    return by_id(a, b);
+    return by_name(a, b);
 }
 
-static bool add(struct callees *c, struct callee one) {
+static bool add(struct callees *c, const struct ct_trace_function *f, uint64_t count) {
+    char *name = NULL;
     if (c->count == c->room) {
         size_t room = c->room ? c->room * 2 : 1024;
         struct callee *list = realloc(c->list, room * sizeof *list);
@@ -45,83 +91,102 @@ static bool add(struct callees *c, struct callee one) {
         c->list = list;
         c->room = room;
     }
-    c->list[c->count++] = one;
+    if ((f ? asprintf(&name, "%s [%s]", f->name, f->module) : asprintf(&name, "?")) < 0)
+        return false;
+    c->list[c->count++] = (struct callee){name, count};
     return true;
 }
 
 static void merge(struct callees *c) {
     size_t n = 0;
     if (c->count)
-        qsort(c->list, c->count, sizeof *c->list, by_id);
+        qsort(c->list, c->count, sizeof *c->list, by_name);
     for (size_t i = 0; i < c->count; i++) {
-        if (n && c->list[n - 1].id == c->list[i].id)
-            c->list[n - 1].count += c->list[i].count;
-        else
+        if (!n || strcmp(c->list[n - 1].name, c->list[i].name)) {
             c->list[n++] = c->list[i];
+            continue;
+        }
+        c->list[n - 1].count += c->list[i].count;
+        free(c->list[i].name);
     }
     c->count = n;
-    if (n)
-        qsort(c->list, n, sizeof *c->list, by_count);
 }
 
+/* Adds those of one process. */
 static int load_calls(struct callees *c, const char *directory) {
     char path[PATH_MAX + 16], line[256];
     snprintf(path, sizeof path, "%s/calls", directory);
     FILE *file = fopen(path, "re");
+    struct ct_symbols *symbols = file ? ct_symbols_load(directory) : NULL;
     bool good = file != NULL;
     int why = errno;
     while (good && fgets(line, sizeof line, file)) {
-        struct callee one;
-        uint64_t address;
-        if (sscanf(line, "call\t%" SCNx64 "\t%" SCNx64 "\t%" SCNu64, &one.id, &address, &one.count) == 3)
-            good = add(c, one);
+        uint64_t id, address, count;
+        if (sscanf(line, "call\t%" SCNx64 "\t%" SCNx64 "\t%" SCNu64, &id, &address, &count) == 3)
+            good = add(c, ct_symbols_find(symbols, id), count);
     }
     if (file)
         fclose(file);
+    ct_symbols_free(symbols);
     if (!good)
         ct_message_error("%s cannot be read (%s)", path, strerror(why));
     merge(c);
     return !good;
 }
 
-static int print_summary(const char *directory) {
+static int print_summary(const struct processes *p) {
     struct callees c = {0};
-    int failed = load_calls(&c, directory);
-    struct ct_symbols *symbols = failed ? NULL : ct_symbols_load(directory);
+    int failed = 0;
     char text[CT_TEXT_SIZE], all[CT_TEXT_SIZE];
     uint64_t sum = 0;
+    for (size_t i = 0; i < p->count; i++)
+        failed |= load_calls(&c, p->directories[i]);
+    if (c.count)
+        qsort(c.list, c.count, sizeof *c.list, by_count);
     for (size_t i = 0; i < c.count; i++)
         sum += c.list[i].count;
-    if (!failed)
-        fprintf(stderr, "%15s  FUNCTION (%s calls of %zu functions)\n", "CALLS", ct_text_count(all, sum), c.count);
-    for (size_t i = 0; i < c.count && i < TOP; i++) {
-        const struct ct_trace_function *f = ct_symbols_find(symbols, c.list[i].id);
-        fprintf(stderr, "%15s  %s%s%s%s\n", ct_text_count(text, c.list[i].count), f ? f->name : "?", f ? " [" : "",
-                f ? f->module : "", f ? "]" : "");
-    }
+    fprintf(stderr, "%15s  FUNCTION (%s calls of %zu functions)\n", "CALLS", ct_text_count(all, sum), c.count);
+    for (size_t i = 0; i < c.count && i < TOP; i++)
+        fprintf(stderr, "%15s  %s\n", ct_text_count(text, c.list[i].count), c.list[i].name);
     if (c.count > TOP)
         fprintf(stderr, "%15s  and %zu more\n", "...", c.count - TOP);
-    ct_symbols_free(symbols);
+    for (size_t i = 0; i < c.count; i++)
+        free(c.list[i].name);
     free(c.list);
     return failed;
 }
 
 /* ---- blocks ---- */
 
-static int show_blocks(const char *directory, const struct ct_stalk_wishes *wishes) {
+/* FILE for the first process, FILE.PID for each other. */
+static int write_coverage(const struct ct_blocks *blocks, const struct processes *p, size_t i, const char *file) {
+    char path[PATH_MAX];
+    if (i == 0)
+        return ct_blocks_write_coverage(blocks, file);
+    snprintf(path, sizeof path, "%s.%s", file, strrchr(p->directories[i], '/') + 1 + strlen(PREFIX));
+    return ct_blocks_write_coverage(blocks, path);
+}
+
+static int show_blocks(const struct processes *p, size_t i, const struct ct_stalk_wishes *wishes) {
     struct ct_blocks blocks;
-    int failed = ct_blocks_load(&blocks, directory);
+    int failed = ct_blocks_load(&blocks, p->directories[i]);
     if (!failed && wishes->coverage)
-        failed = ct_blocks_write_coverage(&blocks, wishes->coverage);
+        failed = write_coverage(&blocks, p, i, wishes->coverage);
+    if (!failed && wishes->disasm && p->count > 1)
+        fprintf(stderr, "\nprocess %s\n", strrchr(p->directories[i], '/') + 1 + strlen(PREFIX));
     if (!failed && wishes->disasm)
-        failed = ct_blocks_print(&blocks, directory);
+        failed = ct_blocks_print(&blocks, p->directories[i]);
     ct_blocks_free(&blocks);
     return failed;
 }
 
 int ct_stalk_tables_show(const char *directory, const struct ct_stalk_wishes *wishes) {
-    int failed = wishes->summary ? print_summary(directory) : 0;
-    if (wishes->coverage || wishes->disasm)
-        failed |= show_blocks(directory, wishes);
+    struct processes p;
+    int failed = list_processes(&p, directory);
+    if (!failed && wishes->summary)
+        failed = print_summary(&p);
+    for (size_t i = 0; i < p.count && (wishes->coverage || wishes->disasm); i++)
+        failed |= show_blocks(&p, i, wishes);
+    free_processes(&p);
     return failed;
 }

@@ -224,8 +224,9 @@ struct stalk_apart {
 
 /* What is asked of whoever has the Stalker when processes are made; in the agent only. On the thread, in the engine. */
 struct stalk_family {
-    bool (*wants)(void);      /* is about to make a process: is it to be followed? */
-    bool (*forked)(int before, int tid); /* in the child, whose thread has another number now; false: it goes on natively */
+    bool (*wants)(void); /* is about to make a process: is it to be followed? */
+    bool (*forked)(int before,
+                   int tid); /* in the child, whose thread has another number now; false: it goes on natively */
     void (*executes)(uint64_t path, int directory);
 };
 
@@ -261,8 +262,8 @@ struct stalk_thread {
     struct ct_stalker_call_count *summary; /* hash by target */
     uint32_t summary_size, summary_used;
     /* signals */
-    uint64_t fault_pc;             /* went there natively, to fault */
-    uint64_t through;              /* calls with a return address below this are followed, excluded or not; 0: none */
+    uint64_t fault_pc; /* went there natively, to fault */
+    uint64_t through;  /* calls with a return address below this are followed, excluded or not; 0: none */
     struct stalk_apart apart;
     struct stalk_area interrupted; /* END: the area as the thread left it */
 };

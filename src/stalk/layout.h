@@ -38,8 +38,8 @@
 #define CT_REASON_FULL    0x40000000 /* no room for events */
 #define CT_REASON_BEGIN   0x50000000 /* a thread that was stopped and redirected: follow it from where it stood */
 #define CT_REASON_END     0x60000000 /* the same: leave translated code */
-#define CT_REASON_APART   0x70000000 /* the child of a vfork goes on in its parent's stead */
-#define CT_REASON_BACK    0x80000000 /* it has left its parent's memory */
+#define CT_REASON_APART   0xa0000000 /* the child of a vfork goes on in its parent's stead */
+#define CT_REASON_BACK    0xb0000000 /* it has left its parent's memory */
 
 #define CT_REASON_LAND    0x70000000 /* an exception has left excluded code */
 #define CT_REASON_LANDED  0x80000000 /* setjmp has returned, once more perhaps */

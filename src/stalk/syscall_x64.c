@@ -234,9 +234,8 @@ static void tell_execution(void *arg, void *vectors) {
 static uint64_t execute(struct stalk_thread *t) {
     const uint64_t *r = t->area->gpr;
     bool relative = r[RAX] == __NR_execveat;
-    struct execution x = {.family = t->stalker->family,
-                          .path = relative ? r[RSI] : r[RDI],
-                          .directory = relative ? (int)r[RDI] : CWD};
+    struct execution x = {
+        .family = t->stalker->family, .path = relative ? r[RSI] : r[RDI], .directory = relative ? (int)r[RDI] : CWD};
     if (!ct_stalk_is_apart(t)) {
         ct_stalk_events_drain(t, true);
         ct_stalk_events_drain_others(t, false);

@@ -50,14 +50,20 @@ class Bench:
         return path
 
     def stalk(self, options, command=(), code=0, **more):
-        """(result, directory of the trace's process)"""
+        """(result, directory of the first process's trace)"""
         output = self.shop.new_output()
         result = self.shop.run([self.arguments.contrail, "stalk", "--output", output] + list(options) +
                                (["--"] + list(command) if command else []), **more)
         if code is not None and result.code != code:
             raise Failure("stalk %s ended with %d: %s" % (" ".join(options), result.code, result.err.decode()))
-        found = glob.glob(os.path.join(output, "*", "pid_*"))
+        found = [d for d in glob.glob(os.path.join(output, "*", "pid_*"))
+                 if self.manifest(d)["origin"] in ("spawn", "attach")]
         return result, found[0] if found else None
+
+    def family(self, directory):
+        """Manifests of all processes of the session, and their directories."""
+        found = glob.glob(os.path.join(os.path.dirname(directory), "pid_*"))
+        return [(self.manifest(d), d) for d in found]
 
     def manifest(self, directory):
         with open(os.path.join(directory, "manifest.json")) as f:
@@ -343,13 +349,15 @@ def test_refused(b):
 # ---- real programs ----
 
 def test_children(b):
-    """Forks, pipelines, exec, posix_spawn: equal output; children write into nobody's trace."""
+    """Forks, pipelines, exec, posix_spawn, vfork, clone: equal output; with --no-children they are let go."""
     script = "for i in 1 2 3; do echo $i | cat | wc -c; done; (exit 3); echo $?; x=$(echo in); echo $x; exec echo end"
-    manifest = b.equal(["bash", "-c", script])
-    if not manifest["stalk"]["children_let_go"]:
-        raise Failure("no child was noticed")
+    b.equal(["bash", "-c", script])
+    b.equal([b.build("makes")])
+    manifest = b.equal(["bash", "-c", script], ["--no-children"])
+    same("children that were let go", 11, manifest["stalk"]["children_let_go"])
     same("threads", 1, len(manifest["threads"]))
     b.equal(["bash", "-c", script], ["--events", "none"])
+    b.equal([b.build("makes")], ["--no-children"])
     b.equal(["sh", "-c", "exec true"])
     if shutil.which("make"):
         with open(b.shop.path("Makefile"), "w") as f:
@@ -358,6 +366,27 @@ def test_children(b):
     with open(b.shop.path("small.c"), "w") as f:
         f.write("int f(int x) { return x + 1; }\n")
     b.equal(["gcc", "-O2", "-S", "-o", "-", b.shop.path("small.c")])
+
+
+def test_family(b):
+    """Every process has its calls, blocks and coverage; they are shown together."""
+    file, covered = b.shop.path("all.drcov"), b.build("covered")
+    result, directory = b.stalk(["--summary", "--coverage", file, "--disasm"], ["sh", "-c", "%s; %s; exit 5" % (covered, covered)],
+                                code=5)
+    members = b.family(directory)
+    same("processes", ["exec", "exec", "spawn"], sorted(m["origin"] for m, _ in members if m["origin"] != "fork"))
+    lines = dict(reversed(l.split(None, 1)) for l in result.err.decode().splitlines() if l.endswith("[covered]"))
+    same("calls of choose", "32", lines.get("choose [covered]"))
+    others = [d.rsplit("pid_", 1)[1] for _, d in members if d != directory]
+    same("files of coverage", sorted(file + "." + d for d in others), sorted(glob.glob(file + ".*")))
+    for name in [file] + [file + "." + d for d in others]:
+        drcov.read(name)
+    same("listings that have choose", 2, result.err.decode().count("\nchoose:\n"))
+    report = json.loads(b.shop.run([b.arguments.contrail, "report", "--json", "--limit", "100000", os.path.dirname(directory)]).out)
+    calls = [f["calls"] for f in report["functions"] if f["name"] == "choose"]
+    same("calls in the report", 32, sum(calls))
+    contains(b.shop.read("replay", os.path.dirname(directory)).out.decode(), "choose")
+    b.check(directory)
 
 
 THREADS = """
