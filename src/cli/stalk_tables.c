@@ -59,7 +59,7 @@ static void free_processes(struct processes *p) {
 /* A function that was called, by however many ways, in however many processes. */
 struct callee {
     char *name; /* with its module */
-    uint64_t count;
+    uint64_t id, count;
 };
 
 struct callees {
@@ -78,10 +78,10 @@ static int by_count(const void *a, const void *b) {
     const struct callee *left = a, *right = b;
     if (left->count != right->count)
         return left->count > right->count ? -1 : 1;
-    return by_name(a, b);
+    return left->id != right->id ? (left->id < right->id ? -1 : 1) : by_name(a, b);
 }
 
-static bool add(struct callees *c, const struct ct_trace_function *f, uint64_t count) {
+static bool add(struct callees *c, const struct ct_trace_function *f, uint64_t id, uint64_t count) {
     char *name = NULL;
     if (c->count == c->room) {
         size_t room = c->room ? c->room * 2 : 1024;
@@ -93,7 +93,7 @@ static bool add(struct callees *c, const struct ct_trace_function *f, uint64_t c
     }
     if ((f ? asprintf(&name, "%s [%s]", f->name, f->module) : asprintf(&name, "?")) < 0)
         return false;
-    c->list[c->count++] = (struct callee){name, count};
+    c->list[c->count++] = (struct callee){name, id, count};
     return true;
 }
 
@@ -107,6 +107,8 @@ static void merge(struct callees *c) {
             continue;
         }
         c->list[n - 1].count += c->list[i].count;
+        if (c->list[i].id < c->list[n - 1].id)
+            c->list[n - 1].id = c->list[i].id;
         free(c->list[i].name);
     }
     c->count = n;
@@ -123,7 +125,7 @@ static int load_calls(struct callees *c, const char *directory) {
     while (good && fgets(line, sizeof line, file)) {
         uint64_t id, address, count;
         if (sscanf(line, "call\t%" SCNx64 "\t%" SCNx64 "\t%" SCNu64, &id, &address, &count) == 3)
-            good = add(c, ct_symbols_find(symbols, id), count);
+            good = add(c, ct_symbols_find(symbols, id), id, count);
     }
     if (file)
         fclose(file);
