@@ -178,7 +178,8 @@ ct_stalker_unfollow_me:
     .text
 
 /* Signal handler of every signal that the program handles, while threads are followed: rdi, rsi, rdx as the kernel gives
- * them, on the stack of the kernel's choosing. Tells C, then goes where it says with the same arguments. */
+ * them, on the stack of the kernel's choosing. Blocks everything, tells C, then goes where it says with the same arguments: natively
+ * with the mask as it was, or to ct_stalk_restore, which sees to that. */
     .globl ct_stalk_signal_entry
     .hidden ct_stalk_signal_entry
     .balign 16
@@ -189,19 +190,45 @@ ct_stalk_signal_entry:
     pushfq
     pushq $2                                /* alignment checks may be on */
     popfq
-    sub $8, %rsp
+    sub $8, %rsp                            /* the mask */
+    mov $14, %eax                           /* rt_sigprocmask(SIG_SETMASK, all, mask, 8) */
+    mov $2, %edi
+    lea all_signals(%rip), %rsi
+    mov %rsp, %rdx
+    mov $8, %r10d
+    syscall
+LABEL ct_stalk_signal_blocked
+    mov 32(%rsp), %rdi
+    mov 24(%rsp), %rsi
+    mov 16(%rsp), %rdx
+    mov %rsp, %rcx
     call ct_stalk_on_signal
+    mov %rax, %rbx                          /* the kernel has all registers of who was interrupted */
+    test %rax, %rax
+    jz 1f
+    test %rdx, %rdx
+    jz 1f
+    mov $14, %eax
+    mov $2, %edi
+    mov %rsp, %rsi
+    xor %edx, %edx
+    mov $8, %r10d
+    syscall
+1:  mov %rbx, %r11
+    test %r11, %r11
+    jz 2f
     add $8, %rsp
     popfq
     pop %rdx
     pop %rsi
     pop %rdi
-    test %rax, %rax
-    jz 1f
-    mov %rax, %r11
-    xor %eax, %eax
+    mov $0, %eax
     jmp *%r11
-1:  ret
+2:  add $40, %rsp
+    ret
+    .balign 8
+all_signals:
+    .quad -1
 
 /* Where it returns to when the program has no handler, and no way back of its own: rt_sigreturn. */
     .globl ct_stalk_signal_return

@@ -262,8 +262,9 @@ struct stalk_thread {
     struct ct_stalker_call_count *summary; /* hash by target */
     uint32_t summary_size, summary_used;
     /* signals */
-    uint64_t fault_pc; /* went there natively, to fault */
-    uint64_t through;  /* calls with a return address below this are followed, excluded or not; 0: none */
+    bool put_off_early; /* a signal came when another was about to be told */
+    uint64_t fault_pc;  /* went there natively, to fault */
+    uint64_t through;   /* calls with a return address below this are followed, excluded or not; 0: none */
     struct stalk_apart apart;
     struct stalk_area interrupted; /* END: the area as the thread left it */
 };
@@ -530,7 +531,12 @@ void ct_stalk_signals_take(void);
 void ct_stalk_signals_give_back(void);
 /* The child of a fork has one followed thread. */
 void ct_stalk_signals_in_child(void);
-uint64_t ct_stalk_on_signal(uint64_t signal, void *info, void *context);
+/* Everything is blocked; *mask is what was before. */
+struct stalk_way {
+    uint64_t to;       /* 0: back to the kernel */
+    uint64_t natively; /* not 0: with *mask */
+};
+struct stalk_way ct_stalk_on_signal(uint64_t signal, void *info, void *context, uint64_t *mask);
 /* rt_sigaction of the program. */
 int64_t ct_stalk_sigaction(uint64_t signal, const struct stalk_action *new, struct stalk_action *old);
 /* The same of a vfork's child, which has actions of its own but not the memory that we know them in. */
@@ -569,7 +575,7 @@ int ct_stalk_let_go(struct ct_stalker *s, int tid, uint64_t *pc);
 extern const uint8_t ct_stalk_code[], ct_stalk_code_end[], ct_stalk_collide[], ct_stalk_miss[], ct_stalk_native_miss[],
     ct_stalk_landed[], ct_stalk_land[], ct_stalk_full[], ct_stalk_syscall[], ct_stalk_begin[], ct_stalk_end[],
     ct_stalk_enter[], ct_stalk_switch[], ct_stalk_going[], ct_stalk_restore[], ct_stalk_signal_entry[],
-    ct_stalk_signal_return[], ct_stalk_child[];
+    ct_stalk_signal_blocked[], ct_stalk_signal_return[], ct_stalk_child[];
 void ct_stalk_with_vectors(uint64_t size, uint64_t mask, void (*fn)(void *arg, void *vectors), void *arg);
 
 #endif

@@ -4,7 +4,7 @@
  * program's own flags, mask and restorer: so the kernel puts the frame where it would be. If the signal interrupted
  * translated code, the frame gets the program's state (recover_x64.c), and the handler runs translated on it; when it returns, its
  * rt_sigreturn is seen (syscall_x64.c) and the program counter in the frame becomes one of translated code again. If it
- * interrupted the engine, it is put off: queued again, and everything blocked until the engine is left. In threads that are not
+ * interrupted the engine, or another one that is about to be told, it is put off: queued again, and everything blocked until the engine is left. In threads that are not
  * followed, and in excluded code, the handler runs as if we were not there.
  *
  * Signals that end the process, and that the program leaves to the kernel, come to us too: what is recorded is delivered, the thread gets
@@ -185,8 +185,8 @@ struct delivery {
     struct stalk_thread *t;
     struct stalk_regs regs;
     struct context *context;
-    uint64_t handler, signal;
-    bool fault;
+    uint64_t handler, signal, mask;
+    bool fault, followed; /* the handler is */
     void *info;
 };
 
@@ -244,6 +244,22 @@ static uint64_t deliver_end(uint64_t arg, uint64_t unused) {
     return 0;
 }
 
+/* The handler begins as if the engine had been left for it: the signals that are put off come there, or later. */
+static void enter_handler(struct delivery *d, uint64_t code) {
+    struct stalk_area *a = d->t->area;
+    for (unsigned i = 0; i < 16; i++)
+        a->gpr[i] = d->regs.gpr[i];
+    a->gpr[0] = 0;
+    a->gpr[7] = d->signal;
+    a->gpr[6] = (uint64_t)d->info;
+    a->gpr[2] = (uint64_t)d->context;
+    a->gpr[4] = (uint64_t)d->context - 8; /* the return address is there */
+    a->resume = code;
+    a->mask = d->mask;
+    a->pending = 1;
+    d->followed = true;
+}
+
 /* On the engine's stack. 0: the signal will come again. */
 static uint64_t deliver(uint64_t arg, uint64_t unused) {
     struct delivery *d = (struct delivery *)arg;
@@ -264,7 +280,10 @@ static uint64_t deliver(uint64_t arg, uint64_t unused) {
     struct stalk_entry *e = ct_stalk_obtain(t, d->handler, &status);
     t->stalker->statistics.signals++;
     ct_stalk_unlock(t->stalker);
-    return e ? e->code : d->handler;
+    if (!e)
+        return d->handler;
+    enter_handler(d, e->code);
+    return ct_stalk_helper(t->cache->regions, ct_stalk_restore);
 }
 
 /* On the engine's stack already: this very frame is there. */
@@ -273,23 +292,52 @@ static bool is_switching(const struct stalk_thread *t, uint64_t pc) {
     return r && pc >= ct_stalk_helper(r, ct_stalk_switch) && pc < ct_stalk_helper(r, ct_stalk_restore);
 }
 
-uint64_t ct_stalk_on_signal(uint64_t signal, void *info, void *context) {
+/* Another signal is about to be told, and has not blocked this one yet. It goes first. */
+static bool is_early(const struct stalk_thread *t, uint64_t pc) {
+    return !t->area->pending &&
+           pc - (uint64_t)ct_stalk_signal_entry < (uint64_t)(ct_stalk_signal_blocked - ct_stalk_signal_entry);
+}
+
+static bool is_put_off(struct stalk_thread *t, uint64_t signal, void *info, struct context *c) {
+    bool early = is_early(t, c->rip);
+    if (!early && !t->area->in_engine && !is_switching(t, c->rip))
+        return false;
+    put_off(t, signal, info, c);
+    t->put_off_early = early;
+    return true;
+}
+
+/* On the engine's stack. Other threads are told that the engine is busy: nobody is to be let go in the middle of this. */
+static uint64_t deliver_in_engine(struct delivery *d) {
+    struct stalk_area *a = d->t->area;
+    a->in_engine = 1;
+    uint64_t to = ct_hook_on_stack(a->stack, d->handler ? deliver : deliver_end, (uint64_t)d, 0);
+    if (!d->followed)
+        a->in_engine = 0;
+    return to;
+}
+
+struct stalk_way ct_stalk_on_signal(uint64_t signal, void *info, void *context, uint64_t *mask) {
     struct context *c = context;
     struct stalk_action *action = &actions[signal];
+    struct stalk_way nowhere = {0, 0};
     uint64_t handler = action->handler;
     bool fault = is_fault(signal, info);
     struct stalk_thread *t = ct_stalk_thread_current();
     if (t && ct_stalk_is_back(t))
         ct_stalk_apart_end(t);
-    if (t && t->following && !fault && (t->area->in_engine || is_switching(t, c->rip))) {
-        put_off(t, signal, info, c);
-        return 0;
+    if (t && t->put_off_early) { /* what it has found is not what we had */
+        *mask = t->area->mask;
+        t->area->pending = 0;
+        t->put_off_early = false;
     }
+    if (t && t->following && !fault && is_put_off(t, signal, info, c))
+        return nowhere;
     bool outside = !t || !t->following || t->area->in_engine;
     if (handler && action->flags & SA_RESETHAND_)
         reset(t, signal);
     if (handler && (outside || ct_stalk_excluded(t->stalker, handler)))
-        return handler;
+        return (struct stalk_way){handler, 1};
     struct delivery d;
     d.t = t;
     d.context = c;
@@ -297,12 +345,15 @@ uint64_t ct_stalk_on_signal(uint64_t signal, void *info, void *context) {
     d.signal = signal;
     d.info = info;
     d.fault = fault;
+    d.followed = false;
+    d.mask = *mask;
     read_context(c, &d.regs);
     if (!handler && outside) {
         die(&d);
-        return 0;
+        return nowhere;
     }
-    return ct_hook_on_stack(t->area->stack, handler ? deliver : deliver_end, (uint64_t)&d, 0);
+    uint64_t to = deliver_in_engine(&d);
+    return (struct stalk_way){to, !d.followed};
 }
 
 void ct_stalk_sigreturn(struct stalk_thread *t, uint64_t frame) {

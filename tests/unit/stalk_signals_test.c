@@ -4,6 +4,8 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -262,6 +264,75 @@ static void test_odd_instructions(void **state) {
     assert_int_equal(ct_stalker_destroy(stalker), 0);
 }
 
+/* ---- one signal while another is being delivered ---- */
+
+enum { STORM = 4000 };
+static volatile int storm_handled[3], storm_left;
+static int storm_calls;
+static pthread_t storm_target;
+
+NOINLINE static void storm_witness(void) {
+    __asm__ volatile("");
+}
+
+static void on_storm(int signal, siginfo_t *info, void *context) {
+    (void)info;
+    const ucontext_t *c = context;
+    if (c->uc_mcontext.gregs[REG_RSP] == 0)
+        abort();
+    storm_witness();
+    storm_handled[signal - SIGRTMIN]++; /* each kind is blocked while it is handled */
+}
+
+static void *send_storm(void *number) {
+    int signal = SIGRTMIN + (int)(intptr_t)number;
+    for (int i = 0; i < STORM; i++)
+        while (pthread_kill(storm_target, signal))
+            sched_yield(); /* the queue is full */
+    __atomic_fetch_sub(&storm_left, 1, __ATOMIC_ACQ_REL);
+    return NULL;
+}
+
+static void count_storm(void *user, int tid, const struct ct_stalker_event *events, size_t count) {
+    (void)user, (void)tid;
+    for (size_t i = 0; i < count; i++)
+        storm_calls += events[i].kind == CT_STALKER_CALL && events[i].target == (uint64_t)storm_witness;
+}
+
+/* Three kinds of signals that do not block each other, as fast as they can be sent: every handler runs, and is followed. */
+static void test_storm(void **state) {
+    (void)state;
+    struct ct_stalker *stalker;
+    struct ct_stalker_sink sink = {.mask = CT_STALKER_CALL, .on_receive = count_storm};
+    pthread_t senders[3];
+    unsigned long expected = work(100);
+    int wrong = 0;
+    storm_target = pthread_self();
+    storm_left = 3;
+    assert_int_equal(ct_stalker_create(&stalker, NULL), 0);
+    for (int i = 0; i < 3; i++)
+        install(SIGRTMIN + i, on_storm, SA_RESTART);
+    assert_int_equal(ct_stalker_follow_me(stalker, NULL, &sink), 0);
+    for (intptr_t i = 0; i < 3; i++)
+        pthread_create(&senders[i], NULL, send_storm, (void *)i);
+    while (__atomic_load_n(&storm_left, __ATOMIC_ACQUIRE))
+        wrong += work(100) != expected;
+    for (int i = 0; i < 3; i++)
+        pthread_join(senders[i], NULL);
+    int following = ct_stalker_is_following(stalker, 0);
+    assert_int_equal(ct_stalker_unfollow_me(stalker), 0);
+    assert_int_equal(ct_stalker_destroy(stalker), 0);
+    sigset_t mask;
+    sigprocmask(SIG_SETMASK, NULL, &mask);
+    assert_int_equal(following, 1);
+    assert_int_equal(wrong, 0);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(storm_handled[i], STORM);
+        assert_false(sigismember(&mask, SIGRTMIN + i));
+    }
+    assert_int_equal(storm_calls, 3 * STORM);
+}
+
 /* System calls: interrupted, restarted, in a child. */
 static void test_system_calls(void **state) {
     (void)state;
@@ -463,9 +534,10 @@ static void test_death(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_timer),        cmocka_unit_test(test_siglongjmp),
-        cmocka_unit_test(test_context),      cmocka_unit_test(test_odd_instructions),
-        cmocka_unit_test(test_system_calls), cmocka_unit_test(test_death),
+        cmocka_unit_test(test_timer),   cmocka_unit_test(test_siglongjmp),
+        cmocka_unit_test(test_context), cmocka_unit_test(test_odd_instructions),
+        cmocka_unit_test(test_storm),   cmocka_unit_test(test_system_calls),
+        cmocka_unit_test(test_death),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,324 @@
+/* Instructions and shapes of code that are seldom: each does what it does natively, or ends following with a reason; and what the Stalker
+ * says to threads that cannot be followed. */
+#include <contrail/stalker.h>
+
+#include <cpuid.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+struct seen {
+    uint64_t low, high; /* of interest */
+    uint64_t executed, blocks, bytes, longest;
+};
+
+static void receive(void *user, int tid, const struct ct_stalker_event *events, size_t count) {
+    struct seen *seen = user;
+    (void)tid;
+    for (size_t i = 0; i < count; i++) {
+        const struct ct_stalker_event *e = &events[i];
+        if (e->location < seen->low || e->location >= seen->high)
+            continue;
+        seen->executed += e->kind == CT_STALKER_EXEC;
+        if (e->kind != CT_STALKER_BLOCK)
+            continue;
+        seen->blocks++;
+        seen->bytes += e->target - e->location;
+        if (e->target - e->location > seen->longest)
+            seen->longest = e->target - e->location;
+    }
+}
+
+static struct ct_stalker *follow(struct seen *seen, int trust) {
+    struct ct_stalker *stalker;
+    static struct ct_stalker_sink sink;
+    sink = (struct ct_stalker_sink){.mask = CT_STALKER_EXEC | CT_STALKER_BLOCK, .user = seen, .on_receive = receive};
+    assert_int_equal(ct_stalker_create(&stalker, NULL), 0);
+    assert_int_equal(ct_stalker_set_trust_threshold(stalker, trust), 0);
+    assert_int_equal(ct_stalker_follow_me(stalker, NULL, seen ? &sink : NULL), 0);
+    return stalker;
+}
+
+static void end(struct ct_stalker *stalker) {
+    assert_int_equal(ct_stalker_unfollow_me(stalker), 0);
+    assert_int_equal(ct_stalker_destroy(stalker), 0);
+}
+
+static uint8_t *map_code(size_t size) {
+    uint8_t *code = mmap(NULL, size, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(code != MAP_FAILED);
+    return code;
+}
+
+/* ---- shapes ---- */
+
+/* 10,000 instructions without a branch. */
+static void test_huge_block(void **state) {
+    (void)state;
+    enum { INSNS = 10000, SIZE = 4 };
+    uint8_t *code = map_code(64 << 10), *p = code;
+    static const uint8_t add[SIZE] = {0x48, 0x83, 0xc0, 0x03}; /* add rax, 3 */
+    memcpy(p, "\x31\xc0", 2);                                  /* xor eax, eax */
+    p += 2;
+    for (int i = 0; i < INSNS; i++, p += SIZE)
+        memcpy(p, add, SIZE);
+    *p++ = 0xc3;
+    uint64_t (*function)(void) = (uint64_t(*)(void))(void *)code;
+    for (int trust = -1; trust <= 1; trust++) {
+        struct seen seen = {.low = (uint64_t)code, .high = (uint64_t)p};
+        struct ct_stalker *stalker = follow(&seen, trust);
+        uint64_t sum = 0;
+        for (int i = 0; i < 3; i++)
+            sum += function();
+        end(stalker);
+        assert_int_equal(sum, 3 * 3 * INSNS);
+        assert_int_equal(seen.executed, 3 * (INSNS + 2));
+        assert_int_equal(seen.bytes, 3 * (uint64_t)(p - code));
+        assert_true(seen.blocks >= 3 * INSNS / 128);
+        assert_true(seen.longest <= 128 * SIZE);
+    }
+    munmap(code, 64 << 10);
+}
+
+static void test_vdso(void **state) {
+    (void)state;
+    uint64_t vdso = getauxval(AT_SYSINFO_EHDR);
+    if (!vdso)
+        skip();
+    struct seen seen = {.low = vdso, .high = vdso + 0x4000};
+    struct ct_stalker *stalker = follow(&seen, 1);
+    struct timespec a, b;
+    int bad = 0;
+    clock_gettime(CLOCK_MONOTONIC, &b);
+    for (int i = 0; i < 1000; i++) {
+        a = b;
+        bad |= clock_gettime(CLOCK_MONOTONIC, &b);
+        bad |= b.tv_sec < a.tv_sec || (b.tv_sec == a.tv_sec && b.tv_nsec < a.tv_nsec);
+    }
+    end(stalker);
+    assert_int_equal(bad, 0);
+    assert_true(seen.blocks >= 1000);
+}
+
+/* endbr64 where calls and jumps go, and branches that need none. */
+static void test_branch_tracking(void **state) {
+    (void)state;
+    struct ct_stalker *stalker = follow(NULL, 1);
+    uint64_t a = 0, b = 0;
+    for (int i = 0; i < 10; i++) {
+        __asm__ volatile("lea 1f(%%rip), %%rcx\n notrack jmp *%%rcx\n ud2\n 1: endbr64\n inc %0"
+                         : "+r"(a)::"rcx", "cc");
+        __asm__ volatile("lea -128(%%rsp), %%rsp\n lea 1f(%%rip), %%rcx\n notrack call *%%rcx\n jmp 2f\n"
+                         "1: endbr64\n inc %0\n ret\n 2: lea 128(%%rsp), %%rsp"
+                         : "+r"(b)::"rcx", "cc", "memory");
+    }
+    end(stalker);
+    assert_int_equal(a, 10);
+    assert_int_equal(b, 10);
+}
+
+/* ---- instructions that fault ---- */
+
+static volatile uint64_t fault_pc, fault_address;
+static volatile int faults;
+
+static void on_fault(int signal, siginfo_t *info, void *context) {
+    ucontext_t *c = context;
+    (void)signal;
+    fault_pc = (uint64_t)c->uc_mcontext.gregs[REG_RIP];
+    fault_address = (uint64_t)info->si_addr;
+    faults++;
+    c->uc_mcontext.gregs[REG_RIP] = c->uc_mcontext.gregs[REG_R8]; /* behind it */
+}
+
+static void install(int signal, struct sigaction *old) {
+    struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
+    assert_int_equal(sigaction(signal, &action, old), 0);
+}
+
+static void test_ud2(void **state) {
+    (void)state;
+    struct sigaction old;
+    install(SIGILL, &old);
+    struct ct_stalker *stalker = follow(NULL, 1);
+    uint64_t at = 0;
+    for (int i = 0; i < 5; i++)
+        __asm__ volatile("lea 1f(%%rip), %0\n lea 2f(%%rip), %%r8\n 1: ud2\n 2:" : "=r"(at)::"r8", "memory");
+    int following = ct_stalker_is_following(stalker, 0);
+    end(stalker);
+    sigaction(SIGILL, &old, NULL);
+    assert_int_equal(following, 1);
+    assert_int_equal(faults, 5);
+    assert_int_equal(fault_pc, at);
+    assert_int_equal(fault_address, at);
+}
+
+static bool has_transactions(void) {
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && b & 1u << 11;
+}
+
+/* A transaction is carried out or given up; where the processor knows none, xbegin is no instruction. */
+static void test_transaction(void **state) {
+    (void)state;
+    struct sigaction old;
+    bool knows = has_transactions();
+    faults = 0;
+    install(SIGILL, &old);
+    struct ct_stalker *stalker = follow(NULL, 1);
+    uint64_t begun = 0, given_up = 0;
+    for (int i = 0; i < 100; i++)
+        __asm__ volatile("lea 3f(%%rip), %%r8\n xbegin 1f\n xend\n inc %0\n jmp 3f\n 1: inc %1\n 3:"
+                         : "+r"(begun), "+r"(given_up)::"rax", "r8", "cc", "memory");
+    int following = ct_stalker_is_following(stalker, 0);
+    end(stalker);
+    sigaction(SIGILL, &old, NULL);
+    assert_int_equal(following, 1);
+    assert_int_equal(faults, knows ? 0 : 100);
+    assert_int_equal(begun + given_up, knows ? 100 : 0);
+}
+
+/* What cannot be followed: the sink is told why, before it happens. */
+static void stopped(void *user, int tid, int status) {
+    (void)tid;
+    *(volatile int *)user = status;
+}
+
+static void leave_child(int signal) {
+    (void)signal;
+    _exit(0);
+}
+
+static void test_sysenter(void **state) {
+    (void)state;
+    volatile int *status = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(status != MAP_FAILED);
+    *status = 1;
+    pid_t child = fork();
+    if (child == 0) { /* what it does is the processor's business: it may not come back */
+        struct ct_stalker *stalker;
+        struct ct_stalker_sink sink = {.user = (void *)(uintptr_t)status, .stop = stopped};
+        signal(SIGILL, leave_child);
+        signal(SIGSEGV, leave_child);
+        signal(SIGBUS, leave_child);
+        alarm(10);
+        if (ct_stalker_create(&stalker, NULL) || ct_stalker_follow_me(stalker, NULL, &sink))
+            _exit(1);
+        __asm__ volatile("mov $20, %%eax\n mov %%rsp, %%rbp\n sysenter" ::: "rax", "memory");
+        _exit(0);
+    }
+    int ended;
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    assert_int_equal(*status, CT_ERR_UNSUPPORTED);
+    munmap((void *)(uintptr_t)status, 4096);
+}
+
+/* ---- memory ---- */
+
+static long resident_pages(void) {
+    long size = 0, resident = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%ld %ld", &size, &resident), 2);
+    fclose(f);
+    return resident;
+}
+
+/* Code that changes before each call: `rounds` times. */
+static int change(uint8_t *code, int rounds) {
+    int (*function)(void) = (int (*)(void))(void *)code;
+    int right = 0;
+    for (int i = 0; i < rounds; i++) {
+        memcpy(code + 1, &i, 4);
+        right += function() == i;
+    }
+    return right;
+}
+
+static void test_memory_of_changes(void **state) {
+    (void)state;
+    uint8_t *code = map_code(4096);
+    code[0] = 0xb8; /* mov eax, imm; ret */
+    code[5] = 0xc3;
+    struct ct_stalker *stalker = follow(NULL, -1);
+    int right = change(code, 30000);
+    long before = resident_pages();
+    right += change(code, 120000);
+    long after = resident_pages();
+    end(stalker);
+    assert_int_equal(right, 150000);
+    assert_true(after - before < 512); /* 2 MiB; what was given up is 120,000 fragments */
+    munmap(code, 4096);
+}
+
+/* ---- threads that cannot be followed ---- */
+
+static pthread_barrier_t barrier;
+static volatile int worker_tid;
+
+static void *wait_twice(void *unused) {
+    worker_tid = (int)syscall(SYS_gettid);
+    pthread_barrier_wait(&barrier);
+    pthread_barrier_wait(&barrier);
+    return unused;
+}
+
+static void test_refused_threads(void **state) {
+    (void)state;
+    struct ct_stalker *stalker, *other;
+    pthread_t thread;
+    assert_int_equal(ct_stalker_create(&stalker, NULL), 0);
+    assert_int_equal(ct_stalker_create(&other, NULL), 0);
+    pthread_barrier_init(&barrier, NULL, 2);
+    assert_int_equal(pthread_create(&thread, NULL, wait_twice, NULL), 0);
+    pthread_barrier_wait(&barrier);
+    assert_int_equal(ct_stalker_unfollow(stalker, worker_tid), CT_ERR_NOT_FOUND);
+    assert_int_equal(ct_stalker_follow(stalker, worker_tid, NULL, NULL), 0);
+    assert_int_equal(ct_stalker_follow(stalker, worker_tid, NULL, NULL), CT_ERR_BAD_STATE); /* already */
+    assert_int_equal(ct_stalker_follow(other, worker_tid, NULL, NULL), CT_ERR_BAD_STATE);   /* by another */
+    assert_int_equal(ct_stalker_is_following(stalker, worker_tid), 1);
+    assert_int_equal(ct_stalker_is_following(other, worker_tid), 0);
+    assert_int_equal(ct_stalker_unfollow(stalker, worker_tid), 0);
+    assert_int_equal(ct_stalker_unfollow(stalker, worker_tid), CT_ERR_NOT_FOUND);
+    pthread_barrier_wait(&barrier);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    for (int i = 0; i < 1000 && ct_stalker_follow(other, worker_tid, NULL, NULL) != CT_ERR_NOT_FOUND; i++)
+        usleep(1000); /* the kernel may still be at it */
+    assert_int_equal(ct_stalker_follow(stalker, worker_tid, NULL, NULL), CT_ERR_NOT_FOUND); /* it has ended */
+    pid_t child = fork();
+    if (child == 0) {
+        pause();
+        _exit(0);
+    }
+    assert_int_equal(ct_stalker_follow(stalker, child, NULL, NULL), CT_ERR_NOT_FOUND); /* another process */
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    assert_int_equal(ct_stalker_is_following(stalker, worker_tid), 0);
+    assert_int_equal(ct_stalker_destroy(other), 0); /* nobody is followed by either */
+    assert_int_equal(ct_stalker_destroy(stalker), 0);
+    pthread_barrier_destroy(&barrier);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_huge_block),        cmocka_unit_test(test_vdso),
+        cmocka_unit_test(test_branch_tracking),   cmocka_unit_test(test_ud2),
+        cmocka_unit_test(test_transaction),       cmocka_unit_test(test_sysenter),
+        cmocka_unit_test(test_memory_of_changes), cmocka_unit_test(test_refused_threads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
