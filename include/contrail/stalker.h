@@ -43,6 +43,8 @@ struct ct_stalker_options {
     size_t queue_capacity;      /* events kept before they are delivered; 0: 16,384 */
     unsigned drain_interval_ms; /* and at most this old when a block is left through the engine; 0: 250 */
     int follow_children;        /* non-zero: threads that a followed thread starts are followed too */
+    int inline_cache_entries; /* targets that an indirect call or jump compares with itself before it takes the table of all:
+                                   at most 8; 0: 4; -1: none */
 };
 
 int ct_stalker_create(struct ct_stalker **out, const struct ct_stalker_options *options);
@@ -243,6 +245,8 @@ struct ct_stalker_statistics {
     uint64_t events, lost_events;
     uint64_t excluded_calls; /* through the engine */
     uint64_t signals;        /* delivered into translated code */
+    uint64_t cached;         /* targets put into inline caches */
+    uint64_t crowded;        /* indirect calls and jumps that had more targets than their inline cache */
 };
 void ct_stalker_statistics(struct ct_stalker *stalker, struct ct_stalker_statistics *out);
 

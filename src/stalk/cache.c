@@ -96,7 +96,7 @@ static int add_chunk(struct stalk_region *r, size_t size, struct stalk_chunk **o
 /* One that a flush has emptied, or a new one. */
 static int next_chunk(struct stalk_region *r, struct stalk_chunk **out) {
     for (struct stalk_chunk *chunk = r->cache->chunks; chunk; chunk = chunk->next)
-        if (chunk->region == r && chunk->used == 0 && chunk != r->chunk && chunk != r->cold &&
+        if (chunk->region == r && chunk->used == 0 && chunk != r->chunk && chunk != r->cold && chunk != r->warm &&
             chunk != r->cache->return_chunk) {
             *out = chunk;
             return CT_OK;
@@ -108,15 +108,23 @@ int ct_stalk_reserve(struct stalk_region *r, size_t room) {
     return r->chunk->size - r->chunk->used >= room ? CT_OK : next_chunk(r, &r->chunk);
 }
 
-int ct_stalk_cold_room(struct stalk_region *r, size_t size, uint64_t *run, uint8_t **write) {
+static int take_room(struct stalk_region *r, struct stalk_chunk **chunk, size_t size, uint64_t *run, uint8_t **write) {
     size = (size + 15) & ~(size_t)15;
-    int status = r->cold && r->cold->size - r->cold->used >= size ? CT_OK : next_chunk(r, &r->cold);
+    int status = *chunk && (*chunk)->size - (*chunk)->used >= size ? CT_OK : next_chunk(r, chunk);
     if (status)
         return status;
-    *run = r->cold->run + r->cold->used;
-    *write = r->cold->write + r->cold->used;
-    r->cold->used += (uint32_t)size;
+    *run = (*chunk)->run + (*chunk)->used;
+    *write = (*chunk)->write + (*chunk)->used;
+    (*chunk)->used += (uint32_t)size;
     return CT_OK;
+}
+
+int ct_stalk_cold_room(struct stalk_region *r, size_t size, uint64_t *run, uint8_t **write) {
+    return take_room(r, &r->cold, size, run, write);
+}
+
+int ct_stalk_warm_room(struct stalk_region *r, size_t size, uint64_t *run, uint8_t **write) {
+    return take_room(r, &r->warm, size, run, write);
 }
 
 static int make_region(struct stalk_cache *c, uint64_t address, struct stalk_region **out) {

@@ -141,7 +141,7 @@ static void tell_unwinder(void *arg, void *vectors) {
     ct_stalk_unwind_register(arg);
 }
 
-/* The thread wants to go to `target`. `exit`: by this one, 0 for an indirect branch. */
+/* The thread wants to go to `target`. `exit`: by this one, 0 for an indirect branch without an inline cache. */
 static uint64_t go(struct stalk_thread *t, uint64_t target, uint32_t exit, bool indirect) {
     struct ct_stalker *s = t->stalker;
     struct stalk_cache *c = t->cache;
@@ -154,7 +154,9 @@ static uint64_t go(struct stalk_thread *t, uint64_t target, uint32_t exit, bool 
         ct_stalk_call_out(t, tell_unwinder, c);
     ct_stalk_lock(s);
     if ((exit || indirect) && kind != CT_STALKER_END_RETURN && kind != CT_STALKER_END_LIMIT &&
-        enter_excluded(t, target, exit)) {
+        enter_excluded(t, target, indirect ? 0 : exit)) {
+        if (exit && indirect)
+            ct_stalk_take_table(c, exit); /* which leads there */
         ct_stalk_unlock(s);
         return target;
     }
@@ -163,7 +165,9 @@ static uint64_t go(struct stalk_thread *t, uint64_t target, uint32_t exit, bool 
     if (e && return_site)
         ct_stalk_translate_ahead(t, return_site);
     if (e && ct_stalk_trusted(e) && (kind == CT_STALKER_END_RETURN || !ct_stalk_runs_natively(s, target))) {
-        if (exit)
+        if (exit && indirect)
+            ct_stalk_cache_target(c, exit, e);
+        else if (exit)
             ct_stalk_link(c, exit, e);
         else if (indirect)
             ct_stalk_publish(c, e);
@@ -246,7 +250,7 @@ static uint64_t end_of_following(struct stalk_thread *t, uint32_t kind, uint32_t
         target = t->begin;
     else if (kind == CT_REASON_LAND)
         target = land(t);
-    else if (kind != CT_REASON_MISS && kind != CT_REASON_LANDED)
+    else if (kind != CT_REASON_MISS && kind != CT_REASON_SITE && kind != CT_REASON_LANDED)
         return leave_at(t, kind == CT_REASON_END ? t->begin : target, kind == CT_REASON_END);
     if (t->following)
         ct_stalk_finish(t, CT_OK);
@@ -269,6 +273,10 @@ uint64_t ct_stalk_engine(struct stalk_thread *t) {
     case CT_REASON_MISS:
         t->stalker->statistics.lookups++;
         to = go(t, to, 0, true);
+        break;
+    case CT_REASON_SITE:
+        t->stalker->statistics.lookups++;
+        to = go(t, to, index, true);
         break;
     case CT_REASON_CALLOUT:
         to = call_out(t, index);

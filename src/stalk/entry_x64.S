@@ -52,6 +52,13 @@ FUNCTION ct_stalk_land
     movq $CT_REASON_LAND, %gs:CT_AREA_REASON
     jmp ct_stalk_enter
 
+/* An indirect branch whose inline cache has not got the target, which is in rcx; r11 and rcx are in the area. */
+FUNCTION ct_stalk_uncached
+    mov %rcx, %gs:CT_AREA_TARGET
+    mov %gs:CT_AREA_R11, %r11
+    mov %gs:CT_AREA_RCX, %rcx
+    jmp ct_stalk_enter
+
 FUNCTION ct_stalk_full
     movq $CT_REASON_FULL, %gs:CT_AREA_REASON
     jmp ct_stalk_enter

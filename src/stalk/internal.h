@@ -41,7 +41,9 @@ enum {
     STALK_ID_CHUNKS = 1 << 14,
     STALK_SIGNALS = 65,
     STALK_MAX_PROBES = 1024,
-    CT_COUNTERS = 1 << 18, /* call sites that can be counted */
+    STALK_MAX_INLINE = 8,    /* targets of an inline cache */
+    STALK_MOST_REFILLS = 15, /* of an inline cache; then its branch is not worth one */
+    CT_COUNTERS = 1 << 18,   /* call sites that can be counted */
 };
 
 struct stalk_thread;
@@ -133,6 +135,9 @@ struct stalk_fragment {
     struct stalk_region *region;
 };
 
+/* A place where a fragment leaves by a jump that is changed when it is known where to. Indirect branches with an inline cache are
+ * such exits (kind says so), and have links, exits too, one for each target: they are in the lists of the entries that they lead to, and
+ * giving up one empties the cache. */
 struct stalk_exit {
     uint64_t target;
     uint64_t patch;              /* run address of the rel32 */
@@ -140,8 +145,12 @@ struct stalk_exit {
     struct stalk_fragment *from; /* NULL: return from excluded code */
     struct stalk_region *region; /* that it lies in */
     uint32_t next;               /* linked to the same entry */
+    uint32_t site;               /* links: the exit whose inline cache it belongs to; 0: it is no link */
+    uint32_t cached;             /* first link; in links: the next one */
     uint8_t kind;                /* enum ct_stalker_end */
     uint8_t linked;
+    uint8_t crowded;                /* it takes the table for good */
+    uint8_t count : 4, refills : 4; /* links now; how often they were given up */
 };
 
 /* An event site: what a record's number stands for. */
@@ -179,6 +188,7 @@ struct stalk_region {
     struct ct_arena *arena;
     struct stalk_chunk *chunk; /* that is being filled with fragments */
     struct stalk_chunk *cold;  /* the same with what runs seldom; NULL: none yet */
+    struct stalk_chunk *warm;  /* the same with inline caches */
     uint64_t low, high;        /* originals it serves */
     uint64_t helpers;          /* run address of the copy of ct_stalk_code */
 };
@@ -298,6 +308,7 @@ struct ct_stalker {
     uint32_t queue_capacity;
     uint64_t drain_interval_ns;
     int32_t trust;
+    uint8_t inline_entries; /* of an inline cache; 0: there are none */
     bool has_rorx, quick_loop, has_gsbase, follow_children;
     const struct stalk_family *family; /* NULL: children are nobody's business */
     uint64_t xsave_size, xsave_mask;
@@ -342,6 +353,8 @@ static inline bool ct_stalk_same(const void *a, const void *b, size_t n) {
 /* Is there executable code at pc? Tells where its mapping ends. */
 bool ct_stalk_executable(struct ct_stalker *s, uint64_t pc, uint64_t *end, bool *writable);
 void ct_stalk_forget_maps(struct ct_stalker *s);
+/* Unless they are known. */
+void ct_stalk_know_maps(struct ct_stalker *s);
 
 /* ---- cache.c ---- */
 
@@ -356,6 +369,8 @@ struct stalk_region *ct_stalk_region_for(struct stalk_cache *c, uint64_t address
 int ct_stalk_reserve(struct stalk_region *r, size_t room);
 /* Takes `size` bytes for code that runs seldom. */
 int ct_stalk_cold_room(struct stalk_region *r, size_t size, uint64_t *run, uint8_t **write);
+/* The same for inline caches. */
+int ct_stalk_warm_room(struct stalk_region *r, size_t size, uint64_t *run, uint8_t **write);
 /* The fragment is finished: it takes its place in the chunk. */
 int ct_stalk_place(struct stalk_region *r, struct stalk_fragment *f);
 /* Fragment whose code contains pc, or NULL. */
@@ -403,6 +418,10 @@ struct stalk_build; /* build.h */
 /* The exit goes straight to the entry from now on. */
 void ct_stalk_link(struct stalk_cache *c, uint32_t exit, struct stalk_entry *e);
 void ct_stalk_unlink(struct stalk_cache *c, uint32_t exit);
+/* The indirect branch knows one target more from now on. */
+void ct_stalk_cache_target(struct stalk_cache *c, uint32_t exit, struct stalk_entry *e);
+/* It has no inline cache from now on. */
+void ct_stalk_take_table(struct stalk_cache *c, uint32_t exit);
 /* The table leads indirect branches to the entry from now on. */
 void ct_stalk_publish(struct stalk_cache *c, struct stalk_entry *e);
 /* Code that an excluded call returns to, for the application's return address. 0: out of memory. */
@@ -572,9 +591,9 @@ int ct_stalk_let_go(struct ct_stalker *s, int tid, uint64_t *pc);
 
 /* ---- entry_<isa>.S ---- */
 
-extern const uint8_t ct_stalk_code[], ct_stalk_code_end[], ct_stalk_collide[], ct_stalk_miss[], ct_stalk_native_miss[],
-    ct_stalk_landed[], ct_stalk_land[], ct_stalk_full[], ct_stalk_syscall[], ct_stalk_begin[], ct_stalk_end[],
-    ct_stalk_enter[], ct_stalk_switch[], ct_stalk_going[], ct_stalk_restore[], ct_stalk_signal_entry[],
+extern const uint8_t ct_stalk_code[], ct_stalk_code_end[], ct_stalk_collide[], ct_stalk_miss[], ct_stalk_uncached[],
+    ct_stalk_native_miss[], ct_stalk_landed[], ct_stalk_land[], ct_stalk_full[], ct_stalk_syscall[], ct_stalk_begin[],
+    ct_stalk_end[], ct_stalk_enter[], ct_stalk_switch[], ct_stalk_going[], ct_stalk_restore[], ct_stalk_signal_entry[],
     ct_stalk_signal_blocked[], ct_stalk_signal_return[], ct_stalk_child[];
 void ct_stalk_with_vectors(uint64_t size, uint64_t mask, void (*fn)(void *arg, void *vectors), void *arg);
 

@@ -42,6 +42,7 @@
 #define CT_REASON_BACK    0xb0000000 /* it has left its parent's memory */
 
 #define CT_REASON_LAND    0x70000000 /* an exception has left excluded code */
+#define CT_REASON_SITE    0x90000000 /* an indirect branch whose target is not in its inline cache: index of the exit */
 #define CT_REASON_LANDED  0x80000000 /* setjmp has returned, once more perhaps */
 
 #define CT_EVENT_ROOM     0x10000 /* bytes of a record buffer, and its alignment */

@@ -13,19 +13,34 @@ static uint64_t take_room(struct stalk_region *r, size_t size) {
     return ct_stalk_cold_room(r, size, &run, &write) ? 0 : run;
 }
 
-void ct_stalk_patch32(struct stalk_region *r, uint64_t run, uint32_t value) {
-    if (ct_arena_mode(r->arena) == CT_WX_PROTECT) {
-        uint64_t word = *(const uint64_t *)(run & ~7ull);
-        ct_stalk_copy((uint8_t *)&word + (run & 7), &value, sizeof value);
-        (void)ct_arena_store8(r->arena, run & ~7ull, word);
-        return;
-    }
+/* Where code is written; NULL: not like that. */
+static void *place_of(struct stalk_region *r, uint64_t run) {
+    if (ct_arena_mode(r->arena) == CT_WX_PROTECT)
+        return NULL;
     (void)ct_arena_unshare(r->arena);
     for (struct stalk_chunk *chunk = r->cache->chunks; chunk; chunk = chunk->next)
-        if (run - chunk->run < chunk->size) {
-            __atomic_store_n((uint32_t *)(void *)(chunk->write + (run - chunk->run)), value, __ATOMIC_RELEASE);
-            return;
-        }
+        if (run - chunk->run < chunk->size)
+            return chunk->write + (run - chunk->run);
+    return NULL;
+}
+
+/* `size` bytes that lie in one aligned word. */
+static void patch_word(struct stalk_region *r, uint64_t run, const void *bytes, size_t size) {
+    uint64_t start = run & ~7ull, word = *(const uint64_t *)start;
+    ct_stalk_copy((uint8_t *)&word + (run & 7), bytes, size);
+    uint64_t *place = place_of(r, start);
+    if (place)
+        __atomic_store_n(place, word, __ATOMIC_RELEASE);
+    else
+        (void)ct_arena_store8(r->arena, start, word);
+}
+
+void ct_stalk_patch32(struct stalk_region *r, uint64_t run, uint32_t value) {
+    uint32_t *place = place_of(r, run);
+    if (place)
+        __atomic_store_n(place, value, __ATOMIC_RELEASE);
+    else
+        patch_word(r, run, &value, sizeof value);
 }
 
 /* jmp [rip + 0]: to another region. */
@@ -58,8 +73,151 @@ void ct_stalk_link(struct stalk_cache *c, uint32_t id, struct stalk_entry *entry
     set_exit(e, to);
 }
 
+/* ---- inline caches ---- */
+
+/* Code that compares rcx with each target, made anew whenever there is one more: threads may be in the old one. The branch
+ * jumps there; while it has no target it jumps to its stub, and once it is crowded the jump is gone, and the table lookup behind it is
+ * reached: one jump more would be one more for the processor to remember, when it foretells the table's. */
+
+static void empty_site(struct stalk_cache *c, struct stalk_exit *site) {
+    for (uint32_t id = site->cached; id;) {
+        struct stalk_exit *link = ct_stalk_item(&c->exits, id);
+        link->linked = 0; /* but it stays in the list of its entry */
+        id = link->cached;
+    }
+    site->cached = 0;
+    site->count = 0;
+}
+
+/* rcx is the difference to another address: the difference to the one that is `delta` less; goes to `to` if there is none. */
+static void emit_compare(struct ct_code_buf *out, const struct ct_stalker *s, uint64_t delta, uint64_t to) {
+    uint64_t more = delta + s->quick_loop;
+    if ((uint64_t)(int64_t)(int32_t)more == more) {
+        CT_X64_BYTES(out, 0x48, 0x8d, 0x89); /* lea rcx, [rcx + delta] */
+        ct_code_u32(out, (uint32_t)more);
+    } else {
+        CT_X64_BYTES(out, 0x49, 0xbb); /* mov r11, delta */
+        ct_code_u64(out, delta);
+        CT_X64_BYTES(out, 0x4a, 0x8d, 0x4c, 0x19, s->quick_loop); /* lea rcx, [rcx + r11] */
+    }
+    if (s->quick_loop)
+        CT_X64_BYTES(out, 0xe2, 0); /* loop to the next one */
+    else
+        CT_X64_BYTES(out, 0xe3, 2, 0xeb, 0); /* jrcxz over a jump to it */
+    size_t from = out->length;
+    gs_load(out, CT_X64_R11, CT_AREA_R11);
+    gs_load(out, CT_X64_RCX, CT_AREA_RCX);
+    ct_x64_emit_jmp(out, to);
+    if (!out->overflow)
+        out->bytes[from - 1] = (uint8_t)(out->length - from);
+}
+
+enum { COMPARE_ROOM = 64 };
+
+/* Its address, or 0. */
+static uint64_t make_compares(struct stalk_cache *c, const struct stalk_exit *site) {
+    const struct stalk_entry *targets[STALK_MAX_INLINE];
+    uint8_t bytes[(STALK_MAX_INLINE + 1) * COMPARE_ROOM], *write;
+    struct ct_code_buf code = {bytes, sizeof bytes, 0, 0, false};
+    unsigned n = 0;
+    for (uint32_t id = site->cached; id; n++) {
+        const struct stalk_exit *link = ct_stalk_item(&c->exits, id);
+        targets[n] = ct_stalk_find(c, link->target);
+        if (!targets[n])
+            return 0;
+        id = link->cached;
+    }
+    if (ct_stalk_warm_room(site->region, (n + 1) * COMPARE_ROOM, &code.address, &write))
+        return 0;
+    uint64_t run = code.address, last = 0;
+    while (n--) { /* the first one that was seen is the first */
+        emit_compare(&code, c->stalker, last - targets[n]->address, targets[n]->code);
+        last = targets[n]->address;
+    }
+    CT_X64_BYTES(&code, 0x49, 0xbb); /* mov r11, the last one */
+    ct_code_u64(&code, last);
+    CT_X64_BYTES(&code, 0x4a, 0x8d, 0x0c, 0x19); /* lea rcx, [rcx + r11] */
+    ct_x64_emit_jmp(&code, site->stub);
+    return code.overflow || ct_arena_write(site->region->arena, run, bytes, code.length) ? 0 : run;
+}
+
+void ct_stalk_take_table(struct stalk_cache *c, uint32_t id) {
+    struct stalk_exit *site = ct_stalk_item(&c->exits, id);
+    if (site->crowded)
+        return;
+    for (uint32_t at = site->cached; at;) {
+        const struct stalk_exit *link = ct_stalk_item(&c->exits, at);
+        struct stalk_entry *e = ct_stalk_find(c, link->target);
+        if (e && ct_stalk_trusted(e))
+            ct_stalk_publish(c, e);
+        at = link->cached;
+    }
+    empty_site(c, site);
+    site->crowded = 1;
+    c->stalker->statistics.crowded++;
+    static const uint8_t nop[5] = {0x0f, 0x1f, 0x44, 0, 0}; /* in the place of the whole jump, which lies in one word */
+    patch_word(site->region, site->patch - 1, nop, sizeof nop);
+}
+
+static bool is_cached(const struct stalk_cache *c, const struct stalk_exit *site, uint64_t target) {
+    for (uint32_t id = site->cached; id;) {
+        const struct stalk_exit *link = ct_stalk_item(&c->exits, id);
+        if (link->target == target)
+            return true;
+        id = link->cached;
+    }
+    return false;
+}
+
+static bool add_link(struct stalk_cache *c, struct stalk_exit *site, uint32_t id, struct stalk_entry *entry) {
+    uint32_t link_id = ct_stalk_new_item(&c->pool, &c->exits, sizeof(struct stalk_exit));
+    if (!link_id)
+        return false;
+    struct stalk_exit *link = ct_stalk_item(&c->exits, link_id);
+    link->target = entry->address;
+    link->site = id;
+    link->linked = 1;
+    link->next = entry->incoming;
+    entry->incoming = link_id;
+    link->cached = site->cached;
+    site->cached = link_id;
+    site->count++;
+    return true;
+}
+
+void ct_stalk_cache_target(struct stalk_cache *c, uint32_t id, struct stalk_entry *entry) {
+    struct stalk_exit *site = ct_stalk_item(&c->exits, id);
+    if (!site->crowded && is_cached(c, site, entry->address))
+        return; /* another thread was quicker */
+    uint64_t code = 0;
+    if (!site->crowded && site->count < c->stalker->inline_entries && site->refills < STALK_MOST_REFILLS &&
+        add_link(c, site, id, entry))
+        code = make_compares(c, site);
+    if (code && ct_x64_reaches(site->patch + 4, code)) {
+        c->stalker->statistics.cached++;
+        set_exit(site, code);
+        return;
+    }
+    ct_stalk_publish(c, entry);
+    ct_stalk_take_table(c, id);
+}
+
+static void unlink_cached(struct stalk_cache *c, struct stalk_exit *link) {
+    struct stalk_exit *site = ct_stalk_item(&c->exits, link->site);
+    link->next = 0;
+    if (!link->linked)
+        return;
+    empty_site(c, site);
+    site->refills++;
+    set_exit(site, site->stub);
+}
+
 void ct_stalk_unlink(struct stalk_cache *c, uint32_t id) {
     struct stalk_exit *e = ct_stalk_item(&c->exits, id);
+    if (e->site) {
+        unlink_cached(c, e);
+        return;
+    }
     e->linked = 0;
     e->next = 0;
     set_exit(e, e->stub);

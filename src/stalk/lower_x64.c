@@ -283,6 +283,14 @@ static void lower_call(struct stalk_build *b, const struct stalk_insn *insn) {
     emit_full(b);
 }
 
+/* To the inline cache. All of it can be changed by one store. */
+static void emit_inline_jump(struct stalk_build *b) {
+    uint64_t at = ct_code_here(&b->out) % 8;
+    if (at > 3)
+        ct_x64_emit_nop(&b->out, 8 - at);
+    ct_lower_jump(b, 0, b->end_kind);
+}
+
 static void lower_indirect(struct stalk_build *b, const struct stalk_insn *insn) {
     bool call = insn->x64.kind == CT_INSN_CALL_INDIRECT;
     b->end_kind = call ? CT_STALKER_END_CALL_INDIRECT : CT_STALKER_END_JUMP_INDIRECT;
@@ -293,6 +301,8 @@ static void lower_indirect(struct stalk_build *b, const struct stalk_insn *insn)
         push_return(b, insn->address + insn->x64.length);
     }
     gs_store(&b->out, CT_X64_R11, CT_AREA_R11);
+    if (b->cache->stalker->inline_entries)
+        emit_inline_jump(b);
     emit_table_jump(b, false);
     emit_full(b);
 }
@@ -409,8 +419,9 @@ static int finish_exit(struct stalk_build *b, struct stalk_fragment *f, struct c
     e->region = b->region;
     e->kind = b->exits[i].kind;
     ct_x64_patch_u32(&b->out, b->exits[i].patch, (uint32_t)(e->stub - (e->patch + 4)));
-    gs_store_imm(cold, CT_AREA_REASON, CT_REASON_EXIT | id);
-    ct_x64_emit_jmp(cold, ct_stalk_helper(b->region, ct_stalk_enter));
+    bool indirect = e->kind == CT_STALKER_END_CALL_INDIRECT || e->kind == CT_STALKER_END_JUMP_INDIRECT;
+    gs_store_imm(cold, CT_AREA_REASON, (indirect ? CT_REASON_SITE : CT_REASON_EXIT) | id);
+    ct_x64_emit_jmp(cold, ct_stalk_helper(b->region, indirect ? ct_stalk_uncached : ct_stalk_enter));
     return CT_OK;
 }
 

@@ -107,6 +107,11 @@ void ct_stalk_forget_maps(struct ct_stalker *s) {
     s->map_count = 0;
 }
 
+void ct_stalk_know_maps(struct ct_stalker *s) {
+    if (!s->map_count)
+        (void)ct_os_each_map(add_map, s);
+}
+
 static const struct stalk_map *find_map(const struct ct_stalker *s, uint64_t pc) {
     size_t low = 0, high = s->map_count;
     while (low < high) {

@@ -219,6 +219,7 @@ static bool resolve_entry(struct stalk_thread *t, struct stalk_regs *r) {
         r->pc = ((struct stalk_exit *)ct_stalk_item(&t->cache->exits, index))->target;
         return true;
     case CT_REASON_MISS:
+    case CT_REASON_SITE:
         r->pc = t->area->target;
         return true;
     case CT_REASON_LANDED:

@@ -10,6 +10,7 @@ extern const uint8_t __start_ct_stalk_text[] __attribute__((visibility("hidden")
 extern const uint8_t __stop_ct_stalk_text[] __attribute__((visibility("hidden")));
 
 #define DEFAULT_CAPACITY 16384
+#define DEFAULT_INLINE   4
 #define DEFAULT_INTERVAL 250
 
 /* Callbacks hold the lock, or run in the middle of something that does not expect changes. */
@@ -66,7 +67,8 @@ static int find_library(void *arg, const struct ct_os_map *map) {
 }
 
 STALK_API int ct_stalker_create(struct ct_stalker **out, const struct ct_stalker_options *options) {
-    if (!out || (options && options->memory > CT_STALKER_MEMORY_PROTECT))
+    if (!out || (options && (options->memory > CT_STALKER_MEMORY_PROTECT || options->inline_cache_entries < -1 ||
+                             options->inline_cache_entries > STALK_MAX_INLINE)))
         return CT_ERR_INVALID_ARGUMENT;
     struct ct_stalker *s = ct_os_alloc(sizeof *s, CT_OS_READ | CT_OS_WRITE);
     if (!s)
@@ -77,6 +79,8 @@ STALK_API int ct_stalker_create(struct ct_stalker **out, const struct ct_stalker
     s->drain_interval_ns =
         (uint64_t)(options && options->drain_interval_ms ? options->drain_interval_ms : DEFAULT_INTERVAL) * 1000000;
     s->follow_children = options && options->follow_children;
+    int entries = options && options->inline_cache_entries ? options->inline_cache_entries : DEFAULT_INLINE;
+    s->inline_entries = entries < 0 ? 0 : (uint8_t)entries;
     s->trust = 1;
     s->has_rorx = ct_stalk_has_rorx();
     s->quick_loop = ct_stalk_has_quick_loop();

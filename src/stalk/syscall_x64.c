@@ -42,6 +42,9 @@ static uint64_t change_memory(struct stalk_thread *t) {
     struct ct_stalker *s = t->stalker;
     uint64_t number = t->area->gpr[RAX], next = next_of(t);
     uint64_t start = t->area->gpr[RDI], size = t->area->gpr[RSI];
+    ct_stalk_lock(s);
+    ct_stalk_know_maps(s); /* as they are before it */
+    ct_stalk_unlock(s);
     int64_t result = make_call(t);
     if (number == __NR_mmap)
         start = (uint64_t)result;

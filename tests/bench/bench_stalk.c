@@ -144,6 +144,64 @@ static void bench_excluded(void) {
            best[1] / CALLS, best[2] / CALLS, best[3] / CALLS);
 }
 
+/* ---- inline caches ---- */
+
+/* One indirect call with the first `count` of the functions that fanout calls; a power of two. */
+static __attribute__((noinline)) uint64_t call_targets(void *const *functions, uint32_t count, uint64_t calls) {
+    uint64_t sum = 0;
+    uint32_t place = 0;
+    for (uint64_t i = 0; i < calls; i++) {
+        place += 0x9e3779b9;
+        sum += ((uint64_t(*)(uint64_t))functions[(place >> 28) & (count - 1)])(i);
+    }
+    return sum;
+}
+
+static double time_targets(void *const *functions, uint32_t count, int entries) {
+    struct ct_stalker *stalker;
+    struct ct_stalker_options options = {.inline_cache_entries = entries};
+    if (ct_stalker_create(&stalker, &options) || ct_stalker_follow_me(stalker, NULL, NULL)) {
+        fprintf(stderr, "cannot follow\n");
+        exit(1);
+    }
+    result = call_targets(functions, count, 1000);
+    double start = now_ns();
+    result = call_targets(functions, count, CALLS);
+    double time = now_ns() - start;
+    ct_stalker_unfollow_me(stalker);
+    ct_stalker_destroy(stalker);
+    return time;
+}
+
+static void bench_inline(void) {
+    static const int entries[] = {-1, 1, 2, 4, 8};
+    enum { COLUMNS = sizeof entries / sizeof *entries };
+    void *const *functions = calls_find_mode("fanout")->functions;
+    printf("an indirect call, entries of its inline cache:\n%-10s %13s %13s", "", "native", "none");
+    for (int i = 1; i < COLUMNS; i++)
+        printf(" %13d", entries[i]);
+    printf("\n");
+    for (uint32_t count = 1; count <= CALLS_FANOUT; count *= 2) {
+        double native = 0, best[COLUMNS] = {0};
+        for (int round = 0; round < ROUNDS; round++) {
+            double start = now_ns();
+            result = call_targets(functions, count, CALLS);
+            double time = now_ns() - start;
+            if (native == 0 || time < native)
+                native = time;
+            for (int i = 0; i < COLUMNS; i++) {
+                time = time_targets(functions, count, entries[i]);
+                if (best[i] == 0 || time < best[i])
+                    best[i] = time;
+            }
+        }
+        printf("%2u targets %13.2f", count, 1.0);
+        for (int i = 0; i < COLUMNS; i++)
+            printf(" %13.2f", best[i] / native);
+        printf("\n");
+    }
+}
+
 /* ---- programs ---- */
 
 static double run_program(const char *const *argv, const char *library, const char *setting) {
@@ -265,6 +323,7 @@ int main(int argc, char **argv) {
     printf("\n");
     for (int i = 0; calls_modes[i]; i++)
         bench_micro(calls_modes[i]);
+    bench_inline();
     bench_excluded();
     if (library) {
         bench_program("lua", lua, library);

@@ -1,7 +1,7 @@
 /* Follows the program that it is loaded into (LD_PRELOAD), from its constructors to its end.
  *
  * STALK_EVENTS: none (default), summary, or names of events and `time`, with commas; STALK_TRUST, STALK_MEMORY: numbers;
- * STALK_CHILDREN: new threads too; STALK_EXCLUDE: a module; STALK_REPORT: a file that gets a line of counters at the end. */
+ * STALK_INLINE: entries of inline caches; STALK_CHILDREN: new threads too; STALK_EXCLUDE: a module; STALK_REPORT: a file that gets a line of counters at the end. */
 #include <contrail/stalker.h>
 
 #include <stdio.h>
@@ -62,7 +62,8 @@ static long number(const char *name, long otherwise) {
 
 __attribute__((constructor)) static void begin(void) {
     struct ct_stalker_options options = {.memory = (enum ct_stalker_memory)number("STALK_MEMORY", 0),
-                                         .follow_children = getenv("STALK_CHILDREN") != NULL};
+                                         .follow_children = getenv("STALK_CHILDREN") != NULL,
+                                         .inline_cache_entries = (int)number("STALK_INLINE", 0)};
     struct ct_stalker_sink sink = {0};
     const char *wanted = getenv("STALK_EVENTS");
     if (wanted)
