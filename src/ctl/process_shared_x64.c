@@ -129,8 +129,9 @@ static void follow(size_t at, struct ct_shared_state s) {
 }
 
 static void compute(void) {
-    const uint8_t *const enters[] = {ct_hook_enter_record, ct_hook_enter_entry, ct_hook_enter_special,
-                                     ct_hook_enter_listen, ct_hook_enter_detail, ct_hook_enter_entry_detail};
+    const uint8_t *const enters[] = {ct_hook_enter_record,        ct_hook_enter_entry,  ct_hook_enter_special,
+                                     ct_hook_enter_listen,        ct_hook_enter_detail, ct_hook_enter_entry_detail,
+                                     ct_hook_enter_special_detail};
     const uint8_t *const leaves[] = {ct_hook_leave_record, ct_hook_leave_listen, ct_hook_leave_detail};
     for (size_t i = 0; i < sizeof enters / sizeof enters[0]; i++)
         follow((size_t)(enters[i] - ct_hook_code),

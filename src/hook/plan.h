@@ -24,7 +24,7 @@ struct ct_patch {
 struct ct_shared_code {
     uint64_t enter_record, enter_entry, enter_special, enter_listen;
     uint64_t leave_record, leave_listen;
-    uint64_t enter_detail, enter_entry_detail, leave_detail;
+    uint64_t enter_detail, enter_entry_detail, enter_special_detail, leave_detail;
 };
 
 struct ct_plan_request {

@@ -27,6 +27,7 @@ void ct_shared_code_at(struct ct_shared_code *shared, uint64_t copy) {
     AT(leave_listen);
     AT(enter_detail);
     AT(enter_entry_detail);
+    AT(enter_special_detail);
     AT(leave_detail);
 #undef AT
 }
@@ -174,17 +175,17 @@ static uint64_t enter_address(const struct ct_plan_request *r) {
     if (r->action == CT_ACTION_LISTEN)
         return c->enter_listen;
     if (r->special != CT_SPECIAL_NONE || r->action == CT_ACTION_NONE)
-        return c->enter_special;
+        return r->detail && r->action == CT_ACTION_RECORD ? c->enter_special_detail : c->enter_special;
     if (r->entry_only)
         return r->detail ? c->enter_entry_detail : c->enter_entry;
     return r->detail ? c->enter_detail : c->enter_record;
 }
 
 static uint64_t leave_address(const struct ct_plan_request *r) {
+    if (r->detail && r->action == CT_ACTION_RECORD)
+        return r->shared->leave_detail;
     /* Who observes a function that the engine watches may change: its return is sorted out in C. */
-    if (r->action == CT_ACTION_LISTEN || r->special)
-        return r->shared->leave_listen;
-    return r->detail ? r->shared->leave_detail : r->shared->leave_record;
+    return r->action == CT_ACTION_LISTEN || r->special ? r->shared->leave_listen : r->shared->leave_record;
 }
 
 /* call/jmp target; nop3 */

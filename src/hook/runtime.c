@@ -403,15 +403,33 @@ static void before_exec(const struct ct_runtime *rt, const struct ct_special_fra
         rt->on_exec(is_descriptor ? frame->argument1 : frame->argument0, is_descriptor ? (int)first : CWD);
 }
 
-uint64_t ct_hook_special(uint64_t slot, uint64_t stub, struct ct_special_frame *frame) {
+/* The call's event; what a stub does for its frame (stubs_x64.S). */
+static uint64_t enter_special(struct ct_block *b, uint64_t slot, uint64_t stub, bool entry_only,
+                              struct ct_detail_note *note) {
+    if (entry_only) {
+        ct_event_note(b, stub_number(stub), CT_EVENT_ENTRY, note);
+        return CT_GO_BODY;
+    }
+    uint64_t go = ct_hook_enter_slow(slot, stub, note);
+    if (go == CT_GO_OBSERVED && note)
+        b->top[-1].data = (note->stamp & ~1ull) | (note->tag >= CT_TAG_STEP);
+    return go;
+}
+
+/* `note`, if not NULL: a stamp of 0 tells that nothing is to be captured. */
+uint64_t ct_hook_special(uint64_t slot, uint64_t stub, const struct ct_special_frame *frame,
+                         struct ct_detail_note *note) {
     struct ct_block *b = ct_block_current();
+    if (note)
+        note->stamp = 0;
     if (b && b->runtime->hooks[stub_number(stub)].special == CT_SPECIAL_EXEC)
         before_exec(b->runtime, frame);
     if (!b || b->detached)
         return CT_GO_BODY;
     const struct ct_hook_entry *hook = &b->runtime->hooks[stub_number(stub)];
     bool seen = observing_block(slot) != NULL && hook->flavor == CT_ACTION_RECORD;
-    uint64_t arguments[3] = {frame->argument0, frame->argument1, frame->argument2};
+    const struct ct_saved_registers *saved = (const struct ct_saved_registers *)slot - 1;
+    uint64_t arguments[3] = {frame->argument0, frame->argument1, saved->argument2};
     uint64_t go = CT_GO_BODY;
     if (hook->special == CT_SPECIAL_SECCOMP && forbids_counter(arguments)) {
         if (seen)
@@ -420,10 +438,8 @@ uint64_t ct_hook_special(uint64_t slot, uint64_t stub, struct ct_special_frame *
         act(b, hook->special, slot, arguments);
         return CT_GO_BODY;
     }
-    if (seen && !hook->entry_only)
-        go = ct_hook_enter_slow(slot, stub, NULL);
-    else if (seen)
-        ct_event_write(b, stub_number(stub), CT_EVENT_ENTRY);
+    if (seen)
+        go = enter_special(b, slot, stub, hook->entry_only, note);
     act(b, hook->special, slot, arguments);
     return go;
 }

@@ -134,7 +134,7 @@ struct ct_block {
     /* Detail (agent/detail.c): how large the thread's segments are, in chunks; how many it has had. */
     uint32_t detail_home, detail_serial;
     uint32_t waits; /* how often the thread has looked in vain for room since it last found some (agent/lane.c) */
-    size_t size; /* of the whole mapping */
+    size_t size;    /* of the whole mapping */
     uint32_t in_use;
 };
 
@@ -289,15 +289,19 @@ void ct_runtime_call_out(struct ct_block *b, void (*fn)(void *), void *arg);
 /* ---- slow paths (runtime.c), called from the shared code ---- */
 
 enum { CT_GO_BODY = 0, CT_GO_OBSERVED = 1 };
-struct ct_special_frame { /* caller-saved registers as the shared code pushes them */
-    uint64_t scratch[4], argument0, argument1, argument3, argument2, result;
+struct ct_special_frame { /* registers as the shared code pushes them */
+    uint64_t scratch[4], argument0, argument1;
+};
+struct ct_saved_registers { /* the same, right below the return address; the last is the stub word */
+    uint64_t argument3, argument2, flags, result, stub;
 };
 /* `note`, if not NULL, gets what a stub needs to know that will capture detail. */
 uint64_t ct_hook_enter_slow(uint64_t slot, uint64_t stub, struct ct_detail_note *note);
 uint64_t ct_hook_entry_slow(uint64_t slot, uint64_t stub, struct ct_detail_note *note);
 uint64_t ct_hook_leave_slow(uint64_t slot, struct ct_detail_note *note);
 void ct_hook_event_slow(uint64_t hook, uint64_t kind, uint64_t slot, struct ct_detail_note *note);
-uint64_t ct_hook_special(uint64_t slot, uint64_t stub, struct ct_special_frame *frame);
+uint64_t ct_hook_special(uint64_t slot, uint64_t stub, const struct ct_special_frame *frame,
+                         struct ct_detail_note *note);
 uint64_t ct_hook_on_call(struct ct_cpu_context *cpu, uint64_t slot, uint64_t stub);
 uint64_t ct_hook_on_return(struct ct_cpu_context *cpu, uint64_t slot);
 
@@ -310,7 +314,7 @@ void ct_cpu_first_arguments(const struct ct_cpu_context *cpu, uint64_t arguments
 extern const uint8_t ct_hook_code[], ct_hook_code_end[];
 extern const uint8_t ct_hook_enter_record[], ct_hook_enter_entry[], ct_hook_enter_special[], ct_hook_enter_listen[],
     ct_hook_leave_record[], ct_hook_leave_listen[], ct_hook_enter_detail[], ct_hook_enter_entry_detail[],
-    ct_hook_leave_detail[];
+    ct_hook_enter_special_detail[], ct_hook_leave_detail[];
 /* Calls fn(a, b) on another stack. */
 uint64_t ct_hook_on_stack(uint64_t stack, uint64_t (*fn)(uint64_t, uint64_t), uint64_t a, uint64_t b);
 /* Calls fn(arg) with the vector state saved: for code that was not compiled for general registers only. */

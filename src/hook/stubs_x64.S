@@ -540,57 +540,39 @@ FUNCTION ct_hook_leave_detail
 
 /* ---- functions that the engine must know about: always through C ---- */
 
-FUNCTION ct_hook_enter_special
-    push %rax
-    SAVE_FLAGS
-    mov 8(%rsp), %rax
-    push %rax
-    push %rdx
-    push %rcx
-    push %rsi
-    push %rdi
-    push %r8
-    push %r9
-    push %r10
-    push %r11
-    push %rbp
-    mov %rsp, %rbp                          /* r11..rax at 8(%rbp): struct ct_special_frame */
-    lea 104(%rbp), %rdi                     /* S */
-    mov 96(%rbp), %rsi
+/* Stack and ways on as in ENTER. r11..rsi at 8(%rbp): struct ct_special_frame. */
+.macro ENTER_SPECIAL n
+    PROLOGUE \n
+    PUSH_REST
+    lea 56+40+\n(%rbp), %rdi                /* S */
+    mov 56+32+\n(%rbp), %rsi
     lea 8(%rbp), %rdx
+    NOTE_ARGUMENT \n, %rcx
     CALL_SLOW CT_BLOCK_FN_SPECIAL
+    POP_REST
+  .if \n
+    mov %rax, CT_NOTE_ENTERED(%rsp)         /* a call does not need it */
+    cmpq $0, CT_NOTE_STAMP(%rsp)
+    je 31f
+    CAPTURE_CALL 40+\n
+31: mov CT_NOTE_ENTERED(%rsp), %rax
+  .endif
     test %eax, %eax
-    jz 1f
-    mov $8, %eax                            /* observed: drop the return address as enter_record does */
-    mov 96(%rbp), %rcx
-    mov %rcx, 104(%rbp)
-    jmp 2f
-1:  mov 96(%rbp), %rcx
+    jz 32f
+    EPILOGUE \n
+    ret $8
+32: mov 32+\n(%rsp), %rcx                   /* to the body, with the return address where it is */
     movslq CT_AFTER_TO_BODY_REL(%rcx), %rdx
     lea CT_AFTER_TO_RESUME(%rcx, %rdx), %rcx
-    mov %rcx, 96(%rbp)
-    xor %eax, %eax
-2:  mov %rbp, %rsp
-    mov %rax, 72(%rbp)                      /* where rax was pushed the second time: how far to move rsp */
-    pop %rbp
-    pop %r11
-    pop %r10
-    pop %r9
-    pop %r8
-    pop %rdi
-    pop %rsi
-    pop %rcx
-    pop %rdx
-    lea 8(%rsp), %rsp
-    cmpb $0, -8(%rsp)
-    jne 3f
-    RESTORE_FLAGS
-    pop %rax
+    mov %rcx, 32+\n(%rsp)
+    EPILOGUE \n
     ret
-3:  RESTORE_FLAGS
-    pop %rax
-    lea 8(%rsp), %rsp
-    ret
+.endm
+
+FUNCTION ct_hook_enter_special
+    ENTER_SPECIAL 0
+FUNCTION ct_hook_enter_special_detail
+    ENTER_SPECIAL CT_NOTE_SIZE
 
 /* ---- listeners: the full context ---- */
 

@@ -37,9 +37,13 @@ static uint64_t home(unsigned word) {
 }
 
 static uint64_t call_special(unsigned hook, uint64_t slot, uint64_t a, uint64_t b, uint64_t c) {
-    struct ct_special_frame frame = {.argument0 = a, .argument1 = b, .argument2 = c};
+    struct ct_special_frame frame = {.argument0 = a, .argument1 = b};
     *word_at(slot) = real_return(slot);
-    return ct_hook_special(slot, stub_of(&f, hook), &frame);
+    struct ct_saved_registers *saved = (struct ct_saved_registers *)slot - 1, before = *saved;
+    saved->argument2 = c;
+    uint64_t go = ct_hook_special(slot, stub_of(&f, hook), &frame, NULL);
+    *saved = before; /* slots of other frames, here */
+    return go;
 }
 
 /* A call through the slow path: what comes after a walk goes there. */

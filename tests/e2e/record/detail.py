@@ -86,6 +86,33 @@ int main(void) {
 }
 """
 
+# Calls of functions that the engine itself watches.
+WATCHED = r"""
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static jmp_buf there;
+__attribute__((noipa)) void leaves(void) { longjmp(there, 5); }
+int main(int argc, char **argv) {
+    char name[16] = "";
+    if (argc > 1) return 3;
+    long pid = syscall(SYS_getpid, 11, 22, 33, 44, 55);
+    prctl(PR_GET_NAME, name, 66);
+    if (!setjmp(there)) leaves();
+    execl("/nowhere", "nowhere", (char *)0);
+    printf("%ld %ld\n", pid, (long)name);
+    fflush(stdout);
+    if (vfork() == 0) { execl(argv[0], argv[0], "again", (char *)0); _exit(9); }
+    wait(NULL);
+    return 0;
+}
+"""
+
 COUNTS = r"""
 #include <pthread.h>
 #include <stdio.h>
@@ -185,6 +212,33 @@ class Values(Detail):
         self.assertEqual(self.owner(trace, last.return_address), "main")
         self.assertEqual(self.details(trace, "last", detail_file.RETURN)[0].registers[0], 126)
         self.assertEqual(self.details(trace, "tail", detail_file.RETURN)[0].registers[0], 126)
+
+
+class Watched(Detail):
+    def test_arguments_and_results(self):
+        """Functions that the engine watches have records like any other."""
+        done, manifests = self.record(self.build("watched", WATCHED), options=["--detail", "always", "--stack-bytes", "64"])
+        pid, name = map(int, done.stdout.split())
+        trace = next(t for t in self.traces() if t.manifest["pid"] == pid)
+
+        def only(name, kind=detail_file.CALL, **wanted):
+            found = [r for r in self.details(trace, None, kind) if name in trace.functions[r.function].name]
+            return [r for r in found if all(r.registers[int(k[1:])] == v for k, v in wanted.items())]
+
+        call = only("syscall", r0=39, r1=11, r2=22, r3=33, r4=44, r5=55)
+        self.assertEqual(len(call), 1)
+        self.assertEqual(self.owner(trace, call[0].return_address), "main")
+        self.assertEqual(int.from_bytes(call[0].stack[:8], "little"), call[0].return_address)
+        self.assertEqual(len(call[0].stack), 64)
+        self.assertEqual(len(only("syscall", detail_file.RETURN, r0=pid)), 1)
+        self.assertEqual(len(only("prctl", r0=16, r1=name, r2=66)), 1)
+        self.assertGreaterEqual(len(only("prctl", detail_file.RETURN, r0=0)), 1)
+        self.assertGreaterEqual(len(only("longjmp", r1=5)), 1)
+        self.assertGreaterEqual(len(only("execve")), 1)
+        self.assertGreaterEqual(len(only("execve", detail_file.RETURN, r0=2**64 - 1)), 1)
+        self.assertGreaterEqual(len(only("vfork")), 1)
+        for manifest in manifests:  # the frames that were left have an event without a record
+            self.assertEqual(sum(manifest["detail"]["lost"].values()) + manifest["detail"]["rejected"], 0)
 
 
 class Counts(Detail):
