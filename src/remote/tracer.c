@@ -188,11 +188,22 @@ static void *map_stack(void) {
     return stack;
 }
 
+/* There in a build with AddressSanitizer. */
+extern void __asan_unpoison_memory_region(const volatile void *start, size_t size) __attribute__((weak));
+
+/* The tracer ended in the middle of its functions: the sanitizer has their variables still, and would find them in whatever is
+ * mapped there next. */
+static void unmap_stack(char *stack) {
+    if (__asan_unpoison_memory_region)
+        __asan_unpoison_memory_region(stack, TRACER_STACK);
+    (void)munmap(stack, TRACER_STACK);
+}
+
 static void release(struct tracer *tracer) {
     (void)sem_destroy(&tracer->go);
     (void)sem_destroy(&tracer->done);
     if (tracer->stack)
-        (void)munmap(tracer->stack, TRACER_STACK);
+        unmap_stack(tracer->stack);
     tracer->stack = NULL;
     tracer->running = false;
 }

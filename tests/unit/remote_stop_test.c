@@ -291,6 +291,44 @@ static void test_stopped_means_stopped(void **state) {
     assert_int_equal(end_target(&target, NULL), 0);
 }
 
+struct ranges {
+    uint64_t start[4096], size[4096];
+    size_t count;
+};
+
+static int note_range(void *arg, const struct ct_os_map *map) {
+    struct ranges *r = arg;
+    if (r->count < 4096) {
+        r->start[r->count] = map->start;
+        r->size[r->count++] = map->end - map->start;
+    }
+    return 0;
+}
+
+/* What is mapped where the tracer had its stack is like any other memory (AddressSanitizer looks). */
+static void test_memory_after_the_tracer(void **state) {
+    (void)state;
+    static struct ranges ranges;
+    struct target target;
+    start_target(&target, "crowd");
+    struct ct_remote *remote = open_remote(target.pid);
+    stop_remote(remote);
+    ct_os_each_map(note_range, &ranges);
+    ct_remote_close(remote);
+    size_t gone = 0;
+    for (size_t i = 0; i < ranges.count; i++) {
+        void *at = mmap((void *)ranges.start[i], ranges.size[i], PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+        if (at != (void *)ranges.start[i])
+            continue;
+        memset(at, 1, ranges.size[i]);
+        munmap(at, ranges.size[i]);
+        gone++;
+    }
+    assert_true(gone > 0);
+    assert_int_equal(end_target(&target, NULL), 0);
+}
+
 static void test_main_thread_has_ended(void **state) {
     (void)state;
     struct target target;
@@ -536,6 +574,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_stop_threads_that_come_and_go),
         cmocka_unit_test(test_stop_many),
         cmocka_unit_test(test_stopped_means_stopped),
+        cmocka_unit_test(test_memory_after_the_tracer),
         cmocka_unit_test(test_main_thread_has_ended),
         cmocka_unit_test(test_job_control),
         cmocka_unit_test(test_signals),
