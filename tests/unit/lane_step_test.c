@@ -10,20 +10,18 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <errno.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
-#include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
 #include "lane_util.h"
 #include "os/os.h"
+#include "step_util.h"
 
 __asm__(".text\n"
         ".balign 16\n"
@@ -197,45 +195,32 @@ static void child(void **state) {
 
 /* ---- the parent ---- */
 
-static uint64_t pc_of(pid_t pid) {
-    struct user_regs_struct regs;
-    ptrace(PTRACE_GETREGS, pid, NULL, &regs);
-    return regs.rip;
-}
-
-/* Runs up to `steps` instructions; how many it were before the window ended. */
-static int step(pid_t pid, int steps) {
-    for (int i = 0; i < steps; i++) {
-        int status;
-        if (ptrace(PTRACE_SINGLESTEP, pid, NULL, NULL) || waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status) ||
-            pc_of(pid) == (uint64_t)window_end + 1)
-            return i;
-    }
-    return steps;
-}
-
 static int parent(pid_t pid) {
-    int length = 0, stride = 1;
+    struct step_window w = {.end = (uint64_t)window_end + 1};
+    int stride = 1;
     for (int k = -2;;) { /* -2: warming up, -1: measuring */
         int status;
         if (waitpid(pid, &status, 0) < 0)
             return 1;
-        if (!WIFSTOPPED(status))
+        if (!WIFSTOPPED(status)) {
+            step_free(&w);
             return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+        }
         long deliver = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
-        if (!deliver && pc_of(pid) == (uint64_t)window_begin + 1) {
+        if (!deliver && step_pc(pid) == (uint64_t)window_begin + 1) {
             if (k == -1) {
-                length = step(pid, INT_MAX);
-                stride = length < 800 ? 1 : length / 25 | 1; /* the loops over a chunk's slots are long */
-                printf("%d instructions, ", length);
+                step_through(&w, pid);
+                stride = w.length < 800 ? 1 : w.length / 25 | 1; /* the loops over a chunk's slots are long */
+                printf("%d instructions, ", w.length);
                 fflush(stdout);
-            } else if (k >= 0 && k <= length) {
-                deliver = step(pid, k) == k ? SIGUSR1 : 0; /* the search for a chunk may be shorter this time */
+            } else if (k >= 0 && k < w.length) {
+                deliver = step_to(&w, pid, k) ? SIGUSR1 : 0; /* the search for a chunk may be shorter this time */
             } else if (k >= 0) {
                 ptrace(PTRACE_POKEDATA, pid, &done, (void *)1L);
             }
             k += k < 0 ? 1 : stride;
         }
+        step_clear_trap_flag(pid);
         ptrace(PTRACE_CONT, pid, NULL, (void *)deliver);
     }
 }
