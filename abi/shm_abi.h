@@ -54,6 +54,9 @@ _Static_assert(sizeof(struct ct_shm_chunk) == 64, "one cache line");
 
 /* Kind of an event in a slot that was reserved and then given up, because a handler jumped out of the stub. */
 #define CT_SHM_EVENT_VOID 0u
+/* Kinds of events that the agent which follows threads writes besides those of hooks: their hook is a number of its table of code
+ * (abi/stalk_abi.h), UINT32_MAX when that was full. A part has the number of instructions where others have that of their detail. */
+enum { CT_SHM_EVENT_BLOCK = 8, CT_SHM_EVENT_PART = 9, CT_SHM_EVENT_COMPILED = 10 };
 
 /* ---- threads ---- */
 

@@ -47,6 +47,7 @@ struct ct_stalk_boot {
     uint32_t queue_capacity, drain_interval_ms;
     int32_t trust;
     uint32_t count_calls;                   /* calls are counted, without an event for each */
+    uint32_t count_blocks;                  /* blocks are, with or without */
     uint64_t excluded, excluded_count;      /* pairs of addresses: start, end */
     uint64_t threads, thread_count;         /* struct ct_stalk_boot_thread */
     uint64_t functions[CT_STALK_FUNCTIONS]; /* CT_STALK_FUNCTION_LIST; 0: there is none */
@@ -67,10 +68,21 @@ struct ct_stalk_target {
     uint64_t key, address, count;
 };
 
-#define CT_STALK_RANGES 1024
+/* A block: that was translated, or that is executed. `lengths`: place of the lengths of its instructions. */
+struct ct_stalk_code {
+    uint64_t start;
+    uint32_t size, insns;
+    uint64_t lengths;
+};
+#define CT_STALK_LENGTHS (16u << 20)
+
+#define CT_STALK_RANGES  1024
 struct ct_stalk_tables {
     uint32_t target_capacity, block_capacity; /* controller; powers of two */
     uint64_t targets_offset, blocks_offset;   /* from the beginning of this */
+    uint64_t code_offset, lengths_offset;     /* the same, CT_STALK_LENGTHS bytes; 0: not written */
+    uint64_t code_count, lengths_used;        /* agent */
+    uint32_t code_capacity, reserved;         /* controller */
     uint64_t events[8];                       /* agent: by bit of their kind */
     uint64_t full;                            /* agent: calls and blocks for which there was no place */
     uint64_t started;                         /* agent: threads that were followed from their beginning */

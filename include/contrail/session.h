@@ -34,8 +34,9 @@ extern "C" {
     X(UNINITIALIZED, "uninitialized")                                                                                  \
     X(INITIALIZED, "initialized")                                                                                      \
     X(SPAWNING, "spawning")                                                                                            \
-    X(SUSPENDED, "suspended") X(ATTACHING, "attaching") X(ATTACHED, "attached") X(RUNNING, "running")                  \
-        X(DETACHING, "detaching") X(FAILED, "failed")
+    X(SUSPENDED, "suspended")                                                                                          \
+    X(ATTACHING, "attaching") X(ATTACHED, "attached") X(RUNNING, "running") X(DETACHING, "detaching")                  \
+        X(FAILED, "failed")
 enum ct_session_state {
 #define CT_SESSION_STATE_ENUM(name, text) CT_SESSION_##name,
     CT_SESSION_STATE_LIST(CT_SESSION_STATE_ENUM)
@@ -55,6 +56,7 @@ enum ct_session_detail { CT_DETAIL_MARKED, CT_DETAIL_ALWAYS, CT_DETAIL_OFF };
 struct ct_session_stalk {
     uint32_t events;            /* enum ct_stalker_event_kind bits */
     bool count_calls;           /* how often each function is called, without an event for each; with no events */
+    bool count_blocks;          /* how often each block is executed, without an event for each */
     int thread;                 /* 0: all; -1: the main thread; else a thread's number */
     int trust;                  /* as ct_stalker_set_trust_threshold */
     size_t queue_capacity;      /* 0: default */
@@ -84,7 +86,7 @@ struct ct_session_options {
     const char *const *triggers; /* what marks a moment ("symbol=GLOB", "crash", …), NULL-terminated; NULL: nothing */
     int pre_roll_ms, post_roll_ms;              /* persisted before and after a mark; 0: 1000; -1: none */
     uint64_t pre_roll_events, post_roll_events; /* the same in detail records of its thread; 0: not used */
-    const struct ct_session_stalk *stalk; /* NULL: hooks. It is copied */
+    const struct ct_session_stalk *stalk;       /* NULL: hooks. It is copied */
     const char *metrics_file;                   /* rewritten every second, Prometheus's text format; NULL: none */
     /* Told while a long step goes on; may be NULL. Non-zero: give up (Ctrl-C), everything is undone. Called on the
      * session's thread. */
@@ -172,14 +174,14 @@ struct ct_session_statistics {
     uint64_t lane_times_above;      /* how often it got fuller than 85 % */
     bool lane_above;                /* it is so now, or has not been below 50 % since */
     uint64_t bytes_written;
-    uint64_t detail_events;                  /* detail records on disk, or on the way to it */
-    uint64_t detail_lost[CT_LOSS_COUNT];     /* detail records that were lost though they were to be persisted */
-    uint64_t detail_bytes;                   /* written */
-    uint64_t detail_reach_ns;                /* how far back the rolling window reaches now */
-    uint64_t marks, windows;                 /* of detail: moments that were marked, windows that were persisted */
-    enum ct_window_state window_state;       /* of the first process that is recorded */
-    uint64_t signals; /* that were seen before they were delivered (--trigger crash, signal=NAME) */
-    bool traced;      /* for that it stays traced while it runs: nobody else can trace it */
+    uint64_t detail_events;              /* detail records on disk, or on the way to it */
+    uint64_t detail_lost[CT_LOSS_COUNT]; /* detail records that were lost though they were to be persisted */
+    uint64_t detail_bytes;               /* written */
+    uint64_t detail_reach_ns;            /* how far back the rolling window reaches now */
+    uint64_t marks, windows;             /* of detail: moments that were marked, windows that were persisted */
+    enum ct_window_state window_state;   /* of the first process that is recorded */
+    uint64_t signals;                    /* that were seen before they were delivered (--trigger crash, signal=NAME) */
+    bool traced;                         /* for that it stays traced while it runs: nobody else can trace it */
     uint64_t latency_p50_ns, latency_p99_ns; /* capture to disk */
     uint64_t plan_ns, pause_ns;              /* planning; how long the process stood still for hooking */
     uint64_t recording_ns;

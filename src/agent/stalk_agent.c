@@ -16,6 +16,7 @@
 #define FOLLOWERS 1024u
 #define CACHED    512u  /* targets that a follower finds at once, */
 #define BLOCKS    2048u /* and blocks */
+#define SITES     (1u << 22)
 #define PATIENCE  20000 /* turns of waiting for the controller's look at new code */
 
 struct frame {
@@ -38,6 +39,7 @@ struct follower {
     struct ct_block block; /* only what the lane needs of it */
     int32_t tid;
     uint32_t open;
+    uint64_t stamp;              /* of the last call, or of the batch */
     struct cached cache[CACHED]; /* by their address's low bits */
     struct cached_block blocks[BLOCKS];
     struct frame frames[MAX_OPEN];
@@ -52,7 +54,12 @@ static struct {
     const uint64_t (*excluded)[2]; /* in the boot's memory, which stays */
     uint64_t excluded_count;
     uint8_t *native; /* by number of a target: NATIVE, FOLLOWED, 0: not known yet; with excluded ranges only */
-    bool returns;    /* are events */
+    struct ct_stalk_code *code;
+    uint8_t *lengths;
+    uint32_t *numbers; /* of blocks in the table of code, plus 1, by their site's */
+    uint32_t sites;    /* of these so many may be in use */
+    uint32_t written;  /* events of blocks and instructions that are: CT_STALKER_BLOCK, EXEC, COMPILE */
+    bool returns;      /* are events */
     int32_t pid;
 } agent;
 enum { FOLLOWED = 1, NATIVE = 2 };
@@ -278,6 +285,61 @@ static void write(struct follower *f, uint32_t number, uint32_t kind, uint64_t s
     __atomic_store_n(&e->timestamp, stamp ? stamp : ct_os_timestamp(), __ATOMIC_RELEASE);
 }
 
+/* ---- blocks that are written ---- */
+
+/* A new place in the table of code; NOWHERE: it is full. */
+static uint32_t define(uint64_t start, uint64_t end, const uint8_t *lengths, uint32_t insns) {
+    struct ct_stalk_tables *t = agent.tables;
+    uint64_t number = __atomic_fetch_add(&t->code_count, 1, __ATOMIC_RELAXED);
+    uint64_t at = __atomic_fetch_add(&t->lengths_used, insns, __ATOMIC_RELAXED);
+    if (number >= t->code_capacity || at + insns > CT_STALK_LENGTHS)
+        return NOWHERE;
+    introduce(start);
+    for (uint32_t i = 0; i < insns; i++)
+        agent.lengths[at + i] = lengths[i];
+    agent.code[number] =
+        (struct ct_stalk_code){.start = start, .size = (uint32_t)(end - start), .insns = insns, .lengths = at};
+    return (uint32_t)number;
+}
+
+static uint32_t number_of_site(uint32_t id, const struct stalk_site *site) {
+    if (id >= SITES)
+        return NOWHERE;
+    uint32_t number = __atomic_load_n(&agent.numbers[id], __ATOMIC_ACQUIRE);
+    if (number)
+        return number - 1;
+    number = define(site->location, site->target, site->lengths, site->insns);
+    if (number == NOWHERE)
+        return NOWHERE;
+    __atomic_store_n(&agent.numbers[id], number + 1, __ATOMIC_RELEASE);
+    if (id >= __atomic_load_n(&agent.sites, __ATOMIC_RELAXED))
+        __atomic_store_n(&agent.sites, id + 1, __ATOMIC_RELAXED);
+    return number;
+}
+
+static uint32_t executed(const struct stalk_site *site, uint64_t end) {
+    uint32_t n = 0;
+    for (uint64_t pc = site->location; n < site->insns && pc < end; n++)
+        pc += site->lengths[n];
+    return n;
+}
+
+/* How many instructions it is. */
+static uint32_t write_block(struct follower *f, const struct ct_stalker_event *e) {
+    const struct stalk_site *site = ct_stalk_item(&agent.stalker->caches->sites, (uint32_t)e->depth);
+    uint32_t n = executed(site, e->target), number = number_of_site((uint32_t)e->depth, site);
+    if (number == NOWHERE)
+        __atomic_fetch_add(&agent.tables->full, 1, __ATOMIC_RELAXED);
+    write(f, number,
+          n < site->insns && number != NOWHERE ? CT_SHM_EVENT_PART | n * CT_TAG_STEP : (uint32_t)CT_SHM_EVENT_BLOCK,
+          f->stamp);
+    return n;
+}
+
+static void write_compiled(struct follower *f, const struct ct_stalker_event *e) {
+    write(f, define(e->location, e->target, NULL, 0), CT_SHM_EVENT_COMPILED, f->stamp);
+}
+
 static bool is_excluded(uint64_t address) {
     if (ct_stalk_is_setjmp(address))
         return true;
@@ -366,15 +428,23 @@ static void on_receive(void *user, int tid, const struct ct_stalker_event *event
     uint64_t seen[8] = {0};
     if (!f)
         return;
+    f->stamp = ct_os_timestamp();
     for (size_t i = 0; i < count; i++) {
         const struct ct_stalker_event *e = &events[i];
         seen[bit_of(e->kind)]++;
+        if (e->timestamp)
+            f->stamp = e->timestamp;
         if (e->kind == CT_STALKER_CALL)
             enter_frame(f, e);
         else if (e->kind == CT_STALKER_RET)
             return_from_frame(f, e);
-        else if (e->kind == CT_STALKER_BLOCK)
+        else if (e->kind == CT_STALKER_BLOCK) {
             count_block(f, e->location, e->target);
+            if (agent.written & (CT_STALKER_BLOCK | CT_STALKER_EXEC))
+                seen[bit_of(CT_STALKER_EXEC)] += write_block(f, e);
+        } else if (e->kind == CT_STALKER_COMPILE && agent.written & CT_STALKER_COMPILE) {
+            write_compiled(f, e);
+        }
     }
     for (unsigned i = 0; i < 8; i++)
         __atomic_fetch_add(&agent.tables->events[i], seen[i], __ATOMIC_RELAXED);
@@ -457,6 +527,9 @@ static void begin_in_child(struct follower *own, int tid) {
     }
     for (uint32_t i = 0; agent.native && i < agent.tables->target_capacity; i++)
         agent.native[i] = 0;
+    for (uint32_t i = 0; i < agent.sites; i++)
+        agent.numbers[i] = 0;
+    agent.sites = 0;
     if (own) {
         own->tid = tid;
         begin_follower(own);
@@ -493,6 +566,14 @@ static int make_stalker(const struct ct_stalk_boot *boot) {
     agent.tables = (struct ct_stalk_tables *)(boot->shm + c->extra_offset);
     agent.targets = (struct ct_stalk_target *)((uint64_t)agent.tables + agent.tables->targets_offset);
     agent.blocks = (struct ct_stalk_place *)((uint64_t)agent.tables + agent.tables->blocks_offset);
+    if (agent.tables->code_offset) {
+        agent.written = boot->mask & (CT_STALKER_BLOCK | CT_STALKER_EXEC | CT_STALKER_COMPILE);
+        agent.code = (struct ct_stalk_code *)((uint64_t)agent.tables + agent.tables->code_offset);
+        agent.lengths = (uint8_t *)((uint64_t)agent.tables + agent.tables->lengths_offset);
+        agent.numbers = ct_os_alloc(SITES * sizeof *agent.numbers, CT_OS_READ | CT_OS_WRITE);
+        if (!agent.numbers)
+            return CT_ERR_NO_MEMORY;
+    }
     struct ct_stalker_options options = {.queue_capacity = boot->queue_capacity,
                                          .drain_interval_ms = boot->drain_interval_ms,
                                          .follow_children = (int)boot->follow_new_threads};
@@ -501,6 +582,7 @@ static int make_stalker(const struct ct_stalk_boot *boot) {
     int status = ct_stalker_create(&agent.stalker, &options);
     if (!status) {
         agent.stalker->family = &family;
+        agent.stalker->tell_sites = agent.written != 0;
         status = ct_stalker_set_trust_threshold(agent.stalker, boot->trust);
     }
     agent.excluded = (const uint64_t(*)[2])boot->excluded;
@@ -511,11 +593,17 @@ static int make_stalker(const struct ct_stalk_boot *boot) {
     return status;
 }
 
+/* A block tells of all its instructions. */
+static uint32_t mask_of(const struct ct_stalk_boot *boot) {
+    bool blocks = boot->mask & CT_STALKER_EXEC || boot->count_blocks;
+    return (boot->mask & ~(uint32_t)CT_STALKER_EXEC) | (blocks ? CT_STALKER_BLOCK : 0);
+}
+
 static int follow(struct ct_stalk_boot_thread *thread, const struct ct_stalk_boot *boot) {
-    struct ct_stalker_sink sink = {.mask = boot->mask, .start = on_start, .stop = on_stop};
+    struct ct_stalker_sink sink = {.mask = mask_of(boot), .start = on_start, .stop = on_stop};
     if (boot->count_calls)
         sink.on_call_summary = on_call_summary;
-    else if (boot->mask & CT_STALKER_ALL_EVENTS)
+    else if (sink.mask & CT_STALKER_ALL_EVENTS)
         sink.on_receive = on_receive;
     uint64_t block;
     int status = CT_OK;
@@ -574,6 +662,8 @@ static int end(void) {
         (void)ct_os_free(agent.followers[i], sizeof *agent.followers[i]);
     if (agent.native)
         (void)ct_os_free(agent.native, agent.tables->target_capacity);
+    if (agent.numbers)
+        (void)ct_os_free(agent.numbers, SITES * sizeof *agent.numbers);
     return CT_OK;
 }
 

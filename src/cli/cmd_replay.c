@@ -1,13 +1,14 @@
 /* contrail replay: the call tree. */
 #include "cli/command.h"
 #include "cli/reading.h"
+#include "cli/replay_code.h"
 #include "cli/replay_json.h"
 #include "cli/replay_view.h"
 
 struct options {
     struct ct_option_list functions, modules, threads, directories;
     uint64_t depth, from, to, min_duration, limit;
-    bool absolute, show_module, mangled, args, json;
+    bool absolute, show_module, mangled, args, json, blocks, insns;
 };
 
 /* The time that --from, --to and the printed times count from: the beginning of the first process. */
@@ -87,6 +88,17 @@ static int replay_trace(struct ct_trace *trace, const struct options *o) {
     int code = ct_reading_check_threads(trace, &options.select);
     if (code >= 0)
         return code;
+    if (o->blocks || o->insns) {
+        struct ct_replay_code blocks = {.printer = &printer,
+                                        .trace = trace,
+                                        .select = &options.select,
+                                        .start_ns = v.start_ns,
+                                        .from_ns = options.from_ns,
+                                        .to_ns = options.to_ns,
+                                        .limit = o->limit,
+                                        .insns = o->insns};
+        return ct_replay_code_show(&blocks);
+    }
     int status = 0;
     if (o->args) {
         check_detail(trace);
@@ -152,6 +164,9 @@ static const struct ct_option option_table[] = {
      "print what functions were called with and what they returned, where that was recorded"},
     {"debug-dir", 0, CT_OPTION_LIST, offsetof(struct options, directories), "DIR",
      "look for binaries and debug files here too, for names and types of arguments"},
+    {"blocks", 0, CT_OPTION_FLAG, offsetof(struct options, blocks), NULL,
+     "print no calls but the blocks that each thread has executed (contrail stalk --events block)"},
+    {"instructions", 0, CT_OPTION_FLAG, offsetof(struct options, insns), NULL, "the same, a line for each instruction"},
     {"json", 0, CT_OPTION_FLAG, offsetof(struct options, json), NULL, "print JSON: an array of lines"},
     {0},
 };
@@ -180,6 +195,10 @@ const struct ct_command ct_command_replay = {
         "Texts are shown when they were on the recorded part of the stack, or are constants of a module whose file is "
         "there. What is not certain or was not recorded is "
         "?.\n\n"
+        "With --blocks every block that a followed thread has executed is a line, thread after thread, in the order in "
+        "which it ran: "
+        "the time at which it was handed over, module+0xoffset, function+0xoffset, and how many instructions it "
+        "has.\n\n"
         "On a terminal the output goes through $PAGER (less -R). C++ and Rust names are demangled; GLOBs fit the name "
         "as "
         "it is shown, without its parameters, or mangled.",
@@ -190,5 +209,6 @@ const struct ct_command ct_command_replay = {
                 "contrail replay --function 'parse_*' --depth 3\n"
                 "contrail replay --args --function parse_header\n"
                 "contrail replay --from 1.5s --to 1.6s --thread worker-1\n"
+                "contrail replay --blocks --limit 1000\n"
                 "contrail replay --min-duration 1ms traces/session_20250102_030405",
 };

@@ -22,8 +22,8 @@ static const struct ct_option options[] = {
     {"tid", 't', CT_OPTION_NUMBER, AT(tid), "TID", "of it, only this thread; the same as --follow-threads TID",
      .min = 1, .max = INT_MAX},
     {"events", 'e', CT_OPTION_STRING, AT(events), "LIST",
-     "what is recorded, of call, ret, block, exec and compile, or none; calls and returns become a trace (with call "
-     "alone they last until the next call beside or above them), all others are counted",
+     "what is recorded, of call, ret, block, exec and compile, or none; with call alone calls last until the next one "
+     "beside or above them; a block stands for its instructions, so exec costs no more than block",
      .initial = "call,ret"},
     {"exclude", 'x', CT_OPTION_LIST, AT(record.exclude), "GLOB",
      "run calls into functions or modules whose name matches GLOB natively, unseen"},
@@ -109,8 +109,10 @@ static bool prepare(struct values *v, const struct ct_operands *operands, struct
         !parse_threads(v, &stalk->thread))
         return false;
     if (v->coverage || v->disasm)
-        stalk->events |= CT_STALKER_BLOCK;
-    stalk->count_calls = v->summary && !stalk->events;
+        stalk->count_blocks = true;
+    stalk->count_calls = v->summary && !stalk->events && !stalk->count_blocks;
+    if (v->summary && !stalk->count_calls)
+        stalk->events |= CT_STALKER_CALL;
     return true;
 }
 
@@ -148,7 +150,8 @@ const struct ct_command ct_command_stalk = {
         "are made block by block as they are reached. The program behaves as ever; on the way every call, return, "
         "block and instruction is seen, also of code that has no symbols and no function entry that could be "
         "hooked.\n\n"
-        "Calls and returns are written as a trace that info, report, replay and all other commands read. A call of "
+        "Calls and returns are written as a trace that info, report, replay and all other commands read; blocks, "
+        "instructions and translations are written beside it, and replay --blocks prints them. A call of "
         "what "
         "is excluded is seen, what it calls is not. Processes that the program forks are followed as well, and so are "
         "the programs that they execute, unless --no-children is given: the trace has a directory for each. The child "
@@ -163,5 +166,6 @@ const struct ct_command ct_command_stalk = {
                 "contrail stalk --events none --summary -- sqlite3 test.db .tables\n"
                 "contrail stalk --events none --coverage run.drcov --exclude 'libc.so*' ./parser input.bin\n"
                 "contrail stalk --summary -- make -j2\n"
+                "contrail stalk --events block,exec ./prog && contrail replay --instructions --limit 100\n"
                 "contrail stalk --pid 4711 --duration 2s",
 };

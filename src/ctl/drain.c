@@ -229,6 +229,8 @@ static void take_thread(struct ct_drain *d, const struct found_chunk *found, siz
             break;
     __atomic_store_n(&d->lane->control->write_since, ct_os_timestamp(), __ATOMIC_RELAXED);
     int status = ct_thread_writer_flush(t->writer);
+    if (t->code && !status)
+        status = ct_code_writer_flush(t->code);
     __atomic_store_n(&d->lane->control->write_since, 0, __ATOMIC_RELAXED);
     d->error = d->error ? d->error : status;
 }
@@ -362,6 +364,7 @@ static void count_thread(struct ct_session_statistics *s, const struct ct_drain_
     s->left_frames += t->left_frames;
     s->guarded_calls += t->guarded_calls;
     s->bytes_written += t->writer ? ct_thread_writer_bytes(t->writer) : t->bytes;
+    s->bytes_written += t->code ? ct_code_writer_bytes(t->code) : t->code_bytes;
     s->threads_seen++;
     s->threads_alive += t->writer && !t->ended;
     s->detail_events += t->detail.written;

@@ -10,6 +10,7 @@
 #include "ctl/lane.h"
 #include "ctl/signal_record.h"
 #include "ctl/windows.h"
+#include "trace/code_file.h"
 #include "trace/writer.h"
 #include <contrail/session.h>
 #include <pthread.h>
@@ -53,6 +54,8 @@ struct ct_drain_thread {
     struct ct_drain_gap *gaps;
     size_t gap_count;
     struct ct_detail_thread detail;
+    struct ct_code_writer *code; /* what it has executed (trace/code_file.h); NULL: nothing was written yet */
+    uint64_t code_blocks, code_compiled, code_lost, code_bytes;
     struct ct_drain_signals waiting; /* signals that have no place in the index yet */
     struct ct_drain_signals placed;  /* those that have one, and no detail record yet */
 };
@@ -77,7 +80,8 @@ struct ct_drain {
     struct ct_windows *windows; /* which moments' detail is wanted; NULL: there is none */
     /* On the drain thread, in each pass: what else marks moments. */
     void (*on_pass)(void *arg, uint64_t now_ns);
-    bool (*every_pass)(void *arg); /* whatever there is to be done besides: true when there was something; may be NULL */
+    bool (*every_pass)(
+        void *arg); /* whatever there is to be done besides: true when there was something; may be NULL */
     void *on_pass_arg;
     /* The text of a function trigger, by its id. */
     void (*trigger_text)(void *arg, uint32_t id, char *text, size_t size);
@@ -85,6 +89,8 @@ struct ct_drain {
     /* function_id of a hook's number, where these are not known beforehand; NULL: function_ids has them. */
     uint64_t (*resolve)(void *arg, uint32_t number);
     void *resolve_arg;
+    /* An event of code (CT_SHM_EVENT_BLOCK and others), with resolve_arg; `position`: events of the index before it. */
+    void (*code)(void *arg, struct ct_drain_thread *t, const struct ct_event *e, uint64_t position);
     char
         end_mark[64]; /* set before ct_drain_finish: how the process ended marks its last moment; "" when it does not */
     /* the drain thread's */

@@ -143,6 +143,9 @@ static void emit(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_
         for (size_t i = 0; i < n; i++) {
             if ((events[done + i].kind & CT_TAG_KIND) == CT_SHM_EVENT_VOID) {
                 t->abandoned++;
+            } else if ((events[done + i].kind & CT_TAG_KIND) >= CT_SHM_EVENT_BLOCK) {
+                if (d->code)
+                    d->code(d->resolve_arg, t, &events[done + i], t->events + made);
             } else {
                 out[made] = convert(d, t, &events[done + i], t->events + made);
                 made++;

@@ -133,6 +133,11 @@ int ct_drain_close_thread(struct ct_drain *d, struct ct_drain_thread *t) {
     int status = ct_detail_close_thread(d, t);
     int closed = ct_thread_writer_close(t->writer);
     status = status ? status : closed;
+    if (t->code) {
+        closed = ct_code_writer_close(t->code, &t->code_bytes);
+        status = status ? status : closed;
+        t->code = NULL;
+    }
     t->writer = NULL;
     free(t->stack);
     t->stack = NULL;

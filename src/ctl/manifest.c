@@ -93,6 +93,13 @@ static void put_thread(struct ct_json *j, const struct ct_drain_thread *t) {
     ct_json_number(j, "detail", t->detail.written);
     ct_json_number(j, "detail_lost", t->detail.lost);
     ct_json_number(j, "events", t->events);
+    if (t->code_blocks || t->code_compiled || t->code_lost) {
+        ct_json_begin(j, "code", '{');
+        ct_json_number(j, "blocks", t->code_blocks);
+        ct_json_number(j, "compiled", t->code_compiled);
+        ct_json_number(j, "lost", t->code_lost);
+        ct_json_end(j, '}');
+    }
     ct_json_number(j, "lost", lost);
     put_kept(j, t);
     if (t->gone)

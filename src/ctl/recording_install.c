@@ -67,7 +67,8 @@ int ct_recording_make_plan(struct ct_recording *r, struct ct_target_plan_options
     options.cache_dir = cached ? cache : NULL;
     options.detail = r->session->options.detail != CT_DETAIL_OFF;
     if (r->session->options.stalk)
-        options.filter = (struct ct_target_filter){0}; /* names of everything; what is left out is left out when following */
+        options.filter =
+            (struct ct_target_filter){0}; /* names of everything; what is left out is left out when following */
     uint64_t start = ct_clock_now();
     struct ct_target_plan *plan = NULL;
     int status = ct_target_plan_make(&plan, r->remote, &options, &error);
@@ -177,6 +178,7 @@ static int start_drain(struct ct_recording *r) {
         .on_pass_arg = r,
         .trigger_text = ct_recording_trigger_text,
         .trigger_arg = r,
+        .code = r->stalk ? ct_stalk_code_event : NULL,
         .resolve = r->stalk ? ct_stalk_resolve : NULL,
         .resolve_arg = r,
     };
@@ -302,7 +304,8 @@ static int install_forked(struct ct_recording *r, struct ct_recording *parent) {
         status = ct_recording_stop(r);
     if (!status && parent->stalk)
         status = ct_stalk_install_forked(r, parent);
-    else if (!status && (status = ct_inject_lane(&r->injection, r->remote, &parent->injection, &r->lane, &options, &error)))
+    else if (!status &&
+             (status = ct_inject_lane(&r->injection, r->remote, &parent->injection, &r->lane, &options, &error)))
         ct_recording_fail(r, status, "%s", error.text);
     if (!status)
         status = start_drain(r);

@@ -15,9 +15,22 @@ static const struct ct_session_stalk *options_of(const struct ct_recording *r) {
     return r->session->options.stalk;
 }
 
-static size_t tables_size(void) {
+/* From the beginning of the tables: targets, blocks, and what is written of code with its lengths. */
+static size_t code_offset(void) {
     return sizeof(struct ct_stalk_tables) + CT_STALK_TARGETS * sizeof(struct ct_stalk_target) +
            CT_STALK_BLOCKS * sizeof(struct ct_stalk_place);
+}
+
+static size_t lengths_offset(void) {
+    return code_offset() + CT_STALK_CODE * sizeof(struct ct_stalk_code);
+}
+
+static bool writes_code(const struct ct_recording *r) {
+    return options_of(r)->events & (CT_STALKER_BLOCK | CT_STALKER_EXEC | CT_STALKER_COMPILE);
+}
+
+static size_t tables_size(const struct ct_recording *r) {
+    return writes_code(r) ? lengths_offset() + CT_STALK_LENGTHS : code_offset();
 }
 
 /* ---- what is not followed ---- */
@@ -231,6 +244,7 @@ static int start(struct ct_recording *r) {
         .queue_capacity = (uint32_t)o->queue_capacity,
         .drain_interval_ms = o->drain_interval_ms,
         .trust = o->trust,
+        .count_blocks = o->count_blocks,
         .count_calls = o->count_calls && !(o->events & ~(uint32_t)CT_STALKER_CALL),
         .excluded = l.excluded_at,
         .excluded_count = x.count,
@@ -266,6 +280,11 @@ static int prepare_tables(struct ct_recording *r) {
         .targets_offset = sizeof *s->tables,
         .blocks_offset = sizeof *s->tables + CT_STALK_TARGETS * sizeof(struct ct_stalk_target),
     };
+    if (writes_code(r)) {
+        s->tables->code_offset = code_offset();
+        s->tables->lengths_offset = lengths_offset();
+        s->tables->code_capacity = CT_STALK_CODE;
+    }
     s->shm = (r->injection.shm + r->lane.window - 1) / r->lane.window * r->lane.window;
     s->tables->pid = ct_remote_inner_pid(r->remote);
     s->tables->entry = r->injection.entry;
@@ -284,7 +303,7 @@ static int prepare_tables(struct ct_recording *r) {
 
 static struct ct_injection_options lane_options(const struct ct_recording *r) {
     return (struct ct_injection_options){
-        .lane = {.index_memory = r->session->options.index_memory, .lossless = true, .extra = tables_size()}};
+        .lane = {.index_memory = r->session->options.index_memory, .lossless = true, .extra = tables_size(r)}};
 }
 
 static int enter(struct ct_recording *r, struct ct_remote_error *error) {

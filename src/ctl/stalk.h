@@ -26,6 +26,11 @@ int ct_stalk_install(struct ct_recording *r);
 int ct_stalk_install_forked(struct ct_recording *r, struct ct_recording *parent);
 /* Function of a call's target, for ct_drain.resolve. */
 uint64_t ct_stalk_resolve(void *recording, uint32_t number);
+/* For ct_drain.code: a block that was executed or translated. */
+struct ct_drain_thread;
+struct ct_event;
+void ct_stalk_code_event(void *recording, struct ct_drain_thread *thread, const struct ct_event *event,
+                         uint64_t position);
 /* For ct_drain.every_pass: libraries that were loaded since get names. */
 bool ct_stalk_every_pass(void *recording);
 /* Targets without a name, as functions of module 0; are there any that the symbols file does not have? */

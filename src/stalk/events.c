@@ -256,11 +256,12 @@ static inline uint64_t target_of(const struct stalk_site *site, const struct rec
 }
 
 /* Its instructions before `end`. */
-static void expand_block(struct expansion *x, const struct stalk_site *site, uint64_t end) {
+static void expand_block(struct expansion *x, const struct stalk_site *site, uint32_t number, uint64_t end) {
     if (end <= site->location)
         return;
     if (x->mask & CT_STALKER_BLOCK)
-        put(x, CT_STALKER_BLOCK, site->location, end < site->target ? end : site->target);
+        put(x, CT_STALKER_BLOCK, site->location, end < site->target ? end : site->target)->depth =
+            x->t->stalker->tell_sites ? (int32_t)number : 0;
     if (!(x->mask & CT_STALKER_EXEC))
         return;
     uint64_t pc = site->location;
@@ -292,7 +293,7 @@ static inline const struct stalk_site *site_of(void *const *sites, uint64_t at) 
 static void expand_one(struct expansion *x, void *const *sites, uint64_t at, uint64_t end) {
     const struct stalk_site *site = site_of(sites, at);
     if (site->kind == CT_STALKER_BLOCK)
-        expand_block(x, site, end);
+        expand_block(x, site, ((const struct record *)at)->site, end);
     else
         expand_branch(x, site, (const struct record *)at);
 }
@@ -374,7 +375,7 @@ static uint64_t expand_insns(struct expansion *x, void *const *sites, uint64_t a
 static uint64_t expand_many(struct expansion *x, void *const *sites, uint64_t at, uint64_t newest, unsigned size) {
     bool branches = x->mask & (CT_STALKER_CALL | CT_STALKER_RET), blocks = x->mask & CT_STALKER_BLOCK,
          insns = x->mask & CT_STALKER_EXEC;
-    if (!x->receive || x->summary || (branches && (blocks || insns)))
+    if (!x->receive || x->summary || (branches && (blocks || insns)) || x->t->stalker->tell_sites)
         return at;
     if (insns)
         return expand_insns(x, sites, at, newest, size);

@@ -310,6 +310,7 @@ struct ct_stalker {
     int32_t trust;
     uint8_t inline_entries; /* of an inline cache; 0: there are none */
     bool has_rorx, quick_loop, has_gsbase, follow_children;
+    bool tell_sites;                   /* `depth` of a BLOCK is the number of its site */
     const struct stalk_family *family; /* NULL: children are nobody's business */
     uint64_t xsave_size, xsave_mask;
     struct stalk_cache *caches;

@@ -153,6 +153,10 @@ void ct_symbols_keep_mangled(struct ct_symbols *symbols);
 const struct ct_trace_function *ct_symbols_find(struct ct_symbols *symbols, uint64_t id);
 size_t ct_symbols_module_count(const struct ct_symbols *symbols);
 struct ct_symbols_module ct_symbols_module_at(const struct ct_symbols *symbols, size_t index);
+/* By its id; path NULL: there is none. */
+struct ct_symbols_module ct_symbols_module_of(const struct ct_symbols *symbols, uint32_t id);
+/* The function that an offset is in, or behind which it lies; NULL: before the first. */
+const struct ct_trace_function *ct_symbols_at(struct ct_symbols *symbols, uint32_t module, uint64_t offset);
 /* What is wrong with the file, NULL: nothing. */
 const char *ct_symbols_problem(const struct ct_symbols *symbols);
 

@@ -306,6 +306,26 @@ struct ct_symbols_module ct_symbols_module_at(const struct ct_symbols *symbols, 
     return symbols->modules[index].info;
 }
 
+struct ct_symbols_module ct_symbols_module_of(const struct ct_symbols *symbols, uint32_t id) {
+    for (size_t i = 0; symbols && i < symbols->module_count; i++)
+        if (symbols->modules[i].info.path && symbols->modules[i].info.id == id)
+            return symbols->modules[i].info;
+    return (struct ct_symbols_module){0};
+}
+
+const struct ct_trace_function *ct_symbols_at(struct ct_symbols *symbols, uint32_t module, uint64_t offset) {
+    uint64_t low = 0, high = ct_symbols_module_of(symbols, module).functions;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        const struct ct_trace_function *f = ct_symbols_find(symbols, (uint64_t)module << 32 | middle);
+        if (f && f->offset <= offset)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low ? ct_symbols_find(symbols, (uint64_t)module << 32 | (low - 1)) : NULL;
+}
+
 const char *ct_symbols_problem(const struct ct_symbols *symbols) {
     return symbols ? symbols->problem : "there is no memory for it";
 }

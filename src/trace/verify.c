@@ -4,9 +4,12 @@
  * may it be anywhere in what an unfinished manifest has not heard of. Frames need not end in the order in which they began
  * (coroutines), nor in the thread where they began (fibers that migrate): such a return must find its open call in another
  * thread. Each kind of problem is told a few times per thread, then counted. */
+#include "trace/code_file.h"
 #include "trace/crc32.h"
 #include "trace/reader.h"
+#include <contrail/status.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -368,6 +371,38 @@ static void check_details(struct verifier *verifier, const struct trace_thread *
                  thread->info.id, told ? "a" : "no", is ? "one" : "none");
 }
 
+/* What it has executed, when it was followed. */
+static void check_code(struct verifier *verifier, const struct trace_thread *thread, bool finished) {
+    const struct trace_process *process = &verifier->trace->processes[thread->info.process];
+    const struct ct_json_node *told = ct_json_get(thread->manifest, "code", NULL);
+    struct ct_code_reader *reader;
+    struct ct_code_record record;
+    int status = ct_code_reader_open(&reader, process->directory, thread->info.id);
+    if (status == CT_ERR_NOT_FOUND && !told)
+        return;
+    char name[PATH_MAX];
+    snprintf(name, sizeof name, "%s/thread_%u/" CT_CODE_FILE, process->directory, thread->info.id);
+    if (status) {
+        complain(verifier, "%s: %s", name, status == CT_ERR_NOT_FOUND ? "it is missing" : "it is not a file of code");
+        return;
+    }
+    while ((status = ct_code_reader_next(reader, &record)) > 0)
+        if (record.position > thread->info.event_count + thread->index.first)
+            break;
+    struct ct_code_counts counts = ct_code_reader_counts(reader);
+    if (status < 0)
+        complain(verifier, "%s: %s", name, ct_code_reader_problem(reader));
+    else if (status > 0)
+        complain(verifier, "%s: it tells of more events than the index holds", name);
+    else if (finished && !ct_code_reader_finished(reader))
+        complain(verifier, "%s: it is cut", name);
+    else if (finished && (ct_json_u64(ct_json_get(told, "blocks", NULL), 0) != counts.blocks ||
+                          ct_json_u64(ct_json_get(told, "compiled", NULL), 0) != counts.compiled))
+        complain(verifier, "%s: it holds %" PRIu64 " blocks and %" PRIu64 " translations, the manifest tells otherwise",
+                 name, counts.blocks, counts.compiled);
+    ct_code_reader_close(reader);
+}
+
 /* Events that are in the files, or were and have been deleted to keep the newest. */
 static uint64_t held(const struct verifier *verifier, const struct trace_thread *thread) {
     if (!thread->index.part_count && keeps_newest(verifier, thread))
@@ -402,6 +437,7 @@ static void check_thread(struct verifier *verifier, struct thread_check *check, 
     for (size_t i = 0; i < check->frames.known.count; i++)
         add(&verifier->open, check->frames.known.functions[i]);
     check_details(verifier, thread, finished);
+    check_code(verifier, thread, finished);
     for (int i = 0; i < P_COUNT; i++)
         if (check->told[i] > TOLD_LIMIT)
             complain(verifier, "%s/thread_%u: %" PRIu64 " more events with %s", check->directory, thread->info.id,

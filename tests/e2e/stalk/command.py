@@ -132,6 +132,44 @@ def test_coverage(b):
     contains(text, "contrail-blocks\t1\n", "\t" + os.path.realpath(subject))
 
 
+def test_code(b):
+    """Instructions in the trace are those of a single-stepped run, in the same order; blocks are made of them."""
+    steps, subject = b.build("steps"), b.build("covered")
+    result, directory = b.stalk(["--events", "call,ret,block,exec,compile"], [subject], code=3)
+    same("output", b.shop.run([subject]).out, result.out)
+    b.check(directory)
+    replay = [b.arguments.contrail, "replay", directory]
+    name = os.path.basename(subject) + r"\+0x([0-9a-f]+)"
+    stepped = b.shop.run([steps, "--all", subject]).out.decode().split()
+    text = b.shop.run(replay + ["--instructions"]).out.decode()
+    executed = re.findall(r"^ +\S+ ?\S*  " + name + r"(?!.*translated)", text, re.M)
+    same("instructions", stepped, executed)
+    text = b.shop.run(replay + ["--blocks"]).out.decode()
+    blocks = re.findall(r"^ +\S+ ?\S*  " + name + r".*\((\d+)(?: of \d+)? instruction", text, re.M)
+    begins, at = [], 0
+    for _, count in blocks:
+        begins.append(executed[at])
+        at += int(count)
+    same("places where blocks begin", begins, [place for place, _ in blocks])
+    same("instructions of blocks", len(executed), at)
+    contains(text, "  choose+0x0  (", "(translated, ")
+    manifest = b.manifest(directory)
+    code = manifest["threads"][0]["code"]
+    same("blocks", manifest["stalk"]["events"]["block"], code["blocks"])
+    same("translations", manifest["stalk"]["events"]["compile"], code["compiled"])
+    same("lost", 0, code["lost"])
+    same("lines of blocks", code["blocks"] + code["compiled"], len(text.splitlines()) - 1)
+    same("lines of instructions", manifest["stalk"]["events"]["exec"],
+         len(b.shop.run(replay + ["--instructions"]).out.splitlines()) - 1 - code["compiled"])
+    file = os.path.join(directory, "thread_1", "code.ctc")
+    data = bytearray(open(file, "rb").read())
+    for change in (lambda d: d[:-1], lambda d: d[:200] + bytes([d[200] ^ 1]) + d[201:], lambda d: b"XXXX" + d[4:], lambda d: d + b"0"):
+        open(file, "wb").write(change(data))
+        contains(b.shop.read("verify", os.path.dirname(directory), 1).out.decode(), "code.ctc")
+    os.unlink(file)
+    contains(b.shop.read("verify", os.path.dirname(directory), 1).out.decode(), "it is missing")
+
+
 def test_summary(b):
     """choose is called 16 times, leaf by two of its four cases: 4 + 8 times."""
     for events in ("call,ret", "none", "call"):

@@ -1,0 +1,59 @@
+/* What a followed process has executed, from the lane into thread_N/code.ctc (trace/code_file.h). A block's place gets its module when it is
+ * first seen: whatever is loaded there later, it stays that. Owner: the drain thread. */
+#include "ctl/stalk_internal.h"
+#include "hook/layout.h"
+#include "trace/code_file.h"
+#include <contrail/stalker.h>
+
+static struct ct_code_block block_of(struct ct_recording *r, const struct ct_stalk_code *code) {
+    const struct ct_stalk_tables *t = r->stalk->tables;
+    struct ct_stalk_found found = ct_stalk_look_up(r, code->start);
+    return (struct ct_code_block){.module = found.module,
+                                  .offset = code->start - found.bias,
+                                  .size = code->size,
+                                  .insns = code->insns,
+                                  .lengths = (const uint8_t *)t + t->lengths_offset + code->lengths};
+}
+
+/* NULL: there is none with this number; numbers come from the target. */
+static const struct ct_stalk_code *code_at(const struct ct_stalk *s, uint32_t number) {
+    const struct ct_stalk_tables *t = s->tables;
+    const struct ct_stalk_code *code = (const struct ct_stalk_code *)((const uint8_t *)t + t->code_offset) + number;
+    bool good = number < t->code_capacity && code->lengths <= CT_STALK_LENGTHS &&
+                code->insns <= CT_STALK_LENGTHS - code->lengths;
+    return good ? code : NULL;
+}
+
+static int open_writer(struct ct_recording *r, struct ct_drain_thread *t) {
+    return ct_code_writer_open(&t->code, r->directory, t->id, (uint32_t)t->tid, r->session->options.stalk->events);
+}
+
+void ct_stalk_code_event(void *arg, struct ct_drain_thread *t, const struct ct_event *e, uint64_t position) {
+    struct ct_recording *r = arg;
+    uint32_t kind = e->kind & CT_TAG_KIND;
+    const struct ct_stalk_code *code = code_at(r->stalk, e->hook);
+    int status = t->code ? 0 : open_writer(r, t);
+    if (status) {
+        r->drain.error = r->drain.error ? r->drain.error : status;
+        return;
+    }
+    ct_code_writer_at(t->code, position, ct_clock_ns(&r->clock, e->timestamp));
+    if (!code) {
+        ct_code_writer_lost(t->code, 1);
+        t->code_lost++;
+        return;
+    }
+    if (kind == CT_SHM_EVENT_COMPILED || !ct_code_writer_knows(t->code, e->hook)) {
+        struct ct_code_block block = block_of(r, code);
+        if (kind == CT_SHM_EVENT_COMPILED)
+            ct_code_writer_compiled(t->code, &block);
+        else
+            ct_code_writer_define(t->code, e->hook, &block);
+    }
+    if (kind == CT_SHM_EVENT_COMPILED) {
+        t->code_compiled++;
+        return;
+    }
+    ct_code_writer_block(t->code, e->hook, kind == CT_SHM_EVENT_PART ? e->kind / CT_TAG_STEP : 0);
+    t->code_blocks++;
+}
