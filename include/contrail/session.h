@@ -35,8 +35,8 @@ extern "C" {
     X(INITIALIZED, "initialized")                                                                                      \
     X(SPAWNING, "spawning")                                                                                            \
     X(SUSPENDED, "suspended")                                                                                          \
-    X(ATTACHING, "attaching") X(ATTACHED, "attached") X(RUNNING, "running") X(DETACHING, "detaching")                  \
-        X(FAILED, "failed")
+    X(ATTACHING, "attaching")                                                                                          \
+    X(ATTACHED, "attached") X(RUNNING, "running") X(DETACHING, "detaching") X(FAILED, "failed")
 enum ct_session_state {
 #define CT_SESSION_STATE_ENUM(name, text) CT_SESSION_##name,
     CT_SESSION_STATE_LIST(CT_SESSION_STATE_ENUM)

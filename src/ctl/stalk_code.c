@@ -28,6 +28,14 @@ static int open_writer(struct ct_recording *r, struct ct_drain_thread *t) {
     return ct_code_writer_open(&t->code, r->directory, t->id, (uint32_t)t->tid, r->session->options.stalk->events);
 }
 
+/* There may be no other events. */
+static void note_time(struct ct_drain *d, uint64_t ns) {
+    if (!d->time_start || ns < d->time_start)
+        d->time_start = ns;
+    if (ns > d->time_end)
+        d->time_end = ns;
+}
+
 void ct_stalk_code_event(void *arg, struct ct_drain_thread *t, const struct ct_event *e, uint64_t position) {
     struct ct_recording *r = arg;
     uint32_t kind = e->kind & CT_TAG_KIND;
@@ -37,6 +45,7 @@ void ct_stalk_code_event(void *arg, struct ct_drain_thread *t, const struct ct_e
         r->drain.error = r->drain.error ? r->drain.error : status;
         return;
     }
+    note_time(&r->drain, ct_clock_ns(&r->clock, e->timestamp));
     ct_code_writer_at(t->code, position, ct_clock_ns(&r->clock, e->timestamp));
     if (!code) {
         ct_code_writer_lost(t->code, 1);

@@ -1,6 +1,5 @@
-/* steps [--all] PROGRAM [ARGUMENT...]: runs it one instruction at a time and prints the places of all instructions of its own file that
- * it has executed, once each, as offsets from where the file is loaded; --all: one after the other, as it went. What it writes goes
- * to stderr. */
+/* steps PROGRAM [ARGUMENT...]: runs it one instruction at a time and prints the places of all instructions of its own file that it
+ * executes, in order, as offsets from where the file is loaded. What it writes goes to stderr. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,9 +30,6 @@ static int find_file(pid_t pid, const char *path, uint64_t *start, uint64_t *end
 
 int main(int argc, char **argv) {
     char path[4096];
-    int all = argc > 2 && !strcmp(argv[1], "--all");
-    argv += all;
-    argc -= all;
     if (argc < 2 || !realpath(argv[1], path))
         return 2;
     pid_t pid = fork();
@@ -48,22 +44,15 @@ int main(int argc, char **argv) {
     waitpid(pid, &status, 0);
     if (!WIFSTOPPED(status) || !find_file(pid, path, &start, &end))
         return 2;
-    uint8_t *seen = calloc(1, end - start);
-    while (seen) {
+    for (;;) {
         struct user_regs_struct regs;
         ptrace(PTRACE_GETREGS, pid, 0, &regs);
-        if (regs.rip >= start && regs.rip < end) {
-            seen[regs.rip - start] = !all;
-            if (all)
-                printf("%lx\n", regs.rip - start);
-        }
+        if (regs.rip >= start && regs.rip < end)
+            printf("%lx\n", regs.rip - start);
         ptrace(PTRACE_SINGLESTEP, pid, 0, 0);
         waitpid(pid, &status, 0);
         if (!WIFSTOPPED(status))
             break;
     }
-    for (uint64_t i = 0; seen && i < end - start; i++)
-        if (seen[i])
-            printf("%lx\n", i);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 3;
 }
