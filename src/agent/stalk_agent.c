@@ -60,6 +60,7 @@ static struct {
     uint32_t sites;    /* of these so many may be in use */
     uint32_t written;  /* events of blocks and instructions that are: CT_STALKER_BLOCK, EXEC, COMPILE */
     bool returns;      /* are events */
+    uint32_t keeping;  /* signals: they stay ours until everybody is out, not only until the last one goes */
     int32_t pid;
 } agent;
 enum { FOLLOWED = 1, NATIVE = 2 };
@@ -407,6 +408,8 @@ static bool is_wanted(void) {
     bool ours = ct_os_getpid() == agent.pid;
     if (ours && ct_lane_is_recording())
         return true;
+    if (ours && __atomic_exchange_n(&agent.keeping, 0, __ATOMIC_ACQ_REL))
+        ct_stalk_signals_give_back(); /* nobody will come to end this */
     if (!ours)
         __atomic_fetch_add(&agent.tables->forked, 1, __ATOMIC_RELAXED);
     stop_following();
@@ -621,31 +624,34 @@ static int follow(struct ct_stalk_boot_thread *thread, const struct ct_stalk_boo
 static int start(struct ct_stalk_boot *boot) {
     struct ct_stalk_boot_thread *threads = (struct ct_stalk_boot_thread *)boot->threads;
     int status = make_stalker(boot);
+    ct_stalk_signals_take();
+    agent.keeping = 1;
     for (uint64_t i = 0; !status && i < boot->thread_count; i++)
         threads[i].status = follow(&threads[i], boot);
     return status;
 }
 
-/* In translated code, or on the engine's stack. (Whoever is in the agent itself is seen by the controller.) */
-static bool is_inside(int tid, uint64_t pc) {
-    for (const struct stalk_thread *t = agent.stalker->threads; t; t = t->next)
-        if (t->tid == tid && t->area && t->area->in_engine)
-            return true;
-    for (const struct stalk_cache *c = agent.stalker->caches; c; c = c->next)
-        for (const struct stalk_chunk *chunk = c->chunks; chunk; chunk = chunk->next)
-            if (pc - chunk->run < chunk->size)
-                return true;
-    return ct_stalk_landing_of(pc) || ct_stalk_landing_region(pc);
+static bool is_listed(void *arg, int tid) {
+    const struct ct_stalk_boot *boot = arg;
+    const struct ct_stalk_boot_thread *threads = (const struct ct_stalk_boot_thread *)boot->threads;
+    uint64_t i = 0;
+    while (i < boot->thread_count && threads[i].tid != tid)
+        i++;
+    return i < boot->thread_count;
 }
 
+/* All threads are listed. */
 static int unfollow(struct ct_stalk_boot *boot) {
     struct ct_stalk_boot_thread *threads = (struct ct_stalk_boot_thread *)boot->threads;
-    boot->inside = 0;
+    boot->inside = boot->followed = 0;
+    if (!agent.stalker)
+        return CT_OK;                       /* who began here was killed before it got further */
     agent.stalker->follow_children = false; /* or there would be new ones each time */
     for (uint64_t i = 0; i < boot->thread_count; i++) {
-        boot->inside += is_inside(threads[i].tid, threads[i].pc);
+        boot->inside += ct_stalk_is_inside(agent.stalker, threads[i].tid, threads[i].pc);
         threads[i].status = ct_stalk_let_go(agent.stalker, threads[i].tid, &threads[i].pc);
     }
+    ct_stalk_let_go_gone(agent.stalker, is_listed, boot);
     boot->followed = __atomic_load_n(&agent.stalker->followed, __ATOMIC_ACQUIRE);
     return CT_OK;
 }
@@ -653,10 +659,11 @@ static int unfollow(struct ct_stalk_boot *boot) {
 void ct_stalk_signals_end(void); /* signal_x64.c */
 
 static int end(void) {
-    int status = ct_stalker_destroy(agent.stalker);
+    int status = agent.stalker ? ct_stalker_destroy(agent.stalker) : CT_OK;
     if (status)
         return status;
     agent.stalker = NULL;
+    agent.keeping = 0;
     ct_stalk_signals_end();
     for (uint32_t i = 0; i < FOLLOWERS && agent.followers[i]; i++)
         (void)ct_os_free(agent.followers[i], sizeof *agent.followers[i]);

@@ -24,20 +24,30 @@ static void tell_stop(void *arg, void *vectors) {
         t->sink.stop(t->sink.user, t->tid, t->status);
 }
 
+void ct_stalk_tell_stop(struct stalk_thread *t) {
+    ct_stalk_call_out(t, tell_stop, t);
+}
+
+void ct_stalk_unfollowed(struct stalk_thread *t) {
+    if (!__atomic_exchange_n(&t->following, 0, __ATOMIC_ACQ_REL))
+        return;
+    ct_stalk_signals_give_back();
+    __atomic_sub_fetch(&t->stalker->followed, 1, __ATOMIC_ACQ_REL);
+}
+
 void ct_stalk_finish(struct stalk_thread *t, int status) {
+    if (!t->following)
+        return;
     if (ct_stalk_is_apart(t)) { /* its parent is still followed */
         t->following = 0;
         return;
     }
     t->status = status;
     ct_stalk_events_drain(t, true);
-    ct_stalk_call_out(t, tell_stop, t);
+    ct_stalk_tell_stop(t);
     t->area->native = 0;
     t->area->own = 0;
-    ct_stalk_signals_give_back();
-    struct ct_stalker *s = t->stalker;
-    __atomic_store_n(&t->following, 0, __ATOMIC_RELEASE);
-    __atomic_sub_fetch(&s->followed, 1, __ATOMIC_ACQ_REL);
+    ct_stalk_unfollowed(t);
 }
 
 /* Where setjmp was called from is where longjmp goes, which excluded code may call. */
@@ -56,6 +66,16 @@ static void take_stub_back(struct stalk_thread *t, const struct stalk_regs *regs
     *(uint64_t *)regs->gpr[4] = address;
 }
 
+void ct_stalk_area_back(struct stalk_thread *t) {
+    struct stalk_area *a = t->area;
+    for (unsigned i = 0; i < 16; i++)
+        a->gpr[i] = t->interrupted.gpr[i];
+    a->reason = t->interrupted.reason;
+    a->target = t->interrupted.target;
+    a->resume = t->interrupted.resume;
+    a->spill = t->interrupted.spill;
+}
+
 /* From a place in translated code that is not the end of a fragment: where the program stands. `interrupted`: it was
  * stopped there, and what its code had in the area was kept aside. */
 static uint64_t leave_at(struct stalk_thread *t, uint64_t code, bool interrupted) {
@@ -65,16 +85,11 @@ static uint64_t leave_at(struct stalk_thread *t, uint64_t code, bool interrupted
         regs.gpr[i] = a->gpr[i];
     regs.flags = a->flags;
     regs.pc = code;
-    if (interrupted) {
-        for (unsigned i = 0; i < 16; i++)
-            a->gpr[i] = t->interrupted.gpr[i];
-        a->reason = t->interrupted.reason;
-        a->target = t->interrupted.target;
-        a->resume = t->interrupted.resume;
-        a->spill = t->interrupted.spill;
-    }
+    if (interrupted)
+        ct_stalk_area_back(t);
     (void)ct_stalk_recover(t, &regs, false);
     take_stub_back(t, &regs);
+    ct_stalk_sigreturn_undo(t, &regs);
     ct_stalk_events_cut(t, regs.pc, false);
     for (unsigned i = 0; i < 16; i++)
         a->gpr[i] = regs.gpr[i];
@@ -252,8 +267,7 @@ static uint64_t end_of_following(struct stalk_thread *t, uint32_t kind, uint32_t
         target = land(t);
     else if (kind != CT_REASON_MISS && kind != CT_REASON_SITE && kind != CT_REASON_LANDED)
         return leave_at(t, kind == CT_REASON_END ? t->begin : target, kind == CT_REASON_END);
-    if (t->following)
-        ct_stalk_finish(t, CT_OK);
+    ct_stalk_finish(t, CT_OK);
     return target;
 }
 

@@ -109,7 +109,6 @@ LABEL ct_stalk_restore
     mov %gs:CT_AREA_PENDING, %rcx
     jrcxz 1f
     /* rt_sigprocmask(SIG_SETMASK, &area.mask, NULL, 8): the signals that were put off come now. Flags survive. */
-    movq $0, %gs:CT_AREA_PENDING
     mov $14, %eax
     mov $2, %edi
     mov %gs:CT_AREA_THREAD, %rsi
@@ -118,6 +117,7 @@ LABEL ct_stalk_restore
     mov $0, %edx
     mov $8, %r10d
     syscall
+    movq $0, %gs:CT_AREA_PENDING            /* who is stopped before this does it again */
 1:  mov %gs:CT_AREA+0, %rax
     mov %gs:CT_AREA+8, %rcx
     mov %gs:CT_AREA+16, %rdx
@@ -186,11 +186,10 @@ ct_stalker_unfollow_me:
 
 /* Signal handler of every signal that the program handles, while threads are followed: rdi, rsi, rdx as the kernel gives
  * them, on the stack of the kernel's choosing. Blocks everything, tells C, then goes where it says with the same arguments: natively
- * with the mask as it was, or to ct_stalk_restore, which sees to that. */
-    .globl ct_stalk_signal_entry
-    .hidden ct_stalk_signal_entry
-    .balign 16
-ct_stalk_signal_entry:
+ * with the mask as it was, or to ct_stalk_restore, which sees to that. In the section that says "own code"; while it is left,
+ * ct_stalk_in_signal says so. */
+    .section ct_stalk_text, "ax", @progbits
+FUNCTION ct_stalk_signal_entry
     push %rdi
     push %rsi
     push %rdx
@@ -205,11 +204,13 @@ ct_stalk_signal_entry:
     mov $8, %r10d
     syscall
 LABEL ct_stalk_signal_blocked
+    lock incl ct_stalk_in_signal(%rip)
     mov 32(%rsp), %rdi
     mov 24(%rsp), %rsi
     mov 16(%rsp), %rdx
     mov %rsp, %rcx
     call ct_stalk_on_signal
+    lock decl ct_stalk_in_signal(%rip)
     mov %rax, %rbx                          /* the kernel has all registers of who was interrupted */
     test %rax, %rax
     jz 1f
@@ -236,6 +237,8 @@ LABEL ct_stalk_signal_blocked
     .balign 8
 all_signals:
     .quad -1
+
+    .text
 
 /* Where it returns to when the program has no handler, and no way back of its own: rt_sigreturn. */
     .globl ct_stalk_signal_return

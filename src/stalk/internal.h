@@ -272,9 +272,10 @@ struct stalk_thread {
     struct ct_stalker_call_count *summary; /* hash by target */
     uint32_t summary_size, summary_used;
     /* signals */
-    bool put_off_early; /* a signal came when another was about to be told */
-    uint64_t fault_pc;  /* went there natively, to fault */
-    uint64_t through;   /* calls with a return address below this are followed, excluded or not; 0: none */
+    bool at_entry;       /* a signal came when another was about to be told, */
+    uint64_t entry_mask; /* whose mask was this */
+    uint64_t fault_pc;   /* went there natively, to fault */
+    uint64_t through;    /* calls with a return address below this are followed, excluded or not; 0: none */
     struct stalk_apart apart;
     struct stalk_area interrupted; /* END: the area as the thread left it */
 };
@@ -493,6 +494,11 @@ uint64_t ct_stalk_engine(struct stalk_thread *t);
 void ct_stalk_call_out(struct stalk_thread *t, void (*fn)(void *arg, void *vectors), void *arg);
 /* Following ends: sinks are told. The caller lets the thread go on natively. */
 void ct_stalk_finish(struct stalk_thread *t, int status);
+void ct_stalk_tell_stop(struct stalk_thread *t);
+/* The last of it, once, whoever comes first: the thread itself, or who has stopped it. */
+void ct_stalk_unfollowed(struct stalk_thread *t);
+/* END: the area becomes what it was where the thread was stopped. */
+void ct_stalk_area_back(struct stalk_thread *t);
 
 /* ---- syscall.c ---- */
 
@@ -557,12 +563,16 @@ struct stalk_way {
     uint64_t natively; /* not 0: with *mask */
 };
 struct stalk_way ct_stalk_on_signal(uint64_t signal, void *info, void *context, uint64_t *mask);
+/* Threads that are in there. */
+extern uint32_t ct_stalk_in_signal;
 /* rt_sigaction of the program. */
 int64_t ct_stalk_sigaction(uint64_t signal, const struct stalk_action *new, struct stalk_action *old);
 /* The same of a vfork's child, which has actions of its own but not the memory that we know them in. */
 int64_t ct_stalk_sigaction_apart(uint64_t signal, const struct stalk_action *new, struct stalk_action *old);
 /* rt_sigreturn: the frame's program counter becomes one of translated code. */
 void ct_stalk_sigreturn(struct stalk_thread *t, uint64_t frame);
+/* The thread does not make the call in translated code after all: where it was about to, the frame is the program's again. */
+void ct_stalk_sigreturn_undo(struct stalk_thread *t, const struct stalk_regs *regs);
 
 /* ---- stalker.c ---- */
 
@@ -588,7 +598,11 @@ int ct_stalk_make_cache(struct ct_stalker *s, const struct ct_stalker_transforme
 
 /* From outside: the thread stands still at *pc, and is to go on there when this has returned 0. It is not followed any more as
  * soon as the engine has seen to it. CT_ERR_NOT_FOUND: it was not followed. */
-int ct_stalk_let_go(struct ct_stalker *s, int tid, uint64_t *pc);
+int ct_stalk_let_go(struct ct_stalker *s, int tid, uint64_t *pc); /* CT_ERR_BUSY: it is where it can only be asked */
+/* In translated code, or in the engine; also one that is not followed any more, and on its way out. */
+bool ct_stalk_is_inside(const struct ct_stalker *s, int tid, uint64_t pc);
+/* The same for threads that have ended without a word, in excluded code. */
+void ct_stalk_let_go_gone(struct ct_stalker *s, bool (*is_there)(void *arg, int tid), void *arg);
 
 /* ---- entry_<isa>.S ---- */
 

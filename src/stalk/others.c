@@ -2,7 +2,7 @@
  *
  * All threads are stopped for a moment (os.h). One that is to be followed goes on in ct_stalk_begin, one that is not to be
  * any more in ct_stalk_end: with all its registers, so that the engine does the rest on the thread itself. A thread that is in the
- * engine is only asked. Owner: the caller; the Stalker's lock is not held while threads are stopped. */
+ * engine, or about to run a handler, is only asked. Owner: the caller; the Stalker's lock is not held while threads are stopped. */
 #include "os/os.h"
 #include "os/thread.h"
 #include "stalk/internal.h"
@@ -28,23 +28,26 @@ static int find_stopped(struct ct_os_stopped *stopped, int tid, size_t *index, s
 extern const uint8_t __start_ct_stalk_text[] __attribute__((visibility("hidden")));
 extern const uint8_t __stop_ct_stalk_text[] __attribute__((visibility("hidden")));
 
-/* It may hold one of our locks. */
+/* It may hold one of our locks; or it, or another thread, is about to run a handler, and its frame may lead to translated code. */
 static bool in_own_code(uint64_t pc) {
-    return pc - (uint64_t)__start_ct_stalk_text < (uint64_t)(__stop_ct_stalk_text - __start_ct_stalk_text);
+    return pc - (uint64_t)__start_ct_stalk_text < (uint64_t)(__stop_ct_stalk_text - __start_ct_stalk_text) ||
+           __atomic_load_n(&ct_stalk_in_signal, __ATOMIC_ACQUIRE);
 }
 
-/* It has been unfollowed and is still on its way out. */
-static bool is_leaving(struct ct_stalker *s, int tid, uint64_t pc) {
-    for (struct stalk_thread *t = s->threads; t; t = t->next) {
-        if (t->tid != tid || !t->area)
-            continue;
-        if (t->area->in_engine)
+/* On the engine's stack, or coming back there from a handler that has put a signal off. */
+static bool is_engaged(const struct stalk_thread *t) {
+    return t->area && (t->area->in_engine || t->area->pending || t->at_entry);
+}
+
+bool ct_stalk_is_inside(const struct ct_stalker *s, int tid, uint64_t pc) {
+    for (const struct stalk_thread *t = s->threads; t; t = t->next)
+        if (t->tid == tid && is_engaged(t))
             return true;
-        for (const struct stalk_chunk *chunk = t->cache->chunks; chunk; chunk = chunk->next)
+    for (const struct stalk_cache *c = s->caches; c; c = c->next)
+        for (const struct stalk_chunk *chunk = c->chunks; chunk; chunk = chunk->next)
             if (pc - chunk->run < chunk->size)
                 return true;
-    }
-    return false;
+    return ct_stalk_landing_of(pc) || ct_stalk_landing_region(pc);
 }
 
 static int redirect_to_begin(struct ct_stalker *s, struct ct_os_stopped *stopped, int tid,
@@ -56,7 +59,8 @@ static int redirect_to_begin(struct ct_stalker *s, struct ct_os_stopped *stopped
         return status;
     if (find_followed(s, tid))
         return CT_ERR_BAD_STATE;
-    if (!regs.pc || in_own_code(regs.pc) || is_leaving(s, tid, regs.pc) || __atomic_load_n(&s->lock, __ATOMIC_ACQUIRE))
+    if (!regs.pc || in_own_code(regs.pc) || ct_stalk_is_inside(s, tid, regs.pc) ||
+        __atomic_load_n(&s->lock, __ATOMIC_ACQUIRE))
         return CT_ERR_BUSY;
     uint64_t block;
     struct stalk_thread *t = ct_stalk_thread_make(s, tid, transformer, sink, regs.gs_base, &block, &status);
@@ -125,6 +129,8 @@ static int redirect(struct stalk_thread *t, uint64_t *pc) {
         *pc = ct_stalk_helper(t->cache->regions, ct_stalk_end);
         return CT_OK;
     }
+    if (in_own_code(*pc) || is_engaged(t))
+        return CT_ERR_BUSY;
     /* Native: in an excluded call, whose return address is ours. */
     uint64_t address = 0, stub = 0;
     if (a->native && !ct_os_peek(a->native, &stub, sizeof stub) && (address = ct_stalk_return_of(t->cache, stub)))
@@ -132,20 +138,14 @@ static int redirect(struct stalk_thread *t, uint64_t *pc) {
     return CT_ERR_TRUNCATED; /* to be finished by the caller */
 }
 
-/* The thread is gone. It may have said so itself. */
-static void has_ended(struct stalk_thread *t) {
-    if (!__atomic_exchange_n(&t->following, 0, __ATOMIC_ACQ_REL))
-        return;
-    ct_stalk_signals_give_back();
-    __atomic_sub_fetch(&t->stalker->followed, 1, __ATOMIC_ACQ_REL);
-}
-
 static int redirect_to_end(struct stalk_thread *t, struct ct_os_stopped *stopped) {
     struct ct_os_regs regs;
     size_t index;
+    if (!t->following)
+        return CT_OK; /* it was asked before */
     int status = find_stopped(stopped, t->tid, &index, &regs);
-    if (status == CT_ERR_NOT_FOUND) {
-        has_ended(t);
+    if (status == CT_ERR_NOT_FOUND) { /* gone; it may have said so itself */
+        ct_stalk_unfollowed(t);
         return CT_OK;
     }
     uint64_t pc = regs.pc;
@@ -153,9 +153,16 @@ static int redirect_to_end(struct stalk_thread *t, struct ct_os_stopped *stopped
     return !status && regs.pc != pc ? ct_os_stopped_set_regs(stopped, index, &regs) : status;
 }
 
-/* It was let go where it stood: its events are ours to deliver. */
+/* It is let go where it stands, still: from now on it does nothing for us. */
+static void release(struct stalk_thread *t) {
+    t->area->native = t->area->own = 0;
+    __atomic_store_n(&t->following, 0, __ATOMIC_RELEASE);
+}
+
+/* Its events are ours to deliver. */
 static void finish_native(struct stalk_thread *t) {
     ct_stalk_events_drain_native(t);
+    ct_stalk_tell_stop(t);
     ct_stalk_signals_give_back();
     __atomic_sub_fetch(&t->stalker->followed, 1, __ATOMIC_ACQ_REL);
 }
@@ -169,10 +176,17 @@ int ct_stalk_let_go(struct ct_stalker *s, int tid, uint64_t *pc) {
     int status = redirect(t, pc);
     if (status != CT_ERR_TRUNCATED)
         return status;
-    t->area->native = t->area->own = 0;
-    __atomic_store_n(&t->following, 0, __ATOMIC_RELEASE);
+    release(t);
     finish_native(t);
     return CT_OK;
+}
+
+void ct_stalk_let_go_gone(struct ct_stalker *s, bool (*is_there)(void *arg, int tid), void *arg) {
+    for (struct stalk_thread *t = s->threads; t; t = t->next)
+        if (t->following && !is_there(arg, t->tid)) {
+            release(t);
+            finish_native(t);
+        }
 }
 
 /* Waits until the thread has left the engine for the last time. */
@@ -181,7 +195,7 @@ static int wait_for_end(struct stalk_thread *t) {
         if (!__atomic_load_n(&t->following, __ATOMIC_ACQUIRE))
             return CT_OK;
         if (!ct_os_thread_alive(t->tid)) {
-            has_ended(t);
+            ct_stalk_unfollowed(t);
             return CT_OK;
         }
         ct_os_sleep_us(i < 100 ? 20 : 200);
@@ -203,10 +217,8 @@ STALK_API int ct_stalker_unfollow(struct ct_stalker *s, int tid) {
         status = ct_os_stop_threads(&stopped);
         if (status == CT_OK) {
             status = redirect_to_end(t, stopped);
-            if (status == CT_ERR_TRUNCATED) { /* its events are ours to deliver, while it stands still */
-                t->area->native = t->area->own = 0;
-                __atomic_store_n(&t->following, 0, __ATOMIC_RELEASE);
-                status = CT_OK;
+            if (status == CT_ERR_TRUNCATED) {
+                release(t);
                 ct_os_resume_threads(stopped);
                 finish_native(t);
                 return CT_OK;

@@ -232,9 +232,12 @@ static bool resolve_entry(struct stalk_thread *t, struct stalk_regs *r) {
         r->pc = ct_stalk_functions[STALK_RESUME];
         return true;
     case CT_REASON_BEGIN:
-    case CT_REASON_END:
         r->pc = t->begin;
-        return kind == CT_REASON_BEGIN;
+        return true;
+    case CT_REASON_END:
+        ct_stalk_area_back(t);
+        r->pc = t->begin;
+        return false;
     case CT_REASON_FULL:
         ct_stalk_events_drain(t, false);
         break;

@@ -7,6 +7,9 @@
  * interrupted the engine, or another one that is about to be told, it is put off: queued again, and everything blocked until the engine is left. In threads that are not
  * followed, and in excluded code, the handler runs as if we were not there.
  *
+ * The entry blocks all signals, the way to the handler unblocks what the handler's mask allows: so nothing interrupts us. Who
+ * stops the thread from outside sees that it is here (others.c), and does not move it: its frame may lead to translated code.
+ *
  * Signals that end the process, and that the program leaves to the kernel, come to us too: what is recorded is delivered, the thread gets
  * the program's state, and the same signal is sent again with the kernel's own action.
  *
@@ -17,6 +20,7 @@
 #include "os/thread.h"
 #include "stalk/internal.h"
 
+enum { RAX = 0, RDX = 2, RSP = 4, RSI = 6, RDI = 7 };
 enum { SA_SIGINFO_ = 4, SA_RESTORER_ = 0x04000000, SA_ONSTACK_ = 0x08000000, SIG_SETMASK_ = 2, FIRST_REAL_HANDLER = 2 };
 #define SA_RESETHAND_ 0x80000000u
 #define BIT(signal)   (1ull << ((signal)-1))
@@ -36,6 +40,7 @@ _Static_assert(offsetof(struct context, mask) == 296, "uc_sigmask");
 
 static struct stalk_action actions[STALK_SIGNALS];
 static uint32_t users;
+uint32_t ct_stalk_in_signal;
 
 static long kernel_action(uint64_t signal, const struct stalk_action *new, struct stalk_action *old) {
     return syscall4(__NR_rt_sigaction, signal, new, old, 8);
@@ -172,12 +177,23 @@ static bool is_fault(uint64_t signal, const void *info) {
 }
 
 static void put_off(struct stalk_thread *t, uint64_t signal, void *info, struct context *c) {
-    uint64_t all = ~0ull;
-    (void)syscall4(__NR_rt_sigprocmask, SIG_SETMASK_, &all, 0, 8);
     if (!t->area->pending)
         t->area->mask = c->mask;
     t->area->pending = 1;
-    c->mask = all;
+    c->mask = ~0ull;
+    (void)syscall4(__NR_rt_tgsigqueueinfo, ct_os_getpid(), ct_os_gettid(), signal, info);
+}
+
+/* Another signal's entry was interrupted before it had blocked everything: it goes first. */
+static bool is_entering(uint64_t pc) {
+    return pc - (uint64_t)ct_stalk_signal_entry < (uint64_t)(ct_stalk_signal_blocked - ct_stalk_signal_entry);
+}
+
+static void put_off_at_entry(struct stalk_thread *t, uint64_t signal, void *info, struct context *c) {
+    if (!t->at_entry)
+        t->entry_mask = c->mask;
+    t->at_entry = true;
+    c->mask = ~0ull;
     (void)syscall4(__NR_rt_tgsigqueueinfo, ct_os_getpid(), ct_os_gettid(), signal, info);
 }
 
@@ -185,8 +201,9 @@ struct delivery {
     struct stalk_thread *t;
     struct stalk_regs regs;
     struct context *context;
-    uint64_t handler, signal, mask;
-    bool fault, followed; /* the handler is */
+    uint64_t handler, signal;
+    uint64_t mask; /* the handler's */
+    bool fault;
     void *info;
 };
 
@@ -245,19 +262,52 @@ static uint64_t deliver_end(uint64_t arg, uint64_t unused) {
 }
 
 /* The handler begins as if the engine had been left for it: the signals that are put off come there, or later. */
-static void enter_handler(struct delivery *d, uint64_t code) {
+static uint64_t begin_translated(const struct delivery *d, uint64_t code) {
     struct stalk_area *a = d->t->area;
     for (unsigned i = 0; i < 16; i++)
         a->gpr[i] = d->regs.gpr[i];
-    a->gpr[0] = 0;
-    a->gpr[7] = d->signal;
-    a->gpr[6] = (uint64_t)d->info;
-    a->gpr[2] = (uint64_t)d->context;
-    a->gpr[4] = (uint64_t)d->context - 8; /* the return address is there */
+    a->gpr[RAX] = 0;
+    a->gpr[RDI] = d->signal;
+    a->gpr[RSI] = (uint64_t)d->info;
+    a->gpr[RDX] = (uint64_t)d->context;
+    a->gpr[RSP] = (uint64_t)d->context - 8; /* the restorer's address */
     a->resume = code;
     a->mask = d->mask;
     a->pending = 1;
-    d->followed = true;
+    return ct_stalk_helper(d->t->cache->regions, ct_stalk_restore);
+}
+
+/* It returns to a place of ours, as an excluded call does; then its rt_sigreturn is seen. */
+static uint64_t begin_excluded(const struct delivery *d) {
+    uint64_t *slot = (uint64_t *)d->context - 1;
+    uint64_t stub = ct_stalk_return_stub(d->t->cache, *slot);
+    if (stub) {
+        *slot = stub;
+        d->t->area->native = (uint64_t)slot;
+    }
+    return d->handler;
+}
+
+/* Where the handler begins; the program's own address: natively. */
+static uint64_t begin_handler(const struct delivery *d) {
+    struct stalk_thread *t = d->t;
+    struct ct_stalker *s = t->stalker;
+    int status = CT_OK;
+    uint64_t at = d->handler;
+    ct_stalk_lock(s);
+    bool excluded = ct_stalk_excluded(s, d->handler);
+    struct stalk_entry *e = excluded ? NULL : ct_stalk_obtain(t, d->handler, &status);
+    if (excluded)
+        at = begin_excluded(d);
+    else if (e)
+        at = begin_translated(d, e->code);
+    s->statistics.signals++;
+    ct_stalk_unlock(s);
+    if (status == CT_ERR_NOT_MAPPED)
+        t->fault_pc = d->handler;
+    else if (status)
+        ct_stalk_finish(t, status);
+    return at;
 }
 
 /* On the engine's stack. 0: the signal will come again. */
@@ -273,17 +323,13 @@ static uint64_t deliver(uint64_t arg, uint64_t unused) {
     if (place == STALK_ELSEWHERE && (!t->fault_pc || d->regs.pc != t->fault_pc))
         return d->handler;
     t->fault_pc = 0;
+    ct_stalk_sigreturn_undo(t, &d->regs);
     ct_stalk_events_cut(t, d->regs.pc, d->fault);
     show_program(d);
-    int status;
-    ct_stalk_lock(t->stalker);
-    struct stalk_entry *e = ct_stalk_obtain(t, d->handler, &status);
-    t->stalker->statistics.signals++;
-    ct_stalk_unlock(t->stalker);
-    if (!e)
-        return d->handler;
-    enter_handler(d, e->code);
-    return ct_stalk_helper(t->cache->regions, ct_stalk_restore);
+    if (t->following == 1)
+        return begin_handler(d);
+    ct_stalk_finish(t, t->status);
+    return d->handler;
 }
 
 /* On the engine's stack already: this very frame is there. */
@@ -292,69 +338,54 @@ static bool is_switching(const struct stalk_thread *t, uint64_t pc) {
     return r && pc >= ct_stalk_helper(r, ct_stalk_switch) && pc < ct_stalk_helper(r, ct_stalk_restore);
 }
 
-/* Another signal is about to be told, and has not blocked this one yet. It goes first. */
-static bool is_early(const struct stalk_thread *t, uint64_t pc) {
-    return !t->area->pending &&
-           pc - (uint64_t)ct_stalk_signal_entry < (uint64_t)(ct_stalk_signal_blocked - ct_stalk_signal_entry);
-}
-
-static bool is_put_off(struct stalk_thread *t, uint64_t signal, void *info, struct context *c) {
-    bool early = is_early(t, c->rip);
-    if (!early && !t->area->in_engine && !is_switching(t, c->rip))
-        return false;
-    put_off(t, signal, info, c);
-    t->put_off_early = early;
-    return true;
-}
-
-/* On the engine's stack. Other threads are told that the engine is busy: nobody is to be let go in the middle of this. */
-static uint64_t deliver_in_engine(struct delivery *d) {
+/* The thread stands in its own code, or in translated code: what its state becomes is found in the engine. */
+static struct stalk_way deliver_inside(struct delivery *d) {
     struct stalk_area *a = d->t->area;
     a->in_engine = 1;
-    uint64_t to = ct_hook_on_stack(a->stack, d->handler ? deliver : deliver_end, (uint64_t)d, 0);
-    if (!d->followed)
+    a->pending = 0;
+    uint64_t at = ct_hook_on_stack(a->stack, d->handler ? deliver : deliver_end, (uint64_t)d, 0);
+    bool translated = a->pending && at;
+    if (!translated) /* else it ends on the way */
         a->in_engine = 0;
-    return to;
+    return (struct stalk_way){at, at && !translated};
 }
 
 struct stalk_way ct_stalk_on_signal(uint64_t signal, void *info, void *context, uint64_t *mask) {
     struct context *c = context;
     struct stalk_action *action = &actions[signal];
-    struct stalk_way nowhere = {0, 0};
-    uint64_t handler = action->handler;
-    bool fault = is_fault(signal, info);
-    struct stalk_thread *t = ct_stalk_thread_current();
+    struct delivery d = {.t = ct_stalk_thread_current(),
+                         .context = c,
+                         .handler = action->handler,
+                         .signal = signal,
+                         .fault = is_fault(signal, info),
+                         .info = info};
+    struct stalk_thread *t = d.t;
     if (t && ct_stalk_is_back(t))
         ct_stalk_apart_end(t);
-    if (t && t->put_off_early) { /* what it has found is not what we had */
-        *mask = t->area->mask;
-        t->area->pending = 0;
-        t->put_off_early = false;
+    if (t && !d.fault && is_entering(c->rip)) {
+        put_off_at_entry(t, signal, info, c);
+        return (struct stalk_way){0, 0};
     }
-    if (t && t->following && !fault && is_put_off(t, signal, info, c))
-        return nowhere;
-    bool outside = !t || !t->following || t->area->in_engine;
-    if (handler && action->flags & SA_RESETHAND_)
-        reset(t, signal);
-    if (handler && (outside || ct_stalk_excluded(t->stalker, handler)))
-        return (struct stalk_way){handler, 1};
-    struct delivery d;
-    d.t = t;
-    d.context = c;
-    d.handler = handler;
-    d.signal = signal;
-    d.info = info;
-    d.fault = fault;
-    d.followed = false;
+    if (t && t->at_entry) {
+        *mask = t->entry_mask;
+        t->at_entry = false;
+    }
+    if (t && !d.fault && (t->area->in_engine || is_switching(t, c->rip))) {
+        put_off(t, signal, info, c);
+        return (struct stalk_way){0, 0};
+    }
     d.mask = *mask;
+    if (d.handler && action->flags & SA_RESETHAND_)
+        reset(t, signal);
     read_context(c, &d.regs);
-    if (!handler && outside) {
+    if (t && !t->area->in_engine)
+        return deliver_inside(&d);
+    if (!d.handler)
         die(&d);
-        return nowhere;
-    }
-    uint64_t to = deliver_in_engine(&d);
-    return (struct stalk_way){to, !d.followed};
+    return (struct stalk_way){d.handler, d.handler != 0};
 }
+
+/* ---- the way back ---- */
 
 void ct_stalk_sigreturn(struct stalk_thread *t, uint64_t frame) {
     struct context *c = (struct context *)frame;
@@ -372,4 +403,19 @@ void ct_stalk_sigreturn(struct stalk_thread *t, uint64_t frame) {
         c->rip = e->code;
     else
         t->fault_pc = c->rip;
+}
+
+void ct_stalk_sigreturn_undo(struct stalk_thread *t, const struct stalk_regs *regs) {
+    uint8_t code[2];
+    if (regs->gpr[RAX] != __NR_rt_sigreturn || ct_os_peek(regs->pc, code, sizeof code) || code[0] != 0x0f ||
+        code[1] != 0x05)
+        return;
+    struct context *c = (struct context *)regs->gpr[RSP];
+    uint64_t rip;
+    if (ct_os_peek((uint64_t)&c->rip, &rip, sizeof rip))
+        return;
+    const struct stalk_fragment *f = ct_stalk_fragment_at(t->cache, rip);
+    for (const struct stalk_entry *e = f ? &f->first : NULL; e; e = e->next)
+        if (e->code == rip)
+            c->rip = e->address;
 }

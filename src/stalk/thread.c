@@ -186,7 +186,7 @@ static int prepare(struct stalk_thread *t, uint64_t block, const struct ct_stalk
     a->in_engine = a->pending = a->native = a->own = 0;
     a->counters = NULL;
     t->in_callback = 0;
-    t->put_off_early = false;
+    t->at_entry = false;
     t->fault_pc = t->through = 0;
     t->muted = 0;
     t->activation = 0;

@@ -1,25 +1,9 @@
 /* What the Stalker says was executed, against what was: calls with their depths, every instruction beside a single-stepped run
  * of the same code, blocks beside their instructions. */
-#include <contrail/stalker.h>
+#include "stalk_util.h"
 
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ptrace.h>
 #include <sys/user.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
-#if defined __clang__
-#define NOINLINE __attribute__((noinline))
-#else
-#define NOINLINE __attribute__((noinline, noclone))
-#endif
 
 /* ---- what is followed ---- */
 

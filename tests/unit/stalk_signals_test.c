@@ -1,78 +1,22 @@
 /* Signals in followed code: handlers run translated, see the program's state, and return into translated code. A timer interrupts
  * work at random places thousands of times; faults are jumped out of and repaired. */
-#include <contrail/stalker.h>
+#include "stalk_util.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/auxv.h>
-#include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/user.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <ucontext.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
-#if defined __clang__
-#define NOINLINE __attribute__((noinline))
-#else
-#define NOINLINE __attribute__((noinline, noclone))
-#endif
-
-static unsigned long mix(unsigned long x) {
-    for (int i = 0; i < 50; i++) {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        if (x & 1)
-            x += 3;
-    }
-    return x;
-}
-
-NOINLINE static unsigned long deep(unsigned long n, unsigned long x) {
-    return n ? deep(n - 1, x * 3 + n) + 1 : x;
-}
-
-static unsigned long (*volatile indirect)(unsigned long) = mix;
-
-static unsigned long work(int rounds) {
-    unsigned long h = 1;
-    char text[64];
-    for (int i = 0; i < rounds; i++) {
-        h = indirect(h);
-        h ^= deep(20, h);
-        snprintf(text, sizeof text, "%lx", h);
-        h += (unsigned long)text[3];
-    }
-    return h;
-}
-
-static int in_vdso(const ucontext_t *c) {
-    uint64_t start = getauxval(AT_SYSINFO_EHDR);
-    return (uint64_t)c->uc_mcontext.gregs[REG_RIP] - start < 0x4000;
-}
 
 static volatile unsigned long ticks, strange;
 
-/* The handler must never see an address of translated code: all code of this program lies in files. */
+/* The handler must never see an address of translated code. */
 static void on_tick(int signal, siginfo_t *info, void *context) {
     (void)signal, (void)info;
-    ucontext_t *c = context;
-    Dl_info where;
-    if (ticks % 16 == 0 && !dladdr((void *)c->uc_mcontext.gregs[REG_RIP], &where) && !in_vdso(c))
+    if (ticks % 16 == 0 && !tells_program(context))
         strange++;
     ticks++;
 }

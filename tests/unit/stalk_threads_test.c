@@ -1,55 +1,7 @@
 /* Threads that others follow and unfollow while they run, that are started while followed, and several Stalkers. */
-#include <contrail/stalker.h>
+#include "stalk_util.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
-#if defined __clang__
-#define NOINLINE __attribute__((noinline))
-#else
-#define NOINLINE __attribute__((noinline, noclone))
-#endif
-
-static unsigned long mix(unsigned long x) {
-    for (int i = 0; i < 50; i++) {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        if (x & 1)
-            x += 3;
-    }
-    return x;
-}
-
-NOINLINE static unsigned long deep(unsigned long n, unsigned long x) {
-    return n ? deep(n - 1, x * 3 + n) + 1 : x;
-}
-
-static unsigned long (*volatile indirect)(unsigned long) = mix;
-
-static unsigned long work(int rounds) {
-    unsigned long h = 1;
-    char text[64];
-    for (int i = 0; i < rounds; i++) {
-        h = indirect(h);
-        h ^= deep(20, h);
-        snprintf(text, sizeof text, "%lx", h);
-        h += (unsigned long)text[3];
-    }
-    return h;
-}
 
 struct worker {
     pthread_t thread;
@@ -211,6 +163,52 @@ static void test_handlers(void **state) {
     signal(SIGUSR1, SIG_DFL);
 }
 
+static volatile unsigned long handled;
+
+static void *storm(void *arg) {
+    struct worker *w = arg;
+    for (int i = 0; !w->stop; i++) {
+        syscall(SYS_tgkill, getpid(), w->tid, i % 2 ? SIGUSR1 : SIGUSR2);
+        if (i % 4 == 0)
+            usleep(10);
+    }
+    return NULL;
+}
+
+static void on_storm(int signal, siginfo_t *info, void *context) {
+    (void)signal, (void)info, (void)context;
+    if (++handled % 4 == 0)
+        syscall(SYS_getpid);
+}
+
+/* Let go in the first instructions of a handler, between two handlers, and where a handler returns: each is counted once. */
+static void test_loop_in_signals(void **state) {
+    (void)state;
+    struct worker w;
+    pthread_t thread;
+    struct ct_stalker *stalker;
+    struct sigaction action = {.sa_sigaction = on_storm, .sa_flags = SA_SIGINFO | SA_RESTART};
+    assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
+    assert_int_equal(sigaction(SIGUSR2, &action, NULL), 0);
+    start(&w);
+    assert_int_equal(pthread_create(&thread, NULL, storm, &w), 0);
+    assert_int_equal(ct_stalker_create(&stalker, NULL), 0);
+    struct ct_stalker_sink sink = {.mask = CT_STALKER_CALL | CT_STALKER_RET, .on_receive = receive};
+    for (int i = 0; i < 600; i++) {
+        assert_int_equal(ct_stalker_follow(stalker, w.tid, NULL, i % 2 ? &sink : NULL), 0);
+        for (volatile int k = 0; k < i % 50 * 100; k++)
+            ;
+        assert_int_equal(ct_stalker_unfollow(stalker, w.tid), 0);
+    }
+    w.stop = 1;
+    pthread_join(thread, NULL);
+    finish(&w);
+    assert_true(handled > 0);
+    assert_int_equal(ct_stalker_destroy(stalker), 0); /* nobody is followed, and nobody less than that */
+    signal(SIGUSR1, SIG_DFL);
+    signal(SIGUSR2, SIG_DFL);
+}
+
 static int followed_children;
 
 static void *child(void *arg) {
@@ -363,10 +361,11 @@ static void test_end_of_process(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_loop),     cmocka_unit_test(test_loop_with_events),
-        cmocka_unit_test(test_several),  cmocka_unit_test(test_end),
-        cmocka_unit_test(test_children), cmocka_unit_test(test_changed_by_another),
-        cmocka_unit_test(test_handlers), cmocka_unit_test(test_end_of_process),
+        cmocka_unit_test(test_loop),           cmocka_unit_test(test_loop_with_events),
+        cmocka_unit_test(test_several),        cmocka_unit_test(test_end),
+        cmocka_unit_test(test_children),       cmocka_unit_test(test_changed_by_another),
+        cmocka_unit_test(test_handlers),       cmocka_unit_test(test_loop_in_signals),
+        cmocka_unit_test(test_end_of_process),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,67 @@
+/* What the Stalker's tests have in common: work whose answer is known, and where a place in code belongs. */
+#ifndef STALK_UTIL_H
+#define STALK_UTIL_H
+
+#include <contrail/stalker.h>
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#if defined __clang__
+#define NOINLINE __attribute__((noinline))
+#else
+#define NOINLINE __attribute__((noinline, noclone))
+#endif
+
+static inline unsigned long mix(unsigned long x) {
+    for (int i = 0; i < 50; i++) {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        if (x & 1)
+            x += 3;
+    }
+    return x;
+}
+
+NOINLINE __attribute__((unused)) static unsigned long deep(unsigned long n, unsigned long x) {
+    return n ? deep(n - 1, x * 3 + n) + 1 : x;
+}
+
+__attribute__((unused)) static unsigned long (*volatile indirect)(unsigned long) = mix;
+
+/* Direct, indirect and deep calls, the C library. */
+__attribute__((unused)) static unsigned long work(int rounds) {
+    unsigned long h = 1;
+    char text[64];
+    for (int i = 0; i < rounds; i++) {
+        h = indirect(h);
+        h ^= deep(20, h);
+        snprintf(text, sizeof text, "%lx", h);
+        h += (unsigned long)text[3];
+    }
+    return h;
+}
+
+/* Does the handler's context tell a place of the program? All its code lies in files, or in the vdso; translated code does not. */
+static inline bool tells_program(const void *context) {
+    Dl_info where;
+    uint64_t pc = (uint64_t)((const ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+    return pc - getauxval(AT_SYSINFO_EHDR) < 0x4000 || dladdr((void *)pc, &where);
+}
+
+#endif
