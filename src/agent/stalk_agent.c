@@ -403,14 +403,19 @@ static void stop_following(void) {
         t->following = 2;
 }
 
+static void keep_no_signals(void) {
+    if (__atomic_exchange_n(&agent.keeping, 0, __ATOMIC_ACQ_REL))
+        ct_stalk_signals_give_back();
+}
+
 /* Events of a child that a followed thread has forked are nobody's; nor are they when the recorder is gone. */
 static bool is_wanted(void) {
     bool ours = ct_os_getpid() == agent.pid;
     if (ours && ct_lane_is_recording())
         return true;
-    if (ours && __atomic_exchange_n(&agent.keeping, 0, __ATOMIC_ACQ_REL))
-        ct_stalk_signals_give_back(); /* nobody will come to end this */
-    if (!ours)
+    if (ours)
+        keep_no_signals(); /* nobody will come to end this */
+    else
         __atomic_fetch_add(&agent.tables->forked, 1, __ATOMIC_RELAXED);
     stop_following();
     return false;
@@ -476,8 +481,10 @@ static void on_stop(void *user, int tid, int status) {
     if (ct_os_getpid() != agent.pid)
         return;
     __atomic_fetch_add(&agent.tables->stopped, 1, __ATOMIC_RELAXED);
-    if (status)
+    if (status) {
         __atomic_fetch_add(&agent.tables->left, 1, __ATOMIC_RELAXED);
+        keep_no_signals(); /* it may be about to forbid itself the system calls that we make for each */
+    }
     tell_statistics();
     struct follower *f = find_follower(tid);
     if (!f)
