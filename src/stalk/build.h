@@ -24,6 +24,9 @@ enum stalk_flow {
     FLOW_REFUSE, /* cannot be followed */
 };
 
+/* A way in, beside that of direct branches. */
+enum stalk_way_in { NO_WAY_IN, WAY_IN_INDIRECT, WAY_IN_RETURN };
+
 struct stalk_build {
     struct stalk_thread *thread;
     struct stalk_cache *cache;
@@ -31,9 +34,9 @@ struct stalk_build {
     struct ct_code_buf out;
     uint64_t start, pc, limit; /* of the original: first byte, next, end of the mapping */
     bool single;               /* one block only */
-    bool indirect;             /* make the way in for indirect branches at once */
+    enum stalk_way_in way;     /* that is made at once */
     unsigned insns;
-    uint64_t way_in; /* run address of the way in */
+    uint64_t way_in; /* its run address */
     size_t cold_bytes;
     uint64_t block; /* start of the current block */
     size_t piece_from, body;
@@ -61,7 +64,7 @@ struct stalk_build {
 /* ---- lower_<isa>.c ---- */
 
 int ct_lower_decode(const struct stalk_build *b, struct stalk_insn *insn);
-/* The way in for indirect branches, if wanted, and the start of the body. */
+/* The way in, and the start of the body. */
 void ct_lower_begin(struct stalk_build *b);
 /* Records that a block is entered. */
 void ct_lower_block_event(struct stalk_build *b, uint32_t site);

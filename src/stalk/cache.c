@@ -211,9 +211,16 @@ uint32_t ct_stalk_table_index(const struct ct_stalker *s, uint64_t address) {
     return s->has_rorx ? (uint16_t)((low >> 6 | low << 26) + low) : (uint16_t)low;
 }
 
-void ct_stalk_table_words(const struct stalk_cache *c, uint64_t address, uint64_t *words[2]) {
-    words[0] = &c->table[ct_stalk_table_index(c->stalker, address)];
-    words[1] = &c->return_table[(uint16_t)address];
+/* Return sites are hardly ever closer to each other than that: more of them share a line of the cache. */
+uint32_t ct_stalk_return_index(const struct ct_stalker *s, uint64_t address) {
+    return (uint16_t)(s->has_rorx ? address >> 2 : address);
+}
+
+static void clear_tables(struct stalk_cache *c) {
+    for (size_t i = 0; i < STALK_TABLE_SIZE; i++) {
+        c->table[i] = c->miss;
+        c->return_table[i] = c->return_miss;
+    }
 }
 
 static int set_up(struct stalk_cache *c, uint64_t near) {
@@ -238,8 +245,8 @@ static int set_up(struct stalk_cache *c, uint64_t near) {
     if (ct_stalk_functions[STALK_DEREGISTER]) /* else when there is excluded code */
         ct_stalk_unwind_register(c);
     c->miss = ct_stalk_helper(r, ct_stalk_miss);
-    for (size_t i = 0; i < 2 * STALK_TABLE_SIZE; i++)
-        c->table[i] = c->miss;
+    c->return_miss = ct_stalk_helper(r, ct_stalk_return_miss);
+    clear_tables(c);
     return CT_OK;
 }
 
@@ -301,8 +308,7 @@ static void forget_items(struct stalk_ids *ids) {
 uint64_t ct_stalk_cache_flush(struct stalk_cache *c) {
     uint64_t bytes = 0;
     size_t helpers = (size_t)(ct_stalk_code_end - ct_stalk_code + 63) & ~(size_t)63;
-    for (size_t i = 0; i < 2 * STALK_TABLE_SIZE; i++)
-        c->table[i] = c->miss;
+    clear_tables(c);
     for (size_t i = 0; i < c->hash_size; i++)
         c->hash[i] = NULL;
     c->hash_used = 0;
@@ -334,11 +340,12 @@ void ct_stalk_invalidate_fragment(struct stalk_cache *c, struct stalk_fragment *
     c->dead_bytes += f->code_size;
     for (struct stalk_entry *e = &f->first; e; e = e->next) {
         erase(c, e);
-        uint64_t *words[2];
-        ct_stalk_table_words(c, e->address, words);
-        for (unsigned i = 0; i < 2; i++)
-            if (e->indirect && *words[i] == e->indirect)
-                __atomic_store_n(words[i], c->miss, __ATOMIC_RELEASE);
+        uint64_t *word = &c->table[ct_stalk_table_index(c->stalker, e->address)];
+        if (e->indirect && *word == e->indirect)
+            __atomic_store_n(word, c->miss, __ATOMIC_RELEASE);
+        word = &c->return_table[ct_stalk_return_index(c->stalker, e->address)];
+        if (e->returns && *word == e->returns)
+            __atomic_store_n(word, c->return_miss, __ATOMIC_RELEASE);
         for (uint32_t id = e->incoming, next; id; id = next) {
             next = ((struct stalk_exit *)ct_stalk_item(&c->exits, id))->next;
             ct_stalk_unlink(c, id);

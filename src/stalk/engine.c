@@ -184,6 +184,8 @@ static uint64_t go(struct stalk_thread *t, uint64_t target, uint32_t exit, bool 
             ct_stalk_cache_target(c, exit, e);
         else if (exit)
             ct_stalk_link(c, exit, e);
+        else if (indirect && t->area->reason == (CT_REASON_MISS | CT_MISS_RETURN))
+            ct_stalk_publish_return(c, e);
         else if (indirect)
             ct_stalk_publish(c, e);
     }

@@ -52,6 +52,18 @@ FUNCTION ct_stalk_land
     movq $CT_REASON_LAND, %gs:CT_AREA_REASON
     jmp ct_stalk_enter
 
+/* A return: the entry that the table names is not the return address's. That was popped, and lies below the stack pointer still. */
+FUNCTION ct_stalk_return_collide
+    mov -8(%rsp), %rcx
+    jmp 1f
+/* The table has no entry. The return address is on the stack; rcx is in the area. */
+FUNCTION ct_stalk_return_miss
+    pop %rcx
+1:  mov %rcx, %gs:CT_AREA_TARGET
+    mov %gs:CT_AREA_RCX, %rcx
+    movq $CT_REASON_MISS + CT_MISS_RETURN, %gs:CT_AREA_REASON
+    jmp ct_stalk_enter
+
 /* An indirect branch whose inline cache has not got the target, which is in rcx; r11 and rcx are in the area. */
 FUNCTION ct_stalk_uncached
     mov %rcx, %gs:CT_AREA_TARGET

@@ -108,6 +108,7 @@ struct stalk_entry {
     uint64_t address;
     uint64_t code;     /* where it begins, with the program's registers in place */
     uint64_t indirect; /* where indirect branches come in; 0: not made yet */
+    uint64_t returns;  /* where returns come in; 0: not made yet */
     struct stalk_fragment *fragment;
     struct stalk_entry *next; /* of the same fragment */
     uint32_t incoming;        /* first exit that is linked to it; 0: none */
@@ -203,6 +204,7 @@ struct stalk_cache {
     uint64_t *table;        /* below 2 GiB: [hash of the target] -> code */
     uint64_t *return_table; /* the same for returns: return sites differ in their lowest bits, functions do not */
     uint64_t miss;          /* what an empty place holds */
+    uint64_t return_miss;   /* the same for returns */
     uint64_t
         *native_table; /* below 2 GiB: [return address] -> code that makes the call to excluded code; NULL: none yet */
     struct stalk_entry **hash;
@@ -390,8 +392,7 @@ uint64_t ct_stalk_cache_flush(struct stalk_cache *c);
 void ct_stalk_invalidate_range(struct stalk_cache *c, uint64_t start, uint64_t end);
 void ct_stalk_invalidate_fragment(struct stalk_cache *c, struct stalk_fragment *f);
 uint32_t ct_stalk_table_index(const struct ct_stalker *s, uint64_t address);
-/* The words of both tables that stand for an address. */
-void ct_stalk_table_words(const struct stalk_cache *c, uint64_t address, uint64_t *words[2]);
+uint32_t ct_stalk_return_index(const struct ct_stalker *s, uint64_t address);
 
 /* ---- translate.c ---- */
 
@@ -426,6 +427,8 @@ void ct_stalk_cache_target(struct stalk_cache *c, uint32_t exit, struct stalk_en
 void ct_stalk_take_table(struct stalk_cache *c, uint32_t exit);
 /* The table leads indirect branches to the entry from now on. */
 void ct_stalk_publish(struct stalk_cache *c, struct stalk_entry *e);
+/* The same for returns. */
+void ct_stalk_publish_return(struct stalk_cache *c, struct stalk_entry *e);
 /* Code that an excluded call returns to, for the application's return address. 0: out of memory. */
 uint64_t ct_stalk_return_stub(struct stalk_cache *c, uint64_t return_address);
 /* Where the address of such code is kept, by return address; of code of other kinds by an address and one of these bits. 0 there: it is to
@@ -606,10 +609,11 @@ void ct_stalk_let_go_gone(struct ct_stalker *s, bool (*is_there)(void *arg, int 
 
 /* ---- entry_<isa>.S ---- */
 
-extern const uint8_t ct_stalk_code[], ct_stalk_code_end[], ct_stalk_collide[], ct_stalk_miss[], ct_stalk_uncached[],
-    ct_stalk_native_miss[], ct_stalk_landed[], ct_stalk_land[], ct_stalk_full[], ct_stalk_syscall[], ct_stalk_begin[],
-    ct_stalk_end[], ct_stalk_enter[], ct_stalk_switch[], ct_stalk_going[], ct_stalk_restore[], ct_stalk_signal_entry[],
-    ct_stalk_signal_blocked[], ct_stalk_signal_return[], ct_stalk_child[];
+extern const uint8_t ct_stalk_code[], ct_stalk_code_end[], ct_stalk_collide[], ct_stalk_miss[],
+    ct_stalk_return_collide[], ct_stalk_return_miss[], ct_stalk_uncached[], ct_stalk_native_miss[], ct_stalk_landed[],
+    ct_stalk_land[], ct_stalk_full[], ct_stalk_syscall[], ct_stalk_begin[], ct_stalk_end[], ct_stalk_enter[],
+    ct_stalk_switch[], ct_stalk_going[], ct_stalk_restore[], ct_stalk_signal_entry[], ct_stalk_signal_blocked[],
+    ct_stalk_signal_return[], ct_stalk_child[];
 void ct_stalk_with_vectors(uint64_t size, uint64_t mask, void (*fn)(void *arg, void *vectors), void *arg);
 
 #endif

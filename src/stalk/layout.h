@@ -33,6 +33,7 @@
 /* The upper four bits of the reason. */
 #define CT_REASON_EXIT    0x00000000 /* a direct branch that is not linked: index of the exit */
 #define CT_REASON_MISS    0x10000000 /* an indirect branch whose target is not in the table */
+#define CT_MISS_RETURN    1          /* index of a miss: it is a return */
 #define CT_REASON_CALLOUT 0x20000000 /* index of the callout */
 #define CT_REASON_SYSCALL 0x30000000
 #define CT_REASON_FULL    0x40000000 /* no room for events */

@@ -223,26 +223,35 @@ void ct_stalk_unlink(struct stalk_cache *c, uint32_t id) {
     set_exit(e, e->stub);
 }
 
-/* An entry that was not made for indirect branches gets its way in beside it. */
+/* An entry that was not made for indirect branches, or returns, gets its way in beside it. 0: out of memory. */
+static uint64_t make_way_in(struct stalk_cache *c, const struct stalk_entry *e, bool returns) {
+    uint8_t bytes[96];
+    struct ct_code_buf code = {bytes, sizeof bytes, 0, 0, false};
+    struct stalk_region *r = e->fragment->region;
+    uint64_t run = take_room(r, sizeof bytes), start;
+    if (!run)
+        return 0;
+    code.address = run;
+    if (returns)
+        start = emit_return_way(&code, c->stalker, e->address, ct_stalk_helper(r, ct_stalk_return_collide));
+    else
+        start = emit_way_in(&code, c->stalker, e->address, ct_stalk_helper(r, ct_stalk_collide));
+    ct_x64_emit_jmp(&code, e->code);
+    return code.overflow || ct_arena_write(r->arena, run, bytes, code.length) ? 0 : start;
+}
+
 void ct_stalk_publish(struct stalk_cache *c, struct stalk_entry *e) {
-    if (!e->indirect) {
-        uint8_t bytes[80];
-        struct ct_code_buf code = {bytes, sizeof bytes, 0, 0, false};
-        struct stalk_region *r = e->fragment->region;
-        uint64_t run = take_room(r, sizeof bytes);
-        if (!run)
-            return;
-        code.address = run;
-        uint64_t start = emit_way_in(&code, c->stalker, e->address, ct_stalk_helper(r, ct_stalk_collide));
-        ct_x64_emit_jmp(&code, e->code);
-        if (code.overflow || ct_arena_write(r->arena, run, bytes, code.length))
-            return;
-        e->indirect = start;
-    }
-    uint64_t *words[2];
-    ct_stalk_table_words(c, e->address, words);
-    __atomic_store_n(words[0], e->indirect, __ATOMIC_RELEASE);
-    __atomic_store_n(words[1], e->indirect, __ATOMIC_RELEASE);
+    if (!e->indirect)
+        e->indirect = make_way_in(c, e, false);
+    if (e->indirect)
+        __atomic_store_n(&c->table[ct_stalk_table_index(c->stalker, e->address)], e->indirect, __ATOMIC_RELEASE);
+}
+
+void ct_stalk_publish_return(struct stalk_cache *c, struct stalk_entry *e) {
+    if (!e->returns)
+        e->returns = make_way_in(c, e, true);
+    if (e->returns)
+        __atomic_store_n(&c->return_table[ct_stalk_return_index(c->stalker, e->address)], e->returns, __ATOMIC_RELEASE);
 }
 
 /* ---- excluded calls ---- */

@@ -6,7 +6,8 @@
  *   3  only forms that recover_x64.c knows: a signal that arrives in our code is put off by carrying the code out to its
  *      end.
  * An indirect branch puts its target in rcx, a hash of it in r11, and jumps through the table; the way into the entry
- * compares rcx with the address that it stands for (lea and jrcxz, for the flags) and brings both registers back. */
+ * compares rcx with the address that it stands for (lea and jrcxz, for the flags) and brings both registers back. A return
+ * leaves its target on the stack for the way in to compare, and so gets by with rcx. */
 #include "isa/x64/relocate.h"
 #include "stalk/build.h"
 #include "stalk/emit_x64.h"
@@ -57,21 +58,24 @@ static void emit_island(struct stalk_build *b, const struct stalk_insn *insn) {
 /* ---- indirect branches ---- */
 
 /* rcx: the target; its own value and r11 are in the area. */
-static void emit_table_jump(struct stalk_build *b, bool returns) {
+static void emit_table_jump(struct stalk_build *b) {
     struct ct_code_buf *out = &b->out;
-    if (b->cache->stalker->has_rorx && !returns)
+    if (b->cache->stalker->has_rorx)
         CT_X64_BYTES(out, 0xc4, 0x63, 0x7b, 0xf0, 0xd9, 0x06, /* rorx r11d, ecx, 6 */
                      0x45, 0x8d, 0x1c, 0x0b,                  /* lea r11d, [r11 + rcx] */
                      0x45, 0x0f, 0xb7, 0xdb);                 /* movzx r11d, r11w */
     else
         CT_X64_BYTES(out, 0x44, 0x0f, 0xb7, 0xd9); /* movzx r11d, cx */
     CT_X64_BYTES(out, 0x42, 0xff, 0x24, 0xdd);     /* jmp [r11 * 8 + table] */
-    ct_code_u32(out, (uint32_t)(uint64_t)(returns ? b->cache->return_table : b->cache->table));
+    ct_code_u32(out, (uint32_t)(uint64_t)b->cache->table);
 }
 
 void ct_lower_begin(struct stalk_build *b) {
-    if (b->indirect)
+    if (b->way == WAY_IN_INDIRECT)
         b->way_in = emit_way_in(&b->out, b->cache->stalker, b->start, ct_stalk_helper(b->region, ct_stalk_collide));
+    if (b->way == WAY_IN_RETURN)
+        b->way_in =
+            emit_return_way(&b->out, b->cache->stalker, b->start, ct_stalk_helper(b->region, ct_stalk_return_collide));
     b->body = b->piece_from = b->out.length;
 }
 
@@ -115,8 +119,8 @@ static void push_return(struct stalk_build *b, uint64_t address) {
 
 /* ---- events ---- */
 
-/* Writes a record: number of the site, low half of rsp, and rax if `with_rax` (then its own value is in the area already). Leaves
- * rcx as it was. */
+/* Writes a record: number of the site, low half of rsp, and rax if `with_rax` (then its own value is in the area already).
+ * Afterwards rcx is in the area. */
 static void emit_record(struct stalk_build *b, uint32_t site, bool with_rax) {
     struct ct_code_buf *out = &b->out;
     bool time = b->cache->mask & CT_STALKER_TIMESTAMPS;
@@ -143,9 +147,13 @@ static void emit_record(struct stalk_build *b, uint32_t site, bool with_rax) {
     }
     gs_store(out, CT_X64_RCX, CT_AREA_EVENTS);
     CT_X64_BYTES(out, 0x0f, 0xb7, 0xc9, 0xe3, 0x00); /* movzx ecx, cx; jrcxz to the end of the room */
-    b->full_branch = out->length;
-    gs_load(out, CT_X64_RCX, CT_AREA_RCX);
-    b->full_resume = out->length;
+    b->full_branch = b->full_resume = out->length;
+}
+
+/* rcx comes back after a record. */
+static void end_record(struct stalk_build *b) {
+    gs_load(&b->out, CT_X64_RCX, CT_AREA_RCX);
+    b->full_resume = b->out.length;
 }
 
 /* Where an open record goes when it was the last one. Within reach of its short branch. */
@@ -165,6 +173,7 @@ static void emit_full(struct stalk_build *b) {
 
 void ct_lower_block_event(struct stalk_build *b, uint32_t site) {
     emit_record(b, site, false);
+    end_record(b);
     CT_X64_BYTES(&b->out, 0xeb, 0);
     size_t from = b->out.length;
     emit_full(b);
@@ -207,6 +216,7 @@ static void direct_call_event(struct stalk_build *b, const struct stalk_insn *in
             emit_count(b, counter);
     } else if (b->cache->mask & CT_STALKER_CALL) {
         emit_record(b, ct_build_site(b, CT_STALKER_CALL, insn->address, target), false);
+        end_record(b);
     }
 }
 
@@ -303,26 +313,36 @@ static void lower_indirect(struct stalk_build *b, const struct stalk_insn *insn)
     gs_store(&b->out, CT_X64_R11, CT_AREA_R11);
     if (b->cache->stalker->inline_entries)
         emit_inline_jump(b);
-    emit_table_jump(b, false);
+    emit_table_jump(b);
     emit_full(b);
 }
 
 static void lower_return(struct stalk_build *b, const struct stalk_insn *insn) {
     struct ct_code_buf *out = &b->out;
+    uint16_t more = insn->x64.opcode == 0xc2 ? (uint16_t)insn->x64.imm : 0;
     b->end_kind = CT_STALKER_END_RETURN;
     if (b->cache->mask & CT_STALKER_RET) {
         gs_store(out, CT_X64_RAX, CT_AREA_SPILL);
         CT_X64_BYTES(out, 0x48, 0x8b, 0x04, 0x24); /* mov rax, [rsp] */
         emit_record(b, ct_build_site(b, CT_STALKER_RET, insn->address, 0), true);
         gs_load(out, CT_X64_RAX, CT_AREA_SPILL);
+    } else {
+        gs_store(out, CT_X64_RCX, CT_AREA_RCX);
     }
-    gs_store(out, CT_X64_RCX, CT_AREA_RCX);
-    gs_store(out, CT_X64_R11, CT_AREA_R11);
-    uint16_t more = insn->x64.opcode == 0xc2 ? (uint16_t)insn->x64.imm : 0;
-    ct_code_byte(out, 0x59); /* pop rcx */
-    if (more)
+    if (more) {                  /* what it drops lies above the return address: an indirect jump */
+        ct_code_byte(out, 0x59); /* pop rcx */
         ct_x64_emit_add_rsp(out, more);
-    emit_table_jump(b, true);
+        gs_store(out, CT_X64_R11, CT_AREA_R11);
+        emit_table_jump(b);
+    } else {
+        if (b->cache->stalker->has_rorx)
+            CT_X64_BYTES(out, 0xc4, 0xe3, 0xfb, 0xf0, 0x0c, 0x24, 0x02); /* rorx rcx, [rsp], 2 */
+        else
+            CT_X64_BYTES(out, 0x48, 0x8b, 0x0c, 0x24); /* mov rcx, [rsp] */
+        CT_X64_BYTES(out, 0x0f, 0xb7, 0xc9,            /* movzx ecx, cx */
+                     0xff, 0x24, 0xcd);                /* jmp [rcx * 8 + table] */
+        ct_code_u32(out, (uint32_t)(uint64_t)b->cache->return_table);
+    }
     emit_full(b);
 }
 

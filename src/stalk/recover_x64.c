@@ -70,8 +70,10 @@ static void read_counter(struct machine *m) {
 static bool step_other(struct machine *m) {
     const struct ct_x64_insn *x = &m->x;
     if (x->encoding == CT_X64_VEX && x->opcode == 0xf0) {
-        uint32_t value = (uint32_t)m->r->gpr[rm_of(x)];
-        m->r->gpr[reg_of(x)] = value >> 6 | value << 26;
+        uint64_t value = m->has_mem ? load(address_of(m), true) : m->r->gpr[rm_of(x)];
+        uint32_t low = (uint32_t)value;
+        unsigned n = (unsigned)x->imm & (x->rex & 8 ? 63 : 31);
+        m->r->gpr[reg_of(x)] = x->rex & 8 ? value >> n | value << (64 - n) : (uint32_t)(low >> n | low << (32 - n));
         return true;
     }
     if (x->map == 1 && x->opcode == 0xb7) {

@@ -385,7 +385,8 @@ static int fill_fragment(struct stalk_build *b, struct stalk_fragment *f) {
     f->snapshot = snapshot;
     f->first.address = b->start;
     f->first.code = b->out.address + b->body;
-    f->first.indirect = b->indirect ? b->way_in : 0;
+    f->first.indirect = b->way == WAY_IN_INDIRECT ? b->way_in : 0;
+    f->first.returns = b->way == WAY_IN_RETURN ? b->way_in : 0;
     f->first.fragment = f;
     return CT_OK;
 }
@@ -432,14 +433,14 @@ static int close_build(struct stalk_build *b, struct stalk_fragment **out) {
     return status;
 }
 
-static struct stalk_entry *translate(struct stalk_thread *t, uint64_t address, bool indirect, int *status) {
+static struct stalk_entry *translate(struct stalk_thread *t, uint64_t address, enum stalk_way_in way, int *status) {
     struct stalk_build b;
     struct stalk_fragment *f = NULL;
     uint8_t buffer[STALK_FRAGMENT_ROOM];
     *status = open_build(&b, t, address, buffer);
     if (*status)
         return NULL;
-    b.indirect = indirect;
+    b.way = way;
     ct_lower_begin(&b);
     if (t->cache->transformer.transform)
         *status = transform_block(&b);
@@ -483,10 +484,12 @@ void ct_stalk_check_all(struct ct_stalker *s) {
 struct stalk_entry *ct_stalk_obtain(struct stalk_thread *t, uint64_t address, int *status) {
     struct ct_stalker *s = t->stalker;
     struct stalk_entry *e = ct_stalk_find(t->cache, address);
-    bool indirect = (t->area->reason & 0xf0000000) == CT_REASON_MISS;
+    enum stalk_way_in way = t->area->reason == (CT_REASON_MISS | CT_MISS_RETURN) ? WAY_IN_RETURN
+                            : t->area->reason == CT_REASON_MISS                  ? WAY_IN_INDIRECT
+                                                                                 : NO_WAY_IN;
     *status = CT_OK;
     if (!e)
-        return translate(t, address, indirect, status);
+        return translate(t, address, way, status);
     struct stalk_fragment *f = e->fragment;
     if (f->flags & FRAGMENT_TRUSTED)
         return e;
@@ -497,7 +500,7 @@ struct stalk_entry *ct_stalk_obtain(struct stalk_thread *t, uint64_t address, in
             ct_stalk_events_drain(t, false); /* their sites go too */
             (void)ct_stalk_cache_flush(t->cache);
         }
-        return translate(t, address, indirect, status);
+        return translate(t, address, way, status);
     }
     s->statistics.recycled++;
     if (s->trust >= 0 && ++f->recycled >= (uint32_t)s->trust)
@@ -514,7 +517,7 @@ void ct_stalk_translate_ahead(struct stalk_thread *t, uint64_t address) {
     if (t->stalker->trust < 0 || t->cache->transformer.transform || ct_stalk_find(t->cache, address) ||
         !ct_stalk_executable(t->stalker, address, &end, &writable) || writable)
         return;
-    struct stalk_entry *e = translate(t, address, true, &status);
+    struct stalk_entry *e = translate(t, address, WAY_IN_RETURN, &status);
     if (e && ct_stalk_trusted(e))
-        ct_stalk_publish(t->cache, e);
+        ct_stalk_publish_return(t->cache, e);
 }
