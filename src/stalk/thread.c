@@ -128,13 +128,21 @@ static struct stalk_thread *make_thread(struct ct_stalker *s, int tid) {
     return t;
 }
 
+/* Did the thread with this number inherit the block? One that we made and that nobody uses now stays its first owner's, which may use it
+ * again and may have started several threads; in the hooks' blocks they see to that. */
+static bool is_of_another(uint64_t block, int tid) {
+    const struct stalk_area *a = (const struct stalk_area *)(block + CT_AREA);
+    if (a->thread)
+        return a->thread->tid != tid;
+    bool ours = *(const uint64_t *)(block + CT_BLOCK_OWNER) == 0;
+    return ours && a->tid != (uint64_t)tid;
+}
+
 /* A block for the thread whose GS is `gs_base`: *block. */
 static int find_block(struct stalk_thread *t, uint64_t gs_base, uint64_t *block) {
     if (gs_base && !is_block(gs_base))
         return CT_ERR_UNSUPPORTED; /* the program uses GS itself */
-    struct stalk_area *inherited = gs_base ? (struct stalk_area *)(gs_base + CT_AREA) : NULL;
-    bool of_another = inherited && inherited->thread && inherited->thread->tid != t->tid;
-    *block = gs_base && !of_another ? gs_base : 0;
+    *block = gs_base && !is_of_another(gs_base, t->tid) ? gs_base : 0;
     if (*block)
         return CT_OK;
     if (!t->own_block)
