@@ -79,7 +79,7 @@ static bool serves(const struct stalk_region *r, uint64_t address) {
 
 static int add_chunk(struct stalk_region *r, size_t size, struct stalk_chunk **out) {
     struct stalk_cache *c = r->cache;
-    struct stalk_chunk *chunk = ct_stalk_alloc(&c->stalker->pool, sizeof *chunk);
+    struct stalk_chunk *chunk = ct_stalk_alloc(&c->lasting, sizeof *chunk);
     if (!chunk)
         return CT_ERR_NO_MEMORY;
     int status = ct_arena_alloc(r->arena, size, 64, &chunk->run, &chunk->write);
@@ -128,7 +128,7 @@ int ct_stalk_warm_room(struct stalk_region *r, size_t size, uint64_t *run, uint8
 }
 
 static int make_region(struct stalk_cache *c, uint64_t address, struct stalk_region **out) {
-    struct stalk_region *r = ct_stalk_alloc(&c->stalker->pool, sizeof *r);
+    struct stalk_region *r = ct_stalk_alloc(&c->lasting, sizeof *r);
     if (!r)
         return CT_ERR_NO_MEMORY;
     r->cache = c;
@@ -171,6 +171,11 @@ int ct_stalk_place(struct stalk_region *r, struct stalk_fragment *f) {
         chunk->fragments = list;
         chunk->capacity = capacity;
     }
+    f->next_live = r->cache->live;
+    f->link_live = &r->cache->live;
+    if (f->next_live)
+        f->next_live->link_live = &f->next_live;
+    r->cache->live = f;
     __atomic_store_n(&chunk->fragments[chunk->count], f, __ATOMIC_RELEASE);
     __atomic_store_n(&chunk->count, chunk->count + 1, __ATOMIC_RELEASE);
     chunk->used = (uint32_t)(f->code + f->code_size - chunk->run);
@@ -196,12 +201,19 @@ struct stalk_fragment *ct_stalk_fragment_at(const struct stalk_cache *c, uint64_
     return NULL;
 }
 
-const struct stalk_region *ct_stalk_region_at(const struct stalk_cache *c, uint64_t pc) {
+static const struct stalk_region *find_helpers(const struct stalk_cache *c, uint64_t pc) {
     size_t size = (size_t)(ct_stalk_code_end - ct_stalk_code);
-    for (struct stalk_region *r = c->regions; r; r = r->next)
+    for (const struct stalk_region *r = c ? c->regions : NULL; r; r = r->next)
         if (pc - r->helpers < size)
             return r;
-    return ct_stalk_landing_region(pc);
+    return NULL;
+}
+
+const struct stalk_region *ct_stalk_region_at(const struct stalk_thread *t, uint64_t pc) {
+    const struct stalk_region *r = find_helpers(t->cache, pc);
+    if (!r)
+        r = find_helpers(t->left, pc);
+    return r ? r : ct_stalk_landing_region(pc);
 }
 
 /* ---- caches ---- */
@@ -242,12 +254,31 @@ static int set_up(struct stalk_cache *c, uint64_t near) {
     status = add_chunk(r, STALK_RETURN_ROOM, &c->return_chunk);
     if (status)
         return status;
-    if (ct_stalk_functions[STALK_DEREGISTER]) /* else when there is excluded code */
-        ct_stalk_unwind_register(c);
     c->miss = ct_stalk_helper(r, ct_stalk_miss);
     c->return_miss = ct_stalk_helper(r, ct_stalk_return_miss);
     clear_tables(c);
     return CT_OK;
+}
+
+static struct stalk_cache *make_cache(struct ct_stalker *s, uint32_t mask, bool count_calls,
+                                      const struct ct_stalker_transformer *transformer) {
+    struct stalk_cache *c = ct_os_alloc(sizeof *c, CT_OS_READ | CT_OS_WRITE);
+    if (!c)
+        return NULL;
+    c->stalker = s;
+    c->mask = mask;
+    c->count_calls = count_calls;
+    c->transformer.transform = transformer->transform;
+    c->transformer.user = transformer->user;
+    c->counter_targets = count_calls ? ct_stalk_alloc(&c->lasting, CT_COUNTERS * sizeof(uint64_t)) : NULL;
+    c->pool.bytes = &s->statistics.metadata_bytes;
+    if ((count_calls && !c->counter_targets) || set_up(c, (uint64_t)&ct_stalk_engine)) {
+        ct_stalk_cache_release(c, true);
+        return NULL;
+    }
+    c->next = s->caches;
+    s->caches = c;
+    return c;
 }
 
 struct stalk_cache *ct_stalk_cache_for(struct ct_stalker *s, uint32_t mask, bool count_calls,
@@ -256,46 +287,48 @@ struct stalk_cache *ct_stalk_cache_for(struct ct_stalker *s, uint32_t mask, bool
     if (!transformer)
         transformer = &plain;
     for (struct stalk_cache *c = s->caches; c; c = c->next)
-        if (c->mask == mask && c->count_calls == count_calls && c->transformer.transform == transformer->transform &&
-            c->transformer.user == transformer->user)
+        if (!c->newer && c->mask == mask && c->count_calls == count_calls &&
+            c->transformer.transform == transformer->transform && c->transformer.user == transformer->user)
             return c;
-    struct stalk_cache *c = ct_stalk_alloc(&s->pool, sizeof *c);
-    if (!c)
-        return NULL;
-    c->stalker = s;
-    c->mask = mask;
-    c->count_calls = count_calls;
-    c->transformer.transform = transformer->transform;
-    c->transformer.user = transformer->user;
-    c->counter_targets = count_calls ? ct_stalk_alloc(&s->pool, CT_COUNTERS * sizeof(uint64_t)) : NULL;
-    c->pool.bytes = &s->statistics.metadata_bytes;
-    if ((count_calls && !c->counter_targets) || set_up(c, (uint64_t)&ct_stalk_engine)) {
-        ct_stalk_cache_release(c);
-        return NULL;
-    }
-    c->next = s->caches;
-    s->caches = c;
+    struct stalk_cache *c = make_cache(s, mask, count_calls, transformer);
+    if (c && ct_stalk_functions[STALK_DEREGISTER]) /* else when there is excluded code */
+        ct_stalk_unwind_register(c);
     return c;
 }
 
-void ct_stalk_cache_release(struct stalk_cache *c) {
-    bool all = ct_stalk_unwind_deregister(c);
+void ct_stalk_cache_release(struct stalk_cache *c, bool may_call) {
+    bool told = c->unwind != NULL;
+    bool home = !told || (may_call && ct_stalk_unwind_deregister(c));
     for (struct stalk_region *r = c->regions, *next; r; r = next) {
         next = r->next;
-        if (all || r != c->home)
+        if (home || r != c->home)
             ct_arena_destroy(r->arena);
     }
+    c->regions = home ? NULL : c->home;
+    if (c->home)
+        c->home->next = NULL;
     if (c->table)
         (void)ct_os_free(c->table, 2 * STALK_TABLE_SIZE * sizeof *c->table);
     if (c->native_table)
         (void)ct_os_free(c->native_table, STALK_TABLE_SIZE * sizeof *c->native_table);
     if (c->hash)
         (void)ct_os_free(c->hash, c->hash_size * sizeof *c->hash);
+    c->table = c->native_table = NULL;
+    c->hash = NULL;
     struct stalk_ids *ids[] = {&c->exits, &c->sites, &c->callouts};
-    for (unsigned i = 0; i < sizeof ids / sizeof *ids; i++)
+    for (unsigned i = 0; i < sizeof ids / sizeof *ids; i++) {
         if (ids[i]->chunks)
             (void)ct_os_free(ids[i]->chunks, STALK_ID_CHUNKS * sizeof(void *));
+        ids[i]->chunks = NULL;
+    }
     ct_stalk_pool_free(&c->pool);
+    if (!home && !may_call) { /* later */
+        c->next = c->stalker->empty;
+        c->stalker->empty = c;
+        return;
+    }
+    ct_stalk_pool_free(&c->lasting);
+    (void)ct_os_free(c, sizeof *c);
 }
 
 static void forget_items(struct stalk_ids *ids) {
@@ -326,8 +359,73 @@ uint64_t ct_stalk_cache_flush(struct stalk_cache *c) {
     c->return_keys = c->return_stubs = NULL;
     c->return_size = c->return_used = 0;
     c->dead_bytes = 0;
+    c->live = NULL;
     ct_stalk_pool_free(&c->pool);
     return bytes;
+}
+
+/* ---- caches that take the place of others ---- */
+
+/* A thread that is not followed any more may be on its way out, as long as it lives. */
+static bool may_be_in(const struct stalk_thread *t, const struct stalk_cache *c) {
+    return (t->cache == c || t->left == c) &&
+           (t->following || (t->area && t->area->in_engine) || ct_os_thread_alive(t->tid));
+}
+
+static bool is_pinned(const struct ct_stalker *s, const struct stalk_cache *c) {
+    for (const struct stalk_thread *t = s->threads; t; t = t->next)
+        if (may_be_in(t, c))
+            return true;
+    return false;
+}
+
+uint64_t ct_stalk_cache_sweep(struct ct_stalker *s) {
+    uint64_t bytes = 0;
+    for (struct stalk_cache **link = &s->caches, *c; (c = *link);) {
+        if (!c->newer || is_pinned(s, c)) {
+            link = &c->next;
+            continue;
+        }
+        for (const struct stalk_chunk *chunk = c->chunks; chunk; chunk = chunk->next)
+            bytes += chunk->used;
+        for (struct stalk_cache *older = s->caches; older; older = older->next)
+            if (older->newer == c)
+                older->newer = c->newer;
+        for (struct stalk_thread *t = s->threads; t; t = t->next) { /* that have ended */
+            t->left = t->left == c ? NULL : t->left;
+            t->cache = t->cache == c ? c->newer : t->cache;
+        }
+        *link = c->next;
+        ct_stalk_cache_release(c, false);
+    }
+    return bytes;
+}
+
+/* Nobody else can be in the code of the cache. */
+static bool is_alone(const struct stalk_thread *t) {
+    for (const struct stalk_thread *other = t->stalker->threads; other; other = other->next)
+        if (other != t && (other->cache == t->cache || other->left == t->cache) &&
+            (other->following || (other->area && other->area->in_engine)))
+            return false;
+    return true;
+}
+
+void ct_stalk_cache_renew(struct stalk_thread *t) {
+    struct stalk_cache *c = t->cache;
+    struct ct_stalker *s = c->stalker;
+    ct_stalk_lock(s);
+    if (c->dead_bytes > STALK_GARBAGE && !c->newer && is_alone(t)) {
+        ct_stalk_events_drain(t, false); /* their sites go too */
+        (void)ct_stalk_cache_flush(c);
+    } else if (c->dead_bytes > STALK_GARBAGE && !c->newer && !ct_stalk_has_excluded(s)) {
+        /* (Calls of excluded code may have left the addresses of their stubs with anybody.) */
+        c->newer = make_cache(s, c->mask, c->count_calls, &c->transformer);
+    }
+    if (c->newer) {
+        ct_stalk_events_change_over(t);
+        (void)ct_stalk_cache_sweep(s);
+    }
+    ct_stalk_unlock(s);
 }
 
 /* ---- giving up ---- */
@@ -338,6 +436,9 @@ void ct_stalk_invalidate_fragment(struct stalk_cache *c, struct stalk_fragment *
     f->flags = (uint16_t)((f->flags | FRAGMENT_DEAD) & ~FRAGMENT_TRUSTED);
     c->stalker->statistics.invalidated++;
     c->dead_bytes += f->code_size;
+    *f->link_live = f->next_live;
+    if (f->next_live)
+        f->next_live->link_live = f->link_live;
     for (struct stalk_entry *e = &f->first; e; e = e->next) {
         erase(c, e);
         uint64_t *word = &c->table[ct_stalk_table_index(c->stalker, e->address)];
@@ -360,10 +461,9 @@ void ct_stalk_invalidate_fragment(struct stalk_cache *c, struct stalk_fragment *
 }
 
 void ct_stalk_invalidate_range(struct stalk_cache *c, uint64_t start, uint64_t end) {
-    for (struct stalk_chunk *chunk = c->chunks; chunk; chunk = chunk->next)
-        for (uint32_t i = 0; i < chunk->count; i++) {
-            struct stalk_fragment *f = chunk->fragments[i];
-            if (f->first.address < end && start < f->first.address + f->length)
-                ct_stalk_invalidate_fragment(c, f);
-        }
+    for (struct stalk_fragment *f = c->live, *next; f; f = next) {
+        next = f->next_live;
+        if (f->first.address < end && start < f->first.address + f->length)
+            ct_stalk_invalidate_fragment(c, f);
+    }
 }

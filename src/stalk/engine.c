@@ -273,26 +273,46 @@ static uint64_t end_of_following(struct stalk_thread *t, uint32_t kind, uint32_t
     return target;
 }
 
+/* The thread comes by with nothing to go back to: it may have to leave its cache. True: it has, and `exit` is known no more. */
+static bool has_moved(struct stalk_thread *t) {
+    if (t->apart.tid) /* a vfork's parent will go on where it was */
+        return false;
+    if (!t->cache->newer && t->cache->dead_bytes <= STALK_GARBAGE)
+        return false;
+    ct_stalk_cache_renew(t);
+    return true;
+}
+
+/* By a direct branch. */
+static uint64_t leave_fragment(struct stalk_thread *t, uint32_t index) {
+    const struct stalk_exit *e = ct_stalk_item(&t->cache->exits, index);
+    uint64_t target = e->target;
+    bool may_call = e->kind != CT_STALKER_END_RETURN && e->kind != CT_STALKER_END_LIMIT;
+    t->area->native = 0;
+    return has_moved(t) ? go(t, target, 0, may_call) : go(t, target, index, false);
+}
+
 uint64_t ct_stalk_engine(struct stalk_thread *t) {
     uint32_t kind = t->area->reason & 0xf0000000, index = t->area->reason & 0x0fffffff;
     uint64_t to = t->area->target;
     t->stalker->statistics.entries++;
+    t->left = NULL;
     if (kind == CT_REASON_BACK && t->apart.tid)
         ct_stalk_apart_end(t);
     if (t->following != 1)
         return end_of_following(t, kind, index);
     switch (kind) {
     case CT_REASON_EXIT:
-        t->area->native = 0;
-        to = go(t, ((struct stalk_exit *)ct_stalk_item(&t->cache->exits, index))->target, index, false);
+        to = leave_fragment(t, index);
         break;
     case CT_REASON_MISS:
         t->stalker->statistics.lookups++;
+        (void)has_moved(t);
         to = go(t, to, 0, true);
         break;
     case CT_REASON_SITE:
         t->stalker->statistics.lookups++;
-        to = go(t, to, index, true);
+        to = go(t, to, has_moved(t) ? 0 : index, true);
         break;
     case CT_REASON_CALLOUT:
         to = call_out(t, index);

@@ -445,6 +445,16 @@ void ct_stalk_events_drain(struct stalk_thread *t, bool deliver_now) {
     release_claim(t, c);
 }
 
+void ct_stalk_events_change_over(struct stalk_thread *t) {
+    enum claim c = claim(t, t->tid, true);
+    take_records(t, t, UINT64_MAX);
+    take_counters(t);
+    t->left = t->cache;
+    while (t->cache->newer)
+        t->cache = t->cache->newer;
+    release_claim(t, c);
+}
+
 void ct_stalk_events_drain_native(struct stalk_thread *t) {
     enum claim c = claim(t, t->tid, false); /* who has it may stand still, because of us */
     if (c != CLAIMED)

@@ -23,6 +23,7 @@
 #define STALK_API __attribute__((section("ct_stalk_text")))
 
 enum {
+    STALK_GARBAGE = 1 << 20, /* bytes of code that was given up before all is begun anew */
     STALK_TABLE_BITS = 16,
     STALK_TABLE_SIZE = 1 << STALK_TABLE_BITS,
     STALK_CHUNK = 256 << 10,
@@ -61,10 +62,7 @@ struct stalk_area {
     uint64_t native;
     uint64_t spill;
     uint64_t tid;
-    union {
-        uint64_t own;
-        struct stalk_area *next_spare; /* blocks whose Stalker is gone (thread.c) */
-    };
+    uint64_t own;
 };
 #define STALK_ASSERT_AT(field, offset)                                                                                 \
     _Static_assert(__builtin_offsetof(struct stalk_area, field) + CT_AREA == (offset), #field)
@@ -134,6 +132,7 @@ struct stalk_fragment {
     uint32_t recycled;
     uint32_t callouts; /* first of its callouts; 0: none */
     struct stalk_region *region;
+    struct stalk_fragment *next_live, **link_live; /* list of the cache's that are not dead */
 };
 
 /* A place where a fragment leaves by a jump that is changed when it is known where to. Indirect branches with an inline cache are
@@ -213,6 +212,9 @@ struct stalk_cache {
     struct stalk_chunk *chunks;
     struct stalk_ids exits, sites, callouts;
     struct stalk_pool pool;           /* what describes translated code */
+    struct stalk_pool lasting;        /* regions and chunks */
+    struct stalk_cache *newer;        /* takes its place: threads change over when they come by; NULL: none */
+    struct stalk_fragment *live;      /* that are not dead */
     uint64_t dead_bytes;              /* of code that was given up */
     struct stalk_region *home;        /* of the return chunk */
     struct stalk_chunk *return_chunk; /* of stubs that excluded calls return to */
@@ -246,6 +248,7 @@ struct stalk_thread {
     struct stalk_area *area; /* first: assembly */
     struct ct_stalker *stalker;
     struct stalk_cache *cache;
+    struct stalk_cache *left; /* it has changed over, and is on its way out of this one's helpers; NULL: none */
     struct stalk_thread *next;
     int32_t tid;
     uint32_t following; /* 1; 2: asked to end; 0: not any more */
@@ -317,6 +320,7 @@ struct ct_stalker {
     const struct stalk_family *family; /* NULL: children are nobody's business */
     uint64_t xsave_size, xsave_mask;
     struct stalk_cache *caches;
+    struct stalk_cache *empty; /* replaced caches whose home could not be freed yet */
     struct stalk_thread *threads;
     uint32_t followed;
     struct stalk_range excluded[STALK_MAX_EXCLUDED];
@@ -364,7 +368,13 @@ void ct_stalk_know_maps(struct ct_stalker *s);
 
 struct stalk_cache *ct_stalk_cache_for(struct ct_stalker *s, uint32_t mask, bool count_calls,
                                        const struct ct_stalker_transformer *transformer);
-void ct_stalk_cache_release(struct stalk_cache *c);
+/* Everything is freed; `may_call`: functions of the process may be called for it (unwind_<isa>.c). */
+void ct_stalk_cache_release(struct stalk_cache *c, bool may_call);
+/* Too much of the cache is garbage: frees it if nobody else is in it, or has an empty one take its place. The thread is in the engine, and
+ * needs nothing of it any more. */
+void ct_stalk_cache_renew(struct stalk_thread *t);
+/* Frees caches that have been replaced and that nobody is in. The bytes of code. */
+uint64_t ct_stalk_cache_sweep(struct ct_stalker *s);
 struct stalk_entry *ct_stalk_find(const struct stalk_cache *c, uint64_t address);
 int ct_stalk_insert(struct stalk_cache *c, struct stalk_entry *e);
 /* Region that serves this original address, made when needed. */
@@ -379,8 +389,8 @@ int ct_stalk_warm_room(struct stalk_region *r, size_t size, uint64_t *run, uint8
 int ct_stalk_place(struct stalk_region *r, struct stalk_fragment *f);
 /* Fragment whose code contains pc, or NULL. */
 struct stalk_fragment *ct_stalk_fragment_at(const struct stalk_cache *c, uint64_t pc);
-/* Helper routine of the region whose copy contains pc, or NULL. */
-const struct stalk_region *ct_stalk_region_at(const struct stalk_cache *c, uint64_t pc);
+/* The region whose copy of the helpers contains pc, where the thread may be; or NULL. */
+const struct stalk_region *ct_stalk_region_at(const struct stalk_thread *t, uint64_t pc);
 static inline uint64_t ct_stalk_helper(const struct stalk_region *r, const uint8_t *routine) {
     extern const uint8_t ct_stalk_code[];
     return r->helpers + (uint64_t)(routine - ct_stalk_code);
@@ -536,6 +546,8 @@ void ct_stalk_events_cut(struct stalk_thread *t, uint64_t pc, bool reached);
 /* The process is about to end, or to become another: the calling thread `by` takes what the others have recorded so far. They run on.
  * `counts`: of calls too, which is only right if it ends indeed. */
 void ct_stalk_events_drain_others(struct stalk_thread *by, bool counts);
+/* The thread goes on in the cache that has taken the place of its own: what it has recorded is expanded first. */
+void ct_stalk_events_change_over(struct stalk_thread *t);
 /* Of a thread that runs natively. */
 void ct_stalk_events_drain_native(struct stalk_thread *t);
 /* What a vfork's child has recorded in its parent's stead is forgotten. */

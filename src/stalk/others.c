@@ -118,12 +118,12 @@ static int redirect(struct stalk_thread *t, uint64_t *pc) {
     struct stalk_area *a = t->area;
     if (a->in_engine)
         return CT_OK;
-    const struct stalk_region *region = ct_stalk_region_at(t->cache, *pc);
+    const struct stalk_region *region = ct_stalk_region_at(t, *pc);
     if (region && *pc >= ct_stalk_helper(region, ct_stalk_enter) && *pc < ct_stalk_helper(region, ct_stalk_restore))
         return CT_OK; /* on its way into the engine */
     if (region && *pc < ct_stalk_helper(region, ct_stalk_enter) && *pc >= ct_stalk_helper(region, ct_stalk_full))
         return CT_OK;
-    if (in_code(t->cache, *pc)) {
+    if (in_code(t->cache, *pc) || ct_stalk_region_at(t, *pc)) {
         t->begin = *pc;
         ct_stalk_copy(&t->interrupted, a, sizeof *a); /* the code that it stands in may have put things there */
         *pc = ct_stalk_helper(t->cache->regions, ct_stalk_end);

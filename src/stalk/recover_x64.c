@@ -312,7 +312,7 @@ static bool in_fragment(struct stalk_thread *t, const struct stalk_fragment *f, 
 enum stalk_place ct_stalk_recover(struct stalk_thread *t, struct stalk_regs *r, bool fault) {
     bool inside = false;
     for (unsigned steps = 0; steps < MOST_STEPS; steps++) {
-        const struct stalk_region *region = ct_stalk_region_at(t->cache, r->pc);
+        const struct stalk_region *region = ct_stalk_region_at(t, r->pc);
         if (region) {
             bool later;
             inside = true;

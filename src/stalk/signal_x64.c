@@ -334,7 +334,7 @@ static uint64_t deliver(uint64_t arg, uint64_t unused) {
 
 /* On the engine's stack already: this very frame is there. */
 static bool is_switching(const struct stalk_thread *t, uint64_t pc) {
-    const struct stalk_region *r = ct_stalk_region_at(t->cache, pc);
+    const struct stalk_region *r = ct_stalk_region_at(t, pc);
     return r && pc >= ct_stalk_helper(r, ct_stalk_switch) && pc < ct_stalk_helper(r, ct_stalk_restore);
 }
 

@@ -121,7 +121,11 @@ STALK_API int ct_stalker_destroy(struct ct_stalker *s) {
         ct_stalk_thread_free(t);
     for (struct stalk_cache *c = s->caches, *next; c; c = next) {
         next = c->next;
-        ct_stalk_cache_release(c);
+        ct_stalk_cache_release(c, true);
+    }
+    for (struct stalk_cache *c = s->empty, *next; c; c = next) {
+        next = c->next;
+        ct_stalk_cache_release(c, true);
     }
     ct_stalk_pool_free(&s->pool);
     (void)ct_os_free(s, sizeof *s);
@@ -308,6 +312,7 @@ STALK_API int64_t ct_stalker_garbage_collect(struct ct_stalker *s) {
         return CT_ERR_BAD_STATE;
     int64_t bytes = 0;
     ct_stalk_lock(s);
+    bytes += (int64_t)ct_stalk_cache_sweep(s);
     for (struct stalk_cache *c = s->caches; c; c = c->next)
         if (!is_used(s, c))
             bytes += (int64_t)ct_stalk_cache_flush(c);

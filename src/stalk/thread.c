@@ -37,6 +37,12 @@ struct stalk_thread *ct_stalk_thread_current(void) {
 /* Blocks of Stalkers that are gone. GS of their threads, and of threads that those have started, may still lead there: they stay
  * mapped, and serve others when the thread that they were made for has ended. */
 static struct stalk_area *spare_blocks;
+
+/* The list goes through the first words of blocks, which are free in those that we make. The area may be in use again. */
+static struct stalk_area **next_spare(struct stalk_area *a) {
+    return (struct stalk_area **)((uint64_t)a - CT_AREA);
+}
+
 static uint32_t spare_lock;
 
 /* Who has it may have been stopped by us: then we do without. Released by unlock_spare. */
@@ -56,9 +62,9 @@ static uint64_t take_spare(void) {
         return 0;
     struct stalk_area **link = &spare_blocks, *a;
     while (*link && ct_os_thread_alive((int)(*link)->tid))
-        link = &(*link)->next_spare;
+        link = next_spare(*link);
     if ((a = *link))
-        *link = a->next_spare;
+        *link = *next_spare(a);
     unlock_spare();
     return a ? (uint64_t)a - CT_AREA : 0;
 }
@@ -68,7 +74,7 @@ static void keep_spare(uint64_t block, int tid) {
     a->tid = (uint64_t)tid;
     if (!lock_spare())
         return;
-    a->next_spare = spare_blocks;
+    *next_spare(a) = spare_blocks;
     spare_blocks = a;
     unlock_spare();
 }
@@ -184,6 +190,7 @@ static int prepare(struct stalk_thread *t, uint64_t block, const struct ct_stalk
     struct ct_stalker *s = t->stalker;
     copy_sink(&t->sink, sink);
     t->cache = cache_for(s, transformer, &t->sink);
+    t->left = NULL;
     if (!t->cache)
         return CT_ERR_NO_MEMORY;
     t->sink.mask = t->cache->mask;

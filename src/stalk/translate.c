@@ -9,8 +9,6 @@
 #include "os/os.h"
 #include "stalk/build.h"
 
-#define RECYCLE_BYTES (1u << 20) /* of code that was found changed, before all is begun anew */
-
 /* ---- parts of a fragment ---- */
 
 void ct_build_piece(struct stalk_build *b, unsigned original) {
@@ -464,21 +462,14 @@ static bool unchanged(struct ct_stalker *s, const struct stalk_fragment *f) {
            ct_stalk_same(f->snapshot, (const void *)f->first.address, f->length);
 }
 
-/* Nobody else can be in the code of the cache, and the thread itself is in the engine. */
-static bool is_alone(const struct stalk_thread *t) {
-    for (const struct stalk_thread *other = t->stalker->threads; other; other = other->next)
-        if (other != t && other->cache == t->cache && (other->following || (other->area && other->area->in_engine)))
-            return false;
-    return true;
-}
-
 void ct_stalk_check_all(struct ct_stalker *s) {
     ct_stalk_forget_maps(s);
     for (struct stalk_cache *c = s->caches; c; c = c->next)
-        for (struct stalk_chunk *chunk = c->chunks; chunk; chunk = chunk->next)
-            for (uint32_t i = 0; i < chunk->count; i++)
-                if (!(chunk->fragments[i]->flags & FRAGMENT_DEAD) && !unchanged(s, chunk->fragments[i]))
-                    ct_stalk_invalidate_fragment(c, chunk->fragments[i]);
+        for (struct stalk_fragment *f = c->live, *next; f; f = next) {
+            next = f->next_live;
+            if (!unchanged(s, f))
+                ct_stalk_invalidate_fragment(c, f);
+        }
 }
 
 struct stalk_entry *ct_stalk_obtain(struct stalk_thread *t, uint64_t address, int *status) {
@@ -496,10 +487,6 @@ struct stalk_entry *ct_stalk_obtain(struct stalk_thread *t, uint64_t address, in
     if (!unchanged(s, f)) {
         s->statistics.changed++;
         ct_stalk_invalidate_fragment(t->cache, f);
-        if (t->cache->dead_bytes > RECYCLE_BYTES && is_alone(t)) {
-            ct_stalk_events_drain(t, false); /* their sites go too */
-            (void)ct_stalk_cache_flush(t->cache);
-        }
         return translate(t, address, way, status);
     }
     s->statistics.recycled++;

@@ -265,6 +265,79 @@ static void test_memory_of_changes(void **state) {
     munmap(code, 4096);
 }
 
+/* Two followed threads whose code changes; a third one waits, where it was when all began. At -1 changes are found, else they are told. */
+static struct ct_stalker *changing;
+static int changing_trust;
+static pthread_barrier_t changing_barrier;
+
+static void *change_in_thread(void *right) {
+    uint8_t *code = map_code(4096);
+    int (*function)(void) = (int (*)(void))(void *)code;
+    code[0] = 0xb8;
+    code[5] = 0xc3;
+    pthread_barrier_wait(&changing_barrier);
+    for (int i = 0; i < 100000; i++) {
+        memcpy(code + 1, &i, 4);
+        if (changing_trust >= 0)
+            ct_stalker_invalidate(changing, (uint64_t)code);
+        *(volatile int *)right += function() == i;
+        if (i == 20000 || i == 99999) {
+            pthread_barrier_wait(&changing_barrier); /* memory is looked at */
+            pthread_barrier_wait(&changing_barrier);
+        }
+    }
+    munmap(code, 4096);
+    return NULL;
+}
+
+static void *only_wait(void *ends) {
+    char byte;
+    return read(((int *)ends)[0], &byte, 1) == 1 ? NULL : ends;
+}
+
+static void test_memory_of_threads(void **state) {
+    (void)state;
+    for (changing_trust = -1; changing_trust <= 1; changing_trust++) {
+        struct ct_stalker_options options = {.follow_children = 1};
+        struct ct_stalker_statistics statistics;
+        pthread_t threads[3];
+        int right[2] = {0}, ends[2];
+        void *waited = ends;
+        long pages[3];
+        assert_int_equal(pipe(ends), 0);
+        pthread_barrier_init(&changing_barrier, NULL, 3);
+        assert_int_equal(ct_stalker_create(&changing, &options), 0);
+        assert_int_equal(ct_stalker_set_trust_threshold(changing, changing_trust), 0);
+        assert_int_equal(ct_stalker_follow_me(changing, NULL, NULL), 0);
+        pthread_create(&threads[2], NULL, only_wait, ends);
+        for (int i = 0; i < 2; i++)
+            pthread_create(&threads[i], NULL, change_in_thread, &right[i]);
+        for (int i = 0; i < 3; i++) {
+            pthread_barrier_wait(&changing_barrier);
+            pages[i] = resident_pages();
+            if (i)
+                pthread_barrier_wait(&changing_barrier);
+        }
+        for (int i = 0; i < 2; i++)
+            pthread_join(threads[i], NULL);
+        assert_int_equal(write(ends[1], "x", 1), 1);
+        pthread_join(threads[2], &waited);
+        assert_int_equal(ct_stalker_unfollow_me(changing), 0);
+        ct_stalker_statistics(changing, &statistics);
+        for (int i = 0; i < 1000 && ct_stalker_destroy(changing); i++)
+            usleep(1000); /* they are ending */
+        assert_null(waited);
+        assert_int_equal(right[0], 100000);
+        assert_int_equal(right[1], 100000);
+        assert_true(statistics.invalidated >= 199000);
+        /* 24 MiB: a few caches that are being left; 160,000 fragments with what describes them are more than 64 */
+        assert_true(pages[2] - pages[1] < 6 * 1024);
+        close(ends[0]);
+        close(ends[1]);
+        pthread_barrier_destroy(&changing_barrier);
+    }
+}
+
 /* ---- threads that cannot be followed ---- */
 
 static pthread_barrier_t barrier;
@@ -318,7 +391,8 @@ int main(void) {
         cmocka_unit_test(test_huge_block),        cmocka_unit_test(test_vdso),
         cmocka_unit_test(test_branch_tracking),   cmocka_unit_test(test_ud2),
         cmocka_unit_test(test_transaction),       cmocka_unit_test(test_sysenter),
-        cmocka_unit_test(test_memory_of_changes), cmocka_unit_test(test_refused_threads),
+        cmocka_unit_test(test_memory_of_changes), cmocka_unit_test(test_memory_of_threads),
+        cmocka_unit_test(test_refused_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

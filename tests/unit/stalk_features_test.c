@@ -484,7 +484,7 @@ static void test_recycling(void **state) {
     ct_stalker_statistics(stalker, &statistics);
     end(stalker);
     assert_int_equal(right, 100000);
-    assert_true(statistics.changed >= 99999);
+    assert_true(statistics.changed >= 99900); /* those that all was begun anew for are not counted */
     munmap(c.code, 4096);
 }
 
