@@ -55,7 +55,7 @@ int ct_stalk_events_open(struct stalk_thread *t) {
     struct ct_stalker *s = t->stalker;
     t->records_top = t->area->events = t->taken = 0;
     t->claimed = 0;
-    t->queued = t->frame_count = 0;
+    t->queued = t->frame_count = t->alternate.begin = 0;
     t->base_depth = 0;
     t->drained_at = ct_os_nanoseconds();
     if (!t->sink.mask)
@@ -184,6 +184,7 @@ struct expansion {
     uint32_t frame_count;
     int32_t base_depth;
     uint32_t mask;
+    struct stalk_alternate alternate;
     bool summary, receive;
 };
 
@@ -224,6 +225,8 @@ static void make_room(struct expansion *x) {
         x->frames[i - STALK_MAX_FRAMES / 2] = x->frames[i];
     x->frame_count -= STALK_MAX_FRAMES / 2;
     x->base_depth += STALK_MAX_FRAMES / 2;
+    uint32_t *begin = &x->alternate.begin;
+    *begin = *begin > STALK_MAX_FRAMES / 2 ? *begin - STALK_MAX_FRAMES / 2 : 0;
 }
 
 static int32_t enter_frame(struct expansion *x, uint32_t slot) {
@@ -244,8 +247,19 @@ static int32_t leave_frame(struct expansion *x, uint32_t slot) {
     return depth;
 }
 
+/* The first event on another stack: a handler on the alternate one has returned, or was jumped out of. */
+static void leave_alternate(struct expansion *x, uint32_t slot) {
+    struct stalk_alternate *a = &x->alternate;
+    if (!a->begin || slot - a->low < a->size)
+        return;
+    if (x->frame_count >= a->begin)
+        x->frame_count = a->begin - 1;
+    a->begin = 0;
+}
+
 /* Frames open when the instruction begins. */
 static __attribute__((noinline)) int32_t depth_of(struct expansion *x, uint32_t slot, bool call) {
+    leave_alternate(x, slot);
     return call ? enter_frame(x, slot) : leave_frame(x, slot);
 }
 
@@ -391,7 +405,7 @@ static void expand(struct expansion *x, uint64_t oldest, uint64_t newest, uint64
     void *const *sites = x->t->cache->sites.chunks;
     uint64_t at = oldest - size, whole = end == UINT64_MAX ? newest : newest + size;
     while (at >= newest) {
-        if (at >= whole)
+        if (at >= whole && !x->alternate.begin) /* those loops know of one stack only */
             at = expand_many(x, sites, at, whole, size);
         if (at >= newest) {
             expand_one(x, sites, at, at == newest ? end : UINT64_MAX);
@@ -402,6 +416,28 @@ static void expand(struct expansion *x, uint64_t oldest, uint64_t newest, uint64
 
 /* `end`: the last block was executed up to there only. `by`: the thread that does this; another one leaves the place of the
  * newest record alone. */
+static struct expansion expansion_of(struct stalk_thread *t, struct stalk_thread *by) {
+    return (struct expansion){.t = t,
+                              .by = by,
+                              .next = t->queue + t->queued,
+                              .limit = t->queue + t->queue_size,
+                              .frames = t->frames,
+                              .frame_count = t->frame_count,
+                              .base_depth = t->base_depth,
+                              .mask = t->cache->mask,
+                              .alternate = t->alternate,
+                              .summary = t->sink.on_call_summary != NULL,
+                              .receive = t->sink.on_receive != NULL};
+}
+
+static void end_expansion(const struct expansion *x) {
+    struct stalk_thread *t = x->t;
+    t->queued = (uint32_t)(x->next - t->queue);
+    t->frame_count = x->frame_count;
+    t->base_depth = x->base_depth;
+    t->alternate = x->alternate;
+}
+
 static void take_records(struct stalk_thread *t, struct stalk_thread *by, uint64_t end) {
     uint64_t newest = __atomic_load_n(&t->area->events, __ATOMIC_ACQUIRE), oldest = t->taken;
     if (by == t)
@@ -409,20 +445,9 @@ static void take_records(struct stalk_thread *t, struct stalk_thread *by, uint64
     t->taken = by == t ? t->records_top : newest;
     if (t->muted || newest == oldest)
         return;
-    struct expansion x = {.t = t,
-                          .by = by,
-                          .next = t->queue + t->queued,
-                          .limit = t->queue + t->queue_size,
-                          .frames = t->frames,
-                          .frame_count = t->frame_count,
-                          .base_depth = t->base_depth,
-                          .mask = t->cache->mask,
-                          .summary = t->sink.on_call_summary != NULL,
-                          .receive = t->sink.on_receive != NULL};
+    struct expansion x = expansion_of(t, by);
     expand(&x, oldest, newest, end);
-    t->queued = (uint32_t)(x.next - t->queue);
-    t->frame_count = x.frame_count;
-    t->base_depth = x.base_depth;
+    end_expansion(&x);
 }
 
 static void deliver_all(struct stalk_thread *t, struct stalk_thread *by, bool counts) {
@@ -492,6 +517,42 @@ void ct_stalk_event_compile(struct stalk_thread *t, uint64_t start, uint64_t end
     enum claim c = claim(t, t->tid, true);
     take_records(t, t, UINT64_MAX);
     add(t, CT_STALKER_COMPILE, start, end);
+    release_claim(t, c);
+}
+
+/* Its slot is where the kernel put the restorer's address. */
+static void enter_handler(struct expansion *x, uint64_t pc, uint64_t handler, uint64_t slot,
+                          const struct stalk_alternate *switched) {
+    int32_t depth;
+    if (switched) { /* nothing of the other stack is left: its frames are below */
+        leave_alternate(x, (uint32_t)slot);
+        if (x->frame_count == STALK_MAX_FRAMES)
+            make_room(x);
+        depth = x->base_depth + (int32_t)x->frame_count;
+        x->frames[x->frame_count++] = (uint32_t)slot;
+        x->alternate = *switched;
+        x->alternate.begin = x->frame_count;
+    } else {
+        depth = depth_of(x, (uint32_t)slot, true);
+    }
+    if (x->summary)
+        count_call(x->t, handler, 1);
+    if (!x->receive)
+        return;
+    struct ct_stalker_event *e = put(x, CT_STALKER_CALL, pc, handler);
+    e->depth = depth;
+    e->timestamp = x->mask & CT_STALKER_TIMESTAMPS ? ct_os_timestamp() : 0;
+}
+
+void ct_stalk_event_handler(struct stalk_thread *t, uint64_t pc, uint64_t handler, uint64_t slot,
+                            const struct stalk_alternate *switched) {
+    if (t->muted || !(t->cache->mask & CT_STALKER_CALL))
+        return;
+    enum claim c = claim(t, t->tid, true);
+    take_records(t, t, UINT64_MAX);
+    struct expansion x = expansion_of(t, t);
+    enter_handler(&x, pc, handler, slot, switched);
+    end_expansion(&x);
     release_claim(t, c);
 }
 

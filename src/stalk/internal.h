@@ -229,6 +229,12 @@ struct stalk_cache {
 
 /* ---- threads ---- */
 
+/* A handler runs on the alternate signal stack, low halves of addresses: frames from the one with number begin - 1 on. */
+struct stalk_alternate {
+    uint32_t begin; /* 0: none does */
+    uint32_t low, size;
+};
+
 /* What a vfork's parent finds again when its child has left its memory (vfork.c). */
 struct stalk_apart {
     int32_t tid; /* of the child, while it is there; 0: there is none */
@@ -274,6 +280,7 @@ struct stalk_thread {
     uint32_t *frames; /* low halves of the places of return addresses, outermost first */
     uint32_t frame_count;
     int32_t base_depth;
+    struct stalk_alternate alternate;
     struct ct_stalker_call_count *summary; /* hash by target */
     uint32_t summary_size, summary_used;
     /* signals */
@@ -553,6 +560,10 @@ void ct_stalk_events_drain_native(struct stalk_thread *t);
 /* What a vfork's child has recorded in its parent's stead is forgotten. */
 void ct_stalk_events_forget(struct stalk_thread *t);
 void ct_stalk_event_compile(struct stalk_thread *t, uint64_t start, uint64_t end);
+/* A handler is about to run, in place of what is at pc: a call. `slot`: where its return address lies; `switched`: that is on
+ * the alternate stack, and pc's was not. */
+void ct_stalk_event_handler(struct stalk_thread *t, uint64_t pc, uint64_t handler, uint64_t slot,
+                            const struct stalk_alternate *switched);
 
 /* ---- recover_<isa>.c ---- */
 

@@ -288,6 +288,15 @@ static uint64_t begin_excluded(const struct delivery *d) {
     return d->handler;
 }
 
+/* For those who are told of calls. */
+static void tell_call(const struct delivery *d) {
+    const struct context *c = d->context;
+    uint64_t low = c->stack[0], size = c->stack[2];
+    bool switched = (uint64_t)c - low < size && c->rsp - low >= size;
+    const struct stalk_alternate alternate = {.low = (uint32_t)low, .size = (uint32_t)size};
+    ct_stalk_event_handler(d->t, c->rip, d->handler, (uint64_t)c - 8, switched ? &alternate : NULL);
+}
+
 /* Where the handler begins; the program's own address: natively. */
 static uint64_t begin_handler(const struct delivery *d) {
     struct stalk_thread *t = d->t;
@@ -326,8 +335,10 @@ static uint64_t deliver(uint64_t arg, uint64_t unused) {
     ct_stalk_sigreturn_undo(t, &d->regs);
     ct_stalk_events_cut(t, d->regs.pc, d->fault);
     show_program(d);
-    if (t->following == 1)
+    if (t->following == 1) {
+        tell_call(d);
         return begin_handler(d);
+    }
     ct_stalk_finish(t, t->status);
     return d->handler;
 }

@@ -200,6 +200,137 @@ static void test_calls(void **state) {
 }
 
 /* A frame that was left by longjmp is not counted any more. */
+/* A jump to another function is no call: one return ends both, and what follows has the right depth. */
+int stalk_tail(int x);
+extern int (*stalk_tail_target)(int);
+int (*stalk_tail_target)(int) = leaf;
+__asm__(".text\n"
+        ".type stalk_tail, @function\n"
+        "stalk_tail: jmp *stalk_tail_target(%rip)\n");
+
+NOINLINE static int tails(int x) {
+    return stalk_tail(x) + leaf(x);
+}
+
+static void test_tail_jump(void **state) {
+    (void)state;
+    struct log log;
+    struct settings settings = {CT_STALKER_CALL | CT_STALKER_RET, 1, 0, false};
+    assert_int_equal(follow(&log, &settings, tails, 3), 2 * leaf(3));
+    const struct expected expected[] = {CALL(0, tails), CALL(1, stalk_tail), RET(2), CALL(1, leaf), RET(2), RET(1)};
+    check_calls(&log, expected, sizeof expected / sizeof expected[0]);
+    free(log.events);
+}
+
+/* ---- handlers ---- */
+
+static sigjmp_buf out;
+static volatile int how;
+
+NOINLINE static int second(int x) {
+    return leaf(x) + 1;
+}
+
+static void on_second(int signal) {
+    (void)signal;
+    second(2);
+    __asm__ volatile(""); /* no jump there */
+}
+
+static void on_first(int signal) {
+    (void)signal;
+    leaf(1);
+    if (how & 1)
+        raise(SIGUSR2);
+    if (how & 2)
+        siglongjmp(out, 1);
+    second(1);
+    __asm__ volatile("");
+}
+
+NOINLINE static int interrupted(int x) {
+    if (!sigsetjmp(out, 1))
+        raise(SIGUSR1);
+    return leaf(x);
+}
+
+static const struct ct_stalker_event *find_call(const struct log *log, void *target, int which) {
+    for (size_t i = 0; i < log->count; i++)
+        if (log->events[i].kind == CT_STALKER_CALL && log->events[i].target == (uint64_t)target && !which--)
+            return &log->events[i];
+    fail_msg("there is no such call");
+    return NULL;
+}
+
+/* Every call's depth is that of the calls around it that have not returned, jumps aside. */
+static void check_depths(const struct log *log) {
+    int depth = 0;
+    for (size_t i = 0; i < log->count; i++) {
+        const struct ct_stalker_event *e = &log->events[i];
+        if (e->kind == CT_STALKER_CALL) {
+            assert_int_equal(e->depth, depth);
+            depth++;
+        } else {
+            assert_int_equal(e->depth, depth);
+            depth--;
+        }
+    }
+}
+
+static void set_handlers(void *stack, size_t size) {
+    stack_t alternate = {.ss_sp = stack, .ss_size = size, .ss_flags = stack ? 0 : SS_DISABLE};
+    struct sigaction first = {.sa_handler = on_first, .sa_flags = stack ? SA_ONSTACK : 0};
+    struct sigaction other = {.sa_handler = on_second, .sa_flags = stack ? SA_ONSTACK : 0};
+    assert_int_equal(sigaltstack(&alternate, NULL), 0);
+    assert_int_equal(sigaction(SIGUSR1, &first, NULL), 0);
+    assert_int_equal(sigaction(SIGUSR2, &other, NULL), 0);
+}
+
+static void check_handlers(const struct log *log) {
+    const struct ct_stalker_event *first = find_call(log, (void *)on_first, 0),
+                                  *inside = find_call(log, (void *)leaf, 0);
+    Dl_info where;
+    assert_true(dladdr((void *)first->location, &where)); /* where raise() was */
+    assert_true(first->depth > 1);
+    assert_int_equal(inside->depth, first->depth + 1);
+    int leaves = 1;
+    if (how & 1) {
+        const struct ct_stalker_event *nested = find_call(log, (void *)on_second, 0);
+        assert_true(nested->depth > first->depth);
+        assert_int_equal(find_call(log, (void *)second, 0)->depth, nested->depth + 1);
+        leaves++;
+    }
+    if (!(how & 2)) {
+        assert_int_equal(find_call(log, (void *)second, how & 1)->depth, first->depth + 1);
+        leaves++;
+    }
+    assert_int_equal(find_call(log, (void *)leaf, leaves)->depth, 1); /* back in interrupted() */
+    if (!(how & 2))
+        check_depths(log);
+}
+
+/* A handler is a call where the program was interrupted, its return is that call's: on the same stack and on another one above or
+ * below, nested, and when it is left by a jump. */
+static void test_handlers(void **state) {
+    (void)state;
+    size_t size = 1 << 16;
+    char above[1 << 16];
+    char *far = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *const places[] = {NULL, above, (char *)__builtin_frame_address(0) - (4 << 20), far};
+    struct settings settings = {CT_STALKER_CALL | CT_STALKER_RET, 1, 0, false};
+    assert_true(far != MAP_FAILED);
+    for (int place = 0; place < 4; place++)
+        for (how = 0; how < 4; how++) {
+            struct log log;
+            set_handlers(places[place], size);
+            assert_int_equal(follow(&log, &settings, interrupted, 3), leaf(3));
+            check_handlers(&log);
+            free(log.events);
+        }
+    set_handlers(NULL, size);
+    munmap(far, size);
+}
+
 static void test_longjmp_depth(void **state) {
     (void)state;
     struct log log;
@@ -400,9 +531,10 @@ static void test_compile(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_calls),    cmocka_unit_test(test_longjmp_depth), cmocka_unit_test(test_deep),
-        cmocka_unit_test(test_exec),     cmocka_unit_test(test_blocks),        cmocka_unit_test(test_summary),
-        cmocka_unit_test(test_capacity), cmocka_unit_test(test_timestamps),    cmocka_unit_test(test_compile),
+        cmocka_unit_test(test_handlers),      cmocka_unit_test(test_tail_jump), cmocka_unit_test(test_calls),
+        cmocka_unit_test(test_longjmp_depth), cmocka_unit_test(test_deep),      cmocka_unit_test(test_exec),
+        cmocka_unit_test(test_blocks),        cmocka_unit_test(test_summary),   cmocka_unit_test(test_capacity),
+        cmocka_unit_test(test_timestamps),    cmocka_unit_test(test_compile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -139,6 +139,25 @@ def test_coverage(b):
     contains(text, "contrail-blocks\t1\n", "\t" + os.path.realpath(subject))
 
 
+def test_handlers(b):
+    """A handler is called by what it interrupts, also on another stack; one that is jumped out of ends there."""
+    _, directory = b.stalk(["--quiet"], [b.build("handled")], code=3)
+    own = {"plain", "nested", "left", "leaf", "on_usr1", "on_usr2", "on_term"}
+    path, seen = [], []
+    for spaces, name in re.findall(r"^ +[0-9.]+( +)(\w+)  ?[0-9{]", b.shop.read("replay", directory).out.decode(), re.M):
+        path = [(depth, n) for depth, n in path if depth < len(spaces)] + [(len(spaces), name)]
+        if name in own:
+            seen.append("/".join(n for _, n in path if n in own))
+    same("calls", ["plain", "plain/on_usr1", "plain/on_usr1/leaf", "plain/leaf", "nested", "nested/on_usr2",
+                   "nested/on_usr2/leaf", "nested/on_usr2/on_usr1", "nested/on_usr2/on_usr1/leaf", "nested/leaf",
+                   "left", "left/on_term", "left/on_term/leaf", "left/leaf"], seen)
+    b.check(directory)
+    for events in ("none", "call"):
+        result, _ = b.stalk(["--events", events, "--summary"], [b.build("handled")], code=3)
+        lines = dict(reversed(l.split(None, 1)) for l in result.err.decode().splitlines() if l.endswith("[handled]"))
+        same("calls of a handler", ("2", "1"), (lines.get("on_usr1 [handled]"), lines.get("on_term [handled]")))
+
+
 def test_code(b):
     """Instructions in the trace are those of a single-stepped run, in the same order; blocks are made of them."""
     subject = b.build("covered")
