@@ -224,7 +224,9 @@ ct_hook_code:
     mov %gs:CT_BLOCK_TOP, %rcx
 6:  lea -CT_SHADOW_SIZE(%rcx), %rcx
     mov CT_SHADOW_SLOT(%rcx), %rdx
-    sub %rsp, %rdx
+    cmp %rdx, INNERMOST(SLOT)(%rcx)
+    je 41f
+45: sub %rsp, %rdx
     sub $\slot, %rdx
     cmp -24(%rsp), %rdx
     jae 8f
@@ -233,6 +235,26 @@ ct_hook_code:
     movq CT_SHADOW_RETURN(%rcx), %xmm0
     movq %xmm0, CT_DETAIL_STACK(%rax, %rdx)
     jmp 6b
+    /* A chain of tail calls, all with one slot, may be long; only its oldest has the return address. By steps that double, and
+     * halve where they go too far. */
+41: mov %rsi, -32(%rsp)
+    mov %rdi, -40(%rsp)
+    mov $CT_SHADOW_SIZE, %esi
+42: mov %rcx, %rdi
+    sub %rsi, %rdi
+    cmp %gs:CT_BLOCK_BASE, %rdi
+    jbe 43f
+    cmp %rdx, CT_SHADOW_SLOT(%rdi)
+    jne 43f
+    mov %rdi, %rcx
+    add %rsi, %rsi
+    jmp 42b
+43: shr $1, %rsi
+    cmp $CT_SHADOW_SIZE, %rsi
+    jae 42b
+    mov -32(%rsp), %rsi
+    mov -40(%rsp), %rdi
+    jmp 45b
 8:  movups -16(%rsp), %xmm0
     PUBLISH_DETAIL
 9:

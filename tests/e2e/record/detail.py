@@ -113,6 +113,16 @@ int main(int argc, char **argv) {
 }
 """
 
+# 3,000 tail calls in a row, twice: and from the end of them a call.
+CHAIN = r"""
+__attribute__((noipa)) long leaf(long a) { __asm__ volatile("nop;nop;nop;nop"); return a; }
+long odd(long n);
+__attribute__((noipa)) long even(long n) { __asm__ volatile("nop;nop;nop;nop"); return n ? odd(n - 1) : leaf(7); }
+__attribute__((noipa)) long odd(long n) { __asm__ volatile("nop;nop;nop;nop"); return even(n - 1); }
+__attribute__((noipa)) long twice(long n) { long x = even(n); __asm__ volatile("nop"); return x + even(n); }
+int main(void) { return twice(3000) == 14 ? 0 : 1; }
+"""
+
 COUNTS = r"""
 #include <pthread.h>
 #include <stdio.h>
@@ -212,6 +222,19 @@ class Values(Detail):
         self.assertEqual(self.owner(trace, last.return_address), "main")
         self.assertEqual(self.details(trace, "last", detail_file.RETURN)[0].registers[0], 126)
         self.assertEqual(self.details(trace, "tail", detail_file.RETURN)[0].registers[0], 126)
+
+
+class Chains(Detail):
+    def test_long_chain(self):
+        """Each link sees the return address of the first."""
+        self.record(self.build("chain", CHAIN, "-foptimize-sibling-calls"), options=["--detail", "always", "--only", "chain"])
+        trace = self.traces()[0]
+        for name, count in (("even", 3002), ("odd", 3000), ("leaf", 2)):
+            calls = self.details(trace, name)
+            self.assertEqual(len(calls), count)
+            self.assertEqual({self.owner(trace, r.return_address) for r in calls}, {"twice"})
+            self.assertEqual({int.from_bytes(r.stack[:8], "little") == r.return_address for r in calls}, {True})
+        self.assertEqual(sorted({r.registers[0] for r in self.details(trace, "even")}), list(range(0, 3001, 2)))
 
 
 class Watched(Detail):
