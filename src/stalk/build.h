@@ -8,6 +8,7 @@
 enum {
     BUILD_PIECES = STALK_MAX_INSNS * 4 + 64,
     BUILD_LITERALS = STALK_MAX_EXITS + 8,
+    BUILD_TARGETS = 8, /* of branches within a critical section */
 };
 
 struct stalk_insn {
@@ -45,6 +46,10 @@ struct stalk_build {
     uint32_t block_site;             /* of the current block; 0: none */
     uint8_t end_kind;                /* enum ct_stalker_end, of the current block */
     size_t full_branch, full_resume; /* place for events ran out: where the branch is, where it goes on; 0: none open */
+    struct stalk_section section;    /* description NULL: there is none in this fragment */
+    uint32_t section_from, section_to; /* its code */
+    unsigned section_target_count;
+    uint64_t section_targets[BUILD_TARGETS];
     struct stalk_piece pieces[BUILD_PIECES];
     struct {
         uint64_t target;
@@ -80,6 +85,18 @@ void ct_lower_bytes(struct stalk_build *b, const void *bytes, size_t size);
 /* Everything that lies behind the body. Gives every exit its number. */
 int ct_lower_finish(struct stalk_build *b, struct stalk_fragment *f);
 void ct_lower_describe(const struct stalk_insn *insn, struct ct_stalker_insn *out);
+
+/* ---- section_<isa>.c ---- */
+
+/* Writes the instruction if it loads the description of a critical section that begins behind it: another one's then. */
+bool ct_section_load(struct stalk_build *b, const struct stalk_insn *insn);
+static inline bool ct_section_has(const struct stalk_build *b, uint64_t pc) {
+    return b->section.description && pc >= b->section.start && pc < b->section.end;
+}
+/* A branch within the section goes here. */
+bool ct_section_is_target(const struct stalk_build *b, uint64_t pc);
+/* Everything is where it will be; exits have numbers from first_exit on. */
+int ct_section_finish(struct stalk_build *b, struct stalk_fragment *f, uint32_t first_exit);
 
 /* ---- translate.c, for the lowering ---- */
 

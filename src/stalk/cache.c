@@ -321,6 +321,7 @@ void ct_stalk_cache_release(struct stalk_cache *c, bool may_call) {
             (void)ct_os_free(ids[i]->chunks, STALK_ID_CHUNKS * sizeof(void *));
         ids[i]->chunks = NULL;
     }
+    ct_stalk_sections_forget(c);
     ct_stalk_pool_free(&c->pool);
     if (!home && !may_call) { /* later */
         c->next = c->stalker->empty;
@@ -360,6 +361,7 @@ uint64_t ct_stalk_cache_flush(struct stalk_cache *c) {
     c->return_size = c->return_used = 0;
     c->dead_bytes = 0;
     c->live = NULL;
+    ct_stalk_sections_forget(c);
     ct_stalk_pool_free(&c->pool);
     return bytes;
 }

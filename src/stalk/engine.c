@@ -89,6 +89,7 @@ static uint64_t leave_at(struct stalk_thread *t, uint64_t code, bool interrupted
         ct_stalk_area_back(t);
     (void)ct_stalk_recover(t, &regs, false);
     take_stub_back(t, &regs);
+    regs.pc = ct_stalk_section_again(t->cache, regs.pc);
     ct_stalk_sigreturn_undo(t, &regs);
     ct_stalk_events_cut(t, regs.pc, false);
     for (unsigned i = 0; i < 16; i++)

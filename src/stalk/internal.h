@@ -193,6 +193,14 @@ struct stalk_region {
     uint64_t helpers;          /* run address of the copy of ct_stalk_code */
 };
 
+/* A critical section of rseq(2) that was translated. */
+struct stalk_section {
+    struct stalk_section *next;
+    uint64_t begin, start, end,
+        abort;             /* of the program: where the description is loaded, the section, where it is begun again */
+    uint64_t *description; /* of the copy, for the kernel; never freed */
+};
+
 /* Everything that was translated for one combination of events and transformer. */
 struct stalk_cache {
     struct stalk_cache *next;
@@ -211,10 +219,11 @@ struct stalk_cache {
     struct stalk_region *regions;
     struct stalk_chunk *chunks;
     struct stalk_ids exits, sites, callouts;
-    struct stalk_pool pool;           /* what describes translated code */
-    struct stalk_pool lasting;        /* regions and chunks */
-    struct stalk_cache *newer;        /* takes its place: threads change over when they come by; NULL: none */
-    struct stalk_fragment *live;      /* that are not dead */
+    struct stalk_pool pool;      /* what describes translated code */
+    struct stalk_pool lasting;   /* regions and chunks */
+    struct stalk_cache *newer;   /* takes its place: threads change over when they come by; NULL: none */
+    struct stalk_fragment *live; /* that are not dead */
+    struct stalk_section *sections;
     uint64_t dead_bytes;              /* of code that was given up */
     struct stalk_region *home;        /* of the return chunk */
     struct stalk_chunk *return_chunk; /* of stubs that excluded calls return to */
@@ -495,6 +504,15 @@ bool ct_stalk_is_setjmp(uint64_t address);
 void ct_stalk_unwind_register(struct stalk_cache *c);
 /* False: the range must stay as it is. */
 bool ct_stalk_unwind_deregister(struct stalk_cache *c);
+
+/* ---- section_<isa>.c ---- */
+
+/* Where a thread goes on that was stopped at pc in its own code and is moved: the kernel would have begun a section again. */
+uint64_t ct_stalk_section_interrupted(uint64_t thread_pointer, uint64_t pc);
+/* The code of all sections goes. */
+void ct_stalk_sections_forget(struct stalk_cache *c);
+/* Where a thread goes on that has left translated code at pc: elsewhere if it was about to enter a section, or in one. */
+uint64_t ct_stalk_section_again(const struct stalk_cache *c, uint64_t pc);
 
 /* ---- landing_<isa>.c ---- */
 

@@ -361,7 +361,7 @@ static void lower_syscall(struct stalk_build *b, const struct stalk_insn *insn) 
 }
 
 static enum stalk_flow lower_plain(struct stalk_build *b, const struct stalk_insn *insn) {
-    if (ct_x64_relocate(&b->out, insn->bytes, &insn->x64, insn->address))
+    if (!ct_section_load(b, insn) && ct_x64_relocate(&b->out, insn->bytes, &insn->x64, insn->address))
         return FLOW_REFUSE;
     ct_build_piece(b, insn->x64.length);
     return insn->x64.kind == CT_INSN_TRAP ? FLOW_END : FLOW_NEXT;
@@ -458,11 +458,15 @@ int ct_lower_finish(struct stalk_build *b, struct stalk_fragment *f) {
         ct_x64_patch_u32(&b->out, b->literals[i].at, (uint32_t)(ct_code_here(&cold) - next));
         ct_code_u64(&cold, b->literals[i].value);
     }
+    uint32_t first_exit = b->cache->exits.count + !b->cache->exits.count;
     for (unsigned i = 0; i < b->exit_count; i++) {
         int status = finish_exit(b, f, &cold, i);
         if (status)
             return status;
     }
+    int bad = ct_section_finish(b, f, first_exit);
+    if (bad)
+        return bad;
     if (b->out.overflow || cold.overflow)
         return CT_ERR_NO_SPACE;
     b->cold_bytes = cold.length;

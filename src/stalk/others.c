@@ -66,7 +66,7 @@ static int redirect_to_begin(struct ct_stalker *s, struct ct_os_stopped *stopped
     struct stalk_thread *t = ct_stalk_thread_make(s, tid, transformer, sink, regs.gs_base, &block, &status);
     if (!t)
         return status;
-    t->begin = regs.pc;
+    t->begin = ct_stalk_section_interrupted(regs.fs_base, regs.pc);
     regs.pc = ct_stalk_helper(t->cache->regions, ct_stalk_begin);
     regs.gs_base = block;
     status = ct_os_stopped_set_regs(stopped, index, &regs);

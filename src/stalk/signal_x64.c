@@ -408,6 +408,7 @@ void ct_stalk_sigreturn(struct stalk_thread *t, uint64_t frame) {
         return;
     }
     ct_stalk_lock(t->stalker);
+    c->rip = ct_stalk_section_again(t->cache, c->rip);
     struct stalk_entry *e = ct_stalk_obtain(t, c->rip, &status);
     ct_stalk_unlock(t->stalker);
     if (e)

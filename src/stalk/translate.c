@@ -121,6 +121,8 @@ static void begin_block(struct stalk_build *b) {
     b->block = b->pc;
     b->block_site = 0;
     b->end_kind = CT_STALKER_END_LIMIT;
+    if (ct_section_has(b, b->pc))
+        return; /* nothing of ours in it */
     if (b->thread->activation == b->pc)
         add_callout(b, b->pc, NULL, NULL, NULL, -2);
     for (uint32_t i = 0; i < s->probe_count; i++)
@@ -155,6 +157,14 @@ static void end_block(struct stalk_build *b, const uint8_t *lengths, unsigned co
     site->lengths = copy;
 }
 
+/* Where the code of a critical section begins and ends. */
+static void note_section(struct stalk_build *b) {
+    if (b->section.description && b->pc == b->section.start)
+        b->section_from = (uint32_t)b->out.length;
+    if (b->section.description && b->pc == b->section.end)
+        b->section_to = (uint32_t)b->out.length;
+}
+
 /* True: the next block follows. */
 static bool translate_block(struct stalk_build *b, int *status) {
     uint8_t lengths[STALK_MAX_INSNS];
@@ -165,7 +175,9 @@ static bool translate_block(struct stalk_build *b, int *status) {
         struct stalk_insn insn;
         bool room = b->insns < STALK_MAX_INSNS && b->out.capacity - b->out.length > 4096;
         int bad = room ? ct_lower_decode(b, &insn) : 0;
-        if (room && !bad && (count == 0 || !watched(b, b->pc)))
+        if (count && ct_section_is_target(b, b->pc))
+            break;
+        if (room && !bad && (count == 0 || ct_section_has(b, b->pc) || !watched(b, b->pc)))
             flow = ct_lower_insn(b, &insn);
         else
             flow = FLOW_REFUSE; /* the engine decides when the thread gets here */
@@ -181,8 +193,11 @@ static bool translate_block(struct stalk_build *b, int *status) {
         lengths[count++] = insn.x64.length;
         b->insns++;
         b->pc += insn.x64.length;
+        note_section(b);
     }
     end_block(b, lengths, count);
+    if (ct_section_has(b, b->pc))
+        return true;
     if (flow != FLOW_BRANCH)
         return false;
     bool more = !b->single && b->insns < STALK_MAX_INSNS && b->exit_count + 4 < STALK_MAX_EXITS &&
@@ -361,6 +376,7 @@ static int open_build(struct stalk_build *b, struct stalk_thread *t, uint64_t ad
     b->out.overflow = false;
     b->insns = b->piece_count = b->exit_count = b->literal_count = b->entry_count = 0;
     b->callouts = 0;
+    b->section.description = NULL;
     b->full_branch = 0;
     return CT_OK;
 }
