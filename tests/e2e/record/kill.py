@@ -100,11 +100,20 @@ class Controller:
         result = finish(process, 30, what)
         check_answer(result.out, result.code, self.answer, what)
 
+    def start_recorded(self, options=()):
+        """A target and who records it. On a busy machine it may have ended before: then another one."""
+        for tries in range(10):
+            process, output = self.start_target(), self.shop.new_output()
+            started = time.monotonic()
+            try:
+                return process, output, self.shop.attach(process.pid, output, options), time.monotonic() - started
+            except Failure:
+                if process.poll() is None or tries == 9:
+                    raise
+                self.finish_target(process, "attach")
+
     def measure_attach(self):
-        process, output = self.start_target(), self.shop.new_output()
-        started = time.monotonic()
-        recorder = self.shop.attach(process.pid, output)
-        attached = time.monotonic() - started
+        process, output, recorder, attached = self.start_recorded()
         started = time.monotonic()
         self.shop.detach(process.pid, recorder)
         detached = time.monotonic() - started
@@ -122,8 +131,8 @@ class Controller:
         self.events += look_at(self.shop, output, self.lossless)
 
     def detach(self, span):
-        process, output, moment = self.start_target(), self.shop.new_output(), self.random.random() * span
-        recorder = self.shop.attach(process.pid, output, self.options())
+        moment = self.random.random() * span
+        process, output, recorder, _ = self.start_recorded(self.options())
         other = self.shop.start([self.shop.contrail, "detach", str(process.pid)])
         time.sleep(moment)
         kill(recorder)
@@ -134,8 +143,7 @@ class Controller:
 
     def again(self):
         """Somebody attaches again to what a killed contrail has left."""
-        process, output = self.start_target(), self.shop.new_output()
-        recorder = self.shop.attach(process.pid, output)
+        process, output, recorder, _ = self.start_recorded()
         kill(recorder)
         recorder.communicate()
         second = self.shop.start([self.shop.contrail, "attach", "--quiet", "--output", self.shop.new_output(),

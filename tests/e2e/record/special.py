@@ -208,7 +208,7 @@ def for_a_while(shop):
     return None
 
 
-def full_disk(shop, encoding, size):
+def full_disk(shop, encoding, size, rounds):
     """The disk is full: recording stops and says so, the target does not notice, what is on disk can be read."""
     if need_root():
         return need_root()
@@ -218,7 +218,7 @@ def full_disk(shop, encoding, size):
         return "skipped: cannot mount"
     try:
         program = built("answer")
-        result = shop.run([shop.contrail, "spawn", "--format", encoding, "--output", place, program.path, "1500"])
+        result = shop.run([shop.contrail, "spawn", "--format", encoding, "--output", place, program.path, rounds])
         if result.code != 69 or not re.search(rb"[0-9a-f]{16}\n", result.out):
             raise Failure("it ends with %d: %r %r" % (result.code, result.out, result.err))
         if not re.search(rb"disk|space", result.err):
@@ -241,8 +241,8 @@ TABLE = {
     "recorder stopped": recorder_stopped,
     "recorder killed while the target waits": killed_while_waited_for,
     "duration": for_a_while,
-    "full disk": lambda shop: full_disk(shop, "packed", "1m"),
-    "full disk, raw": lambda shop: full_disk(shop, "atf2", "3m"),
+    "full disk": lambda shop: full_disk(shop, "packed", "1m", "4000"),
+    "full disk, raw": lambda shop: full_disk(shop, "atf2", "3m", "1500"),
 }
 
 
