@@ -1,7 +1,7 @@
 /* Events of one thread: records that translated code writes, the queue they are expanded into, and sinks.
  *
  * A record is 16 bytes (32 with timestamps): number of its site, low half of the stack pointer, and the target where the
- * site does not know it. They grow downward; the last one ends at an address with 16 zero bits, which sends the code to the
+ * site does not know it; 8 where neither calls nor returns are wanted. They grow downward; the last one ends at an address with 16 zero bits, which sends the code to the
  * engine. One record stands for a whole block and all its instructions. Depths are found while expanding: a frame is known
  * by where its return address lies, so frames that were left by a jump are noticed. Owner: the followed thread, while in
  * the engine; everything but writing records needs the claim, because a thread that ends the process takes what the others
@@ -15,10 +15,6 @@ struct record {
     uint64_t target;
     uint64_t time, unused; /* with timestamps only */
 };
-
-static unsigned record_size(const struct stalk_thread *t) {
-    return t->cache->mask & CT_STALKER_TIMESTAMPS ? 32 : 16;
-}
 
 static void *alloc(size_t size) {
     return ct_os_alloc(size, CT_OS_READ | CT_OS_WRITE);
@@ -76,7 +72,7 @@ int ct_stalk_events_open(struct stalk_thread *t) {
             return CT_ERR_NO_MEMORY;
     }
     t->queue_size = s->queue_capacity;
-    uint64_t room = (uint64_t)s->queue_capacity * record_size(t);
+    uint64_t room = (uint64_t)s->queue_capacity * ct_stalk_record_size(t->cache->mask);
     t->records_top = (uint64_t)t->records + (room < CT_EVENT_ROOM ? room : CT_EVENT_ROOM);
     t->area->events = t->taken = t->records_top;
     return CT_OK;
@@ -401,7 +397,7 @@ static uint64_t expand_many(struct expansion *x, void *const *sites, uint64_t at
 
 /* Of the newest record only what lies before `end`. */
 static void expand(struct expansion *x, uint64_t oldest, uint64_t newest, uint64_t end) {
-    unsigned size = record_size(x->t);
+    unsigned size = ct_stalk_record_size(x->t->cache->mask);
     void *const *sites = x->t->cache->sites.chunks;
     uint64_t at = oldest - size, whole = end == UINT64_MAX ? newest : newest + size;
     while (at >= newest) {

@@ -161,6 +161,13 @@ struct stalk_site {
     const uint8_t *lengths;    /* of a block's instructions, for EXEC */
 };
 
+/* Bytes of a record: number of the site; for calls and returns also the stack pointer, a target and perhaps the time. */
+static inline unsigned ct_stalk_record_size(uint32_t mask) {
+    if (!(mask & (CT_STALKER_CALL | CT_STALKER_RET)))
+        return 8;
+    return mask & CT_STALKER_TIMESTAMPS ? 32 : 16;
+}
+
 struct stalk_callout {
     ct_stalker_callout *fn;
     void *data;

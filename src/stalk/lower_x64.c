@@ -119,20 +119,31 @@ static void push_return(struct stalk_build *b, uint64_t address) {
 
 /* ---- events ---- */
 
-/* Writes a record: number of the site, low half of rsp, and rax if `with_rax` (then its own value is in the area already).
- * Afterwards rcx is in the area. */
-static void emit_record(struct stalk_build *b, uint32_t site, bool with_rax) {
+/* Begins a record: its site. rcx, whose own value goes to the area, is where it lies. */
+static void begin_record(struct stalk_build *b, uint32_t site) {
     struct ct_code_buf *out = &b->out;
-    bool time = b->cache->mask & CT_STALKER_TIMESTAMPS;
     gs_store(out, CT_X64_RCX, CT_AREA_RCX);
     gs_load(out, CT_X64_RCX, CT_AREA_EVENTS);
-    CT_X64_BYTES(out, 0x48, 0x8d, 0x49, (uint8_t)(time ? -32 : -16), /* lea rcx, [rcx - size] */
-                 0xc7, 0x01);                                        /* mov dword [rcx], site */
+    CT_X64_BYTES(out, 0x48, 0x8d, 0x49, (uint8_t)(0 - ct_stalk_record_size(b->cache->mask)), /* lea rcx, [rcx - size] */
+                 0xc7, 0x01);                                                                /* mov dword [rcx], site */
     ct_code_u32(out, site);
+}
+
+/* It is there. Afterwards rcx is in the area only. */
+static void close_record(struct stalk_build *b) {
+    gs_store(&b->out, CT_X64_RCX, CT_AREA_EVENTS);
+    CT_X64_BYTES(&b->out, 0x0f, 0xb7, 0xc9, 0xe3, 0x00); /* movzx ecx, cx; jrcxz to the end of the room */
+    b->full_branch = b->full_resume = b->out.length;
+}
+
+/* What calls and returns have: low half of rsp, and rax if `with_rax` (then its own value is in the area already). */
+static void emit_record(struct stalk_build *b, uint32_t site, bool with_rax) {
+    struct ct_code_buf *out = &b->out;
+    begin_record(b, site);
     CT_X64_BYTES(out, 0x89, 0x61, 0x04); /* mov [rcx + 4], esp */
     if (with_rax)
         CT_X64_BYTES(out, 0x48, 0x89, 0x41, 0x08); /* mov [rcx + 8], rax */
-    if (time) {
+    if (b->cache->mask & CT_STALKER_TIMESTAMPS) {
         if (!with_rax)
             gs_store(out, CT_X64_RAX, CT_AREA_RAX);
         gs_store(out, CT_X64_RDX, CT_AREA_RDX);
@@ -145,9 +156,7 @@ static void emit_record(struct stalk_build *b, uint32_t site, bool with_rax) {
         else
             gs_load(out, CT_X64_RAX, CT_AREA_RAX);
     }
-    gs_store(out, CT_X64_RCX, CT_AREA_EVENTS);
-    CT_X64_BYTES(out, 0x0f, 0xb7, 0xc9, 0xe3, 0x00); /* movzx ecx, cx; jrcxz to the end of the room */
-    b->full_branch = b->full_resume = out->length;
+    close_record(b);
 }
 
 /* rcx comes back after a record. */
@@ -172,7 +181,8 @@ static void emit_full(struct stalk_build *b) {
 }
 
 void ct_lower_block_event(struct stalk_build *b, uint32_t site) {
-    emit_record(b, site, false);
+    begin_record(b, site);
+    close_record(b);
     end_record(b);
     CT_X64_BYTES(&b->out, 0xeb, 0);
     size_t from = b->out.length;
