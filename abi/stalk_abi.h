@@ -64,6 +64,9 @@ struct ct_stalk_place {
  * place in this table. Calls through a linkage table that was not bound yet have a place of their own: CT_STALK_UNBOUND is
  * set in the key, and `address` is 0. */
 #define CT_STALK_UNBOUND (1ull << 63)
+/* In keys, and where places begin: the code that was at this address before has been unmapped; number from 1 of the last time. */
+#define CT_STALK_AGAIN(number) ((uint64_t)(number) << 48)
+#define CT_STALK_ADDRESS(key)  ((key) & ((1ull << 48) - 1))
 struct ct_stalk_target {
     uint64_t key, address, count;
 };
@@ -91,8 +94,9 @@ struct ct_stalk_tables {
     uint64_t forked;                          /* agent: children that were let go */
     /* agent: of its Stalker, as of the last events that were handed over */
     uint64_t blocks, fragments, original_bytes, code_bytes;
-    uint64_t asked; /* agent: an address that is in none of the ranges below; controller: 0, it is about to look */
-    uint64_t looks; /* controller: how often it has looked */
+    uint64_t asked;    /* agent: an address that is in none of the ranges below; controller: 0, it is about to look */
+    uint64_t unmapped; /* agent: how often code was unmapped */
+    uint64_t looks;    /* controller: how often it has looked */
     /* controller: for whoever comes when it has died. The process that it follows; where the agent is, and what is mapped. */
     int32_t pid;
     uint32_t range_count;

@@ -17,6 +17,8 @@
 #define CACHED    512u  /* targets that a follower finds at once, */
 #define BLOCKS    2048u /* and blocks */
 #define SITES     (1u << 22)
+#define GONE      4095u /* times that code was unmapped, */
+#define SAME_GONE 16u   /* and of the same place */
 #define PATIENCE  20000 /* turns of waiting for the controller's look at new code */
 
 struct frame {
@@ -34,12 +36,19 @@ struct cached_block {
     uint64_t start, end, count;
 };
 
+/* Where code was unmapped. */
+struct gone {
+    uint64_t start, end;
+    bool fresh; /* nobody has looked there since */
+};
+
 /* A followed thread, as the lane sees it. */
 struct follower {
     struct ct_block block; /* only what the lane needs of it */
     int32_t tid;
     uint32_t open;
     uint64_t stamp;              /* of the last call, or of the batch */
+    uint32_t epoch;              /* gone_count as of what is cached */
     struct cached cache[CACHED]; /* by their address's low bits */
     struct cached_block blocks[BLOCKS];
     struct frame frames[MAX_OPEN];
@@ -51,16 +60,16 @@ static struct {
     struct ct_stalk_target *targets;
     struct ct_stalk_place *blocks;
     struct follower *followers[FOLLOWERS];
-    const uint64_t (*excluded)[2]; /* in the boot's memory, which stays */
-    uint64_t excluded_count;
     uint8_t *native; /* by number of a target: NATIVE, FOLLOWED, 0: not known yet; with excluded ranges only */
     struct ct_stalk_code *code;
     uint8_t *lengths;
     uint32_t *numbers; /* of blocks in the table of code, plus 1, by their site's */
     uint32_t sites;    /* of these so many may be in use */
     uint32_t written;  /* events of blocks and instructions that are: CT_STALKER_BLOCK, EXEC, COMPILE */
-    bool returns;      /* are events */
-    uint32_t keeping;  /* signals: they stay ours until everybody is out, not only until the last one goes */
+    struct gone gone[GONE];
+    uint32_t gone_count, gone_lock;
+    bool returns; /* are events */
+    uint32_t keeping; /* signals: they stay ours until everybody is out, not only until the last one goes */
     int32_t pid;
 } agent;
 enum { FOLLOWED = 1, NATIVE = 2 };
@@ -99,12 +108,25 @@ static bool is_known(uint64_t address) {
     return count >= CT_STALK_RANGES; /* too many to know */
 }
 
-/* Code that came after us: the controller looks at it while it is still there. */
-static void introduce(uint64_t address) {
+/* The last time that what lay there was unmapped; NULL: never. Newer ones come last. */
+static struct gone *gone_at(uint64_t address) {
+    for (uint32_t i = __atomic_load_n(&agent.gone_count, __ATOMIC_ACQUIRE); i-- > 0;)
+        if (address - agent.gone[i].start < agent.gone[i].end - agent.gone[i].start)
+            return &agent.gone[i];
+    return NULL;
+}
+
+/* An address's key: what is loaded where something else was is not the same. */
+static uint64_t key_of(uint64_t address) {
+    const struct gone *g = gone_at(address);
+    return address | (g ? CT_STALK_AGAIN((uint64_t)(g - agent.gone) + 1) : 0);
+}
+
+static void wait_for_look(uint64_t address, bool fresh) {
     const struct ct_shm_control *c = ct_lane_control();
     struct ct_stalk_tables *t = agent.tables;
     uint64_t looks = __atomic_load_n(&t->looks, __ATOMIC_ACQUIRE), nobody = 0;
-    for (unsigned i = 0; i < PATIENCE && !is_known(address); i++) {
+    for (unsigned i = 0; i < PATIENCE && (fresh || !is_known(address)); i++) {
         if (!__atomic_load_n(&c->listening, __ATOMIC_ACQUIRE) || !ct_lane_is_recording())
             return;
         if (__atomic_load_n(&t->looks, __ATOMIC_ACQUIRE) > looks + 1)
@@ -115,6 +137,15 @@ static void introduce(uint64_t address) {
     }
 }
 
+/* Code that came after us: the controller looks at it while it is still there. */
+static void introduce(uint64_t address) {
+    struct gone *gone = gone_at(address);
+    bool fresh = gone && __atomic_load_n(&gone->fresh, __ATOMIC_ACQUIRE);
+    wait_for_look(address, fresh);
+    if (fresh)
+        __atomic_store_n(&gone->fresh, false, __ATOMIC_RELEASE);
+}
+
 /* A key's place in the table; NOWHERE: it is full. */
 static uint32_t place_of(uint64_t key) {
     uint32_t capacity = agent.tables->target_capacity, i = hash(key, capacity);
@@ -122,7 +153,7 @@ static uint32_t place_of(uint64_t key) {
         struct ct_stalk_target *t = &agent.targets[i];
         uint64_t there = __atomic_load_n(&t->key, __ATOMIC_ACQUIRE);
         if (!there) {
-            introduce(key & ~CT_STALK_UNBOUND);
+            introduce(CT_STALK_ADDRESS(key));
             if (__atomic_compare_exchange_n(&t->key, &there, key, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
                 there = key;
         }
@@ -135,13 +166,14 @@ static uint32_t place_of(uint64_t key) {
 
 /* The number of a call's target. It means one function for ever: calls of a linkage table's stub that is not bound yet have
  * another one. *bound: it will stay this one. */
-static uint32_t number_of(uint64_t key, bool *bound) {
+static uint32_t number_of(uint64_t to, bool *bound) {
+    uint64_t key = key_of(to);
     uint32_t i = place_of(key);
     struct ct_stalk_target *t = &agent.targets[i];
     *bound = true;
     if (i == NOWHERE || __atomic_load_n(&t->address, __ATOMIC_RELAXED))
         return i;
-    uint64_t address = function_at(key);
+    uint64_t address = function_at(to);
     *bound = address != 0;
     if (!address)
         return place_of(key | CT_STALK_UNBOUND);
@@ -150,9 +182,9 @@ static uint32_t number_of(uint64_t key, bool *bound) {
     return i;
 }
 
-static void count_target(uint64_t key, uint64_t count) {
+static void count_target(uint64_t to, uint64_t count) {
     bool bound;
-    uint32_t i = number_of(key, &bound);
+    uint32_t i = number_of(to, &bound);
     if (i != NOWHERE)
         __atomic_fetch_add(&agent.targets[i].count, count, __ATOMIC_RELAXED);
 }
@@ -181,16 +213,17 @@ static uint32_t number_for(struct follower *f, uint64_t key) {
 }
 
 static void add_to_block(uint64_t start, uint64_t end, uint64_t count) {
-    uint32_t capacity = agent.tables->block_capacity, i = hash(start, capacity);
+    uint64_t key = key_of(start);
+    uint32_t capacity = agent.tables->block_capacity, i = hash(key, capacity);
     for (uint32_t n = 0; n < 4096; n++, i = (i + 1) & (capacity - 1)) {
         struct ct_stalk_place *b = &agent.blocks[i];
         uint64_t there = __atomic_load_n(&b->start, __ATOMIC_RELAXED);
         if (!there) {
             introduce(start);
-            if (__atomic_compare_exchange_n(&b->start, &there, start, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-                there = start;
+            if (__atomic_compare_exchange_n(&b->start, &there, key, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+                there = key;
         }
-        if (there != start)
+        if (there != key)
             continue;
         if (end > b->end) /* one that was left in the middle is no shorter block */
             b->end = end;
@@ -342,12 +375,7 @@ static void write_compiled(struct follower *f, const struct ct_stalker_event *e)
 }
 
 static bool is_excluded(uint64_t address) {
-    if (ct_stalk_is_setjmp(address))
-        return true;
-    for (uint64_t i = 0; i < agent.excluded_count; i++)
-        if (address - agent.excluded[i][0] < agent.excluded[i][1] - agent.excluded[i][0])
-            return true;
-    return false;
+    return ct_stalk_excluded(agent.stalker, address);
 }
 
 /* A call that nobody could see the return of: it ran natively, or returns are not asked for. */
@@ -357,7 +385,7 @@ static bool is_unseen(uint32_t number) {
     if (number == NOWHERE || !agent.native)
         return false;
     if (!agent.native[number]) {
-        uint64_t key = agent.targets[number].key & ~CT_STALK_UNBOUND;
+        uint64_t key = CT_STALK_ADDRESS(agent.targets[number].key);
         agent.native[number] = is_excluded(key) || is_excluded(function_at(key)) ? NATIVE : FOLLOWED;
     }
     return agent.native[number] == NATIVE;
@@ -388,6 +416,21 @@ static void return_from_frame(struct follower *f, const struct ct_stalker_event 
         return; /* it was entered before we came */
     write(f, f->frames[f->open - 1].number, CT_EVENT_RETURN, e->timestamp);
     f->open--;
+}
+
+static void forget_numbers(struct follower *f) {
+    for (uint32_t i = 0; i < CACHED; i++)
+        f->cache[i] = (struct cached){0};
+    for (uint32_t i = 0; i < BLOCKS; i++)
+        f->blocks[i] = (struct cached_block){0};
+}
+
+/* Between batches nothing is counted there. */
+static void forget_old_numbers(struct follower *f) {
+    uint32_t epoch = __atomic_load_n(&agent.gone_count, __ATOMIC_ACQUIRE);
+    if (f->epoch != epoch)
+        forget_numbers(f);
+    f->epoch = epoch;
 }
 
 /* ---- the sink ---- */
@@ -436,6 +479,7 @@ static void on_receive(void *user, int tid, const struct ct_stalker_event *event
     uint64_t seen[8] = {0};
     if (!f)
         return;
+    forget_old_numbers(f);
     f->stamp = ct_os_timestamp();
     for (size_t i = 0; i < count; i++) {
         const struct ct_stalker_event *e = &events[i];
@@ -508,7 +552,7 @@ static uint64_t *keys_of_frames(const struct follower *f) {
     uint64_t *keys = f && f->open ? ct_os_alloc(f->open * sizeof *keys, CT_OS_READ | CT_OS_WRITE) : NULL;
     for (uint32_t i = 0; keys && i < f->open; i++) {
         uint32_t number = f->frames[i].number;
-        keys[i] = number == NOWHERE ? 0 : agent.targets[number].key & ~CT_STALK_UNBOUND;
+        keys[i] = number == NOWHERE ? 0 : CT_STALK_ADDRESS(agent.targets[number].key);
     }
     return keys;
 }
@@ -519,13 +563,6 @@ static void number_frames_anew(struct follower *f, uint64_t *keys) {
         f->frames[i].number = keys[i] ? number_of(keys[i], &bound) : NOWHERE;
     if (!keys)
         f->open = 0;
-}
-
-static void forget_numbers(struct follower *f) {
-    for (uint32_t i = 0; i < CACHED; i++)
-        f->cache[i] = (struct cached){0};
-    for (uint32_t i = 0; i < BLOCKS; i++)
-        f->blocks[i] = (struct cached_block){0};
 }
 
 /* Tables and lane are the child's own, and empty; of the followers one is left. */
@@ -563,7 +600,27 @@ static bool on_forked(int before, int tid) {
     return followed;
 }
 
-static const struct stalk_family family = {.wants = wants_children, .forked = on_forked, .executes = ct_mail_executes};
+static uint32_t times_gone(uint64_t start, uint64_t end) {
+    uint32_t times = 0;
+    for (uint32_t i = 0; i < agent.gone_count; i++)
+        times += agent.gone[i].start == start && agent.gone[i].end == end;
+    return times;
+}
+
+/* Names are found anew for what is loaded there next. A library that comes and goes without end shall not fill the tables. */
+static void on_unmapped(uint64_t start, uint64_t end) {
+    while (__atomic_exchange_n(&agent.gone_lock, 1, __ATOMIC_ACQUIRE)) /* released below */
+        ct_lane_wait();
+    if (agent.gone_count < GONE && times_gone(start, end) < SAME_GONE) {
+        agent.gone[agent.gone_count] = (struct gone){start, end, true};
+        __atomic_fetch_add(&agent.tables->unmapped, 1, __ATOMIC_RELEASE);
+        __atomic_store_n(&agent.gone_count, agent.gone_count + 1, __ATOMIC_RELEASE);
+    }
+    __atomic_store_n(&agent.gone_lock, 0, __ATOMIC_RELEASE);
+}
+
+static const struct stalk_family family = {
+    .wants = wants_children, .forked = on_forked, .executes = ct_mail_executes, .unmapped = on_unmapped};
 
 /* ---- what the controller asks for ---- */
 
@@ -595,11 +652,10 @@ static int make_stalker(const struct ct_stalk_boot *boot) {
         agent.stalker->tell_sites = agent.written != 0;
         status = ct_stalker_set_trust_threshold(agent.stalker, boot->trust);
     }
-    agent.excluded = (const uint64_t(*)[2])boot->excluded;
-    agent.excluded_count = boot->excluded_count;
-    agent.native = agent.excluded_count ? ct_os_alloc(agent.tables->target_capacity, CT_OS_READ | CT_OS_WRITE) : NULL;
-    for (uint64_t i = 0; !status && i < agent.excluded_count; i++)
-        status = ct_stalker_exclude(agent.stalker, agent.excluded[i][0], agent.excluded[i][1] - agent.excluded[i][0]);
+    const uint64_t(*excluded)[2] = (const uint64_t(*)[2])boot->excluded;
+    agent.native = boot->excluded_count ? ct_os_alloc(agent.tables->target_capacity, CT_OS_READ | CT_OS_WRITE) : NULL;
+    for (uint64_t i = 0; !status && i < boot->excluded_count; i++)
+        status = ct_stalker_exclude(agent.stalker, excluded[i][0], excluded[i][1] - excluded[i][0]);
     return status;
 }
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_EXCLUDED 250u /* the Stalker takes 256 */
+#define MAX_EXCLUDED 16000u /* the Stalker takes some more */
 #define NAME_ROOM    64u
 
 static const struct ct_session_stalk *options_of(const struct ct_recording *r) {
@@ -295,7 +295,9 @@ static int prepare_tables(struct ct_recording *r) {
     s->tables->image = r->injection.image;
     s->tables->image_size = r->injection.image_size;
     s->ids = calloc(CT_STALK_TARGETS, sizeof *s->ids);
-    if (!s->ids)
+    s->block_places = calloc(CT_STALK_BLOCKS, sizeof *s->block_places);
+    s->code_places = calloc(CT_STALK_CODE, sizeof *s->code_places);
+    if (!s->ids || !s->block_places || !s->code_places)
         return CT_ERR_NO_MEMORY;
     ct_stalk_read_maps(r);
     return 0;
@@ -372,6 +374,8 @@ void ct_stalk_free(struct ct_recording *r) {
     if (!s)
         return;
     free(s->ids);
+    free(s->block_places);
+    free(s->code_places);
     free(s->nameless);
     free(s->maps);
     free(s);

@@ -5,11 +5,11 @@
 #include "trace/code_file.h"
 #include <contrail/stalker.h>
 
-static struct ct_code_block block_of(struct ct_recording *r, const struct ct_stalk_code *code) {
+static struct ct_code_block block_of(struct ct_recording *r, const struct ct_stalk_code *code, uint32_t number) {
     const struct ct_stalk_tables *t = r->stalk->tables;
-    struct ct_stalk_found found = ct_stalk_look_up(r, code->start);
-    return (struct ct_code_block){.module = found.module,
-                                  .offset = code->start - found.bias,
+    struct ct_stalk_settled at = ct_stalk_settle(r, &r->stalk->code_places[number], code->start);
+    return (struct ct_code_block){.module = at.module,
+                                  .offset = code->start - at.bias,
                                   .size = code->size,
                                   .insns = code->insns,
                                   .lengths = (const uint8_t *)t + t->lengths_offset + code->lengths};
@@ -22,6 +22,16 @@ static const struct ct_stalk_code *code_at(const struct ct_stalk *s, uint32_t nu
     bool good = number < t->code_capacity && code->lengths <= CT_STALK_LENGTHS &&
                 code->insns <= CT_STALK_LENGTHS - code->lengths;
     return good ? code : NULL;
+}
+
+void ct_stalk_settle_code(struct ct_recording *r) {
+    const struct ct_stalk *s = r->stalk;
+    uint64_t count = __atomic_load_n(&s->tables->code_count, __ATOMIC_ACQUIRE);
+    for (uint32_t i = 0; i < count && i < s->tables->code_capacity; i++) {
+        const struct ct_stalk_code *code = code_at(s, i);
+        if (code && __atomic_load_n(&code->start, __ATOMIC_ACQUIRE))
+            (void)ct_stalk_settle(r, &s->code_places[i], code->start);
+    }
 }
 
 static int open_writer(struct ct_recording *r, struct ct_drain_thread *t) {
@@ -53,7 +63,7 @@ void ct_stalk_code_event(void *arg, struct ct_drain_thread *t, const struct ct_e
         return;
     }
     if (kind == CT_SHM_EVENT_COMPILED || !ct_code_writer_knows(t->code, e->hook)) {
-        struct ct_code_block block = block_of(r, code);
+        struct ct_code_block block = block_of(r, code, e->hook);
         if (kind == CT_SHM_EVENT_COMPILED)
             ct_code_writer_compiled(t->code, &block);
         else

@@ -43,9 +43,10 @@ static int write_blocks(struct ct_recording *r) {
     for (uint32_t i = 0; i < CT_STALK_BLOCKS; i++) {
         if (!blocks[i].start || !blocks[i].count)
             continue;
-        struct ct_stalk_found f = ct_stalk_look_up(r, blocks[i].start);
-        fprintf(file, "block\t%" PRIx32 "\t%" PRIx64 "\t%" PRIx64 "\t%" PRIu64 "\n", f.module, blocks[i].start - f.bias,
-                blocks[i].end - blocks[i].start, blocks[i].count);
+        uint64_t start = CT_STALK_ADDRESS(blocks[i].start);
+        struct ct_stalk_settled at = ct_stalk_settle(r, &r->stalk->block_places[i], start);
+        fprintf(file, "block\t%" PRIx32 "\t%" PRIx64 "\t%" PRIx64 "\t%" PRIu64 "\n", at.module, start - at.bias,
+                blocks[i].end - start, blocks[i].count);
     }
     return close_table(file);
 }
@@ -56,7 +57,7 @@ static int write_calls(struct ct_recording *r) {
     for (uint32_t i = 0; file && i < CT_STALK_TARGETS; i++)
         if (targets[i].key && targets[i].count)
             fprintf(file, "call\t%" PRIx64 "\t%" PRIx64 "\t%" PRIu64 "\n", ct_stalk_resolve(r, i),
-                    (uint64_t)(targets[i].key & ~CT_STALK_UNBOUND), targets[i].count);
+                    (uint64_t)CT_STALK_ADDRESS(targets[i].key), targets[i].count);
     return close_table(file);
 }
 

@@ -21,9 +21,18 @@ struct ct_stalk_map {
     char name[64]; /* of a mapping that is no file: [vdso] */
 };
 
+/* What module there was at an address when it was first seen. */
+struct ct_stalk_settled {
+    uint64_t bias;
+    uint32_t module;
+    bool known;
+};
+
 struct ct_stalk {
     struct ct_stalk_tables *tables; /* in the lane */
     uint64_t *ids; /* functions by number: once one is known it stays, so that a call and its return agree */
+    struct ct_stalk_settled *block_places, *code_places; /* by place in the tables */
+    uint64_t unmapped;                                   /* of the tables, as of the last look */
     struct ct_stalk_nameless *nameless;
     size_t nameless_count, nameless_room, nameless_written;
     struct ct_stalk_map *maps;
@@ -53,6 +62,10 @@ struct ct_stalk_found {
     bool linkage;   /* and is a stub of a linkage table */
 };
 struct ct_stalk_found ct_stalk_look_up(struct ct_recording *r, uint64_t address);
+/* The module at an address, which stays what it was the first time. */
+struct ct_stalk_settled ct_stalk_settle(struct ct_recording *r, struct ct_stalk_settled *place, uint64_t address);
+/* The same for all code that is in the tables (stalk_code.c). */
+void ct_stalk_settle_code(struct ct_recording *r);
 /* Executable mappings, as they are now: the agent asks about no others. */
 void ct_stalk_read_maps(struct ct_recording *r);
 

@@ -108,6 +108,35 @@ void ct_stalk_read_maps(struct ct_recording *r) {
     __atomic_store_n(&t->range_count, count, __ATOMIC_RELEASE);
 }
 
+/* ---- before modules change ---- */
+
+struct ct_stalk_settled ct_stalk_settle(struct ct_recording *r, struct ct_stalk_settled *place, uint64_t address) {
+    if (!place->known) {
+        struct ct_stalk_found found = ct_stalk_look_up(r, address);
+        *place = (struct ct_stalk_settled){.module = found.module, .bias = found.bias, .known = true};
+    }
+    return *place;
+}
+
+/* Code was unmapped, and we do not know yet: whatever was seen so far is of the modules that we know. What is there now is not in the
+ * tables: who comes there waits for us. */
+static void settle_all(struct ct_recording *r) {
+    struct ct_stalk *s = r->stalk;
+    const struct ct_stalk_target *targets = ct_stalk_targets(s);
+    const struct ct_stalk_place *blocks = ct_stalk_blocks(s);
+    uint64_t unmapped = __atomic_load_n(&s->tables->unmapped, __ATOMIC_ACQUIRE);
+    if (unmapped == s->unmapped)
+        return;
+    s->unmapped = unmapped;
+    for (uint32_t i = 0; i < CT_STALK_TARGETS; i++)
+        if (__atomic_load_n(&targets[i].key, __ATOMIC_ACQUIRE))
+            (void)ct_stalk_resolve(r, i);
+    for (uint32_t i = 0; i < CT_STALK_BLOCKS; i++)
+        if (__atomic_load_n(&blocks[i].start, __ATOMIC_ACQUIRE))
+            (void)ct_stalk_settle(r, &s->block_places[i], CT_STALK_ADDRESS(blocks[i].start));
+    ct_stalk_settle_code(r);
+}
+
 bool ct_stalk_every_pass(void *arg) {
     struct ct_recording *r = arg;
     struct ct_stalk_tables *t = r->stalk->tables;
@@ -115,6 +144,7 @@ bool ct_stalk_every_pass(void *arg) {
     if (!__atomic_load_n(&t->asked, __ATOMIC_ACQUIRE) || pthread_mutex_trylock(&r->work))
         return false;
     pthread_mutex_unlock(&r->work);
+    settle_all(r);
     __atomic_store_n(&t->asked, 0, __ATOMIC_RELEASE); /* whoever asks from now on gets another look */
     (void)ct_recording_update_modules(r);
     ct_stalk_read_maps(r);
@@ -191,7 +221,7 @@ uint64_t ct_stalk_resolve(void *arg, uint32_t number) {
         return 0;
     if (!s->ids[number]) {
         const struct ct_stalk_target *t = &ct_stalk_targets(s)[number];
-        s->ids[number] = name(r, t->key & ~CT_STALK_UNBOUND, __atomic_load_n(&t->address, __ATOMIC_ACQUIRE));
+        s->ids[number] = name(r, CT_STALK_ADDRESS(t->key), __atomic_load_n(&t->address, __ATOMIC_ACQUIRE));
     }
     return s->ids[number];
 }

@@ -30,7 +30,7 @@ enum {
     STALK_FRAGMENT_ROOM = 16 << 10, /* more than one fragment needs */
     STALK_MAX_INSNS = 128,
     STALK_MAX_EXITS = 48,
-    STALK_MAX_EXCLUDED = 256,
+    STALK_MAX_EXCLUDED = 1 << 14,
     STALK_MAX_MAPS = 2048,
     STALK_MAX_FRAMES = 1 << 16,
     STALK_STACK = 256 << 10,
@@ -264,6 +264,8 @@ struct stalk_family {
     bool (*forked)(int before,
                    int tid); /* in the child, whose thread has another number now; false: it goes on natively */
     void (*executes)(uint64_t path, int directory);
+    void (*unmapped)(uint64_t start,
+                     uint64_t end); /* code that was there is not there any more; all calls of it were told */
 };
 
 struct stalk_thread {
@@ -346,7 +348,7 @@ struct ct_stalker {
     struct stalk_cache *empty; /* replaced caches whose home could not be freed yet */
     struct stalk_thread *threads;
     uint32_t followed;
-    struct stalk_range excluded[STALK_MAX_EXCLUDED];
+    struct stalk_range excluded[STALK_MAX_EXCLUDED]; /* the first is ours, the others are by address */
     uint32_t excluded_count;
     struct stalk_map maps[STALK_MAX_MAPS];
     uint32_t map_count;
@@ -441,6 +443,8 @@ static inline bool ct_stalk_trusted(const struct stalk_entry *e) {
     return e->fragment->flags & FRAGMENT_TRUSTED;
 }
 bool ct_stalk_excluded(const struct ct_stalker *s, uint64_t address);
+/* The first range, ours apart, that begins behind the address. */
+uint32_t ct_stalk_excluded_behind(const struct ct_stalker *s, uint64_t address);
 /* The same for calls, of setjmp too. */
 bool ct_stalk_runs_natively(const struct ct_stalker *s, uint64_t target);
 /* By the user. */

@@ -132,6 +132,16 @@ STALK_API int ct_stalker_destroy(struct ct_stalker *s) {
     return CT_OK;
 }
 
+static void insert_excluded(struct ct_stalker *s, uint32_t at, uint64_t start, uint64_t end) {
+    for (uint32_t i = s->excluded_count; i > at; i--) {
+        s->excluded[i].end = s->excluded[i - 1].end;
+        s->excluded[i].start = s->excluded[i - 1].start;
+    }
+    s->excluded[at].start = start;
+    s->excluded[at].end = end;
+    s->excluded_count++;
+}
+
 STALK_API int ct_stalker_exclude(struct ct_stalker *s, uint64_t start, uint64_t size) {
     if (!s || !size || start + size < start)
         return CT_ERR_INVALID_ARGUMENT;
@@ -139,14 +149,13 @@ STALK_API int ct_stalker_exclude(struct ct_stalker *s, uint64_t start, uint64_t 
         return CT_ERR_BAD_STATE;
     int status = CT_OK;
     ct_stalk_lock(s);
-    for (uint32_t i = 1; i < s->excluded_count; i++)
-        if (start < s->excluded[i].end && s->excluded[i].start < start + size)
-            status = CT_ERR_INVALID_ARGUMENT;
+    uint32_t at = ct_stalk_excluded_behind(s, start);
+    if ((at > 1 && s->excluded[at - 1].end > start) || (at < s->excluded_count && s->excluded[at].start < start + size))
+        status = CT_ERR_INVALID_ARGUMENT;
     if (!status && s->excluded_count == STALK_MAX_EXCLUDED)
         status = CT_ERR_NO_SPACE;
     if (!status) {
-        s->excluded[s->excluded_count].start = start;
-        s->excluded[s->excluded_count++].end = start + size;
+        insert_excluded(s, at, start, start + size);
         drop_code(s, start, start + size);
         for (unsigned i = STALK_SETJMP; i <= STALK_SIGSETJMP; i++)
             drop_code(s, ct_stalk_functions[i], ct_stalk_functions[i] + 1);

@@ -37,6 +37,12 @@ static bool touches_code(const struct ct_stalker *s, uint64_t start, uint64_t en
     return false;
 }
 
+/* What was at the place that it names will not be there any more. */
+static bool takes_place(const struct stalk_thread *t) {
+    const uint64_t *r = t->area->gpr;
+    return r[RAX] == __NR_munmap || r[RAX] == __NR_mremap || (r[RAX] == __NR_mmap && r[R10] & MAP_FIXED);
+}
+
 /* Code that was unmapped, replaced or protected anew is not what was translated. */
 static uint64_t change_memory(struct stalk_thread *t) {
     struct ct_stalker *s = t->stalker;
@@ -44,8 +50,15 @@ static uint64_t change_memory(struct stalk_thread *t) {
     uint64_t start = t->area->gpr[RDI], size = t->area->gpr[RSI];
     ct_stalk_lock(s);
     ct_stalk_know_maps(s); /* as they are before it */
+    bool unmaps = s->family && takes_place(t) && touches_code(s, start, start + size);
     ct_stalk_unlock(s);
+    if (unmaps && !ct_stalk_is_apart(t)) { /* calls of what was there are told before something else is */
+        ct_stalk_events_drain(t, true);
+        ct_stalk_events_drain_others(t, false);
+    }
     int64_t result = make_call(t);
+    if (unmaps && !failed(result))
+        s->family->unmapped(start, start + size);
     if (number == __NR_mmap)
         start = (uint64_t)result;
     uint64_t code = done(t, result);

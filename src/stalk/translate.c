@@ -71,11 +71,25 @@ uint32_t ct_build_counter(struct stalk_build *b, uint64_t target) {
 
 /* ---- questions ---- */
 
+static bool lies_in(const struct stalk_range *r, uint64_t address) {
+    return address - r->start < r->end - r->start;
+}
+
+uint32_t ct_stalk_excluded_behind(const struct ct_stalker *s, uint64_t address) {
+    uint32_t low = 1, high = s->excluded_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (s->excluded[middle].start <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 bool ct_stalk_excluded(const struct ct_stalker *s, uint64_t address) {
-    for (uint32_t i = 0; i < s->excluded_count; i++)
-        if (address - s->excluded[i].start < s->excluded[i].end - s->excluded[i].start)
-            return true;
-    return false;
+    uint32_t i = ct_stalk_excluded_behind(s, address);
+    return lies_in(&s->excluded[0], address) || (i > 1 && lies_in(&s->excluded[i - 1], address));
 }
 
 int ct_stalk_probe_at(const struct ct_stalker *s, uint64_t address) {

@@ -197,6 +197,43 @@ def test_code(b):
     contains(b.shop.read("verify", os.path.dirname(directory), 1).out.decode(), "it is missing")
 
 
+def test_swapped(b):
+    """A library that is loaded where another one was has its own names."""
+    arguments = []
+    for name in ("early", "later"):
+        path = os.path.join(b.directory, "lib%s.so" % name)
+        if not os.path.exists(path):
+            subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-x", "c", "-", "-o", path], check=True,
+                           input=b"int %s(int x) { return x * 3 + 1; }\n" % name.encode())
+        arguments += [path, name]
+    result, directory = b.stalk(["--summary", "--events", "call,ret,block", "--coverage", b.shop.path("swapped")],
+                                [b.build("swaps", "-ldl")] + arguments, code=None)
+    same("output", b"early 12\nlater 35\n", result.out)
+    report = json.loads(b.shop.run([b.arguments.contrail, "report", "--json", "--limit", "100000", directory]).out)
+    calls = {f["name"]: (f["calls"], os.path.basename(f["module"])) for f in report["functions"]}
+    same("calls", ((3, "libearly.so"), (5, "liblater.so")), (calls.get("early"), calls.get("later")))
+    text = b.shop.run([b.arguments.contrail, "replay", "--blocks", directory]).out.decode()
+    same("blocks of both", [3, 5], [len(re.findall(r"  %s\+0x0  " % n, text)) for n in ("early", "later")])
+    table = [l.split("\t") for l in open(os.path.join(directory, "blocks"))]
+    modules = {l[1]: os.path.basename(l[5].strip()) for l in table if l[0] == "module"}
+    counts = {m: sum(int(l[4]) for l in table if l[0] == "block" and modules.get(l[1]) == m and int(l[3], 16) < 16)
+              for m in ("libearly.so", "liblater.so")}
+    if not counts["libearly.so"] >= 3 or not counts["liblater.so"] >= 5:
+        raise Failure("blocks are counted for other modules: %r" % counts)
+    b.check(directory)
+    return "" if result.code == 0 else "they were not loaded at the same place"
+
+
+def test_many_excluded(b):
+    """Thousands of ranges: every function of the C library whose name begins so."""
+    result, directory = b.stalk(["--exclude", "[a-z_]*[!b]", "--events", "call,ret"], [b.build("covered")], code=3)
+    same("output", b.shop.run([b.build("covered")]).out, result.out)
+    ranges = b.manifest(directory)["stalk"]["excluded_ranges"]
+    if ranges < 300:
+        raise Failure("only %d ranges" % ranges)
+    b.check(directory)
+
+
 def test_summary(b):
     """choose is called 16 times, leaf by two of its four cases: 4 + 8 times."""
     for events in ("call,ret", "none", "call"):
