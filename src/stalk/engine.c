@@ -298,8 +298,10 @@ uint64_t ct_stalk_engine(struct stalk_thread *t) {
     uint64_t to = t->area->target;
     t->stalker->statistics.entries++;
     t->left = NULL;
-    if (kind == CT_REASON_BACK && t->apart.tid)
+    if (kind == CT_REASON_BACK && t->apart.tid) {
         ct_stalk_apart_end(t);
+        ct_stalk_apart_release(t->stalker);
+    }
     if (t->following != 1)
         return end_of_following(t, kind, index);
     switch (kind) {

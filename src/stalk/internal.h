@@ -560,6 +560,8 @@ uint64_t ct_stalk_syscall_enter(struct stalk_thread *t);
 void ct_stalk_apart_prepare(struct stalk_thread *t, uint64_t resume);
 void ct_stalk_apart_begin(struct stalk_thread *t);
 void ct_stalk_apart_end(struct stalk_thread *t);
+/* The same, where the parent runs: a child that was killed in the engine may have had the lock. */
+void ct_stalk_apart_release(struct ct_stalker *s);
 /* The calling thread is that child. */
 static inline bool ct_stalk_is_apart(const struct stalk_thread *t) {
     return t->apart.tid && t->apart.tid == ct_os_gettid();

@@ -371,8 +371,10 @@ struct stalk_way ct_stalk_on_signal(uint64_t signal, void *info, void *context, 
                          .fault = is_fault(signal, info),
                          .info = info};
     struct stalk_thread *t = d.t;
-    if (t && ct_stalk_is_back(t))
+    if (t && ct_stalk_is_back(t)) {
         ct_stalk_apart_end(t);
+        ct_stalk_apart_release(t->stalker);
+    }
     if (t && !d.fault && is_entering(c->rip)) {
         put_off_at_entry(t, signal, info, c);
         return (struct stalk_way){0, 0};

@@ -4,6 +4,7 @@
  *
  * Signal actions are the child's own: they go to the kernel as they are (ct_stalk_sigaction_apart). The parent, too, may be seen first in a
  * signal handler: whoever sees it first calls ct_stalk_apart_end. Owner: the child, until it has left; then the parent. */
+#include "os/thread.h"
 #include "stalk/internal.h"
 
 void ct_stalk_apart_prepare(struct stalk_thread *t, uint64_t resume) {
@@ -23,6 +24,17 @@ void ct_stalk_apart_begin(struct stalk_thread *t) {
     __atomic_store_n(&t->apart.tid, ct_os_gettid(), __ATOMIC_RELEASE);
 }
 
+#define PATIENCE 250000 /* times 20 us: nobody who lives has the lock so long */
+
+void ct_stalk_apart_release(struct ct_stalker *s) {
+    for (unsigned i = 0; i < PATIENCE; i++) {
+        if (!__atomic_load_n(&s->lock, __ATOMIC_ACQUIRE))
+            return;
+        ct_os_sleep_us(20);
+    }
+    ct_stalk_unlock(s);
+}
+
 /* The child may have been killed anywhere. */
 void ct_stalk_apart_end(struct stalk_thread *t) {
     t->apart.tid = 0;
@@ -34,7 +46,9 @@ void ct_stalk_apart_end(struct stalk_thread *t) {
     t->in_callback = 0;
     t->status = 0;
     t->area->native = t->apart.native;
-    t->area->in_engine = 0;
+    if ((uint32_t)t->area->reason != CT_REASON_BACK) /* else the parent is in the engine itself */
+        t->area->in_engine = 0;
     t->area->pending = 0;
+    t->at_entry = false;
     t->following = 1;
 }
