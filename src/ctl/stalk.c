@@ -59,7 +59,7 @@ static void add_range(struct ranges *x, uint64_t start, uint64_t end) {
     }
 }
 
-/* Code of the C library that calls the program, starts threads or ends them: were it excluded, nothing would be followed, or what
+/* Code of the C library that calls the program, makes threads and processes or ends them: were it excluded, nothing would be followed, or what
  * was seen last would be lost. */
 static bool leads_back(const char *name) {
     static const char *const names[] = {
@@ -81,6 +81,18 @@ static bool leads_back(const char *name) {
         "_exit",
         "_Exit",
         "__GI__exit",
+        "fork",
+        "__libc_fork",
+        "__fork",
+        "_Fork",
+        "vfork",
+        "__vfork",
+        "execve",
+        "execveat",
+        "fexecve",
+        "execv",
+        "execl",
+        "execle",
     };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (!strncmp(name, names[i], strlen(names[i])) && (!name[strlen(names[i])] || name[strlen(names[i])] == '@'))
