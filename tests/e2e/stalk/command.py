@@ -225,8 +225,8 @@ def test_swapped(b):
 
 
 def test_many_excluded(b):
-    """Thousands of ranges: every function of the C library whose name begins so."""
-    result, directory = b.stalk(["--exclude", "[a-z_]*[!b]", "--events", "call,ret"], [b.build("covered")], code=3)
+    """Hundreds of ranges: every function whose name ends so."""
+    result, directory = b.stalk(["--exclude", "*[aeiou]", "--events", "call,ret"], [b.build("covered")], code=3)
     same("output", b.shop.run([b.build("covered")]).out, result.out)
     ranges = b.manifest(directory)["stalk"]["excluded_ranges"]
     if ranges < 300:
