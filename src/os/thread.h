@@ -17,6 +17,8 @@ void ct_os_restore_signals(uint64_t mask);
 
 /* Value that tells threads apart without a system call (fs:0 on x86_64, tpidr_el0 on arm64). */
 uint64_t ct_os_thread_pointer(void);
+/* A static program has none before it has made one: then there is nothing to be read. */
+bool ct_os_has_thread_pointer(void);
 
 /* The register that belongs to us (GS base): where the thread's block is. The block holds its own address at
  * CT_OS_BLOCK_SELF. Threads that nobody gave a block have 0. */

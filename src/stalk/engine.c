@@ -334,7 +334,7 @@ uint64_t ct_stalk_engine(struct stalk_thread *t) {
         to = go(t, land(t), 0, false);
         break;
     case CT_REASON_BEGIN:
-        t->area->own = ct_os_thread_pointer();
+        t->area->own = ct_os_has_thread_pointer() ? ct_os_thread_pointer() : 0;
         to = go(t, t->begin, 0, false);
         break;
     case CT_REASON_APART:

@@ -65,6 +65,11 @@ uint64_t ct_os_get_block(void) {
     return syscall2(__NR_arch_prctl, ARCH_GET_GS, &value) ? 0 : value;
 }
 
+bool ct_os_has_thread_pointer(void) {
+    uint64_t value = 0;
+    return !syscall2(__NR_arch_prctl, ARCH_GET_FS, &value) && value;
+}
+
 bool ct_os_has_gsbase(void) {
     uint64_t pairs[64] = {0};
     long fd = sys_open("/proc/self/auxv", O_RDONLY);

@@ -440,7 +440,6 @@ def test_refused(b):
             (["--follow-threads", "some", "true"], 64, "--follow-threads"),
             (["--pid", str(os.getpid()), "true"], 64, "not both"),
             ([], 64, "give a PROGRAM"),
-            (["--exclude", "*a*", "sqlite3", "-version"], 69, "are possible"),
             (["--coverage", "/nonexistent/file", "true"], 69, "/nonexistent/file cannot be written"),
             (["/nonexistent/program"], 69, "/nonexistent/program")):
         result, _ = b.stalk(options, code=None)
@@ -460,6 +459,9 @@ def test_children(b):
     same("threads", 1, len(manifest["threads"]))
     b.equal(["bash", "-c", script], ["--events", "none"])
     b.equal([b.build("makes")], ["--no-children"])
+    static = os.path.join(b.directory, "covered_static")
+    subprocess.run(["gcc", "-O1", "-static", os.path.join(HERE, "covered.c"), "-o", static], check=True)
+    b.equal(["sh", "-c", static + "; echo $?"])
     b.equal(["sh", "-c", "exec true"])
     if shutil.which("make"):
         with open(b.shop.path("Makefile"), "w") as f:
