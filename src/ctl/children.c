@@ -192,6 +192,8 @@ static int follow_exec(struct ct_recording *r, struct ct_task *t) {
         return ct_recording_fail(r, status,
                                  "%.400s is %s and runs unrecorded: this contrail records x86_64 programs only",
                                  t->program[0] ? t->program : "it", t->foreign);
+    if (status && ct_post_has_ended(t->pid))
+        status = CT_ERR_NOT_FOUND; /* killed while it asked */
     if (status)
         return ct_recording_fail(r, status, "%s", error.text);
     if (t->parent->pid == t->pid)

@@ -130,7 +130,7 @@ static void deliver(struct ct_recording *r, uint32_t index) {
     }
 }
 
-static bool has_ended(int pid) {
+bool ct_post_has_ended(int pid) {
     char path[64], text[512], *end;
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
     FILE *file = fopen(path, "re");
@@ -154,7 +154,7 @@ static void take_back(struct ct_post *post, uint32_t i) {
     if (now - post->unread[i] < UNREAD_NS)
         return;
     post->unread[i] = 0;
-    if (has_ended(outer_number(post->recording, letter->tid)))
+    if (ct_post_has_ended(outer_number(post->recording, letter->tid)))
         (void)__atomic_compare_exchange_n(&letter->state, &state, CT_LETTER_FREE, false, __ATOMIC_RELEASE,
                                           __ATOMIC_RELAXED);
 }

@@ -21,6 +21,8 @@ struct ct_task {
 int ct_post_start(struct ct_recording *r);
 void ct_post_stop(struct ct_recording *r);
 
+/* The process is no more, or a zombie. */
+bool ct_post_has_ended(int pid);
 /* By a keeper: the answer, of which only the first counts; and that the parent's lane is not needed any more. */
 void ct_post_answer(struct ct_task *t, int value, uint32_t state);
 void ct_post_close(struct ct_task *t);

@@ -462,6 +462,7 @@ def test_children(b):
     static = os.path.join(b.directory, "covered_static")
     subprocess.run(["gcc", "-O1", "-static", os.path.join(HERE, "covered.c"), "-o", static], check=True)
     b.equal(["sh", "-c", static + "; echo $?"])
+    b.equal([b.build("vforks"), "40"])
     b.equal(["sh", "-c", "exec true"])
     if shutil.which("make"):
         with open(b.shop.path("Makefile"), "w") as f:
@@ -491,6 +492,29 @@ def test_family(b):
     same("calls in the report", 32, sum(calls))
     contains(b.shop.read("replay", os.path.dirname(directory)).out.decode(), "choose")
     b.check(directory)
+
+
+def test_attach_family(b):
+    """What a process makes after it was taken over is followed, and a shell whose pipelines run is left whole."""
+    shell = b.shop.start(["bash", "-c", "read x; for i in 1 2 3; do /bin/echo $i | cat; done; exit 6"],
+                         stdin=subprocess.PIPE)
+    recorder = b.begin(shell.pid)
+    out, _ = shell.communicate(b"\n", timeout=60)
+    same("output", (6, b"1\n2\n3\n"), (shell.returncode, out))
+    result = finish(recorder)
+    contains(result.err.decode(), " processes in ")
+    sessions = re.search(r"contrail report (\S+)", result.err.decode()).group(1)
+    origins = sorted(b.manifest(d)["origin"] for d in glob.glob(sessions + "/pid_*"))
+    same("processes", ["attach"] + ["exec"] * 6 + ["fork"] * 6, origins)
+    contains(b.shop.read("verify", sessions).out.decode(), "OK")
+    loop = "for i in $(seq 1 30); do /bin/echo $i | cat | tr 0-9 a-j; done"
+    plain = b.shop.run(["bash", "-c", loop])
+    for duration in ("50ms", "300ms"):
+        shell = b.shop.start(["bash", "-c", "read x; " + loop], stdin=subprocess.PIPE)
+        recorder = b.begin(shell.pid, "--duration", duration)
+        out, _ = shell.communicate(b"\n", timeout=60)
+        same("output of what was let go after " + duration, (0, plain.out), (shell.returncode, out))
+        same("its recorder", 0, finish(recorder).code)
 
 
 THREADS = """
