@@ -150,7 +150,7 @@ const struct ct_stalker_insn *ct_stalker_iterator_next(struct ct_stalker_iterato
 /* Writes the current instruction. One that is not kept is not executed. */
 void ct_stalker_iterator_keep(struct ct_stalker_iterator *iterator);
 /* Calls `callout` here, with the whole state of the thread; its changes take effect, a changed pc too. `destroy` (or
- * NULL) is called when the block is given up. */
+ * NULL) is called when the block was given up and its memory is freed, at the latest when the Stalker is destroyed. */
 void ct_stalker_iterator_put_callout(struct ct_stalker_iterator *iterator, ct_stalker_callout *callout, void *data,
                                      void (*destroy)(void *data));
 /* Inserts machine code as it is: it must not depend on its address. */

@@ -381,7 +381,25 @@ static bool is_pinned(const struct ct_stalker *s, const struct stalk_cache *c) {
     return false;
 }
 
-uint64_t ct_stalk_cache_sweep(struct ct_stalker *s) {
+static void tell_owners(void *arg, void *vectors) {
+    struct stalk_cache *c = arg;
+    (void)vectors;
+    for (uint32_t id = 1; id < c->callouts.count; id++) {
+        const struct stalk_callout *callout = ct_stalk_item(&c->callouts, id);
+        if (callout->destroy)
+            callout->destroy(callout->data);
+    }
+}
+
+void ct_stalk_callouts_destroy(struct stalk_cache *c, struct stalk_thread *t) {
+    if (c->tells_destroy && t)
+        ct_stalk_call_out(t, tell_owners, c);
+    else if (c->tells_destroy)
+        tell_owners(c, NULL);
+    c->tells_destroy = false;
+}
+
+uint64_t ct_stalk_cache_sweep(struct ct_stalker *s, struct stalk_thread *t) {
     uint64_t bytes = 0;
     for (struct stalk_cache **link = &s->caches, *c; (c = *link);) {
         if (!c->newer || is_pinned(s, c)) {
@@ -393,11 +411,12 @@ uint64_t ct_stalk_cache_sweep(struct ct_stalker *s) {
         for (struct stalk_cache *older = s->caches; older; older = older->next)
             if (older->newer == c)
                 older->newer = c->newer;
-        for (struct stalk_thread *t = s->threads; t; t = t->next) { /* that have ended */
-            t->left = t->left == c ? NULL : t->left;
-            t->cache = t->cache == c ? c->newer : t->cache;
+        for (struct stalk_thread *gone = s->threads; gone; gone = gone->next) { /* they have ended */
+            gone->left = gone->left == c ? NULL : gone->left;
+            gone->cache = gone->cache == c ? c->newer : gone->cache;
         }
         *link = c->next;
+        ct_stalk_callouts_destroy(c, t);
         ct_stalk_cache_release(c, false);
     }
     return bytes;
@@ -418,6 +437,7 @@ void ct_stalk_cache_renew(struct stalk_thread *t) {
     ct_stalk_lock(s);
     if (c->dead_bytes > STALK_GARBAGE && !c->newer && is_alone(t)) {
         ct_stalk_events_drain(t, false); /* their sites go too */
+        ct_stalk_callouts_destroy(c, t);
         (void)ct_stalk_cache_flush(c);
     } else if (c->dead_bytes > STALK_GARBAGE && !c->newer && !ct_stalk_has_excluded(s)) {
         /* (Calls of excluded code may have left the addresses of their stubs with anybody.) */
@@ -425,7 +445,7 @@ void ct_stalk_cache_renew(struct stalk_thread *t) {
     }
     if (c->newer) {
         ct_stalk_events_change_over(t);
-        (void)ct_stalk_cache_sweep(s);
+        (void)ct_stalk_cache_sweep(s, t);
     }
     ct_stalk_unlock(s);
 }

@@ -231,6 +231,7 @@ struct stalk_cache {
     struct stalk_cache *newer;   /* takes its place: threads change over when they come by; NULL: none */
     struct stalk_fragment *live; /* that are not dead */
     struct stalk_section *sections;
+    bool tells_destroy;               /* of callouts: somebody wants to know */
     uint64_t dead_bytes;              /* of code that was given up */
     struct stalk_region *home;        /* of the return chunk */
     struct stalk_chunk *return_chunk; /* of stubs that excluded calls return to */
@@ -399,7 +400,9 @@ void ct_stalk_cache_release(struct stalk_cache *c, bool may_call);
  * needs nothing of it any more. */
 void ct_stalk_cache_renew(struct stalk_thread *t);
 /* Frees caches that have been replaced and that nobody is in. The bytes of code. */
-uint64_t ct_stalk_cache_sweep(struct ct_stalker *s);
+uint64_t ct_stalk_cache_sweep(struct ct_stalker *s, struct stalk_thread *t);
+/* All of it goes: owners of callouts are told. `t`: the calling thread, in the engine; NULL: it runs natively. */
+void ct_stalk_callouts_destroy(struct stalk_cache *c, struct stalk_thread *t);
 struct stalk_entry *ct_stalk_find(const struct stalk_cache *c, uint64_t address);
 int ct_stalk_insert(struct stalk_cache *c, struct stalk_entry *e);
 /* Region that serves this original address, made when needed. */

@@ -121,6 +121,7 @@ STALK_API int ct_stalker_destroy(struct ct_stalker *s) {
         ct_stalk_thread_free(t);
     for (struct stalk_cache *c = s->caches, *next; c; c = next) {
         next = c->next;
+        ct_stalk_callouts_destroy(c, NULL);
         ct_stalk_cache_release(c, true);
     }
     for (struct stalk_cache *c = s->empty, *next; c; c = next) {
@@ -321,10 +322,12 @@ STALK_API int64_t ct_stalker_garbage_collect(struct ct_stalker *s) {
         return CT_ERR_BAD_STATE;
     int64_t bytes = 0;
     ct_stalk_lock(s);
-    bytes += (int64_t)ct_stalk_cache_sweep(s);
+    bytes += (int64_t)ct_stalk_cache_sweep(s, NULL);
     for (struct stalk_cache *c = s->caches; c; c = c->next)
-        if (!is_used(s, c))
+        if (!is_used(s, c)) {
+            ct_stalk_callouts_destroy(c, NULL);
             bytes += (int64_t)ct_stalk_cache_flush(c);
+        }
     ct_stalk_unlock(s);
     return bytes;
 }

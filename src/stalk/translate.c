@@ -118,6 +118,7 @@ static void add_callout(struct stalk_build *b, uint64_t pc, ct_stalker_callout *
     callout->fn = fn;
     callout->data = data;
     callout->destroy = destroy;
+    c->tells_destroy |= destroy != NULL;
     callout->pc = pc;
     callout->probe = probe;
     callout->next = b->callouts;

@@ -291,6 +291,46 @@ static void test_callout(void **state) {
     assert_true(transformed > 3);
 }
 
+static int put_out, destroyed_out;
+
+static void destroy_callout(void *data) {
+    assert_ptr_equal(data, &put_out);
+    destroyed_out++;
+}
+
+static void nothing(struct ct_cpu_context *cpu, void *data) {
+    (void)cpu, (void)data;
+}
+
+static int call_out_always(void *user, struct ct_stalker_iterator *iterator, struct ct_stalker_writer *writer) {
+    (void)user, (void)writer;
+    while (ct_stalker_iterator_next(iterator)) {
+        ct_stalker_iterator_put_callout(iterator, nothing, &put_out, destroy_callout);
+        ct_stalker_iterator_keep(iterator);
+        put_out++;
+    }
+    return 0;
+}
+
+/* Each callout's owner is told once, when its code goes. */
+static void test_callouts_destroyed(void **state) {
+    (void)state;
+    struct ct_stalker *stalker = make();
+    struct ct_stalker_transformer transformer = {.transform = call_out_always};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(ct_stalker_follow_me(stalker, &transformer, NULL), 0);
+        leaf(1);
+        assert_int_equal(ct_stalker_unfollow_me(stalker), 0);
+        assert_true(put_out > destroyed_out);
+        if (i == 0) {
+            assert_true(ct_stalker_garbage_collect(stalker) > 0);
+            assert_int_equal(put_out, destroyed_out);
+        }
+    }
+    assert_int_equal(ct_stalker_destroy(stalker), 0);
+    assert_int_equal(put_out, destroyed_out);
+}
+
 /* leaf becomes: mov eax, 77; ret */
 static int replace_leaf(void *user, struct ct_stalker_iterator *iterator, struct ct_stalker_writer *writer) {
     static const uint8_t code[] = {0xb8, 77, 0, 0, 0};
@@ -703,6 +743,7 @@ int main(void) {
         cmocka_unit_test(test_excluded_module),
         cmocka_unit_test(test_probe),
         cmocka_unit_test(test_callout),
+        cmocka_unit_test(test_callouts_destroyed),
         cmocka_unit_test(test_replace),
         cmocka_unit_test(test_count),
         cmocka_unit_test(test_transformer_error),
