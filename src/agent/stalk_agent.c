@@ -68,7 +68,7 @@ static struct {
     uint32_t written;  /* events of blocks and instructions that are: CT_STALKER_BLOCK, EXEC, COMPILE */
     struct gone gone[GONE];
     uint32_t gone_count, gone_lock;
-    bool returns; /* are events */
+    bool returns;     /* are events */
     uint32_t keeping; /* signals: they stay ours until everybody is out, not only until the last one goes */
     int32_t pid;
 } agent;
