@@ -82,20 +82,11 @@ static uint32_t hash(uint64_t address, uint32_t capacity) {
 
 /* Where a call ends up: behind the jump of a linkage table, if it is bound already; 0: not yet. */
 static uint64_t function_at(uint64_t key) {
-    struct ct_x64_insn insn;
-    uint8_t bytes[16];
-    uint64_t at = key, to;
-    for (int i = 0; i < 2; i++, at += insn.length) {
-        struct ct_x64_mem mem;
-        if (ct_os_peek(at, bytes, sizeof bytes) || ct_x64_decode(bytes, sizeof bytes, &insn))
-            return key;
-        bool jumps = insn.kind == CT_INSN_JMP_INDIRECT && ct_x64_memory(&insn, &mem) && mem.base == CT_X64_RIP;
-        if (jumps && !ct_os_peek(at + insn.length + (uint64_t)mem.disp, &to, sizeof to))
-            return to - key < 64 ? 0 : to; /* not bound: to the instruction behind the jump */
-        if (insn.kind != CT_INSN_NOP)      /* endbr64 may come first */
-            return key;
-    }
-    return key;
+    uint8_t code[16];
+    uint64_t word = ct_os_peek(key, code, sizeof code) ? 0 : ct_x64_linkage_word(code, sizeof code, key), to;
+    if (!word || ct_os_peek(word, &to, sizeof to))
+        return key;
+    return !ct_os_peek(to, code, sizeof code) && ct_x64_is_unbound(code, sizeof code) ? 0 : to;
 }
 
 static bool is_known(uint64_t address) {

@@ -185,19 +185,11 @@ static uint64_t add_nameless(struct ct_stalk *s, uint64_t address, const struct 
 
 /* Where the jump of a linkage table leads now; 0: it is none, or is not bound. */
 static uint64_t behind_jump(struct ct_recording *r, uint64_t address) {
-    struct ct_x64_insn insn;
-    uint8_t bytes[16];
-    for (uint64_t i = 0, at = address; i < 2; i++, at += insn.length) {
-        struct ct_x64_mem mem;
-        uint64_t to = 0;
-        if (ct_remote_read(r->remote, at, bytes, sizeof bytes) || ct_x64_decode(bytes, sizeof bytes, &insn))
-            return 0;
-        if (insn.kind == CT_INSN_JMP_INDIRECT && ct_x64_memory(&insn, &mem) && mem.base == CT_X64_RIP)
-            return ct_remote_read(r->remote, at + insn.length + (uint64_t)mem.disp, &to, sizeof to) ? 0 : to;
-        if (insn.kind != CT_INSN_NOP) /* endbr64 may come first */
-            return 0;
-    }
-    return 0;
+    uint8_t code[16];
+    uint64_t to = 0;
+    uint64_t word =
+        ct_remote_read(r->remote, address, code, sizeof code) ? 0 : ct_x64_linkage_word(code, sizeof code, address);
+    return word && !ct_remote_read(r->remote, word, &to, sizeof to) ? to : 0;
 }
 
 static uint64_t name(struct ct_recording *r, uint64_t address, uint64_t behind) {

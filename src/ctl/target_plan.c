@@ -17,11 +17,6 @@
 #define LARGE_MODULE (256ull << 20) /* of larger ones only the code must be in reach */
 #define LONGEST_MOVE 512u           /* bytes behind a function's start that its patch may have moved elsewhere */
 
-/* A place in the text that goes away with its hook, and where a thread goes that stands there. */
-struct forward {
-    uint64_t at, to;
-};
-
 struct whole {
     struct ct_target_plan plan; /* first: what callers see */
     const struct ct_target_plan_options *options;
@@ -32,8 +27,6 @@ struct whole {
     size_t arena_count;
     size_t *first_hook; /* of each module, and one more */
     size_t hook_room;
-    struct forward *forwards;
-    size_t forward_count;
     size_t *order; /* modules, large ones first */
     size_t source_count;
 };
@@ -316,41 +309,6 @@ static void number(struct whole *w) {
     w->first_hook[w->source_count] = w->plan.hook_count;
 }
 
-static int compare_forwards(const void *a, const void *b) {
-    const struct forward *left = a, *right = b;
-    return left->at < right->at ? -1 : left->at > right->at;
-}
-
-/* Springboards, and the second of two jumps: code that is only there while the hook is. */
-static size_t collect_forwards(const struct ct_target_plan *plan, struct forward *out) {
-    size_t count = 0;
-    for (size_t i = 0; i < plan->hook_count; i++) {
-        const struct ct_plan *p = &plan->hooks[i].plan;
-        for (unsigned k = 0; k < p->patch_count; k++) {
-            const struct ct_patch *patch = &p->patches[k];
-            struct forward f = {patch->at, patch->forward};
-            if (!f.to && patch->size == CT_PATCH_MAX)
-                f = (struct forward){patch->at + CT_PATCH_MAX / 2, p->body};
-            if (!f.to)
-                continue;
-            if (out)
-                out[count] = f;
-            count++;
-        }
-    }
-    return count;
-}
-
-static int index_forwards(struct whole *w) {
-    w->forward_count = collect_forwards(&w->plan, NULL);
-    w->forwards = calloc(w->forward_count + 1, sizeof *w->forwards);
-    if (!w->forwards)
-        return CT_ERR_NO_MEMORY;
-    collect_forwards(&w->plan, w->forwards);
-    qsort(w->forwards, w->forward_count, sizeof *w->forwards, compare_forwards);
-    return 0;
-}
-
 static int plan_all(struct whole *w) {
     int status = prepare_works(w);
     if (!status)
@@ -365,8 +323,7 @@ static int plan_all(struct whole *w) {
             return w->works[i].status;
     plan_rest(w);
     number(w);
-    status = index_forwards(w);
-    return status ? status : note_regions(w);
+    return note_regions(w);
 }
 
 /* ---- public ---- */
@@ -441,7 +398,6 @@ void ct_target_plan_free(struct ct_target_plan *plan) {
     free(w->sources);
     free(w->arenas);
     free(w->first_hook);
-    free(w->forwards);
     free(w->order);
     free(w);
 }
@@ -470,11 +426,4 @@ uint64_t ct_target_plan_moved(const struct ct_target_plan *plan, uint64_t pc, bo
         if (pc >= plan->modules[i].start && pc < plan->modules[i].end)
             return moved_in(plan, w->first_hook[i], w->first_hook[i + 1], pc, in_call);
     return 0;
-}
-
-uint64_t ct_target_plan_forwarded(const struct ct_target_plan *plan, uint64_t pc) {
-    const struct whole *w = (const struct whole *)plan;
-    struct forward key = {.at = pc};
-    const struct forward *found = bsearch(&key, w->forwards, w->forward_count, sizeof *w->forwards, compare_forwards);
-    return found ? found->to : 0;
 }

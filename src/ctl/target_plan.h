@@ -100,8 +100,7 @@ bool ct_target_is_code(const struct ct_os_map *map);
 const struct ct_target_known *ct_target_find_known(const struct ct_target_known *known, size_t count,
                                                    const struct ct_os_map *map);
 
-/* Where a thread that stands at pc goes when the hooks are installed / removed; 0: it may stay. */
+/* Where a thread that stands at pc goes when the hooks are installed; 0: it may stay. */
 uint64_t ct_target_plan_moved(const struct ct_target_plan *plan, uint64_t pc, bool in_call);
-uint64_t ct_target_plan_forwarded(const struct ct_target_plan *plan, uint64_t pc);
 
 #endif

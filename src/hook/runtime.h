@@ -317,7 +317,8 @@ extern const uint8_t ct_hook_enter_record[], ct_hook_enter_entry[], ct_hook_ente
     ct_hook_enter_special_detail[], ct_hook_leave_detail[];
 /* Calls fn(a, b) on another stack. */
 uint64_t ct_hook_on_stack(uint64_t stack, uint64_t (*fn)(uint64_t, uint64_t), uint64_t a, uint64_t b);
-/* Calls fn(arg) with the vector state saved: for code that was not compiled for general registers only. */
-void ct_hook_call_saved(uint64_t xsave_size, uint64_t xsave_mask, void (*fn)(void *), void *arg);
+/* Calls fn(arg, vectors) with the vector state saved in `vectors`, from which it is restored, and as C code expects it: for code
+ * that was not compiled for general registers only. */
+void ct_hook_call_saved(uint64_t xsave_size, uint64_t xsave_mask, void (*fn)(void *arg, void *vectors), void *arg);
 
 #endif

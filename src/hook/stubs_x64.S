@@ -735,12 +735,12 @@ FUNCTION ct_hook_call_saved                 /* xsave size, xsave mask, fn, arg *
     .cfi_offset %r12, -32
     mov %rsi, %rbx
     mov %rdx, %r8
+    mov %rcx, %r9
     sub %rdi, %rsp
     and $-64, %rsp
     mov %rsp, %r12
     xor %eax, %eax
     lea 512(%rsp), %rdi
-    mov %rcx, %rsi
     mov $8, %ecx
     rep stosq
     mov %ebx, %eax
@@ -750,7 +750,8 @@ FUNCTION ct_hook_call_saved                 /* xsave size, xsave mask, fn, arg *
     push $0x1f80
     ldmxcsr (%rsp)
     lea 8(%rsp), %rsp
-    mov %rsi, %rdi
+    mov %r9, %rdi
+    mov %r12, %rsi
     call *%r8
     mov %ebx, %eax
     xor %edx, %edx

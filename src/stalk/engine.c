@@ -2,6 +2,7 @@
  *
  * Runs on the followed thread, on the engine's stack, with the program's registers in the thread's area. Returns the
  * address that the thread continues at: translated code, or original code when following ends or pauses. */
+#include "hook/runtime.h"
 #include "os/os.h"
 #include "os/thread.h"
 #include "stalk/internal.h"
@@ -11,7 +12,7 @@
 void ct_stalk_call_out(struct stalk_thread *t, void (*fn)(void *arg, void *vectors), void *arg) {
     uint32_t before = t->in_callback;
     t->in_callback = 1;
-    ct_stalk_with_vectors(t->stalker->xsave_size, t->stalker->xsave_mask, fn, arg);
+    ct_hook_call_saved(t->stalker->xsave_size, t->stalker->xsave_mask, fn, arg);
     t->in_callback = before;
 }
 

@@ -671,6 +671,5 @@ extern const uint8_t ct_stalk_code[], ct_stalk_code_end[], ct_stalk_collide[], c
     ct_stalk_land[], ct_stalk_full[], ct_stalk_syscall[], ct_stalk_begin[], ct_stalk_end[], ct_stalk_enter[],
     ct_stalk_switch[], ct_stalk_going[], ct_stalk_restore[], ct_stalk_signal_entry[], ct_stalk_signal_blocked[],
     ct_stalk_signal_return[], ct_stalk_child[];
-void ct_stalk_with_vectors(uint64_t size, uint64_t mask, void (*fn)(void *arg, void *vectors), void *arg);
 
 #endif

@@ -601,21 +601,31 @@ static void test_found_by_fuzzing(void **state) {
     assert_int_equal(effects_of("0f 01 fd").flags_written, 0); /* rdpru */
 }
 
+static void test_linkage_word(void **state) {
+    (void)state;
+    static const uint8_t plain[16] = {0xff, 0x25, 0x10, 0, 0, 0}, direct[16] = {0xe9, 0, 0, 0, 0};
+    static const uint8_t marked[16] = {0xf3, 0x0f, 0x1e, 0xfa, 0xf2, 0xff, 0x25, 0x10, 0, 0, 0};
+    static const uint8_t by_register[16] = {0xff, 0xe0}, other[16] = {0x55, 0xff, 0x25, 0x10, 0, 0, 0};
+    assert_int_equal(ct_x64_linkage_word(plain, 16, 0x1000), 0x1016);
+    assert_int_equal(ct_x64_linkage_word(marked, 16, 0x1000), 0x101b);
+    assert_int_equal(ct_x64_linkage_word(marked, 4, 0x1000), 0);
+    assert_int_equal(ct_x64_linkage_word(direct, 16, 0x1000), 0);
+    assert_int_equal(ct_x64_linkage_word(by_register, 16, 0x1000), 0);
+    assert_int_equal(ct_x64_linkage_word(other, 16, 0x1000), 0);
+    static const uint8_t push[16] = {0x68, 1}, marked_push[16] = {0xf3, 0x0f, 0x1e, 0xfa, 0x68, 1};
+    assert_true(ct_x64_is_unbound(push, 16) && ct_x64_is_unbound(marked_push, 16));
+    assert_false(ct_x64_is_unbound(other, 16) || ct_x64_is_unbound(marked, 16));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_vector_parts),
-        cmocka_unit_test(test_prefix_order),
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_bad),
-        cmocka_unit_test(test_longest),
-        cmocka_unit_test(test_guard_page),
-        cmocka_unit_test(test_window),
-        cmocka_unit_test(test_killed),
-        cmocka_unit_test(test_conditions),
-        cmocka_unit_test(test_effects),
-        cmocka_unit_test(test_found_by_fuzzing),
+        cmocka_unit_test(test_linkage_word), cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_parts),        cmocka_unit_test(test_vector_parts),
+        cmocka_unit_test(test_prefix_order), cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_bad),          cmocka_unit_test(test_longest),
+        cmocka_unit_test(test_guard_page),   cmocka_unit_test(test_window),
+        cmocka_unit_test(test_killed),       cmocka_unit_test(test_conditions),
+        cmocka_unit_test(test_effects),      cmocka_unit_test(test_found_by_fuzzing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

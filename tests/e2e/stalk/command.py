@@ -42,9 +42,9 @@ class Bench:
     def open(self, name):
         self.shop = Workshop(self.arguments.contrail, "stalk_" + name, os.path.join(self.arguments.build, "cache"))
 
-    def build(self, name, *flags):
-        source = glob.glob(os.path.join(HERE, name + ".c*"))[0]
-        path = os.path.join(self.directory, name)
+    def build(self, source, *flags, name=None):
+        path = os.path.join(self.directory, name or source)
+        source = glob.glob(os.path.join(HERE, source + ".c*"))[0]
         if not os.path.exists(path) or os.path.getmtime(path) < os.path.getmtime(source):
             subprocess.run(["g++" if source.endswith(".cc") else "gcc", "-O1", "-pthread",
                             source, "-o", path] + list(flags), check=True)
@@ -154,8 +154,17 @@ def test_handlers(b):
     b.check(directory)
     for events in ("none", "call"):
         result, _ = b.stalk(["--events", events, "--summary"], [b.build("handled")], code=3)
-        lines = dict(reversed(l.split(None, 1)) for l in result.err.decode().splitlines() if l.endswith("[handled]"))
+        lines = dict(reversed(l.split(None, 1)) for l in result.err.decode().splitlines() if l.endswith("]"))
         same("calls of a handler", ("2", "1"), (lines.get("on_usr1 [handled]"), lines.get("on_term [handled]")))
+
+
+def test_marked_linkage(b):
+    """A linkage table whose entries begin with endbr64, bound when they are first used: calls are those of the functions."""
+    subject = b.build("handled", "-fcf-protection=full", "-Wl,-z,ibtplt", "-Wl,-z,lazy", name="handled_marked")
+    for events in ("none", "call,ret"):
+        result, _ = b.stalk(["--events", events, "--summary"], [subject], code=3)
+        lines = dict(reversed(l.split(None, 1)) for l in result.err.decode().splitlines() if l.endswith("[libc.so.6]"))
+        same("calls of raise", "4", lines.get("raise [libc.so.6]"))
 
 
 def test_code(b):
