@@ -503,12 +503,18 @@ void ct_stalk_check_all(struct ct_stalker *s) {
         }
 }
 
+/* Branches with an inline cache too: they may lose it, and then a way in that lies elsewhere would cost a jump more. */
+static enum stalk_way_in way_wanted(const struct stalk_thread *t) {
+    uint32_t kind = t->area->reason & 0xf0000000, index = t->area->reason & 0x0fffffff;
+    if (kind == CT_REASON_MISS && index == CT_MISS_RETURN)
+        return WAY_IN_RETURN;
+    return kind == CT_REASON_MISS || kind == CT_REASON_SITE ? WAY_IN_INDIRECT : NO_WAY_IN;
+}
+
 struct stalk_entry *ct_stalk_obtain(struct stalk_thread *t, uint64_t address, int *status) {
     struct ct_stalker *s = t->stalker;
     struct stalk_entry *e = ct_stalk_find(t->cache, address);
-    enum stalk_way_in way = t->area->reason == (CT_REASON_MISS | CT_MISS_RETURN) ? WAY_IN_RETURN
-                            : t->area->reason == CT_REASON_MISS                  ? WAY_IN_INDIRECT
-                                                                                 : NO_WAY_IN;
+    enum stalk_way_in way = way_wanted(t);
     *status = CT_OK;
     if (!e)
         return translate(t, address, way, status);
