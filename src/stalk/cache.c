@@ -434,12 +434,12 @@ static bool is_alone(const struct stalk_thread *t) {
 void ct_stalk_cache_renew(struct stalk_thread *t) {
     struct stalk_cache *c = t->cache;
     struct ct_stalker *s = c->stalker;
+    ct_stalk_events_drain(t, false); /* their sites go too; sinks may want the lock */
     ct_stalk_lock(s);
     if (c->dead_bytes > STALK_GARBAGE && !c->newer && is_alone(t)) {
-        ct_stalk_events_drain(t, false); /* their sites go too */
         ct_stalk_callouts_destroy(c, t);
         (void)ct_stalk_cache_flush(c);
-    } else if (c->dead_bytes > STALK_GARBAGE && !c->newer && !ct_stalk_has_excluded(s)) {
+    } else if (c->dead_bytes > STALK_GARBAGE && !c->newer && !s->keeps_sites && !ct_stalk_has_excluded(s)) {
         /* (Calls of excluded code may have left the addresses of their stubs with anybody.) */
         c->newer = make_cache(s, c->mask, c->count_calls, &c->transformer);
     }

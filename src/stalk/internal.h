@@ -346,6 +346,7 @@ struct ct_stalker {
     const struct stalk_family *family; /* NULL: children are nobody's business */
     uint64_t xsave_size, xsave_mask;
     struct stalk_cache *caches;
+    bool keeps_sites;          /* whoever has it knows blocks by the numbers of their sites: caches are not replaced */
     struct stalk_cache *empty; /* replaced caches whose home could not be freed yet */
     struct stalk_thread *threads;
     uint32_t followed;
