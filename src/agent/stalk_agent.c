@@ -638,6 +638,8 @@ static int make_stalker(const struct ct_stalk_boot *boot) {
     for (unsigned i = 0; i < STALK_FUNCTIONS; i++)
         ct_stalk_functions[i] = i == STALK_DEREGISTER ? 0 : boot->functions[i]; /* not while threads stand still */
     int status = ct_stalker_create(&agent.stalker, &options);
+    if (!status)
+        agent.stalker->keeps_sites = boot->mask & (CT_STALKER_BLOCK | CT_STALKER_EXEC);
     if (!status) {
         agent.stalker->family = &family;
         agent.stalker->tell_sites = agent.written != 0;
