@@ -639,7 +639,7 @@ static int make_stalker(const struct ct_stalk_boot *boot) {
         ct_stalk_functions[i] = i == STALK_DEREGISTER ? 0 : boot->functions[i]; /* not while threads stand still */
     int status = ct_stalker_create(&agent.stalker, &options);
     if (!status)
-        agent.stalker->keeps_sites = boot->mask & (CT_STALKER_BLOCK | CT_STALKER_EXEC);
+        agent.stalker->keeps_sites = boot->mask & (CT_STALKER_BLOCK | CT_STALKER_EXEC) || boot->count_blocks;
     if (!status) {
         agent.stalker->family = &family;
         agent.stalker->tell_sites = agent.written != 0;

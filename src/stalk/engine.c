@@ -277,7 +277,7 @@ static uint64_t end_of_following(struct stalk_thread *t, uint32_t kind, uint32_t
 
 /* The thread comes by with nothing to go back to: it may have to leave its cache. True: it has, and `exit` is known no more. */
 static bool has_moved(struct stalk_thread *t) {
-    if (t->apart.tid) /* a vfork's parent will go on where it was */
+    if (t->apart.tid || t->stalker->keeps_sites) /* a vfork's parent will go on where it was */
         return false;
     if (!t->cache->newer && t->cache->dead_bytes <= STALK_GARBAGE)
         return false;
