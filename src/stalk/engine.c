@@ -299,6 +299,7 @@ uint64_t ct_stalk_engine(struct stalk_thread *t) {
     uint64_t to = t->area->target;
     t->stalker->statistics.entries++;
     t->left = NULL;
+    ct_stalk_check_alternate(t);
     if (kind == CT_REASON_BACK && t->apart.tid) {
         ct_stalk_apart_end(t);
         ct_stalk_apart_release(t->stalker);

@@ -100,11 +100,25 @@ FUNCTION ct_stalk_enter
     mov %r13, %gs:CT_AREA+104
     mov %r14, %gs:CT_AREA+112
     mov %r15, %gs:CT_AREA+120
-    mov %gs:CT_AREA_STACK, %rsp
+LABEL ct_stalk_saved
+    mov %gs:CT_AREA_ALTERNATE, %ecx
+    jrcxz 1f
+    /* A handler runs on the alternate stack. On ours the kernel would think that nobody does, and put the next signal's frame
+     * over its: rt_sigprocmask(SIG_SETMASK, &all, &area.mask, 8), undone when the engine is left. Flags survive. */
+    mov $14, %eax
+    mov $2, %edi
+    lea 3f(%rip), %rsi
+    mov %gs:CT_AREA_THREAD, %rdx
+    mov (%rdx), %rdx
+    lea CT_AREA_MASK-CT_AREA(%rdx), %rdx
+    mov $8, %r10d
+    syscall
+    movq $1, %gs:CT_AREA_PENDING
+1:  mov %gs:CT_AREA_STACK, %rsp
 LABEL ct_stalk_switch
     pushfq
     popq %gs:CT_AREA_FLAGS
-    movq $1, %gs:CT_AREA_IN_ENGINE
+    movl $1, %gs:CT_AREA_IN_ENGINE
     testl $0x40400, %gs:CT_AREA_FLAGS       /* alignment checks and direction: C code expects neither */
     jz 1f
     pushq $2
@@ -117,7 +131,7 @@ LABEL ct_stalk_going
     popfq
     mov %gs:CT_AREA_RSP, %rsp
 LABEL ct_stalk_restore
-    movq $0, %gs:CT_AREA_IN_ENGINE
+    movl $0, %gs:CT_AREA_IN_ENGINE
     mov %gs:CT_AREA_PENDING, %rcx
     jrcxz 1f
     /* rt_sigprocmask(SIG_SETMASK, &area.mask, NULL, 8): the signals that were put off come now. Flags survive. */
@@ -146,6 +160,8 @@ LABEL ct_stalk_restore
     mov %gs:CT_AREA+112, %r14
     mov %gs:CT_AREA+120, %r15
     jmp *%gs:CT_AREA_RESUME
+    .balign 8
+3:  .quad -1
 LABEL ct_stalk_code_end
 
 /* ---- not copied ---- */

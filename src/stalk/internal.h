@@ -55,7 +55,8 @@ struct stalk_area {
     uint64_t gpr[16];
     uint64_t flags, resume, reason, target;
     struct stalk_thread *thread;
-    uint64_t stack, fn_engine, in_engine;
+    uint64_t stack, fn_engine;
+    uint32_t in_engine, alternate;
     uint64_t events;
     uint64_t pending, mask;
     uint64_t *counters;
@@ -74,6 +75,7 @@ STALK_ASSERT_AT(thread, CT_AREA_THREAD);
 STALK_ASSERT_AT(stack, CT_AREA_STACK);
 STALK_ASSERT_AT(fn_engine, CT_AREA_FN_ENGINE);
 STALK_ASSERT_AT(in_engine, CT_AREA_IN_ENGINE);
+STALK_ASSERT_AT(alternate, CT_AREA_ALTERNATE);
 STALK_ASSERT_AT(events, CT_AREA_EVENTS);
 STALK_ASSERT_AT(pending, CT_AREA_PENDING);
 STALK_ASSERT_AT(mask, CT_AREA_MASK);
@@ -303,10 +305,11 @@ struct stalk_thread {
     struct ct_stalker_call_count *summary; /* hash by target */
     uint32_t summary_size, summary_used;
     /* signals */
-    bool at_entry;       /* a signal came when another was about to be told, */
-    uint64_t entry_mask; /* whose mask was this */
-    uint64_t fault_pc;   /* went there natively, to fault */
-    uint64_t through;    /* calls with a return address below this are followed, excluded or not; 0: none */
+    bool at_entry;                          /* a signal came when another was about to be told, */
+    uint64_t entry_mask;                    /* whose mask was this */
+    uint64_t fault_pc;                      /* went there natively, to fault */
+    uint64_t alternate_low, alternate_size; /* the area's alternate: of that stack */
+    uint64_t through; /* calls with a return address below this are followed, excluded or not; 0: none */
     struct stalk_apart apart;
     struct stalk_area interrupted; /* END: the area as the thread left it */
 };
@@ -632,6 +635,8 @@ int64_t ct_stalk_sigaction(uint64_t signal, const struct stalk_action *new, stru
 int64_t ct_stalk_sigaction_apart(uint64_t signal, const struct stalk_action *new, struct stalk_action *old);
 /* rt_sigreturn: the frame's program counter becomes one of translated code. */
 void ct_stalk_sigreturn(struct stalk_thread *t, uint64_t frame);
+/* In the engine: has the thread left the alternate signal stack? */
+void ct_stalk_check_alternate(struct stalk_thread *t);
 /* The thread does not make the call in translated code after all: where it was about to, the frame is the program's again. */
 void ct_stalk_sigreturn_undo(struct stalk_thread *t, const struct stalk_regs *regs);
 
@@ -670,7 +675,7 @@ void ct_stalk_let_go_gone(struct ct_stalker *s, bool (*is_there)(void *arg, int 
 extern const uint8_t ct_stalk_code[], ct_stalk_code_end[], ct_stalk_collide[], ct_stalk_miss[],
     ct_stalk_return_collide[], ct_stalk_return_miss[], ct_stalk_uncached[], ct_stalk_native_miss[], ct_stalk_landed[],
     ct_stalk_land[], ct_stalk_full[], ct_stalk_syscall[], ct_stalk_begin[], ct_stalk_end[], ct_stalk_enter[],
-    ct_stalk_switch[], ct_stalk_going[], ct_stalk_restore[], ct_stalk_signal_entry[], ct_stalk_signal_blocked[],
-    ct_stalk_signal_return[], ct_stalk_child[];
+    ct_stalk_saved[], ct_stalk_switch[], ct_stalk_going[], ct_stalk_restore[], ct_stalk_signal_entry[],
+    ct_stalk_signal_blocked[], ct_stalk_signal_return[], ct_stalk_child[];
 
 #endif

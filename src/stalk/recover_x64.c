@@ -268,6 +268,8 @@ static bool in_helpers(struct stalk_thread *t, const struct stalk_region *region
         r->pc = t->area->resume;
         return false;
     }
+    for (unsigned i = 0; at > ct_stalk_saved && i < 16; i++)
+        r->gpr[i] = t->area->gpr[i];
     if (at >= ct_stalk_enter)
         return resolve_entry(t, r);
     if (!run_one(t, r))

@@ -261,6 +261,20 @@ static uint64_t deliver_end(uint64_t arg, uint64_t unused) {
     return 0;
 }
 
+/* A frame on the alternate stack: from now on the engine is entered with care (entry_x64.S), until the thread is somewhere else. */
+static void note_alternate(struct stalk_thread *t, const struct context *c) {
+    if ((uint64_t)c - c->stack[0] >= c->stack[2])
+        return;
+    t->alternate_low = c->stack[0];
+    t->alternate_size = c->stack[2];
+    t->area->alternate = 1;
+}
+
+void ct_stalk_check_alternate(struct stalk_thread *t) {
+    if (t->area->alternate && t->area->gpr[RSP] - t->alternate_low >= t->alternate_size)
+        t->area->alternate = 0;
+}
+
 /* The handler begins as if the engine had been left for it: the signals that are put off come there, or later. */
 static uint64_t begin_translated(const struct delivery *d, uint64_t code) {
     struct stalk_area *a = d->t->area;
@@ -272,6 +286,7 @@ static uint64_t begin_translated(const struct delivery *d, uint64_t code) {
     a->gpr[RDX] = (uint64_t)d->context;
     a->gpr[RSP] = (uint64_t)d->context - 8; /* the restorer's address */
     a->resume = code;
+    note_alternate(d->t, d->context);
     a->mask = d->mask;
     a->pending = 1;
     return ct_stalk_helper(d->t->cache->regions, ct_stalk_restore);

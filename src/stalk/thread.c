@@ -198,7 +198,8 @@ static int prepare(struct stalk_thread *t, uint64_t block, const struct ct_stalk
     t->area = a;
     a->stack = t->stack + STALK_STACK - 64;
     a->fn_engine = (uint64_t)&ct_stalk_engine;
-    a->in_engine = a->pending = a->native = a->own = 0;
+    a->in_engine = a->alternate = 0;
+    a->pending = a->native = a->own = 0;
     a->counters = NULL;
     t->in_callback = 0;
     t->at_entry = false;

@@ -476,12 +476,58 @@ static void test_death(void **state) {
     munmap(shared, sizeof *shared);
 }
 
+static volatile unsigned long damaged;
+
+/* On the alternate stack, where its frame lies at the top: signals that come while the engine has another stack must not be put there. */
+static void on_alternate(int signal, siginfo_t *info, void *context) {
+    (void)signal, (void)info;
+    volatile uint64_t canaries[64];
+    const ucontext_t *c = context;
+    greg_t pc = c->uc_mcontext.gregs[REG_RIP], sp = c->uc_mcontext.gregs[REG_RSP];
+    for (unsigned i = 0; i < 64; i++)
+        canaries[i] = 0x1111111111111111 * (i % 15 + 1);
+    unsigned long before = ticks;
+    for (unsigned rounds = 0; rounds < 3000 && ticks - before < 100; rounds++) {
+        (void)work(20);
+        for (unsigned i = 0; i < 64; i++)
+            damaged += canaries[i] != 0x1111111111111111 * (i % 15 + 1);
+        damaged += c->uc_mcontext.gregs[REG_RIP] != pc || c->uc_mcontext.gregs[REG_RSP] != sp;
+    }
+}
+
+static void test_alternate_stack(void **state) {
+    (void)state;
+    struct ct_stalker *stalker;
+    static char memory[65536];
+    stack_t alternate = {.ss_sp = memory, .ss_size = sizeof memory}, none = {.ss_flags = SS_DISABLE}, now;
+    assert_int_equal(sigaltstack(&alternate, NULL), 0);
+    install(SIGALRM, on_tick, SA_RESTART | SA_ONSTACK);
+    install(SIGUSR1, on_alternate, SA_ONSTACK);
+    assert_int_equal(ct_stalker_create(&stalker, NULL), 0);
+    assert_int_equal(ct_stalker_set_trust_threshold(stalker, -1), 0); /* into the engine with each block */
+    assert_int_equal(ct_stalker_follow_me(stalker, NULL, NULL), 0);
+    unsigned long before = ticks;
+    set_timer(60);
+    for (int i = 0; i < 3; i++)
+        raise(SIGUSR1);
+    set_timer(0);
+    sigset_t mask;
+    sigprocmask(SIG_SETMASK, NULL, &mask);
+    assert_int_equal(ct_stalker_unfollow_me(stalker), 0);
+    assert_int_equal(ct_stalker_destroy(stalker), 0);
+    assert_int_equal(sigaltstack(&none, &now), 0);
+    assert_true(ticks > before);
+    assert_int_equal(damaged, 0);
+    assert_false(sigismember(&mask, SIGALRM) || sigismember(&mask, SIGUSR1));
+    assert_ptr_equal(now.ss_sp, memory);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_timer),   cmocka_unit_test(test_siglongjmp),
         cmocka_unit_test(test_context), cmocka_unit_test(test_odd_instructions),
         cmocka_unit_test(test_storm),   cmocka_unit_test(test_system_calls),
-        cmocka_unit_test(test_death),
+        cmocka_unit_test(test_death),   cmocka_unit_test(test_alternate_stack),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
