@@ -37,7 +37,7 @@ struct ct_target_maps {
     size_t count, capacity;
 };
 
-int ct_target_maps_read(struct ct_target_maps *maps, const struct ct_remote *remote);
+int ct_target_maps_read(struct ct_target_maps *maps, struct ct_remote *remote);
 /* Ranges that are taken too; they may overlap others. In order again after ct_target_maps_sort. */
 int ct_target_maps_add(struct ct_target_maps *maps, uint64_t start, uint64_t end);
 void ct_target_maps_sort(struct ct_target_maps *maps);
@@ -117,7 +117,7 @@ struct ct_target_text {
 };
 
 struct ct_target_source {
-    const struct ct_remote *remote;
+    struct ct_remote *remote;
     char *path;
     uint64_t inode, bias, start, end;
     char build_id[136];
@@ -144,7 +144,7 @@ struct ct_debug_search ct_target_debug_search(const struct ct_target_source *s, 
 void ct_target_debug_identify(struct ct_target_source *s);
 
 /* All modules with a file, the program first. */
-int ct_target_sources_find(struct ct_target_source **out, size_t *count, const struct ct_remote *remote,
+int ct_target_sources_find(struct ct_target_source **out, size_t *count, struct ct_remote *remote,
                            const struct ct_target_maps *maps, const struct ct_target_plan_options *options);
 /* Reads the executable segments. */
 int ct_target_source_read(struct ct_target_source *s);

@@ -34,7 +34,7 @@ static int add_map(void *arg, const struct ct_os_map *map) {
     return 0;
 }
 
-int ct_target_maps_read(struct ct_target_maps *maps, const struct ct_remote *remote) {
+int ct_target_maps_read(struct ct_target_maps *maps, struct ct_remote *remote) {
     int status = ct_remote_each_map(remote, add_map, maps);
     return status ? status : maps->count ? 0 : CT_ERR_NOT_FOUND;
 }
@@ -278,7 +278,7 @@ const struct ct_target_known *ct_target_find_known(const struct ct_target_known 
     return NULL;
 }
 
-int ct_target_sources_find(struct ct_target_source **out, size_t *count, const struct ct_remote *remote,
+int ct_target_sources_find(struct ct_target_source **out, size_t *count, struct ct_remote *remote,
                            const struct ct_target_maps *maps, const struct ct_target_plan_options *options) {
     struct ct_target_source *sources = calloc(maps->count + 1, sizeof *sources);
     *out = sources;

@@ -337,7 +337,7 @@ static void store(struct ct_target_pool *pool, void *arg, size_t i) {
     ct_target_source_drop_code(&w->sources[i]);
 }
 
-static int make(struct whole *w, const struct ct_remote *remote) {
+static int make(struct whole *w, struct ct_remote *remote) {
     uint64_t start = ct_os_nanoseconds();
     int status = ct_target_maps_read(&w->maps, remote);
     if (!status)
@@ -357,7 +357,7 @@ static int make(struct whole *w, const struct ct_remote *remote) {
     return status;
 }
 
-int ct_target_plan_make(struct ct_target_plan **out, const struct ct_remote *remote,
+int ct_target_plan_make(struct ct_target_plan **out, struct ct_remote *remote,
                         const struct ct_target_plan_options *options, struct ct_remote_error *error) {
     static const struct ct_target_plan_options defaults;
     struct whole *w = calloc(1, sizeof *w);

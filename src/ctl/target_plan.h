@@ -91,7 +91,7 @@ struct ct_target_plan_options {
  * or without a cache (text that has changed in memory since it was analysed is analysed again). Modules that are left alone
  * whole (vdso, JIT and anonymous code, a file that cannot be read) appear with their functions skipped, or not at all when
  * they have no file. */
-int ct_target_plan_make(struct ct_target_plan **out, const struct ct_remote *remote,
+int ct_target_plan_make(struct ct_target_plan **out, struct ct_remote *remote,
                         const struct ct_target_plan_options *options, struct ct_remote_error *error);
 void ct_target_plan_free(struct ct_target_plan *plan);
 

@@ -48,8 +48,27 @@ int ct_remote_write(const struct ct_remote *remote, uint64_t address, const void
     return CT_OK;
 }
 
-int ct_remote_each_map(const struct ct_remote *remote, int (*each)(void *arg, const struct ct_os_map *map), void *arg) {
-    return ct_os_each_map_of(remote->view, each, arg);
+struct counted {
+    int (*each)(void *arg, const struct ct_os_map *map);
+    void *arg;
+    size_t maps;
+};
+
+static int count_map(void *arg, const struct ct_os_map *map) {
+    struct counted *c = arg;
+    c->maps++;
+    return c->each(c->arg, map);
+}
+
+int ct_remote_each_map(struct ct_remote *remote, int (*each)(void *arg, const struct ct_os_map *map), void *arg) {
+    struct counted c = {each, arg, 0};
+    int status = ct_os_each_map_of(remote->view, count_map, &c);
+    int other = c.maps ? 0 : ct_remote_find_view(remote->pid); /* the thread that we looked through has ended */
+    if (other && other != remote->view) {
+        remote->view = other;
+        status = ct_os_each_map_of(other, count_map, &c);
+    }
+    return status >= 0 && !c.maps ? CT_ERR_NOT_FOUND : status;
 }
 
 /* A path that was replaced since may be anything: it is not waited for, and only a file with the right number counts. */

@@ -70,7 +70,8 @@ uint64_t ct_remote_auxv(const struct ct_remote *remote, uint64_t type);
 int ct_remote_read(const struct ct_remote *remote, uint64_t address, void *bytes, size_t size);
 /* Whatever the protection. Each page's part is written at once as far as threads of a stopped process can tell. */
 int ct_remote_write(const struct ct_remote *remote, uint64_t address, const void *bytes, size_t size);
-int ct_remote_each_map(const struct ct_remote *remote, int (*each)(void *arg, const struct ct_os_map *map), void *arg);
+/* CT_ERR_NOT_FOUND: it has no memory any more. */
+int ct_remote_each_map(struct ct_remote *remote, int (*each)(void *arg, const struct ct_os_map *map), void *arg);
 /* Opens the file behind a mapping as the other process sees it (other mount namespace, deleted file), read-only, O_CLOEXEC.
  * A negative status when it cannot be had. */
 int ct_remote_open_mapped(const struct ct_remote *remote, const struct ct_os_map *map);
