@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <sched.h>
 #include <elf.h>
+#include <pthread.h>
 #include <sys/mount.h>
 #include <sys/ptrace.h>
 #include <sys/stat.h>
@@ -520,6 +521,51 @@ static int find_inner(void *arg, const struct ct_os_map *map) {
     return 0;
 }
 
+static char told;
+
+static void *wait_until_told(void *fds) {
+    while (read(((int *)fds)[0], &told, 1) < 0)
+        ;
+    _exit(0);
+}
+
+static int count_maps(void *arg, const struct ct_os_map *map) {
+    (void)map;
+    ++*(int *)arg;
+    return 0;
+}
+
+/* The process was opened before its main thread ended. */
+static void test_main_thread_ends_meanwhile(void **state) {
+    (void)state;
+    int end[2], leave[2], before = 0, after = 0, gone = 0;
+    assert_int_equal(pipe(end), 0);
+    assert_int_equal(pipe(leave), 0);
+    int pid = fork();
+    if (pid == 0) {
+        pthread_t thread;
+        char byte;
+        if (pthread_create(&thread, NULL, wait_until_told, end) || read(leave[0], &byte, 1) != 1)
+            _exit(1);
+        (void)syscall(SYS_exit, 0);
+    }
+    struct ct_remote *remote = open_remote(pid);
+    assert_int_equal(ct_remote_each_map(remote, count_maps, &before), 0);
+    assert_int_equal(write(leave[1], "", 1), 1);
+    wait_for_state(pid, "Z");
+    assert_int_equal(ct_remote_each_map(remote, count_maps, &after), 0);
+    assert_true(before > 0 && after > 0);
+    assert_int_equal(write(end[1], "", 1), 1);
+    waitpid(pid, NULL, 0);
+    assert_int_equal(ct_remote_each_map(remote, count_maps, &gone), CT_ERR_NOT_FOUND);
+    assert_int_equal(gone, 0);
+    ct_remote_close(remote);
+    for (int i = 0; i < 2; i++) {
+        close(end[i]);
+        close(leave[i]);
+    }
+}
+
 static void test_other_namespaces(void **state) {
     (void)state;
     int in[2], out[2], tell[2], inner = 0, status;
@@ -576,6 +622,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_stopped_means_stopped),
         cmocka_unit_test(test_memory_after_the_tracer),
         cmocka_unit_test(test_main_thread_has_ended),
+        cmocka_unit_test(test_main_thread_ends_meanwhile),
         cmocka_unit_test(test_job_control),
         cmocka_unit_test(test_signals),
         cmocka_unit_test(test_killed_while_stopped),
