@@ -19,24 +19,18 @@ for variant, (compiler, compiling, linking, after) in building.VARIANTS.items():
     building.VARIANTS[variant] = (compiler, compiling + ["-fno-optimize-sibling-calls"], linking, after)
 
 # Programs whose trees are told differently when they are followed, and why; their traces must verify all the same.
-SIGNALS = "the kernel enters a handler, nobody calls it"
 ENTRIES = "hooks know these functions on entry only"
 NO_TREES = {
-    "backtrace": SIGNALS,
     "coroutines": "frames of another stack look left",
     "coroutines_asm": "frames of another stack look left",
-    "deaf": SIGNALS,
     "dlsym_next": ENTRIES,
-    "jumps": SIGNALS,
     "longjmp": ENTRIES,
     "return_address": ENTRIES,
     "seccomp_filter": "threads are let go before they confine themselves",
     "seccomp_throws": "threads are let go before they confine themselves",
-    "signals": SIGNALS,
-    "stops": SIGNALS,
     "tail_calls": "jumps are no calls",
     "tight_memory": "there is no memory for translated code",
-    "where": SIGNALS,
+    "where": ENTRIES,
 }
 # Many events: comparing their trees takes long. --quick leaves that out.
 LONG = {"fork", "migration", "recursion", "threads"}
