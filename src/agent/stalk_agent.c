@@ -6,40 +6,18 @@
 #include "abi/stalk_abi.h"
 #include "agent/lane.h"
 #include "agent/mail.h"
-#include "isa/x64/decode.h"
+#include "agent/stalk_tables.h"
 #include "os/os.h"
 #include "os/thread.h"
 #include "stalk/internal.h"
 
 #define MAX_OPEN  (1u << 18)
-#define NOWHERE   UINT32_MAX
 #define FOLLOWERS 1024u
-#define CACHED    512u  /* targets that a follower finds at once, */
-#define BLOCKS    2048u /* and blocks */
 #define SITES     (1u << 22)
-#define GONE      4095u /* times that code was unmapped, */
-#define SAME_GONE 16u   /* and of the same place */
-#define PATIENCE  20000 /* turns of waiting for the controller's look at new code */
 
 struct frame {
     uint32_t number;
     int32_t depth;
-};
-
-/* Counts of these are added to the tables when they make room for others, and at the end of a batch. */
-struct cached {
-    uint64_t key;
-    uint32_t number, count;
-};
-
-struct cached_block {
-    uint64_t start, end, count;
-};
-
-/* Where code was unmapped. */
-struct gone {
-    uint64_t start, end;
-    bool fresh; /* nobody has looked there since */
 };
 
 /* A followed thread, as the lane sees it. */
@@ -47,18 +25,13 @@ struct follower {
     struct ct_block block; /* only what the lane needs of it */
     int32_t tid;
     uint32_t open;
-    uint64_t stamp;              /* of the last call, or of the batch */
-    uint32_t epoch;              /* gone_count as of what is cached */
-    struct cached cache[CACHED]; /* by their address's low bits */
-    struct cached_block blocks[BLOCKS];
+    uint64_t stamp; /* of the last call, or of the batch */
+    struct ct_tables_known known;
     struct frame frames[MAX_OPEN];
 };
 
 static struct {
     struct ct_stalker *stalker;
-    struct ct_stalk_tables *tables;
-    struct ct_stalk_target *targets;
-    struct ct_stalk_place *blocks;
     struct follower *followers[FOLLOWERS];
     uint8_t *native; /* by number of a target: NATIVE, FOLLOWED, 0: not known yet; with excluded ranges only */
     struct ct_stalk_code *code;
@@ -66,187 +39,11 @@ static struct {
     uint32_t *numbers; /* of blocks in the table of code, plus 1, by their site's */
     uint32_t sites;    /* of these so many may be in use */
     uint32_t written;  /* events of blocks and instructions that are: CT_STALKER_BLOCK, EXEC, COMPILE */
-    struct gone gone[GONE];
-    uint32_t gone_count, gone_lock;
-    bool returns;     /* are events */
-    uint32_t keeping; /* signals: they stay ours until everybody is out, not only until the last one goes */
+    bool returns;      /* are events */
+    uint32_t keeping;  /* signals: they stay ours until everybody is out, not only until the last one goes */
     int32_t pid;
 } agent;
 enum { FOLLOWED = 1, NATIVE = 2 };
-
-/* ---- tables ---- */
-
-static uint32_t hash(uint64_t address, uint32_t capacity) {
-    return (uint32_t)(address * 0x9e3779b97f4a7c15ull >> 32) & (capacity - 1);
-}
-
-/* Where a call ends up: behind the jump of a linkage table, if it is bound already; 0: not yet. */
-static uint64_t function_at(uint64_t key) {
-    uint8_t code[16];
-    uint64_t word = ct_os_peek(key, code, sizeof code) ? 0 : ct_x64_linkage_word(code, sizeof code, key), to;
-    if (!word || ct_os_peek(word, &to, sizeof to))
-        return key;
-    return !ct_os_peek(to, code, sizeof code) && ct_x64_is_unbound(code, sizeof code) ? 0 : to;
-}
-
-static bool is_known(uint64_t address) {
-    const struct ct_stalk_tables *t = agent.tables;
-    uint32_t count = __atomic_load_n(&t->range_count, __ATOMIC_ACQUIRE);
-    for (uint32_t i = 0; i < count; i++)
-        if (address - __atomic_load_n(&t->ranges[i][0], __ATOMIC_RELAXED) <
-            __atomic_load_n(&t->ranges[i][1], __ATOMIC_RELAXED) - __atomic_load_n(&t->ranges[i][0], __ATOMIC_RELAXED))
-            return true;
-    return count >= CT_STALK_RANGES; /* too many to know */
-}
-
-/* The last time that what lay there was unmapped; NULL: never. Newer ones come last. */
-static struct gone *gone_at(uint64_t address) {
-    for (uint32_t i = __atomic_load_n(&agent.gone_count, __ATOMIC_ACQUIRE); i-- > 0;)
-        if (address - agent.gone[i].start < agent.gone[i].end - agent.gone[i].start)
-            return &agent.gone[i];
-    return NULL;
-}
-
-/* An address's key: what is loaded where something else was is not the same. */
-static uint64_t key_of(uint64_t address) {
-    const struct gone *g = gone_at(address);
-    return address | (g ? CT_STALK_AGAIN((uint64_t)(g - agent.gone) + 1) : 0);
-}
-
-static void wait_for_look(uint64_t address, bool fresh) {
-    const struct ct_shm_control *c = ct_lane_control();
-    struct ct_stalk_tables *t = agent.tables;
-    uint64_t looks = __atomic_load_n(&t->looks, __ATOMIC_ACQUIRE), nobody = 0;
-    for (unsigned i = 0; i < PATIENCE && (fresh || !is_known(address)); i++) {
-        if (!__atomic_load_n(&c->listening, __ATOMIC_ACQUIRE) || !ct_lane_is_recording())
-            return;
-        if (__atomic_load_n(&t->looks, __ATOMIC_ACQUIRE) > looks + 1)
-            return; /* the second has begun after we came, and has not found it */
-        (void)__atomic_compare_exchange_n(&t->asked, &nobody, address, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
-        nobody = 0;
-        ct_lane_wait();
-    }
-}
-
-/* Code that came after us: the controller looks at it while it is still there. */
-static void introduce(uint64_t address) {
-    struct gone *gone = gone_at(address);
-    bool fresh = gone && __atomic_load_n(&gone->fresh, __ATOMIC_ACQUIRE);
-    wait_for_look(address, fresh);
-    if (fresh)
-        __atomic_store_n(&gone->fresh, false, __ATOMIC_RELEASE);
-}
-
-/* A key's place in the table; NOWHERE: it is full. */
-static uint32_t place_of(uint64_t key) {
-    uint32_t capacity = agent.tables->target_capacity, i = hash(key, capacity);
-    for (uint32_t n = 0; n < capacity / 2; n++, i = (i + 1) & (capacity - 1)) {
-        struct ct_stalk_target *t = &agent.targets[i];
-        uint64_t there = __atomic_load_n(&t->key, __ATOMIC_ACQUIRE);
-        if (!there) {
-            introduce(CT_STALK_ADDRESS(key));
-            if (__atomic_compare_exchange_n(&t->key, &there, key, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-                there = key;
-        }
-        if (there == key)
-            return i;
-    }
-    __atomic_fetch_add(&agent.tables->full, 1, __ATOMIC_RELAXED);
-    return NOWHERE;
-}
-
-/* The number of a call's target. It means one function for ever: calls of a linkage table's stub that is not bound yet have
- * another one. *bound: it will stay this one. */
-static uint32_t number_of(uint64_t to, bool *bound) {
-    uint64_t key = key_of(to);
-    uint32_t i = place_of(key);
-    struct ct_stalk_target *t = &agent.targets[i];
-    *bound = true;
-    if (i == NOWHERE || __atomic_load_n(&t->address, __ATOMIC_RELAXED))
-        return i;
-    uint64_t address = function_at(to);
-    *bound = address != 0;
-    if (!address)
-        return place_of(key | CT_STALK_UNBOUND);
-    introduce(address);
-    __atomic_store_n(&t->address, address, __ATOMIC_RELEASE);
-    return i;
-}
-
-static void count_target(uint64_t to, uint64_t count) {
-    bool bound;
-    uint32_t i = number_of(to, &bound);
-    if (i != NOWHERE)
-        __atomic_fetch_add(&agent.targets[i].count, count, __ATOMIC_RELAXED);
-}
-
-static void flush_target(struct cached *c) {
-    if (c->count)
-        __atomic_fetch_add(&agent.targets[c->number].count, c->count, __ATOMIC_RELAXED);
-    c->count = 0;
-}
-
-/* Of a call that is counted. */
-static uint32_t number_for(struct follower *f, uint64_t key) {
-    struct cached *c = &f->cache[(key ^ key >> 9) & (CACHED - 1)];
-    if (c->key != key) {
-        bool bound;
-        uint32_t number = number_of(key, &bound);
-        if (!bound && number != NOWHERE)
-            __atomic_fetch_add(&agent.targets[number].count, 1, __ATOMIC_RELAXED);
-        if (!bound || number == NOWHERE)
-            return number;
-        flush_target(c);
-        *c = (struct cached){key, number, 0};
-    }
-    c->count++;
-    return c->number;
-}
-
-static void add_to_block(uint64_t start, uint64_t end, uint64_t count) {
-    uint64_t key = key_of(start);
-    uint32_t capacity = agent.tables->block_capacity, i = hash(key, capacity);
-    for (uint32_t n = 0; n < 4096; n++, i = (i + 1) & (capacity - 1)) {
-        struct ct_stalk_place *b = &agent.blocks[i];
-        uint64_t there = __atomic_load_n(&b->start, __ATOMIC_RELAXED);
-        if (!there) {
-            introduce(start);
-            if (__atomic_compare_exchange_n(&b->start, &there, key, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-                there = key;
-        }
-        if (there != key)
-            continue;
-        if (end > b->end) /* one that was left in the middle is no shorter block */
-            b->end = end;
-        __atomic_fetch_add(&b->count, count, __ATOMIC_RELAXED);
-        return;
-    }
-    __atomic_fetch_add(&agent.tables->full, 1, __ATOMIC_RELAXED);
-}
-
-static void flush_block(struct cached_block *c) {
-    if (c->count)
-        add_to_block(c->start, c->end, c->count);
-    c->count = 0;
-}
-
-static void count_block(struct follower *f, uint64_t start, uint64_t end) {
-    struct cached_block *c = &f->blocks[(start ^ start >> 11) & (BLOCKS - 1)];
-    if (c->start != start) {
-        flush_block(c);
-        *c = (struct cached_block){start, end, 0};
-    }
-    if (end > c->end)
-        c->end = end;
-    c->count++;
-}
-
-static void flush(struct follower *f, bool blocks) {
-    for (uint32_t i = 0; i < CACHED; i++)
-        flush_target(&f->cache[i]);
-    for (uint32_t i = 0; blocks && i < BLOCKS; i++)
-        flush_block(&f->blocks[i]);
-}
 
 /* ---- followers ---- */
 
@@ -312,14 +109,14 @@ static void write(struct follower *f, uint32_t number, uint32_t kind, uint64_t s
 
 /* ---- blocks that are written ---- */
 
-/* A new place in the table of code; NOWHERE: it is full. */
+/* A new place in the table of code; CT_TABLES_NOWHERE: it is full. */
 static uint32_t define(uint64_t start, uint64_t end, const uint8_t *lengths, uint32_t insns) {
-    struct ct_stalk_tables *t = agent.tables;
+    struct ct_stalk_tables *t = ct_tables.shared;
     uint64_t number = __atomic_fetch_add(&t->code_count, 1, __ATOMIC_RELAXED);
     uint64_t at = __atomic_fetch_add(&t->lengths_used, insns, __ATOMIC_RELAXED);
     if (number >= t->code_capacity || at + insns > CT_STALK_LENGTHS)
-        return NOWHERE;
-    introduce(start);
+        return CT_TABLES_NOWHERE;
+    ct_tables_introduce(start);
     for (uint32_t i = 0; i < insns; i++)
         agent.lengths[at + i] = lengths[i];
     agent.code[number] =
@@ -329,13 +126,13 @@ static uint32_t define(uint64_t start, uint64_t end, const uint8_t *lengths, uin
 
 static uint32_t number_of_site(uint32_t id, const struct stalk_site *site) {
     if (id >= SITES)
-        return NOWHERE;
+        return CT_TABLES_NOWHERE;
     uint32_t number = __atomic_load_n(&agent.numbers[id], __ATOMIC_ACQUIRE);
     if (number)
         return number - 1;
     number = define(site->location, site->target, site->lengths, site->insns);
-    if (number == NOWHERE)
-        return NOWHERE;
+    if (number == CT_TABLES_NOWHERE)
+        return CT_TABLES_NOWHERE;
     __atomic_store_n(&agent.numbers[id], number + 1, __ATOMIC_RELEASE);
     if (id >= __atomic_load_n(&agent.sites, __ATOMIC_RELAXED))
         __atomic_store_n(&agent.sites, id + 1, __ATOMIC_RELAXED);
@@ -353,10 +150,11 @@ static uint32_t executed(const struct stalk_site *site, uint64_t end) {
 static uint32_t write_block(struct follower *f, const struct ct_stalker_event *e) {
     const struct stalk_site *site = ct_stalk_item(&agent.stalker->caches->sites, (uint32_t)e->depth);
     uint32_t n = executed(site, e->target), number = number_of_site((uint32_t)e->depth, site);
-    if (number == NOWHERE)
-        __atomic_fetch_add(&agent.tables->full, 1, __ATOMIC_RELAXED);
+    if (number == CT_TABLES_NOWHERE)
+        __atomic_fetch_add(&ct_tables.shared->full, 1, __ATOMIC_RELAXED);
     write(f, number,
-          n < site->insns && number != NOWHERE ? CT_SHM_EVENT_PART | n * CT_TAG_STEP : (uint32_t)CT_SHM_EVENT_BLOCK,
+          n < site->insns && number != CT_TABLES_NOWHERE ? CT_SHM_EVENT_PART | n * CT_TAG_STEP
+                                                         : (uint32_t)CT_SHM_EVENT_BLOCK,
           f->stamp);
     return n;
 }
@@ -373,11 +171,11 @@ static bool is_excluded(uint64_t address) {
 static bool is_unseen(uint32_t number) {
     if (!agent.returns)
         return true;
-    if (number == NOWHERE || !agent.native)
+    if (number == CT_TABLES_NOWHERE || !agent.native)
         return false;
     if (!agent.native[number]) {
-        uint64_t key = CT_STALK_ADDRESS(agent.targets[number].key);
-        agent.native[number] = is_excluded(key) || is_excluded(function_at(key)) ? NATIVE : FOLLOWED;
+        uint64_t key = CT_STALK_ADDRESS(ct_tables.targets[number].key);
+        agent.native[number] = is_excluded(key) || is_excluded(ct_tables_function_at(key)) ? NATIVE : FOLLOWED;
     }
     return agent.native[number] == NATIVE;
 }
@@ -395,7 +193,7 @@ static void enter_frame(struct follower *f, const struct ct_stalker_event *e) {
     leave_frames(f, e->depth, e->timestamp);
     if (f->open == MAX_OPEN)
         return;
-    uint32_t number = number_for(f, e->target);
+    uint32_t number = ct_tables_number_for(&f->known, e->target);
     f->frames[f->open].number = number;
     f->frames[f->open++].depth = e->depth;
     write(f, number, CT_EVENT_CALL, e->timestamp);
@@ -407,21 +205,6 @@ static void return_from_frame(struct follower *f, const struct ct_stalker_event 
         return; /* it was entered before we came */
     write(f, f->frames[f->open - 1].number, CT_EVENT_RETURN, e->timestamp);
     f->open--;
-}
-
-static void forget_numbers(struct follower *f) {
-    for (uint32_t i = 0; i < CACHED; i++)
-        f->cache[i] = (struct cached){0};
-    for (uint32_t i = 0; i < BLOCKS; i++)
-        f->blocks[i] = (struct cached_block){0};
-}
-
-/* Between batches nothing is counted there. */
-static void forget_old_numbers(struct follower *f) {
-    uint32_t epoch = __atomic_load_n(&agent.gone_count, __ATOMIC_ACQUIRE);
-    if (f->epoch != epoch)
-        forget_numbers(f);
-    f->epoch = epoch;
 }
 
 /* ---- the sink ---- */
@@ -450,7 +233,7 @@ static bool is_wanted(void) {
     if (ours)
         keep_no_signals(); /* nobody will come to end this */
     else
-        __atomic_fetch_add(&agent.tables->forked, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&ct_tables.shared->forked, 1, __ATOMIC_RELAXED);
     stop_following();
     return false;
 }
@@ -458,10 +241,10 @@ static bool is_wanted(void) {
 /* Without the Stalker's lock, which the engine may hold: numbers that are a little old will do. */
 static void tell_statistics(void) {
     const struct ct_stalker_statistics *s = &agent.stalker->statistics;
-    agent.tables->blocks = s->blocks;
-    agent.tables->fragments = s->fragments;
-    agent.tables->original_bytes = s->original_bytes;
-    agent.tables->code_bytes = s->code_bytes;
+    ct_tables.shared->blocks = s->blocks;
+    ct_tables.shared->fragments = s->fragments;
+    ct_tables.shared->original_bytes = s->original_bytes;
+    ct_tables.shared->code_bytes = s->code_bytes;
 }
 
 static void on_receive(void *user, int tid, const struct ct_stalker_event *events, size_t count) {
@@ -470,7 +253,7 @@ static void on_receive(void *user, int tid, const struct ct_stalker_event *event
     uint64_t seen[8] = {0};
     if (!f)
         return;
-    forget_old_numbers(f);
+    ct_tables_forget_old(&f->known);
     f->stamp = ct_os_timestamp();
     for (size_t i = 0; i < count; i++) {
         const struct ct_stalker_event *e = &events[i];
@@ -482,7 +265,7 @@ static void on_receive(void *user, int tid, const struct ct_stalker_event *event
         else if (e->kind == CT_STALKER_RET)
             return_from_frame(f, e);
         else if (e->kind == CT_STALKER_BLOCK) {
-            count_block(f, e->location, e->target);
+            ct_tables_count_block(&f->known, e->location, e->target);
             if (agent.written & (CT_STALKER_BLOCK | CT_STALKER_EXEC))
                 seen[bit_of(CT_STALKER_EXEC)] += write_block(f, e);
         } else if (e->kind == CT_STALKER_COMPILE && agent.written & CT_STALKER_COMPILE) {
@@ -490,8 +273,8 @@ static void on_receive(void *user, int tid, const struct ct_stalker_event *event
         }
     }
     for (unsigned i = 0; i < 8; i++)
-        __atomic_fetch_add(&agent.tables->events[i], seen[i], __ATOMIC_RELAXED);
-    flush(f, seen[bit_of(CT_STALKER_BLOCK)] != 0);
+        __atomic_fetch_add(&ct_tables.shared->events[i], seen[i], __ATOMIC_RELAXED);
+    ct_tables_flush(&f->known, seen[bit_of(CT_STALKER_BLOCK)] != 0);
     tell_statistics();
 }
 
@@ -500,24 +283,24 @@ static void on_call_summary(void *user, int tid, const struct ct_stalker_call_co
     if (!is_wanted() || !follower_of(tid))
         return;
     for (size_t i = 0; i < count; i++) {
-        count_target(counts[i].target, counts[i].count);
-        __atomic_fetch_add(&agent.tables->events[bit_of(CT_STALKER_CALL)], counts[i].count, __ATOMIC_RELAXED);
+        ct_tables_count_target(counts[i].target, counts[i].count);
+        __atomic_fetch_add(&ct_tables.shared->events[bit_of(CT_STALKER_CALL)], counts[i].count, __ATOMIC_RELAXED);
     }
 }
 
 static void on_start(void *user, int tid) {
     (void)user;
     (void)tid;
-    __atomic_fetch_add(&agent.tables->started, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&ct_tables.shared->started, 1, __ATOMIC_RELAXED);
 }
 
 static void on_stop(void *user, int tid, int status) {
     (void)user;
     if (ct_os_getpid() != agent.pid)
         return;
-    __atomic_fetch_add(&agent.tables->stopped, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&ct_tables.shared->stopped, 1, __ATOMIC_RELAXED);
     if (status) {
-        __atomic_fetch_add(&agent.tables->left, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&ct_tables.shared->left, 1, __ATOMIC_RELAXED);
         keep_no_signals(); /* it may be about to forbid itself the system calls that we make for each */
     }
     tell_statistics();
@@ -543,7 +326,7 @@ static uint64_t *keys_of_frames(const struct follower *f) {
     uint64_t *keys = f && f->open ? ct_os_alloc(f->open * sizeof *keys, CT_OS_READ | CT_OS_WRITE) : NULL;
     for (uint32_t i = 0; keys && i < f->open; i++) {
         uint32_t number = f->frames[i].number;
-        keys[i] = number == NOWHERE ? 0 : CT_STALK_ADDRESS(agent.targets[number].key);
+        keys[i] = number == CT_TABLES_NOWHERE ? 0 : CT_STALK_ADDRESS(ct_tables.targets[number].key);
     }
     return keys;
 }
@@ -551,7 +334,7 @@ static uint64_t *keys_of_frames(const struct follower *f) {
 static void number_frames_anew(struct follower *f, uint64_t *keys) {
     bool bound;
     for (uint32_t i = 0; keys && i < f->open; i++)
-        f->frames[i].number = keys[i] ? number_of(keys[i], &bound) : NOWHERE;
+        f->frames[i].number = keys[i] ? ct_tables_number_of(keys[i], &bound) : CT_TABLES_NOWHERE;
     if (!keys)
         f->open = 0;
 }
@@ -560,10 +343,10 @@ static void number_frames_anew(struct follower *f, uint64_t *keys) {
 static void begin_in_child(struct follower *own, int tid) {
     agent.pid = ct_os_getpid();
     for (uint32_t i = 0; i < FOLLOWERS && agent.followers[i]; i++) {
-        forget_numbers(agent.followers[i]);
+        ct_tables_forget(&agent.followers[i]->known);
         agent.followers[i]->tid = 0;
     }
-    for (uint32_t i = 0; agent.native && i < agent.tables->target_capacity; i++)
+    for (uint32_t i = 0; agent.native && i < ct_tables.shared->target_capacity; i++)
         agent.native[i] = 0;
     for (uint32_t i = 0; i < agent.sites; i++)
         agent.numbers[i] = 0;
@@ -584,34 +367,15 @@ static bool on_forked(int before, int tid) {
         if (f)
             number_frames_anew(f, keys);
     } else {
-        __atomic_fetch_add(&agent.tables->forked, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&ct_tables.shared->forked, 1, __ATOMIC_RELAXED);
     }
     if (keys)
         (void)ct_os_free(keys, open * sizeof *keys);
     return followed;
 }
 
-static uint32_t times_gone(uint64_t start, uint64_t end) {
-    uint32_t times = 0;
-    for (uint32_t i = 0; i < agent.gone_count; i++)
-        times += agent.gone[i].start == start && agent.gone[i].end == end;
-    return times;
-}
-
-/* Names are found anew for what is loaded there next. A library that comes and goes without end shall not fill the tables. */
-static void on_unmapped(uint64_t start, uint64_t end) {
-    while (__atomic_exchange_n(&agent.gone_lock, 1, __ATOMIC_ACQUIRE)) /* released below */
-        ct_lane_wait();
-    if (agent.gone_count < GONE && times_gone(start, end) < SAME_GONE) {
-        agent.gone[agent.gone_count] = (struct gone){start, end, true};
-        __atomic_fetch_add(&agent.tables->unmapped, 1, __ATOMIC_RELEASE);
-        __atomic_store_n(&agent.gone_count, agent.gone_count + 1, __ATOMIC_RELEASE);
-    }
-    __atomic_store_n(&agent.gone_lock, 0, __ATOMIC_RELEASE);
-}
-
 static const struct stalk_family family = {
-    .wants = wants_children, .forked = on_forked, .executes = ct_mail_executes, .unmapped = on_unmapped};
+    .wants = wants_children, .forked = on_forked, .executes = ct_mail_executes, .unmapped = ct_tables_unmapped};
 
 /* ---- what the controller asks for ---- */
 
@@ -621,13 +385,13 @@ static int make_stalker(const struct ct_stalk_boot *boot) {
         return CT_ERR_BAD_FILE;
     agent.pid = boot->pid;
     agent.returns = boot->mask & CT_STALKER_RET;
-    agent.tables = (struct ct_stalk_tables *)(boot->shm + c->extra_offset);
-    agent.targets = (struct ct_stalk_target *)((uint64_t)agent.tables + agent.tables->targets_offset);
-    agent.blocks = (struct ct_stalk_place *)((uint64_t)agent.tables + agent.tables->blocks_offset);
-    if (agent.tables->code_offset) {
+    ct_tables.shared = (struct ct_stalk_tables *)(boot->shm + c->extra_offset);
+    ct_tables.targets = (struct ct_stalk_target *)((uint64_t)ct_tables.shared + ct_tables.shared->targets_offset);
+    ct_tables.blocks = (struct ct_stalk_place *)((uint64_t)ct_tables.shared + ct_tables.shared->blocks_offset);
+    if (ct_tables.shared->code_offset) {
         agent.written = boot->mask & (CT_STALKER_BLOCK | CT_STALKER_EXEC | CT_STALKER_COMPILE);
-        agent.code = (struct ct_stalk_code *)((uint64_t)agent.tables + agent.tables->code_offset);
-        agent.lengths = (uint8_t *)((uint64_t)agent.tables + agent.tables->lengths_offset);
+        agent.code = (struct ct_stalk_code *)((uint64_t)ct_tables.shared + ct_tables.shared->code_offset);
+        agent.lengths = (uint8_t *)((uint64_t)ct_tables.shared + ct_tables.shared->lengths_offset);
         agent.numbers = ct_os_alloc(SITES * sizeof *agent.numbers, CT_OS_READ | CT_OS_WRITE);
         if (!agent.numbers)
             return CT_ERR_NO_MEMORY;
@@ -646,7 +410,8 @@ static int make_stalker(const struct ct_stalk_boot *boot) {
         status = ct_stalker_set_trust_threshold(agent.stalker, boot->trust);
     }
     const uint64_t(*excluded)[2] = (const uint64_t(*)[2])boot->excluded;
-    agent.native = boot->excluded_count ? ct_os_alloc(agent.tables->target_capacity, CT_OS_READ | CT_OS_WRITE) : NULL;
+    agent.native =
+        boot->excluded_count ? ct_os_alloc(ct_tables.shared->target_capacity, CT_OS_READ | CT_OS_WRITE) : NULL;
     for (uint64_t i = 0; !status && i < boot->excluded_count; i++)
         status = ct_stalker_exclude(agent.stalker, excluded[i][0], excluded[i][1] - excluded[i][0]);
     return status;
@@ -724,7 +489,7 @@ static int end(void) {
     for (uint32_t i = 0; i < FOLLOWERS && agent.followers[i]; i++)
         (void)ct_os_free(agent.followers[i], sizeof *agent.followers[i]);
     if (agent.native)
-        (void)ct_os_free(agent.native, agent.tables->target_capacity);
+        (void)ct_os_free(agent.native, ct_tables.shared->target_capacity);
     if (agent.numbers)
         (void)ct_os_free(agent.numbers, SITES * sizeof *agent.numbers);
     return CT_OK;
