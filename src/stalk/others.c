@@ -231,6 +231,41 @@ STALK_API int ct_stalker_unfollow(struct ct_stalker *s, int tid) {
     return status ? status : wait_for_end(t);
 }
 
+/* Another thread that was followed once, and may stand anywhere. */
+static bool has_others(const struct ct_stalker *s) {
+    for (const struct stalk_thread *t = s->threads; t; t = t->next)
+        if (t->tid != ct_os_gettid() && ct_os_thread_alive(t->tid))
+            return true;
+    return false;
+}
+
+static bool is_anybody_inside(const struct ct_stalker *s, struct ct_os_stopped *stopped) {
+    struct ct_os_regs regs;
+    for (size_t i = 0; i < ct_os_stopped_count(stopped); i++)
+        if (!ct_os_stopped_get_regs(stopped, i, &regs) &&
+            (ct_stalk_is_inside(s, ct_os_stopped_tid(stopped, i), regs.pc) || in_own_code(regs.pc)))
+            return true;
+    return __atomic_load_n(&s->followed, __ATOMIC_ACQUIRE) != 0; /* somebody is about to say that it is over */
+}
+
+int ct_stalk_wait_until_left(struct ct_stalker *s) {
+    for (unsigned i = 0; i < TRIES; i++, ct_os_sleep_us(500)) {
+        struct ct_os_stopped *stopped;
+        for (const struct stalk_thread *t = s->threads; t; t = t->next)
+            if (__atomic_load_n(&t->following, __ATOMIC_ACQUIRE))
+                return CT_ERR_BUSY;
+        if (!has_others(s))
+            return CT_OK;
+        if (ct_os_stop_threads(&stopped))
+            continue;
+        bool inside = is_anybody_inside(s, stopped);
+        ct_os_resume_threads(stopped);
+        if (!inside)
+            return CT_OK;
+    }
+    return CT_ERR_BUSY;
+}
+
 STALK_API int ct_stalker_stop(struct ct_stalker *s) {
     if (!s)
         return CT_ERR_INVALID_ARGUMENT;

@@ -379,12 +379,13 @@ static struct stalk_way deliver_inside(struct delivery *d) {
 struct stalk_way ct_stalk_on_signal(uint64_t signal, void *info, void *context, uint64_t *mask) {
     struct context *c = context;
     struct stalk_action *action = &actions[signal];
-    struct delivery d = {.t = ct_stalk_thread_current(),
-                         .context = c,
-                         .handler = action->handler,
-                         .signal = signal,
-                         .fault = is_fault(signal, info),
-                         .info = info};
+    struct delivery d; /* an initializer would be memset, which is not there */
+    d.t = ct_stalk_thread_current();
+    d.context = c;
+    d.handler = action->handler;
+    d.signal = signal;
+    d.fault = is_fault(signal, info);
+    d.info = info;
     struct stalk_thread *t = d.t;
     if (t && ct_stalk_is_back(t)) {
         ct_stalk_apart_end(t);

@@ -108,7 +108,7 @@ STALK_API int ct_stalker_create(struct ct_stalker **out, const struct ct_stalker
 STALK_API int ct_stalker_destroy(struct ct_stalker *s) {
     if (!s)
         return CT_OK;
-    if (__atomic_load_n(&s->followed, __ATOMIC_ACQUIRE))
+    if (ct_stalk_wait_until_left(s))
         return CT_ERR_BUSY;
     lock_all();
     struct ct_stalker **link = &all;

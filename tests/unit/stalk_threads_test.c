@@ -83,6 +83,24 @@ static void test_loop_with_events(void **state) {
     loop(100, 0, CT_STALKER_MEMORY_PROTECT);
 }
 
+/* The code goes as soon as the thread was let go: it must have left it. */
+static void test_destroy_at_once(void **state) {
+    (void)state;
+    const char *text = getenv("STALK_DESTROYS");
+    struct worker w;
+    start(&w);
+    for (int i = 0, times = text ? atoi(text) : 300; i < times; i++) {
+        struct ct_stalker *stalker;
+        assert_int_equal(ct_stalker_create(&stalker, NULL), 0);
+        assert_int_equal(ct_stalker_follow(stalker, w.tid, NULL, NULL), 0);
+        for (volatile int k = 0; k < i % 50 * 100; k++)
+            ;
+        assert_int_equal(ct_stalker_unfollow(stalker, w.tid), 0);
+        assert_int_equal(ct_stalker_destroy(stalker), 0);
+    }
+    finish(&w);
+}
+
 /* Several threads at once, and two Stalkers. */
 static void test_several(void **state) {
     (void)state;
@@ -365,7 +383,7 @@ int main(void) {
         cmocka_unit_test(test_several),        cmocka_unit_test(test_end),
         cmocka_unit_test(test_children),       cmocka_unit_test(test_changed_by_another),
         cmocka_unit_test(test_handlers),       cmocka_unit_test(test_loop_in_signals),
-        cmocka_unit_test(test_end_of_process),
+        cmocka_unit_test(test_end_of_process), cmocka_unit_test(test_destroy_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

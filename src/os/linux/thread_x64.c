@@ -71,13 +71,13 @@ bool ct_os_has_thread_pointer(void) {
 }
 
 bool ct_os_has_gsbase(void) {
-    uint64_t pairs[64] = {0};
+    uint64_t pairs[64];
     long fd = sys_open("/proc/self/auxv", O_RDONLY);
     if (failed(fd))
         return false;
-    (void)sys_read((int)fd, pairs, sizeof pairs - 16);
+    long size = sys_read((int)fd, pairs, sizeof pairs);
     (void)sys_close((int)fd);
-    for (unsigned i = 0; pairs[i]; i += 2)
+    for (unsigned i = 0; size > 0 && i + 2 <= (unsigned long)size / sizeof pairs[0] && pairs[i]; i += 2)
         if (pairs[i] == AT_HWCAP2)
             return pairs[i + 1] & 2;
     return false;
