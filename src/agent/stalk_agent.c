@@ -480,7 +480,7 @@ static int unfollow(struct ct_stalk_boot *boot) {
 void ct_stalk_signals_end(void); /* signal_x64.c */
 
 static int end(void) {
-    int status = agent.stalker ? ct_stalker_destroy(agent.stalker) : CT_OK;
+    int status = agent.stalker ? ct_stalk_destroy(agent.stalker) : CT_OK;
     if (status)
         return status;
     agent.stalker = NULL;

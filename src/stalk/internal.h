@@ -666,6 +666,8 @@ int ct_stalk_make_cache(struct ct_stalker *s, const struct ct_stalker_transforme
  * soon as the engine has seen to it. CT_ERR_NOT_FOUND: it was not followed. */
 /* Nobody stands in its code any more. CT_ERR_BUSY: threads are followed, or do not come out of it. */
 int ct_stalk_wait_until_left(struct ct_stalker *s);
+/* For who knows that. CT_ERR_BUSY: threads are followed. */
+int ct_stalk_destroy(struct ct_stalker *s);
 int ct_stalk_let_go(struct ct_stalker *s, int tid, uint64_t *pc); /* CT_ERR_BUSY: it is where it can only be asked */
 /* In translated code, or in the engine; also one that is not followed any more, and on its way out. */
 bool ct_stalk_is_inside(const struct ct_stalker *s, int tid, uint64_t pc);

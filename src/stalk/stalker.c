@@ -105,10 +105,8 @@ STALK_API int ct_stalker_create(struct ct_stalker **out, const struct ct_stalker
     return CT_OK;
 }
 
-STALK_API int ct_stalker_destroy(struct ct_stalker *s) {
-    if (!s)
-        return CT_OK;
-    if (ct_stalk_wait_until_left(s))
+int ct_stalk_destroy(struct ct_stalker *s) {
+    if (__atomic_load_n(&s->followed, __ATOMIC_ACQUIRE))
         return CT_ERR_BUSY;
     lock_all();
     struct ct_stalker **link = &all;
@@ -131,6 +129,12 @@ STALK_API int ct_stalker_destroy(struct ct_stalker *s) {
     ct_stalk_pool_free(&s->pool);
     (void)ct_os_free(s, sizeof *s);
     return CT_OK;
+}
+
+STALK_API int ct_stalker_destroy(struct ct_stalker *s) {
+    if (!s)
+        return CT_OK;
+    return ct_stalk_wait_until_left(s) ? CT_ERR_BUSY : ct_stalk_destroy(s);
 }
 
 static void insert_excluded(struct ct_stalker *s, uint32_t at, uint64_t start, uint64_t end) {
