@@ -287,15 +287,35 @@ static int run(const struct kind *k) {
     return parent(pid);
 }
 
-/* All at once: most of the time they wait. */
+static void print_all(FILE *output) {
+    char line[256];
+    rewind(output);
+    while (fgets(line, sizeof line, output))
+        fputs(line, stdout);
+    fclose(output);
+}
+
+/* All at once: most of the time they wait. What they print comes in order. */
 int main(void) {
+    enum { KINDS = sizeof kinds / sizeof kinds[0] };
     int failed = 0, status;
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if (fork() == 0) {
+    pid_t pids[KINDS];
+    FILE *outputs[KINDS];
+    for (size_t i = 0; i < KINDS; i++) {
+        outputs[i] = tmpfile();
+        pids[i] = outputs[i] ? fork() : -1;
+        if (pids[i] < 0)
+            return 1;
+        if (pids[i] == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
+            dup2(fileno(outputs[i]), STDOUT_FILENO);
+            dup2(fileno(outputs[i]), STDERR_FILENO);
             exit(run(&kinds[i]) != 0);
         }
-    while (wait(&status) > 0)
-        failed += status != 0;
+    }
+    for (size_t i = 0; i < KINDS; i++) {
+        failed += waitpid(pids[i], &status, 0) != pids[i] || status != 0;
+        print_all(outputs[i]);
+    }
     return failed;
 }
