@@ -85,6 +85,7 @@ static void begin_follower(struct follower *f) {
     f->block.base =
         (struct ct_shadow *)(uintptr_t)sizeof(struct ct_shadow); /* never followed: depths are differences */
     f->block.top = f->block.base + 1;
+    f->stamp = 0;
     ct_event_begin(&f->block);
 }
 
@@ -247,6 +248,14 @@ static void tell_statistics(void) {
     ct_tables.shared->code_bytes = s->code_bytes;
 }
 
+/* Of blocks before the first call or return: not later than that one. Now, when there is none. */
+static uint64_t stamp_before(const struct follower *f, const struct ct_stalker_event *events, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (events[i].timestamp)
+            return f->stamp ? f->stamp : events[i].timestamp;
+    return ct_os_timestamp();
+}
+
 static void on_receive(void *user, int tid, const struct ct_stalker_event *events, size_t count) {
     (void)user;
     struct follower *f = is_wanted() ? follower_of(tid) : NULL;
@@ -254,7 +263,7 @@ static void on_receive(void *user, int tid, const struct ct_stalker_event *event
     if (!f)
         return;
     ct_tables_forget_old(&f->known);
-    f->stamp = ct_os_timestamp();
+    f->stamp = stamp_before(f, events, count);
     for (size_t i = 0; i < count; i++) {
         const struct ct_stalker_event *e = &events[i];
         seen[bit_of(e->kind)]++;

@@ -1,7 +1,6 @@
 /* contrail replay: the call tree. */
 #include "cli/command.h"
 #include "cli/reading.h"
-#include "cli/replay_code.h"
 #include "cli/replay_json.h"
 #include "cli/replay_view.h"
 
@@ -45,18 +44,23 @@ static int show(struct ct_replay_view *v, struct ct_trace *trace, const struct c
     if (v->limited)
         ct_printer_format(v->printer, "# stopped after %s lines (--limit)\n", ct_text_count(text, v->lines));
     int code = ct_printer_close(v->printer);
+    if (status >= 0 && v->damaged)
+        status = CT_ERR_BAD_FILE;
     return status < 0 ? ct_reading_fail(trace, status) : code;
 }
 
 static int show_json(struct ct_trace *trace, const struct options *o, const struct ct_replay_options *options,
                      struct ct_argument_reader *arguments) {
     static struct ct_printer printer;
-    struct ct_replay_json v = {.printer = &printer, .trace = trace, .arguments = arguments, .limit = o->limit};
+    struct ct_replay_json v = {
+        .printer = &printer, .trace = trace, .arguments = arguments, .limit = o->limit, .insns = o->insns};
     ct_printer_open(&printer, false);
     ct_replay_json_begin(&v);
     int status = ct_replay(trace, options, ct_replay_json_line, &v);
     ct_replay_json_end(&v);
     int code = ct_printer_close(&printer);
+    if (status >= 0 && v.damaged)
+        status = CT_ERR_BAD_FILE;
     return status < 0 ? ct_reading_fail(trace, status) : code;
 }
 
@@ -78,27 +82,21 @@ static int replay_trace(struct ct_trace *trace, const struct options *o) {
         .from_ns = o->from ? start + o->from : 0,
         .to_ns = o->to ? start + o->to : 0,
         .min_ns = o->min_duration,
+        .blocks = o->blocks || o->insns,
     };
     struct ct_replay_view v = {.printer = &printer,
                                .start_ns = o->absolute ? 0 : start,
                                .limit = o->limit,
                                .show_module = o->show_module,
                                .trace = trace,
-                               .range = o->to != 0};
+                               .range = o->to != 0,
+                               .blocks = options.blocks,
+                               .insns = o->insns};
     int code = ct_reading_check_threads(trace, &options.select);
     if (code >= 0)
         return code;
-    if (o->blocks || o->insns) {
-        struct ct_replay_code blocks = {.printer = &printer,
-                                        .trace = trace,
-                                        .select = &options.select,
-                                        .start_ns = v.start_ns,
-                                        .from_ns = options.from_ns,
-                                        .to_ns = options.to_ns,
-                                        .limit = o->limit,
-                                        .insns = o->insns};
-        return ct_replay_code_show(&blocks);
-    }
+    if (options.blocks && !ct_reading_check_blocks(trace, &options.select))
+        return CT_EXIT_UNAVAILABLE;
     int status = 0;
     if (o->args) {
         check_detail(trace);
@@ -125,6 +123,9 @@ static int run(int argc, char **argv) {
         return code;
     if (options.to && options.to <= options.from) {
         ct_message_error("--to must be later than --from; both count from the beginning of the trace");
+        code = CT_EXIT_USAGE;
+    } else if (options.min_duration && (options.blocks || options.insns)) {
+        ct_message_error("--min-duration is for calls, and a block has no duration; leave out --blocks");
         code = CT_EXIT_USAGE;
     } else {
         code = ct_reading_open(&trace, &operands);
@@ -165,7 +166,7 @@ static const struct ct_option option_table[] = {
     {"debug-dir", 0, CT_OPTION_LIST, offsetof(struct options, directories), "DIR",
      "look for binaries and debug files here too, for names and types of arguments"},
     {"blocks", 0, CT_OPTION_FLAG, offsetof(struct options, blocks), NULL,
-     "print no calls but the blocks that each thread has executed (contrail stalk --events block)"},
+     "print the blocks that each thread has executed, between its calls (contrail stalk --events block)"},
     {"instructions", 0, CT_OPTION_FLAG, offsetof(struct options, insns), NULL, "the same, a line for each instruction"},
     {"json", 0, CT_OPTION_FLAG, offsetof(struct options, json), NULL, "print JSON: an array of lines"},
     {0},
@@ -195,10 +196,11 @@ const struct ct_command ct_command_replay = {
         "Texts are shown when they were on the recorded part of the stack, or are constants of a module whose file is "
         "there. What is not certain or was not recorded is "
         "?.\n\n"
-        "With --blocks every block that a followed thread has executed is a line, thread after thread, in the order in "
-        "which it ran: "
-        "the time at which it was handed over, module+0xoffset, function+0xoffset, and how many instructions it "
-        "has.\n\n"
+        "With --blocks every block that a followed thread has executed is a line in the call that it ran in, in the "
+        "order in which the thread ran: module+0xoffset, function+0xoffset, and how many instructions it has. Its time "
+        "is that of the call or return before it, or, when none were recorded, when it was handed over: between "
+        "threads the order is no more exact than that. --function shows the blocks of such calls and functions, "
+        "--module those of such modules.\n\n"
         "On a terminal the output goes through $PAGER (less -R). C++ and Rust names are demangled; GLOBs fit the name "
         "as "
         "it is shown, without its parameters, or mangled.",

@@ -1,6 +1,7 @@
 /* What the commands that read traces share. */
 #include "cli/reading.h"
 #include "cli/command.h"
+#include "trace/reader.h"
 
 int ct_reading_open(struct ct_trace **out, const struct ct_operands *operands) {
     char error[1024];
@@ -16,6 +17,15 @@ int ct_reading_check_threads(const struct ct_trace *trace, const struct ct_selec
             return -1;
     ct_message_error("the trace has no thread \"%s\"; `contrail info --all` lists its threads", select->threads[0]);
     return CT_EXIT_UNAVAILABLE;
+}
+
+bool ct_reading_check_blocks(const struct ct_trace *trace, const struct ct_select *select) {
+    for (size_t i = 0; i < ct_trace_thread_count(trace); i++)
+        if (ct_select_thread(select, ct_trace_thread_at(trace, i)) && ct_trace_has_code(trace, i))
+            return true;
+    ct_message_error("no blocks were recorded in %s; follow the program with contrail stalk --events block",
+                     ct_trace_path(trace));
+    return false;
 }
 
 int ct_reading_thread_text(char *text, size_t size, const struct ct_trace_thread *thread) {

@@ -12,6 +12,8 @@
 int ct_reading_open(struct ct_trace **out, const struct ct_operands *operands);
 /* Says that no thread is named so, and returns the exit code; -1: one is. */
 int ct_reading_check_threads(const struct ct_trace *trace, const struct ct_select *select);
+/* Says that blocks were not recorded in any of these threads, and returns false. */
+bool ct_reading_check_blocks(const struct ct_trace *trace, const struct ct_select *select);
 /* Prints the text and frees it; `status` is what making it came to. Returns the exit code. */
 int ct_reading_print_json(struct ct_json *json, int status);
 /* "name/tid", or the tid alone when it has no name, into `text`; returns the length, as snprintf does. */

@@ -5,8 +5,12 @@
 #include "trace/signal_text.h"
 
 static const char *const kinds[] = {
-    [CT_REPLAY_LEAF] = "call",  [CT_REPLAY_OPEN] = "open", [CT_REPLAY_CLOSE] = "close",   [CT_REPLAY_ENTRY] = "entry",
-    [CT_REPLAY_END] = "return", [CT_REPLAY_GAP] = "gap",   [CT_REPLAY_SIGNAL] = "signal",
+    [CT_REPLAY_LEAF] = "call",           [CT_REPLAY_OPEN] = "open",
+    [CT_REPLAY_CLOSE] = "close",         [CT_REPLAY_ENTRY] = "entry",
+    [CT_REPLAY_END] = "return",          [CT_REPLAY_GAP] = "gap",
+    [CT_REPLAY_SIGNAL] = "signal",       [CT_REPLAY_BLOCK] = "block",
+    [CT_REPLAY_COMPILED] = "translated", [CT_REPLAY_BLOCKS_LOST] = "blocks_lost",
+    [CT_REPLAY_DAMAGED] = "damaged",
 };
 static const char *const ends[] = {
     [CT_REPLAY_RETURNED] = "returned",
@@ -39,30 +43,68 @@ static void put_arguments(struct ct_replay_json *v, const struct ct_replay_line 
         ct_argument_json(json, "result", &arguments.at[0]);
 }
 
-static void put_line(struct ct_replay_json *v, const struct ct_replay_line *line, struct ct_json *json) {
+static bool is_block(const struct ct_replay_line *line) {
+    return line->kind == CT_REPLAY_BLOCK || line->kind == CT_REPLAY_COMPILED;
+}
+
+/* `at`: bytes from its beginning. */
+static void put_block(const struct ct_replay_json *v, const struct ct_replay_line *line, uint64_t at,
+                      struct ct_json *json) {
+    if (!*line->name)
+        ct_json_string(json, "module", line->module);
+    else
+        ct_json_number(json, "function_offset", line->into + at);
+    ct_json_number(json, "offset", line->block.offset + at);
+    if (line->kind == CT_REPLAY_BLOCK && v->insns)
+        return;
+    ct_json_number(json, "size", line->block.size);
+    if (line->kind == CT_REPLAY_COMPILED)
+        return;
+    ct_json_number(json, "instructions", line->block.insns);
+    ct_json_number(json, "executed", line->executed);
+}
+
+/* What is told of a line of this kind. */
+static void put_rest(struct ct_replay_json *v, const struct ct_replay_line *line, struct ct_json *json) {
+    switch (line->kind) {
+    case CT_REPLAY_GAP:
+        ct_json_number(json, "lost", line->lost);
+        ct_json_string(json, "reason", line->reason);
+        return;
+    case CT_REPLAY_SIGNAL:
+        put_signal(v, line, json);
+        return;
+    case CT_REPLAY_BLOCKS_LOST:
+        ct_json_number(json, "lost", line->lost);
+        return;
+    case CT_REPLAY_DAMAGED:
+        ct_json_string(json, "reason", line->reason);
+        return;
+    default:
+        if (v->arguments && !is_block(line))
+            put_arguments(v, line, json);
+    }
+}
+
+static void put_line(struct ct_replay_json *v, const struct ct_replay_line *line, uint64_t at, struct ct_json *json) {
     const struct ct_trace_thread *thread = ct_trace_thread_at(v->trace, line->thread);
     ct_json_begin(json, NULL, '{');
     ct_json_number(json, "time_ns", line->time_ns);
     ct_json_signed(json, "pid", ct_trace_process_at(v->trace, thread->process)->pid);
     ct_json_number(json, "tid", thread->tid);
-    ct_json_string(json, "kind", kinds[line->kind]);
+    ct_json_string(json, "kind", line->kind == CT_REPLAY_BLOCK && v->insns ? "instruction" : kinds[line->kind]);
     ct_json_number(json, "indent", line->indent);
     if (*line->name) {
         ct_json_string(json, "function", line->name);
         ct_json_string(json, "module", line->module);
     }
+    if (is_block(line))
+        put_block(v, line, at, json);
     if (has_end(line))
         ct_json_string(json, "end", ends[line->end]);
     if ((line->kind == CT_REPLAY_LEAF || line->kind == CT_REPLAY_CLOSE) && line->end != CT_REPLAY_LOST)
         ct_json_number(json, "duration_ns", line->duration_ns);
-    if (line->kind == CT_REPLAY_GAP) {
-        ct_json_number(json, "lost", line->lost);
-        ct_json_string(json, "reason", line->reason);
-    }
-    if (line->kind == CT_REPLAY_SIGNAL)
-        put_signal(v, line, json);
-    else if (v->arguments && line->kind != CT_REPLAY_GAP)
-        put_arguments(v, line, json);
+    put_rest(v, line, json);
     ct_json_end(json, '}');
 }
 
@@ -70,12 +112,11 @@ void ct_replay_json_begin(struct ct_replay_json *v) {
     ct_printer_text(v->printer, "[");
 }
 
-int ct_replay_json_line(void *arg, const struct ct_replay_line *line) {
-    struct ct_replay_json *v = arg;
+static int print_line(struct ct_replay_json *v, const struct ct_replay_line *line, uint64_t at) {
     struct ct_json json = {0};
     if (v->limit && v->lines == v->limit)
         return CT_REPLAY_VIEW_STOP;
-    put_line(v, line, &json);
+    put_line(v, line, at, &json);
     if (json.failed) {
         ct_json_free(&json);
         return CT_ERR_NO_MEMORY;
@@ -86,6 +127,20 @@ int ct_replay_json_line(void *arg, const struct ct_replay_line *line) {
     ct_printer_bytes(v->printer, json.text, json.length);
     ct_json_free(&json);
     return ct_printer_wanted(v->printer) ? 0 : CT_REPLAY_VIEW_STOP;
+}
+
+int ct_replay_json_line(void *arg, const struct ct_replay_line *line) {
+    struct ct_replay_json *v = arg;
+    int stop = 0;
+    uint64_t at = 0;
+    v->damaged |= line->kind == CT_REPLAY_DAMAGED;
+    if (line->kind != CT_REPLAY_BLOCK || !v->insns)
+        return print_line(v, line, 0);
+    for (uint32_t i = 0; i < line->executed && !stop; i++) {
+        stop = print_line(v, line, at);
+        at += line->block.lengths[i];
+    }
+    return stop;
 }
 
 void ct_replay_json_end(struct ct_replay_json *v) {

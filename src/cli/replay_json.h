@@ -11,7 +11,8 @@ struct ct_replay_json {
     struct ct_trace *trace;
     struct ct_argument_reader *arguments; /* NULL: without arguments */
     uint64_t limit, lines;
-    int status;
+    bool insns;   /* an object for each instruction of a block */
+    bool damaged; /* a file of blocks is */
 };
 
 void ct_replay_json_begin(struct ct_replay_json *view);

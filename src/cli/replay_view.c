@@ -4,6 +4,7 @@
 #include "cli/reading.h"
 #include "trace/signal_text.h"
 #include <contrail/session.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -222,12 +223,54 @@ static void print_call(struct ct_replay_view *v, const struct ct_replay_line *li
     case CT_REPLAY_SIGNAL:
         print_signal(v, line);
         return;
+    default:
+        return;
     }
     print_end(v, line);
 }
 
-int ct_replay_view_line(void *arg, const struct ct_replay_line *line) {
-    struct ct_replay_view *v = arg;
+/* ---- blocks ---- */
+
+/* `at`: bytes from the block's beginning. */
+static void print_place(struct ct_replay_view *v, const struct ct_replay_line *line, uint64_t at) {
+    if (*line->module) {
+        ct_printer_name(v->printer, line->module, 0);
+        ct_printer_text(v->printer, "+");
+    }
+    ct_printer_format(v->printer, "0x%" PRIx64, line->block.offset + at);
+    if (!*line->name)
+        return;
+    ct_printer_text(v->printer, "  ");
+    ct_printer_name(v->printer, line->name, 0);
+    ct_printer_format(v->printer, "+0x%" PRIx64, line->into + at);
+}
+
+static void print_block(struct ct_replay_view *v, const struct ct_replay_line *line, uint64_t at) {
+    print_place(v, line, at);
+    if (line->kind == CT_REPLAY_COMPILED)
+        ct_printer_format(v->printer, "  (translated, %u bytes)", line->block.size);
+    else if (v->insns)
+        return;
+    else if (line->executed < line->block.insns)
+        ct_printer_format(v->printer, "  (%u of %u instructions)", line->executed, line->block.insns);
+    else
+        ct_printer_format(v->printer, "  (%u instruction%s)", line->executed, line->executed == 1 ? "" : "s");
+}
+
+static void print_damage(struct ct_replay_view *v, const struct ct_replay_line *line) {
+    char text[CT_TEXT_SIZE];
+    ct_printer_colour(v->printer, CT_COLOUR_RED);
+    if (line->kind == CT_REPLAY_BLOCKS_LOST)
+        ct_printer_format(v->printer, "-- %s block%s lost here --", ct_text_count(text, line->lost),
+                          line->lost == 1 ? "" : "s");
+    else
+        ct_printer_format(v->printer, "-- no more blocks: %s --", line->reason);
+    ct_printer_colour(v->printer, CT_COLOUR_PLAIN);
+}
+
+/* ---- a line ---- */
+
+static int print_line(struct ct_replay_view *v, const struct ct_replay_line *line, uint64_t at) {
     if (v->limit && v->lines == v->limit) {
         v->limited = true;
         return CT_REPLAY_VIEW_STOP;
@@ -242,9 +285,28 @@ int ct_replay_view_line(void *arg, const struct ct_replay_line *line) {
         ct_printer_colour(v->printer, CT_COLOUR_PLAIN);
     }
     ct_printer_spaces(v->printer, 2 * (size_t)line->indent);
-    print_call(v, line);
+    if (line->kind == CT_REPLAY_BLOCK || line->kind == CT_REPLAY_COMPILED)
+        print_block(v, line, at);
+    else if (line->kind == CT_REPLAY_BLOCKS_LOST || line->kind == CT_REPLAY_DAMAGED)
+        print_damage(v, line);
+    else
+        print_call(v, line);
     ct_printer_bytes(v->printer, "\n", 1);
     return ct_printer_wanted(v->printer) ? 0 : CT_REPLAY_VIEW_STOP;
+}
+
+int ct_replay_view_line(void *arg, const struct ct_replay_line *line) {
+    struct ct_replay_view *v = arg;
+    int stop = 0;
+    uint64_t at = 0;
+    v->damaged |= line->kind == CT_REPLAY_DAMAGED;
+    if (line->kind != CT_REPLAY_BLOCK || !v->insns)
+        return print_line(v, line, 0);
+    for (uint32_t i = 0; i < line->executed && !stop; i++) {
+        stop = print_line(v, line, at);
+        at += line->block.lengths[i];
+    }
+    return stop;
 }
 
 void ct_replay_view_head(const struct ct_replay_view *v) {
@@ -252,7 +314,7 @@ void ct_replay_view_head(const struct ct_replay_view *v) {
     ct_printer_format(v->printer, "#%*s  ", v->seconds_width + 9, "TIME (s)");
     if (v->threads)
         ct_printer_format(v->printer, "%-*s  ", (int)v->thread_width, "THREAD");
-    ct_printer_text(v->printer, "CALL");
+    ct_printer_text(v->printer, v->insns ? "CALL, INSTRUCTION" : v->blocks ? "CALL, BLOCK" : "CALL");
     ct_printer_colour(v->printer, CT_COLOUR_PLAIN);
     ct_printer_text(v->printer, "\n");
 }

@@ -17,11 +17,14 @@ struct ct_replay_view {
     struct ct_argument_reader *arguments; /* calls are shown with their arguments; NULL: without */
     bool live;                            /* begun while calls were open */
     bool range;                           /* open calls are open at --to, not at the end */
+    bool insns;                           /* a line for each instruction of a block */
+    bool blocks;                          /* there are blocks among the calls */
     int seconds_width;
     char **threads; /* their texts, by index; NULL: not shown */
     size_t thread_count, thread_width;
     uint64_t lines;
     bool limited; /* by the limit */
+    bool damaged; /* a file of blocks is */
 };
 
 /* How many digits seconds take, up to this time since the beginning. */

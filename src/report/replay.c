@@ -1,49 +1,22 @@
 /* The replay: pairs the events of each thread, turns them into lines.
  *
  * Everything is read from its beginning, so that calls that began before the range are known when they end in it. */
-#include "report/replay.h"
-#include "trace/facts.h"
-#include "trace/frames.h"
-#include "report/replay_lines.h"
+#include "report/replay_parts.h"
 #include <contrail/session.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { DEFAULT_WINDOW = 65536 };
 
-/* One thread of the trace. */
-struct source {
-    struct replay *replay;
-    size_t thread, process;
-    struct ct_trace_event event;
-    struct ct_frames frames; /* a frame's `user` is its struct ct_replay_call */
-    const struct ct_gap *gaps;
-    size_t gap_count, gap; /* of the thread's gaps, those before the event */
-    uint64_t next;         /* of a stream: position of the event that comes next */
-    uint64_t last_ns;
-};
-
-struct replay {
-    struct ct_trace *trace;
-    const struct ct_replay_options *options;
-    struct ct_facts facts;
-    struct ct_known_table known;
-    struct ct_replay_lines lines;
-    struct ct_trace_cursor *cursor;
-    struct source **sources; /* for each thread of the trace; NULL: not selected */
-    size_t source_count;
-    bool past_range; /* there are events behind it */
-};
-
 /* ---- calls ---- */
 
-static struct ct_replay_call *top_call(struct source *s) {
+struct ct_replay_call *ct_replay_top(struct ct_replay_source *s) {
     struct ct_frame *top = ct_frames_top(&s->frames);
     return top ? top->user : NULL;
 }
 
 /* The innermost call that is shown. */
-static struct ct_replay_call *shown_call(const struct source *s) {
+static struct ct_replay_call *shown_call(const struct ct_replay_source *s) {
     for (size_t i = s->frames.count; i > 0; i--) {
         struct ct_replay_call *call = s->frames.stack[i - 1].user;
         if (call && !call->hidden)
@@ -52,13 +25,13 @@ static struct ct_replay_call *shown_call(const struct source *s) {
     return NULL;
 }
 
-static bool is_early(const struct source *s, uint64_t time_ns) {
+static bool is_early(const struct ct_replay_source *s, uint64_t time_ns) {
     return time_ns < s->replay->options->from_ns;
 }
 
 /* Its place among the calls: is it in a selected function, and how far below it? */
-static void place_call(const struct source *s, struct ct_replay_call *call, const struct ct_replay_call *parent,
-                       const struct ct_known *known) {
+static void place_call(const struct ct_replay_source *s, struct ct_replay_call *call,
+                       const struct ct_replay_call *parent, const struct ct_known *known) {
     const struct ct_replay_options *options = s->replay->options;
     if (!options->select.functions) {
         call->inside = true;
@@ -72,8 +45,8 @@ static void place_call(const struct source *s, struct ct_replay_call *call, cons
     call->hidden = !call->inside || !known->module_fits || (options->max_depth && call->level >= options->max_depth);
 }
 
-static void fill_line(const struct source *s, struct ct_replay_call *call, enum ct_replay_kind kind,
-                      const struct ct_known *known) {
+void ct_replay_fill(const struct ct_replay_source *s, struct ct_replay_call *call, enum ct_replay_kind kind,
+                    const struct ct_known *known) {
     const struct ct_replay_call *outer = shown_call(s);
     call->line = (struct ct_replay_line){
         .kind = kind,
@@ -89,27 +62,26 @@ static void fill_line(const struct source *s, struct ct_replay_call *call, enum 
     call->parent_serial = outer ? outer->serial : 0;
 }
 
-/* Puts a line that waits for nothing behind the others. */
-static void append_line(struct source *s, struct ct_replay_call *call) {
+void ct_replay_put(struct ct_replay_source *s, struct ct_replay_call *call) {
     ct_replay_keep(call);
     ct_replay_append(&s->replay->lines, call);
 }
 
-static void on_entry(struct source *s, const struct ct_known *known) {
+static void on_entry(struct ct_replay_source *s, const struct ct_known *known) {
     struct ct_replay_lines *lines = &s->replay->lines;
     struct ct_replay_call *call = ct_replay_new(lines);
     if (!call)
         return;
-    place_call(s, call, top_call(s), known);
+    place_call(s, call, ct_replay_top(s), known);
     if (call->hidden || is_early(s, s->event.timestamp_ns) || s->replay->options->min_ns) {
         ct_replay_discard(lines, call);
         return;
     }
-    fill_line(s, call, CT_REPLAY_ENTRY, known);
-    append_line(s, call);
+    ct_replay_fill(s, call, CT_REPLAY_ENTRY, known);
+    ct_replay_put(s, call);
 }
 
-static void on_call(struct source *s) {
+static void on_call(struct ct_replay_source *s) {
     struct ct_replay_lines *lines = &s->replay->lines;
     const struct ct_known *known = ct_known_get(&s->replay->known, s->process, s->event.function_id);
     if (known && known->entry_only) {
@@ -125,7 +97,7 @@ static void on_call(struct source *s) {
     const struct ct_replay_call *parent = s->frames.count > 1 ? frame[-1].user : NULL;
     place_call(s, call, parent, known);
     if (!call->hidden)
-        fill_line(s, call, CT_REPLAY_OPEN, known);
+        ct_replay_fill(s, call, CT_REPLAY_OPEN, known);
     frame->user = call;
     call->open = call->is_call = true;
     if (call->hidden || is_early(s, s->event.timestamp_ns))
@@ -139,7 +111,7 @@ static void on_call(struct source *s) {
 /* ---- ends ---- */
 
 /* Ends a call that is shown: as one line with its call while that waits, otherwise in a line of its own. */
-static void end_call(struct source *s, struct ct_replay_call *call, uint64_t time_ns, uint64_t duration_ns,
+static void end_call(struct ct_replay_source *s, struct ct_replay_call *call, uint64_t time_ns, uint64_t duration_ns,
                      enum ct_replay_end end) {
     struct ct_replay_lines *lines = &s->replay->lines;
     bool too_short =
@@ -175,7 +147,7 @@ static void end_call(struct source *s, struct ct_replay_call *call, uint64_t tim
     ct_replay_append(lines, closing);
 }
 
-static void close_call(struct source *s, struct ct_replay_call *call, uint64_t time_ns, uint64_t start_ns,
+static void close_call(struct ct_replay_source *s, struct ct_replay_call *call, uint64_t time_ns, uint64_t start_ns,
                        enum ct_replay_end end) {
     if (call->hidden)
         ct_replay_discard(&s->replay->lines, call);
@@ -184,23 +156,23 @@ static void close_call(struct source *s, struct ct_replay_call *call, uint64_t t
 }
 
 static void on_lost(void *arg, struct ct_frame *frame) {
-    struct source *s = arg;
+    struct ct_replay_source *s = arg;
     if (frame->user)
         close_call(s, frame->user, s->event.timestamp_ns, frame->start_ns, CT_REPLAY_LOST);
 }
 
-static void append_plain(struct source *s, enum ct_replay_kind kind, const struct ct_known *known,
+static void append_plain(struct ct_replay_source *s, enum ct_replay_kind kind, const struct ct_known *known,
                          enum ct_replay_end end) {
     struct ct_replay_call *call = ct_replay_new(&s->replay->lines);
     if (!call)
         return;
-    fill_line(s, call, kind, known);
+    ct_replay_fill(s, call, kind, known);
     call->line.end = end;
-    append_line(s, call);
+    ct_replay_put(s, call);
 }
 
 /* The end of a call that was not seen. */
-static void on_unknown_end(struct source *s, enum ct_replay_end end) {
+static void on_unknown_end(struct ct_replay_source *s, enum ct_replay_end end) {
     const struct ct_replay_options *options = s->replay->options;
     const struct ct_known *known = ct_known_get(&s->replay->known, s->process, s->event.function_id);
     if (!known || !known->function_fits || !known->module_fits || options->min_ns ||
@@ -209,7 +181,7 @@ static void on_unknown_end(struct source *s, enum ct_replay_end end) {
     append_plain(s, CT_REPLAY_END, known, end);
 }
 
-static void on_end(struct source *s) {
+static void on_end(struct ct_replay_source *s) {
     bool left = s->event.kind == CT_TRACE_EXCEPTION;
     enum ct_replay_end end = left ? CT_REPLAY_LEFT : CT_REPLAY_RETURNED;
     struct ct_frame frame;
@@ -236,7 +208,7 @@ static const char *lasting(const char *reason) {
 }
 
 /* Gaps before the event with this number. */
-static void on_gaps(struct source *s, uint64_t sequence) {
+static void on_gaps(struct ct_replay_source *s, uint64_t sequence) {
     bool shown = !is_early(s, s->event.timestamp_ns);
     for (; s->gap < s->gap_count && s->gaps[s->gap].at <= sequence; s->gap++) {
         const struct ct_gap *gap = &s->gaps[s->gap];
@@ -244,14 +216,14 @@ static void on_gaps(struct source *s, uint64_t sequence) {
         struct ct_replay_call *call = shown ? ct_replay_new(&s->replay->lines) : NULL;
         if (!call)
             continue;
-        fill_line(s, call, CT_REPLAY_GAP, NULL);
+        ct_replay_fill(s, call, CT_REPLAY_GAP, NULL);
         call->line.lost = gap->lost;
         call->line.reason = s->replay->trace ? gap->reason : lasting(gap->reason);
-        append_line(s, call);
+        ct_replay_put(s, call);
     }
 }
 
-static void on_event(struct source *s) {
+static void on_event(struct ct_replay_source *s) {
     on_gaps(s, s->event.sequence);
     if (s->event.kind == CT_TRACE_CALL)
         on_call(s);
@@ -260,31 +232,37 @@ static void on_event(struct source *s) {
     s->last_ns = s->event.timestamp_ns;
 }
 
-static void run(struct replay *r) {
+static void run(struct ct_replay_run *r) {
     uint64_t to_ns = r->options->to_ns;
     struct ct_trace_event event;
-    while (!r->lines.stopped && ct_trace_next(r->cursor, &event)) {
+    struct ct_code_record record;
+    enum ct_trace_step step;
+    while (!r->lines.stopped && (step = ct_trace_next_step(r->cursor, &event, &record))) {
         if (to_ns && event.timestamp_ns >= to_ns) {
             r->past_range = true;
             return;
         }
-        struct source *s = r->sources[event.thread];
+        struct ct_replay_source *s = r->sources[event.thread];
         if (!s)
             continue;
-        s->event = event;
-        on_event(s);
+        if (step == CT_TRACE_STEP_EVENT) {
+            s->event = event;
+            on_event(s);
+        } else {
+            ct_replay_code(s, event.timestamp_ns, &record);
+        }
         ct_replay_advance(&r->lines, event.timestamp_ns);
     }
 }
 
 /* ---- the end ---- */
 
-static bool has_gap(const struct source *s) {
+static bool has_gap(const struct ct_replay_source *s) {
     return s->gap < s->gap_count;
 }
 
-static uint64_t end_of(const struct source *s) {
-    const struct replay *r = s->replay;
+static uint64_t end_of(const struct ct_replay_source *s) {
+    const struct ct_replay_run *r = s->replay;
     if (r->past_range)
         return r->options->to_ns;
     if (has_gap(s)) /* behind the last event */
@@ -292,7 +270,7 @@ static uint64_t end_of(const struct source *s) {
     return ct_facts_thread_end(&r->facts, r->trace, s->thread, s->last_ns, s->frames.count);
 }
 
-static void close_open(struct source *s, uint64_t end_ns) {
+static void close_open(struct ct_replay_source *s, uint64_t end_ns) {
     struct ct_frame frame;
     while (ct_frames_take(&s->frames, end_ns, &frame))
         if (frame.user)
@@ -300,7 +278,7 @@ static void close_open(struct source *s, uint64_t end_ns) {
 }
 
 struct ending {
-    struct source *source;
+    struct ct_replay_source *source;
     uint64_t end_ns;
 };
 
@@ -311,7 +289,7 @@ static int compare_endings(const void *a, const void *b) {
     return x->source->thread < y->source->thread ? -1 : 1;
 }
 
-static int close_all(struct replay *r) {
+static int close_all(struct ct_replay_run *r) {
     struct ending *endings = calloc(r->source_count + 1, sizeof *endings);
     size_t count = 0;
     if (!endings)
@@ -331,27 +309,36 @@ static int close_all(struct replay *r) {
 
 /* ---- setting up ---- */
 
-static struct source *add_source(struct replay *r, size_t thread, size_t process, bool complete) {
+static struct ct_replay_source *add_source(struct ct_replay_run *r, size_t thread, size_t process, bool complete) {
     if (thread >= r->source_count) {
         size_t count = thread + thread / 2 + 16;
-        struct source **sources = realloc(r->sources, count * sizeof *sources);
+        struct ct_replay_source **sources = realloc(r->sources, count * sizeof *sources);
         if (!sources)
             return NULL;
         memset(sources + r->source_count, 0, (count - r->source_count) * sizeof *sources);
         r->sources = sources;
         r->source_count = count;
     }
-    struct source *s = r->sources[thread] = calloc(1, sizeof *s);
+    struct ct_replay_source *s = r->sources[thread] = calloc(1, sizeof *s);
     if (!s)
         return NULL;
-    *s = (struct source){.replay = r, .thread = thread, .process = process};
+    *s = (struct ct_replay_source){.replay = r, .thread = thread, .process = process};
     ct_frames_begin(&s->frames, complete, on_lost, s);
     return s;
 }
 
-static int open_sources(struct replay *r) {
+static int open_with_code(struct ct_replay_run *r) {
+    bool *code = calloc(r->source_count, sizeof *code);
+    for (size_t i = 0; code && i < r->source_count; i++)
+        code[i] = r->sources[i];
+    int status = code ? ct_trace_cursor_open_code(&r->cursor, r->trace, code) : CT_ERR_NO_MEMORY;
+    free(code);
+    return status;
+}
+
+static int open_sources(struct ct_replay_run *r) {
     size_t chosen = 0, last = 0;
-    r->sources = calloc(r->facts.thread_count + 1, sizeof(struct source *));
+    r->sources = calloc(r->facts.thread_count + 1, sizeof(struct ct_replay_source *));
     if (!r->sources)
         return CT_ERR_NO_MEMORY;
     r->source_count = r->facts.thread_count;
@@ -359,7 +346,7 @@ static int open_sources(struct replay *r) {
         const struct ct_trace_thread *thread = ct_trace_thread_at(r->trace, i);
         if (!ct_select_thread(&r->options->select, thread))
             continue;
-        struct source *s = add_source(r, i, thread->process, r->facts.threads[i].complete);
+        struct ct_replay_source *s = add_source(r, i, thread->process, r->facts.threads[i].complete);
         if (!s)
             return CT_ERR_NO_MEMORY;
         s->gaps = r->facts.threads[i].gaps;
@@ -367,15 +354,19 @@ static int open_sources(struct replay *r) {
         last = i;
         chosen++;
     }
+    if (chosen && r->options->blocks)
+        return open_with_code(r);
     if (chosen == 1)
         return ct_trace_cursor_open_thread(&r->cursor, r->trace, last, 0);
     return chosen ? ct_trace_cursor_open(&r->cursor, r->trace, 0) : 0;
 }
 
-static void finish(struct replay *r) {
+static void finish(struct ct_replay_run *r) {
     for (size_t i = 0; i < r->source_count; i++) {
-        if (r->sources[i])
+        if (r->sources[i]) {
             ct_frames_free(&r->sources[i]->frames);
+            free(r->sources[i]->places);
+        }
         free(r->sources[i]);
     }
     free(r->sources);
@@ -387,7 +378,7 @@ static void finish(struct replay *r) {
 
 int ct_replay(struct ct_trace *trace, const struct ct_replay_options *options,
               int (*show)(void *arg, const struct ct_replay_line *line), void *arg) {
-    struct replay r = {
+    struct ct_replay_run r = {
         .trace = trace,
         .options = options,
         .known = {.trace = trace, .select = &options->select},
@@ -413,14 +404,14 @@ int ct_replay(struct ct_trace *trace, const struct ct_replay_options *options,
 /* ---- a trace that is being written ---- */
 
 struct ct_replay_stream {
-    struct replay replay; /* without a trace */
+    struct ct_replay_run replay; /* without a trace */
 };
 
 int ct_replay_stream_open(struct ct_replay_stream **out, const struct ct_replay_stream_setup *setup) {
     struct ct_replay_stream *stream = *out = calloc(1, sizeof *stream);
     if (!stream)
         return CT_ERR_NO_MEMORY;
-    stream->replay = (struct replay){
+    stream->replay = (struct ct_replay_run){
         .options = setup->options,
         .known = {.select = &setup->options->select, .find = setup->find, .find_arg = setup->find_arg},
         .lines = {.options = setup->options, .window = DEFAULT_WINDOW, .show = setup->show, .arg = setup->arg},
@@ -429,8 +420,8 @@ int ct_replay_stream_open(struct ct_replay_stream **out, const struct ct_replay_
 }
 
 int ct_replay_stream_thread(struct ct_replay_stream *stream, size_t number, const struct ct_follow_thread *thread) {
-    struct replay *r = &stream->replay;
-    struct source *s = number < r->source_count ? r->sources[number] : NULL;
+    struct ct_replay_run *r = &stream->replay;
+    struct ct_replay_source *s = number < r->source_count ? r->sources[number] : NULL;
     bool fresh = !s;
     if (fresh) /* it may have begun before we looked: events are missing */
         s = add_source(r, number, thread->process, false);
@@ -446,20 +437,20 @@ int ct_replay_stream_thread(struct ct_replay_stream *stream, size_t number, cons
 }
 
 /* Events that were deleted before they could be read: the recorder keeps the newest only. */
-static void on_deleted(struct source *s, uint64_t count) {
+static void on_deleted(struct ct_replay_source *s, uint64_t count) {
     ct_frames_gap(&s->frames, 0);
     struct ct_replay_call *call = ct_replay_new(&s->replay->lines);
     if (!call)
         return;
-    fill_line(s, call, CT_REPLAY_GAP, NULL);
+    ct_replay_fill(s, call, CT_REPLAY_GAP, NULL);
     call->line.lost = count;
     call->line.reason = "deleted by --keep before they were read";
-    append_line(s, call);
+    ct_replay_put(s, call);
 }
 
 int ct_replay_stream_event(struct ct_replay_stream *stream, const struct ct_trace_event *event) {
-    struct replay *r = &stream->replay;
-    struct source *s = event->thread < r->source_count ? r->sources[event->thread] : NULL;
+    struct ct_replay_run *r = &stream->replay;
+    struct ct_replay_source *s = event->thread < r->source_count ? r->sources[event->thread] : NULL;
     if (!s || r->lines.stopped)
         return r->lines.stopped;
     s->event = *event;
@@ -472,7 +463,7 @@ int ct_replay_stream_event(struct ct_replay_stream *stream, const struct ct_trac
 }
 
 int ct_replay_stream_rest(struct ct_replay_stream *stream, uint64_t now_ns) {
-    struct replay *r = &stream->replay;
+    struct ct_replay_run *r = &stream->replay;
     r->lines.window = 0;
     ct_replay_advance(&r->lines, now_ns);
     r->lines.window = DEFAULT_WINDOW;
@@ -480,7 +471,7 @@ int ct_replay_stream_rest(struct ct_replay_stream *stream, uint64_t now_ns) {
 }
 
 int ct_replay_stream_end(struct ct_replay_stream *stream) {
-    struct replay *r = &stream->replay;
+    struct ct_replay_run *r = &stream->replay;
     for (size_t i = 0; i < r->source_count && !r->lines.stopped; i++)
         if (r->sources[i])
             on_gaps(r->sources[i], UINT64_MAX);

@@ -7,6 +7,7 @@
 #define CT_REPORT_REPLAY_H
 
 #include "report/select.h"
+#include "trace/code_file.h"
 #include "trace/follow.h"
 
 enum ct_replay_kind {
@@ -17,6 +18,10 @@ enum ct_replay_kind {
     CT_REPLAY_END,   /* end of a call that was not seen: no duration */
     CT_REPLAY_GAP,   /* events were lost here */
     CT_REPLAY_SIGNAL,
+    CT_REPLAY_BLOCK,       /* a block of code was executed */
+    CT_REPLAY_COMPILED,    /* a block was translated */
+    CT_REPLAY_BLOCKS_LOST, /* blocks are missing here */
+    CT_REPLAY_DAMAGED,     /* its file of code is damaged: no more blocks of this thread */
 };
 
 /* How a LEAF or CLOSE ended. */
@@ -34,11 +39,14 @@ struct ct_replay_line {
     uint64_t time_ns;
     uint64_t duration_ns;
     uint32_t indent;
-    const char *name, *module; /* "" for GAP and SIGNAL */
-    uint64_t lost;             /* GAP: events */
-    const char *reason;        /* GAP: a name of CT_LOSS_LIST */
+    const char *name, *module; /* "" for GAP and SIGNAL, and blocks of no function or module */
+    uint64_t lost;             /* GAP: events; BLOCKS_LOST: blocks */
+    const char *reason;        /* GAP: a name of CT_LOSS_LIST; DAMAGED: a sentence */
     uint32_t detail;           /* record of its call, or of the signal; CT_TRACE_NO_DETAIL */
     uint32_t end_detail;       /* of its return */
+    uint32_t executed;         /* BLOCK: of its instructions, the first */
+    uint64_t into;             /* BLOCK, COMPILED: offset in the function */
+    struct ct_code_block block;
 };
 
 struct ct_replay_options {
@@ -48,6 +56,7 @@ struct ct_replay_options {
     uint64_t min_ns;         /* calls that took less are not shown */
     size_t window;           /* lines that may wait; 0: 65,536 */
     bool apart;              /* calls and their ends are never one line */
+    bool blocks;             /* what followed threads have executed, too; min_ns must be 0 */
 };
 
 /* Non-zero from `show` ends it, and is returned. Names are good until the trace is closed or the replay returns. */

@@ -43,9 +43,10 @@ uint64_t ct_code_writer_bytes(const struct ct_code_writer *w);
 /* ---- reading ---- */
 
 struct ct_code_record {
-    enum { CT_CODE_RAN, CT_CODE_COMPILED, CT_CODE_LOST } what;
-    struct ct_code_block block;
-    uint32_t executed;          /* RAN: of its instructions, the first; */
+    enum { CT_CODE_RAN, CT_CODE_COMPILED, CT_CODE_LOST, CT_CODE_DAMAGED } what; /* DAMAGED: of cursors, see reader.h */
+    struct ct_code_block block; /* its lengths are good until the reader is closed */
+    uint32_t number;            /* RAN: of the block in the file, from 0 on without holes; */
+    uint32_t executed;          /* of its instructions, the first */
     uint64_t count;             /* LOST: blocks */
     uint64_t position, time_ns; /* events of the index before it; when it was handed over */
 };

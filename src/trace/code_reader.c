@@ -107,6 +107,7 @@ static int ran(struct ct_code_reader *r, struct ct_code_record *record, bool par
         return complain(r, "a block that was not defined");
     record->what = CT_CODE_RAN;
     record->block = r->blocks[number];
+    record->number = (uint32_t)number;
     record->executed = part ? (uint32_t)executed : record->block.insns;
     if (part && (!executed || executed >= record->block.insns))
         return complain(r, "a part that is no part of its block");

@@ -1,7 +1,9 @@
-/* Cursors: the events of one thread, or of all threads merged by time (ties: thread, then sequence).
+/* Cursors: the events of one thread, or of all threads merged by time (ties: thread, then sequence), perhaps with what the
+ * threads have executed between them.
  *
  * Each thread is a stream with a buffer of its own; streams wait in a binary heap. The buffers of all streams together stay
  * below MERGE_BYTES as long as each gets LEAST bytes. */
+#include "trace/code_file.h"
 #include "trace/reader.h"
 #include <stdlib.h>
 
@@ -11,12 +13,16 @@
 #define LEAST       (4u << 10)
 
 struct stream {
-    uint64_t time; /* of the next event: the heap looks at nothing else */
+    uint64_t time; /* of what comes next: the heap looks at nothing else */
     size_t thread;
     struct ct_index *index;
     uint64_t sequence; /* of the next event */
     struct atf_index_event *events;
     size_t at, filled, room;
+    struct ct_code_reader *code; /* NULL: only events */
+    struct ct_code_record record;
+    bool has_record, damaged;
+    bool record_next; /* it comes before the event */
 };
 
 struct ct_trace_cursor {
@@ -44,6 +50,41 @@ static bool advance(struct stream *stream) {
         return fill(stream);
     stream->time = stream->events[stream->at].timestamp_ns;
     return true;
+}
+
+/* ---- code ---- */
+
+static void read_record(struct stream *stream) {
+    int status = stream->damaged ? 0 : ct_code_reader_next(stream->code, &stream->record);
+    stream->has_record = status != 0;
+    if (status >= 0)
+        return;
+    stream->damaged = true;
+    stream->record.what = CT_CODE_DAMAGED;
+}
+
+/* Which of the two comes next? The time of a record may be that of a later event, or behind that of an earlier one: its place
+ * is what counts. `last`: time of what came before. */
+static bool choose(struct stream *stream, uint64_t last) {
+    bool has_event = stream->at < stream->filled;
+    uint64_t event_time = has_event ? stream->events[stream->at].timestamp_ns : UINT64_MAX;
+    stream->record_next = stream->has_record && (!has_event || stream->record.position <= stream->sequence);
+    stream->time = event_time;
+    if (stream->record_next) {
+        stream->time = stream->record.time_ns > last ? stream->record.time_ns : last;
+        if (stream->time > event_time)
+            stream->time = event_time;
+    }
+    return has_event || stream->has_record;
+}
+
+static bool advance_both(struct stream *stream) {
+    uint64_t last = stream->time;
+    if (stream->record_next)
+        read_record(stream);
+    else
+        (void)advance(stream);
+    return choose(stream, last);
 }
 
 /* Streams differ in their thread, so none are equal. */
@@ -77,7 +118,26 @@ static size_t room_for(size_t streams, uint64_t events) {
 struct start {
     uint64_t ns;
     const uint64_t *sequences; /* NULL: at the time */
+    const bool *code;          /* of which threads; NULL: of none */
 };
+
+bool ct_trace_has_code(const struct ct_trace *trace, size_t thread) {
+    const struct ct_trace_thread *info = &trace->threads[thread].info;
+    char *path = ct_file_path("%s/thread_%u", trace->processes[info->process].directory, info->id);
+    bool has = path && ct_find_exists(path, CT_CODE_FILE);
+    free(path);
+    return has;
+}
+
+static int open_code(struct stream *stream, const struct ct_trace *trace) {
+    const struct ct_trace_thread *thread = &trace->threads[stream->thread].info;
+    int status = ct_code_reader_open(&stream->code, trace->processes[thread->process].directory, thread->id);
+    if (status == CT_ERR_NOT_FOUND)
+        return 0;
+    if (!status)
+        read_record(stream);
+    return status;
+}
 
 /* The stream joins the heap when it has events. */
 static int add_stream(struct ct_trace_cursor *cursor, struct ct_trace *trace, size_t thread, size_t streams,
@@ -91,15 +151,19 @@ static int add_stream(struct ct_trace_cursor *cursor, struct ct_trace *trace, si
         stream->sequence = ct_index_search(index, start->ns);
     if (stream->sequence < index->first)
         stream->sequence = index->first;
-    if (stream->sequence >= index->end)
-        return 0;
-    stream->room = room_for(streams, index->end - stream->sequence);
-    stream->events = malloc(stream->room * EVENT);
-    if (!stream->events)
-        return CT_ERR_NO_MEMORY;
-    if (fill(stream))
+    int status = start->code && start->code[thread] ? open_code(stream, trace) : 0;
+    bool more = false;
+    if (!status && stream->sequence < index->end) {
+        stream->room = room_for(streams, index->end - stream->sequence);
+        stream->events = malloc(stream->room * EVENT);
+        status = stream->events ? 0 : CT_ERR_NO_MEMORY;
+        more = !status && fill(stream);
+    }
+    if (stream->code)
+        more = choose(stream, 0);
+    if (!status && more)
         cursor->heap[cursor->count++] = stream;
-    return 0;
+    return status;
 }
 
 static int open_cursor(struct ct_trace_cursor **out, struct ct_trace *trace, size_t first, size_t count,
@@ -141,10 +205,23 @@ int ct_trace_cursor_open_thread(struct ct_trace_cursor **out, struct ct_trace *t
     return open_cursor(out, trace, thread, 1, &(struct start){.ns = start_ns});
 }
 
+int ct_trace_cursor_open_code(struct ct_trace_cursor **out, struct ct_trace *trace, const bool *code) {
+    return open_cursor(out, trace, 0, trace->thread_count, &(struct start){.code = code});
+}
+
+/* What was first in the heap has been taken. */
+static void go_on(struct ct_trace_cursor *cursor) {
+    struct stream *stream = cursor->heap[0];
+    if (!(stream->code ? advance_both(stream) : advance(stream)))
+        cursor->heap[0] = cursor->heap[--cursor->count];
+    if (cursor->count > 1)
+        sift_down(cursor, 0);
+}
+
 bool ct_trace_next(struct ct_trace_cursor *cursor, struct ct_trace_event *event) {
     if (!cursor->count)
         return false;
-    struct stream *stream = cursor->heap[0];
+    const struct stream *stream = cursor->heap[0];
     const struct atf_index_event *raw = &stream->events[stream->at];
     *event = (struct ct_trace_event){.timestamp_ns = raw->timestamp_ns,
                                      .function_id = raw->function_id,
@@ -153,18 +230,36 @@ bool ct_trace_next(struct ct_trace_cursor *cursor, struct ct_trace_event *event)
                                      .kind = raw->event_kind,
                                      .depth = raw->call_depth,
                                      .detail = raw->detail_seq};
-    if (!advance(stream))
-        cursor->heap[0] = cursor->heap[--cursor->count];
-    if (cursor->count > 1)
-        sift_down(cursor, 0);
+    go_on(cursor);
     return true;
+}
+
+enum ct_trace_step ct_trace_next_step(struct ct_trace_cursor *cursor, struct ct_trace_event *event,
+                                      struct ct_code_record *record) {
+    const struct stream *stream = cursor->count ? cursor->heap[0] : NULL;
+    if (!stream || !stream->record_next)
+        return ct_trace_next(cursor, event) ? CT_TRACE_STEP_EVENT : CT_TRACE_STEP_END;
+    *event =
+        (struct ct_trace_event){.timestamp_ns = stream->time, .thread = stream->thread, .detail = CT_TRACE_NO_DETAIL};
+    *record = stream->record;
+    go_on(cursor);
+    return CT_TRACE_STEP_CODE;
+}
+
+const char *ct_trace_cursor_problem(const struct ct_trace_cursor *cursor, size_t thread) {
+    for (size_t i = 0; i < cursor->stream_count; i++)
+        if (cursor->streams[i].thread == thread && cursor->streams[i].damaged)
+            return ct_code_reader_problem(cursor->streams[i].code);
+    return "";
 }
 
 void ct_trace_cursor_close(struct ct_trace_cursor *cursor) {
     if (!cursor)
         return;
-    for (size_t i = 0; i < cursor->stream_count; i++)
+    for (size_t i = 0; i < cursor->stream_count; i++) {
         free(cursor->streams[i].events);
+        ct_code_reader_close(cursor->streams[i].code);
+    }
     free(cursor->streams);
     free(cursor->heap);
     free(cursor);

@@ -190,6 +190,24 @@ struct ct_trace {
 /* All threads merged by time, each from a position of its own on (by index; what lies behind its end has no events). */
 int ct_trace_cursor_open_at(struct ct_trace_cursor **out, struct ct_trace *trace, const uint64_t *sequences);
 
+/* Has the thread a file of code? */
+bool ct_trace_has_code(const struct ct_trace *trace, size_t thread);
+/* All threads merged by time; those with code[i] set also with what they have executed (code_file.h), each record at its place
+ * between the events of its thread. */
+int ct_trace_cursor_open_code(struct ct_trace_cursor **out, struct ct_trace *trace, const bool *code);
+
+enum ct_trace_step {
+    CT_TRACE_STEP_END,
+    CT_TRACE_STEP_EVENT,
+    CT_TRACE_STEP_CODE, /* of the event only thread and time: not later than the thread's next event */
+};
+/* As ct_trace_next, for such cursors too. A record that is DAMAGED is the last one of its thread; what is wrong tells
+ * ct_trace_cursor_problem, until the cursor is closed. */
+struct ct_code_record;
+enum ct_trace_step ct_trace_next_step(struct ct_trace_cursor *cursor, struct ct_trace_event *event,
+                                      struct ct_code_record *record);
+const char *ct_trace_cursor_problem(const struct ct_trace_cursor *cursor, size_t thread);
+
 struct ct_symbols *ct_trace_symbols(const struct ct_trace *trace, size_t process);
 
 struct ct_verify_detail {

@@ -1,7 +1,8 @@
 /* Writes the traces whose reports are kept in tests/golden/reading: make_trace DIRECTORY makes DIRECTORY/whole, a
  * finished trace of three threads with a recursion, an exception, functions on entry only, coroutines, a gap and
  * calls that are open at the end; DIRECTORY/cut, one of a killed recorder; DIRECTORY/many, with more threads than are
- * listed; and DIRECTORY/crash, with detail records, of a program that died of a signal. */
+ * listed; DIRECTORY/crash, with detail records, of a program that died of a signal; and DIRECTORY/code, of followed threads with the
+ * blocks that they have executed. */
 #include "../unit/trace_sample.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +41,17 @@ static const struct sample_thread crash[] = {
     {.id = 2, .tid = 1001, .name = "worker", .script = "1500+worker 1600+other%7,8,9,10,11,12"},
 };
 
+/* The second thread's blocks have the time at which they were handed over, as without calls. */
+static const struct sample_thread code[] = {
+    {.id = 1,
+     .tid = 1000,
+     .name = "sample",
+     .script = "500=main:0 1000+main 1000^main:16 1000=main:16 2000+work 2000=work:0 2500=work:16*3 2500=#5 3000+leaf "
+               "3000=leaf:0 "
+               "4000-leaf 4000=work:16 4000=work:16 4500-work 4500=main:32"},
+    {.id = 2, .tid = 1001, .name = "worker", .script = "2200=worker:0 2200=other:0 2200=worker:16 9000=?:0"},
+};
+
 static const char *below(const char *directory, const char *name) {
     static char path[4096];
     snprintf(path, sizeof path, "%s/%s", directory, name);
@@ -60,6 +72,7 @@ int main(int argc, char **argv) {
     free(sample_write(below(argv[1], "cut"), &(struct sample){.threads = cut, .thread_count = 1, .unfinished = true}));
     free(sample_write(below(argv[1], "crash"),
                       &(struct sample){.threads = crash, .thread_count = 2, .end_ns = 7000, .killed_by = 11}));
+    free(sample_write(below(argv[1], "code"), &(struct sample){.threads = code, .thread_count = 2, .end_ns = 10000}));
     for (uint32_t i = 0; i < 30; i++) {
         snprintf(names[i], sizeof names[i], "pool-%u", i);
         many[i] =

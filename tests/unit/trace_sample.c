@@ -1,5 +1,6 @@
 /* Traces for tests. */
 #include "trace_sample.h"
+#include "trace/code_file.h"
 #include "trace/writer.h"
 #include <ftw.h>
 #include <stdio.h>
@@ -51,6 +52,8 @@ static size_t find(const char *name) {
 struct script {
     struct ct_thread_writer *writer;
     struct ct_detail_writer *details; /* NULL until there is one */
+    struct ct_code_writer *code;      /* the same */
+    struct ct_code_counts counts;
     const char *directory;
     uint32_t id;
     struct ct_json *gaps;
@@ -159,12 +162,41 @@ static void put_gap(struct script *s, char *text) {
     s->lost += lost;
 }
 
+/* Four instructions of four bytes. */
+static void put_block(struct script *s, uint64_t time, bool executed, char *text) {
+    if (!s->code)
+        must(ct_code_writer_open(&s->code, s->directory, s->id, s->tid, 0) == 0, "a file of code");
+    ct_code_writer_at(s->code, s->events, SAMPLE_START + time);
+    if (*text == '#') {
+        ct_code_writer_lost(s->code, strtoull(text + 1, NULL, 10));
+        return;
+    }
+    char *offset = strchr(text, ':'), *part = strchr(text, '*');
+    must(offset, text);
+    *offset++ = 0;
+    size_t function = find(text);
+    uint32_t at = (uint32_t)strtoul(offset, NULL, 10), number = (uint32_t)function * 64 + at / 4;
+    struct ct_code_block block = {.module = functions[function].module,
+                                  .size = 16,
+                                  .insns = 4,
+                                  .offset = 0x1000 + 0x100 * function + at,
+                                  .lengths = (const uint8_t[]){4, 4, 4, 4}};
+    if (executed && !ct_code_writer_knows(s->code, number))
+        ct_code_writer_define(s->code, number, &block);
+    if (executed)
+        ct_code_writer_block(s->code, number, part ? (uint32_t)strtoul(part + 1, NULL, 10) : 0);
+    else
+        ct_code_writer_compiled(s->code, &block);
+    s->counts.blocks += executed;
+    s->counts.compiled += !executed;
+}
+
 static void run_script(struct script *s, const char *text) {
     char *copy = strdup(text), *state = NULL;
     for (char *word = strtok_r(copy, " ", &state); word; word = strtok_r(NULL, " ", &state)) {
         char *op;
         uint64_t time = strtoull(word, &op, 10);
-        must(op != word && strchr("+-!~", *op), word);
+        must(op != word && strchr("+-!~=^", *op), word);
         char kind = *op++, *detail = strchr(op, '%'), *at = strchr(op, '@');
         if (at)
             *at++ = 0;
@@ -174,6 +206,8 @@ static void run_script(struct script *s, const char *text) {
             *c = *c == 1 ? ' ' : *c; /* stands for a space, which would end the word */
         if (kind == '~')
             put_gap(s, op);
+        else if (kind == '=' || kind == '^')
+            put_block(s, time, kind == '=', op);
         else
             put_event(s, time, kind, op, at ? strtoll(at, NULL, 10) : -1, detail);
     }
@@ -204,7 +238,14 @@ static void put_thread(const char *directory, const struct sample_thread *t, str
     run_script(&s, t->script);
     must(ct_thread_writer_close(s.writer) == 0, "closing a thread's file");
     must(!s.details || ct_detail_writer_close(s.details) == 0, "closing a detail file");
+    must(!s.code || ct_code_writer_close(s.code, &(uint64_t){0}) == 0, "closing a file of code");
     ct_json_end(json, ']');
+    if (s.code) {
+        ct_json_begin(json, "code", '{');
+        ct_json_number(json, "blocks", s.counts.blocks);
+        ct_json_number(json, "compiled", s.counts.compiled);
+        ct_json_end(json, '}');
+    }
     ct_json_number(json, "events", s.events);
     ct_json_number(json, "lost", s.lost);
     ct_json_end(json, '}');

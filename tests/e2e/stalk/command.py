@@ -167,41 +167,65 @@ def test_marked_linkage(b):
         same("calls of raise", "4", lines.get("raise [libc.so.6]"))
 
 
+def interleaved(subject, stepped):
+    """Places of instructions with +NAME before the first of a call of the program's own functions, -NAME behind its return."""
+    listing = subprocess.run(["objdump", "-d", "-w", "--no-show-raw-insn", subject], stdout=subprocess.PIPE, check=True).stdout.decode()
+    starts, returns = {}, {}
+    for name, body in re.findall(r"^[0-9a-f]+ <(main|choose|leaf)>:\n((?:.+\n)*)", listing, re.M):
+        places = re.findall(r"^ +([0-9a-f]+):\t(\S+)", body, re.M)
+        starts[places[0][0]] = name
+        returns.update({place: name for place, word in places if word == "ret"})
+    tokens = []
+    for place in stepped:
+        tokens += ["+" + starts[place], place] if place in starts else [place]
+        tokens += ["-" + returns[place]] if place in returns else []
+    return tokens
+
+
 def test_code(b):
-    """Instructions in the trace are those of a single-stepped run, in the same order; blocks are made of them."""
+    """Instructions in the trace, with calls and returns between them, are those of a single-stepped run, in the same order;
+    blocks are made of them."""
     subject = b.build("covered")
     result, directory = b.stalk(["--events", "call,ret,block,exec,compile"], [subject], code=3)
     same("output", b.shop.run([subject]).out, result.out)
     b.check(directory)
     replay = [b.arguments.contrail, "replay", directory]
-    name = os.path.basename(subject) + r"\+0x([0-9a-f]+)"
     stepped = b.steps(subject)
     stepped = [p for i, p in enumerate(stepped) if not i or stepped[i - 1] != p]  # rep movs: a step for each time
-    text = b.shop.run(replay + ["--instructions"]).out.decode()
-    executed = re.findall(r"^ +\S+ ?\S*  " + name + r"(?!.*translated)", text, re.M)
-    same("instructions", stepped, executed)
-    text = b.shop.run(replay + ["--blocks"]).out.decode()
-    blocks = re.findall(r"^ +\S+ ?\S*  " + name + r".*\((\d+)(?: of \d+)? instruction", text, re.M)
+    lines = json.loads(b.shop.run(replay + ["--instructions", "--json"]).out)
+    own = [l for l in lines if l.get("module") == os.path.basename(subject)]
+    signs = {"open": "+", "close": "-"}
+    seen = ["%x" % l["offset"] if l["kind"] == "instruction" else signs[l["kind"]] + l["function"] for l in own
+            if l["kind"] == "instruction" or (l["kind"] in signs and l["function"] in ("main", "choose", "leaf"))]
+    same("calls among instructions", interleaved(subject, stepped), seen)
+    same("times that go back", [], [i for i in range(1, len(lines)) if lines[i]["time_ns"] < lines[i - 1]["time_ns"]])
+    executed = [p for p in seen if p[0] not in "+-"]
+    lines = json.loads(b.shop.run(replay + ["--blocks", "--json"]).out)
+    blocks = [l for l in lines if l["kind"] == "block" and l["module"] == os.path.basename(subject)]
     begins, at = [], 0
-    for _, count in blocks:
+    for block in blocks:
         begins.append(executed[at])
-        at += int(count)
-    same("places where blocks begin", begins, [place for place, _ in blocks])
+        at += block["executed"]
+    same("places where blocks begin", begins, ["%x" % block["offset"] for block in blocks])
     same("instructions of blocks", len(executed), at)
+    text = b.shop.run(replay + ["--blocks"]).out.decode()
     contains(text, "  choose+0x0  (", "(translated, ")
+    same("lines", len(lines), len(text.splitlines()) - 1)
     manifest = b.manifest(directory)
     code = manifest["threads"][0]["code"]
     same("blocks", manifest["stalk"]["events"]["block"], code["blocks"])
     same("translations", manifest["stalk"]["events"]["compile"], code["compiled"])
     same("lost", 0, code["lost"])
-    same("lines of blocks", code["blocks"] + code["compiled"], len(text.splitlines()) - 1)
+    same("lines of blocks", code["blocks"] + code["compiled"], sum(l["kind"] in ("block", "translated") for l in lines))
     same("lines of instructions", manifest["stalk"]["events"]["exec"],
-         len(b.shop.run(replay + ["--instructions"]).out.splitlines()) - 1 - code["compiled"])
+         len(re.findall(r"^ +\S+ +\S+\+0x\S+(?:  \S+)?$", b.shop.run(replay + ["--instructions"]).out.decode(), re.M)))
     file = os.path.join(directory, "thread_1", "code.ctc")
     data = bytearray(open(file, "rb").read())
     for change in (lambda d: d[:-1], lambda d: d[:200] + bytes([d[200] ^ 1]) + d[201:], lambda d: b"XXXX" + d[4:], lambda d: d + b"0"):
         open(file, "wb").write(change(data))
         contains(b.shop.read("verify", os.path.dirname(directory), 1).out.decode(), "code.ctc")
+        if len(change(data)) == len(data):
+            same("replay of a damaged file", 69, b.shop.run(replay + ["--blocks"]).code)
     os.unlink(file)
     contains(b.shop.read("verify", os.path.dirname(directory), 1).out.decode(), "it is missing")
 

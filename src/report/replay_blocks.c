@@ -1,0 +1,102 @@
+/* What followed threads have executed, between the lines of their calls. Where a block lies is looked up once for each block of a
+ * file; memory grows with these, not with how often they were executed. */
+#include "report/replay_parts.h"
+#include <stdlib.h>
+#include <string.h>
+
+static void look_up(struct ct_replay_source *s, const struct ct_code_block *b, struct ct_replay_place *place) {
+    struct ct_replay_run *r = s->replay;
+    struct ct_symbols *symbols = ct_trace_symbols(r->trace, s->process);
+    struct ct_symbols_module m = ct_symbols_module_of(symbols, b->module);
+    const struct ct_trace_function *f = m.path ? ct_symbols_at(symbols, b->module, b->offset) : NULL;
+    const char *slash = m.path ? strrchr(m.path, '/') : NULL;
+    place->module = !m.path || !b->module ? "" : slash ? slash + 1 : m.path;
+    place->function = f ? ct_known_get(&r->known, s->process, f->id) : NULL;
+    place->start = f ? f->offset : 0;
+    place->module_fits = ct_select_by(r->options->select.modules, place->module);
+}
+
+/* By its number in the file; NULL: no memory. */
+static const struct ct_replay_place *place_of(struct ct_replay_source *s, const struct ct_code_record *record) {
+    if (record->number >= s->place_count) {
+        size_t count = record->number + record->number / 2 + 256;
+        struct ct_replay_place *places = realloc(s->places, count * sizeof *places);
+        if (!places)
+            return NULL;
+        memset(places + s->place_count, 0, (count - s->place_count) * sizeof *places);
+        s->places = places;
+        s->place_count = count;
+    }
+    struct ct_replay_place *place = &s->places[record->number];
+    if (!place->module)
+        look_up(s, &record->block, place);
+    return place;
+}
+
+/* Blocks are shown as the calls of their function would be: in calls that are chosen, or in functions that are. */
+static bool is_shown(struct ct_replay_source *s, const struct ct_replay_place *place) {
+    const struct ct_replay_options *options = s->replay->options;
+    const struct ct_replay_call *top = ct_replay_top(s);
+    bool inside = !options->select.functions || (top && top->inside);
+    if (!place->module_fits)
+        return false;
+    if (!inside)
+        return place->function && place->function->function_fits;
+    return !options->max_depth || !top || top->level < options->max_depth;
+}
+
+static struct ct_replay_call *new_line(struct ct_replay_source *s, enum ct_replay_kind kind, uint64_t time_ns) {
+    struct ct_replay_call *line = ct_replay_new(&s->replay->lines);
+    if (!line)
+        return NULL;
+    ct_replay_fill(s, line, kind, NULL);
+    line->line.time_ns = time_ns;
+    line->line.detail = CT_TRACE_NO_DETAIL;
+    return line;
+}
+
+static void put_block(struct ct_replay_source *s, uint64_t time_ns, const struct ct_code_record *record) {
+    struct ct_replay_place compiled;
+    const struct ct_replay_place *place = &compiled;
+    if (record->what == CT_CODE_COMPILED)
+        look_up(s, &record->block, &compiled);
+    else
+        place = place_of(s, record);
+    if (!place)
+        s->replay->lines.stopped = CT_ERR_NO_MEMORY;
+    if (!place || !is_shown(s, place))
+        return;
+    bool ran = record->what == CT_CODE_RAN;
+    struct ct_replay_call *line = new_line(s, ran ? CT_REPLAY_BLOCK : CT_REPLAY_COMPILED, time_ns);
+    if (!line)
+        return;
+    line->line.name = place->function && *place->function->function->linkage_name ? place->function->name : "";
+    line->line.module = place->module;
+    line->line.into = record->block.offset - place->start;
+    line->line.block = record->block;
+    line->line.executed = record->executed;
+    ct_replay_put(s, line);
+}
+
+void ct_replay_code(struct ct_replay_source *s, uint64_t time_ns, const struct ct_code_record *record) {
+    struct ct_replay_call *line;
+    s->last_ns = time_ns;
+    if (time_ns < s->replay->options->from_ns)
+        return;
+    switch (record->what) {
+    case CT_CODE_RAN:
+    case CT_CODE_COMPILED:
+        put_block(s, time_ns, record);
+        return;
+    case CT_CODE_LOST:
+    case CT_CODE_DAMAGED:
+        line = new_line(s, record->what == CT_CODE_LOST ? CT_REPLAY_BLOCKS_LOST : CT_REPLAY_DAMAGED, time_ns);
+        if (!line)
+            return;
+        line->line.lost = record->count;
+        line->line.reason =
+            record->what == CT_CODE_DAMAGED ? ct_trace_cursor_problem(s->replay->cursor, s->thread) : "";
+        ct_replay_put(s, line);
+        return;
+    }
+}

@@ -1,0 +1,56 @@
+/* Parts of the replay: calls (replay.c) and what is executed in them (replay_blocks.c). */
+#ifndef CT_REPORT_REPLAY_PARTS_H
+#define CT_REPORT_REPLAY_PARTS_H
+
+#include "report/replay.h"
+#include "report/replay_lines.h"
+#include "trace/facts.h"
+#include "trace/frames.h"
+#include "trace/reader.h"
+
+/* Where a block lies. */
+struct ct_replay_place {
+    const struct ct_known *function; /* NULL: in none, */
+    const char *module;              /* NULL: not looked up yet */
+    uint64_t start;                  /* of the function */
+    bool module_fits;
+};
+
+/* One thread of the trace. */
+struct ct_replay_source {
+    struct ct_replay_run *replay;
+    size_t thread, process;
+    struct ct_trace_event event;
+    struct ct_frames frames; /* a frame's `user` is its struct ct_replay_call */
+    const struct ct_gap *gaps;
+    size_t gap_count, gap; /* of the thread's gaps, those before the event */
+    uint64_t next;         /* of a stream: position of the event that comes next */
+    uint64_t last_ns;
+    struct ct_replay_place *places; /* of blocks, by their number in the file of code */
+    size_t place_count;
+};
+
+struct ct_replay_run {
+    struct ct_trace *trace;
+    const struct ct_replay_options *options;
+    struct ct_facts facts;
+    struct ct_known_table known;
+    struct ct_replay_lines lines;
+    struct ct_trace_cursor *cursor;
+    struct ct_replay_source **sources; /* for each thread of the trace; NULL: not selected */
+    size_t source_count;
+    bool past_range; /* there are events behind it */
+};
+
+/* A line of the thread, at the place of its next event; shown at once when it is kept (replay_lines.h). */
+void ct_replay_fill(const struct ct_replay_source *s, struct ct_replay_call *call, enum ct_replay_kind kind,
+                    const struct ct_known *known);
+/* Puts a line that waits for nothing behind the others. */
+void ct_replay_put(struct ct_replay_source *s, struct ct_replay_call *call);
+/* The innermost open call, shown or not; NULL: none is known. */
+struct ct_replay_call *ct_replay_top(struct ct_replay_source *s);
+
+/* What a thread has executed before its next event. */
+void ct_replay_code(struct ct_replay_source *s, uint64_t time_ns, const struct ct_code_record *record);
+
+#endif
