@@ -51,13 +51,14 @@ build() {
     ninja --quiet -C "$dir"
 }
 
-# suite LABEL DIR MESON-TEST-OPTIONS...: runs tests, shows the output of those that fail, leaves a log to count.
+# suite LABEL DIR MESON-TEST-OPTIONS...: runs tests, shows the output of those that fail, leaves a log to count. Time limits are for tests
+# that hang, not for machines that are slow.
 suite() {
     label=$1 dir=$2
     shift 2
     echo "--- $label"
     rm -f "$dir/meson-logs/contrail-tests.json"
-    meson test -C "$dir" --no-rebuild --logbase contrail-tests --print-errorlogs "$@" | grep -v '^$'
+    meson test -C "$dir" --no-rebuild --timeout-multiplier 4 --logbase contrail-tests --print-errorlogs "$@" | grep -v '^$'
     logs="$logs
 $label=$dir/meson-logs/contrail-tests.json"
 }
@@ -71,7 +72,7 @@ if check "build with clang" build build-clang clang clang++; then
 fi
 # Sanitizers make gcc warn of what is not so; the builds above have seen the true warnings.
 if check "build with sanitizers" build build-asan gcc g++ -Db_sanitize=address,undefined -Db_lundef=false -Dwerror=false; then
-    suite "sanitizers, unit suite" build-asan --suite unit --timeout-multiplier 3
+    suite "sanitizers, unit suite" build-asan --suite unit --timeout-multiplier 8
 fi
 if [ -n "$long" ]; then
     check "function tables against elfutils, every file" scripts/check-functions.sh

@@ -60,7 +60,7 @@ static void *hook_and_revert(void *arg) {
 
 static int use_api(void) {
     struct ct_hook_statistics statistics;
-    alarm(5);
+    alarm(100);
     ct_hooks_statistics(hooks, &statistics);
     return one(1) == 2 && two(1) == 3 && ct_hooks_flush(hooks) == 0 ? 0 : 1;
 }
@@ -273,7 +273,7 @@ int main(int argc, char **argv) {
     if (child == 0)
         return run(argc > 1 ? argv[1] : "");
     signal(SIGALRM, end_child);
-    alarm(20);
+    alarm(120);
     int status = wait_for(child);
     if (WIFEXITED(status))
         return WEXITSTATUS(status);

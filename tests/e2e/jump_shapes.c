@@ -84,7 +84,7 @@ static const struct {
 };
 
 int main(int argc, char **argv) {
-    alarm(60);
+    alarm(240);
     int hooked = 0;
     e2e_begin(argc, argv);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {

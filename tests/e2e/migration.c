@@ -194,7 +194,7 @@ static void check_first_event_is_return(int fibonacci_hook, int descend_hook) {
 }
 
 int main(int argc, char **argv) {
-    alarm(60);
+    alarm(240);
     e2e_begin(argc, argv);
     e2e_allow_unnested();
     is_left_hook = E2E_RECORD(is_left);

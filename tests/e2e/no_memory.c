@@ -45,7 +45,7 @@ static void *seen_main(void *arg) {
 }
 
 int main(int argc, char **argv) {
-    alarm(60);
+    alarm(240);
     e2e_begin(argc, argv);
     E2E_RECORD(next);
     E2E_RECORD(nested);

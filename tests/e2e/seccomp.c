@@ -51,7 +51,7 @@ static void *thread_main(void *arg) {
 
 /* In a child, so that being killed is a failure with a text. */
 static int confined(void) {
-    alarm(20);
+    alarm(120);
     if (!forbid())
         return 77;
     if (!setjmp(place))
@@ -68,7 +68,7 @@ static int confined(void) {
 }
 
 int main(int argc, char **argv) {
-    alarm(60);
+    alarm(240);
     e2e_begin(argc, argv);
     E2E_RECORD(leave);
     E2E_RECORD(through);

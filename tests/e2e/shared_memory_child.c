@@ -84,7 +84,7 @@ static bool child_sees_itself(int hook) {
 static void *fork_raw(void *arg) {
     pid_t pid = (pid_t)syscall(SYS_fork);
     if (pid == 0) {
-        alarm(20);
+        alarm(120);
         _exit(child_sees_itself(*(int *)arg) ? 0 : 1);
     }
     E2E_EQUAL(wait_for(pid), 0);
@@ -103,7 +103,7 @@ static void check_raw_fork(void *(*body)(void *), int hook) {
 }
 
 int main(int argc, char **argv) {
-    alarm(60);
+    alarm(240);
     e2e_begin(argc, argv);
     int hook = E2E_RECORD(fibonacci);
     char *stack = mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -54,7 +54,7 @@ int main(int argc, char **argv) {
         size = 8192;
     if (size > LARGEST)
         e2e_skip("signal frames are larger than expected");
-    alarm(60);
+    alarm(240);
     memset(area, 0xaa, sizeof area);
     stack_t small = {.ss_sp = area + GUARD, .ss_size = size};
     struct sigaction action = {.sa_handler = handler, .sa_flags = SA_ONSTACK};

@@ -20,7 +20,7 @@ int main(int argc, char **argv) {
             path = argv[i];
     if (!path)
         e2e_skip("no plugin given");
-    alarm(60);
+    alarm(240);
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
         fprintf(stderr, "%s\n", dlerror());

@@ -35,7 +35,7 @@
 #include "contrail/status.h"
 #include "os/os.h"
 
-enum { LIMIT_MS = 20000, MAX_THREADS = 1024 };
+enum { LIMIT_MS = 100000, MAX_THREADS = 1024 };
 
 /* ---- helpers ---- */
 
