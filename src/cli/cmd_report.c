@@ -1,6 +1,7 @@
 /* contrail report: functions by calls and times. */
 #include "cli/command.h"
 #include "cli/reading.h"
+#include "cli/report_blocks.h"
 #include "cli/report_values.h"
 #include "report/functions.h"
 #include "report/output.h"
@@ -12,7 +13,7 @@ struct options {
     int sort;
     uint64_t limit, min_calls;
     struct ct_option_list functions, modules, threads, directories;
-    bool args, per_thread, json, csv, mangled, lines, inlines;
+    bool args, per_thread, json, csv, mangled, lines, inlines, blocks;
 };
 
 /* ---- the table ---- */
@@ -183,20 +184,24 @@ static int print_table(const struct ct_trace *trace, const struct ct_report *rep
 }
 
 static int print_csv(const struct ct_trace *trace, const struct ct_report *report, bool per_thread) {
-    static struct ct_printer printer;
     struct ct_output text = {0};
     ct_report_csv(report, per_thread, trace, &text);
-    if (text.failed) {
-        ct_output_free(&text);
-        return ct_message_fail(CT_ERR_NO_MEMORY, NULL);
-    }
-    ct_printer_open(&printer, false);
-    ct_printer_bytes(&printer, text.data, text.length);
-    ct_output_free(&text);
-    return ct_printer_close(&printer);
+    return ct_reading_print_text(&text);
 }
 
 /* ---- the command ---- */
+
+static int report_blocks(struct ct_trace *trace, const struct options *o, const struct ct_select *select) {
+    const struct ct_block_options options = {
+        .select = *select,
+        .limit = o->limit,
+        .min_count = o->min_calls,
+        .per_thread = o->per_thread,
+        .lines = o->lines,
+        .directories = o->directories.items,
+    };
+    return ct_report_blocks(trace, &options, o->json ? CT_REPORT_JSON : o->csv ? CT_REPORT_CSV : CT_REPORT_TABLE);
+}
 
 static int report_trace(struct ct_trace *trace, const struct options *o) {
     struct ct_report_options options = {
@@ -210,6 +215,8 @@ static int report_trace(struct ct_trace *trace, const struct options *o) {
     int code = ct_reading_check_threads(trace, &options.select);
     if (code >= 0)
         return code;
+    if (o->blocks)
+        return report_blocks(trace, o, &options.select);
     struct ct_values *values = NULL;
     int status = ct_report_make(&report, trace, &options);
     if (!status && o->args)
@@ -240,6 +247,9 @@ static int run(int argc, char **argv) {
         code = CT_EXIT_USAGE;
     } else if (options.args && (options.csv || options.per_thread)) {
         ct_message_error("--args does not go with --csv or --per-thread; leave them out, or use --json");
+        code = CT_EXIT_USAGE;
+    } else if (options.blocks && (options.args || options.inlines)) {
+        ct_message_error("--args and --inlines are for functions; leave out --blocks");
         code = CT_EXIT_USAGE;
     } else {
         code = ct_reading_open(&trace, &operands);
@@ -272,17 +282,20 @@ static const struct ct_option option_table[] = {
     {"thread", 't', CT_OPTION_LIST, offsetof(struct options, threads), "TID|GLOB",
      "only threads with this number, or whose name fits"},
     {"min-calls", 0, CT_OPTION_NUMBER, offsetof(struct options, min_calls), "N",
-     "only functions with at least N calls"},
+     "only functions with at least N calls, or blocks that were executed as often"},
     {"mangled", 0, CT_OPTION_FLAG, offsetof(struct options, mangled), NULL,
      "print names as the symbol tables have them"},
     {"lines", 0, CT_OPTION_FLAG, offsetof(struct options, lines), NULL,
-     "print where each function is in the source, as far as `contrail symbolize` found it"},
+     "print where each function is in the source, as far as `contrail symbolize` found it; with --blocks, where each "
+     "block is, from the module or its debug file"},
     {"inlines", 0, CT_OPTION_FLAG, offsetof(struct options, inlines), NULL,
      "print which functions were inlined into each, as far as `contrail symbolize --inlines` found them"},
     {"args", 'a', CT_OPTION_FLAG, offsetof(struct options, args), NULL,
      "print what each function was called with and returned, where that was recorded"},
     {"debug-dir", 0, CT_OPTION_LIST, offsetof(struct options, directories), "DIR",
-     "look for binaries and debug files here too, for names and types of arguments"},
+     "look for binaries and debug files here too, for names and types of arguments, and lines of blocks"},
+    {"blocks", 'b', CT_OPTION_FLAG, offsetof(struct options, blocks), NULL,
+     "list blocks of code instead, by how often they were executed (contrail stalk --events block)"},
     {"per-thread", 0, CT_OPTION_FLAG, offsetof(struct options, per_thread), NULL,
      "one row for each function and thread"},
     {"json", 0, CT_OPTION_FLAG, offsetof(struct options, json), NULL, "print JSON, times in nanoseconds"},
@@ -313,6 +326,11 @@ const struct ct_command ct_command_report = {
         "told. Names and types are those of the debug information when the module or its debug file is there; "
         "otherwise the "
         "registers are shown.\n\n"
+        "With --blocks each block that followed threads have executed is a row, the most frequent first, whatever "
+        "--sort "
+        "says: COUNT is how often it was entered, INSNS how many instructions it has, EXECUTED how many of them were "
+        "executed in all, SHARE their part of all instructions of these threads. --function and --module choose by "
+        "where the block lies.\n\n"
         "C++ and Rust names are demangled; GLOBs fit the name as it is shown, without its parameters, or mangled. "
         "Places in the source and inlined functions are known after `contrail symbolize`.",
     .options = option_table,
@@ -322,5 +340,6 @@ const struct ct_command ct_command_report = {
                 "contrail report --sort self --limit 10\n"
                 "contrail report -m 'libc.so*' -f 'mem*' traces/session_20250102_030405\n"
                 "contrail report --args -f 'parse_*'\n"
+                "contrail report --blocks --lines --limit 20\n"
                 "contrail report --per-thread --thread 'worker-*' --csv > threads.csv",
 };

@@ -1,6 +1,7 @@
 /* What the commands that read traces share. */
 #include "cli/reading.h"
 #include "cli/command.h"
+#include "report/output.h"
 #include "trace/reader.h"
 
 int ct_reading_open(struct ct_trace **out, const struct ct_operands *operands) {
@@ -50,5 +51,17 @@ int ct_reading_print_json(struct ct_json *json, int status) {
     if (!json->length || json->text[json->length - 1] != '\n')
         ct_printer_text(&printer, "\n");
     ct_json_free(json);
+    return ct_printer_close(&printer);
+}
+
+int ct_reading_print_text(struct ct_output *text) {
+    static struct ct_printer printer;
+    if (text->failed) {
+        ct_output_free(text);
+        return ct_message_fail(CT_ERR_NO_MEMORY, NULL);
+    }
+    ct_printer_open(&printer, false);
+    ct_printer_bytes(&printer, text->data, text->length);
+    ct_output_free(text);
     return ct_printer_close(&printer);
 }

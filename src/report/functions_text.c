@@ -93,28 +93,17 @@ void ct_report_json(const struct ct_report *r, const struct ct_trace *trace, con
 
 /* ---- CSV ---- */
 
-static void field(struct ct_output *output, const char *value) {
-    if (!strpbrk(value, ",\"\r\n")) {
-        ct_output_string(output, value);
-        return;
-    }
-    ct_output_string(output, "\"");
-    for (; *value; value++)
-        ct_output_bytes(output, *value == '"' ? "\"\"" : value, *value == '"' ? 2 : 1);
-    ct_output_string(output, "\"");
-}
-
 static void row_csv(const struct ct_report_row *row, const struct ct_trace *trace, struct ct_output *output) {
     if (row->thread != SIZE_MAX) {
         const struct ct_trace_thread *thread = ct_trace_thread_at(trace, row->thread);
         ct_output_number(output, thread->tid);
         ct_output_string(output, ",");
-        field(output, thread->name);
+        ct_output_field(output, thread->name);
         ct_output_string(output, ",");
     }
-    field(output, row->name);
+    ct_output_field(output, row->name);
     ct_output_string(output, ",");
-    field(output, row->module);
+    ct_output_field(output, row->module);
     ct_output_string(output, ",");
     ct_output_number(output, row->calls);
     for (size_t i = 0; i < TIME_COUNT; i++) {

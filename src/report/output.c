@@ -30,6 +30,17 @@ void ct_output_string(struct ct_output *t, const char *string) {
     ct_output_bytes(t, string, strlen(string));
 }
 
+void ct_output_field(struct ct_output *output, const char *value) {
+    if (!strpbrk(value, ",\"\r\n")) {
+        ct_output_string(output, value);
+        return;
+    }
+    ct_output_string(output, "\"");
+    for (; *value; value++)
+        ct_output_bytes(output, *value == '"' ? "\"\"" : value, *value == '"' ? 2 : 1);
+    ct_output_string(output, "\"");
+}
+
 void ct_output_number(struct ct_output *t, uint64_t number) {
     char digits[20];
     size_t at = sizeof digits;

@@ -14,6 +14,8 @@ struct ct_output {
 
 void ct_output_bytes(struct ct_output *output, const char *bytes, size_t count);
 void ct_output_string(struct ct_output *output, const char *string);
+/* A value of a CSV line, quoted where it must be (RFC 4180). */
+void ct_output_field(struct ct_output *output, const char *value);
 void ct_output_number(struct ct_output *output, uint64_t number);
 void ct_output_free(struct ct_output *output);
 

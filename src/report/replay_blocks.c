@@ -6,13 +6,10 @@
 
 static void look_up(struct ct_replay_source *s, const struct ct_code_block *b, struct ct_replay_place *place) {
     struct ct_replay_run *r = s->replay;
-    struct ct_symbols *symbols = ct_trace_symbols(r->trace, s->process);
-    struct ct_symbols_module m = ct_symbols_module_of(symbols, b->module);
-    const struct ct_trace_function *f = m.path ? ct_symbols_at(symbols, b->module, b->offset) : NULL;
-    const char *slash = m.path ? strrchr(m.path, '/') : NULL;
-    place->module = !m.path || !b->module ? "" : slash ? slash + 1 : m.path;
-    place->function = f ? ct_known_get(&r->known, s->process, f->id) : NULL;
-    place->start = f ? f->offset : 0;
+    struct ct_trace_place at = ct_trace_place(r->trace, s->process, b->module, b->offset);
+    place->module = at.module;
+    place->function = at.function ? ct_known_get(&r->known, s->process, at.function->id) : NULL;
+    place->start = at.function ? at.function->offset : 0;
     place->module_fits = ct_select_by(r->options->select.modules, place->module);
 }
 

@@ -314,6 +314,13 @@ struct ct_lookup_result ct_lookup_find(struct ct_lookup *l, struct ct_lookup_mod
     return result_of(l->room);
 }
 
+const char *ct_lookup_line_at(struct ct_lookup *l, struct ct_lookup_module *m, uint64_t offset) {
+    if (m->state != CT_LOOKUP_FOUND)
+        return "";
+    open_module(l, m);
+    return m->lines && ct_lines_at(m->lines, offset, l->room, LINE_ROOM) ? l->room : "";
+}
+
 struct ct_lookup_cache_stats ct_lookup_stats(const struct ct_lookup *l) {
     return ct_lookup_cache_stats(l->cache);
 }

@@ -47,6 +47,9 @@ struct ct_lookup_result {
 };
 struct ct_lookup_result ct_lookup_find(struct ct_lookup *lookup, struct ct_lookup_module *module, uint64_t offset);
 
+/* file:line of an instruction anywhere in the module, "" when not known; good until the next lookup. Not cached. */
+const char *ct_lookup_line_at(struct ct_lookup *lookup, struct ct_lookup_module *module, uint64_t offset);
+
 struct ct_lookup_cache_stats ct_lookup_stats(const struct ct_lookup *lookup);
 
 #endif

@@ -210,6 +210,13 @@ const char *ct_trace_cursor_problem(const struct ct_trace_cursor *cursor, size_t
 
 struct ct_symbols *ct_trace_symbols(const struct ct_trace *trace, size_t process);
 
+/* Where code lies. */
+struct ct_trace_place {
+    const struct ct_trace_function *function; /* that it is in, or behind which it lies; NULL: none */
+    const char *module;                       /* file name, "": code of no file */
+};
+struct ct_trace_place ct_trace_place(const struct ct_trace *trace, size_t process, uint32_t module, uint64_t offset);
+
 struct ct_verify_detail {
     bool finished; /* nothing may be missing */
     bool dropped;  /* old files were removed on purpose */

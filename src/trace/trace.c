@@ -376,6 +376,17 @@ struct ct_symbols *ct_trace_symbols(const struct ct_trace *trace, size_t process
     return owner->symbols;
 }
 
+struct ct_trace_place ct_trace_place(const struct ct_trace *trace, size_t process, uint32_t module, uint64_t offset) {
+    struct ct_symbols *symbols = ct_trace_symbols(trace, process);
+    const char *path = ct_symbols_module_of(symbols, module).path, *slash = path ? strrchr(path, '/') : NULL;
+    return (struct ct_trace_place){
+        .function = path ? ct_symbols_at(symbols, module, offset) : NULL,
+        .module = !path || !module ? ""
+                  : slash          ? slash + 1
+                                   : path,
+    };
+}
+
 const struct ct_trace_function *ct_trace_function(const struct ct_trace *trace, size_t process, uint64_t id) {
     return ct_symbols_find(ct_trace_symbols(trace, process), id);
 }

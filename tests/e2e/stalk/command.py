@@ -3,6 +3,7 @@
 
 Each test_NAME below is a test. Exit status: 0 passed, 1 failed."""
 import argparse
+import collections
 import glob
 import json
 import os
@@ -219,6 +220,11 @@ def test_code(b):
     same("lines of blocks", code["blocks"] + code["compiled"], sum(l["kind"] in ("block", "translated") for l in lines))
     same("lines of instructions", manifest["stalk"]["events"]["exec"],
          len(re.findall(r"^ +\S+ +\S+\+0x\S+(?:  \S+)?$", b.shop.run(replay + ["--instructions"]).out.decode(), re.M)))
+    report = [b.arguments.contrail, "report", "--blocks", "--json", "--limit", "0", directory]
+    rows = json.loads(b.shop.run(report).out)
+    same("blocks in the report", (code["blocks"], manifest["stalk"]["events"]["exec"]), (rows["count"], rows["executed"]))
+    counts = collections.Counter((l["module"], l["offset"], l["size"]) for l in lines if l["kind"] == "block")
+    same("counts", counts, {(r["module"], r["offset"], r["size"]): r["count"] for r in rows["blocks"]})
     file = os.path.join(directory, "thread_1", "code.ctc")
     data = bytearray(open(file, "rb").read())
     for change in (lambda d: d[:-1], lambda d: d[:200] + bytes([d[200] ^ 1]) + d[201:], lambda d: b"XXXX" + d[4:], lambda d: d + b"0"):
@@ -226,8 +232,21 @@ def test_code(b):
         contains(b.shop.read("verify", os.path.dirname(directory), 1).out.decode(), "code.ctc")
         if len(change(data)) == len(data):
             same("replay of a damaged file", 69, b.shop.run(replay + ["--blocks"]).code)
+            same("report of a damaged file", 69, b.shop.run(report).code)
     os.unlink(file)
     contains(b.shop.read("verify", os.path.dirname(directory), 1).out.decode(), "it is missing")
+
+
+def test_lines(b):
+    """Blocks in the report have the source lines that addr2line tells."""
+    subject = b.build("covered", "-g", name="covered_lines")
+    _, directory = b.stalk(["--quiet", "--events", "block"], [subject], code=3)
+    rows = json.loads(b.shop.run([b.arguments.contrail, "report", "--blocks", "--json", "--lines", "--limit", "0", "--function",
+                                  "choose", "--module", "covered_lines", directory]).out)["blocks"]
+    places = ["0x%x" % row["offset"] for row in rows]
+    told = subprocess.run(["addr2line", "-e", subject] + places, stdout=subprocess.PIPE, check=True).stdout.decode().split("\n")
+    same("lines", [re.sub(r" \(.*", "", line) for line in told[:len(rows)]], [row.get("line") for row in rows])
+    same("the first block of choose", [16], [row["count"] for row in rows if row["function_offset"] == 0])
 
 
 def test_swapped(b):

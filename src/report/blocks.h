@@ -1,0 +1,48 @@
+/* Blocks of code by how often followed threads have executed them (trace/code_file.h): one row for each, over all threads of a process
+ * or for each thread. Files are read once; memory grows with the number of different blocks. */
+#ifndef CT_REPORT_BLOCKS_H
+#define CT_REPORT_BLOCKS_H
+
+#include "report/select.h"
+
+struct ct_block_options {
+    struct ct_select select; /* functions, modules: of the block */
+    uint64_t limit;          /* rows; 0: all */
+    uint64_t min_count;
+    bool per_thread;
+    bool lines;                     /* look the source lines up */
+    const char *const *directories; /* for them: where binaries and debug files may be too; NULL: nowhere else */
+};
+
+struct ct_block_row {
+    size_t process;           /* index */
+    size_t thread;            /* index; SIZE_MAX: all threads */
+    uint32_t module;          /* id; 0: code of no file, the offset is its address */
+    uint32_t size, insns;     /* bytes, instructions */
+    uint64_t offset;          /* from the module's base */
+    uint64_t count, executed; /* times that it was entered; instructions of it that were executed */
+    const char *name;         /* function that it is in, "" when not known */
+    const char *module_name;  /* "": none. Both live as long as the trace. */
+    uint64_t into;            /* offset in the function */
+    char *line;               /* file:line, NULL: not known */
+};
+
+struct ct_block_report {
+    struct ct_block_row *rows; /* most often executed first */
+    size_t row_count;
+    uint64_t matched;               /* rows before the limit */
+    uint64_t count, executed, lost; /* of all blocks of the threads that were read */
+    uint64_t threads;               /* that were read: they have a file of blocks */
+    size_t damaged;                 /* threads whose file could be read in part only */
+};
+
+int ct_block_report_make(struct ct_block_report **out, struct ct_trace *trace, const struct ct_block_options *options);
+void ct_block_report_free(struct ct_block_report *report);
+
+struct ct_json;
+struct ct_output;
+void ct_block_report_json(const struct ct_block_report *report, const struct ct_trace *trace, struct ct_json *json);
+void ct_block_report_csv(const struct ct_block_report *report, const struct ct_trace *trace, bool per_thread,
+                         struct ct_output *output);
+
+#endif
