@@ -32,13 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 }
 
 #ifndef CT_LIBFUZZER
-static uint64_t state = 0x9e3779b97f4a7c15u;
-static unsigned pick(unsigned limit) {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return (unsigned)(state >> 33) % limit;
-}
+#include "alone.h"
 
 static const char *const seeds[] = {
     "_ZNSt6vectorIiSaIiEE9push_backERKi",
@@ -89,25 +83,7 @@ static void random_case(void) {
     LLVMFuzzerTestOneInput((uint8_t *)text, size);
 }
 
-static void replay(const char *path) {
-    static uint8_t bytes[1 << 20];
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        abort();
-    size_t size = fread(bytes, 1, sizeof bytes, file);
-    fclose(file);
-    LLVMFuzzerTestOneInput(bytes, size);
-}
-
 int main(int argc, char **argv) {
-    unsigned long cases = 300000;
-    for (int i = 1; i < argc; i++)
-        if (strcmp(argv[i], "--cases") == 0 && i + 1 < argc)
-            cases = strtoul(argv[++i], NULL, 0);
-        else
-            replay(argv[i]);
-    while (cases--)
-        random_case();
-    return 0;
+    return run_alone(argc, argv, 300000, random_case);
 }
 #endif

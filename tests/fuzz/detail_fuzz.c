@@ -171,66 +171,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 }
 
 #ifndef CT_LIBFUZZER
-static uint64_t state = 0x9e3779b97f4a7c15u;
-static unsigned pick(unsigned limit) {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return (unsigned)(state >> 33) % limit;
-}
+#include "alone.h"
 
 static void random_case(void) {
     static uint8_t bytes[2 * sizeof good];
-    size_t size = good_size;
-    memcpy(bytes, good, size);
-    for (unsigned n = 1 + pick(4); n && size; n--) {
-        size_t at = pick((unsigned)size), length = 1 + pick((unsigned)(size - at));
-        switch (pick(5)) {
-        case 0:
-            bytes[at] ^= (uint8_t)(1u << pick(8));
-            break;
-        case 1:
-            bytes[at] = (uint8_t) "\0\1\xff\x7f\x18\x20\x80\x05"[pick(8)];
-            break;
-        case 2:
-            size = at;
-            break;
-        case 3: /* a piece goes */
-            memmove(bytes + at, bytes + at + length, size - at - length);
-            size -= length;
-            break;
-        default: /* a piece comes twice */
-            if (size + length < sizeof bytes) {
-                memmove(bytes + at + length, bytes + at, size - at);
-                size += length;
-            }
-        }
-    }
-    LLVMFuzzerTestOneInput(bytes, size);
-}
-
-static void replay(const char *path) {
-    static uint8_t bytes[1 << 20];
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        fail(path);
-    size_t size = fread(bytes, 1, sizeof bytes, file);
-    fclose(file);
-    LLVMFuzzerTestOneInput(bytes, size);
+    memcpy(bytes, good, good_size);
+    LLVMFuzzerTestOneInput(bytes, spoil(bytes, good_size, sizeof bytes, "\0\1\xff\x7f\x18\x20\x80\x05"));
 }
 
 int main(int argc, char **argv) {
-    unsigned long cases = 10000;
     prepare();
     if (read_trace() != 0)
         fail("the good trace is not good");
-    for (int i = 1; i < argc; i++)
-        if (strcmp(argv[i], "--cases") == 0 && i + 1 < argc)
-            cases = strtoul(argv[++i], NULL, 0);
-        else
-            replay(argv[i]);
-    while (cases--)
-        random_case();
-    return 0;
+    return run_alone(argc, argv, 10000, random_case);
 }
 #endif

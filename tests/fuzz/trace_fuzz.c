@@ -5,7 +5,9 @@
  * (scripts/fuzz-trace.sh), or alone: replays the files given as arguments, then tries `--cases N` deterministic ones, which are
  * the good file with some bytes changed, moved, cut off or doubled. */
 #include "abi/packed.h"
+#include "trace/code_file.h"
 #include "trace/crc32.h"
+#include "trace/reader.h"
 #include "trace/writer.h"
 #include <contrail/session.h>
 #include <contrail/trace.h>
@@ -16,11 +18,12 @@
 #include <unistd.h>
 
 #define EVENTS 30
-#define FILES  6
+#define FILES  7
 
 /* The last is the packed file again: its checksums are made right first, so that what they protect is reached. */
 static const char *const names[FILES] = {"thread_0/index.atf", "thread_0/index_2.atf", "symbols",
-                                         "manifest.json",      "thread_2/index.ctp",   "thread_2/index.ctp"};
+                                         "manifest.json",      "thread_2/index.ctp",   "thread_1/code.ctc",
+                                         "thread_2/index.ctp"};
 static char directory[200];
 static uint8_t *good[FILES];
 static size_t good_size[FILES];
@@ -90,18 +93,37 @@ static void write_thread(uint32_t id) {
         fail("the thread is not closed");
 }
 
+static void write_code(void) {
+    struct ct_code_writer *writer;
+    uint64_t bytes;
+    if (ct_code_writer_open(&writer, directory, 1, 101, 0) != 0)
+        fail("no code writer");
+    for (uint32_t i = 0; i < 3 * EVENTS; i++) {
+        const struct ct_code_block block = {
+            .module = i % 3, .size = 6, .insns = 3, .offset = i, .lengths = (const uint8_t *)"\1\2\3"};
+        ct_code_writer_at(writer, i / 3, 1000 + i / 3);
+        if (!ct_code_writer_knows(writer, i % 7))
+            ct_code_writer_define(writer, i % 7, &block);
+        ct_code_writer_block(writer, i % 7, i % 5 == 4);
+        if (i % 11 == 10)
+            ct_code_writer_compiled(writer, &block);
+    }
+    if (ct_code_writer_close(writer, &bytes) != 0)
+        fail("the code is not closed");
+}
+
 static void write_rest(void) {
-    static const char manifest[] =
-        "{\"format\": \"atf2\", \"version\": 1, \"complete\": true, \"pid\": 9, "
-        "\"time_start_ns\": 1, \"time_end_ns\": 99999,"
-        " \"events\": {\"written\": 90, \"lost\": {}, \"abandoned\": 0}, \"threads\": "
-        "[{\"id\": 0, \"tid\": 100, \"name\": \"a\","
-        " \"events\": 30, \"lost\": 0, \"gaps\": [{\"at\": 4, \"lost\": 2, \"reason\": "
-        "\"DRAIN_LAG\"}]}, {\"id\": 1, \"tid\": 101,"
-        " \"name\": \"b\", \"events\": 30, \"lost\": 0, \"gaps\": []}, {\"id\": 2, \"tid\": 102,"
-        " \"name\": \"c\", \"events\": 30, \"lost\": 0, \"gaps\": []}], \"modules\": "
-        "[{\"id\": 1, \"path\": \"/x\", \"build_id\":"
-        " \"00\", \"base\": 4096, \"functions\": 2, \"hooked\": 2, \"entry_only\": 0}]}";
+    static const char manifest[] = "{\"format\": \"atf2\", \"version\": 1, \"complete\": true, \"pid\": 9, "
+                                   "\"time_start_ns\": 1, \"time_end_ns\": 99999,"
+                                   " \"events\": {\"written\": 90, \"lost\": {}, \"abandoned\": 0}, \"threads\": "
+                                   "[{\"id\": 0, \"tid\": 100, \"name\": \"a\","
+                                   " \"events\": 30, \"lost\": 0, \"gaps\": [{\"at\": 4, \"lost\": 2, \"reason\": "
+                                   "\"DRAIN_LAG\"}]}, {\"id\": 1, \"tid\": 101,"
+                                   " \"name\": \"b\", \"events\": 30, \"lost\": 0, \"gaps\": [], \"code\": "
+                                   "{\"blocks\": 90, \"compiled\": 8}}, {\"id\": 2, \"tid\": 102,"
+                                   " \"name\": \"c\", \"events\": 30, \"lost\": 0, \"gaps\": []}], \"modules\": "
+                                   "[{\"id\": 1, \"path\": \"/x\", \"build_id\":"
+                                   " \"00\", \"base\": 4096, \"functions\": 2, \"hooked\": 2, \"entry_only\": 0}]}";
     struct ct_symbols_writer *symbols;
     if (ct_symbols_writer_open(&symbols, directory) != 0)
         fail("no symbols");
@@ -118,6 +140,7 @@ static void remove_all(void) {
                                       "thread_0",
                                       "thread_1/index.atf",
                                       "thread_1/index_2.atf",
+                                      "thread_1/code.ctc",
                                       "thread_1",
                                       "thread_2/index.ctp",
                                       "thread_2",
@@ -142,6 +165,7 @@ static void prepare(void) {
     write_thread(0);
     write_thread(1);
     write_thread(2);
+    write_code();
     write_rest();
     for (unsigned i = 0; i < FILES; i++) {
         FILE *f = fopen(path_of(names[i]), "rb");
@@ -173,6 +197,29 @@ static size_t read_through(struct ct_trace *trace, struct ct_trace_cursor *curso
     return count;
 }
 
+/* With what was executed between the events; the events are the same. */
+static void read_code(struct ct_trace *trace, size_t events) {
+    static const bool all[64] = {true, true, true};
+    struct ct_trace_cursor *cursor;
+    struct ct_trace_event event;
+    struct ct_code_record record;
+    enum ct_trace_step step;
+    uint64_t last = 0, instructions = 0;
+    if (ct_trace_thread_count(trace) > sizeof all || ct_trace_cursor_open_code(&cursor, trace, all) != 0)
+        return; /* not a file of code */
+    while ((step = ct_trace_next_step(cursor, &event, &record))) {
+        events -= step == CT_TRACE_STEP_EVENT;
+        for (uint32_t i = 0; step == CT_TRACE_STEP_CODE && record.what == CT_CODE_RAN && i < record.executed; i++)
+            instructions += record.block.lengths[i];
+        if (step == CT_TRACE_STEP_CODE && event.thread == 1 && event.timestamp_ns < last)
+            fail("time goes back");
+        last = event.thread == 1 ? event.timestamp_ns : last;
+    }
+    if (events || instructions == UINT64_MAX)
+        fail("other events with code between them");
+    ct_trace_cursor_close(cursor);
+}
+
 /* Returns what verify says. */
 static int read_trace(void) {
     struct ct_trace *trace;
@@ -195,6 +242,7 @@ static int read_trace(void) {
     }
     if (events != merged)
         fail("merged events are not those of the threads");
+    read_code(trace, merged);
     if (ct_trace_cursor_open(&cursor, trace, 1010) == 0)
         read_through(trace, cursor);
     status = ct_trace_verify(trace, tell, &said);
@@ -220,68 +268,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 }
 
 #ifndef CT_LIBFUZZER
-static uint64_t state = 0x9e3779b97f4a7c15u;
-static unsigned pick(unsigned limit) {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return (unsigned)(state >> 33) % limit;
-}
+#include "alone.h"
 
 static void random_case(void) {
     static uint8_t bytes[20000];
     unsigned file = pick(FILES);
-    size_t size = good_size[file];
     bytes[0] = (uint8_t)file;
-    memcpy(bytes + 1, good[file], size);
-    for (unsigned n = 1 + pick(4); n && size; n--) {
-        size_t at = pick((unsigned)size), length = 1 + pick((unsigned)(size - at));
-        switch (pick(5)) {
-        case 0:
-            bytes[1 + at] ^= (uint8_t)(1u << pick(8));
-            break;
-        case 1:
-            bytes[1 + at] = (uint8_t) "\0\1\xff\x7f\t\n\"{"[pick(8)];
-            break;
-        case 2:
-            size = at;
-            break;
-        case 3: /* a piece goes */
-            memmove(bytes + 1 + at, bytes + 1 + at + length, size - at - length);
-            size -= length;
-            break;
-        default: /* a piece comes twice */
-            if (size + length < sizeof bytes - 1) {
-                memmove(bytes + 1 + at + length, bytes + 1 + at, size - at);
-                size += length;
-            }
-        }
-    }
+    memcpy(bytes + 1, good[file], good_size[file]);
+    size_t size = spoil(bytes + 1, good_size[file], sizeof bytes - 1, "\0\1\xff\x7f\t\n\"{");
     LLVMFuzzerTestOneInput(bytes, size + 1);
 }
 
-static void replay(const char *path) {
-    static uint8_t bytes[1 << 20];
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        fail(path);
-    size_t size = fread(bytes, 1, sizeof bytes, file);
-    fclose(file);
-    LLVMFuzzerTestOneInput(bytes, size);
-}
-
 int main(int argc, char **argv) {
-    unsigned long cases = 10000;
     prepare();
     if (read_trace() != 0)
         fail("the good trace is not good");
-    for (int i = 1; i < argc; i++)
-        if (strcmp(argv[i], "--cases") == 0 && i + 1 < argc)
-            cases = strtoul(argv[++i], NULL, 0);
-        else
-            replay(argv[i]);
-    while (cases--)
-        random_case();
-    return 0;
+    return run_alone(argc, argv, 10000, random_case);
 }
 #endif
