@@ -1,6 +1,7 @@
 /* contrail doctor: will recording work, and what to do when not. */
 #include "cli/command.h"
 #include "cli/message.h"
+#include "cli/reading.h"
 #include "cli/record.h"
 #include "ctl/doctor.h"
 #include "trace/writer.h" /* JSON */
@@ -24,11 +25,6 @@ static int exit_code(const struct ct_doctor_report *report) {
     return !report->status ? 0 : report->status == CT_ERR_PERMISSION_DENIED ? CT_EXIT_PERMISSION : CT_EXIT_UNAVAILABLE;
 }
 
-static void print_clean(const char *text) {
-    for (; *text; text++)
-        putchar((unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text);
-}
-
 static void verdict(char *text, size_t size, const struct ct_doctor_report *r, int pid) {
     char what[48] = "recording";
     if (pid)
@@ -47,7 +43,7 @@ static void print_report(const struct ct_doctor_report *r, int pid) {
         const struct ct_doctor_check *check = &r->checks[i];
         printf("%s%-7s%s  %-13s  ", ct_colour(stdout, colours[check->level]), levels[check->level],
                ct_colour(stdout, CT_COLOUR_PLAIN), check->name);
-        print_clean(check->text);
+        ct_message_clean(check->text);
         if (check->remedy[0])
             printf("; %s", check->remedy);
         putchar('\n');
@@ -78,13 +74,7 @@ static int print_json(const struct ct_doctor_report *r, int pid) {
     }
     ct_json_end(&json, ']');
     ct_json_end(&json, '}');
-    int status = json.failed ? CT_ERR_NO_MEMORY : 0;
-    if (!status) {
-        fwrite(json.text, 1, json.length, stdout);
-        putchar('\n');
-    }
-    ct_json_free(&json);
-    return status;
+    return ct_reading_put_json(&json, 0);
 }
 
 static int run(int argc, char **argv) {

@@ -1,6 +1,7 @@
 /* contrail modules: the program and the libraries that a process has loaded, and their functions. */
 #include "cli/command.h"
 #include "cli/message.h"
+#include "cli/reading.h"
 #include "cli/record.h"
 #include "symbols/demangle.h"
 #include "trace/writer.h" /* JSON */
@@ -24,11 +25,6 @@ static const struct ct_option option_table[] = {
     {0},
 };
 
-static void print_clean(const char *text) {
-    for (; *text; text++)
-        putchar((unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text);
-}
-
 static const char *file_name(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
@@ -51,7 +47,7 @@ static int print_module(void *arg, const struct ct_process_module *module) {
     (void)arg;
     printf("0x%016" PRIx64 "  %10s  %10s  %-40s  ", module->start, ct_text_size(size, module->end - module->start),
            ct_text_count(count, module->functions), module->build_id[0] ? module->build_id : "-");
-    print_clean(module->path);
+    ct_message_clean(module->path);
     putchar('\n');
     return 0;
 }
@@ -62,10 +58,10 @@ static int print_symbol(void *arg, const struct ct_process_symbol *symbol) {
     if (!name)
         return CT_ERR_NO_MEMORY;
     printf("0x%016" PRIx64 "  %8" PRIu64 "  ", symbol->address, symbol->size);
-    print_clean(name);
+    ct_message_clean(name);
     free(name);
     fputs("  ", stdout);
-    print_clean(file_name(symbol->module));
+    ct_message_clean(file_name(symbol->module));
     putchar('\n');
     return 0;
 }
@@ -162,14 +158,7 @@ static int write_all(struct ct_process *process, int pid, const struct modules_o
     if (!status && !options->functions)
         status = write_generated(&json, process);
     ct_json_end(&json, '}');
-    if (!status && json.failed)
-        status = CT_ERR_NO_MEMORY;
-    if (!status) {
-        fwrite(json.text, 1, json.length, stdout);
-        putchar('\n');
-    }
-    ct_json_free(&json);
-    return status;
+    return ct_reading_put_json(&json, status);
 }
 
 static int run(int argc, char **argv) {

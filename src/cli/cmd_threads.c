@@ -1,6 +1,7 @@
 /* contrail threads: the threads of a process, with their names, states and backtraces. */
 #include "cli/command.h"
 #include "cli/message.h"
+#include "cli/reading.h"
 #include "cli/record.h"
 #include "symbols/demangle.h"
 #include "trace/writer.h" /* JSON */
@@ -52,32 +53,26 @@ static const char *file_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-/* Names come from other people's processes: nothing that a terminal would act on. */
-static void print_clean(const char *text) {
-    for (; *text; text++)
-        putchar((unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text);
-}
-
 static void print_frame(size_t number, const struct ct_process_frame *frame, bool mangled) {
     char *display = mangled ? NULL : ct_demangle(frame->name);
     printf("    #%-2zu 0x%016" PRIx64 " ", number, frame->pc);
     if (frame->name[0])
-        print_clean(display ? display : frame->name);
+        ct_message_clean(display ? display : frame->name);
     else if (frame->module[0])
-        print_clean(file_name(frame->module));
+        ct_message_clean(file_name(frame->module));
     else
         fputs("?", stdout);
     if (frame->offset)
         printf("+0x%" PRIx64, frame->offset);
     if (frame->name[0] && frame->module[0]) {
         fputs(" in ", stdout);
-        print_clean(file_name(frame->module));
+        ct_message_clean(file_name(frame->module));
     }
     if (frame->inlined)
         fputs(" (inlined)", stdout);
     if (frame->line[0]) {
         fputs(" at ", stdout);
-        print_clean(frame->line);
+        ct_message_clean(frame->line);
     }
     putchar('\n');
     free(display);
@@ -87,7 +82,7 @@ static int print_thread(void *arg, const struct ct_process_thread *thread) {
     const struct threads_options *options = arg;
     printf("%s%8d%s  %-8s  ", ct_colour(stdout, CT_COLOUR_BOLD), thread->tid, ct_colour(stdout, CT_COLOUR_PLAIN),
            state_text(thread->state));
-    print_clean(thread->name);
+    ct_message_clean(thread->name);
     putchar('\n');
     for (size_t i = 0; i < thread->frame_count; i++)
         print_frame(i, &thread->frames[i], options->mangled);
@@ -139,14 +134,7 @@ static int write_threads(struct ct_process *process, int pid, size_t frames) {
     int status = ct_process_each_thread(process, frames, write_thread, &json);
     ct_json_end(&json, ']');
     ct_json_end(&json, '}');
-    if (!status && json.failed)
-        status = CT_ERR_NO_MEMORY;
-    if (!status) {
-        fwrite(json.text, 1, json.length, stdout);
-        putchar('\n');
-    }
-    ct_json_free(&json);
-    return status;
+    return ct_reading_put_json(&json, status);
 }
 
 static int run(int argc, char **argv) {

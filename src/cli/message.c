@@ -68,6 +68,11 @@ int ct_message_fail(int status, const char *sentence) {
     return ct_message_exit_code(status);
 }
 
+void ct_message_clean(const char *text) {
+    for (; *text; text++)
+        putchar((unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text);
+}
+
 int ct_message_finish(void) {
     if (!fflush(stdout) && !ferror(stdout))
         return 0;

@@ -14,6 +14,8 @@ void ct_message_error(const char *format, ...) __attribute__((format(printf, 1, 
 int ct_message_fail(int status, const char *sentence);
 /* 64 usage, 69 unavailable, 70 internal, 77 permission; 0 for 0. */
 int ct_message_exit_code(int status);
+/* To stdout; control characters are shown as '?'. */
+void ct_message_clean(const char *text);
 /* Flushes stdout: 0, or CT_EXIT_UNAVAILABLE after a message when what was printed did not arrive (disk full). */
 int ct_message_finish(void);
 

@@ -65,3 +65,14 @@ int ct_reading_print_text(struct ct_output *text) {
     ct_output_free(text);
     return ct_printer_close(&printer);
 }
+
+int ct_reading_put_json(struct ct_json *json, int status) {
+    if (!status && json->failed)
+        status = CT_ERR_NO_MEMORY;
+    if (!status) {
+        fwrite(json->text, 1, json->length, stdout);
+        putchar('\n');
+    }
+    ct_json_free(json);
+    return status;
+}

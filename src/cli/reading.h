@@ -16,8 +16,10 @@ int ct_reading_check_threads(const struct ct_trace *trace, const struct ct_selec
 bool ct_reading_check_blocks(const struct ct_trace *trace, const struct ct_select *select);
 /* Prints the text and frees it; `status` is what making it came to. Returns the exit code. */
 int ct_reading_print_json(struct ct_json *json, int status);
+/* The same on stdout, which others have printed to; returns the status, or CT_ERR_NO_MEMORY. */
+int ct_reading_put_json(struct ct_json *json, int status);
 struct ct_output;
-/* The same with plain text. */
+/* As ct_reading_print_json, with plain text. */
 int ct_reading_print_text(struct ct_output *text);
 /* "name/tid", or the tid alone when it has no name, into `text`; returns the length, as snprintf does. */
 int ct_reading_thread_text(char *text, size_t size, const struct ct_trace_thread *thread);

@@ -270,7 +270,8 @@ static void print_damage(struct ct_replay_view *v, const struct ct_replay_line *
 
 /* ---- a line ---- */
 
-static int print_line(struct ct_replay_view *v, const struct ct_replay_line *line, uint64_t at) {
+static int print_line(void *arg, const struct ct_replay_line *line, uint64_t at) {
+    struct ct_replay_view *v = arg;
     if (v->limit && v->lines == v->limit) {
         v->limited = true;
         return CT_REPLAY_VIEW_STOP;
@@ -297,16 +298,8 @@ static int print_line(struct ct_replay_view *v, const struct ct_replay_line *lin
 
 int ct_replay_view_line(void *arg, const struct ct_replay_line *line) {
     struct ct_replay_view *v = arg;
-    int stop = 0;
-    uint64_t at = 0;
     v->damaged |= line->kind == CT_REPLAY_DAMAGED;
-    if (line->kind != CT_REPLAY_BLOCK || !v->insns)
-        return print_line(v, line, 0);
-    for (uint32_t i = 0; i < line->executed && !stop; i++) {
-        stop = print_line(v, line, at);
-        at += line->block.lengths[i];
-    }
-    return stop;
+    return ct_replay_each_instruction(line, v->insns, print_line, v);
 }
 
 void ct_replay_view_head(const struct ct_replay_view *v) {

@@ -1,7 +1,7 @@
 /* See eject.h. */
 #include "ctl/eject.h"
 #include "abi/shm_abi.h"
-#include "hook/page_writer.h"
+#include "ctl/stopped.h"
 #include "remote/frames.h"
 #include <contrail/status.h>
 #include <stdlib.h>
@@ -114,7 +114,9 @@ void ct_eject_close(struct ct_ejection *e) {
 /* ---- entry bytes ---- */
 
 /* Where a thread goes that stands on a springboard which is taken away. */
-static uint64_t forwarded(const struct ct_ejection *e, uint64_t pc) {
+static uint64_t forwarded(const void *arg, uint64_t pc, bool in_call) {
+    const struct ct_ejection *e = arg;
+    (void)in_call;
     for (uint64_t i = 0; i < e->patch_count; i++) {
         const struct ct_boot_patch *p = &e->patches[i];
         if (p->at == pc && p->forward)
@@ -125,43 +127,9 @@ static uint64_t forwarded(const struct ct_ejection *e, uint64_t pc) {
     return 0;
 }
 
-static int move_frame(void *arg, struct ct_remote_frame *frame) {
-    uint64_t to = forwarded(arg, frame->pc);
-    if (to)
-        frame->pc = to;
-    return 0;
-}
-
-static int move_threads(struct ct_ejection *e) {
-    for (size_t i = 0; i < ct_remote_thread_count(e->remote); i++) {
-        struct ct_os_regs regs;
-        if (ct_remote_get_regs(e->remote, i, &regs))
-            continue;
-        uint64_t to = forwarded(e, regs.pc);
-        int status = 0;
-        if (to) {
-            regs.pc = to;
-            status = ct_remote_set_regs(e->remote, i, &regs);
-        }
-        if (!status)
-            status = ct_remote_each_frame(e->remote, regs.sp, move_frame, e);
-        if (status < 0)
-            return status;
-    }
-    return 0;
-}
-
-static int read_target(void *arg, uint64_t address, void *bytes, size_t size) {
-    return ct_remote_read(arg, address, bytes, size);
-}
-
-static int write_target(void *arg, uint64_t address, const void *bytes, size_t size) {
-    return ct_remote_write(arg, address, bytes, size);
-}
-
 /* Taken back is only what is ours. A module that is gone must not keep the others from being restored. */
 static int restore(struct ct_ejection *e, bool services) {
-    struct ct_page_writer w = {.read = read_target, .write = write_target, .arg = e->remote};
+    struct ct_page_writer w = ct_stopped_writer(e->remote);
     int result = 0;
     for (uint64_t i = 0; i < e->patch_count; i++) {
         const struct ct_boot_patch *p = &e->patches[i];
@@ -175,7 +143,7 @@ static int restore(struct ct_ejection *e, bool services) {
 }
 
 int ct_eject_hooks(struct ct_ejection *e) {
-    int status = move_threads(e);
+    int status = ct_stopped_move_threads(e->remote, forwarded, e);
     if (!status)
         status = restore(e, false);
     int services = restore(e, true);

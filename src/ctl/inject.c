@@ -3,7 +3,7 @@
 #include "abi/boot_abi.h"
 #include "ctl/agent_image.h"
 #include "ctl/inject_parts.h"
-#include "hook/page_writer.h"
+#include "ctl/stopped.h"
 #include "remote/frames.h"
 #include <contrail/status.h>
 #include <elf.h>
@@ -366,40 +366,8 @@ static int equip_threads(struct ct_injection *in) {
     return status;
 }
 
-static int move_frame(void *arg, struct ct_remote_frame *frame) {
-    const struct ct_injection *in = arg;
-    uint64_t to = ct_target_plan_moved(in->plan, frame->pc, false);
-    if (to)
-        frame->pc = to;
-    return 0;
-}
-
-/* Code that a signal handler interrupted stands in the way too. */
-static int move_threads(struct ct_injection *in) {
-    for (size_t i = 0; i < ct_remote_thread_count(in->remote); i++) {
-        struct ct_os_regs regs;
-        if (ct_remote_get_regs(in->remote, i, &regs))
-            continue;
-        uint64_t to = ct_target_plan_moved(in->plan, regs.pc, regs.call_size != 0);
-        if (to) {
-            regs.pc = to;
-            int status = ct_remote_set_regs(in->remote, i, &regs);
-            if (status)
-                return status;
-        }
-        int status = ct_remote_each_frame(in->remote, regs.sp, move_frame, in);
-        if (status < 0)
-            return status;
-    }
-    return 0;
-}
-
-static int read_target(void *arg, uint64_t address, void *bytes, size_t size) {
-    return ct_remote_read(arg, address, bytes, size);
-}
-
-static int write_target(void *arg, uint64_t address, const void *bytes, size_t size) {
-    return ct_remote_write(arg, address, bytes, size);
+static uint64_t moved(const void *arg, uint64_t pc, bool in_call) {
+    return ct_target_plan_moved(arg, pc, in_call);
 }
 
 static bool is_as_planned(struct ct_page_writer *w, const struct ct_plan *plan) {
@@ -410,7 +378,7 @@ static bool is_as_planned(struct ct_page_writer *w, const struct ct_plan *plan) 
 }
 
 static int patch_all(struct ct_injection *in, bool services) {
-    struct ct_page_writer w = {.read = read_target, .write = write_target, .arg = in->remote};
+    struct ct_page_writer w = ct_stopped_writer(in->remote);
     for (size_t i = 0; i < in->plan->hook_count; i++) {
         const struct ct_target_hook *h = &in->plan->hooks[i];
         if (h->service != services)
@@ -429,7 +397,7 @@ static int patch_all(struct ct_injection *in, bool services) {
 int ct_inject_hooks(struct ct_injection *in, struct ct_remote_error *error) {
     int status = equip_threads(in);
     if (!status)
-        status = move_threads(in);
+        status = ct_stopped_move_threads(in->remote, moved, in->plan);
     if (!status)
         status = patch_all(in, true);
     if (!status)
@@ -507,7 +475,7 @@ int ct_inject_more(struct ct_injection *in, const struct ct_target_plan *plan, u
     for (size_t i = 0; status && i < in->regions_mapped; i++)
         (void)ct_inject_unmap(in, plan->regions[i].address, plan->regions[i].size);
     if (!status)
-        status = move_threads(in);
+        status = ct_stopped_move_threads(in->remote, moved, in->plan);
     if (!status)
         status = patch_all(in, true);
     if (!status)

@@ -14,11 +14,7 @@ static void row_json(const struct ct_block_row *row, const struct ct_trace *trac
     if (row->line && *row->line)
         ct_json_string(json, "line", row->line);
     ct_json_signed(json, "pid", ct_trace_process_at(trace, row->process)->pid);
-    if (row->thread != SIZE_MAX) {
-        const struct ct_trace_thread *thread = ct_trace_thread_at(trace, row->thread);
-        ct_json_number(json, "tid", thread->tid);
-        ct_json_string(json, "thread", thread->name);
-    }
+    ct_output_thread_json(json, trace, row->thread);
     ct_json_number(json, "size", row->size);
     ct_json_number(json, "instructions", row->insns);
     ct_json_number(json, "count", row->count);
@@ -42,13 +38,7 @@ void ct_block_report_json(const struct ct_block_report *r, const struct ct_trace
 }
 
 static void row_csv(const struct ct_block_row *row, const struct ct_trace *trace, struct ct_output *output) {
-    if (row->thread != SIZE_MAX) {
-        const struct ct_trace_thread *thread = ct_trace_thread_at(trace, row->thread);
-        ct_output_number(output, thread->tid);
-        ct_output_string(output, ",");
-        ct_output_field(output, thread->name);
-        ct_output_string(output, ",");
-    }
+    ct_output_thread(output, trace, row->thread);
     ct_output_field(output, row->module_name);
     ct_output_string(output, ",");
     ct_output_number(output, row->offset);
@@ -59,11 +49,7 @@ static void row_csv(const struct ct_block_row *row, const struct ct_trace *trace
     ct_output_string(output, ",");
     ct_output_field(output, row->line ? row->line : "");
     const uint64_t numbers[] = {row->size, row->insns, row->count, row->executed};
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        ct_output_string(output, ",");
-        ct_output_number(output, numbers[i]);
-    }
-    ct_output_string(output, "\n");
+    ct_output_numbers(output, numbers, sizeof numbers / sizeof numbers[0]);
 }
 
 void ct_block_report_csv(const struct ct_block_report *r, const struct ct_trace *trace, bool per_thread,

@@ -53,11 +53,7 @@ static void row_json(const struct ct_report_row *row, const struct ct_trace *tra
         ct_json_string(json, "line", row->known->line);
     if (row->known && *row->known->inlines)
         inlines_json(row->known->inlines, json);
-    if (row->thread != SIZE_MAX) {
-        const struct ct_trace_thread *thread = ct_trace_thread_at(trace, row->thread);
-        ct_json_number(json, "tid", thread->tid);
-        ct_json_string(json, "thread", thread->name);
-    }
+    ct_output_thread_json(json, trace, row->thread);
     ct_json_number(json, "calls", row->calls);
     ct_json_bool(json, "entry_only", row->entry_only);
     for (size_t i = 0; i < TIME_COUNT && row->timed; i++)
@@ -94,13 +90,7 @@ void ct_report_json(const struct ct_report *r, const struct ct_trace *trace, con
 /* ---- CSV ---- */
 
 static void row_csv(const struct ct_report_row *row, const struct ct_trace *trace, struct ct_output *output) {
-    if (row->thread != SIZE_MAX) {
-        const struct ct_trace_thread *thread = ct_trace_thread_at(trace, row->thread);
-        ct_output_number(output, thread->tid);
-        ct_output_string(output, ",");
-        ct_output_field(output, thread->name);
-        ct_output_string(output, ",");
-    }
+    ct_output_thread(output, trace, row->thread);
     ct_output_field(output, row->name);
     ct_output_string(output, ",");
     ct_output_field(output, row->module);
@@ -112,11 +102,7 @@ static void row_csv(const struct ct_report_row *row, const struct ct_trace *trac
             ct_output_number(output, time_at(row, i));
     }
     const uint64_t counts[] = {row->exceptions, row->open, row->unpaired};
-    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-        ct_output_string(output, ",");
-        ct_output_number(output, counts[i]);
-    }
-    ct_output_string(output, "\n");
+    ct_output_numbers(output, counts, sizeof counts / sizeof counts[0]);
 }
 
 void ct_report_csv(const struct ct_report *r, bool per_thread, const struct ct_trace *trace, struct ct_output *output) {

@@ -1,5 +1,7 @@
 /* Text that grows. */
 #include "report/output.h"
+#include "trace/writer.h"
+#include <contrail/trace.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,4 +55,30 @@ void ct_output_number(struct ct_output *t, uint64_t number) {
 void ct_output_free(struct ct_output *t) {
     free(t->data);
     *t = (struct ct_output){0};
+}
+
+void ct_output_numbers(struct ct_output *output, const uint64_t *numbers, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        ct_output_string(output, ",");
+        ct_output_number(output, numbers[i]);
+    }
+    ct_output_string(output, "\n");
+}
+
+void ct_output_thread(struct ct_output *output, const struct ct_trace *trace, size_t thread) {
+    if (thread == SIZE_MAX)
+        return;
+    const struct ct_trace_thread *info = ct_trace_thread_at(trace, thread);
+    ct_output_number(output, info->tid);
+    ct_output_string(output, ",");
+    ct_output_field(output, info->name);
+    ct_output_string(output, ",");
+}
+
+void ct_output_thread_json(struct ct_json *json, const struct ct_trace *trace, size_t thread) {
+    if (thread == SIZE_MAX)
+        return;
+    const struct ct_trace_thread *info = ct_trace_thread_at(trace, thread);
+    ct_json_number(json, "tid", info->tid);
+    ct_json_string(json, "thread", info->name);
 }

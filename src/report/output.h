@@ -17,6 +17,13 @@ void ct_output_string(struct ct_output *output, const char *string);
 /* A value of a CSV line, quoted where it must be (RFC 4180). */
 void ct_output_field(struct ct_output *output, const char *value);
 void ct_output_number(struct ct_output *output, uint64_t number);
+/* The rest of a CSV line. */
+void ct_output_numbers(struct ct_output *output, const uint64_t *numbers, size_t count);
+struct ct_json;
+struct ct_trace;
+/* The first columns of a CSV line, or members of a row: number and name of the thread with this index. SIZE_MAX: nothing. */
+void ct_output_thread(struct ct_output *output, const struct ct_trace *trace, size_t thread);
+void ct_output_thread_json(struct ct_json *json, const struct ct_trace *trace, size_t thread);
 void ct_output_free(struct ct_output *output);
 
 #endif

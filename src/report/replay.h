@@ -63,6 +63,11 @@ struct ct_replay_options {
 int ct_replay(struct ct_trace *trace, const struct ct_replay_options *options,
               int (*show)(void *arg, const struct ct_replay_line *line), void *arg);
 
+/* `show` for each instruction of a BLOCK that was executed, with the bytes before it; once with 0 for other lines, or when not `each`. Ends
+ * when that returns non-zero, and returns it. */
+int ct_replay_each_instruction(const struct ct_replay_line *line, bool each,
+                               int (*show)(void *arg, const struct ct_replay_line *line, uint64_t at), void *arg);
+
 /* ---- a trace that is being written: events as they come ---- */
 
 struct ct_replay_stream;

@@ -97,3 +97,16 @@ void ct_replay_code(struct ct_replay_source *s, uint64_t time_ns, const struct c
         return;
     }
 }
+
+int ct_replay_each_instruction(const struct ct_replay_line *line, bool each,
+                               int (*show)(void *arg, const struct ct_replay_line *line, uint64_t at), void *arg) {
+    int stop = 0;
+    uint64_t at = 0;
+    if (line->kind != CT_REPLAY_BLOCK || !each)
+        return show(arg, line, 0);
+    for (uint32_t i = 0; i < line->executed && !stop; i++) {
+        stop = show(arg, line, at);
+        at += line->block.lengths[i];
+    }
+    return stop;
+}

@@ -162,11 +162,14 @@ int ct_code_writer_open(struct ct_code_writer **out, const char *directory, uint
     *out = NULL;
     if (!w)
         return CT_ERR_NO_MEMORY;
-    char *real = realpath(directory, NULL); /* it is opened again later, maybe from another working directory */
-    w->path = real ? ct_file_path("%s/thread_%u/" CT_CODE_FILE, real, id) : NULL;
+    char *thread;
+    int error = ct_file_thread_directory(directory, id, &thread);
+    w->path = error ? NULL : ct_file_path("%s/" CT_CODE_FILE, thread);
     w->buffer = malloc(ROOM);
-    free(real);
-    int fd = w->path && w->buffer ? ct_file_open_plain(w->path, O_WRONLY | O_CREAT | O_TRUNC) : -ENOMEM;
+    free(thread);
+    int fd = error ? -error : -ENOMEM;
+    if (w->path && w->buffer)
+        fd = ct_file_open_plain(w->path, O_WRONLY | O_CREAT | O_TRUNC);
     if (fd < 0) {
         free_writer(w);
         return ct_file_status(-fd);

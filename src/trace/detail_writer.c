@@ -315,17 +315,10 @@ static void free_writer(struct ct_detail_writer *writer) {
 }
 
 static int open_writer(struct ct_detail_writer *writer, const char *directory, uint32_t id) {
-    /* Files are opened again later, maybe from another working directory. */
-    char *real = realpath(directory, NULL);
-    if (!real)
-        return errno;
-    writer->directory = ct_file_path("%s/thread_%u", real, id);
-    free(real);
-    if (!writer->directory)
-        return ENOMEM;
-    if (mkdir(writer->directory, 0777) != 0 && errno != EEXIST)
-        return errno;
-    int error = begin_part(writer);
+    int error = ct_file_thread_directory(directory, id, &writer->directory);
+    if (error)
+        return error;
+    error = begin_part(writer);
     if (writer->file.path)
         ct_file_rest(&writer->file);
     if (error)

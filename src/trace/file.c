@@ -235,3 +235,14 @@ char *ct_file_path(const char *format, ...) {
     va_end(arguments);
     return n < 0 ? NULL : path;
 }
+
+int ct_file_thread_directory(const char *directory, uint32_t id, char **path) {
+    char *real =
+        realpath(directory, NULL); /* files in it are opened again later, maybe from another working directory */
+    *path = real ? ct_file_path("%s/thread_%u", real, id) : NULL;
+    int error = !real ? errno : *path ? 0 : ENOMEM;
+    free(real);
+    if (!error && mkdir(*path, 0777) != 0 && errno != EEXIST)
+        error = errno;
+    return error;
+}

@@ -56,4 +56,7 @@ int ct_file_load(const char *path, size_t limit, char **text, size_t *size);
 /* printf into malloc'ed memory, NULL when there is none. */
 char *ct_file_path(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Makes directory/thread_ID, if it is not there; its path, not relative to the working directory, malloc'ed. Returns 0 or an errno. */
+int ct_file_thread_directory(const char *directory, uint32_t id, char **path);
+
 #endif

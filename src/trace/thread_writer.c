@@ -129,16 +129,9 @@ static void free_writer(struct ct_thread_writer *writer) {
 
 static int open_writer(struct ct_thread_writer *writer, const char *directory, uint32_t id, uint32_t tid,
                        const struct ct_trace_format *format) {
-    /* Files are opened again later, maybe from another working directory. */
-    char *real = realpath(directory, NULL);
-    if (!real)
-        return errno;
-    writer->directory = ct_file_path("%s/thread_%u", real, id);
-    free(real);
-    if (!writer->directory)
-        return ENOMEM;
-    if (mkdir(writer->directory, 0777) != 0 && errno != EEXIST)
-        return errno;
+    int error = ct_file_thread_directory(directory, id, &writer->directory);
+    if (error)
+        return error;
     if (format->segments && !(writer->series = ct_series_open(format->segments)))
         return ENOMEM;
     writer->kind = format->encoding == CT_FORMAT_PACKED ? &ct_packed_sink : &ct_raw_sink;

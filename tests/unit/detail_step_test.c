@@ -233,34 +233,12 @@ static void child(void **state) {
 
 /* ---- the parent ---- */
 
+static int stride(int k, int length) {
+    return k < AT_ONCE ? 1 : (length - AT_ONCE) / REST | 1;
+}
+
 static int parent(pid_t pid) {
-    struct step_window w = {.end = (uint64_t)window_end + 1};
-    for (int k = -2;;) { /* -2: warming up, -1: measuring */
-        int status;
-        if (waitpid(pid, &status, 0) < 0)
-            return 1;
-        if (!WIFSTOPPED(status)) {
-            if (WIFSIGNALED(status))
-                printf("died of signal %d at instruction %d\n", WTERMSIG(status), k);
-            step_free(&w);
-            return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
-        }
-        long deliver = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
-        if (!deliver && step_pc(pid) == (uint64_t)window_begin + 1) {
-            if (k == -1) {
-                step_through(&w, pid);
-                printf("%d instructions, ", w.length);
-                fflush(stdout);
-            } else if (k >= 0 && k < w.length) {
-                deliver = step_to(&w, pid, k) ? SIGUSR1 : 0; /* the search may be shorter this time */
-            } else if (k >= 0) {
-                ptrace(PTRACE_POKEDATA, pid, &done, (void *)1L);
-            }
-            k += k < AT_ONCE ? 1 : (w.length - AT_ONCE) / REST | 1;
-        }
-        step_clear_trap_flag(pid);
-        ptrace(PTRACE_CONT, pid, NULL, (void *)deliver);
-    }
+    return step_run(&(struct step_course){(uint64_t)window_begin, (uint64_t)window_end, &done, stride}, pid);
 }
 
 static const struct kind kinds[] = {

@@ -1,6 +1,8 @@
 /* See step_util.h. */
 #include "step_util.h"
+#include <signal.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/ptrace.h>
 #include <sys/user.h>
@@ -73,4 +75,34 @@ void step_free(struct step_window *w) {
     free(w->pcs);
     w->pcs = NULL;
     w->length = 0;
+}
+
+int step_run(const struct step_course *course, pid_t pid) {
+    struct step_window w = {.end = course->end + 1};
+    for (int k = -2;;) { /* -2: warming up, -1: measuring */
+        int status;
+        if (waitpid(pid, &status, 0) < 0)
+            return 1;
+        if (!WIFSTOPPED(status)) {
+            if (WIFSIGNALED(status))
+                printf("died of signal %d at instruction %d\n", WTERMSIG(status), k);
+            step_free(&w);
+            return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+        }
+        long deliver = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
+        if (!deliver && step_pc(pid) == course->begin + 1) {
+            if (k == -1) {
+                step_through(&w, pid);
+                printf("%d instructions, ", w.length);
+                fflush(stdout);
+            } else if (k >= 0 && k < w.length) {
+                deliver = step_to(&w, pid, k) ? SIGUSR1 : 0; /* the way may be shorter this time */
+            } else if (k >= 0) {
+                ptrace(PTRACE_POKEDATA, pid, course->done, (void *)1L);
+            }
+            k += k < 0 ? 1 : course->stride(k, w.length);
+        }
+        step_clear_trap_flag(pid);
+        ptrace(PTRACE_CONT, pid, NULL, (void *)deliver);
+    }
 }

@@ -23,4 +23,13 @@ bool step_to(const struct step_window *w, pid_t tid, int k);
 void step_clear_trap_flag(pid_t tid);
 void step_free(struct step_window *w);
 
+struct step_course {
+    uint64_t begin, end;              /* addresses of breakpoints around the window */
+    volatile long *done;              /* of the child: set when every instruction has had its signal */
+    int (*stride)(int k, int length); /* from the k-th instruction to the next that gets one */
+};
+/* The parent of a child that runs the window again and again: SIGUSR1 at one instruction of it after the other. Returns the child's
+ * exit code, 1 when it died. */
+int step_run(const struct step_course *course, pid_t pid);
+
 #endif
