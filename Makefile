@@ -10,11 +10,15 @@ ifeq ($(origin CXX),default)
 CXX := g++
 endif
 
-.PHONY: all help setup setup-long demo test bench check-all check-decoder check-layers format coverage install deb picture clean
+.PHONY: all tool help setup setup-long demo test bench check-all check-decoder check-layers format coverage install deb picture clean
 
 all: $(BUILD)/build.ninja ## build everything into build/; the command line tool is build/contrail
 	@ninja -C $(BUILD)
-	@if [ -x $(BUILD)/src/cli/contrail ]; then ln -sfn src/cli/contrail $(BUILD)/contrail; fi
+	@ln -sfn src/cli/contrail $(BUILD)/contrail
+
+tool: $(BUILD)/build.ninja ## build the command line tool alone
+	@ninja -C $(BUILD) src/cli/contrail
+	@ln -sfn src/cli/contrail $(BUILD)/contrail
 
 $(BUILD)/build.ninja: | setup
 	@CC=$(CC) CXX=$(CXX) meson setup $(BUILD)
@@ -28,7 +32,7 @@ setup: ## install missing Debian packages (as root or with sudo)
 setup-long: ## the same for what make deb, make picture and make check-all need
 	@scripts/setup.sh packages-long.txt
 
-demo: all ## record a small program with threads, and show its trace
+demo: tool ## record a small program with threads, and show its trace
 	@scripts/demo.sh $(BUILD)/contrail
 
 test: setup ## build with gcc and clang, run every suite, sanitizers, layer check (at most 15 minutes)
@@ -60,7 +64,7 @@ install: all ## install below DESTDIR/PREFIX (default /usr/local)
 deb: setup-long ## build Debian packages into build/deb, and have lintian look at them
 	@scripts/deb.sh $(BUILD)/deb
 
-picture: setup-long all ## make the picture of README.md anew: a trace in speedscope
+picture: setup-long tool ## make the picture of README.md anew: a trace in speedscope
 	@tests/export/picture.py $(BUILD)/contrail $(BUILD)/tests/export/npm docs/images/speedscope.png
 
 clean: ## remove everything that was built
