@@ -153,25 +153,19 @@ static void run_rest(struct machine *m, uint8_t op) {
     }
 }
 
-/* How far an instruction moves on, in bytes of code; false when it does not. */
-static bool advance_of(struct machine *m, uint8_t op, uint64_t *delta) {
+bool ct_cfa_advance(const struct ct_cfa_rules *rules, struct ct_reader *code, uint8_t op, uint64_t *delta) {
     switch (op) {
     case DW_CFA_advance_loc1:
-        *delta = ct_reader_u8(&m->code) * m->rules->code_align;
+        *delta = ct_reader_u8(code) * rules->code_align;
         return true;
     case DW_CFA_advance_loc2:
-        *delta = ct_reader_u16(&m->code) * m->rules->code_align;
+        *delta = ct_reader_u16(code) * rules->code_align;
         return true;
     case DW_CFA_advance_loc4:
-        *delta = ct_reader_u32(&m->code) * m->rules->code_align;
-        return true;
-    case DW_CFA_set_loc:
-        /* Compilers for our machines do not write it: taken as a move to the unknown. */
-        m->unknown = true;
-        *delta = 0;
+        *delta = ct_reader_u32(code) * rules->code_align;
         return true;
     default:
-        *delta = (op & 0x3f) * m->rules->code_align;
+        *delta = (op & 0x3f) * rules->code_align;
         return (op & 0xc0) == DW_CFA_advance_loc;
     }
 }
@@ -201,7 +195,7 @@ void ct_cfa_run(const struct ct_cfa_rules *rules, struct ct_reader code, uint64_
         if (steps == MAX_STEPS)
             m.unknown = true;
         uint8_t op = ct_reader_u8(&m.code);
-        if (!advance_of(&m, op, &delta))
+        if (!ct_cfa_advance(rules, &m.code, op, &delta))
             step(&m, op);
         else if (delta > pc_offset - m.pc_offset)
             break;

@@ -31,6 +31,10 @@ struct ct_cfa_rules {
  * CT_CFA_UNKNOWN. */
 void ct_cfa_run(const struct ct_cfa_rules *rules, struct ct_reader code, uint64_t pc_offset, struct ct_cfa_row *row);
 
+/* How far an instruction moves on, in bytes of code; false when it does not. (set_loc: compilers for our machines do not write it; it
+ * is not understood.) */
+bool ct_cfa_advance(const struct ct_cfa_rules *rules, struct ct_reader *code, uint8_t op, uint64_t *delta);
+
 /* CT_FUNC_ODD_ENTRY and CT_FUNC_NO_RETURN_ADDRESS as they apply to a function that begins in this state. */
 uint32_t ct_cfa_entry_flags(const struct ct_cfa_rules *rules, const struct ct_cfa_row *row);
 

@@ -164,25 +164,6 @@ static void step(struct machine *m, uint8_t op) {
     }
 }
 
-/* How far an instruction moves on, in bytes of code; false when it does not. (set_loc: compilers for our machines do not
- * write it; it is not understood.) */
-static bool advance_of(struct machine *m, uint8_t op, uint64_t *delta) {
-    switch (op) {
-    case DW_CFA_advance_loc1:
-        *delta = ct_reader_u8(&m->code) * m->rules->code_align;
-        return true;
-    case DW_CFA_advance_loc2:
-        *delta = ct_reader_u16(&m->code) * m->rules->code_align;
-        return true;
-    case DW_CFA_advance_loc4:
-        *delta = ct_reader_u32(&m->code) * m->rules->code_align;
-        return true;
-    default:
-        *delta = (op & 0x3f) * m->rules->code_align;
-        return (op & 0xc0) == DW_CFA_advance_loc;
-    }
-}
-
 static void run(struct machine *m, struct ct_reader code, uint64_t pc_offset) {
     uint64_t delta;
     m->code = code;
@@ -190,7 +171,7 @@ static void run(struct machine *m, struct ct_reader code, uint64_t pc_offset) {
         if (steps == MAX_STEPS)
             m->unknown = true;
         uint8_t op = ct_reader_u8(&m->code);
-        if (!advance_of(m, op, &delta))
+        if (!ct_cfa_advance(m->rules, &m->code, op, &delta))
             step(m, op);
         else if (delta > pc_offset - m->pc_offset)
             break;
