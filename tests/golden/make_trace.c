@@ -41,7 +41,8 @@ static const struct sample_thread crash[] = {
     {.id = 2, .tid = 1001, .name = "worker", .script = "1500+worker 1600+other%7,8,9,10,11,12"},
 };
 
-/* The second thread's blocks have the time at which they were handed over, as without calls. */
+/* The second thread's blocks have the time at which they were handed over, as without calls; the third one's are later than the events
+ * that they stand before. */
 static const struct sample_thread code[] = {
     {.id = 1,
      .tid = 1000,
@@ -50,6 +51,7 @@ static const struct sample_thread code[] = {
                "3000=leaf:0 "
                "4000-leaf 4000=work:16 4000=work:16 4500-work 4500=main:32"},
     {.id = 2, .tid = 1001, .name = "worker", .script = "2200=worker:0 2200=other:0 2200=worker:16 9000=?:0"},
+    {.id = 3, .tid = 1002, .name = "late", .script = "9500=main:0 3100+main 9500=main:16 3500-main 9500=main:32"},
 };
 
 static const char *below(const char *directory, const char *name) {
@@ -72,7 +74,7 @@ int main(int argc, char **argv) {
     free(sample_write(below(argv[1], "cut"), &(struct sample){.threads = cut, .thread_count = 1, .unfinished = true}));
     free(sample_write(below(argv[1], "crash"),
                       &(struct sample){.threads = crash, .thread_count = 2, .end_ns = 7000, .killed_by = 11}));
-    free(sample_write(below(argv[1], "code"), &(struct sample){.threads = code, .thread_count = 2, .end_ns = 10000}));
+    free(sample_write(below(argv[1], "code"), &(struct sample){.threads = code, .thread_count = 3, .end_ns = 10000}));
     for (uint32_t i = 0; i < 30; i++) {
         snprintf(names[i], sizeof names[i], "pool-%u", i);
         many[i] =
