@@ -192,6 +192,9 @@ static int find_lines(struct work *w) {
             status = CT_ERR_NO_MEMORY;
         else if (*m.build_id || ct_lookup_has_function(lookup, module, row->offset - row->into))
             row->line = strdup(ct_lookup_line_at(lookup, module, row->offset));
+        w->report->lines += row->line && *row->line;
+        if (module && !*w->report->line_problem)
+            w->report->line_problem = ct_lookup_module_problem(module);
     }
     ct_lookup_destroy(lookup);
     return status;
@@ -200,6 +203,8 @@ static int find_lines(struct work *w) {
 int ct_block_report_make(struct ct_block_report **out, struct ct_trace *trace, const struct ct_block_options *options) {
     struct work w = {.report = calloc(1, sizeof *w.report), .trace = trace, .options = options};
     int status = w.report ? 0 : CT_ERR_NO_MEMORY;
+    if (w.report)
+        w.report->line_problem = "";
     for (size_t i = 0; !status && i < ct_trace_thread_count(trace); i++)
         if (ct_select_thread(&options->select, ct_trace_thread_at(trace, i)))
             status = count_thread(&w, i);

@@ -34,6 +34,8 @@ struct ct_block_report {
     uint64_t count, executed, lost; /* of all blocks of the threads that were read */
     uint64_t threads;               /* that were read: they have a file of blocks */
     size_t damaged;                 /* threads whose file could be read in part only */
+    size_t lines;                   /* rows with one */
+    const char *line_problem;       /* why some have none, though there is a file for them; "" */
 };
 
 int ct_block_report_make(struct ct_block_report **out, struct ct_trace *trace, const struct ct_block_options *options);
