@@ -78,6 +78,7 @@ static void put_kept(struct ct_json *j, const struct ct_drain_thread *t) {
     if (!kept.dropped)
         return;
     ct_json_number(j, "dropped", kept.dropped);
+    ct_json_number(j, "dropped_until_ns", kept.dropped_until_ns);
     ct_json_number(j, "begins_ns", kept.begins_ns);
 }
 

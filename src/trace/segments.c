@@ -21,7 +21,7 @@ struct ct_series {
     struct ct_segments *segments;
     bool open;
     uint64_t bytes, first_ns, last_ns; /* of the open file */
-    uint64_t dropped, dropped_files;
+    uint64_t dropped, dropped_files, dropped_until_ns;
     uint64_t begins_ns; /* when something was dropped: of the oldest finished segment that is left, 0: there is none */
 };
 
@@ -132,6 +132,8 @@ static void trim(struct ct_segments *segments) {
         segments->finished_bytes -= segment->bytes;
         series->dropped += segment->events;
         series->dropped_files++;
+        if (segment->events)
+            series->dropped_until_ns = segment->last_ns;
         series->begins_ns = begin_of(segments, series);
         free_segment(segment);
     }
@@ -178,6 +180,7 @@ struct ct_series_kept ct_series_kept(struct ct_series *series) {
     pthread_mutex_lock(&segments->lock);
     kept.dropped = series->dropped;
     kept.dropped_files = series->dropped_files;
+    kept.dropped_until_ns = series->dropped_until_ns;
     kept.begins_ns = series->begins_ns || !series->dropped || !series->open ? series->begins_ns : series->first_ns;
     pthread_mutex_unlock(&segments->lock);
     return kept;

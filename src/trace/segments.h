@@ -28,9 +28,10 @@ void ct_series_grown(struct ct_series *series, uint64_t bytes, uint64_t first_ns
 void ct_series_finished(struct ct_series *series, const char *path, uint64_t bytes, uint64_t events);
 
 struct ct_series_kept {
-    uint64_t dropped;       /* events or records that were deleted */
-    uint64_t dropped_files; /* segments */
-    uint64_t begins_ns;     /* time of the oldest event that is left; 0: nothing was dropped, or nothing is left */
+    uint64_t dropped;          /* events or records that were deleted */
+    uint64_t dropped_files;    /* segments */
+    uint64_t dropped_until_ns; /* time of the newest event that was deleted; 0: none was */
+    uint64_t begins_ns;        /* time of the oldest event that is left; 0: nothing was dropped, or nothing is left */
 };
 struct ct_series_kept ct_series_kept(struct ct_series *series);
 

@@ -347,6 +347,7 @@ static void kept_by_size(void **unused) {
         struct ct_series_kept kept = ct_series_kept(series);
         assert_true(kept.dropped > COUNT / 4 && kept.dropped < COUNT);
         assert_int_equal(kept.begins_ns, events[kept.dropped].timestamp_ns);
+        assert_int_equal(kept.dropped_until_ns, events[kept.dropped - 1].timestamp_ns);
         assert_index(place, events, kept.dropped, COUNT);
         ct_segments_free(segments);
     }
