@@ -145,7 +145,7 @@ const char *ct_skip_text(enum ct_skip_reason reason);
     X(JUMPS_AWAY,     "never returns to its caller (longjmp)") \
     X(NEW_THREAD,     "starts a process or thread on its own stack (clone)") \
     X(UNWINDER,       "walks or unwinds the stack") \
-    X(RETURN_MAP,     "belongs to a runtime that looks up return addresses in tables (OCaml, GHC, Go, V8)")
+    X(RETURN_MAP,     "belongs to a runtime that looks up return addresses in tables (OCaml, GHC, Go, V8, HotSpot)")
 /* clang-format on */
 enum ct_entry_only_reason {
     CT_ENTRY_ONLY_NONE = 0,

@@ -72,8 +72,8 @@ const struct ct_known_function *ct_known_find(const char *name) {
 }
 
 bool ct_known_return_map(const char *name) {
-    static const char *const marks[] = {"Builtins_CEntry", "caml_start_program", "runtime.morestack",
-                                        "stg_returnToStackTop"};
+    static const char *const marks[] = {"Builtins_CEntry", "JNI_CreateJavaVM", "caml_start_program",
+                                        "runtime.morestack", "stg_returnToStackTop"};
     for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++)
         if (*name == *marks[i] && !strncmp(name, marks[i], strlen(marks[i])))
             return true;

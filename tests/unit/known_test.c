@@ -97,6 +97,7 @@ static void test_return_maps(void **state) {
     assert_true(ct_known_return_map("Builtins_CEntry_Return1_ArgvOnStack_NoBuiltinExit"));
     assert_true(ct_known_return_map("runtime.morestack.abi0"));
     assert_true(ct_known_return_map("stg_returnToStackTop"));
+    assert_true(ct_known_return_map("JNI_CreateJavaVM"));
     assert_false(ct_known_return_map(""));
     assert_false(ct_known_return_map("caml"));
     assert_false(ct_known_return_map("xcaml_start_program"));

@@ -248,6 +248,8 @@ def main():
     checks.run("cc1", cc1)
     checks.run("xz", xz)
     checks.run("lua", lambda shop: record(shop, ["lua5.4", script(shop, "script.lua", LUA)]))
+    # Its compiled code's frames are found by the return addresses on the stack.
+    checks.run("java", lambda shop: record(shop, ["java", "-XX:+UseSerialGC", "--list-modules"]))
     checks.run("redis", redis)
     return checks.verdict()
 
