@@ -124,7 +124,8 @@ int ct_hooks_attach_module(struct ct_hooks *hooks, const struct ct_module_hooks 
     X(OUT_OF_REACH, "no free memory within branch reach") \
     X(NO_ROOM,      "its library was loaded later, when the recorder had no room for more functions") \
     X(CAME_LATER,   "its library was loaded later, and the process could not be changed then") \
-    X(DOUBTFUL,     "only a debug file knows it, in the midst of another function")
+    X(DOUBTFUL,     "only a debug file knows it, in the midst of another function") \
+    X(READ_CODE,    "its runtime reads its code and must find it as it was made (Mono's compiled modules, Valgrind)")
 /* clang-format on */
 enum ct_skip_reason {
     CT_SKIP_NONE = 0,
@@ -145,7 +146,7 @@ const char *ct_skip_text(enum ct_skip_reason reason);
     X(JUMPS_AWAY,     "never returns to its caller (longjmp)") \
     X(NEW_THREAD,     "starts a process or thread on its own stack (clone)") \
     X(UNWINDER,       "walks or unwinds the stack") \
-    X(RETURN_MAP,     "belongs to a runtime that looks up return addresses in tables (OCaml, GHC, Go, V8, HotSpot)")
+    X(RETURN_MAP,     "belongs to a runtime that looks up return addresses in tables (OCaml, GHC, Go, V8, HotSpot, Mono)")
 /* clang-format on */
 enum ct_entry_only_reason {
     CT_ENTRY_ONLY_NONE = 0,

@@ -193,6 +193,7 @@ struct ct_target_work {
     struct ct_target_module *module;
     const struct ct_target_filter *filter;
     bool detail;
+    bool reads_code;  /* see hook/known.h */
     bool no_unwinder; /* in the whole target: libc loads one when it needs it */
     struct ct_target_arena *arena;
     uint64_t slot, slot_end, slot_used; /* offsets in the arena */

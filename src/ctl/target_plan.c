@@ -4,6 +4,7 @@
  * remote's memory, which any thread may read. The result does not depend on who was first: it is the same bytes for the same
  * target, with or without a cache. */
 #include "ctl/target_internal.h"
+#include "hook/known.h"
 #include "os/os.h"
 #include "os/thread.h"
 #include <contrail/status.h>
@@ -256,12 +257,14 @@ static int prepare_works(struct whole *w) {
         return CT_ERR_NO_MEMORY;
     functions = 0;
     for (size_t i = 0; i < w->source_count; i++) {
-        w->works[i] = (struct ct_target_work){.source = &w->sources[i],
-                                              .module = &w->plan.modules[i],
-                                              .filter = &w->options->filter,
-                                              .detail = w->options->detail,
-                                              .no_unwinder = !w->plan.get_cfa && !w->options->has_unwinder,
-                                              .hooks = w->plan.hooks + functions};
+        w->works[i] =
+            (struct ct_target_work){.source = &w->sources[i],
+                                    .module = &w->plan.modules[i],
+                                    .filter = &w->options->filter,
+                                    .detail = w->options->detail,
+                                    .reads_code = w->sources[i].path && ct_known_reads_code(w->sources[i].path),
+                                    .no_unwinder = !w->plan.get_cfa && !w->options->has_unwinder,
+                                    .hooks = w->plan.hooks + functions};
         functions += w->sources[i].image ? w->sources[i].image->function_count : 0;
     }
     return 0;

@@ -66,8 +66,11 @@ static enum ct_skip_reason skip_of(const struct ct_function_facts *f) {
         return CT_SKIP_PLT;
     if (f->flags & CT_FUNC_COLD)
         return CT_SKIP_COLD;
-    if ((f->flags & (CT_FUNC_ODD_ENTRY | CT_FUNC_NO_RETURN_ADDRESS)) || (f->scan_flags & CT_SCAN_SETS_STACK))
+    if ((f->flags & (CT_FUNC_ODD_ENTRY | CT_FUNC_NO_RETURN_ADDRESS)) || (f->scan_flags & CT_SCAN_SETS_STACK) ||
+        ct_known_inner_entry(f->name))
         return CT_SKIP_ODD_ENTRY;
+    if (f->reads_code)
+        return CT_SKIP_READ_CODE;
     if (f->flags & CT_FUNC_DOUBTFUL)
         return CT_SKIP_DOUBTFUL;
     bool nameless = !(f->flags & CT_FUNC_NAMED);

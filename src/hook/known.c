@@ -72,10 +72,24 @@ const struct ct_known_function *ct_known_find(const char *name) {
 }
 
 bool ct_known_return_map(const char *name) {
-    static const char *const marks[] = {"Builtins_CEntry", "JNI_CreateJavaVM", "caml_start_program",
-                                        "runtime.morestack", "stg_returnToStackTop"};
+    static const char *const marks[] = {"Builtins_CEntry",    "JNI_CreateJavaVM",  "mono_jit_init",
+                                        "caml_start_program", "runtime.morestack", "stg_returnToStackTop"};
     for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++)
         if (*name == *marks[i] && !strncmp(name, marks[i], strlen(marks[i])))
             return true;
     return false;
+}
+
+bool ct_known_inner_entry(const char *name) {
+    return !strcmp(name, "runtime.goexit") || !strcmp(name, "runtime.goexit.abi0");
+}
+
+static bool ends_with(const char *text, const char *end) {
+    size_t length = strlen(text), size = strlen(end);
+    return length >= size && !strcmp(text + length - size, end);
+}
+
+bool ct_known_reads_code(const char *path) {
+    bool mono = ends_with(path, ".dll.so") || ends_with(path, ".exe.so");
+    return mono || (strstr(path, "/valgrind/") && ends_with(path, "-amd64-linux"));
 }

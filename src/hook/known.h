@@ -14,6 +14,13 @@ struct ct_known_function {
  * would not know a stub's. */
 bool ct_known_return_map(const char *name);
 
+/* True for modules whose code is read by who runs it, and must be as it was made: what Mono has compiled ahead, where it looks for
+ * calls to complete, and Valgrind's tools, which let their programs run parts of it in translation. */
+bool ct_known_reads_code(const char *path);
+
+/* Go's goroutines return to the second byte of this function: nothing may be patched there. */
+bool ct_known_inner_entry(const char *name);
+
 /* NULL when there is nothing to know about it. */
 const struct ct_known_function *ct_known_find(const char *name);
 

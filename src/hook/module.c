@@ -113,6 +113,7 @@ static int load_functions(struct ct_hook_module *m, uint64_t bias) {
 
 struct ct_function_facts ct_hook_module_facts(const struct ct_hook_module *m, size_t index) {
     struct ct_function_facts facts = {.side = CT_CLASSIFY_INSIDE, .name = "", .return_map = m->return_map};
+    facts.reads_code = m->path && ct_known_reads_code(m->path);
     if (index < m->scan.func_count) {
         facts.name = m->functions[index].name;
         facts.flags = m->functions[index].flags;

@@ -105,6 +105,23 @@ static void test_return_maps(void **state) {
     assert_false(ct_known_return_map("main"));
 }
 
+static void test_inner_entries(void **state) {
+    (void)state;
+    assert_true(ct_known_inner_entry("runtime.goexit"));
+    assert_true(ct_known_inner_entry("runtime.goexit.abi0"));
+    assert_false(ct_known_inner_entry("runtime.goexit1"));
+    assert_false(ct_known_inner_entry(""));
+}
+
+static void test_read_code(void **state) {
+    (void)state;
+    assert_true(ct_known_reads_code("/usr/lib/mono/aot-cache/amd64/mscorlib.dll.so"));
+    assert_true(ct_known_reads_code("/usr/libexec/valgrind/memcheck-amd64-linux"));
+    assert_false(ct_known_reads_code("/usr/lib/x86_64-linux-gnu/libc.so.6"));
+    assert_false(ct_known_reads_code("/opt/valgrind/bin/program"));
+    assert_false(ct_known_reads_code(""));
+}
+
 /* ---- texts ---- */
 
 static void test_texts(void **state) {
@@ -137,6 +154,8 @@ int main(void) {
         cmocka_unit_test(test_kinds),
         cmocka_unit_test(test_contexts_are_no_jump_buffers),
         cmocka_unit_test(test_return_maps),
+        cmocka_unit_test(test_inner_entries),
+        cmocka_unit_test(test_read_code),
         cmocka_unit_test(test_texts),
     };
     return cmocka_run_group_tests_name("known", tests, NULL, NULL);

@@ -194,12 +194,16 @@ def killed(shop):
     output = shop.new_output()
     process = shop.start(shop.spawn_command(output, ["--detail", "off", "--keep", "200K"],
                                             [PYTHON, "-c", WORK, "20000"]))
-    time.sleep(1.5)
+    while len(glob.glob(os.path.join(glob.escape(output), "*", "*", "thread_*", "index*"))) < 4:
+        if process.poll() is not None:
+            raise Failure("the recorder has ended")
+        time.sleep(0.05)
     process.send_signal(signal.SIGKILL)
-    finish(process)
+    process.wait()
     directory = atf.find(output)[0]
     shop.read("verify", directory)
     os.kill(int(os.path.basename(directory)[len("pid_"):]), signal.SIGKILL)
+    finish(process)
     for left in glob.glob(os.path.join(shop.runtime, "contrail", "*")):
         os.remove(left)
     for thread in glob.glob(os.path.join(glob.escape(directory), "thread_*")):

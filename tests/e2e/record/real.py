@@ -250,6 +250,7 @@ def main():
     checks.run("lua", lambda shop: record(shop, ["lua5.4", script(shop, "script.lua", LUA)]))
     # Its compiled code's frames are found by the return addresses on the stack.
     checks.run("java", lambda shop: record(shop, ["java", "-XX:+UseSerialGC", "--list-modules"]))
+    checks.run("valgrind", lambda shop: record(shop, ["valgrind", "-q", "/bin/echo", "word"]))
     checks.run("redis", redis)
     return checks.verdict()
 
