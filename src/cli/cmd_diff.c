@@ -212,8 +212,7 @@ static const struct ct_option option_table[] = {
     {"function", 'f', CT_OPTION_LIST, offsetof(struct options, functions), "GLOB", "only functions whose name fits"},
     {"module", 'm', CT_OPTION_LIST, offsetof(struct options, modules), "GLOB",
      "only functions of modules whose file name fits"},
-    {"mangled", 0, CT_OPTION_FLAG, offsetof(struct options, mangled), NULL,
-     "print names as the symbol tables have them"},
+    CT_OPTION_MANGLED(struct options),
     {"json", 0, CT_OPTION_FLAG, offsetof(struct options, json), NULL, "print JSON, times in nanoseconds"},
     {0},
 };

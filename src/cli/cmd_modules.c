@@ -19,8 +19,7 @@ static const struct ct_option option_table[] = {
      "list all functions: address, size, name, module"},
     {"module", 'm', CT_OPTION_STRING, offsetof(struct modules_options, module), "GLOB",
      "only functions of modules whose file name or path matches (with --functions)"},
-    {"mangled", 0, CT_OPTION_FLAG, offsetof(struct modules_options, mangled), NULL,
-     "print names as the symbol tables have them"},
+    CT_OPTION_MANGLED(struct modules_options),
     {"json", 0, CT_OPTION_FLAG, offsetof(struct modules_options, json), NULL, "print JSON"},
     {0},
 };

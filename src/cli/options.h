@@ -56,6 +56,25 @@ struct ct_option {
     uint64_t min, max;          /* of numbers, sizes and durations; max 0: no limit */
 };
 
+/* Rows that several commands have. `type`: their struct of values, which has a member of that name. */
+#define CT_OPTION_THREAD(type)                                                                                         \
+    {                                                                                                                  \
+        "thread", 't', CT_OPTION_LIST, offsetof(type, threads), "TID|GLOB",                                            \
+            "only threads with this number, or whose name fits"                                                        \
+    }
+#define CT_OPTION_ABSOLUTE(type)                                                                                       \
+    {                                                                                                                  \
+        "absolute", 0, CT_OPTION_FLAG, offsetof(type, absolute), NULL,                                                 \
+            "print times of the machine's clock (CLOCK_BOOTTIME) instead of times since the beginning"                 \
+    }
+#define CT_OPTION_SHOW_MODULE(type)                                                                                    \
+    {                                                                                                                  \
+        "show-module", 0, CT_OPTION_FLAG, offsetof(type, show_module), NULL,                                           \
+            "print the module behind each function's name"                                                             \
+    }
+#define CT_OPTION_MANGLED(type)                                                                                        \
+    { "mangled", 0, CT_OPTION_FLAG, offsetof(type, mangled), NULL, "print names as the symbol tables have them" }
+
 struct ct_operands {
     int count;
     char **at; /* NULL-terminated; points into argv */
