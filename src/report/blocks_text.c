@@ -54,7 +54,8 @@ static void row_csv(const struct ct_block_row *row, const struct ct_trace *trace
 
 void ct_block_report_csv(const struct ct_block_report *r, const struct ct_trace *trace, bool per_thread,
                          struct ct_output *output) {
-    ct_output_string(output, per_thread ? "tid,thread," : "");
+    if (per_thread)
+        ct_output_string(output, "tid,thread,");
     ct_output_string(output, "module,offset,function,function_offset,line,size,instructions,count,executed\n");
     for (size_t i = 0; i < r->row_count; i++)
         row_csv(&r->rows[i], trace, output);
