@@ -7,7 +7,8 @@
 #include <string.h>
 
 #define BYTES         CT_SHM_DETAIL_CHUNK
-#define MARK_WAIT_NS  100000000ull /* for the event of a mark to be drained */
+#define MARK_WAIT_NS  100000000ull /* for the event of a mark to be drained, */
+#define MARK_LOOKS    4u           /* and so many passes, should we have been held up */
 #define LOOK_NS       200000000ull /* segments in use are looked at so often while everything is wanted */
 #define AFTER_NS      30000000ull
 #define SCARCE        4u  /* of so many segments one must be free, or those of ended threads go */
@@ -253,7 +254,8 @@ static bool time_of_mark(const struct ct_drain *drain, struct ct_drain_thread *t
     const struct ct_detail_run *run = number ? ct_detail_run_of(&t->detail, number) : NULL;
     *ns = run ? ct_detail_run_time(run, m->stamp) : ct_clock_ns(drain->clock, m->stamp);
     bool later = number && number > t->detail.newest;
-    return run || !later || drain->finishing || ct_clock_now() > *ns + MARK_WAIT_NS;
+    bool waited = drain->detail->mark_waits >= MARK_LOOKS && ct_clock_now() > *ns + MARK_WAIT_NS;
+    return run || !later || drain->finishing || waited;
 }
 
 /* False: later. */
@@ -305,8 +307,10 @@ static void take_marks(struct ct_drain *drain) {
         if (!complete && !drain->finishing && ++d->mark_waits < MARK_PATIENCE)
             break;
         struct ct_shm_mark copy = *m;
-        if (complete && !take_mark(drain, &copy))
+        if (complete && !take_mark(drain, &copy)) {
+            d->mark_waits++;
             break;
+        }
         d->marks_omitted += !complete;
         d->mark_waits = 0;
         d->marks_seen++;

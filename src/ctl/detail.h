@@ -53,7 +53,7 @@ struct ct_detail {
     uint32_t *frozen; /* segments that are FROZEN */
     size_t frozen_count;
     uint64_t marks_seen, marks_omitted;
-    unsigned mark_waits;  /* passes that have waited for a mark to be written */
+    unsigned mark_waits;  /* passes that have waited for a mark to be written, or for its event */
     bool may_look;        /* once more, after the end of a window */
     uint64_t looked_at;   /* when segments in use were last looked at */
     uint64_t measured_at; /* when it was last measured */

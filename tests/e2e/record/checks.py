@@ -21,9 +21,15 @@ class Checks:
         self.arguments.contrail = os.path.abspath(self.arguments.contrail)
         self.ran = self.failed = 0
 
-    def program(self, name, flags=("-pthread",)):
-        directory = os.path.join(os.path.abspath(self.arguments.build), "record", name, "O2")
+    def directory(self, *names):
+        """Where programs are built: a place of this script's own, because others run at the same time."""
+        script = os.path.splitext(os.path.basename(sys.argv[0]))[0]
+        directory = os.path.join(os.path.abspath(self.arguments.build), "record", "of_" + script, *names)
         os.makedirs(directory, exist_ok=True)
+        return directory
+
+    def program(self, name, flags=("-pthread",)):
+        directory = self.directory(name, "O2")
         return building.build(directory, name, [os.path.join(building.PROGRAMS, name + ".c")], "O2", flags)
 
     def workshop(self, name):

@@ -6,7 +6,7 @@ import sys
 
 import atf
 from checks import Checks
-from recorder import Failure
+from recorder import Failure, TIMEOUT
 from expectation import own_functions
 
 LIMIT_NS = 100000
@@ -14,7 +14,7 @@ LIMIT_NS = 100000
 
 def compare(shop, program, seconds):
     output = shop.new_output()
-    done = shop.run(shop.spawn_command(output, [], [program.path, str(seconds)]), timeout=seconds + 60)
+    done = shop.run(shop.spawn_command(output, ["--lossless"], [program.path, str(seconds)]), timeout=seconds + TIMEOUT)
     if done.code != 0:
         raise Failure("exit code %d: %r" % (done.code, done.err))
     read = [int(line) for line in done.out.split()]

@@ -10,13 +10,12 @@ import signal
 import struct
 import subprocess
 import sys
-import time
 
 import atf
 import building
 from checks import Checks
 from expectation import own_functions
-from recorder import Failure, finish
+from recorder import Failure, finish, wait_for
 
 PROGRAM = {}
 THREADS = 8
@@ -271,16 +270,23 @@ def jobs(shop):
 # ---- coming and going ----
 
 def start_service(shop, command=None):
-    process = shop.start(command or [PROGRAM["crashes"].path, "serve", shop.path("counts")])
+    process = shop.start(command or [PROGRAM["crashes"].path, "serve", shop.path("counts")], stdin=subprocess.PIPE)
     line = process.stdout.readline() + process.stdout.readline()
     if line != b"begin serve\nready\n":
         raise Failure("it says %r" % line)
     return process
 
 
+def wait_for_signals(shop):
+    """The service has done some rounds more, each with a signal."""
+    done = lambda: counted(shop.path("counts"))[0][0]
+    before = done()
+    wait_for("the service goes on", lambda: done() >= before + 100)
+
+
 def check_service(process, what, code=7):
-    result = finish(process, 30, what)
-    if result.out != b"handled 400\n" or (code is not None and result.code != code) or result.err:
+    result = finish(process, what=what)  # it ends when its input does
+    if result.out != b"handled all\n" or (code is not None and result.code != code) or result.err:
         raise Failure("%s: it ends with %d, %r, %r" % (what, result.code, result.out, result.err))
 
 
@@ -314,10 +320,10 @@ def live(shop):
         result = shop.run([shop.contrail, "ctl", str(process.pid), "trigger"] + words)
         if result.code != 0 or bool(tracer_of(process.pid)) != held:
             raise Failure("%s: code %d, held by %d, %r" % (words, result.code, tracer_of(process.pid), result.err))
-        time.sleep(0.05)
+        wait_for_signals(shop)
     process.send_signal(signal.SIGSEGV)
-    finish(process, 30, "the program")
-    finish(recorder, 30, "contrail")
+    finish(process)
+    finish(recorder, what="contrail")
     shop.read("verify", atf.find(output)[0])
     trace = atf.Trace(atf.find(output)[0])
     names = [s["name"] for s in signals_of(trace)]
@@ -329,7 +335,7 @@ def recorder_killed(shop):
     for _ in range(3):
         process = start_service(shop)
         recorder = shop.attach(process.pid, shop.new_output(), ["--trigger", "crash", "--trigger", "signal=USR1"])
-        time.sleep(0.05)
+        wait_for_signals(shop)
         recorder.kill()
         recorder.communicate()
         check_service(process, "after its recorder was killed")
@@ -353,8 +359,7 @@ def default(shop):
 
 def main():
     checks = Checks(__doc__)
-    directory = os.path.join(os.path.abspath(checks.arguments.build), "record", "crash")
-    os.makedirs(directory, exist_ok=True)
+    directory = checks.directory("crashes")
 
     def source(name):
         return os.path.join(building.PROGRAMS, name)

@@ -127,7 +127,7 @@ class Told:
 
     def ctl(self, *words, pid=None):
         done = subprocess.run([session_case.CONTRAIL, "ctl", str(pid or self.pid), *words], capture_output=True, text=True,
-                              timeout=60)
+                              timeout=200)
         self.case.assertEqual((done.returncode, done.stderr), (0, ""), words)
         return done.stdout
 
@@ -136,7 +136,8 @@ class Told:
 
     def until(self, holds):
         """Waits until the status is so."""
-        for _ in range(3000):
+        deadline = time.monotonic() + 200
+        while time.monotonic() < deadline:
             status = self.status()
             if holds(status):
                 return status
@@ -144,7 +145,7 @@ class Told:
         self.case.fail("it never was so: %s" % json.dumps(status))
 
     def end(self, code=0):
-        _, errors = self.process.communicate(timeout=60)
+        _, errors = self.process.communicate(timeout=200)
         self.case.assertEqual((self.process.returncode, errors), (code, ""))
         verify = subprocess.run([session_case.CONTRAIL, "verify", self.case.session()], capture_output=True, text=True)
         self.case.assertEqual(verify.returncode, 0, verify.stdout)
@@ -256,12 +257,18 @@ class Fails(FlightCase):
             self.assertEqual(int.from_bytes(call.stack[16:24], "little"), number << 20)
 
     def test_rolls_in_time(self):
-        records, at, _, window = self.check("--trigger", "return=step:lt:-20", "--only", "step", "--pre-roll-ms", "100",
+        records, at, trace, window = self.check("--trigger", "return=step:lt:-20", "--only", "step", "--pre-roll-ms", "100",
                                             "--post-roll-ms", "100")
-        self.check_before(records, at, 100)
-        self.assertEqual(sum(1 for r in records[at:] if r.type == detail_file.CALL), 51)
-        self.assertEqual(window["pre_roll_ns"], window["first_mark_ns"] - window["start_ns"])
-        self.assertEqual(window["post_roll"], "cut by the end")
+        first, last, mark = window["start_ns"], window["end_ns"], window["first_mark_ns"]
+        self.assertEqual(window["pre_roll_ns"], mark - first)
+        self.assertLessEqual(mark - first, 10**8)
+        self.assertEqual(last == mark + 10**8, window["post_roll"] == "whole")
+        self.assertIn(window["post_roll"], ("whole", "cut by the end"))
+        times = [when for thread in trace.threads for when, function in zip(thread.times, thread.functions)
+                 if first <= when <= last and trace.functions[function].name == "step"]
+        self.assertEqual([r.time for r in records], times[-len(records):])  # all of the window, as far as memory reaches
+        self.assertGreaterEqual(len(records), min(len(times), 302))
+        self.check_before(records, at, min(100, at // 2))
 
     def test_rolls_in_records(self):
         records, at, _, window = self.check("--trigger", "return=step:lt:-20", "--only", "step", "--pre-roll-events", "41",
@@ -286,27 +293,40 @@ class Marks(FlightCase):
         told = self.told_with("-t", "symbol=alpha", "-t", "return=beta:lt:0", "--pre-roll-ms", "100", "--post-roll-ms", "100")
         told.do("a3", "s600", "b11", "s600", "b9")  # beta(0) and beta(10) return less than 0
         trace = told.end_after_close()
-        self.assertEqual(self.reasons(trace)[0], {"symbol=alpha": 3})
-        behind = {}
-        for window in self.reasons(trace)[1:]:
-            for text, count in window.items():
-                behind[text] = behind.get(text, 0) + count
-        self.assertEqual(behind, {"return=beta:lt:0": 3})
-        self.assertEqual(len(trace.manifest["windows"]), 3)
+        thread = trace.threads[0]
+        events = [(when, trace.functions[function].name, kind)
+                  for when, function, kind in zip(thread.times, thread.functions, thread.kinds)]
+        alphas = [when for when, name, kind in events if (name, kind) == ("alpha", atf.CALL)]
+        betas = [when for when, name, kind in events if (name, kind) == ("beta", atf.RETURN)]
+        marks = [(when, "symbol=alpha") for when in alphas] + [(betas[i], "return=beta:lt:0") for i in (0, 10, 11)]
+        groups = [[marks[0]]]  # those whose windows overlap: the three that are told here, unless the machine was held up
+        for before, mark in zip(marks, marks[1:]):
+            groups += [[]] if mark[0] - before[0] > 2 * 10**8 else []
+            groups[-1].append(mark)
+        expected = [{text: [t for _, t in group].count(text) for _, text in group} for group in groups]
+        self.assertEqual(self.reasons(trace), expected)
+        self.assertGreaterEqual(len(groups), 3)
+        for group, window in zip(groups[:-1], trace.manifest["windows"]):
+            self.assertEqual((window["first_mark_ns"], window["end_ns"]), (group[0][0], group[-1][0] + 10**8))
+            self.assertEqual((window["post_roll"], window["post_roll_ns"]), ("whole", 10**8))
         wanted = [(w["start_ns"], w["end_ns"]) for w in trace.manifest["windows"]]
         for record in self.details(trace):
             self.assertTrue(any(a <= record.time <= b for a, b in wanted), "a record that nobody wanted")
         self.assertEqual(trace.manifest["marks"], 6)
 
     def test_overlaps_are_one_window_with_all_reasons(self):
-        told = self.told_with("-t", "symbol=alpha", "-t", "return=beta:ne:5", "-t", "slow=lazy:250ms", "--pre-roll-ms", "5000",
-                              "--post-roll-ms", "5000")
+        told = self.told_with("-t", "symbol=alpha", "-t", "return=beta:ne:5", "-t", "slow=lazy:250ms", "--pre-roll-ms", "60000",
+                              "--post-roll-ms", "60000")
         told.do("a3", "b6", "l300", "l0", "a1")
         trace = told.end_after_close()
-        self.assertEqual(self.reasons(trace), [{"symbol=alpha": 4, "return=beta:ne:5": 5, "slow=lazy:250ms": 1}])
+        thread = trace.threads[0]
+        lazy = [when for when, function in zip(thread.times, thread.functions) if trace.functions[function].name == "lazy"]
+        slow = sum(end - begin >= 250 * 10**6 for begin, end in zip(lazy[::2], lazy[1::2]))  # the second, if the machine was held up
+        self.assertIn(slow, (1, 2))
+        self.assertEqual(self.reasons(trace), [{"symbol=alpha": 4, "return=beta:ne:5": 5, "slow=lazy:250ms": slow}])
         window = trace.manifest["windows"][0]
         self.assertEqual((window["pre_roll"], window["post_roll"]), ("cut by the start", "cut by the end"))
-        self.assertLess(window["pre_roll_ns"], 5 * 10**9)
+        self.assertLess(window["pre_roll_ns"], 60 * 10**9)
         calls = self.calls(trace)
         self.assertEqual(calls, {"alpha": 4, "beta": 6, "lazy": 2})
         self.assertEqual({name: sum(1 for r in self.details(trace) if r.type == detail_file.CALL and self.name(trace, r) == name)
@@ -372,7 +392,7 @@ class Marks(FlightCase):
         self.assertEqual(listed + trace.manifest["detail"]["marks_not_listed"], 200000)
 
     def test_child_has_the_same_triggers(self):
-        told = self.told_with("-t", "return=beta:lt:0", "--pre-roll-ms", "1000", "--post-roll-ms", "0")
+        told = self.told_with("-t", "return=beta:lt:0", "--pre-roll-ms", "60000", "--post-roll-ms", "0")
         child, pipe = told.fork()
         told.child_does(pipe, "b1")
         pipe.close()
@@ -391,19 +411,19 @@ class Control(FlightCase):
         return done.stderr
 
     def test_states(self):
-        told = self.told_with("--pre-roll-ms", "1000", "--post-roll-ms", "1500")
+        told = self.told_with("--only", "alpha", "--only", "beta", "--pre-roll-ms", "60000", "--post-roll-events", "20")
         told.do("c10")
         self.assertEqual(told.status()["detail"]["state"], "capturing")
         self.assertEqual(told.ctl("mark"), "marked\n")
         told.until(lambda status: status["detail"]["state"] == "persisting")
-        told.do("c5")
+        told.do("c5")  # 20 records
         status = told.until(lambda status: status["detail"]["state"] == "capturing")
         self.assertEqual((status["detail"]["marks"], status["detail"]["windows"]), (1, 1))
         told.do("c3")
         trace = told.end_after_close()
         windows = trace.manifest["windows"]
         self.assertEqual([[(r["trigger"], r["count"]) for r in w["reasons"]] for w in windows], [[("manual", 1)]])
-        self.assertEqual((windows[0]["post_roll"], windows[0]["post_roll_ns"]), ("whole", 1500 * 10**6))
+        self.assertEqual(windows[0]["post_roll"], "whole")
         found = [self.name(trace, r) for r in self.details(trace) if r.type == detail_file.CALL]
         self.assertEqual((found.count("alpha"), found.count("beta")), (15, 15))
 
@@ -436,7 +456,7 @@ class Control(FlightCase):
             for link, target in (("2.sock", "1.sock"), ("4.sock", "3.sock")):
                 os.symlink(target, os.path.join(place, link))
             done = subprocess.run([session_case.CONTRAIL, "spawn", "--quiet", "-o", os.path.join(runtime, "out"), "/bin/true"],
-                                  env=dict(os.environ, XDG_RUNTIME_DIR=runtime), timeout=60)
+                                  env=dict(os.environ, XDG_RUNTIME_DIR=runtime), timeout=200)
             self.assertEqual((done.returncode, sorted(os.listdir(place))), (0, ["1.sock", "2.sock"]))
 
     def test_triggers(self):
@@ -609,6 +629,10 @@ class Metrics(FlightCase):
         path = self.path("metrics.prom")
         told = self.told_with("--metrics-file", path, "-t", "return=beta:lt:0", "--pre-roll-ms", "0", "--post-roll-ms", "0")
         told.until(lambda _: os.path.exists(path))
+
+        def is_counted(status):
+            told.do("a100")  # the rate is that of the last second
+            return status["per_second"]["events"] > 0
         ended, torn = threading.Event(), []
 
         def read_often():
@@ -622,7 +646,7 @@ class Metrics(FlightCase):
         reader.start()
         try:
             told.do("b11", "c100")
-            told.until(lambda status: status["per_second"]["events"] > 0)
+            told.until(is_counted)
         finally:
             ended.set()
             reader.join()
@@ -647,7 +671,7 @@ class Metrics(FlightCase):
     def test_place_that_cannot_be_written(self):
         path = self.path("missing/metrics.prom")
         done = subprocess.run([session_case.CONTRAIL, "spawn", "--output", self.path("traces"), "--metrics-file", path, "true"],
-                              capture_output=True, text=True, timeout=60)
+                              capture_output=True, text=True, timeout=200)
         self.assertEqual(done.returncode, 69)
         self.assertIn("choose another place with --metrics-file", done.stderr)
         self.assertFalse(os.path.exists(self.path("traces")))
@@ -655,7 +679,7 @@ class Metrics(FlightCase):
     def test_place_that_vanishes(self):
         os.mkdir(self.path("here"))
         told = self.told_with("--metrics-file", self.path("here/metrics.prom"))
-        shutil.rmtree(self.path("here"))
+        os.rename(self.path("here"), self.path("gone"))
         told.do("c10")
         self.assertEqual(self.calls(told.end_after_close()), {"alpha": 10, "beta": 10})
 

@@ -15,10 +15,10 @@ import time
 
 import atf
 from checks import Checks
-from recorder import Failure, finish, status_of
+from recorder import Failure, TIMEOUT, finish, wait_for
 from expectation import own_functions
 
-ROUNDS = "2500"  # of the program that answers: long enough to be attached to on a busy machine
+ROUNDS = "2500"  # of the program that answers
 
 
 def kill(process):
@@ -80,7 +80,7 @@ class Controller:
         time.sleep(moment)
         kill(process)
         try:
-            out, err = process.communicate(timeout=30)  # its output ends when the target does
+            out, err = process.communicate(timeout=TIMEOUT)  # its output ends when the target does
         except subprocess.TimeoutExpired:
             raise Failure("spawn, killed after %.1f ms: the program hangs" % (moment * 1e3))
         if not out:
@@ -92,25 +92,20 @@ class Controller:
         self.events += look_at(self.shop, output, self.lossless)
 
     def start_target(self):
-        process = self.shop.start([self.program.path, ROUNDS])
+        """Goes on until finish_target()."""
+        process = self.shop.start([self.program.path, ROUNDS, "hold"], stdin=subprocess.PIPE)
         time.sleep(0.01)
         return process
 
     def finish_target(self, process, what):
-        result = finish(process, 30, what)
+        result = finish(process, what=what)
         check_answer(result.out, result.code, self.answer, what)
 
     def start_recorded(self, options=()):
-        """A target and who records it. On a busy machine it may have ended before: then another one."""
-        for tries in range(10):
-            process, output = self.start_target(), self.shop.new_output()
-            started = time.monotonic()
-            try:
-                return process, output, self.shop.attach(process.pid, output, options), time.monotonic() - started
-            except Failure:
-                if process.poll() is None or tries == 9:
-                    raise
-                self.finish_target(process, "attach")
+        """A target and who records it."""
+        process, output = self.start_target(), self.shop.new_output()
+        started = time.monotonic()
+        return process, output, self.shop.attach(process.pid, output, options), time.monotonic() - started
 
     def measure_attach(self):
         process, output, recorder, attached = self.start_recorded()
@@ -137,7 +132,7 @@ class Controller:
         time.sleep(moment)
         kill(recorder)
         recorder.communicate()
-        finish(other, 30, "detach of a killed contrail")
+        finish(other, what="detach of a killed contrail")
         self.finish_target(process, "detach, killed after %.1f ms" % (moment * 1e3))
         self.events += look_at(self.shop, output, self.lossless)
 
@@ -149,7 +144,7 @@ class Controller:
         second = self.shop.start([self.shop.contrail, "attach", "--quiet", "--output", self.shop.new_output(),
                                   str(process.pid)])
         self.finish_target(process, "attached to again")
-        finish(second, 30, "the second attach")
+        finish(second, what="the second attach")
 
 
 def kill_controllers(shop, program, times, source):
@@ -175,17 +170,13 @@ def kill_controllers(shop, program, times, source):
 def kill_target(shop, program, moment):
     output, announced = shop.new_output(), shop.path("announced")
     process = shop.start(shop.spawn_command(output, ["--lossless"], [program.path, announced]))
-    deadline = time.monotonic() + 60
-    while read_announced(announced) == (0, 0):
-        if time.monotonic() > deadline or process.poll() is not None:
-            raise Failure("the program does not begin: %s" % status_of(process.pid))
-        time.sleep(0.005)
+    wait_for("the program begins", lambda: process.poll() is not None or read_announced(announced) != (0, 0))
     time.sleep(moment)
     children = children_of(process.pid)
     if len(children) != 1:
         raise Failure("contrail has the children %s" % children)
     os.kill(children[0], signal.SIGKILL)
-    result = finish(process, 30, "contrail after its target's death")
+    result = finish(process, what="contrail after its target's death")
     if result.code != 128 + 9:
         raise Failure("exit code %d after a kill: %r" % (result.code, result.err))
     done = read_announced(announced)

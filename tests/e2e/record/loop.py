@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """loop.py: attaches to a busy program and lets it go again, 100 times. It must come to the right answer, see no EINTR, and
 be byte for byte as it was. The same with a program in which threads, children, signals and stacks come and go."""
-import os
 import random
 import shutil
 import signal
@@ -81,9 +80,7 @@ def main():
     checks.run("busy", lambda shop: loop(shop, busy, checks.arguments.times))
     source = random.Random(checks.arguments.seed)
     for name in ("signals", "threads", "fork", "interrupted_calls", "migration", "stress"):
-        directory = os.path.join(checks.arguments.build, "record", "injected_" + name, "O2")
-        os.makedirs(directory, exist_ok=True)
-        program = run.build_injected(name, "O2", directory)
+        program = run.build_injected(name, "O2", checks.directory("injected_" + name, "O2"))
         checks.run(name, lambda shop: storm(shop, name, program, checks.arguments.times // 25, source))
     checks.run("churn", lambda shop: loop(shop, churn, checks.arguments.times // 4))
     return checks.verdict()

@@ -13,8 +13,8 @@ import atf
 import building
 import targets
 from checks import Checks
-from recorder import Failure, Gate, finish, status_of, text_changes
-from targets import built, compare, count_calls, need_root
+from recorder import Failure, Gate, finish, status_of, text_changes, wait_for
+from targets import built, compare, count_calls, need_root, start_answer
 
 
 # ---- containers ----
@@ -29,16 +29,14 @@ def can_unshare():
 
 def inner_pid(pid):
     """The first process of the container that a process started."""
-    for _ in range(500):
-        try:
-            with open("/proc/%d/task/%d/children" % (pid, pid)) as f:
-                children = f.read().split()
-        except OSError:
-            children = []
-        if children:
-            return int(children[0])
-        time.sleep(0.01)
-    raise Failure("no process in the container")
+    children = []
+
+    def look():
+        with open("/proc/%d/task/%d/children" % (pid, pid)) as f:
+            children.extend(f.read().split())
+        return children
+    wait_for("there is a process in the container", look)
+    return int(children[0])
 
 
 def container_attach(shop):
@@ -138,9 +136,7 @@ def tight_memory_attach(shop):
     gate.wait(process)
     output = shop.new_output()
     recorder = shop.start([shop.contrail, "attach", "--quiet", "--output", output, str(process.pid)])
-    deadline = time.monotonic() + 30
-    while recorder.poll() is None and not shop.is_recording(process.pid) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_for("recorded or refused", lambda: recorder.poll() is not None or shop.is_recording(process.pid))
     text = "recorded" if recorder.poll() is None else "refused"
     gate.open()
     ended = finish(process)
@@ -162,9 +158,7 @@ def traced_already(shop):
     process = shop.start([program.path], environment={"E2E_WAIT": gate.path})
     gate.wait(process)
     tracer = shop.start(["strace", "-o", "/dev/null", "-p", str(process.pid)])
-    deadline = time.monotonic() + 10
-    while "tracer 0" in status_of(process.pid) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_for("strace has it", lambda: "tracer 0" not in status_of(process.pid))
     output = shop.new_output()
     result = shop.run([shop.contrail, "attach", "--quiet", "--output", output, str(process.pid)])
     gate.open()
@@ -202,13 +196,12 @@ def recorded_already(shop):
 def stopped_target(shop):
     """A target that is stopped (Ctrl-Z) stays so; recording begins when it goes on."""
     program = built("answer")
-    process = shop.start([program.path, "600"])
-    process.stdout.readline()
+    process = start_answer(shop, [program.path])
     os.kill(process.pid, signal.SIGSTOP)
-    while "state T" not in status_of(process.pid):
-        time.sleep(0.005)
+    wait_for("it is stopped", lambda: "state T" in status_of(process.pid))
     output = shop.new_output()
     recorder = shop.attach(process.pid, output)
+    wait_for("it is stopped as before", lambda: "state T" in status_of(process.pid))
     time.sleep(0.1)
     if "state T" not in status_of(process.pid):
         raise Failure("it goes on: %s" % status_of(process.pid))
@@ -247,8 +240,9 @@ def headless(shop):
     program = built("headless")
     gate = Gate(shop.path("gate"))
     process = shop.start([program.path], environment={"E2E_WAIT": gate.path})
-    time.sleep(0.1)
-    gate.wait(process, next(int(t) for t in os.listdir("/proc/%d/task" % process.pid) if int(t) != process.pid))
+    others = lambda: [int(t) for t in os.listdir("/proc/%d/task" % process.pid) if int(t) != process.pid]
+    wait_for("the main thread is gone", lambda: others() and "state Z" in status_of(process.pid))
+    gate.wait(process, others()[0])
     output = shop.new_output()
     recorder = shop.attach(process.pid, output, ["--lossless"])
     gate.open()
@@ -266,20 +260,21 @@ def other_tools(shop):
     if not shutil.which("strace"):
         return "skipped: no strace"
     program = built("answer")
-    process = shop.start([program.path, "2000"])
+    process = start_answer(shop, [program.path])
     output = shop.new_output()
     recorder = shop.attach(process.pid, output)
     tracer = shop.start(["strace", "-f", "-o", shop.path("strace"), "-p", str(process.pid)])
-    time.sleep(0.2)
+
+    def strace_sees():
+        with open(shop.path("strace")) as f:
+            return "nanosleep" in f.read()
+    wait_for("strace sees something", lambda: os.path.exists(shop.path("strace")) and strace_sees())
     tracer.send_signal(signal.SIGINT)
     finish(tracer)
     result = finish(process)
     finish(recorder)
     if result.code != 21:
         raise Failure("the program ends with %d" % result.code)
-    with open(shop.path("strace")) as f:
-        if "nanosleep" not in f.read():
-            raise Failure("strace saw nothing")
     shop.read("verify", atf.find(output)[0])
     return None
 
@@ -300,14 +295,15 @@ def ordinary_user(shop):
     if result.code != 21 or result.err:
         raise Failure("spawn ends with %d: %r" % (result.code, result.err))
     shop.read("verify", atf.find(output)[0])
-    process, output = shop.start(user + [program, "1500"]), shop.new_output()
-    process.stdout.readline()
-    attached = shop.run(user + [contrail, "attach", "--quiet", "--output", output, str(process.pid)])
-    result = finish(process)
+    process, output = start_answer(shop, user + [program]), shop.new_output()
+    recorder = shop.start(user + [contrail, "attach", "--quiet", "--output", output, str(process.pid)])
+    asks = user + [contrail, "ctl", str(process.pid), "status"]  # its socket is for itself
+    wait_for("it is recorded", lambda: recorder.poll() is not None or b"running" in shop.run(asks).out)
+    result, attached = finish(process), finish(recorder)
     if (result.code, attached.code) != (21, 0):
         raise Failure("attach ends with %d: %r; the program with %d" % (attached.code, attached.err, result.code))
     shop.read("verify", atf.find(output)[0])
-    process, output = shop.start([program, "1500"]), shop.new_output()
+    process, output = start_answer(shop, [program]), shop.new_output()
     attached = shop.run(user + [contrail, "attach", "--quiet", "--output", output, str(process.pid)])
     finish(process)
     refused(attached, 77, "permission|user|root")
@@ -316,15 +312,14 @@ def ordinary_user(shop):
     return None
 
 
-def attached_after(shop, program, change, code, arguments=()):
-    """Starts a program, changes something, attaches to it until its end; the trace."""
-    process, output = shop.start([program] + list(arguments)), shop.new_output()
-    process.stdout.readline()
+def attached_after(shop, program, change):
+    """Starts a copy of `answer`, changes something, attaches to it until its end; the trace."""
+    process, output = start_answer(shop, [program]), shop.new_output()
     change()
     recorder = shop.attach(process.pid, output)
     result = finish(process)
     ended = finish(recorder)
-    if result.code != code or ended.err:
+    if result.code != 21 or ended.err:
         raise Failure("the program ends with %d: %r; contrail says %r" % (result.code, result.out + result.err, ended.err))
     shop.read("verify", atf.find(output)[0])
     return atf.Trace(atf.find(output)[0])
@@ -333,7 +328,7 @@ def attached_after(shop, program, change, code, arguments=()):
 def deleted_program(shop):
     """Its file is gone."""
     program = shutil.copy(built("answer").path, shop.path("answer"))
-    trace = attached_after(shop, program, lambda: os.unlink(program), 21, ["1500"])
+    trace = attached_after(shop, program, lambda: os.unlink(program))
     if not any(f.name == "mix" for f in trace.functions.values()):
         raise Failure("its functions are not known: %s" % [m.path for m in trace.modules.values()])
     return None
@@ -346,7 +341,7 @@ def replaced_program(shop):
     def replace():
         shutil.copy(shutil.which("ls"), shop.path("new"))
         os.rename(shop.path("new"), program)
-    trace = attached_after(shop, program, replace, 21, ["1500"])
+    trace = attached_after(shop, program, replace)
     if not any(f.name == "mix" for f in trace.functions.values()):
         raise Failure("its functions are not known: %s" % [m.path for m in trace.modules.values()])
     return None
@@ -416,7 +411,9 @@ def crowd(shop):
     process.stdout.readline()
     output = shop.new_output()
     recorder = shop.attach(process.pid, output)
-    time.sleep(0.3)
+    process.stdin.write(b"x")
+    process.stdin.flush()
+    process.stdout.readline()  # each of them has made a call
     shop.detach(process.pid, recorder)
     changes = text_changes(process.pid)
     process.stdin.close()

@@ -9,7 +9,7 @@ import time
 
 import atf
 from checks import Checks
-from recorder import Failure, finish, text_changes
+from recorder import Failure, finish, text_changes, wait_for
 
 BASH = r'''
 trap 'echo bye' EXIT
@@ -115,7 +115,7 @@ def record(shop, command, text=None, cwd=None):
         return "skipped: %s is not installed" % command[0]
     output = shop.new_output()
     plain = shop.run(command, text=text, cwd=cwd)
-    traced = shop.run(shop.spawn_command(output, [], command), text=text, cwd=cwd, timeout=120)
+    traced = shop.run(shop.spawn_command(output, [], command), text=text, cwd=cwd)
     differences = plain.differences(traced)
     if differences:
         raise Failure("\n".join(differences))
@@ -187,11 +187,7 @@ def start_redis(shop, name):
     socket = shop.path(name)
     server = shop.start(["redis-server", "--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no",
                          "--dir", shop.directory])
-    deadline = time.monotonic() + 20
-    while ask_redis(shop, socket, "ping").out != b"PONG\n":
-        if time.monotonic() > deadline or server.poll() is not None:
-            raise Failure("redis does not answer")
-        time.sleep(0.02)
+    wait_for("redis answers", lambda: server.poll() is not None or ask_redis(shop, socket, "ping").out == b"PONG\n")
     return server, socket
 
 
@@ -212,16 +208,16 @@ def redis(shop):
 
     server, socket = start_redis(shop, "traced")
     load = shop.start(["redis-benchmark", "-s", socket, "-q", "-n", "20000", "-c", "8", "-t", "set,get,lpush,lrange_100"])
-    time.sleep(0.1)
     output = shop.new_output()
     recorder = shop.attach(server.pid, output)
+    wait_for("redis answers, recorded", lambda: ask_redis(shop, socket, "ping").out == b"PONG\n")
     time.sleep(0.5)
     shop.detach(server.pid, recorder)
     changes = text_changes(server.pid)
     if changes:
         raise Failure(changes[0])
     line = describe(shop, output)
-    benchmark = finish(load, 120, "redis-benchmark")
+    benchmark = finish(load, what="redis-benchmark")
     if benchmark.code != 0:
         raise Failure("redis-benchmark ends with %d: %r" % (benchmark.code, benchmark.err))
     ask_redis(shop, socket, "flushall")

@@ -8,7 +8,10 @@ import subprocess
 import tempfile
 import time
 
-TIMEOUT = 60  # seconds until something hangs for sure
+# Who runs tests in the background may ignore it, and what we start would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+TIMEOUT = 200  # seconds until something hangs for sure; no test waits for a time
 
 
 class Failure(Exception):
@@ -55,15 +58,31 @@ def finish(process, timeout=TIMEOUT, what="the program"):
     return Result(shell_code(process.returncode), out, err)
 
 
+def wait_for(what, holds):
+    """Until it is so."""
+    deadline = time.monotonic() + TIMEOUT
+    while not holds():
+        if time.monotonic() > deadline:
+            raise Failure("not within %d s: %s" % (TIMEOUT, what))
+        time.sleep(0.005)
+
+
 def status_of(pid):
     try:
         with open("/proc/%d/status" % pid) as f:
             fields = dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
-        with open("/proc/%d/wchan" % pid) as f:
-            wait = f.read()
-        return "state %s, tracer %s, waits in %s" % (fields["State"], fields["TracerPid"], wait)
+        return "state %s, tracer %s, waits in %s" % (fields["State"], fields["TracerPid"], wchan(pid))
     except (OSError, KeyError):
         return "gone"
+
+
+def wchan(pid):
+    """Not all kernels tell."""
+    try:
+        with open("/proc/%d/wchan" % pid) as f:
+            return f.read()
+    except OSError:
+        return "?"
 
 
 def processes_with(marker):
@@ -174,7 +193,7 @@ class Workshop:
 
     def leftovers(self):
         """Sentences about what should not be there any more. Processes get a moment to go."""
-        deadline = time.monotonic() + 2
+        deadline = time.monotonic() + TIMEOUT
         while processes_with(self.marker.encode()) and time.monotonic() < deadline:
             time.sleep(0.02)
         found = ["a process is left: %d %s (%s)" % (pid, command, status_of(pid))
@@ -216,24 +235,23 @@ class Gate:
             if process.poll() is not None or time.monotonic() > deadline:
                 raise Failure("the program did not come to its gate: %s" % status_of(process.pid))
             time.sleep(0.005)
-        while b"pipe_read" not in wchan(pid) and time.monotonic() < deadline:
-            if wchan(pid) in (b"", b"0"):
-                time.sleep(0.02)  # kernels that don't tell
-                break
-            time.sleep(0.002)
+        wait_for("the program waits at its gate", lambda: self.is_read_by(pid))
+
+    def is_read_by(self, pid):
+        """It has a descriptor, which it gets when open() is through, and sleeps."""
+        gate = os.stat(self.path)
+        for name in os.listdir("/proc/%d/fd" % pid):
+            try:
+                if os.path.samestat(os.stat("/proc/%d/fd/%s" % (pid, name)), gate):
+                    return "state S" in status_of(pid)
+            except OSError:
+                pass
+        return False
 
     def open(self):
         os.write(self.file, b"x")
         os.close(self.file)
         os.unlink(self.path)
-
-
-def wchan(pid):
-    try:
-        with open("/proc/%d/wchan" % pid, "rb") as f:
-            return f.read()
-    except OSError:
-        return b""
 
 
 def text_changes(pid):

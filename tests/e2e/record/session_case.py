@@ -34,14 +34,16 @@ class SessionCase(unittest.TestCase):
     def session(self):
         return glob.glob(self.path("traces/session_*"))[0]
 
-    def record(self, *command, options=(), cwd=None, check=True, before=(), contrail=None, keep=False):
+    def record(self, *command, options=(), cwd=None, check=True, before=(), contrail=None, keep=False,
+               stdin=None):
         """What the program printed, and the manifests of all processes. `before`: words that lead to contrail; `keep`: the directory
         of the traces is there already; `check`: nothing is missing."""
         traces = self.path("traces")
         if not keep:
             shutil.rmtree(traces, ignore_errors=True)
         plain = [*before, contrail or CONTRAIL, *COMMAND, "--output", traces, *options, "--", *command]
-        done = subprocess.run(plain, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd, timeout=200)
+        done = subprocess.run(plain, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd, timeout=250,
+                              stdin=stdin)
         manifests = []
         for path in glob.glob(traces + "/session_*/pid_*/manifest.json"):
             with open(path) as file:

@@ -5,6 +5,7 @@ import random
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -13,8 +14,8 @@ import atf
 import targets
 from checks import Checks
 from expectation import own_functions
-from recorder import Failure, finish, text_changes
-from targets import built, need_root
+from recorder import Failure, Gate, finish, status_of, text_changes, wait_for
+from targets import built, need_root, start_answer
 
 
 # ---- what is recorded ----
@@ -55,14 +56,25 @@ def only_some(shop):
 
 
 def losses_add_up(shop):
-    """Whatever is lost is counted: events on disk and lost ones are together as many as without losses."""
+    """Whatever is lost is counted: events on disk and lost ones are together as many as without losses. The recorder is stopped while
+    the program makes more events than there is memory for."""
     program = built("file_limit")
     totals = []
-    for options in (["--lossless"], ["--index-mem", "1M", "--drain-interval-ms", "200"]):
-        output = shop.new_output()
-        result = shop.run(shop.spawn_command(output, options, [program.path]))
-        if result.code != 0 or result.err:
-            raise Failure("it ends with %d: %r" % (result.code, result.err))
+    for stopped in (False, True):
+        output, gates = shop.new_output(), [Gate(shop.path("%s%d" % (name, stopped))) for name in ("start", "end")]
+        process = shop.start([program.path], environment={"E2E_WAIT": gates[0].path, "E2E_WAIT_END": gates[1].path})
+        gates[0].wait(process)
+        recorder = shop.attach(process.pid, output, ["--only", "file_limit"] + (["--index-mem", "1M"] if stopped else ["--lossless"]))
+        if stopped:
+            os.kill(recorder.pid, signal.SIGSTOP)
+            wait_for("the recorder stops", lambda: "state T" in status_of(recorder.pid))
+        gates[0].open()
+        gates[1].wait(process)
+        os.kill(recorder.pid, signal.SIGCONT)
+        gates[1].open()
+        result, ended = finish(process), finish(recorder)
+        if result.code != 0 or result.err or ended.code != 0:
+            raise Failure("it ends with %d: %r; the recorder with %d: %r" % (result.code, result.err, ended.code, ended.err))
         shop.read("verify", atf.find(output)[0])
         trace = atf.Trace(atf.find(output)[0])
         totals.append((sum(len(t) for t in trace.threads), trace.lost))
@@ -76,10 +88,22 @@ def losses_add_up(shop):
 
 # ---- signals, time, disks ----
 
+def progress(announced):
+    with open(announced, "rb") as f:
+        return struct.unpack("<2Q", f.read(16))
+
+
+def start_sequence(shop):
+    """Goes on until its input ends; also returns the file that tells how far it is."""
+    announced = shop.path("announced")
+    process = shop.start([built("sequence").path, announced, "hold"], stdin=subprocess.PIPE)
+    wait_for("the program begins", lambda: os.path.exists(announced) and os.path.getsize(announced) and all(progress(announced)))
+    return process, announced
+
+
 def interrupted(shop, number, group):
     """A signal to contrail detaches an attached target; one to the whole group reaches a spawned target, as it would untraced."""
-    program = built("answer")
-    process = shop.start([program.path, "2000"])
+    process = start_answer(shop, [built("answer").path])
     output = shop.new_output()
     recorder = shop.attach(process.pid, output)
     recorder.send_signal(number)
@@ -98,15 +122,15 @@ def interrupted(shop, number, group):
 
 def interrupted_early(shop):
     """Ctrl-C at any moment of an attach: undone, the target goes on."""
-    program, source = built("answer"), random.Random(1)
+    source = random.Random(1)
     for i in range(8):
-        process = shop.start([program.path, "1200"])
+        process = start_answer(shop, [built("answer").path])
         output = shop.new_output()
         recorder = shop.start([shop.contrail, "attach", "--quiet", "--output", output, str(process.pid)])
         time.sleep(source.random() * 0.25)
         recorder.send_signal(signal.SIGINT)
         finish(recorder, what="contrail after a signal")
-        changes = text_changes(process.pid) if process.poll() is None else []
+        changes = text_changes(process.pid)
         if changes:
             raise Failure("attempt %d: %s" % (i, changes[0]))
         result = finish(process)
@@ -117,10 +141,10 @@ def interrupted_early(shop):
 
 def group_signal(shop):
     """Ctrl-C on a terminal reaches contrail and its target; a target that ignores it lives on and is recorded."""
-    program = built("answer")
     output = shop.new_output()
     process = shop.start(["sh", "-c", 'trap "" INT; exec "$@"', "sh"] +
-                         shop.spawn_command(output, ["--lossless"], [program.path, "2000"]), start_new_session=True)
+                         shop.spawn_command(output, ["--lossless"], [built("answer").path, "100", "hold"]),
+                         start_new_session=True, stdin=subprocess.PIPE)
     process.stdout.readline()
     time.sleep(0.1)
     os.killpg(process.pid, signal.SIGINT)
@@ -132,9 +156,8 @@ def group_signal(shop):
 
 def target_signalled(shop):
     """The target dies of a signal that contrail does not: 128 + number."""
-    program = built("answer")
     output = shop.new_output()
-    process = shop.start(shop.spawn_command(output, [], [program.path, "5000"]))
+    process = shop.start(shop.spawn_command(output, [], [built("answer").path, "100", "hold"]), stdin=subprocess.PIPE)
     process.stdout.readline()
     with open("/proc/%d/task/%d/children" % (process.pid, process.pid)) as f:
         os.kill(int(f.read().split()[0]), signal.SIGTERM)
@@ -147,12 +170,13 @@ def target_signalled(shop):
 
 def recorder_stopped(shop):
     """A stopped contrail is not a dead one: the target goes on, and what it did is recorded when contrail continues."""
-    program = built("sequence")
-    output, announced = shop.new_output(), shop.path("announced")
-    process = shop.start([program.path, announced, "4000"])
+    process, announced = start_sequence(shop)
+    output = shop.new_output()
     recorder = shop.attach(process.pid, output)
     os.kill(recorder.pid, signal.SIGSTOP)
-    time.sleep(0.3)
+    wait_for("the recorder stops", lambda: "state T" in status_of(recorder.pid))
+    seen = progress(announced)
+    wait_for("the target goes on", lambda: all(now > before + 100 for now, before in zip(progress(announced), seen)))
     os.kill(recorder.pid, signal.SIGCONT)
     result = finish(process)
     finish(recorder)
@@ -164,23 +188,23 @@ def recorder_stopped(shop):
 
 def killed_while_waited_for(shop):
     """The lane is full and the target waits for contrail (--lossless), which is killed: the target goes on."""
-    program = built("sequence")
-    output, announced = shop.new_output(), shop.path("announced")
-    process = shop.start([program.path, announced, "60000"])
+    process, announced = start_sequence(shop)
+    output = shop.new_output()
     recorder = shop.attach(process.pid, output, ["--lossless", "--index-mem", "1M"])
     os.kill(recorder.pid, signal.SIGSTOP)
-    last, deadline = None, time.monotonic() + 20
-    while time.monotonic() < deadline:  # until it makes no progress
-        with open(announced, "rb") as f:
-            now = f.read(16)
-        if now == last:
-            break
-        last = now
-        time.sleep(0.3)
-    else:
-        raise Failure("it never waits")
+    wait_for("the recorder stops", lambda: "state T" in status_of(recorder.pid))
+    recent = []
+
+    def stands():
+        """No progress in ten looks: both threads wait."""
+        recent.append(progress(announced))
+        time.sleep(0.05)
+        return len(recent) > 10 and recent[-1] == recent[-11]
+    wait_for("the target waits", stands)
     os.kill(recorder.pid, signal.SIGKILL)
     recorder.communicate()
+    seen = progress(announced)
+    wait_for("the target goes on", lambda: all(now > before + 100 for now, before in zip(progress(announced), seen)))
     result = finish(process)
     if (result.code, result.out) != (0, b"finished\n"):
         raise Failure("the program ends with %d: %r" % (result.code, result.out))
@@ -192,8 +216,7 @@ def killed_while_waited_for(shop):
 
 def for_a_while(shop):
     """--duration lets go by itself."""
-    program = built("answer")
-    process = shop.start([program.path, "3000"])
+    process = start_answer(shop, [built("answer").path])
     output = shop.new_output()
     result = shop.run([shop.contrail, "attach", "--quiet", "--output", output, "--duration", "0.2", str(process.pid)])
     if result.code != 0:
@@ -218,7 +241,7 @@ def full_disk(shop, encoding, size, rounds):
         return "skipped: cannot mount"
     try:
         program = built("answer")
-        result = shop.run([shop.contrail, "spawn", "--format", encoding, "--output", place, program.path, rounds])
+        result = shop.run([shop.contrail, "spawn", "--lossless", "--format", encoding, "--output", place, program.path, rounds])
         if result.code != 69 or not re.search(rb"[0-9a-f]{16}\n", result.out):
             raise Failure("it ends with %d: %r %r" % (result.code, result.out, result.err))
         if not re.search(rb"disk|space", result.err):

@@ -1,5 +1,6 @@
 """What the checks of odd targets and of special recordings share."""
 import os
+import subprocess
 
 import atf
 import building
@@ -12,8 +13,7 @@ programs = {}
 
 def built(name, variant="O2"):
     if (name, variant) not in programs:
-        directory = os.path.join(os.path.abspath(checks.arguments.build), "record", "special", variant)
-        os.makedirs(directory, exist_ok=True)
+        directory = checks.directory(variant)
         flags = [] if variant.startswith("musl") else ["-pthread"]
         programs[name, variant] = building.build(directory, name, [os.path.join(building.PROGRAMS, name + ".c")], variant,
                                                  flags)
@@ -32,6 +32,13 @@ def compare(shop, output, name, mode, program):
     if problems:
         raise Failure(problems[0])
     return trace
+
+
+def start_answer(shop, command):
+    """A program `answer` that has begun, and ends with 21 when its input does: finish() closes that."""
+    process = shop.start(command + ["100", "hold"], stdin=subprocess.PIPE)
+    process.stdout.readline()
+    return process
 
 
 def need_root():

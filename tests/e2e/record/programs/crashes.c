@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -239,7 +240,9 @@ static void jobs(void) {
     sigaction(SIGUSR2, &action, NULL);
     sigemptyset(&one);
     sigaddset(&one, SIGUSR1);
-    sigprocmask(SIG_BLOCK, &one, NULL);
+    sigset_t both = one;
+    sigaddset(&both, SIGUSR2);
+    sigprocmask(SIG_BLOCK, &both, NULL);
     fflush(stdout);
     if (fork() == 0) {
         static const int signals[] = {SIGSTOP, SIGCONT, SIGUSR1, SIGCHLD, SIGWINCH};
@@ -254,26 +257,27 @@ static void jobs(void) {
     int number = 0;
     sigwait(&one, &number);
     printf("waited for %d\n", number);
-    int result = epoll_wait(epoll_create1(0), &event, 1, 20000);
+    int result = epoll_pwait(epoll_create1(0), &event, 1, 200000, &one); /* SIGUSR2 comes in it, at the earliest */
     printf("epoll %d, %s, handled %d\n", result, result < 0 ? strerror(errno) : "", handled);
     while (wait(NULL) < 0 && errno == EINTR)
         ;
 }
 
-/* A second or two of work, for those who attach, detach and kill. Signals come all the time. */
+/* Work until standard input ends, for those who attach, detach and kill. Signals come all the time. */
 static void serve(void) {
     struct sigaction action = {.sa_handler = count};
     sigaction(SIGUSR1, &action, NULL);
     puts("ready");
     fflush(stdout);
-    for (int i = 1; i <= 400; i++) {
+    struct pollfd input = {.fd = 0, .events = POLLIN};
+    for (int i = 1; !input.revents; i++) {
         walk(0, 10);
         raise(SIGUSR1);
-        usleep(3000);
+        poll(&input, 1, 3);
         if (handled != i)
             exit(94);
     }
-    printf("handled %d\n", handled);
+    printf("handled all\n");
 }
 
 static void executes(void) {

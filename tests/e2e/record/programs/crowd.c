@@ -1,9 +1,11 @@
-/* Many threads at once, each with little to do: crowd COUNT. */
+/* Many threads at once, each with little to do: crowd COUNT. At each byte of its input it waits until all of them have called leaf once
+ * more, and says so. */
 #include "zoo.h"
 #include <pthread.h>
 
 static long sum;
-static volatile int stop;
+static volatile int stop, wanted_rounds;
+static int answers;
 
 static FN long leaf(long x) {
     BARRIER();
@@ -11,8 +13,12 @@ static FN long leaf(long x) {
 }
 
 static FN void *thread_main(void *arg) {
-    while (!stop) {
+    for (int seen = 0; !stop;) {
+        int now = wanted_rounds;
         __atomic_fetch_add(&sum, leaf(0), __ATOMIC_RELAXED);
+        if (now != seen)
+            __atomic_fetch_add(&answers, 1, __ATOMIC_RELEASE);
+        seen = now;
         usleep(50000);
     }
     return arg;
@@ -29,8 +35,14 @@ int main(int argc, char **argv) {
         count++;
     puts("ready");
     fflush(stdout);
-    while (read(0, &byte, 1) == 1)
-        ;
+    while (read(0, &byte, 1) == 1) {
+        answers = 0;
+        wanted_rounds++;
+        while (__atomic_load_n(&answers, __ATOMIC_ACQUIRE) < count)
+            usleep(1000);
+        puts("all");
+        fflush(stdout);
+    }
     stop = 1;
     for (int i = 0; i < count; i++)
         pthread_join(threads[i], NULL);

@@ -5,6 +5,7 @@
 ZOO_GATES
 
 static volatile int stop;
+static int begun;
 
 static FN long leaf(long x) {
     for (int i = 0; i < 2000; i++)
@@ -13,12 +14,17 @@ static FN long leaf(long x) {
 }
 
 static FN void *busy(void *arg) {
-    for (long i = 0; !stop; i++)
+    for (long i = 0; !stop; i++) {
         leaf(i);
+        if (i == 0)
+            __atomic_add_fetch(&begun, 1, __ATOMIC_RELEASE);
+    }
     return arg;
 }
 
 static FN void *replace(void *arg) {
+    while (__atomic_load_n(&begun, __ATOMIC_ACQUIRE) < 2)
+        usleep(1000);
     usleep(20000);
     execl("/bin/echo", "echo", "replaced", NULL);
     return arg;

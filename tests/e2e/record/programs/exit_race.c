@@ -10,10 +10,15 @@ static FN long leaf(long x) {
     return x + 1;
 }
 
+static int begun;
+
 static FN void *busy(void *arg) {
-    for (long i = 0;; i++)
+    for (long i = 0;; i++) {
         if (leaf(i) != i + 1)
             abort();
+        if (i == 0)
+            __atomic_add_fetch(&begun, 1, __ATOMIC_RELEASE);
+    }
     return arg;
 }
 
@@ -22,6 +27,8 @@ int main(void) {
     wait_for_start();
     for (int i = 0; i < 8; i++)
         pthread_create(&thread, NULL, busy, NULL);
+    while (__atomic_load_n(&begun, __ATOMIC_ACQUIRE) < 8)
+        usleep(1000);
     usleep(30000);
     return 2;
 }
