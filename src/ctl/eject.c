@@ -142,12 +142,22 @@ static int restore(struct ct_ejection *e, bool services) {
     return result ? result : status;
 }
 
+/* What is left to take back are services: as long as there are stubs' addresses on stacks, unwinders must know of them. */
+static void keep_services(struct ct_ejection *e) {
+    uint64_t count = 0;
+    for (uint64_t i = 0; i < e->patch_count; i++)
+        if (e->patches[i].service)
+            e->patches[count++] = e->patches[i];
+    e->patch_count = count;
+}
+
 int ct_eject_hooks(struct ct_ejection *e) {
     int status = ct_stopped_move_threads(e->remote, forwarded, e);
     if (!status)
         status = restore(e, false);
-    int services = restore(e, true);
-    return status ? status : services;
+    if (!status)
+        keep_services(e);
+    return status;
 }
 
 /* ---- return addresses ---- */
@@ -262,7 +272,7 @@ struct inside {
 };
 
 static bool is_ours(const struct ct_ejection *e, uint64_t pc) {
-    if (pc >= e->boot.image && pc < e->boot.image + e->boot.text_size)
+    if ((pc >= e->boot.image && pc < e->boot.image + e->boot.text_size) || forwarded(e, pc))
         return true;
     for (uint64_t i = 0; i < e->region_count; i++)
         if (pc >= e->regions[i].start && pc < e->regions[i].start + e->regions[i].size)
@@ -292,7 +302,7 @@ static bool somebody_inside(const struct ct_ejection *e) {
 /* Return addresses are put right only when nobody is inside a stub: who is has yet to read, or to write, one. Afterwards nobody
  * comes back: whoever would has an entry on a shadow stack. */
 bool ct_eject_settle(struct ct_ejection *e) {
-    return !somebody_inside(e) && bare_stacks(e);
+    return !somebody_inside(e) && bare_stacks(e) && !restore(e, true);
 }
 
 /* ---- nothing of ours stays ---- */

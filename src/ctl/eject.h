@@ -24,10 +24,10 @@ int ct_eject_open(struct ct_ejection *e, struct ct_remote *remote, bool *recorde
 int ct_eject_open_at(struct ct_ejection *e, struct ct_remote *remote, uint64_t boot, bool *recorded);
 void ct_eject_close(struct ct_ejection *e);
 
-/* Puts all entry bytes back. The target is stopped, here and below. */
+/* Puts entry bytes back, but for those of services (unwinders, longjmp, clone). The target is stopped, here and below. */
 int ct_eject_hooks(struct ct_ejection *e);
-/* With the hooks gone: puts real return addresses back on all stacks. False: a thread is inside our code, let it run on and
- * try again. */
+/* With the hooks gone: puts real return addresses back on all stacks, and then the entry bytes of services. False: a thread is inside
+ * our code, let it run on and try again. */
 bool ct_eject_settle(struct ct_ejection *e);
 /* Nobody is, or will come back: everything of ours is unmapped, threads lose their blocks. */
 int ct_eject_memory(struct ct_ejection *e);

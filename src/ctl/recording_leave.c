@@ -6,8 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SETTLE_TRIES    50
+#define SETTLE_TRIES    250
 #define SETTLE_PAUSE_US 500u
+#define SETTLE_LONGEST  10000u
 #define STOP_LIMIT_MS   5000u
 
 int ct_recording_stop(struct ct_recording *r) {
@@ -27,10 +28,11 @@ static int leave_target(struct ct_recording *r, struct ct_ejection *e, bool *cle
         if (*clean)
             return ct_eject_memory(e);
         (void)ct_remote_resume(r->remote);
-        usleep(SETTLE_PAUSE_US * (unsigned)(tries + 1));
+        unsigned pause = SETTLE_PAUSE_US * (unsigned)(tries + 1);
+        usleep(pause < SETTLE_LONGEST ? pause : SETTLE_LONGEST);
         status = ct_recording_stop(r);
     }
-    return status; /* the hooks are gone; stubs that somebody will return to stay */
+    return status; /* the hooks are gone; stubs that somebody will return to stay, and what unwinders need to know of them */
 }
 
 /* The target is stopped, and will be when this returns. */

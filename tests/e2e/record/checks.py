@@ -28,9 +28,9 @@ class Checks:
         os.makedirs(directory, exist_ok=True)
         return directory
 
-    def program(self, name, flags=("-pthread",)):
+    def program(self, name, flags=("-pthread",), suffix=".c"):
         directory = self.directory(name, "O2")
-        return building.build(directory, name, [os.path.join(building.PROGRAMS, name + ".c")], "O2", flags)
+        return building.build(directory, name, [os.path.join(building.PROGRAMS, name + suffix)], "O2", flags)
 
     def workshop(self, name):
         return Workshop(self.arguments.contrail, name, os.path.join(os.path.abspath(self.arguments.build), "cache"))

@@ -83,6 +83,8 @@ def main():
         program = run.build_injected(name, "O2", checks.directory("injected_" + name, "O2"))
         checks.run(name, lambda shop: storm(shop, name, program, checks.arguments.times // 25, source))
     checks.run("churn", lambda shop: loop(shop, churn, checks.arguments.times // 4))
+    throwing = checks.program("leaves_throwing", suffix=".cc")
+    checks.run("throwing", lambda shop: loop(shop, throwing, checks.arguments.times // 5))
     return checks.verdict()
 
 
