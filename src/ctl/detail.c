@@ -128,12 +128,19 @@ static bool take_record(struct ct_drain *drain, struct ct_drain_thread *t, size_
     return true;
 }
 
+/* Of a record that was found: its event's, to the nanosecond, if that is drained. */
+static uint64_t time_of(const struct ct_drain *drain, struct ct_drain_thread *t, size_t place) {
+    const struct ct_detail_run *run = ct_detail_run_of(&t->detail, drain->detail->places[place].number);
+    uint64_t stamp = ct_detail_record(drain->detail, place)->stamp;
+    return run ? ct_detail_run_time(run, stamp) : ct_clock_ns(drain->clock, stamp);
+}
+
 /* False: some of its records have to wait. `stays`: the thread has it still. */
 static bool take_segment(struct ct_drain *drain, struct ct_drain_thread *t, uint32_t segment, bool stays) {
     const struct ct_shm_segment *s = &drain->lane->segments[segment];
     size_t count = ct_detail_find(drain, t, segment, t->detail.last_number, stays && !t->ended);
     if (count && drain->detail->places[0].number > t->detail.last_number + 1 && s->turns >= s->chunks)
-        ct_windows_lost(drain->windows, ct_clock_ns(drain->clock, ct_detail_record(drain->detail, 0)->stamp));
+        ct_windows_lost(drain->windows, time_of(drain, t, 0));
     for (size_t i = 0; i < count; i++)
         if (!take_record(drain, t, i, stays))
             return false;
@@ -225,10 +232,8 @@ static uint64_t time_in_segment(struct ct_drain *drain, struct ct_drain_thread *
     if (!count)
         return 0;
     size_t at = count > records ? count - (size_t)records : 0;
-    uint64_t stamp = ct_detail_record(d, at)->stamp;
-    const struct ct_detail_run *run = ct_detail_run_of(&t->detail, d->places[at].number);
     *newest = d->places[count - 1].number;
-    return run ? ct_detail_run_time(run, stamp) : ct_clock_ns(drain->clock, stamp);
+    return time_of(drain, t, at);
 }
 
 /* The same, of the segment that the mark was made in. */

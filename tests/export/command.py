@@ -19,6 +19,7 @@ import unittest
 
 import traces
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs tests in the background may ignore it, and contrail would, too
 CONTRAIL, SCRIPT_TRACE = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 NAME = "session_20250102_030405"
 DEFAULTS = {
@@ -217,14 +218,15 @@ class Command(unittest.TestCase):
     def test_progress(self):
         master, slave = pty.openpty()
         process, reader = self.held_up(slave)
-        time.sleep(0.5)  # longer than what passes without a bar
         shown = b""
         with reader:
             while reader.read(65536):
+                if b"exporting [" not in shown:
+                    time.sleep(0.05)  # a bar comes when it takes its time
                 while select.select([master], [], [], 0)[0]:
                     shown += os.read(master, 65536)
-        self.assertEqual(process.wait(60), 0)
-        while select.select([master], [], [], 0.1)[0]:
+        self.assertEqual(process.wait(200), 0)
+        while not shown.endswith(b"\r\033[K") and select.select([master], [], [], 60)[0]:
             shown += os.read(master, 65536)
         os.close(slave)  # not before: reading would fail
         os.close(master)
@@ -255,12 +257,12 @@ class Command(unittest.TestCase):
         master, slave = pty.openpty()
         process, reader = self.held_up(slave)
         os.close(slave)
-        time.sleep(0.2)
+        select.select([reader], [], [])  # it writes
         process.send_signal(signal.SIGINT)
         with reader:
             while reader.read(65536):
                 pass
-        self.assertEqual(process.wait(60), 128 + signal.SIGINT)
+        self.assertEqual(process.wait(200), 128 + signal.SIGINT)
         os.close(master)
         self.assertEqual(self.listing(), ["pipe"])
 

@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -73,9 +74,9 @@ class Course(unittest.TestCase):
         self.assertIn("fake: detached", done.stderr)
 
     def test_duration(self):
-        done = run("spawn", "--duration", "50ms", "sh", "-c", "sleep 0.5; exit 3")
-        self.assertEqual(done.returncode, 3)
-        self.assertIn("fake: detached", done.stderr)
+        started = Started("spawn", "--duration", "50ms", "sh", "-c", "read x; exit 3", stdin=subprocess.PIPE)
+        started.until("fake: detached")
+        self.assertEqual(started.end()[0], 3)
 
     def test_attach(self):
         with driver.target("sleep", "100") as target:
@@ -113,7 +114,7 @@ class Signals(unittest.TestCase):
 
     def test_sent_to_spawn_detaches_and_waits(self):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            started = Started("spawn", "sh", "-c", "sleep 0.6; echo end; exit 3")
+            started = Started("spawn", "sh", "-c", "read x; echo end; exit 3", stdin=subprocess.PIPE)
             started.until("recording")
             started.process.send_signal(number)
             started.until("detached")
@@ -121,15 +122,16 @@ class Signals(unittest.TestCase):
             self.assertEqual((code, out), (3, "end\n"))
 
     def test_second_ends_the_waiting(self):
-        started = Started("spawn", "sleep", "3")
+        started = Started("spawn", "cat", stdin=subprocess.PIPE)
         started.until("recording")
         started.process.send_signal(signal.SIGTERM)
         started.until("read it with")
-        time.sleep(0.1)
-        started.process.send_signal(signal.SIGTERM)
-        self.assertEqual(started.process.wait(timeout=2), 128 + signal.SIGTERM)
-        started.process.stdout.close()
-        started.process.stderr.close()
+        end = time.monotonic() + LIMIT
+        while started.process.poll() is None and time.monotonic() < end:  # two signals that come at once are one
+            started.process.send_signal(signal.SIGTERM)
+            time.sleep(0.1)
+        self.assertEqual(started.process.poll(), 128 + signal.SIGTERM)
+        started.end()
 
     def test_while_starting_gives_up(self):
         started = Started("spawn", "sh", "-c", "echo ran; exit 3", session="slow")
@@ -191,25 +193,25 @@ class Signals(unittest.TestCase):
 
 class Terminal(driver.TerminalTest):
     def test_first_key_is_the_programs(self):
-        self.start("spawn", "sh", "-c", "trap 'echo caught' INT; echo ready; sleep 1; exit 3")
+        self.start("spawn", "bash", "-c", f"trap 'echo caught' INT; echo ready; {driver.UNTIL_TOLD}; exit 3")
         self.until("ready")
         self.press(b"\x03")
         self.until("caught")
+        self.press(b"\n")
         self.assertEqual(self.end(), 3)
         self.assertNotIn("fake: detached", self.seen)
 
     def test_second_key_detaches(self):
-        self.start("spawn", "sh", "-c", "trap 'echo caught' INT; echo ready; sleep 1; sleep 1; sleep 1; exit 3")
+        self.start("spawn", "bash", "-c", f"trap 'echo caught' INT; echo ready; {driver.UNTIL_TOLD}; exit 3")
         self.until("ready")
         self.press(b"\x03")
         self.until("caught")
-        time.sleep(0.5)  # two signals that come at once are one
-        self.press(b"\x03")
-        self.until("fake: detached")
+        self.press_until(b"\x03", lambda: "fake: detached" in self.seen)
+        self.press(b"\n")
         self.assertEqual(self.end(), 3)
 
     def test_key_ends_the_program(self):
-        self.start("spawn", "sh", "-c", "echo ready; sleep 5")
+        self.start("spawn", "sh", "-c", "echo ready; sleep 100")
         self.until("ready")
         self.press(b"\x03")
         self.assertEqual(self.end(), 128 + signal.SIGINT)
@@ -240,21 +242,28 @@ class Terminal(driver.TerminalTest):
         self.end()
 
     def test_live_line(self):
-        self.start("spawn", "sleep", "0.6", stdout="/dev/null")
+        self.start("spawn", "sh", "-c", "read x", stdout="/dev/null")
         self.until(r"\rcontrail: \S+( [kMG])? events/s, 12\.3 M events, 0 lost, 3\.00 MiB memory, 3 threads")
+        self.press(b"\n")
         self.assertEqual(self.end(), 0)
         erased = self.seen.rindex("\r\033[K")
         self.assertNotIn("events/s", self.seen[erased:])
         self.assertIn("read it with", self.seen[erased:])
 
     def test_live_line_tells_of_detail(self):
-        self.start("spawn", "sleep", "0.6", stdout="/dev/null", session="windows")
+        self.start("spawn", "sh", "-c", "read x", stdout="/dev/null", session="windows")
         self.until(r"events, 0 lost, persisting, 6\.10 ms back, 3\.00")
+        self.press(b"\n")
         self.assertEqual(self.end(), 0)
 
     def test_live_line_leaves_prompts_alone(self):
-        self.start("spawn", "sh", "-c", "printf 'name: '; sleep 0.6; echo; echo end")
-        self.until("end")
+        with tempfile.TemporaryDirectory() as place:
+            gate = os.path.join(place, "gate")
+            self.start("spawn", "sh", "-c", f"printf 'name: '; until [ -e {gate} ]; do sleep 0.05; done; echo; echo end")
+            self.until(r"name: [^\0]*events/s")
+            with open(gate, "w"):
+                pass
+            self.until("end")
         self.assertEqual(self.end(), 0)
         # Between the prompt and what follows the cursor comes back every time.
         drawn = self.seen[self.seen.index("name: ") + 6:self.seen.index("\r\nend")]

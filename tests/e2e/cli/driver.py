@@ -12,12 +12,15 @@ import unittest
 
 PROGRAM = ""
 
+# For bash: goes on until Enter is pressed, and looks for signals that have come.
+UNTIL_TOLD = "while ! read -t 0.2 x; do :; done"
+
 # Whoever runs the tests may ignore these (nohup, a job in the background), and contrail keeps what is ignored.
 for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
     if signal.getsignal(number) == signal.SIG_IGN:
         signal.signal(number, signal.SIG_DFL)
 
-LIMIT = 60  # seconds until something that should come is given up
+LIMIT = 200  # seconds until something that should come is given up
 
 
 def run(*words, session="", limit=LIMIT, **how):
@@ -54,6 +57,7 @@ class Started:
             self.seen += more
 
     def end(self):
+        """Also the end of its input, if that is a pipe."""
         out, err = self.process.communicate(timeout=LIMIT)
         return self.process.returncode, out.decode(), (self.seen + err).decode()
 
@@ -79,11 +83,22 @@ class TerminalTest(unittest.TestCase):
             except OSError:
                 more = b""
             if not more:
-                raise AssertionError(f"{text!r} did not come, only {self.seen!r}")
+                raise AssertionError(f"{text!r} did not come, only {self.seen[-2000:]!r}")
             self.seen += more.decode()
 
     def press(self, key):
         os.write(self.fd, key)
+
+    def press_until(self, key, holds):
+        """Again and again: two signals that come at once are one."""
+        end = time.monotonic() + LIMIT
+        while not holds():
+            if time.monotonic() > end:
+                raise AssertionError(f"no key helped, only {self.seen[-2000:]!r} came")
+            self.press(key)
+            time.sleep(0.3)
+            while select.select([self.fd], [], [], 0)[0]:
+                self.seen += os.read(self.fd, 65536).decode()
 
     def end(self):
         self.until_closed()

@@ -2,7 +2,7 @@
  * happen is told by the environment variable FAKE_SESSION, words separated by spaces:
  *   create=STATUS spawn=STATUS attach=STATUS install=STATUS resume=STATUS detach=STATUS   the step fails
  *   slow        hooking takes until progress says to give up, at most 10 s
- *   event=N     the N-th of enum ct_session_event is reported by the second wait
+ *   event=N     the N-th of enum ct_session_event is reported by the third wait, whether the program has ended or not
  *   lost        events were lost
  *   windows     windows of detail were written
  *   options     the session's options are printed
@@ -152,12 +152,15 @@ int ct_session_pid(const struct ct_session *session) {
 int ct_session_wait(struct ct_session *session, int timeout_ms, struct ct_session_happening *what) {
     int event, status;
     *what = (struct ct_session_happening){CT_SESSION_NOTHING, -1};
-    if (session->waits++ > 1 && told("event", &event)) {
+    if (told("event", &event) && session->waits++ <= 1)
+        return 0;
+    if (told("event", &event)) {
         what->event = (enum ct_session_event)event;
         if (what->event == CT_SESSION_DISK_FULL)
             snprintf(session->error, sizeof session->error, "recording stopped: the disk is full");
         return 0;
     }
+    session->waits++;
     nap(timeout_ms);
     if (session->spawned && waitpid(session->pid, &status, WNOHANG) == session->pid)
         *what = (struct ct_session_happening){CT_SESSION_EXITED, status};

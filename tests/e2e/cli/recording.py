@@ -5,6 +5,7 @@ a spawned program inherits, exit codes. What is in the traces is tested elsewher
 import glob
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -50,6 +51,19 @@ class InDirectory:
         return first[0]
 
 
+    def until_so(self, holds):
+        end = time.monotonic() + LIMIT
+        while not holds():
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.02)
+
+    def until_unrecorded(self, pid):
+        self.until_so(lambda: run("ctl", pid, "status").returncode)
+
+    def until_it_has_events(self, pid):
+        self.until_so(lambda: json.loads(run("ctl", str(pid), "status", "--json").stdout)["events"]["written"])
+
+
 class Recording(InDirectory, unittest.TestCase):
     def test_spawn(self):
         done = run("spawn", "sh", "-c", "echo out; echo err >&2; exit 3")
@@ -79,9 +93,10 @@ class Recording(InDirectory, unittest.TestCase):
         self.assertEqual(self.manifest()["end"]["reason"], "exec")
 
     def test_exec_unfollowed(self):
-        done = run("spawn", "--no-children", "sh", "-c", "exec sh -c 'sleep 0.5; echo second; exit 5'")
-        self.assertEqual((done.returncode, done.stdout), (5, "second\n"), done.stderr)
-        self.assertIn("now runs another program, which is not recorded", done.stderr)
+        started = Started("spawn", "--no-children", "sh", "-c", "exec sh -c 'read x; echo second; exit 5'", stdin=subprocess.PIPE)
+        started.until("now runs another program, which is not recorded")
+        code, out, err = started.end()
+        self.assertEqual((code, out), (5, "second\n"), err)
         self.assertEqual(self.manifest()["end"]["reason"], "exec")
 
     def test_slow_end_is_no_exec(self):
@@ -114,8 +129,11 @@ class Recording(InDirectory, unittest.TestCase):
                 self.manifest()
 
     def test_duration(self):
-        done = run("spawn", "--duration", "200ms", "sh", "-c", "sleep 1; echo end; exit 3")
-        self.assertEqual((done.returncode, done.stdout), (3, "end\n"), done.stderr)
+        started = Started("spawn", "--duration", "200ms", "sh", "-c", "read x; echo end; exit 3", stdin=subprocess.PIPE)
+        started.until("recording")
+        self.until_unrecorded(started.seen.split()[2].decode())
+        code, out, err = started.end()
+        self.assertEqual((code, out), (3, "end\n"), err)
         self.assertEqual(self.manifest()["end"]["reason"], "detach")
 
     def test_attach_and_signals(self):
@@ -124,7 +142,7 @@ class Recording(InDirectory, unittest.TestCase):
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 started = Started("attach", str(target.pid))
                 started.until("recording")
-                time.sleep(0.1)
+                self.until_it_has_events(target.pid)
                 started.process.send_signal(number)
                 code, out, err = started.end()
                 self.assertEqual((code, out), (0, ""), err)
@@ -167,10 +185,7 @@ class Recording(InDirectory, unittest.TestCase):
             first = int(started.seen.split()[2])
             child = started.process.stdout.readline().decode().strip()
             try:
-                end = time.monotonic() + LIMIT
-                while os.path.exists(f"/proc/{first}") or run("ctl", child, "status").returncode:
-                    self.assertLess(time.monotonic(), end)
-                    time.sleep(0.02)
+                self.until_so(lambda: not os.path.exists(f"/proc/{first}") and not run("ctl", child, "status").returncode)
                 status = json.loads(run("ctl", child, "status", "--json").stdout)
                 self.assertEqual(status["pid"], first)
                 self.assertGreaterEqual(status["processes"], 3)
@@ -185,7 +200,7 @@ class Recording(InDirectory, unittest.TestCase):
 
     @unittest.skipUnless(os.geteuid() == 0, "needs two users")
     def test_control_of_another_user(self):
-        started = Started("spawn", "sleep", "2")
+        started = Started("spawn", "cat", stdin=subprocess.PIPE)
         started.until("recording")
         pid = started.seen.split()[2].decode()
         for words in (["detach", pid], ["ctl", pid, "status"]):
@@ -195,7 +210,7 @@ class Recording(InDirectory, unittest.TestCase):
         self.assertEqual(started.end()[0], 0)
 
     def test_stopped_spawn_is_waited_for(self):
-        started = Started("spawn", "sh", "-c", "sleep 1; echo end; exit 3")
+        started = Started("spawn", "sh", "-c", "read x; echo end; exit 3", stdin=subprocess.PIPE)
         started.until("recording")
         pid = started.seen.split()[2].decode()
         self.assertEqual(run("ctl", pid, "stop").returncode, 0)
@@ -263,27 +278,28 @@ class Demo(InDirectory, unittest.TestCase):
 
 class Terminal(InDirectory, driver.TerminalTest):
     def test_first_key_is_the_programs(self):
-        self.start("spawn", "sh", "-c", "trap 'echo caught' INT; echo ready; sleep 1; exit 3")
+        self.start("spawn", "bash", "-c", f"trap 'echo caught' INT; echo ready; {driver.UNTIL_TOLD}; exit 3")
         self.until("ready")
         self.press(b"\x03")
         self.until("caught")
+        self.press(b"\n")
         self.assertEqual(self.end(), 3)
         self.assertEqual(self.manifest()["end"]["reason"], "exit")
 
     def test_second_key_detaches(self):
-        self.start("spawn", "sh", "-c", "trap 'echo caught' INT; echo ready; sleep 1; sleep 1; sleep 1; exit 3")
+        self.start("spawn", "bash", "-c", f"trap 'echo caught' INT; echo ready; {driver.UNTIL_TOLD}; exit 3")
         self.until("ready")
         self.press(b"\x03")
         self.until("caught")
-        time.sleep(0.5)  # two signals that come at once are one
-        self.press(b"\x03")
+        pid = re.search(r"recording (\d+)", self.seen)[1]
+        self.press_until(b"\x03", lambda: run("ctl", pid, "status").returncode)
+        self.press(b"\n")
         self.assertEqual(self.end(), 3)
         self.assertEqual(self.manifest()["end"]["reason"], "detach")
 
     def test_key_ends_the_program(self):
-        self.start("spawn", "sleep", "20")
-        self.until("recording")
-        time.sleep(0.2)
+        self.start("spawn", "sh", "-c", "echo ready; exec sleep 100")
+        self.until("ready")
         self.press(b"\x03")
         self.assertEqual(self.end(), 128 + signal.SIGINT)
         self.assertEqual(self.manifest()["end"]["signal"], signal.SIGINT)
@@ -296,8 +312,9 @@ class Terminal(InDirectory, driver.TerminalTest):
         self.assertEqual(self.end(), 0)
 
     def test_live_line(self):
-        self.start("spawn", "sh", "-c", "sleep 1", stdout="/dev/null")
+        self.start("spawn", "sh", "-c", "read x", stdout="/dev/null")
         self.until(r"\rcontrail: [^\r]* events/s, [^\r]* events, 0 lost, capturing, [^\r]* back, [0-9]")
+        self.press(b"\n")
         self.assertEqual(self.end(), 0)
 
 
