@@ -272,7 +272,7 @@ struct inside {
 };
 
 static bool is_ours(const struct ct_ejection *e, uint64_t pc) {
-    if ((pc >= e->boot.image && pc < e->boot.image + e->boot.text_size) || forwarded(e, pc))
+    if ((pc >= e->boot.image && pc < e->boot.image + e->boot.text_size) || forwarded(e, pc, false))
         return true;
     for (uint64_t i = 0; i < e->region_count; i++)
         if (pc >= e->regions[i].start && pc < e->regions[i].start + e->regions[i].size)
