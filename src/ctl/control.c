@@ -30,9 +30,8 @@
 static bool own_directory(char *path, size_t size) {
     const char *runtime = getenv("XDG_RUNTIME_DIR");
     struct stat info;
-    if (runtime && runtime[0] == '/' && !access(runtime, W_OK))
-        snprintf(path, size, "%s/contrail", runtime);
-    else
+    if (!runtime || runtime[0] != '/' || access(runtime, W_OK) ||
+        (size_t)snprintf(path, size, "%s/contrail", runtime) >= size) /* sockets have short names */
         snprintf(path, size, "/tmp/contrail-%u", (unsigned)geteuid());
     if (mkdir(path, 0700) && errno != EEXIST)
         return false;

@@ -4,17 +4,20 @@
 #include "ctl/hold.h"
 #include "remote/frames.h"
 #include "remote/program.h"
+#include <dirent.h>
 #include <linux/futex.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #define BELL_WAIT_MS 100
-#define BIRTH_NS     300000000ull  /* a child is heard of by then, even after its parent's end */
+#define BIRTH_NS     300000000ull  /* a child is heard of by then, even after its parent's end, */
+#define BIRTH_LIMIT  3000000000ull /* or by then, if the machine has not let it run */
 #define UNREAD_NS    1000000000ull /* who waits for an answer looks every millisecond */
 
 struct ct_post {
@@ -212,18 +215,62 @@ static bool has_open(struct ct_post *post) {
     return open;
 }
 
+/* Has the process this file mapped? Those that began before the recording did cannot have inherited it. */
+static bool has_mapped(const struct ct_recording *r, const char *pid, uint64_t inode) {
+    char path[64], line[512], *end;
+    unsigned long long ticks = 0, number = 0;
+    bool found = false;
+    snprintf(path, sizeof path, "/proc/%.20s/stat", pid);
+    FILE *file = fopen(path, "re");
+    size_t size = file ? fread(line, 1, sizeof line - 1, file) : 0;
+    if (file)
+        fclose(file);
+    line[size] = 0;
+    end = strrchr(line, ')');
+    if (!end ||
+        sscanf(end + 2, "%*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu", &ticks) !=
+            1 ||
+        (ticks + 1) * (1000000000ull / (unsigned long long)sysconf(_SC_CLK_TCK)) < r->clock.first.ns)
+        return false;
+    snprintf(path, sizeof path, "/proc/%.20s/maps", pid);
+    file = fopen(path, "re");
+    while (file && !found && fgets(line, sizeof line, file))
+        found =
+            sscanf(line, "%*s %*s %*s %*s %llu", &number) == 1 && number == inode && strstr(line, "/memfd:contrail");
+    if (file)
+        fclose(file);
+    return found;
+}
+
+/* Is there a child that was not heard of, on a machine that has not let it run? Those that are followed have memory of their own. */
+static bool has_unheard(const struct ct_recording *r) {
+    struct stat memory;
+    struct dirent *entry;
+    bool found = false;
+    DIR *processes = r->session->options.no_children || fstat(r->lane.fd, &memory) ? NULL : opendir("/proc");
+    while (processes && !found && (entry = readdir(processes))) {
+        int pid = atoi(entry->d_name);
+        found = pid > 0 && pid != r->pid && pid != getpid() && has_mapped(r, entry->d_name, memory.st_ino);
+    }
+    if (processes)
+        closedir(processes);
+    return found;
+}
+
 /* A process may end right after it has made children, and they have yet to write their letters, into memory that they have
  * inherited; many of them take longer, and wait for letters of others to be answered. */
 static void wait_for_births(const struct ct_recording *r) {
-    uint64_t last = __atomic_load_n(&r->lane.control->last_fork, __ATOMIC_RELAXED);
-    if (!last)
+    uint64_t fork = __atomic_load_n(&r->lane.control->last_fork, __ATOMIC_RELAXED);
+    if (!fork)
         return;
-    uint64_t born = ct_clock_ns(&r->clock, last), now;
+    uint64_t born = ct_clock_ns(&r->clock, fork), now;
     while (!ct_children_are_leaving(r->session) && (now = ct_clock_now()) > born) {
         uint64_t heard = __atomic_load_n(&r->post->last_birth, __ATOMIC_RELAXED);
-        if (now >= (heard > born ? heard : born) + BIRTH_NS && !has_open(r->post))
+        uint64_t last = heard > born ? heard : born;
+        bool patient = now < last + BIRTH_LIMIT;
+        if (now >= last + BIRTH_NS && !has_open(r->post) && !(patient && has_unheard(r)))
             return;
-        usleep(1000);
+        usleep(now < last + BIRTH_NS ? 1000 : 20000);
     }
 }
 

@@ -85,15 +85,27 @@ static void test_before_the_beginning(void **state) {
     check(&clock, &early);
 }
 
+/* The shortest of many: nobody interrupts all of them. */
+static struct sample take_short_sample(void) {
+    struct sample best = take_sample();
+    for (int i = 0; i < 100; i++) {
+        struct sample s = take_sample();
+        if (s.after - s.before < best.after - best.before)
+            best = s;
+    }
+    return best;
+}
+
 static void test_frequency(void **state) {
     (void)state;
     struct ct_clock clock;
     ct_clock_start(&clock);
     assert_true(ct_clock_hz(&clock) == 0);
-    uint64_t counter = ct_os_timestamp(), ns = ct_clock_now();
+    struct sample first = take_short_sample();
     usleep(100000);
     ct_clock_calibrate(&clock);
-    double hz = (double)(ct_os_timestamp() - counter) * 1e9 / (double)(ct_clock_now() - ns);
+    struct sample last = take_short_sample();
+    double hz = (double)(last.counter - first.counter) * 1e9 / (double)(last.before - first.before);
     assert_true(ct_clock_hz(&clock) > hz * 0.99 && ct_clock_hz(&clock) < hz * 1.01);
 }
 

@@ -302,7 +302,8 @@ static void test_replaced(void **state) {
     assert_int_equal(wait_for_event().event, CT_SESSION_REPLACED);
     assert_int_equal(ct_session_state(s), CT_SESSION_INITIALIZED);
     assert_non_null(strstr(manifest(), "\"reason\":\"exec\""));
-    usleep(100000); /* the new program installs its handlers */
+    while (!handles(pid, SIGUSR1)) /* the new program has installed its handlers */
+        usleep(1000);
     check_unharmed(pid);
 }
 

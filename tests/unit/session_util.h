@@ -28,6 +28,8 @@ char process_state(pid_t pid);
 bool is_stopped(pid_t pid);
 /* Nothing of ours is in it. */
 bool is_clean(pid_t pid);
+/* It has a handler for the signal. */
+bool handles(pid_t pid, int number);
 /* It runs, nothing of ours is in it, and it ends as it should. */
 void check_unharmed(pid_t pid);
 

@@ -211,7 +211,7 @@ class Terminal(driver.TerminalTest):
         self.assertEqual(self.end(), 3)
 
     def test_key_ends_the_program(self):
-        self.start("spawn", "sh", "-c", "echo ready; sleep 100")
+        self.start("spawn", "sh", "-c", "echo ready; exec sleep 100")
         self.until("ready")
         self.press(b"\x03")
         self.assertEqual(self.end(), 128 + signal.SIGINT)

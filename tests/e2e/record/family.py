@@ -47,6 +47,23 @@ int main(int argc, char **argv) {
 }
 """
 
+# The second child is made, and sleeps, by bare system calls: as one that the machine does not let run.
+LATE = """
+#include <sys/wait.h>
+#include <unistd.h>
+__attribute__((noinline)) int work(int n) { volatile int s = 0; for (int i = 0; i < n; i++) s += i; return s; }
+int main(void) {
+    long second[2] = {1, 0}, result = 57; /* fork */
+    if (!fork()) _exit(0);
+    wait(0);
+    __asm__ volatile("syscall" : "+a"(result) : : "rcx", "r11", "memory");
+    if (result) return 0;
+    result = 35; /* nanosleep */
+    __asm__ volatile("syscall" : "+a"(result) : "D"(second), "S"(0l) : "rcx", "r11", "memory");
+    return work(100) != 4950;
+}
+"""
+
 KILLS = """
 #include <signal.h>
 #include <stdio.h>
@@ -126,6 +143,12 @@ class Family(session_case.SessionCase):
             count = int(words[0])
             self.assertEqual(len(manifests), 1 + count * each, words)
             self.assertEqual(self.calls("many")["work"], count)
+
+    def test_late_child(self):
+        """A child that calls nothing for a while after its parent's end is heard of all the same."""
+        done, manifests = self.record(self.build("late", LATE))
+        self.assertEqual((done.returncode, len(manifests)), (0, 3), done.stderr)
+        self.assertEqual(self.calls("late")["work"], 1)
 
     def test_killed_while_they_ask(self):
         """Children that are killed at any time of their start do not keep later ones out."""

@@ -443,7 +443,7 @@ class Control(FlightCase):
 
     def test_places_of_others(self):
         """Another recorder that is stopped while callers queue up does not hold anybody up; what leads nowhere is cleared away."""
-        with tempfile.TemporaryDirectory(prefix="contrail-flight-") as runtime, socket.socket(socket.AF_UNIX) as stopped:
+        with tempfile.TemporaryDirectory(prefix="contrail-flight-", dir="/tmp") as runtime, socket.socket(socket.AF_UNIX) as stopped:
             place = os.path.join(runtime, "contrail")
             os.mkdir(place, 0o700)
             stopped.bind(os.path.join(place, "1.sock"))
@@ -458,6 +458,18 @@ class Control(FlightCase):
             done = subprocess.run([session_case.CONTRAIL, "spawn", "--quiet", "-o", os.path.join(runtime, "out"), "/bin/true"],
                                   env=dict(os.environ, XDG_RUNTIME_DIR=runtime), timeout=200)
             self.assertEqual((done.returncode, sorted(os.listdir(place))), (0, ["1.sock", "2.sock"]))
+
+    def test_long_place(self):
+        """Names of sockets are short: a directory that is too long for one is not taken, nor a part of it."""
+        runtime = self.path("r" * 80)
+        os.mkdir(runtime, 0o700)
+        told = self.told_with(environment={"XDG_RUNTIME_DIR": runtime})
+        done = subprocess.run([session_case.CONTRAIL, "ctl", str(told.pid), "status"], capture_output=True, text=True,
+                              env=dict(os.environ, XDG_RUNTIME_DIR=runtime), timeout=200)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        told.end_after_close()
+        self.assertEqual([name for name in os.listdir(self.dir) if name[0] == "r"], ["r" * 80])
+        self.assertEqual(os.listdir(runtime), [])
 
     def test_triggers(self):
         told = self.told_with("-t", "symbol=nothing", "--pre-roll-ms", "0", "--post-roll-ms", "0")

@@ -112,7 +112,7 @@ class Workshop:
 
     def __init__(self, contrail, name, cache):
         self.contrail = contrail
-        self.directory = tempfile.mkdtemp(prefix="contrail-test-%s-" % re.sub(r"\W+", "_", name))
+        self.directory = tempfile.mkdtemp(prefix="contrail-test-%s-" % re.sub(r"\W+", "_", name)[:20])
         self.marker = "CONTRAIL_TEST=%s" % os.path.basename(self.directory)
         self.runtime = self.path("runtime")
         os.mkdir(self.runtime, 0o700)
