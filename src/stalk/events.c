@@ -80,7 +80,7 @@ int ct_stalk_events_open(struct stalk_thread *t) {
 
 /* ---- whose turn it is ---- */
 
-#define PATIENCE 2500 /* of those who may not wait for ever; times 20 us */
+#define PATIENCE 2500 /* of those who may not wait for ever: two seconds */
 
 enum claim { NOT_CLAIMED, CLAIMED, CLAIMED_BEFORE };
 
@@ -91,7 +91,7 @@ static enum claim claim(struct stalk_thread *t, int32_t tid, bool for_ever) {
         int32_t nobody = 0;
         if (__atomic_compare_exchange_n(&t->claimed, &nobody, tid, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
             return CLAIMED;
-        ct_os_sleep_us(20);
+        ct_os_sleep_us(i < 500 ? 20 : 1000);
     }
     return NOT_CLAIMED;
 }

@@ -9,6 +9,12 @@
 
 #define TRIES 200
 
+/* Between two tries, for seconds in all. A thread that gets its turn late, on a busy machine, would otherwise be stopped again before it has
+ * done anything. */
+static void nap(unsigned tries) {
+    ct_os_sleep_us(tries < 20 ? 500 : tries < 100 ? 5000 : 50000);
+}
+
 static struct stalk_thread *find_followed(struct ct_stalker *s, int tid) {
     for (struct stalk_thread *t = s->threads; t; t = t->next)
         if (t->tid == tid && t->following)
@@ -99,7 +105,7 @@ STALK_API int ct_stalker_follow(struct ct_stalker *s, int tid, const struct ct_s
             ct_os_resume_threads(stopped);
         }
         if (status == CT_ERR_BUSY)
-            ct_os_sleep_us(500);
+            nap(i);
     }
     return status;
 }
@@ -198,7 +204,7 @@ static int wait_for_end(struct stalk_thread *t) {
             ct_stalk_unfollowed(t);
             return CT_OK;
         }
-        ct_os_sleep_us(i < 100 ? 20 : 200);
+        ct_os_sleep_us(i < 100 ? 20 : i < 5000 ? 200 : 2000);
     }
     return CT_ERR_TIMEOUT;
 }
@@ -226,7 +232,7 @@ STALK_API int ct_stalker_unfollow(struct ct_stalker *s, int tid) {
             ct_os_resume_threads(stopped);
         }
         if (status == CT_ERR_BUSY)
-            ct_os_sleep_us(500);
+            nap(i);
     }
     return status ? status : wait_for_end(t);
 }
@@ -249,7 +255,7 @@ static bool is_anybody_inside(const struct ct_stalker *s, struct ct_os_stopped *
 }
 
 int ct_stalk_wait_until_left(struct ct_stalker *s) {
-    for (unsigned i = 0; i < TRIES; i++, ct_os_sleep_us(500)) {
+    for (unsigned i = 0; i < TRIES; nap(i++)) {
         struct ct_os_stopped *stopped;
         for (const struct stalk_thread *t = s->threads; t; t = t->next)
             if (__atomic_load_n(&t->following, __ATOMIC_ACQUIRE))

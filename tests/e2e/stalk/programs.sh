@@ -14,9 +14,9 @@ run() { # settings, command
     local settings=$1
     shift
     if [ -n "$settings" ]; then
-        timeout 100 env STALK_REPORT="$work/report" LD_PRELOAD="$preload" ${settings//:/ } "$@" </dev/null 2>&1
+        timeout 300 env STALK_REPORT="$work/report" LD_PRELOAD="$preload" ${settings//:/ } "$@" </dev/null 2>&1
     else
-        timeout 100 "$@" </dev/null 2>&1
+        timeout 300 "$@" </dev/null 2>&1
     fi
     echo "status $?"
 }

@@ -27,9 +27,9 @@ build gcc g++ gcc
 command -v clang-14 >/dev/null && build clang-14 clang++-14 clang
 cd "$work" || exit 1
 for program in ./*; do
-    expected=$(timeout 20 "$program" 2>&1 </dev/null; echo "status $?")
+    expected=$(timeout 200 "$program" 2>&1 </dev/null; echo "status $?")
     for mode in "$@"; do
-        got=$(timeout 60 env LD_PRELOAD="$preload" ${mode//:/ } "$program" 2>&1 </dev/null; echo "status $?")
+        got=$(timeout 200 env LD_PRELOAD="$preload" ${mode//:/ } "$program" 2>&1 </dev/null; echo "status $?")
         [ "$expected" = "$got" ] && continue
         echo "FAILED: $program${mode:+ ($mode)}"
         diff <(echo "$expected") <(echo "$got") | head -5
