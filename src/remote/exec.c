@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-enum { SEIZE_MS = 200, RENAME_MS = 2000 };
+enum { SEIZE_MS = 200, SEIZE_TRIES = 50, RENAME_MS = 2000 };
 
 struct following {
     int tid;
@@ -98,11 +98,12 @@ static const char *foreign_program(int pid) {
     return size < 0 ? NULL : ct_remote_foreign(header, (size_t)size);
 }
 
-/* It may have been let go by another thread of ours a moment ago (an exec that failed), and the kernel is not through with it. */
+/* It may have been let go by another thread of ours a moment ago (an exec that failed), and the kernel is not through with it. Time may
+ * pass without us: so many tries, too. */
 static long seize(const struct following *f) {
-    for (;;) {
+    for (int tries = 1;; tries++) {
         long result = ct_trace(PTRACE_SEIZE, f->tid, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC);
-        if (result != -EPERM || ct_seize_now_ms() > f->seize_until)
+        if (result != -EPERM || (tries > SEIZE_TRIES && ct_seize_now_ms() > f->seize_until))
             return result;
         (void)usleep(100);
     }

@@ -84,7 +84,7 @@ def main():
         checks.run(name, lambda shop: storm(shop, name, program, checks.arguments.times // 25, source))
     checks.run("churn", lambda shop: loop(shop, churn, checks.arguments.times // 4))
     throwing = checks.program("leaves_throwing", suffix=".cc")
-    checks.run("throwing", lambda shop: loop(shop, throwing, checks.arguments.times // 5))
+    checks.run("throwing", lambda shop: loop(shop, throwing, checks.arguments.times // 10))
     return checks.verdict()
 
 
