@@ -196,7 +196,8 @@ int ct_stalker_exclude(struct ct_stalker *stalker, uint64_t start, uint64_t size
 /* The executable part of a loaded module, by file name or path. */
 int ct_stalker_exclude_module(struct ct_stalker *stalker, const char *module);
 
-/* How often a block must have been found unchanged before it is taken for constant: -1 never, 0 at once, default 1. */
+/* How often a block must have been found unchanged before it is taken for constant: -1 never, 0 at once, default 1. Code in mappings that are
+ * writable or shared is compared whenever it is executed, unless the threshold is 0. */
 int ct_stalker_set_trust_threshold(struct ct_stalker *stalker, int threshold);
 int ct_stalker_trust_threshold(struct ct_stalker *stalker);
 /* Code at this address has changed: what was made of it is given up. */

@@ -29,7 +29,8 @@ static const struct ct_option options[] = {
      "run calls into functions or modules whose name matches GLOB natively, unseen"},
     {"follow-threads", 0, CT_OPTION_STRING, AT(threads), "WHICH", "all, main, or the number of one", .initial = "all"},
     {"trust", 0, CT_OPTION_STRING, AT(trust), "N",
-     "how often a block must have been found unchanged before it is taken for constant: -1 for never, 0 at once",
+     "how often a block must have been found unchanged before it is taken for constant: -1 for never, 0 at once; what "
+     "can be written (compilers at run time) is compared whenever it is executed, unless N is 0",
      .initial = "1"},
     {"summary", 's', CT_OPTION_FLAG, AT(summary), NULL, "print how often which functions were called"},
     {"coverage", 'c', CT_OPTION_STRING, AT(coverage), "FILE",

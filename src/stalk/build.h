@@ -8,7 +8,8 @@
 enum {
     BUILD_PIECES = STALK_MAX_INSNS * 4 + 64,
     BUILD_LITERALS = STALK_MAX_EXITS + 8,
-    BUILD_TARGETS = 8, /* of branches within a critical section */
+    BUILD_TARGETS = 8,  /* of branches within a critical section */
+    STALK_SHADOW = 128, /* bytes of a block that is compared before it runs */
 };
 
 struct stalk_insn {
@@ -33,9 +34,11 @@ struct stalk_build {
     struct stalk_cache *cache;
     struct stalk_region *region;
     struct ct_code_buf out;
-    uint64_t start, pc, limit; /* of the original: first byte, next, end of the mapping */
-    bool single;               /* one block only */
-    enum stalk_way_in way;     /* that is made at once */
+    uint64_t start, pc, limit; /* of the original: first byte, next, end of the mapping, or of the shadow */
+    unsigned shadow_size;      /* 0: the code is not compared, and read where it is */
+    uint8_t shadow[STALK_SHADOW];
+    bool single;           /* one block only */
+    enum stalk_way_in way; /* that is made at once */
     unsigned insns;
     uint64_t way_in; /* its run address */
     size_t cold_bytes;
@@ -85,6 +88,13 @@ void ct_lower_bytes(struct stalk_build *b, const void *bytes, size_t size);
 /* Everything that lies behind the body. Gives every exit its number. */
 int ct_lower_finish(struct stalk_build *b, struct stalk_fragment *f);
 void ct_lower_describe(const struct stalk_insn *insn, struct ct_stalker_insn *out);
+
+/* ---- check_<isa>.c ---- */
+
+/* The code may change at any time: it is read once, and compared with that whenever it is executed. */
+void ct_check_take_shadow(struct stalk_build *b);
+/* Writes what compares it, if there is a shadow. */
+void ct_check_shadow(struct stalk_build *b);
 
 /* ---- section_<isa>.c ---- */
 

@@ -263,7 +263,7 @@ static uint64_t land(struct stalk_thread *t) {
 /* Somebody wants the thread to be unfollowed, or it was when it was on its way here. */
 static uint64_t end_of_following(struct stalk_thread *t, uint32_t kind, uint32_t index) {
     uint64_t target = t->area->target;
-    if (kind == CT_REASON_EXIT)
+    if (kind == CT_REASON_EXIT || kind == CT_REASON_CHANGED)
         target = ((struct stalk_exit *)ct_stalk_item(&t->cache->exits, index))->target;
     else if (kind == CT_REASON_BEGIN)
         target = t->begin;
@@ -294,6 +294,18 @@ static uint64_t leave_fragment(struct stalk_thread *t, uint32_t index) {
     return has_moved(t) ? go(t, target, 0, may_call) : go(t, target, index, false);
 }
 
+/* What it was about to execute is not what was translated. */
+static uint64_t look_again(struct stalk_thread *t, uint32_t index) {
+    const struct stalk_exit *e = ct_stalk_item(&t->cache->exits, index);
+    uint64_t target = e->target;
+    ct_stalk_lock(t->stalker);
+    t->stalker->statistics.changed++;
+    ct_stalk_invalidate_fragment(t->cache, e->from);
+    ct_stalk_unlock(t->stalker);
+    (void)has_moved(t);
+    return go(t, target, 0, false);
+}
+
 uint64_t ct_stalk_engine(struct stalk_thread *t) {
     uint32_t kind = t->area->reason & 0xf0000000, index = t->area->reason & 0x0fffffff;
     uint64_t to = t->area->target;
@@ -309,6 +321,9 @@ uint64_t ct_stalk_engine(struct stalk_thread *t) {
     switch (kind) {
     case CT_REASON_EXIT:
         to = leave_fragment(t, index);
+        break;
+    case CT_REASON_CHANGED:
+        to = look_again(t, index);
         break;
     case CT_REASON_MISS:
         t->stalker->statistics.lookups++;

@@ -32,6 +32,7 @@ enum {
     STALK_MAX_EXITS = 48,
     STALK_MAX_EXCLUDED = 1 << 14,
     STALK_MAX_MAPS = 2048,
+    STALK_MOST_ACROSS = 14, /* bytes of an instruction in the next mapping */
     STALK_MAX_FRAMES = 1 << 16,
     STALK_STACK = 256 << 10,
     STALK_RETURN_SLOT = 64, /* bytes of a stub that excluded calls return to */
@@ -137,6 +138,8 @@ struct stalk_fragment {
     struct stalk_fragment *next_live, **link_live; /* list of the cache's that are not dead */
 };
 
+enum { STALK_END_CHANGED = 0x40 }; /* of an exit that is taken where code has changed: never linked */
+
 /* A place where a fragment leaves by a jump that is changed when it is known where to. Indirect branches with an inline cache are
  * such exits (kind says so), and have links, exits too, one for each target: they are in the lists of the entries that they lead to, and
  * giving up one empties the cache. */
@@ -149,7 +152,7 @@ struct stalk_exit {
     uint32_t next;               /* linked to the same entry */
     uint32_t site;               /* links: the exit whose inline cache it belongs to; 0: it is no link */
     uint32_t cached;             /* first link; in links: the next one */
-    uint8_t kind;                /* enum ct_stalker_end */
+    uint8_t kind;                /* enum ct_stalker_end, or STALK_END_CHANGED */
     uint8_t linked;
     uint8_t crowded;                /* it takes the table for good */
     uint8_t count : 4, refills : 4; /* links now; how often they were given up */
@@ -320,7 +323,7 @@ struct stalk_range {
 
 struct stalk_map {
     uint64_t start, end;
-    bool writable;
+    bool changes; /* writable, or shared with who can write it: without a system call that would tell us */
 };
 
 struct stalk_probe {
@@ -388,8 +391,8 @@ static inline bool ct_stalk_same(const void *a, const void *b, size_t n) {
             return false;
     return true;
 }
-/* Is there executable code at pc? Tells where its mapping ends. */
-bool ct_stalk_executable(struct ct_stalker *s, uint64_t pc, uint64_t *end, bool *writable);
+/* Is there executable code at pc? Tells where its mapping ends, and whether it may change at any time. */
+bool ct_stalk_executable(struct ct_stalker *s, uint64_t pc, uint64_t *end, bool *changes);
 void ct_stalk_forget_maps(struct ct_stalker *s);
 /* Unless they are known. */
 void ct_stalk_know_maps(struct ct_stalker *s);

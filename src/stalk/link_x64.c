@@ -383,8 +383,8 @@ uint64_t ct_stalk_clone_stub(struct stalk_cache *c, uint64_t next, uint64_t resu
 
 bool ct_stalk_follows_call(struct ct_stalker *s, uint64_t address) {
     uint64_t end;
-    bool writable;
-    if (!ct_stalk_executable(s, address, &end, &writable) || !ct_stalk_executable(s, address - 8, &end, &writable))
+    bool changes;
+    if (!ct_stalk_executable(s, address, &end, &changes) || !ct_stalk_executable(s, address - 8, &end, &changes))
         return false;
     struct ct_x64_insn x;
     for (unsigned n = 2; n <= 7; n++) {

@@ -248,7 +248,7 @@ static void indirect_call_event(struct stalk_build *b, const struct stalk_insn *
 
 int ct_lower_decode(const struct stalk_build *b, struct stalk_insn *insn) {
     insn->address = b->pc;
-    insn->bytes = (const uint8_t *)b->pc;
+    insn->bytes = b->pc - b->start < b->shadow_size ? b->shadow + (b->pc - b->start) : (const uint8_t *)b->pc;
     return b->pc < b->limit ? ct_x64_decode(insn->bytes, b->limit - b->pc, &insn->x64) : CT_ERR_TRUNCATED;
 }
 
@@ -450,7 +450,8 @@ static int finish_exit(struct stalk_build *b, struct stalk_fragment *f, struct c
     e->kind = b->exits[i].kind;
     ct_x64_patch_u32(&b->out, b->exits[i].patch, (uint32_t)(e->stub - (e->patch + 4)));
     bool indirect = e->kind == CT_STALKER_END_CALL_INDIRECT || e->kind == CT_STALKER_END_JUMP_INDIRECT;
-    gs_store_imm(cold, CT_AREA_REASON, (indirect ? CT_REASON_SITE : CT_REASON_EXIT) | id);
+    uint32_t direct = e->kind == STALK_END_CHANGED ? CT_REASON_CHANGED : CT_REASON_EXIT;
+    gs_store_imm(cold, CT_AREA_REASON, (indirect ? CT_REASON_SITE : direct) | id);
     ct_x64_emit_jmp(cold, ct_stalk_helper(b->region, indirect ? ct_stalk_uncached : ct_stalk_enter));
     return CT_OK;
 }

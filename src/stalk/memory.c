@@ -84,14 +84,16 @@ uint32_t ct_stalk_new_item(struct stalk_pool *pool, struct stalk_ids *ids, uint3
 
 /* ---- mappings ---- */
 
+/* Neighbours go together, if they are of a kind. */
 static int add_map(void *arg, const struct ct_os_map *map) {
     struct ct_stalker *s = arg;
     struct stalk_map *last = s->map_count ? &s->maps[s->map_count - 1] : NULL;
+    bool changes = map->prot & CT_OS_WRITE || map->shared;
     if (!(map->prot & CT_OS_EXEC))
         return 0;
-    if (last && last->end == map->start) { /* an instruction may lie across the border */
+    if (last && last->end == map->start && (last->changes == changes || s->map_count == STALK_MAX_MAPS)) {
         last->end = map->end;
-        last->writable |= map->prot & CT_OS_WRITE;
+        last->changes |= changes;
         return 0;
     }
     if (s->map_count == STALK_MAX_MAPS)
@@ -99,7 +101,7 @@ static int add_map(void *arg, const struct ct_os_map *map) {
     struct stalk_map *m = &s->maps[s->map_count++];
     m->start = map->start;
     m->end = map->end;
-    m->writable = map->prot & CT_OS_WRITE;
+    m->changes = changes;
     return 0;
 }
 
@@ -124,7 +126,7 @@ static const struct stalk_map *find_map(const struct ct_stalker *s, uint64_t pc)
     return low < s->map_count && s->maps[low].start <= pc ? &s->maps[low] : NULL;
 }
 
-bool ct_stalk_executable(struct ct_stalker *s, uint64_t pc, uint64_t *end, bool *writable) {
+bool ct_stalk_executable(struct ct_stalker *s, uint64_t pc, uint64_t *end, bool *changes) {
     const struct stalk_map *m = find_map(s, pc);
     if (!m) {
         s->map_count = 0;
@@ -134,6 +136,9 @@ bool ct_stalk_executable(struct ct_stalker *s, uint64_t pc, uint64_t *end, bool 
     if (!m)
         return false;
     *end = m->end;
-    *writable = m->writable;
+    *changes = m->changes;
+    const struct stalk_map *next = m + 1 < s->maps + s->map_count ? m + 1 : NULL;
+    if (next && next->start == m->end) /* an instruction may lie across the border */
+        *end += STALK_MOST_ACROSS;
     return true;
 }

@@ -76,8 +76,9 @@ static bool step_other(struct machine *m) {
         m->r->gpr[reg_of(x)] = x->rex & 8 ? value >> n | value << (64 - n) : (uint32_t)(low >> n | low << (32 - n));
         return true;
     }
-    if (x->map == 1 && x->opcode == 0xb7) {
-        m->r->gpr[reg_of(x)] = (uint16_t)m->r->gpr[rm_of(x)];
+    if (x->map == 1 && (x->opcode == 0xb7 || (x->opcode == 0xb6 && m->has_mem))) {
+        uint64_t at = m->has_mem ? address_of(m) : (uint64_t)&m->r->gpr[rm_of(x)];
+        m->r->gpr[reg_of(x)] = x->opcode == 0xb7 ? *(const uint16_t *)at : *(const uint8_t *)at;
         return true;
     }
     if (x->map == 1 && x->opcode == 0x31) {
@@ -218,6 +219,7 @@ static bool resolve_entry(struct stalk_thread *t, struct stalk_regs *r) {
     uint32_t kind = t->area->reason & 0xf0000000, index = t->area->reason & 0x0fffffff;
     switch (kind) {
     case CT_REASON_EXIT:
+    case CT_REASON_CHANGED:
         r->pc = ((struct stalk_exit *)ct_stalk_item(&t->cache->exits, index))->target;
         return true;
     case CT_REASON_MISS:

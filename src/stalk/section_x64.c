@@ -40,11 +40,11 @@ static uint64_t *new_description(void) {
 
 static bool is_description(struct stalk_build *b, const struct stalk_insn *insn, uint64_t at, struct description *d) {
     uint64_t next = insn->address + insn->x64.length, end;
-    bool writable;
+    bool changes;
     uint32_t mark;
     return at % DESCRIPTION == 0 && !ct_os_peek(at, d, sizeof *d) && d->version == 0 && d->start - next < FAR &&
            d->size - 1 < LONGEST && d->start + d->size < b->limit && d->abort - d->start >= d->size &&
-           ct_stalk_executable(b->cache->stalker, d->abort, &end, &writable) &&
+           ct_stalk_executable(b->cache->stalker, d->abort, &end, &changes) &&
            !ct_os_peek(d->abort - 4, &mark, sizeof mark);
 }
 

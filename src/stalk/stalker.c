@@ -248,14 +248,14 @@ STALK_API int ct_stalker_invalidate(struct ct_stalker *s, uint64_t address) {
 STALK_API int ct_stalker_add_call_probe(struct ct_stalker *s, uint64_t target, ct_stalker_callout *callout, void *data,
                                         void (*destroy)(void *data)) {
     uint64_t end;
-    bool writable;
+    bool changes;
     if (!s || !callout)
         return CT_ERR_INVALID_ARGUMENT;
     if (in_callback())
         return CT_ERR_BAD_STATE;
     int result = CT_ERR_NO_SPACE;
     ct_stalk_lock(s);
-    if (!ct_stalk_executable(s, target, &end, &writable))
+    if (!ct_stalk_executable(s, target, &end, &changes))
         result = CT_ERR_NOT_MAPPED;
     else if (s->probe_count < STALK_MAX_PROBES) {
         struct stalk_probe *p = &s->probes[s->probe_count];

@@ -315,6 +315,7 @@ uint64_t ct_stalk_syscall_enter(struct stalk_thread *t) {
     case __NR_mmap:
     case __NR_munmap:
     case __NR_mprotect:
+    case __NR_pkey_mprotect:
     case __NR_mremap:
         return change_memory(t);
     case __NR_fork:

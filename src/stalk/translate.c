@@ -4,7 +4,8 @@
  * other, as in the original, and each can be entered. Several blocks go together only where the code is not writable and code
  * is trusted at all; nothing is read beyond the mapping that holds the first byte.
  *
- * Trust: a fragment is compared with its snapshot whenever the engine comes by; found unchanged often enough it is trusted, and
+ * Trust: code that can change without a system call is compared by its own translation, whenever it runs (check_<isa>.c), unless everything
+ * is trusted at once. Other code: a fragment is compared with its snapshot whenever the engine comes by; found unchanged often enough it is trusted, and
  * only then branches are linked to it. Owner: whoever holds the Stalker's lock. */
 #include "os/os.h"
 #include "stalk/build.h"
@@ -311,8 +312,8 @@ int ct_stalker_writer_put_insn(struct ct_stalker_writer *w, uint64_t address) {
     struct stalk_build *b = w->build;
     struct stalk_insn insn;
     uint64_t end, pc = b->pc, limit = b->limit;
-    bool writable;
-    if (!ct_stalk_executable(b->cache->stalker, address, &end, &writable))
+    bool changes;
+    if (!ct_stalk_executable(b->cache->stalker, address, &end, &changes))
         return CT_ERR_NOT_MAPPED;
     b->pc = address;
     b->limit = end;
@@ -366,13 +367,16 @@ static int transform_block(struct stalk_build *b) {
 
 static int open_build(struct stalk_build *b, struct stalk_thread *t, uint64_t address, uint8_t *buffer) {
     struct ct_stalker *s = t->stalker;
-    bool writable;
+    bool changes;
     b->thread = t;
     b->cache = t->cache;
     b->start = b->pc = address;
-    if (!ct_stalk_executable(s, address, &b->limit, &writable))
+    b->shadow_size = 0;
+    if (!ct_stalk_executable(s, address, &b->limit, &changes))
         return CT_ERR_NOT_MAPPED;
-    b->single = writable || s->trust < 0 || t->cache->transformer.transform;
+    if (changes && s->trust > 0)
+        ct_check_take_shadow(b);
+    b->single = changes || s->trust < 0 || t->cache->transformer.transform;
     b->region = ct_stalk_region_for(t->cache, address);
     if (!b->region)
         return CT_ERR_NO_MEMORY;
@@ -410,7 +414,7 @@ static int fill_fragment(struct stalk_build *b, struct stalk_fragment *f) {
     f->piece_count = (uint16_t)b->piece_count;
     f->pieces_code = b->out.address + b->body;
     snapshot += b->piece_count * sizeof *pieces;
-    ct_stalk_copy(snapshot, (const void *)b->start, f->length);
+    ct_stalk_copy(snapshot, b->shadow_size ? b->shadow : (const uint8_t *)b->start, f->length);
     f->snapshot = snapshot;
     f->first.address = b->start;
     f->first.code = b->out.address + b->body;
@@ -471,6 +475,7 @@ static struct stalk_entry *translate(struct stalk_thread *t, uint64_t address, e
         return NULL;
     b.way = way;
     ct_lower_begin(&b);
+    ct_check_shadow(&b);
     if (t->cache->transformer.transform)
         *status = transform_block(&b);
     else
@@ -480,7 +485,7 @@ static struct stalk_entry *translate(struct stalk_thread *t, uint64_t address, e
         *status = close_build(&b, &f);
     if (*status)
         return NULL;
-    if (t->stalker->trust == 0)
+    if (t->stalker->trust == 0 || b.shadow_size)
         f->flags |= FRAGMENT_TRUSTED;
     return &f->first;
 }
@@ -488,8 +493,8 @@ static struct stalk_entry *translate(struct stalk_thread *t, uint64_t address, e
 /* The code is still what was translated. */
 static bool unchanged(struct ct_stalker *s, const struct stalk_fragment *f) {
     uint64_t end;
-    bool writable;
-    return ct_stalk_executable(s, f->first.address, &end, &writable) && f->first.address + f->length <= end &&
+    bool changes;
+    return ct_stalk_executable(s, f->first.address, &end, &changes) && f->first.address + f->length <= end &&
            ct_stalk_same(f->snapshot, (const void *)f->first.address, f->length);
 }
 
@@ -536,10 +541,10 @@ struct stalk_entry *ct_stalk_obtain(struct stalk_thread *t, uint64_t address, in
  * not matter what it is: nothing beyond the mapping is read. */
 void ct_stalk_translate_ahead(struct stalk_thread *t, uint64_t address) {
     uint64_t end;
-    bool writable;
+    bool changes;
     int status;
     if (t->stalker->trust < 0 || t->cache->transformer.transform || ct_stalk_find(t->cache, address) ||
-        !ct_stalk_executable(t->stalker, address, &end, &writable) || writable)
+        !ct_stalk_executable(t->stalker, address, &end, &changes) || changes)
         return;
     struct stalk_entry *e = translate(t, address, WAY_IN_RETURN, &status);
     if (e && ct_stalk_trusted(e))

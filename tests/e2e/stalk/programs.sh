@@ -116,5 +116,38 @@ modes=("$@")
 check lua lua5.4 -e 'local ok, e = pcall(error, {}) print(ok) local s = {} for i = 1, 5000 do s[i] = string.format("%d", i) end print(#table.concat(s))'
 check node node -e 'function f(n) { return n < 2 ? n : f(n-1) + f(n-2) } console.log(f(22), JSON.stringify({a: [1, {b: 3}]}));
 try { null.x } catch (e) { console.log(e.constructor.name) }'
+# Compilers at run time change code that other threads run: nobody could promise that it stays as it is.
+cat >Work.java <<'END'
+import java.util.*;
+import java.util.concurrent.*;
+interface Shape { int area(); }
+record Square(int side) implements Shape { public int area() { return side * side; } }
+record Strip(int length) implements Shape { public int area() { return length; } }
+public class Work {
+    static long sum(List<Shape> shapes) { long n = 0; for (Shape s : shapes) n += s.area(); return n; }
+    public static void main(String[] args) throws Exception {
+        List<Shape> shapes = new ArrayList<>();
+        for (int i = 0; i < 2000; i++) shapes.add(new Square(i));
+        for (int i = 0; i < 300; i++) sum(shapes);
+        for (int i = 0; i < 2000; i++) shapes.add(new Strip(i));
+        for (int i = 0; i < 300; i++) sum(shapes);
+        ExecutorService pool = Executors.newFixedThreadPool(3);
+        List<Future<Long>> results = new ArrayList<>();
+        for (int i = 0; i < 6; i++) results.add(pool.submit(() -> sum(shapes)));
+        for (Future<Long> r : results) System.out.println(r.get());
+        pool.shutdown();
+        int caught = 0;
+        for (int i = 0; i < 3000; i++) try { ((Shape) null).area(); } catch (NullPointerException e) { caught++; }
+        System.out.println(caught);
+    }
+}
+END
+case " $* " in
+*STALK_TRUST=0*) ;;
+*)
+    check 'java, its modules' java -XX:+UseSerialGC --list-modules
+    check 'java, compiler and program' java -XX:+UseSerialGC -Xshare:auto Work.java
+    ;;
+esac
 check sort bash -c 'seq 1 5000 | sort -R --random-source=data | sort -n | md5sum'
 exit $failed

@@ -1,0 +1,91 @@
+/* Code that may change while it runs, x86_64: its copy compares it, each time, before anything of it is executed.
+ *
+ * Such code lies where the process can write without a system call: mappings that are writable, or shared. The block is translated from a
+ * copy of its bytes (the shadow), and the first thing that the translation does is to compare the original with what the shadow was:
+ * so it does not matter who changed the code, when, and how much of the change there was to see. What does not match never runs; the engine
+ * translates anew. As lower_x64.c demands, no flag is changed and a signal in between can be put off: four bytes at a time,
+ * or less, aligned because the program may have alignment checks on; differences without a sign, so that their sum is zero only if all of
+ * them are.
+ *
+ * Owner: whoever holds the Stalker's lock. */
+#include "stalk/build.h"
+#include "stalk/emit_x64.h"
+
+void ct_check_take_shadow(struct stalk_build *b) {
+    uint64_t room = b->limit - b->start;
+    enum stalk_flow flow = FLOW_NEXT;
+    struct stalk_insn insn;
+    unsigned size = room < STALK_SHADOW ? (unsigned)room : STALK_SHADOW, length = 0;
+    ct_stalk_copy(b->shadow, (const void *)b->start, size);
+    for (unsigned n = 0; flow == FLOW_NEXT && n < STALK_MAX_INSNS; n++) {
+        insn.address = b->start + length;
+        insn.bytes = b->shadow + length;
+        if (ct_x64_decode(insn.bytes, size - length, &insn.x64))
+            break;
+        flow = ct_lower_flow(&insn);
+        if (flow == FLOW_REFUSE)
+            break;
+        length += insn.x64.length;
+    }
+    b->shadow_size = length;
+    if (length)
+        b->limit = b->start + length;
+}
+
+/* ecx: the bytes at `address`. */
+static void load(struct ct_code_buf *out, uint64_t address, unsigned size) {
+    bool near = ct_x64_reaches(ct_code_here(out) + 7, address);
+    if (!near) {
+        CT_X64_BYTES(out, 0x48, 0xb9); /* mov rcx, address */
+        ct_code_u64(out, address);
+    }
+    if (size == 4)
+        ct_code_byte(out, 0x8b); /* mov ecx, ... */
+    else
+        CT_X64_BYTES(out, 0x0f, size == 2 ? 0xb7 : 0xb6); /* movzx ecx, ... */
+    ct_code_byte(out, near ? 0x0d : 0x09);
+    if (near)
+        ct_code_u32(out, (uint32_t)(address - (ct_code_here(out) + 4)));
+}
+
+static void add_difference(struct stalk_build *b, unsigned at, unsigned size) {
+    uint32_t value = 0;
+    ct_stalk_copy(&value, b->shadow + at, size);
+    load(&b->out, b->start + at, size);
+    if (at)
+        CT_X64_BYTES(&b->out, 0x8d, 0x89); /* lea ecx, [rcx - value] */
+    else
+        CT_X64_BYTES(&b->out, 0x44, 0x8d, 0x99); /* lea r11d, [rcx - value] */
+    ct_code_u32(&b->out, 0 - value);
+    if (at)
+        CT_X64_BYTES(&b->out, 0x4d, 0x8d, 0x1c, 0x0b); /* lea r11, [r11 + rcx] */
+}
+
+static void take_registers_back(struct ct_code_buf *out) {
+    gs_load(out, CT_X64_R11, CT_AREA_R11);
+    gs_load(out, CT_X64_RCX, CT_AREA_RCX);
+}
+
+void ct_check_shadow(struct stalk_build *b) {
+    struct ct_code_buf *out = &b->out;
+    if (!b->shadow_size)
+        return;
+    gs_store(out, CT_X64_RCX, CT_AREA_RCX);
+    gs_store(out, CT_X64_R11, CT_AREA_R11);
+    for (unsigned at = 0, size; at < b->shadow_size; at += size) {
+        for (size = 4; (b->start + at) % size || size > b->shadow_size - at;)
+            size /= 2;
+        add_difference(b, at, size);
+    }
+    CT_X64_BYTES(out, 0x4c, 0x89, 0xd9, /* mov rcx, r11 */
+                 0xe3, 0);              /* jrcxz over the way out */
+    size_t from = out->length;
+    take_registers_back(out);
+    ct_code_byte(out, 0xe9);
+    ct_build_exit(b, b->start, out->length, STALK_END_CHANGED);
+    ct_code_u32(out, 0);
+    if (!out->overflow)
+        out->bytes[from - 1] = (uint8_t)(out->length - from);
+    take_registers_back(out);
+    ct_build_piece(b, 0);
+}

@@ -1,0 +1,315 @@
+/* Code that changes while it runs, as compilers at run time change theirs: every change is seen by whoever comes next. By the thread itself, by
+ * another one, through another mapping, in a fault's handler; with alignment checks on, and with signals at any place. */
+#include "stalk_util.h"
+#include <pthread.h>
+
+enum { SIZE = 4096, SITE = 64, VARIANTS = 8 };
+typedef int code_function(void);
+
+static uint8_t *make_code(void) {
+    uint8_t *code = mmap(NULL, SIZE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(code != MAP_FAILED);
+    return code;
+}
+
+static code_function *function_at(uint8_t *code) {
+    code_function *f;
+    memcpy(&f, &code, sizeof f);
+    return f;
+}
+
+/* mov eax, value; ret */
+static void put_leaf(uint8_t *at, int value) {
+    at[0] = 0xb8;
+    memcpy(at + 1, &value, 4);
+    at[5] = 0xc3;
+}
+
+/* VARIANTS leaves, of which the n-th returns n, and a function at SITE that calls one of them; rcx and r11 live across the call. The four bytes that say
+ * which are aligned. */
+static uint8_t *make_caller(void) {
+    static const uint8_t before[] = {0xb9, 3, 0, 0, 0, 0x41, 0xbb, 5, 0, 0, 0, 0x48, 0x83, 0xec, 8, 0x0f, 0x1f, 0x40, 0,
+                                     /* mov ecx, 3; mov r11d, 5; sub rsp, 8; nop */
+                                     0xe8};
+    static const uint8_t after[] = {0x48, 0x83, 0xc4, 8,    0x8d,
+                                    0x44, 0xc8, 0,                 /* add rsp, 8; lea eax, [rax + rcx * 8] */
+                                    0x42, 0x8d, 0x04, 0x18, 0xc3}; /* lea eax, [rax + r11]; ret */
+    _Static_assert((SITE + sizeof before) % 4 == 0, "one store");
+    uint8_t *code = make_code();
+    for (int i = 0; i < VARIANTS; i++)
+        put_leaf(code + 1024 + 32 * i, i);
+    memcpy(code + SITE, before, sizeof before);
+    memcpy(code + SITE + sizeof before + 4, after, sizeof after);
+    return code;
+}
+enum { TARGET = SITE + 20, ALWAYS = 3 * 8 + 5 };
+
+static void set_target(uint8_t *code, int variant) {
+    int32_t offset = 1024 + 32 * variant - (TARGET + 4);
+    __atomic_store_n((int32_t *)(void *)(code + TARGET), offset, __ATOMIC_RELEASE);
+}
+
+static struct ct_stalker *make(void) {
+    struct ct_stalker *stalker;
+    assert_int_equal(ct_stalker_create(&stalker, NULL), 0);
+    return stalker;
+}
+
+static void end(struct ct_stalker *stalker) {
+    assert_int_equal(ct_stalker_unfollow_me(stalker), 0);
+    assert_int_equal(ct_stalker_destroy(stalker), 0);
+}
+
+/* A call's target: each change after the old one ran often. */
+static void test_target(void **state) {
+    (void)state;
+    uint8_t *code = make_caller();
+    code_function *f = function_at(code + SITE);
+    struct ct_stalker *stalker = make();
+    set_target(code, 0);
+    assert_int_equal(ct_stalker_follow_me(stalker, NULL, NULL), 0);
+    int right = 0;
+    for (int i = 0; i < 2000; i++) {
+        set_target(code, i % VARIANTS);
+        for (int k = 0; k < 5; k++)
+            right += f() == i % VARIANTS + ALWAYS;
+    }
+    struct ct_stalker_statistics statistics;
+    ct_stalker_statistics(stalker, &statistics);
+    end(stalker);
+    assert_int_equal(right, 10000);
+    assert_true(statistics.changed >= 1990);
+    munmap(code, SIZE);
+}
+
+/* A jump over a function's first bytes, and back. */
+static void test_entry(void **state) {
+    (void)state;
+    uint8_t *code = make_code();
+    code_function *f = function_at(code);
+    uint64_t entrant, other = 0;
+    put_leaf(code, 1);
+    put_leaf(code + 256, 2);
+    memcpy(&entrant, code, sizeof entrant);
+    uint8_t jump[8] = {0xe9, 251, 0, 0, 0};
+    memcpy(&other, jump, sizeof other);
+    struct ct_stalker *stalker = make();
+    assert_int_equal(ct_stalker_follow_me(stalker, NULL, NULL), 0);
+    int right = 0;
+    for (int i = 0; i < 500; i++) {
+        __atomic_store_n((uint64_t *)(void *)code, i % 2 ? other : entrant, __ATOMIC_RELEASE);
+        for (int k = 0; k < 4; k++)
+            right += f() == i % 2 + 1;
+    }
+    end(stalker);
+    assert_int_equal(right, 2000);
+    munmap(code, SIZE);
+}
+
+/* The code is never writable where it runs, but elsewhere. */
+static void test_two_mappings(void **state) {
+    (void)state;
+    int file = memfd_create("code", 0);
+    assert_true(file >= 0);
+    assert_int_equal(ftruncate(file, SIZE), 0);
+    uint8_t *code = mmap(NULL, SIZE, PROT_READ | PROT_EXEC, MAP_SHARED, file, 0);
+    uint8_t *writable = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    assert_true(code != MAP_FAILED && writable != MAP_FAILED);
+    code_function *f = function_at(code);
+    struct ct_stalker *stalker = make();
+    put_leaf(writable, -1);
+    assert_int_equal(ct_stalker_follow_me(stalker, NULL, NULL), 0);
+    int right = 0;
+    for (int i = 0; i < 500; i++) {
+        put_leaf(writable, i);
+        for (int k = 0; k < 4; k++)
+            right += f() == i;
+    }
+    end(stalker);
+    assert_int_equal(right, 2000);
+    munmap(code, SIZE);
+    munmap(writable, SIZE);
+    close(file);
+}
+
+/* Blocks of every length at every place, with alignment checks on: nothing of ours may be unaligned. */
+static void test_alignment(void **state) {
+    (void)state;
+    uint8_t *code = make_code();
+    static const uint8_t begin[] = {0x9c, 0x81, 0x0c, 0x24, 0,
+                                    0,    4,    0,    0x9d}; /* pushf; or dword [rsp], 1 << 18; popf */
+    static const uint8_t back[] = {0x9c, 0x81, 0x24, 0x24, 0xff, 0xff, 0xfb, 0xff, 0x9d}; /* and it is gone */
+    struct ct_stalker *stalker = make();
+    int right = 0;
+    assert_int_equal(ct_stalker_follow_me(stalker, NULL, NULL), 0);
+    for (unsigned at = 0; at < 8; at++)
+        for (unsigned length = 1; length <= 40; length++) {
+            uint8_t *p = code + at;
+            memcpy(p, begin, sizeof begin);
+            p += sizeof begin;
+            *p++ = 0xeb, *p++ = 0; /* jmp: a block begins */
+            memset(p, 0x90, length);
+            p += length;
+            *p++ = 0xeb, *p++ = 0;
+            memcpy(p, back, sizeof back);
+            put_leaf(p + sizeof back, (int)length);
+            right += function_at(code + at)() == (int)length;
+        }
+    end(stalker);
+    assert_int_equal(right, 320);
+    munmap(code, SIZE);
+}
+
+/* The callee returns elsewhere: natural for who deoptimizes. */
+static void test_return(void **state) {
+    (void)state;
+    uint8_t *code = make_caller();
+    code_function *f = function_at(code + SITE);
+    /* lea rax, [rip + elsewhere]; mov [rsp], rax; ret */
+    static const uint8_t leaf[] = {0x48, 0x8d, 0x05, 0, 0, 0, 0, 0x48, 0x89, 0x04, 0x24, 0xc3};
+    uint8_t *callee = code + 1024;
+    memcpy(callee, leaf, sizeof leaf);
+    static const uint8_t elsewhere[] = {0x48, 0x83, 0xc4, 8}; /* add rsp, 8 */
+    memcpy(code + 2048, elsewhere, sizeof elsewhere);
+    put_leaf(code + 2052, 77);
+    int32_t offset = 1024 - 7;
+    memcpy(callee + 3, &offset, sizeof offset);
+    set_target(code, 0);
+    struct ct_stalker *stalker = make();
+    assert_int_equal(ct_stalker_follow_me(stalker, NULL, NULL), 0);
+    int right = 0;
+    for (int i = 0; i < 100; i++) {
+        put_leaf(code + 2052, i);
+        right += f() == i;
+    }
+    end(stalker);
+    assert_int_equal(right, 100);
+    munmap(code, SIZE);
+}
+
+/* mov eax, [0]; jmp over; put_leaf: the handler writes another instruction where it faulted, or moves on. */
+static uint8_t *faulting;
+static int faults;
+static bool moves;
+
+static void on_fault(int signal, siginfo_t *info, void *context) {
+    (void)signal, (void)info;
+    greg_t *r = ((ucontext_t *)context)->uc_mcontext.gregs;
+    faults += r[REG_RIP] == (greg_t)(uint64_t)faulting;
+    if (moves)
+        r[REG_RIP] += 64;
+    else
+        put_leaf(faulting, 5);
+}
+
+static void test_fault(void **state) {
+    (void)state;
+    static const uint8_t load[8] = {0x8b, 0x04, 0x25, 0, 0, 0, 0, 0xc3}; /* mov eax, [0]; ret */
+    struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO}, before;
+    faulting = make_code();
+    code_function *f = function_at(faulting);
+    assert_int_equal(sigaction(SIGSEGV, &action, &before), 0);
+    struct ct_stalker *stalker = make();
+    put_leaf(faulting + 64, 6);
+    faults = 0;
+    assert_int_equal(ct_stalker_follow_me(stalker, NULL, NULL), 0);
+    int right = 0;
+    for (int i = 0; i < 200; i++) {
+        moves = i % 2;
+        memcpy(faulting, load, sizeof load);
+        right += f() == (moves ? 6 : 5);
+    }
+    end(stalker);
+    sigaction(SIGSEGV, &before, NULL);
+    assert_int_equal(right, 200);
+    assert_int_equal(faults, 200);
+    munmap(faulting, SIZE);
+}
+
+/* ---- threads ---- */
+
+struct race {
+    uint8_t *code;
+    uint32_t version; /* of the code, published after it was changed */
+    uint32_t done;
+    pthread_t runner;
+    struct ct_stalker *stalker; /* NULL: the writer runs natively */
+    int stale, runs;
+};
+
+static int signals_seen;
+
+static void on_signal(int signal, siginfo_t *info, void *context) {
+    (void)signal, (void)info, (void)context;
+    __atomic_add_fetch(&signals_seen, 1, __ATOMIC_RELAXED);
+}
+
+enum { CHANGES = 3000 };
+
+/* Each change is seen once it is published: the runner says how far it has come, so that there is one to see for each. */
+static void *change(void *arg) {
+    struct race *race = arg;
+    if (race->stalker)
+        assert_int_equal(ct_stalker_follow_me(race->stalker, NULL, NULL), 0);
+    for (uint32_t i = 1; i <= CHANGES; i++) {
+        set_target(race->code, (int)(i % VARIANTS));
+        __atomic_store_n(&race->version, i, __ATOMIC_RELEASE);
+        if (i % 8 == 0)
+            pthread_kill(race->runner, SIGUSR1);
+        while (__atomic_load_n(&race->done, __ATOMIC_ACQUIRE) + 2 < i)
+            sched_yield();
+    }
+    if (race->stalker)
+        assert_int_equal(ct_stalker_unfollow_me(race->stalker), 0);
+    return NULL;
+}
+
+static void run(struct race *race) {
+    code_function *f = function_at(race->code + SITE);
+    uint32_t seen = 0;
+    while (seen < CHANGES) {
+        seen = __atomic_load_n(&race->version, __ATOMIC_ACQUIRE);
+        uint32_t got = (uint32_t)(f() - ALWAYS);
+        uint32_t last = __atomic_load_n(&race->version, __ATOMIC_ACQUIRE) + 1; /* it may be changed already */
+        race->stale += got >= VARIANTS || (got - seen) % VARIANTS > last - seen;
+        race->runs++;
+        __atomic_store_n(&race->done, seen, __ATOMIC_RELEASE);
+    }
+}
+
+static void race_with(bool followed_writer, uint32_t mask) {
+    struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART}, before;
+    struct ct_stalker *stalker = make();
+    struct race race = {.code = make_caller(), .runner = pthread_self(), .stalker = followed_writer ? stalker : NULL};
+    struct ct_stalker_sink sink = {.mask = mask};
+    pthread_t writer;
+    signals_seen = 0;
+    assert_int_equal(sigaction(SIGUSR1, &action, &before), 0);
+    set_target(race.code, 0);
+    assert_int_equal(pthread_create(&writer, NULL, change, &race), 0);
+    assert_int_equal(ct_stalker_follow_me(stalker, NULL, mask ? &sink : NULL), 0);
+    run(&race);
+    assert_int_equal(ct_stalker_unfollow_me(stalker), 0);
+    pthread_join(writer, NULL);
+    destroy_soon(stalker);
+    sigaction(SIGUSR1, &before, NULL);
+    assert_int_equal(race.stale, 0);
+    assert_true(signals_seen > 0);
+    munmap(race.code, SIZE);
+}
+
+static void test_race(void **state) {
+    (void)state;
+    race_with(false, 0);
+    race_with(true, 0);
+    race_with(true, CT_STALKER_CALL | CT_STALKER_RET | CT_STALKER_BLOCK);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_target), cmocka_unit_test(test_entry), cmocka_unit_test(test_two_mappings),
+        cmocka_unit_test(test_return), cmocka_unit_test(test_fault), cmocka_unit_test(test_alignment),
+        cmocka_unit_test(test_race),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
