@@ -644,7 +644,7 @@ def test_leaves(b):
 def test_node(b):
     if not shutil.which("node"):
         return "not installed"
-    b.equal(["node", "-e", "console.log([1, 2, 3].map(x => x * 2).join())"], ["--trust", "-1", "--events", "none"], timeout=250)
+    b.equal(["node", "-e", "console.log([1, 2, 3].map(x => x * 2).join())"], ["--events", "none"], timeout=250)
     return None
 
 
