@@ -19,7 +19,27 @@ void ct_runtime_unlock(struct ct_runtime *rt) {
     __atomic_store_n(&rt->lock, 0, __ATOMIC_RELEASE);
 }
 
+/* A program that blocks all signals has another mask: some cannot be blocked. */
+#define MASKED_BEFORE (~0ull)
+
+uint64_t ct_block_mask(struct ct_block *b) {
+    if (b->masked)
+        return MASKED_BEFORE;
+    uint64_t mask = ct_os_block_signals();
+    b->masked = !ct_os_is_silent(); /* else a handler may come, and jump away */
+    return mask;
+}
+
+void ct_block_unmask(struct ct_block *b, uint64_t mask) {
+    if (mask == MASKED_BEFORE)
+        return;
+    b->masked = 0;
+    ct_os_restore_signals(mask);
+}
+
 static void refresh_owner(struct ct_block *b) {
+    bool walks = b->attention && !(b->attention & ~(uint32_t)(CT_ATTENTION_UNWIND | CT_ATTENTION_WALK));
+    __atomic_store_n(&b->walker, walks && !b->detached ? b->thread_pointer : 0, __ATOMIC_RELEASE);
     __atomic_store_n(&b->owner, b->attention || b->detached ? CT_OWNER_ATTENTION : b->thread_pointer, __ATOMIC_RELEASE);
 }
 
@@ -135,6 +155,7 @@ static void begin_thread(struct ct_block *b, int tid, uint64_t thread_pointer) {
     b->thread_pointer = thread_pointer;
     b->attention = 0;
     b->detached = 0;
+    b->masked = 0;
     b->home_low = b->home_high = 0;
     b->top = b->base + 1;
     ct_event_begin(b);

@@ -9,6 +9,7 @@
 #define CT_BLOCK_CURSOR        0x048 /* next event slot */
 #define CT_BLOCK_DETAIL_CURSOR 0x050 /* next detail record */
 #define CT_BLOCK_ORDINAL       0x058 /* tag of the thread's next event, without its kind (32 bits) */
+#define CT_BLOCK_WALKER        0x060 /* as OWNER, while an unwinder walks and nothing else needs attention; else 0 */
 #define CT_BLOCK_KEPT          0x1000
 #define CT_BLOCK_GUEST         0x1000 /* room for the Stalker (stalk/layout.h), whose own blocks have no runtime: */
 #define CT_BLOCK_GUEST_END     0x1100
@@ -42,6 +43,8 @@
 #define CT_BLOCK_DETAIL_KEY    0x11d0
 #define CT_BLOCK_VECTOR_BYTES  0x11d8 /* 0: vector registers are not captured */
 #define CT_BLOCK_COUNTERS      0x11e0 /* pointer to struct ct_counters */
+#define CT_BLOCK_BARE_SLOT     0x11e8 /* of that unwinder's outermost function */
+#define CT_BLOCK_WALK_REACH    0x11f0 /* how far below it frames belong to the same stack for sure */
 #define CT_COUNTERS_LIMITED    32
 
 /* Shadow stack entry. */

@@ -90,18 +90,19 @@ void ct_runtime_call_out(struct ct_block *b, void (*fn)(void *), void *arg) {
         ct_hook_call_saved(b->xsave_size, b->xsave_mask, call, &c);
         return;
     }
-    uint64_t mask = ct_os_block_signals(); /* one user of the slow stack at a time */
+    uint64_t mask = ct_block_mask(b); /* one user of the slow stack at a time */
     b->guard_sp = ~0ull;
     ct_block_attend(b, CT_ATTENTION_GUARD);
     ct_hook_on_stack(b->slow_stack, call_saved_on_stack, (uint64_t)&c, 0);
     ct_block_unattend(b, CT_ATTENTION_GUARD);
-    ct_os_restore_signals(mask);
+    ct_block_unmask(b, mask);
 }
 
 /* ---- entering ---- */
 
 /* The unwinder has returned, or has landed in a frame that now makes calls. */
 static void end_unwind(struct ct_block *b, uint64_t slot) {
+    uint64_t mask = ct_block_mask(b);
     bool walked = b->attention & CT_ATTENTION_WALK;
     ct_block_unattend(b, CT_ATTENTION_UNWIND | CT_ATTENTION_WALK);
     if (walked)
@@ -111,6 +112,7 @@ static void end_unwind(struct ct_block *b, uint64_t slot) {
     else
         ct_shadow_dress(b, slot, UINT64_MAX);
     b->land_sp = 0;
+    ct_block_unmask(b, mask);
 }
 
 /* The calling thread's block if this call is to be seen. */
@@ -140,13 +142,13 @@ uint64_t ct_hook_enter_slow(uint64_t slot, uint64_t stub, struct ct_detail_note 
     struct ct_block *b = observing_block(slot);
     if (!b)
         return CT_GO_BODY;
-    uint64_t mask = ct_os_block_signals();
+    uint64_t mask = ct_block_mask(b);
     bool entered = ct_shadow_enter(b, slot, stub) != NULL;
     if (entered)
         ct_event_note(b, stub_number(stub), CT_EVENT_CALL, note);
     else
         b->counters->deep_calls++;
-    ct_os_restore_signals(mask);
+    ct_block_unmask(b, mask);
     return entered ? CT_GO_OBSERVED : CT_GO_BODY;
 }
 
@@ -190,14 +192,16 @@ uint64_t ct_hook_leave_slow(uint64_t slot, struct ct_detail_note *note) {
     struct ct_block *b = ct_block_current();
     struct ct_shadow found;
     uint32_t depth;
-    uint64_t mask = ct_os_block_signals();
-    if (!b || !ct_shadow_leave(b, slot, resume_in(slot), &found, &depth))
+    if (!b)
+        lost_return();
+    uint64_t mask = ct_block_mask(b);
+    if (!ct_shadow_leave(b, slot, resume_in(slot), &found, &depth))
         lost_return();
     if (note)
         *note = (struct ct_detail_note){.entered = found.data};
     if (!b->detached)
         ct_event_note(b, ct_shadow_number(&found), CT_EVENT_RETURN, note);
-    ct_os_restore_signals(mask);
+    ct_block_unmask(b, mask);
     return found.ret;
 }
 
@@ -238,24 +242,27 @@ static void before_jump(struct ct_block *b, uint64_t slot, uint64_t buffer) {
 }
 
 static void before_unwind(struct ct_block *b, uint64_t slot, uint32_t attention) {
+    uint64_t mask = ct_block_mask(b);
     ct_shadow_settle(b, slot);
     b->bare_slot = slot;
+    b->walk_reach = ct_shadow_reach(b, slot);
     b->land_sp = 0;
     ct_block_attend(b, attention); /* first: a handler that walks the stack must leave it bare */
     ct_shadow_bare(b, slot);
+    ct_block_unmask(b, mask);
 }
 
 static void before_landing(struct ct_block *b, void *context) {
     struct ct_runtime *rt = b->runtime;
     if (!(b->attention & CT_ATTENTION_UNWIND) || !rt->get_cfa)
         return;
-    uint64_t mask = ct_os_block_signals();
+    uint64_t mask = ct_block_mask(b);
     b->guard_sp = ~0ull;
     ct_block_attend(b, CT_ATTENTION_GUARD); /* get_cfa may be hooked itself */
     b->land_sp = rt->get_cfa(context);
     ct_block_unattend(b, CT_ATTENTION_GUARD);
-    ct_os_restore_signals(mask);
     ct_shadow_dress(b, b->land_sp, UINT64_MAX);
+    ct_block_unmask(b, mask);
 }
 
 /* prctl(option, mode ...), or the same and seccomp(operation ...) through syscall(number ...). */
@@ -282,12 +289,12 @@ static bool forbids_counter(const uint64_t argument[3]) {
 
 /* Nothing more is seen of this thread. Its open frames return by themselves. */
 static void go_blind(struct ct_block *b, uint64_t slot) {
-    uint64_t mask = ct_os_block_signals();
+    uint64_t mask = ct_block_mask(b);
     ct_shadow_settle(b, slot);
     ct_shadow_bare(b, slot);
     b->detached = 1;
     ct_block_attend(b, 0);
-    ct_os_restore_signals(mask);
+    ct_block_unmask(b, mask);
 }
 
 static void act(struct ct_block *b, enum ct_special special, uint64_t slot, const uint64_t argument[3]) {

@@ -96,7 +96,8 @@ struct ct_block {
     uint64_t cursor;
     uint64_t detail_cursor;
     uint32_t ordinal, pad_ordinal;
-    uint8_t pad1[CT_BLOCK_KEPT - CT_BLOCK_ORDINAL - 8];
+    uint64_t walker;
+    uint8_t pad1[CT_BLOCK_KEPT - CT_BLOCK_WALKER - 8];
     /* kept */
     uint8_t pad2[CT_BLOCK_TOP - CT_BLOCK_KEPT];
     struct ct_shadow *top;
@@ -115,12 +116,14 @@ struct ct_block {
     uint64_t stack_low, stack_high;
     uint64_t detail_key, vector_bytes;
     struct ct_counters *counters;
+    uint64_t bare_slot;      /* return slot of the unwinder function that bared the frames */
+    uint64_t walk_reach;     /* a call from less than this below it is the unwinder's, or of a handler on its stack */
     uint64_t thread_pointer; /* what owner is when nothing needs attention */
     int32_t tid, pid;
     uint32_t attention; /* enum ct_attention bits */
     uint32_t detached;  /* a child that shares our memory: sees nothing */
+    uint32_t masked;    /* signals are blocked by ct_block_mask */
     uint64_t guard_sp;  /* stack pointer when the guard was set: a listener that jumped away is noticed by it */
-    uint64_t bare_slot; /* return slot of the unwinder function that bared the frames */
     uint64_t land_sp;   /* stack pointer where the unwinder will land; 0 while it is still looking */
     uint64_t home_low, home_high; /* the thread's own stack; 0 until needed */
     uint64_t slow_stack;          /* top of the stack that slow paths use */
@@ -190,6 +193,9 @@ CT_ASSERT_AT(next, CT_BLOCK_NEXT);
 CT_ASSERT_AT(base, CT_BLOCK_BASE);
 CT_ASSERT_AT(detail_cursor, CT_BLOCK_DETAIL_CURSOR);
 CT_ASSERT_AT(ordinal, CT_BLOCK_ORDINAL);
+CT_ASSERT_AT(walker, CT_BLOCK_WALKER);
+CT_ASSERT_AT(bare_slot, CT_BLOCK_BARE_SLOT);
+CT_ASSERT_AT(walk_reach, CT_BLOCK_WALK_REACH);
 CT_ASSERT_AT(fn_detail, CT_BLOCK_FN_DETAIL);
 CT_ASSERT_AT(fn_mark, CT_BLOCK_FN_MARK);
 CT_ASSERT_AT(rules, CT_BLOCK_RULES);
@@ -220,6 +226,9 @@ int ct_block_install(struct ct_block *block);
 void ct_block_limit_depth(struct ct_block *block, size_t max_depth);
 void ct_block_attend(struct ct_block *block, uint32_t bit);
 void ct_block_unattend(struct ct_block *block, uint32_t bit);
+/* Blocks signals unless they are blocked already; the result is for the second, which undoes it. */
+uint64_t ct_block_mask(struct ct_block *block);
+void ct_block_unmask(struct ct_block *block, uint64_t mask);
 /* Spin lock for slow paths; the caller has blocked signals. */
 void ct_runtime_lock(struct ct_runtime *rt);
 void ct_runtime_unlock(struct ct_runtime *rt);
@@ -259,6 +268,8 @@ void ct_shadow_dress(struct ct_block *b, uint64_t low, uint64_t high);
 /* Remembers a frame that was left; under the lock. */
 void ct_shadow_park(struct ct_runtime *rt, const struct ct_shadow *e);
 bool ct_shadow_same_stack(struct ct_block *b, uint64_t x, uint64_t y);
+/* How far below `slot` is its stack for sure. */
+uint64_t ct_shadow_reach(struct ct_block *b, uint64_t slot);
 
 /* ---- events (event.c) ---- */
 

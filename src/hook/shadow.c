@@ -114,12 +114,12 @@ static uint64_t search_home(uint64_t block, uint64_t unused) {
 
 /* Reading the maps takes more stack than a signal stack may have left: it is done on ours. */
 static void learn_home(struct ct_block *b) {
-    uint64_t mask = ct_os_block_signals(), sp = (uint64_t)__builtin_frame_address(0);
+    uint64_t mask = ct_block_mask(b), sp = (uint64_t)__builtin_frame_address(0);
     if (sp > (uint64_t)b && sp <= b->slow_stack)
         search_home((uint64_t)b, 0); /* we are on it */
     else
         ct_hook_on_stack(b->slow_stack, search_home, (uint64_t)b, 0);
-    ct_os_restore_signals(mask);
+    ct_block_unmask(b, mask);
 }
 
 void ct_shadow_learn_home(struct ct_block *b) {
@@ -139,6 +139,11 @@ bool ct_shadow_same_stack(struct ct_block *b, uint64_t x, uint64_t y) {
         return false;
     uint64_t distance = x > y ? x - y : y - x;
     return home || distance < FOREIGN_STACK_REACH;
+}
+
+uint64_t ct_shadow_reach(struct ct_block *b, uint64_t slot) {
+    ct_shadow_learn_home(b);
+    return at_home(b, slot) ? slot - b->home_low : FOREIGN_STACK_REACH - 1;
 }
 
 /* ---- leaving frames ---- */
@@ -322,14 +327,14 @@ static struct ct_shadow *push(struct ct_block *b, uint64_t slot, uint64_t stub) 
 struct ct_shadow *ct_shadow_enter(struct ct_block *b, uint64_t slot, uint64_t stub) {
     if (slot < b->top[-1].slot)
         return push(b, slot, stub);
-    uint64_t mask = ct_os_block_signals();
+    uint64_t mask = ct_block_mask(b);
     close_left(b, slot);
     if (slot > b->top[-1].slot) {
         close_reused(b, slot);
         compact(b);
     }
     struct ct_shadow *e = push(b, slot, stub);
-    ct_os_restore_signals(mask);
+    ct_block_unmask(b, mask);
     return e;
 }
 
@@ -382,7 +387,7 @@ bool ct_shadow_leave(struct ct_block *b, uint64_t slot, uint64_t resume, struct 
         *depth = ct_shadow_depth(b, b->top);
         return true;
     }
-    uint64_t mask = ct_os_block_signals();
+    uint64_t mask = ct_block_mask(b);
     struct ct_shadow *e = find_own(b, slot, resume);
     bool ok = true;
     if (e) {
@@ -402,18 +407,18 @@ bool ct_shadow_leave(struct ct_block *b, uint64_t slot, uint64_t resume, struct 
         ct_runtime_unlock(b->runtime);
         *depth = ct_shadow_depth(b, b->top);
     }
-    ct_os_restore_signals(mask);
+    ct_block_unmask(b, mask);
     return ok;
 }
 
 void ct_shadow_close_range(struct ct_block *b, uint64_t low, uint64_t high) {
-    uint64_t mask = ct_os_block_signals();
+    uint64_t mask = ct_block_mask(b);
     close_places(b, low, high, 0);
-    ct_os_restore_signals(mask);
+    ct_block_unmask(b, mask);
 }
 
 void ct_shadow_return_range(struct ct_block *b, uint64_t low, uint64_t high) {
-    uint64_t mask = ct_os_block_signals();
+    uint64_t mask = ct_block_mask(b);
     for (struct ct_shadow *e = b->top - 1; e > b->base; e--) {
         if (!is_frame(e) || is_in_flight(e) || e->slot < low || e->slot > high ||
             !ct_shadow_same_stack(b, e->slot, low))
@@ -424,19 +429,19 @@ void ct_shadow_return_range(struct ct_block *b, uint64_t low, uint64_t high) {
             ct_event_write(b, number, CT_EVENT_RETURN);
     }
     release_holes(b);
-    ct_os_restore_signals(mask);
+    ct_block_unmask(b, mask);
 }
 
 void ct_shadow_prune(struct ct_block *b, uint64_t sp) {
-    uint64_t mask = ct_os_block_signals();
+    uint64_t mask = ct_block_mask(b);
     close_places(b, 0, sp, sp);
-    ct_os_restore_signals(mask);
+    ct_block_unmask(b, mask);
 }
 
 void ct_shadow_settle(struct ct_block *b, uint64_t slot) {
-    uint64_t mask = ct_os_block_signals();
+    uint64_t mask = ct_block_mask(b);
     close_left(b, slot);
-    ct_os_restore_signals(mask);
+    ct_block_unmask(b, mask);
 }
 
 /* ---- unwinders ---- */
@@ -478,13 +483,13 @@ static void rewrite(struct ct_block *b, uint64_t sp, uint64_t end, bool bare) {
 }
 
 void ct_shadow_bare(struct ct_block *b, uint64_t sp) {
-    uint64_t mask = ct_os_block_signals();
+    uint64_t mask = ct_block_mask(b);
     rewrite(b, sp, UINT64_MAX, true);
-    ct_os_restore_signals(mask);
+    ct_block_unmask(b, mask);
 }
 
 void ct_shadow_dress(struct ct_block *b, uint64_t low, uint64_t high) {
-    uint64_t mask = ct_os_block_signals();
+    uint64_t mask = ct_block_mask(b);
     rewrite(b, low, high, false);
-    ct_os_restore_signals(mask);
+    ct_block_unmask(b, mask);
 }

@@ -322,6 +322,18 @@ ct_hook_code:
     jmp 22b
 .endm
 
+/* The block needs attention, rax is the thread pointer, rdx S. While an unwinder walks, its own calls, and those of handlers on
+ * its stack, are like all others: S is so little below the slot of its outermost function that it is on the same stack. */
+.macro IF_WALKING label
+    cmp %gs:CT_BLOCK_WALKER, %rax
+    jne 15f
+    mov %gs:CT_BLOCK_BARE_SLOT, %rcx
+    sub %rdx, %rcx
+    lea -1(%rcx), %rcx
+    cmp %gs:CT_BLOCK_WALK_REACH, %rcx
+    jb \label
+.endm
+
 /* ---- enter: record the call, move the return address to the shadow stack ---- */
 
 /* Each of these comes twice, without and with detail. N: bytes of the note on the stack, 0 or CT_NOTE_SIZE; CALL_SLOW's last
@@ -358,10 +370,10 @@ ct_hook_code:
 .macro ENTER n
     PROLOGUE \n
     mov %fs:0, %rax
-    cmp %gs:CT_BLOCK_OWNER, %rax
-    jne 15f
-    mov %gs:CT_BLOCK_TOP, %rcx
     lea 40+\n(%rsp), %rdx
+    cmp %gs:CT_BLOCK_OWNER, %rax
+    jne 17f
+10: mov %gs:CT_BLOCK_TOP, %rcx
     cmp %rdx, INNERMOST(SLOT)(%rcx)
     jbe 13f
 11: cmp %gs:CT_BLOCK_LIMIT, %rcx
@@ -421,6 +433,7 @@ ct_hook_code:
     POP_REST
     jmp 12b
 
+17: IF_WALKING 10b
 15: PUSH_REST
     lea 96+\n(%rsp), %rdi
     mov 88+\n(%rsp), %rsi
@@ -443,8 +456,8 @@ ct_hook_code:
     PROLOGUE \n
     mov %fs:0, %rax
     cmp %gs:CT_BLOCK_OWNER, %rax
-    jne 15f
-    mov 32+\n(%rsp), %rdx
+    jne 17f
+10: mov 32+\n(%rsp), %rdx
     mov CT_AFTER_TO_NUMBER(%rdx), %edx
     RESERVE 14f
   .if \n
@@ -464,6 +477,8 @@ ct_hook_code:
     NOTE_ARGUMENT \n, %rcx
     CALL_SLOW CT_BLOCK_FN_EVENT
     jmp 16f
+17: lea 40+\n(%rsp), %rdx
+    IF_WALKING 10b
 15: PUSH_REST
     lea 56+40+\n(%rsp), %rdi
     mov 56+32+\n(%rsp), %rsi
@@ -496,8 +511,8 @@ FUNCTION ct_hook_enter_entry_detail
     lea 32+\n(%rsp), %rdx
     mov %fs:0, %rax                         /* a coroutine may return on a thread that has no block of its own yet */
     cmp %gs:CT_BLOCK_OWNER, %rax
-    jne 15f
-    mov %gs:CT_BLOCK_TOP, %rcx
+    jne 17f
+10: mov %gs:CT_BLOCK_TOP, %rcx
     cmp %rdx, INNERMOST(SLOT)(%rcx)
     jne 15f
     mov (%rdx), %rax                        /* our resume address, which the body's return has just read */
@@ -542,6 +557,7 @@ FUNCTION ct_hook_enter_entry_detail
     CALL_SLOW CT_BLOCK_FN_EVENT
     POP_REST
     jmp 11b
+17: IF_WALKING 10b
 15: PUSH_REST
     mov %rdx, %rdi
     NOTE_ARGUMENT \n, %rsi
