@@ -153,6 +153,11 @@ static uint64_t return_site_of(const struct stalk_exit *exit) {
     return call ? exit->from->first.address + exit->from->length : 0;
 }
 
+/* Excluded code, which may have taken long, returns by it: the engine reads the clock each time. */
+static bool reads_clock(const struct stalk_cache *c, uint32_t exit) {
+    return c->mask & CT_STALKER_FAST_CLOCK && !((const struct stalk_exit *)ct_stalk_item(&c->exits, exit))->from;
+}
+
 static void tell_unwinder(void *arg, void *vectors) {
     (void)vectors;
     ct_stalk_unwind_register(arg);
@@ -184,7 +189,7 @@ static uint64_t go(struct stalk_thread *t, uint64_t target, uint32_t exit, bool 
     if (e && ct_stalk_trusted(e) && (kind == CT_STALKER_END_RETURN || !ct_stalk_runs_natively(s, target))) {
         if (exit && indirect)
             ct_stalk_cache_target(c, exit, e);
-        else if (exit)
+        else if (exit && !reads_clock(c, exit))
             ct_stalk_link(c, exit, e);
         else if (indirect && t->area->reason == (CT_REASON_MISS | CT_MISS_RETURN))
             ct_stalk_publish_return(c, e);
@@ -367,5 +372,7 @@ uint64_t ct_stalk_engine(struct stalk_thread *t) {
         return leave_at(t, to, false);
     if (t->following == 1 && drain_is_due(t))
         ct_stalk_events_drain(t, true);
+    else if (t->following == 1 && t->cache->mask & CT_STALKER_FAST_CLOCK)
+        ct_stalk_events_drain(t, false); /* which reads it */
     return to;
 }

@@ -71,6 +71,29 @@ FUNCTION ct_stalk_uncached
     mov %gs:CT_AREA_RCX, %rcx
     jmp ct_stalk_enter
 
+/* The fast clock: writes a record of site 0, which is a reading, and goes back to where the area's target says; or the room is full, by
+ * the record before or by this one. rcx is in the area. */
+FUNCTION ct_stalk_clock
+    mov %gs:CT_AREA_EVENTS, %rcx
+    movzwl %cx, %ecx
+    jrcxz 1f
+    mov %rax, %gs:CT_AREA_RAX
+    mov %rdx, %gs:CT_AREA_RDX
+    mov %gs:CT_AREA_EVENTS, %rcx
+    lea -CT_RECORD_SIZE(%rcx), %rcx
+    rdtsc
+    movl $0, (%rcx)
+    mov %eax, 8(%rcx)
+    mov %edx, 12(%rcx)
+    mov %gs:CT_AREA_RDX, %rdx
+    mov %gs:CT_AREA_RAX, %rax
+    mov %rcx, %gs:CT_AREA_EVENTS
+    movzwl %cx, %ecx
+    jrcxz 1f
+    mov %gs:CT_AREA_RCX, %rcx
+    jmp *%gs:CT_AREA_TARGET
+1:  mov %gs:CT_AREA_RCX, %rcx
+    jmp ct_stalk_full
 FUNCTION ct_stalk_full
     movq $CT_REASON_FULL, %gs:CT_AREA_REASON
     jmp ct_stalk_enter

@@ -2,7 +2,7 @@
  *
  * A record is 16 bytes (32 with timestamps): number of its site, low half of the stack pointer, and the target where the
  * site does not know it; 8 where neither calls nor returns are wanted. They grow downward; the last one ends at an address with 16 zero bits, which sends the code to the
- * engine. One record stands for a whole block and all its instructions. Depths are found while expanding: a frame is known
+ * engine. One record stands for a whole block and all its instructions; one of site 0 is a reading of the fast clock. Depths are found while expanding: a frame is known
  * by where its return address lies, so frames that were left by a jump are noticed. Owner: the followed thread, while in
  * the engine; everything but writing records needs the claim, because a thread that ends the process takes what the others
  * have. It moves `taken` and leaves the place of the newest record alone: the code that writes them does not stop. */
@@ -54,6 +54,7 @@ int ct_stalk_events_open(struct stalk_thread *t) {
     t->queued = t->frame_count = t->alternate.begin = 0;
     t->base_depth = 0;
     t->drained_at = ct_os_nanoseconds();
+    t->clock = t->cache->mask & CT_STALKER_FAST_CLOCK ? ct_os_timestamp() : 0;
     if (!t->sink.mask)
         return CT_OK;
     if (!t->records && !make_room_for_events(t))
@@ -180,6 +181,7 @@ struct expansion {
     uint32_t frame_count;
     int32_t base_depth;
     uint32_t mask;
+    uint64_t clock;
     struct stalk_alternate alternate;
     bool summary, receive;
 };
@@ -291,7 +293,7 @@ static void expand_branch(struct expansion *x, const struct stalk_site *site, co
         return;
     struct ct_stalker_event *e = put(x, site->kind, site->location, target);
     e->depth = depth;
-    e->timestamp = x->mask & CT_STALKER_TIMESTAMPS ? r->time : 0;
+    e->timestamp = x->mask & CT_STALKER_TIMESTAMPS ? r->time : x->clock;
 }
 
 static inline const struct stalk_site *site_of(void *const *sites, uint64_t at) {
@@ -302,7 +304,9 @@ static inline const struct stalk_site *site_of(void *const *sites, uint64_t at) 
 /* Any record. */
 static void expand_one(struct expansion *x, void *const *sites, uint64_t at, uint64_t end) {
     const struct stalk_site *site = site_of(sites, at);
-    if (site->kind == CT_STALKER_BLOCK)
+    if (!((const struct record *)at)->site)
+        x->clock = ((const struct record *)at)->target;
+    else if (site->kind == CT_STALKER_BLOCK)
         expand_block(x, site, ((const struct record *)at)->site, end);
     else
         expand_branch(x, site, (const struct record *)at);
@@ -316,15 +320,22 @@ static uint64_t how_many(const struct expansion *x, uint64_t at, uint64_t newest
     return records < room ? records : room;
 }
 
-/* A call whose slot lies below that of the last frame, or a return from that frame, needs no search. */
+/* A call whose slot lies below that of the last frame, or a return from that frame, needs no search. `n`: records. */
 static inline __attribute__((always_inline)) uint64_t expand_branches(struct expansion *x, void *const *sites,
-                                                                      uint64_t at, uint64_t n, bool time) {
-    const unsigned size = time ? 32 : 16;
-    struct ct_stalker_event *e = x->next, *end = e + n;
+                                                                      uint64_t at, uint64_t n, uint32_t clock) {
+    const bool time = clock & CT_STALKER_TIMESTAMPS, fast = clock & CT_STALKER_FAST_CLOCK;
+    const unsigned size = time ? sizeof(struct record) : CT_RECORD_SIZE;
+    const uint64_t end = at - n * size;
+    struct ct_stalker_event *e = x->next;
+    uint64_t now = x->clock;
     uint32_t *frames = x->frames, count = x->frame_count;
     int32_t base = x->base_depth;
-    for (; e != end; at -= size, e++) {
+    for (; at != end; at -= size) {
         const struct record *r = (const struct record *)at;
+        if (fast && __builtin_expect(!r->site, 0)) {
+            now = r->target;
+            continue;
+        }
         const struct stalk_site *site = site_of(sites, at);
         uint32_t kind = site->kind, call = kind & CT_STALKER_CALL, slot = r->sp - 8 * call;
         uint32_t usual = INT32_MAX * call | 1; /* distance - call must be less */
@@ -342,9 +353,11 @@ static inline __attribute__((always_inline)) uint64_t expand_branches(struct exp
         e->depth = depth;
         e->location = site->location;
         e->target = target_of(site, r);
-        e->timestamp = time ? r->time : 0;
+        e->timestamp = time ? r->time : fast ? now : 0;
+        e++;
     }
     x->next = e;
+    x->clock = now;
     x->frame_count = count;
     x->base_depth = base;
     return at;
@@ -392,7 +405,11 @@ static uint64_t expand_many(struct expansion *x, void *const *sites, uint64_t at
     uint64_t n = how_many(x, at, newest, size);
     if (blocks)
         return expand_blocks(x, sites, at, n, size);
-    return size == 32 ? expand_branches(x, sites, at, n, true) : expand_branches(x, sites, at, n, false);
+    if (x->mask & CT_STALKER_TIMESTAMPS)
+        return expand_branches(x, sites, at, n, CT_STALKER_TIMESTAMPS);
+    if (x->mask & CT_STALKER_FAST_CLOCK)
+        return expand_branches(x, sites, at, n, CT_STALKER_FAST_CLOCK);
+    return expand_branches(x, sites, at, n, 0);
 }
 
 /* Of the newest record only what lies before `end`. */
@@ -421,6 +438,7 @@ static struct expansion expansion_of(struct stalk_thread *t, struct stalk_thread
                               .frame_count = t->frame_count,
                               .base_depth = t->base_depth,
                               .mask = t->cache->mask,
+                              .clock = t->clock,
                               .alternate = t->alternate,
                               .summary = t->sink.on_call_summary != NULL,
                               .receive = t->sink.on_receive != NULL};
@@ -431,6 +449,7 @@ static void end_expansion(const struct expansion *x) {
     t->queued = (uint32_t)(x->next - t->queue);
     t->frame_count = x->frame_count;
     t->base_depth = x->base_depth;
+    t->clock = x->clock;
     t->alternate = x->alternate;
 }
 
@@ -439,11 +458,13 @@ static void take_records(struct stalk_thread *t, struct stalk_thread *by, uint64
     if (by == t)
         t->area->events = t->records_top;
     t->taken = by == t ? t->records_top : newest;
-    if (t->muted || newest == oldest)
-        return;
-    struct expansion x = expansion_of(t, by);
-    expand(&x, oldest, newest, end);
-    end_expansion(&x);
+    if (!t->muted && newest != oldest) {
+        struct expansion x = expansion_of(t, by);
+        expand(&x, oldest, newest, end);
+        end_expansion(&x);
+    }
+    if (by == t && t->cache->mask & CT_STALKER_FAST_CLOCK)
+        t->clock = ct_os_timestamp();
 }
 
 static void deliver_all(struct stalk_thread *t, struct stalk_thread *by, bool counts) {
@@ -537,7 +558,7 @@ static void enter_handler(struct expansion *x, uint64_t pc, uint64_t handler, ui
         return;
     struct ct_stalker_event *e = put(x, CT_STALKER_CALL, pc, handler);
     e->depth = depth;
-    e->timestamp = x->mask & CT_STALKER_TIMESTAMPS ? ct_os_timestamp() : 0;
+    e->timestamp = x->mask & CT_STALKER_TIMESTAMPS ? ct_os_timestamp() : x->clock;
 }
 
 void ct_stalk_event_handler(struct stalk_thread *t, uint64_t pc, uint64_t handler, uint64_t slot,
@@ -550,6 +571,12 @@ void ct_stalk_event_handler(struct stalk_thread *t, uint64_t pc, uint64_t handle
     enter_handler(&x, pc, handler, slot, switched);
     end_expansion(&x);
     release_claim(t, c);
+}
+
+/* The newest record is the program's again. */
+static void drop_reading(struct stalk_thread *t) {
+    if (t->area->events != t->taken && !((const struct record *)t->area->events)->site)
+        t->area->events += CT_RECORD_SIZE;
 }
 
 /* Is the newest record a block's that pc lies in? */
@@ -565,6 +592,7 @@ void ct_stalk_events_cut(struct stalk_thread *t, uint64_t pc, bool reached) {
     if (!(t->cache->mask & (CT_STALKER_BLOCK | CT_STALKER_EXEC)))
         return;
     enum claim c = claim(t, t->tid, true);
+    drop_reading(t);
     if (is_in_newest(t, pc))
         take_records(t, t, reached ? pc + 1 : pc);
     release_claim(t, c);

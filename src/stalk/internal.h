@@ -170,7 +170,7 @@ struct stalk_site {
 static inline unsigned ct_stalk_record_size(uint32_t mask) {
     if (!(mask & (CT_STALKER_CALL | CT_STALKER_RET)))
         return 8;
-    return mask & CT_STALKER_TIMESTAMPS ? 32 : 16;
+    return mask & CT_STALKER_TIMESTAMPS ? 32 : CT_RECORD_SIZE;
 }
 
 struct stalk_callout {
@@ -295,6 +295,7 @@ struct stalk_thread {
     uint64_t *counters;      /* the area's, CT_COUNTERS of them */
     uint64_t records_top;
     uint64_t taken;  /* records from here up have been expanded */
+    uint64_t clock;  /* with the fast one: its last reading; else 0 */
     int32_t claimed; /* tid of who expands and delivers; 0: nobody */
     struct ct_stalker_event *queue;
     uint32_t queued, queue_size, muted;
@@ -681,8 +682,8 @@ void ct_stalk_let_go_gone(struct ct_stalker *s, bool (*is_there)(void *arg, int 
 
 extern const uint8_t ct_stalk_code[], ct_stalk_code_end[], ct_stalk_collide[], ct_stalk_miss[],
     ct_stalk_return_collide[], ct_stalk_return_miss[], ct_stalk_uncached[], ct_stalk_native_miss[], ct_stalk_landed[],
-    ct_stalk_land[], ct_stalk_full[], ct_stalk_syscall[], ct_stalk_begin[], ct_stalk_end[], ct_stalk_enter[],
-    ct_stalk_saved[], ct_stalk_switch[], ct_stalk_going[], ct_stalk_restore[], ct_stalk_signal_entry[],
-    ct_stalk_signal_blocked[], ct_stalk_signal_return[], ct_stalk_child[];
+    ct_stalk_land[], ct_stalk_clock[], ct_stalk_full[], ct_stalk_syscall[], ct_stalk_begin[], ct_stalk_end[],
+    ct_stalk_enter[], ct_stalk_saved[], ct_stalk_switch[], ct_stalk_going[], ct_stalk_restore[],
+    ct_stalk_signal_entry[], ct_stalk_signal_blocked[], ct_stalk_signal_return[], ct_stalk_child[];
 
 #endif

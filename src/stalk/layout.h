@@ -49,5 +49,6 @@
 #define CT_REASON_CHANGED 0xc0000000 /* code is not what it was when it was translated: index of the exit */
 
 #define CT_EVENT_ROOM     0x10000 /* bytes of a record buffer, and its alignment */
+#define CT_RECORD_SIZE    16      /* of calls and returns without a time of their own */
 
 #endif

@@ -129,10 +129,11 @@ static void begin_record(struct stalk_build *b, uint32_t site) {
     ct_code_u32(out, site);
 }
 
-/* It is there. Afterwards rcx is in the area only. */
+/* It is there. Afterwards rcx is in the area only. The branch goes to the end of the room; with the fast clock to each 16th record's. */
 static void close_record(struct stalk_build *b) {
+    uint8_t opcode = b->cache->mask & CT_STALKER_FAST_CLOCK ? 0xb6 : 0xb7;
     gs_store(&b->out, CT_X64_RCX, CT_AREA_EVENTS);
-    CT_X64_BYTES(&b->out, 0x0f, 0xb7, 0xc9, 0xe3, 0x00); /* movzx ecx, cx; jrcxz to the end of the room */
+    CT_X64_BYTES(&b->out, 0x0f, opcode, 0xc9, 0xe3, 0x00); /* movzx ecx, cx or cl; jrcxz */
     b->full_branch = b->full_resume = b->out.length;
 }
 
@@ -165,7 +166,7 @@ static void end_record(struct stalk_build *b) {
     b->full_resume = b->out.length;
 }
 
-/* Where an open record goes when it was the last one. Within reach of its short branch. */
+/* Where an open record's branch goes. Within reach of its short branch. */
 static void emit_full(struct stalk_build *b) {
     struct ct_code_buf *out = &b->out;
     if (!b->full_branch)
@@ -176,7 +177,7 @@ static void emit_full(struct stalk_build *b) {
     ct_code_u32(out, (uint32_t)(b->full_resume - (out->length + 4)));
     gs_store(out, CT_X64_RCX, CT_AREA_TARGET);
     gs_load(out, CT_X64_RCX, CT_AREA_RCX);
-    jump_helper(b, ct_stalk_full);
+    jump_helper(b, b->cache->mask & CT_STALKER_FAST_CLOCK ? ct_stalk_clock : ct_stalk_full);
     b->full_branch = 0;
 }
 
@@ -367,6 +368,12 @@ static void lower_syscall(struct stalk_build *b, const struct stalk_insn *insn) 
     ct_build_piece(b, insn->x64.length);
     CT_X64_BYTES(out, 0x48, 0xb9); /* mov rcx, next */
     ct_code_u64(out, insn->address + insn->x64.length);
+    if (b->cache->mask & CT_STALKER_FAST_CLOCK) { /* it may have taken long */
+        gs_store(out, CT_X64_RCX, CT_AREA_RCX);
+        CT_X64_BYTES(out, 0x48, 0x8d, 0x0d, 14, 0, 0, 0); /* lea rcx, [rip + 14] */
+        gs_store(out, CT_X64_RCX, CT_AREA_TARGET);
+        jump_helper(b, ct_stalk_clock);
+    }
     ct_build_piece(b, 0);
 }
 

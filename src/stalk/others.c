@@ -87,7 +87,7 @@ static int redirect_to_begin(struct ct_stalker *s, struct ct_os_stopped *stopped
 
 STALK_API int ct_stalker_follow(struct ct_stalker *s, int tid, const struct ct_stalker_transformer *transformer,
                                 const struct ct_stalker_sink *sink) {
-    if (!s || tid <= 0 || (sink && sink->mask & ~(uint32_t)(CT_STALKER_ALL_EVENTS | CT_STALKER_TIMESTAMPS)))
+    if (!s || tid <= 0 || (sink && sink->mask & ~(uint32_t)CT_STALKER_MASK))
         return CT_ERR_INVALID_ARGUMENT;
     if (tid == ct_os_gettid())
         return ct_stalker_follow_me(s, transformer, sink);

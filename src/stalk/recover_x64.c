@@ -76,7 +76,7 @@ static bool step_other(struct machine *m) {
         m->r->gpr[reg_of(x)] = x->rex & 8 ? value >> n | value << (64 - n) : (uint32_t)(low >> n | low << (32 - n));
         return true;
     }
-    if (x->map == 1 && (x->opcode == 0xb7 || (x->opcode == 0xb6 && m->has_mem))) {
+    if (x->map == 1 && (x->opcode == 0xb6 || x->opcode == 0xb7)) { /* of byte registers al to bl only */
         uint64_t at = m->has_mem ? address_of(m) : (uint64_t)&m->r->gpr[rm_of(x)];
         m->r->gpr[reg_of(x)] = x->opcode == 0xb7 ? *(const uint16_t *)at : *(const uint8_t *)at;
         return true;

@@ -173,7 +173,9 @@ static struct stalk_cache *cache_for(struct ct_stalker *s, const struct ct_stalk
     if (sink && sink->on_call_summary)
         mask |= CT_STALKER_CALL;
     if (count)
-        mask &= ~(uint32_t)(CT_STALKER_ALL_EVENTS & ~CT_STALKER_CALL) & ~(uint32_t)CT_STALKER_TIMESTAMPS;
+        mask &= CT_STALKER_CALL;
+    if (mask & CT_STALKER_TIMESTAMPS || !(mask & (CT_STALKER_CALL | CT_STALKER_RET)))
+        mask &= ~(uint32_t)CT_STALKER_FAST_CLOCK;
     return ct_stalk_cache_for(s, mask, count, transformer);
 }
 
@@ -263,7 +265,7 @@ static void tell_start(void *arg, void *vectors) {
 struct begin ct_stalk_do_follow_me(struct ct_stalker *s, const struct ct_stalker_transformer *transformer,
                                    const struct ct_stalker_sink *sink, uint64_t *slot) {
     struct begin result = {CT_ERR_INVALID_ARGUMENT, 0};
-    if (!s || (sink && sink->mask & ~(uint32_t)(CT_STALKER_ALL_EVENTS | CT_STALKER_TIMESTAMPS)))
+    if (!s || (sink && sink->mask & ~(uint32_t)CT_STALKER_MASK))
         return result;
     uint64_t base = ct_os_get_block(), block;
     int status = CT_OK;

@@ -49,6 +49,7 @@ static const struct way {
     {"no events", "none", 0, 0},
     {"call+ret", "call,ret", CT_STALKER_CALL | CT_STALKER_RET, 0},
     {"call+ret+time", "call,ret,time", CT_STALKER_CALL | CT_STALKER_RET | CT_STALKER_TIMESTAMPS, 0},
+    {"call+ret+fast", "call,ret,fast", CT_STALKER_CALL | CT_STALKER_RET | CT_STALKER_FAST_CLOCK, 0},
     {"block", "block", CT_STALKER_BLOCK, 0},
     {"exec", "exec", CT_STALKER_EXEC, 0},
     {"summary", "summary", CT_STALKER_CALL, 1},

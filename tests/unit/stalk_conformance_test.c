@@ -160,6 +160,7 @@ static void test_events(void **state) {
                                      CT_STALKER_BLOCK,
                                      CT_STALKER_ALL_EVENTS,
                                      CT_STALKER_CALL | CT_STALKER_RET | CT_STALKER_TIMESTAMPS,
+                                     CT_STALKER_ALL_EVENTS | CT_STALKER_FAST_CLOCK,
                                      CT_STALKER_ALL_EVENTS | CT_STALKER_TIMESTAMPS};
     for (unsigned i = 0; i < sizeof masks / sizeof *masks; i++)
         conform_often(&(struct mode){CT_STALKER_MEMORY_RWX, 1, i & 1, masks[i]}, goal() / 100);

@@ -3,6 +3,7 @@
 #include "stalk_util.h"
 
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/user.h>
 
 /* ---- what is followed ---- */
@@ -519,6 +520,96 @@ static void test_timestamps(void **state) {
     free(log.events);
 }
 
+/* The events of `log` from the call of subject on, which are those of `reference` but for the time. No reading serves more than 16 records. */
+static void compare_fast(const struct log *reference, struct log *log) {
+    size_t a = 0, b = 0, same = 0;
+    uint64_t last = 0;
+    while (reference->events[a].target != (uint64_t)subject)
+        a++;
+    while (log->events[b].target != (uint64_t)subject)
+        b++;
+    assert_int_equal(log->count - b, reference->count - a);
+    for (size_t i = b; i < log->count; i++) {
+        struct ct_stalker_event *e = &log->events[i];
+        assert_true(e->kind == CT_STALKER_BLOCK ? !e->timestamp : e->timestamp && e->timestamp >= last);
+        same = e->timestamp == last ? same + 1 : 1;
+        assert_in_range(same, 1, 16);
+        last = e->timestamp ? e->timestamp : last;
+        e->timestamp = 0;
+    }
+    assert_memory_equal(&reference->events[a], &log->events[b], (log->count - b) * sizeof *log->events);
+}
+
+static void test_fast_clock(void **state) {
+    (void)state;
+    for (uint32_t more = 0; more <= CT_STALKER_BLOCK; more += CT_STALKER_BLOCK) {
+        struct log reference, log;
+        struct settings settings = {CT_STALKER_CALL | CT_STALKER_RET | more, 1, 0, false};
+        follow(&reference, &settings, subject, 1000);
+        settings.mask |= CT_STALKER_FAST_CLOCK;
+        for (settings.capacity = 1; settings.capacity < 10000; settings.capacity = settings.capacity * 3 + 1) {
+            follow(&log, &settings, subject, 1000);
+            compare_fast(&reference, &log);
+            free(log.events);
+        }
+        free(reference.events);
+    }
+}
+
+static uint64_t counter(void) {
+    uint32_t low, high;
+    __asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+    return (uint64_t)high << 32 | low;
+}
+
+static uint64_t before_leaf[200];
+
+__attribute__((noinline, section("unseen_text"))) static uint64_t unseen(void) {
+    return counter();
+}
+extern const char __start_unseen_text[], __stop_unseen_text[];
+
+/* Calls of leaf, each after a system call or excluded code, and a different number of other calls. */
+NOINLINE static int waits(int n) {
+    int sum = 0;
+    for (int i = 0; i < n; i++) {
+        for (int k = 0; k < i % 17; k++)
+            sum += recurse(k & 1);
+        if (i & 1) {
+            before_leaf[i] = counter();
+            long result = SYS_getppid;
+            __asm__ volatile("syscall" : "+a"(result)::"rcx", "r11", "memory");
+        } else {
+            before_leaf[i] = unseen();
+        }
+        sum += twice(leaf, i);
+    }
+    return sum;
+}
+
+/* What takes long is not told as the time of what came after it. */
+static void test_fast_clock_waits(void **state) {
+    (void)state;
+    struct ct_stalker *stalker;
+    struct log log = {0};
+    struct ct_stalker_sink sink = {
+        .mask = CT_STALKER_CALL | CT_STALKER_RET | CT_STALKER_FAST_CLOCK, .user = &log, .on_receive = receive};
+    assert_int_equal(ct_stalker_create(&stalker, NULL), 0);
+    assert_int_equal(ct_stalker_exclude(stalker, (uint64_t)__start_unseen_text,
+                                        (uint64_t)(__stop_unseen_text - __start_unseen_text)),
+                     0);
+    assert_int_equal(ct_stalker_follow_me(stalker, NULL, &sink), 0);
+    waits(200);
+    assert_int_equal(ct_stalker_unfollow_me(stalker), 0);
+    assert_int_equal(ct_stalker_destroy(stalker), 0);
+    int calls = 0;
+    for (size_t i = 0; i < log.count; i++)
+        if (log.events[i].kind == CT_STALKER_CALL && log.events[i].target == (uint64_t)twice)
+            assert_true(log.events[i].timestamp >= before_leaf[calls++]);
+    assert_int_equal(calls, 200);
+    free(log.events);
+}
+
 static void test_compile(void **state) {
     (void)state;
     struct log log;
@@ -531,10 +622,13 @@ static void test_compile(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_handlers),      cmocka_unit_test(test_tail_jump), cmocka_unit_test(test_calls),
-        cmocka_unit_test(test_longjmp_depth), cmocka_unit_test(test_deep),      cmocka_unit_test(test_exec),
-        cmocka_unit_test(test_blocks),        cmocka_unit_test(test_summary),   cmocka_unit_test(test_capacity),
-        cmocka_unit_test(test_timestamps),    cmocka_unit_test(test_compile),
+        cmocka_unit_test(test_handlers),   cmocka_unit_test(test_tail_jump),
+        cmocka_unit_test(test_calls),      cmocka_unit_test(test_longjmp_depth),
+        cmocka_unit_test(test_deep),       cmocka_unit_test(test_exec),
+        cmocka_unit_test(test_blocks),     cmocka_unit_test(test_summary),
+        cmocka_unit_test(test_capacity),   cmocka_unit_test(test_timestamps),
+        cmocka_unit_test(test_fast_clock), cmocka_unit_test(test_fast_clock_waits),
+        cmocka_unit_test(test_compile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

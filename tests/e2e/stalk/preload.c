@@ -1,6 +1,6 @@
 /* Follows the program that it is loaded into (LD_PRELOAD), from its constructors to its end.
  *
- * STALK_EVENTS: none (default), summary, or names of events and `time`, with commas; STALK_TRUST, STALK_MEMORY: numbers;
+ * STALK_EVENTS: none (default), summary, or names of events, `time` and `fast` (clock), with commas; STALK_TRUST, STALK_MEMORY: numbers;
  * STALK_INLINE: entries of inline caches; STALK_CHILDREN: new threads too; STALK_EXCLUDE: a module; STALK_REPORT: a file that gets a line of counters at the end. */
 #include <contrail/stalker.h>
 
@@ -49,6 +49,8 @@ static void read_events(struct ct_stalker_sink *sink, const char *text) {
             sink->on_call_summary = summarize;
         } else if (!strcmp(name, "time")) {
             sink->mask |= CT_STALKER_TIMESTAMPS;
+        } else if (!strcmp(name, "fast")) {
+            sink->mask |= CT_STALKER_FAST_CLOCK;
         } else if (bit > 0) {
             sink->mask |= (uint32_t)bit;
         }
