@@ -562,25 +562,26 @@ static uint64_t counter(void) {
     return (uint64_t)high << 32 | low;
 }
 
-static uint64_t before_leaf[200];
+static uint64_t earliest[200];
 
 __attribute__((noinline, section("unseen_text"))) static uint64_t unseen(void) {
     return counter();
 }
 extern const char __start_unseen_text[], __stop_unseen_text[];
 
-/* Calls of leaf, each after a system call or excluded code, and a different number of other calls. */
+/* Calls of twice, each after a system call or excluded code, and a different number of other calls. */
 NOINLINE static int waits(int n) {
     int sum = 0;
     for (int i = 0; i < n; i++) {
         for (int k = 0; k < i % 17; k++)
             sum += recurse(k & 1);
         if (i & 1) {
-            before_leaf[i] = counter();
-            long result = SYS_getppid;
-            __asm__ volatile("syscall" : "+a"(result)::"rcx", "r11", "memory");
+            static const struct timespec pause = {0, 100000}; /* more than so many ticks, at whatever rate: */
+            earliest[i] = counter() + 10000;
+            long result = SYS_nanosleep;
+            __asm__ volatile("syscall" : "+a"(result) : "D"(&pause), "S"(NULL) : "rcx", "r11", "memory");
         } else {
-            before_leaf[i] = unseen();
+            earliest[i] = unseen();
         }
         sum += twice(leaf, i);
     }
@@ -605,7 +606,7 @@ static void test_fast_clock_waits(void **state) {
     int calls = 0;
     for (size_t i = 0; i < log.count; i++)
         if (log.events[i].kind == CT_STALKER_CALL && log.events[i].target == (uint64_t)twice)
-            assert_true(log.events[i].timestamp >= before_leaf[calls++]);
+            assert_true(log.events[i].timestamp >= earliest[calls++]);
     assert_int_equal(calls, 200);
     free(log.events);
 }
