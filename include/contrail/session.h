@@ -59,6 +59,7 @@ struct ct_session_stalk {
     bool count_blocks;          /* how often each block is executed, without an event for each */
     int thread;                 /* 0: all; -1: the main thread; else a thread's number */
     int trust;                  /* as ct_stalker_set_trust_threshold */
+    bool fast_clock;            /* CT_STALKER_FAST_CLOCK instead of a reading for each event */
     size_t queue_capacity;      /* 0: default */
     unsigned drain_interval_ms; /* 0: default */
 };

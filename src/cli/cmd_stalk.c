@@ -11,7 +11,7 @@
 
 struct values {
     struct ct_record_options record;
-    const char *events, *trust, *threads, *coverage;
+    const char *events, *clock, *trust, *threads, *coverage;
     uint64_t pid, tid, queue_capacity, drain_interval_ms;
     bool summary, disasm;
 };
@@ -25,6 +25,11 @@ static const struct ct_option options[] = {
      "what is recorded, of call, ret, block, exec and compile, or none; with call alone calls last until the next one "
      "beside or above them; a block stands for its instructions, so exec costs no more than block",
      .initial = "call,ret"},
+    {"clock", 0, CT_OPTION_STRING, AT(clock), "WHICH",
+     "exact: the time of each call and return is read; fast: of every 16th, those between have the time of the last "
+     "one, "
+     "so that what a single short call took is not told; it costs half as much",
+     .initial = "exact"},
     {"exclude", 'x', CT_OPTION_LIST, AT(record.exclude), "GLOB",
      "run calls into functions or modules whose name matches GLOB natively, unseen"},
     {"follow-threads", 0, CT_OPTION_STRING, AT(threads), "WHICH", "all, main, or the number of one", .initial = "all"},
@@ -87,6 +92,14 @@ static bool parse_int(const char *option, const char *text, int least, int *out)
     return true;
 }
 
+static bool parse_clock(const char *text, bool *fast) {
+    *fast = !strcmp(text, "fast");
+    bool known = *fast || !strcmp(text, "exact");
+    if (!known)
+        ct_message_error("--clock takes exact or fast, not \"%s\"", text);
+    return known;
+}
+
 static bool parse_threads(const struct values *v, int *thread) {
     *thread = (int)v->tid;
     if (v->tid || !strcmp(v->threads, "all"))
@@ -107,7 +120,7 @@ static bool prepare(struct values *v, const struct ct_operands *operands, struct
     *stalk = (struct ct_session_stalk){.queue_capacity = (size_t)v->queue_capacity,
                                        .drain_interval_ms = (unsigned)v->drain_interval_ms};
     if (!parse_events(v->events, &stalk->events) || !parse_int("trust", v->trust, -1, &stalk->trust) ||
-        !parse_threads(v, &stalk->thread))
+        !parse_threads(v, &stalk->thread) || !parse_clock(v->clock, &stalk->fast_clock))
         return false;
     if (v->coverage || v->disasm)
         stalk->count_blocks = true;

@@ -251,7 +251,7 @@ static int start(struct ct_recording *r) {
     ct_recording_each_module(r, exclude_module, &x);
     struct ct_stalk_boot boot = {
         .command = CT_STALK_START,
-        .mask = o->events ? o->events | CT_STALKER_TIMESTAMPS : 0,
+        .mask = o->events ? o->events | (o->fast_clock ? CT_STALKER_FAST_CLOCK : CT_STALKER_TIMESTAMPS) : 0,
         .follow_new_threads = o->thread == 0,
         .queue_capacity = (uint32_t)o->queue_capacity,
         .drain_interval_ms = o->drain_interval_ms,

@@ -93,6 +93,7 @@ void ct_stalk_put(struct ct_recording *r, struct ct_json *j) {
             ct_json_number(j, kinds[i].name, t->events[__builtin_ctz(kinds[i].bit)]);
     ct_json_end(j, '}');
     ct_json_bool(j, "counted_only", !(o->events & (CT_STALKER_CALL | CT_STALKER_RET)));
+    ct_json_string(j, "clock", o->fast_clock ? "fast" : "exact");
     ct_json_string(j, "threads", o->thread == 0 ? "all" : o->thread < 0 ? "main" : "one");
     ct_json_number(j, "threads_followed", s->threads_before + t->started);
     ct_json_number(j, "threads_finished", t->stopped);

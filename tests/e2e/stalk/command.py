@@ -359,6 +359,12 @@ def test_trust(b):
         same("trust", trust, manifest["stalk"]["trust"])
 
 
+def test_clock(b):
+    for clock in ("exact", "fast"):
+        manifest = b.equal([b.build("covered")], ["--clock", clock])
+        same("clock", clock, manifest["stalk"]["clock"])
+
+
 # ---- processes that run ----
 
 def test_attach(b):
@@ -492,6 +498,7 @@ def test_refused(b):
             (["--events", "", "true"], 64, "--events needs a value"),
             (["--exclude", "", "true"], 64, "--exclude needs a value"),
             (["--trust", "-2", "true"], 64, "--trust takes a number from -1 on"),
+            (["--clock", "slow", "true"], 64, "--clock takes exact or fast"),
             (["--follow-threads", "some", "true"], 64, "--follow-threads"),
             (["--pid", str(os.getpid()), "true"], 64, "not both"),
             ([], 64, "give a PROGRAM"),
