@@ -28,7 +28,7 @@ static const struct ct_option options[] = {
     {"clock", 0, CT_OPTION_STRING, AT(clock), "WHICH",
      "exact: the time of each call and return is read; fast: of every 16th, those between have the time of the last "
      "one, "
-     "so that what a single short call took is not told; it costs half as much",
+     "so that what a single short call took is not told, which is cheaper",
      .initial = "exact"},
     {"exclude", 'x', CT_OPTION_LIST, AT(record.exclude), "GLOB",
      "run calls into functions or modules whose name matches GLOB natively, unseen"},
