@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Speed of recording, from start to files, with the command line tool as a user runs it.
 
-    bench_record [--long] [--output DIR] [--only NAME]...    NAME: pair, detail, memory, mark, rate, start, attach
+    bench_record [--long] [--output DIR] [--only NAME]...    NAME: pair, detail, throw, memory, mark, rate, start, attach
 
 Prints what was measured beside what is asked for. Ratios are taken in one run; figures of a busy machine say how busy it was.
 --long: the rate is held for 30 s instead of 5 (5 GB on disk for that time). Traces go to DIR (a temporary directory) and are
@@ -19,6 +19,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 CONTRAIL = os.environ.get("CONTRAIL", os.path.join(HERE, "..", "..", "src", "cli", "contrail"))
 WORK = os.path.join(HERE, "record_work")
+THROW_WORK = os.path.join(HERE, "throw_work")
 PYTHON = "/usr/bin/python3"  # the distribution's: one on PATH may be a script
 
 
@@ -115,6 +116,24 @@ def bench_detail(bench):
     for kind, found in kinds.items():
         bench.line("  %-46s %9.1f ns   %.2f x" % (kind, min(found), min(found) / index))
     bench.verdict("128 bytes of stack add", min(kinds["--stack-bytes 128"]) - index, 25, "ns")
+
+
+# ---- what an exception costs ----
+
+
+def bench_throw(bench):
+    """Processor time of the throwing thread: of a throw that takes long, the best would be with others in between."""
+    bench.line("exception: thrown, and caught so many frames above; beside it, what is recorded of the program's own functions alone")
+    for kind in "plain", "cleanup":
+        for depth in 1, 10, 100, 1000:
+            command = [THROW_WORK, kind, str(depth), str(max(10, (4000 if bench.long else 1000) // depth))]
+            native = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)["throw_best"]
+            found = []
+            for options in [], ["--detail", "off"], ["--only", "throw_work"]:
+                found.append(json.loads(bench.record(command, *options)[0])["throw_best"])
+                bench.clean()
+            bench.line("  %-7s %4d frames   untraced %9.1f us, recorded %9.1f us %6.1f x, without detail %6.1f x, own functions %6.1f x" %
+                       (kind, depth, native / 1e3, found[0] / 1e3, *(f / native for f in found)))
 
 
 def lane_memory(pid):
@@ -265,7 +284,7 @@ def bench_attach(bench):
                (min(m["plan_ns"] for m in manifests) / 1e6))
 
 
-BENCHES = {"pair": bench_pair, "detail": bench_detail, "memory": bench_memory, "mark": bench_mark, "rate": bench_rate,
+BENCHES = {"pair": bench_pair, "detail": bench_detail, "throw": bench_throw, "memory": bench_memory, "mark": bench_mark, "rate": bench_rate,
            "start": bench_start, "attach": bench_attach}
 
 

@@ -222,7 +222,14 @@ int main(int argc, char **argv) {
     }
     struct e2e_summary s = e2e_summarize(-1);
     printf("%ld rounds, %zu calls, %zu returns, %zu left, %zu open\n", rounds, s.calls, s.returns, s.left, s.open);
-    if (!e2e_plain())
-        E2E_EQUAL(s.calls, s.returns + s.left + s.open);
+    if (!e2e_plain()) {
+        /* A drain passes over the slot of a stub that a handler has interrupted, and counts it: then an end may be without its
+         * call, and what is left and open cannot be told exactly. */
+        struct ct_hook_statistics counted;
+        ct_hooks_statistics(e2e_hooks, &counted);
+        printf("%lu slots passed over\n", counted.abandoned);
+        if (!counted.abandoned)
+            E2E_EQUAL(s.calls, s.returns + s.left + s.open);
+    }
     return e2e_end();
 }
