@@ -112,10 +112,18 @@ static void check_synchronous(int flags) {
     E2E_EXPECT("catcher(raiser(leaf() jumping_handler(leaf())!)!)*1000");
 }
 
+static uint64_t guarded_calls(void) {
+    struct ct_hook_statistics s = {0};
+    if (e2e_hooks)
+        ct_hooks_statistics(e2e_hooks, &s);
+    return s.guarded_calls;
+}
+
 static void check_overflow(void) {
     struct rlimit limit;
     getrlimit(RLIMIT_STACK, &limit);
     limit.rlim_cur = 1 << 20;
+    uint64_t guarded = guarded_calls();
     setrlimit(RLIMIT_STACK, &limit); /* the main stack may grow up to this */
     set_handler(SIGSEGV, jumping_handler, SA_ONSTACK);
     for (int i = 0; i < 5; i++)
@@ -124,19 +132,17 @@ static void check_overflow(void) {
     set_handler(SIGSEGV, SIG_DFL, 0);
     if (e2e_plain())
         return;
+    /* Where the stack ends is chance. In a listener, or right before it, the handler's calls are guarded, and the frame
+     * is left without having been told of. */
+    size_t unseen = (size_t)(guarded_calls() - guarded);
     struct e2e_summary s = e2e_summarize(0);
-    E2E_EQUAL(s.open + s.unpaired, 0);
-    E2E_EQUAL(s.returns, 5 + 5 + 1); /* survive_overflow, and leaf of the handler, leaf */
+    E2E_EQUAL(s.open, 0);
+    E2E_CHECK(e2e_listening() ? s.unpaired <= 5 : unseen + s.unpaired == 0);
+    size_t returns = 5 + 5 + 1; /* survive_overflow, and leaf of the handler, leaf */
+    E2E_CHECK(s.returns == returns || (unseen && s.returns < returns && s.returns >= returns - 5));
     E2E_CHECK(s.left > 5 * 200);
-    E2E_EQUAL(s.calls, s.returns + s.left);
+    E2E_EQUAL(s.calls + s.unpaired, s.returns + s.left);
     e2e_forget();
-}
-
-static uint64_t guarded_calls(void) {
-    struct ct_hook_statistics s = {0};
-    if (e2e_hooks)
-        ct_hooks_statistics(e2e_hooks, &s);
-    return s.guarded_calls;
 }
 
 /* A timer as fast as it gets, while the program does nothing but call hooked functions. */
