@@ -16,16 +16,21 @@ struct program {
     int go, out; /* a byte lets it begin; what it says */
 };
 
-static int said; /* in the child */
+static int said, gate; /* in the child */
 
 static void say(char what) {
     if (write(said, &what, 1) != 1)
         _exit(98);
 }
 
+static void wait_at_gate(void) {
+    char byte;
+    while (read(gate, &byte, 1) < 0)
+        ;
+}
+
 static void start(struct program *p, void (*run)(void)) {
     int go[2], out[2];
-    char byte;
     assert_int_equal(pipe2(go, O_CLOEXEC), 0);
     assert_int_equal(pipe2(out, O_CLOEXEC), 0);
     p->pid = fork();
@@ -36,10 +41,10 @@ static void start(struct program *p, void (*run)(void)) {
         for (int i = 1; i < 32; i++)
             signal(i, SIG_DFL); /* cmocka's */
         said = out[1];
+        gate = go[0];
         close(go[1]);
         close(out[0]);
-        while (read(go[0], &byte, 1) < 0)
-            ;
+        wait_at_gate();
         run();
         _exit(0);
     }
@@ -389,6 +394,7 @@ static void make_threads(void) {
             say('n');
     }
     say('t');
+    wait_at_gate(); /* so that it cannot end between a look and a stop */
 }
 
 static void test_stops(void **state) {
@@ -411,6 +417,7 @@ static void test_stops(void **state) {
     }
     word = heard(&p);
     assert_int_equal(word, 't');
+    let_begin(&p);
     assert_int_equal(finish(&p), 0);
     ct_remote_close(remote);
 }
