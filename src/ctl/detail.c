@@ -101,8 +101,8 @@ static void count_missing(struct ct_drain *drain, struct ct_detail_thread *t, ui
 }
 
 /* One record, the next of its thread. False: it has to wait: its event is not drained yet, or it may be wanted later and stays where
- * it is (`stays`). */
-static bool take_record(struct ct_drain *drain, struct ct_drain_thread *t, size_t place, bool stays) {
+ * it is (`stays`). `cut`: older ones were overwritten; told with the time that the record will have, then cleared. */
+static bool take_record(struct ct_drain *drain, struct ct_drain_thread *t, size_t place, bool stays, bool *cut) {
     struct ct_windows *w = drain->windows;
     const struct ct_shm_detail *in = ct_detail_record(drain->detail, place);
     uint64_t number = drain->detail->places[place].number;
@@ -110,6 +110,9 @@ static bool take_record(struct ct_drain *drain, struct ct_drain_thread *t, size_
     if (!run)
         return number <= t->detail.newest || drain->finishing;
     uint64_t ns = ct_detail_run_time(run, in->stamp);
+    if (*cut)
+        ct_windows_lost(w, ns);
+    *cut = false;
     bool wanted = ct_windows_wants(w, ns);
     if (!wanted && may_come(w, ns)) {
         if (stays && !drain->finishing)
@@ -139,10 +142,9 @@ static uint64_t time_of(const struct ct_drain *drain, struct ct_drain_thread *t,
 static bool take_segment(struct ct_drain *drain, struct ct_drain_thread *t, uint32_t segment, bool stays) {
     const struct ct_shm_segment *s = &drain->lane->segments[segment];
     size_t count = ct_detail_find(drain, t, segment, t->detail.last_number, stays && !t->ended);
-    if (count && drain->detail->places[0].number > t->detail.last_number + 1 && s->turns >= s->chunks)
-        ct_windows_lost(drain->windows, time_of(drain, t, 0));
+    bool cut = count && drain->detail->places[0].number > t->detail.last_number + 1 && s->turns >= s->chunks;
     for (size_t i = 0; i < count; i++)
-        if (!take_record(drain, t, i, stays))
+        if (!take_record(drain, t, i, stays, &cut))
             return false;
     return true;
 }

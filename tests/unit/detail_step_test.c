@@ -225,7 +225,8 @@ static void child(void **state) {
         __atomic_store_n(&f.lane.control->free_segments, 0, __ATOMIC_RELAXED);
         call(7);
     }
-    assert_in_range(owned(), 1, kind.jumps ? 24 : 1); /* the jump came while it was being taken, some 20 instructions */
+    /* A jump may come while one is being taken: some 20 to 30 instructions, as the compiler made them, of 500. */
+    assert_in_range(owned(), 1, kind.jumps ? 64 : 1);
     check();
     lane_end(&f);
     ct_windows_free(&windows);

@@ -144,6 +144,11 @@ class Told:
             time.sleep(0.01)
         self.case.fail("it never was so: %s" % json.dumps(status))
 
+    def pause(self):
+        """It may have answered before its recorder knew that it runs."""
+        self.until(lambda status: status["state"] == "running")
+        return self.ctl("pause")
+
     def end(self, code=0):
         _, errors = self.process.communicate(timeout=200)
         self.case.assertEqual((self.process.returncode, errors), (code, ""))
@@ -553,7 +558,7 @@ class Control(FlightCase):
     def test_pause(self):
         told = self.told_with()
         told.do("c1")
-        self.assertEqual(told.ctl("pause"), "paused\n")
+        self.assertEqual(told.pause(), "paused\n")
         with open("/proc/%d/stat" % told.pid) as file:
             self.assertEqual(file.read().rsplit(")", 1)[1].split()[0], "t")
         self.assertTrue(told.status()["paused"])
@@ -568,7 +573,7 @@ class Control(FlightCase):
     def test_stop_of_a_paused_process(self):
         told = self.told_with()
         told.do("c1")
-        told.ctl("pause")
+        told.pause()
         told.ctl("stop")
         told.do("c5")
         self.assertEqual(self.calls(told.end_after_close()), {"alpha": 1, "beta": 1})
@@ -577,7 +582,7 @@ class Control(FlightCase):
         told = self.told_with(command="stalk")
         for words in (("mark",), ("exclude", "add", "alpha"), ("record", "off"), ("trigger", "add", "symbol=alpha")):
             self.assertIn("contrail stalk", self.refused(told, 69, *words))
-        told.ctl("pause")
+        told.pause()
         told.ctl("resume")
         told.do("c1")
         told.end_after_close()
@@ -585,7 +590,7 @@ class Control(FlightCase):
     def test_all_processes_of_the_session(self):
         told = self.told_with("--detail", "off")
         child, pipe = told.fork()
-        told.until(lambda status: status["processes"] == 2)
+        told.until(lambda status: status["processes"] == 2 and status["state"] == "running")
         told.ctl("exclude", "add", "alpha", pid=child)
         told.do("c1")
         told.child_does(pipe, "c20")
