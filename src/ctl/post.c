@@ -133,16 +133,26 @@ static void deliver(struct ct_recording *r, uint32_t index) {
     }
 }
 
-bool ct_post_has_ended(int pid) {
-    char path[64], text[512], *end;
+struct stat_text {
+    char bytes[512];
+};
+
+/* What /proc/PID/stat tells behind the name, from its parenthesis on; NULL: there is no such process. */
+static const char *read_stat(int pid, struct stat_text *text) {
+    char path[64];
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
     FILE *file = fopen(path, "re");
-    size_t size = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    size_t size = file ? fread(text->bytes, 1, sizeof text->bytes - 1, file) : 0;
     if (file)
         fclose(file);
-    text[size] = 0;
-    end = strrchr(text, ')');
-    return !end || !strncmp(end, ") Z", 3) || !strncmp(end, ") X", 3);
+    text->bytes[size] = 0;
+    return strrchr(text->bytes, ')');
+}
+
+bool ct_post_has_ended(int pid) {
+    struct stat_text text;
+    const char *rest = read_stat(pid, &text);
+    return !rest || !strncmp(rest, ") Z", 3) || !strncmp(rest, ") X", 3);
 }
 
 /* Who was killed while it waited leaves its letter taken. */
@@ -215,25 +225,24 @@ static bool has_open(struct ct_post *post) {
     return open;
 }
 
-/* Has the process this file mapped? Those that began before the recording did cannot have inherited it. */
-static bool has_mapped(const struct ct_recording *r, const char *pid, uint64_t inode) {
-    char path[64], line[512], *end;
-    unsigned long long ticks = 0, number = 0;
+/* Those that began before the recording did cannot have inherited anything from it. */
+static bool began_later(const struct ct_recording *r, int pid) {
+    struct stat_text text;
+    unsigned long long ticks = 0, tick_ns = 1000000000ull / (unsigned long long)sysconf(_SC_CLK_TCK);
+    const char *rest = read_stat(pid, &text);
+    return rest &&
+           sscanf(rest, ") %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu", &ticks) ==
+               1 &&
+           (ticks + 1) * tick_ns >= r->clock.first.ns;
+}
+
+/* Has the process this file mapped? */
+static bool has_mapped(int pid, uint64_t inode) {
+    char path[64], line[512];
+    unsigned long long number = 0;
     bool found = false;
-    snprintf(path, sizeof path, "/proc/%.20s/stat", pid);
+    snprintf(path, sizeof path, "/proc/%d/maps", pid);
     FILE *file = fopen(path, "re");
-    size_t size = file ? fread(line, 1, sizeof line - 1, file) : 0;
-    if (file)
-        fclose(file);
-    line[size] = 0;
-    end = strrchr(line, ')');
-    if (!end ||
-        sscanf(end + 2, "%*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu", &ticks) !=
-            1 ||
-        (ticks + 1) * (1000000000ull / (unsigned long long)sysconf(_SC_CLK_TCK)) < r->clock.first.ns)
-        return false;
-    snprintf(path, sizeof path, "/proc/%.20s/maps", pid);
-    file = fopen(path, "re");
     while (file && !found && fgets(line, sizeof line, file))
         found =
             sscanf(line, "%*s %*s %*s %*s %llu", &number) == 1 && number == inode && strstr(line, "/memfd:contrail");
@@ -250,7 +259,7 @@ static bool has_unheard(const struct ct_recording *r) {
     DIR *processes = r->session->options.no_children || fstat(r->lane.fd, &memory) ? NULL : opendir("/proc");
     while (processes && !found && (entry = readdir(processes))) {
         int pid = atoi(entry->d_name);
-        found = pid > 0 && pid != r->pid && pid != getpid() && has_mapped(r, entry->d_name, memory.st_ino);
+        found = pid > 0 && pid != r->pid && pid != getpid() && began_later(r, pid) && has_mapped(pid, memory.st_ino);
     }
     if (processes)
         closedir(processes);

@@ -94,6 +94,7 @@ static int load_functions(struct ct_hook_module *m, uint64_t bias) {
     if (status)
         return status;
     size_t count = ct_functions_count(m->table), kept = 0;
+    m->reads_code = ct_known_reads_code(m->path);
     m->scan.funcs = calloc(count + 1, sizeof *m->scan.funcs);
     m->functions = calloc(count + 1, sizeof *m->functions);
     if (!m->scan.funcs || !m->functions)
@@ -112,8 +113,8 @@ static int load_functions(struct ct_hook_module *m, uint64_t bias) {
 }
 
 struct ct_function_facts ct_hook_module_facts(const struct ct_hook_module *m, size_t index) {
-    struct ct_function_facts facts = {.side = CT_CLASSIFY_INSIDE, .name = "", .return_map = m->return_map};
-    facts.reads_code = m->path && ct_known_reads_code(m->path);
+    struct ct_function_facts facts = {
+        .side = CT_CLASSIFY_INSIDE, .name = "", .return_map = m->return_map, .reads_code = m->reads_code};
     if (index < m->scan.func_count) {
         facts.name = m->functions[index].name;
         facts.flags = m->functions[index].flags;

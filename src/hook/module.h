@@ -47,6 +47,7 @@ struct ct_hook_module {
     bool served;                 /* and that is planned */
     bool gone;                   /* unloaded since; kept because records point to it */
     bool return_map;             /* its runtime looks up return addresses: entry-only */
+    bool reads_code;             /* its code must stay as it is: see known.h */
     uint64_t own_start, own_end; /* Contrail's own code in it: hooking that would make the engine call itself */
     struct {
         uint64_t start, end;
