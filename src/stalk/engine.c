@@ -30,10 +30,11 @@ void ct_stalk_tell_stop(struct stalk_thread *t) {
 }
 
 void ct_stalk_unfollowed(struct stalk_thread *t) {
-    if (!__atomic_exchange_n(&t->following, 0, __ATOMIC_ACQ_REL))
+    if (__atomic_exchange_n(&t->ending, 1, __ATOMIC_ACQ_REL))
         return;
     ct_stalk_signals_give_back();
     __atomic_sub_fetch(&t->stalker->followed, 1, __ATOMIC_ACQ_REL);
+    __atomic_store_n(&t->following, 0, __ATOMIC_RELEASE); /* last: others wait for it */
 }
 
 void ct_stalk_finish(struct stalk_thread *t, int status) {

@@ -281,7 +281,8 @@ struct stalk_thread {
     struct stalk_cache *left; /* it has changed over, and is on its way out of this one's helpers; NULL: none */
     struct stalk_thread *next;
     int32_t tid;
-    uint32_t following; /* 1; 2: asked to end; 0: not any more */
+    uint32_t following; /* 1; 2: asked to end; 0: not any more, and nothing is left to do */
+    uint32_t ending;    /* somebody does what is left to do */
     uint32_t in_callback;
     int32_t status; /* why following ended */
     uint64_t begin; /* BEGIN and END: where the thread stood */

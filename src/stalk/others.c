@@ -162,6 +162,7 @@ static int redirect_to_end(struct stalk_thread *t, struct ct_os_stopped *stopped
 /* It is let go where it stands, still: from now on it does nothing for us. */
 static void release(struct stalk_thread *t) {
     t->area->native = t->area->own = 0;
+    __atomic_store_n(&t->ending, 1, __ATOMIC_RELAXED);
     __atomic_store_n(&t->following, 0, __ATOMIC_RELEASE);
 }
 

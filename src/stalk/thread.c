@@ -239,6 +239,7 @@ struct stalk_thread *ct_stalk_thread_make(struct ct_stalker *s, int tid,
     if (!*status)
         *status = prepare(t, *block, transformer, sink);
     if (!*status) {
+        t->ending = 0;
         t->following = 1;
         __atomic_add_fetch(&s->followed, 1, __ATOMIC_ACQ_REL);
     }

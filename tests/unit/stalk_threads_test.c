@@ -197,6 +197,24 @@ static void test_handlers(void **state) {
     signal(SIGUSR1, SIG_DFL);
 }
 
+/* Who was let go has done so: not when it gets its next turn. */
+static void test_handlers_at_once(void **state) {
+    (void)state;
+    struct ct_stalker *stalker;
+    struct worker w;
+    signal(SIGUSR1, on_signal);
+    start(&w);
+    assert_int_equal(ct_stalker_create(&stalker, NULL), 0);
+    for (int i = 0; i < 1000; i++) {
+        assert_int_equal(ct_stalker_follow(stalker, w.tid, NULL, NULL), 0);
+        assert_int_equal(ct_stalker_unfollow(stalker, w.tid), 0);
+        assert_int_equal(handler_of(SIGUSR1), (uint64_t)on_signal);
+    }
+    finish(&w);
+    assert_int_equal(ct_stalker_destroy(stalker), 0);
+    signal(SIGUSR1, SIG_DFL);
+}
+
 static volatile unsigned long handled;
 
 static void *storm(void *arg) {
@@ -399,11 +417,17 @@ static void test_end_of_process(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_loop),           cmocka_unit_test(test_loop_with_events),
-        cmocka_unit_test(test_several),        cmocka_unit_test(test_end),
-        cmocka_unit_test(test_children),       cmocka_unit_test(test_changed_by_another),
-        cmocka_unit_test(test_handlers),       cmocka_unit_test(test_loop_in_signals),
-        cmocka_unit_test(test_end_of_process), cmocka_unit_test(test_destroy_at_once),
+        cmocka_unit_test(test_loop),
+        cmocka_unit_test(test_loop_with_events),
+        cmocka_unit_test(test_several),
+        cmocka_unit_test(test_end),
+        cmocka_unit_test(test_children),
+        cmocka_unit_test(test_changed_by_another),
+        cmocka_unit_test(test_handlers),
+        cmocka_unit_test(test_handlers_at_once),
+        cmocka_unit_test(test_loop_in_signals),
+        cmocka_unit_test(test_end_of_process),
+        cmocka_unit_test(test_destroy_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
