@@ -103,10 +103,12 @@ static int check_state(struct ct_remote *remote, struct ct_remote_error *error) 
         return ct_remote_say(error, CT_ERR_ATTACH_FAILED,
                              "process %d has ended already (a zombie, until its parent %ld takes notice)", pid,
                              ct_remote_status_number(pid, pid, "PPid:", false));
-    /* what a killed controller has left goes within a moment */
-    long tracer = 1;
-    for (uint64_t end = ct_seize_now_ms() + CT_REMOTE_LEAVE_MS; tracer > 0 && ct_seize_now_ms() < end; (void)nap())
+    uint64_t end = ct_seize_now_ms() + CT_REMOTE_LEAVE_MS;
+    long tracer = ct_remote_status_number(pid, remote->view, "TracerPid:", false);
+    while (tracer > 0 && ct_seize_now_ms() < end) {
+        (void)nap();
         tracer = ct_remote_status_number(pid, remote->view, "TracerPid:", false);
+    }
     return tracer > 0 ? ct_remote_say_traced(error, pid, (int)tracer) : CT_OK;
 }
 

@@ -18,7 +18,7 @@
 
 enum {
     CT_REMOTE_AUXV = 64,
-    CT_REMOTE_LEAVE_MS = 200, /* what a killed controller has left is gone by then */
+    CT_REMOTE_LEAVE_MS = 1500, /* what a killed controller has left is gone by then: LAST_WORK_S in tracer.c */
 };
 
 struct tracer {

@@ -77,10 +77,12 @@ enum tracer_news ct_tracer_news(struct ct_remote *remote) {
     return tracer->apart && is_orphan() ? TRACER_ORPHAN : TRACER_NONE;
 }
 
-/* A watched process is waited for with a call that does not know about jobs: a signal wakes us. */
+/* A watched process is waited for with a call that does not know about jobs: a signal wakes us. We say so and look for a job;
+ * whoever has one posts it and looks here (wake): one of the two must see the other, so neither may be done late. */
 static enum tracer_news wait_watching(struct ct_remote *remote) {
     struct tracer *tracer = &remote->tracer;
-    __atomic_store_n(&tracer->blocked, true, __ATOMIC_RELEASE);
+    __atomic_store_n(&tracer->blocked, true, __ATOMIC_SEQ_CST);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
     enum tracer_news news = ct_watch_run(remote);
     __atomic_store_n(&tracer->blocked, false, __ATOMIC_RELEASE);
     return news;
@@ -230,7 +232,8 @@ int ct_tracer_start(struct ct_remote *remote, bool apart) {
  * it does. False: it need not be woken. */
 static bool wake(struct tracer *tracer) {
     const struct timespec pause = {0, WAKE_US * 1000};
-    if (!__atomic_load_n(&tracer->blocked, __ATOMIC_ACQUIRE))
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (!__atomic_load_n(&tracer->blocked, __ATOMIC_SEQ_CST))
         return false;
     (void)syscall(SYS_tkill, tracer->tid, PARENT_DIED);
     (void)nanosleep(&pause, NULL);

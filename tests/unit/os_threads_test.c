@@ -141,32 +141,47 @@ static void test_io_uring_worker(void **state) {
     close(fd);
 }
 
-static volatile int wins, busy;
+static volatile int wins;
 
 static void *compete(void *arg) {
     (void)arg;
     for (int i = 0; i < 100; i++) {
         struct ct_os_stopped *s = NULL;
         int status = ct_os_stop_threads_within(&s, LIMIT_MS);
-        check(status == CT_OK || status == CT_ERR_BUSY);
-        __atomic_add_fetch(status == CT_OK ? &wins : &busy, 1, __ATOMIC_SEQ_CST);
-        if (status == CT_OK)
-            ct_os_resume_threads(s);
+        check(status == CT_OK);
+        if (status != CT_OK)
+            continue;
+        uint64_t before = (uint64_t)wins;
+        for (volatile int wait = 0; wait < 2000; wait++)
+            ;
+        int same = before == (uint64_t)wins;
+        wins++;
+        ct_os_resume_threads(s);
+        check(same);
     }
     return NULL;
 }
 
+/* Each waits for the others, and gets its turn. */
 static void test_one_stop_at_a_time(void **state) {
     (void)state;
     pthread_t threads[3];
-    wins = busy = errors = 0;
+    wins = errors = 0;
     for (int i = 0; i < 3; i++)
         start_thread(&threads[i], compete, NULL);
     for (int i = 0; i < 3; i++)
         pthread_join(threads[i], NULL);
-    assert_int_equal(wins + busy, 300);
-    assert_true(wins > 0);
+    assert_int_equal(wins, 300);
     assert_int_equal(errors, 0);
+}
+
+/* One that does not give the turn back is waited for so long, and no longer. */
+static void test_turn_is_not_waited_for_ever(void **state) {
+    (void)state;
+    struct ct_os_stopped *s = stop(), *other = NULL;
+    int status = ct_os_stop_threads_within(&other, 20);
+    ct_os_resume_threads(s);
+    assert_int_equal(status, CT_ERR_BUSY);
 }
 
 /* ---- what the program could see ---- */
@@ -469,6 +484,7 @@ int main(void) {
         cmocka_unit_test(test_dead_main_thread),
         cmocka_unit_test(test_io_uring_worker),
         cmocka_unit_test(test_one_stop_at_a_time),
+        cmocka_unit_test(test_turn_is_not_waited_for_ever),
         cmocka_unit_test(test_no_trace_left),
         cmocka_unit_test(test_descriptors_are_left_alone),
         cmocka_unit_test(test_without_privileges),

@@ -65,9 +65,14 @@ static void test_bad_calls(void **state) {
 /* A sleep is as long as it was meant to be, over many stops with calls. */
 static void test_sleep_goes_on(void **state) {
     (void)state;
+    int go[2];
+    char byte;
+    assert_int_equal(pipe(go), 0);
     int pid = fork();
     if (pid == 0) {
         struct timespec pause = {0, 300000000}, start, end;
+        if (read(go[0], &byte, 1) != 1)
+            _exit(3);
         clock_gettime(CLOCK_MONOTONIC, &start);
         if (nanosleep(&pause, NULL) != 0)
             _exit(1);
@@ -76,6 +81,9 @@ static void test_sleep_goes_on(void **state) {
         _exit(ns < 300000000 ? 2 : 0);
     }
     struct ct_remote *remote = open_remote(pid);
+    assert_int_equal(write(go[1], "", 1), 1);
+    close(go[0]);
+    close(go[1]);
     for (int i = 0; i < 1000 && state_of(pid) != 'Z';
          i++) { /* restarted from its beginning each time it would never end */
         int stopped = ct_remote_stop(remote, LIMIT_MS, NULL);
@@ -134,7 +142,6 @@ static void test_seccomp(void **state) {
     assert_int_equal(end_target(&target, NULL), 0);
 
     start_target(&target, "seccomp");
-    sleep_ms(20);
     remote = open_remote(target.pid);
     assert_true(ct_remote_has_seccomp(remote));
     for (int i = 0; i < 5; i++) {
@@ -165,7 +172,6 @@ static void test_seccomp_without_rights(void **state) {
         if (setgid(65534) != 0 || setuid(65534) != 0 || prctl(PR_SET_DUMPABLE, 1) != 0)
             _exit(1);
         start_target(&target, "seccomp");
-        sleep_ms(20);
         struct ct_remote *remote = open_remote(target.pid);
         stop_remote(remote);
         int status = ct_remote_syscall(remote, SYS_personality, none, &result);

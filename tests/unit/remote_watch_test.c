@@ -294,6 +294,23 @@ static void test_storm(void **state) {
     ct_remote_close(remote);
 }
 
+/* No signal is pending for it any more. */
+static void wait_taken(int pid) {
+    char path[64], line[128];
+    unsigned long long pending = 1;
+    snprintf(path, sizeof path, "/proc/%d/status", pid);
+    while (pending) {
+        FILE *file = fopen(path, "r");
+        assert_non_null(file);
+        while (fgets(line, sizeof line, file))
+            if (sscanf(line, "ShdPnd: %llx", &pending) == 1)
+                break;
+        fclose(file);
+        if (pending)
+            usleep(200);
+    }
+}
+
 /* epoll_wait ends with EINTR for handlers only. */
 static void wait_with_epoll(void) {
     struct sigaction action = {.sa_handler = count};
@@ -318,7 +335,8 @@ static void test_ignored(void **state) {
     static const int ignored[] = {SIGCHLD, SIGUSR1, SIGWINCH, SIGCONT};
     for (int i = 0; i < 4; i++) {
         kill(p.pid, ignored[i]);
-        sleep_ms(5);
+        wait_taken(p.pid);
+        wait_for_state(p.pid, "S"); /* in its call again */
     }
     kill(p.pid, SIGUSR2);
     assert_int_equal(heard(&p), 'i');
@@ -349,6 +367,17 @@ static void stop_and_go(void) {
     pthread_join(thread, NULL);
 }
 
+/* On its way from the signal's stop to that of job control it runs for a moment: so it must be found standing several times. A
+ * process that runs sleeps, and never is. */
+static void wait_standing(int pid) {
+    int found = 0;
+    for (int i = 0; i < 10000 && found < 10; i++) {
+        found = state_of(pid) == 't' ? found + 1 : 0;
+        sleep_ms(1);
+    }
+    assert_int_equal(found, 10);
+}
+
 /* The parent sees it stop and go on, nobody runs in between, and a stop of ours in the middle changes nothing. */
 static void test_job_control(void **state) {
     (void)state;
@@ -366,13 +395,11 @@ static void test_job_control(void **state) {
             assert_int_equal(waitpid(p.pid, &status, WUNTRACED), p.pid);
             assert_true(WIFSTOPPED(status) && WSTOPSIG(status) == stops[i]);
         }
-        sleep_ms(10);
-        assert_int_equal(state_of(p.pid), 't');
+        wait_standing(p.pid);
         stop_remote(remote);
         assert_int_equal(remote_syscall(remote, SYS_getpid, 0, 0, 0), p.pid);
         assert_int_equal(ct_remote_resume(remote), CT_OK);
-        sleep_ms(10);
-        assert_int_equal(state_of(p.pid), 't');
+        wait_standing(p.pid);
         kill(p.pid, SIGCONT);
         wait_for_state(p.pid, "S");
     }

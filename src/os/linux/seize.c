@@ -13,6 +13,8 @@
 #define PTRACE_EVENT_STOP 128
 #endif
 
+enum { SEIZE_TRIES = 3 };
+
 uint64_t ct_seize_now_ms(void) {
     struct __kernel_timespec time = {0, 0};
     (void)syscall2(__NR_clock_gettime, CLOCK_MONOTONIC, &time);
@@ -105,7 +107,8 @@ static bool is_known(const struct seize_set *s, int tid, size_t *cursor) {
     return false;
 }
 
-/* The kernel says EPERM for threads that have ended, that are traced already, and that we may not trace. *held: traced by us. */
+/* The kernel says EPERM for threads that have ended, that are traced already, and that we may not trace. *held: traced by us.
+ * CT_ERR_PERMISSION_DENIED: nobody traces it, by now. */
 static int explain_refusal(const struct seize_set *s, int tid, bool *held) {
     char state = 0;
     int tracer = 0;
@@ -117,18 +120,26 @@ static int explain_refusal(const struct seize_set *s, int tid, bool *held) {
     return tracer != 0 ? CT_ERR_BUSY : CT_ERR_PERMISSION_DENIED;
 }
 
-static int seize(struct seize_set *s, int tid, bool *found) {
-    long result = ptrace(PTRACE_SEIZE, tid, s->options);
-    bool held = false;
-    if (result == -ESRCH)
-        return CT_OK;
-    if (result == -EPERM || result == -EACCES) {
-        int status = explain_refusal(s, tid, &held);
-        if (!held)
-            return status;
-    } else if (failed(result)) {
-        return status_of(result);
+/* A refusal that nothing explains is asked for again: a tracer may have left between it and the look for one. */
+static int request(const struct seize_set *s, int tid, bool *seized) {
+    int status = CT_OK;
+    for (int tries = 0; tries < SEIZE_TRIES && (tries == 0 || status == CT_ERR_PERMISSION_DENIED); tries++) {
+        long result = ptrace(PTRACE_SEIZE, tid, s->options);
+        *seized = !failed(result);
+        if (*seized || result == -ESRCH)
+            return CT_OK;
+        if (result != -EPERM && result != -EACCES)
+            return status_of(result);
+        status = explain_refusal(s, tid, seized);
     }
+    return status;
+}
+
+static int seize(struct seize_set *s, int tid, bool *found) {
+    bool seized = false;
+    int status = request(s, tid, &seized);
+    if (!seized)
+        return status;
     if (!ct_seize_add(s, tid))
         return CT_ERR_NO_MEMORY; /* our end detaches the thread */
     *found = true;

@@ -4,13 +4,14 @@
  * the process is dumpable and names the helper as its tracer only until the stop is complete; the helper is always
  * reaped, and it has exit signal 0, so that wait() in the program does not see it. */
 #include "stop.h"
+#include "os/thread.h"
 
 #include <linux/prctl.h>
 #include <linux/sched.h>
 #include <linux/signal.h>
 #include <linux/wait.h>
 
-enum { DEFAULT_LIMIT_MS = 2000, GRACE_MS = 3000 };
+enum { DEFAULT_LIMIT_MS = 2000, GRACE_MS = 3000, TURN_US = 100 };
 
 /* One stop at a time. Holds the pid, so that the child of a fork is not locked out by what its parent did. */
 static int owner;
@@ -18,6 +19,17 @@ static int owner;
 static bool take_turn(int pid) {
     int other = __atomic_load_n(&owner, __ATOMIC_RELAXED);
     return other != pid && __atomic_compare_exchange_n(&owner, &other, pid, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
+/* Who has it stops us too for a moment, and gives it back soon. */
+static bool wait_for_turn(int pid, unsigned limit_ms) {
+    uint64_t end = ct_seize_now_ms() + limit_ms;
+    while (!take_turn(pid)) {
+        if (ct_seize_now_ms() >= end)
+            return false;
+        ct_os_sleep_us(TURN_US);
+    }
+    return true;
 }
 
 static void end_turn(void) {
@@ -116,7 +128,7 @@ static int wait_for_stop(struct ct_os_stopped *s) {
 
 int ct_os_stop_threads_within(struct ct_os_stopped **out, unsigned limit_ms) {
     int pid = ct_os_getpid();
-    if (!take_turn(pid))
+    if (!wait_for_turn(pid, limit_ms))
         return CT_ERR_BUSY;
     struct ct_os_stopped *s = allocate(pid, limit_ms);
     if (!s) {

@@ -1,7 +1,7 @@
 /* A process for tests to stop and to make calls in: remote_target MODE
  *
- * It prints a line "ready SUM_OF_SIX FAULT STACK" (addresses), does over and over what the mode says, checks that nothing of
- * it goes wrong, and ends when its standard input ends: with the line "handled N" (signals) and exit code 0, or 1 when
+ * It prints a line "ready SUM_OF_SIX FAULT STACK" (addresses), does over and over what the mode says (modes that prepare
+ * something have done so when the line is there), checks that nothing of it goes wrong, and ends when its standard input ends: with the line "handled N" (signals) and exit code 0, or 1 when
  * something was wrong. */
 #include <errno.h>
 #include <fcntl.h>
@@ -250,9 +250,10 @@ static void do_seccomp(void) { /* forbids mmap and personality: with EPERM */
     do_nanosleep();
 }
 
-static const struct {
+static const struct mode {
     const char *name;
     void (*run)(void);
+    int prepares; /* the first time */
 } modes[] = {
     {"nanosleep", do_nanosleep},
     {"poll", do_poll},
@@ -265,27 +266,29 @@ static const struct {
     {"spin", do_spin},
     {"signals", do_signals},
     {"threads", do_threads},
-    {"crowd", do_crowd},
+    {"crowd", do_crowd, 1},
     {"leaderless", do_leaderless},
-    {"seccomp", do_seccomp},
+    {"seccomp", do_seccomp, 1},
 };
 
 int main(int argc, char **argv) {
-    void (*run)(void) = NULL;
+    const struct mode *mode = NULL;
     struct sigaction action = {.sa_handler = count_signal, .sa_flags = SA_RESTART};
     for (size_t i = 0; argc > 1 && i < sizeof modes / sizeof *modes; i++)
         if (strcmp(argv[1], modes[i].name) == 0)
-            run = modes[i].run;
-    if (!run)
+            mode = &modes[i];
+    if (!mode)
         return 2;
     sigaction(SIGRTMIN, &action, NULL);
     sigaction(SIGUSR1, &action, NULL);
     fcntl(0, F_SETFL, O_NONBLOCK);
+    if (mode->prepares)
+        mode->run();
     printf("ready %llx %llx %llx\n", (unsigned long long)(uintptr_t)sum_of_six, (unsigned long long)(uintptr_t)fault,
            (unsigned long long)(uintptr_t)(stack + sizeof stack));
     fflush(stdout);
     while (!is_over())
-        run();
+        mode->run();
     if (writer > 0) {
         kill(writer, SIGKILL);
         waitpid(writer, NULL, 0);
