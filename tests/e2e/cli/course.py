@@ -259,7 +259,7 @@ class Terminal(driver.TerminalTest):
     def test_live_line_leaves_prompts_alone(self):
         with tempfile.TemporaryDirectory() as place:
             gate = os.path.join(place, "gate")
-            self.start("spawn", "sh", "-c", f"printf 'name: '; until [ -e {gate} ]; do sleep 0.05; done; echo; echo end")
+            self.start("spawn", "sh", "-c", f"printf 'name: '; until [ -e {gate} ]; do sleep 0.05; done; printf '\\nend\\n'")
             self.until(r"name: [^\0]*events/s")
             with open(gate, "w"):
                 pass
