@@ -33,10 +33,22 @@ fi
 echo "setup: installing$missing" >&2
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-# shellcheck disable=SC2086
-if ! { $as_root apt-get update -q &&
-    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $missing; } >"$log" 2>&1; then
-    cat "$log" >&2
-    echo "setup: could not install$missing" >&2
-    exit 1
-fi
+
+# Once. The lock of the package lists is not waited for by apt-get itself.
+install() {
+    # shellcheck disable=SC2086
+    $as_root apt-get $patience update -q &&
+        $as_root env DEBIAN_FRONTEND=noninteractive apt-get $patience install -q -y --no-install-recommends $missing
+}
+
+# Another apt-get may be at work (machines update themselves when they have just started), and mirrors fail now and then.
+patience="-o Acquire::Retries=3 -o DPkg::Lock::Timeout=300"
+for pause in 5 10 20 30 60 0; do
+    if install >"$log" 2>&1; then
+        exit 0
+    fi
+    [ "$pause" = 0 ] || sleep "$pause"
+done
+cat "$log" >&2
+echo "setup: could not install$missing" >&2
+exit 1

@@ -161,6 +161,9 @@ PACKAGES = {
 }
 
 
+NPM_PATIENCE = 120  # seconds; a registry that does not answer must not fail tests, nor hold them up for long
+
+
 class Unavailable(Exception):
     """Why a reader cannot be had here."""
 
@@ -175,8 +178,11 @@ def npm_package(name, cache):
             raise Unavailable("npm is not installed")
         pathlib.Path(cache).mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache) as work:
-            done = subprocess.run([npm, "pack", "--silent", "--pack-destination", work, name], cwd=work,
-                                  capture_output=True, text=True, timeout=240)
+            try:
+                done = subprocess.run([npm, "pack", "--silent", "--pack-destination", work, name], cwd=work,
+                                      capture_output=True, text=True, timeout=NPM_PATIENCE)
+            except subprocess.TimeoutExpired as error:
+                raise Unavailable(f"npm does not fetch {name} within {NPM_PATIENCE} s") from error
             archives = list(pathlib.Path(work).glob("*.tgz"))
             if done.returncode or not archives:
                 raise Unavailable(f"npm cannot fetch {name}: {done.stderr.strip()[-300:]}")
