@@ -3,7 +3,8 @@
  * A finished file has tables of its blocks. Without (the recorder was killed, or still writes) the headers of the blocks are walked;
  * where bytes are no block, the next one is looked for. The recorder replaces small blocks by one that holds their events: of
  * blocks with the same positions the one that holds the most counts, and the last bytes of such a file are believed only when
- * their checksum is right. What the tables and headers say is looked at again when a block is read. */
+ * their checksum is right. What the tables and headers say is looked at again when a block is read; one that is not there any more in
+ * a file that has changed was replaced meanwhile, and its events are looked for anew. */
 #include "trace/crc32.h"
 #include "trace/reader.h"
 #include <errno.h>
@@ -298,10 +299,21 @@ static void take_lists(struct ct_index_part *part, struct list lists[2]) {
     part->count = part->end - part->first - packed->missing;
 }
 
+static struct timespec changed_at(const struct ct_index_part *part, uint64_t *size) {
+    struct stat status;
+    if (fstat(part->file.fd, &status) != 0)
+        return (struct timespec){0};
+    *size = (uint64_t)status.st_size;
+    return status.st_mtim;
+}
+
 int ct_packed_load(struct ct_index_part *part) {
     struct list lists[2] = {{0}, {0}};
     struct ct_packed *packed = calloc(1, sizeof *packed);
     part->packed = packed;
+    if (packed)
+        packed->changed =
+            changed_at(part, &packed->size); /* before anything is read: a change is seen once too often at most */
     if (!packed || !read_whole(part->file.fd, &packed->header, sizeof packed->header, 0)) {
         part->state = CT_INDEX_UNREADABLE;
         return packed ? 0 : CT_ERR_NO_MEMORY;
@@ -330,6 +342,30 @@ void ct_packed_free(struct ct_packed *packed) {
     free(packed->link_reach);
     free(packed->read_links);
     free(packed);
+}
+
+/* The recorder has changed the file since it was looked at: its blocks are looked for again, as far as they hold events that are
+ * known already. False: there is nothing new to be found. */
+static bool look_again(struct ct_index_part *part) {
+    struct ct_packed *packed = part->packed;
+    uint64_t size = packed->size;
+    struct timespec changed = changed_at(part, &size);
+    if (packed->has_footer || (size == packed->size && changed.tv_sec == packed->changed.tv_sec &&
+                               changed.tv_nsec == packed->changed.tv_nsec))
+        return false;
+    struct ct_index_part now = *part;
+    now.size = size;
+    bool good = ct_packed_load(&now) == 0 && now.state != CT_INDEX_UNREADABLE && now.end >= part->end;
+    if (good) { /* all that was said of the file before stays true: only the places are new */
+        struct ct_packed old = *packed;
+        *packed = *now.packed;
+        *now.packed = old;
+        packed->has_footer = packed->bad_table = false;
+        packed->missing = old.missing;
+        part->size = now.size;
+    }
+    ct_packed_free(now.packed);
+    return good;
 }
 
 /* ---- reading ---- */
@@ -379,29 +415,31 @@ static bool begin_block(struct ct_index *index, struct ct_index_part *part, size
     index->unpacked = NULL;
     bool good = block && ct_unpack_begin(&index->unpack, block, part->thread_id) == 0;
     free(block);
-    if (!good) {
-        index->damaged++;
+    if (!good)
         return false;
-    }
     index->unpacked = part;
     index->unpacked_block = number;
     return true;
 }
 
-/* The next event to be unpacked is the one at the position. */
-static bool seek(struct ct_index *index, struct ct_index_part *part, size_t block, uint64_t sequence) {
+/* Goes on in the block that is being unpacked. */
+static bool skip_to(struct ct_index *index, uint64_t sequence) {
     struct atf_index_event skipped[64];
     size_t done = 1;
-    if (index->unpacked != part || index->unpacked_block != block || index->unpack.next_seq > sequence ||
-        !index->unpack.left)
-        if (!begin_block(index, part, block))
-            return false;
     while (index->unpack.next_seq < sequence && done) {
         uint64_t left = sequence - index->unpack.next_seq;
         if (ct_unpack_events(&index->unpack, skipped, left < 64 ? (size_t)left : 64, &done) != 0)
             return false;
     }
-    return index->unpack.next_seq == sequence;
+    return index->unpack.next_seq == sequence && index->unpack.left;
+}
+
+/* The next event to be unpacked is the one at the position. The block's number may be another since it was begun: its events are the
+ * same. */
+static bool seek(struct ct_index *index, struct ct_index_part *part, size_t block, uint64_t sequence) {
+    bool begun = index->unpacked == part && index->unpacked_block == block && index->unpack.next_seq <= sequence &&
+                 index->unpack.left;
+    return (begun && skip_to(index, sequence)) || (begin_block(index, part, block) && skip_to(index, sequence));
 }
 
 static void keep_link(void *arg, const struct ct_link *link) {
@@ -409,12 +447,12 @@ static void keep_link(void *arg, const struct ct_link *link) {
     packed->read_links[packed->read_count++] = *link;
 }
 
-/* The links of a block, into read_links. */
-static void read_links(const struct ct_index_part *part, size_t number) {
+/* The links of a block, into read_links. False: it is not there. */
+static bool read_links(const struct ct_index_part *part, size_t number) {
     struct ct_packed *packed = part->packed;
     const struct ctp_entry *entry = &packed->links[number];
     if (packed->read_block == number + 1)
-        return;
+        return packed->read_links;
     uint8_t *block = ct_packed_block(part, entry);
     free(packed->read_links);
     packed->read_links = block ? malloc(entry->count * sizeof *packed->read_links) : NULL;
@@ -423,11 +461,14 @@ static void read_links(const struct ct_index_part *part, size_t number) {
     if (packed->read_links)
         (void)ct_unpack_links(block, keep_link, packed);
     free(block);
+    return packed->read_links;
 }
 
-void ct_packed_links(struct ct_index_part *part, uint64_t sequence, struct atf_index_event *events, size_t count) {
+/* False: a block of links is not there. */
+static bool put_links(struct ct_index_part *part, uint64_t sequence, struct atf_index_event *events, size_t count) {
     struct ct_packed *packed = part->packed;
     size_t low = 0, high = packed->link_count;
+    bool all = true;
     while (low < high) { /* those that begin behind the events */
         size_t middle = low + (high - low) / 2;
         if (packed->links[middle].first_seq < sequence + count)
@@ -438,17 +479,23 @@ void ct_packed_links(struct ct_index_part *part, uint64_t sequence, struct atf_i
     size_t end = low;
     while (low && packed->link_reach[low - 1] > sequence)
         low--;
-    if (low == end || ct_file_use(&part->file) != 0)
-        return;
     for (; low < end; low++) {
         if (entry_end(&packed->links[low]) <= sequence)
             continue;
-        read_links(part, low);
+        all &= read_links(part, low);
         for (size_t i = 0; i < packed->read_count; i++) {
             uint64_t at = packed->read_links[i].index_seq - sequence;
             if (at < count)
                 events[at].detail_seq = packed->read_links[i].detail_seq;
         }
+    }
+    return all;
+}
+
+void ct_packed_links(struct ct_index_part *part, uint64_t sequence, struct atf_index_event *events, size_t count) {
+    if (!part->packed->link_count || ct_file_use(&part->file) != 0)
+        return;
+    for (int i = 0; i < TRIES && !put_links(part, sequence, events, count) && look_again(part); i++) {
     }
     ct_file_rest(&part->file);
 }
@@ -456,13 +503,24 @@ void ct_packed_links(struct ct_index_part *part, uint64_t sequence, struct atf_i
 size_t ct_packed_read(struct ct_index *index, struct ct_index_part *part, uint64_t sequence,
                       struct atf_index_event *events, size_t count) {
     const struct ct_packed *packed = part->packed;
-    size_t block = find_position(packed, sequence), done = 0;
-    if (block == packed->block_count || packed->blocks[block].first_seq > sequence ||
-        !seek(index, part, block, sequence))
+    size_t done = 0;
+    if (sequence >= part->end)
         return 0;
-    if (ct_unpack_events(&index->unpack, events, count, &done) != 0)
-        index->damaged++;
-    return done;
+    if (count > part->end - sequence) /* what was written since */
+        count = (size_t)(part->end - sequence);
+    for (int i = 0; i < TRIES; i++) {
+        size_t block = find_position(packed, sequence);
+        if (block == packed->block_count || packed->blocks[block].first_seq > sequence)
+            return 0;
+        if (seek(index, part, block, sequence)) {
+            index->damaged += ct_unpack_events(&index->unpack, events, count, &done) != 0;
+            return done;
+        }
+        if (!look_again(part))
+            break;
+    }
+    index->damaged++;
+    return 0;
 }
 
 uint64_t ct_packed_search(struct ct_index *index, struct ct_index_part *part, uint64_t time_ns) {

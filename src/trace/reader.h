@@ -79,6 +79,8 @@ struct ct_packed {
     bool bad_table;    /* it has a footer, and what that says is not so */
     struct ctp_footer footer;
     bool has_footer;
+    uint64_t size; /* of the file, when it was looked at */
+    struct timespec changed;
 };
 
 /* The part's file is in use and has a packed file's header. Returns 0 or CT_ERR_NO_MEMORY. */

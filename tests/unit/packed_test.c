@@ -162,14 +162,16 @@ static size_t block_at(const uint8_t *bytes, size_t offset, size_t size, struct 
     return header->size;
 }
 
-/* What the file may look like at each moment between the blocks as they were and the one that takes their place. */
-static void killed_while_merging(void **unused) {
-    (void)unused;
-    enum { SMALL = 40, STEP = 9, COUNT = SMALL * STEP };
-    struct atf_index_event *events = make_events(COUNT, false);
+/* A file with small blocks, and the one that is to take their place. */
+enum { MERGE_SMALL = 40, MERGE_STEP = 9, MERGE_COUNT = MERGE_SMALL * MERGE_STEP };
+struct merging {
+    struct atf_index_event *events;
+    uint8_t *bytes, *merged;
+    size_t size, loose, whole; /* of the file; where they begin; of the merged block */
+};
+
+static void begin_merging(struct merging *m) {
     struct ct_pack *pack = ct_pack_take();
-    mkdir(place, 0777);
-    mkdir(in("%s/thread_1", place), 0777);
     struct ctp_header header = {.magic = "CTP1",
                                 .endian = ATF_LITTLE_ENDIAN,
                                 .version = CTP_VERSION,
@@ -177,41 +179,113 @@ static void killed_while_merging(void **unused) {
                                 .os = ATF_OS_LINUX,
                                 .thread_id = TID,
                                 .clock_type = ATF_CLOCK_BOOTTIME};
+    size_t length, sealed = 2 * MERGE_STEP;
+    mkdir(place, 0777);
+    mkdir(in("%s/thread_1", place), 0777);
     header.crc = ct_crc32(0, &header, offsetof(struct ctp_header, crc));
-    uint8_t *file = calloc(1, 1 << 20), *merged = malloc(1 << 16);
-    size_t size = sizeof header, loose, whole, length;
-    memcpy(file, &header, sizeof header);
-    const uint8_t *block = ct_pack_events(pack, events, 2 * STEP, 0, TID, &length); /* sealed */
-    memcpy(file + size, block, length);
-    loose = size += length;
-    for (size_t at = 2 * STEP; at < COUNT; at += STEP, size += length) {
-        block = ct_pack_events(pack, events + at, STEP, at, TID, &length);
-        memcpy(file + size, block, length);
+    *m =
+        (struct merging){.events = make_events(MERGE_COUNT, false), .bytes = calloc(1, 1 << 20), .size = sizeof header};
+    memcpy(m->bytes, &header, sizeof header);
+    const uint8_t *block = ct_pack_events(pack, m->events, sealed, 0, TID, &length);
+    memcpy(m->bytes + m->size, block, length);
+    m->loose = m->size += length;
+    for (size_t at = sealed; at < MERGE_COUNT; at += MERGE_STEP, m->size += length) {
+        block = ct_pack_events(pack, m->events + at, MERGE_STEP, at, TID, &length);
+        memcpy(m->bytes + m->size, block, length);
     }
-    block = ct_pack_events(pack, events + 2 * STEP, COUNT - 2 * STEP, 2 * STEP, TID, &whole);
-    memcpy(merged, block, whole);
-    uint8_t *now = malloc(1 << 20);
-    memcpy(now, file, size);
-    for (size_t done = 0; done <= whole; done++) { /* behind the loose blocks */
-        memcpy(now + size, merged, done);
-        if (done % 13 && done < whole)
-            continue;
-        store(path, now, size + done);
-        assert_index(place, events, 0, COUNT);
-    }
-    for (size_t done = 0; done <= whole; done++) { /* over them */
-        memcpy(now + loose, merged, done);
-        if (done % 13 && done < whole)
-            continue;
-        store(path, now, size + whole);
-        assert_index(place, events, 0, COUNT);
-    }
-    store(path, now, loose + whole); /* and the rest away */
-    assert_index(place, events, 0, COUNT);
-    free(file);
-    free(merged);
-    free(now);
+    block = ct_pack_events(pack, m->events + sealed, MERGE_COUNT - sealed, sealed, TID, &m->whole);
+    m->merged = malloc(m->whole);
+    memcpy(m->merged, block, m->whole);
     ct_pack_give(pack);
+}
+
+/* What the file may look like at each moment between the blocks as they were and the one that takes their place. */
+static void at_each_moment(const struct merging *m,
+                           void (*look)(const struct merging *m, const uint8_t *now, size_t size)) {
+    uint8_t *now = malloc(1 << 20);
+    memcpy(now, m->bytes, m->size);
+    for (size_t done = 0; done <= m->whole; done++) { /* behind the loose blocks */
+        memcpy(now + m->size, m->merged, done);
+        if (done % 13 == 0 || done == m->whole)
+            look(m, now, m->size + done);
+    }
+    for (size_t done = 0; done <= m->whole; done++) { /* over them */
+        memcpy(now + m->loose, m->merged, done);
+        if (done % 13 == 0 || done == m->whole)
+            look(m, now, m->size + m->whole);
+    }
+    look(m, now, m->loose + m->whole); /* and the rest away */
+    free(now);
+}
+
+static void end_merging(struct merging *m) {
+    free(m->events);
+    free(m->bytes);
+    free(m->merged);
+}
+
+static void look_afterwards(const struct merging *m, const uint8_t *now, size_t size) {
+    store(path, now, size);
+    assert_index(place, m->events, 0, MERGE_COUNT);
+}
+
+static void killed_while_merging(void **unused) {
+    (void)unused;
+    struct merging m;
+    begin_merging(&m);
+    at_each_moment(&m, look_afterwards);
+    end_merging(&m);
+}
+
+/* Whoever has looked at the small blocks finds their events when others have taken their place. */
+static void look_meanwhile(const struct merging *m, const uint8_t *now, size_t size) {
+    struct ct_file_cache cache = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct ct_index index;
+    struct atf_index_event got[50];
+    store(path, m->bytes, m->size);
+    assert_int_equal(ct_index_open(&index, &cache, in("%s/thread_1", place)), 0);
+    assert_int_equal(index.end, MERGE_COUNT);
+    for (uint64_t at = 0; at < MERGE_COUNT;) {
+        size_t n = ct_index_read(&index, at, got, 1 + pick(50));
+        assert_true(n);
+        assert_memory_equal(got, m->events + at, n * sizeof *got);
+        if (at < 100 && at + n >= 100) /* some of them were read */
+            store(path, now, size);
+        at += n;
+    }
+    assert_int_equal(index.damaged, 0);
+    ct_index_close(&index);
+}
+
+static void merged_while_being_read(void **unused) {
+    (void)unused;
+    struct merging m;
+    begin_merging(&m);
+    at_each_moment(&m, look_meanwhile);
+    end_merging(&m);
+}
+
+/* A reader that is slow: events that come later are for the next one. */
+static void grown_while_being_read(void **unused) {
+    (void)unused;
+    enum { COUNT = 5000, FIRST = 1000 };
+    struct atf_index_event *events = make_events(COUNT, false), *got = malloc(COUNT * sizeof *got);
+    struct ct_thread_writer *writer = open_thread(place, &packed_format);
+    struct ct_file_cache cache = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct ct_index index;
+    write_in_steps(writer, events, FIRST, 40);
+    assert_int_equal(ct_index_open(&index, &cache, in("%s/thread_1", place)), 0);
+    assert_int_equal(index.end, FIRST);
+    write_in_steps(writer, events + FIRST, COUNT - FIRST, 40);
+    assert_int_equal(ct_thread_writer_close(writer), 0);
+    uint64_t at = 0;
+    for (size_t n; (n = ct_index_read(&index, at, got, COUNT)); at += n)
+        assert_memory_equal(got, events + at, n * sizeof *got);
+    assert_int_equal(at, FIRST);
+    assert_int_equal(index.damaged, 0);
+    ct_index_close(&index);
+    assert_index(place, events, 0, COUNT);
+    free(got);
     free(events);
 }
 
@@ -455,6 +529,8 @@ int main(void) {
         FILES(files_without_events),
         FILES(cut_files),
         FILES(killed_while_merging),
+        FILES(merged_while_being_read),
+        FILES(grown_while_being_read),
         FILES(damaged_blocks_are_skipped),
         FILES(links_are_read),
         FILES(links_at_once),
