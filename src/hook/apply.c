@@ -260,14 +260,33 @@ static int freeze_all(struct ct_hooks *set) {
 
 /* ---- may stub memory be given back ---- */
 
-/* Return addresses into stubs, and the places where signal handlers will continue, are all somewhere above sp. */
-static bool stack_points_to_code(const struct ct_hooks *set, uint64_t sp) {
-    struct stack_end s = {.sp = sp};
-    ct_os_each_map(find_stack_end, &s);
-    for (uint64_t at = (sp + 7) & ~7ull; at + 8 <= s.end; at += 8)
-        if (ct_hook_region_of(&set->code, *(const uint64_t *)at))
+/* A slow path that has changed to its thread's slow stack: what it will return to is on the stack that it came from. */
+static bool on_slow_stack(const struct ct_hooks *set, uint64_t sp) {
+    for (const struct ct_block *b = set->runtime->blocks; b; b = b->next)
+        if (sp > (uint64_t)b && sp <= b->slow_stack)
             return true;
-    return s.end == 0;
+    return false;
+}
+
+/* Return addresses into stubs, and the places where signal handlers will continue, are all somewhere above sp, or on the stack
+ * that a handler has interrupted. */
+static bool stack_points_to_code(const struct ct_hooks *set, uint64_t sp) {
+    for (int stacks = 0; stacks < SIGNAL_STACKS && sp; stacks++) {
+        struct stack_end s = {.sp = sp};
+        uint64_t next = 0;
+        ct_os_each_map(find_stack_end, &s);
+        if (s.end == 0 || on_slow_stack(set, sp))
+            return true;
+        for (uint64_t at = (sp + 7) & ~7ull; at + 8 <= s.end; at += 8) {
+            struct ct_os_signal_frame frame;
+            if (ct_hook_region_of(&set->code, *(const uint64_t *)at))
+                return true;
+            if (ct_os_signal_frame_at(at, s.end, &frame) && (frame.sp < sp || frame.sp >= s.end))
+                next = frame.sp;
+        }
+        sp = next;
+    }
+    return sp != 0;
 }
 
 static bool code_in_use(const struct ct_hooks *set, struct ct_os_stopped *stopped) {

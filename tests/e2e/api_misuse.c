@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <execinfo.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -242,6 +243,42 @@ static void check_destroy(void *entry_only) {
     E2E_CHECK(result == (void *)call_until_in_sink);
 }
 
+/* ---- the end of a set, with threads that find out where their stack is ---- */
+
+/* Each thread's first longjmp does so, on a stack of the hooks' own: where it will go on in them stands on the other one only. */
+static void *jump_once(void *arg) {
+    jmp_buf place;
+    if (!setjmp(place))
+        longjmp(place, 1);
+    return arg;
+}
+
+static void *jump_on_and_on(void *arg) {
+    while (!stop) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, jump_once, NULL) == 0)
+            pthread_join(thread, NULL);
+    }
+    return arg;
+}
+
+static void check_destroy_meanwhile(void) {
+    pthread_t threads[2];
+    stop = false;
+    for (int i = 0; i < 2; i++)
+        pthread_create(&threads[i], NULL, jump_on_and_on, NULL);
+    for (int i = 0; i < 60; i++) {
+        if (!create(NULL))
+            break;
+        E2E_CHECK(ct_hooks_record(hooks, (void *)one) >= 0);
+        usleep(1000);
+        destroy();
+    }
+    stop = true;
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+}
+
 /* ---- all of them ---- */
 
 static int run(const char *only) {
@@ -256,6 +293,7 @@ static int run(const char *only) {
     if (!*only || !strcmp(only, "destroy")) {
         check_destroy((void *)reads_return);
         check_destroy(NULL);
+        check_destroy_meanwhile();
     }
     return e2e_end();
 }
