@@ -103,9 +103,9 @@ static int check_state(struct ct_remote *remote, struct ct_remote_error *error) 
         return ct_remote_say(error, CT_ERR_ATTACH_FAILED,
                              "process %d has ended already (a zombie, until its parent %ld takes notice)", pid,
                              ct_remote_status_number(pid, pid, "PPid:", false));
-    uint64_t end = ct_seize_now_ms() + CT_REMOTE_LEAVE_MS;
+    uint64_t begin = ct_seize_now_ms();
     long tracer = ct_remote_status_number(pid, remote->view, "TracerPid:", false);
-    while (tracer > 0 && ct_seize_now_ms() < end) {
+    while (tracer > 0 && ct_seize_now_ms() - begin < ct_remote_patience_ms((int)tracer)) {
         (void)nap();
         tracer = ct_remote_status_number(pid, remote->view, "TracerPid:", false);
     }

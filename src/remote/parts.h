@@ -16,10 +16,7 @@
 #include "os/linux/seize.h"
 #include "remote/remote.h"
 
-enum {
-    CT_REMOTE_AUXV = 64,
-    CT_REMOTE_LEAVE_MS = 1500, /* what a killed controller has left is gone by then: LAST_WORK_S in tracer.c */
-};
+enum { CT_REMOTE_AUXV = 64 };
 
 struct tracer {
     pthread_t thread;
@@ -87,6 +84,9 @@ long ct_remote_status_number(int pid, int tid, const char *title, bool last);
 bool ct_remote_has_inner_numbers(int pid);
 /* The process's (any thread's) state letter, 0 when it does not exist. */
 char ct_remote_state(int pid, int tid);
+/* For how long somebody who wants to trace a process waits for the one who does. Of our own kind are those that look at it for a
+ * moment, and what a killed controller has left (tracer.c: LAST_WORK_S); a debugger stays. */
+unsigned ct_remote_patience_ms(int tracer);
 /* A thread that has not ended, the main one if possible; 0: none. */
 int ct_remote_find_view(int pid);
 int ct_remote_read_auxv(struct ct_remote *remote);

@@ -3,6 +3,8 @@
 
 #include <dirent.h>
 #include <elf.h>
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +54,26 @@ char ct_remote_state(int pid, int tid) {
     if (!find_line(pid, tid, "State:", line, sizeof line))
         return 0;
     return line[strspn(line + 6, " \t") + 6];
+}
+
+static ssize_t read_program(const char *who, char *path, size_t size) {
+    char link[64];
+    (void)snprintf(link, sizeof link, "/proc/%s/exe", who);
+    return readlink(link, path, size);
+}
+
+/* One that has no program any more is about to be gone. */
+unsigned ct_remote_patience_ms(int tracer) {
+    enum { OTHERS_MS = 200, OURS_MS = 3000 };
+    char who[32], program[PATH_MAX], own[PATH_MAX];
+    (void)snprintf(who, sizeof who, "%d", tracer);
+    if (tracer > 0 && ct_remote_status_number(tracer, tracer, "Tgid:", false) == getpid())
+        return OTHERS_MS; /* ourselves: nobody else will let it go */
+    ssize_t size = tracer > 0 ? read_program(who, program, sizeof program) : 0;
+    if (size < 0 && errno != ENOENT && errno != ESRCH)
+        return OTHERS_MS;
+    ssize_t own_size = read_program("self", own, sizeof own);
+    return size <= 0 || (size == own_size && !memcmp(program, own, (size_t)size)) ? OURS_MS : OTHERS_MS;
 }
 
 static bool has_ended(int pid, int tid) {

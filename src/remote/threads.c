@@ -78,11 +78,14 @@ static int try_stop(struct ct_remote *remote, bool apart, struct request *reques
     return status == CT_OK ? ct_tracer_run(remote, stop_traced, request) : status;
 }
 
-/* A controller that was killed may have left a tracer that still completes its work. */
+static unsigned patience_ms(const struct ct_remote *remote) {
+    return ct_remote_patience_ms((int)ct_remote_status_number(remote->pid, remote->view, "TracerPid:", false));
+}
+
 static int try_again_when_busy(struct ct_remote *remote, bool apart, struct request *request) {
-    uint64_t end = ct_seize_now_ms() + CT_REMOTE_LEAVE_MS;
+    uint64_t begin = ct_seize_now_ms();
     int status = try_stop(remote, apart, request);
-    while (status == CT_ERR_BUSY && ct_seize_now_ms() < end) {
+    while (status == CT_ERR_BUSY && ct_seize_now_ms() - begin < patience_ms(remote)) {
         (void)usleep(2000);
         status = try_stop(remote, apart, request);
     }

@@ -51,54 +51,59 @@ static void test_refusals(void **state) {
 
 static void test_traced_already(void **state) {
     (void)state;
-    struct target target;
+    struct target target, tracer;
     start_target(&target, "nanosleep");
-    int tracer = fork();
-    if (tracer == 0) {
-        if (ptrace(PTRACE_SEIZE, target.pid, 0, 0) != 0)
-            _exit(1);
-        pause();
-    }
-    char line[64], path[64];
-    snprintf(path, sizeof path, "/proc/%d/status", target.pid);
-    for (int traced = 0; !traced;) {
-        FILE *file = fopen(path, "r");
-        while (fgets(line, sizeof line, file))
-            if (sscanf(line, "TracerPid: %d", &traced) == 1)
-                break;
-        fclose(file);
-    }
+    start_tracer(&tracer, target.pid);
     check_refused(target.pid, CT_ERR_BUSY, "already traced");
-    kill(tracer, SIGKILL);
-    waitpid(tracer, NULL, 0);
+    assert_int_equal(end_target(&tracer, NULL), 0);
     assert_int_equal(end_target(&target, NULL), 0);
 }
 
 /* Somebody attaches between our open and our stop. */
 static void test_traced_meanwhile(void **state) {
     (void)state;
-    struct target target;
+    struct target target, tracer;
     struct ct_remote_error error = {{0}};
     start_target(&target, "nanosleep");
     struct ct_remote *remote = open_remote(target.pid);
-    int ready[2];
-    assert_int_equal(pipe(ready), 0);
-    int tracer = fork();
-    if (tracer == 0) {
-        if (ptrace(PTRACE_SEIZE, target.pid, 0, 0) != 0 || write(ready[1], "", 1) != 1)
-            _exit(1);
-        pause();
-    }
-    char byte;
-    assert_int_equal(read(ready[0], &byte, 1), 1);
+    start_tracer(&tracer, target.pid);
     assert_int_equal(ct_remote_stop(remote, LIMIT_MS, &error), CT_ERR_BUSY);
     assert_non_null(strstr(error.text, "already traced"));
     assert_false(ct_remote_is_stopped(remote));
-    kill(tracer, SIGKILL);
-    waitpid(tracer, NULL, 0);
+    assert_int_equal(end_target(&tracer, NULL), 0);
+    stop_remote(remote);
+    ct_remote_close(remote);
+    assert_int_equal(end_target(&target, NULL), 0);
+}
+
+/* One of our own kind, which will let go: it is waited for, however late it gets its turn to do so. */
+static int start_ours(int pid) {
+    int ready[2];
+    char byte;
+    assert_int_equal(pipe(ready), 0);
+    int tracer = fork();
+    if (tracer == 0) {
+        if (ptrace(PTRACE_SEIZE, pid, 0, 0) != 0 || write(ready[1], "", 1) != 1)
+            _exit(1);
+        sleep_ms(400);
+        _exit(0);
+    }
+    assert_int_equal(read(ready[0], &byte, 1), 1);
     close(ready[0]);
     close(ready[1]);
+    return tracer;
+}
+
+static void test_traced_by_one_of_ours(void **state) {
+    (void)state;
+    struct target target;
+    start_target(&target, "nanosleep");
+    int first = start_ours(target.pid);
+    struct ct_remote *remote = open_remote(target.pid);
+    assert_int_equal(waitpid(first, NULL, 0), first);
+    int second = start_ours(target.pid);
     stop_remote(remote);
+    assert_int_equal(waitpid(second, NULL, 0), second);
     ct_remote_close(remote);
     assert_int_equal(end_target(&target, NULL), 0);
 }
@@ -606,6 +611,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_traced_already),
         cmocka_unit_test(test_traced_meanwhile),
+        cmocka_unit_test(test_traced_by_one_of_ours),
         cmocka_unit_test(test_other_users_process),
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_exec_ends_the_image),

@@ -60,7 +60,7 @@ struct target {
     unsigned long long sum_of_six, fault, stack;
 };
 
-static inline void start_target(struct target *target, const char *mode) {
+static inline void start_target_with(struct target *target, const char *mode, const char *argument) {
     int in[2], out[2];
     assert_int_equal(pipe2(in, O_CLOEXEC), 0);
     assert_int_equal(pipe2(out, O_CLOEXEC), 0);
@@ -68,7 +68,7 @@ static inline void start_target(struct target *target, const char *mode) {
     if (target->pid == 0) {
         dup2(in[0], 0);
         dup2(out[1], 1);
-        execl(target_path, target_path, mode, NULL);
+        execl(target_path, target_path, mode, argument, NULL);
         _exit(99);
     }
     close(in[0]);
@@ -77,6 +77,17 @@ static inline void start_target(struct target *target, const char *mode) {
     target->out = fdopen(out[0], "r");
     assert_int_equal(fscanf(target->out, "ready %llx %llx %llx", &target->sum_of_six, &target->fault, &target->stack),
                      3);
+}
+
+static inline void start_target(struct target *target, const char *mode) {
+    start_target_with(target, mode, NULL);
+}
+
+/* Another program, which traces the process until it is ended. */
+static inline void start_tracer(struct target *tracer, int pid) {
+    char number[16];
+    snprintf(number, sizeof number, "%d", pid);
+    start_target_with(tracer, "tracer", number);
 }
 
 /* Its exit code, or minus the signal that killed it; *handled: how many signals it has seen. */
