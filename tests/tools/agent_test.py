@@ -20,6 +20,7 @@ SIZE_LIMIT = 128 << 10
 # What stubs that capture detail do: they store vector registers, and copy stack through one that they put aside.
 MOVES = re.compile(r"(movups|movq) +(%xmm[0-7],\S*\(%r[a-z]+(,%r[a-z]+,1)?\)|\S*\(%r[a-z]+(,%r[a-z]+,1)?\),%xmm0)$")
 EVENTS_PER_CHUNK = 512  # of the default lane
+ENOUGH_SWAPS = 300
 PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_TLS, PT_GNU_STACK = 1, 2, 3, 7, 0x6474E551
 DT_NEEDED, DT_PLTRELSZ, DT_STRTAB, DT_SYMTAB, DT_RELASZ, DT_RELSZ, DT_TEXTREL, DT_GNU_HASH = 1, 2, 5, 6, 8, 18, 22, 0x6FFFFEF5
 failures = 0
@@ -125,7 +126,7 @@ def events_of(contrail, pid):
         return None
 
 
-def wait_for(condition, seconds=30):
+def wait_for(condition, seconds=100):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         value = condition()
@@ -147,16 +148,17 @@ def child_of(pid, name):
 
 
 def watch(contrail, pid, directory):
-    """A second of strace, and how many events there were in it."""
+    """At least a second of strace, until there was enough to see, and how many events there were in it."""
     log = os.path.join(directory, "strace")
     strace = subprocess.Popen(["strace", "-f", "-p", str(pid), "-o", log], stderr=subprocess.PIPE, text=True)
     attached = strace.stderr.readline()  # "Process N attached"
     if "attached" not in attached:
         strace.wait()
         return None, attached.strip()
-    before = events_of(contrail, pid)
+    before = wait_for(lambda: events_of(contrail, pid))
     time.sleep(1)
-    after = events_of(contrail, pid)
+    wait_for(lambda: (events_of(contrail, pid) or 0) - before > (ENOUGH_SWAPS + 1) * EVENTS_PER_CHUNK)
+    after = wait_for(lambda: events_of(contrail, pid))
     strace.send_signal(signal.SIGINT)
     strace.wait()
     calls = [line for line in open(log).read().splitlines() if re.search(r"\w+\(", line) and "<detached" not in line]
@@ -180,7 +182,7 @@ def check_silence(contrail, target):
             print("skipped: strace may not attach here")
             return
         swaps = (counts[1] - counts[0]) // EVENTS_PER_CHUNK
-        check(swaps > 300, f"chunks were replaced meanwhile: {swaps}")
+        check(swaps > ENOUGH_SWAPS, f"chunks were replaced meanwhile: {swaps}")
         check(not calls, "no system call was made" + "".join("\n        " + c for c in calls[:5]))
     finally:
         if pid:
