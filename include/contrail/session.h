@@ -186,6 +186,7 @@ struct ct_session_statistics {
     uint64_t latency_p50_ns, latency_p99_ns; /* capture to disk */
     uint64_t plan_ns, pause_ns;              /* planning; how long the process stood still for hooking */
     uint64_t recording_ns;
+    uint64_t written_until_ns; /* CLOCK_BOOTTIME: what happened before is on disk; 0: nothing is being recorded */
     struct {
         bool on;            /* threads are followed, functions are not hooked */
         uint64_t events[5]; /* in the order of CT_STALKER_EVENT_LIST */

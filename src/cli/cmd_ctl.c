@@ -43,7 +43,7 @@ static bool wait_until_gone(int pid) {
     char answer[4096];
     uint64_t end = ct_live_now() + 10000000000u;
     do {
-        if (ct_session_control(pid, "status", answer, sizeof answer) < 0)
+        if (ct_session_control(pid, "status", answer, sizeof answer) == CT_ERR_NOT_FOUND)
             return true;
         nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
     } while (ct_live_now() < end);

@@ -1,7 +1,7 @@
 /* contrail tail: the calls of a process while it is being recorded.
  *
- * Reads what the recorder writes; the process and its recorder do not notice. Lines are a moment behind, so that threads whose
- * events are written later still come in order of time. */
+ * Reads what the recorder writes; the process and its recorder do not notice. Lines are a moment behind what the recorder has written of
+ * all threads, so that they come in order of time. */
 #include "cli/command.h"
 #include "cli/ctl.h"
 #include "cli/reading.h"
@@ -16,7 +16,6 @@
 
 #define ROUND_NS  100000000ull
 #define BEHIND_NS 100000000ull /* several rounds of the recorder */
-#define ASK_NS    300000000ull /* whether it still records */
 
 /* Kinds of lines, and what they are called. */
 #define KIND_LIST(X) X(CALL, "call") X(RETURN, "return") X(EXCEPTION, "exception") X(SIGNAL, "signal") X(LOSS, "loss")
@@ -45,12 +44,19 @@ struct tail {
     bool is_first; /* of its session: its children are all other processes */
     bool kinds[KIND_COUNT];
     char directory[4096];
+    uint64_t until_ns; /* shown, or to be shown now */
     struct ct_follow *follow;
     struct ct_replay_stream *stream;
     struct ct_replay_view view;
 };
 
 /* ---- finding it ---- */
+
+static uint64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
 
 /* The text of a member of the answer, which is flat up to there; false: it has none. */
 static bool member(const char *json, const char *key, char *text, size_t size) {
@@ -86,9 +92,16 @@ static int find_session(struct tail *t) {
     return CT_EXIT_INTERNAL;
 }
 
-static bool is_recorded(int pid) {
+/* Up to which time the events of all threads are written, and a moment before that. A recorder that has no time to answer has
+ * perhaps none to write: nothing new then. False: it has ended. */
+static bool is_recorded(struct tail *t) {
     static char answer[65536];
-    return ct_session_control(pid, "status", answer, sizeof answer) != CT_ERR_NOT_FOUND;
+    uint64_t now = now_ns();
+    int status = ct_session_control(t->pid, "status", answer, sizeof answer);
+    uint64_t behind = BEHIND_NS + (status ? 0 : number(answer, "behind_ns"));
+    if (!status && behind < now && now - behind > t->until_ns)
+        t->until_ns = now - behind;
+    return status != CT_ERR_NOT_FOUND;
 }
 
 /* ---- which lines ---- */
@@ -164,12 +177,6 @@ static int choose_kinds(struct tail *t) {
 
 /* ---- following ---- */
 
-static uint64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* Threads get their names some time after their first events. */
 static int tell_threads(struct tail *t) {
     struct ct_select select = {.threads = t->options->threads.items};
@@ -227,18 +234,14 @@ static bool is_finished(const struct tail *t) {
 
 /* Until the recording ends. Non-zero: a status, or nobody wants more. */
 static int show_all(struct tail *t) {
-    uint64_t asked = now_ns();
     for (int status = 0;;) {
         uint64_t begin = now_ns();
-        status = show_round(t, begin - BEHIND_NS);
+        if (!is_recorded(t))
+            break;
+        status = show_round(t, t->until_ns);
         ct_printer_flush(t->view.printer);
         if (status || !reader_is_there(t))
             return status;
-        if (now_ns() - asked >= ASK_NS) {
-            if (!is_recorded(t->pid))
-                break;
-            asked = now_ns();
-        }
         uint64_t took = now_ns() - begin;
         uint64_t rest = took < ROUND_NS ? ROUND_NS - took : 0;
         nanosleep(&(struct timespec){.tv_nsec = (long)rest}, NULL);

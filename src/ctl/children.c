@@ -92,6 +92,8 @@ static void sum_up(struct ct_session_statistics *sum, const struct ct_session_st
     sum->stalk.left += one->stalk.left;
     sum->stalk.blocks += one->stalk.blocks;
     sum->stalk.children += one->stalk.children;
+    if (one->written_until_ns && (!sum->written_until_ns || one->written_until_ns < sum->written_until_ns))
+        sum->written_until_ns = one->written_until_ns;
     if (one->window_state > sum->window_state)
         sum->window_state = one->window_state;
 }

@@ -22,6 +22,7 @@
 #define HOLD_STEP_MS     5
 #define LINE_MAX_        1024
 #define TICK_MS          100
+#define TRIES            3
 #define SAMPLE_NS        1000000000ull
 
 /* ---- where ---- */
@@ -377,20 +378,29 @@ static int find_server(int pid) {
     return fd;
 }
 
+/* What it answers, as much as there is room for; 0: it has ended before it could. */
+static size_t ask(int fd, const char *command, char *text, size_t size) {
+    size_t length = 0;
+    answer(fd, command, strlen(command));
+    answer(fd, "\n", 1);
+    for (ssize_t n; length + 1 < size && (n = recv(fd, text + length, size - 1 - length, 0)) > 0;)
+        length += (size_t)n;
+    text[length] = 0;
+    return length;
+}
+
 int ct_session_control(int pid, const char *command, char *text, size_t size) {
     if (!command || !text || !size)
         return CT_ERR_INVALID_ARGUMENT;
     text[0] = 0;
-    int fd = find_server(pid);
-    if (fd < 0)
-        return fd;
-    answer(fd, command, strlen(command));
-    answer(fd, "\n", 1);
     size_t length = 0;
-    for (ssize_t n; length + 1 < size && (n = recv(fd, text + length, size - 1 - length, 0)) > 0;)
-        length += (size_t)n;
-    text[length] = 0;
-    close(fd);
+    for (int i = 0; i < TRIES && !length; i++) { /* a recorder that was about to end is not there at the second look */
+        int fd = find_server(pid);
+        if (fd < 0)
+            return fd;
+        length = ask(fd, command, text, size);
+        close(fd);
+    }
     int status = 0, used = 0;
     if (!length)
         return CT_ERR_SYSTEM;

@@ -346,6 +346,7 @@ static void take_all(struct ct_drain *d, struct found_chunk *list) {
     ct_detail_pass(d, now);
     ct_drain_put_old_registers(d);
     ct_drain_measure(d);
+    __atomic_store_n(&d->written_ns, now, __ATOMIC_RELEASE);
     if (d->error)
         __atomic_store_n(&d->lane->control->recording, 0, __ATOMIC_RELAXED);
     else
@@ -449,6 +450,7 @@ static void finish(struct ct_drain *d, struct found_chunk *list) {
         int status = ct_drain_close_thread(d, t);
         d->error = d->error ? d->error : status;
     }
+    __atomic_store_n(&d->written_ns, 0, __ATOMIC_RELEASE);
     publish_statistics(d);
 }
 
@@ -480,6 +482,7 @@ int ct_drain_start(struct ct_drain *d) {
     const struct ct_lane *lane = d->lane;
     d->threads_end = &d->threads;
     d->least_free = lane->chunk_count;
+    d->written_ns = 1; /* nothing yet */
     d->lane->control->slow_write = (uint64_t)(ct_clock_hz(d->clock) * SLOW_WRITE_S);
     d->by_slot = calloc(lane->thread_capacity, sizeof(struct ct_drain_thread *));
     d->quarantined = calloc(lane->chunk_count, 1);

@@ -126,6 +126,8 @@ struct ct_drain {
     int stop_fd;
     int held;  /* the lane is held: 1, or a negative status */
     int error; /* of a write; recording has stopped */
+    uint64_t
+        written_ns; /* when the last pass that is over began: what was there then is written; 0: the drain has ended */
     int running;
 };
 

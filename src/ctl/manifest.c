@@ -345,6 +345,7 @@ void ct_manifest_status(struct ct_session *s, struct ct_json *j) {
     ct_json_number(j, "bytes_written", n.bytes_written);
     ct_json_number(j, "latency_p50_ns", n.latency_p50_ns);
     ct_json_number(j, "latency_p99_ns", n.latency_p99_ns);
+    ct_json_number(j, "behind_ns", n.written_until_ns ? ct_clock_now() - n.written_until_ns : 0);
     ct_json_number(j, "recording_ns", n.recording_ns);
     put_detail_status(j, s, &n);
 }

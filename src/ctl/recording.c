@@ -232,6 +232,7 @@ void ct_recording_statistics(struct ct_recording *r, struct ct_session_statistic
         pthread_mutex_lock(&r->drain.mutex);
         r->last = r->drain.statistics;
         pthread_mutex_unlock(&r->drain.mutex);
+        r->last.written_until_ns = __atomic_load_n(&r->drain.written_ns, __ATOMIC_ACQUIRE);
     }
     if (r->plan)
         count_modules(r, &r->last);

@@ -3,10 +3,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -533,6 +535,40 @@ static void test_garbage(void **state) {
     (void)lane_finish_drain(&f);
 }
 
+/* ---- what is on disk ---- */
+
+static uint64_t events_on_disk(uint32_t id) {
+    char path[160];
+    struct stat status;
+    snprintf(path, sizeof path, "%s/thread_%u/index.atf", f.directory, id);
+    if (stat(path, &status))
+        return 0;
+    return ((uint64_t)status.st_size - sizeof(struct atf_index_header)) / sizeof(struct atf_index_event);
+}
+
+/* The time up to which everything is written is told when it is so, of all threads. */
+static void test_written_until(void **state) {
+    (void)state;
+    enum { THREADS = 40, ROUNDS = 12 };
+    for (uint32_t i = 0; i < THREADS; i++) {
+        add_thread(i, 1);
+        add_chunk(i, i, 1, CT_CHUNK_ACTIVE);
+    }
+    lane_start_drain(&f);
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        for (uint32_t i = 0; i < THREADS; i++)
+            put_events(i, 10 * round, 10 * round + 10, 10 * round);
+        uint64_t now = ct_clock_now();
+        while (__atomic_load_n(&f.drain.written_ns, __ATOMIC_ACQUIRE) <= now)
+            (void)usleep(50);
+        for (uint32_t id = 1; id <= THREADS; id++)
+            assert_int_equal(events_on_disk(id), 10 * round + 10);
+    }
+    finish();
+    assert_int_equal(f.drain.written_ns, 0);
+    assert_int_equal(f.drain.statistics.written_until_ns, 0);
+}
+
 /* ---- latency ---- */
 
 /* Eight buckets for each doubling: what is told is at most an eighth less than the truth. */
@@ -587,6 +623,7 @@ int main(void) {
         TEST(test_disk_is_full),
         TEST(test_directory_is_gone),
         TEST(test_garbage),
+        TEST(test_written_until),
         TEST(test_latency),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

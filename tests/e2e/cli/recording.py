@@ -8,9 +8,11 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -208,6 +210,28 @@ class Recording(InDirectory, unittest.TestCase):
                                   capture_output=True, text=True, cwd="/")
             self.assertEqual((done.returncode, len(done.stderr.splitlines())), (77, 1), done.stderr)
         self.assertEqual(started.end()[0], 0)
+
+    def test_control_of_a_recorder_that_ends(self):
+        """It closes its socket while somebody has just asked: nobody records the process any more."""
+        place = os.path.join(self.dir, "contrail")
+        os.mkdir(place, 0o700)
+        with driver.target("sleep", "100") as target, socket.socket(socket.AF_UNIX) as listener:
+            path = os.path.join(place, f"{target.pid}.sock")
+            listener.bind(path)
+            listener.listen(8)
+
+            def end():
+                connection, _ = listener.accept()
+                os.unlink(path)
+                connection.close()
+
+            thread = threading.Thread(target=end)
+            thread.start()
+            done = subprocess.run([CONTRAIL, "ctl", str(target.pid), "status"], capture_output=True, text=True, timeout=LIMIT,
+                                  env=dict(os.environ, XDG_RUNTIME_DIR=self.dir))
+            thread.join()
+        self.assertEqual((done.returncode, done.stdout), (69, ""))
+        self.assertIn("nobody records", done.stderr)
 
     def test_stopped_spawn_is_waited_for(self):
         started = Started("spawn", "sh", "-c", "read x; echo end; exit 3", stdin=subprocess.PIPE)
