@@ -11,8 +11,9 @@
 #define MARK_LOOKS    4u           /* and so many passes, should we have been held up */
 #define LOOK_NS       200000000ull /* segments in use are looked at so often while everything is wanted */
 #define AFTER_NS      30000000ull
-#define SCARCE        4u  /* of so many segments one must be free, or those of ended threads go */
-#define MARK_PATIENCE 20u /* passes: a mark that is not complete then was left by a handler that jumped away */
+#define SCARCE        4u            /* of so many segments one must be free, or those of ended threads go */
+#define MARK_PATIENCE 2000000000ull /* a mark that is not complete then was left by a handler that jumped away, */
+#define MARK_PASSES   20u           /* and so many passes, should we have been held up */
 
 /* ---- writing records ---- */
 
@@ -219,6 +220,7 @@ static void measure_reach(struct ct_drain *drain, uint64_t now_ns) {
         oldest = ns > oldest && wrapped ? ns : oldest;
     }
     drain->detail->reach_ns = now_ns > oldest ? now_ns - oldest : 0;
+    drain->windows->gone_ns = oldest;
     drain->detail->measured_at = now_ns;
     ct_lane_count_segments(drain->lane);
 }
@@ -299,6 +301,14 @@ static void take_more_marks(struct ct_drain *drain, uint32_t bit) {
     ct_windows_repeat(drain->windows, text, count - 1);
 }
 
+/* A mark is not complete: may it become so? */
+static bool may_complete(struct ct_detail *d) {
+    uint64_t now = ct_clock_now();
+    if (!d->mark_waits++)
+        d->mark_since = now;
+    return d->mark_waits < MARK_PASSES || now - d->mark_since < MARK_PATIENCE;
+}
+
 static void take_marks(struct ct_drain *drain) {
     struct ct_detail *d = drain->detail;
     struct ct_shm_control *c = drain->lane->control;
@@ -311,7 +321,7 @@ static void take_marks(struct ct_drain *drain) {
         const struct ct_shm_mark *m = &drain->lane->marks[d->marks_seen % CT_SHM_MARKS];
         bool complete =
             __atomic_load_n(&m->serial, __ATOMIC_ACQUIRE) == d->marks_seen + 1; /* released by agent/detail.c */
-        if (!complete && !drain->finishing && ++d->mark_waits < MARK_PATIENCE)
+        if (!complete && !drain->finishing && may_complete(d))
             break;
         struct ct_shm_mark copy = *m;
         if (complete && !take_mark(drain, &copy)) {
@@ -345,7 +355,7 @@ static void tell_target(struct ct_drain *drain) {
         __atomic_store_n(&c->persisting, 1, __ATOMIC_RELAXED);
 }
 
-/* While everything is wanted; when a window begins and ends; and once more for those who were interrupted at its end. */
+/* While everything is wanted; when a window begins and ends; and for those who were interrupted at its end, until it has settled. */
 static bool is_time_to_look(struct ct_drain *drain, uint64_t now_ns) {
     const struct ct_windows *w = drain->windows;
     struct ct_detail *d = drain->detail;
@@ -353,7 +363,7 @@ static bool is_time_to_look(struct ct_drain *drain, uint64_t now_ns) {
     if (w->state == CT_WINDOW_MARKED || is_ending(w, now_ns))
         return d->may_look = true;
     bool looks = due && (!capturing || d->may_look);
-    d->may_look = !capturing || (d->may_look && !due);
+    d->may_look = !capturing || (d->may_look && !ct_windows_settled(w, now_ns));
     return looks;
 }
 

@@ -54,7 +54,8 @@ struct ct_detail {
     size_t frozen_count;
     uint64_t marks_seen, marks_omitted;
     unsigned mark_waits;  /* passes that have waited for a mark to be written, or for its event */
-    bool may_look;        /* once more, after the end of a window */
+    uint64_t mark_since;  /* when the first of them was, of a mark that is not complete */
+    bool may_look;        /* after the end of a window */
     uint64_t looked_at;   /* when segments in use were last looked at */
     uint64_t measured_at; /* when it was last measured */
     uint64_t reach_ns;    /* how far back the shortest window reached then */

@@ -122,7 +122,7 @@ void ct_drain_put_registers(struct ct_drain *d, struct ct_drain_thread *t, uint6
 
 /* While a window is open, detail of what was before a signal may yet be taken. */
 void ct_drain_put_old_registers(struct ct_drain *d) {
-    bool open = d->detail && ct_windows_active(d->windows);
+    bool open = d->placed_count && d->detail && !ct_windows_settled(d->windows, ct_clock_now());
     if (!d->placed_count || (open && d->placed_count <= MAX_PLACED))
         return;
     for (struct ct_drain_thread *t = d->threads; t; t = t->next) {

@@ -308,6 +308,13 @@ bool ct_windows_active(const struct ct_windows *w) {
     return w->count || w->options.detail == CT_DETAIL_ALWAYS || __atomic_load_n(&w->asked_count, __ATOMIC_RELAXED);
 }
 
+bool ct_windows_settled(const struct ct_windows *w, uint64_t now) {
+    const struct ct_window *newest = w->count ? w->recent[w->count - 1] : NULL;
+    if (w->options.detail == CT_DETAIL_ALWAYS || __atomic_load_n(&w->asked_count, __ATOMIC_RELAXED))
+        return false;
+    return !newest || (newest->end < now && now - newest->end > SETTLE_NS);
+}
+
 /* The post-roll is over with this record, unless it goes on in time. */
 static void close_counted(struct ct_windows *w, struct ct_window *window, uint64_t ns) {
     window->left = 0;
@@ -364,6 +371,13 @@ void ct_windows_start(struct ct_windows *w, uint64_t ns) {
         (void)open_always(w, ns);
 }
 
+/* No more records come to it, and no mark's pre-roll reaches into it any more: those would be one window. */
+static bool is_over(const struct ct_windows *w, const struct ct_window *window, uint64_t now) {
+    if (window->end >= now || now - window->end <= SETTLE_NS)
+        return false;
+    return now - window->end > SETTLE_NS + w->options.pre_ns || window->end < w->gone_ns;
+}
+
 void ct_windows_tick(struct ct_windows *w, uint64_t now) {
     take_asked(w, now);
     if (w->options.detail == CT_DETAIL_ALWAYS)
@@ -376,7 +390,7 @@ void ct_windows_tick(struct ct_windows *w, uint64_t now) {
     if (!w->held_now)
         w->held = 0;
     w->held_now = false;
-    while (w->count && w->recent[0]->end < now && now - w->recent[0]->end > SETTLE_NS)
+    while (w->count && is_over(w, w->recent[0], now))
         finish_oldest(w);
 }
 

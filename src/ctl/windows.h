@@ -65,6 +65,7 @@ struct ct_windows {
     char *texts[CT_WINDOWS_REASONS];
     size_t text_count, last_text, last_hit;
     uint64_t lost_ns; /* the newest that was ever overwritten */
+    uint64_t gone_ns; /* what is older is in memory no more, of some thread; whoever looks at memory sets it */
     size_t held;      /* place of the text that holds the newest window open, from 1; 0: none does */
     bool held_now;    /* since the last tick */
     /* any thread */
@@ -93,6 +94,8 @@ bool ct_windows_ask(struct ct_windows *windows, uint64_t ns);
 bool ct_windows_wants(const struct ct_windows *windows, uint64_t ns);
 /* Is there any window to which records may still come? (No: nothing need be looked at.) */
 bool ct_windows_active(const struct ct_windows *windows);
+/* Are all windows over, and so long that their own records have come? (Another mark's pre-roll may reach into one even so.) */
+bool ct_windows_settled(const struct ct_windows *windows, uint64_t now_ns);
 /* A record of this time was seen, wanted or not, in the order of its thread: counts post-rolls in records. Only needed with
  * post_events. */
 void ct_windows_saw(struct ct_windows *windows, int tid, uint64_t ns);

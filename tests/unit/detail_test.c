@@ -315,6 +315,25 @@ static void test_storm(void **state) {
     assert_int_equal(check_file(1, true) + lost_of(1), 1002);
 }
 
+/* A thread that is held up in the middle of a mark makes it all the same. */
+static void test_slow_mark(void **state) {
+    (void)state;
+    start(&(struct ct_lane_options){.stack_bytes = 8}, CT_DETAIL_MARKED);
+    struct ct_block *b = begin();
+    record(b, 1, CT_EVENT_CALL);
+    uint64_t place = f.lane.control->mark_next++;
+    assert_int_equal(ct_drain_start(&f.drain), 0);
+    const struct ct_detail *d = f.drain.detail;
+    while (__atomic_load_n(&d->mark_waits, __ATOMIC_RELAXED) < 25 && !__atomic_load_n(&d->marks_seen, __ATOMIC_RELAXED))
+        usleep(1000);
+    struct ct_shm_mark *m = &f.lane.marks[place % CT_SHM_MARKS];
+    *m = (struct ct_shm_mark){.stamp = ct_os_timestamp(), .thread = b->lane_slot, .hook = 1};
+    __atomic_store_n(&m->serial, place + 1, __ATOMIC_RELEASE);
+    assert_int_equal(lane_finish_drain(&f), 0);
+    assert_int_equal(windows.marks, 1);
+    assert_int_equal(f.drain.detail ? f.drain.detail->marks_omitted : 0, 0);
+}
+
 /* What happened before a mark may have happened in a thread that has ended since. */
 static void test_ended_thread(void **state) {
     (void)state;
@@ -480,6 +499,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_overlaps, clean),
         cmocka_unit_test_teardown(test_other_threads_record, clean),
         cmocka_unit_test_teardown(test_storm, clean),
+        cmocka_unit_test_teardown(test_slow_mark, clean),
         cmocka_unit_test_teardown(test_ended_thread, clean),
         cmocka_unit_test_teardown(test_no_slot, clean),
         cmocka_unit_test_teardown(test_spoiled_memory, clean),

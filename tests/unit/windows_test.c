@@ -437,6 +437,32 @@ static void storm_with_rolls(void **state) {
     ct_windows_free(&w);
 }
 
+/* However long the pre-roll is, one that reaches into a window makes it longer. */
+static void long_pre_roll_joins(void **state) {
+    (void)state;
+    const struct ct_session_options o = {.pre_roll_ms = 60000, .post_roll_ms = -1};
+    for (int gone = 0; gone < 2; gone++) {
+        struct ct_windows w = made(&o);
+        uint64_t t = START + 100 * S;
+        ct_windows_mark(&w, t, "a", 1, 0);
+        ct_windows_tick(&w, t);
+        ct_windows_tick(&w, t + S);
+        assert_false(ct_windows_settled(&w, t + S));
+        w.gone_ns = gone ? t + 5 * S : 0; /* then there is nothing between the two */
+        ct_windows_tick(&w, t + 59 * S);
+        assert_true(ct_windows_settled(&w, t + 59 * S));
+        is(&w, CT_WINDOW_CAPTURING);
+        ct_windows_mark(&w, t + 60 * S, "b", 1, 0);
+        ct_windows_tick(&w, t + 60 * S);
+        assert_int_equal(w.opened, 1 + gone);
+        assert_int_equal(w.finished, gone);
+        assert_int_equal(w.recent[0]->last_mark, t + 60 * S);
+        ct_windows_tick(&w, t + 123 * S);
+        assert_int_equal(w.finished, 1 + gone);
+        ct_windows_free(&w);
+    }
+}
+
 /* Months of windows: the newest are kept, the others counted. */
 static void long_runs_are_bounded(void **state) {
     (void)state;
@@ -536,6 +562,7 @@ int main(void) {
         cmocka_unit_test(off_is_none),
         cmocka_unit_test(storm_of_points),
         cmocka_unit_test(storm_with_rolls),
+        cmocka_unit_test(long_pre_roll_joins),
         cmocka_unit_test(long_runs_are_bounded),
         cmocka_unit_test(many_texts),
         cmocka_unit_test(told_truly),
