@@ -2,7 +2,6 @@
  * changes the policy. */
 #include "ctl/children.h"
 #include "ctl/control.h"
-#include "ctl/hold.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,23 +26,12 @@ static bool is_running(const struct ct_recording *r) {
     return r->remote && r->plan && r->resumed_at && ct_remote_is_alive(r->remote);
 }
 
-static bool has_policy(const struct ct_recording *r) {
-    return r->switched == r->session->policy->version && r->switched_more == r->more_count;
-}
-
-/* When it fails, it is tried again. */
-static void bring_policy(struct ct_recording *r) {
-    if (r->session->policy->version > 1)
-        ct_recording_apply_policy(r);
-    (void)ct_recording_switch(r);
-}
-
 static void bring_pause(struct ct_recording *r, bool paused) {
     struct ct_remote_error error;
     if (paused && (ct_remote_is_stopped(r->remote) || !ct_remote_stop(r->remote, STOP_LIMIT_MS, &error)))
-        r->paused = true;
+        __atomic_store_n(&r->paused, true, __ATOMIC_RELAXED);
     else if (!paused && !ct_remote_resume(r->remote))
-        r->paused = false;
+        __atomic_store_n(&r->paused, false, __ATOMIC_RELAXED);
 }
 
 struct task {
@@ -55,20 +43,18 @@ struct task {
 /* Whoever works on a process may be about to ask for the list that we hold: we do not wait for it here. */
 static void reconcile_one(void *arg, struct ct_recording *r) {
     struct task *t = arg;
-    if (has_policy(r) && r->paused == t->c->paused)
+    if (ct_recording_is_switched(r) && __atomic_load_n(&r->paused, __ATOMIC_RELAXED) == t->c->paused)
         return;
     if (pthread_mutex_trylock(&r->work)) {
         t->open = true;
         return;
     }
-    bool running = is_running(r), hold = running && !has_policy(r);
-    if (hold) {
-        bring_policy(r);
-        (void)ct_hold_apply(r); /* signals that are wanted now, or no longer */
-    }
+    bool running = is_running(r);
+    if (running)
+        ct_recording_bring_policy(r); /* when it fails, it is tried again */
     if (running && r->paused != t->c->paused)
         bring_pause(r, t->c->paused);
-    t->open |= running && (!has_policy(r) || r->paused != t->c->paused);
+    t->open |= running && (!ct_recording_is_switched(r) || r->paused != t->c->paused);
     pthread_mutex_unlock(&r->work);
 }
 
@@ -169,9 +155,9 @@ static int set_paused(struct command *m, bool paused) {
     if (paused && ct_session_state(m->c->session) != CT_SESSION_RUNNING)
         return say(m, CT_ERR_BAD_STATE, "the session is %s: only what runs can be paused",
                    ct_session_state_name(ct_session_state(m->c->session)));
-    m->c->paused = paused;
+    __atomic_store_n(&m->c->paused, paused, __ATOMIC_RELEASE);
     if (!reconcile_all(m->c)) {
-        m->c->paused = false;
+        __atomic_store_n(&m->c->paused, false, __ATOMIC_RELEASE);
         (void)reconcile_all(m->c);
         return say(m, CT_ERR_TIMEOUT, "not all processes could be %s; they run", paused ? "stopped" : "let go");
     }

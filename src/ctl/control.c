@@ -142,14 +142,18 @@ static void answer_status(const struct ct_control_server *c, int connection) {
     ct_json_free(&json);
 }
 
-/* The caller hears back when the hooks are gone. False: we are to end. */
+/* The caller hears back when everything is done (ct_control_stop): the hooks are gone, the trace is complete, and nobody listens here
+ * any more. False: we are to end. */
 static bool wait_for_stop(struct ct_control_server *c, int connection) {
     static const char late[] = "error -6 the session did not stop in time; `status` tells whether it still records";
     struct pollfd p = {.fd = c->stop_fd, .events = POLLIN};
     __atomic_store_n(&c->session->asked_to_stop, 1, __ATOMIC_RELEASE);
-    bool stopped = poll(&p, 1, STOP_PATIENCE_MS) > 0;
-    answer(connection, stopped ? "ok" : late, stopped ? 2 : sizeof late - 1);
-    return !stopped;
+    if (poll(&p, 1, STOP_PATIENCE_MS) > 0) {
+        c->asker = connection;
+        return false;
+    }
+    answer(connection, late, sizeof late - 1);
+    return true;
 }
 
 /* A refusal begins with "error" and the status. */
@@ -225,8 +229,11 @@ static void *run(void *arg) {
         int connection = p[1].revents ? accept4(c->listener, NULL, NULL, SOCK_CLOEXEC) : -1;
         if (connection < 0)
             continue;
+        const struct timeval patience = {.tv_sec = PATIENCE_MS / 1000}; /* with a caller that does not read */
+        (void)setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
         go_on = serve(c, connection);
-        close(connection);
+        if (connection != c->asker)
+            close(connection);
     }
     return NULL;
 }
@@ -267,25 +274,40 @@ static void remove_stale(const char *own) {
     globfree(&found);
 }
 
-static void free_server(struct ct_control_server *c) {
-    if (c->listener >= 0) {
-        (void)unlink(c->path);
-        close(c->listener);
-    }
-    if (c->stop_fd >= 0)
-        close(c->stop_fd);
-    free(c);
+/* The socket of this session, in a place cleared of what killed recorders have left; without one when none can be had. */
+static void take_place(struct ct_control_server *c) {
+    int directory = hold_directory(c->path);
+    if (directory < 0)
+        return;
+    remove_stale(c->path);
+    c->listener = open_listener(c->path);
+    if (c->listener >= 0 && lstat(c->path, &c->place))
+        c->place.st_ino = 0;
+    close(directory);
 }
 
-/* The socket of this session, in a place cleared of what killed recorders have left; -1: none can be had. */
-static int take_place(const char *path) {
-    int directory = hold_directory(path);
-    if (directory < 0)
-        return -1;
-    remove_stale(path);
-    int listener = open_listener(path);
-    close(directory);
-    return listener;
+/* The next recorder of the process may have its socket there already: the hooks were gone before this. (Ours keeps its number for as
+ * long as we have it open.) */
+static void leave_place(struct ct_control_server *c) {
+    struct stat now;
+    int directory = hold_directory(c->path);
+    if (!lstat(c->path, &now) && now.st_ino == c->place.st_ino && now.st_dev == c->place.st_dev)
+        (void)unlink(c->path);
+    if (directory >= 0)
+        close(directory);
+    close(c->listener);
+}
+
+static void free_server(struct ct_control_server *c) {
+    if (c->listener >= 0)
+        leave_place(c);
+    if (c->stop_fd >= 0)
+        close(c->stop_fd);
+    if (c->asker >= 0) {
+        answer(c->asker, "ok", 2);
+        close(c->asker);
+    }
+    free(c);
 }
 
 /* A session without its socket records all the same. */
@@ -295,7 +317,9 @@ int ct_control_start(struct ct_session *s) {
         return CT_ERR_NO_MEMORY;
     c->session = s;
     sigset_t all, old;
-    c->listener = socket_path(s->pid, c->path, sizeof c->path) ? take_place(c->path) : -1;
+    c->listener = c->asker = -1;
+    if (socket_path(s->pid, c->path, sizeof c->path))
+        take_place(c);
     c->stop_fd = eventfd(0, EFD_CLOEXEC);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -355,6 +379,10 @@ void ct_control_remove(struct ct_session *s, int pid) {
     bool linked;
     if (other_place(s, pid, path, sizeof path, own, &linked) && linked)
         (void)unlink(path);
+}
+
+bool ct_control_wants_pause(const struct ct_session *s) {
+    return s->control && __atomic_load_n(&s->control->paused, __ATOMIC_ACQUIRE);
 }
 
 /* ---- the caller ---- */

@@ -8,13 +8,16 @@
 
 #include "ctl/metrics.h"
 #include "ctl/recording.h"
+#include <sys/stat.h>
 #include <sys/un.h>
 
 struct ct_control_server {
     struct ct_session *session;
     pthread_t thread;
     int listener, stop_fd; /* listener -1: there is no place for a socket */
+    int asker;             /* who has asked for the end, and hears when it has come; -1: nobody */
     char path[sizeof((struct sockaddr_un *)0)->sun_path];
+    struct stat place; /* the socket at that path, if it is ours */
     bool paused;
     struct ct_metrics metrics;
 };

@@ -104,14 +104,22 @@ static void free_missed(struct ct_recording *r) {
 
 /* ---- running ---- */
 
+/* Whoever wished for something before this does not look at the process again, because it did not run. */
+static void take_wishes(struct ct_recording *r) {
+    ct_recording_bring_policy(r); /* what fails is tried again while it runs */
+    (void)ct_hold_begin(r);
+    __atomic_store_n(&r->paused, ct_control_wants_pause(r->session), __ATOMIC_RELAXED);
+}
+
 void ct_recording_resume(struct ct_recording *r) {
+    /* It may ask for something at once: the postman must not find it half resumed. */
+    pthread_mutex_lock(&r->work);
     bool first = !r->resumed_at;
     if (first)
         r->resumed_at = ct_clock_now();
-    /* It may ask for something at once: the postman must not find it half resumed. */
-    pthread_mutex_lock(&r->work);
-    (void)ct_hold_begin(r);
-    (void)ct_remote_resume(r->remote); /* a process that was killed meanwhile is noticed by whoever waits for it */
+    take_wishes(r);
+    if (!r->paused)
+        (void)ct_remote_resume(r->remote); /* a process that was killed meanwhile is noticed by whoever waits for it */
     pthread_mutex_unlock(&r->work);
     if (first)
         r->pause_ns = ct_clock_now() - r->stopped_at;

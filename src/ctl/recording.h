@@ -69,19 +69,19 @@ struct ct_recording {
     struct ct_lane lane;
     struct ct_clock clock;
     struct ct_drain drain;
-    struct ct_windows windows; /* the drain thread's */
-    time_t clock_second;       /* the drain thread's: of the last look at time triggers; */
+    struct ct_windows windows;  /* the drain thread's */
+    time_t clock_second;        /* the drain thread's: of the last look at time triggers; */
     char held[CT_TRIGGER_TEXT]; /* the one that lasts, "" */
-    struct ct_post *post; /* reads the agent's letters */
-    struct ct_hold *hold; /* why it stays traced; NULL: it does not */
-    int lent;             /* so many others are to trace the process: it is not held meanwhile; under `work` */
+    struct ct_post *post;       /* reads the agent's letters */
+    struct ct_hold *hold;       /* why it stays traced; NULL: it does not */
+    int lent;                   /* so many others are to trace the process: it is not held meanwhile; under `work` */
     char directory[PATH_MAX + 32], command_line[4096];
     char error[640];
     uint64_t plan_ns, pause_ns, stopped_at, resumed_at, recorded_ns;
     uint64_t checked_at;  /* whether it is still the same program */
-    uint32_t switched;    /* the control socket's thread: the version of the policy that is in force in the process; */
+    uint32_t switched;    /* the version of the policy that is in force in the process; written under `work`; */
     size_t switched_more; /* as of so many libraries that were loaded later */
-    bool paused;
+    bool paused;          /* by who controls the session; under `work` */
     const char *end_reason;
     struct ct_session_statistics last; /* as of the last look: stays when the trace is finished */
     pthread_mutex_t mutex;             /* plan, drain and last, while other threads may look */
@@ -105,7 +105,7 @@ struct ct_session {
     struct ct_children *children;
     struct ct_control_server *control;
     struct ct_policy *policy;
-    pthread_rwlock_t policy_lock; /* the control thread changes it, many look: the drain never waits for long */
+    pthread_rwlock_t policy_lock;      /* the control thread changes it, many look: the drain never waits for long */
     int asked_to_stop;                 /* over the control socket */
     struct ct_session_statistics past; /* of recordings that are over */
     struct ct_segments *segments;      /* which index files go; NULL: none */
@@ -169,6 +169,8 @@ void ct_recording_free_code(struct ct_recording *r);
 
 /* Function triggers, as the policy has them now, take effect in the process. Any thread that may look at its modules. */
 void ct_recording_apply_policy(struct ct_recording *r);
+/* All of the policy, if the process does not have it as it is now, whether it runs or not. The caller holds `work`. */
+void ct_recording_bring_policy(struct ct_recording *r);
 /* For ct_drain.trigger_text. */
 void ct_recording_trigger_text(void *recording, uint32_t id, char *text, size_t size);
 /* For ct_drain.on_pass: while a time trigger lasts, a window is held open. */
@@ -179,6 +181,8 @@ void ct_recording_on_pass(void *recording, uint64_t now_ns);
 /* Switches functions on and off in the process as the policy says now, whether it runs or not. The caller holds `work`, or is the
  * only one who knows it. */
 int ct_recording_switch(struct ct_recording *r);
+/* Is that done, for all libraries that are there? Any thread; certain for who holds `work`. */
+bool ct_recording_is_switched(const struct ct_recording *r);
 
 /* ---- recording_leave.c ---- */
 
@@ -204,5 +208,7 @@ void ct_control_stop(struct ct_session *s);
 /* The session can be reached by the pid of another process that it records, or no longer. */
 void ct_control_add(struct ct_session *s, int pid);
 void ct_control_remove(struct ct_session *s, int pid);
+/* Are processes that begin now to stand still? */
+bool ct_control_wants_pause(const struct ct_session *s);
 
 #endif

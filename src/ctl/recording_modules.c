@@ -203,7 +203,7 @@ static int add_new(struct ct_recording *r, const struct survey *s) {
         ct_recording_release(shared);
     else if (shared)
         (void)ct_manifest_write_symbols(r);
-    ct_recording_apply_policy(r);
+    ct_recording_bring_policy(r); /* before the thread that loads it goes on */
     if (!paused && ct_remote_is_stopped(r->remote))
         (void)ct_remote_resume(r->remote);
     return status;

@@ -2,6 +2,7 @@
  * them with each call, and the windows that marks open.
  *
  * The policy is the session's and guarded by its lock; rules are written one by one while threads run: each is one store. */
+#include "ctl/hold.h"
 #include "ctl/recording.h"
 #include <contrail/status.h>
 #include <stdio.h>
@@ -55,6 +56,14 @@ void ct_recording_apply_policy(struct ct_recording *r) {
         put_trigger(r, bit, ct_policy_function(r->session->policy, bit));
     ct_recording_each_module(r, put_rules, r);
     pthread_rwlock_unlock(&r->session->policy_lock);
+}
+
+void ct_recording_bring_policy(struct ct_recording *r) {
+    if (ct_recording_is_switched(r))
+        return;
+    ct_recording_apply_policy(r);
+    (void)ct_recording_switch(r);
+    (void)ct_hold_apply(r); /* signals that are wanted now, or no longer */
 }
 
 void ct_recording_trigger_text(void *arg, uint32_t id, char *text, size_t size) {

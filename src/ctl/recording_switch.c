@@ -58,12 +58,21 @@ int ct_recording_switch(struct ct_recording *r) {
     const struct ct_policy *policy = r->session->policy;
     int status = 0;
     pthread_rwlock_rdlock(&r->session->policy_lock);
-    for (size_t p = 0; p < r->more_count + 1 && !status && r->plan && policy->version > 1; p++)
+    size_t done = r->switched == policy->version ? r->switched_more + 1 : 0; /* plans that have it */
+    for (size_t p = done; p < r->more_count + 1 && !status && r->plan && policy->version > 1; p++)
         status = switch_plan(r, p ? r->more[p - 1]->plan : r->plan, policy);
     if (!status) {
-        r->switched = policy->version;
-        r->switched_more = r->more_count;
+        __atomic_store_n(&r->switched, policy->version, __ATOMIC_RELAXED);
+        __atomic_store_n(&r->switched_more, r->more_count, __ATOMIC_RELAXED);
     }
     pthread_rwlock_unlock(&r->session->policy_lock);
     return status;
+}
+
+bool ct_recording_is_switched(const struct ct_recording *r) {
+    pthread_rwlock_rdlock(&r->session->policy_lock);
+    uint32_t version = r->session->policy->version;
+    pthread_rwlock_unlock(&r->session->policy_lock);
+    return __atomic_load_n(&r->switched, __ATOMIC_RELAXED) == version &&
+           __atomic_load_n(&r->switched_more, __ATOMIC_RELAXED) == __atomic_load_n(&r->more_count, __ATOMIC_RELAXED);
 }

@@ -364,6 +364,7 @@ int ct_session_detach(struct ct_session *s) {
     if (status)
         fail(s, status, s->first->error);
     int finished = finish_first(s, "detach");
+    ct_children_leave(s); /* those that it has made meanwhile; no more of them come */
     ct_control_stop(s);
     ct_session_move(s, CT_SESSION_INITIALIZED);
     return status ? status : finished;

@@ -52,6 +52,7 @@ int main(void) {
 
 # Does what its input says: a letter and a number a line.
 TOLD = r"""
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -67,6 +68,11 @@ static void obey(void) {
         for (int i = 0; i < n && *line == 'a'; i++) sink = alpha(i);
         for (int i = 0; i < n && *line == 'b'; i++) sink = beta(i);
         for (int i = 0; i < n && *line == 'c'; i++) { sink = alpha(i); sink = beta(i + 1); }
+        for (int i = 0; i < n && *line == 'd'; i++) { /* a library of its own each time */
+            void *library = dlopen("./late.so", RTLD_NOW);
+            sink = ((int (*)(int))dlsym(library, "late"))(i);
+            dlclose(library);
+        }
         if (*line == 'l') lazy(n);
         if (*line == 's') usleep(n * 1000);
         if (*line == 'f' && fork() == 0) {
@@ -201,7 +207,7 @@ class FlightCase(session_case.SessionCase):
         for thread in trace.threads:
             for function, kind in zip(thread.functions, thread.kinds):
                 name = trace.functions[function].name
-                if kind == atf.CALL and name in ("alpha", "beta", "lazy"):
+                if kind == atf.CALL and name in ("alpha", "beta", "lazy", "late"):
                     counts[name] = counts.get(name, 0) + 1
         return counts
 
@@ -464,6 +470,57 @@ class Control(FlightCase):
                                   env=dict(os.environ, XDG_RUNTIME_DIR=runtime), timeout=200)
             self.assertEqual((done.returncode, sorted(os.listdir(place))), (0, ["1.sock", "2.sock"]))
 
+    def place(self):
+        """A directory for sockets, of this test's own."""
+        runtime = tempfile.mkdtemp(prefix="contrail-flight-", dir="/tmp")
+        self.addCleanup(shutil.rmtree, runtime, ignore_errors=True)
+        return runtime
+
+    def test_answer_to_stop(self):
+        """It comes when all is done: the socket is gone, the last numbers are written, the trace is complete."""
+        runtime, metrics = self.place(), self.path("metrics.prom")
+        told = self.told_with("--metrics-file", metrics, environment={"XDG_RUNTIME_DIR": runtime})
+        told.do("c5")
+        with socket.socket(socket.AF_UNIX) as caller:
+            caller.connect(os.path.join(runtime, "contrail", "%d.sock" % told.pid))
+            caller.sendall(b"stop\n")
+            said = caller.recv(100)
+            left = os.listdir(os.path.join(runtime, "contrail"))
+            with open(metrics) as file:
+                up = [line for line in file if line.startswith("contrail_up ")]
+            trace = told.traces()[told.pid]
+        self.assertEqual((said, left, up, trace.complete), (b"ok", [], ["contrail_up 0\n"], True))
+        told.do("c3")
+        self.assertEqual(self.calls(told.end_after_close()), {"alpha": 5, "beta": 5})
+
+    def test_place_of_the_next(self):
+        """Who records a process after us may have its socket there before we are through."""
+        runtime = self.place()
+        told = self.told_with(environment={"XDG_RUNTIME_DIR": runtime})
+        path = os.path.join(runtime, "contrail", "%d.sock" % told.pid)
+        with socket.socket(socket.AF_UNIX) as next_one:
+            os.unlink(path)
+            next_one.bind(path)
+            next_one.listen(1)
+            told.end_after_close()
+            self.assertEqual(os.listdir(os.path.join(runtime, "contrail")), [os.path.basename(path)])
+
+    def test_end_while_a_caller_waits(self):
+        """Who is still in the queue when the session ends learns that nobody records the process."""
+        runtime = self.place()
+        environment = dict(os.environ, XDG_RUNTIME_DIR=runtime)
+        told = self.told_with(environment={"XDG_RUNTIME_DIR": runtime})
+        words = [session_case.CONTRAIL, "ctl", str(told.pid)]
+        with socket.socket(socket.AF_UNIX) as first:
+            first.connect(os.path.join(runtime, "contrail", "%d.sock" % told.pid))
+            first.sendall(b"stop\n")
+            done = subprocess.run([*words, "status"], capture_output=True, text=True, env=environment, timeout=200)
+            self.assertEqual(first.recv(100), b"ok")
+        self.assertIn(done.returncode, (0, 69), done.stderr)
+        if done.returncode:
+            self.assertIn("nobody records process %d" % told.pid, done.stderr)
+        told.end_after_close()
+
     def test_long_place(self):
         """Names of sockets are short: a directory that is too long for one is not taken, nor a part of it."""
         runtime = self.path("r" * 80)
@@ -533,6 +590,21 @@ class Control(FlightCase):
         told.ctl("exclude", "remove", "told")
         told.do("c3")
         self.assertEqual(self.calls(told.end_after_close()), {"alpha": 3, "beta": 3})
+
+    def test_libraries_that_come_later(self):
+        """What is wished is in force in them from their first call on."""
+        self.build("late.so", "int late(int i) { return i * 3 + (i >> 2); }\n", "-shared", "-fPIC")
+        told = self.told_with("-t", "symbol=nothing", "--pre-roll-ms", "0", "--post-roll-ms", "0")
+        told.do("d1")
+        told.ctl("trigger", "add", "symbol=late")
+        told.do("d2")
+        told.ctl("exclude", "add", "late")
+        told.do("d3")
+        told.ctl("exclude", "remove", "late")
+        told.ctl("trigger", "remove", "symbol=late")
+        told.do("d4")
+        trace = told.end_after_close()
+        self.assertEqual((self.calls(trace), trace.manifest["marks"]), ({"late": 1 + 2 + 4}, 2))
 
     def test_versions_of_the_policy(self):
         told = self.told_with("-t", "crash")
