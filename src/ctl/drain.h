@@ -40,6 +40,7 @@ struct ct_drain_thread {
     struct ct_thread_writer *writer; /* NULL when closed */
     struct ct_series *series;        /* what of it was deleted; NULL: nothing ever is */
     bool ended;                      /* in the target: nothing more will be filled */
+    bool missing;                    /* at the last look there was no such thread */
     bool gone;                       /* it ended before the recording did */
     uint64_t next_number;            /* of its chunks */
     uint32_t taken;                  /* events that we had of the chunk with that number */

@@ -2,9 +2,11 @@
 #include "ctl/drain.h"
 #include <contrail/status.h>
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static bool read_line(const char *path, char *line, size_t size) {
@@ -58,10 +60,15 @@ static bool read_name(const struct ct_drain *d, struct ct_drain_thread *t) {
     return true;
 }
 
+/* It has a program, as no zombie has; or its main thread is one, and not alone (a directory of threads has two links more). */
 static bool process_lives(const struct ct_drain *d) {
-    char path[64];
+    char path[64], byte;
+    struct stat tasks;
+    snprintf(path, sizeof path, "/proc/%d/exe", d->pid);
+    if (readlink(path, &byte, 1) >= 0 || errno == EACCES || errno == EPERM)
+        return true;
     snprintf(path, sizeof path, "/proc/%d/task", d->pid);
-    return !access(path, F_OK);
+    return !stat(path, &tasks) && tasks.st_nlink > 3;
 }
 
 struct ct_drain_thread *ct_drain_thread_of(struct ct_drain *d, uint32_t slot, uint32_t generation) {
@@ -108,11 +115,15 @@ void ct_drain_refresh(struct ct_drain *d, struct ct_drain_thread *t) {
     t->detail.limited = s->limited;
 }
 
+/* When a process ends, its threads go one by one: only one that is missing while the process lives on, at the next look, was alone in
+ * that. */
 void ct_drain_refresh_names(struct ct_drain *d) {
     unsigned count = 0;
     for (struct ct_drain_thread *t = d->threads; t && count < 256; t = t->next)
         if (t->writer && !t->ended) {
-            t->gone |= !read_name(d, t) && process_lives(d);
+            bool missing = !read_name(d, t);
+            t->gone |= missing && t->missing && process_lives(d);
+            t->missing = missing;
             count++;
         }
 }

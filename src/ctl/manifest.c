@@ -254,7 +254,7 @@ static void put_numbers(struct ct_json *j, struct ct_recording *r) {
     ct_json_number(j, "lost_threads", r->lane.control ? r->lane.control->lost_threads : 0);
 }
 
-int ct_manifest_write(struct ct_recording *r, bool complete) {
+static int write_manifest(struct ct_recording *r, bool complete) {
     static const char *const origins[] = {"spawn", "attach", "fork", "exec"};
     struct ct_json j = {0};
     char tool[64];
@@ -281,6 +281,14 @@ int ct_manifest_write(struct ct_recording *r, bool complete) {
     return status;
 }
 
+/* The drain's thread writes it every second: nobody else meanwhile. */
+int ct_manifest_write(struct ct_recording *r, bool complete) {
+    pthread_mutex_lock(&r->files);
+    int status = write_manifest(r, complete);
+    pthread_mutex_unlock(&r->files);
+    return status;
+}
+
 static void write_module(void *arg, const struct ct_target_module *m) {
     struct ct_symbols_writer *w = arg;
     ct_symbols_writer_module(w, m->id, m->path, m->build_id, m->bias);
@@ -292,12 +300,8 @@ static void write_module(void *arg, const struct ct_target_module *m) {
     }
 }
 
-/* A new file each time: children that were forked may have a link to the old one. */
-int ct_manifest_write_symbols(struct ct_recording *r) {
+static int write_symbols(struct ct_recording *r) {
     struct ct_symbols_writer *w;
-    char path[sizeof r->directory + 16];
-    snprintf(path, sizeof path, "%s/symbols", r->directory);
-    (void)unlink(path);
     int status = ct_symbols_writer_open(&w, r->directory);
     if (status)
         return status;
@@ -306,6 +310,14 @@ int ct_manifest_write_symbols(struct ct_recording *r) {
     ct_recording_each_module(r, write_module, w);
     pthread_mutex_unlock(&r->mutex);
     return ct_symbols_writer_close(w);
+}
+
+/* A new file each time: children that were forked may have a link to the old one. */
+int ct_manifest_write_symbols(struct ct_recording *r) {
+    pthread_mutex_lock(&r->files);
+    int status = write_symbols(r);
+    pthread_mutex_unlock(&r->files);
+    return status;
 }
 
 static void put_detail_status(struct ct_json *j, const struct ct_session *s, const struct ct_session_statistics *n) {

@@ -27,6 +27,7 @@ struct ct_recording *ct_recording_create(struct ct_session *s, enum ct_recording
     r->end_reason = "";
     pthread_mutex_init(&r->mutex, NULL);
     pthread_mutex_init(&r->work, NULL);
+    pthread_mutex_init(&r->files, NULL);
     ct_clock_start(&r->clock);
     return r;
 }
@@ -208,6 +209,7 @@ void ct_recording_destroy(struct ct_recording *r) {
     ct_recording_free_code(r);
     pthread_mutex_destroy(&r->mutex);
     pthread_mutex_destroy(&r->work);
+    pthread_mutex_destroy(&r->files);
     free(r);
 }
 

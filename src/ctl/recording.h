@@ -86,6 +86,7 @@ struct ct_recording {
     struct ct_session_statistics last; /* as of the last look: stays when the trace is finished */
     pthread_mutex_t mutex;             /* plan, drain and last, while other threads may look */
     pthread_mutex_t work;              /* held by who uses `remote` beside the owner: postman, leaving */
+    pthread_mutex_t files;             /* held by who writes the manifest or the symbols; before `mutex` */
     bool replaced;                     /* the process executes another program now, which has a recording of its own */
 };
 

@@ -6,6 +6,7 @@
 #include <contrail/status.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,7 +15,8 @@
 
 struct ct_symbols_writer {
     int fd;
-    int error; /* errno of the first failure */
+    char *path, *fresh; /* the file, and what becomes it when it is complete */
+    int error;          /* errno of the first failure */
     uint64_t offset, functions;
     size_t used;
     char buffer[BUFFER];
@@ -67,20 +69,24 @@ static void put_text(struct ct_symbols_writer *writer, const char *text) {
     }
 }
 
+static void free_writer(struct ct_symbols_writer *writer) {
+    free(writer->path);
+    free(writer->fresh);
+    free(writer);
+}
+
 int ct_symbols_writer_open(struct ct_symbols_writer **out, const char *directory) {
     struct ct_symbols_writer *writer = malloc(sizeof *writer);
-    char *path = ct_file_path("%s/" CT_SYMBOLS_FILE, directory);
-    int error = 0;
     *out = NULL;
-    if (!writer || !path) {
-        error = ENOMEM;
-    } else {
-        writer->fd = ct_file_open_plain(path, O_WRONLY | O_CREAT | O_TRUNC);
-        error = writer->fd < 0 ? -writer->fd : 0;
-    }
-    free(path);
-    if (error) {
-        free(writer);
+    if (!writer)
+        return CT_ERR_NO_MEMORY;
+    writer->path = ct_file_path("%s/" CT_SYMBOLS_FILE, directory);
+    writer->fresh = ct_file_path("%s/." CT_SYMBOLS_FILE ".new", directory);
+    writer->fd =
+        writer->path && writer->fresh ? ct_file_open_plain(writer->fresh, O_WRONLY | O_CREAT | O_TRUNC) : -ENOMEM;
+    if (writer->fd < 0) {
+        int error = -writer->fd;
+        free_writer(writer);
         errno = error;
         return ct_file_status(error);
     }
@@ -130,7 +136,11 @@ int ct_symbols_writer_close(struct ct_symbols_writer *writer) {
     int error = writer->error;
     if (close(writer->fd) != 0 && !error)
         error = errno;
-    free(writer);
+    if (!error && rename(writer->fresh, writer->path) != 0)
+        error = errno;
+    if (error)
+        (void)unlink(writer->fresh);
+    free_writer(writer);
     errno = error;
     return ct_file_status(error);
 }

@@ -86,6 +86,7 @@ uint64_t ct_detail_writer_drop_before(struct ct_detail_writer *writer, uint64_t 
 
 /* ---- symbols ---- */
 
+/* A file that is there stays as it is until the new one is complete: closing puts that in its place, or says why not. */
 struct ct_symbols_writer;
 int ct_symbols_writer_open(struct ct_symbols_writer **out, const char *directory);
 void ct_symbols_writer_module(struct ct_symbols_writer *writer, uint32_t module_id, const char *path,

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -600,6 +601,26 @@ static void test_latency(void **state) {
     assert_true(d->latency_max >= cases[2].ns);
 }
 
+/* A thread that is missing has ended before the others if its process lives on. */
+static void test_missing_thread(void **state) {
+    (void)state;
+    int dead = fork();
+    if (!dead)
+        _exit(0);
+    siginfo_t ended;
+    assert_int_equal(waitid(P_PID, (id_t)dead, &ended, WEXITED | WNOWAIT), 0); /* a zombie */
+    const int pids[] = {getpid(), dead};
+    for (int i = 0; i < 2; i++) {
+        struct ct_drain_thread thread = {.tid = 4000000, .writer = (struct ct_thread_writer *)&thread};
+        struct ct_drain drain = {.pid = pids[i], .threads = &thread};
+        ct_drain_refresh_names(&drain);
+        assert_false(thread.gone);
+        ct_drain_refresh_names(&drain);
+        assert_int_equal(thread.gone, pids[i] != dead);
+    }
+    assert_int_equal(waitpid(dead, NULL, 0), dead);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, clean)
     const struct CMUnitTest tests[] = {
@@ -625,6 +646,7 @@ int main(void) {
         TEST(test_garbage),
         TEST(test_written_until),
         TEST(test_latency),
+        cmocka_unit_test(test_missing_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

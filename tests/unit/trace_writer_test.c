@@ -284,13 +284,20 @@ static void limited_files(void) {
     CHECK(size == 3 && memcmp(bytes, "[]\n", 3) == 0);
     CHECK(access(in("%s/.manifest.json.new", root), F_OK) != 0);
     free(bytes);
-    /* Symbols. */
+    /* So do symbols. */
     struct ct_symbols_writer *writer;
+    CHECK(ct_symbols_writer_open(&writer, root) == 0);
+    CHECK(access(in("%s/symbols", root), F_OK) != 0); /* not before it is complete */
+    CHECK(ct_symbols_writer_close(writer) == 0);
     CHECK(ct_symbols_writer_open(&writer, root) == 0);
     ct_symbols_writer_module(writer, 1, "/x", "", 0);
     for (unsigned i = 0; i < 20000; i++)
         ct_symbols_writer_function(writer, SAMPLE_FUNCTION(i), i, 1, "name", "", "");
     CHECK(ct_symbols_writer_close(writer) == CT_ERR_NO_SPACE);
+    bytes = load(in("%s/symbols", root), &size);
+    CHECK(size > 5 && memcmp(bytes + size - 3, "\t0\n", 3) == 0);
+    CHECK(access(in("%s/.symbols.new", root), F_OK) != 0);
+    free(bytes);
 }
 
 static void test_file_limit(void **state) {
