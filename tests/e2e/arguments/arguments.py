@@ -76,7 +76,7 @@ def everything(contrail, program, directory):
 
 def crash(contrail, program, directory):
     """The last call's arguments and the signal are there; what is there of the calls before is right."""
-    session, told = record(contrail, directory, ["--trigger", "crash", "--vectors", "--stack-bytes", "512"], [program, "x"], codes=(139,))
+    session, told = record(contrail, directory, ["--trigger", "crash", "--pre-roll-ms", "100000", "--vectors", "--stack-bytes", "512"], [program, "x"], codes=(139,))
     calls = calls_of(contrail, session, program)
     assert calls[-1] == ["deref", "n=2, where=0x10", None], calls[-1]
     assert sum(call[1] is not None for call in calls[-40:]) >= 30, "the last calls have records"
