@@ -10,8 +10,11 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+enum { ATTEMPTS = 20000 };
 
 static const char *source;
 static int ready[2];
@@ -86,6 +89,7 @@ static void test_inlined_frames(void **state) {
     assert_int_equal(pipe(ready), 0);
     pid_t child = fork();
     if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         real_function();
         _exit(0);
     }
@@ -96,7 +100,10 @@ static void test_inlined_frames(void **state) {
     assert_true(found);
     found = false;
     assert_int_equal(ct_process_use_lines(process), 0);
-    assert_int_equal(ct_process_each_thread(process, 64, on_thread, &found), 0);
+    for (int i = 0; i < ATTEMPTS && !found; i++) { /* it has written its byte, and may not wait yet */
+        assert_int_equal(ct_process_each_thread(process, 64, on_thread, &found), 0);
+        usleep(1000);
+    }
     assert_true(found);
     ct_process_close(process);
     kill(child, SIGKILL);
