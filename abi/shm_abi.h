@@ -167,8 +167,11 @@ struct ct_shm_more_marks {
 enum ct_letter_kind { CT_LETTER_FORKED = 1, CT_LETTER_EXEC = 2, CT_LETTER_LOADED = 3 };
 /* FREE → FILLED (agent) → POSTED (agent) → TAKEN (controller) → ANSWERED (controller) → FREE (agent).
  * A child that was forked finds the letter FREE when it has been given a lane of its own, since that is another memory. An
- * agent that stops waiting makes it FREE whatever it is. */
+ * agent that stops waiting makes it FREE whatever it is. FILLED has the thread's number with it: one that is killed then leaves the
+ * letter to the controller. */
 enum ct_letter_state { CT_LETTER_FREE, CT_LETTER_FILLED, CT_LETTER_POSTED, CT_LETTER_TAKEN, CT_LETTER_ANSWERED };
+#define CT_LETTER_FILLED_BY(tid) ((uint32_t)(tid) << 8 | CT_LETTER_FILLED)
+#define CT_LETTER_FILLER(state)  (((state)&0xff) == CT_LETTER_FILLED ? (int)((state) >> 8) : 0) /* 0: nobody fills it */
 
 struct ct_shm_letter {
     uint32_t state;    /* both */

@@ -20,9 +20,10 @@ static struct ct_shm_letter *letters(void) {
 }
 
 static struct ct_shm_letter *free_letter(void) {
+    uint32_t filled = CT_LETTER_FILLED_BY(ct_os_gettid());
     for (unsigned i = 0; i < CT_SHM_LETTERS; i++) {
         uint32_t expected = CT_LETTER_FREE;
-        if (__atomic_compare_exchange_n(&letters()[i].state, &expected, CT_LETTER_FILLED, false, __ATOMIC_ACQUIRE,
+        if (__atomic_compare_exchange_n(&letters()[i].state, &expected, filled, false, __ATOMIC_ACQUIRE,
                                         __ATOMIC_RELAXED))
             return &letters()[i];
     }

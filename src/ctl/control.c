@@ -18,7 +18,7 @@
 
 #define STOP_PATIENCE_MS 30000
 #define PATIENCE_MS      10000
-#define HOLD_MS          2000
+#define HOLD_MS          5000
 #define HOLD_STEP_MS     5
 #define LINE_MAX_        1024
 #define TICK_MS          100

@@ -28,7 +28,7 @@ struct ct_post {
     size_t open; /* letters that keepers still need; under the mutex */
     bool stop;
     uint64_t last_birth;             /* when a child was last heard of */
-    uint64_t unread[CT_SHM_LETTERS]; /* since when an answer has not been read */
+    uint64_t unread[CT_SHM_LETTERS]; /* since when one is being written, or its answer has not been read */
 };
 
 static struct ct_shm_letter *letter_at(const struct ct_recording *r, uint32_t index) {
@@ -155,19 +155,20 @@ bool ct_post_has_ended(int pid) {
     return !rest || !strncmp(rest, ") Z", 3) || !strncmp(rest, ") X", 3);
 }
 
-/* Who was killed while it waited leaves its letter taken. */
+/* Who was killed while it wrote or waited leaves its letter taken. */
 static void take_back(struct ct_post *post, uint32_t i) {
     struct ct_shm_letter *letter = letter_at(post->recording, i);
     uint32_t state = __atomic_load_n(&letter->state, __ATOMIC_ACQUIRE);
     uint64_t now = ct_clock_now();
-    if (state != CT_LETTER_ANSWERED || !post->unread[i]) {
-        post->unread[i] = state == CT_LETTER_ANSWERED ? now : 0;
+    int owner = state == CT_LETTER_ANSWERED ? letter->tid : CT_LETTER_FILLER(state);
+    if (!owner || !post->unread[i]) {
+        post->unread[i] = owner ? now : 0;
         return;
     }
     if (now - post->unread[i] < UNREAD_NS)
         return;
     post->unread[i] = 0;
-    if (ct_post_has_ended(outer_number(post->recording, letter->tid)))
+    if (ct_post_has_ended(outer_number(post->recording, owner)))
         (void)__atomic_compare_exchange_n(&letter->state, &state, CT_LETTER_FREE, false, __ATOMIC_RELEASE,
                                           __ATOMIC_RELAXED);
 }

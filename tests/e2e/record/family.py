@@ -89,6 +89,30 @@ int main(int argc, char **argv) {
 }
 """
 
+# All letters to the recorder look as if children had been killed in the middle of writing them.
+LETTERS = """
+#include "abi/shm_abi.h"
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+__attribute__((noinline)) int work(int n) { volatile int s = 0; for (int i = 0; i < n; i++) s += i; return s; }
+int main(void) {
+    char line[512];
+    unsigned long start = 0;
+    int dead = fork(), child;
+    if (!dead) _exit(0);
+    waitpid(dead, NULL, 0);
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (!start && fgets(line, sizeof line, maps))
+        if (strstr(line, "/memfd:contrail")) sscanf(line, "%lx", &start);
+    for (unsigned i = 0; start && i < CT_SHM_LETTERS; i++)
+        ((struct ct_shm_letter *)(start + CT_SHM_LETTERS_OFFSET))[i].state = CT_LETTER_FILLED_BY(dead);
+    if (!(child = fork())) _exit(work(100) != 4950);
+    return waitpid(child, &child, 0) < 0 || child || !start;
+}
+"""
+
 MAKEFILE = """
 OBJECTS = a.o b.o c.o main.o
 prog: $(OBJECTS)
@@ -155,6 +179,13 @@ class Family(session_case.SessionCase):
         done, manifests = self.record(self.build("kills", KILLS), "150", check=False)
         self.assertEqual((done.returncode, done.stdout), (0, "0 bad\n"), done.stderr)
         self.assertEqual(self.calls("kills")["work"], 20)
+
+    def test_killed_while_they_write(self):
+        """Letters that nobody will ever post are for others again."""
+        root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
+        done, manifests = self.record(self.build("letters", LETTERS, "-I" + root))
+        self.assertEqual((done.returncode, len(manifests)), (0, 3), done.stderr)
+        self.assertEqual(self.calls("letters")["work"], 1)
 
     def test_how_they_ended(self):
         script = ("(exit 5); sh -c 'kill -9 $$'; (exec sh -c 'exit 6'); sh -c 'exit 0' & wait; exec sh -c 'exit 4'")
