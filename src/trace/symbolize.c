@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define SIZE_LIMIT   ((size_t)4 << 30)
@@ -231,15 +232,23 @@ static void each_line(struct work *w, const char *text, size_t size, bool writin
         add(w, text, (size_t)(end - text)); /* was cut */
 }
 
+/* A file of our own: somebody else may do the same at the same time. */
+static int make_fresh(const char *path, char *fresh) {
+    struct stat old;
+    int fd = mkostemp(fresh, O_CLOEXEC);
+    if (fd >= 0 && stat(path, &old) == 0)
+        (void)fchmod(fd, old.st_mode & 07777);
+    return fd;
+}
+
 static int replace_file(const char *directory, const struct work *w) {
     char *path = ct_file_path("%s/" CT_SYMBOLS_FILE, directory);
-    char *fresh = ct_file_path("%s/" CT_SYMBOLS_FILE ".new", directory);
+    char *fresh = ct_file_path("%s/." CT_SYMBOLS_FILE ".XXXXXX", directory);
     size_t done;
-    int error = path && fresh ? 0 : ENOMEM;
-    int fd = error ? -1 : ct_file_open_plain(fresh, O_WRONLY | O_CREAT | O_TRUNC);
-    if (!error && fd < 0)
-        error = -fd;
-    if (!error) {
+    int fd = -1, error = path && fresh ? 0 : ENOMEM;
+    if (!error && (fd = make_fresh(path, fresh)) < 0)
+        error = errno;
+    if (fd >= 0) {
         error = ct_file_write(fd, w->text, w->length, 0, 0, &done);
         if (!error && fsync(fd))
             error = errno;

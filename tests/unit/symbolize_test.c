@@ -12,7 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char folder[] = "/tmp/symbolize_XXXXXX";
@@ -261,12 +263,55 @@ static void test_failures(void **state) {
     assert_int_equal(symbolize(&told, false, 0), CT_ERR_BAD_FILE);
     write_symbols();
     char *before = read_file();
-    run("mkdir %s.new", file); /* cannot be written to */
-    assert_true(symbolize(&told, false, 0) < 0);
+    struct rlimit limit, little;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    little = (struct rlimit){.rlim_cur = 100, .rlim_max = limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0);
+    int status = symbolize(&told, false, 0);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    assert_int_equal(status, CT_ERR_NO_SPACE);
     char *after = read_file();
     assert_string_equal(before, after);
+    run("test $(ls -A %s | wc -l) = 1", trace); /* nothing is left of it */
     free(before);
     free(after);
+}
+
+/* Several at the same time: the file is always a whole one. */
+static void test_at_once(void **state) {
+    (void)state;
+    enum { OTHERS = 4, TIMES = 25 };
+    struct told told;
+    pid_t others[OTHERS];
+    build("-Wl,--build-id");
+    write_symbols();
+    assert_int_equal(chmod(file, 0640), 0);
+    assert_int_equal(symbolize(&told, true, 0), 0);
+    char *expected = read_file();
+    for (int i = 0; i < OTHERS; i++) {
+        others[i] = fork();
+        int failed = 0;
+        for (int k = 0; !others[i] && k < TIMES; k++)
+            failed |= symbolize(&told, true, 0);
+        if (!others[i])
+            _exit(failed != 0);
+    }
+    int failures = 0, ended = 0, status;
+    while (ended < OTHERS) {
+        char *now = read_file();
+        failures += strcmp(now, expected) != 0;
+        free(now);
+        if (waitpid(others[ended], &status, WNOHANG) == others[ended]) {
+            failures += status != 0;
+            ended++;
+        }
+    }
+    assert_int_equal(failures, 0);
+    struct stat info;
+    assert_int_equal(stat(file, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0640);
+    run("test $(ls -A %s | wc -l) = 1", trace);
+    free(expected);
 }
 
 /* The same modules again, as the next process of a session has them. */
@@ -290,10 +335,15 @@ static void test_cache(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fills_in),         cmocka_unit_test(test_keeps_the_rest),
-        cmocka_unit_test(test_other_file),       cmocka_unit_test(test_debug_file_alone),
-        cmocka_unit_test(test_without_build_id), cmocka_unit_test(test_split_dwarf),
-        cmocka_unit_test(test_failures),         cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_fills_in),
+        cmocka_unit_test(test_keeps_the_rest),
+        cmocka_unit_test(test_other_file),
+        cmocka_unit_test(test_debug_file_alone),
+        cmocka_unit_test(test_without_build_id),
+        cmocka_unit_test(test_split_dwarf),
+        cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_at_once),
+        cmocka_unit_test(test_cache),
     };
     if (argc < 2)
         return 2;
