@@ -212,6 +212,7 @@ int ct_stalker_invalidate(struct ct_stalker *stalker, uint64_t address);
  * probe's number, or a negative code; CT_ERR_NOT_MAPPED: no code there. */
 int ct_stalker_add_call_probe(struct ct_stalker *stalker, uint64_t target, ct_stalker_callout *callout, void *data,
                               void (*destroy)(void *data));
+/* It is not called any more; another thread may be in it still. `destroy` is called when nobody is: now, or by the one who leaves it last. */
 int ct_stalker_remove_call_probe(struct ct_stalker *stalker, int probe);
 
 /* ---- counters ---- */

@@ -135,8 +135,10 @@ static uint32_t number_of_site(uint32_t id, const struct stalk_site *site) {
     if (number == CT_TABLES_NOWHERE)
         return CT_TABLES_NOWHERE;
     __atomic_store_n(&agent.numbers[id], number + 1, __ATOMIC_RELEASE);
-    if (id >= __atomic_load_n(&agent.sites, __ATOMIC_RELAXED))
-        __atomic_store_n(&agent.sites, id + 1, __ATOMIC_RELAXED);
+    uint32_t sites = __atomic_load_n(&agent.sites, __ATOMIC_RELAXED);
+    while (id >= sites &&
+           !__atomic_compare_exchange_n(&agent.sites, &sites, id + 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
     return number;
 }
 

@@ -29,9 +29,11 @@ void ct_stalk_tell_stop(struct stalk_thread *t) {
     ct_stalk_call_out(t, tell_stop, t);
 }
 
+bool ct_stalk_claim_end(struct stalk_thread *t) {
+    return !__atomic_exchange_n(&t->ending, 1, __ATOMIC_ACQ_REL);
+}
+
 void ct_stalk_unfollowed(struct stalk_thread *t) {
-    if (__atomic_exchange_n(&t->ending, 1, __ATOMIC_ACQ_REL))
-        return;
     ct_stalk_signals_give_back();
     __atomic_sub_fetch(&t->stalker->followed, 1, __ATOMIC_ACQ_REL);
     __atomic_store_n(&t->following, 0, __ATOMIC_RELEASE); /* last: others wait for it */
@@ -44,6 +46,8 @@ void ct_stalk_finish(struct stalk_thread *t, int status) {
         t->following = 0;
         return;
     }
+    if (!ct_stalk_claim_end(t))
+        return;
     t->status = status;
     ct_stalk_events_drain(t, true);
     ct_stalk_tell_stop(t);
@@ -55,6 +59,11 @@ void ct_stalk_finish(struct stalk_thread *t, int status) {
 /* Where setjmp was called from is where longjmp goes, which excluded code may call. */
 bool ct_stalk_runs_natively(const struct ct_stalker *s, uint64_t target) {
     return ct_stalk_excluded(s, target) || (ct_stalk_has_excluded(s) && ct_stalk_is_setjmp(target));
+}
+
+void ct_stalk_begun(struct stalk_thread *t) {
+    t->area->own = t->following == 1 && ct_os_has_thread_pointer() ? ct_os_thread_pointer() : 0;
+    __atomic_store_n(&t->area->busy, 0, __ATOMIC_RELEASE);
 }
 
 /* ---- leaving ---- */
@@ -173,7 +182,7 @@ static uint64_t go(struct stalk_thread *t, uint64_t target, uint32_t exit, bool 
     uint64_t behind = indirect ? ct_stalk_return_of(c, target) : 0;
     if (behind) /* longjmp, or the return of excluded code that is followed after all */
         target = behind;
-    if (ct_stalk_has_excluded(s) && !c->unwind_tried)
+    if (ct_stalk_has_excluded(s) && __atomic_load_n(&c->unwind_told, __ATOMIC_ACQUIRE) != STALK_TOLD)
         ct_stalk_call_out(t, tell_unwinder, c);
     ct_stalk_lock(s);
     if ((exit || indirect) && kind != CT_STALKER_END_RETURN && kind != CT_STALKER_END_LIMIT &&
@@ -210,6 +219,7 @@ static uint64_t go(struct stalk_thread *t, uint64_t target, uint32_t exit, bool 
 struct callout_run {
     struct stalk_thread *thread;
     struct stalk_callout *callout;
+    struct stalk_probe *probe; /* NULL: it is of a transformer */
     struct ct_cpu_x64 cpu;
 };
 
@@ -217,11 +227,17 @@ static void run_callout(void *arg, void *vectors) {
     struct callout_run *run = arg;
     run->cpu.vector = vectors;
     run->callout->fn((struct ct_cpu_context *)&run->cpu, run->callout->data);
+    if (run->probe)
+        ct_stalk_probe_leave(run->probe);
 }
 
-static bool is_live(const struct stalk_thread *t, const struct stalk_callout *callout) {
-    const struct stalk_probe *p = callout->probe >= 0 ? &t->stalker->probes[callout->probe] : NULL;
-    return !p || (p->used && p->target == callout->pc && p->fn == callout->fn && p->data == callout->data);
+/* False: it is being removed. */
+static bool enter_probe(struct stalk_probe *p) {
+    uint32_t users = __atomic_load_n(&p->users, __ATOMIC_RELAXED);
+    while (p->used && users)
+        if (__atomic_compare_exchange_n(&p->users, &users, users + 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+            return true;
+    return false;
 }
 
 static uint64_t call_out(struct stalk_thread *t, uint32_t id) {
@@ -236,7 +252,8 @@ static uint64_t call_out(struct stalk_thread *t, uint32_t id) {
             t->muted = 0;
         return resume;
     }
-    if (!is_live(t, run.callout))
+    run.probe = run.callout->probe >= 0 ? &t->stalker->probes[run.callout->probe] : NULL;
+    if (run.probe && !enter_probe(run.probe))
         return resume;
     for (unsigned i = 0; i < 16; i++)
         run.cpu.gpr[i] = a->gpr[i];
@@ -322,6 +339,8 @@ uint64_t ct_stalk_engine(struct stalk_thread *t) {
         ct_stalk_apart_end(t);
         ct_stalk_apart_release(t->stalker);
     }
+    if (kind == CT_REASON_BEGIN)
+        ct_stalk_begun(t);
     if (t->following != 1)
         return end_of_following(t, kind, index);
     switch (kind) {
@@ -357,7 +376,6 @@ uint64_t ct_stalk_engine(struct stalk_thread *t) {
         to = go(t, land(t), 0, false);
         break;
     case CT_REASON_BEGIN:
-        t->area->own = ct_os_has_thread_pointer() ? ct_os_thread_pointer() : 0;
         to = go(t, t->begin, 0, false);
         break;
     case CT_REASON_APART:

@@ -238,7 +238,7 @@ ct_stalker_unfollow_me:
 /* Signal handler of every signal that the program handles, while threads are followed: rdi, rsi, rdx as the kernel gives
  * them, on the stack of the kernel's choosing. Blocks everything, tells C, then goes where it says with the same arguments: natively
  * with the mask as it was, or to ct_stalk_restore, which sees to that. In the section that says "own code"; while it is left,
- * ct_stalk_in_signal says so. */
+ * ct_stalk_underway says so. */
     .section ct_stalk_text, "ax", @progbits
 FUNCTION ct_stalk_signal_entry
     push %rdi
@@ -255,13 +255,13 @@ FUNCTION ct_stalk_signal_entry
     mov $8, %r10d
     syscall
 LABEL ct_stalk_signal_blocked
-    lock incl ct_stalk_in_signal(%rip)
+    lock incl ct_stalk_underway(%rip)
     mov 32(%rsp), %rdi
     mov 24(%rsp), %rsi
     mov 16(%rsp), %rdx
     mov %rsp, %rcx
     call ct_stalk_on_signal
-    lock decl ct_stalk_in_signal(%rip)
+    lock decl ct_stalk_underway(%rip)
     mov %rax, %rbx                          /* the kernel has all registers of who was interrupted */
     test %rax, %rax
     jz 1f
@@ -299,11 +299,10 @@ ct_stalk_signal_return:
     mov $15, %eax
     syscall
 
-/* First instruction of a new thread that is to be followed: rcx is where it goes on, its stack is fresh. */
-    .globl ct_stalk_child
-    .hidden ct_stalk_child
-    .balign 16
-ct_stalk_child:
+/* First instruction of a new thread that is to be followed: rcx is where it goes on, its stack is fresh. In the section that says "own
+ * code", and counted while it is somewhere else: its creator's Stalker stays. */
+    .section ct_stalk_text, "ax", @progbits
+FUNCTION ct_stalk_child
     push %rcx
     push %rax
     push %rdx
@@ -316,9 +315,11 @@ ct_stalk_child:
     push %rbp
     mov %rsp, %rbp
     pushfq
+    lock incl ct_stalk_underway(%rip)
     and $-16, %rsp
     mov %rcx, %rdi
     call ct_stalk_adopt
+    lock decl ct_stalk_underway(%rip)
     push -8(%rbp)
     popfq
     mov %rbp, %rsp

@@ -498,7 +498,7 @@ void ct_stalk_events_change_over(struct stalk_thread *t) {
 }
 
 void ct_stalk_events_drain_native(struct stalk_thread *t) {
-    enum claim c = claim(t, t->tid, false); /* who has it may stand still, because of us */
+    enum claim c = claim(t, ct_os_gettid(), false); /* who has it may stand still, because of us */
     if (c != CLAIMED)
         return;
     take_records(t, t, UINT64_MAX);

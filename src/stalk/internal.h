@@ -63,7 +63,7 @@ struct stalk_area {
     uint64_t *counters;
     uint64_t native;
     uint64_t spill;
-    uint64_t tid;
+    uint32_t tid, busy;
     uint64_t own;
 };
 #define STALK_ASSERT_AT(field, offset)                                                                                 \
@@ -84,6 +84,7 @@ STALK_ASSERT_AT(counters, CT_AREA_COUNTERS);
 STALK_ASSERT_AT(native, CT_AREA_NATIVE);
 STALK_ASSERT_AT(spill, CT_AREA_SPILL);
 STALK_ASSERT_AT(tid, CT_AREA_TID);
+STALK_ASSERT_AT(busy, CT_AREA_BUSY);
 STALK_ASSERT_AT(own, CT_AREA_OWN);
 _Static_assert(sizeof(struct stalk_area) <= CT_AREA_SIZE, "room in the block");
 
@@ -213,6 +214,8 @@ struct stalk_section {
     uint64_t *description; /* of the copy, for the kernel; never freed */
 };
 
+enum stalk_told { STALK_TELLING = 1, STALK_TOLD }; /* somebody is at it; that is done */
+
 /* Everything that was translated for one combination of events and transformer. */
 struct stalk_cache {
     struct stalk_cache *next;
@@ -241,8 +244,8 @@ struct stalk_cache {
     struct stalk_region *home;        /* of the return chunk */
     struct stalk_chunk *return_chunk; /* of stubs that excluded calls return to */
     struct stalk_unwind *unwind;      /* NULL: no unwinder has been told */
-    bool unwind_tried;
-    uint64_t *return_keys; /* application return address -> code that excluded calls return to */
+    uint32_t unwind_told;             /* enum stalk_told */
+    uint64_t *return_keys;            /* application return address -> code that excluded calls return to */
     uint64_t *return_stubs;
     size_t return_size, return_used;
     uint32_t counters; /* call counters in use */
@@ -282,7 +285,7 @@ struct stalk_thread {
     struct stalk_thread *next;
     int32_t tid;
     uint32_t following; /* 1; 2: asked to end; 0: not any more, and nothing is left to do */
-    uint32_t ending;    /* somebody does what is left to do */
+    uint32_t ending;    /* somebody does what is left to do: the thread, or who has seen it run natively */
     uint32_t in_callback;
     int32_t status; /* why following ended */
     uint64_t begin; /* BEGIN and END: where the thread stood */
@@ -334,6 +337,7 @@ struct stalk_probe {
     void *data;
     void (*destroy)(void *data);
     bool used;
+    uint32_t users; /* threads that are in it, and the one that has added it */
 };
 
 struct stalk_action { /* the kernel's struct sigaction */
@@ -358,6 +362,8 @@ struct ct_stalker {
     struct stalk_cache *empty; /* replaced caches whose home could not be freed yet */
     struct stalk_thread *threads;
     uint32_t followed;
+    uint32_t adopting; /* threads that look whether they are to be followed */
+    bool cloned;       /* threads were started: they may stand where they begin, and are nobody's yet */
     struct stalk_range excluded[STALK_MAX_EXCLUDED]; /* the first is ours, the others are by address */
     uint32_t excluded_count;
     struct stalk_map maps[STALK_MAX_MAPS];
@@ -462,6 +468,8 @@ bool ct_stalk_runs_natively(const struct ct_stalker *s, uint64_t target);
 /* By the user. */
 bool ct_stalk_has_excluded(const struct ct_stalker *s);
 int ct_stalk_probe_at(const struct ct_stalker *s, uint64_t address);
+/* One user less: the last one tells the owner. */
+void ct_stalk_probe_leave(struct stalk_probe *p);
 
 /* ---- lower_<isa>.c ---- */
 
@@ -534,6 +542,8 @@ bool ct_stalk_unwind_deregister(struct stalk_cache *c);
 uint64_t ct_stalk_section_interrupted(uint64_t thread_pointer, uint64_t pc);
 /* The code of all sections goes. */
 void ct_stalk_sections_forget(struct stalk_cache *c);
+/* In the child of a fork: another thread of its parent may have had the lock. */
+void ct_stalk_sections_in_child(void);
 /* Where a thread goes on that has left translated code at pc: elsewhere if it was about to enter a section, or in one. */
 uint64_t ct_stalk_section_again(const struct stalk_cache *c, uint64_t pc);
 
@@ -556,8 +566,12 @@ void ct_stalk_call_out(struct stalk_thread *t, void (*fn)(void *arg, void *vecto
 /* Following ends: sinks are told. The caller lets the thread go on natively. */
 void ct_stalk_finish(struct stalk_thread *t, int status);
 void ct_stalk_tell_stop(struct stalk_thread *t);
-/* The last of it, once, whoever comes first: the thread itself, or who has stopped it. */
+/* Whoever comes first does what is left to do. */
+bool ct_stalk_claim_end(struct stalk_thread *t);
+/* The last of that: others may see now that it is over. */
 void ct_stalk_unfollowed(struct stalk_thread *t);
+/* BEGIN: from now on the thread is in translated code. */
+void ct_stalk_begun(struct stalk_thread *t);
 /* END: the area becomes what it was where the thread was stopped. */
 void ct_stalk_area_back(struct stalk_thread *t);
 
@@ -632,8 +646,8 @@ struct stalk_way {
     uint64_t natively; /* not 0: with *mask */
 };
 struct stalk_way ct_stalk_on_signal(uint64_t signal, void *info, void *context, uint64_t *mask);
-/* Threads that are in there. */
-extern uint32_t ct_stalk_in_signal;
+/* Threads that are in there, or in ct_stalk_child. */
+extern uint32_t ct_stalk_underway;
 /* rt_sigaction of the program. */
 int64_t ct_stalk_sigaction(uint64_t signal, const struct stalk_action *new, struct stalk_action *old);
 /* The same of a vfork's child, which has actions of its own but not the memory that we know them in. */
@@ -649,12 +663,19 @@ void ct_stalk_sigreturn_undo(struct stalk_thread *t, const struct stalk_regs *re
 
 /* To every Stalker: what was made of this code is given up. */
 void ct_stalk_code_changed(uint64_t start, size_t size);
+/* In the child of a fork: another thread of its parent may have had the lock. */
+void ct_stalk_list_in_child(void);
 
 /* ---- thread.c ---- */
 
 /* The calling thread's, if it is followed or was; no system call when `block` (its GS base) is known. */
 struct stalk_thread *ct_stalk_thread_of_block(uint64_t block);
 struct stalk_thread *ct_stalk_thread_current(void);
+/* The same for functions that run natively: until ct_stalk_area_leave(t->area) nobody lets the thread go, or frees its state. */
+struct stalk_thread *ct_stalk_thread_enter(void);
+void ct_stalk_area_leave(struct stalk_area *a);
+/* The thread does not find its state any more. */
+void ct_stalk_thread_forget(struct stalk_thread *t);
 struct stalk_thread *ct_stalk_thread_make(struct ct_stalker *s, int tid,
                                           const struct ct_stalker_transformer *transformer,
                                           const struct ct_stalker_sink *sink, uint64_t gs_base, uint64_t *block,
@@ -669,8 +690,10 @@ int ct_stalk_make_cache(struct ct_stalker *s, const struct ct_stalker_transforme
 
 /* From outside: the thread stands still at *pc, and is to go on there when this has returned 0. It is not followed any more as
  * soon as the engine has seen to it. CT_ERR_NOT_FOUND: it was not followed. */
-/* Nobody stands in its code any more. CT_ERR_BUSY: threads are followed, or do not come out of it. */
+/* Nobody stands in its code any more, or finds it. CT_ERR_BUSY: threads are followed, or do not come out of it. */
 int ct_stalk_wait_until_left(struct ct_stalker *s);
+/* A thread that was started by a followed one, and that we know nothing of, may stand in its code. */
+bool ct_stalk_has_starting(struct ct_stalker *s);
 /* For who knows that. CT_ERR_BUSY: threads are followed. */
 int ct_stalk_destroy(struct ct_stalker *s);
 int ct_stalk_let_go(struct ct_stalker *s, int tid, uint64_t *pc); /* CT_ERR_BUSY: it is where it can only be asked */

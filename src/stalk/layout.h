@@ -27,7 +27,8 @@
 #define CT_AREA_COUNTERS  0x10d8 /* call counts */
 #define CT_AREA_NATIVE    0x10e0 /* stack slot of the return address of an excluded call */
 #define CT_AREA_SPILL     0x10e8 /* rax, where the engine may be entered before it comes back */
-#define CT_AREA_TID       0x10f0
+#define CT_AREA_TID       0x10f0 /* 4 bytes */
+#define CT_AREA_BUSY      0x10f4 /* 4 bytes: it is natively in functions of ours, which know its state */
 #define CT_AREA_OWN       0x10f8 /* the thread pointer of a thread that is followed now */
 #define CT_AREA_SIZE      0x100
 

@@ -2,12 +2,14 @@
  *
  * All threads are stopped for a moment (os.h). One that is to be followed goes on in ct_stalk_begin, one that is not to be
  * any more in ct_stalk_end: with all its registers, so that the engine does the rest on the thread itself. A thread that is in the
- * engine, or about to run a handler, is only asked. Owner: the caller; the Stalker's lock is not held while threads are stopped. */
+ * engine, or about to run a handler, is only asked: it may not come by again, so it is looked for until it has answered. Owner: the
+ * caller; the Stalker's lock is not held while threads are stopped. */
 #include "os/os.h"
 #include "os/thread.h"
 #include "stalk/internal.h"
 
-#define TRIES 200
+#define TRIES     200
+#define FEW_TRIES 20
 
 /* Between two tries, for seconds in all. A thread that gets its turn late, on a busy machine, would otherwise be stopped again before it has
  * done anything. */
@@ -37,12 +39,13 @@ extern const uint8_t __stop_ct_stalk_text[] __attribute__((visibility("hidden"))
 /* It may hold one of our locks; or it, or another thread, is about to run a handler, and its frame may lead to translated code. */
 static bool in_own_code(uint64_t pc) {
     return pc - (uint64_t)__start_ct_stalk_text < (uint64_t)(__stop_ct_stalk_text - __start_ct_stalk_text) ||
-           __atomic_load_n(&ct_stalk_in_signal, __ATOMIC_ACQUIRE);
+           __atomic_load_n(&ct_stalk_underway, __ATOMIC_ACQUIRE);
 }
 
-/* On the engine's stack, or coming back there from a handler that has put a signal off. */
+/* On the engine's stack, or coming back there from a handler that has put a signal off; or natively in a function of ours. */
 static bool is_engaged(const struct stalk_thread *t) {
-    return t->area && (t->area->in_engine || t->area->pending || t->at_entry);
+    return t->area &&
+           (t->area->in_engine || t->area->pending || t->at_entry || __atomic_load_n(&t->area->busy, __ATOMIC_ACQUIRE));
 }
 
 bool ct_stalk_is_inside(const struct ct_stalker *s, int tid, uint64_t pc) {
@@ -120,8 +123,10 @@ static bool in_code(const struct stalk_cache *c, uint64_t pc) {
 /* Where a stopped thread stands decides how it is let go: *pc is changed where needed. CT_ERR_TRUNCATED: it runs natively, and
  * the caller finishes what is left to do. */
 static int redirect(struct stalk_thread *t, uint64_t *pc) {
-    t->following = 2;
     struct stalk_area *a = t->area;
+    if (__atomic_load_n(&t->ending, __ATOMIC_ACQUIRE))
+        return CT_OK; /* whoever does it comes to its end */
+    t->following = 2;
     if (a->in_engine)
         return CT_OK;
     const struct stalk_region *region = ct_stalk_region_at(t, *pc);
@@ -150,28 +155,24 @@ static int redirect_to_end(struct stalk_thread *t, struct ct_os_stopped *stopped
     if (!t->following)
         return CT_OK; /* it was asked before */
     int status = find_stopped(stopped, t->tid, &index, &regs);
-    if (status == CT_ERR_NOT_FOUND) { /* gone; it may have said so itself */
-        ct_stalk_unfollowed(t);
-        return CT_OK;
-    }
+    if (status == CT_ERR_NOT_FOUND) /* gone, without a word */
+        return __atomic_load_n(&t->ending, __ATOMIC_ACQUIRE) ? CT_OK : CT_ERR_TRUNCATED;
     uint64_t pc = regs.pc;
     status = status ? status : redirect(t, &regs.pc);
     return !status && regs.pc != pc ? ct_os_stopped_set_regs(stopped, index, &regs) : status;
 }
 
-/* It is let go where it stands, still: from now on it does nothing for us. */
+/* It is let go where it stands, still, or is gone: from now on it does nothing for us. */
 static void release(struct stalk_thread *t) {
     t->area->native = t->area->own = 0;
-    __atomic_store_n(&t->ending, 1, __ATOMIC_RELAXED);
-    __atomic_store_n(&t->following, 0, __ATOMIC_RELEASE);
+    (void)ct_stalk_claim_end(t);
 }
 
 /* Its events are ours to deliver. */
 static void finish_native(struct stalk_thread *t) {
     ct_stalk_events_drain_native(t);
     ct_stalk_tell_stop(t);
-    ct_stalk_signals_give_back();
-    __atomic_sub_fetch(&t->stalker->followed, 1, __ATOMIC_ACQ_REL);
+    ct_stalk_unfollowed(t);
 }
 
 int ct_stalk_let_go(struct ct_stalker *s, int tid, uint64_t *pc) {
@@ -196,18 +197,31 @@ void ct_stalk_let_go_gone(struct ct_stalker *s, bool (*is_there)(void *arg, int 
         }
 }
 
-/* Waits until the thread has left the engine for the last time. */
-static int wait_for_end(struct stalk_thread *t) {
-    for (unsigned i = 0; i < 20000; i++) {
+/* Waits until the thread has left the engine for the last time: longer each time. False: it may have gone on in a loop. */
+static bool has_ended(const struct stalk_thread *t, unsigned tries) {
+    unsigned most = 200 + (tries < 20 ? tries : 20) * 50;
+    for (unsigned i = 0; i < most; i++) {
         if (!__atomic_load_n(&t->following, __ATOMIC_ACQUIRE))
-            return CT_OK;
-        if (!ct_os_thread_alive(t->tid)) {
-            ct_stalk_unfollowed(t);
-            return CT_OK;
-        }
-        ct_os_sleep_us(i < 100 ? 20 : i < 5000 ? 200 : 2000);
+            return true;
+        ct_os_sleep_us(i < 100 ? 20 : 200);
     }
-    return CT_ERR_TIMEOUT;
+    return false;
+}
+
+/* One try. CT_OK: it was asked, or is let go. */
+static int ask_to_end(struct stalk_thread *t) {
+    struct ct_os_stopped *stopped;
+    int status = ct_os_stop_threads(&stopped);
+    if (status)
+        return status;
+    status = redirect_to_end(t, stopped);
+    if (status == CT_ERR_TRUNCATED)
+        release(t);
+    ct_os_resume_threads(stopped);
+    if (status != CT_ERR_TRUNCATED)
+        return status;
+    finish_native(t);
+    return CT_OK;
 }
 
 STALK_API int ct_stalker_unfollow(struct ct_stalker *s, int tid) {
@@ -219,23 +233,16 @@ STALK_API int ct_stalker_unfollow(struct ct_stalker *s, int tid) {
     if (tid == ct_os_gettid())
         return CT_ERR_BAD_STATE; /* ct_stalker_unfollow_me, which knows where it returns to */
     int status = CT_ERR_BUSY;
-    for (unsigned i = 0; i < TRIES && status == CT_ERR_BUSY; i++) {
-        struct ct_os_stopped *stopped;
-        status = ct_os_stop_threads(&stopped);
-        if (status == CT_OK) {
-            status = redirect_to_end(t, stopped);
-            if (status == CT_ERR_TRUNCATED) {
-                release(t);
-                ct_os_resume_threads(stopped);
-                finish_native(t);
-                return CT_OK;
-            }
-            ct_os_resume_threads(stopped);
-        }
-        if (status == CT_ERR_BUSY)
+    for (unsigned i = 0; i < TRIES; i++) {
+        status = ask_to_end(t);
+        if (status && status != CT_ERR_BUSY)
+            return status;
+        if (!status && has_ended(t, i))
+            return CT_OK;
+        if (status)
             nap(i);
     }
-    return status ? status : wait_for_end(t);
+    return status ? status : CT_ERR_TIMEOUT;
 }
 
 /* Another thread that was followed once, and may stand anywhere. */
@@ -255,34 +262,87 @@ static bool is_anybody_inside(const struct ct_stalker *s, struct ct_os_stopped *
     return __atomic_load_n(&s->followed, __ATOMIC_ACQUIRE) != 0; /* somebody is about to say that it is over */
 }
 
+static bool is_starting(struct ct_stalker *s, struct ct_os_stopped *stopped) {
+    struct ct_os_regs regs;
+    for (size_t i = 0; i < ct_os_stopped_count(stopped); i++)
+        if (!ct_os_stopped_get_regs(stopped, i, &regs) && !find_followed(s, ct_os_stopped_tid(stopped, i)) &&
+            ct_stalk_is_inside(s, 0, regs.pc))
+            return true;
+    return false;
+}
+
+bool ct_stalk_has_starting(struct ct_stalker *s) {
+    if (!s->cloned || ct_os_single_threaded())
+        return false;
+    for (unsigned i = 0; i < FEW_TRIES; nap(i++)) {
+        struct ct_os_stopped *stopped;
+        if (ct_os_stop_threads(&stopped))
+            continue;
+        bool starting = is_starting(s, stopped);
+        ct_os_resume_threads(stopped);
+        if (!starting)
+            return false;
+    }
+    return true;
+}
+
+/* While they stand still: afterwards no thread finds what it was to us. */
+static bool let_forget(const struct ct_stalker *s, struct ct_os_stopped *stopped) {
+    if (is_anybody_inside(s, stopped))
+        return false;
+    for (struct stalk_thread *t = s->threads; t; t = t->next)
+        ct_stalk_thread_forget(t);
+    return true;
+}
+
 int ct_stalk_wait_until_left(struct ct_stalker *s) {
     for (unsigned i = 0; i < TRIES; nap(i++)) {
         struct ct_os_stopped *stopped;
         for (const struct stalk_thread *t = s->threads; t; t = t->next)
             if (__atomic_load_n(&t->following, __ATOMIC_ACQUIRE))
                 return CT_ERR_BUSY;
-        if (!has_others(s))
+        bool others = has_others(s);
+        if (!others && (!s->cloned || ct_os_single_threaded()))
             return CT_OK;
-        if (ct_os_stop_threads(&stopped))
+        if (ct_os_stop_threads(&stopped)) {
+            if (!others && i == FEW_TRIES)
+                return CT_OK; /* it is being debugged: those that were started have had time */
             continue;
-        bool inside = is_anybody_inside(s, stopped);
+        }
+        bool left = let_forget(s, stopped);
         ct_os_resume_threads(stopped);
-        if (!inside)
+        if (left)
             return CT_OK;
     }
     return CT_ERR_BUSY;
 }
 
-STALK_API int ct_stalker_stop(struct ct_stalker *s) {
-    if (!s)
-        return CT_ERR_INVALID_ARGUMENT;
-    int result = CT_OK, own = ct_os_gettid();
+/* True: somebody was followed. */
+static bool stop_those_there(struct ct_stalker *s, int *result) {
+    bool found = false;
+    int own = ct_os_gettid();
     for (struct stalk_thread *t = s->threads; t; t = t->next) {
-        if (!t->following || t->tid == own)
+        if (!__atomic_load_n(&t->following, __ATOMIC_ACQUIRE) || t->tid == own)
             continue;
         int status = ct_stalker_unfollow(s, t->tid);
         if (status && status != CT_ERR_NOT_FOUND)
-            result = status;
+            *result = status;
+        found = true;
+    }
+    return found;
+}
+
+/* Threads that they have started may have come meanwhile; those that look for their creator later find it unfollowed. */
+STALK_API int ct_stalker_stop(struct ct_stalker *s) {
+    if (!s)
+        return CT_ERR_INVALID_ARGUMENT;
+    int result = CT_OK;
+    for (unsigned i = 0; i < TRIES && !result; i++) {
+        bool adopting = __atomic_load_n(&s->adopting, __ATOMIC_SEQ_CST) != 0;
+        if (!stop_those_there(s, &result) && !adopting)
+            break;
+        if (adopting)
+            nap(i);
     }
     return result;
 }

@@ -236,6 +236,7 @@ static bool resolve_entry(struct stalk_thread *t, struct stalk_regs *r) {
         r->pc = ct_stalk_functions[STALK_RESUME];
         return true;
     case CT_REASON_BEGIN:
+        ct_stalk_begun(t);
         r->pc = t->begin;
         return true;
     case CT_REASON_END:

@@ -38,6 +38,10 @@ static uint64_t *new_description(void) {
     return result;
 }
 
+void ct_stalk_sections_in_child(void) {
+    __atomic_store_n(&lock, 0, __ATOMIC_RELEASE);
+}
+
 static bool is_description(struct stalk_build *b, const struct stalk_insn *insn, uint64_t at, struct description *d) {
     uint64_t next = insn->address + insn->x64.length, end;
     bool changes;

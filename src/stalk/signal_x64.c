@@ -40,7 +40,7 @@ _Static_assert(offsetof(struct context, mask) == 296, "uc_sigmask");
 
 static struct stalk_action actions[STALK_SIGNALS];
 static uint32_t users;
-uint32_t ct_stalk_in_signal;
+uint32_t ct_stalk_underway;
 
 static long kernel_action(uint64_t signal, const struct stalk_action *new, struct stalk_action *old) {
     return syscall4(__NR_rt_sigaction, signal, new, old, 8);
@@ -109,6 +109,7 @@ void ct_stalk_signals_end(void) {
 
 void ct_stalk_signals_in_child(void) {
     users = 1;
+    ct_stalk_underway = 0;
 }
 
 /* No lock: threads are followed and let go while others stand still, wherever they are. Who came meanwhile may have found

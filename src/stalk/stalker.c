@@ -15,8 +15,11 @@ extern const uint8_t __stop_ct_stalk_text[] __attribute__((visibility("hidden"))
 
 /* Callbacks hold the lock, or run in the middle of something that does not expect changes. */
 static bool in_callback(void) {
-    struct stalk_thread *t = ct_stalk_thread_current();
-    return t && t->in_callback;
+    struct stalk_thread *t = ct_stalk_thread_enter();
+    bool inside = t && t->in_callback;
+    if (t)
+        ct_stalk_area_leave(t->area);
+    return inside;
 }
 
 static struct ct_stalker *all;
@@ -29,6 +32,10 @@ static void lock_all(void) {
 
 static void unlock_all(void) {
     __atomic_store_n(&all_lock, 0, __ATOMIC_RELEASE);
+}
+
+void ct_stalk_list_in_child(void) {
+    unlock_all();
 }
 
 static void drop_code(struct ct_stalker *s, uint64_t start, uint64_t end) {
@@ -263,12 +270,18 @@ STALK_API int ct_stalker_add_call_probe(struct ct_stalker *s, uint64_t target, c
         p->fn = callout;
         p->data = data;
         p->destroy = destroy;
+        p->users = 1;
         p->used = true;
         result = (int)s->probe_count++;
         drop_code(s, target, target + 1);
     }
     ct_stalk_unlock(s);
     return result;
+}
+
+void ct_stalk_probe_leave(struct stalk_probe *p) {
+    if (!__atomic_sub_fetch(&p->users, 1, __ATOMIC_ACQ_REL) && p->destroy)
+        p->destroy(p->data);
 }
 
 STALK_API int ct_stalker_remove_call_probe(struct ct_stalker *s, int probe) {
@@ -282,8 +295,8 @@ STALK_API int ct_stalker_remove_call_probe(struct ct_stalker *s, int probe) {
         drop_code(s, p->target, p->target + 1);
     }
     ct_stalk_unlock(s);
-    if (found && p->destroy)
-        p->destroy(p->data);
+    if (found)
+        ct_stalk_probe_leave(p);
     return found ? CT_OK : CT_ERR_NOT_FOUND;
 }
 
@@ -303,12 +316,14 @@ STALK_API int ct_stalker_is_following(struct ct_stalker *s, int tid) {
 STALK_API int ct_stalker_flush(struct ct_stalker *s) {
     if (!s)
         return CT_ERR_INVALID_ARGUMENT;
-    struct stalk_thread *t = ct_stalk_thread_current();
-    if (t && t->in_callback)
-        return CT_ERR_BAD_STATE;
-    if (t && t->stalker == s && t->following == 1)
+    struct stalk_thread *t = ct_stalk_thread_enter();
+    if (!t)
+        return CT_OK;
+    int status = t->in_callback ? CT_ERR_BAD_STATE : CT_OK;
+    if (!status && t->stalker == s && t->following == 1)
         ct_stalk_events_drain(t, true);
-    return CT_OK;
+    ct_stalk_area_leave(t->area);
+    return status;
 }
 
 /* A thread that has been unfollowed may still be on its way out. */
@@ -325,6 +340,8 @@ STALK_API int64_t ct_stalker_garbage_collect(struct ct_stalker *s) {
     if (in_callback())
         return CT_ERR_BAD_STATE;
     int64_t bytes = 0;
+    if (ct_stalk_has_starting(s))
+        return 0;
     ct_stalk_lock(s);
     bytes += (int64_t)ct_stalk_cache_sweep(s, NULL);
     for (struct stalk_cache *c = s->caches; c; c = c->next)
@@ -336,32 +353,31 @@ STALK_API int64_t ct_stalker_garbage_collect(struct ct_stalker *s) {
     return bytes;
 }
 
-/* Events begin at `target`; until then they are dropped. */
-STALK_API int ct_stalker_activate(struct ct_stalker *s, uint64_t target) {
-    struct stalk_thread *t = ct_stalk_thread_current();
-    if (!s || !target)
-        return CT_ERR_INVALID_ARGUMENT;
-    if (!t || t->stalker != s || t->following != 1 || t->in_callback)
+/* Events begin at `target`, or never (0); until then they are dropped. */
+static int mute(struct ct_stalker *s, uint64_t target) {
+    struct stalk_thread *t = ct_stalk_thread_enter();
+    if (!t)
         return CT_ERR_BAD_STATE;
-    ct_stalk_events_drain(t, false);
-    ct_stalk_lock(s);
-    t->activation = target;
-    t->muted = 1;
-    drop_code(s, target, target + 1);
-    ct_stalk_unlock(s);
-    return CT_OK;
+    int status = t->stalker != s || t->following != 1 || t->in_callback ? CT_ERR_BAD_STATE : CT_OK;
+    if (!status) {
+        ct_stalk_events_drain(t, false);
+        ct_stalk_lock(s);
+        t->activation = target;
+        t->muted = 1;
+        if (target)
+            drop_code(s, target, target + 1);
+        ct_stalk_unlock(s);
+    }
+    ct_stalk_area_leave(t->area);
+    return status;
+}
+
+STALK_API int ct_stalker_activate(struct ct_stalker *s, uint64_t target) {
+    return s && target ? mute(s, target) : CT_ERR_INVALID_ARGUMENT;
 }
 
 STALK_API int ct_stalker_deactivate(struct ct_stalker *s) {
-    struct stalk_thread *t = ct_stalk_thread_current();
-    if (!s)
-        return CT_ERR_INVALID_ARGUMENT;
-    if (!t || t->stalker != s || t->following != 1 || t->in_callback)
-        return CT_ERR_BAD_STATE;
-    ct_stalk_events_drain(t, false);
-    t->activation = 0;
-    t->muted = 1;
-    return CT_OK;
+    return s ? mute(s, 0) : CT_ERR_INVALID_ARGUMENT;
 }
 
 STALK_API int ct_stalker_event_of(const char *name) {

@@ -81,18 +81,31 @@ static uint64_t change_memory(struct stalk_thread *t) {
 
 /* ---- processes and threads ---- */
 
+/* A thread that is not here, wherever it stands in the parent. */
+static void forget_thread(const struct stalk_thread *t, struct stalk_thread *other) {
+    other->following = 0;
+    other->at_entry = false;
+    if (!other->area || other->area == t->area)
+        return;
+    other->area->in_engine = other->area->busy = 0;
+    other->area->pending = 0;
+}
+
 /* The child is alone with its copy of everything. */
 static void begin_child(struct stalk_thread *t) {
     struct ct_stalker *s = t->stalker;
     for (struct stalk_thread *other = s->threads; other; other = other->next)
         if (other != t)
-            other->following = 0;
+            forget_thread(t, other);
     s->followed = 1;
+    s->adopting = 0;
     t->claimed = 0; /* by a thread that is not here */
     ct_stalk_signals_in_child();
+    ct_stalk_list_in_child();
+    ct_stalk_sections_in_child();
     s->pid = ct_os_getpid();
     t->tid = ct_os_gettid();
-    t->area->tid = (uint64_t)t->tid;
+    t->area->tid = (uint32_t)t->tid;
 }
 
 /* Code memory that is not private is the parent's and the child's until the child has a copy. NULL: it is private. */
@@ -196,6 +209,7 @@ static uint64_t start_apart(struct stalk_thread *t, enum stalk_clone kind) {
     if (kind == STALK_CLONE_VFORK)
         ct_stalk_apart_prepare(t, t->area->target + 2);
     ct_stalk_lock(t->stalker);
+    t->stalker->cloned = true;
     uint64_t stub = ct_stalk_clone_stub(t->cache, next_of(t), t->area->target + 2, kind);
     ct_stalk_unlock(t->stalker);
     return stub ? stub : t->area->target;
@@ -294,6 +308,17 @@ static uint64_t end_here(struct stalk_thread *t) {
     return t->area->target;
 }
 
+/* It makes its last call natively too: who is not followed is in nobody's way in translated code. All of it has been executed. */
+static uint64_t end_thread(struct stalk_thread *t) {
+    if (ct_stalk_is_apart(t)) {
+        t->following = 0;
+        return t->area->target;
+    }
+    ct_stalk_events_drain(t, true);
+    t->following = 2;
+    return t->area->target;
+}
+
 /* The hooks give the thread a block of theirs: the area moves along. */
 static uint64_t change_base(struct stalk_thread *t) {
     uint64_t block = t->area->gpr[RSI], self = 0;
@@ -339,11 +364,9 @@ uint64_t ct_stalk_syscall_enter(struct stalk_thread *t) {
     case __NR_exit_group:
         if (!ct_stalk_is_apart(t))
             ct_stalk_events_drain_others(t, true);
-        ct_stalk_finish(t, CT_OK);
-        return t->area->target;
+        return end_thread(t);
     case __NR_exit:
-        ct_stalk_finish(t, CT_OK);
-        return t->area->target;
+        return end_thread(t);
     case __NR_arch_prctl:
         return change_base(t);
     case __NR_prctl:

@@ -34,6 +34,23 @@ struct stalk_thread *ct_stalk_thread_current(void) {
     return ct_stalk_thread_of_block(ct_os_get_block());
 }
 
+struct stalk_thread *ct_stalk_thread_enter(void) {
+    uint64_t block = ct_os_get_block();
+    struct stalk_area *a = (struct stalk_area *)(block + CT_AREA);
+    if (!is_block(block) || a->tid != (uint32_t)ct_os_gettid())
+        return NULL;
+    __atomic_add_fetch(&a->busy, 1, __ATOMIC_SEQ_CST); /* before its state is looked for: then that stays */
+    struct stalk_thread *t = __atomic_load_n(&a->thread, __ATOMIC_SEQ_CST);
+    if (t && t->tid == (int32_t)a->tid)
+        return t;
+    ct_stalk_area_leave(a);
+    return NULL;
+}
+
+void ct_stalk_area_leave(struct stalk_area *a) {
+    __atomic_sub_fetch(&a->busy, 1, __ATOMIC_RELEASE);
+}
+
 /* Blocks of Stalkers that are gone. GS of their threads, and of threads that those have started, may still lead there: they stay
  * mapped, and serve others when the thread that they were made for has ended. */
 static struct stalk_area *spare_blocks;
@@ -71,7 +88,7 @@ static uint64_t take_spare(void) {
 
 static void keep_spare(uint64_t block, int tid) {
     struct stalk_area *a = (struct stalk_area *)(block + CT_AREA);
-    a->tid = (uint64_t)tid;
+    a->tid = (uint32_t)tid;
     if (!lock_spare())
         return;
     *next_spare(a) = spare_blocks;
@@ -79,11 +96,15 @@ static void keep_spare(uint64_t block, int tid) {
     unlock_spare();
 }
 
+void ct_stalk_thread_forget(struct stalk_thread *t) {
+    if (!t->area || t->area->thread != t)
+        return;
+    t->area->thread = NULL;
+    t->area->counters = NULL;
+}
+
 void ct_stalk_thread_free(struct stalk_thread *t) {
-    if (t->area && t->area->thread == t) {
-        t->area->thread = NULL;
-        t->area->counters = NULL;
-    }
+    ct_stalk_thread_forget(t);
     if (t->stalker)
         ct_stalk_events_free(t);
     if (t->own_block)
@@ -141,7 +162,7 @@ static bool is_of_another(uint64_t block, int tid) {
     if (a->thread)
         return a->thread->tid != tid;
     bool ours = *(const uint64_t *)(block + CT_BLOCK_OWNER) == 0;
-    return ours && a->tid != (uint64_t)tid;
+    return ours && a->tid != (uint32_t)tid;
 }
 
 /* A block for the thread whose GS is `gs_base`: *block. */
@@ -210,7 +231,7 @@ static int prepare(struct stalk_thread *t, uint64_t block, const struct ct_stalk
     t->activation = 0;
     t->status = 0;
     int status = ct_stalk_events_open(t);
-    a->tid = (uint64_t)t->tid;
+    a->tid = (uint32_t)t->tid;
     if (!status)
         a->thread = t;
     return status;
@@ -229,16 +250,17 @@ struct stalk_thread *ct_stalk_thread_make(struct ct_stalker *s, int tid,
         t->stalker = s;
         *status = find_block(t, gs_base, block);
     }
-    if (!*status && ((struct stalk_area *)(*block + CT_AREA))->thread) {
-        struct stalk_thread *other = ((struct stalk_area *)(*block + CT_AREA))->thread;
-        if (other != t && other->tid == tid && other->following)
-            *status = CT_ERR_BAD_STATE; /* by another Stalker */
-    }
+    const struct stalk_area *a = *status ? NULL : (const struct stalk_area *)(*block + CT_AREA);
+    if (a && a->thread && a->thread != t && a->thread->tid == tid && a->thread->following)
+        *status = CT_ERR_BAD_STATE; /* by another Stalker */
+    else if (a && tid != ct_os_gettid() && a->tid == (uint32_t)tid && a->busy)
+        *status = CT_ERR_BUSY; /* it asks one something */
     if (!*status && !s->followed)
         ct_stalk_check_all(s); /* what changed while nobody looked */
     if (!*status)
         *status = prepare(t, *block, transformer, sink);
     if (!*status) {
+        t->area->busy = tid == ct_os_gettid(); /* on its way: until it begins */
         t->ending = 0;
         t->following = 1;
         __atomic_add_fetch(&s->followed, 1, __ATOMIC_ACQ_REL);
@@ -263,6 +285,12 @@ static void tell_start(void *arg, void *vectors) {
     t->sink.start(t->sink.user, t->tid);
 }
 
+static void do_not_begin(struct stalk_thread *t) {
+    t->area->busy = 0;
+    t->following = 0;
+    __atomic_sub_fetch(&t->stalker->followed, 1, __ATOMIC_ACQ_REL);
+}
+
 struct begin ct_stalk_do_follow_me(struct ct_stalker *s, const struct ct_stalker_transformer *transformer,
                                    const struct ct_stalker_sink *sink, uint64_t *slot) {
     struct begin result = {CT_ERR_INVALID_ARGUMENT, 0};
@@ -270,19 +298,20 @@ struct begin ct_stalk_do_follow_me(struct ct_stalker *s, const struct ct_stalker
         return result;
     uint64_t base = ct_os_get_block(), block;
     int status = CT_OK;
-    struct stalk_thread *lost = ct_stalk_thread_of_block(base);
+    struct stalk_thread *lost = ct_stalk_thread_enter();
     if (lost && lost->stalker == s && lost->following == 1 && !lost->in_callback &&
         !ct_stalk_return_of(lost->cache, *slot)) { /* it jumped out of an excluded call: followed again from here */
         lost->begin = *slot;
         return (struct begin){CT_OK, ct_stalk_helper(lost->cache->regions, ct_stalk_begin)};
     }
+    if (lost)
+        ct_stalk_area_leave(lost->area);
     uint64_t signals = ct_os_block_signals();
     struct stalk_thread *t = ct_stalk_thread_make(s, ct_os_gettid(), transformer, sink, base, &block, &status);
     if (t && block != base)
         status = ct_os_set_block((void *)block);
     if (t && status) {
-        t->following = 0;
-        __atomic_sub_fetch(&s->followed, 1, __ATOMIC_ACQ_REL);
+        do_not_begin(t);
         t = NULL;
     }
     if (t) {
@@ -297,20 +326,17 @@ struct begin ct_stalk_do_follow_me(struct ct_stalker *s, const struct ct_stalker
     return result;
 }
 
-/* A thread that a followed one has started, at its very beginning, with GS still its creator's. Where it goes on. */
-uint64_t ct_stalk_adopt(uint64_t next);
-
-uint64_t ct_stalk_adopt(uint64_t next) {
-    uint64_t base = ct_os_get_block(), block;
-    struct stalk_thread *parent = ((struct stalk_area *)(base + CT_AREA))->thread;
+static uint64_t adopt(const struct stalk_thread *parent, uint64_t base, uint64_t next) {
+    uint64_t block;
     int status;
+    if (__atomic_load_n(&parent->following, __ATOMIC_SEQ_CST) != 1)
+        return next; /* it was let go meanwhile */
     struct stalk_thread *t = ct_stalk_thread_make(parent->stalker, ct_os_gettid(), &parent->cache->transformer,
                                                   &parent->sink, base, &block, &status);
     if (!t)
         return next;
     if (ct_os_set_block((void *)block)) {
-        t->following = 0;
-        __atomic_sub_fetch(&t->stalker->followed, 1, __ATOMIC_ACQ_REL);
+        do_not_begin(t);
         return next;
     }
     ct_stalk_signals_take();
@@ -320,10 +346,23 @@ uint64_t ct_stalk_adopt(uint64_t next) {
     return ct_stalk_helper(t->cache->regions, ct_stalk_begin);
 }
 
-/* Runs natively, as part of an excluded call: the return address is ours and is put right. */
-int ct_stalk_do_unfollow_me(struct ct_stalker *s, uint64_t *slot) {
-    struct stalk_thread *t = ct_stalk_thread_current();
-    if (!t || t->stalker != s || t->following != 1)
+/* A thread that a followed one has started, at its very beginning, with GS still its creator's. Where it goes on. */
+uint64_t ct_stalk_adopt(uint64_t next);
+
+uint64_t ct_stalk_adopt(uint64_t next) {
+    uint64_t base = ct_os_get_block();
+    struct stalk_thread *parent = ((struct stalk_area *)(base + CT_AREA))->thread;
+    if (!parent)
+        return next;
+    struct ct_stalker *s = parent->stalker;
+    __atomic_add_fetch(&s->adopting, 1, __ATOMIC_SEQ_CST); /* before the creator is looked at */
+    next = adopt(parent, base, next);
+    __atomic_sub_fetch(&s->adopting, 1, __ATOMIC_SEQ_CST);
+    return next;
+}
+
+static int unfollow_calling(struct stalk_thread *t, uint64_t *slot) {
+    if (!t->following || __atomic_load_n(&t->ending, __ATOMIC_ACQUIRE))
         return CT_ERR_BAD_STATE;
     if (t->in_callback) {
         t->following = 2; /* the engine sees to it */
@@ -334,4 +373,15 @@ int ct_stalk_do_unfollow_me(struct ct_stalker *s, uint64_t *slot) {
         *slot = address;
     ct_stalk_finish(t, CT_OK);
     return CT_OK;
+}
+
+/* Runs natively, as part of an excluded call: the return address is ours and is put right. */
+int ct_stalk_do_unfollow_me(struct ct_stalker *s, uint64_t *slot) {
+    struct stalk_thread *t = ct_stalk_thread_enter();
+    if (!t)
+        return CT_ERR_BAD_STATE;
+    struct stalk_area *a = t->area;
+    int status = t->stalker == s ? unfollow_calling(t, slot) : CT_ERR_BAD_STATE;
+    ct_stalk_area_leave(a); /* from here on its state may go */
+    return status;
 }

@@ -13,6 +13,7 @@
  * The description can be taken back only by a function of the process, which we may not call when its threads stand still: in the agent it
  * stays for ever, with the addresses that it describes. */
 #include "os/os.h"
+#include "os/thread.h"
 #include "stalk/internal.h"
 
 uint64_t ct_stalk_functions[STALK_FUNCTIONS];
@@ -89,10 +90,10 @@ static bool can_land(void) {
     return f[STALK_GET_IP] && f[STALK_SET_IP] && f[STALK_SET_GR] && f[STALK_RESUME];
 }
 
-void ct_stalk_unwind_register(struct stalk_cache *c) {
+static void tell_unwinder(struct stalk_cache *c) {
     void (*tell)(const void *, void *) = (void (*)(const void *, void *))ct_stalk_functions[STALK_REGISTER];
     uint64_t personality = (uint64_t)&pass_through, size = STALK_RETURN_ROOM;
-    if (__atomic_exchange_n(&c->unwind_tried, true, __ATOMIC_ACQ_REL) || !tell || !can_land())
+    if (!tell || !can_land())
         return;
     struct stalk_unwind *u = ct_os_alloc(sizeof *u, CT_OS_READ | CT_OS_WRITE);
     if (!u)
@@ -103,6 +104,19 @@ void ct_stalk_unwind_register(struct stalk_cache *c) {
     ct_stalk_copy(u->bytes + START + 8, &size, sizeof size);
     c->unwind = u;
     tell(u->bytes, u->object);
+}
+
+#define PATIENCE 20000 /* times 100 us; whoever is at it may wait for a lock of the unwinder, which we may have */
+
+void ct_stalk_unwind_register(struct stalk_cache *c) {
+    uint32_t nobody = 0;
+    if (__atomic_compare_exchange_n(&c->unwind_told, &nobody, STALK_TELLING, false, __ATOMIC_ACQ_REL,
+                                    __ATOMIC_ACQUIRE)) {
+        tell_unwinder(c);
+        __atomic_store_n(&c->unwind_told, STALK_TOLD, __ATOMIC_RELEASE);
+    }
+    for (unsigned i = 0; i < PATIENCE && __atomic_load_n(&c->unwind_told, __ATOMIC_ACQUIRE) != STALK_TOLD; i++)
+        ct_os_sleep_us(100); /* nobody calls excluded code before */
 }
 
 bool ct_stalk_unwind_deregister(struct stalk_cache *c) {
