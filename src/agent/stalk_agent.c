@@ -447,6 +447,7 @@ static int follow(struct ct_stalk_boot_thread *thread, const struct ct_stalk_boo
     if (!t)
         return status;
     ct_stalk_signals_take();
+    t->area->busy = 0; /* whoever runs this: the controller moves it, or nobody does */
     t->begin = thread->pc;
     thread->pc = ct_stalk_helper(t->cache->regions, ct_stalk_begin);
     thread->gs_base = block;

@@ -299,13 +299,14 @@ static int prepare_tables(struct ct_recording *r) {
     }
     s->shm = (r->injection.shm + r->lane.window - 1) / r->lane.window * r->lane.window;
     s->tables->pid = ct_remote_inner_pid(r->remote);
-    s->tables->entry = r->injection.entry;
     s->tables->stack = r->injection.stack;
     s->tables->boot = s->boot;
     s->tables->shm = r->injection.shm;
     s->tables->shm_size = r->injection.shm_size;
     s->tables->image = r->injection.image;
     s->tables->image_size = r->injection.image_size;
+    __atomic_store_n(&s->tables->entry, r->injection.entry,
+                     __ATOMIC_RELEASE); /* last: who comes behind us trusts the rest */
     s->ids = calloc(CT_STALK_TARGETS, sizeof *s->ids);
     s->block_places = calloc(CT_STALK_BLOCKS, sizeof *s->block_places);
     s->code_places = calloc(CT_STALK_CODE, sizeof *s->code_places);

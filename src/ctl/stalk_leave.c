@@ -76,7 +76,7 @@ int ct_stalk_leave(struct ct_recording *r) {
 
 struct lane {
     struct ct_recording *r;
-    uint64_t at;
+    uint64_t at, size;
     struct ct_shm_control control;
 };
 
@@ -87,6 +87,7 @@ static int find_lane(void *arg, const struct ct_os_map *map) {
         l->control.version != CT_SHM_VERSION || !l->control.extra_offset)
         return 0;
     l->at = map->start;
+    l->size = map->end - map->start;
     return 1;
 }
 
@@ -104,9 +105,11 @@ int ct_stalk_clean_behind(struct ct_recording *r) {
     int status = ct_remote_read(r->remote, l.at + l.control.extra_offset, &t, offsetof(struct ct_stalk_tables, ranges));
     if (status)
         return status;
-    if (t.pid == ct_remote_inner_pid(r->remote) && is_alive(&l.control))
+    if ((t.pid == ct_remote_inner_pid(r->remote) || !t.entry) && is_alive(&l.control))
         return ct_recording_fail(r, CT_ERR_BUSY, "process %d is being followed already; `contrail detach %d` ends that",
                                  r->pid, r->pid);
+    if (!t.entry) /* it was killed before it had the agent run */
+        return ct_inject_unmap(&(struct ct_injection){.remote = r->remote}, l.at, l.size);
     struct ct_stalk stalk = {.boot = t.boot, .shm = l.at}, *own = r->stalk;
     struct ct_injection injection = r->injection;
     r->stalk = &stalk;

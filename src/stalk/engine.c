@@ -279,6 +279,7 @@ static uint64_t land(struct stalk_thread *t) {
     a->gpr[4] -= 8;
     *(uint64_t *)a->gpr[4] = t->land;
     a->native = 0;
+    ct_stalk_area_leave(a);
     t->through = a->gpr[4];
     return ct_stalk_functions[STALK_RESUME];
 }

@@ -233,6 +233,7 @@ static bool resolve_entry(struct stalk_thread *t, struct stalk_regs *r) {
         r->gpr[CT_X64_RDI] = r->gpr[CT_X64_RAX];
         r->gpr[CT_X64_RSP] -= 8;
         store(r->gpr[CT_X64_RSP], t->land, true);
+        ct_stalk_area_leave(t->area);
         r->pc = ct_stalk_functions[STALK_RESUME];
         return true;
     case CT_REASON_BEGIN:

@@ -32,7 +32,7 @@ void ct_stalk_find_functions(void) {
 }
 
 struct stalk_unwind {
-    _Alignas(8) uint8_t bytes[104];
+    _Alignas(8) uint8_t bytes[112];
     uint64_t object[16]; /* the unwinder's own */
 };
 
@@ -49,13 +49,17 @@ static const uint8_t template[] = {
     0, 0, 0, 0, 0, 0, 0,
     0, 0, 0, 0,
     /* all stubs */
-    44, 0, 0, 0,            /* length */
+    60, 0, 0, 0,            /* length */
     44, 0, 0, 0,            /* back to the common part */
     0, 0, 0, 0, 0, 0, 0, 0, /* start */
     0, 0, 0, 0, 0, 0, 0, 0, /* size */
     0,                      /* nothing more */
-    0x16, 16, 10,           /* DW_CFA_val_expression of the return address: */
-    0x80, 0,                /* where it points now: the stub */
+    0x16, 16, 26,           /* DW_CFA_val_expression of the return address: */
+    0x80, 0,                /* where it points now: the stub; or it was put right since the frame was looked at, */
+    0x12, 0x0e,             /* which the distance from the start tells: */
+    0, 0, 0, 0, 0, 0, 0, 0,
+    0x1c, 0x30 + 19, 0x25,  /* - start, >> 19 */
+    0x28, 6, 0,             /* not 0: it is no stub */
     0x09, 0xc0, 0x1a,       /* & -64 */
     0x23, STALK_RETURN_WORD, 0x06, /* + offset, and what is there */
     0x31, 0x1c,             /* - 1 */
@@ -63,8 +67,9 @@ static const uint8_t template[] = {
     0, 0, 0, 0,             /* the end */
 };
 /* clang-format on */
-enum { PERSONALITY = 18, START = 48 };
-_Static_assert(sizeof template == 40 + 48 + 4, "both parts, and the end");
+enum { PERSONALITY = 18, START = 48, START_AGAIN = START + 16 + 1 + 3 + 4 };
+_Static_assert(sizeof template == 40 + 64 + 4, "both parts, and the end");
+_Static_assert(STALK_RETURN_ROOM == 1 << 19, "the expression knows it");
 _Static_assert(sizeof template <= sizeof((struct stalk_unwind *)0)->bytes, "room for it");
 
 enum { CLEANUP_PHASE = 2, INSTALL_CONTEXT = 7, CONTINUE_UNWIND = 8 };
@@ -75,8 +80,10 @@ static int pass_through(int version, int actions, uint64_t class, void *exceptio
     void (*set_ip)(void *, uint64_t) = (void (*)(void *, uint64_t))ct_stalk_functions[STALK_SET_IP];
     void (*set_register)(void *, int, uint64_t) = (void (*)(void *, int, uint64_t))ct_stalk_functions[STALK_SET_GR];
     (void)version, (void)class;
-    struct stalk_thread *t = actions & CLEANUP_PHASE ? ct_stalk_thread_current() : NULL;
+    struct stalk_thread *t = actions & CLEANUP_PHASE ? ct_stalk_thread_enter() : NULL;
     uint64_t address = t && t->following == 1 ? ct_stalk_return_of(t->cache, get_ip(context)) : 0;
+    if (t && !address)
+        ct_stalk_area_leave(t->area); /* else when it lands */
     if (!address)
         return CONTINUE_UNWIND;
     t->land = address;
@@ -102,6 +109,7 @@ static void tell_unwinder(struct stalk_cache *c) {
     ct_stalk_copy(u->bytes + PERSONALITY, &personality, sizeof personality);
     ct_stalk_copy(u->bytes + START, &c->return_chunk->run, sizeof c->return_chunk->run);
     ct_stalk_copy(u->bytes + START + 8, &size, sizeof size);
+    ct_stalk_copy(u->bytes + START_AGAIN, &c->return_chunk->run, sizeof c->return_chunk->run);
     c->unwind = u;
     tell(u->bytes, u->object);
 }

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <regex.h>
 #include <sched.h>
+#include <unwind.h>
 
 static struct ct_stalker *stalker;
 static volatile int tid, stage, starts, stops;
@@ -216,6 +217,56 @@ static void test_followed_again(void **state) {
     }
 }
 
+/* ---- let go in an unwinder ---- */
+
+static volatile uint64_t behind_stub;
+
+/* The unwinder knows by now what kind of frame it is at. */
+static _Unwind_Reason_Code look(struct _Unwind_Context *context, void *arg) {
+    volatile bool *seen = arg;
+    uint64_t pc = _Unwind_GetIP(context);
+    Dl_info where;
+    if (*seen && !behind_stub)
+        behind_stub = pc;
+    if (*seen || dladdr((void *)pc, &where))
+        return _URC_NO_REASON;
+    *seen = true; /* where the excluded call returns to */
+    stage = 1;
+    wait_for(&stage, 2);
+    return _URC_NO_REASON;
+}
+
+__attribute__((noinline, section("native_text"))) static void unwind_natively(volatile bool *seen) {
+    _Unwind_Backtrace(look, (void *)seen);
+    __asm__ volatile("");
+}
+
+NOINLINE static void *unwind(void *arg) {
+    volatile bool seen = false;
+    tid = (int)syscall(SYS_gettid);
+    int status = ct_stalker_follow_me(stalker, NULL, NULL);
+    unwind_natively(&seen);
+    return status || !seen ? stalker : arg;
+}
+
+/* The return address that it stands at is put right under its hands. */
+static void test_in_unwinder(void **state) {
+    (void)state;
+    pthread_t thread;
+    void *result = stalker;
+    create(0);
+    exclude_natives();
+    behind_stub = 0;
+    assert_int_equal(pthread_create(&thread, NULL, unwind, NULL), 0);
+    wait_for(&stage, 1);
+    assert_int_equal(ct_stalker_unfollow(stalker, tid), 0);
+    stage = 2;
+    pthread_join(thread, &result);
+    assert_null(result);
+    assert_in_range(behind_stub, (uint64_t)unwind, (uint64_t)unwind + 256);
+    check_over();
+}
+
 /* ---- threads that begin and end ---- */
 
 static void *calls(void *arg) {
@@ -382,10 +433,10 @@ static void test_probe_in_use(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_natively_in_signals), cmocka_unit_test(test_from_two_sides),
-        cmocka_unit_test(test_followed_again),      cmocka_unit_test(test_started_before_destroy),
-        cmocka_unit_test(test_stop_of_starters),    cmocka_unit_test(test_collected_at_the_end),
-        cmocka_unit_test(test_probe_in_use),
+        cmocka_unit_test(test_natively_in_signals),    cmocka_unit_test(test_from_two_sides),
+        cmocka_unit_test(test_followed_again),         cmocka_unit_test(test_in_unwinder),
+        cmocka_unit_test(test_started_before_destroy), cmocka_unit_test(test_stop_of_starters),
+        cmocka_unit_test(test_collected_at_the_end),   cmocka_unit_test(test_probe_in_use),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,11 +13,11 @@ __attribute__((noinline)) unsigned long leaf(unsigned long x) {
 
 static void *work(void *which) {
     unsigned long value = 1, k = (unsigned long)which;
-    while (!stop) {
+    do {
         value = leaf(value);
         if (++turns[k] % 1000 == 0)
             usleep(100);
-    }
+    } while (!stop);
     return value ? NULL : which;
 }
 

@@ -416,6 +416,18 @@ def test_killed_recorder(b):
     b.end_busy(process)
 
 
+def test_half_made(b):
+    """Memory of a recorder that was killed before anything was followed is no obstacle."""
+    root = os.path.join(HERE, "..", "..", "..")
+    process = b.shop.start([b.build("half", "-I" + root, "-I" + os.path.join(root, "src"), "-I" + os.path.join(root, "include"))])
+    pid = int(process.stdout.readline())
+    result, directory = b.stalk(["--pid", str(pid), "--duration", "10ms"])
+    b.check(directory)
+    with open("/proc/%d/maps" % pid) as f:
+        same("shared memory that is left", 0, f.read().count("/memfd:contrail"))
+    b.end_busy(process)
+
+
 def test_again_and_again(b):
     """Followed, let go and left by killed recorders many times: it stays whole, and does not grow by more than the agent's image."""
     process, pid = b.start_busy()
