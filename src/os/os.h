@@ -116,7 +116,8 @@ struct ct_os_regs {
  *
  * One thread at a time can do so: another one that wants to waits for it.
  * CT_ERR_BUSY: a debugger is attached, or another thread keeps all stopped. CT_ERR_TIMEOUT: a thread did not stop in time
- * (uninterruptible sleep, vfork). CT_ERR_PERMISSION_DENIED: the system forbids ptrace. Then nothing has changed.
+ * (uninterruptible sleep, vfork; those that only wait for the processor have longer). CT_ERR_PERMISSION_DENIED: the system
+ * forbids ptrace. Then nothing has changed.
  * For the time of the stop the process is made dumpable if it was not (a value of 2 comes back as 0), and a tracer
  * that the program allowed with PR_SET_PTRACER is forgotten (it cannot be read back).
  * The kernel's own workers for the process (io_uring) are stopped and numbered too; their pc is 0.

@@ -15,6 +15,10 @@
 
 enum { SEIZE_TRIES = 3 };
 
+struct deadlines {
+    uint64_t soon, last;
+};
+
 uint64_t ct_seize_now_ms(void) {
     struct __kernel_timespec time = {0, 0};
     (void)syscall2(__NR_clock_gettime, CLOCK_MONOTONIC, &time);
@@ -252,8 +256,18 @@ static void check_silent(const struct seize_set *s, struct seize_thread *thread)
         thread->gone = true;
 }
 
+/* On a busy machine the limit may pass before a thread, or we, have had our turn. In uninterruptible sleep it would be in vain. */
+static bool is_over(const struct seize_set *s, const struct seize_thread *thread, const struct deadlines *deadlines) {
+    char state = 0;
+    int tracer;
+    uint64_t now = ct_seize_now_ms();
+    if (now < deadlines->soon || now >= deadlines->last)
+        return now >= deadlines->last;
+    return ct_seize_task_state(s->pid, thread->tid, &state, &tracer) && state == 'D';
+}
+
 /* Returns with every seized thread stopped or gone. */
-static int wait_for_all(struct seize_set *s, size_t first, uint64_t deadline) {
+static int wait_for_all(struct seize_set *s, size_t first, const struct deadlines *deadlines) {
     for (size_t i = first; i < s->count; i++) {
         struct seize_thread *thread = &s->threads[i];
         for (;;) {
@@ -262,7 +276,7 @@ static int wait_for_all(struct seize_set *s, size_t first, uint64_t deadline) {
                 return status;
             if (thread->stopped || thread->gone)
                 break;
-            if (ct_seize_now_ms() >= deadline)
+            if (is_over(s, thread, deadlines))
                 return CT_ERR_TIMEOUT;
             if (!s->sleep())
                 check_silent(s, thread);
@@ -288,14 +302,15 @@ static void drop_gone(struct seize_set *s) {
  * count too: two in a row must be complete. Where the number of threads is not told (no such link count), several must
  * find nothing. */
 int ct_seize_all(struct seize_set *s, unsigned limit_ms) {
-    uint64_t deadline = ct_seize_now_ms() + limit_ms;
+    uint64_t now = ct_seize_now_ms();
+    const struct deadlines deadlines = {now + limit_ms, now + (uint64_t)CT_SEIZE_LIMITS * limit_ms};
     int quiet = 0, calm = 0;
     for (;;) {
         bool found, complete;
         size_t known = s->count;
         int status = scan(s, &found, &complete);
         if (status == CT_OK)
-            status = wait_for_all(s, known, deadline);
+            status = wait_for_all(s, known, &deadlines);
         if (status != CT_OK)
             return status;
         drop_gone(s);
@@ -303,7 +318,7 @@ int ct_seize_all(struct seize_set *s, unsigned limit_ms) {
         calm = complete ? calm + 1 : 0;
         if (calm == 2 || quiet == 10)
             return CT_OK;
-        if (ct_seize_now_ms() >= deadline)
+        if (ct_seize_now_ms() >= deadlines.last)
             return CT_ERR_TIMEOUT;
     }
 }

@@ -43,7 +43,9 @@ void ct_seize_release(struct seize_set *set);
 /* Adds a thread that the caller has seized himself, or NULL. */
 struct seize_thread *ct_seize_add(struct seize_set *set, int tid);
 
-/* Stops every thread. On failure some are seized, stopped or not: whoever ends a stop looks at `stopped`. */
+/* Stops every thread. On failure some are seized, stopped or not: whoever ends a stop looks at `stopped`. The limit is for threads
+ * that cannot stop; those that only wait for the processor have CT_SEIZE_LIMITS of them. */
+enum { CT_SEIZE_LIMITS = 5 };
 int ct_seize_all(struct seize_set *set, unsigned limit_ms);
 /* A stopped thread only ends by SIGKILL, with all others, or by an exec that waits until nobody traces them any more. */
 bool ct_seize_were_killed(const struct seize_set *set);

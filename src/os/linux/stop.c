@@ -115,7 +115,7 @@ static int start_helper(struct ct_os_stopped *s) {
 /* The helper has its own time limit; ours is for a helper that hangs (stopped by a signal). */
 static int wait_for_stop(struct ct_os_stopped *s) {
     ct_stop_set(&s->command, COMMAND_STOP);
-    if (!ct_stop_wait_while(&s->helper, s->helper_pid, (int)s->limit_ms + GRACE_MS)) {
+    if (!ct_stop_wait_while(&s->helper, s->helper_pid, (int)s->limit_ms * CT_SEIZE_LIMITS + GRACE_MS)) {
         (void)syscall2(__NR_kill, s->helper_pid, SIGKILL);
         reap_helper(s);
         return CT_ERR_TIMEOUT;
