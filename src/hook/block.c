@@ -9,10 +9,20 @@
 #define PAGE        4096u
 #define SLOW_STACK  (128u << 10)
 #define FIRST_SWEEP 64u
+#define SPINS       2000u
+#define NAP_US      50u
+
+void ct_runtime_pause(uint32_t *tries) {
+    if (++*tries < SPINS || ct_os_is_silent())
+        ct_os_relax();
+    else
+        ct_os_sleep_us(NAP_US);
+}
 
 void ct_runtime_lock(struct ct_runtime *rt) {
+    uint32_t tries = 0;
     while (__atomic_exchange_n(&rt->lock, 1, __ATOMIC_ACQUIRE)) /* released by ct_runtime_unlock */
-        ct_os_relax();
+        ct_runtime_pause(&tries);
 }
 
 void ct_runtime_unlock(struct ct_runtime *rt) {

@@ -12,8 +12,9 @@
 #define MAX_WAITING 64u /* full buffers */
 
 static void lock(struct ct_block *b) {
+    uint32_t tries = 0;
     while (__atomic_exchange_n(&b->event_lock, 1, __ATOMIC_ACQUIRE)) /* released by unlock */
-        ct_os_relax();
+        ct_runtime_pause(&tries);
 }
 
 static void unlock(struct ct_block *b) {
@@ -127,8 +128,9 @@ static void end_deliver(struct ct_block *b) {
 
 /* Who finds somebody delivering waits: the caller of flush expects everything to be handed over. */
 void ct_event_drain(struct ct_block *b) {
+    uint32_t tries = 0;
     while (!try_deliver(b))
-        ct_os_relax();
+        ct_runtime_pause(&tries);
     struct ct_buffer *active;
     uint64_t cursor;
     bool again;

@@ -229,6 +229,8 @@ void ct_block_unattend(struct ct_block *block, uint32_t bit);
 /* Blocks signals unless they are blocked already; the result is for the second, which undoes it. */
 uint64_t ct_block_mask(struct ct_block *block);
 void ct_block_unmask(struct ct_block *block, uint64_t mask);
+/* Between two tries to get something that another thread has, which may be without a processor. `tries` begins with 0. */
+void ct_runtime_pause(uint32_t *tries);
 /* Spin lock for slow paths; the caller has blocked signals. */
 void ct_runtime_lock(struct ct_runtime *rt);
 void ct_runtime_unlock(struct ct_runtime *rt);
