@@ -454,8 +454,8 @@ uint32_t ct_stalk_return_index(const struct ct_stalker *s, uint64_t address);
 struct stalk_entry *ct_stalk_obtain(struct stalk_thread *t, uint64_t address, int *status);
 /* The return site of a call, before it is needed. */
 void ct_stalk_translate_ahead(struct stalk_thread *t, uint64_t address);
-/* Gives up every fragment whose original has changed. */
-void ct_stalk_check_all(struct ct_stalker *s);
+/* Gives up every fragment whose original has changed. `others_run`: threads, which may unmap it meanwhile. */
+void ct_stalk_check_all(struct ct_stalker *s, bool others_run);
 /* Branches may go there directly. */
 static inline bool ct_stalk_trusted(const struct stalk_entry *e) {
     return e->fragment->flags & FRAGMENT_TRUSTED;

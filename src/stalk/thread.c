@@ -256,7 +256,7 @@ struct stalk_thread *ct_stalk_thread_make(struct ct_stalker *s, int tid,
     else if (a && tid != ct_os_gettid() && a->tid == (uint32_t)tid && a->busy)
         *status = CT_ERR_BUSY; /* it asks one something */
     if (!*status && !s->followed)
-        ct_stalk_check_all(s); /* what changed while nobody looked */
+        ct_stalk_check_all(s, tid == ct_os_gettid() && !ct_os_single_threaded()); /* what changed while nobody looked */
     if (!*status)
         *status = prepare(t, *block, transformer, sink);
     if (!*status) {

@@ -490,20 +490,34 @@ static struct stalk_entry *translate(struct stalk_thread *t, uint64_t address, e
     return &f->first;
 }
 
-/* The code is still what was translated. */
-static bool unchanged(struct ct_stalker *s, const struct stalk_fragment *f) {
+static bool is_code(struct ct_stalker *s, const struct stalk_fragment *f) {
     uint64_t end;
     bool changes;
-    return ct_stalk_executable(s, f->first.address, &end, &changes) && f->first.address + f->length <= end &&
-           ct_stalk_same(f->snapshot, (const void *)f->first.address, f->length);
+    return ct_stalk_executable(s, f->first.address, &end, &changes) && f->first.address + f->length <= end;
 }
 
-void ct_stalk_check_all(struct ct_stalker *s) {
+/* The code is still what was translated. */
+static bool unchanged(struct ct_stalker *s, const struct stalk_fragment *f) {
+    return is_code(s, f) && ct_stalk_same(f->snapshot, (const void *)f->first.address, f->length);
+}
+
+/* The same for code that nobody is about to execute: another thread may unmap it at any moment. */
+static bool unchanged_unless_gone(struct ct_stalker *s, const struct stalk_fragment *f) {
+    uint8_t now[256];
+    bool same = is_code(s, f);
+    for (uint32_t at = 0, size; same && at < f->length; at += size) {
+        size = f->length - at < sizeof now ? f->length - at : (uint32_t)sizeof now;
+        same = !ct_os_peek(f->first.address + at, now, size) && ct_stalk_same(f->snapshot + at, now, size);
+    }
+    return same;
+}
+
+void ct_stalk_check_all(struct ct_stalker *s, bool others_run) {
     ct_stalk_forget_maps(s);
     for (struct stalk_cache *c = s->caches; c; c = c->next)
         for (struct stalk_fragment *f = c->live, *next; f; f = next) {
             next = f->next_live;
-            if (!unchanged(s, f))
+            if (!(others_run ? unchanged_unless_gone(s, f) : unchanged(s, f)))
                 ct_stalk_invalidate_fragment(c, f);
         }
 }

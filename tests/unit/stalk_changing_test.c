@@ -305,11 +305,55 @@ static void test_race(void **state) {
     race_with(true, CT_STALKER_CALL | CT_STALKER_RET | CT_STALKER_BLOCK);
 }
 
+/* ---- code that goes while following begins ---- */
+
+static uint8_t *passing;
+static pthread_barrier_t passing_barrier;
+enum { PASSINGS = 300 };
+
+static void *unmap(void *unused) {
+    for (int i = 0; i < PASSINGS; i++) {
+        pthread_barrier_wait(&passing_barrier);
+        for (volatile int k = 0; k < i % 100 * 200; k++)
+            ;
+        munmap(passing, SIZE);
+        pthread_barrier_wait(&passing_barrier);
+    }
+    return unused;
+}
+
+/* What was translated once is looked at when somebody is followed again. */
+static void test_unmapped_meanwhile(void **state) {
+    (void)state;
+    pthread_t thread;
+    struct ct_stalker *stalker = make();
+    int right = 0;
+    pthread_barrier_init(&passing_barrier, NULL, 2);
+    assert_int_equal(pthread_create(&thread, NULL, unmap, NULL), 0);
+    for (int i = 0; i < PASSINGS; i++) {
+        passing = make_code();
+        put_leaf(passing, i);
+        assert_int_equal(mprotect(passing, SIZE, PROT_READ | PROT_EXEC), 0);
+        assert_int_equal(ct_stalker_follow_me(stalker, NULL, NULL), 0);
+        right += function_at(passing)() == i;
+        assert_int_equal(ct_stalker_unfollow_me(stalker), 0);
+        pthread_barrier_wait(&passing_barrier);
+        assert_int_equal(ct_stalker_follow_me(stalker, NULL, NULL), 0);
+        assert_int_equal(ct_stalker_unfollow_me(stalker), 0);
+        pthread_barrier_wait(&passing_barrier);
+    }
+    pthread_join(thread, NULL);
+    pthread_barrier_destroy(&passing_barrier);
+    assert_int_equal(right, PASSINGS);
+    assert_int_equal(ct_stalker_destroy(stalker), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_target), cmocka_unit_test(test_entry), cmocka_unit_test(test_two_mappings),
-        cmocka_unit_test(test_return), cmocka_unit_test(test_fault), cmocka_unit_test(test_alignment),
-        cmocka_unit_test(test_race),
+        cmocka_unit_test(test_target),       cmocka_unit_test(test_entry),
+        cmocka_unit_test(test_two_mappings), cmocka_unit_test(test_return),
+        cmocka_unit_test(test_fault),        cmocka_unit_test(test_alignment),
+        cmocka_unit_test(test_race),         cmocka_unit_test(test_unmapped_meanwhile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
