@@ -166,6 +166,7 @@ static void begin_thread(struct ct_block *b, int tid, uint64_t thread_pointer) {
     b->attention = 0;
     b->detached = 0;
     b->masked = 0;
+    b->interrupted_count = 0;
     b->home_low = b->home_high = 0;
     b->top = b->base + 1;
     ct_event_begin(b);

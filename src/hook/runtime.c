@@ -100,23 +100,56 @@ void ct_runtime_call_out(struct ct_block *b, void (*fn)(void *), void *arg) {
 
 /* ---- entering ---- */
 
+/* The walk is over; one that it interrupted goes on. */
+static void pop_walk(struct ct_block *b) {
+    if (b->interrupted_count) {
+        b->walk = b->interrupted[--b->interrupted_count];
+        ct_block_unattend(b, ~b->walk.attention & (CT_ATTENTION_UNWIND | CT_ATTENTION_WALK));
+        ct_block_attend(b, b->walk.attention);
+    } else {
+        ct_block_unattend(b, CT_ATTENTION_UNWIND | CT_ATTENTION_WALK);
+    }
+}
+
 /* The unwinder has returned, or has landed in a frame that now makes calls. */
-static void end_unwind(struct ct_block *b, uint64_t slot) {
-    uint64_t mask = ct_block_mask(b);
-    bool walked = b->attention & CT_ATTENTION_WALK;
-    ct_block_unattend(b, CT_ATTENTION_UNWIND | CT_ATTENTION_WALK);
-    if (walked)
-        ct_shadow_return_range(b, b->bare_slot, slot);
-    if (b->land_sp)
-        ct_shadow_prune(b, b->land_sp);
+static void end_walk(struct ct_block *b, uint64_t slot) {
+    const struct ct_hook_walk *w = &b->walk;
+    bool same = ct_shadow_same_stack(b, slot, w->bare_slot);
+    if (w->attention & CT_ATTENTION_WALK)
+        ct_shadow_return_range(b, w->bare_slot, same ? slot : UINT64_MAX);
+    if (w->land_sp)
+        ct_shadow_prune(b, w->land_sp);
     else
-        ct_shadow_dress(b, slot, UINT64_MAX);
-    b->land_sp = 0;
+        ct_shadow_dress(b, same ? slot : w->bare_slot);
+    pop_walk(b);
+}
+
+/* A call or jump to `slot` shows that the walk has ended: the frame of its outermost function is gone. So it has on another
+ * stack than the walk's where that was a handler's: on an interrupted walk's stack, or on the thread's own. */
+static bool is_walk_over(struct ct_block *b, uint64_t slot) {
+    if (!(b->attention & CT_ATTENTION_UNWIND))
+        return false;
+    if (ct_shadow_same_stack(b, slot, b->walk.bare_slot))
+        return slot >= b->walk.bare_slot;
+    for (uint32_t i = 0; i < b->interrupted_count; i++)
+        if (ct_shadow_same_stack(b, slot, b->interrupted[i].bare_slot))
+            return true;
+    uint64_t low, high; /* what we take for the thread's own may be a handler's */
+    return ct_shadow_at_home(b, slot) && !(ct_os_on_signal_stack(&low, &high) && slot >= low && slot < high);
+}
+
+static void end_walks(struct ct_block *b, uint64_t slot) {
+    if (!is_walk_over(b, slot))
+        return;
+    uint64_t mask = ct_block_mask(b);
+    do
+        end_walk(b, slot);
+    while (is_walk_over(b, slot));
     ct_block_unmask(b, mask);
 }
 
 /* The calling thread's block if this call is to be seen. */
-static struct ct_block *observing_block(uint64_t slot) {
+static struct ct_block *unguarded_block(uint64_t slot) {
     struct ct_block *b = ct_block_current();
     if (!b || b->detached)
         return NULL;
@@ -128,8 +161,13 @@ static struct ct_block *observing_block(uint64_t slot) {
         }
         ct_block_unattend(b, CT_ATTENTION_GUARD);
     }
-    if ((b->attention & CT_ATTENTION_UNWIND) && slot >= b->bare_slot && ct_shadow_same_stack(b, slot, b->bare_slot))
-        end_unwind(b, slot);
+    return b;
+}
+
+static struct ct_block *observing_block(uint64_t slot) {
+    struct ct_block *b = unguarded_block(slot);
+    if (b)
+        end_walks(b, slot);
     return b;
 }
 
@@ -139,10 +177,11 @@ static uint32_t stub_number(uint64_t stub) {
 
 /* Signals are blocked, so that there is no frame without its event or event without its frame. */
 uint64_t ct_hook_enter_slow(uint64_t slot, uint64_t stub, struct ct_detail_note *note) {
-    struct ct_block *b = observing_block(slot);
+    struct ct_block *b = unguarded_block(slot);
     if (!b)
         return CT_GO_BODY;
     uint64_t mask = ct_block_mask(b);
+    end_walks(b, slot);
     bool entered = ct_shadow_enter(b, slot, stub) != NULL;
     if (entered)
         ct_event_note(b, stub_number(stub), CT_EVENT_CALL, note);
@@ -183,9 +222,9 @@ void ct_hook_event_slow(uint64_t hook, uint64_t kind, uint64_t slot, struct ct_d
 
 /* ---- returning ---- */
 
-/* The body's return has just read it from there. */
-static uint64_t resume_in(uint64_t slot) {
-    return *(const uint64_t *)slot;
+/* The body's return has just read it from there. A handler that came right then may have put the real address in its place. */
+static uint64_t resume_in(const struct ct_block *b, uint64_t slot) {
+    return ct_shadow_resume_in(b, slot, *(const uint64_t *)slot);
 }
 
 uint64_t ct_hook_leave_slow(uint64_t slot, struct ct_detail_note *note) {
@@ -195,7 +234,7 @@ uint64_t ct_hook_leave_slow(uint64_t slot, struct ct_detail_note *note) {
     if (!b)
         lost_return();
     uint64_t mask = ct_block_mask(b);
-    if (!ct_shadow_leave(b, slot, resume_in(slot), &found, &depth))
+    if (!ct_shadow_leave(b, slot, resume_in(b, slot), &found, &depth))
         lost_return();
     if (note)
         *note = (struct ct_detail_note){.entered = found.data};
@@ -233,35 +272,61 @@ static void before_jump(struct ct_block *b, uint64_t slot, uint64_t buffer) {
     if ((b->attention & CT_ATTENTION_GUARD) && sp > b->guard_sp && ct_shadow_same_stack(b, sp, b->guard_sp))
         ct_block_unattend(b, CT_ATTENTION_GUARD); /* out of a listener */
     if (ct_shadow_same_stack(b, slot, sp)) {
-        if (sp > slot)
-            ct_shadow_prune(b, sp);
+        if (sp <= slot)
+            return;
+        ct_shadow_prune(b, sp);
+        end_walks(b, sp);
     } else if (ct_os_on_signal_stack(&low, &high) && slot >= low && slot < high) {
         ct_shadow_close_range(b, low, high); /* out of a handler: its frames are gone, unlike a coroutine's */
         ct_shadow_prune(b, sp);
+        end_walks(b, sp);
     }
+}
+
+/* A walk begins below another one: a handler has interrupted that. Or it has landed, and no call was seen since. */
+static void push_walk(struct ct_block *b) {
+    if (b->interrupted_count == CT_WALKS) { /* handlers that interrupt each other: the oldest is given up */
+        for (uint32_t i = 1; i < CT_WALKS; i++)
+            b->interrupted[i - 1] = b->interrupted[i];
+        b->interrupted_count--;
+    }
+    b->interrupted[b->interrupted_count++] = b->walk;
 }
 
 static void before_unwind(struct ct_block *b, uint64_t slot, uint32_t attention) {
     uint64_t mask = ct_block_mask(b);
+    end_walks(b, slot); /* of handlers that came until signals were blocked: what is interrupted are walks that go on */
     ct_shadow_settle(b, slot);
-    b->bare_slot = slot;
-    b->walk_reach = ct_shadow_reach(b, slot);
-    b->land_sp = 0;
+    if (b->attention & CT_ATTENTION_UNWIND)
+        push_walk(b);
+    b->walk = (struct ct_hook_walk){.bare_slot = slot, .reach = ct_shadow_reach(b, slot), .attention = attention};
+    ct_block_unattend(b, ~attention & CT_ATTENTION_WALK);
     ct_block_attend(b, attention); /* first: a handler that walks the stack must leave it bare */
     ct_shadow_bare(b, slot);
+    if (attention & CT_ATTENTION_WALK)
+        ct_shadow_give_up(b);
     ct_block_unmask(b, mask);
 }
 
-static void before_landing(struct ct_block *b, void *context) {
+/* Walks that a handler interrupted, and whose frames it throws away. */
+static void forget_passed(struct ct_block *b, uint64_t sp) {
+    while (b->interrupted_count && b->interrupted[b->interrupted_count - 1].bare_slot < sp &&
+           ct_shadow_same_stack(b, b->interrupted[b->interrupted_count - 1].bare_slot, sp))
+        b->interrupted_count--;
+}
+
+static void before_landing(struct ct_block *b, uint64_t slot, void *context) {
     struct ct_runtime *rt = b->runtime;
     if (!(b->attention & CT_ATTENTION_UNWIND) || !rt->get_cfa)
         return;
     uint64_t mask = ct_block_mask(b);
+    end_walks(b, slot);
     b->guard_sp = ~0ull;
     ct_block_attend(b, CT_ATTENTION_GUARD); /* get_cfa may be hooked itself */
-    b->land_sp = rt->get_cfa(context);
+    b->walk.land_sp = rt->get_cfa(context);
     ct_block_unattend(b, CT_ATTENTION_GUARD);
-    ct_shadow_dress(b, b->land_sp, UINT64_MAX);
+    forget_passed(b, b->walk.land_sp);
+    ct_shadow_dress(b, b->walk.land_sp);
     ct_block_unmask(b, mask);
 }
 
@@ -326,7 +391,7 @@ static void act(struct ct_block *b, enum ct_special special, uint64_t slot, cons
         before_seccomp(b, argument);
         break;
     case CT_SPECIAL_LAND:
-        before_landing(b, (void *)argument[0]);
+        before_landing(b, slot, (void *)argument[0]);
         break;
     }
 }
@@ -395,7 +460,7 @@ uint64_t ct_hook_on_return(struct ct_cpu_context *cpu, uint64_t slot) {
     struct ct_block *b = ct_block_current();
     struct ct_shadow found;
     uint32_t depth;
-    if (!b || !ct_shadow_leave(b, slot, resume_in(slot), &found, &depth))
+    if (!b || !ct_shadow_leave(b, slot, resume_in(b, slot), &found, &depth))
         lost_return();
     if (!b->detached) {
         uint32_t number = ct_shadow_number(&found);

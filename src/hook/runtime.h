@@ -88,6 +88,17 @@ struct ct_detail_note {
     uint64_t entered;   /* of a return: when its call was, odd if that has a record; 0: not known */
 };
 
+/* A walk over the stack by an unwinder. */
+struct ct_hook_walk {
+    uint64_t bare_slot; /* return slot of the unwinder function that bared the frames */
+    uint64_t reach;     /* a call from at most this below it is the unwinder's, or of a handler on its stack */
+    uint64_t land_sp;   /* stack pointer where the unwinder will land; 0 while it is still looking */
+    uint32_t attention; /* CT_ATTENTION_UNWIND, perhaps with CT_ATTENTION_WALK */
+};
+
+/* Walks that handlers have interrupted, and then walk themselves. */
+#define CT_WALKS 8u
+
 /* One per thread; GS points to it. */
 struct ct_block {
     /* wiped on fork */
@@ -116,15 +127,13 @@ struct ct_block {
     uint64_t stack_low, stack_high;
     uint64_t detail_key, vector_bytes;
     struct ct_counters *counters;
-    uint64_t bare_slot;      /* return slot of the unwinder function that bared the frames */
-    uint64_t walk_reach;     /* a call from less than this below it is the unwinder's, or of a handler on its stack */
-    uint64_t thread_pointer; /* what owner is when nothing needs attention */
+    struct ct_hook_walk walk; /* while CT_ATTENTION_UNWIND is set */
+    uint64_t thread_pointer;  /* what owner is when nothing needs attention */
     int32_t tid, pid;
     uint32_t attention; /* enum ct_attention bits */
     uint32_t detached;  /* a child that shares our memory: sees nothing */
     uint32_t masked;    /* signals are blocked by ct_block_mask */
     uint64_t guard_sp;  /* stack pointer when the guard was set: a listener that jumped away is noticed by it */
-    uint64_t land_sp;   /* stack pointer where the unwinder will land; 0 while it is still looking */
     uint64_t home_low, home_high; /* the thread's own stack; 0 until needed */
     uint64_t slow_stack;          /* top of the stack that slow paths use */
     /* Event buffers: the active one; full ones, oldest first; spare ones. Lists under event_lock. */
@@ -139,6 +148,8 @@ struct ct_block {
     uint32_t waits; /* how often the thread has looked in vain for room since it last found some (agent/lane.c) */
     size_t size;    /* of the whole mapping */
     uint32_t in_use;
+    uint32_t interrupted_count;
+    struct ct_hook_walk interrupted[CT_WALKS]; /* the oldest first */
 };
 
 #define CT_PARKED_CAPACITY (1u << 18)
@@ -194,8 +205,8 @@ CT_ASSERT_AT(base, CT_BLOCK_BASE);
 CT_ASSERT_AT(detail_cursor, CT_BLOCK_DETAIL_CURSOR);
 CT_ASSERT_AT(ordinal, CT_BLOCK_ORDINAL);
 CT_ASSERT_AT(walker, CT_BLOCK_WALKER);
-CT_ASSERT_AT(bare_slot, CT_BLOCK_BARE_SLOT);
-CT_ASSERT_AT(walk_reach, CT_BLOCK_WALK_REACH);
+CT_ASSERT_AT(walk.bare_slot, CT_BLOCK_BARE_SLOT);
+CT_ASSERT_AT(walk.reach, CT_BLOCK_WALK_REACH);
 CT_ASSERT_AT(fn_detail, CT_BLOCK_FN_DETAIL);
 CT_ASSERT_AT(fn_mark, CT_BLOCK_FN_MARK);
 CT_ASSERT_AT(rules, CT_BLOCK_RULES);
@@ -254,6 +265,8 @@ struct ct_shadow *ct_shadow_enter(struct ct_block *b, uint64_t slot, uint64_t st
 /* Finds and removes the entry of a return through `slot` to the stub's `resume`, wherever it is; *found gets a copy,
  * *depth its depth. */
 bool ct_shadow_leave(struct ct_block *b, uint64_t slot, uint64_t resume, struct ct_shadow *found, uint32_t *depth);
+/* The resume address of the frame at `slot` that is returning, if `now` stands there: itself, or what is there for a stack walker. */
+uint64_t ct_shadow_resume_in(const struct ct_block *b, uint64_t slot, uint64_t now);
 /* Closes what was left at and below `slot`, where a new frame starts. */
 void ct_shadow_settle(struct ct_block *b, uint64_t slot);
 /* Every frame with its slot in [low, high) was left. */
@@ -264,12 +277,18 @@ void ct_shadow_return_range(struct ct_block *b, uint64_t low, uint64_t high);
 void ct_shadow_learn_home(struct ct_block *b);
 /* The thread goes on at stack pointer `sp`, having left every frame of this stack below it. */
 void ct_shadow_prune(struct ct_block *b, uint64_t sp);
-/* Puts real return addresses on the stack, and stub addresses back again. */
+/* Puts real return addresses on the stack from `sp` on, and stub addresses back again, where no interrupted walk needs the real ones. */
 void ct_shadow_bare(struct ct_block *b, uint64_t sp);
-void ct_shadow_dress(struct ct_block *b, uint64_t low, uint64_t high);
+void ct_shadow_dress(struct ct_block *b, uint64_t sp);
+/* The same, where the present walk does not need them either. */
+void ct_shadow_dress_spare(struct ct_block *b, uint64_t sp);
+/* A handler that has interrupted a stub walks the stack: its frames will return unseen, and the stub must find its own entry
+ * innermost then. They count as returned from now on. */
+void ct_shadow_give_up(struct ct_block *b);
 /* Remembers a frame that was left; under the lock. */
 void ct_shadow_park(struct ct_runtime *rt, const struct ct_shadow *e);
 bool ct_shadow_same_stack(struct ct_block *b, uint64_t x, uint64_t y);
+bool ct_shadow_at_home(struct ct_block *b, uint64_t slot);
 /* How far below `slot` is its stack for sure. */
 uint64_t ct_shadow_reach(struct ct_block *b, uint64_t slot);
 

@@ -141,6 +141,11 @@ bool ct_shadow_same_stack(struct ct_block *b, uint64_t x, uint64_t y) {
     return home || distance < FOREIGN_STACK_REACH;
 }
 
+bool ct_shadow_at_home(struct ct_block *b, uint64_t slot) {
+    ct_shadow_learn_home(b);
+    return at_home(b, slot);
+}
+
 uint64_t ct_shadow_reach(struct ct_block *b, uint64_t slot) {
     ct_shadow_learn_home(b);
     return at_home(b, slot) ? slot - b->home_low : FOREIGN_STACK_REACH - 1;
@@ -417,16 +422,22 @@ void ct_shadow_close_range(struct ct_block *b, uint64_t low, uint64_t high) {
     ct_block_unmask(b, mask);
 }
 
+/* The frame returns, and nobody will see it. */
+static void end_unseen(struct ct_block *b, struct ct_shadow *e) {
+    uint32_t number = ct_shadow_number(e);
+    park(b, e); /* should it be another stack's after all */
+    e->slot = CT_SLOT_HOLE;
+    if (b->runtime->hooks[number].flavor == CT_ACTION_RECORD)
+        ct_event_write(b, number, CT_EVENT_RETURN);
+}
+
 void ct_shadow_return_range(struct ct_block *b, uint64_t low, uint64_t high) {
     uint64_t mask = ct_block_mask(b);
     for (struct ct_shadow *e = b->top - 1; e > b->base; e--) {
         if (!is_frame(e) || is_in_flight(e) || e->slot < low || e->slot > high ||
             !ct_shadow_same_stack(b, e->slot, low))
             continue;
-        uint32_t number = ct_shadow_number(e);
-        e->slot = CT_SLOT_HOLE;
-        if (b->runtime->hooks[number].flavor == CT_ACTION_RECORD)
-            ct_event_write(b, number, CT_EVENT_RETURN);
+        end_unseen(b, e);
     }
     release_holes(b);
     ct_block_unmask(b, mask);
@@ -467,29 +478,75 @@ static uint64_t real_return(const struct ct_shadow *e) {
     return e->ret;
 }
 
+uint64_t ct_shadow_resume_in(const struct ct_block *b, uint64_t slot, uint64_t now) {
+    const struct ct_shadow *e = b->top - 1;
+    while (e > b->base && e->slot != slot)
+        e--;
+    return e > b->base && real_return(e) == now ? ct_shadow_resume(e) : now;
+}
+
 static bool is_chain_inner(const struct ct_block *b, const struct ct_shadow *e) {
     return e + 1 < b->top && e[1].slot == e->slot && e[1].ret == ct_shadow_resume(e);
 }
 
-static void rewrite(struct ct_block *b, uint64_t sp, uint64_t end, bool bare) {
-    for (struct ct_shadow *e = b->top - 1; e > b->base; e--) {
-        uint64_t now;
-        if (e->slot >= end || is_chain_inner(b, e) || !readable_slot(b, e, sp, &now))
-            continue;
-        uint64_t stub = ct_shadow_resume(e), real = real_return(e);
-        if (now == (bare ? stub : real))
-            *(uint64_t *)e->slot = bare ? real : stub;
-    }
+static void bare(struct ct_shadow *e, uint64_t now) {
+    if (now == ct_shadow_resume(e))
+        *(uint64_t *)e->slot = real_return(e);
+}
+
+static void dress(struct ct_shadow *e, uint64_t now) {
+    if (now == real_return(e))
+        *(uint64_t *)e->slot = ct_shadow_resume(e);
+}
+
+/* A walk that has found where it lands looks at nothing any more; but the frames that it leaves are dead, and new ones without hooks
+ * may have taken their places. */
+static bool walks_over(struct ct_block *b, const struct ct_hook_walk *w, uint64_t slot) {
+    return slot >= w->bare_slot && (!w->land_sp || slot < w->land_sp) && ct_shadow_same_stack(b, slot, w->bare_slot);
+}
+
+static bool is_interrupted_over(struct ct_block *b, uint64_t slot) {
+    for (uint32_t i = 0; i < b->interrupted_count; i++)
+        if (walks_over(b, &b->interrupted[i], slot))
+            return true;
+    return false;
 }
 
 void ct_shadow_bare(struct ct_block *b, uint64_t sp) {
-    uint64_t mask = ct_block_mask(b);
-    rewrite(b, sp, UINT64_MAX, true);
+    uint64_t mask = ct_block_mask(b), now;
+    for (struct ct_shadow *e = b->top - 1; e > b->base; e--)
+        if (!is_chain_inner(b, e) && readable_slot(b, e, sp, &now))
+            bare(e, now);
     ct_block_unmask(b, mask);
 }
 
-void ct_shadow_dress(struct ct_block *b, uint64_t low, uint64_t high) {
+void ct_shadow_give_up(struct ct_block *b) {
     uint64_t mask = ct_block_mask(b);
-    rewrite(b, low, high, false);
+    struct ct_shadow *stub = b->top - 1;
+    while (stub > b->base && !is_in_flight(stub) && stub->slot != CT_SLOT_CLAIMED)
+        stub--;
+    for (struct ct_shadow *e = b->top - 1; stub > b->base && e > stub; e--) {
+        if (is_frame(e))
+            end_unseen(b, e);
+    }
+    release_holes(b);
+    ct_block_unmask(b, mask);
+}
+
+void ct_shadow_dress(struct ct_block *b, uint64_t sp) {
+    uint64_t mask = ct_block_mask(b), now;
+    for (struct ct_shadow *e = b->top - 1; e > b->base; e--)
+        if (!is_chain_inner(b, e) && readable_slot(b, e, sp, &now) && !is_interrupted_over(b, e->slot))
+            dress(e, now);
+    ct_block_unmask(b, mask);
+}
+
+void ct_shadow_dress_spare(struct ct_block *b, uint64_t sp) {
+    uint64_t mask = ct_block_mask(b), now;
+    bool walking = b->attention & CT_ATTENTION_UNWIND;
+    for (struct ct_shadow *e = b->top - 1; e > b->base; e--)
+        if (!is_chain_inner(b, e) && readable_slot(b, e, sp, &now) && !is_interrupted_over(b, e->slot) &&
+            !(walking && walks_over(b, &b->walk, e->slot)))
+            dress(e, now);
     ct_block_unmask(b, mask);
 }

@@ -519,8 +519,6 @@ FUNCTION ct_hook_enter_entry_detail
     sub $CT_AFTER_TO_RESUME, %rax
     cmp %rax, INNERMOST(STUB)(%rcx)
     jne 15f
-    mov INNERMOST(RETURN)(%rcx), %rax
-    mov %rax, (%rdx)
   .if \n
     mov INNERMOST(DATA)(%rcx), %rax
     mov %rax, CT_NOTE_ENTERED(%rsp)
@@ -528,6 +526,8 @@ FUNCTION ct_hook_enter_entry_detail
     movq $0, INNERMOST(DATA)(%rcx)
     lea CT_SHADOW_RETURNING(%rdx), %rax
     mov %rax, INNERMOST(SLOT)(%rcx)
+    mov INNERMOST(RETURN)(%rcx), %rax       /* in flight first: else a handler's walk would dress the slot again */
+    mov %rax, (%rdx)
     mov INNERMOST(STUB)(%rcx), %rdx
     mov CT_AFTER_TO_NUMBER(%rdx), %edx
     RESERVE 14f

@@ -31,17 +31,6 @@ static _Unwind_Reason_Code pass_on(struct _Unwind_Context *context, void *arg) {
     return t->callback(context, t->arg);
 }
 
-/* In a signal handler that interrupted an unwinder, the frames which that one walks over stay as it needs them. */
-static void dress_again(struct ct_block *b, uint64_t sp) {
-    if (!(b->attention & CT_ATTENTION_UNWIND)) {
-        ct_shadow_dress(b, sp, UINT64_MAX);
-        return;
-    }
-    ct_shadow_dress(b, sp, b->bare_slot);
-    if (b->land_sp)
-        ct_shadow_dress(b, b->land_sp, UINT64_MAX);
-}
-
 __attribute__((noinline)) _Unwind_Reason_Code ct_unwind_backtrace(_Unwind_Trace_Fn callback, void *arg) {
     struct trace t = {.callback = callback, .arg = arg};
     struct ct_block *b = ct_block_current();
@@ -50,7 +39,8 @@ __attribute__((noinline)) _Unwind_Reason_Code ct_unwind_backtrace(_Unwind_Trace_
         ct_shadow_bare(b, sp);
     _Unwind_Reason_Code code = original(pass_on, &t);
     if (b)
-        dress_again(b, sp);
+        ct_shadow_dress_spare(
+            b, sp); /* in a handler that interrupted an unwinder: what that one walks over stays as it is */
     return code;
 }
 
