@@ -322,7 +322,7 @@ class Terminal(InDirectory, driver.TerminalTest):
         self.assertEqual(self.manifest()["end"]["reason"], "detach")
 
     def test_key_ends_the_program(self):
-        self.start("spawn", "sh", "-c", "echo ready; exec sleep 100")
+        self.start("spawn", "bash", "-c", f"echo ready; {driver.UNTIL_TOLD}")
         self.until("ready")
         self.press(b"\x03")
         self.assertEqual(self.end(), 128 + signal.SIGINT)
