@@ -267,7 +267,7 @@ static void check_destroy_meanwhile(void) {
     stop = false;
     for (int i = 0; i < 2; i++)
         pthread_create(&threads[i], NULL, jump_on_and_on, NULL);
-    for (int i = 0; i < 60; i++) {
+    for (int i = 0; i < 20; i++) {
         if (!create(NULL))
             break;
         E2E_CHECK(ct_hooks_record(hooks, (void *)one) >= 0);
