@@ -9,23 +9,23 @@
 #include <stdint.h>
 
 enum ct_insn_kind {
-    CT_INSN_OTHER = 0,     /* falls through, nothing special */
-    CT_INSN_NOP,           /* any form of nop, multi-byte ones included */
-    CT_INSN_LANDING,       /* endbr64/endbr32, bti: a guarded landing pad */
-    CT_INSN_JMP,           /* direct */
-    CT_INSN_JCC,           /* direct, conditional on flags */
-    CT_INSN_LOOP,          /* loop, loope, loopne, jrcxz/jecxz; cbz, tbz: direct, conditional on a register */
-    CT_INSN_CALL,          /* direct */
-    CT_INSN_JMP_INDIRECT,  /* through a register or memory */
+    CT_INSN_OTHER = 0,    /* falls through, nothing special */
+    CT_INSN_NOP,          /* any form of nop, multi-byte ones included */
+    CT_INSN_LANDING,      /* endbr64/endbr32, bti: a guarded landing pad */
+    CT_INSN_JMP,          /* direct */
+    CT_INSN_JCC,          /* direct, conditional on flags */
+    CT_INSN_LOOP,         /* loop, loope, loopne, jrcxz/jecxz; cbz, tbz: direct, conditional on a register */
+    CT_INSN_CALL,         /* direct */
+    CT_INSN_JMP_INDIRECT, /* through a register or memory */
     CT_INSN_CALL_INDIRECT,
-    CT_INSN_RET,           /* near return */
-    CT_INSN_FAR,           /* far call, jump, return, iret, sysret, sysexit, rsm: leaves what we can follow */
-    CT_INSN_SYSCALL,       /* syscall, sysenter, svc */
-    CT_INSN_INT,           /* int n (also int1) */
-    CT_INSN_INT3,          /* int3, brk */
-    CT_INSN_TRAP,          /* ud0, ud1, ud2, udf: never continues */
-    CT_INSN_HALT,          /* hlt */
-    CT_INSN_XBEGIN,        /* start of a transaction: has a branch target */
+    CT_INSN_RET,     /* near return */
+    CT_INSN_FAR,     /* far call, jump, return, iret, sysret, sysexit, rsm: leaves what we can follow */
+    CT_INSN_SYSCALL, /* syscall, sysenter, svc */
+    CT_INSN_INT,     /* int n (also int1) */
+    CT_INSN_INT3,    /* int3, brk */
+    CT_INSN_TRAP,    /* ud0, ud1, ud2, udf: never continues */
+    CT_INSN_HALT,    /* hlt */
+    CT_INSN_XBEGIN,  /* start of a transaction: has a branch target */
 };
 
 /* Code being written: `bytes` will run at `address`. Writing past the end sets `overflow` and writes nothing, so

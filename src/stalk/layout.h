@@ -20,7 +20,7 @@
 #define CT_AREA_STACK     0x10a8 /* top of the engine's stack */
 #define CT_AREA_FN_ENGINE 0x10b0
 #define CT_AREA_IN_ENGINE 0x10b8 /* 4 bytes: signals are put off */
-#define CT_AREA_ALTERNATE 0x10bc /* 4 bytes: a handler runs on the alternate signal stack; signals are blocked in the engine */
+#define CT_AREA_ALTERNATE 0x10bc /* 4 bytes: a handler runs on the alternate stack; the engine blocks signals */
 #define CT_AREA_EVENTS    0x10c0 /* the newest event record; they grow downward to an address with 16 zero bits */
 #define CT_AREA_PENDING   0x10c8 /* signals were put off, and are blocked */
 #define CT_AREA_MASK      0x10d0 /* what the mask was */

@@ -20,10 +20,9 @@ static void documented_values_are_kept(void **state) {
 
 static void each_code_has_its_own_text(void **state) {
     (void)state;
-    int codes[] = {
-        0,
+    int codes[] = {0,
 #define VALUE(name, value, text) value,
-        CT_STATUS_LIST(VALUE)
+                   CT_STATUS_LIST(VALUE)
 #undef VALUE
     };
     size_t count = sizeof codes / sizeof codes[0];

@@ -123,8 +123,7 @@ F __int128 huge(__int128 a, int n) {
     return a + n;
 }
 /* The last register is too few for a pair: it goes to the stack, the next number takes the register. */
-F int full(
-    long a, long b, long c, long d, long e, struct two s, int last) {
+F int full(long a, long b, long c, long d, long e, struct two s, int last) {
     return (int)(a + b + c + d + e + s.l + s.m + last);
 }
 F int unnamed(int n, const volatile int *const restrict p) {
