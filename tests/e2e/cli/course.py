@@ -197,8 +197,7 @@ class Terminal(driver.TerminalTest):
         self.until("ready")
         self.press(b"\x03")
         self.until("caught")
-        self.press(b"\n")
-        self.assertEqual(self.end(), 3)
+        self.assertEqual(self.end(b"\n"), 3)
         self.assertNotIn("fake: detached", self.seen)
 
     def test_second_key_detaches(self):
@@ -207,8 +206,7 @@ class Terminal(driver.TerminalTest):
         self.press(b"\x03")
         self.until("caught")
         self.press_until(b"\x03", lambda: "fake: detached" in self.seen)
-        self.press(b"\n")
-        self.assertEqual(self.end(), 3)
+        self.assertEqual(self.end(b"\n"), 3)
 
     def test_key_ends_the_program(self):
         self.start("spawn", "sh", "-c", "echo ready; exec sleep 100")

@@ -97,10 +97,17 @@ class TerminalTest(unittest.TestCase):
                 raise AssertionError(f"no key helped, only {self.seen[-2000:]!r} came")
             self.press(key)
             time.sleep(0.3)
-            while select.select([self.fd], [], [], 0)[0]:
-                self.seen += os.read(self.fd, 65536).decode()
+            with contextlib.suppress(OSError):  # all have closed it
+                while select.select([self.fd], [], [], 0)[0]:
+                    self.seen += os.read(self.fd, 65536).decode()
 
-    def end(self):
+    def is_over(self):
+        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+    def end(self, key=None):
+        """`key` makes it end. A shell loses one that it reads while a signal comes."""
+        if key:
+            self.press_until(key, self.is_over)
         self.until_closed()
         _, status = os.waitpid(self.pid, 0)
         os.close(self.fd)

@@ -306,8 +306,7 @@ class Terminal(InDirectory, driver.TerminalTest):
         self.until("ready")
         self.press(b"\x03")
         self.until("caught")
-        self.press(b"\n")
-        self.assertEqual(self.end(), 3)
+        self.assertEqual(self.end(b"\n"), 3)
         self.assertEqual(self.manifest()["end"]["reason"], "exit")
 
     def test_second_key_detaches(self):
@@ -317,8 +316,7 @@ class Terminal(InDirectory, driver.TerminalTest):
         self.until("caught")
         pid = re.search(r"recording (\d+)", self.seen)[1]
         self.press_until(b"\x03", lambda: run("ctl", pid, "status").returncode)
-        self.press(b"\n")
-        self.assertEqual(self.end(), 3)
+        self.assertEqual(self.end(b"\n"), 3)
         self.assertEqual(self.manifest()["end"]["reason"], "detach")
 
     def test_key_ends_the_program(self):
