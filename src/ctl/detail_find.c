@@ -114,9 +114,11 @@ static uint64_t first_check(const uint8_t *chunk) {
     return __atomic_load_n((const uint64_t *)chunk, __ATOMIC_RELAXED);
 }
 
-/* Chunks that the thread has begun to overwrite since they were copied, or is about to: what may have been hit goes. */
+/* Chunks that the thread has begun to overwrite since they were copied, or is about to: what may have been hit goes, and what is older,
+ * in the rest of the chunk that it is in: before a window's first record nothing is lost, behind it everything counts. */
 static void leave_out(struct search *s, uint32_t chunk, uint32_t chunks, const uint16_t *reached) {
     struct ct_detail *d = s->detail;
+    uint64_t left = 0;
     size_t kept = 0;
     for (size_t i = 0; i < s->count; i++) {
         uint32_t c = d->places[i].offset / BYTES, at = d->places[i].offset % BYTES;
@@ -124,8 +126,13 @@ static void leave_out(struct search *s, uint32_t chunk, uint32_t chunks, const u
                      first_check(ct_lane_detail_chunk(s->lane, chunk + c)) != first_check(d->copy + (size_t)c * BYTES);
         if (!begun || at >= reached[c] + NESTED * s->call_size)
             d->places[kept++] = d->places[i];
+        else if (d->places[i].number > left)
+            left = d->places[i].number;
     }
-    s->count = kept;
+    s->count = 0;
+    for (size_t i = 0; i < kept; i++)
+        if (d->places[i].number > left)
+            d->places[s->count++] = d->places[i];
 }
 
 static int by_number(const void *a, const void *b) {

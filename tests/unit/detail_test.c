@@ -315,6 +315,27 @@ static void test_storm(void **state) {
     assert_int_equal(check_file(1, true) + lost_of(1), 1002);
 }
 
+/* What is taken of a thread that goes round in its segment, and may go on, has no hole: older records than those that are left to it
+ * are too old. */
+static void test_going_round(void **state) {
+    for (size_t pairs = 200; pairs < 228; pairs += 4) { /* wherever in a chunk it is */
+        start(&(struct ct_lane_options){.stack_bytes = 128}, CT_DETAIL_MARKED);
+        windows.options.pre_ns = 600000000000ull;
+        record_pairs(begin(), pairs);
+        assert_int_equal(ct_drain_start(&f.drain), 0);
+        assert_true(ct_windows_ask(&windows, ct_clock_now()));
+        for (uint64_t taken = 0; !taken; usleep(1000)) {
+            pthread_mutex_lock(&f.drain.mutex);
+            taken = f.drain.statistics.detail_events;
+            pthread_mutex_unlock(&f.drain.mutex);
+        }
+        assert_int_equal(lane_finish_drain(&f), 0);
+        assert_true(check_file(1, true) > 20);
+        assert_int_equal(lost_of(1), 0);
+        (void)clean(state);
+    }
+}
+
 /* A thread that is held up in the middle of a mark makes it all the same. */
 static void test_slow_mark(void **state) {
     (void)state;
@@ -499,6 +520,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_overlaps, clean),
         cmocka_unit_test_teardown(test_other_threads_record, clean),
         cmocka_unit_test_teardown(test_storm, clean),
+        cmocka_unit_test_teardown(test_going_round, clean),
         cmocka_unit_test_teardown(test_slow_mark, clean),
         cmocka_unit_test_teardown(test_ended_thread, clean),
         cmocka_unit_test_teardown(test_no_slot, clean),
