@@ -638,6 +638,8 @@ enum stalk_place ct_stalk_recover(struct stalk_thread *t, struct stalk_regs *reg
  * thread, of all Stalkers. */
 void ct_stalk_signals_take(void);
 void ct_stalk_signals_give_back(void);
+/* Somebody puts them back: who takes them waits for it, so it must not stand still. */
+bool ct_stalk_signals_going_back(void);
 /* The child of a fork has one followed thread. */
 void ct_stalk_signals_in_child(void);
 /* Everything is blocked; *mask is what was before. */

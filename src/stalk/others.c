@@ -69,7 +69,7 @@ static int redirect_to_begin(struct ct_stalker *s, struct ct_os_stopped *stopped
     if (find_followed(s, tid))
         return CT_ERR_BAD_STATE;
     if (!regs.pc || in_own_code(regs.pc) || ct_stalk_is_inside(s, tid, regs.pc) ||
-        __atomic_load_n(&s->lock, __ATOMIC_ACQUIRE))
+        __atomic_load_n(&s->lock, __ATOMIC_ACQUIRE) || ct_stalk_signals_going_back())
         return CT_ERR_BUSY;
     uint64_t block;
     struct stalk_thread *t = ct_stalk_thread_make(s, tid, transformer, sink, regs.gs_base, &block, &status);
@@ -305,7 +305,7 @@ int ct_stalk_wait_until_left(struct ct_stalker *s) {
         if (!others && (!s->cloned || ct_os_single_threaded()))
             return CT_OK;
         if (ct_os_stop_threads(&stopped)) {
-            if (!others && i == FEW_TRIES)
+            if (!others && i >= FEW_TRIES)
                 return CT_OK; /* it is being debugged: those that were started have had time */
             continue;
         }

@@ -40,6 +40,7 @@ _Static_assert(offsetof(struct context, mask) == 296, "uc_sigmask");
 
 static struct stalk_action actions[STALK_SIGNALS];
 static uint32_t users;
+static uint32_t giving_back; /* threads that may be putting handlers back */
 uint32_t ct_stalk_underway;
 
 static long kernel_action(uint64_t signal, const struct stalk_action *new, struct stalk_action *old) {
@@ -94,8 +95,17 @@ static void restore_handlers(void) {
     }
 }
 
+#define PATIENCE 20000 /* times 100 us */
+
+bool ct_stalk_signals_going_back(void) {
+    return __atomic_load_n(&giving_back, __ATOMIC_SEQ_CST) != 0;
+}
+
+/* Who comes later does not put them back any more; who is at it comes to its end first. */
 void ct_stalk_signals_take(void) {
-    __atomic_fetch_add(&users, 1, __ATOMIC_ACQ_REL);
+    __atomic_fetch_add(&users, 1, __ATOMIC_SEQ_CST);
+    for (unsigned i = 0; i < PATIENCE && ct_stalk_signals_going_back(); i++)
+        ct_os_sleep_us(100);
     replace_handlers();
 }
 
@@ -109,17 +119,19 @@ void ct_stalk_signals_end(void) {
 
 void ct_stalk_signals_in_child(void) {
     users = 1;
-    ct_stalk_underway = 0;
+    ct_stalk_underway = giving_back = 0;
 }
 
-/* No lock: threads are followed and let go while others stand still, wherever they are. Who came meanwhile may have found
- * handlers that were ours still. */
+/* No lock: threads are followed and let go while others stand still, wherever they are; who follows one then looks whether somebody
+ * is in here (ct_stalk_signals_going_back). */
 void ct_stalk_signals_give_back(void) {
-    if (__atomic_sub_fetch(&users, 1, __ATOMIC_ACQ_REL))
-        return;
-    restore_handlers();
-    if (__atomic_load_n(&users, __ATOMIC_ACQUIRE))
-        replace_handlers();
+    __atomic_add_fetch(&giving_back, 1, __ATOMIC_SEQ_CST);
+    if (!__atomic_sub_fetch(&users, 1, __ATOMIC_SEQ_CST)) {
+        restore_handlers();
+        if (__atomic_load_n(&users, __ATOMIC_ACQUIRE))
+            replace_handlers(); /* who came meanwhile has not waited for ever */
+    }
+    __atomic_sub_fetch(&giving_back, 1, __ATOMIC_SEQ_CST);
 }
 
 int64_t ct_stalk_sigaction(uint64_t signal, const struct stalk_action *new, struct stalk_action *old) {

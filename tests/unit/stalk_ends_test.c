@@ -217,6 +217,52 @@ static void test_followed_again(void **state) {
     }
 }
 
+/* ---- handlers, by two threads ---- */
+
+static void *work_on(void *arg) {
+    *(volatile int *)arg = (int)syscall(SYS_gettid);
+    while (!released)
+        work(1);
+    return NULL;
+}
+
+/* Follows and lets go one thread all the time: its handlers are ours when it is followed, whatever another thread does. */
+static void *come_and_go(void *arg) {
+    volatile int other = 0;
+    pthread_t thread;
+    int wrong = pthread_create(&thread, NULL, work_on, (void *)&other);
+    while (!wrong && !other)
+        usleep(100);
+    for (int i = 0; i < 60 && !wrong; i++) {
+        wrong = ct_stalker_follow(stalker, other, NULL, NULL);
+        for (int k = 0; k < 200 && !wrong; k++) {
+            uint64_t action[4] = {0};
+            wrong = (int)syscall(SYS_rt_sigaction, SIGUSR1, NULL, action, 8) || action[0] == (uint64_t)on_signal;
+        }
+        wrong |= ct_stalker_unfollow(stalker, other);
+    }
+    __atomic_add_fetch(&stage, 1, __ATOMIC_ACQ_REL);
+    wait_for(&stage, 2);
+    released = 1;
+    pthread_join(thread, NULL);
+    return wrong ? stalker : arg;
+}
+
+static void test_handlers_of_two(void **state) {
+    (void)state;
+    pthread_t threads[2];
+    create(0);
+    released = 0;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, come_and_go, NULL), 0);
+    for (int i = 0; i < 2; i++) {
+        void *result = NULL;
+        pthread_join(threads[i], &result);
+        assert_null(result);
+    }
+    check_over();
+}
+
 /* ---- let go in an unwinder ---- */
 
 static volatile uint64_t behind_stub;
@@ -433,10 +479,11 @@ static void test_probe_in_use(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_natively_in_signals),    cmocka_unit_test(test_from_two_sides),
-        cmocka_unit_test(test_followed_again),         cmocka_unit_test(test_in_unwinder),
-        cmocka_unit_test(test_started_before_destroy), cmocka_unit_test(test_stop_of_starters),
-        cmocka_unit_test(test_collected_at_the_end),   cmocka_unit_test(test_probe_in_use),
+        cmocka_unit_test(test_natively_in_signals), cmocka_unit_test(test_from_two_sides),
+        cmocka_unit_test(test_followed_again),      cmocka_unit_test(test_handlers_of_two),
+        cmocka_unit_test(test_in_unwinder),         cmocka_unit_test(test_started_before_destroy),
+        cmocka_unit_test(test_stop_of_starters),    cmocka_unit_test(test_collected_at_the_end),
+        cmocka_unit_test(test_probe_in_use),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
