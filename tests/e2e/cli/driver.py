@@ -105,10 +105,12 @@ class TerminalTest(unittest.TestCase):
         return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def end(self, key=None):
-        """`key` makes it end. A shell loses one that it reads while a signal comes."""
+        """`key` makes it end. bash throws a line away that it reads when its time is over, and it is when bash was held up."""
         if key:
             self.press_until(key, self.is_over)
         self.until_closed()
+        if not self.is_over():
+            os.kill(self.pid, signal.SIGKILL)
         _, status = os.waitpid(self.pid, 0)
         os.close(self.fd)
         return os.waitstatus_to_exitcode(status)
