@@ -425,7 +425,6 @@ void ct_shadow_close_range(struct ct_block *b, uint64_t low, uint64_t high) {
 /* The frame returns, and nobody will see it. */
 static void end_unseen(struct ct_block *b, struct ct_shadow *e) {
     uint32_t number = ct_shadow_number(e);
-    park(b, e); /* should it be another stack's after all */
     e->slot = CT_SLOT_HOLE;
     if (b->runtime->hooks[number].flavor == CT_ACTION_RECORD)
         ct_event_write(b, number, CT_EVENT_RETURN);
@@ -526,8 +525,10 @@ void ct_shadow_give_up(struct ct_block *b) {
     while (stub > b->base && !is_in_flight(stub) && stub->slot != CT_SLOT_CLAIMED)
         stub--;
     for (struct ct_shadow *e = b->top - 1; stub > b->base && e > stub; e--) {
-        if (is_frame(e))
-            end_unseen(b, e);
+        if (!is_frame(e))
+            continue;
+        park(b, e); /* should it be another stack's after all */
+        end_unseen(b, e);
     }
     release_holes(b);
     ct_block_unmask(b, mask);
