@@ -63,11 +63,8 @@ static void test_names(void **state) {
 
 enum call { SPAWN = 1, ATTACH = 2, INSTALL = 4, RESUME = 8, PAUSE = 16, DETACH = 32, WAIT = 64 };
 
-/* All but the legal ones fail and change nothing: not the state, not the process, not the files. */
-static void expect_refused(unsigned legal, pid_t pid) {
+static void call_illegal(unsigned legal) {
     enum ct_session_state before = ct_session_state(s);
-    bool stopped = pid && is_stopped(pid);
-    unsigned files = entries_below(output);
     struct ct_session_happening what;
     for (unsigned call = SPAWN; call <= WAIT; call <<= 1) {
         if (legal & call)
@@ -85,9 +82,20 @@ static void expect_refused(unsigned legal, pid_t pid) {
         if (call != WAIT)
             assert_non_null(strstr(ct_session_error(s), ct_session_state_name(before)));
     }
+}
+
+/* All but the legal ones fail and change nothing: not the state, not the process, not the files. The recorder makes some of those
+ * itself, when it gets to it. */
+static void expect_refused(unsigned legal, pid_t pid) {
+    bool stopped = pid && is_stopped(pid);
+    unsigned files, rounds = 0;
+    do {
+        files = entries_below(output);
+        call_illegal(legal);
+    } while (entries_below(output) != files && ++rounds < 100);
+    assert_true(rounds < 100);
     if (pid)
         assert_int_equal(is_stopped(pid), stopped);
-    assert_int_equal(entries_below(output), files);
 }
 
 static void test_calls_when_initialized(void **state) {
