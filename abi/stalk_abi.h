@@ -27,8 +27,7 @@
 enum ct_stalk_command {
     CT_STALK_START = 1,    /* a Stalker is made, and the threads listed are to be followed */
     CT_STALK_UNFOLLOW = 2, /* the threads listed are to be let go */
-    CT_STALK_END =
-        3 /* nobody is followed, nobody is in our code: everything but the image and the lane is given back */
+    CT_STALK_END = 3,      /* nobody is followed or in our code: everything but the image and the lane is given back */
 };
 
 struct ct_stalk_boot_thread {
@@ -52,7 +51,7 @@ struct ct_stalk_boot {
     uint64_t threads, thread_count;         /* struct ct_stalk_boot_thread */
     uint64_t functions[CT_STALK_FUNCTIONS]; /* CT_STALK_FUNCTION_LIST; 0: there is none */
     uint64_t followed;                      /* result of UNFOLLOW: threads that are still followed, */
-    uint64_t inside;                        /* and those of the list that are on their way out of our code */
+    uint64_t inside; /* and those of the list that are on their way out of our code; of END: the image must stay */
 };
 
 /* A place in the code with a count: an open-addressed table by `start`; 0: free. */

@@ -491,7 +491,16 @@ static int unfollow(struct ct_stalk_boot *boot) {
 
 void ct_stalk_signals_end(void); /* signal_x64.c */
 
-static int end(void) {
+/* Descriptions that an unwinder was given stay, and name a function of ours. */
+static bool is_known_to_unwinder(const struct ct_stalker *s) {
+    for (const struct stalk_cache *c = s ? s->caches : NULL; c; c = c->next)
+        if (c->unwind)
+            return true;
+    return s && s->empty; /* caches that are kept for that */
+}
+
+static int end(struct ct_stalk_boot *boot) {
+    boot->inside = is_known_to_unwinder(agent.stalker);
     int status = agent.stalker ? ct_stalk_destroy(agent.stalker) : CT_OK;
     if (status)
         return status;
@@ -513,7 +522,7 @@ uint64_t ct_stalk_agent_run(struct ct_stalk_boot *boot) {
     boot->status = boot->magic != CT_STALK_BOOT_MAGIC   ? CT_ERR_UNSUPPORTED
                    : boot->command == CT_STALK_START    ? start(boot)
                    : boot->command == CT_STALK_UNFOLLOW ? unfollow(boot)
-                   : boot->command == CT_STALK_END      ? end()
+                   : boot->command == CT_STALK_END      ? end(boot)
                                                         : CT_ERR_INVALID_ARGUMENT;
     return (uint64_t)(int64_t)boot->status;
 }

@@ -1,8 +1,10 @@
 /* The way out of a followed process: for the recording that follows it, and for one that comes behind a recorder which was killed.
  * When nobody is in translated code any more nothing leads there: signal frames hold the program's own state, and the return address
- * of an excluded call has been put right. The agent's image stays: a handler may have interrupted its first instructions. */
+ * of an excluded call has been put right. The agent's image stays where a handler has interrupted its first instructions, or an
+ * unwinder knows of it. */
 #include "ctl/inject_parts.h"
 #include "ctl/stalk_internal.h"
+#include "hook/layout.h"
 #include "remote/frames.h"
 #include <stddef.h>
 #include <string.h>
@@ -27,17 +29,46 @@ static int send_out(struct ct_recording *r, bool *busy) {
     return status;
 }
 
+/* A thread may have taken the register for itself since. */
+static bool is_block(struct ct_recording *r, uint64_t at) {
+    uint64_t self = 0;
+    return at && !ct_remote_read(r->remote, at + CT_BLOCK_SELF, &self, sizeof self) && self == at;
+}
+
 static int clear_register(struct ct_recording *r) {
     int status = 0;
     for (size_t i = 0; !status && i < ct_remote_thread_count(r->remote); i++) {
         struct ct_os_regs regs;
         status = ct_remote_get_regs(r->remote, i, &regs);
-        if (status || !regs.gs_base)
+        if (status || !is_block(r, regs.gs_base))
             continue;
         regs.gs_base = 0;
         status = ct_remote_set_regs(r->remote, i, &regs);
     }
     return status;
+}
+
+struct inside {
+    const struct ct_injection *injection;
+    bool found;
+};
+
+static int check_frame(void *arg, struct ct_remote_frame *frame) {
+    struct inside *inside = arg;
+    inside->found |= frame->pc - inside->injection->image < inside->injection->image_size;
+    return inside->found;
+}
+
+/* Will a thread come back to the agent's image when its handler returns? */
+static bool is_interrupted(const struct ct_injection *in) {
+    struct inside inside = {.injection = in};
+    for (size_t i = 0; !inside.found && i < ct_remote_thread_count(in->remote); i++) {
+        struct ct_os_regs regs;
+        inside.found = ct_remote_get_regs(in->remote, i, &regs) != 0;
+        if (!inside.found)
+            (void)ct_remote_each_frame(in->remote, regs.sp, check_frame, &inside);
+    }
+    return inside.found;
 }
 
 /* Nobody is in our code: register and memory are given back. */
@@ -53,6 +84,8 @@ static int give_back(struct ct_recording *r) {
     ct_stalk_free_lists(&l);
     if (!status && in->shm_size)
         status = ct_inject_unmap(in, in->shm, in->shm_size);
+    if (!status && !boot.inside && !is_interrupted(in))
+        status = ct_inject_unmap(in, in->image, in->image_size);
     return status;
 }
 

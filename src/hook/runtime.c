@@ -124,7 +124,7 @@ static void end_walk(struct ct_block *b, uint64_t slot) {
     pop_walk(b);
 }
 
-/* A call or jump to `slot` shows that the walk has ended: the frame of its outermost function is gone. So it has on another
+/* A call, jump or return to `slot` shows that the walk has ended: the frame of its outermost function is gone. So it has on another
  * stack than the walk's where that was a handler's: on an interrupted walk's stack, or on the thread's own. */
 static bool is_walk_over(struct ct_block *b, uint64_t slot) {
     if (!(b->attention & CT_ATTENTION_UNWIND))
@@ -234,6 +234,7 @@ uint64_t ct_hook_leave_slow(uint64_t slot, struct ct_detail_note *note) {
     if (!b)
         lost_return();
     uint64_t mask = ct_block_mask(b);
+    end_walks(b, slot - 8); /* of a handler that has returned; this frame is still there */
     if (!ct_shadow_leave(b, slot, resume_in(b, slot), &found, &depth))
         lost_return();
     if (note)
@@ -460,7 +461,10 @@ uint64_t ct_hook_on_return(struct ct_cpu_context *cpu, uint64_t slot) {
     struct ct_block *b = ct_block_current();
     struct ct_shadow found;
     uint32_t depth;
-    if (!b || !ct_shadow_leave(b, slot, resume_in(b, slot), &found, &depth))
+    if (!b)
+        lost_return();
+    end_walks(b, slot - 8);
+    if (!ct_shadow_leave(b, slot, resume_in(b, slot), &found, &depth))
         lost_return();
     if (!b->detached) {
         uint32_t number = ct_shadow_number(&found);
