@@ -378,8 +378,10 @@ ct_hook_code:
     jbe 13f
 11: cmp %gs:CT_BLOCK_LIMIT, %rcx
     jae 15f
+    addq $CT_SHADOW_SIZE, %gs:CT_BLOCK_TOP  /* claim: its slot is 0 already */
     lea CT_SHADOW_SIZE(%rcx), %rax
-    mov %rax, %gs:CT_BLOCK_TOP              /* claim: its slot is 0 already */
+    cmp %gs:CT_BLOCK_TOP, %rax
+    jne 18f
     movq $0, CT_SHADOW_DATA(%rcx)
     lea CT_SHADOW_ENTERING(%rdx), %rax
     mov %rax, CT_SHADOW_SLOT(%rcx)
@@ -415,6 +417,10 @@ ct_hook_code:
   .if \n
     CHECK_BUDGET 1
   .endif
+
+    /* A handler came and has left frames behind: its stack walk let them return unseen. */
+18: subq $CT_SHADOW_SIZE, %gs:CT_BLOCK_TOP
+    jmp 15f
 
     /* Same slot as the innermost frame, and that frame's resume address in it: a tail call. */
 13: jne 15f
@@ -526,6 +532,8 @@ FUNCTION ct_hook_enter_entry_detail
     movq $0, INNERMOST(DATA)(%rcx)
     lea CT_SHADOW_RETURNING(%rdx), %rax
     mov %rax, INNERMOST(SLOT)(%rcx)
+    cmp %gs:CT_BLOCK_TOP, %rcx
+    jne 18f
     mov INNERMOST(RETURN)(%rcx), %rax       /* in flight first: else a handler's walk would dress the slot again */
     mov %rax, (%rdx)
     mov INNERMOST(STUB)(%rcx), %rdx
@@ -557,6 +565,13 @@ FUNCTION ct_hook_enter_entry_detail
     CALL_SLOW CT_BLOCK_FN_EVENT
     POP_REST
     jmp 11b
+18:                                         /* as in ENTER */
+  .if \n
+    mov CT_NOTE_ENTERED(%rsp), %rax
+    mov %rax, INNERMOST(DATA)(%rcx)
+  .endif
+    mov %rdx, INNERMOST(SLOT)(%rcx)
+    jmp 15f
 17: IF_WALKING 10b
 15: PUSH_REST
     mov %rdx, %rdi
