@@ -125,10 +125,9 @@ struct ct_drain {
     uint64_t signals_lost;           /* no memory */
     struct ct_session_statistics statistics;
     int stop_fd;
-    int held;  /* the lane is held: 1, or a negative status */
-    int error; /* of a write; recording has stopped */
-    uint64_t
-        written_ns; /* when the last pass that is over began: what was there then is written; 0: the drain has ended */
+    int held;            /* the lane is held: 1, or a negative status */
+    int error;           /* of a write; recording has stopped */
+    uint64_t written_ns; /* what was there then is written: when the last whole pass began; 0: the drain has ended */
     int running;
 };
 

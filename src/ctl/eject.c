@@ -266,12 +266,8 @@ static bool bare_stacks(const struct ct_ejection *e) {
 
 /* ---- who is inside ---- */
 
-struct inside {
-    const struct ct_ejection *ejection;
-    bool found;
-};
-
-static bool is_ours(const struct ct_ejection *e, uint64_t pc) {
+static bool is_ours(const void *ejection, uint64_t pc) {
+    const struct ct_ejection *e = ejection;
     if ((pc >= e->boot.image && pc < e->boot.image + e->boot.text_size) || forwarded(e, pc, false))
         return true;
     for (uint64_t i = 0; i < e->region_count; i++)
@@ -280,29 +276,10 @@ static bool is_ours(const struct ct_ejection *e, uint64_t pc) {
     return false;
 }
 
-static int check_frame(void *arg, struct ct_remote_frame *frame) {
-    struct inside *inside = arg;
-    inside->found |= is_ours(inside->ejection, frame->pc);
-    return inside->found;
-}
-
-static bool somebody_inside(const struct ct_ejection *e) {
-    struct inside inside = {.ejection = e};
-    for (size_t i = 0; !inside.found && i < ct_remote_thread_count(e->remote); i++) {
-        struct ct_os_regs regs;
-        if (ct_remote_get_regs(e->remote, i, &regs))
-            continue;
-        inside.found = is_ours(e, regs.pc);
-        if (!inside.found)
-            (void)ct_remote_each_frame(e->remote, regs.sp, check_frame, &inside);
-    }
-    return inside.found;
-}
-
 /* Return addresses are put right only when nobody is inside a stub: who is has yet to read, or to write, one. Afterwards nobody
  * comes back: whoever would has an entry on a shadow stack. */
 bool ct_eject_settle(struct ct_ejection *e) {
-    return !somebody_inside(e) && bare_stacks(e) && !restore(e, true);
+    return !ct_remote_comes_to(e->remote, is_ours, e) && bare_stacks(e) && !restore(e, true);
 }
 
 /* ---- nothing of ours stays ---- */

@@ -305,8 +305,8 @@ static int prepare_tables(struct ct_recording *r) {
     s->tables->shm_size = r->injection.shm_size;
     s->tables->image = r->injection.image;
     s->tables->image_size = r->injection.image_size;
-    __atomic_store_n(&s->tables->entry, r->injection.entry,
-                     __ATOMIC_RELEASE); /* last: who comes behind us trusts the rest */
+    /* Last: who comes behind us trusts the rest. */
+    __atomic_store_n(&s->tables->entry, r->injection.entry, __ATOMIC_RELEASE);
     s->ids = calloc(CT_STALK_TARGETS, sizeof *s->ids);
     s->block_places = calloc(CT_STALK_BLOCKS, sizeof *s->block_places);
     s->code_places = calloc(CT_STALK_CODE, sizeof *s->code_places);

@@ -13,6 +13,11 @@
 #define TRIES          300
 #define LONGEST_NAP_US 100000 /* on a busy machine a thread gets its turn late */
 
+static bool is_image(const void *injection, uint64_t pc) {
+    const struct ct_injection *in = injection;
+    return pc - in->image < in->image_size;
+}
+
 /* One round: every thread that is followed is sent out. *busy: somebody is still in our code. */
 static int send_out(struct ct_recording *r, bool *busy) {
     const struct ct_injection *in = &r->injection;
@@ -21,7 +26,7 @@ static int send_out(struct ct_recording *r, bool *busy) {
     int status = ct_stalk_list(r, &l, true);
     *busy = false;
     for (size_t i = 0; !status && i < l.count; i++)
-        *busy |= l.threads[i].pc - in->image < in->image_size;
+        *busy |= is_image(in, l.threads[i].pc);
     if (!status)
         status = ct_stalk_ask(r, &l, &boot);
     *busy |= boot.followed || boot.inside;
@@ -48,29 +53,6 @@ static int clear_register(struct ct_recording *r) {
     return status;
 }
 
-struct inside {
-    const struct ct_injection *injection;
-    bool found;
-};
-
-static int check_frame(void *arg, struct ct_remote_frame *frame) {
-    struct inside *inside = arg;
-    inside->found |= frame->pc - inside->injection->image < inside->injection->image_size;
-    return inside->found;
-}
-
-/* Will a thread come back to the agent's image when its handler returns? */
-static bool is_interrupted(const struct ct_injection *in) {
-    struct inside inside = {.injection = in};
-    for (size_t i = 0; !inside.found && i < ct_remote_thread_count(in->remote); i++) {
-        struct ct_os_regs regs;
-        inside.found = ct_remote_get_regs(in->remote, i, &regs) != 0;
-        if (!inside.found)
-            (void)ct_remote_each_frame(in->remote, regs.sp, check_frame, &inside);
-    }
-    return inside.found;
-}
-
 /* Nobody is in our code: register and memory are given back. */
 static int give_back(struct ct_recording *r) {
     struct ct_injection *in = &r->injection;
@@ -84,7 +66,7 @@ static int give_back(struct ct_recording *r) {
     ct_stalk_free_lists(&l);
     if (!status && in->shm_size)
         status = ct_inject_unmap(in, in->shm, in->shm_size);
-    if (!status && !boot.inside && !is_interrupted(in))
+    if (!status && !boot.inside && !ct_remote_comes_to(in->remote, is_image, in))
         status = ct_inject_unmap(in, in->image, in->image_size);
     return status;
 }

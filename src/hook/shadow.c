@@ -534,20 +534,20 @@ void ct_shadow_give_up(struct ct_block *b) {
     ct_block_unmask(b, mask);
 }
 
-void ct_shadow_dress(struct ct_block *b, uint64_t sp) {
+/* `present`: a walk that needs the real addresses too, or NULL. */
+static void dress_beside(struct ct_block *b, uint64_t sp, const struct ct_hook_walk *present) {
     uint64_t mask = ct_block_mask(b), now;
     for (struct ct_shadow *e = b->top - 1; e > b->base; e--)
-        if (!is_chain_inner(b, e) && readable_slot(b, e, sp, &now) && !is_interrupted_over(b, e->slot))
+        if (!is_chain_inner(b, e) && readable_slot(b, e, sp, &now) && !is_interrupted_over(b, e->slot) &&
+            !(present && walks_over(b, present, e->slot)))
             dress(e, now);
     ct_block_unmask(b, mask);
 }
 
+void ct_shadow_dress(struct ct_block *b, uint64_t sp) {
+    dress_beside(b, sp, NULL);
+}
+
 void ct_shadow_dress_spare(struct ct_block *b, uint64_t sp) {
-    uint64_t mask = ct_block_mask(b), now;
-    bool walking = b->attention & CT_ATTENTION_UNWIND;
-    for (struct ct_shadow *e = b->top - 1; e > b->base; e--)
-        if (!is_chain_inner(b, e) && readable_slot(b, e, sp, &now) && !is_interrupted_over(b, e->slot) &&
-            !(walking && walks_over(b, &b->walk, e->slot)))
-            dress(e, now);
-    ct_block_unmask(b, mask);
+    dress_beside(b, sp, b->attention & CT_ATTENTION_UNWIND ? &b->walk : NULL);
 }

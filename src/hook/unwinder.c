@@ -38,9 +38,9 @@ __attribute__((noinline)) _Unwind_Reason_Code ct_unwind_backtrace(_Unwind_Trace_
     if (b)
         ct_shadow_bare(b, sp);
     _Unwind_Reason_Code code = original(pass_on, &t);
+    /* In a handler that interrupted an unwinder: what that one walks over stays as it is. */
     if (b)
-        ct_shadow_dress_spare(
-            b, sp); /* in a handler that interrupted an unwinder: what that one walks over stays as it is */
+        ct_shadow_dress_spare(b, sp);
     return code;
 }
 

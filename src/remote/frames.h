@@ -15,6 +15,9 @@ struct ct_remote_frame {
 int ct_remote_each_frame(struct ct_remote *remote, uint64_t sp, int (*each)(void *arg, struct ct_remote_frame *frame),
                          void *arg);
 
+/* Is a thread, or will one be when its handlers have returned, at a place of which `is_ours` says so? */
+bool ct_remote_comes_to(struct ct_remote *remote, bool (*is_ours)(const void *arg, uint64_t pc), const void *arg);
+
 /* Our number of the process that calls itself `inner` in the pid namespace of process `other`; 0: there is none. */
 int ct_remote_outer_pid(int other, int inner);
 /* The process's own number as it sees it itself. */

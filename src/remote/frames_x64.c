@@ -128,6 +128,27 @@ int ct_remote_each_frame(struct ct_remote *remote, uint64_t sp, int (*each)(void
     return result;
 }
 
+struct places {
+    bool (*is_ours)(const void *arg, uint64_t pc);
+    const void *arg;
+};
+
+static int look_at_frame(void *arg, struct ct_remote_frame *frame) {
+    const struct places *p = arg;
+    return p->is_ours(p->arg, frame->pc);
+}
+
+bool ct_remote_comes_to(struct ct_remote *remote, bool (*is_ours)(const void *arg, uint64_t pc), const void *arg) {
+    struct places p = {is_ours, arg};
+    for (size_t i = 0; i < ct_remote_thread_count(remote); i++) {
+        struct ct_os_regs regs;
+        if (!ct_remote_get_regs(remote, i, &regs) &&
+            (is_ours(arg, regs.pc) || ct_remote_each_frame(remote, regs.sp, look_at_frame, &p)))
+            return true;
+    }
+    return false;
+}
+
 int ct_remote_inner_pid(const struct ct_remote *remote) {
     char path[64], line[512];
     int inner = ct_remote_pid(remote);

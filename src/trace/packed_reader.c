@@ -311,9 +311,8 @@ int ct_packed_load(struct ct_index_part *part) {
     struct list lists[2] = {{0}, {0}};
     struct ct_packed *packed = calloc(1, sizeof *packed);
     part->packed = packed;
-    if (packed)
-        packed->changed =
-            changed_at(part, &packed->size); /* before anything is read: a change is seen once too often at most */
+    if (packed) /* before anything is read: a change is seen once too often at most */
+        packed->changed = changed_at(part, &packed->size);
     if (!packed || !read_whole(part->file.fd, &packed->header, sizeof packed->header, 0)) {
         part->state = CT_INDEX_UNREADABLE;
         return packed ? 0 : CT_ERR_NO_MEMORY;

@@ -158,23 +158,12 @@ static void test_end(void **state) {
     assert_int_equal(ct_stalker_destroy(stalker), 0);
 }
 
-static void on_signal(int signal) {
-    (void)signal;
-}
-
-/* struct sigaction of the kernel, which nobody changes on the way. */
-static uint64_t handler_of(int signal) {
-    uint64_t action[4] = {0};
-    assert_int_equal(syscall(SYS_rt_sigaction, signal, NULL, action, 8), 0);
-    return action[0];
-}
-
 /* However threads cease to be followed, the last one gives the program its handlers back. */
 static void test_handlers(void **state) {
     (void)state;
     struct ct_stalker *stalkers[2];
     struct worker workers[3];
-    signal(SIGUSR1, on_signal);
+    signal(SIGUSR1, ignore_signal);
     for (int i = 0; i < 2; i++)
         assert_int_equal(ct_stalker_create(&stalkers[i], NULL), 0);
     for (int round = 0; round < 3; round++) {
@@ -182,13 +171,13 @@ static void test_handlers(void **state) {
             start(&workers[i]);
             assert_int_equal(ct_stalker_follow(stalkers[i % 2], workers[i].tid, NULL, NULL), 0);
         }
-        assert_true(handler_of(SIGUSR1) != (uint64_t)on_signal);
+        assert_true(handler_of(SIGUSR1) != (uint64_t)ignore_signal);
         assert_int_equal(ct_stalker_unfollow(stalkers[0], workers[0].tid), 0);
         finish(&workers[1]); /* it ends, followed */
-        assert_true(handler_of(SIGUSR1) != (uint64_t)on_signal);
+        assert_true(handler_of(SIGUSR1) != (uint64_t)ignore_signal);
         assert_int_equal(ct_stalker_stop(stalkers[0]), 0);
         assert_int_equal(ct_stalker_stop(stalkers[1]), 0);
-        assert_int_equal(handler_of(SIGUSR1), (uint64_t)on_signal);
+        assert_int_equal(handler_of(SIGUSR1), (uint64_t)ignore_signal);
         finish(&workers[0]);
         finish(&workers[2]);
     }
@@ -202,13 +191,13 @@ static void test_handlers_at_once(void **state) {
     (void)state;
     struct ct_stalker *stalker;
     struct worker w;
-    signal(SIGUSR1, on_signal);
+    signal(SIGUSR1, ignore_signal);
     start(&w);
     assert_int_equal(ct_stalker_create(&stalker, NULL), 0);
     for (int i = 0; i < 1000; i++) {
         assert_int_equal(ct_stalker_follow(stalker, w.tid, NULL, NULL), 0);
         assert_int_equal(ct_stalker_unfollow(stalker, w.tid), 0);
-        assert_int_equal(handler_of(SIGUSR1), (uint64_t)on_signal);
+        assert_int_equal(handler_of(SIGUSR1), (uint64_t)ignore_signal);
     }
     finish(&w);
     assert_int_equal(ct_stalker_destroy(stalker), 0);

@@ -57,6 +57,17 @@ __attribute__((unused)) static unsigned long work(int rounds) {
     return h;
 }
 
+__attribute__((unused)) static void ignore_signal(int signal) {
+    (void)signal;
+}
+
+/* struct sigaction of the kernel, which nobody changes on the way. */
+__attribute__((unused)) static uint64_t handler_of(int signal) {
+    uint64_t action[4] = {0};
+    assert_int_equal(syscall(SYS_rt_sigaction, signal, NULL, action, 8), 0);
+    return action[0];
+}
+
 /* A Stalker whose threads have ended, or are about to: pthread_join may be faster than their last steps. */
 __attribute__((unused)) static void destroy_soon(struct ct_stalker *stalker) {
     int status = CT_ERR_BUSY;
