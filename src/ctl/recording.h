@@ -9,6 +9,7 @@
 #include "ctl/inject.h"
 #include "ctl/policy.h"
 #include "ctl/windows.h"
+#include "trace/place.h"
 #include <contrail/session.h>
 #include <limits.h>
 #include <time.h>
@@ -75,7 +76,9 @@ struct ct_recording {
     struct ct_post *post;       /* reads the agent's letters */
     struct ct_hold *hold;       /* why it stays traced; NULL: it does not */
     int lent;                   /* so many others are to trace the process: it is not held meanwhile; under `work` */
-    char directory[PATH_MAX + 32], command_line[4096];
+    struct ct_place *place;              /* where its files are; NULL: none is there */
+    char directory[PATH_MAX + 32];       /* its name, for people */
+    char command_line[4096];
     char error[640];
     uint64_t plan_ns, pause_ns, stopped_at, resumed_at, recorded_ns;
     uint64_t checked_at;  /* whether it is still the same program */
@@ -93,13 +96,16 @@ struct ct_recording {
 struct ct_session {
     enum ct_session_state state; /* read by anybody */
     char *output, *command_line;
-    char **only, **exclude, **triggers, *metrics_file;
+    char **only, **exclude, **triggers, *metrics_file, *group_name;
     struct ct_session_options options; /* strings point to our copies */
     struct ct_session_stalk stalk;
     char error[640];
-    char directory[PATH_MAX];
-    size_t made_length; /* of `output`, up to the first directory that we have made; 0: all were there */
-    bool spawned;       /* we are the first process's parent */
+    struct ct_place *place;         /* the session's directory */
+    char directory[PATH_MAX];       /* its name, for people */
+    struct ct_place *metrics_place; /* directory of the metrics file, and */
+    char *metrics_name;             /* its name there */
+    gid_t group;                    /* that may read the trace, or CT_PLACE_NO_GROUP */
+    bool spawned;                   /* we are the first process's parent */
     int pid, pidfd, exit_status;
     bool ended; /* the first process has, and was waited for */
     struct ct_recording *first;
@@ -125,6 +131,8 @@ struct ct_recording *ct_recording_create(struct ct_session *s, enum ct_recording
 void ct_recording_destroy(struct ct_recording *r);
 int ct_recording_fail(struct ct_recording *r, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* The command line becomes the name of the program's file: arguments, and what the process calls itself, may be secret. */
+void ct_recording_read_program(struct ct_recording *r);
 int ct_recording_progress(struct ct_recording *r, const char *step);
 void ct_recording_share(struct ct_recording *r, struct ct_shared_plan *shared);
 void ct_recording_statistics(struct ct_recording *r, struct ct_session_statistics *out);
