@@ -371,11 +371,12 @@ static size_t open_descriptors(void) {
 static void many_threads(void) {
     static struct ct_thread_writer *writers[MANY];
     struct rlimit limit = {40, 40};
+    CHECK(mkdir(in("%s/p", root), 0777) == 0);
+    struct ct_place *process = place_of(in("%s/p", root)); /* one descriptor for all */
     size_t before = open_descriptors();
     CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
-    CHECK(mkdir(in("%s/p", root), 0777) == 0);
     for (uint32_t i = 0; i < MANY; i++)
-        CHECK(ct_thread_writer_open(&writers[i], place_of(in("%s/p", root)), i, 7000 + i) == 0);
+        CHECK(ct_thread_writer_open(&writers[i], process, i, 7000 + i) == 0);
     CHECK(open_descriptors() <= before + 20);
     for (uint64_t round = 0; round < 3; round++)
         for (uint32_t i = 0; i < MANY; i++) {
@@ -392,6 +393,7 @@ static void many_threads(void) {
     make_sample(in("%s/q", root), &(struct sample){.threads = 0});
     CHECK(rename(in("%s/q/symbols", root), in("%s/p/symbols", root)) == 0);
     make_manifest(in("%s/p", root), &(struct sample){.threads = MANY, .events = 9});
+    before = open_descriptors(); /* the places of the sample stay */
     struct ct_trace *trace;
     struct ct_trace_cursor *cursor;
     struct ct_trace_event event;
