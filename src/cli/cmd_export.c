@@ -8,7 +8,7 @@
 #include "cli/reading.h"
 #include "cli/signals.h"
 #include "export/export.h"
-#include "trace/place.h"
+#include "trace/file.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -87,8 +87,10 @@ static bool is_directory(const struct job *job) {
 }
 
 static int cannot_write(const char *path, int error) {
-    ct_message_error("%s cannot be written: %s", path, ct_place_reason(error));
-    return error == EACCES || error == EPERM || error == EROFS ? CT_EXIT_PERMISSION : CT_EXIT_UNAVAILABLE;
+    bool refused = ct_file_status(error) == CT_ERR_PERMISSION_DENIED;
+    ct_message_error("%s cannot be written: %s%s", path, ct_place_reason(error),
+                     refused ? "; give another path with -o" : "");
+    return refused ? CT_EXIT_PERMISSION : CT_EXIT_UNAVAILABLE;
 }
 
 static int open_stdout(struct job *job) {

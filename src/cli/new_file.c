@@ -27,7 +27,7 @@ static int open_special(struct ct_new_file *file, const char *path) {
         return errno;
     if (!may_be_written(fd)) {
         close(fd);
-        return EPERM;
+        return CT_PLACE_NOT_OURS;
     }
     file->fd = fd;
     return 0;

@@ -70,14 +70,14 @@ struct ct_recording {
     struct ct_lane lane;
     struct ct_clock clock;
     struct ct_drain drain;
-    struct ct_windows windows;  /* the drain thread's */
-    time_t clock_second;        /* the drain thread's: of the last look at time triggers; */
-    char held[CT_TRIGGER_TEXT]; /* the one that lasts, "" */
-    struct ct_post *post;       /* reads the agent's letters */
-    struct ct_hold *hold;       /* why it stays traced; NULL: it does not */
-    int lent;                   /* so many others are to trace the process: it is not held meanwhile; under `work` */
-    struct ct_place *place;              /* where its files are; NULL: none is there */
-    char directory[PATH_MAX + 32];       /* its name, for people */
+    struct ct_windows windows;     /* the drain thread's */
+    time_t clock_second;           /* the drain thread's: of the last look at time triggers; */
+    char held[CT_TRIGGER_TEXT];    /* the one that lasts, "" */
+    struct ct_post *post;          /* reads the agent's letters */
+    struct ct_hold *hold;          /* why it stays traced; NULL: it does not */
+    int lent;                      /* so many others are to trace the process: it is not held meanwhile; under `work` */
+    struct ct_place *place;        /* where its files are; NULL: none is there */
+    char directory[PATH_MAX + 32]; /* its name, for people */
     char command_line[4096];
     char error[640];
     uint64_t plan_ns, pause_ns, stopped_at, resumed_at, recorded_ns;

@@ -2,6 +2,7 @@
 #include "ctl/children.h"
 #include "ctl/metrics.h"
 #include "ctl/recording.h"
+#include "trace/file.h"
 #include "trace/segments.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -141,11 +142,11 @@ static int find_group(struct ct_session *s) {
     if (!s->options.group)
         return 0;
     if (!group)
-        snprintf(s->error, sizeof s->error, "there is no group \"%.100s\"; --group takes the name of one that you are in",
-                 s->options.group);
+        snprintf(s->error, sizeof s->error,
+                 "there is no group \"%.100s\"; --group takes the name of one that you are in", s->options.group);
     else if (geteuid() && group->gr_gid != getegid() && !group_member(group->gr_gid))
-        snprintf(s->error, sizeof s->error, "you are not in the group \"%.100s\"; `id -nG` shows those that --group takes",
-                 s->options.group);
+        snprintf(s->error, sizeof s->error,
+                 "you are not in the group \"%.100s\"; `id -nG` shows those that --group takes", s->options.group);
     else
         return 0;
     return CT_ERR_INVALID_ARGUMENT;
@@ -175,7 +176,7 @@ static int write_metrics(struct ct_session *s) {
         return 0;
     snprintf(s->error, sizeof s->error, "cannot write \"%s\" (%s); choose another place with --metrics-file PATH",
              s->metrics_file, ct_place_reason(error));
-    return error == EACCES || error == EPERM || error == EROFS ? CT_ERR_PERMISSION_DENIED : CT_ERR_NOT_FOUND;
+    return ct_file_status(error) == CT_ERR_PERMISSION_DENIED ? CT_ERR_PERMISSION_DENIED : CT_ERR_NOT_FOUND;
 }
 
 int ct_session_create(struct ct_session **out, const struct ct_session_options *options) {

@@ -43,7 +43,7 @@ int ct_target_cache_find(char *path, size_t size, bool make) {
         return ENOENT;
     }
     int error = try_place(path, make);
-    if (error != EPERM)
+    if (error != CT_PLACE_NOT_OURS && error != CT_PLACE_LINK)
         return error;
     char own[PATH_MAX];
     const struct passwd *user = getpwuid(geteuid());

@@ -78,7 +78,8 @@ struct ct_target_known {
 
 #define CT_TARGET_CACHE_BYTES (128u << 20)
 /* $XDG_CACHE_HOME/contrail or ~/.cache/contrail, or the latter in our own home when another user could change those. `make`: it
- * is made. Returns 0 or an errno: ENOENT also when there is none yet, EPERM when others could change it. */
+ * is made. Returns 0 or an errno: ENOENT also when there is none yet, CT_PLACE_NOT_OURS or CT_PLACE_LINK when others
+ * could change it. */
 int ct_target_cache_find(char *path, size_t size, bool make);
 
 struct ct_target_plan_options {

@@ -144,7 +144,7 @@ static int make_directory(struct ct_export *e) {
     if (!error && !is_empty(e->place))
         return CT_ERR_BUSY;
     if (!error && !ct_place_is_closed(e->place))
-        error = EPERM;
+        error = CT_PLACE_NOT_OURS;
     ct_export_write_failed(e, error);
     return e->status;
 }

@@ -47,7 +47,7 @@ struct ct_info {
     const struct ct_trace_process *process;
     const char *command_line, *tool, *host, *os, *kernel, *arch; /* "" when not known */
     bool redacted;
-    char started[24];                                            /* local time, from the session's name; "" */
+    char started[24]; /* local time, from the session's name; "" */
     uint64_t duration_ns;
     uint64_t events;                     /* that can be read */
     uint64_t calls, returns, exceptions; /* only when counted */

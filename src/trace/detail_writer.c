@@ -87,8 +87,8 @@ static char *part_path(const struct ct_detail_writer *writer, unsigned part) {
 
 /* Returns 0 or an errno; the file stays in use. */
 static int begin_part(struct ct_detail_writer *writer) {
-    int error =
-        ct_file_open(&writer->file, &ct_file_writers, writer->place, part_path(writer, writer->part), O_RDWR | O_CREAT | O_EXCL);
+    int error = ct_file_open(&writer->file, &ct_file_writers, writer->place, part_path(writer, writer->part),
+                             O_RDWR | O_CREAT | O_EXCL);
     if (error)
         return error;
     size_t done;

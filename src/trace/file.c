@@ -27,6 +27,9 @@ int ct_file_status(int error) {
     case EACCES:
     case EPERM:
     case EROFS:
+    case CT_PLACE_LINK:
+    case CT_PLACE_SWAPPED:
+    case CT_PLACE_NOT_OURS:
         return CT_ERR_PERMISSION_DENIED;
     case ENOENT:
         return CT_ERR_NOT_FOUND;
@@ -34,7 +37,6 @@ int ct_file_status(int error) {
     case EISDIR:
         return CT_ERR_BAD_FILE;
     case ENAMETOOLONG:
-    case ELOOP:
     case EINVAL:
         return CT_ERR_INVALID_ARGUMENT;
     case ENOMEM:
@@ -136,11 +138,8 @@ static int open_file(struct ct_file *file, int flags) {
 }
 
 int ct_file_open(struct ct_file *file, struct ct_file_cache *cache, struct ct_place *place, char *path, int flags) {
-    *file = (struct ct_file){.place = place,
-                             .path = path,
-                             .cache = cache,
-                             .fd = -1,
-                             .flags = flags & ~(O_CREAT | O_EXCL | O_TRUNC)};
+    *file = (struct ct_file){
+        .place = place, .path = path, .cache = cache, .fd = -1, .flags = flags & ~(O_CREAT | O_EXCL | O_TRUNC)};
     if (!path)
         return ENOMEM;
     pthread_mutex_lock(&cache->lock);

@@ -1,6 +1,5 @@
 /* See place.h. A place either owns a descriptor, or uses its parent's with a prefix before every name. */
 #include "trace/place.h"
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -26,10 +25,12 @@ struct ct_place {
 
 const char *ct_place_reason(int error) {
     switch (error) {
-    case ELOOP:
+    case CT_PLACE_LINK:
         return "a symbolic link on the way there could have been made by another user";
-    case ESTALE:
+    case CT_PLACE_SWAPPED:
         return "another user has put something else in its place";
+    case CT_PLACE_NOT_OURS:
+        return "another user owns it, or others can write it";
     default:
         return strerror(error);
     }
@@ -144,15 +145,15 @@ static int open_new(int parent, const char *name, gid_t group, int *out) {
     if (fd < 0 && errno == EACCES)
         fd = open_locked(parent, name);
     if (fd < 0)
-        return errno == EACCES || errno == EMFILE || errno == ENFILE ? errno : ESTALE;
+        return errno == EACCES || errno == EMFILE || errno == ENFILE ? errno : CT_PLACE_SWAPPED;
     if (fstat(fd, &status) || status.st_uid != geteuid()) {
         close(fd);
-        return ESTALE;
+        return CT_PLACE_SWAPPED;
     }
     set_mode(fd, group, 0700, true);
     if (fstat(fd, &status) || (status.st_mode & 022)) { /* a file system that has no modes */
         close(fd);
-        return EPERM;
+        return CT_PLACE_NOT_OURS;
     }
     *out = fd;
     return 0;
@@ -167,7 +168,7 @@ static int make_held(struct ct_place **out, struct ct_place *parent, const char 
         return error;
     if (!is_empty(fd)) { /* another one of ours */
         close(fd);
-        return ESTALE;
+        return CT_PLACE_SWAPPED;
     }
     return create(out, fd, parent, name, parent->group);
 }
@@ -262,7 +263,7 @@ static int follow_link(struct walk *w, int fd, const struct stat *link) {
     struct stat directory;
     char target[PATH_MAX], *left;
     if (++w->links > LINKS || fstat(w->at->fd, &directory) || !is_trusted(link->st_uid) || !is_kept(&directory))
-        return ELOOP;
+        return CT_PLACE_LINK;
     ssize_t length = readlinkat(fd, "", target, sizeof target - 1);
     if (length < 0)
         return errno;
@@ -299,7 +300,7 @@ static int check_private(const struct walk *w) {
     struct stat status;
     if (!(w->flags & CT_PLACE_PRIVATE))
         return 0;
-    return fstat(w->at->fd, &status) ? errno : is_kept(&status) ? 0 : EPERM;
+    return fstat(w->at->fd, &status) ? errno : is_kept(&status) ? 0 : CT_PLACE_NOT_OURS;
 }
 
 static bool may_make(const struct walk *w) {
@@ -352,7 +353,7 @@ static int settle(struct walk *w) {
         return errno == EACCES && !(w->flags & CT_PLACE_PRIVATE) ? 0 : errno; /* may be written and not listed */
     close(w->at->fd);
     w->at->fd = fd;
-    return (w->flags & CT_PLACE_PRIVATE) && !ct_place_is_closed(w->at) ? EPERM : 0;
+    return (w->flags & CT_PLACE_PRIVATE) && !ct_place_is_closed(w->at) ? CT_PLACE_NOT_OURS : 0;
 }
 
 static int end_walk(struct walk *w, int error, struct ct_place **out) {

@@ -14,21 +14,27 @@
 #define CT_TRACE_PLACE_H
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
 #define CT_PLACE_NO_GROUP ((gid_t)-1)
+
+/* Refusals of ours, among errnos that file systems have no use for. */
+#define CT_PLACE_LINK     ELOOP        /* a link that may not be followed; also one that leads round */
+#define CT_PLACE_SWAPPED  ESTALE       /* what was made is not there any more, or not ours */
+#define CT_PLACE_NOT_OURS EKEYREJECTED /* another user owns it, or others can write it */
 
 struct ct_place; /* counts its users */
 
 enum ct_place_flags {
     CT_PLACE_MAKE = 1,      /* directories that are missing are made */
     CT_PLACE_MAKE_LAST = 2, /* only the last one is */
-    CT_PLACE_PRIVATE = 4,   /* nobody but us and root can change any component; the directory itself is ours. Else EPERM */
+    CT_PLACE_PRIVATE =
+        4, /* nobody but us and root can change any component; the directory itself is ours. Else CT_PLACE_NOT_OURS */
 };
 
-/* Walks to a directory and holds it. `group`: what is made below can be read by it, or CT_PLACE_NO_GROUP.
- * ELOOP: a link that may not be followed; ESTALE: what was made is not there any more, or not ours. */
+/* Walks to a directory and holds it. `group`: what is made below can be read by it, or CT_PLACE_NO_GROUP. */
 int ct_place_open(struct ct_place **out, const char *path, int flags, gid_t group);
 /* The directory of a file that is to be written, and its name there, malloc'ed: of the file that links lead to, where they
  * may be followed. The file need not exist. */

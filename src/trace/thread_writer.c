@@ -138,8 +138,8 @@ static int open_writer(struct ct_thread_writer *writer, struct ct_place *process
     if (format->segments && !(writer->series = ct_series_open(format->segments)))
         return ENOMEM;
     writer->kind = format->encoding == CT_FORMAT_PACKED ? &ct_packed_sink : &ct_raw_sink;
-    return writer->kind->open(&writer->sink, &(struct ct_sink_options){process, writer->directory, tid, writer->series,
-                                                                       format->first_seq});
+    return writer->kind->open(
+        &writer->sink, &(struct ct_sink_options){process, writer->directory, tid, writer->series, format->first_seq});
 }
 
 int ct_thread_writer_open_as(struct ct_thread_writer **out, struct ct_place *process, uint32_t id, uint32_t tid,

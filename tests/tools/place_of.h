@@ -16,7 +16,7 @@ static inline struct ct_place *place_of(const char *path) {
         dev_t device;
         ino_t inode;
         char path[4096];
-    } *all;
+    } * all;
     struct known *k = all;
     struct stat status = {0};
     bool there = stat(path, &status) == 0;

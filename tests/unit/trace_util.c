@@ -209,11 +209,12 @@ void make_sample(const char *path, const struct sample *sample) {
         struct ct_thread_writer *writer;
         struct ct_detail_writer *details = NULL;
         struct ct_trace_format format = {.encoding = sample->packed ? CT_FORMAT_PACKED : CT_FORMAT_ATF2};
-        assert_int_equal(
-            ct_thread_writer_open_as(&writer, place_of(directory), (uint32_t)thread, (uint32_t)(7000 + thread), &format), 0);
+        assert_int_equal(ct_thread_writer_open_as(&writer, place_of(directory), (uint32_t)thread,
+                                                  (uint32_t)(7000 + thread), &format),
+                         0);
         if (sample->detail)
-            assert_int_equal(ct_detail_writer_open(&details, place_of(directory), (uint32_t)thread, (uint32_t)(7000 + thread)),
-                             0);
+            assert_int_equal(
+                ct_detail_writer_open(&details, place_of(directory), (uint32_t)thread, (uint32_t)(7000 + thread)), 0);
         if (sample->detail_part)
             ct_detail_writer_set_part(details, sample->detail_part);
         if (sample->part)
