@@ -101,14 +101,22 @@ static bool is_kept(const struct stat *directory) {
 
 /* ---- new things ---- */
 
-/* The mode, whatever the umask; and none of the rights that a directory above hands down. */
+static void remove_list(int fd, const char *name) {
+    if (fgetxattr(fd, name, NULL, 0) > 0)
+        (void)fremovexattr(fd, name);
+}
+
+/* The mode, whatever the umask; and none of the rights that a directory above hands down. Nothing is changed that is right: that
+ * would be another write of the file system's. */
 static void set_mode(int fd, gid_t group, mode_t mode, bool directory) {
-    (void)fremovexattr(fd, "system.posix_acl_access");
+    struct stat status;
+    remove_list(fd, "system.posix_acl_access");
     if (directory)
-        (void)fremovexattr(fd, "system.posix_acl_default");
+        remove_list(fd, "system.posix_acl_default");
     if (group != CT_PLACE_NO_GROUP && !fchown(fd, (uid_t)-1, group))
         mode |= directory ? 050 : 040;
-    (void)fchmod(fd, mode);
+    if (fstat(fd, &status) || (status.st_mode & 07777) != mode)
+        (void)fchmod(fd, mode);
 }
 
 static bool is_empty(int fd) {
