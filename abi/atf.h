@@ -25,6 +25,15 @@ enum atf_flags { ATF_HAS_DETAIL = 1u << 0 }; /* of the index header: there is a 
 enum atf_event_kind { ATF_CALL = 1, ATF_RETURN = 2, ATF_EXCEPTION = 3 };
 #define ATF_NO_DETAIL UINT32_MAX
 
+/* call_depth of calls on other stacks than the thread's first one (coroutines, handlers on a stack of their own) has its highest bit
+ * set. Such depths come in groups; a stack has one to itself as long as calls are open on it, and another when it is deeper than that. */
+#define ATF_DEPTH_OTHER        0x80000000u
+#define ATF_DEPTH_GROUP        4096u   /* depths in a group */
+#define ATF_DEPTH_GROUPS       524287u /* their number */
+#define ATF_DEPTH_OF_GROUP(n)  (ATF_DEPTH_OTHER + (uint32_t)(n)*ATF_DEPTH_GROUP)
+#define ATF_DEPTH_PLACE(depth) ((depth) & (ATF_DEPTH_GROUP - 1)) /* in its group */
+#define ATF_DEPTH_NONE         UINT32_MAX                        /* there were too many to tell */
+
 /* ---- index.atf ---- */
 
 struct __attribute__((packed)) atf_index_header {

@@ -27,7 +27,7 @@
 #include <stdint.h>
 
 #define CT_SHM_MAGIC   0x4c525443u /* "CTRL" */
-#define CT_SHM_VERSION 2u
+#define CT_SHM_VERSION 3u
 
 /* ---- chunk words ---- */
 
@@ -48,7 +48,9 @@ struct ct_shm_chunk {
     uint32_t depth;             /* agent: frames open before its first event */
     uint32_t generation;        /* agent: as in the word; written last when the chunk is taken */
     uint64_t exhausted;         /* agent: events that the thread had lost for want of a chunk when it got this one */
-    uint64_t reserved1[2];
+    uint32_t stack; /* agent: number of the stack that its first events are of (CT_EVENT_STACK, hook/layout.h) */
+    uint32_t reserved0;
+    uint64_t reserved1;
 };
 _Static_assert(sizeof(struct ct_shm_chunk) == 64, "one cache line");
 

@@ -19,6 +19,7 @@ static int prepare_runtime(const struct ct_boot *boot) {
     rt->max_depth = boot->max_depth;
     rt->buffer_bytes = ct_lane_control()->chunk_bytes;
     rt->children_blind = 1;
+    rt->tells_stacks = 1;
     rt->get_cfa = (uint64_t(*)(void *))boot->get_cfa;
     rt->xsave_size = ct_os_vector_state(&rt->xsave_mask);
     rt->parked = ct_os_alloc(CT_PARKED_CAPACITY * sizeof *rt->parked, CT_OS_READ | CT_OS_WRITE);

@@ -27,6 +27,8 @@ struct follower {
     uint32_t open;
     uint64_t stamp; /* of the last call, or of the batch */
     struct ct_tables_known known;
+    uint32_t stack;              /* number of the one that runs */
+    struct stalk_chains *chains; /* frames of the others; NULL: there were none */
     struct frame frames[MAX_OPEN];
 };
 
@@ -85,6 +87,7 @@ static void begin_follower(struct follower *f) {
     f->block.base =
         (struct ct_shadow *)(uintptr_t)sizeof(struct ct_shadow); /* never followed: depths are differences */
     f->block.top = f->block.base + 1;
+    f->block.told_stack = f->stack;
     f->stamp = 0;
     ct_event_begin(&f->block);
 }
@@ -183,19 +186,65 @@ static bool is_unseen(uint32_t number) {
     return agent.native[number] == NATIVE;
 }
 
+/* ---- stacks ---- */
+
+#define REFILL 32u
+
+/* Frames that were suspended with the running stack are next when its newer ones have ended. */
+static void refill(struct follower *f) {
+    uint64_t frames[REFILL];
+    uint32_t n = 0;
+    while (!f->open && f->chains && n < REFILL && stalk_chain_pop(f->chains, f->stack, &frames[n]))
+        n++;
+    while (n-- > 0)
+        f->frames[f->open++] = (struct frame){(uint32_t)frames[n], (int32_t)(frames[n] >> 32)};
+}
+
+static void forget_chains(struct follower *f) {
+    if (f->chains)
+        (void)ct_os_free(f->chains, sizeof *f->chains);
+    f->chains = NULL;
+}
+
+/* Calls that cannot be kept are open to the end: their returns are missing. */
+static void suspend(struct follower *f) {
+    if (!f->chains && f->open && !ct_os_is_silent())
+        f->chains = ct_os_alloc(sizeof *f->chains, CT_OS_READ | CT_OS_WRITE);
+    for (uint32_t i = 0; i < f->open; i++) {
+        uint64_t frame = (uint64_t)(uint32_t)f->frames[i].depth << 32 | f->frames[i].number;
+        if (!f->chains || !stalk_chain_push(f->chains, f->stack, frame))
+            f->block.counters->deep_calls++;
+    }
+    f->open = 0;
+}
+
 /* Frames at this depth and deeper were left without a return. */
 static void leave_frames(struct follower *f, int32_t depth, uint64_t stamp) {
     while (f->open && f->frames[f->open - 1].depth >= depth) {
         uint32_t number = f->frames[f->open - 1].number;
         write(f, number, is_unseen(number) ? CT_EVENT_RETURN : CT_EVENT_EXCEPTION, stamp);
-        f->open--;
+        if (!--f->open)
+            refill(f);
     }
 }
 
+static void change_stack(struct follower *f, const struct ct_stalker_event *e) {
+    suspend(f);
+    f->stack = f->block.told_stack = (uint32_t)e->target;
+    refill(f);
+    write(f, f->stack, CT_EVENT_STACK, f->stamp);
+    if (e->location) /* a new one */
+        leave_frames(f, INT32_MIN, f->stamp);
+}
+
+/* ---- calls ---- */
+
 static void enter_frame(struct follower *f, const struct ct_stalker_event *e) {
     leave_frames(f, e->depth, e->timestamp);
-    if (f->open == MAX_OPEN)
+    if (f->open == MAX_OPEN) {
+        f->block.counters->deep_calls++;
         return;
+    }
     uint32_t number = ct_tables_number_for(&f->known, e->target);
     f->frames[f->open].number = number;
     f->frames[f->open++].depth = e->depth;
@@ -207,7 +256,8 @@ static void return_from_frame(struct follower *f, const struct ct_stalker_event 
     if (!f->open || f->frames[f->open - 1].depth != e->depth - 1)
         return; /* it was entered before we came */
     write(f, f->frames[f->open - 1].number, CT_EVENT_RETURN, e->timestamp);
-    f->open--;
+    if (!--f->open)
+        refill(f);
 }
 
 /* ---- the sink ---- */
@@ -271,7 +321,9 @@ static void on_receive(void *user, int tid, const struct ct_stalker_event *event
         seen[bit_of(e->kind)]++;
         if (e->timestamp)
             f->stamp = e->timestamp;
-        if (e->kind == CT_STALKER_CALL)
+        if (e->kind == STALK_STACK_EVENT)
+            change_stack(f, e);
+        else if (e->kind == CT_STALKER_CALL)
             enter_frame(f, e);
         else if (e->kind == CT_STALKER_RET)
             return_from_frame(f, e);
@@ -319,7 +371,8 @@ static void on_stop(void *user, int tid, int status) {
     if (!f)
         return;
     ct_event_drain(&f->block);
-    f->open = 0;
+    f->open = f->stack = f->block.told_stack = 0;
+    forget_chains(f);
     __atomic_store_n(&f->tid, 0, __ATOMIC_RELEASE); /* its memory is for another thread */
 }
 
@@ -364,6 +417,7 @@ static void begin_in_child(struct follower *own, int tid) {
     agent.sites = 0;
     if (own) {
         own->tid = tid;
+        forget_chains(own); /* of its parent's numbers */
         begin_follower(own);
     }
 }
@@ -417,6 +471,7 @@ static int make_stalker(const struct ct_stalk_boot *boot) {
         agent.stalker->keeps_sites = boot->mask & (CT_STALKER_BLOCK | CT_STALKER_EXEC) || boot->count_blocks;
     if (!status) {
         agent.stalker->family = &family;
+        agent.stalker->tell_stacks = true;
         agent.stalker->tell_sites = agent.written != 0;
         status = ct_stalker_set_trust_threshold(agent.stalker, boot->trust);
     }
@@ -507,8 +562,10 @@ static int end(struct ct_stalk_boot *boot) {
     agent.stalker = NULL;
     agent.keeping = 0;
     ct_stalk_signals_end();
-    for (uint32_t i = 0; i < FOLLOWERS && agent.followers[i]; i++)
+    for (uint32_t i = 0; i < FOLLOWERS && agent.followers[i]; i++) {
+        forget_chains(agent.followers[i]);
         (void)ct_os_free(agent.followers[i], sizeof *agent.followers[i]);
+    }
     if (agent.native)
         (void)ct_os_free(agent.native, ct_tables.shared->target_capacity);
     if (agent.numbers)

@@ -69,16 +69,23 @@ static void add_stalk(struct text *t, const struct ct_session_statistics *s) {
     add(t, "; ");
 }
 
+static bool has_losses(const struct ct_session_statistics *s) {
+    for (int i = 0; i < CT_LOSS_COUNT; i++)
+        if (s->lost[i])
+            return true;
+    return false;
+}
+
 static void add_losses(struct text *t, const struct ct_session_statistics *s) {
     char count[CT_TEXT_SIZE];
     uint64_t sum = 0;
     const char *between = "";
     for (int i = 0; i < CT_LOSS_COUNT; i++)
         sum += s->lost[i];
-    if (!sum) {
+    if (!sum && !s->deep_calls)
         add(t, "none lost");
+    if (!sum)
         return;
-    }
     add(t, "%s LOST (", ct_text_count(count, sum));
     for (int i = 0; i < CT_LOSS_COUNT; i++)
         if (s->lost[i]) {
@@ -100,10 +107,11 @@ void ct_record_end_text(char *text, size_t size, const struct ct_session_statist
         add(&t, " in %s processes", ct_text_count(a, s->processes));
     add(&t, " in %s, ", ct_text_time(c, s->recording_ns));
     add_losses(&t, s);
+    if (s->deep_calls)
+        add(&t, "%s%s calls left out, because too many were open", has_losses(s) ? ", " : "",
+            ct_text_count(a, s->deep_calls));
     if (s->abandoned)
         add(&t, ", %s abandoned", ct_text_count(a, s->abandoned));
-    if (s->deep_calls)
-        add(&t, ", %s calls deeper than --max-depth left out", ct_text_count(a, s->deep_calls));
     if (s->windows)
         add(&t, ", %s detail record%s in %s window%s", ct_text_count(a, s->detail_events), plural(s->detail_events),
             ct_text_count(b, s->windows), plural(s->windows));

@@ -27,7 +27,7 @@
 #define HURRY_NS         3000000000ull
 
 struct found_chunk {
-    uint32_t thread, generation, chunk, depth;
+    uint32_t thread, generation, chunk, depth, stack;
     uint64_t number, word, exhausted;
 };
 
@@ -72,6 +72,7 @@ static bool look_at(const struct ct_drain *d, uint32_t chunk, struct found_chunk
         header.thread = c->thread;
         header.thread_generation = c->thread_generation;
         header.depth = c->depth;
+        header.stack = c->stack;
         header.exhausted = c->exhausted;
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
     } while (ct_lane_word(d->lane, chunk) != word);
@@ -79,8 +80,9 @@ static bool look_at(const struct ct_drain *d, uint32_t chunk, struct found_chunk
         return false;
     if (CT_CHUNK_STATE(word) == CT_CHUNK_TAKEN && !is_filled(ct_lane_events(d->lane, chunk)))
         return false; /* not the thread's yet, or not needed after all */
-    *out = (struct found_chunk){header.thread, header.thread_generation, chunk, header.depth, header.number,
-                                word,          header.exhausted};
+    *out =
+        (struct found_chunk){header.thread, header.thread_generation, chunk, header.depth, header.stack, header.number,
+                             word,          header.exhausted};
     return true;
 }
 
@@ -101,6 +103,7 @@ static void note_losses(struct ct_drain *d, struct ct_drain_thread *t, const str
     if (missing || exhausted) {
         uint64_t dropped = missing ? missing * ct_lane_capacity(d->lane) - t->taken : 0;
         ct_drain_note_gap(d, t, dropped + exhausted, missing ? CT_LOSS_DRAIN_LAG : CT_LOSS_POOL_EXHAUSTED, f->depth);
+        ct_drain_stacks_run(t, f->stack);
     }
     if (missing)
         t->taken = 0;
@@ -186,8 +189,11 @@ static bool is_over(struct ct_drain *d) {
 static enum outcome take_chunk(struct ct_drain *d, struct ct_drain_thread *t, const struct found_chunk *f, bool left) {
     if (is_over(d))
         return MORE_LATER;
-    if (f->number == 1 && !t->events && !t->depth)
+    if (f->number == 1 && !t->events && !t->depth) {
         ct_drain_inherit(d, t, f->depth);
+        if (f->depth)
+            ct_drain_stacks_run(t, f->stack);
+    }
     if (is_in_use(f->word) && !t->ended && !left) {
         take_live(d, t, f);
         return MORE_LATER;

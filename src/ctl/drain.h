@@ -31,6 +31,22 @@ struct ct_drain_signals {
     struct ct_drain_signal *first, **end; /* end is valid when there is a first */
 };
 
+/* Calls that are open on a stack other than the thread's first one; see drain_stacks.c. */
+struct ct_drain_stack {
+    struct ct_drain_stack *next;  /* in its bucket; or of those that are free */
+    struct ct_drain_stack *below; /* with the frames that were called before, of the same stack; they are full */
+    uint32_t id, group;
+    uint32_t count, capacity;
+    uint32_t *hooks;
+};
+struct ct_drain_stacks {
+    uint32_t running;           /* number of the stack that events are of; 0: the thread's first one */
+    struct ct_drain_stack *now; /* what is open on it; NULL: nothing, or it is the first one */
+    struct ct_drain_stack **buckets, *free;
+    uint32_t bucket_count, count;
+    uint32_t groups; /* that were ever used */
+};
+
 /* A thread of the target, from its first event to the end of the trace. */
 struct ct_drain_thread {
     struct ct_drain_thread *next; /* in order of id */
@@ -54,6 +70,7 @@ struct ct_drain_thread {
     size_t unknown;  /* so many, */
     uint32_t *stack; /* then these: hook numbers */
     size_t stack_capacity;
+    struct ct_drain_stacks stacks;
     struct ct_drain_gap *gaps;
     size_t gap_count;
     struct ct_detail_thread detail;
@@ -161,6 +178,21 @@ void ct_drain_inherit(struct ct_drain *drain, struct ct_drain_thread *thread, ui
 void ct_drain_measure(struct ct_drain *drain);
 /* function_id of a hook; 0: there is none. */
 uint64_t ct_drain_function(const struct ct_drain *drain, uint32_t hook);
+
+#define CT_DRAIN_DEPTH_IN_ALL (1u << 26) /* entries of all stacks together: calls come from the target */
+
+/* ---- drain_stacks.c: calls that are open on stacks other than the thread's first one ---- */
+
+/* The events that follow are of this one. */
+void ct_drain_stacks_run(struct ct_drain_thread *thread, uint32_t id);
+/* Depth of a call, or of the end of one, on the running stack. */
+uint32_t ct_drain_stacks_push(struct ct_drain *drain, struct ct_drain_thread *thread, uint32_t hook);
+uint32_t ct_drain_stacks_pop(struct ct_drain *drain, struct ct_drain_thread *thread, uint32_t hook);
+/* That of a call which opens no frame. */
+uint32_t ct_drain_stacks_depth(const struct ct_drain_thread *thread);
+/* What was open is not known any more. */
+void ct_drain_stacks_forget(struct ct_drain *drain, struct ct_drain_thread *thread);
+void ct_drain_stacks_free(struct ct_drain *drain, struct ct_drain_thread *thread);
 
 /* ---- drain_signals.c ---- */
 

@@ -8,7 +8,6 @@
 #define MAX_GAPS     4096u
 #define GAPS_IN_ALL  (1u << 18)
 #define MAX_DEPTH    (1u << 21)
-#define DEPTH_IN_ALL (1u << 26)
 #define HURRIED_LOOK 64u
 
 /* ---- the stack of open calls ---- */
@@ -17,7 +16,7 @@ static bool grow(struct ct_drain *d, struct ct_drain_thread *t, size_t known) {
     if (known < t->stack_capacity)
         return true;
     size_t capacity = t->stack_capacity ? t->stack_capacity * 2 : 64, more = capacity - t->stack_capacity;
-    bool room = known == t->stack_capacity && capacity <= MAX_DEPTH && d->stacks_room + more <= DEPTH_IN_ALL;
+    bool room = known == t->stack_capacity && capacity <= MAX_DEPTH && d->stacks_room + more <= CT_DRAIN_DEPTH_IN_ALL;
     uint32_t *stack = room ? realloc(t->stack, capacity * sizeof *stack) : NULL;
     if (!stack)
         return false;
@@ -38,7 +37,8 @@ static uint32_t push(struct ct_drain *d, struct ct_drain_thread *t, uint32_t hoo
     return (uint32_t)t->depth++;
 }
 
-/* A return ends the innermost open call of its function. That is the innermost of all, unless coroutines take turns. */
+/* A return ends the innermost open call of its function. That is the innermost of all, unless a coroutine runs on an array inside
+ * this stack. */
 static uint32_t pop(const struct ct_drain *d, struct ct_drain_thread *t, uint32_t hook) {
     size_t known = known_calls(t);
     if (!t->depth)
@@ -73,6 +73,7 @@ static void list_gap(struct ct_drain *d, struct ct_drain_thread *t, uint64_t los
 void ct_drain_note_gap(struct ct_drain *d, struct ct_drain_thread *t, uint64_t lost, enum ct_loss_reason reason,
                        uint32_t depth) {
     t->gaps_lost += lost;
+    ct_drain_stacks_forget(d, t);
     t->depth = t->unknown = depth <= MAX_DEPTH ? depth : 0;
     list_gap(d, t, lost, reason);
 }
@@ -110,13 +111,14 @@ static struct atf_index_event convert(struct ct_drain *d, struct ct_drain_thread
     t->last_ns = out.timestamp_ns;
     if (number)
         ct_detail_note(t, d->clock, number, seq, out.timestamp_ns, held);
+    bool first = !t->stacks.running;
     if (kind == CT_EVENT_ENTRY) {
         out.event_kind = ATF_CALL;
-        out.call_depth = (uint32_t)t->depth;
+        out.call_depth = first ? (uint32_t)t->depth : ct_drain_stacks_depth(t);
     } else if (kind == CT_EVENT_CALL) {
-        out.call_depth = push(d, t, e->hook);
+        out.call_depth = first ? push(d, t, e->hook) : ct_drain_stacks_push(d, t, e->hook);
     } else {
-        out.call_depth = pop(d, t, e->hook);
+        out.call_depth = first ? pop(d, t, e->hook) : ct_drain_stacks_pop(d, t, e->hook);
     }
     return out;
 }
@@ -140,6 +142,8 @@ static void emit(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_
         for (size_t i = 0; i < n; i++) {
             if ((events[done + i].kind & CT_TAG_KIND) == CT_SHM_EVENT_VOID) {
                 t->abandoned++;
+            } else if ((events[done + i].kind & CT_TAG_KIND) == CT_EVENT_STACK) {
+                ct_drain_stacks_run(t, events[done + i].hook);
             } else if ((events[done + i].kind & CT_TAG_KIND) >= CT_SHM_EVENT_BLOCK) {
                 if (d->code)
                     d->code(d->resolve_arg, t, &events[done + i], t->events + made);

@@ -171,6 +171,7 @@ int ct_drain_close_thread(struct ct_drain *d, struct ct_drain_thread *t) {
     }
     t->writer = NULL;
     d->stacks_room -= t->stack_capacity;
+    ct_drain_stacks_free(d, t);
     free(t->stack);
     t->stack = NULL;
     t->stack_capacity = t->depth = t->unknown = 0;

@@ -37,15 +37,14 @@ static void drop_span(struct ct_walk *w, struct ct_span *span) {
     w->free_spans = span;
 }
 
-/* The known frame at the place, or the next below it. */
+/* The known frame at the place, or the next that it was called in. */
 static struct ct_span *span_at(const struct ct_walk *w, size_t at) {
-    if (at == CT_NO_FRAME || at >= w->frames.count)
-        return NULL;
-    do
-        if (!w->frames.stack[at].unknown)
-            return w->frames.stack[at].user;
-    while (at-- > 0);
-    return NULL;
+    const struct ct_frame *frame = ct_frames_known(&w->frames, at);
+    return frame ? frame->user : NULL;
+}
+
+static struct ct_span *span_of_caller(const struct ct_walk *w, const struct ct_frame *frame) {
+    return span_at(w, ct_frames_caller(&w->frames, frame));
 }
 
 /* ---- lanes ---- */
@@ -141,7 +140,7 @@ static void on_lost(void *arg, struct ct_frame *frame) {
     if (!span || w->e->status)
         return;
     span->self_ns = frame->self_ns;
-    end_span(w, span, span_at(w, frame->caller), CT_SPAN_LOST);
+    end_span(w, span, span_of_caller(w, frame), CT_SPAN_LOST);
 }
 
 static void on_call(struct ct_walk *w, const struct ct_trace_event *event) {
@@ -151,8 +150,9 @@ static void on_call(struct ct_walk *w, const struct ct_trace_event *event) {
         return;
     }
     if (name->entry_only) {
+        size_t caller = ct_frames_entry(&w->frames, event);
         if (w->format->entry)
-            w->format->entry(w, name, span_at(w, w->frames.running));
+            w->format->entry(w, name, span_at(w, caller));
         return;
     }
     struct ct_frame *frame = ct_frames_call(&w->frames, event);
@@ -164,7 +164,7 @@ static void on_call(struct ct_walk *w, const struct ct_trace_event *event) {
     frame->user = span;
     span->name = name;
     span->start_ns = w->now_ns;
-    struct ct_span *caller = span_at(w, frame->caller);
+    struct ct_span *caller = span_of_caller(w, frame);
     bool on_top = caller && w->lanes[caller->lane].top == caller;
     size_t lane = on_top ? caller->lane : empty_lane(w);
     if (lane == SIZE_MAX)
@@ -184,7 +184,7 @@ static void on_end(struct ct_walk *w, const struct ct_trace_event *event) {
     if (ct_frames_end(&w->frames, event, &frame)) {
         struct ct_span *span = frame.user;
         span->self_ns = frame.self_ns;
-        end_span(w, span, span_at(w, frame.caller), left ? CT_SPAN_LEFT : CT_SPAN_RETURNED);
+        end_span(w, span, span_of_caller(w, &frame), left ? CT_SPAN_LEFT : CT_SPAN_RETURNED);
         return;
     }
     struct ct_name *name = ct_names_get(&w->e->names, w->process, event->function_id);
@@ -216,7 +216,7 @@ static void close_open(struct ct_walk *w, size_t gap) {
     while (!w->e->status && ct_frames_take(&w->frames, end_ns, &frame)) {
         struct ct_span *span = frame.user;
         span->self_ns = frame.self_ns;
-        end_span(w, span, span_at(w, frame.caller), CT_SPAN_OPEN);
+        end_span(w, span, span_of_caller(w, &frame), CT_SPAN_OPEN);
     }
 }
 

@@ -2,7 +2,7 @@
  *
  * A new thread inherits its creator's GS, so the block's owner is compared with the thread pointer on every call;
  * ct_block_current sorts out every case in which they differ. Blocks are never freed and never leave the list. */
-#include "hook/runtime.h"
+#include "hook/stacks.h"
 #include "os/os.h"
 #include "os/thread.h"
 
@@ -84,15 +84,16 @@ static void fill_constants(struct ct_block *b, struct ct_runtime *rt) {
 }
 
 void ct_block_limit_depth(struct ct_block *b, size_t max_depth) {
-    size_t room = (b->size - ((uint64_t)b->base - (uint64_t)b)) / sizeof(struct ct_shadow) - 2;
+    size_t room = ((uint64_t)b->stacks - (uint64_t)b->base) / sizeof(struct ct_shadow) - 2;
     b->limit = b->base + 1 + (max_depth < room ? max_depth : room);
 }
 
-/* Block pages, slow stack, shadow stack in one mapping. The shadow stack is address space until it is used. */
+/* Block pages, slow stack, shadow stack and what is known of stacks in one mapping. Most of it is address space until it is used. */
 static struct ct_block *map_block(struct ct_runtime *rt) {
     size_t header = (sizeof(struct ct_block) + PAGE - 1) & ~(size_t)(PAGE - 1);
     size_t shadow = ((rt->max_depth + 2) * sizeof(struct ct_shadow) + PAGE - 1) & ~(size_t)(PAGE - 1);
-    size_t size = header + SLOW_STACK + shadow;
+    size_t stacks = (ct_stacks_bytes(shadow / sizeof(struct ct_shadow)) + PAGE - 1) & ~(size_t)(PAGE - 1);
+    size_t size = header + SLOW_STACK + shadow + stacks;
     struct ct_block *b = ct_os_alloc(size, CT_OS_READ | CT_OS_WRITE);
     if (!b)
         return NULL;
@@ -105,6 +106,7 @@ static struct ct_block *map_block(struct ct_runtime *rt) {
     b->slow_stack = (uint64_t)b + header + SLOW_STACK;
     b->base = (struct ct_shadow *)b->slow_stack;
     b->base[0].slot = ~0ull; /* sentinel: below every stack */
+    ct_stacks_place(b, (void *)(b->slow_stack + shadow), shadow / sizeof(struct ct_shadow));
     ct_block_limit_depth(b, rt->max_depth);
     return b;
 }
@@ -169,6 +171,7 @@ static void begin_thread(struct ct_block *b, int tid, uint64_t thread_pointer) {
     b->interrupted_count = 0;
     b->home_low = b->home_high = 0;
     b->top = b->base + 1;
+    ct_stacks_begin(b);
     ct_event_begin(b);
     refresh_owner(b);
 }

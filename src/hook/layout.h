@@ -22,7 +22,7 @@
 #define CT_BLOCK_FN_ENTRY      0x1120
 #define CT_BLOCK_FN_LEAVE      0x1128
 #define CT_BLOCK_FN_EVENT      0x1130
-#define CT_BLOCK_FN_SPECIAL    0x1138
+#define CT_BLOCK_FLOOR         0x1138 /* a frame whose slot is lower may be on another stack than the innermost one */
 #define CT_BLOCK_FN_ON_CALL    0x1140
 #define CT_BLOCK_FN_ON_RETURN  0x1148
 #define CT_BLOCK_XSAVE_SIZE    0x1150
@@ -43,8 +43,9 @@
 #define CT_BLOCK_DETAIL_KEY    0x11d0
 #define CT_BLOCK_VECTOR_BYTES  0x11d8 /* 0: vector registers are not captured */
 #define CT_BLOCK_COUNTERS      0x11e0 /* pointer to struct ct_counters */
-#define CT_BLOCK_BARE_SLOT     0x11e8 /* of that unwinder's outermost function */
-#define CT_BLOCK_WALK_REACH    0x11f0 /* how far below it frames belong to the same stack for sure */
+#define CT_BLOCK_FN_SPECIAL    0x11e8
+#define CT_BLOCK_BARE_SLOT     0x11f0 /* of that unwinder's outermost function */
+#define CT_BLOCK_WALK_REACH    0x11f8 /* how far below it frames belong to the same stack for sure */
 #define CT_COUNTERS_LIMITED    32
 
 /* Shadow stack entry. */
@@ -61,6 +62,9 @@
  * (Numbers wrap around, so one event in 2^28 has a number 0 by chance; it counts as one without a record.) */
 #define CT_TAG_KIND 15
 #define CT_TAG_STEP 16
+/* A kind beside those of enum ct_event_kind, in the agents' lane only: the events that follow are of another stack; `hook` is its
+ * number. A thread begins with stack 0. */
+#define CT_EVENT_STACK 5
 
 /* struct ct_detail_note: on the stack while a stub works. */
 #define CT_NOTE_STAMP   0

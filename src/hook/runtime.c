@@ -195,8 +195,10 @@ uint64_t ct_hook_entry_slow(uint64_t slot, uint64_t stub, struct ct_detail_note 
     struct ct_block *b = observing_block(slot);
     if (note)
         note->stamp = 0;
-    if (b)
+    if (b) {
+        ct_shadow_arrive(b, slot);
         ct_event_note(b, stub_number(stub), CT_EVENT_ENTRY, note);
+    }
     return CT_GO_BODY;
 }
 
@@ -223,7 +225,7 @@ void ct_hook_event_slow(uint64_t hook, uint64_t kind, uint64_t slot, struct ct_d
 /* ---- returning ---- */
 
 /* The body's return has just read it from there. A handler that came right then may have put the real address in its place. */
-static uint64_t resume_in(const struct ct_block *b, uint64_t slot) {
+static uint64_t resume_in(struct ct_block *b, uint64_t slot) {
     return ct_shadow_resume_in(b, slot, *(const uint64_t *)slot);
 }
 
@@ -489,6 +491,7 @@ static void before_exec(const struct ct_runtime *rt, const struct ct_special_fra
 static uint64_t enter_special(struct ct_block *b, uint64_t slot, uint64_t stub, bool entry_only,
                               struct ct_detail_note *note) {
     if (entry_only) {
+        ct_shadow_arrive(b, slot);
         ct_event_note(b, stub_number(stub), CT_EVENT_ENTRY, note);
         return CT_GO_BODY;
     }

@@ -114,7 +114,9 @@ struct ct_block {
     struct ct_shadow *top;
     struct ct_shadow *limit;
     struct ct_block *self;
-    uint64_t fn_enter, fn_entry, fn_leave, fn_event, fn_special, fn_on_call, fn_on_return;
+    uint64_t fn_enter, fn_entry, fn_leave, fn_event;
+    uint64_t floor;
+    uint64_t fn_on_call, fn_on_return;
     uint64_t xsave_size, xsave_mask;
     uint64_t event_bit; /* = bytes of an event buffer */
     struct ct_runtime *runtime;
@@ -127,6 +129,7 @@ struct ct_block {
     uint64_t stack_low, stack_high;
     uint64_t detail_key, vector_bytes;
     struct ct_counters *counters;
+    uint64_t fn_special;
     struct ct_hook_walk walk; /* while CT_ATTENTION_UNWIND is set */
     uint64_t thread_pointer;  /* what owner is when nothing needs attention */
     int32_t tid, pid;
@@ -135,6 +138,8 @@ struct ct_block {
     uint32_t masked;    /* signals are blocked by ct_block_mask */
     uint64_t guard_sp;  /* stack pointer when the guard was set: a listener that jumped away is noticed by it */
     uint64_t home_low, home_high; /* the thread's own stack; 0 until needed */
+    struct ct_stacks *stacks;     /* which frames are on which stack (stacks.h); NULL: no shadow stack */
+    uint32_t told_stack;          /* that the events which follow are of */
     uint64_t slow_stack;          /* top of the stack that slow paths use */
     /* Event buffers: the active one; full ones, oldest first; spare ones. Lists under event_lock. */
     struct ct_buffer *active, *full, *full_last, *spare;
@@ -178,7 +183,8 @@ struct ct_runtime {
     uint64_t parked_count;
     struct ct_hook_statistics retired; /* counters of blocks that were reused */
     uint64_t threads_seen;
-    uint64_t boot; /* where the controller finds its tables again (abi/boot_abi.h) */
+    uint32_t tells_stacks; /* events of kind CT_EVENT_STACK are wanted */
+    uint64_t boot;         /* where the controller finds its tables again (abi/boot_abi.h) */
     /* Of the unwinder that the program uses; NULL until known. */
     uint64_t (*get_cfa)(void *context);
 };
@@ -196,6 +202,7 @@ CT_ASSERT_AT(fn_entry, CT_BLOCK_FN_ENTRY);
 CT_ASSERT_AT(fn_leave, CT_BLOCK_FN_LEAVE);
 CT_ASSERT_AT(fn_event, CT_BLOCK_FN_EVENT);
 CT_ASSERT_AT(fn_special, CT_BLOCK_FN_SPECIAL);
+CT_ASSERT_AT(floor, CT_BLOCK_FLOOR);
 CT_ASSERT_AT(fn_on_call, CT_BLOCK_FN_ON_CALL);
 CT_ASSERT_AT(fn_on_return, CT_BLOCK_FN_ON_RETURN);
 CT_ASSERT_AT(xsave_size, CT_BLOCK_XSAVE_SIZE);
@@ -254,9 +261,8 @@ static inline uint64_t ct_shadow_resume(const struct ct_shadow *e) {
 static inline uint32_t ct_shadow_number(const struct ct_shadow *e) {
     return *(const uint32_t *)(e->stub + CT_AFTER_TO_NUMBER);
 }
-static inline uint32_t ct_shadow_depth(const struct ct_block *b, const struct ct_shadow *e) {
-    return (uint32_t)(e - b->base) - 1; /* base[0] is the sentinel */
-}
+/* How many frames are open below an entry, those of other stacks too. */
+uint32_t ct_shadow_depth(const struct ct_block *b, const struct ct_shadow *e);
 /* The stub has finished with the innermost entry: it stands for the frame at `slot`, or is free again. */
 void ct_shadow_filled(struct ct_block *b, uint64_t slot);
 void ct_shadow_release(struct ct_block *b);
@@ -266,7 +272,9 @@ struct ct_shadow *ct_shadow_enter(struct ct_block *b, uint64_t slot, uint64_t st
  * *depth its depth. */
 bool ct_shadow_leave(struct ct_block *b, uint64_t slot, uint64_t resume, struct ct_shadow *found, uint32_t *depth);
 /* The resume address of the frame at `slot` that is returning, if `now` stands there: itself, or what is there for a stack walker. */
-uint64_t ct_shadow_resume_in(const struct ct_block *b, uint64_t slot, uint64_t now);
+uint64_t ct_shadow_resume_in(struct ct_block *b, uint64_t slot, uint64_t now);
+/* A frame that is not pushed begins at `slot`: events are of its stack from now on. */
+void ct_shadow_arrive(struct ct_block *b, uint64_t slot);
 /* Closes what was left at and below `slot`, where a new frame starts. */
 void ct_shadow_settle(struct ct_block *b, uint64_t slot);
 /* Every frame with its slot in [low, high) was left. */

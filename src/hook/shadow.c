@@ -6,22 +6,9 @@
  * parked under its slot: should it return after all (a coroutine that we took for a longjmp), its return address is
  * there. It is dead for sure once its slot is used by another frame.
  * Owner: the block's thread, with signals blocked unless said otherwise. */
-#include "hook/runtime.h"
+#include "hook/stacks.h"
 #include "os/os.h"
 #include "os/thread.h"
-
-static bool is_frame(const struct ct_shadow *e) {
-    return e->slot > CT_SLOT_LAST;
-}
-
-/* The slot's address, in flight or not. */
-static uint64_t place_of(const struct ct_shadow *e) {
-    return (e->slot + 7) & ~7ull;
-}
-
-static bool is_in_flight(const struct ct_shadow *e) {
-    return is_frame(e) && (e->slot & 7);
-}
 
 #define barrier() __asm__ volatile("" ::: "memory")
 
@@ -76,38 +63,34 @@ static bool unpark(struct ct_runtime *rt, uint64_t slot, uint64_t resume, struct
 /* ---- which stack is it ---- */
 
 struct stack_search {
-    uint64_t address, low, high, below;
+    uint64_t address; /* 0: the main thread's, by its name */
+    uint64_t low, high, below;
 };
 
 static int find_stack(void *arg, const struct ct_os_map *map) {
     struct stack_search *s = arg;
-    if (map->end <= s->address) {
-        s->below = map->end;
-        return 0;
-    }
-    if (map->start <= s->address) {
+    bool found = s->address ? map->end > s->address : map->role == CT_OS_MAP_STACK;
+    if (found && map->start <= (s->address ? s->address : map->start)) {
         s->low = map->start;
         s->high = map->end;
     }
-    return 1;
+    if (!found)
+        s->below = map->end;
+    return found;
 }
 
-/* The mapping that holds the thread's own stack. The oldest entry lies on it, unless everything ran on coroutines. */
+/* The mapping that holds the thread's own stack: libraries put what the thread pointer points to at its upper end. Frames tell
+ * nothing: the first one that is seen may be a coroutine's. */
 static uint64_t search_home(uint64_t block, uint64_t unused) {
     (void)unused;
     struct ct_block *b = (struct ct_block *)block;
-    uint64_t oldest = b->thread_pointer;
-    for (struct ct_shadow *e = b->base + 1; e < b->top; e++)
-        if (is_frame(e)) {
-            oldest = place_of(e);
-            break;
-        }
-    struct stack_search s = {.address = oldest, .low = 1, .high = 1};
+    bool main = b->tid == b->pid;
+    struct stack_search s = {.address = main ? 0 : b->thread_pointer, .low = 1, .high = 1};
     ct_os_each_map(find_stack, &s);
     b->home_low = s.low;
-    b->home_high = s.high;
+    b->home_high = main || s.high == 1 ? s.high : b->thread_pointer;
     /* A main stack grows down: what lies between it and the next mapping belongs to it. */
-    if (s.high - s.low > 1 && b->tid == b->pid)
+    if (s.high - s.low > 1 && main)
         b->home_low = s.below + 1;
     return 0;
 }
@@ -125,6 +108,21 @@ static void learn_home(struct ct_block *b) {
 void ct_shadow_learn_home(struct ct_block *b) {
     if (!b->home_high)
         learn_home(b);
+}
+
+uint32_t ct_shadow_depth(const struct ct_block *b, const struct ct_shadow *e) {
+    const volatile struct ct_stacks *s = b->stacks;
+    uint32_t index = ct_stacks_index(b, e), settled, depth;
+    do { /* a handler may come between two looks */
+        settled = s->settled;
+        depth = s->frames + index - settled;
+    } while (s->settled != settled);
+    if (index >= settled || b->runtime->tells_stacks)
+        return depth; /* of a settled one, only listeners are told */
+    depth = 0;
+    for (const struct ct_shadow *x = b->base + 1; x < e; x++)
+        depth += ct_shadow_is_frame(x);
+    return depth;
 }
 
 static bool at_home(const struct ct_block *b, uint64_t slot) {
@@ -164,12 +162,14 @@ static void call_on_leave(void *arg) {
 }
 
 /* Tells that the frame was left without returning. */
-static void report_left(struct ct_block *b, const struct ct_shadow *e, uint32_t depth) {
+static void report_left(struct ct_block *b, const struct ct_shadow *e, uint32_t depth, uint32_t stack) {
     uint32_t number = ct_shadow_number(e);
     const struct ct_hook_entry *hook = &b->runtime->hooks[number];
     b->counters->left_frames++;
-    if (hook->flavor == CT_ACTION_RECORD)
+    if (hook->flavor == CT_ACTION_RECORD) {
+        ct_stacks_tell(b, stack);
         ct_event_write(b, number, CT_EVENT_EXCEPTION);
+    }
     if (hook->flavor == CT_ACTION_LISTEN && hook->listener.on_leave) {
         struct leave_call l = {
             .on_leave = hook->listener.on_leave,
@@ -198,9 +198,17 @@ void ct_shadow_release(struct ct_block *b) {
     release_top(b);
 }
 
-static void release_holes(struct ct_block *b) {
-    while (b->top[-1].slot == CT_SLOT_HOLE)
-        release_top(b);
+/* What a slow path has changed is in order again; `stubs` go on with the running stack's events. */
+static void finish(struct ct_block *b) {
+    ct_stacks_trim(b);
+    ct_stacks_tell(b, b->stacks->running);
+}
+
+/* The entry is removed; what is above it stays. */
+static void make_hole(struct ct_block *b, struct ct_shadow *e) {
+    bool settled = e < ct_stacks_region(b);
+    b->stacks->frames -= settled && b->stacks->frames;
+    e->slot = CT_SLOT_HOLE;
 }
 
 static void park(struct ct_block *b, const struct ct_shadow *e) {
@@ -215,7 +223,7 @@ static bool was_recorded(uint64_t event) {
 
 /* Was its call recorded, and no end of it? Always so unless a stub was given up half-way. */
 static bool is_open(const struct ct_shadow *e) {
-    uint64_t state = e->slot - place_of(e);
+    uint64_t state = e->slot - ct_shadow_place(e);
     if (state == (uint64_t)CT_SLOT_ENTERING)
         return was_recorded(e->data);
     return state != (uint64_t)CT_SLOT_RETURNING || !was_recorded(e->data);
@@ -225,27 +233,27 @@ static bool is_open(const struct ct_shadow *e) {
 static void close_entry(struct ct_block *b, struct ct_shadow *e, bool reused) {
     struct ct_shadow copy = *e;
     bool open = is_open(&copy);
-    e->slot = CT_SLOT_HOLE;
-    if (!reused && !is_in_flight(&copy))
+    uint32_t stack = ct_stacks_of(b, e);
+    make_hole(b, e);
+    if (!reused && !ct_shadow_in_flight(&copy))
         park(b, &copy);
-    if (is_in_flight(&copy) && copy.data && !was_recorded(copy.data))
+    if (ct_shadow_in_flight(&copy) && copy.data && !was_recorded(copy.data))
         ct_event_abandon(b, copy.data);
     if (open)
-        report_left(b, &copy, ct_shadow_depth(b, e));
+        report_left(b, &copy, ct_shadow_depth(b, e), stack);
 }
 
-/* The same for a whole range of places on the stack that `place` belongs to; 0: whatever the stack. Newest first. An
- * entry that was claimed and no more goes with the frame below it. */
-static void close_places(struct ct_block *b, uint64_t low, uint64_t high, uint64_t place) {
-    for (struct ct_shadow *e = b->top - 1; e > b->base; e--) {
-        uint64_t at = place_of(e);
-        if (is_frame(e) && at >= low && at < high && (!place || ct_shadow_same_stack(b, at, place)))
+/* The same for a whole range of places on the stack that `place` belongs to; 0: whatever the stack. From the newest to `first`.
+ * An entry that was claimed and no more goes with the frame below it. */
+static void close_places(struct ct_block *b, struct ct_shadow *first, uint64_t low, uint64_t high, uint64_t place) {
+    for (struct ct_shadow *e = b->top - 1; e >= first; e--) {
+        uint64_t at = ct_shadow_place(e);
+        if (ct_shadow_is_frame(e) && at >= low && at < high && (!place || ct_shadow_same_stack(b, at, place)))
             close_entry(b, e, false);
     }
-    for (struct ct_shadow *e = b->base + 2; e < b->top; e++)
+    for (struct ct_shadow *e = ct_stacks_region(b) + 1; e < b->top; e++)
         if (e->slot == CT_SLOT_CLAIMED && e[-1].slot == CT_SLOT_HOLE)
             e->slot = CT_SLOT_HOLE;
-    release_holes(b);
 }
 
 static bool is_tail_call(const struct ct_shadow *e, uint64_t slot) {
@@ -256,63 +264,67 @@ static bool is_tail_call(const struct ct_shadow *e, uint64_t slot) {
  * it is left too, or is where we are. */
 static bool claimed_is_dead(struct ct_block *b, uint64_t slot) {
     struct ct_shadow *e = b->top - 1;
-    while (!is_frame(e))
+    while (e >= ct_stacks_region(b) && !ct_shadow_is_frame(e))
         e--;
-    return e != b->base && slot >= place_of(e) && ct_shadow_same_stack(b, slot, place_of(e));
+    if (e < ct_stacks_region(b))
+        e = ct_stacks_newest(b, b->stacks->running);
+    return e && slot >= ct_shadow_place(e) && ct_shadow_same_stack(b, slot, ct_shadow_place(e));
 }
 
-/* Frames of this stack at or below `slot` are gone, because a new frame starts there. */
-static void close_left(struct ct_block *b, uint64_t slot) {
-    for (;; release_holes(b)) {
+static bool is_left(struct ct_block *b, const struct ct_shadow *e, uint64_t slot) {
+    uint64_t place = ct_shadow_place(e);
+    if (slot < place || (slot == place && !ct_shadow_in_flight(e) && is_tail_call(e, slot)))
+        return false;
+    return slot == place || ct_shadow_same_stack(b, slot, place);
+}
+
+/* Frames of the region at or below `slot` are gone, because a new frame starts there. False: some are not. */
+static bool close_left_region(struct ct_block *b, uint64_t slot) {
+    while (b->top > ct_stacks_region(b)) {
         struct ct_shadow *e = b->top - 1;
-        if (e->slot == CT_SLOT_HOLE)
-            continue;
-        if (e->slot == CT_SLOT_CLAIMED) {
-            if (!claimed_is_dead(b, slot))
-                return;
-            release_top(b);
-            continue;
+        if (e->slot == CT_SLOT_CLAIMED && !claimed_is_dead(b, slot))
+            return false;
+        if (ct_shadow_is_frame(e)) {
+            if (!is_left(b, e, slot))
+                return false;
+            close_entry(b, e, slot == ct_shadow_place(e));
         }
-        uint64_t place = place_of(e);
-        if (slot < place || (slot == place && !is_in_flight(e) && is_tail_call(e, slot)))
-            return;
-        if (slot > place && !ct_shadow_same_stack(b, slot, place))
-            return;
-        close_entry(b, e, slot == place);
+        release_top(b);
     }
+    return true;
 }
 
-/* Other stacks' entries lie on top; somewhere below may be one whose slot the new frame takes over. */
+/* The same for all frames of the running stack. */
+static void close_left(struct ct_block *b, uint64_t slot) {
+    struct ct_shadow *e;
+    if (!close_left_region(b, slot))
+        return;
+    while ((e = ct_stacks_newest(b, b->stacks->running)) && slot >= ct_shadow_place(e) &&
+           !(slot == ct_shadow_place(e) && is_tail_call(e, slot)))
+        close_entry(b, e, slot == ct_shadow_place(e));
+    ct_stacks_trim(b);
+}
+
+/* A handler that has interrupted a stub is on another stack: an entry below may be one whose slot its frame takes over. */
 static void close_reused(struct ct_block *b, uint64_t slot) {
     uint64_t expected = *(const uint64_t *)slot;
-    for (struct ct_shadow *e = b->top - 1; e > b->base; e--) {
-        if (!is_frame(e) || place_of(e) != slot)
+    for (struct ct_shadow *e = b->top - 1; e >= ct_stacks_region(b); e--) {
+        if (!ct_shadow_is_frame(e) || ct_shadow_place(e) != slot)
             continue;
-        if (!is_in_flight(e) && ct_shadow_resume(e) == expected)
+        if (!ct_shadow_in_flight(e) && ct_shadow_resume(e) == expected)
             expected = e->ret; /* a chain of tail calls, from its end */
         else
             close_entry(b, e, true);
     }
 }
 
-/* Coroutines that take turns leave holes everywhere; without this the array would only grow. */
-static void compact(struct ct_block *b) {
-    size_t holes = 0;
-    for (struct ct_shadow *e = b->base + 1; e < b->top; e++) {
-        if (is_in_flight(e) || e->slot == CT_SLOT_CLAIMED)
-            return; /* its stub knows its place */
-        holes += e->slot == CT_SLOT_HOLE;
-    }
-    if (holes < 64 || holes < (size_t)(b->top - b->base) / 2)
-        return;
-    ct_runtime_lock(b->runtime);
-    struct ct_shadow *to = b->base + 1;
-    for (struct ct_shadow *e = to; e < b->top; e++)
-        if (e->slot != CT_SLOT_HOLE)
-            *to++ = *e;
-    while (b->top > to)
-        release_top(b);
-    ct_runtime_unlock(b->runtime);
+/* A claimed entry. */
+static void fill(struct ct_shadow *e, uint64_t slot, uint64_t stub) {
+    e->ret = *(const uint64_t *)slot;
+    e->stub = stub;
+    e->data = 0;
+    barrier();
+    e->slot = slot;
 }
 
 static struct ct_shadow *push(struct ct_block *b, uint64_t slot, uint64_t stub) {
@@ -321,24 +333,40 @@ static struct ct_shadow *push(struct ct_block *b, uint64_t slot, uint64_t stub) 
         return NULL;
     b->top = e + 1;
     barrier();
-    e->ret = *(const uint64_t *)slot;
-    e->stub = stub;
-    e->data = 0;
-    barrier();
-    e->slot = slot;
+    fill(e, slot, stub);
+    return e;
+}
+
+/* As the shared code does it: a handler may come at any instruction, and leave another entry innermost. The entry is claimed by one
+ * instruction; NULL: it is not the one below `slot` that was looked at. */
+static struct ct_shadow *push_fast(struct ct_block *b, uint64_t slot, uint64_t stub) {
+    if (slot >= b->top[-1].slot || slot < b->floor || b->top >= b->limit)
+        return NULL;
+    struct ct_shadow *e = (struct ct_shadow *)__atomic_fetch_add((uint64_t *)&b->top, sizeof *e, __ATOMIC_RELAXED);
+    if (slot >= e[-1].slot || slot < b->floor || e >= b->limit) {
+        b->top = e;
+        return NULL;
+    }
+    fill(e, slot, stub);
     return e;
 }
 
 struct ct_shadow *ct_shadow_enter(struct ct_block *b, uint64_t slot, uint64_t stub) {
-    if (slot < b->top[-1].slot)
-        return push(b, slot, stub);
+    struct ct_shadow *fast = push_fast(b, slot, stub);
+    if (fast)
+        return fast;
     uint64_t mask = ct_block_mask(b);
-    close_left(b, slot);
-    if (slot > b->top[-1].slot) {
+    if (ct_stacks_run(b, slot)) {
+        close_left(b, slot);
+        ct_stacks_compact(b);
+    } else {
+        (void)close_left_region(b, slot);
         close_reused(b, slot);
-        compact(b);
     }
     struct ct_shadow *e = push(b, slot, stub);
+    if (e)
+        ct_stacks_extend(b, slot);
+    ct_stacks_tell(b, b->stacks->running);
     ct_block_unmask(b, mask);
     return e;
 }
@@ -368,8 +396,8 @@ static bool take_from_others(struct ct_block *own, uint64_t slot, uint64_t resum
     return false;
 }
 
-static struct ct_shadow *find_own(struct ct_block *b, uint64_t slot, uint64_t resume) {
-    for (struct ct_shadow *e = b->top - 1; e > b->base; e--)
+static struct ct_shadow *find_in_region(struct ct_block *b, uint64_t slot, uint64_t resume) {
+    for (struct ct_shadow *e = b->top - 1; e >= ct_stacks_region(b); e--, b->stacks->steps++)
         if (returns_to(e, slot, resume))
             return e;
     return NULL;
@@ -377,80 +405,157 @@ static struct ct_shadow *find_own(struct ct_block *b, uint64_t slot, uint64_t re
 
 /* Entries above `e` that its return shows to be left: same stack, deeper. */
 static void close_above(struct ct_block *b, struct ct_shadow *e, uint64_t slot) {
-    for (struct ct_shadow *x = b->top - 1; x > e; x--) {
+    for (struct ct_shadow *x = b->top - 1; x > e && x >= ct_stacks_region(b); x--) {
         if (x->slot == CT_SLOT_CLAIMED)
             x->slot = CT_SLOT_HOLE;
-        else if (is_frame(x) && place_of(x) < slot && ct_shadow_same_stack(b, place_of(x), slot))
+        else if (ct_shadow_is_frame(x) && ct_shadow_place(x) < slot &&
+                 ct_shadow_same_stack(b, ct_shadow_place(x), slot))
             close_entry(b, x, false);
     }
 }
 
-bool ct_shadow_leave(struct ct_block *b, uint64_t slot, uint64_t resume, struct ct_shadow *found, uint32_t *depth) {
-    if (returns_to(b->top - 1, slot, resume)) {
-        *found = b->top[-1];
-        release_top(b);
-        *depth = ct_shadow_depth(b, b->top);
-        return true;
+/* The same in the chain of a settled one. */
+static void close_deeper(struct ct_block *b, const struct ct_shadow *e, uint64_t slot) {
+    uint32_t stack = ct_stacks_of(b, e);
+    struct ct_shadow *x;
+    while ((x = ct_stacks_newest(b, stack)) && x != e && ct_shadow_place(x) < slot)
+        close_entry(b, x, false);
+}
+
+/* Between a stub's look at the stacks and its claim a handler may have changed them: its entry is then in another one's chain. */
+static struct ct_shadow *find_astray(struct ct_block *b, uint64_t slot, uint64_t resume) {
+    for (struct ct_shadow *e = ct_stacks_region(b) - 1; e > b->base; e--)
+        if (returns_to(e, slot, resume))
+            return e;
+    return NULL;
+}
+
+/* It is not the innermost entry. */
+static struct ct_shadow *find_own(struct ct_block *b, uint64_t slot, uint64_t resume) {
+    struct ct_shadow *e = find_in_region(b, slot, resume);
+    if (!e && ct_stacks_run(b, slot))
+        e = find_in_region(b, slot, resume);
+    if (e) {
+        close_above(b, e, slot);
+        return e;
     }
+    if ((e = ct_stacks_settled(b, slot, resume)))
+        close_deeper(b, e, slot);
+    else
+        e = find_astray(b, slot, resume);
+    return e;
+}
+
+/* Left, as it seemed, or called on another thread. */
+static bool find_elsewhere(struct ct_block *b, uint64_t slot, uint64_t resume, struct ct_shadow *found) {
+    struct ct_shadow parked;
+    ct_runtime_lock(b->runtime);
+    bool ok = unpark(b->runtime, slot, resume, &parked);
+    if (take_from_others(b, slot, resume, found)) /* what is still open somewhere is newer than what was left */
+        ok = true;
+    else if (ok)
+        *found = parked;
+    ct_runtime_unlock(b->runtime);
+    return ok;
+}
+
+/* The innermost entry, as the shared code does it: it is in flight before it is released, and a handler leaves it alone then. */
+static bool leave_fast(struct ct_block *b, uint64_t slot, uint64_t resume, struct ct_shadow *found, uint32_t *depth) {
+    struct ct_shadow *e = b->top - 1;
+    uint64_t expected = slot;
+    if (!returns_to(e, slot, resume))
+        return false;
+    *found = *e;
+    e->data = 0;
+    if (!__atomic_compare_exchange_n(&e->slot, &expected, slot + (uint64_t)CT_SLOT_RETURNING, false, __ATOMIC_RELAXED,
+                                     __ATOMIC_RELAXED))
+        return false;
+    if (b->top != e + 1) { /* a handler came, and it is not the innermost one any more */
+        e->data = found->data;
+        e->slot = slot;
+        return false;
+    }
+    *depth = ct_shadow_depth(b, e);
+    release_top(b);
+    return true;
+}
+
+bool ct_shadow_leave(struct ct_block *b, uint64_t slot, uint64_t resume, struct ct_shadow *found, uint32_t *depth) {
+    if (leave_fast(b, slot, resume, found, depth))
+        return true;
     uint64_t mask = ct_block_mask(b);
     struct ct_shadow *e = find_own(b, slot, resume);
     bool ok = true;
     if (e) {
-        close_above(b, e, slot);
         *found = *e;
         *depth = ct_shadow_depth(b, e);
-        e->slot = CT_SLOT_HOLE;
-        release_holes(b);
+        make_hole(b, e);
     } else {
-        ct_runtime_lock(b->runtime);
-        struct ct_shadow parked;
-        ok = unpark(b->runtime, slot, resume, &parked);
-        if (!take_from_others(b, slot, resume, found)) /* what is still open somewhere is newer than what was left */
-            *found = parked;
-        else
-            ok = true;
-        ct_runtime_unlock(b->runtime);
+        ok = find_elsewhere(b, slot, resume, found);
         *depth = ct_shadow_depth(b, b->top);
     }
+    finish(b);
     ct_block_unmask(b, mask);
     return ok;
 }
 
 void ct_shadow_close_range(struct ct_block *b, uint64_t low, uint64_t high) {
     uint64_t mask = ct_block_mask(b);
-    close_places(b, low, high, 0);
+    close_places(b, b->base + 1, low, high, 0);
+    finish(b);
     ct_block_unmask(b, mask);
 }
 
 /* The frame returns, and nobody will see it. */
 static void end_unseen(struct ct_block *b, struct ct_shadow *e) {
-    uint32_t number = ct_shadow_number(e);
-    e->slot = CT_SLOT_HOLE;
-    if (b->runtime->hooks[number].flavor == CT_ACTION_RECORD)
-        ct_event_write(b, number, CT_EVENT_RETURN);
+    uint32_t number = ct_shadow_number(e), stack = ct_stacks_of(b, e);
+    make_hole(b, e);
+    if (b->runtime->hooks[number].flavor != CT_ACTION_RECORD)
+        return;
+    ct_stacks_tell(b, stack);
+    ct_event_write(b, number, CT_EVENT_RETURN);
 }
 
 void ct_shadow_return_range(struct ct_block *b, uint64_t low, uint64_t high) {
     uint64_t mask = ct_block_mask(b);
     for (struct ct_shadow *e = b->top - 1; e > b->base; e--) {
-        if (!is_frame(e) || is_in_flight(e) || e->slot < low || e->slot > high ||
+        if (!ct_shadow_is_frame(e) || ct_shadow_in_flight(e) || e->slot < low || e->slot > high ||
             !ct_shadow_same_stack(b, e->slot, low))
             continue;
         end_unseen(b, e);
     }
-    release_holes(b);
+    finish(b);
     ct_block_unmask(b, mask);
 }
 
 void ct_shadow_prune(struct ct_block *b, uint64_t sp) {
     uint64_t mask = ct_block_mask(b);
-    close_places(b, 0, sp, sp);
+    close_places(b, b->base + 1, 0, sp, sp);
+    uint32_t stack = ct_stacks_find(b, sp);
+    struct ct_shadow *e;
+    while ((e = ct_stacks_newest(b, stack)) && ct_shadow_place(e) < sp)
+        close_entry(b, e, false);
+    finish(b);
+    ct_block_unmask(b, mask);
+}
+
+void ct_shadow_arrive(struct ct_block *b, uint64_t slot) {
+    if (slot < b->top[-1].slot && slot >= b->floor)
+        return;
+    uint64_t mask = ct_block_mask(b);
+    if (ct_stacks_run(b, slot))
+        ct_stacks_extend(b, slot);
+    ct_stacks_tell(b, b->stacks->running);
     ct_block_unmask(b, mask);
 }
 
 void ct_shadow_settle(struct ct_block *b, uint64_t slot) {
     uint64_t mask = ct_block_mask(b);
-    close_left(b, slot);
+    if (ct_stacks_run(b, slot))
+        close_left(b, slot);
+    else
+        (void)close_left_region(b, slot);
+    finish(b);
     ct_block_unmask(b, mask);
 }
 
@@ -459,7 +564,7 @@ void ct_shadow_settle(struct ct_block *b, uint64_t slot) {
 /* Our frames above sp whose slots may be read: on the thread's own stack they are mapped for sure, elsewhere the
  * kernel is asked. */
 static bool readable_slot(struct ct_block *b, const struct ct_shadow *e, uint64_t sp, uint64_t *value) {
-    if (!is_frame(e) || is_in_flight(e) || e->slot < sp)
+    if (!ct_shadow_is_frame(e) || ct_shadow_in_flight(e) || e->slot < sp)
         return false;
     if (!b->home_high)
         learn_home(b);
@@ -477,11 +582,13 @@ static uint64_t real_return(const struct ct_shadow *e) {
     return e->ret;
 }
 
-uint64_t ct_shadow_resume_in(const struct ct_block *b, uint64_t slot, uint64_t now) {
-    const struct ct_shadow *e = b->top - 1;
-    while (e > b->base && e->slot != slot)
+uint64_t ct_shadow_resume_in(struct ct_block *b, uint64_t slot, uint64_t now) {
+    struct ct_shadow *e = b->top - 1;
+    while (e >= ct_stacks_region(b) && e->slot != slot)
         e--;
-    return e > b->base && real_return(e) == now ? ct_shadow_resume(e) : now;
+    if (e < ct_stacks_region(b))
+        e = ct_stacks_settled(b, slot, 0);
+    return e && real_return(e) == now ? ct_shadow_resume(e) : now;
 }
 
 static bool is_chain_inner(const struct ct_block *b, const struct ct_shadow *e) {
@@ -521,16 +628,16 @@ void ct_shadow_bare(struct ct_block *b, uint64_t sp) {
 
 void ct_shadow_give_up(struct ct_block *b) {
     uint64_t mask = ct_block_mask(b);
-    struct ct_shadow *stub = b->top - 1;
-    while (stub > b->base && !is_in_flight(stub) && stub->slot != CT_SLOT_CLAIMED)
+    struct ct_shadow *stub = b->top - 1, *first = ct_stacks_region(b);
+    while (stub >= first && !ct_shadow_in_flight(stub) && stub->slot != CT_SLOT_CLAIMED)
         stub--;
-    for (struct ct_shadow *e = b->top - 1; stub > b->base && e > stub; e--) {
-        if (!is_frame(e))
+    for (struct ct_shadow *e = b->top - 1; stub >= first && e > stub; e--) {
+        if (!ct_shadow_is_frame(e))
             continue;
         park(b, e); /* should it be another stack's after all */
         end_unseen(b, e);
     }
-    release_holes(b);
+    finish(b);
     ct_block_unmask(b, mask);
 }
 

@@ -376,6 +376,8 @@ ct_hook_code:
 10: mov %gs:CT_BLOCK_TOP, %rcx
     cmp %rdx, INNERMOST(SLOT)(%rcx)
     jbe 13f
+    cmp %gs:CT_BLOCK_FLOOR, %rdx
+    jb 15f
 11: cmp %gs:CT_BLOCK_LIMIT, %rcx
     jae 15f
     addq $CT_SHADOW_SIZE, %gs:CT_BLOCK_TOP  /* claim: its slot is 0 already */
@@ -463,7 +465,13 @@ ct_hook_code:
     mov %fs:0, %rax
     cmp %gs:CT_BLOCK_OWNER, %rax
     jne 17f
-10: mov 32+\n(%rsp), %rdx
+10: mov %gs:CT_BLOCK_TOP, %rcx
+    lea 40+\n(%rsp), %rdx
+    cmp %rdx, INNERMOST(SLOT)(%rcx)
+    jbe 13f
+    cmp %gs:CT_BLOCK_FLOOR, %rdx
+    jb 15f
+19: mov 32+\n(%rsp), %rdx
     mov CT_AFTER_TO_NUMBER(%rdx), %edx
     RESERVE 14f
   .if \n
@@ -477,6 +485,12 @@ ct_hook_code:
   .if \n
     CHECK_BUDGET 4
   .endif
+13: jne 15f                                 /* as in ENTER */
+    mov INNERMOST(STUB)(%rcx), %rax
+    add $CT_AFTER_TO_RESUME, %rax
+    cmp %rax, (%rdx)
+    je 19b
+    jmp 15f
 14: PUSH_REST
     mov %edx, %edi
     mov $4, %esi
@@ -530,8 +544,7 @@ FUNCTION ct_hook_enter_entry_detail
     mov %rax, CT_NOTE_ENTERED(%rsp)
   .endif
     movq $0, INNERMOST(DATA)(%rcx)
-    lea CT_SHADOW_RETURNING(%rdx), %rax
-    mov %rax, INNERMOST(SLOT)(%rcx)
+    addq $CT_SHADOW_RETURNING, INNERMOST(SLOT)(%rcx) /* can be undone, should it be another's since a handler came */
     cmp %gs:CT_BLOCK_TOP, %rcx
     jne 18f
     mov INNERMOST(RETURN)(%rcx), %rax       /* in flight first: else a handler's walk would dress the slot again */
@@ -570,7 +583,7 @@ FUNCTION ct_hook_enter_entry_detail
     mov CT_NOTE_ENTERED(%rsp), %rax
     mov %rax, INNERMOST(DATA)(%rcx)
   .endif
-    mov %rdx, INNERMOST(SLOT)(%rcx)
+    subq $CT_SHADOW_RETURNING, INNERMOST(SLOT)(%rcx)
     jmp 15f
 17: IF_WALKING 10b
 15: PUSH_REST

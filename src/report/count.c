@@ -34,8 +34,10 @@ static void count_call(struct ct_counter *c, const struct ct_trace_event *event)
         return;
     tally->calls++;
     c->totals.calls++;
-    if (tally->entry_only)
+    if (tally->entry_only) {
+        (void)ct_frames_entry(&c->frames, event);
         return;
+    }
     struct ct_frame *frame = ct_frames_call(&c->frames, event);
     if (!frame) {
         c->failed = true;

@@ -13,12 +13,11 @@
 static void copy_calls(const struct ct_frames *frames, size_t thread, struct ct_open_calls *out) {
     out->thread = thread;
     out->count = out->shown = 0;
-    for (size_t i = frames->count; i-- > 0;) {
-        if (frames->stack[i].unknown)
-            continue;
+    const struct ct_frame *frame = ct_frames_known(frames, frames->running);
+    for (; frame; frame = ct_frames_known(frames, ct_frames_caller(frames, frame))) {
         out->count++;
         size_t place = out->shown < CT_CRASH_FRAMES ? out->shown++ : CT_CRASH_FRAMES - 1;
-        out->functions[place] = frames->stack[i].function;
+        out->functions[place] = frame->function;
     }
 }
 
@@ -63,6 +62,8 @@ static void on_event(struct ct_crash *crash, struct ct_trace *trace, size_t proc
         const struct ct_trace_function *f = ct_trace_function(trace, process, event->function_id);
         if (!f || !f->entry_only)
             ct_frames_call(frames, event);
+        else
+            (void)ct_frames_entry(frames, event);
     }
 }
 

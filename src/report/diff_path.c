@@ -3,6 +3,7 @@
  * Calls are enough: a call's depth tells which frames around it are open, and these are the last calls at the depths
  * below. Functions that were not selected take no part, so a depth here counts selected frames only. */
 #include "report/diff.h"
+#include "abi/atf.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,7 +46,9 @@ static bool step(struct walker *w) {
         if (event.kind != CT_TRACE_CALL)
             continue;
         const struct ct_known *known = ct_known_get(w->names, w->process, event.function_id);
-        size_t depth = event.depth < MAX_DEPTH ? event.depth : MAX_DEPTH;
+        /* On another stack, the place there: what is around it is not compared. */
+        size_t depth = event.depth & ATF_DEPTH_OTHER ? ATF_DEPTH_PLACE(event.depth) : event.depth;
+        depth = depth < MAX_DEPTH ? depth : MAX_DEPTH;
         if (!known || !reach(w, depth + 1)) {
             w->failed = true;
             return false;

@@ -124,7 +124,8 @@ static void give_back(struct walk *w, struct record *r) {
 
 /* The record of the frame at this place; NULL: there is none, or its call was not seen. */
 static struct record *record_at(const struct walk *w, size_t at) {
-    return at < w->frames.count && !w->frames.stack[at].unknown ? w->frames.stack[at].user : NULL;
+    const struct ct_frame *frame = ct_frames_at(&w->frames, at);
+    return frame ? frame->user : NULL;
 }
 
 static struct ct_graph_node *count_child(struct walk *w, struct ct_graph_node *parent, const struct ct_known *known) {
@@ -146,7 +147,7 @@ static void count_in(struct walk *w, struct record *r, size_t at) {
         node = r->in[i] = count_child(w, node, caller ? caller->function->known : NULL);
         if (!caller)
             return;
-        at = w->frames.stack[at].caller;
+        at = ct_frames_caller(&w->frames, ct_frames_at(&w->frames, at));
     }
 }
 
@@ -187,7 +188,7 @@ static void on_call(struct walk *w, const struct ct_trace_event *event) {
     if (!r)
         return;
     if (f->known->entry_only) {
-        count_call(w, r, w->frames.after_gap ? CT_NO_FRAME : w->frames.running);
+        count_call(w, r, ct_frames_entry(&w->frames, event));
         give_back(w, r);
         return;
     }
@@ -198,7 +199,7 @@ static void on_call(struct walk *w, const struct ct_trace_event *event) {
         return;
     }
     frame->user = r;
-    count_call(w, r, frame->caller);
+    count_call(w, r, ct_frames_caller(&w->frames, frame));
     for (size_t i = 0; i < ROWS; i++)
         if (row_at(r, i))
             row_at(r, i)->active++;

@@ -2,6 +2,7 @@
  *
  * Everything is read from its beginning, so that calls that began before the range are known when they end in it. */
 #include "report/replay_parts.h"
+#include "abi/atf.h"
 #include <contrail/session.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,14 +16,27 @@ struct ct_replay_call *ct_replay_top(struct ct_replay_source *s) {
     return top ? top->user : NULL;
 }
 
-/* The innermost call that is shown. */
-static struct ct_replay_call *shown_call(const struct ct_replay_source *s) {
-    for (size_t i = s->frames.count; i > 0; i--) {
-        struct ct_replay_call *call = s->frames.stack[i - 1].user;
+static struct ct_replay_call *call_at(const struct ct_replay_source *s, size_t place) {
+    const struct ct_frame *frame = ct_frames_known(&s->frames, place);
+    return frame ? frame->user : NULL;
+}
+
+/* The innermost call that is shown, from the frame at `place` outward. */
+static struct ct_replay_call *shown_call(const struct ct_replay_source *s, size_t place) {
+    const struct ct_frame *frame;
+    for (; (frame = ct_frames_known(&s->frames, place)); place = ct_frames_caller(&s->frames, frame)) {
+        struct ct_replay_call *call = frame->user;
         if (call && !call->hidden)
             return call;
     }
     return NULL;
+}
+
+/* Where the event is among the calls that are around it. */
+static uint32_t level_of(const struct ct_replay_source *s, const struct ct_replay_call *parent) {
+    if (s->event.depth & ATF_DEPTH_OTHER)
+        return parent ? parent->level + 1 : ATF_DEPTH_PLACE(s->event.depth);
+    return s->event.depth;
 }
 
 static bool is_early(const struct ct_replay_source *s, uint64_t time_ns) {
@@ -35,7 +49,7 @@ static void place_call(const struct ct_replay_source *s, struct ct_replay_call *
     const struct ct_replay_options *options = s->replay->options;
     if (!options->select.functions) {
         call->inside = true;
-        call->level = s->event.depth;
+        call->level = level_of(s, parent);
     } else if (parent && parent->inside) {
         call->inside = true;
         call->level = parent->level + 1;
@@ -47,7 +61,7 @@ static void place_call(const struct ct_replay_source *s, struct ct_replay_call *
 
 void ct_replay_fill(const struct ct_replay_source *s, struct ct_replay_call *call, enum ct_replay_kind kind,
                     const struct ct_known *known) {
-    const struct ct_replay_call *outer = shown_call(s);
+    const struct ct_replay_call *outer = shown_call(s, s->frames.running);
     call->line = (struct ct_replay_line){
         .kind = kind,
         .thread = s->thread,
@@ -69,10 +83,11 @@ void ct_replay_put(struct ct_replay_source *s, struct ct_replay_call *call) {
 
 static void on_entry(struct ct_replay_source *s, const struct ct_known *known) {
     struct ct_replay_lines *lines = &s->replay->lines;
+    const struct ct_replay_call *caller = call_at(s, ct_frames_entry(&s->frames, &s->event));
     struct ct_replay_call *call = ct_replay_new(lines);
     if (!call)
         return;
-    place_call(s, call, ct_replay_top(s), known);
+    place_call(s, call, caller, known);
     if (call->hidden || is_early(s, s->event.timestamp_ns) || s->replay->options->min_ns) {
         ct_replay_discard(lines, call);
         return;
@@ -94,7 +109,7 @@ static void on_call(struct ct_replay_source *s) {
         lines->stopped = CT_ERR_NO_MEMORY;
         return;
     }
-    const struct ct_replay_call *parent = s->frames.count > 1 ? frame[-1].user : NULL;
+    const struct ct_replay_call *parent = call_at(s, ct_frames_caller(&s->frames, frame));
     place_call(s, call, parent, known);
     if (!call->hidden)
         ct_replay_fill(s, call, CT_REPLAY_OPEN, known);
@@ -176,7 +191,7 @@ static void on_unknown_end(struct ct_replay_source *s, enum ct_replay_end end) {
     const struct ct_replay_options *options = s->replay->options;
     const struct ct_known *known = ct_known_get(&s->replay->known, s->process, s->event.function_id);
     if (!known || !known->function_fits || !known->module_fits || options->min_ns ||
-        is_early(s, s->event.timestamp_ns) || (options->max_depth && s->event.depth >= options->max_depth))
+        is_early(s, s->event.timestamp_ns) || (options->max_depth && level_of(s, NULL) >= options->max_depth))
         return;
     append_plain(s, CT_REPLAY_END, known, end);
 }

@@ -30,6 +30,7 @@ void ct_stalk_events_free(struct stalk_thread *t) {
     release((void **)&t->records_memory, 2 * CT_EVENT_ROOM);
     release((void **)&t->queue, t->stalker->queue_capacity * sizeof *t->queue);
     release((void **)&t->frames, STALK_MAX_FRAMES * sizeof *t->frames);
+    release((void **)&t->stacks, sizeof *t->stacks);
     release((void **)&t->summary, t->summary_size * sizeof *t->summary);
     release((void **)&t->counters, CT_COUNTERS * sizeof(uint64_t));
     t->records = NULL;
@@ -53,6 +54,7 @@ int ct_stalk_events_open(struct stalk_thread *t) {
     t->claimed = 0;
     t->queued = t->frame_count = t->alternate.begin = 0;
     t->base_depth = 0;
+    release((void **)&t->stacks, sizeof *t->stacks);
     t->drained_at = ct_os_nanoseconds();
     t->clock = t->cache->mask & CT_STALKER_FAST_CLOCK ? ct_os_timestamp() : 0;
     if (!t->sink.mask)
@@ -161,6 +163,9 @@ static void deliver_summary(void *arg, void *vectors) {
 
 /* ---- expanding ---- */
 
+/* A call from so far below the innermost frame at most is on the same stack. */
+#define NEAR 4096u
+
 static inline struct ct_stalker_event *add(struct stalk_thread *t, uint32_t kind, uint64_t location, uint64_t target) {
     if (__builtin_expect(t->queued == t->queue_size, 0))
         ct_stalk_call_out(t, deliver, t);
@@ -207,13 +212,38 @@ static inline struct ct_stalker_event *put(struct expansion *x, uint32_t kind, u
     return x->next++;
 }
 
+static struct stalk_run run_of(const struct expansion *x) {
+    return (struct stalk_run){x->frames, x->frame_count, x->base_depth};
+}
+
+static void set_run(struct expansion *x, const struct stalk_run *run) {
+    x->frame_count = run->count;
+    x->base_depth = run->base_depth;
+}
+
+static void refill(struct expansion *x) {
+    struct stalk_run run = run_of(x);
+    ct_stalk_stacks_refill(x->t, &run);
+    set_run(x, &run);
+}
+
+static void change_stack(struct expansion *x, uint32_t slot) {
+    struct stalk_run run = run_of(x);
+    uint32_t id;
+    enum stalk_change change = ct_stalk_stacks_run(x->t, &run, slot, &id);
+    set_run(x, &run);
+    if (change != STALK_SAME_STACK && x->receive && x->t->stalker->tell_stacks)
+        put(x, STALK_STACK_EVENT, change == STALK_NEW_STACK, id);
+}
+
 /* Frames whose slot lies below `slot` on the same stack have been left: `from` 1, and that at the same place, `from` 0. */
 static void drop_frames(struct expansion *x, uint32_t slot, int32_t from) {
     while (x->frame_count) {
         int32_t distance = (int32_t)(x->frames[x->frame_count - 1] - slot);
         if (distance > -from || distance < -(64 << 20))
             break;
-        x->frame_count--;
+        if (!--x->frame_count)
+            refill(x);
     }
 }
 
@@ -242,6 +272,8 @@ static int32_t leave_frame(struct expansion *x, uint32_t slot) {
         x->frame_count -= x->frames[x->frame_count - 1] == slot;
     else
         x->base_depth--;
+    if (!x->frame_count)
+        refill(x);
     return depth;
 }
 
@@ -258,6 +290,8 @@ static void leave_alternate(struct expansion *x, uint32_t slot) {
 /* Frames open when the instruction begins. */
 static __attribute__((noinline)) int32_t depth_of(struct expansion *x, uint32_t slot, bool call) {
     leave_alternate(x, slot);
+    if (!x->alternate.begin)
+        change_stack(x, slot);
     return call ? enter_frame(x, slot) : leave_frame(x, slot);
 }
 
@@ -325,12 +359,12 @@ static inline __attribute__((always_inline)) uint64_t expand_branches(struct exp
                                                                       uint64_t at, uint64_t n, uint32_t clock) {
     const bool time = clock & CT_STALKER_TIMESTAMPS, fast = clock & CT_STALKER_FAST_CLOCK;
     const unsigned size = time ? sizeof(struct record) : CT_RECORD_SIZE;
-    const uint64_t end = at - n * size;
+    uint64_t last = at - n * size;
     struct ct_stalker_event *e = x->next;
     uint64_t now = x->clock;
     uint32_t *frames = x->frames, count = x->frame_count;
     int32_t base = x->base_depth;
-    for (; at != end; at -= size) {
+    for (; at != last; at -= size) {
         const struct record *r = (const struct record *)at;
         if (fast && __builtin_expect(!r->site, 0)) {
             now = r->target;
@@ -338,16 +372,24 @@ static inline __attribute__((always_inline)) uint64_t expand_branches(struct exp
         }
         const struct stalk_site *site = site_of(sites, at);
         uint32_t kind = site->kind, call = kind & CT_STALKER_CALL, slot = r->sp - 8 * call;
-        uint32_t usual = INT32_MAX * call | 1; /* distance - call must be less */
+        uint32_t usual = NEAR * call | 1; /* distance - call must be less */
         int32_t depth = base + (int32_t)count;
         if (__builtin_expect(count - 1 < STALK_MAX_FRAMES - 1 && frames[count - 1] - slot - call < usual, 1)) {
             frames[count] = slot;
             count += 2 * call - 1;
         } else {
+            const struct ct_stalker_event *before = e;
             x->frame_count = count;
+            x->next = e;
             depth = depth_of(x, slot, call);
             count = x->frame_count;
             base = x->base_depth;
+            if (__builtin_expect(x->next != before, 0)) { /* there is less room than was counted */
+                if (x->next == x->limit)
+                    make_place(x);
+                e = x->next;
+                last = at - size;
+            }
         }
         e->kind = kind;
         e->depth = depth;

@@ -12,6 +12,7 @@
 #define CT_STALK_INTERNAL_H
 
 #include <contrail/stalker.h>
+#include "stalk/chains.h"
 #include "abi/stalk_abi.h"
 #include "code/slab.h"
 #include "isa/isa.h"
@@ -254,6 +255,32 @@ struct stalk_cache {
 
 /* ---- threads ---- */
 
+/* An event for the agent alone: calls and returns that follow are on another stack. `target` is its number, from 0 on; they are used
+ * again. `location` is 1 when it is a new one: what was open on another that had the number was left. */
+#define STALK_STACK_EVENT 0x20u
+
+/* See stacks.c. */
+struct stalk_stack {
+    uint32_t high; /* low half of its outermost slot that was seen */
+    int32_t depth; /* when it was suspended */
+    uint32_t next; /* in the list of free ones */
+    bool listed;
+};
+struct stalk_stacks {
+    uint32_t running, home;
+    uint32_t home_low, home_size; /* the thread's own stack, low halves */
+    uint32_t count, used, free;
+    struct stalk_stack pool[STALK_STACKS];
+    uint32_t order[STALK_STACKS]; /* stacks other than the thread's own, by `high` */
+    struct stalk_chains chains;
+};
+/* The running stack's newest frames; `base_depth` is the depth of the first. */
+struct stalk_run {
+    uint32_t *frames, count;
+    int32_t base_depth;
+};
+enum stalk_change { STALK_SAME_STACK, STALK_OTHER_STACK, STALK_NEW_STACK };
+
 /* A handler runs on the alternate signal stack, low halves of addresses: frames from the one with number begin - 1 on. */
 struct stalk_alternate {
     uint32_t begin; /* 0: none does */
@@ -305,8 +332,9 @@ struct stalk_thread {
     uint32_t queued, queue_size, muted;
     uint64_t activation; /* muted until this is reached; 0: never */
     uint64_t drained_at;
-    uint32_t entries; /* of the engine */
-    uint32_t *frames; /* low halves of the places of return addresses, outermost first */
+    uint32_t entries;            /* of the engine */
+    struct stalk_stacks *stacks; /* NULL: there was one only */
+    uint32_t *frames; /* of the running stack: low halves of the places of return addresses, outermost first */
     uint32_t frame_count;
     int32_t base_depth;
     struct stalk_alternate alternate;
@@ -354,6 +382,7 @@ struct ct_stalker {
     int32_t trust;
     uint8_t inline_entries; /* of an inline cache; 0: there are none */
     bool has_rorx, quick_loop, has_gsbase, follow_children;
+    bool tell_stacks;                  /* by events of kind STALK_STACK_EVENT */
     bool tell_sites;                   /* `depth` of a BLOCK is the number of its site */
     const struct stalk_family *family; /* NULL: children are nobody's business */
     uint64_t xsave_size, xsave_mask;
@@ -656,6 +685,11 @@ int64_t ct_stalk_sigaction(uint64_t signal, const struct stalk_action *new, stru
 int64_t ct_stalk_sigaction_apart(uint64_t signal, const struct stalk_action *new, struct stalk_action *old);
 /* rt_sigreturn: the frame's program counter becomes one of translated code. */
 void ct_stalk_sigreturn(struct stalk_thread *t, uint64_t frame);
+/* The stack of a call or return whose slot is not just below the innermost frame, or that frame's. *id: of another stack than before. */
+enum stalk_change ct_stalk_stacks_run(struct stalk_thread *t, struct stalk_run *run, uint32_t slot, uint32_t *id);
+/* Frames that were suspended with the running stack come back when its newer ones have ended. */
+void ct_stalk_stacks_refill(struct stalk_thread *t, struct stalk_run *run);
+
 /* In the engine: has the thread left the alternate signal stack? */
 void ct_stalk_check_alternate(struct stalk_thread *t);
 /* The thread does not make the call in translated code after all: where it was about to, the frame is the program's again. */

@@ -1,36 +1,29 @@
 /* Pairing of calls and ends.
  *
- * Invariants: `open` is the sum over the stack, where a known frame counts 1 and an unknown run its length; no
- * unknown run lies at or above `trusted`, which is at most `count`. The depth of an end is the place of its call
- * among the open ones, or their number when its call was not seen at all (the recorder counts in the same way). */
+ * Invariants: `open` is the sum over the row, where a known frame counts 1 and an unknown run its length; no unknown run lies at or
+ * above `trusted`, which is at most `row_count`. In the row, the depth of an end is the place of its call among the open ones, or
+ * their number when its call was not seen at all (the recorder counts in the same way). Open places are listed in the order of
+ * calls. */
 #include "trace/frames.h"
+#include "abi/atf.h"
 #include <stdlib.h>
 #include <string.h>
 
 enum {
     MAX_FRAMES = 1 << 21, /* more than any recorder keeps; a file that says otherwise is wrong */
-    MAX_SEARCH = 1 << 14, /* suspended frames that may lie above the one that ends */
+    MAX_SEARCH = 1 << 14, /* frames that may lie above the one that ends, where depths do not fit */
     FIRST_CAPACITY = 256,
 };
 
 void ct_frames_begin(struct ct_frames *f, bool complete, void (*lost)(void *arg, struct ct_frame *frame), void *arg) {
-    f->count = f->trusted = 0;
+    f->used = f->count = f->row_count = f->trusted = 0;
+    f->free = f->newest = f->running = CT_NO_FRAME;
     f->open = f->skipped_ns = f->last_ns = 0;
-    f->running = CT_NO_FRAME;
+    ct_depths_clear(&f->others);
     f->complete = complete;
-    f->after_gap = f->no_memory = false;
+    f->many = f->after_gap = f->no_memory = false;
     f->lost = lost;
     f->arg = arg;
-}
-
-void ct_frames_gap(struct ct_frames *f, uint64_t ns) {
-    f->after_gap = true;
-    f->last_ns = 0;
-    f->skipped_ns += ns;
-}
-
-struct ct_frame *ct_frames_top(struct ct_frames *f) {
-    return f->count && !f->stack[f->count - 1].unknown ? &f->stack[f->count - 1] : NULL;
 }
 
 uint64_t ct_frames_duration(const struct ct_frames *f, const struct ct_frame *frame, uint64_t end_ns) {
@@ -39,52 +32,138 @@ uint64_t ct_frames_duration(const struct ct_frames *f, const struct ct_frame *fr
     return wall > skipped ? wall - skipped : 0;
 }
 
-/* The time since the last event was the running frame's. */
-static void pass_time(struct ct_frames *f, uint64_t now_ns) {
-    if (f->running < f->count && f->last_ns && now_ns > f->last_ns)
-        f->stack[f->running].self_ns += now_ns - f->last_ns;
-    f->last_ns = now_ns;
+/* ---- places ---- */
+
+static bool is_open(const struct ct_frames *f, size_t place) {
+    return place < f->used && f->places[place].serial;
 }
 
-static void run_innermost(struct ct_frames *f) {
-    f->running = f->count ? f->count - 1 : CT_NO_FRAME;
-}
-
-static struct ct_frame *push(struct ct_frames *f) {
-    if (f->count == f->capacity) {
+static struct ct_frame *new_frame(struct ct_frames *f, size_t caller) {
+    if (f->free == CT_NO_FRAME && f->used == f->capacity) {
         size_t capacity = f->capacity ? 2 * f->capacity : FIRST_CAPACITY;
-        struct ct_frame *grown = realloc(f->stack, capacity * sizeof *grown);
+        struct ct_frame *grown = realloc(f->places, capacity * sizeof *grown);
         if (!grown) {
             f->no_memory = true;
             return NULL;
         }
-        f->stack = grown;
+        f->places = grown;
         f->capacity = capacity;
     }
-    struct ct_frame *frame = &f->stack[f->count++];
-    *frame = (struct ct_frame){.caller = f->running};
+    size_t place = f->free;
+    if (place == CT_NO_FRAME) {
+        place = f->used++;
+        f->places[place].serial = 0;
+    } else {
+        f->free = f->places[place].older;
+    }
+    struct ct_frame *frame = &f->places[place];
+    uint64_t caller_serial = is_open(f, caller) ? f->places[caller].serial : 0;
+    *frame = (struct ct_frame){.caller = caller_serial ? caller : CT_NO_FRAME,
+                               .caller_serial = caller_serial,
+                               .serial = ++f->serial,
+                               .older = f->newest,
+                               .newer = CT_NO_FRAME};
+    if (f->newest != CT_NO_FRAME)
+        f->places[f->newest].newer = place;
+    f->newest = place;
+    f->count++;
     return frame;
 }
 
-/* ---- depths ---- */
+static size_t place_of(const struct ct_frames *f, const struct ct_frame *frame) {
+    return (size_t)(frame - f->places);
+}
+
+/* What it was is in *closed; it may be the same. */
+static void close_place(struct ct_frames *f, size_t place, struct ct_frame *closed) {
+    struct ct_frame *frame = &f->places[place];
+    *closed = *frame;
+    if (frame->newer != CT_NO_FRAME)
+        f->places[frame->newer].older = frame->older;
+    else
+        f->newest = frame->older;
+    if (frame->older != CT_NO_FRAME)
+        f->places[frame->older].newer = frame->newer;
+    frame->serial = 0;
+    frame->older = f->free;
+    f->free = place;
+    f->count--;
+}
+
+static void lose(struct ct_frames *f, size_t place) {
+    struct ct_frame lost;
+    close_place(f, place, &lost);
+    if (!lost.unknown)
+        f->lost(f->arg, &lost);
+}
+
+struct ct_frame *ct_frames_at(const struct ct_frames *f, size_t place) {
+    return is_open(f, place) && !f->places[place].unknown ? &f->places[place] : NULL;
+}
+
+size_t ct_frames_caller(const struct ct_frames *f, const struct ct_frame *frame) {
+    bool same = is_open(f, frame->caller) && f->places[frame->caller].serial == frame->caller_serial;
+    return same ? frame->caller : CT_NO_FRAME;
+}
+
+struct ct_frame *ct_frames_known(const struct ct_frames *f, size_t place) {
+    while (is_open(f, place) && f->places[place].unknown)
+        place = ct_frames_caller(f, &f->places[place]);
+    return ct_frames_at(f, place);
+}
+
+struct ct_frame *ct_frames_top(const struct ct_frames *f) {
+    return ct_frames_at(f, f->running);
+}
+
+/* ---- time ---- */
+
+/* The time since the last event was the running frame's. */
+static void pass_time(struct ct_frames *f, uint64_t now_ns) {
+    if (is_open(f, f->running) && f->last_ns && now_ns > f->last_ns)
+        f->places[f->running].self_ns += now_ns - f->last_ns;
+    f->last_ns = now_ns;
+}
+
+static size_t innermost(const struct ct_frames *f) {
+    return f->row_count ? f->row[f->row_count - 1] : CT_NO_FRAME;
+}
+
+/* ---- the row ---- */
+
+static struct ct_frame *push(struct ct_frames *f, size_t caller) {
+    if (f->row_count == f->row_capacity) {
+        size_t capacity = f->row_capacity ? 2 * f->row_capacity : FIRST_CAPACITY;
+        size_t *grown = realloc(f->row, capacity * sizeof *grown);
+        if (!grown) {
+            f->no_memory = true;
+            return NULL;
+        }
+        f->row = grown;
+        f->row_capacity = capacity;
+    }
+    struct ct_frame *frame = new_frame(f, caller);
+    if (frame)
+        f->row[f->row_count++] = place_of(f, frame);
+    return frame;
+}
 
 static void drop_down_to(struct ct_frames *f, uint64_t depth) {
     while (f->open > depth) {
-        struct ct_frame *top = &f->stack[f->count - 1];
+        struct ct_frame *top = &f->places[innermost(f)];
         if (top->unknown > f->open - depth) {
             top->unknown -= f->open - depth;
             f->open = depth;
             return;
         }
         f->open -= top->unknown ? top->unknown : 1;
-        f->count--;
-        if (!top->unknown)
-            f->lost(f->arg, top);
+        lose(f, f->row[--f->row_count]);
     }
 }
 
 static void fill_up_to(struct ct_frames *f, uint64_t depth) {
-    struct ct_frame *run = f->count && f->stack[f->count - 1].unknown ? &f->stack[f->count - 1] : push(f);
+    size_t top = innermost(f);
+    struct ct_frame *run = is_open(f, top) && f->places[top].unknown ? &f->places[top] : push(f, top);
     if (!run)
         return;
     run->unknown += depth - f->open;
@@ -97,56 +176,145 @@ static void follow_depth(struct ct_frames *f, uint64_t depth) {
         drop_down_to(f, depth);
     else if (f->open < depth)
         fill_up_to(f, depth);
-    f->trusted = f->count;
+    f->trusted = f->row_count;
     f->after_gap = false;
-    run_innermost(f);
+    f->running = innermost(f);
+}
+
+static struct ct_frame *call_in_row(struct ct_frames *f, uint32_t depth) {
+    if (f->row_count >= MAX_FRAMES)
+        follow_depth(f, 0);
+    bool unexpected = f->complete && !f->many ? f->open < depth : f->open != depth;
+    if (unexpected || f->after_gap)
+        follow_depth(f, depth);
+    struct ct_frame *frame = push(f, f->many ? innermost(f) : f->running);
+    f->open += frame != NULL;
+    return frame;
+}
+
+void ct_frames_inherit(struct ct_frames *f, const uint64_t *functions, size_t count, uint64_t ns) {
+    bool known = true;
+    for (size_t i = 0; i < count && f->row_count < MAX_FRAMES; i++) {
+        if (!functions[i]) {
+            known = false;
+            fill_up_to(f, f->open + 1);
+            f->running = innermost(f);
+            continue;
+        }
+        struct ct_frame *frame = push(f, f->running);
+        if (!frame)
+            return;
+        f->open++;
+        f->running = innermost(f);
+        frame->function = functions[i];
+        frame->start_ns = ns;
+    }
+    if (!known)
+        f->trusted = f->row_count;
+}
+
+/* ---- the other stacks ---- */
+
+static void lose_others(struct ct_frames *f) {
+    if (!f->others.count)
+        return;
+    ct_depths_clear(&f->others);
+    for (size_t place = f->newest, older; place != CT_NO_FRAME; place = older) {
+        older = f->places[place].older;
+        if (f->places[place].depth)
+            lose(f, place);
+    }
+}
+
+void ct_frames_gap(struct ct_frames *f, uint64_t ns) {
+    f->after_gap = true;
+    f->last_ns = 0;
+    f->skipped_ns += ns;
+    lose_others(f);
+}
+
+static size_t other_at(const struct ct_frames *f, uint32_t depth) {
+    uint64_t place;
+    return ct_depths_get(&f->others, depth, &place) ? (size_t)place : CT_NO_FRAME;
+}
+
+/* That called a frame at this depth; CT_NO_FRAME: it is the first one, or events are missing. */
+static size_t frame_before(const struct ct_frames *f, uint32_t depth) {
+    return ATF_DEPTH_PLACE(depth) ? other_at(f, depth - 1) : CT_NO_FRAME;
+}
+
+static struct ct_frame *call_on_other(struct ct_frames *f, uint32_t depth) {
+    f->many = true;
+    if (f->count >= MAX_FRAMES)
+        lose_others(f);
+    size_t old = other_at(f, depth), caller = frame_before(f, depth);
+    if (old != CT_NO_FRAME)
+        lose(f, old); /* its end is missing */
+    if (caller == CT_NO_FRAME && is_open(f, f->running))
+        caller = f->running;
+    struct ct_frame *frame = new_frame(f, caller);
+    if (!frame)
+        return NULL;
+    frame->depth = depth;
+    if (!ct_depths_put(&f->others, depth, place_of(f, frame)))
+        f->no_memory = true;
+    return frame;
+}
+
+static bool end_on_other(struct ct_frames *f, const struct ct_trace_event *event, struct ct_frame *closed) {
+    size_t at = other_at(f, event->depth), before = frame_before(f, event->depth);
+    if (at == CT_NO_FRAME) {
+        f->running = before;
+        return false;
+    }
+    ct_depths_remove(&f->others, event->depth);
+    close_place(f, at, closed);
+    bool same = closed->function == event->function_id;
+    f->running = before != CT_NO_FRAME ? before : ct_frames_caller(f, closed);
+    if (!same)
+        f->lost(f->arg, closed);
+    return same;
 }
 
 struct ct_frame *ct_frames_call(struct ct_frames *f, const struct ct_trace_event *event) {
     pass_time(f, event->timestamp_ns);
-    if (f->count >= MAX_FRAMES)
-        follow_depth(f, 0);
-    bool unexpected = f->complete ? f->open < event->depth : f->open != event->depth;
-    if (unexpected || f->after_gap)
-        follow_depth(f, event->depth);
-    struct ct_frame *frame = push(f);
+    struct ct_frame *frame =
+        event->depth & ATF_DEPTH_OTHER ? call_on_other(f, event->depth) : call_in_row(f, event->depth);
     if (!frame)
         return NULL;
-    f->open++;
-    f->running = f->count - 1;
+    f->running = place_of(f, frame);
     frame->function = event->function_id;
     frame->start_ns = event->timestamp_ns;
     frame->skipped_ns = f->skipped_ns;
     return frame;
 }
 
-void ct_frames_inherit(struct ct_frames *f, const uint64_t *functions, size_t count, uint64_t ns) {
-    bool known = true;
-    for (size_t i = 0; i < count && f->count < MAX_FRAMES; i++) {
-        if (!functions[i]) {
-            known = false;
-            fill_up_to(f, f->open + 1);
-            continue;
-        }
-        struct ct_frame *frame = push(f);
-        if (!frame)
-            return;
-        f->open++;
-        f->running = f->count - 1;
-        frame->function = functions[i];
-        frame->start_ns = ns;
+size_t ct_frames_entry(struct ct_frames *f, const struct ct_trace_event *event) {
+    size_t before = CT_NO_FRAME;
+    if (f->after_gap)
+        return CT_NO_FRAME;
+    if (event->depth & ATF_DEPTH_OTHER)
+        before = frame_before(f, event->depth);
+    else if (f->many && f->open == event->depth)
+        before = innermost(f);
+    if (before != CT_NO_FRAME && before != f->running) {
+        pass_time(f, event->timestamp_ns);
+        f->running = before;
     }
-    if (!known)
-        f->trusted = f->count;
+    return f->running;
 }
 
-/* ---- ends ---- */
+/* ---- ends in the row ---- */
 
-/* The innermost trusted frame of the function. */
-static size_t find_trusted(const struct ct_frames *f, uint64_t function) {
-    size_t stop = f->count - f->trusted > MAX_SEARCH ? f->count - MAX_SEARCH : f->trusted;
-    for (size_t i = f->count; i > stop; i--)
-        if (f->stack[i - 1].function == function)
+/* The innermost trusted frame of the function: in the row. */
+static size_t find_trusted(const struct ct_frames *f, const struct ct_trace_event *event) {
+    uint64_t above = f->open - event->depth; /* frames at and above its depth */
+    if (event->depth < f->open && above <= f->row_count - f->trusted &&
+        f->places[f->row[f->row_count - above]].function == event->function_id)
+        return f->row_count - (size_t)above;
+    size_t stop = f->row_count - f->trusted > MAX_SEARCH ? f->row_count - MAX_SEARCH : f->trusted;
+    for (size_t i = f->row_count; i > stop; i--)
+        if (f->places[f->row[i - 1]].function == event->function_id)
             return i - 1;
     return CT_NO_FRAME;
 }
@@ -154,36 +322,24 @@ static size_t find_trusted(const struct ct_frames *f, uint64_t function) {
 /* The frame or run that is open at this depth, which is less than `open`. */
 static size_t find_depth(const struct ct_frames *f, uint64_t depth) {
     uint64_t above = f->open - depth; /* frames at and above it */
-    size_t i = f->count;
+    size_t i = f->row_count;
     for (uint64_t seen = 0; i > 0 && seen < above;) {
         i--;
-        seen += f->stack[i].unknown ? f->stack[i].unknown : 1;
+        seen += f->places[f->row[i]].unknown ? f->places[f->row[i]].unknown : 1;
     }
     return i;
 }
 
-/* Takes a frame out of the middle: a coroutine ended a call whose callees go on. */
-static void close_gap(struct ct_frames *f, size_t at) {
-    memmove(&f->stack[at], &f->stack[at + 1], (f->count - at) * sizeof *f->stack);
-    for (size_t i = at; i < f->count; i++) {
-        if (f->stack[i].caller == at)
-            f->stack[i].caller = CT_NO_FRAME;
-        else if (f->stack[i].caller != CT_NO_FRAME && f->stack[i].caller > at)
-            f->stack[i].caller--;
-    }
-}
-
-/* Takes the frame out of the stack. */
+/* Takes the frame out of the row. */
 static void take_out(struct ct_frames *f, size_t at, struct ct_frame *closed) {
-    *closed = f->stack[at];
-    f->count--;
+    close_place(f, f->row[at], closed);
+    f->row_count--;
     f->open--;
     f->trusted -= at < f->trusted;
-    if (at < f->count)
-        close_gap(f, at);
-    f->running = closed->caller;
-    if (f->running >= f->count)
-        run_innermost(f);
+    memmove(&f->row[at], &f->row[at + 1], (f->row_count - at) * sizeof *f->row);
+    f->running = f->many ? CT_NO_FRAME : ct_frames_caller(f, closed);
+    if (f->running == CT_NO_FRAME)
+        f->running = innermost(f);
 }
 
 /* No trusted frame ends here: one from before the gap does, or one whose call was not seen. */
@@ -195,13 +351,13 @@ static bool end_doubtful(struct ct_frames *f, const struct ct_trace_event *event
         if (f->complete)
             return false;
         follow_depth(f, event->depth + 1ull); /* a gap that nobody told of */
-        at = f->count - 1;
+        at = f->row_count - 1;
     }
-    struct ct_frame *frame = &f->stack[at];
+    struct ct_frame *frame = &f->places[f->row[at]];
     if (frame->unknown > 1) {
         frame->unknown--;
         f->open--;
-        run_innermost(f);
+        f->running = innermost(f);
         return false;
     }
     bool unknown = frame->unknown, same = frame->function == event->function_id;
@@ -213,11 +369,13 @@ static bool end_doubtful(struct ct_frames *f, const struct ct_trace_event *event
 
 bool ct_frames_end(struct ct_frames *f, const struct ct_trace_event *event, struct ct_frame *closed) {
     pass_time(f, event->timestamp_ns);
+    if (event->depth & ATF_DEPTH_OTHER)
+        return end_on_other(f, event, closed);
     if (f->after_gap)
         follow_depth(f, event->depth + 1ull);
-    size_t at = find_trusted(f, event->function_id);
+    size_t at = find_trusted(f, event);
     if (at != CT_NO_FRAME) {
-        uint64_t depth = f->open - (f->count - at);
+        uint64_t depth = f->open - (f->row_count - at);
         if (f->complete || depth == event->depth || f->open == event->depth + 1ull) {
             take_out(f, at, closed);
             return true;
@@ -230,15 +388,18 @@ bool ct_frames_end(struct ct_frames *f, const struct ct_trace_event *event, stru
 bool ct_frames_take(struct ct_frames *f, uint64_t end_ns, struct ct_frame *frame) {
     pass_time(f, end_ns);
     while (f->count) {
-        *frame = f->stack[--f->count];
-        f->open -= frame->unknown ? frame->unknown : 1;
+        close_place(f, f->newest, frame);
         if (!frame->unknown)
             return true;
     }
+    f->open = f->row_count = f->trusted = 0;
+    ct_depths_clear(&f->others);
     return false;
 }
 
 void ct_frames_free(struct ct_frames *f) {
-    free(f->stack);
+    free(f->places);
+    free(f->row);
+    ct_depths_free(&f->others);
     *f = (struct ct_frames){0};
 }

@@ -6,6 +6,7 @@
  * thread. Each kind of problem is told a few times per thread, then counted. */
 #include "trace/code_file.h"
 #include "trace/crc32.h"
+#include "trace/depths.h"
 #include "trace/reader.h"
 #include <contrail/status.h>
 #include <inttypes.h>
@@ -38,10 +39,13 @@ struct verifier {
     bool failed;
 };
 
-/* The frames of one thread: `unknown` ones that were opened where nobody saw it, then the known ones. */
+/* The frames of one thread: `unknown` ones that were opened where nobody saw it, then the known ones. `others`: functions of those
+ * on other stacks than the first, by depth. */
 struct frames {
     struct tally known;
     uint64_t unknown;
+    struct ct_depths others;
+    bool others_unknown; /* some of these may have been opened where nobody saw it */
 };
 
 struct thread_check {
@@ -109,14 +113,52 @@ static void forget(struct frames *frames, uint64_t depth) {
     frames->unknown = depth;
 }
 
+static void forget_others(struct frames *frames) {
+    ct_depths_clear(&frames->others);
+    frames->others_unknown = true;
+}
+
 static void remove_known(struct tally *known, size_t index) {
     memmove(known->functions + index, known->functions + index + 1,
             (known->count - index - 1) * sizeof *known->functions);
     known->count--;
 }
 
+/* On another stack than the first. */
+static void check_other_call(struct thread_check *check, const struct atf_index_event *event, bool entry_only) {
+    struct frames *frames = &check->frames;
+    uint64_t function;
+    bool doubtful = check->lenient || frames->others_unknown || event->call_depth == ATF_DEPTH_NONE;
+    if (!doubtful && ct_depths_get(&frames->others, event->call_depth, &function))
+        told(check, P_DEPTH, "is a call at depth %u, where a frame of function %" PRIx64 " is open", event->call_depth,
+             function);
+    if (!doubtful && ATF_DEPTH_PLACE(event->call_depth) &&
+        !ct_depths_get(&frames->others, event->call_depth - 1, &function))
+        told(check, P_DEPTH, "is a call at depth %u, and no frame is open at the one before", event->call_depth);
+    if (!entry_only && !ct_depths_put(&frames->others, event->call_depth, event->function_id))
+        frames->others_unknown = true;
+}
+
+static void check_other_leave(struct thread_check *check, const struct atf_index_event *event) {
+    struct frames *frames = &check->frames;
+    uint64_t function;
+    if (!ct_depths_get(&frames->others, event->call_depth, &function)) {
+        if (!check->lenient && !frames->others_unknown && !add(&check->verifier->orphans, event->function_id))
+            frames->others_unknown = true;
+        return;
+    }
+    ct_depths_remove(&frames->others, event->call_depth);
+    if (function != event->function_id && !check->lenient && event->call_depth != ATF_DEPTH_NONE)
+        told(check, P_MATCH, "is an end of function %" PRIx64 ", but the open one at its depth is %" PRIx64,
+             (uint64_t)event->function_id, function);
+}
+
 static void check_call(struct thread_check *check, const struct atf_index_event *event, bool entry_only) {
     struct frames *frames = &check->frames;
+    if (event->call_depth & ATF_DEPTH_OTHER) {
+        check_other_call(check, event, entry_only);
+        return;
+    }
     if (event->call_depth != open_frames(frames)) {
         if (!check->lenient)
             told(check, P_DEPTH, "is a call at depth %u while %" PRIu64 " frames are open", event->call_depth,
@@ -130,6 +172,12 @@ static void check_call(struct thread_check *check, const struct atf_index_event 
 /* A frame ends that is not the innermost one. Its depth tells which. */
 static bool leave_other(struct thread_check *check, const struct atf_index_event *event) {
     struct frames *frames = &check->frames;
+    uint64_t at = (uint64_t)event->call_depth - frames->unknown;
+    if (event->call_depth >= frames->unknown && at < frames->known.count &&
+        frames->known.functions[at] == event->function_id) {
+        remove_known(&frames->known, (size_t)at);
+        return true;
+    }
     for (size_t i = frames->known.count; i-- > 0;)
         if (frames->known.functions[i] == event->function_id) {
             bool right = event->call_depth == frames->unknown + i;
@@ -149,6 +197,10 @@ static void check_leave(struct thread_check *check, const struct atf_index_event
     struct frames *frames = &check->frames;
     struct tally *known = &frames->known;
     uint64_t open = open_frames(frames);
+    if (event->call_depth & ATF_DEPTH_OTHER) {
+        check_other_leave(check, event);
+        return;
+    }
     bool innermost = (uint64_t)event->call_depth + 1 == open;
     if (innermost && known->count && known->functions[known->count - 1] == event->function_id) {
         known->count--;
@@ -174,12 +226,15 @@ static uint64_t gap_at(const struct ct_json_node *gap) {
 /* Is the depth of this event known from those before it? */
 static void look_for_gap(struct thread_check *check) {
     check->lenient = check->sequence >= check->known_events || check->after_hole;
+    if (check->lenient)
+        forget_others(&check->frames);
     if (check->after_hole)
         forget(&check->frames, open_frames(&check->frames));
     check->after_hole = false;
     while (check->gap && gap_at(check->gap) <= check->sequence) {
         if (gap_at(check->gap) == check->sequence) {
             check->lenient = true;
+            forget_others(&check->frames);
             /* What is open now may have other functions, even where the depth is the same. */
             forget(&check->frames, open_frames(&check->frames));
         }
@@ -423,6 +478,8 @@ static void check_thread(struct verifier *verifier, struct thread_check *check, 
     check->directory = process->directory;
     check->frames = frames;
     forget(&check->frames, 0);
+    forget_others(&check->frames);
+    check->frames.others_unknown = false;
     const struct ct_json_node *gaps = ct_json_get(thread->manifest, "gaps", NULL);
     check->gap = ct_json_first(gaps);
     check->gap_count = check->gap ? gaps->count : 0;
@@ -436,6 +493,9 @@ static void check_thread(struct verifier *verifier, struct thread_check *check, 
         check_part(check, i, finished);
     for (size_t i = 0; i < check->frames.known.count; i++)
         add(&verifier->open, check->frames.known.functions[i]);
+    for (size_t i = 0; i < check->frames.others.capacity; i++)
+        if (check->frames.others.slots[i].depth)
+            add(&verifier->open, check->frames.others.slots[i].value);
     check_details(verifier, thread, finished);
     check_code(verifier, thread, finished);
     for (int i = 0; i < P_COUNT; i++)
@@ -524,6 +584,7 @@ int ct_trace_verify(struct ct_trace *trace, void (*tell)(void *arg, const char *
         check_orphans(&verifier, i);
     }
     free(check->frames.known.functions);
+    ct_depths_free(&check->frames.others);
     free(check);
     free(verifier.open.functions);
     free(verifier.orphans.functions);

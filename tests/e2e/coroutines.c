@@ -151,8 +151,13 @@ static void check_abandoned(void) {
     }
     E2E_CHECK(e2e_rss_kib() < before + 32 * 1024);
     e2e_forget();
-    free(stack);
+    struct generator last;
+    start(&last, 0, 1, stack,
+          STACK_SIZE); /* the frames of the one before are left as soon as its stack is used again */
+    E2E_EQUAL(resume(&last), 0);
+    E2E_EXPECT_FLAT("+resume !yield_value !produce !generate +generate +produce +produce +yield_value -resume");
     check_one(malloc(STACK_SIZE), STACK_SIZE, false);
+    free(stack);
 }
 
 /* Begun here, finished there */

@@ -107,8 +107,8 @@ static void coroutines(void **state) {
     (void)state;
     check_one(
         "0+main 10+work 20+other 30+leaf 40-work 50+work 60-leaf 70-other 80-work 90-main", &everything,
-        "0/1000 main{\n10/1000  work{\n20/1000   other{\n30/1000    leaf{\n40/1000  }work=30\n50/1000     work=30\n"
-        "60/1000    }leaf=30\n70/1000   }other=50\n90/1000 }main=90");
+        "0/1000 main{\n10/1000  work{\n20/1000   other{\n30/1000    leaf=30\n40/1000  }work=30\n50/1000  work=30\n"
+        "70/1000   }other=50\n90/1000 }main=90");
 }
 
 /* ---- several threads ---- */

@@ -53,6 +53,8 @@ void fixture_start(struct fixture *f, size_t max_depth, size_t buffer_events) {
     f->block = ct_block_create(rt, ct_os_gettid(), ct_os_thread_pointer());
     assert_non_null(f->block);
     f->block->pid = 0; /* no main thread: its stack is a mapping like any other */
+    f->block->home_low = slot_at(f, HOME_STACK, 0);
+    f->block->home_high = f->block->home_low + STACK_BYTES;
     assert_int_equal(ct_block_install(f->block), 0);
 }
 

@@ -72,8 +72,15 @@ bool knows_return(struct fixture *f, unsigned n, uint64_t slot);
 
 /* Everything recorded since the last time: "C1 C2 R2 X1" for calls, returns and exceptions of functions 1 and 2. */
 const char *recorded(struct fixture *f);
-/* Open entries: frames, and holes that could not be given back. */
+/* Open entries, without holes. */
 static inline size_t entries_in_use(const struct ct_block *b) {
+    size_t n = 0;
+    for (const struct ct_shadow *e = b->base + 1; e < b->top; e++)
+        n += e->slot != CT_SLOT_HOLE;
+    return n;
+}
+/* What the array has of both. */
+static inline size_t entries_taken(const struct ct_block *b) {
     return (size_t)(b->top - b->base) - 1;
 }
 /* The invariant of the shadow stack: nothing is left in what is free. */

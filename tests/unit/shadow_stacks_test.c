@@ -1,5 +1,6 @@
 /* Shadow stacks when there is more than one stack: coroutines, signal handlers, threads that pass frames on; and stubs that
  * a signal handler interrupts, and may never return to. See shadow_test.c. */
+#include "hook/stacks.h"
 #include "shadow_util.h"
 
 /* ---- other stacks ---- */
@@ -33,15 +34,15 @@ static void test_holes(void **state) {
     fake_call(&f, 2, LOW(500));
     fake_call(&f, 3, HIGH(500));
     fake_return_fully(&f, LOW(500));
-    assert_int_equal(entries_in_use(f.block), 3);
-    assert_int_equal(f.block->base[2].slot, CT_SLOT_HOLE);
+    assert_int_equal(entries_in_use(f.block), 2);
     fake_call(&f, 4, HOME(800));
     fake_return_fully(&f, HIGH(500));
-    assert_int_equal(entries_in_use(f.block), 4);
+    assert_int_equal(entries_in_use(f.block), 2);
     fake_return_fully(&f, HOME(800));
-    assert_int_equal(entries_in_use(f.block), 3);
+    assert_int_equal(entries_in_use(f.block), 1);
     fake_call(&f, 5, HOME(700));
     assert_int_equal(entries_in_use(f.block), 2);
+    assert_true(entries_taken(f.block) < 16); /* with holes below what runs */
     fake_return_fully(&f, HOME(700));
     fake_return_fully(&f, HOME(900));
     expect_story("C1 C2 C3 R2 C4 R3 R4 C5 R5 R1");
@@ -97,26 +98,31 @@ static void test_foreign_reach(void **state) {
     fake_return_fully(&f, HOME(900));
 }
 
-/* The main thread's stack grows down: what lies below it, as far as nothing is mapped, belongs to it. */
+/* The main thread's stack is known by its name. It grows down: what lies below it, as far as nothing is mapped, belongs to it. */
 static void test_home_of_the_main_thread(void **state) {
     (void)state;
     struct ct_block *b = f.block;
-    uint64_t below = LOW(0) + STACK_BYTES, unused = below + (HOME(0) - below) / 2;
-    ct_os_free((void *)below, (size_t)(HOME(0) - below));
+    uint64_t here = (uint64_t)__builtin_frame_address(0);
     b->pid = b->tid;
-    fake_call(&f, 1, HOME(900));
-    assert_true(ct_shadow_same_stack(b, unused, HOME(STACK_WORDS - 1)));
-    assert_false(ct_shadow_same_stack(b, below - 8, unused));
-    assert_int_equal(b->home_high, HOME(0) + STACK_BYTES);
-    fake_return_fully(&f, HOME(900));
+    b->home_low = b->home_high = 0;
+    fake_call(&f, 1, LOW(900)); /* of a coroutine that runs when we come */
+    assert_true(ct_shadow_same_stack(b, here, here + 256));
+    assert_true(ct_shadow_same_stack(b, here, here - (1 << 20)));
+    assert_false(ct_shadow_same_stack(b, here, LOW(900)));
+    assert_true(ct_shadow_at_home(b, here));
+    assert_false(ct_shadow_at_home(b, LOW(900)));
+    fake_return_fully(&f, LOW(900));
 }
 
-/* Before the first frame the thread pointer has to do. */
-static void test_home_without_frames(void **state) {
+/* That of any other thread ends with what the thread pointer points to. */
+static void test_home_of_another_thread(void **state) {
     (void)state;
     struct ct_block *b = f.block;
+    b->home_low = b->home_high = 0;
     b->thread_pointer = HIGH(100);
-    assert_true(ct_shadow_same_stack(b, HIGH(0), HIGH(STACK_WORDS - 1)));
+    assert_true(ct_shadow_at_home(b, HIGH(0)));
+    assert_true(ct_shadow_at_home(b, HIGH(99)));
+    assert_false(ct_shadow_at_home(b, HIGH(100)));
     assert_false(ct_shadow_same_stack(b, HOME(0), HIGH(0)));
     b->thread_pointer = 16; /* nothing is mapped there: no stack is home */
     b->home_low = b->home_high = 0;
@@ -251,7 +257,7 @@ static void test_compaction(void **state) {
         fake_call(&f, 3, slot_at(&f, new, 20000));
         fake_return_fully(&f, slot_at(&f, old, 20000));
     }
-    assert_true(entries_in_use(f.block) < 300);
+    assert_true(entries_taken(f.block) < 300);
     check_free_entries(f.block);
     fake_return_fully(&f, LOW(20000));
     fake_return_fully(&f, HOME(20000));
@@ -274,17 +280,21 @@ static void test_compaction_waits(void **state) {
     for (unsigned in_flight = 0; in_flight < 2; in_flight++) {
         fake_call(&f, 1, HOME(900));
         make_holes(200);
-        assert_int_equal(entries_in_use(f.block), 202);
+        assert_int_equal(entries_in_use(f.block), 2);
+        size_t taken = entries_taken(f.block);
+        f.block->stacks->compact_at = 64;
         struct ct_shadow *e = f.block->top++; /* as a stub does */
         if (in_flight)
             *e = (struct ct_shadow){.slot = HOME(800) + (uint64_t)CT_SLOT_ENTERING, .ret = 1, .stub = stub_of(&f, 4)};
         fake_call(&f, 5, HIGH(900)); /* from a handler on its own stack */
         assert_ptr_equal(f.block->top, e + 2);
         fake_return_fully(&f, HIGH(900));
+        assert_true(entries_taken(f.block) >= taken);
         e->slot = CT_SLOT_CLAIMED;
         f.block->top = e;
         fake_call(&f, 6, HOME(800)); /* now it may */
         assert_int_equal(entries_in_use(f.block), 3);
+        assert_true(entries_taken(f.block) < 10);
         fake_return_fully(&f, HOME(800));
         fake_return_fully(&f, LOW(500));
         fake_return_fully(&f, HOME(900));
@@ -297,11 +307,69 @@ static void test_few_holes_stay(void **state) {
     fake_call(&f, 1, HOME(900));
     make_holes(60);
     fake_call(&f, 6, HOME(800));
-    assert_int_equal(entries_in_use(f.block), 63);
+    assert_int_equal(entries_in_use(f.block), 3);
+    assert_true(entries_taken(f.block) > 60);
     fake_return_fully(&f, HOME(800));
     fake_return_fully(&f, LOW(500));
     fake_return_fully(&f, HOME(900));
     expect_empty();
+}
+
+/* ---- many stacks ---- */
+
+#define SMALL_STACK (8u << 10)
+
+static uint64_t in_small(const uint8_t *stacks, unsigned n, unsigned word) {
+    return (uint64_t)stacks + (uint64_t)(n + 1) * SMALL_STACK - 512 + 8 * word;
+}
+
+/* Coroutines side by side, as from malloc: home resumes one after the other, in each of which three frames are open. */
+static double steps_of_a_switch(unsigned count) {
+    uint8_t *stacks = ct_os_alloc((size_t)count * SMALL_STACK, CT_OS_READ | CT_OS_WRITE);
+    struct fixture *many = ct_os_alloc(sizeof *many, CT_OS_READ | CT_OS_WRITE);
+    assert_true(stacks && many);
+    fixture_start(many, 8 * count + 64, 1 << 16);
+    uint64_t main = slot_at(many, HOME_STACK, 900), resume = main - 80;
+    fake_call(many, 1, main);
+    for (unsigned i = 0; i < count; i++) {
+        fake_call(many, 2, resume);
+        for (unsigned d = 0; d < 3; d++)
+            fake_call(many, 3 + d, in_small(stacks, i, 40 - 10 * d));
+        fake_return_fully(many, resume);
+    }
+    uint64_t before = many->block->stacks->steps;
+    unsigned rounds = 20000 / count;
+    for (unsigned r = 0; r < rounds; r++)
+        for (unsigned i = 0; i < count; i++) {
+            fake_call(many, 2, resume);
+            fake_return_fully(many, in_small(stacks, i, 20));
+            fake_return_fully(many, in_small(stacks, i, 30));
+            fake_call(many, 4, in_small(stacks, i, 30));
+            fake_call(many, 5, in_small(stacks, i, 20));
+            fake_return_fully(many, resume);
+        }
+    uint64_t steps = many->block->stacks->steps - before;
+    assert_int_equal(entries_in_use(many->block), 1 + 3 * count);
+    for (unsigned i = count; i-- > 0;)
+        for (unsigned d = 3; d-- > 0;)
+            fake_return_fully(many, in_small(stacks, i, 40 - 10 * d));
+    fake_return_fully(many, main);
+    assert_int_equal(entries_in_use(many->block), 0);
+    assert_int_equal(many->block->counters->left_frames, 0);
+    fixture_end(many);
+    ct_os_free(many, sizeof *many);
+    ct_os_free(stacks, (size_t)count * SMALL_STACK);
+    return (double)steps / (2.0 * rounds * count);
+}
+
+/* What a switch costs grows with the logarithm of their number, not with it. */
+static void test_cost_of_a_switch(void **state) {
+    (void)state;
+    fixture_end(&f);
+    double few = steps_of_a_switch(10), many = steps_of_a_switch(1000), most = steps_of_a_switch(10000);
+    start(state);
+    print_message("steps of a switch: %.1f with 10 stacks, %.1f with 1,000, %.1f with 10,000\n", few, many, most);
+    assert_true(few < 64 && many < 128 && most < 128);
 }
 
 /* ---- stubs that were given up ---- */
@@ -473,7 +541,7 @@ int main(void) {
         TEST(test_stack_is_reused),
         TEST(test_foreign_reach),
         TEST(test_home_of_the_main_thread),
-        TEST(test_home_without_frames),
+        TEST(test_home_of_another_thread),
         TEST(test_parked_frames_return),
         TEST(test_parking),
         TEST(test_parking_is_bounded),
@@ -483,6 +551,7 @@ int main(void) {
         TEST(test_compaction),
         TEST(test_compaction_waits),
         TEST(test_few_holes_stay),
+        TEST(test_cost_of_a_switch),
         TEST(test_handlers_in_stubs),
         TEST(test_jump_out_then_call),
         TEST(test_jump_out_then_return),

@@ -195,7 +195,9 @@ static void on_leave(struct ct_call *call) {
     left_calls++;
     attention_in_leave = f.block->attention;
     f.block->home_low = f.block->home_high = 0;
-    home_in_leave = ct_shadow_same_stack(f.block, HOME(0), HOME(STACK_WORDS - 1));
+    f.block->thread_pointer = HOME(STACK_WORDS - 1);
+    home_in_leave = ct_shadow_same_stack(f.block, HOME(0), HOME(STACK_WORDS - 2));
+    f.block->thread_pointer = ct_os_thread_pointer();
 }
 
 static void test_listener_is_told(void **state) {

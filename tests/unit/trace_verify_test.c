@@ -99,9 +99,9 @@ static void test_balance(void **state) {
     assert_only("1 returns have no call in any thread, one of function 100000002");
     STEPS(NULL, RET(0, 0), CALL(0, 0), RET(0, 0));
     assert_only("1 returns have no call");
-    STEPS(NULL, RET(0, 0xffffffff));
-    assert_only("depth 4294967295");
-    STEPS(NULL, CALL(0, 0xffffffff), CALL(0, 0), CALL(0, 1)); /* and on */
+    STEPS(NULL, RET(0, 0x7fffffff));
+    assert_only("depth 2147483647");
+    STEPS(NULL, CALL(0, 0x7fffffff), CALL(0, 0), CALL(0, 1)); /* and on */
     assert_int_equal(verify_text(process, text, sizeof text), CT_ERR_BAD_FILE);
 }
 
@@ -113,8 +113,33 @@ static void test_coroutines(void **state) {
     /* The innermost one of a function ends first. */
     STEPS(NULL, CALL(0, 0), CALL(0, 1), CALL(1, 2), RET(0, 1), RET(1, 1), RET(0, 0));
     assert_clean();
-    STEPS(NULL, CALL(0, 0), CALL(0, 1), CALL(1, 2), RET(0, 0));
-    assert_only("event 3 is a return at depth 0 while 3 frames are open");
+    STEPS(NULL, CALL(0, 0), CALL(0, 1), CALL(1, 2), RET(0, 0), RET(0, 0)); /* or the one at its depth */
+    assert_clean();
+    STEPS(NULL, CALL(0, 0), CALL(0, 1), CALL(1, 2), RET(3, 7));
+    assert_only("event 3 is a return at depth 7 while 3 frames are open");
+}
+
+/* Stacks that are told apart: depths in groups. */
+static void test_stacks(void **state) {
+    (void)state;
+    const uint32_t a = ATF_DEPTH_OF_GROUP(0), b = ATF_DEPTH_OF_GROUP(1);
+    STEPS(NULL, CALL(0, 0), CALL(1, a), CALL(1, a + 1), CALL(1, b), CALL(3, 1), RET(3, 1), RET(1, a + 1), RET(1, b),
+          RET(1, a), RET(0, 0));
+    assert_clean();
+    STEPS(NULL, CALL(0, 0), CALL(1, a), CALL(1, b)); /* open at the end */
+    assert_clean();
+    STEPS(NULL, CALL(2, a), CALL(1, a), RET(1, a), CALL(2, b)); /* 2 is entry only */
+    assert_clean();
+    STEPS(NULL, CALL(1, a), CALL(1, a));
+    assert_only("event 1 is a call at depth 2147483648, where a frame of function 100000001 is open");
+    STEPS(NULL, CALL(1, a), CALL(1, a + 2));
+    assert_only("event 1 is a call at depth 2147483650, and no frame is open at the one before");
+    STEPS(NULL, CALL(1, a), RET(3, a));
+    assert_only("event 1 is an end of function 100000003, but the open one at its depth is 100000001");
+    STEPS(NULL, CALL(1, a), RET(1, a), RET(1, a));
+    assert_only("1 returns have no call");
+    STEPS("1", CALL(1, a), RET(1, a + 7), CALL(1, b + 3)); /* what was open before the gap is not known */
+    assert_clean();
 }
 
 /* A call in one thread, its return in another. */
@@ -390,6 +415,7 @@ static void test_flood(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_balance, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_stacks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_coroutines, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_migration, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_gaps, set_up, tear_down),

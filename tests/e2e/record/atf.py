@@ -185,14 +185,27 @@ def check_thread(thread, functions, entry_only, gaps):
     return problems + check_depths(thread, functions, entry_only, gaps, place)
 
 
+OTHER_STACK, GROUP = 1 << 31, 4096  # of depths: docs/TRACE-FORMAT.md
+
+
 def check_depths(thread, functions, entry_only, gaps, place):
-    problems, depth = [], 0
+    """Depths of the thread's first stack are counted; those of others tell their stack and place, where no two may be open."""
+    problems, depth, others, known = [], 0, {}, True
     for number, (function, kind, told) in enumerate(zip(thread.functions, thread.kinds, thread.depths)):
         if number in gaps:
-            depth = told if kind == CALL else told + 1
+            known, others = False, {}
+            if told < OTHER_STACK:
+                depth = told if kind == CALL else told + 1
+        if told >= OTHER_STACK and function != SIGNAL:
+            if not check_other(others, function, kind, told, entry_only) and known:
+                problems.append("%s%d: %s of %s at depth %#x, which does not fit" % (
+                    place, number, ("", "call", "return", "end")[kind], functions[function].where, told))
+                if len(problems) > 5:
+                    break
+            continue
         if kind != CALL and function != SIGNAL:
             depth -= 1
-        if told != depth:
+        if told != depth and (function != SIGNAL or told < OTHER_STACK):
             problems.append("%s%d: %s of %s at depth %d instead of %d" % (
                 place, number, ("", "call", "return", "end")[kind],
                 functions[function].where if function != SIGNAL else "a signal", told, depth))
@@ -202,6 +215,15 @@ def check_depths(thread, functions, entry_only, gaps, place):
         if kind == CALL and function not in entry_only:
             depth += 1
     return problems
+
+
+def check_other(others, function, kind, depth, entry_only):
+    if kind != CALL:
+        return others.pop(depth, function) == function
+    fits = depth not in others and (depth % GROUP == 0 or depth - 1 in others)
+    if function not in entry_only:
+        others[depth] = function
+    return fits
 
 
 def find(output):

@@ -1,0 +1,125 @@
+/* Coroutines that all run the same functions, and take turns: turns HOW COUNT ROUNDS [hold]
+ *
+ * HOW: ucontext; switch: a function of a few instructions. Number k goes k % 5 calls deep in each round, and is suspended there.
+ * Stacks lie side by side, as malloc gives them. hold: after the first round, when each is suspended, the program prints a line and
+ * waits for one. Functions that a round leaves behind: none. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+
+#define STACK_SIZE 16384
+#define FUNCTION   __attribute__((noinline, noclone))
+#define KEEP()     __asm__ volatile("" ::: "memory")
+
+struct coroutine {
+    ucontext_t context;
+    void *sp;
+    int number, done;
+};
+
+static struct coroutine *all, *running;
+static ucontext_t home;
+static void *home_sp;
+static int rounds, by_context;
+static long sum;
+
+/* void change(void **save, void *load) */
+__asm__(".text\n"
+        ".balign 16\n"
+        ".type change, @function\n"
+        "change:\n"
+        "  push %rbp\n"
+        "  push %rbx\n"
+        "  push %r12\n"
+        "  push %r13\n"
+        "  push %r14\n"
+        "  push %r15\n"
+        "  mov %rsp, (%rdi)\n"
+        "  mov %rsi, %rsp\n"
+        "  pop %r15\n"
+        "  pop %r14\n"
+        "  pop %r13\n"
+        "  pop %r12\n"
+        "  pop %rbx\n"
+        "  pop %rbp\n"
+        "  ret\n"
+        ".size change, . - change\n");
+void change(void **save, void *load);
+
+FUNCTION static void rest(void) {
+    if (by_context)
+        swapcontext(&running->context, &home);
+    else
+        change(&running->sp, home_sp);
+    KEEP();
+}
+
+FUNCTION static long work(int depth) {
+    long below = depth ? work(depth - 1) : 0;
+    if (!depth)
+        rest();
+    KEEP();
+    return below + 1;
+}
+
+FUNCTION static void body(struct coroutine *c) {
+    for (int i = 0; i < rounds; i++)
+        sum += work(c->number % 5);
+    KEEP();
+}
+
+static void begin(void) {
+    body(running);
+    running->done = 1;
+    for (;;)
+        rest();
+}
+
+static void make(struct coroutine *c, int number) {
+    char *stack = malloc(STACK_SIZE);
+    c->number = number;
+    if (by_context) {
+        getcontext(&c->context);
+        c->context.uc_stack.ss_sp = stack;
+        c->context.uc_stack.ss_size = STACK_SIZE;
+        makecontext(&c->context, begin, 0);
+        return;
+    }
+    void **top = (void **)(((unsigned long)stack + STACK_SIZE - 64) & ~63ul);
+    *--top = NULL;
+    *--top = (void *)begin;
+    c->sp = top - 6;
+    memset(c->sp, 0, 6 * sizeof *top);
+}
+
+FUNCTION static int resume(struct coroutine *c) {
+    running = c;
+    if (by_context)
+        swapcontext(&home, &c->context);
+    else
+        change(&home_sp, c->sp);
+    KEEP();
+    return !c->done;
+}
+
+int main(int argc, char **argv) {
+    int count = argc > 3 ? atoi(argv[2]) : 0, left = count;
+    by_context = count && !strcmp(argv[1], "ucontext");
+    rounds = count ? atoi(argv[3]) : 0;
+    if (!(all = calloc((size_t)count + 1, sizeof *all)))
+        return 1;
+    for (int i = 0; i < count; i++)
+        make(&all[i], i);
+    for (int round = 0; left; round++) {
+        for (int i = 0; i < count; i++)
+            left -= !resume(&all[i]);
+        if (round || argc < 5)
+            continue;
+        puts("held");
+        fflush(stdout);
+        getchar();
+    }
+    printf("%ld\n", sum);
+    return 0;
+}
