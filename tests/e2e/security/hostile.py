@@ -1,0 +1,335 @@
+#!/usr/bin/env python3
+"""hostile.py --contrail C --build DIR [NAME...]: targets of another user that try to harm root's contrail.
+
+A program of programs/ runs as one user, a victim as another one, and root records the first. Contrail must end in time and
+normally, twice: by its duration and by SIGTERM; the target goes on; nothing happens to the victim; what is written is bounded and can be
+read. Each check is one attack. Exit status: 0 passed, 1 failed, 77 skipped: not root."""
+import glob
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "record"))
+from checks import Checks  # noqa: E402
+from recorder import TIMEOUT, Failure, status_of, wait_for  # noqa: E402
+
+TARGET, VICTIM = 65534, 65533  # users
+LATE = 10  # seconds after its time at which contrail hangs for sure
+READING = 60  # the same for what reads a trace
+MEMORY = 1 << 20  # KiB that contrail may have
+THREADS = 1024  # directories of threads in a session, at most
+DISK = 1 << 30  # bytes of a session, at most
+NORMAL = (0, 69)  # exit codes of contrail: recorded, or not possible (contrail(1))
+HEAP, HEAP_SIZE = 0xc000000000, 1 << 30  # of programs/victim.c
+
+
+def as_user(user):
+    return ["setpriv", "--reuid=%d" % user, "--regid=%d" % user, "--clear-groups"]
+
+
+class Program:
+    """A program of another user: its heartbeat and what it has said."""
+
+    def __init__(self, shop, name, *arguments, user=TARGET):
+        self.name = name
+        self.beats, self.words = (tempfile.NamedTemporaryFile(dir=shop.directory, prefix=name) for _ in range(2))
+        before = as_user(user) if user else []
+        self.process = subprocess.Popen(before + [os.path.join(PROGRAMS, "hostile_" + name)] + [str(a) for a in arguments],
+                                        stdin=subprocess.DEVNULL, stdout=self.beats, stderr=self.words,
+                                        cwd="/", env=shop.environment)
+        self.pid = self.process.pid
+        self.wait_for_beats(1)
+
+    def said(self):
+        with open(self.words.name, errors="replace") as file:
+            return file.read()
+
+    def is_attacking(self):
+        return re.search("^attacked", self.said(), re.MULTILINE)
+
+    def end(self):
+        """None while it lives."""
+        return self.process.poll()
+
+    def wait_for_beats(self, count=20):
+        """It works: there are so many more."""
+        before = os.fstat(self.beats.fileno()).st_size
+        deadline = time.monotonic() + TIMEOUT
+        while os.fstat(self.beats.fileno()).st_size < before + count:
+            if self.end() is not None:
+                raise Failure("%s ended with %d: %s" % (self.name, self.end(), self.said()))
+            if time.monotonic() > deadline:
+                raise Failure("%s works no more: %s" % (self.name, status_of(self.pid)))
+            time.sleep(0.005)
+
+    def close(self):
+        if self.end() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+class Victim(Program):
+    """A process that must stay as it is."""
+
+    def __init__(self, shop):
+        super().__init__(shop, "victim", user=VICTIM)
+        self.wait_for_beats()
+        self.before = self.state()
+
+    def state(self):
+        """Its mappings; how large its heap is in memory: a page that somebody has written to makes a difference; how often its
+        sleeping thread has run: a stop makes it."""
+        with open("/proc/%d/maps" % self.pid) as file:
+            maps = file.read()
+        with open("/proc/%d/smaps" % self.pid) as file:
+            heap = re.search(r"^%x-%x .*?^Rss: *(\d+)" % (HEAP, HEAP + HEAP_SIZE), file.read(), re.DOTALL | re.MULTILINE)
+        return maps, heap and heap.group(1), self.sleeper_switches()
+
+    def sleeper_switches(self):
+        sleeper = max(int(t) for t in os.listdir("/proc/%d/task" % self.pid))
+        with open("/proc/%d/task/%d/status" % (self.pid, sleeper)) as file:
+            return re.search(r"^voluntary_ctxt_switches:\s*(\d+)", file.read(), re.MULTILINE).group(1)
+
+    def look(self):
+        """While contrail runs: nobody traces it."""
+        if "tracer 0," not in status_of(self.pid):
+            raise Failure("the victim is traced: %s" % status_of(self.pid))
+
+    def check(self):
+        self.look()
+        self.wait_for_beats()
+        if self.said():
+            raise Failure("the victim says: %s" % self.said())
+        now = self.state()
+        if now[2] != self.before[2]:
+            raise Failure("the victim was stopped")
+        if now != self.before:
+            lines = set(now[0].splitlines()) ^ set(self.before[0].splitlines())
+            raise Failure("the victim's memory has changed: heap of %s KiB is %s KiB; mappings that differ:\n%s" % (
+                self.before[1], now[1], "\n".join(sorted(lines))))
+
+
+class Recorder:
+    """Root's contrail at work on a target."""
+
+    def __init__(self, shop, target, command, options):
+        self.output = shop.new_output()
+        self.target = target
+        self.files = [tempfile.NamedTemporaryFile(dir=shop.directory, prefix="contrail") for _ in range(2)]
+        last = ["--pid", str(target.pid)] if command == "stalk" else [str(target.pid)]
+        self.process = subprocess.Popen([shop.contrail, command, "--output", self.output] + options + last,
+                                        stdin=subprocess.DEVNULL, stdout=self.files[0], stderr=self.files[1],
+                                        cwd=shop.directory, env=shop.environment)
+        self.pid = self.process.pid
+        self.code = self.memory = None
+
+    def poll(self):
+        """Whether it has ended; then its exit code is known, and how much memory it had at most."""
+        if self.code is None:
+            pid, status, usage = os.wait4(self.pid, os.WNOHANG)
+            if pid:
+                self.process.returncode = self.code = os.waitstatus_to_exitcode(status)
+                self.memory = usage.ru_maxrss
+        return self.code is not None
+
+    def said(self):
+        return "".join(open(f.name, errors="replace").read() for f in self.files)
+
+    def wait(self, seconds, why, look):
+        """Until it has ended. It is killed when it does not, and the target gets a moment to come back."""
+        deadline = time.monotonic() + seconds
+        while not self.poll():
+            look()
+            if time.monotonic() > deadline:
+                state = status_of(self.pid)
+                self.kill()
+                raise Failure("contrail does not end %s (%s, at most %d MiB): %s" % (why, state, self.memory >> 10, self.said()))
+            time.sleep(0.01)
+
+    def kill(self):
+        if not self.poll():
+            os.kill(self.pid, signal.SIGKILL)
+            wait_for("contrail is gone", self.poll)
+
+    def wait_for_attack(self, look):
+        def ready():
+            look()
+            return self.poll() or self.target.is_attacking() or self.target.end() is not None
+        wait_for("the attack", ready)
+
+    def check(self):
+        said = self.said()
+        if "AddressSanitizer" in said or "runtime error:" in said:
+            raise Failure("a sanitizer speaks up: %s" % said[-3000:])
+        if self.code < 0:
+            raise Failure("contrail died of %s: %s" % (signal.Signals(-self.code).name, said[-1000:]))
+        if self.code not in NORMAL:
+            raise Failure("contrail ended with %d: %s" % (self.code, said[-1000:]))
+        if self.code and not re.search("^contrail: .*[.\\w]$", said, re.MULTILINE):
+            raise Failure("contrail ended with %d and no message: %r" % (self.code, said))
+        check_text("contrail", said)
+        if not SANITIZED and self.memory > MEMORY:
+            raise Failure("contrail had %d MiB" % (self.memory >> 10))
+
+
+def check_text(what, text):
+    bad = re.search(r"[^\n\t\r -~\u00a0-\uffff]", text)
+    if bad:
+        raise Failure("%s prints %r in %r" % (what, bad.group(), text[max(0, bad.start() - 50):bad.end() + 50]))
+
+
+# ---- what was written ----
+
+def run_reader(shop, command, session):
+    try:
+        done = subprocess.run([shop.contrail, command, session], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=READING, env=shop.environment)
+    except subprocess.TimeoutExpired:
+        raise Failure("contrail %s hangs" % command)
+    text = done.stdout.decode(errors="replace")
+    if done.returncode < 0 or done.returncode > 77 or "AddressSanitizer" in text or "runtime error:" in text:
+        raise Failure("contrail %s ended with %d: %s" % (command, done.returncode, text[-3000:]))
+    check_text("contrail " + command, text)
+
+
+def check_trace(shop, output, pids):
+    """Only these processes, not too much of them, and readable."""
+    found = {int(p.rsplit("_", 1)[1]) for p in glob.glob(output + "/session_*/pid_*")}
+    if not found <= pids:
+        raise Failure("the trace has processes %s, not only %s" % (sorted(found), sorted(pids)))
+    threads = glob.glob(output + "/session_*/pid_*/thread_*")
+    if len(threads) > THREADS:
+        raise Failure("the trace has %d directories of threads" % len(threads))
+    size = sum(os.lstat(os.path.join(p, n)).st_blocks * 512 for p, _, names in os.walk(output) for n in names)
+    if size > DISK:
+        raise Failure("the trace has %d MiB" % (size >> 20))
+    for session in glob.glob(output + "/session_*"):
+        for command in ("info", "verify"):
+            run_reader(shop, command, session)
+
+
+def files_of_others():
+    """In /tmp, of the users that the programs run as."""
+    return {e.name for e in os.scandir("/tmp") if e.stat(follow_symlinks=False).st_uid in (TARGET, VICTIM)}
+
+
+# ---- an attack ----
+
+class Attack:
+    """A program and how it is recorded. `frail`: it may break its own agent, and die of that. `fails`: words that the target says
+    only when its attack has succeeded. `user`: None is root. `quiet`: the attack may not come about."""
+
+    def __init__(self, program, arguments=(), command="attach", options=(), seconds=2, frail=False, fails=None, user=TARGET,
+                 rounds=1, race=False):
+        self.program, self.arguments, self.command, self.options = program, arguments, command, list(options)
+        self.seconds, self.frail, self.fails, self.user, self.rounds, self.race = seconds, frail, fails, user, rounds, race
+
+    def __call__(self, shop):
+        files = files_of_others()
+        victim = Victim(shop)
+        try:
+            for _ in range(self.rounds):
+                self.once(shop, victim, stop=False)
+            self.once(shop, victim, stop=True)
+            victim.check()
+        finally:
+            victim.close()
+        if files_of_others() - files:
+            raise Failure("new in /tmp: %s" % sorted(files_of_others() - files))
+
+    def once(self, shop, victim, stop):
+        arguments = [victim.pid if a == "VICTIM" else a for a in self.arguments]
+        target = Program(shop, self.program, *arguments, user=self.user)
+        seconds = TIMEOUT if stop else self.seconds
+        recorder = Recorder(shop, target, self.command, self.options + ["--duration", "%dms" % (seconds * 1000)])
+        try:
+            self.follow(recorder, victim, stop)
+            self.judge(shop, recorder, target, victim)
+        finally:
+            recorder.kill()
+            target.close()
+
+    def follow(self, recorder, victim, stop):
+        recorder.wait_for_attack(victim.look)
+        if stop:
+            time.sleep(0.3)  # in the middle of it
+            recorder.process.send_signal(signal.SIGTERM)
+            recorder.wait(LATE, "after SIGTERM", victim.look)
+        else:
+            recorder.wait(self.seconds + LATE, "in time", victim.look)
+
+    def judge(self, shop, recorder, target, victim):
+        recorder.check()
+        victim.check()
+        if target.end() is None:
+            target.wait_for_beats()
+        elif not self.frail:
+            raise Failure("the target ended with %d: %s" % (target.end(), target.said()))
+        if not self.race and recorder.code == 0 and not target.is_attacking():
+            raise Failure("the target did not attack: %s" % target.said())
+        if self.fails and re.search(self.fails, target.said(), re.MULTILINE):
+            raise Failure("the attack succeeded: %s" % target.said())
+        check_trace(shop, recorder.output, {target.pid})
+
+
+FAR = ["4141414141414140", "4242424242424240"]
+STALK = ["--events", "call,ret,block", "--summary"]
+ATTACKS = {
+    "mutex": Attack("mutex", FAR),
+    "letter_forked": Attack("letter", ["forked", "VICTIM"], options=["--detail", "always"], seconds=3),
+    "letter_exec": Attack("letter", ["exec", "VICTIM"], options=["--detail", "always"], seconds=3),
+    "heap": Attack("goheap", ["VICTIM", "%x" % HEAP, "%x" % HEAP_SIZE], seconds=3),
+    "stalk_offsets": Attack("stalktab", ["offsets"], "stalk", STALK),
+    "stalk_capacity": Attack("stalktab", ["capacity"], "stalk", STALK),
+    "stalk_extra": Attack("extra", [], "stalk", seconds=0.3, rounds=8, race=True),
+    "seals_map_files": Attack("seals", ["map_files"], fails="^(shrunk|grown|mapped)"),
+    "seals_map_files_root": Attack("seals", ["map_files"], fails="^(shrunk|grown|mapped)", user=None),
+    "seals_descriptor": Attack("seals", ["descriptor"], fails="^(shrunk|grown|mapped)"),
+}
+# What a program does to the lane can break the agent in it: that is its own loss.
+for mode in ("anywhere", "control", "chunks", "threads", "letters", "marks", "segments", "depth", "generations", "words",
+             "events", "names"):
+    ATTACKS["scribble_" + mode] = Attack("scribble", [mode, 7], options=["--detail", "always"] if mode == "segments" else [],
+                                         frail=mode in ("anywhere", "control"))
+
+
+def copy_programs(build):
+    """Where other users can run them: build trees may be closed to these."""
+    directory = tempfile.mkdtemp(prefix="contrail-test-hostile-")
+    os.chmod(directory, 0o755)
+    for path in glob.glob(os.path.join(build, "hostile_*")):
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            os.chmod(shutil.copy(path, directory), 0o755)
+    return directory
+
+
+def is_sanitized(contrail):
+    with open(contrail, "rb") as file:
+        return b"__asan_init" in file.read()
+
+
+if __name__ == "__main__":
+    if os.getuid() != 0:
+        print("skipped: needs root, whose contrail is attacked by other users")
+        sys.exit(77)
+    if not shutil.which("setpriv"):
+        print("skipped: needs setpriv, to run programs as other users")
+        sys.exit(77)
+    checks = Checks(__doc__)
+    unknown = set(checks.arguments.only) - set(ATTACKS)
+    if unknown:
+        sys.exit("no such attack: %s" % " ".join(sorted(unknown)))
+    SANITIZED = is_sanitized(checks.arguments.contrail)
+    PROGRAMS = copy_programs(checks.arguments.build)
+    try:
+        for name, attack in ATTACKS.items():
+            checks.run(name, attack)
+    finally:
+        shutil.rmtree(PROGRAMS)
+    sys.exit(checks.verdict())

@@ -1,0 +1,189 @@
+/* scribble MODE SEED: writes over the lane while it is recorded.
+ *
+ * anywhere, control, chunks, threads, marks, segments: chosen values at chosen places of these parts. letters: a flood of letters
+ * that say a library was loaded. depth: chunks of events that begin four billion calls deep. generations: each chunk is of
+ * a thread that nobody has seen before. words: chunks change their state all the time. events: times and hooks that cannot be.
+ * names: thread slots with names that do not end, and with bytes that terminals obey. */
+#include "hostile.h"
+#include <contrail/hook.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct hostile_lane lane;
+static struct ct_shm_control control;
+static uint64_t state;
+
+static uint64_t random64(void) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    return state ^= state << 17;
+}
+
+static uint64_t below(uint64_t limit) {
+    return random64() % limit;
+}
+
+/* Mostly one at which something overflows. */
+static uint64_t any_value(void) {
+    static const uint64_t edges[] = {0,          1,           2,   3,  4,
+                                     0xff,       0xffff,      INT32_MAX, UINT32_MAX, 0x80000000,
+                                     1ull << 32, UINT64_MAX, INT64_MAX};
+    return below(3) ? edges[below(sizeof edges / sizeof *edges)] : random64();
+}
+
+static void put8(uint64_t offset, uint64_t value) {
+    if (lane.start + offset + 8 <= lane.end)
+        hostile_write8(lane.start + offset, value);
+}
+
+static void put4(uint64_t offset, uint64_t value) {
+    if (lane.start + offset + 4 <= lane.end)
+        hostile_write4(lane.start + offset, (uint32_t)value);
+}
+
+static uint64_t chunk_offset(uint64_t chunk) {
+    return control.chunks_offset + chunk * sizeof(struct ct_shm_chunk);
+}
+
+static uint64_t any_chunk(void) {
+    return chunk_offset(below(control.chunk_count));
+}
+
+/* The mutex is another program's matter. */
+static bool is_mutex(uint64_t offset) {
+    return offset + 8 > offsetof(struct ct_shm_control, liveness) && offset < offsetof(struct ct_shm_control, hint);
+}
+
+/* ---- one write of each mode ---- */
+
+static void anywhere(void) {
+    uint64_t offset = below(lane.end - lane.start) & ~7ull;
+    if (!is_mutex(offset))
+        put8(offset, any_value());
+}
+
+static void control_block(void) {
+    uint64_t offset = below(CT_SHM_LETTERS_OFFSET) & ~3ull;
+    if (!is_mutex(offset))
+        put4(offset, any_value());
+}
+
+static void chunks(void) {
+    put8(any_chunk() + below(sizeof(struct ct_shm_chunk)) / 8 * 8, any_value());
+}
+
+static void threads(void) {
+    uint64_t slot = control.threads_offset + below(200) * sizeof(struct ct_shm_thread);
+    put4(slot + below(sizeof(struct ct_shm_thread)) / 4 * 4, any_value());
+}
+
+static void letters(void) {
+    struct ct_shm_letter letter = {.kind = CT_LETTER_LOADED, .pid = getpid(), .tid = getpid()};
+    letter.state = (uint32_t)below(CT_LETTER_ANSWERED + 2);
+    hostile_write(lane.start + CT_SHM_LETTERS_OFFSET + below(CT_SHM_LETTERS) * sizeof letter, &letter, sizeof letter);
+    if (below(64) == 0)
+        usleep(100);
+}
+
+static void marks(void) {
+    put8(CT_SHM_MARKS_OFFSET + (below(CT_SHM_HEAD_SIZE - CT_SHM_MARKS_OFFSET) & ~7ull), any_value());
+    put8(offsetof(struct ct_shm_control, stack_bytes) + below(8) * 8, any_value());
+}
+
+static void segments(void) {
+    uint64_t segment = control.segments_offset + below(control.segment_count + 64) * sizeof(struct ct_shm_segment);
+    put4(segment + below(sizeof(struct ct_shm_segment)) / 4 * 4, any_value());
+}
+
+static void full_chunk(uint32_t slot, uint32_t generation, uint32_t depth, uint64_t number) {
+    enum { GENERATION = 7 };
+    uint64_t offset = any_chunk();
+    struct ct_shm_chunk chunk = {
+        .number = number,
+        .thread = slot,
+        .thread_generation = generation,
+        .depth = depth,
+        .generation = GENERATION,
+    };
+    hostile_write(lane.start + offset, &chunk, sizeof chunk);
+    put8(offset, CT_CHUNK_WORD(CT_CHUNK_FULL, 0, GENERATION));
+}
+
+static void depth(void) {
+    static uint64_t number = 1;
+    full_chunk(5, 1, UINT32_MAX, number);
+    number += 2;
+    usleep(50);
+}
+
+static void generations(void) {
+    static uint32_t generation = 2;
+    full_chunk((uint32_t)below(control.thread_capacity), generation++, 0, 1);
+    usleep(20);
+}
+
+/* Whoever waits for a state, or tries again when it has changed, does so for long. */
+static void words(void) {
+    static const enum ct_chunk_state states[] = {CT_CHUNK_DRAINING, CT_CHUNK_FULL, CT_CHUNK_ACTIVE, CT_CHUNK_TAKEN};
+    put8(any_chunk(), CT_CHUNK_WORD(states[below(4)], below(1 << 24), below(8)));
+}
+
+static void events(void) {
+    struct ct_event event = {.timestamp = any_value(), .hook = (uint32_t)any_value(), .kind = (uint32_t)any_value()};
+    uint64_t chunk = below(control.chunk_count), slot = below(control.chunk_bytes / sizeof event);
+    uint64_t pool = lane.start + control.pool_offset;
+    hostile_write(pool + (2 * chunk + 1) * control.chunk_bytes + slot * sizeof event, &event, sizeof event);
+    if (below(16) == 0)
+        full_chunk((uint32_t)below(4), (uint32_t)below(3), (uint32_t)below(100), below(1000));
+}
+
+static void names(void) {
+    static const char name[16] = "\033]0;owned\a\033[2J\n\r";
+    uint64_t slot = control.threads_offset + below(8) * sizeof(struct ct_shm_thread);
+    hostile_write(lane.start + slot + offsetof(struct ct_shm_thread, name), name, sizeof name);
+    usleep(100);
+}
+
+static const struct mode {
+    const char *name;
+    void (*write_once)(void);
+    unsigned batch, rest_us;
+} modes[] = {
+    {"anywhere", anywhere, 1, 200},     {"control", control_block, 1, 200}, {"chunks", chunks, 1, 200},
+    {"threads", threads, 1, 200},       {"letters", letters, 2000, 0},      {"marks", marks, 1, 200},
+    {"segments", segments, 1, 200},     {"depth", depth, 1, 10},            {"generations", generations, 1, 10},
+    {"words", words, 20000, 10},        {"events", events, 100, 200},       {"names", names, 1, 200},
+};
+
+static void *scribble(void *arg) {
+    const struct mode *mode = arg;
+    for (bool said = false;; said = true) {
+        for (unsigned i = 0; i < mode->batch; i++)
+            mode->write_once();
+        if (!said)
+            hostile_say("attacked");
+        if (mode->rest_us)
+            usleep(mode->rest_us);
+    }
+    return NULL;
+}
+
+int main(int argc, char **argv) {
+    pthread_t thread;
+    size_t i = 0;
+    if (argc != 3)
+        hostile_end("usage: scribble MODE SEED");
+    while (i < sizeof modes / sizeof *modes && strcmp(modes[i].name, argv[1]) != 0)
+        i++;
+    if (i == sizeof modes / sizeof *modes)
+        hostile_end("no such mode");
+    hostile_begin();
+    state = strtoull(argv[2], NULL, 0) * 2654435761u + 88172645463325252ull;
+    hostile_wait_for_lane(&lane);
+    control = hostile_control(&lane);
+    if (pthread_create(&thread, NULL, scribble, (void *)(uintptr_t)&modes[i]))
+        hostile_end("no thread");
+    hostile_beat_on();
+}
