@@ -234,17 +234,17 @@ class Attack:
         files = files_of_others()
         victim = Victim(shop)
         try:
-            for _ in range(self.rounds):
-                self.once(shop, victim, stop=False)
-            self.once(shop, victim, stop=True)
+            for i in range(max(self.rounds, ROUNDS)):
+                self.once(shop, victim, i, stop=False)
+            self.once(shop, victim, 0, stop=True)
             victim.check()
         finally:
             victim.close()
         if files_of_others() - files:
             raise Failure("new in /tmp: %s" % sorted(files_of_others() - files))
 
-    def once(self, shop, victim, stop):
-        arguments = [victim.pid if a == "VICTIM" else a for a in self.arguments]
+    def once(self, shop, victim, number, stop):
+        arguments = [{"VICTIM": victim.pid, "SEED": SEED + number}.get(a, a) for a in self.arguments]
         target = Program(shop, self.program, *arguments, user=self.user)
         seconds = TIMEOUT if stop else self.seconds
         recorder = Recorder(shop, target, self.command, self.options + ["--duration", "%dms" % (seconds * 1000)])
@@ -293,10 +293,10 @@ ATTACKS = {
     "seals_descriptor": Attack("seals", ["descriptor"], fails="^(shrunk|grown|mapped)"),
 }
 # What a program does to the lane can break the agent in it: that is its own loss.
-for mode in ("anywhere", "control", "chunks", "threads", "letters", "marks", "segments", "depth", "generations", "words",
+for mode in ("anywhere", "control_block", "chunks", "threads", "letters", "marks", "segments", "depth", "generations", "words",
              "events", "names"):
-    ATTACKS["scribble_" + mode] = Attack("scribble", [mode, 7], options=["--detail", "always"] if mode == "segments" else [],
-                                         frail=mode in ("anywhere", "control"))
+    ATTACKS["scribble_" + mode] = Attack("scribble", [mode, "SEED"], options=["--detail", "always"] if mode == "segments" else [],
+                                         frail=False)
 
 
 def copy_programs(build):
@@ -307,6 +307,11 @@ def copy_programs(build):
         if os.path.isfile(path) and os.access(path, os.X_OK):
             os.chmod(shutil.copy(path, directory), 0o755)
     return directory
+
+
+def more_options(parser):
+    parser.add_argument("--rounds", type=int, default=1, help="recordings of each attack, with other seeds")
+    parser.add_argument("--seed", type=int, default=1, help="the first one")
 
 
 def is_sanitized(contrail):
@@ -321,7 +326,8 @@ if __name__ == "__main__":
     if not shutil.which("setpriv"):
         print("skipped: needs setpriv, to run programs as other users")
         sys.exit(77)
-    checks = Checks(__doc__)
+    checks = Checks(__doc__, more_options)
+    ROUNDS, SEED = checks.arguments.rounds, checks.arguments.seed
     unknown = set(checks.arguments.only) - set(ATTACKS)
     if unknown:
         sys.exit("no such attack: %s" % " ".join(sorted(unknown)))

@@ -33,7 +33,8 @@ static size_t read_maps(struct range maps[MOST]) {
 
 /* Everything from start to end that is not in the hole. */
 static void fill(uint64_t start, uint64_t end, struct range hole) {
-    const struct range parts[2] = {{start, end < hole.start ? end : hole.start}, {start > hole.end ? start : hole.end, end}};
+    const struct range parts[2] = {{start, end < hole.start ? end : hole.start},
+                                   {start > hole.end ? start : hole.end, end}};
     for (int i = 0; i < 2; i++)
         if (parts[i].start < parts[i].end)
             mmap((void *)(uintptr_t)parts[i].start, parts[i].end - parts[i].start, PROT_NONE, RESERVED, -1, 0);

@@ -7,10 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
-#include <time.h>
-#include <unistd.h>
 
 /* ---- the lane ---- */
 
@@ -42,24 +38,6 @@ void hostile_wait_for_lane(struct hostile_lane *lane) {
     while (!hostile_find_lane(lane))
         hostile_beat();
     hostile_beat_for(HOSTILE_SETTLE_MS);
-}
-
-bool hostile_write(uint64_t at, const void *bytes, size_t size) {
-    struct iovec from = {(void *)(uintptr_t)bytes, size}, to = {(void *)(uintptr_t)at, size};
-    return process_vm_writev(getpid(), &from, 1, &to, 1, 0) == (ssize_t)size;
-}
-
-bool hostile_read(uint64_t at, void *bytes, size_t size) {
-    struct iovec to = {bytes, size}, from = {(void *)(uintptr_t)at, size};
-    return process_vm_readv(getpid(), &to, 1, &from, 1, 0) == (ssize_t)size;
-}
-
-bool hostile_write4(uint64_t at, uint32_t value) {
-    return hostile_write(at, &value, sizeof value);
-}
-
-bool hostile_write8(uint64_t at, uint64_t value) {
-    return hostile_write(at, &value, sizeof value);
 }
 
 struct ct_shm_control hostile_control(const struct hostile_lane *lane) {

@@ -1,6 +1,6 @@
 /* scribble MODE SEED: writes over the lane while it is recorded.
  *
- * anywhere, control, chunks, threads, marks, segments: chosen values at chosen places of these parts. letters: a flood of letters
+ * anywhere, control_block, chunks, threads, marks, segments: chosen values at chosen places of these parts. letters: a flood of letters
  * that say a library was loaded. depth: chunks of events that begin four billion calls deep. generations: each chunk is of
  * a thread that nobody has seen before. words: chunks change their state all the time. events: times and hooks that cannot be.
  * names: thread slots with names that do not end, and with bytes that terminals obey. */
@@ -14,90 +14,90 @@
 static struct hostile_lane lane;
 static struct ct_shm_control control;
 static uint64_t state;
+static int self;
 
-static uint64_t random64(void) {
+HOSTILE_INLINE uint64_t random64(void) {
     state ^= state << 13;
     state ^= state >> 7;
     return state ^= state << 17;
 }
 
-static uint64_t below(uint64_t limit) {
+HOSTILE_INLINE uint64_t below(uint64_t limit) {
     return random64() % limit;
 }
 
 /* Mostly one at which something overflows. */
-static uint64_t any_value(void) {
-    static const uint64_t edges[] = {0,          1,           2,   3,  4,
-                                     0xff,       0xffff,      INT32_MAX, UINT32_MAX, 0x80000000,
-                                     1ull << 32, UINT64_MAX, INT64_MAX};
+HOSTILE_INLINE uint64_t any_value(void) {
+    static const uint64_t edges[] = {0,         1,          2,          3,          4,          0xff,     0xffff,
+                                     INT32_MAX, UINT32_MAX, 0x80000000, 1ull << 32, UINT64_MAX, INT64_MAX};
     return below(3) ? edges[below(sizeof edges / sizeof *edges)] : random64();
 }
 
-static void put8(uint64_t offset, uint64_t value) {
+HOSTILE_INLINE void put8(uint64_t offset, uint64_t value) {
     if (lane.start + offset + 8 <= lane.end)
         hostile_write8(lane.start + offset, value);
 }
 
-static void put4(uint64_t offset, uint64_t value) {
+HOSTILE_INLINE void put4(uint64_t offset, uint64_t value) {
     if (lane.start + offset + 4 <= lane.end)
         hostile_write4(lane.start + offset, (uint32_t)value);
 }
 
-static uint64_t chunk_offset(uint64_t chunk) {
+HOSTILE_INLINE uint64_t chunk_offset(uint64_t chunk) {
     return control.chunks_offset + chunk * sizeof(struct ct_shm_chunk);
 }
 
-static uint64_t any_chunk(void) {
+HOSTILE_INLINE uint64_t any_chunk(void) {
     return chunk_offset(below(control.chunk_count));
 }
 
 /* The mutex is another program's matter. */
-static bool is_mutex(uint64_t offset) {
+HOSTILE_INLINE bool is_mutex(uint64_t offset) {
     return offset + 8 > offsetof(struct ct_shm_control, liveness) && offset < offsetof(struct ct_shm_control, hint);
 }
 
 /* ---- one write of each mode ---- */
 
-static void anywhere(void) {
+HOSTILE_INLINE void anywhere(void) {
     uint64_t offset = below(lane.end - lane.start) & ~7ull;
     if (!is_mutex(offset))
         put8(offset, any_value());
 }
 
-static void control_block(void) {
+HOSTILE_INLINE void control_block(void) {
     uint64_t offset = below(CT_SHM_LETTERS_OFFSET) & ~3ull;
     if (!is_mutex(offset))
         put4(offset, any_value());
 }
 
-static void chunks(void) {
+HOSTILE_INLINE void chunks(void) {
     put8(any_chunk() + below(sizeof(struct ct_shm_chunk)) / 8 * 8, any_value());
 }
 
-static void threads(void) {
+HOSTILE_INLINE void threads(void) {
     uint64_t slot = control.threads_offset + below(200) * sizeof(struct ct_shm_thread);
     put4(slot + below(sizeof(struct ct_shm_thread)) / 4 * 4, any_value());
 }
 
-static void letters(void) {
-    struct ct_shm_letter letter = {.kind = CT_LETTER_LOADED, .pid = getpid(), .tid = getpid()};
+HOSTILE_INLINE void letters(void) {
+    struct ct_shm_letter letter = {.kind = CT_LETTER_LOADED, .pid = self, .tid = self};
     letter.state = (uint32_t)below(CT_LETTER_ANSWERED + 2);
     hostile_write(lane.start + CT_SHM_LETTERS_OFFSET + below(CT_SHM_LETTERS) * sizeof letter, &letter, sizeof letter);
     if (below(64) == 0)
-        usleep(100);
+        hostile_sleep(100);
 }
 
-static void marks(void) {
+HOSTILE_INLINE void marks(void) {
     put8(CT_SHM_MARKS_OFFSET + (below(CT_SHM_HEAD_SIZE - CT_SHM_MARKS_OFFSET) & ~7ull), any_value());
     put8(offsetof(struct ct_shm_control, stack_bytes) + below(8) * 8, any_value());
 }
 
-static void segments(void) {
+HOSTILE_INLINE void segments(void) {
     uint64_t segment = control.segments_offset + below(control.segment_count + 64) * sizeof(struct ct_shm_segment);
     put4(segment + below(sizeof(struct ct_shm_segment)) / 4 * 4, any_value());
 }
 
-static void full_chunk(uint32_t slot, uint32_t generation, uint32_t depth, uint64_t number) {
+HOSTILE_INLINE void full_chunk(uint32_t slot, uint32_t generation, uint32_t depth, uint64_t number) {
     enum { GENERATION = 7 };
     uint64_t offset = any_chunk();
     struct ct_shm_chunk chunk = {
@@ -111,26 +111,26 @@ static void full_chunk(uint32_t slot, uint32_t generation, uint32_t depth, uint6
     put8(offset, CT_CHUNK_WORD(CT_CHUNK_FULL, 0, GENERATION));
 }
 
-static void depth(void) {
+HOSTILE_INLINE void depth(void) {
     static uint64_t number = 1;
     full_chunk(5, 1, UINT32_MAX, number);
     number += 2;
-    usleep(50);
+    hostile_sleep(50);
 }
 
-static void generations(void) {
+HOSTILE_INLINE void generations(void) {
     static uint32_t generation = 2;
     full_chunk((uint32_t)below(control.thread_capacity), generation++, 0, 1);
-    usleep(20);
+    hostile_sleep(20);
 }
 
 /* Whoever waits for a state, or tries again when it has changed, does so for long. */
-static void words(void) {
+HOSTILE_INLINE void words(void) {
     static const enum ct_chunk_state states[] = {CT_CHUNK_DRAINING, CT_CHUNK_FULL, CT_CHUNK_ACTIVE, CT_CHUNK_TAKEN};
     put8(any_chunk(), CT_CHUNK_WORD(states[below(4)], below(1 << 24), below(8)));
 }
 
-static void events(void) {
+HOSTILE_INLINE void events(void) {
     struct ct_event event = {.timestamp = any_value(), .hook = (uint32_t)any_value(), .kind = (uint32_t)any_value()};
     uint64_t chunk = below(control.chunk_count), slot = below(control.chunk_bytes / sizeof event);
     uint64_t pool = lane.start + control.pool_offset;
@@ -139,51 +139,67 @@ static void events(void) {
         full_chunk((uint32_t)below(4), (uint32_t)below(3), (uint32_t)below(100), below(1000));
 }
 
-static void names(void) {
+HOSTILE_INLINE void names(void) {
     static const char name[16] = "\033]0;owned\a\033[2J\n\r";
     uint64_t slot = control.threads_offset + below(8) * sizeof(struct ct_shm_thread);
     hostile_write(lane.start + slot + offsetof(struct ct_shm_thread, name), name, sizeof name);
-    usleep(100);
+    hostile_sleep(100);
 }
 
-static const struct mode {
-    const char *name;
-    void (*write_once)(void);
-    unsigned batch, rest_us;
-} modes[] = {
-    {"anywhere", anywhere, 1, 200},     {"control", control_block, 1, 200}, {"chunks", chunks, 1, 200},
-    {"threads", threads, 1, 200},       {"letters", letters, 2000, 0},      {"marks", marks, 1, 200},
-    {"segments", segments, 1, 200},     {"depth", depth, 1, 10},            {"generations", generations, 1, 10},
-    {"words", words, 20000, 10},        {"events", events, 100, 200},       {"names", names, 1, 200},
-};
+/* ---- all of them ---- */
 
+#define MODES(X)                                                                                                       \
+    X(anywhere)                                                                                                        \
+    X(control_block)                                                                                                   \
+    X(chunks)                                                                                                          \
+    X(threads)                                                                                                         \
+    X(letters)                                                                                                         \
+    X(marks) X(segments) X(depth) X(generations) X(words) X(events) X(names)
+
+#define NUMBER(mode) MODE_##mode,
+enum mode { MODES(NUMBER) MODE_COUNT };
+#define NAME(mode) #mode,
+static const char *const mode_names[] = {MODES(NAME)};
+
+/* One function: nothing here goes through a hook. */
 static void *scribble(void *arg) {
-    const struct mode *mode = arg;
-    for (bool said = false;; said = true) {
-        for (unsigned i = 0; i < mode->batch; i++)
-            mode->write_once();
-        if (!said)
-            hostile_say("attacked");
-        if (mode->rest_us)
-            usleep(mode->rest_us);
+    enum { BATCH = 2000, REST_US = 200 };
+    static const char said[] = "attacked\n";
+    enum mode mode = *(enum mode *)arg;
+    for (unsigned long i = 1;; i++) {
+        switch (mode) {
+#define WRITE(mode)                                                                                                    \
+    case MODE_##mode:                                                                                                  \
+        mode();                                                                                                        \
+        break;
+            MODES(WRITE)
+        default:
+            return NULL;
+        }
+        if (i == 1)
+            hostile_call(SYS_write, STDERR_FILENO, (long)said, sizeof said - 1, 0, 0, 0);
+        if (i % BATCH == 0)
+            hostile_sleep(REST_US);
     }
-    return NULL;
 }
 
 int main(int argc, char **argv) {
+    static enum mode mode;
     pthread_t thread;
-    size_t i = 0;
     if (argc != 3)
         hostile_end("usage: scribble MODE SEED");
-    while (i < sizeof modes / sizeof *modes && strcmp(modes[i].name, argv[1]) != 0)
-        i++;
-    if (i == sizeof modes / sizeof *modes)
+    while (mode < MODE_COUNT && strcmp(mode_names[mode], argv[1]) != 0)
+        mode++;
+    if (mode == MODE_COUNT)
         hostile_end("no such mode");
     hostile_begin();
+    self = getpid();
     state = strtoull(argv[2], NULL, 0) * 2654435761u + 88172645463325252ull;
     hostile_wait_for_lane(&lane);
     control = hostile_control(&lane);
-    if (pthread_create(&thread, NULL, scribble, (void *)(uintptr_t)&modes[i]))
+    if (pthread_create(&thread, NULL, scribble, &mode))
         hostile_end("no thread");
+    if (mode == MODE_anywhere || mode == MODE_control_block)
+        hostile_beat_silently();
     hostile_beat_on();
 }
