@@ -21,11 +21,13 @@ from recorder import TIMEOUT, Failure, status_of, wait_for  # noqa: E402
 
 TARGET, VICTIM = 65534, 65533  # users
 LATE = 10  # seconds after its time at which contrail hangs for sure
+BEATS = 10  # of a target while it is recorded, at least: one takes some milliseconds
 READING = 60  # the same for what reads a trace
 MEMORY = 1 << 20  # KiB that contrail may have
 THREADS = 1024  # directories of threads in a session, at most
 DISK = 1 << 30  # bytes of a session, at most
 NORMAL = (0, 69)  # exit codes of contrail: recorded, or not possible (contrail(1))
+SETUID = "hostile_setuid"  # the victim, with the rights of root
 HEAP, HEAP_SIZE = 0xc000000000, 1 << 30  # of programs/victim.c
 
 
@@ -53,15 +55,21 @@ class Program:
     def is_attacking(self):
         return re.search("^attacked", self.said(), re.MULTILINE)
 
+    def children(self):
+        return {int(pid) for pid in re.findall("^child (\\d+)", self.said(), re.MULTILINE)}
+
     def end(self):
         """None while it lives."""
         return self.process.poll()
 
+    def beat_count(self):
+        return os.fstat(self.beats.fileno()).st_size
+
     def wait_for_beats(self, count=20):
         """It works: there are so many more."""
-        before = os.fstat(self.beats.fileno()).st_size
+        before = self.beat_count()
         deadline = time.monotonic() + TIMEOUT
-        while os.fstat(self.beats.fileno()).st_size < before + count:
+        while self.beat_count() < before + count:
             if self.end() is not None:
                 raise Failure("%s ended with %d: %s" % (self.name, self.end(), self.said()))
             if time.monotonic() > deadline:
@@ -69,6 +77,9 @@ class Program:
             time.sleep(0.005)
 
     def close(self):
+        for pid in self.children():
+            if "tracer" in status_of(pid):
+                os.kill(pid, signal.SIGKILL)
         if self.end() is None:
             self.process.kill()
             self.process.wait()
@@ -136,6 +147,7 @@ class Recorder:
             if pid:
                 self.process.returncode = self.code = os.waitstatus_to_exitcode(status)
                 self.memory = usage.ru_maxrss
+                self.cpu = usage.ru_utime + usage.ru_stime
         return self.code is not None
 
     def said(self):
@@ -222,13 +234,13 @@ def files_of_others():
 # ---- an attack ----
 
 class Attack:
-    """A program and how it is recorded. `frail`: it may break its own agent, and die of that. `fails`: words that the target says
-    only when its attack has succeeded. `user`: None is root. `quiet`: the attack may not come about."""
+    """A program and how it is recorded. `fails`: what the target says only when its attack has succeeded. `user`: None is root.
+    `race`: the attack may not come about. `still`: the target stops itself."""
 
-    def __init__(self, program, arguments=(), command="attach", options=(), seconds=2, frail=False, fails=None, user=TARGET,
-                 rounds=1, race=False):
+    def __init__(self, program, arguments=(), command="attach", options=(), seconds=2, fails=None, user=TARGET, rounds=1,
+                 race=False, still=False):
         self.program, self.arguments, self.command, self.options = program, arguments, command, list(options)
-        self.seconds, self.frail, self.fails, self.user, self.rounds, self.race = seconds, frail, fails, user, rounds, race
+        self.seconds, self.fails, self.user, self.rounds, self.race, self.still = seconds, fails, user, rounds, race, still
 
     def __call__(self, shop):
         files = files_of_others()
@@ -244,7 +256,7 @@ class Attack:
             raise Failure("new in /tmp: %s" % sorted(files_of_others() - files))
 
     def once(self, shop, victim, number, stop):
-        arguments = [{"VICTIM": victim.pid, "SEED": SEED + number}.get(a, a) for a in self.arguments]
+        arguments = [{"VICTIM": victim.pid, "SEED": SEED + number, "SETUID": os.path.join(PROGRAMS, SETUID)}.get(a, a) for a in self.arguments]
         target = Program(shop, self.program, *arguments, user=self.user)
         seconds = TIMEOUT if stop else self.seconds
         recorder = Recorder(shop, target, self.command, self.options + ["--duration", "%dms" % (seconds * 1000)])
@@ -257,25 +269,31 @@ class Attack:
 
     def follow(self, recorder, victim, stop):
         recorder.wait_for_attack(victim.look)
+        before = recorder.target.beat_count()
         if stop:
             time.sleep(0.3)  # in the middle of it
             recorder.process.send_signal(signal.SIGTERM)
             recorder.wait(LATE, "after SIGTERM", victim.look)
         else:
             recorder.wait(self.seconds + LATE, "in time", victim.look)
+            if self.seconds >= 1 and not self.still and recorder.target.beat_count() < before + BEATS:
+                raise Failure("the target hardly works while it is recorded")
 
     def judge(self, shop, recorder, target, victim):
+        if checks.arguments.show:
+            print("".join("  | %s\n" % line for line in (recorder.said() + target.said()).splitlines()) +
+                  "  | exit code %d, %d MiB, %.1f s of a processor; %d beats of the target" % (
+                      recorder.code, recorder.memory >> 10, recorder.cpu, target.beat_count()))
         recorder.check()
         victim.check()
-        if target.end() is None:
-            target.wait_for_beats()
-        elif not self.frail:
-            raise Failure("the target ended with %d: %s" % (target.end(), target.said()))
+        if self.still:
+            os.kill(target.pid, signal.SIGCONT)
+        target.wait_for_beats()
         if not self.race and recorder.code == 0 and not target.is_attacking():
             raise Failure("the target did not attack: %s" % target.said())
         if self.fails and re.search(self.fails, target.said(), re.MULTILINE):
             raise Failure("the attack succeeded: %s" % target.said())
-        check_trace(shop, recorder.output, {target.pid})
+        check_trace(shop, recorder.output, {target.pid} | target.children())
 
 
 FAR = ["4141414141414140", "4242424242424240"]
@@ -285,6 +303,7 @@ ATTACKS = {
     "letter_forked": Attack("letter", ["forked", "VICTIM"], options=["--detail", "always"], seconds=3),
     "letter_exec": Attack("letter", ["exec", "VICTIM"], options=["--detail", "always"], seconds=3),
     "heap": Attack("goheap", ["VICTIM", "%x" % HEAP, "%x" % HEAP_SIZE], seconds=3),
+    "heap_setuid": Attack("goheap", ["SETUID", "%x" % HEAP, "%x" % HEAP_SIZE], seconds=3, fails="marks of the heap"),
     "stalk_offsets": Attack("stalktab", ["offsets"], "stalk", STALK),
     "stalk_capacity": Attack("stalktab", ["capacity"], "stalk", STALK),
     "stalk_extra": Attack("extra", [], "stalk", seconds=0.3, rounds=8, race=True),
@@ -292,11 +311,18 @@ ATTACKS = {
     "seals_map_files_root": Attack("seals", ["map_files"], fails="^(shrunk|grown|mapped)", user=None),
     "seals_descriptor": Attack("seals", ["descriptor"], fails="^(shrunk|grown|mapped)"),
 }
-# What a program does to the lane can break the agent in it: that is its own loss.
-for mode in ("anywhere", "control_block", "chunks", "threads", "letters", "marks", "segments", "depth", "generations", "words",
-             "events", "names"):
-    ATTACKS["scribble_" + mode] = Attack("scribble", [mode, "SEED"], options=["--detail", "always"] if mode == "segments" else [],
-                                         frail=False)
+for mode in ("anywhere", "control_block", "layout", "chunks", "threads", "letters", "marks", "segments", "depth",
+             "generations", "words", "events", "names"):
+    ATTACKS["scribble_" + mode] = Attack("scribble", [mode, "SEED"], options=["--detail", "always"])
+for mode in ("unmapped", "moved", "protected"):
+    ATTACKS["gone_" + mode] = Attack("gone", [mode])
+for mode in ("other", "short", "nothing"):
+    ATTACKS["swap_" + mode] = Attack("swap", [mode], seconds=3)
+for mode in ("flapping", "held"):
+    ATTACKS["stops_" + mode] = Attack("stops", [mode], still=mode == "held")
+for mode in ("plain", "code", "modules"):
+    ATTACKS["crowd_" + mode] = Attack("crowd", [mode])
+ATTACKS["rename"] = Attack("rename", ["a", "b" * 40])
 
 
 def copy_programs(build):
@@ -306,11 +332,13 @@ def copy_programs(build):
     for path in glob.glob(os.path.join(build, "hostile_*")):
         if os.path.isfile(path) and os.access(path, os.X_OK):
             os.chmod(shutil.copy(path, directory), 0o755)
+    os.chmod(shutil.copy(os.path.join(directory, "hostile_victim"), os.path.join(directory, SETUID)), 0o4755)
     return directory
 
 
 def more_options(parser):
     parser.add_argument("--rounds", type=int, default=1, help="recordings of each attack, with other seeds")
+    parser.add_argument("--show", action="store_true", help="print what contrail and the targets say")
     parser.add_argument("--seed", type=int, default=1, help="the first one")
 
 

@@ -1,7 +1,8 @@
-/* goheap PID START SIZE (hexadecimal): leaves free memory only where process PID has its heap, as all Go programs have theirs
- * at one address, so that contrail's memory comes to lie there; then says that PID is a child of its own.
+/* goheap PID|PROGRAM START SIZE (hexadecimal): leaves free memory only where process PID has its heap, as all Go programs have
+ * theirs at one address, so that contrail's memory comes to lie there; then says that PID was just forked.
  *
- * Whoever believes it writes to that address in PID, and maps a new lane over its heap. */
+ * Whoever believes it writes to that address in PID, and maps a new lane over its heap. PROGRAM: it is a child indeed, but executes a
+ * program with more rights. */
 #include "hostile.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,15 +63,29 @@ static void fill_all(struct range hole) {
         }
 }
 
+/* By system calls alone: contrail does not hear of it. */
+static int start(char *program) {
+    char *arguments[] = {program, NULL}, *environment[] = {NULL};
+    long child = hostile_call(SYS_fork, 0, 0, 0, 0, 0, 0);
+    if (child == 0) {
+        hostile_call(SYS_execve, (long)program, (long)arguments, (long)environment, 0, 0, 0);
+        hostile_call(SYS_exit_group, 1, 0, 0, 0, 0, 0);
+    }
+    hostile_say("child %ld", child);
+    hostile_beat_for(200);
+    return (int)child;
+}
+
 int main(int argc, char **argv) {
     struct hostile_lane lane;
     if (argc != 4)
-        hostile_end("usage: goheap PID START SIZE");
+        hostile_end("usage: goheap PID|PROGRAM START SIZE");
     hostile_begin();
-    uint64_t start = strtoull(argv[2], NULL, 16);
-    fill_all((struct range){start, start + strtoull(argv[3], NULL, 16)});
+    uint64_t heap = strtoull(argv[2], NULL, 16);
+    fill_all((struct range){heap, heap + strtoull(argv[3], NULL, 16)});
     hostile_wait_for_lane(&lane);
-    struct ct_shm_letter letter = {.kind = CT_LETTER_FORKED, .pid = atoi(argv[1]), .tid = atoi(argv[1])};
+    int pid = argv[1][0] == '/' ? start(argv[1]) : atoi(argv[1]);
+    struct ct_shm_letter letter = {.kind = CT_LETTER_FORKED, .pid = pid, .tid = pid};
     hostile_post(&lane, &letter);
     hostile_say("attacked: the lane is at %lx", lane.start);
     hostile_say("answer %d", hostile_answer(&lane));

@@ -1,11 +1,12 @@
 /* scribble MODE SEED: writes over the lane while it is recorded.
  *
- * anywhere, control_block, chunks, threads, marks, segments: chosen values at chosen places of these parts. letters: a flood of letters
+ * anywhere, control_block, layout (sizes and offsets), chunks, threads, marks, segments: values at places of these parts. letters: a flood of letters
  * that say a library was loaded. depth: chunks of events that begin four billion calls deep. generations: each chunk is of
  * a thread that nobody has seen before. words: chunks change their state all the time. events: times and hooks that cannot be.
  * names: thread slots with names that do not end, and with bytes that terminals obey. */
 #include "hostile.h"
 #include <contrail/hook.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,6 +71,20 @@ HOSTILE_INLINE void control_block(void) {
         put4(offset, any_value());
 }
 
+/* What says how large everything is, and where. */
+HOSTILE_INLINE void layout(void) {
+    static const uint32_t fields[] = {
+        offsetof(struct ct_shm_control, chunk_bytes),     offsetof(struct ct_shm_control, thread_capacity),
+        offsetof(struct ct_shm_control, threads_offset),  offsetof(struct ct_shm_control, chunks_offset),
+        offsetof(struct ct_shm_control, pool_offset),     offsetof(struct ct_shm_control, size),
+        offsetof(struct ct_shm_control, segments_offset), offsetof(struct ct_shm_control, segment_of_chunk_offset),
+        offsetof(struct ct_shm_control, rules_offset),    offsetof(struct ct_shm_control, budgets_offset),
+        offsetof(struct ct_shm_control, segment_count),   offsetof(struct ct_shm_control, detail_pool_offset),
+        offsetof(struct ct_shm_control, stack_bytes),     offsetof(struct ct_shm_control, hook_room),
+    };
+    put8(fields[below(sizeof fields / sizeof *fields)], any_value());
+}
+
 HOSTILE_INLINE void chunks(void) {
     put8(any_chunk() + below(sizeof(struct ct_shm_chunk)) / 8 * 8, any_value());
 }
@@ -80,11 +95,13 @@ HOSTILE_INLINE void threads(void) {
 }
 
 HOSTILE_INLINE void letters(void) {
+    static uint32_t rings;
     struct ct_shm_letter letter = {.kind = CT_LETTER_LOADED, .pid = self, .tid = self};
-    letter.state = (uint32_t)below(CT_LETTER_ANSWERED + 2);
+    uint64_t bell = lane.start + offsetof(struct ct_shm_control, bell);
+    letter.state = (uint32_t)(below(2) ? CT_LETTER_POSTED : below(CT_LETTER_ANSWERED + 2));
     hostile_write(lane.start + CT_SHM_LETTERS_OFFSET + below(CT_SHM_LETTERS) * sizeof letter, &letter, sizeof letter);
-    if (below(64) == 0)
-        hostile_sleep(100);
+    hostile_write4(bell, ++rings);
+    hostile_call(SYS_futex, (long)bell, FUTEX_WAKE, 1, 0, 0, 0);
 }
 
 HOSTILE_INLINE void marks(void) {
@@ -148,13 +165,11 @@ HOSTILE_INLINE void names(void) {
 
 /* ---- all of them ---- */
 
-#define MODES(X)                                                                                                       \
-    X(anywhere)                                                                                                        \
-    X(control_block)                                                                                                   \
-    X(chunks)                                                                                                          \
-    X(threads)                                                                                                         \
-    X(letters)                                                                                                         \
-    X(marks) X(segments) X(depth) X(generations) X(words) X(events) X(names)
+/* clang-format off */
+#define MODES(X) \
+    X(anywhere) X(control_block) X(layout) X(chunks) X(threads) X(letters) X(marks) X(segments) X(depth) X(generations) \
+    X(words) X(events) X(names)
+/* clang-format on */
 
 #define NUMBER(mode) MODE_##mode,
 enum mode { MODES(NUMBER) MODE_COUNT };
@@ -199,7 +214,7 @@ int main(int argc, char **argv) {
     control = hostile_control(&lane);
     if (pthread_create(&thread, NULL, scribble, &mode))
         hostile_end("no thread");
-    if (mode == MODE_anywhere || mode == MODE_control_block)
+    if (mode == MODE_anywhere || mode == MODE_control_block || mode == MODE_layout)
         hostile_beat_silently();
     hostile_beat_on();
 }
