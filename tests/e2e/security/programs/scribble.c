@@ -1,10 +1,12 @@
 /* scribble MODE SEED: writes over the lane while it is recorded.
  *
- * anywhere, control_block, layout (sizes and offsets), chunks, threads, marks, segments: values at places of these parts. letters: a flood of letters
- * that say a library was loaded. depth: chunks of events that begin four billion calls deep. generations: each chunk is of
- * a thread that nobody has seen before. words: chunks change their state all the time. events: times and hooks that cannot be.
- * names: thread slots with names that do not end, and with bytes that terminals obey. */
+ * anywhere, control_block, layout (sizes and offsets), chunks, threads, marks, segments: values at places of these parts;
+ * tables: of what a followed process has besides. letters: a flood of letters that say a library was loaded.
+ * depth: chunks of events that begin four billion calls deep. generations: each chunk is of a thread that nobody has seen
+ * before. words: chunks change their state all the time. events: times and hooks that cannot be. names: thread slots
+ * with names that do not end, and with bytes that terminals obey. */
 #include "hostile.h"
+#include "abi/stalk_abi.h"
 #include <contrail/hook.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -114,6 +116,13 @@ HOSTILE_INLINE void segments(void) {
     put4(segment + below(sizeof(struct ct_shm_segment)) / 4 * 4, any_value());
 }
 
+/* Of a process that is followed: what comes before the ranges, or anything in all that lies there. */
+HOSTILE_INLINE void tables(void) {
+    uint64_t head = offsetof(struct ct_stalk_tables, ranges), all = lane.end - lane.start - control.extra_offset;
+    if (control.extra_offset)
+        put4(control.extra_offset + below(below(2) ? head : all) / 4 * 4, any_value());
+}
+
 HOSTILE_INLINE void full_chunk(uint32_t slot, uint32_t generation, uint32_t depth, uint64_t number) {
     enum { GENERATION = 7 };
     uint64_t offset = any_chunk();
@@ -168,7 +177,7 @@ HOSTILE_INLINE void names(void) {
 /* clang-format off */
 #define MODES(X) \
     X(anywhere) X(control_block) X(layout) X(chunks) X(threads) X(letters) X(marks) X(segments) X(depth) X(generations) \
-    X(words) X(events) X(names)
+    X(words) X(events) X(names) X(tables)
 /* clang-format on */
 
 #define NUMBER(mode) MODE_##mode,
@@ -214,7 +223,7 @@ int main(int argc, char **argv) {
     control = hostile_control(&lane);
     if (pthread_create(&thread, NULL, scribble, &mode))
         hostile_end("no thread");
-    if (mode == MODE_anywhere || mode == MODE_control_block || mode == MODE_layout)
+    if (mode == MODE_anywhere || mode == MODE_control_block || mode == MODE_layout || mode == MODE_tables)
         hostile_beat_silently();
     hostile_beat_on();
 }
