@@ -27,6 +27,7 @@ MEMORY = 1 << 20  # KiB that contrail may have
 THREADS = 1024  # directories of threads in a session, at most
 DISK = 1 << 30  # bytes of a session, at most
 NORMAL = (0, 69)  # exit codes of contrail: recorded, or not possible (contrail(1))
+PAUSE = 34  # number of the system call
 BAD_NAME = "\033]0;owned\a\n\033[2J"  # of a copy of programs/rename.c
 SETUID = "hostile_setuid"  # the victim, with the rights of root
 HEAP, HEAP_SIZE = 0xc000000000, 1 << 30  # of programs/victim.c
@@ -91,7 +92,7 @@ class Victim(Program):
 
     def __init__(self, shop):
         super().__init__(shop, "victim", user=VICTIM)
-        self.wait_for_beats()
+        wait_for("the victim's second thread sleeps", self.has_sleeper)
         self.before = self.state()
 
     def state(self):
@@ -103,10 +104,20 @@ class Victim(Program):
             heap = re.search(r"^%x-%x .*?^Rss: *(\d+)" % (HEAP, HEAP + HEAP_SIZE), file.read(), re.DOTALL | re.MULTILINE)
         return maps, heap and heap.group(1), self.sleeper_switches()
 
+    def sleeper(self, name):
+        """A file of /proc about its second thread; nothing before there is one."""
+        directory = "/proc/%d/task" % self.pid
+        threads = [t for t in os.listdir(directory) if int(t) != self.pid]
+        if not threads:
+            return ""
+        with open(os.path.join(directory, threads[0], name)) as file:
+            return file.read()
+
+    def has_sleeper(self):
+        return self.sleeper("syscall").startswith("%d " % PAUSE)
+
     def sleeper_switches(self):
-        sleeper = max(int(t) for t in os.listdir("/proc/%d/task" % self.pid))
-        with open("/proc/%d/task/%d/status" % (self.pid, sleeper)) as file:
-            return re.search(r"^voluntary_ctxt_switches:\s*(\d+)", file.read(), re.MULTILINE).group(1)
+        return re.search(r"^voluntary_ctxt_switches:\s*(\d+)", self.sleeper("status"), re.MULTILINE).group(1)
 
     def look(self):
         """While contrail runs: nobody traces it."""
