@@ -42,7 +42,7 @@ class Program:
 
     def __init__(self, shop, name, *arguments, user=TARGET):
         self.name = name
-        self.beats, self.words = (tempfile.NamedTemporaryFile(dir=shop.directory) for _ in range(2))
+        self.beats, self.words = (tempfile.NamedTemporaryFile(dir=shop.directory, delete=False) for _ in range(2))
         before = as_user(user) if user else []
         self.process = subprocess.Popen(before + [os.path.join(PROGRAMS, "hostile_" + name)] + [str(a) for a in arguments],
                                         stdin=subprocess.DEVNULL, stdout=self.beats, stderr=self.words,
@@ -144,7 +144,7 @@ class Recorder:
     def __init__(self, shop, target, command, options):
         self.output = shop.new_output()
         self.target = target
-        self.files = [tempfile.NamedTemporaryFile(dir=shop.directory, prefix="contrail") for _ in range(2)]
+        self.files = [tempfile.NamedTemporaryFile(dir=shop.directory, prefix="contrail", delete=False) for _ in range(2)]
         last = ["--pid", str(target.pid)] if command == "stalk" else [str(target.pid)]
         self.process = subprocess.Popen([shop.contrail, command, "--output", self.output] + options + last,
                                         stdin=subprocess.DEVNULL, stdout=self.files[0], stderr=self.files[1],
@@ -176,9 +176,13 @@ class Recorder:
                 raise Failure("contrail does not end %s (%s, at most %d MiB): %s" % (why, state, self.memory >> 10, self.said()))
             time.sleep(0.01)
 
+    def signal(self, number):
+        if not self.poll():
+            os.kill(self.pid, number)
+
     def kill(self):
         if not self.poll():
-            os.kill(self.pid, signal.SIGKILL)
+            self.signal(signal.SIGKILL)
             wait_for("contrail is gone", self.poll)
 
     def wait_for_attack(self, look):
@@ -292,7 +296,7 @@ class Attack:
         before = recorder.target.beat_count()
         if stop:
             time.sleep(0.3)  # in the middle of it
-            recorder.process.send_signal(signal.SIGTERM)
+            recorder.signal(signal.SIGTERM)
             recorder.wait(self.late, "after SIGTERM", victim.look)
         else:
             recorder.wait(self.seconds + self.late, "in time", victim.look)
