@@ -252,6 +252,7 @@ static int install(struct ct_recording *r) {
         status = check_time(r, start, "planning");
     if (!status)
         status = begin_trace(r);
+    ct_remote_limit(r->remote, (unsigned)limit_ms(r), NULL, NULL);
     if (!status)
         status = r->session->options.stalk ? ct_stalk_install(r) : enter_target(r);
     if (!status)
@@ -264,6 +265,7 @@ static int install(struct ct_recording *r) {
         ct_recording_fail(r, status, "%s", error.text);
     if (!status)
         status = check_time(r, start, "hooking");
+    ct_remote_limit(r->remote, 0, NULL, NULL); /* it may stand until the user lets it go */
     return status;
 }
 

@@ -82,6 +82,8 @@ static int run_to_exec(struct ct_remote *remote, struct following *f) {
             return CT_OK;
         if (stop.kind == STOP_CALL && has_failed(f->tid, &inside))
             return CT_ERR_SPAWN_FAILED;
+        if (ct_seize_now_ms() >= f->deadline)
+            return CT_ERR_TIMEOUT; /* one system call after another, and no exec */
         pass = stop.kind == STOP_SIGNAL ? stop.number : 0;
         request = stop.kind == STOP_EVENT && stop.job_control ? PTRACE_LISTEN : PTRACE_SYSCALL;
     }

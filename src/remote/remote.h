@@ -76,6 +76,15 @@ int ct_remote_each_map(struct ct_remote *remote, int (*each)(void *arg, const st
  * A negative status when it cannot be had. */
 int ct_remote_open_mapped(const struct ct_remote *remote, const struct ct_os_map *map);
 
+/* ---- how long it may stand still (patience.c) ---- */
+
+/* From each stop to the resume (from now on, when it is stopped already) there are `limit_ms`. After that, and as soon as `given_up`
+ * says so, every read of its memory and every call in it fails with CT_ERR_TIMEOUT: so nothing that lies in its memory keeps it
+ * stopped. `given_up` may be NULL; it is asked now and then, by the thread that uses the remote. 0: no limit. */
+void ct_remote_limit(struct ct_remote *remote, unsigned limit_ms, bool (*given_up)(void *arg), void *arg);
+/* Is this stop's time over? Then what a read has not found may be there all the same. */
+bool ct_remote_is_over(const struct ct_remote *remote);
+
 /* ---- threads ---- */
 
 /* Stops every thread. System calls that this interrupts are repeated on resume: no EINTR. A process that was stopped by job
@@ -111,6 +120,8 @@ int ct_remote_set_cpu(struct ct_remote *remote, size_t i, const struct ct_remote
  * without it they fail with CT_ERR_PERMISSION_DENIED, and nothing has been tried. (Should we die in the very middle of a call
  * of such a thread, the filter judges it.) */
 bool ct_remote_has_seccomp(const struct ct_remote *remote);
+/* For calls of code that may be the program's own: they are made by threads without a filter, or not at all. */
+void ct_remote_keep_filters(struct ct_remote *remote, bool keep);
 
 /* ---- a process that stays traced while it runs (watch.c) ---- */
 
