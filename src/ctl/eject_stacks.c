@@ -76,8 +76,7 @@ static int add_blocks(struct known_returns *known, uint64_t at) {
     struct ct_block *block = malloc(sizeof *block); /* large */
     int status = block ? 0 : CT_ERR_NO_MEMORY;
     for (unsigned n = 0; !status && at; n++) {
-        status =
-            n < MAX_BLOCKS ? ct_remote_read(known->e->remote, at, block, sizeof *block) : CT_ERR_BAD_FILE;
+        status = n < MAX_BLOCKS ? ct_remote_read(known->e->remote, at, block, sizeof *block) : CT_ERR_BAD_FILE;
         if (!status)
             status = add_block(known, at, block);
         at = status ? 0 : (uint64_t)block->next;
@@ -117,7 +116,8 @@ static int by_slot(const void *a, const void *b) {
 }
 
 /* The last entry of this stub that was pushed before `order`; else its last one, for it may come from elsewhere. NULL: there is none. */
-static const struct known_return *find(const struct known_return *group, size_t count, uint64_t resume, uint64_t order) {
+static const struct known_return *find(const struct known_return *group, size_t count, uint64_t resume,
+                                       uint64_t order) {
     size_t low = 0, high = count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;

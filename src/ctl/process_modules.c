@@ -16,6 +16,9 @@
 #include <unistd.h>
 
 #define MAX_VDSO (64u << 10)
+/* A process may map anything, any number of times, and each time counts as a module. */
+#define MAX_FILES 8192u
+#define MAX_SAME  32u /* modules of one file: loaders have 16 name spaces */
 
 /* ---- one file ---- */
 
@@ -155,14 +158,18 @@ static int visit_map(void *arg, const struct ct_os_map *map) {
     int status = add_code(process, map, anonymous);
     if (status || anonymous)
         return status;
+    unsigned same = 0;
     for (size_t i = 0; i < process->file_count; i++) {
         struct ct_process_file *file = process->files[i];
+        same += file->inode == map->inode;
         if (map->start >= file->start && map->start < file->end && file->inode == map->inode &&
             !strcmp(file->path, map->path)) {
             file->seen = true;
             return 0;
         }
     }
+    if (process->file_count >= MAX_FILES || same >= MAX_SAME)
+        return 0;
     struct ct_process_file *file = open_file(process->remote, map);
     if (!file)
         return 0; /* not ELF: code without a table */

@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define MAX_PARTS 4096
+
 /* ---- executable ranges ---- */
 
 static bool is_plt_name(const char *name) {
@@ -246,8 +248,9 @@ const struct ct_func *ct_functions_find(const struct ct_functions *table, uint64
         else
             high = middle;
     }
-    /* The nearest start before it, or one before that which reaches over it. */
-    for (; low > 0 && table->reach[low - 1] > offset; low--)
+    /* The nearest start before it, or one before that which reaches over it. Those in between are parts of it, and few. */
+    size_t first = low > MAX_PARTS ? low - MAX_PARTS : 0;
+    for (; low > first && table->reach[low - 1] > offset; low--)
         if (offset - table->funcs[low - 1].offset < table->funcs[low - 1].size)
             return &table->funcs[low - 1];
     return NULL;

@@ -1,0 +1,202 @@
+"""Processes of another user with tables in their memory that look like a killed recorder's and are made to do harm. Whatever they
+hold: root's commands end soon, or at once when they are told to, need little memory, and leave the process running."""
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+OTHER = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+DAMAGED = ["endless-blocks", "growing-blocks", "endless-chain", "endless-codes", "endless-regions"]
+HEAVY = ["long-chain", "many-patches"]
+CLAIMS = ["claims-nobody", "claims-itself", "claims-init"]
+CALLS = ["endless-call", "chatting-call"]
+MEMORY = 600 << 20  # bytes that a command may have; a hostile process wants gigabytes
+LIMIT = 40          # seconds; on a busy machine everything takes longer
+PATIENCE = 60
+
+
+class Evil:
+    """A process in a mode of evilboot.c."""
+
+    def __init__(self, case, mode):
+        self.counter = os.path.join(case.dir, "counter")
+        with open(self.counter, "wb") as file:
+            file.write(bytes(4096))
+        os.chmod(self.counter, 0o666)
+        self.process = subprocess.Popen([*OTHER, case.program, mode, self.counter], stdout=subprocess.PIPE, text=True)
+        case.addCleanup(self.end)
+        case.assertEqual(self.process.stdout.readline(), "ready\n")
+        self.pid = str(self.process.pid)
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+    def count(self):
+        with open(self.counter, "rb") as file:
+            return int.from_bytes(file.read(8), "little")
+
+    def field(self, title):
+        with open("/proc/%s/status" % self.pid) as file:
+            return next(line.split()[1] for line in file if line.startswith(title))
+
+    def names(self):
+        names = []
+        for tid in os.listdir("/proc/%s/task" % self.pid):
+            with open("/proc/%s/task/%s/comm" % (self.pid, tid)) as file:
+                names.append(file.read().strip())
+        return names
+
+
+class EjectTest(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="contrail-test-")
+        os.chmod(self.dir, 0o755)
+        self.program = shutil.copy(PROGRAM, os.path.join(self.dir, "evilboot"))
+        os.chmod(self.program, 0o755)
+
+    def tearDown(self):
+        shutil.rmtree(self.dir)
+
+    def start(self, *words):
+        return subprocess.Popen([CONTRAIL, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=self.dir)
+
+    def run_contrail(self, *words):
+        """Exit code and text; it has ended in time and needed no more memory than is right."""
+        process = self.start(*words)
+        text = process.stdout.read() if not self.wait(process, LIMIT) else ""
+        process.stdout.close()
+        most = self.usage.ru_maxrss << 10
+        self.assertLess(most, MEMORY, text)
+        return process.returncode, text
+
+    def wait(self, process, seconds):
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            pid, status, self.usage = os.wait4(process.pid, os.WNOHANG)
+            if pid:
+                process.returncode = os.waitstatus_to_exitcode(status)
+                return None
+            time.sleep(0.01)
+        process.kill()
+        process.wait()
+        self.fail("%s has not ended" % " ".join(process.args))
+
+    def check_runs(self, evil):
+        """Not stopped, not traced, and it counts."""
+        deadline, before = time.monotonic() + PATIENCE, evil.count()
+        while evil.count() <= before + 10 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self.assertGreater(evil.count(), before + 10)
+        self.assertNotIn(evil.field("State:"), "tT")
+        self.assertEqual(evil.field("TracerPid:"), "0")
+
+    def attach(self, evil, *options):
+        return self.run_contrail("attach", evil.pid, "-d", "1", "--output", os.path.join(self.dir, "traces"), *options)
+
+    def test_damaged(self):
+        for mode in DAMAGED:
+            with self.subTest(mode):
+                evil = Evil(self, mode)
+                code, text = self.attach(evil)
+                self.assertNotEqual(code, 0, text)
+                self.assertIn("look like those of a recorder that was killed, but they are damaged", text)
+                self.check_runs(evil)
+
+    def test_heavy(self):
+        """Within the bounds of every table, and as much work as possible: cleaned up or not, it ends."""
+        for mode in HEAVY:
+            with self.subTest(mode):
+                evil = Evil(self, mode)
+                self.attach(evil)
+                self.check_runs(evil)
+
+    def test_claims(self):
+        """That somebody records it already is believed when the kernel confirms it."""
+        for mode in CLAIMS:
+            with self.subTest(mode):
+                evil = Evil(self, mode)
+                code, text = self.attach(evil)
+                self.assertEqual(code, 0, text)
+                self.assertIn("none lost", text)
+                self.check_runs(evil)
+
+    def test_true_recorder(self):
+        evil = Evil(self, "none")
+        first = self.start("attach", evil.pid, "--output", os.path.join(self.dir, "traces"))
+        try:
+            first.stdout.readline()
+            code, text = self.attach(evil)
+            self.assertNotEqual(code, 0)
+            self.assertIn("is being recorded already", text)
+        finally:
+            os.kill(first.pid, signal.SIGTERM)
+            self.wait(first, LIMIT)
+            first.stdout.close()
+        self.check_runs(evil)
+
+    def test_calls(self):
+        """A call that never comes back has no more time than the stop."""
+        for mode in CALLS:
+            with self.subTest(mode):
+                evil = Evil(self, mode)
+                code, text = self.attach(evil)
+                self.assertNotEqual(code, 0, text)
+                self.assertIn("still followed for a recorder that was killed", text)
+                self.check_runs(evil)
+
+    def test_filter_stays(self):
+        """Code of the process is not called without its seccomp filter."""
+        evil = Evil(self, "filtered-call")
+        code, text = self.attach(evil)
+        self.assertNotEqual(code, 0, text)
+        self.assertIn("seccomp filter, which is not lifted", text)
+        self.assertNotIn("escaped", evil.names())
+        self.check_runs(evil)
+
+    def test_other_commands(self):
+        for mode in [*DAMAGED, *HEAVY, "claims-nobody", "long-search", *CALLS]:
+            for words in (["threads", "-b"], ["threads", "-b", "--frames", "100000"], ["modules"], ["doctor"]):
+                with self.subTest(mode=mode, words=words):
+                    evil = Evil(self, mode)
+                    self.run_contrail(words[0], evil.pid, *words[1:])
+                    self.check_runs(evil)
+                    evil.end()
+
+    def test_stalk(self):
+        for mode in [*DAMAGED, *CALLS]:
+            with self.subTest(mode):
+                evil = Evil(self, mode)
+                code, text = self.run_contrail("stalk", "--pid", evil.pid, "-d", "1", "--output",
+                                               os.path.join(self.dir, "traces"))
+                self.assertNotEqual(code, 0, text)
+                self.check_runs(evil)
+
+    def test_given_up(self):
+        """SIGTERM ends it, at whatever point."""
+        for mode in ["endless-blocks", "many-patches", "endless-call", "chatting-call"]:
+            for pause in (0.0, 0.1, 0.5):
+                with self.subTest(mode=mode, pause=pause):
+                    evil = Evil(self, mode)
+                    process = self.start("attach", evil.pid, "--output", os.path.join(self.dir, "traces"))
+                    time.sleep(pause)
+                    os.kill(process.pid, signal.SIGTERM)  # send_signal would reap it
+                    self.wait(process, LIMIT)
+                    process.stdout.close()
+                    self.check_runs(evil)
+                    evil.end()
+
+
+if __name__ == "__main__":
+    CONTRAIL, PROGRAM = os.path.abspath(sys.argv.pop(1)), os.path.abspath(sys.argv.pop(1))
+    if os.geteuid() != 0 or not shutil.which("setpriv"):
+        print("skipped: needs root and setpriv, to be another user than the process")
+        sys.exit(77)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    unittest.main()
