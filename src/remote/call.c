@@ -146,6 +146,26 @@ static bool is_fault(int tid) {
     return ct_trace(PTRACE_GETSIGINFO, tid, 0, (uint64_t)(uintptr_t)&info) == 0 && info.si_code > 0;
 }
 
+/* A process that shares the memory may run while this one stands, and change our code there. Our own system call is made with filters
+ * lifted: no other one is. */
+static bool is_foreign(const struct call *call, const struct __ptrace_syscall_info *information, uint64_t end) {
+    if (!call->is_syscall || information->op != PTRACE_SYSCALL_INFO_ENTRY)
+        return false;
+    return information->instruction_pointer != end ||
+           (information->entry.nr != call->function && information->entry.nr != SYS_restart_syscall) ||
+           memcmp(information->entry.args, call->arguments, sizeof call->arguments) != 0;
+}
+
+/* The system call that the thread is about to make is not made. */
+static int refuse(int tid) {
+    struct user_regs_struct regs;
+    int status = read_registers(tid, &regs);
+    regs.orig_rax = UINT64_MAX;
+    if (status == CT_OK)
+        status = write_registers(tid, &regs);
+    return status == CT_OK ? CT_ERR_SYSTEM : status;
+}
+
 /* Has the call come to its end at this stop? */
 static int look_at_call(const struct ct_remote *remote, int tid, struct call *call, bool *over) {
     struct __ptrace_syscall_info information;
@@ -155,6 +175,8 @@ static int look_at_call(const struct ct_remote *remote, int tid, struct call *ca
     long size = ct_trace(PTRACE_GET_SYSCALL_INFO, tid, sizeof information, (uint64_t)(uintptr_t)&information);
     if (size < 0)
         return ct_trace_status(size);
+    if (is_foreign(call, &information, end))
+        return refuse(tid);
     if (information.instruction_pointer != end ||
         information.op != (at_exit ? PTRACE_SYSCALL_INFO_EXIT : PTRACE_SYSCALL_INFO_ENTRY))
         return CT_OK;
