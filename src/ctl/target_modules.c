@@ -5,11 +5,11 @@
  * belongs to one thread at a time, except for reading its bytes. */
 #include "ctl/target_internal.h"
 #include "symbols/elf_image.h"
+#include "symbols/file_image.h"
 #include <contrail/status.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define MAX_SEGMENTS     128u
@@ -68,24 +68,16 @@ void ct_target_maps_free(struct ct_target_maps *maps) {
 /* ---- the file ---- */
 
 static bool open_file(struct ct_target_source *s, const struct ct_os_map *map) {
-    struct stat status;
     int file = ct_remote_open_mapped(s->remote, map);
     if (file < 0)
         return false;
-    if (!fstat(file, &status) && S_ISREG(status.st_mode) && status.st_size > 0) {
-        void *bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, file, 0);
-        if (bytes != MAP_FAILED) {
-            s->file = bytes;
-            s->file_size = (size_t)status.st_size;
-        }
-    }
+    s->file = ct_file_image_open(file, &s->file_size);
     close(file);
     return s->file != NULL;
 }
 
 static void close_file(struct ct_target_source *s) {
-    if (s->file)
-        munmap(s->file, s->file_size);
+    ct_file_image_close(s->file, s->file_size);
     s->file = NULL;
     s->file_size = 0;
 }

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -28,7 +29,7 @@ class Evil:
         with open(self.counter, "wb") as file:
             file.write(bytes(4096))
         os.chmod(self.counter, 0o666)
-        self.process = subprocess.Popen([*OTHER, case.program, mode, self.counter], stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([*OTHER, case.program, mode, self.counter, case.other], stdout=subprocess.PIPE, text=True)
         case.addCleanup(self.end)
         case.assertEqual(self.process.stdout.readline(), "ready\n")
         self.pid = str(self.process.pid)
@@ -38,9 +39,12 @@ class Evil:
         self.process.wait()
         self.process.stdout.close()
 
-    def count(self):
+    def word(self, number):
         with open(self.counter, "rb") as file:
-            return int.from_bytes(file.read(8), "little")
+            return int.from_bytes(file.read(16)[8 * number:8 * number + 8], "little")
+
+    def count(self):
+        return self.word(0)
 
     def field(self, title):
         with open("/proc/%s/status" % self.pid) as file:
@@ -60,6 +64,7 @@ class EjectTest(unittest.TestCase):
         os.chmod(self.dir, 0o755)
         self.program = shutil.copy(PROGRAM, os.path.join(self.dir, "evilboot"))
         os.chmod(self.program, 0o755)
+        self.other = os.path.join(self.dir, "other")
 
     def tearDown(self):
         shutil.rmtree(self.dir)
@@ -126,6 +131,49 @@ class EjectTest(unittest.TestCase):
                 self.assertEqual(code, 0, text)
                 self.assertIn("none lost", text)
                 self.check_runs(evil)
+
+    def test_true_chain(self):
+        """What is put right is right: the outermost frame of a chain has the true return address."""
+        evil = Evil(self, "true-chain")
+        code, text = self.attach(evil)
+        self.assertEqual(code, 0, text)
+        self.check_runs(evil)
+        self.assertEqual(evil.word(1), 4711)
+
+    def test_file_of_root(self):
+        """What the process may not write is not written for it."""
+        with open(self.other, "wb") as file:
+            file.write(b"good" + bytes(4092))
+        evil = Evil(self, "patches-file")
+        self.attach(evil)
+        self.check_runs(evil)
+        with open(self.other, "rb") as file:
+            self.assertEqual(file.read(4), b"good")
+
+    def test_file_that_changes(self):
+        """A program that the process has mapped many times, and that its owner cuts and writes again all the time."""
+        shutil.copy(CONTRAIL, self.other)
+        os.chown(self.other, 65534, 65534)
+        size = os.path.getsize(self.other)
+        evil = Evil(self, "maps-file")
+        ends = threading.Event()
+
+        def change():
+            while not ends.is_set():
+                for cut in (size // 2, 4096):
+                    os.truncate(self.other, cut)
+                    time.sleep(0.002)
+                    shutil.copyfile(CONTRAIL, self.other)
+        thread = threading.Thread(target=change)
+        thread.start()
+        try:
+            for words in (["modules"], ["threads", "-b"], ["attach", "-d", "1", "--output", os.path.join(self.dir, "traces")]) * 2:
+                code, text = self.run_contrail(words[0], evil.pid, *words[1:])
+                self.assertGreaterEqual(code, 0, text)
+                self.check_runs(evil)
+        finally:
+            ends.set()
+            thread.join()
 
     def test_true_recorder(self):
         evil = Evil(self, "none")

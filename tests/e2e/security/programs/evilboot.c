@@ -1,5 +1,6 @@
 /* A process that was never recorded, with tables in its memory as a recorder that was killed leaves them, crafted to do harm to
- * whoever cleans up after that recorder: evilboot MODE FILE. FILE gets a number that grows as long as the process runs.
+ * whoever cleans up after that recorder: evilboot MODE FILE OTHER. FILE gets a number that grows as long as the process runs, and
+ * behind it what is in the slot of a return address; OTHER is a file that some modes map.
  *
  * A thread's GS leads to a block, that to the runtime, that to boot; the name of the shared memory says that there is something to
  * look for. The thread's stack is the lowest part of a large mapping, and what lies above it may look like frames of handlers. */
@@ -40,7 +41,9 @@ static struct ct_shm_control *shared;
 static uint8_t *code; /* anonymous and executable */
 static uint64_t *stack;
 static volatile uint64_t *counter;
+static const char *other;
 static bool takes_register = true, runs_code;
+static volatile uint64_t slot; /* of a return address */
 
 /* ---- a process as a recorder leaves it ---- */
 
@@ -92,7 +95,6 @@ static void growing_blocks(void) {
 
 /* All of one slot, each leading to the next. */
 static void long_chain(void) {
-    static uint64_t slot;
     use_entries(MOST_ENTRIES);
     for (uint64_t i = 0; i < MOST_ENTRIES; i++)
         entries[i] = (struct ct_shadow){
@@ -102,12 +104,45 @@ static void long_chain(void) {
 
 /* Two that lead to each other. */
 static void endless_chain(void) {
-    static uint64_t slot;
     use_entries(2);
     for (uint64_t i = 0; i < 2; i++)
         entries[i] = (struct ct_shadow){
             .slot = (uint64_t)&slot, .stub = 0x1000 + i * 16, .ret = 0x1000 + (1 - i) * 16 + CT_AFTER_TO_RESUME};
     slot = 0x1000 + CT_AFTER_TO_RESUME;
+}
+
+/* Two functions that have called each other in their last act: the slot is to hold 4711 when all is put right. */
+static void true_chain(void) {
+    static const uint64_t stubs[] = {0x1000, 0x2000, 0x1000};
+    uint64_t ret = 4711;
+    use_entries(3);
+    for (int i = 0; i < 3; i++) {
+        entries[i] = (struct ct_shadow){.slot = (uint64_t)&slot, .stub = stubs[i], .ret = ret};
+        ret = stubs[i] + CT_AFTER_TO_RESUME;
+    }
+    slot = ret;
+}
+
+/* A file that we may only read, and that is to be written by whoever takes this patch back. */
+static void patches_file(void) {
+    int fd = open(other, O_RDONLY);
+    uint8_t *at = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+    if (fd < 0 || at == MAP_FAILED)
+        exit(2);
+    patches[0] = (struct ct_boot_patch){.at = (uint64_t)at, .size = 4};
+    memcpy(patches[0].bytes, at, 4);
+    memcpy(patches[0].original, "evil", 4);
+    boot->code.patches = (uint64_t)patches;
+    boot->code.patch_count = 1;
+}
+
+/* A program, mapped more often than any loader would. */
+static void maps_file(void) {
+    int fd = open(other, O_RDONLY);
+    for (int i = 0; i < 2000; i++)
+        if (mmap(NULL, 64 << 10, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, (off_t)i % 8 * 4096) == MAP_FAILED)
+            exit(2);
+    takes_register = false;
 }
 
 /* Each on another page than the last one, and frames of handlers one after the other. */
@@ -226,7 +261,8 @@ static const struct {
     {"endless-chain", endless_chain},     {"many-patches", many_patches},     {"endless-codes", endless_codes},
     {"endless-regions", endless_regions}, {"claims-nobody", claims_nobody},   {"claims-itself", claims_itself},
     {"claims-init", claims_init},         {"long-search", long_search},       {"endless-call", endless_call},
-    {"chatting-call", chatting_call},     {"filtered-call", filtered_call},
+    {"chatting-call", chatting_call},     {"filtered-call", filtered_call},   {"true-chain", true_chain},
+    {"patches-file", patches_file},       {"maps-file", maps_file},
 };
 
 /* ---- running ---- */
@@ -244,8 +280,10 @@ static void *be_victim(void *arg) {
 
 static void *count_up(void *arg) {
     (void)arg;
-    for (;; ++*counter)
+    for (;; ++counter[0]) {
+        counter[1] = slot;
         usleep(1000);
+    }
     return NULL;
 }
 
@@ -259,10 +297,11 @@ static void start_threads(void) {
 }
 
 int main(int count, char **words) {
-    int fd = count == 3 ? open(words[2], O_RDWR) : -1;
+    int fd = count == 4 ? open(words[2], O_RDWR) : -1;
     counter = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (fd < 0 || counter == MAP_FAILED)
         return 2;
+    other = words[3];
     code = memory(1 << 16, PROT_READ | PROT_WRITE | PROT_EXEC);
     stack = memory(STACK_ROOM, PROT_READ | PROT_WRITE);
     make_tables();
