@@ -189,6 +189,31 @@ class EjectTest(unittest.TestCase):
             first.stdout.close()
         self.check_runs(evil)
 
+    def test_recorder_in_namespace(self):
+        """A recorder that has another number where it lives, beside the process."""
+        counter = os.path.join(self.dir, "counter")
+        with open(counter, "wb") as file:
+            file.write(bytes(4096))
+        traces = os.path.join(self.dir, "traces")
+        script = ('"$1" none "$2" - >"$3" & while ! grep -q ready "$3"; do sleep 0.05; done;'
+                  ' "$4" attach $! --output "$5" & r=$!; wait $r; kill %1')
+        said = os.path.join(self.dir, "said")
+        enter = ["unshare", "--pid", "--fork", "--mount-proc"]
+        if subprocess.run([*enter, "true"], capture_output=True).returncode:
+            self.skipTest("no pid namespace can be made here")
+        inner = subprocess.Popen([*enter, "--kill-child", "bash", "-c", script, "bash", self.program, counter, said, CONTRAIL, traces],
+                                 stderr=subprocess.PIPE, text=True)
+        try:
+            self.assertIn("recording", inner.stderr.readline())
+            pid = subprocess.run(["pgrep", "-f", self.program + " none"], capture_output=True, text=True).stdout.split()[-1]
+            code, text = self.run_contrail("attach", pid, "-d", "1", "--output", traces)
+            self.assertNotEqual(code, 0, text)
+            self.assertIn("is being recorded already", text)
+        finally:
+            inner.kill()
+            inner.wait()
+            inner.stderr.close()
+
     def test_calls(self):
         """A call that never comes back has no more time than the stop."""
         for mode in CALLS:
