@@ -67,7 +67,8 @@ void ct_scan_free(struct ct_scan *scan);
 int ct_scan_run_part(const struct ct_scan *scan, struct ct_scan *part, size_t first, size_t end);
 int ct_scan_join(struct ct_scan *scan, struct ct_scan *part);
 
-/* Per instruction set: looks at functions [first, end) and what lies in front of each; when they include the last one, also
+/* CT_ERR_UNSUPPORTED: functions lie in one another so often that it would take too long.
+ * Per instruction set: looks at functions [first, end) and what lies in front of each; when they include the last one, also
  * behind it. */
 int ct_scan_walk(struct ct_scan *scan, size_t first, size_t end);
 
