@@ -92,9 +92,14 @@ int ct_recording_make_plan(struct ct_recording *r, struct ct_target_plan_options
     return 0;
 }
 
+static bool is_given_up(void *recording) {
+    return ct_recording_progress(recording, "planning") != 0;
+}
+
 static int make_plan(struct ct_recording *r) {
     struct ct_shared_plan *shared;
-    int status = ct_recording_make_plan(r, (struct ct_target_plan_options){0}, &shared);
+    const struct ct_target_plan_options options = {.given_up = is_given_up, .given_up_arg = r};
+    int status = ct_recording_make_plan(r, options, &shared);
     if (status)
         return status;
     ct_recording_share(r, shared);

@@ -52,6 +52,7 @@ struct ct_scan {
     size_t loop_count, loop_capacity;
     struct ct_scan_tail *tails;
     size_t tail_count, tail_capacity;
+    const bool *cancelled; /* looked at before each function: CT_ERR_TIMEOUT; NULL: nobody does */
     /* Readable data of the module, for jump tables. */
     const uint8_t *(*read)(void *arg, uint64_t address, size_t size);
     void *read_arg;

@@ -543,6 +543,10 @@ int ct_scan_walk(struct ct_scan *s, size_t first, size_t end_index) {
     size_t last = end_index == s->func_count ? end_index + 1 : end_index;
     for (size_t i = first; i < last && !status; i++) {
         struct ct_scan_func *func = i < s->func_count ? &s->funcs[i] : NULL;
+        if (s->cancelled && __atomic_load_n(s->cancelled, __ATOMIC_RELAXED)) {
+            status = CT_ERR_TIMEOUT;
+            break;
+        }
         uint64_t start = func ? func->start : s->end;
         if (at < start) {
             begin_function(w, NULL);

@@ -251,6 +251,30 @@ class EjectTest(unittest.TestCase):
                 self.assertNotEqual(code, 0, text)
                 self.check_runs(evil)
 
+    def test_symbols_of_the_same_code(self):
+        """A library whose functions all reach to its end is left alone, in bounded time; and SIGTERM ends the planning."""
+        if not shutil.which("gcc"):
+            self.skipTest("no compiler")
+        source = os.path.join(self.dir, "same.s")
+        with open(source, "w") as file:
+            file.write(".text\nbase: .fill %d, 1, 0x90\nret\n" % (16 << 20))
+            for i in range(0, 20000):
+                file.write(".globl f%d\n.type f%d, @function\n.set f%d, base + %d\n.size f%d, %d\n" % (
+                    i, i, i, 10 * i, i, (16 << 20) - 10 * i))
+        subprocess.run(["gcc", "-shared", "-nostdlib", "-o", self.other, source], check=True)
+        for ended in (False, True):
+            evil = Evil(self, "maps-library")
+            process = self.start("attach", evil.pid, "-d", "1", "--no-cache", "--output", os.path.join(self.dir, "traces"))
+            if ended:
+                time.sleep(0.3)
+                os.kill(process.pid, signal.SIGTERM)
+            self.wait(process, LIMIT)
+            text = process.stdout.read()
+            process.stdout.close()
+            if not ended or process.returncode != -signal.SIGTERM:  # else the signal came before anything was begun
+                self.assertIn("given up by signal" if ended else "none lost", text)
+            self.check_runs(evil)
+
     def test_given_up(self):
         """SIGTERM ends it, at whatever point."""
         for mode in ["endless-blocks", "many-patches", "endless-call", "chatting-call"]:

@@ -9,6 +9,7 @@
 #include "abi/stalk_abi.h"
 #include "hook/runtime.h"
 #include <asm/prctl.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -145,6 +146,12 @@ static void maps_file(void) {
     takes_register = false;
 }
 
+static void maps_library(void) {
+    if (!dlopen(other, RTLD_NOW))
+        exit(2);
+    takes_register = false;
+}
+
 /* Each on another page than the last one, and frames of handlers one after the other. */
 static void many_patches(void) {
     void *restorer = code;
@@ -262,7 +269,7 @@ static const struct {
     {"endless-regions", endless_regions}, {"claims-nobody", claims_nobody},   {"claims-itself", claims_itself},
     {"claims-init", claims_init},         {"long-search", long_search},       {"endless-call", endless_call},
     {"chatting-call", chatting_call},     {"filtered-call", filtered_call},   {"true-chain", true_chain},
-    {"patches-file", patches_file},       {"maps-file", maps_file},
+    {"patches-file", patches_file},       {"maps-file", maps_file},           {"maps-library", maps_library},
 };
 
 /* ---- running ---- */
