@@ -14,7 +14,10 @@ static _Noreturn void flood(const struct hostile_lane *lane, const struct ct_shm
         hostile_post(lane, letter);
         if (i == 0)
             hostile_say("attacked");
-        hostile_sleep(500);
+        if (i % 10)
+            hostile_sleep(500);
+        else
+            hostile_beat();
     }
     hostile_beat_on();
 }
