@@ -42,16 +42,23 @@ static void module_json(struct ct_json *json, const struct ct_symbolize_module *
     ct_json_end(json, '}');
 }
 
+static void print_named(const char *before, const char *name, const char *after) {
+    fputs(before, stdout);
+    ct_message_print(stdout, name);
+    fputs(after, stdout);
+}
+
 static void module_text(const struct ct_symbolize_module *m) {
     char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE], c[CT_TEXT_SIZE];
-    printf("  %s: %s of %s functions named, %s with a line\n", m->path, ct_text_count(a, m->named),
-           ct_text_count(b, m->functions), ct_text_count(c, m->lines));
+    print_named("  ", m->path, "");
+    printf(": %s of %s functions named, %s with a line\n", ct_text_count(a, m->named), ct_text_count(b, m->functions),
+           ct_text_count(c, m->lines));
     if (*m->file && strcmp(m->file, m->path) != 0)
-        printf("    symbols from %s\n", m->file);
+        print_named("    symbols from ", m->file, "\n");
     if (*m->line_file && strcmp(m->line_file, m->path) != 0)
-        printf("    lines from %s\n", m->line_file);
+        print_named("    lines from ", m->line_file, "\n");
     if (m->state == CT_LOOKUP_MISSING)
-        printf("    no file with build-id %s was found\n", *m->build_id ? m->build_id : "(none)");
+        print_named("    no file with build-id ", *m->build_id ? m->build_id : "(none)", " was found\n");
 }
 
 static void on_module(void *arg, const struct ct_symbolize_module *m) {

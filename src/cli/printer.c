@@ -113,8 +113,8 @@ void ct_printer_format(struct ct_printer *p, const char *format, ...) {
     va_start(list, format);
     int n = vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    if (n > 0)
-        ct_printer_bytes(p, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+    if (n > 0) /* names may be among it */
+        ct_printer_bytes(p, text, ct_message_clean_lines(text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1));
 }
 
 void ct_printer_colour(struct ct_printer *p, enum ct_colour colour) {
@@ -124,35 +124,36 @@ void ct_printer_colour(struct ct_printer *p, enum ct_colour colour) {
 
 /* ---- names ---- */
 
-static bool is_control(char c) {
-    return (unsigned char)c < ' ' || c == 0x7f;
-}
-
-/* Bytes of the first `columns` characters of UTF-8. */
+/* Bytes of the first `columns` characters. */
 static size_t bytes_of(const char *text, size_t length, size_t columns) {
     size_t at = 0;
-    for (; at < length; at++)
-        if ((text[at] & 0xc0) != 0x80 && columns-- == 0)
-            break;
+    for (bool shown; at < length && columns--;)
+        at += ct_message_character(text + at, length - at, &shown);
     return at;
 }
 
 static size_t columns_of(const char *text, size_t length) {
     size_t columns = 0;
-    for (size_t i = 0; i < length; i++)
-        columns += (text[i] & 0xc0) != 0x80;
+    bool shown;
+    for (size_t at = 0; at < length; at += ct_message_character(text + at, length - at, &shown))
+        columns++;
     return columns;
 }
 
 static void put_clean(struct ct_printer *p, const char *text, size_t length) {
-    for (size_t start = 0; start < length;) {
-        size_t end = start;
-        while (end < length && !is_control(text[end]))
-            end++;
+    for (size_t start = 0, end = 0; start < length; start = end) {
+        bool shown = true;
+        size_t size = 0;
+        for (; end < length; end += size) {
+            size = ct_message_character(text + end, length - end, &shown);
+            if (!shown)
+                break;
+        }
         ct_printer_bytes(p, text + start, end - start);
-        if (end < length)
+        if (end < length) {
             ct_printer_bytes(p, "?", 1);
-        start = end + 1;
+            end += size;
+        }
     }
 }
 

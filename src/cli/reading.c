@@ -61,7 +61,7 @@ int ct_reading_print_text(struct ct_output *text) {
         return ct_message_fail(CT_ERR_NO_MEMORY, NULL);
     }
     ct_printer_open(&printer, false);
-    ct_printer_bytes(&printer, text->data, text->length);
+    ct_printer_bytes(&printer, text->data, text->length ? ct_message_clean_lines(text->data, text->length) : 0);
     ct_output_free(text);
     return ct_printer_close(&printer);
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""hardening_test.py [--fortified] FILE...: reads the ELF files that are installed and checks how they were built
-(docs/TRUST.md, "Build"). Shares no code with us and needs no other program."""
+"""hardening_test.py [--fortified] FILE... ARCHIVE.a...: reads the ELF files that are installed and checks how they were built
+(docs/TRUST.md, "Build"). The archives are their hosted parts: a file may have a guarded function from elsewhere."""
 import struct
+import subprocess
 import sys
 import unittest
 
@@ -14,6 +15,7 @@ SHT_DYNSYM = 11
 X86_FEATURE_1_AND, SHSTK = 0xC0000002, 2
 FORTIFIED = False
 FILES = []
+ARCHIVES = []
 
 
 class Elf:
@@ -98,6 +100,9 @@ class Hardening(unittest.TestCase):
     def test_stacks_are_guarded(self):
         for path, elf in self.each():
             self.assertIn("__stack_chk_fail", elf.imports(), path)
+        for path in ARCHIVES:
+            names = subprocess.run(["nm", "-u", path], capture_output=True, text=True, check=True).stdout.split()
+            self.assertIn("__stack_chk_fail", names, path)
 
     def test_libc_checks_sizes(self):
         if not FORTIFIED:
@@ -114,7 +119,8 @@ class Hardening(unittest.TestCase):
 
 if __name__ == "__main__":
     FORTIFIED = "--fortified" in sys.argv
-    FILES = [word for word in sys.argv[1:] if not word.startswith("--")]
+    FILES = [word for word in sys.argv[1:] if not word.startswith("--") and not word.endswith(".a")]
+    ARCHIVES = [word for word in sys.argv[1:] if word.endswith(".a")]
     if not FILES:
         sys.exit("hardening_test.py takes the files to read")
     unittest.main(argv=sys.argv[:1])
