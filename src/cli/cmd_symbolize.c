@@ -1,6 +1,7 @@
 /* contrail symbolize: fills in names, source lines and inlined functions of a trace that was recorded without them. */
 #include "cli/command.h"
 #include "cli/reading.h"
+#include "cli/rights.h"
 #include "trace/symbolize.h"
 #include <string.h>
 
@@ -185,7 +186,10 @@ static int run(int argc, char **argv) {
     int code = ct_options_parse(&ct_command_symbolize, argc, argv, &options, &operands);
     if (code >= 0)
         return code;
-    code = ct_reading_open(&trace, &operands);
+    const struct ct_operands traces = ct_reading_named(&operands);
+    const struct ct_rights rights = ct_rights_to_write(traces.at, traces.count);
+    ct_rights_drop(&rights, false);
+    code = ct_reading_open_next(&trace, &operands);
     if (code < 0) {
         code = symbolize_trace(trace, &options);
         ct_trace_close(trace);

@@ -2,6 +2,7 @@
 #include "cli/printer.h"
 #include "cli/command.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -14,8 +15,21 @@ enum { INTERACTIVE_LIMIT = 4096 };
 
 /* ---- the pager ---- */
 
-static void run_pager(int in) {
+/* It is the user's program, and runs with the user's rights: a process of another user's that holds our terminal could type on it.
+ * So it is made before rights are given up (rights.h), and waits until it is wanted. */
+static struct {
+    pid_t pid; /* 0: none */
+    int in, go;
+} waiting;
+
+/* One byte on `go`: it is wanted. */
+static void run_pager(int in, int go) {
+    char byte;
     const char *command = getenv("PAGER");
+    signal(SIGINT, SIG_IGN); /* a key while we wait is for who reads the trace */
+    if (read(go, &byte, 1) != 1)
+        _exit(0);
+    signal(SIGINT, SIG_DFL);
     setenv("LESS", "FRX", 0); /* out at once when it fits on the screen, colours, no screen of its own */
     dup2(in, STDIN_FILENO);
     signal(SIGPIPE, SIG_DFL);
@@ -30,22 +44,42 @@ static bool pager_wanted(void) {
     return term && strcmp(term, "dumb") != 0 && (command || !system("command -v less >/dev/null 2>&1"));
 }
 
+void ct_printer_prepare(void) {
+    int data[2], go[2];
+    if (waiting.pid || !isatty(STDOUT_FILENO) || !pager_wanted() || pipe2(data, O_CLOEXEC))
+        return;
+    if (pipe2(go, O_CLOEXEC)) {
+        close(data[0]);
+        close(data[1]);
+        return;
+    }
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(data[1]);
+        close(go[1]);
+        run_pager(data[0], go[0]);
+    }
+    close(data[0]);
+    close(go[0]);
+    if (pid < 0) {
+        close(data[1]);
+        close(go[1]);
+        return;
+    }
+    waiting.pid = pid;
+    waiting.in = data[1];
+    waiting.go = go[1];
+}
+
 static void start_pager(struct ct_printer *p) {
-    int ends[2];
-    if (pipe(ends))
+    ct_printer_prepare();
+    if (!waiting.pid || write(waiting.go, "", 1) != 1)
         return;
-    p->pager = fork();
-    if (p->pager == 0) {
-        close(ends[1]);
-        run_pager(ends[0]);
-    }
-    close(ends[0]);
-    if (p->pager < 0) {
-        close(ends[1]);
-        p->pager = 0;
-        return;
-    }
-    p->fd = ends[1];
+    close(waiting.go);
+    p->pager = waiting.pid;
+    p->fd = waiting.in;
+    waiting.pid = 0;
     signal(SIGINT, SIG_IGN); /* the pager's */
 }
 
@@ -62,7 +96,7 @@ void ct_printer_open(struct ct_printer *p, bool page) {
     p->error = 0;
     p->used = 0;
     p->limit = terminal ? INTERACTIVE_LIMIT : sizeof p->buffer;
-    if (terminal && page && pager_wanted())
+    if (terminal && page)
         start_pager(p);
 }
 

@@ -17,6 +17,8 @@ struct ct_printer {
     char buffer[65536];
 };
 
+/* Before rights are given up: on a terminal, makes the pager that may be wanted later. */
+void ct_printer_prepare(void);
 /* `page`: on a terminal, through $PAGER (less -R when it is not set). */
 void ct_printer_open(struct ct_printer *printer, bool page);
 void ct_printer_bytes(struct ct_printer *printer, const char *bytes, size_t count);
