@@ -33,6 +33,7 @@ def close_above(keep):
 def pester(caller, mode):
     """What a hostile session says to a caller."""
     if mode in ANSWERS:
+        caller.recv(1000)  # else the end of the connection would overtake the answer
         caller.sendall(ANSWERS[mode])
     elif mode == "drip":
         with contextlib.suppress(OSError):
@@ -122,7 +123,8 @@ class Case(unittest.TestCase):
     def runtime_of_stranger(self):
         """As logind makes it."""
         path = "/run/user/%d" % STRANGER
-        os.makedirs(path, exist_ok=True)
+        shutil.rmtree(path, ignore_errors=True)  # of a test that was killed
+        os.makedirs(path)
         os.chown(path, STRANGER, STRANGER)
         os.chmod(path, 0o700)
         self.addCleanup(shutil.rmtree, path, ignore_errors=True)
@@ -234,7 +236,8 @@ class Answers(Case):
             for words in (("ctl", str(pid), "mark"), ("ctl", str(pid), "status"), ("ctl", str(pid), "status", "--json"),
                           ("detach", str(pid)), ("tail", str(pid)), ("doctor", str(pid))):
                 code, said = self.run_client(*words)
-                self.assertEqual(os.read(heard, 1), b"!", words)
+                if words[0] != "doctor":  # which asks only about what is traced
+                    self.assertEqual(os.read(heard, 1), b"!", words)
                 if words[-1] == "mark":
                     self.assertIn("PWNED", said)
                     self.assertEqual(code, 0 if mode == "talk" else 69)

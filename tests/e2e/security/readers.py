@@ -43,6 +43,7 @@ class Readers(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.dir = tempfile.mkdtemp(prefix="contrail-readers-", dir="/tmp")
+        cls.addClassCleanup(shutil.rmtree, cls.dir)
         os.chmod(cls.dir, 0o755)
         cls.contrail = os.path.join(cls.dir, "contrail")
         shutil.copy(CONTRAIL, cls.contrail)
@@ -51,10 +52,6 @@ class Readers(unittest.TestCase):
         os.mkdir(cls.hidden, 0o700)
         subprocess.run(["cp", "-a", cls.theirs, cls.hidden], check=True)
         cls.hidden_trace = os.path.join(cls.hidden, os.path.basename(cls.theirs))
-
-    @classmethod
-    def tearDownClass(cls):
-        shutil.rmtree(cls.dir)
 
     @classmethod
     def record(cls, name, user):

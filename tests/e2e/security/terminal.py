@@ -46,6 +46,7 @@ class Terminal(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.dir = tempfile.mkdtemp(prefix="contrail-terminal-", dir="/tmp")
+        cls.addClassCleanup(shutil.rmtree, cls.dir)
         source, plain = os.path.join(cls.dir, "odd.c"), os.path.join(cls.dir, "plain")
         with open(source, "w") as file:
             file.write(SOURCE)
@@ -56,6 +57,7 @@ class Terminal(unittest.TestCase):
         cls.recorder = subprocess.Popen([CONTRAIL, "spawn", "--detail", "always", "--lossless", "-o", os.path.join(cls.dir, "traces" + ODD),
                                          cls.program, "a" + ODD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                         env=cls.environment)
+        cls.addClassCleanup(cls.recorder.kill)
         cls.said = cls.recorder.stderr.readline()
         assert b"recording" in cls.said, cls.said
         cls.pid = cls.said.split(b"recording ")[1].split()[0].decode()
@@ -68,10 +70,6 @@ class Terminal(unittest.TestCase):
         out, err = cls.recorder.communicate(b"\n", timeout=LIMIT)
         cls.said += err
         cls.trace, = glob.glob(glob.escape(os.path.join(cls.dir, "traces" + ODD)) + "/session_*")
-
-    @classmethod
-    def tearDownClass(cls):
-        shutil.rmtree(cls.dir)
 
     @classmethod
     def run_command(cls, *words):
