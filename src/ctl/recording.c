@@ -72,7 +72,10 @@ int ct_recording_fail(struct ct_recording *r, int status, const char *format, ..
 /* Children start while the session's thread does something else: only the first is waited for by a user. */
 int ct_recording_progress(struct ct_recording *r, const char *step) {
     const struct ct_session_options *o = &r->session->options;
-    if (r->origin > CT_ORIGIN_ATTACH || !o->progress || !o->progress(o->progress_arg, step, 0, 0))
+    if (r->origin > CT_ORIGIN_ATTACH || !o->progress)
+        return 0;
+    r->given_up = r->given_up || o->progress(o->progress_arg, step, 0, 0); /* whoever asks next hears it too */
+    if (!r->given_up)
         return 0;
     return ct_recording_fail(r, CT_ERR_TIMEOUT, "given up while %s; the program runs on without hooks", step);
 }

@@ -93,6 +93,7 @@ struct ct_recording {
     pthread_mutex_t mutex;             /* plan, drain and last, while other threads may look */
     pthread_mutex_t work;              /* held by who uses `remote` beside the owner: postman, leaving */
     pthread_mutex_t files;             /* held by who writes the manifest or the symbols; before `mutex` */
+    bool given_up;                     /* the user does not want it any more */
     bool replaced;                     /* the process executes another program now, which has a recording of its own */
 };
 
@@ -198,7 +199,8 @@ bool ct_recording_is_switched(const struct ct_recording *r);
 
 /* ---- recording_leave.c ---- */
 
-#define CT_RECORDING_STILL_MS 10000u /* a stop of a process that is recorded lasts no longer, whatever it has in its memory */
+#define CT_RECORDING_STILL_MS                                                                                          \
+    10000u /* a stop of a process that is recorded lasts no longer, whatever it has in its memory */
 
 /* Everything out of the target, which runs again. */
 int ct_recording_uninstall(struct ct_recording *r);

@@ -196,6 +196,14 @@ void ct_place_unmake(struct ct_place *place) {
     }
 }
 
+bool ct_place_is_empty(const struct ct_place *place) {
+    return is_empty(place->fd);
+}
+
+int ct_place_descriptor(const struct ct_place *place) {
+    return place->fd;
+}
+
 bool ct_place_is_new(const struct ct_place *place) {
     return place->name != NULL;
 }

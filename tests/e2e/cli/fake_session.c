@@ -145,6 +145,10 @@ const char *ct_session_process_directory(const struct ct_session *session) {
     return "traces/session_1/pid_1";
 }
 
+bool ct_session_is_reachable(const struct ct_session *session) {
+    return session != NULL;
+}
+
 int ct_session_pid(const struct ct_session *session) {
     return session->pid;
 }
