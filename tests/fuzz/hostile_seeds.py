@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""Programs for the hostile targets of tests/fuzz: what was once a hole, and honest targets to start from.
+
+    hostile_seeds.py DIRECTORY     writes corpus_hostile_lane/ and corpus_hostile_tables/ there
+
+The numbers are those of hostile_lane.c and hostile_tables.c; files whose names begin with `hole-` were made to fail."""
+import os
+import struct
+import sys
+
+# ---- hostile_lane.c ----
+
+DETAIL, ALWAYS, STALK, LOSSLESS, PACKED, PRE_EVENTS, TABLES, EARLY = (1 << i for i in range(8))
+(PASS, WRITE, CHUNK, THREAD, SEGMENT, LETTER, LOOK, TIME, MARK, CODE, LATER, AGAIN, GENERATIONS, SCRIBBLE,
+ SIGNAL) = range(15)
+# regions of a lane; those behind EVENTS are there only with detail, or when the target is followed
+CONTROL, LIVENESS, LETTERS, MARKS, MORE_MARKS, THREADS, CHUNKS, EVENTS = range(8)
+SEGMENTS, DETAIL_CHUNKS = 8, 9
+TABLE, TARGETS, BLOCKS, CODES, LENGTHS = range(8, 13)
+# fields: offsets in their structures
+EXTRA_OFFSET = 352
+UNMAPPED = 208
+FREE, TAKEN, ACTIVE, FULL, DRAINING = range(5)
+ALIVE, ENDED = 1, 2
+CALL, RETURN, ENTRY, EXCEPTION, VOID, BLOCK, COMPILED, PART = range(8)
+FORKED, EXEC, LOADED = 1, 2, 3
+VICTIM, TARGET, INIT, ANY = range(4)
+POSTED, ANSWERED = 2, 4
+WIDE = 3  # eight bytes
+
+
+def value(number):
+    return b"\x80" + struct.pack("<Q", number & (1 << 64) - 1)
+
+
+def op(kind, fmt="", *fields):
+    return bytes([kind]) + struct.pack("<" + fmt, *fields)
+
+
+def place(region, index, offset, width):
+    return struct.pack("<BHHB", region, index, offset, width)
+
+
+def write(region, index, offset, width, number):
+    return op(WRITE) + place(region, index, offset, width) + value(number)
+
+
+def later(after, region, index, offset, width, number, kind=LATER):
+    return op(kind, "H", after) + place(region, index, offset, width) + value(number)
+
+
+def scribble(region, index, offset, width, one, other):
+    return op(SCRIBBLE) + place(region, index, offset, width) + value(one) + value(other)
+
+
+def thread(slot=0, generation=1, state=ALIVE):
+    return op(THREAD, "BBB", slot, generation, state)
+
+
+def chunk(at=0, slot=0, ahead=0, state=FULL, kinds=CALL | RETURN << 4, count=255, hook=1, depth=0):
+    return op(CHUNK, "BBBBBHI", at, slot, ahead, state, kinds, count, hook) + value(depth)
+
+
+def segment(at=0, slot=0, state=2, count=10, step=0, number=1):
+    calls = (count + 1) // 2
+    return op(SEGMENT, "BBBBBH", at, slot, state, count, step, number) + value(32) * calls
+
+
+def letter(kind, pid, tid, index=0, argument=0x4000, state=POSTED):
+    return op(LETTER, "BBBB", index, kind, pid, tid) + value(argument) + value(-100) + bytes([state])
+
+
+def code(number, start, lengths, size, insns):
+    return op(CODE, "H", number) + value(start) + value(lengths) + value(size) + value(insns)
+
+
+def lane(flags, *operations):
+    return bytes([flags]) + b"".join(operations)
+
+
+def pass_(times=1):
+    return op(PASS) * times
+
+
+NUMBERED = 128
+BLOCKS_OF = BLOCK | BLOCK << 4
+
+LANE = {
+    "honest": lane(PACKED, thread(), chunk(0), chunk(1, state=ACTIVE, count=100), pass_(2), thread(0, 1, ENDED), pass_(3)),
+    "honest-detail": lane(DETAIL | ALWAYS, thread(), chunk(0, kinds=NUMBERED | CALL | RETURN << 4), segment(number=1),
+                          pass_(2), segment(1, state=1, number=11), pass_(2)),
+    "honest-marks": lane(DETAIL | PRE_EVENTS, thread(), chunk(0, kinds=NUMBERED | CALL | RETURN << 4), segment(number=1),
+                         op(MARK, "BBH", 3, 0, 5), pass_(3), op(MARK, "BBB", 128, 0, 9) + value(3), pass_(),
+                         op(TIME, "H", 5000), pass_(2)),
+    "honest-stalk": lane(STALK | TABLES, code(5, 0x400100, 0, 65, 7), thread(), chunk(0, hook=5, kinds=BLOCKS_OF),
+                         chunk(1, hook=5, kinds=COMPILED | PART << 4), chunk(2, hook=5), pass_(2)),
+    "honest-letters": lane(0, letter(EXEC, TARGET, TARGET), op(LOOK), letter(LOADED, TARGET, TARGET, 1), op(LOOK), pass_()),
+    "honest-signals": lane(DETAIL | PACKED, thread(), chunk(0, state=ACTIVE, count=10), op(SIGNAL, "B", 1), pass_(4)),
+    "time": lane(DETAIL, thread(), chunk(0, count=10), pass_(), op(TIME, "H", 3000), pass_(), op(TIME, "H", 3000), pass_(2)),
+    # what the recorder must not believe
+    "hole-liveness": lane(0, write(LIVENESS, 0, 24, WIDE, 0x4141414141414140), write(LIVENESS, 0, 32, WIDE, 0x4242424242424240),
+                          pass_()),
+    "hole-depth": lane(0, thread(), chunk(0, ahead=3, depth=0xffffffff), pass_()),
+    "hole-generations": lane(0, op(GENERATIONS, "BB", 0, 60), pass_(), op(GENERATIONS, "BB", 0, 60), pass_()),
+    "hole-letter-forked": lane(0, letter(FORKED, VICTIM, VICTIM), op(LOOK), pass_()),
+    "hole-letter-exec": lane(0, letter(EXEC, VICTIM, VICTIM), op(LOOK), pass_()),
+    "hole-letter-tid": lane(0, letter(EXEC, TARGET, VICTIM), op(LOOK), pass_()),
+    "hole-letter-pid": lane(0, letter(EXEC, VICTIM, TARGET), op(LOOK), pass_()),
+    "hole-letter-init": lane(0, letter(FORKED, INIT, INIT), op(LOOK), pass_()),
+    "hole-extra-offset": lane(STALK | EARLY, write(CONTROL, 0, EXTRA_OFFSET, WIDE, 1 << 40), pass_(2)),
+    "hole-extra-offset-near": lane(STALK | EARLY, write(CONTROL, 0, EXTRA_OFFSET, WIDE, 1 << 28), pass_(2)),
+    "hole-targets-offset": lane(STALK, write(TABLE, 0, 8, WIDE, 1 << 40), thread(), chunk(0, hook=5), pass_(2)),
+    "hole-blocks-offset-asked": lane(STALK, code(1, 0x400100, 0, 65, 7), write(TABLE, 0, UNMAPPED, WIDE, 1),
+                                     write(TABLE, 0, 16, WIDE, 1 << 40), pass_(2)),
+    "hole-blocks-offset": lane(STALK | TABLES, write(TABLE, 0, 16, WIDE, 1 << 40), pass_(2)),
+    "hole-code-offset": lane(STALK, write(TABLE, 0, 24, WIDE, 1 << 40), thread(), chunk(0, hook=5, kinds=BLOCKS_OF), pass_(2)),
+    "hole-lengths-offset": lane(STALK, code(5, 0x400100, 0, 64, 7), write(TABLE, 0, 32, WIDE, 1 << 40), thread(),
+                                chunk(0, hook=5, kinds=BLOCKS_OF), pass_(2)),
+    "hole-code-capacity": lane(STALK, write(TABLE, 0, 56, WIDE, 0xffffffff), thread(),
+                               chunk(0, hook=0x00ffff00, kinds=BLOCKS_OF), pass_(2)),
+    "hole-code-capacity-near": lane(STALK, write(TABLE, 0, 56, WIDE, 0xffffffff), thread(),
+                                    chunk(0, hook=1 << 20, kinds=BLOCKS_OF, count=1), pass_(2)),
+    "hole-code-count": lane(STALK, write(TABLE, 0, 40, WIDE, 1 << 62), write(TABLE, 0, 56, WIDE, 0xffffffff),
+                            code(1, 0x400100, 0, 65, 7), write(TABLE, 0, 40, WIDE, 1 << 62), write(TABLE, 0, UNMAPPED, WIDE, 1),
+                            pass_(2)),
+    # threads without chunks, all of them at once
+    "threads-all": lane(0, *[thread(i) + write(THREADS, i, 72 + 8, WIDE, 1) + write(THREADS, i, 72, WIDE, 1)
+                             for i in range(0, 60, 4)], write(CONTROL, 0, 204, 2, 0xffffffff), pass_(2)),
+}
+# An event of code changes its number after it was looked at: before each of the first loads of a pass.
+LANE["changing-number"] = lane(STALK, code(5, 0x400100, 0, 64, 7), thread(), chunk(0, hook=5, kinds=BLOCKS_OF, count=255),
+                               *[later(1000 + 97 * i, EVENTS, 0, 16 * i + 8, 2, 0x00ffffff) for i in range(8)], pass_(2))
+LANE["changing-lengths"] = lane(STALK, code(5, 0x400100, 0, 64, 7), thread(), chunk(0, hook=5, kinds=BLOCKS_OF, count=20),
+                                *[later(700 + 31 * i, CODES, 5, 16, WIDE, 1 << 40) for i in range(8)], pass_(2))
+# A target that goes on while the recorder wants to finish.
+LANE["goes-on"] = lane(0, thread(), chunk(0, count=5), pass_(),
+                       later(0, CHUNKS, 0, 0, 0, FULL, AGAIN), later(0, CHUNKS, 0, 8, 0, 200, AGAIN), pass_())
+
+
+def main():
+    for name, programs in {"lane": LANE}.items():
+        directory = os.path.join(sys.argv[1], "corpus_hostile_" + name)
+        os.makedirs(directory, exist_ok=True)
+        for file, program in programs.items():
+            with open(os.path.join(directory, file), "wb") as out:
+                out.write(program)
+
+
+main()
