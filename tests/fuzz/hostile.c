@@ -82,9 +82,9 @@ uint64_t __wrap_ct_clock_now(void) {
 
 static uintptr_t watched_start;
 static size_t watched_size;
-static void (*on_load)(void);
+static void (*on_load)(uint64_t offset);
 
-void hostile_watch(const void *start, size_t size, void (*loaded)(void)) {
+void hostile_watch(const void *start, size_t size, void (*loaded)(uint64_t offset)) {
     watched_start = (uintptr_t)start;
     watched_size = size;
     on_load = loaded;
@@ -94,7 +94,7 @@ void hostile_watch(const void *start, size_t size, void (*loaded)(void)) {
     void __sanitizer_cov_load##bits(const type *at);                                                                   \
     void __sanitizer_cov_load##bits(const type *at) {                                                                  \
         if ((uintptr_t)at - watched_start < watched_size)                                                              \
-            on_load();                                                                                                 \
+            on_load((uintptr_t)at - watched_start);                                                                                                 \
     }
 LOADS(1, uint8_t)
 LOADS(2, uint16_t)

@@ -31,8 +31,9 @@ void hostile_fail(const char *what) __attribute__((noreturn));
 void hostile_advance(uint64_t ns);
 void hostile_reset_time(void);
 
-/* `loaded` is called whenever instrumented code is about to load from [start, start + size). Only libFuzzer's build is. */
-void hostile_watch(const void *start, size_t size, void (*loaded)(void));
+/* `loaded` is called whenever instrumented code is about to load from [start, start + size), with the offset from its start.
+ * Only libFuzzer's build is instrumented. */
+void hostile_watch(const void *start, size_t size, void (*loaded)(uint64_t offset));
 
 /* A process that does nothing and ends with us. */
 int hostile_bystander(void);

@@ -53,7 +53,7 @@ enum operation {
     OPERATIONS
 };
 
-enum { MEMORY = 256 << 10, HOOKS = 64, STACK = 64, LATERS = 8, SPACING = 256, GUARD = 16 << 20, MOST_PASSES = 400 };
+enum { MEMORY = 256 << 10, HOOKS = 64, STACK = 64, LATERS = 8, SPACING = 32, NEAR = 32, GUARD = 16 << 20, MOST_PASSES = 400 };
 
 struct region {
     uint64_t offset, item, count;
@@ -68,6 +68,7 @@ struct later {
     struct location where;
     uint64_t value;
     uint32_t after, every; /* loads; every 0: once */
+    bool near;             /* only those from where it is to be are counted */
 };
 
 static struct {
@@ -245,10 +246,10 @@ static void *seen(const void *ours) {
 
 /* ---- in the middle of things ---- */
 
-static void loaded(void) {
+static void loaded(uint64_t offset) {
     for (unsigned i = 0; i < w.later_count; i++) {
         struct later *l = &w.later[i];
-        if (!l->after || --l->after)
+        if (!l->after || (l->near && offset / NEAR != l->where.offset / NEAR) || --l->after)
             continue;
         put(l->where, l->value);
         l->after = l->every;
@@ -256,7 +257,8 @@ static void loaded(void) {
 }
 
 static void do_later(bool again) {
-    struct later l = {.after = hostile_u16(&w.in) % 4096 + 1u};
+    uint16_t after = hostile_u16(&w.in);
+    struct later l = {.near = after >> 15, .after = after % (after >> 15 ? 64 : 4096) + 1u};
     l.where = read_location();
     l.value = hostile_value(&w.in);
     if (again)

@@ -127,14 +127,24 @@ LANE = {
     "threads-all": lane(0, *[thread(i) + write(THREADS, i, 72 + 8, WIDE, 1) + write(THREADS, i, 72, WIDE, 1)
                              for i in range(0, 60, 4)], write(CONTROL, 0, 204, 2, 0xffffffff), pass_(2)),
 }
-# An event of code changes its number after it was looked at: before each of the first loads of a pass.
-LANE["changing-number"] = lane(STALK, code(5, 0x400100, 0, 64, 7), thread(), chunk(0, hook=5, kinds=BLOCKS_OF, count=255),
-                               *[later(1000 + 97 * i, EVENTS, 0, 16 * i + 8, 2, 0x00ffffff) for i in range(8)], pass_(2))
-LANE["changing-lengths"] = lane(STALK, code(5, 0x400100, 0, 64, 7), thread(), chunk(0, hook=5, kinds=BLOCKS_OF, count=20),
-                                *[later(700 + 31 * i, CODES, 5, 16, WIDE, 1 << 40) for i in range(8)], pass_(2))
+# What was looked at changes before it is looked at again.
+NEAR = 0x8000
+for n in range(1, 15):
+    LANE["changing-number-%d" % n] = lane(STALK, code(5, 0x400100, 0, 64, 7), thread(),
+                                          chunk(0, hook=5, kinds=BLOCKS_OF, count=1),
+                                          later(NEAR + n, EVENTS, 0, 8, 2, 0x00ffffff), pass_(2))
+for n in range(1, 7):
+    LANE["changing-lengths-%d" % n] = lane(STALK, code(5, 0x400100, 0, 64, 7), thread(),
+                                           chunk(0, hook=5, kinds=BLOCKS_OF, count=1),
+                                           later(NEAR + n, CODES, 5, 16, WIDE, 1 << 40), pass_(2))
+    LANE["changing-letter-%d" % n] = lane(0, letter(EXEC, TARGET, TARGET),
+                                          later(NEAR + n, LETTERS, 0, 8, WIDE, 1 << 32 | 1), op(LOOK), pass_())
+for n in range(1, 4):
+    LANE["changing-depth-%d" % n] = lane(0, thread(), chunk(0, depth=1, ahead=3),
+                                         later(NEAR + n, CHUNKS, 0, 32, 2, 0xffffffff), pass_(2))
 # A target that goes on while the recorder wants to finish.
-LANE["goes-on"] = lane(0, thread(), chunk(0, count=5), pass_(),
-                       later(0, CHUNKS, 0, 0, 0, FULL, AGAIN), later(0, CHUNKS, 0, 8, 0, 200, AGAIN), pass_())
+LANE["goes-on"] = lane(0, thread(), chunk(63, count=256), pass_(), later(0, EVENTS, 63, 0, WIDE, 1, AGAIN),
+                       later(0, CHUNKS, 63, 8, WIDE, -1, AGAIN), later(0, CHUNKS, 63, 0, WIDE, 1 << 32 | FULL, AGAIN), pass_())
 
 
 def main():
