@@ -147,8 +147,105 @@ LANE["goes-on"] = lane(0, thread(), chunk(63, count=256), pass_(), later(0, EVEN
                        later(0, CHUNKS, 63, 8, WIDE, -1, AGAIN), later(0, CHUNKS, 63, 0, WIDE, 1 << 32 | FULL, AGAIN), pass_())
 
 
+# ---- hostile_tables.c ----
+
+EJECT, BEHIND, WALK, LEAVE = range(4)
+(POKE, BOOT, RUNTIME, BLOCK_LIST, SHADOW, REGISTERS, PATCH, PATTERN, LANE_OF_STALK, CODE_LIST) = range(10)
+HEAP_AT, STACK_AT, BLOCKS_AT, SHADOW_AT, CODES_AT, PATTERN_AT = range(6)
+PATCHES, REGIONS = 8192, 16384
+CYCLIC, IN_USE = 1, 2
+
+
+def at(arena, offset=0):
+    return struct.pack("<BH", arena, offset)
+
+
+def number(n):
+    return b"\x07" + value(n)
+
+
+def list_of_code(map_size=0, regions=0, patches=0, patches_at=None):
+    return (number(0x900000) + value(map_size) + at(HEAP_AT, REGIONS) + value(regions) + (patches_at or at(HEAP_AT, PATCHES)) +
+            value(patches))
+
+
+def boot(code=None, next_code=None):
+    return op(BOOT, "B", 1) + number(0) + (code or list_of_code()) + value(4096) + (next_code or number(0))
+
+
+def runtime(blocks=None, parked=None, parked_count=0):
+    return op(RUNTIME) + (blocks or at(BLOCKS_AT)) + (parked or number(0)) + value(parked_count)
+
+
+def blocks(how, count, base, entries):
+    return op(BLOCK_LIST, "BB", how, count) + base + value(entries)
+
+
+def shadow(chain, slot, step, resume):
+    return op(SHADOW, "B", chain) + slot + bytes([step]) + resume
+
+
+def registers(pc=None, sp=None, gs=None):
+    return op(REGISTERS) + (pc or number(0x400000)) + (sp or at(STACK_AT, 256)) + (gs or at(BLOCKS_AT))
+
+
+def patch(index, where, forward=None, size=5, service=0):
+    return op(PATCH, "B", index) + where + (forward or number(0)) + number(0) + bytes([size, service])
+
+
+def poke(place, what):
+    return op(POKE, "H", place) + what
+
+
+def tables(mode, *operations):
+    return bytes([mode]) + b"".join(operations)
+
+
+RESUME = number(0x8000000)
+ONE_SLOT = shadow(1, at(STACK_AT, 1024), 0, RESUME)
+FIRST_RETURN = poke(1024 | 1, RESUME)  # in the stack: where the chain begins
+TABLES_OF = {
+    "honest": tables(EJECT, boot(list_of_code(patches=2, regions=1)), runtime(), blocks(IN_USE, 3, at(SHADOW_AT), 20),
+                     shadow(0, at(STACK_AT, 1024), 1, RESUME), FIRST_RETURN, patch(0, at(HEAP_AT, 40000)),
+                     patch(1, at(HEAP_AT, 40100), service=1), registers()),
+    "honest-walk": tables(WALK, runtime(), blocks(IN_USE, 3, at(SHADOW_AT), 20), shadow(0, at(STACK_AT, 1024), 1, RESUME),
+                          FIRST_RETURN, registers(at(SHADOW_AT), at(STACK_AT, 1024))),
+    "honest-stalk": tables(LEAVE, op(LANE_OF_STALK, "B", 1) + number(0x5000) + number(0x6000) + at(HEAP_AT, 49152) +
+                           number(0x7000) + value(4096) + number(0x8000) + value(4096), registers()),
+    "hole-blocks-cyclic": tables(EJECT, boot(), runtime(), blocks(IN_USE | CYCLIC, 3, at(SHADOW_AT), 2),
+                                 shadow(0, at(STACK_AT, 1024), 1, RESUME), registers()),
+    "hole-blocks-cyclic-empty": tables(EJECT, boot(), runtime(), blocks(CYCLIC, 1, number(0), 0), registers()),
+    "hole-blocks-endless": tables(EJECT, boot(), runtime(), blocks(IN_USE, 0, at(SHADOW_AT), 2), registers()),
+    "hole-one-slot": tables(EJECT, boot(), runtime(), blocks(IN_USE, 1, at(SHADOW_AT), 4 << 20), ONE_SLOT, FIRST_RETURN,
+                            registers()),
+    "hole-one-slot-small": tables(EJECT, boot(), runtime(), blocks(IN_USE, 1, at(SHADOW_AT), 1 << 18), ONE_SLOT, FIRST_RETURN,
+                                  registers()),
+    "one-slot-many-blocks": tables(EJECT, boot(), runtime(), blocks(IN_USE, 200, at(SHADOW_AT), 1 << 14), ONE_SLOT,
+                                        FIRST_RETURN, registers()),
+    "hole-shadow-large": tables(EJECT, boot(), runtime(), blocks(IN_USE, 1, at(SHADOW_AT), 36 << 20),
+                                shadow(0, at(STACK_AT, 1024), 1, RESUME), registers()),
+    "shadow-huge": tables(EJECT, boot(), runtime(), blocks(IN_USE, 1, at(SHADOW_AT), 1 << 34), ONE_SLOT, registers()),
+    "codes-endless": tables(EJECT, boot(next_code=at(CODES_AT)),
+                                 op(CODE_LIST) + list_of_code(4096, 0, 4 << 20, at(PATTERN_AT)), runtime(), registers()),
+    "codes-endless-empty": tables(EJECT, boot(next_code=at(CODES_AT)), op(CODE_LIST) + list_of_code(4096), runtime(),
+                                  registers()),
+    "patches-most": tables(EJECT, boot(list_of_code(patches=4 << 20, patches_at=at(PATTERN_AT))), runtime(), registers()),
+    "behind-cyclic": tables(BEHIND, boot(), runtime(), blocks(IN_USE | CYCLIC, 3, at(SHADOW_AT), 2), registers()),
+    "behind-guarded": tables(BEHIND, boot(), runtime(), op(BLOCK_LIST, "BBB", IN_USE | 4, 1, 0xff) + at(SHADOW_AT) + value(2),
+                             registers()),
+    "walk-chain": tables(WALK, runtime(), blocks(IN_USE, 1, at(SHADOW_AT), 1 << 34), shadow(1, at(STACK_AT, 1024), 0, RESUME),
+                         FIRST_RETURN, registers(at(SHADOW_AT), at(STACK_AT, 1024))),
+    "walk-blocks": tables(WALK, runtime(), blocks(IN_USE, 0, at(SHADOW_AT), 1 << 20), shadow(0, at(STACK_AT, 1024), 1, RESUME),
+                          poke(1024 | 1, at(PATTERN_AT, 64)), registers(at(PATTERN_AT), at(STACK_AT, 1024))),
+    # stacks full of what looks like frames of handlers
+    "frames": tables(EJECT, boot(), runtime(), blocks(IN_USE, 1, at(SHADOW_AT), 1),
+                     *[op(PATTERN, "B", i) + number(0x002b000000000033) for i in range(0, 256, 8)],
+                     registers(sp=at(PATTERN_AT)), registers(sp=at(PATTERN_AT))),
+}
+
+
 def main():
-    for name, programs in {"lane": LANE}.items():
+    for name, programs in {"lane": LANE, "tables": TABLES_OF}.items():
         directory = os.path.join(sys.argv[1], "corpus_hostile_" + name)
         os.makedirs(directory, exist_ok=True)
         for file, program in programs.items():
