@@ -7,7 +7,6 @@
 #include "abi/boot_abi.h"
 #include "abi/shm_abi.h"
 #include "abi/stalk_abi.h"
-#include "ctl/eject.h"
 #include "ctl/process_parts.h"
 #include "ctl/recording.h"
 #include "ctl/stalk.h"
@@ -38,9 +37,9 @@ _Static_assert(sizeof(struct ct_block) <= BLOCK_STEP, "a block");
 /* In the heap, where BOOT puts it. */
 enum { BOOT_PLACE = 0, RUNTIME_PLACE = 4096, PATCH_PLACE = 8192, REGION_PLACE = 16384, TABLES_PLACE = 1 << 15 };
 
-/* More than any honest process of this size makes the recorder read. */
-#define MOST_BYTES (1ull << 30)
-#define MOST_CALLS (1ull << 22)
+/* Time here is what the work would take: so much for each read, and for each KiB. */
+enum { CALL_NS = 4000, KIB_NS = 250 };
+#define MOST_NS 45000000000ull /* leaving takes less, whatever lies there */
 
 static struct {
     struct hostile_input in;
@@ -54,7 +53,7 @@ static struct {
     struct ct_os_regs regs[THREADS];
     size_t threads;
     struct ct_remote remote;
-    uint64_t bytes, calls;
+    uint64_t worked_ns;
 } w;
 
 /* ---- the memory ---- */
@@ -128,17 +127,29 @@ static size_t read_some(uint64_t at, uint8_t *to, size_t size) {
 
 /* ---- the process ---- */
 
-static void count_call(uint64_t bytes) {
-    w.bytes += bytes;
-    if (++w.calls > MOST_CALLS || w.bytes > MOST_BYTES)
+/* Where a stop has a limit. */
+extern bool ct_remote_is_over(const struct ct_remote *remote) __attribute__((weak));
+extern void ct_patience_begin(struct ct_remote *remote) __attribute__((weak));
+extern void ct_patience_end(struct ct_remote *remote) __attribute__((weak));
+
+static void work(uint64_t bytes) {
+    uint64_t ns = CALL_NS + bytes / 1024 * KIB_NS;
+    hostile_advance(ns);
+    if ((w.worked_ns += ns) > MOST_NS)
         hostile_fail("the work that the target makes has no end");
+}
+
+uint64_t __wrap_ct_seize_now_ms(void);
+uint64_t __wrap_ct_seize_now_ms(void) {
+    return w.worked_ns / 1000000;
 }
 
 int __wrap_ct_remote_read(const struct ct_remote *remote, uint64_t address, void *bytes, size_t size);
 int __wrap_ct_remote_read(const struct ct_remote *remote, uint64_t address, void *bytes, size_t size) {
-    (void)remote;
     uint8_t *to = bytes;
-    count_call(size);
+    work(size);
+    if (ct_remote_is_over && ct_remote_is_over(remote))
+        return CT_ERR_TIMEOUT;
     while (size) {
         size_t done = read_some(address, to, size);
         if (!done)
@@ -153,7 +164,7 @@ int __wrap_ct_remote_read(const struct ct_remote *remote, uint64_t address, void
 int __wrap_ct_remote_write(const struct ct_remote *remote, uint64_t address, const void *bytes, size_t size);
 int __wrap_ct_remote_write(const struct ct_remote *remote, uint64_t address, const void *bytes, size_t size) {
     (void)remote;
-    count_call(size);
+    work(size);
     if (address - HEAP_AT < HEAP && size <= HEAP - (address - HEAP_AT))
         memcpy(w.heap + (address - HEAP_AT), bytes, size);
     else if (address - STACK_AT < STACK && size <= STACK - (address - STACK_AT))
@@ -216,7 +227,7 @@ int __wrap_ct_remote_syscall(struct ct_remote *remote, long number, const uint64
     (void)remote;
     (void)number;
     (void)arguments;
-    count_call(0);
+    work(0);
     *result = 0;
     return 0;
 }
@@ -229,7 +240,7 @@ int __wrap_ct_remote_call(struct ct_remote *remote, uint64_t function, uint64_t 
     (void)function;
     (void)stack;
     (void)arguments;
-    count_call(0);
+    work(0);
     *result = 0;
     return 0;
 }
@@ -242,19 +253,22 @@ int __wrap_ct_remote_stop(struct ct_remote *remote, unsigned limit_ms, struct ct
     remote->ranges = NULL;
     remote->range_count = remote->range_room = 0;
     remote->stopped = true;
+    if (ct_patience_begin)
+        ct_patience_begin(remote);
     return 0;
 }
 
 int __wrap_ct_remote_resume(struct ct_remote *remote);
 int __wrap_ct_remote_resume(struct ct_remote *remote) {
     remote->stopped = false;
+    if (ct_patience_end)
+        ct_patience_end(remote);
     return 0;
 }
 
-/* Naps cost nothing here. */
 int __wrap_usleep(unsigned us);
 int __wrap_usleep(unsigned us) {
-    (void)us;
+    hostile_advance(us * 1000ull);
     return 0;
 }
 
@@ -403,16 +417,6 @@ static void step(void) {
 
 /* ---- what the recorder does with it ---- */
 
-static void eject(void) {
-    struct ct_ejection e;
-    bool recorded;
-    if (ct_eject_open(&e, &w.remote, &recorded))
-        return;
-    if (!ct_eject_hooks(&e) && ct_eject_settle(&e))
-        (void)ct_eject_memory(&e);
-    ct_eject_close(&e);
-}
-
 static void walk(void) {
     enum { FRAMES = 1000 };
     static struct ct_walk_cache cache;
@@ -430,14 +434,19 @@ static void walk(void) {
     }
 }
 
-static void clean_behind(bool stalk) {
+/* Out of a target of our own; after somebody who was killed; and after one who followed threads. */
+static void leave(enum mode mode) {
     static struct ct_session session;
     struct ct_recording *r = ct_recording_create(&session, CT_ORIGIN_ATTACH);
+    bool clean;
     if (!r)
         hostile_fail("no memory");
     r->remote = &w.remote;
     r->pid = 100;
-    (void)(stalk ? ct_stalk_clean_behind(r) : ct_recording_clean_behind_others(r));
+    if (mode == EJECT)
+        (void)ct_recording_clean(r, &clean);
+    else
+        (void)(mode == STALK ? ct_stalk_clean_behind(r) : ct_recording_clean_behind_others(r));
     r->remote = NULL;
     ct_recording_destroy(r);
 }
@@ -450,12 +459,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     enum mode mode = hostile_u8(&w.in) % MODES;
     while (w.in.at < w.in.end)
         step();
-    if (mode == EJECT)
-        eject();
-    else if (mode == WALK)
+    hostile_reset_time();
+    if (mode == WALK)
         walk();
     else
-        clean_behind(mode == STALK);
+        leave(mode);
     free(w.remote.ranges);
     return 0;
 }
