@@ -55,6 +55,8 @@ enum operation {
 
 enum { MEMORY = 256 << 10, HOOKS = 64, STACK = 64, LATERS = 8, SPACING = 32, NEAR = 32, GUARD = 16 << 20, MOST_PASSES = 400 };
 
+#define LANE_AT (1ull << 40) /* in the target */
+
 struct region {
     uint64_t offset, item, count;
 };
@@ -160,6 +162,22 @@ int __wrap_ct_remote_each_map(struct ct_remote *remote, int (*each)(void *arg, c
     for (size_t i = 0; !result && i < sizeof maps / sizeof maps[0]; i++)
         result = each(arg, &maps[i]);
     return result;
+}
+
+/* What the kernel says: the target has the memory mapped, nobody else. */
+int __real_ct_os_each_map_of(int pid, int (*each)(void *arg, const struct ct_os_map *map), void *arg);
+int __wrap_ct_os_each_map_of(int pid, int (*each)(void *arg, const struct ct_os_map *map), void *arg);
+int __wrap_ct_os_each_map_of(int pid, int (*each)(void *arg, const struct ct_os_map *map), void *arg) {
+    struct stat memory;
+    if (pid != fixed.target || fstat(w.r->lane.fd, &memory))
+        return __real_ct_os_each_map_of(pid, each, arg);
+    const struct ct_os_map map = {.start = LANE_AT,
+                                  .end = LANE_AT + w.size,
+                                  .inode = memory.st_ino,
+                                  .prot = CT_OS_READ | CT_OS_WRITE,
+                                  .shared = true,
+                                  .path = "/memfd:contrail (deleted)"};
+    return each(arg, &map);
 }
 
 int __wrap_ct_remote_inner_pid(const struct ct_remote *remote);
@@ -602,7 +620,7 @@ static void guard(const struct ct_lane *lane, bool on) {
 }
 
 static int make_lane(struct ct_lane *lane, const struct ct_lane_options *options) {
-    int fd = memfd_create("contrail", MFD_CLOEXEC);
+    int fd = memfd_create("contrail", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0 || ct_lane_create(lane, fd, options))
         hostile_fail("no shared memory");
     w.size = lane->size;
@@ -637,10 +655,9 @@ static void trigger_text(void *arg, uint32_t id, char *text, size_t size) {
 
 static void set_up_lane(struct ct_recording *r) {
     static struct ct_stalk no_stalk;
-    static struct ct_recording parent;
+    static struct ct_recording parent = {.stalk = &no_stalk, .injection = {.tables = 0x10000, .shm = LANE_AT}};
+    r->injection = (struct ct_injection){.lane = &r->lane, .shm = LANE_AT};
     if (w.flags & STALK) {
-        parent.stalk = &no_stalk;
-        parent.injection.tables = 0x10000;
         r->session->options.stalk = &r->session->stalk;
         if (ct_stalk_install_forked(r, &parent))
             hostile_fail("not set up");
