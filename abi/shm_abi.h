@@ -213,9 +213,11 @@ struct ct_shm_control {
     uint64_t last_fork;   /* agent: counter value when the process last made, or wanted to make, a child */
     uint32_t listening;   /* controller: it reads letters */
     uint8_t pad0[128 - 116];
-    /* A robust mutex of the controller's drain thread (pthread_mutex_t); its first word gets CT_SHM_OWNER_DIED from the
-     * kernel when the controller dies. A stopped controller is not a dead one. */
-    uint8_t liveness[64];
+    /* controller: the thread id of its drain thread, as that sees itself; 0 when it has said goodbye. The kernel adds
+     * CT_SHM_OWNER_DIED when the thread dies: the word is on the thread's robust list, whose pointers are the controller's
+     * own memory. A stopped controller is not a dead one. */
+    uint32_t liveness;
+    uint8_t pad_liveness[60];
     /* agent, contended */
     uint32_t hint; /* where to look for the next free chunk */
     uint32_t thread_hint;

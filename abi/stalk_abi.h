@@ -76,6 +76,7 @@ struct ct_stalk_code {
     uint32_t size, insns;
     uint64_t lengths;
 };
+_Static_assert(__builtin_offsetof(struct ct_stalk_code, size) % 8 == 0, "size and instructions are read as one word");
 #define CT_STALK_LENGTHS (16u << 20)
 
 #define CT_STALK_RANGES  1024

@@ -65,7 +65,7 @@ struct ct_shm_control *ct_lane_control(void) {
 /* ---- the controller's death ---- */
 
 static bool controller_died(void) {
-    return __atomic_load_n((const uint32_t *)lane.control->liveness, __ATOMIC_RELAXED) & CT_SHM_OWNER_DIED;
+    return __atomic_load_n(&lane.control->liveness, __ATOMIC_RELAXED) & CT_SHM_OWNER_DIED;
 }
 
 static bool protect_regions(const struct ct_boot_code *code, int prot) {

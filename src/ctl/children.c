@@ -172,10 +172,18 @@ static void keep(struct ct_recording *r) {
 
 static int follow_fork(struct ct_recording *r, struct ct_task *t) {
     struct ct_remote_error error = {""};
-    int status = ct_remote_open(&r->remote, t->pid, &error);
+    int status = ct_remote_open(&r->remote, t->who.pid, &error);
     if (status)
         return ct_recording_fail(r, status, "%s", error.text);
+    if (!ct_confirm_holds(&t->who)) /* its number may be somebody else's */
+        return CT_ERR_NOT_FOUND;
     return ct_recording_install_forked(r, t->parent);
+}
+
+/* It is stopped now. Before that it may have executed something else, which nobody was asked about. */
+static bool is_waiting(void *arg) {
+    const struct ct_task *t = arg;
+    return ct_confirm_holds(&t->who) && ct_confirm_maps(t->parent, t->who.tid);
 }
 
 static void say_go(void *arg) {
@@ -184,7 +192,8 @@ static void say_go(void *arg) {
 
 static int follow_exec(struct ct_recording *r, struct ct_task *t) {
     struct ct_remote_error error = {""};
-    int status = ct_remote_follow_exec(&r->remote, t->pid, t->tid, say_go, t, EXEC_LIMIT_MS, &error);
+    int status = ct_remote_follow_exec(&r->remote, t->who.pid, t->who.tid,
+                                       &(struct ct_remote_exec){is_waiting, say_go, t}, EXEC_LIMIT_MS, &error);
     if (!status && t->foreign) { /* by an emulator, which is not what is to be recorded */
         ct_remote_close(r->remote);
         r->remote = NULL;
@@ -194,11 +203,11 @@ static int follow_exec(struct ct_recording *r, struct ct_task *t) {
         return ct_recording_fail(r, status,
                                  "%.400s is %s and runs unrecorded: this contrail records x86_64 programs only",
                                  t->program[0] ? t->program : "it", t->foreign);
-    if (status && ct_post_has_ended(t->pid))
+    if (status && ct_confirm_has_ended(t->who.pid))
         status = CT_ERR_NOT_FOUND; /* killed while it asked */
     if (status)
         return ct_recording_fail(r, status, "%s", error.text);
-    if (t->parent->pid == t->pid)
+    if (t->parent->pid == t->who.pid)
         __atomic_store_n(&t->parent->replaced, true, __ATOMIC_RELEASE);
     ct_post_close(t); /* another memory: the letter is not theirs any more */
     r->stopped_at = ct_clock_now();
@@ -207,7 +216,7 @@ static int follow_exec(struct ct_recording *r, struct ct_task *t) {
 }
 
 static int begin(struct ct_recording *r, struct ct_task *t) {
-    r->pid = t->pid;
+    r->pid = t->who.pid;
     r->parent_pid = t->parent->pid;
     if (t->letter.kind == CT_LETTER_EXEC)
         return follow_exec(r, t);
@@ -232,15 +241,16 @@ static void *run_keeper(void *arg) {
         keep(r);
     } else if (r && status != CT_ERR_SPAWN_FAILED && status != CT_ERR_NOT_FOUND) {
         /* An exec that failed, and a process that ended meanwhile, are nothing that is missing. */
-        ct_recording_miss(t.parent ? t.parent : r, t.pid, t.program, r->error);
+        ct_recording_miss(t.parent ? t.parent : r, t.who.pid, t.program, r->error);
     }
     if (t.parent) {
-        if (!forked && t.parent->pid == t.pid)
+        if (!forked && t.parent->pid == t.who.pid)
             ct_hold_again(t.parent); /* its exec has failed, or is not followed */
         ct_post_answer(&t, 0, CT_LETTER_ANSWERED);
         ct_post_close(&t);
     }
     ct_recording_destroy(r);
+    close(t.who.pidfd);
     pthread_mutex_lock(&c->mutex);
     c->keepers--;
     ring(c);

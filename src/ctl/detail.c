@@ -173,9 +173,8 @@ static struct ct_drain_thread *thread_of(struct ct_drain *drain, uint32_t segmen
     return t && t->generation == drain->lane->segments[segment].thread_generation ? t : NULL;
 }
 
-static int by_serial(const void *a, const void *b, void *arg) {
-    const struct ct_shm_segment *segments = arg, *x = &segments[*(const uint32_t *)a],
-                                *y = &segments[*(const uint32_t *)b];
+static int by_serial(const void *a, const void *b) {
+    const struct ct_detail_frozen *x = a, *y = b;
     return x->serial < y->serial ? -1 : x->serial > y->serial;
 }
 
@@ -184,8 +183,8 @@ static void list_frozen(struct ct_drain *drain) {
     d->frozen_count = 0;
     for (uint32_t i = 0; i < drain->lane->segment_count; i++)
         if (CT_SEGMENT_STATE(word_of(drain->lane, i)) == CT_SEGMENT_FROZEN)
-            d->frozen[d->frozen_count++] = i;
-    qsort_r(d->frozen, d->frozen_count, sizeof *d->frozen, by_serial, drain->lane->segments);
+            d->frozen[d->frozen_count++] = (struct ct_detail_frozen){i, drain->lane->segments[i].serial};
+    qsort(d->frozen, d->frozen_count, sizeof *d->frozen, by_serial);
 }
 
 /* A thread's come before the one that it is filling, and both after the index was drained: records of segments that are
@@ -194,9 +193,10 @@ static void take_frozen(struct ct_drain *drain) {
     struct ct_detail *d = drain->detail;
     list_frozen(drain);
     for (size_t i = 0; i < d->frozen_count; i++) {
-        struct ct_drain_thread *t = thread_of(drain, d->frozen[i], CT_SEGMENT_FROZEN);
-        if (t && take_segment(drain, t, d->frozen[i], false)) /* no thread: its first events are not drained yet */
-            ct_lane_free_segment(drain->lane, d->frozen[i]);
+        uint32_t segment = d->frozen[i].segment;
+        struct ct_drain_thread *t = thread_of(drain, segment, CT_SEGMENT_FROZEN);
+        if (t && take_segment(drain, t, segment, false)) /* no thread: its first events are not drained yet */
+            ct_lane_free_segment(drain->lane, segment);
     }
 }
 

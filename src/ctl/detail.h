@@ -47,10 +47,14 @@ struct ct_detail_place {
     uint32_t offset;
 };
 
+struct ct_detail_frozen {
+    uint32_t segment, serial; /* as it was when it was read */
+};
+
 struct ct_detail {
     uint8_t *copy; /* a segment */
     struct ct_detail_place *places;
-    uint32_t *frozen; /* segments that are FROZEN */
+    struct ct_detail_frozen *frozen; /* segments that are FROZEN */
     size_t frozen_count;
     uint64_t marks_seen, marks_omitted;
     unsigned mark_waits;  /* passes that have waited for a mark to be written, or for its event */

@@ -22,6 +22,9 @@
 #define HIGH_PERCENT     85u
 #define LOW_PERCENT      50u
 #define SLOW_WRITE_S     0.02
+#define LOOKS            16u /* at a header that changes meanwhile: the next pass looks again */
+#define LAST_PASSES      64u
+#define HURRY_NS         3000000000ull
 
 struct found_chunk {
     uint32_t thread, generation, chunk, depth;
@@ -57,7 +60,10 @@ static bool look_at(const struct ct_drain *d, uint32_t chunk, struct found_chunk
     const struct ct_shm_chunk *c = &d->lane->chunks[chunk];
     struct ct_shm_chunk header;
     uint64_t word;
+    unsigned looks = 0;
     do {
+        if (looks++ == LOOKS)
+            return false;
         word = ct_lane_word(d->lane, chunk);
         if (CT_CHUNK_STATE(word) == CT_CHUNK_FREE || d->quarantined[chunk])
             return false;
@@ -94,7 +100,7 @@ static void note_losses(struct ct_drain *d, struct ct_drain_thread *t, const str
     }
     if (missing || exhausted) {
         uint64_t dropped = missing ? missing * ct_lane_capacity(d->lane) - t->taken : 0;
-        ct_drain_note_gap(t, dropped + exhausted, missing ? CT_LOSS_DRAIN_LAG : CT_LOSS_POOL_EXHAUSTED, f->depth);
+        ct_drain_note_gap(d, t, dropped + exhausted, missing ? CT_LOSS_DRAIN_LAG : CT_LOSS_POOL_EXHAUSTED, f->depth);
     }
     if (missing)
         t->taken = 0;
@@ -118,7 +124,7 @@ static void take_live(struct ct_drain *d, struct ct_drain_thread *t, const struc
 
 static bool gives_up(struct ct_drain *d, struct ct_drain_thread *t) {
     uint64_t now = ct_clock_now();
-    if (t->ended || (memory_is_short(d) && !d->lane->control->lossless))
+    if (t->ended || (memory_is_short(d) && !d->lane->lossless))
         return true;
     if (!t->hole_since)
         t->hole_since = now;
@@ -140,7 +146,8 @@ static enum outcome take_rest(struct ct_drain *d, struct ct_drain_thread *t, con
         end--; /* never reserved */
     while (from < end) {
         uint32_t to = filled_from(events, from, end);
-        ct_drain_emit(d, t, events + from, to - from);
+        memcpy(d->copy, events + from, (to - from) * sizeof *events); /* each is read once: the target can change it */
+        ct_drain_emit(d, t, d->copy, to - from);
         if (to > from)
             t->hole_since = 0;
         from = to;
@@ -166,10 +173,21 @@ static enum outcome take_rest(struct ct_drain *d, struct ct_drain_thread *t, con
     return DONE;
 }
 
+/* A pass takes what there is, not what comes meanwhile, and ends early when we are to end. */
+static bool is_over(struct ct_drain *d) {
+    if (!d->hurry_at && __atomic_load_n(&d->stopping, __ATOMIC_RELAXED))
+        return true;
+    if (d->hurry_at && !d->hurried)
+        d->hurried = ct_clock_now() > d->hurry_at;
+    return !d->chunks_left || !d->chunks_left--;
+}
+
 /* `left`: its thread has gone on to another one. It will be submitted soon, unless a handler has jumped out of the swap. */
 static enum outcome take_chunk(struct ct_drain *d, struct ct_drain_thread *t, const struct found_chunk *f, bool left) {
+    if (is_over(d))
+        return MORE_LATER;
     if (f->number == 1 && !t->events && !t->depth)
-        ct_drain_inherit(t, d->lane->chunks[f->chunk].depth);
+        ct_drain_inherit(d, t, f->depth);
     if (is_in_use(f->word) && !t->ended && !left) {
         take_live(d, t, f);
         return MORE_LATER;
@@ -334,6 +352,7 @@ static void take_all(struct ct_drain *d, struct found_chunk *list) {
     uint64_t stamp = ct_os_timestamp(), now = ct_clock_now();
     watch_level(d);
     d->found = false;
+    d->chunks_left = 2 * d->lane->chunk_count;
     size_t count = list_chunks(d, list);
     qsort(list, count, sizeof *list, by_thread_and_number);
     for (size_t i = 0, n; i < count; i += n) {
@@ -435,14 +454,16 @@ static void drain_until_told(struct ct_drain *d, struct found_chunk *list) {
 }
 
 static void finish(struct ct_drain *d, struct found_chunk *list) {
+    unsigned passes = 0;
     ct_clock_calibrate(d->clock);
+    d->hurry_at = ct_clock_now() + HURRY_NS;
     for (struct ct_drain_thread *t = d->threads; t; t = t->next)
         t->ended |= t->writer != NULL;
     do { /* threads that were never seen before show up in the first pass only */
         take_all(d, list);
         for (struct ct_drain_thread *t = d->threads; t; t = t->next)
             t->ended |= t->writer != NULL;
-    } while (d->found && !d->error);
+    } while (d->found && !d->error && ++passes < LAST_PASSES);
     d->finishing = true;
     ct_drain_put_signals(d, true);
     ct_detail_finish(d);
@@ -488,6 +509,7 @@ int ct_drain_start(struct ct_drain *d) {
     d->quarantined = calloc(lane->chunk_count, 1);
     d->copy = malloc(lane->chunk_bytes);
     d->stop_fd = eventfd(0, EFD_CLOEXEC);
+    ct_drain_watch_threads(d);
     pthread_mutex_init(&d->mutex, NULL);
     if (!d->by_slot || !d->quarantined || !d->copy || d->stop_fd < 0 || ct_detail_start(d) || start_thread(d))
         return CT_ERR_NO_MEMORY;
@@ -507,6 +529,7 @@ int ct_drain_finish(struct ct_drain *d) {
     if (!d->running)
         return d->error;
     uint64_t one = 1;
+    __atomic_store_n(&d->stopping, 1, __ATOMIC_RELAXED);
     (void)!write(d->stop_fd, &one, sizeof one);
     pthread_join(d->thread, NULL);
     d->running = 0;

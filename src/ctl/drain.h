@@ -50,8 +50,10 @@ struct ct_drain_thread {
     uint64_t events, bytes;
     uint64_t lost[CT_LOSS_COUNT], gaps_lost;
     uint64_t abandoned, deep_calls, left_frames, guarded_calls;
-    uint32_t *stack; /* hook numbers of open calls; UINT32_MAX: not known, its call was lost */
-    size_t depth, stack_capacity;
+    size_t depth;    /* calls that are open: first those that are not known, because their events were lost, */
+    size_t unknown;  /* so many, */
+    uint32_t *stack; /* then these: hook numbers */
+    size_t stack_capacity;
     struct ct_drain_gap *gaps;
     size_t gap_count;
     struct ct_detail_thread detail;
@@ -75,6 +77,7 @@ struct ct_drain {
     bool other_namespace; /* tids are not ours */
     int inner_pid;        /* its own number there */
     unsigned interval_ms;
+    uint32_t spare_threads;          /* that are believed beside those which the kernel has made; 0: the default */
     struct ct_trace_format format;   /* of index files */
     void (*every_second)(void *arg); /* on the drain thread */
     void *every_second_arg;
@@ -104,6 +107,13 @@ struct ct_drain {
     struct ct_event *copy;
     struct ct_detail *detail; /* NULL: no detail is captured */
     bool finishing;           /* nothing more comes from the target */
+    uint32_t chunks_left;     /* that this pass may still take: the target can fill them as fast as they are taken */
+    uint64_t hurry_at;        /* from then on the end does not wait for exactness; 0: it is not the end yet */
+    bool hurried;             /* calls of returns are looked for in few places only */
+    size_t stacks_room;       /* entries of all threads' stacks */
+    size_t gap_count;         /* of all threads */
+    uint64_t threads_allowed; /* as many as the kernel can have made; */
+    uint64_t made_before;     /* of its count when we began */
     uint32_t next_id;
     uint64_t time_start, time_end; /* of events */
     uint64_t bytes_closed;
@@ -125,6 +135,7 @@ struct ct_drain {
     uint64_t signals_lost;           /* no memory */
     struct ct_session_statistics statistics;
     int stop_fd;
+    int stopping;        /* ct_drain_finish was called */
     int held;            /* the lane is held: 1, or a negative status */
     int error;           /* of a write; recording has stopped */
     uint64_t written_ns; /* what was there then is written: when the last whole pass began; 0: the drain has ended */
@@ -142,10 +153,11 @@ uint64_t ct_drain_latency(const struct ct_drain *drain, double share);
 /* ---- drain_events.c ---- */
 
 void ct_drain_emit(struct ct_drain *drain, struct ct_drain_thread *thread, const struct ct_event *events, size_t count);
-/* Events are missing here; `depth` frames are open behind it. */
-void ct_drain_note_gap(struct ct_drain_thread *thread, uint64_t lost, enum ct_loss_reason reason, uint32_t depth);
-/* So many frames are open before the thread's first event: a child that was forked stands in the middle of its parent's. */
-void ct_drain_inherit(struct ct_drain_thread *thread, uint32_t depth);
+/* Events are missing here; `depth` frames are open after it. */
+void ct_drain_note_gap(struct ct_drain *drain, struct ct_drain_thread *thread, uint64_t lost,
+                       enum ct_loss_reason reason, uint32_t depth);
+/* So many frames are open before the thread's first event: a child that was forked is in the middle of its parent's. */
+void ct_drain_inherit(struct ct_drain *drain, struct ct_drain_thread *thread, uint32_t depth);
 void ct_drain_measure(struct ct_drain *drain);
 /* function_id of a hook; 0: there is none. */
 uint64_t ct_drain_function(const struct ct_drain *drain, uint32_t hook);
@@ -167,7 +179,9 @@ void ct_drain_free_signals(struct ct_drain *drain);
 
 /* ---- drain_threads.c ---- */
 
-/* The thread that has the slot now; made on first sight. NULL: out of memory or files. */
+/* Counts the threads that there are, and those that the kernel makes from now on. */
+void ct_drain_watch_threads(struct ct_drain *drain);
+/* The thread that has the slot now; made on first sight. NULL: out of memory or files, or it cannot exist. */
 struct ct_drain_thread *ct_drain_thread_of(struct ct_drain *drain, uint32_t slot, uint32_t generation);
 void ct_drain_refresh(struct ct_drain *drain, struct ct_drain_thread *thread);
 void ct_drain_refresh_names(struct ct_drain *drain);

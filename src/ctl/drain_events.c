@@ -4,87 +4,84 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define UNKNOWN   UINT32_MAX
-#define MAX_GAPS  4096u
-#define MAX_DEPTH (1u << 24)
+/* Calls, returns and depths come from the target: what is kept of them is bounded, for a thread and in all. */
+#define MAX_GAPS     4096u
+#define GAPS_IN_ALL  (1u << 18)
+#define MAX_DEPTH    (1u << 21)
+#define DEPTH_IN_ALL (1u << 26)
+#define HURRIED_LOOK 64u
 
 /* ---- the stack of open calls ---- */
 
-static bool grow(struct ct_drain_thread *t, size_t depth) {
-    if (depth < t->stack_capacity)
+static bool grow(struct ct_drain *d, struct ct_drain_thread *t, size_t known) {
+    if (known < t->stack_capacity)
         return true;
-    size_t capacity = t->stack_capacity ? t->stack_capacity : 64;
-    while (capacity <= depth)
-        capacity *= 2;
-    uint32_t *stack = capacity <= MAX_DEPTH ? realloc(t->stack, capacity * sizeof *stack) : NULL;
+    size_t capacity = t->stack_capacity ? t->stack_capacity * 2 : 64, more = capacity - t->stack_capacity;
+    bool room = known == t->stack_capacity && capacity <= MAX_DEPTH && d->stacks_room + more <= DEPTH_IN_ALL;
+    uint32_t *stack = room ? realloc(t->stack, capacity * sizeof *stack) : NULL;
     if (!stack)
         return false;
+    d->stacks_room += more;
     t->stack = stack;
     t->stack_capacity = capacity;
     return true;
 }
 
-static uint32_t push(struct ct_drain_thread *t, uint32_t hook) {
-    if (grow(t, t->depth))
-        t->stack[t->depth] = hook;
+static size_t known_calls(const struct ct_drain_thread *t) {
+    return t->depth - t->unknown;
+}
+
+static uint32_t push(struct ct_drain *d, struct ct_drain_thread *t, uint32_t hook) {
+    size_t known = known_calls(t);
+    if (grow(d, t, known))
+        t->stack[known] = hook;
     return (uint32_t)t->depth++;
 }
 
-static size_t known_depth(const struct ct_drain_thread *t) {
-    return t->depth < t->stack_capacity ? t->depth : t->stack_capacity;
-}
-
-static void remove_at(struct ct_drain_thread *t, size_t index) {
-    memmove(t->stack + index, t->stack + index + 1, (known_depth(t) - index - 1) * sizeof *t->stack);
-    t->depth--;
-}
-
 /* A return ends the innermost open call of its function. That is the innermost of all, unless coroutines take turns. */
-static uint32_t pop(struct ct_drain_thread *t, uint32_t hook) {
+static uint32_t pop(const struct ct_drain *d, struct ct_drain_thread *t, uint32_t hook) {
+    size_t known = known_calls(t);
     if (!t->depth)
         return 0;
-    if (t->depth > t->stack_capacity) /* deeper than we have memory for */
+    if (known > t->stack_capacity) /* deeper than we have memory for */
         return (uint32_t)--t->depth;
-    if (t->stack[t->depth - 1] == hook)
-        return (uint32_t)--t->depth;
-    size_t i = t->depth, unknown = SIZE_MAX;
-    while (i-- > 0) {
+    size_t last = d->hurried && known > HURRIED_LOOK ? known - HURRIED_LOOK : 0;
+    for (size_t i = known; i-- > last;)
         if (t->stack[i] == hook) {
-            remove_at(t, i);
-            return (uint32_t)i;
+            memmove(t->stack + i, t->stack + i + 1, (known - i - 1) * sizeof *t->stack);
+            t->depth--;
+            return (uint32_t)(t->unknown + i);
         }
-        if (t->stack[i] == UNKNOWN) {
-            unknown = i;
-            break;
-        }
-    }
-    if (unknown == SIZE_MAX)
+    if (!t->unknown)
         return (uint32_t)t->depth; /* its call was not seen at all */
-    remove_at(t, unknown);
-    return (uint32_t)unknown;
+    t->depth--;
+    return (uint32_t)--t->unknown;
 }
 
-void ct_drain_note_gap(struct ct_drain_thread *t, uint64_t lost, enum ct_loss_reason reason, uint32_t depth) {
-    t->gaps_lost += lost;
-    t->depth = 0;
-    for (uint32_t i = 0; i < depth; i++)
-        push(t, UNKNOWN);
-    if (t->gap_count == MAX_GAPS) {
-        t->gaps[MAX_GAPS - 1].lost += lost;
-        return;
+static void list_gap(struct ct_drain *d, struct ct_drain_thread *t, uint64_t lost, enum ct_loss_reason reason) {
+    bool room = t->gap_count < MAX_GAPS && d->gap_count < GAPS_IN_ALL;
+    struct ct_drain_gap *gaps = room ? realloc(t->gaps, (t->gap_count + 1) * sizeof *gaps) : NULL;
+    if (gaps) {
+        t->gaps = gaps;
+        t->gaps[t->gap_count++] = (struct ct_drain_gap){t->events, lost, reason};
+        d->gap_count++;
+    } else if (t->gap_count) {
+        t->gaps[t->gap_count - 1].lost += lost;
     }
-    struct ct_drain_gap *gaps = realloc(t->gaps, (t->gap_count + 1) * sizeof *gaps);
-    if (!gaps)
-        return;
-    t->gaps = gaps;
-    t->gaps[t->gap_count++] = (struct ct_drain_gap){t->events, lost, reason};
+}
+
+void ct_drain_note_gap(struct ct_drain *d, struct ct_drain_thread *t, uint64_t lost, enum ct_loss_reason reason,
+                       uint32_t depth) {
+    t->gaps_lost += lost;
+    t->depth = t->unknown = depth <= MAX_DEPTH ? depth : 0;
+    list_gap(d, t, lost, reason);
 }
 
 #define INHERITED_MAX 100000u /* the number comes from the target */
 
-void ct_drain_inherit(struct ct_drain_thread *t, uint32_t depth) {
+void ct_drain_inherit(struct ct_drain *d, struct ct_drain_thread *t, uint32_t depth) {
     if (depth)
-        ct_drain_note_gap(t, 0, CT_LOSS_COUNT, depth < INHERITED_MAX ? depth : 0);
+        ct_drain_note_gap(d, t, 0, CT_LOSS_COUNT, depth < INHERITED_MAX ? depth : 0);
 }
 
 /* ---- events ---- */
@@ -117,9 +114,9 @@ static struct atf_index_event convert(struct ct_drain *d, struct ct_drain_thread
         out.event_kind = ATF_CALL;
         out.call_depth = (uint32_t)t->depth;
     } else if (kind == CT_EVENT_CALL) {
-        out.call_depth = push(t, e->hook);
+        out.call_depth = push(d, t, e->hook);
     } else {
-        out.call_depth = pop(t, e->hook);
+        out.call_depth = pop(d, t, e->hook);
     }
     return out;
 }

@@ -1,7 +1,7 @@
 /* The target's threads as the drain sees them. Owner: the drain thread; the list is changed under the mutex. */
 #include "ctl/drain.h"
+#include "remote/frames.h"
 #include <contrail/status.h>
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,36 +17,12 @@ static bool read_line(const char *path, char *line, size_t size) {
     return ok;
 }
 
-/* The last number of NSpid: is what the thread itself sees. */
-static int inner_tid(int pid, int tid) {
-    char path[64], line[256];
-    snprintf(path, sizeof path, "/proc/%d/task/%d/status", pid, tid);
-    FILE *file = fopen(path, "re");
-    int inner = -1;
-    while (file && fgets(line, sizeof line, file))
-        if (!strncmp(line, "NSpid:", 6)) {
-            const char *last = strrchr(line, '\t');
-            inner = last ? atoi(last + 1) : -1;
-        }
-    if (file)
-        fclose(file);
-    return inner;
-}
-
 /* Our number of a thread that calls itself `inner`. */
 static int outer_tid(const struct ct_drain *d, int inner) {
-    char path[64];
-    int found = inner;
     if (inner == d->inner_pid) /* the main thread, also when it has ended */
         return d->pid;
-    snprintf(path, sizeof path, "/proc/%d/task", d->pid);
-    DIR *directory = d->other_namespace ? opendir(path) : NULL;
-    for (struct dirent *entry; directory && (entry = readdir(directory));)
-        if (atoi(entry->d_name) && inner_tid(d->pid, atoi(entry->d_name)) == inner)
-            found = atoi(entry->d_name);
-    if (directory)
-        closedir(directory);
-    return found;
+    int outer = d->other_namespace ? ct_remote_outer_tid(d->pid, inner) : 0;
+    return outer ? outer : inner;
 }
 
 /* False: there is no such thread any more. */
@@ -71,11 +47,55 @@ static bool process_lives(const struct ct_drain *d) {
     return !stat(path, &tasks) && tasks.st_nlink > 3;
 }
 
+/* ---- how many there can be ---- */
+
+#define SPARE_THREADS 64u /* threads that are seen twice: they take part again after they were left out */
+
+/* Processes and threads that the kernel has made since the machine started; 0: it does not say. */
+static uint64_t count_made(void) {
+    char *line = NULL;
+    size_t size = 0;
+    unsigned long long made = 0;
+    FILE *file = fopen("/proc/stat", "re");
+    while (file && !made && getline(&line, &size, file) >= 0)
+        (void)sscanf(line, "processes %llu", &made);
+    free(line);
+    if (file)
+        fclose(file);
+    return made;
+}
+
+void ct_drain_watch_threads(struct ct_drain *d) {
+    char path[64];
+    struct stat tasks;
+    snprintf(path, sizeof path, "/proc/%d/task", d->pid);
+    d->threads_allowed =
+        (d->spare_threads ? d->spare_threads : SPARE_THREADS) + (stat(path, &tasks) ? 1 : tasks.st_nlink);
+    d->made_before = count_made();
+}
+
+/* Slots and generations are the target's word, and each new one is a directory: there are no more than the kernel has made
+ * threads. It is asked when the last answer does not do. */
+static bool may_be_new(struct ct_drain *d) {
+    if (d->next_id < d->threads_allowed || !d->made_before)
+        return true;
+    uint64_t made = count_made();
+    d->threads_allowed += made > d->made_before ? made - d->made_before : 0;
+    d->made_before = made > d->made_before ? made : d->made_before;
+    return d->next_id < d->threads_allowed;
+}
+
 struct ct_drain_thread *ct_drain_thread_of(struct ct_drain *d, uint32_t slot, uint32_t generation) {
     struct ct_drain_thread *t = d->by_slot[slot];
     if (t && t->generation == generation)
         return t;
     const struct ct_shm_thread *s = &d->lane->threads[slot];
+    if (!may_be_new(d))
+        return NULL;
+    if (t && t->writer) { /* only the target can have freed the slot: as many files are open as there are slots */
+        int status = ct_drain_close_thread(d, t);
+        d->error = d->error ? d->error : status;
+    }
     if (!(t = calloc(1, sizeof *t)))
         return NULL;
     t->id = d->next_id + 1;
@@ -135,7 +155,7 @@ int ct_drain_close_thread(struct ct_drain *d, struct ct_drain_thread *t) {
     ct_drain_refresh(d, t);
     uint64_t lost = t->lost[CT_LOSS_POOL_EXHAUSTED] + t->lost[CT_LOSS_DRAIN_LAG] + t->lost[CT_LOSS_DISK_SLOW];
     if (lost > t->gaps_lost) /* at its end: nothing came behind it */
-        ct_drain_note_gap(t, lost - t->gaps_lost, CT_LOSS_DRAIN_LAG, 0);
+        ct_drain_note_gap(d, t, lost - t->gaps_lost, CT_LOSS_DRAIN_LAG, 0);
     (void)ct_thread_writer_flush(t->writer);
     t->bytes = ct_thread_writer_bytes(t->writer);
     d->bytes_closed += t->bytes;
@@ -150,8 +170,9 @@ int ct_drain_close_thread(struct ct_drain *d, struct ct_drain_thread *t) {
         t->code = NULL;
     }
     t->writer = NULL;
+    d->stacks_room -= t->stack_capacity;
     free(t->stack);
     t->stack = NULL;
-    t->stack_capacity = t->depth = 0;
+    t->stack_capacity = t->depth = t->unknown = 0;
     return status;
 }

@@ -151,7 +151,7 @@ static int fill_threads(struct ct_injection *in, struct ct_boot_thread *threads)
 
 /* A process that has used up its descriptors gets one more, for as long as we need it, if we may. */
 static int make_memfd(struct ct_injection *in, uint64_t name, int64_t *fd) {
-    const uint64_t make[6] = {name, MFD_CLOEXEC};
+    const uint64_t make[6] = {name, MFD_CLOEXEC | MFD_ALLOW_SEALING};
     struct rlimit limit, more;
     int pid = ct_remote_pid(in->remote), status = call(in, SYS_memfd_create, make, fd);
     if (!status || *fd != -EMFILE || prlimit(pid, RLIMIT_NOFILE, NULL, &limit))
@@ -162,6 +162,11 @@ static int make_memfd(struct ct_injection *in, uint64_t name, int64_t *fd) {
     status = call(in, SYS_memfd_create, make, fd);
     (void)prlimit(pid, RLIMIT_NOFILE, &limit, NULL);
     return status;
+}
+
+/* The pools' offsets are multiples of the window. */
+uint64_t ct_inject_lane_at(const struct ct_injection *in) {
+    return round_up(in->shm, in->lane->window);
 }
 
 /* Makes the shared memory, and maps it in the target: in->shm tells where, 0: anywhere. */
@@ -181,10 +186,11 @@ int ct_inject_shared(struct ct_injection *in, uint64_t name, const struct ct_inj
     }
     uint64_t at = 0;
     if (!status) {
-        /* the pools' offsets are multiples of the window */
-        at = round_up(in->shm, in->lane->window);
+        at = ct_inject_lane_at(in);
         status = ct_inject_map(in, at, in->lane->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, (int)fd, &at);
     }
+    if (!status)
+        status = ct_lane_seal(in->lane);
     const uint64_t shut[6] = {(uint64_t)fd};
     (void)call(in, SYS_close, shut, &result);
     return status;
@@ -211,6 +217,11 @@ static int map_regions(struct ct_injection *in) {
 
 /* ---- starting the agent ---- */
 
+/* A status comes from the target's memory: one of ours, or it has failed. */
+int ct_inject_said(int32_t status) {
+    return status <= 0 ? status : CT_ERR_SYSTEM;
+}
+
 static int run_agent(struct ct_injection *in, struct ct_boot *boot) {
     uint64_t result;
     const uint64_t a[6] = {in->boot};
@@ -219,7 +230,7 @@ static int run_agent(struct ct_injection *in, struct ct_boot *boot) {
         status = ct_remote_call(in->remote, in->entry, in->stack, a, &result);
     if (!status)
         status = ct_remote_read(in->remote, in->boot, boot, sizeof *boot);
-    return status ? status : boot->status;
+    return status ? status : ct_inject_said(boot->status);
 }
 
 static int start_agent(struct ct_injection *in, const struct tables *t, const struct ct_injection_options *options) {
@@ -232,7 +243,7 @@ static int start_agent(struct ct_injection *in, const struct tables *t, const st
         .version = CT_BOOT_VERSION,
         .command = CT_BOOT_START,
         .pid = ct_remote_inner_pid(in->remote),
-        .shm = round_up(in->shm, in->lane->window),
+        .shm = ct_inject_lane_at(in),
         .hooks = in->tables + t->hooks,
         .hook_room = t->hook_room,
         .code = {.stubs = in->tables + t->stubs,
@@ -327,6 +338,11 @@ int ct_inject(struct ct_injection *in, struct ct_remote *remote, const struct ct
         return explain(error, CT_ERR_ATTACH_FAILED,
                        "the process may not make the system calls that recording needs (mmap, mprotect, "
                        "memfd_create): its seccomp filter forbids it");
+    if (status == CT_ERR_BAD_FILE)
+        return explain(
+            error, CT_ERR_ATTACH_FAILED,
+            "the process answers system calls by a filter of its own, and what it gave is not the memory that "
+            "was asked for; it cannot be recorded");
     return explain(error, status, ct_status_text(status));
 }
 
@@ -447,7 +463,7 @@ static int extend(struct ct_injection *in, const struct ct_target_plan *plan, ui
     struct ct_boot boot;
     uint64_t at;
     int status = ct_remote_read(in->remote, in->boot, &boot, sizeof boot);
-    if (!status && first_hook + plan->hook_count > boot.hook_room)
+    if (!status && first_hook + plan->hook_count > in->hook_room)
         status = CT_ERR_NO_SPACE;
     struct ct_hook_entry *hooks = calloc(plan->hook_count + 1, sizeof *hooks);
     if (!status)

@@ -36,6 +36,8 @@ int ct_inject(struct ct_injection *in, struct ct_remote *remote, const struct ct
 /* For the child of a recorded process, which has everything already: shared memory of its own in the place of its parent's. */
 int ct_inject_lane(struct ct_injection *in, struct ct_remote *remote, const struct ct_injection *parent,
                    struct ct_lane *lane, const struct ct_injection_options *options, struct ct_remote_error *error);
+/* Where the shared memory is in the target. */
+uint64_t ct_inject_lane_at(const struct ct_injection *in);
 /* The same for libraries that were loaded since, in a target that has everything else. */
 int ct_inject_more(struct ct_injection *in, const struct ct_target_plan *plan, uint32_t first_hook,
                    struct ct_remote_error *error);

@@ -11,6 +11,8 @@ int ct_inject_unmap(struct ct_injection *in, uint64_t at, uint64_t size);
 int ct_inject_image(struct ct_injection *in, const uint8_t *image, uint64_t tables);
 /* The lane, made and mapped on both sides. `name`: address of a text in the target. */
 int ct_inject_shared(struct ct_injection *in, uint64_t name, const struct ct_injection_options *options);
+/* What the agent has answered, as a status. */
+int ct_inject_said(int32_t status);
 /* CT_ERR_UNSUPPORTED: a thread uses the register that we need. */
 int ct_inject_check_gs(struct ct_remote *remote, struct ct_remote_error *error);
 

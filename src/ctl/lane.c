@@ -2,10 +2,15 @@
 #include "ctl/lane.h"
 #include "os/thread.h"
 #include <contrail/status.h>
-#include <pthread.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #define CHUNKS_WANTED   4096u /* so many threads can have one each; fewer and larger ones would not be faster */
@@ -13,8 +18,6 @@
 #define CHUNK_MAX       65536u
 #define CHUNKS_MIN      64u
 #define THREAD_CAPACITY 16384u
-
-_Static_assert(sizeof(pthread_mutex_t) <= sizeof((struct ct_shm_control *)0)->liveness, "it must fit");
 
 static uint64_t round_up(uint64_t value, uint64_t unit) {
     return (value + unit - 1) / unit * unit;
@@ -121,6 +124,36 @@ static void point_to_parts(struct ct_lane *lane, uint8_t *at, const struct ct_sh
     lane->rules = (uint16_t *)(at + c->rules_offset);
     lane->budgets = c->detail_rate ? (int32_t *)(at + c->budgets_offset) : NULL;
     lane->detail_pool = at + c->detail_pool_offset;
+    lane->extra = c->extra_offset ? at + c->extra_offset : NULL;
+}
+
+/* ---- the memory itself ---- */
+
+/* The target has made it, and a filter of its own may have answered for the kernel: a file that can shrink, that blocks who
+ * touches it, or that is worth something to somebody else is refused before it is changed. */
+static bool is_new_memfd(int fd) {
+    struct stat info;
+    struct statfs place;
+    return !fstat(fd, &info) && S_ISREG(info.st_mode) && !info.st_nlink && !info.st_size && !fstatfs(fd, &place) &&
+           place.f_type == TMPFS_MAGIC && (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR && !fcntl(fd, F_GET_SEALS);
+}
+
+/* It neither shrinks nor grows from now on: touching it never ends in SIGBUS. */
+static int fix_size(int fd, uint64_t size) {
+    struct stat info;
+    if (!is_new_memfd(fd))
+        return CT_ERR_BAD_FILE;
+    if (ftruncate(fd, (off_t)size))
+        return CT_ERR_NO_MEMORY;
+    bool fixed = !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) && !fstat(fd, &info);
+    return fixed && (uint64_t)info.st_size == size ? 0 : CT_ERR_BAD_FILE;
+}
+
+int ct_lane_seal(struct ct_lane *lane) {
+    int failed = fcntl(lane->fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL);
+    if (failed && errno == EINVAL) /* before Linux 5.1 */
+        failed = fcntl(lane->fd, F_ADD_SEALS, F_SEAL_SEAL);
+    return failed ? CT_ERR_BAD_FILE : 0;
 }
 
 int ct_lane_create(struct ct_lane *lane, int fd, const struct ct_lane_options *options) {
@@ -133,15 +166,18 @@ int ct_lane_create(struct ct_lane *lane, int fd, const struct ct_lane_options *o
         .chunk_bytes = control.chunk_bytes,
         .chunk_count = control.chunk_count,
         .thread_capacity = control.thread_capacity,
+        .lossless = options->lossless,
         .segment_count = control.segment_count,
         .detail_chunk_count = control.detail_chunk_count,
         .stack_bytes = control.stack_bytes,
         .hook_room = control.hook_room,
+        .detail_rate = control.detail_rate,
         .vectors = control.vectors,
         .detail_key = control.detail_key,
     };
-    if (ftruncate(fd, (off_t)lane->size))
-        return CT_ERR_NO_MEMORY;
+    int status = fix_size(fd, lane->size);
+    if (status)
+        return status;
     void *at = mmap(NULL, lane->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (at == MAP_FAILED)
         return CT_ERR_NO_MEMORY;
@@ -154,7 +190,7 @@ int ct_lane_create(struct ct_lane *lane, int fd, const struct ct_lane_options *o
 }
 
 void ct_lane_refill_budgets(struct ct_lane *lane, size_t hooks) {
-    int32_t rate = (int32_t)lane->control->detail_rate;
+    int32_t rate = (int32_t)lane->detail_rate;
     for (size_t i = 0; lane->budgets && i < hooks && i < lane->hook_room; i++)
         __atomic_store_n(&lane->budgets[i], rate, __ATOMIC_RELAXED);
 }
@@ -200,19 +236,24 @@ void ct_lane_destroy(struct ct_lane *lane) {
     *lane = (struct ct_lane){.fd = -1};
 }
 
+/* The word's address is that of the private node and an offset: what the kernel follows is ours. While the thread holds the
+ * lane it locks no robust mutex of the C library, whose list is put away. */
 int ct_lane_hold(struct ct_lane *lane) {
-    pthread_mutex_t *mutex = (pthread_mutex_t *)lane->control->liveness;
-    pthread_mutexattr_t attributes;
-    pthread_mutexattr_init(&attributes);
-    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-    pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-    int failed = pthread_mutex_init(mutex, &attributes) || pthread_mutex_lock(mutex);
-    pthread_mutexattr_destroy(&attributes);
-    return failed ? CT_ERR_SYSTEM : 0;
+    struct ct_lane_robust *r = &lane->robust;
+    size_t size;
+    r->head.list.next = &r->node;
+    r->head.futex_offset = (char *)&lane->control->liveness - (char *)&r->node;
+    r->head.list_op_pending = NULL;
+    r->node.next = &r->head.list;
+    if (syscall(SYS_get_robust_list, 0, &r->before, &size))
+        return CT_ERR_SYSTEM;
+    __atomic_store_n(&lane->control->liveness, (uint32_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
+    return syscall(SYS_set_robust_list, &r->head, sizeof r->head) ? CT_ERR_SYSTEM : 0;
 }
 
 void ct_lane_release(struct ct_lane *lane) {
-    pthread_mutex_unlock((pthread_mutex_t *)lane->control->liveness);
+    (void)syscall(SYS_set_robust_list, lane->robust.before, sizeof lane->robust.head);
+    __atomic_store_n(&lane->control->liveness, 0, __ATOMIC_RELEASE);
 }
 
 bool ct_lane_change_word(struct ct_lane *lane, uint32_t chunk, uint64_t from, uint64_t to) {

@@ -8,23 +8,32 @@
 
 #include "abi/shm_abi.h"
 #include <contrail/hook.h>
+#include <linux/futex.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 #define CT_LANE_CLASSES     3   /* sizes of segments */
 #define CT_LANE_MOST_CHUNKS 128 /* in a segment */
 
+/* The list of one that the kernel walks when the drain thread dies. It is private: the target can write to the word alone. */
+struct ct_lane_robust {
+    struct robust_list_head head, *before; /* `before`: the C library's list, which comes back */
+    struct robust_list node;
+};
+
 struct ct_lane {
     int fd; /* -1: not open */
     size_t size;
     uint64_t window; /* the target must map it at an address whose pool is a multiple of this */
     uint32_t chunk_bytes, chunk_count, thread_capacity;
+    bool lossless;
+    struct ct_lane_robust robust;
     struct ct_shm_control *control;
     struct ct_shm_thread *threads;
     struct ct_shm_chunk *chunks;
     uint8_t *pool;
     /* detail; 0 segments: none */
-    uint32_t segment_count, detail_chunk_count, stack_bytes, hook_room;
+    uint32_t segment_count, detail_chunk_count, stack_bytes, hook_room, detail_rate;
     bool vectors;
     uint64_t detail_key;
     struct ct_shm_segment *segments;
@@ -34,6 +43,7 @@ struct ct_lane {
     uint16_t *rules;  /* by hook */
     int32_t *budgets; /* by hook; NULL: no limit */
     uint8_t *detail_pool;
+    uint8_t *extra; /* bytes after everything else; NULL: none */
 };
 
 struct ct_lane_options {
@@ -43,11 +53,14 @@ struct ct_lane_options {
     uint32_t stack_bytes, detail_rate;
     bool vectors;
     uint32_t hook_room; /* hooks that there will ever be */
-    size_t extra;       /* bytes behind everything else (control.extra_offset) */
+    size_t extra;       /* bytes after everything else (control.extra_offset) */
 };
 
-/* Gives the memfd its size, maps it, writes the layout. Takes the descriptor over. */
+/* Gives the memfd its size for good, maps it, writes the layout. Takes the descriptor over. CT_ERR_BAD_FILE: the descriptor,
+ * which the target has made, is no new and sealable memfd. */
 int ct_lane_create(struct ct_lane *lane, int fd, const struct ct_lane_options *options);
+/* All mappings that are needed exist: nobody can map the memory for writing, or write to its file, from now on. */
+int ct_lane_seal(struct ct_lane *lane);
 void ct_lane_destroy(struct ct_lane *lane);
 
 /* The calling thread's death is from now on seen by the agent; until it says goodbye. */

@@ -251,6 +251,7 @@ static void put_numbers(struct ct_json *j, struct ct_recording *r) {
     ct_json_number(j, "lane_least_free", now.lane_least_free);
     ct_json_number(j, "lane_times_above", now.lane_times_above);
     ct_json_number(j, "changed_code", r->injection.changed);
+    ct_json_number(j, "refused_requests", __atomic_load_n(&r->refused, __ATOMIC_RELAXED));
     ct_json_number(j, "lost_threads", r->lane.control ? r->lane.control->lost_threads : 0);
 }
 

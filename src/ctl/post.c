@@ -4,13 +4,11 @@
 #include "ctl/hold.h"
 #include "remote/frames.h"
 #include "remote/program.h"
-#include <dirent.h>
 #include <linux/futex.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -69,13 +67,6 @@ void ct_post_close(struct ct_task *t) {
 
 /* ---- what may be followed ---- */
 
-/* The number that we know a process by which calls itself `inner`; `below`: a process of the same namespace. */
-static int outer_number(const struct ct_recording *below, int inner) {
-    if (!below->drain.other_namespace)
-        return inner;
-    return ct_remote_outer_pid(below->pid, inner);
-}
-
 static void read_path(const struct ct_recording *r, uint64_t address, char path[PATH_MAX]) {
     for (size_t i = 0; i < PATH_MAX; i++) {
         if (ct_remote_read(r->remote, address + i, &path[i], 1))
@@ -92,18 +83,42 @@ static bool may_execute(struct ct_task *t) {
     char reason[PATH_MAX + 128];
     struct ct_program_kind kind;
     read_path(t->parent, t->letter.argument, t->program);
-    ct_program_look(t->pid, t->letter.directory, t->program, &kind);
+    ct_program_look(t->who.pid, t->letter.directory, t->program, &kind);
     t->foreign = kind.foreign;
     if (!kind.privileges)
         return true;
     snprintf(reason, sizeof reason, "%s %s and runs unrecorded, with its rights: run contrail as root to record it too",
              t->program[0] ? t->program : "it", kind.privileges);
-    ct_recording_miss(t->parent, t->pid, t->program, reason);
+    ct_recording_miss(t->parent, t->who.pid, t->program, reason);
     return false;
 }
 
 static bool may_follow(struct ct_task *t) {
-    return t->pid > 0 && (t->letter.kind != CT_LETTER_EXEC || may_execute(t));
+    return t->letter.kind != CT_LETTER_EXEC || may_execute(t);
+}
+
+/* Said once: a target that asks for others may do so again and again. */
+static void note_refusal(struct ct_task *t) {
+    char reason[160];
+    if (__atomic_fetch_add(&t->parent->refused, 1, __ATOMIC_RELAXED))
+        return;
+    snprintf(reason, sizeof reason,
+             "process %d asked to have process %d recorded, which it has not made; that was refused", t->parent->pid,
+             t->letter.pid);
+    ct_recording_miss(t->parent, t->letter.pid, "", reason);
+}
+
+/* The target may name any process: only its own count. */
+static bool is_confirmed(struct ct_task *t) {
+    struct ct_recording *r = t->parent;
+    int status = CT_ERR_PERMISSION_DENIED;
+    if (t->letter.kind == CT_LETTER_FORKED)
+        status = ct_confirm_child(r, t->letter.pid, &t->who);
+    else if (t->letter.kind == CT_LETTER_EXEC)
+        status = ct_confirm_executing(r, t->letter.pid, t->letter.tid, &t->who);
+    if (status == CT_ERR_PERMISSION_DENIED)
+        note_refusal(t);
+    return !status;
 }
 
 /* ---- the postman ---- */
@@ -120,39 +135,27 @@ static void deliver(struct ct_recording *r, uint32_t index) {
         ct_post_answer(&t, 1, CT_LETTER_ANSWERED);
         return;
     }
+    if (!is_confirmed(&t)) {
+        ct_post_answer(&t, 0, CT_LETTER_ANSWERED);
+        return;
+    }
     if (t.letter.kind == CT_LETTER_FORKED)
         __atomic_store_n(&r->post->last_birth, ct_clock_now(), __ATOMIC_RELAXED);
-    t.pid = outer_number(r, t.letter.pid);
-    t.tid = t.letter.tid == t.letter.pid ? t.pid : outer_number(r, t.letter.tid);
     open_task(r->post);
-    if (t.letter.kind == CT_LETTER_EXEC && t.pid == r->pid)
+    if (t.letter.kind == CT_LETTER_EXEC && t.who.pid == r->pid)
         ct_hold_interrupt(r); /* for who follows it; and a program that gains rights must not be traced */
     if (!may_follow(&t) || !ct_children_keep(&t)) {
         ct_post_answer(&t, 0, CT_LETTER_ANSWERED);
+        close(t.who.pidfd);
         close_task(r->post);
     }
 }
 
-struct stat_text {
-    char bytes[512];
-};
-
-/* What /proc/PID/stat tells behind the name, from its parenthesis on; NULL: there is no such process. */
-static const char *read_stat(int pid, struct stat_text *text) {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    FILE *file = fopen(path, "re");
-    size_t size = file ? fread(text->bytes, 1, sizeof text->bytes - 1, file) : 0;
-    if (file)
-        fclose(file);
-    text->bytes[size] = 0;
-    return strrchr(text->bytes, ')');
-}
-
-bool ct_post_has_ended(int pid) {
-    struct stat_text text;
-    const char *rest = read_stat(pid, &text);
-    return !rest || !strncmp(rest, ") Z", 3) || !strncmp(rest, ") X", 3);
+/* A thread of the process, or a child of it, as it calls itself. */
+static bool is_gone(const struct ct_recording *r, int inner) {
+    if (ct_remote_outer_tid(r->pid, inner))
+        return false;
+    return ct_confirm_has_ended(r->drain.other_namespace ? ct_remote_outer_pid(r->pid, inner) : inner);
 }
 
 /* Who was killed while it wrote or waited leaves its letter taken. */
@@ -168,7 +171,7 @@ static void take_back(struct ct_post *post, uint32_t i) {
     if (now - post->unread[i] < UNREAD_NS)
         return;
     post->unread[i] = 0;
-    if (ct_post_has_ended(outer_number(post->recording, owner)))
+    if (is_gone(post->recording, owner))
         (void)__atomic_compare_exchange_n(&letter->state, &state, CT_LETTER_FREE, false, __ATOMIC_RELEASE,
                                           __ATOMIC_RELAXED);
 }
@@ -226,45 +229,9 @@ static bool has_open(struct ct_post *post) {
     return open;
 }
 
-/* Those that began before the recording did cannot have inherited anything from it. */
-static bool began_later(const struct ct_recording *r, int pid) {
-    struct stat_text text;
-    unsigned long long ticks = 0, tick_ns = 1000000000ull / (unsigned long long)sysconf(_SC_CLK_TCK);
-    const char *rest = read_stat(pid, &text);
-    return rest &&
-           sscanf(rest, ") %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu", &ticks) ==
-               1 &&
-           (ticks + 1) * tick_ns >= r->clock.first.ns;
-}
-
-/* Has the process this file mapped? */
-static bool has_mapped(int pid, uint64_t inode) {
-    char path[64], line[512];
-    unsigned long long number = 0;
-    bool found = false;
-    snprintf(path, sizeof path, "/proc/%d/maps", pid);
-    FILE *file = fopen(path, "re");
-    while (file && !found && fgets(line, sizeof line, file))
-        found =
-            sscanf(line, "%*s %*s %*s %*s %llu", &number) == 1 && number == inode && strstr(line, "/memfd:contrail");
-    if (file)
-        fclose(file);
-    return found;
-}
-
 /* Is there a child that was not heard of, on a machine that has not let it run? Those that are followed have memory of their own. */
 static bool has_unheard(const struct ct_recording *r) {
-    struct stat memory;
-    struct dirent *entry;
-    bool found = false;
-    DIR *processes = r->session->options.no_children || fstat(r->lane.fd, &memory) ? NULL : opendir("/proc");
-    while (processes && !found && (entry = readdir(processes))) {
-        int pid = atoi(entry->d_name);
-        found = pid > 0 && pid != r->pid && pid != getpid() && began_later(r, pid) && has_mapped(pid, memory.st_ino);
-    }
-    if (processes)
-        closedir(processes);
-    return found;
+    return !r->session->options.no_children && ct_confirm_has_other(r);
 }
 
 /* A process may end right after it has made children, and they have yet to write their letters, into memory that they have

@@ -3,15 +3,15 @@
 #ifndef CT_CTL_POST_H
 #define CT_CTL_POST_H
 
-#include "ctl/recording.h"
+#include "ctl/confirm.h"
 
 /* A letter that a keeper is to answer. */
 struct ct_task {
     struct ct_recording *parent; /* whose letter it is */
     struct ct_shm_letter letter;
-    uint32_t index; /* of the letter */
-    int pid, tid;   /* as we see them */
-    bool answered;  /* the letter may be somebody else's by now */
+    uint32_t index;          /* of the letter */
+    struct ct_confirmed who; /* who asks */
+    bool answered;           /* the letter may be somebody else's by now */
     /* Of an exec: */
     const char *foreign;    /* "an arm64 program": it is not to be recorded */
     char program[PATH_MAX]; /* "" when not known */
@@ -21,8 +21,6 @@ struct ct_task {
 int ct_post_start(struct ct_recording *r);
 void ct_post_stop(struct ct_recording *r);
 
-/* The process is no more, or a zombie. */
-bool ct_post_has_ended(int pid);
 /* By a keeper: the answer, of which only the first counts; and that the parent's lane is not needed any more. */
 void ct_post_answer(struct ct_task *t, int value, uint32_t state);
 void ct_post_close(struct ct_task *t);

@@ -53,6 +53,7 @@ struct ct_recording {
     struct ct_target_plan *plan;  /* of shared */
     struct ct_shared_plan **more; /* for libraries that were loaded later */
     size_t more_count;
+    bool full; /* of these: what is loaded now is not recorded */
     uint32_t next_module, next_hook;
     bool *gone; /* by module id - 1: unloaded since */
     size_t gone_count;
@@ -73,6 +74,8 @@ struct ct_recording {
     time_t clock_second;        /* the drain thread's: of the last look at time triggers; */
     char held[CT_TRIGGER_TEXT]; /* the one that lasts, "" */
     struct ct_post *post;       /* reads the agent's letters */
+    uint64_t scan_again_ns;     /* the postman's: all processes are looked through again from then on */
+    uint64_t refused;           /* letters that named a process which is not the target's */
     struct ct_hold *hold;       /* why it stays traced; NULL: it does not */
     int lent;                   /* so many others are to trace the process: it is not held meanwhile; under `work` */
     char directory[PATH_MAX + 32], command_line[4096];

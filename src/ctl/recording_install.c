@@ -1,6 +1,7 @@
 /* How a recording gets into its target: plan, stop, inject, hook. recording_leave.c has the way back.
  * Runs on the session's thread; between stop and resume the target stands still, so only what must happen there does. */
 #include "ctl/children.h"
+#include "ctl/confirm.h"
 #include "ctl/recording.h"
 #include "ctl/stalk.h"
 #include "remote/frames.h"
@@ -302,6 +303,8 @@ static int install_forked(struct ct_recording *r, struct ct_recording *parent) {
         status = begin_forked_trace(r, parent);
     if (!status)
         status = ct_recording_stop(r);
+    if (!status && !ct_confirm_maps(parent, r->pid)) /* it has executed a program meanwhile: nothing of ours is there */
+        status = CT_ERR_NOT_FOUND;
     if (!status && parent->stalk)
         status = ct_stalk_install_forked(r, parent);
     else if (!status &&

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TRIES 3 /* the last one while the process stands still */
+#define TRIES      3     /* the last one while the process stands still */
+#define MOST_LATER 16384 /* times that something was loaded: each costs memory of ours until the end */
 
 /* ---- which there are ---- */
 
@@ -184,6 +185,13 @@ static int try_to_add(struct ct_recording *r, const struct survey *s, struct ct_
     return status;
 }
 
+static int refuse_more(struct ct_recording *r) {
+    if (!r->full)
+        ct_recording_miss(r, r->pid, "", "the process has loaded libraries 16,384 times; later ones are not recorded");
+    r->full = true;
+    return CT_ERR_NO_SPACE;
+}
+
 static int add_new(struct ct_recording *r, const struct survey *s) {
     struct ct_shared_plan *shared = NULL;
     bool paused = ct_remote_is_stopped(r->remote); /* by the user */
@@ -216,7 +224,7 @@ int ct_recording_update_modules(struct ct_recording *r) {
     if (!status)
         status = mark_gone(r, &s);
     if (!status && s.something_new)
-        status = add_new(r, &s);
+        status = r->more_count < MOST_LATER ? add_new(r, &s) : refuse_more(r);
     free_survey(&s);
     pthread_mutex_unlock(&r->work);
     ct_recording_look_at_code(r);

@@ -15,22 +15,12 @@ static const struct ct_session_stalk *options_of(const struct ct_recording *r) {
     return r->session->options.stalk;
 }
 
-/* From the beginning of the tables: targets, blocks, and what is written of code with its lengths. */
-static size_t code_offset(void) {
-    return sizeof(struct ct_stalk_tables) + CT_STALK_TARGETS * sizeof(struct ct_stalk_target) +
-           CT_STALK_BLOCKS * sizeof(struct ct_stalk_place);
-}
-
-static size_t lengths_offset(void) {
-    return code_offset() + CT_STALK_CODE * sizeof(struct ct_stalk_code);
-}
-
 static bool writes_code(const struct ct_recording *r) {
     return options_of(r)->events & (CT_STALKER_BLOCK | CT_STALKER_EXEC | CT_STALKER_COMPILE);
 }
 
 static size_t tables_size(const struct ct_recording *r) {
-    return writes_code(r) ? lengths_offset() + CT_STALK_LENGTHS : code_offset();
+    return writes_code(r) ? CT_STALK_TABLES_END : CT_STALK_CODE_AT;
 }
 
 /* ---- what is not followed ---- */
@@ -179,7 +169,7 @@ static int run_agent(struct ct_recording *r, struct ct_stalk_boot *boot) {
         status = ct_remote_call(r->remote, r->injection.entry, r->injection.stack, a, &result);
     if (!status)
         status = ct_remote_read(r->remote, r->stalk->boot, boot, sizeof *boot);
-    return status ? status : boot->status;
+    return status ? status : ct_inject_said(boot->status);
 }
 
 /* What the agent has said about each thread takes effect. */
@@ -285,19 +275,20 @@ static int start(struct ct_recording *r) {
 
 static int prepare_tables(struct ct_recording *r) {
     struct ct_stalk *s = r->stalk;
-    s->tables = (struct ct_stalk_tables *)((uint8_t *)r->lane.control + r->lane.control->extra_offset);
+    s->tables = (struct ct_stalk_tables *)r->lane.extra;
+    s->has_code = writes_code(r);
     *s->tables = (struct ct_stalk_tables){
         .target_capacity = CT_STALK_TARGETS,
         .block_capacity = CT_STALK_BLOCKS,
-        .targets_offset = sizeof *s->tables,
-        .blocks_offset = sizeof *s->tables + CT_STALK_TARGETS * sizeof(struct ct_stalk_target),
+        .targets_offset = CT_STALK_TARGETS_AT,
+        .blocks_offset = CT_STALK_BLOCKS_AT,
     };
-    if (writes_code(r)) {
-        s->tables->code_offset = code_offset();
-        s->tables->lengths_offset = lengths_offset();
+    if (s->has_code) {
+        s->tables->code_offset = CT_STALK_CODE_AT;
+        s->tables->lengths_offset = CT_STALK_LENGTHS_AT;
         s->tables->code_capacity = CT_STALK_CODE;
     }
-    s->shm = (r->injection.shm + r->lane.window - 1) / r->lane.window * r->lane.window;
+    s->shm = ct_inject_lane_at(&r->injection);
     s->tables->pid = ct_remote_inner_pid(r->remote);
     s->tables->stack = r->injection.stack;
     s->tables->boot = s->boot;

@@ -28,8 +28,19 @@ struct ct_stalk_settled {
     bool known;
 };
 
+/* Where the tables are, from the beginning of struct ct_stalk_tables. The agent is told so there; what the target makes of that
+ * is not read again. */
+enum {
+    CT_STALK_TARGETS_AT = sizeof(struct ct_stalk_tables),
+    CT_STALK_BLOCKS_AT = CT_STALK_TARGETS_AT + CT_STALK_TARGETS * sizeof(struct ct_stalk_target),
+    CT_STALK_CODE_AT = CT_STALK_BLOCKS_AT + CT_STALK_BLOCKS * sizeof(struct ct_stalk_place),
+    CT_STALK_LENGTHS_AT = CT_STALK_CODE_AT + CT_STALK_CODE * sizeof(struct ct_stalk_code),
+    CT_STALK_TABLES_END = CT_STALK_LENGTHS_AT + CT_STALK_LENGTHS,
+};
+
 struct ct_stalk {
     struct ct_stalk_tables *tables; /* in the lane */
+    bool has_code;                  /* there are a table of code and its lengths */
     uint64_t *ids; /* functions by number: once one is known it stays, so that a call and its return agree */
     struct ct_stalk_settled *block_places, *code_places; /* by place in the tables */
     uint64_t unmapped;                                   /* of the tables, as of the last look */
@@ -45,11 +56,11 @@ struct ct_stalk {
 };
 
 static inline struct ct_stalk_target *ct_stalk_targets(const struct ct_stalk *s) {
-    return (struct ct_stalk_target *)((uint8_t *)s->tables + s->tables->targets_offset);
+    return (struct ct_stalk_target *)((uint8_t *)s->tables + CT_STALK_TARGETS_AT);
 }
 
 static inline struct ct_stalk_place *ct_stalk_blocks(const struct ct_stalk *s) {
-    return (struct ct_stalk_place *)((uint8_t *)s->tables + s->tables->blocks_offset);
+    return (struct ct_stalk_place *)((uint8_t *)s->tables + CT_STALK_BLOCKS_AT);
 }
 
 /* What there is at an address. */

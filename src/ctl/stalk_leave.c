@@ -107,8 +107,7 @@ static int find_lane(void *arg, const struct ct_os_map *map) {
 }
 
 static bool is_alive(const struct ct_shm_control *control) {
-    uint32_t word;
-    memcpy(&word, control->liveness, sizeof word);
+    uint32_t word = control->liveness;
     return word && !(word & CT_SHM_OWNER_DIED);
 }
 

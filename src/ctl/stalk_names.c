@@ -98,7 +98,7 @@ void ct_stalk_read_maps(struct ct_recording *r) {
         return;
     /* Threads look at the list meanwhile: a range that seems to be missing for a moment is asked for once more. */
     for (size_t i = 0; i < s->map_count && count < CT_STALK_RANGES; i++) {
-        if (count && t->ranges[count - 1][1] == s->maps[i].start) {
+        if (count && s->maps[i - 1].end == s->maps[i].start) {
             __atomic_store_n(&t->ranges[count - 1][1], s->maps[i].end, __ATOMIC_RELAXED);
             continue;
         }

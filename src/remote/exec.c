@@ -17,8 +17,7 @@ enum { SEIZE_MS = 200, SEIZE_TRIES = 50, RENAME_MS = 2000 };
 
 struct following {
     int tid;
-    void (*ready)(void *arg);
-    void *arg;
+    const struct ct_remote_exec *exec;
     uint64_t deadline, seize_until;
     const char *foreign;
     bool executed;
@@ -119,7 +118,9 @@ static int follow_traced(struct ct_remote *remote, void *arg) {
     int status = ct_trace_halt(f->tid, f->deadline);
     if (status != CT_OK)
         return status;
-    f->ready(f->arg);
+    if (f->exec->is_meant && !f->exec->is_meant(f->exec->arg))
+        return CT_ERR_NOT_FOUND;
+    f->exec->ready(f->exec->arg);
     status = run_to_exec(remote, f);
     if (status != CT_OK)
         return status;
@@ -143,12 +144,11 @@ static int explain(int pid, const struct following *f, int status, struct ct_rem
                          ct_status_text(status));
 }
 
-int ct_remote_follow_exec(struct ct_remote **out, int pid, int tid, void (*ready)(void *arg), void *arg,
+int ct_remote_follow_exec(struct ct_remote **out, int pid, int tid, const struct ct_remote_exec *exec,
                           unsigned limit_ms, struct ct_remote_error *error) {
     struct ct_remote *remote = NULL;
     struct following f = {.tid = tid,
-                          .ready = ready,
-                          .arg = arg,
+                          .exec = exec,
                           .deadline = ct_seize_now_ms() + limit_ms,
                           .seize_until = ct_seize_now_ms() + SEIZE_MS};
     if (ct_remote_allocate(&remote, pid) != CT_OK)

@@ -20,6 +20,10 @@ bool ct_remote_comes_to(struct ct_remote *remote, bool (*is_ours)(const void *ar
 
 /* Our number of the process that calls itself `inner` in the pid namespace of process `other`; 0: there is none. */
 int ct_remote_outer_pid(int other, int inner);
+/* What a thread calls itself; -1: there is none. */
+int ct_remote_inner_number(int pid, int tid);
+/* Our number of the thread of process `pid` that calls itself `inner`; 0: there is none. */
+int ct_remote_outer_tid(int pid, int inner);
 /* The process's own number as it sees it itself. */
 int ct_remote_inner_pid(const struct ct_remote *remote);
 

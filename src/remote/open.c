@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <linux/elf.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #define KERNEL_THREAD 0x00200000ul /* PF_KTHREAD in the flags of /proc/PID/stat */
@@ -191,17 +192,32 @@ bool ct_remote_is_alive(const struct ct_remote *remote) {
     return pread(remote->mem, &byte, 1, (off_t)ct_os_page_size()) != 0;
 }
 
+/* Opening is a deed of its own (a device may act on it, a file of somebody else become writable for us), and the descriptor may
+ * name anything: only a regular file without a name is opened, through a descriptor that holds it meanwhile. */
+static int open_again(int view, int fd) {
+    char path[64];
+    struct stat info;
+    int copy = -1;
+    (void)snprintf(path, sizeof path, "/proc/%d/fd/%d", view, fd);
+    int place = open(path, O_PATH | O_CLOEXEC);
+    if (place >= 0 && !fstat(place, &info) && S_ISREG(info.st_mode) && !info.st_nlink) {
+        (void)snprintf(path, sizeof path, "/proc/self/fd/%d", place);
+        copy = open(path, O_RDWR | O_CLOEXEC);
+    }
+    if (place >= 0)
+        (void)close(place);
+    return copy;
+}
+
 /* Where the first way is closed (the main thread has ended): the same file, opened again. */
 int ct_remote_fetch_fd(const struct ct_remote *remote, int fd) {
-    char path[64];
     int copy = (int)syscall(SYS_pidfd_getfd, remote->pidfd, fd, 0);
     if (copy >= 0)
         return copy;
     int failure = errno;
     if (failure == EBADF && remote->view == remote->pid)
         return CT_ERR_NOT_FOUND;
-    (void)snprintf(path, sizeof path, "/proc/%d/fd/%d", remote->view, fd);
-    copy = open(path, O_RDWR | O_CLOEXEC);
+    copy = open_again(remote->view, fd);
     if (copy >= 0)
         return copy;
     return failure == EPERM || failure == EACCES ? CT_ERR_PERMISSION_DENIED : CT_ERR_NOT_FOUND;

@@ -45,10 +45,17 @@ struct ct_remote_spawn {
 int ct_remote_spawn(struct ct_remote **out, const struct ct_remote_spawn *what, unsigned limit_ms,
                     struct ct_remote_error *error);
 
-/* A thread of another process is about to execute a program, and waits for our word: it is seized, `ready` gives the word, and
- * when it has executed the program it is stopped where ct_remote_spawn stops. In every other case it runs on, unseized.
- * CT_ERR_SPAWN_FAILED: its exec has failed. CT_ERR_UNSUPPORTED: a program of another architecture. */
-int ct_remote_follow_exec(struct ct_remote **out, int pid, int tid, void (*ready)(void *arg), void *arg,
+/* While the thread is stopped: is it the one that is meant? Then `ready` gives it our word. */
+struct ct_remote_exec {
+    bool (*is_meant)(void *arg);
+    void (*ready)(void *arg);
+    void *arg;
+};
+/* A thread of another process is about to execute a program, and waits for our word: it is seized, gets it, and when it has
+ * executed the program it is stopped where ct_remote_spawn stops. In every other case it runs on, unseized.
+ * CT_ERR_SPAWN_FAILED: its exec has failed. CT_ERR_UNSUPPORTED: a program of another architecture. CT_ERR_NOT_FOUND: it is not
+ * the one that is meant. */
+int ct_remote_follow_exec(struct ct_remote **out, int pid, int tid, const struct ct_remote_exec *exec,
                           unsigned limit_ms, struct ct_remote_error *error);
 
 /* Resumes what is stopped. The process of a failed spawn is not killed: it runs on. */

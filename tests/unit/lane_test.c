@@ -506,7 +506,7 @@ static void test_controller_dies(void **state) {
     assert_int_equal(f.lane.control->agent_error, CT_AGENT_NO_ERROR);
     kill(child, SIGKILL);
     assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(*(uint32_t *)f.lane.control->liveness & CT_SHM_OWNER_DIED);
+    assert_true(f.lane.control->liveness & CT_SHM_OWNER_DIED);
     write_numbered(b, 0, 10 * lane_capacity(&f));
     assert_int_equal(f.lane.control->agent_error, CT_AGENT_CONTROLLER_DIED);
     assert_int_equal(f.lane.control->agent_state, CT_AGENT_STOPPED);
@@ -554,7 +554,7 @@ static void act_in_child(struct ct_block *b) {
     if (pthread_create(&thread, NULL, write_in_childs_thread, NULL))
         _exit(2);
     pthread_join(thread, NULL);
-    *(uint32_t *)f.lane.control->liveness |= 0; /* (reads are fine) */
+    f.lane.control->liveness |= 0; /* (reads are fine) */
     _exit(0);
 }
 

@@ -31,7 +31,7 @@ void lane_start(struct lane_fixture *f, size_t memory, bool lossless, uint32_t c
 
 void lane_start_with(struct lane_fixture *f, const struct ct_lane_options *options, uint32_t chunks) {
     memset(f, 0, sizeof *f);
-    int fd = memfd_create("lane", MFD_CLOEXEC);
+    int fd = memfd_create("lane", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     assert_true(fd >= 0);
     assert_int_equal(ct_lane_create(&f->lane, fd, options), 0);
     if (chunks) {
@@ -105,6 +105,7 @@ void lane_prepare_drain(struct lane_fixture *f) {
         .directory = f->directory,
         .pid = ct_os_getpid(),
         .interval_ms = 1,
+        .spare_threads = 1u << 20,              /* most threads of these tests are blocks without one */
         .format = {.encoding = CT_FORMAT_ATF2}, /* what lane_read reads */
         .every_second = count_second,
         .every_second_arg = f,
