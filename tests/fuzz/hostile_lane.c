@@ -120,16 +120,18 @@ int __wrap_ct_remote_open(struct ct_remote **out, int pid, struct ct_remote_erro
     return CT_ERR_PERMISSION_DENIED;
 }
 
-int __wrap_ct_remote_follow_exec(struct ct_remote **out, int pid, int tid, void (*ready)(void *arg), void *arg,
+int __wrap_ct_remote_follow_exec(struct ct_remote **out, int pid, int tid, const struct ct_remote_exec *exec,
                                  unsigned limit_ms, struct ct_remote_error *error);
-int __wrap_ct_remote_follow_exec(struct ct_remote **out, int pid, int tid, void (*ready)(void *arg), void *arg,
+int __wrap_ct_remote_follow_exec(struct ct_remote **out, int pid, int tid, const struct ct_remote_exec *exec,
                                  unsigned limit_ms, struct ct_remote_error *error) {
     (void)limit_ms;
     if (!is_confirmed(pid, tid))
         hostile_fail("a program is followed that is not the target's");
     *out = NULL;
     snprintf(error->text, sizeof error->text, "not now");
-    ready(arg);
+    if (!exec->is_meant(exec->arg))
+        return CT_ERR_NOT_FOUND;
+    exec->ready(exec->arg);
     return CT_ERR_SPAWN_FAILED;
 }
 
