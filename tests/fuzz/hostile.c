@@ -94,7 +94,7 @@ void hostile_watch(const void *start, size_t size, void (*loaded)(uint64_t offse
     void __sanitizer_cov_load##bits(const type *at);                                                                   \
     void __sanitizer_cov_load##bits(const type *at) {                                                                  \
         if ((uintptr_t)at - watched_start < watched_size)                                                              \
-            on_load((uintptr_t)at - watched_start);                                                                                                 \
+            on_load((uintptr_t)at - watched_start);                                                                    \
     }
 LOADS(1, uint8_t)
 LOADS(2, uint16_t)

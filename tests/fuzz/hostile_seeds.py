@@ -120,9 +120,13 @@ LANE = {
                                chunk(0, hook=0x00ffff00, kinds=BLOCKS_OF), pass_(2)),
     "hole-code-capacity-near": lane(STALK, write(TABLE, 0, 56, WIDE, 0xffffffff), thread(),
                                     chunk(0, hook=1 << 20, kinds=BLOCKS_OF, count=1), pass_(2)),
+    "hole-code-capacity-small": lane(STALK, write(TABLE, 0, 56, WIDE, 0xffffffff), thread(),
+                                     chunk(0, hook=1 << 12, kinds=BLOCKS_OF, count=1), pass_(2)),
     "hole-code-count": lane(STALK, write(TABLE, 0, 40, WIDE, 1 << 62), write(TABLE, 0, 56, WIDE, 0xffffffff),
                             code(1, 0x400100, 0, 65, 7), write(TABLE, 0, 40, WIDE, 1 << 62), write(TABLE, 0, UNMAPPED, WIDE, 1),
                             pass_(2)),
+    "ended-other-generation": lane(0, thread(), chunk(0), pass_(2), thread(0, 2, ENDED), pass_(2), thread(0, 3), chunk(1),
+                                   pass_(2)),
     # threads without chunks, all of them at once
     "threads-all": lane(0, *[thread(i) + write(THREADS, i, 72 + 8, WIDE, 1) + write(THREADS, i, 72, WIDE, 1)
                              for i in range(0, 60, 4)], write(CONTROL, 0, 204, 2, 0xffffffff), pass_(2)),
@@ -240,7 +244,7 @@ TABLES_OF = {
     # stacks full of what looks like frames of handlers
     "frames": tables(EJECT, boot(), runtime(), blocks(IN_USE, 1, at(SHADOW_AT), 1),
                      *[op(PATTERN, "B", i) + number(0x002b000000000033) for i in range(0, 256, 8)],
-                     registers(sp=at(PATTERN_AT)), registers(sp=at(PATTERN_AT))),
+                     *[registers(sp=at(PATTERN_AT)) for _ in range(4)]),
 }
 
 
