@@ -89,6 +89,9 @@ struct ct_session_options {
     uint64_t pre_roll_events, post_roll_events; /* the same in detail records of its thread; 0: not used */
     const struct ct_session_stalk *stalk;       /* NULL: hooks. It is copied */
     const char *metrics_file;                   /* rewritten every second, Prometheus's text format; NULL: none */
+    const char *group; /* the trace can be read by this group too; NULL: by nobody but its owner */
+    bool redact;       /* leave out stack bytes, vector registers and command lines */
+    size_t cache_size; /* bytes of the cache of analyses; 0: 128 MiB */
     /* Told while a long step goes on; may be NULL. Non-zero: give up (Ctrl-C), everything is undone. Called on the
      * session's thread. */
     int (*progress)(void *arg, const char *step, uint64_t done, uint64_t total);

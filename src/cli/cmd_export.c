@@ -4,12 +4,12 @@
  * removed again when it could not be finished. */
 #include "cli/command.h"
 #include "cli/live.h"
+#include "cli/new_file.h"
 #include "cli/reading.h"
 #include "cli/signals.h"
 #include "export/export.h"
+#include "trace/file.h"
 #include <errno.h>
-#include <fcntl.h>
-#include <ftw.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,9 +27,8 @@ struct job {
     struct ct_export_options export;
     struct ct_export_result result;
     struct ct_live live;
-    char *path;       /* where it is to be; NULL: standard output */
-    char *unfinished; /* where it is until then; NULL: right there */
-    bool made;        /* the directory was not there before */
+    char *path;              /* where it is to be; NULL: standard output */
+    struct ct_new_file file; /* of a format of one file */
 };
 
 enum { INTERRUPTED = 1, BAR = 24 };
@@ -88,8 +87,10 @@ static bool is_directory(const struct job *job) {
 }
 
 static int cannot_write(const char *path, int error) {
-    ct_message_error("%s cannot be written: %s", path, strerror(error));
-    return error == EACCES || error == EPERM || error == EROFS ? CT_EXIT_PERMISSION : CT_EXIT_UNAVAILABLE;
+    bool refused = ct_file_status(error) == CT_ERR_PERMISSION_DENIED;
+    ct_message_error("%s cannot be written: %s%s", path, ct_place_reason(error),
+                     refused ? "; give another path with -o" : "");
+    return refused ? CT_EXIT_PERMISSION : CT_EXIT_UNAVAILABLE;
 }
 
 static int open_stdout(struct job *job) {
@@ -110,48 +111,21 @@ static int open_stdout(struct job *job) {
 static int open_directory(struct job *job) {
     struct stat status;
     job->export.directory = job->path;
-    job->made = stat(job->path, &status) != 0;
-    if (job->made || S_ISDIR(status.st_mode))
+    if (stat(job->path, &status) != 0 || S_ISDIR(status.st_mode))
         return -1;
     ct_message_error("%s exists and is not a directory; %s is one: give another path with -o", job->path,
                      job->format->name);
     return CT_EXIT_UNAVAILABLE;
 }
 
-/* A file that is there is replaced as a whole, a link to it stays one; a device or a pipe is written to. */
 static int open_file(struct job *job) {
-    struct stat status;
-    bool exists = stat(job->path, &status) == 0;
-    if (exists && S_ISDIR(status.st_mode)) {
+    int error = ct_new_file_open(&job->file, job->path);
+    if (error == EISDIR) {
         ct_message_error("%s is a directory; name a file with -o", job->path);
         return CT_EXIT_UNAVAILABLE;
     }
-    if (exists && !S_ISREG(status.st_mode)) {
-        job->export.fd = open(job->path, O_WRONLY | O_CLOEXEC);
-        return job->export.fd < 0 ? cannot_write(job->path, errno) : -1;
-    }
-    if (exists && access(job->path, W_OK))
-        return cannot_write(job->path, errno);
-    char *real = exists ? realpath(job->path, NULL) : NULL;
-    if (real) {
-        free(job->path);
-        job->path = real;
-    }
-    if (asprintf(&job->unfinished, "%s.XXXXXX", job->path) < 0) {
-        job->unfinished = NULL;
-        return ct_message_fail(CT_ERR_NO_MEMORY, NULL);
-    }
-    job->export.fd = mkostemp(job->unfinished, O_CLOEXEC);
-    if (job->export.fd < 0) {
-        int error = errno;
-        free(job->unfinished);
-        job->unfinished = NULL;
-        return cannot_write(job->path, error);
-    }
-    mode_t mask = umask(0);
-    umask(mask);
-    fchmod(job->export.fd, exists ? status.st_mode & 07777 : 0666 & ~mask);
-    return -1;
+    job->export.fd = job->file.fd;
+    return error ? cannot_write(job->path, error) : -1;
 }
 
 /* Returns -1 to go on, otherwise the exit code, after a message. */
@@ -165,18 +139,6 @@ static int open_output(struct job *job, const struct ct_trace *trace, const char
 }
 
 /* ---- the end ---- */
-
-static int remove_one(const char *path, const struct stat *status, int type, struct FTW *place) {
-    (void)status, (void)type, (void)place;
-    return remove(path);
-}
-
-static void remove_unfinished(struct job *job) {
-    if (job->unfinished)
-        unlink(job->unfinished);
-    if (is_directory(job) && job->made)
-        nftw(job->path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
 
 static int fail(const struct job *job, const struct ct_trace *trace, int status) {
     const char *where = job->path ? job->path : "the output";
@@ -202,20 +164,13 @@ static void print_summary(const struct job *job) {
 }
 
 static int finish(struct job *job, const struct ct_trace *trace, int status) {
-    bool is_ours = job->path && !is_directory(job);
-    if (is_ours && close(job->export.fd) && !status) {
-        job->result.error = errno; /* some file systems tell of a full disk only now */
+    int error = ct_new_file_close(&job->file, !status); /* some file systems tell of a full disk only now */
+    if (error && !status) {
+        job->result.error = error;
         status = CT_ERR_SYSTEM;
     }
-    if (!status && job->unfinished && rename(job->unfinished, job->path)) {
-        job->result.error = errno;
-        status = CT_ERR_SYSTEM;
-    }
-    if (status) {
-        if (status != CT_ERR_BUSY)
-            remove_unfinished(job);
+    if (status)
         return fail(job, trace, status);
-    }
     if (!job->path)
         return 0;
     print_summary(job);
@@ -223,7 +178,7 @@ static int finish(struct job *job, const struct ct_trace *trace, int status) {
 }
 
 static int export_trace(struct ct_trace *trace, const struct options *options) {
-    struct job job = {.format = ct_export_format_at((size_t)options->format)};
+    struct job job = {.format = ct_export_format_at((size_t)options->format), .file.fd = -1};
     job.export = (struct ct_export_options){.format = job.format,
                                             .fd = -1,
                                             .weight = (enum ct_export_weight)options->weight,
@@ -238,7 +193,6 @@ static int export_trace(struct ct_trace *trace, const struct options *options) {
         code = finish(&job, trace, status);
     }
     free(job.path);
-    free(job.unfinished);
     return code;
 }
 

@@ -66,6 +66,8 @@ static void print_who(const struct page *p) {
     char text[1024], duration[CT_TEXT_SIZE];
     line(p, "Trace", info->process->directory);
     line(p, "Program", info->command_line);
+    if (info->redacted)
+        line(p, "Redacted", "stack bytes, vector registers and command lines were left out");
     int length = snprintf(text, sizeof text, "%d", info->process->pid);
     if (*info->host)
         snprintf(text + length, sizeof text - (size_t)length, " on %s (%s %s, %s)", info->host, info->os, info->kernel,

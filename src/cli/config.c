@@ -6,6 +6,7 @@
 #include <contrail/status.h>
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -141,12 +142,12 @@ static int take_line(struct line *l, char *text) {
 
 /* ---- the file ---- */
 
-static int read_file(const struct ct_command *command, const char *path) {
+/* Closes the file. */
+static int read_file(const struct ct_command *command, const char *path, FILE *file) {
     struct line l = {.command = command, .path = path};
     char *text = NULL;
     size_t size = 0;
     int code = 0;
-    FILE *file = fopen(path, "re");
     while (file && !code && getline(&text, &size, file) >= 0) {
         l.number++;
         code = take_line(&l, text);
@@ -161,16 +162,28 @@ static int read_file(const struct ct_command *command, const char *path) {
     return code;
 }
 
-/* What lies in a directory of somebody else must not decide where root writes. */
-static bool own_file(void) {
+static bool is_ours(int fd, mode_t type) {
     struct stat info;
-    if (stat(OWN_FILE, &info))
-        return false;
-    if ((info.st_uid == geteuid() || info.st_uid == 0) && !(info.st_mode & 02))
-        return true;
-    ct_message_error("./%s is left out: it belongs to another user, or everybody may write it; --config ./%s uses it",
-                     OWN_FILE, OWN_FILE);
-    return false;
+    return !fstat(fd, &info) && (info.st_mode & S_IFMT) == type && (info.st_uid == geteuid() || info.st_uid == 0) &&
+           !(info.st_mode & 022);
+}
+
+/* What another user put there must not decide where root writes. The file is opened once, and what is open is looked at: its name
+ * may lead elsewhere by then. NULL: there is none, or it is left out. */
+static FILE *open_own(void) {
+    int directory = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int fd = directory < 0 ? -1 : openat(directory, OWN_FILE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    bool absent = fd < 0 && (directory < 0 || errno == ENOENT);
+    FILE *file = fd >= 0 && is_ours(directory, S_IFDIR) && is_ours(fd, S_IFREG) ? fdopen(fd, "r") : NULL;
+    if (!file && !absent)
+        ct_message_error("./%s is left out: it is a link, or another user owns or can write it or its directory; "
+                         "--config ./%s uses it",
+                         OWN_FILE, OWN_FILE);
+    if (!file && fd >= 0)
+        close(fd);
+    if (directory >= 0)
+        close(directory);
+    return file;
 }
 
 /* The value of --config: the words are read twice, since the file comes first. False: the ordinary way tells what is wrong. */
@@ -191,10 +204,12 @@ static bool find_option(const struct ct_command *command, int argc, char **argv,
 int ct_config_parse(const struct ct_command *command, int argc, char **argv, struct ct_record_options *options,
                     struct ct_operands *operands) {
     const char *path = NULL;
-    if (!find_option(command, argc, argv, &path) || (!path && !own_file()))
+    bool known = find_option(command, argc, argv, &path);
+    FILE *own = known && !path ? open_own() : NULL;
+    if (!known || (!path && !own))
         return ct_options_parse(command, argc, argv, options, operands);
     bool ok = add_word(argv[0]);
-    int code = ok ? read_file(command, path ? path : OWN_FILE) : 0;
+    int code = read_file(command, path ? path : OWN_FILE, path ? fopen(path, "re") : own);
     if (code)
         return code;
     for (int i = 1; ok && i < argc; i++)

@@ -57,6 +57,10 @@ const struct ct_option ct_record_option_table[] = {
     {"detail-mem", 0, CT_OPTION_SIZE, AT(detail_memory), "SIZE",
      "shared memory for detail that has not been marked, or is not on disk yet", .initial = "32M", .min = 1 << 20,
      .max = 1ull << 36},
+    {"group", 0, CT_OPTION_STRING, AT(group), "NAME",
+     "let this group read the trace; without it only its owner and root can, whatever the umask"},
+    {"redact", 0, CT_OPTION_FLAG, AT(redact), NULL,
+     "leave out what may hold secrets: bytes of stacks, vector registers and command lines; registers of calls stay"},
     {"metrics-file", 0, CT_OPTION_STRING, AT(metrics_file), "PATH",
      "write numbers about the recording to PATH every second, in the text format of Prometheus"},
     {"wait", 'w', CT_OPTION_FLAG, AT(wait), NULL,
@@ -69,6 +73,9 @@ const struct ct_option ct_record_option_table[] = {
     {"no-children", 0, CT_OPTION_FLAG, AT(no_children), NULL,
      "leave processes that it forks, and programs that it executes, unrecorded"},
     {"no-cache", 0, CT_OPTION_FLAG, AT(no_cache), NULL, "plan every module anew, instead of reading ~/.cache/contrail"},
+    {"cache-size", 0, CT_OPTION_SIZE, AT(cache_size), "SIZE",
+     "keep at most so much there; what was not used for longest goes", .initial = "128M", .min = 1 << 20,
+     .max = 1ull << 40},
     {"config", 0, CT_OPTION_STRING, AT(config), "FILE",
      "read settings from FILE, lines of KEY = VALUE with names of options as keys; without it ./.contrail.conf is "
      "read, if there is one; what is given here prevails"},
@@ -137,6 +144,9 @@ void ct_record_session_options(const struct ct_record_options *o, struct ct_sess
         .pre_roll_events = o->pre_roll_events,
         .post_roll_events = o->post_roll_events,
         .metrics_file = o->metrics_file,
+        .group = o->group,
+        .redact = o->redact,
+        .cache_size = (size_t)o->cache_size,
     };
     if (o->keep)
         (void)parse_keep(o->keep, &out->keep_bytes, &out->keep_ns);

@@ -1,7 +1,10 @@
 /* See stalk_blocks.h. */
 #include "cli/stalk_blocks.h"
 #include "cli/message.h"
+#include "cli/new_file.h"
+#include "trace/place.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -126,9 +129,13 @@ static void write_entries(FILE *file, const struct ct_blocks *b, const struct ct
 }
 
 int ct_blocks_write_coverage(const struct ct_blocks *b, const char *path) {
-    FILE *file = fopen(path, "we");
+    struct ct_new_file out;
+    int error = ct_new_file_open(&out, path), copy = error ? -1 : fcntl(out.fd, F_DUPFD_CLOEXEC, 0);
+    FILE *file = copy < 0 ? NULL : fdopen(copy, "w");
     if (!file) {
-        ct_message_error("%s cannot be written (%s); choose another file with --coverage", path, strerror(errno));
+        ct_message_error("%s cannot be written (%s); choose another file with --coverage", path,
+                         ct_place_reason(error ? error : errno));
+        (void)ct_new_file_close(&out, false);
         return -1;
     }
     fprintf(file, "DRCOV VERSION: 2\nDRCOV FLAVOR: contrail\nModule Table: version 2, count %zu\n", b->module_count);
@@ -141,7 +148,9 @@ int ct_blocks_write_coverage(const struct ct_blocks *b, const char *path) {
         write_entries(file, b, &b->blocks[i]);
     bool failed = ferror(file);
     failed |= fclose(file) != 0;
+    error = ct_new_file_close(&out, !failed);
+    failed |= error != 0;
     if (failed)
-        ct_message_error("%s could not be written completely (%s)", path, strerror(errno));
+        ct_message_error("%s could not be written completely (%s)", path, ct_place_reason(error ? error : errno));
     return failed;
 }

@@ -134,6 +134,10 @@ void ct_children_miss(struct ct_session *s, const char *reason) {
 
 static void read_command_line(struct ct_recording *r) {
     char path[64];
+    if (r->session->options.redact) {
+        ct_recording_read_program(r);
+        return;
+    }
     snprintf(path, sizeof path, "/proc/%d/cmdline", r->pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? 0 : read(fd, r->command_line, sizeof r->command_line - 1);

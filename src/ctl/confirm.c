@@ -32,9 +32,8 @@ static bool read_process(int pid, struct process *out) {
         fclose(file);
     text[size] = 0;
     const char *rest = strrchr(text, ')'); /* the name before it may hold anything */
-    if (!rest ||
-        sscanf(rest, ") %c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu", &out->state,
-               &out->parent, &ticks) != 3)
+    if (!rest || sscanf(rest, ") %c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
+                        &out->state, &out->parent, &ticks) != 3)
         return false;
     out->began_ns = (ticks + 1) * tick_ns;
     return true;

@@ -199,8 +199,8 @@ static void write_metrics(const struct ct_control_server *c, bool over) {
         .paused = c->paused,
         .over = over,
     };
-    if (s->metrics_file)
-        (void)ct_metrics_write(&c->metrics, &labels, s->metrics_file); /* recording matters more */
+    if (s->metrics_place)
+        (void)ct_metrics_write(&c->metrics, &labels, s->metrics_place, s->metrics_name); /* recording matters more */
 }
 
 static void sample(struct ct_control_server *c, bool over) {

@@ -47,7 +47,7 @@ static uint32_t put_return(const struct ct_lane *lane, const struct ct_shm_detai
 static bool open_writer(struct ct_drain *drain, struct ct_drain_thread *t) {
     if (t->detail.writer)
         return true;
-    int status = ct_detail_writer_open(&t->detail.writer, drain->directory, t->id, (uint32_t)t->tid);
+    int status = ct_detail_writer_open(&t->detail.writer, drain->place, t->id, (uint32_t)t->tid);
     if (!status)
         ct_detail_writer_keep(t->detail.writer, drain->format.segments);
     drain->error = drain->error ? drain->error : status;

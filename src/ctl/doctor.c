@@ -1,6 +1,7 @@
 /* Facts about this machine and about ourselves. Runs on the caller's thread; the child that tracing is tried on is gone
  * again when ct_doctor_collect returns. */
 #include "ctl/doctor.h"
+#include "ctl/target_plan.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -169,19 +170,11 @@ static int try_directory(char *path) {
 
 /* As ct_recording_make_plan finds it. */
 static void collect_cache(struct ct_doctor_facts *f) {
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     char path[PATH_MAX];
-    int length = 0;
-    if (cache && cache[0] == '/')
-        length = snprintf(f->cache, sizeof f->cache, "%s/contrail", cache);
-    else if (home && home[0] == '/')
-        length = snprintf(f->cache, sizeof f->cache, "%s/.cache/contrail", home);
-    if (length <= 0 || (size_t)length >= sizeof f->cache) {
-        f->cache[0] = 0;
-        return;
-    }
+    f->cache_error = ct_target_cache_find(f->cache, sizeof f->cache, false);
     memcpy(path, f->cache, sizeof path);
-    f->cache_error = try_directory(path);
+    if (path[0] && (!f->cache_error || f->cache_error == ENOENT))
+        f->cache_error = try_directory(path);
 }
 
 static void collect_output(struct ct_doctor_facts *f, const char *output) {

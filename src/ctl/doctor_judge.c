@@ -1,5 +1,6 @@
 /* What the facts mean for a recording, and what helps. Facts in, sentences out: nothing is looked at here. */
 #include "ctl/doctor.h"
+#include "trace/place.h"
 #include <contrail/status.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -164,6 +165,9 @@ static void judge_directories(const struct ct_doctor_facts *f, struct ct_doctor_
     if (!f->cache[0])
         add(r, "cache", CT_DOCTOR_WARNING, "set HOME or XDG_CACHE_HOME",
             "there is no place for a cache: every start of a recording plans anew");
+    else if (f->cache_error == CT_PLACE_NOT_OURS || f->cache_error == CT_PLACE_LINK)
+        add(r, "cache", CT_DOCTOR_WARNING, "set XDG_CACHE_HOME to a directory that only you can write",
+            "%.400s is not used, since another user could change it: every start of a recording plans anew", f->cache);
     else if (f->cache_error)
         add(r, "cache", CT_DOCTOR_WARNING, "make the directory writable, or set XDG_CACHE_HOME to another one",
             "%.400s cannot be written (%s): every start of a recording plans anew", f->cache, strerror(f->cache_error));

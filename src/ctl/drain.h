@@ -72,7 +72,7 @@ struct ct_drain {
     struct ct_clock *clock;
     const uint64_t *function_ids; /* by hook number */
     size_t hook_count;
-    const char *directory;
+    struct ct_place *place; /* of the process's files */
     int pid;
     bool other_namespace; /* tids are not ours */
     int inner_pid;        /* its own number there */

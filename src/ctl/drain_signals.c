@@ -101,7 +101,7 @@ static void write_registers(struct ct_drain *d, struct ct_drain_thread *t, const
     memcpy(out.registers, record->registers, sizeof out.registers);
     int status = 0;
     if (!t->detail.writer)
-        status = ct_detail_writer_open(&t->detail.writer, d->directory, t->id, (uint32_t)t->tid);
+        status = ct_detail_writer_open(&t->detail.writer, d->place, t->id, (uint32_t)t->tid);
     uint32_t sequence = status ? ATF_NO_DETAIL : ct_detail_writer_add(t->detail.writer, &out.signal.event);
     if (sequence != ATF_NO_DETAIL) {
         ct_thread_writer_link(t->writer, s->seq, sequence);

@@ -106,7 +106,7 @@ struct ct_drain_thread *ct_drain_thread_of(struct ct_drain *d, uint32_t slot, ui
     memcpy(t->name, s->name, sizeof t->name);
     t->name[sizeof t->name - 1] = 0;
     (void)read_name(d, t);
-    int status = ct_thread_writer_open_as(&t->writer, d->directory, t->id, (uint32_t)t->tid, &d->format);
+    int status = ct_thread_writer_open_as(&t->writer, d->place, t->id, (uint32_t)t->tid, &d->format);
     if (status) {
         d->error = d->error ? d->error : status;
         free(t);

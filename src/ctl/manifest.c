@@ -266,6 +266,7 @@ static int write_manifest(struct ct_recording *r, bool complete) {
     ct_json_string(&j, "tool", tool);
     ct_json_bool(&j, "complete", complete);
     ct_json_string(&j, "command_line", r->command_line);
+    ct_json_bool(&j, "redacted", r->session->options.redact);
     ct_json_number(&j, "pid", (uint64_t)r->pid);
     ct_json_number(&j, "parent_pid", (uint64_t)r->parent_pid);
     ct_json_string(&j, "origin", origins[r->origin]);
@@ -277,7 +278,7 @@ static int write_manifest(struct ct_recording *r, bool complete) {
     put_end(&j, r);
     put_lists(&j, r);
     ct_json_end(&j, '}');
-    int status = j.failed ? CT_ERR_NO_MEMORY : ct_trace_write_manifest(r->directory, &j);
+    int status = j.failed ? CT_ERR_NO_MEMORY : ct_trace_write_manifest(r->place, &j);
     ct_json_free(&j);
     return status;
 }
@@ -303,7 +304,7 @@ static void write_module(void *arg, const struct ct_target_module *m) {
 
 static int write_symbols(struct ct_recording *r) {
     struct ct_symbols_writer *w;
-    int status = ct_symbols_writer_open(&w, r->directory);
+    int status = ct_symbols_writer_open(&w, r->place);
     if (status)
         return status;
     ct_stalk_put_symbols(r, w);

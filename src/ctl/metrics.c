@@ -145,22 +145,28 @@ void ct_metrics_print(const struct ct_metrics *m, const struct ct_metrics_labels
     gauge(out, "recording_seconds", "How long it has been recording.", (double)s->recording_ns * 1e-9);
 }
 
-int ct_metrics_write(const struct ct_metrics *m, const struct ct_metrics_labels *l, const char *path) {
-    char fresh[PATH_MAX];
-    if ((size_t)snprintf(fresh, sizeof fresh, "%s.%d.tmp", path, (int)getpid()) >= sizeof fresh) {
-        errno = ENAMETOOLONG;
+int ct_metrics_write(const struct ct_metrics *m, const struct ct_metrics_labels *l, struct ct_place *place,
+                     const char *name) {
+    char fresh[NAME_MAX + 1];
+    errno = ENAMETOOLONG;
+    if ((size_t)snprintf(fresh, sizeof fresh, "%s.%d.tmp", name, (int)getpid()) >= sizeof fresh)
         return CT_ERR_SYSTEM;
+    (void)ct_place_remove(place, fresh);
+    int fd = ct_place_make_ordinary(place, fresh), error = fd < 0 ? -fd : 0;
+    FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
+    if (out) {
+        ct_metrics_print(m, l, out);
+        error = ferror(out) ? EIO : 0;
+        error = fclose(out) ? errno : error;
+    } else if (fd >= 0) {
+        error = ENOMEM;
+        close(fd);
     }
-    FILE *out = fopen(fresh, "we");
-    if (!out)
-        return CT_ERR_SYSTEM;
-    ct_metrics_print(m, l, out);
-    bool failed = ferror(out) != 0;
-    failed |= fclose(out) != 0;
-    if (!failed && !rename(fresh, path))
+    if (!error)
+        error = ct_place_replace(place, fresh, name);
+    if (!error)
         return 0;
-    int why = errno;
-    (void)unlink(fresh);
-    errno = why;
+    (void)ct_place_remove(place, fresh);
+    errno = error;
     return CT_ERR_SYSTEM;
 }

@@ -27,7 +27,8 @@ struct ct_metrics_labels {
 };
 /* In the text exposition format, version 0.0.4, of the last sample. */
 void ct_metrics_print(const struct ct_metrics *metrics, const struct ct_metrics_labels *labels, FILE *out);
-/* The same to a file, which is replaced whole. 0 or CT_ERR_SYSTEM with errno. */
-int ct_metrics_write(const struct ct_metrics *metrics, const struct ct_metrics_labels *labels, const char *path);
+/* The same to a file, which is replaced whole, and is for everybody, as the umask has it. 0 or CT_ERR_SYSTEM with errno. */
+int ct_metrics_write(const struct ct_metrics *metrics, const struct ct_metrics_labels *labels, struct ct_place *place,
+                     const char *name);
 
 #endif

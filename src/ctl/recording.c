@@ -201,11 +201,21 @@ int ct_recording_finish(struct ct_recording *r, const char *reason) {
     return status;
 }
 
+void ct_recording_read_program(struct ct_recording *r) {
+    char path[64], file[PATH_MAX];
+    snprintf(path, sizeof path, "/proc/%d/exe", r->pid);
+    ssize_t length = readlink(path, file, sizeof file - 1);
+    file[length > 0 ? length : 0] = 0;
+    const char *slash = strrchr(file, '/');
+    snprintf(r->command_line, sizeof r->command_line, "%s", slash ? slash + 1 : file);
+}
+
 void ct_recording_destroy(struct ct_recording *r) {
     if (!r)
         return;
     forget(r);
     free_missed(r);
+    ct_place_drop(r->place);
     ct_recording_free_code(r);
     pthread_mutex_destroy(&r->mutex);
     pthread_mutex_destroy(&r->work);

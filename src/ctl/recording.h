@@ -9,6 +9,7 @@
 #include "ctl/inject.h"
 #include "ctl/policy.h"
 #include "ctl/windows.h"
+#include "trace/place.h"
 #include <contrail/session.h>
 #include <limits.h>
 #include <time.h>
@@ -70,15 +71,17 @@ struct ct_recording {
     struct ct_lane lane;
     struct ct_clock clock;
     struct ct_drain drain;
-    struct ct_windows windows;  /* the drain thread's */
-    time_t clock_second;        /* the drain thread's: of the last look at time triggers; */
-    char held[CT_TRIGGER_TEXT]; /* the one that lasts, "" */
-    struct ct_post *post;       /* reads the agent's letters */
-    uint64_t scan_again_ns;     /* the postman's: all processes are looked through again from then on */
-    uint64_t refused;           /* letters that named a process which is not the target's */
-    struct ct_hold *hold;       /* why it stays traced; NULL: it does not */
-    int lent;                   /* so many others are to trace the process: it is not held meanwhile; under `work` */
-    char directory[PATH_MAX + 32], command_line[4096];
+    struct ct_windows windows;     /* the drain thread's */
+    time_t clock_second;           /* the drain thread's: of the last look at time triggers; */
+    char held[CT_TRIGGER_TEXT];    /* the one that lasts, "" */
+    struct ct_post *post;          /* reads the agent's letters */
+    uint64_t scan_again_ns;        /* the postman's: all processes are looked through again from then on */
+    uint64_t refused;              /* letters that named a process which is not the target's */
+    struct ct_hold *hold;          /* why it stays traced; NULL: it does not */
+    int lent;                      /* so many others are to trace the process: it is not held meanwhile; under `work` */
+    struct ct_place *place;        /* where its files are; NULL: none is there */
+    char directory[PATH_MAX + 32]; /* its name, for people */
+    char command_line[4096];
     char error[640];
     uint64_t plan_ns, pause_ns, stopped_at, resumed_at, recorded_ns;
     uint64_t checked_at;  /* whether it is still the same program */
@@ -96,13 +99,16 @@ struct ct_recording {
 struct ct_session {
     enum ct_session_state state; /* read by anybody */
     char *output, *command_line;
-    char **only, **exclude, **triggers, *metrics_file;
+    char **only, **exclude, **triggers, *metrics_file, *group_name;
     struct ct_session_options options; /* strings point to our copies */
     struct ct_session_stalk stalk;
     char error[640];
-    char directory[PATH_MAX];
-    size_t made_length; /* of `output`, up to the first directory that we have made; 0: all were there */
-    bool spawned;       /* we are the first process's parent */
+    struct ct_place *place;         /* the session's directory */
+    char directory[PATH_MAX];       /* its name, for people */
+    struct ct_place *metrics_place; /* directory of the metrics file, and */
+    char *metrics_name;             /* its name there */
+    gid_t group;                    /* that may read the trace, or CT_PLACE_NO_GROUP */
+    bool spawned;                   /* we are the first process's parent */
     int pid, pidfd, exit_status;
     bool ended; /* the first process has, and was waited for */
     struct ct_recording *first;
@@ -128,6 +134,8 @@ struct ct_recording *ct_recording_create(struct ct_session *s, enum ct_recording
 void ct_recording_destroy(struct ct_recording *r);
 int ct_recording_fail(struct ct_recording *r, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* The command line becomes the name of the program's file: arguments, and what the process calls itself, may be secret. */
+void ct_recording_read_program(struct ct_recording *r);
 int ct_recording_progress(struct ct_recording *r, const char *step);
 void ct_recording_share(struct ct_recording *r, struct ct_shared_plan *shared);
 void ct_recording_statistics(struct ct_recording *r, struct ct_session_statistics *out);

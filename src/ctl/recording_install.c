@@ -5,11 +5,9 @@
 #include "ctl/recording.h"
 #include "ctl/stalk.h"
 #include "remote/frames.h"
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define REPLANS         4
@@ -43,29 +41,15 @@ static int check_time(struct ct_recording *r, uint64_t start, const char *step) 
 
 /* ---- planning ---- */
 
-/* ~/.cache/contrail, as the user's environment has it. */
-static bool cache_directory(char *path, size_t size) {
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int length = -1;
-    if (cache && cache[0] == '/')
-        length = snprintf(path, size, "%s", cache);
-    else if (home && home[0] == '/')
-        length = snprintf(path, size, "%s/.cache", home);
-    if (length < 0 || (size_t)length + 10 >= size)
-        return false;
-    (void)mkdir(path, 0700);
-    strcat(path, "/contrail");
-    return mkdir(path, 0700) == 0 || errno == EEXIST;
-}
-
 /* Filter and cache are the session's. */
 int ct_recording_make_plan(struct ct_recording *r, struct ct_target_plan_options options, struct ct_shared_plan **out) {
     char cache[PATH_MAX];
     struct ct_remote_error error = {""};
-    bool cached = !r->session->options.no_cache && cache_directory(cache, sizeof cache);
+    bool cached = !r->session->options.no_cache && !ct_target_cache_find(cache, sizeof cache, true);
     options.filter =
         (struct ct_target_filter){.only = r->session->options.only, .exclude = r->session->options.exclude};
     options.cache_dir = cached ? cache : NULL;
+    options.cache_bytes = r->session->options.cache_size;
     options.detail = r->session->options.detail != CT_DETAIL_OFF;
     if (r->session->options.stalk)
         options.filter =
@@ -107,10 +91,18 @@ static int make_plan(struct ct_recording *r) {
 
 /* ---- files ---- */
 
+static int make_directory(struct ct_recording *r) {
+    char name[32];
+    int status = ct_trace_make_process(&r->place, r->session->place, r->pid, name, sizeof name);
+    if (!status)
+        snprintf(r->directory, sizeof r->directory, "%s/%s", r->session->directory, name);
+    return status;
+}
+
 static int begin_trace(struct ct_recording *r) {
     int status = 0;
-    if (!r->directory[0])
-        status = ct_trace_make_process(r->session->directory, r->pid, r->directory, sizeof r->directory);
+    if (!r->place)
+        status = make_directory(r);
     if (!status)
         status = ct_manifest_write_symbols(r);
     if (!status)
@@ -126,22 +118,22 @@ static int begin_trace(struct ct_recording *r) {
 static void drop_trace(struct ct_recording *r) {
     static const char *const files[] = {"manifest.json", "symbols"};
     static const char *const indexes[] = {"index.ctp", "index.atf", "index_000001.ctp", "index_000001.atf"};
-    char path[sizeof r->directory + 32];
-    if (!r->directory[0])
+    char name[64];
+    if (!r->place)
         return;
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-        snprintf(path, sizeof path, "%s/%s", r->directory, files[i]);
-        (void)unlink(path);
-    }
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        (void)ct_place_remove(r->place, files[i]);
     for (const struct ct_drain_thread *t = r->drain.threads; t; t = t->next) {
         for (size_t i = 0; i < sizeof indexes / sizeof indexes[0]; i++) {
-            snprintf(path, sizeof path, "%s/thread_%u/%s", r->directory, t->id, indexes[i]);
-            (void)unlink(path);
+            snprintf(name, sizeof name, "thread_%u/%s", t->id, indexes[i]);
+            (void)ct_place_remove(r->place, name);
         }
-        snprintf(path, sizeof path, "%s/thread_%u", r->directory, t->id);
-        (void)rmdir(path);
+        snprintf(name, sizeof name, "thread_%u", t->id);
+        (void)ct_place_remove_directory(r->place, name);
     }
-    (void)rmdir(r->directory);
+    (void)ct_place_remove_directory(r->session->place, strrchr(r->directory, '/') + 1);
+    ct_place_drop(r->place);
+    r->place = NULL;
     r->directory[0] = 0;
 }
 
@@ -165,7 +157,7 @@ static int start_drain(struct ct_recording *r) {
         .clock = &r->clock,
         .function_ids = r->all_ids ? r->all_ids : r->shared->function_ids,
         .hook_count = r->next_hook,
-        .directory = r->directory,
+        .place = r->place,
         .pid = r->pid,
         .other_namespace = ct_remote_inner_pid(r->remote) != r->pid,
         .inner_pid = ct_remote_inner_pid(r->remote),
@@ -283,13 +275,10 @@ int ct_recording_install(struct ct_recording *r) {
 
 /* Names are the parent's: no need to write them twice. */
 static int begin_forked_trace(struct ct_recording *r, const struct ct_recording *parent) {
-    char from[sizeof parent->directory + 16], to[sizeof r->directory + 16];
-    int status = ct_trace_make_process(r->session->directory, r->pid, r->directory, sizeof r->directory);
+    int status = make_directory(r);
     if (status)
         return ct_recording_fail(r, status, "the trace cannot be written to %s", r->session->directory);
-    snprintf(from, sizeof from, "%s/symbols", parent->directory);
-    snprintf(to, sizeof to, "%s/symbols", r->directory);
-    if (link(from, to))
+    if (ct_place_link(parent->place, "symbols", r->place, "symbols"))
         status = ct_manifest_write_symbols(r);
     return status ? status : ct_manifest_write(r, false);
 }

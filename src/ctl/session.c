@@ -2,9 +2,11 @@
 #include "ctl/children.h"
 #include "ctl/metrics.h"
 #include "ctl/recording.h"
+#include "trace/file.h"
 #include "trace/segments.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -116,11 +118,17 @@ static void take_options(struct ct_session *s, const struct ct_session_options *
     o->exclude = (const char *const *)s->exclude;
     o->triggers = (const char *const *)s->triggers;
     o->metrics_file = s->metrics_file;
+    s->group_name = o->group ? strdup(o->group) : NULL;
+    o->group = s->group_name;
     o->index_memory = o->index_memory ? o->index_memory : DEFAULT_MEMORY;
     if (o->stalk) {
         s->stalk = *o->stalk;
         o->stalk = &s->stalk;
         o->detail = CT_DETAIL_OFF;
+    }
+    if (o->redact) {
+        o->stack_bytes = -1;
+        o->vectors = false;
     }
     o->detail_memory = o->detail_memory ? o->detail_memory : DEFAULT_MEMORY;
     o->stack_bytes = o->stack_bytes ? o->stack_bytes : DEFAULT_STACK;
@@ -128,29 +136,30 @@ static void take_options(struct ct_session *s, const struct ct_session_options *
     o->drain_interval_ms = o->drain_interval_ms ? o->drain_interval_ms : DEFAULT_INTERVAL;
 }
 
-/* Length of the shortest beginning of a path that is not there; 0: all of it is. */
-static size_t first_missing(const char *path) {
-    char prefix[PATH_MAX] = "";
-    struct stat info;
-    for (size_t i = 1; i < sizeof prefix && path[0]; i++) {
-        prefix[i - 1] = path[i - 1];
-        if ((path[i] == '/' || !path[i]) && stat(prefix, &info))
-            return i;
-        if (!path[i])
-            break;
-    }
-    return 0;
+static int find_group(struct ct_session *s) {
+    const struct group *group = s->options.group ? getgrnam(s->options.group) : NULL;
+    s->group = group ? group->gr_gid : CT_PLACE_NO_GROUP;
+    if (!s->options.group)
+        return 0;
+    if (!group)
+        snprintf(s->error, sizeof s->error,
+                 "there is no group \"%.100s\"; --group takes the name of one that you are in", s->options.group);
+    else if (geteuid() && group->gr_gid != getegid() && !group_member(group->gr_gid))
+        snprintf(s->error, sizeof s->error,
+                 "you are not in the group \"%.100s\"; `id -nG` shows those that --group takes", s->options.group);
+    else
+        return 0;
+    return CT_ERR_INVALID_ARGUMENT;
 }
 
 static int make_directory(struct ct_session *s) {
-    s->made_length = first_missing(s->output);
-    int status = ct_trace_make_session(s->output, s->directory, sizeof s->directory);
+    int status = ct_trace_make_session(&s->place, s->output, s->group, s->directory, sizeof s->directory);
     int why = errno;
     if (!status)
         return 0;
     s->directory[0] = 0;
     snprintf(s->error, sizeof s->error, "cannot write traces below \"%s\" (%s); choose another place with --output DIR",
-             s->output, strerror(why));
+             s->output, ct_place_reason(why));
     return status;
 }
 
@@ -158,11 +167,16 @@ static int make_directory(struct ct_session *s) {
 static int write_metrics(struct ct_session *s) {
     static const struct ct_metrics nothing;
     const struct ct_metrics_labels labels = {.directory = s->directory};
-    if (!s->metrics_file || !ct_metrics_write(&nothing, &labels, s->metrics_file))
+    if (!s->metrics_file)
+        return 0;
+    int error = ct_place_find(&s->metrics_place, &s->metrics_name, s->metrics_file);
+    if (!error && ct_metrics_write(&nothing, &labels, s->metrics_place, s->metrics_name))
+        error = errno;
+    if (!error)
         return 0;
     snprintf(s->error, sizeof s->error, "cannot write \"%s\" (%s); choose another place with --metrics-file PATH",
-             s->metrics_file, strerror(errno));
-    return errno == EACCES || errno == EPERM || errno == EROFS ? CT_ERR_PERMISSION_DENIED : CT_ERR_NOT_FOUND;
+             s->metrics_file, ct_place_reason(error));
+    return ct_file_status(error) == CT_ERR_PERMISSION_DENIED ? CT_ERR_PERMISSION_DENIED : CT_ERR_NOT_FOUND;
 }
 
 int ct_session_create(struct ct_session **out, const struct ct_session_options *options) {
@@ -182,20 +196,10 @@ int ct_session_create(struct ct_session **out, const struct ct_session_options *
     ct_session_move(s, CT_SESSION_INITIALIZED);
     int status = ct_policy_create(&s->policy, &s->options, ct_clock_now(), s->error, sizeof s->error);
     if (!status)
+        status = find_group(s);
+    if (!status)
         status = make_directory(s);
     return status ? status : write_metrics(s); /* the session exists even so: it tells why */
-}
-
-/* Nothing was recorded: no directory is left behind. */
-static void remove_unused_directories(struct ct_session *s) {
-    if (!s->directory[0] || rmdir(s->directory))
-        return;
-    size_t length = strlen(s->output);
-    while (s->made_length && length >= s->made_length && !rmdir(s->output)) {
-        while (length > 0 && s->output[length] != '/')
-            length--;
-        s->output[length] = 0;
-    }
 }
 
 static void close_process(struct ct_session *s) {
@@ -213,7 +217,9 @@ void ct_session_destroy(struct ct_session *s) {
     ct_children_destroy(s);
     ct_recording_destroy(s->first);
     ct_segments_free(s->segments);
-    remove_unused_directories(s);
+    ct_place_unmake(s->place); /* if nothing was recorded */
+    ct_place_drop(s->place);
+    ct_place_drop(s->metrics_place);
     close_process(s);
     ct_policy_destroy(s->policy);
     pthread_rwlock_destroy(&s->policy_lock);
@@ -222,6 +228,8 @@ void ct_session_destroy(struct ct_session *s) {
     free_list(s->exclude);
     free_list(s->triggers);
     free(s->metrics_file);
+    free(s->metrics_name);
+    free(s->group_name);
     free(s->output);
     free(s->command_line);
     free(s);
@@ -262,7 +270,10 @@ static void take_process(struct ct_session *s, int pid, bool spawned) {
     s->first->pid = s->pid = pid;
     s->spawned = spawned;
     s->pidfd = fcntl(ct_remote_pidfd(s->first->remote), F_DUPFD_CLOEXEC, 0);
-    snprintf(s->first->command_line, sizeof s->first->command_line, "%s", s->command_line);
+    if (s->options.redact)
+        ct_recording_read_program(s->first);
+    else
+        snprintf(s->first->command_line, sizeof s->first->command_line, "%s", s->command_line);
 }
 
 int ct_session_spawn_suspended(struct ct_session *s, char *const *argv, char *const *envp) {

@@ -344,6 +344,12 @@ int ct_stalk_install(struct ct_recording *r) {
     status = enter(r, &error);
     if (!status)
         status = start(r);
+    if (status == CT_ERR_SYSTEM && !error.text[0] && !r->error[0])
+        return ct_recording_fail(
+            r, CT_ERR_ATTACH_FAILED,
+            "code that was put into process %d did not do its work: the process changes its memory "
+            "meanwhile, or forbids system calls that following needs; it runs on, not followed",
+            r->pid);
     if (status && !r->error[0])
         ct_recording_fail(r, status, "%s", error.text[0] ? error.text : ct_status_text(status));
     return status;

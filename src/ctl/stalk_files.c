@@ -1,15 +1,18 @@
 /* What following leaves beside the trace: the files `blocks` and `calls` (docs/TRACE-FORMAT.md), and its part of the manifest. */
 #include "ctl/stalk_internal.h"
+#include "trace/file.h"
 #include <contrail/stalker.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static FILE *open_table(const struct ct_recording *r, const char *name) {
-    char path[sizeof r->directory + 16];
-    snprintf(path, sizeof path, "%s/%s", r->directory, name);
-    FILE *file = fopen(path, "we");
+    int fd = ct_file_open_fresh(r->place, name);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+    if (!file && fd >= 0)
+        close(fd);
     if (file)
         fprintf(file, "contrail-%s\t1\n", name);
     return file;

@@ -166,9 +166,14 @@ bool ct_target_image_fits(const struct ct_target_image *image, const struct ct_t
 
 /* ---- cache ---- */
 
+struct ct_place;
+
 /* Sets source->image and image_mapped; false when there is none that fits. */
-bool ct_target_cache_load(const char *directory, struct ct_target_source *s);
-void ct_target_cache_store(const char *directory, const struct ct_target_source *s);
+bool ct_target_cache_load(struct ct_place *cache, struct ct_target_source *s);
+/* Images that would not leave room for others are not kept. False: it was not stored. */
+bool ct_target_cache_store(struct ct_place *cache, uint64_t limit, const struct ct_target_source *s);
+/* Makes its files at most so many bytes together: those of other builds go first, then those that were not used for longest. */
+void ct_target_cache_prune(struct ct_place *cache, uint64_t limit);
 
 /* ---- stub memory ---- */
 

@@ -4,6 +4,7 @@
  * remote's memory, which any thread may read. The result does not depend on who was first: it is the same bytes for the same
  * target, with or without a cache. */
 #include "ctl/target_internal.h"
+#include "trace/place.h"
 #include "hook/known.h"
 #include "os/os.h"
 #include "os/thread.h"
@@ -30,6 +31,9 @@ struct whole {
     size_t hook_room;
     size_t *order; /* modules, large ones first */
     size_t source_count;
+    struct ct_place *cache; /* NULL: none */
+    uint64_t cache_bytes;
+    bool stored;
 };
 
 /* ---- analysis ---- */
@@ -71,7 +75,7 @@ static void analyse(struct ct_target_pool *pool, void *arg, size_t i) {
     struct ct_target_source *s = &w->sources[i];
     s->status = ct_target_source_read(s);
     ct_target_debug_identify(s);
-    if (s->status || ct_target_cache_load(w->options->cache_dir, s))
+    if (s->status || ct_target_cache_load(w->cache, s))
         return;
     size_t parts = ct_target_analyse_begin(s, ct_target_pool_threads());
     for (size_t part = 1; part < parts; part++)
@@ -96,7 +100,7 @@ static void describe(struct whole *w, size_t i) {
     };
     if (s->image && s->image->get_cfa && !w->plan.get_cfa)
         w->plan.get_cfa = s->bias + s->image->get_cfa;
-    if (w->options->cache_dir && s->image)
+    if (w->cache && s->image)
         ++*(m->from_cache ? &w->plan.cache_hits : &w->plan.cache_misses);
 }
 
@@ -334,14 +338,30 @@ static int plan_all(struct whole *w) {
 static void store(struct ct_target_pool *pool, void *arg, size_t i) {
     struct whole *w = arg;
     (void)pool;
-    ct_target_cache_store(w->options->cache_dir, &w->sources[i]);
+    if (ct_target_cache_store(w->cache, w->cache_bytes, &w->sources[i]))
+        __atomic_store_n(&w->stored, true, __ATOMIC_RELAXED);
     if (w->works)
         ct_target_work_free(&w->works[i]);
     ct_target_source_drop_code(&w->sources[i]);
 }
 
+static void open_cache(struct whole *w) {
+    const char *path = w->options->cache_dir;
+    w->cache_bytes = w->options->cache_bytes ? w->options->cache_bytes : CT_TARGET_CACHE_BYTES;
+    if (path)
+        (void)ct_place_open(&w->cache, path, CT_PLACE_PRIVATE | CT_PLACE_MAKE, CT_PLACE_NO_GROUP);
+}
+
+static void close_cache(struct whole *w) {
+    if (w->stored)
+        ct_target_cache_prune(w->cache, w->cache_bytes);
+    ct_place_drop(w->cache);
+    w->cache = NULL;
+}
+
 static int make(struct whole *w, struct ct_remote *remote) {
     uint64_t start = ct_os_nanoseconds();
+    open_cache(w);
     int status = ct_target_maps_read(&w->maps, remote);
     if (!status)
         status = ct_target_sources_find(&w->sources, &w->source_count, remote, &w->maps, w->options);
@@ -354,6 +374,7 @@ static int make(struct whole *w, struct ct_remote *remote) {
     w->plan.plan_ns = ct_os_nanoseconds() - middle;
     if (w->order)
         for_all_modules(w, store);
+    close_cache(w);
     free(w->works);
     w->works = NULL;
     ct_target_maps_free(&w->maps);

@@ -76,9 +76,16 @@ struct ct_target_known {
     uint64_t start, end, inode;
 };
 
+#define CT_TARGET_CACHE_BYTES (128u << 20)
+/* $XDG_CACHE_HOME/contrail or ~/.cache/contrail, or the latter in our own home when another user could change those. `make`: it
+ * is made. Returns 0 or an errno: ENOENT also when there is none yet, CT_PLACE_NOT_OURS or CT_PLACE_LINK when others
+ * could change it. */
+int ct_target_cache_find(char *path, size_t size, bool make);
+
 struct ct_target_plan_options {
     struct ct_target_filter filter;
-    const char *cache_dir; /* analyses per build-id are kept there; NULL: no cache */
+    const char *cache_dir; /* analyses per build-id are kept there, if nobody else can change it; NULL: no cache */
+    uint64_t cache_bytes;  /* at most; 0: CT_TARGET_CACHE_BYTES */
     /* For a plan of what has been loaded later: these are left out, numbers go on. hooks[i] has the number first_hook + i. */
     const struct ct_target_known *known;
     size_t known_count;

@@ -73,11 +73,12 @@ static void unpack_events(struct copy *c, struct ct_index *index, struct ct_thre
 static void unpack_index(struct copy *c, const char *to_process, size_t thread) {
     struct ct_index *index = &c->e->trace->threads[thread].index;
     const struct ct_trace_format format = {.encoding = CT_FORMAT_ATF2, .first_seq = index->first};
-    char *directory = ct_file_path("%s/%s", c->e->options->directory, to_process);
+    struct ct_place *process = NULL;
     struct ct_thread_writer *writer = NULL;
-    int status = directory ? ct_thread_writer_open_as(&writer, directory, c->e->trace->threads[thread].info.id,
-                                                      index->parts[0]->thread_id, &format)
-                           : CT_ERR_NO_MEMORY;
+    int status = ct_place_below(&process, c->e->place, to_process[0] ? to_process : ".") ? CT_ERR_NO_MEMORY : 0;
+    if (!status)
+        status = ct_thread_writer_open_as(&writer, process, c->e->trace->threads[thread].info.id,
+                                          index->parts[0]->thread_id, &format);
     if (status)
         ct_export_fail(c->e, status);
     if (writer) {
@@ -89,7 +90,7 @@ static void unpack_index(struct copy *c, const char *to_process, size_t thread) 
         if (error || late)
             ct_export_fail(c->e, error ? error : late);
     }
-    free(directory);
+    ct_place_drop(process);
 }
 
 /* The manifest, which names the format that its files have now. */

@@ -126,8 +126,8 @@ static int find_start(struct ct_export *e) {
     return 0;
 }
 
-static bool is_empty(const char *path) {
-    DIR *directory = opendir(path);
+static bool is_empty(struct ct_place *place) {
+    DIR *directory = ct_place_list(place, ".");
     if (!directory)
         return false;
     struct dirent *entry;
@@ -138,14 +138,24 @@ static bool is_empty(const char *path) {
     return empty;
 }
 
+/* One that is there may be used when it is ours: names in it are several levels deep. */
 static int make_directory(struct ct_export *e) {
-    const char *path = e->options->directory;
-    if (!mkdir(path, 0777))
-        return 0;
-    if (errno == EEXIST)
-        return is_empty(path) ? 0 : CT_ERR_BUSY;
-    ct_export_write_failed(e, errno);
+    int error = ct_place_open(&e->place, e->options->directory, CT_PLACE_MAKE_LAST, CT_PLACE_NO_GROUP);
+    if (!error && !is_empty(e->place))
+        return CT_ERR_BUSY;
+    if (!error && !ct_place_is_closed(e->place))
+        error = CT_PLACE_NOT_OURS;
+    ct_export_write_failed(e, error);
     return e->status;
+}
+
+/* A directory that was made for nothing goes. */
+static void leave_directory(struct ct_export *e, bool whole) {
+    if (e->place && !whole && ct_place_is_new(e->place)) {
+        ct_place_clear(e->place);
+        ct_place_unmake(e->place);
+    }
+    ct_place_drop(e->place);
 }
 
 static int run(struct ct_export *e) {
@@ -168,7 +178,9 @@ static int run(struct ct_export *e) {
     ct_names_free(&e->names);
     ct_argument_reader_close(e->arguments);
     free(e->values);
-    return e->status ? e->status : status;
+    status = e->status ? e->status : status;
+    leave_directory(e, !status);
+    return status;
 }
 
 int ct_export_run(struct ct_trace *trace, const struct ct_export_options *options, struct ct_export_result *result) {

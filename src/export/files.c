@@ -5,35 +5,30 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-static char *path_of(struct ct_export *e, const char *format, va_list list) {
-    char *name = NULL, *path = NULL;
-    if (vasprintf(&name, format, list) < 0)
-        name = NULL;
-    if (!name || asprintf(&path, "%s/%s", e->options->directory, name) < 0) {
-        path = NULL;
-        ct_export_fail(e, CT_ERR_NO_MEMORY);
-    }
-    free(name);
-    return path;
+static char *name_of(struct ct_export *e, const char *format, va_list list) {
+    char *name = NULL;
+    if (vasprintf(&name, format, list) >= 0)
+        return name;
+    ct_export_fail(e, CT_ERR_NO_MEMORY);
+    return NULL;
 }
 
 bool ct_export_create(struct ct_export *e, struct ct_out *out, const char *format, ...) {
     va_list list;
     va_start(list, format);
-    char *path = path_of(e, format, list);
+    char *name = name_of(e, format, list);
     va_end(list);
     *out = (struct ct_out){.fd = -1};
-    if (!path)
+    if (!name)
         return false;
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    int fd = ct_place_open_file(e->place, name, O_WRONLY | O_CREAT | O_EXCL);
     if (fd < 0)
-        ct_export_write_failed(e, errno);
+        ct_export_write_failed(e, -fd);
     else if (!ct_out_open(out, fd))
         ct_export_fail(e, CT_ERR_NO_MEMORY);
-    free(path);
+    free(name);
     return !e->status;
 }
 
@@ -48,10 +43,11 @@ void ct_export_close(struct ct_export *e, struct ct_out *out) {
 bool ct_export_make_directory(struct ct_export *e, const char *format, ...) {
     va_list list;
     va_start(list, format);
-    char *path = path_of(e, format, list);
+    char *name = name_of(e, format, list);
     va_end(list);
-    if (path && mkdir(path, 0777) && errno != EEXIST)
-        ct_export_write_failed(e, errno);
-    free(path);
+    int error = name ? ct_place_make_directory(e->place, name) : 0;
+    if (error != EEXIST)
+        ct_export_write_failed(e, error);
+    free(name);
     return !e->status;
 }

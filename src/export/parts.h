@@ -7,6 +7,7 @@
 #include "export/out.h"
 #include "trace/arguments.h"
 #include "trace/facts.h"
+#include "trace/place.h"
 
 struct ct_export {
     struct ct_trace *trace;
@@ -15,6 +16,7 @@ struct ct_export {
     struct ct_facts facts;
     struct ct_names names;
     struct ct_out out;                    /* of formats of one file */
+    struct ct_place *place;               /* the directory of others */
     uint64_t done, total;                 /* for the progress */
     uint64_t start_ns;                    /* the earliest time of the trace */
     int status;                           /* what ended it early */

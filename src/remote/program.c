@@ -1,4 +1,5 @@
 /* Which file a program's name means, and whether it can be started and recorded: told before anything is started. */
+#include "base/regular.h"
 #include "remote/parts.h"
 #include "remote/program.h"
 
@@ -92,7 +93,7 @@ static int check_file(const char *path, const char *user, struct stat *informati
 /* A program that may be executed but not read is left to the kernel. */
 static bool read_head(const char *path, struct head *head) {
     head->size = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = ct_open_regular(path);
     if (fd < 0)
         return false;
     ssize_t size = pread(fd, head->bytes, HEAD_SIZE, 0);

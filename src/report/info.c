@@ -199,6 +199,7 @@ static void read_stalk(struct ct_info *info, const struct ct_json_node *root) {
 static int read_manifest(struct ct_info *info, const struct ct_json_node *root) {
     read_stalk(info, root);
     info->command_line = text_at(root, "command_line");
+    info->redacted = ct_json_flag(ct_json_get(root, "redacted", NULL), false);
     info->tool = text_at(root, "tool");
     info->host = text_at(root, "host");
     info->os = text_at(root, "os");

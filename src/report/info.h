@@ -46,7 +46,8 @@ struct ct_info_window {
 struct ct_info {
     const struct ct_trace_process *process;
     const char *command_line, *tool, *host, *os, *kernel, *arch; /* "" when not known */
-    char started[24];                                            /* local time, from the session's name; "" */
+    bool redacted;
+    char started[24]; /* local time, from the session's name; "" */
     uint64_t duration_ns;
     uint64_t events;                     /* that can be read */
     uint64_t calls, returns, exceptions; /* only when counted */

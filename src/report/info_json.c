@@ -139,6 +139,7 @@ void ct_info_json(const struct ct_info *info, const struct ct_trace *trace, cons
     ct_json_string(json, "directory", info->process->directory);
     ct_json_signed(json, "pid", info->process->pid);
     ct_json_string(json, "command_line", info->command_line);
+    ct_json_bool(json, "redacted", info->redacted);
     ct_json_string(json, "tool", info->tool);
     ct_json_string(json, "host", info->host);
     ct_json_string(json, "os", info->os);

@@ -24,8 +24,10 @@ struct ct_code_counts {
 /* ---- writing ---- */
 
 struct ct_code_writer;
-/* Makes directory/thread_ID/code.ctc. */
-int ct_code_writer_open(struct ct_code_writer **out, const char *directory, uint32_t id, uint32_t tid, uint32_t events);
+struct ct_place;
+/* Makes thread_ID/code.ctc in a process's directory. */
+int ct_code_writer_open(struct ct_code_writer **out, struct ct_place *process, uint32_t id, uint32_t tid,
+                        uint32_t events);
 /* `position`, `time_ns`: of all that follows. */
 void ct_code_writer_at(struct ct_code_writer *w, uint64_t position, uint64_t time_ns);
 /* Is this block, by its caller's number, known to the file? If not it is to be defined first. */

@@ -15,7 +15,8 @@
 #define UNKNOWN 0u
 
 struct ct_code_writer {
-    char *path;
+    struct ct_place *place; /* of the process, held */
+    char *path;             /* in it */
     uint8_t *buffer;
     size_t used;
     uint64_t size; /* of the file */
@@ -37,7 +38,7 @@ static void empty(struct ct_code_writer *w) {
         w->used = 0;
         return;
     }
-    int fd = ct_file_open_plain(w->path, O_WRONLY);
+    int fd = ct_file_open_in(w->place, w->path, O_WRONLY);
     w->error = fd < 0 ? -fd : ct_file_write(fd, w->buffer, w->used, w->size, 0, &done);
     if (fd >= 0 && close(fd) && !w->error)
         w->error = errno;
@@ -148,13 +149,14 @@ void ct_code_writer_lost(struct ct_code_writer *w, uint64_t count) {
 /* ---- its life ---- */
 
 static void free_writer(struct ct_code_writer *w) {
+    ct_place_drop(w->place);
     free(w->path);
     free(w->buffer);
     free(w->numbers);
     free(w);
 }
 
-int ct_code_writer_open(struct ct_code_writer **out, const char *directory, uint32_t id, uint32_t tid,
+int ct_code_writer_open(struct ct_code_writer **out, struct ct_place *process, uint32_t id, uint32_t tid,
                         uint32_t events) {
     const struct ct_code_header header = {
         .magic = CT_CODE_MAGIC, .version = CT_CODE_VERSION, .thread_id = tid, .events = events};
@@ -163,13 +165,14 @@ int ct_code_writer_open(struct ct_code_writer **out, const char *directory, uint
     if (!w)
         return CT_ERR_NO_MEMORY;
     char *thread;
-    int error = ct_file_thread_directory(directory, id, &thread);
+    w->place = ct_place_hold(process);
+    int error = ct_file_thread_directory(process, id, &thread);
     w->path = error ? NULL : ct_file_path("%s/" CT_CODE_FILE, thread);
     w->buffer = malloc(ROOM);
     free(thread);
     int fd = error ? -error : -ENOMEM;
     if (w->path && w->buffer)
-        fd = ct_file_open_plain(w->path, O_WRONLY | O_CREAT | O_TRUNC);
+        fd = ct_file_open_in(process, w->path, O_WRONLY | O_CREAT | O_EXCL);
     if (fd < 0) {
         free_writer(w);
         return ct_file_status(-fd);

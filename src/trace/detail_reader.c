@@ -160,7 +160,7 @@ static int open_part(struct ct_details *details, struct ct_file_cache *cache, co
     parts[details->part_count++] = part;
     part->number = number;
     part->state = CT_INDEX_UNREADABLE;
-    if (ct_file_open(&part->file, cache, path, O_RDONLY | O_NONBLOCK) != 0)
+    if (ct_file_open(&part->file, cache, NULL, path, O_RDONLY | O_NONBLOCK) != 0)
         return 0;
     inspect(part);
     ct_file_rest(&part->file);

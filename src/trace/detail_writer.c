@@ -31,7 +31,8 @@ struct old_part {
 
 struct ct_detail_writer {
     struct ct_file file;
-    char *directory; /* …/thread_N */
+    struct ct_place *place; /* of the process, held */
+    char *directory;        /* thread_N in it */
     uint32_t tid;
     unsigned part; /* 1: detail.atf, 2: detail_2.atf … */
     uint64_t part_limit;
@@ -86,8 +87,8 @@ static char *part_path(const struct ct_detail_writer *writer, unsigned part) {
 
 /* Returns 0 or an errno; the file stays in use. */
 static int begin_part(struct ct_detail_writer *writer) {
-    int error =
-        ct_file_open(&writer->file, &ct_file_writers, part_path(writer, writer->part), O_RDWR | O_CREAT | O_EXCL);
+    int error = ct_file_open(&writer->file, &ct_file_writers, writer->place, part_path(writer, writer->part),
+                             O_RDWR | O_CREAT | O_EXCL);
     if (error)
         return error;
     size_t done;
@@ -143,7 +144,7 @@ static int close_part(struct ct_detail_writer *writer) {
     char *path = writer->series ? part_path(writer, writer->part) : NULL;
     int late = ct_file_close(&writer->file);
     if (path)
-        ct_series_finished(writer->series, path, HEADER + writer->length + FOOTER, writer->records);
+        ct_series_finished(writer->series, writer->place, path, HEADER + writer->length + FOOTER, writer->records);
     free(path);
     return late;
 }
@@ -166,9 +167,9 @@ uint64_t ct_detail_writer_drop_before(struct ct_detail_writer *writer, uint64_t 
     size_t count = 0;
     while (count < writer->old_count && writer->old[count].time_last < time_ns) {
         char *path = part_path(writer, writer->old[count].number);
-        bool removed = path && (unlink(path) == 0 || errno == ENOENT);
+        int error = path ? ct_place_remove(writer->place, path) : ENOMEM;
         free(path);
-        if (!removed)
+        if (error && error != ENOENT)
             break; /* tried again next time */
         gone += writer->old[count++].records;
     }
@@ -309,13 +310,15 @@ int ct_detail_writer_flush(struct ct_detail_writer *writer) {
 /* ---- a writer's life ---- */
 
 static void free_writer(struct ct_detail_writer *writer) {
+    ct_place_drop(writer->place);
     free(writer->directory);
     free(writer->old);
     free(writer);
 }
 
-static int open_writer(struct ct_detail_writer *writer, const char *directory, uint32_t id) {
-    int error = ct_file_thread_directory(directory, id, &writer->directory);
+static int open_writer(struct ct_detail_writer *writer, struct ct_place *process, uint32_t id) {
+    writer->place = ct_place_hold(process);
+    int error = ct_file_thread_directory(process, id, &writer->directory);
     if (error)
         return error;
     error = begin_part(writer);
@@ -326,14 +329,14 @@ static int open_writer(struct ct_detail_writer *writer, const char *directory, u
     return error;
 }
 
-int ct_detail_writer_open(struct ct_detail_writer **out, const char *directory, uint32_t id, uint32_t tid) {
+int ct_detail_writer_open(struct ct_detail_writer **out, struct ct_place *process, uint32_t id, uint32_t tid) {
     struct ct_detail_writer *writer = calloc(1, sizeof *writer);
     *out = NULL;
     if (!writer)
         return CT_ERR_NO_MEMORY;
     writer->tid = tid;
     writer->part = 1;
-    int error = open_writer(writer, directory, id);
+    int error = open_writer(writer, process, id);
     if (error) {
         free_writer(writer);
         errno = error;

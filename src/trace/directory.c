@@ -1,126 +1,83 @@
-/* Directories of a recording, and the manifest in them. mkdir is the lock: whoever made the directory owns it. */
+/* Directories of a recording, and the manifest in them. Making is the lock: whoever made the directory owns it. */
 #include "trace/file.h"
 #include "trace/writer.h"
 #include <contrail/status.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #define SAME_SECOND_LIMIT 10000
-
-static int is_directory(const char *path) {
-    struct stat status;
-    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
-}
-
-/* Returns 0 or an errno; *made: the last component is ours. */
-static int make_path(char *path, int *made) {
-    *made = 0;
-    for (char *slash = path;;) {
-        slash = strchr(slash + 1, '/');
-        if (slash)
-            *slash = 0;
-        if (mkdir(path, 0777) == 0)
-            *made = !slash;
-        else if (errno == EEXIST || errno == EROFS || errno == EACCES || errno == EISDIR) {
-            /* A parent that exists may be somewhere we must not write. */
-            int error = errno;
-            if (!is_directory(path))
-                return error == EEXIST ? ENOTDIR : error;
-        } else
-            return errno;
-        if (!slash)
-            return 0;
-        *slash = '/';
-    }
-}
+#define FRESH             ".manifest.json.new" /* becomes the manifest when it is complete */
 
 /* Returns 0 or an errno. */
-static int make_named(const char *root, char *path, size_t size) {
-    char name[32];
+static int make_named(struct ct_place **out, struct ct_place *root, char *name, size_t size) {
     time_t now = time(NULL);
     struct tm local;
-    if (!localtime_r(&now, &local) || !strftime(name, sizeof name, "session_%Y%m%d_%H%M%S", &local))
+    char time_text[32];
+    if (!localtime_r(&now, &local) || !strftime(time_text, sizeof time_text, "session_%Y%m%d_%H%M%S", &local))
         return EINVAL;
     for (unsigned n = 1; n < SAME_SECOND_LIMIT; n++) {
-        char suffix[16] = "";
-        if (n > 1)
-            snprintf(suffix, sizeof suffix, "_%u", n);
-        int length = snprintf(path, size, "%s/%s%s", root, name, suffix);
-        if (length < 0 || (size_t)length >= size)
-            return ENAMETOOLONG;
-        if (mkdir(path, 0777) == 0)
-            return 0;
-        if (errno != EEXIST)
-            return errno;
+        snprintf(name, size, n > 1 ? "%s_%u" : "%s", time_text, n);
+        int error = ct_place_make(out, root, name);
+        if (error != EEXIST)
+            return error;
     }
     return EEXIST;
 }
 
-int ct_trace_make_session(const char *root, char *path, size_t size) {
-    int made = 0;
-    if (!root || !*root || !size)
+int ct_trace_make_session(struct ct_place **out, const char *root, gid_t group, char *path, size_t size) {
+    struct ct_place *place = NULL;
+    char name[64];
+    *out = NULL;
+    if (!root || !*root)
         return CT_ERR_INVALID_ARGUMENT;
-    char *copy = strdup(root);
-    if (!copy)
-        return CT_ERR_NO_MEMORY;
-    size_t length = strlen(copy);
-    while (length > 1 && copy[length - 1] == '/')
-        copy[--length] = 0;
-    int error = make_path(copy, &made);
+    size_t length = strlen(root);
+    while (length > 1 && root[length - 1] == '/')
+        length--;
+    int error = length + sizeof name >= size ? ENAMETOOLONG : ct_place_open(&place, root, CT_PLACE_MAKE, group);
     if (!error)
-        error = make_named(copy, path, size);
-    if (error && made)
-        rmdir(copy);
-    free(copy);
+        error = make_named(out, place, name, sizeof name);
+    if (error && place)
+        ct_place_unmake(place);
+    if (!error)
+        snprintf(path, size, "%.*s/%s", (int)length, root, name);
+    ct_place_drop(place);
     errno = error;
     return ct_file_status(error);
 }
 
 #define MAX_PROGRAMS 100000 /* that one process executes in turn */
 
-int ct_trace_make_process(const char *session, int pid, char *path, size_t size) {
+int ct_trace_make_process(struct ct_place **out, struct ct_place *session, int pid, char *name, size_t size) {
     int error = EEXIST;
+    *out = NULL;
     for (int turn = 1; error == EEXIST && turn < MAX_PROGRAMS; turn++) {
-        int length = turn == 1 ? snprintf(path, size, "%s/pid_%d", session, pid)
-                               : snprintf(path, size, "%s/pid_%d_%d", session, pid, turn);
-        if (length < 0 || (size_t)length >= size)
-            error = ENAMETOOLONG;
-        else
-            error = mkdir(path, 0777) != 0 ? errno : 0;
+        snprintf(name, size, turn == 1 ? "pid_%d" : "pid_%d_%d", pid, turn);
+        error = ct_place_make_directory(session, name);
     }
+    if (!error)
+        error = ct_place_below(out, session, name);
     errno = error;
     return ct_file_status(error);
 }
 
-int ct_trace_write_manifest(const char *directory, const struct ct_json *json) {
+int ct_trace_write_manifest(struct ct_place *process, const struct ct_json *json) {
     size_t done;
-    int error = 0;
     if (json->failed)
         return CT_ERR_NO_MEMORY;
-    char *path = ct_file_path("%s/manifest.json", directory);
-    char *fresh = ct_file_path("%s/.manifest.json.new", directory);
-    int fd = path && fresh ? ct_file_open_plain(fresh, O_WRONLY | O_CREAT | O_TRUNC) : -ENOMEM;
-    if (fd < 0) {
-        error = -fd;
-    } else {
+    int fd = ct_file_open_fresh(process, FRESH), error = fd < 0 ? -fd : 0;
+    if (!error)
         error = ct_file_write(fd, json->text, json->length, 0, 1, &done);
-        if (!error)
-            error = ct_file_write(fd, "\n", 1, json->length, 0, &done);
-        if (close(fd) != 0 && !error)
-            error = errno;
-        if (!error && rename(fresh, path) != 0)
-            error = errno;
-        if (error)
-            unlink(fresh);
-    }
-    free(path);
-    free(fresh);
+    if (!error)
+        error = ct_file_write(fd, "\n", 1, json->length, 0, &done);
+    if (fd >= 0 && close(fd) != 0 && !error)
+        error = errno;
+    if (!error)
+        error = ct_place_replace(process, FRESH, "manifest.json");
+    if (error)
+        (void)ct_place_remove(process, FRESH);
     errno = error;
     return ct_file_status(error);
 }

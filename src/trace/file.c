@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -26,6 +27,9 @@ int ct_file_status(int error) {
     case EACCES:
     case EPERM:
     case EROFS:
+    case CT_PLACE_LINK:
+    case CT_PLACE_SWAPPED:
+    case CT_PLACE_NOT_OURS:
         return CT_ERR_PERMISSION_DENIED;
     case ENOENT:
         return CT_ERR_NOT_FOUND;
@@ -33,7 +37,6 @@ int ct_file_status(int error) {
     case EISDIR:
         return CT_ERR_BAD_FILE;
     case ENAMETOOLONG:
-    case ELOOP:
     case EINVAL:
         return CT_ERR_INVALID_ARGUMENT;
     case ENOMEM:
@@ -112,23 +115,31 @@ static int close_oldest(struct ct_file_cache *cache) {
     return 1;
 }
 
+static int open_path(const char *path, int flags) {
+    int fd = open(path, flags | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
 /* Under the lock. */
 static int open_file(struct ct_file *file, int flags) {
     struct ct_file_cache *cache = file->cache;
     size_t limit = cache_limit(cache);
     while (cache->open >= limit && close_oldest(cache)) {
     }
+    int fd;
     do
-        file->fd = open(file->path, flags | O_CLOEXEC, 0666);
-    while (file->fd < 0 && (errno == EINTR || ((errno == EMFILE || errno == ENFILE) && close_oldest(cache))));
-    if (file->fd < 0)
-        return errno;
+        fd = file->place ? ct_place_open_file(file->place, file->path, flags) : open_path(file->path, flags);
+    while (fd == -EINTR || ((fd == -EMFILE || fd == -ENFILE) && close_oldest(cache)));
+    file->fd = fd < 0 ? -1 : fd;
+    if (fd < 0)
+        return -fd;
     cache->open++;
     return 0;
 }
 
-int ct_file_open(struct ct_file *file, struct ct_file_cache *cache, char *path, int flags) {
-    *file = (struct ct_file){.path = path, .cache = cache, .fd = -1, .flags = flags & ~(O_CREAT | O_EXCL | O_TRUNC)};
+int ct_file_open(struct ct_file *file, struct ct_file_cache *cache, struct ct_place *place, char *path, int flags) {
+    *file = (struct ct_file){
+        .place = place, .path = path, .cache = cache, .fd = -1, .flags = flags & ~(O_CREAT | O_EXCL | O_TRUNC)};
     if (!path)
         return ENOMEM;
     pthread_mutex_lock(&cache->lock);
@@ -137,6 +148,8 @@ int ct_file_open(struct ct_file *file, struct ct_file_cache *cache, char *path, 
     if (error) {
         free(path);
         file->path = NULL;
+    } else if (place) {
+        ct_place_hold(place);
     }
     return error;
 }
@@ -178,6 +191,7 @@ int ct_file_close(struct ct_file *file) {
     pthread_mutex_unlock(&file->cache->lock);
     if (file->fd >= 0 && close(file->fd) != 0 && errno != EINTR)
         error = errno;
+    ct_place_drop(file->place);
     free(file->path);
     *file = (struct ct_file){.fd = -1};
     return error;
@@ -192,13 +206,30 @@ int ct_file_cache_shrink(struct ct_file_cache *cache) {
 
 /* ---- plain files ---- */
 
+/* A descriptor could not be had: is it worth another try? */
+static bool try_again(int fd) {
+    return fd == -EINTR || ((fd == -EMFILE || fd == -ENFILE) && ct_file_cache_shrink(&ct_file_writers));
+}
+
 int ct_file_open_plain(const char *path, int flags) {
     int fd;
     do
-        fd = open(path, flags | O_CLOEXEC, 0666);
-    while (fd < 0 &&
-           (errno == EINTR || ((errno == EMFILE || errno == ENFILE) && ct_file_cache_shrink(&ct_file_writers))));
-    return fd < 0 ? -errno : fd;
+        fd = open_path(path, flags);
+    while (try_again(fd));
+    return fd;
+}
+
+int ct_file_open_in(struct ct_place *place, const char *name, int flags) {
+    int fd;
+    do
+        fd = ct_place_open_file(place, name, flags);
+    while (try_again(fd));
+    return fd;
+}
+
+int ct_file_open_fresh(struct ct_place *place, const char *name) {
+    (void)ct_place_remove(place, name);
+    return ct_file_open_in(place, name, O_WRONLY | O_CREAT | O_EXCL);
 }
 
 int ct_file_load(const char *path, size_t limit, char **text, size_t *size) {
@@ -236,13 +267,13 @@ char *ct_file_path(const char *format, ...) {
     return n < 0 ? NULL : path;
 }
 
-int ct_file_thread_directory(const char *directory, uint32_t id, char **path) {
-    char *real =
-        realpath(directory, NULL); /* files in it are opened again later, maybe from another working directory */
-    *path = real ? ct_file_path("%s/thread_%u", real, id) : NULL;
-    int error = !real ? errno : *path ? 0 : ENOMEM;
-    free(real);
-    if (!error && mkdir(*path, 0777) != 0 && errno != EEXIST)
-        error = errno;
-    return error;
+int ct_file_thread_directory(struct ct_place *process, uint32_t id, char **name) {
+    *name = ct_file_path("thread_%u", id);
+    int error = *name ? 0 : ENOMEM;
+    while (!error && ((error = ct_place_make_directory(process, *name)) == EMFILE || error == ENFILE) &&
+           ct_file_cache_shrink(&ct_file_writers)) {
+        (void)ct_place_remove_directory(process, *name); /* it was made, and could not be opened */
+        error = 0;
+    }
+    return error == EEXIST ? 0 : error;
 }

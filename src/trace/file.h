@@ -2,6 +2,7 @@
 #ifndef CT_TRACE_FILE_H
 #define CT_TRACE_FILE_H
 
+#include "trace/place.h"
 #include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,7 +19,8 @@ int ct_file_read(int fd, void *data, size_t size, uint64_t offset, size_t *done)
 
 /* A file that is open only while there are descriptors to spare. */
 struct ct_file {
-    char *path; /* malloc'ed, owned */
+    struct ct_place *place; /* held; NULL: the path is as it is */
+    char *path;             /* malloc'ed, owned; in the place */
     struct ct_file_cache *cache;
     struct ct_file *older, *newer; /* in the cache's list; only while open and not in use */
     int fd;                        /* -1: closed at the moment */
@@ -34,9 +36,10 @@ struct ct_file_cache {
 };
 #define CT_FILE_CACHE_OPEN 512
 
-/* Takes `path` over, also on failure. `flags` of open(2), O_CREAT, O_EXCL and O_TRUNC being for the first time only.
+/* Takes `path` over, also on failure. `place`: where it is, for what is written; NULL: the path is as it is. `flags` of open(2),
+ * O_CREAT, O_EXCL and O_TRUNC being for the first time only.
  * Returns 0 or an errno; on success the file is in use, as after ct_file_use. */
-int ct_file_open(struct ct_file *file, struct ct_file_cache *cache, char *path, int flags);
+int ct_file_open(struct ct_file *file, struct ct_file_cache *cache, struct ct_place *place, char *path, int flags);
 /* Opens it again where needed: it has a descriptor until ct_file_rest. Returns 0 or an errno. */
 int ct_file_use(struct ct_file *file);
 void ct_file_rest(struct ct_file *file);
@@ -50,13 +53,17 @@ extern struct ct_file_cache ct_file_writers;
 
 /* Opens a file of another kind; closes cached ones when descriptors run out. Returns it or a negated errno. */
 int ct_file_open_plain(const char *path, int flags);
+/* The same in a place. */
+int ct_file_open_in(struct ct_place *place, const char *name, int flags);
+/* A new file that is to take the place of another; one that somebody left half written goes. */
+int ct_file_open_fresh(struct ct_place *place, const char *name);
 /* All of a file, with a NUL behind it, malloc'ed. At most `limit` bytes (EFBIG). Returns 0 or an errno. */
 int ct_file_load(const char *path, size_t limit, char **text, size_t *size);
 
 /* printf into malloc'ed memory, NULL when there is none. */
 char *ct_file_path(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Makes directory/thread_ID, if it is not there; its path, not relative to the working directory, malloc'ed. Returns 0 or an errno. */
-int ct_file_thread_directory(const char *directory, uint32_t id, char **path);
+/* Makes thread_ID in a process's directory, if it is not there; its name, malloc'ed. Returns 0 or an errno. */
+int ct_file_thread_directory(struct ct_place *process, uint32_t id, char **name);
 
 #endif

@@ -106,7 +106,7 @@ static struct ct_index_part *open_part(struct ct_file_cache *cache, const char *
     snprintf(part->name, sizeof part->name, "%s", name);
     part->state = CT_INDEX_UNREADABLE;
     part->segment = segment_number(name) != 0;
-    *error = ct_file_open(&part->file, cache, ct_file_path("%s/%s", directory, name), O_RDONLY | O_NONBLOCK);
+    *error = ct_file_open(&part->file, cache, NULL, ct_file_path("%s/%s", directory, name), O_RDONLY | O_NONBLOCK);
     if (*error == ENOENT || *error == ENOTDIR || *error == ENOMEM) {
         free(part);
         return NULL;

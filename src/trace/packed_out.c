@@ -38,7 +38,7 @@ static int write_header(struct ct_packed_out *packed) {
         .version = CTP_VERSION,
         .arch = ATF_ARCH_X86_64,
         .os = ATF_OS_LINUX,
-        .flags = packed->link_count || ct_sink_has_detail(packed->directory) ? ATF_HAS_DETAIL : 0,
+        .flags = packed->link_count || ct_sink_has_detail(packed->place, packed->directory) ? ATF_HAS_DETAIL : 0,
         .thread_id = packed->tid,
         .clock_type = ATF_CLOCK_BOOTTIME,
         .first_seq = packed->first_seq,
@@ -177,7 +177,7 @@ static int write_stack(struct ct_packed_out *packed, uint64_t time_ns) {
 
 int ct_packed_out_begin(struct ct_packed_out *packed) {
     char *path = ct_sink_path(packed->directory, "ctp", packed->number, packed->series != NULL);
-    int error = ct_file_open(&packed->file, &ct_file_writers, path, O_RDWR | O_CREAT | O_EXCL);
+    int error = ct_file_open(&packed->file, &ct_file_writers, packed->place, path, O_RDWR | O_CREAT | O_EXCL);
     if (error)
         return error;
     packed->end = HEADER;
@@ -191,7 +191,7 @@ int ct_packed_out_begin(struct ct_packed_out *packed) {
 
 void ct_packed_out_closed(struct ct_packed_out *packed, const char *path) {
     if (packed->series)
-        ct_series_finished(packed->series, path, packed->end, packed->next_seq - packed->first_seq);
+        ct_series_finished(packed->series, packed->place, path, packed->end, packed->next_seq - packed->first_seq);
     packed->closed_bytes += packed->end;
     packed->end = 0;
 }

@@ -13,6 +13,7 @@
 
 struct ct_packed_out {
     struct ct_file file;
+    struct ct_place *place;
     const char *directory;
     uint32_t tid;
     struct ct_series *series; /* NULL: one file for all */

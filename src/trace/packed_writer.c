@@ -177,6 +177,7 @@ static int packed_open(void **sink, const struct ct_sink_options *options) {
     struct ct_packed_out *packed = calloc(1, sizeof *packed);
     if (!packed)
         return ENOMEM;
+    packed->place = options->place;
     packed->directory = options->directory;
     packed->tid = options->tid;
     packed->series = options->series;

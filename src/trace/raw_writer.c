@@ -23,7 +23,8 @@
 
 struct raw {
     struct ct_file file;
-    const char *directory; /* …/thread_N */
+    struct ct_place *place; /* of the process */
+    const char *directory;  /* thread_N in it */
     uint32_t tid;
     struct ct_series *series; /* NULL: files do not go */
     bool segmented;           /* files say at which position they begin */
@@ -56,7 +57,7 @@ static struct atf_index_header header_of(const struct raw *raw, bool finished) {
     if (raw->segmented) /* readers of a segment know by this what was before it */
         memcpy(header.reserved, &raw->first_seq, sizeof header.reserved);
     if (finished) {
-        header.flags = ct_sink_has_detail(raw->directory) ? ATF_HAS_DETAIL : 0;
+        header.flags = ct_sink_has_detail(raw->place, raw->directory) ? ATF_HAS_DETAIL : 0;
         header.event_count = (uint32_t)raw->written;
         header.footer_offset = HEADER + raw->written * EVENT;
         header.time_start_ns = raw->time_first;
@@ -68,7 +69,7 @@ static struct atf_index_header header_of(const struct raw *raw, bool finished) {
 /* Returns 0 or an errno; the file stays in use. */
 static int begin_part(struct raw *raw) {
     char *path = ct_sink_path(raw->directory, "atf", raw->part, raw->segmented);
-    int error = ct_file_open(&raw->file, &ct_file_writers, path, O_RDWR | O_CREAT | O_EXCL);
+    int error = ct_file_open(&raw->file, &ct_file_writers, raw->place, path, O_RDWR | O_CREAT | O_EXCL);
     if (error)
         return error;
     size_t done;
@@ -107,7 +108,7 @@ static int close_part(struct raw *raw) {
     char *path = raw->series && raw->file.path ? strdup(raw->file.path) : NULL;
     int late = ct_file_close(&raw->file);
     if (path)
-        ct_series_finished(raw->series, path, HEADER + raw->written * EVENT + FOOTER, raw->written);
+        ct_series_finished(raw->series, raw->place, path, HEADER + raw->written * EVENT + FOOTER, raw->written);
     free(path);
     return late;
 }
@@ -222,7 +223,7 @@ static int patch_finished(struct raw *raw, unsigned number, uint64_t end, const 
     size_t done;
     if (!path)
         return ENOMEM;
-    int fd = ct_file_open_plain(path, O_RDWR);
+    int fd = ct_file_open_in(raw->place, path, O_RDWR);
     free(path);
     if (fd < 0)
         return fd == -ENOENT ? 0 : -fd;
@@ -274,6 +275,7 @@ static int raw_open(void **sink, const struct ct_sink_options *options) {
     struct raw *raw = calloc(1, sizeof *raw);
     if (!raw)
         return ENOMEM;
+    raw->place = options->place;
     raw->directory = options->directory;
     raw->tid = options->tid;
     raw->series = options->series;

@@ -1,9 +1,9 @@
 /* See segments.h. Finished segments are in one list, the oldest last event first; new ones come near its end. */
 #include "trace/segments.h"
+#include "trace/place.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define LEAST_BYTES (4u << 10) /* of a segment */
 #define OPEN_PART   32u        /* files that are open may hold keep_bytes / OPEN_PART together */
@@ -12,7 +12,8 @@
 struct segment {
     struct segment *older, *newer;
     struct ct_series *series;
-    char *path;
+    struct ct_place *place; /* held */
+    char *path;             /* in it */
     uint64_t bytes, events, first_ns, last_ns;
 };
 
@@ -45,6 +46,7 @@ struct ct_segments *ct_segments_create(uint64_t keep_bytes, uint64_t keep_ns) {
 }
 
 static void free_segment(struct segment *segment) {
+    ct_place_drop(segment->place);
     free(segment->path);
     free(segment);
 }
@@ -126,7 +128,7 @@ static void trim(struct ct_segments *segments) {
     struct segment *segment;
     while ((segment = segments->oldest) && may_go(segments, segment)) {
         struct ct_series *series = segment->series;
-        (void)unlink(segment->path);
+        (void)ct_place_remove(segment->place, segment->path);
         segments->oldest = segment->newer;
         *(segment->newer ? &segment->newer->older : &segments->newest) = NULL;
         segments->finished_bytes -= segment->bytes;
@@ -153,14 +155,19 @@ static void insert(struct ct_segments *segments, struct segment *segment) {
         segment->series->begins_ns = segment->first_ns;
 }
 
-void ct_series_finished(struct ct_series *series, const char *path, uint64_t bytes, uint64_t events) {
+void ct_series_finished(struct ct_series *series, struct ct_place *place, const char *path, uint64_t bytes,
+                        uint64_t events) {
     struct ct_segments *segments = series->segments;
     struct segment *segment = calloc(1, sizeof *segment);
     char *copy = strdup(path);
     pthread_mutex_lock(&segments->lock);
     if (segment && copy) { /* else it stays for ever */
-        *segment = (struct segment){
-            .series = series, .path = copy, .bytes = bytes, .events = events, .first_ns = series->first_ns};
+        *segment = (struct segment){.series = series,
+                                    .place = ct_place_hold(place),
+                                    .path = copy,
+                                    .bytes = bytes,
+                                    .events = events,
+                                    .first_ns = series->first_ns};
         segment->last_ns = series->last_ns;
         insert(segments, segment);
     } else {

@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct ct_place;
+
 struct ct_segments;
 /* 0: not limited by that. NULL: no memory. */
 struct ct_segments *ct_segments_create(uint64_t keep_bytes, uint64_t keep_ns);
@@ -25,7 +27,8 @@ bool ct_series_is_full(struct ct_series *series, uint64_t time_ns);
 /* How large the file is now, and of which times its events are. */
 void ct_series_grown(struct ct_series *series, uint64_t bytes, uint64_t first_ns, uint64_t last_ns);
 /* The file was closed, with so many events or records; another one may follow. Old ones are deleted now. */
-void ct_series_finished(struct ct_series *series, const char *path, uint64_t bytes, uint64_t events);
+void ct_series_finished(struct ct_series *series, struct ct_place *place, const char *path, uint64_t bytes,
+                        uint64_t events);
 
 struct ct_series_kept {
     uint64_t dropped;          /* events or records that were deleted */

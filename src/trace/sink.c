@@ -14,8 +14,8 @@ char *ct_sink_path(const char *directory, const char *suffix, unsigned number, b
     return ct_file_path("%s/index.%s", directory, suffix);
 }
 
-bool ct_sink_has_detail(const char *directory) {
-    DIR *dir = opendir(directory);
+bool ct_sink_has_detail(struct ct_place *place, const char *directory) {
+    DIR *dir = ct_place_list(place, directory);
     struct dirent *entry;
     bool found = false;
     while (dir && !found && (entry = readdir(dir)))

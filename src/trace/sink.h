@@ -6,10 +6,12 @@
 
 #include "abi/atf.h"
 #include "trace/packed_block.h"
+#include "trace/place.h"
 #include "trace/segments.h"
 
 struct ct_sink_options {
-    const char *directory; /* …/thread_N, absolute; stays */
+    struct ct_place *place; /* of the process; stays */
+    const char *directory;  /* thread_N in it; stays */
     uint32_t tid;
     struct ct_series *series; /* NULL: files do not go */
     uint64_t first_seq;       /* position of the first event */
@@ -28,10 +30,10 @@ struct ct_sink_kind {
 };
 extern const struct ct_sink_kind ct_raw_sink, ct_packed_sink;
 
-/* Of a thread's file: index.atf, index_2.atf …, with segments index_000001.atf …; malloc'ed. */
+/* Name of a thread's file: index.atf, index_2.atf …, with segments index_000001.atf …; malloc'ed. */
 char *ct_sink_path(const char *directory, const char *suffix, unsigned number, bool segmented);
 /* Does the thread have a detail file? */
-bool ct_sink_has_detail(const char *directory);
+bool ct_sink_has_detail(struct ct_place *place, const char *directory);
 void ct_links_sort(struct ct_link *links, size_t count);
 
 #endif

@@ -232,35 +232,39 @@ static void each_line(struct work *w, const char *text, size_t size, bool writin
         add(w, text, (size_t)(end - text)); /* was cut */
 }
 
-/* A file of our own: somebody else may do the same at the same time. */
-static int make_fresh(const char *path, char *fresh) {
+/* A file of our own: somebody else may do the same at the same time. Readable by those who can read the old one. */
+static int make_fresh(struct ct_place *place, const char *name) {
     struct stat old;
-    int fd = mkostemp(fresh, O_CLOEXEC);
-    if (fd >= 0 && stat(path, &old) == 0)
-        (void)fchmod(fd, old.st_mode & 07777);
+    int there = ct_file_open_in(place, CT_SYMBOLS_FILE, O_RDONLY | O_NONBLOCK);
+    int fd = ct_file_open_fresh(place, name);
+    if (fd >= 0 && there >= 0 && fstat(there, &old) == 0) {
+        mode_t kept = fchown(fd, (uid_t)-1, old.st_gid) == 0 ? 0666 : 0606;
+        (void)fchmod(fd, old.st_mode & kept);
+    }
+    if (there >= 0)
+        close(there);
     return fd;
 }
 
 static int replace_file(const char *directory, const struct work *w) {
-    char *path = ct_file_path("%s/" CT_SYMBOLS_FILE, directory);
-    char *fresh = ct_file_path("%s/." CT_SYMBOLS_FILE ".XXXXXX", directory);
+    struct ct_place *place;
+    char fresh[64];
     size_t done;
-    int fd = -1, error = path && fresh ? 0 : ENOMEM;
-    if (!error && (fd = make_fresh(path, fresh)) < 0)
-        error = errno;
-    if (fd >= 0) {
+    int fd = -1, error = ct_place_open(&place, directory, 0, CT_PLACE_NO_GROUP);
+    snprintf(fresh, sizeof fresh, "." CT_SYMBOLS_FILE ".%d", (int)getpid());
+    if (!error && (fd = make_fresh(place, fresh)) < 0)
+        error = -fd;
+    if (!error)
         error = ct_file_write(fd, w->text, w->length, 0, 0, &done);
-        if (!error && fsync(fd))
-            error = errno;
-        if (close(fd) && !error)
-            error = errno;
-        if (!error && rename(fresh, path))
-            error = errno;
-        if (error)
-            unlink(fresh);
-    }
-    free(path);
-    free(fresh);
+    if (!error && fsync(fd))
+        error = errno;
+    if (fd >= 0 && close(fd) && !error)
+        error = errno;
+    if (!error)
+        error = ct_place_replace(place, fresh, CT_SYMBOLS_FILE);
+    if (error && fd >= 0)
+        (void)ct_place_remove(place, fresh);
+    ct_place_drop(place);
     errno = error;
     return ct_file_status(error);
 }

@@ -12,11 +12,12 @@
 #include <unistd.h>
 
 #define BUFFER (256u << 10)
+#define FRESH  "." CT_SYMBOLS_FILE ".new" /* becomes the file when it is complete */
 
 struct ct_symbols_writer {
     int fd;
-    char *path, *fresh; /* the file, and what becomes it when it is complete */
-    int error;          /* errno of the first failure */
+    struct ct_place *place; /* held */
+    int error;              /* errno of the first failure */
     uint64_t offset, functions;
     size_t used;
     char buffer[BUFFER];
@@ -70,20 +71,17 @@ static void put_text(struct ct_symbols_writer *writer, const char *text) {
 }
 
 static void free_writer(struct ct_symbols_writer *writer) {
-    free(writer->path);
-    free(writer->fresh);
+    ct_place_drop(writer->place);
     free(writer);
 }
 
-int ct_symbols_writer_open(struct ct_symbols_writer **out, const char *directory) {
+int ct_symbols_writer_open(struct ct_symbols_writer **out, struct ct_place *process) {
     struct ct_symbols_writer *writer = malloc(sizeof *writer);
     *out = NULL;
     if (!writer)
         return CT_ERR_NO_MEMORY;
-    writer->path = ct_file_path("%s/" CT_SYMBOLS_FILE, directory);
-    writer->fresh = ct_file_path("%s/." CT_SYMBOLS_FILE ".new", directory);
-    writer->fd =
-        writer->path && writer->fresh ? ct_file_open_plain(writer->fresh, O_WRONLY | O_CREAT | O_TRUNC) : -ENOMEM;
+    writer->place = ct_place_hold(process);
+    writer->fd = ct_file_open_fresh(process, FRESH);
     if (writer->fd < 0) {
         int error = -writer->fd;
         free_writer(writer);
@@ -136,10 +134,10 @@ int ct_symbols_writer_close(struct ct_symbols_writer *writer) {
     int error = writer->error;
     if (close(writer->fd) != 0 && !error)
         error = errno;
-    if (!error && rename(writer->fresh, writer->path) != 0)
-        error = errno;
+    if (!error)
+        error = ct_place_replace(writer->place, FRESH, CT_SYMBOLS_FILE);
     if (error)
-        (void)unlink(writer->fresh);
+        (void)ct_place_remove(writer->place, FRESH);
     free_writer(writer);
     errno = error;
     return ct_file_status(error);

@@ -19,7 +19,8 @@ struct ct_thread_writer {
     const struct ct_sink_kind *kind;
     void *sink;
     struct ct_series *series;
-    char *directory; /* …/thread_N */
+    struct ct_place *place; /* of the process, held */
+    char *directory;        /* thread_N in it */
 
     uint64_t committed, dropped;
     int error; /* errno of the first failure */
@@ -122,30 +123,32 @@ int ct_thread_writer_flush(struct ct_thread_writer *writer) {
 /* ---- a writer's life ---- */
 
 static void free_writer(struct ct_thread_writer *writer) {
+    ct_place_drop(writer->place);
     free(writer->directory);
     free(writer->links);
     free(writer);
 }
 
-static int open_writer(struct ct_thread_writer *writer, const char *directory, uint32_t id, uint32_t tid,
+static int open_writer(struct ct_thread_writer *writer, struct ct_place *process, uint32_t id, uint32_t tid,
                        const struct ct_trace_format *format) {
-    int error = ct_file_thread_directory(directory, id, &writer->directory);
+    writer->place = ct_place_hold(process);
+    int error = ct_file_thread_directory(process, id, &writer->directory);
     if (error)
         return error;
     if (format->segments && !(writer->series = ct_series_open(format->segments)))
         return ENOMEM;
     writer->kind = format->encoding == CT_FORMAT_PACKED ? &ct_packed_sink : &ct_raw_sink;
-    return writer->kind->open(&writer->sink,
-                              &(struct ct_sink_options){writer->directory, tid, writer->series, format->first_seq});
+    return writer->kind->open(
+        &writer->sink, &(struct ct_sink_options){process, writer->directory, tid, writer->series, format->first_seq});
 }
 
-int ct_thread_writer_open_as(struct ct_thread_writer **out, const char *directory, uint32_t id, uint32_t tid,
+int ct_thread_writer_open_as(struct ct_thread_writer **out, struct ct_place *process, uint32_t id, uint32_t tid,
                              const struct ct_trace_format *format) {
     struct ct_thread_writer *writer = calloc(1, sizeof *writer);
     *out = NULL;
     if (!writer)
         return CT_ERR_NO_MEMORY;
-    int error = open_writer(writer, directory, id, tid, format);
+    int error = open_writer(writer, process, id, tid, format);
     if (error) {
         free_writer(writer);
         errno = error;
@@ -155,8 +158,8 @@ int ct_thread_writer_open_as(struct ct_thread_writer **out, const char *director
     return 0;
 }
 
-int ct_thread_writer_open(struct ct_thread_writer **out, const char *directory, uint32_t id, uint32_t tid) {
-    return ct_thread_writer_open_as(out, directory, id, tid, &(struct ct_trace_format){.encoding = CT_FORMAT_ATF2});
+int ct_thread_writer_open(struct ct_thread_writer **out, struct ct_place *process, uint32_t id, uint32_t tid) {
+    return ct_thread_writer_open_as(out, process, id, tid, &(struct ct_trace_format){.encoding = CT_FORMAT_ATF2});
 }
 
 int ct_thread_writer_close(struct ct_thread_writer *writer) {

@@ -9,33 +9,34 @@
 #define CT_TRACE_WRITER_H
 
 #include "abi/atf.h"
+#include "trace/place.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* ---- directories ---- */
 
-/* Makes root/session_YYYYMMDD_HHMMSS (local time; with _2, _3 ... when it exists), and root with its parents where missing.
- * `path` gets it. CT_ERR_PERMISSION_DENIED (also a read-only file system), CT_ERR_NO_SPACE, CT_ERR_BAD_FILE (something on the
+/* Makes root/session_YYYYMMDD_HHMMSS (local time; with _2, _3 ... when it exists), and root with its parents where missing, as
+ * place.h says; `group` may read them, or CT_PLACE_NO_GROUP. `path` gets its name, for people. CT_ERR_PERMISSION_DENIED (also a read-only file system), CT_ERR_NO_SPACE, CT_ERR_BAD_FILE (something on the
  * way is not a directory), CT_ERR_INVALID_ARGUMENT (`size`, or the name is too long), CT_ERR_SYSTEM. errno is kept. */
-int ct_trace_make_session(const char *root, char *path, size_t size);
-/* Makes session/pid_N. */
-int ct_trace_make_process(const char *session, int pid, char *path, size_t size);
+int ct_trace_make_session(struct ct_place **out, const char *root, gid_t group, char *path, size_t size);
+/* Makes pid_N in the session; `name` gets its name there. */
+int ct_trace_make_process(struct ct_place **out, struct ct_place *session, int pid, char *name, size_t size);
 
 /* ---- one thread ---- */
 
 struct ct_thread_writer;
-/* Makes directory/thread_ID/index.atf with its header. `tid` (the kernel's number) is the thread_id of the header, and is to
+/* Makes thread_ID/index.atf in a process's directory, with its header. `tid` (the kernel's number) is the thread_id of the header, and is to
  * be that of each event. */
-int ct_thread_writer_open(struct ct_thread_writer **out, const char *directory, uint32_t id, uint32_t tid);
-/* The same in another encoding: packed makes directory/thread_ID/index.ctp. */
+int ct_thread_writer_open(struct ct_thread_writer **out, struct ct_place *process, uint32_t id, uint32_t tid);
+/* The same in another encoding: packed makes thread_ID/index.ctp. */
 struct ct_segments;
 struct ct_trace_format {
     int encoding;                 /* enum ct_session_format of contrail/session.h */
     struct ct_segments *segments; /* old files go (trace/segments.h); NULL: everything stays */
     uint64_t first_seq;           /* raw: position of the first event, for a trace whose older events are gone */
 };
-int ct_thread_writer_open_as(struct ct_thread_writer **out, const char *directory, uint32_t id, uint32_t tid,
+int ct_thread_writer_open_as(struct ct_thread_writer **out, struct ct_place *process, uint32_t id, uint32_t tid,
                              const struct ct_trace_format *format);
 /* Where the next event is to be put: the caller fills up to *room of them, then commits. Never NULL after open; flushes when
  * full: a negative status is then kept and told by flush. Good until the next commit, flush or close. */
@@ -65,8 +66,8 @@ void ct_thread_writer_set_part(struct ct_thread_writer *writer, uint64_t events)
 /* ---- the detail records of one thread ---- */
 
 struct ct_detail_writer;
-/* Makes directory/thread_ID/detail.atf with its header (the directory too where missing). */
-int ct_detail_writer_open(struct ct_detail_writer **out, const char *directory, uint32_t id, uint32_t tid);
+/* Makes thread_ID/detail.atf with its header (the directory too where missing). */
+int ct_detail_writer_open(struct ct_detail_writer **out, struct ct_place *process, uint32_t id, uint32_t tid);
 /* Takes a whole record, `total_length` bytes; `index_seq` is ATF_NO_INDEX when its index event was lost. Returns its
  * detail_seq, ATF_NO_DETAIL when it was dropped: after a failure, or because its length is impossible. */
 uint32_t ct_detail_writer_add(struct ct_detail_writer *writer, const struct atf_detail_event *event);
@@ -88,7 +89,7 @@ uint64_t ct_detail_writer_drop_before(struct ct_detail_writer *writer, uint64_t 
 
 /* A file that is there stays as it is until the new one is complete: closing puts that in its place, or says why not. */
 struct ct_symbols_writer;
-int ct_symbols_writer_open(struct ct_symbols_writer **out, const char *directory);
+int ct_symbols_writer_open(struct ct_symbols_writer **out, struct ct_place *process);
 void ct_symbols_writer_module(struct ct_symbols_writer *writer, uint32_t module_id, const char *path,
                               const char *build_id, uint64_t base);
 /* `skip` "" when hooked. Called in order of module and symbol_index. */
@@ -118,7 +119,7 @@ void ct_json_free(struct ct_json *json);
 
 /* ---- manifest ---- */
 
-/* Writes directory/manifest.json: a new file that takes the old one's place. On failure the old one stays. */
-int ct_trace_write_manifest(const char *directory, const struct ct_json *json);
+/* Writes manifest.json: a new file that takes the old one's place. On failure the old one stays. */
+int ct_trace_write_manifest(struct ct_place *process, const struct ct_json *json);
 
 #endif

@@ -5,6 +5,7 @@
  * "other clock": the same events with times that have a random part of up to 10 ns, for machines whose counter has steps of that
  * size. Seconds are of processor time, the kernel's part included: what one core can do, on a busy machine too. Files are
  * written where TMPDIR says (default /tmp). */
+#include "tests/tools/place_of.h"
 #include "abi/atf.h"
 #include "trace/file.h"
 #include "trace/writer.h"
@@ -84,7 +85,7 @@ static double write_all(const struct atf_index_event *events, size_t count, int 
     char name[340];
     struct stat status;
     double start = now();
-    if (ct_thread_writer_open_as(&writer, directory, 1, events[0].thread_id, &format) != 0)
+    if (ct_thread_writer_open_as(&writer, place_of(directory), 1, events[0].thread_id, &format) != 0)
         exit(1);
     for (size_t at = 0; at < count;) {
         size_t end = at + step < count ? at + step : count;
@@ -116,7 +117,7 @@ static double read_all(size_t count) {
     ct_json_begin(&json, NULL, '{');
     ct_json_end(&json, '}');
     size_t seen = 0;
-    if (ct_trace_write_manifest(directory, &json) != 0 || ct_trace_open(&trace, directory, NULL, 0) != 0)
+    if (ct_trace_write_manifest(place_of(directory), &json) != 0 || ct_trace_open(&trace, directory, NULL, 0) != 0)
         exit(1);
     double start = now();
     if (ct_trace_cursor_open_thread(&cursor, trace, 0, 0) != 0)

@@ -1,5 +1,6 @@
 /* How fast traces are read: events per second of a bare cursor, of report (one worker, and all) and of replay, on a trace of 5
  * million events in 4 threads; and the memory it takes on one ten times as large (--large). */
+#include "tests/tools/place_of.h"
 #include "report/functions.h"
 #include "report/replay.h"
 #include "trace/writer.h"
@@ -38,7 +39,7 @@ static void write_thread(const char *directory, uint32_t id, uint64_t events) {
     struct ct_thread_writer *writer;
     uint64_t random = 88172645463325252ull + id, time = 1000000000, stack[DEPTH];
     uint32_t depth = 0;
-    must(ct_thread_writer_open(&writer, directory, id, 1000 + id), "a thread's file");
+    must(ct_thread_writer_open(&writer, place_of(directory), id, 1000 + id), "a thread's file");
     while (events) {
         size_t room;
         struct atf_index_event *to = ct_thread_writer_reserve(writer, &room);
@@ -64,7 +65,7 @@ static void write_trace(const char *directory, uint64_t events) {
     struct ct_symbols_writer *symbols;
     struct ct_json json = {0};
     char name[64];
-    must(ct_symbols_writer_open(&symbols, directory), "symbols");
+    must(ct_symbols_writer_open(&symbols, place_of(directory)), "symbols");
     ct_symbols_writer_module(symbols, 1, "/usr/bin/bench", "00", 0x1000);
     for (uint64_t i = 0; i < FUNCTIONS; i++) {
         snprintf(name, sizeof name, "function_number_%llu", (unsigned long long)i);
@@ -76,7 +77,7 @@ static void write_trace(const char *directory, uint64_t events) {
     ct_json_number(&json, "time_start_ns", 1000000000);
     ct_json_number(&json, "time_end_ns", UINT64_C(1000000000) + events * 130 / THREADS);
     ct_json_end(&json, '}');
-    must(ct_trace_write_manifest(directory, &json), "manifest");
+    must(ct_trace_write_manifest(place_of(directory), &json), "manifest");
     ct_json_free(&json);
     for (uint32_t id = 1; id <= THREADS; id++)
         write_thread(directory, id, events / THREADS);

@@ -1,5 +1,6 @@
 /* How fast trace files are written and read, against memcpy of the same bytes in memory; on the disk of the directory given
  * (default: the temporary one). */
+#include "tests/tools/place_of.h"
 #include "trace/crc32.h"
 #include "trace/writer.h"
 #include <contrail/trace.h>
@@ -47,7 +48,7 @@ static double checksum(void) {
 
 static void write_thread(const char *directory, uint32_t id) {
     struct ct_thread_writer *writer;
-    if (ct_thread_writer_open(&writer, directory, id, id) != 0)
+    if (ct_thread_writer_open(&writer, place_of(directory), id, id) != 0)
         exit(1);
     for (uint32_t i = 0; i < EVENTS;) {
         size_t room, n;
@@ -65,7 +66,7 @@ static double write_symbols(const char *directory) {
     struct ct_symbols_writer *writer;
     char name[80];
     double start = now();
-    if (ct_symbols_writer_open(&writer, directory) != 0)
+    if (ct_symbols_writer_open(&writer, place_of(directory)) != 0)
         exit(1);
     ct_symbols_writer_module(writer, 1, "/usr/lib/libbench.so", "00", 0);
     for (uint32_t i = 0; i < FUNCTIONS; i++) {
@@ -91,7 +92,7 @@ static void write_manifest(const char *directory) {
     }
     ct_json_end(&json, ']');
     ct_json_end(&json, '}');
-    if (ct_trace_write_manifest(directory, &json) != 0)
+    if (ct_trace_write_manifest(place_of(directory), &json) != 0)
         exit(1);
     ct_json_free(&json);
 }

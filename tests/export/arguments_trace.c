@@ -3,6 +3,7 @@
  * Each function of the subject (tests/unit/programs/parameters_subject.h) is called once, and what the recorder would have
  * captured becomes a call and a return with their records. Prints a line for each, in the order of the calls: name, arguments
  * and result as they are to be read, between tabs. An asterisk stands for anything. */
+#include "tests/tools/place_of.h"
 #include "../unit/programs/parameters_subject.h"
 #include "symbols/debug_file.h"
 #include "trace/writer.h"
@@ -83,8 +84,8 @@ static void put_events(const char *directory) {
     struct ct_thread_writer *writer;
     struct ct_detail_writer *details;
     const struct capture *(*captured)(int) = (const struct capture *(*)(int))dlsym(library, "captured");
-    must(ct_thread_writer_open(&writer, directory, 1, TID) == 0, "a thread's file");
-    must(ct_detail_writer_open(&details, directory, 1, TID) == 0, "a detail file");
+    must(ct_thread_writer_open(&writer, place_of(directory), 1, TID) == 0, "a thread's file");
+    must(ct_detail_writer_open(&details, place_of(directory), 1, TID) == 0, "a detail file");
     for (uint64_t i = 0; i < 2 * function_count; i++) {
         size_t room;
         bool call = i % 2 == 0;
@@ -109,7 +110,7 @@ static void put_events(const char *directory) {
 
 static void put_symbols(const char *directory, const char *path, const char *build_id) {
     struct ct_symbols_writer *symbols;
-    must(ct_symbols_writer_open(&symbols, directory) == 0, "symbols");
+    must(ct_symbols_writer_open(&symbols, place_of(directory)) == 0, "symbols");
     ct_symbols_writer_module(symbols, 1, path, build_id, base);
     for (size_t i = 0; i < function_count; i++)
         ct_symbols_writer_function(symbols, UINT64_C(1) << 32 | i, functions[i].offset, 16, functions[i].name, "", "");
@@ -143,7 +144,7 @@ static void put_manifest(const char *directory, const char *path, const char *bu
     ct_json_end(&json, '}');
     ct_json_end(&json, ']');
     ct_json_end(&json, '}');
-    must(ct_trace_write_manifest(directory, &json) == 0, "the manifest");
+    must(ct_trace_write_manifest(place_of(directory), &json) == 0, "the manifest");
     ct_json_free(&json);
 }
 

@@ -193,8 +193,10 @@ class Command(unittest.TestCase):
         self.assertEqual(self.listing(), ["link", "old"])
 
     def test_mode_of_new_files(self):
-        self.export("-o", "new", self.small, umask=0o027)
-        self.assertEqual(stat.S_IMODE((self.here / "new").stat().st_mode), 0o640)
+        for umask in (0o000, 0o027, 0o077):
+            self.export("-o", "new", self.small, umask=umask)
+            self.assertEqual(stat.S_IMODE((self.here / "new").stat().st_mode), 0o600)
+            (self.here / "new").unlink()
 
     def test_pipe_with_a_name(self):
         os.mkfifo(self.here / "pipe")

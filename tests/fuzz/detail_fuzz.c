@@ -4,6 +4,7 @@
  * The input takes the place of the detail file of a good little trace. As a libFuzzer target (-DCT_LIBFUZZER), or alone: replays the
  * files given as arguments, then tries `--cases N` deterministic ones, which are the good file with some bytes changed, moved,
  * cut off or doubled. */
+#include "tests/tools/place_of.h"
 #include "trace/arguments.h"
 #include "trace/signal_text.h"
 #include "trace/writer.h"
@@ -63,8 +64,8 @@ static void write_thread(void) {
     struct ct_thread_writer *writer;
     struct ct_detail_writer *details;
     size_t room;
-    if (ct_thread_writer_open(&writer, directory, 0, 100) != 0 ||
-        ct_detail_writer_open(&details, directory, 0, 100) != 0)
+    if (ct_thread_writer_open(&writer, place_of(directory), 0, 100) != 0 ||
+        ct_detail_writer_open(&details, place_of(directory), 0, 100) != 0)
         fail("no writers");
     for (uint32_t i = 0; i < EVENTS; i++) {
         uint32_t kind = i % 5 == 4 ? ATF_EXCEPTION : i % 5 % 2 ? ATF_RETURN : ATF_CALL;
@@ -102,7 +103,7 @@ static void prepare(void) {
     if (!mkdtemp(directory))
         fail("no directory");
     write_thread();
-    if (ct_symbols_writer_open(&symbols, directory) != 0)
+    if (ct_symbols_writer_open(&symbols, place_of(directory)) != 0)
         fail("no symbols");
     ct_symbols_writer_module(symbols, 1, "/nowhere", "00", 4096);
     ct_symbols_writer_function(symbols, UINT64_C(1) << 32, 0, 16, "function", "", "");

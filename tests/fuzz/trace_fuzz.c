@@ -4,6 +4,7 @@
  * The first byte says which file of a good little trace the rest takes the place of. As a libFuzzer target
  * (scripts/fuzz-trace.sh), or alone: replays the files given as arguments, then tries `--cases N` deterministic ones, which are
  * the good file with some bytes changed, moved, cut off or doubled. */
+#include "tests/tools/place_of.h"
 #include "abi/packed.h"
 #include "trace/code_file.h"
 #include "trace/crc32.h"
@@ -79,7 +80,7 @@ static void write_thread(uint32_t id) {
     const struct ct_trace_format format = {.encoding = id == 2 ? CT_FORMAT_PACKED : CT_FORMAT_ATF2};
     struct ct_thread_writer *writer;
     size_t room;
-    if (ct_thread_writer_open_as(&writer, directory, id, 100 + id, &format) != 0)
+    if (ct_thread_writer_open_as(&writer, place_of(directory), id, 100 + id, &format) != 0)
         fail("no thread writer");
     ct_thread_writer_set_part(writer, EVENTS / 2);
     for (uint32_t i = 0; i < EVENTS; i++) {
@@ -96,7 +97,7 @@ static void write_thread(uint32_t id) {
 static void write_code(void) {
     struct ct_code_writer *writer;
     uint64_t bytes;
-    if (ct_code_writer_open(&writer, directory, 1, 101, 0) != 0)
+    if (ct_code_writer_open(&writer, place_of(directory), 1, 101, 0) != 0)
         fail("no code writer");
     for (uint32_t i = 0; i < 3 * EVENTS; i++) {
         const struct ct_code_block block = {
@@ -125,7 +126,7 @@ static void write_rest(void) {
                                    "[{\"id\": 1, \"path\": \"/x\", \"build_id\":"
                                    " \"00\", \"base\": 4096, \"functions\": 2, \"hooked\": 2, \"entry_only\": 0}]}";
     struct ct_symbols_writer *symbols;
-    if (ct_symbols_writer_open(&symbols, directory) != 0)
+    if (ct_symbols_writer_open(&symbols, place_of(directory)) != 0)
         fail("no symbols");
     ct_symbols_writer_module(symbols, 1, "/x", "00", 4096);
     ct_symbols_writer_function(symbols, UINT64_C(1) << 32, 0, 16, "a\\b", "", "");

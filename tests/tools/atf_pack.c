@@ -2,6 +2,7 @@
  *
  * TO gets index.ctp files for FROM's threads, written a few or many events at a time, their detail numbers told later; the other
  * files are the caller's business. */
+#include "tests/tools/place_of.h"
 #include "trace/reader.h"
 #include "trace/writer.h"
 #include <contrail/session.h>
@@ -40,7 +41,7 @@ static int pack_thread(struct ct_index *index, const char *directory, uint32_t i
     const struct ct_trace_format format = {.encoding = CT_FORMAT_PACKED};
     struct ct_thread_writer *writer;
     if (!index->part_count ||
-        ct_thread_writer_open_as(&writer, directory, id, index->parts[0]->thread_id, &format) != 0)
+        ct_thread_writer_open_as(&writer, place_of(directory), id, index->parts[0]->thread_id, &format) != 0)
         return 1;
     for (uint64_t at = 0; at < index->end;)
         at = pack_some(index, writer, at, pick(4) ? 1 + pick(3000) : 1 + pick(60000));

@@ -1,4 +1,5 @@
 /* Writes traces for tests/tools/atf_check_test.py: atf_write DIRECTORY THREADS EVENTS [PART [unfinished]] */
+#include "tests/tools/place_of.h"
 #include "trace/writer.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,8 +35,8 @@ static int add_detail(struct ct_detail_writer *details, const struct atf_index_e
 static int write_thread(const char *directory, uint32_t id, uint64_t events, uint64_t part, int unfinished) {
     struct ct_thread_writer *writer;
     struct ct_detail_writer *details;
-    if (ct_thread_writer_open(&writer, directory, id, 500 + id) != 0 ||
-        ct_detail_writer_open(&details, directory, id, 500 + id) != 0)
+    if (ct_thread_writer_open(&writer, place_of(directory), id, 500 + id) != 0 ||
+        ct_detail_writer_open(&details, place_of(directory), id, 500 + id) != 0)
         return 1;
     if (part)
         ct_thread_writer_set_part(writer, part);
@@ -63,7 +64,7 @@ int main(int argc, char **argv) {
     for (uint32_t i = 0; i < strtoul(argv[2], NULL, 10); i++)
         if (write_thread(directory, i, strtoull(argv[3], NULL, 10), part, argc > 5) != 0)
             return 1;
-    if (ct_symbols_writer_open(&symbols, directory) != 0)
+    if (ct_symbols_writer_open(&symbols, place_of(directory)) != 0)
         return 1;
     ct_symbols_writer_module(symbols, 1, "/lib/with\ttab", "0123", 0x5000);
     ct_symbols_writer_function(symbols, UINT64_C(1) << 32, 0x10, 8, "_Z5outerv", "", "");

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -450,6 +451,111 @@ static void test_thousands_of_threads(void **state) {
     }
 }
 
+/* ---- what the target says of itself ---- */
+
+/* However deep it says that a thread is, what was lost is one step, and no memory. */
+static void test_depth_is_only_a_number(void **state) {
+    (void)state;
+    static const uint32_t depths[] = {7, 0xffffffffu, 0x00ffffffu};
+    static const uint32_t expected[] = {7, 0, 0};
+    uint32_t capacity = lane_capacity(&f);
+    add_thread(0, 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        add_chunk(i, 0, 10 * (i + 1), CT_CHUNK_FULL)->depth = depths[i];
+        put_events(i, 0, capacity, 0);
+    }
+    lane_start_drain(&f);
+    wait_for_word(2, CT_CHUNK_FREE, 0);
+    finish();
+    size_t n;
+    struct atf_index_event *e = lane_read(&f, 1, &n);
+    assert_int_equal(n, 3 * capacity);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(e[i * capacity].call_depth, expected[i]);
+    free(e);
+}
+
+/* Returns whose calls are not there end unknown calls first, from the innermost outward. */
+static void test_unknown_calls(void **state) {
+    (void)state;
+    add_thread(0, 1);
+    add_chunk(0, 0, 3, CT_CHUNK_ACTIVE)->depth = 2;
+    put_event(0, 0, 5, CT_EVENT_CALL);
+    put_event(0, 1, 6, CT_EVENT_RETURN);
+    put_event(0, 2, 5, CT_EVENT_RETURN);
+    put_event(0, 3, 7, CT_EVENT_RETURN);
+    put_event(0, 4, 8, CT_EVENT_RETURN);
+    lane_start_drain(&f);
+    wait_for_word(0, CT_CHUNK_ACTIVE, 5);
+    finish();
+    static const uint32_t depths[] = {2, 1, 1, 0, 0};
+    size_t n;
+    struct atf_index_event *e = lane_read(&f, 1, &n);
+    assert_int_equal(n, 5);
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(e[i].call_depth, depths[i]);
+    free(e);
+}
+
+static uint64_t threads_made(void) {
+    unsigned long long made = 0;
+    char line[4096];
+    FILE *file = fopen("/proc/stat", "re");
+    while (file && fgets(line, sizeof line, file))
+        (void)sscanf(line, "processes %llu", &made);
+    if (file)
+        fclose(file);
+    return made;
+}
+
+/* A new generation in every chunk is a new thread each time: there are no more than the kernel has made. */
+static void test_threads_that_never_were(void **state) {
+    (void)state;
+    lane_end(&f);
+    lane_start(&f, 16u << 20, false, 0);
+    uint64_t before = threads_made();
+    lane_prepare_drain(&f);
+    f.drain.spare_threads = 20;
+    for (uint32_t i = 0; i < 4000; i++) {
+        add_thread(i % 100, i + 1);
+        add_chunk(i, i % 100, 1, CT_CHUNK_FULL);
+        put_events(i, 0, lane_capacity(&f), 0);
+    }
+    assert_int_equal(ct_drain_start(&f.drain), 0);
+    for (uint64_t start = ct_clock_now(); ct_clock_now() - start < 200000000;)
+        usleep(10000);
+    finish();
+    assert_true(f.drain.statistics.threads_seen >= 20);
+    assert_true(f.drain.statistics.threads_seen <= 20 + 16 + (threads_made() - before));
+}
+
+/* A target that submits its chunk again and again does not keep the drain from ending. */
+static volatile int go_on;
+
+static void *submit_for_ever(void *arg) {
+    uint32_t capacity = lane_capacity(&f), number = 1;
+    for (; go_on; number += 2) {
+        add_chunk(0, 0, number, CT_CHUNK_FULL);
+        put_events(0, 0, capacity, 0);
+        for (int i = 0; i < 1000 && go_on && CT_CHUNK_STATE(ct_lane_word(&f.lane, 0)) == CT_CHUNK_FULL; i++)
+            usleep(10);
+    }
+    return arg;
+}
+
+static void test_goes_on_at_the_end(void **state) {
+    (void)state;
+    pthread_t thread;
+    add_thread(0, 1);
+    go_on = 1;
+    lane_start_drain(&f);
+    assert_int_equal(pthread_create(&thread, NULL, submit_for_ever, NULL), 0);
+    usleep(20000);
+    finish();
+    go_on = 0;
+    pthread_join(thread, NULL);
+}
+
 /* Most chunks are held by threads that write nothing: the drain does not run in circles. */
 static void test_idle_while_memory_is_short(void **state) {
     (void)state;
@@ -640,6 +746,10 @@ int main(void) {
         TEST(test_ended_and_reused),
         TEST(test_ended_when_memory_is_short),
         TEST(test_thousands_of_threads),
+        TEST(test_depth_is_only_a_number),
+        TEST(test_unknown_calls),
+        TEST(test_threads_that_never_were),
+        TEST(test_goes_on_at_the_end),
         TEST(test_idle_while_memory_is_short),
         TEST(test_disk_is_full),
         TEST(test_directory_is_gone),

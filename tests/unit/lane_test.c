@@ -4,12 +4,15 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <fcntl.h>
 #include <stdint.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,6 +21,7 @@
 #include "lane_util.h"
 #include "os/os.h"
 #include "os/thread.h"
+#include <contrail/status.h>
 
 #define SMALL (256u << 10) /* 64 chunks of 256 events */
 
@@ -533,6 +537,78 @@ static void test_recording_is_switched_off(void **state) {
     assert_int_equal(lane_thread(&f)->cursor, 0);
 }
 
+/* ---- the memory itself ---- */
+
+static int try_lane(int fd) {
+    struct ct_lane lane = {0};
+    int status = ct_lane_create(&lane, fd, &(struct ct_lane_options){.index_memory = SMALL});
+    ct_lane_destroy(&lane);
+    return status;
+}
+
+/* The target makes the descriptor, and may answer with any other of its own. None of them is changed. */
+static void test_other_descriptors(void **state) {
+    (void)state;
+    char path[] = "/tmp/contrail-lane-XXXXXX", place[32];
+    struct stat info;
+    int file = mkstemp(path);
+    assert_true(file >= 0 && write(file, "precious", 8) == 8);
+    assert_int_equal(try_lane(dup(file)), CT_ERR_BAD_FILE);
+    assert_int_equal(unlink(path), 0); /* a file without a name is still none of ours */
+    assert_int_equal(try_lane(dup(file)), CT_ERR_BAD_FILE);
+    assert_int_equal(fstat(file, &info), 0);
+    assert_int_equal(info.st_size, 8);
+    close(file);
+    assert_int_equal(try_lane(open("/dev/zero", O_RDWR)), CT_ERR_BAD_FILE);
+    assert_int_equal(try_lane(memfd_create("lane", 0)), CT_ERR_BAD_FILE); /* cannot be sealed */
+    int full = memfd_create("lane", MFD_ALLOW_SEALING);
+    assert_int_equal(ftruncate(full, 4096), 0);
+    assert_int_equal(try_lane(full), CT_ERR_BAD_FILE);
+    int sealed = memfd_create("lane", MFD_ALLOW_SEALING);
+    assert_int_equal(fcntl(sealed, F_ADD_SEALS, F_SEAL_SEAL), 0);
+    assert_int_equal(try_lane(sealed), CT_ERR_BAD_FILE);
+    int new = memfd_create("lane", MFD_ALLOW_SEALING);
+    snprintf(place, sizeof place, "/proc/self/fd/%d", new);
+    assert_int_equal(try_lane(open(place, O_RDONLY)), CT_ERR_BAD_FILE);
+    assert_int_equal(try_lane(new), 0);
+    assert_int_equal(try_lane(-1), CT_ERR_BAD_FILE);
+}
+
+/* It cannot shrink under us, and nobody gets a mapping for writing who has none. */
+static void test_seals(void **state) {
+    (void)state;
+    lane_start(&f, SMALL, false, 0);
+    assert_int_equal(ftruncate(f.lane.fd, 0), -1);
+    assert_int_equal(ftruncate(f.lane.fd, (off_t)f.lane.size * 2), -1);
+    assert_int_equal(ct_lane_seal(&f.lane), 0);
+    void *got = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, f.lane.fd, 0);
+    assert_ptr_equal(got, MAP_FAILED);
+    assert_int_equal(pwrite(f.lane.fd, "x", 1, 0), -1);
+    assert_int_equal(fallocate(f.lane.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), -1);
+    write_numbered(lane_thread(&f), 0, 3 * lane_capacity(&f)); /* mappings that are there work */
+}
+
+/* What lies beside the word in shared memory is nothing that anybody follows. */
+static void test_liveness_is_a_word(void **state) {
+    (void)state;
+    lane_start(&f, SMALL, false, 0);
+    struct ct_shm_control *c = f.lane.control;
+    assert_int_equal(ct_lane_hold(&f.lane), 0);
+    assert_int_equal(c->liveness, ct_os_gettid());
+    for (size_t i = 0; i < sizeof c->pad_liveness; i++)
+        assert_int_equal(c->pad_liveness[i], 0);
+    memset(&c->liveness, 0x41, sizeof c->liveness + sizeof c->pad_liveness);
+    ct_lane_release(&f.lane);
+    assert_int_equal(c->liveness, 0);
+    pthread_mutexattr_t robust; /* the C library's own list is back */
+    pthread_mutex_t mutex;
+    pthread_mutexattr_init(&robust);
+    pthread_mutexattr_setrobust(&robust, PTHREAD_MUTEX_ROBUST);
+    assert_int_equal(pthread_mutex_init(&mutex, &robust), 0);
+    assert_int_equal(pthread_mutex_lock(&mutex), 0);
+    assert_int_equal(pthread_mutex_unlock(&mutex), 0);
+}
+
 /* ---- fork ---- */
 
 /* Whoever is in the child, nothing of it shows in the memory that parent and controller share. */
@@ -594,6 +670,9 @@ int main(void) {
         cmocka_unit_test_teardown(test_timers, clean),
         cmocka_unit_test_teardown(test_signals_from_another_thread, clean),
         cmocka_unit_test_teardown(test_recording_is_switched_off, clean),
+        cmocka_unit_test(test_other_descriptors),
+        cmocka_unit_test_teardown(test_seals, clean),
+        cmocka_unit_test_teardown(test_liveness_is_a_word, clean),
         cmocka_unit_test_teardown(test_fork, clean),
         cmocka_unit_test_teardown(test_controller_dies, clean),
     };

@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "tests/tools/place_of.h"
 #include "lane_util.h"
 #include "os/os.h"
 #include "os/thread.h"
@@ -102,7 +103,7 @@ void lane_prepare_drain(struct lane_fixture *f) {
         .clock = &f->clock,
         .function_ids = f->function_ids,
         .hook_count = MAX_HOOKS,
-        .directory = f->directory,
+        .place = place_of(f->directory),
         .pid = ct_os_getpid(),
         .interval_ms = 1,
         .spare_threads = 1u << 20,              /* most threads of these tests are blocks without one */

@@ -74,16 +74,19 @@ static void files(void **state) {
     char directory[] = "/tmp/contrail-metrics-XXXXXX", path[64];
     assert_non_null(mkdtemp(directory));
     snprintf(path, sizeof path, "%s/m.prom", directory);
-    assert_int_equal(ct_metrics_write(&m, &labels, path), 0);
-    assert_int_equal(ct_metrics_write(&m, &labels, path), 0); /* again */
+    struct ct_place *place;
+    assert_int_equal(ct_place_open(&place, directory, 0, CT_PLACE_NO_GROUP), 0);
+    assert_int_equal(ct_metrics_write(&m, &labels, place, "m.prom"), 0);
+    assert_int_equal(ct_metrics_write(&m, &labels, place, "m.prom"), 0); /* again */
     assert_int_equal(access(path, R_OK), 0);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(rmdir(directory), 0); /* nothing else is left */
-    assert_int_equal(ct_metrics_write(&m, &labels, path), CT_ERR_SYSTEM);
+    assert_int_equal(ct_metrics_write(&m, &labels, place, "m.prom"), CT_ERR_SYSTEM);
     char longest[5000];
     memset(longest, 'x', sizeof longest - 1);
     longest[sizeof longest - 1] = 0;
-    assert_int_equal(ct_metrics_write(&m, &labels, longest), CT_ERR_SYSTEM);
+    assert_int_equal(ct_metrics_write(&m, &labels, place, longest), CT_ERR_SYSTEM);
+    ct_place_drop(place);
 }
 
 int main(void) {

@@ -1,5 +1,6 @@
 /* Packed index files: what comes out is what went in; files that end anywhere, were killed in the middle of a merge or are damaged
  * give what is left; links; segments. */
+#include "tests/tools/place_of.h"
 #include "abi/packed.h"
 #include "trace/crc32.h"
 #include "trace/packed_block.h"
@@ -43,7 +44,7 @@ static const struct ct_trace_format raw_format = {.encoding = CT_FORMAT_ATF2};
 static struct ct_thread_writer *open_thread(const char *directory, const struct ct_trace_format *format) {
     struct ct_thread_writer *writer;
     mkdir(directory, 0777);
-    assert_int_equal(ct_thread_writer_open_as(&writer, directory, 1, TID, format), 0);
+    assert_int_equal(ct_thread_writer_open_as(&writer, place_of(directory), 1, TID, format), 0);
     return writer;
 }
 
@@ -440,7 +441,7 @@ static void kept_of_many_threads(void **unused) {
     bool over = false;
     mkdir(place, 0777);
     for (uint32_t i = 0; i < THREADS; i++) {
-        assert_int_equal(ct_thread_writer_open_as(&writers[i], place, i, TID, &format), 0);
+        assert_int_equal(ct_thread_writer_open_as(&writers[i], place_of(place), i, TID, &format), 0);
         series[i] = ct_thread_writer_series(writers[i]);
     }
     for (size_t at = 0; at + STEP <= COUNT; at += STEP) {

@@ -1,4 +1,5 @@
 /* Packed traces as a whole: known bytes, verifying, and export as the raw files that --format atf2 would have written. */
+#include "tests/tools/place_of.h"
 #include "abi/packed.h"
 #include "export/export.h"
 #include "trace_util.h"
@@ -79,7 +80,7 @@ static void known_bytes_are_written(void **unused) {
     uint8_t expected[1000], *got;
     size_t size = golden_bytes(expected), got_size;
     mkdir(packed, 0777);
-    assert_int_equal(ct_thread_writer_open_as(&writer, packed, 3, 77, &format), 0);
+    assert_int_equal(ct_thread_writer_open_as(&writer, place_of(packed), 3, 77, &format), 0);
     for (size_t i = 0; i < GOLDEN_COUNT; i++) {
         struct atf_index_event event = golden_events[i];
         event.detail_seq = ATF_NO_DETAIL;

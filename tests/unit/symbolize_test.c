@@ -1,5 +1,6 @@
 /* Filling in `symbols` files: what is found is put in, everything else stays, other people's files are not believed.
  * Argument: the source of a sample that is compiled here. */
+#include "tests/tools/place_of.h"
 #include "symbols/functions.h"
 #include "trace/reader.h"
 #include "trace/symbolize.h"
@@ -61,7 +62,7 @@ static void write_symbols(void) {
     struct ct_symbols_writer *writer;
     struct ct_functions *table;
     assert_int_equal(ct_functions_open(&table, module), 0);
-    assert_int_equal(ct_symbols_writer_open(&writer, trace), 0);
+    assert_int_equal(ct_symbols_writer_open(&writer, place_of(trace)), 0);
     ct_symbols_writer_module(writer, 1, module, ct_functions_build_id(table), 0x1000000);
     for (size_t i = 0; i < ct_functions_count(table); i++) {
         const struct ct_func *f = ct_functions_at(table, i);

@@ -1,5 +1,6 @@
 /* Detail files: every byte of the layout, files cut anywhere, full disks, parts, finding records by number, and what verify
  * says about links that lead nowhere. */
+#include "tests/tools/place_of.h"
 #include "trace_util.h"
 #include "trace/crc32.h"
 #include "trace/reader.h"
@@ -44,7 +45,7 @@ static struct atf_detail_event *record_of(uint64_t n) {
 
 static struct ct_detail_writer *opened(const char *directory) {
     struct ct_detail_writer *writer;
-    assert_int_equal(ct_detail_writer_open(&writer, directory, 0, 7000), 0);
+    assert_int_equal(ct_detail_writer_open(&writer, place_of(directory), 0, 7000), 0);
     return writer;
 }
 
@@ -138,9 +139,12 @@ static void test_refused(void **state) {
     assert_int_equal(ct_detail_writer_add(writer, event), 0);
     assert_int_equal(ct_detail_writer_dropped(writer), 3);
     assert_int_equal(ct_detail_writer_events(writer), 4);
-    assert_int_equal(ct_detail_writer_open(&second, root, 0, 7000), CT_ERR_SYSTEM);
+    assert_int_equal(ct_detail_writer_open(&second, place_of(root), 0, 7000), CT_ERR_SYSTEM);
     assert_null(second);
-    assert_int_equal(ct_detail_writer_open(&second, in("%s/none", root), 0, 7000), CT_ERR_NOT_FOUND);
+    assert_int_equal(mkdir(in("%s/gone", root), 0700), 0);
+    struct ct_place *gone = place_of(in("%s/gone", root));
+    assert_int_equal(rmdir(in("%s/gone", root)), 0);
+    assert_int_equal(ct_detail_writer_open(&second, gone, 0, 7000), CT_ERR_NOT_FOUND);
     assert_int_equal(ct_detail_writer_close(writer), 0);
 }
 

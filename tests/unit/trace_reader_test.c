@@ -1,4 +1,5 @@
 /* Reading and verifying traces: whole ones, cut ones, damaged ones. */
+#include "tests/tools/place_of.h"
 #include "trace_util.h"
 #include <contrail/status.h>
 #include <setjmp.h>
@@ -230,7 +231,7 @@ static void test_ties(void **state) {
     make_sample(process, &(struct sample){.threads = 0});
     for (uint32_t t = 0; t < 5; t++) {
         struct ct_thread_writer *writer;
-        assert_int_equal(ct_thread_writer_open(&writer, process, t * 3, t), 0);
+        assert_int_equal(ct_thread_writer_open(&writer, place_of(process), t * 3, t), 0);
         for (size_t i = 0; i < 40; i++)
             events[i] = event_of(77, i, t, ATF_CALL, 0);
         write_events(writer, events, 40);

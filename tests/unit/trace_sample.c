@@ -1,4 +1,5 @@
 /* Traces for tests. */
+#include "tests/tools/place_of.h"
 #include "trace_sample.h"
 #include "trace/code_file.h"
 #include "trace/writer.h"
@@ -70,7 +71,7 @@ static void read_numbers(const char *text, uint64_t *numbers, size_t count) {
 
 static uint32_t add_record(struct script *s, struct atf_detail_event *event) {
     if (!s->details)
-        must(ct_detail_writer_open(&s->details, s->directory, s->id, s->tid) == 0, "a detail file");
+        must(ct_detail_writer_open(&s->details, place_of(s->directory), s->id, s->tid) == 0, "a detail file");
     return ct_detail_writer_add(s->details, event);
 }
 
@@ -165,7 +166,7 @@ static void put_gap(struct script *s, char *text) {
 /* Four instructions of four bytes. */
 static void put_block(struct script *s, uint64_t time, bool executed, char *text) {
     if (!s->code)
-        must(ct_code_writer_open(&s->code, s->directory, s->id, s->tid, 0) == 0, "a file of code");
+        must(ct_code_writer_open(&s->code, place_of(s->directory), s->id, s->tid, 0) == 0, "a file of code");
     ct_code_writer_at(s->code, s->events, SAMPLE_START + time);
     if (*text == '#') {
         ct_code_writer_lost(s->code, strtoull(text + 1, NULL, 10));
@@ -234,7 +235,7 @@ static void put_thread(const char *directory, const struct sample_thread *t, str
     if (t->end_ns)
         ct_json_number(json, "end_ns", SAMPLE_START + t->end_ns);
     ct_json_begin(json, "gaps", '[');
-    must(ct_thread_writer_open(&s.writer, directory, t->id, t->tid) == 0, "a thread's file");
+    must(ct_thread_writer_open(&s.writer, place_of(directory), t->id, t->tid) == 0, "a thread's file");
     run_script(&s, t->script);
     must(ct_thread_writer_close(s.writer) == 0, "closing a thread's file");
     must(!s.details || ct_detail_writer_close(s.details) == 0, "closing a detail file");
@@ -257,7 +258,7 @@ static void put_thread(const char *directory, const struct sample_thread *t, str
 
 static void put_symbols(const char *directory) {
     struct ct_symbols_writer *w;
-    must(ct_symbols_writer_open(&w, directory) == 0, "symbols");
+    must(ct_symbols_writer_open(&w, place_of(directory)) == 0, "symbols");
     for (size_t i = 0; i < FUNCTION_COUNT; i++) {
         uint32_t module = functions[i].module;
         if (i == 0 || functions[i - 1].module != module)
@@ -354,7 +355,7 @@ char *sample_write(const char *directory, const struct sample *sample) {
     put_modules(&json);
     put_numbers(&json, events, lost, sample->unfinished, sample->killed_by);
     ct_json_end(&json, '}');
-    must(ct_trace_write_manifest(path, &json) == 0, "manifest");
+    must(ct_trace_write_manifest(place_of(path), &json) == 0, "manifest");
     ct_json_free(&json);
     free(session);
     return path;

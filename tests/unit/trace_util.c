@@ -1,3 +1,4 @@
+#include "tests/tools/place_of.h"
 #include "trace_util.h"
 #include <contrail/session.h>
 #include <stdarg.h>
@@ -127,7 +128,7 @@ struct atf_detail_event *sample_detail(uint8_t *record, const struct atf_index_e
 
 static void make_symbols(const char *directory) {
     struct ct_symbols_writer *writer;
-    assert_int_equal(ct_symbols_writer_open(&writer, directory), 0);
+    assert_int_equal(ct_symbols_writer_open(&writer, place_of(directory)), 0);
     ct_symbols_writer_module(writer, 1, "/opt/some\tdir/libsample.so", "abcdef", 0x7f0000001000);
     ct_symbols_writer_function(writer, SAMPLE_FUNCTION(0), 0x100, 0x20, "outer", "", "");
     ct_symbols_writer_function(writer, SAMPLE_FUNCTION(1), 0x120, 0x20, "inner\\one\ntwo\x01", "", "");
@@ -190,7 +191,7 @@ void make_manifest(const char *path, const struct sample *sample) {
     ct_json_end(&json, '}');
     ct_json_end(&json, ']');
     ct_json_end(&json, '}');
-    assert_int_equal(ct_trace_write_manifest(directory, &json), 0);
+    assert_int_equal(ct_trace_write_manifest(place_of(directory), &json), 0);
     ct_json_free(&json);
 }
 
@@ -208,11 +209,12 @@ void make_sample(const char *path, const struct sample *sample) {
         struct ct_thread_writer *writer;
         struct ct_detail_writer *details = NULL;
         struct ct_trace_format format = {.encoding = sample->packed ? CT_FORMAT_PACKED : CT_FORMAT_ATF2};
-        assert_int_equal(
-            ct_thread_writer_open_as(&writer, directory, (uint32_t)thread, (uint32_t)(7000 + thread), &format), 0);
+        assert_int_equal(ct_thread_writer_open_as(&writer, place_of(directory), (uint32_t)thread,
+                                                  (uint32_t)(7000 + thread), &format),
+                         0);
         if (sample->detail)
-            assert_int_equal(ct_detail_writer_open(&details, directory, (uint32_t)thread, (uint32_t)(7000 + thread)),
-                             0);
+            assert_int_equal(
+                ct_detail_writer_open(&details, place_of(directory), (uint32_t)thread, (uint32_t)(7000 + thread)), 0);
         if (sample->detail_part)
             ct_detail_writer_set_part(details, sample->detail_part);
         if (sample->part)

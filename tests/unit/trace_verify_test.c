@@ -1,4 +1,5 @@
 /* Verifying: each kind of damage is found and named, and what is no damage is not. */
+#include "tests/tools/place_of.h"
 #include "trace_util.h"
 #include "trace/crc32.h"
 #include <contrail/status.h>
@@ -56,7 +57,7 @@ struct step {
 /* One more thread of the process, with these events. */
 static void add_thread(uint32_t id, const struct step *steps, size_t count) {
     struct ct_thread_writer *writer;
-    assert_int_equal(ct_thread_writer_open(&writer, process, id, 7000 + id), 0);
+    assert_int_equal(ct_thread_writer_open(&writer, place_of(process), id, 7000 + id), 0);
     for (size_t i = 0; i < count; i++) {
         struct atf_index_event event =
             event_of(1000 + i, SAMPLE_FUNCTION(steps[i].function), 7000 + id, steps[i].kind, steps[i].depth);
@@ -268,7 +269,7 @@ static void test_signal(void **state) {
     (void)state;
     make_sample(process, &(struct sample){.threads = 0});
     struct ct_thread_writer *writer;
-    assert_int_equal(ct_thread_writer_open(&writer, process, 0, 7000), 0);
+    assert_int_equal(ct_thread_writer_open(&writer, place_of(process), 0, 7000), 0);
     const struct atf_index_event events[] = {event_of(5, SAMPLE_FUNCTION(0), 7000, ATF_CALL, 0),
                                              event_of(6, 0, 7000, ATF_EXCEPTION, 1),
                                              event_of(7, SAMPLE_FUNCTION(0), 7000, ATF_RETURN, 0)};

@@ -1,4 +1,5 @@
 /* Writing traces: every byte of the layout, failures of the disk, thousands of threads on few descriptors. */
+#include "tests/tools/place_of.h"
 #include "trace_util.h"
 #include "trace/crc32.h"
 #include <contrail/status.h>
@@ -19,6 +20,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
+
+static int make_session(const char *place, char *path, size_t size) {
+    struct ct_place *session;
+    int status = ct_trace_make_session(&session, place, CT_PLACE_NO_GROUP, path, size);
+    ct_place_drop(session);
+    return status;
+}
 
 static char root[200];
 
@@ -93,7 +101,7 @@ static void test_layout(void **state) {
     const char *path = in("%s/thread_5/index.atf", root);
     uint8_t expected[sizeof file_closed], *bytes;
     size_t size;
-    assert_int_equal(ct_thread_writer_open(&writer, root, 5, 0x12345678), 0);
+    assert_int_equal(ct_thread_writer_open(&writer, place_of(root), 5, 0x12345678), 0);
     bytes = load(path, &size);
     assert_int_equal(size, sizeof header_open);
     assert_memory_equal(bytes, header_open, size);
@@ -129,7 +137,7 @@ static void test_empty(void **state) {
     (void)state;
     struct ct_thread_writer *writer;
     size_t size;
-    assert_int_equal(ct_thread_writer_open(&writer, root, 0, 1), 0);
+    assert_int_equal(ct_thread_writer_open(&writer, place_of(root), 0, 1), 0);
     assert_int_equal(ct_thread_writer_close(writer), 0);
     uint8_t *bytes = load(in("%s/thread_0/index.atf", root), &size);
     assert_int_equal(size, 128);
@@ -143,15 +151,18 @@ static void test_twice(void **state) {
     (void)state;
     struct ct_thread_writer *first, *second;
     struct atf_index_event event = sample_event(0, 0);
-    assert_int_equal(ct_thread_writer_open(&first, root, 0, 7000), 0);
+    assert_int_equal(ct_thread_writer_open(&first, place_of(root), 0, 7000), 0);
     write_events(first, &event, 1);
     assert_int_equal(ct_thread_writer_close(first), 0);
-    assert_int_equal(ct_thread_writer_open(&second, root, 0, 7000), CT_ERR_SYSTEM);
+    assert_int_equal(ct_thread_writer_open(&second, place_of(root), 0, 7000), CT_ERR_SYSTEM);
     assert_null(second);
     struct stat status;
     assert_int_equal(stat(in("%s/thread_0/index.atf", root), &status), 0);
     assert_int_equal(status.st_size, 160);
-    assert_int_equal(ct_thread_writer_open(&second, in("%s/none", root), 0, 7000), CT_ERR_NOT_FOUND);
+    assert_int_equal(mkdir(in("%s/gone", root), 0700), 0);
+    struct ct_place *gone = place_of(in("%s/gone", root));
+    assert_int_equal(rmdir(in("%s/gone", root)), 0);
+    assert_int_equal(ct_thread_writer_open(&second, gone, 0, 7000), CT_ERR_NOT_FOUND);
 }
 
 /* Detail records as other programs lay them out, built from the structures. */
@@ -202,7 +213,7 @@ static uint64_t fill(const char *directory, int expected, int expected_errno) {
     struct ct_thread_writer *writer;
     struct atf_index_event events[500];
     size_t size;
-    assert_int_equal(ct_thread_writer_open(&writer, directory, 1, 7000), 0);
+    assert_int_equal(ct_thread_writer_open(&writer, place_of(directory), 1, 7000), 0);
     int status = 0;
     uint64_t sequence = 0;
     while (!status && sequence < 1000000) {
@@ -271,13 +282,13 @@ static void limited_files(void) {
     /* A manifest that does not fit leaves the old one. */
     ct_json_begin(&json, NULL, '[');
     ct_json_end(&json, ']');
-    CHECK(ct_trace_write_manifest(root, &json) == 0);
+    CHECK(ct_trace_write_manifest(place_of(root), &json) == 0);
     ct_json_free(&json);
     ct_json_begin(&json, NULL, '[');
     for (int i = 0; i < 20000; i++)
         ct_json_number(&json, NULL, 123456);
     ct_json_end(&json, ']');
-    CHECK(ct_trace_write_manifest(root, &json) == CT_ERR_NO_SPACE);
+    CHECK(ct_trace_write_manifest(place_of(root), &json) == CT_ERR_NO_SPACE);
     ct_json_free(&json);
     size_t size;
     uint8_t *bytes = load(in("%s/manifest.json", root), &size);
@@ -286,10 +297,10 @@ static void limited_files(void) {
     free(bytes);
     /* So do symbols. */
     struct ct_symbols_writer *writer;
-    CHECK(ct_symbols_writer_open(&writer, root) == 0);
+    CHECK(ct_symbols_writer_open(&writer, place_of(root)) == 0);
     CHECK(access(in("%s/symbols", root), F_OK) != 0); /* not before it is complete */
     CHECK(ct_symbols_writer_close(writer) == 0);
-    CHECK(ct_symbols_writer_open(&writer, root) == 0);
+    CHECK(ct_symbols_writer_open(&writer, place_of(root)) == 0);
     ct_symbols_writer_module(writer, 1, "/x", "", 0);
     for (unsigned i = 0; i < 20000; i++)
         ct_symbols_writer_function(writer, SAMPLE_FUNCTION(i), i, 1, "name", "", "");
@@ -325,14 +336,14 @@ static void full_disk(void) {
     /* What else is written fails too, and says why. */
     struct ct_thread_writer *writer;
     char path[300];
-    bad |= ct_thread_writer_open(&writer, root, 2, 7001) != CT_ERR_NO_SPACE;
+    bad |= ct_thread_writer_open(&writer, place_of(root), 2, 7001) != CT_ERR_NO_SPACE;
     ct_json_begin(&json, NULL, '{');
     ct_json_end(&json, '}');
-    bad |= (ct_trace_write_manifest(root, &json) != CT_ERR_NO_SPACE) << 1;
+    bad |= (ct_trace_write_manifest(place_of(root), &json) != CT_ERR_NO_SPACE) << 1;
     ct_json_free(&json);
     bad |= (access(in("%s/manifest.json", root), F_OK) == 0) << 2;
     bad |= (ct_trace_open(&trace, root, NULL, 0) != CT_ERR_NOT_FOUND) << 3;
-    int status = ct_trace_make_session(root, path, sizeof path);
+    int status = make_session(root, path, sizeof path);
     bad |= (status != CT_ERR_NO_SPACE && status != 0) << 4; /* a directory takes no page there */
     if (bad)
         fprintf(stderr, "bad %x, kept %llu\n", bad, (unsigned long long)kept);
@@ -360,11 +371,12 @@ static size_t open_descriptors(void) {
 static void many_threads(void) {
     static struct ct_thread_writer *writers[MANY];
     struct rlimit limit = {40, 40};
+    CHECK(mkdir(in("%s/p", root), 0777) == 0);
+    struct ct_place *process = place_of(in("%s/p", root)); /* one descriptor for all */
     size_t before = open_descriptors();
     CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
-    CHECK(mkdir(in("%s/p", root), 0777) == 0);
     for (uint32_t i = 0; i < MANY; i++)
-        CHECK(ct_thread_writer_open(&writers[i], in("%s/p", root), i, 7000 + i) == 0);
+        CHECK(ct_thread_writer_open(&writers[i], process, i, 7000 + i) == 0);
     CHECK(open_descriptors() <= before + 20);
     for (uint64_t round = 0; round < 3; round++)
         for (uint32_t i = 0; i < MANY; i++) {
@@ -381,6 +393,7 @@ static void many_threads(void) {
     make_sample(in("%s/q", root), &(struct sample){.threads = 0});
     CHECK(rename(in("%s/q/symbols", root), in("%s/p/symbols", root)) == 0);
     make_manifest(in("%s/p", root), &(struct sample){.threads = MANY, .events = 9});
+    before = open_descriptors(); /* the places of the sample stay */
     struct ct_trace *trace;
     struct ct_trace_cursor *cursor;
     struct ct_trace_event event;
@@ -414,13 +427,13 @@ static void no_descriptors(void) {
     limit.rlim_cur = 64;
     CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
     for (uint32_t i = 0; i < 2; i++)
-        CHECK(ct_thread_writer_open(&writers[i], root, i, 7000 + i) == 0);
+        CHECK(ct_thread_writer_open(&writers[i], place_of(root), i, 7000 + i) == 0);
     while (open("/dev/null", O_RDONLY) >= 0) {
     }
     CHECK(errno == EMFILE);
     ct_json_begin(&json, NULL, '{');
     ct_json_end(&json, '}');
-    CHECK(ct_trace_write_manifest(root, &json) == 0);
+    CHECK(ct_trace_write_manifest(place_of(root), &json) == 0);
     ct_json_free(&json);
     CHECK(open("/dev/null", O_RDONLY) >= 0 && open("/dev/null", O_RDONLY) < 0);
     for (uint32_t round = 0; round < 3; round++)
@@ -445,7 +458,7 @@ static void test_unflushed(void **state) {
     size_t flushed = 0;
     for (uint32_t i = 0; i < MANY; i++) {
         struct atf_index_event event = sample_event(i, 0);
-        assert_int_equal(ct_thread_writer_open(&writers[i], root, i, 7000 + i), 0);
+        assert_int_equal(ct_thread_writer_open(&writers[i], place_of(root), i, 7000 + i), 0);
         write_events(writers[i], &event, 1);
         flushed += ct_thread_writer_bytes(writers[i]) == 96;
     }
@@ -464,7 +477,7 @@ static void test_buffer_growth(void **state) {
     struct ct_thread_writer *writer;
     struct atf_index_event event = sample_event(0, 0);
     size_t room, first, most = 0;
-    assert_int_equal(ct_thread_writer_open(&writer, root, 0, 7000), 0);
+    assert_int_equal(ct_thread_writer_open(&writer, place_of(root), 0, 7000), 0);
     ct_thread_writer_reserve(writer, &first);
     assert_int_equal(first, (16 << 10) / 32);
     for (int i = 0; i < 10; i++) {
@@ -492,7 +505,7 @@ static void *record_many(void *arg) {
     snprintf(directory, sizeof directory, "%s/p%d", root, *(int *)arg);
     CHECK(mkdir(directory, 0777) == 0);
     for (uint32_t i = 0; i < 200; i++)
-        CHECK(ct_thread_writer_open(&writers[i], directory, i, 7000 + i) == 0);
+        CHECK(ct_thread_writer_open(&writers[i], place_of(directory), i, 7000 + i) == 0);
     for (uint64_t k = 0; k < 27; k++)
         for (uint32_t i = 0; i < 200; i++) {
             size_t room;
@@ -534,7 +547,7 @@ static void moved_directory(void) {
     struct rlimit limit = {20, 20};
     CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0 && chdir(root) == 0 && mkdir("p", 0777) == 0);
     for (uint32_t i = 0; i < 100; i++)
-        CHECK(ct_thread_writer_open(&writers[i], "p", i, i) == 0);
+        CHECK(ct_thread_writer_open(&writers[i], place_of("p"), i, i) == 0);
     CHECK(chdir("/") == 0);
     for (uint32_t i = 0; i < 100; i++) {
         struct atf_index_event event = sample_event(i, 0);
@@ -554,8 +567,9 @@ static void test_moved_directory(void **state) {
 
 static void test_sessions(void **state) {
     (void)state;
-    char a[300], b[300], again[300], process[320];
-    assert_int_equal(ct_trace_make_session(in("%s/x/y//z/", root), a, sizeof a), 0);
+    char a[300], b[300], again[300], name[32];
+    struct ct_place *process;
+    assert_int_equal(make_session(in("%s/x/y//z/", root), a, sizeof a), 0);
     size_t stem = strlen(in("%s/x/y//z", root));
     assert_memory_equal(a + stem, "/session_", 9);
     assert_int_equal(strlen(a + stem), 24);
@@ -563,21 +577,23 @@ static void test_sessions(void **state) {
     int suffixes = 0;
     strcpy(b, a);
     for (int i = 0; i < 5; i++) {
-        assert_int_equal(ct_trace_make_session(in("%s/x/y/z", root), again, sizeof again), 0);
+        assert_int_equal(make_session(in("%s/x/y/z", root), again, sizeof again), 0);
         assert_string_not_equal(again, b);
         suffixes += strlen(again) == strlen(in("%s/x/y/z", root)) + 26;
         strcpy(b, again);
     }
     assert_true(suffixes > 0);
-    assert_int_equal(ct_trace_make_process(a, 77, process, sizeof process), 0);
-    assert_string_equal(process + strlen(a), "/pid_77");
-    assert_int_equal(ct_trace_make_session(root, a, 10), CT_ERR_INVALID_ARGUMENT);
-    assert_int_equal(ct_trace_make_session("", a, sizeof a), CT_ERR_INVALID_ARGUMENT);
+    assert_int_equal(ct_trace_make_process(&process, place_of(a), 77, name, sizeof name), 0);
+    ct_place_drop(process);
+    assert_string_equal(name, "pid_77");
+    assert_int_equal(access(in("%s/pid_77", a), X_OK), 0);
+    assert_int_equal(make_session(root, a, 10), CT_ERR_INVALID_ARGUMENT);
+    assert_int_equal(make_session("", a, sizeof a), CT_ERR_INVALID_ARGUMENT);
     store(in("%s/file", root), "", 0);
-    assert_int_equal(ct_trace_make_session(in("%s/file", root), a, sizeof a), CT_ERR_BAD_FILE);
-    assert_int_equal(ct_trace_make_session(in("%s/file/below", root), a, sizeof a), CT_ERR_BAD_FILE);
+    assert_int_equal(make_session(in("%s/file", root), a, sizeof a), CT_ERR_BAD_FILE);
+    assert_int_equal(make_session(in("%s/file/below", root), a, sizeof a), CT_ERR_BAD_FILE);
     /* A root that we made goes again when nothing could be made in it. */
-    assert_int_equal(ct_trace_make_session(in("%s/fresh", root), a, strlen(root) + 10), CT_ERR_INVALID_ARGUMENT);
+    assert_int_equal(make_session(in("%s/fresh", root), a, strlen(root) + 10), CT_ERR_INVALID_ARGUMENT);
     assert_int_not_equal(access(in("%s/fresh", root), F_OK), 0);
 }
 
@@ -586,9 +602,9 @@ static void forbidden(void) {
     CHECK(mkdir(in("%s/closed", root), 0500) == 0 && chmod(root, 0755) == 0);
     if (geteuid() == 0)
         CHECK(setresuid(65534, 65534, 65534) == 0);
-    CHECK(ct_trace_make_session(in("%s/closed", root), path, sizeof path) == CT_ERR_PERMISSION_DENIED);
-    CHECK(ct_trace_make_session(in("%s/closed/below", root), path, sizeof path) == CT_ERR_PERMISSION_DENIED);
-    CHECK(ct_trace_make_session("/proc/contrail", path, sizeof path) != 0);
+    CHECK(make_session(in("%s/closed", root), path, sizeof path) == CT_ERR_PERMISSION_DENIED);
+    CHECK(make_session(in("%s/closed/below", root), path, sizeof path) == CT_ERR_PERMISSION_DENIED);
+    CHECK(make_session("/proc/contrail", path, sizeof path) != 0);
 }
 
 static void test_forbidden(void **state) {
