@@ -102,6 +102,7 @@ LANE = {
                           pass_()),
     "hole-depth": lane(0, thread(), chunk(0, ahead=3, depth=0xffffffff), pass_()),
     "hole-generations": lane(0, op(GENERATIONS, "BB", 0, 60), pass_(), op(GENERATIONS, "BB", 0, 60), pass_()),
+    "hole-generations-many": lane(0, *[op(GENERATIONS, "BB", 0, 64) + pass_() for _ in range(40)]),
     "hole-letter-forked": lane(0, letter(FORKED, VICTIM, VICTIM), op(LOOK), pass_()),
     "hole-letter-exec": lane(0, letter(EXEC, VICTIM, VICTIM), op(LOOK), pass_()),
     "hole-letter-tid": lane(0, letter(EXEC, TARGET, VICTIM), op(LOOK), pass_()),

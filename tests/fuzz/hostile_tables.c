@@ -126,6 +126,8 @@ static size_t read_some(uint64_t at, uint8_t *to, size_t size) {
 
 /* Where a stop has a limit. */
 extern bool ct_remote_is_over(const struct ct_remote *remote) __attribute__((weak));
+extern void ct_remote_limit(struct ct_remote *remote, unsigned limit_ms, bool (*given_up)(void *arg), void *arg)
+    __attribute__((weak));
 extern void ct_patience_begin(struct ct_remote *remote) __attribute__((weak));
 extern void ct_patience_end(struct ct_remote *remote) __attribute__((weak));
 
@@ -415,7 +417,7 @@ static void step(void) {
 
 /* ---- what the recorder does with it ---- */
 
-/* Walking has limits for each frame, none for all of them together: not more is there than can be walked. */
+/* Without a limit for all frames together, not more is there than can be walked. */
 static void shrink(void) {
     enum { BLOCKS = 8, ENTRIES = 4096 };
     uint64_t size = (uint64_t)w.block.top - (uint64_t)w.block.base;
@@ -427,13 +429,16 @@ static void shrink(void) {
 }
 
 static void walk(void) {
-    enum { FRAMES = 100 };
+    enum { FRAMES = 100, STILL_MS = 2000 };
     static struct ct_walk_cache cache;
     static struct ct_walk_frame frames[FRAMES];
     struct ct_process_code code[] = {{SHADOW_AT, SHADOW_AT + ENDLESS, true, false},
                                      {PATTERN_AT, PATTERN_AT + ENDLESS, true, true}};
     struct ct_process process = {.remote = &w.remote, .pid = 100, .code = code, .code_count = 2};
-    shrink();
+    if (ct_remote_limit)
+        ct_remote_limit(&w.remote, STILL_MS, NULL, NULL);
+    else
+        shrink();
     for (size_t i = 0; i < w.threads; i++) {
         struct ct_remote_cpu cpu = {0};
         cpu.x64.pc = w.regs[i].pc;
