@@ -1,4 +1,4 @@
-/* How the controller starts and ends the agent: structures that it writes into the target and hands to the agent's entry
+/* How the controller starts the agent: structures that it writes into the target and hands to the agent's entry
  * point by a remote call. Addresses are the target's. */
 #ifndef CT_ABI_BOOT_H
 #define CT_ABI_BOOT_H
@@ -7,8 +7,6 @@
 
 #define CT_BOOT_MAGIC   0x544f4f42u /* "BOOT" */
 #define CT_BOOT_VERSION 2u
-
-enum ct_boot_command { CT_BOOT_START = 1, CT_BOOT_END = 2 };
 
 struct ct_boot_thread {
     int32_t tid; /* as the thread itself sees it */
@@ -46,8 +44,7 @@ struct ct_boot_code {
 
 struct ct_boot {
     uint32_t magic, version;
-    uint32_t command; /* enum ct_boot_command */
-    uint32_t reserved0;
+    uint32_t reserved0[2];
     int32_t status; /* result: 0 or a code of contrail/status.h */
     int32_t pid;    /* as the process itself sees it */
     uint64_t shm;

@@ -53,19 +53,6 @@ static int start(struct ct_boot *boot) {
     return CT_OK;
 }
 
-/* Nobody is in our code or will come back to it: what is ours goes. The image itself is the controller's to unmap. */
-static int end(void) {
-    struct ct_block *next;
-    for (struct ct_block *b = runtime.blocks; b; b = next) {
-        next = b->next;
-        (void)ct_os_free(b, b->size);
-    }
-    runtime.blocks = NULL;
-    if (runtime.parked)
-        (void)ct_os_free(runtime.parked, CT_PARKED_CAPACITY * sizeof *runtime.parked);
-    return CT_OK;
-}
-
 __attribute__((visibility("default"), used)) uint64_t ct_agent_run(struct ct_boot *boot);
 
 uint64_t ct_agent_run(struct ct_boot *boot) {
@@ -74,7 +61,7 @@ uint64_t ct_agent_run(struct ct_boot *boot) {
     if (boot->magic != CT_BOOT_MAGIC || boot->version != CT_BOOT_VERSION)
         boot->status = CT_ERR_UNSUPPORTED;
     else
-        boot->status = boot->command == CT_BOOT_START ? start(boot) : end();
+        boot->status = start(boot);
     boot->early_thread_pointer = (uint64_t)early_thread_pointer;
     return (uint64_t)(int64_t)boot->status;
 }

@@ -241,7 +241,6 @@ static int start_agent(struct ct_injection *in, const struct tables *t, const st
     *boot = (struct ct_boot){
         .magic = CT_BOOT_MAGIC,
         .version = CT_BOOT_VERSION,
-        .command = CT_BOOT_START,
         .pid = ct_remote_inner_pid(in->remote),
         .shm = ct_inject_lane_at(in),
         .hooks = in->tables + t->hooks,

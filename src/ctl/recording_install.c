@@ -77,9 +77,14 @@ int ct_recording_make_plan(struct ct_recording *r, struct ct_target_plan_options
     return 0;
 }
 
+static bool is_given_up(void *recording) {
+    return ct_recording_progress(recording, "planning") != 0;
+}
+
 static int make_plan(struct ct_recording *r) {
     struct ct_shared_plan *shared;
-    int status = ct_recording_make_plan(r, (struct ct_target_plan_options){0}, &shared);
+    const struct ct_target_plan_options options = {.given_up = is_given_up, .given_up_arg = r};
+    int status = ct_recording_make_plan(r, options, &shared);
     if (status)
         return status;
     ct_recording_share(r, shared);
@@ -245,6 +250,7 @@ static int install(struct ct_recording *r) {
         status = check_time(r, start, "planning");
     if (!status)
         status = begin_trace(r);
+    ct_remote_limit(r->remote, (unsigned)limit_ms(r), NULL, NULL);
     if (!status)
         status = r->session->options.stalk ? ct_stalk_install(r) : enter_target(r);
     if (!status)
@@ -257,6 +263,7 @@ static int install(struct ct_recording *r) {
         ct_recording_fail(r, status, "%s", error.text);
     if (!status)
         status = check_time(r, start, "hooking");
+    ct_remote_limit(r->remote, 0, NULL, NULL); /* it may stand until the user lets it go */
     return status;
 }
 

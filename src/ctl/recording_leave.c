@@ -1,4 +1,7 @@
-/* How a recording gets out of its target, and cleans up behind one that was killed. */
+/* How a recording gets out of its target, and cleans up after one that was killed.
+ *
+ * What is found in the target is not believed (eject.h): a stop lasts no longer than our limits, whatever lies there, and all rounds
+ * together have an end too. After others the user may give up at any time. */
 #include "ctl/eject.h"
 #include "ctl/hold.h"
 #include "ctl/recording.h"
@@ -10,6 +13,10 @@
 #define SETTLE_PAUSE_US 500u
 #define SETTLE_LONGEST  10000u
 #define STOP_LIMIT_MS   5000u
+#define STILL_MS        10000u         /* a stop for leaving our own target, */
+#define OTHERS_STILL_MS 2000u          /* and one for cleaning up after others */
+#define LEAVE_NS        30000000000ull /* all rounds of the one, */
+#define OTHERS_LEAVE_NS 5000000000ull  /* and of the other */
 
 int ct_recording_stop(struct ct_recording *r) {
     struct ct_remote_error error = {""};
@@ -21,10 +28,13 @@ int ct_recording_stop(struct ct_recording *r) {
 }
 
 /* Threads that are inside stubs run on for a moment, until none is. *clean: nothing of ours is left. */
-static int leave_target(struct ct_recording *r, struct ct_ejection *e, bool *clean) {
+static int leave_target(struct ct_recording *r, struct ct_ejection *e, uint64_t limit_ns, bool *clean) {
+    uint64_t begin = ct_clock_now();
     int status = ct_eject_hooks(e);
-    for (int tries = 0; !status && tries < SETTLE_TRIES; tries++) {
-        *clean = ct_eject_settle(e);
+    for (int tries = 0; !status && tries < SETTLE_TRIES && ct_clock_now() - begin < limit_ns; tries++) {
+        status = ct_eject_settle(e, clean);
+        if (status)
+            break;
         if (*clean)
             return ct_eject_memory(e);
         (void)ct_remote_resume(r->remote);
@@ -40,6 +50,7 @@ int ct_recording_clean(struct ct_recording *r, bool *clean) {
     struct ct_ejection e;
     bool recorded;
     *clean = false;
+    ct_remote_limit(r->remote, STILL_MS, NULL, NULL);
     int status = ct_eject_open(&e, r->remote, &recorded);
     if (status == CT_ERR_NOT_FOUND && r->injection.boot) /* given up before the first thread had its block */
         status = ct_eject_open_at(&e, r->remote, r->injection.boot, &recorded);
@@ -48,11 +59,15 @@ int ct_recording_clean(struct ct_recording *r, bool *clean) {
         return 0;
     }
     if (!status) {
-        status = leave_target(r, &e, clean);
+        status = leave_target(r, &e, LEAVE_NS, clean);
         ct_eject_close(&e);
+        if (status == CT_ERR_BAD_FILE)
+            status = 0; /* without hooks it does no harm */
     }
     return status;
 }
+
+/* ---- after others ---- */
 
 /* Our shared memory is there under its name. */
 static int is_our_memory(void *arg, const struct ct_os_map *map) {
@@ -60,38 +75,75 @@ static int is_our_memory(void *arg, const struct ct_os_map *map) {
     return strstr(map->path, "/memfd:contrail") == map->path;
 }
 
-int ct_recording_clean_behind_others(struct ct_recording *r) {
-    struct ct_ejection e;
-    bool recorded, clean = false;
-    if (ct_remote_each_map(r->remote, is_our_memory, NULL) <= 0)
-        return 0;
-    int status = ct_recording_stop(r);
-    if (status)
-        return status;
-    status = ct_eject_open(&e, r->remote, &recorded);
-    if (status == CT_ERR_NOT_FOUND) {
-        status = ct_stalk_clean_behind(r);
-        (void)ct_remote_resume(r->remote);
+static bool is_given_up(void *arg) {
+    return ct_recording_progress(arg, "cleaning up") != 0;
+}
+
+/* What is said of a process that has something of ours which cannot be taken away now. */
+static int explain_others(struct ct_recording *r, int status) {
+    if (is_given_up(r))
+        return CT_ERR_TIMEOUT;
+    switch (status) {
+    case CT_ERR_UNSUPPORTED:
+        return ct_recording_fail(
+            r, status, "process %d carries hooks of another version of Contrail; start it anew to record it", r->pid);
+    case CT_ERR_TIMEOUT:
+    case CT_ERR_BAD_FILE:
+        return ct_recording_fail(
+            r, CT_ERR_BUSY,
+            "process %d has tables that look like those of a recorder that was killed, but they are "
+            "damaged; it is not recorded: start it anew to record it",
+            r->pid);
+    default:
         return status;
     }
-    if (!status && recorded)
+}
+
+static int eject_others(struct ct_recording *r, struct ct_ejection *e) {
+    bool clean = false;
+    int status = leave_target(r, e, OTHERS_LEAVE_NS, &clean);
+    if (status)
+        return explain_others(r, status);
+    if (clean)
+        return 0;
+    return ct_recording_fail(
+        r, CT_ERR_BUSY,
+        "process %d carries hooks of a recorder that was killed, and a thread is still inside one; try "
+        "again later",
+        r->pid);
+}
+
+static int clean_after_others(struct ct_recording *r) {
+    struct ct_ejection e;
+    bool recorded;
+    int status = ct_eject_open(&e, r->remote, &recorded);
+    if (status == CT_ERR_NOT_FOUND)
+        return ct_stalk_clean_behind(r);
+    if (status)
+        return explain_others(r, status);
+    if (recorded)
         status = ct_recording_fail(
             r, CT_ERR_BUSY, "process %d is being recorded already; `contrail detach %d` ends that", r->pid, r->pid);
-    else if (status == CT_ERR_UNSUPPORTED)
-        ct_recording_fail(
-            r, status, "process %d carries hooks of another version of Contrail; start it anew to record it", r->pid);
-    else if (!status)
-        status = leave_target(r, &e, &clean);
-    if (!status && !clean)
-        status = ct_recording_fail(
-            r, CT_ERR_BUSY,
-            "process %d carries hooks of a recorder that was killed, and a thread is still inside one; try "
-            "again later",
-            r->pid);
+    else
+        status = eject_others(r, &e);
     ct_eject_close(&e);
-    (void)ct_remote_resume(r->remote);
     return status;
 }
+
+int ct_recording_clean_behind_others(struct ct_recording *r) {
+    if (ct_remote_each_map(r->remote, is_our_memory, NULL) <= 0)
+        return 0;
+    ct_remote_limit(r->remote, OTHERS_STILL_MS, is_given_up, r);
+    int status = ct_recording_stop(r);
+    if (!status)
+        status = clean_after_others(r);
+    if (ct_remote_is_stopped(r->remote))
+        (void)ct_remote_resume(r->remote);
+    ct_remote_limit(r->remote, 0, NULL, NULL);
+    return status;
+}
+
+/* ---- our own ---- */
 
 static int uninstall(struct ct_recording *r) {
     int status = ct_recording_stop(r);
@@ -99,6 +151,7 @@ static int uninstall(struct ct_recording *r) {
         return 0; /* it has just ended */
     if (!status) {
         bool clean;
+        ct_remote_limit(r->remote, STILL_MS, NULL, NULL);
         status = r->stalk ? ct_stalk_leave(r) : ct_recording_clean(r, &clean);
         (void)ct_remote_resume(r->remote);
     }

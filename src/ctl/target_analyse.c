@@ -92,6 +92,7 @@ static int set_up_scans(struct ct_target_analysis *a, unsigned threads) {
             .func_count = a->first[i + 1] - a->first[i],
             .read = ct_target_source_bytes,
             .read_arg = s,
+            .cancelled = s->cancelled,
         };
         uint64_t size = scan->end - scan->start, count = size / SMALL_PART + 1;
         count = count < threads ? count : threads;

@@ -52,6 +52,7 @@ struct ct_scan {
     size_t loop_count, loop_capacity;
     struct ct_scan_tail *tails;
     size_t tail_count, tail_capacity;
+    const bool *cancelled; /* looked at before each function: CT_ERR_TIMEOUT; NULL: nobody does */
     /* Readable data of the module, for jump tables. */
     const uint8_t *(*read)(void *arg, uint64_t address, size_t size);
     void *read_arg;
@@ -67,7 +68,8 @@ void ct_scan_free(struct ct_scan *scan);
 int ct_scan_run_part(const struct ct_scan *scan, struct ct_scan *part, size_t first, size_t end);
 int ct_scan_join(struct ct_scan *scan, struct ct_scan *part);
 
-/* Per instruction set: looks at functions [first, end) and what lies in front of each; when they include the last one, also
+/* CT_ERR_UNSUPPORTED: functions lie in one another so often that it would take too long.
+ * Per instruction set: looks at functions [first, end) and what lies in front of each; when they include the last one, also
  * behind it. */
 int ct_scan_walk(struct ct_scan *scan, size_t first, size_t end);
 

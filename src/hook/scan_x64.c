@@ -14,6 +14,9 @@
 #define MAX_ENTRIES 4096
 #define LOW_MODULE  0x80000000ull /* below: addresses fit into displacements and immediates */
 #define NEAR_ENTRY  16
+/* Functions that lie in one another and tables that share their entries are looked at again and again: so often, for each byte. */
+#define WORK_LEAST  (4ull << 20)
+#define WORK_FACTOR 8ull
 
 enum { SYS_CLONE = 56, SYS_VFORK = 58, SYS_EXECVE = 59, SYS_EXECVEAT = 322, SYS_CLONE3 = 435 };
 
@@ -36,6 +39,7 @@ struct walk {
     bool switch_jump;             /* an indirect jump that is no tail call: there must be a table */
     bool unscrambles, sets_stack; /* signs of a longjmp */
     int64_t last_eax;             /* last constant put into eax, -1 */
+    uint64_t work_left;           /* bytes, and entries of tables, that may still be looked at */
 };
 
 /* ---- branches ---- */
@@ -313,6 +317,7 @@ static bool follow_table(struct walk *w, uint64_t address, unsigned size) {
     unsigned count = 0;
     for (; count < MAX_ENTRIES && table_entry(s, &table, count, &target); count++)
         own |= target > w->func->start && target < w->func->end;
+    w->work_left -= count < w->work_left ? count : w->work_left;
     for (unsigned i = 0; own && i < count; i++)
         if (table_entry(s, &table, i, &target) && !ct_scan_bit(s, s->foreign, target) && is_plausible(s, target))
             note_foreign(s, target);
@@ -366,7 +371,7 @@ static void end_function(struct walk *w) {
         return;
     bool found = false;
     sort_tables(w);
-    for (size_t i = 0; i < w->table_count; i++) {
+    for (size_t i = 0; i < w->table_count && w->work_left; i++) {
         found |= follow_table(w, w->tables[i], 4);
         found |= follow_table(w, w->tables[i], 8);
     }
@@ -497,6 +502,9 @@ static int walk_range(struct walk *w, uint64_t from, uint64_t to) {
     struct ct_scan *s = w->scan;
     uint64_t at = from;
     bool falls = false;
+    if (to > from && to - from > w->work_left)
+        return CT_ERR_UNSUPPORTED;
+    w->work_left -= to > from ? to - from : 0;
     while (at < to) {
         struct ct_x64_insn insn;
         if (ct_x64_decode(ct_scan_bytes(s, at), (size_t)(to - at), &insn)) {
@@ -527,6 +535,7 @@ int ct_scan_walk(struct ct_scan *s, size_t first, size_t end_index) {
     if (!w)
         return CT_ERR_NO_MEMORY;
     w->scan = s;
+    w->work_left = WORK_LEAST + WORK_FACTOR * (s->end - s->start);
     uint64_t at = s->start;
     int status = 0;
     for (size_t i = 0; i < first; i++)
@@ -534,6 +543,10 @@ int ct_scan_walk(struct ct_scan *s, size_t first, size_t end_index) {
     size_t last = end_index == s->func_count ? end_index + 1 : end_index;
     for (size_t i = first; i < last && !status; i++) {
         struct ct_scan_func *func = i < s->func_count ? &s->funcs[i] : NULL;
+        if (s->cancelled && __atomic_load_n(s->cancelled, __ATOMIC_RELAXED)) {
+            status = CT_ERR_TIMEOUT;
+            break;
+        }
         uint64_t start = func ? func->start : s->end;
         if (at < start) {
             begin_function(w, NULL);
@@ -547,6 +560,8 @@ int ct_scan_walk(struct ct_scan *s, size_t first, size_t end_index) {
         status = walk_range(w, start, end);
         note_clone_behind(w, end);
         end_function(w);
+        if (!w->work_left)
+            status = CT_ERR_UNSUPPORTED;
         at = end > at ? end : at;
     }
     free(w->tables);

@@ -125,7 +125,7 @@ int ct_remote_each_frame(struct ct_remote *remote, uint64_t sp, int (*each)(void
         result = walk_stack(&w, sp);
         sp = w.next;
     }
-    return result;
+    return !result && ct_remote_is_over(remote) ? CT_ERR_TIMEOUT : result;
 }
 
 struct places {
@@ -146,7 +146,7 @@ bool ct_remote_comes_to(struct ct_remote *remote, bool (*is_ours)(const void *ar
             (is_ours(arg, regs.pc) || ct_remote_each_frame(remote, regs.sp, look_at_frame, &p)))
             return true;
     }
-    return false;
+    return ct_remote_is_over(remote);
 }
 
 int ct_remote_inner_pid(const struct ct_remote *remote) {

@@ -25,6 +25,7 @@ struct tracer {
     bool apart; /* a process of its own, else a thread */
     bool running, quit, lost;
     bool blocked; /* waits for the process, not for a job: whoever has one wakes it */
+    bool working; /* at a job, while the caller waits */
     sem_t go, done;
     int (*job)(struct ct_remote *remote, void *arg);
     void *arg;
@@ -41,6 +42,14 @@ struct watch {
     struct seize_set *others;         /* threads that stand while a crash is looked at */
     struct ct_remote_thread *threads; /* the same, for who is told */
     size_t thread_room;
+};
+
+struct patience {
+    unsigned limit_ms; /* 0: there is no limit */
+    uint64_t until_ms, next_ask_ms;
+    bool (*given_up)(void *arg);
+    void *arg;
+    bool running, over; /* since the stop */
 };
 
 struct ct_remote_range {
@@ -65,6 +74,8 @@ struct ct_remote {
     struct seize_set set;
     struct tracer tracer;
     struct watch watch;
+    struct patience patience;
+    bool keep_filters; /* seccomp filters are not lifted for calls */
 };
 
 /* ---- explain.c ---- */
@@ -99,6 +110,16 @@ int ct_remote_allocate(struct ct_remote **out, int pid);
 /* Opens the memory of the image that runs now; -errno when it fails. */
 int ct_remote_open_image(struct ct_remote *remote);
 void ct_remote_free(struct ct_remote *remote);
+
+/* ---- patience.c ---- */
+
+/* The process has just been stopped; it is about to be resumed. */
+void ct_patience_begin(struct ct_remote *remote);
+void ct_patience_end(struct ct_remote *remote);
+/* The same question as ct_remote_is_over, from the caller who waits for the tracer. */
+bool ct_patience_ask(struct ct_remote *remote);
+/* The earlier of the two. */
+uint64_t ct_patience_deadline(const struct ct_remote *remote, uint64_t deadline_ms);
 
 /* ---- tracer.c ---- */
 

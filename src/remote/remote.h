@@ -49,11 +49,12 @@ int ct_remote_spawn(struct ct_remote **out, const struct ct_remote_spawn *what, 
 struct ct_remote_exec {
     bool (*is_meant)(void *arg);
     void (*ready)(void *arg);
+    bool (*given_up)(void *arg); /* asked by the tracer again and again until it has executed: takes no lock; NULL: never */
     void *arg;
 };
 /* A thread of another process is about to execute a program, and waits for our word: it is seized, gets it, and when it has
  * executed the program it is stopped where ct_remote_spawn stops. In every other case it runs on, unseized.
- * CT_ERR_SPAWN_FAILED: its exec has failed. CT_ERR_UNSUPPORTED: a program of another architecture. CT_ERR_NOT_FOUND: it is not
+ * CT_ERR_SPAWN_FAILED: its exec has failed. CT_ERR_TIMEOUT: none came in time, or it was given up. CT_ERR_UNSUPPORTED: a program of another architecture. CT_ERR_NOT_FOUND: it is not
  * the one that is meant. */
 int ct_remote_follow_exec(struct ct_remote **out, int pid, int tid, const struct ct_remote_exec *exec,
                           unsigned limit_ms, struct ct_remote_error *error);
@@ -82,6 +83,15 @@ int ct_remote_each_map(struct ct_remote *remote, int (*each)(void *arg, const st
 /* Opens the file behind a mapping as the other process sees it (other mount namespace, deleted file), read-only, O_CLOEXEC.
  * A negative status when it cannot be had. */
 int ct_remote_open_mapped(const struct ct_remote *remote, const struct ct_os_map *map);
+
+/* ---- how long it may stand still (patience.c) ---- */
+
+/* From each stop to the resume (from now on, when it is stopped already) there are `limit_ms`. After that, and as soon as `given_up`
+ * says so, every read of its memory and every call in it fails with CT_ERR_TIMEOUT: so nothing that lies in its memory keeps it
+ * stopped. `given_up` may be NULL; it is asked now and then, by the thread that uses the remote. 0: no limit. */
+void ct_remote_limit(struct ct_remote *remote, unsigned limit_ms, bool (*given_up)(void *arg), void *arg);
+/* Is this stop's time over? Then what a read has not found may be there all the same. */
+bool ct_remote_is_over(const struct ct_remote *remote);
 
 /* ---- threads ---- */
 
@@ -118,6 +128,8 @@ int ct_remote_set_cpu(struct ct_remote *remote, size_t i, const struct ct_remote
  * without it they fail with CT_ERR_PERMISSION_DENIED, and nothing has been tried. (Should we die in the very middle of a call
  * of such a thread, the filter judges it.) */
 bool ct_remote_has_seccomp(const struct ct_remote *remote);
+/* For calls of code that may be the program's own: they are made by threads without a filter, or not at all. */
+void ct_remote_keep_filters(struct ct_remote *remote, bool keep);
 
 /* ---- a process that stays traced while it runs (watch.c) ---- */
 

@@ -104,8 +104,10 @@ static int stop_held(struct ct_remote *remote, struct request *request, struct c
     if (status == CT_OK && !ct_remote_is_alive(remote))
         status = CT_ERR_NOT_FOUND;
     remote->stopped = status == CT_OK;
-    if (status == CT_OK)
+    if (status == CT_OK) {
+        ct_patience_begin(remote);
         return CT_OK;
+    }
     (void)ct_tracer_run(remote, ct_watch_resume_traced, NULL);
     return explain_stop(remote, status, error);
 }
@@ -124,6 +126,7 @@ int ct_remote_stop(struct ct_remote *remote, unsigned limit_ms, struct ct_remote
         status = CT_ERR_NOT_FOUND; /* an exec came before us */
     if (status == CT_OK) {
         remote->stopped = true;
+        ct_patience_begin(remote);
         return CT_OK;
     }
     ct_tracer_end(remote);
@@ -136,6 +139,7 @@ int ct_remote_resume(struct ct_remote *remote) {
         return CT_ERR_BAD_STATE;
     remote->stopped = remote->worker_ready = false;
     remote->range_count = 0;
+    ct_patience_end(remote);
     if (remote->watch.on && ct_tracer_run(remote, ct_watch_resume_traced, NULL) == CT_OK)
         return CT_OK;
     ct_tracer_end(remote);

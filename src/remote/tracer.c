@@ -45,6 +45,16 @@ static void wait_for(sem_t *semaphore) {
         ;
 }
 
+/* False: it has not been posted within IDLE_MS. */
+static bool wait_a_moment(sem_t *semaphore) {
+    struct timespec limit;
+    (void)clock_gettime(CLOCK_REALTIME, &limit);
+    limit.tv_nsec += IDLE_MS * 1000000;
+    limit.tv_sec += limit.tv_nsec / 1000000000;
+    limit.tv_nsec %= 1000000000;
+    return sem_timedwait(semaphore, &limit) == 0;
+}
+
 /* Was the process killed while it is stopped, its parent (who may be our own process) does not hear of it before we have. */
 static void reap_killed(const struct seize_set *set) {
     siginfo_t info;
@@ -57,13 +67,8 @@ static void reap_killed(const struct seize_set *set) {
 
 /* For the next job. False: there is nobody left to give one. */
 static bool wait_apart(struct ct_remote *remote) {
-    struct timespec limit;
     while (!is_orphan()) {
-        (void)clock_gettime(CLOCK_REALTIME, &limit);
-        limit.tv_nsec += IDLE_MS * 1000000;
-        limit.tv_sec += limit.tv_nsec / 1000000000;
-        limit.tv_nsec %= 1000000000;
-        if (sem_timedwait(&remote->tracer.go, &limit) == 0)
+        if (wait_a_moment(&remote->tracer.go))
             return true;
         reap_killed(&remote->set);
     }
@@ -213,7 +218,7 @@ static void release(struct tracer *tracer) {
 int ct_tracer_start(struct ct_remote *remote, bool apart) {
     struct tracer *tracer = &remote->tracer;
     owner = getpid();
-    tracer->quit = tracer->lost = tracer->blocked = false;
+    tracer->quit = tracer->lost = tracer->blocked = tracer->working = false;
     remote->watch.running = false;
     tracer->stack = apart && !ct_remote_never_apart ? map_stack() : NULL;
     tracer->apart = tracer->stack != NULL;
@@ -240,12 +245,14 @@ static bool wake(struct tracer *tracer) {
     return true;
 }
 
-/* Having done one, it may be waiting for the process again. */
-static void wait_until_done(struct tracer *tracer) {
+/* Having done one, it may be waiting for the process again. Whether the user has given up is for us to ask, for the tracer to see. */
+static void wait_until_done(struct ct_remote *remote) {
+    struct tracer *tracer = &remote->tracer;
     while (wake(tracer))
         if (sem_trywait(&tracer->done) == 0)
             return;
-    wait_for(&tracer->done);
+    while (!wait_a_moment(&tracer->done))
+        (void)ct_patience_ask(remote);
 }
 
 int ct_tracer_run(struct ct_remote *remote, int (*job)(struct ct_remote *remote, void *arg), void *arg) {
@@ -256,8 +263,10 @@ int ct_tracer_run(struct ct_remote *remote, int (*job)(struct ct_remote *remote,
         return CT_ERR_SYSTEM;
     tracer->job = job;
     tracer->arg = arg;
+    tracer->working = true;
     (void)sem_post(&tracer->go);
-    wait_until_done(tracer);
+    wait_until_done(remote);
+    tracer->working = false;
     return tracer->status;
 }
 
