@@ -124,13 +124,6 @@ static size_t read_some(uint64_t at, uint8_t *to, size_t size) {
 
 /* ---- the process ---- */
 
-/* Where a stop has a limit. */
-extern bool ct_remote_is_over(const struct ct_remote *remote) __attribute__((weak));
-extern void ct_remote_limit(struct ct_remote *remote, unsigned limit_ms, bool (*given_up)(void *arg), void *arg)
-    __attribute__((weak));
-extern void ct_patience_begin(struct ct_remote *remote) __attribute__((weak));
-extern void ct_patience_end(struct ct_remote *remote) __attribute__((weak));
-
 static void work(uint64_t bytes) {
     uint64_t ns = CALL_NS + bytes / 1024 * KIB_NS;
     hostile_advance(ns);
@@ -147,7 +140,7 @@ int __wrap_ct_remote_read(const struct ct_remote *remote, uint64_t address, void
 int __wrap_ct_remote_read(const struct ct_remote *remote, uint64_t address, void *bytes, size_t size) {
     uint8_t *to = bytes;
     work(size);
-    if (ct_remote_is_over && ct_remote_is_over(remote))
+    if (ct_remote_is_over(remote))
         return CT_ERR_TIMEOUT;
     while (size) {
         size_t done = read_some(address, to, size);
@@ -253,16 +246,14 @@ int __wrap_ct_remote_stop(struct ct_remote *remote, unsigned limit_ms, struct ct
     remote->ranges = NULL;
     remote->range_count = remote->range_room = 0;
     remote->stopped = true;
-    if (ct_patience_begin)
-        ct_patience_begin(remote);
+    ct_patience_begin(remote);
     return 0;
 }
 
 int __wrap_ct_remote_resume(struct ct_remote *remote);
 int __wrap_ct_remote_resume(struct ct_remote *remote) {
     remote->stopped = false;
-    if (ct_patience_end)
-        ct_patience_end(remote);
+    ct_patience_end(remote);
     return 0;
 }
 
@@ -417,17 +408,6 @@ static void step(void) {
 
 /* ---- what the recorder does with it ---- */
 
-/* Without a limit for all frames together, not more is there than can be walked. */
-static void shrink(void) {
-    enum { BLOCKS = 8, ENTRIES = 4096 };
-    uint64_t size = (uint64_t)w.block.top - (uint64_t)w.block.base;
-    if (!w.block_count || w.block_count > BLOCKS)
-        w.block_count = BLOCKS;
-    w.cyclic = false;
-    if (size > ENTRIES * sizeof(struct ct_shadow))
-        w.block.top = (struct ct_shadow *)((uint64_t)w.block.base + ENTRIES * sizeof(struct ct_shadow));
-}
-
 static void walk(void) {
     enum { FRAMES = 100, STILL_MS = 2000 };
     static struct ct_walk_cache cache;
@@ -435,10 +415,7 @@ static void walk(void) {
     struct ct_process_code code[] = {{SHADOW_AT, SHADOW_AT + ENDLESS, true, false},
                                      {PATTERN_AT, PATTERN_AT + ENDLESS, true, true}};
     struct ct_process process = {.remote = &w.remote, .pid = 100, .code = code, .code_count = 2};
-    if (ct_remote_limit)
-        ct_remote_limit(&w.remote, STILL_MS, NULL, NULL);
-    else
-        shrink();
+    ct_remote_limit(&w.remote, STILL_MS, NULL, NULL);
     for (size_t i = 0; i < w.threads; i++) {
         struct ct_remote_cpu cpu = {0};
         cpu.x64.pc = w.regs[i].pc;
