@@ -3,7 +3,7 @@
 # scripts/fuzz-hostile.sh [SECONDS [NAME]]   (for each of the two, or for one: hostile_lane, hostile_tables)
 #
 # Needs clang with its fuzzer runtime. Begins with the corpora of tests/fuzz; what is new is kept in build-fuzz/. A finding
-# stops, its input is left in build-fuzz/: add it to tests/fuzz/hostile_seeds.py with the fix. An endless loop (10 s) and memory without
+# stops, its input is left in build-fuzz/: add it to tests/fuzz/hostile_seeds.py with the fix. An endless loop (30 s) and memory without
 # bound are findings too.
 set -eu
 cd "$(dirname "$0")/.."
@@ -36,7 +36,7 @@ export UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1"
 for name in $names; do
     mkdir -p "build-fuzz/corpus-$name"
     # What once was a finding, first: each of it, whatever becomes of the rest.
-    $build/tests/fuzz/"$name" -timeout=10 -rss_limit_mb=1500 -artifact_prefix=build-fuzz/ tests/fuzz/corpus_"$name"/*
-    $build/tests/fuzz/"$name" -max_len=1500 -timeout=10 -rss_limit_mb=1500 -max_total_time="$seconds" \
+    $build/tests/fuzz/"$name" -timeout=30 -rss_limit_mb=1500 -artifact_prefix=build-fuzz/ tests/fuzz/corpus_"$name"/*
+    $build/tests/fuzz/"$name" -max_len=1500 -timeout=30 -rss_limit_mb=1500 -max_total_time="$seconds" \
         -artifact_prefix=build-fuzz/ -print_final_stats=1 "build-fuzz/corpus-$name" "tests/fuzz/corpus_$name"
 done
