@@ -68,16 +68,16 @@ static void replay_file(const char *path) {
 
 static void replay(const char *path) {
     char file[1024];
-    DIR *directory = opendir(path);
-    if (!directory)
+    DIR *folder = opendir(path);
+    if (!folder)
         replay_file(path);
-    for (struct dirent *entry; directory && (entry = readdir(directory));)
+    for (struct dirent *entry; folder && (entry = readdir(folder));)
         if (entry->d_name[0] != '.') {
             snprintf(file, sizeof file, "%s/%s", path, entry->d_name);
             replay_file(file);
         }
-    if (directory)
-        closedir(directory);
+    if (folder)
+        closedir(folder);
 }
 
 static int run_alone(int argc, char **argv, unsigned long cases, void (*random_case)(void)) {
