@@ -1,16 +1,15 @@
 /* See recorder.h. */
 #include "ctl/recorder.h"
 #include "abi/shm_abi.h"
+#include "remote/frames.h"
 #include <contrail/status.h>
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <sys/stat.h>
 
 #define TID_MASK 0x3fffffffu /* FUTEX_TID_MASK */
 
@@ -37,18 +36,8 @@ static int is_same(void *arg, const struct ct_os_map *map) {
 
 /* ---- a thread in our own pid namespace ---- */
 
-/* Number of a line of a thread's status; -1: there is none, or no such thread. */
 static long status_number(int tid, const char *title) {
-    char path[64], line[512];
-    long value = -1;
-    snprintf(path, sizeof path, "/proc/%d/status", tid);
-    FILE *file = fopen(path, "re");
-    while (file && value < 0 && fgets(line, sizeof line, file))
-        if (!strncmp(line, title, strlen(title)))
-            value = strtol(line + strlen(title), NULL, 10);
-    if (file)
-        fclose(file);
-    return value;
+    return ct_remote_status_number(tid, tid, title, false);
 }
 
 static bool may_record(int pid, int tid) {
@@ -73,50 +62,17 @@ static bool is_recorder(int pid, int tid, const struct memory *m) {
 
 /* ---- one in the process's pid namespace, below ours ---- */
 
-static ino_t namespace_of(int pid) {
-    char path[64];
-    struct stat info;
-    snprintf(path, sizeof path, "/proc/%d/ns/pid", pid);
-    return stat(path, &info) ? 0 : info.st_ino;
-}
-
-static bool has_inner_number(int pid, int tid, int inner) {
-    char path[64], line[512];
-    bool same = false;
-    snprintf(path, sizeof path, "/proc/%d/task/%d/status", pid, tid);
-    FILE *file = fopen(path, "re");
-    while (file && fgets(line, sizeof line, file)) {
-        const char *last = strncmp(line, "NSpid:", 6) ? NULL : strrchr(line, '\t');
-        same |= last && atoi(last + 1) == inner;
-    }
-    if (file)
-        fclose(file);
-    return same;
-}
-
-static bool has_thread(int pid, int inner) {
-    char path[64];
-    bool found = false;
-    snprintf(path, sizeof path, "/proc/%d/task", pid);
-    DIR *directory = opendir(path);
-    for (struct dirent *entry; directory && !found && (entry = readdir(directory));)
-        found = atoi(entry->d_name) > 0 && has_inner_number(pid, atoi(entry->d_name), inner);
-    if (directory)
-        closedir(directory);
-    return found;
-}
-
 static bool is_in_namespace(const struct ct_remote *remote, int inner, const struct memory *m) {
     int target = ct_remote_pid(remote);
-    ino_t wanted = namespace_of(target);
+    long wanted = ct_remote_namespace(target);
     bool found = false;
-    if (!wanted || wanted == namespace_of(getpid()))
+    if (wanted < 0 || wanted == ct_remote_namespace(getpid()))
         return false;
     DIR *directory = opendir("/proc");
     for (struct dirent *entry; directory && !found && !ct_remote_is_over(remote) && (entry = readdir(directory));) {
         int pid = atoi(entry->d_name);
-        found = pid > 0 && pid != target && namespace_of(pid) == wanted && is_recorder(target, pid, m) &&
-                has_thread(pid, inner);
+        found = pid > 0 && pid != target && ct_remote_namespace(pid) == wanted && is_recorder(target, pid, m) &&
+                ct_remote_outer_tid(pid, inner) > 0;
     }
     if (directory)
         closedir(directory);

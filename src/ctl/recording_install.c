@@ -313,7 +313,9 @@ static int install_forked(struct ct_recording *r, struct ct_recording *parent) {
 
 /* It waits for us inside the agent: whatever fails, it goes on unrecorded. */
 int ct_recording_install_forked(struct ct_recording *r, struct ct_recording *parent) {
+    ct_remote_limit(r->remote, CT_RECORDING_STILL_MS, NULL, NULL);
     int status = install_forked(r, parent);
+    ct_remote_limit(r->remote, 0, NULL, NULL);
     if (!status) {
         ct_recording_look_at_code(r);
         return 0;

@@ -13,8 +13,7 @@
 #define SETTLE_PAUSE_US 500u
 #define SETTLE_LONGEST  10000u
 #define STOP_LIMIT_MS   5000u
-#define STILL_MS        10000u         /* a stop for leaving our own target, */
-#define OTHERS_STILL_MS 2000u          /* and one for cleaning up after others */
+#define OTHERS_STILL_MS 2000u          /* a stop for cleaning up after others */
 #define LEAVE_NS        30000000000ull /* all rounds of the one, */
 #define OTHERS_LEAVE_NS 5000000000ull  /* and of the other */
 
@@ -50,7 +49,7 @@ int ct_recording_clean(struct ct_recording *r, bool *clean) {
     struct ct_ejection e;
     bool recorded;
     *clean = false;
-    ct_remote_limit(r->remote, STILL_MS, NULL, NULL);
+    ct_remote_limit(r->remote, CT_RECORDING_STILL_MS, NULL, NULL);
     int status = ct_eject_open(&e, r->remote, &recorded);
     if (status == CT_ERR_NOT_FOUND && r->injection.boot) /* given up before the first thread had its block */
         status = ct_eject_open_at(&e, r->remote, r->injection.boot, &recorded);
@@ -151,7 +150,7 @@ static int uninstall(struct ct_recording *r) {
         return 0; /* it has just ended */
     if (!status) {
         bool clean;
-        ct_remote_limit(r->remote, STILL_MS, NULL, NULL);
+        ct_remote_limit(r->remote, CT_RECORDING_STILL_MS, NULL, NULL);
         status = r->stalk ? ct_stalk_leave(r) : ct_recording_clean(r, &clean);
         (void)ct_remote_resume(r->remote);
     }

@@ -21,6 +21,8 @@ bool ct_remote_comes_to(struct ct_remote *remote, bool (*is_ours)(const void *ar
 
 /* Our number of the process that calls itself `inner` in the pid namespace of process `other`; 0: there is none. */
 int ct_remote_outer_pid(int other, int inner);
+/* Which pid namespace a process is in: a number that others of the same have too; -1: not known. */
+long ct_remote_namespace(int pid);
 /* What a thread calls itself; -1: there is none. */
 int ct_remote_inner_number(int pid, int tid);
 /* Our number of the thread of process `pid` that calls itself `inner`; 0: there is none. */

@@ -89,8 +89,6 @@ int ct_remote_say_traced(struct ct_remote_error *error, int pid, int tracer);
 
 /* ---- proc.c: files below /proc ---- */
 
-/* Number behind a title ("TracerPid:") of /proc/PID/task/TID/status, -1 when there is none. `last`: of the last column. */
-long ct_remote_status_number(int pid, int tid, const char *title, bool last);
 /* Does it live in a pid namespace below ours, where its threads have other numbers? */
 bool ct_remote_has_inner_numbers(int pid);
 /* The process's (any thread's) state letter, 0 when it does not exist. */

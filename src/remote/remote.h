@@ -84,6 +84,9 @@ int ct_remote_each_map(struct ct_remote *remote, int (*each)(void *arg, const st
  * A negative status when it cannot be had. */
 int ct_remote_open_mapped(const struct ct_remote *remote, const struct ct_os_map *map);
 
+/* Number after a title ("TracerPid:") of /proc/PID/task/TID/status, -1 when there is none. `last`: of the last column. */
+long ct_remote_status_number(int pid, int tid, const char *title, bool last);
+
 /* ---- how long it may stand still (patience.c) ---- */
 
 /* From each stop to the resume (from now on, when it is stopped already) there are `limit_ms`. After that, and as soon as `given_up`

@@ -195,7 +195,7 @@ class EjectTest(unittest.TestCase):
         with open(counter, "wb") as file:
             file.write(bytes(4096))
         traces = os.path.join(self.dir, "traces")
-        script = ('"$1" none "$2" - >"$3" & while ! grep -q ready "$3"; do sleep 0.05; done;'
+        script = ('"$1" none "$2" - >"$3" & while ! grep -qs ready "$3"; do sleep 0.05; done;'
                   ' "$4" attach $! --output "$5" & r=$!; wait $r; kill %1')
         said = os.path.join(self.dir, "said")
         enter = ["unshare", "--pid", "--fork", "--mount-proc"]
