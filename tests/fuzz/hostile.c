@@ -105,9 +105,11 @@ LOADS(16, void)
 /* ---- others ---- */
 
 int hostile_bystander(void) {
-    int pid = fork();
+    int parent = getpid(), pid = fork();
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent) /* it has ended already */
+            _exit(0);
         for (;;)
             pause();
     }
