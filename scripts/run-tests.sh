@@ -1,6 +1,6 @@
 #!/bin/sh
 # All that `make test` checks: both compilers without warnings, every suite, the unit suite under sanitizers and as
-# clang compiles it, the layers. With --long also what takes longer (make check-all).
+# clang compiles it, the layers, a minute of hostile targets. With --long also what takes longer (make check-all).
 #
 # The last line is `N passed, M failed` (`, K skipped` may follow); the exit code tells the same. Every build and the
 # layer check count as one.
@@ -74,6 +74,7 @@ fi
 if check "build with sanitizers" build build-asan gcc g++ -Db_sanitize=address,undefined -Db_lundef=false -Dwerror=false; then
     suite "sanitizers, unit suite" build-asan --suite unit --timeout-multiplier 8
 fi
+check "hostile targets, guided by coverage" scripts/fuzz-hostile.sh 25
 if [ -n "$long" ]; then
     check "function tables against elfutils, every file" scripts/check-functions.sh
     check "decoder against Zydis, every file" make --no-print-directory check-decoder

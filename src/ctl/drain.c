@@ -329,7 +329,7 @@ static void retire_ended(struct ct_drain *d) {
         }
         if (!free_left(d, i, s->generation) || !ct_detail_retire(d, current ? t : NULL, i, s->generation))
             continue;
-        if (current) {
+        if (t) { /* another generation: the target has freed the slot by itself */
             int status = ct_drain_close_thread(d, t);
             d->error = d->error ? d->error : status;
         }

@@ -5,9 +5,11 @@
 #include "ctl/recording.h"
 #include "ctl/stalk.h"
 
+#ifndef CT_STALK_TARGETS /* a fuzzer makes do with less */
 #define CT_STALK_TARGETS (1u << 17)
 #define CT_STALK_BLOCKS  (1u << 20)
 #define CT_STALK_CODE    (1u << 20)
+#endif
 
 /* A call's target that no module's symbols name: module 0 of the trace. */
 struct ct_stalk_nameless {
