@@ -28,11 +28,16 @@ static long seccomp_of(const struct ct_remote *remote, int tid) {
     return ct_remote_status_number(remote->pid, tid, "Seccomp:", false);
 }
 
+static bool may_forbid(const struct ct_remote *remote, int tid) {
+    return seccomp_of(remote, tid) > 0 && !ct_filters_are_ours(remote, tid);
+}
+
 bool ct_remote_has_seccomp(const struct ct_remote *remote) {
+    ct_filters_prepare();
     for (size_t i = 0; i < ct_remote_thread_count(remote); i++)
-        if (seccomp_of(remote, remote->set.threads[i].tid) > 0)
+        if (may_forbid(remote, remote->set.threads[i].tid))
             return true;
-    return seccomp_of(remote, remote->view) > 0;
+    return may_forbid(remote, remote->view);
 }
 
 static int read_registers(int tid, struct user_regs_struct *regs) {
@@ -47,10 +52,10 @@ static int set_mask(int tid, uint64_t mask) {
     return ct_trace_status(ct_trace(PTRACE_SETSIGMASK, tid, sizeof mask, (uint64_t)(uintptr_t)&mask));
 }
 
-/* Filters are a thread's own: one without is as good as any. One with a filter can serve when we may lift it. */
+/* Filters are a thread's own: one without is as good as any, and so is one that has ours. One with another filter can serve when
+ * we may lift it; without that nothing is tried, since a filter may kill. */
 static bool may_call(const struct ct_remote *remote, int tid, bool lift) {
-    long seccomp = seccomp_of(remote, tid);
-    if (seccomp <= 0)
+    if (!may_forbid(remote, tid))
         return true;
     return lift && ct_trace(PTRACE_SETOPTIONS, tid, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_SUSPEND_SECCOMP) == 0;
 }
@@ -285,6 +290,7 @@ int ct_remote_syscall(struct ct_remote *remote, long number, const uint64_t argu
     struct call call = {.is_syscall = true, .function = (uint64_t)number};
     if (!remote->stopped)
         return CT_ERR_BAD_STATE;
+    ct_filters_prepare();
     memcpy(call.arguments, arguments, sizeof call.arguments);
     int status = ct_tracer_run(remote, call_traced, &call);
     *result = (int64_t)call.result;
@@ -298,6 +304,7 @@ int ct_remote_call(struct ct_remote *remote, uint64_t function, uint64_t stack, 
         return CT_ERR_BAD_STATE;
     if (stack % 16 != 0)
         return CT_ERR_INVALID_ARGUMENT;
+    ct_filters_prepare();
     memcpy(call.arguments, arguments, sizeof call.arguments);
     int status = ct_tracer_run(remote, call_traced, &call);
     *result = call.result;

@@ -104,6 +104,13 @@ int ct_remote_read_auxv(struct ct_remote *remote);
 /* Why an ELF header is not for us: NULL when it is, else "a 32-bit program", "an arm64 program", ... */
 const char *ct_remote_foreign(const uint8_t *header, size_t size);
 
+/* ---- filters.c: seccomp ---- */
+
+/* Looks at our own filters, once. Before the other function, and not on the tracer. */
+void ct_filters_prepare(void);
+/* Is the thread filtered just as we are, and are the calls that recording needs allowed then? */
+bool ct_filters_are_ours(const struct ct_remote *remote, int tid);
+
 /* ---- open.c ---- */
 
 int ct_remote_allocate(struct ct_remote **out, int pid);

@@ -1,0 +1,115 @@
+/* What can be known of another process's seccomp filters.
+ *
+ * A filter may kill for a call, and the kernel shows filters only to those who may lift them anyway. So a call is tried on a thread
+ * only when its filters are certainly our own: what a filter has not killed us for it does not kill it for. Filters are inherited,
+ * and never taken off; a thread has the same ones as we have, and no other, when there are as many of them, and
+ *   - it is a descendant of ours: it has inherited all of ours; or
+ *   - it lives in our container: the first process there, and so whatever it has started, got them before it ran its program,
+ *     and as many are on all three of it, the thread and us. Whoever enters the container later gets the container's too.
+ * On a system without containers the first process has no filter, so there the second rule never holds. */
+#include "remote/parts.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+
+enum { FILTERED = 2, FIRST_PROCESS = 1, GET_GS = 0x1004, MOST_ANCESTORS = 4096 };
+
+/* ---- what our own filters allow ---- */
+
+static bool is_refused(long result) {
+    return result < 0 && (errno == EPERM || errno == ENOSYS || errno == EACCES);
+}
+
+/* The calls that are made in a target, by us and by the agents. Runs in a process of its own, which a filter may kill. */
+static bool try_calls(void) {
+    const struct rlimit no_core = {0, 0};
+    const size_t page = 4096;
+    uint64_t word = 0;
+    if (setrlimit(RLIMIT_CORE, &no_core))
+        return false;
+    long memfd = syscall(SYS_memfd_create, "contrail", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    void *shared = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, (int)memfd, 0);
+    void *code = mmap(NULL, page, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *data = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    bool refused = memfd < 0 || code == MAP_FAILED || data == MAP_FAILED || shared == MAP_FAILED;
+    if (refused || is_refused(madvise(data, page, MADV_WIPEONFORK)) || is_refused(mprotect(data, page, PROT_READ | PROT_EXEC)))
+        return false;
+    return !is_refused(munmap(code, page)) && !is_refused(close((int)memfd)) &&
+           !is_refused(syscall(SYS_rt_sigprocmask, SIG_SETMASK, NULL, &word, sizeof word)) &&
+           !is_refused(syscall(SYS_rt_sigaction, SIGURG, NULL, NULL, sizeof word)) &&
+           !is_refused(syscall(SYS_sigaltstack, NULL, NULL)) && !is_refused(syscall(SYS_gettid)) &&
+           !is_refused(syscall(SYS_tgkill, getpid(), (pid_t)syscall(SYS_gettid), 0)) &&
+           !is_refused(syscall(SYS_arch_prctl, GET_GS, &word)) &&
+           !is_refused(syscall(SYS_futex, &word, FUTEX_WAKE, 1, NULL, NULL, 0)) && !is_refused(sched_yield());
+}
+
+/* No signal is sent at its end: nobody else hears of it. */
+static bool may_make_calls(void) {
+    int status = -1;
+    long child = syscall(SYS_clone, 0, NULL, NULL, NULL, NULL);
+    if (child == 0)
+        (void)syscall(SYS_exit_group, try_calls() ? 0 : 1);
+    while (child > 0 && waitpid((pid_t)child, &status, __WALL) < 0 && errno == EINTR)
+        ;
+    return child > 0 && status == 0;
+}
+
+static pthread_once_t looked = PTHREAD_ONCE_INIT;
+static long own_filters; /* 0: none, or their calls are not allowed, or not known */
+
+static void look_at_own(void) {
+    long count = ct_remote_status_number(getpid(), getpid(), "Seccomp_filters:", false);
+    bool filtered = ct_remote_status_number(getpid(), getpid(), "Seccomp:", false) == FILTERED;
+    own_filters = filtered && count > 0 && may_make_calls() ? count : 0;
+}
+
+void ct_filters_prepare(void) {
+    (void)pthread_once(&looked, look_at_own);
+}
+
+/* ---- whose the other's are ---- */
+
+static bool is_descendant(int pid) {
+    int self = getpid();
+    for (int n = 0; pid > FIRST_PROCESS && n < MOST_ANCESTORS; n++) {
+        pid = (int)ct_remote_status_number(pid, pid, "PPid:", false);
+        if (pid == self)
+            return true;
+    }
+    return false;
+}
+
+static bool shares_namespace(int pid, const char *name) {
+    char path[64];
+    struct stat ours, its;
+    (void)snprintf(path, sizeof path, "/proc/%d/ns/%s", pid, name);
+    if (stat(path, &its) != 0)
+        return false;
+    (void)snprintf(path, sizeof path, "/proc/self/ns/%s", name);
+    return stat(path, &ours) == 0 && ours.st_dev == its.st_dev && ours.st_ino == its.st_ino;
+}
+
+static bool is_in_our_container(int pid) {
+    return ct_remote_status_number(FIRST_PROCESS, FIRST_PROCESS, "Seccomp_filters:", false) == own_filters &&
+           shares_namespace(pid, "pid") && shares_namespace(pid, "mnt");
+}
+
+bool ct_filters_are_ours(const struct ct_remote *remote, int tid) {
+    if (own_filters == 0 || ct_remote_status_number(remote->pid, tid, "Seccomp:", false) != FILTERED ||
+        ct_remote_status_number(remote->pid, tid, "Seccomp_filters:", false) != own_filters)
+        return false;
+    return is_descendant(remote->pid) || is_in_our_container(remote->pid);
+}
