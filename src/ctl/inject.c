@@ -361,23 +361,28 @@ int ct_inject_lane(struct ct_injection *in, struct ct_remote *remote, const stru
 
 /* ---- hooking ---- */
 
-/* Every thread has GS before the first patch: a GS of zero would fault. */
-static int equip_threads(struct ct_injection *in) {
+static int read_blocks(struct ct_injection *in, struct ct_boot_thread *threads, size_t count) {
     struct ct_boot boot;
     int status = ct_remote_read(in->remote, in->boot, &boot, sizeof boot);
-    for (size_t i = 0; !status && i < ct_remote_thread_count(in->remote); i++) {
-        struct ct_boot_thread thread;
-        struct ct_os_regs regs;
-        if (ct_remote_get_regs(in->remote, i, &regs))
-            continue; /* it has ended */
-        status = ct_remote_read(in->remote, boot.threads + i * sizeof thread, &thread, sizeof thread);
-        if (status)
-            return status;
-        regs.gs_base = thread.block;
-        if (!regs.fs_base) /* a static program before its first instruction */
-            regs.fs_base = in->early_thread_pointer;
-        status = ct_remote_set_regs(in->remote, i, &regs);
+    return status ? status : ct_remote_read(in->remote, boot.threads, threads, count * sizeof *threads);
+}
+
+/* Every thread has GS before the first patch: a GS of zero would fault. */
+static int equip_threads(struct ct_injection *in) {
+    size_t count = ct_remote_thread_count(in->remote);
+    struct ct_boot_thread *threads = malloc((count + 1) * sizeof *threads);
+    struct ct_os_regs *regs = malloc((count + 1) * sizeof *regs);
+    int status = threads && regs ? read_blocks(in, threads, count) : CT_ERR_NO_MEMORY;
+    for (size_t i = 0; !status && i < count; i++) {
+        (void)ct_remote_get_regs(in->remote, i, &regs[i]);
+        regs[i].gs_base = threads[i].block;
+        if (!regs[i].fs_base) /* a static program before its first instruction */
+            regs[i].fs_base = in->early_thread_pointer;
     }
+    if (!status)
+        status = ct_remote_set_all_regs(in->remote, regs);
+    free(threads);
+    free(regs);
     return status;
 }
 

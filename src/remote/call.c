@@ -28,11 +28,11 @@ static long seccomp_of(const struct ct_remote *remote, int tid) {
     return ct_remote_status_number(remote->pid, tid, "Seccomp:", false);
 }
 
-static bool may_forbid(const struct ct_remote *remote, int tid) {
+static bool may_forbid(struct ct_remote *remote, int tid) {
     return seccomp_of(remote, tid) > 0 && !ct_filters_are_ours(remote, tid);
 }
 
-bool ct_remote_has_seccomp(const struct ct_remote *remote) {
+bool ct_remote_has_seccomp(struct ct_remote *remote) {
     ct_filters_prepare();
     for (size_t i = 0; i < ct_remote_thread_count(remote); i++)
         if (may_forbid(remote, remote->set.threads[i].tid))
@@ -54,7 +54,7 @@ static int set_mask(int tid, uint64_t mask) {
 
 /* Filters are a thread's own: one without is as good as any, and so is one that has ours. One with another filter can serve when
  * we may lift it; without that nothing is tried, since a filter may kill. */
-static bool may_call(const struct ct_remote *remote, int tid, bool lift) {
+static bool may_call(struct ct_remote *remote, int tid, bool lift) {
     if (!may_forbid(remote, tid))
         return true;
     return lift && ct_trace(PTRACE_SETOPTIONS, tid, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_SUSPEND_SECCOMP) == 0;

@@ -107,9 +107,14 @@ static bool is_in_our_container(int pid) {
            shares_namespace(pid, "pid") && shares_namespace(pid, "mnt");
 }
 
-bool ct_filters_are_ours(const struct ct_remote *remote, int tid) {
-    if (own_filters == 0 || ct_remote_status_number(remote->pid, tid, "Seccomp:", false) != FILTERED ||
-        ct_remote_status_number(remote->pid, tid, "Seccomp_filters:", false) != own_filters)
-        return false;
-    return is_descendant(remote->pid) || is_in_our_container(remote->pid);
+/* Asked once of a process: where it comes from does not change. */
+static bool is_kin(struct ct_remote *remote) {
+    if (remote->kin == KIN_UNKNOWN)
+        remote->kin = is_descendant(remote->pid) || is_in_our_container(remote->pid) ? KIN_YES : KIN_NO;
+    return remote->kin == KIN_YES;
+}
+
+bool ct_filters_are_ours(struct ct_remote *remote, int tid) {
+    return own_filters != 0 && ct_remote_status_number(remote->pid, tid, "Seccomp:", false) == FILTERED &&
+           ct_remote_status_number(remote->pid, tid, "Seccomp_filters:", false) == own_filters && is_kin(remote);
 }

@@ -76,6 +76,8 @@ struct ct_remote {
     struct watch watch;
     struct patience patience;
     bool keep_filters; /* seccomp filters are not lifted for calls */
+    /* Does it come from where we do, so that filters it has not got from elsewhere are ours too (filters.c)? */
+    enum { KIN_UNKNOWN, KIN_YES, KIN_NO } kin;
 };
 
 /* ---- explain.c ---- */
@@ -109,7 +111,7 @@ const char *ct_remote_foreign(const uint8_t *header, size_t size);
 /* Looks at our own filters, once. Before the other function, and not on the tracer. */
 void ct_filters_prepare(void);
 /* Is the thread filtered just as we are, and are the calls that recording needs allowed then? */
-bool ct_filters_are_ours(const struct ct_remote *remote, int tid);
+bool ct_filters_are_ours(struct ct_remote *remote, int tid);
 
 /* ---- open.c ---- */
 
