@@ -37,6 +37,7 @@ static int call(struct ct_injection *in, long number, const uint64_t a[6], int64
         return status;
     if (*result >= 0 || *result < -4095)
         return 0;
+    in->refusal = (int)-*result;
     return *result == -EEXIST ? CT_ERR_BUSY : *result == -ENOMEM ? CT_ERR_NO_MEMORY : CT_ERR_SYSTEM;
 }
 
@@ -324,25 +325,7 @@ int ct_inject(struct ct_injection *in, struct ct_remote *remote, const struct ct
     if (!status)
         return 0;
     unmap_all(in);
-    if (status == CT_ERR_NO_MEMORY)
-        return explain(error, status,
-                       "the process cannot get the memory that recording needs; raise its address space "
-                       "limit (ulimit -v) or use a smaller --index-mem");
-    if (status == CT_ERR_NO_SPACE)
-        return explain(
-            error, CT_ERR_ATTACH_FAILED,
-            "the process has as many open files as it may have, and recording needs one for a moment; raise its limit "
-            "with `prlimit --nofile=N --pid PID`");
-    if (status == CT_ERR_SYSTEM)
-        return explain(error, CT_ERR_ATTACH_FAILED,
-                       "the process may not make the system calls that recording needs (mmap, mprotect, "
-                       "memfd_create): its seccomp filter forbids it");
-    if (status == CT_ERR_BAD_FILE)
-        return explain(
-            error, CT_ERR_ATTACH_FAILED,
-            "the process answers system calls by a filter of its own, and what it gave is not the memory that "
-            "was asked for; it cannot be recorded");
-    return explain(error, status, ct_status_text(status));
+    return ct_inject_explain(in, status, error);
 }
 
 /* The tables of its copy tell whose it is. */
@@ -356,7 +339,7 @@ int ct_inject_lane(struct ct_injection *in, struct ct_remote *remote, const stru
     int status = ct_remote_write(remote, in->boot + offsetof(struct ct_boot, pid), &pid, sizeof pid);
     if (!status)
         status = ct_inject_shared(in, in->tables + round_up(sizeof(struct ct_boot), 64), options);
-    return status ? explain(error, status, "a child process cannot get the memory that recording needs") : 0;
+    return status ? ct_inject_explain(in, status, error) : 0;
 }
 
 /* ---- hooking ---- */

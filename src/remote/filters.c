@@ -45,7 +45,8 @@ static bool try_calls(void) {
     void *code = mmap(NULL, page, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     void *data = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     bool refused = memfd < 0 || code == MAP_FAILED || data == MAP_FAILED || shared == MAP_FAILED;
-    if (refused || is_refused(madvise(data, page, MADV_WIPEONFORK)) || is_refused(mprotect(data, page, PROT_READ | PROT_EXEC)))
+    if (refused || is_refused(madvise(data, page, MADV_WIPEONFORK)) ||
+        is_refused(mprotect(data, page, PROT_READ | PROT_EXEC)))
         return false;
     return !is_refused(munmap(code, page)) && !is_refused(close((int)memfd)) &&
            !is_refused(syscall(SYS_rt_sigprocmask, SIG_SETMASK, NULL, &word, sizeof word)) &&

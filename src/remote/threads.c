@@ -64,7 +64,8 @@ static int explain_stop(struct ct_remote *remote, int status, struct ct_remote_e
             "or for a vfork child); try again later",
             pid);
     case CT_ERR_NO_MEMORY:
-        return ct_remote_say(error, status, "out of memory");
+    case CT_ERR_NO_THREADS:
+        return ct_remote_say(error, status, "%s", ct_status_text(status));
     default:
         return ct_remote_say(error, CT_ERR_SYSTEM, "process %d could not be stopped: %s", pid, ct_status_text(status));
     }

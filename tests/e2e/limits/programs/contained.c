@@ -41,15 +41,59 @@ static int leave(const char *what, int code) {
 /* ---- the filter ---- */
 
 static const int forbidden[] = {
-    SYS_acct, SYS_add_key, SYS_bpf, SYS_clock_settime, SYS_delete_module, SYS_fanotify_init, SYS_finit_module,
-    SYS_get_mempolicy, SYS_init_module, SYS_ioperm, SYS_iopl, SYS_kcmp, SYS_kexec_file_load, SYS_kexec_load, SYS_keyctl,
-    SYS_lookup_dcookie, SYS_mbind, SYS_migrate_pages, SYS_mount, SYS_move_pages, SYS_nfsservctl, SYS_open_by_handle_at,
-    SYS_perf_event_open, SYS_pivot_root, SYS_quotactl, SYS_reboot, SYS_request_key, SYS_set_mempolicy, SYS_setdomainname,
-    SYS_sethostname, SYS_setns, SYS_settimeofday, SYS_swapoff, SYS_swapon, SYS_sysfs, SYS_syslog, SYS_umount2, SYS_unshare,
-    SYS_uselib, SYS_userfaultfd, SYS_ustat, SYS_vhangup,
+    SYS_acct,
+    SYS_add_key,
+    SYS_bpf,
+    SYS_clock_settime,
+    SYS_delete_module,
+    SYS_fanotify_init,
+    SYS_finit_module,
+    SYS_get_mempolicy,
+    SYS_init_module,
+    SYS_ioperm,
+    SYS_iopl,
+    SYS_kcmp,
+    SYS_kexec_file_load,
+    SYS_kexec_load,
+    SYS_keyctl,
+    SYS_lookup_dcookie,
+    SYS_mbind,
+    SYS_migrate_pages,
+    SYS_mount,
+    SYS_move_pages,
+    SYS_nfsservctl,
+    SYS_open_by_handle_at,
+    SYS_perf_event_open,
+    SYS_pivot_root,
+    SYS_quotactl,
+    SYS_reboot,
+    SYS_request_key,
+    SYS_set_mempolicy,
+    SYS_setdomainname,
+    SYS_sethostname,
+    SYS_setns,
+    SYS_settimeofday,
+    SYS_swapoff,
+    SYS_swapon,
+    SYS_sysfs,
+    SYS_syslog,
+    SYS_umount2,
+    SYS_unshare,
+    SYS_uselib,
+    SYS_userfaultfd,
+    SYS_ustat,
+    SYS_vhangup,
     /* by number: older headers do not name them */
-    428 /* open_tree */, 429 /* move_mount */, 430 /* fsopen */, 431 /* fsconfig */, 432 /* fsmount */, 433 /* fspick */,
-    440 /* process_madvise */, 442 /* mount_setattr */, 443 /* quotactl_fd */, 450 /* set_mempolicy_home_node */,
+    428 /* open_tree */,
+    429 /* move_mount */,
+    430 /* fsopen */,
+    431 /* fsconfig */,
+    432 /* fsmount */,
+    433 /* fspick */,
+    440 /* process_madvise */,
+    442 /* mount_setattr */,
+    443 /* quotactl_fd */,
+    450 /* set_mempolicy_home_node */,
 };
 enum { PIDFD_GETFD = 438, CLONE3 = 435 };
 
@@ -119,9 +163,9 @@ static void install_filter(void) {
 
 /* An exec as root gives what the bounding set has. */
 static void drop_capabilities(void) {
-    static const int kept[] = {CAP_CHOWN,  CAP_DAC_OVERRIDE, CAP_FSETID, CAP_FOWNER,     CAP_MKNOD,
-                               CAP_NET_RAW, CAP_SETGID,      CAP_SETUID, CAP_SETFCAP,    CAP_SETPCAP,
-                               CAP_NET_BIND_SERVICE,         CAP_SYS_CHROOT, CAP_KILL,   CAP_AUDIT_WRITE};
+    static const int kept[] = {
+        CAP_CHOWN,  CAP_DAC_OVERRIDE, CAP_FSETID,  CAP_FOWNER,           CAP_MKNOD,      CAP_NET_RAW, CAP_SETGID,
+        CAP_SETUID, CAP_SETFCAP,      CAP_SETPCAP, CAP_NET_BIND_SERVICE, CAP_SYS_CHROOT, CAP_KILL,    CAP_AUDIT_WRITE};
     for (int one = 0; prctl(PR_CAPBSET_READ, one) >= 0; one++) {
         bool keep = one == CAP_SYS_PTRACE && options.trace;
         for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
