@@ -19,8 +19,9 @@ static bool read_number(const char *path, const char *title, int base, uint64_t 
         size_t length = strlen(title);
         if (strncmp(line, title, length))
             continue;
-        *value = strtoull(line + length, &end, base);
+        uint64_t number = strtoull(line + length, &end, base);
         found = end != line + length;
+        *value = found ? number : *value;
     }
     if (file)
         fclose(file);

@@ -69,11 +69,14 @@ static bool may_make_calls(void) {
 }
 
 static pthread_once_t looked = PTHREAD_ONCE_INIT;
+static int self; /* the tracer, which asks too, has another number */
+static bool filtered;
 static long own_filters; /* 0: none, or their calls are not allowed, or not known */
 
 static void look_at_own(void) {
-    long count = ct_remote_status_number(getpid(), getpid(), "Seccomp_filters:", false);
-    bool filtered = ct_remote_status_number(getpid(), getpid(), "Seccomp:", false) == FILTERED;
+    self = getpid();
+    long count = ct_remote_status_number(self, self, "Seccomp_filters:", false);
+    filtered = ct_remote_status_number(self, self, "Seccomp:", false) == FILTERED;
     own_filters = filtered && count > 0 && may_make_calls() ? count : 0;
 }
 
@@ -81,10 +84,14 @@ void ct_filters_prepare(void) {
     (void)pthread_once(&looked, look_at_own);
 }
 
+bool ct_filters_are_on_us(void) {
+    ct_filters_prepare();
+    return filtered;
+}
+
 /* ---- whose the other's are ---- */
 
 static bool is_descendant(int pid) {
-    int self = getpid();
     for (int n = 0; pid > FIRST_PROCESS && n < MOST_ANCESTORS; n++) {
         pid = (int)ct_remote_status_number(pid, pid, "PPid:", false);
         if (pid == self)

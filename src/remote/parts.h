@@ -110,6 +110,7 @@ const char *ct_remote_foreign(const uint8_t *header, size_t size);
 
 /* Looks at our own filters, once. Before the other function, and not on the tracer. */
 void ct_filters_prepare(void);
+bool ct_filters_are_on_us(void);
 /* Is the thread filtered just as we are, and are the calls that recording needs allowed then? */
 bool ct_filters_are_ours(struct ct_remote *remote, int tid);
 
