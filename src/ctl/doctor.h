@@ -32,7 +32,7 @@ struct ct_doctor_target {
     bool other_mounts; /* another mount namespace */
     unsigned threads, modules;
     uint64_t memory_left; /* that its cgroup can be charged with, */
-    uint64_t tasks_left;  /* that its user may start: CT_DOCTOR_UNLIMITED when there is no limit */
+    uint64_t tasks_left;  /* that it may start, ours counted: CT_DOCTOR_UNLIMITED when there is no limit */
     bool hooks;           /* memory of a recorder is mapped */
     bool recorded;        /* and that recorder answers */
 };

@@ -249,8 +249,8 @@ static void judge_room(const struct ct_doctor_target *t, struct ct_doctor_report
             (unsigned long long)(t->memory_left / MIB));
     if (t->tasks_left != CT_DOCTOR_UNLIMITED)
         add(r, "its processes", few ? CT_DOCTOR_WARNING : CT_DOCTOR_OK,
-            few ? "raise `ulimit -u`, or run contrail as root: its threads count too" : "",
-            "its user may start %llu more processes and threads", (unsigned long long)t->tasks_left);
+            few ? "raise `ulimit -u`, or pids.max of the container: threads of contrail count too" : "",
+            "it may start %llu more processes and threads", (unsigned long long)t->tasks_left);
 }
 
 static void judge_others(const struct ct_doctor_target *t, struct ct_doctor_report *r) {

@@ -151,7 +151,7 @@ void ct_doctor_collect_target(struct ct_doctor_target *t, int pid) {
     (void)ct_os_each_map_of(pid, look_at_map, &files);
     open_target(t);
     t->memory_left = ct_room_memory("", pid);
-    t->tasks_left = ct_room_tasks("", pid);
+    t->tasks_left = ct_room_tasks("", pid, getpid());
     t->other_pids = other_namespace(pid, "pid");
     t->other_mounts = other_namespace(pid, "mnt");
     if (t->hooks)

@@ -47,14 +47,14 @@ static void note(struct ct_recording *r, const char *text) {
 
 static void note_tasks(struct ct_recording *r) {
     char text[320];
-    uint64_t left = ct_room_tasks("", r->pid);
-    if (left >= FEW_TASKS || (uint64_t)ct_remote_user(r->remote) != getuid())
+    uint64_t left = ct_room_tasks("", r->pid, getpid());
+    if (left >= FEW_TASKS)
         return;
-    snprintf(text, sizeof text,
-             "this user may start only %llu more processes and threads (ulimit -u), and contrail's own count among "
-             "them: run "
-             "it as root, or with --no-children, so that the program gets what it needs",
-             (unsigned long long)left);
+    snprintf(
+        text, sizeof text,
+        "the program may start only %llu more processes and threads (ulimit -u, or pids.max of the container), and "
+        "contrail's own count among them: raise the limit, or use --no-children, so that it gets what it needs",
+        (unsigned long long)left);
     note(r, text);
 }
 

@@ -28,13 +28,14 @@ static bool read_number(const char *path, const char *title, int base, uint64_t 
     return found;
 }
 
-/* ---- memory ---- */
+/* ---- cgroups ---- */
 
 struct group {
-    bool second;          /* version 2 */
-    char path[PATH_MAX];  /* in its hierarchy */
-    char mount[PATH_MAX]; /* where that hierarchy is */
-    char top[PATH_MAX];   /* what of it is mounted there */
+    const char *controller; /* what it limits */
+    bool second;            /* version 2 */
+    char path[PATH_MAX];    /* in its hierarchy */
+    char mount[PATH_MAX];   /* where that hierarchy is */
+    char top[PATH_MAX];     /* what of it is mounted there */
 };
 
 static bool has_word(const char *list, const char *word) {
@@ -45,7 +46,7 @@ static bool has_word(const char *list, const char *word) {
     return false;
 }
 
-/* "4:memory:/path" when the first version counts memory, else "0::/path". */
+/* "4:memory:/path" when the first version limits it, else "0::/path". */
 static bool find_group(const char *root, int pid, struct group *g) {
     char name[PATH_MAX], line[LINE];
     bool found = false, first = false;
@@ -57,7 +58,7 @@ static bool find_group(const char *root, int pid, struct group *g) {
             continue;
         *path++ = 0;
         path[strcspn(path, "\n")] = 0;
-        first = has_word(controllers + 1, "memory");
+        first = has_word(controllers + 1, g->controller);
         if (!first && controllers[1])
             continue;
         g->second = !first;
@@ -80,7 +81,7 @@ static bool find_mount(const char *root, struct group *g) {
         if (!rest || sscanf(line, "%*s %*s %*s %4095s %4095s", top, mount) != 2 ||
             sscanf(rest, " - %63s %*s %4095s", type, options) != 2)
             continue;
-        found = g->second ? !strcmp(type, "cgroup2") : !strcmp(type, "cgroup") && has_word(options, "memory");
+        found = g->second ? !strcmp(type, "cgroup2") : !strcmp(type, "cgroup") && has_word(options, g->controller);
     }
     if (file)
         fclose(file);
@@ -97,7 +98,7 @@ static bool read_in(const char *directory, const char *file, const char *title, 
            read_number(path, title, 10, value);
 }
 
-static uint64_t left_in(const char *directory, bool second) {
+static uint64_t memory_left_in(const char *directory, bool second) {
     uint64_t limit = CT_ROOM_UNLIMITED, soft = CT_ROOM_UNLIMITED, used = 0, idle = 0;
     (void)read_in(directory, second ? "memory.max" : "memory.limit_in_bytes", "", &limit);
     if (second && read_in(directory, "memory.high", "", &soft) && soft < limit)
@@ -109,26 +110,38 @@ static uint64_t left_in(const char *directory, bool second) {
     return limit > used ? limit - used : 0;
 }
 
-uint64_t ct_room_memory(const char *root, int pid) {
-    static struct group none;
-    struct group g = none;
+static uint64_t tasks_left_in(const char *directory, bool second) {
+    uint64_t limit = CT_ROOM_UNLIMITED, used = 0;
+    (void)second; /* both have the same files */
+    if (!read_in(directory, "pids.max", "", &limit) || !read_in(directory, "pids.current", "", &used))
+        return CT_ROOM_UNLIMITED;
+    return limit > used ? limit - used : 0;
+}
+
+/* The least of what is left in its group and in those above. */
+static uint64_t least_left(const char *root, struct group *g, uint64_t (*left_in)(const char *directory, bool second)) {
     char directory[3 * PATH_MAX];
     uint64_t left = CT_ROOM_UNLIMITED;
-    if (!find_group(root, pid, &g) || !find_mount(root, &g))
+    if (!find_mount(root, g))
         return left;
-    size_t top = strlen(g.top), base;
-    if (strncmp(g.path, g.top, top))
+    size_t top = strlen(g->top), base;
+    if (strncmp(g->path, g->top, top))
         return left; /* it is outside of what we see */
-    base = (size_t)snprintf(directory, sizeof directory, "%s%s", root, g.mount);
-    snprintf(directory + base, sizeof directory - base, "%s", g.path + top);
+    base = (size_t)snprintf(directory, sizeof directory, "%s%s", root, g->mount);
+    snprintf(directory + base, sizeof directory - base, "%s", g->path + top);
     for (;;) {
-        uint64_t here = left_in(directory, g.second);
+        uint64_t here = left_in(directory, g->second);
         left = here < left ? here : left;
         char *slash = strrchr(directory + base, '/');
         if (!slash)
             return left;
         *slash = 0;
     }
+}
+
+uint64_t ct_room_memory(const char *root, int pid) {
+    struct group g = {.controller = "memory"};
+    return find_group(root, pid, &g) ? least_left(root, &g, memory_left_in) : CT_ROOM_UNLIMITED;
 }
 
 /* ---- processes ---- */
@@ -161,15 +174,30 @@ static uint64_t count_tasks(const char *root, uint64_t user) {
     return all;
 }
 
-uint64_t ct_room_tasks(const char *root, int pid) {
+static uint64_t left_of_user(const char *root, int pid, int self) {
     char path[PATH_MAX];
-    uint64_t user, limit, used;
+    uint64_t user, ours, limit, used;
+    snprintf(path, sizeof path, "%s/proc/%d/status", root, self);
+    if (!read_number(path, "Uid:\t", 10, &ours))
+        return CT_ROOM_UNLIMITED;
     snprintf(path, sizeof path, "%s/proc/%d/status", root, pid);
-    if (is_exempt(path, &user))
+    if (is_exempt(path, &user) || user != ours)
         return CT_ROOM_UNLIMITED;
     snprintf(path, sizeof path, "%s/proc/%d/limits", root, pid);
     if (!read_number(path, "Max processes", 10, &limit))
         return CT_ROOM_UNLIMITED;
     used = count_tasks(root, user);
     return limit > used ? limit - used : 0;
+}
+
+static uint64_t left_of_group(const char *root, int pid, int self) {
+    struct group its = {.controller = "pids"}, ours = {.controller = "pids"};
+    if (!find_group(root, pid, &its) || !find_group(root, self, &ours) || strcmp(its.path, ours.path))
+        return CT_ROOM_UNLIMITED;
+    return least_left(root, &its, tasks_left_in);
+}
+
+uint64_t ct_room_tasks(const char *root, int pid, int self) {
+    uint64_t user = left_of_user(root, pid, self), group = left_of_group(root, pid, self);
+    return user < group ? user : group;
 }

@@ -12,7 +12,8 @@
 /* Bytes that the cgroup of the process, and those above it, can still be charged with. Pages of files that nobody has used for a
  * while count as free. */
 uint64_t ct_room_memory(const char *root, int pid);
-/* Processes and threads that its user may still start (RLIMIT_NPROC), ours of the same user counted. */
-uint64_t ct_room_tasks(const char *root, int pid);
+/* Processes and threads that it may still start, by a limit that counts those of `self` too: RLIMIT_NPROC when both are of one user,
+ * pids.max when both are in one cgroup. */
+uint64_t ct_room_tasks(const char *root, int pid, int self);
 
 #endif

@@ -10,12 +10,13 @@
 #include "remote/parts.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <time.h>
 #include <unistd.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -33,28 +34,54 @@ static bool is_refused(long result) {
     return result < 0 && (errno == EPERM || errno == ENOSYS || errno == EACCES);
 }
 
-/* The calls that are made in a target, by us and by the agents. Runs in a process of its own, which a filter may kill. */
-static bool try_calls(void) {
-    const struct rlimit no_core = {0, 0};
+/* Calls of the agents, with arguments that do nothing: an address of zero is refused by the kernel, after the filter. */
+static const struct {
+    long number;
+    uint64_t arguments[4];
+} seldom[] = {
+    {SYS_arch_prctl, {GET_GS}},
+    {SYS_clock_gettime, {CLOCK_MONOTONIC}},
+    {SYS_clock_nanosleep, {CLOCK_MONOTONIC}},
+    {SYS_futex, {0, FUTEX_WAKE, 1}},
+    {SYS_getpid, {0}},
+    {SYS_gettid, {0}},
+    {SYS_mremap, {0}},
+    {SYS_ppoll, {0, 0, 1}},
+    {SYS_prctl, {PR_GET_DUMPABLE}},
+    {SYS_process_vm_readv, {0}},
+    {SYS_rt_sigaction, {SIGURG, 0, 0, 8}},
+    {SYS_rt_sigprocmask, {SIG_SETMASK, 0, 0, 8}},
+    {SYS_rt_sigtimedwait, {0, 0, 0, 8}},
+    {SYS_rt_tgsigqueueinfo, {0}},
+    {SYS_sched_yield, {0}},
+    {SYS_sigaltstack, {0}},
+    {SYS_tgkill, {0}},
+};
+
+/* Memory, as recording maps it. */
+static bool try_memory(void) {
     const size_t page = 4096;
-    uint64_t word = 0;
-    if (setrlimit(RLIMIT_CORE, &no_core))
-        return false;
     long memfd = syscall(SYS_memfd_create, "contrail", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     void *shared = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, (int)memfd, 0);
     void *code = mmap(NULL, page, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     void *data = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    bool refused = memfd < 0 || code == MAP_FAILED || data == MAP_FAILED || shared == MAP_FAILED;
-    if (refused || is_refused(madvise(data, page, MADV_WIPEONFORK)) ||
-        is_refused(mprotect(data, page, PROT_READ | PROT_EXEC)))
+    return memfd >= 0 && shared != MAP_FAILED && code != MAP_FAILED && data != MAP_FAILED &&
+           !is_refused(madvise(data, page, MADV_WIPEONFORK)) &&
+           !is_refused(mprotect(data, page, PROT_READ | PROT_EXEC)) && !is_refused(munmap(code, page)) &&
+           !is_refused(close((int)memfd));
+}
+
+/* All calls that are made in a target, by us and by the agents. Runs in a process of its own, which a filter may kill. */
+static bool try_calls(void) {
+    const struct rlimit no_core = {0, 0};
+    if (setrlimit(RLIMIT_CORE, &no_core) || !try_memory())
         return false;
-    return !is_refused(munmap(code, page)) && !is_refused(close((int)memfd)) &&
-           !is_refused(syscall(SYS_rt_sigprocmask, SIG_SETMASK, NULL, &word, sizeof word)) &&
-           !is_refused(syscall(SYS_rt_sigaction, SIGURG, NULL, NULL, sizeof word)) &&
-           !is_refused(syscall(SYS_sigaltstack, NULL, NULL)) && !is_refused(syscall(SYS_gettid)) &&
-           !is_refused(syscall(SYS_tgkill, getpid(), (pid_t)syscall(SYS_gettid), 0)) &&
-           !is_refused(syscall(SYS_arch_prctl, GET_GS, &word)) &&
-           !is_refused(syscall(SYS_futex, &word, FUTEX_WAKE, 1, NULL, NULL, 0)) && !is_refused(sched_yield());
+    for (size_t i = 0; i < sizeof seldom / sizeof *seldom; i++) {
+        const uint64_t *a = seldom[i].arguments;
+        if (is_refused(syscall(seldom[i].number, a[0], a[1], a[2], a[3], 0, 0)))
+            return false;
+    }
+    return true;
 }
 
 /* No signal is sent at its end: nobody else hears of it. */

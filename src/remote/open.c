@@ -183,10 +183,6 @@ int ct_remote_pidfd(const struct ct_remote *remote) {
     return remote->pidfd;
 }
 
-long ct_remote_user(const struct ct_remote *remote) {
-    return ct_remote_status_number(remote->pid, remote->pid, "Uid:", false);
-}
-
 /* The memory file stays with the image that it was opened for: once that is gone it is at its end, everywhere. */
 bool ct_remote_is_alive(const struct ct_remote *remote) {
     struct pollfd ended = {remote->pidfd, POLLIN, 0};

@@ -64,8 +64,6 @@ void ct_remote_close(struct ct_remote *remote);
 
 int ct_remote_pid(const struct ct_remote *remote);
 int ct_remote_pidfd(const struct ct_remote *remote);
-/* Its real user; -1: it has ended. */
-long ct_remote_user(const struct ct_remote *remote);
 /* Of a process that has ended, as wait(2) tells it; -1: not known. It need not be a child of ours, nor open. */
 int ct_remote_how_ended(int pidfd, int pid);
 /* The same process image still: not exited, no exec since it was opened (spawn: since it was stopped). */

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #define MIB (1ull << 20)
-enum { PID = 77 };
+enum { PID = 77, SELF = 78 };
 
 static char root[] = "/tmp/room_test.XXXXXX";
 
@@ -113,16 +113,33 @@ static void test_tasks(void **state) {
     put("proc/79/status", "Uid:\t1001\t1001\t1001\t1001\nThreads:\t900\n");
     put("proc/77/limits",
         "Limit   Soft Limit   Hard Limit   Units\nMax processes             100        200      processes\n");
-    assert_int_equal(ct_room_tasks(root, PID), 85);
+    assert_int_equal(ct_room_tasks(root, PID, SELF), 85);
     put("proc/79/status", "Uid:\t1000\t1000\t1000\t1000\nThreads:\t900\n");
-    assert_int_equal(ct_room_tasks(root, PID), 0);
+    assert_int_equal(ct_room_tasks(root, PID, SELF), 0);
     put("proc/77/limits", "Max processes             unlimited  unlimited processes\n");
-    assert_true(ct_room_tasks(root, PID) == CT_ROOM_UNLIMITED);
+    assert_true(ct_room_tasks(root, PID, SELF) == CT_ROOM_UNLIMITED);
     put("proc/77/limits", "Max processes             100        200      processes\n");
     put("proc/77/status", "Uid:\t1000\t1000\t1000\t1000\nThreads:\t5\nCapEff:\t0000000001000000\n"); /* SYS_RESOURCE */
-    assert_true(ct_room_tasks(root, PID) == CT_ROOM_UNLIMITED);
+    assert_true(ct_room_tasks(root, PID, SELF) == CT_ROOM_UNLIMITED);
+    put("proc/78/status", "Uid:\t1001\t0\t0\t0\nThreads:\t10\n"); /* we do not count */
+    put("proc/77/status", "Uid:\t1000\t1000\t1000\t1000\nThreads:\t5\nCapEff:\t0000000000000000\n");
+    assert_true(ct_room_tasks(root, PID, SELF) == CT_ROOM_UNLIMITED);
     put("proc/77/status", "Uid:\t0\t0\t0\t0\nThreads:\t5\nCapEff:\t0000000000000000\n");
-    assert_true(ct_room_tasks(root, PID) == CT_ROOM_UNLIMITED);
+    assert_true(ct_room_tasks(root, PID, SELF) == CT_ROOM_UNLIMITED);
+}
+
+static void test_tasks_of_a_group(void **state) {
+    (void)state;
+    put_second();
+    put("proc/78/cgroup", "0::/a/b\n");
+    put(GROUP "pids.max", "100\n");
+    put(GROUP "pids.current", "60\n");
+    assert_int_equal(ct_room_tasks(root, PID, SELF), 40);
+    put(GROUP "pids.max", "max\n");
+    assert_true(ct_room_tasks(root, PID, SELF) == CT_ROOM_UNLIMITED);
+    put(GROUP "pids.max", "100\n");
+    put("proc/78/cgroup", "0::/a\n"); /* we do not count there */
+    assert_true(ct_room_tasks(root, PID, SELF) == CT_ROOM_UNLIMITED);
 }
 
 int main(void) {
@@ -132,6 +149,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_version_1, begin, end),
         cmocka_unit_test_setup_teardown(test_in_a_container, begin, end),
         cmocka_unit_test_setup_teardown(test_tasks, begin, end),
+        cmocka_unit_test_setup_teardown(test_tasks_of_a_group, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -276,7 +276,7 @@ class Others(Case):
                                     preexec_fn=self.limited(resource.RLIMIT_NPROC, limit, NOBODY))
             self.assertNotIn("out of memory", done.stderr)
             told += "raise the limit of processes and threads (ulimit -u" in done.stderr
-            told += "this user may start only" in done.stderr
+            told += "the program may start only" in done.stderr
         self.assertGreater(told, 0)
 
     @unittest.skipUnless(os.geteuid() == 0, "only root becomes another user")
