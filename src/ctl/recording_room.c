@@ -10,9 +10,10 @@
 #define PAGE       4096ull
 #define LEAST_LANE MIB
 enum {
-    BASE_MIB = 4,   /* agent, its tables, blocks of a few threads */
-    STALK_MIB = 24, /* translated code, and tables of what was translated */
-    FEW_TASKS = 32, /* a recorded process costs us three threads */
+    BASE_MIB = 4,    /* agent, its tables, blocks of a few threads */
+    STALK_MIB = 24,  /* translated code, and tables of what was translated */
+    LEAST_TASKS = 8, /* four of ours, and some for the program */
+    FEW_TASKS = 32,  /* each recorded child costs us three more */
 };
 
 /* Stubs, and the pages that patches make the target's own. */
@@ -45,17 +46,26 @@ static void note(struct ct_recording *r, const char *text) {
         snprintf(r->session->note, sizeof r->session->note, "%s", text);
 }
 
-static void note_tasks(struct ct_recording *r) {
+/* Threads of ours that the program's limit counts: it must not go without because of us. */
+static int check_tasks(struct ct_recording *r) {
     char text[320];
     uint64_t left = ct_room_tasks("", r->pid, getpid());
+    if (left < LEAST_TASKS)
+        return ct_recording_fail(
+            r, CT_ERR_NO_THREADS,
+            "the program may start only %llu more processes and threads (ulimit -u, or pids.max of "
+            "the container), and contrail's own would use them up: raise the limit; it runs on "
+            "unrecorded",
+            (unsigned long long)left);
     if (left >= FEW_TASKS)
-        return;
+        return 0;
     snprintf(
         text, sizeof text,
         "the program may start only %llu more processes and threads (ulimit -u, or pids.max of the container), and "
         "contrail's own count among them: raise the limit, or use --no-children, so that it gets what it needs",
         (unsigned long long)left);
     note(r, text);
+    return 0;
 }
 
 static int refuse(struct ct_recording *r, uint64_t left, uint64_t needed) {
@@ -71,7 +81,9 @@ int ct_recording_fit(struct ct_recording *r, struct ct_lane_options *lane) {
     char text[320];
     uint64_t left = ct_room_memory("", r->pid), beside = charged_beside_lanes(r);
     uint64_t lanes = (uint64_t)lane->index_memory + lane->detail_memory;
-    note_tasks(r);
+    int status = check_tasks(r);
+    if (status)
+        return status;
     if (left == CT_ROOM_UNLIMITED || lanes + beside <= left / 2)
         return 0;
     uint64_t least = LEAST_LANE * (lane->detail_memory ? 2 : 1);
