@@ -32,12 +32,21 @@ static bool may_forbid(struct ct_remote *remote, int tid) {
     return seccomp_of(remote, tid) > 0 && !ct_filters_are_ours(remote, tid);
 }
 
+static int look_at_filters_traced(struct ct_remote *remote, void *arg) {
+    bool *forbids = arg;
+    for (size_t i = 0; i < remote->set.count && !*forbids; i++) {
+        int tid = remote->set.threads[i].tid;
+        *forbids = may_forbid(remote, tid) && !ct_filters_allow_agents_traced(tid);
+    }
+    return CT_OK;
+}
+
 bool ct_remote_has_seccomp(struct ct_remote *remote) {
+    bool forbids = false;
     ct_filters_prepare();
-    for (size_t i = 0; i < ct_remote_thread_count(remote); i++)
-        if (may_forbid(remote, remote->set.threads[i].tid))
-            return true;
-    return may_forbid(remote, remote->view);
+    if (!remote->stopped)
+        return may_forbid(remote, remote->view);
+    return ct_tracer_run(remote, look_at_filters_traced, &forbids) != CT_OK || forbids;
 }
 
 static int read_registers(int tid, struct user_regs_struct *regs) {

@@ -7,6 +7,7 @@
  *   - it lives in our container: the first process there, and so whatever it has started, got them before it ran its program,
  *     and as many are on all three of it, the thread and us. Whoever enters the container later gets the container's too.
  * On a system without containers the first process has no filter, so there the second rule never holds. */
+#include "remote/filter_program.h"
 #include "remote/parts.h"
 
 #include <errno.h>
@@ -26,7 +27,13 @@
 #define MADV_WIPEONFORK 18
 #endif
 
-enum { FILTERED = 2, FIRST_PROCESS = 1, GET_GS = 0x1004, MOST_ANCESTORS = 4096 };
+enum {
+    FILTERED = 2,
+    FIRST_PROCESS = 1,
+    GET_GS = 0x1004,
+    GET_FILTER = 0x420c /* PTRACE_SECCOMP_GET_FILTER */,
+    MOST_ANCESTORS = 4096
+};
 
 /* ---- what our own filters allow ---- */
 
@@ -114,6 +121,34 @@ void ct_filters_prepare(void) {
 bool ct_filters_are_on_us(void) {
     ct_filters_prepare();
     return filtered;
+}
+
+/* ---- what another's allow ---- */
+
+static const uint32_t often[] = {SYS_close,  SYS_madvise, SYS_mmap, SYS_mprotect,   SYS_munmap,
+                                 SYS_openat, SYS_pread64, SYS_read, SYS_newfstatat, SYS_exit_group};
+
+static bool allows_agents(const struct sock_filter *program, size_t count) {
+    for (size_t i = 0; i < sizeof often / sizeof *often; i++)
+        if (!ct_filter_allows(program, count, often[i]))
+            return false;
+    for (size_t i = 0; i < sizeof seldom / sizeof *seldom; i++)
+        if (!ct_filter_allows(program, count, (uint32_t)seldom[i].number))
+            return false;
+    return true;
+}
+
+/* The kernel shows them to who may lift them, newest first; all must agree. */
+bool ct_filters_allow_agents_traced(int tid) {
+    struct sock_filter program[BPF_MAXINSNS]; /* 32 KiB of the tracer's stack */
+    uint64_t index = 0;
+    for (;; index++) {
+        long count = ct_trace(GET_FILTER, tid, index, (uint64_t)(uintptr_t)program);
+        if (count == -ENOENT)
+            return index > 0;
+        if (count <= 0 || count > BPF_MAXINSNS || !allows_agents(program, (size_t)count))
+            return false;
+    }
 }
 
 /* ---- whose the other's are ---- */

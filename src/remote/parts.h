@@ -113,6 +113,8 @@ void ct_filters_prepare(void);
 bool ct_filters_are_on_us(void);
 /* Is the thread filtered just as we are, and are the calls that recording needs allowed then? */
 bool ct_filters_are_ours(struct ct_remote *remote, int tid);
+/* Is it known that the stopped thread's filters allow what an agent calls? Only who may lift them can know. */
+bool ct_filters_allow_agents_traced(int tid);
 
 /* ---- open.c ---- */
 

@@ -126,10 +126,10 @@ int ct_remote_get_cpus(struct ct_remote *remote, size_t first, size_t count, str
 int ct_remote_set_cpu(struct ct_remote *remote, size_t i, const struct ct_remote_cpu *before,
                       struct ct_remote_cpu *after);
 
-/* Does a thread of it have a seccomp filter that may forbid what recording calls (filters.c: one that is not ours too)? Calls then
- * need the right to lift it for the time being (CAP_SYS_ADMIN, and no filter of our own): without it they fail with
- * CT_ERR_PERMISSION_DENIED, and nothing has been tried. (Should we die in the very middle of a call of such a thread, the filter
- * judges it.) */
+/* Does a thread of it have a seccomp filter that may forbid what agents call (filters.c: one that is not ours, and that is not known
+ * to allow it)? Calls made in it need a thread with no filter or ours, or the right to lift one for the time being (CAP_SYS_ADMIN,
+ * and no filter of our own): without it they fail with CT_ERR_PERMISSION_DENIED, and nothing has been tried. (Should we die in the
+ * very middle of a call of such a thread, the filter judges it.) */
 bool ct_remote_has_seccomp(struct ct_remote *remote);
 /* For calls of code that may be the program's own: they are made by threads without a filter, or not at all. */
 void ct_remote_keep_filters(struct ct_remote *remote, bool keep);

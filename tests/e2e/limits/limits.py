@@ -19,7 +19,7 @@ TIMEOUT = 120
 DONE = 21  # how the subject ends
 MIB = 1 << 20
 STRANGER = 61000 + os.getpid() % 4000  # a user who runs nothing else: its processes are counted
-MEMFD_CREATE = "319"
+MEMFD_CREATE, SIGALTSTACK = "319", "131"
 
 
 def can_contain():
@@ -139,8 +139,18 @@ class Containers(Case):
         self.check_lives(process, pid)
 
     def test_from_outside(self):
-        """Root on the host lifts the filter."""
+        """Root on the host lifts the filter, and reads in it what it allows: new threads are recorded when it allows what the agent
+        calls."""
         process, pid = self.begin()
+        done = self.run_command(self.attach(pid))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertGreater(self.events(done.stderr)[1], 2, done.stderr)
+        self.check_lives(process, pid)
+
+    def test_from_outside_beside_a_filter_that_kills(self):
+        """The agent makes no call then, and new threads run unrecorded."""
+        process = self.start([CONTAINED, "--kill", "--forbid", SIGALTSTACK, SUBJECT])
+        pid = children(process.pid)[0]
         done = self.run_command(self.attach(pid))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.check_lives(process, pid)
