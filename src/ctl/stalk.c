@@ -321,6 +321,11 @@ static int enter(struct ct_recording *r, struct ct_remote_error *error) {
     *in = (struct ct_injection){.remote = r->remote, .plan = r->plan, .lane = &r->lane};
     r->lane.fd = -1;
     int status = ct_inject_check_gs(r->remote, error);
+    if (!status && ct_remote_has_seccomp(r->remote)) /* which may kill for it */
+        status = ct_recording_fail(r, CT_ERR_PERMISSION_DENIED,
+                                   "process %d has a seccomp filter that forbids calls which following makes in it, or "
+                                   "cannot be read here: `contrail attach` records it without such calls",
+                                   r->pid);
     if (!status)
         status = ct_recording_fit(r, &options.lane);
     if (!status)
