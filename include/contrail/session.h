@@ -115,6 +115,8 @@ int ct_session_detach(struct ct_session *session);
 enum ct_session_state ct_session_state(const struct ct_session *session);
 /* The last failure as one sentence for the user, with the remedy; "" when there was none. */
 const char *ct_session_error(const struct ct_session *session);
+/* What the user should know about how it is recorded (lanes had to be smaller, ...): one sentence, "" when there is nothing. */
+const char *ct_session_note(const struct ct_session *session);
 /* The session's directory and the process's (…/pid_N), "" before there is one. */
 const char *ct_session_directory(const struct ct_session *session);
 const char *ct_session_process_directory(const struct ct_session *session);

@@ -92,6 +92,9 @@ int ct_message_exit_code(int status) {
     case CT_ERR_BAD_FILE:
     case CT_ERR_NO_MEMORY:
     case CT_ERR_NO_SPACE:
+    case CT_ERR_FILE_LIMIT:
+    case CT_ERR_QUOTA:
+    case CT_ERR_NO_THREADS:
         return CT_EXIT_UNAVAILABLE;
     default:
         return CT_EXIT_INTERNAL;

@@ -134,6 +134,8 @@ static void say_started(struct recording *r) {
     ct_record_start_text(text, sizeof text, r->pid, r->name, &s);
     if (!r->options->quiet)
         ct_message_error("%s", text);
+    if (*ct_session_note(r->session))
+        ct_message_error("%s", ct_session_note(r->session));
     if (!s.hooked && !s.stalk.on)
         ct_message_error(
             "nothing is recorded: no function fits --only and --exclude; `contrail modules --help` tells how to "

@@ -245,18 +245,19 @@ int ct_eject_settle(struct ct_ejection *e, bool *settled) {
 /* ---- nothing of ours stays ---- */
 
 static int release_threads(struct ct_ejection *e) {
-    for (size_t i = 0; i < ct_remote_thread_count(e->remote); i++) {
-        struct ct_os_regs regs;
-        if (ct_remote_get_regs(e->remote, i, &regs))
-            continue;
-        regs.gs_base = 0;
-        if (regs.fs_base == e->boot.early_thread_pointer)
-            regs.fs_base = 0;
-        int status = ct_remote_set_regs(e->remote, i, &regs);
-        if (status)
-            return status;
+    size_t count = ct_remote_thread_count(e->remote);
+    struct ct_os_regs *regs = malloc((count + 1) * sizeof *regs);
+    if (!regs)
+        return CT_ERR_NO_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        (void)ct_remote_get_regs(e->remote, i, &regs[i]);
+        regs[i].gs_base = 0;
+        if (regs[i].fs_base == e->boot.early_thread_pointer)
+            regs[i].fs_base = 0;
     }
-    return 0;
+    int status = ct_remote_set_all_regs(e->remote, regs);
+    free(regs);
+    return status;
 }
 
 static int unmap(struct ct_ejection *e, uint64_t at, uint64_t size) {

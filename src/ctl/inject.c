@@ -37,6 +37,7 @@ static int call(struct ct_injection *in, long number, const uint64_t a[6], int64
         return status;
     if (*result >= 0 || *result < -4095)
         return 0;
+    in->refusal = (int)-*result;
     return *result == -EEXIST ? CT_ERR_BUSY : *result == -ENOMEM ? CT_ERR_NO_MEMORY : CT_ERR_SYSTEM;
 }
 
@@ -324,25 +325,7 @@ int ct_inject(struct ct_injection *in, struct ct_remote *remote, const struct ct
     if (!status)
         return 0;
     unmap_all(in);
-    if (status == CT_ERR_NO_MEMORY)
-        return explain(error, status,
-                       "the process cannot get the memory that recording needs; raise its address space "
-                       "limit (ulimit -v) or use a smaller --index-mem");
-    if (status == CT_ERR_NO_SPACE)
-        return explain(
-            error, CT_ERR_ATTACH_FAILED,
-            "the process has as many open files as it may have, and recording needs one for a moment; raise its limit "
-            "with `prlimit --nofile=N --pid PID`");
-    if (status == CT_ERR_SYSTEM)
-        return explain(error, CT_ERR_ATTACH_FAILED,
-                       "the process may not make the system calls that recording needs (mmap, mprotect, "
-                       "memfd_create): its seccomp filter forbids it");
-    if (status == CT_ERR_BAD_FILE)
-        return explain(
-            error, CT_ERR_ATTACH_FAILED,
-            "the process answers system calls by a filter of its own, and what it gave is not the memory that "
-            "was asked for; it cannot be recorded");
-    return explain(error, status, ct_status_text(status));
+    return ct_inject_explain(in, status, error);
 }
 
 /* The tables of its copy tell whose it is. */
@@ -356,28 +339,33 @@ int ct_inject_lane(struct ct_injection *in, struct ct_remote *remote, const stru
     int status = ct_remote_write(remote, in->boot + offsetof(struct ct_boot, pid), &pid, sizeof pid);
     if (!status)
         status = ct_inject_shared(in, in->tables + round_up(sizeof(struct ct_boot), 64), options);
-    return status ? explain(error, status, "a child process cannot get the memory that recording needs") : 0;
+    return status ? ct_inject_explain(in, status, error) : 0;
 }
 
 /* ---- hooking ---- */
 
-/* Every thread has GS before the first patch: a GS of zero would fault. */
-static int equip_threads(struct ct_injection *in) {
+static int read_blocks(struct ct_injection *in, struct ct_boot_thread *threads, size_t count) {
     struct ct_boot boot;
     int status = ct_remote_read(in->remote, in->boot, &boot, sizeof boot);
-    for (size_t i = 0; !status && i < ct_remote_thread_count(in->remote); i++) {
-        struct ct_boot_thread thread;
-        struct ct_os_regs regs;
-        if (ct_remote_get_regs(in->remote, i, &regs))
-            continue; /* it has ended */
-        status = ct_remote_read(in->remote, boot.threads + i * sizeof thread, &thread, sizeof thread);
-        if (status)
-            return status;
-        regs.gs_base = thread.block;
-        if (!regs.fs_base) /* a static program before its first instruction */
-            regs.fs_base = in->early_thread_pointer;
-        status = ct_remote_set_regs(in->remote, i, &regs);
+    return status ? status : ct_remote_read(in->remote, boot.threads, threads, count * sizeof *threads);
+}
+
+/* Every thread has GS before the first patch: a GS of zero would fault. */
+static int equip_threads(struct ct_injection *in) {
+    size_t count = ct_remote_thread_count(in->remote);
+    struct ct_boot_thread *threads = malloc((count + 1) * sizeof *threads);
+    struct ct_os_regs *regs = malloc((count + 1) * sizeof *regs);
+    int status = threads && regs ? read_blocks(in, threads, count) : CT_ERR_NO_MEMORY;
+    for (size_t i = 0; !status && i < count; i++) {
+        (void)ct_remote_get_regs(in->remote, i, &regs[i]);
+        regs[i].gs_base = threads[i].block;
+        if (!regs[i].fs_base) /* a static program before its first instruction */
+            regs[i].fs_base = in->early_thread_pointer;
     }
+    if (!status)
+        status = ct_remote_set_all_regs(in->remote, regs);
+    free(threads);
+    free(regs);
     return status;
 }
 

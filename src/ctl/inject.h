@@ -21,6 +21,7 @@ struct ct_injection {
     size_t regions_mapped;
     uint64_t boot, early_thread_pointer;
     uint32_t hook_room;
+    int refusal;    /* errno of the last system call that failed in the target; 0: none did */
     size_t changed; /* hooks that were not installed: the code is not what was planned on */
 };
 

@@ -13,6 +13,8 @@ int ct_inject_image(struct ct_injection *in, const uint8_t *image, uint64_t tabl
 int ct_inject_shared(struct ct_injection *in, uint64_t name, const struct ct_injection_options *options);
 /* What the agent has answered, as a status. */
 int ct_inject_said(int32_t status);
+/* Why the target did not get the memory that it needs, and what helps (inject_explain.c). Returns the status to report. */
+int ct_inject_explain(struct ct_injection *in, int status, struct ct_remote_error *error);
 /* CT_ERR_UNSUPPORTED: a thread uses the register that we need. */
 int ct_inject_check_gs(struct ct_remote *remote, struct ct_remote_error *error);
 

@@ -236,7 +236,7 @@ int ct_post_start(struct ct_recording *r) {
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (failed) {
         free_post(r);
-        return CT_ERR_NO_MEMORY;
+        return CT_ERR_NO_THREADS;
     }
     __atomic_store_n(&r->lane.control->children, !r->session->options.no_children, __ATOMIC_RELEASE);
     __atomic_store_n(&r->lane.control->listening, 1, __ATOMIC_RELEASE);

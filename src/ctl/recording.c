@@ -3,6 +3,7 @@
 #include "ctl/hold.h"
 #include "ctl/recording.h"
 #include "ctl/stalk.h"
+#include "trace/file.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -193,11 +194,10 @@ int ct_recording_finish(struct ct_recording *r, const char *reason) {
         int written = ct_manifest_write(r, true);
         status = status ? status : written;
     }
+    const char *remedy, *why = ct_file_why(status, &remedy);
     if (status)
-        ct_recording_fail(r, status,
-                          "the trace in %s could not be written completely (%s); free some space or choose another "
-                          "place with --output DIR",
-                          r->directory, status == CT_ERR_NO_SPACE ? "the disk is full" : ct_status_text(status));
+        ct_recording_fail(r, status, "the trace in %s could not be written completely (%s); %s", r->directory, why,
+                          remedy);
     struct ct_session_statistics last;
     ct_recording_statistics(r, &last); /* remembered */
     forget(r);

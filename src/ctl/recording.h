@@ -104,6 +104,7 @@ struct ct_session {
     struct ct_session_options options; /* strings point to our copies */
     struct ct_session_stalk stalk;
     char error[640];
+    char note[320];                 /* see ct_session_note */
     struct ct_place *place;         /* the session's directory */
     char directory[PATH_MAX];       /* its name, for people */
     struct ct_place *metrics_place; /* directory of the metrics file, and */
@@ -157,6 +158,11 @@ int ct_recording_finish(struct ct_recording *r, const char *reason);
 int ct_recording_install(struct ct_recording *r);
 /* A child that a recorded process has forked: it has agent, stubs and patches already, and gets a lane of its own. */
 int ct_recording_install_forked(struct ct_recording *r, struct ct_recording *parent);
+
+/* ---- recording_room.c ---- */
+
+/* Makes lanes small enough for what limits leave to the process. CT_ERR_NO_MEMORY: there is not even room for small ones. */
+int ct_recording_fit(struct ct_recording *r, struct ct_lane_options *lane);
 
 /* ---- recording_modules.c ---- */
 

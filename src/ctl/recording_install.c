@@ -4,6 +4,7 @@
 #include "ctl/confirm.h"
 #include "ctl/recording.h"
 #include "ctl/stalk.h"
+#include "trace/file.h"
 #include "remote/frames.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,10 +113,10 @@ static int begin_trace(struct ct_recording *r) {
         status = ct_manifest_write_symbols(r);
     if (!status)
         status = ct_manifest_write(r, false);
+    const char *remedy, *why = ct_file_why(status, &remedy);
     if (status)
-        return ct_recording_fail(
-            r, status, "the trace cannot be written to %s (%s); choose another place with --output DIR",
-            r->session->directory, status == CT_ERR_NO_SPACE ? "the disk is full" : ct_status_text(status));
+        return ct_recording_fail(r, status, "the trace cannot be written to %s (%s); %s", r->session->directory, why,
+                                 remedy);
     return 0;
 }
 
@@ -205,10 +206,13 @@ static struct ct_injection_options injection_options(const struct ct_recording *
 
 /* Plans and injects; should a place be taken meanwhile, once more. */
 static int enter_target(struct ct_recording *r) {
-    const struct ct_injection_options options = injection_options(r);
+    struct ct_injection_options options = injection_options(r);
+    int status = ct_recording_fit(r, &options.lane);
+    if (status)
+        return status;
     for (int tries = 0;; tries++) {
         struct ct_remote_error error = {""};
-        int status = ct_recording_stop(r);
+        status = ct_recording_stop(r);
         if (status)
             return status;
         status = ct_inject(&r->injection, r->remote, r->plan, &r->lane, &options, &error);
@@ -258,7 +262,7 @@ static int install(struct ct_recording *r) {
     if (!status)
         status = start_drain(r);
     if (!status && (status = ct_post_start(r)))
-        ct_recording_fail(r, status, "out of memory");
+        ct_recording_fail(r, status, "%s", ct_status_text(status));
     if (!status && !r->stalk && (status = ct_inject_hooks(&r->injection, &error)))
         ct_recording_fail(r, status, "%s", error.text);
     if (!status)
@@ -291,10 +295,12 @@ static int begin_forked_trace(struct ct_recording *r, const struct ct_recording 
 }
 
 static int install_forked(struct ct_recording *r, struct ct_recording *parent) {
-    const struct ct_injection_options options = injection_options(r);
+    struct ct_injection_options options = injection_options(r);
     struct ct_remote_error error = {""};
     ct_recording_share(r, parent->shared);
     int status = ct_recording_inherit_modules(r, parent);
+    if (!status && !parent->stalk)
+        status = ct_recording_fit(r, &options.lane);
     if (!status)
         status = begin_forked_trace(r, parent);
     if (!status)

@@ -314,19 +314,28 @@ static struct ct_injection_options lane_options(const struct ct_recording *r) {
 
 static int enter(struct ct_recording *r, struct ct_remote_error *error) {
     struct ct_injection *in = &r->injection;
-    const struct ct_injection_options options = lane_options(r);
+    struct ct_injection_options options = lane_options(r);
     size_t tables = NAME_ROOM + 256 + MAX_EXCLUDED * 16 +
                     (ct_remote_thread_count(r->remote) + 4096) * sizeof(struct ct_stalk_boot_thread);
     char text[NAME_ROOM] = "contrail";
     *in = (struct ct_injection){.remote = r->remote, .plan = r->plan, .lane = &r->lane};
     r->lane.fd = -1;
     int status = ct_inject_check_gs(r->remote, error);
+    if (!status && ct_remote_has_seccomp(r->remote)) /* which may kill for it */
+        status = ct_recording_fail(r, CT_ERR_PERMISSION_DENIED,
+                                   "process %d has a seccomp filter that forbids calls which following makes in it, or "
+                                   "cannot be read here: `contrail attach` records it without such calls",
+                                   r->pid);
+    if (!status)
+        status = ct_recording_fit(r, &options.lane);
     if (!status)
         status = ct_inject_image(in, ct_stalk_agent_image, tables);
     if (!status)
         status = ct_remote_write(r->remote, in->tables, text, sizeof text);
     if (!status)
         status = ct_inject_shared(in, in->tables, &options);
+    if (status && !error->text[0] && !r->error[0])
+        return ct_inject_explain(in, status, error);
     if (!status) {
         r->stalk->boot = in->tables + NAME_ROOM;
         status = prepare_tables(r);
@@ -357,8 +366,11 @@ int ct_stalk_install(struct ct_recording *r) {
 
 /* Agent and translated code are there; what the child's Stalker does not follow is what its parent's did not. */
 int ct_stalk_install_forked(struct ct_recording *r, struct ct_recording *parent) {
-    const struct ct_injection_options options = lane_options(r);
+    struct ct_injection_options options = lane_options(r);
     struct ct_injection *in = &r->injection;
+    int status = ct_recording_fit(r, &options.lane);
+    if (status)
+        return status;
     if (!(r->stalk = calloc(1, sizeof *r->stalk)))
         return CT_ERR_NO_MEMORY;
     *in = parent->injection;
@@ -368,7 +380,7 @@ int ct_stalk_install_forked(struct ct_recording *r, struct ct_recording *parent)
     r->stalk->boot = parent->stalk->boot;
     r->stalk->excluded_count = parent->stalk->excluded_count;
     r->stalk->threads_before = 1;
-    int status = ct_inject_shared(in, in->tables, &options);
+    status = ct_inject_shared(in, in->tables, &options);
     if (!status)
         status = prepare_tables(r);
     if (status)

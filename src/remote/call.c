@@ -28,11 +28,25 @@ static long seccomp_of(const struct ct_remote *remote, int tid) {
     return ct_remote_status_number(remote->pid, tid, "Seccomp:", false);
 }
 
-bool ct_remote_has_seccomp(const struct ct_remote *remote) {
-    for (size_t i = 0; i < ct_remote_thread_count(remote); i++)
-        if (seccomp_of(remote, remote->set.threads[i].tid) > 0)
-            return true;
-    return seccomp_of(remote, remote->view) > 0;
+static bool may_forbid(struct ct_remote *remote, int tid) {
+    return seccomp_of(remote, tid) > 0 && !ct_filters_are_ours(remote, tid);
+}
+
+static int look_at_filters_traced(struct ct_remote *remote, void *arg) {
+    bool *forbids = arg;
+    for (size_t i = 0; i < remote->set.count && !*forbids; i++) {
+        int tid = remote->set.threads[i].tid;
+        *forbids = may_forbid(remote, tid) && !ct_filters_allow_agents_traced(tid);
+    }
+    return CT_OK;
+}
+
+bool ct_remote_has_seccomp(struct ct_remote *remote) {
+    bool forbids = false;
+    ct_filters_prepare();
+    if (!remote->stopped)
+        return may_forbid(remote, remote->view);
+    return ct_tracer_run(remote, look_at_filters_traced, &forbids) != CT_OK || forbids;
 }
 
 static int read_registers(int tid, struct user_regs_struct *regs) {
@@ -47,10 +61,10 @@ static int set_mask(int tid, uint64_t mask) {
     return ct_trace_status(ct_trace(PTRACE_SETSIGMASK, tid, sizeof mask, (uint64_t)(uintptr_t)&mask));
 }
 
-/* Filters are a thread's own: one without is as good as any. One with a filter can serve when we may lift it. */
-static bool may_call(const struct ct_remote *remote, int tid, bool lift) {
-    long seccomp = seccomp_of(remote, tid);
-    if (seccomp <= 0)
+/* Filters are a thread's own: one without is as good as any, and so is one that has ours. One with another filter can serve when
+ * we may lift it; without that nothing is tried, since a filter may kill. */
+static bool may_call(struct ct_remote *remote, int tid, bool lift) {
+    if (!may_forbid(remote, tid))
         return true;
     return lift && ct_trace(PTRACE_SETOPTIONS, tid, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_SUSPEND_SECCOMP) == 0;
 }
@@ -285,6 +299,7 @@ int ct_remote_syscall(struct ct_remote *remote, long number, const uint64_t argu
     struct call call = {.is_syscall = true, .function = (uint64_t)number};
     if (!remote->stopped)
         return CT_ERR_BAD_STATE;
+    ct_filters_prepare();
     memcpy(call.arguments, arguments, sizeof call.arguments);
     int status = ct_tracer_run(remote, call_traced, &call);
     *result = (int64_t)call.result;
@@ -298,6 +313,7 @@ int ct_remote_call(struct ct_remote *remote, uint64_t function, uint64_t stack, 
         return CT_ERR_BAD_STATE;
     if (stack % 16 != 0)
         return CT_ERR_INVALID_ARGUMENT;
+    ct_filters_prepare();
     memcpy(call.arguments, arguments, sizeof call.arguments);
     int status = ct_tracer_run(remote, call_traced, &call);
     *result = call.result;

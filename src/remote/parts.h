@@ -76,6 +76,8 @@ struct ct_remote {
     struct watch watch;
     struct patience patience;
     bool keep_filters; /* seccomp filters are not lifted for calls */
+    /* Does it come from where we do, so that filters it has not got from elsewhere are ours too (filters.c)? */
+    enum { KIN_UNKNOWN, KIN_YES, KIN_NO } kin;
 };
 
 /* ---- explain.c ---- */
@@ -101,6 +103,16 @@ int ct_remote_find_view(int pid);
 int ct_remote_read_auxv(struct ct_remote *remote);
 /* Why an ELF header is not for us: NULL when it is, else "a 32-bit program", "an arm64 program", ... */
 const char *ct_remote_foreign(const uint8_t *header, size_t size);
+
+/* ---- filters.c: seccomp ---- */
+
+/* Looks at our own filters, once. Before the other function, and not on the tracer. */
+void ct_filters_prepare(void);
+bool ct_filters_are_on_us(void);
+/* Is the thread filtered just as we are, and are the calls that recording needs allowed then? */
+bool ct_filters_are_ours(struct ct_remote *remote, int tid);
+/* Is it known that the stopped thread's filters allow what an agent calls? Only who may lift them can know. */
+bool ct_filters_allow_agents_traced(int tid);
 
 /* ---- open.c ---- */
 

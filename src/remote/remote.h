@@ -115,6 +115,8 @@ int ct_remote_thread_inner_tid(const struct ct_remote *remote, size_t i);
  * in the kernel's copy, so that it holds even if we die before the resume. */
 int ct_remote_get_regs(struct ct_remote *remote, size_t i, struct ct_os_regs *regs);
 int ct_remote_set_regs(struct ct_remote *remote, size_t i, const struct ct_os_regs *regs);
+/* Of all threads at once: `regs` has one for each. */
+int ct_remote_set_all_regs(struct ct_remote *remote, const struct ct_os_regs *regs);
 
 /* All general registers, pc and flags of a stopped thread (cpu_x64.c). In an interrupted system call they are those with
  * which it will be made again: pc is the instruction, the result register holds the call's number. */
@@ -128,10 +130,11 @@ int ct_remote_get_cpus(struct ct_remote *remote, size_t first, size_t count, str
 int ct_remote_set_cpu(struct ct_remote *remote, size_t i, const struct ct_remote_cpu *before,
                       struct ct_remote_cpu *after);
 
-/* Does a thread of it have a seccomp filter? Calls then need the right to lift it for the time being (CAP_SYS_ADMIN):
- * without it they fail with CT_ERR_PERMISSION_DENIED, and nothing has been tried. (Should we die in the very middle of a call
- * of such a thread, the filter judges it.) */
-bool ct_remote_has_seccomp(const struct ct_remote *remote);
+/* Does a thread of it have a seccomp filter that may forbid what agents call (filters.c: one that is not ours, and that is not known
+ * to allow it)? Calls made in it need a thread with no filter or ours, or the right to lift one for the time being (CAP_SYS_ADMIN,
+ * and no filter of our own): without it they fail with CT_ERR_PERMISSION_DENIED, and nothing has been tried. (Should we die in the
+ * very middle of a call of such a thread, the filter judges it.) */
+bool ct_remote_has_seccomp(struct ct_remote *remote);
 /* For calls of code that may be the program's own: they are made by threads without a filter, or not at all. */
 void ct_remote_keep_filters(struct ct_remote *remote, bool keep);
 

@@ -184,7 +184,7 @@ static int start_thread(struct ct_remote *remote) {
     int failure = pthread_create(&remote->tracer.thread, &attributes, be_tracer, remote);
     (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
     (void)pthread_attr_destroy(&attributes);
-    return failure ? CT_ERR_NO_MEMORY : CT_OK;
+    return failure ? CT_ERR_NO_THREADS : CT_OK;
 }
 
 static void *map_stack(void) {
@@ -224,9 +224,10 @@ int ct_tracer_start(struct ct_remote *remote, bool apart) {
     tracer->apart = tracer->stack != NULL;
     (void)sem_init(&tracer->go, 0, 0);
     (void)sem_init(&tracer->done, 0, 0);
-    if (start_thread(remote) != CT_OK) {
+    int status = start_thread(remote);
+    if (status != CT_OK) {
         release(tracer);
-        return CT_ERR_NO_MEMORY;
+        return status;
     }
     wait_for(&tracer->done);
     tracer->running = true;

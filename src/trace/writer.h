@@ -43,7 +43,7 @@ int ct_thread_writer_open_as(struct ct_thread_writer **out, struct ct_place *pro
 struct atf_index_event *ct_thread_writer_reserve(struct ct_thread_writer *writer, size_t *room);
 void ct_thread_writer_commit(struct ct_thread_writer *writer, size_t count);
 /* Everything committed is handed to the kernel, and the buffer given back: flush one thread before filling the next where
- * possible, and memory stays small. CT_ERR_NO_SPACE (disk full, quota, file-size limit), CT_ERR_SYSTEM and others: the first
+ * possible, and memory stays small. CT_ERR_NO_SPACE (disk full), CT_ERR_QUOTA, CT_ERR_FILE_LIMIT, CT_ERR_SYSTEM and others: the first
  * failure stays, and from then on events are dropped. The file ends with a whole event. */
 int ct_thread_writer_flush(struct ct_thread_writer *writer);
 /* The event at that position of the thread (counted from the beginning of the recording) has a detail record. May be told long

@@ -270,7 +270,7 @@ static void test_failures(void **state) {
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0);
     int status = symbolize(&told, false, 0);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    assert_int_equal(status, CT_ERR_NO_SPACE);
+    assert_int_equal(status, CT_ERR_FILE_LIMIT);
     char *after = read_file();
     assert_string_equal(before, after);
     run("test $(ls -A %s | wc -l) = 1", trace); /* nothing is left of it */

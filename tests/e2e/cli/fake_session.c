@@ -131,6 +131,11 @@ enum ct_session_state ct_session_state(const struct ct_session *session) {
     return CT_SESSION_RUNNING;
 }
 
+const char *ct_session_note(const struct ct_session *session) {
+    (void)session;
+    return "";
+}
+
 const char *ct_session_error(const struct ct_session *session) {
     return session->error;
 }
