@@ -44,8 +44,7 @@ static enum ct_special special_of(enum ct_special known, const struct ct_functio
         return CT_SPECIAL_JUMP;
     if ((scan_flags & CT_SCAN_EXECS) && f->side == CT_CLASSIFY_OUTSIDE)
         return CT_SPECIAL_EXEC;
-    /* Known by its code only: where its flags are is not known, so the worst is assumed. */
-    return scan_flags & CT_SCAN_CLONES ? CT_SPECIAL_VFORK : CT_SPECIAL_NONE;
+    return scan_flags & CT_SCAN_CLONES ? CT_SPECIAL_CLONES : CT_SPECIAL_NONE;
 }
 
 static enum ct_entry_only_reason entry_only_of(const struct ct_known_function *known,

@@ -251,12 +251,25 @@ uint64_t ct_hook_leave_slow(uint64_t slot, struct ct_detail_note *note) {
 #define CLONE_VFORK_  0x4000u
 #define CLONE_SETTLS_ 0x80000u
 
-/* A child that shares our memory and thread pointer would take our block for its own. */
+/* A child that shares our memory and thread pointer would take our block for its own. One that runs beside us does so until its
+ * first hooked call gives it another. */
 static void before_clone(struct ct_block *b, uint64_t flags) {
     if (b->runtime->before_fork)
         b->runtime->before_fork();
-    if ((flags & CLONE_VM_) && !(flags & CLONE_SETTLS_))
-        ct_block_attend(b, flags & CLONE_VFORK_ ? CT_ATTENTION_CONTESTED : CT_ATTENTION_SHARED);
+    if (!(flags & CLONE_VM_) || (flags & CLONE_SETTLS_))
+        return;
+    b->clones += !(flags & CLONE_VFORK_);
+    ct_block_attend(b, flags & CLONE_VFORK_ ? CT_ATTENTION_CONTESTED : CT_ATTENTION_SHARED);
+}
+
+/* Of a function that is known by its code alone. When it is called as clone(fn, stack, flags ...) would be, for a child that runs
+ * beside us, it is one (the sanitizers have their own, without a name). Else the worst is assumed that passes by itself. */
+static uint64_t guessed_flags(const uint64_t argument[3]) {
+    enum { LOWEST = 4096, SIGNAL = 0xff, MAX_SIGNAL = 64 };
+    uint32_t flags = (uint32_t)argument[2];
+    bool beside = (flags & CLONE_VM_) && !(flags & (CLONE_VFORK_ | CLONE_SETTLS_)) && (flags & SIGNAL) <= MAX_SIGNAL;
+    bool called_so = argument[0] >= LOWEST && argument[1] >= LOWEST;
+    return beside && called_so ? flags : CLONE_VM_ | CLONE_VFORK_;
 }
 
 static uint64_t clone_flags(const uint64_t argument[3]) {
@@ -375,6 +388,9 @@ static void act(struct ct_block *b, enum ct_special special, uint64_t slot, cons
         break;
     case CT_SPECIAL_VFORK:
         before_clone(b, CLONE_VM_ | CLONE_VFORK_);
+        break;
+    case CT_SPECIAL_CLONES:
+        before_clone(b, guessed_flags(argument));
         break;
     case CT_SPECIAL_UNWIND:
         before_unwind(b, slot, CT_ATTENTION_UNWIND);

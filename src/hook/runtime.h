@@ -18,7 +18,7 @@ enum { CT_OWNER_FORKED = 0, CT_OWNER_ATTENTION = 1 };
 enum ct_attention {
     CT_ATTENTION_GUARD = 1 << 0,     /* inside a listener or sink: calls are not seen */
     CT_ATTENTION_CONTESTED = 1 << 1, /* a child may share this block until it execs or exits (vfork) */
-    CT_ATTENTION_SHARED = 1 << 3,    /* the same for good: a clone that runs beside us with our thread pointer */
+    CT_ATTENTION_SHARED = 1 << 3,    /* the same until it has a block of its own: it runs beside us, with our thread pointer */
     CT_ATTENTION_UNWIND = 1 << 2,    /* real return addresses are on the stack for an unwinder */
     CT_ATTENTION_WALK = 1 << 4,      /* the same, and it will only look: frames that end meanwhile have returned */
 };
@@ -56,6 +56,7 @@ enum ct_special {
     CT_SPECIAL_JUMP,    /* longjmp family: the target stack pointer is known */
     CT_SPECIAL_CLONE,   /* clone with its flags in rdx, clone3 with a pointer to them in rdi */
     CT_SPECIAL_VFORK,   /* the child runs on our memory until it execs or exits */
+    CT_SPECIAL_CLONES,  /* known by its code: makes a clone or vfork system call, with arguments that can only be guessed */
     CT_SPECIAL_UNWIND,  /* unwinder entry points: real return addresses must be on the stack */
     CT_SPECIAL_LAND,    /* _Unwind_SetIP: the unwinder has found where it goes on */
     CT_SPECIAL_WALK,    /* _Unwind_Backtrace where it has no detour: looks at the stack and returns */
@@ -132,6 +133,8 @@ struct ct_block {
     int32_t tid, pid;
     uint32_t attention; /* enum ct_attention bits */
     uint32_t detached;  /* a child that shares our memory: sees nothing */
+    uint32_t clones;    /* children that began with this block and run beside its thread */
+    uint32_t parted;    /* of these, how many have a block of their own by now; they count it */
     uint32_t masked;    /* signals are blocked by ct_block_mask */
     uint64_t guard_sp;  /* stack pointer when the guard was set: a listener that jumped away is noticed by it */
     uint64_t home_low, home_high; /* the thread's own stack; 0 until needed */

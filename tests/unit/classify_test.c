@@ -54,7 +54,7 @@ static void test_filters_matter_outside_only(void **state) {
 static void test_known_by_code(void **state) {
     (void)state;
     struct ct_function_class c = from_outside("x", CT_SCAN_CLONES);
-    assert_int_equal(c.special, CT_SPECIAL_VFORK);
+    assert_int_equal(c.special, CT_SPECIAL_CLONES);
     assert_int_equal(c.entry_only, CT_ENTRY_ONLY_NONE);
     assert_true(c.service);
     c = from_outside("", CT_SCAN_LONGJMP | CT_SCAN_USES_RETURN);
