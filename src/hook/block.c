@@ -260,7 +260,7 @@ static struct ct_block *register_thread(struct ct_block *inherited, int tid, uin
         ct_block_install(b); /* before delivering others' events: the sink may call hooked functions */
         if (inherited->thread_pointer == thread_pointer)
             __atomic_fetch_add(&inherited->parted, 1, __ATOMIC_RELEASE); /* read by take_back */
-        if (!b->detached) {  /* to a child on our memory all our threads look dead */
+        if (!b->detached) { /* to a child on our memory all our threads look dead */
             retire_namesake(rt, b);
             sweep_sometimes(rt);
         }

@@ -124,6 +124,16 @@ static void end_walk(struct ct_block *b, uint64_t slot) {
     pop_walk(b);
 }
 
+/* The frame at `slot` returns. If it is the one that looked, its callers are dressed again. */
+static void end_look(struct ct_block *b, uint64_t slot) {
+    if (!(b->attention & CT_ATTENTION_UNWIND) || !b->walk.returns || b->walk.bare_slot != slot)
+        return;
+    uint64_t mask = ct_block_mask(b);
+    ct_shadow_dress_below(b, slot + 8, b->walk.high);
+    pop_walk(b);
+    ct_block_unmask(b, mask);
+}
+
 /* A call, jump or return to `slot` shows that the walk has ended: the frame of its outermost function is gone. So it has on another
  * stack than the walk's where that was a handler's: on an interrupted walk's stack, or on the thread's own. */
 static bool is_walk_over(struct ct_block *b, uint64_t slot) {
@@ -235,6 +245,7 @@ uint64_t ct_hook_leave_slow(uint64_t slot, struct ct_detail_note *note) {
         lost_return();
     uint64_t mask = ct_block_mask(b);
     end_walks(b, slot - 8); /* of a handler that has returned; this frame is still there */
+    end_look(b, slot);
     if (!ct_shadow_leave(b, slot, resume_in(b, slot), &found, &depth))
         lost_return();
     if (note)
@@ -313,12 +324,29 @@ static void before_unwind(struct ct_block *b, uint64_t slot, uint32_t attention)
     ct_shadow_settle(b, slot);
     if (b->attention & CT_ATTENTION_UNWIND)
         push_walk(b);
-    b->walk = (struct ct_hook_walk){.bare_slot = slot, .reach = ct_shadow_reach(b, slot), .attention = attention};
+    b->walk = (struct ct_hook_walk){
+        .bare_slot = slot, .reach = ct_shadow_reach(b, slot), .high = UINT64_MAX, .attention = attention};
     ct_block_unattend(b, ~attention & CT_ATTENTION_WALK);
     ct_block_attend(b, attention); /* first: a handler that walks the stack must leave it bare */
     ct_shadow_bare(b, slot);
     if (attention & CT_ATTENTION_WALK)
         ct_shadow_give_up(b);
+    ct_block_unmask(b, mask);
+}
+
+/* A walk below `high` by a function whose return will be seen: the stack is as before when it is over. */
+static void before_look(struct ct_block *b, uint64_t slot, uint64_t high) {
+    uint64_t mask = ct_block_mask(b);
+    if (b->attention & CT_ATTENTION_UNWIND)
+        push_walk(b);
+    b->walk = (struct ct_hook_walk){.bare_slot = slot,
+                                    .reach = ct_shadow_reach(b, slot),
+                                    .high = high,
+                                    .attention = CT_ATTENTION_UNWIND,
+                                    .returns = 1};
+    ct_block_unattend(b, CT_ATTENTION_WALK);
+    ct_block_attend(b, CT_ATTENTION_UNWIND);
+    ct_shadow_bare_below(b, slot + 8, high);
     ct_block_unmask(b, mask);
 }
 
@@ -397,6 +425,10 @@ static void act(struct ct_block *b, enum ct_special special, uint64_t slot, cons
         break;
     case CT_SPECIAL_WALK:
         before_unwind(b, slot, CT_ATTENTION_UNWIND | CT_ATTENTION_WALK);
+        break;
+    case CT_SPECIAL_LOOK:
+    case CT_SPECIAL_TRACE:
+        before_unwind(b, slot, CT_ATTENTION_UNWIND | CT_ATTENTION_WALK); /* its return will not be seen */
         break;
     case CT_SPECIAL_LOADED:
         if (b->runtime->on_loaded)
@@ -480,6 +512,7 @@ uint64_t ct_hook_on_return(struct ct_cpu_context *cpu, uint64_t slot) {
     if (!b)
         lost_return();
     end_walks(b, slot - 8);
+    end_look(b, slot);
     if (!ct_shadow_leave(b, slot, resume_in(b, slot), &found, &depth))
         lost_return();
     if (!b->detached) {
@@ -514,6 +547,24 @@ static uint64_t enter_special(struct ct_block *b, uint64_t slot, uint64_t stub, 
     return go;
 }
 
+/* A frame without events: nobody wants the function recorded, but its return must be seen. */
+static uint64_t enter_silently(struct ct_block *b, uint64_t slot, uint64_t stub) {
+    uint64_t mask = ct_block_mask(b);
+    end_walks(b, slot);
+    bool entered = ct_shadow_enter(b, slot, stub) != NULL;
+    ct_block_unmask(b, mask);
+    return entered ? CT_GO_OBSERVED : CT_GO_BODY;
+}
+
+static bool looks(enum ct_special special) {
+    return special == CT_SPECIAL_LOOK || special == CT_SPECIAL_TRACE;
+}
+
+/* As far as the function will look: UnwindFast goes along so many frame pointers. One more may be the place where it stands. */
+static uint64_t look_end(struct ct_block *b, enum ct_special special, uint64_t slot, uint64_t frame, uint64_t depth) {
+    return special == CT_SPECIAL_TRACE ? ct_shadow_chain_end(b, slot, frame, (uint32_t)depth + 1) : UINT64_MAX;
+}
+
 /* `note`, if not NULL: a stamp of 0 tells that nothing is to be captured. */
 uint64_t ct_hook_special(uint64_t slot, uint64_t stub, const struct ct_special_frame *frame,
                          struct ct_detail_note *note) {
@@ -536,8 +587,14 @@ uint64_t ct_hook_special(uint64_t slot, uint64_t stub, const struct ct_special_f
         act(b, hook->special, slot, arguments);
         return CT_GO_BODY;
     }
+    bool looking = looks(hook->special) && !(b->attention & CT_ATTENTION_GUARD);
     if (seen)
         go = enter_special(b, slot, stub, hook->entry_only, note);
-    act(b, hook->special, slot, arguments);
+    else if (looking)
+        go = enter_silently(b, slot, stub);
+    if (looking && go == CT_GO_OBSERVED)
+        before_look(b, slot, look_end(b, hook->special, slot, arguments[2], frame->argument5));
+    else
+        act(b, hook->special, slot, arguments);
     return go;
 }

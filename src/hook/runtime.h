@@ -18,9 +18,10 @@ enum { CT_OWNER_FORKED = 0, CT_OWNER_ATTENTION = 1 };
 enum ct_attention {
     CT_ATTENTION_GUARD = 1 << 0,     /* inside a listener or sink: calls are not seen */
     CT_ATTENTION_CONTESTED = 1 << 1, /* a child may share this block until it execs or exits (vfork) */
-    CT_ATTENTION_SHARED = 1 << 3,    /* the same until it has a block of its own: it runs beside us, with our thread pointer */
-    CT_ATTENTION_UNWIND = 1 << 2,    /* real return addresses are on the stack for an unwinder */
-    CT_ATTENTION_WALK = 1 << 4,      /* the same, and it will only look: frames that end meanwhile have returned */
+    CT_ATTENTION_SHARED =
+        1 << 3, /* the same until it has a block of its own: it runs beside us, with our thread pointer */
+    CT_ATTENTION_UNWIND = 1 << 2, /* real return addresses are on the stack for an unwinder */
+    CT_ATTENTION_WALK = 1 << 4,   /* the same, and it will only look: frames that end meanwhile have returned */
 };
 
 /* ct_shadow.slot: the address of the frame's return address, which is a multiple of 8. While a stub is at work on the
@@ -53,13 +54,15 @@ enum ct_hook_action { CT_ACTION_NONE, CT_ACTION_RECORD, CT_ACTION_LISTEN, CT_ACT
 /* Functions that the engine itself must know about. */
 enum ct_special {
     CT_SPECIAL_NONE,
-    CT_SPECIAL_JUMP,    /* longjmp family: the target stack pointer is known */
-    CT_SPECIAL_CLONE,   /* clone with its flags in rdx, clone3 with a pointer to them in rdi */
-    CT_SPECIAL_VFORK,   /* the child runs on our memory until it execs or exits */
-    CT_SPECIAL_CLONES,  /* known by its code: makes a clone or vfork system call, with arguments that can only be guessed */
-    CT_SPECIAL_UNWIND,  /* unwinder entry points: real return addresses must be on the stack */
-    CT_SPECIAL_LAND,    /* _Unwind_SetIP: the unwinder has found where it goes on */
-    CT_SPECIAL_WALK,    /* _Unwind_Backtrace where it has no detour: looks at the stack and returns */
+    CT_SPECIAL_JUMP,  /* longjmp family: the target stack pointer is known */
+    CT_SPECIAL_CLONE, /* clone with its flags in rdx, clone3 with a pointer to them in rdi */
+    CT_SPECIAL_VFORK, /* the child runs on our memory until it execs or exits */
+    CT_SPECIAL_CLONES, /* known by its code: makes a clone or vfork system call, with arguments that can only be guessed */
+    CT_SPECIAL_UNWIND, /* unwinder entry points: real return addresses must be on the stack */
+    CT_SPECIAL_LAND,   /* _Unwind_SetIP: the unwinder has found where it goes on */
+    CT_SPECIAL_WALK,   /* _Unwind_Backtrace where it has no detour: looks at the stack and returns */
+    CT_SPECIAL_LOOK,   /* libunwind's unw_step: looks at the frames of its callers, not at its own, and returns */
+    CT_SPECIAL_TRACE, /* the same along frame pointers: the sanitizers' UnwindFast(this, pc, frame, top, bottom, depth) */
     CT_SPECIAL_LOADED,  /* _dl_debug_state: the loader has loaded or unloaded modules */
     CT_SPECIAL_EXEC,    /* execve, execveat: the process is about to become another program */
     CT_SPECIAL_SECCOMP, /* prctl, seccomp, syscall: may forbid the process, and so us, to make system calls */
@@ -94,7 +97,9 @@ struct ct_hook_walk {
     uint64_t bare_slot; /* return slot of the unwinder function that bared the frames */
     uint64_t reach;     /* a call from at most this below it is the unwinder's, or of a handler on its stack */
     uint64_t land_sp;   /* stack pointer where the unwinder will land; 0 while it is still looking */
+    uint64_t high;      /* it looks at no slot from here on */
     uint32_t attention; /* CT_ATTENTION_UNWIND, perhaps with CT_ATTENTION_WALK */
+    uint32_t returns;   /* its own frame is observed, and the walk ends with it */
 };
 
 /* Walks that handlers have interrupted, and then walk themselves. */
@@ -283,6 +288,11 @@ void ct_shadow_prune(struct ct_block *b, uint64_t sp);
 /* Puts real return addresses on the stack from `sp` on, and stub addresses back again, where no interrupted walk needs the real ones. */
 void ct_shadow_bare(struct ct_block *b, uint64_t sp);
 void ct_shadow_dress(struct ct_block *b, uint64_t sp);
+/* The same below `high`. */
+void ct_shadow_bare_below(struct ct_block *b, uint64_t sp, uint64_t high);
+void ct_shadow_dress_below(struct ct_block *b, uint64_t sp, uint64_t high);
+/* Behind the last slot that a walk along `count` frame pointers, from `frame` on, looks at. */
+uint64_t ct_shadow_chain_end(struct ct_block *b, uint64_t slot, uint64_t frame, uint32_t count);
 /* The same, where the present walk does not need them either. */
 void ct_shadow_dress_spare(struct ct_block *b, uint64_t sp);
 /* A handler that has interrupted a stub walks the stack: its frames will return unseen, and the stub must find its own entry
@@ -325,7 +335,7 @@ void ct_runtime_call_out(struct ct_block *b, void (*fn)(void *), void *arg);
 
 enum { CT_GO_BODY = 0, CT_GO_OBSERVED = 1 };
 struct ct_special_frame { /* registers as the shared code pushes them */
-    uint64_t scratch[4], argument0, argument1;
+    uint64_t scratch[2], argument5, argument4, argument0, argument1;
 };
 struct ct_saved_registers { /* the same, right below the return address; the last is the stub word */
     uint64_t argument3, argument2, flags, result, stub;

@@ -501,7 +501,8 @@ static void dress(struct ct_shadow *e, uint64_t now) {
 /* A walk that has found where it lands looks at nothing any more; but the frames that it leaves are dead, and new ones without hooks
  * may have taken their places. */
 static bool walks_over(struct ct_block *b, const struct ct_hook_walk *w, uint64_t slot) {
-    return slot >= w->bare_slot && (!w->land_sp || slot < w->land_sp) && ct_shadow_same_stack(b, slot, w->bare_slot);
+    return slot >= w->bare_slot && slot < w->high && (!w->land_sp || slot < w->land_sp) &&
+           ct_shadow_same_stack(b, slot, w->bare_slot);
 }
 
 static bool is_interrupted_over(struct ct_block *b, uint64_t slot) {
@@ -511,12 +512,33 @@ static bool is_interrupted_over(struct ct_block *b, uint64_t slot) {
     return false;
 }
 
-void ct_shadow_bare(struct ct_block *b, uint64_t sp) {
+/* Entries from here down are of slots that are too high. On other stacks than the thread's own they come in any order. */
+static bool is_above(const struct ct_block *b, const struct ct_shadow *e, uint64_t high) {
+    return is_frame(e) && e->slot >= high && at_home(b, high - 8) && at_home(b, e->slot);
+}
+
+void ct_shadow_bare_below(struct ct_block *b, uint64_t sp, uint64_t high) {
     uint64_t mask = ct_block_mask(b), now;
-    for (struct ct_shadow *e = b->top - 1; e > b->base; e--)
+    for (struct ct_shadow *e = b->top - 1; e > b->base && !is_above(b, e, high); e--)
         if (!is_chain_inner(b, e) && readable_slot(b, e, sp, &now))
             bare(e, now);
     ct_block_unmask(b, mask);
+}
+
+void ct_shadow_bare(struct ct_block *b, uint64_t sp) {
+    ct_shadow_bare_below(b, sp, UINT64_MAX);
+}
+
+uint64_t ct_shadow_chain_end(struct ct_block *b, uint64_t slot, uint64_t frame, uint32_t count) {
+    if (!ct_shadow_at_home(b, slot))
+        return UINT64_MAX;
+    uint64_t end = slot + 8, before = slot;
+    for (; count && frame > before && !(frame & 7) && frame < b->home_high - 16; count--) {
+        before = frame;
+        end = frame + 16;
+        frame = *(const uint64_t *)frame;
+    }
+    return end;
 }
 
 void ct_shadow_give_up(struct ct_block *b) {
@@ -535,9 +557,9 @@ void ct_shadow_give_up(struct ct_block *b) {
 }
 
 /* `present`: a walk that needs the real addresses too, or NULL. */
-static void dress_beside(struct ct_block *b, uint64_t sp, const struct ct_hook_walk *present) {
+static void dress_beside(struct ct_block *b, uint64_t sp, uint64_t high, const struct ct_hook_walk *present) {
     uint64_t mask = ct_block_mask(b), now;
-    for (struct ct_shadow *e = b->top - 1; e > b->base; e--)
+    for (struct ct_shadow *e = b->top - 1; e > b->base && !is_above(b, e, high); e--)
         if (!is_chain_inner(b, e) && readable_slot(b, e, sp, &now) && !is_interrupted_over(b, e->slot) &&
             !(present && walks_over(b, present, e->slot)))
             dress(e, now);
@@ -545,9 +567,13 @@ static void dress_beside(struct ct_block *b, uint64_t sp, const struct ct_hook_w
 }
 
 void ct_shadow_dress(struct ct_block *b, uint64_t sp) {
-    dress_beside(b, sp, NULL);
+    dress_beside(b, sp, UINT64_MAX, NULL);
+}
+
+void ct_shadow_dress_below(struct ct_block *b, uint64_t sp, uint64_t high) {
+    dress_beside(b, sp, high, NULL);
 }
 
 void ct_shadow_dress_spare(struct ct_block *b, uint64_t sp) {
-    dress_beside(b, sp, b->attention & CT_ATTENTION_UNWIND ? &b->walk : NULL);
+    dress_beside(b, sp, UINT64_MAX, b->attention & CT_ATTENTION_UNWIND ? &b->walk : NULL);
 }
