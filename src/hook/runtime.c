@@ -134,13 +134,20 @@ static void end_look(struct ct_block *b, uint64_t slot) {
     ct_block_unmask(b, mask);
 }
 
+/* The function that looks goes on in another one, which takes its place on the stack. */
+static bool is_handed_on(const struct ct_block *b, uint64_t slot) {
+    const struct ct_shadow *e = b->top - 1;
+    return b->walk.returns && slot == b->walk.bare_slot && e->slot == slot &&
+           *(const uint64_t *)slot == ct_shadow_resume(e);
+}
+
 /* A call, jump or return to `slot` shows that the walk has ended: the frame of its outermost function is gone. So it has on another
  * stack than the walk's where that was a handler's: on an interrupted walk's stack, or on the thread's own. */
 static bool is_walk_over(struct ct_block *b, uint64_t slot) {
     if (!(b->attention & CT_ATTENTION_UNWIND))
         return false;
     if (ct_shadow_same_stack(b, slot, b->walk.bare_slot))
-        return slot >= b->walk.bare_slot;
+        return slot >= b->walk.bare_slot && !is_handed_on(b, slot);
     for (uint32_t i = 0; i < b->interrupted_count; i++)
         if (ct_shadow_same_stack(b, slot, b->interrupted[i].bare_slot))
             return true;
