@@ -6,13 +6,13 @@
 #include <string.h>
 
 /* Functions of libc that load an unwinder and let it loose on the stack. Real return addresses must be there before it comes.
- * libunwind's `backtrace` is another function, which walks itself; from outside they cannot be told apart by their names. */
+ * libunwind's `backtrace` walks by itself. */
 static const struct ct_known_function *find_lazy(const struct ct_function_facts *f) {
     static const struct ct_known_function lazy[] = {
         {"backtrace", CT_ENTRY_ONLY_UNWINDER, CT_SPECIAL_WALK},
         {"pthread_exit", CT_ENTRY_ONLY_UNWINDER, CT_SPECIAL_UNWIND},
     };
-    if (f->side == CT_CLASSIFY_OUTSIDE && !strcmp(f->name, lazy[0].name))
+    if (f->walks && !strcmp(f->name, lazy[0].name))
         return &lazy[0];
     for (size_t i = 0; f->no_unwinder && i < sizeof lazy / sizeof lazy[0]; i++)
         if (!strcmp(f->name, lazy[i].name))

@@ -85,6 +85,10 @@ bool ct_known_return_map(const char *name) {
     return false;
 }
 
+bool ct_known_walks(const char *name) {
+    return !strcmp(name, "_ULx86_64_step");
+}
+
 bool ct_known_inner_entry(const char *name) {
     return !strcmp(name, "runtime.goexit") || !strcmp(name, "runtime.goexit.abi0");
 }

@@ -331,8 +331,7 @@ static void before_unwind(struct ct_block *b, uint64_t slot, uint32_t attention)
     ct_shadow_settle(b, slot);
     if (b->attention & CT_ATTENTION_UNWIND)
         push_walk(b);
-    b->walk = (struct ct_hook_walk){
-        .bare_slot = slot, .reach = ct_shadow_reach(b, slot), .high = UINT64_MAX, .attention = attention};
+    b->walk = (struct ct_hook_walk){.bare_slot = slot, .reach = ct_shadow_reach(b, slot), .attention = attention};
     ct_block_unattend(b, ~attention & CT_ATTENTION_WALK);
     ct_block_attend(b, attention); /* first: a handler that walks the stack must leave it bare */
     ct_shadow_bare(b, slot);
@@ -569,7 +568,7 @@ static bool looks(enum ct_special special) {
 
 /* As far as the function will look: UnwindFast goes along so many frame pointers. One more may be the place where it stands. */
 static uint64_t look_end(struct ct_block *b, enum ct_special special, uint64_t slot, uint64_t frame, uint64_t depth) {
-    return special == CT_SPECIAL_TRACE ? ct_shadow_chain_end(b, slot, frame, (uint32_t)depth + 1) : UINT64_MAX;
+    return special == CT_SPECIAL_TRACE ? ct_shadow_chain_end(b, slot, frame, (uint32_t)depth + 1) : 0;
 }
 
 /* `note`, if not NULL: a stamp of 0 tells that nothing is to be captured. */

@@ -97,7 +97,7 @@ struct ct_hook_walk {
     uint64_t bare_slot; /* return slot of the unwinder function that bared the frames */
     uint64_t reach;     /* a call from at most this below it is the unwinder's, or of a handler on its stack */
     uint64_t land_sp;   /* stack pointer where the unwinder will land; 0 while it is still looking */
-    uint64_t high;      /* it looks at no slot from here on */
+    uint64_t high;      /* it looks at no slot from here on; 0: at all */
     uint32_t attention; /* CT_ATTENTION_UNWIND, perhaps with CT_ATTENTION_WALK */
     uint32_t returns;   /* its own frame is observed, and the walk ends with it */
 };
@@ -288,10 +288,10 @@ void ct_shadow_prune(struct ct_block *b, uint64_t sp);
 /* Puts real return addresses on the stack from `sp` on, and stub addresses back again, where no interrupted walk needs the real ones. */
 void ct_shadow_bare(struct ct_block *b, uint64_t sp);
 void ct_shadow_dress(struct ct_block *b, uint64_t sp);
-/* The same below `high`. */
+/* The same below `high`; 0: all. */
 void ct_shadow_bare_below(struct ct_block *b, uint64_t sp, uint64_t high);
 void ct_shadow_dress_below(struct ct_block *b, uint64_t sp, uint64_t high);
-/* Behind the last slot that a walk along `count` frame pointers, from `frame` on, looks at. */
+/* Behind the last slot that a walk along `count` frame pointers, from `frame` on, looks at; 0: not known. */
 uint64_t ct_shadow_chain_end(struct ct_block *b, uint64_t slot, uint64_t frame, uint32_t count);
 /* The same, where the present walk does not need them either. */
 void ct_shadow_dress_spare(struct ct_block *b, uint64_t sp);

@@ -501,7 +501,7 @@ static void dress(struct ct_shadow *e, uint64_t now) {
 /* A walk that has found where it lands looks at nothing any more; but the frames that it leaves are dead, and new ones without hooks
  * may have taken their places. */
 static bool walks_over(struct ct_block *b, const struct ct_hook_walk *w, uint64_t slot) {
-    return slot >= w->bare_slot && slot < w->high && (!w->land_sp || slot < w->land_sp) &&
+    return slot >= w->bare_slot && (!w->high || slot < w->high) && (!w->land_sp || slot < w->land_sp) &&
            ct_shadow_same_stack(b, slot, w->bare_slot);
 }
 
@@ -514,7 +514,7 @@ static bool is_interrupted_over(struct ct_block *b, uint64_t slot) {
 
 /* Entries from here down are of slots that are too high. On other stacks than the thread's own they come in any order. */
 static bool is_above(const struct ct_block *b, const struct ct_shadow *e, uint64_t high) {
-    return is_frame(e) && e->slot >= high && at_home(b, high - 8) && at_home(b, e->slot);
+    return high && is_frame(e) && e->slot >= high && at_home(b, high - 8) && at_home(b, e->slot);
 }
 
 void ct_shadow_bare_below(struct ct_block *b, uint64_t sp, uint64_t high) {
@@ -526,12 +526,12 @@ void ct_shadow_bare_below(struct ct_block *b, uint64_t sp, uint64_t high) {
 }
 
 void ct_shadow_bare(struct ct_block *b, uint64_t sp) {
-    ct_shadow_bare_below(b, sp, UINT64_MAX);
+    ct_shadow_bare_below(b, sp, 0);
 }
 
 uint64_t ct_shadow_chain_end(struct ct_block *b, uint64_t slot, uint64_t frame, uint32_t count) {
     if (!ct_shadow_at_home(b, slot))
-        return UINT64_MAX;
+        return 0;
     uint64_t end = slot + 8, before = slot;
     for (; count && frame > before && !(frame & 7) && frame < b->home_high - 16; count--) {
         before = frame;
@@ -567,7 +567,7 @@ static void dress_beside(struct ct_block *b, uint64_t sp, uint64_t high, const s
 }
 
 void ct_shadow_dress(struct ct_block *b, uint64_t sp) {
-    dress_beside(b, sp, UINT64_MAX, NULL);
+    dress_beside(b, sp, 0, NULL);
 }
 
 void ct_shadow_dress_below(struct ct_block *b, uint64_t sp, uint64_t high) {
@@ -575,5 +575,5 @@ void ct_shadow_dress_below(struct ct_block *b, uint64_t sp, uint64_t high) {
 }
 
 void ct_shadow_dress_spare(struct ct_block *b, uint64_t sp) {
-    dress_beside(b, sp, UINT64_MAX, b->attention & CT_ATTENTION_UNWIND ? &b->walk : NULL);
+    dress_beside(b, sp, 0, b->attention & CT_ATTENTION_UNWIND ? &b->walk : NULL);
 }
