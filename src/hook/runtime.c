@@ -566,9 +566,36 @@ static bool looks(enum ct_special special) {
     return special == CT_SPECIAL_LOOK || special == CT_SPECIAL_TRACE;
 }
 
+/* The end of the stack that UnwindFast(this, pc, frame, top ...) is on, 0 if it is not certain. It may be another function, which
+ * begins alike: top is believed when `this` is what it must be, the head of a buffer that begins 16 bytes behind it. */
+static uint64_t stack_end(struct ct_block *b, uint64_t slot, uint64_t object, uint64_t top) {
+    uint64_t buffer;
+    if (ct_shadow_at_home(b, slot))
+        return b->home_high;
+    bool is_trace = !ct_os_peek(object, &buffer, sizeof buffer) && buffer == object + 16;
+    return is_trace && top > slot + 16 ? top : 0;
+}
+
 /* As far as the function will look: UnwindFast goes along so many frame pointers. One more may be the place where it stands. */
-static uint64_t look_end(struct ct_block *b, enum ct_special special, uint64_t slot, uint64_t frame, uint64_t depth) {
-    return special == CT_SPECIAL_TRACE ? ct_shadow_chain_end(b, slot, frame, (uint32_t)depth + 1) : 0;
+static uint64_t look_end(struct ct_block *b, enum ct_special special, uint64_t slot,
+                         const struct ct_special_frame *frame) {
+    const struct ct_saved_registers *saved = (const struct ct_saved_registers *)slot - 1;
+    uint64_t top = special == CT_SPECIAL_TRACE ? stack_end(b, slot, frame->argument0, saved->argument3) : 0;
+    return top ? ct_shadow_chain_end(slot, saved->argument2, top, (uint32_t)frame->argument5 + 1) : 0;
+}
+
+/* A function that looks at its callers' frames. Signals are blocked once for all of it: it may be called often. */
+static uint64_t enter_look(struct ct_block *b, uint64_t slot, uint64_t stub, const struct ct_special_frame *frame,
+                           bool seen, struct ct_detail_note *note) {
+    enum ct_special special = b->runtime->hooks[stub_number(stub)].special;
+    uint64_t mask = ct_block_mask(b);
+    uint64_t go = seen ? enter_special(b, slot, stub, false, note) : enter_silently(b, slot, stub);
+    if (go == CT_GO_OBSERVED)
+        before_look(b, slot, look_end(b, special, slot, frame));
+    else
+        before_unwind(b, slot, CT_ATTENTION_UNWIND | CT_ATTENTION_WALK); /* its return will not be seen */
+    ct_block_unmask(b, mask);
+    return go;
 }
 
 /* `note`, if not NULL: a stamp of 0 tells that nothing is to be captured. */
@@ -593,14 +620,10 @@ uint64_t ct_hook_special(uint64_t slot, uint64_t stub, const struct ct_special_f
         act(b, hook->special, slot, arguments);
         return CT_GO_BODY;
     }
-    bool looking = looks(hook->special) && !(b->attention & CT_ATTENTION_GUARD);
+    if (looks(hook->special) && !(b->attention & CT_ATTENTION_GUARD))
+        return enter_look(b, slot, stub, frame, seen, note);
     if (seen)
         go = enter_special(b, slot, stub, hook->entry_only, note);
-    else if (looking)
-        go = enter_silently(b, slot, stub);
-    if (looking && go == CT_GO_OBSERVED)
-        before_look(b, slot, look_end(b, hook->special, slot, arguments[2], frame->argument5));
-    else
-        act(b, hook->special, slot, arguments);
+    act(b, hook->special, slot, arguments);
     return go;
 }

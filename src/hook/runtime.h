@@ -288,11 +288,11 @@ void ct_shadow_prune(struct ct_block *b, uint64_t sp);
 /* Puts real return addresses on the stack from `sp` on, and stub addresses back again, where no interrupted walk needs the real ones. */
 void ct_shadow_bare(struct ct_block *b, uint64_t sp);
 void ct_shadow_dress(struct ct_block *b, uint64_t sp);
-/* The same below `high`; 0: all. */
+/* The same below `high`, up to where the stack is mapped for sure; 0: all. */
 void ct_shadow_bare_below(struct ct_block *b, uint64_t sp, uint64_t high);
 void ct_shadow_dress_below(struct ct_block *b, uint64_t sp, uint64_t high);
-/* Behind the last slot that a walk along `count` frame pointers, from `frame` on, looks at; 0: not known. */
-uint64_t ct_shadow_chain_end(struct ct_block *b, uint64_t slot, uint64_t frame, uint32_t count);
+/* Behind the last slot that a walk along `count` frame pointers, from `frame` on, looks at. From `slot` to `top` is one stack. */
+uint64_t ct_shadow_chain_end(uint64_t slot, uint64_t frame, uint64_t top, uint32_t count);
 /* The same, where the present walk does not need them either. */
 void ct_shadow_dress_spare(struct ct_block *b, uint64_t sp);
 /* A handler that has interrupted a stub walks the stack: its frames will return unseen, and the stub must find its own entry

@@ -4,17 +4,19 @@
 Reports are compared with the untraced ones: modules and offsets of each frame in most runs, names in one."""
 import os
 import re
+import shutil
 import sys
 
 import building
 from checks import Checks
 from recorder import Failure, Gate, finish
 
-# name: compiler, flags, options of the runtime, what the program does
+# What the program does.
 ADDRESS = ["clean", "leak", "use_after_free", "throws", "threads"]
 LEAK = ["clean", "leak", "throws", "threads"]
 THREAD = ["clean", "race", "throws"]
 UNDEFINED = ["clean", "overflow", "throws"]
+# name: compiler, flags, deeds
 BUILDS = {
     "gcc_address": ("gcc", ["-fsanitize=address"], ADDRESS),
     "gcc_address_static": ("gcc", ["-fsanitize=address", "-static-libasan"], ["clean", "leak", "use_after_free"]),
@@ -112,30 +114,54 @@ def stalked(shop, command, environment):
     return result, output
 
 
+def ways(shop, command):
+    """Recorded in other ways than by spawn alone: what, result, directory of traces."""
+    yield ("some functions only",) + spawned(shop, command, PLAIN, ["--only", "*allocate*"])
+    yield ("with detail",) + spawned(shop, command, PLAIN, ["--detail", "marked"])
+    yield ("attached",) + attached(shop, command, PLAIN)
+    yield ("followed",) + stalked(shop, command, PLAIN)
+
+
 def reports(path, deed, times):
     """A check: `deed` by the program at `path`."""
     def check(shop):
         command = [path, deed]
-        plain, named = (shop.run(command, environment=e) for e in (PLAIN, NAMED))
+        plain = shop.run(command, environment=PLAIN)
         for i in range(times):
             result, output = spawned(shop, command, PLAIN)
             compare(plain, result, "run %d of %d" % (i + 1, times))
+            if i < times - 1:
+                shutil.rmtree(output)
         shop.read("verify", trace_in(output))
-        for what, (result, output) in (("with names", spawned(shop, command, NAMED)),):
-            compare(named, result, what)
-        for what, (result, output) in (("some functions only", spawned(shop, command, PLAIN, ["--only", "*allocate*"])),
-                                       ("with detail", spawned(shop, command, PLAIN, ["--detail", "marked"])),
-                                       ("attached", attached(shop, command, PLAIN)),
-                                       ("followed", stalked(shop, command, PLAIN))):
+        for what, result, output in ways(shop, command):
             compare(plain, result, what)
             shop.read("verify", trace_in(output))
         return "%d runs" % times
     return check
 
 
+def names(path, deed):
+    """A check: the report with the names of functions, which the runtime, or a program that it starts, looks up."""
+    def check(shop):
+        command = [path, deed]
+        plain = shop.run(command, environment=NAMED)
+        result, _ = spawned(shop, command, NAMED)
+        compare(plain, result, "with names")
+        if b"allocate_below" not in plain.err:
+            raise Failure("there are no names in the report: %r" % plain.err[:1500])
+    return check
+
+
+def add_options(parser):
+    parser.add_argument("--times", type=int, default=10, help="how often each program is spawned")
+    parser.add_argument("--compiler", choices=building.CPP, help="only what this one builds")
+
+
 def main():
-    checks = Checks(__doc__, lambda parser: parser.add_argument("--times", type=int, default=10))
-    for name, (_, _, deeds) in BUILDS.items():
+    checks = Checks(__doc__, add_options)
+    for name, (compiler, _, deeds) in BUILDS.items():
+        if checks.arguments.compiler not in (None, compiler):
+            continue
         try:
             path = build(checks.directory(name), name)
         except (building.NoCompiler, RuntimeError) as e:
@@ -143,6 +169,9 @@ def main():
             continue
         for deed in deeds:
             checks.run("%s_%s" % (name, deed), reports(path, deed, checks.arguments.times))
+        for deed in ("leak", "use_after_free"):
+            if name.endswith("_address"):
+                checks.run("%s_%s_names" % (name, deed), names(path, deed))
     return checks.verdict()
 
 
