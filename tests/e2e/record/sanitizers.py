@@ -152,6 +152,21 @@ def names(path, deed):
     return check
 
 
+def held(path):
+    """A check: the recorder is the program's tracer, so that the leak checker cannot be. Without it all is right."""
+    def check(shop):
+        environment = options_for("symbolize=0:detect_leaks=0")
+        plain = shop.run([path, "leak"], environment=environment)
+        result, _ = spawned(shop, [path, "leak"], environment, ["--trigger", "crash"])
+        compare(plain, result, "without the search for leaks")
+        refused = shop.run([shop.contrail, "spawn", "--output", shop.new_output(), "--trigger", "crash", "--", path, "leak"],
+                           environment=PLAIN)
+        for sentence in (b"nobody else can trace it (gdb, strace, LeakSanitizer)", b"does not work under ptrace"):
+            if sentence not in refused.err:
+                raise Failure("it is not said that %r: %r" % (sentence, refused.err[-1500:]))
+    return check
+
+
 def add_options(parser):
     parser.add_argument("--times", type=int, default=10, help="how often each program is spawned")
     parser.add_argument("--compiler", choices=building.CPP, help="only what this one builds")
@@ -172,6 +187,8 @@ def main():
         for deed in ("leak", "use_after_free"):
             if name.endswith("_address"):
                 checks.run("%s_%s_names" % (name, deed), names(path, deed))
+        if name.endswith("_address"):
+            checks.run(name + "_held", held(path))
     return checks.verdict()
 
 
