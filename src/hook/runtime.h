@@ -305,6 +305,22 @@ bool ct_shadow_at_home(struct ct_block *b, uint64_t slot);
 /* How far below `slot` is its stack for sure. */
 uint64_t ct_shadow_reach(struct ct_block *b, uint64_t slot);
 
+/* ---- walks by unwinders (walk.c) ---- */
+
+/* An unwinder function, called at `slot`, is about to look at the stack. `attention`: as in struct ct_hook_walk. */
+void ct_walk_begin(struct ct_block *b, uint64_t slot, uint32_t attention);
+/* The same of one that is observed, and looks at its callers below `high` alone (0: all): the stack is as before when it returns. */
+void ct_walk_look(struct ct_block *b, uint64_t slot, uint64_t high);
+struct ct_special_frame;
+uint64_t ct_walk_look_end(struct ct_block *b, enum ct_special special, uint64_t slot,
+                          const struct ct_special_frame *frame);
+/* The unwinder has found where it goes on. */
+void ct_walk_land(struct ct_block *b, uint64_t slot, void *context);
+/* A call, jump or return to `slot` is seen: walks that it shows to be over end. */
+void ct_walk_end(struct ct_block *b, uint64_t slot);
+/* The frame at `slot` returns. */
+void ct_walk_end_look(struct ct_block *b, uint64_t slot);
+
 /* ---- events (event.c) ---- */
 
 /* Two implementations: event.c for a process that hooks itself, agent/lane.c for one that is recorded. */
