@@ -184,6 +184,8 @@ static uint64_t enter_address(const struct ct_plan_request *r) {
 static uint64_t leave_address(const struct ct_plan_request *r) {
     if (r->detail && r->action == CT_ACTION_RECORD)
         return r->shared->leave_detail;
+    if (r->action == CT_ACTION_RECORD && (r->special == CT_SPECIAL_LOOK || r->special == CT_SPECIAL_TRACE))
+        return r->shared->leave_record; /* which takes the slow path, since a walk ends */
     /* Who observes a function that the engine watches may change: its return is sorted out in C. */
     return r->action == CT_ACTION_LISTEN || r->special ? r->shared->leave_listen : r->shared->leave_record;
 }

@@ -40,6 +40,9 @@ struct walk {
     bool unscrambles, sets_stack; /* signs of a longjmp */
     int64_t last_eax;             /* last constant put into eax, -1 */
     uint64_t work_left;           /* bytes, and entries of tables, that may still be looked at */
+    /* Signs of a stack trace that begins, in the present run of straight code: see note_trace. By base register. */
+    uint16_t trace_first, trace_size;
+    bool trace_top;
 };
 
 /* ---- branches ---- */
@@ -389,6 +392,8 @@ static void begin_function(struct walk *w, struct ct_scan_func *func) {
     w->table_count = 0;
     w->indirect_jump = w->switch_jump = w->unscrambles = w->sets_stack = false;
     w->last_eax = -1;
+    w->trace_first = w->trace_size = 0;
+    w->trace_top = false;
     for (unsigned i = 0; i < MAX_PENDING; i++)
         w->pending[i].target = 0;
     w->pending_next = 0;
@@ -429,7 +434,36 @@ static bool sets_stack(const struct ct_x64_insn *insn) {
     return (insn->opcode == 0x89 ? rm : reg) == CT_X64_RSP;
 }
 
+/* The base register of a memory operand base + disp8, as a bit; 0: another operand. */
+static uint16_t base_bit(const struct ct_x64_insn *insn, int64_t disp) {
+    bool plain = insn->modrm_offset && insn->modrm >> 6 == 1 && !insn->has_sib && insn->disp == disp;
+    return plain ? (uint16_t)(1u << ((insn->modrm & 7) | (insn->rex & 1) << 3)) : 0;
+}
+
+/* BufferedStackTrace::UnwindFast of the sanitizers, which are stripped as a rule. All versions begin alike, for their structure is
+ * old: trace_buffer[0] = pc; size = 1; if (stack_top < 4096) return. */
+static void note_trace(struct walk *w, const struct ct_x64_insn *insn) {
+    enum { FIRST = 16, SIZE = 8, PAGE = 4096 };
+    if (insn->kind != CT_INSN_OTHER && insn->kind != CT_INSN_NOP) {
+        w->trace_first = w->trace_size = 0;
+        w->trace_top = false;
+        return;
+    }
+    if (insn->map || insn->encoding != CT_X64_LEGACY)
+        return;
+    bool wide = insn->rex & 8;
+    if (insn->opcode == 0x89 && wide) /* mov reg, 16(base) */
+        w->trace_first |= base_bit(insn, FIRST);
+    if (insn->opcode == 0xc7 && !wide && insn->imm == 1) /* movl $1, 8(base) */
+        w->trace_size |= base_bit(insn, SIZE);
+    if (insn->opcode == 0x81 && wide && insn->modrm >> 3 == 0x1f) /* cmp $imm, reg */
+        w->trace_top |= insn->imm == PAGE || insn->imm == PAGE - 1;
+    if (w->func && w->trace_top && (w->trace_first & w->trace_size))
+        w->func->flags |= CT_SCAN_TRACES;
+}
+
 static int visit(struct walk *w, const struct ct_x64_insn *insn, uint64_t at) {
+    note_trace(w, insn);
     if (w->func && at == w->func->start && sets_stack(insn))
         w->func->flags |= CT_SCAN_SETS_STACK;
     if (w->func && touches_return_slot(w, insn))

@@ -92,11 +92,11 @@ static int find_stack(void *arg, const struct ct_os_map *map) {
     return 1;
 }
 
-/* The mapping that holds the thread's own stack. The oldest entry lies on it, unless everything ran on coroutines. */
-static uint64_t search_home(uint64_t block, uint64_t unused) {
-    (void)unused;
+/* The mapping that holds the thread's own stack. The oldest entry lies on it, unless everything ran on coroutines. Without one:
+ * libraries put a thread's storage on its stack, but not the main thread's, which is taken to be where it is now. */
+static uint64_t search_home(uint64_t block, uint64_t sp) {
     struct ct_block *b = (struct ct_block *)block;
-    uint64_t oldest = b->thread_pointer;
+    uint64_t oldest = b->tid == b->pid ? sp : b->thread_pointer;
     for (struct ct_shadow *e = b->base + 1; e < b->top; e++)
         if (is_frame(e)) {
             oldest = place_of(e);
@@ -116,9 +116,9 @@ static uint64_t search_home(uint64_t block, uint64_t unused) {
 static void learn_home(struct ct_block *b) {
     uint64_t mask = ct_block_mask(b), sp = (uint64_t)__builtin_frame_address(0);
     if (sp > (uint64_t)b && sp <= b->slow_stack)
-        search_home((uint64_t)b, 0); /* we are on it */
+        search_home((uint64_t)b, b->thread_pointer); /* we are on it */
     else
-        ct_hook_on_stack(b->slow_stack, search_home, (uint64_t)b, 0);
+        ct_hook_on_stack(b->slow_stack, search_home, (uint64_t)b, sp);
     ct_block_unmask(b, mask);
 }
 
@@ -456,14 +456,14 @@ void ct_shadow_settle(struct ct_block *b, uint64_t slot) {
 
 /* ---- unwinders ---- */
 
-/* Our frames above sp whose slots may be read: on the thread's own stack they are mapped for sure, elsewhere the
- * kernel is asked. */
-static bool readable_slot(struct ct_block *b, const struct ct_shadow *e, uint64_t sp, uint64_t *value) {
-    if (!is_frame(e) || is_in_flight(e) || e->slot < sp)
+/* Our frames in [sp, high) whose slots may be read: who gives a `high` knows that they can, on the thread's own stack they are mapped
+ * for sure, elsewhere the kernel is asked. */
+static bool readable_slot(struct ct_block *b, const struct ct_shadow *e, uint64_t sp, uint64_t high, uint64_t *value) {
+    if (!is_frame(e) || is_in_flight(e) || e->slot < sp || (high && e->slot >= high))
         return false;
     if (!b->home_high)
         learn_home(b);
-    if (at_home(b, sp) && at_home(b, e->slot)) {
+    if (high || (at_home(b, sp) && at_home(b, e->slot))) {
         *value = *(const uint64_t *)e->slot;
         return true;
     }
@@ -501,7 +501,8 @@ static void dress(struct ct_shadow *e, uint64_t now) {
 /* A walk that has found where it lands looks at nothing any more; but the frames that it leaves are dead, and new ones without hooks
  * may have taken their places. */
 static bool walks_over(struct ct_block *b, const struct ct_hook_walk *w, uint64_t slot) {
-    return slot >= w->bare_slot && (!w->land_sp || slot < w->land_sp) && ct_shadow_same_stack(b, slot, w->bare_slot);
+    return slot >= w->bare_slot && (!w->high || slot < w->high) && (!w->land_sp || slot < w->land_sp) &&
+           ct_shadow_same_stack(b, slot, w->bare_slot);
 }
 
 static bool is_interrupted_over(struct ct_block *b, uint64_t slot) {
@@ -511,12 +512,31 @@ static bool is_interrupted_over(struct ct_block *b, uint64_t slot) {
     return false;
 }
 
-void ct_shadow_bare(struct ct_block *b, uint64_t sp) {
+/* Entries from here down are of slots that are too high. On other stacks than the thread's own they come in any order. */
+static bool is_above(const struct ct_block *b, const struct ct_shadow *e, uint64_t high) {
+    return high && is_frame(e) && e->slot >= high && at_home(b, high - 8) && at_home(b, e->slot);
+}
+
+void ct_shadow_bare_below(struct ct_block *b, uint64_t sp, uint64_t high) {
     uint64_t mask = ct_block_mask(b), now;
-    for (struct ct_shadow *e = b->top - 1; e > b->base; e--)
-        if (!is_chain_inner(b, e) && readable_slot(b, e, sp, &now))
+    for (struct ct_shadow *e = b->top - 1; e > b->base && !is_above(b, e, high); e--)
+        if (!is_chain_inner(b, e) && readable_slot(b, e, sp, high, &now))
             bare(e, now);
     ct_block_unmask(b, mask);
+}
+
+void ct_shadow_bare(struct ct_block *b, uint64_t sp) {
+    ct_shadow_bare_below(b, sp, 0);
+}
+
+uint64_t ct_shadow_chain_end(uint64_t slot, uint64_t frame, uint64_t top, uint32_t count) {
+    uint64_t end = slot + 8, before = slot;
+    for (; count && frame > before && !(frame & 7) && frame < top - 16; count--) {
+        before = frame;
+        end = frame + 16;
+        frame = *(const uint64_t *)frame;
+    }
+    return end;
 }
 
 void ct_shadow_give_up(struct ct_block *b) {
@@ -535,19 +555,23 @@ void ct_shadow_give_up(struct ct_block *b) {
 }
 
 /* `present`: a walk that needs the real addresses too, or NULL. */
-static void dress_beside(struct ct_block *b, uint64_t sp, const struct ct_hook_walk *present) {
+static void dress_beside(struct ct_block *b, uint64_t sp, uint64_t high, const struct ct_hook_walk *present) {
     uint64_t mask = ct_block_mask(b), now;
-    for (struct ct_shadow *e = b->top - 1; e > b->base; e--)
-        if (!is_chain_inner(b, e) && readable_slot(b, e, sp, &now) && !is_interrupted_over(b, e->slot) &&
+    for (struct ct_shadow *e = b->top - 1; e > b->base && !is_above(b, e, high); e--)
+        if (!is_chain_inner(b, e) && readable_slot(b, e, sp, high, &now) && !is_interrupted_over(b, e->slot) &&
             !(present && walks_over(b, present, e->slot)))
             dress(e, now);
     ct_block_unmask(b, mask);
 }
 
 void ct_shadow_dress(struct ct_block *b, uint64_t sp) {
-    dress_beside(b, sp, NULL);
+    dress_beside(b, sp, 0, NULL);
+}
+
+void ct_shadow_dress_below(struct ct_block *b, uint64_t sp, uint64_t high) {
+    dress_beside(b, sp, high, NULL);
 }
 
 void ct_shadow_dress_spare(struct ct_block *b, uint64_t sp) {
-    dress_beside(b, sp, b->attention & CT_ATTENTION_UNWIND ? &b->walk : NULL);
+    dress_beside(b, sp, 0, b->attention & CT_ATTENTION_UNWIND ? &b->walk : NULL);
 }

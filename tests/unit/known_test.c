@@ -35,7 +35,7 @@ static void test_every_entry_says_something(void **state) {
         assert_in_range(f->entry_only, CT_ENTRY_ONLY_NONE, CT_ENTRY_ONLY_COUNT - 1);
         assert_in_range(f->special, CT_SPECIAL_NONE, CT_SPECIAL_SECCOMP);
         assert_true(f->entry_only || f->special == CT_SPECIAL_SECCOMP || f->special == CT_SPECIAL_EXEC ||
-                    f->special == CT_SPECIAL_LOADED);
+                    f->special == CT_SPECIAL_LOADED || f->special == CT_SPECIAL_LOOK || f->special == CT_SPECIAL_TRACE);
     }
 }
 
