@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #define CT_BOOT_MAGIC   0x544f4f42u /* "BOOT" */
-#define CT_BOOT_VERSION 2u
+#define CT_BOOT_VERSION 3u
 
 struct ct_boot_thread {
     int32_t tid; /* as the thread itself sees it */
@@ -42,6 +42,15 @@ struct ct_boot_code {
     uint64_t patches, patch_count;  /* struct ct_boot_patch */
 };
 
+#define CT_BOOT_SIGNALS 32
+
+/* Handlers of faults that are called through the agent (hook/fault.h). */
+struct ct_boot_faults {
+    uint64_t entry;                     /* what the kernel has in their place */
+    uint64_t handlers[CT_BOOT_SIGNALS]; /* the program's, by signal */
+    uint64_t room[4];                   /* for an action on its way to the kernel or from it */
+};
+
 struct ct_boot {
     uint32_t magic, version;
     uint32_t reserved0[2];
@@ -60,6 +69,7 @@ struct ct_boot {
     uint64_t shm_map, shm_map_size;
     uint64_t runtime;              /* result: struct ct_runtime */
     uint64_t early_thread_pointer; /* result: for threads that have none yet */
+    uint64_t faults;               /* result: struct ct_boot_faults; 0: none were taken over */
 };
 
 #endif

@@ -168,6 +168,7 @@ static void write_functions(const struct ct_target_analysis *a, struct ct_target
         hash = fnv(hash, &out[i].offset, 16); /* and the size behind it */
         hash = fnv(hash, text, length);
         image->return_map |= ct_known_return_map(text);
+        image->libc |= ct_known_libc(text);
         if (length > 1) {
             memcpy(names + name, text, length);
             name += (uint32_t)length;

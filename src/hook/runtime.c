@@ -3,6 +3,7 @@
  * Each runs on the thread that called or returned, first on the program's stack to find the thread's block, then with
  * signals blocked where it changes more than one word. */
 #include "hook/runtime.h"
+#include "hook/fault.h"
 #include "os/os.h"
 #include "os/thread.h"
 
@@ -245,6 +246,18 @@ uint64_t ct_hook_leave_slow(uint64_t slot, struct ct_detail_note *note) {
     return found.ret;
 }
 
+void ct_hook_left_slow(uint64_t slot, struct ct_shadow *found) {
+    struct ct_block *b = ct_block_current();
+    uint32_t depth;
+    if (!b)
+        lost_return();
+    uint64_t mask = ct_block_mask(b);
+    end_walks(b, slot - 8);
+    if (!ct_shadow_leave(b, slot, resume_in(b, slot), found, &depth))
+        lost_return();
+    ct_block_unmask(b, mask);
+}
+
 /* ---- functions that the engine must know about ---- */
 
 #define CLONE_VM_     0x100u
@@ -386,6 +399,8 @@ static void act(struct ct_block *b, enum ct_special special, uint64_t slot, cons
         if (b->runtime->on_loaded)
             b->runtime->on_loaded();
         break;
+    case CT_SPECIAL_SIGACTION:
+        break; /* its arguments have been seen to by the caller */
     case CT_SPECIAL_EXEC:
         break; /* told before, also in processes that are not observed */
     case CT_SPECIAL_SECCOMP:
@@ -499,8 +514,7 @@ static uint64_t enter_special(struct ct_block *b, uint64_t slot, uint64_t stub, 
 }
 
 /* `note`, if not NULL: a stamp of 0 tells that nothing is to be captured. */
-uint64_t ct_hook_special(uint64_t slot, uint64_t stub, const struct ct_special_frame *frame,
-                         struct ct_detail_note *note) {
+uint64_t ct_hook_special(uint64_t slot, uint64_t stub, struct ct_special_frame *frame, struct ct_detail_note *note) {
     struct ct_block *b = ct_block_current();
     if (note)
         note->stamp = 0;
@@ -510,7 +524,7 @@ uint64_t ct_hook_special(uint64_t slot, uint64_t stub, const struct ct_special_f
         return CT_GO_BODY;
     const struct ct_hook_entry *hook = &b->runtime->hooks[stub_number(stub)];
     bool seen = observing_block(slot) != NULL && hook->flavor == CT_ACTION_RECORD;
-    const struct ct_saved_registers *saved = (const struct ct_saved_registers *)slot - 1;
+    struct ct_saved_registers *saved = (struct ct_saved_registers *)slot - 1;
     uint64_t arguments[3] = {frame->argument0, frame->argument1, saved->argument2};
     uint64_t go = CT_GO_BODY;
     if (hook->special == CT_SPECIAL_SECCOMP && forbids_counter(arguments)) {
@@ -522,6 +536,8 @@ uint64_t ct_hook_special(uint64_t slot, uint64_t stub, const struct ct_special_f
     }
     if (seen)
         go = enter_special(b, slot, stub, hook->entry_only, note);
+    if (hook->special == CT_SPECIAL_SIGACTION)
+        ct_fault_sigaction(frame->argument0, &frame->argument1, &saved->argument2);
     act(b, hook->special, slot, arguments);
     return go;
 }

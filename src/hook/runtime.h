@@ -62,6 +62,7 @@ enum ct_special {
     CT_SPECIAL_LOADED,  /* _dl_debug_state: the loader has loaded or unloaded modules */
     CT_SPECIAL_EXEC,    /* execve, execveat: the process is about to become another program */
     CT_SPECIAL_SECCOMP, /* prctl, seccomp, syscall: may forbid the process, and so us, to make system calls */
+    CT_SPECIAL_SIGACTION, /* handlers of faults are called through us (fault.h) */
 };
 
 struct ct_runtime;
@@ -179,6 +180,8 @@ struct ct_runtime {
     struct ct_hook_statistics retired; /* counters of blocks that were reused */
     uint64_t threads_seen;
     uint64_t boot; /* where the controller finds its tables again (abi/boot_abi.h) */
+    /* Is this memory of our stubs? Asked by handlers of faults. */
+    bool (*holds_stubs)(uint64_t at, uint64_t size);
     /* Of the unwinder that the program uses; NULL until known. */
     uint64_t (*get_cfa)(void *context);
 };
@@ -332,8 +335,9 @@ uint64_t ct_hook_enter_slow(uint64_t slot, uint64_t stub, struct ct_detail_note 
 uint64_t ct_hook_entry_slow(uint64_t slot, uint64_t stub, struct ct_detail_note *note);
 uint64_t ct_hook_leave_slow(uint64_t slot, struct ct_detail_note *note);
 void ct_hook_event_slow(uint64_t hook, uint64_t kind, uint64_t slot, struct ct_detail_note *note);
-uint64_t ct_hook_special(uint64_t slot, uint64_t stub, const struct ct_special_frame *frame,
-                         struct ct_detail_note *note);
+/* A return that is no event's. */
+void ct_hook_left_slow(uint64_t slot, struct ct_shadow *found);
+uint64_t ct_hook_special(uint64_t slot, uint64_t stub, struct ct_special_frame *frame, struct ct_detail_note *note);
 uint64_t ct_hook_on_call(struct ct_cpu_context *cpu, uint64_t slot, uint64_t stub);
 uint64_t ct_hook_on_return(struct ct_cpu_context *cpu, uint64_t slot);
 
