@@ -21,8 +21,9 @@ static bool word_at(const struct ct_fault_world *w, uint64_t at, uint64_t *value
 static bool function_of(const struct ct_fault_world *w, uint64_t stub, uint64_t *function) {
     uint32_t number;
     return w->code(w->arg, stub + CT_STUB_NUMBER, &number, sizeof number) && number != CT_HOOK_NONE &&
-           word_at(w, w->hooks + number * sizeof(struct ct_hook_entry) + __builtin_offsetof(struct ct_hook_entry, function),
-                   function) &&
+           word_at(
+               w, w->hooks + number * sizeof(struct ct_hook_entry) + __builtin_offsetof(struct ct_hook_entry, function),
+               function) &&
            *function;
 }
 

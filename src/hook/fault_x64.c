@@ -73,11 +73,11 @@ void ct_fault_sigaction(uint64_t signal, uint64_t *new_action, uint64_t *old_act
     uint64_t ours = ct_fault_table.entry, before;
     struct ct_os_action now;
     signal = (uint32_t)signal;
-    if (!ours || !is_fault_signal(signal) || (new && new->handler == ours))
+    if (!ours || !is_fault_signal(signal) || (new &&new->handler == ours))
         return;
     before = ct_fault_table.handlers[signal];
     bool asked = *old_action && !ct_os_signal_action((int)signal, NULL, &now) && now.handler == ours;
-    if (new && new->handler >= FIRST_REAL_HANDLER) {
+    if (new &&new->handler >= FIRST_REAL_HANDLER) {
         struct library_action *copy = &copies[__atomic_fetch_add(&copy_count, 1, __ATOMIC_RELAXED) % COPIES];
         ct_fault_table.handlers[signal] = new->handler;
         copy->handler = ours;
@@ -106,10 +106,8 @@ static bool read_stubs(void *arg, uint64_t at, void *to, size_t size) {
 }
 
 static struct ct_fault_world own_world(void) {
-    return (struct ct_fault_world){.code = read_stubs,
-                                   .data = read_own,
-                                   .hooks = (uint64_t)runtime->hooks,
-                                   .block = (uint64_t)ct_os_block()};
+    return (struct ct_fault_world){
+        .code = read_stubs, .data = read_own, .hooks = (uint64_t)runtime->hooks, .block = (uint64_t)ct_os_block()};
 }
 
 static void exchange(struct context *c, struct ct_fault_state *s, bool write) {

@@ -53,15 +53,15 @@ enum ct_hook_action { CT_ACTION_NONE, CT_ACTION_RECORD, CT_ACTION_LISTEN, CT_ACT
 /* Functions that the engine itself must know about. */
 enum ct_special {
     CT_SPECIAL_NONE,
-    CT_SPECIAL_JUMP,    /* longjmp family: the target stack pointer is known */
-    CT_SPECIAL_CLONE,   /* clone with its flags in rdx, clone3 with a pointer to them in rdi */
-    CT_SPECIAL_VFORK,   /* the child runs on our memory until it execs or exits */
-    CT_SPECIAL_UNWIND,  /* unwinder entry points: real return addresses must be on the stack */
-    CT_SPECIAL_LAND,    /* _Unwind_SetIP: the unwinder has found where it goes on */
-    CT_SPECIAL_WALK,    /* _Unwind_Backtrace where it has no detour: looks at the stack and returns */
-    CT_SPECIAL_LOADED,  /* _dl_debug_state: the loader has loaded or unloaded modules */
-    CT_SPECIAL_EXEC,    /* execve, execveat: the process is about to become another program */
-    CT_SPECIAL_SECCOMP, /* prctl, seccomp, syscall: may forbid the process, and so us, to make system calls */
+    CT_SPECIAL_JUMP,      /* longjmp family: the target stack pointer is known */
+    CT_SPECIAL_CLONE,     /* clone with its flags in rdx, clone3 with a pointer to them in rdi */
+    CT_SPECIAL_VFORK,     /* the child runs on our memory until it execs or exits */
+    CT_SPECIAL_UNWIND,    /* unwinder entry points: real return addresses must be on the stack */
+    CT_SPECIAL_LAND,      /* _Unwind_SetIP: the unwinder has found where it goes on */
+    CT_SPECIAL_WALK,      /* _Unwind_Backtrace where it has no detour: looks at the stack and returns */
+    CT_SPECIAL_LOADED,    /* _dl_debug_state: the loader has loaded or unloaded modules */
+    CT_SPECIAL_EXEC,      /* execve, execveat: the process is about to become another program */
+    CT_SPECIAL_SECCOMP,   /* prctl, seccomp, syscall: may forbid the process, and so us, to make system calls */
     CT_SPECIAL_SIGACTION, /* handlers of faults are called through us (fault.h) */
 };
 
