@@ -49,8 +49,7 @@ int ct_remote_spawn(struct ct_remote **out, const struct ct_remote_spawn *what, 
 struct ct_remote_exec {
     bool (*is_meant)(void *arg);
     void (*ready)(void *arg);
-    bool (*given_up)(
-        void *arg); /* asked by the tracer again and again until it has executed: takes no lock; NULL: never */
+    bool (*given_up)(void *arg); /* asked by the tracer again and again until it has executed: takes no lock; NULL: never */
     void *arg;
 };
 /* A thread of another process is about to execute a program, and waits for our word: it is seized, gets it, and when it has
