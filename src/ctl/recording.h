@@ -198,8 +198,7 @@ bool ct_recording_is_switched(const struct ct_recording *r);
 
 /* ---- recording_leave.c ---- */
 
-#define CT_RECORDING_STILL_MS                                                                                          \
-    10000u /* a stop of a process that is recorded lasts no longer, whatever it has in its memory */
+#define CT_RECORDING_STILL_MS 10000u /* a stop of a process that is recorded lasts no longer, whatever it has in its memory */
 
 /* Everything out of the target, which runs again. */
 int ct_recording_uninstall(struct ct_recording *r);

@@ -30,7 +30,7 @@ ct_fault_stub:
     .skip CT_STUB_RESUME, 0xcc
     .byte 0xe9
     .long returned - . - 4
-    .short 0
+    .short 0x9090
     .long CT_HOOK_NONE
     .if . - ct_fault_stub - CT_STUB_BODY
     .error "the number is elsewhere"

@@ -93,7 +93,7 @@
 #define CT_STUB_NUMBER      20
 #define CT_STUB_BODY        24
 /* Number of a shadow entry that is no hook's (fault.h). */
-#define CT_HOOK_NONE 0xffffffff
+#define CT_HOOK_NONE 0x90909090
 /* The same, seen from the return address that `call enter` pushes. */
 #define CT_AFTER_TO_BODY_REL (CT_STUB_CALL_BODY + 1 - CT_STUB_AFTER_ENTER)
 #define CT_AFTER_TO_RESUME   (CT_STUB_RESUME - CT_STUB_AFTER_ENTER)
