@@ -56,8 +56,9 @@ extern struct ct_boot_faults ct_fault_table;
 /* Takes over the handlers that are there, and gives them back. */
 void ct_fault_take(struct ct_runtime *rt);
 void ct_fault_give_back(void);
-/* sigaction(argument0, argument1, *argument2) is about to run: with which arguments it does. */
-void ct_fault_sigaction(uint64_t argument0, uint64_t *argument1, uint64_t *argument2);
+/* sigaction(signal, *new_action, *old_action) is about to run: with which arguments it does. `own_table`: the table is this process's,
+ * which may change it. */
+void ct_fault_sigaction(bool own_table, uint64_t signal, uint64_t *new_action, uint64_t *old_action);
 
 /* fault_entry_x64.S */
 extern const uint8_t ct_fault_entry[], ct_fault_stub[];

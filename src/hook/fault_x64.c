@@ -68,22 +68,22 @@ static void fill_old(struct library_action *old, const struct ct_os_action *now,
 
 /* What the library would read goes by a copy; what it would write is written here if it is not the program's. Should the kernel be
  * asked and not answer (a filter), the library will have the same answer. */
-void ct_fault_sigaction(uint64_t signal, uint64_t *new_action, uint64_t *old_action) {
-    const struct library_action *new = (const struct library_action *)*new_action;
+void ct_fault_sigaction(bool own_table, uint64_t signal, uint64_t *new_action, uint64_t *old_action) {
+    const struct library_action *wanted = (const struct library_action *)*new_action;
     uint64_t ours = ct_fault_table.entry, before;
     struct ct_os_action now;
     signal = (uint32_t)signal;
-    if (!ours || !is_fault_signal(signal) || (new &&new->handler == ours))
+    if (!ours || !is_fault_signal(signal) || (wanted &&wanted->handler == ours))
         return;
     before = ct_fault_table.handlers[signal];
     bool asked = *old_action && !ct_os_signal_action((int)signal, NULL, &now) && now.handler == ours;
-    if (new &&new->handler >= FIRST_REAL_HANDLER) {
+    if (own_table && wanted && wanted->handler >= FIRST_REAL_HANDLER) {
         struct library_action *copy = &copies[__atomic_fetch_add(&copy_count, 1, __ATOMIC_RELAXED) % COPIES];
-        ct_fault_table.handlers[signal] = new->handler;
+        ct_fault_table.handlers[signal] = wanted->handler;
         copy->handler = ours;
-        copy->mask[0] = new->mask[0];
-        copy->flags = new->flags;
-        copy->restorer = new->restorer;
+        copy->mask[0] = wanted->mask[0];
+        copy->flags = wanted->flags;
+        copy->restorer = wanted->restorer;
         *new_action = (uint64_t)copy;
     }
     if (asked) {
@@ -130,7 +130,7 @@ static void exchange(struct context *c, struct ct_fault_state *s, bool write) {
 /* The handler will return through us. The shadow stack has room for one more entry than its limit tells (block.c). */
 static void return_through_us(uint64_t slot, uint64_t pc) {
     struct ct_block *b = ct_block_current();
-    if (!b || b->detached)
+    if (!b)
         return;
     uint64_t mask = ct_block_mask(b);
     struct ct_shadow *limit = b->limit;

@@ -400,7 +400,7 @@ static void act(struct ct_block *b, enum ct_special special, uint64_t slot, cons
             b->runtime->on_loaded();
         break;
     case CT_SPECIAL_SIGACTION:
-        break; /* its arguments have been seen to by the caller */
+        break; /* its arguments have been seen to before, also in processes that are not observed */
     case CT_SPECIAL_EXEC:
         break; /* told before, also in processes that are not observed */
     case CT_SPECIAL_SECCOMP:
@@ -500,6 +500,13 @@ static void before_exec(const struct ct_runtime *rt, const struct ct_special_fra
         rt->on_exec(is_descriptor ? frame->argument1 : frame->argument0, is_descriptor ? (int)first : CWD);
 }
 
+/* A child on its parent's memory has handlers of its own, and no table. */
+static void before_sigaction(const struct ct_runtime *rt, struct ct_special_frame *frame, uint64_t slot) {
+    struct ct_saved_registers *saved = (struct ct_saved_registers *)slot - 1;
+    bool own_table = ct_os_is_silent() || ct_os_getpid() == rt->pid;
+    ct_fault_sigaction(own_table, frame->argument0, &frame->argument1, &saved->argument2);
+}
+
 /* The call's event; what a stub does for its frame (stubs_x64.S). */
 static uint64_t enter_special(struct ct_block *b, uint64_t slot, uint64_t stub, bool entry_only,
                               struct ct_detail_note *note) {
@@ -520,11 +527,13 @@ uint64_t ct_hook_special(uint64_t slot, uint64_t stub, struct ct_special_frame *
         note->stamp = 0;
     if (b && b->runtime->hooks[stub_number(stub)].special == CT_SPECIAL_EXEC)
         before_exec(b->runtime, frame);
+    if (b && b->runtime->hooks[stub_number(stub)].special == CT_SPECIAL_SIGACTION)
+        before_sigaction(b->runtime, frame, slot);
     if (!b || b->detached)
         return CT_GO_BODY;
     const struct ct_hook_entry *hook = &b->runtime->hooks[stub_number(stub)];
     bool seen = observing_block(slot) != NULL && hook->flavor == CT_ACTION_RECORD;
-    struct ct_saved_registers *saved = (struct ct_saved_registers *)slot - 1;
+    const struct ct_saved_registers *saved = (const struct ct_saved_registers *)slot - 1;
     uint64_t arguments[3] = {frame->argument0, frame->argument1, saved->argument2};
     uint64_t go = CT_GO_BODY;
     if (hook->special == CT_SPECIAL_SECCOMP && forbids_counter(arguments)) {
@@ -536,8 +545,6 @@ uint64_t ct_hook_special(uint64_t slot, uint64_t stub, struct ct_special_frame *
     }
     if (seen)
         go = enter_special(b, slot, stub, hook->entry_only, note);
-    if (hook->special == CT_SPECIAL_SIGACTION)
-        ct_fault_sigaction(frame->argument0, &frame->argument1, &saved->argument2);
     act(b, hook->special, slot, arguments);
     return go;
 }
