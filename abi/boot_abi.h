@@ -62,8 +62,8 @@ struct ct_boot {
     uint64_t threads, thread_count; /* struct ct_boot_thread */
     uint64_t max_depth;
     uint64_t get_cfa;
-    uint32_t silent; /* the process forbids our system calls already */
-    uint32_t reserved;
+    uint32_t silent;      /* the process forbids our system calls already */
+    uint32_t take_faults; /* its sigaction is watched, so its handlers of faults may be taken over */
     /* All that is mapped, apart from the regions: image, stack and tables; shared memory. */
     uint64_t image, image_size, text_size, entry, stack;
     uint64_t shm_map, shm_map_size;

@@ -50,8 +50,10 @@ static int start(struct ct_boot *boot) {
     boot->runtime = (uint64_t)&runtime;
     __atomic_store_n(&ct_lane_control()->agent_state, CT_AGENT_READY, __ATOMIC_RELEASE);
     ct_mail_open(&runtime);
-    boot->faults = (uint64_t)&ct_fault_table;
-    ct_fault_take(&runtime);
+    if (boot->take_faults) {
+        boot->faults = (uint64_t)&ct_fault_table;
+        ct_fault_take(&runtime);
+    }
     if (boot->silent)
         ct_os_go_silent();
     return CT_OK;

@@ -53,9 +53,8 @@ enum ct_fault_place ct_fault_recover(const struct ct_fault_world *world, struct 
  * from outside (abi/boot_abi.h). */
 extern struct ct_boot_faults ct_fault_table;
 
-/* Takes over the handlers that are there, and gives them back. */
+/* Takes over the handlers that are there. Who leaves gives them back from outside (ctl/eject.c). */
 void ct_fault_take(struct ct_runtime *rt);
-void ct_fault_give_back(void);
 /* sigaction(signal, *new_action, *old_action) is about to run: with which arguments it does. `own_table`: the table is this process's,
  * which may change it. */
 void ct_fault_sigaction(bool own_table, uint64_t signal, uint64_t *new_action, uint64_t *old_action);

@@ -47,17 +47,6 @@ void ct_fault_take(struct ct_runtime *rt) {
     }
 }
 
-void ct_fault_give_back(void) {
-    struct ct_os_action now;
-    for (int signal = 1; signal < CT_BOOT_SIGNALS; signal++) {
-        if (!is_fault_signal((uint64_t)signal) || ct_os_signal_action(signal, NULL, &now) ||
-            now.handler != ct_fault_table.entry)
-            continue;
-        now.handler = ct_fault_table.handlers[signal];
-        (void)ct_os_signal_action(signal, &now, NULL);
-    }
-}
-
 /* The action is the program's but for the handler. */
 static void fill_old(struct library_action *old, const struct ct_os_action *now, uint64_t handler) {
     old->handler = handler;
@@ -73,7 +62,7 @@ void ct_fault_sigaction(bool own_table, uint64_t signal, uint64_t *new_action, u
     uint64_t ours = ct_fault_table.entry, before;
     struct ct_os_action now;
     signal = (uint32_t)signal;
-    if (!ours || !is_fault_signal(signal) || (wanted &&wanted->handler == ours))
+    if (!ours || !is_fault_signal(signal) || (wanted && wanted->handler == ours))
         return;
     before = ct_fault_table.handlers[signal];
     bool asked = *old_action && !ct_os_signal_action((int)signal, NULL, &now) && now.handler == ours;

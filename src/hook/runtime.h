@@ -187,6 +187,11 @@ struct ct_runtime {
 };
 
 #define CT_ASSERT_AT(field, offset) _Static_assert(__builtin_offsetof(struct ct_block, field) == (offset), #field)
+/* scripts/gdb/contrail.py has these. */
+CT_ASSERT_AT(runtime, 0x1168);
+_Static_assert(__builtin_offsetof(struct ct_runtime, hooks) == 64, "RUNTIME_HOOKS");
+_Static_assert(sizeof(struct ct_hook_entry) == 48, "HOOK_SIZE");
+_Static_assert(__builtin_offsetof(struct ct_hook_entry, function) == 32, "HOOK_FUNCTION");
 CT_ASSERT_AT(owner, CT_BLOCK_OWNER);
 CT_ASSERT_AT(cursor, CT_BLOCK_CURSOR);
 CT_ASSERT_AT(event_bit, CT_BLOCK_EVENT_BIT);

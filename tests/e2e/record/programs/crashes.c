@@ -309,11 +309,11 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } ways[] = {{"moved", moved},       {"null", null},         {"bus", bus},           {"ill", ill},         {"fpe", fpe},
-                {"abort", aborts},      {"overflow", overflow}, {"killed", killed},   {"term", terminated},
-                {"threads", threads},   {"child", child},       {"library", library}, {"jumps", jumps},
-                {"altstack", altstack}, {"storm", storm},       {"jobs", jobs},       {"serve", serve},
-                {"exec", executes}};
+    } ways[] = {{"moved", moved},     {"null", null},         {"bus", bus},           {"ill", ill},
+                {"fpe", fpe},         {"abort", aborts},      {"overflow", overflow}, {"killed", killed},
+                {"term", terminated}, {"threads", threads},   {"child", child},       {"library", library},
+                {"jumps", jumps},     {"altstack", altstack}, {"storm", storm},       {"jobs", jobs},
+                {"serve", serve},     {"exec", executes}};
     if (argc < 3)
         return 95;
     open_counts(argv[2]);

@@ -172,7 +172,8 @@ static FN unsigned deeper(unsigned n) {
 static FN void on_stack_end(int number, siginfo_t *info, void *context) {
     greg_t *r = ((ucontext_t *)context)->uc_mcontext.gregs;
     uint64_t pc = (uint64_t)r[REG_RIP], sp = (uint64_t)r[REG_RSP], address = (uint64_t)info->si_addr;
-    bool own = pc >= (uint64_t)deeper && pc < (uint64_t)deeper + 256, near_sp = address < sp + 64 && address + 256 >= sp;
+    bool own = pc >= (uint64_t)deeper && pc < (uint64_t)deeper + 256,
+         near_sp = address < sp + 64 && address + 256 >= sp;
     handled++;
     if (number != SIGSEGV || !own || !near_sp) {
         fprintf(stderr, "fault at %#lx (deeper is at %p), address %#lx, sp %#lx\n", pc, (void *)deeper, address, sp);
