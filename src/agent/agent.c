@@ -4,6 +4,7 @@
  * from the kernel. It runs on a stack of the controller's choosing. */
 #include "agent/lane.h"
 #include "agent/mail.h"
+#include "hook/fault.h"
 #include "os/os.h"
 #include "os/thread.h"
 
@@ -20,6 +21,7 @@ static int prepare_runtime(const struct ct_boot *boot) {
     rt->buffer_bytes = ct_lane_control()->chunk_bytes;
     rt->children_blind = 1;
     rt->get_cfa = (uint64_t(*)(void *))boot->get_cfa;
+    rt->holds_stubs = ct_lane_holds_stubs;
     rt->xsave_size = ct_os_vector_state(&rt->xsave_mask);
     rt->parked = ct_os_alloc(CT_PARKED_CAPACITY * sizeof *rt->parked, CT_OS_READ | CT_OS_WRITE);
     return rt->parked ? CT_OK : CT_ERR_NO_MEMORY;
@@ -48,6 +50,10 @@ static int start(struct ct_boot *boot) {
     boot->runtime = (uint64_t)&runtime;
     __atomic_store_n(&ct_lane_control()->agent_state, CT_AGENT_READY, __ATOMIC_RELEASE);
     ct_mail_open(&runtime);
+    if (boot->take_faults) {
+        boot->faults = (uint64_t)&ct_fault_table;
+        ct_fault_take(&runtime);
+    }
     if (boot->silent)
         ct_os_go_silent();
     return CT_OK;

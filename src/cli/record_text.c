@@ -103,7 +103,7 @@ void ct_record_end_text(char *text, size_t size, const struct ct_session_statist
     if (s->abandoned)
         add(&t, ", %s abandoned", ct_text_count(a, s->abandoned));
     if (s->deep_calls)
-        add(&t, ", %s calls deeper than --max-depth left out", ct_text_count(a, s->deep_calls));
+        add(&t, ", %s calls deeper than --max-depth, or at a stack's end, left out", ct_text_count(a, s->deep_calls));
     if (s->windows)
         add(&t, ", %s detail record%s in %s window%s", ct_text_count(a, s->detail_events), plural(s->detail_events),
             ct_text_count(b, s->windows), plural(s->windows));

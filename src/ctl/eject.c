@@ -2,7 +2,7 @@
 #include "ctl/eject_parts.h"
 #include "ctl/recorder.h"
 #include "ctl/stopped.h"
-#include "hook/runtime.h"
+#include "hook/fault.h"
 #include "remote/frames.h"
 #include <contrail/status.h>
 #include <stdlib.h>
@@ -229,6 +229,35 @@ static bool is_ours(const void *ejection, uint64_t pc) {
     return pc - e->boot.image < e->boot.text_size || forwarded(e, pc, false) || is_in_region(e, pc);
 }
 
+/* ---- handlers of faults ---- */
+
+static int action(struct ct_ejection *e, int signal, uint64_t new, uint64_t old) {
+    int64_t result;
+    const uint64_t a[6] = {(uint64_t)signal, new, old, 8};
+    int status = ct_remote_syscall(e->remote, SYS_rt_sigaction, a, &result);
+    return status ? status : result ? CT_ERR_SYSTEM : 0;
+}
+
+/* The program's own again. A process that forbids it to itself has been asked in vain when its handlers were taken over, too. */
+static int restore_handlers(struct ct_ejection *e) {
+    struct ct_boot_faults faults;
+    uint64_t now[4], room = e->boot.faults + offsetof(struct ct_boot_faults, room);
+    if (!e->boot.faults || ct_remote_read(e->remote, e->boot.faults, &faults, sizeof faults))
+        return 0;
+    for (int signal = 1; signal < CT_BOOT_SIGNALS; signal++) {
+        if (!(CT_FAULT_SIGNALS >> signal & 1) || action(e, signal, 0, room) ||
+            ct_remote_read(e->remote, room, now, sizeof now) || !faults.entry || now[0] != faults.entry)
+            continue;
+        now[0] = faults.handlers[signal];
+        int status = ct_remote_write(e->remote, room, now, sizeof now);
+        if (!status)
+            status = action(e, signal, room, 0);
+        if (status)
+            return status;
+    }
+    return ct_remote_is_over(e->remote) ? CT_ERR_TIMEOUT : 0;
+}
+
 /* Return addresses are put right only when nobody is inside a stub: who is has yet to read, or to write, one. Afterwards nobody
  * comes back: whoever would has an entry on a shadow stack. */
 int ct_eject_settle(struct ct_ejection *e, bool *settled) {
@@ -238,6 +267,8 @@ int ct_eject_settle(struct ct_ejection *e, bool *settled) {
     int status = ct_eject_bare_stacks(e, settled);
     if (!status && *settled)
         status = restore(e, true);
+    if (!status && *settled)
+        status = restore_handlers(e);
     *settled = *settled && !status;
     return status;
 }

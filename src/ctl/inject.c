@@ -234,6 +234,14 @@ static int run_agent(struct ct_injection *in, struct ct_boot *boot) {
     return status ? status : ct_inject_said(boot->status);
 }
 
+/* Else the program would be told our entry when it asks for its handler. */
+static bool watches_actions(const struct ct_target_plan *plan) {
+    for (size_t i = 0; i < plan->hook_count; i++)
+        if (plan->hooks[i].special == CT_SPECIAL_SIGACTION)
+            return true;
+    return false;
+}
+
 static int start_agent(struct ct_injection *in, const struct tables *t, const struct ct_injection_options *options) {
     uint8_t *bytes = calloc(1, t->written);
     if (!bytes)
@@ -263,6 +271,7 @@ static int start_agent(struct ct_injection *in, const struct tables *t, const st
         .max_depth = options->max_depth,
         .get_cfa = in->plan->get_cfa,
         .silent = ct_remote_has_seccomp(in->remote),
+        .take_faults = watches_actions(in->plan),
     };
     in->boot = in->tables + t->boot;
     fill_hooks(in->plan, (struct ct_hook_entry *)(bytes + t->hooks), (struct ct_boot_stub *)(bytes + t->stubs),

@@ -169,6 +169,7 @@ static void write_functions(const struct ct_target_analysis *a, struct ct_target
         hash = fnv(hash, text, length);
         image->return_map |= ct_known_return_map(text);
         image->walks |= ct_known_walks(text);
+        image->libc |= ct_known_libc(text);
         if (length > 1) {
             memcpy(names + name, text, length);
             name += (uint32_t)length;

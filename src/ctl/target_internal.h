@@ -68,7 +68,7 @@ struct ct_target_image {
     uint64_t functions, function_count;
     uint64_t names, names_size;
     uint64_t texts, text_count;
-    uint32_t return_map, walks; /* struct ct_function_facts */
+    uint32_t return_map, walks, libc, reserved; /* struct ct_function_facts */
     char build_id[136];
 };
 

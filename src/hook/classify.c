@@ -27,12 +27,16 @@ static const struct ct_known_function *find_known(const struct ct_function_facts
 }
 
 /* What the table says, seen from one side. */
-static enum ct_special known_special(const struct ct_known_function *known, enum ct_classify_side side) {
+static enum ct_special known_special(const struct ct_known_function *known, const struct ct_function_facts *f) {
+    enum ct_classify_side side = f->side;
     if (!known)
+        return CT_SPECIAL_NONE;
+    /* Others that are called so (sanitizers, signal chains) keep handlers themselves, and call the library's. */
+    if (known->special == CT_SPECIAL_SIGACTION && !f->libc)
         return CT_SPECIAL_NONE;
     bool outside_only = known->special == CT_SPECIAL_SECCOMP || known->special == CT_SPECIAL_EXEC ||
                         known->special == CT_SPECIAL_LOADED || known->special == CT_SPECIAL_LOOK ||
-                        known->special == CT_SPECIAL_TRACE;
+                        known->special == CT_SPECIAL_TRACE || known->special == CT_SPECIAL_SIGACTION;
     if (outside_only && side == CT_CLASSIFY_INSIDE)
         return CT_SPECIAL_NONE;
     if (side == CT_CLASSIFY_OUTSIDE && !strcmp(known->name, "_Unwind_Backtrace"))
@@ -84,7 +88,7 @@ static enum ct_skip_reason skip_of(const struct ct_function_facts *f) {
 
 struct ct_function_class ct_classify(const struct ct_function_facts *f) {
     const struct ct_known_function *lazy = find_lazy(f), *known = lazy ? lazy : find_known(f);
-    enum ct_special special = special_of(known_special(known, f->side), f);
+    enum ct_special special = special_of(known_special(known, f), f);
     return (struct ct_function_class){
         .skip = skip_of(f),
         .special = special,

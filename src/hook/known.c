@@ -19,12 +19,14 @@ const struct ct_known_function ct_known_functions[] = {
     {"__fentry__",              CT_ENTRY_ONLY_READS_RETURN,  CT_SPECIAL_NONE},
     {"__getcontext",            CT_ENTRY_ONLY_RETURNS_TWICE, CT_SPECIAL_NONE},
     {"__libc_longjmp",          CT_ENTRY_ONLY_JUMPS_AWAY,    CT_SPECIAL_JUMP},
+    {"__libc_sigaction",        CT_ENTRY_ONLY_NONE,          CT_SPECIAL_SIGACTION},
     {"__libc_siglongjmp",       CT_ENTRY_ONLY_JUMPS_AWAY,    CT_SPECIAL_JUMP},
     {"__libc_vfork",            CT_ENTRY_ONLY_RETURNS_TWICE, CT_SPECIAL_VFORK},
     {"__longjmp",               CT_ENTRY_ONLY_JUMPS_AWAY,    CT_SPECIAL_JUMP},
     {"__longjmp_chk",           CT_ENTRY_ONLY_JUMPS_AWAY,    CT_SPECIAL_JUMP},
     {"__setcontext",            CT_ENTRY_ONLY_JUMPS_AWAY,    CT_SPECIAL_NONE},
     {"__setjmp",                CT_ENTRY_ONLY_RETURNS_TWICE, CT_SPECIAL_NONE},
+    {"__sigaction",             CT_ENTRY_ONLY_NONE,          CT_SPECIAL_SIGACTION},
     {"__sigsetjmp",             CT_ENTRY_ONLY_RETURNS_TWICE, CT_SPECIAL_NONE},
     {"__swapcontext",           CT_ENTRY_ONLY_RETURNS_TWICE, CT_SPECIAL_NONE},
     {"__unw_step",              CT_ENTRY_ONLY_NONE,          CT_SPECIAL_LOOK},
@@ -50,6 +52,7 @@ const struct ct_known_function ct_known_functions[] = {
     {"seccomp",                 CT_ENTRY_ONLY_NONE,          CT_SPECIAL_SECCOMP},
     {"setcontext",              CT_ENTRY_ONLY_JUMPS_AWAY,    CT_SPECIAL_NONE},
     {"setjmp",                  CT_ENTRY_ONLY_RETURNS_TWICE, CT_SPECIAL_NONE},
+    {"sigaction",               CT_ENTRY_ONLY_NONE,          CT_SPECIAL_SIGACTION},
     {"siglongjmp",              CT_ENTRY_ONLY_JUMPS_AWAY,    CT_SPECIAL_JUMP},
     {"sigsetjmp",               CT_ENTRY_ONLY_RETURNS_TWICE, CT_SPECIAL_NONE},
     {"swapcontext",             CT_ENTRY_ONLY_RETURNS_TWICE, CT_SPECIAL_NONE},
@@ -87,6 +90,10 @@ bool ct_known_return_map(const char *name) {
 
 bool ct_known_walks(const char *name) {
     return !strcmp(name, "_ULx86_64_step");
+}
+
+bool ct_known_libc(const char *name) {
+    return !strncmp(name, "__libc_start_main", 17);
 }
 
 bool ct_known_inner_entry(const char *name) {

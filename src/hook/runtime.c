@@ -3,6 +3,7 @@
  * Each runs on the thread that called or returned, first on the program's stack to find the thread's block, then with
  * signals blocked where it changes more than one word. */
 #include "hook/runtime.h"
+#include "hook/fault.h"
 #include "os/os.h"
 #include "os/thread.h"
 
@@ -198,6 +199,19 @@ uint64_t ct_hook_leave_slow(uint64_t slot, struct ct_detail_note *note) {
     return found.ret;
 }
 
+void ct_hook_left_slow(uint64_t slot, struct ct_shadow *found) {
+    struct ct_block *b = ct_block_current();
+    uint32_t depth;
+    if (!b)
+        lost_return();
+    uint64_t mask = ct_block_mask(b);
+    ct_walk_end(b, slot - 8);
+    ct_walk_end_look(b, slot);
+    if (!ct_shadow_leave(b, slot, resume_in(b, slot), found, &depth))
+        lost_return();
+    ct_block_unmask(b, mask);
+}
+
 /* ---- functions that the engine must know about ---- */
 
 #define CLONE_VM_     0x100u
@@ -312,6 +326,8 @@ static void act(struct ct_block *b, enum ct_special special, uint64_t slot, cons
         if (b->runtime->on_loaded)
             b->runtime->on_loaded();
         break;
+    case CT_SPECIAL_SIGACTION:
+        break; /* its arguments have been seen to before, also in processes that are not observed */
     case CT_SPECIAL_EXEC:
         break; /* told before, also in processes that are not observed */
     case CT_SPECIAL_SECCOMP:
@@ -412,6 +428,13 @@ static void before_exec(const struct ct_runtime *rt, const struct ct_special_fra
         rt->on_exec(is_descriptor ? frame->argument1 : frame->argument0, is_descriptor ? (int)first : CWD);
 }
 
+/* A child on its parent's memory has handlers of its own, and no table. */
+static void before_sigaction(const struct ct_runtime *rt, struct ct_special_frame *frame, uint64_t slot) {
+    struct ct_saved_registers *saved = (struct ct_saved_registers *)slot - 1;
+    bool own_table = ct_os_is_silent() || ct_os_getpid() == rt->pid;
+    ct_fault_sigaction(own_table, frame->argument0, &frame->argument1, &saved->argument2);
+}
+
 /* The call's event; what a stub does for its frame (stubs_x64.S). */
 static uint64_t enter_special(struct ct_block *b, uint64_t slot, uint64_t stub, bool entry_only,
                               struct ct_detail_note *note) {
@@ -453,13 +476,14 @@ static uint64_t enter_look(struct ct_block *b, uint64_t slot, uint64_t stub, con
 }
 
 /* `note`, if not NULL: a stamp of 0 tells that nothing is to be captured. */
-uint64_t ct_hook_special(uint64_t slot, uint64_t stub, const struct ct_special_frame *frame,
-                         struct ct_detail_note *note) {
+uint64_t ct_hook_special(uint64_t slot, uint64_t stub, struct ct_special_frame *frame, struct ct_detail_note *note) {
     struct ct_block *b = ct_block_current();
     if (note)
         note->stamp = 0;
     if (b && b->runtime->hooks[stub_number(stub)].special == CT_SPECIAL_EXEC)
         before_exec(b->runtime, frame);
+    if (b && b->runtime->hooks[stub_number(stub)].special == CT_SPECIAL_SIGACTION)
+        before_sigaction(b->runtime, frame, slot);
     if (!b || b->detached)
         return CT_GO_BODY;
     const struct ct_hook_entry *hook = &b->runtime->hooks[stub_number(stub)];

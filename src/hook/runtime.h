@@ -63,9 +63,10 @@ enum ct_special {
     CT_SPECIAL_WALK,   /* _Unwind_Backtrace where it has no detour: looks at the stack and returns */
     CT_SPECIAL_LOOK,   /* libunwind's unw_step: looks at the frames of its callers, not at its own, and returns */
     CT_SPECIAL_TRACE, /* the same along frame pointers: the sanitizers' UnwindFast(this, pc, frame, top, bottom, depth) */
-    CT_SPECIAL_LOADED,  /* _dl_debug_state: the loader has loaded or unloaded modules */
-    CT_SPECIAL_EXEC,    /* execve, execveat: the process is about to become another program */
-    CT_SPECIAL_SECCOMP, /* prctl, seccomp, syscall: may forbid the process, and so us, to make system calls */
+    CT_SPECIAL_LOADED,    /* _dl_debug_state: the loader has loaded or unloaded modules */
+    CT_SPECIAL_EXEC,      /* execve, execveat: the process is about to become another program */
+    CT_SPECIAL_SECCOMP,   /* prctl, seccomp, syscall: may forbid the process, and so us, to make system calls */
+    CT_SPECIAL_SIGACTION, /* handlers of faults are called through us (fault.h) */
 };
 
 struct ct_runtime;
@@ -187,11 +188,18 @@ struct ct_runtime {
     struct ct_hook_statistics retired; /* counters of blocks that were reused */
     uint64_t threads_seen;
     uint64_t boot; /* where the controller finds its tables again (abi/boot_abi.h) */
+    /* Is this memory of our stubs? Asked by handlers of faults. */
+    bool (*holds_stubs)(uint64_t at, uint64_t size);
     /* Of the unwinder that the program uses; NULL until known. */
     uint64_t (*get_cfa)(void *context);
 };
 
 #define CT_ASSERT_AT(field, offset) _Static_assert(__builtin_offsetof(struct ct_block, field) == (offset), #field)
+/* scripts/gdb/contrail.py has these. */
+CT_ASSERT_AT(runtime, 0x1168);
+_Static_assert(__builtin_offsetof(struct ct_runtime, hooks) == 64, "RUNTIME_HOOKS");
+_Static_assert(sizeof(struct ct_hook_entry) == 48, "HOOK_SIZE");
+_Static_assert(__builtin_offsetof(struct ct_hook_entry, function) == 32, "HOOK_FUNCTION");
 CT_ASSERT_AT(owner, CT_BLOCK_OWNER);
 CT_ASSERT_AT(cursor, CT_BLOCK_CURSOR);
 CT_ASSERT_AT(event_bit, CT_BLOCK_EVENT_BIT);
@@ -361,8 +369,9 @@ uint64_t ct_hook_enter_slow(uint64_t slot, uint64_t stub, struct ct_detail_note 
 uint64_t ct_hook_entry_slow(uint64_t slot, uint64_t stub, struct ct_detail_note *note);
 uint64_t ct_hook_leave_slow(uint64_t slot, struct ct_detail_note *note);
 void ct_hook_event_slow(uint64_t hook, uint64_t kind, uint64_t slot, struct ct_detail_note *note);
-uint64_t ct_hook_special(uint64_t slot, uint64_t stub, const struct ct_special_frame *frame,
-                         struct ct_detail_note *note);
+/* A return that is no event's. */
+void ct_hook_left_slow(uint64_t slot, struct ct_shadow *found);
+uint64_t ct_hook_special(uint64_t slot, uint64_t stub, struct ct_special_frame *frame, struct ct_detail_note *note);
 uint64_t ct_hook_on_call(struct ct_cpu_context *cpu, uint64_t slot, uint64_t stub);
 uint64_t ct_hook_on_return(struct ct_cpu_context *cpu, uint64_t slot);
 

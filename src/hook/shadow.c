@@ -166,6 +166,8 @@ static void call_on_leave(void *arg) {
 /* Tells that the frame was left without returning. */
 static void report_left(struct ct_block *b, const struct ct_shadow *e, uint32_t depth) {
     uint32_t number = ct_shadow_number(e);
+    if (number == CT_HOOK_NONE)
+        return;
     const struct ct_hook_entry *hook = &b->runtime->hooks[number];
     b->counters->left_frames++;
     if (hook->flavor == CT_ACTION_RECORD)
@@ -426,7 +428,7 @@ void ct_shadow_close_range(struct ct_block *b, uint64_t low, uint64_t high) {
 static void end_unseen(struct ct_block *b, struct ct_shadow *e) {
     uint32_t number = ct_shadow_number(e);
     e->slot = CT_SLOT_HOLE;
-    if (b->runtime->hooks[number].flavor == CT_ACTION_RECORD)
+    if (number != CT_HOOK_NONE && b->runtime->hooks[number].flavor == CT_ACTION_RECORD)
         ct_event_write(b, number, CT_EVENT_RETURN);
 }
 

@@ -86,7 +86,8 @@ static void push_walk(struct ct_block *b) {
 
 void ct_walk_begin(struct ct_block *b, uint64_t slot, uint32_t attention) {
     uint64_t mask = ct_block_mask(b);
-    ct_walk_end(b, slot); /* of handlers that came until signals were blocked: what is interrupted are walks that go on */
+    ct_walk_end(b,
+                slot); /* of handlers that came until signals were blocked: what is interrupted are walks that go on */
     ct_shadow_settle(b, slot);
     if (b->attention & CT_ATTENTION_UNWIND)
         push_walk(b);
@@ -149,7 +150,7 @@ static uint64_t stack_end(struct ct_block *b, uint64_t slot, uint64_t object, ui
 
 /* As far as the function will look: UnwindFast goes along so many frame pointers. One more may be the place where it stands. */
 uint64_t ct_walk_look_end(struct ct_block *b, enum ct_special special, uint64_t slot,
-                         const struct ct_special_frame *frame) {
+                          const struct ct_special_frame *frame) {
     const struct ct_saved_registers *saved = (const struct ct_saved_registers *)slot - 1;
     uint64_t top = special == CT_SPECIAL_TRACE ? stack_end(b, slot, frame->argument0, saved->argument3) : 0;
     return top ? ct_shadow_chain_end(slot, saved->argument2, top, (uint32_t)frame->argument5 + 1) : 0;

@@ -191,6 +191,8 @@ void ct_watch_free(struct ct_remote *remote);
 
 /* Of a thread in any stop. */
 int ct_remote_read_thread_traced(int tid, struct ct_remote_thread *thread);
+/* Its general registers, pc and flags. */
+int ct_remote_write_thread_traced(const struct ct_remote_thread *thread);
 
 /* ---- gadget.c ---- */
 

@@ -160,11 +160,21 @@ struct ct_remote_signal {
     size_t other_count;
 };
 
+/* What becomes of it. */
+enum ct_remote_verdict {
+    CT_REMOTE_SIGNAL_AS_IS,
+    CT_REMOTE_SIGNAL_SHOWN,   /* the registers were changed: so it is told */
+    CT_REMOTE_SIGNAL_CHANGED, /* and delivered */
+    CT_REMOTE_SIGNAL_DROPPED, /* it is neither told nor delivered; the thread goes on with changed registers */
+};
+
 struct ct_remote_watch {
     uint64_t signals; /* to be told, bit n - 1 is signal n */
     bool crashes;     /* also: faults and aborts, whether there is a handler or not, and whatever kills */
     /* Runs on the tracer, while the thread stands: it must not wait for a thread that uses the same remote. It may read memory. */
     void (*told)(void *arg, const struct ct_remote_signal *signal);
+    /* The same, before: may change the thread's registers. May be NULL. */
+    enum ct_remote_verdict (*judge)(void *arg, struct ct_remote_signal *signal);
     void *arg;
 };
 

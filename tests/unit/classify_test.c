@@ -59,6 +59,19 @@ static void test_walks_that_return(void **state) {
     assert_int_equal(ct_classify(&facts).special, CT_SPECIAL_NONE);
 }
 
+/* Only the C library's own: others of that name keep handlers themselves. */
+static void test_sigaction_of_libc(void **state) {
+    (void)state;
+    struct ct_function_facts f = {.side = CT_CLASSIFY_OUTSIDE, .name = "sigaction", .flags = CT_FUNC_NAMED};
+    assert_int_equal(ct_classify(&f).special, CT_SPECIAL_NONE);
+    f.libc = true;
+    assert_int_equal(ct_classify(&f).special, CT_SPECIAL_SIGACTION);
+    assert_int_equal(ct_classify(&f).entry_only, CT_ENTRY_ONLY_NONE);
+    assert_true(ct_classify(&f).service);
+    f.side = CT_CLASSIFY_INSIDE;
+    assert_int_equal(ct_classify(&f).special, CT_SPECIAL_NONE);
+}
+
 static void test_filters_matter_outside_only(void **state) {
     (void)state;
     static const char *const names[] = {"prctl", "seccomp", "syscall"};
@@ -127,6 +140,7 @@ int main(void) {
         cmocka_unit_test(test_ordinary),
         cmocka_unit_test(test_stack_walks_differ_by_side),
         cmocka_unit_test(test_walks_that_return),
+        cmocka_unit_test(test_sigaction_of_libc),
         cmocka_unit_test(test_filters_matter_outside_only),
         cmocka_unit_test(test_known_by_code),
         cmocka_unit_test(test_return_maps),
