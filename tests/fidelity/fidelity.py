@@ -74,6 +74,8 @@ class Runner:
         try:
             bench = Bench(shop, program, share)
             native = bench.run_native()
+            if self.arguments.show:
+                show(native)
             rows = [row(program, "native", "yes", native=native.cpu, seconds=native.seconds, slowdown=1.0)]
             return rows + [self.run_mode(shop, bench, mode) for mode in modes]
         except (BadProgram, Failure) as e:
@@ -90,6 +92,8 @@ class Runner:
             problems = differences(bench.native, run)
             if run.attached:
                 about.update(look_at(shop, output))
+                if not about["events"]:
+                    problems.append("nothing was recorded")
             problems += shop.leftovers()
         except Failure as e:
             problems = [str(e)]
@@ -99,6 +103,12 @@ class Runner:
         if problems:
             return row(program, mode, "NO", "\n".join(problems[:5]), **about)
         return row(program, mode, "yes" if run.attached else "ended first", **about)
+
+
+def show(run):
+    """For who writes a program file: does it do what it should?"""
+    print("exit code %d\noutput: %r\nerrors: %r\nfiles: %s" % (
+        run.result.code, run.result.out[:600], run.result.err[:600], {name: len(run.files[name]) for name in run.files}))
 
 
 def parse():
@@ -114,6 +124,7 @@ def parse():
     parser.add_argument("--work-attached", type=float, help="the same where it is attached to (default: as --work)")
     parser.add_argument("--json", metavar="FILE", help="write the rows to FILE")
     parser.add_argument("--table", action="store_true", help="print all rows, not only those that differ")
+    parser.add_argument("--show", action="store_true", help="print what the untraced program makes")
     parser.add_argument("--keep", action="store_true", help="keep the working directories")
     parser.add_argument("--list", action="store_true", help="print the names of the programs")
     parser.add_argument("--check-packages", action="store_true", help="is packages-fidelity.txt what the program files say?")

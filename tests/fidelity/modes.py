@@ -28,13 +28,15 @@ class Bench:
     def __init__(self, shop, program, share):
         self.shop, self.program, self.share = shop, program, share
         self.work, self.template = shop.path("work"), shop.path("template")
-        shutil.rmtree(self.template, ignore_errors=True)
-        os.mkdir(self.template)
         self.environment = dict(shop.environment, PATH=SEARCH, HOME=self.work, TMPDIR=os.path.join(self.work, "tmp"),
                                 TZ="UTC", **program.environment)
         for name in ("PYTHONPATH", "PYTHONHOME", "LD_PRELOAD", "DISPLAY"):
             self.environment.pop(name, None)
-        program.prepare(self.template, share, self.environment)
+        for place in (self.work, self.template):
+            shutil.rmtree(place, ignore_errors=True)
+        os.mkdir(self.work)
+        program.prepare(self.work, share, self.environment)
+        os.rename(self.work, self.template)
         self.native = None
 
     def fresh(self):

@@ -30,7 +30,7 @@ class Program:
         self.packages, self.command, self.tags = get("packages", []), get("command", []), get("tags", [])
         self.setup, self.inputs, self.environment = get("setup", ""), get("inputs", {}), get("env", {})
         self.stdin, self.files, self.server = get("stdin"), get("files", []), get("server", {})
-        self.compare = set(get("compare", sorted(STREAMS)))
+        self.compare = set(get("compare", sorted(STREAMS - {"stderr"} if self.server else STREAMS)))
         self.filters = [(re.compile(a.encode(), re.M), b.encode()) for a, b in get("filters", [])]
         self.leave_out = get("leave_out", {})
         self.amount = get("amount", 0)
@@ -53,11 +53,11 @@ class Program:
         return text.replace(NUMBER, str(max(1, int(self.amount * share))))
 
     def prepare(self, directory, share, environment):
-        """Makes the directory that each run gets a copy of: inputs first, then what setup makes of them."""
+        """Fills the directory that each run gets a copy of: inputs first, then what setup makes of them."""
+        os.mkdir(os.path.join(directory, "tmp"))
         for name, text in self.inputs.items():
             with open(os.path.join(directory, name), "w") as f:
                 f.write(self.fill(text, share))
-        os.mkdir(os.path.join(directory, "tmp"))
         done = subprocess.run(["sh", "-e", "-c", self.fill(self.setup, share)], cwd=directory, env=environment,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         if done.returncode:
