@@ -184,37 +184,38 @@ class Bench:
 
         def attach(process):
             time.sleep(0.2 * self.native.seconds)
+            pid = busiest(process.pid) if self.program.attach_child else process.pid
             try:
                 if mode == "attach":
-                    recorder = self.shop.attach(process.pid, output)
+                    recorder = self.shop.attach(pid, output)
                 else:
-                    recorder = self.shop.attach(process.pid, output, ["--pid"], "stalk")
+                    recorder = self.shop.attach(pid, output, ["--pid"], "stalk")
             except Failure:
-                if has_ended(process.pid):
+                if has_ended(pid):
                     missed.append(True)
                     return
                 raise
             time.sleep(max(0.1, 0.2 * self.native.seconds))
-            self.let_go(process, recorder)
+            self.let_go(pid, recorder)
 
         run = self.run(attach=attach)
         run.attached = not missed
         return run
 
-    def let_go(self, process, recorder):
+    def let_go(self, pid, recorder):
         try:
-            ended = self.shop.detach(process.pid, recorder)
+            ended = self.shop.detach(pid, recorder)
         except Failure:
-            if not has_ended(process.pid):
+            if not has_ended(pid):
                 raise
             ended = finish(recorder, what="contrail after the program's end")
         if ended.code:
             raise Failure("contrail ends with %d: %r" % (ended.code, ended.err))
         try:
-            changes = text_changes(process.pid)
+            changes = text_changes(pid)
         except OSError:
             return  # it has ended meanwhile
-        if changes and not has_ended(process.pid):
+        if changes and not has_ended(pid):
             raise Failure(changes[0])
 
 
@@ -226,6 +227,31 @@ def read_back(file):
 
 def has_ended(pid):
     return status_of(pid) == "gone" or "state Z" in status_of(pid) or "state X" in status_of(pid)
+
+
+def family(pid):
+    """A process and its descendants."""
+    found = [pid]
+    for path in glob.glob("/proc/%d/task/*/children" % pid):
+        try:
+            with open(path) as f:
+                children = [int(word) for word in f.read().split()]
+        except OSError:
+            continue
+        for child in children:
+            found += family(child)
+    return found
+
+
+def busiest(pid):
+    """Who of them has used the processor most."""
+    def used(each):
+        try:
+            with open("/proc/%d/stat" % each) as f:
+                return sum(int(word) for word in f.read().rsplit(")", 1)[1].split()[11:13])
+        except OSError:
+            return -1
+    return max(family(pid), key=used)
 
 
 def differences(native, other):

@@ -9,7 +9,7 @@ import tomllib
 DIRECTORY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs")
 MODES = ("record", "detail", "stalk", "attach", "stalk-attach")
 KEYS = {"packages", "setup", "command", "env", "stdin", "compare", "files", "filters", "server", "leave_out", "tags",
-        "amount", "inputs"}
+        "amount", "inputs", "attach"}
 STREAMS = {"stdout", "stderr", "code"}
 NUMBER = "@N@"  # stands for the amount of work
 
@@ -34,6 +34,7 @@ class Program:
         self.filters = [(re.compile(a.encode(), re.M), b.encode()) for a, b in get("filters", [])]
         self.leave_out = get("leave_out", {})
         self.amount = get("amount", 0)
+        self.attach_child = get("attach") == "child"
         self.check()
 
     def check(self):
@@ -47,6 +48,7 @@ class Program:
         need(self.compare & {"stdout", "stderr"} or self.files, "nothing that the program makes is compared")
         need(not set(self.leave_out) - set(MODES), "leave_out knows %s" % (MODES,))
         need(not self.server or set(self.server) == {"ready", "load", "stop"}, "server has ready, load and stop")
+        need(self.data.get("attach", "self") in ("self", "child"), "attach is self or child")
         need(self.amount or NUMBER not in str(self.data), "%s without amount" % NUMBER)
 
     def fill(self, text, share):
