@@ -113,6 +113,8 @@ class Round:
         if self.trouble not in LIMITS:
             return None
         which, value = LIMITS[self.trouble]
+        if self.trouble == "little memory" and not self.attaching:
+            value *= 6  # the program inherits it, and needs some of what the recorder leaves
         if self.attaching and self.trouble in ("few descriptors", "little memory"):
             resource.prlimit(self.pid, which, (value, resource.prlimit(self.pid, which)[1]))
             return None
