@@ -78,7 +78,7 @@ class Runner:
                 show(native)
             rows = [row(program, "native", "yes", native=native.cpu, seconds=native.seconds, slowdown=1.0)]
             return rows + [self.run_mode(shop, bench, mode) for mode in modes]
-        except (BadProgram, Failure) as e:
+        except (BadProgram, Failure, OSError) as e:
             return [row(program, "native", "NO", str(e))]
         finally:
             shop.close(keep=self.arguments.keep)
@@ -95,7 +95,7 @@ class Runner:
                 if not about["events"]:
                     problems.append("nothing was recorded")
             problems += shop.leftovers()
-        except Failure as e:
+        except (Failure, OSError) as e:
             problems = [str(e)]
         finally:
             if not self.arguments.keep:
@@ -171,11 +171,15 @@ def main():
     runner, rows = Runner(arguments), []
     print_row(dict({cell: cell for cell, _ in COLUMNS}, problem=""))
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        for future in concurrent.futures.as_completed([pool.submit(runner.run, p) for p in programs]):
-            for one in future.result():
-                rows.append(one)
-                if arguments.table or one["same"] != "yes":
-                    print_row(one)
+        try:
+            for future in concurrent.futures.as_completed([pool.submit(runner.run, p) for p in programs]):
+                rows += future.result()
+                for one in future.result():
+                    if arguments.table or one["same"] != "yes":
+                        print_row(one)
+        except KeyboardInterrupt:
+            pool.shutdown(cancel_futures=True)
+            raise
     if arguments.json:
         with open(arguments.json, "w") as f:
             json.dump(rows, f, indent=1)

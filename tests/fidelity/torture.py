@@ -51,11 +51,11 @@ def build(directory):
 
 
 class Round:
-    def __init__(self, shop, commands, answers, seed, number):
+    def __init__(self, shop, commands, answers, seed, number, troubles=TROUBLES):
         self.shop, self.number = shop, number
         source = random.Random("%d:%d" % (seed, number))
         self.name = source.choice(sorted(commands))
-        self.mode, self.trouble = source.choice(MODES), source.choice(TROUBLES)
+        self.mode, self.trouble = source.choice(MODES), source.choice(troubles)
         if (self.name, self.trouble) == ("busy", "stall target"):
             self.name = "answer"  # SIGCONT ends calls of busy with EINTR, traced or not (signal(7))
         self.command, self.answer = commands[self.name], answers.get(self.name)
@@ -345,6 +345,7 @@ def parse():
     parser.add_argument("--rounds", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--round", type=int, help="this one only")
+    parser.add_argument("--trouble", action="append", choices=TROUBLES, help="of this kind; may be repeated (default: all)")
     parser.add_argument("--keep", action="store_true", help="keep the directories of rounds that fail")
     parser.add_argument("--verbose", action="store_true", help="print every round")
     return parser.parse_args()
@@ -354,18 +355,19 @@ def run_round(arguments, commands, answers, number):
     """The round, and the sentence that tells what is wrong with it."""
     shop = Workshop(os.path.abspath(arguments.contrail), "torture", os.path.join(os.path.abspath(arguments.build), "cache"))
     problem = ""
-    this = Round(shop, commands, answers, arguments.seed, number)
+    this = Round(shop, commands, answers, arguments.seed, number, arguments.trouble or TROUBLES)
     try:
         this.run()
-    except Failure as e:
+    except (Failure, OSError) as e:
         problem = str(e)
     finally:
         shop.close(keep=bool(problem) and arguments.keep)
     if arguments.verbose or problem:
         print("%s round %d: %s: %s" % ("FAILED" if problem else "ok    ", number, this.describe(), " ".join(this.notes)))
     if problem:
-        print("  %s\n  repeat: tests/fidelity/torture.py --contrail %s --seed %d --round %d" % (
-            problem.replace("\n", "\n  "), arguments.contrail, arguments.seed, number))
+        print("  %s\n  repeat: tests/fidelity/torture.py --contrail %s --seed %d --round %d%s" % (
+            problem.replace("\n", "\n  "), arguments.contrail, arguments.seed, number,
+            "".join(" --trouble '%s'" % t for t in arguments.trouble or ())))
     sys.stdout.flush()
     return this, problem
 
