@@ -15,7 +15,7 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 sys.path.append(os.path.join(ROOT, "tests", "e2e", "record"))
 
 from modes import Bench, differences, look_at  # noqa: E402
-from program import MODES, BadProgram, load, missing_packages, package_list  # noqa: E402
+from program import DIRECTORY, MODES, BadProgram, load, missing_packages, package_list  # noqa: E402
 from recorder import Failure, Workshop  # noqa: E402
 
 ATTACHING = ("attach", "stalk-attach")
@@ -48,9 +48,9 @@ def print_row(one):
 
 
 class Runner:
-    def __init__(self, arguments):
+    def __init__(self, arguments, programs):
         self.arguments = arguments
-        self.missing = missing_packages(load())
+        self.missing = missing_packages(programs)
         self.cache = os.path.join(os.path.abspath(arguments.build), "cache")
 
     def shares(self, mode):
@@ -72,7 +72,7 @@ class Runner:
     def run_share(self, program, share, modes):
         shop = Workshop(os.path.abspath(self.arguments.contrail), program.name, self.cache)
         try:
-            bench = Bench(shop, program, share)
+            bench = Bench(shop, program, share, self.arguments.patience)
             native = bench.run_native()
             if self.arguments.show:
                 show(native)
@@ -115,6 +115,7 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--contrail", default="build/src/cli/contrail")
     parser.add_argument("--build", default="/tmp", help="where analyses of modules are cached")
+    parser.add_argument("--programs", default=DIRECTORY, metavar="DIR", help="where the program files are")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="this program; may be repeated")
     parser.add_argument("--tag", help="programs with this tag")
     parser.add_argument("--mode", action="append", choices=("native",) + MODES,
@@ -122,6 +123,7 @@ def parse():
     parser.add_argument("--jobs", type=int, default=1, help="programs at the same time")
     parser.add_argument("--work", type=float, default=1.0, help="share of its work that each program does")
     parser.add_argument("--work-attached", type=float, help="the same where it is attached to (default: as --work)")
+    parser.add_argument("--patience", type=float, default=60, help="seconds, and times the untraced run, until a run hangs")
     parser.add_argument("--json", metavar="FILE", help="write the rows to FILE")
     parser.add_argument("--table", action="store_true", help="print all rows, not only those that differ")
     parser.add_argument("--show", action="store_true", help="print what the untraced program makes")
@@ -159,7 +161,7 @@ def sum_up(rows, programs):
 def main():
     arguments = parse()
     try:
-        programs = [p for p in load(arguments.only) if not arguments.tag or arguments.tag in p.tags]
+        programs = [p for p in load(arguments.only, arguments.programs) if not arguments.tag or arguments.tag in p.tags]
         if arguments.check_packages or arguments.write_packages:
             return see_to_packages(arguments.write_packages)
     except BadProgram as e:
@@ -168,7 +170,7 @@ def main():
     if arguments.list:
         print("\n".join(p.name for p in programs))
         return 0
-    runner, rows = Runner(arguments), []
+    runner, rows = Runner(arguments, programs), []
     print_row(dict({cell: cell for cell, _ in COLUMNS}, problem=""))
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         try:

@@ -25,8 +25,8 @@ class Run:
 class Bench:
     """One program with one amount of work: prepared once, run in many ways."""
 
-    def __init__(self, shop, program, share):
-        self.shop, self.program, self.share = shop, program, share
+    def __init__(self, shop, program, share, patience=60):
+        self.shop, self.program, self.share, self.patience = shop, program, share, patience
         self.work, self.template = shop.path("work"), shop.path("template")
         self.environment = dict(shop.environment, PATH=SEARCH, HOME=self.work, TMPDIR=os.path.join(self.work, "tmp"),
                                 TZ="UTC", **program.environment)
@@ -45,7 +45,7 @@ class Bench:
 
     def deadline(self):
         """Seconds that a run may take: for what hangs, not for what is slow."""
-        return 60 + 60 * (self.native.seconds if self.native else 10)
+        return self.patience * (1 + (self.native.seconds if self.native else 10))
 
     def shell(self, text, **options):
         return subprocess.Popen(["sh", "-c", text], cwd=self.work, env=self.environment, stdin=subprocess.DEVNULL, **options)

@@ -70,9 +70,9 @@ class Program:
         return [self.fill(word, share) for word in self.command]
 
 
-def load(names=()):
+def load(names=(), directory=DIRECTORY):
     """All programs, or those that are named."""
-    paths = sorted(glob.glob(os.path.join(DIRECTORY, "*.toml")))
+    paths = sorted(glob.glob(os.path.join(glob.escape(directory), "*.toml")))
     programs = [Program(path) for path in paths]
     unknown = set(names) - {p.name for p in programs}
     if unknown:
