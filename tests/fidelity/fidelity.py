@@ -9,7 +9,9 @@ import concurrent.futures
 import json
 import os
 import shutil
+import subprocess
 import sys
+import traceback
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 sys.path.append(os.path.join(ROOT, "tests", "e2e", "record"))
@@ -58,7 +60,13 @@ class Runner:
         return self.arguments.work_attached if mode in ATTACHING else self.arguments.work
 
     def run(self, program):
-        """Rows of one program."""
+        """Rows of one program. A fault of the harness itself must not cost the results of the others."""
+        try:
+            return self.run_program(program)
+        except Exception:  # pylint: disable=broad-except
+            return [row(program, "-", "NO", "the harness failed: " + traceback.format_exc())]
+
+    def run_program(self, program):
         absent = self.missing & set(program.packages)
         if absent:
             return [row(program, "-", "skipped", "not installed: %s" % ", ".join(sorted(absent)))]
@@ -78,7 +86,7 @@ class Runner:
                 show(native)
             rows = [row(program, "native", "yes", native=native.cpu, seconds=native.seconds, slowdown=1.0)]
             return rows + [self.run_mode(shop, bench, mode) for mode in modes]
-        except (BadProgram, Failure, OSError) as e:
+        except (BadProgram, Failure, OSError, subprocess.SubprocessError) as e:
             return [row(program, "native", "NO", str(e))]
         finally:
             shop.close(keep=self.arguments.keep)
@@ -95,7 +103,7 @@ class Runner:
                 if not about["events"]:
                     problems.append("nothing was recorded")
             problems += shop.leftovers()
-        except (Failure, OSError) as e:
+        except (Failure, OSError, subprocess.SubprocessError) as e:
             problems = [str(e)]
         finally:
             if not self.arguments.keep:
