@@ -381,7 +381,10 @@ def main():
     shop.close()
     count, failed = collections.Counter(), collections.Counter()
     for number in [arguments.round] if arguments.round is not None else range(arguments.rounds):
-        this, problem = run_round(arguments, commands, answers, number)
+        try:
+            this, problem = run_round(arguments, commands, answers, number)
+        except KeyboardInterrupt:
+            break
         count[this.trouble] += 1
         failed[this.trouble] += bool(problem)
         count.update(set(this.notes))

@@ -268,7 +268,7 @@ def text_changes(pid):
             now = memory.read(end - start)
             with open("/proc/%d/root%s" % (pid, fields[5].rstrip("\n")), "rb") as program:
                 program.seek(int(fields[2], 16))
-                was = program.read(end - start)
+                was = program.read(end - start)[:len(now)]  # less of it when the process ends meanwhile
             if now[:len(was)] != was:
                 at = next(i for i in range(len(was)) if now[i] != was[i])
                 found.append("code of %s differs at %#x: %s instead of %s" % (
