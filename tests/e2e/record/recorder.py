@@ -261,8 +261,8 @@ def text_changes(pid):
     with open("/proc/%d/maps" % pid) as f, open("/proc/%d/mem" % pid, "rb", 0) as memory:
         for line in f:
             fields = line.split(None, 5)
-            if "x" not in fields[1] or len(fields) < 6 or not fields[5].startswith("/"):
-                continue
+            if "x" not in fields[1] or "w" in fields[1] or len(fields) < 6 or not fields[5].startswith("/"):
+                continue  # what can be written a program may change itself
             start, end = (int(x, 16) for x in fields[0].split("-"))
             memory.seek(start)
             now = memory.read(end - start)
