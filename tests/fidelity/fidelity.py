@@ -100,7 +100,7 @@ class Runner:
             problems = differences(bench.native, run)
             if run.attached:
                 about.update(look_at(shop, output))
-                if not about["events"]:
+                if not about["events"] and mode not in ATTACHING:
                     problems.append("nothing was recorded")
             problems += shop.leftovers()
         except (Failure, OSError, subprocess.SubprocessError) as e:
@@ -110,7 +110,9 @@ class Runner:
                 shutil.rmtree(output, ignore_errors=True)
         if problems:
             return row(program, mode, "NO", "\n".join(problems[:5]), **about)
-        return row(program, mode, "yes" if run.attached else "ended first", **about)
+        if not run.attached:
+            return row(program, mode, "ended first", **about)
+        return row(program, mode, "yes" if about["events"] else "no calls", **about)
 
 
 def show(run):
@@ -158,9 +160,12 @@ def see_to_packages(write):
 
 
 def sum_up(rows, programs):
-    count = {same: sum(r["same"] == same for r in rows) for same in ("yes", "NO", "left out", "ended first", "skipped")}
-    print("%d programs, %d skipped; %d runs alike, %d differ, %d left out, %d ended before they were attached to" % (
-        len(programs), count["skipped"], count["yes"], count["NO"], count["left out"], count["ended first"]))
+    count = {same: sum(r["same"] == same for r in rows) for same in ("yes", "NO", "left out", "ended first", "no calls",
+                                                               "skipped")}
+    print("%d programs, %d skipped; %d runs alike, %d differ, %d left out, %d ended before they were attached to, "
+          "%d made no calls meanwhile" % (
+        len(programs), count["skipped"], count["yes"], count["NO"], count["left out"], count["ended first"],
+        count["no calls"]))
     if count["NO"]:
         return 1
     return 77 if count["skipped"] == len(programs) else 0
