@@ -189,6 +189,23 @@ int ct_lane_create(struct ct_lane *lane, int fd, const struct ct_lane_options *o
     return 0;
 }
 
+/* Whoever else has the descriptor may move its place: what is returned counts. */
+bool ct_lane_find_used(const struct ct_lane *lane, size_t *from, size_t *to) {
+    if (*from >= *to)
+        return false;
+    off_t data = lseek(lane->fd, (off_t)*from, SEEK_DATA);
+    if (data < 0)
+        return errno != ENXIO; /* the file system does not tell: all of it */
+    off_t hole = lseek(lane->fd, data, SEEK_HOLE);
+    if ((size_t)data >= *to)
+        return false;
+    if ((size_t)data > *from)
+        *from = (size_t)data;
+    if (hole > data && (size_t)hole < *to)
+        *to = (size_t)hole;
+    return true;
+}
+
 void ct_lane_refill_budgets(struct ct_lane *lane, size_t hooks) {
     int32_t rate = (int32_t)lane->detail_rate;
     for (size_t i = 0; lane->budgets && i < hooks && i < lane->hook_room; i++)

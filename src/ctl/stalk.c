@@ -7,6 +7,7 @@
 #include <contrail/status.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define MAX_EXCLUDED 16000u /* the Stalker takes some more */
 #define NAME_ROOM    64u
@@ -273,6 +274,13 @@ static int start(struct ct_recording *r) {
     return status;
 }
 
+/* Mostly never touched. The C library's allocator would clear all of it when it has had memory of this size before: for each child. */
+static bool make_places(struct ct_stalk *s) {
+    void *at = mmap(NULL, sizeof *s->places, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    s->places = at == MAP_FAILED ? NULL : at;
+    return s->places;
+}
+
 static int prepare_tables(struct ct_recording *r) {
     struct ct_stalk *s = r->stalk;
     s->tables = (struct ct_stalk_tables *)r->lane.extra;
@@ -298,10 +306,7 @@ static int prepare_tables(struct ct_recording *r) {
     s->tables->image_size = r->injection.image_size;
     /* Last: who comes behind us trusts the rest. */
     __atomic_store_n(&s->tables->entry, r->injection.entry, __ATOMIC_RELEASE);
-    s->ids = calloc(CT_STALK_TARGETS, sizeof *s->ids);
-    s->block_places = calloc(CT_STALK_BLOCKS, sizeof *s->block_places);
-    s->code_places = calloc(CT_STALK_CODE, sizeof *s->code_places);
-    if (!s->ids || !s->block_places || !s->code_places)
+    if (!make_places(s))
         return CT_ERR_NO_MEMORY;
     ct_stalk_read_maps(r);
     return 0;
@@ -383,9 +388,8 @@ void ct_stalk_free(struct ct_recording *r) {
     r->stalk = NULL;
     if (!s)
         return;
-    free(s->ids);
-    free(s->block_places);
-    free(s->code_places);
+    if (s->places)
+        munmap(s->places, sizeof *s->places);
     free(s->nameless);
     free(s->maps);
     free(s);
