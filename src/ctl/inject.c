@@ -333,10 +333,14 @@ int ct_inject(struct ct_injection *in, struct ct_remote *remote, const struct ct
             error, CT_ERR_ATTACH_FAILED,
             "the process has as many open files as it may have, and recording needs one for a moment; raise its limit "
             "with `prlimit --nofile=N --pid PID`");
-    if (status == CT_ERR_SYSTEM)
+    if (status == CT_ERR_SYSTEM && ct_remote_has_seccomp(remote))
         return explain(error, CT_ERR_ATTACH_FAILED,
                        "the process may not make the system calls that recording needs (mmap, mprotect, "
                        "memfd_create): its seccomp filter forbids it");
+    if (status == CT_ERR_SYSTEM)
+        return explain(error, CT_ERR_ATTACH_FAILED,
+                       "a system call that recording needs (mmap, mprotect, memfd_create) failed in the process; it runs "
+                       "on without hooks: try again");
     if (status == CT_ERR_BAD_FILE)
         return explain(
             error, CT_ERR_ATTACH_FAILED,
