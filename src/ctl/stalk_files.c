@@ -78,11 +78,24 @@ static int write_calls(struct ct_recording *r) {
     return close_table(file);
 }
 
+/* All that `calls` will tell of, before it does. */
+static void name_targets(struct ct_recording *r) {
+    const struct ct_stalk_target *targets = ct_stalk_targets(r->stalk);
+    struct ct_stalk_walk walk = ct_stalk_walk_targets(r);
+    for (uint32_t i; ct_stalk_walk_on(&walk, &i);)
+        if (targets[i].key && targets[i].count)
+            (void)ct_stalk_resolve(r, i);
+}
+
+int ct_stalk_explain(void *recording) {
+    return ct_manifest_add_symbols(recording);
+}
+
 int ct_stalk_write_tables(struct ct_recording *r) {
     if (!r->stalk || !r->stalk->places)
         return 0;
-    int blocks = write_blocks(r), calls = write_calls(r);
-    int symbols = ct_stalk_has_new_symbols(r) ? ct_manifest_write_symbols(r) : 0;
+    name_targets(r);
+    int symbols = ct_manifest_add_symbols(r), blocks = write_blocks(r), calls = write_calls(r);
     return blocks ? blocks : calls ? calls : symbols;
 }
 

@@ -224,14 +224,16 @@ uint64_t ct_stalk_resolve(void *arg, uint32_t number) {
 
 #define NO_MODULE "no symbol"
 
-void ct_stalk_put_symbols(struct ct_recording *r, struct ct_symbols_writer *w) {
+void ct_stalk_put_symbols(struct ct_recording *r, struct ct_symbols_writer *w, bool all) {
     struct ct_stalk *s = r->stalk;
     if (!s || !s->nameless_count)
         return;
-    s->nameless_written = s->nameless_count;
-    ct_symbols_writer_module(w, 0, NO_MODULE, "", 0);
-    for (size_t i = 0; i < s->nameless_count; i++)
+    size_t first = all ? 0 : s->nameless_written;
+    if (!first)
+        ct_symbols_writer_module(w, 0, NO_MODULE, "", 0);
+    for (size_t i = first; i < s->nameless_count; i++)
         ct_symbols_writer_function(w, i + 1, s->nameless[i].address, 0, s->nameless[i].name, "", "");
+    s->nameless_written = s->nameless_count;
 }
 
 bool ct_stalk_has_new_symbols(const struct ct_recording *r) {
