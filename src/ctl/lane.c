@@ -120,6 +120,7 @@ static void point_to_parts(struct ct_lane *lane, uint8_t *at, const struct ct_sh
     lane->pool = at + c->pool_offset;
     lane->marks = (struct ct_shm_mark *)(at + CT_SHM_MARKS_OFFSET);
     lane->more_marks = (struct ct_shm_more_marks *)(at + CT_SHM_MORE_MARKS_OFFSET);
+    lane->regions = (struct ct_shm_regions *)(at + CT_SHM_REGIONS_OFFSET);
     lane->segments = (struct ct_shm_segment *)(at + c->segments_offset);
     lane->rules = (uint16_t *)(at + c->rules_offset);
     lane->budgets = c->detail_rate ? (int32_t *)(at + c->budgets_offset) : NULL;

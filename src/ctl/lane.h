@@ -40,6 +40,7 @@ struct ct_lane {
     uint32_t segments_of_class[CT_LANE_CLASSES]; /* the target could overwrite what segments say of themselves */
     struct ct_shm_mark *marks;
     struct ct_shm_more_marks *more_marks;
+    struct ct_shm_regions *regions;
     uint16_t *rules;  /* by hook */
     int32_t *budgets; /* by hook; NULL: no limit */
     uint8_t *detail_pool;

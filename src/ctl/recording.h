@@ -71,15 +71,15 @@ struct ct_recording {
     struct ct_lane lane;
     struct ct_clock clock;
     struct ct_drain drain;
-    struct ct_windows windows;     /* the drain thread's */
-    time_t clock_second;           /* the drain thread's: of the last look at time triggers; */
-    char held[CT_TRIGGER_TEXT];    /* the one that lasts, "" */
-    struct ct_post *post;          /* reads the agent's letters */
-    uint64_t scan_again_ns;        /* the postman's: all processes are looked through again from then on */
-    uint64_t refused;              /* letters that named a process which is not the target's */
-    struct ct_hold *hold;          /* why it stays traced; NULL: it does not */
-    int lent;                      /* so many others are to trace the process: it is not held meanwhile; under `work` */
-    struct ct_place *place;        /* where its files are; NULL: none is there */
+    struct ct_windows windows;  /* the drain thread's */
+    time_t clock_second;        /* the drain thread's: of the last look at time triggers; */
+    char held[CT_TRIGGER_TEXT]; /* the one that lasts, "" */
+    struct ct_post *post;       /* reads the agent's letters */
+    uint64_t scan_again_ns;     /* the postman's: all processes are looked through again from then on */
+    uint64_t refused;           /* letters that named a process which is not the target's */
+    struct ct_hold *hold;       /* why it stays traced; NULL: it does not */
+    int lent;                   /* so many others are to trace the process: it is not held meanwhile; under `work` */
+    struct ct_place *place;     /* where its files are; NULL: none is there */
     struct ct_symbols_end symbols_end;
     char directory[PATH_MAX + 32]; /* its name, for people */
     char command_line[4096];
@@ -199,7 +199,8 @@ bool ct_recording_is_switched(const struct ct_recording *r);
 
 /* ---- recording_leave.c ---- */
 
-#define CT_RECORDING_STILL_MS 10000u /* a stop of a process that is recorded lasts no longer, whatever it has in its memory */
+#define CT_RECORDING_STILL_MS                                                                                          \
+    10000u /* a stop of a process that is recorded lasts no longer, whatever it has in its memory */
 
 /* Everything out of the target, which runs again. */
 int ct_recording_uninstall(struct ct_recording *r);

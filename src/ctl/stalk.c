@@ -10,7 +10,6 @@
 #include <sys/mman.h>
 
 #define MAX_EXCLUDED 16000u /* the Stalker takes some more */
-#define NAME_ROOM    64u
 
 static const struct ct_session_stalk *options_of(const struct ct_recording *r) {
     return r->session->options.stalk;
@@ -276,7 +275,8 @@ static int start(struct ct_recording *r) {
 
 /* Mostly never touched. The C library's allocator would clear all of it when it has had memory of this size before: for each child. */
 static bool make_places(struct ct_stalk *s) {
-    void *at = mmap(NULL, sizeof *s->places, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *at =
+        mmap(NULL, sizeof *s->places, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     s->places = at == MAP_FAILED ? NULL : at;
     return s->places;
 }
@@ -320,20 +320,17 @@ static struct ct_injection_options lane_options(const struct ct_recording *r) {
 static int enter(struct ct_recording *r, struct ct_remote_error *error) {
     struct ct_injection *in = &r->injection;
     const struct ct_injection_options options = lane_options(r);
-    size_t tables = NAME_ROOM + 256 + MAX_EXCLUDED * 16 +
-                    (ct_remote_thread_count(r->remote) + 4096) * sizeof(struct ct_stalk_boot_thread);
-    char text[NAME_ROOM] = "contrail";
+    size_t tables =
+        256 + MAX_EXCLUDED * 16 + (ct_remote_thread_count(r->remote) + 4096) * sizeof(struct ct_stalk_boot_thread);
     *in = (struct ct_injection){.remote = r->remote, .plan = r->plan, .lane = &r->lane};
     r->lane.fd = -1;
     int status = ct_inject_check_gs(r->remote, error);
     if (!status)
-        status = ct_inject_image(in, ct_stalk_agent_image, tables);
+        status = ct_inject_shared(in, ct_stalk_agent_image, tables, &options);
     if (!status)
-        status = ct_remote_write(r->remote, in->tables, text, sizeof text);
-    if (!status)
-        status = ct_inject_shared(in, in->tables, &options);
+        status = ct_inject_image(in, ct_stalk_agent_image);
     if (!status) {
-        r->stalk->boot = in->tables + NAME_ROOM;
+        r->stalk->boot = in->tables;
         status = prepare_tables(r);
     }
     return status;
@@ -373,7 +370,7 @@ int ct_stalk_install_forked(struct ct_recording *r, struct ct_recording *parent)
     r->stalk->boot = parent->stalk->boot;
     r->stalk->excluded_count = parent->stalk->excluded_count;
     r->stalk->threads_before = 1;
-    int status = ct_inject_shared(in, in->tables, &options);
+    int status = ct_inject_shared(in, NULL, 0, &options);
     if (!status)
         status = prepare_tables(r);
     if (status)

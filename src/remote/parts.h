@@ -214,6 +214,8 @@ struct saved {
 bool ct_call_possible(const struct user_regs_struct *regs);
 /* Fills code from regs and mask, for a place at `gadget`. */
 void ct_call_write_code(struct saved *saved, uint64_t gadget);
+/* Where that has the name of memory that is shared. */
+uint64_t ct_call_name(uint64_t gadget);
 /* Is this such code, and where does it lead back to? */
 bool ct_call_is_code(const uint8_t bytes[CT_REMOTE_GADGET_ROOM], uint64_t *pc, uint64_t *sp);
 /* The registers that start the call. */

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #define BUFFER (256u << 10)
-#define PAGE   4096u /* what the kernel writes to a file at once */
-#define ENOUGH 64u   /* for the last line */
+#define PAGE   4096u                      /* what the kernel writes to a file at once */
+#define ENOUGH 64u                        /* for the last line */
 #define FRESH  "." CT_SYMBOLS_FILE ".new" /* becomes the file when it is complete */
 
 struct ct_symbols_writer {
