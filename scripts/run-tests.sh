@@ -107,6 +107,7 @@ if [ -n "$long" ]; then
         check "attach and detach, 500 times" python3 tests/e2e/record/loop.py $record --times 500
         check "1,000 times a library, 8 threads" python3 tests/e2e/record/libraries.py build/src/cli/contrail --long
         check "processes that a followed program makes" python3 tests/e2e/record/family.py build/src/cli/contrail --stalk
+        check "programs that are easily harmed" python3 tests/e2e/stalk/unharmed.py --contrail build/src/cli/contrail --build build/tests/e2e/stalk --times 20
         check "following while threads come and go" python3 tests/e2e/stalk/command.py --contrail build/src/cli/contrail --build build/tests/e2e/stalk --long churn
         check "leaks found 200 times of 200" python3 tests/e2e/record/sanitizers.py $record --times 200 gcc_address_clean gcc_address_leak gcc_address_threads gcc_leak_leak clang_address_clean clang_address_leak clang_leak_leak
         check "clock after 60 s" python3 tests/e2e/record/clock.py $record --seconds 60

@@ -228,6 +228,7 @@ static int follow_exec(struct ct_recording *r, struct ct_task *t) {
 static int begin(struct ct_recording *r, struct ct_task *t) {
     r->pid = t->who.pid;
     r->parent_pid = t->parent->pid;
+    ct_clock_start_with(&r->clock, &t->parent->clock); /* it waits for us */
     if (t->letter.kind == CT_LETTER_EXEC)
         return follow_exec(r, t);
     read_command_line(r);

@@ -23,12 +23,16 @@ static int explain_denied(struct ct_injection *in, struct ct_remote_error *error
                "container, start it with `--cap-add SYS_PTRACE`), or a security module forbids it");
 }
 
-static int explain_refused(const struct ct_injection *in, struct ct_remote_error *error) {
+static int explain_refused(struct ct_injection *in, struct ct_remote_error *error) {
     if (in->refusal == EAGAIN)
         return say(
             error, CT_ERR_ATTACH_FAILED,
             "the process locks its memory (mlockall), and has no more of that than its limit allows: raise it with "
             "`prlimit --memlock=unlimited --pid PID`, or use a smaller --index-mem");
+    if (in->refusal == 0 && !ct_remote_has_seccomp(in->remote))
+        return say(error, CT_ERR_ATTACH_FAILED,
+                   "a system call that recording needs (mmap, mprotect, memfd_create) failed in the process; it runs "
+                   "on without hooks: try again");
     if (in->refusal == 0 || in->refusal == EPERM || in->refusal == ENOSYS || in->refusal == EACCES)
         return say(error, CT_ERR_ATTACH_FAILED,
                    "the process may not make the system calls that recording needs (mmap, mprotect, "

@@ -71,15 +71,16 @@ struct ct_recording {
     struct ct_lane lane;
     struct ct_clock clock;
     struct ct_drain drain;
-    struct ct_windows windows;     /* the drain thread's */
-    time_t clock_second;           /* the drain thread's: of the last look at time triggers; */
-    char held[CT_TRIGGER_TEXT];    /* the one that lasts, "" */
-    struct ct_post *post;          /* reads the agent's letters */
-    uint64_t scan_again_ns;        /* the postman's: all processes are looked through again from then on */
-    uint64_t refused;              /* letters that named a process which is not the target's */
-    struct ct_hold *hold;          /* why it stays traced; NULL: it does not */
-    int lent;                      /* so many others are to trace the process: it is not held meanwhile; under `work` */
-    struct ct_place *place;        /* where its files are; NULL: none is there */
+    struct ct_windows windows;  /* the drain thread's */
+    time_t clock_second;        /* the drain thread's: of the last look at time triggers; */
+    char held[CT_TRIGGER_TEXT]; /* the one that lasts, "" */
+    struct ct_post *post;       /* reads the agent's letters */
+    uint64_t scan_again_ns;     /* the postman's: all processes are looked through again from then on */
+    uint64_t refused;           /* letters that named a process which is not the target's */
+    struct ct_hold *hold;       /* why it stays traced; NULL: it does not */
+    int lent;                   /* so many others are to trace the process: it is not held meanwhile; under `work` */
+    struct ct_place *place;     /* where its files are; NULL: none is there */
+    struct ct_symbols_end symbols_end;
     char directory[PATH_MAX + 32]; /* its name, for people */
     char command_line[4096];
     char error[640];
@@ -220,6 +221,8 @@ int ct_recording_clean_behind_others(struct ct_recording *r);
 
 int ct_manifest_write(struct ct_recording *r, bool complete);
 int ct_manifest_write_symbols(struct ct_recording *r);
+/* The same where only functions without a name can have come since (stalk.h), and then only if they have. */
+int ct_manifest_add_symbols(struct ct_recording *r);
 /* Members of the answer to `status`, into an open object. */
 void ct_manifest_status(struct ct_session *s, struct ct_json *json);
 

@@ -149,8 +149,6 @@ static void write_manifest_sometimes(void *arg) {
     struct ct_recording *r = arg;
     ct_lane_refill_budgets(&r->lane, r->lane.hook_room);
     ct_recording_look_at_code(r);
-    if (ct_stalk_has_new_symbols(r))
-        (void)ct_manifest_write_symbols(r);
     (void)ct_manifest_write(r, false);
 }
 
@@ -179,6 +177,7 @@ static int start_drain(struct ct_recording *r) {
         .trigger_arg = r,
         .code = r->stalk ? ct_stalk_code_event : NULL,
         .resolve = r->stalk ? ct_stalk_resolve : NULL,
+        .explain = r->stalk ? ct_stalk_explain : NULL,
         .resolve_arg = r,
     };
     const struct ct_windows_options windows = ct_windows_options_of(&r->session->options);

@@ -3,15 +3,19 @@
  * What is found in the target is not believed (eject.h): a stop lasts no longer than our limits, whatever lies there, and all rounds
  * together have an end too. After others the user may give up at any time. */
 #include "ctl/eject.h"
+#include "ctl/eject_left.h"
 #include "ctl/hold.h"
+#include "ctl/recorder.h"
 #include "ctl/recording.h"
 #include "ctl/stalk.h"
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define SETTLE_TRIES    250
 #define SETTLE_PAUSE_US 500u
 #define SETTLE_LONGEST  10000u
+#define MOST_LEFT       64 /* recorders that were killed one after the other */
 #define STOP_LIMIT_MS   5000u
 #define OTHERS_STILL_MS 2000u          /* a stop for cleaning up after others */
 #define LEAVE_NS        30000000000ull /* all rounds of the one, */
@@ -112,12 +116,59 @@ static int eject_others(struct ct_recording *r, struct ct_ejection *e) {
         r->pid);
 }
 
+/* A thread that was just making a call for a recorder which was killed comes back from it by itself. */
+static int wait_until_left(struct ct_recording *r, struct ct_left *left) {
+    uint64_t begin = ct_clock_now();
+    int status = 0;
+    for (int tries = 0; !status && ct_left_is_entered(left); tries++) {
+        if (tries == SETTLE_TRIES || ct_clock_now() - begin > OTHERS_LEAVE_NS)
+            return ct_recording_fail(
+                r, CT_ERR_BUSY,
+                "process %d has memory of a recorder that was killed, and a thread is still inside; try again later",
+                r->pid);
+        (void)ct_remote_resume(r->remote);
+        usleep(SETTLE_LONGEST);
+        status = ct_recording_stop(r);
+        if (!status && (status = ct_left_find(left, r->remote)) == CT_ERR_NOT_FOUND)
+            return 0;
+    }
+    return status;
+}
+
+static int take_away(struct ct_recording *r, struct ct_left *left) {
+    struct ct_ejection e;
+    bool recorded;
+    if (ct_recorder_is_alive(r->remote, left->lane))
+        return ct_recording_fail(r, CT_ERR_BUSY, "process %d is being recorded already; `contrail detach %d` ends that",
+                                 r->pid, r->pid);
+    if (left->control.boot && !ct_eject_open_at(&e, r->remote, left->control.boot, &recorded)) {
+        int status = eject_others(r, &e);
+        ct_eject_close(&e);
+        return status;
+    }
+    int status = wait_until_left(r, left);
+    return status ? status : ct_left_unmap(left);
+}
+
+/* Of recorders that were killed on their way in. */
+static int take_away_left(struct ct_recording *r) {
+    struct ct_left *left = malloc(sizeof *left);
+    int status = left ? 0 : CT_ERR_NO_MEMORY;
+    for (int i = 0; !status && i < MOST_LEFT; i++)
+        if (!(status = ct_left_find(left, r->remote)))
+            status = take_away(r, left);
+    free(left);
+    return status == CT_ERR_NOT_FOUND ? 0 : status;
+}
+
 static int clean_after_others(struct ct_recording *r) {
     struct ct_ejection e;
     bool recorded;
     int status = ct_eject_open(&e, r->remote, &recorded);
-    if (status == CT_ERR_NOT_FOUND)
-        return ct_stalk_clean_behind(r);
+    if (status == CT_ERR_NOT_FOUND) {
+        status = ct_stalk_clean_behind(r);
+        return status ? status : take_away_left(r);
+    }
     if (status)
         return explain_others(r, status);
     if (recorded)

@@ -100,7 +100,7 @@ int ct_stalk_leave(struct ct_recording *r) {
 
 struct lane {
     struct ct_recording *r;
-    uint64_t at, size;
+    uint64_t at;
     struct ct_shm_control control;
 };
 
@@ -111,7 +111,6 @@ static int find_lane(void *arg, const struct ct_os_map *map) {
         l->control.version != CT_SHM_VERSION || !l->control.extra_offset)
         return 0;
     l->at = map->start;
-    l->size = map->end - map->start;
     return 1;
 }
 
@@ -149,8 +148,8 @@ int ct_stalk_clean_behind(struct ct_recording *r) {
     if ((t.pid == ct_remote_inner_pid(r->remote) || !t.entry) && ct_recorder_is_alive(r->remote, l.at))
         return ct_recording_fail(r, CT_ERR_BUSY, "process %d is being followed already; `contrail detach %d` ends that",
                                  r->pid, r->pid);
-    if (!t.entry) /* it was killed before it had the agent run */
-        return ct_inject_unmap(&(struct ct_injection){.remote = r->remote}, l.at, l.size);
+    if (!t.entry) /* it was killed before it had the agent run: nobody has been there */
+        return 0;
     status = leave_for_others(r, &t, l.at);
     if (status == CT_ERR_PERMISSION_DENIED)
         return ct_recording_fail(

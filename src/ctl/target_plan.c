@@ -400,6 +400,8 @@ int ct_target_plan_make(struct ct_target_plan **out, struct ct_remote *remote,
         w->options = options ? options : &defaults;
         w->cancel = (struct ct_target_cancel){.given_up = w->options->given_up, .arg = w->options->given_up_arg};
         status = make(w, remote);
+        if (!status && is_cancelled(w)) /* whoever gave up is not asked again, however late that was */
+            status = CT_ERR_TIMEOUT;
         w->options = NULL;
     }
     if (!status) {

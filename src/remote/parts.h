@@ -167,6 +167,11 @@ void ct_trace_describe(const siginfo_t *info, struct stop *stop);
 bool ct_trace_look(int tid, struct stop *stop);
 /* Waits for the thread's next stop without taking it off the wait queue. CT_ERR_TIMEOUT */
 int ct_trace_wait(int tid, uint64_t deadline_ms, struct stop *stop);
+/* Is the fault of the instruction where the stopped thread stands still to be delivered? Whatever the thread's registers are by then, its
+ * handler would be told that it happened there. */
+bool ct_trace_has_fault(int tid);
+/* From a PTRACE_EVENT_STOP of such a thread to the stop of the fault's signal. */
+int ct_trace_come_to_fault(int tid, uint64_t deadline_ms, struct stop *stop);
 /* Brings a thread from any stop to a PTRACE_EVENT_STOP without any instruction of the program being run. The signal is
  * delivered: the thread then stands at its handler. CT_ERR_NOT_FOUND: the thread has ended. */
 int ct_trace_settle(int tid, int signal, uint64_t deadline_ms);
@@ -221,6 +226,8 @@ struct saved {
 bool ct_call_possible(const struct user_regs_struct *regs);
 /* Fills code from regs and mask, for a place at `gadget`. */
 void ct_call_write_code(struct saved *saved, uint64_t gadget);
+/* Where that has the name of memory that is shared. */
+uint64_t ct_call_name(uint64_t gadget);
 /* Is this such code, and where does it lead back to? */
 bool ct_call_is_code(const uint8_t bytes[CT_REMOTE_GADGET_ROOM], uint64_t *pc, uint64_t *sp);
 /* The registers that start the call. */

@@ -191,6 +191,9 @@ int ct_remote_exit_status(struct ct_remote *remote);
 
 /* *result is what the kernel returned (negative errno values included). */
 int ct_remote_syscall(struct ct_remote *remote, long number, const uint64_t arguments[6], int64_t *result);
+/* memfd_create, with a name by which the memory is found in the list of mappings from the first one on. */
+#define CT_REMOTE_MEMFD "contrail"
+int ct_remote_memfd(struct ct_remote *remote, unsigned flags, int64_t *result);
 /* Calls a function in the other process (System V ABI, integer arguments) with the stack pointer at `stack` (16-aligned
  * top of memory that is ours there). It must be freestanding code of ours that uses no vector registers. */
 int ct_remote_call(struct ct_remote *remote, uint64_t function, uint64_t stack, const uint64_t arguments[6],

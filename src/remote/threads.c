@@ -20,7 +20,7 @@ static int settle_all(struct ct_remote *remote, uint64_t deadline) {
     struct seize_set *set = &remote->set;
     for (size_t i = 0; i < set->count; i++) {
         struct seize_thread *thread = &set->threads[i];
-        if (thread->signal == 0)
+        if (thread->signal == 0 && !ct_trace_has_fault(thread->tid))
             continue;
         int event, status = ct_trace_settle(thread->tid, thread->signal, deadline);
         if (status == CT_OK)

@@ -353,6 +353,39 @@ int ct_trace_wait(int tid, uint64_t deadline_ms, struct stop *stop) {
     return CT_OK;
 }
 
+static uint64_t fault_signals(void) {
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
+    uint64_t mask = 0;
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        mask |= 1ull << (faults[i] - 1);
+    return mask;
+}
+
+bool ct_trace_has_fault(int tid) {
+    enum { AT_ONCE = 16 };
+    struct {
+        uint64_t offset;
+        uint32_t flags;
+        int32_t count;
+    } ask = {.count = AT_ONCE}; /* struct ptrace_peeksiginfo_args */
+    siginfo_t pending[AT_ONCE];
+    uint64_t blocked = 0;
+    long count = ct_trace(PTRACE_PEEKSIGINFO, tid, (uint64_t)(uintptr_t)&ask, (uint64_t)(uintptr_t)pending);
+    if (count <= 0 || ct_trace(PTRACE_GETSIGMASK, tid, sizeof blocked, (uint64_t)(uintptr_t)&blocked) < 0)
+        return false;
+    for (long i = 0; i < count; i++)
+        if (pending[i].si_code > 0 && (1ull << (pending[i].si_signo - 1)) & fault_signals() & ~blocked)
+            return true;
+    return false;
+}
+
+/* The kernel looks at a request to interrupt before it delivers the fault of the instruction where the thread stands. Continued without
+ * one, the thread comes to the fault's own stop and no further. */
+int ct_trace_come_to_fault(int tid, uint64_t deadline_ms, struct stop *stop) {
+    int status = ct_trace_status(ct_trace(PTRACE_CONT, tid, 0, 0));
+    return status == CT_OK ? ct_trace_wait(tid, deadline_ms, stop) : status;
+}
+
 /* The request to interrupt is looked at before any further signal, and in the kernel: so at most this one is delivered. */
 int ct_trace_settle(int tid, int signal, uint64_t deadline_ms) {
     for (;;) {
@@ -365,8 +398,11 @@ int ct_trace_settle(int tid, int signal, uint64_t deadline_ms) {
             return status;
         if (stop.kind == STOP_GONE)
             return CT_ERR_NOT_FOUND;
-        if (stop.kind == STOP_EVENT && stop.number == PTRACE_EVENT_STOP)
+        bool still = stop.kind == STOP_EVENT && stop.number == PTRACE_EVENT_STOP;
+        if (still && !ct_trace_has_fault(tid))
             return CT_OK;
+        if (still && (status = ct_trace_come_to_fault(tid, deadline_ms, &stop)) != CT_OK)
+            return status;
         signal = stop.kind == STOP_SIGNAL ? stop.number : 0;
     }
 }
@@ -379,7 +415,7 @@ int ct_trace_halt(int tid, uint64_t deadline_ms) {
         return status;
     if (stop.kind == STOP_GONE)
         return CT_ERR_NOT_FOUND;
-    if (stop.kind == STOP_EVENT && stop.number == PTRACE_EVENT_STOP)
+    if (stop.kind == STOP_EVENT && stop.number == PTRACE_EVENT_STOP && !ct_trace_has_fault(tid))
         return CT_OK;
     return ct_trace_settle(tid, stop.kind == STOP_SIGNAL ? stop.number : 0, deadline_ms);
 }

@@ -283,17 +283,22 @@ enum tracer_news ct_watch_run(struct ct_remote *remote) {
 /* From whatever stop it is in to the one that threads of a stopped process stand in. */
 static int settle(struct ct_remote *remote, struct seize_thread *thread, uint64_t deadline) {
     struct stop stop;
-    int event, signal = 0;
+    int event, signal = 0, status = CT_OK;
     if (!thread->stopped || !ct_trace_look(thread->tid, &stop) || stop.kind == STOP_GONE)
         return CT_OK;
-    if (stop.kind == STOP_EVENT && stop.number == PTRACE_EVENT_STOP)
-        return CT_OK;
+    if (stop.kind == STOP_EVENT && stop.number == PTRACE_EVENT_STOP) {
+        if (!ct_trace_has_fault(thread->tid))
+            return CT_OK;
+        status = ct_trace_come_to_fault(thread->tid, deadline, &stop);
+        if (status != CT_OK)
+            return status;
+    }
     if (stop.kind == STOP_SIGNAL) {
         signal = stop.number;
         (void)tell(remote, thread->tid, &signal); /* those that it halts are to stand anyway */
         thread->signal = signal;
     }
-    int status = ct_trace_settle(thread->tid, signal, deadline);
+    status = ct_trace_settle(thread->tid, signal, deadline);
     return status == CT_OK ? ct_seize_poll(&remote->set, thread, &event) : status;
 }
 

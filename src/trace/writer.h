@@ -97,6 +97,16 @@ void ct_symbols_writer_function(struct ct_symbols_writer *writer, uint64_t funct
                                 const char *name, const char *skip, const char *entry_only);
 int ct_symbols_writer_close(struct ct_symbols_writer *writer);
 
+/* More functions for a file that is complete. It is so at any moment, whoever kills us meanwhile: lines and the total after them are
+ * written at once, into one page of the file. */
+struct ct_symbols_end {
+    uint64_t inode, offset, functions;
+};
+/* Where the file ends, once it is closed. */
+void ct_symbols_writer_note_end(struct ct_symbols_writer *writer, struct ct_symbols_end *end);
+/* Goes on there; closing notes the new end. CT_ERR_NOT_FOUND: what is there now is another file. */
+int ct_symbols_writer_continue(struct ct_symbols_writer **out, struct ct_place *process, struct ct_symbols_end *end);
+
 /* ---- JSON text, for the manifest, `ctl status --json` and reports ---- */
 
 struct ct_json {
