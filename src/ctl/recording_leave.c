@@ -117,11 +117,10 @@ static int eject_others(struct ct_recording *r, struct ct_ejection *e) {
 }
 
 /* A thread that was just making a call for a recorder which was killed comes back from it by itself. */
-static int wait_until_left(struct ct_recording *r, struct ct_left *left) {
-    uint64_t begin = ct_clock_now();
+static int wait_until_left(struct ct_recording *r, struct ct_left *left, uint64_t until) {
     int status = 0;
     for (int tries = 0; !status && ct_left_is_entered(left); tries++) {
-        if (tries == SETTLE_TRIES || ct_clock_now() - begin > OTHERS_LEAVE_NS)
+        if (tries == SETTLE_TRIES || ct_clock_now() > until)
             return ct_recording_fail(
                 r, CT_ERR_BUSY,
                 "process %d has memory of a recorder that was killed, and a thread is still inside; try again later",
@@ -135,7 +134,7 @@ static int wait_until_left(struct ct_recording *r, struct ct_left *left) {
     return status;
 }
 
-static int take_away(struct ct_recording *r, struct ct_left *left) {
+static int take_away(struct ct_recording *r, struct ct_left *left, uint64_t until) {
     struct ct_ejection e;
     bool recorded;
     if (ct_recorder_is_alive(r->remote, left->lane))
@@ -146,19 +145,22 @@ static int take_away(struct ct_recording *r, struct ct_left *left) {
         ct_eject_close(&e);
         return status;
     }
-    int status = wait_until_left(r, left);
+    int status = wait_until_left(r, left, until);
     return status ? status : ct_left_unmap(left);
 }
 
-/* Of recorders that were killed on their way in. */
+/* Of recorders that were killed on their way in: all of it in the time that there is for others. */
 static int take_away_left(struct ct_recording *r) {
+    uint64_t until = ct_clock_now() + OTHERS_LEAVE_NS;
     struct ct_left *left = malloc(sizeof *left);
     int status = left ? 0 : CT_ERR_NO_MEMORY;
-    for (int i = 0; !status && i < MOST_LEFT; i++)
-        if (!(status = ct_left_find(left, r->remote)))
-            status = take_away(r, left);
+    for (int i = 0; !status && i < MOST_LEFT; i++) {
+        status = ct_clock_now() > until ? CT_ERR_TIMEOUT : ct_left_find(left, r->remote);
+        if (!status)
+            status = take_away(r, left, until);
+    }
     free(left);
-    return status == CT_ERR_NOT_FOUND ? 0 : status;
+    return status == CT_ERR_NOT_FOUND ? 0 : explain_others(r, status);
 }
 
 static int clean_after_others(struct ct_recording *r) {

@@ -652,9 +652,11 @@ static int make_lane(struct ct_lane *lane, const struct ct_lane_options *options
 }
 
 /* The target has the memory from here on, before the recorder has set up the rest. */
-int __wrap_ct_inject_shared(struct ct_injection *in, uint64_t name, const struct ct_injection_options *options);
-int __wrap_ct_inject_shared(struct ct_injection *in, uint64_t name, const struct ct_injection_options *options) {
-    (void)name;
+int __wrap_ct_inject_shared(struct ct_injection *in, const uint8_t *agent, uint64_t tables,
+                            const struct ct_injection_options *options);
+int __wrap_ct_inject_shared(struct ct_injection *in, const uint8_t *agent, uint64_t tables,
+                            const struct ct_injection_options *options) {
+    (void)agent, (void)tables;
     int status = make_lane(in->lane, &options->lane);
     while (w.flags & EARLY && w.in.at < w.in.end && step())
         ;
