@@ -32,9 +32,6 @@ ct_fault_stub:
     .long returned - . - 4
     .short 0x9090
     .long CT_HOOK_NONE
-    .if . - ct_fault_stub - CT_STUB_BODY
-    .error "the number is elsewhere"
-    .endif
 
 /* rsp is behind the slot, where the frame's ucontext begins. The kernel will restore all registers. */
 returned:

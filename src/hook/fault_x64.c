@@ -3,6 +3,9 @@
 #include "abi/boot_abi.h"
 #include "os/thread.h"
 
+_Static_assert(CT_STUB_NUMBER == CT_STUB_RESUME + 7 && CT_STUB_BODY == CT_STUB_NUMBER + 4,
+               "ct_fault_stub: a jump of 5 bytes and 2 of padding, then the number");
+
 enum { FIRST_REAL_HANDLER = 2, COPIES = 64, PAGE_FAULT = 14, STUB_STACK = 1024 };
 #define RESET_HANDLER 0x80000000u
 
