@@ -18,6 +18,7 @@ rm -f "$summary"
 passed=0
 failed=0
 logs=
+jobs= # of ninja, when it is not to have the machine for itself
 
 # check NAME COMMAND...: one result. Its output is shown only when it fails.
 check() {
@@ -48,7 +49,17 @@ build() {
         return 1
     }
     rm -f "$dir.log"
-    ninja --quiet -C "$dir"
+    # shellcheck disable=SC2086
+    ninja --quiet $jobs -C "$dir"
+}
+
+build_clang() {
+    build build-clang clang clang++
+}
+
+# Sanitizers make gcc warn of what is not so; the other builds have seen the true warnings.
+build_sanitized() {
+    build build-asan gcc g++ -Db_sanitize=address,undefined -Db_lundef=false -Dwerror=false
 }
 
 # suite LABEL DIR MESON-TEST-OPTIONS...: runs tests, shows the output of those that fail, leaves a log to count. Time limits are for tests
@@ -65,13 +76,19 @@ $label=$dir/meson-logs/contrail-tests.json"
 
 check "layers" scripts/check-layers.sh
 if check "build with gcc" build build gcc g++; then
+    # The other builds go on while tests wait for this and that. What is wrong with them is said below.
+    (
+        jobs=-j1
+        build_clang
+        build_sanitized
+    ) >/dev/null 2>&1 &
     suite "gcc, all suites" build
+    wait
 fi
-if check "build with clang" build build-clang clang clang++; then
+if check "build with clang" build_clang; then
     suite "clang, unit suite" build-clang --suite unit
 fi
-# Sanitizers make gcc warn of what is not so; the builds above have seen the true warnings.
-if check "build with sanitizers" build build-asan gcc g++ -Db_sanitize=address,undefined -Db_lundef=false -Dwerror=false; then
+if check "build with sanitizers" build_sanitized; then
     suite "sanitizers, unit suite" build-asan --suite unit --timeout-multiplier 8
 fi
 check "hostile targets, guided by coverage" scripts/fuzz-hostile.sh 25
