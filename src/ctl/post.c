@@ -158,8 +158,10 @@ static void deliver(struct ct_recording *r, uint32_t index) {
     }
     if (t.letter.kind == CT_LETTER_FORKED)
         __atomic_store_n(&r->post->last_birth, ct_clock_now(), __ATOMIC_RELAXED);
-    if (!open_task(r->post, &t)) {
-        ct_post_answer(&t, 0, CT_LETTER_ANSWERED);
+    if (!open_task(r->post, &t)) { /* its keeper is about to close the last one: the next round takes this letter */
+        expected = CT_LETTER_TAKEN;
+        (void)__atomic_compare_exchange_n(&letter->state, &expected, CT_LETTER_POSTED, false, __ATOMIC_RELEASE,
+                                          __ATOMIC_RELAXED);
         close(t.who.pidfd);
         return;
     }
