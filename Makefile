@@ -10,7 +10,7 @@ ifeq ($(origin CXX),default)
 CXX := g++
 endif
 
-.PHONY: all tool help setup setup-long demo test bench check-all check-decoder check-layers format coverage install deb picture clean
+.PHONY: all tool help setup setup-long demo test bench check-all check-decoder check-layers format coverage install deb picture clean fidelity torture
 
 all: $(BUILD)/build.ninja ## build everything into build/; the command line tool is build/contrail
 	@ninja -C $(BUILD)
@@ -40,6 +40,13 @@ test: setup ## build with gcc and clang, run every suite, sanitizers, layer chec
 
 check-all: setup-long ## make test, and what takes longer
 	@scripts/run-tests.sh --long
+
+fidelity: all ## install and run some 90 programs in all modes; the table also lands in build/fidelity.json
+	@scripts/setup.sh packages-fidelity.txt
+	@tests/fidelity/fidelity.py --table --jobs 2 --build $(BUILD)/tests/fidelity --json $(BUILD)/fidelity.json $(FIDELITY)
+
+torture: all ## 1,000 rounds of kills, stalls, full disks and limits
+	@tests/fidelity/torture.py --build $(BUILD)/tests/fidelity --rounds 1000 $(TORTURE)
 
 bench: all ## run the benchmarks; they print ratios
 	@for bench in $(BUILD)/tests/bench/bench_*; do \

@@ -1,4 +1,4 @@
-/* How the controller starts and ends the agent: structures that it writes into the target and hands to the agent's entry
+/* How the controller starts the agent: structures that it writes into the target and hands to the agent's entry
  * point by a remote call. Addresses are the target's. */
 #ifndef CT_ABI_BOOT_H
 #define CT_ABI_BOOT_H
@@ -6,9 +6,7 @@
 #include <stdint.h>
 
 #define CT_BOOT_MAGIC   0x544f4f42u /* "BOOT" */
-#define CT_BOOT_VERSION 2u
-
-enum ct_boot_command { CT_BOOT_START = 1, CT_BOOT_END = 2 };
+#define CT_BOOT_VERSION 3u
 
 struct ct_boot_thread {
     int32_t tid; /* as the thread itself sees it */
@@ -44,10 +42,18 @@ struct ct_boot_code {
     uint64_t patches, patch_count;  /* struct ct_boot_patch */
 };
 
+#define CT_BOOT_SIGNALS 32
+
+/* Handlers of faults that are called through the agent (hook/fault.h). */
+struct ct_boot_faults {
+    uint64_t entry;                     /* what the kernel has in their place */
+    uint64_t handlers[CT_BOOT_SIGNALS]; /* the program's, by signal */
+    uint64_t room[4];                   /* for an action on its way to the kernel or from it */
+};
+
 struct ct_boot {
     uint32_t magic, version;
-    uint32_t command; /* enum ct_boot_command */
-    uint32_t reserved0;
+    uint32_t reserved0[2];
     int32_t status; /* result: 0 or a code of contrail/status.h */
     int32_t pid;    /* as the process itself sees it */
     uint64_t shm;
@@ -56,13 +62,14 @@ struct ct_boot {
     uint64_t threads, thread_count; /* struct ct_boot_thread */
     uint64_t max_depth;
     uint64_t get_cfa;
-    uint32_t silent; /* the process forbids our system calls already */
-    uint32_t reserved;
+    uint32_t silent;      /* the process forbids our system calls already */
+    uint32_t take_faults; /* its sigaction is watched, so its handlers of faults may be taken over */
     /* All that is mapped, apart from the regions: image, stack and tables; shared memory. */
     uint64_t image, image_size, text_size, entry, stack;
     uint64_t shm_map, shm_map_size;
     uint64_t runtime;              /* result: struct ct_runtime */
     uint64_t early_thread_pointer; /* result: for threads that have none yet */
+    uint64_t faults;               /* result: struct ct_boot_faults; 0: none were taken over */
 };
 
 #endif

@@ -27,7 +27,7 @@
 #include <stdint.h>
 
 #define CT_SHM_MAGIC   0x4c525443u /* "CTRL" */
-#define CT_SHM_VERSION 3u
+#define CT_SHM_VERSION 4u
 
 /* ---- chunk words ---- */
 
@@ -242,7 +242,9 @@ struct ct_shm_control {
     uint32_t mark_taken;   /* controller: of the marks, how many it has had (the low half) */
     uint64_t mark_next;    /* agent: marks so far that are in the ring */
     uint64_t extra_offset; /* controller: tables of the agent that follows threads (abi/stalk_abi.h); 0: none */
-    uint8_t pad2[128 - 104];
+    /* controller, while it comes in: what a later one takes away should this one be killed before the tables of the agent tell. */
+    uint64_t reserved, reserved_size; /* one stretch of memory, from the beginning of this mapping on; 0: none */
+    uint64_t boot;                    /* struct ct_boot, once it is written; 0: not yet */
     struct ct_shm_trigger triggers[CT_TRIGGER_BITS]; /* controller */
 };
 _Static_assert(__builtin_offsetof(struct ct_shm_control, agent_state) == 56, "agent_state");
@@ -251,10 +253,21 @@ _Static_assert(__builtin_offsetof(struct ct_shm_control, hint) == 192, "hint");
 _Static_assert(__builtin_offsetof(struct ct_shm_control, triggers) == 384, "triggers");
 _Static_assert(sizeof(struct ct_shm_control) <= CT_SHM_LETTERS_OFFSET, "control block");
 
+/* Memory for stubs, listed before it is mapped: as `reserved` of the control block. */
+#define CT_SHM_REGIONS 1023u
+struct ct_shm_regions {
+    uint64_t count, unused;
+    struct {
+        uint64_t start, size;
+    } list[CT_SHM_REGIONS];
+};
+
 #define CT_SHM_MARKS_OFFSET      (CT_SHM_LETTERS_OFFSET + CT_SHM_LETTERS * 64u) /* in the second page, as much as needed */
 #define CT_SHM_MORE_MARKS_OFFSET (CT_SHM_MARKS_OFFSET + CT_SHM_MARKS * (uint32_t)sizeof(struct ct_shm_mark))
-#define CT_SHM_HEAD_SIZE         8192u /* of all that has a fixed place */
-_Static_assert(CT_SHM_MORE_MARKS_OFFSET + CT_TRIGGER_BITS * sizeof(struct ct_shm_more_marks) <= CT_SHM_HEAD_SIZE,
+#define CT_SHM_REGIONS_OFFSET    8192u
+#define CT_SHM_HEAD_SIZE                                                                                               \
+    (CT_SHM_REGIONS_OFFSET + (uint32_t)sizeof(struct ct_shm_regions)) /* of all that has a fixed place */
+_Static_assert(CT_SHM_MORE_MARKS_OFFSET + CT_TRIGGER_BITS * sizeof(struct ct_shm_more_marks) <= CT_SHM_REGIONS_OFFSET,
                "head");
 
 #endif

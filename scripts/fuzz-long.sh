@@ -1,6 +1,6 @@
 #!/bin/sh
 # The fuzzers for longer than `make test` has time: damaged files under sanitizers, from other seeds; the decoder
-# against Zydis on every encoding, then guided by coverage.
+# against Zydis on every encoding, then guided by coverage; hostile targets for an hour.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -11,3 +11,4 @@ done
 build/tests/fuzz/decode_fuzz --sweep
 scripts/fuzz.sh "${FUZZ_SECONDS:-300}"
 scripts/fuzz-trace.sh "${FUZZ_SECONDS:-300}"
+scripts/fuzz-hostile.sh "${HOSTILE_SECONDS:-1800}"

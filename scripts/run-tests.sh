@@ -1,6 +1,6 @@
 #!/bin/sh
 # All that `make test` checks: both compilers without warnings, every suite, the unit suite under sanitizers and as
-# clang compiles it, the layers. With --long also what takes longer (make check-all).
+# clang compiles it, the layers, a minute of hostile targets. With --long also what takes longer (make check-all).
 #
 # The last line is `N passed, M failed` (`, K skipped` may follow); the exit code tells the same. Every build and the
 # layer check count as one.
@@ -18,6 +18,7 @@ rm -f "$summary"
 passed=0
 failed=0
 logs=
+jobs= # of ninja, when it is not to have the machine for itself
 
 # check NAME COMMAND...: one result. Its output is shown only when it fails.
 check() {
@@ -48,7 +49,17 @@ build() {
         return 1
     }
     rm -f "$dir.log"
-    ninja --quiet -C "$dir"
+    # shellcheck disable=SC2086
+    ninja --quiet $jobs -C "$dir"
+}
+
+build_clang() {
+    build build-clang clang clang++
+}
+
+# Sanitizers make gcc warn of what is not so; the other builds have seen the true warnings.
+build_sanitized() {
+    build build-asan gcc g++ -Db_sanitize=address,undefined -Db_lundef=false -Dwerror=false
 }
 
 # suite LABEL DIR MESON-TEST-OPTIONS...: runs tests, shows the output of those that fail, leaves a log to count. Time limits are for tests
@@ -65,15 +76,22 @@ $label=$dir/meson-logs/contrail-tests.json"
 
 check "layers" scripts/check-layers.sh
 if check "build with gcc" build build gcc g++; then
+    # The other builds go on while tests wait for this and that. What is wrong with them is said below.
+    (
+        jobs=-j1
+        build_clang
+        build_sanitized
+    ) >/dev/null 2>&1 &
     suite "gcc, all suites" build
+    wait
 fi
-if check "build with clang" build build-clang clang clang++; then
+if check "build with clang" build_clang; then
     suite "clang, unit suite" build-clang --suite unit
 fi
-# Sanitizers make gcc warn of what is not so; the builds above have seen the true warnings.
-if check "build with sanitizers" build build-asan gcc g++ -Db_sanitize=address,undefined -Db_lundef=false -Dwerror=false; then
+if check "build with sanitizers" build_sanitized; then
     suite "sanitizers, unit suite" build-asan --suite unit --timeout-multiplier 8
 fi
+check "hostile targets, guided by coverage" scripts/fuzz-hostile.sh 25
 if [ -n "$long" ]; then
     check "function tables against elfutils, every file" scripts/check-functions.sh
     check "decoder against Zydis, every file" make --no-print-directory check-decoder
@@ -89,7 +107,9 @@ if [ -n "$long" ]; then
         check "attach and detach, 500 times" python3 tests/e2e/record/loop.py $record --times 500
         check "1,000 times a library, 8 threads" python3 tests/e2e/record/libraries.py build/src/cli/contrail --long
         check "processes that a followed program makes" python3 tests/e2e/record/family.py build/src/cli/contrail --stalk
+        check "programs that are easily harmed" python3 tests/e2e/stalk/unharmed.py --contrail build/src/cli/contrail --build build/tests/e2e/stalk --times 20
         check "following while threads come and go" python3 tests/e2e/stalk/command.py --contrail build/src/cli/contrail --build build/tests/e2e/stalk --long churn
+        check "leaks found 200 times of 200" python3 tests/e2e/record/sanitizers.py $record --times 200 gcc_address_clean gcc_address_leak gcc_address_threads gcc_leak_leak clang_address_clean clang_address_leak clang_leak_leak
         check "clock after 60 s" python3 tests/e2e/record/clock.py $record --seconds 60
     }
 fi

@@ -115,6 +115,8 @@ int ct_session_detach(struct ct_session *session);
 enum ct_session_state ct_session_state(const struct ct_session *session);
 /* The last failure as one sentence for the user, with the remedy; "" when there was none. */
 const char *ct_session_error(const struct ct_session *session);
+/* What the user should know about how it is recorded (lanes had to be smaller, ...): one sentence, "" when there is nothing. */
+const char *ct_session_note(const struct ct_session *session);
 /* The session's directory and the process's (…/pid_N), "" before there is one. */
 const char *ct_session_directory(const struct ct_session *session);
 const char *ct_session_process_directory(const struct ct_session *session);
@@ -206,6 +208,10 @@ void ct_session_missed(const struct ct_session *session, char *reason, size_t si
 
 /* ---- from another process: a session's control socket ---- */
 
+/* False: the process is hooked, and nobody can control the session, because there is no directory that only its user can change:
+ * $XDG_RUNTIME_DIR, /run (root), /run/user/UID, the home directory. */
+bool ct_session_is_reachable(const struct ct_session *session);
+
 /* What a session can be told while it records: words, operand, what it does. The list exists once. */
 #define CT_CONTROL_LIST(X)                                                                                             \
     X(STATUS, "status", "", "print events, losses, memory, threads, latency and the state of detail")                  \
@@ -229,7 +235,9 @@ enum ct_control_command {
 
 /* Sends one command of the list, with its operand behind it, to the session that records `pid`; the answer (JSON for status) is
  * put into `answer`. A negative status with an answer: the session refuses, and says why in one sentence. Without one ("") it was
- * not reached: CT_ERR_NOT_FOUND: nobody records it. CT_ERR_PERMISSION_DENIED: somebody else does. */
+ * not reached: CT_ERR_NOT_FOUND: nobody records it. CT_ERR_PERMISSION_DENIED: somebody else does. CT_ERR_TIMEOUT: it has not answered
+ * within 20 s (stop: 40 s). Only a session of our own user, of root, or, for root, of the user of the process is believed; what it
+ * answers may be anything all the same. */
 int ct_session_control(int pid, const char *command, char *answer, size_t size);
 
 #pragma GCC visibility pop

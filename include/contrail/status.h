@@ -35,7 +35,10 @@ extern "C" {
     X(BAD_FILE,          -21, "the file is damaged or not of the expected kind") \
     X(BUSY,              -22, "busy: another operation is in progress") \
     X(SYSTEM,            -23, "a system call failed") \
-    X(BAD_STATE,         -24, "the call is not allowed in this state")
+    X(BAD_STATE,         -24, "the call is not allowed in this state") \
+    X(FILE_LIMIT,        -25, "the limit of a file's size is reached (ulimit -f)") \
+    X(QUOTA,             -26, "the disk quota of this user is used up") \
+    X(NO_THREADS,        -27, "no thread could be started: raise the limit of processes and threads (ulimit -u, or pids.max of the container)")
 /* clang-format on */
 
 enum ct_status {

@@ -1,7 +1,8 @@
 """Lets gdb walk over Contrail's stubs, in a live process or a core file.
 
 While a hooked function runs, the return address on the stack leads to its stub; the caller's is on the thread's shadow
-stack. This unwinder finds it there by the stack slot it belongs to.
+stack. This unwinder finds it there by the stack slot it belongs to. A function's first instructions run in its stub: of a thread
+that stands there, the frame is shown as the function's own, at the instruction's own address.
 
     (gdb) source contrail.py
     (gdb) backtrace
@@ -15,7 +16,11 @@ from gdb.unwinder import Unwinder, register_unwinder
 BLOCK_TOP, BLOCK_NEXT, BLOCK_BASE = 0x1100, 0x1170, 0x1178
 SHADOW_SIZE = 32
 AFTER_TO_RESUME = 8
+BLOCK_SELF, BLOCK_RUNTIME = 0x1110, 0x1168
+RUNTIME_HOOKS, HOOK_SIZE, HOOK_FUNCTION = 64, 48, 32
+STUB_CALL_BODY, STUB_RESUME, STUB_MOVES, STUB_NUMBER, STUB_BODY, STUB_MAX = 8, 13, 18, 20, 24, 1024
 KEPT_REGISTERS = ("rbx", "rbp", "r12", "r13", "r14", "r15")
+ALL_REGISTERS = KEPT_REGISTERS + ("rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11")
 
 
 def read_words(address, count):
@@ -23,10 +28,49 @@ def read_words(address, count):
     return struct.unpack("<%dQ" % count, bytes(data))
 
 
+def find_runtime():
+    """Of a program that hooks itself by its name, of one that is recorded from a thread's block."""
+    try:
+        return int(gdb.parse_and_eval("*(unsigned long *)&ct_debug_runtime"))
+    except gdb.error:
+        block = int(gdb.parse_and_eval("$gs_base"))
+    if not block or read_words(block + BLOCK_SELF, 1)[0] != block:
+        raise gdb.error("no hooks")
+    return read_words(block + BLOCK_RUNTIME, 1)[0]
+
+
+def read_bytes(address, size):
+    return bytes(gdb.selected_inferior().read_memory(address, size))
+
+
+def is_stub(address):
+    """As in src/hook/stub.c."""
+    b = read_bytes(address, STUB_BODY)
+    return (b[0] in (0xE8, 0xE9) and b[5:8] == b"\x0f\x1f\0" and b[STUB_CALL_BODY] in (0xE8, 0xE9)
+            and b[STUB_CALL_BODY + 1:STUB_RESUME] == bytes([STUB_BODY - STUB_RESUME, 0, 0, 0]) and b[STUB_RESUME] == 0xE9)
+
+
+def original(pc):
+    """The address of the instruction whose copy in a stub pc is in, or None."""
+    try:
+        stub = next((at for at in range(pc & ~7, pc - STUB_MAX, -8) if is_stub(at)), None)
+        if stub is None or pc < stub + STUB_BODY:
+            return None
+        moves, number = struct.unpack("<HI", read_bytes(stub + STUB_MOVES, 6))
+        lead, count = read_bytes(stub + moves, 2)
+        table = [struct.unpack_from("<BH", read_bytes(stub + moves + 2, 3 * count), 3 * i) for i in range(count)]
+        before = [start for start, copy in table if copy <= pc - stub]
+        hooks = read_words(find_runtime() + RUNTIME_HOOKS, 1)[0]
+        function = read_words(hooks + number * HOOK_SIZE + HOOK_FUNCTION, 1)[0]
+        return function + lead + before[-1] if moves and before and pc < stub + moves else None
+    except gdb.error:
+        return None
+
+
 def shadow_stacks():
     """Yields each thread's entries (slot, return address, stub word), oldest first."""
     try:
-        runtime = int(gdb.parse_and_eval("*(unsigned long *)&ct_debug_runtime"))
+        runtime = find_runtime()
         block = read_words(runtime, 1)[0]
         while block:
             top, base = read_words(block + BLOCK_TOP, 1)[0], read_words(block + BLOCK_BASE, 1)[0]
@@ -64,11 +108,13 @@ class StubUnwinder(Unwinder):
         sp, pc = frame.read_register("rsp"), frame.read_register("rip")
         address = real_return(int(sp) - 8, int(pc))
         if address is None:
+            address = original(int(pc)) if frame.level() == 0 else None
+        if address is None:
             return None
         info = frame.create_unwind_info(FrameId(sp, pc))
         info.add_saved_register("rip", gdb.Value(address).cast(pc.type))
         info.add_saved_register("rsp", sp)
-        for name in KEPT_REGISTERS:
+        for name in ALL_REGISTERS if frame.level() == 0 else KEPT_REGISTERS:
             info.add_saved_register(name, frame.read_register(name))
         return info
 
@@ -87,6 +133,8 @@ class HideStubs:
 def is_stub_frame(frame):
     if frame.name() is not None:
         return False
+    if frame.level() == 0 and original(int(frame.pc())) is not None:
+        return True
     return real_return(int(frame.read_register("rsp")) - 8, int(frame.pc())) is not None
 
 

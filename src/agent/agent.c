@@ -4,6 +4,7 @@
  * from the kernel. It runs on a stack of the controller's choosing. */
 #include "agent/lane.h"
 #include "agent/mail.h"
+#include "hook/fault.h"
 #include "os/os.h"
 #include "os/thread.h"
 
@@ -21,6 +22,7 @@ static int prepare_runtime(const struct ct_boot *boot) {
     rt->children_blind = 1;
     rt->tells_stacks = 1;
     rt->get_cfa = (uint64_t(*)(void *))boot->get_cfa;
+    rt->holds_stubs = ct_lane_holds_stubs;
     rt->xsave_size = ct_os_vector_state(&rt->xsave_mask);
     rt->parked = ct_os_alloc(CT_PARKED_CAPACITY * sizeof *rt->parked, CT_OS_READ | CT_OS_WRITE);
     return rt->parked ? CT_OK : CT_ERR_NO_MEMORY;
@@ -49,21 +51,12 @@ static int start(struct ct_boot *boot) {
     boot->runtime = (uint64_t)&runtime;
     __atomic_store_n(&ct_lane_control()->agent_state, CT_AGENT_READY, __ATOMIC_RELEASE);
     ct_mail_open(&runtime);
+    if (boot->take_faults) {
+        boot->faults = (uint64_t)&ct_fault_table;
+        ct_fault_take(&runtime);
+    }
     if (boot->silent)
         ct_os_go_silent();
-    return CT_OK;
-}
-
-/* Nobody is in our code or will come back to it: what is ours goes. The image itself is the controller's to unmap. */
-static int end(void) {
-    struct ct_block *next;
-    for (struct ct_block *b = runtime.blocks; b; b = next) {
-        next = b->next;
-        (void)ct_os_free(b, b->size);
-    }
-    runtime.blocks = NULL;
-    if (runtime.parked)
-        (void)ct_os_free(runtime.parked, CT_PARKED_CAPACITY * sizeof *runtime.parked);
     return CT_OK;
 }
 
@@ -75,7 +68,7 @@ uint64_t ct_agent_run(struct ct_boot *boot) {
     if (boot->magic != CT_BOOT_MAGIC || boot->version != CT_BOOT_VERSION)
         boot->status = CT_ERR_UNSUPPORTED;
     else
-        boot->status = boot->command == CT_BOOT_START ? start(boot) : end();
+        boot->status = start(boot);
     boot->early_thread_pointer = (uint64_t)early_thread_pointer;
     return (uint64_t)(int64_t)boot->status;
 }

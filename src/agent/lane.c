@@ -58,6 +58,21 @@ void ct_lane_set_code(const struct ct_boot_code *code) {
     lane.code = code;
 }
 
+static bool is_in_regions(const struct ct_boot_code *code, uint64_t at, uint64_t size) {
+    const struct ct_boot_region *regions = (const struct ct_boot_region *)code->regions;
+    for (uint64_t i = 0; i < code->region_count; i++)
+        if (at >= regions[i].start && at - regions[i].start <= regions[i].size - size)
+            return true;
+    return false;
+}
+
+bool ct_lane_holds_stubs(uint64_t at, uint64_t size) {
+    for (const struct ct_boot_code *code = lane.code; code; code = (const struct ct_boot_code *)code->next)
+        if (is_in_regions(code, at, size))
+            return true;
+    return false;
+}
+
 struct ct_shm_control *ct_lane_control(void) {
     return lane.control;
 }

@@ -10,6 +10,8 @@
 bool ct_lane_open(uint64_t shm);
 /* What to switch off should the controller die. It stays where it is. */
 void ct_lane_set_code(const struct ct_boot_code *code);
+/* Is it memory of that code's stubs? */
+bool ct_lane_holds_stubs(uint64_t at, uint64_t size);
 struct ct_shm_control *ct_lane_control(void);
 /* Is anybody there to read? */
 bool ct_lane_is_recording(void);

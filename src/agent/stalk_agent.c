@@ -562,6 +562,7 @@ static int end(struct ct_stalk_boot *boot) {
     agent.stalker = NULL;
     agent.keeping = 0;
     ct_stalk_signals_end();
+    ct_stalk_threads_end(); /* the controller has cleared the register */
     for (uint32_t i = 0; i < FOLLOWERS && agent.followers[i]; i++) {
         forget_chains(agent.followers[i]);
         (void)ct_os_free(agent.followers[i], sizeof *agent.followers[i]);

@@ -14,6 +14,7 @@ static int refusal_code(int status) {
 
 bool ct_ctl_ask(int pid, const char *command, char *answer, size_t size, int *code) {
     int status = ct_session_control(pid, command, answer, size);
+    answer[ct_message_clean_lines(answer, strlen(answer))] = 0; /* whoever answers may be hostile */
     if (status >= 0)
         return true;
     *code = answer[0] ? refusal_code(status) : ct_message_exit_code(status);
@@ -93,7 +94,10 @@ static void print_member(const char *name, const char *value) {
     for (char *c = key; *c; c++)
         if (*c == '_')
             *c = ' ';
-    printf("%-22s %s\n", key, shown);
+    key[ct_message_clean(key, strlen(key))] = 0;
+    printf("%-22s ", key);
+    ct_message_print(stdout, shown);
+    putchar('\n');
 }
 
 /* Every scalar on a line of its own, with its name. */
@@ -184,7 +188,7 @@ static int unknown(char *const *words, int count) {
 /* What the session says is for the user as it is. */
 static int tell(int pid, const char *words, const char *operand) {
     static char answer[65536];
-    char line[1024];
+    char line[1023];
     int code;
     if ((size_t)snprintf(line, sizeof line, "%s%s%s", words, *operand ? " " : "", operand) >= sizeof line ||
         strpbrk(line, "\r\n")) {

@@ -176,8 +176,9 @@ static int run(int argc, char **argv) {
     int code = ct_options_parse(&ct_command_diff, argc, argv, &options, &operands);
     if (code >= 0)
         return code;
+    ct_reading_drop_rights(&operands);
     for (int s = 0; s < CT_DIFF_SIDES && code < 0; s++) {
-        code = ct_reading_open(&traces[s], &(struct ct_operands){.count = 1, .at = operands.at + s});
+        code = ct_reading_open_next(&traces[s], &(struct ct_operands){.count = 1, .at = operands.at + s});
         if (code >= 0)
             traces[s] = NULL;
         else if (options.mangled)

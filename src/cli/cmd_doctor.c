@@ -43,9 +43,10 @@ static void print_report(const struct ct_doctor_report *r, int pid) {
         const struct ct_doctor_check *check = &r->checks[i];
         printf("%s%-7s%s  %-13s  ", ct_colour(stdout, colours[check->level]), levels[check->level],
                ct_colour(stdout, CT_COLOUR_PLAIN), check->name);
-        ct_message_clean(check->text);
+        ct_message_print(stdout, check->text);
         if (check->remedy[0])
-            printf("; %s", check->remedy);
+            fputs("; ", stdout);
+        ct_message_print(stdout, check->remedy);
         putchar('\n');
     }
     verdict(text, sizeof text, r, pid);

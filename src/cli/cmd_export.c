@@ -1,19 +1,31 @@
 /* contrail export: a trace in the format of another program.
  *
  * A file is written beside its final name and renamed when it is whole, so that nothing half-written is left behind; a directory is
- * removed again when it could not be finished. */
+ * removed again when it could not be finished.
+ *
+ * Two processes: this one opens the output and finishes it, with the user's rights; the other one reads the trace, with none. */
 #include "cli/command.h"
 #include "cli/live.h"
 #include "cli/new_file.h"
 #include "cli/reading.h"
+#include "cli/rights.h"
 #include "cli/signals.h"
 #include "export/export.h"
 #include "trace/file.h"
+#include "trace/reader.h"
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 struct options {
@@ -22,16 +34,29 @@ struct options {
     bool mangled;
 };
 
+/* What the reader says, in memory that both have. */
+struct outcome {
+    int code;   /* exit code when it could not open the trace, after its message; -1: it has */
+    int status; /* of the export */
+    int signal; /* that has ended it */
+    struct ct_export_result result;
+};
+
 struct job {
     const struct ct_export_format *format;
     struct ct_export_options export;
-    struct ct_export_result result;
+    struct outcome *outcome;
+    const char *trace;
+    struct ct_rights rights; /* of the reader */
+    struct ct_place *place;  /* the directory that is written to; NULL: none */
+    struct stat was;         /* the directory, before it was the reader's */
+    bool lent;
     struct ct_live live;
     char *path;              /* where it is to be; NULL: standard output */
     struct ct_new_file file; /* of a format of one file */
 };
 
-enum { INTERRUPTED = 1, BAR = 24 };
+enum { INTERRUPTED = 1, BAR = 24, LEVELS = 8 };
 
 /* ---- the progress ---- */
 
@@ -55,8 +80,8 @@ static int show_progress(void *arg, uint64_t done, uint64_t total) {
 /* ---- where it goes ---- */
 
 /* session_X, or session_X.pid_N: what the default file name is made from. */
-static char *name_of_trace(const struct ct_trace *trace) {
-    char *path = realpath(ct_trace_path(trace), NULL), *name = NULL;
+static char *name_of_trace(const char *trace) {
+    char *path = realpath(trace, NULL), *name = NULL;
     if (!path)
         return strdup("trace");
     char *last = strrchr(path, '/');
@@ -74,7 +99,7 @@ static char *name_of_trace(const struct ct_trace *trace) {
     return name;
 }
 
-static char *default_path(const struct job *job, const struct ct_trace *trace) {
+static char *default_path(const struct job *job, const char *trace) {
     char *name = name_of_trace(trace), *path = NULL;
     if (name && asprintf(&path, "%s%s%s", job->format->prefix, name, job->format->suffix) < 0)
         path = NULL;
@@ -110,12 +135,16 @@ static int open_stdout(struct job *job) {
 
 static int open_directory(struct job *job) {
     struct stat status;
-    job->export.directory = job->path;
-    if (stat(job->path, &status) != 0 || S_ISDIR(status.st_mode))
-        return -1;
-    ct_message_error("%s exists and is not a directory; %s is one: give another path with -o", job->path,
-                     job->format->name);
-    return CT_EXIT_UNAVAILABLE;
+    if (!stat(job->path, &status) && !S_ISDIR(status.st_mode)) {
+        ct_message_error("%s exists and is not a directory; %s is one: give another path with -o", job->path,
+                         job->format->name);
+        return CT_EXIT_UNAVAILABLE;
+    }
+    int error = ct_place_open(&job->place, job->path, CT_PLACE_MAKE_LAST, CT_PLACE_NO_GROUP);
+    if (!error && ct_place_is_empty(job->place) && !ct_place_is_closed(job->place)) /* the reader may be its owner */
+        error = CT_PLACE_NOT_OURS;
+    job->export.place = job->place;
+    return error ? cannot_write(job->path, error) : -1;
 }
 
 static int open_file(struct job *job) {
@@ -129,7 +158,7 @@ static int open_file(struct job *job) {
 }
 
 /* Returns -1 to go on, otherwise the exit code, after a message. */
-static int open_output(struct job *job, const struct ct_trace *trace, const char *output) {
+static int open_output(struct job *job, const char *trace, const char *output) {
     if (output && !strcmp(output, "-"))
         return open_stdout(job);
     job->path = output ? strdup(output) : default_path(job, trace);
@@ -140,76 +169,170 @@ static int open_output(struct job *job, const struct ct_trace *trace, const char
 
 /* ---- the end ---- */
 
-static int fail(const struct job *job, const struct ct_trace *trace, int status) {
+/* A directory that was made for nothing goes. */
+static void remove_unfinished(struct job *job) {
+    if (job->place && ct_place_is_new(job->place)) {
+        ct_place_clear(job->place);
+        ct_place_unmake(job->place);
+    }
+}
+
+static int fail(const struct job *job, int status) {
     const char *where = job->path ? job->path : "the output";
     if (status == INTERRUPTED)
-        return 128 + ct_signals_stop();
-    if (job->result.error == EPIPE)
+        return 128 + job->outcome->signal;
+    if (job->outcome->result.error == EPIPE)
         return 0; /* the reader has seen enough */
-    if (job->result.error)
-        return cannot_write(where, job->result.error);
+    if (job->outcome->result.error)
+        return cannot_write(where, job->outcome->result.error);
     if (status == CT_ERR_BUSY) {
         ct_message_error("%s exists and is not empty; remove it, or give another path with -o", where);
         return CT_EXIT_UNAVAILABLE;
     }
-    return ct_reading_fail(trace, status);
+    ct_message_error("%s: %s", job->trace, ct_status_text(status));
+    return ct_message_exit_code(status);
 }
 
 static void print_summary(const struct job *job) {
     char events[CT_TEXT_SIZE], threads[CT_TEXT_SIZE], size[CT_TEXT_SIZE];
-    const struct ct_export_result *r = &job->result;
+    const struct ct_export_result *r = &job->outcome->result;
     printf("%s: %s event%s of %s thread%s, %s; %s\n", job->path, ct_text_count(events, r->events),
            r->events == 1 ? "" : "s", ct_text_count(threads, r->threads), r->threads == 1 ? "" : "s",
            ct_text_size(size, r->bytes), job->format->hint);
 }
 
-static int finish(struct job *job, const struct ct_trace *trace, int status) {
+static int finish(struct job *job, int status) {
     int error = ct_new_file_close(&job->file, !status); /* some file systems tell of a full disk only now */
     if (error && !status) {
-        job->result.error = error;
+        job->outcome->result.error = error;
         status = CT_ERR_SYSTEM;
     }
-    if (status)
-        return fail(job, trace, status);
+    if (status) {
+        remove_unfinished(job);
+        return job->outcome->code >= 0 ? job->outcome->code : fail(job, status);
+    }
     if (!job->path)
         return 0;
     print_summary(job);
     return ct_message_finish();
 }
 
-static int export_trace(struct ct_trace *trace, const struct options *options) {
-    struct job job = {.format = ct_export_format_at((size_t)options->format), .file.fd = -1};
-    job.export = (struct ct_export_options){.format = job.format,
-                                            .fd = -1,
-                                            .weight = (enum ct_export_weight)options->weight,
-                                            .progress = show_progress,
-                                            .arg = &job};
-    ct_signals_install(false);
-    int code = open_output(&job, trace, options->output);
-    if (code < 0) {
-        ct_live_init(&job.live, true, false);
-        int status = ct_export_run(trace, &job.export, &job.result);
-        ct_live_erase(&job.live);
-        code = finish(&job, trace, status);
+/* ---- the reader ---- */
+
+/* The directory is the reader's while it writes there, through our descriptor: it need not get through those above. The reader is
+ * nobody then: the trace's owner could meddle. */
+static void lend_directory(struct job *job) {
+    int fd = ct_place_descriptor(job->place);
+    job->rights = ct_rights_to_read(NULL, 0);
+    if (job->rights.user != geteuid() && ct_place_is_empty(job->place) && ct_place_is_closed(job->place) &&
+        !fstat(fd, &job->was))
+        job->lent = !fchown(fd, job->rights.user, job->rights.group);
+}
+
+/* Each directory before what is in it: nobody else can change that meanwhile. Takes the descriptor. */
+static void take_back_below(const struct job *job, int fd, int levels) {
+    struct dirent *entry;
+    DIR *list = fd < 0 || fchown(fd, job->was.st_uid, job->was.st_gid) ? NULL : fdopendir(fd);
+    if (!list && fd >= 0)
+        close(fd);
+    while (list && (entry = readdir(list))) {
+        struct stat status;
+        if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..") ||
+            fstatat(dirfd(list), entry->d_name, &status, AT_SYMLINK_NOFOLLOW))
+            continue;
+        if (S_ISDIR(status.st_mode) && levels)
+            take_back_below(job, openat(dirfd(list), entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
+                            levels - 1);
+        else
+            (void)!fchownat(dirfd(list), entry->d_name, job->was.st_uid, job->was.st_gid, AT_SYMLINK_NOFOLLOW);
     }
-    free(job.path);
-    return code;
+    if (list)
+        closedir(list);
+}
+
+static void take_back(const struct job *job) {
+    if (job->lent)
+        take_back_below(job, openat(ct_place_descriptor(job->place), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), LEVELS);
+}
+
+static void read_trace(struct job *job, const struct ct_operands *operands, bool mangled) {
+    struct outcome *o = job->outcome;
+    struct ct_trace *trace;
+    ct_rights_drop(&job->rights, false);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    o->code = ct_reading_open_next(&trace, operands);
+    if (o->code >= 0)
+        _exit(0);
+    if (mangled)
+        ct_trace_keep_mangled(trace);
+    ct_live_init(&job->live, true, false);
+    int status = ct_export_run(trace, &job->export, &o->result);
+    ct_live_erase(&job->live);
+    o->signal = ct_signals_stop();
+    o->status = status;
+    _exit(0);
+}
+
+/* Its end. A signal to us alone is passed on. */
+static int wait_for_reader(pid_t reader) {
+    int fd = (int)syscall(SYS_pidfd_open, reader, 0), how = 0;
+    while (waitpid(reader, &how, WNOHANG) == 0) {
+        struct pollfd end = {fd, POLLIN, 0};
+        if (ct_signals_stop())
+            (void)kill(reader, ct_signals_stop());
+        poll(&end, fd >= 0, fd >= 0 ? 100 : 10);
+    }
+    if (fd >= 0)
+        close(fd);
+    return how;
+}
+
+static int export_apart(struct job *job, const struct ct_operands *operands, bool mangled) {
+    if (job->place)
+        lend_directory(job);
+    *job->outcome = (struct outcome){.code = -1, .status = CT_ERR_SYSTEM};
+    fflush(NULL);
+    pid_t reader = fork();
+    if (reader == 0)
+        read_trace(job, operands, mangled);
+    int how = reader > 0 ? wait_for_reader(reader) : 0;
+    take_back(job);
+    if (!WIFSIGNALED(how))
+        return job->outcome->code >= 0 ? CT_ERR_SYSTEM : job->outcome->status;
+    ct_message_error("%s: the process that read it ended by signal %d", job->trace, WTERMSIG(how));
+    job->outcome->code = CT_EXIT_INTERNAL;
+    return CT_ERR_SYSTEM;
+}
+
+static int export_trace(struct job *job, const struct ct_operands *operands, const struct options *options) {
+    const struct ct_operands traces = ct_reading_named(operands);
+    job->format = ct_export_format_at((size_t)options->format);
+    job->export = (struct ct_export_options){.format = job->format,
+                                             .fd = -1,
+                                             .weight = (enum ct_export_weight)options->weight,
+                                             .progress = show_progress,
+                                             .arg = job};
+    job->rights = ct_rights_to_read(traces.at, traces.count);
+    ct_signals_install(false);
+    int code = open_output(job, job->trace, options->output);
+    return code < 0 ? finish(job, export_apart(job, operands, options->mangled)) : code;
 }
 
 static int run(int argc, char **argv) {
     struct options options = {0};
     struct ct_operands operands;
-    struct ct_trace *trace;
+    struct job job = {.file.fd = -1};
     int code = ct_options_parse(&ct_command_export, argc, argv, &options, &operands);
     if (code >= 0)
         return code;
-    code = ct_reading_open(&trace, &operands);
-    if (code < 0) {
-        if (options.mangled)
-            ct_trace_keep_mangled(trace);
-        code = export_trace(trace, &options);
-        ct_trace_close(trace);
-    }
+    char *newest = operands.count ? NULL : ct_find_newest_session("traces");
+    job.trace = operands.count ? operands.at[0] : newest ? newest : "traces";
+    job.outcome = mmap(NULL, sizeof *job.outcome, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    code =
+        job.outcome == MAP_FAILED ? ct_message_fail(CT_ERR_NO_MEMORY, NULL) : export_trace(&job, &operands, &options);
+    ct_place_drop(job.place);
+    free(newest);
+    free(job.path);
     ct_options_release(&ct_command_export, &options);
     return code;
 }

@@ -123,7 +123,7 @@ static void print_counters(const struct page *p) {
     } counters[] = {
         {info->dropped, "older events, deleted to keep the newest (--keep)"},
         {info->left_frames, "calls left by an exception, a longjmp or the like"},
-        {info->deep_calls, "calls not in the trace, because too many were open"},
+        {info->deep_calls, "calls not in the trace, because too many were open, or a stack ended"},
         {info->guarded_calls, "calls from the recorder's own code, not in the trace"},
         {info->abandoned, "events begun and never written, because a signal handler jumped away"},
     };

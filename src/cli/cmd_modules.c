@@ -46,7 +46,7 @@ static int print_module(void *arg, const struct ct_process_module *module) {
     (void)arg;
     printf("0x%016" PRIx64 "  %10s  %10s  %-40s  ", module->start, ct_text_size(size, module->end - module->start),
            ct_text_count(count, module->functions), module->build_id[0] ? module->build_id : "-");
-    ct_message_clean(module->path);
+    ct_message_print(stdout, module->path);
     putchar('\n');
     return 0;
 }
@@ -57,10 +57,10 @@ static int print_symbol(void *arg, const struct ct_process_symbol *symbol) {
     if (!name)
         return CT_ERR_NO_MEMORY;
     printf("0x%016" PRIx64 "  %8" PRIu64 "  ", symbol->address, symbol->size);
-    ct_message_clean(name);
+    ct_message_print(stdout, name);
     free(name);
     fputs("  ", stdout);
-    ct_message_clean(file_name(symbol->module));
+    ct_message_print(stdout, file_name(symbol->module));
     putchar('\n');
     return 0;
 }

@@ -1,6 +1,7 @@
 /* contrail symbolize: fills in names, source lines and inlined functions of a trace that was recorded without them. */
 #include "cli/command.h"
 #include "cli/reading.h"
+#include "cli/rights.h"
 #include "trace/symbolize.h"
 #include <string.h>
 
@@ -42,16 +43,23 @@ static void module_json(struct ct_json *json, const struct ct_symbolize_module *
     ct_json_end(json, '}');
 }
 
+static void print_named(const char *before, const char *name, const char *after) {
+    fputs(before, stdout);
+    ct_message_print(stdout, name);
+    fputs(after, stdout);
+}
+
 static void module_text(const struct ct_symbolize_module *m) {
     char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE], c[CT_TEXT_SIZE];
-    printf("  %s: %s of %s functions named, %s with a line\n", m->path, ct_text_count(a, m->named),
-           ct_text_count(b, m->functions), ct_text_count(c, m->lines));
+    print_named("  ", m->path, "");
+    printf(": %s of %s functions named, %s with a line\n", ct_text_count(a, m->named), ct_text_count(b, m->functions),
+           ct_text_count(c, m->lines));
     if (*m->file && strcmp(m->file, m->path) != 0)
-        printf("    symbols from %s\n", m->file);
+        print_named("    symbols from ", m->file, "\n");
     if (*m->line_file && strcmp(m->line_file, m->path) != 0)
-        printf("    lines from %s\n", m->line_file);
+        print_named("    lines from ", m->line_file, "\n");
     if (m->state == CT_LOOKUP_MISSING)
-        printf("    no file with build-id %s was found\n", *m->build_id ? m->build_id : "(none)");
+        print_named("    no file with build-id ", *m->build_id ? m->build_id : "(none)", " was found\n");
 }
 
 static void on_module(void *arg, const struct ct_symbolize_module *m) {
@@ -178,7 +186,10 @@ static int run(int argc, char **argv) {
     int code = ct_options_parse(&ct_command_symbolize, argc, argv, &options, &operands);
     if (code >= 0)
         return code;
-    code = ct_reading_open(&trace, &operands);
+    const struct ct_operands traces = ct_reading_named(&operands);
+    const struct ct_rights rights = ct_rights_to_write(traces.at, traces.count);
+    ct_rights_drop(&rights, false);
+    code = ct_reading_open_next(&trace, &operands);
     if (code < 0) {
         code = symbolize_trace(trace, &options);
         ct_trace_close(trace);

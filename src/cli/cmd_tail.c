@@ -7,6 +7,7 @@
 #include "cli/reading.h"
 #include "cli/record.h"
 #include "cli/replay_view.h"
+#include "cli/rights.h"
 #include <contrail/session.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -305,8 +306,12 @@ static int run(int argc, char **argv) {
         code = choose_kinds(&t);
     if (code < 0)
         code = find_session(&t);
-    if (code < 0)
+    if (code < 0) {
+        char *traces[] = {t.directory};
+        struct ct_rights rights = ct_rights_to_talk(traces, 1); /* the recorder is asked again and again */
+        ct_rights_drop(&rights, true);
         code = follow(&t);
+    }
     ct_options_release(&ct_command_tail, &options);
     return code;
 }

@@ -57,22 +57,22 @@ static void print_frame(size_t number, const struct ct_process_frame *frame, boo
     char *display = mangled ? NULL : ct_demangle(frame->name);
     printf("    #%-2zu 0x%016" PRIx64 " ", number, frame->pc);
     if (frame->name[0])
-        ct_message_clean(display ? display : frame->name);
+        ct_message_print(stdout, display ? display : frame->name);
     else if (frame->module[0])
-        ct_message_clean(file_name(frame->module));
+        ct_message_print(stdout, file_name(frame->module));
     else
         fputs("?", stdout);
     if (frame->offset)
         printf("+0x%" PRIx64, frame->offset);
     if (frame->name[0] && frame->module[0]) {
         fputs(" in ", stdout);
-        ct_message_clean(file_name(frame->module));
+        ct_message_print(stdout, file_name(frame->module));
     }
     if (frame->inlined)
         fputs(" (inlined)", stdout);
     if (frame->line[0]) {
         fputs(" at ", stdout);
-        ct_message_clean(frame->line);
+        ct_message_print(stdout, frame->line);
     }
     putchar('\n');
     free(display);
@@ -82,7 +82,7 @@ static int print_thread(void *arg, const struct ct_process_thread *thread) {
     const struct threads_options *options = arg;
     printf("%s%8d%s  %-8s  ", ct_colour(stdout, CT_COLOUR_BOLD), thread->tid, ct_colour(stdout, CT_COLOUR_PLAIN),
            state_text(thread->state));
-    ct_message_clean(thread->name);
+    ct_message_print(stdout, thread->name);
     putchar('\n');
     for (size_t i = 0; i < thread->frame_count; i++)
         print_frame(i, &thread->frames[i], options->mangled);

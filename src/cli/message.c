@@ -1,5 +1,6 @@
 /* What every command says in the same way. Nothing here keeps state. */
 #include "cli/message.h"
+#include "base/utf8.h"
 #include "cli/command.h"
 #include <contrail/status.h>
 #include <errno.h>
@@ -8,13 +9,47 @@
 #include <string.h>
 #include <unistd.h>
 
+/* ---- text of others ---- */
+
+size_t ct_message_character(const char *text, size_t length, bool *shown) {
+    size_t size = ct_utf8_character(text, length);
+    *shown = size && !ct_utf8_is_control(text);
+    return size ? size : 1;
+}
+
+static size_t clean(char *text, size_t length, bool lines) {
+    size_t out = 0, size;
+    for (size_t i = 0; i < length; i += size) {
+        bool shown;
+        size = ct_message_character(text + i, length - i, &shown);
+        shown |= lines && (text[i] == '\n' || text[i] == '\t');
+        memmove(text + out, shown ? text + i : "?", shown ? size : 1);
+        out += shown ? size : 1;
+    }
+    return out;
+}
+
+size_t ct_message_clean(char *text, size_t length) {
+    return clean(text, length, false);
+}
+
+size_t ct_message_clean_lines(char *text, size_t length) {
+    return clean(text, length, true);
+}
+
+void ct_message_print(FILE *out, const char *text) {
+    for (size_t length = strlen(text), size; length; text += size, length -= size) {
+        bool shown;
+        size = ct_message_character(text, length, &shown);
+        fwrite(shown ? text : "?", 1, shown ? size : 1, out);
+    }
+}
+
 /* ---- errors ---- */
 
 /* One write, so that the line stays whole beside the output of the target. */
 static void write_line(char *line, size_t size) {
-    for (size_t i = 0; i < size; i++)
-        if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
-            line[i] = '?';
+    size = ct_message_clean(line, size);
     line[size++] = '\n';
     while (size) {
         ssize_t n = write(STDERR_FILENO, line, size);
@@ -57,6 +92,9 @@ int ct_message_exit_code(int status) {
     case CT_ERR_BAD_FILE:
     case CT_ERR_NO_MEMORY:
     case CT_ERR_NO_SPACE:
+    case CT_ERR_FILE_LIMIT:
+    case CT_ERR_QUOTA:
+    case CT_ERR_NO_THREADS:
         return CT_EXIT_UNAVAILABLE;
     default:
         return CT_EXIT_INTERNAL;
@@ -66,11 +104,6 @@ int ct_message_exit_code(int status) {
 int ct_message_fail(int status, const char *sentence) {
     ct_message_error("%s", sentence && *sentence ? sentence : ct_status_text(status));
     return ct_message_exit_code(status);
-}
-
-void ct_message_clean(const char *text) {
-    for (; *text; text++)
-        putchar((unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text);
 }
 
 int ct_message_finish(void) {

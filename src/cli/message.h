@@ -14,8 +14,15 @@ void ct_message_error(const char *format, ...) __attribute__((format(printf, 1, 
 int ct_message_fail(int status, const char *sentence);
 /* 64 usage, 69 unavailable, 70 internal, 77 permission; 0 for 0. */
 int ct_message_exit_code(int status);
-/* To stdout; control characters are shown as '?'. */
-void ct_message_clean(const char *text);
+/* Text of others (names in traces and processes, answers of sessions) reaches a terminal through these alone: one '?' takes the
+ * place of each control character, also of C1, and of each byte that is no UTF-8. */
+
+/* The bytes of the first character, at least 1; whether it may be shown. */
+size_t ct_message_character(const char *text, size_t length, bool *shown);
+/* In place; returns the new length. The other one keeps line feeds and tabs. */
+size_t ct_message_clean(char *text, size_t length);
+size_t ct_message_clean_lines(char *text, size_t length);
+void ct_message_print(FILE *out, const char *text);
 /* Flushes stdout: 0, or CT_EXIT_UNAVAILABLE after a message when what was printed did not arrive (disk full). */
 int ct_message_finish(void);
 

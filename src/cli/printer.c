@@ -2,6 +2,7 @@
 #include "cli/printer.h"
 #include "cli/command.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -14,8 +15,21 @@ enum { INTERACTIVE_LIMIT = 4096 };
 
 /* ---- the pager ---- */
 
-static void run_pager(int in) {
+/* It is the user's program, and runs with the user's rights: a process of another user's that holds our terminal could type on it.
+ * So it is made before rights are given up (rights.h), and waits until it is wanted. */
+static struct {
+    pid_t pid; /* 0: none */
+    int in, go;
+} waiting;
+
+/* One byte on `go`: it is wanted. */
+static void run_pager(int in, int go) {
+    char byte;
     const char *command = getenv("PAGER");
+    signal(SIGINT, SIG_IGN); /* a key while we wait is for who reads the trace */
+    if (read(go, &byte, 1) != 1)
+        _exit(0);
+    signal(SIGINT, SIG_DFL);
     setenv("LESS", "FRX", 0); /* out at once when it fits on the screen, colours, no screen of its own */
     dup2(in, STDIN_FILENO);
     signal(SIGPIPE, SIG_DFL);
@@ -30,22 +44,42 @@ static bool pager_wanted(void) {
     return term && strcmp(term, "dumb") != 0 && (command || !system("command -v less >/dev/null 2>&1"));
 }
 
+void ct_printer_prepare(void) {
+    int data[2], go[2];
+    if (waiting.pid || !isatty(STDOUT_FILENO) || !pager_wanted() || pipe2(data, O_CLOEXEC))
+        return;
+    if (pipe2(go, O_CLOEXEC)) {
+        close(data[0]);
+        close(data[1]);
+        return;
+    }
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(data[1]);
+        close(go[1]);
+        run_pager(data[0], go[0]);
+    }
+    close(data[0]);
+    close(go[0]);
+    if (pid < 0) {
+        close(data[1]);
+        close(go[1]);
+        return;
+    }
+    waiting.pid = pid;
+    waiting.in = data[1];
+    waiting.go = go[1];
+}
+
 static void start_pager(struct ct_printer *p) {
-    int ends[2];
-    if (pipe(ends))
+    ct_printer_prepare();
+    if (!waiting.pid || write(waiting.go, "", 1) != 1)
         return;
-    p->pager = fork();
-    if (p->pager == 0) {
-        close(ends[1]);
-        run_pager(ends[0]);
-    }
-    close(ends[0]);
-    if (p->pager < 0) {
-        close(ends[1]);
-        p->pager = 0;
-        return;
-    }
-    p->fd = ends[1];
+    close(waiting.go);
+    p->pager = waiting.pid;
+    p->fd = waiting.in;
+    waiting.pid = 0;
     signal(SIGINT, SIG_IGN); /* the pager's */
 }
 
@@ -62,7 +96,7 @@ void ct_printer_open(struct ct_printer *p, bool page) {
     p->error = 0;
     p->used = 0;
     p->limit = terminal ? INTERACTIVE_LIMIT : sizeof p->buffer;
-    if (terminal && page && pager_wanted())
+    if (terminal && page)
         start_pager(p);
 }
 
@@ -113,8 +147,8 @@ void ct_printer_format(struct ct_printer *p, const char *format, ...) {
     va_start(list, format);
     int n = vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    if (n > 0)
-        ct_printer_bytes(p, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+    if (n > 0) /* names may be among it */
+        ct_printer_bytes(p, text, ct_message_clean_lines(text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1));
 }
 
 void ct_printer_colour(struct ct_printer *p, enum ct_colour colour) {
@@ -124,35 +158,36 @@ void ct_printer_colour(struct ct_printer *p, enum ct_colour colour) {
 
 /* ---- names ---- */
 
-static bool is_control(char c) {
-    return (unsigned char)c < ' ' || c == 0x7f;
-}
-
-/* Bytes of the first `columns` characters of UTF-8. */
+/* Bytes of the first `columns` characters. */
 static size_t bytes_of(const char *text, size_t length, size_t columns) {
     size_t at = 0;
-    for (; at < length; at++)
-        if ((text[at] & 0xc0) != 0x80 && columns-- == 0)
-            break;
+    for (bool shown; at < length && columns--;)
+        at += ct_message_character(text + at, length - at, &shown);
     return at;
 }
 
 static size_t columns_of(const char *text, size_t length) {
     size_t columns = 0;
-    for (size_t i = 0; i < length; i++)
-        columns += (text[i] & 0xc0) != 0x80;
+    bool shown;
+    for (size_t at = 0; at < length; at += ct_message_character(text + at, length - at, &shown))
+        columns++;
     return columns;
 }
 
 static void put_clean(struct ct_printer *p, const char *text, size_t length) {
-    for (size_t start = 0; start < length;) {
-        size_t end = start;
-        while (end < length && !is_control(text[end]))
-            end++;
+    for (size_t start = 0, end = 0; start < length; start = end) {
+        bool shown = true;
+        size_t size = 0;
+        for (; end < length; end += size) {
+            size = ct_message_character(text + end, length - end, &shown);
+            if (!shown)
+                break;
+        }
         ct_printer_bytes(p, text + start, end - start);
-        if (end < length)
+        if (end < length) {
             ct_printer_bytes(p, "?", 1);
-        start = end + 1;
+            end += size;
+        }
     }
 }
 

@@ -17,13 +17,15 @@ struct ct_printer {
     char buffer[65536];
 };
 
+/* Before rights are given up: on a terminal, makes the pager that may be wanted later. */
+void ct_printer_prepare(void);
 /* `page`: on a terminal, through $PAGER (less -R when it is not set). */
 void ct_printer_open(struct ct_printer *printer, bool page);
 void ct_printer_bytes(struct ct_printer *printer, const char *bytes, size_t count);
 void ct_printer_text(struct ct_printer *printer, const char *text);
 void ct_printer_spaces(struct ct_printer *printer, size_t count);
 void ct_printer_format(struct ct_printer *printer, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* A name from a trace: control characters are shown as '?'. At most `room` columns when that is not 0: the end is
+/* A name from a trace, shown as ct_message_character says. At most `room` columns when that is not 0: the end is
  * cut off then. Returns the columns that it took. */
 size_t ct_printer_name(struct ct_printer *printer, const char *name, size_t room);
 /* "" without colours. */

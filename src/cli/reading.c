@@ -1,10 +1,28 @@
 /* What the commands that read traces share. */
 #include "cli/reading.h"
 #include "cli/command.h"
+#include "cli/rights.h"
 #include "report/output.h"
 #include "trace/reader.h"
 
+struct ct_operands ct_reading_named(const struct ct_operands *operands) {
+    static char *newest[] = {"traces"}; /* it is looked for there, by the user who has recorded it */
+    return operands->count ? *operands : (struct ct_operands){.count = 1, .at = newest};
+}
+
+void ct_reading_drop_rights(const struct ct_operands *operands) {
+    const struct ct_operands traces = ct_reading_named(operands);
+    struct ct_rights rights = ct_rights_to_read(traces.at, traces.count);
+    ct_printer_prepare();
+    ct_rights_drop(&rights, false);
+}
+
 int ct_reading_open(struct ct_trace **out, const struct ct_operands *operands) {
+    ct_reading_drop_rights(operands);
+    return ct_reading_open_next(out, operands);
+}
+
+int ct_reading_open_next(struct ct_trace **out, const struct ct_operands *operands) {
     char error[1024];
     int status = ct_trace_open(out, operands->count ? operands->at[0] : NULL, error, sizeof error);
     return status ? ct_message_fail(status, error) : -1;
@@ -61,7 +79,7 @@ int ct_reading_print_text(struct ct_output *text) {
         return ct_message_fail(CT_ERR_NO_MEMORY, NULL);
     }
     ct_printer_open(&printer, false);
-    ct_printer_bytes(&printer, text->data, text->length);
+    ct_printer_bytes(&printer, text->data, text->length ? ct_message_clean_lines(text->data, text->length) : 0);
     ct_output_free(text);
     return ct_printer_close(&printer);
 }

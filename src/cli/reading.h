@@ -8,8 +8,13 @@
 #include "trace/writer.h"
 #include <contrail/trace.h>
 
-/* The trace that the operands name, or the newest. Returns -1 to go on, otherwise the exit code, after a message. */
+/* The trace that the operands name, or the newest. Rights that reading does not need are gone from then on (rights.h). Returns -1 to
+ * go on, otherwise the exit code, after a message. */
 int ct_reading_open(struct ct_trace **out, const struct ct_operands *operands);
+/* In steps: files or directories whose owner is that of the traces; the rights; a trace. */
+struct ct_operands ct_reading_named(const struct ct_operands *operands);
+void ct_reading_drop_rights(const struct ct_operands *traces);
+int ct_reading_open_next(struct ct_trace **out, const struct ct_operands *operands);
 /* Says that no thread is named so, and returns the exit code; -1: one is. */
 int ct_reading_check_threads(const struct ct_trace *trace, const struct ct_select *select);
 /* Says that blocks were not recorded in any of these threads, and returns false. */

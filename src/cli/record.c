@@ -134,10 +134,16 @@ static void say_started(struct recording *r) {
     ct_record_start_text(text, sizeof text, r->pid, r->name, &s);
     if (!r->options->quiet)
         ct_message_error("%s", text);
+    if (*ct_session_note(r->session))
+        ct_message_error("%s", ct_session_note(r->session));
     if (!s.hooked && !s.stalk.on)
         ct_message_error(
             "nothing is recorded: no function fits --only and --exclude; `contrail modules --help` tells how to "
             "list functions");
+    if (!ct_session_is_reachable(r->session) && !r->options->quiet)
+        ct_message_error(
+            "contrail ctl, detach and tail cannot reach this recording: there is no place for its socket; set "
+            "XDG_RUNTIME_DIR to a directory that only you can change");
 }
 
 /* ---- while it is recorded ---- */

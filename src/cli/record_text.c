@@ -108,7 +108,7 @@ void ct_record_end_text(char *text, size_t size, const struct ct_session_statist
     add(&t, " in %s, ", ct_text_time(c, s->recording_ns));
     add_losses(&t, s);
     if (s->deep_calls)
-        add(&t, "%s%s calls left out, because too many were open", has_losses(s) ? ", " : "",
+        add(&t, "%s%s calls left out, because too many were open, or a stack ended", has_losses(s) ? ", " : "",
             ct_text_count(a, s->deep_calls));
     if (s->abandoned)
         add(&t, ", %s abandoned", ct_text_count(a, s->abandoned));

@@ -70,8 +70,9 @@ static void open_module(struct listing *l, const struct ct_blocks_module *m) {
     }
     if (fd >= 0)
         close(fd);
-    fprintf(stderr, "\n%s%s\n", m ? m->path : "code of no file",
-            l->has_code ? "" : ": instructions are not known, it cannot be read");
+    fputs("\n", stderr);
+    ct_message_print(stderr, m ? m->path : "code of no file");
+    fputs(l->has_code ? "\n" : ": instructions are not known, it cannot be read\n", stderr);
 }
 
 /* ---- functions ---- */
@@ -94,8 +95,11 @@ static const struct ct_trace_function *function_at(const struct listing *l, uint
 static void print_heading(struct listing *l, uint64_t offset) {
     uint64_t index = 0;
     const struct ct_trace_function *f = l->module ? function_at(l, offset, &index) : NULL;
-    if (f && index != l->shown)
-        fprintf(stderr, "\n%s:\n", f->name);
+    if (f && index != l->shown) {
+        fputs("\n", stderr);
+        ct_message_print(stderr, f->name);
+        fputs(":\n", stderr);
+    }
     l->shown = index;
 }
 

@@ -148,8 +148,11 @@ static int print_summary(const struct processes *p) {
     for (size_t i = 0; i < c.count; i++)
         sum += c.list[i].count;
     fprintf(stderr, "%15s  FUNCTION (%s calls of %zu functions)\n", "CALLS", ct_text_count(all, sum), c.count);
-    for (size_t i = 0; i < c.count && i < TOP; i++)
-        fprintf(stderr, "%15s  %s\n", ct_text_count(text, c.list[i].count), c.list[i].name);
+    for (size_t i = 0; i < c.count && i < TOP; i++) {
+        fprintf(stderr, "%15s  ", ct_text_count(text, c.list[i].count));
+        ct_message_print(stderr, c.list[i].name);
+        fputs("\n", stderr);
+    }
     if (c.count > TOP)
         fprintf(stderr, "%15s  and %zu more\n", "...", c.count - TOP);
     for (size_t i = 0; i < c.count; i++)

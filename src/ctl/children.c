@@ -194,10 +194,16 @@ static void say_go(void *arg) {
     ct_post_answer(arg, 1, CT_LETTER_ANSWERED);
 }
 
+/* Nobody waits for an exec that may never come once the session is to end. */
+static bool is_leaving(void *arg) {
+    const struct ct_task *t = arg;
+    return __atomic_load_n(&t->parent->session->state, __ATOMIC_ACQUIRE) == CT_SESSION_DETACHING;
+}
+
 static int follow_exec(struct ct_recording *r, struct ct_task *t) {
     struct ct_remote_error error = {""};
-    int status = ct_remote_follow_exec(&r->remote, t->who.pid, t->who.tid,
-                                       &(struct ct_remote_exec){is_waiting, say_go, t}, EXEC_LIMIT_MS, &error);
+    const struct ct_remote_exec exec = {.is_meant = is_waiting, .ready = say_go, .given_up = is_leaving, .arg = t};
+    int status = ct_remote_follow_exec(&r->remote, t->who.pid, t->who.tid, &exec, EXEC_LIMIT_MS, &error);
     if (!status && t->foreign) { /* by an emulator, which is not what is to be recorded */
         ct_remote_close(r->remote);
         r->remote = NULL;
@@ -207,8 +213,8 @@ static int follow_exec(struct ct_recording *r, struct ct_task *t) {
         return ct_recording_fail(r, status,
                                  "%.400s is %s and runs unrecorded: this contrail records x86_64 programs only",
                                  t->program[0] ? t->program : "it", t->foreign);
-    if (status && ct_confirm_has_ended(t->who.pid))
-        status = CT_ERR_NOT_FOUND; /* killed while it asked */
+    if (status && (ct_confirm_has_ended(t->who.pid) || is_leaving(t)))
+        status = CT_ERR_NOT_FOUND; /* killed while it asked, or nobody wants to know any more */
     if (status)
         return ct_recording_fail(r, status, "%s", error.text);
     if (t->parent->pid == t->who.pid)
@@ -222,6 +228,7 @@ static int follow_exec(struct ct_recording *r, struct ct_task *t) {
 static int begin(struct ct_recording *r, struct ct_task *t) {
     r->pid = t->who.pid;
     r->parent_pid = t->parent->pid;
+    ct_clock_start_with(&r->clock, &t->parent->clock); /* it waits for us */
     if (t->letter.kind == CT_LETTER_EXEC)
         return follow_exec(r, t);
     read_command_line(r);

@@ -29,6 +29,10 @@ void ct_clock_start(struct ct_clock *clock) {
     clock->first = clock->before = clock->newest = take_point();
 }
 
+void ct_clock_start_with(struct ct_clock *clock, const struct ct_clock *other) {
+    *clock = (struct ct_clock){.count = 1, .first = other->first, .before = other->first, .newest = other->first};
+}
+
 void ct_clock_calibrate(struct ct_clock *clock) {
     struct ct_clock_point now = take_point();
     if (now.counter <= clock->newest.counter)

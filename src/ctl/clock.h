@@ -20,6 +20,8 @@ struct ct_clock {
 
 /* Takes the first point. At least two, some time apart, are needed before anything is converted. */
 void ct_clock_start(struct ct_clock *clock);
+/* With the first point of another one, which may be in use: nobody has to wait for the second. */
+void ct_clock_start_with(struct ct_clock *clock, const struct ct_clock *other);
 void ct_clock_calibrate(struct ct_clock *clock);
 
 static inline uint64_t ct_clock_ns(const struct ct_clock *clock, uint64_t counter) {

@@ -1,26 +1,54 @@
 /* Live control of a session: its socket, what it can be told (commands.c), its numbers (metrics.c).
  *
- * One thread serves callers, one at a time, and does what is due every second. What a caller wants is written down as a wish (the
+ * One thread serves all callers (control_callers.c), one command at a time, and does what is due every second. What a caller wants is written down as a wish (the
  * policy, `paused`), and then brought to every process that does not have it yet: so it reaches children too that begin
  * meanwhile. */
 #ifndef CT_CTL_CONTROL_H
 #define CT_CTL_CONTROL_H
 
+#include "ctl/control_place.h"
 #include "ctl/metrics.h"
 #include "ctl/recording.h"
+#include <poll.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 
+enum ct_caller_state {
+    CT_CALLER_TALKS,    /* its line is not complete */
+    CT_CALLER_ANSWERED, /* the answer is on its way */
+    CT_CALLER_STOPS,    /* has asked for the end, and hears when it has come */
+};
+
+struct ct_control_caller {
+    int fd; /* -1: nobody */
+    enum ct_caller_state state;
+    uint64_t since_ns;
+    size_t length, sent; /* of the line, then of the answer */
+    char *answer;
+    char line[CT_CONTROL_PLACE_LINE];
+};
+
+enum { CT_CALLERS = 16 };
 struct ct_control_server {
     struct ct_session *session;
     pthread_t thread;
-    int listener, stop_fd; /* listener -1: there is no place for a socket */
-    int asker;             /* who has asked for the end, and hears when it has come; -1: nobody */
-    char path[sizeof((struct sockaddr_un *)0)->sun_path];
-    struct stat place; /* the socket at that path, if it is ours */
+    int directory, listener, stop_fd; /* directory or listener -1: there is no place for a socket */
+    char name[CT_CONTROL_PLACE_NAME_SIZE];
+    struct stat place; /* the socket of that name, if it is ours */
     bool paused;
     struct ct_metrics metrics;
+    struct ct_control_caller callers[CT_CALLERS];
 };
+
+/* ---- control_callers.c ---- */
+
+void ct_callers_init(struct ct_control_server *c);
+/* What to wait for. */
+void ct_callers_watch(const struct ct_control_server *c, struct pollfd p[CT_CALLERS]);
+/* Takes in who is waiting at the listener; serves who is here, as far as that needs no waiting. */
+void ct_callers_accept(struct ct_control_server *c);
+void ct_callers_serve(struct ct_control_server *c);
+/* Everybody goes; who has asked for the end hears that it has come. */
+void ct_callers_end(struct ct_control_server *c);
 
 /* ---- commands.c ---- */
 

@@ -24,14 +24,17 @@ struct ct_doctor_target {
     enum ct_doctor_libc libc;
     int seccomp;       /* 0 none, 1 strict, 2 filter; the highest of all threads; -1 not known */
     bool all_filtered; /* there is no thread without */
+    bool same_filters; /* its filters are ours too, and allow what recording calls */
     int tracer;        /* process, 0: none */
     bool other_user;   /* than ours */
     bool more_rights;  /* setuid or with capabilities that we have not: real and effective user differ */
     bool other_pids;   /* another pid namespace */
     bool other_mounts; /* another mount namespace */
     unsigned threads, modules;
-    bool hooks;    /* memory of a recorder is mapped */
-    bool recorded; /* and that recorder answers */
+    uint64_t memory_left; /* that its cgroup can be charged with, */
+    uint64_t tasks_left;  /* that it may start, ours counted: CT_DOCTOR_UNLIMITED when there is no limit */
+    bool hooks;           /* memory of a recorder is mapped */
+    bool recorded;        /* and that recorder answers */
 };
 
 struct ct_doctor_facts {

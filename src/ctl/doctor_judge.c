@@ -8,7 +8,8 @@
 
 #define MIB (1ull << 20)
 #define GIB (1ull << 30)
-enum { MIN_FILES = 64, MIN_SPACE_MIB = 512 }; /* lanes, libraries and stubs: what a usual recording takes */
+enum { MIN_FILES = 64, MIN_SPACE_MIB = 512 };  /* lanes, libraries and stubs: what a usual recording takes */
+enum { MIN_MEMORY_MIB = 160, MIN_TASKS = 32 }; /* lanes of the usual size fit into half; threads of ours */
 
 static struct ct_doctor_check *add(struct ct_doctor_report *r, const char *name, enum ct_doctor_level level,
                                    const char *remedy, const char *format, ...) __attribute__((format(printf, 5, 6)));
@@ -90,8 +91,11 @@ static void judge_seccomp(const struct ct_doctor_facts *f, struct ct_doctor_repo
         add(r, "seccomp", CT_DOCTOR_OK, "", "contrail runs without a filter");
     else
         add(r, "seccomp", CT_DOCTOR_WARNING,
-            "run contrail outside of the container or sandbox, or with --security-opt seccomp=unconfined",
-            "contrail itself runs under a seccomp filter: it cannot lift the filters of programs that have one");
+            "to record others, run contrail outside of the container, or start that with --security-opt "
+            "seccomp=unconfined",
+            "contrail itself runs under a seccomp filter (a container?): it can record programs that have the same "
+            "one, and "
+            "cannot lift another");
 }
 
 /* ---- memory ---- */
@@ -136,8 +140,8 @@ static void judge_kernel(const struct ct_doctor_facts *f, struct ct_doctor_repor
             f->pidfd_open ? "" : " pidfd_open", f->memfd ? "" : " memfd_create",
             f->wipe_on_fork ? "" : " MADV_WIPEONFORK");
     else if (!f->pidfd_getfd)
-        add(r, "kernel", CT_DOCTOR_WARNING, newer, "Linux %s without pidfd_getfd: /proc/PID/fd is used instead",
-            f->kernel);
+        add(r, "kernel", f->seccomp > 0 ? CT_DOCTOR_OK : CT_DOCTOR_WARNING, f->seccomp > 0 ? "" : newer,
+            "Linux %s without pidfd_getfd: /proc/PID/fd is used instead", f->kernel);
     else
         add(r, "kernel", CT_DOCTOR_OK, "", "Linux %s; pidfd_getfd, memfd_create and MADV_WIPEONFORK work", f->kernel);
     add(r, "FSGSBASE", CT_DOCTOR_OK, "", "%s",
@@ -220,12 +224,33 @@ static void judge_filter(const struct ct_doctor_facts *f, struct ct_doctor_repor
     bool may_lift = has(f, CT_DOCTOR_SYS_ADMIN) && f->seccomp <= 0;
     if (t->seccomp <= 0)
         add(r, "its seccomp", CT_DOCTOR_OK, "", "%s", t->seccomp ? "not known" : "no filter");
+    else if (t->same_filters)
+        add(r, "its seccomp", CT_DOCTOR_OK, "", "the same filter as contrail's own, which allows what recording calls");
     else if (!t->all_filtered || may_lift)
         add(r, "its seccomp", CT_DOCTOR_WARNING, "the filter must allow rt_sigprocmask, mmap and futex to be recorded",
             "it has a filter, which %s", t->all_filtered ? "can be lifted while hooks are set" : "some threads lack");
     else
-        forbid(r, "its seccomp", "run contrail as root, outside of a container",
-               "all its threads have a filter, which contrail may not lift");
+        forbid(
+            r, "its seccomp",
+            "run contrail as root and outside of the container, or start that with --security-opt seccomp=unconfined",
+            "all its threads have a filter, which contrail may not lift");
+}
+
+static void judge_room(const struct ct_doctor_target *t, struct ct_doctor_report *r) {
+    bool limited = t->memory_left != CT_DOCTOR_UNLIMITED, few = t->tasks_left < MIN_TASKS;
+    if (!limited)
+        add(r, "its memory", CT_DOCTOR_OK, "", "not limited by a cgroup");
+    else
+        add(r, "its memory", t->memory_left < MIN_MEMORY_MIB * MIB ? CT_DOCTOR_WARNING : CT_DOCTOR_OK,
+            t->memory_left < MIN_MEMORY_MIB * MIB
+                ? "raise the limit of the cgroup, or expect smaller lanes than --index-mem"
+                : "",
+            "its cgroup has %llu MiB left, of which recording takes at most half",
+            (unsigned long long)(t->memory_left / MIB));
+    if (t->tasks_left != CT_DOCTOR_UNLIMITED)
+        add(r, "its processes", few ? CT_DOCTOR_WARNING : CT_DOCTOR_OK,
+            few ? "raise `ulimit -u`, or pids.max of the container: threads of contrail count too" : "",
+            "it may start %llu more processes and threads", (unsigned long long)t->tasks_left);
 }
 
 static void judge_others(const struct ct_doctor_target *t, struct ct_doctor_report *r) {
@@ -269,5 +294,6 @@ void ct_doctor_judge(const struct ct_doctor_facts *facts, struct ct_doctor_repor
     if (facts->target.open_status && facts->target.open_status != CT_ERR_BUSY)
         return; /* there is no more to see of it */
     judge_filter(facts, report);
+    judge_room(&facts->target, report);
     judge_others(&facts->target, report);
 }

@@ -1,6 +1,7 @@
 /* Facts about a process that somebody wants to record. It is looked at through /proc and never stopped; it may end
  * meanwhile, and what is not known then keeps its neutral value. */
 #include "ctl/doctor.h"
+#include "ctl/room.h"
 #include "os/os.h"
 #include "remote/remote.h"
 #include <contrail/session.h>
@@ -136,6 +137,7 @@ static void open_target(struct ct_doctor_target *t) {
         return;
     if (t->libc == CT_DOCTOR_LIBC_UNKNOWN && !ct_remote_auxv(remote, AT_BASE))
         t->libc = CT_DOCTOR_LIBC_STATIC;
+    t->same_filters = t->seccomp > 0 && !ct_remote_has_seccomp(remote);
     ct_remote_close(remote);
 }
 
@@ -148,6 +150,8 @@ void ct_doctor_collect_target(struct ct_doctor_target *t, int pid) {
     collect_threads(t);
     (void)ct_os_each_map_of(pid, look_at_map, &files);
     open_target(t);
+    t->memory_left = ct_room_memory("", pid);
+    t->tasks_left = ct_room_tasks("", pid, getpid());
     t->other_pids = other_namespace(pid, "pid");
     t->other_mounts = other_namespace(pid, "mnt");
     if (t->hooks)

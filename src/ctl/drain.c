@@ -335,7 +335,7 @@ static void retire_ended(struct ct_drain *d) {
         }
         if (!free_left(d, i, s->generation) || !ct_detail_retire(d, current ? t : NULL, i, s->generation))
             continue;
-        if (current) {
+        if (t) { /* another generation: the target has freed the slot by itself */
             int status = ct_drain_close_thread(d, t);
             d->error = d->error ? d->error : status;
         }
@@ -502,7 +502,7 @@ static int start_thread(struct ct_drain *d) {
     pthread_sigmask(SIG_SETMASK, &all, &old);
     int failed = pthread_create(&d->thread, NULL, run, d);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return failed;
+    return failed ? CT_ERR_NO_THREADS : 0;
 }
 
 int ct_drain_start(struct ct_drain *d) {
@@ -517,8 +517,11 @@ int ct_drain_start(struct ct_drain *d) {
     d->stop_fd = eventfd(0, EFD_CLOEXEC);
     ct_drain_watch_threads(d);
     pthread_mutex_init(&d->mutex, NULL);
-    if (!d->by_slot || !d->quarantined || !d->copy || d->stop_fd < 0 || ct_detail_start(d) || start_thread(d))
+    if (!d->by_slot || !d->quarantined || !d->copy || d->stop_fd < 0 || ct_detail_start(d))
         return CT_ERR_NO_MEMORY;
+    int status = start_thread(d);
+    if (status)
+        return status;
     d->running = 1;
     int held;
     while (!(held = __atomic_load_n(&d->held, __ATOMIC_ACQUIRE)))

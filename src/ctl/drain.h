@@ -109,6 +109,9 @@ struct ct_drain {
     void *trigger_arg;
     /* function_id of a hook's number, where these are not known beforehand; NULL: function_ids has them. */
     uint64_t (*resolve)(void *arg, uint32_t number);
+    /* Before events of functions that `resolve` has told are written: so that what is on disk is explained by what was there before it.
+     * NULL: functions are known before their first event. */
+    int (*explain)(void *arg);
     void *resolve_arg;
     /* An event of code (CT_SHM_EVENT_BLOCK and others), with resolve_arg; `position`: events of the index before it. */
     void (*code)(void *arg, struct ct_drain_thread *t, const struct ct_event *e, uint64_t position);

@@ -154,6 +154,8 @@ static void emit(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_
         }
         if (made && (!d->time_start || out[0].timestamp_ns < d->time_start))
             d->time_start = out[0].timestamp_ns;
+        int status = d->explain ? d->explain(d->resolve_arg) : 0;
+        d->error = d->error ? d->error : status;
         ct_thread_writer_commit(t->writer, made);
         t->events += made;
         done += n;

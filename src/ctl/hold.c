@@ -1,5 +1,6 @@
 /* See hold.h. */
 #include "ctl/hold.h"
+#include "ctl/hold_fault.h"
 #include "ctl/process_parts.h"
 #include "ctl/recording.h"
 #include "ctl/signal_record.h"
@@ -173,6 +174,11 @@ static void keep_entry(struct ct_hold *h, const struct ct_remote_signal *s, cons
     pthread_mutex_unlock(&h->mutex);
 }
 
+static enum ct_remote_verdict judge(void *arg, struct ct_remote_signal *s) {
+    struct ct_recording *r = arg;
+    return r->stalk ? CT_REMOTE_SIGNAL_AS_IS : ct_hold_judge_fault(&r->hold->process, s);
+}
+
 static void on_signal(void *arg, const struct ct_remote_signal *s) {
     struct ct_recording *r = arg;
     struct ct_hold *h = r->hold;
@@ -198,7 +204,7 @@ static struct ct_hold *create(struct ct_recording *r) {
 
 static int watch(struct ct_recording *r, const struct wish *wish) {
     const struct ct_remote_watch what = {
-        .signals = wish->signals, .crashes = wish->crashes, .told = on_signal, .arg = r};
+        .signals = wish->signals, .crashes = wish->crashes, .told = on_signal, .judge = judge, .arg = r};
     if (!r->hold && !(r->hold = create(r)))
         return CT_ERR_NO_MEMORY;
     return ct_remote_watch(r->remote, &what);

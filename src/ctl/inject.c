@@ -17,7 +17,6 @@
 
 #define PAGE        4096ull
 #define AGENT_STACK (64ull << 10)
-#define MFD_NAME    "contrail"
 #define MORE_HOOKS  131072u /* for libraries that are loaded later */
 
 static uint64_t round_up(uint64_t value, uint64_t unit) {
@@ -31,13 +30,21 @@ static int explain(struct ct_remote_error *error, int status, const char *text) 
 
 /* ---- system calls in the target ---- */
 
+static int status_of(struct ct_injection *in, int64_t result) {
+    if (result >= 0 || result < -4095)
+        return 0;
+    in->refusal = (int)-result;
+    return result == -EEXIST ? CT_ERR_BUSY : result == -ENOMEM ? CT_ERR_NO_MEMORY : CT_ERR_SYSTEM;
+}
+
 static int call(struct ct_injection *in, long number, const uint64_t a[6], int64_t *result) {
     int status = ct_remote_syscall(in->remote, number, a, result);
-    if (status)
-        return status;
-    if (*result >= 0 || *result < -4095)
-        return 0;
-    return *result == -EEXIST ? CT_ERR_BUSY : *result == -ENOMEM ? CT_ERR_NO_MEMORY : CT_ERR_SYSTEM;
+    return status ? status : status_of(in, *result);
+}
+
+static int call_memfd(struct ct_injection *in, int64_t *fd) {
+    int status = ct_remote_memfd(in->remote, MFD_CLOEXEC | MFD_ALLOW_SEALING, fd);
+    return status ? status : status_of(in, *fd);
 }
 
 int ct_inject_map(struct ct_injection *in, uint64_t at, uint64_t size, int prot, int flags, int fd, uint64_t *out) {
@@ -58,15 +65,14 @@ int ct_inject_unmap(struct ct_injection *in, uint64_t at, uint64_t size) {
 /* ---- the agent's image and our tables ---- */
 
 struct tables {
-    uint64_t boot, name, stubs, regions, patches, threads, hooks, written, size; /* offsets */
+    uint64_t boot, stubs, regions, patches, threads, hooks, written, size; /* offsets */
     size_t thread_room, patch_count, hook_room;
 };
 
 static struct tables lay_out_tables(const struct ct_injection *in) {
     const struct ct_target_plan *p = in->plan;
     struct tables t = {.boot = 0, .thread_room = ct_remote_thread_count(in->remote)};
-    t.name = round_up(sizeof(struct ct_boot), 64);
-    t.stubs = t.name + 64;
+    t.stubs = round_up(sizeof(struct ct_boot), 64);
     t.regions = t.stubs + p->hook_count * sizeof(struct ct_boot_stub);
     t.patches = t.regions + p->region_count * sizeof(struct ct_boot_region);
     for (size_t i = 0; i < p->hook_count; i++)
@@ -79,11 +85,15 @@ static struct tables lay_out_tables(const struct ct_injection *in) {
     return t;
 }
 
-int ct_inject_image(struct ct_injection *in, const uint8_t *agent, uint64_t tables) {
-    uint64_t image = round_up(ct_agent_memory_size(agent), PAGE);
-    in->image_size = image + AGENT_STACK + round_up(tables, PAGE);
-    int status = ct_inject_map(in, 0, in->image_size, PROT_READ | PROT_WRITE,
-                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, &in->image);
+static uint64_t image_size(const uint8_t *agent) {
+    return round_up(ct_agent_memory_size(agent), PAGE);
+}
+
+int ct_inject_image(struct ct_injection *in, const uint8_t *agent) {
+    uint64_t image = image_size(agent);
+    int fixed = in->image_at ? MAP_FIXED : 0;
+    int status = ct_inject_map(in, in->image_at, in->image_size, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | fixed, -1, &in->image);
     if (status)
         return status;
     in->stack = in->image + image + AGENT_STACK;
@@ -150,16 +160,15 @@ static int fill_threads(struct ct_injection *in, struct ct_boot_thread *threads)
 /* ---- shared memory ---- */
 
 /* A process that has used up its descriptors gets one more, for as long as we need it, if we may. */
-static int make_memfd(struct ct_injection *in, uint64_t name, int64_t *fd) {
-    const uint64_t make[6] = {name, MFD_CLOEXEC | MFD_ALLOW_SEALING};
+static int make_memfd(struct ct_injection *in, int64_t *fd) {
     struct rlimit limit, more;
-    int pid = ct_remote_pid(in->remote), status = call(in, SYS_memfd_create, make, fd);
+    int pid = ct_remote_pid(in->remote), status = call_memfd(in, fd);
     if (!status || *fd != -EMFILE || prlimit(pid, RLIMIT_NOFILE, NULL, &limit))
         return status;
     more = (struct rlimit){limit.rlim_cur + 1, limit.rlim_max > limit.rlim_cur ? limit.rlim_max : limit.rlim_cur + 1};
     if (prlimit(pid, RLIMIT_NOFILE, &more, NULL))
         return CT_ERR_NO_SPACE;
-    status = call(in, SYS_memfd_create, make, fd);
+    status = call_memfd(in, fd);
     (void)prlimit(pid, RLIMIT_NOFILE, &limit, NULL);
     return status;
 }
@@ -169,26 +178,56 @@ uint64_t ct_inject_lane_at(const struct ct_injection *in) {
     return round_up(in->shm, in->lane->window);
 }
 
-/* Makes the shared memory, and maps it in the target: in->shm tells where, 0: anywhere. */
-int ct_inject_shared(struct ct_injection *in, uint64_t name, const struct ct_injection_options *options) {
-    int64_t fd, result;
-    int status = make_memfd(in, name, &fd);
-    if (status)
-        return status;
-    int ours = ct_remote_fetch_fd(in->remote, (int)fd);
-    struct ct_lane_options lane = options->lane;
-    lane.hook_room = in->hook_room;
-    status = ours < 0 ? ours : ct_lane_create(in->lane, ours, &lane);
-    if (!status && !in->shm) {
+/* One mapping from the first moment on, which is found by its name. What is behind the end of the file is for the agent. */
+static int reserve(struct ct_injection *in, int fd) {
+    struct ct_lane *lane = in->lane;
+    uint64_t size = round_up(lane->size, PAGE), whole = size + in->image_size, got;
+    uint64_t at = ct_inject_find_place(in, whole, lane->window);
+    lane->control->reserved = at;
+    lane->control->reserved_size = whole;
+    int status = at ? ct_inject_map(in, at, whole, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd, &got)
+                    : CT_ERR_BUSY;
+    if (!status && got == at) {
+        in->shm = at;
+        in->shm_size = size;
+        in->image_at = at + size;
+        return 0;
+    }
+    lane->control->reserved = lane->control->reserved_size = 0;
+    if (!status) /* before Linux 4.17 */
+        (void)ct_inject_unmap(in, got, whole);
+    return status ? status : CT_ERR_BUSY;
+}
+
+/* Anywhere, should that fail. */
+static int map_lane(struct ct_injection *in, int fd) {
+    if (!in->shm && !reserve(in, fd))
+        return 0;
+    int status = 0;
+    if (!in->shm) {
         in->shm_size = in->lane->size + in->lane->window;
         status =
             ct_inject_map(in, 0, in->shm_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, &in->shm);
     }
-    uint64_t at = 0;
-    if (!status) {
-        at = ct_inject_lane_at(in);
-        status = ct_inject_map(in, at, in->lane->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, (int)fd, &at);
-    }
+    uint64_t at = status ? 0 : ct_inject_lane_at(in);
+    return status ? status
+                  : ct_inject_map(in, at, in->lane->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, &at);
+}
+
+int ct_inject_shared(struct ct_injection *in, const uint8_t *agent, uint64_t tables,
+                     const struct ct_injection_options *options) {
+    int64_t fd, result;
+    int status = make_memfd(in, &fd);
+    if (status)
+        return status;
+    if (agent)
+        in->image_size = image_size(agent) + AGENT_STACK + round_up(tables, PAGE);
+    int ours = ct_remote_fetch_fd(in->remote, (int)fd);
+    struct ct_lane_options lane = options->lane;
+    lane.hook_room = in->hook_room;
+    status = ours < 0 ? ours : ct_lane_create(in->lane, ours, &lane);
+    if (!status)
+        status = map_lane(in, (int)fd);
     if (!status)
         status = ct_lane_seal(in->lane);
     const uint64_t shut[6] = {(uint64_t)fd};
@@ -196,10 +235,30 @@ int ct_inject_shared(struct ct_injection *in, uint64_t name, const struct ct_inj
     return status;
 }
 
+/* Before it is mapped. */
+static void list_region(struct ct_injection *in, const struct ct_target_region *region) {
+    struct ct_shm_regions *r = in->lane->regions;
+    uint64_t count = in->listed;
+    if (count == CT_SHM_REGIONS)
+        return;
+    r->list[count].start = region->address;
+    r->list[count].size = region->size;
+    __atomic_store_n(&r->count, ++in->listed, __ATOMIC_RELEASE);
+}
+
+/* From now on threads and the agent's tables lead to all of it. */
+static void forget_lists(struct ct_injection *in) {
+    struct ct_shm_control *c = in->lane->control;
+    __atomic_store_n(&in->lane->regions->count, 0, __ATOMIC_RELEASE);
+    c->reserved = c->reserved_size = c->boot = 0;
+    in->listed = 0;
+}
+
 static int map_regions(struct ct_injection *in) {
     for (size_t i = 0; i < in->plan->region_count; i++) {
         const struct ct_target_region *r = &in->plan->regions[i];
         uint64_t at;
+        list_region(in, r);
         int status = ct_inject_map(in, r->address, r->size, PROT_READ | PROT_EXEC,
                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, &at);
         if (!status && at != r->address) {
@@ -233,6 +292,14 @@ static int run_agent(struct ct_injection *in, struct ct_boot *boot) {
     return status ? status : ct_inject_said(boot->status);
 }
 
+/* Else the program would be told our entry when it asks for its handler. */
+static bool watches_actions(const struct ct_target_plan *plan) {
+    for (size_t i = 0; i < plan->hook_count; i++)
+        if (plan->hooks[i].special == CT_SPECIAL_SIGACTION)
+            return true;
+    return false;
+}
+
 static int start_agent(struct ct_injection *in, const struct tables *t, const struct ct_injection_options *options) {
     uint8_t *bytes = calloc(1, t->written);
     if (!bytes)
@@ -241,7 +308,6 @@ static int start_agent(struct ct_injection *in, const struct tables *t, const st
     *boot = (struct ct_boot){
         .magic = CT_BOOT_MAGIC,
         .version = CT_BOOT_VERSION,
-        .command = CT_BOOT_START,
         .pid = ct_remote_inner_pid(in->remote),
         .shm = ct_inject_lane_at(in),
         .hooks = in->tables + t->hooks,
@@ -263,6 +329,7 @@ static int start_agent(struct ct_injection *in, const struct tables *t, const st
         .max_depth = options->max_depth,
         .get_cfa = in->plan->get_cfa,
         .silent = ct_remote_has_seccomp(in->remote),
+        .take_faults = watches_actions(in->plan),
     };
     in->boot = in->tables + t->boot;
     fill_hooks(in->plan, (struct ct_hook_entry *)(bytes + t->hooks), (struct ct_boot_stub *)(bytes + t->stubs),
@@ -272,7 +339,8 @@ static int start_agent(struct ct_injection *in, const struct tables *t, const st
         regions[i] = (struct ct_boot_region){in->plan->regions[i].address, in->plan->regions[i].size};
     fill_patches(in->plan, (struct ct_boot_patch *)(bytes + t->patches));
     fill_threads(in, (struct ct_boot_thread *)(bytes + t->threads));
-    int status = ct_remote_write(in->remote, in->tables + t->name, bytes + t->name, t->written - t->name);
+    int status = ct_remote_write(in->remote, in->tables + t->stubs, bytes + t->stubs, t->written - t->stubs);
+    in->lane->control->boot = status ? 0 : in->boot;
     if (!status)
         status = run_agent(in, boot);
     in->early_thread_pointer = boot->early_thread_pointer;
@@ -298,9 +366,9 @@ static void unmap_all(struct ct_injection *in) {
         (void)ct_inject_unmap(in, in->plan->regions[i].address, in->plan->regions[i].size);
     if (in->shm)
         (void)ct_inject_unmap(in, in->shm, in->shm_size);
-    if (in->image)
-        (void)ct_inject_unmap(in, in->image, in->image_size);
-    in->image = 0;
+    if (in->image || in->image_at)
+        (void)ct_inject_unmap(in, in->image ? in->image : in->image_at, in->image_size);
+    in->image = in->image_at = 0;
 }
 
 int ct_inject(struct ct_injection *in, struct ct_remote *remote, const struct ct_target_plan *plan,
@@ -312,38 +380,17 @@ int ct_inject(struct ct_injection *in, struct ct_remote *remote, const struct ct
         return status;
     struct tables t = lay_out_tables(in);
     in->hook_room = (uint32_t)t.hook_room;
-    status = map_regions(in); /* first: their places are planned, and others may be put anywhere */
+    status = ct_inject_shared(in, ct_agent_image, t.size, options);
     if (!status)
-        status = ct_inject_image(in, ct_agent_image, t.size);
-    char name[64] = MFD_NAME;
+        status = map_regions(in);
     if (!status)
-        status = ct_remote_write(remote, in->tables + t.name, name, sizeof name);
-    if (!status)
-        status = ct_inject_shared(in, in->tables + t.name, options);
+        status = ct_inject_image(in, ct_agent_image);
     if (!status)
         status = start_agent(in, &t, options);
     if (!status)
         return 0;
     unmap_all(in);
-    if (status == CT_ERR_NO_MEMORY)
-        return explain(error, status,
-                       "the process cannot get the memory that recording needs; raise its address space "
-                       "limit (ulimit -v) or use a smaller --index-mem");
-    if (status == CT_ERR_NO_SPACE)
-        return explain(
-            error, CT_ERR_ATTACH_FAILED,
-            "the process has as many open files as it may have, and recording needs one for a moment; raise its limit "
-            "with `prlimit --nofile=N --pid PID`");
-    if (status == CT_ERR_SYSTEM)
-        return explain(error, CT_ERR_ATTACH_FAILED,
-                       "the process may not make the system calls that recording needs (mmap, mprotect, "
-                       "memfd_create): its seccomp filter forbids it");
-    if (status == CT_ERR_BAD_FILE)
-        return explain(
-            error, CT_ERR_ATTACH_FAILED,
-            "the process answers system calls by a filter of its own, and what it gave is not the memory that "
-            "was asked for; it cannot be recorded");
-    return explain(error, status, ct_status_text(status));
+    return ct_inject_explain(in, status, error);
 }
 
 /* The tables of its copy tell whose it is. */
@@ -356,29 +403,34 @@ int ct_inject_lane(struct ct_injection *in, struct ct_remote *remote, const stru
     int32_t pid = ct_remote_inner_pid(remote);
     int status = ct_remote_write(remote, in->boot + offsetof(struct ct_boot, pid), &pid, sizeof pid);
     if (!status)
-        status = ct_inject_shared(in, in->tables + round_up(sizeof(struct ct_boot), 64), options);
-    return status ? explain(error, status, "a child process cannot get the memory that recording needs") : 0;
+        status = ct_inject_shared(in, NULL, 0, options);
+    return status ? ct_inject_explain(in, status, error) : 0;
 }
 
 /* ---- hooking ---- */
 
-/* Every thread has GS before the first patch: a GS of zero would fault. */
-static int equip_threads(struct ct_injection *in) {
+static int read_blocks(struct ct_injection *in, struct ct_boot_thread *threads, size_t count) {
     struct ct_boot boot;
     int status = ct_remote_read(in->remote, in->boot, &boot, sizeof boot);
-    for (size_t i = 0; !status && i < ct_remote_thread_count(in->remote); i++) {
-        struct ct_boot_thread thread;
-        struct ct_os_regs regs;
-        if (ct_remote_get_regs(in->remote, i, &regs))
-            continue; /* it has ended */
-        status = ct_remote_read(in->remote, boot.threads + i * sizeof thread, &thread, sizeof thread);
-        if (status)
-            return status;
-        regs.gs_base = thread.block;
-        if (!regs.fs_base) /* a static program before its first instruction */
-            regs.fs_base = in->early_thread_pointer;
-        status = ct_remote_set_regs(in->remote, i, &regs);
+    return status ? status : ct_remote_read(in->remote, boot.threads, threads, count * sizeof *threads);
+}
+
+/* Every thread has GS before the first patch: a GS of zero would fault. */
+static int equip_threads(struct ct_injection *in) {
+    size_t count = ct_remote_thread_count(in->remote);
+    struct ct_boot_thread *threads = malloc((count + 1) * sizeof *threads);
+    struct ct_os_regs *regs = malloc((count + 1) * sizeof *regs);
+    int status = threads && regs ? read_blocks(in, threads, count) : CT_ERR_NO_MEMORY;
+    for (size_t i = 0; !status && i < count; i++) {
+        (void)ct_remote_get_regs(in->remote, i, &regs[i]);
+        regs[i].gs_base = threads[i].block;
+        if (!regs[i].fs_base) /* a static program before its first instruction */
+            regs[i].fs_base = in->early_thread_pointer;
     }
+    if (!status)
+        status = ct_remote_set_all_regs(in->remote, regs);
+    free(threads);
+    free(regs);
     return status;
 }
 
@@ -412,6 +464,8 @@ static int patch_all(struct ct_injection *in, bool services) {
 
 int ct_inject_hooks(struct ct_injection *in, struct ct_remote_error *error) {
     int status = equip_threads(in);
+    if (!status)
+        forget_lists(in);
     if (!status)
         status = ct_stopped_move_threads(in->remote, moved, in->plan);
     if (!status)
@@ -496,6 +550,7 @@ int ct_inject_more(struct ct_injection *in, const struct ct_target_plan *plan, u
         status = patch_all(in, true);
     if (!status)
         status = patch_all(in, false);
+    forget_lists(in);
     in->plan = before;
     in->regions_mapped = regions_before;
     return status ? explain(error, status, "a library that was loaded later could not be hooked") : 0;

@@ -16,11 +16,13 @@ struct ct_injection {
     struct ct_lane *lane;
     /* What was mapped in the target; 0: not yet. */
     uint64_t image, image_size; /* agent, its stack, tables */
+    uint64_t image_at;          /* where there is room for it, behind the shared memory; 0: anywhere */
     uint64_t entry, stack, tables;
     uint64_t shm, shm_size; /* as reserved */
-    size_t regions_mapped;
+    size_t regions_mapped, listed;
     uint64_t boot, early_thread_pointer;
     uint32_t hook_room;
+    int refusal;    /* errno of the last system call that failed in the target; 0: none did */
     size_t changed; /* hooks that were not installed: the code is not what was planned on */
 };
 

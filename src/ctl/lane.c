@@ -120,6 +120,7 @@ static void point_to_parts(struct ct_lane *lane, uint8_t *at, const struct ct_sh
     lane->pool = at + c->pool_offset;
     lane->marks = (struct ct_shm_mark *)(at + CT_SHM_MARKS_OFFSET);
     lane->more_marks = (struct ct_shm_more_marks *)(at + CT_SHM_MORE_MARKS_OFFSET);
+    lane->regions = (struct ct_shm_regions *)(at + CT_SHM_REGIONS_OFFSET);
     lane->segments = (struct ct_shm_segment *)(at + c->segments_offset);
     lane->rules = (uint16_t *)(at + c->rules_offset);
     lane->budgets = c->detail_rate ? (int32_t *)(at + c->budgets_offset) : NULL;
@@ -187,6 +188,23 @@ int ct_lane_create(struct ct_lane *lane, int fd, const struct ct_lane_options *o
         cut_segments(lane, options->detail_memory < DETAIL_MIN ? DETAIL_MIN : options->detail_memory,
                      (uint16_t *)((uint8_t *)at + control.segment_of_chunk_offset));
     return 0;
+}
+
+/* Whoever else has the descriptor may move its place: what is returned counts. */
+bool ct_lane_find_used(const struct ct_lane *lane, size_t *from, size_t *to) {
+    if (*from >= *to)
+        return false;
+    off_t data = lseek(lane->fd, (off_t)*from, SEEK_DATA);
+    if (data < 0)
+        return errno != ENXIO; /* the file system does not tell: all of it */
+    off_t hole = lseek(lane->fd, data, SEEK_HOLE);
+    if ((size_t)data >= *to)
+        return false;
+    if ((size_t)data > *from)
+        *from = (size_t)data;
+    if (hole > data && (size_t)hole < *to)
+        *to = (size_t)hole;
+    return true;
 }
 
 void ct_lane_refill_budgets(struct ct_lane *lane, size_t hooks) {

@@ -40,6 +40,7 @@ struct ct_lane {
     uint32_t segments_of_class[CT_LANE_CLASSES]; /* the target could overwrite what segments say of themselves */
     struct ct_shm_mark *marks;
     struct ct_shm_more_marks *more_marks;
+    struct ct_shm_regions *regions;
     uint16_t *rules;  /* by hook */
     int32_t *budgets; /* by hook; NULL: no limit */
     uint8_t *detail_pool;
@@ -62,6 +63,9 @@ int ct_lane_create(struct ct_lane *lane, int fd, const struct ct_lane_options *o
 /* All mappings that are needed exist: nobody can map the memory for writing, or write to its file, from now on. */
 int ct_lane_seal(struct ct_lane *lane);
 void ct_lane_destroy(struct ct_lane *lane);
+/* The next part of [*from, *to) of the shared memory that has been written to, as offsets; false: there is none. The rest reads as zeros,
+ * and reading it costs a page each. */
+bool ct_lane_find_used(const struct ct_lane *lane, size_t *from, size_t *to);
 
 /* The calling thread's death is from now on seen by the agent; until it says goodbye. */
 int ct_lane_hold(struct ct_lane *lane);

@@ -307,7 +307,8 @@ static int write_symbols(struct ct_recording *r) {
     int status = ct_symbols_writer_open(&w, r->place);
     if (status)
         return status;
-    ct_stalk_put_symbols(r, w);
+    ct_symbols_writer_note_end(w, &r->symbols_end);
+    ct_stalk_put_symbols(r, w, true);
     pthread_mutex_lock(&r->mutex);
     ct_recording_each_module(r, write_module, w);
     pthread_mutex_unlock(&r->mutex);
@@ -318,6 +319,24 @@ static int write_symbols(struct ct_recording *r) {
 int ct_manifest_write_symbols(struct ct_recording *r) {
     pthread_mutex_lock(&r->files);
     int status = write_symbols(r);
+    pthread_mutex_unlock(&r->files);
+    return status;
+}
+
+/* Only what has come since, unless the file is a child's that was its parent's so far. */
+static int add_symbols(struct ct_recording *r) {
+    struct ct_symbols_writer *w;
+    if (!r->symbols_end.inode || ct_symbols_writer_continue(&w, r->place, &r->symbols_end))
+        return write_symbols(r);
+    ct_stalk_put_symbols(r, w, false);
+    return ct_symbols_writer_close(w);
+}
+
+int ct_manifest_add_symbols(struct ct_recording *r) {
+    if (!ct_stalk_has_new_symbols(r))
+        return 0;
+    pthread_mutex_lock(&r->files);
+    int status = add_symbols(r);
     pthread_mutex_unlock(&r->files);
     return status;
 }

@@ -23,7 +23,8 @@ struct ct_post {
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t closed;
-    size_t open; /* letters that keepers still need; under the mutex */
+    size_t open;                /* letters that keepers still need; under the mutex, as: */
+    int asking[CT_SHM_LETTERS]; /* threads whose letter that is; 0: nobody's */
     bool stop;
     uint64_t last_birth;             /* when a child was last heard of */
     uint64_t unread[CT_SHM_LETTERS]; /* since when one is being written, or its answer has not been read */
@@ -46,22 +47,38 @@ void ct_post_answer(struct ct_task *t, int value, uint32_t state) {
     (void)__atomic_compare_exchange_n(&letter->state, &expected, state, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
-static void open_task(struct ct_post *post) {
+/* A thread asks for one thing at a time, and waits: there are no more keepers than letters. False: it has asked already. */
+static bool open_task(struct ct_post *post, const struct ct_task *t) {
+    bool asks = false;
     pthread_mutex_lock(&post->mutex);
-    post->open++;
+    for (uint32_t i = 0; i < CT_SHM_LETTERS; i++)
+        asks |= post->asking[i] == t->who.tid;
+    if (!asks) {
+        post->asking[t->index] = t->who.tid;
+        post->open++;
+    }
     pthread_mutex_unlock(&post->mutex);
+    return !asks;
 }
 
-static void close_task(struct ct_post *post) {
+static bool is_open(struct ct_post *post, uint32_t index) {
+    pthread_mutex_lock(&post->mutex);
+    bool open = post->asking[index] != 0;
+    pthread_mutex_unlock(&post->mutex);
+    return open;
+}
+
+static void close_task(struct ct_post *post, uint32_t index) {
     __atomic_store_n(&post->last_birth, ct_clock_now(), __ATOMIC_RELAXED); /* its letter is free for another child */
     pthread_mutex_lock(&post->mutex);
+    post->asking[index] = 0;
     post->open--;
     pthread_cond_broadcast(&post->closed);
     pthread_mutex_unlock(&post->mutex); /* whoever ends the post may free it from here on */
 }
 
 void ct_post_close(struct ct_task *t) {
-    close_task(t->parent->post);
+    close_task(t->parent->post, t->index);
     t->parent = NULL;
 }
 
@@ -141,13 +158,19 @@ static void deliver(struct ct_recording *r, uint32_t index) {
     }
     if (t.letter.kind == CT_LETTER_FORKED)
         __atomic_store_n(&r->post->last_birth, ct_clock_now(), __ATOMIC_RELAXED);
-    open_task(r->post);
+    if (!open_task(r->post, &t)) { /* its keeper is about to close the last one: the next round takes this letter */
+        expected = CT_LETTER_TAKEN;
+        (void)__atomic_compare_exchange_n(&letter->state, &expected, CT_LETTER_POSTED, false, __ATOMIC_RELEASE,
+                                          __ATOMIC_RELAXED);
+        close(t.who.pidfd);
+        return;
+    }
     if (t.letter.kind == CT_LETTER_EXEC && t.who.pid == r->pid)
         ct_hold_interrupt(r); /* for who follows it; and a program that gains rights must not be traced */
     if (!may_follow(&t) || !ct_children_keep(&t)) {
         ct_post_answer(&t, 0, CT_LETTER_ANSWERED);
         close(t.who.pidfd);
-        close_task(r->post);
+        close_task(r->post, index);
     }
 }
 
@@ -184,7 +207,7 @@ static void *run_post(void *arg) {
     while (!__atomic_load_n(&post->stop, __ATOMIC_ACQUIRE)) {
         uint32_t heard = __atomic_load_n(bell, __ATOMIC_ACQUIRE);
         for (uint32_t i = 0; i < CT_SHM_LETTERS; i++) {
-            if (__atomic_load_n(&letter_at(r, i)->state, __ATOMIC_ACQUIRE) == CT_LETTER_POSTED)
+            if (__atomic_load_n(&letter_at(r, i)->state, __ATOMIC_ACQUIRE) == CT_LETTER_POSTED && !is_open(post, i))
                 deliver(r, i);
             take_back(post, i);
         }
@@ -215,7 +238,7 @@ int ct_post_start(struct ct_recording *r) {
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (failed) {
         free_post(r);
-        return CT_ERR_NO_MEMORY;
+        return CT_ERR_NO_THREADS;
     }
     __atomic_store_n(&r->lane.control->children, !r->session->options.no_children, __ATOMIC_RELEASE);
     __atomic_store_n(&r->lane.control->listening, 1, __ATOMIC_RELEASE);

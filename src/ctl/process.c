@@ -8,7 +8,10 @@
 #include <string.h>
 
 #define STOP_LIMIT_MS 5000
-#define MAX_FRAMES    100000
+/* How long it may stand still: enough for many threads, and not longer because of what lies in its memory. */
+#define STILL_MS        2000
+#define STILL_THREAD_MS 1
+#define MAX_FRAMES      100000
 
 int ct_process_open(struct ct_process **out, int pid, char *error, size_t error_size) {
     struct ct_remote_error why = {""};
@@ -81,18 +84,32 @@ static int walk_all(struct ct_process *process, struct stacks *all, struct ct_wa
             memcpy(stack->frames, room, stack->count * sizeof *room);
         else
             status = CT_ERR_NO_MEMORY;
+        if (!status && ct_remote_is_over(process->remote))
+            status = CT_ERR_TIMEOUT;
     }
     free(cpus);
     free(cache);
     return status;
 }
 
-static int look_at_stacks(struct ct_process *process, size_t max_frames, struct stacks *all) {
+static int explain_walk(struct ct_process *process, int status) {
+    if (status == CT_ERR_TIMEOUT)
+        snprintf(
+            process->why.text, sizeof process->why.text,
+            "the stacks of process %d could not be read in the time that it may stand still for; it runs on: ask for "
+            "fewer frames with --frames N",
+            process->pid);
+    return status;
+}
+
+/* `threads`: as many as it had a moment ago. */
+static int look_at_stacks(struct ct_process *process, size_t max_frames, size_t threads, struct stacks *all) {
     struct ct_walk_frame *room = malloc(max_frames * sizeof *room);
     int status = room ? ct_process_refresh(process) : CT_ERR_NO_MEMORY;
     for (size_t i = 0; !status && i < process->file_count; i++)
         if (!ct_process_unwind(process->files[i])) /* ahead of the stop, as far as is known */
             ct_process_functions(process->files[i]);
+    ct_remote_limit(process->remote, STILL_MS + STILL_THREAD_MS * (unsigned)threads, NULL, NULL);
     if (!status)
         status = ct_remote_stop(process->remote, STOP_LIMIT_MS, &process->why);
     if (status) {
@@ -101,7 +118,7 @@ static int look_at_stacks(struct ct_process *process, size_t max_frames, struct 
     }
     status = ct_process_refresh(process); /* what came meanwhile */
     if (!status)
-        status = walk_all(process, all, room, max_frames);
+        status = explain_walk(process, walk_all(process, all, room, max_frames));
     int resumed = ct_remote_resume(process->remote);
     free(room);
     return status ? status : resumed;
@@ -155,7 +172,7 @@ int ct_process_each_thread(struct ct_process *process, size_t max_frames,
     if (status)
         return status;
     if (max_frames) {
-        status = look_at_stacks(process, max_frames, &all);
+        status = look_at_stacks(process, max_frames, count, &all);
     } else {
         all.at = calloc(count, sizeof *all.at);
         status = all.at ? 0 : CT_ERR_NO_MEMORY;

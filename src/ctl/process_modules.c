@@ -1,21 +1,22 @@
 /* Modules of another process, by its maps: every file of which a part is mapped executable, and the vdso.
  *
- * Files are opened as that process sees them and stay mapped here, so that tables can be made of them at any time. Load
+ * Files are opened as that process sees them and stay here, so that tables can be made of them at any time. Load
  * bias and span come from the file's program headers, because mappings may be split, or have had their protection changed. */
 #include "ctl/process_parts.h"
 #include "ctl/debug_root.h"
 #include "symbols/debug_file.h"
+#include "symbols/file_image.h"
 #include "symbols/lines.h"
 #include <contrail/status.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define MAX_VDSO (64u << 10)
+/* A process may map anything, any number of times, and each time counts as a module. */
+#define MAX_FILES 8192u
+#define MAX_SAME  32u /* modules of one file: loaders have 16 name spaces */
 
 /* ---- one file ---- */
 
@@ -27,22 +28,10 @@ static void close_file(struct ct_process_file *file) {
     ct_lines_close(file->lines);
     if (file->copied)
         free(file->image);
-    else if (file->image)
-        munmap(file->image, file->image_size);
+    else
+        ct_file_image_close(file->image, file->image_size);
     free(file->path);
     free(file);
-}
-
-static bool map_image(struct ct_process_file *file, int fd) {
-    struct stat status;
-    if (fstat(fd, &status) || !S_ISREG(status.st_mode) || status.st_size <= 0)
-        return false;
-    void *image = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (image == MAP_FAILED)
-        return false;
-    file->image = image;
-    file->image_size = (size_t)status.st_size;
-    return true;
 }
 
 /* The vdso is no file: its bytes are read from memory. */
@@ -99,7 +88,8 @@ static struct ct_process_file *open_file(const struct ct_remote *remote, const s
     file->pid = ct_remote_pid(remote);
     if (map->inode) {
         int fd = ct_remote_open_mapped(remote, map);
-        opened = fd >= 0 && map_image(file, fd);
+        file->image = fd >= 0 ? ct_file_image_open(fd, &file->image_size) : NULL;
+        opened = file->image != NULL;
         if (fd >= 0)
             close(fd);
     } else {
@@ -155,14 +145,18 @@ static int visit_map(void *arg, const struct ct_os_map *map) {
     int status = add_code(process, map, anonymous);
     if (status || anonymous)
         return status;
+    unsigned same = 0;
     for (size_t i = 0; i < process->file_count; i++) {
         struct ct_process_file *file = process->files[i];
+        same += file->inode == map->inode;
         if (map->start >= file->start && map->start < file->end && file->inode == map->inode &&
             !strcmp(file->path, map->path)) {
             file->seen = true;
             return 0;
         }
     }
+    if (process->file_count >= MAX_FILES || same >= MAX_SAME)
+        return 0;
     struct ct_process_file *file = open_file(process->remote, map);
     if (!file)
         return 0; /* not ELF: code without a table */

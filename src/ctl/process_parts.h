@@ -101,7 +101,8 @@ struct ct_walk {
     uint64_t block;        /* thread block of the hooks; 0: it has none */
     uint64_t base, cursor; /* its shadow stack: sentinel, and the first entry that is not looked at again */
     struct ct_walk_cache *cache;
-    bool is_return; /* the pc in regs is a return address */
+    bool is_return;      /* the pc in regs is a return address */
+    uint64_t reads_left; /* of memory; a walk that needs more is led astray */
 };
 
 /* Frames of the i-th stopped thread, innermost first; returns how many. */

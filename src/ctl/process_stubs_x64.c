@@ -4,6 +4,7 @@
  * S is the address of the slot that holds a frame's return address. */
 #include "ctl/process_x64.h"
 #include "hook/runtime.h"
+#include "hook/stub.h"
 #include <string.h>
 
 /* ---- stubs ---- */
@@ -13,23 +14,24 @@ static bool in_anonymous_code(struct ct_walk *w, uint64_t address) {
     return code && code->anonymous;
 }
 
-/* Is this the head of a stub, as plan_x64.c writes it? */
+static bool read_code(void *walk, uint64_t at, void *to, size_t size) {
+    return in_anonymous_code(walk, at) && !ct_walk_read(walk, at, to, size);
+}
+
 static bool is_stub(struct ct_walk *w, uint64_t stub) {
-    uint8_t b[CT_STUB_BODY];
-    return !(stub & 7) && in_anonymous_code(w, stub) && !ct_walk_read(w, stub, b, sizeof b) &&
-           (b[0] == 0xe8 || b[0] == 0xe9) && !memcmp(b + 5, "\x0f\x1f\0", 3) &&
-           (b[CT_STUB_CALL_BODY] == 0xe8 || b[CT_STUB_CALL_BODY] == 0xe9) &&
-           !memcmp(b + CT_STUB_CALL_BODY + 1, "\x0b\0\0", 4) && b[CT_STUB_RESUME] == 0xe9 &&
-           !memcmp(b + CT_STUB_RESUME + 5, "\x66\x90", 2);
+    return ct_stub_is_at(read_code, w, stub);
 }
 
 /* The stub that pc stands in, or 0. */
 static uint64_t stub_around(struct ct_walk *w, uint64_t pc) {
-    enum { MAX_STUB = 1024 };
-    for (uint64_t at = pc & ~UINT64_C(7); pc - at < MAX_STUB; at -= 8)
-        if (is_stub(w, at))
-            return at;
-    return 0;
+    return ct_stub_around(read_code, w, pc);
+}
+
+/* The place in the function whose copy pc is in, else where the function begins. */
+static uint64_t place_of(struct ct_walk *w, uint64_t stub, uint64_t pc) {
+    uint64_t function = ct_walk_shadow_function(w, stub + CT_STUB_AFTER_ENTER);
+    uint64_t offset = function ? ct_stub_original(read_code, w, stub, pc) : UINT64_MAX;
+    return offset == UINT64_MAX ? function : function + offset;
 }
 
 static bool entry_at(struct ct_walk *w, uint64_t slot, struct ct_walk_entry *e) {
@@ -176,7 +178,7 @@ bool ct_walk_step_stub(struct ct_walk *w, struct ct_walk_frame *frame) {
         return step_in_shared(w, s, frame);
     if (!w->is_return && (stub = stub_around(w, pc))) {
         frame->is_stub = true;
-        frame->function = ct_walk_shadow_function(w, stub + CT_STUB_AFTER_ENTER);
+        frame->function = place_of(w, stub, pc);
         return step_in_stub(w, stub);
     }
     if (!in_agent(w, pc))

@@ -1,5 +1,6 @@
 /* Threads as the kernel lists them: number, name, state. Nothing is stopped, so a thread may end meanwhile. */
 #include "ctl/process_parts.h"
+#include "os/os.h"
 #include <contrail/status.h>
 #include <dirent.h>
 #include <errno.h>
@@ -68,7 +69,7 @@ int ct_process_tasks(int pid, struct ct_process_task **out, size_t *count) {
     *count = 0;
     for (struct dirent *entry; !status && (entry = readdir(directory));) {
         int tid = atoi(entry->d_name);
-        if (tid > 0 && ct_process_task(pid, tid, &task))
+        if (tid > 0 && !ct_os_is_kernel_worker(pid, tid) && ct_process_task(pid, tid, &task))
             status = add_task(&list, count, &capacity, &task);
     }
     closedir(directory);

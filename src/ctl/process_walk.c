@@ -23,8 +23,14 @@ static int read_part(struct ct_walk *w, uint64_t address, void *bytes, size_t si
     return 0;
 }
 
+/* Searches in what is cached need an end as well: reads fail when there were too many for one stack, or the time of the stop is over. */
 int ct_walk_read(struct ct_walk *w, uint64_t address, void *bytes, size_t size) {
+    enum { LOOK_READS = 256 };
     uint8_t *to = bytes;
+    if (w->reads_left && --w->reads_left % LOOK_READS == 0 && ct_remote_is_over(w->process->remote))
+        w->reads_left = 0;
+    if (!w->reads_left)
+        return CT_ERR_TIMEOUT;
     while (size) {
         size_t room = CT_WALK_PAGE - (size_t)(address % CT_WALK_PAGE), part = size < room ? size : room;
         int status = read_part(w, address, to, part);
@@ -79,7 +85,9 @@ static bool step(struct ct_walk *w, struct ct_walk_frame *frame) {
 
 size_t ct_walk_stack(struct ct_process *process, const struct ct_remote_cpu *cpu, uint64_t block,
                      struct ct_walk_cache *cache, struct ct_walk_frame *frames, size_t max_frames) {
-    struct ct_walk w = {.process = process, .cache = cache};
+    enum { STACK_READS = 1 << 20, FRAME_READS = 256 };
+    struct ct_walk w = {
+        .process = process, .cache = cache, .reads_left = STACK_READS + FRAME_READS * (uint64_t)max_frames};
     for (unsigned p = 0; p < CT_WALK_PAGES; p++)
         cache->pages[p].address = 1;
     ct_walk_load(&w, cpu);

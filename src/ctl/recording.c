@@ -3,6 +3,7 @@
 #include "ctl/hold.h"
 #include "ctl/recording.h"
 #include "ctl/stalk.h"
+#include "trace/file.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -72,7 +73,10 @@ int ct_recording_fail(struct ct_recording *r, int status, const char *format, ..
 /* Children start while the session's thread does something else: only the first is waited for by a user. */
 int ct_recording_progress(struct ct_recording *r, const char *step) {
     const struct ct_session_options *o = &r->session->options;
-    if (r->origin > CT_ORIGIN_ATTACH || !o->progress || !o->progress(o->progress_arg, step, 0, 0))
+    if (r->origin > CT_ORIGIN_ATTACH || !o->progress)
+        return 0;
+    r->given_up = r->given_up || o->progress(o->progress_arg, step, 0, 0); /* whoever asks next hears it too */
+    if (!r->given_up)
         return 0;
     return ct_recording_fail(r, CT_ERR_TIMEOUT, "given up while %s; the program runs on without hooks", step);
 }
@@ -190,11 +194,10 @@ int ct_recording_finish(struct ct_recording *r, const char *reason) {
         int written = ct_manifest_write(r, true);
         status = status ? status : written;
     }
+    const char *remedy, *why = ct_file_why(status, &remedy);
     if (status)
-        ct_recording_fail(r, status,
-                          "the trace in %s could not be written completely (%s); free some space or choose another "
-                          "place with --output DIR",
-                          r->directory, status == CT_ERR_NO_SPACE ? "the disk is full" : ct_status_text(status));
+        ct_recording_fail(r, status, "the trace in %s could not be written completely (%s); %s", r->directory, why,
+                          remedy);
     struct ct_session_statistics last;
     ct_recording_statistics(r, &last); /* remembered */
     forget(r);

@@ -71,15 +71,16 @@ struct ct_recording {
     struct ct_lane lane;
     struct ct_clock clock;
     struct ct_drain drain;
-    struct ct_windows windows;     /* the drain thread's */
-    time_t clock_second;           /* the drain thread's: of the last look at time triggers; */
-    char held[CT_TRIGGER_TEXT];    /* the one that lasts, "" */
-    struct ct_post *post;          /* reads the agent's letters */
-    uint64_t scan_again_ns;        /* the postman's: all processes are looked through again from then on */
-    uint64_t refused;              /* letters that named a process which is not the target's */
-    struct ct_hold *hold;          /* why it stays traced; NULL: it does not */
-    int lent;                      /* so many others are to trace the process: it is not held meanwhile; under `work` */
-    struct ct_place *place;        /* where its files are; NULL: none is there */
+    struct ct_windows windows;  /* the drain thread's */
+    time_t clock_second;        /* the drain thread's: of the last look at time triggers; */
+    char held[CT_TRIGGER_TEXT]; /* the one that lasts, "" */
+    struct ct_post *post;       /* reads the agent's letters */
+    uint64_t scan_again_ns;     /* the postman's: all processes are looked through again from then on */
+    uint64_t refused;           /* letters that named a process which is not the target's */
+    struct ct_hold *hold;       /* why it stays traced; NULL: it does not */
+    int lent;                   /* so many others are to trace the process: it is not held meanwhile; under `work` */
+    struct ct_place *place;     /* where its files are; NULL: none is there */
+    struct ct_symbols_end symbols_end;
     char directory[PATH_MAX + 32]; /* its name, for people */
     char command_line[4096];
     char error[640];
@@ -93,6 +94,7 @@ struct ct_recording {
     pthread_mutex_t mutex;             /* plan, drain and last, while other threads may look */
     pthread_mutex_t work;              /* held by who uses `remote` beside the owner: postman, leaving */
     pthread_mutex_t files;             /* held by who writes the manifest or the symbols; before `mutex` */
+    bool given_up;                     /* the user does not want it any more */
     bool replaced;                     /* the process executes another program now, which has a recording of its own */
 };
 
@@ -103,6 +105,7 @@ struct ct_session {
     struct ct_session_options options; /* strings point to our copies */
     struct ct_session_stalk stalk;
     char error[640];
+    char note[320];                 /* see ct_session_note */
     struct ct_place *place;         /* the session's directory */
     char directory[PATH_MAX];       /* its name, for people */
     struct ct_place *metrics_place; /* directory of the metrics file, and */
@@ -157,6 +160,11 @@ int ct_recording_install(struct ct_recording *r);
 /* A child that a recorded process has forked: it has agent, stubs and patches already, and gets a lane of its own. */
 int ct_recording_install_forked(struct ct_recording *r, struct ct_recording *parent);
 
+/* ---- recording_room.c ---- */
+
+/* Makes lanes small enough for what limits leave to the process. CT_ERR_NO_MEMORY: there is not even room for small ones. */
+int ct_recording_fit(struct ct_recording *r, struct ct_lane_options *lane);
+
 /* ---- recording_modules.c ---- */
 
 /* The loader says that modules have come or gone: what is new is hooked. */
@@ -198,6 +206,9 @@ bool ct_recording_is_switched(const struct ct_recording *r);
 
 /* ---- recording_leave.c ---- */
 
+#define CT_RECORDING_STILL_MS                                                                                          \
+    10000u /* a stop of a process that is recorded lasts no longer, whatever it has in its memory */
+
 /* Everything out of the target, which runs again. */
 int ct_recording_uninstall(struct ct_recording *r);
 int ct_recording_stop(struct ct_recording *r);
@@ -210,6 +221,8 @@ int ct_recording_clean_behind_others(struct ct_recording *r);
 
 int ct_manifest_write(struct ct_recording *r, bool complete);
 int ct_manifest_write_symbols(struct ct_recording *r);
+/* The same where only functions without a name can have come since (stalk.h), and then only if they have. */
+int ct_manifest_add_symbols(struct ct_recording *r);
 /* Members of the answer to `status`, into an open object. */
 void ct_manifest_status(struct ct_session *s, struct ct_json *json);
 

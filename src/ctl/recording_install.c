@@ -4,6 +4,7 @@
 #include "ctl/confirm.h"
 #include "ctl/recording.h"
 #include "ctl/stalk.h"
+#include "trace/file.h"
 #include "remote/frames.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,9 +78,14 @@ int ct_recording_make_plan(struct ct_recording *r, struct ct_target_plan_options
     return 0;
 }
 
+static bool is_given_up(void *recording) {
+    return ct_recording_progress(recording, "planning") != 0;
+}
+
 static int make_plan(struct ct_recording *r) {
     struct ct_shared_plan *shared;
-    int status = ct_recording_make_plan(r, (struct ct_target_plan_options){0}, &shared);
+    const struct ct_target_plan_options options = {.given_up = is_given_up, .given_up_arg = r};
+    int status = ct_recording_make_plan(r, options, &shared);
     if (status)
         return status;
     ct_recording_share(r, shared);
@@ -107,10 +113,10 @@ static int begin_trace(struct ct_recording *r) {
         status = ct_manifest_write_symbols(r);
     if (!status)
         status = ct_manifest_write(r, false);
+    const char *remedy, *why = ct_file_why(status, &remedy);
     if (status)
-        return ct_recording_fail(
-            r, status, "the trace cannot be written to %s (%s); choose another place with --output DIR",
-            r->session->directory, status == CT_ERR_NO_SPACE ? "the disk is full" : ct_status_text(status));
+        return ct_recording_fail(r, status, "the trace cannot be written to %s (%s); %s", r->session->directory, why,
+                                 remedy);
     return 0;
 }
 
@@ -143,8 +149,6 @@ static void write_manifest_sometimes(void *arg) {
     struct ct_recording *r = arg;
     ct_lane_refill_budgets(&r->lane, r->lane.hook_room);
     ct_recording_look_at_code(r);
-    if (ct_stalk_has_new_symbols(r))
-        (void)ct_manifest_write_symbols(r);
     (void)ct_manifest_write(r, false);
 }
 
@@ -173,6 +177,7 @@ static int start_drain(struct ct_recording *r) {
         .trigger_arg = r,
         .code = r->stalk ? ct_stalk_code_event : NULL,
         .resolve = r->stalk ? ct_stalk_resolve : NULL,
+        .explain = r->stalk ? ct_stalk_explain : NULL,
         .resolve_arg = r,
     };
     const struct ct_windows_options windows = ct_windows_options_of(&r->session->options);
@@ -200,10 +205,13 @@ static struct ct_injection_options injection_options(const struct ct_recording *
 
 /* Plans and injects; should a place be taken meanwhile, once more. */
 static int enter_target(struct ct_recording *r) {
-    const struct ct_injection_options options = injection_options(r);
+    struct ct_injection_options options = injection_options(r);
+    int status = ct_recording_fit(r, &options.lane);
+    if (status)
+        return status;
     for (int tries = 0;; tries++) {
         struct ct_remote_error error = {""};
-        int status = ct_recording_stop(r);
+        status = ct_recording_stop(r);
         if (status)
             return status;
         status = ct_inject(&r->injection, r->remote, r->plan, &r->lane, &options, &error);
@@ -245,6 +253,7 @@ static int install(struct ct_recording *r) {
         status = check_time(r, start, "planning");
     if (!status)
         status = begin_trace(r);
+    ct_remote_limit(r->remote, (unsigned)limit_ms(r), NULL, NULL);
     if (!status)
         status = r->session->options.stalk ? ct_stalk_install(r) : enter_target(r);
     if (!status)
@@ -252,11 +261,12 @@ static int install(struct ct_recording *r) {
     if (!status)
         status = start_drain(r);
     if (!status && (status = ct_post_start(r)))
-        ct_recording_fail(r, status, "out of memory");
+        ct_recording_fail(r, status, "%s", ct_status_text(status));
     if (!status && !r->stalk && (status = ct_inject_hooks(&r->injection, &error)))
         ct_recording_fail(r, status, "%s", error.text);
     if (!status)
         status = check_time(r, start, "hooking");
+    ct_remote_limit(r->remote, 0, NULL, NULL); /* it may stand until the user lets it go */
     return status;
 }
 
@@ -284,10 +294,12 @@ static int begin_forked_trace(struct ct_recording *r, const struct ct_recording 
 }
 
 static int install_forked(struct ct_recording *r, struct ct_recording *parent) {
-    const struct ct_injection_options options = injection_options(r);
+    struct ct_injection_options options = injection_options(r);
     struct ct_remote_error error = {""};
     ct_recording_share(r, parent->shared);
     int status = ct_recording_inherit_modules(r, parent);
+    if (!status && !parent->stalk)
+        status = ct_recording_fit(r, &options.lane);
     if (!status)
         status = begin_forked_trace(r, parent);
     if (!status)
@@ -306,7 +318,9 @@ static int install_forked(struct ct_recording *r, struct ct_recording *parent) {
 
 /* It waits for us inside the agent: whatever fails, it goes on unrecorded. */
 int ct_recording_install_forked(struct ct_recording *r, struct ct_recording *parent) {
+    ct_remote_limit(r->remote, CT_RECORDING_STILL_MS, NULL, NULL);
     int status = install_forked(r, parent);
+    ct_remote_limit(r->remote, 0, NULL, NULL);
     if (!status) {
         ct_recording_look_at_code(r);
         return 0;

@@ -223,8 +223,11 @@ int ct_recording_update_modules(struct ct_recording *r) {
     int status = r->remote && r->plan ? survey(r, &s) : CT_ERR_NOT_FOUND;
     if (!status)
         status = mark_gone(r, &s);
-    if (!status && s.something_new)
+    if (!status && s.something_new) {
+        ct_remote_limit(r->remote, CT_RECORDING_STILL_MS, NULL, NULL);
         status = r->more_count < MOST_LATER ? add_new(r, &s) : refuse_more(r);
+        ct_remote_limit(r->remote, 0, NULL, NULL); /* the user may have stopped it */
+    }
     free_survey(&s);
     pthread_mutex_unlock(&r->work);
     ct_recording_look_at_code(r);

@@ -68,6 +68,10 @@ enum ct_session_state ct_session_state(const struct ct_session *s) {
 
 /* ---- errors ---- */
 
+const char *ct_session_note(const struct ct_session *s) {
+    return s->note;
+}
+
 const char *ct_session_error(const struct ct_session *s) {
     return s->error;
 }

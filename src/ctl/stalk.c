@@ -7,9 +7,9 @@
 #include <contrail/status.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define MAX_EXCLUDED 16000u /* the Stalker takes some more */
-#define NAME_ROOM    64u
 
 static const struct ct_session_stalk *options_of(const struct ct_recording *r) {
     return r->session->options.stalk;
@@ -273,6 +273,14 @@ static int start(struct ct_recording *r) {
     return status;
 }
 
+/* Mostly never touched. The C library's allocator would clear all of it when it has had memory of this size before: for each child. */
+static bool make_places(struct ct_stalk *s) {
+    void *at =
+        mmap(NULL, sizeof *s->places, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    s->places = at == MAP_FAILED ? NULL : at;
+    return s->places;
+}
+
 static int prepare_tables(struct ct_recording *r) {
     struct ct_stalk *s = r->stalk;
     s->tables = (struct ct_stalk_tables *)r->lane.extra;
@@ -298,10 +306,7 @@ static int prepare_tables(struct ct_recording *r) {
     s->tables->image_size = r->injection.image_size;
     /* Last: who comes behind us trusts the rest. */
     __atomic_store_n(&s->tables->entry, r->injection.entry, __ATOMIC_RELEASE);
-    s->ids = calloc(CT_STALK_TARGETS, sizeof *s->ids);
-    s->block_places = calloc(CT_STALK_BLOCKS, sizeof *s->block_places);
-    s->code_places = calloc(CT_STALK_CODE, sizeof *s->code_places);
-    if (!s->ids || !s->block_places || !s->code_places)
+    if (!make_places(s))
         return CT_ERR_NO_MEMORY;
     ct_stalk_read_maps(r);
     return 0;
@@ -314,21 +319,27 @@ static struct ct_injection_options lane_options(const struct ct_recording *r) {
 
 static int enter(struct ct_recording *r, struct ct_remote_error *error) {
     struct ct_injection *in = &r->injection;
-    const struct ct_injection_options options = lane_options(r);
-    size_t tables = NAME_ROOM + 256 + MAX_EXCLUDED * 16 +
-                    (ct_remote_thread_count(r->remote) + 4096) * sizeof(struct ct_stalk_boot_thread);
-    char text[NAME_ROOM] = "contrail";
+    struct ct_injection_options options = lane_options(r);
+    size_t tables =
+        256 + MAX_EXCLUDED * 16 + (ct_remote_thread_count(r->remote) + 4096) * sizeof(struct ct_stalk_boot_thread);
     *in = (struct ct_injection){.remote = r->remote, .plan = r->plan, .lane = &r->lane};
     r->lane.fd = -1;
     int status = ct_inject_check_gs(r->remote, error);
+    if (!status && ct_remote_has_seccomp(r->remote)) /* which may kill for it */
+        status = ct_recording_fail(r, CT_ERR_PERMISSION_DENIED,
+                                   "process %d has a seccomp filter that forbids calls which following makes in it, or "
+                                   "cannot be read here: `contrail attach` records it without such calls",
+                                   r->pid);
     if (!status)
-        status = ct_inject_image(in, ct_stalk_agent_image, tables);
+        status = ct_recording_fit(r, &options.lane);
     if (!status)
-        status = ct_remote_write(r->remote, in->tables, text, sizeof text);
+        status = ct_inject_shared(in, ct_stalk_agent_image, tables, &options);
     if (!status)
-        status = ct_inject_shared(in, in->tables, &options);
+        status = ct_inject_image(in, ct_stalk_agent_image);
+    if (status && !error->text[0] && !r->error[0])
+        return ct_inject_explain(in, status, error);
     if (!status) {
-        r->stalk->boot = in->tables + NAME_ROOM;
+        r->stalk->boot = in->tables;
         status = prepare_tables(r);
     }
     return status;
@@ -357,8 +368,11 @@ int ct_stalk_install(struct ct_recording *r) {
 
 /* Agent and translated code are there; what the child's Stalker does not follow is what its parent's did not. */
 int ct_stalk_install_forked(struct ct_recording *r, struct ct_recording *parent) {
-    const struct ct_injection_options options = lane_options(r);
+    struct ct_injection_options options = lane_options(r);
     struct ct_injection *in = &r->injection;
+    int status = ct_recording_fit(r, &options.lane);
+    if (status)
+        return status;
     if (!(r->stalk = calloc(1, sizeof *r->stalk)))
         return CT_ERR_NO_MEMORY;
     *in = parent->injection;
@@ -368,7 +382,7 @@ int ct_stalk_install_forked(struct ct_recording *r, struct ct_recording *parent)
     r->stalk->boot = parent->stalk->boot;
     r->stalk->excluded_count = parent->stalk->excluded_count;
     r->stalk->threads_before = 1;
-    int status = ct_inject_shared(in, in->tables, &options);
+    status = ct_inject_shared(in, NULL, 0, &options);
     if (!status)
         status = prepare_tables(r);
     if (status)
@@ -383,9 +397,8 @@ void ct_stalk_free(struct ct_recording *r) {
     r->stalk = NULL;
     if (!s)
         return;
-    free(s->ids);
-    free(s->block_places);
-    free(s->code_places);
+    if (s->places)
+        munmap(s->places, sizeof *s->places);
     free(s->nameless);
     free(s->maps);
     free(s);

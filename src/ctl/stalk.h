@@ -26,6 +26,8 @@ int ct_stalk_install(struct ct_recording *r);
 int ct_stalk_install_forked(struct ct_recording *r, struct ct_recording *parent);
 /* Function of a call's target, for ct_drain.resolve. */
 uint64_t ct_stalk_resolve(void *recording, uint32_t number);
+/* For ct_drain.explain: the symbols file has the names of all targets that are known by now. */
+int ct_stalk_explain(void *recording);
 /* For ct_drain.code: a block that was executed or translated. */
 struct ct_drain_thread;
 struct ct_event;
@@ -33,8 +35,8 @@ void ct_stalk_code_event(void *recording, struct ct_drain_thread *thread, const 
                          uint64_t position);
 /* For ct_drain.every_pass: libraries that were loaded since get names. */
 bool ct_stalk_every_pass(void *recording);
-/* Targets without a name, as functions of module 0; are there any that the symbols file does not have? */
-void ct_stalk_put_symbols(struct ct_recording *r, struct ct_symbols_writer *writer);
+/* Targets without a name, as functions of module 0: all, or those that the symbols file does not have. Are there any of these? */
+void ct_stalk_put_symbols(struct ct_recording *r, struct ct_symbols_writer *writer, bool all);
 bool ct_stalk_has_new_symbols(const struct ct_recording *r);
 /* "stalk" of the manifest; nothing when functions are hooked. */
 void ct_stalk_put(struct ct_recording *r, struct ct_json *json);

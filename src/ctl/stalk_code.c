@@ -7,7 +7,7 @@
 
 static struct ct_code_block block_of(struct ct_recording *r, const struct ct_stalk_code *code, uint32_t number) {
     const uint8_t *lengths = (const uint8_t *)r->stalk->tables + CT_STALK_LENGTHS_AT;
-    struct ct_stalk_settled at = ct_stalk_settle(r, &r->stalk->code_places[number], code->start);
+    struct ct_stalk_settled at = ct_stalk_settle(r, &r->stalk->places->code[number], code->start);
     return (struct ct_code_block){.module = at.module,
                                   .offset = code->start - at.bias,
                                   .size = code->size,
@@ -34,7 +34,7 @@ void ct_stalk_settle_code(struct ct_recording *r) {
     uint64_t count = __atomic_load_n(&s->tables->code_count, __ATOMIC_ACQUIRE);
     for (uint32_t i = 0; i < count && i < CT_STALK_CODE; i++)
         if (read_code(s, i, &code) && code.start)
-            (void)ct_stalk_settle(r, &s->code_places[i], code.start);
+            (void)ct_stalk_settle(r, &s->places->code[i], code.start);
 }
 
 static int open_writer(struct ct_recording *r, struct ct_drain_thread *t) {

@@ -8,6 +8,18 @@
 #include <string.h>
 #include <unistd.h>
 
+bool ct_stalk_walk_on(struct ct_stalk_walk *w, uint32_t *number) {
+    if (w->next == w->end) {
+        size_t from = w->table + w->next * w->size, to = w->table + w->count * w->size;
+        if (!ct_lane_find_used(w->lane, &from, &to))
+            return false;
+        w->next = (uint32_t)((from - w->table) / w->size);
+        w->end = (uint32_t)((to - w->table + w->size - 1) / w->size); /* the last one may begin where nothing is */
+    }
+    *number = w->next++;
+    return true;
+}
+
 static FILE *open_table(const struct ct_recording *r, const char *name) {
     int fd = ct_file_open_fresh(r->place, name);
     FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
@@ -43,11 +55,12 @@ static int write_blocks(struct ct_recording *r) {
     pthread_mutex_lock(&r->mutex);
     ct_recording_each_module(r, put_module, file);
     pthread_mutex_unlock(&r->mutex);
-    for (uint32_t i = 0; i < CT_STALK_BLOCKS; i++) {
+    struct ct_stalk_walk walk = ct_stalk_walk_blocks(r);
+    for (uint32_t i; ct_stalk_walk_on(&walk, &i);) {
         if (!blocks[i].start || !blocks[i].count)
             continue;
         uint64_t start = CT_STALK_ADDRESS(blocks[i].start);
-        struct ct_stalk_settled at = ct_stalk_settle(r, &r->stalk->block_places[i], start);
+        struct ct_stalk_settled at = ct_stalk_settle(r, &r->stalk->places->blocks[i], start);
         fprintf(file, "block\t%" PRIx32 "\t%" PRIx64 "\t%" PRIx64 "\t%" PRIu64 "\n", at.module, start - at.bias,
                 blocks[i].end - start, blocks[i].count);
     }
@@ -57,18 +70,32 @@ static int write_blocks(struct ct_recording *r) {
 static int write_calls(struct ct_recording *r) {
     const struct ct_stalk_target *targets = ct_stalk_targets(r->stalk);
     FILE *file = open_table(r, "calls");
-    for (uint32_t i = 0; file && i < CT_STALK_TARGETS; i++)
+    struct ct_stalk_walk walk = ct_stalk_walk_targets(r);
+    for (uint32_t i; file && ct_stalk_walk_on(&walk, &i);)
         if (targets[i].key && targets[i].count)
             fprintf(file, "call\t%" PRIx64 "\t%" PRIx64 "\t%" PRIu64 "\n", ct_stalk_resolve(r, i),
                     (uint64_t)CT_STALK_ADDRESS(targets[i].key), targets[i].count);
     return close_table(file);
 }
 
+/* All that `calls` will tell of, before it does. */
+static void name_targets(struct ct_recording *r) {
+    const struct ct_stalk_target *targets = ct_stalk_targets(r->stalk);
+    struct ct_stalk_walk walk = ct_stalk_walk_targets(r);
+    for (uint32_t i; ct_stalk_walk_on(&walk, &i);)
+        if (targets[i].key && targets[i].count)
+            (void)ct_stalk_resolve(r, i);
+}
+
+int ct_stalk_explain(void *recording) {
+    return ct_manifest_add_symbols(recording);
+}
+
 int ct_stalk_write_tables(struct ct_recording *r) {
-    if (!r->stalk || !r->stalk->ids)
+    if (!r->stalk || !r->stalk->places)
         return 0;
-    int blocks = write_blocks(r), calls = write_calls(r);
-    int symbols = ct_stalk_has_new_symbols(r) ? ct_manifest_write_symbols(r) : 0;
+    name_targets(r);
+    int symbols = ct_manifest_add_symbols(r), blocks = write_blocks(r), calls = write_calls(r);
     return blocks ? blocks : calls ? calls : symbols;
 }
 

@@ -5,9 +5,11 @@
 #include "ctl/recording.h"
 #include "ctl/stalk.h"
 
+#ifndef CT_STALK_TARGETS /* a fuzzer makes do with less */
 #define CT_STALK_TARGETS (1u << 17)
 #define CT_STALK_BLOCKS  (1u << 20)
 #define CT_STALK_CODE    (1u << 20)
+#endif
 
 /* A call's target that no module's symbols name: module 0 of the trace. */
 struct ct_stalk_nameless {
@@ -38,12 +40,17 @@ enum {
     CT_STALK_TABLES_END = CT_STALK_LENGTHS_AT + CT_STALK_LENGTHS,
 };
 
+/* What is known of the tables' entries, by their place there. */
+struct ct_stalk_places {
+    uint64_t ids[CT_STALK_TARGETS]; /* functions: once one is known it stays, so that a call and its return agree */
+    struct ct_stalk_settled blocks[CT_STALK_BLOCKS], code[CT_STALK_CODE];
+};
+
 struct ct_stalk {
     struct ct_stalk_tables *tables; /* in the lane */
     bool has_code;                  /* there are a table of code and its lengths */
-    uint64_t *ids; /* functions by number: once one is known it stays, so that a call and its return agree */
-    struct ct_stalk_settled *block_places, *code_places; /* by place in the tables */
-    uint64_t unmapped;                                   /* of the tables, as of the last look */
+    struct ct_stalk_places *places;
+    uint64_t unmapped; /* of the tables, as of the last look */
     struct ct_stalk_nameless *nameless;
     size_t nameless_count, nameless_room, nameless_written;
     struct ct_stalk_map *maps;
@@ -62,6 +69,23 @@ static inline struct ct_stalk_target *ct_stalk_targets(const struct ct_stalk *s)
 static inline struct ct_stalk_place *ct_stalk_blocks(const struct ct_stalk *s) {
     return (struct ct_stalk_place *)((uint8_t *)s->tables + CT_STALK_BLOCKS_AT);
 }
+
+/* A way through those entries of a table that can be in use: memory that nobody has written to is not touched. */
+struct ct_stalk_walk {
+    const struct ct_lane *lane;
+    size_t table, size; /* where it begins in the lane, and the size of an entry */
+    uint32_t next, end, count;
+};
+static inline struct ct_stalk_walk ct_stalk_walk_targets(const struct ct_recording *r) {
+    size_t at = (size_t)((const uint8_t *)ct_stalk_targets(r->stalk) - (const uint8_t *)r->lane.control);
+    return (struct ct_stalk_walk){&r->lane, at, sizeof(struct ct_stalk_target), 0, 0, CT_STALK_TARGETS};
+}
+static inline struct ct_stalk_walk ct_stalk_walk_blocks(const struct ct_recording *r) {
+    size_t at = (size_t)((const uint8_t *)ct_stalk_blocks(r->stalk) - (const uint8_t *)r->lane.control);
+    return (struct ct_stalk_walk){&r->lane, at, sizeof(struct ct_stalk_place), 0, 0, CT_STALK_BLOCKS};
+}
+/* *number: the next entry's; false: there is none (stalk_files.c). */
+bool ct_stalk_walk_on(struct ct_stalk_walk *walk, uint32_t *number);
 
 /* What there is at an address. */
 struct ct_stalk_found {

@@ -3,6 +3,7 @@
  * of an excluded call has been put right. The agent's image stays where a handler has interrupted its first instructions, or an
  * unwinder knows of it. */
 #include "ctl/inject_parts.h"
+#include "ctl/recorder.h"
 #include "ctl/stalk_internal.h"
 #include "hook/layout.h"
 #include "remote/frames.h"
@@ -12,6 +13,9 @@
 
 #define TRIES          300
 #define LONGEST_NAP_US 100000 /* on a busy machine a thread gets its turn late */
+/* All rounds together; what a killed recorder has left may be anybody's work. */
+#define LEAVE_NS        30000000000ull
+#define OTHERS_LEAVE_NS 5000000000ull
 
 static bool is_image(const void *injection, uint64_t pc) {
     const struct ct_injection *in = injection;
@@ -71,10 +75,11 @@ static int give_back(struct ct_recording *r) {
     return status;
 }
 
-int ct_stalk_leave(struct ct_recording *r) {
+static int leave(struct ct_recording *r, uint64_t limit_ns) {
+    uint64_t begin = ct_clock_now();
     bool busy = true;
     int status = 0;
-    for (int i = 0; !status && i < TRIES; i++) {
+    for (int i = 0; !status && i < TRIES && ct_clock_now() - begin < limit_ns; i++) {
         status = send_out(r, &busy);
         if (status || !busy)
             break;
@@ -87,11 +92,15 @@ int ct_stalk_leave(struct ct_recording *r) {
     return status ? status : give_back(r);
 }
 
-/* ---- behind others ---- */
+int ct_stalk_leave(struct ct_recording *r) {
+    return leave(r, LEAVE_NS);
+}
+
+/* ---- after others ---- */
 
 struct lane {
     struct ct_recording *r;
-    uint64_t at, size;
+    uint64_t at;
     struct ct_shm_control control;
 };
 
@@ -102,13 +111,30 @@ static int find_lane(void *arg, const struct ct_os_map *map) {
         l->control.version != CT_SHM_VERSION || !l->control.extra_offset)
         return 0;
     l->at = map->start;
-    l->size = map->end - map->start;
     return 1;
 }
 
-static bool is_alive(const struct ct_shm_control *control) {
-    uint32_t word = control->liveness;
-    return word && !(word & CT_SHM_OWNER_DIED);
+/* The agent is asked to let its threads go. What is called there may be the program's own code: it must not run without the program's
+ * seccomp filters, and has no more time than the stop (ct_remote_limit). */
+static int leave_for_others(struct ct_recording *r, const struct ct_stalk_tables *t, uint64_t lane) {
+    struct ct_stalk stalk = {.boot = t->boot, .shm = lane}, *own = r->stalk;
+    struct ct_injection injection = r->injection;
+    r->stalk = &stalk;
+    r->injection = (struct ct_injection){
+        .remote = r->remote,
+        .image = t->image,
+        .image_size = t->image_size,
+        .entry = t->entry,
+        .stack = t->stack,
+        .shm = t->shm,
+        .shm_size = t->shm_size,
+    };
+    ct_remote_keep_filters(r->remote, true);
+    int status = leave(r, OTHERS_LEAVE_NS);
+    ct_remote_keep_filters(r->remote, false);
+    r->stalk = own;
+    r->injection = injection;
+    return status;
 }
 
 int ct_stalk_clean_behind(struct ct_recording *r) {
@@ -119,26 +145,18 @@ int ct_stalk_clean_behind(struct ct_recording *r) {
     int status = ct_remote_read(r->remote, l.at + l.control.extra_offset, &t, offsetof(struct ct_stalk_tables, ranges));
     if (status)
         return status;
-    if ((t.pid == ct_remote_inner_pid(r->remote) || !t.entry) && is_alive(&l.control))
+    if ((t.pid == ct_remote_inner_pid(r->remote) || !t.entry) && ct_recorder_is_alive(r->remote, l.at))
         return ct_recording_fail(r, CT_ERR_BUSY, "process %d is being followed already; `contrail detach %d` ends that",
                                  r->pid, r->pid);
-    if (!t.entry) /* it was killed before it had the agent run */
-        return ct_inject_unmap(&(struct ct_injection){.remote = r->remote}, l.at, l.size);
-    struct ct_stalk stalk = {.boot = t.boot, .shm = l.at}, *own = r->stalk;
-    struct ct_injection injection = r->injection;
-    r->stalk = &stalk;
-    r->injection = (struct ct_injection){
-        .remote = r->remote,
-        .image = t.image,
-        .image_size = t.image_size,
-        .entry = t.entry,
-        .stack = t.stack,
-        .shm = t.shm,
-        .shm_size = t.shm_size,
-    };
-    status = ct_stalk_leave(r);
-    r->stalk = own;
-    r->injection = injection;
+    if (!t.entry) /* it was killed before it had the agent run: nobody has been there */
+        return 0;
+    status = leave_for_others(r, &t, l.at);
+    if (status == CT_ERR_PERMISSION_DENIED)
+        return ct_recording_fail(
+            r, CT_ERR_BUSY,
+            "process %d is still followed for a recorder that was killed, and each of its threads has a "
+            "seccomp filter, which is not lifted for that; start it anew to record it",
+            r->pid);
     return status ? ct_recording_fail(r, CT_ERR_BUSY,
                                       "process %d is still followed for a recorder that was killed; try again later",
                                       r->pid)

@@ -128,12 +128,14 @@ static void settle_all(struct ct_recording *r) {
     if (unmapped == s->unmapped)
         return;
     s->unmapped = unmapped;
-    for (uint32_t i = 0; i < CT_STALK_TARGETS; i++)
+    struct ct_stalk_walk walk = ct_stalk_walk_targets(r);
+    for (uint32_t i; ct_stalk_walk_on(&walk, &i);)
         if (__atomic_load_n(&targets[i].key, __ATOMIC_ACQUIRE))
             (void)ct_stalk_resolve(r, i);
-    for (uint32_t i = 0; i < CT_STALK_BLOCKS; i++)
+    walk = ct_stalk_walk_blocks(r);
+    for (uint32_t i; ct_stalk_walk_on(&walk, &i);)
         if (__atomic_load_n(&blocks[i].start, __ATOMIC_ACQUIRE))
-            (void)ct_stalk_settle(r, &s->block_places[i], CT_STALK_ADDRESS(blocks[i].start));
+            (void)ct_stalk_settle(r, &s->places->blocks[i], CT_STALK_ADDRESS(blocks[i].start));
     ct_stalk_settle_code(r);
 }
 
@@ -211,25 +213,27 @@ uint64_t ct_stalk_resolve(void *arg, uint32_t number) {
     struct ct_stalk *s = r->stalk;
     if (number >= CT_STALK_TARGETS)
         return 0;
-    if (!s->ids[number]) {
+    if (!s->places->ids[number]) {
         const struct ct_stalk_target *t = &ct_stalk_targets(s)[number];
-        s->ids[number] = name(r, CT_STALK_ADDRESS(t->key), __atomic_load_n(&t->address, __ATOMIC_ACQUIRE));
+        s->places->ids[number] = name(r, CT_STALK_ADDRESS(t->key), __atomic_load_n(&t->address, __ATOMIC_ACQUIRE));
     }
-    return s->ids[number];
+    return s->places->ids[number];
 }
 
 /* ---- the symbols file ---- */
 
 #define NO_MODULE "no symbol"
 
-void ct_stalk_put_symbols(struct ct_recording *r, struct ct_symbols_writer *w) {
+void ct_stalk_put_symbols(struct ct_recording *r, struct ct_symbols_writer *w, bool all) {
     struct ct_stalk *s = r->stalk;
     if (!s || !s->nameless_count)
         return;
-    s->nameless_written = s->nameless_count;
-    ct_symbols_writer_module(w, 0, NO_MODULE, "", 0);
-    for (size_t i = 0; i < s->nameless_count; i++)
+    size_t first = all ? 0 : s->nameless_written;
+    if (!first)
+        ct_symbols_writer_module(w, 0, NO_MODULE, "", 0);
+    for (size_t i = first; i < s->nameless_count; i++)
         ct_symbols_writer_function(w, i + 1, s->nameless[i].address, 0, s->nameless[i].name, "", "");
+    s->nameless_written = s->nameless_count;
 }
 
 bool ct_stalk_has_new_symbols(const struct ct_recording *r) {

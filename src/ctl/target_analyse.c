@@ -92,6 +92,7 @@ static int set_up_scans(struct ct_target_analysis *a, unsigned threads) {
             .func_count = a->first[i + 1] - a->first[i],
             .read = ct_target_source_bytes,
             .read_arg = s,
+            .cancelled = s->cancelled,
         };
         uint64_t size = scan->end - scan->start, count = size / SMALL_PART + 1;
         count = count < threads ? count : threads;
@@ -167,6 +168,8 @@ static void write_functions(const struct ct_target_analysis *a, struct ct_target
         hash = fnv(hash, &out[i].offset, 16); /* and the size behind it */
         hash = fnv(hash, text, length);
         image->return_map |= ct_known_return_map(text);
+        image->walks |= ct_known_walks(text);
+        image->libc |= ct_known_libc(text);
         if (length > 1) {
             memcpy(names + name, text, length);
             name += (uint32_t)length;

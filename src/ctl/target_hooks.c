@@ -228,6 +228,8 @@ static bool decide(struct subject *j, const struct selection *selection, struct 
         .scan_flags = func->flags,
         .referenced = ct_scan_bit(scan, scan->referenced, func->start),
         .return_map = j->work->source->image->return_map,
+        .walks = j->work->source->image->walks,
+        .libc = j->work->source->image->libc,
         .reads_code = j->work->reads_code,
         .no_unwinder = j->work->no_unwinder,
     };

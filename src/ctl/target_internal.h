@@ -24,9 +24,17 @@ static inline uint64_t ct_target_round(uint64_t value, uint64_t to) {
 struct ct_target_pool;
 typedef void ct_target_task(struct ct_target_pool *pool, void *arg, size_t n);
 
+/* Has the user given up? Asked by the thread that runs the pool; the tasks look at `over`, and end soon. */
+struct ct_target_cancel {
+    bool (*given_up)(void *arg); /* NULL: nobody is asked */
+    void *arg;
+    bool over;
+};
+
 /* Runs the task for each n of `order`, in about that order, on as many threads as there are processors; returns when all is
  * done. A task may add others. */
-void ct_target_pool_run(ct_target_task *run, void *arg, const size_t *order, size_t count);
+void ct_target_pool_run(ct_target_task *run, void *arg, const size_t *order, size_t count,
+                        struct ct_target_cancel *cancel);
 void ct_target_pool_add(struct ct_target_pool *pool, ct_target_task *run, void *arg, size_t n);
 unsigned ct_target_pool_threads(void);
 
@@ -60,7 +68,7 @@ struct ct_target_image {
     uint64_t functions, function_count;
     uint64_t names, names_size;
     uint64_t texts, text_count;
-    uint32_t return_map, reserved;
+    uint32_t return_map, walks, libc, reserved; /* struct ct_function_facts */
     char build_id[136];
 };
 
@@ -126,6 +134,7 @@ struct ct_target_source {
     size_t file_size;
     uint8_t *memory_image;
     size_t memory_image_size;
+    const bool *cancelled; /* by the user, while it is analysed */
     struct ct_target_segment *segments;
     size_t segment_count;
     struct ct_target_text *texts;

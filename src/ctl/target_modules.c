@@ -5,15 +5,21 @@
  * belongs to one thread at a time, except for reading its bytes. */
 #include "ctl/target_internal.h"
 #include "symbols/elf_image.h"
+#include "symbols/file_image.h"
 #include <contrail/status.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define MAX_SEGMENTS     128u
-#define MAX_MEMORY_IMAGE (1ull << 30)
+#define MAX_MEMORY_IMAGE (512ull << 20)
+/* A process may map anything, any number of times, and each time counts as a module. */
+#define MAX_MODULES   8192u
+#define MAX_SAME      32u          /* modules of one file: loaders have 16 name spaces */
+#define MAX_ALL_TEXTS (2ull << 30) /* bytes of code of all modules, */
+#define MAX_ALL_READ  (1ull << 30) /* and of images that are read from memory */
+
 /* ---- maps ---- */
 
 static int add_map(void *arg, const struct ct_os_map *map) {
@@ -62,24 +68,16 @@ void ct_target_maps_free(struct ct_target_maps *maps) {
 /* ---- the file ---- */
 
 static bool open_file(struct ct_target_source *s, const struct ct_os_map *map) {
-    struct stat status;
     int file = ct_remote_open_mapped(s->remote, map);
     if (file < 0)
         return false;
-    if (!fstat(file, &status) && S_ISREG(status.st_mode) && status.st_size > 0) {
-        void *bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, file, 0);
-        if (bytes != MAP_FAILED) {
-            s->file = bytes;
-            s->file_size = (size_t)status.st_size;
-        }
-    }
+    s->file = ct_file_image_open(file, &s->file_size);
     close(file);
     return s->file != NULL;
 }
 
 static void close_file(struct ct_target_source *s) {
-    if (s->file)
-        munmap(s->file, s->file_size);
+    ct_file_image_close(s->file, s->file_size);
     s->file = NULL;
     s->file_size = 0;
 }
@@ -184,16 +182,22 @@ static void unbias_dynamic(struct ct_target_source *s, const struct ct_elf *elf)
     }
 }
 
-/* Puts every segment where it would be in a file. */
-static int read_memory_image(struct ct_target_source *s) {
+/* What all modules may have together. */
+struct room {
+    uint64_t text, image;
+};
+
+/* Puts every segment where it would be in a file. One that fails has taken its part of the room as well. */
+static int read_memory_image(struct ct_target_source *s, struct room *room) {
     uint64_t size = 0;
     for (size_t i = 0; i < s->segment_count; i++) {
         const struct ct_target_segment *g = &s->segments[i];
         uint64_t end = g->offset + (g->file_end - g->start);
         size = end > size ? end : size;
     }
-    if (!size || size > MAX_MEMORY_IMAGE)
+    if (!size || size > MAX_MEMORY_IMAGE || size > room->image)
         return CT_ERR_BAD_FILE;
+    room->image -= size;
     s->memory_image = calloc(1, size);
     s->memory_image_size = size;
     if (!s->memory_image)
@@ -207,7 +211,8 @@ static int read_memory_image(struct ct_target_source *s) {
     return 0;
 }
 
-static int load_from_memory(struct ct_target_source *s, const struct ct_os_map *map, const struct ct_os_map *first) {
+static int load_from_memory(struct ct_target_source *s, const struct ct_os_map *map, const struct ct_os_map *first,
+                            struct room *room) {
     uint8_t head[CT_TARGET_PAGE];
     struct ct_elf elf;
     int status = first ? ct_remote_read(s->remote, first->start, head, sizeof head) : CT_ERR_NOT_FOUND;
@@ -218,7 +223,7 @@ static int load_from_memory(struct ct_target_source *s, const struct ct_os_map *
     if (!status)
         status = note_segments(s, &elf);
     if (!status)
-        status = read_memory_image(s);
+        status = read_memory_image(s, room);
     if (!status)
         status = ct_elf_open(&elf, s->memory_image, s->memory_image_size);
     if (!status) {
@@ -246,14 +251,32 @@ static bool is_known(const struct ct_target_source *sources, size_t count, const
     return false;
 }
 
-static int load(struct ct_target_source *s, const struct ct_target_maps *maps, size_t i) {
+static size_t count_same(const struct ct_target_source *sources, size_t count, uint64_t inode) {
+    size_t same = 0;
+    for (size_t i = 0; i < count; i++)
+        same += sources[i].inode == inode;
+    return same;
+}
+
+/* CT_ERR_BAD_FILE: this one is too much. */
+static int take_room(struct room *room, const struct ct_target_source *s) {
+    uint64_t text = 0;
+    for (size_t i = 0; i < s->text_count; i++)
+        text += s->texts[i].end - s->texts[i].start; /* each below 2^40 */
+    if (text > room->text)
+        return CT_ERR_BAD_FILE;
+    room->text -= text;
+    return 0;
+}
+
+static int load(struct ct_target_source *s, const struct ct_target_maps *maps, size_t i, struct room *room) {
     const struct ct_os_map *map = &maps->items[i];
     s->path = strdup(map->path);
     s->inode = map->inode;
     if (!s->path)
         return CT_ERR_NO_MEMORY;
     int status = load_from_file(s, map);
-    return status == CT_ERR_NOT_FOUND ? load_from_memory(s, map, first_of(maps, i)) : status;
+    return status == CT_ERR_NOT_FOUND ? load_from_memory(s, map, first_of(maps, i), room) : status;
 }
 
 static void program_first(struct ct_target_source *sources, size_t count, uint64_t entry) {
@@ -281,18 +304,22 @@ const struct ct_target_known *ct_target_find_known(const struct ct_target_known 
 int ct_target_sources_find(struct ct_target_source **out, size_t *count, struct ct_remote *remote,
                            const struct ct_target_maps *maps, const struct ct_target_plan_options *options) {
     struct ct_target_source *sources = calloc(maps->count + 1, sizeof *sources);
+    struct room room = {MAX_ALL_TEXTS, MAX_ALL_READ};
     *out = sources;
     *count = 0;
     if (!sources)
         return CT_ERR_NO_MEMORY;
-    for (size_t i = 0; i < maps->count; i++) {
+    for (size_t i = 0; i < maps->count && *count < MAX_MODULES; i++) {
         const struct ct_os_map *map = &maps->items[i];
         if (!ct_target_is_code(map) || is_known(sources, *count, map) ||
+            count_same(sources, *count, map->inode) >= MAX_SAME ||
             ct_target_find_known(options->known, options->known_count, map))
             continue;
         struct ct_target_source *s = &sources[*count];
         s->remote = remote;
-        int status = load(s, maps, i);
+        int status = load(s, maps, i, &room);
+        if (!status)
+            status = take_room(&room, s);
         if (!status) {
             ++*count;
             continue;

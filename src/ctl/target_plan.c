@@ -34,6 +34,7 @@ struct whole {
     struct ct_place *cache; /* NULL: none */
     uint64_t cache_bytes;
     bool stored;
+    struct ct_target_cancel cancel;
 };
 
 /* ---- analysis ---- */
@@ -51,8 +52,12 @@ static int compare_sizes(const void *a, const void *b, void *arg) {
     return left > right ? -1 : left < right;
 }
 
+static bool is_cancelled(const struct whole *w) {
+    return __atomic_load_n(&w->cancel.over, __ATOMIC_RELAXED);
+}
+
 static void for_all_modules(struct whole *w, ct_target_task *task) {
-    ct_target_pool_run(task, w, w->order, w->source_count);
+    ct_target_pool_run(task, w, w->order, w->source_count, &w->cancel);
 }
 
 static int sort_by_size(struct whole *w) {
@@ -73,7 +78,10 @@ static void analyse_part(struct ct_target_pool *pool, void *arg, size_t part) {
 static void analyse(struct ct_target_pool *pool, void *arg, size_t i) {
     struct whole *w = arg;
     struct ct_target_source *s = &w->sources[i];
-    s->status = ct_target_source_read(s);
+    s->cancelled = &w->cancel.over;
+    s->status = is_cancelled(w) ? CT_ERR_TIMEOUT : ct_target_source_read(s);
+    if (s->status == CT_ERR_TIMEOUT)
+        return;
     ct_target_debug_identify(s);
     if (s->status || ct_target_cache_load(w->cache, s))
         return;
@@ -109,6 +117,8 @@ static int analyse_all(struct whole *w) {
     if (status)
         return status;
     for_all_modules(w, analyse);
+    if (is_cancelled(w))
+        return CT_ERR_TIMEOUT;
     w->plan.modules = calloc(w->source_count + 1, sizeof *w->plan.modules);
     if (!w->plan.modules)
         return CT_ERR_NO_MEMORY;
@@ -388,7 +398,10 @@ int ct_target_plan_make(struct ct_target_plan **out, struct ct_remote *remote,
     int status = CT_ERR_NO_MEMORY;
     if (w) {
         w->options = options ? options : &defaults;
+        w->cancel = (struct ct_target_cancel){.given_up = w->options->given_up, .arg = w->options->given_up_arg};
         status = make(w, remote);
+        if (!status && is_cancelled(w)) /* whoever gave up is not asked again, however late that was */
+            status = CT_ERR_TIMEOUT;
         w->options = NULL;
     }
     if (!status) {

@@ -92,6 +92,9 @@ struct ct_target_plan_options {
     uint32_t first_module, first_hook;
     bool has_unwinder;
     bool detail; /* stubs capture registers and stack of calls */
+    /* Asked now and then, by the calling thread; true ends it with CT_ERR_TIMEOUT. May be NULL. */
+    bool (*given_up)(void *arg);
+    void *given_up_arg;
 };
 
 /* Reads all modules of the target and plans all hooks, on several threads of ours. The same target gives the same bytes, with

@@ -5,8 +5,10 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <time.h>
 
 #define MAX_THREADS 8u
+#define ASK_NS      20000000 /* now and then */
 
 struct task {
     ct_target_task *run;
@@ -71,11 +73,30 @@ static void *work(void *arg) {
     return NULL;
 }
 
-/* Signals are for the thread that called us. */
-void ct_target_pool_run(ct_target_task *run, void *arg, const size_t *order, size_t count) {
+/* While the others work. */
+static void watch(struct ct_target_pool *p, struct ct_target_cancel *cancel) {
+    struct timespec until;
+    pthread_mutex_lock(&p->mutex);
+    while (p->count || p->active) {
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += ASK_NS;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        pthread_cond_timedwait(&p->changed, &p->mutex, &until);
+        pthread_mutex_unlock(&p->mutex);
+        if (!cancel->over && cancel->given_up(cancel->arg))
+            __atomic_store_n(&cancel->over, true, __ATOMIC_RELAXED);
+        pthread_mutex_lock(&p->mutex);
+    }
+    pthread_mutex_unlock(&p->mutex);
+}
+
+/* Signals are for the thread that called us. It works too, unless somebody is to be asked. */
+void ct_target_pool_run(ct_target_task *run, void *arg, const size_t *order, size_t count,
+                        struct ct_target_cancel *cancel) {
     struct ct_target_pool p = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
     pthread_t threads[MAX_THREADS];
-    unsigned started = 0, wanted = ct_target_pool_threads() - 1;
+    unsigned started = 0, wanted = ct_target_pool_threads() - (cancel->given_up ? 0 : 1);
     sigset_t all, before;
     for (size_t i = count; i-- > 0;)
         ct_target_pool_add(&p, run, arg, order[i]);
@@ -84,6 +105,8 @@ void ct_target_pool_run(ct_target_task *run, void *arg, const size_t *order, siz
     while (started < wanted && !pthread_create(&threads[started], NULL, work, &p))
         started++;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (started && cancel->given_up)
+        watch(&p, cancel);
     work(&p);
     while (started)
         pthread_join(threads[--started], NULL);

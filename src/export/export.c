@@ -126,22 +126,15 @@ static int find_start(struct ct_export *e) {
     return 0;
 }
 
-static bool is_empty(struct ct_place *place) {
-    DIR *directory = ct_place_list(place, ".");
-    if (!directory)
-        return false;
-    struct dirent *entry;
-    bool empty = true;
-    while (empty && (entry = readdir(directory)))
-        empty = !strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..");
-    closedir(directory);
-    return empty;
-}
-
 /* One that is there may be used when it is ours: names in it are several levels deep. */
 static int make_directory(struct ct_export *e) {
-    int error = ct_place_open(&e->place, e->options->directory, CT_PLACE_MAKE_LAST, CT_PLACE_NO_GROUP);
-    if (!error && !is_empty(e->place))
+    struct ct_place *given = e->options->place;
+    int error = 0;
+    if (given)
+        e->place = ct_place_hold(given);
+    else
+        error = ct_place_open(&e->place, e->options->directory, CT_PLACE_MAKE_LAST, CT_PLACE_NO_GROUP);
+    if (!error && !ct_place_is_empty(e->place))
         return CT_ERR_BUSY;
     if (!error && !ct_place_is_closed(e->place))
         error = CT_PLACE_NOT_OURS;

@@ -45,11 +45,14 @@ const struct ct_export_format *ct_export_format_at(size_t index);
 
 enum ct_export_weight { CT_EXPORT_TIME, CT_EXPORT_CALLS };
 
+struct ct_place;
+
 struct ct_export_options {
     const struct ct_export_format *format;
     int fd; /* where the bytes go */
-    const char
-        *directory; /* instead, for a format of several files: it is made here, and may be there when it is empty */
+    /* Instead, for a format of several files: a directory, which is made here, and may be there when it is empty; */
+    const char *directory;
+    struct ct_place *place;       /* or one that is held, and empty */
     enum ct_export_weight weight; /* folded */
     /* Called now and then. Not 0: stop, and return that. May be NULL. */
     int (*progress)(void *arg, uint64_t done, uint64_t total);

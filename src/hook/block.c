@@ -167,6 +167,7 @@ static void begin_thread(struct ct_block *b, int tid, uint64_t thread_pointer) {
     b->thread_pointer = thread_pointer;
     b->attention = 0;
     b->detached = 0;
+    b->clones = b->parted = 0;
     b->masked = 0;
     b->interrupted_count = 0;
     b->home_low = b->home_high = 0;
@@ -218,6 +219,7 @@ static struct ct_block *adopt_after_fork(struct ct_block *b) {
     b->pid = b->runtime->pid;
     b->tid = ct_os_gettid();
     b->attention &= ~(uint32_t)(CT_ATTENTION_CONTESTED | CT_ATTENTION_SHARED);
+    b->clones = b->parted = 0;
     if (b->runtime->on_fork && b->runtime->on_fork(b->runtime)) {
         ct_event_begin(b);
     } else {
@@ -259,12 +261,22 @@ static struct ct_block *register_thread(struct ct_block *inherited, int tid, uin
         b->detached = ct_os_getpid() != rt->pid;
         refresh_owner(b);
         ct_block_install(b); /* before delivering others' events: the sink may call hooked functions */
-        if (!b->detached) {  /* to a child on our memory all our threads look dead */
+        if (inherited->thread_pointer == thread_pointer)
+            __atomic_fetch_add(&inherited->parted, 1, __ATOMIC_RELEASE); /* read by take_back */
+        if (!b->detached) { /* to a child on our memory all our threads look dead */
             retire_namesake(rt, b);
             sweep_sometimes(rt);
         }
     }
     ct_os_restore_signals(mask);
+    return b;
+}
+
+/* Our own block, by our tid: a vfork's child that had it is gone, or our thread pointer was set anew. */
+static struct ct_block *take_back(struct ct_block *b, uint64_t thread_pointer) {
+    bool alone = __atomic_load_n(&b->parted, __ATOMIC_ACQUIRE) >= b->clones; /* added to by register_thread */
+    b->thread_pointer = thread_pointer;
+    ct_block_unattend(b, CT_ATTENTION_CONTESTED | (alone ? CT_ATTENTION_SHARED : 0));
     return b;
 }
 
@@ -283,10 +295,5 @@ struct ct_block *ct_block_current(void) {
     if (ct_os_is_silent())
         return same_pointer ? b : NULL; /* who it is cannot be asked */
     int tid = ct_os_gettid();
-    if (tid == b->tid) { /* our own block: the child that shared it has gone, or the thread pointer was set anew */
-        b->thread_pointer = thread_pointer;
-        ct_block_unattend(b, CT_ATTENTION_CONTESTED);
-        return b;
-    }
-    return register_thread(b, tid, thread_pointer);
+    return tid == b->tid ? take_back(b, thread_pointer) : register_thread(b, tid, thread_pointer);
 }

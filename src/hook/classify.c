@@ -5,12 +5,15 @@
 #include "symbols/functions.h"
 #include <string.h>
 
-/* Functions of libc that load an unwinder and let it loose on the stack. Real return addresses must be there before it comes. */
+/* Functions of libc that load an unwinder and let it loose on the stack. Real return addresses must be there before it comes.
+ * libunwind's `backtrace` walks by itself. */
 static const struct ct_known_function *find_lazy(const struct ct_function_facts *f) {
     static const struct ct_known_function lazy[] = {
         {"backtrace", CT_ENTRY_ONLY_UNWINDER, CT_SPECIAL_WALK},
         {"pthread_exit", CT_ENTRY_ONLY_UNWINDER, CT_SPECIAL_UNWIND},
     };
+    if (f->walks && !strcmp(f->name, lazy[0].name))
+        return &lazy[0];
     for (size_t i = 0; f->no_unwinder && i < sizeof lazy / sizeof lazy[0]; i++)
         if (!strcmp(f->name, lazy[i].name))
             return &lazy[i];
@@ -24,11 +27,16 @@ static const struct ct_known_function *find_known(const struct ct_function_facts
 }
 
 /* What the table says, seen from one side. */
-static enum ct_special known_special(const struct ct_known_function *known, enum ct_classify_side side) {
+static enum ct_special known_special(const struct ct_known_function *known, const struct ct_function_facts *f) {
+    enum ct_classify_side side = f->side;
     if (!known)
         return CT_SPECIAL_NONE;
+    /* Others that are called so (sanitizers, signal chains) keep handlers themselves, and call the library's. */
+    if (known->special == CT_SPECIAL_SIGACTION && !f->libc)
+        return CT_SPECIAL_NONE;
     bool outside_only = known->special == CT_SPECIAL_SECCOMP || known->special == CT_SPECIAL_EXEC ||
-                        known->special == CT_SPECIAL_LOADED;
+                        known->special == CT_SPECIAL_LOADED || known->special == CT_SPECIAL_LOOK ||
+                        known->special == CT_SPECIAL_TRACE || known->special == CT_SPECIAL_SIGACTION;
     if (outside_only && side == CT_CLASSIFY_INSIDE)
         return CT_SPECIAL_NONE;
     if (side == CT_CLASSIFY_OUTSIDE && !strcmp(known->name, "_Unwind_Backtrace"))
@@ -44,8 +52,9 @@ static enum ct_special special_of(enum ct_special known, const struct ct_functio
         return CT_SPECIAL_JUMP;
     if ((scan_flags & CT_SCAN_EXECS) && f->side == CT_CLASSIFY_OUTSIDE)
         return CT_SPECIAL_EXEC;
-    /* Known by its code only: where its flags are is not known, so the worst is assumed. */
-    return scan_flags & CT_SCAN_CLONES ? CT_SPECIAL_VFORK : CT_SPECIAL_NONE;
+    if ((scan_flags & CT_SCAN_TRACES) && f->side == CT_CLASSIFY_OUTSIDE)
+        return CT_SPECIAL_TRACE;
+    return scan_flags & CT_SCAN_CLONES ? CT_SPECIAL_CLONES : CT_SPECIAL_NONE;
 }
 
 static enum ct_entry_only_reason entry_only_of(const struct ct_known_function *known,
@@ -79,7 +88,7 @@ static enum ct_skip_reason skip_of(const struct ct_function_facts *f) {
 
 struct ct_function_class ct_classify(const struct ct_function_facts *f) {
     const struct ct_known_function *lazy = find_lazy(f), *known = lazy ? lazy : find_known(f);
-    enum ct_special special = special_of(known_special(known, f->side), f);
+    enum ct_special special = special_of(known_special(known, f), f);
     return (struct ct_function_class){
         .skip = skip_of(f),
         .special = special,

@@ -17,7 +17,9 @@ struct ct_function_facts {
     uint32_t scan_flags; /* enum ct_scan_flag */
     bool referenced;     /* its entry is called, jumped to, or its address taken */
     bool return_map;     /* its module's runtime looks up return addresses */
+    bool libc;           /* its module has the C library in it */
     bool reads_code;     /* its module's code must stay as it is */
+    bool walks;          /* its module is libunwind */
     bool no_unwinder;    /* none is loaded: libc will load one when it needs it, which nobody watches */
 };
 

@@ -4,12 +4,14 @@
 
 /* clang-format off */
 const struct ct_known_function ct_known_functions[] = {
+    {"_ULx86_64_step",          CT_ENTRY_ONLY_NONE,          CT_SPECIAL_LOOK},
     {"_Unwind_Backtrace",       CT_ENTRY_ONLY_UNWINDER,      CT_SPECIAL_UNWIND},
     {"_Unwind_ForcedUnwind",    CT_ENTRY_ONLY_UNWINDER,      CT_SPECIAL_UNWIND},
     {"_Unwind_RaiseException",  CT_ENTRY_ONLY_UNWINDER,      CT_SPECIAL_UNWIND},
     {"_Unwind_Resume",          CT_ENTRY_ONLY_UNWINDER,      CT_SPECIAL_UNWIND},
     {"_Unwind_Resume_or_Rethrow", CT_ENTRY_ONLY_UNWINDER,    CT_SPECIAL_UNWIND},
     {"_Unwind_SetIP",           CT_ENTRY_ONLY_UNWINDER,      CT_SPECIAL_LAND},
+    {"_ZN11__sanitizer18BufferedStackTrace10UnwindFastEmmmmj", CT_ENTRY_ONLY_NONE, CT_SPECIAL_TRACE},
     {"____longjmp_chk",         CT_ENTRY_ONLY_JUMPS_AWAY,    CT_SPECIAL_JUMP},
     {"__clone",                 CT_ENTRY_ONLY_NEW_THREAD,    CT_SPECIAL_CLONE},
     {"__clone3",                CT_ENTRY_ONLY_NEW_THREAD,    CT_SPECIAL_CLONE},
@@ -17,14 +19,17 @@ const struct ct_known_function ct_known_functions[] = {
     {"__fentry__",              CT_ENTRY_ONLY_READS_RETURN,  CT_SPECIAL_NONE},
     {"__getcontext",            CT_ENTRY_ONLY_RETURNS_TWICE, CT_SPECIAL_NONE},
     {"__libc_longjmp",          CT_ENTRY_ONLY_JUMPS_AWAY,    CT_SPECIAL_JUMP},
+    {"__libc_sigaction",        CT_ENTRY_ONLY_NONE,          CT_SPECIAL_SIGACTION},
     {"__libc_siglongjmp",       CT_ENTRY_ONLY_JUMPS_AWAY,    CT_SPECIAL_JUMP},
     {"__libc_vfork",            CT_ENTRY_ONLY_RETURNS_TWICE, CT_SPECIAL_VFORK},
     {"__longjmp",               CT_ENTRY_ONLY_JUMPS_AWAY,    CT_SPECIAL_JUMP},
     {"__longjmp_chk",           CT_ENTRY_ONLY_JUMPS_AWAY,    CT_SPECIAL_JUMP},
     {"__setcontext",            CT_ENTRY_ONLY_JUMPS_AWAY,    CT_SPECIAL_NONE},
     {"__setjmp",                CT_ENTRY_ONLY_RETURNS_TWICE, CT_SPECIAL_NONE},
+    {"__sigaction",             CT_ENTRY_ONLY_NONE,          CT_SPECIAL_SIGACTION},
     {"__sigsetjmp",             CT_ENTRY_ONLY_RETURNS_TWICE, CT_SPECIAL_NONE},
     {"__swapcontext",           CT_ENTRY_ONLY_RETURNS_TWICE, CT_SPECIAL_NONE},
+    {"__unw_step",              CT_ENTRY_ONLY_NONE,          CT_SPECIAL_LOOK},
     {"__vfork",                 CT_ENTRY_ONLY_RETURNS_TWICE, CT_SPECIAL_VFORK},
     {"_dl_debug_state",         CT_ENTRY_ONLY_NONE,          CT_SPECIAL_LOADED},
     {"_longjmp",                CT_ENTRY_ONLY_JUMPS_AWAY,    CT_SPECIAL_JUMP},
@@ -47,10 +52,13 @@ const struct ct_known_function ct_known_functions[] = {
     {"seccomp",                 CT_ENTRY_ONLY_NONE,          CT_SPECIAL_SECCOMP},
     {"setcontext",              CT_ENTRY_ONLY_JUMPS_AWAY,    CT_SPECIAL_NONE},
     {"setjmp",                  CT_ENTRY_ONLY_RETURNS_TWICE, CT_SPECIAL_NONE},
+    {"sigaction",               CT_ENTRY_ONLY_NONE,          CT_SPECIAL_SIGACTION},
     {"siglongjmp",              CT_ENTRY_ONLY_JUMPS_AWAY,    CT_SPECIAL_JUMP},
     {"sigsetjmp",               CT_ENTRY_ONLY_RETURNS_TWICE, CT_SPECIAL_NONE},
     {"swapcontext",             CT_ENTRY_ONLY_RETURNS_TWICE, CT_SPECIAL_NONE},
     {"syscall",                 CT_ENTRY_ONLY_NONE,          CT_SPECIAL_SECCOMP},
+    {"unw_backtrace",           CT_ENTRY_ONLY_UNWINDER,      CT_SPECIAL_WALK},
+    {"unw_step",                CT_ENTRY_ONLY_NONE,          CT_SPECIAL_LOOK},
     {"vfork",                   CT_ENTRY_ONLY_RETURNS_TWICE, CT_SPECIAL_VFORK},
     {NULL, CT_ENTRY_ONLY_NONE, CT_SPECIAL_NONE},
 };
@@ -78,6 +86,14 @@ bool ct_known_return_map(const char *name) {
         if (*name == *marks[i] && !strncmp(name, marks[i], strlen(marks[i])))
             return true;
     return false;
+}
+
+bool ct_known_walks(const char *name) {
+    return !strcmp(name, "_ULx86_64_step");
+}
+
+bool ct_known_libc(const char *name) {
+    return !strncmp(name, "__libc_start_main", 17);
 }
 
 bool ct_known_inner_entry(const char *name) {

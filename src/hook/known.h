@@ -13,6 +13,11 @@ struct ct_known_function {
 /* True for names that only modules of a runtime have which maps return addresses: its garbage collector or stack walker
  * would not know a stub's. */
 bool ct_known_return_map(const char *name);
+/* A function that a C library has, and nobody else. */
+bool ct_known_libc(const char *name);
+
+/* True for a name that only libunwind has. What else it calls `backtrace` is libc's name, for a function that walks itself. */
+bool ct_known_walks(const char *name);
 
 /* True for modules whose code is read by who runs it, and must be as it was made: what Mono has compiled ahead, where it looks for
  * calls to complete, and Valgrind's tools, which let their programs run parts of it in translation. */

@@ -5,6 +5,7 @@
  * the function itself branches to, when all of it can be moved, so that nothing stays to branch. A guarded landing pad (endbr64) stays the first instruction. Branches from inside the function to its entry must not look like
  * calls: they are redirected to the body. */
 #include "hook/plan.h"
+#include "hook/stub.h"
 #include "isa/x64/encode.h"
 #include "isa/x64/relocate.h"
 #include <stdlib.h>
@@ -184,6 +185,8 @@ static uint64_t enter_address(const struct ct_plan_request *r) {
 static uint64_t leave_address(const struct ct_plan_request *r) {
     if (r->detail && r->action == CT_ACTION_RECORD)
         return r->shared->leave_detail;
+    if (r->action == CT_ACTION_RECORD && (r->special == CT_SPECIAL_LOOK || r->special == CT_SPECIAL_TRACE))
+        return r->shared->leave_record; /* which takes the slow path, since a walk ends */
     /* Who observes a function that the engine watches may change: its return is sorted out in C. */
     return r->action == CT_ACTION_LISTEN || r->special ? r->shared->leave_listen : r->shared->leave_record;
 }
@@ -208,7 +211,8 @@ static void emit_head(const struct ct_plan_request *r, struct ct_code_buf *out, 
     ct_code_byte(out, r->entry_only || r->detour ? 0xe9 : 0xe8);
     ct_code_u32(out, (uint32_t)(first - (plan->stub + CT_STUB_RESUME)));
     ct_x64_emit_jmp(out, leave_address(r));
-    ct_x64_emit_nop(out, CT_STUB_NUMBER - CT_STUB_RESUME - JUMP_SIZE);
+    ct_code_byte(out, 0); /* where the moves are, once the body is there */
+    ct_code_byte(out, 0);
     ct_code_u32(out, r->number);
     if (r->detour)
         ct_x64_emit_jmp(out, r->detour);
@@ -250,6 +254,35 @@ static void keep_moves(struct ct_plan *plan, const struct ct_x64_moved *moved) {
     }
 }
 
+/* Does the body end with a jump back into the function? */
+static bool ends_with_jump(const struct ct_code_buf *out, uint64_t target) {
+    int32_t displacement;
+    if (out->overflow || out->length < JUMP_SIZE || out->bytes[out->length - JUMP_SIZE] != 0xe9)
+        return false;
+    memcpy(&displacement, out->bytes + out->length - 4, 4);
+    return ct_code_here(out) + (uint64_t)(int64_t)displacement == target;
+}
+
+/* Behind the body: which of its instructions is which of the function's (stub.h). The last one is the jump back. */
+static void emit_moves(const struct ct_plan_request *r, struct ct_code_buf *out, size_t stub, size_t covered,
+                       const struct ct_x64_moved *moved, const struct ct_plan *plan) {
+    size_t at = out->length - stub, body = (size_t)(plan->body - plan->stub), jump = at - JUMP_SIZE;
+    bool back = covered <= UINT8_MAX && ends_with_jump(out, plan->place + covered);
+    size_t count = moved->count + (size_t)back, size = CT_STUB_MOVES_HEAD + count * CT_STUB_MOVE_SIZE;
+    if (out->overflow || out->capacity - out->length < size || at > UINT16_MAX)
+        return;
+    memcpy(out->bytes + stub + CT_STUB_MOVES, &(uint16_t){(uint16_t)at}, 2);
+    ct_code_byte(out, (uint8_t)(plan->place - r->function));
+    ct_code_byte(out, (uint8_t)count);
+    for (size_t i = 0; i < count; i++) {
+        size_t from = i < moved->count ? moved->at[i].from : covered;
+        size_t to = i < moved->count ? body + moved->at[i].to : jump;
+        ct_code_byte(out, (uint8_t)from);
+        ct_code_byte(out, (uint8_t)to);
+        ct_code_byte(out, (uint8_t)(to >> 8));
+    }
+}
+
 /* Emits the stub with a body that covers at least `minimum` bytes from `place`. */
 static enum ct_skip_reason emit_stub(const struct ct_plan_request *r, struct ct_code_buf *out, struct ct_plan *plan,
                                      uint64_t place, size_t minimum, size_t *covered) {
@@ -267,6 +300,7 @@ static enum ct_skip_reason emit_stub(const struct ct_plan_request *r, struct ct_
     if (minimum >= size && size > CT_PATCH_MAX && !keep_all_moves(plan, &moved))
         return CT_SKIP_UNMOVABLE;
     finish_head(r, out, before, plan);
+    emit_moves(r, out, before, *covered, &moved, plan);
     return CT_SKIP_NONE;
 }
 

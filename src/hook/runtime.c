@@ -3,6 +3,7 @@
  * Each runs on the thread that called or returned, first on the program's stack to find the thread's block, then with
  * signals blocked where it changes more than one word. */
 #include "hook/runtime.h"
+#include "hook/fault.h"
 #include "os/os.h"
 #include "os/thread.h"
 
@@ -100,54 +101,6 @@ void ct_runtime_call_out(struct ct_block *b, void (*fn)(void *), void *arg) {
 
 /* ---- entering ---- */
 
-/* The walk is over; one that it interrupted goes on. */
-static void pop_walk(struct ct_block *b) {
-    if (b->interrupted_count) {
-        b->walk = b->interrupted[--b->interrupted_count];
-        ct_block_unattend(b, ~b->walk.attention & (CT_ATTENTION_UNWIND | CT_ATTENTION_WALK));
-        ct_block_attend(b, b->walk.attention);
-    } else {
-        ct_block_unattend(b, CT_ATTENTION_UNWIND | CT_ATTENTION_WALK);
-    }
-}
-
-/* The unwinder has returned, or has landed in a frame that now makes calls. */
-static void end_walk(struct ct_block *b, uint64_t slot) {
-    const struct ct_hook_walk *w = &b->walk;
-    bool same = ct_shadow_same_stack(b, slot, w->bare_slot);
-    if (w->attention & CT_ATTENTION_WALK)
-        ct_shadow_return_range(b, w->bare_slot, same ? slot : UINT64_MAX);
-    if (w->land_sp)
-        ct_shadow_prune(b, w->land_sp);
-    else
-        ct_shadow_dress(b, same ? slot : w->bare_slot);
-    pop_walk(b);
-}
-
-/* A call, jump or return to `slot` shows that the walk has ended: the frame of its outermost function is gone. So it has on another
- * stack than the walk's where that was a handler's: on an interrupted walk's stack, or on the thread's own. */
-static bool is_walk_over(struct ct_block *b, uint64_t slot) {
-    if (!(b->attention & CT_ATTENTION_UNWIND))
-        return false;
-    if (ct_shadow_same_stack(b, slot, b->walk.bare_slot))
-        return slot >= b->walk.bare_slot;
-    for (uint32_t i = 0; i < b->interrupted_count; i++)
-        if (ct_shadow_same_stack(b, slot, b->interrupted[i].bare_slot))
-            return true;
-    uint64_t low, high; /* what we take for the thread's own may be a handler's */
-    return ct_shadow_at_home(b, slot) && !(ct_os_on_signal_stack(&low, &high) && slot >= low && slot < high);
-}
-
-static void end_walks(struct ct_block *b, uint64_t slot) {
-    if (!is_walk_over(b, slot))
-        return;
-    uint64_t mask = ct_block_mask(b);
-    do
-        end_walk(b, slot);
-    while (is_walk_over(b, slot));
-    ct_block_unmask(b, mask);
-}
-
 /* The calling thread's block if this call is to be seen. */
 static struct ct_block *unguarded_block(uint64_t slot) {
     struct ct_block *b = ct_block_current();
@@ -167,7 +120,7 @@ static struct ct_block *unguarded_block(uint64_t slot) {
 static struct ct_block *observing_block(uint64_t slot) {
     struct ct_block *b = unguarded_block(slot);
     if (b)
-        end_walks(b, slot);
+        ct_walk_end(b, slot);
     return b;
 }
 
@@ -181,7 +134,7 @@ uint64_t ct_hook_enter_slow(uint64_t slot, uint64_t stub, struct ct_detail_note 
     if (!b)
         return CT_GO_BODY;
     uint64_t mask = ct_block_mask(b);
-    end_walks(b, slot);
+    ct_walk_end(b, slot);
     bool entered = ct_shadow_enter(b, slot, stub) != NULL;
     if (entered)
         ct_event_note(b, stub_number(stub), CT_EVENT_CALL, note);
@@ -236,7 +189,8 @@ uint64_t ct_hook_leave_slow(uint64_t slot, struct ct_detail_note *note) {
     if (!b)
         lost_return();
     uint64_t mask = ct_block_mask(b);
-    end_walks(b, slot - 8); /* of a handler that has returned; this frame is still there */
+    ct_walk_end(b, slot - 8); /* of a handler that has returned; this frame is still there */
+    ct_walk_end_look(b, slot);
     if (!ct_shadow_leave(b, slot, resume_in(b, slot), &found, &depth))
         lost_return();
     if (note)
@@ -247,18 +201,44 @@ uint64_t ct_hook_leave_slow(uint64_t slot, struct ct_detail_note *note) {
     return found.ret;
 }
 
+void ct_hook_left_slow(uint64_t slot, struct ct_shadow *found) {
+    struct ct_block *b = ct_block_current();
+    uint32_t depth;
+    if (!b)
+        lost_return();
+    uint64_t mask = ct_block_mask(b);
+    ct_walk_end(b, slot - 8);
+    ct_walk_end_look(b, slot);
+    if (!ct_shadow_leave(b, slot, resume_in(b, slot), found, &depth))
+        lost_return();
+    ct_block_unmask(b, mask);
+}
+
 /* ---- functions that the engine must know about ---- */
 
 #define CLONE_VM_     0x100u
 #define CLONE_VFORK_  0x4000u
 #define CLONE_SETTLS_ 0x80000u
 
-/* A child that shares our memory and thread pointer would take our block for its own. */
+/* A child that shares our memory and thread pointer would take our block for its own. One that runs beside us does so until its
+ * first hooked call gives it another. */
 static void before_clone(struct ct_block *b, uint64_t flags) {
     if (b->runtime->before_fork)
         b->runtime->before_fork();
-    if ((flags & CLONE_VM_) && !(flags & CLONE_SETTLS_))
-        ct_block_attend(b, flags & CLONE_VFORK_ ? CT_ATTENTION_CONTESTED : CT_ATTENTION_SHARED);
+    if (!(flags & CLONE_VM_) || (flags & CLONE_SETTLS_))
+        return;
+    b->clones += !(flags & CLONE_VFORK_);
+    ct_block_attend(b, flags & CLONE_VFORK_ ? CT_ATTENTION_CONTESTED : CT_ATTENTION_SHARED);
+}
+
+/* Of a function that is known by its code alone. When it is called as clone(fn, stack, flags ...) would be, for a child that runs
+ * beside us, it is one (the sanitizers have their own, without a name). Else the worst is assumed that passes by itself. */
+static uint64_t guessed_flags(const uint64_t argument[3]) {
+    enum { LOWEST = 4096, SIGNAL = 0xff, MAX_SIGNAL = 64 };
+    uint32_t flags = (uint32_t)argument[2];
+    bool beside = (flags & CLONE_VM_) && !(flags & (CLONE_VFORK_ | CLONE_SETTLS_)) && (flags & SIGNAL) <= MAX_SIGNAL;
+    bool called_so = argument[0] >= LOWEST && argument[1] >= LOWEST;
+    return beside && called_so ? flags : CLONE_VM_ | CLONE_VFORK_;
 }
 
 static uint64_t clone_flags(const uint64_t argument[3]) {
@@ -278,59 +258,12 @@ static void before_jump(struct ct_block *b, uint64_t slot, uint64_t buffer) {
         if (sp <= slot)
             return;
         ct_shadow_prune(b, sp);
-        end_walks(b, sp);
+        ct_walk_end(b, sp);
     } else if (ct_os_on_signal_stack(&low, &high) && slot >= low && slot < high) {
         ct_shadow_close_range(b, low, high); /* out of a handler: its frames are gone, unlike a coroutine's */
         ct_shadow_prune(b, sp);
-        end_walks(b, sp);
+        ct_walk_end(b, sp);
     }
-}
-
-/* A walk begins below another one: a handler has interrupted that. Or it has landed, and no call was seen since. */
-static void push_walk(struct ct_block *b) {
-    if (b->interrupted_count == CT_WALKS) { /* handlers that interrupt each other: the oldest is given up */
-        for (uint32_t i = 1; i < CT_WALKS; i++)
-            b->interrupted[i - 1] = b->interrupted[i];
-        b->interrupted_count--;
-    }
-    b->interrupted[b->interrupted_count++] = b->walk;
-}
-
-static void before_unwind(struct ct_block *b, uint64_t slot, uint32_t attention) {
-    uint64_t mask = ct_block_mask(b);
-    end_walks(b, slot); /* of handlers that came until signals were blocked: what is interrupted are walks that go on */
-    ct_shadow_settle(b, slot);
-    if (b->attention & CT_ATTENTION_UNWIND)
-        push_walk(b);
-    b->walk = (struct ct_hook_walk){.bare_slot = slot, .reach = ct_shadow_reach(b, slot), .attention = attention};
-    ct_block_unattend(b, ~attention & CT_ATTENTION_WALK);
-    ct_block_attend(b, attention); /* first: a handler that walks the stack must leave it bare */
-    ct_shadow_bare(b, slot);
-    if (attention & CT_ATTENTION_WALK)
-        ct_shadow_give_up(b);
-    ct_block_unmask(b, mask);
-}
-
-/* Walks that a handler interrupted, and whose frames it throws away. */
-static void forget_passed(struct ct_block *b, uint64_t sp) {
-    while (b->interrupted_count && b->interrupted[b->interrupted_count - 1].bare_slot < sp &&
-           ct_shadow_same_stack(b, b->interrupted[b->interrupted_count - 1].bare_slot, sp))
-        b->interrupted_count--;
-}
-
-static void before_landing(struct ct_block *b, uint64_t slot, void *context) {
-    struct ct_runtime *rt = b->runtime;
-    if (!(b->attention & CT_ATTENTION_UNWIND) || !rt->get_cfa)
-        return;
-    uint64_t mask = ct_block_mask(b);
-    end_walks(b, slot);
-    b->guard_sp = ~0ull;
-    ct_block_attend(b, CT_ATTENTION_GUARD); /* get_cfa may be hooked itself */
-    b->walk.land_sp = rt->get_cfa(context);
-    ct_block_unattend(b, CT_ATTENTION_GUARD);
-    forget_passed(b, b->walk.land_sp);
-    ct_shadow_dress(b, b->walk.land_sp);
-    ct_block_unmask(b, mask);
 }
 
 /* prctl(option, mode ...), or the same and seccomp(operation ...) through syscall(number ...). */
@@ -378,23 +311,32 @@ static void act(struct ct_block *b, enum ct_special special, uint64_t slot, cons
     case CT_SPECIAL_VFORK:
         before_clone(b, CLONE_VM_ | CLONE_VFORK_);
         break;
+    case CT_SPECIAL_CLONES:
+        before_clone(b, guessed_flags(argument));
+        break;
     case CT_SPECIAL_UNWIND:
-        before_unwind(b, slot, CT_ATTENTION_UNWIND);
+        ct_walk_begin(b, slot, CT_ATTENTION_UNWIND);
         break;
     case CT_SPECIAL_WALK:
-        before_unwind(b, slot, CT_ATTENTION_UNWIND | CT_ATTENTION_WALK);
+        ct_walk_begin(b, slot, CT_ATTENTION_UNWIND | CT_ATTENTION_WALK);
+        break;
+    case CT_SPECIAL_LOOK:
+    case CT_SPECIAL_TRACE:
+        ct_walk_begin(b, slot, CT_ATTENTION_UNWIND | CT_ATTENTION_WALK); /* its return will not be seen */
         break;
     case CT_SPECIAL_LOADED:
         if (b->runtime->on_loaded)
             b->runtime->on_loaded();
         break;
+    case CT_SPECIAL_SIGACTION:
+        break; /* its arguments have been seen to before, also in processes that are not observed */
     case CT_SPECIAL_EXEC:
         break; /* told before, also in processes that are not observed */
     case CT_SPECIAL_SECCOMP:
         before_seccomp(b, argument);
         break;
     case CT_SPECIAL_LAND:
-        before_landing(b, slot, (void *)argument[0]);
+        ct_walk_land(b, slot, (void *)argument[0]);
         break;
     }
 }
@@ -465,7 +407,8 @@ uint64_t ct_hook_on_return(struct ct_cpu_context *cpu, uint64_t slot) {
     uint32_t depth;
     if (!b)
         lost_return();
-    end_walks(b, slot - 8);
+    ct_walk_end(b, slot - 8);
+    ct_walk_end_look(b, slot);
     if (!ct_shadow_leave(b, slot, resume_in(b, slot), &found, &depth))
         lost_return();
     if (!b->detached) {
@@ -487,6 +430,13 @@ static void before_exec(const struct ct_runtime *rt, const struct ct_special_fra
         rt->on_exec(is_descriptor ? frame->argument1 : frame->argument0, is_descriptor ? (int)first : CWD);
 }
 
+/* A child on its parent's memory has handlers of its own, and no table. */
+static void before_sigaction(const struct ct_runtime *rt, struct ct_special_frame *frame, uint64_t slot) {
+    struct ct_saved_registers *saved = (struct ct_saved_registers *)slot - 1;
+    bool own_table = ct_os_is_silent() || ct_os_getpid() == rt->pid;
+    ct_fault_sigaction(own_table, frame->argument0, &frame->argument1, &saved->argument2);
+}
+
 /* The call's event; what a stub does for its frame (stubs_x64.S). */
 static uint64_t enter_special(struct ct_block *b, uint64_t slot, uint64_t stub, bool entry_only,
                               struct ct_detail_note *note) {
@@ -501,14 +451,42 @@ static uint64_t enter_special(struct ct_block *b, uint64_t slot, uint64_t stub, 
     return go;
 }
 
+/* A frame without events: nobody wants the function recorded, but its return must be seen. */
+static uint64_t enter_silently(struct ct_block *b, uint64_t slot, uint64_t stub) {
+    uint64_t mask = ct_block_mask(b);
+    ct_walk_end(b, slot);
+    bool entered = ct_shadow_enter(b, slot, stub) != NULL;
+    ct_block_unmask(b, mask);
+    return entered ? CT_GO_OBSERVED : CT_GO_BODY;
+}
+
+static bool looks(enum ct_special special) {
+    return special == CT_SPECIAL_LOOK || special == CT_SPECIAL_TRACE;
+}
+
+/* A function that looks at its callers' frames. Signals are blocked once for all of it: it may be called often. */
+static uint64_t enter_look(struct ct_block *b, uint64_t slot, uint64_t stub, const struct ct_special_frame *frame,
+                           bool seen, struct ct_detail_note *note) {
+    enum ct_special special = b->runtime->hooks[stub_number(stub)].special;
+    uint64_t mask = ct_block_mask(b);
+    uint64_t go = seen ? enter_special(b, slot, stub, false, note) : enter_silently(b, slot, stub);
+    if (go == CT_GO_OBSERVED)
+        ct_walk_look(b, slot, ct_walk_look_end(b, special, slot, frame));
+    else
+        ct_walk_begin(b, slot, CT_ATTENTION_UNWIND | CT_ATTENTION_WALK); /* its return will not be seen */
+    ct_block_unmask(b, mask);
+    return go;
+}
+
 /* `note`, if not NULL: a stamp of 0 tells that nothing is to be captured. */
-uint64_t ct_hook_special(uint64_t slot, uint64_t stub, const struct ct_special_frame *frame,
-                         struct ct_detail_note *note) {
+uint64_t ct_hook_special(uint64_t slot, uint64_t stub, struct ct_special_frame *frame, struct ct_detail_note *note) {
     struct ct_block *b = ct_block_current();
     if (note)
         note->stamp = 0;
     if (b && b->runtime->hooks[stub_number(stub)].special == CT_SPECIAL_EXEC)
         before_exec(b->runtime, frame);
+    if (b && b->runtime->hooks[stub_number(stub)].special == CT_SPECIAL_SIGACTION)
+        before_sigaction(b->runtime, frame, slot);
     if (!b || b->detached)
         return CT_GO_BODY;
     const struct ct_hook_entry *hook = &b->runtime->hooks[stub_number(stub)];
@@ -523,6 +501,8 @@ uint64_t ct_hook_special(uint64_t slot, uint64_t stub, const struct ct_special_f
         act(b, hook->special, slot, arguments);
         return CT_GO_BODY;
     }
+    if (looks(hook->special) && !(b->attention & CT_ATTENTION_GUARD))
+        return enter_look(b, slot, stub, frame, seen, note);
     if (seen)
         go = enter_special(b, slot, stub, hook->entry_only, note);
     act(b, hook->special, slot, arguments);

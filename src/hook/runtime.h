@@ -18,9 +18,10 @@ enum { CT_OWNER_FORKED = 0, CT_OWNER_ATTENTION = 1 };
 enum ct_attention {
     CT_ATTENTION_GUARD = 1 << 0,     /* inside a listener or sink: calls are not seen */
     CT_ATTENTION_CONTESTED = 1 << 1, /* a child may share this block until it execs or exits (vfork) */
-    CT_ATTENTION_SHARED = 1 << 3,    /* the same for good: a clone that runs beside us with our thread pointer */
-    CT_ATTENTION_UNWIND = 1 << 2,    /* real return addresses are on the stack for an unwinder */
-    CT_ATTENTION_WALK = 1 << 4,      /* the same, and it will only look: frames that end meanwhile have returned */
+    CT_ATTENTION_SHARED =
+        1 << 3, /* the same until it has a block of its own: it runs beside us, with our thread pointer */
+    CT_ATTENTION_UNWIND = 1 << 2, /* real return addresses are on the stack for an unwinder */
+    CT_ATTENTION_WALK = 1 << 4,   /* the same, and it will only look: frames that end meanwhile have returned */
 };
 
 /* ct_shadow.slot: the address of the frame's return address, which is a multiple of 8. While a stub is at work on the
@@ -53,15 +54,19 @@ enum ct_hook_action { CT_ACTION_NONE, CT_ACTION_RECORD, CT_ACTION_LISTEN, CT_ACT
 /* Functions that the engine itself must know about. */
 enum ct_special {
     CT_SPECIAL_NONE,
-    CT_SPECIAL_JUMP,    /* longjmp family: the target stack pointer is known */
-    CT_SPECIAL_CLONE,   /* clone with its flags in rdx, clone3 with a pointer to them in rdi */
-    CT_SPECIAL_VFORK,   /* the child runs on our memory until it execs or exits */
-    CT_SPECIAL_UNWIND,  /* unwinder entry points: real return addresses must be on the stack */
-    CT_SPECIAL_LAND,    /* _Unwind_SetIP: the unwinder has found where it goes on */
-    CT_SPECIAL_WALK,    /* _Unwind_Backtrace where it has no detour: looks at the stack and returns */
-    CT_SPECIAL_LOADED,  /* _dl_debug_state: the loader has loaded or unloaded modules */
-    CT_SPECIAL_EXEC,    /* execve, execveat: the process is about to become another program */
-    CT_SPECIAL_SECCOMP, /* prctl, seccomp, syscall: may forbid the process, and so us, to make system calls */
+    CT_SPECIAL_JUMP,  /* longjmp family: the target stack pointer is known */
+    CT_SPECIAL_CLONE, /* clone with its flags in rdx, clone3 with a pointer to them in rdi */
+    CT_SPECIAL_VFORK, /* the child runs on our memory until it execs or exits */
+    CT_SPECIAL_CLONES, /* known by its code: makes a clone or vfork system call, with arguments that can only be guessed */
+    CT_SPECIAL_UNWIND, /* unwinder entry points: real return addresses must be on the stack */
+    CT_SPECIAL_LAND,   /* _Unwind_SetIP: the unwinder has found where it goes on */
+    CT_SPECIAL_WALK,   /* _Unwind_Backtrace where it has no detour: looks at the stack and returns */
+    CT_SPECIAL_LOOK,   /* libunwind's unw_step: looks at the frames of its callers, not at its own, and returns */
+    CT_SPECIAL_TRACE, /* the same along frame pointers: the sanitizers' UnwindFast(this, pc, frame, top, bottom, depth) */
+    CT_SPECIAL_LOADED,    /* _dl_debug_state: the loader has loaded or unloaded modules */
+    CT_SPECIAL_EXEC,      /* execve, execveat: the process is about to become another program */
+    CT_SPECIAL_SECCOMP,   /* prctl, seccomp, syscall: may forbid the process, and so us, to make system calls */
+    CT_SPECIAL_SIGACTION, /* handlers of faults are called through us (fault.h) */
 };
 
 struct ct_runtime;
@@ -93,7 +98,9 @@ struct ct_hook_walk {
     uint64_t bare_slot; /* return slot of the unwinder function that bared the frames */
     uint64_t reach;     /* a call from at most this below it is the unwinder's, or of a handler on its stack */
     uint64_t land_sp;   /* stack pointer where the unwinder will land; 0 while it is still looking */
+    uint64_t high;      /* it looks at no slot from here on; 0: at all */
     uint32_t attention; /* CT_ATTENTION_UNWIND, perhaps with CT_ATTENTION_WALK */
+    uint32_t returns;   /* its own frame is observed, and the walk ends with it */
 };
 
 /* Walks that handlers have interrupted, and then walk themselves. */
@@ -135,6 +142,8 @@ struct ct_block {
     int32_t tid, pid;
     uint32_t attention; /* enum ct_attention bits */
     uint32_t detached;  /* a child that shares our memory: sees nothing */
+    uint32_t clones;    /* children that began with this block and run beside its thread */
+    uint32_t parted;    /* of these, how many have a block of their own by now; they count it */
     uint32_t masked;    /* signals are blocked by ct_block_mask */
     uint64_t guard_sp;  /* stack pointer when the guard was set: a listener that jumped away is noticed by it */
     uint64_t home_low, home_high; /* the thread's own stack; 0 until needed */
@@ -185,11 +194,18 @@ struct ct_runtime {
     uint64_t threads_seen;
     uint32_t tells_stacks; /* events of kind CT_EVENT_STACK are wanted */
     uint64_t boot;         /* where the controller finds its tables again (abi/boot_abi.h) */
+    /* Is this memory of our stubs? Asked by handlers of faults. */
+    bool (*holds_stubs)(uint64_t at, uint64_t size);
     /* Of the unwinder that the program uses; NULL until known. */
     uint64_t (*get_cfa)(void *context);
 };
 
 #define CT_ASSERT_AT(field, offset) _Static_assert(__builtin_offsetof(struct ct_block, field) == (offset), #field)
+/* scripts/gdb/contrail.py has these. */
+CT_ASSERT_AT(runtime, 0x1168);
+_Static_assert(__builtin_offsetof(struct ct_runtime, hooks) == 64, "RUNTIME_HOOKS");
+_Static_assert(sizeof(struct ct_hook_entry) == 48, "HOOK_SIZE");
+_Static_assert(__builtin_offsetof(struct ct_hook_entry, function) == 32, "HOOK_FUNCTION");
 CT_ASSERT_AT(owner, CT_BLOCK_OWNER);
 CT_ASSERT_AT(cursor, CT_BLOCK_CURSOR);
 CT_ASSERT_AT(event_bit, CT_BLOCK_EVENT_BIT);
@@ -288,6 +304,11 @@ void ct_shadow_prune(struct ct_block *b, uint64_t sp);
 /* Puts real return addresses on the stack from `sp` on, and stub addresses back again, where no interrupted walk needs the real ones. */
 void ct_shadow_bare(struct ct_block *b, uint64_t sp);
 void ct_shadow_dress(struct ct_block *b, uint64_t sp);
+/* The same below `high`, up to where the stack is mapped for sure; 0: all. */
+void ct_shadow_bare_below(struct ct_block *b, uint64_t sp, uint64_t high);
+void ct_shadow_dress_below(struct ct_block *b, uint64_t sp, uint64_t high);
+/* Behind the last slot that a walk along `count` frame pointers, from `frame` on, looks at. From `slot` to `top` is one stack. */
+uint64_t ct_shadow_chain_end(uint64_t slot, uint64_t frame, uint64_t top, uint32_t count);
 /* The same, where the present walk does not need them either. */
 void ct_shadow_dress_spare(struct ct_block *b, uint64_t sp);
 /* A handler that has interrupted a stub walks the stack: its frames will return unseen, and the stub must find its own entry
@@ -299,6 +320,22 @@ bool ct_shadow_same_stack(struct ct_block *b, uint64_t x, uint64_t y);
 bool ct_shadow_at_home(struct ct_block *b, uint64_t slot);
 /* How far below `slot` is its stack for sure. */
 uint64_t ct_shadow_reach(struct ct_block *b, uint64_t slot);
+
+/* ---- walks by unwinders (walk.c) ---- */
+
+/* An unwinder function, called at `slot`, is about to look at the stack. `attention`: as in struct ct_hook_walk. */
+void ct_walk_begin(struct ct_block *b, uint64_t slot, uint32_t attention);
+/* The same of one that is observed, and looks at its callers below `high` alone (0: all): the stack is as before when it returns. */
+void ct_walk_look(struct ct_block *b, uint64_t slot, uint64_t high);
+struct ct_special_frame;
+uint64_t ct_walk_look_end(struct ct_block *b, enum ct_special special, uint64_t slot,
+                          const struct ct_special_frame *frame);
+/* The unwinder has found where it goes on. */
+void ct_walk_land(struct ct_block *b, uint64_t slot, void *context);
+/* A call, jump or return to `slot` is seen: walks that it shows to be over end. */
+void ct_walk_end(struct ct_block *b, uint64_t slot);
+/* The frame at `slot` returns. */
+void ct_walk_end_look(struct ct_block *b, uint64_t slot);
 
 /* ---- events (event.c) ---- */
 
@@ -330,7 +367,7 @@ void ct_runtime_call_out(struct ct_block *b, void (*fn)(void *), void *arg);
 
 enum { CT_GO_BODY = 0, CT_GO_OBSERVED = 1 };
 struct ct_special_frame { /* registers as the shared code pushes them */
-    uint64_t scratch[4], argument0, argument1;
+    uint64_t scratch[2], argument5, argument4, argument0, argument1;
 };
 struct ct_saved_registers { /* the same, right below the return address; the last is the stub word */
     uint64_t argument3, argument2, flags, result, stub;
@@ -340,8 +377,9 @@ uint64_t ct_hook_enter_slow(uint64_t slot, uint64_t stub, struct ct_detail_note 
 uint64_t ct_hook_entry_slow(uint64_t slot, uint64_t stub, struct ct_detail_note *note);
 uint64_t ct_hook_leave_slow(uint64_t slot, struct ct_detail_note *note);
 void ct_hook_event_slow(uint64_t hook, uint64_t kind, uint64_t slot, struct ct_detail_note *note);
-uint64_t ct_hook_special(uint64_t slot, uint64_t stub, const struct ct_special_frame *frame,
-                         struct ct_detail_note *note);
+/* A return that is no event's. */
+void ct_hook_left_slow(uint64_t slot, struct ct_shadow *found);
+uint64_t ct_hook_special(uint64_t slot, uint64_t stub, struct ct_special_frame *frame, struct ct_detail_note *note);
 uint64_t ct_hook_on_call(struct ct_cpu_context *cpu, uint64_t slot, uint64_t stub);
 uint64_t ct_hook_on_return(struct ct_cpu_context *cpu, uint64_t slot);
 

@@ -41,10 +41,13 @@ static int run(struct ct_scan *s, size_t first, size_t end) {
     return status;
 }
 
+#define MAX_PASSES 64u
+
 /* Who ends by jumping into a function that looks at its return address lends it his own: setjmp is such a jump in front of
  * sigsetjmp. */
 static void spread_return_users(struct ct_scan *s) {
-    for (bool changed = true; changed;) {
+    bool changed = true;
+    for (unsigned pass = 0; changed && pass < MAX_PASSES; pass++) {
         changed = false;
         for (size_t i = 0; i < s->tail_count; i++) {
             struct ct_scan_func *from = &s->funcs[s->tails[i].function];
@@ -55,6 +58,8 @@ static void spread_return_users(struct ct_scan *s) {
             changed = true;
         }
     }
+    for (size_t i = 0; changed && i < s->tail_count; i++) /* the rest may */
+        s->funcs[s->tails[i].function].flags |= CT_SCAN_USES_RETURN;
 }
 
 int ct_scan_run(struct ct_scan *s) {

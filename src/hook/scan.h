@@ -18,6 +18,7 @@ enum ct_scan_flag {
     CT_SCAN_EXECS = 1 << 7,          /* makes the execve or execveat system call */
     CT_SCAN_SETS_STACK = 1 << 8, /* begins by putting a register into the stack pointer: entered without being called */
     CT_SCAN_LONGJMP = 1 << 6,    /* unscrambles a stack pointer with the thread's secret and goes there */
+    CT_SCAN_TRACES = 1 << 9,     /* begins a stack trace as the sanitizers' walk along frame pointers does */
 };
 
 struct ct_scan_func {
@@ -52,6 +53,7 @@ struct ct_scan {
     size_t loop_count, loop_capacity;
     struct ct_scan_tail *tails;
     size_t tail_count, tail_capacity;
+    const bool *cancelled; /* looked at before each function: CT_ERR_TIMEOUT; NULL: nobody does */
     /* Readable data of the module, for jump tables. */
     const uint8_t *(*read)(void *arg, uint64_t address, size_t size);
     void *read_arg;
@@ -67,7 +69,8 @@ void ct_scan_free(struct ct_scan *scan);
 int ct_scan_run_part(const struct ct_scan *scan, struct ct_scan *part, size_t first, size_t end);
 int ct_scan_join(struct ct_scan *scan, struct ct_scan *part);
 
-/* Per instruction set: looks at functions [first, end) and what lies in front of each; when they include the last one, also
+/* CT_ERR_UNSUPPORTED: functions lie in one another so often that it would take too long.
+ * Per instruction set: looks at functions [first, end) and what lies in front of each; when they include the last one, also
  * behind it. */
 int ct_scan_walk(struct ct_scan *scan, size_t first, size_t end);
 

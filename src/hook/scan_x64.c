@@ -14,6 +14,9 @@
 #define MAX_ENTRIES 4096
 #define LOW_MODULE  0x80000000ull /* below: addresses fit into displacements and immediates */
 #define NEAR_ENTRY  16
+/* Functions that lie in one another and tables that share their entries are looked at again and again: so often, for each byte. */
+#define WORK_LEAST  (4ull << 20)
+#define WORK_FACTOR 8ull
 
 enum { SYS_CLONE = 56, SYS_VFORK = 58, SYS_EXECVE = 59, SYS_EXECVEAT = 322, SYS_CLONE3 = 435 };
 
@@ -36,6 +39,10 @@ struct walk {
     bool switch_jump;             /* an indirect jump that is no tail call: there must be a table */
     bool unscrambles, sets_stack; /* signs of a longjmp */
     int64_t last_eax;             /* last constant put into eax, -1 */
+    uint64_t work_left;           /* bytes, and entries of tables, that may still be looked at */
+    /* Signs of a stack trace that begins, in the present run of straight code: see note_trace. By base register. */
+    uint16_t trace_first, trace_size;
+    bool trace_top;
 };
 
 /* ---- branches ---- */
@@ -313,6 +320,7 @@ static bool follow_table(struct walk *w, uint64_t address, unsigned size) {
     unsigned count = 0;
     for (; count < MAX_ENTRIES && table_entry(s, &table, count, &target); count++)
         own |= target > w->func->start && target < w->func->end;
+    w->work_left -= count < w->work_left ? count : w->work_left;
     for (unsigned i = 0; own && i < count; i++)
         if (table_entry(s, &table, i, &target) && !ct_scan_bit(s, s->foreign, target) && is_plausible(s, target))
             note_foreign(s, target);
@@ -366,7 +374,7 @@ static void end_function(struct walk *w) {
         return;
     bool found = false;
     sort_tables(w);
-    for (size_t i = 0; i < w->table_count; i++) {
+    for (size_t i = 0; i < w->table_count && w->work_left; i++) {
         found |= follow_table(w, w->tables[i], 4);
         found |= follow_table(w, w->tables[i], 8);
     }
@@ -384,6 +392,8 @@ static void begin_function(struct walk *w, struct ct_scan_func *func) {
     w->table_count = 0;
     w->indirect_jump = w->switch_jump = w->unscrambles = w->sets_stack = false;
     w->last_eax = -1;
+    w->trace_first = w->trace_size = 0;
+    w->trace_top = false;
     for (unsigned i = 0; i < MAX_PENDING; i++)
         w->pending[i].target = 0;
     w->pending_next = 0;
@@ -424,7 +434,36 @@ static bool sets_stack(const struct ct_x64_insn *insn) {
     return (insn->opcode == 0x89 ? rm : reg) == CT_X64_RSP;
 }
 
+/* The base register of a memory operand base + disp8, as a bit; 0: another operand. */
+static uint16_t base_bit(const struct ct_x64_insn *insn, int64_t disp) {
+    bool plain = insn->modrm_offset && insn->modrm >> 6 == 1 && !insn->has_sib && insn->disp == disp;
+    return plain ? (uint16_t)(1u << ((insn->modrm & 7) | (insn->rex & 1) << 3)) : 0;
+}
+
+/* BufferedStackTrace::UnwindFast of the sanitizers, which are stripped as a rule. All versions begin alike, for their structure is
+ * old: trace_buffer[0] = pc; size = 1; if (stack_top < 4096) return. */
+static void note_trace(struct walk *w, const struct ct_x64_insn *insn) {
+    enum { FIRST = 16, SIZE = 8, PAGE = 4096 };
+    if (insn->kind != CT_INSN_OTHER && insn->kind != CT_INSN_NOP) {
+        w->trace_first = w->trace_size = 0;
+        w->trace_top = false;
+        return;
+    }
+    if (insn->map || insn->encoding != CT_X64_LEGACY)
+        return;
+    bool wide = insn->rex & 8;
+    if (insn->opcode == 0x89 && wide) /* mov reg, 16(base) */
+        w->trace_first |= base_bit(insn, FIRST);
+    if (insn->opcode == 0xc7 && !wide && insn->imm == 1) /* movl $1, 8(base) */
+        w->trace_size |= base_bit(insn, SIZE);
+    if (insn->opcode == 0x81 && wide && insn->modrm >> 3 == 0x1f) /* cmp $imm, reg */
+        w->trace_top |= insn->imm == PAGE || insn->imm == PAGE - 1;
+    if (w->func && w->trace_top && (w->trace_first & w->trace_size))
+        w->func->flags |= CT_SCAN_TRACES;
+}
+
 static int visit(struct walk *w, const struct ct_x64_insn *insn, uint64_t at) {
+    note_trace(w, insn);
     if (w->func && at == w->func->start && sets_stack(insn))
         w->func->flags |= CT_SCAN_SETS_STACK;
     if (w->func && touches_return_slot(w, insn))
@@ -497,6 +536,9 @@ static int walk_range(struct walk *w, uint64_t from, uint64_t to) {
     struct ct_scan *s = w->scan;
     uint64_t at = from;
     bool falls = false;
+    if (to > from && to - from > w->work_left)
+        return CT_ERR_UNSUPPORTED;
+    w->work_left -= to > from ? to - from : 0;
     while (at < to) {
         struct ct_x64_insn insn;
         if (ct_x64_decode(ct_scan_bytes(s, at), (size_t)(to - at), &insn)) {
@@ -527,6 +569,7 @@ int ct_scan_walk(struct ct_scan *s, size_t first, size_t end_index) {
     if (!w)
         return CT_ERR_NO_MEMORY;
     w->scan = s;
+    w->work_left = WORK_LEAST + WORK_FACTOR * (s->end - s->start);
     uint64_t at = s->start;
     int status = 0;
     for (size_t i = 0; i < first; i++)
@@ -534,6 +577,10 @@ int ct_scan_walk(struct ct_scan *s, size_t first, size_t end_index) {
     size_t last = end_index == s->func_count ? end_index + 1 : end_index;
     for (size_t i = first; i < last && !status; i++) {
         struct ct_scan_func *func = i < s->func_count ? &s->funcs[i] : NULL;
+        if (s->cancelled && __atomic_load_n(s->cancelled, __ATOMIC_RELAXED)) {
+            status = CT_ERR_TIMEOUT;
+            break;
+        }
         uint64_t start = func ? func->start : s->end;
         if (at < start) {
             begin_function(w, NULL);
@@ -547,6 +594,8 @@ int ct_scan_walk(struct ct_scan *s, size_t first, size_t end_index) {
         status = walk_range(w, start, end);
         note_clone_behind(w, end);
         end_function(w);
+        if (!w->work_left)
+            status = CT_ERR_UNSUPPORTED;
         at = end > at ? end : at;
     }
     free(w->tables);

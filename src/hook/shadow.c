@@ -164,6 +164,8 @@ static void call_on_leave(void *arg) {
 /* Tells that the frame was left without returning. */
 static void report_left(struct ct_block *b, const struct ct_shadow *e, uint32_t depth, uint32_t stack) {
     uint32_t number = ct_shadow_number(e);
+    if (number == CT_HOOK_NONE)
+        return;
     const struct ct_hook_entry *hook = &b->runtime->hooks[number];
     b->counters->left_frames++;
     if (hook->flavor == CT_ACTION_RECORD) {
@@ -510,7 +512,7 @@ void ct_shadow_close_range(struct ct_block *b, uint64_t low, uint64_t high) {
 static void end_unseen(struct ct_block *b, struct ct_shadow *e) {
     uint32_t number = ct_shadow_number(e), stack = ct_stacks_of(b, e);
     make_hole(b, e);
-    if (b->runtime->hooks[number].flavor != CT_ACTION_RECORD)
+    if (number == CT_HOOK_NONE || b->runtime->hooks[number].flavor != CT_ACTION_RECORD)
         return;
     ct_stacks_tell(b, stack);
     ct_event_write(b, number, CT_EVENT_RETURN);
@@ -561,14 +563,14 @@ void ct_shadow_settle(struct ct_block *b, uint64_t slot) {
 
 /* ---- unwinders ---- */
 
-/* Our frames above sp whose slots may be read: on the thread's own stack they are mapped for sure, elsewhere the
- * kernel is asked. */
-static bool readable_slot(struct ct_block *b, const struct ct_shadow *e, uint64_t sp, uint64_t *value) {
-    if (!ct_shadow_is_frame(e) || ct_shadow_in_flight(e) || e->slot < sp)
+/* Our frames in [sp, high) whose slots may be read: who gives a `high` knows that they can, on the thread's own stack they are mapped
+ * for sure, elsewhere the kernel is asked. */
+static bool readable_slot(struct ct_block *b, const struct ct_shadow *e, uint64_t sp, uint64_t high, uint64_t *value) {
+    if (!ct_shadow_is_frame(e) || ct_shadow_in_flight(e) || e->slot < sp || (high && e->slot >= high))
         return false;
     if (!b->home_high)
         learn_home(b);
-    if (at_home(b, sp) && at_home(b, e->slot)) {
+    if (high || (at_home(b, sp) && at_home(b, e->slot))) {
         *value = *(const uint64_t *)e->slot;
         return true;
     }
@@ -608,7 +610,8 @@ static void dress(struct ct_shadow *e, uint64_t now) {
 /* A walk that has found where it lands looks at nothing any more; but the frames that it leaves are dead, and new ones without hooks
  * may have taken their places. */
 static bool walks_over(struct ct_block *b, const struct ct_hook_walk *w, uint64_t slot) {
-    return slot >= w->bare_slot && (!w->land_sp || slot < w->land_sp) && ct_shadow_same_stack(b, slot, w->bare_slot);
+    return slot >= w->bare_slot && (!w->high || slot < w->high) && (!w->land_sp || slot < w->land_sp) &&
+           ct_shadow_same_stack(b, slot, w->bare_slot);
 }
 
 static bool is_interrupted_over(struct ct_block *b, uint64_t slot) {
@@ -618,12 +621,31 @@ static bool is_interrupted_over(struct ct_block *b, uint64_t slot) {
     return false;
 }
 
-void ct_shadow_bare(struct ct_block *b, uint64_t sp) {
+/* Entries from here down are of slots that are too high. On other stacks than the thread's own they come in any order. */
+static bool is_above(const struct ct_block *b, const struct ct_shadow *e, uint64_t high) {
+    return high && ct_shadow_is_frame(e) && e->slot >= high && at_home(b, high - 8) && at_home(b, e->slot);
+}
+
+void ct_shadow_bare_below(struct ct_block *b, uint64_t sp, uint64_t high) {
     uint64_t mask = ct_block_mask(b), now;
-    for (struct ct_shadow *e = b->top - 1; e > b->base; e--)
-        if (!is_chain_inner(b, e) && readable_slot(b, e, sp, &now))
+    for (struct ct_shadow *e = b->top - 1; e > b->base && !is_above(b, e, high); e--)
+        if (!is_chain_inner(b, e) && readable_slot(b, e, sp, high, &now))
             bare(e, now);
     ct_block_unmask(b, mask);
+}
+
+void ct_shadow_bare(struct ct_block *b, uint64_t sp) {
+    ct_shadow_bare_below(b, sp, 0);
+}
+
+uint64_t ct_shadow_chain_end(uint64_t slot, uint64_t frame, uint64_t top, uint32_t count) {
+    uint64_t end = slot + 8, before = slot;
+    for (; count && frame > before && !(frame & 7) && frame < top - 16; count--) {
+        before = frame;
+        end = frame + 16;
+        frame = *(const uint64_t *)frame;
+    }
+    return end;
 }
 
 void ct_shadow_give_up(struct ct_block *b) {
@@ -642,19 +664,23 @@ void ct_shadow_give_up(struct ct_block *b) {
 }
 
 /* `present`: a walk that needs the real addresses too, or NULL. */
-static void dress_beside(struct ct_block *b, uint64_t sp, const struct ct_hook_walk *present) {
+static void dress_beside(struct ct_block *b, uint64_t sp, uint64_t high, const struct ct_hook_walk *present) {
     uint64_t mask = ct_block_mask(b), now;
-    for (struct ct_shadow *e = b->top - 1; e > b->base; e--)
-        if (!is_chain_inner(b, e) && readable_slot(b, e, sp, &now) && !is_interrupted_over(b, e->slot) &&
+    for (struct ct_shadow *e = b->top - 1; e > b->base && !is_above(b, e, high); e--)
+        if (!is_chain_inner(b, e) && readable_slot(b, e, sp, high, &now) && !is_interrupted_over(b, e->slot) &&
             !(present && walks_over(b, present, e->slot)))
             dress(e, now);
     ct_block_unmask(b, mask);
 }
 
 void ct_shadow_dress(struct ct_block *b, uint64_t sp) {
-    dress_beside(b, sp, NULL);
+    dress_beside(b, sp, 0, NULL);
+}
+
+void ct_shadow_dress_below(struct ct_block *b, uint64_t sp, uint64_t high) {
+    dress_beside(b, sp, high, NULL);
 }
 
 void ct_shadow_dress_spare(struct ct_block *b, uint64_t sp) {
-    dress_beside(b, sp, b->attention & CT_ATTENTION_UNWIND ? &b->walk : NULL);
+    dress_beside(b, sp, 0, b->attention & CT_ATTENTION_UNWIND ? &b->walk : NULL);
 }

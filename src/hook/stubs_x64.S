@@ -56,6 +56,7 @@ ct_hook_code:
     pushfq
     and $-16, %rsp
     cld
+    testb %al, -CT_SLOW_RED(%rsp)           /* if the stack ends, then here: C code that blocks signals must not fault */
     call *%gs:\function
     mov -8(%rbp), %rsi
     and $0x400, %esi
@@ -353,6 +354,7 @@ ct_hook_code:
     push %rcx
   .if \n
     lea -\n(%rsp), %rsp
+    mov %rcx, -CT_DETAIL_RED(%rsp)          /* all the stack that is needed: if it ends, then here (fault_place_x64.c) */
   .endif
 .endm
 .macro EPILOGUE n

@@ -94,6 +94,9 @@ int ct_os_getpid(void);
 bool ct_os_thread_alive(int tid);
 /* Nobody else is here, so nobody can start a thread behind our back. False when it cannot be told. */
 bool ct_os_single_threaded(void);
+/* Is it a thread that the kernel has put into process `pid` to work for it (io_uring, vhost)? Such a one is listed with the others, but never
+ * executes the program's code. */
+bool ct_os_is_kernel_worker(int pid, int tid);
 
 /* The registers of a stopped thread that code movers care about.
  *

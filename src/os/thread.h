@@ -35,6 +35,13 @@ uint64_t ct_os_jump_target(uint64_t jump_buffer);
 /* The signal stack that the thread runs on right now. False: it runs on another stack. */
 bool ct_os_on_signal_stack(uint64_t *low, uint64_t *high);
 
+/* The kernel's struct sigaction. */
+struct ct_os_action {
+    uint64_t handler, flags, restorer, mask;
+};
+/* rt_sigaction; either may be NULL. 0: done. */
+int ct_os_signal_action(int signal, const struct ct_os_action *action, struct ct_os_action *old);
+
 /* The frame of a signal handler that has not returned: where the interrupted code goes on. */
 struct ct_os_signal_frame {
     uint64_t *pc; /* may be changed */

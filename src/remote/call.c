@@ -28,11 +28,25 @@ static long seccomp_of(const struct ct_remote *remote, int tid) {
     return ct_remote_status_number(remote->pid, tid, "Seccomp:", false);
 }
 
-bool ct_remote_has_seccomp(const struct ct_remote *remote) {
-    for (size_t i = 0; i < ct_remote_thread_count(remote); i++)
-        if (seccomp_of(remote, remote->set.threads[i].tid) > 0)
-            return true;
-    return seccomp_of(remote, remote->view) > 0;
+static bool may_forbid(struct ct_remote *remote, int tid) {
+    return seccomp_of(remote, tid) > 0 && !ct_filters_are_ours(remote, tid);
+}
+
+static int look_at_filters_traced(struct ct_remote *remote, void *arg) {
+    bool *forbids = arg;
+    for (size_t i = 0; i < remote->set.count && !*forbids; i++) {
+        int tid = remote->set.threads[i].tid;
+        *forbids = may_forbid(remote, tid) && !ct_filters_allow_agents_traced(tid);
+    }
+    return CT_OK;
+}
+
+bool ct_remote_has_seccomp(struct ct_remote *remote) {
+    bool forbids = false;
+    ct_filters_prepare();
+    if (!remote->stopped)
+        return may_forbid(remote, remote->view);
+    return ct_tracer_run(remote, look_at_filters_traced, &forbids) != CT_OK || forbids;
 }
 
 static int read_registers(int tid, struct user_regs_struct *regs) {
@@ -47,18 +61,23 @@ static int set_mask(int tid, uint64_t mask) {
     return ct_trace_status(ct_trace(PTRACE_SETSIGMASK, tid, sizeof mask, (uint64_t)(uintptr_t)&mask));
 }
 
-/* Filters are a thread's own: one without is as good as any. One with a filter can serve when we may lift it. */
-static bool may_call(const struct ct_remote *remote, int tid, bool lift) {
-    long seccomp = seccomp_of(remote, tid);
-    if (seccomp <= 0)
+/* Filters are a thread's own: one without is as good as any, and so is one that has ours. One with another filter can serve when
+ * we may lift it; without that nothing is tried, since a filter may kill. */
+static bool may_call(struct ct_remote *remote, int tid, bool lift) {
+    if (!may_forbid(remote, tid))
         return true;
     return lift && ct_trace(PTRACE_SETOPTIONS, tid, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_SUSPEND_SECCOMP) == 0;
+}
+
+void ct_remote_keep_filters(struct ct_remote *remote, bool keep) {
+    remote->keep_filters = keep;
+    remote->worker_ready = false;
 }
 
 static int choose_worker(struct ct_remote *remote) {
     struct user_regs_struct regs;
     int status = CT_ERR_NOT_FOUND;
-    for (int lift = 0; lift < 2; lift++)
+    for (int lift = 0; lift < (remote->keep_filters ? 1 : 2); lift++)
         for (size_t i = 0; i < remote->set.count; i++) { /* the main thread is listed first */
             int tid = remote->set.threads[i].tid;
             if (!remote->set.threads[i].stopped || read_registers(tid, &regs) != CT_OK || !ct_call_possible(&regs))
@@ -141,6 +160,26 @@ static bool is_fault(int tid) {
     return ct_trace(PTRACE_GETSIGINFO, tid, 0, (uint64_t)(uintptr_t)&info) == 0 && info.si_code > 0;
 }
 
+/* A process that shares the memory may run while this one stands, and change our code there. Our own system call is made with filters
+ * lifted: no other one is. */
+static bool is_foreign(const struct call *call, const struct __ptrace_syscall_info *information, uint64_t end) {
+    if (!call->is_syscall || information->op != PTRACE_SYSCALL_INFO_ENTRY)
+        return false;
+    return information->instruction_pointer != end ||
+           (information->entry.nr != call->function && information->entry.nr != SYS_restart_syscall) ||
+           memcmp(information->entry.args, call->arguments, sizeof call->arguments) != 0;
+}
+
+/* The system call that the thread is about to make is not made. */
+static int refuse(int tid) {
+    struct user_regs_struct regs;
+    int status = read_registers(tid, &regs);
+    regs.orig_rax = UINT64_MAX;
+    if (status == CT_OK)
+        status = write_registers(tid, &regs);
+    return status == CT_OK ? CT_ERR_SYSTEM : status;
+}
+
 /* Has the call come to its end at this stop? */
 static int look_at_call(const struct ct_remote *remote, int tid, struct call *call, bool *over) {
     struct __ptrace_syscall_info information;
@@ -150,6 +189,8 @@ static int look_at_call(const struct ct_remote *remote, int tid, struct call *ca
     long size = ct_trace(PTRACE_GET_SYSCALL_INFO, tid, sizeof information, (uint64_t)(uintptr_t)&information);
     if (size < 0)
         return ct_trace_status(size);
+    if (is_foreign(call, &information, end))
+        return refuse(tid);
     if (information.instruction_pointer != end ||
         information.op != (at_exit ? PTRACE_SYSCALL_INFO_EXIT : PTRACE_SYSCALL_INFO_ENTRY))
         return CT_OK;
@@ -170,6 +211,18 @@ static int handle_signal(int tid, int number, uint64_t *later, int *pass) {
     return CT_OK;
 }
 
+/* The user may give up meanwhile. */
+static int wait_call(const struct ct_remote *remote, int tid, uint64_t deadline, struct stop *stop) {
+    enum { LOOK_MS = 20 };
+    for (;;) {
+        uint64_t look = ct_seize_now_ms() + LOOK_MS;
+        int status = ct_trace_wait(tid, look < deadline ? look : deadline, stop);
+        if (status != CT_ERR_TIMEOUT || look >= deadline || ct_remote_is_over(remote))
+            return status;
+    }
+}
+
+/* Code that makes one system call after another never lets us wait: it has no more time than any other. */
 static int run(const struct ct_remote *remote, int tid, struct call *call, uint64_t deadline, uint64_t *later) {
     int pass = 0;
     bool over = false;
@@ -177,7 +230,7 @@ static int run(const struct ct_remote *remote, int tid, struct call *call, uint6
         struct stop stop;
         int status = ct_trace_status(ct_trace(PTRACE_SYSCALL, tid, 0, (uint64_t)pass));
         if (status == CT_OK)
-            status = ct_trace_wait(tid, deadline, &stop);
+            status = wait_call(remote, tid, deadline, &stop);
         if (status != CT_OK)
             return status;
         pass = 0;
@@ -189,6 +242,10 @@ static int run(const struct ct_remote *remote, int tid, struct call *call, uint6
             status = handle_signal(tid, stop.number, later, &pass);
         if (status != CT_OK)
             return status;
+        if (!over && (ct_seize_now_ms() >= deadline || ct_remote_is_over(remote))) {
+            (void)ct_trace(PTRACE_CONT, tid, 0, (uint64_t)pass);
+            return CT_ERR_TIMEOUT;
+        }
     }
     return CT_OK;
 }
@@ -212,8 +269,8 @@ static void send_later(const struct ct_remote *remote, int tid, uint64_t signals
 static int call_traced(struct ct_remote *remote, void *arg) {
     struct call *call = arg;
     struct saved saved;
-    uint64_t deadline = ct_seize_now_ms() + CALL_LIMIT_MS, later = 0;
-    int status = remote->worker_ready ? CT_OK : choose_worker(remote);
+    uint64_t deadline = ct_patience_deadline(remote, ct_seize_now_ms() + CALL_LIMIT_MS), later = 0;
+    int status = ct_remote_is_over(remote) ? CT_ERR_TIMEOUT : remote->worker_ready ? CT_OK : choose_worker(remote);
     if (status != CT_OK)
         return status;
     struct seize_thread *worker = &remote->set.threads[remote->worker];
@@ -229,7 +286,7 @@ static int call_traced(struct ct_remote *remote, void *arg) {
         worker->stopped = false; /* it finds its way alone, should it ever come back */
         return status;
     }
-    int settled = ct_trace_settle(worker->tid, 0, deadline);
+    int settled = ct_trace_settle(worker->tid, 0, ct_seize_now_ms() + CALL_LIMIT_MS);
     if (settled == CT_OK)
         settled = put_back(remote, worker->tid, &saved);
     if (settled == CT_OK)
@@ -242,10 +299,18 @@ int ct_remote_syscall(struct ct_remote *remote, long number, const uint64_t argu
     struct call call = {.is_syscall = true, .function = (uint64_t)number};
     if (!remote->stopped)
         return CT_ERR_BAD_STATE;
+    ct_filters_prepare();
     memcpy(call.arguments, arguments, sizeof call.arguments);
     int status = ct_tracer_run(remote, call_traced, &call);
     *result = (int64_t)call.result;
     return status;
+}
+
+/* Nothing of ours is there yet that could hold the name: it stands beside the code that makes the call. */
+int ct_remote_memfd(struct ct_remote *remote, unsigned flags, int64_t *result) {
+    int status = !remote->stopped ? CT_ERR_BAD_STATE : remote->gadget ? CT_OK : ct_remote_find_gadget(remote);
+    const uint64_t arguments[6] = {ct_call_name(remote->gadget), flags};
+    return status == CT_OK ? ct_remote_syscall(remote, SYS_memfd_create, arguments, result) : status;
 }
 
 int ct_remote_call(struct ct_remote *remote, uint64_t function, uint64_t stack, const uint64_t arguments[6],
@@ -255,6 +320,7 @@ int ct_remote_call(struct ct_remote *remote, uint64_t function, uint64_t stack, 
         return CT_ERR_BAD_STATE;
     if (stack % 16 != 0)
         return CT_ERR_INVALID_ARGUMENT;
+    ct_filters_prepare();
     memcpy(call.arguments, arguments, sizeof call.arguments);
     int status = ct_tracer_run(remote, call_traced, &call);
     *result = call.result;

@@ -14,7 +14,8 @@
  *       flags: al = OF, ah = the others; add $0x7f,%al; sahf; cld or std
  *       mov reg(%rip),reg     sixteen times
  *       jmp *pc(%rip)
- *       mask, flags, registers, pc */
+ *       mask, flags, registers, pc
+ *       a name for memory that is shared */
 #include "remote/parts.h"
 
 #include <errno.h>
@@ -29,6 +30,7 @@ enum {
     AT_MASK_SET = 36,
     AT_DIRECTION = 45,
     AT_DATA = 168,
+    AT_NAME = 320,
     REGISTERS = 16,
     RSP = 4
 };
@@ -40,7 +42,8 @@ struct data {
     uint64_t pc;
 };
 
-_Static_assert(AT_DATA + sizeof(struct data) <= CT_REMOTE_GADGET_ROOM, "code and data fit");
+_Static_assert(AT_DATA + sizeof(struct data) <= AT_NAME, "code and data fit");
+_Static_assert(AT_NAME + sizeof CT_REMOTE_MEMFD <= CT_REMOTE_GADGET_ROOM, "the name fits");
 
 struct emitter {
     uint8_t *bytes;
@@ -107,6 +110,11 @@ void ct_call_write_code(struct saved *saved, uint64_t gadget) {
     put_relative(&out, "\xff\x25", 2, offsetof(struct data, pc));
     fill_data(&data, saved);
     memcpy(saved->code + AT_DATA, &data, sizeof data);
+    memcpy(saved->code + AT_NAME, CT_REMOTE_MEMFD, sizeof CT_REMOTE_MEMFD);
+}
+
+uint64_t ct_call_name(uint64_t gadget) {
+    return gadget + AT_NAME;
 }
 
 /* What differs stands behind it, and in one bit of cld or std. */

@@ -68,6 +68,18 @@ int ct_remote_read_thread_traced(int tid, struct ct_remote_thread *thread) {
     return CT_OK;
 }
 
+int ct_remote_write_thread_traced(const struct ct_remote_thread *thread) {
+    struct user_regs_struct regs;
+    int status = ct_trace_status(ct_trace(PTRACE_GETREGS, thread->tid, 0, (uint64_t)&regs));
+    if (status != CT_OK)
+        return status;
+    for (unsigned r = 0; r < 16; r++)
+        *place_of(&regs, r) = thread->cpu.x64.gpr[r];
+    regs.rip = thread->cpu.x64.pc;
+    regs.eflags = thread->cpu.x64.flags;
+    return ct_trace_status(ct_trace(PTRACE_SETREGS, thread->tid, 0, (uint64_t)&regs));
+}
+
 /* A thread that has been killed meanwhile shows zeros. */
 static int get_traced(struct ct_remote *remote, void *arg) {
     struct request *request = arg;

@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-enum { SEIZE_MS = 200, SEIZE_TRIES = 50, RENAME_MS = 2000 };
+enum { SEIZE_MS = 200, SEIZE_TRIES = 50, RENAME_MS = 2000, ASK_MS = 50 };
 
 struct following {
     int tid;
@@ -46,10 +46,24 @@ static void take_stop(int tid) {
     (void)waitid(P_PID, (id_t)tid, &info, WSTOPPED | WNOHANG | __WALL);
 }
 
+static bool is_given_up(const struct following *f) {
+    return f->exec->given_up && f->exec->given_up(f->exec->arg);
+}
+
+/* Whoever says that it executes something may never do so. */
+static int wait_patiently(const struct following *f, struct stop *stop) {
+    int status;
+    do {
+        uint64_t soon = ct_seize_now_ms() + ASK_MS;
+        status = ct_trace_wait(f->tid, soon < f->deadline ? soon : f->deadline, stop);
+    } while (status == CT_ERR_TIMEOUT && ct_seize_now_ms() < f->deadline && !is_given_up(f));
+    return status;
+}
+
 /* A thread that is not the main one takes over the main one's number when it executes a program: its own is gone then, and for a
  * moment there is neither. */
 static int wait_next(struct ct_remote *remote, struct following *f, struct stop *stop) {
-    int status = ct_trace_wait(f->tid, f->deadline, stop);
+    int status = wait_patiently(f, stop);
     if (status != CT_OK || stop->kind != STOP_GONE || f->tid == remote->pid)
         return status;
     f->tid = remote->pid;
@@ -81,6 +95,8 @@ static int run_to_exec(struct ct_remote *remote, struct following *f) {
             return CT_OK;
         if (stop.kind == STOP_CALL && has_failed(f->tid, &inside))
             return CT_ERR_SPAWN_FAILED;
+        if (ct_seize_now_ms() >= f->deadline || is_given_up(f))
+            return CT_ERR_TIMEOUT; /* one system call after another, and no exec */
         pass = stop.kind == STOP_SIGNAL ? stop.number : 0;
         request = stop.kind == STOP_EVENT && stop.job_control ? PTRACE_LISTEN : PTRACE_SYSCALL;
     }

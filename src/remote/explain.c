@@ -67,11 +67,11 @@ int ct_remote_say_forbidden(struct ct_remote_error *error, int pid) {
             "process %d is protected (it has more privileges than you or is not dumpable): run contrail as "
             "root or with CAP_SYS_PTRACE",
             pid);
-    return ct_remote_say(
-        error, status,
-        "process %d may not be traced: CAP_SYS_PTRACE is missing here (a container?) or a security module "
-        "forbids it",
-        pid);
+    return ct_remote_say(error, status,
+                         "process %d may not be traced: CAP_SYS_PTRACE is missing here (start the container with "
+                         "`--cap-add SYS_PTRACE`), or a "
+                         "security module forbids it",
+                         pid);
 }
 
 int ct_remote_say_traced(struct ct_remote_error *error, int pid, int tracer) {

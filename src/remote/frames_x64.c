@@ -125,7 +125,7 @@ int ct_remote_each_frame(struct ct_remote *remote, uint64_t sp, int (*each)(void
         result = walk_stack(&w, sp);
         sp = w.next;
     }
-    return result;
+    return !result && ct_remote_is_over(remote) ? CT_ERR_TIMEOUT : result;
 }
 
 struct places {
@@ -146,7 +146,7 @@ bool ct_remote_comes_to(struct ct_remote *remote, bool (*is_ours)(const void *ar
             (is_ours(arg, regs.pc) || ct_remote_each_frame(remote, regs.sp, look_at_frame, &p)))
             return true;
     }
-    return false;
+    return ct_remote_is_over(remote);
 }
 
 int ct_remote_inner_pid(const struct ct_remote *remote) {
@@ -165,7 +165,7 @@ int ct_remote_inner_pid(const struct ct_remote *remote) {
     return inner;
 }
 
-static long namespace_of(int pid) {
+long ct_remote_namespace(int pid) {
     char path[64];
     struct stat info;
     snprintf(path, sizeof path, "/proc/%d/ns/pid", pid);
@@ -174,11 +174,11 @@ static long namespace_of(int pid) {
 
 int ct_remote_outer_pid(int other, int inner) {
     DIR *directory = opendir("/proc");
-    long wanted = namespace_of(other);
+    long wanted = ct_remote_namespace(other);
     int found = 0;
     for (struct dirent *entry; directory && !found && (entry = readdir(directory));) {
         int pid = atoi(entry->d_name);
-        if (pid > 0 && namespace_of(pid) == wanted && ct_remote_status_number(pid, pid, "NSpid:", true) == inner)
+        if (pid > 0 && ct_remote_namespace(pid) == wanted && ct_remote_inner_number(pid, pid) == inner)
             found = pid;
     }
     if (directory)

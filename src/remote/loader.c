@@ -199,6 +199,8 @@ static int run(struct loading *l, uint64_t deadline) {
             return CT_ERR_NOT_FOUND;
         if (stop.kind == STOP_CALL && has_arrived(l))
             return CT_OK;
+        if (ct_seize_now_ms() >= deadline)
+            return CT_ERR_TIMEOUT; /* one system call after another, and no end */
         if (stop.kind == STOP_EVENT && stop.number == PTRACE_EVENT_EXEC)
             return CT_ERR_SYSTEM; /* a loader that executes another program: nothing of ours is in that one */
         pass = stop.kind == STOP_SIGNAL ? stop.number : 0;

@@ -18,6 +18,8 @@ static int failure_of(ssize_t done) {
 
 int ct_remote_read(const struct ct_remote *remote, uint64_t address, void *bytes, size_t size) {
     char *at = bytes;
+    if (ct_remote_is_over(remote))
+        return CT_ERR_TIMEOUT;
     while (size > 0) {
         ssize_t done = pread(remote->mem, at, size, (off_t)address);
         if (done < 0 && errno == EINTR)

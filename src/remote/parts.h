@@ -25,6 +25,7 @@ struct tracer {
     bool apart; /* a process of its own, else a thread */
     bool running, quit, lost;
     bool blocked; /* waits for the process, not for a job: whoever has one wakes it */
+    bool working; /* at a job, while the caller waits */
     sem_t go, done;
     int (*job)(struct ct_remote *remote, void *arg);
     void *arg;
@@ -41,6 +42,14 @@ struct watch {
     struct seize_set *others;         /* threads that stand while a crash is looked at */
     struct ct_remote_thread *threads; /* the same, for who is told */
     size_t thread_room;
+};
+
+struct patience {
+    unsigned limit_ms; /* 0: there is no limit */
+    uint64_t until_ms, next_ask_ms;
+    bool (*given_up)(void *arg);
+    void *arg;
+    bool running, over; /* since the stop */
 };
 
 struct ct_remote_range {
@@ -65,6 +74,10 @@ struct ct_remote {
     struct seize_set set;
     struct tracer tracer;
     struct watch watch;
+    struct patience patience;
+    bool keep_filters; /* seccomp filters are not lifted for calls */
+    /* Does it come from where we do, so that filters it has not got from elsewhere are ours too (filters.c)? */
+    enum { KIN_UNKNOWN, KIN_YES, KIN_NO } kin;
 };
 
 /* ---- explain.c ---- */
@@ -78,8 +91,6 @@ int ct_remote_say_traced(struct ct_remote_error *error, int pid, int tracer);
 
 /* ---- proc.c: files below /proc ---- */
 
-/* Number behind a title ("TracerPid:") of /proc/PID/task/TID/status, -1 when there is none. `last`: of the last column. */
-long ct_remote_status_number(int pid, int tid, const char *title, bool last);
 /* Does it live in a pid namespace below ours, where its threads have other numbers? */
 bool ct_remote_has_inner_numbers(int pid);
 /* The process's (any thread's) state letter, 0 when it does not exist. */
@@ -93,12 +104,32 @@ int ct_remote_read_auxv(struct ct_remote *remote);
 /* Why an ELF header is not for us: NULL when it is, else "a 32-bit program", "an arm64 program", ... */
 const char *ct_remote_foreign(const uint8_t *header, size_t size);
 
+/* ---- filters.c: seccomp ---- */
+
+/* Looks at our own filters, once. Before the other function, and not on the tracer. */
+void ct_filters_prepare(void);
+bool ct_filters_are_on_us(void);
+/* Is the thread filtered just as we are, and are the calls that recording needs allowed then? */
+bool ct_filters_are_ours(struct ct_remote *remote, int tid);
+/* Is it known that the stopped thread's filters allow what an agent calls? Only who may lift them can know. */
+bool ct_filters_allow_agents_traced(int tid);
+
 /* ---- open.c ---- */
 
 int ct_remote_allocate(struct ct_remote **out, int pid);
 /* Opens the memory of the image that runs now; -errno when it fails. */
 int ct_remote_open_image(struct ct_remote *remote);
 void ct_remote_free(struct ct_remote *remote);
+
+/* ---- patience.c ---- */
+
+/* The process has just been stopped; it is about to be resumed. */
+void ct_patience_begin(struct ct_remote *remote);
+void ct_patience_end(struct ct_remote *remote);
+/* The same question as ct_remote_is_over, from the caller who waits for the tracer. */
+bool ct_patience_ask(struct ct_remote *remote);
+/* The earlier of the two. */
+uint64_t ct_patience_deadline(const struct ct_remote *remote, uint64_t deadline_ms);
 
 /* ---- tracer.c ---- */
 
@@ -136,6 +167,11 @@ void ct_trace_describe(const siginfo_t *info, struct stop *stop);
 bool ct_trace_look(int tid, struct stop *stop);
 /* Waits for the thread's next stop without taking it off the wait queue. CT_ERR_TIMEOUT */
 int ct_trace_wait(int tid, uint64_t deadline_ms, struct stop *stop);
+/* Is the fault of the instruction where the stopped thread stands still to be delivered? Whatever the thread's registers are by then, its
+ * handler would be told that it happened there. */
+bool ct_trace_has_fault(int tid);
+/* From a PTRACE_EVENT_STOP of such a thread to the stop of the fault's signal. */
+int ct_trace_come_to_fault(int tid, uint64_t deadline_ms, struct stop *stop);
 /* Brings a thread from any stop to a PTRACE_EVENT_STOP without any instruction of the program being run. The signal is
  * delivered: the thread then stands at its handler. CT_ERR_NOT_FOUND: the thread has ended. */
 int ct_trace_settle(int tid, int signal, uint64_t deadline_ms);
@@ -160,6 +196,8 @@ void ct_watch_free(struct ct_remote *remote);
 
 /* Of a thread in any stop. */
 int ct_remote_read_thread_traced(int tid, struct ct_remote_thread *thread);
+/* Its general registers, pc and flags. */
+int ct_remote_write_thread_traced(const struct ct_remote_thread *thread);
 
 /* ---- gadget.c ---- */
 
@@ -188,6 +226,8 @@ struct saved {
 bool ct_call_possible(const struct user_regs_struct *regs);
 /* Fills code from regs and mask, for a place at `gadget`. */
 void ct_call_write_code(struct saved *saved, uint64_t gadget);
+/* Where that has the name of memory that is shared. */
+uint64_t ct_call_name(uint64_t gadget);
 /* Is this such code, and where does it lead back to? */
 bool ct_call_is_code(const uint8_t bytes[CT_REMOTE_GADGET_ROOM], uint64_t *pc, uint64_t *sp);
 /* The registers that start the call. */

@@ -49,11 +49,13 @@ int ct_remote_spawn(struct ct_remote **out, const struct ct_remote_spawn *what, 
 struct ct_remote_exec {
     bool (*is_meant)(void *arg);
     void (*ready)(void *arg);
+    bool (*given_up)(
+        void *arg); /* asked by the tracer again and again until it has executed: takes no lock; NULL: never */
     void *arg;
 };
 /* A thread of another process is about to execute a program, and waits for our word: it is seized, gets it, and when it has
  * executed the program it is stopped where ct_remote_spawn stops. In every other case it runs on, unseized.
- * CT_ERR_SPAWN_FAILED: its exec has failed. CT_ERR_UNSUPPORTED: a program of another architecture. CT_ERR_NOT_FOUND: it is not
+ * CT_ERR_SPAWN_FAILED: its exec has failed. CT_ERR_TIMEOUT: none came in time, or it was given up. CT_ERR_UNSUPPORTED: a program of another architecture. CT_ERR_NOT_FOUND: it is not
  * the one that is meant. */
 int ct_remote_follow_exec(struct ct_remote **out, int pid, int tid, const struct ct_remote_exec *exec,
                           unsigned limit_ms, struct ct_remote_error *error);
@@ -83,6 +85,18 @@ int ct_remote_each_map(struct ct_remote *remote, int (*each)(void *arg, const st
  * A negative status when it cannot be had. */
 int ct_remote_open_mapped(const struct ct_remote *remote, const struct ct_os_map *map);
 
+/* Number after a title ("TracerPid:") of /proc/PID/task/TID/status, -1 when there is none. `last`: of the last column. */
+long ct_remote_status_number(int pid, int tid, const char *title, bool last);
+
+/* ---- how long it may stand still (patience.c) ---- */
+
+/* From each stop to the resume (from now on, when it is stopped already) there are `limit_ms`. After that, and as soon as `given_up`
+ * says so, every read of its memory and every call in it fails with CT_ERR_TIMEOUT: so nothing that lies in its memory keeps it
+ * stopped. `given_up` may be NULL; it is asked now and then, by the thread that uses the remote. 0: no limit. */
+void ct_remote_limit(struct ct_remote *remote, unsigned limit_ms, bool (*given_up)(void *arg), void *arg);
+/* Is this stop's time over? Then what a read has not found may be there all the same. */
+bool ct_remote_is_over(const struct ct_remote *remote);
+
 /* ---- threads ---- */
 
 /* Stops every thread. System calls that this interrupts are repeated on resume: no EINTR. A process that was stopped by job
@@ -101,6 +115,8 @@ int ct_remote_thread_inner_tid(const struct ct_remote *remote, size_t i);
  * in the kernel's copy, so that it holds even if we die before the resume. */
 int ct_remote_get_regs(struct ct_remote *remote, size_t i, struct ct_os_regs *regs);
 int ct_remote_set_regs(struct ct_remote *remote, size_t i, const struct ct_os_regs *regs);
+/* Of all threads at once: `regs` has one for each. */
+int ct_remote_set_all_regs(struct ct_remote *remote, const struct ct_os_regs *regs);
 
 /* All general registers, pc and flags of a stopped thread (cpu_x64.c). In an interrupted system call they are those with
  * which it will be made again: pc is the instruction, the result register holds the call's number. */
@@ -114,10 +130,13 @@ int ct_remote_get_cpus(struct ct_remote *remote, size_t first, size_t count, str
 int ct_remote_set_cpu(struct ct_remote *remote, size_t i, const struct ct_remote_cpu *before,
                       struct ct_remote_cpu *after);
 
-/* Does a thread of it have a seccomp filter? Calls then need the right to lift it for the time being (CAP_SYS_ADMIN):
- * without it they fail with CT_ERR_PERMISSION_DENIED, and nothing has been tried. (Should we die in the very middle of a call
- * of such a thread, the filter judges it.) */
-bool ct_remote_has_seccomp(const struct ct_remote *remote);
+/* Does a thread of it have a seccomp filter that may forbid what agents call (filters.c: one that is not ours, and that is not known
+ * to allow it)? Calls made in it need a thread with no filter or ours, or the right to lift one for the time being (CAP_SYS_ADMIN,
+ * and no filter of our own): without it they fail with CT_ERR_PERMISSION_DENIED, and nothing has been tried. (Should we die in the
+ * very middle of a call of such a thread, the filter judges it.) */
+bool ct_remote_has_seccomp(struct ct_remote *remote);
+/* For calls of code that may be the program's own: they are made by threads without a filter, or not at all. */
+void ct_remote_keep_filters(struct ct_remote *remote, bool keep);
 
 /* ---- a process that stays traced while it runs (watch.c) ---- */
 
@@ -141,11 +160,21 @@ struct ct_remote_signal {
     size_t other_count;
 };
 
+/* What becomes of it. */
+enum ct_remote_verdict {
+    CT_REMOTE_SIGNAL_AS_IS,
+    CT_REMOTE_SIGNAL_SHOWN,   /* the registers were changed: so it is told */
+    CT_REMOTE_SIGNAL_CHANGED, /* and delivered */
+    CT_REMOTE_SIGNAL_DROPPED, /* it is neither told nor delivered; the thread goes on with changed registers */
+};
+
 struct ct_remote_watch {
     uint64_t signals; /* to be told, bit n - 1 is signal n */
     bool crashes;     /* also: faults and aborts, whether there is a handler or not, and whatever kills */
     /* Runs on the tracer, while the thread stands: it must not wait for a thread that uses the same remote. It may read memory. */
     void (*told)(void *arg, const struct ct_remote_signal *signal);
+    /* The same, before: may change the thread's registers. May be NULL. */
+    enum ct_remote_verdict (*judge)(void *arg, struct ct_remote_signal *signal);
     void *arg;
 };
 
@@ -162,6 +191,9 @@ int ct_remote_exit_status(struct ct_remote *remote);
 
 /* *result is what the kernel returned (negative errno values included). */
 int ct_remote_syscall(struct ct_remote *remote, long number, const uint64_t arguments[6], int64_t *result);
+/* memfd_create, with a name by which the memory is found in the list of mappings from the first one on. */
+#define CT_REMOTE_MEMFD "contrail"
+int ct_remote_memfd(struct ct_remote *remote, unsigned flags, int64_t *result);
 /* Calls a function in the other process (System V ABI, integer arguments) with the stack pointer at `stack` (16-aligned
  * top of memory that is ours there). It must be freestanding code of ours that uses no vector registers. */
 int ct_remote_call(struct ct_remote *remote, uint64_t function, uint64_t stack, const uint64_t arguments[6],

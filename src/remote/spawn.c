@@ -201,8 +201,9 @@ static int explain(const struct ct_remote *remote, const struct launch *launch, 
                              "kernel.yama.ptrace_scope is 3)",
                              launch->path);
     case CT_ERR_NO_MEMORY:
+    case CT_ERR_NO_THREADS:
         (void)(launch->seized || waitpid(remote->pid, &ended, 0));
-        return ct_remote_say(error, status, "out of memory");
+        return ct_remote_say(error, status, "%s", ct_status_text(status));
     case CT_ERR_TIMEOUT:
         return ct_remote_say(error, status, "%s was not loaded in time: it runs on unrecorded as process %d",
                              launch->path, remote->pid);
@@ -215,6 +216,10 @@ static int explain(const struct ct_remote *remote, const struct launch *launch, 
 
 static int run_launch(struct ct_remote *remote, struct launch *launch, struct ct_remote_error *error) {
     int failure = start_child(launch, &remote->pid);
+    if (failure == -EAGAIN)
+        return ct_remote_say(error, CT_ERR_NO_THREADS,
+                             "no process could be started: raise the limit of processes and threads (ulimit -u, or "
+                             "pids.max of the container)");
     if (failure)
         return ct_remote_say(error, CT_ERR_SPAWN_FAILED, "no process could be started: %s", strerror(-failure));
     remote->view = remote->set.pid = remote->pid;

@@ -20,7 +20,7 @@ static int settle_all(struct ct_remote *remote, uint64_t deadline) {
     struct seize_set *set = &remote->set;
     for (size_t i = 0; i < set->count; i++) {
         struct seize_thread *thread = &set->threads[i];
-        if (thread->signal == 0)
+        if (thread->signal == 0 && !ct_trace_has_fault(thread->tid))
             continue;
         int event, status = ct_trace_settle(thread->tid, thread->signal, deadline);
         if (status == CT_OK)
@@ -64,7 +64,8 @@ static int explain_stop(struct ct_remote *remote, int status, struct ct_remote_e
             "or for a vfork child); try again later",
             pid);
     case CT_ERR_NO_MEMORY:
-        return ct_remote_say(error, status, "out of memory");
+    case CT_ERR_NO_THREADS:
+        return ct_remote_say(error, status, "%s", ct_status_text(status));
     default:
         return ct_remote_say(error, CT_ERR_SYSTEM, "process %d could not be stopped: %s", pid, ct_status_text(status));
     }
@@ -104,8 +105,10 @@ static int stop_held(struct ct_remote *remote, struct request *request, struct c
     if (status == CT_OK && !ct_remote_is_alive(remote))
         status = CT_ERR_NOT_FOUND;
     remote->stopped = status == CT_OK;
-    if (status == CT_OK)
+    if (status == CT_OK) {
+        ct_patience_begin(remote);
         return CT_OK;
+    }
     (void)ct_tracer_run(remote, ct_watch_resume_traced, NULL);
     return explain_stop(remote, status, error);
 }
@@ -124,6 +127,7 @@ int ct_remote_stop(struct ct_remote *remote, unsigned limit_ms, struct ct_remote
         status = CT_ERR_NOT_FOUND; /* an exec came before us */
     if (status == CT_OK) {
         remote->stopped = true;
+        ct_patience_begin(remote);
         return CT_OK;
     }
     ct_tracer_end(remote);
@@ -136,6 +140,7 @@ int ct_remote_resume(struct ct_remote *remote) {
         return CT_ERR_BAD_STATE;
     remote->stopped = remote->worker_ready = false;
     remote->range_count = 0;
+    ct_patience_end(remote);
     if (remote->watch.on && ct_tracer_run(remote, ct_watch_resume_traced, NULL) == CT_OK)
         return CT_OK;
     ct_tracer_end(remote);
@@ -187,10 +192,8 @@ int ct_remote_get_regs(struct ct_remote *remote, size_t i, struct ct_os_regs *re
 }
 
 /* What the thread has now is read back: how an interrupted call goes on may have changed with the place. */
-static int set_regs_traced(struct ct_remote *remote, void *arg) {
-    const struct request *request = arg;
-    struct seize_thread *thread = &remote->set.threads[request->index];
-    thread->regs = request->regs;
+static int write_regs(struct ct_remote *remote, struct seize_thread *thread, const struct ct_os_regs *regs) {
+    thread->regs = *regs;
     if (ct_remote_step)
         ct_remote_step();
     int status = ct_seize_write_registers(&remote->set, thread);
@@ -201,13 +204,44 @@ static int set_regs_traced(struct ct_remote *remote, void *arg) {
     return status;
 }
 
+static int set_regs_traced(struct ct_remote *remote, void *arg) {
+    const struct request *request = arg;
+    return write_regs(remote, &remote->set.threads[request->index], &request->regs);
+}
+
+static bool is_as_it_was(const struct ct_remote *remote, size_t i, const struct ct_os_regs *regs) {
+    return memcmp(&remote->set.threads[i].original, regs, sizeof *regs) == 0;
+}
+
+static bool are_possible(const struct ct_os_regs *regs) {
+    return regs->fs_base < ct_os_address_limit() && regs->gs_base < ct_os_address_limit();
+}
+
 int ct_remote_set_regs(struct ct_remote *remote, size_t i, const struct ct_os_regs *regs) {
     struct request request = {.index = i, .regs = *regs};
-    if (i >= ct_remote_thread_count(remote) || regs->fs_base >= ct_os_address_limit() ||
-        regs->gs_base >= ct_os_address_limit())
+    if (i >= ct_remote_thread_count(remote) || !are_possible(regs))
         return CT_ERR_INVALID_ARGUMENT;
-    if (memcmp(&remote->set.threads[i].original, regs, sizeof *regs) == 0)
+    if (is_as_it_was(remote, i, regs))
         return CT_OK;
     int status = ct_tracer_run(remote, set_regs_traced, &request);
+    return status == CT_ERR_SYSTEM && !ct_remote_is_alive(remote) ? CT_ERR_NOT_FOUND : status;
+}
+
+static int set_all_traced(struct ct_remote *remote, void *arg) {
+    const struct ct_os_regs *regs = arg;
+    for (size_t i = 0; i < remote->set.count; i++) {
+        int status = is_as_it_was(remote, i, &regs[i]) ? CT_OK : write_regs(remote, &remote->set.threads[i], &regs[i]);
+        if (status != CT_OK)
+            return status;
+    }
+    return CT_OK;
+}
+
+/* One job for the tracer: with thousands of threads, to wake it for each takes longer than all else. */
+int ct_remote_set_all_regs(struct ct_remote *remote, const struct ct_os_regs *regs) {
+    for (size_t i = 0; i < ct_remote_thread_count(remote); i++)
+        if (!are_possible(&regs[i]))
+            return CT_ERR_INVALID_ARGUMENT;
+    int status = ct_tracer_run(remote, set_all_traced, (void *)(uintptr_t)regs);
     return status == CT_ERR_SYSTEM && !ct_remote_is_alive(remote) ? CT_ERR_NOT_FOUND : status;
 }

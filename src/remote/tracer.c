@@ -45,6 +45,16 @@ static void wait_for(sem_t *semaphore) {
         ;
 }
 
+/* False: it has not been posted within IDLE_MS. */
+static bool wait_a_moment(sem_t *semaphore) {
+    struct timespec limit;
+    (void)clock_gettime(CLOCK_REALTIME, &limit);
+    limit.tv_nsec += IDLE_MS * 1000000;
+    limit.tv_sec += limit.tv_nsec / 1000000000;
+    limit.tv_nsec %= 1000000000;
+    return sem_timedwait(semaphore, &limit) == 0;
+}
+
 /* Was the process killed while it is stopped, its parent (who may be our own process) does not hear of it before we have. */
 static void reap_killed(const struct seize_set *set) {
     siginfo_t info;
@@ -57,13 +67,8 @@ static void reap_killed(const struct seize_set *set) {
 
 /* For the next job. False: there is nobody left to give one. */
 static bool wait_apart(struct ct_remote *remote) {
-    struct timespec limit;
     while (!is_orphan()) {
-        (void)clock_gettime(CLOCK_REALTIME, &limit);
-        limit.tv_nsec += IDLE_MS * 1000000;
-        limit.tv_sec += limit.tv_nsec / 1000000000;
-        limit.tv_nsec %= 1000000000;
-        if (sem_timedwait(&remote->tracer.go, &limit) == 0)
+        if (wait_a_moment(&remote->tracer.go))
             return true;
         reap_killed(&remote->set);
     }
@@ -179,7 +184,7 @@ static int start_thread(struct ct_remote *remote) {
     int failure = pthread_create(&remote->tracer.thread, &attributes, be_tracer, remote);
     (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
     (void)pthread_attr_destroy(&attributes);
-    return failure ? CT_ERR_NO_MEMORY : CT_OK;
+    return failure ? CT_ERR_NO_THREADS : CT_OK;
 }
 
 static void *map_stack(void) {
@@ -213,15 +218,16 @@ static void release(struct tracer *tracer) {
 int ct_tracer_start(struct ct_remote *remote, bool apart) {
     struct tracer *tracer = &remote->tracer;
     owner = getpid();
-    tracer->quit = tracer->lost = tracer->blocked = false;
+    tracer->quit = tracer->lost = tracer->blocked = tracer->working = false;
     remote->watch.running = false;
     tracer->stack = apart && !ct_remote_never_apart ? map_stack() : NULL;
     tracer->apart = tracer->stack != NULL;
     (void)sem_init(&tracer->go, 0, 0);
     (void)sem_init(&tracer->done, 0, 0);
-    if (start_thread(remote) != CT_OK) {
+    int status = start_thread(remote);
+    if (status != CT_OK) {
         release(tracer);
-        return CT_ERR_NO_MEMORY;
+        return status;
     }
     wait_for(&tracer->done);
     tracer->running = true;
@@ -240,12 +246,14 @@ static bool wake(struct tracer *tracer) {
     return true;
 }
 
-/* Having done one, it may be waiting for the process again. */
-static void wait_until_done(struct tracer *tracer) {
+/* Having done one, it may be waiting for the process again. Whether the user has given up is for us to ask, for the tracer to see. */
+static void wait_until_done(struct ct_remote *remote) {
+    struct tracer *tracer = &remote->tracer;
     while (wake(tracer))
         if (sem_trywait(&tracer->done) == 0)
             return;
-    wait_for(&tracer->done);
+    while (!wait_a_moment(&tracer->done))
+        (void)ct_patience_ask(remote);
 }
 
 int ct_tracer_run(struct ct_remote *remote, int (*job)(struct ct_remote *remote, void *arg), void *arg) {
@@ -256,8 +264,10 @@ int ct_tracer_run(struct ct_remote *remote, int (*job)(struct ct_remote *remote,
         return CT_ERR_SYSTEM;
     tracer->job = job;
     tracer->arg = arg;
+    tracer->working = true;
     (void)sem_post(&tracer->go);
-    wait_until_done(tracer);
+    wait_until_done(remote);
+    tracer->working = false;
     return tracer->status;
 }
 
@@ -343,6 +353,39 @@ int ct_trace_wait(int tid, uint64_t deadline_ms, struct stop *stop) {
     return CT_OK;
 }
 
+static uint64_t fault_signals(void) {
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
+    uint64_t mask = 0;
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        mask |= 1ull << (faults[i] - 1);
+    return mask;
+}
+
+bool ct_trace_has_fault(int tid) {
+    enum { AT_ONCE = 16 };
+    struct {
+        uint64_t offset;
+        uint32_t flags;
+        int32_t count;
+    } ask = {.count = AT_ONCE}; /* struct ptrace_peeksiginfo_args */
+    siginfo_t pending[AT_ONCE];
+    uint64_t blocked = 0;
+    long count = ct_trace(PTRACE_PEEKSIGINFO, tid, (uint64_t)(uintptr_t)&ask, (uint64_t)(uintptr_t)pending);
+    if (count <= 0 || ct_trace(PTRACE_GETSIGMASK, tid, sizeof blocked, (uint64_t)(uintptr_t)&blocked) < 0)
+        return false;
+    for (long i = 0; i < count; i++)
+        if (pending[i].si_code > 0 && (1ull << (pending[i].si_signo - 1)) & fault_signals() & ~blocked)
+            return true;
+    return false;
+}
+
+/* The kernel looks at a request to interrupt before it delivers the fault of the instruction where the thread stands. Continued without
+ * one, the thread comes to the fault's own stop and no further. */
+int ct_trace_come_to_fault(int tid, uint64_t deadline_ms, struct stop *stop) {
+    int status = ct_trace_status(ct_trace(PTRACE_CONT, tid, 0, 0));
+    return status == CT_OK ? ct_trace_wait(tid, deadline_ms, stop) : status;
+}
+
 /* The request to interrupt is looked at before any further signal, and in the kernel: so at most this one is delivered. */
 int ct_trace_settle(int tid, int signal, uint64_t deadline_ms) {
     for (;;) {
@@ -355,8 +398,11 @@ int ct_trace_settle(int tid, int signal, uint64_t deadline_ms) {
             return status;
         if (stop.kind == STOP_GONE)
             return CT_ERR_NOT_FOUND;
-        if (stop.kind == STOP_EVENT && stop.number == PTRACE_EVENT_STOP)
+        bool still = stop.kind == STOP_EVENT && stop.number == PTRACE_EVENT_STOP;
+        if (still && !ct_trace_has_fault(tid))
             return CT_OK;
+        if (still && (status = ct_trace_come_to_fault(tid, deadline_ms, &stop)) != CT_OK)
+            return status;
         signal = stop.kind == STOP_SIGNAL ? stop.number : 0;
     }
 }
@@ -369,7 +415,7 @@ int ct_trace_halt(int tid, uint64_t deadline_ms) {
         return status;
     if (stop.kind == STOP_GONE)
         return CT_ERR_NOT_FOUND;
-    if (stop.kind == STOP_EVENT && stop.number == PTRACE_EVENT_STOP)
+    if (stop.kind == STOP_EVENT && stop.number == PTRACE_EVENT_STOP && !ct_trace_has_fault(tid))
         return CT_OK;
     return ct_trace_settle(tid, stop.kind == STOP_SIGNAL ? stop.number : 0, deadline_ms);
 }

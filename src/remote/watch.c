@@ -152,15 +152,28 @@ static void read_origin(struct ct_remote_signal *s) {
         s->fault_address = (uint64_t)(uintptr_t)info.si_addr;
 }
 
+/* Has the one who watches other registers in mind? *signal becomes 0 when it is dropped. */
+static void judge(struct ct_remote *remote, struct ct_remote_signal *s, int *signal) {
+    const struct ct_remote_watch *what = &remote->watch.what;
+    enum ct_remote_verdict verdict = what->judge ? what->judge(what->arg, s) : CT_REMOTE_SIGNAL_AS_IS;
+    if (verdict != CT_REMOTE_SIGNAL_CHANGED && verdict != CT_REMOTE_SIGNAL_DROPPED)
+        return;
+    if (ct_remote_write_thread_traced(&s->thread) == CT_OK && verdict == CT_REMOTE_SIGNAL_DROPPED)
+        *signal = 0;
+}
+
 /* Tells of the signal with which the thread stands; true: other threads were halted. */
-static bool tell(struct ct_remote *remote, int tid, int signal) {
-    struct ct_remote_signal s = {.thread = {.tid = tid}, .signal = signal};
+static bool tell(struct ct_remote *remote, int tid, int *signal) {
+    struct ct_remote_signal s = {.thread = {.tid = tid}, .signal = *signal};
     if (!is_wanted(remote, &s))
         return false;
     s.counter = ct_os_timestamp();
     if (ct_remote_read_thread_traced(tid, &s.thread) != CT_OK)
         return false;
     read_origin(&s);
+    judge(remote, &s, signal);
+    if (!*signal)
+        return false;
     if (s.fatal) {
         halt_others(remote, tid);
         show_others(remote, &s);
@@ -182,7 +195,7 @@ static void mark_interrupted(struct ct_remote *remote, struct seize_thread *thre
 static void pass_signal(struct ct_remote *remote, int tid, int signal) {
     struct seize_thread thread = {.tid = tid, .signal = signal};
     mark_interrupted(remote, &thread);
-    bool halted = tell(remote, tid, signal);
+    bool halted = tell(remote, tid, &signal);
     (void)ct_trace(PTRACE_CONT, tid, 0, (uint64_t)signal);
     if (halted)
         release_others(remote); /* when it died, they are dying */
@@ -270,16 +283,22 @@ enum tracer_news ct_watch_run(struct ct_remote *remote) {
 /* From whatever stop it is in to the one that threads of a stopped process stand in. */
 static int settle(struct ct_remote *remote, struct seize_thread *thread, uint64_t deadline) {
     struct stop stop;
-    int event, signal = 0;
+    int event, signal = 0, status = CT_OK;
     if (!thread->stopped || !ct_trace_look(thread->tid, &stop) || stop.kind == STOP_GONE)
         return CT_OK;
-    if (stop.kind == STOP_EVENT && stop.number == PTRACE_EVENT_STOP)
-        return CT_OK;
-    if (stop.kind == STOP_SIGNAL) {
-        signal = thread->signal = stop.number;
-        (void)tell(remote, thread->tid, signal); /* those that it halts are to stand anyway */
+    if (stop.kind == STOP_EVENT && stop.number == PTRACE_EVENT_STOP) {
+        if (!ct_trace_has_fault(thread->tid))
+            return CT_OK;
+        status = ct_trace_come_to_fault(thread->tid, deadline, &stop);
+        if (status != CT_OK)
+            return status;
     }
-    int status = ct_trace_settle(thread->tid, signal, deadline);
+    if (stop.kind == STOP_SIGNAL) {
+        signal = stop.number;
+        (void)tell(remote, thread->tid, &signal); /* those that it halts are to stand anyway */
+        thread->signal = signal;
+    }
+    status = ct_trace_settle(thread->tid, signal, deadline);
     return status == CT_OK ? ct_seize_poll(&remote->set, thread, &event) : status;
 }
 

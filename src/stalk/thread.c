@@ -96,6 +96,14 @@ static void keep_spare(uint64_t block, int tid) {
     unlock_spare();
 }
 
+void ct_stalk_threads_end(void) {
+    for (struct stalk_area *a = spare_blocks, *next; a; a = next) {
+        next = *next_spare(a);
+        (void)ct_os_free((void *)((uint64_t)a - CT_AREA), BLOCK_SIZE);
+    }
+    spare_blocks = NULL;
+}
+
 void ct_stalk_thread_forget(struct stalk_thread *t) {
     if (!t->area || t->area->thread != t)
         return;

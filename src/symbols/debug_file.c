@@ -1,11 +1,11 @@
 /* Separate debug files: which paths there are to try, and whether what is found there belongs to the module. */
 #include "symbols/debug_file.h"
+#include "symbols/file_image.h"
 #include <contrail/status.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -146,16 +146,11 @@ static bool each_candidate(const struct wanted *w, const struct ct_debug_search 
 /* ---- finding it ---- */
 
 bool ct_debug_file_map(struct ct_debug_file *out, const char *path) {
-    struct stat status;
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     *out = (struct ct_debug_file){.mapped = true};
     if (file < 0)
         return false;
-    if (!fstat(file, &status) && S_ISREG(status.st_mode) && status.st_size > 0) {
-        out->size = (size_t)status.st_size;
-        void *bytes = mmap(NULL, out->size, PROT_READ, MAP_PRIVATE, file, 0);
-        out->bytes = bytes == MAP_FAILED ? NULL : bytes;
-    }
+    out->bytes = ct_file_image_open(file, &out->size);
     close(file);
     if (!out->bytes)
         return false;
@@ -232,8 +227,8 @@ bool ct_debug_data_open(struct ct_debug_file *out, const struct ct_elf *elf) {
 }
 
 void ct_debug_file_close(struct ct_debug_file *file) {
-    if (file->mapped && file->bytes)
-        munmap(file->bytes, file->size);
+    if (file->mapped)
+        ct_file_image_close(file->bytes, file->size);
     else
         free(file->bytes);
     *file = (struct ct_debug_file){0};

@@ -3,6 +3,8 @@
 #include <contrail/status.h>
 
 #define MAX_SECTION_NAME 256
+#define MAX_SEGMENTS     1024
+#define MAX_NOTES        ((size_t)1 << 18) /* bytes of one segment of them */
 
 static const struct ct_elf_machine machines[] = {
     {
@@ -61,7 +63,8 @@ int ct_elf_open(struct ct_elf *elf, const void *data, size_t size) {
     if (header.e_type != ET_EXEC && header.e_type != ET_DYN)
         return CT_ERR_BAD_FILE;
     read_counts(elf, &header);
-    if (elf->phnum > elf->size / sizeof(Elf64_Phdr))
+    /* No kernel loads a program with more; addresses are looked up in all of them. */
+    if (elf->phnum > elf->size / sizeof(Elf64_Phdr) || elf->phnum > MAX_SEGMENTS)
         elf->phnum = 0;
     return 0;
 }
@@ -170,7 +173,7 @@ static void write_hex(char *out, const uint8_t *bytes, size_t size) {
 
 /* True when the notes hold it. */
 static bool read_notes(struct ct_span bytes, char *out) {
-    struct ct_reader r = ct_reader_of(bytes.data, bytes.size);
+    struct ct_reader r = ct_reader_of(bytes.data, bytes.size < MAX_NOTES ? bytes.size : MAX_NOTES);
     while (ct_reader_left(&r) >= sizeof(Elf64_Nhdr)) {
         uint32_t name_size = ct_reader_u32(&r), size = ct_reader_u32(&r), type = ct_reader_u32(&r);
         const uint8_t *name = r.at;

@@ -5,11 +5,14 @@
 #include <stdlib.h>
 
 #define MAX_NAME 4096 /* of what is looked at; longer names are kept whole */
+/* Names may share their ends. All of them together have so many bytes more than the strings: whoever copies them counts on it. */
+#define MAX_SHARED ((uint64_t)64 << 20)
 
 struct symbol_table {
     struct ct_span symbols, strings;
     uint32_t lent;  /* CT_FUNC_LENT_NAME when it is that of a debug file */
     uint32_t names; /* where `strings` were copied to */
+    uint64_t named; /* bytes of all names so far */
 };
 
 size_t ct_symbol_name_length(const char *name) {
@@ -79,11 +82,14 @@ static int copy_strings(struct ct_functions *table, struct symbol_table *from) {
 }
 
 /* Not one that begins with a version: versions are cut off in place, which must not change other names. */
-static bool has_name(const struct symbol_table *from, const Elf64_Sym *symbol) {
-    if (!from->names || symbol->st_name >= from->strings.size)
+static bool has_name(struct symbol_table *from, const Elf64_Sym *symbol) {
+    uint64_t most = from->strings.size + MAX_SHARED;
+    if (!from->names || symbol->st_name >= from->strings.size || from->named >= most)
         return false;
-    uint8_t first = from->strings.data[symbol->st_name];
-    return first && first != '@';
+    const char *name = (const char *)from->strings.data + symbol->st_name;
+    size_t left = from->strings.size - symbol->st_name;
+    from->named += strnlen(name, left < most - from->named ? left : most - from->named);
+    return *name && *name != '@' && from->named < most;
 }
 
 static int read_table(struct ct_functions *table, struct symbol_table *from, struct ct_candidates *list) {

@@ -5,14 +5,15 @@
 #include "symbols/functions.h"
 #include "symbols/debug_file.h"
 #include "symbols/eh_frame.h"
+#include "symbols/file_image.h"
 #include "symbols/table.h"
 #include <contrail/status.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+#define MAX_PARTS 4096
 
 /* ---- executable ranges ---- */
 
@@ -186,20 +187,13 @@ static int status_of_errno(int error) {
 }
 
 static int open_path(struct ct_functions **out, const char *path, const struct ct_debug_search *search) {
-    struct stat status;
+    size_t size = 0;
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0)
         return status_of_errno(errno);
-    int result = fstat(file, &status) ? status_of_errno(errno) : 0;
-    if (!result && (!S_ISREG(status.st_mode) || status.st_size == 0))
-        result = CT_ERR_BAD_FILE;
-    if (!result) {
-        size_t size = (size_t)status.st_size;
-        void *image = mmap(NULL, size, PROT_READ, MAP_PRIVATE, file, 0);
-        result = image == MAP_FAILED ? status_of_errno(errno) : ct_functions_open_image_full(out, image, size, search);
-        if (image != MAP_FAILED)
-            munmap(image, size);
-    }
+    void *image = ct_file_image_open(file, &size);
+    int result = image ? ct_functions_open_image_full(out, image, size, search) : CT_ERR_BAD_FILE;
+    ct_file_image_close(image, size);
     close(file);
     return result;
 }
@@ -246,8 +240,9 @@ const struct ct_func *ct_functions_find(const struct ct_functions *table, uint64
         else
             high = middle;
     }
-    /* The nearest start before it, or one before that which reaches over it. */
-    for (; low > 0 && table->reach[low - 1] > offset; low--)
+    /* The nearest start before it, or one before that which reaches over it. Those in between are parts of it, and few. */
+    size_t first = low > MAX_PARTS ? low - MAX_PARTS : 0;
+    for (; low > first && table->reach[low - 1] > offset; low--)
         if (offset - table->funcs[low - 1].offset < table->funcs[low - 1].size)
             return &table->funcs[low - 1];
     return NULL;

@@ -21,9 +21,11 @@ int ct_file_status(int error) {
     case 0:
         return 0;
     case ENOSPC:
-    case EDQUOT:
-    case EFBIG:
         return CT_ERR_NO_SPACE;
+    case EDQUOT:
+        return CT_ERR_QUOTA;
+    case EFBIG:
+        return CT_ERR_FILE_LIMIT;
     case EACCES:
     case EPERM:
     case EROFS:
@@ -44,6 +46,15 @@ int ct_file_status(int error) {
     default:
         return CT_ERR_SYSTEM;
     }
+}
+
+const char *ct_file_why(int status, const char **remedy) {
+    *remedy = "choose another place with --output DIR";
+    if (status == CT_ERR_FILE_LIMIT)
+        *remedy = "raise it with `ulimit -f unlimited`";
+    if (status == CT_ERR_NO_SPACE || status == CT_ERR_QUOTA)
+        *remedy = "free some space or choose another place with --output DIR";
+    return status == CT_ERR_NO_SPACE ? "the disk is full" : ct_status_text(status);
 }
 
 /* How far a file may reach. Asked each time: a system call that is small beside the write, and the limit may be changed

@@ -9,6 +9,8 @@
 
 /* What an errno means to our caller. */
 int ct_file_status(int error);
+/* Why a trace could not be written, for the user; and what helps. */
+const char *ct_file_why(int status, const char **remedy);
 
 /* Writes all of it at `offset`. Returns 0 or an errno; `done` tells how much got there. Never raises SIGXFSZ: it looks at
  * the file-size limit first and writes up to `margin` bytes below it (EFBIG then). */

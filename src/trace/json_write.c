@@ -1,5 +1,6 @@
 /* JSON text. What is written is always valid JSON and valid UTF-8, whatever the strings hold; a caller's mistakes in
  * nesting are its own. */
+#include "base/utf8.h"
 #include "trace/writer.h"
 #include <inttypes.h>
 #include <math.h>
@@ -41,21 +42,6 @@ static void put_line(struct ct_json *json) {
     put(json, spaces, 1 + 2 * (json->depth < 4 ? json->depth : 4));
 }
 
-/* Length of the valid UTF-8 character at `text`, 0: it is none. NUL-terminated. */
-static size_t character(const char *text) {
-    const uint8_t *s = (const uint8_t *)text;
-    if (s[0] < 0x80)
-        return 1;
-    size_t length = s[0] >= 0xc2 && s[0] <= 0xdf ? 2 : (s[0] & 0xf0) == 0xe0 ? 3 : s[0] >= 0xf0 && s[0] <= 0xf4 ? 4 : 0;
-    for (size_t i = 1; i < length; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
-        (s[0] == 0xf4 && s[1] > 0x8f))
-        return 0;
-    return length;
-}
-
 static bool is_plain(uint8_t c) {
     return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
@@ -73,11 +59,11 @@ static void put_escaped(struct ct_json *json, const char *text) {
         uint8_t c = (uint8_t)*text;
         if (c == '"' || c == '\\') {
             put(json, (char[]){'\\', (char)c}, 2);
-        } else if (c < 0x20 || c == 0x7f) {
-            snprintf(escape, sizeof escape, "\\u%04x", c);
-            put(json, escape, 6);
-        } else if ((length = character(text))) {
-            put(json, text, length);
+        } else if ((length = ct_utf8_character(text, strnlen(text, 4)))) {
+            bool control = ct_utf8_is_control(text);
+            snprintf(escape, sizeof escape, "\\u%04x",
+                     length == 2 ? (uint8_t)text[1] : c); /* C1 is as its second byte */
+            put(json, control ? escape : text, control ? 6 : length);
             text += length;
             continue;
         } else {

@@ -196,6 +196,14 @@ void ct_place_unmake(struct ct_place *place) {
     }
 }
 
+bool ct_place_is_empty(const struct ct_place *place) {
+    return is_empty(place->fd);
+}
+
+int ct_place_descriptor(const struct ct_place *place) {
+    return place->fd;
+}
+
 bool ct_place_is_new(const struct ct_place *place) {
     return place->name != NULL;
 }
@@ -234,7 +242,7 @@ struct walk {
     char *left; /* what is to be walked yet, malloc'ed */
     int flags;
     gid_t group;
-    unsigned links;
+    unsigned links; /* followed, and steps that were repeated */
 };
 
 static int begin(struct walk *w, const char *path) {
@@ -323,7 +331,9 @@ static int step(struct walk *w, const char *name) {
     int fd = openat(w->at->fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT && may_make(w)) {
         error = make_and_enter(w, name);
-        return error == EEXIST ? step(w, name) : error; /* somebody was faster */
+        if (error != EEXIST)
+            return error;
+        return ++w->links > LINKS ? CT_PLACE_SWAPPED : step(w, name); /* somebody was faster, or plays with us */
     }
     if (fd < 0)
         return errno;

@@ -50,6 +50,10 @@ const char *ct_place_reason(int error);
 
 /* Is the directory ours, and can nobody else write it? */
 bool ct_place_is_closed(const struct ct_place *place);
+/* Is nothing in the directory? */
+bool ct_place_is_empty(const struct ct_place *place);
+/* Its descriptor, which stays the place's. */
+int ct_place_descriptor(const struct ct_place *place);
 /* Did we make it? */
 bool ct_place_is_new(const struct ct_place *place);
 /* Removes everything in it. */

@@ -9,15 +9,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define BUFFER (256u << 10)
+#define PAGE   4096u                      /* what the kernel writes to a file at once */
+#define ENOUGH 64u                        /* for the last line */
 #define FRESH  "." CT_SYMBOLS_FILE ".new" /* becomes the file when it is complete */
 
 struct ct_symbols_writer {
     int fd;
     struct ct_place *place; /* held */
     int error;              /* errno of the first failure */
+    bool more;              /* of a file that is there */
+    struct ct_symbols_end *end;
     uint64_t offset, functions;
     size_t used;
     char buffer[BUFFER];
@@ -75,28 +80,89 @@ static void free_writer(struct ct_symbols_writer *writer) {
     free(writer);
 }
 
-int ct_symbols_writer_open(struct ct_symbols_writer **out, struct ct_place *process) {
-    struct ct_symbols_writer *writer = malloc(sizeof *writer);
-    *out = NULL;
-    if (!writer)
-        return CT_ERR_NO_MEMORY;
-    writer->place = ct_place_hold(process);
-    writer->fd = ct_file_open_fresh(process, FRESH);
-    if (writer->fd < 0) {
-        int error = -writer->fd;
-        free_writer(writer);
-        errno = error;
-        return ct_file_status(error);
+/* Takes the descriptor over, or a negated errno. */
+static int make_writer(struct ct_symbols_writer **out, struct ct_place *process, int fd) {
+    struct ct_symbols_writer *writer = fd < 0 ? NULL : malloc(sizeof *writer);
+    *out = writer;
+    if (fd < 0) {
+        errno = -fd;
+        return ct_file_status(-fd);
     }
+    if (!writer) {
+        close(fd);
+        return CT_ERR_NO_MEMORY;
+    }
+    writer->place = ct_place_hold(process);
+    writer->fd = fd;
     writer->error = 0;
     writer->offset = writer->functions = writer->used = 0;
-    put_plain(writer, CT_SYMBOLS_FIRST_LINE "\n");
-    *out = writer;
+    writer->more = false;
+    writer->end = NULL;
     return 0;
+}
+
+int ct_symbols_writer_open(struct ct_symbols_writer **out, struct ct_place *process) {
+    int status = make_writer(out, process, ct_file_open_fresh(process, FRESH));
+    if (!status)
+        put_plain(*out, CT_SYMBOLS_FIRST_LINE "\n");
+    return status;
+}
+
+void ct_symbols_writer_note_end(struct ct_symbols_writer *writer, struct ct_symbols_end *end) {
+    *end = (struct ct_symbols_end){0};
+    writer->end = end;
+}
+
+int ct_symbols_writer_continue(struct ct_symbols_writer **out, struct ct_place *process, struct ct_symbols_end *end) {
+    struct stat info;
+    int status = make_writer(out, process, ct_place_open_file(process, CT_SYMBOLS_FILE, O_WRONLY));
+    if (status)
+        return status;
+    struct ct_symbols_writer *writer = *out;
+    if (fstat(writer->fd, &info) || info.st_ino != end->inode || (uint64_t)info.st_size != end->offset) {
+        close(writer->fd);
+        free_writer(writer);
+        *out = NULL;
+        return CT_ERR_NOT_FOUND;
+    }
+    writer->offset = end->offset;
+    writer->functions = end->functions;
+    writer->more = true;
+    writer->end = end;
+    return 0;
+}
+
+/* ---- lines ---- */
+
+/* The last one. What is left of the file's page is enough for another, or nothing is: zeros before the number fill it. */
+static void put_total(struct ct_symbols_writer *writer, uint64_t functions, bool fill) {
+    char text[24];
+    int length = snprintf(text, sizeof text, "%llx\n", (unsigned long long)functions);
+    put_plain(writer, CT_SYMBOLS_END "\t");
+    uint64_t over = (writer->offset + writer->used + (uint64_t)length) % PAGE, left = over ? PAGE - over : 0;
+    while ((fill || left < ENOUGH) && left-- > 0)
+        put_char(writer, '0');
+    put_plain(writer, text);
+}
+
+/* `line` is where the last line in the buffer begins. Should it not fit into the page of those before it, these are written first. */
+static void split_pages(struct ct_symbols_writer *writer, size_t line) {
+    char text[PAGE];
+    size_t size = writer->used - line;
+    uint64_t room = PAGE - writer->offset % PAGE;
+    if (!writer->more || writer->used + ENOUGH <= room || size > sizeof text)
+        return;
+    memcpy(text, writer->buffer + line, size);
+    writer->used = line;
+    put_total(writer, writer->functions, true);
+    empty_buffer(writer);
+    memcpy(writer->buffer, text, size);
+    writer->used = size;
 }
 
 void ct_symbols_writer_module(struct ct_symbols_writer *writer, uint32_t module_id, const char *path,
                               const char *build_id, uint64_t base) {
+    size_t line = writer->used;
     put_plain(writer, CT_SYMBOLS_MODULE "\t");
     put_hex(writer, module_id);
     put_char(writer, '\t');
@@ -106,10 +172,12 @@ void ct_symbols_writer_module(struct ct_symbols_writer *writer, uint32_t module_
     put_char(writer, '\t');
     put_text(writer, path ? path : "");
     put_char(writer, '\n');
+    split_pages(writer, line);
 }
 
 void ct_symbols_writer_function(struct ct_symbols_writer *writer, uint64_t function_id, uint64_t offset, uint64_t size,
                                 const char *name, const char *skip, const char *entry_only) {
+    size_t line = writer->used;
     put_hex(writer, function_id);
     put_char(writer, '\t');
     put_hex(writer, offset);
@@ -123,20 +191,27 @@ void ct_symbols_writer_function(struct ct_symbols_writer *writer, uint64_t funct
     put_text(writer, entry_only ? entry_only : "");
     put_char(writer, '\t');
     put_char(writer, '\n');
+    split_pages(writer, line);
     writer->functions++;
 }
 
+static void note_end(const struct ct_symbols_writer *writer, int error) {
+    struct stat info;
+    if (writer->end && !error && !fstat(writer->fd, &info))
+        *writer->end =
+            (struct ct_symbols_end){.inode = info.st_ino, .offset = writer->offset, .functions = writer->functions};
+}
+
 int ct_symbols_writer_close(struct ct_symbols_writer *writer) {
-    put_plain(writer, CT_SYMBOLS_END "\t");
-    put_hex(writer, writer->functions);
-    put_char(writer, '\n');
+    put_total(writer, writer->functions, false);
     empty_buffer(writer);
     int error = writer->error;
+    note_end(writer, error);
     if (close(writer->fd) != 0 && !error)
         error = errno;
-    if (!error)
+    if (!error && !writer->more)
         error = ct_place_replace(writer->place, FRESH, CT_SYMBOLS_FILE);
-    if (error)
+    if (error && !writer->more)
         (void)ct_place_remove(writer->place, FRESH);
     free_writer(writer);
     errno = error;

@@ -43,7 +43,7 @@ int ct_thread_writer_open_as(struct ct_thread_writer **out, struct ct_place *pro
 struct atf_index_event *ct_thread_writer_reserve(struct ct_thread_writer *writer, size_t *room);
 void ct_thread_writer_commit(struct ct_thread_writer *writer, size_t count);
 /* Everything committed is handed to the kernel, and the buffer given back: flush one thread before filling the next where
- * possible, and memory stays small. CT_ERR_NO_SPACE (disk full, quota, file-size limit), CT_ERR_SYSTEM and others: the first
+ * possible, and memory stays small. CT_ERR_NO_SPACE (disk full), CT_ERR_QUOTA, CT_ERR_FILE_LIMIT, CT_ERR_SYSTEM and others: the first
  * failure stays, and from then on events are dropped. The file ends with a whole event. */
 int ct_thread_writer_flush(struct ct_thread_writer *writer);
 /* The event at that position of the thread (counted from the beginning of the recording) has a detail record. May be told long
@@ -96,6 +96,16 @@ void ct_symbols_writer_module(struct ct_symbols_writer *writer, uint32_t module_
 void ct_symbols_writer_function(struct ct_symbols_writer *writer, uint64_t function_id, uint64_t offset, uint64_t size,
                                 const char *name, const char *skip, const char *entry_only);
 int ct_symbols_writer_close(struct ct_symbols_writer *writer);
+
+/* More functions for a file that is complete. It is so at any moment, whoever kills us meanwhile: lines and the total after them are
+ * written at once, into one page of the file. */
+struct ct_symbols_end {
+    uint64_t inode, offset, functions;
+};
+/* Where the file ends, once it is closed. */
+void ct_symbols_writer_note_end(struct ct_symbols_writer *writer, struct ct_symbols_end *end);
+/* Goes on there; closing notes the new end. CT_ERR_NOT_FOUND: what is there now is another file. */
+int ct_symbols_writer_continue(struct ct_symbols_writer **out, struct ct_place *process, struct ct_symbols_end *end);
 
 /* ---- JSON text, for the manifest, `ctl status --json` and reports ---- */
 

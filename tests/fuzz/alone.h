@@ -1,12 +1,14 @@
-/* A fuzzer without libFuzzer: replays the files given as arguments, then tries `--cases N` deterministic cases. Included where
+/* A fuzzer without libFuzzer: replays the files given as arguments, or those in directories, then tries `--cases N` deterministic cases. Included where
  * CT_LIBFUZZER is not defined; one file of a program. */
 #ifndef CT_TESTS_FUZZ_ALONE_H
 #define CT_TESTS_FUZZ_ALONE_H
 
+#include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -47,7 +49,9 @@ __attribute__((unused)) static size_t spoil(uint8_t *bytes, size_t size, size_t 
     return size;
 }
 
-static void replay(const char *path) {
+enum { LIMIT_S = 120 }; /* an input that takes longer has no end: SIGALRM */
+
+static void replay_file(const char *path) {
     static uint8_t bytes[1 << 20];
     FILE *file = fopen(path, "rb");
     if (!file) {
@@ -56,7 +60,24 @@ static void replay(const char *path) {
     }
     size_t size = fread(bytes, 1, sizeof bytes, file);
     fclose(file);
+    fprintf(stderr, "%s\n", path);
+    alarm(LIMIT_S);
     LLVMFuzzerTestOneInput(bytes, size);
+    alarm(0);
+}
+
+static void replay(const char *path) {
+    char file[1024];
+    DIR *folder = opendir(path);
+    if (!folder)
+        replay_file(path);
+    for (struct dirent *entry; folder && (entry = readdir(folder));)
+        if (entry->d_name[0] != '.') {
+            snprintf(file, sizeof file, "%s/%s", path, entry->d_name);
+            replay_file(file);
+        }
+    if (folder)
+        closedir(folder);
 }
 
 static int run_alone(int argc, char **argv, unsigned long cases, void (*random_case)(void)) {
@@ -65,8 +86,11 @@ static int run_alone(int argc, char **argv, unsigned long cases, void (*random_c
             cases = strtoul(argv[++i], NULL, 0);
         else
             replay(argv[i]);
-    while (cases--)
+    while (cases--) {
+        alarm(LIMIT_S);
         random_case();
+    }
+    alarm(0);
     return 0;
 }
 

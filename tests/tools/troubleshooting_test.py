@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""troubleshooting_test.py ROOT: the messages of docs/TROUBLESHOOTING.md are messages of the program, word for word."""
+"""troubleshooting_test.py ROOT: the messages of docs/TROUBLESHOOTING.md and docs/LIMITS.md are messages of the program, word for word."""
 
 import pathlib
 import re
@@ -26,11 +26,18 @@ def messages():
             yield re.match(r"\| `([^`]*)`", line).group(1)
 
 
+def sayings():
+    for match in re.finditer(r"[Ii]t\s+says:\s+`([^`]*)`", (ROOT / "docs/LIMITS.md").read_text()):
+        yield match.group(1)
+
+
 class Troubleshooting(unittest.TestCase):
     def test_messages_are_the_programs(self):
         texts = list(literals())
         found = list(messages())
         self.assertGreater(len(found), 40)
+        self.assertGreater(len(list(sayings())), 14)
+        found += sayings()
         for message in found:
             if re.fullmatch(r"[A-Z_]+|epoll_wait", message):
                 continue  # names, not sentences

@@ -37,6 +37,41 @@ static void test_stack_walks_differ_by_side(void **state) {
     assert_int_equal(from_outside("_Unwind_Resume", 0).special, CT_SPECIAL_UNWIND);
 }
 
+/* They look at their callers' frames alone, so their own return is seen. */
+static void test_walks_that_return(void **state) {
+    (void)state;
+    static const char *const steps[] = {"_ULx86_64_step", "unw_step", "__unw_step"};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        assert_int_equal(from_outside(steps[i], 0).special, CT_SPECIAL_LOOK);
+        assert_int_equal(from_outside(steps[i], 0).entry_only, CT_ENTRY_ONLY_NONE);
+        assert_int_equal(from_inside(steps[i], 0).special, CT_SPECIAL_NONE);
+    }
+    assert_int_equal(from_outside("", CT_SCAN_TRACES).special, CT_SPECIAL_TRACE);
+    assert_int_equal(from_outside("_ZN11__sanitizer18BufferedStackTrace10UnwindFastEmmmmj", 0).special,
+                     CT_SPECIAL_TRACE);
+    assert_int_equal(from_inside("", CT_SCAN_TRACES).special, CT_SPECIAL_NONE);
+    assert_int_equal(from_outside("unw_backtrace", 0).special, CT_SPECIAL_WALK);
+    assert_int_equal(from_outside("unw_backtrace", 0).entry_only, CT_ENTRY_ONLY_UNWINDER);
+    assert_int_equal(from_outside("backtrace", 0).special, CT_SPECIAL_NONE); /* libc's */
+    struct ct_function_facts facts = {.side = CT_CLASSIFY_OUTSIDE, .name = "backtrace", .walks = true};
+    assert_int_equal(ct_classify(&facts).special, CT_SPECIAL_WALK);
+    facts.name = "main";
+    assert_int_equal(ct_classify(&facts).special, CT_SPECIAL_NONE);
+}
+
+/* Only the C library's own: others of that name keep handlers themselves. */
+static void test_sigaction_of_libc(void **state) {
+    (void)state;
+    struct ct_function_facts f = {.side = CT_CLASSIFY_OUTSIDE, .name = "sigaction", .flags = CT_FUNC_NAMED};
+    assert_int_equal(ct_classify(&f).special, CT_SPECIAL_NONE);
+    f.libc = true;
+    assert_int_equal(ct_classify(&f).special, CT_SPECIAL_SIGACTION);
+    assert_int_equal(ct_classify(&f).entry_only, CT_ENTRY_ONLY_NONE);
+    assert_true(ct_classify(&f).service);
+    f.side = CT_CLASSIFY_INSIDE;
+    assert_int_equal(ct_classify(&f).special, CT_SPECIAL_NONE);
+}
+
 static void test_filters_matter_outside_only(void **state) {
     (void)state;
     static const char *const names[] = {"prctl", "seccomp", "syscall"};
@@ -54,7 +89,7 @@ static void test_filters_matter_outside_only(void **state) {
 static void test_known_by_code(void **state) {
     (void)state;
     struct ct_function_class c = from_outside("x", CT_SCAN_CLONES);
-    assert_int_equal(c.special, CT_SPECIAL_VFORK);
+    assert_int_equal(c.special, CT_SPECIAL_CLONES);
     assert_int_equal(c.entry_only, CT_ENTRY_ONLY_NONE);
     assert_true(c.service);
     c = from_outside("", CT_SCAN_LONGJMP | CT_SCAN_USES_RETURN);
@@ -104,6 +139,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ordinary),
         cmocka_unit_test(test_stack_walks_differ_by_side),
+        cmocka_unit_test(test_walks_that_return),
+        cmocka_unit_test(test_sigaction_of_libc),
         cmocka_unit_test(test_filters_matter_outside_only),
         cmocka_unit_test(test_known_by_code),
         cmocka_unit_test(test_return_maps),

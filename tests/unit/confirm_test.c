@@ -113,6 +113,15 @@ static void unmap(void) {
     munmap((void *)ct_inject_lane_at(&r.injection), r.lane.size);
 }
 
+/* The recorder's own processes (one that traces) have the memory too, in the recorder's place: nobody waits for a letter of theirs when the
+ * recorded process ends. */
+static void test_own_process(void **state) {
+    (void)state;
+    int pid = make(unmap);
+    assert_false(ct_confirm_has_other(&r));
+    end(pid);
+}
+
 static void map_for_reading(void) {
     void *at = (void *)ct_inject_lane_at(&r.injection);
     (void)mmap(at, r.lane.size, PROT_READ, MAP_SHARED | MAP_FIXED, r.lane.fd, 0);
@@ -237,8 +246,9 @@ static void test_executing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_child),  cmocka_unit_test(test_strangers), cmocka_unit_test(test_executes),
-        cmocka_unit_test(test_orphan), cmocka_unit_test(test_held),      cmocka_unit_test(test_executing),
+        cmocka_unit_test(test_own_process), cmocka_unit_test(test_child),  cmocka_unit_test(test_strangers),
+        cmocka_unit_test(test_executes),    cmocka_unit_test(test_orphan), cmocka_unit_test(test_held),
+        cmocka_unit_test(test_executing),
     };
     return cmocka_run_group_tests(tests, begin, finish);
 }

@@ -37,6 +37,8 @@ static int good(void **state) {
                    .architecture = "x86_64",
                    .libc = CT_DOCTOR_LIBC_GLIBC,
                    .threads = 1,
+                   .memory_left = CT_DOCTOR_UNLIMITED,
+                   .tasks_left = CT_DOCTOR_UNLIMITED,
                    .modules = 3},
     };
     return 0;
@@ -198,6 +200,21 @@ static void test_filters_of_the_target(void **state) {
     facts.target.seccomp = facts.seccomp = 2; /* a filter of our own forbids it even to root */
     facts.target.all_filtered = true;
     assert_int_equal(check_of("its seccomp")->level, CT_DOCTOR_PROBLEM);
+    facts.target.same_filters = true; /* which need not be lifted then */
+    assert_int_equal(check_of("its seccomp")->level, CT_DOCTOR_OK);
+    assert_int_equal(report.status, 0);
+}
+
+static void test_room_of_the_target(void **state) {
+    (void)state;
+    facts.target.memory_left = 1ull << 30;
+    expect("its memory", CT_DOCTOR_OK, 0, false);
+    facts.target.memory_left = 64 << 20;
+    warns("its memory");
+    facts.target.tasks_left = 1000;
+    expect("its processes", CT_DOCTOR_OK, 0, false);
+    facts.target.tasks_left = 3;
+    warns("its processes");
 }
 
 /* Rights are what is told, wherever they stand in the list. */
@@ -224,6 +241,7 @@ int main(void) {
         cmocka_unit_test_setup(test_directories, good),
         cmocka_unit_test_setup(test_target, good),
         cmocka_unit_test_setup(test_filters_of_the_target, good),
+        cmocka_unit_test_setup(test_room_of_the_target, good),
         cmocka_unit_test_setup(test_rights_come_first, good),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

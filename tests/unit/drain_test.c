@@ -596,7 +596,7 @@ static void test_disk_is_full(void **state) {
         usleep(1000);
     int status = lane_finish_drain(&f);
     setrlimit(RLIMIT_FSIZE, &old);
-    assert_int_equal(status, CT_ERR_NO_SPACE);
+    assert_int_equal(status, CT_ERR_FILE_LIMIT);
     const struct ct_session_statistics *s = &f.drain.statistics;
     assert_true(s->events > 0 && s->events < 60 * capacity);
     assert_int_equal(s->events + s->lost[CT_LOSS_DISK_SLOW], 60 * capacity);

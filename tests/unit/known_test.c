@@ -33,9 +33,10 @@ static void test_every_entry_says_something(void **state) {
     (void)state;
     for (const struct ct_known_function *f = ct_known_functions; f->name; f++) {
         assert_in_range(f->entry_only, CT_ENTRY_ONLY_NONE, CT_ENTRY_ONLY_COUNT - 1);
-        assert_in_range(f->special, CT_SPECIAL_NONE, CT_SPECIAL_SECCOMP);
+        assert_in_range(f->special, CT_SPECIAL_NONE, CT_SPECIAL_SIGACTION);
         assert_true(f->entry_only || f->special == CT_SPECIAL_SECCOMP || f->special == CT_SPECIAL_EXEC ||
-                    f->special == CT_SPECIAL_LOADED);
+                    f->special == CT_SPECIAL_LOADED || f->special == CT_SPECIAL_LOOK ||
+                    f->special == CT_SPECIAL_TRACE || f->special == CT_SPECIAL_SIGACTION);
     }
 }
 

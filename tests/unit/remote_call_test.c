@@ -62,6 +62,62 @@ static void test_bad_calls(void **state) {
     assert_int_equal(end_target(&target, NULL), 0);
 }
 
+static bool says_yes(void *arg) {
+    ++*(int *)arg;
+    return true;
+}
+
+/* After its time, or when it was given up, a stop has neither memory nor calls to offer. The next one has. */
+static void test_limit(void **state) {
+    (void)state;
+    struct target target;
+    int asked = 0;
+    uint64_t none[6] = {0}, word, sum;
+    start_target(&target, "nanosleep");
+    struct ct_remote *remote = open_remote(target.pid);
+    ct_remote_limit(remote, 1, NULL, NULL);
+    stop_remote(remote);
+    usleep(5000);
+    assert_true(ct_remote_is_over(remote));
+    assert_int_equal(ct_remote_read(remote, target.sum_of_six, &word, sizeof word), CT_ERR_TIMEOUT);
+    assert_int_equal(ct_remote_call(remote, target.sum_of_six, target.stack, none, &sum), CT_ERR_TIMEOUT);
+    ct_remote_resume(remote);
+    assert_int_equal(ct_remote_read(remote, target.sum_of_six, &word, sizeof word), CT_OK);
+    ct_remote_limit(remote, LIMIT_MS, says_yes, &asked);
+    stop_remote(remote);
+    assert_int_equal(ct_remote_read(remote, target.sum_of_six, &word, sizeof word), CT_ERR_TIMEOUT);
+    assert_int_equal(asked, 1);
+    ct_remote_limit(remote, 0, NULL, NULL);
+    assert_true(use(remote, &target));
+    ct_remote_close(remote);
+    assert_int_equal(end_target(&target, NULL), 0);
+}
+
+/* Functions that do not return: one that only runs, one whose system calls the tracer hears of all the time. The process runs on. */
+static void test_endless_calls(void **state) {
+    (void)state;
+    static const char *const codes[] = {"\xeb\xfe", "\xb8\x6e\0\0\0\x0f\x05\xeb\xf7"}; /* jmp; getppid, jmp */
+    static const size_t sizes[] = {2, 9};
+    for (int i = 0; i < 2; i++) {
+        struct target target;
+        uint64_t map[6] = {0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0};
+        uint64_t none[6] = {0}, result;
+        int64_t at;
+        start_target(&target, "nanosleep");
+        struct ct_remote *remote = open_remote(target.pid);
+        stop_remote(remote);
+        assert_int_equal(ct_remote_syscall(remote, SYS_mmap, map, &at), CT_OK);
+        assert_int_equal(ct_remote_write(remote, (uint64_t)at, codes[i], sizes[i]), CT_OK);
+        ct_remote_limit(remote, 200, NULL, NULL);
+        assert_int_equal(ct_remote_call(remote, (uint64_t)at, target.stack, none, &result), CT_ERR_TIMEOUT);
+        ct_remote_close(remote);
+        wait_for_state(target.pid, "R");
+        wait_untraced(target.pid);
+        kill(target.pid, SIGKILL);
+        assert_int_equal(end_target(&target, NULL), -SIGKILL);
+    }
+}
+
 /* A sleep is as long as it was meant to be, over many stops with calls. */
 static void test_sleep_goes_on(void **state) {
     (void)state;
@@ -367,6 +423,8 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_calls),
         cmocka_unit_test(test_bad_calls),
+        cmocka_unit_test(test_limit),
+        cmocka_unit_test(test_endless_calls),
         cmocka_unit_test(test_sleep_goes_on),
         cmocka_unit_test(test_signals_between_calls),
         cmocka_unit_test(test_seccomp),
@@ -381,6 +439,8 @@ int main(int argc, char **argv) {
     const struct CMUnitTest with_a_thread[] = {
         /* as the tracer */
         cmocka_unit_test(test_calls),
+        cmocka_unit_test(test_limit),
+        cmocka_unit_test(test_endless_calls),
         cmocka_unit_test(test_signals_between_calls),
         cmocka_unit_test(test_death_at_each_step),
         cmocka_unit_test(test_death_and_sleep),

@@ -1,4 +1,4 @@
-/* A scan in parts is the scan. */
+/* A scan in parts is the scan; and scans that take too long, or are given up. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "hook/module.h"
+#include <contrail/status.h>
 
 static struct ct_hook_code_map map;
 static struct ct_hook_module *module;
@@ -94,10 +95,31 @@ static void test_no_functions(void **state) {
     ct_scan_free(&whole);
 }
 
+/* Each function reaches to the end of the code, as a file's symbols may say. A few of them are no harm. */
+static void test_overlapping(void **state) {
+    (void)state;
+    enum { SIZE = 1 << 20, MANY = 100000 };
+    static uint8_t code[SIZE];
+    const bool yes = true;
+    struct ct_scan_func *funcs = calloc(MANY, sizeof *funcs);
+    struct ct_scan scan = {.code = code, .start = 1u << 24, .end = (1u << 24) + SIZE, .funcs = funcs, .func_count = 4};
+    memset(code, 0x90, sizeof code);
+    for (size_t i = 0; i < MANY; i++)
+        funcs[i] = (struct ct_scan_func){.start = scan.start + 10 * i, .end = scan.end};
+    assert_int_equal(ct_scan_run(&scan), CT_OK);
+    ct_scan_free(&scan);
+    scan.func_count = MANY;
+    assert_int_equal(ct_scan_run(&scan), CT_ERR_UNSUPPORTED);
+    scan.cancelled = &yes;
+    assert_int_equal(ct_scan_run(&scan), CT_ERR_TIMEOUT);
+    free(funcs);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parts),
         cmocka_unit_test(test_no_functions),
+        cmocka_unit_test(test_overlapping),
     };
     return cmocka_run_group_tests_name("scan_parts", tests, start, end);
 }

@@ -277,6 +277,38 @@ static void test_odd_ranges(void **state) {
 }
 
 /* Unwind information of clone ends before its system call. */
+/* As the sanitizers' UnwindFast begins, of gcc and of clang; then with one of its signs missing, or behind a branch. */
+static void test_traces(void **state) {
+    (void)state;
+    static const uint8_t code[] = {
+        0x48, 0x89, 0x75, 0x10,                         /*  0 mov [rbp + 16], rsi */
+        0xc7, 0x45, 0x08, 0x01, 0x00, 0x00, 0x00,       /*  4 mov dword [rbp + 8], 1 */
+        0x48, 0x81, 0xfb, 0xff, 0x0f, 0x00, 0x00,       /* 11 cmp rbx, 4095 */
+        0xc3,                                           /* 18 ret */
+        0x49, 0x81, 0xfc, 0x00, 0x10, 0x00, 0x00,       /* 19 cmp r12, 4096 */
+        0x41, 0xc7, 0x46, 0x08, 0x01, 0x00, 0x00, 0x00, /* 26 mov dword [r14 + 8], 1 */
+        0x4d, 0x89, 0x7e, 0x10,                         /* 34 mov [r14 + 16], r15 */
+        0xc3,                                           /* 38 ret */
+        0x4c, 0x89, 0x7d, 0x10,                         /* 39 mov [rbp + 16], r15 */
+        0x41, 0xc7, 0x45, 0x08, 0x01, 0x00, 0x00, 0x00, /* 43 mov dword [r13 + 8], 1: another base */
+        0x48, 0x81, 0xfb, 0xff, 0x0f, 0x00, 0x00,       /* 51 cmp rbx, 4095 */
+        0xc3,                                           /* 58 ret */
+        0x48, 0x89, 0x75, 0x10,                         /* 59 mov [rbp + 16], rsi */
+        0xc7, 0x45, 0x08, 0x01, 0x00, 0x00, 0x00,       /* 63 mov dword [rbp + 8], 1 */
+        0x74, 0x00,                                     /* 70 jz 72 */
+        0x48, 0x81, 0xfb, 0xff, 0x0f, 0x00, 0x00,       /* 72 cmp rbx, 4095 */
+        0xc3,                                           /* 79 ret */
+    };
+    struct sample s;
+    SAMPLE(&s, code, 0, 19, 19, 39, 39, 59, 59, 80);
+    run(&s);
+    assert_int_equal(s.funcs[0].flags, CT_SCAN_TRACES);
+    assert_int_equal(s.funcs[1].flags, CT_SCAN_TRACES);
+    assert_int_equal(s.funcs[2].flags, 0);
+    assert_int_equal(s.funcs[3].flags, 0);
+    ct_scan_free(&s.scan);
+}
+
 static void test_clone_behind_the_end(void **state) {
     (void)state;
     static const uint8_t code[] = {
@@ -323,6 +355,7 @@ int main(void) {
         cmocka_unit_test(test_find),
         cmocka_unit_test(test_no_functions),
         cmocka_unit_test(test_odd_ranges),
+        cmocka_unit_test(test_traces),
         cmocka_unit_test(test_clone_behind_the_end),
         cmocka_unit_test(test_free_twice),
     };

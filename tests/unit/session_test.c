@@ -349,8 +349,8 @@ static void test_disk_is_full(void **state) {
     int status = ct_session_detach(s);
     setrlimit(RLIMIT_FSIZE, &old);
     assert_int_equal(what.event, CT_SESSION_DISK_FULL);
-    assert_int_equal(status, CT_ERR_NO_SPACE);
-    assert_non_null(strstr(ct_session_error(s), "--output"));
+    assert_int_equal(status, CT_ERR_FILE_LIMIT);
+    assert_non_null(strstr(ct_session_error(s), "ulimit -f"));
     assert_int_equal(ct_session_state(s), CT_SESSION_INITIALIZED);
     check_unharmed(pid);
 }

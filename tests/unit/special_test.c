@@ -12,7 +12,7 @@
 #include "os/os.h"
 #include "runtime_util.h"
 
-enum { WALKER = 60, FILTER = 61 }; /* hooks */
+enum { CLONER = 58, LOOKER = 59, WALKER = 60, FILTER = 61, TRACER = 62 }; /* hooks */
 
 static struct fixture f;
 
@@ -22,6 +22,9 @@ static int start(void **state) {
     f.hooks[WALKER].special = CT_SPECIAL_WALK;
     f.hooks[WALKER].entry_only = 1;
     f.hooks[FILTER].special = CT_SPECIAL_SECCOMP;
+    f.hooks[LOOKER].special = CT_SPECIAL_LOOK;
+    f.hooks[TRACER].special = CT_SPECIAL_TRACE;
+    f.hooks[CLONER].special = CT_SPECIAL_CLONES;
     return 0;
 }
 
@@ -145,6 +148,132 @@ static void test_return_range(void **state) {
     assert_true(knows_return(&f, 1, home(1000)));
 }
 
+/* ---- walks whose end is seen ---- */
+
+/* Two frames and a function that looks at them: they are bare until it returns, which is seen. */
+static void look(unsigned hook, uint64_t frame) {
+    fake_call(&f, 1, home(1000));
+    fake_call(&f, 2, home(900));
+    assert_int_equal(call_special(hook, home(800), 0, 0, frame), CT_GO_OBSERVED);
+    *word_at(home(800)) = resume_of(&f, hook);
+}
+
+static void check_dressed(void) {
+    assert_false(is_bare(home(1000)) || is_bare(home(900)));
+    assert_int_equal(f.block->attention, 0);
+    return_slow(home(900));
+    return_slow(home(1000));
+    assert_int_equal(entries_in_use(f.block), 0);
+}
+
+static void test_look(void **state) {
+    (void)state;
+    look(LOOKER, 0);
+    assert_true(is_bare(home(1000)) && is_bare(home(900)));
+    call_slow(3, home(700));
+    return_slow(home(700));
+    assert_true(is_bare(home(1000)) && is_bare(home(900)));
+    return_slow(home(800));
+    check_dressed();
+    assert_string_equal(recorded(&f), "C1 C2 C59 C3 R3 R59 R2 R1");
+}
+
+/* Nobody wants it recorded: it has a frame all the same, and no events. */
+static void test_look_unrecorded(void **state) {
+    (void)state;
+    f.hooks[LOOKER].flavor = CT_ACTION_NONE;
+    look(LOOKER, 0);
+    assert_true(is_bare(home(1000)) && is_bare(home(900)));
+    assert_int_equal(ct_hook_on_return(NULL, home(800)), real_return(home(800)));
+    check_dressed();
+    assert_string_equal(recorded(&f), "C1 C2 R2 R1");
+}
+
+/* It ends with a jump to another function, which looks in its place. */
+static void test_look_handed_on(void **state) {
+    (void)state;
+    look(LOOKER, 0);
+    assert_int_equal(ct_hook_enter_slow(home(800), stub_of(&f, 3), NULL), CT_GO_OBSERVED);
+    assert_true(is_bare(home(1000)) && is_bare(home(900)));
+    *word_at(home(800)) = resume_of(&f, 3);
+    assert_int_equal(ct_hook_leave_slow(home(800), NULL), resume_of(&f, LOOKER));
+    *word_at(home(800)) = resume_of(&f, LOOKER);
+    return_slow(home(800));
+    check_dressed();
+}
+
+/* It is left without a return: the next call dresses. */
+static void test_look_left(void **state) {
+    (void)state;
+    look(LOOKER, 0);
+    call_slow(3, home(850));
+    return_slow(home(850));
+    check_dressed();
+    assert_string_equal(recorded(&f), "C1 C2 C59 X59 C3 R3 R2 R1");
+}
+
+/* In the midst of a walk: that one's frames stay bare. */
+static void test_look_in_a_walk(void **state) {
+    (void)state;
+    walk();
+    assert_int_equal(call_special(LOOKER, home(700), 0, 0, 0), CT_GO_OBSERVED);
+    *word_at(home(700)) = resume_of(&f, LOOKER);
+    return_slow(home(700));
+    assert_true(is_bare(home(1000)) && is_bare(home(900)));
+    call_slow(3, home(850));
+    return_slow(home(850));
+    check_dressed();
+}
+
+/* Along frame pointers: `depth` is an argument on the stack of the stub, zero here, and one frame more is always bare. */
+static void test_trace_ends_with_the_chain(void **state) {
+    (void)state;
+    *word_at(home(899)) = home(999); /* frame pointers, each below its return address */
+    *word_at(home(999)) = 0;
+    look(TRACER, home(899));
+    assert_true(is_bare(home(900)));
+    assert_false(is_bare(home(1000)));
+    return_slow(home(800));
+    check_dressed();
+    assert_int_equal(ct_shadow_chain_end(home(800), home(899), home(1010), 1), home(901));
+    assert_int_equal(ct_shadow_chain_end(home(800), home(899), home(1010), 9), home(1001));
+    assert_int_equal(ct_shadow_chain_end(home(800), home(899), home(1000), 9), home(901));
+    assert_int_equal(ct_shadow_chain_end(home(800), home(899) + 1, home(1010), 9), home(801)); /* no frame pointer */
+    assert_int_equal(ct_shadow_chain_end(home(800), home(700), home(1010), 9), home(801));
+    assert_int_equal(ct_shadow_chain_end(home(800), UINT64_MAX - 7, home(1010), 9), home(801));
+}
+
+/* ---- children on our memory ---- */
+
+static void clone_as(uint64_t function, uint64_t stack, uint64_t flags) {
+    assert_int_equal(call_special(CLONER, home(900), function, stack, flags), CT_GO_OBSERVED);
+    *word_at(home(900)) = resume_of(&f, CLONER);
+}
+
+/* What looks like a clone that runs beside us is one: the block is shared until the child has its own. */
+static void test_clone_by_its_code(void **state) {
+    (void)state;
+    enum { VM = 0x100, VFORK = 0x4000, SETTLS = 0x80000, UNTRACED = 0x800000, ADDRESS = 0x10000 };
+    static const uint64_t passing[][3] = {
+        {0, 0, 0},        {ADDRESS, ADDRESS, VM | VFORK}, {ADDRESS, ADDRESS, VM | SETTLS}, {ADDRESS, 1, VM},
+        {1, ADDRESS, VM}, {ADDRESS, ADDRESS, VM | 200},
+    };
+    for (size_t i = 0; i < sizeof passing / sizeof *passing; i++) {
+        clone_as(passing[i][0], passing[i][1], passing[i][2]);
+        assert_int_equal(f.block->attention, CT_ATTENTION_CONTESTED);
+        return_slow(home(900));
+        assert_int_equal(f.block->attention, 0);
+    }
+    clone_as(ADDRESS, ADDRESS, VM | UNTRACED);
+    assert_int_equal(f.block->attention, CT_ATTENTION_SHARED);
+    return_slow(home(900));
+    call_slow(1, home(800));
+    assert_int_equal(f.block->attention, CT_ATTENTION_SHARED); /* the child may still come */
+    f.block->parted++;
+    return_slow(home(800));
+    assert_int_equal(f.block->attention, 0);
+}
+
 /* ---- system calls that change what we may do ---- */
 
 /* In a child: there is no way back. The result is what the child says. */
@@ -236,9 +365,20 @@ static void test_without_counter(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
     const struct CMUnitTest tests[] = {
-        TEST(test_walker_calls),    TEST(test_frame_returns_unseen), TEST(test_all_return_unseen),
-        TEST(test_walk_in_a_loop),  TEST(test_return_range),         TEST(test_filters),
+        TEST(test_walker_calls),
+        TEST(test_frame_returns_unseen),
+        TEST(test_all_return_unseen),
+        TEST(test_walk_in_a_loop),
+        TEST(test_return_range),
+        TEST(test_filters),
         TEST(test_without_counter),
+        TEST(test_look),
+        TEST(test_look_unrecorded),
+        TEST(test_look_handed_on),
+        TEST(test_look_left),
+        TEST(test_look_in_a_walk),
+        TEST(test_trace_ends_with_the_chain),
+        TEST(test_clone_by_its_code),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

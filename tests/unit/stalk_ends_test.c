@@ -1,6 +1,5 @@
 /* The end of following, from two sides at once: a thread that is let go while it follows or unfollows itself, is in a callback, starts
  * others, ends, or runs natively in a storm of signals. Whoever is told that it is over may free everything. */
-#include "stalk/internal.h"
 #include "stalk_util.h"
 
 #include <pthread.h>
@@ -467,56 +466,13 @@ static void test_probe_in_use(void **state) {
     check_over();
 }
 
-static volatile unsigned long wrong;
-
-static void *keep_working(void *arg) {
-    unsigned long expected = work(3);
-    tid = (int)syscall(SYS_gettid);
-    while (!stage)
-        wrong += work(3) != expected;
-    return arg;
-}
-
-static void count(void *user, int of, const struct ct_stalker_event *events, size_t number) {
-    (void)user, (void)of, (void)events;
-    __atomic_add_fetch(&received, number, __ATOMIC_RELAXED);
-}
-
-/* It is asked when all of its code is linked, so that it comes by next when there is no room for events, in the middle of a block. */
-static void test_asked_when_full(void **state) {
-    (void)state;
-    const struct ct_stalker_sink sink = {.mask = CT_STALKER_CALL | CT_STALKER_RET | CT_STALKER_BLOCK,
-                                         .on_receive = count};
-    pthread_t thread;
-    create(0);
-    wrong = 0;
-    assert_int_equal(pthread_create(&thread, NULL, keep_working, NULL), 0);
-    while (!tid)
-        usleep(100);
-    for (int i = 0; i < 300; i++) {
-        assert_int_equal(ct_stalker_follow(stalker, tid, NULL, &sink), 0);
-        for (unsigned long before = received; received < before + 20000;)
-            usleep(100);
-        for (volatile int k = 0; k < i * 10; k++)
-            ;
-        __atomic_store_n(&stalker->threads->following, 2,
-                         __ATOMIC_RELEASE); /* as unfollow does, no matter where it is */
-        while (__atomic_load_n(&stalker->threads->following, __ATOMIC_ACQUIRE))
-            usleep(100);
-    }
-    stage = 1;
-    pthread_join(thread, NULL);
-    assert_int_equal(wrong, 0);
-    check_over();
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_natively_in_signals), cmocka_unit_test(test_from_two_sides),
         cmocka_unit_test(test_followed_again),      cmocka_unit_test(test_handlers_of_two),
         cmocka_unit_test(test_in_unwinder),         cmocka_unit_test(test_started_before_destroy),
         cmocka_unit_test(test_stop_of_starters),    cmocka_unit_test(test_collected_at_the_end),
-        cmocka_unit_test(test_probe_in_use),        cmocka_unit_test(test_asked_when_full),
+        cmocka_unit_test(test_probe_in_use),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include "trace/symbolize.h"
 #include "trace/writer.h"
 
+#include <contrail/status.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -270,7 +271,7 @@ static void test_failures(void **state) {
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0);
     int status = symbolize(&told, false, 0);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    assert_int_equal(status, CT_ERR_NO_SPACE);
+    assert_int_equal(status, CT_ERR_FILE_LIMIT);
     char *after = read_file();
     assert_string_equal(before, after);
     run("test $(ls -A %s | wc -l) = 1", trace); /* nothing is left of it */
@@ -334,17 +335,55 @@ static void test_cache(void **state) {
     ct_lookup_destroy(lookup);
 }
 
+/* ---- functions that are added ---- */
+
+static void add_some(struct ct_symbols_end *end, uint64_t first, uint64_t count, const char *name) {
+    struct ct_symbols_writer *writer;
+    assert_int_equal(ct_symbols_writer_continue(&writer, place_of(trace), end), 0);
+    if (first == 1)
+        ct_symbols_writer_module(writer, 0, "no symbol", "", 0);
+    for (uint64_t i = first; i < first + count; i++)
+        ct_symbols_writer_function(writer, i, i, 0, name, "", "");
+    assert_int_equal(ct_symbols_writer_close(writer), 0);
+}
+
+static void assert_complete(void) {
+    struct ct_symbols *symbols = ct_symbols_load(trace);
+    assert_non_null(symbols);
+    assert_null(ct_symbols_problem(symbols));
+    ct_symbols_free(symbols);
+}
+
+/* The kernel writes a page at once: cut after any of them, the file is complete. */
+static void test_added(void **state) {
+    (void)state;
+    struct ct_symbols_end end;
+    struct ct_symbols_writer *writer;
+    run("mkdir -p %s", trace);
+    assert_int_equal(ct_symbols_writer_open(&writer, place_of(trace)), 0);
+    ct_symbols_writer_note_end(writer, &end);
+    assert_int_equal(ct_symbols_writer_close(writer), 0);
+    uint64_t begin = end.offset, next = 1;
+    for (uint64_t count = 1; count < 60; next += count, count += 7) {
+        add_some(&end, next, count, "a function whose name is neither short nor long+0x1000");
+        assert_complete();
+    }
+    assert_true(end.offset > 3 * 4096);
+    assert_int_equal(end.functions, next - 1);
+    for (uint64_t size = end.offset / 4096 * 4096; size > begin; size -= 4096) {
+        assert_int_equal(truncate(file, (off_t)size), 0);
+        assert_complete();
+    }
+    assert_int_equal(ct_symbols_writer_continue(&writer, place_of(trace), &end), CT_ERR_NOT_FOUND);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fills_in),
-        cmocka_unit_test(test_keeps_the_rest),
-        cmocka_unit_test(test_other_file),
-        cmocka_unit_test(test_debug_file_alone),
-        cmocka_unit_test(test_without_build_id),
-        cmocka_unit_test(test_split_dwarf),
-        cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_at_once),
-        cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_fills_in),         cmocka_unit_test(test_added),
+        cmocka_unit_test(test_keeps_the_rest),   cmocka_unit_test(test_other_file),
+        cmocka_unit_test(test_debug_file_alone), cmocka_unit_test(test_without_build_id),
+        cmocka_unit_test(test_split_dwarf),      cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_at_once),          cmocka_unit_test(test_cache),
     };
     if (argc < 2)
         return 2;

@@ -168,7 +168,7 @@ static int fill_limited_file(void) {
     while (ct_detail_writer_flush(writer) == 0 && n < 100000)
         for (int i = 0; i < 50; i++)
             ct_detail_writer_add(writer, record_of(n++));
-    if (ct_detail_writer_flush(writer) != CT_ERR_NO_SPACE || ct_detail_writer_error(writer) != EFBIG)
+    if (ct_detail_writer_flush(writer) != CT_ERR_FILE_LIMIT || ct_detail_writer_error(writer) != EFBIG)
         return 2;
     /* It stays so, also when there would be room again. */
     limit.rlim_cur = RLIM_INFINITY;
@@ -183,7 +183,7 @@ static int fill_limited_file(void) {
         return 4; /* a torn record */
     if (128 + length > FILE_LIMIT || 128 + length + record_of(events - dropped)->total_length <= FILE_LIMIT)
         return 5; /* as many as fit, with a footer */
-    return ct_detail_writer_close(writer) == CT_ERR_NO_SPACE ? 0 : 6;
+    return ct_detail_writer_close(writer) == CT_ERR_FILE_LIMIT ? 0 : 6;
 }
 
 static void test_file_limit(void **state) {

@@ -277,7 +277,7 @@ static void limited_files(void) {
     struct ct_json json = {0};
     CHECK(signal(SIGXFSZ, SIG_DFL) != SIG_ERR); /* it would kill us */
     CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
-    uint64_t kept = fill(root, CT_ERR_NO_SPACE, EFBIG);
+    uint64_t kept = fill(root, CT_ERR_FILE_LIMIT, EFBIG);
     CHECK(kept == (FILE_LIMIT - 128) / 32); /* room for the footer is left */
     /* A manifest that does not fit leaves the old one. */
     ct_json_begin(&json, NULL, '[');
@@ -288,7 +288,7 @@ static void limited_files(void) {
     for (int i = 0; i < 20000; i++)
         ct_json_number(&json, NULL, 123456);
     ct_json_end(&json, ']');
-    CHECK(ct_trace_write_manifest(place_of(root), &json) == CT_ERR_NO_SPACE);
+    CHECK(ct_trace_write_manifest(place_of(root), &json) == CT_ERR_FILE_LIMIT);
     ct_json_free(&json);
     size_t size;
     uint8_t *bytes = load(in("%s/manifest.json", root), &size);
@@ -304,7 +304,7 @@ static void limited_files(void) {
     ct_symbols_writer_module(writer, 1, "/x", "", 0);
     for (unsigned i = 0; i < 20000; i++)
         ct_symbols_writer_function(writer, SAMPLE_FUNCTION(i), i, 1, "name", "", "");
-    CHECK(ct_symbols_writer_close(writer) == CT_ERR_NO_SPACE);
+    CHECK(ct_symbols_writer_close(writer) == CT_ERR_FILE_LIMIT);
     bytes = load(in("%s/symbols", root), &size);
     CHECK(size > 5 && memcmp(bytes + size - 3, "\t0\n", 3) == 0);
     CHECK(access(in("%s/.symbols.new", root), F_OK) != 0);

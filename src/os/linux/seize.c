@@ -179,7 +179,7 @@ static int scan_directory(struct seize_set *s, long fd, bool *found, size_t *lis
             if (tid == 0)
                 continue; /* . and .. */
             ++*listed;
-            if (tid == s->except || is_known(s, tid, &cursor))
+            if (tid == s->except || is_known(s, tid, &cursor) || ct_os_is_kernel_worker(s->pid, tid))
                 continue;
             int status = seize(s, tid, found);
             if (status != CT_OK)

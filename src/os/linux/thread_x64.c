@@ -113,6 +113,10 @@ bool ct_os_signal_frame_at(uint64_t at, uint64_t end, struct ct_os_signal_frame 
     return true;
 }
 
+int ct_os_signal_action(int signal, const struct ct_os_action *action, struct ct_os_action *old) {
+    return syscall4(__NR_rt_sigaction, signal, action, old, 8) ? CT_ERR_SYSTEM : CT_OK;
+}
+
 bool ct_os_on_signal_stack(uint64_t *low, uint64_t *high) {
     struct {
         uint64_t sp;

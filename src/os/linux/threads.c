@@ -44,3 +44,49 @@ bool ct_os_single_threaded(void) {
     long status = syscall4(__NR_newfstatat, AT_FDCWD, "/proc/self/task", &task, 0);
     return status == 0 && task.st_nlink == 3; /* a directory has two links, and one for each folder in it */
 }
+
+/* ---- threads that the kernel has put into a process ---- */
+
+enum { USER_WORKER = 0x4000, IO_WORKER = 0x10 }; /* flags of the kernel: PF_... (since Linux 6.4; since 5.12) */
+
+/* Before those versions the flags meant something else, which a program's own thread can have: the name has to fit too. */
+static bool is_worker_name(const char *name) {
+    static const char *const names[] = {"iou-", "vhost-", "kvm-nx-"};
+    for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *a = names[i], *b = name;
+        while (*a && *a == *b)
+            a++, b++;
+        if (!*a)
+            return true;
+    }
+    return false;
+}
+
+/* "tid (name) state parent group session terminal foreground flags": the name may hold anything, so the last parenthesis counts. */
+static unsigned long flags_of(const char *text) {
+    const char *at = text, *close = text;
+    for (; *at; at++)
+        close = *at == ')' ? at : close;
+    for (int spaces = 0; *close && spaces < 7; close++)
+        spaces += *close == ' ';
+    unsigned long flags = 0;
+    while (*close >= '0' && *close <= '9')
+        flags = flags * 10 + (unsigned long)(*close++ - '0');
+    return flags;
+}
+
+bool ct_os_is_kernel_worker(int pid, int tid) {
+    char text[512];
+    char *end = put_number(put_text(text, "/proc/"), (unsigned long)pid);
+    put_text(put_number(put_text(end, "/task/"), (unsigned long)tid), "/stat");
+    long fd = sys_open(text, O_RDONLY);
+    if (failed(fd))
+        return false;
+    long size = sys_read(fd, text, sizeof text - 1);
+    sys_close(fd);
+    text[size > 0 ? size : 0] = 0;
+    const char *name = text;
+    while (*name && *name++ != '(')
+        ;
+    return is_worker_name(name) && flags_of(text) & (USER_WORKER | IO_WORKER);
+}

@@ -131,6 +131,11 @@ enum ct_session_state ct_session_state(const struct ct_session *session) {
     return CT_SESSION_RUNNING;
 }
 
+const char *ct_session_note(const struct ct_session *session) {
+    (void)session;
+    return "";
+}
+
 const char *ct_session_error(const struct ct_session *session) {
     return session->error;
 }
@@ -143,6 +148,10 @@ const char *ct_session_directory(const struct ct_session *session) {
 const char *ct_session_process_directory(const struct ct_session *session) {
     (void)session;
     return "traces/session_1/pid_1";
+}
+
+bool ct_session_is_reachable(const struct ct_session *session) {
+    return session != NULL;
 }
 
 int ct_session_pid(const struct ct_session *session) {

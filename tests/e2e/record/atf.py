@@ -116,12 +116,13 @@ class Trace:
         self.read_threads()
 
     def read_symbols(self):
-        """One line per function, columns between tabs, after its module's line; the last line is their number."""
+        """One line per function, columns between tabs, after its module's line; the last line is their number, perhaps with zeros before it."""
         with open(os.path.join(self.directory, "symbols"), errors="surrogateescape", newline="\n") as f:
             lines = f.read().split("\n")
         if not lines[0].startswith("contrail-symbols\t1\t"):
             raise BadTrace("symbols begins with %r" % lines[0])
-        if self.complete and (lines[-1] or lines[-2] != "total\t%x" % sum(map(is_function, lines[1:]))):
+        word, _, total = lines[-2].partition("\t")
+        if self.complete and (lines[-1] or word != "total" or int(total, 16) != sum(map(is_function, lines[1:]))):
             raise BadTrace("symbols has no right end: %r" % lines[-2:])
         module = None
         for line in lines[1:-1]:

@@ -6,6 +6,7 @@ are in index, detail file and manifest, with the stacks as they stood."""
 import json
 import os
 import resource
+import shutil
 import signal
 import struct
 import subprocess
@@ -18,6 +19,7 @@ from expectation import own_functions
 from recorder import Failure, finish, wait_for
 
 PROGRAM = {}
+GDB_SCRIPT = os.path.join(building.E2E, "..", "..", "scripts", "gdb", "contrail.py")
 THREADS = 8
 
 
@@ -155,6 +157,40 @@ def dies(way, number, frames, **more):
         if run.code != 128 + number:
             raise Failure("exit code %d" % run.code)
     return check
+
+
+def moved(shop):
+    """In an instruction that runs in a stub: what is told is its place in the program."""
+    run = Run(shop, "moved")
+    entry = expect_crash(run.trace(), signal.SIGSEGV, ["moved_load", "moved", "main"], code=1, fault=0x18)
+    innermost = entry["stacks"][0]["frames"][0]
+    if innermost["offset"] != 3 or innermost["pc"] != int(entry["registers"]["rip"], 16):
+        raise Failure("the innermost frame is %s, rip %s" % (innermost, entry["registers"]["rip"]))
+
+
+def gdb_frames(shop, options):
+    """What gdb shows of the core file, with the script that comes with Contrail."""
+    directory, output = shop.path("core%d" % shop.outputs), shop.new_output()
+    os.mkdir(directory)
+    program = PROGRAM["crashes"].path
+    shop.run(shop.spawn_command(output, options, [program, "moved", directory + "_counts"]), cwd=directory,
+             preexec_fn=cores_allowed)
+    core = [os.path.join(directory, n) for n in os.listdir(directory) if n.startswith("core")]
+    text = subprocess.run(["gdb", "-batch", "-nx", "-ex", "set debuginfod enabled off", "-ex", "source " + GDB_SCRIPT,
+                           "-ex", "bt", program] + core, capture_output=True, text=True).stdout
+    subprocess.run(["rm", "-rf", directory], check=True)
+    frames = [line.split(" in ")[-1].split()[0] for line in text.splitlines() if line.startswith("#")]
+    return frames[1:]  # it shows the innermost one by itself first
+
+
+def gdb_core(shop):
+    if not core_files_are_plain() or not shutil.which("gdb"):
+        return "skipped: needs gdb, and core files in the working directory"
+    for options in (["--trigger", "crash"], []):
+        frames = gdb_frames(shop, options)
+        if [f for f in frames if f != "??"][:3] != ["moved_load", "moved", "main"]:
+            raise Failure("with %s gdb shows %s" % (options, frames))
+    return None
 
 
 def core_file(shop):
@@ -344,6 +380,27 @@ def recorder_killed(shop):
         subprocess.run(["rm", "-rf", path], check=True)
 
 
+def handlers_alone(shop):
+    """Handlers of faults work on when the recorder is killed, and for the next one."""
+    gates = [shop.path("gate%d" % i) for i in range(2)]
+    for gate in gates:
+        os.mkfifo(gate)
+    process = shop.start([PROGRAM["faults"].path], environment={"E2E_WAIT": gates[0], "E2E_WAIT_END": gates[1]})
+    for gate in gates:
+        with open(gate, "wb") as f:  # it stands there
+            recorder = shop.attach(process.pid, shop.new_output())
+            if gate == gates[0]:
+                recorder.kill()
+                recorder.communicate()
+            f.write(b".")
+    result = finish(process, what="faults")
+    finish(recorder, what="contrail")
+    if (result.code, result.out) != (0, b"0 wrong\n"):
+        raise Failure("it ends with %d and says %s %s" % (result.code, result.out, result.err[-300:]))
+    for name in os.listdir(shop.runtime):  # the killed one's
+        subprocess.run(["rm", "-rf", os.path.join(shop.runtime, name)], check=True)
+
+
 def default(shop):
     """Without the trigger nothing is held, and the end is known all the same."""
     run = Run(shop, "threads", [])
@@ -365,6 +422,7 @@ def main():
         return os.path.join(building.PROGRAMS, name)
     PROGRAM["crashes"] = building.build(directory, "crashes", [source("crashes.c")], "O2", ["-pthread"],
                                         [("@libcrashes.so", [source("crashes_library.c")])])
+    PROGRAM["faults"] = building.build(directory, "faults", [source("faults.c")], "O2", ["-pthread"])
     PROGRAM["crashes_cc"] = building.build(directory, "crashes_cc", [source("crashes_cc.cc")], "O2")
     for name, check in (
             ("null", dies("null", signal.SIGSEGV, ["fall", "null", "main"], code=1, fault=0x18)),
@@ -373,10 +431,10 @@ def main():
             ("fpe", dies("fpe", signal.SIGFPE, ["fpe", "main"], code=1)),
             ("abort", dies("abort", signal.SIGABRT, ["abort", "aborts", "main"])),
             ("term", dies("term", signal.SIGTERM, ["terminated", "main"])),
-            ("core_file", core_file), ("terminate", terminate), ("overflow", stack_overflow), ("killed", killed),
+            ("moved", moved), ("gdb_core", gdb_core), ("core_file", core_file), ("terminate", terminate), ("overflow", stack_overflow), ("killed", killed),
             ("threads", threads), ("child", child), ("library", library), ("exec", executes), ("handlers", handlers),
             ("storm", storm), ("jobs", jobs), ("detach", detach), ("live", live), ("recorder_killed", recorder_killed),
-            ("default", default)):
+            ("handlers_alone", handlers_alone), ("default", default)):
         checks.run(name, check)
     return checks.verdict()
 

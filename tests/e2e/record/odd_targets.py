@@ -99,8 +99,10 @@ def setuid_program(shop):
     program, contrail = shutil.copy(built("test_cli").path, shop.path("setuid")), shutil.copy(shop.contrail, shop.path("contrail"))
     os.chmod(program, 0o4755)
     os.chmod(contrail, 0o755)
-    for place in (shop.directory, shop.runtime, shop.temporary):
+    for place in (shop.directory, shop.temporary):
         os.chmod(place, 0o777)
+    os.chown(shop.runtime, 65534, 65534)  # sockets are made only where nobody else can make one
+    os.chmod(shop.runtime, 0o700)
     output = shop.new_output()
     result = shop.run(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", contrail, "spawn", "--quiet",
                        "--output", output, program])
@@ -283,8 +285,10 @@ def ordinary_user(shop):
     """Without root: one's own programs by spawn and attach, not others'."""
     if need_root() or not shutil.which("setpriv"):
         return need_root() or "skipped: no setpriv"
-    for place in (shop.directory, shop.runtime, shop.temporary):
+    for place in (shop.directory, shop.temporary):
         os.chmod(place, 0o777)
+    os.chown(shop.runtime, 65534, 65534)  # sockets are made only where nobody else can make one
+    os.chmod(shop.runtime, 0o700)
     contrail, program = shutil.copy(shop.contrail, shop.path("contrail")), shutil.copy(built("answer").path, shop.path("answer"))
     os.chmod(contrail, 0o755)
     os.chmod(program, 0o755)

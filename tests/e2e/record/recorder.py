@@ -133,9 +133,10 @@ class Workshop:
         return self.path("traces%d" % self.outputs)
 
     def start(self, command, **options):
-        options.setdefault("stdin", subprocess.DEVNULL)
+        for name, default in (("stdin", subprocess.DEVNULL), ("stdout", subprocess.PIPE), ("stderr", subprocess.PIPE)):
+            options.setdefault(name, default)
         environment = dict(self.environment, **options.pop("environment", {}))
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, **options)
+        return subprocess.Popen(command, env=environment, **options)
 
     def run(self, command, timeout=TIMEOUT, **options):
         text = options.pop("text", None)
@@ -153,20 +154,20 @@ class Workshop:
 
     # ---- attach ----
 
-    def attach(self, pid, output, options=()):
-        """Starts `contrail attach`; returns when it records."""
-        process = self.start([self.contrail, "attach", "--quiet", "--output", output] + list(options) + [str(pid)])
+    def attach(self, pid, output, options=(), verb="attach"):
+        """Starts `contrail attach` (or `stalk`, with --pid as the last option); returns when it records."""
+        process = self.start([self.contrail, verb, "--quiet", "--output", output] + list(options) + [str(pid)])
         deadline = time.monotonic() + TIMEOUT
         while True:
             if process.poll() is not None:
                 result = finish(process)
-                raise Failure("attach ended with %d: %s" % (result.code, result.err.decode(errors="replace")))
+                raise Failure("%s ended with %d: %s" % (verb, result.code, result.err.decode(errors="replace")))
             if self.is_recording(pid):
                 return process
             if time.monotonic() > deadline:
                 process.kill()
-                raise Failure("attach: not recording after %d s; target: %s; errors: %r" % (
-                    TIMEOUT, status_of(pid), process.communicate()[1]))
+                raise Failure("%s: not recording after %d s; target: %s; errors: %r" % (
+                    verb, TIMEOUT, status_of(pid), process.communicate()[1]))
             time.sleep(0.01)
 
     def is_recording(self, pid):
@@ -260,14 +261,14 @@ def text_changes(pid):
     with open("/proc/%d/maps" % pid) as f, open("/proc/%d/mem" % pid, "rb", 0) as memory:
         for line in f:
             fields = line.split(None, 5)
-            if "x" not in fields[1] or len(fields) < 6 or not fields[5].startswith("/"):
-                continue
+            if "x" not in fields[1] or "w" in fields[1] or len(fields) < 6 or not fields[5].startswith("/"):
+                continue  # what can be written a program may change itself
             start, end = (int(x, 16) for x in fields[0].split("-"))
             memory.seek(start)
             now = memory.read(end - start)
             with open("/proc/%d/root%s" % (pid, fields[5].rstrip("\n")), "rb") as program:
                 program.seek(int(fields[2], 16))
-                was = program.read(end - start)
+                was = program.read(end - start)[:len(now)]  # less of it when the process ends meanwhile
             if now[:len(was)] != was:
                 at = next(i for i in range(len(was)) if now[i] != was[i])
                 found.append("code of %s differs at %#x: %s instead of %s" % (

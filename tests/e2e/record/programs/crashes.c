@@ -291,15 +291,29 @@ static void executes(void) {
     execl("/proc/self/exe", "again", "null", second, NULL);
 }
 
+/* The second instruction of a function: a recorder has moved it. */
+__asm__(".text\n.balign 16\n.globl moved_load\n.type moved_load, @function\n"
+        "moved_load:\n.cfi_startproc\n"
+        "  mov (%rdi), %rax\n"
+        "  mov (%rax), %rax\n"
+        "  ret\n.cfi_endproc\n.size moved_load, . - moved_load\n");
+long moved_load(long **p);
+
+__attribute__((noinline)) void moved(void) {
+    long *bad = (long *)0x18;
+    walk(0, STEPS);
+    printf("%ld\n", moved_load(&bad));
+}
+
 int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } ways[] = {{"null", null},         {"bus", bus},           {"ill", ill},         {"fpe", fpe},
-                {"abort", aborts},      {"overflow", overflow}, {"killed", killed},   {"term", terminated},
-                {"threads", threads},   {"child", child},       {"library", library}, {"jumps", jumps},
-                {"altstack", altstack}, {"storm", storm},       {"jobs", jobs},       {"serve", serve},
-                {"exec", executes}};
+    } ways[] = {{"moved", moved},     {"null", null},         {"bus", bus},           {"ill", ill},
+                {"fpe", fpe},         {"abort", aborts},      {"overflow", overflow}, {"killed", killed},
+                {"term", terminated}, {"threads", threads},   {"child", child},       {"library", library},
+                {"jumps", jumps},     {"altstack", altstack}, {"storm", storm},       {"jobs", jobs},
+                {"serve", serve},     {"exec", executes}};
     if (argc < 3)
         return 95;
     open_counts(argv[2]);

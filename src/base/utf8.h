@@ -1,0 +1,31 @@
+/* Characters of UTF-8, in text that may hold any bytes. */
+#ifndef CT_BASE_UTF8_H
+#define CT_BASE_UTF8_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Bytes of the character that begins here (of 1 byte or more); 0: none does. */
+static inline size_t ct_utf8_character(const char *text, size_t length) {
+    const uint8_t *at = (const uint8_t *)text;
+    if (at[0] < 0x80)
+        return 1;
+    size_t size = at[0] < 0xc2 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : at[0] < 0xf5 ? 4 : 0;
+    if (size > length)
+        return 0;
+    for (size_t i = 1; i < size; i++)
+        if ((at[i] & 0xc0) != 0x80)
+            return 0;
+    bool overlong = (at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xf0 && at[1] < 0x90);
+    bool outside = (at[0] == 0xed && at[1] >= 0xa0) || (at[0] == 0xf4 && at[1] >= 0x90);
+    return overlong || outside ? 0 : size;
+}
+
+/* Whether a valid character is one that terminals obey: C0, DEL, or C1. */
+static inline bool ct_utf8_is_control(const char *text) {
+    const uint8_t *at = (const uint8_t *)text;
+    return at[0] < ' ' || at[0] == 0x7f || (at[0] == 0xc2 && at[1] < 0xa0);
+}
+
+#endif

@@ -1,0 +1,12 @@
+/* Is somebody recording this process now? */
+#ifndef CT_CTL_RECORDER_H
+#define CT_CTL_RECORDER_H
+
+#include "remote/remote.h"
+
+/* `shm`: where the shared memory with its recorder is in the process (abi/shm_abi.h). The word there that names the recorder's thread
+ * is the process's to write, so it is believed only as far as the kernel confirms it: there is such a thread, it is not the process's
+ * own, its owner may record this process, and it has the same memory mapped. */
+bool ct_recorder_is_alive(struct ct_remote *remote, uint64_t shm);
+
+#endif

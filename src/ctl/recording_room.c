@@ -1,0 +1,103 @@
+/* Lanes that fit into what limits leave to a target: what we put into it is charged to it, and a memory cgroup that bursts kills
+ * it. So ours take at most half of what is free there; lanes become smaller for that, and where even small ones do not fit the
+ * process is left alone. Runs on the thread that leads the recording, before the target is stopped. */
+#include "ctl/recording.h"
+#include "ctl/room.h"
+#include <stdio.h>
+#include <unistd.h>
+
+#define MIB        (1ull << 20)
+#define PAGE       4096ull
+#define LEAST_LANE MIB
+enum {
+    BASE_MIB = 4,    /* agent, its tables, blocks of a few threads */
+    STALK_MIB = 24,  /* translated code, and tables of what was translated */
+    LEAST_TASKS = 8, /* four of ours, and some for the program */
+    FEW_TASKS = 32,  /* each recorded child costs us three more */
+};
+
+/* Stubs, and the pages that patches make the target's own. */
+static uint64_t charged_by_plan(const struct ct_target_plan *plan) {
+    uint64_t bytes = 0, last = 0;
+    for (size_t i = 0; i < plan->region_count; i++)
+        bytes += plan->regions[i].used;
+    for (size_t i = 0; i < plan->hook_count; i++) {
+        uint64_t page = plan->hooks[i].plan.function / PAGE;
+        bytes += page == last ? 0 : PAGE;
+        last = page;
+    }
+    return bytes;
+}
+
+/* A forked child has the rest in common with its parent. */
+static uint64_t charged_beside_lanes(const struct ct_recording *r) {
+    if (r->origin == CT_ORIGIN_FORK)
+        return MIB;
+    return (r->session->options.stalk ? STALK_MIB * MIB : charged_by_plan(r->plan)) + BASE_MIB * MIB;
+}
+
+static size_t scaled(size_t lane, uint64_t all, uint64_t room) {
+    uint64_t size = (uint64_t)((double)lane / (double)all * (double)room) / MIB * MIB;
+    return lane == 0 ? 0 : size < LEAST_LANE ? LEAST_LANE : size;
+}
+
+static void note(struct ct_recording *r, const char *text) {
+    if (r->origin <= CT_ORIGIN_ATTACH)
+        snprintf(r->session->note, sizeof r->session->note, "%s", text);
+}
+
+/* Threads of ours that the program's limit counts: it must not go without because of us. */
+static int check_tasks(struct ct_recording *r) {
+    char text[320];
+    uint64_t left = ct_room_tasks("", r->pid, getpid());
+    if (left < LEAST_TASKS)
+        return ct_recording_fail(
+            r, CT_ERR_NO_THREADS,
+            "the program may start only %llu more processes and threads (ulimit -u, or pids.max of "
+            "the container), and contrail's own would use them up: raise the limit; it runs on "
+            "unrecorded",
+            (unsigned long long)left);
+    if (left >= FEW_TASKS)
+        return 0;
+    snprintf(
+        text, sizeof text,
+        "the program may start only %llu more processes and threads (ulimit -u, or pids.max of the container), and "
+        "contrail's own count among them: raise the limit, or use --no-children, so that it gets what it needs",
+        (unsigned long long)left);
+    note(r, text);
+    return 0;
+}
+
+static int refuse(struct ct_recording *r, uint64_t left, uint64_t needed) {
+    return ct_recording_fail(
+        r, CT_ERR_NO_MEMORY,
+        "the memory limit of its cgroup leaves %llu MiB to process %d, of which recording takes at "
+        "most half, and it needs %llu MiB: raise the limit, or record less with --only and a smaller "
+        "--index-mem",
+        (unsigned long long)(left / MIB), r->pid, (unsigned long long)(needed / MIB + 1));
+}
+
+int ct_recording_fit(struct ct_recording *r, struct ct_lane_options *lane) {
+    char text[320];
+    uint64_t left = ct_room_memory("", r->pid), beside = charged_beside_lanes(r);
+    uint64_t lanes = (uint64_t)lane->index_memory + lane->detail_memory;
+    int status = check_tasks(r);
+    if (status)
+        return status;
+    if (left == CT_ROOM_UNLIMITED || lanes + beside <= left / 2)
+        return 0;
+    uint64_t least = LEAST_LANE * (lane->detail_memory ? 2 : 1);
+    if (lanes <= least || beside + least > left / 2)
+        return refuse(r, left, beside + (lanes < least ? lanes : least));
+    uint64_t room = left / 2 - beside;
+    lane->index_memory = scaled(lane->index_memory, lanes, room);
+    lane->detail_memory = scaled(lane->detail_memory, lanes, room);
+    snprintf(
+        text, sizeof text,
+        "the memory limit of its cgroup leaves %llu MiB, so --index-mem is %llu MiB%s; events may be lost where they "
+        "come fast",
+        (unsigned long long)(left / MIB), (unsigned long long)(lane->index_memory / MIB),
+        lane->detail_memory ? " and --detail-mem as small" : "");
+    note(r, text);
+    return 0;
+}

@@ -1,0 +1,65 @@
+/* Faults in our code, as the program would have had them.
+ *
+ * A function's first instructions run in its stub: who looks at a fault there, a handler, a core, a stack walker, is to see the
+ * address that the instruction has in the function. And a stack may end under a stub's own pushes, where the program would not have
+ * come to its end yet: then the call is not recorded, and the program goes on.
+ *
+ * Handlers: the kernel gets ct_fault_entry in the place of the program's handlers of faults, with the program's flags, mask and
+ * restorer. It puts the signal frame right and jumps to the program's handler: so this runs on the same stack, with the same
+ * arguments, and none of our frames is to be seen. A handler that lets a moved instruction run again names its original address, which may lie
+ * in the middle of our patch: so for these alone the handler returns through us, by an entry on the shadow stack like that of any
+ * other frame, and unwinders, detaching and handlers that jump away find what they know.
+ * Handlers that were there before are taken over when we come (ct_fault_take); later ones come by sigaction, which is a service. What
+ * the program is told of its handlers are its own.
+ *
+ * Freestanding. Owner of the table of handlers: whoever calls sigaction; a program that races with itself may see the other's. */
+#ifndef CT_HOOK_FAULT_H
+#define CT_HOOK_FAULT_H
+
+#include "hook/runtime.h"
+#include "hook/stub.h"
+
+/* SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV */
+#define CT_FAULT_SIGNALS (1u << 4 | 1u << 5 | 1u << 7 | 1u << 8 | 1u << 11)
+
+/* What can be read of the process that had the fault. */
+struct ct_fault_world {
+    ct_stub_read *code; /* of our regions only */
+    ct_stub_read *data;
+    void *arg;
+    uint64_t hooks; /* its table of struct ct_hook_entry */
+    uint64_t block; /* the thread's */
+};
+
+struct ct_fault_state {
+    uint64_t gpr[16]; /* in the order of instructions: rax, rcx, rdx, rbx, rsp ... */
+    uint64_t pc, flags;
+    uint64_t stub; /* result: of which function */
+};
+
+enum ct_fault_place {
+    CT_FAULT_ELSEWHERE, /* not in a stub, or it cannot be told: nothing was changed */
+    CT_FAULT_MOVED,     /* at the copy of an instruction */
+    CT_FAULT_ENTERING,  /* a stub was at work on a call: as if the function was about to begin */
+    CT_FAULT_LEAVING,   /* the same on a return: as if the function had returned */
+};
+
+/* Changes *state to what the program would have. */
+enum ct_fault_place ct_fault_recover(const struct ct_fault_world *world, struct ct_fault_state *state);
+
+/* ---- in the process itself ---- */
+
+/* Where the kernel goes, and which handlers the program has, by signal; the rest is room for who reads and writes actions
+ * from outside (abi/boot_abi.h). */
+extern struct ct_boot_faults ct_fault_table;
+
+/* Takes over the handlers that are there. Who leaves gives them back from outside (ctl/eject.c). */
+void ct_fault_take(struct ct_runtime *rt);
+/* sigaction(signal, *new_action, *old_action) is about to run: with which arguments it does. `own_table`: the table is this process's,
+ * which may change it. */
+void ct_fault_sigaction(bool own_table, uint64_t signal, uint64_t *new_action, uint64_t *old_action);
+
+/* fault_entry_x64.S */
+extern const uint8_t ct_fault_entry[], ct_fault_stub[];
+
+#endif

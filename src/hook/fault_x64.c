@@ -1,0 +1,216 @@
+/* Handlers of faults, in the process itself, x86_64: see fault.h. */
+#include "hook/fault.h"
+#include "abi/boot_abi.h"
+#include "os/thread.h"
+
+_Static_assert(CT_STUB_NUMBER == CT_STUB_RESUME + 7 && CT_STUB_BODY == CT_STUB_NUMBER + 4,
+               "ct_fault_stub: a jump of 5 bytes and 2 of padding, then the number");
+
+enum { FIRST_REAL_HANDLER = 2, COPIES = 64, PAGE_FAULT = 14, STUB_STACK = 1024 };
+#define RESET_HANDLER 0x80000000u
+
+/* The kernel's struct ucontext, as far as it matters. */
+struct context {
+    uint64_t flags, link, stack[3];
+    uint64_t r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags;
+    uint64_t segments, error, trap, oldmask, cr2;
+};
+
+/* glibc's and musl's struct sigaction. */
+struct library_action {
+    uint64_t handler;
+    uint64_t mask[16];
+    uint32_t flags, pad;
+    uint64_t restorer;
+};
+
+struct ct_boot_faults ct_fault_table = {0};
+static struct ct_runtime *runtime;
+/* What the library is given to read in the program's place. A call needs its own for a moment; handlers may interrupt it. */
+static struct library_action copies[COPIES];
+static uint32_t copy_count;
+
+static bool is_fault_signal(uint64_t signal) {
+    return signal < CT_BOOT_SIGNALS && CT_FAULT_SIGNALS >> signal & 1;
+}
+
+/* ---- the table ---- */
+
+void ct_fault_take(struct ct_runtime *rt) {
+    struct ct_os_action now;
+    runtime = rt;
+    ct_fault_table.entry = (uint64_t)ct_fault_entry;
+    for (int signal = 1; signal < CT_BOOT_SIGNALS; signal++) {
+        if (!is_fault_signal((uint64_t)signal) || ct_os_signal_action(signal, NULL, &now) ||
+            now.handler < FIRST_REAL_HANDLER || now.handler == ct_fault_table.entry)
+            continue;
+        ct_fault_table.handlers[signal] = now.handler;
+        now.handler = ct_fault_table.entry;
+        (void)ct_os_signal_action(signal, &now, NULL);
+    }
+}
+
+/* The action is the program's but for the handler. */
+static void fill_old(struct library_action *old, const struct ct_os_action *now, uint64_t handler) {
+    old->handler = handler;
+    old->mask[0] = now->mask;
+    old->flags = (uint32_t)now->flags;
+    old->restorer = now->restorer;
+}
+
+/* What the library would read goes by a copy; what it would write is written here if it is not the program's. Should the kernel be
+ * asked and not answer (a filter), the library will have the same answer. */
+void ct_fault_sigaction(bool own_table, uint64_t signal, uint64_t *new_action, uint64_t *old_action) {
+    const struct library_action *wanted = (const struct library_action *)*new_action;
+    uint64_t ours = ct_fault_table.entry, before;
+    struct ct_os_action now;
+    signal = (uint32_t)signal;
+    if (!ours || !is_fault_signal(signal) || (wanted && wanted->handler == ours))
+        return;
+    before = ct_fault_table.handlers[signal];
+    bool asked = *old_action && !ct_os_signal_action((int)signal, NULL, &now) && now.handler == ours;
+    if (own_table && wanted && wanted->handler >= FIRST_REAL_HANDLER) {
+        struct library_action *copy = &copies[__atomic_fetch_add(&copy_count, 1, __ATOMIC_RELAXED) % COPIES];
+        ct_fault_table.handlers[signal] = wanted->handler;
+        copy->handler = ours;
+        copy->mask[0] = wanted->mask[0];
+        copy->flags = wanted->flags;
+        copy->restorer = wanted->restorer;
+        *new_action = (uint64_t)copy;
+    }
+    if (asked) {
+        fill_old((struct library_action *)*old_action, &now, before);
+        *old_action = 0;
+    }
+}
+
+/* ---- delivery ---- */
+
+static bool read_own(void *arg, uint64_t at, void *to, size_t size) {
+    (void)arg;
+    for (size_t i = 0; i < size; i++)
+        ((uint8_t *)to)[i] = ((const uint8_t *)at)[i];
+    return true;
+}
+
+static bool read_stubs(void *arg, uint64_t at, void *to, size_t size) {
+    return runtime->holds_stubs(at, size) && read_own(arg, at, to, size);
+}
+
+static struct ct_fault_world own_world(void) {
+    return (struct ct_fault_world){
+        .code = read_stubs, .data = read_own, .hooks = (uint64_t)runtime->hooks, .block = (uint64_t)ct_os_block()};
+}
+
+static void exchange(struct context *c, struct ct_fault_state *s, bool write) {
+    uint64_t *const order[16] = {&c->rax, &c->rcx, &c->rdx, &c->rbx, &c->rsp, &c->rbp, &c->rsi, &c->rdi,
+                                 &c->r8,  &c->r9,  &c->r10, &c->r11, &c->r12, &c->r13, &c->r14, &c->r15};
+    for (unsigned i = 0; i < 16; i++)
+        if (write)
+            *order[i] = s->gpr[i];
+        else
+            s->gpr[i] = *order[i];
+    if (write) {
+        c->rip = s->pc;
+        c->eflags = s->flags;
+    } else {
+        s->pc = c->rip;
+        s->flags = c->eflags;
+    }
+}
+
+/* The handler will return through us. The shadow stack has room for one more entry than its limit tells (block.c). */
+static void return_through_us(uint64_t slot, uint64_t pc) {
+    struct ct_block *b = ct_block_current();
+    if (!b)
+        return;
+    uint64_t mask = ct_block_mask(b);
+    struct ct_shadow *limit = b->limit;
+    b->limit++;
+    struct ct_shadow *e = ct_shadow_enter(b, slot, (uint64_t)ct_fault_stub + CT_STUB_AFTER_ENTER);
+    b->limit = limit;
+    if (e) {
+        e->data = pc;
+        *(uint64_t *)slot = ct_shadow_resume(e);
+    }
+    ct_block_unmask(b, mask);
+}
+
+/* Did our own use of the stack cause it? The kernel tells siginfo only to those who ask for it, this to everybody. */
+static bool is_stack_end(const struct context *c, const struct ct_fault_state *s) {
+    enum { RSP = 4 };
+    return c->trap == PAGE_FAULT && c->cr2 < s->gpr[RSP] && s->gpr[RSP] - c->cr2 < STUB_STACK;
+}
+
+/* A handler for one time has not been called yet. */
+static void keep_handler(uint64_t signal) {
+    struct ct_os_action now;
+    if (ct_os_signal_action((int)signal, NULL, &now) || now.handler || !(now.flags & RESET_HANDLER))
+        return;
+    now.handler = ct_fault_table.entry;
+    (void)ct_os_signal_action((int)signal, &now, NULL);
+}
+
+/* The program goes on: with the function's body, or behind the call that has returned. */
+static void skip_recording(uint64_t signal, enum ct_fault_place place, struct ct_fault_state *s) {
+    if (place == CT_FAULT_ENTERING)
+        s->pc = s->stub + CT_STUB_BODY;
+    ((struct ct_block *)ct_os_block())->counters->deep_calls++;
+    keep_handler(signal);
+}
+
+/* Puts the signal frame right; the result is the program's handler. 0: it is not to know. */
+uint64_t ct_fault_delivered(uint64_t signal, uint64_t *info, struct context *c);
+
+uint64_t ct_fault_delivered(uint64_t signal, uint64_t *info, struct context *c) {
+    enum { ADDRESS = 2 }; /* si_addr: of some signals the instruction's */
+    struct ct_fault_state state;
+    uint64_t pc = c->rip;
+    uint64_t handler = is_fault_signal(signal) ? ct_fault_table.handlers[signal] : 0;
+    if (!runtime->holds_stubs(pc, 1))
+        return handler;
+    const struct ct_fault_world world = own_world();
+    exchange(c, &state, false);
+    enum ct_fault_place place = ct_fault_recover(&world, &state);
+    bool ours = (place == CT_FAULT_ENTERING || place == CT_FAULT_LEAVING) && is_stack_end(c, &state);
+    if (ours)
+        skip_recording(signal, place, &state);
+    else if (place != CT_FAULT_MOVED)
+        return handler;
+    exchange(c, &state, true);
+    if (ours)
+        return 0;
+    if (info[ADDRESS] == pc) /* without SA_SIGINFO nobody reads what is there */
+        info[ADDRESS] = state.pc;
+    return_through_us((uint64_t)c - 8, pc);
+    return handler;
+}
+
+/* ---- return ---- */
+
+/* Where the program goes on: an instruction that was moved is its copy. Its first one is the function's entry unless it is what the
+ * handler was shown. */
+static uint64_t way_on(uint64_t fault_pc, uint64_t pc) {
+    const struct ct_fault_world world = own_world();
+    uint64_t stub = ct_stub_around(world.code, world.arg, fault_pc), copy = 0;
+    if (!stub)
+        return pc;
+    uint64_t function = runtime->hooks[*(const uint32_t *)(stub + CT_STUB_NUMBER)].function;
+    uint64_t shown = function + ct_stub_original(world.code, world.arg, stub, fault_pc);
+    if (pc == shown)
+        return fault_pc;
+    if (pc - function > ct_stub_lead(world.code, world.arg, stub))
+        copy = ct_stub_copy(world.code, world.arg, stub, pc - function);
+    return copy ? copy : pc;
+}
+
+/* The handler has returned; the result is the restorer. */
+uint64_t ct_fault_returned(uint64_t slot);
+
+uint64_t ct_fault_returned(uint64_t slot) {
+    struct context *c = (struct context *)(slot + 8);
+    struct ct_shadow found;
+    ct_hook_left_slow(slot, &found);
+    c->rip = way_on(found.data, c->rip);
+    return found.ret;
+}

@@ -1,0 +1,157 @@
+/* Walks of the stack by unwinders and their kind: real return addresses are on the stack while one looks at it.
+ *
+ * Walks nest: a handler may interrupt one, and walk itself. Owner: the block's thread, inside its slow paths. */
+#include "hook/runtime.h"
+#include "os/os.h"
+#include "os/thread.h"
+
+/* ---- the end ---- */
+
+/* The walk is over; one that it interrupted goes on. */
+static void pop_walk(struct ct_block *b) {
+    if (b->interrupted_count) {
+        b->walk = b->interrupted[--b->interrupted_count];
+        ct_block_unattend(b, ~b->walk.attention & (CT_ATTENTION_UNWIND | CT_ATTENTION_WALK));
+        ct_block_attend(b, b->walk.attention);
+    } else {
+        ct_block_unattend(b, CT_ATTENTION_UNWIND | CT_ATTENTION_WALK);
+    }
+}
+
+/* The unwinder has returned, or has landed in a frame that now makes calls. */
+static void end_walk(struct ct_block *b, uint64_t slot) {
+    const struct ct_hook_walk *w = &b->walk;
+    bool same = ct_shadow_same_stack(b, slot, w->bare_slot);
+    if (w->attention & CT_ATTENTION_WALK)
+        ct_shadow_return_range(b, w->bare_slot, same ? slot : UINT64_MAX);
+    if (w->land_sp)
+        ct_shadow_prune(b, w->land_sp);
+    else
+        ct_shadow_dress(b, same ? slot : w->bare_slot);
+    pop_walk(b);
+}
+
+/* The frame at `slot` returns. If it is the one that looked, its callers are dressed again. */
+void ct_walk_end_look(struct ct_block *b, uint64_t slot) {
+    if (!(b->attention & CT_ATTENTION_UNWIND) || !b->walk.returns || b->walk.bare_slot != slot)
+        return;
+    uint64_t mask = ct_block_mask(b);
+    ct_shadow_dress_below(b, slot + 8, b->walk.high);
+    pop_walk(b);
+    ct_block_unmask(b, mask);
+}
+
+/* The function that looks goes on in another one, which takes its place on the stack. */
+static bool is_handed_on(const struct ct_block *b, uint64_t slot) {
+    const struct ct_shadow *e = b->top - 1;
+    return b->walk.returns && slot == b->walk.bare_slot && e->slot == slot &&
+           *(const uint64_t *)slot == ct_shadow_resume(e);
+}
+
+/* A call, jump or return to `slot` shows that the walk has ended: the frame of its outermost function is gone. So it has on another
+ * stack than the walk's where that was a handler's: on an interrupted walk's stack, or on the thread's own. */
+static bool is_walk_over(struct ct_block *b, uint64_t slot) {
+    if (!(b->attention & CT_ATTENTION_UNWIND))
+        return false;
+    if (ct_shadow_same_stack(b, slot, b->walk.bare_slot))
+        return slot >= b->walk.bare_slot && !is_handed_on(b, slot);
+    for (uint32_t i = 0; i < b->interrupted_count; i++)
+        if (ct_shadow_same_stack(b, slot, b->interrupted[i].bare_slot))
+            return true;
+    uint64_t low, high; /* what we take for the thread's own may be a handler's */
+    return ct_shadow_at_home(b, slot) && !(ct_os_on_signal_stack(&low, &high) && slot >= low && slot < high);
+}
+
+void ct_walk_end(struct ct_block *b, uint64_t slot) {
+    if (!is_walk_over(b, slot))
+        return;
+    uint64_t mask = ct_block_mask(b);
+    do
+        end_walk(b, slot);
+    while (is_walk_over(b, slot));
+    ct_block_unmask(b, mask);
+}
+
+/* ---- the beginning ---- */
+
+/* A walk begins below another one: a handler has interrupted that. Or it has landed, and no call was seen since. */
+static void push_walk(struct ct_block *b) {
+    if (b->interrupted_count == CT_WALKS) { /* handlers that interrupt each other: the oldest is given up */
+        for (uint32_t i = 1; i < CT_WALKS; i++)
+            b->interrupted[i - 1] = b->interrupted[i];
+        b->interrupted_count--;
+    }
+    b->interrupted[b->interrupted_count++] = b->walk;
+}
+
+void ct_walk_begin(struct ct_block *b, uint64_t slot, uint32_t attention) {
+    uint64_t mask = ct_block_mask(b);
+    ct_walk_end(b,
+                slot); /* of handlers that came until signals were blocked: what is interrupted are walks that go on */
+    ct_shadow_settle(b, slot);
+    if (b->attention & CT_ATTENTION_UNWIND)
+        push_walk(b);
+    b->walk = (struct ct_hook_walk){.bare_slot = slot, .reach = ct_shadow_reach(b, slot), .attention = attention};
+    ct_block_unattend(b, ~attention & CT_ATTENTION_WALK);
+    ct_block_attend(b, attention); /* first: a handler that walks the stack must leave it bare */
+    ct_shadow_bare(b, slot);
+    if (attention & CT_ATTENTION_WALK)
+        ct_shadow_give_up(b);
+    ct_block_unmask(b, mask);
+}
+
+/* A walk below `high` by a function whose return will be seen: the stack is as before when it is over. */
+void ct_walk_look(struct ct_block *b, uint64_t slot, uint64_t high) {
+    uint64_t mask = ct_block_mask(b);
+    if (b->attention & CT_ATTENTION_UNWIND)
+        push_walk(b);
+    b->walk = (struct ct_hook_walk){.bare_slot = slot,
+                                    .reach = ct_shadow_reach(b, slot),
+                                    .high = high,
+                                    .attention = CT_ATTENTION_UNWIND,
+                                    .returns = 1};
+    ct_block_unattend(b, CT_ATTENTION_WALK);
+    ct_block_attend(b, CT_ATTENTION_UNWIND);
+    ct_shadow_bare_below(b, slot + 8, high);
+    ct_block_unmask(b, mask);
+}
+
+/* Walks that a handler interrupted, and whose frames it throws away. */
+static void forget_passed(struct ct_block *b, uint64_t sp) {
+    while (b->interrupted_count && b->interrupted[b->interrupted_count - 1].bare_slot < sp &&
+           ct_shadow_same_stack(b, b->interrupted[b->interrupted_count - 1].bare_slot, sp))
+        b->interrupted_count--;
+}
+
+void ct_walk_land(struct ct_block *b, uint64_t slot, void *context) {
+    struct ct_runtime *rt = b->runtime;
+    if (!(b->attention & CT_ATTENTION_UNWIND) || !rt->get_cfa)
+        return;
+    uint64_t mask = ct_block_mask(b);
+    ct_walk_end(b, slot);
+    b->guard_sp = ~0ull;
+    ct_block_attend(b, CT_ATTENTION_GUARD); /* get_cfa may be hooked itself */
+    b->walk.land_sp = rt->get_cfa(context);
+    ct_block_unattend(b, CT_ATTENTION_GUARD);
+    forget_passed(b, b->walk.land_sp);
+    ct_shadow_dress(b, b->walk.land_sp);
+    ct_block_unmask(b, mask);
+}
+
+/* The end of the stack that UnwindFast(this, pc, frame, top ...) is on, 0 if it is not certain. It may be another function, which
+ * begins alike: top is believed when `this` is what it must be, the head of a buffer that begins 16 bytes behind it. */
+static uint64_t stack_end(struct ct_block *b, uint64_t slot, uint64_t object, uint64_t top) {
+    uint64_t buffer;
+    if (ct_shadow_at_home(b, slot))
+        return b->home_high;
+    bool is_trace = !ct_os_peek(object, &buffer, sizeof buffer) && buffer == object + 16;
+    return is_trace && top > slot + 16 ? top : 0;
+}
+
+/* As far as the function will look: UnwindFast goes along so many frame pointers. One more may be the place where it stands. */
+uint64_t ct_walk_look_end(struct ct_block *b, enum ct_special special, uint64_t slot,
+                          const struct ct_special_frame *frame) {
+    const struct ct_saved_registers *saved = (const struct ct_saved_registers *)slot - 1;
+    uint64_t top = special == CT_SPECIAL_TRACE ? stack_end(b, slot, frame->argument0, saved->argument3) : 0;
+    return top ? ct_shadow_chain_end(slot, saved->argument2, top, (uint32_t)frame->argument5 + 1) : 0;
+}

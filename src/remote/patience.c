@@ -1,0 +1,60 @@
+/* How long a process may be kept stopped for the sake of what lies in its memory.
+ *
+ * Lists and tables there may be of any length, or have no end. Whoever follows them reads memory, so the reads end it: once the
+ * time is over, or the user has given up, they fail. The callback is the caller's and is asked on the caller's thread only, never by
+ * the tracer; that one sees the answer. */
+#include "remote/parts.h"
+
+enum { ASK_MS = 10 };
+
+static void begin(struct patience *p) {
+    uint64_t now = ct_seize_now_ms();
+    p->next_ask_ms = now;
+    p->until_ms = now + p->limit_ms;
+    __atomic_store_n(&p->over, false, __ATOMIC_RELEASE);
+    p->running = p->limit_ms != 0;
+}
+
+void ct_remote_limit(struct ct_remote *remote, unsigned limit_ms, bool (*given_up)(void *arg), void *arg) {
+    remote->patience = (struct patience){.limit_ms = limit_ms, .given_up = given_up, .arg = arg};
+    if (remote->stopped)
+        begin(&remote->patience);
+}
+
+void ct_patience_begin(struct ct_remote *remote) {
+    begin(&remote->patience);
+}
+
+void ct_patience_end(struct ct_remote *remote) {
+    remote->patience.running = false;
+}
+
+static bool look(struct patience *p, bool ask) {
+    if (!p->running)
+        return false;
+    if (__atomic_load_n(&p->over, __ATOMIC_ACQUIRE))
+        return true;
+    uint64_t now = ct_seize_now_ms();
+    bool over = now >= p->until_ms;
+    if (!over && ask && p->given_up && now >= p->next_ask_ms) {
+        p->next_ask_ms = now + ASK_MS;
+        over = p->given_up(p->arg);
+    }
+    if (over)
+        __atomic_store_n(&p->over, true, __ATOMIC_RELEASE);
+    return over;
+}
+
+/* Who reads does not change the process; that it is looked at is no part of it. */
+bool ct_remote_is_over(const struct ct_remote *remote) {
+    return look((struct patience *)&remote->patience, !remote->tracer.working);
+}
+
+bool ct_patience_ask(struct ct_remote *remote) {
+    return look(&remote->patience, true);
+}
+
+uint64_t ct_patience_deadline(const struct ct_remote *remote, uint64_t deadline_ms) {
+    const struct patience *p = &remote->patience;
+    return p->running && p->until_ms < deadline_ms ? p->until_ms : deadline_ms;
+}
