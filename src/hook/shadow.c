@@ -203,6 +203,7 @@ void ct_shadow_release(struct ct_block *b) {
 /* What a slow path has changed is in order again; `stubs` go on with the running stack's events. */
 static void finish(struct ct_block *b) {
     ct_stacks_trim(b);
+    ct_stacks_compact(b); /* where walks are all that is seen, no call does it */
     ct_stacks_tell(b, b->stacks->running);
 }
 

@@ -315,6 +315,23 @@ static void test_few_holes_stay(void **state) {
     expect_empty();
 }
 
+/* When the hooks are gone and only walks are seen, no call gives holes back. */
+static void test_compaction_by_walks(void **state) {
+    (void)state;
+    f.runtime.tells_stacks = 1; /* frames of a stack that goes on move up */
+    fake_call(&f, 1, LOW(500));
+    fake_call(&f, 2, HIGH(500));
+    for (unsigned i = 0; i < 2000; i++) {
+        ct_shadow_settle(f.block, LOW(400));
+        ct_shadow_settle(f.block, HIGH(400));
+    }
+    assert_int_equal(entries_in_use(f.block), 2);
+    assert_true(entries_taken(f.block) < 300);
+    fake_return_fully(&f, LOW(500));
+    fake_return_fully(&f, HIGH(500));
+    expect_empty();
+}
+
 /* ---- many stacks ---- */
 
 #define SMALL_STACK (8u << 10)
@@ -551,6 +568,7 @@ int main(void) {
         TEST(test_compaction),
         TEST(test_compaction_waits),
         TEST(test_few_holes_stay),
+        TEST(test_compaction_by_walks),
         TEST(test_cost_of_a_switch),
         TEST(test_handlers_in_stubs),
         TEST(test_jump_out_then_call),
