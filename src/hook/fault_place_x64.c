@@ -130,8 +130,15 @@ static uint64_t real_return(const struct ct_fault_world *w, uint64_t slot, uint6
     return resume == first ? 0 : resume;
 }
 
+/* Where the program would be whose call or return a stub is at work on. 0: not known. */
+static uint64_t place_of(const struct ct_fault_world *w, const struct pushed *p) {
+    uint64_t pc;
+    if (!p->entering)
+        return real_return(w, p->word, p->stub + CT_STUB_RESUME);
+    return function_of(w, p->stub, &pc) ? pc + ct_stub_lead(w->code, w->arg, p->stub) : 0;
+}
+
 static enum ct_fault_place in_shared(const struct ct_fault_world *w, struct ct_fault_state *s) {
-    struct ct_fault_state out = *s;
     struct pushed p;
     bool slow = is_slow_call(w, s->pc), touch = is_touch(w, s->pc);
     uint64_t low = slow ? s->gpr[RBP] + 56 : s->gpr[RSP];
@@ -139,22 +146,15 @@ static enum ct_fault_place in_shared(const struct ct_fault_world *w, struct ct_f
         return CT_FAULT_ELSEWHERE;
     if (touch)
         low += CT_NOTE_SIZE; /* may not be there */
-    if (!find_word(w, low, &p))
+    uint64_t pc = find_word(w, low, &p) ? place_of(w, &p) : 0;
+    if (!pc)
         return CT_FAULT_ELSEWHERE;
     if (slow)
-        restore_rest(w, s->gpr[RBP], &out);
-    restore_first(w, &p, &out);
-    out.gpr[RSP] = p.word + 8;
-    out.stub = p.stub;
-    if (!p.entering)
-        out.pc = real_return(w, p.word, p.stub + CT_STUB_RESUME);
-    else if (function_of(w, p.stub, &out.pc))
-        out.pc += ct_stub_lead(w->code, w->arg, p.stub);
-    else
-        out.pc = 0;
-    if (!out.pc)
-        return CT_FAULT_ELSEWHERE;
-    *s = out;
+        restore_rest(w, s->gpr[RBP], s);
+    restore_first(w, &p, s);
+    s->gpr[RSP] = p.word + 8;
+    s->stub = p.stub;
+    s->pc = pc;
     return p.entering ? CT_FAULT_ENTERING : CT_FAULT_LEAVING;
 }
 

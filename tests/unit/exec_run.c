@@ -32,9 +32,14 @@ static struct { uint32_t offset, size; } part[8];
 static const uint8_t gpr_places[16] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI,
                                        REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
 
+/* A hypervisor that interrupts a step may lose the bit that says so; the kernel then calls it a breakpoint. int3 has SI_KERNEL. */
+static bool is_step(int signal, const siginfo_t *info) {
+    return signal == SIGTRAP && (info->si_code == TRAP_TRACE || info->si_code == TRAP_BRKPT);
+}
+
 static void on_signal(int signal, siginfo_t *info, void *context) {
     greg_t *regs = ((ucontext_t *)context)->uc_mcontext.gregs;
-    if (signal == SIGTRAP && info->si_code == TRAP_TRACE && step_function) {
+    if (step_function && is_step(signal, info)) {
         uint64_t pc = (uint64_t)regs[REG_RIP];
         bool left = pc - exec_exit_address(0) < EXIT_SIZE * EXEC_EXITS;
         if (left || !step_function(step_arg, &pc, (uint64_t)regs[REG_RSP]))
