@@ -23,7 +23,7 @@ static struct ct_tally *tally_of(struct ct_counter *c, uint64_t function) {
 static void on_lost(void *arg, struct ct_frame *frame) {
     struct ct_counter *c = arg;
     struct ct_tally *tally = frame->user;
-    tally->active--;
+    tally->open_time.active--;
     tally->unpaired++;
     c->totals.unpaired++;
 }
@@ -44,14 +44,13 @@ static void count_call(struct ct_counter *c, const struct ct_trace_event *event)
         return;
     }
     frame->user = tally;
-    tally->active++;
+    ct_frames_open_time(&c->frames, frame, &tally->open_time);
 }
 
 static void count_time(struct ct_counter *c, const struct ct_frame *frame, uint64_t end_ns) {
     struct ct_tally *tally = frame->user;
     uint64_t duration = ct_frames_duration(&c->frames, frame, end_ns);
-    if (--tally->active == 0)
-        tally->total_ns += duration;
+    tally->total_ns += ct_frames_close_time(&c->frames, &tally->open_time, end_ns);
     tally->sum_ns += duration;
     tally->self_ns += frame->self_ns;
     if (!ct_histogram_add(&tally->times, duration))

@@ -1,6 +1,6 @@
 /* Functions by calls and times: one row for each, over all threads or for each thread.
  *
- * total   time between call and end, of the outermost call only where a function calls itself
+ * total   time between call and end; once where a function calls itself, or is open in several coroutines
  * self    without the calls that it made
  * avg, max, percentiles   of the time between call and end, of every call
  *

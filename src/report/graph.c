@@ -202,7 +202,7 @@ static void on_call(struct walk *w, const struct ct_trace_event *event) {
     count_call(w, r, ct_frames_caller(&w->frames, frame));
     for (size_t i = 0; i < ROWS; i++)
         if (row_at(r, i))
-            row_at(r, i)->active++;
+            ct_frames_open_time(&w->frames, frame, &row_at(r, i)->open_time);
 }
 
 /* ---- ends ---- */
@@ -212,7 +212,7 @@ static void on_lost(void *arg, struct ct_frame *frame) {
     struct record *r = frame->user;
     for (size_t i = 0; i < ROWS; i++)
         if (row_at(r, i))
-            row_at(r, i)->active--;
+            row_at(r, i)->open_time.active--;
     if (r->function->root)
         r->function->root->unpaired++;
     give_back(w, r);
@@ -221,14 +221,12 @@ static void on_lost(void *arg, struct ct_frame *frame) {
 /* The function whose call ended, or NULL when nobody asked for it. */
 static struct ct_graph_function *close_frame(struct walk *w, const struct ct_frame *frame, uint64_t end_ns) {
     struct record *r = frame->user;
-    uint64_t duration = ct_frames_duration(&w->frames, frame, end_ns);
     for (size_t i = 0; i < ROWS; i++) {
         struct ct_graph_node *row = row_at(r, i);
         if (!row)
             continue;
         row->timed++;
-        if (--row->active == 0)
-            row->total_ns += duration;
+        row->total_ns += ct_frames_close_time(&w->frames, &row->open_time, end_ns);
     }
     struct ct_graph_function *root = r->function->root;
     if (root)

@@ -2,7 +2,7 @@
  *
  * A row of the callers stands for a way into the function: its calls and time are the function's, as far as it was
  * called that way. A row of the callees stands for a way out of it: calls and time of the callee. As in the report, a
- * row's time is that of its outermost calls, so a recursion counts once in each row; the rows of a recursion may
+ * row's time is that in which such a call is open, so a recursion counts once in each row; the rows of a recursion may
  * therefore come to more than the function's own time.
  *
  * Calls that were open at the end are closed there; calls whose end was lost have no time; time in gaps is nobody's.
@@ -11,6 +11,7 @@
 #define CT_REPORT_GRAPH_H
 
 #include "report/known.h"
+#include "trace/frames.h"
 #include <contrail/trace.h>
 
 enum { CT_GRAPH_MAX_DEPTH = 16 };
@@ -26,7 +27,7 @@ struct ct_graph_node {
     uint64_t calls;
     uint64_t timed; /* of them, with a time */
     uint64_t total_ns;
-    uint32_t active;                 /* frames that are open */
+    struct ct_open_time open_time;
     struct ct_graph_node **children; /* by time, then calls, then name */
     size_t child_count, child_capacity;
     size_t shown;         /* children before the limit */

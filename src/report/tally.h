@@ -3,13 +3,14 @@
 #define CT_REPORT_TALLY_H
 
 #include "report/histogram.h"
+#include "trace/frames.h"
 #include "trace/table.h"
 
 struct ct_tally {
     struct ct_table_key key;
     uint64_t calls, exceptions, open, unpaired;
     uint64_t total_ns, self_ns, sum_ns; /* sum: of every call, inner ones of recursions too */
-    uint32_t active;                    /* frames that are open */
+    struct ct_open_time open_time;
     bool known;                         /* entry_only has been looked up */
     bool entry_only;
     struct ct_histogram times;

@@ -32,6 +32,17 @@ uint64_t ct_frames_duration(const struct ct_frames *f, const struct ct_frame *fr
     return wall > skipped ? wall - skipped : 0;
 }
 
+void ct_frames_open_time(const struct ct_frames *f, const struct ct_frame *frame, struct ct_open_time *time) {
+    if (time->active++ == 0)
+        time->since_ns = frame->start_ns - f->skipped_ns;
+}
+
+uint64_t ct_frames_close_time(const struct ct_frames *f, struct ct_open_time *time, uint64_t end_ns) {
+    uint64_t now_ns = end_ns - f->skipped_ns;
+    bool last = --time->active == 0;
+    return last && (int64_t)(now_ns - time->since_ns) > 0 ? now_ns - time->since_ns : 0;
+}
+
 /* ---- places ---- */
 
 static bool is_open(const struct ct_frames *f, size_t place) {

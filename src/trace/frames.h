@@ -58,6 +58,13 @@ struct ct_frames {
     void *arg;
 };
 
+/* Time in which at least one of some frames is open: that of the outermost where they are inside each other, and where coroutines take
+ * turns it counts once. All zero: none is. */
+struct ct_open_time {
+    uint64_t since_ns; /* without gaps */
+    uint32_t active;   /* frames that are open */
+};
+
 void ct_frames_begin(struct ct_frames *frames, bool complete, void (*lost)(void *arg, struct ct_frame *frame),
                      void *arg);
 /* Before the first event: calls that are open (ct_trace_open_calls). They began at `ns` at the latest. */
@@ -72,6 +79,10 @@ bool ct_frames_end(struct ct_frames *frames, const struct ct_trace_event *event,
 bool ct_frames_take(struct ct_frames *frames, uint64_t end_ns, struct ct_frame *frame);
 /* How long the frame lasted, without gaps. */
 uint64_t ct_frames_duration(const struct ct_frames *frames, const struct ct_frame *frame, uint64_t end_ns);
+/* The frame is one of those from now on. */
+void ct_frames_open_time(const struct ct_frames *frames, const struct ct_frame *frame, struct ct_open_time *time);
+/* One of them ends: how long they were open, if it was the last. */
+uint64_t ct_frames_close_time(const struct ct_frames *frames, struct ct_open_time *time, uint64_t end_ns);
 
 /* The frame at a place; NULL: none that was seen. */
 struct ct_frame *ct_frames_at(const struct ct_frames *frames, size_t place);
