@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Speed of recording, from start to files, with the command line tool as a user runs it.
 
-    bench_record [--long] [--output DIR] [--only NAME]...    NAME: pair, detail, throw, memory, mark, rate, start, attach
+    bench_record [--long] [--output DIR] [--only NAME]...    NAME: pair, detail, throw, switch, memory, mark, rate, start, attach
 
 Prints what was measured beside what is asked for. Ratios are taken in one run; figures of a busy machine say how busy it was.
 --long: the rate is held for 30 s instead of 5 (5 GB on disk for that time). Traces go to DIR (a temporary directory) and are
@@ -20,6 +20,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 CONTRAIL = os.environ.get("CONTRAIL", os.path.join(HERE, "..", "..", "src", "cli", "contrail"))
 WORK = os.path.join(HERE, "record_work")
 THROW_WORK = os.path.join(HERE, "throw_work")
+SWITCH_WORK = os.path.join(HERE, "switch_work")
 PYTHON = "/usr/bin/python3"  # the distribution's: one on PATH may be a script
 
 
@@ -58,6 +59,12 @@ class Bench:
         shutil.rmtree(place, ignore_errors=True)
         output = self.contrail("spawn", "--quiet", "--output", place, *options, "--", *command)
         return output, *read_manifest(place)
+
+    def follow(self, command):
+        """The same with `stalk`; its output."""
+        place = os.path.join(self.directory, "trace")
+        shutil.rmtree(place, ignore_errors=True)
+        return self.contrail("stalk", "--quiet", "--output", place, "--", *command)
 
     def clean(self):
         shutil.rmtree(os.path.join(self.directory, "trace"), ignore_errors=True)
@@ -134,6 +141,26 @@ def bench_throw(bench):
                 bench.clean()
             bench.line("  %-7s %4d frames   untraced %9.1f us, recorded %9.1f us %6.1f x, without detail %6.1f x, own functions %6.1f x" %
                        (kind, depth, native / 1e3, found[0] / 1e3, *(f / native for f in found)))
+
+
+# ---- what a switch of coroutines costs ----
+
+
+def bench_switch(bench):
+    """Processor time of the thread. What counts is the last column of each: how it grows with their number."""
+    bench.line("a switch to another coroutine, with the calls and returns around it; in brackets: as many times what it is with 10")
+    for how in "plain", "ucontext":
+        first = None
+        for count in 10, 1000, 10000:
+            command = [SWITCH_WORK, how, str(count), "20" if bench.long else "5"]
+            outputs = (subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout,
+                       bench.record(command, "--lossless")[0], bench.follow(command))
+            bench.clean()
+            found = [json.loads(output)["switch_best"] for output in outputs]
+            first = first or found
+            bench.line("  %-8s %6d coroutines   %s" % (how, count, ", ".join(
+                "%s %7.1f ns (%.2f x)" % (name, ns, ns / ns10)
+                for name, ns, ns10 in zip(("untraced", "recorded", "followed"), found, first))))
 
 
 def lane_memory(pid):
@@ -284,7 +311,8 @@ def bench_attach(bench):
                (min(m["plan_ns"] for m in manifests) / 1e6))
 
 
-BENCHES = {"pair": bench_pair, "detail": bench_detail, "throw": bench_throw, "memory": bench_memory, "mark": bench_mark, "rate": bench_rate,
+BENCHES = {"pair": bench_pair, "detail": bench_detail, "throw": bench_throw, "switch": bench_switch,
+           "memory": bench_memory, "mark": bench_mark, "rate": bench_rate,
            "start": bench_start, "attach": bench_attach}
 
 
