@@ -132,8 +132,10 @@ class Trace:
                 self.modules[module.id] = module
             elif is_function(line):
                 ident, offset, size = (int(c, 16) for c in columns[:3])
-                if ident >> 32 != module.id:
-                    raise BadTrace("a function of another module: %s" % line)
+                if ident >> 32 != module.id:  # added while it was followed
+                    module = self.modules.get(ident >> 32)
+                if not module:
+                    raise BadTrace("a function of a module that is not known: %s" % line)
                 self.functions[ident] = Function(ident, module, offset, size, *columns[3:6])
 
     def read_threads(self):

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """turns.py: coroutines that take turns, recorded, attached to and followed: the tree of each is exact, however many there are."""
 import os
+import shutil
 import subprocess
 import sys
 
@@ -27,11 +28,9 @@ class Node:
         return "%s(%s)%s" % (self.name, inner, "" if self.ended else "?")
 
 
-def trees(trace, program):
-    """The outermost nodes of the functions OWN. Written from docs/TRACE-FORMAT.md: a depth below 2^31 is a place in one row, others
-    come in groups of 4,096; the frame at the depth before is the caller, or else the one that ran."""
-    names = own_functions(trace, program)
-    thread, = trace.threads
+def trees(trace, thread, names):
+    """The outermost nodes of the functions OWN; every end is at the depth of its call. Written from docs/TRACE-FORMAT.md: a depth below
+    2^31 is a place in one row, others come in groups of 4,096; the frame at the depth before is the caller, or else the one that ran."""
     row, others, roots, running = [], {}, [], None
     for function, kind, depth in zip(thread.functions, thread.kinds, thread.depths):
         entry_only = trace.functions[function].entry_only
@@ -83,16 +82,17 @@ def work_text(number, suspends=True):
     return "work(" * (number % 5 + 1) + ("rest()" if suspends else "") + ")" * (number % 5 + 1)
 
 
-def read(shop, output, program):
+def read(shop, output, program, may_leave=False):
     found, = atf.find(output)
     shop.read("verify", found)
     trace = atf.Trace(found)
     if trace.lost:
         raise Failure("%d events were lost" % trace.lost)
     events = trace.manifest["events"]
-    if events["deep_calls"] or events["left_frames"]:
+    if events["deep_calls"] or (events["left_frames"] and not may_leave):
         raise Failure("calls that were left or left out: %s" % events)
-    return trees(trace, program)
+    names = own_functions(trace, program) if program else {}
+    return [node for thread in trace.threads for node in trees(trace, thread, names)]
 
 
 def check_output(result, count, rounds):
@@ -113,31 +113,40 @@ def check_bodies(roots, count, rounds):
         raise Failure("%d calls of resume" % len(resumes))
 
 
-def recorded(how, count, rounds, options=(), name="turns"):
+def command_of(name, how, *words):
+    return [built(name).path] + ([how] if how else []) + [str(w) for w in words]
+
+
+def recorded(how, count, rounds, options=(), name="turns", words=()):
     def check(shop):
-        program = built(name)
         output = shop.new_output()
-        words = [how] if how else []
-        result = shop.run(shop.spawn_command(output, ["--lossless"] + list(options),
-                                             [program.path] + words + [str(count), str(rounds)]))
+        result = shop.run(shop.spawn_command(output, ["--lossless"] + list(options), command_of(name, how, count, rounds, *words)))
         check_output(result, count, rounds)
-        check_bodies(read(shop, output, program), count, rounds)
+        check_bodies(read(shop, output, built(name)), count, rounds)
     return check
 
 
-def attached(command):
-    """In the middle, when each is suspended inside its calls: what began before is not seen, and its returns are not either."""
+VERBS = {"attach": ["--lossless"], "stalk": ["--pid"]}
+OPTIONS = {"spawn": ["--lossless"], "stalk": []}
+
+
+def come_in_the_middle(shop, verb, name, how, output):
+    """When each is suspended inside its calls."""
+    process = shop.start(command_of(name, how, 100, 4, "hold"), stdin=subprocess.PIPE)
+    process.stdout.readline()
+    recorder = shop.attach(process.pid, output, VERBS[verb], verb)
+    check_output(finish(process), 100, 4)
+    ended = finish(recorder)
+    if ended.code:
+        raise Failure("%s ends with %d: %r" % (verb, ended.code, ended.err))
+
+
+def attached(verb, how, name="turns"):
+    """What began before is not seen, and its returns are not either."""
     def check(shop):
-        program, output = built("turns"), shop.new_output()
-        process = shop.start([program.path, "ucontext", "100", "4", "hold"], stdin=subprocess.PIPE)
-        process.stdout.readline()
-        recorder = shop.attach(process.pid, output, ["--lossless"])
-        result = finish(process)
-        check_output(result, 100, 4)
-        ended = finish(recorder)
-        if ended.code:
-            raise Failure("attach ends with %d: %r" % (ended.code, ended.err))
-        roots = read(shop, output, program)
+        output = shop.new_output()
+        come_in_the_middle(shop, verb, name, how, output)
+        roots = read(shop, output, built(name))
         seen = sorted(n.text() for n in all_nodes(roots, "work") if n.text().count("(") > 1)
         whole = [t for t in seen if t.endswith(")")]
         for number in range(5):
@@ -148,13 +157,12 @@ def attached(command):
     return check
 
 
-def followed(how, count, rounds):
+def followed(how, count, rounds, name="turns", may_leave=False):
     def check(shop):
-        program, output = built("turns"), shop.new_output()
-        result = shop.run([shop.contrail, "stalk", "--quiet", "--output", output, "--", program.path, how, str(count),
-                           str(rounds)])
+        output = shop.new_output()
+        result = shop.run([shop.contrail, "stalk", "--quiet", "--output", output, "--"] + command_of(name, how, count, rounds))
         check_output(result, count, rounds)
-        check_bodies(read(shop, output, program), count, rounds)
+        check_bodies(read(shop, output, built(name), may_leave), count, rounds)
     return check
 
 
@@ -167,24 +175,52 @@ def build_other(name, flags, linked=()):
     return None
 
 
-def boost(shop):
-    return build_other("turns_boost", ["-std=c++17"], ["-lboost_context"]) or recorded("", 100, 5, name="turns_boost")(shop)
+def boost(check):
+    def built_first(shop):
+        return build_other("turns_boost", ["-std=c++17"], ["-lboost_context"]) or check(shop)
+    return built_first
 
 
-def stackless(shop):
+def stackless(verb):
     """Coroutines without stacks are functions that are called again and again."""
-    skipped = build_other("turns_stackless", ["-std=c++20", "-fcoroutines"])
-    if skipped:
-        return skipped
-    program, output = built("turns_stackless"), shop.new_output()
-    result = shop.run(shop.spawn_command(output, ["--lossless"], [program.path, "100", "5"]))
-    check_output(result, 100, 5)
-    roots = read(shop, output, program)
-    works = sorted(n.text() for b in all_nodes(roots, "resume") + all_nodes(roots, "body") for n in b.children
-                   if n.name == "work")
-    if works != sorted(work_text(n, False) for n in range(100) for _ in range(5)):
-        raise Failure("%d calls of work" % len(works))
-    return None
+    def check(shop):
+        name, output = "turns_stackless", shop.new_output()
+        skipped = build_other(name, ["-std=c++20", "-fcoroutines"])
+        if skipped:
+            return skipped
+        if verb == "attach":
+            come_in_the_middle(shop, verb, name, "", output)
+        else:
+            check_output(shop.run([shop.contrail, verb, "--quiet", "--output", output] + OPTIONS[verb] +
+                                  ["--"] + command_of(name, "", 100, 5)), 100, 5)
+        roots = read(shop, output, built(name))
+        works = sorted(n.text() for b in all_nodes(roots, "resume") + all_nodes(roots, "body") for n in b.children
+                       if n.name == "work")
+        if works != sorted(work_text(n, False) for n in range(100) for _ in range(3 if verb == "attach" else 5)):
+            raise Failure("%d calls of work" % len(works))
+        return None
+    return check
+
+
+FIBERS = """s = 0
+all = (0...500).map { |k| Fiber.new { loop { s += k; Fiber.yield } } }
+20.times { all.each(&:resume) }
+p s"""
+
+
+def ruby(verb):
+    """Every end is at its call's depth, whatever Ruby does: its own exceptions are longjmps."""
+    def check(shop):
+        if not shutil.which("ruby"):
+            return "skipped: ruby is not installed"
+        output = shop.new_output()
+        result = shop.run([shop.contrail, verb, "--quiet", "--output", output] + OPTIONS[verb] +
+                          ["--", "ruby", "--disable=gems", "-e", FIBERS])
+        if result.code or result.out != b"2495000\n":
+            raise Failure("it ends with %d, %r, %r" % (result.code, result.out, result.err))
+        read(shop, output, None, True)
+        return None
+    return check
 
 
 TABLE = {
@@ -194,12 +230,22 @@ TABLE = {
     "switch 10,000": recorded("switch", 10000, 3),
     "own functions only": recorded("switch", 200, 5, ["--only", "turns"]),
     "raw": recorded("switch", 50, 5, ["--format", "atf2"]),
-    "boost": boost,
-    "stackless": stackless,
-    "attached": attached("attach"),
+    "on a thread": recorded("ucontext", 200, 5, words=["thread"]),
+    "boost": boost(recorded("", 100, 5, name="turns_boost")),
+    "stackless": stackless("spawn"),
+    "ruby": ruby("spawn"),
+    "attached": attached("attach", "ucontext"),
+    "attached, switch": attached("attach", "switch"),
+    "attached, boost": boost(attached("attach", "", "turns_boost")),
+    "attached, stackless": stackless("attach"),
     "followed ucontext": followed("ucontext", 100, 5),
     "followed switch": followed("switch", 100, 5),
     "followed 10,000": followed("ucontext", 10000, 3),
+    "followed boost": boost(followed("", 100, 5, "turns_boost", may_leave=True)),  # jump_fcontext ends by a jump
+    "followed stackless": stackless("stalk"),
+    "followed ruby": ruby("stalk"),
+    "followed from the middle": attached("stalk", "ucontext"),
+    "followed from the middle, switch": attached("stalk", "switch"),
 }
 
 

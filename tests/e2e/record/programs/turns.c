@@ -1,8 +1,9 @@
-/* Coroutines that all run the same functions, and take turns: turns HOW COUNT ROUNDS [hold]
+/* Coroutines that all run the same functions, and take turns: turns HOW COUNT ROUNDS [hold | thread]
  *
  * HOW: ucontext; switch: a function of a few instructions. Number k goes k % 5 calls deep in each round, and is suspended there.
  * Stacks lie side by side, as malloc gives them. hold: after the first round, when each is suspended, the program prints a line and
- * waits for one. Functions that a round leaves behind: none. */
+ * waits for one. thread: not the main thread does it all. Functions that a round leaves behind: none. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@ struct coroutine {
 static struct coroutine *all, *running;
 static ucontext_t home;
 static void *home_sp;
-static int rounds, by_context;
+static int count, rounds, by_context, hold;
 static long sum;
 
 /* void change(void **save, void *load) */
@@ -103,23 +104,35 @@ FUNCTION static int resume(struct coroutine *c) {
     return !c->done;
 }
 
-int main(int argc, char **argv) {
-    int count = argc > 3 ? atoi(argv[2]) : 0, left = count;
-    by_context = count && !strcmp(argv[1], "ucontext");
-    rounds = count ? atoi(argv[3]) : 0;
-    if (!(all = calloc((size_t)count + 1, sizeof *all)))
-        return 1;
+static void *run(void *unused) {
     for (int i = 0; i < count; i++)
         make(&all[i], i);
-    for (int round = 0; left; round++) {
+    for (int round = 0, left = count; left; round++) {
         for (int i = 0; i < count; i++)
             left -= !resume(&all[i]);
-        if (round || argc < 5)
+        if (round || !hold)
             continue;
         puts("held");
         fflush(stdout);
         getchar();
     }
+    return unused;
+}
+
+int main(int argc, char **argv) {
+    pthread_t thread;
+    if (argc < 4)
+        return 64;
+    count = atoi(argv[2]);
+    rounds = atoi(argv[3]);
+    by_context = !strcmp(argv[1], "ucontext");
+    hold = argc > 4 && !strcmp(argv[4], "hold");
+    if (!(all = calloc((size_t)count + 1, sizeof *all)))
+        return 1;
+    if (argc < 5 || hold)
+        run(NULL);
+    else if (pthread_create(&thread, NULL, run, NULL) || pthread_join(thread, NULL))
+        return 1;
     printf("%ld\n", sum);
     return 0;
 }

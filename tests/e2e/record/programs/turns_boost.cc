@@ -1,4 +1,4 @@
-// As turns.c, with boost.context: turns_boost COUNT ROUNDS
+// As turns.c, with boost.context: turns_boost COUNT ROUNDS [hold]
 #include <boost/context/fiber.hpp>
 #include <cstdio>
 #include <cstdlib>
@@ -45,10 +45,16 @@ int main(int argc, char **argv) {
             body(home, i);
             return std::move(home);
         });
-    for (bool left = count > 0; left;) {
+    bool hold = argc > 3;
+    for (bool left = count > 0; left; hold = false) {
         left = false;
         for (auto &fiber : all)
             left |= fiber && resume(fiber);
+        if (!hold)
+            continue;
+        puts("held");
+        fflush(stdout);
+        getchar();
     }
     printf("%ld\n", sum);
 }

@@ -1,4 +1,4 @@
-// As turns.c, with the coroutines of C++20, which have no stack of their own: turns_stackless COUNT ROUNDS
+// As turns.c, with the coroutines of C++20, which have no stack of their own: turns_stackless COUNT ROUNDS [hold]
 #include <coroutine>
 #include <cstdio>
 #include <cstdlib>
@@ -55,10 +55,16 @@ int main(int argc, char **argv) {
     rounds = argc > 2 ? atoi(argv[2]) : 0;
     for (int i = 0; i < count; i++)
         all.push_back(body(i));
-    for (bool left = count > 0; left;) {
+    bool hold = argc > 3;
+    for (bool left = count > 0; left; hold = false) {
         left = false;
         for (auto &t : all)
             left |= !t.handle.done() && resume(t);
+        if (!hold)
+            continue;
+        puts("held");
+        fflush(stdout);
+        getchar();
     }
     for (auto &t : all)
         t.handle.destroy();
