@@ -11,7 +11,7 @@ struct ct_tally {
     uint64_t calls, exceptions, open, unpaired;
     uint64_t total_ns, self_ns, sum_ns; /* sum: of every call, inner ones of recursions too */
     struct ct_open_time open_time;
-    bool known;                         /* entry_only has been looked up */
+    bool known; /* entry_only has been looked up */
     bool entry_only;
     struct ct_histogram times;
 };

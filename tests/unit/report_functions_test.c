@@ -101,8 +101,9 @@ static void mutual_recursion(void **state) {
 static void coroutines_count_once_in_total(void **state) {
     (void)state;
     struct sample_thread t;
-    struct check c = one_thread(&t, "0+main@0 10+leaf@1 15+work@2147483648 20-leaf@1 25+leaf@1 30+work@2147487744 35-leaf@1 "
-                                    "40+leaf@1 45-work@2147483648 50-leaf@1 55+leaf@1 60-work@2147487744 65-leaf@1 100-main@0");
+    struct check c =
+        one_thread(&t, "0+main@0 10+leaf@1 15+work@2147483648 20-leaf@1 25+leaf@1 30+work@2147487744 35-leaf@1 "
+                       "40+leaf@1 45-work@2147483648 50-leaf@1 55+leaf@1 60-work@2147487744 65-leaf@1 100-main@0");
     check_rows(&c, "leaf:4/4 40 20 10 10\n"
                    "main:1/1 100 60 100 100\n"
                    "work:2/2 45 10 30 30");
