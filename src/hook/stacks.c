@@ -35,7 +35,7 @@ static uint32_t new_stack(struct ct_stacks *s, uint64_t slot) {
         s->free = s->pool[n].next;
     else
         n = s->used++; /* there are no more stacks than entries, and the running one */
-    s->pool[n] = (struct ct_stack){.high = slot, .id = s->next_id++};
+    s->pool[n] = (struct ct_stack){.high = slot, .id = s->next_id++, .known = 1};
     return n;
 }
 
@@ -96,7 +96,7 @@ static void forget_stack(struct ct_stacks *s, uint32_t stack) {
     }
     if (s->home == stack)
         s->home = CT_NO_STACK;
-    t->listed = 0;
+    t->listed = t->known = 0;
     t->next = s->free;
     s->free = stack;
 }
@@ -138,7 +138,7 @@ static void unlink_entry(struct ct_block *b, uint32_t i) {
         return;
     if (s->pool[stack].newest == i)
         s->pool[stack].newest = s->links[i].older;
-    if (stack != s->running && !ct_stacks_newest(b, stack))
+    if (stack != s->running && s->pool[stack].known && !ct_stacks_newest(b, stack))
         forget_stack(s, stack);
 }
 

@@ -20,7 +20,8 @@ struct ct_stack {
     uint32_t id;     /* what it is called in events */
     uint32_t newest; /* entry of its chain; 0: none */
     uint32_t next;   /* in the list of free ones */
-    uint32_t listed; /* in `order` */
+    uint16_t listed; /* in `order` */
+    uint16_t known;  /* 0: it is free. Holes may still be linked to it, or to the one that has its place now */
 };
 
 struct ct_stack_link {

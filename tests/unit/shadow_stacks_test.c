@@ -49,6 +49,30 @@ static void test_holes(void **state) {
     expect_empty();
 }
 
+/* Stacks that are free; none is so twice. */
+static unsigned free_stacks(const struct ct_stacks *s) {
+    unsigned count = 0;
+    for (uint32_t n = s->free; n != CT_NO_STACK; n = s->pool[n].next)
+        assert_true(++count <= s->used);
+    return count;
+}
+
+/* A stack is forgotten when it is left without frames, and its holes may go later. */
+static void test_stacks_are_forgotten_once(void **state) {
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        fake_call(&f, 1, HOME(900));
+        fake_call(&f, 2, LOW(500));
+        fake_call(&f, 3, HIGH(500));
+        fake_return_fully(&f, LOW(500));
+        fake_return_fully(&f, HIGH(500));
+        fake_return_fully(&f, HOME(900));
+        assert_int_equal(free_stacks(f.block->stacks), f.block->stacks->used - 1);
+        expect_empty();
+    }
+    assert_int_equal(f.block->stacks->used, 3);
+}
+
 /* On this stack frames are left, on the others none. */
 static void test_left_on_one_stack_only(void **state) {
     (void)state;
@@ -554,6 +578,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_other_stacks_stay),
         TEST(test_holes),
+        TEST(test_stacks_are_forgotten_once),
         TEST(test_left_on_one_stack_only),
         TEST(test_stack_is_reused),
         TEST(test_foreign_reach),
