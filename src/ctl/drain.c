@@ -370,7 +370,7 @@ static void take_all(struct ct_drain *d, struct found_chunk *list) {
     ct_drain_put_signals(d, false);
     ct_detail_pass(d, now);
     ct_drain_put_old_registers(d);
-    ct_drain_measure(d);
+    ct_drain_measure(d, ct_clock_now());
     __atomic_store_n(&d->written_ns, now, __ATOMIC_RELEASE);
     if (d->error)
         __atomic_store_n(&d->lane->control->recording, 0, __ATOMIC_RELAXED);

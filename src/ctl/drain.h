@@ -178,7 +178,8 @@ void ct_drain_note_gap(struct ct_drain *drain, struct ct_drain_thread *thread, u
                        enum ct_loss_reason reason, uint32_t depth);
 /* So many frames are open before the thread's first event: a child that was forked is in the middle of its parent's. */
 void ct_drain_inherit(struct ct_drain *drain, struct ct_drain_thread *thread, uint32_t depth);
-void ct_drain_measure(struct ct_drain *drain);
+/* How late the events of this pass are, which are on their way to the disk at `now`. */
+void ct_drain_measure(struct ct_drain *drain, uint64_t now);
 /* function_id of a hook; 0: there is none. */
 uint64_t ct_drain_function(const struct ct_drain *drain, uint32_t hook);
 

@@ -687,24 +687,22 @@ static void test_latency(void **state) {
     static const struct {
         uint64_t ns;
         uint32_t weight;
-    } cases[] = {{100000000000ull, 60}, {200000000000ull, 39}, {1000000000000ull, 1}};
-    struct ct_clock clock = {.rate = 1, .count = 2};
-    clock.newest.ns = ct_clock_now();
-    clock.newest.counter = 1ull << 62;
+    } cases[] = {{1000000, 60}, {2000000, 39}, {10000000, 1}};
+    struct ct_clock clock = {.rate = 1, .count = 2, .newest = {.ns = 1ull << 40, .counter = 1ull << 62}};
     d->clock = &clock;
     for (unsigned i = 0; i < 3; i++) {
         d->sample[i].counter = clock.newest.counter - cases[i].ns;
         d->sample[i].weight = cases[i].weight;
     }
     d->sample_count = 3;
-    ct_drain_measure(d);
+    ct_drain_measure(d, clock.newest.ns);
     assert_int_equal(d->sample_count, 0);
     assert_int_equal(d->latency_samples, 100);
     uint64_t p50 = ct_drain_latency(d, 0.5), p90 = ct_drain_latency(d, 0.9), p99 = ct_drain_latency(d, 0.99);
     assert_true(p50 <= cases[0].ns && p50 >= cases[0].ns / 8 * 7);
     assert_true(p90 <= cases[1].ns && p90 >= cases[1].ns / 8 * 7);
     assert_true(p99 <= cases[2].ns && p99 >= cases[2].ns / 8 * 7);
-    assert_true(d->latency_max >= cases[2].ns);
+    assert_int_equal(d->latency_max, cases[2].ns);
 }
 
 /* A thread that is missing has ended before the others if its process lives on. */

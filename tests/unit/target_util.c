@@ -174,7 +174,9 @@ static void check_head(const struct ct_target_plan *plan, size_t number) {
     assert_int_equal(p->body, p->stub + CT_STUB_BODY);
     expect(plan, p->stub, ZYDIS_MNEMONIC_CALL, enter);
     expect(plan, p->stub + CT_STUB_CALL_BODY, h->entry_only ? ZYDIS_MNEMONIC_JMP : ZYDIS_MNEMONIC_CALL, p->body);
-    expect(plan, p->stub + CT_STUB_RESUME, ZYDIS_MNEMONIC_JMP, h->special ? shared.leave_listen : shared.leave_record);
+    bool walks = h->action == CT_ACTION_RECORD && (h->special == CT_SPECIAL_LOOK || h->special == CT_SPECIAL_TRACE);
+    uint64_t leave = h->special && !walks ? shared.leave_listen : shared.leave_record;
+    expect(plan, p->stub + CT_STUB_RESUME, ZYDIS_MNEMONIC_JMP, leave);
     memcpy(&written, region_bytes(plan, p->stub + CT_STUB_NUMBER, &left), 4);
     assert_int_equal(written, number);
     assert_memory_equal(region_bytes(plan, p->stub, &left), &p->word_on, 8);
