@@ -82,9 +82,9 @@ FUNCTION ct_stalk_clock
     mov %gs:CT_AREA_EVENTS, %rcx
     lea -CT_RECORD_SIZE(%rcx), %rcx
     rdtsc
-    movl $0, (%rcx)
-    mov %eax, 8(%rcx)
-    mov %edx, 12(%rcx)
+    movl $0, CT_RECORD_SITE(%rcx)
+    mov %eax, CT_RECORD_TARGET(%rcx)
+    mov %edx, CT_RECORD_TARGET + 4(%rcx)
     mov %gs:CT_AREA_RDX, %rdx
     mov %gs:CT_AREA_RAX, %rax
     mov %rcx, %gs:CT_AREA_EVENTS

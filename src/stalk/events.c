@@ -1,7 +1,7 @@
 /* Events of one thread: records that translated code writes, the queue they are expanded into, and sinks.
  *
- * A record is 16 bytes (32 with timestamps): number of its site, low half of the stack pointer, and the target where the
- * site does not know it; 8 where neither calls nor returns are wanted. They grow downward; the last one ends at an address with 16 zero bits, which sends the code to the
+ * A record is 16 bytes (32 with timestamps): the target where its site does not know it, the stack pointer, and the number of the
+ * site; 8 with the number alone where neither calls nor returns are wanted. They grow downward; the last one ends at an address with 16 zero bits, which sends the code to the
  * engine. One record stands for a whole block and all its instructions; one of site 0 is a reading of the fast clock. Depths are found while expanding: a frame is known
  * by where its return address lies, so frames that were left by a jump are noticed. Owner: the followed thread, while in
  * the engine; everything but writing records needs the claim, because a thread that ends the process takes what the others
@@ -10,11 +10,24 @@
 #include "os/thread.h"
 #include "stalk/internal.h"
 
+/* layout.h has the same for the code that writes them. */
 struct record {
-    uint32_t site, sp;
-    uint64_t target;
-    uint64_t time, unused; /* with timestamps only */
-};
+    uint64_t target : 48, sp : 48; /* 6 bytes each */
+    uint32_t site;
+    uint64_t time, spare; /* with timestamps only */
+} __attribute__((packed));
+_Static_assert(offsetof(struct record, site) == CT_RECORD_SITE, "layout.h");
+_Static_assert(offsetof(struct record, time) == CT_RECORD_TIME && sizeof(struct record) == 32, "layout.h");
+
+/* A reading of the fast clock: in place of target and stack pointer. */
+static inline uint64_t reading_of(const struct record *r) {
+    return *(const uint64_t *)r;
+}
+
+/* Addresses of the vsyscall page are negative. */
+static inline uint64_t address_of(uint64_t bits) {
+    return (uint64_t)((int64_t)(bits << 16) >> 16);
+}
 
 static void *alloc(size_t size) {
     return ct_os_alloc(size, CT_OS_READ | CT_OS_WRITE);
@@ -182,7 +195,7 @@ static inline struct ct_stalker_event *add(struct stalk_thread *t, uint32_t kind
 struct expansion {
     struct stalk_thread *t, *by;
     struct ct_stalker_event *next, *limit;
-    uint32_t *frames;
+    uint64_t *frames;
     uint32_t frame_count;
     int32_t base_depth;
     uint32_t mask;
@@ -227,7 +240,7 @@ static void refill(struct expansion *x) {
     set_run(x, &run);
 }
 
-static void change_stack(struct expansion *x, uint32_t slot) {
+static void change_stack(struct expansion *x, uint64_t slot) {
     struct stalk_run run = run_of(x);
     uint32_t id;
     enum stalk_change change = ct_stalk_stacks_run(x->t, &run, slot, &id);
@@ -237,9 +250,9 @@ static void change_stack(struct expansion *x, uint32_t slot) {
 }
 
 /* Frames whose slot lies below `slot` on the same stack have been left: `from` 1, and that at the same place, `from` 0. */
-static void drop_frames(struct expansion *x, uint32_t slot, int32_t from) {
+static void drop_frames(struct expansion *x, uint64_t slot, int32_t from) {
     while (x->frame_count) {
-        int32_t distance = (int32_t)(x->frames[x->frame_count - 1] - slot);
+        int64_t distance = (int64_t)(x->frames[x->frame_count - 1] - slot);
         if (distance > -from || distance < -(64 << 20))
             break;
         if (!--x->frame_count)
@@ -257,7 +270,7 @@ static void make_room(struct expansion *x) {
     *begin = *begin > STALK_MAX_FRAMES / 2 ? *begin - STALK_MAX_FRAMES / 2 : 0;
 }
 
-static int32_t enter_frame(struct expansion *x, uint32_t slot) {
+static int32_t enter_frame(struct expansion *x, uint64_t slot) {
     drop_frames(x, slot, 0);
     if (x->frame_count == STALK_MAX_FRAMES)
         make_room(x);
@@ -265,7 +278,7 @@ static int32_t enter_frame(struct expansion *x, uint32_t slot) {
     return x->base_depth + (int32_t)x->frame_count++;
 }
 
-static int32_t leave_frame(struct expansion *x, uint32_t slot) {
+static int32_t leave_frame(struct expansion *x, uint64_t slot) {
     drop_frames(x, slot, 1);
     int32_t depth = x->base_depth + (int32_t)x->frame_count;
     if (x->frame_count)
@@ -278,7 +291,7 @@ static int32_t leave_frame(struct expansion *x, uint32_t slot) {
 }
 
 /* The first event on another stack: a handler on the alternate one has returned, or was jumped out of. */
-static void leave_alternate(struct expansion *x, uint32_t slot) {
+static void leave_alternate(struct expansion *x, uint64_t slot) {
     struct stalk_alternate *a = &x->alternate;
     if (!a->begin || slot - a->low < a->size)
         return;
@@ -288,7 +301,7 @@ static void leave_alternate(struct expansion *x, uint32_t slot) {
 }
 
 /* Frames open when the instruction begins. */
-static __attribute__((noinline)) int32_t depth_of(struct expansion *x, uint32_t slot, bool call) {
+static __attribute__((noinline)) int32_t depth_of(struct expansion *x, uint64_t slot, bool call) {
     leave_alternate(x, slot);
     if (!x->alternate.begin)
         change_stack(x, slot);
@@ -298,7 +311,7 @@ static __attribute__((noinline)) int32_t depth_of(struct expansion *x, uint32_t 
 /* Of a record whose site does not know it; without a branch, because which site comes next is hard to foretell. */
 static inline uint64_t target_of(const struct stalk_site *site, const struct record *r) {
     uint64_t target = site->target;
-    return target | (r->target & (0 - (uint64_t)(target == 0)));
+    return target | (address_of(r->target) & (0 - (uint64_t)(target == 0)));
 }
 
 /* Its instructions before `end`. */
@@ -320,7 +333,7 @@ static void expand_block(struct expansion *x, const struct stalk_site *site, uin
 static void expand_branch(struct expansion *x, const struct stalk_site *site, const struct record *r) {
     bool call = site->kind == CT_STALKER_CALL;
     uint64_t target = target_of(site, r);
-    int32_t depth = depth_of(x, r->sp - (call ? 8 : 0), call);
+    int32_t depth = depth_of(x, (uint64_t)r->sp - (call ? 8 : 0), call);
     if (call && x->summary)
         count_call(x->t, target, 1);
     if (!x->receive)
@@ -330,18 +343,22 @@ static void expand_branch(struct expansion *x, const struct stalk_site *site, co
     e->timestamp = x->mask & CT_STALKER_TIMESTAMPS ? r->time : x->clock;
 }
 
-static inline const struct stalk_site *site_of(void *const *sites, uint64_t at) {
-    uint32_t id = ((const struct record *)at)->site;
+static inline uint32_t number_of(uint64_t at, unsigned size) {
+    return *(const uint32_t *)(at + ct_stalk_site_offset(size));
+}
+
+static inline const struct stalk_site *site_of(void *const *sites, uint32_t id) {
     return (const struct stalk_site *)sites[id / STALK_ID_CHUNK] + id % STALK_ID_CHUNK;
 }
 
 /* Any record. */
-static void expand_one(struct expansion *x, void *const *sites, uint64_t at, uint64_t end) {
-    const struct stalk_site *site = site_of(sites, at);
-    if (!((const struct record *)at)->site)
-        x->clock = ((const struct record *)at)->target;
+static void expand_one(struct expansion *x, void *const *sites, uint64_t at, unsigned size, uint64_t end) {
+    uint32_t number = number_of(at, size);
+    const struct stalk_site *site = site_of(sites, number);
+    if (!number)
+        x->clock = reading_of((const struct record *)at);
     else if (site->kind == CT_STALKER_BLOCK)
-        expand_block(x, site, ((const struct record *)at)->site, end);
+        expand_block(x, site, number, end);
     else
         expand_branch(x, site, (const struct record *)at);
 }
@@ -362,16 +379,18 @@ static inline __attribute__((always_inline)) uint64_t expand_branches(struct exp
     uint64_t last = at - n * size;
     struct ct_stalker_event *e = x->next;
     uint64_t now = x->clock;
-    uint32_t *frames = x->frames, count = x->frame_count;
+    uint64_t *frames = x->frames;
+    uint32_t count = x->frame_count;
     int32_t base = x->base_depth;
     for (; at != last; at -= size) {
         const struct record *r = (const struct record *)at;
         if (fast && __builtin_expect(!r->site, 0)) {
-            now = r->target;
+            now = reading_of(r);
             continue;
         }
-        const struct stalk_site *site = site_of(sites, at);
-        uint32_t kind = site->kind, call = kind & CT_STALKER_CALL, slot = r->sp - 8 * call;
+        const struct stalk_site *site = site_of(sites, r->site);
+        uint32_t kind = site->kind, call = kind & CT_STALKER_CALL;
+        uint64_t slot = r->sp - 8 * (uint64_t)call;
         uint32_t usual = NEAR * call | 1; /* distance - call must be less */
         int32_t depth = base + (int32_t)count;
         if (__builtin_expect(count - 1 < STALK_MAX_FRAMES - 1 && frames[count - 1] - slot - call < usual, 1)) {
@@ -409,7 +428,7 @@ _Static_assert(CT_STALKER_CALL == 1, "counted with");
 static uint64_t expand_blocks(struct expansion *x, void *const *sites, uint64_t at, uint64_t n, unsigned size) {
     struct ct_stalker_event *e = x->next, *end = e + n;
     for (; e != end; at -= size, e++) {
-        const struct stalk_site *site = site_of(sites, at);
+        const struct stalk_site *site = site_of(sites, number_of(at, size));
         fill(e, CT_STALKER_BLOCK, site->location, site->target);
     }
     x->next = e;
@@ -420,7 +439,7 @@ static uint64_t expand_insns(struct expansion *x, void *const *sites, uint64_t a
     struct ct_stalker_event *next = x->next;
     bool blocks = x->mask & CT_STALKER_BLOCK;
     for (; at >= newest; at -= size) {
-        const struct stalk_site *site = site_of(sites, at);
+        const struct stalk_site *site = site_of(sites, number_of(at, size));
         const uint8_t *lengths = site->lengths;
         uint32_t insns = site->insns;
         uint64_t pc = site->location;
@@ -463,7 +482,7 @@ static void expand(struct expansion *x, uint64_t oldest, uint64_t newest, uint64
         if (at >= whole && !x->alternate.begin) /* those loops know of one stack only */
             at = expand_many(x, sites, at, whole, size);
         if (at >= newest) {
-            expand_one(x, sites, at, at == newest ? end : UINT64_MAX);
+            expand_one(x, sites, at, size, at == newest ? end : UINT64_MAX);
             at -= size;
         }
     }
@@ -584,15 +603,15 @@ static void enter_handler(struct expansion *x, uint64_t pc, uint64_t handler, ui
                           const struct stalk_alternate *switched) {
     int32_t depth;
     if (switched) { /* nothing of the other stack is left: its frames are below */
-        leave_alternate(x, (uint32_t)slot);
+        leave_alternate(x, slot);
         if (x->frame_count == STALK_MAX_FRAMES)
             make_room(x);
         depth = x->base_depth + (int32_t)x->frame_count;
-        x->frames[x->frame_count++] = (uint32_t)slot;
+        x->frames[x->frame_count++] = slot;
         x->alternate = *switched;
         x->alternate.begin = x->frame_count;
     } else {
-        depth = depth_of(x, (uint32_t)slot, true);
+        depth = depth_of(x, slot, true);
     }
     if (x->summary)
         count_call(x->t, handler, 1);
@@ -617,7 +636,8 @@ void ct_stalk_event_handler(struct stalk_thread *t, uint64_t pc, uint64_t handle
 
 /* The newest record is the program's again. */
 static void drop_reading(struct stalk_thread *t) {
-    if (t->area->events != t->taken && !((const struct record *)t->area->events)->site)
+    unsigned size = ct_stalk_record_size(t->cache->mask);
+    if (t->area->events != t->taken && !number_of(t->area->events, size))
         t->area->events += CT_RECORD_SIZE;
 }
 
@@ -625,8 +645,8 @@ static void drop_reading(struct stalk_thread *t) {
 static bool is_in_newest(const struct stalk_thread *t, uint64_t pc) {
     if (t->area->events == t->taken)
         return false;
-    const struct record *newest = (const struct record *)t->area->events;
-    const struct stalk_site *site = ct_stalk_item(&t->cache->sites, newest->site);
+    uint32_t newest = number_of(t->area->events, ct_stalk_record_size(t->cache->mask));
+    const struct stalk_site *site = ct_stalk_item(&t->cache->sites, newest);
     return site->kind == CT_STALKER_BLOCK && pc - site->location < site->target - site->location;
 }
 

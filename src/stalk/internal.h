@@ -175,6 +175,11 @@ static inline unsigned ct_stalk_record_size(uint32_t mask) {
     return mask & CT_STALKER_TIMESTAMPS ? 32 : CT_RECORD_SIZE;
 }
 
+/* Where the site's number is in a record of that size. */
+static inline unsigned ct_stalk_site_offset(unsigned record_size) {
+    return record_size == 8 ? 0 : CT_RECORD_SITE;
+}
+
 struct stalk_callout {
     ct_stalker_callout *fn;
     void *data;
@@ -261,14 +266,14 @@ struct stalk_cache {
 
 /* See stacks.c. */
 struct stalk_stack {
-    uint32_t high; /* low half of its outermost slot that was seen */
+    uint64_t high; /* its outermost slot that was seen */
     int32_t depth; /* when it was suspended */
     uint32_t next; /* in the list of free ones */
     bool listed;
 };
 struct stalk_stacks {
     uint32_t running, home;
-    uint32_t home_low, home_size; /* the thread's own stack, low halves */
+    uint64_t home_low, home_size; /* the thread's own stack */
     uint32_t count, used, free;
     struct stalk_stack pool[STALK_STACKS];
     uint32_t order[STALK_STACKS]; /* stacks other than the thread's own, by `high` */
@@ -276,15 +281,16 @@ struct stalk_stacks {
 };
 /* The running stack's newest frames; `base_depth` is the depth of the first. */
 struct stalk_run {
-    uint32_t *frames, count;
+    uint64_t *frames;
+    uint32_t count;
     int32_t base_depth;
 };
 enum stalk_change { STALK_SAME_STACK, STALK_OTHER_STACK, STALK_NEW_STACK };
 
-/* A handler runs on the alternate signal stack, low halves of addresses: frames from the one with number begin - 1 on. */
+/* A handler runs on the alternate signal stack: frames from the one with number begin - 1 on. */
 struct stalk_alternate {
     uint32_t begin; /* 0: none does */
-    uint32_t low, size;
+    uint64_t low, size;
 };
 
 /* What a vfork's parent finds again when its child has left its memory (vfork.c). */
@@ -334,7 +340,7 @@ struct stalk_thread {
     uint64_t drained_at;
     uint32_t entries;            /* of the engine */
     struct stalk_stacks *stacks; /* NULL: there was one only */
-    uint32_t *frames; /* of the running stack: low halves of the places of return addresses, outermost first */
+    uint64_t *frames;            /* of the running stack: the places of return addresses, outermost first */
     uint32_t frame_count;
     int32_t base_depth;
     struct stalk_alternate alternate;
@@ -686,7 +692,7 @@ int64_t ct_stalk_sigaction_apart(uint64_t signal, const struct stalk_action *new
 /* rt_sigreturn: the frame's program counter becomes one of translated code. */
 void ct_stalk_sigreturn(struct stalk_thread *t, uint64_t frame);
 /* The stack of a call or return whose slot is not just below the innermost frame, or that frame's. *id: of another stack than before. */
-enum stalk_change ct_stalk_stacks_run(struct stalk_thread *t, struct stalk_run *run, uint32_t slot, uint32_t *id);
+enum stalk_change ct_stalk_stacks_run(struct stalk_thread *t, struct stalk_run *run, uint64_t slot, uint32_t *id);
 /* Frames that were suspended with the running stack come back when its newer ones have ended. */
 void ct_stalk_stacks_refill(struct stalk_thread *t, struct stalk_run *run);
 

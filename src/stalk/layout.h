@@ -51,5 +51,10 @@
 
 #define CT_EVENT_ROOM     0x10000 /* bytes of a record buffer, and its alignment */
 #define CT_RECORD_SIZE    16      /* of calls and returns without a time of their own */
+#define CT_RECORD_TARGET  0       /* 6 bytes of it, then 6 of the stack pointer: user space has 47 bits */
+#define CT_RECORD_SP      6
+#define CT_RECORD_SITE    12
+#define CT_RECORD_TIME    16
+#define CT_RECORD_SPARE   24 /* of a record with a time: keeps a register meanwhile */
 
 #endif

@@ -119,14 +119,19 @@ static void push_return(struct stalk_build *b, uint64_t address) {
 
 /* ---- events ---- */
 
-/* Begins a record: its site. rcx, whose own value goes to the area, is where it lies. */
-static void begin_record(struct stalk_build *b, uint32_t site) {
+/* Begins a record. rcx, whose own value goes to the area, is where it lies. */
+static void begin_record(struct stalk_build *b) {
     struct ct_code_buf *out = &b->out;
     gs_store(out, CT_X64_RCX, CT_AREA_RCX);
     gs_load(out, CT_X64_RCX, CT_AREA_EVENTS);
-    CT_X64_BYTES(out, 0x48, 0x8d, 0x49, (uint8_t)(0 - ct_stalk_record_size(b->cache->mask)), /* lea rcx, [rcx - size] */
-                 0xc7, 0x01);                                                                /* mov dword [rcx], site */
-    ct_code_u32(out, site);
+    CT_X64_BYTES(out, 0x48, 0x8d, 0x49,
+                 (uint8_t)(0 - ct_stalk_record_size(b->cache->mask))); /* lea rcx, [rcx - size] */
+}
+
+static void write_site(struct stalk_build *b, uint32_t site) {
+    unsigned offset = ct_stalk_site_offset(ct_stalk_record_size(b->cache->mask));
+    CT_X64_BYTES(&b->out, 0xc7, 0x41, (uint8_t)offset); /* mov dword [rcx + offset], site */
+    ct_code_u32(&b->out, site);
 }
 
 /* It is there. Afterwards rcx is in the area only. The branch goes to the end of the room; with the fast clock to each 16th record's. */
@@ -137,23 +142,27 @@ static void close_record(struct stalk_build *b) {
     b->full_branch = b->full_resume = b->out.length;
 }
 
-/* What calls and returns have: low half of rsp, and rax if `with_rax` (then its own value is in the area already). */
+/* What calls and returns have: rsp, and rax if `with_rax` (then its own value is in the area already). Each store ends under the next
+ * one: what lies above bit 47 is overwritten. */
 static void emit_record(struct stalk_build *b, uint32_t site, bool with_rax) {
     struct ct_code_buf *out = &b->out;
-    begin_record(b, site);
-    CT_X64_BYTES(out, 0x89, 0x61, 0x04); /* mov [rcx + 4], esp */
+    begin_record(b);
     if (with_rax)
-        CT_X64_BYTES(out, 0x48, 0x89, 0x41, 0x08); /* mov [rcx + 8], rax */
+        CT_X64_BYTES(out, 0x48, 0x89, 0x41, CT_RECORD_TARGET); /* mov [rcx + TARGET], rax */
+    CT_X64_BYTES(out, 0x48, 0x89, 0x61, CT_RECORD_SP);         /* mov [rcx + SP], rsp */
+    write_site(b, site);
     if (b->cache->mask & CT_STALKER_TIMESTAMPS) {
         if (!with_rax)
             gs_store(out, CT_X64_RAX, CT_AREA_RAX);
+        else
+            CT_X64_BYTES(out, 0x48, 0x89, 0x41, CT_RECORD_SPARE); /* mov [rcx + SPARE], rax */
         gs_store(out, CT_X64_RDX, CT_AREA_RDX);
-        CT_X64_BYTES(out, 0x0f, 0x31,   /* rdtsc */
-                     0x89, 0x41, 0x10,  /* mov [rcx + 16], eax */
-                     0x89, 0x51, 0x14); /* mov [rcx + 20], edx */
+        CT_X64_BYTES(out, 0x0f, 0x31,                 /* rdtsc */
+                     0x89, 0x41, CT_RECORD_TIME,      /* mov [rcx + TIME], eax */
+                     0x89, 0x51, CT_RECORD_TIME + 4); /* mov [rcx + TIME + 4], edx */
         gs_load(out, CT_X64_RDX, CT_AREA_RDX);
         if (with_rax)
-            CT_X64_BYTES(out, 0x48, 0x8b, 0x41, 0x08); /* mov rax, [rcx + 8] */
+            CT_X64_BYTES(out, 0x48, 0x8b, 0x41, CT_RECORD_SPARE); /* mov rax, [rcx + SPARE] */
         else
             gs_load(out, CT_X64_RAX, CT_AREA_RAX);
     }
@@ -182,7 +191,8 @@ static void emit_full(struct stalk_build *b) {
 }
 
 void ct_lower_block_event(struct stalk_build *b, uint32_t site) {
-    begin_record(b, site);
+    begin_record(b);
+    write_site(b, site);
     close_record(b);
     end_record(b);
     CT_X64_BYTES(&b->out, 0xeb, 0);

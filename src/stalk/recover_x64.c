@@ -47,11 +47,19 @@ static uint64_t load(uint64_t at, bool wide) {
     return wide ? *(const uint64_t *)at : *(const uint32_t *)at;
 }
 
+/* Words of records lie anywhere. */
+struct word {
+    uint64_t value;
+} __attribute__((packed));
+struct half {
+    uint32_t value;
+} __attribute__((packed));
+
 static void store(uint64_t at, uint64_t value, bool wide) {
     if (wide)
-        *(uint64_t *)at = value;
+        ((struct word *)at)->value = value;
     else
-        *(uint32_t *)at = (uint32_t)value;
+        ((struct half *)at)->value = (uint32_t)value;
 }
 
 static void push(struct machine *m, uint64_t value) {

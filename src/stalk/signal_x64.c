@@ -321,7 +321,7 @@ static void tell_call(const struct delivery *d) {
     const struct context *c = d->context;
     uint64_t low = c->stack[0], size = c->stack[2];
     bool switched = (uint64_t)c - low < size && c->rsp - low >= size;
-    const struct stalk_alternate alternate = {.low = (uint32_t)low, .size = (uint32_t)size};
+    const struct stalk_alternate alternate = {.low = low, .size = size};
     ct_stalk_event_handler(d->t, c->rip, d->handler, (uint64_t)c - 8, switched ? &alternate : NULL);
 }
 

@@ -1,6 +1,6 @@
 /* The stacks of a followed thread: coroutines that take turns.
  *
- * Places of return addresses (their low halves) tell which stack a call or return is on. The running stack's newest frames lie in the
+ * Places of return addresses tell which stack a call or return is on. The running stack's newest frames lie in the
  * thread's array, where the loops of events.c find them; all others are in chains (chains.h). What is close to the running
  * stack's frames belongs to it; what is on the thread's own stack is known from the maps; all else is looked for among the stacks
  * that have open frames, by address. A frame that is taken for another stack's although it is not, because it is large, makes no harm:
@@ -42,17 +42,17 @@ static void learn_home(struct stalk_stacks *s, const struct stalk_thread *t) {
     ct_os_each_map(find_stack, &search);
     if (main && search.high && search.high - search.low < main_size)
         search.low = search.high - main_size;
-    s->home_low = (uint32_t)search.low;
-    s->home_size = search.high - search.low < UINT32_MAX ? (uint32_t)(search.high - search.low) : 0;
+    s->home_low = search.low;
+    s->home_size = search.high - search.low;
 }
 
-static bool at_home(const struct stalk_stacks *s, uint32_t slot) {
+static bool at_home(const struct stalk_stacks *s, uint64_t slot) {
     return slot - s->home_low < s->home_size;
 }
 
 /* ---- the list by address ---- */
 
-static uint32_t place_in_order(const struct stalk_stacks *s, uint32_t slot) {
+static uint32_t place_in_order(const struct stalk_stacks *s, uint64_t slot) {
     uint32_t low = 0, high = s->count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
@@ -82,7 +82,7 @@ static void unlist(struct stalk_stacks *s, uint32_t stack) {
     s->pool[stack].listed = false;
 }
 
-static uint32_t new_stack(struct stalk_stacks *s, uint32_t slot) {
+static uint32_t new_stack(struct stalk_stacks *s, uint64_t slot) {
     uint32_t stack = s->free;
     if (stack != NONE)
         s->free = s->pool[stack].next;
@@ -109,19 +109,20 @@ static void forget_stack(struct stalk_stacks *s, uint32_t stack) {
 
 /* ---- which one ---- */
 
-static uint32_t low_of(const struct stalk_stacks *s, const struct stalk_run *r, uint32_t stack) {
+static uint64_t low_of(const struct stalk_stacks *s, const struct stalk_run *r, uint32_t stack) {
     if (stack == s->running && r->count)
         return r->frames[r->count - 1];
     uint32_t newest = s->chains.stacks[stack].newest;
-    return newest ? (uint32_t)s->chains.nodes[newest].value : s->pool[stack].high;
+    return newest ? s->chains.nodes[newest].value : s->pool[stack].high;
 }
 
-static uint32_t find(const struct stalk_stacks *s, const struct stalk_run *r, uint32_t slot) {
+static uint32_t find(const struct stalk_stacks *s, const struct stalk_run *r, uint64_t slot) {
     if (at_home(s, slot))
         return s->home;
     uint32_t at = place_in_order(s, slot);
     if (at < s->count) {
-        uint32_t above = s->order[at], low = low_of(s, r, above);
+        uint32_t above = s->order[at];
+        uint64_t low = low_of(s, r, above);
         if (slot >= low || low - slot < (above == s->running ? RUNNING_REACH : SUSPENDED_REACH))
             return above;
     }
@@ -134,10 +135,10 @@ static uint32_t find(const struct stalk_stacks *s, const struct stalk_run *r, ui
 }
 
 /* As long as there is one stack only, what is near is on it. */
-static bool is_near(const struct stalk_run *r, uint32_t slot) {
+static bool is_near(const struct stalk_run *r, uint64_t slot) {
     if (!r->count)
         return true;
-    uint32_t low = r->frames[r->count - 1], high = r->frames[0];
+    uint64_t low = r->frames[r->count - 1], high = r->frames[0];
     return slot - low <= high - low || low - slot < FIRST_REACH || slot - high < FIRST_REACH;
 }
 
@@ -163,7 +164,7 @@ void ct_stalk_stacks_refill(struct stalk_thread *t, struct stalk_run *r) {
         n++;
     r->base_depth -= (int32_t)n;
     while (n-- > 0)
-        r->frames[r->count++] = (uint32_t)slots[n];
+        r->frames[r->count++] = slots[n];
 }
 
 static void suspend(struct stalk_stacks *s, struct stalk_run *r) {
@@ -178,7 +179,7 @@ static void suspend(struct stalk_stacks *s, struct stalk_run *r) {
         forget_stack(s, s->running);
 }
 
-enum stalk_change ct_stalk_stacks_run(struct stalk_thread *t, struct stalk_run *r, uint32_t slot, uint32_t *id) {
+enum stalk_change ct_stalk_stacks_run(struct stalk_thread *t, struct stalk_run *r, uint64_t slot, uint32_t *id) {
     struct stalk_stacks *s = t->stacks;
     if (!s && (is_near(r, slot) || !(s = make_stacks(t, r))))
         return STALK_SAME_STACK;

@@ -126,15 +126,13 @@ def recorded(how, count, rounds, options=(), name="turns", words=()):
     return check
 
 
-# Followed stacks are told apart by the lower half of their addresses: none may share it with the thread's own by chance (docs/LIMITS.md).
-AT_FIXED_PLACES = ["setarch", "--addr-no-randomize"]
 VERBS = {"attach": ["--lossless"], "stalk": ["--pid"]}
 OPTIONS = {"spawn": ["--lossless"], "stalk": []}
 
 
 def come_in_the_middle(shop, verb, name, how, output):
     """When each is suspended inside its calls."""
-    process = shop.start(AT_FIXED_PLACES + command_of(name, how, 100, 4, "hold"), stdin=subprocess.PIPE)
+    process = shop.start(command_of(name, how, 100, 4, "hold"), stdin=subprocess.PIPE)
     process.stdout.readline()
     recorder = shop.attach(process.pid, output, VERBS[verb], verb)
     check_output(finish(process), 100, 4)
@@ -159,11 +157,11 @@ def attached(verb, how, name="turns"):
     return check
 
 
-def followed(how, count, rounds, name="turns", may_leave=False):
+def followed(how, count, rounds, name="turns", may_leave=False, words=()):
     def check(shop):
         output = shop.new_output()
-        result = shop.run(AT_FIXED_PLACES + [shop.contrail, "stalk", "--quiet", "--output", output, "--"] +
-                          command_of(name, how, count, rounds))
+        result = shop.run([shop.contrail, "stalk", "--quiet", "--output", output, "--"] +
+                          command_of(name, how, count, rounds, *words))
         check_output(result, count, rounds)
         check_bodies(read(shop, output, built(name), may_leave), count, rounds)
     return check
@@ -234,6 +232,7 @@ TABLE = {
     "own functions only": recorded("switch", 200, 5, ["--only", "turns"]),
     "raw": recorded("switch", 50, 5, ["--format", "atf2"]),
     "on a thread": recorded("ucontext", 200, 5, words=["thread"]),
+    "far apart": recorded("switch", 200, 5, words=["far"]),
     "boost": boost(recorded("", 100, 5, name="turns_boost")),
     "stackless": stackless("spawn"),
     "ruby": ruby("spawn"),
@@ -244,6 +243,7 @@ TABLE = {
     "followed ucontext": followed("ucontext", 100, 5),
     "followed switch": followed("switch", 100, 5),
     "followed 10,000": followed("ucontext", 10000, 3),
+    "followed, far apart": followed("switch", 200, 5, words=["far"]),
     "followed boost": boost(followed("", 100, 5, "turns_boost", may_leave=True)),  # jump_fcontext ends by a jump
     "followed stackless": stackless("stalk"),
     "followed ruby": ruby("stalk"),

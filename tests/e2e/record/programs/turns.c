@@ -1,12 +1,14 @@
-/* Coroutines that all run the same functions, and take turns: turns HOW COUNT ROUNDS [hold | thread]
+/* Coroutines that all run the same functions, and take turns: turns HOW COUNT ROUNDS [hold | thread | far]
  *
  * HOW: ucontext; switch: a function of a few instructions. Number k goes k % 5 calls deep in each round, and is suspended there.
  * Stacks lie side by side, as malloc gives them. hold: after the first round, when each is suspended, the program prints a line and
- * waits for one. thread: not the main thread does it all. Functions that a round leaves behind: none. */
+ * waits for one. thread: not the main thread does it all. far: stacks are multiples of 4 GiB away from the main one. Functions that a
+ * round leaves open: none. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <ucontext.h>
 
 #define STACK_SIZE 16384
@@ -22,7 +24,7 @@ struct coroutine {
 static struct coroutine *all, *running;
 static ucontext_t home;
 static void *home_sp;
-static int count, rounds, by_context, hold;
+static int count, rounds, by_context, hold, far;
 static long sum;
 
 /* void change(void **save, void *load) */
@@ -77,8 +79,23 @@ static void begin(void) {
         rest();
 }
 
+/* The lower halves of their addresses are those of the frame that runs. */
+static char *far_stack(void) {
+    static unsigned long multiple;
+    unsigned long here = (unsigned long)__builtin_frame_address(0) & ~4095ul;
+    for (;;) {
+        void *at = (void *)(here - STACK_SIZE / 2 - (++multiple << 32));
+        void *stack =
+            mmap(at, STACK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+        if (stack != MAP_FAILED)
+            return stack;
+        if (multiple << 32 > here)
+            abort();
+    }
+}
+
 static void make(struct coroutine *c, int number) {
-    char *stack = malloc(STACK_SIZE);
+    char *stack = far ? far_stack() : malloc(STACK_SIZE);
     c->number = number;
     if (by_context) {
         getcontext(&c->context);
@@ -127,6 +144,7 @@ int main(int argc, char **argv) {
     rounds = atoi(argv[3]);
     by_context = !strcmp(argv[1], "ucontext");
     hold = argc > 4 && !strcmp(argv[4], "hold");
+    far = argc > 4 && !strcmp(argv[4], "far");
     if (!(all = calloc((size_t)count + 1, sizeof *all)))
         return 1;
     if (argc < 5 || hold)
