@@ -12,10 +12,12 @@
 
 /* layout.h has the same for the code that writes them. */
 struct record {
-    uint64_t target : 48, sp : 48; /* 6 bytes each */
+    uint8_t target[6], sp[6];
     uint32_t site;
     uint64_t time, spare; /* with timestamps only */
-} __attribute__((packed));
+};
+_Static_assert(offsetof(struct record, target) == CT_RECORD_TARGET && offsetof(struct record, sp) == CT_RECORD_SP,
+               "layout.h");
 _Static_assert(offsetof(struct record, site) == CT_RECORD_SITE, "layout.h");
 _Static_assert(offsetof(struct record, time) == CT_RECORD_TIME && sizeof(struct record) == 32, "layout.h");
 
@@ -24,9 +26,13 @@ static inline uint64_t reading_of(const struct record *r) {
     return *(const uint64_t *)r;
 }
 
-/* Addresses of the vsyscall page are negative. */
-static inline uint64_t address_of(uint64_t bits) {
-    return (uint64_t)((int64_t)(bits << 16) >> 16);
+struct word {
+    uint64_t value;
+} __attribute__((packed));
+
+/* One load, of two bytes more than it has. Addresses of the vsyscall page are negative. */
+static inline uint64_t address_in(const uint8_t *six) {
+    return (uint64_t)((int64_t)(((const struct word *)six)->value << 16) >> 16);
 }
 
 static void *alloc(size_t size) {
@@ -311,7 +317,7 @@ static __attribute__((noinline)) int32_t depth_of(struct expansion *x, uint64_t 
 /* Of a record whose site does not know it; without a branch, because which site comes next is hard to foretell. */
 static inline uint64_t target_of(const struct stalk_site *site, const struct record *r) {
     uint64_t target = site->target;
-    return target | (address_of(r->target) & (0 - (uint64_t)(target == 0)));
+    return target | (address_in(r->target) & (0 - (uint64_t)(target == 0)));
 }
 
 /* Its instructions before `end`. */
@@ -333,7 +339,7 @@ static void expand_block(struct expansion *x, const struct stalk_site *site, uin
 static void expand_branch(struct expansion *x, const struct stalk_site *site, const struct record *r) {
     bool call = site->kind == CT_STALKER_CALL;
     uint64_t target = target_of(site, r);
-    int32_t depth = depth_of(x, (uint64_t)r->sp - (call ? 8 : 0), call);
+    int32_t depth = depth_of(x, address_in(r->sp) - (call ? 8 : 0), call);
     if (call && x->summary)
         count_call(x->t, target, 1);
     if (!x->receive)
@@ -390,7 +396,7 @@ static inline __attribute__((always_inline)) uint64_t expand_branches(struct exp
         }
         const struct stalk_site *site = site_of(sites, r->site);
         uint32_t kind = site->kind, call = kind & CT_STALKER_CALL;
-        uint64_t slot = r->sp - 8 * (uint64_t)call;
+        uint64_t slot = address_in(r->sp) - 8 * (uint64_t)call;
         uint32_t usual = NEAR * call | 1; /* distance - call must be less */
         int32_t depth = base + (int32_t)count;
         if (__builtin_expect(count - 1 < STALK_MAX_FRAMES - 1 && frames[count - 1] - slot - call < usual, 1)) {
