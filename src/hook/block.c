@@ -176,6 +176,7 @@ static void begin_thread(struct ct_block *b, int tid, uint64_t thread_pointer) {
     b->interrupted_count = 0;
     b->home_low = b->home_high = 0;
     b->top = b->base + 1;
+    b->first = tid == b->pid ? NULL : b->top;
     ct_event_begin(b);
     refresh_owner(b);
 }
@@ -318,9 +319,19 @@ void ct_block_give_away(struct ct_block *own, uint64_t thread_pointer) {
             forget_pointer(b);
 }
 
+/* Where blocks are found by thread pointers: has a new thread found that of one which has ended? Whose creation was seen does not
+ * (ct_block_give_away). */
+static bool is_left(const struct ct_block *b) {
+    if (!ct_block_by_pointer() || b->owner == CT_OWNER_FORKED || b->in_use == CT_BLOCK_STRAY || ct_os_is_silent())
+        return false;
+    return ct_os_gettid() != b->tid && !ct_os_process_alive(b->tid);
+}
+
 struct ct_block *ct_block_current(void) {
     struct ct_block *b = ct_block_found();
     uint64_t thread_pointer = ct_os_thread_pointer();
+    if (is_left(b))
+        forget_pointer(b);
     if (b->owner == thread_pointer)
         return b;
     bool same_pointer = b->thread_pointer == thread_pointer;

@@ -46,6 +46,7 @@
 #define CT_BLOCK_BARE_SLOT     0x11e8 /* of that unwinder's outermost function */
 #define CT_BLOCK_WALK_REACH    0x11f0 /* how far below it frames belong to the same stack for sure */
 #define CT_BLOCK_POINTER       0x1210 /* the thread pointer; CT_OWNER_ATTENTION: nobody's */
+#define CT_BLOCK_FIRST         0x1218 /* TOP when no call is open; 0: the main thread's, which is nobody else's */
 #define CT_COUNTERS_LIMITED    32
 
 /* The table of a recorded process: offsets of blocks from the stray one, by the highest bits of thread pointer * MIX. */

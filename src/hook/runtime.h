@@ -141,6 +141,7 @@ struct ct_block {
     struct ct_counters *counters;
     struct ct_hook_walk walk; /* while CT_ATTENTION_UNWIND is set */
     uint64_t thread_pointer;  /* what owner is when nothing needs attention */
+    struct ct_shadow *first;
     int32_t tid, pid;
     uint32_t attention; /* enum ct_attention bits */
     uint32_t detached;  /* a child that shares our memory: sees nothing */
@@ -245,6 +246,7 @@ CT_ASSERT_AT(detail_key, CT_BLOCK_DETAIL_KEY);
 CT_ASSERT_AT(vector_bytes, CT_BLOCK_VECTOR_BYTES);
 CT_ASSERT_AT(counters, CT_BLOCK_COUNTERS);
 CT_ASSERT_AT(thread_pointer, CT_BLOCK_POINTER);
+CT_ASSERT_AT(first, CT_BLOCK_FIRST);
 _Static_assert(__builtin_offsetof(struct ct_counters, limited) == CT_COUNTERS_LIMITED, "limited");
 _Static_assert(sizeof(struct ct_detail_note) == CT_NOTE_SIZE, "note");
 _Static_assert(sizeof(struct ct_shadow) == CT_SHADOW_SIZE, "shadow entry");

@@ -18,8 +18,8 @@
 #define WORK_LEAST  (4ull << 20)
 #define WORK_FACTOR 8ull
 
-enum { SYS_CLONE = 56, SYS_VFORK = 58, SYS_EXECVE = 59, SYS_ARCH_PRCTL = 158, SYS_EXECVEAT = 322, SYS_CLONE3 = 435 };
-enum { ARCH_SET_GS = 0x1001 };
+enum { SYS_RT_SIGRETURN = 15, SYS_CLONE = 56, SYS_VFORK = 58, SYS_EXECVE = 59, SYS_ARCH_PRCTL = 158, SYS_EXECVEAT = 322, SYS_CLONE3 = 435 };
+enum { ARCH_SET_GS = 0x1001, RESTORER = 16 };
 
 /* State while going through one function. */
 struct walk {
@@ -488,6 +488,10 @@ static int visit(struct walk *w, const struct ct_x64_insn *insn, uint64_t at) {
             w->unscrambles = true; /* xor reg, fs:0x30 */
         if (insn->map == 0 && insn->opcode == 0xb8 && insn->encoding == CT_X64_LEGACY)
             w->last_eax = insn->imm;
+        if (insn->map == 0 && insn->opcode == 0xc7 && insn->modrm == 0xc0 && !(insn->rex & 1))
+            w->last_eax = insn->imm;
+        if (insn->map == 0 && insn->opcode == 0xb0 && insn->encoding == CT_X64_LEGACY && !(insn->rex & 1))
+            w->last_eax = insn->imm & 0xff; /* al: the rest is zero, as a rule */
         if (insn->map == 0 && insn->opcode == 0xbf && insn->encoding == CT_X64_LEGACY && !(insn->rex & 1))
             w->last_edi = insn->imm;
         if (w->func && sets_gs(insn))
@@ -525,6 +529,8 @@ static int visit(struct walk *w, const struct ct_x64_insn *insn, uint64_t at) {
             w->func->flags |= CT_SCAN_CLONES;
         if (w->func && (w->last_eax == SYS_EXECVE || w->last_eax == SYS_EXECVEAT))
             w->func->flags |= CT_SCAN_EXECS;
+        if (w->func && w->last_eax == SYS_RT_SIGRETURN && at - w->func->start < RESTORER)
+            w->func->flags |= CT_SCAN_SETS_STACK; /* handlers return to it; musl's has no table that tells */
         if (w->func && w->last_eax == SYS_ARCH_PRCTL && w->last_edi == ARCH_SET_GS)
             w->func->flags |= CT_SCAN_TAKES_GS;
         return 0;

@@ -68,6 +68,11 @@ NAME(code):
     push %r11
     LOAD_BLOCK
 .endm
+/* A new thread may have the thread pointer of one that has ended, and find its block. At the latest its outermost call asks who it is. */
+.macro IF_OUTERMOST label
+    cmp BLOCK(CT_BLOCK_FIRST), %rcx
+    je \label
+.endm
 .macro DROP_BLOCK
     pop %r11
 .endm
@@ -85,6 +90,8 @@ NAME(code):
 .macro LOAD_BLOCK
 .endm
 .macro HOLD_BLOCK
+.endm
+.macro IF_OUTERMOST label
 .endm
 .macro DROP_BLOCK
 .endm
@@ -434,6 +441,7 @@ NAME(code):
     cmp BLOCK(CT_BLOCK_OWNER), %rax
     jne 17f
 10: mov BLOCK(CT_BLOCK_TOP), %rcx
+    IF_OUTERMOST 15f
     cmp %rdx, INNERMOST(SLOT)(%rcx)
     jbe 13f
 11: cmp BLOCK(CT_BLOCK_LIMIT), %rcx
