@@ -21,8 +21,7 @@ static bool is_fault(const struct ct_remote_signal *s) {
 static bool open_world(struct ct_process *process, const struct ct_os_regs *regs, struct ct_fault_world *world) {
     uint64_t runtime, block = ct_process_refresh(process) ? 0 : ct_process_block(process, regs);
     *world = (struct ct_fault_world){.code = read_code, .data = read_data, .arg = process, .block = block};
-    return block &&
-           read_data(process, block + offsetof(struct ct_block, runtime), &runtime, sizeof runtime) &&
+    return block && read_data(process, block + offsetof(struct ct_block, runtime), &runtime, sizeof runtime) &&
            read_data(process, runtime + offsetof(struct ct_runtime, hooks), &world->hooks, sizeof world->hooks);
 }
 

@@ -278,7 +278,8 @@ static int map_regions(struct ct_injection *in) {
 static int finish_code(struct ct_injection *in, uint64_t region, bool by_table) {
     const uint64_t literals[CT_TABLE_LITERALS / 8] = {in->table, in->stray};
     uint64_t offset, word;
-    int status = ct_remote_write(in->remote, region + ct_both_codes_size() - sizeof literals, literals, sizeof literals);
+    int status =
+        ct_remote_write(in->remote, region + ct_both_codes_size() - sizeof literals, literals, sizeof literals);
     for (unsigned i = 0; !status && by_table && ct_switch_word(i, &offset, &word); i++)
         status = ct_remote_write(in->remote, region + offset, &word, sizeof word);
     return status;
@@ -294,8 +295,7 @@ static int finish_codes(struct ct_injection *in, bool by_table) {
 /* The agent may have switched by itself. */
 static int finish_more(struct ct_injection *in) {
     uint32_t by_table;
-    int status =
-        ct_remote_read(in->remote, in->boot + offsetof(struct ct_boot, by_table), &by_table, sizeof by_table);
+    int status = ct_remote_read(in->remote, in->boot + offsetof(struct ct_boot, by_table), &by_table, sizeof by_table);
     return status ? status : finish_codes(in, by_table);
 }
 

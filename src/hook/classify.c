@@ -35,8 +35,9 @@ static enum ct_special known_special(const struct ct_known_function *known, cons
     if (known->special == CT_SPECIAL_SIGACTION && !f->libc)
         return CT_SPECIAL_NONE;
     bool outside_only = known->special == CT_SPECIAL_SECCOMP || known->special == CT_SPECIAL_EXEC ||
-                        known->special == CT_SPECIAL_SET_GS || known->special == CT_SPECIAL_LOADED || known->special == CT_SPECIAL_LOOK ||
-                        known->special == CT_SPECIAL_TRACE || known->special == CT_SPECIAL_SIGACTION;
+                        known->special == CT_SPECIAL_SET_GS || known->special == CT_SPECIAL_LOADED ||
+                        known->special == CT_SPECIAL_LOOK || known->special == CT_SPECIAL_TRACE ||
+                        known->special == CT_SPECIAL_SIGACTION;
     if (outside_only && side == CT_CLASSIFY_INSIDE)
         return CT_SPECIAL_NONE;
     if (side == CT_CLASSIFY_OUTSIDE && !strcmp(known->name, "_Unwind_Backtrace"))

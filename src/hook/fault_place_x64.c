@@ -73,7 +73,8 @@ static bool is_slow_call(const struct ct_fault_world *w, uint64_t pc) {
     uint8_t b[3];
     if (!w->code(w->arg, pc, b, sizeof b))
         return false;
-    return b[0] == 0x9c || ((b[0] == 0x65 || b[0] == 0x41) && b[1] == 0xff) || (b[0] == 0x84 && b[1] == 0x84 && b[2] == 0x24);
+    return b[0] == 0x9c || ((b[0] == 0x65 || b[0] == 0x41) && b[1] == 0xff) ||
+           (b[0] == 0x84 && b[1] == 0x84 && b[2] == 0x24);
 }
 
 static bool find_word(const struct ct_fault_world *w, uint64_t low, struct pushed *p) {

@@ -53,7 +53,7 @@
 #define CT_TABLE_MIX      0x9e3779b97f4a7c15
 #define CT_TABLE_BITS     15
 #define CT_TABLE_SHIFT    (61 - CT_TABLE_BITS) /* and the low three bits cleared: the entry's offset */
-#define CT_TABLE_LITERALS 16                   /* the last bytes of the shared code: where the table is; the stray block */
+#define CT_TABLE_LITERALS 16 /* the last bytes of the shared code: where the table is; the stray block */
 
 /* Shadow stack entry. */
 #define CT_SHADOW_SLOT      0  /* address of the return address on the stack, or CT_SLOT_* */

@@ -162,7 +162,8 @@ struct ct_block {
     uint32_t detail_home, detail_serial;
     uint32_t waits; /* how often the thread has looked in vain for room since it last found some (agent/lane.c) */
     size_t size;    /* of the whole mapping */
-    uint32_t in_use;  /* 0: free; 1: a thread's; 2: on its way there or back; CT_BLOCK_STRAY: it is what threads without one find */
+    uint32_t
+        in_use; /* 0: free; 1: a thread's; 2: on its way there or back; CT_BLOCK_STRAY: it is what threads without one find */
     uint32_t borrows; /* its thread has another's thread pointer, and finds that one's block */
     uint32_t interrupted_count;
     struct ct_hook_walk interrupted[CT_WALKS]; /* the oldest first */

@@ -18,7 +18,15 @@
 #define WORK_LEAST  (4ull << 20)
 #define WORK_FACTOR 8ull
 
-enum { SYS_RT_SIGRETURN = 15, SYS_CLONE = 56, SYS_VFORK = 58, SYS_EXECVE = 59, SYS_ARCH_PRCTL = 158, SYS_EXECVEAT = 322, SYS_CLONE3 = 435 };
+enum {
+    SYS_RT_SIGRETURN = 15,
+    SYS_CLONE = 56,
+    SYS_VFORK = 58,
+    SYS_EXECVE = 59,
+    SYS_ARCH_PRCTL = 158,
+    SYS_EXECVEAT = 322,
+    SYS_CLONE3 = 435
+};
 enum { ARCH_SET_GS = 0x1001, RESTORER = 16 };
 
 /* State while going through one function. */
