@@ -75,4 +75,7 @@ struct ct_boot {
     uint32_t reserved1;
 };
 
+/* scripts/gdb/contrail.py has this. */
+_Static_assert(__builtin_offsetof(struct ct_boot, runtime) == 216, "BOOT_RUNTIME");
+
 #endif

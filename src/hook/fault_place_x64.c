@@ -133,9 +133,16 @@ static uint64_t real_return(const struct ct_fault_world *w, uint64_t slot, uint6
     return resume == first ? 0 : resume;
 }
 
+/* By words: an assignment may become a call of memcpy. */
+static void copy_state(struct ct_fault_state *to, const struct ct_fault_state *from) {
+    for (size_t i = 0; i < sizeof *to / sizeof(uint64_t); i++)
+        ((uint64_t *)to)[i] = ((const uint64_t *)from)[i];
+}
+
 static enum ct_fault_place in_shared(const struct ct_fault_world *w, struct ct_fault_state *s) {
-    struct ct_fault_state out = *s;
+    struct ct_fault_state out;
     struct pushed p;
+    copy_state(&out, s);
     bool slow = is_slow_call(w, s->pc), touch = is_touch(w, s->pc);
     uint64_t low = slow ? s->gpr[RBP] + 56 : s->gpr[RSP];
     if (!slow && !touch && !is_push(w, s->pc))
@@ -157,7 +164,7 @@ static enum ct_fault_place in_shared(const struct ct_fault_world *w, struct ct_f
         out.pc = 0;
     if (!out.pc)
         return CT_FAULT_ELSEWHERE;
-    *s = out;
+    copy_state(s, &out);
     return p.entering ? CT_FAULT_ENTERING : CT_FAULT_LEAVING;
 }
 
