@@ -47,6 +47,14 @@ def spawn(variant, way, options=()):
     return check
 
 
+def look(shop, process):
+    """Who walks its stacks from outside sees the program's own callers."""
+    result = shop.run([shop.contrail, "threads", "--backtrace", str(process.pid)])
+    missing = [name for name in (b"wait_for_end", b"main") if name not in result.out]
+    if result.code or missing:
+        raise Failure("threads ends with %d, without %s: %r" % (result.code, missing, result.out))
+
+
 def attach(variant, when, leave=False):
     """leave: until it is told to."""
     def check(shop):
@@ -62,6 +70,7 @@ def attach(variant, when, leave=False):
         start.open()
         if leave:
             end.wait(process)
+            look(shop, process)
             shop.detach(process.pid, recorder)
             changes = text_changes(process.pid)
             end.open()
