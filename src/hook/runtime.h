@@ -407,6 +407,7 @@ void ct_cpu_first_arguments(const struct ct_cpu_context *cpu, uint64_t arguments
 
 /* ---- assembly (stubs_x64.S) ---- */
 
+#pragma GCC visibility push(hidden) /* else the agent would need relocations */
 extern const uint8_t ct_hook_code[], ct_hook_code_end[];
 extern const uint8_t ct_hook_enter_record[], ct_hook_enter_entry[], ct_hook_enter_special[], ct_hook_enter_listen[],
     ct_hook_leave_record[], ct_hook_leave_listen[], ct_hook_enter_detail[], ct_hook_enter_entry_detail[],
@@ -416,6 +417,7 @@ extern const uint8_t ct_table_code[], ct_table_code_end[];
 extern const uint8_t ct_table_enter_record[], ct_table_enter_entry[], ct_table_enter_special[], ct_table_enter_listen[],
     ct_table_leave_record[], ct_table_leave_listen[], ct_table_enter_detail[], ct_table_enter_entry_detail[],
     ct_table_enter_special_detail[], ct_table_leave_detail[];
+#pragma GCC visibility pop
 static inline uint64_t ct_table_code_offset(void) {
     return ((uint64_t)(ct_hook_code_end - ct_hook_code) + 63) & ~63ull;
 }

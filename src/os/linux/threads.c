@@ -55,7 +55,7 @@ enum { USER_WORKER = 0x4000, IO_WORKER = 0x10 }; /* flags of the kernel: PF_... 
 
 /* Before those versions the flags meant something else, which a program's own thread can have: the name has to fit too. */
 static bool is_worker_name(const char *name) {
-    static const char *const names[] = {"iou-", "vhost-", "kvm-nx-"};
+    static const char names[][8] = {"iou-", "vhost-", "kvm-nx-"};
     for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
         const char *a = names[i], *b = name;
         while (*a && *a == *b)
