@@ -6,13 +6,13 @@
 #include <stdint.h>
 
 #define CT_BOOT_MAGIC   0x544f4f42u /* "BOOT" */
-#define CT_BOOT_VERSION 3u
+#define CT_BOOT_VERSION 4u
 
 struct ct_boot_thread {
     int32_t tid; /* as the thread itself sees it */
     uint32_t reserved;
     uint64_t thread_pointer; /* what fs:0 holds */
-    uint64_t block;          /* result: what its GS is to be */
+    uint64_t block;          /* result: what its GS is to be, unless blocks are found by the table */
 };
 
 struct ct_boot_stub {
@@ -70,6 +70,12 @@ struct ct_boot {
     uint64_t runtime;              /* result: struct ct_runtime */
     uint64_t early_thread_pointer; /* result: for threads that have none yet */
     uint64_t faults;               /* result: struct ct_boot_faults; 0: none were taken over */
+    uint64_t table, stray;         /* result: what the shared code must know (hook/layout.h) */
+    uint32_t by_table;             /* both: the program uses GS itself */
+    uint32_t reserved1;
 };
+
+/* scripts/gdb/contrail.py has this. */
+_Static_assert(__builtin_offsetof(struct ct_boot, runtime) == 216, "BOOT_RUNTIME");
 
 #endif

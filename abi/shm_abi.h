@@ -250,6 +250,7 @@ struct ct_shm_control {
 _Static_assert(__builtin_offsetof(struct ct_shm_control, agent_state) == 56, "agent_state");
 _Static_assert(__builtin_offsetof(struct ct_shm_control, liveness) == 128, "liveness");
 _Static_assert(__builtin_offsetof(struct ct_shm_control, hint) == 192, "hint");
+_Static_assert(__builtin_offsetof(struct ct_shm_control, boot) == 376, "CONTROL_BOOT of scripts/gdb/contrail.py");
 _Static_assert(__builtin_offsetof(struct ct_shm_control, triggers) == 384, "triggers");
 _Static_assert(sizeof(struct ct_shm_control) <= CT_SHM_LETTERS_OFFSET, "control block");
 

@@ -17,8 +17,10 @@ BLOCK_TOP, BLOCK_NEXT, BLOCK_BASE = 0x1100, 0x1170, 0x1178
 SHADOW_SIZE = 32
 AFTER_TO_RESUME = 8
 BLOCK_SELF, BLOCK_RUNTIME = 0x1110, 0x1168
-RUNTIME_HOOKS, HOOK_SIZE, HOOK_FUNCTION = 64, 48, 32
+RUNTIME_HOOKS, HOOK_SIZE, HOOK_FUNCTION = 72, 48, 32
 STUB_CALL_BODY, STUB_RESUME, STUB_MOVES, STUB_NUMBER, STUB_BODY, STUB_MAX = 8, 13, 18, 20, 24, 1024
+# As in abi/shm_abi.h and abi/boot_abi.h.
+CONTROL_BOOT, BOOT_MAGIC, BOOT_RUNTIME = 376, 0x544F4F42, 216
 KEPT_REGISTERS = ("rbx", "rbp", "r12", "r13", "r14", "r15")
 ALL_REGISTERS = KEPT_REGISTERS + ("rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11")
 
@@ -34,9 +36,24 @@ def find_runtime():
         return int(gdb.parse_and_eval("*(unsigned long *)&ct_debug_runtime"))
     except gdb.error:
         block = int(gdb.parse_and_eval("$gs_base"))
-    if not block or read_words(block + BLOCK_SELF, 1)[0] != block:
-        raise gdb.error("no hooks")
-    return read_words(block + BLOCK_RUNTIME, 1)[0]
+    try:
+        if block and read_words(block + BLOCK_SELF, 1)[0] == block:
+            return read_words(block + BLOCK_RUNTIME, 1)[0]
+    except gdb.error:
+        pass  # the program's own
+    return find_recorded_runtime()
+
+
+def find_recorded_runtime():
+    """From the shared memory of a recorder, in a program that uses GS itself."""
+    for line in gdb.execute("info proc mappings", to_string=True).splitlines():
+        words = line.split()
+        if not any(w.startswith("/memfd:contrail") for w in words):
+            continue
+        boot = read_words(int(words[0], 16) + CONTROL_BOOT, 1)[0]
+        if boot and read_words(boot, 1)[0] & 0xFFFFFFFF == BOOT_MAGIC:
+            return read_words(boot + BOOT_RUNTIME, 1)[0]
+    raise gdb.error("no hooks")
 
 
 def read_bytes(address, size):

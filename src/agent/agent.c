@@ -4,6 +4,7 @@
  * from the kernel. It runs on a stack of the controller's choosing. */
 #include "agent/lane.h"
 #include "agent/mail.h"
+#include "agent/table.h"
 #include "hook/fault.h"
 #include "os/os.h"
 #include "os/thread.h"
@@ -34,6 +35,7 @@ static int make_blocks(const struct ct_boot *boot) {
         struct ct_block *b = ct_block_create(&runtime, threads[i].tid, threads[i].thread_pointer);
         if (!b)
             return CT_ERR_NO_MEMORY;
+        ct_block_place(b);
         threads[i].block = (uint64_t)b;
     }
     return CT_OK;
@@ -43,6 +45,8 @@ static int start(struct ct_boot *boot) {
     if (!ct_lane_open(boot->shm))
         return CT_ERR_BAD_FILE;
     int status = prepare_runtime(boot);
+    if (!status)
+        status = ct_table_open(&runtime, boot);
     if (!status)
         status = make_blocks(boot);
     if (status)

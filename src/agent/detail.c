@@ -271,7 +271,7 @@ static bool begin(struct ct_block *b, uint64_t cursor) {
 }
 
 uint64_t ct_detail_reserve(uint64_t size) {
-    struct ct_block *b = ct_os_block();
+    struct ct_block *b = ct_block_found();
     uint64_t at = 0;
     for (;;) {
         uint64_t cursor = __atomic_load_n(&b->detail_cursor, __ATOMIC_RELAXED);
@@ -353,7 +353,7 @@ static bool fires(const struct ct_shm_trigger *t, const struct ct_detail_note *n
 }
 
 void ct_detail_mark(const struct ct_detail_note *note, uint64_t value) {
-    const struct ct_block *b = ct_os_block();
+    const struct ct_block *b = ct_block_found();
     for (unsigned rules = b->rules[note->hook]; rules; rules &= rules - 1) {
         uint32_t bit = (uint32_t)__builtin_ctz(rules);
         if (fires(&detail.control->triggers[bit], note, value))

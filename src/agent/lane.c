@@ -104,6 +104,27 @@ static void switch_stubs_off(void) {
     }
 }
 
+/* By one store each, as above; where memory that is both is not allowed, through the kernel, while nobody else comes to these bytes in
+ * the very moment. */
+static void store_code(const struct ct_boot_region *region, bool writable) {
+    uint64_t offset, word;
+    for (unsigned i = 0; ct_switch_word(i, &offset, &word); i++)
+        if (writable)
+            __atomic_store_n((uint64_t *)(region->start + offset), word, __ATOMIC_RELAXED);
+        else
+            (void)ct_os_poke(region->start + offset, &word, sizeof word);
+}
+
+void ct_lane_switch_code(void) {
+    for (const struct ct_boot_code *code = lane.code; code; code = (const struct ct_boot_code *)code->next) {
+        const struct ct_boot_region *regions = (const struct ct_boot_region *)code->regions;
+        bool writable = protect_regions(code, CT_OS_READ | CT_OS_WRITE | CT_OS_EXEC);
+        for (uint64_t i = 0; i < code->region_count; i++)
+            store_code(&regions[i], writable);
+        (void)protect_regions(code, CT_OS_READ | CT_OS_EXEC);
+    }
+}
+
 static bool is_recording(void) {
     if (__atomic_load_n(&lane.stopped, __ATOMIC_RELAXED))
         return false;

@@ -1,5 +1,6 @@
 /* See eject.h. */
 #include "ctl/eject_parts.h"
+#include "abi/shm_abi.h"
 #include "ctl/recorder.h"
 #include "ctl/stopped.h"
 #include "hook/fault.h"
@@ -16,21 +17,26 @@
 
 /* ---- finding ---- */
 
-/* A thread's GS leads to its block, that to the runtime, and that to the tables. */
-static uint64_t find_boot(struct ct_remote *remote) {
-    for (size_t i = 0; i < ct_remote_thread_count(remote); i++) {
-        struct ct_os_regs regs;
-        struct ct_runtime runtime;
-        uint64_t self = 0, at = 0;
-        if (ct_remote_get_regs(remote, i, &regs) || !regs.gs_base)
-            continue;
-        if (ct_remote_read(remote, regs.gs_base + CT_BLOCK_SELF, &self, 8) || self != regs.gs_base ||
-            ct_remote_read(remote, self + offsetof(struct ct_block, runtime), &at, 8) ||
-            ct_remote_read(remote, at, &runtime, sizeof runtime))
-            continue;
-        return runtime.boot;
-    }
-    return 0;
+struct boot_search {
+    struct ct_remote *remote;
+    uint64_t boot;
+    bool other_version;
+};
+
+/* A recorder that was killed on its way in may have left a name for tables that are not there yet: others see to that (eject_left.h). */
+static int look_for_boot(void *arg, const struct ct_os_map *map) {
+    struct boot_search *s = arg;
+    struct ct_shm_control control;
+    uint32_t magic;
+    if (!ct_recorder_is_memory(map) || map->offset || ct_remote_read(s->remote, map->start, &control, sizeof control) ||
+        control.magic != CT_SHM_MAGIC)
+        return 0;
+    s->other_version |= control.version != CT_SHM_VERSION;
+    if (control.version != CT_SHM_VERSION || !control.boot ||
+        ct_remote_read(s->remote, control.boot, &magic, sizeof magic) || magic != CT_BOOT_MAGIC)
+        return 0;
+    s->boot = control.boot;
+    return 1;
 }
 
 /* Appends a table of the target to one of ours. */
@@ -124,7 +130,13 @@ static int make_forwards(struct ct_ejection *e) {
 }
 
 int ct_eject_open(struct ct_ejection *e, struct ct_remote *remote, bool *recorded) {
-    return ct_eject_open_at(e, remote, find_boot(remote), recorded);
+    struct boot_search s = {.remote = remote};
+    int found = ct_remote_each_map(remote, look_for_boot, &s);
+    *e = (struct ct_ejection){.remote = remote};
+    *recorded = false;
+    if (found < 0)
+        return found;
+    return s.other_version && !s.boot ? CT_ERR_UNSUPPORTED : ct_eject_open_at(e, remote, s.boot, recorded);
 }
 
 int ct_eject_open_at(struct ct_ejection *e, struct ct_remote *remote, uint64_t boot, bool *recorded) {
@@ -275,6 +287,12 @@ int ct_eject_settle(struct ct_ejection *e, bool *settled) {
 
 /* ---- nothing of ours stays ---- */
 
+/* The register may be the program's own. */
+static bool is_block(struct ct_ejection *e, uint64_t at) {
+    uint64_t self;
+    return at && !ct_remote_read(e->remote, at + CT_BLOCK_SELF, &self, sizeof self) && self == at;
+}
+
 static int release_threads(struct ct_ejection *e) {
     size_t count = ct_remote_thread_count(e->remote);
     struct ct_os_regs *regs = malloc((count + 1) * sizeof *regs);
@@ -282,7 +300,8 @@ static int release_threads(struct ct_ejection *e) {
         return CT_ERR_NO_MEMORY;
     for (size_t i = 0; i < count; i++) {
         (void)ct_remote_get_regs(e->remote, i, &regs[i]);
-        regs[i].gs_base = 0;
+        if (is_block(e, regs[i].gs_base))
+            regs[i].gs_base = 0;
         if (regs[i].fs_base == e->boot.early_thread_pointer)
             regs[i].fs_base = 0;
     }

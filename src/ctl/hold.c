@@ -107,7 +107,8 @@ static void copy_names(const struct ct_process_names *names, struct stack *out) 
 static void walk(struct ct_hold *h, const struct ct_remote_thread *thread, struct stack *out) {
     struct ct_process_names names = {0};
     struct ct_process_task task;
-    size_t count = ct_walk_stack(&h->process, &thread->cpu, thread->regs.gs_base, &h->cache, h->frames, MAX_FRAMES);
+    uint64_t block = ct_process_block(&h->process, &thread->regs);
+    size_t count = ct_walk_stack(&h->process, &thread->cpu, block, &h->cache, h->frames, MAX_FRAMES);
     out->tid = thread->tid;
     out->cut = count == MAX_FRAMES;
     if (ct_process_task(h->process.pid, thread->tid, &task))

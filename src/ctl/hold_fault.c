@@ -18,11 +18,10 @@ static bool is_fault(const struct ct_remote_signal *s) {
     return s->code > 0 && s->signal < 32 && CT_FAULT_SIGNALS >> s->signal & 1;
 }
 
-static bool open_world(struct ct_process *process, uint64_t block, struct ct_fault_world *world) {
-    uint64_t runtime;
+static bool open_world(struct ct_process *process, const struct ct_os_regs *regs, struct ct_fault_world *world) {
+    uint64_t runtime, block = ct_process_refresh(process) ? 0 : ct_process_block(process, regs);
     *world = (struct ct_fault_world){.code = read_code, .data = read_data, .arg = process, .block = block};
-    return block && !ct_process_refresh(process) &&
-           read_data(process, block + offsetof(struct ct_block, runtime), &runtime, sizeof runtime) &&
+    return block && read_data(process, block + offsetof(struct ct_block, runtime), &runtime, sizeof runtime) &&
            read_data(process, runtime + offsetof(struct ct_runtime, hooks), &world->hooks, sizeof world->hooks);
 }
 
@@ -35,7 +34,7 @@ enum ct_remote_verdict ct_hold_judge_fault(struct ct_process *process, struct ct
     struct ct_fault_world world;
     struct ct_fault_state state = {.pc = cpu->pc, .flags = cpu->flags};
     memcpy(state.gpr, cpu->gpr, sizeof state.gpr);
-    if (!is_fault(s) || !open_world(process, s->thread.regs.gs_base, &world))
+    if (!is_fault(s) || !open_world(process, &s->thread.regs, &world))
         return CT_REMOTE_SIGNAL_AS_IS;
     enum ct_fault_place place = ct_fault_recover(&world, &state);
     bool ours = (place == CT_FAULT_ENTERING || place == CT_FAULT_LEAVING) && is_stack_end(s, &state);

@@ -246,11 +246,11 @@ static void list_region(struct ct_injection *in, const struct ct_target_region *
     __atomic_store_n(&r->count, ++in->listed, __ATOMIC_RELEASE);
 }
 
-/* From now on threads and the agent's tables lead to all of it. */
+/* From now on the agent's tables, which the shared memory leads to, have all of it. */
 static void forget_lists(struct ct_injection *in) {
     struct ct_shm_control *c = in->lane->control;
     __atomic_store_n(&in->lane->regions->count, 0, __ATOMIC_RELEASE);
-    c->reserved = c->reserved_size = c->boot = 0;
+    c->reserved = c->reserved_size = 0;
     in->listed = 0;
 }
 
@@ -272,6 +272,31 @@ static int map_regions(struct ct_injection *in) {
             return status;
     }
     return 0;
+}
+
+/* Tells the shared code of a region what it finds blocks by, and to do so when the program uses GS itself. */
+static int finish_code(struct ct_injection *in, uint64_t region, bool by_table) {
+    const uint64_t literals[CT_TABLE_LITERALS / 8] = {in->table, in->stray};
+    uint64_t offset, word;
+    int status =
+        ct_remote_write(in->remote, region + ct_both_codes_size() - sizeof literals, literals, sizeof literals);
+    for (unsigned i = 0; !status && by_table && ct_switch_word(i, &offset, &word); i++)
+        status = ct_remote_write(in->remote, region + offset, &word, sizeof word);
+    return status;
+}
+
+static int finish_codes(struct ct_injection *in, bool by_table) {
+    int status = 0;
+    for (size_t i = 0; !status && i < in->plan->region_count; i++)
+        status = finish_code(in, in->plan->regions[i].address, by_table);
+    return status;
+}
+
+/* The agent may have switched by itself. */
+static int finish_more(struct ct_injection *in) {
+    uint32_t by_table;
+    int status = ct_remote_read(in->remote, in->boot + offsetof(struct ct_boot, by_table), &by_table, sizeof by_table);
+    return status ? status : finish_codes(in, by_table);
 }
 
 /* ---- starting the agent ---- */
@@ -330,6 +355,7 @@ static int start_agent(struct ct_injection *in, const struct tables *t, const st
         .get_cfa = in->plan->get_cfa,
         .silent = ct_remote_has_seccomp(in->remote),
         .take_faults = watches_actions(in->plan),
+        .by_table = in->by_table,
     };
     in->boot = in->tables + t->boot;
     fill_hooks(in->plan, (struct ct_hook_entry *)(bytes + t->hooks), (struct ct_boot_stub *)(bytes + t->stubs),
@@ -344,18 +370,36 @@ static int start_agent(struct ct_injection *in, const struct tables *t, const st
     if (!status)
         status = run_agent(in, boot);
     in->early_thread_pointer = boot->early_thread_pointer;
+    in->table = boot->table;
+    in->stray = boot->stray;
     free(bytes);
-    return status;
+    return status ? status : finish_codes(in, in->by_table);
 }
 
-/* A program that uses GS itself is refused before anything has changed. */
+/* To be followed, a program must not use GS itself. */
 int ct_inject_check_gs(struct ct_remote *remote, struct ct_remote_error *error) {
     for (size_t i = 0; i < ct_remote_thread_count(remote); i++) {
         struct ct_os_regs regs;
         if (!ct_remote_get_regs(remote, i, &regs) && regs.gs_base)
             return explain(
                 error, CT_ERR_UNSUPPORTED,
-                "the program uses the GS register itself (as Wine does), which Contrail needs; it cannot be recorded");
+                "the program uses the GS register itself (as Wine does), so it cannot be followed; `contrail attach` "
+                "records it");
+    }
+    return 0;
+}
+
+/* Does the program use GS? One that hooks itself, or is followed, has stubs in its code that another engine does not know. */
+static int look_at_gs(struct ct_injection *in, struct ct_remote_error *error) {
+    for (size_t i = 0; i < ct_remote_thread_count(in->remote); i++) {
+        struct ct_os_regs regs;
+        uint64_t self;
+        if (ct_remote_get_regs(in->remote, i, &regs) || !regs.gs_base)
+            continue;
+        in->by_table = true;
+        if (!ct_remote_read(in->remote, regs.gs_base + CT_BLOCK_SELF, &self, sizeof self) && self == regs.gs_base)
+            return explain(error, CT_ERR_UNSUPPORTED,
+                           "the program uses Contrail's hooks itself, or is followed; it cannot be recorded too");
     }
     return 0;
 }
@@ -375,7 +419,7 @@ int ct_inject(struct ct_injection *in, struct ct_remote *remote, const struct ct
               struct ct_lane *lane, const struct ct_injection_options *options, struct ct_remote_error *error) {
     *in = (struct ct_injection){.remote = remote, .plan = plan, .lane = lane};
     lane->fd = -1;
-    int status = ct_inject_check_gs(remote, error);
+    int status = look_at_gs(in, error);
     if (status)
         return status;
     struct tables t = lay_out_tables(in);
@@ -404,6 +448,8 @@ int ct_inject_lane(struct ct_injection *in, struct ct_remote *remote, const stru
     int status = ct_remote_write(remote, in->boot + offsetof(struct ct_boot, pid), &pid, sizeof pid);
     if (!status)
         status = ct_inject_shared(in, NULL, 0, options);
+    if (!status)
+        lane->control->boot = in->boot;
     return status ? ct_inject_explain(in, status, error) : 0;
 }
 
@@ -415,7 +461,7 @@ static int read_blocks(struct ct_injection *in, struct ct_boot_thread *threads, 
     return status ? status : ct_remote_read(in->remote, boot.threads, threads, count * sizeof *threads);
 }
 
-/* Every thread has GS before the first patch: a GS of zero would fault. */
+/* Every thread has what stubs read before the first patch: a GS of zero would fault. */
 static int equip_threads(struct ct_injection *in) {
     size_t count = ct_remote_thread_count(in->remote);
     struct ct_boot_thread *threads = malloc((count + 1) * sizeof *threads);
@@ -423,7 +469,8 @@ static int equip_threads(struct ct_injection *in) {
     int status = threads && regs ? read_blocks(in, threads, count) : CT_ERR_NO_MEMORY;
     for (size_t i = 0; !status && i < count; i++) {
         (void)ct_remote_get_regs(in->remote, i, &regs[i]);
-        regs[i].gs_base = threads[i].block;
+        if (!in->by_table)
+            regs[i].gs_base = threads[i].block;
         if (!regs[i].fs_base) /* a static program before its first instruction */
             regs[i].fs_base = in->early_thread_pointer;
     }
@@ -540,6 +587,8 @@ int ct_inject_more(struct ct_injection *in, const struct ct_target_plan *plan, u
     in->plan = plan;
     in->regions_mapped = 0;
     int status = map_regions(in);
+    if (!status)
+        status = finish_more(in);
     if (!status)
         status = extend(in, plan, first_hook);
     for (size_t i = 0; status && i < in->regions_mapped; i++)

@@ -21,6 +21,8 @@ struct ct_injection {
     uint64_t shm, shm_size; /* as reserved */
     size_t regions_mapped, listed;
     uint64_t boot, early_thread_pointer;
+    uint64_t table, stray; /* as the agent told */
+    bool by_table;         /* the program uses GS itself */
     uint32_t hook_room;
     int refusal;    /* errno of the last system call that failed in the target; 0: none did */
     size_t changed; /* hooks that were not installed: the code is not what was planned on */

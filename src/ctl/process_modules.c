@@ -3,7 +3,9 @@
  * Files are opened as that process sees them and stay here, so that tables can be made of them at any time. Load
  * bias and span come from the file's program headers, because mappings may be split, or have had their protection changed. */
 #include "ctl/process_parts.h"
+#include "abi/shm_abi.h"
 #include "ctl/debug_root.h"
+#include "ctl/recorder.h"
 #include "symbols/debug_file.h"
 #include "symbols/file_image.h"
 #include "symbols/lines.h"
@@ -136,9 +138,18 @@ static bool is_vdso(const struct ct_os_map *map) {
     return !strcmp(map->path, "[vdso]");
 }
 
+/* A recorder that follows has no blocks in a table. */
+static bool has_tables(struct ct_process *process, uint64_t lane) {
+    struct ct_shm_control control;
+    return !ct_remote_read(process->remote, lane, &control, sizeof control) && control.magic == CT_SHM_MAGIC &&
+           control.version == CT_SHM_VERSION && control.boot;
+}
+
 static int visit_map(void *arg, const struct ct_os_map *map) {
     struct ct_process *process = arg;
     process->recorded |= !strncmp(map->path, "/memfd:contrail", 15);
+    if (!process->lane && ct_recorder_is_memory(map) && !map->offset && has_tables(process, map->start))
+        process->lane = map->start;
     if (!(map->prot & CT_OS_EXEC))
         return 0;
     bool anonymous = map->inode == 0 && !is_vdso(map);
@@ -183,6 +194,7 @@ static void drop_unseen(struct ct_process *process) {
 int ct_process_refresh(struct ct_process *process) {
     process->code_count = 0;
     process->recorded = false;
+    process->lane = 0;
     for (size_t i = 0; i < process->file_count; i++)
         process->files[i]->seen = false;
     int status = ct_remote_each_map(process->remote, visit_map, process);

@@ -37,6 +37,7 @@ struct ct_process {
     size_t code_count, code_capacity;
     bool use_lines;
     bool recorded; /* as far as its maps tell */
+    uint64_t lane; /* shared memory of a recorder that tells where its tables are; 0: none */
 };
 
 struct ct_walk_frame;
@@ -113,6 +114,9 @@ size_t ct_walk_stack(struct ct_process *process, const struct ct_remote_cpu *cpu
                      struct ct_walk_cache *cache, struct ct_walk_frame *frames, size_t max_frames);
 int ct_walk_read(struct ct_walk *w, uint64_t address, void *bytes, size_t size);
 bool ct_walk_word(struct ct_walk *w, uint64_t address, uint64_t *word);
+
+/* The thread block of a thread that has these registers; 0: it has none (process_block.c). */
+uint64_t ct_process_block(const struct ct_process *process, const struct ct_os_regs *regs);
 
 /* ---- shadow stacks (process_shadow.c) ---- */
 

@@ -1,4 +1,4 @@
-/* Where the return address is at each instruction of the code that all stubs share (hook/stubs_x64.S).
+/* Where the return address is at each instruction of the code that all stubs share (hook/stubs_x64.S), in both its forms.
  *
  * Found by following that code from its entries and noting what each instruction does to rsp, and to rbx and rbp, which
  * stand in for rsp where it is aligned. So it needs no care when the assembly changes. Computed once, then only read. */
@@ -8,13 +8,30 @@
 #include <pthread.h>
 #include <string.h>
 
-enum { MAX_CODE = 8192 };
+enum { MAX_CODE = 12288 };
 
-static struct ct_shared_state states[MAX_CODE];
+struct form {
+    const uint8_t *code, *end;
+    const uint8_t *enters[7], *leaves[3];
+    struct ct_shared_state states[MAX_CODE];
+};
+
+static struct form forms[CT_SHARED_FORMS] = {
+    {.code = ct_hook_code,
+     .end = ct_hook_code_end,
+     .enters = {ct_hook_enter_record, ct_hook_enter_entry, ct_hook_enter_special, ct_hook_enter_detail,
+                ct_hook_enter_entry_detail, ct_hook_enter_special_detail, ct_hook_enter_listen},
+     .leaves = {ct_hook_leave_record, ct_hook_leave_detail, ct_hook_leave_listen}},
+    {.code = ct_table_code,
+     .end = ct_table_code_end,
+     .enters = {ct_table_enter_record, ct_table_enter_entry, ct_table_enter_special, ct_table_enter_detail,
+                ct_table_enter_entry_detail, ct_table_enter_special_detail, ct_table_enter_listen},
+     .leaves = {ct_table_leave_record, ct_table_leave_detail, ct_table_leave_listen}},
+};
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static size_t code_size(void) {
-    size_t size = (size_t)(ct_hook_code_end - ct_hook_code);
+static size_t code_size(const struct form *f) {
+    size_t size = (size_t)(f->end - f->code);
     return size < MAX_CODE ? size : MAX_CODE;
 }
 
@@ -104,18 +121,18 @@ static void run(struct ct_shared_state *s, const struct ct_x64_insn *insn) {
 }
 
 /* Along the code until it ends or has been seen; branches that stay inside are followed too. */
-static void follow(size_t at, struct ct_shared_state s) {
+static void follow(struct form *f, size_t at, struct ct_shared_state s) {
     struct ct_x64_insn insn;
     s.known |= CT_SHARED_REACHED;
-    while (at < code_size() && !states[at].known && !ct_x64_decode(ct_hook_code + at, code_size() - at, &insn)) {
-        states[at] = s;
+    while (at < code_size(f) && !f->states[at].known && !ct_x64_decode(f->code + at, code_size(f) - at, &insn)) {
+        f->states[at] = s;
         uint64_t target = ct_x64_target(&insn, at);
         switch (insn.kind) {
         case CT_INSN_JMP:
             at = target;
             continue;
         case CT_INSN_JCC:
-            follow(target, s);
+            follow(f, target, s);
             break;
         case CT_INSN_RET:
         case CT_INSN_JMP_INDIRECT:
@@ -129,18 +146,22 @@ static void follow(size_t at, struct ct_shared_state s) {
 }
 
 static void compute(void) {
-    const uint8_t *const enters[] = {ct_hook_enter_record,        ct_hook_enter_entry,  ct_hook_enter_special,
-                                     ct_hook_enter_listen,        ct_hook_enter_detail, ct_hook_enter_entry_detail,
-                                     ct_hook_enter_special_detail};
-    const uint8_t *const leaves[] = {ct_hook_leave_record, ct_hook_leave_listen, ct_hook_leave_detail};
-    for (size_t i = 0; i < sizeof enters / sizeof enters[0]; i++)
-        follow((size_t)(enters[i] - ct_hook_code),
-               (struct ct_shared_state){.known = CT_SHARED_RSP, .entering = true, .rsp = 8});
-    for (size_t i = 0; i < sizeof leaves / sizeof leaves[0]; i++)
-        follow((size_t)(leaves[i] - ct_hook_code), (struct ct_shared_state){.known = CT_SHARED_RSP, .rsp = -8});
+    for (struct form *f = forms; f < forms + CT_SHARED_FORMS; f++) {
+        for (size_t i = 0; i < sizeof f->enters / sizeof f->enters[0]; i++)
+            follow(f, (size_t)(f->enters[i] - f->code),
+                   (struct ct_shared_state){.known = CT_SHARED_RSP, .entering = true, .rsp = 8});
+        for (size_t i = 0; i < sizeof f->leaves / sizeof f->leaves[0]; i++)
+            follow(f, (size_t)(f->leaves[i] - f->code), (struct ct_shared_state){.known = CT_SHARED_RSP, .rsp = -8});
+    }
 }
 
-const struct ct_shared_state *ct_shared_state_at(size_t offset) {
+size_t ct_shared_code(unsigned form, const uint8_t **code) {
+    *code = forms[form].code;
+    return (size_t)(forms[form].end - forms[form].code);
+}
+
+const struct ct_shared_state *ct_shared_state_at(unsigned form, size_t offset) {
+    const struct form *f = &forms[form];
     pthread_once(&once, compute);
-    return offset < code_size() && states[offset].known ? &states[offset] : NULL;
+    return offset < code_size(f) && f->states[offset].known ? &f->states[offset] : NULL;
 }

@@ -72,14 +72,21 @@ static bool step_in_stub(struct ct_walk *w, uint64_t stub) {
 
 /* The state at pc, should that lie in a copy of the shared code. */
 static const struct ct_shared_state *shared_state(struct ct_walk *w, uint64_t pc) {
-    enum { ALIGNMENT = 16, COMPARED = 64 };
-    size_t size = (size_t)(ct_hook_code_end - ct_hook_code);
+    enum { ALIGNMENT = 16, COMPARED = 56, BEHIND = 8 }; /* the first word may lead to the other form */
+    const uint8_t *code[CT_SHARED_FORMS];
+    size_t size[CT_SHARED_FORMS], largest = 0;
     uint8_t bytes[COMPARED];
+    for (unsigned form = 0; form < CT_SHARED_FORMS; form++) {
+        size[form] = ct_shared_code(form, &code[form]);
+        largest = size[form] > largest ? size[form] : largest;
+    }
     if (!in_anonymous_code(w, pc))
         return NULL;
-    for (uint64_t start = pc / ALIGNMENT * ALIGNMENT; pc - start < size; start -= ALIGNMENT)
-        if (!ct_walk_read(w, start, bytes, sizeof bytes) && !memcmp(bytes, ct_hook_code, sizeof bytes))
-            return ct_shared_state_at(pc - start);
+    for (uint64_t start = pc / ALIGNMENT * ALIGNMENT; pc - start < largest; start -= ALIGNMENT)
+        for (unsigned form = 0; form < CT_SHARED_FORMS; form++)
+            if (pc - start < size[form] && !ct_walk_read(w, start + BEHIND, bytes, sizeof bytes) &&
+                !memcmp(bytes, code[form] + BEHIND, sizeof bytes))
+                return ct_shared_state_at(form, pc - start);
     return NULL;
 }
 

@@ -107,5 +107,5 @@ size_t ct_walk_thread(struct ct_process *process, size_t i, const struct ct_remo
     struct ct_os_regs regs;
     if (ct_remote_get_regs(process->remote, i, &regs) || !regs.pc)
         return 0;
-    return ct_walk_stack(process, cpu, regs.gs_base, cache, frames, max_frames);
+    return ct_walk_stack(process, cpu, ct_process_block(process, &regs), cache, frames, max_frames);
 }

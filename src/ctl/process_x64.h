@@ -41,7 +41,11 @@ enum ct_shared_known {
     CT_SHARED_SAVED_RBX = 16,
     CT_SHARED_SAVED_RBP = 32,
 };
+/* Its forms: of a process that hooks itself, of one that is recorded. */
+enum { CT_SHARED_FORMS = 2 };
+/* Our own copy, and its size. */
+size_t ct_shared_code(unsigned form, const uint8_t **code);
 /* By offset in that code; NULL: no instruction begins there. Computed once, from our own copy. */
-const struct ct_shared_state *ct_shared_state_at(size_t offset);
+const struct ct_shared_state *ct_shared_state_at(unsigned form, size_t offset);
 
 #endif

@@ -17,7 +17,7 @@ struct memory {
     uint64_t address, inode;
 };
 
-static bool is_shared(const struct ct_os_map *map) {
+bool ct_recorder_is_memory(const struct ct_os_map *map) {
     return map->shared && map->inode && !strncmp(map->path, "/memfd:contrail", 15);
 }
 
@@ -25,13 +25,13 @@ static int find_at_address(void *arg, const struct ct_os_map *map) {
     struct memory *m = arg;
     if (m->address < map->start || m->address >= map->end)
         return 0;
-    m->inode = is_shared(map) ? map->inode : 0;
+    m->inode = ct_recorder_is_memory(map) ? map->inode : 0;
     return 1;
 }
 
 static int is_same(void *arg, const struct ct_os_map *map) {
     const struct memory *m = arg;
-    return is_shared(map) && map->inode == m->inode;
+    return ct_recorder_is_memory(map) && map->inode == m->inode;
 }
 
 /* ---- a thread in our own pid namespace ---- */

@@ -4,6 +4,9 @@
 
 #include "remote/remote.h"
 
+struct ct_os_map;
+/* Is it the shared memory of a recorder, by its name? */
+bool ct_recorder_is_memory(const struct ct_os_map *map);
 /* `shm`: where the shared memory with its recorder is in the process (abi/shm_abi.h). The word there that names the recorder's thread
  * is the process's to write, so it is believed only as far as the kernel confirms it: there is such a thread, it is not the process's
  * own, its owner may record this process, and it has the same memory mapped. */

@@ -54,9 +54,7 @@ int ct_recording_clean(struct ct_recording *r, bool *clean) {
     bool recorded;
     *clean = false;
     ct_remote_limit(r->remote, CT_RECORDING_STILL_MS, NULL, NULL);
-    int status = ct_eject_open(&e, r->remote, &recorded);
-    if (status == CT_ERR_NOT_FOUND && r->injection.boot) /* given up before the first thread had its block */
-        status = ct_eject_open_at(&e, r->remote, r->injection.boot, &recorded);
+    int status = ct_eject_open_at(&e, r->remote, r->injection.boot, &recorded);
     if (status == CT_ERR_NOT_FOUND) {
         *clean = true;
         return 0;

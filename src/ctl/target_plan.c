@@ -153,7 +153,7 @@ static int compare_works(const void *a, const void *b) {
 /* Gives the works an arena with a slot for each; false when there is no place for it. */
 static bool make_arena(struct whole *w, struct ct_target_work **works, size_t count) {
     struct ct_target_arena *a = &w->arenas[w->arena_count];
-    uint64_t start, end, at = ct_target_round((uint64_t)(ct_hook_code_end - ct_hook_code), 64);
+    uint64_t start, end, at = ct_target_round(ct_both_codes_size(), 64);
     *a = (struct ct_target_arena){.start = UINT64_MAX};
     for (size_t i = 0; i < count; i++) {
         served_range(works[i]->source, &start, &end);
@@ -174,6 +174,7 @@ static bool make_arena(struct whole *w, struct ct_target_work **works, size_t co
     if (!a->address || !(a->bytes = reserve(a->size)))
         return false;
     memcpy(a->bytes, ct_hook_code, (size_t)(ct_hook_code_end - ct_hook_code));
+    memcpy(a->bytes + ct_table_code_offset(), ct_table_code, (size_t)(ct_table_code_end - ct_table_code));
     ct_shared_code_at(&a->shared, a->address);
     w->arena_count++;
     return true;

@@ -1,7 +1,9 @@
-/* Thread blocks: made on a thread's first hooked call, found through the register that os/thread.h gives us (GS), reused after the thread has ended.
+/* Thread blocks: made on a thread's first hooked call, found through GS (block_gs.c) or a table (agent/table.c), reused after the
+ * thread has ended.
  *
- * A new thread inherits its creator's GS, so the block's owner is compared with the thread pointer on every call;
- * ct_block_current sorts out every case in which they differ. Blocks are never freed and never leave the list. */
+ * What a thread finds may be another's: a new thread inherits its creator's GS, and a table has one place for several. So the block's
+ * owner is compared with the thread pointer on every call; ct_block_current sorts out every case in which they differ. Blocks are
+ * never freed and never leave the list. */
 #include "hook/stacks.h"
 #include "os/os.h"
 #include "os/thread.h"
@@ -63,10 +65,6 @@ void ct_block_unattend(struct ct_block *b, uint32_t bit) {
     refresh_owner(b);
 }
 
-int ct_block_install(struct ct_block *b) {
-    return ct_os_set_block(b);
-}
-
 static void fill_constants(struct ct_block *b, struct ct_runtime *rt) {
     b->self = b;
     b->runtime = rt;
@@ -89,7 +87,7 @@ void ct_block_limit_depth(struct ct_block *b, size_t max_depth) {
 }
 
 /* Block pages, slow stack, shadow stack and what is known of stacks in one mapping. Most of it is address space until it is used. */
-static struct ct_block *map_block(struct ct_runtime *rt) {
+struct ct_block *ct_block_map(struct ct_runtime *rt) {
     size_t header = (sizeof(struct ct_block) + PAGE - 1) & ~(size_t)(PAGE - 1);
     size_t shadow = ((rt->max_depth + 2) * sizeof(struct ct_shadow) + PAGE - 1) & ~(size_t)(PAGE - 1);
     size_t stacks = (ct_stacks_bytes(shadow / sizeof(struct ct_shadow)) + PAGE - 1) & ~(size_t)(PAGE - 1);
@@ -111,6 +109,12 @@ static struct ct_block *map_block(struct ct_runtime *rt) {
     return b;
 }
 
+/* Nobody finds the block by its thread pointer any more. */
+static void forget_pointer(struct ct_block *b) {
+    b->thread_pointer = CT_OWNER_ATTENTION;
+    refresh_owner(b);
+}
+
 static void retire(struct ct_runtime *rt, struct ct_block *b) {
     rt->retired.guarded_calls += b->counters->guarded_calls;
     rt->retired.deep_calls += b->counters->deep_calls;
@@ -126,6 +130,7 @@ static void retire(struct ct_runtime *rt, struct ct_block *b) {
         e->slot = 0;
         b->top--;
     }
+    forget_pointer(b);
     b->in_use = 0;
 }
 
@@ -153,7 +158,7 @@ static struct ct_block *take_free(struct ct_runtime *rt) {
     return NULL;
 }
 
-static void publish(struct ct_runtime *rt, struct ct_block *b) {
+void ct_block_publish(struct ct_runtime *rt, struct ct_block *b) {
     struct ct_block *head = __atomic_load_n(&rt->blocks, __ATOMIC_RELAXED);
     do
         b->next = head;
@@ -169,10 +174,12 @@ static void begin_thread(struct ct_block *b, int tid, uint64_t thread_pointer) {
     b->detached = 0;
     b->clones = b->parted = 0;
     b->masked = 0;
+    b->borrows = 0;
     b->interrupted_count = 0;
     b->home_low = b->home_high = 0;
     b->top = b->base + 1;
     ct_stacks_begin(b);
+    b->first = tid == b->pid ? NULL : b->top;
     ct_event_begin(b);
     refresh_owner(b);
 }
@@ -180,12 +187,12 @@ static void begin_thread(struct ct_block *b, int tid, uint64_t thread_pointer) {
 struct ct_block *ct_block_create(struct ct_runtime *rt, int tid, uint64_t thread_pointer) {
     struct ct_block *b = take_free(rt);
     bool fresh = !b;
-    if (fresh && !(b = map_block(rt)))
+    if (fresh && !(b = ct_block_map(rt)))
         return NULL;
     begin_thread(b, tid, thread_pointer);
     __atomic_store_n(&b->in_use, 1, __ATOMIC_RELEASE);
     if (fresh)
-        publish(rt, b);
+        ct_block_publish(rt, b);
     __atomic_fetch_add(&rt->threads_seen, 1, __ATOMIC_RELAXED);
     return b;
 }
@@ -196,7 +203,7 @@ static void restart_after_fork(struct ct_runtime *rt, struct ct_block *own) {
     rt->lock = 0;
     rt->pid = ct_os_getpid();
     for (struct ct_block *b = rt->blocks; b; b = b->next) {
-        if (b == own || !b->in_use)
+        if (b == own || !b->in_use || b->in_use == CT_BLOCK_STRAY)
             continue;
         ct_event_forget(b);
         retire(rt, b);
@@ -260,6 +267,7 @@ static struct ct_block *register_thread(struct ct_block *inherited, int tid, uin
     if (b) {
         b->detached = ct_os_getpid() != rt->pid;
         refresh_owner(b);
+        b->borrows = inherited->thread_pointer == thread_pointer;
         ct_block_install(b); /* before delivering others' events: the sink may call hooked functions */
         if (inherited->thread_pointer == thread_pointer)
             __atomic_fetch_add(&inherited->parted, 1, __ATOMIC_RELEASE); /* read by take_back */
@@ -272,17 +280,61 @@ static struct ct_block *register_thread(struct ct_block *inherited, int tid, uin
     return b;
 }
 
+/* Does a child run beside us, with our thread pointer, that finds our block by it? It has another process id. */
+static bool is_borrowed(const struct ct_block *own, uint64_t thread_pointer) {
+    for (const struct ct_block *b = own->runtime->blocks; b; b = b->next)
+        if (b != own && b->in_use == 1 && b->borrows && b->thread_pointer == thread_pointer &&
+            ct_os_process_alive(b->tid))
+            return true;
+    return false;
+}
+
 /* Our own block, by our tid: a vfork's child that had it is gone, or our thread pointer was set anew. */
 static struct ct_block *take_back(struct ct_block *b, uint64_t thread_pointer) {
     bool alone = __atomic_load_n(&b->parted, __ATOMIC_ACQUIRE) >= b->clones; /* added to by register_thread */
-    b->thread_pointer = thread_pointer;
+    if (alone && (b->attention & CT_ATTENTION_SHARED) && ct_block_by_pointer())
+        alone = !is_borrowed(b, thread_pointer);
+    if (b->thread_pointer != thread_pointer) {
+        b->thread_pointer = thread_pointer;
+        b->borrows = 0;
+        ct_block_place(b);
+    }
     ct_block_unattend(b, CT_ATTENTION_CONTESTED | (alone ? CT_ATTENTION_SHARED : 0));
     return b;
 }
 
+/* Where blocks are found by thread pointers: a thread that has one, and has not found it. Its pointer was set anew (of the main thread, and
+ * of one that had its creator's until now, that is certain: else another thread had the number before), or it has the pointer of
+ * a thread whose block is found by it. NULL: it has none. */
+static struct ct_block *find_again(struct ct_runtime *rt, int tid, uint64_t thread_pointer) {
+    bool foreign = ct_os_getpid() != rt->pid;
+    struct ct_block *b = rt->blocks;
+    while (b && !(b->in_use == 1 && b->tid == tid && (b->detached != 0) == foreign && (b->borrows || tid == rt->pid)))
+        b = b->next;
+    if (!b || (b->borrows && b->thread_pointer == thread_pointer))
+        return b;
+    return take_back(b, thread_pointer);
+}
+
+void ct_block_give_away(struct ct_block *own, uint64_t thread_pointer) {
+    for (struct ct_block *b = own->runtime->blocks; b; b = b->next)
+        if (b != own && b->in_use == 1 && b->thread_pointer == thread_pointer)
+            forget_pointer(b);
+}
+
+/* Where blocks are found by thread pointers: has a new thread found that of one which has ended? Whose creation was seen does not
+ * (ct_block_give_away). */
+static bool is_left(const struct ct_block *b) {
+    if (!ct_block_by_pointer() || b->owner == CT_OWNER_FORKED || b->in_use == CT_BLOCK_STRAY || ct_os_is_silent())
+        return false;
+    return ct_os_gettid() != b->tid && !ct_os_process_alive(b->tid);
+}
+
 struct ct_block *ct_block_current(void) {
-    struct ct_block *b = ct_os_block();
+    struct ct_block *b = ct_block_found();
     uint64_t thread_pointer = ct_os_thread_pointer();
+    if (is_left(b))
+        forget_pointer(b);
     if (b->owner == thread_pointer)
         return b;
     bool same_pointer = b->thread_pointer == thread_pointer;
@@ -290,10 +342,15 @@ struct ct_block *ct_block_current(void) {
         return adopt_after_fork(b);
     if (b->owner == CT_OWNER_FORKED && ct_os_getpid() != b->runtime->pid)
         restart_without_block(b->runtime);
+    if (b->in_use == CT_BLOCK_STRAY)
+        b->owner = CT_OWNER_ATTENTION;
     if (same_pointer && !(b->attention & (CT_ATTENTION_CONTESTED | CT_ATTENTION_SHARED)))
         return b;
     if (ct_os_is_silent())
         return same_pointer ? b : NULL; /* who it is cannot be asked */
     int tid = ct_os_gettid();
-    return tid == b->tid ? take_back(b, thread_pointer) : register_thread(b, tid, thread_pointer);
+    if (tid == b->tid)
+        return take_back(b, thread_pointer);
+    struct ct_block *again = ct_block_by_pointer() ? find_again(b->runtime, tid, thread_pointer) : NULL;
+    return again ? again : register_thread(b, tid, thread_pointer);
 }

@@ -68,12 +68,13 @@ static bool is_touch(const struct ct_fault_world *w, uint64_t pc) {
     return w->code(w->arg, pc, b, sizeof b) && b[0] == 0x48 && b[1] == 0x89 && b[2] == 0x4c && b[3] == 0x24;
 }
 
-/* pushfq, call *%gs:, test %al, -x(%rsp): of CALL_SLOW. */
+/* pushfq, call *%gs:x or *x(%r11), test %al, -x(%rsp): of CALL_SLOW. */
 static bool is_slow_call(const struct ct_fault_world *w, uint64_t pc) {
     uint8_t b[3];
     if (!w->code(w->arg, pc, b, sizeof b))
         return false;
-    return b[0] == 0x9c || (b[0] == 0x65 && b[1] == 0xff) || (b[0] == 0x84 && b[1] == 0x84 && b[2] == 0x24);
+    return b[0] == 0x9c || ((b[0] == 0x65 || b[0] == 0x41) && b[1] == 0xff) ||
+           (b[0] == 0x84 && b[1] == 0x84 && b[2] == 0x24);
 }
 
 static bool find_word(const struct ct_fault_world *w, uint64_t low, struct pushed *p) {
@@ -89,7 +90,7 @@ static bool find_word(const struct ct_fault_world *w, uint64_t low, struct pushe
     return false;
 }
 
-/* PROLOGUE: rax, flags, rdx, rcx, as far as it had come. */
+/* PROLOGUE: rax, flags, rdx, rcx, and r11 where that leads to the block now, as far as it had come. */
 static void restore_first(const struct ct_fault_world *w, const struct pushed *p, struct ct_fault_state *s) {
     uint64_t count = (p->word - p->low) / 8, flags;
     if (count >= 1)
@@ -102,6 +103,8 @@ static void restore_first(const struct ct_fault_world *w, const struct pushed *p
         (void)word_at(w, p->word - 24, &s->gpr[RDX]);
     if (count >= 4)
         (void)word_at(w, p->word - 32, &s->gpr[RCX]);
+    if (count >= 5 && s->gpr[R11] == w->block)
+        (void)word_at(w, p->word - 40, &s->gpr[R11]);
 }
 
 /* PUSH_REST, all of which is there; rbp points to it. */

@@ -99,7 +99,7 @@ static bool read_stubs(void *arg, uint64_t at, void *to, size_t size) {
 
 static struct ct_fault_world own_world(void) {
     return (struct ct_fault_world){
-        .code = read_stubs, .data = read_own, .hooks = (uint64_t)runtime->hooks, .block = (uint64_t)ct_os_block()};
+        .code = read_stubs, .data = read_own, .hooks = (uint64_t)runtime->hooks, .block = (uint64_t)ct_block_found()};
 }
 
 static void exchange(struct context *c, struct ct_fault_state *s, bool write) {
@@ -155,7 +155,7 @@ static void keep_handler(uint64_t signal) {
 static void skip_recording(uint64_t signal, enum ct_fault_place place, struct ct_fault_state *s) {
     if (place == CT_FAULT_ENTERING)
         s->pc = s->stub + CT_STUB_BODY;
-    ((struct ct_block *)ct_os_block())->counters->deep_calls++;
+    ct_block_found()->counters->deep_calls++;
     keep_handler(signal);
 }
 

@@ -3,7 +3,7 @@
 #ifndef CT_HOOK_LAYOUT_H
 #define CT_HOOK_LAYOUT_H
 
-/* Thread block, reached through GS. The first page is wiped in the child of a fork, the second is kept.
+/* Thread block, reached through GS, or through the table (agent/table.c). The first page is wiped in the child of a fork, the second is kept.
  * The offsets differ in their low 12 bits, or loads of one page would wait for stores to the other. */
 #define CT_BLOCK_OWNER         0x040 /* thread pointer (fs:0) of the owner; CT_OWNER_* when something needs attention */
 #define CT_BLOCK_CURSOR        0x048 /* next event slot */
@@ -46,7 +46,15 @@
 #define CT_BLOCK_FN_SPECIAL    0x11e8
 #define CT_BLOCK_BARE_SLOT     0x11f0 /* of that unwinder's outermost function */
 #define CT_BLOCK_WALK_REACH    0x11f8 /* how far below it frames belong to the same stack for sure */
+#define CT_BLOCK_POINTER       0x1218 /* the thread pointer; CT_OWNER_ATTENTION: nobody's */
+#define CT_BLOCK_FIRST         0x1220 /* TOP when no call is open; 0: the main thread's, which is nobody else's */
 #define CT_COUNTERS_LIMITED    32
+
+/* The table of a recorded process: offsets of blocks from the stray one, by the highest bits of thread pointer * MIX. */
+#define CT_TABLE_MIX      0x9e3779b97f4a7c15
+#define CT_TABLE_BITS     15
+#define CT_TABLE_SHIFT    (61 - CT_TABLE_BITS) /* and the low three bits cleared: the entry's offset */
+#define CT_TABLE_LITERALS 16 /* the last bytes of the shared code: where the table is; the stray block */
 
 /* Shadow stack entry. */
 #define CT_SHADOW_SLOT      0  /* address of the return address on the stack, or CT_SLOT_* */

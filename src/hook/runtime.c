@@ -218,6 +218,7 @@ void ct_hook_left_slow(uint64_t slot, struct ct_shadow *found) {
 
 #define CLONE_VM_     0x100u
 #define CLONE_VFORK_  0x4000u
+#define CLONE_THREAD_ 0x10000u
 #define CLONE_SETTLS_ 0x80000u
 
 /* A child that shares our memory and thread pointer would take our block for its own. One that runs beside us does so until its
@@ -246,6 +247,23 @@ static uint64_t clone_flags(const uint64_t argument[3]) {
     if (!clone3)
         return argument[2];
     return *(const uint64_t *)argument[0]; /* the library's own, on its stack: no system call, there may be a filter */
+}
+
+/* A new thread of this process gets its thread pointer from its creator, in an argument of clone, or in those of clone3, which the
+ * caller has on its stack. */
+static void before_thread(struct ct_block *b, uint64_t slot, const struct ct_special_frame *frame, uint64_t argument2) {
+    enum { NEAR = 1 << 14, TLS = 7 };
+    const uint32_t thread = CLONE_VM_ | CLONE_THREAD_ | CLONE_SETTLS_;
+    uint64_t flags = argument2, thread_pointer = frame->argument5;
+    if (frame->argument1 >= 64 && frame->argument1 <= 4096) { /* clone3(args, size, ...) */
+        const uint64_t *args = (const uint64_t *)frame->argument0;
+        if (frame->argument0 - slot >= NEAR)
+            return;
+        flags = args[0];
+        thread_pointer = args[TLS];
+    }
+    if ((flags & thread) == thread)
+        ct_block_give_away(b, thread_pointer);
 }
 
 static void before_jump(struct ct_block *b, uint64_t slot, uint64_t buffer) {
@@ -278,6 +296,16 @@ static void before_seccomp(struct ct_block *b, const uint64_t argument[3]) {
         return;
     ct_shadow_learn_home(b);
     ct_os_go_silent();
+}
+
+/* arch_prctl(code ...), or the same through syscall(number ...); or a function that is known for it. The register is the program's own
+ * from here on, also in processes that are not observed. */
+static void before_gs(const struct ct_runtime *rt, enum ct_special special, const struct ct_special_frame *frame) {
+    enum { SET_GS = 0x1001, NR_ARCH_PRCTL = 158 };
+    uint64_t code = special == CT_SPECIAL_SET_GS ? frame->argument0 : frame->argument1;
+    bool called = special == CT_SPECIAL_SET_GS || (special == CT_SPECIAL_SECCOMP && frame->argument0 == NR_ARCH_PRCTL);
+    if (rt->before_gs && (special == CT_SPECIAL_TAKE_GS || (called && (uint32_t)code == SET_GS)))
+        rt->before_gs();
 }
 
 /* Strict mode takes the time stamp counter away from the thread: a stub that read it would be the end of the program. */
@@ -330,6 +358,8 @@ static void act(struct ct_block *b, enum ct_special special, uint64_t slot, cons
         break;
     case CT_SPECIAL_SIGACTION:
         break; /* its arguments have been seen to before, also in processes that are not observed */
+    case CT_SPECIAL_SET_GS:
+    case CT_SPECIAL_TAKE_GS:
     case CT_SPECIAL_EXEC:
         break; /* told before, also in processes that are not observed */
     case CT_SPECIAL_SECCOMP:
@@ -487,6 +517,8 @@ uint64_t ct_hook_special(uint64_t slot, uint64_t stub, struct ct_special_frame *
         before_exec(b->runtime, frame);
     if (b && b->runtime->hooks[stub_number(stub)].special == CT_SPECIAL_SIGACTION)
         before_sigaction(b->runtime, frame, slot);
+    if (b)
+        before_gs(b->runtime, b->runtime->hooks[stub_number(stub)].special, frame);
     if (!b || b->detached)
         return CT_GO_BODY;
     const struct ct_hook_entry *hook = &b->runtime->hooks[stub_number(stub)];
@@ -505,6 +537,8 @@ uint64_t ct_hook_special(uint64_t slot, uint64_t stub, struct ct_special_frame *
         return enter_look(b, slot, stub, frame, seen, note);
     if (seen)
         go = enter_special(b, slot, stub, hook->entry_only, note);
+    if (hook->special == CT_SPECIAL_CLONE || hook->special == CT_SPECIAL_CLONES)
+        before_thread(b, slot, frame, saved->argument2);
     act(b, hook->special, slot, arguments);
     return go;
 }

@@ -1,7 +1,7 @@
 /* The part of the hooks that runs inside hooked calls: thread blocks, shadow stacks, event buffers, slow paths.
  *
- * Freestanding: no libc, no thread-local storage, no vector registers. Everything is reached from the thread block that GS points
- * to. Who may touch what: a block belongs to its thread; other threads touch it only under runtime->lock (taking
+ * Freestanding: no libc, no thread-local storage, no vector registers. Everything is reached from the thread block (block.c).
+ * Who may touch what: a block belongs to its thread; other threads touch it only under runtime->lock (taking
  * an entry of a migrated coroutine) or while its thread is stopped or dead. */
 #ifndef CT_HOOK_RUNTIME_H
 #define CT_HOOK_RUNTIME_H
@@ -66,6 +66,8 @@ enum ct_special {
     CT_SPECIAL_LOADED,    /* _dl_debug_state: the loader has loaded or unloaded modules */
     CT_SPECIAL_EXEC,      /* execve, execveat: the process is about to become another program */
     CT_SPECIAL_SECCOMP,   /* prctl, seccomp, syscall: may forbid the process, and so us, to make system calls */
+    CT_SPECIAL_SET_GS,    /* arch_prctl: may take GS; syscall may, too */
+    CT_SPECIAL_TAKE_GS,   /* known by its code: does so */
     CT_SPECIAL_SIGACTION, /* handlers of faults are called through us (fault.h) */
 };
 
@@ -106,7 +108,10 @@ struct ct_hook_walk {
 /* Walks that handlers have interrupted, and then walk themselves. */
 #define CT_WALKS 8u
 
-/* One per thread; GS points to it. */
+/* Of ct_block.in_use. */
+#define CT_BLOCK_STRAY 3u
+
+/* One per thread. */
 struct ct_block {
     /* wiped on fork */
     uint8_t pad0[CT_BLOCK_OWNER];
@@ -139,6 +144,7 @@ struct ct_block {
     uint64_t fn_special;
     struct ct_hook_walk walk; /* while CT_ATTENTION_UNWIND is set */
     uint64_t thread_pointer;  /* what owner is when nothing needs attention */
+    struct ct_shadow *first;
     int32_t tid, pid;
     uint32_t attention; /* enum ct_attention bits */
     uint32_t detached;  /* a child that shares our memory: sees nothing */
@@ -161,7 +167,9 @@ struct ct_block {
     uint32_t detail_home, detail_serial;
     uint32_t waits; /* how often the thread has looked in vain for room since it last found some (agent/lane.c) */
     size_t size;    /* of the whole mapping */
-    uint32_t in_use;
+    uint32_t
+        in_use; /* 0: free; 1: a thread's; 2: on its way there or back; CT_BLOCK_STRAY: it is what threads without one find */
+    uint32_t borrows; /* its thread has another's thread pointer, and finds that one's block */
     uint32_t interrupted_count;
     struct ct_hook_walk interrupted[CT_WALKS]; /* the oldest first */
 };
@@ -180,6 +188,8 @@ struct ct_runtime {
     void (*on_loaded)(void);
     /* Told before a child may come to be. */
     void (*before_fork)(void);
+    /* Told before the program takes GS for itself. */
+    void (*before_gs)(void);
     /* Told before the calling thread executes another program, whoever's process it is. */
     void (*on_exec)(uint64_t path, int directory);
     struct ct_hook_entry *hooks;
@@ -203,7 +213,7 @@ struct ct_runtime {
 #define CT_ASSERT_AT(field, offset) _Static_assert(__builtin_offsetof(struct ct_block, field) == (offset), #field)
 /* scripts/gdb/contrail.py has these. */
 CT_ASSERT_AT(runtime, 0x1168);
-_Static_assert(__builtin_offsetof(struct ct_runtime, hooks) == 64, "RUNTIME_HOOKS");
+_Static_assert(__builtin_offsetof(struct ct_runtime, hooks) == 72, "RUNTIME_HOOKS");
 _Static_assert(sizeof(struct ct_hook_entry) == 48, "HOOK_SIZE");
 _Static_assert(__builtin_offsetof(struct ct_hook_entry, function) == 32, "HOOK_FUNCTION");
 CT_ASSERT_AT(owner, CT_BLOCK_OWNER);
@@ -243,6 +253,8 @@ CT_ASSERT_AT(stack_high, CT_BLOCK_STACK_HIGH);
 CT_ASSERT_AT(detail_key, CT_BLOCK_DETAIL_KEY);
 CT_ASSERT_AT(vector_bytes, CT_BLOCK_VECTOR_BYTES);
 CT_ASSERT_AT(counters, CT_BLOCK_COUNTERS);
+CT_ASSERT_AT(thread_pointer, CT_BLOCK_POINTER);
+CT_ASSERT_AT(first, CT_BLOCK_FIRST);
 _Static_assert(__builtin_offsetof(struct ct_counters, limited) == CT_COUNTERS_LIMITED, "limited");
 _Static_assert(sizeof(struct ct_detail_note) == CT_NOTE_SIZE, "note");
 _Static_assert(sizeof(struct ct_shadow) == CT_SHADOW_SIZE, "shadow entry");
@@ -254,8 +266,22 @@ _Static_assert(sizeof(struct ct_event) == CT_EVENT_SIZE, "event");
 struct ct_block *ct_block_create(struct ct_runtime *rt, int tid, uint64_t thread_pointer);
 /* The block of the calling thread; makes one for a new thread. NULL: out of memory. */
 struct ct_block *ct_block_current(void);
-/* Makes GS of the calling thread point to the block. */
+/* Memory for one; listing it. For ct_block_create and agent/table.c. */
+struct ct_block *ct_block_map(struct ct_runtime *rt);
+void ct_block_publish(struct ct_runtime *rt, struct ct_block *block);
+/* A new thread gets this thread pointer: it must not find the block of the ended one that had it. `own` is the caller's. */
+void ct_block_give_away(struct ct_block *own, uint64_t thread_pointer);
+
+/* Two implementations: block_gs.c for a process that hooks itself, agent/table.c for one that is recorded. */
+
+/* What the calling thread finds: its own block, or another; never NULL. */
+struct ct_block *ct_block_found(void);
+/* From now on the calling thread finds this one. */
 int ct_block_install(struct ct_block *block);
+/* Who has its thread pointer finds this one, where that counts. */
+void ct_block_place(struct ct_block *block);
+/* Are blocks found by the thread pointer alone? Then threads that have one pointer find one block. */
+bool ct_block_by_pointer(void);
 /* As far as its memory goes. */
 void ct_block_limit_depth(struct ct_block *block, size_t max_depth);
 void ct_block_attend(struct ct_block *block, uint32_t bit);
@@ -389,10 +415,26 @@ void ct_cpu_first_arguments(const struct ct_cpu_context *cpu, uint64_t arguments
 
 /* ---- assembly (stubs_x64.S) ---- */
 
+#pragma GCC visibility push(hidden) /* else the agent would need relocations */
 extern const uint8_t ct_hook_code[], ct_hook_code_end[];
 extern const uint8_t ct_hook_enter_record[], ct_hook_enter_entry[], ct_hook_enter_special[], ct_hook_enter_listen[],
     ct_hook_leave_record[], ct_hook_leave_listen[], ct_hook_enter_detail[], ct_hook_enter_entry_detail[],
     ct_hook_enter_special_detail[], ct_hook_leave_detail[];
+/* The same without GS (stubs_table_x64.S); behind the other in the stubs' regions of a recorded process, at this offset. */
+extern const uint8_t ct_table_code[], ct_table_code_end[];
+extern const uint8_t ct_table_enter_record[], ct_table_enter_entry[], ct_table_enter_special[], ct_table_enter_listen[],
+    ct_table_leave_record[], ct_table_leave_listen[], ct_table_enter_detail[], ct_table_enter_entry_detail[],
+    ct_table_enter_special_detail[], ct_table_leave_detail[];
+#pragma GCC visibility pop
+static inline uint64_t ct_table_code_offset(void) {
+    return ((uint64_t)(ct_hook_code_end - ct_hook_code) + 63) & ~63ull;
+}
+static inline uint64_t ct_both_codes_size(void) {
+    return ct_table_code_offset() + (uint64_t)(ct_table_code_end - ct_table_code);
+}
+/* What makes the first lead to the second (switch_x64.c): the i-th word, at an offset in the first; false: there are no more. Each is one
+ * aligned store, with threads running. */
+bool ct_switch_word(unsigned i, uint64_t *offset, uint64_t *word);
 /* Calls fn(a, b) on another stack. */
 uint64_t ct_hook_on_stack(uint64_t stack, uint64_t (*fn)(uint64_t, uint64_t), uint64_t a, uint64_t b);
 /* Calls fn(arg, vectors) with the vector state saved in `vectors`, from which it is restored, and as C code expects it: for code

@@ -18,6 +18,7 @@ enum ct_scan_flag {
     CT_SCAN_EXECS = 1 << 7,          /* makes the execve or execveat system call */
     CT_SCAN_SETS_STACK = 1 << 8, /* begins by putting a register into the stack pointer: entered without being called */
     CT_SCAN_LONGJMP = 1 << 6,    /* unscrambles a stack pointer with the thread's secret and goes there */
+    CT_SCAN_TAKES_GS = 1 << 10,  /* sets the GS register, or asks the kernel to */
     CT_SCAN_TRACES = 1 << 9,     /* begins a stack trace as the sanitizers' walk along frame pointers does */
 };
 

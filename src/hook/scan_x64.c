@@ -18,7 +18,16 @@
 #define WORK_LEAST  (4ull << 20)
 #define WORK_FACTOR 8ull
 
-enum { SYS_CLONE = 56, SYS_VFORK = 58, SYS_EXECVE = 59, SYS_EXECVEAT = 322, SYS_CLONE3 = 435 };
+enum {
+    SYS_RT_SIGRETURN = 15,
+    SYS_CLONE = 56,
+    SYS_VFORK = 58,
+    SYS_EXECVE = 59,
+    SYS_ARCH_PRCTL = 158,
+    SYS_EXECVEAT = 322,
+    SYS_CLONE3 = 435
+};
+enum { ARCH_SET_GS = 0x1001, RESTORER = 16 };
 
 /* State while going through one function. */
 struct walk {
@@ -39,6 +48,7 @@ struct walk {
     bool switch_jump;             /* an indirect jump that is no tail call: there must be a table */
     bool unscrambles, sets_stack; /* signs of a longjmp */
     int64_t last_eax;             /* last constant put into eax, -1 */
+    int64_t last_edi;             /* the same */
     uint64_t work_left;           /* bytes, and entries of tables, that may still be looked at */
     /* Signs of a stack trace that begins, in the present run of straight code: see note_trace. By base register. */
     uint16_t trace_first, trace_size;
@@ -391,7 +401,7 @@ static void begin_function(struct walk *w, struct ct_scan_func *func) {
     w->depth = 0;
     w->table_count = 0;
     w->indirect_jump = w->switch_jump = w->unscrambles = w->sets_stack = false;
-    w->last_eax = -1;
+    w->last_eax = w->last_edi = -1;
     w->trace_first = w->trace_size = 0;
     w->trace_top = false;
     for (unsigned i = 0; i < MAX_PENDING; i++)
@@ -462,6 +472,16 @@ static void note_trace(struct walk *w, const struct ct_x64_insn *insn) {
         w->func->flags |= CT_SCAN_TRACES;
 }
 
+/* wrgsbase; mov to gs */
+static bool sets_gs(const struct ct_x64_insn *insn) {
+    unsigned extension = insn->modrm >> 3 & 7;
+    if (insn->encoding != CT_X64_LEGACY)
+        return false;
+    if (insn->map == 1)
+        return insn->opcode == 0xae && extension == 3 && insn->modrm >> 6 == 3 && (insn->prefixes & CT_X64_REP);
+    return insn->map == 0 && insn->opcode == 0x8e && extension == 5;
+}
+
 static int visit(struct walk *w, const struct ct_x64_insn *insn, uint64_t at) {
     note_trace(w, insn);
     if (w->func && at == w->func->start && sets_stack(insn))
@@ -476,6 +496,14 @@ static int visit(struct walk *w, const struct ct_x64_insn *insn, uint64_t at) {
             w->unscrambles = true; /* xor reg, fs:0x30 */
         if (insn->map == 0 && insn->opcode == 0xb8 && insn->encoding == CT_X64_LEGACY)
             w->last_eax = insn->imm;
+        if (insn->map == 0 && insn->opcode == 0xc7 && insn->modrm == 0xc0 && !(insn->rex & 1))
+            w->last_eax = insn->imm;
+        if (insn->map == 0 && insn->opcode == 0xb0 && insn->encoding == CT_X64_LEGACY && !(insn->rex & 1))
+            w->last_eax = insn->imm & 0xff; /* al: the rest is zero, as a rule */
+        if (insn->map == 0 && insn->opcode == 0xbf && insn->encoding == CT_X64_LEGACY && !(insn->rex & 1))
+            w->last_edi = insn->imm;
+        if (w->func && sets_gs(insn))
+            w->func->flags |= CT_SCAN_TAKES_GS;
         return insn->rip_relative || insn->disp_size == 4 || insn->imm_size >= 4 ? note_references(w, insn, at) : 0;
     case CT_INSN_CALL:
     case CT_INSN_CALL_INDIRECT:
@@ -509,6 +537,10 @@ static int visit(struct walk *w, const struct ct_x64_insn *insn, uint64_t at) {
             w->func->flags |= CT_SCAN_CLONES;
         if (w->func && (w->last_eax == SYS_EXECVE || w->last_eax == SYS_EXECVEAT))
             w->func->flags |= CT_SCAN_EXECS;
+        if (w->func && w->last_eax == SYS_RT_SIGRETURN && at - w->func->start < RESTORER)
+            w->func->flags |= CT_SCAN_SETS_STACK; /* handlers return to it; musl's has no table that tells */
+        if (w->func && w->last_eax == SYS_ARCH_PRCTL && w->last_edi == ARCH_SET_GS)
+            w->func->flags |= CT_SCAN_TAKES_GS;
         return 0;
     default:
         return 0;

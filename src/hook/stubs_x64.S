@@ -12,14 +12,27 @@
  * tells so and how far it is, so a handler that interrupts us pushes above it, and a handler that jumps away leaves a
  * state from which can be told what was recorded; an event slot is reserved by one xadd and valid once its timestamp,
  * stored last, is not zero.
- * In comments, S is the address of the slot that holds the return address. */
+ * In comments, S is the address of the slot that holds the return address.
+ *
+ * It comes twice. In a process that hooks itself GS points to the thread's block. In one that is recorded GS is the program's
+ * (stubs_table_x64.S): the block is found in a table by the thread pointer, and r11 points to it while a stub works. */
 #include "hook/layout.h"
+
+#ifdef CT_BLOCKS_IN_TABLE
+#define NAME(name)   ct_table_##name
+#define BLOCK(field) field(%r11)
+#define HELD         8 /* bytes on the stack, between rcx and the note: the program's r11 */
+#else
+#define NAME(name)   ct_hook_##name
+#define BLOCK(field) %gs:field
+#define HELD         0
+#endif
 
     .text
     .balign 64
-    .globl ct_hook_code
-    .hidden ct_hook_code
-ct_hook_code:
+    .globl NAME(code)
+    .hidden NAME(code)
+NAME(code):
 
 .macro FUNCTION name
     .globl \name
@@ -40,6 +53,52 @@ ct_hook_code:
     sahf
 .endm
 
+#ifdef CT_BLOCKS_IN_TABLE
+/* r11: the block of the thread that has this thread pointer, or of another one; in any case a block. As agent/table.c does it. */
+.macro LOAD_BLOCK
+    mov %fs:0, %r11
+    imul .Lmix(%rip), %r11
+    shr $CT_TABLE_SHIFT, %r11
+    and $-8, %r11
+    add .Ltable(%rip), %r11
+    mov (%r11), %r11
+    add .Lstray(%rip), %r11
+.endm
+.macro HOLD_BLOCK
+    push %r11
+    LOAD_BLOCK
+.endm
+/* A new thread may have the thread pointer of one that has ended, and find its block. At the latest its outermost call asks who it is. */
+.macro IF_OUTERMOST label
+    cmp BLOCK(CT_BLOCK_FIRST), %rcx
+    je \label
+.endm
+.macro DROP_BLOCK
+    pop %r11
+.endm
+/* A slow path may have given the thread another block. One that is not its own must not be written to; the stray one tells that
+ * there is nothing to do. */
+.macro LOAD_BLOCK_AGAIN
+    LOAD_BLOCK
+    mov %fs:0, %rdi
+    cmp BLOCK(CT_BLOCK_POINTER), %rdi
+    je 99f
+    mov .Lstray(%rip), %r11
+99: mov %r11, 8(%rbp)
+.endm
+#else
+.macro LOAD_BLOCK
+.endm
+.macro HOLD_BLOCK
+.endm
+.macro IF_OUTERMOST label
+.endm
+.macro DROP_BLOCK
+.endm
+.macro LOAD_BLOCK_AGAIN
+.endm
+#endif
+
 /* Calls a C slow path. rax, rdx and rcx are on the stack already; rdi, rsi and rdx are its arguments, set by `setup`
  * from rdx/rcx as they are now. The result is in rax. `cld`: the ABI wants it, the interrupted code may not have it. */
 .macro PUSH_REST
@@ -57,7 +116,7 @@ ct_hook_code:
     and $-16, %rsp
     cld
     testb %al, -CT_SLOW_RED(%rsp)           /* if the stack ends, then here: C code that blocks signals must not fault */
-    call *%gs:\function
+    call *BLOCK(\function)
     mov -8(%rbp), %rsi
     and $0x400, %esi
     jz 8f
@@ -65,6 +124,7 @@ ct_hook_code:
 8:
 .endm
 .macro POP_REST
+    LOAD_BLOCK_AGAIN
     mov %rbp, %rsp
     pop %rbp
     pop %r11
@@ -79,8 +139,8 @@ ct_hook_code:
  * buffer in place by now. */
 .macro RESERVE full
     mov $CT_EVENT_SIZE, %eax
-    xadd %rax, %gs:CT_BLOCK_CURSOR
-    test %rax, %gs:CT_BLOCK_EVENT_BIT
+    xadd %rax, BLOCK(CT_BLOCK_CURSOR)
+    test %rax, BLOCK(CT_BLOCK_EVENT_BIT)
     jz \full
 .endm
 
@@ -103,14 +163,14 @@ ct_hook_code:
  * event's time and tag. A record counts once its first word, stored last, is right. The red zone below rsp is ours, and signal
  * handlers leave it alone. Nothing is ever read back from a record: it may be somebody else's by then. */
 
-#define SAVED_RCX CT_NOTE_SIZE
-#define SAVED_RDX (CT_NOTE_SIZE + 8)
-#define SAVED_RAX (CT_NOTE_SIZE + 24)
+#define SAVED_RCX (CT_NOTE_SIZE + HELD)
+#define SAVED_RDX (SAVED_RCX + 8)
+#define SAVED_RAX (SAVED_RCX + 24)
 
 /* Marks that this call or return makes, if somebody waits for one; `value` is what the function returns. Jumps when there is
  * nothing to capture: this thread is not recorded, or the event has no number. */
 .macro CHECK_RULES value, none
-    mov %gs:CT_BLOCK_RULES, %rcx
+    mov BLOCK(CT_BLOCK_RULES), %rcx
     mov CT_NOTE_HOOK(%rsp), %edx
     test %rcx, %rcx
     jz \none
@@ -127,15 +187,15 @@ ct_hook_code:
 
 /* rax: a record of the size that the block tells at `size`, both ends of which lie in one chunk. */
 .macro RESERVE_DETAIL size, none
-    mov %gs:\size, %rax
+    mov BLOCK(\size), %rax
     mov %rax, %rdx
-    xadd %rax, %gs:CT_BLOCK_DETAIL_CURSOR
+    xadd %rax, BLOCK(CT_BLOCK_DETAIL_CURSOR)
     lea -1(%rax, %rdx), %rdx
     and %rax, %rdx
-    test %rdx, %gs:CT_BLOCK_DETAIL_BIT
+    test %rdx, BLOCK(CT_BLOCK_DETAIL_BIT)
     jnz 6f
     PUSH_REST
-    mov %gs:\size, %rdi
+    mov BLOCK(\size), %rdi
     CALL_SLOW CT_BLOCK_FN_DETAIL
     POP_REST
     test %rax, %rax
@@ -149,7 +209,7 @@ ct_hook_code:
     mov %rdx, CT_DETAIL_TAG(%rax)
     imul $CT_DETAIL_MIX, %rcx, %rcx
     xor %rdx, %rcx
-    xor %gs:CT_BLOCK_DETAIL_KEY, %rcx
+    xor BLOCK(CT_BLOCK_DETAIL_KEY), %rcx
     mov %rcx, (%rax)
 .endm
 
@@ -171,9 +231,9 @@ ct_hook_code:
     mov %rbp, CT_DETAIL_FP(%rax)
     lea \slot(%rsp), %rcx
     mov %rcx, CT_DETAIL_SP(%rax)
-    cmpq $0, %gs:CT_BLOCK_VECTOR_BYTES
+    cmpq $0, BLOCK(CT_BLOCK_VECTOR_BYTES)
     je 1f
-    mov %gs:CT_BLOCK_STACK_BYTES, %rdx
+    mov BLOCK(CT_BLOCK_STACK_BYTES), %rdx
     lea CT_DETAIL_STACK(%rax, %rdx), %rdx
     movups %xmm0, 0(%rdx)
     movups %xmm1, 16(%rdx)
@@ -183,29 +243,29 @@ ct_hook_code:
     movups %xmm5, 80(%rdx)
     movups %xmm6, 96(%rdx)
     movups %xmm7, 112(%rdx)
-1:  mov %gs:CT_BLOCK_STACK_BYTES, %rdx      /* how much of the stack: all of it must be mapped */
+1:  mov BLOCK(CT_BLOCK_STACK_BYTES), %rdx      /* how much of the stack: all of it must be mapped */
     add %rcx, %rdx
-    cmp %gs:CT_BLOCK_STACK_LOW, %rcx
+    cmp BLOCK(CT_BLOCK_STACK_LOW), %rcx
     jb 2f
-    cmp %gs:CT_BLOCK_STACK_HIGH, %rdx
+    cmp BLOCK(CT_BLOCK_STACK_HIGH), %rdx
     ja 2f
-    mov %gs:CT_BLOCK_STACK_BYTES, %rdx
+    mov BLOCK(CT_BLOCK_STACK_BYTES), %rdx
     jmp 3f
 2:  mov %rcx, %rdx                          /* another stack than the thread's, or its end: the page of S is there */
     or $4095, %rdx
     lea 1(%rdx), %rdx
     sub %rcx, %rdx
     and $-8, %rdx                           /* stacks may be misaligned */
-    cmp %gs:CT_BLOCK_STACK_BYTES, %rdx
+    cmp BLOCK(CT_BLOCK_STACK_BYTES), %rdx
     jae 7f
     mov %rdx, -24(%rsp)
 6:  movq $0, CT_DETAIL_STACK(%rax, %rdx)    /* no byte of an older record stays */
     add $8, %rdx
-    cmp %gs:CT_BLOCK_STACK_BYTES, %rdx
+    cmp BLOCK(CT_BLOCK_STACK_BYTES), %rdx
     jb 6b
     mov -24(%rsp), %rdx
     jmp 3f
-7:  mov %gs:CT_BLOCK_STACK_BYTES, %rdx
+7:  mov BLOCK(CT_BLOCK_STACK_BYTES), %rdx
 3:  mov %rdx, CT_DETAIL_STACK_SIZE(%rax)
     movups %xmm0, -16(%rsp)
     mov %rdx, -24(%rsp)
@@ -222,7 +282,7 @@ ct_hook_code:
     sub $16, %rdx
     jnz 4b
 5:  /* Of frames that are in what was copied, the real return addresses, as the program would have them there. */
-    mov %gs:CT_BLOCK_TOP, %rcx
+    mov BLOCK(CT_BLOCK_TOP), %rcx
 6:  lea -CT_SHADOW_SIZE(%rcx), %rcx
     mov CT_SHADOW_SLOT(%rcx), %rdx
     cmp %rdx, INNERMOST(SLOT)(%rcx)
@@ -243,7 +303,7 @@ ct_hook_code:
     mov $CT_SHADOW_SIZE, %esi
 42: mov %rcx, %rdi
     sub %rsi, %rdi
-    cmp %gs:CT_BLOCK_BASE, %rdi
+    cmp BLOCK(CT_BLOCK_BASE), %rdi
     jbe 43f
     cmp %rdx, CT_SHADOW_SLOT(%rdi)
     jne 43f
@@ -273,7 +333,7 @@ ct_hook_code:
     mov %rbp, CT_DETAIL_REGISTERS+24(%rax)
     lea \slot(%rsp), %rcx
     mov %rcx, CT_DETAIL_REGISTERS+32(%rax)
-    cmpq $0, %gs:CT_BLOCK_VECTOR_BYTES
+    cmpq $0, BLOCK(CT_BLOCK_VECTOR_BYTES)
     je 1f
     movups %xmm0, CT_DETAIL_RETURN_SIZE+0(%rax)
     movups %xmm1, CT_DETAIL_RETURN_SIZE+16(%rax)
@@ -285,11 +345,11 @@ ct_hook_code:
 .macro FILL_NOTE kind
     mov %edx, 8(%rax)
     mov %edx, CT_NOTE_HOOK(%rsp)
-    mov %gs:CT_BLOCK_BUDGETS, %rcx
+    mov BLOCK(CT_BLOCK_BUDGETS), %rcx
     test %rcx, %rcx
     jnz 23f
 21: mov $CT_TAG_STEP, %ecx
-    xadd %ecx, %gs:CT_BLOCK_ORDINAL
+    xadd %ecx, BLOCK(CT_BLOCK_ORDINAL)
     or $\kind, %ecx
 22: mov %ecx, 12(%rax)
     mov %ecx, CT_NOTE_TAG(%rsp)
@@ -317,7 +377,7 @@ ct_hook_code:
     jns 21b
 24:
   .endif
-    mov %gs:CT_BLOCK_COUNTERS, %rcx
+    mov BLOCK(CT_BLOCK_COUNTERS), %rcx
     incq CT_COUNTERS_LIMITED(%rcx)
     mov $\kind, %ecx
     jmp 22b
@@ -326,21 +386,24 @@ ct_hook_code:
 /* The block needs attention, rax is the thread pointer, rdx S. While an unwinder walks, its own calls, and those of handlers on
  * its stack, are like all others: S is so little below the slot of its outermost function that it is on the same stack. */
 .macro IF_WALKING label
-    cmp %gs:CT_BLOCK_WALKER, %rax
+    cmp BLOCK(CT_BLOCK_WALKER), %rax
     jne 15f
-    mov %gs:CT_BLOCK_BARE_SLOT, %rcx
+    mov BLOCK(CT_BLOCK_BARE_SLOT), %rcx
     sub %rdx, %rcx
     lea -1(%rcx), %rcx
-    cmp %gs:CT_BLOCK_WALK_REACH, %rcx
+    cmp BLOCK(CT_BLOCK_WALK_REACH), %rcx
     jb \label
 .endm
 
 /* ---- enter: record the call, move the return address to the shadow stack ---- */
 
-/* Each of these comes twice, without and with detail. N: bytes of the note on the stack, 0 or CT_NOTE_SIZE; CALL_SLOW's last
- * argument is its address, or zero. */
+/* Each of these comes twice, without and with detail. N: bytes on the stack below rcx: HELD, and the note's; CALL_SLOW's last
+ * argument is the note's address, or zero. */
+#define PLAIN    HELD
+#define DETAILED HELD+CT_NOTE_SIZE
+#define NOTED(n) (n) > HELD
 .macro NOTE_ARGUMENT n, register
-  .if \n
+  .if NOTED(\n)
     lea 56(%rbp), \register
   .else
     mov $0, \register
@@ -352,39 +415,42 @@ ct_hook_code:
     SAVE_FLAGS
     push %rdx
     push %rcx
-  .if \n
-    lea -\n(%rsp), %rsp
+    HOLD_BLOCK
+  .if NOTED(\n)
+    lea -CT_NOTE_SIZE(%rsp), %rsp
     mov %rcx, -CT_DETAIL_RED(%rsp)          /* all the stack that is needed: if it ends, then here (fault_place_x64.c) */
   .endif
 .endm
 .macro EPILOGUE n
-  .if \n
-    lea \n(%rsp), %rsp
+  .if NOTED(\n)
+    lea CT_NOTE_SIZE(%rsp), %rsp
   .endif
+    DROP_BLOCK
     pop %rcx
     pop %rdx
     RESTORE_FLAGS
     pop %rax
 .endm
 
-/* Stack: note, rcx, rdx, flags, rax, stub word, return address = S. Flags are kept, although the ABI lets them die: it costs
+/* Stack: note, r11 perhaps, rcx, rdx, flags, rax, stub word, return address = S. Flags are kept, although the ABI lets them die: it costs
  * nothing that can be measured beside two timestamps, and hand-written callers may pass them. */
 .macro ENTER n
     PROLOGUE \n
     mov %fs:0, %rax
     lea 40+\n(%rsp), %rdx
-    cmp %gs:CT_BLOCK_OWNER, %rax
+    cmp BLOCK(CT_BLOCK_OWNER), %rax
     jne 17f
-10: mov %gs:CT_BLOCK_TOP, %rcx
+10: mov BLOCK(CT_BLOCK_TOP), %rcx
+    IF_OUTERMOST 15f
     cmp %rdx, INNERMOST(SLOT)(%rcx)
     jbe 13f
-    cmp %gs:CT_BLOCK_FLOOR, %rdx
+    cmp BLOCK(CT_BLOCK_FLOOR), %rdx
     jb 15f
-11: cmp %gs:CT_BLOCK_LIMIT, %rcx
+11: cmp BLOCK(CT_BLOCK_LIMIT), %rcx
     jae 15f
-    addq $CT_SHADOW_SIZE, %gs:CT_BLOCK_TOP  /* claim: its slot is 0 already */
+    addq $CT_SHADOW_SIZE, BLOCK(CT_BLOCK_TOP)  /* claim: its slot is 0 already */
     lea CT_SHADOW_SIZE(%rcx), %rax
-    cmp %gs:CT_BLOCK_TOP, %rax
+    cmp BLOCK(CT_BLOCK_TOP), %rax
     jne 18f
     movq $0, CT_SHADOW_DATA(%rcx)
     lea CT_SHADOW_ENTERING(%rdx), %rax
@@ -396,34 +462,34 @@ ct_hook_code:
     mov CT_AFTER_TO_NUMBER(%rdx), %edx
     RESERVE 14f
     mov %rax, CT_SHADOW_DATA(%rcx)
-  .if \n
+  .if NOTED(\n)
     FILL_NOTE 1
   .else
     FILL 1
   .endif
-    mov %gs:CT_BLOCK_TOP, %rcx
+    mov BLOCK(CT_BLOCK_TOP), %rcx
     lea 40+\n(%rsp), %rdx
     mov %rdx, INNERMOST(SLOT)(%rcx)         /* the frame is there */
 12:
-  .if \n
+  .if NOTED(\n)
     mov CT_NOTE_STAMP(%rsp), %rax
     cmpl $CT_TAG_STEP, CT_NOTE_TAG(%rsp)
     sbb %edx, %edx
     inc %edx
     and $-2, %rax
-    mov %gs:CT_BLOCK_TOP, %rcx
+    mov BLOCK(CT_BLOCK_TOP), %rcx
     or %rdx, %rax
     mov %rax, INNERMOST(DATA)(%rcx)         /* when it was entered; odd: it has a number */
     CAPTURE_CALL 40+\n
   .endif
     EPILOGUE \n
     ret $8                                  /* drops the return address: the body's call takes its slot */
-  .if \n
+  .if NOTED(\n)
     CHECK_BUDGET 1
   .endif
 
     /* A handler came and has left frames behind: its stack walk let them return unseen. */
-18: subq $CT_SHADOW_SIZE, %gs:CT_BLOCK_TOP
+18: subq $CT_SHADOW_SIZE, BLOCK(CT_BLOCK_TOP)
     jmp 15f
 
     /* Same slot as the innermost frame, and that frame's resume address in it: a tail call. */
@@ -465,18 +531,18 @@ ct_hook_code:
 .macro ENTER_ENTRY n
     PROLOGUE \n
     mov %fs:0, %rax
-    cmp %gs:CT_BLOCK_OWNER, %rax
+    cmp BLOCK(CT_BLOCK_OWNER), %rax
     jne 17f
-10: mov %gs:CT_BLOCK_TOP, %rcx
+10: mov BLOCK(CT_BLOCK_TOP), %rcx
     lea 40+\n(%rsp), %rdx
     cmp %rdx, INNERMOST(SLOT)(%rcx)
     jbe 13f
-    cmp %gs:CT_BLOCK_FLOOR, %rdx
+    cmp BLOCK(CT_BLOCK_FLOOR), %rdx
     jb 15f
 19: mov 32+\n(%rsp), %rdx
     mov CT_AFTER_TO_NUMBER(%rdx), %edx
     RESERVE 14f
-  .if \n
+  .if NOTED(\n)
     FILL_NOTE 4
 11: CAPTURE_CALL 40+\n
   .else
@@ -484,7 +550,7 @@ ct_hook_code:
   .endif
 12: EPILOGUE \n
     ret
-  .if \n
+  .if NOTED(\n)
     CHECK_BUDGET 4
   .endif
 13: jne 15f                                 /* as in ENTER */
@@ -507,47 +573,47 @@ ct_hook_code:
     NOTE_ARGUMENT \n, %rdx
     CALL_SLOW CT_BLOCK_FN_ENTRY
 16: POP_REST
-  .if \n
+  .if NOTED(\n)
     cmpq $0, CT_NOTE_STAMP(%rsp)
     jne 11b
   .endif
     jmp 12b
 .endm
 
-FUNCTION ct_hook_enter_record
-    ENTER 0
-FUNCTION ct_hook_enter_detail
-    ENTER CT_NOTE_SIZE
-FUNCTION ct_hook_enter_entry
-    ENTER_ENTRY 0
-FUNCTION ct_hook_enter_entry_detail
-    ENTER_ENTRY CT_NOTE_SIZE
+FUNCTION NAME(enter_record)
+    ENTER PLAIN
+FUNCTION NAME(enter_detail)
+    ENTER DETAILED
+FUNCTION NAME(enter_entry)
+    ENTER_ENTRY PLAIN
+FUNCTION NAME(enter_entry_detail)
+    ENTER_ENTRY DETAILED
 
 /* ---- leave: record the return, bring the return address back ---- */
 
-/* Entered with rsp = S + 8. Stack: note, rcx, rdx, flags, rax, return address = S. Flags are kept: hand-written callers may look
+/* Entered with rsp = S + 8. Stack: note, r11 perhaps, rcx, rdx, flags, rax, return address = S. Flags are kept: hand-written callers may look
  * at them, and who calls is not known. */
 .macro LEAVE n
     lea -8(%rsp), %rsp
     PROLOGUE \n
     lea 32+\n(%rsp), %rdx
     mov %fs:0, %rax                         /* a coroutine may return on a thread that has no block of its own yet */
-    cmp %gs:CT_BLOCK_OWNER, %rax
+    cmp BLOCK(CT_BLOCK_OWNER), %rax
     jne 17f
-10: mov %gs:CT_BLOCK_TOP, %rcx
+10: mov BLOCK(CT_BLOCK_TOP), %rcx
     cmp %rdx, INNERMOST(SLOT)(%rcx)
     jne 15f
     mov (%rdx), %rax                        /* our resume address, which the body's return has just read */
     sub $CT_AFTER_TO_RESUME, %rax
     cmp %rax, INNERMOST(STUB)(%rcx)
     jne 15f
-  .if \n
+  .if NOTED(\n)
     mov INNERMOST(DATA)(%rcx), %rax
     mov %rax, CT_NOTE_ENTERED(%rsp)
   .endif
     movq $0, INNERMOST(DATA)(%rcx)
     addq $CT_SHADOW_RETURNING, INNERMOST(SLOT)(%rcx) /* can be undone, should it be another's since a handler came */
-    cmp %gs:CT_BLOCK_TOP, %rcx
+    cmp BLOCK(CT_BLOCK_TOP), %rcx
     jne 18f
     mov INNERMOST(RETURN)(%rcx), %rax       /* in flight first: else a handler's walk would dress the slot again */
     mov %rax, (%rdx)
@@ -555,22 +621,22 @@ FUNCTION ct_hook_enter_entry_detail
     mov CT_AFTER_TO_NUMBER(%rdx), %edx
     RESERVE 14f
     mov %rax, INNERMOST(DATA)(%rcx)
-  .if \n
+  .if NOTED(\n)
     FILL_NOTE 2
   .else
     FILL 2
   .endif
-    mov %gs:CT_BLOCK_TOP, %rcx
+    mov BLOCK(CT_BLOCK_TOP), %rcx
     lea -CT_SHADOW_SIZE(%rcx), %rcx
     movq $0, CT_SHADOW_SLOT(%rcx)
-    mov %rcx, %gs:CT_BLOCK_TOP              /* release */
+    mov %rcx, BLOCK(CT_BLOCK_TOP)              /* release */
 11:
-  .if \n
+  .if NOTED(\n)
     CAPTURE_RETURN 32+\n
   .endif
 12: EPILOGUE \n
     ret
-  .if \n
+  .if NOTED(\n)
     CHECK_BUDGET 2
   .endif
 14: PUSH_REST                               /* buffer full; the slow path releases the entry */
@@ -581,7 +647,7 @@ FUNCTION ct_hook_enter_entry_detail
     POP_REST
     jmp 11b
 18:                                         /* as in ENTER */
-  .if \n
+  .if NOTED(\n)
     mov CT_NOTE_ENTERED(%rsp), %rax
     mov %rax, INNERMOST(DATA)(%rcx)
   .endif
@@ -594,17 +660,17 @@ FUNCTION ct_hook_enter_entry_detail
     CALL_SLOW CT_BLOCK_FN_LEAVE
     POP_REST
     mov %rax, 32+\n(%rsp)
-  .if \n
+  .if NOTED(\n)
     cmpq $0, CT_NOTE_STAMP(%rsp)
     jne 11b
   .endif
     jmp 12b
 .endm
 
-FUNCTION ct_hook_leave_record
-    LEAVE 0
-FUNCTION ct_hook_leave_detail
-    LEAVE CT_NOTE_SIZE
+FUNCTION NAME(leave_record)
+    LEAVE PLAIN
+FUNCTION NAME(leave_detail)
+    LEAVE DETAILED
 
 /* ---- functions that the engine must know about: always through C ---- */
 
@@ -618,7 +684,7 @@ FUNCTION ct_hook_leave_detail
     NOTE_ARGUMENT \n, %rcx
     CALL_SLOW CT_BLOCK_FN_SPECIAL
     POP_REST
-  .if \n
+  .if NOTED(\n)
     mov %rax, CT_NOTE_ENTERED(%rsp)         /* a call does not need it */
     cmpq $0, CT_NOTE_STAMP(%rsp)
     je 31f
@@ -637,10 +703,10 @@ FUNCTION ct_hook_leave_detail
     ret
 .endm
 
-FUNCTION ct_hook_enter_special
-    ENTER_SPECIAL 0
-FUNCTION ct_hook_enter_special_detail
-    ENTER_SPECIAL CT_NOTE_SIZE
+FUNCTION NAME(enter_special)
+    ENTER_SPECIAL PLAIN
+FUNCTION NAME(enter_special_detail)
+    ENTER_SPECIAL DETAILED
 
 /* ---- listeners: the full context ---- */
 
@@ -667,7 +733,8 @@ FUNCTION ct_hook_enter_special_detail
     pushfq
     pop 136(%rbx)
     cld
-    sub %gs:CT_BLOCK_XSAVE_SIZE, %rsp
+    LOAD_BLOCK
+    sub BLOCK(CT_BLOCK_XSAVE_SIZE), %rsp
     and $-64, %rsp
     mov %rsp, 144(%rbx)
     xor %eax, %eax
@@ -679,7 +746,7 @@ FUNCTION ct_hook_enter_special_detail
     mov %rax, 552(%rsp)
     mov %rax, 560(%rsp)
     mov %rax, 568(%rsp)
-    mov %gs:CT_BLOCK_XSAVE_MASK, %eax
+    mov BLOCK(CT_BLOCK_XSAVE_MASK), %eax
     xor %edx, %edx
     xsave64 (%rsp)
     fninit
@@ -688,7 +755,8 @@ FUNCTION ct_hook_enter_special_detail
     lea 8(%rsp), %rsp
 .endm
 .macro RESTORE_CONTEXT gap
-    mov %gs:CT_BLOCK_XSAVE_MASK, %eax
+    LOAD_BLOCK
+    mov BLOCK(CT_BLOCK_XSAVE_MASK), %eax
     xor %edx, %edx
     mov 144(%rbx), %rsp
     xrstor64 (%rsp)
@@ -713,13 +781,13 @@ FUNCTION ct_hook_enter_special_detail
     lea 152+\gap(%rsp), %rsp
 .endm
 
-FUNCTION ct_hook_enter_listen               /* stack: stub word, return address = S */
+FUNCTION NAME(enter_listen)               /* stack: stub word, return address = S */
     SAVE_CONTEXT 0
     mov %rbx, %rdi
     lea 160(%rbx), %rsi
     mov 152(%rbx), %rdx
     mov %rsi, 32(%rbx)
-    call *%gs:CT_BLOCK_FN_ON_CALL
+    call *BLOCK(CT_BLOCK_FN_ON_CALL)
     mov 152(%rbx), %rcx
     test %eax, %eax
     jz 1f
@@ -732,21 +800,34 @@ FUNCTION ct_hook_enter_listen               /* stack: stub word, return address 
     RESTORE_CONTEXT 0
     ret
 
-FUNCTION ct_hook_leave_listen               /* rsp = S + 8 */
+FUNCTION NAME(leave_listen)               /* rsp = S + 8 */
     lea -8(%rsp), %rsp
     SAVE_CONTEXT 0
     mov %rbx, %rdi
     lea 152(%rbx), %rsi
     lea 160(%rbx), %rax
     mov %rax, 32(%rbx)
-    call *%gs:CT_BLOCK_FN_ON_RETURN
+    call *BLOCK(CT_BLOCK_FN_ON_RETURN)
     mov %rax, 152(%rbx)
     RESTORE_CONTEXT 0
     ret
 
-    .globl ct_hook_code_end
-    .hidden ct_hook_code_end
-ct_hook_code_end:
+#ifdef CT_BLOCKS_IN_TABLE
+    .balign 8
+.Lmix:
+    .quad CT_TABLE_MIX
+/* CT_TABLE_LITERALS: who puts the code into a process tells where the table is, and the block of those that have none. */
+.Ltable:
+    .quad 0
+.Lstray:
+    .quad 0
+#endif
+
+    .globl NAME(code_end)
+    .hidden NAME(code_end)
+NAME(code_end):
+
+#ifndef CT_BLOCKS_IN_TABLE
 
 /* ---- not copied: helpers of the C slow paths ---- */
 
@@ -809,5 +890,7 @@ FUNCTION ct_hook_call_saved                 /* xsave size, xsave mask, fn, arg *
     .cfi_def_cfa %rsp, 8
     ret
     .cfi_endproc
+
+#endif
 
     .section .note.GNU-stack,"",@progbits

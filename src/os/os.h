@@ -92,6 +92,7 @@ int ct_os_gettid(void);
 int ct_os_getpid(void);
 /* Is this a thread of this process? (A main thread that has ended while others run still is.) */
 bool ct_os_thread_alive(int tid);
+bool ct_os_process_alive(int pid); /* or a thread of any */
 /* Nobody else is here, so nobody can start a thread behind our back. False when it cannot be told. */
 bool ct_os_single_threaded(void);
 /* Is it a thread that the kernel has put into process `pid` to work for it (io_uring, vhost)? Such a one is listed with the others, but never

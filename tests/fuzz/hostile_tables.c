@@ -24,6 +24,7 @@ enum operation { POKE, BOOT, RUNTIME, BLOCK, SHADOW, THREAD, PATCH, PATTERN, LAN
 enum { HEAP = 1 << 16, STACK = 1 << 16, PATTERN_SIZE = 256, THREADS = 4, BLOCK_STEP = 1 << 14, CODE_STEP = 128 };
 #define HEAP_AT    0x10000ull
 #define STACK_AT   0x200000ull
+#define CONTROL_AT 0x500000ull /* shared memory that leads to the tables */
 #define BLOCKS_AT  0x100000000000ull
 #define SHADOW_AT  0x200000000000ull
 #define CODES_AT   0x300000000000ull
@@ -88,8 +89,15 @@ static size_t read_some(uint64_t at, uint8_t *to, size_t size) {
     static struct ct_block block;
     struct ct_shadow entry;
     struct ct_boot_code code;
+    const struct ct_shm_control control = {
+        .magic = CT_SHM_MAGIC, .version = CT_SHM_VERSION, .boot = HEAP_AT + BOOT_PLACE};
     size_t step = PATTERN_SIZE;
     uint64_t offset = at % PATTERN_SIZE;
+    if (at - CONTROL_AT < sizeof control) {
+        size_t count = size < CONTROL_AT + sizeof control - at ? size : (size_t)(CONTROL_AT + sizeof control - at);
+        memcpy(to, (const uint8_t *)&control + (at - CONTROL_AT), count);
+        return count;
+    }
     if (at - HEAP_AT < HEAP || at - STACK_AT < STACK) {
         bool heap = at - HEAP_AT < HEAP;
         uint64_t place = heap ? at - HEAP_AT : at - STACK_AT;
@@ -171,6 +179,8 @@ int __wrap_ct_remote_each_map(struct ct_remote *remote, int (*each)(void *arg, c
         {HEAP_AT, HEAP_AT + HEAP, .prot = CT_OS_READ | CT_OS_WRITE, .shared = true,
          .path = "/memfd:contrail (deleted)"},
         {STACK_AT, STACK_AT + STACK, .prot = CT_OS_READ | CT_OS_WRITE, .path = "[stack]"},
+        {CONTROL_AT, CONTROL_AT + 4096, .prot = CT_OS_READ | CT_OS_WRITE, .shared = true, .inode = 1,
+         .path = "/memfd:contrail (deleted)"},
         {BLOCKS_AT, BLOCKS_AT + ENDLESS, .prot = CT_OS_READ, .path = ""},
         {SHADOW_AT, SHADOW_AT + ENDLESS, .prot = CT_OS_READ | CT_OS_EXEC, .path = ""},
         {CODES_AT, CODES_AT + ENDLESS, .prot = CT_OS_READ, .path = ""},
@@ -300,6 +310,8 @@ static void do_boot(void) {
         .image_size = 4096,
         .text_size = hostile_value(&w.in),
         .runtime = HEAP_AT + RUNTIME_PLACE,
+        .table = HEAP_AT,
+        .stray = BLOCKS_AT,
     };
     boot.code.next = read_address();
     memcpy(w.heap + BOOT_PLACE, &boot, sizeof boot);
@@ -334,6 +346,7 @@ static void do_shadow(void) {
 
 static void do_thread(void) {
     struct ct_os_regs regs = {.pc = read_address(), .sp = read_address(), .gs_base = read_address()};
+    regs.fs_base = regs.sp;
     if (w.threads < THREADS)
         w.regs[w.threads++] = regs;
 }
@@ -414,7 +427,7 @@ static void walk(void) {
     static struct ct_walk_frame frames[FRAMES];
     struct ct_process_code code[] = {{SHADOW_AT, SHADOW_AT + ENDLESS, true, false},
                                      {PATTERN_AT, PATTERN_AT + ENDLESS, true, true}};
-    struct ct_process process = {.remote = &w.remote, .pid = 100, .code = code, .code_count = 2};
+    struct ct_process process = {.remote = &w.remote, .pid = 100, .code = code, .code_count = 2, .lane = CONTROL_AT};
     ct_remote_limit(&w.remote, STILL_MS, NULL, NULL);
     for (size_t i = 0; i < w.threads; i++) {
         struct ct_remote_cpu cpu = {0};
@@ -435,6 +448,7 @@ static void leave(enum mode mode) {
         hostile_fail("no memory");
     r->remote = &w.remote;
     r->pid = 100;
+    r->injection.boot = HEAP_AT + BOOT_PLACE;
     if (mode == EJECT)
         (void)ct_recording_clean(r, &clean);
     else

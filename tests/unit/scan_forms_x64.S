@@ -9,6 +9,7 @@
 #define POPS_ARGUMENTS 32
 #define LONGJMP        64
 #define SETS_STACK     256
+#define TAKES_GS       1024
 
 .macro CASE flags, text
     .pushsection .rodata
@@ -118,6 +119,65 @@ CASE CLONES, "clone3, other things in between"
     syscall
     ret
 END
+CASE CLONES, "clone as musl calls it"
+    xor %eax, %eax
+    mov $56, %al
+    mov %rdi, %r11
+    syscall
+    ret
+END
+CASE SETS_STACK, "where signal handlers return to"
+    mov $15, %eax
+    syscall
+END
+CASE SETS_STACK, "the same, as musl has it"
+    mov $15, %rax
+    syscall
+END
+CASE 0, "the number of rt_sigreturn, far from the beginning"
+    mov $15, %eax
+    lea 0x12345678(%rdi), %rdx
+    lea 0x12345678(%rsi), %rdi
+    syscall
+    ret
+END
+
+/* ---- GS ---- */
+
+CASE TAKES_GS, "wrgsbase"
+    wrgsbase %rdi
+    ret
+END
+CASE TAKES_GS, "wrgsbase of 32 bits"
+    wrgsbase %r9d
+    ret
+END
+CASE TAKES_GS, "a selector for gs"
+    mov %edi, %gs
+    ret
+END
+CASE TAKES_GS, "arch_prctl(ARCH_SET_GS)"
+    mov %rdi, %rsi
+    mov $0x1001, %edi
+    mov $158, %eax
+    syscall
+    ret
+END
+CASE 0, "arch_prctl(ARCH_SET_FS)"
+    mov %rdi, %rsi
+    mov $0x1002, %edi
+    mov $158, %eax
+    syscall
+    ret
+END
+CASE 0, "wrfsbase, rdgsbase, a selector for fs, ldmxcsr"
+    wrfsbase %rdi
+    rdgsbase %rax
+    mov %edi, %fs
+    ldmxcsr (%rdi)
+    ret
+END
+
 CASE 0, "fork"
     mov $57, %eax
     syscall

@@ -39,6 +39,10 @@ bool ct_os_thread_alive(int tid) {
     return ct_os_is_silent() || (tid > 0 && syscall3(__NR_tgkill, ct_os_getpid(), tid, 0) == 0);
 }
 
+bool ct_os_process_alive(int pid) {
+    return ct_os_is_silent() || (pid > 0 && syscall2(__NR_kill, pid, 0) == 0);
+}
+
 bool ct_os_single_threaded(void) {
     struct stat task;
     long status = syscall4(__NR_newfstatat, AT_FDCWD, "/proc/self/task", &task, 0);

@@ -113,23 +113,6 @@ def setuid_program(shop):
     return None
 
 
-def gs_user(shop):
-    """A program that uses the GS register for itself cannot be recorded, and goes on."""
-    program = built("uses_gs")
-    gate = Gate(shop.path("gate"))
-    process = shop.start([program.path], environment={"E2E_WAIT": gate.path})
-    gate.wait(process)
-    output = shop.new_output()
-    result = shop.run([shop.contrail, "attach", "--quiet", "--output", output, str(process.pid)])
-    gate.open()
-    ended = finish(process)
-    if (ended.code, ended.out) != (0, b"right\n"):
-        raise Failure("the program ends with %d: %r" % (ended.code, ended.out + ended.err))
-    refused(result, 69, "GS")
-    nothing_made(output)
-    return None
-
-
 def tight_memory_attach(shop):
     """No address space for us: either it works or it is refused; the target does not suffer."""
     program = built("no_room")
@@ -436,7 +419,6 @@ TABLE = {
     "container, attach": container_attach,
     "container, spawn": container_spawn,
     "set-uid program": setuid_program,
-    "program that uses GS": gs_user,
     "no address space": tight_memory_attach,
     "traced already": traced_already,
     "recorded already": recorded_already,

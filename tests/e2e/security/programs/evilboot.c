@@ -2,8 +2,7 @@
  * whoever cleans up after that recorder: evilboot MODE FILE OTHER. FILE gets a number that grows as long as the process runs, and
  * behind it what is in the slot of a return address; OTHER is a file that some modes map.
  *
- * A thread's GS leads to a block, that to the runtime, that to boot; the name of the shared memory says that there is something to
- * look for. The thread's stack is the lowest part of a large mapping, and what lies above it may look like frames of handlers. */
+ * The shared memory, found by its name, leads to boot, that to the runtime, that to a block, to which a thread's GS leads too. The thread's stack is the lowest part of a large mapping, and what lies above it may look like frames of handlers. */
 #include "abi/boot_abi.h"
 #include "abi/shm_abi.h"
 #include "abi/stalk_abi.h"
@@ -272,6 +271,12 @@ static const struct {
     {"patches-file", patches_file},       {"maps-file", maps_file},           {"maps-library", maps_library},
 };
 
+static void lead_there(void) {
+    shared->magic = CT_SHM_MAGIC;
+    shared->version = CT_SHM_VERSION;
+    shared->boot = (uint64_t)boot;
+}
+
 /* ---- running ---- */
 
 static void *be_victim(void *arg) {
@@ -315,6 +320,8 @@ int main(int count, char **words) {
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
         if (!strcmp(words[1], modes[i].name))
             modes[i].make();
+    if (takes_register)
+        lead_there();
     start_threads();
     usleep(100000);
     puts("ready");

@@ -1,0 +1,76 @@
+/* How threads of a recorded process find their blocks: GS points there. Once the program needs GS for itself they are found in a table,
+ * by their thread pointers, with the other form of the shared code (hook/stubs_x64.S), which is slower by some nanoseconds.
+ *
+ * The table is complete at any time. A place of it has the block of the thread that asked last, as its distance from the stray block:
+ * zero is that one, which belongs to nobody and makes stubs call slow paths. Threads that share a place take turns there, each time
+ * through a slow path; with pointers as libraries make them that is rare (CT_TABLE_MIX spreads what has even distances
+ * evenly). A place is one word, so nothing is locked. Who finds another thread's block sees it by its owner. */
+#include "agent/table.h"
+#include "agent/lane.h"
+#include "os/os.h"
+
+static int64_t table[1u << CT_TABLE_BITS];
+static struct ct_block *stray;
+static uint32_t *in_use; /* boot's: the controller may switch too */
+
+static int64_t *place_of(uint64_t thread_pointer) {
+    return &table[thread_pointer * CT_TABLE_MIX >> CT_TABLE_SHIFT >> 3];
+}
+
+int ct_table_open(struct ct_runtime *rt, struct ct_boot *boot) {
+    stray = ct_block_map(rt);
+    if (!stray)
+        return CT_ERR_NO_MEMORY;
+    stray->in_use = CT_BLOCK_STRAY;
+    stray->top = stray->base + 1;
+    stray->thread_pointer = stray->owner = CT_OWNER_ATTENTION;
+    ct_block_publish(rt, stray);
+    boot->table = (uint64_t)table;
+    boot->stray = (uint64_t)stray;
+    in_use = &boot->by_table;
+    rt->before_gs = ct_table_switch;
+    return CT_OK;
+}
+
+bool ct_block_by_pointer(void) {
+    return __atomic_load_n(in_use, __ATOMIC_ACQUIRE);
+}
+
+/* The thread that asks still has its own GS, as have those that are in the first form of the code now: they leave it as they came. */
+void ct_table_switch(void) {
+    if (!__atomic_exchange_n(in_use, 1, __ATOMIC_ACQ_REL))
+        ct_lane_switch_code();
+}
+
+void ct_block_place(struct ct_block *b) {
+    if (!b->borrows)
+        __atomic_store_n(place_of(b->thread_pointer), (int64_t)b - (int64_t)stray, __ATOMIC_RELEASE);
+}
+
+int ct_block_install(struct ct_block *b) {
+    ct_block_place(b);
+    return ct_block_by_pointer() ? CT_OK : ct_os_set_block(b);
+}
+
+/* Another thread has taken its place. */
+static struct ct_block *find(uint64_t thread_pointer) {
+    for (struct ct_block *b = stray->runtime->blocks; b; b = b->next)
+        if (b->in_use == 1 && !b->borrows && b->thread_pointer == thread_pointer)
+            return b;
+    return NULL;
+}
+
+/* As LOAD_BLOCK of the shared code. */
+struct ct_block *ct_block_found(void) {
+    if (!ct_block_by_pointer())
+        return ct_os_block();
+    uint64_t thread_pointer = ct_os_thread_pointer();
+    int64_t distance = __atomic_load_n(place_of(thread_pointer), __ATOMIC_ACQUIRE);
+    struct ct_block *b = (struct ct_block *)((int64_t)stray + distance);
+    if (!distance || b->thread_pointer == thread_pointer)
+        return b;
+    b = find(thread_pointer);
+    if (b)
+        ct_block_place(b);
+    return b ? b : stray;
+}
