@@ -52,9 +52,10 @@ int ct_recording_make_plan(struct ct_recording *r, struct ct_target_plan_options
     options.cache_dir = cached ? cache : NULL;
     options.cache_bytes = r->session->options.cache_size;
     options.detail = r->session->options.detail != CT_DETAIL_OFF;
-    if (r->session->options.stalk)
-        options.filter =
-            (struct ct_target_filter){0}; /* names of everything; what is left out is left out when following */
+    if (r->session->options.stalk) { /* names of everything; what is left out is left out when following */
+        options.filter = (struct ct_target_filter){0};
+        options.names_only = true;
+    }
     uint64_t start = ct_clock_now();
     struct ct_target_plan *plan = NULL;
     int status = ct_target_plan_make(&plan, r->remote, &options, &error);

@@ -85,7 +85,8 @@ static bool leads_back(const char *name) {
         "execle",
     };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (!strncmp(name, names[i], strlen(names[i])) && (!name[strlen(names[i])] || name[strlen(names[i])] == '@'))
+        if (*name == *names[i] && !strncmp(name, names[i], strlen(names[i])) &&
+            (!name[strlen(names[i])] || name[strlen(names[i])] == '@'))
             return true;
     return false;
 }
@@ -131,7 +132,7 @@ static void find_functions(void *arg, const struct ct_target_module *m) {
         for (size_t k = 0; k < CT_STALK_FUNCTIONS; k++) {
             const char *name = m->functions[i].name;
             size_t length = strlen(names[k]);
-            if (!strncmp(name, names[k], length) && (!name[length] || name[length] == '@'))
+            if (*name == *names[k] && !strncmp(name, names[k], length) && (!name[length] || name[length] == '@'))
                 found[k] = m->bias + m->functions[i].offset;
         }
     bool unwinder = found[0] && !functions[0];

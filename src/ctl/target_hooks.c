@@ -239,7 +239,7 @@ static bool decide(struct subject *j, const struct selection *selection, struct 
         skip = CT_SKIP_FILTERED;
     j->action = skip ? CT_ACTION_NONE : CT_ACTION_RECORD;
     bool wanted = !skip || (j->class.service && skip != CT_SKIP_PLT);
-    if (wanted && !j->work->arena->address) {
+    if (wanted && j->work->arena && !j->work->arena->address) {
         skip = CT_SKIP_OUT_OF_REACH;
         wanted = false;
     }
@@ -265,7 +265,7 @@ static void plan_text(struct ct_target_work *w, const struct selection *selectio
         struct ct_target_function *f = &w->module->functions[*at];
         struct subject j = {.work = w, .text = text, .index = i};
         fill_function(image, *at, f);
-        if (!decide(&j, selection, f))
+        if (!decide(&j, selection, f) || w->names_only)
             continue;
         if (w->slot_end - w->slot_used < CT_STUB_MAX || w->leftover_count) {
             w->leftover[*at] = true;

@@ -207,9 +207,10 @@ struct ct_target_work {
     struct ct_target_module *module;
     const struct ct_target_filter *filter;
     bool detail;
-    bool reads_code;  /* see hook/known.h */
-    bool no_unwinder; /* in the whole target: libc loads one when it needs it */
-    struct ct_target_arena *arena;
+    bool names_only;
+    bool reads_code;                    /* see hook/known.h */
+    bool no_unwinder;                   /* in the whole target: libc loads one when it needs it */
+    struct ct_target_arena *arena;      /* NULL: names only */
     uint64_t slot, slot_end, slot_used; /* offsets in the arena */
     struct ct_scan *scans;              /* one per text */
     uint64_t **patched;                 /* one bit per byte of each text: it is under a patch */

@@ -277,6 +277,7 @@ static int prepare_works(struct whole *w) {
                                     .module = &w->plan.modules[i],
                                     .filter = &w->options->filter,
                                     .detail = w->options->detail,
+                                    .names_only = w->options->names_only,
                                     .reads_code = w->sources[i].path && ct_known_reads_code(w->sources[i].path),
                                     .no_unwinder = !w->plan.get_cfa && !w->options->has_unwinder,
                                     .hooks = w->plan.hooks + functions};
@@ -331,7 +332,7 @@ static int plan_all(struct whole *w) {
     int status = prepare_works(w);
     if (!status)
         status = occupy_modules(w);
-    if (!status)
+    if (!status && !w->options->names_only)
         status = place_arenas(w);
     if (status)
         return status;

@@ -91,7 +91,8 @@ struct ct_target_plan_options {
     size_t known_count;
     uint32_t first_module, first_hook;
     bool has_unwinder;
-    bool detail; /* stubs capture registers and stack of calls */
+    bool detail;     /* stubs capture registers and stack of calls */
+    bool names_only; /* functions and what they are, and no hooks: nothing is to be patched */
     /* Asked now and then, by the calling thread; true ends it with CT_ERR_TIMEOUT. May be NULL. */
     bool (*given_up)(void *arg);
     void *given_up_arg;

@@ -519,13 +519,23 @@ static void end_unseen(struct ct_block *b, struct ct_shadow *e) {
     ct_event_write(b, number, CT_EVENT_RETURN);
 }
 
+/* Does the frame that begins at `slot` take the entry's place by a tail call? `expected`: what the newer ones of a chain return to; 0
+ * for the newest. A frame that has returned unseen has no address of a stub's in its slot. */
+static bool is_continued(const struct ct_shadow *e, uint64_t slot, uint64_t *expected) {
+    if (e->slot != slot || ct_shadow_resume(e) != (*expected ? *expected : *(const uint64_t *)slot))
+        return false;
+    *expected = e->ret;
+    return true;
+}
+
 void ct_shadow_return_range(struct ct_block *b, uint64_t low, uint64_t high) {
-    uint64_t mask = ct_block_mask(b);
+    uint64_t mask = ct_block_mask(b), expected = 0;
     for (struct ct_shadow *e = b->top - 1; e > b->base; e--) {
         if (!ct_shadow_is_frame(e) || ct_shadow_in_flight(e) || e->slot < low || e->slot > high ||
             !ct_shadow_same_stack(b, e->slot, low))
             continue;
-        end_unseen(b, e);
+        if (!is_continued(e, high, &expected))
+            end_unseen(b, e);
     }
     finish(b);
     ct_block_unmask(b, mask);

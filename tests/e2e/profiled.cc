@@ -1,6 +1,6 @@
 /* A program with a profiler: a timer's signal comes at any moment, also in the middle of a stub and of an unwinder, and its handler
  * walks the stack, or throws and catches something itself; on the thread's stack and on one of its own. The program meanwhile
- * throws, or only calls. Every function of the C library, of the C++ library and of the unwinder has a hook.
+ * throws, or only calls; also in the middle of a tail call. Every function of the C library, of the C++ library and of the unwinder has a hook.
  *
  * An engine can go wrong here because a walk takes the hooks' return addresses off the stack and puts them back, while the
  * code that was interrupted is about to do so itself. */
@@ -9,16 +9,19 @@
 #include <cstring>
 #include <ctime>
 #include <execinfo.h>
+#include <link.h>
 #include <stdexcept>
+#include <ucontext.h>
 
 #define FN extern "C" E2E_FN __attribute__((visibility("hidden")))
 
-enum action { WALKS, THROWS, BOTH };
+enum action { NOTHING, WALKS, THROWS, BOTH };
 enum { TIMES = 102 }; /* every third time, and so the last, the program arms the timer itself */
 static volatile enum action action;
 static volatile int handled, wrong;
-static volatile bool unarmed;
+static volatile bool unarmed, throws_too;
 static timer_t profiler;
+static uintptr_t unwinder, unwinder_end;
 
 /* The next signal, so soon after this one. The program always gets on: there is one at a time. */
 static void arm() {
@@ -55,8 +58,14 @@ FN int walk(int depth) {
     return found;
 }
 
-FN void on_signal(int) {
-    enum action what = action;
+/* Where an unwinder installs the frame that it lands in, nobody can walk over it, hooks or not. */
+static bool is_walkable(const void *context) {
+    auto pc = static_cast<uintptr_t>(static_cast<const ucontext_t *>(context)->uc_mcontext.gregs[REG_RIP]);
+    return !throws_too || pc < unwinder || pc >= unwinder_end;
+}
+
+FN void on_signal(int, siginfo_t *, void *context) {
+    enum action what = is_walkable(context) || action == THROWS ? action : NOTHING;
     int times = handled = handled + 1;
     if (what == WALKS || (what == BOTH && times % 2))
         wrong = wrong + (walk(3) < 5);
@@ -106,10 +115,11 @@ FN int calling() {
 static void profile(enum action what, bool throws, int flags) {
     struct sigaction handler;
     memset(&handler, 0, sizeof handler);
-    handler.sa_handler = on_signal;
-    handler.sa_flags = SA_RESTART | flags;
+    handler.sa_sigaction = on_signal;
+    handler.sa_flags = SA_RESTART | SA_SIGINFO | flags;
     sigaction(SIGPROF, &handler, nullptr);
     action = what;
+    throws_too = throws;
     handled = 0;
     arm();
     while (handled < TIMES) {
@@ -126,6 +136,19 @@ static void profile(enum action what, bool throws, int flags) {
            flags ? "another" : "the same");
 }
 
+static int note_unwinder(struct dl_phdr_info *module, size_t, void *) {
+    if (!strstr(module->dlpi_name, "/libgcc_s"))
+        return 0;
+    for (int i = 0; i < module->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &module->dlpi_phdr[i];
+        if (segment->p_type == PT_LOAD && segment->p_flags & PF_X) {
+            unwinder = module->dlpi_addr + segment->p_vaddr;
+            unwinder_end = unwinder + segment->p_memsz;
+        }
+    }
+    return 1;
+}
+
 static void hook_module(const char *name) {
     struct ct_module_hooks what = {};
     what.module = name;
@@ -139,6 +162,7 @@ int main(int argc, char **argv) {
     e2e_begin_with(argc, argv, nullptr, 32768);
     void *loaded[4];
     backtrace(loaded, 4); /* loads the unwinder */
+    E2E_EQUAL(dl_iterate_phdr(note_unwinder, nullptr), 1);
     if (!e2e_plain()) {
         E2E_EQUAL(ct_hooks_begin(e2e_hooks), 0);
         hook_module("libc.so.6");
@@ -162,7 +186,8 @@ int main(int argc, char **argv) {
         profile(WALKS, false, flags);
         profile(THROWS, false, flags);
         profile(BOTH, false, flags);
-        profile(THROWS, true, flags); /* no walk: where an unwinder lands, there is none without hooks either */
+        profile(WALKS, true, flags);
+        profile(THROWS, true, flags);
     }
     timer_delete(profiler);
     return e2e_end();

@@ -131,6 +131,33 @@ static void test_walk_in_a_loop(void **state) {
     assert_int_equal(entries_in_use(f.block), 0);
 }
 
+/* A handler interrupts a stub on its way in, and walks the stack. The stub then puts its address there, and its function goes on in
+ * others by tail calls: none of them has returned unseen. */
+static void test_walk_before_tail_calls(void **state) {
+    (void)state;
+    uint64_t slot = home(900);
+    fake_call(&f, 1, home(1000));
+    fake_call(&f, 2, slot);
+    f.block->top[-1].slot = slot + (uint64_t)CT_SLOT_ENTERING;
+    *word_at(slot) = real_return(slot);
+    assert_int_equal(call_special(WALKER, home(800), 0, 0, 0), CT_GO_BODY);
+    ct_shadow_filled(f.block, slot);
+    *word_at(slot) = resume_of(&f, 2);
+    assert_string_equal(recorded(&f), "C1 C2 E60");
+    for (unsigned hook = 3; hook <= 4; hook++) {
+        assert_int_equal(ct_hook_enter_slow(slot, stub_of(&f, hook), NULL), CT_GO_OBSERVED);
+        *word_at(slot) = resume_of(&f, hook);
+    }
+    assert_string_equal(recorded(&f), "C3 C4");
+    for (unsigned hook = 3; hook >= 2; hook--) {
+        assert_int_equal(ct_hook_leave_slow(slot, NULL), resume_of(&f, hook));
+        *word_at(slot) = resume_of(&f, hook);
+    }
+    return_slow(slot);
+    return_slow(home(1000));
+    assert_string_equal(recorded(&f), "R4 R3 R2 R1");
+}
+
 static void test_return_range(void **state) {
     (void)state;
     f.hooks[7].flavor = CT_ACTION_NONE;
@@ -369,6 +396,7 @@ int main(void) {
         TEST(test_frame_returns_unseen),
         TEST(test_all_return_unseen),
         TEST(test_walk_in_a_loop),
+        TEST(test_walk_before_tail_calls),
         TEST(test_return_range),
         TEST(test_filters),
         TEST(test_without_counter),

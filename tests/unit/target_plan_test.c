@@ -212,6 +212,31 @@ static void test_no_place_for_stubs(void **state) {
     ct_target_plan_free(plan);
 }
 
+/* Who only wants to know what functions there are gets all of them, as they are, and nothing to be patched. */
+static void test_names_only(void **state) {
+    (void)state;
+    struct ct_target_plan_options options = {.names_only = true};
+    struct ct_target_plan *all = target_plan(&forked, NULL), *plan = target_plan(&forked, &options);
+    assert_int_equal(plan->hook_count + plan->region_count, 0);
+    assert_int_equal(plan->module_count, all->module_count);
+    for (size_t i = 0; i < all->module_count; i++) {
+        const struct ct_target_module *m = &plan->modules[i], *same = &all->modules[i];
+        assert_int_equal(m->table_hash, same->table_hash);
+        assert_int_equal(m->function_count, same->function_count);
+        assert_int_equal(m->skipped[CT_SKIP_PLT], same->skipped[CT_SKIP_PLT]);
+        assert_int_equal(m->skipped[CT_SKIP_COLD], same->skipped[CT_SKIP_COLD]);
+        assert_int_equal(m->skipped[CT_SKIP_FRAGMENT], same->skipped[CT_SKIP_FRAGMENT]);
+        assert_int_equal(m->skipped[CT_SKIP_ODD_ENTRY], same->skipped[CT_SKIP_ODD_ENTRY]);
+        for (size_t k = 0; k < m->function_count; k++) {
+            assert_int_equal(m->functions[k].offset, same->functions[k].offset);
+            assert_string_equal(m->functions[k].name, same->functions[k].name);
+            assert_int_equal(m->functions[k].hook, -1);
+        }
+    }
+    ct_target_plan_free(all);
+    ct_target_plan_free(plan);
+}
+
 /* ---- filters ---- */
 
 static void test_only(void **state) {
@@ -454,6 +479,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_special_functions),
         cmocka_unit_test(test_stubs_that_do_not_fit),
         cmocka_unit_test(test_no_place_for_stubs),
+        cmocka_unit_test(test_names_only),
         cmocka_unit_test(test_only),
         cmocka_unit_test(test_exclude),
         cmocka_unit_test(test_dynamic_program),

@@ -50,6 +50,25 @@ int main(void) {
 }
 """
 
+# Has made threads, and prints when it ends.
+ENDS = r"""
+#include <pthread.h>
+#include <stdio.h>
+#include <time.h>
+static void *run(void *argument) { return argument; }
+int main(void) {
+    struct timespec now;
+    pthread_t thread;
+    for (int i = 0; i < 3; i++) {
+        pthread_create(&thread, NULL, run, NULL);
+        pthread_join(thread, NULL);
+    }
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    printf("%ld.%09ld\n", (long)now.tv_sec, now.tv_nsec);
+    return 0;
+}
+"""
+
 # Does what its input says: a letter and a number a line.
 TOLD = r"""
 #include <dlfcn.h>
@@ -792,6 +811,29 @@ class Metrics(FlightCase):
         self.assertEqual(set(manifest["per_second"]["lost"]), set(manifest["events"]["lost"]))
         self.assertGreater(manifest["bytes_written"], 0)
         self.assertGreater(manifest["latency"]["p99_ns"], 0)
+
+
+class Ends(session_case.SessionCase):
+    """Contrail ends when the program has, whatever it waits for meanwhile."""
+    TIMES, GENEROUS = 3, 6
+
+    def lasts(self, program, *options):
+        """From the program's end to contrail's."""
+        shutil.rmtree(self.path("traces"), ignore_errors=True)
+        done = subprocess.run([session_case.CONTRAIL, "spawn", "--output", self.path("traces"), *options, "--", program],
+                              capture_output=True, text=True, timeout=200)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return time.monotonic() - float(done.stdout)
+
+    def test_threads_that_were_traced(self):
+        """Where a process stays traced, nobody waits for threads that are gone. How long the machine takes without a trigger is the measure."""
+        program = self.build("ends", ENDS)
+        for trigger in ("crash", "signal=USR1"):
+            with_trigger, without = [], []
+            for _ in range(self.TIMES):
+                without.append(self.lasts(program))
+                with_trigger.append(self.lasts(program, "--trigger", trigger))
+            self.assertLess(min(with_trigger), self.GENEROUS * min(without), trigger)
 
 
 if __name__ == "__main__":
