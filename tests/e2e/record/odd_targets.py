@@ -13,6 +13,7 @@ import atf
 import building
 import targets
 from checks import Checks
+from expectation import own_functions
 from recorder import Failure, Gate, finish, status_of, text_changes, wait_for
 from targets import built, compare, count_calls, need_root, start_answer
 
@@ -432,6 +433,25 @@ def crowd(shop):
     return "paused %d ms" % (trace.manifest["pause_ns"] // 1000000)
 
 
+def zero_pointers(shop):
+    """Threads whose thread pointers are all zero, as Go's: each has its own events, with all detail."""
+    program = building.build(targets.checks.directory("zero_pointers"), "zero_pointers",
+                             [os.path.join(building.PROGRAMS, "zero_pointers.c")], "static",
+                             ["-nostdlib", "-ffreestanding", "-fno-stack-protector"])
+    for _ in range(3):
+        output = shop.new_output()
+        result = shop.run(shop.spawn_command(output, ["--lossless", "--detail", "always"], [program.path]))
+        if (result.code, result.out) != (0, b"right\n"):
+            raise Failure("the program ends with %d: %r %r" % (result.code, result.out, result.err))
+        shop.read("verify", atf.find(output)[0])
+        trace = atf.Trace(atf.find(output)[0])
+        names = own_functions(trace, program)
+        calls = [sum(kind == atf.CALL and names[f] == "leaf" for _, _, f, kind in t.chosen(names)) for t in trace.threads]
+        if calls != [5000] * 5:
+            raise Failure("calls of the threads: %r" % calls)
+    return None
+
+
 TABLE = {
     "container, attach": container_attach,
     "container, spawn": container_spawn,
@@ -451,6 +471,7 @@ TABLE = {
     "strange names": strange_names,
     "other layouts": other_layouts,
     "a thousand threads": crowd,
+    "threads without pointers": zero_pointers,
 }
 
 
