@@ -175,6 +175,7 @@ struct ct_session_statistics {
     uint64_t processes;        /* that were or are recorded */
     uint64_t missed_processes; /* that could not be: ct_session_missed tells why */
     uint64_t modules, functions, hooked, entry_only, skipped;
+    uint64_t read_code;             /* of those skipped: what runs them reads their code (CT_SKIP_READ_CODE) */
     uint64_t lane_bytes, lane_used; /* index lane: size, and held by unread events */
     uint64_t lane_least_free;       /* the least that was ever free */
     uint64_t lane_times_above;      /* how often it got fuller than 85 % */

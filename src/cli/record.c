@@ -127,6 +127,17 @@ static int start_failed(struct recording *r, int status) {
     return given_up && r->spawned ? code : ct_message_exit_code(given_up ? CT_ERR_TIMEOUT : status);
 }
 
+static void say_nothing_is_recorded(const struct ct_session_statistics *s) {
+    if (s->read_code)
+        ct_message_error(
+            "nothing is recorded: what runs the program's code reads it, and must find it unchanged (Valgrind, Mono); "
+            "record the program without that, or follow it with contrail stalk");
+    else
+        ct_message_error(
+            "nothing is recorded: no function fits --only and --exclude; `contrail modules --help` tells how to "
+            "list functions");
+}
+
 static void say_started(struct recording *r) {
     char text[512];
     struct ct_session_statistics s;
@@ -137,9 +148,7 @@ static void say_started(struct recording *r) {
     if (*ct_session_note(r->session))
         ct_message_error("%s", ct_session_note(r->session));
     if (!s.hooked && !s.stalk.on)
-        ct_message_error(
-            "nothing is recorded: no function fits --only and --exclude; `contrail modules --help` tells how to "
-            "list functions");
+        say_nothing_is_recorded(&s);
     if (!ct_session_is_reachable(r->session) && !r->options->quiet)
         ct_message_error(
             "contrail ctl, detach and tail cannot reach this recording: there is no place for its socket; set "

@@ -239,12 +239,13 @@ static void count_module(void *arg, const struct ct_target_module *m) {
     out->functions += m->function_count;
     out->hooked += m->hooked;
     out->entry_only += m->entry_only;
+    out->read_code += m->skipped[CT_SKIP_READ_CODE];
     for (int k = 0; k < CT_SKIP_COUNT; k++)
         *(is_function(k) ? &out->skipped : &out->functions) += is_function(k) ? m->skipped[k] : 0 - m->skipped[k];
 }
 
 static void count_modules(const struct ct_recording *r, struct ct_session_statistics *out) {
-    out->modules = out->functions = out->hooked = out->entry_only = out->skipped = 0;
+    out->modules = out->functions = out->hooked = out->entry_only = out->skipped = out->read_code = 0;
     ct_recording_each_module(r, count_module, out);
 }
 

@@ -1,5 +1,5 @@
-/* Lanes that fit into what limits leave to a target: what we put into it is charged to it, and a memory cgroup that bursts kills
- * it. So ours take at most half of what is free there; lanes become smaller for that, and where even small ones do not fit the
+/* Lanes that fit into what limits leave to a target: what we put into it is charged to it, a memory cgroup that bursts kills
+ * it, and address space that is used up makes its own calls fail. So ours take at most half of what is free there; lanes become smaller for that, and where even small ones do not fit the
  * process is left alone. Runs on the thread that leads the recording, before the target is stopped. */
 #include "ctl/recording.h"
 #include "ctl/room.h"
@@ -10,10 +10,13 @@
 #define PAGE       4096ull
 #define LEAST_LANE MIB
 enum {
-    BASE_MIB = 4,    /* agent, its tables, blocks of a few threads */
-    STALK_MIB = 24,  /* translated code, and tables of what was translated */
-    LEAST_TASKS = 8, /* four of ours, and some for the program */
-    FEW_TASKS = 32,  /* each recorded child costs us three more */
+    BASE_MIB = 4,          /* agent, its tables, blocks of a few threads */
+    STALK_MIB = 24,        /* translated code, and tables of what was translated */
+    SPACE_MIB = 16,        /* of address space: agent and tables, */
+    BLOCK_MIB = 9,         /* a thread's block with its shadow stack, */
+    STALK_SPACE_MIB = 320, /* regions for translated code, of which little is used */
+    LEAST_TASKS = 8,       /* four of ours, and some for the program */
+    FEW_TASKS = 32,        /* each recorded child costs us three more */
 };
 
 /* Stubs, and the pages that patches make the target's own. */
@@ -77,11 +80,37 @@ static int refuse(struct ct_recording *r, uint64_t left, uint64_t needed) {
         (unsigned long long)(left / MIB), r->pid, (unsigned long long)(needed / MIB + 1));
 }
 
+/* Lanes are mapped with a gap beside each chunk. */
+static uint64_t mapped(const struct ct_recording *r, const struct ct_lane_options *lane) {
+    uint64_t bytes = 2 * ((uint64_t)lane->index_memory + lane->detail_memory) + lane->extra + SPACE_MIB * MIB;
+    if (r->session->options.stalk)
+        return bytes + STALK_SPACE_MIB * MIB;
+    for (size_t i = 0; i < r->plan->region_count; i++)
+        bytes += r->plan->regions[i].size;
+    return bytes + BLOCK_MIB * MIB * ct_room_threads("", r->pid);
+}
+
+/* The program finds as much as we take, when we begin. (A forked child has it from its parent.) */
+static int check_address_space(struct ct_recording *r, const struct ct_lane_options *lane) {
+    uint64_t left = ct_room_address_space("", r->pid);
+    uint64_t needed = left == CT_ROOM_UNLIMITED || r->origin == CT_ORIGIN_FORK ? 0 : mapped(r, lane);
+    if (needed <= left / 2)
+        return 0;
+    return ct_recording_fail(
+        r, CT_ERR_NO_MEMORY,
+        "the limit of its address space (ulimit -v) leaves %llu MiB to process %d, of which recording takes at most "
+        "half, "
+        "and it needs %llu MiB: raise the limit, or use a smaller --index-mem and --detail-mem; it runs on unrecorded",
+        (unsigned long long)(left / MIB), r->pid, (unsigned long long)(needed / MIB + 1));
+}
+
 int ct_recording_fit(struct ct_recording *r, struct ct_lane_options *lane) {
     char text[320];
     uint64_t left = ct_room_memory("", r->pid), beside = charged_beside_lanes(r);
     uint64_t lanes = (uint64_t)lane->index_memory + lane->detail_memory;
     int status = check_tasks(r);
+    if (!status)
+        status = check_address_space(r, lane);
     if (status)
         return status;
     if (left == CT_ROOM_UNLIMITED || lanes + beside <= left / 2)

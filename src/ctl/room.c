@@ -144,6 +144,28 @@ uint64_t ct_room_memory(const char *root, int pid) {
     return find_group(root, pid, &g) ? least_left(root, &g, memory_left_in) : CT_ROOM_UNLIMITED;
 }
 
+/* ---- address space ---- */
+
+uint64_t ct_room_address_space(const char *root, int pid) {
+    char path[PATH_MAX];
+    uint64_t limit, used_kib;
+    snprintf(path, sizeof path, "%s/proc/%d/limits", root, pid);
+    if (!read_number(path, "Max address space", 10, &limit))
+        return CT_ROOM_UNLIMITED;
+    snprintf(path, sizeof path, "%s/proc/%d/status", root, pid);
+    if (!read_number(path, "VmSize:", 10, &used_kib) || used_kib > NO_LIMIT / 1024)
+        return CT_ROOM_UNLIMITED;
+    return limit > used_kib * 1024 ? limit - used_kib * 1024 : 0;
+}
+
+uint64_t ct_room_threads(const char *root, int pid) {
+    char path[PATH_MAX];
+    uint64_t threads = 1;
+    snprintf(path, sizeof path, "%s/proc/%d/status", root, pid);
+    (void)read_number(path, "Threads:", 10, &threads);
+    return threads;
+}
+
 /* ---- processes ---- */
 
 enum { SYS_ADMIN = 21, SYS_RESOURCE = 24 };

@@ -258,7 +258,20 @@ static int note_regions(struct whole *w) {
 
 /* ---- hooks ---- */
 
+/* Does something in the process run all of its code in translation? */
+static bool is_translated(const struct whole *w) {
+    for (size_t i = 0; i < w->maps.count; i++)
+        if ((w->maps.items[i].prot & CT_OS_EXEC) && ct_known_translates(w->maps.items[i].path))
+            return true;
+    return false;
+}
+
+static bool reads_code(const struct ct_target_source *s) {
+    return s->path && ct_known_reads_code(s->path);
+}
+
 static int prepare_works(struct whole *w) {
+    const bool translated = is_translated(w);
     w->works = calloc(w->source_count + 1, sizeof *w->works);
     w->first_hook = calloc(w->source_count + 1, sizeof *w->first_hook);
     if (!w->works || !w->first_hook)
@@ -272,15 +285,14 @@ static int prepare_works(struct whole *w) {
         return CT_ERR_NO_MEMORY;
     functions = 0;
     for (size_t i = 0; i < w->source_count; i++) {
-        w->works[i] =
-            (struct ct_target_work){.source = &w->sources[i],
-                                    .module = &w->plan.modules[i],
-                                    .filter = &w->options->filter,
-                                    .detail = w->options->detail,
-                                    .names_only = w->options->names_only,
-                                    .reads_code = w->sources[i].path && ct_known_reads_code(w->sources[i].path),
-                                    .no_unwinder = !w->plan.get_cfa && !w->options->has_unwinder,
-                                    .hooks = w->plan.hooks + functions};
+        w->works[i] = (struct ct_target_work){.source = &w->sources[i],
+                                              .module = &w->plan.modules[i],
+                                              .filter = &w->options->filter,
+                                              .detail = w->options->detail,
+                                              .names_only = w->options->names_only,
+                                              .reads_code = translated || reads_code(&w->sources[i]),
+                                              .no_unwinder = !w->plan.get_cfa && !w->options->has_unwinder,
+                                              .hooks = w->plan.hooks + functions};
         functions += w->sources[i].image ? w->sources[i].image->function_count : 0;
     }
     return 0;

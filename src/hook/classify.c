@@ -96,6 +96,7 @@ struct ct_function_class ct_classify(const struct ct_function_facts *f) {
         .skip = skip_of(f),
         .special = special,
         .entry_only = entry_only_of(known, f),
-        .service = special != CT_SPECIAL_NONE,
+        .service =
+            special != CT_SPECIAL_NONE && !f->reads_code, /* not even those: who runs the code would fail on them */
     };
 }

@@ -106,7 +106,11 @@ static bool ends_with(const char *text, const char *end) {
     return length >= size && !strcmp(text + length - size, end);
 }
 
+bool ct_known_translates(const char *path) {
+    return strstr(path, "/valgrind/") && ends_with(path, "-amd64-linux");
+}
+
 bool ct_known_reads_code(const char *path) {
     bool mono = ends_with(path, ".dll.so") || ends_with(path, ".exe.so");
-    return mono || (strstr(path, "/valgrind/") && ends_with(path, "-amd64-linux"));
+    return mono || ct_known_translates(path);
 }

@@ -22,6 +22,8 @@ bool ct_known_walks(const char *name);
 /* True for modules whose code is read by who runs it, and must be as it was made: what Mono has compiled ahead, where it looks for
  * calls to complete, and Valgrind's tools, which let their programs run parts of it in translation. */
 bool ct_known_reads_code(const char *path);
+/* True for a Valgrind tool: all code of its process is run in translation, with simulated registers, that of libraries as well. */
+bool ct_known_translates(const char *path);
 
 /* Go's goroutines return to the second byte of this function: nothing may be patched there. */
 bool ct_known_inner_entry(const char *name);

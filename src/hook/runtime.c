@@ -233,12 +233,15 @@ static void before_clone(struct ct_block *b, uint64_t flags) {
 }
 
 /* Of a function that is known by its code alone. When it is called as clone(fn, stack, flags ...) would be, for a child that runs
- * beside us, it is one (the sanitizers have their own, without a name). Else the worst is assumed that passes by itself. */
-static uint64_t guessed_flags(const uint64_t argument[3]) {
+ * beside us, it is one (the sanitizers have their own, without a name). Else the worst is assumed that passes by itself. A thread
+ * pointer of zero, as all threads of Go have, tells no threads apart: then the child is taken for one that runs beside us. */
+static uint64_t guessed_flags(const struct ct_block *b, const uint64_t argument[3]) {
     enum { LOWEST = 4096, SIGNAL = 0xff, MAX_SIGNAL = 64 };
     uint32_t flags = (uint32_t)argument[2];
     bool beside = (flags & CLONE_VM_) && !(flags & (CLONE_VFORK_ | CLONE_SETTLS_)) && (flags & SIGNAL) <= MAX_SIGNAL;
     bool called_so = argument[0] >= LOWEST && argument[1] >= LOWEST;
+    if (!b->thread_pointer)
+        return CLONE_VM_;
     return beside && called_so ? flags : CLONE_VM_ | CLONE_VFORK_;
 }
 
@@ -340,7 +343,7 @@ static void act(struct ct_block *b, enum ct_special special, uint64_t slot, cons
         before_clone(b, CLONE_VM_ | CLONE_VFORK_);
         break;
     case CT_SPECIAL_CLONES:
-        before_clone(b, guessed_flags(argument));
+        before_clone(b, guessed_flags(b, argument));
         break;
     case CT_SPECIAL_UNWIND:
         ct_walk_begin(b, slot, CT_ATTENTION_UNWIND);

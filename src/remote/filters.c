@@ -48,7 +48,6 @@ static const struct {
 } seldom[] = {
     {SYS_arch_prctl, {GET_GS}},
     {SYS_clock_gettime, {CLOCK_MONOTONIC}},
-    {SYS_clock_nanosleep, {CLOCK_MONOTONIC}},
     {SYS_futex, {0, FUTEX_WAKE, 1}},
     {SYS_getpid, {0}},
     {SYS_gettid, {0}},

@@ -58,6 +58,8 @@ class Round:
         self.mode, self.trouble = source.choice(MODES), source.choice(troubles)
         if (self.name, self.trouble) == ("busy", "stall target"):
             self.name = "answer"  # SIGCONT ends calls of busy with EINTR, traced or not (signal(7))
+        if (self.name, self.trouble) == ("churn", "little memory"):
+            self.name = "answer"  # each of its threads takes its part of the limit while recorded (docs/LIMITS.md)
         self.command, self.answer = commands[self.name], answers.get(self.name)
         self.options = ["--lossless"] if source.random() < 0.3 and "stalk" not in self.mode else []
         self.moment = source.random() ** 2 * 1.5
@@ -114,8 +116,10 @@ class Round:
             return None
         which, value = LIMITS[self.trouble]
         if self.trouble == "little memory" and not self.attaching:
-            value *= 6  # the program inherits it, and needs some of what the recorder leaves
+            value *= 8  # the program inherits it, and needs some of what the recorder leaves
         if self.attaching and self.trouble in ("few descriptors", "little memory"):
+            if self.trouble == "little memory":
+                value = settled_size(self.pid) + (64 << 20) + int(self.stall * (2 << 30))  # half is the program's
             resource.prlimit(self.pid, which, (value, resource.prlimit(self.pid, which)[1]))
             return None
 
@@ -309,6 +313,20 @@ def drain(process):
     for stream in (process.stdout, process.stderr, process.stdin):
         if stream and not stream.closed:
             stream.close()
+
+
+def size_of(pid):
+    with open("/proc/%d/statm" % pid) as f:
+        return int(f.read().split()[0]) * resource.getpagesize()
+
+
+def settled_size(pid):
+    """Address space of a program that has started its threads."""
+    sizes, until = [0, size_of(pid)], time.monotonic() + 10
+    while len(set(sizes[-6:])) > 1 and time.monotonic() < until or len(sizes) < 6:
+        time.sleep(0.05)
+        sizes.append(size_of(pid))
+    return sizes[-1]
 
 
 def parent_of(pid):

@@ -135,6 +135,16 @@ static void test_skips(void **state) {
     assert_int_equal(skip_of(CT_FUNC_NAMED | CT_FUNC_IFUNC, 0, false), CT_SKIP_NONE);
 }
 
+/* Who runs the code finds it as it was made, services included. */
+static void test_read_code(void **state) {
+    (void)state;
+    struct ct_function_facts f = {.side = CT_CLASSIFY_OUTSIDE, .name = "longjmp", .flags = CT_FUNC_NAMED};
+    assert_true(ct_classify(&f).service);
+    f.reads_code = true;
+    assert_false(ct_classify(&f).service);
+    assert_int_equal(ct_classify(&f).skip, CT_SKIP_READ_CODE);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ordinary),
@@ -145,6 +155,7 @@ int main(void) {
         cmocka_unit_test(test_known_by_code),
         cmocka_unit_test(test_return_maps),
         cmocka_unit_test(test_skips),
+        cmocka_unit_test(test_read_code),
     };
     return cmocka_run_group_tests_name("classify", tests, NULL, NULL);
 }

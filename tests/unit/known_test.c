@@ -121,6 +121,9 @@ static void test_read_code(void **state) {
     assert_true(ct_known_reads_code("/usr/libexec/valgrind/memcheck-amd64-linux"));
     assert_false(ct_known_reads_code("/usr/lib/x86_64-linux-gnu/libc.so.6"));
     assert_false(ct_known_reads_code("/opt/valgrind/bin/program"));
+    assert_true(ct_known_translates("/usr/libexec/valgrind/memcheck-amd64-linux"));
+    assert_false(ct_known_translates("/usr/lib/mono/aot-cache/amd64/mscorlib.dll.so"));
+    assert_false(ct_known_translates("/opt/valgrind/bin/program"));
     assert_false(ct_known_reads_code(""));
 }
 

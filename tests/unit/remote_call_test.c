@@ -1,7 +1,10 @@
 /* Calls made in another process: right results, nothing of it is noticed, whatever the thread was doing; and that we may die
  * at any step of them. */
+#include "os/thread.h"
 #include "remote_util.h"
 
+#include <poll.h>
+#include <linux/futex.h>
 #include <sys/syscall.h>
 
 static const char *const all_modes[] = {"nanosleep",  "poll", "epoll", "futex", "sigtimedwait",
@@ -155,6 +158,54 @@ static void test_sleep_goes_on(void **state) {
     int status;
     waitpid(pid, &status, 0);
     assert_int_equal(status, 0);
+}
+
+/* ---- calls that sleep themselves, in the middle of the program's sleep ---- */
+
+static int in_nanosleep(void) {
+    struct timespec pause = {0, 300000000};
+    return nanosleep(&pause, NULL);
+}
+
+static int in_futex(void) {
+    static uint32_t word;
+    struct timespec limit = {0, 300000000};
+    return syscall(SYS_futex, &word, FUTEX_WAIT, 0, &limit, NULL, 0) == -1 && errno == ETIMEDOUT ? 0 : -1;
+}
+
+static int in_poll(void) {
+    return poll(NULL, 0, 300);
+}
+
+static char call_stack[64 << 10] __attribute__((aligned(16)));
+
+static void check_sleep_in_sleep(int (*sleep)(void)) {
+    const uint64_t arguments[6] = {1000};
+    uint64_t result;
+    int pid = fork(), status;
+    if (pid == 0)
+        _exit(sleep() != 0);
+    struct ct_remote *remote = open_remote(pid);
+    for (int i = 0; i < 50 && state_of(pid) != 'Z'; i++) {
+        if (ct_remote_stop(remote, LIMIT_MS, NULL) != CT_OK)
+            break; /* it has just ended */
+        assert_int_equal(ct_remote_call(remote, (uint64_t)(uintptr_t)ct_os_sleep_us,
+                                        (uint64_t)(uintptr_t)(call_stack + sizeof call_stack), arguments, &result),
+                         CT_OK);
+        ct_remote_resume(remote);
+        sleep_ms(10);
+    }
+    ct_remote_close(remote);
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+}
+
+/* The program's own goes on for its rest, and does not end with EINTR. */
+static void test_calls_that_sleep(void **state) {
+    (void)state;
+    check_sleep_in_sleep(in_nanosleep);
+    check_sleep_in_sleep(in_futex);
+    check_sleep_in_sleep(in_poll);
 }
 
 /* Signals that are sent while a call is under way: SIGSTOP, one of those that faults raise, any other. */
@@ -426,6 +477,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_limit),
         cmocka_unit_test(test_endless_calls),
         cmocka_unit_test(test_sleep_goes_on),
+        cmocka_unit_test(test_calls_that_sleep),
         cmocka_unit_test(test_signals_between_calls),
         cmocka_unit_test(test_seccomp),
         cmocka_unit_test(test_seccomp_without_rights),

@@ -106,6 +106,20 @@ static void test_in_a_container(void **state) {
     assert_true(ct_room_memory(root, PID) == CT_ROOM_UNLIMITED);
 }
 
+static void test_address_space(void **state) {
+    (void)state;
+    assert_true(ct_room_address_space(root, PID) == CT_ROOM_UNLIMITED);
+    assert_int_equal(ct_room_threads(root, PID), 1);
+    put("proc/77/status", "Name:\tx\nVmPeak:\t  9999999 kB\nVmSize:\t   20480 kB\nThreads:\t5\n");
+    put("proc/77/limits", "Max address space         104857600            unlimited            bytes\n");
+    assert_int_equal(ct_room_address_space(root, PID), 80 * MIB);
+    assert_int_equal(ct_room_threads(root, PID), 5);
+    put("proc/77/limits", "Max address space         1048576            unlimited            bytes\n");
+    assert_int_equal(ct_room_address_space(root, PID), 0);
+    put("proc/77/limits", "Max address space         unlimited            unlimited            bytes\n");
+    assert_true(ct_room_address_space(root, PID) == CT_ROOM_UNLIMITED);
+}
+
 static void test_tasks(void **state) {
     (void)state;
     put("proc/77/status", "Name:\tx\nUid:\t1000\t1000\t1000\t1000\nThreads:\t5\nCapEff:\t0000000000000000\n");
@@ -148,6 +162,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_no_limit, begin, end),
         cmocka_unit_test_setup_teardown(test_version_1, begin, end),
         cmocka_unit_test_setup_teardown(test_in_a_container, begin, end),
+        cmocka_unit_test_setup_teardown(test_address_space, begin, end),
         cmocka_unit_test_setup_teardown(test_tasks, begin, end),
         cmocka_unit_test_setup_teardown(test_tasks_of_a_group, begin, end),
     };

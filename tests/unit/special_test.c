@@ -301,6 +301,20 @@ static void test_clone_by_its_code(void **state) {
     assert_int_equal(f.block->attention, 0);
 }
 
+/* A thread pointer that is the same in all threads does not tell whose block it is. */
+static void test_clone_without_thread_pointers(void **state) {
+    (void)state;
+    f.block->thread_pointer = 0;
+    clone_as(0, 0, 0);
+    assert_int_equal(f.block->attention, CT_ATTENTION_SHARED);
+    return_slow(home(900));
+    assert_int_equal(f.block->attention, CT_ATTENTION_SHARED);
+    f.block->parted++;
+    call_slow(1, home(800));
+    assert_int_equal(f.block->attention, 0);
+    return_slow(home(800));
+}
+
 /* ---- system calls that change what we may do ---- */
 
 /* In a child: there is no way back. The result is what the child says. */
@@ -407,6 +421,7 @@ int main(void) {
         TEST(test_look_in_a_walk),
         TEST(test_trace_ends_with_the_chain),
         TEST(test_clone_by_its_code),
+        TEST(test_clone_without_thread_pointers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

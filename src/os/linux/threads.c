@@ -19,16 +19,21 @@ void ct_os_thread_name(char name[16]) {
         (void)syscall2(__NR_prctl, PR_GET_NAME, name);
 }
 
-void ct_os_sleep_us(unsigned microseconds) {
+/* By ppoll: the kernel keeps one record per thread of how an interrupted sleep goes on, and nanosleep drops it. We may sleep in a
+ * thread that has yet to go on with a sleep of the program (the Stalker takes it over in the middle of one): that would end with EINTR. */
+static void sleep_with(unsigned microseconds, const uint64_t *mask) {
     struct __kernel_timespec time = {microseconds / 1000000, (microseconds % 1000000) * 1000};
-    (void)syscall4(__NR_clock_nanosleep, CLOCK_MONOTONIC, 0, &time, 0);
+    (void)syscall6(__NR_ppoll, 0, 0, (long)&time, (long)mask, sizeof *mask, 0);
+}
+
+void ct_os_sleep_us(unsigned microseconds) {
+    sleep_with(microseconds, NULL);
 }
 
 /* The kernel sets the mask and takes it back: nothing is left blocked, whatever happens meanwhile. */
 void ct_os_sleep_masked_us(unsigned microseconds) {
-    struct __kernel_timespec time = {microseconds / 1000000, (microseconds % 1000000) * 1000};
-    uint64_t all = ~0ull;
-    (void)syscall6(__NR_ppoll, 0, 0, (long)&time, (long)&all, sizeof all, 0);
+    const uint64_t all = ~0ull;
+    sleep_with(microseconds, &all);
 }
 
 void ct_os_wake(uint32_t *word) {

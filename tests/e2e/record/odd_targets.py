@@ -13,6 +13,7 @@ import atf
 import building
 import targets
 from checks import Checks
+from expectation import own_functions
 from recorder import Failure, Gate, finish, status_of, text_changes, wait_for
 from targets import built, compare, count_calls, need_root, start_answer
 
@@ -114,24 +115,21 @@ def setuid_program(shop):
 
 
 def tight_memory_attach(shop):
-    """No address space for us: either it works or it is refused; the target does not suffer."""
+    """No address space for us: that is told before anything is mapped, and the target does not suffer."""
     program = built("no_room")
-    gate = Gate(shop.path("gate"))
-    process = shop.start([program.path], environment={"E2E_WAIT": gate.path})
-    gate.wait(process)
-    output = shop.new_output()
-    recorder = shop.start([shop.contrail, "attach", "--quiet", "--output", output, str(process.pid)])
-    wait_for("recorded or refused", lambda: recorder.poll() is not None or shop.is_recording(process.pid))
-    text = "recorded" if recorder.poll() is None else "refused"
-    gate.open()
-    ended = finish(process)
-    result = finish(recorder)
-    if (ended.code, ended.out) != (0, b"right\n"):
-        raise Failure("the program ends with %d: %r" % (ended.code, ended.out + ended.err))
-    if text == "refused":
-        refused(result, result.code if result.code in (69, 70) else 69, "memory|address space")
+    for verb in (["attach"], ["stalk", "--pid"]):
+        gate = Gate(shop.path("gate " + verb[0]))
+        process = shop.start([program.path], environment={"E2E_WAIT": gate.path})
+        gate.wait(process)
+        output = shop.new_output()
+        result = shop.run([shop.contrail, verb[0], "--quiet", "--output", output] + verb[1:] + [str(process.pid)])
+        gate.open()
+        ended = finish(process)
+        if (ended.code, ended.out) != (0, b"right\n"):
+            raise Failure("the program ends with %d: %r" % (ended.code, ended.out + ended.err))
+        refused(result, 69, "the limit of its address space .ulimit -v. leaves 0 MiB to process %d" % process.pid)
         nothing_made(output)
-    return text
+    return None
 
 
 def traced_already(shop):
@@ -415,6 +413,25 @@ def crowd(shop):
     return "paused %d ms" % (trace.manifest["pause_ns"] // 1000000)
 
 
+def zero_pointers(shop):
+    """Threads whose thread pointers are all zero, as Go's: each has its own events, with all detail."""
+    program = building.build(targets.checks.directory("zero_pointers"), "zero_pointers",
+                             [os.path.join(building.PROGRAMS, "zero_pointers.c")], "static",
+                             ["-nostdlib", "-ffreestanding", "-fno-stack-protector"])
+    for _ in range(3):
+        output = shop.new_output()
+        result = shop.run(shop.spawn_command(output, ["--lossless", "--detail", "always"], [program.path]))
+        if (result.code, result.out) != (0, b"right\n"):
+            raise Failure("the program ends with %d: %r %r" % (result.code, result.out, result.err))
+        shop.read("verify", atf.find(output)[0])
+        trace = atf.Trace(atf.find(output)[0])
+        names = own_functions(trace, program)
+        calls = [sum(kind == atf.CALL and names[f] == "leaf" for _, _, f, kind in t.chosen(names)) for t in trace.threads]
+        if calls != [5000] * 5:
+            raise Failure("calls of the threads: %r" % calls)
+    return None
+
+
 TABLE = {
     "container, attach": container_attach,
     "container, spawn": container_spawn,
@@ -433,6 +450,7 @@ TABLE = {
     "strange names": strange_names,
     "other layouts": other_layouts,
     "a thousand threads": crowd,
+    "threads without pointers": zero_pointers,
 }
 
 
