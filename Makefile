@@ -10,7 +10,7 @@ ifeq ($(origin CXX),default)
 CXX := g++
 endif
 
-.PHONY: all tool help setup setup-long demo test bench check-all check-decoder check-layers format coverage install deb picture clean fidelity torture
+.PHONY: all tool help setup setup-long demo check test bench check-all check-decoder check-layers format coverage install deb picture clean fidelity torture
 
 all: $(BUILD)/build.ninja ## build everything into build/; the command line tool is build/contrail
 	@ninja -C $(BUILD)
@@ -34,6 +34,9 @@ setup-long: ## the same for what make deb, make picture and make check-all need
 
 demo: tool ## record a small program with threads, and show its trace
 	@scripts/demo.sh $(BUILD)/contrail
+
+check: all ## what to run before each commit: the unit suite, telling hazards, layers, format (under 90 seconds)
+	@scripts/check.sh $(BUILD)
 
 test: setup ## build with gcc and clang, run every suite, sanitizers, layer check (at most 15 minutes)
 	@scripts/run-tests.sh

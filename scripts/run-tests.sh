@@ -18,6 +18,7 @@ rm -f "$summary"
 passed=0
 failed=0
 logs=
+processes=$((2 * $(nproc))) # many tests wait for the most part
 jobs= # of ninja, when it is not to have the machine for itself
 
 # check NAME COMMAND...: one result. Its output is shown only when it fails.
@@ -69,12 +70,13 @@ suite() {
     shift 2
     echo "--- $label"
     rm -f "$dir/meson-logs/contrail-tests.json"
-    meson test -C "$dir" --no-rebuild --timeout-multiplier 4 --logbase contrail-tests --print-errorlogs "$@" | grep -v '^$'
+    meson test -C "$dir" --no-rebuild --num-processes "$processes" --timeout-multiplier 4 --logbase contrail-tests --print-errorlogs "$@" | grep -v '^$'
     logs="$logs
 $label=$dir/meson-logs/contrail-tests.json"
 }
 
 check "layers" scripts/check-layers.sh
+check "format" scripts/format.sh --check
 if check "build with gcc" build build gcc g++; then
     # The other builds go on while tests wait for this and that. What is wrong with them is said below.
     (
