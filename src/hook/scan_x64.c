@@ -27,7 +27,7 @@ enum {
     SYS_EXECVEAT = 322,
     SYS_CLONE3 = 435
 };
-enum { ARCH_SET_GS = 0x1001, RESTORER = 16 };
+enum { ARCH_SET_GS = 0x1001, RESTORER = 16, BEGINNING = 8 };
 
 /* State while going through one function. */
 struct walk {
@@ -498,8 +498,9 @@ static int visit(struct walk *w, const struct ct_x64_insn *insn, uint64_t at) {
             w->last_eax = insn->imm;
         if (insn->map == 0 && insn->opcode == 0xc7 && insn->modrm == 0xc0 && !(insn->rex & 1))
             w->last_eax = insn->imm;
-        if (insn->map == 0 && insn->opcode == 0xb0 && insn->encoding == CT_X64_LEGACY && !(insn->rex & 1))
-            w->last_eax = insn->imm & 0xff; /* al: the rest is zero, as a rule */
+        if (w->func && insn->map == 0 && insn->opcode == 0xb0 && insn->encoding == CT_X64_LEGACY && !(insn->rex & 1))
+            w->last_eax = at - w->func->start < BEGINNING ? insn->imm & 0xff
+                                                          : -1; /* al: a character, but for functions that begin so */
         if (insn->map == 0 && insn->opcode == 0xbf && insn->encoding == CT_X64_LEGACY && !(insn->rex & 1))
             w->last_edi = insn->imm;
         if (w->func && sets_gs(insn))

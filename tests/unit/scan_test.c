@@ -330,6 +330,28 @@ static void test_clone_behind_the_end(void **state) {
     ct_scan_free(&s.scan);
 }
 
+/* musl's clone begins with a byte; elsewhere that is a character, or the code of an unnamed function that follows. */
+static void test_clone_by_a_byte(void **state) {
+    (void)state;
+    static const uint8_t code[] = {
+        0x31, 0xc0,                         /*  0 xor eax, eax */
+        0xb0, 0x38,                         /*  2 mov al, 56 */
+        0x0f, 0x05,                         /*  4 syscall */
+        0xc3,                               /*  6 ret */
+        0xb8, 0x01, 0x00, 0x00, 0x00,       /*  7 mov eax, 1 */
+        0x48, 0x8d, 0x7f, 0x08, 0x31, 0xc0, /* 12 lea rdi, [rdi + 8]; xor eax, eax */
+        0xb0, 0x38,                         /* 18 mov al, 56 */
+        0x0f, 0x05,                         /* 20 syscall */
+        0xc3,                               /* 22 ret */
+    };
+    struct sample s;
+    SAMPLE(&s, code, 0, 7, 7, 23);
+    run(&s);
+    assert_int_equal(s.funcs[0].flags, CT_SCAN_CLONES);
+    assert_int_equal(s.funcs[1].flags, 0);
+    ct_scan_free(&s.scan);
+}
+
 static void test_free_twice(void **state) {
     (void)state;
     static const uint8_t code[] = {0xc3};
@@ -357,6 +379,7 @@ int main(void) {
         cmocka_unit_test(test_odd_ranges),
         cmocka_unit_test(test_traces),
         cmocka_unit_test(test_clone_behind_the_end),
+        cmocka_unit_test(test_clone_by_a_byte),
         cmocka_unit_test(test_free_twice),
     };
     return cmocka_run_group_tests_name("scan", tests, NULL, NULL);
