@@ -7,6 +7,7 @@
 #include <linux/futex.h>
 #include <signal.h>
 #include <stdio.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -68,12 +69,19 @@ static bool is_open(struct ct_post *post, uint32_t index) {
     return open;
 }
 
+static void ring(struct ct_recording *r) {
+    uint32_t *bell = &r->lane.control->bell;
+    (void)__atomic_add_fetch(bell, 1, __ATOMIC_RELEASE);
+    (void)syscall(SYS_futex, bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
 static void close_task(struct ct_post *post, uint32_t index) {
     __atomic_store_n(&post->last_birth, ct_clock_now(), __ATOMIC_RELAXED); /* its letter is free for another child */
     pthread_mutex_lock(&post->mutex);
     post->asking[index] = 0;
     post->open--;
     pthread_cond_broadcast(&post->closed);
+    ring(post->recording); /* its thread may have asked again, after an exec that failed, and waits for this */
     pthread_mutex_unlock(&post->mutex); /* whoever ends the post may free it from here on */
 }
 
@@ -257,6 +265,12 @@ static bool has_unheard(const struct ct_recording *r) {
     return !r->session->options.no_children && ct_confirm_has_other(r);
 }
 
+/* With all its threads: it makes no more children, and those that it has made can be seen. */
+static bool has_ended(const struct ct_recording *r) {
+    struct pollfd p = {.fd = r->remote ? ct_remote_pidfd(r->remote) : -1, .events = POLLIN};
+    return poll(&p, 1, 0) == 1;
+}
+
 /* A process may end right after it has made children, and they have yet to write their letters, into memory that they have
  * inherited; many of them take longer, and wait for letters of others to be answered. */
 static void wait_for_births(const struct ct_recording *r) {
@@ -268,7 +282,8 @@ static void wait_for_births(const struct ct_recording *r) {
         uint64_t heard = __atomic_load_n(&r->post->last_birth, __ATOMIC_RELAXED);
         uint64_t last = heard > born ? heard : born;
         bool patient = now < last + BIRTH_LIMIT;
-        if (now >= last + BIRTH_NS && !has_open(r->post) && !(patient && has_unheard(r)))
+        bool due = now >= last + BIRTH_NS || has_ended(r);
+        if (due && !has_open(r->post) && !(patient && has_unheard(r)))
             return;
         usleep(now < last + BIRTH_NS ? 1000 : 20000);
     }
@@ -281,7 +296,7 @@ void ct_post_stop(struct ct_recording *r) {
     wait_for_births(r);
     __atomic_store_n(&r->lane.control->listening, 0, __ATOMIC_RELEASE);
     __atomic_store_n(&post->stop, true, __ATOMIC_RELEASE);
-    (void)syscall(SYS_futex, &r->lane.control->bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    ring(r);
     pthread_join(post->thread, NULL);
     pthread_mutex_lock(&post->mutex);
     while (post->open)
