@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define EXITING     4u  /* PF_EXITING in the flags of /proc/PID/stat */
 #define GENERATIONS 64  /* of parents that are looked at */
 #define SCAN_SHARE  16u /* of the time, at most, all processes are looked through for one */
 
@@ -19,6 +20,7 @@
 struct process {
     char state;
     int parent;
+    unsigned flags;
     uint64_t began_ns; /* CLOCK_BOOTTIME, to a tick */
 };
 
@@ -32,16 +34,18 @@ static bool read_process(int pid, struct process *out) {
         fclose(file);
     text[size] = 0;
     const char *rest = strrchr(text, ')'); /* the name before it may hold anything */
-    if (!rest || sscanf(rest, ") %c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
-                        &out->state, &out->parent, &ticks) != 3)
+    if (!rest || sscanf(rest, ") %c %d %*s %*s %*s %*s %u %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
+                        &out->state, &out->parent, &out->flags, &ticks) != 4)
         return false;
     out->began_ns = (ticks + 1) * tick_ns;
     return true;
 }
 
-bool ct_confirm_has_ended(int pid) {
+/* A task that is ending gives up its memory before it becomes a zombie. Without the flag a killed child looks like one that
+ * has never mapped anything of ours. */
+bool ct_confirm_has_ended(int task) {
     struct process p;
-    return !read_process(pid, &p) || p.state == 'Z' || p.state == 'X';
+    return !read_process(task, &p) || p.state == 'Z' || p.state == 'X' || (p.flags & EXITING);
 }
 
 /* Those that began before the recording did cannot have inherited anything from it. */
@@ -133,7 +137,9 @@ static int hold(int pid, struct ct_confirmed *out) {
 }
 
 static int refuse(struct ct_confirmed *out) {
-    int status = ct_confirm_has_ended(out->pid) ? CT_ERR_NOT_FOUND : CT_ERR_PERMISSION_DENIED;
+    bool ended =
+        !ct_confirm_holds(out) || ct_confirm_has_ended(out->pid) || (out->tid > 0 && ct_confirm_has_ended(out->tid));
+    int status = ended ? CT_ERR_NOT_FOUND : CT_ERR_PERMISSION_DENIED;
     close(out->pidfd);
     out->pidfd = -1;
     return status;

@@ -28,7 +28,7 @@ bool ct_confirm_holds(const struct ct_confirmed *confirmed);
 /* Is there a process that has the recording's memory and did not ask yet? */
 bool ct_confirm_has_other(const struct ct_recording *r);
 
-/* The process is no more, or a zombie. */
-bool ct_confirm_has_ended(int pid);
+/* The process or thread is no more, a zombie, or on its way to its end. */
+bool ct_confirm_has_ended(int task);
 
 #endif

@@ -109,6 +109,26 @@ static void test_child(void **state) {
     assert_false(ct_confirm_has_other(&r));
 }
 
+static void fill_memory(void) {
+    size_t size = 256u << 20;
+    uint8_t *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (size_t i = 0; at != MAP_FAILED && i < size; i += 4096)
+        at[i] = 1;
+}
+
+/* A killed process has no memory for a while before it is a zombie. It is a child of ours all that time. */
+static void test_killed(void **state) {
+    (void)state;
+    for (int i = 0; i < 10; i++) {
+        int status, pid = make(fill_memory);
+        kill(pid, SIGKILL);
+        while (!(status = child_status(pid)))
+            ;
+        assert_int_equal(status, CT_ERR_NOT_FOUND);
+        waitpid(pid, NULL, 0);
+    }
+}
+
 static void unmap(void) {
     munmap((void *)ct_inject_lane_at(&r.injection), r.lane.size);
 }
@@ -248,7 +268,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_own_process), cmocka_unit_test(test_child),  cmocka_unit_test(test_strangers),
         cmocka_unit_test(test_executes),    cmocka_unit_test(test_orphan), cmocka_unit_test(test_held),
-        cmocka_unit_test(test_executing),
+        cmocka_unit_test(test_executing),   cmocka_unit_test(test_killed),
     };
     return cmocka_run_group_tests(tests, begin, finish);
 }
