@@ -3,7 +3,7 @@
 #include "cli/message.h"
 #include "cli/reading.h"
 #include "cli/record.h"
-#include "ctl/doctor.h"
+#include "doctor/doctor.h"
 #include "trace/writer.h" /* JSON */
 #include <contrail/status.h>
 #include <string.h>

@@ -53,7 +53,7 @@ enum ct_fault_place ct_fault_recover(const struct ct_fault_world *world, struct 
  * from outside (abi/boot_abi.h). */
 extern struct ct_boot_faults ct_fault_table;
 
-/* Takes over the handlers that are there. Who leaves gives them back from outside (ctl/eject.c). */
+/* Takes over the handlers that are there. Who leaves gives them back from outside (inject/eject.c). */
 void ct_fault_take(struct ct_runtime *rt);
 /* sigaction(signal, *new_action, *old_action) is about to run: with which arguments it does. `own_table`: the table is this process's,
  * which may change it. */

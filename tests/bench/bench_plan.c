@@ -1,5 +1,5 @@
 /* How long the plan for another process takes, without and with the cache of analyses, and where the time goes. */
-#include "ctl/target_plan.h"
+#include "plan/target_plan.h"
 #include <contrail/status.h>
 #include <dirent.h>
 #include <signal.h>

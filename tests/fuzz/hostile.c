@@ -1,6 +1,6 @@
 /* See hostile.h. */
 #include "hostile.h"
-#include "ctl/clock.h"
+#include "drain/clock.h"
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,8 +5,8 @@
  * The input is the target's program (enum operation). It runs on the drain thread, before each pass; what it does `later`
  * happens in the middle of one, right before the recorder loads from the shared memory for the n-th time. As a libFuzzer target
  * (scripts/fuzz-hostile.sh), or alone: replays the files and directories given as arguments. */
-#include "ctl/children.h"
-#include "ctl/stalk_internal.h"
+#include "session/children.h"
+#include "follow/stalk_internal.h"
 #include "hook/layout.h"
 #include "hostile.h"
 #include "hostile_post.h"

@@ -1,6 +1,6 @@
-/* See hostile_post.h. Stands in for ctl/post.c in the fuzzer, which has it whole. */
+/* See hostile_post.h. Stands in for session/post.c in the fuzzer, which has it whole. */
 #include "hostile_post.h"
-#include "ctl/post.c" /* NOLINT: deliver() and take_back() are its own */
+#include "session/post.c" /* NOLINT: deliver() and take_back() are its own */
 
 void hostile_post_open(struct ct_recording *r) {
     struct ct_post *post = calloc(1, sizeof *post);

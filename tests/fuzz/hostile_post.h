@@ -1,4 +1,4 @@
-/* The postman of ctl/post.c without his thread, so that a fuzzer decides when he looks. */
+/* The postman of session/post.c without his thread, so that a fuzzer decides when he looks. */
 #ifndef CT_TESTS_FUZZ_HOSTILE_POST_H
 #define CT_TESTS_FUZZ_HOSTILE_POST_H
 

@@ -1,5 +1,5 @@
-/* A hostile target against what is read from its own memory: the tables by which hooks and agent are taken out again (ctl/eject.c,
- * ctl/stalk_leave.c), and the shadow stacks by which its stacks are walked (ctl/process_shadow.c). It has never been recorded:
+/* A hostile target against what is read from its own memory: the tables by which hooks and agent are taken out again (inject/eject.c,
+ * follow/stalk_leave.c), and the shadow stacks by which its stacks are walked (inspect/process_shadow.c). It has never been recorded:
  * everything there is made up, and there may be as much of it as there are addresses. Nothing may crash, and the work is limited.
  *
  * The input says what lies in the memory of a process that does not exist (enum operation), then that is taken for a recorded one. As
@@ -7,9 +7,9 @@
 #include "abi/boot_abi.h"
 #include "abi/shm_abi.h"
 #include "abi/stalk_abi.h"
-#include "ctl/process_parts.h"
-#include "ctl/recording.h"
-#include "ctl/stalk.h"
+#include "inspect/process_parts.h"
+#include "session/recording.h"
+#include "follow/stalk.h"
 #include "hook/runtime.h"
 #include "hostile.h"
 #include "remote/parts.h"

@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "ctl/clock.h"
+#include "drain/clock.h"
 #include "os/thread.h"
 
 #define TOLERANCE 20000 /* ns, as far from the two calibrations as these are from each other */

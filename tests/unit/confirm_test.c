@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "ctl/confirm.h"
+#include "session/confirm.h"
 #include <contrail/status.h>
 
 static struct ct_recording r;

@@ -1,5 +1,5 @@
 /* Verdicts of the doctor from given facts. */
-#include "ctl/doctor.h"
+#include "doctor/doctor.h"
 #include <contrail/status.h>
 #include <errno.h>
 #include <setjmp.h>

@@ -5,8 +5,8 @@
 
 #include "abi/atf.h"
 #include "agent/lane.h"
-#include "ctl/drain.h"
-#include "ctl/lane.h"
+#include "drain/drain.h"
+#include "drain/lane.h"
 #include "hook/runtime.h"
 
 #define MAX_HOOKS (4u << 20) /* hook numbers count events in most tests */

@@ -1,5 +1,5 @@
 /* Numbers per second, and the text for Prometheus. */
-#include "ctl/metrics.h"
+#include "session/metrics.h"
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

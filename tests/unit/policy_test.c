@@ -1,5 +1,5 @@
 /* Texts of triggers; versions of policies; which functions, signals and times they mean. */
-#include "ctl/policy.h"
+#include "session/policy.h"
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

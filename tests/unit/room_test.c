@@ -1,5 +1,5 @@
 /* What limits leave to a process, read from trees of files like those of real machines. */
-#include "ctl/room.h"
+#include "drain/room.h"
 #include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>

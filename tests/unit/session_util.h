@@ -2,7 +2,7 @@
 #ifndef SESSION_UTIL_H
 #define SESSION_UTIL_H
 
-#include "ctl/recording.h"
+#include "session/recording.h"
 #include <contrail/session.h>
 #include <sys/types.h>
 

@@ -15,7 +15,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "ctl/target_internal.h"
+#include "plan/target_internal.h"
 #include "target_util.h"
 
 static const char *program, *static_program;

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "contrail/contrail.h"
-#include "ctl/target_internal.h"
+#include "plan/target_internal.h"
 #include "symbols/functions.h"
 #include "target_util.h"
 

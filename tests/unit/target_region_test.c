@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "ctl/target_internal.h"
+#include "plan/target_internal.h"
 
 #define MIB   (1ull << 20)
 #define GIB   (1ull << 30)

@@ -2,7 +2,7 @@
 #ifndef TARGET_UTIL_H
 #define TARGET_UTIL_H
 
-#include "ctl/target_plan.h"
+#include "plan/target_plan.h"
 #include <sys/types.h>
 
 struct target {

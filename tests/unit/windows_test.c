@@ -1,5 +1,5 @@
 /* Windows of detail: each edge of their states, how they merge, what the manifest says, and storms of marks. */
-#include "ctl/windows.h"
+#include "drain/windows.h"
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

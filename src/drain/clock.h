@@ -1,0 +1,34 @@
+/* From the CPU's counter, which events are stamped with, to CLOCK_BOOTTIME nanoseconds.
+ *
+ * Calibrated again and again: between two calibrations time is a straight line through both, after the newest one the line
+ * goes on. */
+#ifndef CT_DRAIN_CLOCK_H
+#define CT_DRAIN_CLOCK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct ct_clock_point {
+    uint64_t counter, ns;
+};
+
+struct ct_clock {
+    struct ct_clock_point first, before, newest;
+    double rate;    /* ns per count: between `before` and `newest` */
+    unsigned count; /* calibrations so far */
+};
+
+/* Takes the first point. At least two, some time apart, are needed before anything is converted. */
+void ct_clock_start(struct ct_clock *clock);
+/* With the first point of another one, which may be in use: nobody has to wait for the second. */
+void ct_clock_start_with(struct ct_clock *clock, const struct ct_clock *other);
+void ct_clock_calibrate(struct ct_clock *clock);
+
+static inline uint64_t ct_clock_ns(const struct ct_clock *clock, uint64_t counter) {
+    int64_t distance = (int64_t)(counter - clock->newest.counter);
+    return clock->newest.ns + (uint64_t)(int64_t)((double)distance * clock->rate);
+}
+double ct_clock_hz(const struct ct_clock *clock);
+uint64_t ct_clock_now(void); /* CLOCK_BOOTTIME */
+
+#endif

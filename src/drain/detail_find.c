@@ -1,0 +1,200 @@
+/* Finding records in segments of shared memory, which threads of the target may be filling at the same time. See detail.h.
+ *
+ * Nothing is believed but a check word (abi/shm_abi.h). Two records that overlap damage each other: neither is taken, whosever
+ * they are. A segment that its thread goes round in holds old records behind new ones: what lies right behind the newest may be
+ * half overwritten, and is left out. Owner: the drain thread. */
+#include "drain/drain.h"
+#include "hook/layout.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define BYTES  CT_SHM_DETAIL_CHUNK
+#define NESTED 4u /* records that a thread can have begun at a time: handlers interrupt handlers */
+
+struct head {
+    uint64_t owner; /* CT_SHM_DETAIL_OWNER */
+    uint32_t number, size;
+};
+
+struct search {
+    const struct ct_lane *lane;
+    const struct ct_detail_thread *thread;
+    struct ct_detail *detail;
+    uint64_t owner, last;
+    uint32_t call_size;
+    bool wrapped;
+    size_t count;
+    uint64_t top;       /* number of the newest record of all */
+    uint32_t top_chunk; /* and where it is */
+    /* of one chunk */
+    const uint8_t *source;
+    uint32_t chunk, frontier;
+    uint64_t newest;
+};
+
+static uint32_t size_of(const struct ct_lane *lane, uint32_t tag) {
+    uint32_t vectors = lane->vectors ? 128 : 0, stack = lane->stack_bytes < 8 ? 8 : lane->stack_bytes;
+    switch (tag & CT_TAG_KIND) {
+    case CT_EVENT_CALL:
+    case CT_EVENT_ENTRY:
+        return CT_DETAIL_STACK + stack + vectors;
+    case CT_EVENT_RETURN:
+        return CT_DETAIL_RETURN_SIZE + vectors / 4;
+    default:
+        return 0;
+    }
+}
+
+/* Of whichever thread's record is at an offset of a chunk; false: there is none. */
+static bool read_head(const struct ct_lane *lane, const uint8_t *chunk, uint32_t at, struct head *out) {
+    uint64_t check, stamp, tag;
+    memcpy(&check, chunk + at, 8);
+    memcpy(&stamp, chunk + at + CT_DETAIL_STAMP, 8);
+    memcpy(&tag, chunk + at + CT_DETAIL_TAG, 8);
+    uint64_t owner = check ^ stamp * (uint64_t)(int64_t)CT_DETAIL_MIX ^ tag ^ lane->detail_key;
+    if (owner >> CT_SHM_DETAIL_OWNER_BITS)
+        return false;
+    *out = (struct head){owner, (uint32_t)tag / CT_TAG_STEP, size_of(lane, (uint32_t)tag)};
+    return out->size && at + out->size <= BYTES;
+}
+
+/* Where the thread has got to by now, in a chunk that it may be filling: the end of what it has published behind `at`. */
+static uint32_t follow(const struct search *s, uint32_t at, uint64_t newest) {
+    struct head h;
+    while (at + CT_DETAIL_RETURN_SIZE <= BYTES && read_head(s->lane, s->source, at, &h) && h.owner == s->owner &&
+           ct_detail_number(s->thread, h.number) > newest) {
+        newest = ct_detail_number(s->thread, h.number);
+        at += h.size;
+    }
+    return at;
+}
+
+static void keep(struct search *s, uint32_t at, const struct head *h) {
+    uint64_t number = ct_detail_number(s->thread, h->number);
+    if (h->owner != s->owner || !h->number || !number)
+        return;
+    if (number >= s->newest) {
+        s->newest = number;
+        s->frontier = at + h->size;
+    } else if (s->wrapped) {
+        /* The end of a chunk, where nothing fitted any more, keeps records of rounds long ago. */
+        s->frontier = follow(s, s->frontier, s->newest);
+        if (at + s->call_size > BYTES || at < s->frontier + NESTED * s->call_size)
+            return;
+    }
+    if (number > s->top) {
+        s->top = number;
+        s->top_chunk = s->chunk;
+    }
+    if (number > s->last)
+        s->detail->places[s->count++] = (struct ct_detail_place){number, s->chunk * BYTES + at};
+}
+
+/* Those that overlap none. One that overlaps another may do so to a third. */
+static void scan(struct search *s, const uint8_t *copy) {
+    struct head h, waiting = {0};
+    uint32_t waiting_at = 0, covered = 0;
+    s->newest = s->frontier = 0;
+    for (uint32_t at = 0; at + CT_DETAIL_RETURN_SIZE <= BYTES; at += 8) {
+        if (!read_head(s->lane, copy, at, &h))
+            continue;
+        bool overlaps = at < covered;
+        s->detail->rejected += overlaps ? 1 + (waiting.size != 0) : 0;
+        if (!overlaps && waiting.size)
+            keep(s, waiting_at, &waiting);
+        waiting = overlaps ? (struct head){0} : h;
+        waiting_at = at;
+        covered = at + h.size > covered ? at + h.size : covered;
+    }
+    if (waiting.size)
+        keep(s, waiting_at, &waiting);
+}
+
+static uint64_t first_check(const uint8_t *chunk) {
+    return __atomic_load_n((const uint64_t *)chunk, __ATOMIC_RELAXED);
+}
+
+/* Chunks that the thread has begun to overwrite since they were copied, or is about to: what may have been hit goes, and what is older,
+ * in the rest of the chunk that it is in: before a window's first record nothing is lost, behind it everything counts. */
+static void leave_out(struct search *s, uint32_t chunk, uint32_t chunks, const uint16_t *reached) {
+    struct ct_detail *d = s->detail;
+    uint64_t left = 0;
+    size_t kept = 0;
+    for (size_t i = 0; i < s->count; i++) {
+        uint32_t c = d->places[i].offset / BYTES, at = d->places[i].offset % BYTES;
+        bool begun = c == (s->top_chunk + 1) % chunks ||
+                     first_check(ct_lane_detail_chunk(s->lane, chunk + c)) != first_check(d->copy + (size_t)c * BYTES);
+        if (!begun || at >= reached[c] + NESTED * s->call_size)
+            d->places[kept++] = d->places[i];
+        else if (d->places[i].number > left)
+            left = d->places[i].number;
+    }
+    s->count = 0;
+    for (size_t i = 0; i < kept; i++)
+        if (d->places[i].number > left)
+            d->places[s->count++] = d->places[i];
+}
+
+static int by_number(const void *a, const void *b) {
+    const struct ct_detail_place *x = a, *y = b;
+    return x->number < y->number ? -1 : x->number > y->number;
+}
+
+static struct search begin(struct ct_drain *drain, const struct ct_drain_thread *t) {
+    return (struct search){
+        .lane = drain->lane,
+        .thread = &t->detail,
+        .detail = drain->detail,
+        .owner = CT_SHM_DETAIL_OWNER(t->slot, t->generation),
+        .call_size = size_of(drain->lane, CT_EVENT_CALL),
+    };
+}
+
+size_t ct_detail_find(struct ct_drain *drain, const struct ct_drain_thread *t, uint32_t segment, uint64_t last,
+                      bool live) {
+    struct search s = begin(drain, t);
+    const struct ct_shm_segment *shared = &drain->lane->segments[segment];
+    uint64_t taken = __atomic_load_n(&shared->begin, __ATOMIC_ACQUIRE); /* released by agent/detail.c */
+    uint16_t reached[CT_LANE_MOST_CHUNKS];
+    uint32_t chunk, chunks;
+    ct_lane_segment(s.lane, segment, &chunk, &chunks);
+    if (!taken)
+        return 0;
+    s.last = last;
+    s.wrapped = __atomic_load_n(&shared->turns, __ATOMIC_RELAXED) >= chunks;
+    for (uint32_t used = s.wrapped ? chunks : shared->turns + 1; s.chunk < used && s.chunk < chunks; s.chunk++) {
+        uint8_t *copy = s.detail->copy + (size_t)s.chunk * BYTES;
+        s.source = ct_lane_detail_chunk(s.lane, chunk + s.chunk);
+        memcpy(copy, s.source, BYTES);
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        s.wrapped |= __atomic_load_n(&shared->turns, __ATOMIC_RELAXED) >= chunks;
+        bool begun = live && s.wrapped && first_check(s.source) != first_check(copy);
+        reached[s.chunk] = (uint16_t)(begun ? follow(&s, 0, 0) : 0);
+        scan(&s, copy);
+    }
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    if (__atomic_load_n(&shared->begin, __ATOMIC_RELAXED) != taken)
+        return 0; /* it was not used, and is another's */
+    if (live && s.wrapped)
+        leave_out(&s, chunk, chunks, reached);
+    qsort(s.detail->places, s.count, sizeof *s.detail->places, by_number);
+    return s.count;
+}
+
+uint64_t ct_detail_oldest(const struct ct_drain *drain, const struct ct_drain_thread *t, uint32_t segment,
+                          bool *wrapped) {
+    const struct ct_shm_segment *shared = &drain->lane->segments[segment];
+    uint64_t owner = CT_SHM_DETAIL_OWNER(t->slot, t->generation), oldest = 0, stamp;
+    uint32_t chunk, chunks;
+    ct_lane_segment(drain->lane, segment, &chunk, &chunks);
+    *wrapped = shared->turns >= chunks;
+    for (uint32_t i = 0; i < chunks && i <= shared->turns; i++) {
+        const uint8_t *source = ct_lane_detail_chunk(drain->lane, chunk + i);
+        struct head h;
+        if (!read_head(drain->lane, source, 0, &h) || h.owner != owner)
+            continue;
+        memcpy(&stamp, source + CT_DETAIL_STAMP, 8);
+        oldest = !oldest || stamp < oldest ? stamp : oldest;
+    }
+    return oldest ? ct_clock_ns(drain->clock, oldest) : 0;
+}

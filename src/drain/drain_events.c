@@ -1,0 +1,214 @@
+/* From slots to ATF events: time, function, depth; and how long it took. Owner: the drain thread. */
+#include "drain/drain.h"
+#include "hook/layout.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Calls, returns and depths come from the target: what is kept of them is bounded, for a thread and in all. */
+#define MAX_GAPS     4096u
+#define GAPS_IN_ALL  (1u << 18)
+#define MAX_DEPTH    (1u << 21)
+#define HURRIED_LOOK 64u
+
+/* ---- the stack of open calls ---- */
+
+static bool grow(struct ct_drain *d, struct ct_drain_thread *t, size_t known) {
+    if (known < t->stack_capacity)
+        return true;
+    size_t capacity = t->stack_capacity ? t->stack_capacity * 2 : 64, more = capacity - t->stack_capacity;
+    bool room = known == t->stack_capacity && capacity <= MAX_DEPTH && d->stacks_room + more <= CT_DRAIN_DEPTH_IN_ALL;
+    uint32_t *stack = room ? realloc(t->stack, capacity * sizeof *stack) : NULL;
+    if (!stack)
+        return false;
+    d->stacks_room += more;
+    t->stack = stack;
+    t->stack_capacity = capacity;
+    return true;
+}
+
+static size_t known_calls(const struct ct_drain_thread *t) {
+    return t->depth - t->unknown;
+}
+
+static uint32_t push(struct ct_drain *d, struct ct_drain_thread *t, uint32_t hook) {
+    size_t known = known_calls(t);
+    if (grow(d, t, known))
+        t->stack[known] = hook;
+    return (uint32_t)t->depth++;
+}
+
+/* A return ends the innermost open call of its function. That is the innermost of all, unless a coroutine runs on an array inside
+ * this stack. */
+static uint32_t pop(const struct ct_drain *d, struct ct_drain_thread *t, uint32_t hook) {
+    size_t known = known_calls(t);
+    if (!t->depth)
+        return 0;
+    if (known > t->stack_capacity) /* deeper than we have memory for */
+        return (uint32_t)--t->depth;
+    size_t last = d->hurried && known > HURRIED_LOOK ? known - HURRIED_LOOK : 0;
+    for (size_t i = known; i-- > last;)
+        if (t->stack[i] == hook) {
+            memmove(t->stack + i, t->stack + i + 1, (known - i - 1) * sizeof *t->stack);
+            t->depth--;
+            return (uint32_t)(t->unknown + i);
+        }
+    if (!t->unknown)
+        return (uint32_t)t->depth; /* its call was not seen at all */
+    t->depth--;
+    return (uint32_t)--t->unknown;
+}
+
+static void list_gap(struct ct_drain *d, struct ct_drain_thread *t, uint64_t lost, enum ct_loss_reason reason) {
+    bool room = t->gap_count < MAX_GAPS && d->gap_count < GAPS_IN_ALL;
+    struct ct_drain_gap *gaps = room ? realloc(t->gaps, (t->gap_count + 1) * sizeof *gaps) : NULL;
+    if (gaps) {
+        t->gaps = gaps;
+        t->gaps[t->gap_count++] = (struct ct_drain_gap){t->events, lost, reason};
+        d->gap_count++;
+    } else if (t->gap_count) {
+        t->gaps[t->gap_count - 1].lost += lost;
+    }
+}
+
+void ct_drain_note_gap(struct ct_drain *d, struct ct_drain_thread *t, uint64_t lost, enum ct_loss_reason reason,
+                       uint32_t depth) {
+    t->gaps_lost += lost;
+    ct_drain_stacks_forget(d, t);
+    t->depth = t->unknown = depth <= MAX_DEPTH ? depth : 0;
+    list_gap(d, t, lost, reason);
+}
+
+#define INHERITED_MAX 100000u /* the number comes from the target */
+
+void ct_drain_inherit(struct ct_drain *d, struct ct_drain_thread *t, uint32_t depth) {
+    if (depth)
+        ct_drain_note_gap(d, t, 0, CT_LOSS_COUNT, depth < INHERITED_MAX ? depth : 0);
+}
+
+/* ---- events ---- */
+
+uint64_t ct_drain_function(const struct ct_drain *d, uint32_t hook) {
+    if (d->resolve)
+        return d->resolve(d->resolve_arg, hook);
+    size_t count = __atomic_load_n(&d->hook_count, __ATOMIC_ACQUIRE); /* before the array: see ct_drain_set_functions */
+    return hook < count ? __atomic_load_n(&d->function_ids, __ATOMIC_ACQUIRE)[hook] : 0;
+}
+
+/* `seq`: its position in the thread. */
+static struct atf_index_event convert(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_event *e,
+                                      uint64_t seq) {
+    uint32_t kind = e->kind & CT_TAG_KIND, number = e->kind / CT_TAG_STEP;
+    struct atf_index_event out = {
+        .timestamp_ns = ct_clock_ns(d->clock, e->timestamp),
+        .function_id = ct_drain_function(d, e->hook),
+        .thread_id = (uint32_t)t->tid,
+        .event_kind = kind,
+        .detail_seq = ATF_NO_DETAIL,
+    };
+    bool held = out.timestamp_ns < t->last_ns;
+    if (held)
+        out.timestamp_ns = t->last_ns;
+    t->last_ns = out.timestamp_ns;
+    if (number)
+        ct_detail_note(t, d->clock, number, seq, out.timestamp_ns, held);
+    bool first = !t->stacks.running;
+    if (kind == CT_EVENT_ENTRY) {
+        out.event_kind = ATF_CALL;
+        out.call_depth = first ? (uint32_t)t->depth : ct_drain_stacks_depth(t);
+    } else if (kind == CT_EVENT_CALL) {
+        out.call_depth = first ? push(d, t, e->hook) : ct_drain_stacks_push(d, t, e->hook);
+    } else {
+        out.call_depth = first ? pop(d, t, e->hook) : ct_drain_stacks_pop(d, t, e->hook);
+    }
+    return out;
+}
+
+/* Three of each run: what is new, what is old, and one between. */
+static void take_samples(struct ct_drain *d, const struct ct_event *events, size_t count) {
+    const size_t which[3] = {0, count / 2, count - 1};
+    for (int i = 0; i < 3 && d->sample_count < sizeof d->sample / sizeof d->sample[0]; i++) {
+        d->sample[d->sample_count].counter = events[which[i]].timestamp;
+        d->sample[d->sample_count++].weight = (uint32_t)(count / 3 + 1);
+    }
+}
+
+static void emit(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_event *events, size_t count) {
+    take_samples(d, events, count);
+    for (size_t done = 0; done < count;) {
+        size_t room, n;
+        struct atf_index_event *out = ct_thread_writer_reserve(t->writer, &room);
+        n = room < count - done ? room : count - done;
+        size_t made = 0;
+        for (size_t i = 0; i < n; i++) {
+            if ((events[done + i].kind & CT_TAG_KIND) == CT_SHM_EVENT_VOID) {
+                t->abandoned++;
+            } else if ((events[done + i].kind & CT_TAG_KIND) == CT_EVENT_STACK) {
+                ct_drain_stacks_run(t, events[done + i].hook);
+            } else if ((events[done + i].kind & CT_TAG_KIND) >= CT_SHM_EVENT_BLOCK) {
+                if (d->code)
+                    d->code(d->resolve_arg, t, &events[done + i], t->events + made);
+            } else {
+                out[made] = convert(d, t, &events[done + i], t->events + made);
+                made++;
+            }
+        }
+        if (made && (!d->time_start || out[0].timestamp_ns < d->time_start))
+            d->time_start = out[0].timestamp_ns;
+        int status = d->explain ? d->explain(d->resolve_arg) : 0;
+        d->error = d->error ? d->error : status;
+        ct_thread_writer_commit(t->writer, made);
+        t->events += made;
+        done += n;
+    }
+    if (t->last_ns > d->time_end)
+        d->time_end = t->last_ns;
+    d->found = true;
+}
+
+void ct_drain_emit(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_event *events, size_t count) {
+    while (count && t->writer) {
+        size_t older = ct_drain_signals_before(d, t, events, count);
+        emit(d, t, events, older);
+        events += older;
+        count -= older;
+    }
+}
+
+/* ---- latency ---- */
+
+/* Eight buckets for each power of two, from 1 µs on. */
+static unsigned bucket_of(uint64_t ns) {
+    uint64_t us = ns / 1000;
+    if (us < 8)
+        return (unsigned)us;
+    unsigned power = 63 - (unsigned)__builtin_clzll(us);
+    unsigned bucket = (power - 2) * 8 + (unsigned)(us >> (power - 3) & 7);
+    return bucket < CT_LATENCY_BUCKETS ? bucket : CT_LATENCY_BUCKETS - 1;
+}
+
+static uint64_t bucket_ns(unsigned bucket) {
+    if (bucket < 8)
+        return bucket * 1000ull;
+    unsigned power = bucket / 8 + 2;
+    return ((8ull + bucket % 8) << (power - 3)) * 1000;
+}
+
+/* What was sampled is on disk now. */
+void ct_drain_measure(struct ct_drain *d, uint64_t now) {
+    for (size_t i = 0; i < d->sample_count; i++) {
+        uint64_t then = ct_clock_ns(d->clock, d->sample[i].counter), latency = now > then ? now - then : 0;
+        d->latency[bucket_of(latency)] += d->sample[i].weight;
+        d->latency_samples += d->sample[i].weight;
+        if (latency > d->latency_max)
+            d->latency_max = latency;
+    }
+    d->sample_count = 0;
+}
+
+uint64_t ct_drain_latency(const struct ct_drain *d, double share) {
+    uint64_t wanted = (uint64_t)((double)d->latency_samples * share), seen = 0;
+    for (unsigned i = 0; i < CT_LATENCY_BUCKETS; i++)
+        if ((seen += d->latency[i]) > wanted)
+            return bucket_ns(i);
+    return 0;
+}

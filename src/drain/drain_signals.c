@@ -1,0 +1,199 @@
+/* Signals on their way into the index: handed over by whoever traces the process, put by the drain thread where they belong.
+ *
+ * A thread stands while its signal is handed over, so what it has filled until then is older than the signal's counter value, and
+ * what it fills afterwards newer. A signal goes before the first newer event; or, when none has come, behind everything that there
+ * was after two whole passes (one may have missed a chunk), or at the end. Its registers go into the detail file in the order of
+ * events. All of it is memory of ours: no overload of the lanes touches it.
+ *
+ *   handed over ─▶ waiting (of its thread; a stray while that has no file) ─▶ placed in the index ─▶ in the detail file */
+#include "drain/drain.h"
+#include <contrail/status.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_QUEUED = 1 << 16, MAX_PLACED = 1 << 13, PASSES = 2 };
+
+/* ---- lists ---- */
+
+static void append(struct ct_drain_signals *list, struct ct_drain_signal *s) {
+    s->next = NULL;
+    if (!list->first)
+        list->end = &list->first;
+    *list->end = s;
+    list->end = &s->next;
+}
+
+static struct ct_drain_signal *take_first(struct ct_drain_signals *list) {
+    struct ct_drain_signal *s = list->first;
+    if (s)
+        list->first = s->next;
+    return s;
+}
+
+static void free_list(struct ct_drain_signals *list) {
+    for (struct ct_drain_signal *s; (s = take_first(list));)
+        free(s);
+}
+
+int ct_drain_signal(struct ct_drain *d, const struct ct_signal_record *record) {
+    struct ct_drain_signal *s = malloc(sizeof *s);
+    pthread_mutex_lock(&d->mutex);
+    bool taken = s && d->signal_count < MAX_QUEUED;
+    if (taken) {
+        *s = (struct ct_drain_signal){.record = *record};
+        append(&d->signals, s);
+        __atomic_store_n(&d->signal_count, d->signal_count + 1, __ATOMIC_RELEASE);
+    } else {
+        d->signals_lost++;
+    }
+    pthread_mutex_unlock(&d->mutex);
+    if (!taken)
+        free(s);
+    return taken ? 0 : CT_ERR_NO_MEMORY;
+}
+
+static struct ct_drain_thread *thread_of(struct ct_drain *d, int tid) {
+    struct ct_drain_thread *found = NULL;
+    for (struct ct_drain_thread *t = d->threads; t; t = t->next)
+        if (t->tid == tid && t->writer)
+            found = t;
+    return found;
+}
+
+static void hand_out(struct ct_drain *d, struct ct_drain_signals *from) {
+    struct ct_drain_signals strays = {0};
+    for (struct ct_drain_signal *s; (s = take_first(from));) {
+        struct ct_drain_thread *t = thread_of(d, s->record.tid);
+        s->pass = d->pass;
+        append(t ? &t->waiting : &strays, s);
+    }
+    while (strays.first)
+        append(&d->strays, take_first(&strays));
+}
+
+/* To the threads that they are of. Strays are looked at once a pass. */
+static void take_queue(struct ct_drain *d) {
+    if (!__atomic_load_n(&d->signal_count, __ATOMIC_ACQUIRE))
+        return;
+    pthread_mutex_lock(&d->mutex);
+    struct ct_drain_signals all = d->signals;
+    d->signals.first = NULL;
+    __atomic_store_n(&d->signal_count, 0, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&d->mutex);
+    hand_out(d, &all);
+}
+
+/* ---- registers: persisted whatever else of the detail lane is ---- */
+
+static void write_registers(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_drain_signal *s) {
+    const struct ct_signal_record *record = &s->record;
+    struct __attribute__((packed)) {
+        struct atf_detail_signal signal;
+        uint64_t registers[CT_SIGNAL_REGISTERS];
+    } out = {.signal = {.event = {.total_length = sizeof out,
+                                  .event_type = ATF_DETAIL_SIGNAL,
+                                  .index_seq = (uint32_t)s->seq,
+                                  .thread_id = (uint32_t)t->tid,
+                                  .timestamp = s->ns},
+                        .signal = (uint32_t)record->signal,
+                        .code = (uint32_t)record->code,
+                        .fault_address = record->fault_address}};
+    memcpy(out.registers, record->registers, sizeof out.registers);
+    int status = 0;
+    if (!t->detail.writer)
+        status = ct_detail_writer_open(&t->detail.writer, d->place, t->id, (uint32_t)t->tid);
+    uint32_t sequence = status ? ATF_NO_DETAIL : ct_detail_writer_add(t->detail.writer, &out.signal.event);
+    if (sequence != ATF_NO_DETAIL) {
+        ct_thread_writer_link(t->writer, s->seq, sequence);
+        t->detail.written++;
+    }
+    d->error = d->error ? d->error : status;
+}
+
+void ct_drain_put_registers(struct ct_drain *d, struct ct_drain_thread *t, uint64_t before) {
+    while (t->placed.first && t->placed.first->seq < before) {
+        struct ct_drain_signal *s = take_first(&t->placed);
+        if (t->writer)
+            write_registers(d, t, s);
+        d->placed_count--;
+        free(s);
+    }
+}
+
+/* While a window is open, detail of what was before a signal may yet be taken. */
+void ct_drain_put_old_registers(struct ct_drain *d) {
+    bool open = d->placed_count && d->detail && !ct_windows_settled(d->windows, ct_clock_now());
+    if (!d->placed_count || (open && d->placed_count <= MAX_PLACED))
+        return;
+    for (struct ct_drain_thread *t = d->threads; t; t = t->next) {
+        ct_drain_put_registers(d, t, UINT64_MAX);
+        int status = t->detail.writer ? ct_detail_writer_flush(t->detail.writer) : 0;
+        d->error = d->error ? d->error : status;
+    }
+}
+
+/* ---- places ---- */
+
+/* The thread's first waiting signal, behind what there is. */
+static void place(struct ct_drain *d, struct ct_drain_thread *t) {
+    struct ct_drain_signal *s = take_first(&t->waiting);
+    uint64_t ns = ct_clock_ns(d->clock, s->record.counter);
+    size_t room;
+    t->last_ns = ns > t->last_ns ? ns : t->last_ns;
+    s->seq = t->events;
+    s->ns = t->last_ns;
+    struct atf_index_event *out = ct_thread_writer_reserve(t->writer, &room);
+    *out = (struct atf_index_event){
+        .timestamp_ns = t->last_ns,
+        .thread_id = (uint32_t)t->tid,
+        .event_kind = ATF_EXCEPTION,
+        .call_depth = (uint32_t)t->depth,
+        .detail_seq = ATF_NO_DETAIL,
+    };
+    ct_thread_writer_commit(t->writer, 1);
+    t->events++;
+    d->time_start = d->time_start ? d->time_start : t->last_ns;
+    d->time_end = t->last_ns > d->time_end ? t->last_ns : d->time_end;
+    d->found = true;
+    if (s->record.mark[0] && d->windows)
+        ct_windows_mark(d->windows, t->last_ns, s->record.mark, t->tid, 0);
+    append(&t->placed, s);
+    d->placed_count++;
+}
+
+size_t ct_drain_signals_before(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_event *events,
+                               size_t count) {
+    take_queue(d);
+    while (t->waiting.first) {
+        uint64_t counter = t->waiting.first->record.counter;
+        size_t older = 0;
+        while (older < count && events[older].timestamp <= counter)
+            older++;
+        if (older)
+            return older; /* after these we are asked again */
+        place(d, t);
+    }
+    return count;
+}
+
+void ct_drain_put_signals(struct ct_drain *d, bool all) {
+    d->pass++;
+    take_queue(d);
+    if (d->strays.first) {
+        struct ct_drain_signals strays = d->strays;
+        d->strays.first = NULL;
+        hand_out(d, &strays);
+    }
+    for (struct ct_drain_thread *t = d->threads; t; t = t->next)
+        while (t->waiting.first && t->writer && (all || d->pass - t->waiting.first->pass >= PASSES))
+            place(d, t);
+}
+
+void ct_drain_free_signals(struct ct_drain *d) {
+    free_list(&d->signals);
+    free_list(&d->strays);
+    for (struct ct_drain_thread *t = d->threads; t; t = t->next) {
+        free_list(&t->waiting);
+        free_list(&t->placed);
+    }
+}

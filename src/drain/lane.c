@@ -1,0 +1,287 @@
+/* See lane.h. */
+#include "drain/lane.h"
+#include "os/thread.h"
+#include <contrail/status.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#define CHUNKS_WANTED   4096u /* so many threads can have one each; fewer and larger ones would not be faster */
+#define CHUNK_MIN       4096u
+#define CHUNK_MAX       65536u
+#define CHUNKS_MIN      64u
+#define THREAD_CAPACITY 16384u
+
+static uint64_t round_up(uint64_t value, uint64_t unit) {
+    return (value + unit - 1) / unit * unit;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
+static uint32_t chunk_size(size_t memory) {
+    uint32_t bytes = CHUNK_MIN;
+    while (bytes < CHUNK_MAX && (size_t)bytes * 2 * CHUNKS_WANTED <= memory)
+        bytes *= 2;
+    return bytes;
+}
+
+/* ---- segments ---- */
+
+/* How the detail pool is cut: shares of it in 32nds, by size. Threads that come first get a mebibyte, which stays in a
+ * processor's cache and reaches back a few thousand calls; with the default 32 MiB there is something for 1,124 threads. */
+static const struct {
+    uint32_t chunks, share;
+} classes[CT_LANE_CLASSES] = {{CT_LANE_MOST_CHUNKS, 12}, {16, 3}, {2, 17}};
+enum { SHARES = 32, DETAIL_MIN = 1 << 20 };
+
+/* Not more small ones than there can be threads: what is left then is for large ones. */
+static uint32_t segments_of_class(size_t memory, unsigned k) {
+    uint64_t all = memory / CT_SHM_DETAIL_CHUNK, chunks = all * classes[k].share / SHARES;
+    if (k == 0)
+        chunks =
+            all - segments_of_class(memory, 1) * classes[1].chunks - segments_of_class(memory, 2) * classes[2].chunks;
+    uint64_t segments = chunks / classes[k].chunks;
+    return (uint32_t)(segments < THREAD_CAPACITY ? segments : THREAD_CAPACITY);
+}
+
+static void cut_segments(struct ct_lane *lane, size_t memory, uint16_t *segment_of_chunk) {
+    uint32_t segment = 0, chunk = 0;
+    for (unsigned k = 0; k < CT_LANE_CLASSES; k++)
+        for (uint32_t n = lane->segments_of_class[k] = segments_of_class(memory, k); n > 0; n--, segment++) {
+            lane->segments[segment] = (struct ct_shm_segment){.chunk = chunk, .chunks = classes[k].chunks};
+            for (uint32_t end = chunk + classes[k].chunks; chunk < end; chunk++)
+                segment_of_chunk[chunk] = (uint16_t)segment;
+        }
+}
+
+static void lay_out_detail(struct ct_shm_control *c, const struct ct_lane_options *o, uint64_t window, uint64_t *at) {
+    if (!o->detail_memory)
+        return;
+    size_t memory = o->detail_memory < DETAIL_MIN ? DETAIL_MIN : o->detail_memory;
+    for (unsigned k = 0; k < CT_LANE_CLASSES; k++) {
+        c->segment_count += segments_of_class(memory, k);
+        c->detail_chunk_count += segments_of_class(memory, k) * classes[k].chunks;
+    }
+    c->stack_bytes = o->stack_bytes;
+    c->vectors = o->vectors;
+    c->detail_rate = o->detail_rate;
+    c->hook_room = o->hook_room;
+    c->free_segments = (int32_t)c->segment_count;
+    c->segments_offset = round_up(*at, 64);
+    c->segment_of_chunk_offset = c->segments_offset + c->segment_count * sizeof(struct ct_shm_segment);
+    c->rules_offset = round_up(c->segment_of_chunk_offset + c->detail_chunk_count * sizeof(uint16_t), 64);
+    c->budgets_offset = round_up(c->rules_offset + (uint64_t)o->hook_room * sizeof(uint16_t), 64);
+    uint64_t end = c->budgets_offset + (o->detail_rate ? (uint64_t)o->hook_room * sizeof(int32_t) : 0);
+    c->detail_pool_offset = round_up(end, window);
+    *at = c->detail_pool_offset + 2ull * CT_SHM_DETAIL_CHUNK * c->detail_chunk_count;
+    if (getrandom(&c->detail_key, sizeof c->detail_key, GRND_NONBLOCK) != sizeof c->detail_key)
+        c->detail_key = 0x9e3779b97f4a7c15ull ^ (uint64_t)(uintptr_t)c;
+    c->detail_key |= 1ull << 63;
+}
+
+static uint64_t lay_out(struct ct_shm_control *c, const struct ct_lane_options *o) {
+    uint32_t bytes = chunk_size(o->index_memory);
+    uint64_t count = o->index_memory / bytes, window = 2 * larger(bytes, CT_SHM_DETAIL_CHUNK);
+    *c = (struct ct_shm_control){
+        .magic = CT_SHM_MAGIC,
+        .version = CT_SHM_VERSION,
+        .chunk_bytes = bytes,
+        .chunk_count = (uint32_t)(count < CHUNKS_MIN ? CHUNKS_MIN : count),
+        .thread_capacity = THREAD_CAPACITY,
+        .lossless = o->lossless,
+        .recording = 1,
+    };
+    c->free_chunks = (int32_t)c->chunk_count;
+    c->threads_offset = CT_SHM_HEAD_SIZE;
+    c->chunks_offset = c->threads_offset + (uint64_t)THREAD_CAPACITY * sizeof(struct ct_shm_thread);
+    uint64_t at = c->chunks_offset + (uint64_t)c->chunk_count * sizeof(struct ct_shm_chunk);
+    lay_out_detail(c, o, window, &at);
+    c->pool_offset = round_up(at, window);
+    c->size = c->pool_offset + 2 * (uint64_t)bytes * c->chunk_count;
+    c->extra_offset = o->extra ? c->size : 0;
+    c->size += o->extra;
+    return window;
+}
+
+/* What tells sizes and places, once more: the target can write to the shared memory. */
+static void point_to_parts(struct ct_lane *lane, uint8_t *at, const struct ct_shm_control *c) {
+    lane->control = (struct ct_shm_control *)at;
+    lane->threads = (struct ct_shm_thread *)(at + c->threads_offset);
+    lane->chunks = (struct ct_shm_chunk *)(at + c->chunks_offset);
+    lane->pool = at + c->pool_offset;
+    lane->marks = (struct ct_shm_mark *)(at + CT_SHM_MARKS_OFFSET);
+    lane->more_marks = (struct ct_shm_more_marks *)(at + CT_SHM_MORE_MARKS_OFFSET);
+    lane->regions = (struct ct_shm_regions *)(at + CT_SHM_REGIONS_OFFSET);
+    lane->segments = (struct ct_shm_segment *)(at + c->segments_offset);
+    lane->rules = (uint16_t *)(at + c->rules_offset);
+    lane->budgets = c->detail_rate ? (int32_t *)(at + c->budgets_offset) : NULL;
+    lane->detail_pool = at + c->detail_pool_offset;
+    lane->extra = c->extra_offset ? at + c->extra_offset : NULL;
+}
+
+/* ---- the memory itself ---- */
+
+/* The target has made it, and a filter of its own may have answered for the kernel: a file that can shrink, that blocks who
+ * touches it, or that is worth something to somebody else is refused before it is changed. */
+static bool is_new_memfd(int fd) {
+    struct stat info;
+    struct statfs place;
+    return !fstat(fd, &info) && S_ISREG(info.st_mode) && !info.st_nlink && !info.st_size && !fstatfs(fd, &place) &&
+           place.f_type == TMPFS_MAGIC && (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR && !fcntl(fd, F_GET_SEALS);
+}
+
+/* It neither shrinks nor grows from now on: touching it never ends in SIGBUS. */
+static int fix_size(int fd, uint64_t size) {
+    struct stat info;
+    if (!is_new_memfd(fd))
+        return CT_ERR_BAD_FILE;
+    if (ftruncate(fd, (off_t)size))
+        return CT_ERR_NO_MEMORY;
+    bool fixed = !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) && !fstat(fd, &info);
+    return fixed && (uint64_t)info.st_size == size ? 0 : CT_ERR_BAD_FILE;
+}
+
+int ct_lane_seal(struct ct_lane *lane) {
+    int failed = fcntl(lane->fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL);
+    if (failed && errno == EINVAL) /* before Linux 5.1 */
+        failed = fcntl(lane->fd, F_ADD_SEALS, F_SEAL_SEAL);
+    return failed ? CT_ERR_BAD_FILE : 0;
+}
+
+int ct_lane_create(struct ct_lane *lane, int fd, const struct ct_lane_options *options) {
+    struct ct_shm_control control;
+    uint64_t window = lay_out(&control, options);
+    *lane = (struct ct_lane){
+        .fd = fd,
+        .size = control.size,
+        .window = window,
+        .chunk_bytes = control.chunk_bytes,
+        .chunk_count = control.chunk_count,
+        .thread_capacity = control.thread_capacity,
+        .lossless = options->lossless,
+        .segment_count = control.segment_count,
+        .detail_chunk_count = control.detail_chunk_count,
+        .stack_bytes = control.stack_bytes,
+        .hook_room = control.hook_room,
+        .detail_rate = control.detail_rate,
+        .vectors = control.vectors,
+        .detail_key = control.detail_key,
+    };
+    int status = fix_size(fd, lane->size);
+    if (status)
+        return status;
+    void *at = mmap(NULL, lane->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED)
+        return CT_ERR_NO_MEMORY;
+    point_to_parts(lane, at, &control);
+    *lane->control = control;
+    if (lane->segment_count)
+        cut_segments(lane, options->detail_memory < DETAIL_MIN ? DETAIL_MIN : options->detail_memory,
+                     (uint16_t *)((uint8_t *)at + control.segment_of_chunk_offset));
+    return 0;
+}
+
+/* Whoever else has the descriptor may move its place: what is returned counts. */
+bool ct_lane_find_used(const struct ct_lane *lane, size_t *from, size_t *to) {
+    if (*from >= *to)
+        return false;
+    off_t data = lseek(lane->fd, (off_t)*from, SEEK_DATA);
+    if (data < 0)
+        return errno != ENXIO; /* the file system does not tell: all of it */
+    off_t hole = lseek(lane->fd, data, SEEK_HOLE);
+    if ((size_t)data >= *to)
+        return false;
+    if ((size_t)data > *from)
+        *from = (size_t)data;
+    if (hole > data && (size_t)hole < *to)
+        *to = (size_t)hole;
+    return true;
+}
+
+void ct_lane_refill_budgets(struct ct_lane *lane, size_t hooks) {
+    int32_t rate = (int32_t)lane->detail_rate;
+    for (size_t i = 0; lane->budgets && i < hooks && i < lane->hook_room; i++)
+        __atomic_store_n(&lane->budgets[i], rate, __ATOMIC_RELAXED);
+}
+
+void ct_lane_mark(struct ct_lane *lane) {
+    __atomic_fetch_add(&lane->control->mark_serial, 1, __ATOMIC_RELEASE); /* read by agent/detail.c */
+}
+
+void ct_lane_segment(const struct ct_lane *lane, uint32_t segment, uint32_t *chunk, uint32_t *chunks) {
+    unsigned k = 0;
+    for (*chunk = 0; k < CT_LANE_CLASSES - 1 && segment >= lane->segments_of_class[k]; k++) {
+        *chunk += lane->segments_of_class[k] * classes[k].chunks;
+        segment -= lane->segments_of_class[k];
+    }
+    *chunks = classes[k].chunks;
+    *chunk += segment * classes[k].chunks;
+}
+
+/* Only chunks that were used: the others may have no memory yet. */
+void ct_lane_free_segment(struct ct_lane *lane, uint32_t segment) {
+    struct ct_shm_segment *s = &lane->segments[segment];
+    uint32_t chunk, chunks, turns = s->turns;
+    ct_lane_segment(lane, segment, &chunk, &chunks);
+    for (uint32_t i = 0; i < chunks && i <= turns; i++)
+        memset(lane->detail_pool + (2 * (uint64_t)(chunk + i) + 1) * CT_SHM_DETAIL_CHUNK, 0, CT_SHM_DETAIL_CHUNK);
+    s->begin = 0;
+    __atomic_store_n(&s->word, CT_SEGMENT_FREE, __ATOMIC_RELEASE); /* acquired by agent/detail.c */
+    __atomic_fetch_add(&lane->control->free_segments, 1, __ATOMIC_RELAXED);
+}
+
+void ct_lane_count_segments(struct ct_lane *lane) {
+    int32_t count = 0;
+    for (uint32_t i = 0; i < lane->segment_count; i++)
+        count += __atomic_load_n(&lane->segments[i].word, __ATOMIC_RELAXED) == CT_SEGMENT_FREE;
+    __atomic_store_n(&lane->control->free_segments, count, __ATOMIC_RELAXED);
+}
+
+void ct_lane_destroy(struct ct_lane *lane) {
+    if (lane->control)
+        munmap(lane->control, lane->size);
+    if (lane->fd >= 0)
+        close(lane->fd);
+    *lane = (struct ct_lane){.fd = -1};
+}
+
+/* The word's address is that of the private node and an offset: what the kernel follows is ours. While the thread holds the
+ * lane it locks no robust mutex of the C library, whose list is put away. */
+int ct_lane_hold(struct ct_lane *lane) {
+    struct ct_lane_robust *r = &lane->robust;
+    size_t size;
+    r->head.list.next = &r->node;
+    r->head.futex_offset = (char *)&lane->control->liveness - (char *)&r->node;
+    r->head.list_op_pending = NULL;
+    r->node.next = &r->head.list;
+    if (syscall(SYS_get_robust_list, 0, &r->before, &size))
+        return CT_ERR_SYSTEM;
+    __atomic_store_n(&lane->control->liveness, (uint32_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
+    return syscall(SYS_set_robust_list, &r->head, sizeof r->head) ? CT_ERR_SYSTEM : 0;
+}
+
+void ct_lane_release(struct ct_lane *lane) {
+    (void)syscall(SYS_set_robust_list, lane->robust.before, sizeof lane->robust.head);
+    __atomic_store_n(&lane->control->liveness, 0, __ATOMIC_RELEASE);
+}
+
+bool ct_lane_change_word(struct ct_lane *lane, uint32_t chunk, uint64_t from, uint64_t to) {
+    return __atomic_compare_exchange_n(&lane->chunks[chunk].word, &from, to, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+void ct_lane_free_chunk(struct ct_lane *lane, uint32_t chunk) {
+    struct ct_shm_chunk *c = &lane->chunks[chunk];
+    memset((void *)(uintptr_t)ct_lane_events(lane, chunk), 0, lane->chunk_bytes);
+    uint64_t word = CT_CHUNK_WORD(CT_CHUNK_FREE, 0, CT_CHUNK_GENERATION(c->word));
+    __atomic_store_n(&c->word, word, __ATOMIC_RELEASE); /* acquired by take_free in agent/lane.c */
+    __atomic_fetch_add(&lane->control->free_chunks, 1, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,100 @@
+/* The controller's side of the shared memory (abi/shm_abi.h): laying it out, being alive in it, taking events out.
+ *
+ * The target can write to all of it, by mistake too: what tells sizes and places is kept here as well, and nothing that is read
+ * there may lead outside.
+ * Owner: the drain thread, once it runs; before that, the session's thread. */
+#ifndef CT_DRAIN_LANE_H
+#define CT_DRAIN_LANE_H
+
+#include "abi/shm_abi.h"
+#include <contrail/hook.h>
+#include <linux/futex.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#define CT_LANE_CLASSES     3   /* sizes of segments */
+#define CT_LANE_MOST_CHUNKS 128 /* in a segment */
+
+/* The list of one that the kernel walks when the drain thread dies. It is private: the target can write to the word alone. */
+struct ct_lane_robust {
+    struct robust_list_head head, *before; /* `before`: the C library's list, which comes back */
+    struct robust_list node;
+};
+
+struct ct_lane {
+    int fd; /* -1: not open */
+    size_t size;
+    uint64_t window; /* the target must map it at an address whose pool is a multiple of this */
+    uint32_t chunk_bytes, chunk_count, thread_capacity;
+    bool lossless;
+    struct ct_lane_robust robust;
+    struct ct_shm_control *control;
+    struct ct_shm_thread *threads;
+    struct ct_shm_chunk *chunks;
+    uint8_t *pool;
+    /* detail; 0 segments: none */
+    uint32_t segment_count, detail_chunk_count, stack_bytes, hook_room, detail_rate;
+    bool vectors;
+    uint64_t detail_key;
+    struct ct_shm_segment *segments;
+    uint32_t segments_of_class[CT_LANE_CLASSES]; /* the target could overwrite what segments say of themselves */
+    struct ct_shm_mark *marks;
+    struct ct_shm_more_marks *more_marks;
+    struct ct_shm_regions *regions;
+    uint16_t *rules;  /* by hook */
+    int32_t *budgets; /* by hook; NULL: no limit */
+    uint8_t *detail_pool;
+    uint8_t *extra; /* bytes after everything else; NULL: none */
+};
+
+struct ct_lane_options {
+    size_t index_memory;
+    bool lossless;
+    size_t detail_memory; /* 0: no detail */
+    uint32_t stack_bytes, detail_rate;
+    bool vectors;
+    uint32_t hook_room; /* hooks that there will ever be */
+    size_t extra;       /* bytes after everything else (control.extra_offset) */
+};
+
+/* Gives the memfd its size for good, maps it, writes the layout. Takes the descriptor over. CT_ERR_BAD_FILE: the descriptor,
+ * which the target has made, is no new and sealable memfd. */
+int ct_lane_create(struct ct_lane *lane, int fd, const struct ct_lane_options *options);
+/* All mappings that are needed exist: nobody can map the memory for writing, or write to its file, from now on. */
+int ct_lane_seal(struct ct_lane *lane);
+void ct_lane_destroy(struct ct_lane *lane);
+/* The next part of [*from, *to) of the shared memory that has been written to, as offsets; false: there is none. The rest reads as zeros,
+ * and reading it costs a page each. */
+bool ct_lane_find_used(const struct ct_lane *lane, size_t *from, size_t *to);
+
+/* The calling thread's death is from now on seen by the agent; until it says goodbye. */
+int ct_lane_hold(struct ct_lane *lane);
+void ct_lane_release(struct ct_lane *lane);
+
+static inline const struct ct_event *ct_lane_events(const struct ct_lane *lane, uint32_t chunk) {
+    return (const struct ct_event *)(lane->pool + (2 * (uint64_t)chunk + 1) * lane->chunk_bytes);
+}
+static inline uint32_t ct_lane_capacity(const struct ct_lane *lane) {
+    return lane->chunk_bytes / (uint32_t)sizeof(struct ct_event);
+}
+static inline const uint8_t *ct_lane_detail_chunk(const struct ct_lane *lane, uint32_t chunk) {
+    return lane->detail_pool + (2 * (uint64_t)chunk + 1) * CT_SHM_DETAIL_CHUNK;
+}
+/* So many of each function's calls may be captured from now on: called once a second. */
+void ct_lane_refill_budgets(struct ct_lane *lane, size_t hooks);
+/* Something happened that the controller itself has noticed: threads keep what they have. */
+void ct_lane_mark(struct ct_lane *lane);
+/* Its chunks. */
+void ct_lane_segment(const struct ct_lane *lane, uint32_t segment, uint32_t *chunk, uint32_t *chunks);
+/* Clears and frees it. */
+void ct_lane_free_segment(struct ct_lane *lane, uint32_t segment);
+/* How many are free is counted anew: a handler may have jumped out between a change and its count. */
+void ct_lane_count_segments(struct ct_lane *lane);
+/* Clears a chunk that the controller holds (DRAINING) and frees it. */
+void ct_lane_free_chunk(struct ct_lane *lane, uint32_t chunk);
+bool ct_lane_change_word(struct ct_lane *lane, uint32_t chunk, uint64_t from, uint64_t to);
+static inline uint64_t ct_lane_word(const struct ct_lane *lane, uint32_t chunk) {
+    return __atomic_load_n(&lane->chunks[chunk].word, __ATOMIC_ACQUIRE); /* released by the agent's swap and submit */
+}
+
+#endif

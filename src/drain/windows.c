@@ -1,0 +1,463 @@
+/* Windows of detail. See windows.h. */
+#include "drain/windows.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define SETTLE_NS  2000000000ull /* records of a window may come so long after its end */
+#define DEFAULT_MS 1000
+#define ENDLESS    UINT64_MAX
+
+static uint64_t max_of(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
+static uint64_t min_of(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+/* ---- life ---- */
+
+static uint64_t roll_ns(int ms, uint64_t events) {
+    if (!ms)
+        ms = events ? 0 : DEFAULT_MS;
+    return ms > 0 ? (uint64_t)ms * 1000000u : 0;
+}
+
+struct ct_windows_options ct_windows_options_of(const struct ct_session_options *o) {
+    return (struct ct_windows_options){
+        .detail = o->detail,
+        .pre_ns = roll_ns(o->pre_roll_ms, o->pre_roll_events),
+        .post_ns = roll_ns(o->post_roll_ms, o->post_roll_events),
+        .pre_events = o->pre_roll_events,
+        .post_events = o->post_roll_events,
+    };
+}
+
+void ct_windows_init(struct ct_windows *w, const struct ct_windows_options *options) {
+    *w = (struct ct_windows){.options = *options};
+    w->state = options->detail == CT_DETAIL_ALWAYS ? CT_WINDOW_PERSISTING : CT_WINDOW_CAPTURING;
+}
+
+static void free_window(struct ct_window *window) {
+    free(window->reasons);
+    free(window);
+}
+
+void ct_windows_free(struct ct_windows *w) {
+    for (size_t i = 0; i < w->count; i++)
+        free_window(w->recent[i]);
+    for (size_t i = 0; i < w->kept_count; i++)
+        free_window(w->kept[(w->kept_first + i) % CT_WINDOWS_KEPT]);
+    for (size_t i = 0; i < w->text_count; i++)
+        free(w->texts[i]);
+    *w = (struct ct_windows){0};
+}
+
+/* ---- reasons ---- */
+
+/* The same text has the same place. The last place is for what there is no room for. */
+static size_t place_of(struct ct_windows *w, const char *text) {
+    if (w->last_text < w->text_count && !strcmp(w->texts[w->last_text], text))
+        return w->last_text;
+    size_t i = 0;
+    while (i < w->text_count && strcmp(w->texts[i], text))
+        i++;
+    if (i == CT_WINDOWS_REASONS)
+        i--;
+    if (i == w->text_count) {
+        w->texts[i] = strdup(i + 1 == CT_WINDOWS_REASONS ? "other" : text);
+        if (!w->texts[i])
+            return SIZE_MAX;
+        w->text_count++;
+    }
+    return w->last_text = i;
+}
+
+static bool add_reason(struct ct_window *window, const struct ct_window_reason *reason) {
+    for (size_t i = 0; i < window->reason_count; i++) {
+        struct ct_window_reason *r = &window->reasons[i];
+        if (r->text != reason->text)
+            continue;
+        uint64_t count = r->count + reason->count;
+        if (reason->first_ns < r->first_ns)
+            *r = *reason;
+        r->count = count;
+        return true;
+    }
+    struct ct_window_reason *grown = realloc(window->reasons, (window->reason_count + 1) * sizeof *grown);
+    if (!grown)
+        return false;
+    window->reasons = grown;
+    grown[window->reason_count++] = *reason;
+    return true;
+}
+
+/* ---- the list ---- */
+
+/* The newest window that begins at or before the time; -1: none. */
+static int last_from(const struct ct_windows *w, uint64_t ns) {
+    size_t low = 0, high = w->count;
+    if (high && w->recent[high - 1]->start <= ns) /* mostly */
+        return (int)high - 1;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (w->recent[middle]->start <= ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return (int)low - 1;
+}
+
+static struct ct_window *window_at(const struct ct_windows *w, uint64_t ns) {
+    int i = last_from(w, ns);
+    return i >= 0 && ns <= w->recent[i]->end ? w->recent[i] : NULL;
+}
+
+/* One window that reaches over both. What was between them was not wanted, unless they overlap. */
+static void join(struct ct_windows *w, size_t i) {
+    struct ct_window *a = w->recent[i], *b = w->recent[i + 1];
+    a->start = min_of(a->start, b->start);
+    a->first_mark = min_of(a->first_mark, b->first_mark);
+    a->reach = max_of(a->reach, b->reach > a->first_mark ? 0 : b->reach);
+    a->first_record = a->records && b->records ? min_of(a->first_record, b->first_record)
+                      : a->records             ? a->first_record
+                                               : b->first_record;
+    a->last_record = max_of(a->last_record, b->last_record);
+    a->records += b->records;
+    a->short_start |= b->short_start;
+    a->short_end |= b->short_end;
+    if (b->last_mark >= a->last_mark) {
+        a->last_mark = b->last_mark;
+        a->left = b->left;
+        a->tid = b->tid;
+    }
+    a->end = max_of(a->end, b->end);
+    for (size_t k = 0; k < b->reason_count; k++)
+        if (!add_reason(a, &b->reasons[k]))
+            w->dropped_marks += b->reasons[k].count;
+    free_window(b);
+    memmove(&w->recent[i + 1], &w->recent[i + 2], (w->count - i - 2) * sizeof w->recent[0]);
+    w->count--;
+    w->opened--;
+}
+
+/* The oldest one needs no more records. */
+static void finish_oldest(struct ct_windows *w) {
+    if (w->kept_count == CT_WINDOWS_KEPT) {
+        free_window(w->kept[w->kept_first]);
+        w->kept_first = (w->kept_first + 1) % CT_WINDOWS_KEPT;
+        w->kept_count--;
+        w->omitted++;
+    }
+    w->kept[(w->kept_first + w->kept_count++) % CT_WINDOWS_KEPT] = w->recent[0];
+    memmove(&w->recent[0], &w->recent[1], --w->count * sizeof w->recent[0]);
+    w->finished++;
+}
+
+static struct ct_window *insert(struct ct_windows *w, const struct ct_window *what) {
+    if (w->count == CT_WINDOWS_RECENT)
+        join(w, 0);
+    struct ct_window *window = malloc(sizeof *window);
+    if (!window)
+        return NULL;
+    *window = *what;
+    size_t i = (size_t)(last_from(w, what->start) + 1);
+    memmove(&w->recent[i + 1], &w->recent[i], (w->count - i) * sizeof w->recent[0]);
+    w->recent[i] = window;
+    w->count++;
+    w->opened++;
+    return window;
+}
+
+/* ---- marks ---- */
+
+/* A window that overlaps or touches the new one takes it in; what then overlaps, too. NULL: none does. */
+static struct ct_window *merge(struct ct_windows *w, const struct ct_window *what) {
+    int i = last_from(w, what->end);
+    if (i < 0 || w->recent[i]->end < what->start)
+        return NULL;
+    struct ct_window *window = w->recent[i];
+    window->short_start = what->start < window->start ? what->short_start : window->short_start;
+    window->start = min_of(window->start, what->start);
+    window->first_mark = min_of(window->first_mark, what->first_mark);
+    if (what->last_mark >= window->last_mark) {
+        window->last_mark = what->last_mark;
+        window->left = what->left;
+        window->tid = what->tid;
+        window->end = max_of(window->end, what->end);
+    } else if (!w->options.post_events) {
+        window->end = max_of(window->end, what->end);
+    }
+    while (i > 0 && w->recent[i - 1]->end >= window->start)
+        join(w, (size_t)--i);
+    return w->recent[i];
+}
+
+static struct ct_window span_of(const struct ct_windows *w, uint64_t ns, int tid, uint64_t pre_ns) {
+    const struct ct_windows_options *o = &w->options;
+    struct ct_window span = {
+        .start = ns > o->pre_ns ? ns - o->pre_ns : 0,
+        .end = ns + o->post_ns,
+        .first_mark = ns,
+        .last_mark = ns,
+        .left = o->post_events,
+        .tid = tid,
+    };
+    span.start = min_of(span.start, pre_ns);
+    if (o->post_events)
+        span.end = ENDLESS;
+    span.short_start = span.start < w->start_ns;
+    span.start = min_of(max_of(span.start, w->start_ns), ns);
+    if (w->end_ns && span.end > w->end_ns) {
+        span.end = max_of(w->end_ns, ns);
+        span.short_end = true;
+    }
+    if (w->lost_ns > span.start)
+        span.reach = min_of(w->lost_ns, ns);
+    return span;
+}
+
+static struct ct_window *window_of_mark(struct ct_windows *w, uint64_t ns, int tid, uint64_t pre_ns) {
+    struct ct_window span = span_of(w, ns, tid, pre_ns);
+    if (w->options.detail == CT_DETAIL_ALWAYS) {
+        struct ct_window *all = w->count ? w->recent[0] : NULL;
+        if (all && !all->first_mark)
+            all->first_mark = ns;
+        if (all)
+            all->last_mark = max_of(all->last_mark, ns);
+        return all;
+    }
+    struct ct_window *window = merge(w, &span);
+    if (!window) {
+        window = insert(w, &span);
+        w->state = window ? CT_WINDOW_MARKED : w->state;
+    } else if (w->state == CT_WINDOW_CAPTURING) {
+        w->state = CT_WINDOW_MARKED; /* it was over, and is not yet */
+    }
+    return window;
+}
+
+void ct_windows_mark_from(struct ct_windows *w, uint64_t ns, const char *text, int tid, uint64_t function_id,
+                          uint64_t pre_ns) {
+    w->marks++;
+    if (w->options.detail == CT_DETAIL_OFF)
+        return;
+    size_t place = place_of(w, text);
+    struct ct_window *window = place == SIZE_MAX ? NULL : window_of_mark(w, ns, tid, pre_ns);
+    const struct ct_window_reason reason = {(uint32_t)place, tid, 1, ns, function_id};
+    if (!window || !add_reason(window, &reason))
+        w->dropped_marks++;
+}
+
+void ct_windows_mark(struct ct_windows *w, uint64_t ns, const char *text, int tid, uint64_t function_id) {
+    ct_windows_mark_from(w, ns, text, tid, function_id, ns);
+}
+
+void ct_windows_repeat(struct ct_windows *w, const char *text, uint64_t count) {
+    w->marks += count;
+    struct ct_window *newest = w->count ? w->recent[w->count - 1] : NULL;
+    size_t place = newest ? place_of(w, text) : SIZE_MAX;
+    for (size_t i = 0; newest && i < newest->reason_count; i++)
+        if (newest->reasons[i].text == place)
+            newest->reasons[i].count += count;
+}
+
+void ct_windows_hold(struct ct_windows *w, uint64_t ns, const char *text) {
+    size_t place = place_of(w, text) + 1;
+    struct ct_window *newest = w->count ? w->recent[w->count - 1] : NULL;
+    w->held_now = true;
+    if (w->held != place || !newest) {
+        ct_windows_mark(w, ns, text, 0, 0);
+        w->held = place;
+        return;
+    }
+    newest->last_mark = max_of(newest->last_mark, ns);
+    newest->left = w->options.post_events;
+    newest->end = w->options.post_events ? ENDLESS : max_of(newest->end, ns + w->options.post_ns);
+}
+
+bool ct_windows_ask(struct ct_windows *w, uint64_t ns) {
+    if (w->options.detail == CT_DETAIL_OFF)
+        return false;
+    uint64_t none = 0;
+    (void)__atomic_compare_exchange_n(&w->asked_ns, &none, ns, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&w->asked_count, 1, __ATOMIC_RELEASE);
+    return true;
+}
+
+/* One that is asked for between the two exchanges has no time of its own any more. */
+static void take_asked(struct ct_windows *w, uint64_t now) {
+    if (!__atomic_load_n(&w->asked_count, __ATOMIC_ACQUIRE))
+        return;
+    uint64_t ns = __atomic_exchange_n(&w->asked_ns, 0, __ATOMIC_RELAXED);
+    uint64_t count = __atomic_exchange_n(&w->asked_count, 0, __ATOMIC_ACQUIRE);
+    for (; count; count--)
+        ct_windows_mark(w, ns ? ns : now, "manual", 0, 0);
+}
+
+/* ---- records ---- */
+
+bool ct_windows_wants(const struct ct_windows *w, uint64_t ns) {
+    if (w->options.detail != CT_DETAIL_MARKED)
+        return w->options.detail == CT_DETAIL_ALWAYS;
+    return window_at(w, ns) != NULL;
+}
+
+bool ct_windows_active(const struct ct_windows *w) {
+    return w->count || w->options.detail == CT_DETAIL_ALWAYS || __atomic_load_n(&w->asked_count, __ATOMIC_RELAXED);
+}
+
+bool ct_windows_settled(const struct ct_windows *w, uint64_t now) {
+    const struct ct_window *newest = w->count ? w->recent[w->count - 1] : NULL;
+    if (w->options.detail == CT_DETAIL_ALWAYS || __atomic_load_n(&w->asked_count, __ATOMIC_RELAXED))
+        return false;
+    return !newest || (newest->end < now && now - newest->end > SETTLE_NS);
+}
+
+/* The post-roll is over with this record, unless it goes on in time. */
+static void close_counted(struct ct_windows *w, struct ct_window *window, uint64_t ns) {
+    window->left = 0;
+    window->end = max_of(max_of(ns, window->last_mark), window->last_mark + w->options.post_ns);
+}
+
+void ct_windows_saw(struct ct_windows *w, int tid, uint64_t ns) {
+    struct ct_window *newest = w->count ? w->recent[w->count - 1] : NULL;
+    if (!newest || !newest->left || ns <= newest->last_mark || (newest->tid && newest->tid != tid))
+        return;
+    if (!--newest->left)
+        close_counted(w, newest, ns);
+}
+
+void ct_windows_thread_ended(struct ct_windows *w, int tid, uint64_t ns) {
+    struct ct_window *newest = w->count ? w->recent[w->count - 1] : NULL;
+    if (newest && newest->left && newest->tid == tid)
+        close_counted(w, newest, ns);
+}
+
+void ct_windows_persisted(struct ct_windows *w, uint64_t ns) {
+    struct ct_window *window = window_at(w, ns);
+    if (!window)
+        return;
+    window->first_record = window->records ? min_of(window->first_record, ns) : ns;
+    window->last_record = max_of(window->last_record, ns);
+    window->records++;
+}
+
+void ct_windows_lost(struct ct_windows *w, uint64_t ns) {
+    w->lost_ns = max_of(w->lost_ns, ns);
+    for (size_t i = 0; i < w->count; i++) {
+        struct ct_window *window = w->recent[i];
+        if (ns > window->start && ns <= window->first_mark)
+            window->reach = max_of(window->reach, ns);
+    }
+}
+
+/* ---- moving on ---- */
+
+static struct ct_window *open_always(struct ct_windows *w, uint64_t ns) {
+    struct ct_window all = {.start = ns, .end = ENDLESS};
+    struct ct_window *window = insert(w, &all);
+    size_t place = place_of(w, "always");
+    const struct ct_window_reason reason = {(uint32_t)place, 0, 1, ns, 0};
+    if (window && place != SIZE_MAX)
+        (void)add_reason(window, &reason);
+    return window;
+}
+
+void ct_windows_start(struct ct_windows *w, uint64_t ns) {
+    w->start_ns = ns;
+    if (w->options.detail == CT_DETAIL_ALWAYS && !w->count)
+        (void)open_always(w, ns);
+}
+
+/* No more records come to it, and no mark's pre-roll reaches into it any more: those would be one window. */
+static bool is_over(const struct ct_windows *w, const struct ct_window *window, uint64_t now) {
+    if (window->end >= now || now - window->end <= SETTLE_NS)
+        return false;
+    return now - window->end > SETTLE_NS + w->options.pre_ns || window->end < w->gone_ns;
+}
+
+void ct_windows_tick(struct ct_windows *w, uint64_t now) {
+    take_asked(w, now);
+    if (w->options.detail == CT_DETAIL_ALWAYS)
+        return;
+    const struct ct_window *newest = w->count ? w->recent[w->count - 1] : NULL;
+    if (w->state == CT_WINDOW_MARKED)
+        w->state = CT_WINDOW_PERSISTING;
+    else if (w->state == CT_WINDOW_PERSISTING && !w->held_now && (!newest || newest->end < now))
+        w->state = CT_WINDOW_CAPTURING;
+    if (!w->held_now)
+        w->held = 0;
+    w->held_now = false;
+    while (w->count && is_over(w, w->recent[0], now))
+        finish_oldest(w);
+}
+
+void ct_windows_end(struct ct_windows *w, uint64_t ns) {
+    take_asked(w, ns);
+    w->end_ns = ns;
+    for (size_t i = 0; i < w->count; i++) {
+        struct ct_window *window = w->recent[i];
+        if (window->end <= ns)
+            continue;
+        window->short_end = w->options.detail != CT_DETAIL_ALWAYS;
+        window->end = max_of(ns, window->last_mark);
+        window->left = 0;
+    }
+    w->state = CT_WINDOW_CAPTURING;
+}
+
+/* ---- telling ---- */
+
+static void put_reason(const struct ct_windows *w, const struct ct_window_reason *r, struct ct_json *j) {
+    ct_json_begin(j, NULL, '{');
+    ct_json_string(j, "trigger", w->texts[r->text]);
+    ct_json_number(j, "count", r->count);
+    ct_json_number(j, "first_ns", r->first_ns);
+    if (r->first_tid)
+        ct_json_number(j, "tid", (uint64_t)r->first_tid);
+    if (r->first_function)
+        ct_json_number(j, "function_id", r->first_function);
+    ct_json_end(j, '}');
+}
+
+static void put_window(const struct ct_windows *w, const struct ct_window *window, struct ct_json *j) {
+    bool open = window->end == ENDLESS;
+    uint64_t start = max_of(window->start, window->reach);
+    ct_json_begin(j, NULL, '{');
+    ct_json_number(j, "start_ns", start);
+    if (!open)
+        ct_json_number(j, "end_ns", window->end);
+    if (window->first_mark) {
+        ct_json_number(j, "first_mark_ns", window->first_mark);
+        ct_json_number(j, "last_mark_ns", window->last_mark);
+        ct_json_number(j, "pre_roll_ns", window->first_mark - min_of(start, window->first_mark));
+        ct_json_string(j, "pre_roll",
+                       window->reach > window->start ? "cut by memory"
+                       : window->short_start         ? "cut by the start"
+                                                     : "whole");
+        if (!open)
+            ct_json_number(j, "post_roll_ns", window->end - window->last_mark);
+        ct_json_string(j, "post_roll", open ? "going on" : window->short_end ? "cut by the end" : "whole");
+    }
+    ct_json_number(j, "records", window->records);
+    if (window->records) {
+        ct_json_number(j, "first_record_ns", window->first_record);
+        ct_json_number(j, "last_record_ns", window->last_record);
+    }
+    ct_json_begin(j, "reasons", '[');
+    for (size_t i = 0; i < window->reason_count; i++)
+        put_reason(w, &window->reasons[i], j);
+    ct_json_end(j, ']');
+    ct_json_end(j, '}');
+}
+
+void ct_windows_put(const struct ct_windows *w, struct ct_json *j) {
+    ct_json_begin(j, "windows", '[');
+    for (size_t i = 0; i < w->kept_count; i++)
+        put_window(w, w->kept[(w->kept_first + i) % CT_WINDOWS_KEPT], j);
+    for (size_t i = 0; i < w->count; i++)
+        put_window(w, w->recent[i], j);
+    ct_json_end(j, ']');
+}

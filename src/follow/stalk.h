@@ -1,0 +1,52 @@
+/* Following a process through translated code: the agent with the Stalker is put in, threads go on in translated code, and what
+ * they call ends up in the index lane as hooked calls do (agent/stalk_agent.c). Recording, drain, trace files and their readers
+ * are the same as with hooks.
+ *
+ * Owner: the thread that leads the recording; names are found by the drain thread. */
+#ifndef CT_FOLLOW_STALK_H
+#define CT_FOLLOW_STALK_H
+
+#include "abi/stalk_abi.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct ct_json;
+struct ct_recording;
+struct ct_session_statistics;
+struct ct_stalk;
+struct ct_symbols_writer;
+struct ct_target_plan;
+
+/* Of a plan for hooks only the names are used: nothing is skipped that could not be hooked, and every call returns. */
+void ct_stalk_plan(struct ct_target_plan *plan);
+
+/* The target is stopped. Afterwards its threads stand where they will be followed. On failure nothing has changed in it. */
+int ct_stalk_install(struct ct_recording *r);
+/* A child that a followed process has forked, which waits in its agent: it gets a lane of its own. The target is stopped. */
+int ct_stalk_install_forked(struct ct_recording *r, struct ct_recording *parent);
+/* Function of a call's target, for ct_drain.resolve. */
+uint64_t ct_stalk_resolve(void *recording, uint32_t number);
+/* For ct_drain.explain: the symbols file has the names of all targets that are known by now. */
+int ct_stalk_explain(void *recording);
+/* For ct_drain.code: a block that was executed or translated. */
+struct ct_drain_thread;
+struct ct_event;
+void ct_stalk_code_event(void *recording, struct ct_drain_thread *thread, const struct ct_event *event,
+                         uint64_t position);
+/* For ct_drain.every_pass: libraries that were loaded since get names. */
+bool ct_stalk_every_pass(void *recording);
+/* Targets without a name, as functions of module 0: all, or those that the symbols file does not have. Are there any of these? */
+void ct_stalk_put_symbols(struct ct_recording *r, struct ct_symbols_writer *writer, bool all);
+bool ct_stalk_has_new_symbols(const struct ct_recording *r);
+/* "stalk" of the manifest; nothing when functions are hooked. */
+void ct_stalk_put(struct ct_recording *r, struct ct_json *json);
+void ct_stalk_statistics(const struct ct_recording *r, struct ct_session_statistics *out);
+/* Every thread goes on in original code. The target is stopped, before and afterwards. */
+int ct_stalk_leave(struct ct_recording *r);
+/* The same behind a recorder that was killed, for one that is to attach. The target is stopped. CT_ERR_BUSY: the recorder lives. */
+int ct_stalk_clean_behind(struct ct_recording *r);
+/* The trace is finished: counted blocks and calls are written beside it (blocks, calls), while the tables are still there. */
+int ct_stalk_write_tables(struct ct_recording *r);
+void ct_stalk_free(struct ct_recording *r);
+
+#endif

@@ -1,0 +1,190 @@
+/* Real return addresses: what the shadow stacks in the target know, put back on its stacks. See eject.h. */
+#include "inject/eject_parts.h"
+#include "hook/runtime.h"
+#include <contrail/status.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Blocks are as many as there were threads at a time. Entries: 16,384 threads with 128 frames each, 64 MiB. */
+#define MAX_BLOCKS  65536u
+#define MAX_ENTRIES (1u << 21)
+#define PIECE       4096u /* entries that are read at a time */
+#define LOOK_STEPS  1024u
+
+/* A return through `slot` to the stub's `resume` is really one to `ret`. */
+struct known_return {
+    uint64_t slot, resume, ret;
+    uint64_t order; /* entries that were pushed later have greater ones, in a block */
+};
+
+struct known_returns {
+    struct ct_ejection *e;
+    struct ct_shadow *piece;
+    struct known_return *at;
+    size_t count, capacity;
+    uint64_t seen;
+    bool busy; /* somebody is in the middle of something, or not everything is known: our code must stay */
+};
+
+/* ---- collecting ---- */
+
+static int add_entry(struct known_returns *known, const struct ct_shadow *e) {
+    if (e->slot <= CT_SLOT_LAST || e->slot == UINT64_MAX)
+        return 0;
+    if (known->count == known->capacity) {
+        size_t capacity = known->capacity ? known->capacity * 2 : 256;
+        struct known_return *at = realloc(known->at, capacity * sizeof *at);
+        if (!at)
+            return CT_ERR_NO_MEMORY;
+        known->at = at;
+        known->capacity = capacity;
+    }
+    known->at[known->count] = (struct known_return){
+        .slot = (e->slot + 7) & ~7ull, .resume = e->stub + CT_AFTER_TO_RESUME, .ret = e->ret, .order = known->count};
+    known->count++;
+    return 0;
+}
+
+static int add_entries(struct known_returns *known, uint64_t from, uint64_t count) {
+    int status = count <= MAX_ENTRIES - known->seen ? 0 : CT_ERR_BAD_FILE;
+    for (uint64_t done = 0, part; !status && done < count; done += part) {
+        part = count - done < PIECE ? count - done : PIECE;
+        status = ct_remote_read(known->e->remote, from + done * sizeof *known->piece, known->piece,
+                                part * sizeof *known->piece);
+        for (uint64_t i = 0; !status && i < part; i++)
+            status = add_entry(known, &known->piece[i]);
+    }
+    known->seen += count;
+    return status;
+}
+
+static void note_memory(struct ct_ejection *e, uint64_t at, uint64_t size) {
+    if (at && size)
+        e->blocks[e->block_count++] = (struct ct_boot_region){at, size};
+}
+
+static int add_block(struct known_returns *known, uint64_t at, const struct ct_block *b) {
+    uint64_t base = (uint64_t)b->base, top = (uint64_t)b->top;
+    note_memory(known->e, at, b->size);
+    if (!b->in_use)
+        return 0;
+    known->busy |= (b->attention & (CT_ATTENTION_GUARD | CT_ATTENTION_SHARED)) != 0;
+    return top > base ? add_entries(known, base, (top - base) / sizeof(struct ct_shadow)) : 0;
+}
+
+static int add_blocks(struct known_returns *known, uint64_t at) {
+    struct ct_block *block = malloc(sizeof *block); /* large */
+    int status = block ? 0 : CT_ERR_NO_MEMORY;
+    for (unsigned n = 0; !status && at; n++) {
+        status = n < MAX_BLOCKS ? ct_remote_read(known->e->remote, at, block, sizeof *block) : CT_ERR_BAD_FILE;
+        if (!status)
+            status = add_block(known, at, block);
+        at = status ? 0 : (uint64_t)block->next;
+    }
+    free(block);
+    return status;
+}
+
+static int collect(struct known_returns *known, const struct ct_runtime *rt) {
+    struct ct_ejection *e = known->e;
+    free(e->blocks);
+    e->block_count = 0;
+    e->blocks = malloc((MAX_BLOCKS + 1) * sizeof *e->blocks);
+    known->piece = malloc(PIECE * sizeof *known->piece);
+    int status = e->blocks && known->piece ? add_blocks(known, (uint64_t)rt->blocks) : CT_ERR_NO_MEMORY;
+    if (!status && rt->parked_count)
+        status = add_entries(known, (uint64_t)rt->parked, CT_PARKED_CAPACITY);
+    if (!status)
+        note_memory(e, (uint64_t)rt->parked, CT_PARKED_CAPACITY * sizeof *rt->parked);
+    known->busy |= rt->parked_count > CT_PARKED_CAPACITY / 4 * 3; /* some may have been evicted */
+    free(known->piece);
+    return status ? status : ct_eject_tidy(e->blocks, &e->block_count);
+}
+
+/* ---- putting right ---- */
+
+static int compare(uint64_t a, uint64_t b) {
+    return a < b ? -1 : a > b;
+}
+
+static int by_slot(const void *a, const void *b) {
+    const struct known_return *x = a, *y = b;
+    int result = compare(x->slot, y->slot);
+    if (!result)
+        result = compare(x->resume, y->resume);
+    return result ? result : compare(x->order, y->order);
+}
+
+/* The last entry of this stub that was pushed before `order`; else its last one, for it may come from elsewhere. NULL: there is none. */
+static const struct known_return *find(const struct known_return *group, size_t count, uint64_t resume,
+                                       uint64_t order) {
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (group[middle].resume < resume || (group[middle].resume == resume && group[middle].order < order))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low && group[low - 1].resume == resume)
+        return &group[low - 1];
+    if (low == count || group[low].resume != resume)
+        return NULL;
+    return order == UINT64_MAX ? &group[low] : find(group, count, resume, UINT64_MAX);
+}
+
+/* A chain of tail calls has one slot and several stubs, each leading to the one before. No chain is longer than there are entries:
+ * one that is leads nowhere. */
+static int real_return(const struct ct_remote *remote, const struct known_return *group, size_t count, uint64_t value,
+                       uint64_t *real) {
+    uint64_t order = UINT64_MAX;
+    const struct known_return *next;
+    for (size_t steps = 0; (next = find(group, count, value, order)); steps++) {
+        if (steps == count)
+            return CT_ERR_BAD_FILE;
+        if (steps % LOOK_STEPS == LOOK_STEPS - 1 && ct_remote_is_over(remote))
+            return CT_ERR_TIMEOUT;
+        value = next->ret;
+        order = next->order;
+    }
+    *real = value;
+    return 0;
+}
+
+static int put_right(struct ct_remote *remote, const struct known_return *group, size_t count) {
+    uint64_t value, real;
+    if (ct_remote_read(remote, group->slot, &value, sizeof value))
+        return ct_remote_is_over(remote) ? CT_ERR_TIMEOUT : 0; /* a coroutine's stack that is no more */
+    int status = real_return(remote, group, count, value, &real);
+    if (!status && real != value)
+        (void)ct_remote_write(remote, group->slot, &real, sizeof real);
+    return status;
+}
+
+static int put_all_right(struct ct_remote *remote, const struct known_returns *known) {
+    int status = 0;
+    for (size_t i = 0, n; !status && i < known->count; i += n) {
+        for (n = 1; i + n < known->count && known->at[i + n].slot == known->at[i].slot;)
+            n++;
+        status = put_right(remote, &known->at[i], n);
+    }
+    return status;
+}
+
+int ct_eject_bare_stacks(struct ct_ejection *e, bool *bare) {
+    struct ct_runtime runtime;
+    struct known_returns known = {.e = e};
+    *bare = !e->boot.runtime; /* given up before anybody had a block */
+    if (*bare)
+        return 0;
+    int status = ct_remote_read(e->remote, e->boot.runtime, &runtime, sizeof runtime);
+    if (!status)
+        status = collect(&known, &runtime);
+    if (!status && !known.busy && known.count) {
+        qsort(known.at, known.count, sizeof *known.at, by_slot);
+        status = put_all_right(e->remote, &known);
+    }
+    *bare = !status && !known.busy;
+    free(known.at);
+    return status == CT_ERR_NOT_MAPPED ? CT_ERR_BAD_FILE : status;
+}

@@ -1,0 +1,25 @@
+/* Pieces of inject.c for others that put memory into a stopped target. */
+#ifndef CT_INJECT_INJECT_PARTS_H
+#define CT_INJECT_INJECT_PARTS_H
+
+#include "inject/inject.h"
+
+/* mmap in the target; `at` 0: anywhere. */
+int ct_inject_map(struct ct_injection *in, uint64_t at, uint64_t size, int prot, int flags, int fd, uint64_t *out);
+int ct_inject_unmap(struct ct_injection *in, uint64_t at, uint64_t size);
+/* The lane, made and mapped on both sides: the first mapping, by whose name everything else is found from then on. With room behind it for
+ * an agent's image, a stack for its calls and `tables` bytes; agent NULL: all that is there already (in->shm). */
+int ct_inject_shared(struct ct_injection *in, const uint8_t *agent, uint64_t tables,
+                     const struct ct_injection_options *options);
+/* Maps these: in->image, entry, stack, tables. */
+int ct_inject_image(struct ct_injection *in, const uint8_t *agent);
+/* The beginning of a free stretch in the target, far from all places that are planned; 0: there is none (inject_place.c). */
+uint64_t ct_inject_find_place(struct ct_injection *in, uint64_t size, uint64_t unit);
+/* What the agent has answered, as a status. */
+int ct_inject_said(int32_t status);
+/* Why the target did not get the memory that it needs, and what helps (inject_explain.c). Returns the status to report. */
+int ct_inject_explain(struct ct_injection *in, int status, struct ct_remote_error *error);
+/* CT_ERR_UNSUPPORTED: a thread uses the register that we need. */
+int ct_inject_check_gs(struct ct_remote *remote, struct ct_remote_error *error);
+
+#endif

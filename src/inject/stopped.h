@@ -1,0 +1,15 @@
+/* What putting patches into a stopped target and taking them out of it share. */
+#ifndef CT_INJECT_STOPPED_H
+#define CT_INJECT_STOPPED_H
+
+#include "hook/page_writer.h"
+#include "remote/remote.h"
+
+/* Writes to the target's memory. */
+struct ct_page_writer ct_stopped_writer(struct ct_remote *remote);
+/* Threads, and code that signal handlers interrupted, go where `moved` says; 0: they stay. `in_call`: the thread stands in a system
+ * call that will be repeated. */
+int ct_stopped_move_threads(struct ct_remote *remote, uint64_t (*moved)(const void *arg, uint64_t pc, bool in_call),
+                            const void *arg);
+
+#endif

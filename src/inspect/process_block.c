@@ -1,0 +1,55 @@
+/* Thread blocks of another process: through GS when it hooks itself, by the agent's table when it is recorded (agent/table.c). What is
+ * read there may say anything: who walks a shadow stack looks again (process_shadow.c). */
+#include "abi/boot_abi.h"
+#include "abi/shm_abi.h"
+#include "inspect/process_parts.h"
+#include "hook/runtime.h"
+
+enum { MAX_BLOCKS = 8192 };
+
+static bool word_at(const struct ct_process *process, uint64_t at, uint64_t *word) {
+    return !ct_remote_read(process->remote, at, word, sizeof *word);
+}
+
+static bool is_block(const struct ct_process *process, uint64_t at) {
+    uint64_t self;
+    return at && word_at(process, at + CT_BLOCK_SELF, &self) && self == at;
+}
+
+static bool has_pointer(const struct ct_process *process, uint64_t block, uint64_t pointer) {
+    uint64_t own;
+    return is_block(process, block) && word_at(process, block + CT_BLOCK_POINTER, &own) && own == pointer;
+}
+
+static bool read_boot(const struct ct_process *process, struct ct_boot *boot) {
+    uint64_t at;
+    return process->lane && word_at(process, process->lane + offsetof(struct ct_shm_control, boot), &at) &&
+           !ct_remote_read(process->remote, at, boot, sizeof *boot) && boot->magic == CT_BOOT_MAGIC &&
+           boot->version == CT_BOOT_VERSION && boot->stray;
+}
+
+/* Another thread has its place in the table now. */
+static uint64_t search(const struct ct_process *process, uint64_t runtime, uint64_t pointer) {
+    uint64_t block;
+    if (!word_at(process, runtime + offsetof(struct ct_runtime, blocks), &block))
+        return 0;
+    for (unsigned i = 0; block && i < MAX_BLOCKS; i++) {
+        if (has_pointer(process, block, pointer))
+            return block;
+        if (ct_remote_is_over(process->remote) || !word_at(process, block + CT_BLOCK_NEXT, &block))
+            return 0;
+    }
+    return 0;
+}
+
+uint64_t ct_process_block(const struct ct_process *process, const struct ct_os_regs *regs) {
+    struct ct_boot boot;
+    uint64_t pointer, distance;
+    if (is_block(process, regs->gs_base))
+        return regs->gs_base;
+    if (!read_boot(process, &boot) || !word_at(process, regs->fs_base, &pointer) ||
+        !word_at(process, boot.table + (pointer * CT_TABLE_MIX >> CT_TABLE_SHIFT & ~7ull), &distance) || !distance)
+        return 0;
+    uint64_t block = boot.stray + distance;
+    return has_pointer(process, block, pointer) ? block : search(process, boot.runtime, pointer);
+}

@@ -1,0 +1,167 @@
+/* Where the return address is at each instruction of the code that all stubs share (hook/stubs_x64.S), in both its forms.
+ *
+ * Found by following that code from its entries and noting what each instruction does to rsp, and to rbx and rbp, which
+ * stand in for rsp where it is aligned. So it needs no care when the assembly changes. Computed once, then only read. */
+#include "inspect/process_x64.h"
+#include "hook/runtime.h"
+#include "isa/x64/decode.h"
+#include <pthread.h>
+#include <string.h>
+
+enum { MAX_CODE = 12288 };
+
+struct form {
+    const uint8_t *code, *end;
+    const uint8_t *enters[7], *leaves[3];
+    struct ct_shared_state states[MAX_CODE];
+};
+
+static struct form forms[CT_SHARED_FORMS] = {
+    {.code = ct_hook_code,
+     .end = ct_hook_code_end,
+     .enters = {ct_hook_enter_record, ct_hook_enter_entry, ct_hook_enter_special, ct_hook_enter_detail,
+                ct_hook_enter_entry_detail, ct_hook_enter_special_detail, ct_hook_enter_listen},
+     .leaves = {ct_hook_leave_record, ct_hook_leave_detail, ct_hook_leave_listen}},
+    {.code = ct_table_code,
+     .end = ct_table_code_end,
+     .enters = {ct_table_enter_record, ct_table_enter_entry, ct_table_enter_special, ct_table_enter_detail,
+                ct_table_enter_entry_detail, ct_table_enter_special_detail, ct_table_enter_listen},
+     .leaves = {ct_table_leave_record, ct_table_leave_detail, ct_table_leave_listen}},
+};
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static size_t code_size(const struct form *f) {
+    size_t size = (size_t)(f->end - f->code);
+    return size < MAX_CODE ? size : MAX_CODE;
+}
+
+static void learn(struct ct_shared_state *s, uint8_t what, int32_t *place, int32_t value) {
+    s->known |= what;
+    *place = value;
+}
+
+/* mov between registers; false when it is something else. */
+static bool move_register(struct ct_shared_state *s, unsigned from, unsigned to) {
+    if (from == CT_X64_RSP && to == CT_X64_RBX && (s->known & CT_SHARED_RSP))
+        learn(s, CT_SHARED_RBX, &s->rbx, s->rsp);
+    else if (from == CT_X64_RSP && to == CT_X64_RBP && (s->known & CT_SHARED_RSP))
+        learn(s, CT_SHARED_RBP, &s->rbp, s->rsp);
+    else if (from == CT_X64_RBX && to == CT_X64_RSP && (s->known & CT_SHARED_RBX))
+        learn(s, CT_SHARED_RSP, &s->rsp, s->rbx);
+    else if (from == CT_X64_RBP && to == CT_X64_RSP && (s->known & CT_SHARED_RBP))
+        learn(s, CT_SHARED_RSP, &s->rsp, s->rbp);
+    else
+        return false;
+    return true;
+}
+
+/* A store of rbx or rbp by which the caller's is kept: `place` is S minus its address. */
+static void keep_register(struct ct_shared_state *s, unsigned reg, int32_t place) {
+    if (reg == CT_X64_RBX && !(s->known & CT_SHARED_RBX))
+        learn(s, CT_SHARED_SAVED_RBX, &s->saved_rbx, place);
+    if (reg == CT_X64_RBP && !(s->known & CT_SHARED_RBP))
+        learn(s, CT_SHARED_SAVED_RBP, &s->saved_rbp, place);
+}
+
+/* Any other write to these registers: rsp is lost; rbx and rbp are the caller's again. */
+static void forget(struct ct_shared_state *s, uint16_t written) {
+    if (written & 1u << CT_X64_RSP)
+        s->known &= (uint8_t)~CT_SHARED_RSP;
+    if (written & 1u << CT_X64_RBX)
+        s->known &= (uint8_t) ~(CT_SHARED_RBX | CT_SHARED_SAVED_RBX);
+    if (written & 1u << CT_X64_RBP)
+        s->known &= (uint8_t) ~(CT_SHARED_RBP | CT_SHARED_SAVED_RBP);
+}
+
+/* Instructions that push or pop: by how much S - rsp changes; 0: it is another one. */
+static int32_t pushed(const struct ct_x64_insn *insn) {
+    unsigned op = insn->opcode, extension = insn->modrm >> 3 & 7;
+    if (insn->encoding != CT_X64_LEGACY || insn->map != 0)
+        return 0;
+    if ((op >= 0x50 && op <= 0x57) || op == 0x68 || op == 0x6a || op == 0x9c || (op == 0xff && extension == 6))
+        return 8;
+    if ((op >= 0x58 && op <= 0x5f) || op == 0x8f || op == 0x9d)
+        return -8;
+    return 0;
+}
+
+static void push_or_pop(struct ct_shared_state *s, const struct ct_x64_insn *insn, int32_t by) {
+    unsigned reg = (insn->opcode & 7) | (insn->rex & 1) << 3;
+    s->rsp += by;
+    if (insn->opcode >= 0x50 && insn->opcode <= 0x57 && (s->known & CT_SHARED_RSP))
+        keep_register(s, reg, s->rsp);
+    if (insn->opcode >= 0x58 && insn->opcode <= 0x5f)
+        forget(s, (uint16_t)(1u << reg & ~(1u << CT_X64_RSP)));
+}
+
+static void run(struct ct_shared_state *s, const struct ct_x64_insn *insn) {
+    struct ct_x64_effects effects;
+    struct ct_x64_mem mem;
+    bool one_byte = insn->encoding == CT_X64_LEGACY && insn->map == 0 && insn->rex & 8;
+    bool memory = ct_x64_memory(insn, &mem);
+    unsigned reg = (insn->modrm >> 3 & 7) | (insn->rex & 4) << 1, rm = (insn->modrm & 7) | (insn->rex & 1) << 3;
+    int32_t by = pushed(insn);
+    if (by) {
+        push_or_pop(s, insn, by);
+        return;
+    }
+    if (insn->kind == CT_INSN_CALL || insn->kind == CT_INSN_CALL_INDIRECT)
+        return; /* it comes back as it went */
+    if (one_byte && insn->opcode == 0x8d && memory && reg == CT_X64_RSP && mem.base == CT_X64_RSP &&
+        mem.index == CT_X64_NO_REG) {
+        s->rsp -= (int32_t)mem.disp;
+        return;
+    }
+    if (one_byte && insn->opcode == 0x89 && !memory && move_register(s, reg, rm))
+        return;
+    if (one_byte && insn->opcode == 0x89 && memory && mem.base == CT_X64_RSP && (s->known & CT_SHARED_RSP))
+        keep_register(s, reg, s->rsp - (int32_t)mem.disp);
+    ct_x64_effects(insn, &effects);
+    forget(s, effects.regs_written);
+}
+
+/* Along the code until it ends or has been seen; branches that stay inside are followed too. */
+static void follow(struct form *f, size_t at, struct ct_shared_state s) {
+    struct ct_x64_insn insn;
+    s.known |= CT_SHARED_REACHED;
+    while (at < code_size(f) && !f->states[at].known && !ct_x64_decode(f->code + at, code_size(f) - at, &insn)) {
+        f->states[at] = s;
+        uint64_t target = ct_x64_target(&insn, at);
+        switch (insn.kind) {
+        case CT_INSN_JMP:
+            at = target;
+            continue;
+        case CT_INSN_JCC:
+            follow(f, target, s);
+            break;
+        case CT_INSN_RET:
+        case CT_INSN_JMP_INDIRECT:
+        case CT_INSN_TRAP:
+            return;
+        default:
+            run(&s, &insn);
+        }
+        at += insn.length;
+    }
+}
+
+static void compute(void) {
+    for (struct form *f = forms; f < forms + CT_SHARED_FORMS; f++) {
+        for (size_t i = 0; i < sizeof f->enters / sizeof f->enters[0]; i++)
+            follow(f, (size_t)(f->enters[i] - f->code),
+                   (struct ct_shared_state){.known = CT_SHARED_RSP, .entering = true, .rsp = 8});
+        for (size_t i = 0; i < sizeof f->leaves / sizeof f->leaves[0]; i++)
+            follow(f, (size_t)(f->leaves[i] - f->code), (struct ct_shared_state){.known = CT_SHARED_RSP, .rsp = -8});
+    }
+}
+
+size_t ct_shared_code(unsigned form, const uint8_t **code) {
+    *code = forms[form].code;
+    return (size_t)(forms[form].end - forms[form].code);
+}
+
+const struct ct_shared_state *ct_shared_state_at(unsigned form, size_t offset) {
+    const struct form *f = &forms[form];
+    pthread_once(&once, compute);
+    return offset < code_size(f) && f->states[offset].known ? &f->states[offset] : NULL;
+}

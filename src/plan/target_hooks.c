@@ -1,0 +1,312 @@
+/* Plans the hooks of one module, from its image and the local copy of its code.
+ *
+ * Stubs go one after the other into the module's slot of an arena, so that several threads can plan for one arena; what does
+ * not fit is planned later, at its end. Numbers are given last, when it is known who has a hook. Invariant: no byte of text is
+ * under two patches. */
+#include "plan/target_internal.h"
+#include "hook/classify.h"
+#include "symbols/name_match.h"
+#include <contrail/status.h>
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define USUAL_STUB 64u
+
+uint64_t ct_target_slot_size(const struct ct_target_image *image) {
+    return ct_target_round(image->function_count * USUAL_STUB + CT_STUB_MAX, 64);
+}
+
+/* ---- filters ---- */
+
+static bool matches(const char *const *globs, const char *text) {
+    for (; *text && *globs; globs++)
+        if (!fnmatch(*globs, text, 0))
+            return true;
+    return false;
+}
+
+static bool module_matches(const char *const *globs, const char *path) {
+    const char *slash = strrchr(path, '/');
+    return matches(globs, path) || (slash && matches(globs, slash + 1));
+}
+
+/* What the filter says about all functions of a module. */
+struct selection {
+    const struct ct_target_filter *filter;
+    bool all, none;
+};
+
+static struct selection selection_of(const struct ct_target_filter *filter, const char *path) {
+    return (struct selection){
+        .filter = filter,
+        .all = !filter->only || module_matches(filter->only, path),
+        .none = filter->exclude && module_matches(filter->exclude, path),
+    };
+}
+
+static bool is_selected(const struct selection *s, const char *name) {
+    if (s->none || (s->filter->exclude && ct_name_fits(s->filter->exclude, name)))
+        return false;
+    return s->all || ct_name_fits(s->filter->only, name);
+}
+
+/* ---- scans, from the image ---- */
+
+static int load_funcs(struct ct_scan *scan, const struct ct_target_image *image, const struct ct_image_text *t,
+                      uint64_t bias) {
+    const struct ct_image_function *f = ct_image_at(image, image->functions);
+    const struct ct_image_loop *loops = ct_image_at(image, t->loops);
+    f += t->first_function;
+    scan->funcs = malloc((t->function_count + 1) * sizeof *scan->funcs);
+    scan->loops = malloc((t->loop_count + 1) * sizeof *scan->loops);
+    if (!scan->funcs || !scan->loops)
+        return CT_ERR_NO_MEMORY;
+    scan->func_count = t->function_count;
+    scan->loop_count = scan->loop_capacity = t->loop_count;
+    for (size_t i = 0; i < t->function_count; i++)
+        scan->funcs[i] = (struct ct_scan_func){
+            .start = bias + f[i].offset, .end = bias + f[i].offset + f[i].size, .flags = f[i].scan_flags};
+    for (size_t i = 0; i < t->loop_count; i++)
+        scan->loops[i] = (struct ct_scan_loop){.branch = bias + loops[i].branch,
+                                               .function = loops[i].function,
+                                               .length = loops[i].length,
+                                               .disp_size = loops[i].disp_size};
+    return 0;
+}
+
+/* The planner changes nothing in a scan but the map of what is taken: the others stay where they are in the image. */
+static int load_scan(struct ct_target_work *w, size_t i) {
+    const struct ct_target_source *s = w->source;
+    const struct ct_image_text *t = (const struct ct_image_text *)ct_image_at(s->image, s->image->texts) + i;
+    w->scans[i] = (struct ct_scan){
+        .code = s->texts[i].code,
+        .start = s->texts[i].start,
+        .end = s->texts[i].end,
+        .landing = (uint64_t *)ct_image_at(s->image, t->landing),
+        .foreign = (uint64_t *)ct_image_at(s->image, t->foreign),
+        .referenced = (uint64_t *)ct_image_at(s->image, t->referenced),
+        .taken = calloc(ct_image_map_words(t), 8),
+    };
+    w->patched[i] = calloc(ct_image_map_words(t), 8);
+    if (!w->scans[i].taken || !w->patched[i])
+        return CT_ERR_NO_MEMORY;
+    return load_funcs(&w->scans[i], s->image, t, s->bias);
+}
+
+static int prepare(struct ct_target_work *w) {
+    size_t texts = w->source->text_count, functions = w->source->image->function_count;
+    w->scans = calloc(texts, sizeof *w->scans);
+    w->patched = calloc(texts, sizeof *w->patched);
+    w->leftover = calloc(functions + 1, sizeof *w->leftover);
+    w->module->functions = calloc(functions + 1, sizeof *w->module->functions);
+    if (!w->scans || !w->patched || !w->leftover || !w->module->functions)
+        return CT_ERR_NO_MEMORY;
+    int status = 0;
+    for (size_t i = 0; i < texts && !status; i++)
+        status = load_scan(w, i);
+    return status;
+}
+
+void ct_target_work_free(struct ct_target_work *w) {
+    for (size_t i = 0; w->scans && i < w->source->text_count; i++) {
+        free(w->scans[i].taken);
+        free(w->scans[i].funcs);
+        free(w->scans[i].loops);
+    }
+    for (size_t i = 0; w->patched && i < w->source->text_count; i++)
+        free(w->patched[i]);
+    free(w->scans);
+    free(w->patched);
+    free(w->leftover);
+}
+
+/* ---- one hook ---- */
+
+static bool is_patched(const struct ct_scan *scan, const uint64_t *patched, const struct ct_plan *plan) {
+    for (unsigned i = 0; i < plan->patch_count; i++)
+        for (unsigned b = 0; b < plan->patches[i].size; b++)
+            if (ct_scan_bit(scan, patched, plan->patches[i].at + b))
+                return true;
+    return false;
+}
+
+static void note_patched(const struct ct_scan *scan, uint64_t *patched, const struct ct_plan *plan) {
+    for (unsigned i = 0; i < plan->patch_count; i++)
+        for (unsigned b = 0; b < plan->patches[i].size; b++)
+            ct_scan_set(scan, patched, plan->patches[i].at + b);
+}
+
+/* A function that another one's patch reaches into cannot be entered through a patch of its own. */
+static bool is_entry_patched(const struct ct_scan *scan, const uint64_t *patched, const struct ct_scan_func *f) {
+    for (uint64_t at = f->start; at < f->start + 4 && at < f->end; at++)
+        if (ct_scan_bit(scan, patched, at))
+            return true;
+    return false;
+}
+
+struct subject {
+    struct ct_target_work *work;
+    size_t text, index; /* of the function in its text */
+    struct ct_function_class class;
+    enum ct_hook_action action;
+};
+
+/* Plans into `bytes`, which run at `address`; *length is what it took. */
+static enum ct_skip_reason plan_one(const struct subject *j, uint8_t *bytes, uint64_t address, size_t *length,
+                                    struct ct_plan *plan) {
+    struct ct_scan *scan = &j->work->scans[j->text];
+    uint64_t *patched = j->work->patched[j->text];
+    const struct ct_scan_func *f = &scan->funcs[j->index];
+    struct ct_plan_request request = {
+        .scan = scan,
+        .shared = &j->work->arena->shared,
+        .detail = j->work->detail,
+        .function = f->start,
+        .end = f->end,
+        .scan_flags = f->flags,
+        .action = j->action,
+        .special = j->class.special,
+        .entry_only = j->class.entry_only,
+    };
+    struct ct_code_buf out = {.bytes = bytes, .capacity = CT_STUB_MAX, .address = address};
+    *length = 0;
+    if (is_entry_patched(scan, patched, f))
+        return CT_SKIP_OVERLAP;
+    enum ct_skip_reason reason = ct_plan_hook(&request, &out, plan);
+    if (reason)
+        return reason;
+    if (is_patched(scan, patched, plan)) {
+        ct_plan_release(&request, plan);
+        return CT_SKIP_OVERLAP;
+    }
+    note_patched(scan, patched, plan);
+    *length = out.length;
+    return CT_SKIP_NONE;
+}
+
+static void count_skip(struct ct_target_work *w, struct ct_target_function *f, enum ct_skip_reason reason) {
+    f->skip = (uint8_t)reason;
+    w->module->skipped[reason]++;
+}
+
+/* The hook at `where`, an offset in the arena. Whoever is not to be recorded has been counted already. */
+static uint64_t add_hook(const struct subject *j, struct ct_target_function *f, uint64_t where) {
+    struct ct_target_work *w = j->work;
+    struct ct_target_hook *hook = &w->hooks[w->hook_count];
+    size_t length;
+    enum ct_skip_reason reason = plan_one(j, w->arena->bytes + where, w->arena->address + where, &length, &hook->plan);
+    if (reason) {
+        if (j->action == CT_ACTION_RECORD)
+            count_skip(w, f, reason);
+        return 0;
+    }
+    hook->function_id = (uint64_t)w->module->id << 32 | (uint64_t)(f - w->module->functions);
+    hook->action = (uint8_t)j->action;
+    hook->special = (uint8_t)j->class.special;
+    hook->entry_only = f->entry_only = (uint8_t)j->class.entry_only;
+    hook->service = j->class.service;
+    w->hook_count++;
+    f->hook = 0; /* it has one */
+    if (j->action == CT_ACTION_RECORD) {
+        w->module->hooked++;
+        w->module->entry_only += j->class.entry_only != CT_ENTRY_ONLY_NONE;
+    }
+    return ct_target_round(length, 8);
+}
+
+/* ---- a module ---- */
+
+/* What is to be done with a function; false: nothing, and it has been counted. */
+static bool decide(struct subject *j, const struct selection *selection, struct ct_target_function *f) {
+    const struct ct_scan *scan = &j->work->scans[j->text];
+    const struct ct_scan_func *func = &scan->funcs[j->index];
+    struct ct_function_facts facts = {
+        .side = CT_CLASSIFY_OUTSIDE,
+        .name = f->name,
+        .flags = f->flags,
+        .scan_flags = func->flags,
+        .referenced = ct_scan_bit(scan, scan->referenced, func->start),
+        .return_map = j->work->source->image->return_map,
+        .walks = j->work->source->image->walks,
+        .libc = j->work->source->image->libc,
+        .reads_code = j->work->reads_code,
+        .no_unwinder = j->work->no_unwinder,
+    };
+    j->class = ct_classify(&facts);
+    enum ct_skip_reason skip = j->class.skip;
+    if (!skip && !is_selected(selection, f->name))
+        skip = CT_SKIP_FILTERED;
+    j->action = skip ? CT_ACTION_NONE : CT_ACTION_RECORD;
+    bool wanted = !skip || (j->class.service && skip != CT_SKIP_PLT);
+    if (wanted && j->work->arena && !j->work->arena->address) {
+        skip = CT_SKIP_OUT_OF_REACH;
+        wanted = false;
+    }
+    if (skip)
+        count_skip(j->work, f, skip);
+    return wanted;
+}
+
+static void fill_function(const struct ct_target_image *image, size_t i, struct ct_target_function *out) {
+    const struct ct_image_function *f = (const struct ct_image_function *)ct_image_at(image, image->functions) + i;
+    *out = (struct ct_target_function){
+        .offset = f->offset,
+        .size = f->size,
+        .name = (const char *)ct_image_at(image, image->names) + f->name,
+        .flags = f->flags,
+        .hook = -1,
+    };
+}
+
+static void plan_text(struct ct_target_work *w, const struct selection *selection, size_t text, size_t *at) {
+    const struct ct_target_image *image = w->source->image;
+    for (size_t i = 0; i < w->scans[text].func_count; i++, ++*at) {
+        struct ct_target_function *f = &w->module->functions[*at];
+        struct subject j = {.work = w, .text = text, .index = i};
+        fill_function(image, *at, f);
+        if (!decide(&j, selection, f) || w->names_only)
+            continue;
+        if (w->slot_end - w->slot_used < CT_STUB_MAX || w->leftover_count) {
+            w->leftover[*at] = true;
+            w->leftover_count++;
+            continue;
+        }
+        w->slot_used += add_hook(&j, f, w->slot_used);
+    }
+}
+
+void ct_target_hooks_plan(struct ct_target_work *w) {
+    struct selection selection = selection_of(w->filter, w->module->path);
+    size_t at = 0;
+    w->slot_used = w->slot;
+    w->status = prepare(w);
+    if (w->status)
+        return;
+    w->module->function_count = w->source->image->function_count;
+    for (size_t text = 0; text < w->source->text_count; text++)
+        plan_text(w, &selection, text, &at);
+}
+
+void ct_target_hooks_plan_rest(struct ct_target_work *w) {
+    struct selection selection = selection_of(w->filter, w->module->path);
+    struct ct_target_arena *arena = w->arena;
+    size_t at = 0;
+    for (size_t text = 0; w->leftover_count && text < w->source->text_count; text++)
+        for (size_t i = 0; i < w->scans[text].func_count; i++, at++) {
+            struct ct_target_function *f = &w->module->functions[at];
+            struct subject j = {.work = w, .text = text, .index = i};
+            if (!w->leftover[at])
+                continue;
+            if (f->skip)
+                w->module->skipped[f->skip]--; /* decided, and counted, once more */
+            f->skip = CT_SKIP_NONE;
+            decide(&j, &selection, f);
+            if (arena->size - arena->used < CT_STUB_MAX) {
+                if (j.action == CT_ACTION_RECORD)
+                    count_skip(w, f, CT_SKIP_OUT_OF_REACH);
+                continue;
+            }
+            arena->used += add_hook(&j, f, arena->used);
+        }
+}

@@ -1,0 +1,116 @@
+/* A pool of threads for the time of one call: tasks, which may add others. See target_internal.h. */
+#include "plan/target_internal.h"
+#include <contrail/status.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define MAX_THREADS 8u
+#define ASK_NS      20000000 /* now and then */
+
+struct task {
+    ct_target_task *run;
+    void *arg;
+    size_t n;
+};
+
+struct ct_target_pool {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    struct task *tasks; /* the last one is next */
+    size_t count, capacity;
+    unsigned active;
+};
+
+unsigned ct_target_pool_threads(void) {
+    cpu_set_t set;
+    int count = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+    return count < 1 ? 1 : (unsigned)count > MAX_THREADS ? MAX_THREADS : (unsigned)count;
+}
+
+static bool push(struct ct_target_pool *p, struct task task) {
+    if (p->count == p->capacity) {
+        size_t capacity = p->capacity ? p->capacity * 2 : 64;
+        struct task *tasks = realloc(p->tasks, capacity * sizeof *tasks);
+        if (!tasks)
+            return false;
+        p->tasks = tasks;
+        p->capacity = capacity;
+    }
+    p->tasks[p->count++] = task;
+    return true;
+}
+
+void ct_target_pool_add(struct ct_target_pool *p, ct_target_task *run, void *arg, size_t n) {
+    pthread_mutex_lock(&p->mutex);
+    bool pushed = push(p, (struct task){run, arg, n});
+    pthread_cond_signal(&p->changed);
+    pthread_mutex_unlock(&p->mutex);
+    if (!pushed)
+        run(p, arg, n);
+}
+
+/* Until nothing is left, and nobody is at work who could add something. */
+static void *work(void *arg) {
+    struct ct_target_pool *p = arg;
+    pthread_mutex_lock(&p->mutex);
+    for (;;) {
+        while (!p->count && p->active)
+            pthread_cond_wait(&p->changed, &p->mutex);
+        if (!p->count)
+            break;
+        struct task task = p->tasks[--p->count];
+        p->active++;
+        pthread_mutex_unlock(&p->mutex);
+        task.run(p, task.arg, task.n);
+        pthread_mutex_lock(&p->mutex);
+        p->active--;
+    }
+    pthread_cond_broadcast(&p->changed);
+    pthread_mutex_unlock(&p->mutex);
+    return NULL;
+}
+
+/* While the others work. */
+static void watch(struct ct_target_pool *p, struct ct_target_cancel *cancel) {
+    struct timespec until;
+    pthread_mutex_lock(&p->mutex);
+    while (p->count || p->active) {
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += ASK_NS;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        pthread_cond_timedwait(&p->changed, &p->mutex, &until);
+        pthread_mutex_unlock(&p->mutex);
+        if (!cancel->over && cancel->given_up(cancel->arg))
+            __atomic_store_n(&cancel->over, true, __ATOMIC_RELAXED);
+        pthread_mutex_lock(&p->mutex);
+    }
+    pthread_mutex_unlock(&p->mutex);
+}
+
+/* Signals are for the thread that called us. It works too, unless somebody is to be asked. */
+void ct_target_pool_run(ct_target_task *run, void *arg, const size_t *order, size_t count,
+                        struct ct_target_cancel *cancel) {
+    struct ct_target_pool p = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    pthread_t threads[MAX_THREADS];
+    unsigned started = 0, wanted = ct_target_pool_threads() - (cancel->given_up ? 0 : 1);
+    sigset_t all, before;
+    for (size_t i = count; i-- > 0;)
+        ct_target_pool_add(&p, run, arg, order[i]);
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    while (started < wanted && !pthread_create(&threads[started], NULL, work, &p))
+        started++;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (started && cancel->given_up)
+        watch(&p, cancel);
+    work(&p);
+    while (started)
+        pthread_join(threads[--started], NULL);
+    free(p.tasks);
+    pthread_cond_destroy(&p.changed);
+    pthread_mutex_destroy(&p.mutex);
+}

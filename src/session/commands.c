@@ -1,0 +1,256 @@
+/* What a session can be told while it records. See control.h. Everything here runs on the thread of the control socket, which alone
+ * changes the policy. */
+#include "session/children.h"
+#include "session/control.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define STOP_LIMIT_MS 5000u
+#define PATIENCE_NS   5000000000ull
+#define NAP_NS        1000000L
+#define SENTENCE      640
+
+/* ---- all processes ---- */
+
+static void each_recording(struct ct_session *s, void (*each)(void *arg, struct ct_recording *r), void *arg) {
+    if (s->first)
+        each(arg, s->first);
+    ct_children_each(s, each, arg);
+}
+
+/* One that is about to run gets what is wished when it does; one that is over needs nothing. */
+static bool is_running(const struct ct_recording *r) {
+    return r->remote && r->plan && r->resumed_at && ct_remote_is_alive(r->remote);
+}
+
+static void bring_pause(struct ct_recording *r, bool paused) {
+    struct ct_remote_error error;
+    if (paused && (ct_remote_is_stopped(r->remote) || !ct_remote_stop(r->remote, STOP_LIMIT_MS, &error)))
+        __atomic_store_n(&r->paused, true, __ATOMIC_RELAXED);
+    else if (!paused && !ct_remote_resume(r->remote))
+        __atomic_store_n(&r->paused, false, __ATOMIC_RELAXED);
+}
+
+struct task {
+    const struct ct_control_server *c;
+    bool open; /* somebody is not done yet */
+    uint64_t processes, marked;
+};
+
+/* Whoever works on a process may be about to ask for the list that we hold: we do not wait for it here. */
+static void reconcile_one(void *arg, struct ct_recording *r) {
+    struct task *t = arg;
+    if (ct_recording_is_switched(r) && __atomic_load_n(&r->paused, __ATOMIC_RELAXED) == t->c->paused)
+        return;
+    if (pthread_mutex_trylock(&r->work)) {
+        t->open = true;
+        return;
+    }
+    bool running = is_running(r);
+    if (running)
+        ct_recording_bring_policy(r); /* when it fails, it is tried again */
+    if (running && r->paused != t->c->paused)
+        bring_pause(r, t->c->paused);
+    t->open |= running && (!ct_recording_is_switched(r) || r->paused != t->c->paused);
+    pthread_mutex_unlock(&r->work);
+}
+
+bool ct_command_reconcile(struct ct_control_server *c) {
+    struct task t = {.c = c};
+    each_recording(c->session, reconcile_one, &t);
+    return !t.open;
+}
+
+static bool reconcile_all(struct ct_control_server *c) {
+    uint64_t end = ct_clock_now() + PATIENCE_NS;
+    while (!ct_command_reconcile(c)) {
+        if (ct_clock_now() > end)
+            return false;
+        nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+    }
+    return true;
+}
+
+/* ---- commands ---- */
+
+struct command {
+    struct ct_control_server *c;
+    const char *operand;
+    char *text; /* the answer, SENTENCE bytes */
+};
+
+__attribute__((format(printf, 3, 4))) static int say(struct command *m, int status, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    vsnprintf(m->text, SENTENCE, format, list);
+    va_end(list);
+    return status;
+}
+
+/* After a change of the policy: it is in force when the caller hears of it. */
+static int announce(struct command *m, int status) {
+    const struct ct_policy *p = m->c->session->policy;
+    if (status)
+        return status;
+    if (!reconcile_all(m->c))
+        return say(m, CT_ERR_TIMEOUT, "version %u of the policy has not reached all processes yet; `status` tells more",
+                   p->version);
+    return say(m, 0, "version %u of the policy: %016llx", p->version, (unsigned long long)ct_policy_hash(p));
+}
+
+static int trigger_add(struct command *m) {
+    struct ct_session *s = m->c->session;
+    pthread_rwlock_wrlock(&s->policy_lock);
+    int status = ct_policy_add(s->policy, m->operand, ct_clock_now(), m->text, SENTENCE);
+    pthread_rwlock_unlock(&s->policy_lock);
+    return announce(m, status);
+}
+
+static int trigger_remove(struct command *m) {
+    struct ct_session *s = m->c->session;
+    pthread_rwlock_wrlock(&s->policy_lock);
+    int status = ct_policy_remove(s->policy, m->operand, ct_clock_now(), m->text, SENTENCE);
+    pthread_rwlock_unlock(&s->policy_lock);
+    return announce(m, status);
+}
+
+static int exclude(struct command *m, bool add) {
+    struct ct_session *s = m->c->session;
+    pthread_rwlock_wrlock(&s->policy_lock);
+    int status = ct_policy_exclude(s->policy, m->operand, add, ct_clock_now(), m->text, SENTENCE);
+    pthread_rwlock_unlock(&s->policy_lock);
+    return announce(m, status);
+}
+
+static int exclude_add(struct command *m) {
+    return exclude(m, true);
+}
+
+static int exclude_remove(struct command *m) {
+    return exclude(m, false);
+}
+
+static int record(struct command *m, bool on) {
+    struct ct_session *s = m->c->session;
+    pthread_rwlock_wrlock(&s->policy_lock);
+    int status = ct_policy_record(s->policy, on, ct_clock_now(), m->text, SENTENCE);
+    pthread_rwlock_unlock(&s->policy_lock);
+    return announce(m, status);
+}
+
+static int record_on(struct command *m) {
+    return record(m, true);
+}
+
+static int record_off(struct command *m) {
+    return record(m, false);
+}
+
+static int set_paused(struct command *m, bool paused) {
+    if (m->c->paused == paused)
+        return say(m, CT_ERR_BAD_STATE, "the processes of the session are %s already", paused ? "paused" : "running");
+    if (paused && ct_session_state(m->c->session) != CT_SESSION_RUNNING)
+        return say(m, CT_ERR_BAD_STATE, "the session is %s: only what runs can be paused",
+                   ct_session_state_name(ct_session_state(m->c->session)));
+    __atomic_store_n(&m->c->paused, paused, __ATOMIC_RELEASE);
+    if (!reconcile_all(m->c)) {
+        __atomic_store_n(&m->c->paused, false, __ATOMIC_RELEASE);
+        (void)reconcile_all(m->c);
+        return say(m, CT_ERR_TIMEOUT, "not all processes could be %s; they run", paused ? "stopped" : "let go");
+    }
+    return say(m, 0, "%s", paused ? "paused" : "running");
+}
+
+static int pause_all(struct command *m) {
+    return set_paused(m, true);
+}
+
+static int resume_all(struct command *m) {
+    return set_paused(m, false);
+}
+
+static void mark_one(void *arg, struct ct_recording *r) {
+    struct task *t = arg;
+    if (!r->remote || !r->resumed_at)
+        return;
+    t->processes++;
+    t->marked += ct_windows_ask(&r->windows, ct_clock_now());
+}
+
+static int mark(struct command *m) {
+    struct task t = {.c = m->c};
+    if (m->c->session->options.detail == CT_DETAIL_OFF)
+        return say(m, CT_ERR_BAD_STATE, "--detail off captures nothing that a mark could keep");
+    each_recording(m->c->session, mark_one, &t);
+    return t.marked == 1 ? say(m, 0, "marked") : say(m, 0, "marked in %llu processes", (unsigned long long)t.marked);
+}
+
+/* The list may be longer than a sentence. */
+static int trigger_list(struct command *m) {
+    const struct ct_policy *p = m->c->session->policy;
+    size_t size = p->count * CT_TRIGGER_TEXT + SENTENCE, used = 0;
+    char *text = realloc(m->text, size);
+    if (!text)
+        return CT_ERR_NO_MEMORY;
+    m->text = text;
+    snprintf(text, size, "there are no triggers");
+    for (size_t i = 0; i < p->count; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s", used ? "\n" : "", p->triggers[i]->text);
+    return 0;
+}
+
+/* status and stop are answered by control.c. */
+static int (*const runs[CT_CONTROL_COUNT])(struct command *) = {
+    [CT_CONTROL_MARK] = mark,
+    [CT_CONTROL_TRIGGER_ADD] = trigger_add,
+    [CT_CONTROL_TRIGGER_REMOVE] = trigger_remove,
+    [CT_CONTROL_TRIGGER_LIST] = trigger_list,
+    [CT_CONTROL_EXCLUDE_ADD] = exclude_add,
+    [CT_CONTROL_EXCLUDE_REMOVE] = exclude_remove,
+    [CT_CONTROL_RECORD_OFF] = record_off,
+    [CT_CONTROL_RECORD_ON] = record_on,
+    [CT_CONTROL_PAUSE] = pause_all,
+    [CT_CONTROL_RESUME] = resume_all,
+};
+
+enum ct_control_command ct_command_find(const char *line, const char **operand) {
+    static const struct {
+        const char *words;
+        bool takes;
+    } commands[] = {
+#define COMMAND(name, words, operand, help) [CT_CONTROL_##name] = {words, sizeof operand > 1},
+        CT_CONTROL_LIST(COMMAND)
+#undef COMMAND
+    };
+    for (int i = 0; i < CT_CONTROL_COUNT; i++) {
+        size_t length = strlen(commands[i].words);
+        bool fits = !strncmp(line, commands[i].words, length) && line[length] == (commands[i].takes ? ' ' : 0);
+        *operand = line + length + commands[i].takes;
+        if (fits)
+            return (enum ct_control_command)i;
+    }
+    return CT_CONTROL_COUNT;
+}
+
+/* There are no hooks and no detail to be changed in a process that is followed. */
+static bool is_for_hooks(enum ct_control_command which) {
+    return which != CT_CONTROL_PAUSE && which != CT_CONTROL_RESUME;
+}
+
+int ct_command_run(struct ct_control_server *c, enum ct_control_command which, const char *operand, char **answer) {
+    struct command m = {c, operand, malloc(SENTENCE)};
+    int status = m.text ? 0 : CT_ERR_NO_MEMORY;
+    if (m.text && which < CT_CONTROL_COUNT && runs[which] && c->session->options.stalk && is_for_hooks(which))
+        status = say(&m, CT_ERR_BAD_STATE,
+                     "a process that is followed (contrail stalk) can only be told status, pause, resume and stop");
+    else if (m.text && which < CT_CONTROL_COUNT && runs[which])
+        status = runs[which](&m);
+    else if (m.text)
+        status = say(&m, CT_ERR_INVALID_ARGUMENT,
+                     "this command is unknown to the session, which may be of another version of Contrail");
+    *answer = m.text;
+    return status;
+}

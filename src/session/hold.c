@@ -1,0 +1,382 @@
+/* See hold.h. */
+#include "session/hold.h"
+#include "session/hold_fault.h"
+#include "inspect/process_parts.h"
+#include "session/recording.h"
+#include "drain/signal_record.h"
+#include "trace/signal_text.h"
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+enum {
+    MAX_SIGNALS = 256,     /* in the manifest; all are in the index */
+    MAX_STACKS = 64,       /* signals that did not kill, with a backtrace: it takes time, and the thread waits */
+    MAX_FRAMES = 200,      /* innermost */
+    MAX_STACK_THREADS = 64 /* of a crash */
+};
+
+struct wish {
+    uint64_t signals; /* bit n - 1 is signal n */
+    bool crashes;     /* what kills, and faults that have a handler */
+};
+
+struct frame {
+    uint64_t pc, offset;
+    char *function, *module; /* copies: files may be unmapped later */
+};
+
+/* A stack with names, as it stood. */
+struct stack {
+    int tid;
+    char name[16];
+    struct frame *frames;
+    size_t count;
+    bool cut; /* there are more frames */
+};
+
+struct entry {
+    struct ct_signal_record record;
+    bool handled;
+    int sender;
+    struct stack *stacks; /* the thread's own first */
+    size_t stack_count;
+};
+
+struct ct_hold {
+    pthread_mutex_t mutex; /* entries and counts */
+    struct entry *entries[MAX_SIGNALS];
+    size_t count;
+    uint64_t all; /* signals that were told */
+    size_t with_stacks;
+    /* the tracer's */
+    struct ct_process process;
+    struct ct_walk_cache cache;
+    struct ct_walk_frame frames[MAX_FRAMES];
+};
+
+/* ---- names ---- */
+
+void ct_signal_name(int signal, char name[16]) {
+    const char *known = signal > 0 && signal < SIGRTMIN ? sigabbrev_np(signal) : NULL;
+    if (known)
+        snprintf(name, 16, "SIG%s", known);
+    else if (signal >= SIGRTMIN && signal <= SIGRTMAX)
+        snprintf(name, 16, "SIGRTMIN+%d", signal - SIGRTMIN);
+    else
+        snprintf(name, 16, "%d", signal);
+}
+
+/* What the policy asks for. */
+static struct wish wish_of(struct ct_session *session) {
+    struct wish wish = {0};
+    pthread_rwlock_rdlock(&session->policy_lock);
+    const struct ct_policy *policy = session->policy;
+    for (size_t i = 0; policy && i < policy->count; i++) {
+        const struct ct_trigger *t = policy->triggers[i];
+        wish.crashes |= t->kind == CT_TRIGGER_CRASH;
+        if (t->kind == CT_TRIGGER_SIGNAL && t->signal > 0 && t->signal <= 64)
+            wish.signals |= 1ull << (t->signal - 1);
+    }
+    pthread_rwlock_unlock(&session->policy_lock);
+    return wish;
+}
+
+static void find_mark(struct ct_session *session, struct ct_signal_record *record) {
+    pthread_rwlock_rdlock(&session->policy_lock);
+    const struct ct_trigger *t = ct_policy_signal(session->policy, record->signal, record->fatal);
+    snprintf(record->mark, sizeof record->mark, "%.*s", (int)sizeof record->mark - 1, t ? t->text : "");
+    pthread_rwlock_unlock(&session->policy_lock);
+}
+
+/* ---- stacks: on the tracer ---- */
+
+static void copy_names(const struct ct_process_names *names, struct stack *out) {
+    out->frames = calloc(names->count + 1, sizeof *out->frames);
+    for (size_t i = 0; out->frames && i < names->count; i++) {
+        const struct ct_process_frame *from = &names->frames[i];
+        struct frame *to = &out->frames[out->count++];
+        *to = (struct frame){.pc = from->pc, .offset = from->offset};
+        to->function = strdup(from->name);
+        to->module = strdup(from->module);
+    }
+}
+
+static void walk(struct ct_hold *h, const struct ct_remote_thread *thread, struct stack *out) {
+    struct ct_process_names names = {0};
+    struct ct_process_task task;
+    uint64_t block = ct_process_block(&h->process, &thread->regs);
+    size_t count = ct_walk_stack(&h->process, &thread->cpu, block, &h->cache, h->frames, MAX_FRAMES);
+    out->tid = thread->tid;
+    out->cut = count == MAX_FRAMES;
+    if (ct_process_task(h->process.pid, thread->tid, &task))
+        memcpy(out->name, task.name, sizeof out->name);
+    for (size_t i = 0; i < count; i++)
+        if (ct_process_name_frame(&h->process, &h->frames[i], &names))
+            break;
+    copy_names(&names, out);
+    ct_process_names_free(&names);
+}
+
+static void walk_all(struct ct_hold *h, const struct ct_remote_signal *s, struct entry *e) {
+    size_t others = s->other_count < MAX_STACK_THREADS ? s->other_count : MAX_STACK_THREADS;
+    e->stacks = calloc(others + 1, sizeof *e->stacks);
+    if (!e->stacks || ct_process_refresh(&h->process))
+        return;
+    walk(h, &s->thread, &e->stacks[e->stack_count++]);
+    for (size_t i = 0; i < others; i++)
+        walk(h, &s->others[i], &e->stacks[e->stack_count++]);
+}
+
+static void free_entry(struct entry *e) {
+    for (size_t i = 0; i < e->stack_count; i++) {
+        for (size_t k = 0; k < e->stacks[i].count; k++) {
+            free(e->stacks[i].frames[k].function);
+            free(e->stacks[i].frames[k].module);
+        }
+        free(e->stacks[i].frames);
+    }
+    free(e->stacks);
+    free(e);
+}
+
+/* ---- signals: on the tracer ---- */
+
+static void fill(struct ct_signal_record *record, const struct ct_remote_signal *s) {
+    const struct ct_cpu_x64 *cpu = &s->thread.cpu.x64;
+    *record = (struct ct_signal_record){
+        .tid = s->thread.tid,
+        .signal = s->signal,
+        .code = s->code,
+        .fault_address = s->fault_address,
+        .counter = s->counter,
+        .fatal = s->fatal,
+    };
+    memcpy(record->registers, cpu->gpr, sizeof cpu->gpr);
+    record->registers[16] = cpu->pc;
+    record->registers[17] = cpu->flags;
+}
+
+static void keep_entry(struct ct_hold *h, const struct ct_remote_signal *s, const struct ct_signal_record *record) {
+    struct entry *e = calloc(1, sizeof *e);
+    if (!e)
+        return;
+    e->record = *record;
+    e->handled = s->handled;
+    e->sender = s->sender;
+    if (s->fatal || h->with_stacks++ < MAX_STACKS)
+        walk_all(h, s, e);
+    pthread_mutex_lock(&h->mutex);
+    if (h->count == MAX_SIGNALS) /* the first and the newest stay */
+        free_entry(h->entries[--h->count]);
+    h->entries[h->count++] = e;
+    pthread_mutex_unlock(&h->mutex);
+}
+
+static enum ct_remote_verdict judge(void *arg, struct ct_remote_signal *s) {
+    struct ct_recording *r = arg;
+    return r->stalk ? CT_REMOTE_SIGNAL_AS_IS : ct_hold_judge_fault(&r->hold->process, s);
+}
+
+static void on_signal(void *arg, const struct ct_remote_signal *s) {
+    struct ct_recording *r = arg;
+    struct ct_hold *h = r->hold;
+    struct ct_signal_record record;
+    fill(&record, s);
+    find_mark(r->session, &record);
+    (void)ct_drain_signal(&r->drain, &record);
+    keep_entry(h, s, &record);
+    __atomic_fetch_add(&h->all, 1, __ATOMIC_RELEASE);
+}
+
+/* ---- holding ---- */
+
+static struct ct_hold *create(struct ct_recording *r) {
+    struct ct_hold *h = calloc(1, sizeof *h);
+    if (!h)
+        return NULL;
+    pthread_mutex_init(&h->mutex, NULL);
+    h->process.remote = r->remote;
+    h->process.pid = r->pid;
+    return h;
+}
+
+static int watch(struct ct_recording *r, const struct wish *wish) {
+    const struct ct_remote_watch what = {
+        .signals = wish->signals, .crashes = wish->crashes, .told = on_signal, .judge = judge, .arg = r};
+    if (!r->hold && !(r->hold = create(r)))
+        return CT_ERR_NO_MEMORY;
+    return ct_remote_watch(r->remote, &what);
+}
+
+int ct_hold_begin(struct ct_recording *r) {
+    struct wish wish = wish_of(r->session);
+    if (r->lent || ct_remote_is_watched(r->remote) || (!wish.signals && !wish.crashes))
+        return 0;
+    return watch(r, &wish);
+}
+
+static int apply(struct ct_recording *r) {
+    struct wish wish = wish_of(r->session);
+    if (!wish.signals && !wish.crashes) {
+        ct_hold_release(r);
+        return 0;
+    }
+    if (ct_remote_is_watched(r->remote))
+        return watch(r, &wish);
+    bool paused = ct_remote_is_stopped(r->remote);
+    int status = ct_recording_stop(r);
+    if (!status)
+        status = watch(r, &wish);
+    if (!paused && ct_remote_is_stopped(r->remote))
+        (void)ct_remote_resume(r->remote);
+    return status;
+}
+
+int ct_hold_apply(struct ct_recording *r) {
+    return r->remote && r->resumed_at && !r->lent ? apply(r) : 0;
+}
+
+void ct_hold_release(struct ct_recording *r) {
+    if (r->hold && r->remote)
+        ct_remote_unwatch(r->remote);
+}
+
+void ct_hold_interrupt(struct ct_recording *r) {
+    pthread_mutex_lock(&r->work);
+    r->lent++; /* the next one may come before this one is through */
+    ct_hold_release(r);
+    pthread_mutex_unlock(&r->work);
+}
+
+void ct_hold_again(struct ct_recording *r) {
+    pthread_mutex_lock(&r->work);
+    r->lent--;
+    (void)ct_hold_apply(r);
+    pthread_mutex_unlock(&r->work);
+}
+
+bool ct_hold_is_wanted(struct ct_recording *r) {
+    pthread_rwlock_rdlock(&r->session->policy_lock);
+    bool wanted = r->session->policy && ct_policy_needs_tracing(r->session->policy);
+    pthread_rwlock_unlock(&r->session->policy_lock);
+    return wanted;
+}
+
+void ct_hold_end(struct ct_recording *r) {
+    if (!r->hold || !r->remote)
+        return;
+    int status = ct_remote_exit_status(r->remote);
+    if (r->exit_status < 0 && !__atomic_load_n(&r->replaced, __ATOMIC_ACQUIRE))
+        r->exit_status = status;
+    ct_remote_unwatch(r->remote);
+}
+
+void ct_hold_free(struct ct_recording *r) {
+    struct ct_hold *h = r->hold;
+    if (!h)
+        return;
+    r->hold = NULL;
+    for (size_t i = 0; i < h->count; i++)
+        free_entry(h->entries[i]);
+    ct_process_forget(&h->process);
+    pthread_mutex_destroy(&h->mutex);
+    free(h);
+}
+
+/* ---- the manifest ---- */
+
+static void put_stack(struct ct_json *j, const struct stack *stack) {
+    ct_json_begin(j, NULL, '{');
+    ct_json_number(j, "tid", (uint64_t)stack->tid);
+    ct_json_string(j, "name", stack->name);
+    ct_json_begin(j, "frames", '[');
+    for (size_t i = 0; i < stack->count; i++) {
+        const struct frame *f = &stack->frames[i];
+        ct_json_begin(j, NULL, '{');
+        ct_json_number(j, "pc", f->pc);
+        ct_json_string(j, "function", f->function ? f->function : "");
+        ct_json_string(j, "module", f->module ? f->module : "");
+        ct_json_number(j, "offset", f->offset);
+        ct_json_end(j, '}');
+    }
+    ct_json_end(j, ']');
+    if (stack->cut)
+        ct_json_bool(j, "more", true);
+    ct_json_end(j, '}');
+}
+
+static void put_registers(struct ct_json *j, const struct ct_signal_record *record) {
+    char text[32];
+    ct_json_begin(j, "registers", '{');
+    for (int i = 0; i < CT_SIGNAL_REGISTERS; i++) {
+        snprintf(text, sizeof text, "0x%llx", (unsigned long long)record->registers[i]);
+        ct_json_string(j, ct_cpu_register((unsigned)i), text);
+    }
+    ct_json_end(j, '}');
+}
+
+/* Whether it killed is known for certain when the process has ended. */
+static bool was_fatal(const struct ct_recording *r, const struct ct_signal_record *record) {
+    return record->fatal &&
+           (r->exit_status < 0 || (WIFSIGNALED(r->exit_status) && WTERMSIG(r->exit_status) == record->signal));
+}
+
+static void put_entry(struct ct_json *j, const struct ct_recording *r, const struct entry *e) {
+    char name[16];
+    ct_signal_name(e->record.signal, name);
+    ct_json_begin(j, NULL, '{');
+    ct_json_number(j, "signal", (uint64_t)e->record.signal);
+    ct_json_string(j, "name", name);
+    ct_json_signed(j, "code", e->record.code);
+    if (e->record.fault_address || e->record.code > 0)
+        ct_json_number(j, "fault_address", e->record.fault_address);
+    if (e->sender)
+        ct_json_number(j, "sender", (uint64_t)e->sender);
+    ct_json_number(j, "tid", (uint64_t)e->record.tid);
+    ct_json_number(j, "time_ns", ct_clock_ns(&r->clock, e->record.counter));
+    ct_json_bool(j, "handled", e->handled);
+    ct_json_bool(j, "fatal", was_fatal(r, &e->record));
+    put_registers(j, &e->record);
+    ct_json_begin(j, "stacks", '[');
+    for (size_t i = 0; i < e->stack_count; i++)
+        put_stack(j, &e->stacks[i]);
+    ct_json_end(j, ']');
+    ct_json_end(j, '}');
+}
+
+/* A kill that no stop precedes is known from the end alone. */
+static void put_unseen(struct ct_json *j, const struct ct_recording *r) {
+    char name[16];
+    ct_signal_name(WTERMSIG(r->exit_status), name);
+    ct_json_begin(j, NULL, '{');
+    ct_json_number(j, "signal", (uint64_t)WTERMSIG(r->exit_status));
+    ct_json_string(j, "name", name);
+    ct_json_bool(j, "fatal", true);
+    ct_json_end(j, '}');
+}
+
+void ct_hold_put(struct ct_recording *r, struct ct_json *j) {
+    struct ct_hold *h = r->hold;
+    bool killed = r->exit_status >= 0 && WIFSIGNALED(r->exit_status);
+    ct_json_begin(j, "signals", '[');
+    if (h)
+        pthread_mutex_lock(&h->mutex);
+    for (size_t i = 0; h && i < h->count; i++) {
+        put_entry(j, r, h->entries[i]);
+        killed &= !was_fatal(r, &h->entries[i]->record);
+    }
+    if (h)
+        pthread_mutex_unlock(&h->mutex);
+    if (killed)
+        put_unseen(j, r);
+    ct_json_end(j, ']');
+    ct_json_number(j, "signals_told", ct_hold_count(r));
+    ct_json_bool(j, "ptrace_held", r->hold != NULL);
+}
+
+uint64_t ct_hold_count(struct ct_recording *r) {
+    return r->hold ? __atomic_load_n(&r->hold->all, __ATOMIC_ACQUIRE) : 0;
+}

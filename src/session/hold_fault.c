@@ -1,0 +1,53 @@
+/* See hold_fault.h. What is read of the target may say anything: at worst it has other registers when it dies. */
+#include "session/hold_fault.h"
+#include "hook/fault.h"
+#include <string.h>
+
+enum { RSP = 4, STUB_STACK = 1024 };
+
+static bool read_data(void *process, uint64_t at, void *to, size_t size) {
+    return !ct_remote_read(((struct ct_process *)process)->remote, at, to, size);
+}
+
+static bool read_code(void *process, uint64_t at, void *to, size_t size) {
+    const struct ct_process_code *code = ct_process_code_at(process, at);
+    return code && code->anonymous && read_data(process, at, to, size);
+}
+
+static bool is_fault(const struct ct_remote_signal *s) {
+    return s->code > 0 && s->signal < 32 && CT_FAULT_SIGNALS >> s->signal & 1;
+}
+
+static bool open_world(struct ct_process *process, const struct ct_os_regs *regs, struct ct_fault_world *world) {
+    uint64_t runtime, block = ct_process_refresh(process) ? 0 : ct_process_block(process, regs);
+    *world = (struct ct_fault_world){.code = read_code, .data = read_data, .arg = process, .block = block};
+    return block && read_data(process, block + offsetof(struct ct_block, runtime), &runtime, sizeof runtime) &&
+           read_data(process, runtime + offsetof(struct ct_runtime, hooks), &world->hooks, sizeof world->hooks);
+}
+
+static bool is_stack_end(const struct ct_remote_signal *s, const struct ct_fault_state *state) {
+    return s->fault_address < state->gpr[RSP] && state->gpr[RSP] - s->fault_address < STUB_STACK;
+}
+
+enum ct_remote_verdict ct_hold_judge_fault(struct ct_process *process, struct ct_remote_signal *s) {
+    struct ct_cpu_x64 *cpu = &s->thread.cpu.x64;
+    struct ct_fault_world world;
+    struct ct_fault_state state = {.pc = cpu->pc, .flags = cpu->flags};
+    memcpy(state.gpr, cpu->gpr, sizeof state.gpr);
+    if (!is_fault(s) || !open_world(process, &s->thread.regs, &world))
+        return CT_REMOTE_SIGNAL_AS_IS;
+    enum ct_fault_place place = ct_fault_recover(&world, &state);
+    bool ours = (place == CT_FAULT_ENTERING || place == CT_FAULT_LEAVING) && is_stack_end(s, &state);
+    if (!ours && place != CT_FAULT_MOVED)
+        return CT_REMOTE_SIGNAL_AS_IS;
+    if (ours && place == CT_FAULT_ENTERING)
+        state.pc = state.stub + CT_STUB_BODY; /* not recorded: as the agent does */
+    if (s->fault_address == cpu->pc)
+        s->fault_address = state.pc;
+    memcpy(cpu->gpr, state.gpr, sizeof state.gpr);
+    cpu->pc = state.pc;
+    cpu->flags = state.flags;
+    if (ours)
+        return CT_REMOTE_SIGNAL_DROPPED;
+    return s->handled ? CT_REMOTE_SIGNAL_SHOWN : CT_REMOTE_SIGNAL_CHANGED;
+}

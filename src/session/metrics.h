@@ -1,0 +1,34 @@
+/* Numbers per second, and all numbers as a text for Prometheus. Pure: the caller gives statistics and time. */
+#ifndef CT_SESSION_METRICS_H
+#define CT_SESSION_METRICS_H
+
+#include "trace/writer.h"
+#include <contrail/session.h>
+#include <stdio.h>
+
+struct ct_metrics {
+    uint64_t sampled_ns; /* 0: never */
+    struct ct_session_statistics last;
+    /* between the last two samples */
+    double events, bytes, detail_events;
+    double lost[CT_LOSS_COUNT], detail_lost[CT_LOSS_COUNT];
+};
+
+void ct_metrics_sample(struct ct_metrics *metrics, const struct ct_session_statistics *now, uint64_t now_ns);
+/* The members "rates" and so on, into an open object. */
+void ct_metrics_put(const struct ct_metrics *metrics, struct ct_json *json);
+
+struct ct_metrics_labels {
+    int pid;
+    const char *directory;
+    uint32_t policy_version;
+    uint64_t policy_hash;
+    bool recording, paused, over;
+};
+/* In the text exposition format, version 0.0.4, of the last sample. */
+void ct_metrics_print(const struct ct_metrics *metrics, const struct ct_metrics_labels *labels, FILE *out);
+/* The same to a file, which is replaced whole, and is for everybody, as the umask has it. 0 or CT_ERR_SYSTEM with errno. */
+int ct_metrics_write(const struct ct_metrics *metrics, const struct ct_metrics_labels *labels, struct ct_place *place,
+                     const char *name);
+
+#endif

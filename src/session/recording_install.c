@@ -1,0 +1,335 @@
+/* How a recording gets into its target: plan, stop, inject, hook. recording_leave.c has the way back.
+ * Runs on the session's thread; between stop and resume the target stands still, so only what must happen there does. */
+#include "session/children.h"
+#include "session/confirm.h"
+#include "session/recording.h"
+#include "follow/stalk.h"
+#include "trace/file.h"
+#include "remote/frames.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define REPLANS         4
+#define LIMIT_BASE_MS   10000u
+#define PER_FUNCTION_US 500u
+#define MIN_CLOCK_SPAN  5000000ull /* of the first two calibrations */
+
+/* ---- the time it may take ---- */
+
+static uint64_t limit_ms(const struct ct_recording *r) {
+    if (r->session->options.startup_timeout_ms)
+        return r->session->options.startup_timeout_ms;
+    uint64_t functions = 0;
+    for (size_t i = 0; r->plan && i < r->plan->module_count; i++)
+        functions += r->plan->modules[i].function_count;
+    return LIMIT_BASE_MS + functions * PER_FUNCTION_US / 1000;
+}
+
+static int check_time(struct ct_recording *r, uint64_t start, const char *step) {
+    int status = ct_recording_progress(r, step);
+    if (status)
+        return status;
+    uint64_t limit = limit_ms(r), spent = (ct_clock_now() - start) / 1000000;
+    if (spent < limit)
+        return 0;
+    return ct_recording_fail(r, CT_ERR_TIMEOUT,
+                             "hooking took longer than %llu ms; the program runs on without hooks: allow more with "
+                             "--startup-timeout S",
+                             (unsigned long long)limit);
+}
+
+/* ---- planning ---- */
+
+/* Filter and cache are the session's. */
+int ct_recording_make_plan(struct ct_recording *r, struct ct_target_plan_options options, struct ct_shared_plan **out) {
+    char cache[PATH_MAX];
+    struct ct_remote_error error = {""};
+    bool cached = !r->session->options.no_cache && !ct_target_cache_find(cache, sizeof cache, true);
+    options.filter =
+        (struct ct_target_filter){.only = r->session->options.only, .exclude = r->session->options.exclude};
+    options.cache_dir = cached ? cache : NULL;
+    options.cache_bytes = r->session->options.cache_size;
+    options.detail = r->session->options.detail != CT_DETAIL_OFF;
+    if (r->session->options.stalk) { /* names of everything; what is left out is left out when following */
+        options.filter = (struct ct_target_filter){0};
+        options.names_only = true;
+    }
+    uint64_t start = ct_clock_now();
+    struct ct_target_plan *plan = NULL;
+    int status = ct_target_plan_make(&plan, r->remote, &options, &error);
+    if (status)
+        return ct_recording_fail(r, status, "%s", error.text[0] ? error.text : ct_status_text(status));
+    r->plan_ns += ct_clock_now() - start;
+    if (r->session->options.stalk)
+        ct_stalk_plan(plan);
+    struct ct_shared_plan *shared = calloc(1, sizeof *shared);
+    uint64_t *ids = malloc(plan->hook_count * sizeof *ids + 1);
+    if (!shared || !ids) {
+        free(shared);
+        free(ids);
+        ct_target_plan_free(plan);
+        return ct_recording_fail(r, CT_ERR_NO_MEMORY, "out of memory");
+    }
+    for (size_t i = 0; i < plan->hook_count; i++)
+        ids[i] = plan->hooks[i].function_id;
+    *shared = (struct ct_shared_plan){.plan = plan, .function_ids = ids, .users = 1};
+    *out = shared;
+    return 0;
+}
+
+static bool is_given_up(void *recording) {
+    return ct_recording_progress(recording, "planning") != 0;
+}
+
+static int make_plan(struct ct_recording *r) {
+    struct ct_shared_plan *shared;
+    const struct ct_target_plan_options options = {.given_up = is_given_up, .given_up_arg = r};
+    int status = ct_recording_make_plan(r, options, &shared);
+    if (status)
+        return status;
+    ct_recording_share(r, shared);
+    ct_recording_release(shared); /* the recording holds it now */
+    r->next_module = (uint32_t)shared->plan->module_count;
+    r->next_hook = (uint32_t)shared->plan->hook_count;
+    return 0;
+}
+
+/* ---- files ---- */
+
+static int make_directory(struct ct_recording *r) {
+    char name[32];
+    int status = ct_trace_make_process(&r->place, r->session->place, r->pid, name, sizeof name);
+    if (!status)
+        snprintf(r->directory, sizeof r->directory, "%s/%s", r->session->directory, name);
+    return status;
+}
+
+static int begin_trace(struct ct_recording *r) {
+    int status = 0;
+    if (!r->place)
+        status = make_directory(r);
+    if (!status)
+        status = ct_manifest_write_symbols(r);
+    if (!status)
+        status = ct_manifest_write(r, false);
+    const char *remedy, *why = ct_file_why(status, &remedy);
+    if (status)
+        return ct_recording_fail(r, status, "the trace cannot be written to %s (%s); %s", r->session->directory, why,
+                                 remedy);
+    return 0;
+}
+
+/* A directory that holds no event yet. */
+static void drop_trace(struct ct_recording *r) {
+    static const char *const files[] = {"manifest.json", "symbols"};
+    static const char *const indexes[] = {"index.ctp", "index.atf", "index_000001.ctp", "index_000001.atf"};
+    char name[64];
+    if (!r->place)
+        return;
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        (void)ct_place_remove(r->place, files[i]);
+    for (const struct ct_drain_thread *t = r->drain.threads; t; t = t->next) {
+        for (size_t i = 0; i < sizeof indexes / sizeof indexes[0]; i++) {
+            snprintf(name, sizeof name, "thread_%u/%s", t->id, indexes[i]);
+            (void)ct_place_remove(r->place, name);
+        }
+        snprintf(name, sizeof name, "thread_%u", t->id);
+        (void)ct_place_remove_directory(r->place, name);
+    }
+    (void)ct_place_remove_directory(r->session->place, strrchr(r->directory, '/') + 1);
+    ct_place_drop(r->place);
+    r->place = NULL;
+    r->directory[0] = 0;
+}
+
+/* ---- hooking ---- */
+
+static void write_manifest_sometimes(void *arg) {
+    struct ct_recording *r = arg;
+    ct_lane_refill_budgets(&r->lane, r->lane.hook_room);
+    ct_recording_look_at_code(r);
+    (void)ct_manifest_write(r, false);
+}
+
+static int start_drain(struct ct_recording *r) {
+    while (ct_clock_now() - r->clock.first.ns < MIN_CLOCK_SPAN)
+        usleep(500);
+    ct_clock_calibrate(&r->clock);
+    r->drain = (struct ct_drain){
+        .lane = &r->lane,
+        .clock = &r->clock,
+        .function_ids = r->all_ids ? r->all_ids : r->shared->function_ids,
+        .hook_count = r->next_hook,
+        .place = r->place,
+        .pid = r->pid,
+        .other_namespace = ct_remote_inner_pid(r->remote) != r->pid,
+        .inner_pid = ct_remote_inner_pid(r->remote),
+        .interval_ms = r->session->options.drain_interval_ms,
+        .format = {r->session->options.format, r->session->segments},
+        .every_second = write_manifest_sometimes,
+        .every_second_arg = r,
+        .windows = &r->windows,
+        .on_pass = ct_recording_on_pass,
+        .every_pass = r->stalk ? ct_stalk_every_pass : NULL,
+        .on_pass_arg = r,
+        .trigger_text = ct_recording_trigger_text,
+        .trigger_arg = r,
+        .code = r->stalk ? ct_stalk_code_event : NULL,
+        .resolve = r->stalk ? ct_stalk_resolve : NULL,
+        .explain = r->stalk ? ct_stalk_explain : NULL,
+        .resolve_arg = r,
+    };
+    const struct ct_windows_options windows = ct_windows_options_of(&r->session->options);
+    ct_windows_init(&r->windows, &windows);
+    ct_windows_start(&r->windows, ct_clock_now());
+    ct_lane_refill_budgets(&r->lane, r->lane.hook_room);
+    ct_recording_apply_policy(r);
+    (void)ct_recording_switch(r); /* what fails is tried again while it runs */
+    int status = ct_drain_start(&r->drain);
+    return status ? ct_recording_fail(r, status, "recording could not be started (%s)", ct_status_text(status)) : 0;
+}
+
+static struct ct_injection_options injection_options(const struct ct_recording *r) {
+    const struct ct_session_options *o = &r->session->options;
+    return (struct ct_injection_options){
+        .lane = {.index_memory = o->index_memory,
+                 .lossless = o->lossless,
+                 .detail_memory = o->detail == CT_DETAIL_OFF ? 0 : o->detail_memory,
+                 .stack_bytes = o->stack_bytes < 0 ? 0 : (uint32_t)o->stack_bytes,
+                 .detail_rate = o->detail_rate,
+                 .vectors = o->vectors},
+        .max_depth = o->max_depth,
+    };
+}
+
+/* Plans and injects; should a place be taken meanwhile, once more. */
+static int enter_target(struct ct_recording *r) {
+    struct ct_injection_options options = injection_options(r);
+    int status = ct_recording_fit(r, &options.lane);
+    if (status)
+        return status;
+    for (int tries = 0;; tries++) {
+        struct ct_remote_error error = {""};
+        status = ct_recording_stop(r);
+        if (status)
+            return status;
+        status = ct_inject(&r->injection, r->remote, r->plan, &r->lane, &options, &error);
+        if (!status)
+            return 0;
+        ct_lane_destroy(&r->lane);
+        if (status != CT_ERR_BUSY || error.text[0] == 0 || tries == REPLANS)
+            return error.text[0] ? ct_recording_fail(r, status, "%s", error.text) : status;
+        if (r->origin == CT_ORIGIN_ATTACH)
+            (void)ct_remote_resume(r->remote);
+        if ((status = make_plan(r)) || (status = ct_manifest_write_symbols(r)))
+            return status;
+    }
+}
+
+/* The undoing of a start that failed: the target runs on as if nothing had been. */
+static void withdraw(struct ct_recording *r) {
+    bool clean;
+    ct_post_stop(r);
+    if (r->remote && r->injection.image && !ct_recording_stop(r))
+        (void)ct_recording_clean(r, &clean);
+    if (r->remote && ct_remote_is_stopped(r->remote))
+        (void)ct_remote_resume(r->remote);
+    if (r->lane.control)
+        r->lane.control->recording = 0;
+    (void)ct_drain_finish(&r->drain);
+    drop_trace(r);
+}
+
+static int install(struct ct_recording *r) {
+    uint64_t start = ct_clock_now();
+    struct ct_remote_error error = {""};
+    int status = check_time(r, start, "planning");
+    if (!status && r->origin == CT_ORIGIN_ATTACH)
+        status = ct_recording_clean_behind_others(r);
+    if (!status)
+        status = make_plan(r);
+    if (!status)
+        status = check_time(r, start, "planning");
+    if (!status)
+        status = begin_trace(r);
+    ct_remote_limit(r->remote, (unsigned)limit_ms(r), NULL, NULL);
+    if (!status)
+        status = r->session->options.stalk ? ct_stalk_install(r) : enter_target(r);
+    if (!status)
+        status = check_time(r, start, "hooking");
+    if (!status)
+        status = start_drain(r);
+    if (!status && (status = ct_post_start(r)))
+        ct_recording_fail(r, status, "%s", ct_status_text(status));
+    if (!status && !r->stalk && (status = ct_inject_hooks(&r->injection, &error)))
+        ct_recording_fail(r, status, "%s", error.text);
+    if (!status)
+        status = check_time(r, start, "hooking");
+    ct_remote_limit(r->remote, 0, NULL, NULL); /* it may stand until the user lets it go */
+    return status;
+}
+
+int ct_recording_install(struct ct_recording *r) {
+    int status = install(r);
+    if (status) {
+        withdraw(r);
+        return status;
+    }
+    ct_recording_look_at_code(r);
+    (void)ct_manifest_write(r, false);
+    return 0;
+}
+
+/* ---- children that were forked ---- */
+
+/* Names are the parent's: no need to write them twice. */
+static int begin_forked_trace(struct ct_recording *r, const struct ct_recording *parent) {
+    int status = make_directory(r);
+    if (status)
+        return ct_recording_fail(r, status, "the trace cannot be written to %s", r->session->directory);
+    if (ct_place_link(parent->place, "symbols", r->place, "symbols"))
+        status = ct_manifest_write_symbols(r);
+    return status ? status : ct_manifest_write(r, false);
+}
+
+static int install_forked(struct ct_recording *r, struct ct_recording *parent) {
+    struct ct_injection_options options = injection_options(r);
+    struct ct_remote_error error = {""};
+    ct_recording_share(r, parent->shared);
+    int status = ct_recording_inherit_modules(r, parent);
+    if (!status && !parent->stalk)
+        status = ct_recording_fit(r, &options.lane);
+    if (!status)
+        status = begin_forked_trace(r, parent);
+    if (!status)
+        status = ct_recording_stop(r);
+    if (!status && !ct_confirm_maps(parent, r->pid)) /* it has executed a program meanwhile: nothing of ours is there */
+        status = CT_ERR_NOT_FOUND;
+    if (!status && parent->stalk)
+        status = ct_stalk_install_forked(r, parent);
+    else if (!status &&
+             (status = ct_inject_lane(&r->injection, r->remote, &parent->injection, &r->lane, &options, &error)))
+        ct_recording_fail(r, status, "%s", error.text);
+    if (!status)
+        status = start_drain(r);
+    return status ? status : ct_post_start(r);
+}
+
+/* It waits for us inside the agent: whatever fails, it goes on unrecorded. */
+int ct_recording_install_forked(struct ct_recording *r, struct ct_recording *parent) {
+    ct_remote_limit(r->remote, CT_RECORDING_STILL_MS, NULL, NULL);
+    int status = install_forked(r, parent);
+    ct_remote_limit(r->remote, 0, NULL, NULL);
+    if (!status) {
+        ct_recording_look_at_code(r);
+        return 0;
+    }
+    ct_post_stop(r);
+    if (ct_remote_is_stopped(r->remote))
+        (void)ct_remote_resume(r->remote);
+    (void)ct_drain_finish(&r->drain);
+    drop_trace(r);
+    return status;
+}

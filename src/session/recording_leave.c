@@ -1,0 +1,228 @@
+/* How a recording gets out of its target, and cleans up after one that was killed.
+ *
+ * What is found in the target is not believed (eject.h): a stop lasts no longer than our limits, whatever lies there, and all rounds
+ * together have an end too. After others the user may give up at any time. */
+#include "inject/eject.h"
+#include "inject/eject_left.h"
+#include "session/hold.h"
+#include "inject/recorder.h"
+#include "session/recording.h"
+#include "follow/stalk.h"
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SETTLE_TRIES    250
+#define SETTLE_PAUSE_US 500u
+#define SETTLE_LONGEST  10000u
+#define MOST_LEFT       64 /* recorders that were killed one after the other */
+#define STOP_LIMIT_MS   5000u
+#define OTHERS_STILL_MS 2000u          /* a stop for cleaning up after others */
+#define LEAVE_NS        30000000000ull /* all rounds of the one, */
+#define OTHERS_LEAVE_NS 5000000000ull  /* and of the other */
+
+int ct_recording_stop(struct ct_recording *r) {
+    struct ct_remote_error error = {""};
+    if (ct_remote_is_stopped(r->remote))
+        return 0;
+    r->stopped_at = ct_clock_now();
+    int status = ct_remote_stop(r->remote, STOP_LIMIT_MS, &error);
+    return status ? ct_recording_fail(r, status, "%s", error.text) : 0;
+}
+
+/* Threads that are inside stubs run on for a moment, until none is. *clean: nothing of ours is left. */
+static int leave_target(struct ct_recording *r, struct ct_ejection *e, uint64_t limit_ns, bool *clean) {
+    uint64_t begin = ct_clock_now();
+    int status = ct_eject_hooks(e);
+    for (int tries = 0; !status && tries < SETTLE_TRIES && ct_clock_now() - begin < limit_ns; tries++) {
+        status = ct_eject_settle(e, clean);
+        if (status)
+            break;
+        if (*clean)
+            return ct_eject_memory(e);
+        (void)ct_remote_resume(r->remote);
+        unsigned pause = SETTLE_PAUSE_US * (unsigned)(tries + 1);
+        usleep(pause < SETTLE_LONGEST ? pause : SETTLE_LONGEST);
+        status = ct_recording_stop(r);
+    }
+    return status; /* the hooks are gone; stubs that somebody will return to stay, and what unwinders need to know of them */
+}
+
+/* The target is stopped, and will be when this returns. */
+int ct_recording_clean(struct ct_recording *r, bool *clean) {
+    struct ct_ejection e;
+    bool recorded;
+    *clean = false;
+    ct_remote_limit(r->remote, CT_RECORDING_STILL_MS, NULL, NULL);
+    int status = ct_eject_open_at(&e, r->remote, r->injection.boot, &recorded);
+    if (status == CT_ERR_NOT_FOUND) {
+        *clean = true;
+        return 0;
+    }
+    if (!status) {
+        status = leave_target(r, &e, LEAVE_NS, clean);
+        ct_eject_close(&e);
+        if (status == CT_ERR_BAD_FILE)
+            status = 0; /* without hooks it does no harm */
+    }
+    return status;
+}
+
+/* ---- after others ---- */
+
+/* Our shared memory is there under its name. */
+static int is_our_memory(void *arg, const struct ct_os_map *map) {
+    (void)arg;
+    return strstr(map->path, "/memfd:contrail") == map->path;
+}
+
+static bool is_given_up(void *arg) {
+    return ct_recording_progress(arg, "cleaning up") != 0;
+}
+
+/* What is said of a process that has something of ours which cannot be taken away now. */
+static int explain_others(struct ct_recording *r, int status) {
+    if (is_given_up(r))
+        return CT_ERR_TIMEOUT;
+    switch (status) {
+    case CT_ERR_UNSUPPORTED:
+        return ct_recording_fail(
+            r, status, "process %d carries hooks of another version of Contrail; start it anew to record it", r->pid);
+    case CT_ERR_TIMEOUT:
+    case CT_ERR_BAD_FILE:
+        return ct_recording_fail(
+            r, CT_ERR_BUSY,
+            "process %d has tables that look like those of a recorder that was killed, but they are "
+            "damaged; it is not recorded: start it anew to record it",
+            r->pid);
+    default:
+        return status;
+    }
+}
+
+static int eject_others(struct ct_recording *r, struct ct_ejection *e) {
+    bool clean = false;
+    int status = leave_target(r, e, OTHERS_LEAVE_NS, &clean);
+    if (status)
+        return explain_others(r, status);
+    if (clean)
+        return 0;
+    return ct_recording_fail(
+        r, CT_ERR_BUSY,
+        "process %d carries hooks of a recorder that was killed, and a thread is still inside one; try "
+        "again later",
+        r->pid);
+}
+
+/* A thread that was just making a call for a recorder which was killed comes back from it by itself. */
+static int wait_until_left(struct ct_recording *r, struct ct_left *left, uint64_t until) {
+    int status = 0;
+    for (int tries = 0; !status && ct_left_is_entered(left); tries++) {
+        if (tries == SETTLE_TRIES || ct_clock_now() > until)
+            return ct_recording_fail(
+                r, CT_ERR_BUSY,
+                "process %d has memory of a recorder that was killed, and a thread is still inside; try again later",
+                r->pid);
+        (void)ct_remote_resume(r->remote);
+        usleep(SETTLE_LONGEST);
+        status = ct_recording_stop(r);
+        if (!status && (status = ct_left_find(left, r->remote)) == CT_ERR_NOT_FOUND)
+            return 0;
+    }
+    return status;
+}
+
+static int take_away(struct ct_recording *r, struct ct_left *left, uint64_t until) {
+    struct ct_ejection e;
+    bool recorded;
+    if (ct_recorder_is_alive(r->remote, left->lane))
+        return ct_recording_fail(r, CT_ERR_BUSY, "process %d is being recorded already; `contrail detach %d` ends that",
+                                 r->pid, r->pid);
+    if (left->control.boot && !ct_eject_open_at(&e, r->remote, left->control.boot, &recorded)) {
+        int status = eject_others(r, &e);
+        ct_eject_close(&e);
+        return status;
+    }
+    int status = wait_until_left(r, left, until);
+    return status ? status : ct_left_unmap(left);
+}
+
+/* Of recorders that were killed on their way in: all of it in the time that there is for others. */
+static int take_away_left(struct ct_recording *r) {
+    uint64_t until = ct_clock_now() + OTHERS_LEAVE_NS;
+    struct ct_left *left = malloc(sizeof *left);
+    int status = left ? 0 : CT_ERR_NO_MEMORY;
+    for (int i = 0; !status && i < MOST_LEFT; i++) {
+        status = ct_clock_now() > until ? CT_ERR_TIMEOUT : ct_left_find(left, r->remote);
+        if (!status)
+            status = take_away(r, left, until);
+    }
+    free(left);
+    return status == CT_ERR_NOT_FOUND ? 0 : explain_others(r, status);
+}
+
+static int clean_after_others(struct ct_recording *r) {
+    struct ct_ejection e;
+    bool recorded;
+    int status = ct_eject_open(&e, r->remote, &recorded);
+    if (status == CT_ERR_NOT_FOUND) {
+        status = ct_stalk_clean_behind(r);
+        return status ? status : take_away_left(r);
+    }
+    if (status)
+        return explain_others(r, status);
+    if (recorded)
+        status = ct_recording_fail(
+            r, CT_ERR_BUSY, "process %d is being recorded already; `contrail detach %d` ends that", r->pid, r->pid);
+    else
+        status = eject_others(r, &e);
+    ct_eject_close(&e);
+    return status;
+}
+
+int ct_recording_clean_behind_others(struct ct_recording *r) {
+    if (ct_remote_each_map(r->remote, is_our_memory, NULL) <= 0)
+        return 0;
+    ct_remote_limit(r->remote, OTHERS_STILL_MS, is_given_up, r);
+    int status = ct_recording_stop(r);
+    if (!status)
+        status = clean_after_others(r);
+    if (ct_remote_is_stopped(r->remote))
+        (void)ct_remote_resume(r->remote);
+    ct_remote_limit(r->remote, 0, NULL, NULL);
+    return status;
+}
+
+/* ---- our own ---- */
+
+static int uninstall(struct ct_recording *r) {
+    int status = ct_recording_stop(r);
+    if (status == CT_ERR_NOT_FOUND)
+        return 0; /* it has just ended */
+    if (!status) {
+        bool clean;
+        ct_remote_limit(r->remote, CT_RECORDING_STILL_MS, NULL, NULL);
+        status = r->stalk ? ct_stalk_leave(r) : ct_recording_clean(r, &clean);
+        (void)ct_remote_resume(r->remote);
+    }
+    __atomic_store_n(&r->lane.control->recording, 0, __ATOMIC_RELAXED);
+    if (status == CT_ERR_NOT_FOUND || !ct_remote_is_alive(r->remote))
+        return 0;
+    if (status)
+        ct_recording_fail(r, status,
+                          r->stalk ? "threads could not be let go now (%s); recording has stopped, the program runs on"
+                                   : "the hooks could not be removed now (%s); they do no harm: recording has stopped, "
+                                     "the program runs on",
+                          r->error[0] ? r->error : ct_status_text(status));
+    return status;
+}
+
+/* Nobody is to wait for us inside the agent meanwhile. */
+int ct_recording_uninstall(struct ct_recording *r) {
+    __atomic_store_n(&r->lane.control->listening, 0, __ATOMIC_RELEASE);
+    pthread_mutex_lock(&r->work);
+    ct_hold_release(r);
+    int status = uninstall(r);
+    pthread_mutex_unlock(&r->work);
+    return status;
+}

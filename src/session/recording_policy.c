@@ -1,0 +1,96 @@
+/* The session's policy as it is in one recorded process: masks of function triggers in shared memory, where the agent looks at
+ * them with each call, and the windows that marks open.
+ *
+ * The policy is the session's and guarded by its lock; rules are written one by one while threads run: each is one store. */
+#include "session/hold.h"
+#include "session/recording.h"
+#include <contrail/status.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static enum ct_shm_trigger_kind kind_of(const struct ct_trigger *t) {
+    switch (t->kind) {
+    case CT_TRIGGER_SYMBOL:
+        return CT_SHM_ON_CALL;
+    case CT_TRIGGER_RETURN:
+        return CT_SHM_ON_RETURN;
+    case CT_TRIGGER_SLOW:
+        return CT_SHM_ON_SLOW;
+    default:
+        return CT_SHM_ON_NOTHING;
+    }
+}
+
+static void put_trigger(struct ct_recording *r, unsigned bit, const struct ct_trigger *t) {
+    struct ct_shm_trigger *out = &r->lane.control->triggers[bit];
+    out->kind = CT_SHM_ON_NOTHING;
+    if (!t)
+        return;
+    out->compare = t->compare;
+    out->value = t->value;
+    out->counts = (uint64_t)((double)t->slow_ns * 1e-9 * ct_clock_hz(&r->clock));
+    out->id = t->id;
+    __atomic_store_n(&out->kind, kind_of(t), __ATOMIC_RELEASE);
+}
+
+static void put_rules(void *arg, const struct ct_target_module *m) {
+    struct ct_recording *r = arg;
+    const struct ct_policy *policy = r->session->policy;
+    for (size_t i = 0; i < m->function_count; i++) {
+        const struct ct_target_function *f = &m->functions[i];
+        if (f->hook < 0 || (uint32_t)f->hook >= r->lane.hook_room)
+            continue;
+        uint16_t mask = policy->used_bits ? ct_policy_mask(policy, f->name, m->path) : 0;
+        if (r->lane.rules[f->hook] != mask)
+            __atomic_store_n(&r->lane.rules[f->hook], mask, __ATOMIC_RELAXED);
+    }
+}
+
+void ct_recording_apply_policy(struct ct_recording *r) {
+    if (!r->lane.segment_count)
+        return;
+    pthread_rwlock_rdlock(&r->session->policy_lock);
+    for (unsigned bit = 0; bit < CT_TRIGGER_BITS; bit++)
+        put_trigger(r, bit, ct_policy_function(r->session->policy, bit));
+    ct_recording_each_module(r, put_rules, r);
+    pthread_rwlock_unlock(&r->session->policy_lock);
+}
+
+void ct_recording_bring_policy(struct ct_recording *r) {
+    if (ct_recording_is_switched(r))
+        return;
+    ct_recording_apply_policy(r);
+    (void)ct_recording_switch(r);
+    (void)ct_hold_apply(r); /* signals that are wanted now, or no longer */
+}
+
+void ct_recording_trigger_text(void *arg, uint32_t id, char *text, size_t size) {
+    struct ct_recording *r = arg;
+    pthread_rwlock_rdlock(&r->session->policy_lock);
+    const char *known = ct_policy_text(r->session->policy, id);
+    snprintf(text, size, "%s", *known ? known : "removed trigger");
+    pthread_rwlock_unlock(&r->session->policy_lock);
+}
+
+/* Looked up once a second: the policy is not asked in every pass. */
+static void look_at_clock(struct ct_recording *r, time_t now) {
+    struct tm local;
+    const struct ct_trigger *t = NULL;
+    r->clock_second = now;
+    pthread_rwlock_rdlock(&r->session->policy_lock);
+    if (localtime_r(&now, &local))
+        t = ct_policy_time(r->session->policy, local.tm_hour * 60 + local.tm_min);
+    snprintf(r->held, sizeof r->held, "%s", t ? t->text : "");
+    pthread_rwlock_unlock(&r->session->policy_lock);
+}
+
+void ct_recording_on_pass(void *arg, uint64_t now_ns) {
+    struct ct_recording *r = arg;
+    time_t now = time(NULL);
+    if (now != r->clock_second)
+        look_at_clock(r, now);
+    if (r->held[0])
+        ct_windows_hold(&r->windows, now_ns, r->held);
+}

@@ -1,0 +1,493 @@
+/* Sessions: the state machine and what happens to the process. See contrail/session.h. */
+#include "session/children.h"
+#include "session/metrics.h"
+#include "session/recording.h"
+#include "trace/file.h"
+#include "trace/segments.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define DEFAULT_MEMORY   (32u << 20)
+#define DEFAULT_DEPTH    (1u << 18)
+#define DEFAULT_STACK    128
+#define DEFAULT_INTERVAL 5u
+#define LAST_LOOK_MS     50
+#define SPAWN_LIMIT_MS   30000u
+#define STOP_LIMIT_MS    5000u
+#define CHECK_NS         200000000ull
+
+/* ---- states ---- */
+
+static const char *const state_names[] = {
+#define NAME(name, text) [CT_SESSION_##name] = text,
+    CT_SESSION_STATE_LIST(NAME)
+#undef NAME
+};
+
+const char *ct_session_state_name(enum ct_session_state state) {
+    return (unsigned)state < CT_SESSION_STATE_COUNT ? state_names[state] : "?";
+}
+
+bool ct_session_may_move(enum ct_session_state from, enum ct_session_state to) {
+    static const uint16_t allowed[CT_SESSION_STATE_COUNT] = {
+        [CT_SESSION_UNINITIALIZED] = 1 << CT_SESSION_INITIALIZED,
+        [CT_SESSION_INITIALIZED] = 1 << CT_SESSION_SPAWNING | 1 << CT_SESSION_ATTACHING,
+        [CT_SESSION_SPAWNING] = 1 << CT_SESSION_SUSPENDED,
+        [CT_SESSION_SUSPENDED] = 1 << CT_SESSION_ATTACHING | 1 << CT_SESSION_DETACHING,
+        [CT_SESSION_ATTACHING] = 1 << CT_SESSION_ATTACHED,
+        [CT_SESSION_ATTACHED] = 1 << CT_SESSION_RUNNING | 1 << CT_SESSION_DETACHING | 1 << CT_SESSION_INITIALIZED,
+        [CT_SESSION_RUNNING] = 1 << CT_SESSION_ATTACHED | 1 << CT_SESSION_DETACHING | 1 << CT_SESSION_INITIALIZED,
+        [CT_SESSION_DETACHING] = 1 << CT_SESSION_INITIALIZED,
+        [CT_SESSION_FAILED] = 1 << CT_SESSION_INITIALIZED,
+    };
+    if ((unsigned)from >= CT_SESSION_STATE_COUNT || (unsigned)to >= CT_SESSION_STATE_COUNT)
+        return false;
+    return to == CT_SESSION_FAILED ? from != CT_SESSION_UNINITIALIZED && from != CT_SESSION_FAILED
+                                   : allowed[from] >> to & 1;
+}
+
+bool ct_session_move(struct ct_session *s, enum ct_session_state to) {
+    if (!ct_session_may_move(s->state, to))
+        return false;
+    __atomic_store_n(&s->state, to, __ATOMIC_RELEASE);
+    return true;
+}
+
+enum ct_session_state ct_session_state(const struct ct_session *s) {
+    return s ? __atomic_load_n(&s->state, __ATOMIC_ACQUIRE) : CT_SESSION_UNINITIALIZED;
+}
+
+/* ---- errors ---- */
+
+const char *ct_session_note(const struct ct_session *s) {
+    return s->note;
+}
+
+const char *ct_session_error(const struct ct_session *s) {
+    return s->error;
+}
+
+static int fail(struct ct_session *s, int status, const char *text) {
+    snprintf(s->error, sizeof s->error, "%s", text);
+    return status;
+}
+
+static int bad_state(struct ct_session *s, const char *what) {
+    snprintf(s->error, sizeof s->error, "%s is not possible while the session is %s", what,
+             ct_session_state_name(s->state));
+    return CT_ERR_BAD_STATE;
+}
+
+/* ---- creation ---- */
+
+static char **copy_list(const char *const *list) {
+    size_t count = 0;
+    while (list && list[count])
+        count++;
+    if (!count)
+        return NULL;
+    char **copy = calloc(count + 1, sizeof(char *));
+    for (size_t i = 0; copy && i < count; i++)
+        copy[i] = strdup(list[i]);
+    return copy;
+}
+
+static void free_list(char **list) {
+    for (size_t i = 0; list && list[i]; i++)
+        free(list[i]);
+    free(list);
+}
+
+static void take_options(struct ct_session *s, const struct ct_session_options *options) {
+    struct ct_session_options *o = &s->options;
+    *o = options ? *options : (struct ct_session_options){0};
+    s->output = strdup(o->output ? o->output : "traces");
+    s->command_line = strdup(o->command_line ? o->command_line : "");
+    s->only = copy_list(o->only);
+    s->exclude = copy_list(o->exclude);
+    s->triggers = copy_list(o->triggers);
+    s->metrics_file = o->metrics_file ? strdup(o->metrics_file) : NULL;
+    o->output = s->output;
+    o->command_line = s->command_line;
+    o->only = (const char *const *)s->only;
+    o->exclude = (const char *const *)s->exclude;
+    o->triggers = (const char *const *)s->triggers;
+    o->metrics_file = s->metrics_file;
+    s->group_name = o->group ? strdup(o->group) : NULL;
+    o->group = s->group_name;
+    o->index_memory = o->index_memory ? o->index_memory : DEFAULT_MEMORY;
+    if (o->stalk) {
+        s->stalk = *o->stalk;
+        o->stalk = &s->stalk;
+        o->detail = CT_DETAIL_OFF;
+    }
+    if (o->redact) {
+        o->stack_bytes = -1;
+        o->vectors = false;
+    }
+    o->detail_memory = o->detail_memory ? o->detail_memory : DEFAULT_MEMORY;
+    o->stack_bytes = o->stack_bytes ? o->stack_bytes : DEFAULT_STACK;
+    o->max_depth = o->max_depth ? o->max_depth : DEFAULT_DEPTH;
+    o->drain_interval_ms = o->drain_interval_ms ? o->drain_interval_ms : DEFAULT_INTERVAL;
+}
+
+static int find_group(struct ct_session *s) {
+    const struct group *group = s->options.group ? getgrnam(s->options.group) : NULL;
+    s->group = group ? group->gr_gid : CT_PLACE_NO_GROUP;
+    if (!s->options.group)
+        return 0;
+    if (!group)
+        snprintf(s->error, sizeof s->error,
+                 "there is no group \"%.100s\"; --group takes the name of one that you are in", s->options.group);
+    else if (geteuid() && group->gr_gid != getegid() && !group_member(group->gr_gid))
+        snprintf(s->error, sizeof s->error,
+                 "you are not in the group \"%.100s\"; `id -nG` shows those that --group takes", s->options.group);
+    else
+        return 0;
+    return CT_ERR_INVALID_ARGUMENT;
+}
+
+static int make_directory(struct ct_session *s) {
+    int status = ct_trace_make_session(&s->place, s->output, s->group, s->directory, sizeof s->directory);
+    int why = errno;
+    if (!status)
+        return 0;
+    s->directory[0] = 0;
+    snprintf(s->error, sizeof s->error, "cannot write traces below \"%s\" (%s); choose another place with --output DIR",
+             s->output, ct_place_reason(why));
+    return status;
+}
+
+/* The first one, before anything is known: later failures do not end a recording, so this one tells. */
+static int write_metrics(struct ct_session *s) {
+    static const struct ct_metrics nothing;
+    const struct ct_metrics_labels labels = {.directory = s->directory};
+    if (!s->metrics_file)
+        return 0;
+    int error = ct_place_find(&s->metrics_place, &s->metrics_name, s->metrics_file);
+    if (!error && ct_metrics_write(&nothing, &labels, s->metrics_place, s->metrics_name))
+        error = errno;
+    if (!error)
+        return 0;
+    snprintf(s->error, sizeof s->error, "cannot write \"%s\" (%s); choose another place with --metrics-file PATH",
+             s->metrics_file, ct_place_reason(error));
+    return ct_file_status(error) == CT_ERR_PERMISSION_DENIED ? CT_ERR_PERMISSION_DENIED : CT_ERR_NOT_FOUND;
+}
+
+int ct_session_create(struct ct_session **out, const struct ct_session_options *options) {
+    if (!out)
+        return CT_ERR_INVALID_ARGUMENT;
+    struct ct_session *s = *out = calloc(1, sizeof *s);
+    if (!s)
+        return CT_ERR_NO_MEMORY;
+    take_options(s, options);
+    s->pidfd = s->exit_status = -1;
+    pthread_mutex_init(&s->mutex, NULL);
+    pthread_rwlock_init(&s->policy_lock, NULL);
+    if (s->options.keep_bytes || s->options.keep_ns)
+        s->segments = ct_segments_create(s->options.keep_bytes, s->options.keep_ns);
+    if (ct_children_create(s) || (!s->segments && (s->options.keep_bytes || s->options.keep_ns)))
+        return CT_ERR_NO_MEMORY;
+    ct_session_move(s, CT_SESSION_INITIALIZED);
+    int status = ct_policy_create(&s->policy, &s->options, ct_clock_now(), s->error, sizeof s->error);
+    if (!status)
+        status = find_group(s);
+    if (!status)
+        status = make_directory(s);
+    return status ? status : write_metrics(s); /* the session exists even so: it tells why */
+}
+
+static void close_process(struct ct_session *s) {
+    if (s->pidfd >= 0)
+        close(s->pidfd);
+    s->pidfd = -1;
+}
+
+void ct_session_destroy(struct ct_session *s) {
+    if (!s)
+        return;
+    if (s->state == CT_SESSION_SUSPENDED || s->state == CT_SESSION_ATTACHED || s->state == CT_SESSION_RUNNING)
+        (void)ct_session_detach(s);
+    ct_control_stop(s);
+    ct_children_destroy(s);
+    ct_recording_destroy(s->first);
+    ct_segments_free(s->segments);
+    ct_place_unmake(s->place); /* if nothing was recorded */
+    ct_place_drop(s->place);
+    ct_place_drop(s->metrics_place);
+    close_process(s);
+    ct_policy_destroy(s->policy);
+    pthread_rwlock_destroy(&s->policy_lock);
+    pthread_mutex_destroy(&s->mutex);
+    free_list(s->only);
+    free_list(s->exclude);
+    free_list(s->triggers);
+    free(s->metrics_file);
+    free(s->metrics_name);
+    free(s->group_name);
+    free(s->output);
+    free(s->command_line);
+    free(s);
+}
+
+/* ---- moving on ---- */
+
+/* Everything is undone, the process runs on. */
+static int failed(struct ct_session *s, int status) {
+    ct_session_move(s, CT_SESSION_FAILED);
+    pthread_mutex_lock(&s->mutex);
+    struct ct_recording *r = s->first;
+    s->first = NULL;
+    pthread_mutex_unlock(&s->mutex);
+    if (r)
+        fail(s, status, r->error);
+    ct_recording_destroy(r);
+    ct_session_move(s, CT_SESSION_INITIALIZED);
+    return status;
+}
+
+static int begin_process(struct ct_session *s, enum ct_recording_origin origin) {
+    s->error[0] = 0;
+    s->exit_status = -1;
+    s->asked_to_stop = 0;
+    s->ended = false;
+    close_process(s);
+    pthread_mutex_lock(&s->mutex);
+    struct ct_recording *old = s->first;
+    s->first = ct_recording_create(s, origin);
+    s->past = (struct ct_session_statistics){0};
+    pthread_mutex_unlock(&s->mutex);
+    ct_recording_destroy(old);
+    return s->first ? 0 : fail(s, CT_ERR_NO_MEMORY, "out of memory");
+}
+
+static void take_process(struct ct_session *s, int pid, bool spawned) {
+    s->first->pid = s->pid = pid;
+    s->spawned = spawned;
+    s->pidfd = fcntl(ct_remote_pidfd(s->first->remote), F_DUPFD_CLOEXEC, 0);
+    if (s->options.redact)
+        ct_recording_read_program(s->first);
+    else
+        snprintf(s->first->command_line, sizeof s->first->command_line, "%s", s->command_line);
+}
+
+int ct_session_spawn_suspended(struct ct_session *s, char *const *argv, char *const *envp) {
+    if (!s || !argv || !argv[0])
+        return CT_ERR_INVALID_ARGUMENT;
+    if (!s->directory[0] || !ct_session_move(s, CT_SESSION_SPAWNING))
+        return bad_state(s, "starting a program");
+    int status = begin_process(s, CT_ORIGIN_SPAWN);
+    if (status)
+        return failed(s, status);
+    struct ct_remote_error error = {""};
+    const struct ct_remote_spawn what = {.path = argv[0], .argv = argv, .envp = envp};
+    unsigned limit = s->options.startup_timeout_ms ? s->options.startup_timeout_ms : SPAWN_LIMIT_MS;
+    status = ct_remote_spawn(&s->first->remote, &what, limit, &error);
+    if (status)
+        return failed(s, ct_recording_fail(s->first, status, "%s", error.text));
+    take_process(s, ct_remote_pid(s->first->remote), true);
+    s->first->stopped_at = ct_clock_now();
+    ct_session_move(s, CT_SESSION_SUSPENDED);
+    return 0;
+}
+
+int ct_session_attach(struct ct_session *s, int pid) {
+    if (!s)
+        return CT_ERR_INVALID_ARGUMENT;
+    /* a suspended process may move there too, by install */
+    if (!s->directory[0] || s->state != CT_SESSION_INITIALIZED || !ct_session_move(s, CT_SESSION_ATTACHING))
+        return bad_state(s, "attaching");
+    int status = begin_process(s, CT_ORIGIN_ATTACH);
+    if (status)
+        return failed(s, status);
+    struct ct_remote_error error = {""};
+    status = ct_remote_open(&s->first->remote, pid, &error);
+    if (status)
+        return failed(s, ct_recording_fail(s->first, status, "%s", error.text));
+    take_process(s, pid, false);
+    ct_session_move(s, CT_SESSION_ATTACHED);
+    return 0;
+}
+
+int ct_session_install_full_coverage(struct ct_session *s) {
+    if (!s)
+        return CT_ERR_INVALID_ARGUMENT;
+    bool suspended = s->state == CT_SESSION_SUSPENDED;
+    if ((!suspended && s->state != CT_SESSION_ATTACHED) || s->first->plan)
+        return bad_state(s, "hooking");
+    if (suspended)
+        ct_session_move(s, CT_SESSION_ATTACHING);
+    int status = ct_recording_install(s->first);
+    if (!status)
+        status = ct_control_start(s);
+    if (status)
+        return failed(s, status);
+    if (suspended)
+        ct_session_move(s, CT_SESSION_ATTACHED);
+    return 0;
+}
+
+int ct_session_resume(struct ct_session *s) {
+    if (!s)
+        return CT_ERR_INVALID_ARGUMENT;
+    if (s->state != CT_SESSION_ATTACHED || !s->first->plan)
+        return bad_state(s, "resuming");
+    ct_recording_resume(s->first);
+    ct_session_move(s, CT_SESSION_RUNNING);
+    return 0;
+}
+
+int ct_session_pause(struct ct_session *s) {
+    if (!s)
+        return CT_ERR_INVALID_ARGUMENT;
+    if (s->state != CT_SESSION_RUNNING)
+        return bad_state(s, "pausing");
+    if (!s->first->remote)
+        return fail(s, CT_ERR_NOT_FOUND, "the process that was recorded first has ended");
+    pthread_mutex_lock(&s->first->work);
+    int status = ct_recording_stop(s->first);
+    pthread_mutex_unlock(&s->first->work);
+    if (status)
+        return fail(s, status, s->first->error);
+    ct_session_move(s, CT_SESSION_ATTACHED);
+    return 0;
+}
+
+static int finish_first(struct ct_session *s, const char *reason) {
+    if (!s->first->remote)
+        return 0;
+    int status = ct_recording_finish(s->first, reason);
+    return status ? fail(s, status, s->first->error) : 0;
+}
+
+int ct_session_detach(struct ct_session *s) {
+    if (!s)
+        return CT_ERR_INVALID_ARGUMENT;
+    if (!ct_session_move(s, CT_SESSION_DETACHING))
+        return bad_state(s, "detaching");
+    ct_children_leave(s);
+    int status = s->first->plan && s->first->remote ? ct_recording_uninstall(s->first) : 0;
+    if (status)
+        fail(s, status, s->first->error);
+    int finished = finish_first(s, "detach");
+    ct_children_leave(s); /* those that it has made meanwhile; no more of them come */
+    ct_control_stop(s);
+    ct_session_move(s, CT_SESSION_INITIALIZED);
+    return status ? status : finished;
+}
+
+/* ---- what happens to the process ---- */
+
+/* The first process has ended; its children may go on. */
+static int note_end(struct ct_session *s) {
+    int status = 0;
+    if (!s->spawned)
+        s->exit_status = ct_remote_how_ended(s->pidfd, s->pid);
+    else if (waitpid(s->pid, &status, 0) == s->pid)
+        s->exit_status = status;
+    s->ended = true;
+    return finish_first(s, ct_recording_note_exit(s->first, s->exit_status));
+}
+
+static int end_session(struct ct_session *s, struct ct_session_happening *what, enum ct_session_event event,
+                       int status) {
+    what->event = event;
+    what->exit_status = s->exit_status;
+    ct_control_stop(s);
+    ct_session_move(s, CT_SESSION_INITIALIZED);
+    return status;
+}
+
+static enum ct_session_event something_asked(struct ct_session *s) {
+    if (__atomic_load_n(&s->asked_to_stop, __ATOMIC_ACQUIRE))
+        return CT_SESSION_ASKED_TO_STOP;
+    bool broken = __atomic_load_n(&s->first->drain.error, __ATOMIC_ACQUIRE) || ct_children_broken(s);
+    return broken ? CT_SESSION_DISK_FULL : CT_SESSION_NOTHING;
+}
+
+/* Has the session anything left to do? */
+static bool is_over(struct ct_session *s, struct ct_session_happening *what, int *status) {
+    struct pollfd p = {.fd = s->pidfd, .events = POLLIN};
+    if (!s->ended && poll(&p, 1, 0) > 0)
+        *status = note_end(s);
+    if (!s->ended && s->first->remote && s->state == CT_SESSION_RUNNING && ct_recording_was_replaced(s->first))
+        *status = finish_first(s, "exec");
+    if (s->first->remote || ct_children_active(s))
+        return false;
+    if (!s->ended && poll(&p, 1, LAST_LOOK_MS) > 0) /* what was recorded last may have been its end */
+        *status = note_end(s);
+    *status = end_session(s, what, s->ended ? CT_SESSION_EXITED : CT_SESSION_REPLACED, *status);
+    return true;
+}
+
+int ct_session_wait(struct ct_session *s, int timeout_ms, struct ct_session_happening *what) {
+    *what = (struct ct_session_happening){.event = CT_SESSION_NOTHING, .exit_status = -1};
+    if (!s || (s->state != CT_SESSION_RUNNING && s->state != CT_SESSION_ATTACHED))
+        return CT_ERR_BAD_STATE;
+    uint64_t deadline = ct_clock_now() + (uint64_t)(timeout_ms < 0 ? INT_MAX : timeout_ms) * 1000000u;
+    for (int status = 0;;) {
+        if (is_over(s, what, &status))
+            return status;
+        what->exit_status = s->exit_status; /* the first process may be over, and its children go on */
+        what->event = something_asked(s);
+        uint64_t now = ct_clock_now();
+        if (what->event || now >= deadline || status)
+            return status;
+        uint64_t left_ms = (deadline - now) / 1000000;
+        ct_children_wait(s, s->ended ? -1 : s->pidfd, left_ms > 50 ? 50 : (int)left_ms);
+    }
+}
+
+/* ---- telling ---- */
+
+const char *ct_session_directory(const struct ct_session *s) {
+    return s->directory;
+}
+
+const char *ct_session_process_directory(const struct ct_session *s) {
+    return s->first ? s->first->directory : "";
+}
+
+int ct_session_pid(const struct ct_session *s) {
+    return s->pid;
+}
+
+void ct_session_statistics(const struct ct_session *session, struct ct_session_statistics *out) {
+    struct ct_session *s = (struct ct_session *)(uintptr_t)session;
+    *out = (struct ct_session_statistics){0};
+    pthread_mutex_lock(&s->mutex);
+    if (s->first)
+        ct_recording_statistics(s->first, out);
+    out->processes = s->first != NULL;
+    pthread_mutex_unlock(&s->mutex);
+    ct_children_add_statistics(s, out);
+}
+
+#define LOSS_NAME(name, text) [CT_LOSS_##name] = #name,
+#define LOSS_TEXT(name, text) [CT_LOSS_##name] = text,
+static const char *const loss_names[] = {CT_LOSS_LIST(LOSS_NAME)};
+static const char *const loss_texts[] = {CT_LOSS_LIST(LOSS_TEXT)};
+
+const char *ct_loss_name(enum ct_loss_reason reason) {
+    return (unsigned)reason < CT_LOSS_COUNT ? loss_names[reason] : "?";
+}
+
+const char *ct_loss_text(enum ct_loss_reason reason) {
+    return (unsigned)reason < CT_LOSS_COUNT ? loss_texts[reason] : "?";
+}
+
+#define WINDOW_STATE_NAME(name, text) [CT_WINDOW_##name] = text,
+static const char *const window_state_names[] = {CT_WINDOW_STATE_LIST(WINDOW_STATE_NAME)};
+
+const char *ct_window_state_name(enum ct_window_state state) {
+    return (unsigned)state < CT_WINDOW_STATE_COUNT ? window_state_names[state] : "?";
+}
