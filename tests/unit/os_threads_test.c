@@ -126,19 +126,25 @@ static void test_dead_main_thread(void **state) {
 }
 
 /* Kernel threads that work for the process are in its thread group too. They never execute its code: nobody stops them. */
-static void test_io_uring_worker(void **state) {
-    (void)state;
+static void check_worker(int stops) {
     struct io_uring_params parameters = {.flags = IORING_SETUP_SQPOLL, .sq_thread_idle = 100000};
     int fd = (int)syscall(SYS_io_uring_setup, 4, &parameters);
     if (fd < 0)
         skip();
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < stops; i++) {
         struct ct_os_stopped *s = stop();
         size_t count = ct_os_stopped_count(s);
         ct_os_resume_threads(s);
         assert_int_equal(count, 0);
     }
     close(fd);
+}
+
+static void test_io_uring_worker(void **state) {
+    (void)state;
+    check_worker(20);
+    for (int i = 0; i < 50; i++)
+        check_worker(1); /* a young one has no name of its own yet */
 }
 
 static volatile int wins;

@@ -4,6 +4,7 @@
 #include "syscall.h"
 #include <asm/stat.h>
 #include <linux/prctl.h>
+#include <linux/utsname.h>
 
 int ct_os_gettid(void) {
     return (int)syscall0(__NR_gettid);
@@ -56,19 +57,25 @@ bool ct_os_single_threaded(void) {
 
 /* ---- threads that the kernel has put into a process ---- */
 
-enum { USER_WORKER = 0x4000, IO_WORKER = 0x10 }; /* flags of the kernel: PF_... (since Linux 6.4; since 5.12) */
+enum { IO_WORKER = 0x10, USER_WORKER = 0x4000 }; /* flags of the kernel: PF_... */
 
-/* Before those versions the flags meant something else, which a program's own thread can have: the name has to fit too. */
-static bool is_worker_name(const char *name) {
-    static const char names[][8] = {"iou-", "vhost-", "kvm-nx-"};
-    for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *a = names[i], *b = name;
-        while (*a && *a == *b)
-            a++, b++;
-        if (!*a)
-            return true;
-    }
-    return false;
+/* "6.1.0-13" is 601. */
+static unsigned version_of(const char *text) {
+    unsigned part[2] = {0, 0};
+    for (unsigned i = 0; i < 2 && *text >= '0' && *text <= '9'; i++, text += *text == '.')
+        while (*text >= '0' && *text <= '9')
+            part[i] = part[i] * 10 + (unsigned)(*text++ - '0');
+    return part[0] * 100 + part[1];
+}
+
+/* Before these versions the flags meant something else, which a program's own thread can have. The name of a worker says nothing:
+ * a young one has its maker's. */
+static unsigned long worker_flags(void) {
+    struct new_utsname names;
+    names.release[0] = 0;
+    (void)syscall1(__NR_uname, &names);
+    unsigned version = version_of(names.release);
+    return version >= 604 ? IO_WORKER | USER_WORKER : version >= 512 ? IO_WORKER : 0;
 }
 
 /* "tid (name) state parent group session terminal foreground flags": the name may hold anything, so the last parenthesis counts. */
@@ -94,8 +101,5 @@ bool ct_os_is_kernel_worker(int pid, int tid) {
     long size = sys_read(fd, text, sizeof text - 1);
     sys_close(fd);
     text[size > 0 ? size : 0] = 0;
-    const char *name = text;
-    while (*name && *name++ != '(')
-        ;
-    return is_worker_name(name) && flags_of(text) & (USER_WORKER | IO_WORKER);
+    return flags_of(text) & worker_flags();
 }
