@@ -164,18 +164,19 @@ struct ct_shm_more_marks {
     uint32_t thread, hook; /* agent: of the last one */
 };
 
-/* ---- letters: what the agent asks of the controller, and waits for ---- */
+/* ---- requests: what the agent asks of the controller, and waits for ---- */
 
-enum ct_letter_kind { CT_LETTER_FORKED = 1, CT_LETTER_EXEC = 2, CT_LETTER_LOADED = 3 };
+enum ct_letter_kind { CT_REQUEST_FORKED = 1, CT_REQUEST_EXEC = 2, CT_REQUEST_LOADED = 3 };
 /* FREE → FILLED (agent) → POSTED (agent) → TAKEN (controller) → ANSWERED (controller) → FREE (agent).
- * A child that was forked finds the letter FREE when it has been given a lane of its own, since that is another memory. An
+ * A child that was forked finds the request FREE when it has been given a lane of its own, since that is another memory. An
  * agent that stops waiting makes it FREE whatever it is. FILLED has the thread's number with it: one that is killed then leaves the
- * letter to the controller. */
-enum ct_letter_state { CT_LETTER_FREE, CT_LETTER_FILLED, CT_LETTER_POSTED, CT_LETTER_TAKEN, CT_LETTER_ANSWERED };
-#define CT_LETTER_FILLED_BY(tid) ((uint32_t)(tid) << 8 | CT_LETTER_FILLED)
-#define CT_LETTER_FILLER(state)  (((state)&0xff) == CT_LETTER_FILLED ? (int)((state) >> 8) : 0) /* 0: nobody fills it */
+ * request to the controller. */
+enum ct_letter_state { CT_REQUEST_FREE, CT_REQUEST_FILLED, CT_REQUEST_POSTED, CT_REQUEST_TAKEN, CT_REQUEST_ANSWERED };
+#define CT_REQUEST_FILLED_BY(tid) ((uint32_t)(tid) << 8 | CT_REQUEST_FILLED)
+#define CT_REQUEST_FILLER(state)                                                                                       \
+    (((state)&0xff) == CT_REQUEST_FILLED ? (int)((state) >> 8) : 0) /* 0: nobody fills it */
 
-struct ct_shm_letter {
+struct ct_shm_request {
     uint32_t state;    /* both */
     uint32_t kind;     /* agent */
     int32_t pid, tid;  /* agent: who asks, as it sees itself */
@@ -184,10 +185,10 @@ struct ct_shm_letter {
     int32_t answer;    /* controller: 1: yes */
     uint32_t reserved[8];
 };
-_Static_assert(sizeof(struct ct_shm_letter) == 64, "one cache line");
+_Static_assert(sizeof(struct ct_shm_request) == 64, "one cache line");
 
-#define CT_SHM_LETTERS        32u
-#define CT_SHM_LETTERS_OFFSET 1024u /* behind the control block, in the same page */
+#define CT_SHM_REQUESTS        32u
+#define CT_SHM_REQUESTS_OFFSET 1024u /* behind the control block, in the same page */
 
 /* ---- the control block ---- */
 
@@ -203,17 +204,17 @@ struct ct_shm_control {
     uint32_t thread_capacity;
     uint32_t lossless;
     uint64_t threads_offset, chunks_offset, pool_offset, size;
-    uint32_t agent_state; /* agent: enum ct_agent_state */
-    uint32_t agent_error; /* agent */
-    uint32_t recording;   /* controller: 0 stops all recording */
-    uint32_t silent;      /* agent: it makes no system calls any more (seccomp) */
-    uint64_t drain_stamp; /* controller: counter value up to which everything submitted is on disk */
-    uint64_t write_since; /* controller: counter value when it began the write it is in; 0: it is in none */
-    uint64_t slow_write;  /* controller: from so many counts on a write is to blame for what is dropped meanwhile */
-    uint32_t bell;        /* agent: a futex, rung for each letter */
-    uint32_t children;    /* controller: they are recorded too */
-    uint64_t last_fork;   /* agent: counter value when the process last made, or wanted to make, a child */
-    uint32_t listening;   /* controller: it reads letters */
+    uint32_t agent_state;   /* agent: enum ct_agent_state */
+    uint32_t agent_error;   /* agent */
+    uint32_t recording;     /* controller: 0 stops all recording */
+    uint32_t silent;        /* agent: it makes no system calls any more (seccomp) */
+    uint64_t drain_stamp;   /* controller: counter value up to which everything submitted is on disk */
+    uint64_t write_since;   /* controller: counter value when it began the write it is in; 0: it is in none */
+    uint64_t slow_write;    /* controller: from so many counts on a write is to blame for what is dropped meanwhile */
+    uint32_t request_futex; /* agent: a futex, rung for each request */
+    uint32_t children;      /* controller: they are recorded too */
+    uint64_t last_fork;     /* agent: counter value when the process last made, or wanted to make, a child */
+    uint32_t listening;     /* controller: it reads requests */
     uint8_t pad0[128 - 116];
     /* controller: the thread id of its drain thread, as that sees itself; 0 when it has said goodbye. The kernel adds
      * CT_SHM_OWNER_DIED when the thread dies: the word is on the thread's robust list, whose pointers are the controller's
@@ -252,7 +253,7 @@ _Static_assert(__builtin_offsetof(struct ct_shm_control, liveness) == 128, "live
 _Static_assert(__builtin_offsetof(struct ct_shm_control, hint) == 192, "hint");
 _Static_assert(__builtin_offsetof(struct ct_shm_control, boot) == 376, "CONTROL_BOOT of scripts/gdb/contrail.py");
 _Static_assert(__builtin_offsetof(struct ct_shm_control, triggers) == 384, "triggers");
-_Static_assert(sizeof(struct ct_shm_control) <= CT_SHM_LETTERS_OFFSET, "control block");
+_Static_assert(sizeof(struct ct_shm_control) <= CT_SHM_REQUESTS_OFFSET, "control block");
 
 /* Memory for stubs, listed before it is mapped: as `reserved` of the control block. */
 #define CT_SHM_REGIONS 1023u
@@ -263,7 +264,7 @@ struct ct_shm_regions {
     } list[CT_SHM_REGIONS];
 };
 
-#define CT_SHM_MARKS_OFFSET      (CT_SHM_LETTERS_OFFSET + CT_SHM_LETTERS * 64u) /* in the second page, as much as needed */
+#define CT_SHM_MARKS_OFFSET      (CT_SHM_REQUESTS_OFFSET + CT_SHM_REQUESTS * 64u) /* in the second page, as much as needed */
 #define CT_SHM_MORE_MARKS_OFFSET (CT_SHM_MARKS_OFFSET + CT_SHM_MARKS * (uint32_t)sizeof(struct ct_shm_mark))
 #define CT_SHM_REGIONS_OFFSET    8192u
 #define CT_SHM_HEAD_SIZE                                                                                               \

@@ -3,7 +3,7 @@
  * One freestanding image without dynamic dependencies or undefined symbols; everything it needs comes through its argument or
  * from the kernel. It runs on a stack of the controller's choosing. */
 #include "agent/lane.h"
-#include "agent/mail.h"
+#include "agent/request.h"
 #include "agent/table.h"
 #include "hook/fault.h"
 #include "os/os.h"
@@ -54,7 +54,7 @@ static int start(struct ct_boot *boot) {
     ct_lane_set_code(&boot->code);
     boot->runtime = (uint64_t)&runtime;
     __atomic_store_n(&ct_lane_control()->agent_state, CT_AGENT_READY, __ATOMIC_RELEASE);
-    ct_mail_open(&runtime);
+    ct_request_open(&runtime);
     if (boot->take_faults) {
         boot->faults = (uint64_t)&ct_fault_table;
         ct_fault_take(&runtime);

@@ -5,7 +5,7 @@
  * Freestanding. The sink runs on the followed thread, one follower per thread; tables are changed by atomic operations. */
 #include "abi/stalk_abi.h"
 #include "agent/lane.h"
-#include "agent/mail.h"
+#include "agent/request.h"
 #include "agent/stalk_tables.h"
 #include "os/os.h"
 #include "os/thread.h"
@@ -381,7 +381,7 @@ static void on_stop(void *user, int tid, int status) {
 /* Is a process that is about to be made to be followed? */
 static bool wants_children(void) {
     const struct ct_shm_control *c = ct_lane_control();
-    ct_mail_note_fork();
+    ct_request_note_fork();
     return c->children && c->listening && ct_lane_is_recording();
 }
 
@@ -426,7 +426,7 @@ static bool on_forked(int before, int tid) {
     struct follower *f = find_follower(before);
     uint64_t *keys = keys_of_frames(f);
     uint32_t open = f ? f->open : 0;
-    bool followed = ct_mail_forked();
+    bool followed = ct_request_forked();
     if (followed) {
         begin_in_child(f, tid);
         if (f)
@@ -440,7 +440,7 @@ static bool on_forked(int before, int tid) {
 }
 
 static const struct stalk_family family = {
-    .wants = wants_children, .forked = on_forked, .executes = ct_mail_executes, .unmapped = ct_tables_unmapped};
+    .wants = wants_children, .forked = on_forked, .executes = ct_request_executes, .unmapped = ct_tables_unmapped};
 
 /* ---- what the controller asks for ---- */
 

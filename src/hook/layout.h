@@ -44,7 +44,7 @@
 #define CT_BLOCK_VECTOR_BYTES  0x11d8 /* 0: vector registers are not captured */
 #define CT_BLOCK_COUNTERS      0x11e0 /* pointer to struct ct_counters */
 #define CT_BLOCK_FN_SPECIAL    0x11e8
-#define CT_BLOCK_BARE_SLOT     0x11f0 /* of that unwinder's outermost function */
+#define CT_BLOCK_EXPOSED_SLOT  0x11f0 /* of that unwinder's outermost function */
 #define CT_BLOCK_WALK_REACH    0x11f8 /* how far below it frames belong to the same stack for sure */
 #define CT_BLOCK_POINTER       0x1218 /* the thread pointer; CT_OWNER_ATTENTION: nobody's */
 #define CT_BLOCK_FIRST         0x1220 /* TOP when no call is open; 0: the main thread's, which is nobody else's */

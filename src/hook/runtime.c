@@ -323,7 +323,7 @@ static bool forbids_counter(const uint64_t argument[3]) {
 static void go_blind(struct ct_block *b, uint64_t slot) {
     uint64_t mask = ct_block_mask(b);
     ct_shadow_settle(b, slot);
-    ct_shadow_bare(b, slot);
+    ct_shadow_expose_returns(b, slot);
     b->detached = 1;
     ct_block_attend(b, 0);
     ct_block_unmask(b, mask);

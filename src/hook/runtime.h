@@ -97,12 +97,12 @@ struct ct_detail_note {
 
 /* A walk over the stack by an unwinder. */
 struct ct_hook_walk {
-    uint64_t bare_slot; /* return slot of the unwinder function that bared the frames */
-    uint64_t reach;     /* a call from at most this below it is the unwinder's, or of a handler on its stack */
-    uint64_t land_sp;   /* stack pointer where the unwinder will land; 0 while it is still looking */
-    uint64_t high;      /* it looks at no slot from here on; 0: at all */
-    uint32_t attention; /* CT_ATTENTION_UNWIND, perhaps with CT_ATTENTION_WALK */
-    uint32_t returns;   /* its own frame is observed, and the walk ends with it */
+    uint64_t exposed_slot; /* return slot of the unwinder function that bared the frames */
+    uint64_t reach;        /* a call from at most this below it is the unwinder's, or of a handler on its stack */
+    uint64_t land_sp;      /* stack pointer where the unwinder will land; 0 while it is still looking */
+    uint64_t high;         /* it looks at no slot from here on; 0: at all */
+    uint32_t attention;    /* CT_ATTENTION_UNWIND, perhaps with CT_ATTENTION_WALK */
+    uint32_t returns;      /* its own frame is observed, and the walk ends with it */
 };
 
 /* Walks that handlers have interrupted, and then walk themselves. */
@@ -238,7 +238,7 @@ CT_ASSERT_AT(base, CT_BLOCK_BASE);
 CT_ASSERT_AT(detail_cursor, CT_BLOCK_DETAIL_CURSOR);
 CT_ASSERT_AT(ordinal, CT_BLOCK_ORDINAL);
 CT_ASSERT_AT(walker, CT_BLOCK_WALKER);
-CT_ASSERT_AT(walk.bare_slot, CT_BLOCK_BARE_SLOT);
+CT_ASSERT_AT(walk.exposed_slot, CT_BLOCK_EXPOSED_SLOT);
 CT_ASSERT_AT(walk.reach, CT_BLOCK_WALK_REACH);
 CT_ASSERT_AT(fn_detail, CT_BLOCK_FN_DETAIL);
 CT_ASSERT_AT(fn_mark, CT_BLOCK_FN_MARK);
@@ -328,15 +328,15 @@ void ct_shadow_learn_home(struct ct_block *b);
 /* The thread goes on at stack pointer `sp`, having left every frame of this stack below it. */
 void ct_shadow_prune(struct ct_block *b, uint64_t sp);
 /* Puts real return addresses on the stack from `sp` on, and stub addresses back again, where no interrupted walk needs the real ones. */
-void ct_shadow_bare(struct ct_block *b, uint64_t sp);
-void ct_shadow_dress(struct ct_block *b, uint64_t sp);
+void ct_shadow_expose_returns(struct ct_block *b, uint64_t sp);
+void ct_shadow_rehook_returns(struct ct_block *b, uint64_t sp);
 /* The same below `high`, up to where the stack is mapped for sure; 0: all. */
-void ct_shadow_bare_below(struct ct_block *b, uint64_t sp, uint64_t high);
-void ct_shadow_dress_below(struct ct_block *b, uint64_t sp, uint64_t high);
+void ct_shadow_expose_returns_below(struct ct_block *b, uint64_t sp, uint64_t high);
+void ct_shadow_rehook_returns_below(struct ct_block *b, uint64_t sp, uint64_t high);
 /* Behind the last slot that a walk along `count` frame pointers, from `frame` on, looks at. From `slot` to `top` is one stack. */
 uint64_t ct_shadow_chain_end(uint64_t slot, uint64_t frame, uint64_t top, uint32_t count);
 /* The same, where the present walk does not need them either. */
-void ct_shadow_dress_spare(struct ct_block *b, uint64_t sp);
+void ct_shadow_rehook_other_returns(struct ct_block *b, uint64_t sp);
 /* A handler that has interrupted a stub walks the stack: its frames will return unseen, and the stub must find its own entry
  * innermost then. They count as returned from now on. */
 void ct_shadow_give_up(struct ct_block *b);

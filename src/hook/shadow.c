@@ -608,12 +608,12 @@ static bool is_chain_inner(const struct ct_block *b, const struct ct_shadow *e) 
     return e + 1 < b->top && e[1].slot == e->slot && e[1].ret == ct_shadow_resume(e);
 }
 
-static void bare(struct ct_shadow *e, uint64_t now) {
+static void expose_return(struct ct_shadow *e, uint64_t now) {
     if (now == ct_shadow_resume(e))
         *(uint64_t *)e->slot = real_return(e);
 }
 
-static void dress(struct ct_shadow *e, uint64_t now) {
+static void rehook_return(struct ct_shadow *e, uint64_t now) {
     if (now == real_return(e))
         *(uint64_t *)e->slot = ct_shadow_resume(e);
 }
@@ -621,8 +621,8 @@ static void dress(struct ct_shadow *e, uint64_t now) {
 /* A walk that has found where it lands looks at nothing any more; but the frames that it leaves are dead, and new ones without hooks
  * may have taken their places. */
 static bool walks_over(struct ct_block *b, const struct ct_hook_walk *w, uint64_t slot) {
-    return slot >= w->bare_slot && (!w->high || slot < w->high) && (!w->land_sp || slot < w->land_sp) &&
-           ct_shadow_same_stack(b, slot, w->bare_slot);
+    return slot >= w->exposed_slot && (!w->high || slot < w->high) && (!w->land_sp || slot < w->land_sp) &&
+           ct_shadow_same_stack(b, slot, w->exposed_slot);
 }
 
 static bool is_interrupted_over(struct ct_block *b, uint64_t slot) {
@@ -637,16 +637,16 @@ static bool is_above(const struct ct_block *b, const struct ct_shadow *e, uint64
     return high && ct_shadow_is_frame(e) && e->slot >= high && at_home(b, high - 8) && at_home(b, e->slot);
 }
 
-void ct_shadow_bare_below(struct ct_block *b, uint64_t sp, uint64_t high) {
+void ct_shadow_expose_returns_below(struct ct_block *b, uint64_t sp, uint64_t high) {
     uint64_t mask = ct_block_mask(b), now;
     for (struct ct_shadow *e = b->top - 1; e > b->base && !is_above(b, e, high); e--)
         if (!is_chain_inner(b, e) && readable_slot(b, e, sp, high, &now))
-            bare(e, now);
+            expose_return(e, now);
     ct_block_unmask(b, mask);
 }
 
-void ct_shadow_bare(struct ct_block *b, uint64_t sp) {
-    ct_shadow_bare_below(b, sp, 0);
+void ct_shadow_expose_returns(struct ct_block *b, uint64_t sp) {
+    ct_shadow_expose_returns_below(b, sp, 0);
 }
 
 uint64_t ct_shadow_chain_end(uint64_t slot, uint64_t frame, uint64_t top, uint32_t count) {
@@ -675,23 +675,23 @@ void ct_shadow_give_up(struct ct_block *b) {
 }
 
 /* `present`: a walk that needs the real addresses too, or NULL. */
-static void dress_beside(struct ct_block *b, uint64_t sp, uint64_t high, const struct ct_hook_walk *present) {
+static void rehook_returns_beside(struct ct_block *b, uint64_t sp, uint64_t high, const struct ct_hook_walk *present) {
     uint64_t mask = ct_block_mask(b), now;
     for (struct ct_shadow *e = b->top - 1; e > b->base && !is_above(b, e, high); e--)
         if (!is_chain_inner(b, e) && readable_slot(b, e, sp, high, &now) && !is_interrupted_over(b, e->slot) &&
             !(present && walks_over(b, present, e->slot)))
-            dress(e, now);
+            rehook_return(e, now);
     ct_block_unmask(b, mask);
 }
 
-void ct_shadow_dress(struct ct_block *b, uint64_t sp) {
-    dress_beside(b, sp, 0, NULL);
+void ct_shadow_rehook_returns(struct ct_block *b, uint64_t sp) {
+    rehook_returns_beside(b, sp, 0, NULL);
 }
 
-void ct_shadow_dress_below(struct ct_block *b, uint64_t sp, uint64_t high) {
-    dress_beside(b, sp, high, NULL);
+void ct_shadow_rehook_returns_below(struct ct_block *b, uint64_t sp, uint64_t high) {
+    rehook_returns_beside(b, sp, high, NULL);
 }
 
-void ct_shadow_dress_spare(struct ct_block *b, uint64_t sp) {
-    dress_beside(b, sp, 0, b->attention & CT_ATTENTION_UNWIND ? &b->walk : NULL);
+void ct_shadow_rehook_other_returns(struct ct_block *b, uint64_t sp) {
+    rehook_returns_beside(b, sp, 0, b->attention & CT_ATTENTION_UNWIND ? &b->walk : NULL);
 }

@@ -388,7 +388,7 @@ NAME(code):
 .macro IF_WALKING label
     cmp BLOCK(CT_BLOCK_WALKER), %rax
     jne 15f
-    mov BLOCK(CT_BLOCK_BARE_SLOT), %rcx
+    mov BLOCK(CT_BLOCK_EXPOSED_SLOT), %rcx
     sub %rdx, %rcx
     lea -1(%rcx), %rcx
     cmp BLOCK(CT_BLOCK_WALK_REACH), %rcx
@@ -615,7 +615,7 @@ FUNCTION NAME(enter_entry_detail)
     addq $CT_SHADOW_RETURNING, INNERMOST(SLOT)(%rcx) /* can be undone, should it be another's since a handler came */
     cmp BLOCK(CT_BLOCK_TOP), %rcx
     jne 18f
-    mov INNERMOST(RETURN)(%rcx), %rax       /* in flight first: else a handler's walk would dress the slot again */
+    mov INNERMOST(RETURN)(%rcx), %rax       /* in flight first: else a handler's walk would hook the slot again */
     mov %rax, (%rdx)
     mov INNERMOST(STUB)(%rcx), %rdx
     mov CT_AFTER_TO_NUMBER(%rdx), %edx

@@ -36,11 +36,11 @@ __attribute__((noinline)) _Unwind_Reason_Code ct_unwind_backtrace(_Unwind_Trace_
     struct ct_block *b = ct_block_current();
     uint64_t sp = (uint64_t)__builtin_frame_address(0);
     if (b)
-        ct_shadow_bare(b, sp);
+        ct_shadow_expose_returns(b, sp);
     _Unwind_Reason_Code code = original(pass_on, &t);
     /* In a handler that interrupted an unwinder: what that one walks over stays as it is. */
     if (b)
-        ct_shadow_dress_spare(b, sp);
+        ct_shadow_rehook_other_returns(b, sp);
     return code;
 }
 

@@ -21,22 +21,22 @@ static void pop_walk(struct ct_block *b) {
 /* The unwinder has returned, or has landed in a frame that now makes calls. */
 static void end_walk(struct ct_block *b, uint64_t slot) {
     const struct ct_hook_walk *w = &b->walk;
-    bool same = ct_shadow_same_stack(b, slot, w->bare_slot);
+    bool same = ct_shadow_same_stack(b, slot, w->exposed_slot);
     if (w->attention & CT_ATTENTION_WALK)
-        ct_shadow_return_range(b, w->bare_slot, same ? slot : UINT64_MAX);
+        ct_shadow_return_range(b, w->exposed_slot, same ? slot : UINT64_MAX);
     if (w->land_sp)
         ct_shadow_prune(b, w->land_sp);
     else
-        ct_shadow_dress(b, same ? slot : w->bare_slot);
+        ct_shadow_rehook_returns(b, same ? slot : w->exposed_slot);
     pop_walk(b);
 }
 
-/* The frame at `slot` returns. If it is the one that looked, its callers are dressed again. */
+/* The frame at `slot` returns. If it is the one that looked, the returns of its callers are hooked again. */
 void ct_walk_end_look(struct ct_block *b, uint64_t slot) {
-    if (!(b->attention & CT_ATTENTION_UNWIND) || !b->walk.returns || b->walk.bare_slot != slot)
+    if (!(b->attention & CT_ATTENTION_UNWIND) || !b->walk.returns || b->walk.exposed_slot != slot)
         return;
     uint64_t mask = ct_block_mask(b);
-    ct_shadow_dress_below(b, slot + 8, b->walk.high);
+    ct_shadow_rehook_returns_below(b, slot + 8, b->walk.high);
     pop_walk(b);
     ct_block_unmask(b, mask);
 }
@@ -44,7 +44,7 @@ void ct_walk_end_look(struct ct_block *b, uint64_t slot) {
 /* The function that looks goes on in another one, which takes its place on the stack. */
 static bool is_handed_on(const struct ct_block *b, uint64_t slot) {
     const struct ct_shadow *e = b->top - 1;
-    return b->walk.returns && slot == b->walk.bare_slot && e->slot == slot &&
+    return b->walk.returns && slot == b->walk.exposed_slot && e->slot == slot &&
            *(const uint64_t *)slot == ct_shadow_resume(e);
 }
 
@@ -53,10 +53,10 @@ static bool is_handed_on(const struct ct_block *b, uint64_t slot) {
 static bool is_walk_over(struct ct_block *b, uint64_t slot) {
     if (!(b->attention & CT_ATTENTION_UNWIND))
         return false;
-    if (ct_shadow_same_stack(b, slot, b->walk.bare_slot))
-        return slot >= b->walk.bare_slot && !is_handed_on(b, slot);
+    if (ct_shadow_same_stack(b, slot, b->walk.exposed_slot))
+        return slot >= b->walk.exposed_slot && !is_handed_on(b, slot);
     for (uint32_t i = 0; i < b->interrupted_count; i++)
-        if (ct_shadow_same_stack(b, slot, b->interrupted[i].bare_slot))
+        if (ct_shadow_same_stack(b, slot, b->interrupted[i].exposed_slot))
             return true;
     uint64_t low, high; /* what we take for the thread's own may be a handler's */
     return ct_shadow_at_home(b, slot) && !(ct_os_on_signal_stack(&low, &high) && slot >= low && slot < high);
@@ -91,10 +91,10 @@ void ct_walk_begin(struct ct_block *b, uint64_t slot, uint32_t attention) {
     ct_shadow_settle(b, slot);
     if (b->attention & CT_ATTENTION_UNWIND)
         push_walk(b);
-    b->walk = (struct ct_hook_walk){.bare_slot = slot, .reach = ct_shadow_reach(b, slot), .attention = attention};
+    b->walk = (struct ct_hook_walk){.exposed_slot = slot, .reach = ct_shadow_reach(b, slot), .attention = attention};
     ct_block_unattend(b, ~attention & CT_ATTENTION_WALK);
-    ct_block_attend(b, attention); /* first: a handler that walks the stack must leave it bare */
-    ct_shadow_bare(b, slot);
+    ct_block_attend(b, attention); /* first: a handler that walks the stack must leave the returns exposed */
+    ct_shadow_expose_returns(b, slot);
     if (attention & CT_ATTENTION_WALK)
         ct_shadow_give_up(b);
     ct_block_unmask(b, mask);
@@ -105,21 +105,21 @@ void ct_walk_look(struct ct_block *b, uint64_t slot, uint64_t high) {
     uint64_t mask = ct_block_mask(b);
     if (b->attention & CT_ATTENTION_UNWIND)
         push_walk(b);
-    b->walk = (struct ct_hook_walk){.bare_slot = slot,
+    b->walk = (struct ct_hook_walk){.exposed_slot = slot,
                                     .reach = ct_shadow_reach(b, slot),
                                     .high = high,
                                     .attention = CT_ATTENTION_UNWIND,
                                     .returns = 1};
     ct_block_unattend(b, CT_ATTENTION_WALK);
     ct_block_attend(b, CT_ATTENTION_UNWIND);
-    ct_shadow_bare_below(b, slot + 8, high);
+    ct_shadow_expose_returns_below(b, slot + 8, high);
     ct_block_unmask(b, mask);
 }
 
 /* Walks that a handler interrupted, and whose frames it throws away. */
 static void forget_passed(struct ct_block *b, uint64_t sp) {
-    while (b->interrupted_count && b->interrupted[b->interrupted_count - 1].bare_slot < sp &&
-           ct_shadow_same_stack(b, b->interrupted[b->interrupted_count - 1].bare_slot, sp))
+    while (b->interrupted_count && b->interrupted[b->interrupted_count - 1].exposed_slot < sp &&
+           ct_shadow_same_stack(b, b->interrupted[b->interrupted_count - 1].exposed_slot, sp))
         b->interrupted_count--;
 }
 
@@ -134,7 +134,7 @@ void ct_walk_land(struct ct_block *b, uint64_t slot, void *context) {
     b->walk.land_sp = rt->get_cfa(context);
     ct_block_unattend(b, CT_ATTENTION_GUARD);
     forget_passed(b, b->walk.land_sp);
-    ct_shadow_dress(b, b->walk.land_sp);
+    ct_shadow_rehook_returns(b, b->walk.land_sp);
     ct_block_unmask(b, mask);
 }
 

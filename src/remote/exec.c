@@ -172,8 +172,8 @@ int ct_remote_follow_exec(struct ct_remote **out, int pid, int tid, const struct
     remote->view = remote->set.pid = pid;
     remote->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     int status = remote->pidfd < 0 ? CT_ERR_NOT_FOUND : CT_ERR_PERMISSION_DENIED;
-    for (int apart = 1; apart >= 0 && status == CT_ERR_PERMISSION_DENIED && !f.executed; apart--) {
-        status = ct_tracer_start(remote, apart);
+    for (int vforked = 1; vforked >= 0 && status == CT_ERR_PERMISSION_DENIED && !f.executed; vforked--) {
+        status = ct_tracer_start(remote, vforked);
         if (status == CT_OK && (status = ct_tracer_run(remote, follow_traced, &f)) != CT_OK)
             ct_tracer_end(remote);
     }

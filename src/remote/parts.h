@@ -22,7 +22,7 @@ struct tracer {
     pthread_t thread;
     int tid;
     void *stack;
-    bool apart; /* a process of its own, else a thread */
+    bool vforked; /* a process of its own, else a thread */
     bool running, quit, lost;
     bool blocked; /* waits for the process, not for a job: whoever has one wakes it */
     bool working; /* at a job, while the caller waits */
@@ -134,7 +134,7 @@ uint64_t ct_patience_deadline(const struct ct_remote *remote, uint64_t deadline_
 /* ---- tracer.c ---- */
 
 /* Apart: in a process of its own, when that is possible. */
-int ct_tracer_start(struct ct_remote *remote, bool apart);
+int ct_tracer_start(struct ct_remote *remote, bool vforked);
 int ct_tracer_run(struct ct_remote *remote, int (*job)(struct ct_remote *remote, void *arg), void *arg);
 /* Everything that is traced runs on when this returns. */
 void ct_tracer_end(struct ct_remote *remote);
@@ -148,7 +148,7 @@ extern void (*ct_remote_step)(void);
 /* The same for the time between the request to stop and the look at a thread's registers. */
 extern void (*ct_remote_waiting)(void);
 /* For tests of what is done where only ancestors may trace. */
-extern bool ct_remote_never_apart;
+extern bool ct_remote_never_vfork;
 
 /* ptrace without errno: >= 0 or -E... */
 long ct_trace(int request, int tid, uint64_t address, uint64_t data);

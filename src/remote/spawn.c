@@ -226,9 +226,9 @@ static int run_launch(struct ct_remote *remote, struct launch *launch, struct ct
     remote->spawned = true;
     remote->pidfd = (int)syscall(SYS_pidfd_open, remote->pid, 0);
     int status = CT_ERR_PERMISSION_DENIED;
-    for (int apart = 1; apart >= 0 && status == CT_ERR_PERMISSION_DENIED && !launch->seized; apart--) {
+    for (int vforked = 1; vforked >= 0 && status == CT_ERR_PERMISSION_DENIED && !launch->seized; vforked--) {
         ct_tracer_end(remote);
-        status = ct_tracer_start(remote, apart);
+        status = ct_tracer_start(remote, vforked);
         if (status == CT_OK)
             status = ct_tracer_run(remote, launch_traced, launch);
     }

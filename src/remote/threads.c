@@ -37,7 +37,7 @@ static int stop_traced(struct ct_remote *remote, void *arg) {
         return ct_watch_stop_traced(remote, request->limit_ms);
     uint64_t deadline = ct_seize_now_ms() + request->limit_ms;
     remote->set.options = PTRACE_O_TRACESYSGOOD;
-    remote->set.child = remote->spawned && !remote->tracer.apart ? remote->pid : 0;
+    remote->set.child = remote->spawned && !remote->tracer.vforked ? remote->pid : 0;
     remote->set.holder = 0;
     int status = ct_seize_all(&remote->set, request->limit_ms);
     if (status == CT_OK)
@@ -71,11 +71,11 @@ static int explain_stop(struct ct_remote *remote, int status, struct ct_remote_e
     }
 }
 
-static int try_stop(struct ct_remote *remote, bool apart, struct request *request) {
+static int try_stop(struct ct_remote *remote, bool vforked, struct request *request) {
     ct_tracer_end(remote);
     remote->set.count = 0;
     remote->worker_ready = false;
-    int status = ct_tracer_start(remote, apart);
+    int status = ct_tracer_start(remote, vforked);
     return status == CT_OK ? ct_tracer_run(remote, stop_traced, request) : status;
 }
 
@@ -83,12 +83,12 @@ static unsigned patience_ms(const struct ct_remote *remote) {
     return ct_remote_patience_ms((int)ct_remote_status_number(remote->pid, remote->view, "TracerPid:", false));
 }
 
-static int try_again_when_busy(struct ct_remote *remote, bool apart, struct request *request) {
+static int try_again_when_busy(struct ct_remote *remote, bool vforked, struct request *request) {
     uint64_t begin = ct_seize_now_ms();
-    int status = try_stop(remote, apart, request);
+    int status = try_stop(remote, vforked, request);
     while (status == CT_ERR_BUSY && ct_seize_now_ms() - begin < patience_ms(remote)) {
         (void)usleep(2000);
-        status = try_stop(remote, apart, request);
+        status = try_stop(remote, vforked, request);
     }
     return status;
 }
@@ -151,7 +151,7 @@ int ct_remote_resume(struct ct_remote *remote) {
 int ct_remote_adopt_traced(struct ct_remote *remote) {
     int event;
     remote->set.options = PTRACE_O_TRACESYSGOOD;
-    remote->set.child = remote->tracer.apart ? 0 : remote->pid;
+    remote->set.child = remote->tracer.vforked ? 0 : remote->pid;
     remote->set.holder = 0;
     struct seize_thread *thread = ct_seize_add(&remote->set, remote->pid);
     if (!thread)

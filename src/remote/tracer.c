@@ -30,7 +30,7 @@ enum { TRACER_STACK = 256 << 10, EAGER_LOOKS = 200, NAP_US = 50, IDLE_MS = 20, L
 
 void (*ct_remote_step)(void);
 void (*ct_remote_waiting)(void);
-bool ct_remote_never_apart;
+bool ct_remote_never_vfork;
 
 /* ---- life of the tracer ---- */
 
@@ -66,7 +66,7 @@ static void reap_killed(const struct seize_set *set) {
 }
 
 /* For the next job. False: there is nobody left to give one. */
-static bool wait_apart(struct ct_remote *remote) {
+static bool wait_vforked(struct ct_remote *remote) {
     while (!is_orphan()) {
         if (wait_a_moment(&remote->tracer.go))
             return true;
@@ -79,7 +79,7 @@ enum tracer_news ct_tracer_news(struct ct_remote *remote) {
     struct tracer *tracer = &remote->tracer;
     if (sem_trywait(&tracer->go) == 0)
         return TRACER_JOB;
-    return tracer->apart && is_orphan() ? TRACER_ORPHAN : TRACER_NONE;
+    return tracer->vforked && is_orphan() ? TRACER_ORPHAN : TRACER_NONE;
 }
 
 /* A watched process is waited for with a call that does not know about jobs: a signal wakes us. We say so and look for a job;
@@ -97,8 +97,8 @@ static bool wait_for_job(struct ct_remote *remote) {
     enum tracer_news news = remote->watch.running ? wait_watching(remote) : TRACER_NONE;
     if (news != TRACER_NONE)
         return news == TRACER_JOB;
-    if (remote->tracer.apart)
-        return wait_apart(remote);
+    if (remote->tracer.vforked)
+        return wait_vforked(remote);
     wait_for(&remote->tracer.go);
     return true;
 }
@@ -119,7 +119,7 @@ static void limit_last_work(int number) {
         (void)alarm(LAST_WORK_S);
 }
 
-static void serve_apart(void *arg) {
+static void serve_vforked(void *arg) {
     struct ct_remote *remote = arg;
     struct sigaction action = {.sa_handler = limit_last_work};
     sigset_t few;
@@ -156,7 +156,7 @@ static void let_be_woken(void) {
 static void *be_tracer(void *arg) {
     struct ct_remote *remote = arg;
     struct tracer *tracer = &remote->tracer;
-    long pid = tracer->apart ? ct_seize_run_apart((char *)tracer->stack + TRACER_STACK, serve_apart, remote) : -1;
+    long pid = tracer->vforked ? ct_seize_run_vforked((char *)tracer->stack + TRACER_STACK, serve_vforked, remote) : -1;
     if (pid > 0) {
         while (waitpid((pid_t)pid, NULL, __WALL) < 0 && errno == EINTR)
             ;
@@ -166,7 +166,7 @@ static void *be_tracer(void *arg) {
         (void)sem_post(&tracer->done);
         return NULL;
     }
-    tracer->apart = false;
+    tracer->vforked = false;
     tracer->tid = (int)syscall(SYS_gettid);
     let_be_woken();
     serve(remote);
@@ -215,13 +215,13 @@ static void release(struct tracer *tracer) {
     tracer->running = false;
 }
 
-int ct_tracer_start(struct ct_remote *remote, bool apart) {
+int ct_tracer_start(struct ct_remote *remote, bool vforked) {
     struct tracer *tracer = &remote->tracer;
     owner = getpid();
     tracer->quit = tracer->lost = tracer->blocked = tracer->working = false;
     remote->watch.running = false;
-    tracer->stack = apart && !ct_remote_never_apart ? map_stack() : NULL;
-    tracer->apart = tracer->stack != NULL;
+    tracer->stack = vforked && !ct_remote_never_vfork ? map_stack() : NULL;
+    tracer->vforked = tracer->stack != NULL;
     (void)sem_init(&tracer->go, 0, 0);
     (void)sem_init(&tracer->done, 0, 0);
     int status = start_thread(remote);
@@ -286,7 +286,7 @@ void ct_tracer_end(struct ct_remote *remote) {
     while (wake(tracer))
         ;
     (void)pthread_join(tracer->thread, NULL);
-    if (!tracer->apart)
+    if (!tracer->vforked)
         wait_until_gone(tracer->tid);
     release(tracer);
 }

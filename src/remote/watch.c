@@ -317,7 +317,7 @@ int ct_watch_stop_traced(struct ct_remote *remote, unsigned limit_ms) {
 }
 
 static bool is_own_child(const struct ct_remote *remote) {
-    return !remote->tracer.apart && ct_remote_status_number(remote->pid, remote->pid, "PPid:", false) == getpid();
+    return !remote->tracer.vforked && ct_remote_status_number(remote->pid, remote->pid, "PPid:", false) == getpid();
 }
 
 int ct_watch_resume_traced(struct ct_remote *remote, void *arg) {

@@ -1,6 +1,6 @@
 /* See children.h. */
 #include "session/children.h"
-#include "session/hold.h"
+#include "session/crash_watch.h"
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -10,13 +10,13 @@
 #include <unistd.h>
 
 #define EXEC_LIMIT_MS 30000u
-#define KEEPER_STACK  (1u << 20)
+#define CHILD_STACK   (1u << 20)
 
 struct ct_children {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     struct ct_recording *list; /* being recorded */
-    size_t keepers;
+    size_t threads;            /* that lead recordings */
     bool leaving;
     int leave_fd, change_fd; /* readable when all are to leave; when their number has changed */
     uint64_t finished;       /* processes whose recording is over */
@@ -57,7 +57,7 @@ static void ring(struct ct_children *c) {
     (void)!write(c->change_fd, &one, sizeof one);
 }
 
-static void add(struct ct_children *c, struct ct_recording *r) {
+static void add_recording(struct ct_children *c, struct ct_recording *r) {
     pthread_mutex_lock(&c->mutex);
     r->next = c->list;
     c->list = r;
@@ -130,7 +130,7 @@ void ct_children_miss(struct ct_session *s, const char *reason) {
     pthread_mutex_unlock(&c->mutex);
 }
 
-/* ---- keepers ---- */
+/* ---- child threads ---- */
 
 static void read_command_line(struct ct_recording *r) {
     char path[64];
@@ -150,9 +150,9 @@ static void read_command_line(struct ct_recording *r) {
 }
 
 /* From the first instruction that is recorded to the end. */
-static void keep(struct ct_recording *r) {
+static void record_child(struct ct_recording *r) {
     struct ct_children *c = r->session->children;
-    add(c, r);
+    add_recording(c, r);
     ct_recording_resume(r);
     const char *reason = NULL;
     while (!reason) {
@@ -191,7 +191,7 @@ static bool is_waiting(void *arg) {
 }
 
 static void say_go(void *arg) {
-    ct_post_answer(arg, 1, CT_LETTER_ANSWERED);
+    ct_requests_answer(arg, 1, CT_REQUEST_ANSWERED);
 }
 
 /* Nobody waits for an exec that may never come once the session is to end. */
@@ -219,7 +219,7 @@ static int follow_exec(struct ct_recording *r, struct ct_task *t) {
         return ct_recording_fail(r, status, "%s", error.text);
     if (t->parent->pid == t->who.pid)
         __atomic_store_n(&t->parent->replaced, true, __ATOMIC_RELEASE);
-    ct_post_close(t); /* another memory: the letter is not theirs any more */
+    ct_requests_close(t); /* another memory: the request is not theirs any more */
     r->stopped_at = ct_clock_now();
     read_command_line(r);
     return ct_recording_install(r);
@@ -229,47 +229,47 @@ static int begin(struct ct_recording *r, struct ct_task *t) {
     r->pid = t->who.pid;
     r->parent_pid = t->parent->pid;
     ct_clock_start_with(&r->clock, &t->parent->clock); /* it waits for us */
-    if (t->letter.kind == CT_LETTER_EXEC)
+    if (t->request.kind == CT_REQUEST_EXEC)
         return follow_exec(r, t);
     read_command_line(r);
     int status = follow_fork(r, t);
     if (!status) {
-        ct_post_answer(t, 1, CT_LETTER_FREE);
-        ct_post_close(t);
+        ct_requests_answer(t, 1, CT_REQUEST_FREE);
+        ct_requests_close(t);
     }
     return status;
 }
 
-static void *run_keeper(void *arg) {
+static void *run_child_thread(void *arg) {
     struct ct_task t = *(struct ct_task *)arg;
     struct ct_session *s = t.parent->session;
     struct ct_children *c = s->children;
-    bool forked = t.letter.kind == CT_LETTER_FORKED;
+    bool forked = t.request.kind == CT_REQUEST_FORKED;
     struct ct_recording *r = ct_recording_create(s, forked ? CT_ORIGIN_FORK : CT_ORIGIN_EXEC);
     free(arg);
     int status = r ? begin(r, &t) : CT_ERR_NO_MEMORY;
     if (!status) {
-        keep(r);
+        record_child(r);
     } else if (r && status != CT_ERR_SPAWN_FAILED && status != CT_ERR_NOT_FOUND) {
         /* An exec that failed, and a process that ended meanwhile, are nothing that is missing. */
         ct_recording_miss(t.parent ? t.parent : r, t.who.pid, t.program, r->error);
     }
     if (t.parent) {
         if (!forked && t.parent->pid == t.who.pid)
-            ct_hold_again(t.parent); /* its exec has failed, or is not followed */
-        ct_post_answer(&t, 0, CT_LETTER_ANSWERED);
-        ct_post_close(&t);
+            ct_crash_watch_again(t.parent); /* its exec has failed, or is not followed */
+        ct_requests_answer(&t, 0, CT_REQUEST_ANSWERED);
+        ct_requests_close(&t);
     }
     ct_recording_destroy(r);
     close(t.who.pidfd);
     pthread_mutex_lock(&c->mutex);
-    c->keepers--;
+    c->threads--;
     ring(c);
     pthread_mutex_unlock(&c->mutex);
     return NULL;
 }
 
-bool ct_children_keep(const struct ct_task *task) {
+bool ct_children_start_thread(const struct ct_task *task) {
     struct ct_children *c = task->parent->session->children;
     struct ct_task *t = malloc(sizeof *t);
     pthread_attr_t attributes;
@@ -281,10 +281,10 @@ bool ct_children_keep(const struct ct_task *task) {
     bool started = !c->leaving && !pthread_attr_init(&attributes);
     if (started) {
         pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-        pthread_attr_setstacksize(&attributes, KEEPER_STACK);
-        started = !pthread_create(&thread, &attributes, run_keeper, t);
+        pthread_attr_setstacksize(&attributes, CHILD_STACK);
+        started = !pthread_create(&thread, &attributes, run_child_thread, t);
         pthread_attr_destroy(&attributes);
-        c->keepers += started;
+        c->threads += started;
     }
     pthread_mutex_unlock(&c->mutex);
     if (!started)
@@ -297,7 +297,7 @@ bool ct_children_keep(const struct ct_task *task) {
 size_t ct_children_active(struct ct_session *s) {
     struct ct_children *c = s->children;
     pthread_mutex_lock(&c->mutex);
-    size_t count = c->keepers;
+    size_t count = c->threads;
     pthread_mutex_unlock(&c->mutex);
     return count;
 }
@@ -308,7 +308,7 @@ void ct_children_leave(struct ct_session *s) {
     pthread_mutex_lock(&c->mutex);
     c->leaving = true;
     (void)!write(c->leave_fd, &one, sizeof one);
-    while (c->keepers)
+    while (c->threads)
         pthread_cond_wait(&c->changed, &c->mutex);
     c->leaving = false;
     (void)!read(c->leave_fd, &one, sizeof one);

@@ -1,17 +1,17 @@
 /* The other processes of a session: children that recorded processes fork, and programs that they execute.
  *
- * Each process that comes to be recorded has a keeper, a thread that leads its recording from then on to its end. */
+ * Each process that comes to be recorded has a child thread, a thread that leads its recording from then on to its end. */
 #ifndef CT_SESSION_CHILDREN_H
 #define CT_SESSION_CHILDREN_H
 
-#include "session/post.h"
+#include "session/requests.h"
 
 int ct_children_create(struct ct_session *s);
-/* All keepers have ended when this returns. */
+/* All child threads have ended when this returns. */
 void ct_children_destroy(struct ct_session *s);
 
-/* Starts a keeper for who has written this letter; false: nobody is followed now. */
-bool ct_children_keep(const struct ct_task *task);
+/* Starts a child thread for who has written this request; false: nobody is followed now. */
+bool ct_children_start_thread(const struct ct_task *task);
 /* One more process could not be recorded. */
 void ct_children_miss(struct ct_session *s, const char *reason);
 /* Processes that are being recorded, or about to be, apart from the first. */

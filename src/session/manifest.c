@@ -1,6 +1,6 @@
 /* The manifest, the symbols file and the status answer: what a session tells about itself. docs/TRACE-FORMAT.md has the keys.
  * Called by the drain thread once a second and by the session's thread at start and end, never both at a time. */
-#include "session/hold.h"
+#include "session/crash_watch.h"
 #include "session/recording.h"
 #include "follow/stalk.h"
 #include "trace/segments.h"
@@ -198,7 +198,7 @@ static void put_lists(struct ct_json *j, struct ct_recording *r) {
     pthread_rwlock_rdlock(&r->session->policy_lock);
     ct_policy_put(r->session->policy, j);
     pthread_rwlock_unlock(&r->session->policy_lock);
-    ct_hold_put(r, j);
+    ct_crash_watch_put(r, j);
 }
 
 /* Of threads that have ended too: the drain's list has them all. */

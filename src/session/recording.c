@@ -1,6 +1,6 @@
 /* The life of a recording, apart from getting into its target and out again. See recording.h. */
 #include "session/children.h"
-#include "session/hold.h"
+#include "session/crash_watch.h"
 #include "session/recording.h"
 #include "follow/stalk.h"
 #include "trace/file.h"
@@ -112,12 +112,12 @@ static void free_missed(struct ct_recording *r) {
 /* Whoever wished for something before this does not look at the process again, because it did not run. */
 static void take_wishes(struct ct_recording *r) {
     ct_recording_bring_policy(r); /* what fails is tried again while it runs */
-    (void)ct_hold_begin(r);
+    (void)ct_crash_watch_begin(r);
     __atomic_store_n(&r->paused, ct_control_wants_pause(r->session), __ATOMIC_RELAXED);
 }
 
 void ct_recording_resume(struct ct_recording *r) {
-    /* It may ask for something at once: the postman must not find it half resumed. */
+    /* It may ask for something at once: the request thread must not find it half resumed. */
     pthread_mutex_lock(&r->work);
     bool first = !r->resumed_at;
     if (first)
@@ -156,8 +156,8 @@ const char *ct_recording_note_exit(struct ct_recording *r, int status) {
 }
 
 static void forget(struct ct_recording *r) {
-    ct_post_stop(r);
-    ct_hold_end(r);
+    ct_requests_stop(r);
+    ct_crash_watch_end(r);
     (void)ct_drain_finish(&r->drain);
     pthread_mutex_lock(&r->work);
     pthread_mutex_lock(&r->mutex);
@@ -174,7 +174,7 @@ static void forget(struct ct_recording *r) {
         ct_remote_close(r->remote);
     r->remote = NULL;
     pthread_mutex_unlock(&r->work);
-    ct_hold_free(r);
+    ct_crash_watch_free(r);
 }
 
 int ct_recording_finish(struct ct_recording *r, const char *reason) {
@@ -183,8 +183,8 @@ int ct_recording_finish(struct ct_recording *r, const char *reason) {
     r->end_reason = replaced ? "exec" : reason;
     r->exit_status = replaced ? -1 : r->exit_status; /* the other program's */
     ct_recording_look_at_code(r);
-    ct_post_stop(r);
-    ct_hold_end(r);
+    ct_requests_stop(r);
+    ct_crash_watch_end(r);
     if (r->exit_status >= 0 && WIFSIGNALED(r->exit_status))
         snprintf(r->drain.end_mark, sizeof r->drain.end_mark, "end: killed by SIG%s",
                  sigabbrev_np(WTERMSIG(r->exit_status)) ? sigabbrev_np(WTERMSIG(r->exit_status)) : "RT");
@@ -250,7 +250,7 @@ static void count_modules(const struct ct_recording *r, struct ct_session_statis
 }
 
 void ct_recording_statistics(struct ct_recording *r, struct ct_session_statistics *out) {
-    bool traced = ct_hold_is_wanted(r);
+    bool traced = ct_crash_watch_is_wanted(r);
     pthread_mutex_lock(&r->mutex);
     if (r->drain.threads_end) {
         pthread_mutex_lock(&r->drain.mutex);
@@ -261,7 +261,7 @@ void ct_recording_statistics(struct ct_recording *r, struct ct_session_statistic
     if (r->plan)
         count_modules(r, &r->last);
     ct_stalk_statistics(r, &r->last);
-    r->last.signals = r->hold ? ct_hold_count(r) : r->last.signals;
+    r->last.signals = r->crash_watch ? ct_crash_watch_count(r) : r->last.signals;
     r->last.traced = traced;
     r->last.plan_ns = r->plan_ns;
     r->last.pause_ns = r->pause_ns;

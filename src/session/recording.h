@@ -1,7 +1,7 @@
 /* One process that a session records: from its plan to its finished trace. A session has a first one, and one for each child
  * and each program executed (children.h).
  *
- * Owner: the thread that leads it (the session's, or its keeper); other threads may look under the mutex. */
+ * Owner: the thread that leads it (the session's, or its child thread); other threads may look under the mutex. */
 #ifndef CT_SESSION_RECORDING_H
 #define CT_SESSION_RECORDING_H
 
@@ -17,7 +17,7 @@
 struct ct_control_server;
 struct ct_children;
 struct ct_stalk;
-struct ct_post;
+struct ct_requests;
 
 /* How the process came to be recorded. */
 enum ct_recording_origin { CT_ORIGIN_SPAWN, CT_ORIGIN_ATTACH, CT_ORIGIN_FORK, CT_ORIGIN_EXEC };
@@ -71,15 +71,15 @@ struct ct_recording {
     struct ct_lane lane;
     struct ct_clock clock;
     struct ct_drain drain;
-    struct ct_windows windows;  /* the drain thread's */
-    time_t clock_second;        /* the drain thread's: of the last look at time triggers; */
-    char held[CT_TRIGGER_TEXT]; /* the one that lasts, "" */
-    struct ct_post *post;       /* reads the agent's letters */
-    uint64_t scan_again_ns;     /* the postman's: all processes are looked through again from then on */
-    uint64_t refused;           /* letters that named a process which is not the target's */
-    struct ct_hold *hold;       /* why it stays traced; NULL: it does not */
-    int lent;                   /* so many others are to trace the process: it is not held meanwhile; under `work` */
-    struct ct_place *place;     /* where its files are; NULL: none is there */
+    struct ct_windows windows;          /* the drain thread's */
+    time_t clock_second;                /* the drain thread's: of the last look at time triggers; */
+    char held[CT_TRIGGER_TEXT];         /* the one that lasts, "" */
+    struct ct_requests *requests;       /* reads the agent's requests */
+    uint64_t scan_again_ns;             /* the request thread's: all processes are looked through again from then on */
+    uint64_t refused;                   /* requests that named a process which is not the target's */
+    struct ct_crash_watch *crash_watch; /* why it stays traced; NULL: it does not */
+    int outside_tracers;    /* others that are to trace the process: it is not watched meanwhile; under `work` */
+    struct ct_place *place; /* where its files are; NULL: none is there */
     struct ct_symbols_end symbols_end;
     char directory[PATH_MAX + 32]; /* its name, for people */
     char command_line[4096];
@@ -92,7 +92,7 @@ struct ct_recording {
     const char *end_reason;
     struct ct_session_statistics last; /* as of the last look: stays when the trace is finished */
     pthread_mutex_t mutex;             /* plan, drain and last, while other threads may look */
-    pthread_mutex_t work;              /* held by who uses `remote` beside the owner: postman, leaving */
+    pthread_mutex_t work;              /* held by who uses `remote` beside the owner: request thread, leaving */
     pthread_mutex_t files;             /* held by who writes the manifest or the symbols; before `mutex` */
     bool given_up;                     /* the user does not want it any more */
     bool replaced;                     /* the process executes another program now, which has a recording of its own */
@@ -169,7 +169,7 @@ int ct_recording_fit(struct ct_recording *r, struct ct_lane_options *lane);
 
 /* The loader says that modules have come or gone: what is new is hooked. */
 int ct_recording_update_modules(struct ct_recording *r);
-/* Calls `each` for every module, those that are gone included. Under the mutex, or on the postman. */
+/* Calls `each` for every module, those that are gone included. Under the mutex, or on the request thread. */
 void ct_recording_each_module(const struct ct_recording *r,
                               void (*each)(void *arg, const struct ct_target_module *module), void *arg);
 /* What a forked child has of its parent. Its remote is open. */

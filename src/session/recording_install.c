@@ -231,7 +231,7 @@ static int enter_target(struct ct_recording *r) {
 /* The undoing of a start that failed: the target runs on as if nothing had been. */
 static void withdraw(struct ct_recording *r) {
     bool clean;
-    ct_post_stop(r);
+    ct_requests_stop(r);
     if (r->remote && r->injection.image && !ct_recording_stop(r))
         (void)ct_recording_clean(r, &clean);
     if (r->remote && ct_remote_is_stopped(r->remote))
@@ -261,7 +261,7 @@ static int install(struct ct_recording *r) {
         status = check_time(r, start, "hooking");
     if (!status)
         status = start_drain(r);
-    if (!status && (status = ct_post_start(r)))
+    if (!status && (status = ct_requests_start(r)))
         ct_recording_fail(r, status, "%s", ct_status_text(status));
     if (!status && !r->stalk && (status = ct_inject_hooks(&r->injection, &error)))
         ct_recording_fail(r, status, "%s", error.text);
@@ -314,7 +314,7 @@ static int install_forked(struct ct_recording *r, struct ct_recording *parent) {
         ct_recording_fail(r, status, "%s", error.text);
     if (!status)
         status = start_drain(r);
-    return status ? status : ct_post_start(r);
+    return status ? status : ct_requests_start(r);
 }
 
 /* It waits for us inside the agent: whatever fails, it goes on unrecorded. */
@@ -326,7 +326,7 @@ int ct_recording_install_forked(struct ct_recording *r, struct ct_recording *par
         ct_recording_look_at_code(r);
         return 0;
     }
-    ct_post_stop(r);
+    ct_requests_stop(r);
     if (ct_remote_is_stopped(r->remote))
         (void)ct_remote_resume(r->remote);
     (void)ct_drain_finish(&r->drain);

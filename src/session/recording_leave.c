@@ -4,7 +4,7 @@
  * together have an end too. After others the user may give up at any time. */
 #include "inject/eject.h"
 #include "inject/eject_left.h"
-#include "session/hold.h"
+#include "session/crash_watch.h"
 #include "inject/recorder.h"
 #include "session/recording.h"
 #include "follow/stalk.h"
@@ -221,7 +221,7 @@ static int uninstall(struct ct_recording *r) {
 int ct_recording_uninstall(struct ct_recording *r) {
     __atomic_store_n(&r->lane.control->listening, 0, __ATOMIC_RELEASE);
     pthread_mutex_lock(&r->work);
-    ct_hold_release(r);
+    ct_crash_watch_release(r);
     int status = uninstall(r);
     pthread_mutex_unlock(&r->work);
     return status;

@@ -1,5 +1,5 @@
 /* Libraries that come and go while a process is recorded. The thread that loads one waits inside the agent meanwhile; other threads
- * run while the new code is planned, and stand still while it is hooked. Runs on the recording's postman. */
+ * run while the new code is planned, and stand still while it is hooked. Runs on the recording's request thread. */
 #include "session/recording.h"
 #include <stdlib.h>
 #include <string.h>
@@ -261,7 +261,7 @@ static int inherit(struct ct_recording *r, const struct ct_recording *parent) {
 }
 
 int ct_recording_inherit_modules(struct ct_recording *r, struct ct_recording *parent) {
-    pthread_mutex_lock(&parent->work); /* its postman may be adding some */
+    pthread_mutex_lock(&parent->work); /* its request thread may be adding some */
     int status = inherit(r, parent);
     pthread_mutex_unlock(&parent->work);
     if (status || !r->more_count)

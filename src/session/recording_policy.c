@@ -2,7 +2,7 @@
  * them with each call, and the windows that marks open.
  *
  * The policy is the session's and guarded by its lock; rules are written one by one while threads run: each is one store. */
-#include "session/hold.h"
+#include "session/crash_watch.h"
 #include "session/recording.h"
 #include <contrail/status.h>
 #include <stdio.h>
@@ -63,7 +63,7 @@ void ct_recording_bring_policy(struct ct_recording *r) {
         return;
     ct_recording_apply_policy(r);
     (void)ct_recording_switch(r);
-    (void)ct_hold_apply(r); /* signals that are wanted now, or no longer */
+    (void)ct_crash_watch_apply(r); /* signals that are wanted now, or no longer */
 }
 
 void ct_recording_trigger_text(void *arg, uint32_t id, char *text, size_t size) {

@@ -9,7 +9,7 @@
 #include "follow/stalk_internal.h"
 #include "hook/layout.h"
 #include "hostile.h"
-#include "hostile_post.h"
+#include "hostile_requests.h"
 #include "os/thread.h"
 #include "remote/frames.h"
 #include "remote/program.h"
@@ -214,9 +214,9 @@ static void add_region(uint64_t offset, uint64_t item, uint64_t count) {
 
 static void list_regions(const struct ct_lane *lane) {
     const uint8_t *base = (const uint8_t *)lane->control;
-    add_region(0, CT_SHM_LETTERS_OFFSET, 1);
+    add_region(0, CT_SHM_REQUESTS_OFFSET, 1);
     add_region(128, 64, 1); /* who is alive */
-    add_region(CT_SHM_LETTERS_OFFSET, sizeof(struct ct_shm_letter), CT_SHM_LETTERS);
+    add_region(CT_SHM_REQUESTS_OFFSET, sizeof(struct ct_shm_request), CT_SHM_REQUESTS);
     add_region(CT_SHM_MARKS_OFFSET, sizeof(struct ct_shm_mark), CT_SHM_MARKS);
     add_region(CT_SHM_MORE_MARKS_OFFSET, sizeof(struct ct_shm_more_marks), CT_TRIGGER_BITS);
     add_region((uint64_t)((uint8_t *)lane->threads - base), sizeof(struct ct_shm_thread), 256);
@@ -420,20 +420,20 @@ static int32_t read_pid(void) {
 }
 
 static void do_letter(void) {
-    struct ct_shm_letter *l =
-        (struct ct_shm_letter *)(w.view + CT_SHM_LETTERS_OFFSET) + hostile_u8(&w.in) % CT_SHM_LETTERS;
+    struct ct_shm_request *l =
+        (struct ct_shm_request *)(w.view + CT_SHM_REQUESTS_OFFSET) + hostile_u8(&w.in) % CT_SHM_REQUESTS;
     l->kind = hostile_u8(&w.in) % 5;
     l->pid = read_pid();
     l->tid = read_pid();
     l->argument = hostile_value(&w.in);
     l->directory = (int32_t)hostile_value(&w.in);
     uint8_t state = hostile_u8(&w.in) % 6;
-    __atomic_store_n(&l->state, state == 5 ? CT_LETTER_FILLED_BY(l->tid) : state, __ATOMIC_RELEASE);
+    __atomic_store_n(&l->state, state == 5 ? CT_REQUEST_FILLED_BY(l->tid) : state, __ATOMIC_RELEASE);
 }
 
-/* The postman looks; keepers that he has started come to their end. */
+/* The request thread looks; child threads that he has started come to their end. */
 static void do_look(void) {
-    hostile_post_look(w.r);
+    hostile_requests_look(w.r);
     while (ct_children_active(fixed.session))
         usleep(50);
 }
@@ -740,7 +740,7 @@ static void set_up(const uint8_t *data, size_t size) {
         hostile_fail("no memory");
     w.r->pid = fixed.target;
     w.r->clock = fixed.clock;
-    hostile_post_open(w.r);
+    hostile_requests_open(w.r);
     ct_recording_share(w.r, &fixed.shared);
     set_up_lane(w.r);
     set_up_drain(w.r);
@@ -755,7 +755,7 @@ static void tear_down(void) {
     ct_recording_statistics(w.r, &statistics);
     if (w.flags & TABLES)
         (void)ct_stalk_write_tables(w.r);
-    hostile_post_close(w.r);
+    hostile_requests_close(w.r);
     ct_recording_destroy(w.r);
     guard(&lane, false);
     munmap(w.view, w.size);

@@ -66,7 +66,7 @@ def segment(at=0, slot=0, state=2, count=10, step=0, number=1):
     return op(SEGMENT, "BBBBBH", at, slot, state, count, step, number) + value(32) * calls
 
 
-def letter(kind, pid, tid, index=0, argument=0x4000, state=POSTED):
+def request(kind, pid, tid, index=0, argument=0x4000, state=POSTED):
     return op(LETTER, "BBBB", index, kind, pid, tid) + value(argument) + value(-100) + bytes([state])
 
 
@@ -94,7 +94,7 @@ LANE = {
                          op(TIME, "H", 5000), pass_(2)),
     "honest-stalk": lane(STALK | TABLES, code(5, 0x400100, 0, 65, 7), thread(), chunk(0, hook=5, kinds=BLOCKS_OF),
                          chunk(1, hook=5, kinds=COMPILED | PART << 4), chunk(2, hook=5), pass_(2)),
-    "honest-letters": lane(0, letter(EXEC, TARGET, TARGET), op(LOOK), letter(LOADED, TARGET, TARGET, 1), op(LOOK), pass_()),
+    "honest-requests": lane(0, request(EXEC, TARGET, TARGET), op(LOOK), request(LOADED, TARGET, TARGET, 1), op(LOOK), pass_()),
     "honest-signals": lane(DETAIL | PACKED, thread(), chunk(0, state=ACTIVE, count=10), op(SIGNAL, "B", 1), pass_(4)),
     "time": lane(DETAIL, thread(), chunk(0, count=10), pass_(), op(TIME, "H", 3000), pass_(), op(TIME, "H", 3000), pass_(2)),
     # what the recorder must not believe
@@ -103,11 +103,11 @@ LANE = {
     "hole-depth": lane(0, thread(), chunk(0, ahead=3, depth=0xffffffff), pass_()),
     "hole-generations": lane(0, op(GENERATIONS, "BB", 0, 60), pass_(), op(GENERATIONS, "BB", 0, 60), pass_()),
     "hole-generations-many": lane(0, *[op(GENERATIONS, "BB", 0, 64) + pass_() for _ in range(40)]),
-    "hole-letter-forked": lane(0, letter(FORKED, VICTIM, VICTIM), op(LOOK), pass_()),
-    "hole-letter-exec": lane(0, letter(EXEC, VICTIM, VICTIM), op(LOOK), pass_()),
-    "hole-letter-tid": lane(0, letter(EXEC, TARGET, VICTIM), op(LOOK), pass_()),
-    "hole-letter-pid": lane(0, letter(EXEC, VICTIM, TARGET), op(LOOK), pass_()),
-    "hole-letter-init": lane(0, letter(FORKED, INIT, INIT), op(LOOK), pass_()),
+    "hole-request-forked": lane(0, request(FORKED, VICTIM, VICTIM), op(LOOK), pass_()),
+    "hole-request-exec": lane(0, request(EXEC, VICTIM, VICTIM), op(LOOK), pass_()),
+    "hole-request-tid": lane(0, request(EXEC, TARGET, VICTIM), op(LOOK), pass_()),
+    "hole-request-pid": lane(0, request(EXEC, VICTIM, TARGET), op(LOOK), pass_()),
+    "hole-request-init": lane(0, request(FORKED, INIT, INIT), op(LOOK), pass_()),
     "hole-extra-offset": lane(STALK | EARLY, write(CONTROL, 0, EXTRA_OFFSET, WIDE, 1 << 40), pass_(2)),
     "hole-extra-offset-near": lane(STALK | EARLY, write(CONTROL, 0, EXTRA_OFFSET, WIDE, 1 << 28), pass_(2)),
     "hole-targets-offset": lane(STALK, write(TABLE, 0, 8, WIDE, 1 << 40), thread(), chunk(0, hook=5), pass_(2)),
@@ -142,7 +142,7 @@ for n in range(1, 7):
     LANE["changing-lengths-%d" % n] = lane(STALK, code(5, 0x400100, 0, 64, 7), thread(),
                                            chunk(0, hook=5, kinds=BLOCKS_OF, count=1),
                                            later(NEAR + n, CODES, 5, 16, WIDE, 1 << 40), pass_(2))
-    LANE["changing-letter-%d" % n] = lane(0, letter(EXEC, TARGET, TARGET),
+    LANE["changing-request-%d" % n] = lane(0, request(EXEC, TARGET, TARGET),
                                           later(NEAR + n, LETTERS, 0, 8, WIDE, 1 << 32 | 1), op(LOOK), pass_())
 for n in range(1, 4):
     LANE["changing-depth-%d" % n] = lane(0, thread(), chunk(0, depth=1, ahead=3),

@@ -133,7 +133,7 @@ static void unmap(void) {
     munmap((void *)ct_inject_lane_at(&r.injection), r.lane.size);
 }
 
-/* The recorder's own processes (one that traces) have the memory too, in the recorder's place: nobody waits for a letter of theirs when the
+/* The recorder's own processes (one that traces) have the memory too, in the recorder's place: nobody waits for a request of theirs when the
  * recorded process ends. */
 static void test_own_process(void **state) {
     (void)state;

@@ -501,6 +501,6 @@ int main(int argc, char **argv) {
         return 2;
     target_path = argv[1];
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    ct_remote_never_apart = true;
+    ct_remote_never_vfork = true;
     return failed + cmocka_run_group_tests(with_a_thread, NULL, NULL);
 }

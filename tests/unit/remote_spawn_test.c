@@ -537,7 +537,7 @@ int main(int argc, char **argv) {
     target_path = argv[1];
     starts = argv + 2;
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    ct_remote_never_apart = true; /* the same with a thread as the tracer */
+    ct_remote_never_vfork = true; /* the same with a thread as the tracer */
     failed += cmocka_run_group_tests(tests, NULL, NULL);
     char command[64];
     snprintf(command, sizeof command, "rm -rf %s", directory);

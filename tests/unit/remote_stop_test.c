@@ -637,7 +637,7 @@ int main(int argc, char **argv) {
         return 2;
     target_path = argv[1];
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    ct_remote_never_apart = true; /* the same with a thread as the tracer */
+    ct_remote_never_vfork = true; /* the same with a thread as the tracer */
     failed += cmocka_run_group_tests(tests, NULL, NULL);
     return failed;
 }

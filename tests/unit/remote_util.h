@@ -28,7 +28,7 @@ enum { LIMIT_MS = 20000 };
 /* ---- death: see src/remote/parts.h ---- */
 
 extern void (*ct_remote_step)(void), (*ct_remote_waiting)(void);
-extern bool ct_remote_never_apart;
+extern bool ct_remote_never_vfork;
 
 static __attribute__((unused)) int steps_left, controller;
 static __attribute__((unused)) bool die_alone; /* else the tracer, which is a process of its own, dies too */

@@ -147,7 +147,7 @@ static void test_crash(void **state) {
     assert_int_equal(told.last.thread.tid, p.pid);
     uint64_t pc = told.last.thread.cpu.x64.pc; /* a fork: our own code */
     assert_true(pc >= (uint64_t)(uintptr_t)write_null && pc < (uint64_t)(uintptr_t)write_null + 64);
-    if (!ct_remote_never_apart) /* else we have waited for it ourselves */
+    if (!ct_remote_never_vfork) /* else we have waited for it ourselves */
         assert_int_equal(ct_remote_exit_status(remote), status);
     ct_remote_close(remote);
 }
@@ -391,7 +391,7 @@ static void test_job_control(void **state) {
     static const int stops[] = {SIGSTOP, SIGTSTP};
     for (int i = 0; i < 2; i++) {
         kill(p.pid, stops[i]);
-        if (!ct_remote_never_apart) { /* a tracer that is its parent hears of it first */
+        if (!ct_remote_never_vfork) { /* a tracer that is its parent hears of it first */
             assert_int_equal(waitpid(p.pid, &status, WUNTRACED), p.pid);
             assert_true(WIFSTOPPED(status) && WSTOPSIG(status) == stops[i]);
         }
@@ -548,13 +548,13 @@ static void test_controller_dies(void **state) {
 
 static int by_thread(void **state) {
     (void)state;
-    ct_remote_never_apart = true;
+    ct_remote_never_vfork = true;
     return 0;
 }
 
 static int apart(void **state) {
     (void)state;
-    ct_remote_never_apart = false;
+    ct_remote_never_vfork = false;
     return 0;
 }
 

@@ -287,14 +287,14 @@ static void test_bare_and_dress(void **state) {
     fake_call(&f, 2, HOME(800));
     fake_call(&f, 3, HOME(700));
     *word_at(HOME(650)) = 12345;
-    ct_shadow_bare(f.block, HOME(650));
+    ct_shadow_expose_returns(f.block, HOME(650));
     assert_int_equal(*word_at(HOME(900)), real_return(HOME(900)));
     assert_int_equal(*word_at(HOME(800)), real_return(HOME(800)));
     assert_int_equal(*word_at(HOME(700)), real_return(HOME(700)));
     assert_int_equal(*word_at(HOME(650)), 12345);
-    ct_shadow_bare(f.block, HOME(650)); /* twice is once */
+    ct_shadow_expose_returns(f.block, HOME(650)); /* twice is once */
     assert_int_equal(*word_at(HOME(700)), real_return(HOME(700)));
-    ct_shadow_dress(f.block, HOME(650));
+    ct_shadow_rehook_returns(f.block, HOME(650));
     assert_int_equal(*word_at(HOME(900)), resume_of(&f, 1));
     assert_int_equal(*word_at(HOME(800)), resume_of(&f, 2));
     assert_int_equal(*word_at(HOME(700)), resume_of(&f, 3));
@@ -310,10 +310,10 @@ static void test_dress_where_it_lands(void **state) {
     fake_call(&f, 1, HOME(900));
     fake_call(&f, 2, HOME(800));
     fake_call(&f, 3, HOME(700));
-    ct_shadow_bare(f.block, HOME(750));
+    ct_shadow_expose_returns(f.block, HOME(750));
     assert_int_equal(*word_at(HOME(700)), resume_of(&f, 3));
     assert_int_equal(*word_at(HOME(800)), real_return(HOME(800)));
-    ct_shadow_dress(f.block, HOME(850));
+    ct_shadow_rehook_returns(f.block, HOME(850));
     assert_int_equal(*word_at(HOME(800)), real_return(HOME(800)));
     assert_int_equal(*word_at(HOME(900)), resume_of(&f, 1));
     ct_shadow_prune(f.block, HOME(850));
@@ -321,27 +321,27 @@ static void test_dress_where_it_lands(void **state) {
     expect_story("C1 C2 C3 X3 X2 R1");
 }
 
-/* A handler's walk has ended: what the walk that it interrupted needs stays bare, and so it does for a walk outside the hooks. */
+/* A handler's walk has ended: what the walk that it interrupted needs stays exposed, and so it does for a walk outside the hooks. */
 static void test_dress_spares_walks(void **state) {
     (void)state;
     fake_call(&f, 1, HOME(900));
     fake_call(&f, 2, HOME(800));
     fake_call(&f, 3, HOME(700));
-    ct_shadow_bare(f.block, HOME(600));
-    f.block->interrupted[0] = (struct ct_hook_walk){.bare_slot = HOME(800)};
+    ct_shadow_expose_returns(f.block, HOME(600));
+    f.block->interrupted[0] = (struct ct_hook_walk){.exposed_slot = HOME(800)};
     f.block->interrupted_count = 1;
-    ct_shadow_dress(f.block, HOME(600));
+    ct_shadow_rehook_returns(f.block, HOME(600));
     assert_int_equal(*word_at(HOME(700)), resume_of(&f, 3));
     assert_int_equal(*word_at(HOME(800)), real_return(HOME(800)));
     assert_int_equal(*word_at(HOME(900)), real_return(HOME(900)));
     f.block->walk = f.block->interrupted[--f.block->interrupted_count];
     f.block->attention |= CT_ATTENTION_UNWIND;
-    ct_shadow_bare(f.block, HOME(600));
-    ct_shadow_dress_spare(f.block, HOME(600));
+    ct_shadow_expose_returns(f.block, HOME(600));
+    ct_shadow_rehook_other_returns(f.block, HOME(600));
     assert_int_equal(*word_at(HOME(700)), resume_of(&f, 3));
     assert_int_equal(*word_at(HOME(800)), real_return(HOME(800)));
     f.block->walk.land_sp = HOME(700); /* looks at nothing any more */
-    ct_shadow_dress_spare(f.block, HOME(600));
+    ct_shadow_rehook_other_returns(f.block, HOME(600));
     f.block->attention = 0;
     assert_int_equal(*word_at(HOME(800)), resume_of(&f, 2));
     assert_int_equal(*word_at(HOME(900)), resume_of(&f, 1));
@@ -357,9 +357,9 @@ static void test_bare_chain(void **state) {
     fake_tail_call(&f, 3, HOME(800));
     fake_tail_call(&f, 4, HOME(800));
     fake_call(&f, 5, HOME(700));
-    ct_shadow_bare(f.block, HOME(600));
+    ct_shadow_expose_returns(f.block, HOME(600));
     assert_int_equal(*word_at(HOME(800)), real_return(HOME(800))); /* the oldest one's caller */
-    ct_shadow_dress(f.block, HOME(600));
+    ct_shadow_rehook_returns(f.block, HOME(600));
     assert_int_equal(*word_at(HOME(800)), resume_of(&f, 4)); /* the newest one's stub */
     fake_return_fully(&f, HOME(700));
     fake_return_fully(&f, HOME(800));
@@ -376,11 +376,11 @@ static void test_bare_leaves_foreign_words(void **state) {
     *e = (struct ct_shadow){.slot = HOME(700) + (uint64_t)CT_SLOT_ENTERING, .ret = 77, .stub = stub_of(&f, 3)};
     *word_at(HOME(700)) = 77;
     *word_at(HOME(800)) = 12345;
-    ct_shadow_bare(f.block, HOME(600));
+    ct_shadow_expose_returns(f.block, HOME(600));
     assert_int_equal(*word_at(HOME(700)), 77);
     assert_int_equal(*word_at(HOME(800)), 12345);
     assert_int_equal(*word_at(HOME(900)), real_return(HOME(900)));
-    ct_shadow_dress(f.block, HOME(600));
+    ct_shadow_rehook_returns(f.block, HOME(600));
     assert_int_equal(*word_at(HOME(800)), 12345);
     assert_int_equal(*word_at(HOME(900)), resume_of(&f, 1));
     ct_shadow_release(f.block);
@@ -396,11 +396,11 @@ static void test_bare_on_other_stacks(void **state) {
     fake_call(&f, 4, HOME(800));
     uint64_t page = HIGH(60000 / 8 + 20000) & ~4095ull;
     ct_os_protect((void *)page, 4096, 0);
-    ct_shadow_bare(f.block, HOME(700));
+    ct_shadow_expose_returns(f.block, HOME(700));
     assert_int_equal(*word_at(HIGH(500)), real_return(HIGH(500)));
     ct_os_protect((void *)page, 4096, CT_OS_READ | CT_OS_WRITE);
     assert_int_equal(*word_at(HIGH(60000 / 8 + 20000)), resume_of(&f, 3));
-    ct_shadow_dress(f.block, HOME(700));
+    ct_shadow_rehook_returns(f.block, HOME(700));
     assert_int_equal(*word_at(HIGH(500)), resume_of(&f, 2));
     fake_return_fully(&f, HOME(800));
     fake_return_fully(&f, HIGH(60000 / 8 + 20000));

@@ -332,7 +332,7 @@ bool ct_seize_were_killed(const struct seize_set *s) {
     return failed(result) || (info.si_pid != 0 && !is_stop(&info));
 }
 
-long ct_seize_run_apart(void *stack_top, void (*run)(void *arg), void *arg) {
+long ct_seize_run_vforked(void *stack_top, void (*run)(void *arg), void *arg) {
     unsigned long flags = CLONE_VM | CLONE_FILES | CLONE_FS | CLONE_VFORK | CLONE_UNTRACED;
     return clone_onto(flags, stack_top, NULL, run, arg);
 }

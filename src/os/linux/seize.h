@@ -55,7 +55,7 @@ int ct_seize_poll(const struct seize_set *set, struct seize_thread *thread, int 
 
 /* A process that shares our memory and descriptors and runs run(arg) on a stack of its own, and as long as it does takes the
  * place of the calling thread, which gets its pid when it has ended (or -E...) and has to reap it, with __WALL. */
-long ct_seize_run_apart(void *stack_top, void (*run)(void *arg), void *arg);
+long ct_seize_run_vforked(void *stack_top, void (*run)(void *arg), void *arg);
 
 /* State ('R', 'S', 'Z', ...) of a thread and the pid of its tracer (0: none); false when it does not exist. */
 bool ct_seize_task_state(int pid, int tid, char *state, int *tracer);

@@ -89,7 +89,7 @@ int main(int argc, char **argv) {
 }
 """
 
-# All letters to the recorder look as if children had been killed in the middle of writing them.
+# All requests to the recorder look as if children had been killed in the middle of writing them.
 LETTERS = """
 #include "abi/shm_abi.h"
 #include <stdio.h>
@@ -106,8 +106,8 @@ int main(void) {
     FILE *maps = fopen("/proc/self/maps", "r");
     while (!start && fgets(line, sizeof line, maps))
         if (strstr(line, "/memfd:contrail")) sscanf(line, "%lx", &start);
-    for (unsigned i = 0; start && i < CT_SHM_LETTERS; i++)
-        ((struct ct_shm_letter *)(start + CT_SHM_LETTERS_OFFSET))[i].state = CT_LETTER_FILLED_BY(dead);
+    for (unsigned i = 0; start && i < CT_SHM_REQUESTS; i++)
+        ((struct ct_shm_request *)(start + CT_SHM_REQUESTS_OFFSET))[i].state = CT_REQUEST_FILLED_BY(dead);
     if (!(child = fork())) _exit(work(100) != 4950);
     return waitpid(child, &child, 0) < 0 || child || !start;
 }
@@ -159,7 +159,7 @@ class Family(session_case.SessionCase):
         self.assertEqual(sorted(m["origin"] for m in manifests), ["fork", "fork", "spawn"])
 
     def test_many_at_once(self):
-        """More children than there is room for letters, each of them a moment alive; with and without waiting for them."""
+        """More children than there is room for requests, each of them a moment alive; with and without waiting for them."""
         program = self.build("many", MANY)
         for words, each in ((["100", "wait"], 1), (["100", "go"], 1), (["40", "wait", "true"], 2)):
             done, manifests = self.record(program, *words)
@@ -181,11 +181,11 @@ class Family(session_case.SessionCase):
         self.assertEqual(self.calls("kills")["work"], 20)
 
     def test_killed_while_they_write(self):
-        """Letters that nobody will ever post are for others again."""
+        """Requests that nobody will ever post are for others again."""
         root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
-        done, manifests = self.record(self.build("letters", LETTERS, "-I" + root))
+        done, manifests = self.record(self.build("requests", LETTERS, "-I" + root))
         self.assertEqual((done.returncode, len(manifests)), (0, 3), done.stderr)
-        self.assertEqual(self.calls("letters")["work"], 1)
+        self.assertEqual(self.calls("requests")["work"], 1)
 
     def test_how_they_ended(self):
         script = ("(exit 5); sh -c 'kill -9 $$'; (exec sh -c 'exit 6'); sh -c 'exit 0' & wait; exec sh -c 'exit 4'")

@@ -69,7 +69,7 @@ int main(void) {
 }
 """
 
-# Does what its input says: a letter and a number a line.
+# Does what its input says: a request and a number a line.
 TOLD = r"""
 #include <dlfcn.h>
 #include <stdio.h>

@@ -336,12 +336,12 @@ FAR = ["4141414141414140", "4242424242424240"]
 STALK = ["--events", "call,ret,block", "--summary"]
 ATTACKS = {
     "mutex": Attack("mutex", FAR),
-    "letter_forked": Attack("letter", ["forked", "VICTIM"], options=["--detail", "always"], seconds=3),
-    "letter_exec": Attack("letter", ["exec", "VICTIM"], options=["--detail", "always"], seconds=3),
-    "letter_forked_self": Attack("letter", ["forked", 0], seconds=3),
-    "letter_exec_self": Attack("letter", ["exec", 0], seconds=3),
-    "letter_fifo": Attack("letter", ["exec", 0, "FIFO"], seconds=3),
-    "letter_flood": Attack("letter", ["flood", 0], seconds=3),
+    "request_forked": Attack("request", ["forked", "VICTIM"], options=["--detail", "always"], seconds=3),
+    "request_exec": Attack("request", ["exec", "VICTIM"], options=["--detail", "always"], seconds=3),
+    "request_forked_self": Attack("request", ["forked", 0], seconds=3),
+    "request_exec_self": Attack("request", ["exec", 0], seconds=3),
+    "request_fifo": Attack("request", ["exec", 0, "FIFO"], seconds=3),
+    "request_flood": Attack("request", ["flood", 0], seconds=3),
     "heap": Attack("goheap", ["VICTIM", "%x" % HEAP, "%x" % HEAP_SIZE], seconds=3),
     "heap_setuid": Attack("goheap", ["SETUID", "%x" % HEAP, "%x" % HEAP_SIZE], seconds=3, fails="marks of the heap"),
     "stalk_offsets": Attack("stalktab", ["offsets"], "stalk", STALK),
@@ -352,7 +352,7 @@ ATTACKS = {
     "seals_map_files_root": Attack("seals", ["map_files"], fails="^(shrunk|grown|mapped)", user=None),
     "seals_descriptor": Attack("seals", ["descriptor"], fails="^(shrunk|grown|mapped)", seconds=1, rounds=4),
 }
-for mode in ("anywhere", "control_block", "layout", "chunks", "threads", "letters", "marks", "segments", "depth",
+for mode in ("anywhere", "control_block", "layout", "chunks", "threads", "requests", "marks", "segments", "depth",
              "generations", "words", "events", "names"):
     ATTACKS["scribble_" + mode] = Attack("scribble", [mode, "SEED"], options=["--detail", "always"])
 # A followed thread whose agent is broken may never leave translated code, and contrail waits for it, but not forever.

@@ -85,8 +85,8 @@ int main(int argc, char **argv) {
     fill_all((struct range){heap, heap + strtoull(argv[3], NULL, 16)});
     hostile_wait_for_lane(&lane);
     int pid = argv[1][0] == '/' ? start(argv[1]) : atoi(argv[1]);
-    struct ct_shm_letter letter = {.kind = CT_LETTER_FORKED, .pid = pid, .tid = pid};
-    hostile_post(&lane, &letter);
+    struct ct_shm_request request = {.kind = CT_REQUEST_FORKED, .pid = pid, .tid = pid};
+    hostile_requests(&lane, &request);
     hostile_say("attacked: the lane is at %lx", lane.start);
     hostile_say("answer %d", hostile_answer(&lane));
     hostile_beat_on();

@@ -44,35 +44,35 @@ struct ct_shm_control hostile_control(const struct hostile_lane *lane) {
     return control;
 }
 
-/* ---- letters ---- */
+/* ---- requests ---- */
 
 #define LETTER 20u /* not one that the agent takes first */
 
-static uint64_t letter_place(const struct hostile_lane *lane) {
-    return lane->start + CT_SHM_LETTERS_OFFSET + LETTER * sizeof(struct ct_shm_letter);
+static uint64_t request_place(const struct hostile_lane *lane) {
+    return lane->start + CT_SHM_REQUESTS_OFFSET + LETTER * sizeof(struct ct_shm_request);
 }
 
-void hostile_post(const struct hostile_lane *lane, const struct ct_shm_letter *letter) {
-    struct ct_shm_letter filled = *letter;
-    uint64_t bell = lane->start + offsetof(struct ct_shm_control, bell);
+void hostile_requests(const struct hostile_lane *lane, const struct ct_shm_request *request) {
+    struct ct_shm_request filled = *request;
+    uint64_t request_futex = lane->start + offsetof(struct ct_shm_control, request_futex);
     uint32_t rings = 0;
-    filled.state = CT_LETTER_FREE;
+    filled.state = CT_REQUEST_FREE;
     filled.answer = -1;
-    hostile_write(letter_place(lane), &filled, sizeof filled);
-    hostile_write4(letter_place(lane), CT_LETTER_POSTED);
-    hostile_read(bell, &rings, sizeof rings);
-    hostile_write4(bell, rings + 1);
-    syscall(SYS_futex, bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    hostile_write(request_place(lane), &filled, sizeof filled);
+    hostile_write4(request_place(lane), CT_REQUEST_POSTED);
+    hostile_read(request_futex, &rings, sizeof rings);
+    hostile_write4(request_futex, rings + 1);
+    syscall(SYS_futex, request_futex, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 int hostile_answer(const struct hostile_lane *lane) {
-    struct ct_shm_letter letter;
+    struct ct_shm_request request;
     for (int i = 0; i < 2000000 / HOSTILE_BEAT_US; i++) {
         hostile_beat();
-        if (!hostile_read(letter_place(lane), &letter, sizeof letter))
+        if (!hostile_read(request_place(lane), &request, sizeof request))
             return -1;
-        if (letter.state != CT_LETTER_POSTED && letter.state != CT_LETTER_TAKEN)
-            return letter.answer;
+        if (request.state != CT_REQUEST_POSTED && request.state != CT_REQUEST_TAKEN)
+            return request.answer;
     }
     return -1;
 }

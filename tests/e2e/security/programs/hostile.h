@@ -72,8 +72,8 @@ HOSTILE_INLINE void hostile_sleep(long microseconds) {
 /* A copy of the control block; ends the program when it cannot be read. */
 struct ct_shm_control hostile_control(const struct hostile_lane *lane);
 
-/* Fills the letter and rings the bell. */
-void hostile_post(const struct hostile_lane *lane, const struct ct_shm_letter *letter);
+/* Fills the request and rings the request_futex. */
+void hostile_requests(const struct hostile_lane *lane, const struct ct_shm_request *request);
 /* What became of it: its answer, or -1 when none comes within two seconds. */
 int hostile_answer(const struct hostile_lane *lane);
 

@@ -1,7 +1,7 @@
 /* scribble MODE SEED: writes over the lane while it is recorded.
  *
  * anywhere, control_block, layout (sizes and offsets), chunks, threads, marks, segments: values at places of these parts;
- * tables: of what a followed process has besides. letters: a flood of letters that say a library was loaded.
+ * tables: of what a followed process has besides. requests: a flood of requests that say a library was loaded.
  * depth: chunks of events that begin four billion calls deep. generations: each chunk is of a thread that nobody has seen
  * before. words: chunks change their state all the time. events: times and hooks that cannot be. names: thread slots
  * with names that do not end, and with bytes that terminals obey. */
@@ -68,7 +68,7 @@ HOSTILE_INLINE void anywhere(void) {
 }
 
 HOSTILE_INLINE void control_block(void) {
-    uint64_t offset = below(CT_SHM_LETTERS_OFFSET) & ~3ull;
+    uint64_t offset = below(CT_SHM_REQUESTS_OFFSET) & ~3ull;
     if (!is_mutex(offset))
         put4(offset, any_value());
 }
@@ -96,14 +96,15 @@ HOSTILE_INLINE void threads(void) {
     put4(slot + below(sizeof(struct ct_shm_thread)) / 4 * 4, any_value());
 }
 
-HOSTILE_INLINE void letters(void) {
+HOSTILE_INLINE void requests(void) {
     static uint32_t rings;
-    struct ct_shm_letter letter = {.kind = CT_LETTER_LOADED, .pid = self, .tid = self};
-    uint64_t bell = lane.start + offsetof(struct ct_shm_control, bell);
-    letter.state = (uint32_t)(below(2) ? CT_LETTER_POSTED : below(CT_LETTER_ANSWERED + 2));
-    hostile_write(lane.start + CT_SHM_LETTERS_OFFSET + below(CT_SHM_LETTERS) * sizeof letter, &letter, sizeof letter);
-    hostile_write4(bell, ++rings);
-    hostile_call(SYS_futex, (long)bell, FUTEX_WAKE, 1, 0, 0, 0);
+    struct ct_shm_request request = {.kind = CT_REQUEST_LOADED, .pid = self, .tid = self};
+    uint64_t request_futex = lane.start + offsetof(struct ct_shm_control, request_futex);
+    request.state = (uint32_t)(below(2) ? CT_REQUEST_POSTED : below(CT_REQUEST_ANSWERED + 2));
+    hostile_write(lane.start + CT_SHM_REQUESTS_OFFSET + below(CT_SHM_REQUESTS) * sizeof request, &request,
+                  sizeof request);
+    hostile_write4(request_futex, ++rings);
+    hostile_call(SYS_futex, (long)request_futex, FUTEX_WAKE, 1, 0, 0, 0);
 }
 
 HOSTILE_INLINE void marks(void) {
@@ -176,7 +177,7 @@ HOSTILE_INLINE void names(void) {
 
 /* clang-format off */
 #define MODES(X) \
-    X(anywhere) X(control_block) X(layout) X(chunks) X(threads) X(letters) X(marks) X(segments) X(depth) X(generations) \
+    X(anywhere) X(control_block) X(layout) X(chunks) X(threads) X(requests) X(marks) X(segments) X(depth) X(generations) \
     X(words) X(events) X(names) X(tables)
 /* clang-format on */
 

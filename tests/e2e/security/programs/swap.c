@@ -37,8 +37,8 @@ int main(int argc, char **argv) {
     }
     hostile_say("child %ld", child);
     hostile_beat_for(50);
-    struct ct_shm_letter letter = {.kind = CT_LETTER_FORKED, .pid = (int)child, .tid = (int)child};
-    hostile_post(&lane, &letter);
+    struct ct_shm_request request = {.kind = CT_REQUEST_FORKED, .pid = (int)child, .tid = (int)child};
+    hostile_requests(&lane, &request);
     hostile_say("attacked");
     hostile_say("answer %d", hostile_answer(&lane));
     hostile_beat_on();

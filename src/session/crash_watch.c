@@ -1,6 +1,6 @@
-/* See hold.h. */
-#include "session/hold.h"
-#include "session/hold_fault.h"
+/* See crash_watch.h. */
+#include "session/crash_watch.h"
+#include "session/crash_fault.h"
 #include "inspect/process_parts.h"
 #include "session/recording.h"
 #include "drain/signal_record.h"
@@ -45,7 +45,7 @@ struct entry {
     size_t stack_count;
 };
 
-struct ct_hold {
+struct ct_crash_watch {
     pthread_mutex_t mutex; /* entries and counts */
     struct entry *entries[MAX_SIGNALS];
     size_t count;
@@ -104,7 +104,7 @@ static void copy_names(const struct ct_process_names *names, struct stack *out) 
     }
 }
 
-static void walk(struct ct_hold *h, const struct ct_remote_thread *thread, struct stack *out) {
+static void walk(struct ct_crash_watch *h, const struct ct_remote_thread *thread, struct stack *out) {
     struct ct_process_names names = {0};
     struct ct_process_task task;
     uint64_t block = ct_process_block(&h->process, &thread->regs);
@@ -120,7 +120,7 @@ static void walk(struct ct_hold *h, const struct ct_remote_thread *thread, struc
     ct_process_names_free(&names);
 }
 
-static void walk_all(struct ct_hold *h, const struct ct_remote_signal *s, struct entry *e) {
+static void walk_all(struct ct_crash_watch *h, const struct ct_remote_signal *s, struct entry *e) {
     size_t others = s->other_count < MAX_STACK_THREADS ? s->other_count : MAX_STACK_THREADS;
     e->stacks = calloc(others + 1, sizeof *e->stacks);
     if (!e->stacks || ct_process_refresh(&h->process))
@@ -159,7 +159,8 @@ static void fill(struct ct_signal_record *record, const struct ct_remote_signal 
     record->registers[17] = cpu->flags;
 }
 
-static void keep_entry(struct ct_hold *h, const struct ct_remote_signal *s, const struct ct_signal_record *record) {
+static void keep_entry(struct ct_crash_watch *h, const struct ct_remote_signal *s,
+                       const struct ct_signal_record *record) {
     struct entry *e = calloc(1, sizeof *e);
     if (!e)
         return;
@@ -177,12 +178,12 @@ static void keep_entry(struct ct_hold *h, const struct ct_remote_signal *s, cons
 
 static enum ct_remote_verdict judge(void *arg, struct ct_remote_signal *s) {
     struct ct_recording *r = arg;
-    return r->stalk ? CT_REMOTE_SIGNAL_AS_IS : ct_hold_judge_fault(&r->hold->process, s);
+    return r->stalk ? CT_REMOTE_SIGNAL_AS_IS : ct_crash_fault_judge(&r->crash_watch->process, s);
 }
 
 static void on_signal(void *arg, const struct ct_remote_signal *s) {
     struct ct_recording *r = arg;
-    struct ct_hold *h = r->hold;
+    struct ct_crash_watch *h = r->crash_watch;
     struct ct_signal_record record;
     fill(&record, s);
     find_mark(r->session, &record);
@@ -193,8 +194,8 @@ static void on_signal(void *arg, const struct ct_remote_signal *s) {
 
 /* ---- holding ---- */
 
-static struct ct_hold *create(struct ct_recording *r) {
-    struct ct_hold *h = calloc(1, sizeof *h);
+static struct ct_crash_watch *create(struct ct_recording *r) {
+    struct ct_crash_watch *h = calloc(1, sizeof *h);
     if (!h)
         return NULL;
     pthread_mutex_init(&h->mutex, NULL);
@@ -206,14 +207,14 @@ static struct ct_hold *create(struct ct_recording *r) {
 static int watch(struct ct_recording *r, const struct wish *wish) {
     const struct ct_remote_watch what = {
         .signals = wish->signals, .crashes = wish->crashes, .told = on_signal, .judge = judge, .arg = r};
-    if (!r->hold && !(r->hold = create(r)))
+    if (!r->crash_watch && !(r->crash_watch = create(r)))
         return CT_ERR_NO_MEMORY;
     return ct_remote_watch(r->remote, &what);
 }
 
-int ct_hold_begin(struct ct_recording *r) {
+int ct_crash_watch_begin(struct ct_recording *r) {
     struct wish wish = wish_of(r->session);
-    if (r->lent || ct_remote_is_watched(r->remote) || (!wish.signals && !wish.crashes))
+    if (r->outside_tracers || ct_remote_is_watched(r->remote) || (!wish.signals && !wish.crashes))
         return 0;
     return watch(r, &wish);
 }
@@ -221,7 +222,7 @@ int ct_hold_begin(struct ct_recording *r) {
 static int apply(struct ct_recording *r) {
     struct wish wish = wish_of(r->session);
     if (!wish.signals && !wish.crashes) {
-        ct_hold_release(r);
+        ct_crash_watch_release(r);
         return 0;
     }
     if (ct_remote_is_watched(r->remote))
@@ -235,38 +236,38 @@ static int apply(struct ct_recording *r) {
     return status;
 }
 
-int ct_hold_apply(struct ct_recording *r) {
-    return r->remote && r->resumed_at && !r->lent ? apply(r) : 0;
+int ct_crash_watch_apply(struct ct_recording *r) {
+    return r->remote && r->resumed_at && !r->outside_tracers ? apply(r) : 0;
 }
 
-void ct_hold_release(struct ct_recording *r) {
-    if (r->hold && r->remote)
+void ct_crash_watch_release(struct ct_recording *r) {
+    if (r->crash_watch && r->remote)
         ct_remote_unwatch(r->remote);
 }
 
-void ct_hold_interrupt(struct ct_recording *r) {
+void ct_crash_watch_interrupt(struct ct_recording *r) {
     pthread_mutex_lock(&r->work);
-    r->lent++; /* the next one may come before this one is through */
-    ct_hold_release(r);
+    r->outside_tracers++; /* the next one may come before this one is through */
+    ct_crash_watch_release(r);
     pthread_mutex_unlock(&r->work);
 }
 
-void ct_hold_again(struct ct_recording *r) {
+void ct_crash_watch_again(struct ct_recording *r) {
     pthread_mutex_lock(&r->work);
-    r->lent--;
-    (void)ct_hold_apply(r);
+    r->outside_tracers--;
+    (void)ct_crash_watch_apply(r);
     pthread_mutex_unlock(&r->work);
 }
 
-bool ct_hold_is_wanted(struct ct_recording *r) {
+bool ct_crash_watch_is_wanted(struct ct_recording *r) {
     pthread_rwlock_rdlock(&r->session->policy_lock);
     bool wanted = r->session->policy && ct_policy_needs_tracing(r->session->policy);
     pthread_rwlock_unlock(&r->session->policy_lock);
     return wanted;
 }
 
-void ct_hold_end(struct ct_recording *r) {
-    if (!r->hold || !r->remote)
+void ct_crash_watch_end(struct ct_recording *r) {
+    if (!r->crash_watch || !r->remote)
         return;
     int status = ct_remote_exit_status(r->remote);
     if (r->exit_status < 0 && !__atomic_load_n(&r->replaced, __ATOMIC_ACQUIRE))
@@ -274,11 +275,11 @@ void ct_hold_end(struct ct_recording *r) {
     ct_remote_unwatch(r->remote);
 }
 
-void ct_hold_free(struct ct_recording *r) {
-    struct ct_hold *h = r->hold;
+void ct_crash_watch_free(struct ct_recording *r) {
+    struct ct_crash_watch *h = r->crash_watch;
     if (!h)
         return;
-    r->hold = NULL;
+    r->crash_watch = NULL;
     for (size_t i = 0; i < h->count; i++)
         free_entry(h->entries[i]);
     ct_process_forget(&h->process);
@@ -358,8 +359,8 @@ static void put_unseen(struct ct_json *j, const struct ct_recording *r) {
     ct_json_end(j, '}');
 }
 
-void ct_hold_put(struct ct_recording *r, struct ct_json *j) {
-    struct ct_hold *h = r->hold;
+void ct_crash_watch_put(struct ct_recording *r, struct ct_json *j) {
+    struct ct_crash_watch *h = r->crash_watch;
     bool killed = r->exit_status >= 0 && WIFSIGNALED(r->exit_status);
     ct_json_begin(j, "signals", '[');
     if (h)
@@ -373,10 +374,10 @@ void ct_hold_put(struct ct_recording *r, struct ct_json *j) {
     if (killed)
         put_unseen(j, r);
     ct_json_end(j, ']');
-    ct_json_number(j, "signals_told", ct_hold_count(r));
-    ct_json_bool(j, "ptrace_held", r->hold != NULL);
+    ct_json_number(j, "signals_told", ct_crash_watch_count(r));
+    ct_json_bool(j, "ptrace_held", r->crash_watch != NULL);
 }
 
-uint64_t ct_hold_count(struct ct_recording *r) {
-    return r->hold ? __atomic_load_n(&r->hold->all, __ATOMIC_ACQUIRE) : 0;
+uint64_t ct_crash_watch_count(struct ct_recording *r) {
+    return r->crash_watch ? __atomic_load_n(&r->crash_watch->all, __ATOMIC_ACQUIRE) : 0;
 }

@@ -1,5 +1,5 @@
-/* See hold_fault.h. What is read of the target may say anything: at worst it has other registers when it dies. */
-#include "session/hold_fault.h"
+/* See crash_fault.h. What is read of the target may say anything: at worst it has other registers when it dies. */
+#include "session/crash_fault.h"
 #include "hook/fault.h"
 #include <string.h>
 
@@ -29,7 +29,7 @@ static bool is_stack_end(const struct ct_remote_signal *s, const struct ct_fault
     return s->fault_address < state->gpr[RSP] && state->gpr[RSP] - s->fault_address < STUB_STACK;
 }
 
-enum ct_remote_verdict ct_hold_judge_fault(struct ct_process *process, struct ct_remote_signal *s) {
+enum ct_remote_verdict ct_crash_fault_judge(struct ct_process *process, struct ct_remote_signal *s) {
     struct ct_cpu_x64 *cpu = &s->thread.cpu.x64;
     struct ct_fault_world world;
     struct ct_fault_state state = {.pc = cpu->pc, .flags = cpu->flags};

@@ -4,33 +4,33 @@
  * Signals are told on the tracer (remote.h) while the thread stands: what is done there takes no lock but the list's own, the
  * drain's of its queue, and the policy's. Nobody may wait for the tracer with one of these. Everything else is for the owner of the
  * recording, or who holds its `work`. */
-#ifndef CT_SESSION_HOLD_H
-#define CT_SESSION_HOLD_H
+#ifndef CT_SESSION_CRASH_WATCH_H
+#define CT_SESSION_CRASH_WATCH_H
 
 #include "trace/writer.h"
 #include <stdbool.h>
 #include <stdint.h>
 
 struct ct_recording;
-struct ct_hold;
+struct ct_crash_watch;
 
 /* The process is about to be resumed: from then on it is held, if the session's policy wants it to be. */
-int ct_hold_begin(struct ct_recording *r);
+int ct_crash_watch_begin(struct ct_recording *r);
 /* The policy has changed while the process runs. The caller holds `work`, and not the policy's lock. */
-int ct_hold_apply(struct ct_recording *r);
+int ct_crash_watch_apply(struct ct_recording *r);
 /* Lets go; the caller holds `work`. */
-void ct_hold_release(struct ct_recording *r);
+void ct_crash_watch_release(struct ct_recording *r);
 /* Lets go for a while, because somebody else is to trace the process; and takes it again. The caller does not hold `work`. */
-void ct_hold_interrupt(struct ct_recording *r);
-void ct_hold_again(struct ct_recording *r);
-bool ct_hold_is_wanted(struct ct_recording *r);
+void ct_crash_watch_interrupt(struct ct_recording *r);
+void ct_crash_watch_again(struct ct_recording *r);
+bool ct_crash_watch_is_wanted(struct ct_recording *r);
 /* The recording is over: nothing is told any more when this returns. */
-void ct_hold_end(struct ct_recording *r);
-void ct_hold_free(struct ct_recording *r);
+void ct_crash_watch_end(struct ct_recording *r);
+void ct_crash_watch_free(struct ct_recording *r);
 
 /* The array "signals" of the manifest. */
-void ct_hold_put(struct ct_recording *r, struct ct_json *json);
-uint64_t ct_hold_count(struct ct_recording *r);
+void ct_crash_watch_put(struct ct_recording *r, struct ct_json *json);
+uint64_t ct_crash_watch_count(struct ct_recording *r);
 
 /* "SIGSEGV"; realtime signals have numbers: "SIGRTMIN+3". */
 void ct_signal_name(int signal, char name[16]);
