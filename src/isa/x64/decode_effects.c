@@ -61,7 +61,7 @@ static void add_modrm(const struct ct_x64_insn *insn, const struct ct_x64_form *
     touch_memory(e, form->rm);
 }
 
-/* Flags that are overwritten only under a condition we can see in the instruction. */
+/* Flags that are overwritten only under a condition that shows in the instruction. */
 static bool kills(const struct ct_x64_insn *insn, unsigned rule) {
     switch (rule) {
     case KILL_SHIFT:
