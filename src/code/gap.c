@@ -26,7 +26,7 @@ static uint64_t subtract_capped(uint64_t a, uint64_t b) {
     return a < b ? 0 : a - b;
 }
 
-/* Everything in [start, end) is free and allowed: take its nearest fitting place if that beats the best so far. */
+/* [start, end) is free and allowed: takes the nearest place in it that fits, if it beats the best so far. */
 static void offer(struct search *s, uint64_t start, uint64_t end) {
     start = start > s->low ? start : s->low;
     end = end < s->high ? end : s->high;
@@ -43,7 +43,7 @@ static void offer(struct search *s, uint64_t start, uint64_t end) {
     }
 }
 
-/* Cuts the served range out. */
+/* Leaves the served range out. */
 static void offer_around_served(struct search *s, uint64_t start, uint64_t end) {
     uint64_t below = subtract_capped(s->request->start, STEP);
     uint64_t above = add_capped(s->request->end, STEP);
@@ -51,7 +51,7 @@ static void offer_around_served(struct search *s, uint64_t start, uint64_t end) 
     offer(s, start > above ? start : above, end);
 }
 
-/* Cuts the room of the heap out. */
+/* Leaves the room that the heap needs out. */
 static void offer_around_heap(struct search *s, uint64_t start, uint64_t end) {
     uint64_t room_end = add_capped(s->heap_end, s->request->room);
     offer_around_served(s, start, end < s->heap_end ? end : s->heap_end);
