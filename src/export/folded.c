@@ -1,8 +1,10 @@
-/* folded: one line for each different stack, functions between semicolons, then its weight: microseconds in the last function of
- * the line itself, or calls of it. All threads together; with several processes, each below its own name.
+/* folded: one line for each different stack: functions between semicolons, then the weight, which is the microseconds
+ * in the last function of the line itself, or calls of it. All threads together; with several processes, each below its
+ * own name.
  *
- * Memory grows with the number of different stacks, up to MAX_NODES: what is called after that counts for its caller. Stacks
- * deeper than MAX_DEPTH are cut there: no one can look at a graph that is higher, and the lines grow with the square of it. */
+ * Memory grows with the number of different stacks, up to MAX_NODES: calls after that count for their callers. Stacks
+ * deeper than MAX_DEPTH are cut there: nobody can read a higher graph, and the size of the lines grows with the square
+ * of it. */
 #include "export/walk.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +33,7 @@ struct folded {
     struct node *roots; /* by process */
     char *line;
     size_t line_capacity;
-    uint64_t rest_ns; /* of the lines so far */
+    uint64_t rest_ns; /* nanoseconds that the lines so far have left out */
 };
 
 /* ---- the tree ---- */
@@ -117,7 +119,7 @@ static void on_entry(struct ct_walk *w, struct ct_name *name, struct ct_span *ca
 
 /* ---- lines ---- */
 
-/* Names are put in from the end of the line, since the way goes from the leaf to the root. */
+/* Puts a name before the others: the lookup goes from the leaf to the root. */
 static char *prepend(struct folded *f, char *at, const char *name) {
     size_t length = strlen(name), used = (size_t)(f->line + f->line_capacity - at);
     if (used + length + 1 > f->line_capacity) {
@@ -141,7 +143,8 @@ static char *prepend(struct folded *f, char *at, const char *name) {
     return at;
 }
 
-/* What a line lacks of a whole microsecond goes to the next, so that sums stay right however many small ones there are. */
+/* Carries nanoseconds below a whole microsecond over to the next line, so that sums stay right with many small
+ * lines. */
 static uint64_t weight_of(struct folded *f, const struct node *node) {
     if (f->e->options->weight == CT_EXPORT_CALLS)
         return node->calls;
@@ -172,7 +175,7 @@ static void put_line(struct folded *f, const struct node *node) {
     ct_out_text(&f->e->out, "\n");
 }
 
-/* In the order in which the stacks were first seen: the list of chunks is the other way round. */
+/* Writes the lines in the order in which the stacks were first seen: the list of chunks is in reverse order. */
 static void put_lines(struct folded *f) {
     struct chunk *ordered = NULL, *last = f->chunks;
     for (struct chunk *chunk = f->chunks, *next; chunk; chunk = next) {

@@ -30,7 +30,7 @@ static const char *cleaned(const char *text, char **copy) {
     return text;
 }
 
-/* "file:line" apart. */
+/* Splits "file:line". */
 static bool learn_line(struct ct_name *name, const char *text) {
     const char *colon = strrchr(text, ':');
     if (!colon || colon == text)

@@ -1,7 +1,7 @@
 /* Walks through the events of each thread.
  *
- * Invariants: every known frame has a span as its `user`; a span is in exactly one lane; in a lane, a span lies higher on the
- * stack of frames than the one below it. */
+ * Invariants: every known frame has a span as its `user`; a span is in exactly one lane; in a lane, a span lies higher
+ * on the stack of frames than the one below it. */
 #include "export/walk.h"
 #include <stdlib.h>
 
@@ -37,7 +37,7 @@ static void drop_span(struct ct_walk *w, struct ct_span *span) {
     w->free_spans = span;
 }
 
-/* The known frame at the place, or the next that it was called in. */
+/* The known frame at index `at`, or the nearest known one that it was called in. */
 static struct ct_span *span_at(const struct ct_walk *w, size_t at) {
     const struct ct_frame *frame = ct_frames_known(&w->frames, at);
     return frame ? frame->user : NULL;
@@ -98,7 +98,7 @@ static void end(struct ct_walk *w, struct ct_span *span, struct ct_span *caller,
         w->format->end(w, span, caller, how);
 }
 
-/* Takes the spans above off the lane, the top first; they are left linked by `above`. */
+/* Takes the spans above off the lane, the top first. They stay linked by `above`. */
 static struct ct_span *suspend_above(struct ct_walk *w, struct ct_span *span) {
     struct ct_span *lowest = span->above, *moved = NULL;
     if (!lowest)
@@ -204,11 +204,11 @@ static size_t on_gaps(struct ct_walk *w, size_t gap, uint64_t sequence) {
 
 static void close_open(struct ct_walk *w, size_t gap) {
     const struct ct_thread_facts *facts = &w->e->facts.threads[w->thread];
-    if (!w->now_ns) /* nothing but a gap */
+    if (!w->now_ns) /* only a gap */
         w->now_ns = w->e->start_ns;
     uint64_t end_ns = ct_facts_thread_end(&w->e->facts, w->e->trace, w->thread, w->now_ns, w->frames.count);
     struct ct_frame frame;
-    if (gap < facts->gap_count) /* the time from here on is in it */
+    if (gap < facts->gap_count) /* the time from here on is inside the gap */
         end_ns = w->now_ns;
     on_gaps(w, gap, UINT64_MAX);
     w->now_ns = end_ns;
@@ -227,7 +227,7 @@ static int read_events(struct ct_walk *w, struct ct_trace_cursor *cursor) {
     size_t gap = 0;
     while (!w->e->status && ct_trace_next(cursor, &event)) {
         uint64_t last_ns = w->now_ns;
-        if (event.timestamp_ns < last_ns) /* a damaged file; no viewer takes time that goes back */
+        if (event.timestamp_ns < last_ns) /* a damaged file; viewers reject time that goes back */
             event.timestamp_ns = last_ns;
         w->now_ns = event.timestamp_ns;
         w->detail = event.detail;
