@@ -1,5 +1,5 @@
-/* See blocks.h. Each file is counted in an array by the numbers of its blocks; what comes of it is appended to the rows, which are put together
- * whenever they have doubled. */
+/* See blocks.h. The blocks of each file are counted in an array, by their numbers. The result is appended to the rows,
+ * which are merged whenever they have doubled. */
 #include "report/blocks.h"
 #include "symbols/lookup.h"
 #include "trace/code_file.h"
@@ -15,12 +15,12 @@ struct work {
     struct ct_block_report *report;
     struct ct_trace *trace;
     const struct ct_block_options *options;
-    size_t room, together;        /* rows there is memory for; rows when they were last put together */
-    struct ct_block_row *counted; /* of the file that is being read, by number */
+    size_t room, together;        /* rows that fit into memory; rows after the last merge */
+    struct ct_block_row *counted; /* blocks of the current file, by number */
     size_t counted_room;
 };
 
-/* ---- putting together ---- */
+/* ---- merging ---- */
 
 static int compare_places(const void *a, const void *b) {
     const struct ct_block_row *x = a, *y = b;
@@ -150,7 +150,7 @@ static bool is_wanted(const struct work *w, struct ct_block_row *row) {
            (!select->functions || (f && ct_select_function(select->functions, f)));
 }
 
-/* Ties go by place, so that the order is the same every time. */
+/* Breaks ties by place, so that the order is the same every time. */
 static int compare_counts(const void *a, const void *b) {
     const struct ct_block_row *x = a, *y = b;
     if (x->count != y->count)

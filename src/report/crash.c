@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- which calls are open ---- */
+/* ---- open calls ---- */
 
 static void copy_calls(const struct ct_frames *frames, size_t thread, struct ct_open_calls *out) {
     out->thread = thread;
@@ -26,7 +26,7 @@ static int by_time(const void *a, const void *b) {
     return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
 }
 
-/* The earliest goes when there are too many. */
+/* Drops the earliest signal when there are too many. */
 static struct ct_crash_signal *new_signal(struct ct_crash *crash) {
     crash->all_signals++;
     if (crash->signal_count < CT_CRASH_SIGNALS)
@@ -67,7 +67,7 @@ static void on_event(struct ct_crash *crash, struct ct_trace *trace, size_t proc
     }
 }
 
-/* Calls from before the oldest event that was kept. */
+/* Adds calls from before the oldest event that was kept. */
 static void inherit(struct ct_trace *trace, size_t thread, struct ct_frames *frames) {
     uint64_t *functions;
     size_t count;

@@ -1,13 +1,13 @@
-/* Where the main threads of two traces part: both are read call by call until a call differs.
+/* Where the main threads of two traces diverge: reads both, call by call, until a call differs.
  *
- * Calls are enough: a call's depth tells which frames around it are open, and these are the last calls at the depths
- * below. Functions that were not selected take no part, so a depth here counts selected frames only. */
+ * Calls are enough: the depth of a call says which frames around it are open, and these are the last calls at the
+ * depths below. Functions outside the selection are left out, so a depth here counts selected frames only. */
 #include "report/diff.h"
 #include "abi/atf.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_DEPTH = 1 << 20 }; /* deeper ones count as this deep: such a file is wrong */
+enum { MAX_DEPTH = 1 << 20 }; /* deeper calls count as this deep: such a file is wrong */
 
 struct walker {
     struct ct_trace_cursor *cursor;
@@ -15,11 +15,11 @@ struct walker {
     size_t process;
     uint32_t *outer; /* [d]: selected frames among the d outermost ones */
     size_t count, capacity;
-    struct ct_diff_call call; /* the last one that was read; known NULL: there are no more */
+    struct ct_diff_call call; /* the last call that was read; known NULL: there are no more */
     bool failed;              /* out of memory */
 };
 
-/* `outer` is known up to this depth; frames whose calls were lost are not selected. */
+/* Makes `outer` known up to this depth. Frames whose calls were lost are not selected. */
 static bool reach(struct walker *w, size_t depth) {
     if (depth >= w->capacity) {
         size_t capacity = w->capacity ? w->capacity : 256;
@@ -46,7 +46,7 @@ static bool step(struct walker *w) {
         if (event.kind != CT_TRACE_CALL)
             continue;
         const struct ct_known *known = ct_known_get(w->names, w->process, event.function_id);
-        /* On another stack, the place there: what is around it is not compared. */
+        /* On another stack: the depth there. Its surroundings are not compared. */
         size_t depth = event.depth & ATF_DEPTH_OTHER ? ATF_DEPTH_PLACE(event.depth) : event.depth;
         depth = depth < MAX_DEPTH ? depth : MAX_DEPTH;
         if (!known || !reach(w, depth + 1)) {
@@ -64,7 +64,7 @@ static bool step(struct walker *w) {
     return false;
 }
 
-/* ---- the stack that both have ---- */
+/* ---- the common stack ---- */
 
 struct stack {
     struct ct_diff_call *calls; /* by depth */
@@ -90,7 +90,7 @@ static bool is_same(const struct ct_diff_call *a, const struct ct_diff_call *b) 
     return a->known && b->known && a->depth == b->depth && !strcmp(a->known->name, b->known->name);
 }
 
-/* Frames around both calls; around the one that there is when a side is at its end. */
+/* Frames around both calls; when one side has ended, around the other side's call. */
 static size_t common_depth(const struct walker w[CT_DIFF_SIDES]) {
     const struct ct_diff_call *a = &w[CT_DIFF_A].call, *b = &w[CT_DIFF_B].call;
     if (!a->known || !b->known)
@@ -137,7 +137,8 @@ static int compare(struct ct_diff_path *path, struct walker w[CT_DIFF_SIDES], ui
 
 /* ---- main threads ---- */
 
-/* Of the process that was recorded first: the thread with its number, or else its first. SIZE_MAX: none. */
+/* Main thread of the process that was recorded first: the thread with the process's number, or else the first.
+ * SIZE_MAX: none. */
 static size_t main_thread(const struct ct_trace *trace) {
     size_t process = 0, found = SIZE_MAX;
     for (size_t i = 1; i < ct_trace_process_count(trace); i++)

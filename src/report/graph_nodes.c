@@ -1,4 +1,4 @@
-/* Rows of callers and callees: finding, order, limit, JSON. */
+/* Rows of callers and callees: lookup, order, limit, JSON. */
 #include "report/graph.h"
 #include "trace/writer.h"
 #include <stdlib.h>
@@ -9,7 +9,7 @@ struct ct_graph_node *ct_graph_child(struct ct_graph_node *parent, const struct 
         struct ct_graph_node *child = parent->children[i];
         if (child->known != known)
             continue;
-        parent->children[i] = parent->children[i / 2]; /* what is called often comes to the front */
+        parent->children[i] = parent->children[i / 2]; /* frequent callees move to the front */
         parent->children[i / 2] = child;
         return child;
     }

@@ -63,7 +63,7 @@ bool ct_histogram_merge(struct ct_histogram *into, const struct ct_histogram *fr
     return true;
 }
 
-/* How many values lie at or below the wanted one. */
+/* Number of values at or below the wanted one. */
 static uint64_t rank_of(const struct ct_histogram *h, double fraction) {
     double exact = fraction * (double)h->count;
     uint64_t rank = (uint64_t)exact;

@@ -1,4 +1,4 @@
-/* Windows of detail, as `info` shows them: what the manifest tells. */
+/* Windows of detail, as `info` shows them, from the manifest. */
 #include "report/info.h"
 #include "trace/writer.h"
 #include <stdio.h>

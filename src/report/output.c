@@ -1,4 +1,4 @@
-/* Text that grows. */
+/* A growing text. */
 #include "report/output.h"
 #include "trace/writer.h"
 #include <contrail/trace.h>

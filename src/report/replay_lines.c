@@ -4,7 +4,7 @@
 
 enum { BLOCK = 256 };
 
-/* ---- objects: from blocks that stay until the end, so that a stale `parent` may be looked at ---- */
+/* ---- objects: their blocks stay until the end, so that a stale `parent` can still be read ---- */
 
 static bool add_block(struct ct_replay_lines *l) {
     struct ct_replay_call **grown = realloc(l->blocks, (l->block_count + 1) * sizeof *grown);
@@ -98,7 +98,7 @@ static void show_first(struct ct_replay_lines *l) {
     take_out(l, call);
 }
 
-/* Calls that have lasted long enough by now are kept. Their callers are older, so they stand before them. */
+/* Keeps calls that have lasted long enough by now. Their callers are older, so they come first. */
 static void decide(struct ct_replay_lines *l, uint64_t now_ns) {
     for (; l->undecided; l->undecided = l->undecided->next) {
         struct ct_replay_call *call = l->undecided;

@@ -53,7 +53,7 @@ static uint64_t key_of(const struct ct_report_row *row, enum ct_report_sort sort
     return 0;
 }
 
-/* Ties go by calls, then by name, so that the order is the same every time. */
+/* Breaks ties by calls, then by name, so that the order is the same every time. */
 static int compare_rows(const void *a, const void *b, void *arg) {
     const struct ct_report_row *x = a, *y = b;
     enum ct_report_sort sort = *(const enum ct_report_sort *)arg;

@@ -44,7 +44,7 @@ static int count_value(struct ct_parameter_values *p, const char *text) {
         struct ct_value_count *v = &p->kept[i];
         if (!strncmp(v->text, text, sizeof v->text - 1)) {
             v->count++;
-            if (i && v->count > v[-1].count) { /* the frequent ones are found first */
+            if (i && v->count > v[-1].count) { /* frequent values move to the front */
                 struct ct_value_count before = v[-1];
                 v[-1] = *v;
                 *v = before;
