@@ -11,7 +11,7 @@ enum { MAX_OPEN = 32 }; /* modules whose debug information is open */
 
 struct module {
     bool looked;
-    struct ct_parameters *parameters; /* NULL: there are none */
+    struct ct_parameters *parameters; /* NULL: there is no debug information */
 };
 
 struct ct_argument_reader {
@@ -73,7 +73,8 @@ static void open_module(struct ct_argument_reader *r, struct module *module, con
         r->open++;
 }
 
-/* Functions that the compiler has made out of others and passes what it likes to. One without a name may be such. */
+/* Functions that the compiler has made from others, with parameters of its own choice. A function without a name may be
+ * one. */
 static bool is_clone(const char *name) {
     static const char *const marks[] = {".isra.", ".constprop.", ".part.", ".cold"};
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
@@ -82,7 +83,7 @@ static bool is_clone(const char *name) {
     return !*name;
 }
 
-/* Without a build-id the file may be another one: names have to agree. */
+/* Without a build-id the file may be a different one: the names must agree. */
 static bool believed(const struct ct_trace_module *info, const struct ct_trace_function *function,
                      const struct ct_signature *signature) {
     size_t length = strcspn(function->linkage_name, ".");
@@ -125,7 +126,7 @@ static void show_registers(const struct ct_type *type, const struct ct_place *pl
     ct_value_show(type, bytes, have < type->size ? have : (size_t)type->size, memory, out);
 }
 
-/* What an address points to, when that is on the recorded part of the stack. */
+/* Shows what an address points to, when that is on the recorded part of the stack. */
 static void show_pointed(const struct ct_type *type, uint64_t address, const struct ct_memory *memory,
                          struct ct_argument *out) {
     const struct ct_trace_detail *detail = memory->detail;
@@ -154,7 +155,7 @@ static void show(const struct ct_type *type, const struct ct_place *place, const
         else
             ct_value_unknown(out);
         break;
-    case CT_PLACE_ADDRESS: /* of a result: it is there now, but not in the record */
+    case CT_PLACE_ADDRESS: /* of a result: memory has it now, but the record does not */
         if (detail->type == CT_TRACE_DETAIL_CALL)
             show_pointed(type, detail->registers[place->pieces[0]], memory, out);
         else

@@ -1,4 +1,4 @@
-/* See code_file.h. The file is mapped; nothing in it is believed. */
+/* See code_file.h. The file is mapped; nothing in it is trusted. */
 #include "trace/code_file.h"
 #include "trace/crc32.h"
 #include "trace/file.h"
@@ -189,7 +189,7 @@ int ct_code_reader_next(struct ct_code_reader *r, struct ct_code_record *record)
     return status;
 }
 
-/* ---- its life ---- */
+/* ---- opening and closing ---- */
 
 static int map(struct ct_code_reader *r, int fd) {
     struct stat info;
@@ -197,7 +197,7 @@ static int map(struct ct_code_reader *r, int fd) {
         return CT_ERR_SYSTEM;
     r->size = (size_t)info.st_size;
     if (r->size < sizeof r->header)
-        return 0; /* a recorder that was killed has just begun it */
+        return 0; /* the recorder was killed right after creating it */
     void *bytes = mmap(NULL, r->size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (bytes == MAP_FAILED)
         return CT_ERR_NO_MEMORY;

@@ -1,4 +1,4 @@
-/* See code_file.h. Records are put into a buffer, which goes to the file when it is full and when the thread is flushed. */
+/* See code_file.h. Records go into a buffer, which is written when it is full and when the thread is flushed. */
 #include "trace/code_file.h"
 #include "trace/crc32.h"
 #include "trace/file.h"
@@ -15,17 +15,17 @@
 #define UNKNOWN 0u
 
 struct ct_code_writer {
-    struct ct_place *place; /* of the process, held */
-    char *path;             /* in it */
+    struct ct_place *place; /* directory of the process, held */
+    char *path;             /* within the place */
     uint8_t *buffer;
     size_t used;
     uint64_t size; /* of the file */
     uint32_t crc;
     int error;         /* errno of the first failure */
-    uint32_t *numbers; /* of the file, plus 1, by the caller's; UNKNOWN */
+    uint32_t *numbers; /* by the caller's number: number in the file plus 1; UNKNOWN */
     size_t number_room;
     uint32_t defined;
-    uint64_t offset; /* of the last block that was told */
+    uint64_t offset; /* of the last block that was written */
     uint64_t position, time_ns, told_position, told_time;
     struct ct_code_counts counts;
 };
@@ -146,7 +146,7 @@ void ct_code_writer_lost(struct ct_code_writer *w, uint64_t count) {
     w->counts.lost += count;
 }
 
-/* ---- its life ---- */
+/* ---- opening and closing ---- */
 
 static void free_writer(struct ct_code_writer *w) {
     ct_place_drop(w->place);

@@ -89,7 +89,7 @@ const uint8_t *ct_constants_at(struct ct_constants *c, size_t process, uint64_t 
         if (info->process != process || address < info->base || !look(c, &c->modules[i], info) ||
             !find_segment(&c->modules[i], address - info->base, &segment))
             continue;
-        owners++; /* modules that came and went may have been at the same place */
+        owners++; /* modules that were loaded one after the other may have had one address */
         struct ct_span bytes = ct_elf_at(&c->modules[i].elf, address - info->base);
         if ((segment.p_flags & PF_W) || !bytes.size)
             continue;

@@ -1,5 +1,5 @@
-/* Checksums of events. By tables, 16 bytes at a step: table[k][b] is the remainder of byte b followed by k zero bytes, so the 16
- * look-ups of a step do not depend on each other. No state but the tables, which are made once. */
+/* Checksums of events, by tables, 16 bytes in each step: table[k][b] is the remainder of byte b followed by k zero
+ * bytes, so the 16 lookups of a step do not depend on each other. The only state is the tables, which are made once. */
 #include "trace/crc32.h"
 #include <pthread.h>
 #include <string.h>

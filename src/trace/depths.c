@@ -9,7 +9,7 @@ static size_t home_of(const struct ct_depths *d, uint32_t depth) {
     return (size_t)(depth * 0x9e3779b97f4a7c15ull >> 32) & (d->capacity - 1);
 }
 
-/* Its slot, or the free one where it would be. */
+/* The slot of a depth, or the free one where it would be. */
 static struct ct_depths_slot *look(const struct ct_depths *d, uint32_t depth) {
     size_t i = home_of(d, depth);
     while (d->slots[i].depth && d->slots[i].depth != depth)
@@ -46,7 +46,7 @@ bool ct_depths_get(const struct ct_depths *d, uint32_t depth, uint64_t *value) {
     return true;
 }
 
-/* Those behind it move up, unless they are before their own place then. */
+/* The entries after it move up, unless that would put them before their own slot. */
 void ct_depths_remove(struct ct_depths *d, uint32_t depth) {
     struct ct_depths_slot *slot = d->count ? look(d, depth) : NULL;
     if (!slot || !slot->depth)

@@ -1,4 +1,4 @@
-/* Finding sessions, processes and threads by the names of their directories. */
+/* Finds sessions, processes and threads by the names of their directories. */
 #include "trace/reader.h"
 #include <dirent.h>
 #include <errno.h>
@@ -78,7 +78,7 @@ bool ct_find_exists(const char *directory, const char *name) {
 
 /* ---- the newest session ---- */
 
-/* session_YYYYMMDD_HHMMSS, _2 and more when made in the same second. */
+/* session_YYYYMMDD_HHMMSS; _2 and so on when several were made in one second. */
 static bool parse_session(const char *name, uint32_t *ordinal) {
     if (strncmp(name, SESSION_PREFIX, sizeof SESSION_PREFIX - 1) != 0)
         return false;
@@ -113,7 +113,7 @@ static bool holds_process(const char *session) {
     return found;
 }
 
-/* The newest below `limit` (NULL: of all), malloc'ed. */
+/* The newest name below `limit` (NULL: of all), malloc'ed. */
 static char *newest_name(const char *root, const char *limit) {
     struct dirent *entry;
     uint32_t ordinal;

@@ -1,4 +1,4 @@
-/* The file itself: see packed_out.h. Whatever happens, it ends with a whole block, or with one that readers know to be cut. */
+/* The file itself: see packed_out.h. It always ends with a whole block, or with one that readers recognise as cut. */
 #include "trace/packed_out.h"
 #include "trace/crc32.h"
 #include "trace/sink.h"
@@ -22,12 +22,12 @@ size_t ct_packed_out_margin(const struct ct_packed_out *packed) {
     return table_size(packed) + 2 * sizeof *packed->entries + FOOTER;
 }
 
-/* All of it, or nothing that is left in the file. */
+/* Writes all bytes, or leaves none of them in the file. */
 static int put(struct ct_packed_out *packed, const void *bytes, size_t size, uint64_t offset, size_t left_free) {
     size_t done;
     int error = ct_file_write(packed->file.fd, bytes, size, offset, left_free, &done);
     if (error && done && ftruncate(packed->file.fd, (off_t)offset) != 0)
-        return error; /* readers know a cut block too */
+        return error; /* readers recognise a cut block too */
     return error;
 }
 
@@ -150,7 +150,7 @@ int ct_packed_out_finish(struct ct_packed_out *packed) {
     return error;
 }
 
-/* The open calls, for readers that begin here. */
+/* Writes the open calls, for readers that begin here. */
 static int write_stack(struct ct_packed_out *packed, uint64_t time_ns) {
     struct ctp_block header = {.type = CTP_STACK,
                                .count = (uint32_t)packed->depth,

@@ -1,5 +1,5 @@
-/* Unpacking blocks of a packed index: see packed_block.h. Bytes may be anybody's: each length and code is looked at before it is
- * used, and no block asks for more memory than its number of events can need. */
+/* Unpacks blocks of a packed index: see packed_block.h. The bytes are not trusted: each length and code is checked
+ * before use, and no block needs more memory than its number of events can take. */
 #include "trace/packed_block.h"
 #include "trace/packed_state.h"
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLACK 16 /* bytes behind a column that may be read */
+#define SLACK 16 /* readable bytes after a column */
 
 struct column {
     const uint8_t *bytes; /* as stored */
@@ -131,7 +131,7 @@ void ct_unpack_free(struct ct_unpack *unpack) {
 
 /* ---- events ---- */
 
-/* Reads up to nine bytes, which are there: columns have slack behind them. */
+/* Reads up to nine bytes, which are always readable: columns have slack after them. */
 static inline const uint8_t *get_time(const uint8_t *p, uint64_t *delta) {
     uint8_t first = *p++;
     if (first < CTP_TIME_SHORT) {
@@ -174,7 +174,7 @@ static bool get_odd(struct ct_unpack *unpack, struct ctp_state *state, struct at
     return true;
 }
 
-/* The kind, depth and function of the next event; its thread is set. */
+/* Unpacks kind, depth and function of the next event; its thread is set already. */
 static inline bool get_shape(struct ct_unpack *unpack, struct ctp_state *state, struct atf_index_event *event) {
     const uint8_t *p = unpack->shape, *end = unpack->shape_end;
     while (p < end) {

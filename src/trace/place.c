@@ -10,15 +10,15 @@
 #include <unistd.h>
 
 #define DIRECTORY (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-#define LEVELS    8  /* of directories that are cleared */
-#define LINKS     40 /* that are followed in one walk, as the kernel does */
+#define LEVELS    8  /* depth of directories that are cleared */
+#define LINKS     40 /* links that one walk follows, as in the kernel */
 
 struct ct_place {
     int users;
     int fd;
-    bool owns;               /* the descriptor */
-    struct ct_place *parent; /* in which it was made, or whose descriptor it uses; NULL: it was there */
-    char *name;              /* in the parent, where we made it */
+    bool owns;               /* it owns the descriptor */
+    struct ct_place *parent; /* directory in which it was made, or whose descriptor it uses; NULL: it existed */
+    char *name;              /* in the parent, if we made it */
     char *prefix;            /* before every name: "" or "pid_7/" */
     gid_t group;
 };
@@ -36,7 +36,7 @@ const char *ct_place_reason(int error) {
     }
 }
 
-/* ---- life ---- */
+/* ---- create and free ---- */
 
 static int create(struct ct_place **out, int fd, struct ct_place *parent, const char *name, gid_t group) {
     struct ct_place *place = calloc(1, sizeof *place);
@@ -88,26 +88,26 @@ int ct_place_below(struct ct_place **out, struct ct_place *parent, const char *n
     return 0;
 }
 
-/* ---- what others could have made ---- */
+/* ---- what others could have put there ---- */
 
 static bool is_trusted(uid_t owner) {
     return owner == geteuid() || owner == 0;
 }
 
-/* Can nobody but us and root put something in the place of an entry that is ours? */
+/* True when nobody but us and root can replace an entry that is ours. */
 static bool is_kept(const struct stat *directory) {
     return is_trusted(directory->st_uid) && (!(directory->st_mode & 022) || (directory->st_mode & S_ISVTX));
 }
 
-/* ---- new things ---- */
+/* ---- creating ---- */
 
 static void remove_list(int fd, const char *name) {
     if (fgetxattr(fd, name, NULL, 0) > 0)
         (void)fremovexattr(fd, name);
 }
 
-/* The mode, whatever the umask; and none of the rights that a directory above hands down. Nothing is changed that is right: that
- * would be another write of the file system's. */
+/* Sets the mode, independent of the umask, and removes rights inherited from the directory above. Changes nothing that
+ * is right already: that would cost the file system another write. */
 static void set_mode(int fd, gid_t group, mode_t mode, bool directory) {
     struct stat status;
     remove_list(fd, "system.posix_acl_access");
@@ -146,7 +146,7 @@ static int open_locked(int parent, const char *name) {
     return fd;
 }
 
-/* Whoever owns the directory above may have put another one in its place since mkdirat. */
+/* The owner of the directory above may have replaced the new one since mkdirat. */
 static int open_new(int parent, const char *name, gid_t group, int *out) {
     struct stat status;
     int fd = openat(parent, name, DIRECTORY);
@@ -159,7 +159,7 @@ static int open_new(int parent, const char *name, gid_t group, int *out) {
         return CT_PLACE_SWAPPED;
     }
     set_mode(fd, group, 0700, true);
-    if (fstat(fd, &status) || (status.st_mode & 022)) { /* a file system that has no modes */
+    if (fstat(fd, &status) || (status.st_mode & 022)) { /* a file system without modes */
         close(fd);
         return CT_PLACE_NOT_OURS;
     }
@@ -174,7 +174,7 @@ static int make_held(struct ct_place **out, struct ct_place *parent, const char 
     int error = open_new(parent->fd, name, parent->group, &fd);
     if (error)
         return error;
-    if (!is_empty(fd)) { /* another one of ours */
+    if (!is_empty(fd)) { /* another directory of ours */
         close(fd);
         return CT_PLACE_SWAPPED;
     }
@@ -213,7 +213,7 @@ bool ct_place_is_closed(const struct ct_place *place) {
     return !fstat(place->fd, &status) && status.st_uid == geteuid() && !(status.st_mode & 022);
 }
 
-/* Takes the descriptor. */
+/* Closes the descriptor. */
 static void clear(int fd, int levels) {
     DIR *list = fd < 0 ? NULL : fdopendir(fd);
     struct dirent *entry;
@@ -239,10 +239,10 @@ void ct_place_clear(struct ct_place *place) {
 
 struct walk {
     struct ct_place *at;
-    char *left; /* what is to be walked yet, malloc'ed */
+    char *left; /* the rest of the path, malloc'ed */
     int flags;
     gid_t group;
-    unsigned links; /* followed, and steps that were repeated */
+    unsigned links; /* links followed, and steps repeated */
 };
 
 static int begin(struct walk *w, const char *path) {
@@ -257,7 +257,7 @@ static int begin(struct walk *w, const char *path) {
     return 0;
 }
 
-/* The first component of what is left, cut off; false: there is none. */
+/* Cuts the first component off the rest; false: there is none. */
 static bool next_component(struct walk *w, char component[NAME_MAX + 1], int *error) {
     char *start = w->left + strspn(w->left, "/");
     size_t length = strcspn(start, "/");
@@ -311,7 +311,7 @@ static int make_and_enter(struct walk *w, const char *name) {
     return 0;
 }
 
-/* A private walk: others can neither change this directory nor put another in its place. */
+/* A private walk: others can neither change this directory nor replace it. */
 static int check_private(const struct walk *w) {
     struct stat status;
     if (!(w->flags & CT_PLACE_PRIVATE))
@@ -333,7 +333,7 @@ static int step(struct walk *w, const char *name) {
         error = make_and_enter(w, name);
         if (error != EEXIST)
             return error;
-        return ++w->links > LINKS ? CT_PLACE_SWAPPED : step(w, name); /* somebody was faster, or plays with us */
+        return ++w->links > LINKS ? CT_PLACE_SWAPPED : step(w, name); /* somebody was faster, or attacks us */
     }
     if (fd < 0)
         return errno;
@@ -364,11 +364,11 @@ static int start_walk(struct walk *w, const char *path) {
     return w->left ? begin(w, path) : ENOMEM;
 }
 
-/* What was walked is known by a descriptor that can only be named: files need one that can be read. */
+/* The walk holds its directory by an O_PATH descriptor: files need one that can be read. */
 static int settle(struct walk *w) {
     int fd = openat(w->at->fd, ".", DIRECTORY);
     if (fd < 0)
-        return errno == EACCES && !(w->flags & CT_PLACE_PRIVATE) ? 0 : errno; /* may be written and not listed */
+        return errno == EACCES && !(w->flags & CT_PLACE_PRIVATE) ? 0 : errno; /* may be written but not listed */
     close(w->at->fd);
     w->at->fd = fd;
     return (w->flags & CT_PLACE_PRIVATE) && !ct_place_is_closed(w->at) ? CT_PLACE_NOT_OURS : 0;
@@ -397,7 +397,7 @@ int ct_place_open(struct ct_place **out, const char *path, int flags, gid_t grou
     return end_walk(&w, error, out);
 }
 
-/* The last component: a link is followed, anything else is the file. */
+/* The last component: follows a link; anything else is the file. */
 static int find_last(struct walk *w, char *component, bool *found) {
     struct stat status;
     int fd = openat(w->at->fd, component, O_PATH | O_NOFOLLOW | O_CLOEXEC), error = 0;
@@ -443,7 +443,7 @@ struct name {
 static const char *full(const struct ct_place *place, const char *name, struct name *out) {
     if (!place->prefix[0])
         return name;
-    snprintf(out->text, sizeof out->text, "%s%s", place->prefix, name); /* numbers of processes and threads: short */
+    snprintf(out->text, sizeof out->text, "%s%s", place->prefix, name); /* numbers of processes and threads are short */
     return out->text;
 }
 

@@ -1,19 +1,20 @@
-/* See segments.h. Finished segments are in one list, the oldest last event first; new ones come near its end. */
+/* See segments.h. Finished segments are in one list, ordered by their last event, oldest first; new ones come near its
+ * end. */
 #include "trace/segments.h"
 #include "trace/place.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define LEAST_BYTES (4u << 10) /* of a segment */
-#define OPEN_PART   32u        /* files that are open may hold keep_bytes / OPEN_PART together */
+#define LEAST_BYTES (4u << 10) /* smallest segment */
+#define OPEN_PART   32u        /* open files may have keep_bytes / OPEN_PART together */
 #define TIME_PART   8u         /* a segment lasts keep_ns / TIME_PART */
 
 struct segment {
     struct segment *older, *newer;
     struct ct_series *series;
     struct ct_place *place; /* held */
-    char *path;             /* in it */
+    char *path;             /* within the place */
     uint64_t bytes, events, first_ns, last_ns;
 };
 
@@ -23,7 +24,7 @@ struct ct_series {
     bool open;
     uint64_t bytes, first_ns, last_ns; /* of the open file */
     uint64_t dropped, dropped_files, dropped_until_ns;
-    uint64_t begins_ns; /* when something was dropped: of the oldest finished segment that is left, 0: there is none */
+    uint64_t begins_ns; /* after a deletion: beginning of the oldest finished segment that is left, 0: there is none */
 };
 
 struct ct_segments {
@@ -108,7 +109,7 @@ void ct_series_grown(struct ct_series *series, uint64_t bytes, uint64_t first_ns
     pthread_mutex_unlock(&segments->lock);
 }
 
-/* ---- what goes ---- */
+/* ---- deleting ---- */
 
 static bool may_go(const struct ct_segments *segments, const struct segment *segment) {
     if (segments->keep_ns && segments->newest_ns - segment->last_ns > segments->keep_ns)
@@ -141,7 +142,7 @@ static void trim(struct ct_segments *segments) {
     }
 }
 
-/* Behind all that are as old. */
+/* Inserts after all that are as old. */
 static void insert(struct ct_segments *segments, struct segment *segment) {
     struct segment *before = segments->newest;
     while (before && before->last_ns > segment->last_ns)
@@ -161,7 +162,7 @@ void ct_series_finished(struct ct_series *series, struct ct_place *place, const 
     struct segment *segment = calloc(1, sizeof *segment);
     char *copy = strdup(path);
     pthread_mutex_lock(&segments->lock);
-    if (segment && copy) { /* else it stays for ever */
+    if (segment && copy) { /* else the segment stays for ever */
         *segment = (struct segment){.series = series,
                                     .place = ct_place_hold(place),
                                     .path = copy,

@@ -1,4 +1,4 @@
-/* Filling in a `symbols` file: see symbolize.h. One pass over its text; what is written is collected in memory first. */
+/* Fills in a `symbols` file: see symbolize.h. One pass over its text; the new text is collected in memory first. */
 #include "trace/symbolize.h"
 #include "trace/file.h"
 #include "trace/symbols_format.h"
@@ -26,7 +26,7 @@ struct module {
     struct ct_symbolize_module info;
     struct ct_lookup_module *lookup;
     char *path, *build_id;
-    uint64_t checked, fitting; /* without a build-id: functions that were looked for, and found */
+    uint64_t checked, fitting; /* without a build-id: functions that were searched for, and found */
 };
 
 struct work {
@@ -57,7 +57,7 @@ static void add(struct work *w, const char *text, size_t length) {
     w->length += length;
 }
 
-/* As the writer of the file does. */
+/* Escapes as the writer of the file does. */
 static void add_escaped(struct work *w, const char *text) {
     for (; *text && !w->no_memory; text++) {
         char escaped[8];
@@ -85,7 +85,7 @@ static bool parse_hex(struct span column, uint64_t *value) {
     return column.length != 0;
 }
 
-/* Columns up to `count`; the last has the rest of the line. Returns how many there are. */
+/* Splits a line into at most `count` columns; the last one has the rest of the line. Returns their number. */
 static size_t split(const char *line, size_t length, struct span *columns, size_t count) {
     size_t n = 0;
     const char *end = line + length;
@@ -98,7 +98,7 @@ static size_t split(const char *line, size_t length, struct span *columns, size_
     }
 }
 
-/* Paths with escapes are rare, and then found by build-id only. */
+/* Paths with escapes are rare; such modules are found by build-id only. */
 static char *copy_text(struct span column) {
     return strndup(column.at, column.length);
 }
@@ -155,7 +155,7 @@ static void add_found(struct work *w, struct module *m, const struct span *colum
         else if (i < count)
             add(w, columns[i].at, columns[i].length);
     }
-    if (count > COLUMNS) { /* of later versions */
+    if (count > COLUMNS) { /* columns of later versions */
         add(w, "\t", 1);
         add(w, columns[COLUMNS].at, columns[COLUMNS].length);
     }
@@ -175,7 +175,7 @@ static void add_function(struct work *w, const char *line, size_t length) {
     add_found(w, m, columns, count, &found);
 }
 
-/* A module without a build-id: is the file at its path the one that was recorded? Its functions tell. */
+/* A module without a build-id: compares functions, to find out whether the file at its path is the recorded one. */
 static void check_function(struct work *w, const char *line, size_t length) {
     struct span columns[COLUMNS + 1];
     size_t count = split(line, length, columns, COLUMNS + 1);
@@ -208,7 +208,7 @@ static bool is_module(const char *line, size_t length) {
     return length > word && memcmp(line, CT_SYMBOLS_MODULE, word) == 0 && line[word] == '\t';
 }
 
-/* Twice: modules and checks first, then the new text. */
+/* Called twice: for modules and checks first, then for the new text. */
 static void each_line(struct work *w, const char *text, size_t size, bool writing) {
     const char *end = text + size, *newline;
     for (bool first = true; !w->no_memory && (newline = memchr(text, '\n', (size_t)(end - text))); first = false) {
@@ -229,10 +229,11 @@ static void each_line(struct work *w, const char *text, size_t size, bool writin
         text = newline + 1;
     }
     if (writing && text < end)
-        add(w, text, (size_t)(end - text)); /* was cut */
+        add(w, text, (size_t)(end - text)); /* the line is cut */
 }
 
-/* A file of our own: somebody else may do the same at the same time. Readable by those who can read the old one. */
+/* A file of our own, because another process may do this at the same time. Users who can read the old file can read
+ * it. */
 static int make_fresh(struct ct_place *place, const char *name) {
     struct stat old;
     int there = ct_file_open_in(place, CT_SYMBOLS_FILE, O_RDONLY | O_NONBLOCK);

@@ -1,6 +1,6 @@
-/* Reading the `symbols` file. The text is read once, and only the beginnings of its lines are noted; a function's line is
- * taken apart, in place, when somebody asks for it. Lines that make no sense are left out, and said by
- * ct_symbols_problem. */
+/* Reads the `symbols` file. The text is read once and only the beginnings of its lines are noted; the line of a
+ * function is parsed, in place, when it is first needed. Lines that make no sense are left out; ct_symbols_problem
+ * reports them. */
 #include "symbols/demangle.h"
 #include "trace/reader.h"
 #include "trace/symbols_format.h"
@@ -14,7 +14,7 @@
 
 struct function {
     char *line;                     /* NULL: no such function */
-    struct ct_trace_function *info; /* NULL: not taken apart yet */
+    struct ct_trace_function *info; /* NULL: not parsed yet */
 };
 
 struct module {
@@ -34,7 +34,7 @@ struct ct_symbols {
     const char *problem;
     bool total_seen;
     bool no_memory;
-    bool mangled; /* names are shown as the file has them */
+    bool mangled; /* show names as the file has them */
 };
 
 /* ---- columns ---- */
@@ -43,7 +43,7 @@ static int hex_digit(char c) {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Leaves *at behind the tab that ends the column. */
+/* Leaves *at after the tab that ends the column. */
 static bool take_hex(char **at, uint64_t *value) {
     char *p = *at;
     *value = 0;
@@ -58,7 +58,7 @@ static bool take_hex(char **at, uint64_t *value) {
     return true;
 }
 
-/* Unescapes in place and ends it with a NUL. A column that is not there is empty. */
+/* Unescapes in place and adds a NUL. A missing column is empty. */
 static char *take_text(char **at) {
     char *start = *at, *to = start, *p = start;
     for (; *p && *p != '\t'; p++) {
@@ -148,7 +148,7 @@ static void add_function(struct ct_symbols *symbols, char *line) {
         wrong(symbols, "a function's module is not in it");
         return;
     }
-    if (index >= symbols->line_count) { /* they are dense: a number that large is damage, and would take memory */
+    if (index >= symbols->line_count) { /* they are dense: such a large number is damage, and would take memory */
         wrong(symbols, "a function's number is too large");
         return;
     }
@@ -189,7 +189,7 @@ static void add_line(struct ct_symbols *symbols, char *line) {
 static void add_lines(struct ct_symbols *symbols, size_t size) {
     char *line = symbols->text, *end = line + size, *newline;
     if (size && memchr(line, 0, size)) {
-        wrong(symbols, "there are zero bytes in it"); /* a text ends at the first */
+        wrong(symbols, "there are zero bytes in it"); /* a text ends at the first one */
         end = memchr(line, 0, size);
     }
     for (const char *p = line; (p = memchr(p, '\n', (size_t)(end - p))); p++)
@@ -247,7 +247,7 @@ void ct_symbols_free(struct ct_symbols *symbols) {
 
 /* ---- functions ---- */
 
-/* A demangled name, and "module+0xoffset", are kept behind the structure. */
+/* A demangled name, or "module+0xoffset", is stored after the structure. */
 static struct ct_trace_function *take_apart(const struct module *module, uint64_t id, char *line, bool mangled) {
     uint64_t offset, size;
     if (!take_hex(&line, &offset) || !take_hex(&line, &size))

@@ -1,7 +1,7 @@
-/* Opening a trace: which processes, threads and modules it holds.
+/* Opens a trace: finds its processes, threads and modules.
  *
- * The manifest tells names, losses and modules; the directories and files tell what is there. Where they disagree the files
- * are right: the manifest of a killed recorder is a second old. */
+ * Names, losses and modules come from the manifest; what exists comes from the directories and files. Where they
+ * disagree the files are right: the manifest of a killed recorder is a second old. */
 #include "trace/reader.h"
 #include <errno.h>
 #include <stdarg.h>
@@ -49,7 +49,7 @@ static struct trace_thread *find_thread(struct ct_trace *trace, const struct tra
     return count ? bsearch(&key, trace->threads + process->first_thread, count, sizeof key, compare_ids) : NULL;
 }
 
-/* What the manifest knows about the threads, and those that only the manifest knows. */
+/* Adds what the manifest knows about the threads, and the threads that only the manifest knows. */
 static int merge_threads(struct ct_trace *trace, size_t process) {
     const struct ct_json_node *list = ct_json_get(ct_json_root(trace->processes[process].manifest), "threads", NULL);
     const struct ct_json_node *node;
@@ -80,7 +80,8 @@ static int merge_threads(struct ct_trace *trace, size_t process) {
         thread->info.tid = (uint32_t)ct_json_u64(ct_json_get(node, "tid", NULL), thread->info.tid);
         thread->info.name = ct_json_text(ct_json_get(node, "name", NULL), "");
         thread->info.lost = ct_json_u64(ct_json_get(node, "lost", NULL), 0);
-        if (!thread->index.part_count) { /* it never had a file: nothing was cut off; or all were deleted */
+        /* the thread never had a file, so nothing was cut off; or all its files were deleted */
+        if (!thread->index.part_count) {
             uint64_t events = ct_json_u64(ct_json_get(node, "events", NULL), 0);
             bool kept = ct_json_get(ct_json_root(owner->manifest), "keep", NULL);
             thread->info.cut = events != 0 && !kept;
@@ -102,7 +103,7 @@ static int find_threads(struct ct_trace *trace, size_t process) {
     return status ? status : merge_threads(trace, process);
 }
 
-/* When it began and ended. A manifest that was not finished does not know the end. */
+/* Finds out when the process began and ended. A manifest that was not finished does not have the end. */
 static void find_times(struct ct_trace *trace, size_t process) {
     struct trace_process *owner = &trace->processes[process];
     const struct ct_json_node *root = ct_json_root(owner->manifest);
@@ -136,7 +137,7 @@ static struct ct_trace_module *add_module(struct ct_trace *trace, size_t process
     return module;
 }
 
-/* From the manifest; from the symbols when it tells of none. */
+/* Reads the modules from the manifest; from the symbols when it has none. */
 static int find_modules(struct ct_trace *trace, size_t process) {
     const struct ct_json_node *list = ct_json_get(ct_json_root(trace->processes[process].manifest), "modules", NULL);
     for (const struct ct_json_node *node = ct_json_first(list); node; node = node->next) {
@@ -217,7 +218,7 @@ __attribute__((format(printf, 3, 4))) static void say(char *error, size_t size, 
     va_end(arguments);
 }
 
-/* pid_N, and for each further program that the process has executed pid_N_2, pid_N_3 ... */
+/* pid_N, and for each further program that the process executed pid_N_2, pid_N_3 ... */
 static int add_programs(struct ct_trace *trace, const char *path, uint32_t pid, char *error, size_t error_size) {
     int status = CT_OK;
     char name[40];
@@ -335,7 +336,7 @@ void ct_trace_close(struct ct_trace *trace) {
     free(trace);
 }
 
-/* ---- what it holds ---- */
+/* ---- contents ---- */
 
 const char *ct_trace_path(const struct ct_trace *trace) {
     return trace->path;

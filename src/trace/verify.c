@@ -1,9 +1,9 @@
-/* Checking a trace: what readers assume, looked at event by event.
+/* Checks a trace: everything that readers assume, event by event.
  *
- * A part of a thread's events is checked leniently where the manifest cannot know: behind a gap the depth may be anything, and so
- * may it be anywhere in what an unfinished manifest has not heard of. Frames need not end in the order in which they began
- * (coroutines), nor in the thread where they began (fibers that migrate): such a return must find its open call in another
- * thread. Each kind of problem is told a few times per thread, then counted. */
+ * Events are checked leniently where the manifest cannot know: after a gap the depth may be anything, and so it may in
+ * the part that an unfinished manifest does not cover. Frames need not end in the order in which they began
+ * (coroutines), nor in the thread where they began (fibers that migrate): such a return must find its open call in
+ * another thread. Each kind of problem is reported a few times per thread, then counted. */
 #include "trace/code_file.h"
 #include "trace/crc32.h"
 #include "trace/depths.h"
@@ -19,11 +19,11 @@
 
 #define BATCH      4096
 #define TOLD_LIMIT 5
-#define GAP_LIMIT  4096 /* a recorder lists no more per thread: the last stands for all that follow */
+#define GAP_LIMIT  4096 /* a recorder lists no more per thread: the last one includes all that follow */
 
 enum problem { P_TIME, P_KIND, P_THREAD, P_FUNCTION, P_DEPTH, P_MATCH, P_DETAIL, P_COUNT };
 
-/* Functions, one entry for each time. */
+/* A list of functions, one entry for each time. */
 struct tally {
     uint64_t *functions;
     size_t count, room;
@@ -32,20 +32,20 @@ struct tally {
 struct verifier {
     struct ct_trace *trace;
     struct tally open;    /* of this process: calls that were never left in their thread */
-    struct tally orphans; /* returns whose call their thread has not seen */
+    struct tally orphans; /* returns whose call is not in their thread */
     bool gaps;
     void (*complain)(void *arg, const char *sentence);
     void *arg;
     bool failed;
 };
 
-/* The frames of one thread: `unknown` ones that were opened where nobody saw it, then the known ones. `others`: functions of those
- * on other stacks than the first, by depth. */
+/* The frames of one thread: first `unknown` frames whose calls were not seen, then the known ones. `others`: functions
+ * of frames on other stacks than the first, by depth. */
 struct frames {
     struct tally known;
     uint64_t unknown;
     struct ct_depths others;
-    bool others_unknown; /* some of these may have been opened where nobody saw it */
+    bool others_unknown; /* some of these calls may not have been seen */
 };
 
 struct thread_check {
@@ -54,9 +54,9 @@ struct thread_check {
     const char *directory;
     uint64_t told[P_COUNT];
     uint64_t sequence, last_time;
-    const struct ct_json_node *gap; /* the next one */
+    const struct ct_json_node *gap; /* the next gap */
     size_t gap_count;
-    uint64_t known_events; /* up to here the manifest knows all gaps */
+    uint64_t known_events; /* up to here the manifest has all gaps */
     struct frames frames;
     bool lenient;    /* the next event's depth may be anything */
     bool after_hole; /* events before it cannot be read, or were deleted */
@@ -74,7 +74,7 @@ __attribute__((format(printf, 2, 3))) static void complain(struct verifier *veri
         verifier->complain(verifier->arg, sentence);
 }
 
-/* About the event at check->sequence. */
+/* Reports a problem of the event at check->sequence. */
 __attribute__((format(printf, 3, 4))) static void told(struct thread_check *check, enum problem problem,
                                                        const char *format, ...) {
     char text[512];
@@ -124,7 +124,7 @@ static void remove_known(struct tally *known, size_t index) {
     known->count--;
 }
 
-/* On another stack than the first. */
+/* A call on another stack than the first. */
 static void check_other_call(struct thread_check *check, const struct atf_index_event *event, bool entry_only) {
     struct frames *frames = &check->frames;
     uint64_t function;
@@ -169,7 +169,7 @@ static void check_call(struct thread_check *check, const struct atf_index_event 
         forget(frames, (uint64_t)event->call_depth + 1);
 }
 
-/* A frame ends that is not the innermost one. Its depth tells which. */
+/* A frame ends that is not the innermost one. Its depth says which. */
 static bool leave_other(struct thread_check *check, const struct atf_index_event *event) {
     struct frames *frames = &check->frames;
     uint64_t at = (uint64_t)event->call_depth - frames->unknown;
@@ -214,7 +214,7 @@ static void check_leave(struct thread_check *check, const struct atf_index_event
     else if (!check->lenient)
         told(check, P_MATCH, "is %s of function %" PRIx64 ", but the open one at its depth is %" PRIx64, what,
              (uint64_t)event->function_id, known->functions[known->count - 1]);
-    forget(frames, event->call_depth); /* it is closed now, and what is below is anybody's guess */
+    forget(frames, event->call_depth); /* it is closed now, and the frames below it are unknown */
 }
 
 /* ---- events ---- */
@@ -223,7 +223,7 @@ static uint64_t gap_at(const struct ct_json_node *gap) {
     return ct_json_u64(ct_json_get(gap, "at", NULL), 0);
 }
 
-/* Is the depth of this event known from those before it? */
+/* Finds out whether the depth of this event follows from the events before it. */
 static void look_for_gap(struct thread_check *check) {
     check->lenient = check->sequence >= check->known_events || check->after_hole;
     if (check->lenient)
@@ -235,7 +235,7 @@ static void look_for_gap(struct thread_check *check) {
         if (gap_at(check->gap) == check->sequence) {
             check->lenient = true;
             forget_others(&check->frames);
-            /* What is open now may have other functions, even where the depth is the same. */
+            /* The open frames may belong to other functions, even where the depth is the same. */
             forget(&check->frames, open_frames(&check->frames));
         }
         check->gap = check->gap->next;
@@ -330,7 +330,7 @@ static void check_footer(struct verifier *verifier, const char *name, const stru
         complain(verifier, "%s: %" PRIu64 " bytes follow the footer", name, part->size - offset - sizeof footer);
 }
 
-/* Header and footer, when the events have been read. */
+/* Checks header and footer, after the events were read. */
 static void check_frame(struct verifier *verifier, const char *name, struct ct_index_part *part,
                         const struct range *range, bool finished, bool has_detail) {
     struct atf_index_header header;
@@ -426,7 +426,7 @@ static void check_details(struct verifier *verifier, const struct trace_thread *
                  thread->info.id, told ? "a" : "no", is ? "one" : "none");
 }
 
-/* What it has executed, when it was followed. */
+/* Checks the code that it executed, when it was followed. */
 static void check_code(struct verifier *verifier, const struct trace_thread *thread, bool finished) {
     const struct trace_process *process = &verifier->trace->processes[thread->info.process];
     const struct ct_json_node *told = ct_json_get(thread->manifest, "code", NULL);
@@ -458,7 +458,7 @@ static void check_code(struct verifier *verifier, const struct trace_thread *thr
     ct_code_reader_close(reader);
 }
 
-/* Events that are in the files, or were and have been deleted to keep the newest. */
+/* Events that are in the files, or were deleted to keep the newest. */
 static uint64_t held(const struct verifier *verifier, const struct trace_thread *thread) {
     if (!thread->index.part_count && keeps_newest(verifier, thread))
         return ct_json_u64(ct_json_get(thread->manifest, "events", NULL), 0);
@@ -547,7 +547,7 @@ static void sort(struct tally *tally) {
         qsort(tally->functions, tally->count, sizeof *tally->functions, by_value);
 }
 
-/* Every return without a call must have its call in another thread; slots that were abandoned may have been calls. */
+/* Every return without a call must have its call in another thread; abandoned slots may have been calls. */
 static void check_orphans(struct verifier *verifier, size_t index) {
     const struct trace_process *process = &verifier->trace->processes[index];
     struct tally *orphans = &verifier->orphans, *open = &verifier->open;

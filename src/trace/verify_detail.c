@@ -1,7 +1,7 @@
-/* Checking the detail files of a thread: structure, checksums, and that records and index events name each other.
+/* Checks the detail files of a thread: structure, checksums, and that records and index events refer to each other.
  *
- * A recorder that was killed leaves links out of the index, and the end of either file: what is missing at the end is a
- * problem only where the trace was finished. What contradicts itself always is one. */
+ * A recorder that was killed leaves links out of the index, and loses the end of either file: what is missing at the
+ * end is a problem only where the trace was finished. A contradiction is always a problem. */
 #include "trace/crc32.h"
 #include "trace/reader.h"
 #include <inttypes.h>
@@ -20,7 +20,7 @@ struct detail_check {
     struct trace_thread *thread;
     struct ct_details *details;
     uint32_t tid;
-    char name[700]; /* of the file or thread that is looked at */
+    char name[700]; /* of the file or thread that is being checked */
     uint64_t told[P_COUNT];
     struct atf_index_event events[BATCH]; /* of the index, from `from` on */
     uint64_t from;
@@ -151,7 +151,7 @@ static uint32_t kind_of(uint32_t type) {
     return type == ATF_DETAIL_CALL ? ATF_CALL : type == ATF_DETAIL_RETURN ? ATF_RETURN : ATF_EXCEPTION;
 }
 
-/* That the index event is the one this record tells of. `sequence` is that of the record. */
+/* Checks that the record describes this index event. `sequence` is that of the record. */
 static void check_event(struct detail_check *check, uint64_t sequence, const struct ct_trace_detail *detail,
                         const struct atf_index_event *event) {
     if (event->event_kind != kind_of(detail->type))
@@ -164,7 +164,7 @@ static void check_event(struct detail_check *check, uint64_t sequence, const str
              (uint64_t)event->timestamp_ns);
 }
 
-/* From the record to its event and back. */
+/* Checks the way from the record to its event and back. */
 static void check_back_link(struct detail_check *check, uint64_t sequence, const struct ct_trace_detail *detail) {
     if (detail->index_seq == ATF_NO_INDEX)
         return;
@@ -244,7 +244,7 @@ static void check_links(struct detail_check *check, uint64_t end) {
     struct ct_index *index = &check->thread->index;
     for (uint64_t position = index->first; position < index->end;) {
         const struct atf_index_event *event = index_event(check, position);
-        if (!event) { /* told where the index is checked */
+        if (!event) { /* reported where the index is checked */
             position = ct_index_skip(index, position);
             continue;
         }
@@ -294,7 +294,7 @@ int ct_verify_details(struct ct_trace *trace, size_t thread, const struct ct_ver
     uint64_t end = check_parts(check, directory ? directory : "");
     snprintf(check->name, sizeof check->name, "%.600s", directory ? directory : "");
     free(directory);
-    check->count = 0; /* what the index holds is read again, in order */
+    check->count = 0; /* the index is read again, in order */
     check_links(check, end);
     for (int i = 0; i < P_COUNT; i++)
         if (check->told[i] > TOLD_LIMIT)

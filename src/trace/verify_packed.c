@@ -1,4 +1,4 @@
-/* Checking a packed index file: header, every block, tables and footer. That events make sense is looked at by verify.c. */
+/* Checks a packed index file: header, every block, tables and footer. verify.c checks that the events make sense. */
 #include "trace/crc32.h"
 #include "trace/reader.h"
 #include <inttypes.h>
@@ -55,7 +55,7 @@ static void check_header(struct packed_check *check) {
                  (uint64_t)header->first_seq);
 }
 
-/* The events of an intact block against its header. */
+/* Compares the events of an intact block with its header. */
 static const char *problem_of_events(struct packed_check *check, const uint8_t *block, const struct ctp_block *header) {
     struct ct_unpack unpack = {0};
     struct atf_index_event events[BATCH];
@@ -89,7 +89,7 @@ static void check_block(struct packed_check *check, const struct ctp_entry *entr
     const char *problem = NULL;
     uint8_t *block = ct_packed_block(check->part, entry);
     if (!block) {
-        if (entry->type != CTP_EVENTS) /* of these the events were missed already */
+        if (entry->type != CTP_EVENTS) /* missing events were reported already */
             complain(check, "the block of links at byte %" PRIu64 " is damaged", (uint64_t)entry->offset);
         return;
     }
@@ -107,7 +107,7 @@ static void check_block(struct packed_check *check, const struct ctp_entry *entr
         complain(check, "the block at byte %" PRIu64 " %s", (uint64_t)entry->offset, problem);
 }
 
-/* Blocks stand one behind the other from the header to the footer. */
+/* Blocks follow each other without holes, from the header to the footer. */
 static void check_row(struct packed_check *check) {
     const struct ct_index_part *part = check->part;
     uint64_t offset = sizeof(struct ctp_header), end = part->size - sizeof(struct ctp_footer);
