@@ -1,4 +1,4 @@
-/* Demangling: which language, and the text in the making. */
+/* Demangling: chooses the language, and builds the text. */
 #include "symbols/demangle.h"
 #include <stdint.h>
 #include <stdlib.h>
@@ -77,7 +77,7 @@ static bool is_operator_sign(char c) {
     return c && strchr("+-*/%^&|~!=<>,[]", c) != NULL;
 }
 
-/* Behind "operator" and its signs, when that stands at `at`; `at` itself otherwise. */
+/* Returns the end of "operator" and its signs, when that is at `at`; else `at` itself. */
 static const char *skip_operator(const char *start, const char *at) {
     static const char word[] = "operator";
     const size_t length = sizeof word - 1;
@@ -91,7 +91,7 @@ static const char *skip_operator(const char *start, const char *at) {
     return behind;
 }
 
-/* Behind the bracket that closes the one at `at`. NULL: none does. */
+/* Returns the end of the bracket that begins at `at`. NULL: it is not closed. */
 static const char *skip_brackets(const char *at) {
     size_t depth = 0;
     for (; *at; at++) {

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAX_COPIES ((size_t)2 << 30) /* bytes of all of them at a time */
+#define MAX_COPIES ((size_t)2 << 30) /* limit for all copies together */
 #define PIECE      ((size_t)64 << 10)
 
 struct copy {
@@ -66,7 +66,8 @@ static void forget(void *bytes) {
     free(copy);
 }
 
-/* Holes of a file are holes of its copy: they need no memory. One that is shorter by now ends in zeros. */
+/* Holes of a file become holes of its copy: they need no memory. If the file is shorter by now, the copy ends in
+ * zeros. */
 static bool read_all(int fd, uint8_t *bytes, size_t size) {
     static const uint8_t zero[PIECE];
     uint8_t *piece = malloc(PIECE);

@@ -48,7 +48,7 @@ static struct entry **chain_of(const struct ct_lookup_cache *cache, uint64_t mod
 }
 
 static uint64_t cost_of(size_t size) {
-    return sizeof(struct entry) + size + 2 * sizeof(void *); /* and what malloc and the chains take */
+    return sizeof(struct entry) + size + 2 * sizeof(void *); /* includes what malloc and the chains take */
 }
 
 /* ---- the list ---- */
@@ -79,7 +79,7 @@ static void evict(struct ct_lookup_cache *cache) {
 
 /* ---- the table ---- */
 
-/* Without memory for a larger one, chains get longer. */
+/* Without memory for a larger table, the chains get longer. */
 static void widen(struct ct_lookup_cache *cache) {
     size_t old_count = cache->chain_count;
     struct entry **old = cache->chains, **chains = calloc(2 * old_count, sizeof *chains);

@@ -1,6 +1,7 @@
-/* Personality routines: from the CIEs, followed to the routine when it lives in the same file.
+/* Personality routines: from the CIEs, followed to the routine when it is in this file.
  *
- * Usually a CIE names a slot (DW.ref.*) that the loader fills; what it will hold is read from the file's relocations. */
+ * Usually a CIE refers to a slot (DW.ref.*) that the loader fills; its future value is read from the file's
+ * relocations. */
 #include "symbols/eh_frame.h"
 #include "symbols/table.h"
 
@@ -11,7 +12,7 @@ static bool known(const struct ct_functions *table, const struct ct_personality 
     return false;
 }
 
-/* A function may have its entry marked after the table is built: by exact address only. */
+/* Marks a function of the finished table, by exact address only. */
 static void mark(struct ct_functions *table, uint64_t offset) {
     const struct ct_func *func = ct_functions_find(table, offset);
     if (func && func->offset == offset)
@@ -30,7 +31,7 @@ static uint64_t symbol_value(const struct ct_elf *elf, uint64_t index) {
     return r.bad || symbol.st_shndx == SHN_UNDEF ? 0 : symbol.st_value;
 }
 
-/* Where a relocation leads, when that is in this file; 0 otherwise. */
+/* The target of a relocation, when it is in this file; 0 otherwise. */
 static uint64_t relocated_value(const struct ct_elf *elf, const Elf64_Rela *reloc) {
     const struct ct_elf_machine *machine = elf->machine;
     uint32_t type = (uint32_t)ELF64_R_TYPE(reloc->r_info);
@@ -68,7 +69,7 @@ void ct_personalities_read(struct ct_functions *table, const struct ct_elf *elf,
             mark(table, p.offset);
             continue;
         }
-        /* Programs at fixed addresses hold the value itself. */
+        /* Programs at fixed addresses contain the value itself. */
         struct ct_span slot = ct_elf_at(elf, p.offset);
         struct ct_reader r = ct_reader_of(slot.data, slot.size);
         mark(table, ct_reader_u64(&r));

@@ -1,4 +1,4 @@
-/* Unwind tables: which FDE covers an address, and what its rules make of the registers. See unwind.h. */
+/* Unwind tables: find the FDE that covers an address, and apply its rules to the registers. See unwind.h. */
 #include "symbols/unwind.h"
 #include "symbols/cfa.h"
 #include "symbols/eh_frame.h"
@@ -65,7 +65,7 @@ void ct_unwind_close(struct ct_unwind *table) {
     free(table);
 }
 
-/* ---- looking up ---- */
+/* ---- lookup ---- */
 
 static const struct range *find(const struct ct_unwind *table, uint64_t offset) {
     size_t low = 0, high = table->count;

@@ -1,5 +1,5 @@
-/* Unpacking .xz with liblzma, which is loaded when the first module needs it: most systems have no such modules, and a
- * process that hooks itself should not get a library more. */
+/* Unpacks .xz with liblzma, which is loaded when the first module needs it: most systems have no such modules, and a
+ * process that hooks itself should not get an additional library. */
 #include "symbols/debug_file.h"
 #include <dlfcn.h>
 #include <lzma.h>
