@@ -1,4 +1,4 @@
-/* contrail attach: records a process that runs already. */
+/* contrail attach: records a process that is already running. */
 #include "cli/command.h"
 #include "cli/config.h"
 #include "cli/record.h"

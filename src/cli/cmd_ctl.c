@@ -7,14 +7,14 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The session does not do it: because it cannot now, or because it was asked for something that is wrong. */
+/* The session refuses: because it cannot do it now, or because the request is wrong. */
 static int refusal_code(int status) {
     return status == CT_ERR_TIMEOUT || status == CT_ERR_BAD_STATE ? CT_EXIT_UNAVAILABLE : CT_EXIT_USAGE;
 }
 
 bool ct_ctl_ask(int pid, const char *command, char *answer, size_t size, int *code) {
     int status = ct_session_control(pid, command, answer, size);
-    answer[ct_message_clean_lines(answer, strlen(answer))] = 0; /* whoever answers may be hostile */
+    answer[ct_message_clean_lines(answer, strlen(answer))] = 0; /* the answer may come from a hostile process */
     if (status >= 0)
         return true;
     *code = answer[0] ? refusal_code(status) : ct_message_exit_code(status);
@@ -52,14 +52,14 @@ static int stop(int pid) {
 /* A JSON text that is being printed. */
 struct reader {
     const char *at;
-    char name[160]; /* of the member that is read: names of the objects around it and its own, with spaces */
+    char name[160]; /* of the current member: names of the objects around it and its own, separated by spaces */
 };
 
 static void skip_space(struct reader *r) {
     r->at += strspn(r->at, " \t\r\n");
 }
 
-/* A string without its quotes and escapes, a number, a word. */
+/* Reads a string without its quotes and escapes, a number, or a word. */
 static void read_scalar(struct reader *r, char *value, size_t size) {
     size_t used = 0;
     bool quoted = *r->at == '"';
@@ -100,7 +100,7 @@ static void print_member(const char *name, const char *value) {
     putchar('\n');
 }
 
-/* Every scalar on a line of its own, with its name. */
+/* Prints every scalar on a line of its own, with its name. */
 static void print_value(struct reader *r, int depth) {
     char value[4096];
     size_t outer = strlen(r->name);
@@ -163,7 +163,7 @@ static const char *command_words(const void *arg, size_t i) {
     return commands[i].words;
 }
 
-/* The command that the words begin with, and how many they are; CT_CONTROL_COUNT: none. */
+/* The command that the words begin with, and the number of its words; CT_CONTROL_COUNT: none. */
 static int find_command(char *const *words, int count, int *used) {
     char two[128];
     for (int i = 0; i < CT_CONTROL_COUNT; i++) {
@@ -185,7 +185,7 @@ static int unknown(char *const *words, int count) {
     return CT_EXIT_USAGE;
 }
 
-/* What the session says is for the user as it is. */
+/* Prints the session's answer as it is. */
 static int tell(int pid, const char *words, const char *operand) {
     static char answer[65536];
     char line[1023];
@@ -250,7 +250,7 @@ const struct ct_command ct_command_detach = {
     .examples = "contrail detach 4711",
 };
 
-/* Of the help text: the words, and what they do. */
+/* A line of the help text: the words, and what they do. */
 #define HELP_LINE(name, words, operand, help) "  " words " " operand "\n      " help "\n"
 
 const struct ct_command ct_command_ctl = {

@@ -34,7 +34,7 @@ static void print_name(struct ct_printer *printer, const char *name, const char 
     ct_printer_text(printer, "\n");
 }
 
-/* B's value, and by how much it is more or less than A's. */
+/* Prints B's value, and by how much it differs from A's. */
 static void print_values(struct ct_printer *printer, int width, uint64_t a, uint64_t b, bool there,
                          const char *(*text_of)(char *buffer, uint64_t n)) {
     char text[CT_TEXT_SIZE], change[CT_TEXT_SIZE + 1] = "=";

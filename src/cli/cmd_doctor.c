@@ -1,4 +1,4 @@
-/* contrail doctor: will recording work, and what to do when not. */
+/* contrail doctor: reports whether recording will work, and what to do if not. */
 #include "cli/command.h"
 #include "cli/message.h"
 #include "cli/reading.h"

@@ -1,4 +1,4 @@
-/* contrail info: what a trace holds. */
+/* contrail info: shows what a trace contains. */
 #include "cli/command.h"
 #include "cli/info_crash.h"
 #include "cli/reading.h"
@@ -7,7 +7,8 @@
 #include <string.h>
 
 enum { SHORT_LIST = 10, LABEL = 11 };
-#define COUNT_AT_ONCE UINT64_C(20000000) /* events that are read to tell calls from returns without being asked */
+/* traces up to this many events are read without --count, to count calls and returns */
+#define COUNT_AT_ONCE UINT64_C(20000000)
 
 struct options {
     bool json, all, count;
@@ -114,7 +115,7 @@ static void print_lost(const struct page *p) {
                           info->losses[i].text, info->losses[i].name);
 }
 
-/* Counters that are mostly zero are told only when they are not. */
+/* Counters that are mostly zero are printed only when they are not. */
 static void print_counters(const struct page *p) {
     const struct ct_info *info = p->info;
     const struct {

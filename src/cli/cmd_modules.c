@@ -1,4 +1,4 @@
-/* contrail modules: the program and the libraries that a process has loaded, and their functions. */
+/* contrail modules: lists the program and the libraries that a process has loaded, and their functions. */
 #include "cli/command.h"
 #include "cli/message.h"
 #include "cli/reading.h"
@@ -29,7 +29,7 @@ static const char *file_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-/* As reports show it, malloc'ed; NULL: out of memory. */
+/* The name as reports show it, malloc'ed; NULL: out of memory. */
 static char *name_of(const struct ct_process_symbol *symbol, bool mangled) {
     char *name = NULL;
     if (!symbol->name[0])
@@ -65,7 +65,7 @@ static int print_symbol(void *arg, const struct ct_process_symbol *symbol) {
     return 0;
 }
 
-/* What is executable and no module, or a module that is not hooked. */
+/* Prints executable memory that is not a module, and modules that are not hooked. */
 static int print_left_alone(struct ct_process *process) {
     char size[CT_TEXT_SIZE], count[CT_TEXT_SIZE];
     struct ct_process_generated code;
@@ -93,7 +93,7 @@ static int print_all(struct ct_process *process, const struct modules_options *o
 /* ---- JSON ---- */
 
 static void write_address(struct ct_json *json, const char *key, uint64_t address) {
-    char text[24]; /* as a string: numbers of JSON readers end at 2^53 */
+    char text[24]; /* as a string: JSON readers handle numbers up to 2^53 */
     snprintf(text, sizeof text, "0x%" PRIx64, address);
     ct_json_string(json, key, text);
 }

@@ -1,4 +1,4 @@
-/* contrail replay: the call tree. */
+/* contrail replay: prints the call tree. */
 #include "cli/command.h"
 #include "cli/reading.h"
 #include "cli/replay_json.h"
@@ -10,7 +10,7 @@ struct options {
     bool absolute, show_module, mangled, args, json, blocks, insns;
 };
 
-/* The time that --from, --to and the printed times count from: the beginning of the first process. */
+/* The beginning of the first process: --from, --to and the printed times count from it. */
 static uint64_t start_of(const struct ct_trace *trace) {
     uint64_t start = UINT64_MAX;
     for (size_t i = 0; i < ct_trace_process_count(trace); i++) {
@@ -64,7 +64,7 @@ static int show_json(struct ct_trace *trace, const struct options *o, const stru
     return status < 0 ? ct_reading_fail(trace, status) : code;
 }
 
-/* Without any the calls are shown as always, but the user shall know why. */
+/* Without any detail the calls are shown as usual, but the user should know why. */
 static void check_detail(const struct ct_trace *trace) {
     for (size_t i = 0; i < ct_trace_thread_count(trace); i++)
         if (ct_trace_thread_at(trace, i)->has_detail)

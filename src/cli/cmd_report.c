@@ -1,4 +1,4 @@
-/* contrail report: functions by calls and times. */
+/* contrail report: lists functions by calls and times. */
 #include "cli/command.h"
 #include "cli/reading.h"
 #include "cli/report_blocks.h"
@@ -55,7 +55,7 @@ static struct table measure(struct ct_printer *printer, const struct ct_trace *t
     return t;
 }
 
-/* Columns left for the function. 0: as many as it needs. */
+/* Columns left for the function. 0: unlimited. */
 static size_t name_room(const struct table *t) {
     int used = t->calls_width + COLUMN_COUNT * (GAP + TIME_WIDTH) + GAP + (t->thread_width ? t->thread_width + GAP : 0);
     if (!t->printer->width)
@@ -63,7 +63,7 @@ static size_t name_room(const struct table *t) {
     return t->printer->width > used + LEAST_ROOM ? (size_t)(t->printer->width - used) : LEAST_ROOM;
 }
 
-/* The module is left out where there is no room for it. */
+/* Leaves out the module where there is no room for it. */
 static void print_function(const struct table *t, const struct ct_report_row *row) {
     size_t room = name_room(t), took = ct_printer_name(t->printer, row->name, room);
     if (!*row->module || (room && took + strlen(row->module) + 3 > room))
@@ -87,13 +87,13 @@ static void print_head(const struct table *t) {
     ct_printer_text(t->printer, "\n");
 }
 
-/* What stands under a row begins where its function does. */
+/* Lines under a row begin at the column of its function. */
 static size_t indent_of(const struct table *t) {
     return (size_t)t->calls_width + COLUMN_COUNT * (GAP + TIME_WIDTH) + GAP +
            (t->thread_width ? (size_t)t->thread_width + GAP : 0);
 }
 
-/* Under the row, one line each. */
+/* Prints one line each, under the row. */
 static void print_inlines(const struct table *t, const char *inlines) {
     while (*inlines) {
         size_t length = strcspn(inlines, "\t");
@@ -135,7 +135,7 @@ static void print_row(const struct table *t, const struct ct_report_row *row) {
         ct_report_values_print(t->printer, &t->values->rows[place], row->calls, (size_t)t->calls_width + GAP);
 }
 
-/* ---- what one has to know about the numbers ---- */
+/* ---- remarks on the numbers ---- */
 
 static void print_counts(const struct table *t) {
     const struct ct_report *r = t->report;

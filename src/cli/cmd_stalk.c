@@ -61,7 +61,7 @@ static const struct ct_option options[] = {
 };
 #undef AT
 
-/* A comma-separated list of events; false after a message. */
+/* Parses a comma-separated list of events; false after a message. */
 static bool parse_events(const char *text, uint32_t *mask) {
     char copy[128], *rest = copy;
     *mask = 0;

@@ -1,7 +1,7 @@
-/* contrail tail: the calls of a process while it is being recorded.
+/* contrail tail: shows the calls of a process while it is being recorded.
  *
- * Reads what the recorder writes; the process and its recorder do not notice. Lines are a moment behind what the recorder has written of
- * all threads, so that they come in order of time. */
+ * Reads what the recorder writes; the process and its recorder do not notice. Lines come a moment later than the
+ * recorder has written all threads, so that they are in order of time. */
 #include "cli/command.h"
 #include "cli/ctl.h"
 #include "cli/reading.h"
@@ -18,7 +18,7 @@
 #define ROUND_NS  100000000ull
 #define BEHIND_NS 100000000ull /* several rounds of the recorder */
 
-/* Kinds of lines, and what they are called. */
+/* Kinds of lines, and their names. */
 #define KIND_LIST(X) X(CALL, "call") X(RETURN, "return") X(EXCEPTION, "exception") X(SIGNAL, "signal") X(LOSS, "loss")
 enum {
 #define KIND(name, text) KIND_##name,
@@ -42,7 +42,7 @@ struct options {
 struct tail {
     const struct options *options;
     int pid;
-    bool is_first; /* of its session: its children are all other processes */
+    bool is_first; /* the first process of its session: all others are its children */
     bool kinds[KIND_COUNT];
     char directory[4096];
     uint64_t until_ns; /* shown, or to be shown now */
@@ -51,7 +51,7 @@ struct tail {
     struct ct_replay_view view;
 };
 
-/* ---- finding it ---- */
+/* ---- finding the session ---- */
 
 static uint64_t now_ns(void) {
     struct timespec now;
@@ -59,7 +59,7 @@ static uint64_t now_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* The text of a member of the answer, which is flat up to there; false: it has none. */
+/* Reads the text of a member of the answer, which is flat up to there; false: it has none. */
 static bool member(const char *json, const char *key, char *text, size_t size) {
     struct ct_json_tree *tree = NULL;
     const struct ct_json_node *node = NULL;
@@ -80,7 +80,7 @@ static uint64_t number(const char *json, const char *key) {
     return value;
 }
 
-/* Returns -1 to go on, otherwise the exit code, after a message. */
+/* Returns -1 to continue, otherwise the exit code, after a message. */
 static int find_session(struct tail *t) {
     static char answer[65536];
     int code;
@@ -93,8 +93,8 @@ static int find_session(struct tail *t) {
     return CT_EXIT_INTERNAL;
 }
 
-/* Up to which time the events of all threads are written, and a moment before that. A recorder that has no time to answer has
- * perhaps none to write: nothing new then. False: it has ended. */
+/* Finds out up to which time the events of all threads are written, minus a moment. A recorder that has no time to
+ * answer may have none to write: there is nothing new then. False: it has ended. */
 static bool is_recorded(struct tail *t) {
     static char answer[65536];
     uint64_t now = now_ns();
@@ -107,7 +107,7 @@ static bool is_recorded(struct tail *t) {
 
 /* ---- which lines ---- */
 
-/* The process, and those that come from it. */
+/* True for the process and its descendants. */
 static bool is_shown_process(const struct tail *t, size_t process) {
     const struct ct_follow_process *p = ct_follow_process_at(t->follow, process);
     if (p->pid == t->pid)
@@ -156,7 +156,7 @@ static const char *kind_name(const void *arg, size_t i) {
     return kind_names[i];
 }
 
-/* Returns -1 to go on, otherwise the exit code, after a message. */
+/* Returns -1 to continue, otherwise the exit code, after a message. */
 static int choose_kinds(struct tail *t) {
     const struct ct_option_list *list = &t->options->kinds;
     for (int i = 0; i < KIND_COUNT; i++)
@@ -201,7 +201,7 @@ static int on_event(void *arg, const struct ct_trace_event *event) {
     return ct_replay_stream_event(t->stream, event);
 }
 
-/* What happened up to a time. */
+/* Shows the events up to a time. */
 static int show_round(struct tail *t, uint64_t until_ns) {
     int status = ct_follow_look(t->follow, t->options->threads.count && until_ns != UINT64_MAX);
     if (status)
@@ -217,13 +217,13 @@ static int show_round(struct tail *t, uint64_t until_ns) {
     return status;
 }
 
-/* Also when there is nothing to print: has the reader gone? */
+/* True when the reader still reads; for times when there is nothing to print. */
 static bool reader_is_there(const struct tail *t) {
     struct pollfd p = {.fd = STDOUT_FILENO};
     return ct_printer_wanted(t->view.printer) && (poll(&p, 1, 0) <= 0 || !(p.revents & (POLLERR | POLLNVAL)));
 }
 
-/* Did the recorder live to write the end? */
+/* True when the recorder lived to write the end. */
 static bool is_finished(const struct tail *t) {
     for (size_t i = 0; i < ct_follow_process_count(t->follow); i++) {
         const struct ct_follow_process *p = ct_follow_process_at(t->follow, i);
@@ -233,7 +233,7 @@ static bool is_finished(const struct tail *t) {
     return true;
 }
 
-/* Until the recording ends. Non-zero: a status, or nobody wants more. */
+/* Shows all rounds until the recording ends. Non-zero: a status, or the reader is gone. */
 static int show_all(struct tail *t) {
     for (int status = 0;;) {
         uint64_t begin = now_ns();
@@ -247,7 +247,7 @@ static int show_all(struct tail *t) {
         uint64_t rest = took < ROUND_NS ? ROUND_NS - took : 0;
         nanosleep(&(struct timespec){.tv_nsec = (long)rest}, NULL);
     }
-    int status = show_round(t, UINT64_MAX); /* all of it is written when nobody answers any more */
+    int status = show_round(t, UINT64_MAX); /* when the recorder does not answer any more, everything is written */
     if (!status)
         status = ct_replay_stream_end(t->stream);
     ct_printer_flush(t->view.printer);

@@ -1,4 +1,4 @@
-/* contrail threads: the threads of a process, with their names, states and backtraces. */
+/* contrail threads: lists the threads of a process, with their names, states and backtraces. */
 #include "cli/command.h"
 #include "cli/message.h"
 #include "cli/reading.h"

@@ -1,4 +1,4 @@
-/* The part of `contrail info` that tells of signals and crashes. */
+/* The part of `contrail info` about signals and crashes. */
 #include "cli/info_crash.h"
 #include "cli/reading.h"
 #include <inttypes.h>
@@ -39,7 +39,7 @@ static void print_frame(struct ct_printer *printer, const struct ct_trace *trace
     ct_printer_text(printer, "\n");
 }
 
-/* The innermost ones, and the outermost. */
+/* Prints the innermost calls, and the outermost one. */
 static void print_calls(struct ct_printer *printer, const struct ct_trace *trace, size_t process,
                         const struct ct_open_calls *calls, bool all) {
     size_t shown = all || calls->shown <= SHORT_CALLS ? calls->shown : SHORT_CALLS;
@@ -79,7 +79,7 @@ static void print_signal(struct ct_printer *printer, const struct ct_trace *trac
         print_registers(printer, &signal->detail);
 }
 
-/* Its calls have been printed with its signal. */
+/* True when its calls were printed with its signal. */
 static bool is_told(const struct ct_crash *crash, const struct ct_open_calls *calls) {
     for (size_t i = 0; i < crash->signal_count; i++) {
         const struct ct_open_calls *told = &crash->signals[i].calls;

@@ -1,5 +1,6 @@
-/* The live line. When only we write to the terminal it is a line that is rewritten. When the target writes there too, it is drawn
- * on the line below the cursor and the cursor is put back, so that prompts and half-written lines of the target stay whole. */
+/* The live line. When only we write to the terminal, the line is rewritten in place. When the target writes there too,
+ * it is drawn on the line below the cursor and the cursor is put back, so that prompts and half-written lines of the
+ * target stay whole. */
 #include "cli/live.h"
 #include "cli/message.h"
 #include <poll.h>
@@ -32,7 +33,7 @@ static size_t width(void) {
     return size.ws_col - 1u < LONGEST ? size.ws_col - 1u : LONGEST;
 }
 
-/* In the background the terminal is somebody else's. */
+/* False in the background: the terminal belongs to another process group then. */
 static bool in_foreground(void) {
     return tcgetpgrp(STDERR_FILENO) == getpgrp();
 }
@@ -44,7 +45,7 @@ static void put(const char *before, const char *text, const char *after) {
         return; /* a terminal that was stopped (Ctrl-S), or that nobody reads, must not stop us */
     int n = snprintf(all, sizeof all, "%s%.*s%s", before, (int)width(), text, after);
     if (n > 0 && write(STDERR_FILENO, all, (size_t)n) < 0)
-        return; /* a terminal that is gone; the recording matters more */
+        return; /* the terminal is gone; the recording matters more */
 }
 
 static bool is_due(struct ct_live *live) {
@@ -71,7 +72,7 @@ void ct_live_text(char *text, size_t size, double rate, const struct ct_session_
         sum += now->lost[i];
     if (now->stalk.on)
         snprintf(detail, sizeof detail, "following, %s blocks, ", ct_text_short(used, (double)now->stalk.blocks));
-    else if (now->detail_reach_ns || now->windows) /* where a narrow terminal still shows it */
+    else if (now->detail_reach_ns || now->windows) /* early, so that a narrow terminal still shows it */
         snprintf(detail, sizeof detail, "%s, %s back, ", ct_window_state_name(now->window_state),
                  ct_text_time(time, now->detail_reach_ns));
     snprintf(text, size, "contrail: %s events/s, %s events, %s lost, %s%s%s memory, %llu thread%s, %s",
@@ -97,7 +98,7 @@ void ct_live_show(struct ct_live *live, const struct ct_session_statistics *now)
 
 void ct_live_show_step(struct ct_live *live, const char *step, uint64_t done, uint64_t total) {
     char text[LONGEST], a[CT_TEXT_SIZE], b[CT_TEXT_SIZE];
-    if (ct_live_now() - live->counted_ns < 300000000 || !is_due(live)) /* a start that is quick does not flicker */
+    if (ct_live_now() - live->counted_ns < 300000000 || !is_due(live)) /* a quick start does not flicker */
         return;
     if (total)
         snprintf(text, sizeof text, "contrail: %s: %s of %s", step, ct_text_count(a, done), ct_text_count(b, total));

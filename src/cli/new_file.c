@@ -11,12 +11,12 @@
 
 #define PIPES 0x50495045 /* the kernel's file system of pipes without a name */
 
-/* A pipe of another user in a directory would give him what it holds. */
+/* A named pipe of another user would give him our output. */
 static bool may_be_written(int fd) {
     struct stat status;
     struct statfs system;
     if (fstat(fd, &status) || S_ISREG(status.st_mode))
-        return false; /* it was none a moment ago */
+        return false; /* it was not one a moment ago */
     return !S_ISFIFO(status.st_mode) || status.st_uid == geteuid() || status.st_uid == 0 ||
            (!fstatfs(fd, &system) && system.f_type == PIPES);
 }

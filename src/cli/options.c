@@ -1,4 +1,4 @@
-/* The option parser. Prints only in ct_options_parse; the help texts are written by help.c. */
+/* The option parser. Prints only in ct_options_parse; help.c writes the help texts. */
 #include "cli/options.h"
 #include "cli/command.h"
 #include "cli/message.h"
@@ -10,7 +10,7 @@
 struct parser {
     const struct ct_command *command;
     char *values;
-    int argc, next; /* next: the word of argv that is looked at next */
+    int argc, next; /* next: index of the next word of argv */
     char **argv;
     bool help;
     char *error;
@@ -32,7 +32,8 @@ struct unit {
     uint64_t factor;
 };
 
-/* Digits with an optional fraction, and a unit (the first of the table has the empty name). Exact: no floating point. */
+/* Parses digits with an optional fraction, and a unit (the first of the table has the empty name). Exact: no floating
+ * point. */
 static bool parse_with_unit(const char *text, const struct unit *units, bool fraction_allowed, uint64_t *out) {
     uint64_t whole = 0, part = 0, scale = 1, result;
     if (!isdigit((unsigned char)*text))
@@ -181,7 +182,8 @@ static bool store_initials(struct parser *p) {
 
 /* ---- finding ---- */
 
-/* Edits (insert, delete, change, swap of neighbours) that turn one word into the other. Long words are as far as they get. */
+/* Number of edits (insert, delete, change, swap of neighbours) that turn one word into the other. Long words have the
+ * largest distance. */
 static unsigned edits(const char *a, const char *b) {
     enum { LONGEST = 63 };
     unsigned row[3][LONGEST + 1];
@@ -211,14 +213,14 @@ const char *ct_option_closest(const char *word, const char *(*name)(const void *
                               size_t count) {
     const char *best = NULL;
     size_t length = strlen(word);
-    unsigned least = (unsigned)(length > 8 ? 4 : (length + 1) / 2); /* more than this is another word */
+    unsigned least = (unsigned)(length > 8 ? 4 : (length + 1) / 2); /* a word with more edits is another word */
     if (length < 2)
         return NULL;
     for (size_t i = 0; i < count; i++) {
         const char *candidate = name(arg, i);
         unsigned distance = edits(word, candidate);
         if (length >= 3 && !strncmp(word, candidate, length))
-            distance = 0; /* cut short */
+            distance = 0; /* an abbreviation */
         if (distance < least || (distance == least && !best)) {
             best = candidate;
             least = distance;
@@ -264,7 +266,8 @@ static const struct ct_option *find_short(const struct ct_command *command, char
 
 /* ---- words ---- */
 
-/* The value is the next word, unless that is an option itself: then it was forgotten. (--name=--other passes it.) */
+/* The value is the next word, unless that is an option itself: then the value was forgotten. (--name=--other passes
+ * it.) */
 static bool take_next(struct parser *p, const struct ct_option *o) {
     const char *value = p->next < p->argc ? p->argv[p->next] : NULL;
     bool is_option =

@@ -86,7 +86,7 @@ const struct ct_option ct_record_option_table[] = {
 
 /* ---- checks that a table cannot make ---- */
 
-/* 10m is ten minutes and 10M ten megabytes. */
+/* 10m is ten minutes, 10M is ten megabytes. */
 static bool parse_keep(const char *text, uint64_t *bytes, uint64_t *ns) {
     size_t length = strlen(text);
     char last = length ? text[length - 1] : 0;
@@ -114,7 +114,7 @@ int ct_record_check(const struct ct_record_options *o) {
 
 /* ---- for the session ---- */
 
-/* There 0 is the default, and -1 is none. */
+/* In a session 0 is the default, and -1 is none. */
 static int roll_of(uint64_t ms) {
     return ms == CT_RECORD_NOT_GIVEN ? 0 : ms ? (int)ms : -1;
 }

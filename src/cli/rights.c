@@ -1,4 +1,4 @@
-/* Giving up rights. See rights.h. Raw system calls: there is one user of each. */
+/* Gives up rights, see rights.h. Uses raw system calls: each is needed only once. */
 #include "cli/rights.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 
 #define NOBODY 65534
 
-/* ---- who reads ---- */
+/* ---- choosing the user ---- */
 
 static bool has(unsigned capability) {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -24,7 +24,7 @@ static bool has(unsigned capability) {
     return !syscall(SYS_capget, &header, data) && data[capability / 32].permitted >> capability % 32 & 1;
 }
 
-/* The one owner of all, who is not root. */
+/* Finds the common owner of all traces, if it is not root. */
 static bool one_owner(char *const *traces, int count, struct stat *info) {
     struct stat other;
     if (!count || stat(traces[0], info) || info->st_uid == 0)
@@ -35,7 +35,7 @@ static bool one_owner(char *const *traces, int count, struct stat *info) {
     return true;
 }
 
-/* The owner may not get through the directories above. */
+/* The owner may have no access to the directories above. */
 static bool can_open(uid_t user, char *const *traces, int count) {
     bool can = !seteuid(user);
     for (int i = 0; can && i < count; i++) {
@@ -77,8 +77,8 @@ static void become(const struct ct_rights *r) {
         return;
     (void)prctl(PR_SET_KEEPCAPS, r->search, 0, 0, 0);
     if (!setgroups(0, NULL) && !setresgid(r->group, r->group, r->group))
-        (void)!setresuid(r->user, r->user,
-                         r->user); /* our memory is closed to that user's other processes from now on */
+        /* from now on our memory is closed to that user's other processes */
+        (void)!setresuid(r->user, r->user, r->user);
 }
 
 static void keep_capabilities(bool search) {
@@ -91,7 +91,7 @@ static void keep_capabilities(bool search) {
 
 /* ---- system calls ---- */
 
-/* Nobody who reads makes these: programs, other processes, the kernel's own parts, files by number. */
+/* Readers never need these: programs, other processes, parts of the kernel, files by number. */
 static const int refused[] = {
     SYS_execve,
     SYS_execveat,
@@ -130,7 +130,7 @@ static const int refused[] = {
     SYS_capset,
     SYS_socket,
     SYS_socketpair,
-    SYS_connect, /* last: `sockets` leaves these out */
+    SYS_connect, /* last: left out for `sockets` */
 };
 enum { REFUSED = sizeof refused / sizeof refused[0], OF_SOCKETS = 3, X32 = 0x40000000 };
 
@@ -138,7 +138,7 @@ static void refuse_calls(bool sockets) {
     struct sock_filter code[REFUSED + 8];
     unsigned short n = 0;
     int count = sockets ? REFUSED - OF_SOCKETS : REFUSED;
-    const uint8_t no = (uint8_t)(count + 1); /* from the first comparison */
+    const uint8_t no = (uint8_t)(count + 1); /* counted from the first comparison */
     code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch));
     code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 0, no + 2);
     code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));

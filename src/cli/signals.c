@@ -10,7 +10,7 @@ static struct {
     atomic_bool go;
 } seen;
 
-/* Sent by the terminal, not by a process. */
+/* True when the terminal sent it, not a process. */
 static bool is_key(int number, const siginfo_t *info) {
     return (number == SIGINT || number == SIGQUIT) && info->si_code == SI_KERNEL;
 }
@@ -28,7 +28,7 @@ static void handle(int number, siginfo_t *info, void *context) {
     atomic_store(&seen.stop, number);
 }
 
-/* Its default would end us; the write that caused it fails instead. */
+/* The default action would end us; instead the write that caused the signal fails. */
 static void handle_nothing(int number) {
     (void)number;
 }
@@ -47,7 +47,7 @@ void ct_signals_install(bool shared_terminal) {
     install(SIGTERM, &action);
     install(SIGHUP, &action);
     if (shared_terminal)
-        install(SIGQUIT, &action); /* the target may catch it; alone, it ends us as the user wants */
+        install(SIGQUIT, &action); /* the target may catch it; without a target it ends us, as the user wants */
     install(SIGPIPE, &nothing);
     install(SIGXFSZ, &nothing);
 }
@@ -56,7 +56,7 @@ void ct_signals_spawned(bool wait) {
     struct sigaction action = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_RESTART};
     struct sigaction normal = {.sa_handler = SIG_DFL}, old;
     if (!sigaction(SIGCHLD, NULL, &old) && old.sa_handler == SIG_IGN)
-        sigaction(SIGCHLD, &normal, NULL); /* else the kernel throws the exit status away */
+        sigaction(SIGCHLD, &normal, NULL); /* else the kernel discards the exit status */
     if (wait)
         sigaction(SIGUSR1, &action, NULL);
 }

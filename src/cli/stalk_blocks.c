@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Room for one more element of `size` bytes. */
+/* Makes room for one more element of `size` bytes. */
 static void *one_more(void *list, size_t count, size_t *room, size_t size) {
     if (count < *room)
         return list;
@@ -101,9 +101,9 @@ const struct ct_blocks_module *ct_blocks_module(const struct ct_blocks *b, uint3
 
 /* ---- coverage ---- */
 
-#define LARGEST UINT16_MAX /* what an entry has room for */
+#define LARGEST UINT16_MAX /* limit of an entry */
 
-/* Blocks that are larger than an entry can say are several. */
+/* A block that is too large for one entry takes several. */
 static uint64_t entries_of(const struct ct_blocks *b) {
     uint64_t sum = 0;
     for (size_t i = 0; i < b->count; i++)

@@ -1,5 +1,5 @@
-/* The listing of executed blocks: by function, with counts. Instructions are made readable by Zydis, which is loaded when it is
- * needed: the command works without it. Code is read from the modules' files. */
+/* The listing of executed blocks: by function, with counts. Zydis formats the instructions; it is loaded when it is
+ * needed, and the command works without it. Code is read from the modules' files. */
 #include "cli/message.h"
 #include "cli/stalk_blocks.h"
 #include "symbols/elf_image.h"
@@ -77,7 +77,7 @@ static void open_module(struct listing *l, const struct ct_blocks_module *m) {
 
 /* ---- functions ---- */
 
-/* The one that an offset is in or behind; NULL: before the first. */
+/* The function that contains an offset, or the last one before it; NULL: the offset is before the first. */
 static const struct ct_trace_function *function_at(const struct listing *l, uint64_t offset, uint64_t *index) {
     uint64_t low = 0, high = l->functions;
     while (low < high) {

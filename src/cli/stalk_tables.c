@@ -1,4 +1,4 @@
-/* See stalk_tables.h. What is printed goes to stderr: stdout belongs to the program. */
+/* See stalk_tables.h. Output goes to stderr: stdout belongs to the program. */
 #include "cli/stalk_tables.h"
 #include "cli/message.h"
 #include "cli/stalk_blocks.h"
@@ -15,7 +15,7 @@
 
 #define PREFIX "pid_"
 
-/* Directories of a session's processes; that of the first comes first. */
+/* Directories of a session's processes; that of the first process comes first. */
 struct processes {
     char **directories;
     size_t count;
@@ -56,7 +56,7 @@ static void free_processes(struct processes *p) {
     free(p->directories);
 }
 
-/* A function that was called, by however many ways, in however many processes. */
+/* A function that was called, over all callers and processes. */
 struct callee {
     char *name; /* with its module */
     uint64_t id, count;
@@ -114,7 +114,7 @@ static void merge(struct callees *c) {
     c->count = n;
 }
 
-/* Adds those of one process. */
+/* Adds the calls of one process. */
 static int load_calls(struct callees *c, const char *directory) {
     char path[PATH_MAX + 16], line[256];
     snprintf(path, sizeof path, "%s/calls", directory);
