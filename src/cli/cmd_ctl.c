@@ -25,7 +25,7 @@ bool ct_ctl_ask(int pid, const char *command, char *answer, size_t size, int *co
     else if (status == CT_ERR_NOT_FOUND && access(path, F_OK) < 0)
         ct_message_error("there is no process %d; `pgrep NAME` finds processes", pid);
     else if (status == CT_ERR_NOT_FOUND)
-        ct_message_error("nobody records process %d; `contrail attach %d` does", pid, pid);
+        ct_message_error("nobody records process %d; `contrail attach %d` records it", pid, pid);
     else if (status == CT_ERR_PERMISSION_DENIED)
         ct_message_error(
             "process %d is not recorded by you; if another user records it, only that user and root can control it",
@@ -43,7 +43,7 @@ static int stop(int pid) {
     int code;
     if (!ct_ctl_ask(pid, "stop", answer, sizeof answer, &code))
         return code;
-    printf("process %d is recorded no longer\n", pid);
+    printf("process %d is no longer recorded\n", pid);
     return ct_message_finish();
 }
 
@@ -180,7 +180,7 @@ static int unknown(char *const *words, int count) {
     char said[128];
     snprintf(said, sizeof said, "%.60s%s%.60s", words[0], count > 1 ? " " : "", count > 1 ? words[1] : "");
     const char *close = ct_option_closest(said, command_words, NULL, CT_CONTROL_COUNT);
-    ct_message_error("ctl does not know \"%s\"%s%s%s `contrail ctl --help` explains what it does", said,
+    ct_message_error("ctl does not know \"%s\"%s%s%s `contrail ctl --help` lists its commands", said,
                      close ? "; did you mean " : ";", close ? close : "", close ? "?" : "");
     return CT_EXIT_USAGE;
 }
@@ -238,13 +238,13 @@ const struct ct_command ct_command_detach = {
     .name = "detach",
     .group = CT_GROUP_RECORD,
     .run = run_detach,
-    .summary = "end the recording of a process, which runs on",
+    .summary = "end the recording of a process; the process continues",
     .operands = "PID",
     .min_operands = 1,
     .max_operands = 1,
     .description =
-        "Asks the contrail that records process PID to remove its hooks and finish the trace, and waits until it "
-        "has. The process runs on at full speed.",
+        "Asks the contrail that records process PID to remove its hooks and finish the trace, and waits until it has. "
+        "The process continues at full speed.",
     .notes = "Exit status:\n"
              "  0 when it was detached, 69 when nobody records it, 77 when another user does",
     .examples = "contrail detach 4711",
@@ -252,30 +252,31 @@ const struct ct_command ct_command_detach = {
 
 /* A line of the help text: the words, and what they do. */
 #define HELP_LINE(name, words, operand, help) "  " words " " operand "\n      " help "\n"
+#define COMMAND_HELP                          "Commands:\n" CT_CONTROL_LIST(HELP_LINE)
 
 const struct ct_command ct_command_ctl = {
     .name = "ctl",
     .group = CT_GROUP_RECORD,
     .run = run_ctl,
-    .summary = "ask a recording for its status, or change it while it goes on",
+    .summary = "ask a recording for its status, or change it while it runs",
     .operands = "PID status|mark|trigger|exclude|record|pause|resume|stop [WORD] [WHAT]",
     .min_operands = 2,
     .max_operands = 4,
     .description =
-        "Talks to the contrail that records process PID, which may be any process of the session: what is said holds "
-        "for all of them. Only the user who started the recording, and root, can. Changes take effect while the "
-        "program runs; each is a version of the policy in the manifest of the trace.",
+        "Talks to the contrail that records process PID. PID may be any process of the session: a command applies to "
+        "all of them. Only root and the user who started the recording can do this. Changes take effect while the "
+        "program runs; each becomes a version of the policy in the manifest of the trace.",
     .options = ctl_option_table,
-    .notes = "What to do:\n" CT_CONTROL_LIST(
-        HELP_LINE) "\n"
-                   "Excluded functions, and all of them with `record off`, run as if they were not hooked; calls\n"
-                   "that are open then are recorded to their return. What the recorder itself must see (starts of\n"
-                   "threads and programs, longjmp, exceptions) is recorded all the same. A paused process is held by\n"
-                   "ptrace: itself and its parent notice nothing, and system calls that were interrupted go "
-                   "on.\n\n" CT_RECORD_TRIGGER_NOTES "\n"
-                   "Exit status:\n"
-                   "  0; 64 when what was asked for is wrong, 69 when nobody records the process or it cannot be done\n"
-                   "  now, 77 when another user records it",
+    .notes =
+        COMMAND_HELP "\n"
+                     "Excluded functions, and all functions with `record off`, run as if they were not hooked; calls\n"
+                     "that are open at that moment are recorded to their return. What the recorder itself must see\n"
+                     "(starts of threads and programs, longjmp, exceptions) is recorded anyway. A paused process is\n"
+                     "held by ptrace: neither it nor its parent notices, and interrupted system calls continue.\n"
+                     "\n" CT_RECORD_TRIGGER_NOTES "\n"
+                     "Exit status:\n"
+                     "  0; 64 when the command is wrong, 69 when nobody records the process or it cannot be done now,\n"
+                     "  77 when another user records it",
     .examples = "contrail ctl 4711 status\n"
                 "contrail ctl 4711 status --json | jq .events\n"
                 "contrail ctl 4711 mark\n"

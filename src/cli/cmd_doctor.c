@@ -13,7 +13,7 @@ struct doctor_options {
     bool json;
 };
 static const struct ct_option option_table[] = {
-    {"output", 'o', CT_OPTION_STRING, offsetof(struct doctor_options, output), "DIR", "where traces are to be written",
+    {"output", 'o', CT_OPTION_STRING, offsetof(struct doctor_options, output), "DIR", "where traces will be written",
      .initial = "./traces"},
     {"json", 0, CT_OPTION_FLAG, offsetof(struct doctor_options, json), NULL, "print JSON"},
     {0},
@@ -103,13 +103,14 @@ const struct ct_command ct_command_doctor = {
     .name = "doctor",
     .group = CT_GROUP_LOOK,
     .run = run,
-    .summary = "tell whether recording will work, and what to do when not",
+    .summary = "check whether recording will work, and what to do if not",
     .operands = "[PID]",
     .max_operands = 1,
     .description =
         "Checks this machine (rights, limits, kernel, processor, directories) and, with PID, whether that process can "
-        "be recorded. A line for each check: ok, a warning, or a problem with what helps against it; the last line "
-        "is the verdict.\n\nNothing is changed. The process is not stopped.",
+        "be recorded. A line for each check: ok, a warning, or a problem with its remedy; the last line is the "
+        "verdict.\n\n"
+        "Nothing is changed. The process is not stopped.",
     .options = option_table,
     .notes = "Exit status:\n"
              "  0 when recording will work, 77 when rights are missing, 69 when something else is",

@@ -137,8 +137,8 @@ static int open_stdout(struct job *job) {
 static int open_directory(struct job *job) {
     struct stat status;
     if (!stat(job->path, &status) && !S_ISDIR(status.st_mode)) {
-        ct_message_error("%s exists and is not a directory; %s is one: give another path with -o", job->path,
-                         job->format->name);
+        ct_message_error("%s exists and is not a directory; format %s writes a directory: give another path with -o",
+                         job->path, job->format->name);
         return CT_EXIT_UNAVAILABLE;
     }
     int error = ct_place_open(&job->place, job->path, CT_PLACE_MAKE_LAST, CT_PLACE_NO_GROUP);
@@ -349,8 +349,8 @@ static const struct ct_option option_table[] = {
     {"output", 'o', CT_OPTION_STRING, offsetof(struct options, output), "PATH",
      "where to write; - is standard output. Without it, a file in the current directory that is named after the trace"},
     {"weight", 0, CT_OPTION_CHOICE, offsetof(struct options, weight), "WHAT",
-     "what the numbers of folded stacks are: microseconds in the innermost function itself, or calls of it",
-     .initial = "time", .choices = weight_words},
+     "what folded stacks count: microseconds in the innermost function itself, or calls of it", .initial = "time",
+     .choices = weight_words},
     {"mangled", 0, CT_OPTION_FLAG, offsetof(struct options, mangled), NULL,
      "write names as the symbol tables have them"},
     {0},
@@ -365,13 +365,11 @@ const struct ct_command ct_command_export = {
     .operands = "[TRACE]",
     .max_operands = 1,
     .description =
-        "Writes the trace for a viewer or a tool that you know already. TRACE is a session or a pid_N directory; "
-        "without "
-        "it, the newest under ./traces. A file that is there is replaced when the new one is whole; a directory must "
-        "be "
-        "new or empty.\n\n"
+        "Writes the trace for other viewers and tools. TRACE is a session or a pid_N directory; without it, the "
+        "newest under ./traces. An existing file is replaced when the new one is whole; a directory must be new or "
+        "empty.\n\n"
         "Calls that were left by an exception, calls that were open at the end and places where events were lost are "
-        "marked where the format can say so. docs/EXPORTS.md tells what each format holds.",
+        "marked where the format allows it. docs/EXPORTS.md describes what each format contains.",
     .options = option_table,
     .notes = "Formats:\n" CT_EXPORT_FORMAT_LIST(
         LINE) "\nExit status:\n"

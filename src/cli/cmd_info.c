@@ -52,7 +52,7 @@ static void print_end(const struct page *p) {
         snprintf(text, sizeof text, "the process was killed by signal %d (SIG%s)", (int)info->signal,
                  signal ? signal : "?");
     else if (!strcmp(reason, "detach"))
-        strcpy(text, "detached; the process ran on");
+        strcpy(text, "detached; the process continued");
     else if (!strcmp(reason, "exec"))
         strcpy(text, "the process executed another program");
     else if (!strcmp(reason, "disk"))
@@ -94,7 +94,7 @@ static void print_events(const struct page *p) {
         ct_printer_format(p->printer, ": %s calls, %s returns, %s exceptions\n", ct_text_count(a, info->calls),
                           ct_text_count(b, info->returns), ct_text_count(c, info->exceptions));
     else
-        ct_printer_text(p->printer, " (--count tells calls from returns)\n");
+        ct_printer_text(p->printer, " (--count counts calls and returns)\n");
 }
 
 static void print_lost(const struct page *p) {
@@ -180,7 +180,7 @@ static void print_numbers(const struct page *p) {
     }
     if (info->plan_ns || info->pause_ns) {
         label(p, "Start");
-        ct_printer_format(p->printer, "planned in %s, the process stood still for %s\n", ct_text_time(a, info->plan_ns),
+        ct_printer_format(p->printer, "planned in %s, the process was stopped for %s\n", ct_text_time(a, info->plan_ns),
                           ct_text_time(b, info->pause_ns));
     }
     if (info->lane_bytes) {
@@ -431,7 +431,7 @@ static const struct ct_option option_table[] = {
     {"all", 'a', CT_OPTION_FLAG, offsetof(struct options, all), NULL,
      "list all threads and modules, and each module's skipped functions by reason"},
     {"count", 0, CT_OPTION_FLAG, offsetof(struct options, count), NULL,
-     "count calls, returns and exceptions in a trace of more than 20 million events too"},
+     "count calls, returns and exceptions even in a trace of more than 20 million events"},
     {"json", 0, CT_OPTION_FLAG, offsetof(struct options, json), NULL, "print everything as JSON"},
     {0},
 };
@@ -440,14 +440,13 @@ const struct ct_command ct_command_info = {
     .name = "info",
     .group = CT_GROUP_READ,
     .run = run,
-    .summary = "tell what a trace holds",
+    .summary = "show what a trace contains",
     .operands = "[TRACE]",
     .max_operands = 1,
     .description =
-        "Tells which program was recorded, where, when and how long, how it ended, how many events there are, what "
-        "was lost and why, how late events reached the disk, which threads and modules there are, and which "
-        "functions could not be hooked and why. TRACE is a session or a pid_N directory; without it, the newest "
-        "under ./traces.",
+        "Shows which program was recorded, where, when and how long, how it ended, how many events there are, what "
+        "was lost and why, how late events reached the disk, which threads and modules there are, and which functions "
+        "could not be hooked and why. TRACE is a session or a pid_N directory; without it, the newest under ./traces.",
     .options = option_table,
     .notes = "Exit status:\n"
              "  0 done, 64 usage, 69 there is no such trace",

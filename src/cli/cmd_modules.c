@@ -188,14 +188,13 @@ const struct ct_command ct_command_modules = {
     .min_operands = 1,
     .max_operands = 1,
     .description =
-        "Lists every file with code that process PID has loaded: where it is, how large, its build-id and the "
-        "number of functions that are known of it. The process is not stopped.\n\n"
-        "Names of functions are shown as `contrail report` shows them: C++ and Rust names demangled, those without a "
-        "name "
-        "as module+0xoffset.",
+        "Lists every file with code that process PID has loaded: its address, size and build-id, and the number of "
+        "its known functions. The process is not stopped.\n\n"
+        "Names of functions are shown as `contrail report` shows them: C++ and Rust names are demangled, functions "
+        "without a name are module+0xoffset.",
     .options = option_table,
     .notes = "Exit status:\n"
-             "  0, 69 when there is no such process or it cannot be looked at, 77 when it may not be",
+             "  0, 69 when there is no such process or it cannot be examined, 77 when you have no permission to",
     .examples = "contrail modules 4711\n"
                 "contrail modules 4711 --functions --module 'libc.so*'\n"
                 "contrail modules 4711 --json | jq '.modules[].path'",

@@ -89,7 +89,7 @@ static int find_session(struct tail *t) {
     t->is_first = number(answer, "pid") == (uint64_t)t->pid;
     if (member(answer, "directory", t->directory, sizeof t->directory))
         return -1;
-    ct_message_error("the contrail that records process %d does not tell where", t->pid);
+    ct_message_error("the contrail that records process %d does not say where", t->pid);
     return CT_EXIT_INTERNAL;
 }
 
@@ -317,23 +317,23 @@ static int run(int argc, char **argv) {
 }
 
 static const struct ct_option option_table[] = {
-    {"only", 0, CT_OPTION_LIST, offsetof(struct options, only), "GLOB", "only functions or modules whose name fits"},
+    {"only", 0, CT_OPTION_LIST, offsetof(struct options, only), "GLOB", "only functions or modules whose name matches"},
     {"exclude", 'x', CT_OPTION_LIST, offsetof(struct options, exclude), "GLOB",
-     "leave out functions or modules whose name fits"},
+     "leave out functions or modules whose name matches"},
     {"function", 'f', CT_OPTION_LIST, offsetof(struct options, functions), "GLOB",
-     "only calls of functions whose name fits, and all calls below them"},
+     "only calls of functions whose name matches, and all calls below them"},
     CT_OPTION_THREAD(struct options),
     {"kind", 'k', CT_OPTION_LIST, offsetof(struct options, kinds), "KIND",
      "only events of this kind, each in a line of its own", .choices = kind_names},
     {"depth", 'd', CT_OPTION_NUMBER, offsetof(struct options, depth), "N",
-     "only N levels of calls, counted from the outermost, or from those that --function names"},
+     "only N levels of calls, counted from the outermost call, or from those that --function selects"},
     {"min-duration", 0, CT_OPTION_DURATION, offsetof(struct options, min_duration), "TIME",
-     "only calls that took this long: 100us"},
+     "only calls that took at least this long: 100us"},
     {"limit", 'n', CT_OPTION_NUMBER, offsetof(struct options, limit), "N", "end after N lines"},
     {"no-children", 0, CT_OPTION_FLAG, offsetof(struct options, no_children), NULL,
-     "leave out the processes that it has started"},
+     "leave out the processes that it started"},
     {"all", 'a', CT_OPTION_FLAG, offsetof(struct options, all), NULL,
-     "begin with the beginning of the recording instead of now"},
+     "start at the beginning of the recording instead of now"},
     CT_OPTION_ABSOLUTE(struct options),
     CT_OPTION_SHOW_MODULE(struct options),
     CT_OPTION_MANGLED(struct options),
@@ -351,13 +351,13 @@ const struct ct_command ct_command_tail = {
     .description =
         "Prints what the contrail that records process PID writes, as it is written, until the recording ends or "
         "Ctrl-C. The lines are those of `contrail replay`: a call that has ended within the last moment is one line, "
-        "another opens with { and closes with } and its duration. PID may be a process that the recorded one has "
-        "started; then it and those that come from it are shown.\n\n"
-        "It does not slow the process down and ends nothing: the recording goes on without it. When more happens than "
-        "can be printed it falls behind, and leaves out nothing; --only, --depth, --kind and --min-duration choose.",
+        "any other opens with { and closes with } and its duration. PID may be a process that the recorded one "
+        "started; then that process and its descendants are shown.\n\n"
+        "It does not slow the process down, and its end does not end the recording. When more happens than can be "
+        "printed, it lags but leaves out nothing; --only, --depth, --kind and --min-duration reduce the output.",
     .options = option_table,
     .notes = "Exit status:\n"
-             "  0 when the recording has ended, or N lines were printed, or nobody reads them any more;\n"
+             "  0 when the recording has ended, or N lines were printed, or the reader of the output is gone;\n"
              "  64 usage, 69 when nobody records the process, 77 when another user does",
     .examples = "contrail tail $(pidof server)\n"
                 "contrail tail 4711 --only 'handle_*' --show-module\n"

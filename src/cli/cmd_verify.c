@@ -92,9 +92,9 @@ const struct ct_command ct_command_verify = {
     .max_operands = 1,
     .description =
         "Checks the structure of all files, their checksums, that time never goes back, that calls and returns "
-        "balance, and the counts of the manifest. Events that the manifest says were lost are no problem.\n\n"
-        "Prints one line for each problem. The last line is \"OK: N events in M threads\", or the number of "
-        "problems. TRACE is a session or a pid_N directory; without it, the newest under ./traces.",
+        "balance, and the counts of the manifest. Events that the manifest reports as lost are not a problem.\n\n"
+        "Prints one line for each problem. The last line is \"OK: N events in M threads\", or the number of problems. "
+        "TRACE is a session or a pid_N directory; without it, the newest under ./traces.",
     .options = option_table,
     .notes = "Exit status:\n"
              "  0 nothing is wrong, 1 there are problems, 64 usage, 69 there is no such trace\n",

@@ -105,7 +105,7 @@ static void bash_command(FILE *out, const struct ct_command *command) {
 
 static void bash(FILE *out, const struct ct_command *const *commands, size_t count) {
     fputs("# bash completion for contrail, written by `contrail completion bash`.\n\n"
-          "# Of the command $command: its options, its operands and, if $1 takes a value, what that may be.\n"
+          "# Describes $command: its options, its operands and, if $1 takes a value, the candidates for it.\n"
           "_contrail_describe() {\n"
           "    options='' operands=() value=''\n"
           "    case $command in\n",
@@ -113,8 +113,12 @@ static void bash(FILE *out, const struct ct_command *const *commands, size_t cou
     for (size_t i = 0; i < count; i++)
         bash_command(out, commands[i]);
     fputs(
-        "    help)\n        operands=( \"$commands\" )\n        ;;\n    esac\n}\n\n"
-        "# What of kind $1 begins with $current.\n"
+        "    help)\n"
+        "        operands=( \"$commands\" )\n"
+        "        ;;\n"
+        "    esac\n"
+        "}\n\n"
+        "# Candidates of kind $1 that begin with $current.\n"
         "_contrail_reply() {\n"
         "    case $1 in\n"
         "    ''|@none) ;;\n"
@@ -138,13 +142,13 @@ static void bash(FILE *out, const struct ct_command *const *commands, size_t cou
           "        _contrail_reply \"$commands help --help --version\"\n"
           "        return\n"
           "    fi\n"
-          "    for ((i = 2; i < COMP_CWORD; i++)); do # how many operands are there already?\n"
+          "    for ((i = 2; i < COMP_CWORD; i++)); do # count the operands before the cursor\n"
           "        word=${COMP_WORDS[i]}\n"
           "        _contrail_describe \"$word\"\n"
           "        if [[ $word == -- && ! $ended ]]; then\n"
           "            ended=yes\n"
           "        elif [[ $word == -?* && ! $ended ]]; then\n"
-          "            if [[ $value ]]; then # the next word is its value, perhaps behind =, which is a word too\n"
+          "            if [[ $value ]]; then # the next word is its value, perhaps after =, which is a word too\n"
           "                [[ ${COMP_WORDS[i+1]} != = ]] || ((++i))\n"
           "                ((++i))\n"
           "            fi\n"
@@ -162,7 +166,7 @@ static void bash(FILE *out, const struct ct_command *const *commands, size_t cou
           "    elif [[ $current == -* && ! $ended ]]; then\n"
           "        _contrail_reply \"$options\"\n"
           "    elif [[ ${operands[0]} == @program && $place -gt 0 ]]; then\n"
-          "        _contrail_reply @files # of its own arguments nothing is known\n"
+          "        _contrail_reply @files # its own arguments are not known\n"
           "    else\n"
           "        _contrail_reply \"${operands[place]}\"\n"
           "    fi\n"

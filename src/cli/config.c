@@ -94,7 +94,7 @@ static int check_word(const struct line *l, const char *word) {
     enum ct_options_result result = ct_options_read(l->command, 3, argv, &scratch, &operands, error, sizeof error);
     ct_options_release(l->command, &scratch);
     if (result == CT_OPTIONS_HELP)
-        return complain(l, "help is no setting");
+        return complain(l, "help is not a setting");
     return result == CT_OPTIONS_RUN ? 0 : complain(l, error);
 }
 

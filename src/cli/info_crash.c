@@ -64,7 +64,7 @@ static void print_signal(struct ct_printer *printer, const struct ct_trace *trac
                          const struct ct_crash_signal *signal, bool all) {
     uint64_t start = ct_trace_process_at(trace, process)->time_start_ns;
     uint64_t since = signal->time_ns > start ? signal->time_ns - start : 0;
-    char text[1024] = "a signal; nothing more was recorded of it";
+    char text[1024] = "a signal; nothing more was recorded about it";
     if (signal->has_detail)
         ct_signal_text(trace, process, &signal->detail, text, sizeof text);
     ct_printer_format(printer, "  %" PRIu64 ".%09" PRIu64 " s  ", since / 1000000000, since % 1000000000);
@@ -117,5 +117,5 @@ void ct_info_crash_print(struct ct_printer *printer, const struct ct_trace *trac
     if (printed < others)
         ct_printer_format(printer, "  … %zu more (--all)\n", others - printed);
     if (!crash->signal_count)
-        ct_printer_text(printer, "  record with --trigger crash to have registers and the instruction as well\n");
+        ct_printer_text(printer, "  record with --trigger crash to see registers and the instruction too\n");
 }

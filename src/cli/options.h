@@ -60,7 +60,7 @@ struct ct_option {
 #define CT_OPTION_THREAD(type)                                                                                         \
     {                                                                                                                  \
         "thread", 't', CT_OPTION_LIST, offsetof(type, threads), "TID|GLOB",                                            \
-            "only threads with this number, or whose name fits"                                                        \
+            "only threads with this number, or whose name matches"                                                     \
     }
 #define CT_OPTION_ABSOLUTE(type)                                                                                       \
     {                                                                                                                  \
@@ -70,7 +70,7 @@ struct ct_option {
 #define CT_OPTION_SHOW_MODULE(type)                                                                                    \
     {                                                                                                                  \
         "show-module", 0, CT_OPTION_FLAG, offsetof(type, show_module), NULL,                                           \
-            "print the module behind each function's name"                                                             \
+            "print the module after each function's name"                                                              \
     }
 #define CT_OPTION_MANGLED(type)                                                                                        \
     { "mangled", 0, CT_OPTION_FLAG, offsetof(type, mangled), NULL, "print names as the symbol tables have them" }

@@ -115,8 +115,8 @@ static int start_failed(struct recording *r, int status) {
     int given_up = ct_signals_any();
     snprintf(sentence, sizeof sentence, "%s", ct_session_error(r->session));
     if (given_up)
-        ct_message_error("given up by signal %d (%s) while starting; %s %d runs on unrecorded", given_up,
-                         strsignal(given_up), r->name[0] ? r->name : "process", r->pid);
+        ct_message_error("signal %d (%s) ended the start; %s %d continues unrecorded", given_up, strsignal(given_up),
+                         r->name[0] ? r->name : "process", r->pid);
     else
         ct_message_fail(status, sentence);
     ct_session_destroy(r->session);
@@ -130,12 +130,12 @@ static int start_failed(struct recording *r, int status) {
 static void say_nothing_is_recorded(const struct ct_session_statistics *s) {
     if (s->read_code)
         ct_message_error(
-            "nothing is recorded: what runs the program's code reads it, and must find it unchanged (Valgrind, Mono); "
-            "record the program without that, or follow it with contrail stalk");
+            "nothing is recorded: the program that runs this code also reads it, and must find it unchanged "
+            "(Valgrind, Mono); record without it, or use contrail stalk");
     else
         ct_message_error(
-            "nothing is recorded: no function fits --only and --exclude; `contrail modules --help` tells how to "
-            "list functions");
+            "nothing is recorded: no function matches --only and --exclude; `contrail modules PID --functions` lists "
+            "functions");
 }
 
 static void say_started(struct recording *r) {

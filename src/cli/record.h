@@ -30,10 +30,10 @@ extern const struct ct_option ct_record_option_table[];
     "Triggers:\n"                                                                                                      \
     "  symbol=GLOB        a function whose name matches GLOB is called\n"                                              \
     "  return=GLOB:lt:0   it returns a value less than 0; also eq, ne, gt, and values like -22 or 0xff\n"              \
-    "  slow=GLOB:50ms     it took longer than that (ns, us, ms, s)\n"                                                  \
+    "  slow=GLOB:50ms     it takes longer than that (ns, us, ms, s)\n"                                                 \
     "  crash              the program dies of a signal (it stays traced for that: no debugger can attach)\n"           \
     "  signal=NAME        it gets this signal (SIGUSR1, USR1 or 10; it stays traced as well)\n"                        \
-    "  time=HH:MM-HH:MM   it is this time of the day; 22:00-06:00 goes over midnight\n"                                \
+    "  time=HH:MM-HH:MM   at this time of day; 22:00-06:00 includes midnight\n"                                        \
     "  manual             `contrail ctl PID mark`, which works without it too\n"                                       \
     "  A GLOB matches names of functions, mangled or not, with parameters or without; MODULE!GLOB only\n"              \
     "  those of a module. Results are compared as 64 bits; one with a zero upper half counts as an int.\n"

@@ -42,8 +42,8 @@ void ct_record_start_text(char *text, size_t size, int pid, const char *name, co
     if (s->pause_ns)
         add(&t, ", paused %s", ct_text_time(a, s->pause_ns));
     if (s->traced)
-        add(&t, "; it stays traced to see its signals, so nobody else can trace it (gdb, strace, LeakSanitizer), and "
-                "each signal costs some 20 us more");
+        add(&t, "; it stays traced to see its signals, so no other program can trace it (gdb, strace, LeakSanitizer), "
+                "and each signal takes about 20 us longer");
 }
 
 /* Adds the number of events of each kind, and of threads and processes that were not followed (to the end). */

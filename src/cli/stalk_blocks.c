@@ -78,7 +78,7 @@ int ct_blocks_load(struct ct_blocks *b, const char *directory) {
     free(line);
     fclose(file);
     if (failed)
-        ct_message_error("%s is damaged, or memory is out", path);
+        ct_message_error("%s is damaged, or there is no memory for it", path);
     else if (b->count)
         qsort(b->blocks, b->count, sizeof *b->blocks, compare);
     return failed;

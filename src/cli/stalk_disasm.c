@@ -38,7 +38,7 @@ static disassemble *load_library(void) {
         memcpy(&function, &found, sizeof function);
     else
         ct_message_error("--disasm needs %s (%s); on Debian it is in the package libzydis4.0", LIBRARY,
-                         library ? "the one that is there is another version" : "it is not installed");
+                         library ? "the installed one is another version" : "it is not installed");
     return function;
 }
 
@@ -72,7 +72,7 @@ static void open_module(struct listing *l, const struct ct_blocks_module *m) {
         close(fd);
     fputs("\n", stderr);
     ct_message_print(stderr, m ? m->path : "code of no file");
-    fputs(l->has_code ? "\n" : ": instructions are not known, it cannot be read\n", stderr);
+    fputs(l->has_code ? "\n" : ": it cannot be read, so instructions are not known\n", stderr);
 }
 
 /* ---- functions ---- */

@@ -16,8 +16,7 @@ enum { HEADER_SIZE = 8 + 5 * 8 + 2 * 4, MAX_NAME = 255, MAX_LOST_EVENT = 17 + 25
 static const char declarations[] =
     "typealias integer { size = 8; align = 8; signed = false; } := uint8_t;\n"
     "typealias integer { size = 32; align = 8; signed = false; } := uint32_t;\n"
-    "typealias integer { size = 64; align = 8; signed = false; } := uint64_t;\n"
-    "\n"
+    "typealias integer { size = 64; align = 8; signed = false; } := uint64_t;\n\n"
     "trace {\n"
     "    major = 1;\n"
     "    minor = 8;\n"
@@ -26,15 +25,13 @@ static const char declarations[] =
     "        uint32_t magic;\n"
     "        uint32_t stream_id;\n"
     "    };\n"
-    "};\n"
-    "\n"
+    "};\n\n"
     "clock {\n"
     "    name = boottime;\n"
     "    description = \"CLOCK_BOOTTIME\";\n"
     "    freq = 1000000000;\n"
     "    offset = 0;\n"
-    "};\n"
-    "\n"
+    "};\n\n"
     "typealias integer { size = 64; align = 8; signed = false; map = clock.boottime.value; } := time_t;\n";
 
 static const char stream_declaration[] = "\nstream {\n"

@@ -27,7 +27,7 @@ enum ct_export_kind { CT_EXPORT_TEXT, CT_EXPORT_BINARY, CT_EXPORT_DIRECTORY /* s
       "`callgrind_annotate FILE` prints it, kcachegrind shows it")                                                     \
     X(ctf, "ctf", "", ".ctf", CT_EXPORT_DIRECTORY, "Common Trace Format 1.8: a directory",                             \
       "`babeltrace2 DIRECTORY` prints it, Trace Compass shows it")                                                     \
-    X(atf_pb, "atf-pb", "", ".atf.pb", CT_EXPORT_BINARY, "protobuf messages, each behind its length",                  \
+    X(atf_pb, "atf-pb", "", ".atf.pb", CT_EXPORT_BINARY, "protobuf messages, each after its length",                   \
       "proto/atf.proto describes its messages")                                                                        \
     X(atf2, "atf2", "", ".atf2", CT_EXPORT_DIRECTORY, "raw ATF v2: a directory as the recorder writes it",             \
       "ATF v2 readers open it, contrail too")

@@ -235,11 +235,11 @@ static void open_lines(struct ct_lookup_module *m) {
         return;
     int status = ct_lines_open(&m->lines, m->line_file);
     if (status == CT_ERR_UNSUPPORTED)
-        m->problem = "libdw.so.1 is not on this machine (Debian package libdw1)";
+        m->problem = "libdw.so.1 is not installed (Debian package libdw1)";
     else if (status)
         m->problem = "its debug information cannot be read";
     else if (ct_lines_missing_units(m->lines))
-        m->problem = "some of its .dwo files (-gsplit-dwarf) are missing: what was inlined is not known there";
+        m->problem = "some of its .dwo files (-gsplit-dwarf) are missing: inlined functions are not known there";
 }
 
 static void open_functions(struct ct_lookup *l, struct ct_lookup_module *m) {

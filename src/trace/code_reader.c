@@ -85,7 +85,7 @@ static int define(struct ct_code_reader *r, uint64_t size) {
     for (uint64_t i = 0; i < insns; i++)
         sum += block.lengths[i];
     if (sum != size)
-        return complain(r, "a block whose instructions are not as long as it");
+        return complain(r, "a block whose instructions have another length");
     if (r->count == r->room) {
         size_t room = r->room ? r->room * 2 : 1024;
         struct ct_code_block *blocks = realloc(r->blocks, room * sizeof *blocks);
@@ -110,7 +110,7 @@ static int ran(struct ct_code_reader *r, struct ct_code_record *record, bool par
     record->number = (uint32_t)number;
     record->executed = part ? (uint32_t)executed : record->block.insns;
     if (part && (!executed || executed >= record->block.insns))
-        return complain(r, "a part that is no part of its block");
+        return complain(r, "a part that does not fit into its block");
     r->counts.blocks++;
     r->counts.insns += record->executed;
     return 1;
@@ -128,7 +128,7 @@ static int end(struct ct_code_reader *r, size_t start) {
     if (sum != ct_crc32(0, r->bytes, start))
         return complain(r, "a checksum that is not that of the bytes before");
     if (r->at != r->size)
-        return complain(r, "something behind the last record");
+        return complain(r, "something after the last record");
     r->finished = true;
     return 0;
 }

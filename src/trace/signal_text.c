@@ -23,7 +23,7 @@ static const char *code_text(uint32_t signal, int32_t code) {
         {SIGSEGV, SEGV_MAPERR, "address not mapped"},
         {SIGSEGV, SEGV_ACCERR, "access not permitted"},
         {SIGBUS, BUS_ADRALN, "address not aligned"},
-        {SIGBUS, BUS_ADRERR, "no memory behind the address"},
+        {SIGBUS, BUS_ADRERR, "no memory at the address"},
         {SIGBUS, BUS_OBJERR, "hardware error"},
         {SIGILL, ILL_ILLOPC, "illegal instruction"},
         {SIGILL, ILL_ILLOPN, "illegal operand"},

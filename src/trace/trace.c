@@ -249,7 +249,7 @@ static int add_session(struct ct_trace *trace, const char *path, char *error, si
         return 0;
     char *newest = count ? NULL : ct_find_newest_session(path);
     if (newest)
-        say(error, error_size, "%s holds traces; name one of them (the newest is %s)", path, newest);
+        say(error, error_size, "%s contains traces; name one of them (the newest is %s)", path, newest);
     else
         say(error, error_size,
             "%s has no manifest.json: it is not a trace, or its recorder was ended before recording began; record one "

@@ -250,7 +250,7 @@ static void check_event(struct thread_check *check, const struct atf_index_event
         told(check, P_TIME, "is %" PRIu64 " ns earlier than the one before it", check->last_time - event->timestamp_ns);
     check->last_time = event->timestamp_ns;
     if (event->detail_seq != ATF_NO_DETAIL && !check->thread->info.has_detail && check->known_events == UINT64_MAX)
-        told(check, P_DETAIL, "names detail record %u, and there is no detail file", event->detail_seq);
+        told(check, P_DETAIL, "names detail record %u, but there is no detail file", event->detail_seq);
     if (event->thread_id != thread_id)
         told(check, P_THREAD, "is of thread %u in a file of thread %u", event->thread_id, thread_id);
     if (event->event_kind < ATF_CALL || event->event_kind > ATF_EXCEPTION) {
@@ -287,7 +287,7 @@ static void check_header(struct verifier *verifier, const char *name, const stru
     if (header->flags & ~(uint32_t)ATF_HAS_DETAIL)
         complain(verifier, "%s: the header has unknown flags %x", name, header->flags);
     else if (header->flags && !has_detail && !part->segment)
-        complain(verifier, "%s: the header tells of a detail file, which is not there", name);
+        complain(verifier, "%s: the header mentions a detail file, but there is none", name);
     for (size_t i = 0; i < sizeof header->reserved && !part->segment; i++)
         if (header->reserved[i]) {
             complain(verifier, "%s: reserved bytes of the header are not zero", name);
@@ -297,7 +297,7 @@ static void check_header(struct verifier *verifier, const char *name, const stru
     if (part->state == CT_INDEX_CUT && untouched)
         return; /* never finished */
     if (header->footer_offset != header->events_offset + (uint64_t)header->event_count * sizeof(struct atf_index_event))
-        complain(verifier, "%s: the header puts the footer at byte %" PRIu64 " behind %u events", name,
+        complain(verifier, "%s: the header puts the footer at byte %" PRIu64 " after %u events", name,
                  (uint64_t)header->footer_offset, header->event_count);
     if (header->event_count == part->count &&
         (header->time_start_ns != range->first || header->time_end_ns != range->last))
@@ -317,7 +317,7 @@ static void check_footer(struct verifier *verifier, const char *name, const stru
         complain(verifier, "%s: the checksum is %08x, but that of the events is %08x: they were damaged", name,
                  footer.crc32, range->crc);
     if (footer.bytes_written != part->count * sizeof(struct atf_index_event))
-        complain(verifier, "%s: the footer tells of %" PRIu64 " bytes of events; there are %" PRIu64, name,
+        complain(verifier, "%s: the footer says %" PRIu64 " bytes of events; there are %" PRIu64, name,
                  (uint64_t)footer.bytes_written, part->count * sizeof(struct atf_index_event));
     if (footer.time_start_ns != range->first || footer.time_end_ns != range->last)
         complain(verifier, "%s: the footer's times are not those of its first and last event", name);
@@ -372,7 +372,7 @@ static void pass_hole(struct thread_check *check, const struct ct_index_part *pa
                  "%s: events %" PRIu64 " to %" PRIu64 " cannot be read: their block is damaged or missing", name,
                  check->sequence, next - 1);
     else
-        complain(check->verifier, "%s: it cannot be read behind event %" PRIu64, name, check->sequence - part->first);
+        complain(check->verifier, "%s: it cannot be read after event %" PRIu64, name, check->sequence - part->first);
     check->sequence = next;
     check->after_hole = true;
 }
@@ -422,8 +422,8 @@ static void check_details(struct verifier *verifier, const struct trace_thread *
     if (is && ct_verify_details(verifier->trace, (size_t)(thread - verifier->trace->threads), &ask) != 0)
         complain(verifier, "%s/thread_%u: no memory to check its detail", process->directory, thread->info.id);
     if (process->info.complete && thread->manifest && told != is && !(told && ask.dropped))
-        complain(verifier, "%s/thread_%u: the manifest tells of %s detail file, and there is %s", process->directory,
-                 thread->info.id, told ? "a" : "no", is ? "one" : "none");
+        complain(verifier, "%s/thread_%u: the manifest says that there is %s detail file, but there is %s",
+                 process->directory, thread->info.id, told ? "a" : "no", is ? "one" : "none");
 }
 
 /* Checks the code that it executed, when it was followed. */
@@ -448,13 +448,14 @@ static void check_code(struct verifier *verifier, const struct trace_thread *thr
     if (status < 0)
         complain(verifier, "%s: %s", name, ct_code_reader_problem(reader));
     else if (status > 0)
-        complain(verifier, "%s: it tells of more events than the index holds", name);
+        complain(verifier, "%s: it refers to more events than the index has", name);
     else if (finished && !ct_code_reader_finished(reader))
         complain(verifier, "%s: it is cut", name);
     else if (finished && (ct_json_u64(ct_json_get(told, "blocks", NULL), 0) != counts.blocks ||
                           ct_json_u64(ct_json_get(told, "compiled", NULL), 0) != counts.compiled))
-        complain(verifier, "%s: it holds %" PRIu64 " blocks and %" PRIu64 " translations, the manifest tells otherwise",
-                 name, counts.blocks, counts.compiled);
+        complain(verifier,
+                 "%s: it has %" PRIu64 " blocks and %" PRIu64 " translations, but the manifest says otherwise", name,
+                 counts.blocks, counts.compiled);
     ct_code_reader_close(reader);
 }
 
@@ -505,7 +506,7 @@ static void check_thread(struct verifier *verifier, struct thread_check *check, 
     if (complete && !thread->manifest)
         complain(verifier, "%s/thread_%u: the manifest does not know this thread", check->directory, thread->info.id);
     else if (complete && told_events != held(verifier, thread))
-        complain(verifier, "%s/thread_%u: the manifest tells of %" PRIu64 " events, the file holds %" PRIu64,
+        complain(verifier, "%s/thread_%u: the manifest says %" PRIu64 " events, the file has %" PRIu64,
                  check->directory, thread->info.id, told_events, held(verifier, thread));
 }
 
@@ -533,7 +534,7 @@ static void check_process(struct verifier *verifier, size_t index) {
             events += held(verifier, &verifier->trace->threads[i]);
     uint64_t written = ct_json_u64(ct_json_get(root, "events", "written", NULL), UINT64_MAX);
     if (written != events && written != UINT64_MAX)
-        complain(verifier, "%s: the manifest tells of %" PRIu64 " events, the files hold %" PRIu64, process->directory,
+        complain(verifier, "%s: the manifest says %" PRIu64 " events, the files have %" PRIu64, process->directory,
                  written, events);
 }
 

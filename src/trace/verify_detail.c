@@ -88,8 +88,7 @@ static void check_header(struct detail_check *check, const struct ct_detail_part
     if (part->state == CT_INDEX_CUT && !header->event_count && !header->bytes_length)
         return; /* never finished */
     if (header->event_count != part->count || header->bytes_length != part->end - part->events_offset)
-        complain(check,
-                 "the header tells of %" PRIu64 " records in %" PRIu64 " bytes; there are %" PRIu64 " in %" PRIu64,
+        complain(check, "the header says %" PRIu64 " records in %" PRIu64 " bytes; there are %" PRIu64 " in %" PRIu64,
                  (uint64_t)header->event_count, (uint64_t)header->bytes_length, part->count,
                  part->end - part->events_offset);
     else if (header->index_seq_start != range->index_first || header->index_seq_end != range->index_last)
@@ -109,8 +108,7 @@ static void check_footer(struct detail_check *check, const struct ct_detail_part
         complain(check, "the checksum is %08x, but that of the records is %08x: they were damaged", footer.crc32,
                  range->crc);
     if (footer.event_count != part->count || footer.bytes_length != length)
-        complain(check,
-                 "the footer tells of %" PRIu64 " records in %" PRIu64 " bytes; there are %" PRIu64 " in %" PRIu64,
+        complain(check, "the footer says %" PRIu64 " records in %" PRIu64 " bytes; there are %" PRIu64 " in %" PRIu64,
                  (uint64_t)footer.event_count, (uint64_t)footer.bytes_length, part->count, length);
     if (footer.time_start_ns != range->time_first || footer.time_end_ns != range->time_last)
         complain(check, "the footer's times are not those of its first and last record");
@@ -194,7 +192,7 @@ static void check_record(struct detail_check *check, uint64_t sequence, const ui
     if (event->flags & ~(ATF_DETAIL_VECTORS | ATF_DETAIL_STRINGS))
         told(check, P_SHAPE, sequence, "has unknown flags %x", event->flags);
     if (ct_details_parse(record, event, &detail) != 0) {
-        told(check, P_SHAPE, sequence, "is too short for what it says it holds");
+        told(check, P_SHAPE, sequence, "is too short for its contents");
         return;
     }
     check_back_link(check, sequence, &detail);
@@ -206,7 +204,7 @@ static void check_part(struct detail_check *check, struct ct_detail_part *part) 
     for (uint64_t i = 0; i < part->count; i++) {
         const uint8_t *record = ct_details_record(check->details, part->start + i, &event);
         if (!record) {
-            complain(check, "it cannot be read behind record %" PRIu64, part->start + i);
+            complain(check, "it cannot be read after record %" PRIu64, part->start + i);
             return;
         }
         range.crc = ct_crc32(range.crc, record, event.total_length);

@@ -51,7 +51,7 @@ static void check_header(struct packed_check *check) {
     if (!zero(header->reserved0, sizeof header->reserved0) || !zero(header->reserved1, sizeof header->reserved1))
         complain(check, "reserved bytes of the header are not zero");
     if (header->first_seq && !check->part->segment)
-        complain(check, "the header says that %" PRIu64 " events come before it, but it is no segment",
+        complain(check, "the header says that %" PRIu64 " events come before it, but it is not a segment",
                  (uint64_t)header->first_seq);
 }
 
@@ -64,13 +64,13 @@ static const char *problem_of_events(struct packed_check *check, const uint8_t *
     const char *problem = ct_unpack_begin(&unpack, block, check->part->thread_id) ? "cannot be unpacked" : NULL;
     while (!problem && unpack.left && done) {
         if (ct_unpack_events(&unpack, events, BATCH, &done) != 0)
-            problem = "holds events that make no sense";
+            problem = "has events that make no sense";
         count += done;
         last = done ? events[done - 1].timestamp_ns : last;
     }
     if (!problem &&
         (unpack.shape != unpack.shape_end || unpack.time != unpack.time_end || unpack.odd != unpack.odd_end))
-        problem = "holds more than its events";
+        problem = "has more than its events";
     if (!problem && (count != header->count || last != header->time_last_ns))
         problem = "has another last event than its header says";
     check->time_last = header->time_last_ns;
@@ -99,7 +99,7 @@ static void check_block(struct packed_check *check, const struct ctp_entry *entr
     else if (entry->type == CTP_EVENTS)
         problem = problem_of_events(check, block, &header);
     else if (ct_unpack_links(block, count_link, &links) != 0)
-        problem = "holds links that make no sense";
+        problem = "has links that make no sense";
     check->events += entry->type == CTP_EVENTS ? header.count : 0;
     check->links += links;
     free(block);
@@ -130,10 +130,10 @@ static void check_footer(struct packed_check *check) {
     if (packed->bad_table)
         complain(check, "the table of its blocks is damaged, or is not that of its blocks");
     if (footer->event_count != check->events)
-        complain(check, "the footer tells of %" PRIu64 " events; its blocks hold %" PRIu64,
-                 (uint64_t)footer->event_count, check->events);
+        complain(check, "the footer says %" PRIu64 " events; its blocks have %" PRIu64, (uint64_t)footer->event_count,
+                 check->events);
     if (footer->link_count != check->links)
-        complain(check, "the footer tells of %" PRIu64 " links; its blocks hold %" PRIu64, (uint64_t)footer->link_count,
+        complain(check, "the footer says %" PRIu64 " links; its blocks have %" PRIu64, (uint64_t)footer->link_count,
                  check->links);
     if (footer->time_start_ns != start || footer->time_end_ns != check->time_last)
         complain(check, "the footer's times are not those of its first and last event");
