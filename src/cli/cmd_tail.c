@@ -15,8 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ROUND_NS  100000000ull
-#define BEHIND_NS 100000000ull /* several rounds of the recorder */
+#define ROUND_NS 100000000ull
+#define LAG_NS   100000000ull /* several rounds of the recorder */
 
 /* Kinds of lines, and their names. */
 #define KIND_LIST(X) X(CALL, "call") X(RETURN, "return") X(EXCEPTION, "exception") X(SIGNAL, "signal") X(LOSS, "loss")
@@ -60,7 +60,7 @@ static uint64_t now_ns(void) {
 }
 
 /* Reads the text of a member of the answer, which is flat up to there; false: it has none. */
-static bool member(const char *json, const char *key, char *text, size_t size) {
+static bool read_member(const char *json, const char *key, char *text, size_t size) {
     struct ct_json_tree *tree = NULL;
     const struct ct_json_node *node = NULL;
     if (!ct_json_parse(&tree, json, strlen(json), NULL))
@@ -71,7 +71,7 @@ static bool member(const char *json, const char *key, char *text, size_t size) {
     return found;
 }
 
-static uint64_t number(const char *json, const char *key) {
+static uint64_t read_number(const char *json, const char *key) {
     struct ct_json_tree *tree = NULL;
     uint64_t value = 0;
     if (!ct_json_parse(&tree, json, strlen(json), NULL))
@@ -86,8 +86,8 @@ static int find_session(struct tail *t) {
     int code;
     if (!ct_ctl_ask(t->pid, "status", answer, sizeof answer, &code))
         return code;
-    t->is_first = number(answer, "pid") == (uint64_t)t->pid;
-    if (member(answer, "directory", t->directory, sizeof t->directory))
+    t->is_first = read_number(answer, "pid") == (uint64_t)t->pid;
+    if (read_member(answer, "directory", t->directory, sizeof t->directory))
         return -1;
     ct_message_error("the contrail that records process %d does not say where", t->pid);
     return CT_EXIT_INTERNAL;
@@ -99,9 +99,9 @@ static bool is_recorded(struct tail *t) {
     static char answer[65536];
     uint64_t now = now_ns();
     int status = ct_session_control(t->pid, "status", answer, sizeof answer);
-    uint64_t behind = BEHIND_NS + (status ? 0 : number(answer, "behind_ns"));
-    if (!status && behind < now && now - behind > t->until_ns)
-        t->until_ns = now - behind;
+    uint64_t lag = LAG_NS + (status ? 0 : read_number(answer, "behind_ns"));
+    if (!status && lag < now && now - lag > t->until_ns)
+        t->until_ns = now - lag;
     return status != CT_ERR_NOT_FOUND;
 }
 
@@ -179,7 +179,7 @@ static int choose_kinds(struct tail *t) {
 /* ---- following ---- */
 
 /* Threads get their names some time after their first events. */
-static int tell_threads(struct tail *t) {
+static int name_threads(struct tail *t) {
     struct ct_select select = {.threads = t->options->threads.items};
     int status = 0;
     for (size_t i = 0; i < ct_follow_thread_count(t->follow) && !status; i++) {
@@ -209,7 +209,7 @@ static int show_round(struct tail *t, uint64_t until_ns) {
     if (!t->options->absolute && !t->view.start_ns && ct_follow_process_count(t->follow))
         t->view.start_ns = ct_follow_process_at(t->follow, 0)->time_start_ns;
     ct_replay_view_make_room(&t->view, now_ns() - t->view.start_ns);
-    status = tell_threads(t);
+    status = name_threads(t);
     if (!status)
         status = ct_follow_events(t->follow, until_ns, on_event, t);
     if (!status)
@@ -260,18 +260,18 @@ static const struct ct_trace_function *find_function(void *arg, size_t process, 
     return ct_follow_function(arg, process, id);
 }
 
-static int follow(struct tail *t) {
+static int follow_session(struct tail *t) {
     static struct ct_printer printer;
     const struct options *o = t->options;
     struct ct_replay_options options = {
         .select = {.functions = o->functions.items, .only = o->only.items, .exclude = o->exclude.items},
         .max_depth = o->depth,
         .min_ns = o->min_duration,
-        .apart = o->kinds.count != 0,
+        .separate_ends = o->kinds.count != 0,
     };
     t->view =
         (struct ct_replay_view){.printer = &printer, .limit = o->limit, .show_module = o->show_module, .live = !o->all};
-    int status = ct_follow_open(&t->follow, t->directory, o->all ? 0 : now_ns() - BEHIND_NS, o->mangled);
+    int status = ct_follow_open(&t->follow, t->directory, o->all ? 0 : now_ns() - LAG_NS, o->mangled);
     struct ct_replay_stream_setup setup = {
         .options = &options, .find = find_function, .find_arg = t->follow, .show = on_line, .arg = t};
     if (!status)
@@ -293,7 +293,7 @@ static int follow(struct tail *t) {
 
 /* ---- the command ---- */
 
-static int run(int argc, char **argv) {
+static int run_tail(int argc, char **argv) {
     struct options options = {0};
     struct ct_operands operands;
     struct tail t = {.options = &options};
@@ -310,7 +310,7 @@ static int run(int argc, char **argv) {
         char *traces[] = {t.directory};
         struct ct_rights rights = ct_rights_to_talk(traces, 1); /* the recorder is asked again and again */
         ct_rights_drop(&rights, true);
-        code = follow(&t);
+        code = follow_session(&t);
     }
     ct_options_release(&ct_command_tail, &options);
     return code;
@@ -343,7 +343,7 @@ static const struct ct_option option_table[] = {
 const struct ct_command ct_command_tail = {
     .name = "tail",
     .group = CT_GROUP_RECORD,
-    .run = run,
+    .run = run_tail,
     .summary = "print the calls of a process while it is being recorded",
     .operands = "PID",
     .min_operands = 1,

@@ -53,7 +53,7 @@ static void put_together(struct work *w) {
     w->together = r->row_count = kept;
 }
 
-static int append(struct work *w, const struct ct_block_row *row) {
+static int append_row(struct work *w, const struct ct_block_row *row) {
     struct ct_block_report *r = w->report;
     if (r->row_count == w->room) {
         size_t room = w->room ? w->room * 2 : ROOM_LEAST;
@@ -121,7 +121,7 @@ static int count_thread(struct work *w, size_t thread) {
     for (size_t i = 0; !status && i < w->counted_room; i++) {
         w->counted[i].process = info->process;
         w->counted[i].thread = w->options->per_thread ? thread : SIZE_MAX;
-        status = w->counted[i].count ? append(w, &w->counted[i]) : 0;
+        status = w->counted[i].count ? append_row(w, &w->counted[i]) : 0;
         w->counted[i].count = 0;
     }
     if (w->report->row_count > 2 * w->together + ROOM_LEAST)
@@ -160,7 +160,7 @@ static int compare_counts(const void *a, const void *b) {
     return compare_places(a, b);
 }
 
-static void arrange(struct work *w) {
+static void arrange_rows(struct work *w) {
     struct ct_block_report *r = w->report;
     size_t kept = 0;
     put_together(w);
@@ -209,7 +209,7 @@ int ct_block_report_make(struct ct_block_report **out, struct ct_trace *trace, c
         if (ct_select_thread(&options->select, ct_trace_thread_at(trace, i)))
             status = count_thread(&w, i);
     if (!status)
-        arrange(&w);
+        arrange_rows(&w);
     if (!status && options->lines)
         status = find_lines(&w);
     free(w.counted);

@@ -20,7 +20,7 @@ struct walker {
 };
 
 /* Makes `outer` known up to this depth. Frames whose calls were lost are not selected. */
-static bool reach(struct walker *w, size_t depth) {
+static bool extend_outer(struct walker *w, size_t depth) {
     if (depth >= w->capacity) {
         size_t capacity = w->capacity ? w->capacity : 256;
         while (capacity <= depth)
@@ -39,7 +39,7 @@ static bool reach(struct walker *w, size_t depth) {
 }
 
 /* Reads up to the next selected call. False: there is none. */
-static bool step(struct walker *w) {
+static bool next_call(struct walker *w) {
     struct ct_trace_event event;
     w->call.known = NULL;
     while (ct_trace_next(w->cursor, &event)) {
@@ -49,7 +49,7 @@ static bool step(struct walker *w) {
         /* On another stack: the depth there. Its surroundings are not compared. */
         size_t depth = event.depth & ATF_DEPTH_OTHER ? ATF_DEPTH_PLACE(event.depth) : event.depth;
         depth = depth < MAX_DEPTH ? depth : MAX_DEPTH;
-        if (!known || !reach(w, depth + 1)) {
+        if (!known || !extend_outer(w, depth + 1)) {
             w->failed = true;
             return false;
         }
@@ -106,17 +106,17 @@ static int keep_next(struct ct_diff_path *path, int side, struct walker *w, uint
         return CT_ERR_NO_MEMORY;
     while (path->next_count[side] < count && w->call.known) {
         path->next[side][path->next_count[side]++] = w->call;
-        step(w);
+        next_call(w);
     }
     return w->failed ? CT_ERR_NO_MEMORY : 0;
 }
 
-static int compare(struct ct_diff_path *path, struct walker w[CT_DIFF_SIDES], uint64_t next) {
+static int compare_paths(struct ct_diff_path *path, struct walker w[CT_DIFF_SIDES], uint64_t next) {
     struct stack stack = {0};
     bool more = true;
     for (;;) {
-        more = step(&w[CT_DIFF_A]);
-        more = step(&w[CT_DIFF_B]) || more;
+        more = next_call(&w[CT_DIFF_A]);
+        more = next_call(&w[CT_DIFF_B]) || more;
         if (w[CT_DIFF_A].failed || w[CT_DIFF_B].failed || !is_same(&w[CT_DIFF_A].call, &w[CT_DIFF_B].call))
             break;
         path->common++;
@@ -170,7 +170,7 @@ int ct_diff_paths(struct ct_diff *d, struct ct_trace *const traces[CT_DIFF_SIDES
         status = ct_trace_cursor_open_thread(&w[s].cursor, traces[s], d->path.thread[s], 0);
     }
     if (complete && !status)
-        status = compare(&d->path, w, next);
+        status = compare_paths(&d->path, w, next);
     for (int s = 0; s < CT_DIFF_SIDES; s++) {
         if (w[s].cursor)
             ct_trace_cursor_close(w[s].cursor);

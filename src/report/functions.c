@@ -189,7 +189,7 @@ static uint64_t hash_text(uint64_t hash, const char *text) {
     return hash;
 }
 
-static int unite(struct ct_table *same, const struct ct_trace *trace, struct ct_table_key *key) {
+static int unite_key(struct ct_table *same, const struct ct_trace *trace, struct ct_table_key *key) {
     const struct ct_trace_function *f = ct_trace_function(trace, key->process, key->function);
     if (!f || ct_trace_process_count(trace) < 2)
         return 0;
@@ -211,7 +211,7 @@ static int merge_tallies(struct ct_table *into, struct ct_table *same, const str
         if (!tally)
             continue;
         struct ct_table_key key = tally->key;
-        int status = unite(same, trace, &key);
+        int status = unite_key(same, trace, &key);
         struct ct_tally *to = status ? NULL : ct_tally_get(into, key.process, key.function);
         if (!to || !ct_tally_merge(to, tally))
             return CT_ERR_NO_MEMORY;
@@ -254,7 +254,7 @@ static void add_totals(struct ct_report *r, const struct ct_count_totals *t) {
     r->threads += t->threads;
 }
 
-static int gather(struct ct_report *r, struct job *job, struct worker *workers, unsigned count) {
+static int gather_rows(struct ct_report *r, struct job *job, struct worker *workers, unsigned count) {
     struct part all = {0};
     int status = job->options->per_thread ? 0 : merge_workers(&all, job->trace, workers, count);
     for (unsigned i = 0; i < count; i++) {
@@ -281,7 +281,7 @@ static int count_all(struct ct_report *r, struct job *job) {
         workers[i] = (struct worker){.job = job};
     int status = run_workers(workers, count);
     if (!status)
-        status = gather(r, job, workers, count);
+        status = gather_rows(r, job, workers, count);
     free_workers(workers, count);
     return status;
 }

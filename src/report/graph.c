@@ -68,7 +68,7 @@ static struct ct_graph_function *add_root(struct ct_graph *g, const struct ct_kn
 }
 
 /* Processes that run the same program have the same functions: they share one `known`. */
-static bool learn(struct walk *w, struct function *f) {
+static bool learn_function(struct walk *w, struct function *f) {
     const struct ct_known *known = ct_known_get(&w->graph->names, f->key.process, f->key.function);
     if (!known)
         return false;
@@ -93,7 +93,7 @@ static bool learn(struct walk *w, struct function *f) {
 
 static struct function *function_of(struct walk *w, uint64_t id) {
     struct function *f = ct_table_get(&w->functions, w->process, id, sizeof *f);
-    if (f && (f->known || learn(w, f)))
+    if (f && (f->known || learn_function(w, f)))
         return f;
     w->failed = true;
     return NULL;

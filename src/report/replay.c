@@ -117,7 +117,7 @@ static void on_call(struct ct_replay_source *s) {
     call->open = call->is_call = true;
     if (call->hidden || is_early(s, s->event.timestamp_ns))
         return;
-    call->has_children = s->replay->options->apart;
+    call->has_children = s->replay->options->separate_ends;
     if (!s->replay->options->min_ns)
         ct_replay_keep(call);
     ct_replay_append(lines, call);
@@ -213,7 +213,7 @@ static void on_end(struct ct_replay_source *s) {
 /* ---- events ---- */
 
 /* A copy that lasts: gaps of a trace that is being written are read again while lines wait. */
-static const char *lasting(const char *reason) {
+static const char *lasting_copy(const char *reason) {
 #define ROW(name, text)                                                                                                \
     if (!strcmp(reason, #name))                                                                                        \
         return #name;
@@ -233,7 +233,7 @@ static void on_gaps(struct ct_replay_source *s, uint64_t sequence) {
             continue;
         ct_replay_fill(s, call, CT_REPLAY_GAP, NULL);
         call->line.lost = gap->lost;
-        call->line.reason = s->replay->trace ? gap->reason : lasting(gap->reason);
+        call->line.reason = s->replay->trace ? gap->reason : lasting_copy(gap->reason);
         ct_replay_put(s, call);
     }
 }
@@ -247,7 +247,7 @@ static void on_event(struct ct_replay_source *s) {
     s->last_ns = s->event.timestamp_ns;
 }
 
-static void run(struct ct_replay_run *r) {
+static void read_events(struct ct_replay_run *r) {
     uint64_t to_ns = r->options->to_ns;
     struct ct_trace_event event;
     struct ct_code_record record;
@@ -376,7 +376,7 @@ static int open_sources(struct ct_replay_run *r) {
     return chosen ? ct_trace_cursor_open(&r->cursor, r->trace, 0) : 0;
 }
 
-static void finish(struct ct_replay_run *r) {
+static void finish_replay(struct ct_replay_run *r) {
     for (size_t i = 0; i < r->source_count; i++) {
         if (r->sources[i]) {
             ct_frames_free(&r->sources[i]->frames);
@@ -407,12 +407,12 @@ int ct_replay(struct ct_trace *trace, const struct ct_replay_options *options,
         status = open_sources(&r);
     if (!status) {
         if (r.cursor)
-            run(&r);
+            read_events(&r);
         status = close_all(&r);
         ct_replay_flush(&r.lines);
         status = status ? status : r.lines.stopped;
     }
-    finish(&r);
+    finish_replay(&r);
     return status;
 }
 
@@ -497,6 +497,6 @@ int ct_replay_stream_end(struct ct_replay_stream *stream) {
 void ct_replay_stream_close(struct ct_replay_stream *stream) {
     if (!stream)
         return;
-    finish(&stream->replay);
+    finish_replay(&stream->replay);
     free(stream);
 }

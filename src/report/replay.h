@@ -56,7 +56,7 @@ struct ct_replay_options {
     uint64_t from_ns, to_ns; /* CLOCK_BOOTTIME; to 0: no end */
     uint64_t min_ns;         /* calls that took less are not shown */
     size_t window;           /* lines that may wait; 0: 65,536 */
-    bool apart;              /* a call and its end are never one line */
+    bool separate_ends;      /* a call and its end are never one line */
     bool blocks;             /* also show what followed threads executed; min_ns must be 0 */
 };
 

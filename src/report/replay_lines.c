@@ -99,7 +99,7 @@ static void show_first(struct ct_replay_lines *l) {
 }
 
 /* Keeps calls that have lasted long enough by now. Their callers are older, so they come first. */
-static void decide(struct ct_replay_lines *l, uint64_t now_ns) {
+static void keep_long_calls(struct ct_replay_lines *l, uint64_t now_ns) {
     for (; l->undecided; l->undecided = l->undecided->next) {
         struct ct_replay_call *call = l->undecided;
         if (!call->is_call || call->kept)
@@ -115,7 +115,7 @@ static bool may_show(const struct ct_replay_lines *l, const struct ct_replay_cal
 }
 
 void ct_replay_advance(struct ct_replay_lines *l, uint64_t now_ns) {
-    decide(l, now_ns);
+    keep_long_calls(l, now_ns);
     while (l->first && may_show(l, l->first) && !l->stopped)
         show_first(l);
 }

@@ -18,7 +18,7 @@ static int name_rows(struct ct_report *r) {
 
 /* ---- filters and order ---- */
 
-static void filter(struct ct_report *r, const struct ct_report_options *options) {
+static void filter_rows(struct ct_report *r, const struct ct_report_options *options) {
     size_t kept = 0;
     for (size_t i = 0; i < r->row_count; i++) {
         const struct ct_report_row *row = &r->rows[i];
@@ -79,7 +79,7 @@ int ct_report_arrange(struct ct_report *r, const struct ct_trace *trace, const s
     int status = name_rows(r);
     if (status)
         return status;
-    filter(r, options);
+    filter_rows(r, options);
     enum ct_report_sort sort = options->sort;
     if (r->row_count)
         qsort_r(r->rows, r->row_count, sizeof *r->rows, compare_rows, &sort);
