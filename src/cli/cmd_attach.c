@@ -3,7 +3,7 @@
 #include "cli/config.h"
 #include "cli/record.h"
 
-static int run(int argc, char **argv) {
+static int run_attach(int argc, char **argv) {
     struct ct_record_options options = CT_RECORD_OPTIONS;
     struct ct_operands operands;
     int pid, code = ct_config_parse(&ct_command_attach, argc, argv, &options, &operands);
@@ -16,7 +16,7 @@ static int run(int argc, char **argv) {
 const struct ct_command ct_command_attach = {
     .name = "attach",
     .group = CT_GROUP_RECORD,
-    .run = run,
+    .run = run_attach,
     .summary = "record a running process",
     .operands = "PID",
     .min_operands = 1,

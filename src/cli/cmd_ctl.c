@@ -38,7 +38,7 @@ bool ct_ctl_ask(int pid, const char *command, char *answer, size_t size, int *co
 /* ---- stop ---- */
 
 /* The answer comes when the hooks are gone and the trace is complete. */
-static int stop(int pid) {
+static int stop_recording(int pid) {
     char answer[4096];
     int code;
     if (!ct_ctl_ask(pid, "stop", answer, sizeof answer, &code))
@@ -176,7 +176,7 @@ static int find_command(char *const *words, int count, int *used) {
     return CT_CONTROL_COUNT;
 }
 
-static int unknown(char *const *words, int count) {
+static int unknown_command(char *const *words, int count) {
     char said[128];
     snprintf(said, sizeof said, "%.60s%s%.60s", words[0], count > 1 ? " " : "", count > 1 ? words[1] : "");
     const char *close = ct_option_closest(said, command_words, NULL, CT_CONTROL_COUNT);
@@ -186,7 +186,7 @@ static int unknown(char *const *words, int count) {
 }
 
 /* Prints the session's answer as it is. */
-static int tell(int pid, const char *words, const char *operand) {
+static int send_command(int pid, const char *words, const char *operand) {
     static char answer[65536];
     char line[1023];
     int code;
@@ -212,7 +212,7 @@ static int run_ctl(int argc, char **argv) {
     char **words = operands.at + 1;
     int count = operands.count - 1, which = find_command(words, count, &used);
     if (which == CT_CONTROL_COUNT)
-        return unknown(words, count);
+        return unknown_command(words, count);
     bool needs = commands[which].operand[0] != 0;
     if (count != used + needs) {
         ct_message_error("usage: contrail ctl PID %s%s%s", commands[which].words, needs ? " " : "",
@@ -222,8 +222,8 @@ static int run_ctl(int argc, char **argv) {
     if (which == CT_CONTROL_STATUS)
         return print_status(pid, options.json);
     if (which == CT_CONTROL_STOP)
-        return stop(pid);
-    return tell(pid, commands[which].words, needs ? words[used] : "");
+        return stop_recording(pid);
+    return send_command(pid, commands[which].words, needs ? words[used] : "");
 }
 
 static int run_detach(int argc, char **argv) {
@@ -231,7 +231,7 @@ static int run_detach(int argc, char **argv) {
     int pid, code = ct_options_parse(&ct_command_detach, argc, argv, NULL, &operands);
     if (code >= 0)
         return code;
-    return ct_record_parse_pid("detach", operands.at[0], &pid) ? stop(pid) : CT_EXIT_USAGE;
+    return ct_record_parse_pid("detach", operands.at[0], &pid) ? stop_recording(pid) : CT_EXIT_USAGE;
 }
 
 const struct ct_command ct_command_detach = {

@@ -169,7 +169,7 @@ static int diff_traces(struct ct_trace *const traces[], const struct options *o)
     return code;
 }
 
-static int run(int argc, char **argv) {
+static int run_diff(int argc, char **argv) {
     struct options options = {0};
     struct ct_operands operands;
     struct ct_trace *traces[CT_DIFF_SIDES] = {NULL, NULL};
@@ -220,7 +220,7 @@ static const struct ct_option option_table[] = {
 const struct ct_command ct_command_diff = {
     .name = "diff",
     .group = CT_GROUP_READ,
-    .run = run,
+    .run = run_diff,
     .summary = "compare two traces of a program",
     .operands = "A B",
     .min_operands = 2,

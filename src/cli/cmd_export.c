@@ -178,7 +178,7 @@ static void remove_unfinished(struct job *job) {
     }
 }
 
-static int fail(const struct job *job, int status) {
+static int report_failure(const struct job *job, int status) {
     const char *where = job->path ? job->path : "the output";
     if (status == INTERRUPTED)
         return 128 + job->outcome->signal;
@@ -202,7 +202,7 @@ static void print_summary(const struct job *job) {
            ct_text_size(size, r->bytes), job->format->hint);
 }
 
-static int finish(struct job *job, int status) {
+static int finish_output(struct job *job, int status) {
     int error = ct_new_file_close(&job->file, !status); /* some file systems report a full disk only now */
     if (error && !status) {
         job->outcome->result.error = error;
@@ -210,7 +210,7 @@ static int finish(struct job *job, int status) {
     }
     if (status) {
         remove_unfinished(job);
-        return job->outcome->code >= 0 ? job->outcome->code : fail(job, status);
+        return job->outcome->code >= 0 ? job->outcome->code : report_failure(job, status);
     }
     if (!job->path)
         return 0;
@@ -316,10 +316,10 @@ static int export_trace(struct job *job, const struct ct_operands *operands, con
     job->rights = ct_rights_to_read(traces.at, traces.count);
     ct_signals_install(false);
     int code = open_output(job, job->trace, options->output);
-    return code < 0 ? finish(job, export_apart(job, operands, options->mangled)) : code;
+    return code < 0 ? finish_output(job, export_apart(job, operands, options->mangled)) : code;
 }
 
-static int run(int argc, char **argv) {
+static int run_export(int argc, char **argv) {
     struct options options = {0};
     struct ct_operands operands;
     struct job job = {.file.fd = -1};
@@ -360,7 +360,7 @@ static const struct ct_option option_table[] = {
 const struct ct_command ct_command_export = {
     .name = "export",
     .group = CT_GROUP_READ,
-    .run = run,
+    .run = run_export,
     .summary = "write the trace in the format of another program",
     .operands = "[TRACE]",
     .max_operands = 1,

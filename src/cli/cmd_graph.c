@@ -164,7 +164,7 @@ static int graph_trace(struct ct_trace *trace, const char *glob, const struct op
     return code;
 }
 
-static int run(int argc, char **argv) {
+static int run_graph(int argc, char **argv) {
     struct options options = {0};
     struct ct_operands operands;
     struct ct_trace *trace;
@@ -199,7 +199,7 @@ static const struct ct_option option_table[] = {
 const struct ct_command ct_command_graph = {
     .name = "graph",
     .group = CT_GROUP_READ,
-    .run = run,
+    .run = run_graph,
     .summary = "show the callers and callees of functions",
     .operands = "FUNCTION-GLOB [TRACE]",
     .min_operands = 1,

@@ -160,7 +160,7 @@ static int write_all(struct ct_process *process, int pid, const struct modules_o
     return ct_reading_put_json(&json, status);
 }
 
-static int run(int argc, char **argv) {
+static int run_modules(int argc, char **argv) {
     struct modules_options options = {0};
     struct ct_operands operands;
     struct ct_process *process;
@@ -182,7 +182,7 @@ static int run(int argc, char **argv) {
 const struct ct_command ct_command_modules = {
     .name = "modules",
     .group = CT_GROUP_LOOK,
-    .run = run,
+    .run = run_modules,
     .summary = "list the program and the libraries of a process, and their functions",
     .operands = "PID",
     .min_operands = 1,

@@ -36,7 +36,7 @@ static size_t count_selected(const struct ct_trace *trace, const struct ct_selec
     return selected;
 }
 
-static int show(struct ct_replay_view *v, struct ct_trace *trace, const struct ct_replay_options *options) {
+static int show_replay(struct ct_replay_view *v, struct ct_trace *trace, const struct ct_replay_options *options) {
     char text[CT_TEXT_SIZE];
     ct_printer_open(v->printer, true);
     ct_replay_view_head(v);
@@ -108,13 +108,13 @@ static int replay_trace(struct ct_trace *trace, const struct options *o) {
     if (status)
         code = ct_reading_fail(trace, status);
     else
-        code = o->json ? show_json(trace, o, &options, v.arguments) : show(&v, trace, &options);
+        code = o->json ? show_json(trace, o, &options, v.arguments) : show_replay(&v, trace, &options);
     ct_argument_reader_close(v.arguments);
     ct_replay_view_free(&v);
     return code;
 }
 
-static int run(int argc, char **argv) {
+static int run_replay(int argc, char **argv) {
     struct options options = {0};
     struct ct_operands operands;
     struct ct_trace *trace;
@@ -172,7 +172,7 @@ static const struct ct_option option_table[] = {
 const struct ct_command ct_command_replay = {
     .name = "replay",
     .group = CT_GROUP_READ,
-    .run = run,
+    .run = run_replay,
     .summary = "print the calls as an indented tree",
     .operands = "[TRACE]",
     .max_operands = 1,

@@ -39,8 +39,8 @@ struct table {
     const struct ct_values *values; /* NULL: not wanted */
 };
 
-static struct table measure(struct ct_printer *printer, const struct ct_trace *trace, const struct ct_report *report,
-                            bool per_thread) {
+static struct table measure_table(struct ct_printer *printer, const struct ct_trace *trace,
+                                  const struct ct_report *report, bool per_thread) {
     struct table t = {.printer = printer, .trace = trace, .report = report, .calls_width = 7};
     char text[64];
     for (size_t i = 0; i < report->row_count; i++) {
@@ -171,7 +171,7 @@ static int print_table(const struct ct_trace *trace, const struct ct_report *rep
                        const struct ct_values *values) {
     static struct ct_printer printer;
     ct_printer_open(&printer, true);
-    struct table t = measure(&printer, trace, report, o->per_thread);
+    struct table t = measure_table(&printer, trace, report, o->per_thread);
     t.lines = o->lines;
     t.inlines = o->inlines;
     t.values = values;
@@ -235,7 +235,7 @@ static int report_trace(struct ct_trace *trace, const struct options *o) {
     return code;
 }
 
-static int run(int argc, char **argv) {
+static int run_report(int argc, char **argv) {
     struct options options = {0};
     struct ct_operands operands;
     struct ct_trace *trace;
@@ -304,7 +304,7 @@ static const struct ct_option option_table[] = {
 const struct ct_command ct_command_report = {
     .name = "report",
     .group = CT_GROUP_READ,
-    .run = run,
+    .run = run_report,
     .summary = "list functions by calls and times",
     .operands = "[TRACE]",
     .max_operands = 1,

@@ -3,7 +3,7 @@
 #include "cli/config.h"
 #include "cli/record.h"
 
-static int run(int argc, char **argv) {
+static int run_spawn(int argc, char **argv) {
     struct ct_record_options options = CT_RECORD_OPTIONS;
     struct ct_operands operands;
     int code = ct_config_parse(&ct_command_spawn, argc, argv, &options, &operands);
@@ -16,7 +16,7 @@ static int run(int argc, char **argv) {
 const struct ct_command ct_command_spawn = {
     .name = "spawn",
     .group = CT_GROUP_RECORD,
-    .run = run,
+    .run = run_spawn,
     .summary = "start a program and record every call it makes",
     .operands = "[--] PROGRAM [ARGUMENTS]",
     .min_operands = 1,

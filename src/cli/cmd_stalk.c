@@ -114,7 +114,7 @@ static bool parse_threads(const struct values *v, int *thread) {
     return parse_int("follow-threads (all, main or a thread)", v->threads, 1, thread);
 }
 
-static bool prepare(struct values *v, const struct ct_operands *operands, struct ct_session_stalk *stalk) {
+static bool read_settings(struct values *v, const struct ct_operands *operands, struct ct_session_stalk *stalk) {
     if (!v->pid == !operands->count) {
         ct_message_error(v->pid ? "give a PROGRAM or --pid, not both"
                                 : "give a PROGRAM to start, or --pid PID to follow a running process");
@@ -133,14 +133,14 @@ static bool prepare(struct values *v, const struct ct_operands *operands, struct
     return true;
 }
 
-static int run(int argc, char **argv) {
+static int run_stalk(int argc, char **argv) {
     struct values v = {.record = CT_RECORD_OPTIONS};
     struct ct_session_stalk stalk;
     struct ct_operands operands;
     char directory[PATH_MAX] = "";
     int code = ct_options_parse(&ct_command_stalk, argc, argv, &v, &operands);
     if (code < 0)
-        code = prepare(&v, &operands, &stalk) ? -1 : CT_EXIT_USAGE;
+        code = read_settings(&v, &operands, &stalk) ? -1 : CT_EXIT_USAGE;
     if (code < 0) {
         v.record.stalk = &stalk;
         v.record.directory = directory;
@@ -156,7 +156,7 @@ static int run(int argc, char **argv) {
 const struct ct_command ct_command_stalk = {
     .name = "stalk",
     .group = CT_GROUP_RECORD,
-    .run = run,
+    .run = run_stalk,
     .summary = "follow a program through translated code: calls, blocks, coverage",
     .operands = "[--] [PROGRAM [ARGUMENTS]]",
     .min_operands = 0,

@@ -179,7 +179,7 @@ static int symbolize_trace(const struct ct_trace *trace, const struct options *o
     return code ? code : finished;
 }
 
-static int run(int argc, char **argv) {
+static int run_symbolize(int argc, char **argv) {
     struct options options = {0};
     struct ct_operands operands;
     struct ct_trace *trace;
@@ -217,7 +217,7 @@ static const struct ct_option option_table[] = {
 const struct ct_command ct_command_symbolize = {
     .name = "symbolize",
     .group = CT_GROUP_READ,
-    .run = run,
+    .run = run_symbolize,
     .summary = "fill in names, source lines and inlined functions of a trace",
     .operands = "[TRACE]",
     .max_operands = 1,

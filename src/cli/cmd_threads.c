@@ -137,7 +137,7 @@ static int write_threads(struct ct_process *process, int pid, size_t frames) {
     return ct_reading_put_json(&json, status);
 }
 
-static int run(int argc, char **argv) {
+static int run_threads(int argc, char **argv) {
     struct threads_options options = {0};
     struct ct_operands operands;
     struct ct_process *process;
@@ -167,7 +167,7 @@ static int run(int argc, char **argv) {
 const struct ct_command ct_command_threads = {
     .name = "threads",
     .group = CT_GROUP_LOOK,
-    .run = run,
+    .run = run_threads,
     .summary = "list the threads of a process, with backtraces",
     .operands = "PID",
     .min_operands = 1,

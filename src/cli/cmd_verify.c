@@ -61,7 +61,7 @@ static int verify_text(struct ct_trace *trace, int *result) {
     return ct_printer_close(&printer);
 }
 
-static int run(int argc, char **argv) {
+static int run_verify(int argc, char **argv) {
     struct options options = {0};
     struct ct_operands operands;
     struct ct_trace *trace;
@@ -86,7 +86,7 @@ static const struct ct_option option_table[] = {
 const struct ct_command ct_command_verify = {
     .name = "verify",
     .group = CT_GROUP_READ,
-    .run = run,
+    .run = run_verify,
     .summary = "check the files of a trace",
     .operands = "[TRACE]",
     .max_operands = 1,

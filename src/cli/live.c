@@ -26,7 +26,7 @@ void ct_live_init(struct ct_live *live, bool wanted, bool target_shares_terminal
     live->counted_ns = ct_live_now();
 }
 
-static size_t width(void) {
+static size_t terminal_width(void) {
     struct winsize size;
     if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) || size.ws_col < 20)
         return 79;
@@ -38,12 +38,12 @@ static bool in_foreground(void) {
     return tcgetpgrp(STDERR_FILENO) == getpgrp();
 }
 
-static void put(const char *before, const char *text, const char *after) {
+static void write_text(const char *before, const char *text, const char *after) {
     char all[LONGEST + 128];
     struct pollfd room = {STDERR_FILENO, POLLOUT, 0};
     if (poll(&room, 1, 0) <= 0)
         return; /* a terminal that was stopped (Ctrl-S), or that nobody reads, must not stop us */
-    int n = snprintf(all, sizeof all, "%s%.*s%s", before, (int)width(), text, after);
+    int n = snprintf(all, sizeof all, "%s%.*s%s", before, (int)terminal_width(), text, after);
     if (n > 0 && write(STDERR_FILENO, all, (size_t)n) < 0)
         return; /* the terminal is gone; the recording matters more */
 }
@@ -56,12 +56,12 @@ static bool is_due(struct ct_live *live) {
     return true;
 }
 
-static void draw(struct ct_live *live, const char *text) {
+static void draw_line(struct ct_live *live, const char *text) {
     live->drawn = true;
     if (live->below) /* make sure there is a line below, save the cursor, go there, write, come back */
-        put("\033D\033M\0337\033[B\r\033[2m", text, "\033[0m\033[K\0338");
+        write_text("\033D\033M\0337\033[B\r\033[2m", text, "\033[0m\033[K\0338");
     else
-        put("\r", text, "\033[K");
+        write_text("\r", text, "\033[K");
 }
 
 void ct_live_text(char *text, size_t size, double rate, const struct ct_session_statistics *now) {
@@ -93,7 +93,7 @@ void ct_live_show(struct ct_live *live, const struct ct_session_statistics *now)
         live->counted_events = now->events;
     }
     ct_live_text(text, sizeof text, live->rate, now);
-    draw(live, text);
+    draw_line(live, text);
 }
 
 void ct_live_show_step(struct ct_live *live, const char *step, uint64_t done, uint64_t total) {
@@ -104,7 +104,7 @@ void ct_live_show_step(struct ct_live *live, const char *step, uint64_t done, ui
         snprintf(text, sizeof text, "contrail: %s: %s of %s", step, ct_text_count(a, done), ct_text_count(b, total));
     else
         snprintf(text, sizeof text, "contrail: %s", step);
-    draw(live, text);
+    draw_line(live, text);
 }
 
 void ct_live_erase(struct ct_live *live) {
@@ -112,7 +112,7 @@ void ct_live_erase(struct ct_live *live) {
         return;
     live->drawn = false;
     if (live->below)
-        put("\0337\033[B\r\033[K\0338", "", "");
+        write_text("\0337\033[B\r\033[K\0338", "", "");
     else
-        put("\r\033[K", "", "");
+        write_text("\r\033[K", "", "");
 }

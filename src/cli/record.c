@@ -70,18 +70,18 @@ static int wait_for_program(int pid) {
 
 /* ---- start ---- */
 
-static int progress(void *arg, const char *step, uint64_t done, uint64_t total) {
+static int show_progress(void *arg, const char *step, uint64_t done, uint64_t total) {
     struct recording *r = arg;
     ct_live_show_step(&r->live, step, done, total);
     return ct_signals_any() != 0;
 }
 
 /* Returns -1 to continue, or the exit code. */
-static int create(struct recording *r, const char *command_line) {
+static int create_session(struct recording *r, const char *command_line) {
     struct ct_session_options options;
     ct_record_session_options(r->options, &options);
     options.command_line = command_line;
-    options.progress = progress;
+    options.progress = show_progress;
     options.progress_arg = r;
     int status = ct_session_create(&r->session, &options);
     if (status >= 0)
@@ -94,7 +94,7 @@ static int create(struct recording *r, const char *command_line) {
 }
 
 /* Starts up to the point where everything is hooked and the program is stopped. */
-static int start(struct recording *r, char **argv) {
+static int start_session(struct recording *r, char **argv) {
     siginfo_t ignored;
     r->had_children = !waitid(P_ALL, 0, &ignored, WEXITED | WNOHANG | WNOWAIT);
     int status = argv ? ct_session_spawn_suspended(r->session, argv, NULL) : ct_session_attach(r->session, r->pid);
@@ -168,7 +168,7 @@ static bool enter_pressed(int terminal) {
 }
 
 /* Keeps the hooked program stopped. 0: let it run; otherwise `what` says what happened. */
-static int hold(struct recording *r, struct ct_session_happening *what) {
+static int keep_stopped(struct recording *r, struct ct_session_happening *what) {
     int terminal = open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC), status = 0;
     ct_message_error("%d is hooked and stopped: press Enter or type `kill -USR1 %d` to let it run", r->pid, getpid());
     while (status >= 0 && what->event == CT_SESSION_NOTHING && !ct_signals_go() && !ct_signals_any() &&
@@ -180,7 +180,7 @@ static int hold(struct recording *r, struct ct_session_happening *what) {
 }
 
 /* Returns when something happens, a signal asks for the end, or the time is over (CT_SESSION_NOTHING). */
-static int follow(struct recording *r, struct ct_session_happening *what) {
+static int wait_for_end(struct recording *r, struct ct_session_happening *what) {
     uint64_t end = r->options->duration_ns ? ct_live_now() + r->options->duration_ns : UINT64_MAX;
     for (;;) {
         struct ct_session_statistics s;
@@ -197,17 +197,17 @@ static int follow(struct recording *r, struct ct_session_happening *what) {
     }
 }
 
-static int record(struct recording *r, struct ct_session_happening *what) {
+static int record_target(struct recording *r, struct ct_session_happening *what) {
     if (r->spawned)
         say_started(r); /* before the program says anything */
-    int status = r->options->wait ? hold(r, what) : 0;
+    int status = r->options->wait ? keep_stopped(r, what) : 0;
     bool given_up = r->options->wait && ct_signals_any(); /* a key as well: the stopped program cannot see it */
     if (status >= 0 && what->event == CT_SESSION_NOTHING && !given_up) {
         status = ct_session_resume(r->session);
         if (status >= 0 && !r->spawned)
             say_started(r); /* only now it is known how long the process was stopped */
         if (status >= 0)
-            status = follow(r, what);
+            status = wait_for_end(r, what);
     }
     ct_live_erase(&r->live);
     return status;
@@ -246,7 +246,7 @@ static bool is_over(const struct ct_session_happening *what) {
 }
 
 /* Returns the exit code. */
-static int finish(struct recording *r, int status, const struct ct_session_happening *what) {
+static int finish_recording(struct recording *r, int status, const struct ct_session_happening *what) {
     if (status >= 0 && what->event == CT_SESSION_DISK_FULL) {
         const char *why = ct_session_error(r->session);
         ct_message_error("%s", *why ? why : "recording stopped: the trace could not be written");
@@ -281,12 +281,12 @@ int ct_record_run(const struct ct_record_options *options, char **argv, int pid)
         ct_record_command_line_of(command_line, sizeof command_line, pid);
     ct_signals_install(argv != NULL);
     ct_live_init(&r.live, !options->quiet, argv != NULL);
-    int status = create(&r, command_line);
+    int status = create_session(&r, command_line);
     if (status >= 0)
         return status;
-    status = start(&r, argv);
+    status = start_session(&r, argv);
     if (status < 0)
         return start_failed(&r, status);
-    status = record(&r, &what);
-    return finish(&r, status, &what);
+    status = record_target(&r, &what);
+    return finish_recording(&r, status, &what);
 }

@@ -13,7 +13,7 @@ static void print_value(struct ct_printer *printer, const struct ct_parameter_va
 }
 
 /* Of many different values, counts only those that are known to be frequent. */
-static size_t frequent(const struct ct_parameter_values *p) {
+static size_t count_frequent(const struct ct_parameter_values *p) {
     size_t most = p->kept_count <= SHORT_LIST && !p->more ? p->kept_count : SHOWN, count = 0;
     while (count < most && count < p->kept_count && p->kept[count].count > p->kept[count].error &&
            (!p->more || (p->kept[count].count - p->kept[count].error) * 50 >= p->values))
@@ -23,7 +23,7 @@ static size_t frequent(const struct ct_parameter_values *p) {
 
 static void print_parameter(struct ct_printer *printer, const struct ct_parameter_values *p, const char *name) {
     char text[128], number[CT_TEXT_SIZE];
-    size_t shown = frequent(p);
+    size_t shown = count_frequent(p);
     ct_printer_name(printer, name, 0);
     ct_printer_text(printer, ": ");
     if (!p->values) {

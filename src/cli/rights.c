@@ -18,7 +18,7 @@
 
 /* ---- choosing the user ---- */
 
-static bool has(unsigned capability) {
+static bool has_capability(unsigned capability) {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {0};
     return !syscall(SYS_capget, &header, data) && data[capability / 32].permitted >> capability % 32 & 1;
@@ -54,25 +54,26 @@ struct ct_rights ct_rights_to_talk(char *const *traces, int count) {
 
 struct ct_rights ct_rights_to_write(char *const *traces, int count) {
     struct stat info;
-    if (geteuid() != 0 || !has(CAP_SETUID) || !has(CAP_SETGID) || !one_owner(traces, count, &info))
+    if (geteuid() != 0 || !has_capability(CAP_SETUID) || !has_capability(CAP_SETGID) ||
+        !one_owner(traces, count, &info))
         return (struct ct_rights){geteuid(), getegid(), false};
     return (struct ct_rights){info.st_uid, info.st_gid, true};
 }
 
 struct ct_rights ct_rights_to_read(char *const *traces, int count) {
     struct stat info;
-    if (geteuid() != 0 || !has(CAP_SETUID) || !has(CAP_SETGID))
+    if (geteuid() != 0 || !has_capability(CAP_SETUID) || !has_capability(CAP_SETGID))
         return (struct ct_rights){geteuid(), getegid(), false};
     if (one_owner(traces, count, &info) && can_open(info.st_uid, traces, count))
         return (struct ct_rights){info.st_uid, info.st_gid, false};
-    if (has(CAP_DAC_READ_SEARCH))
+    if (has_capability(CAP_DAC_READ_SEARCH))
         return (struct ct_rights){NOBODY, NOBODY, true};
     return (struct ct_rights){0, getegid(), false};
 }
 
 /* ---- capabilities ---- */
 
-static void become(const struct ct_rights *r) {
+static void become_user(const struct ct_rights *r) {
     if (r->user == geteuid())
         return;
     (void)prctl(PR_SET_KEEPCAPS, r->search, 0, 0, 0);
@@ -155,7 +156,7 @@ static void refuse_calls(bool sockets) {
 void ct_rights_drop(const struct ct_rights *rights, bool sockets) {
     for (unsigned i = 0; i < 64; i++)
         (void)prctl(PR_CAPBSET_DROP, i, 0, 0, 0);
-    become(rights);
+    become_user(rights);
     keep_capabilities(rights->search);
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     refuse_calls(sockets);

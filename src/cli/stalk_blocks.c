@@ -51,7 +51,7 @@ static int add_block(struct ct_blocks *b, const char *line) {
     return 0;
 }
 
-static int compare(const void *a, const void *b) {
+static int compare_blocks(const void *a, const void *b) {
     const struct ct_executed *left = a, *right = b;
     if (left->module != right->module)
         return left->module < right->module ? -1 : 1;
@@ -80,7 +80,7 @@ int ct_blocks_load(struct ct_blocks *b, const char *directory) {
     if (failed)
         ct_message_error("%s is damaged, or there is no memory for it", path);
     else if (b->count)
-        qsort(b->blocks, b->count, sizeof *b->blocks, compare);
+        qsort(b->blocks, b->count, sizeof *b->blocks, compare_blocks);
     return failed;
 }
 
