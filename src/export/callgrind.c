@@ -16,7 +16,7 @@ struct callgrind {
     struct ct_export *e;
     struct ct_table edges;
     uint64_t total_ns, total_calls;
-    bool unknown_told; /* the placeholder for unknown files has its number */
+    bool unknown_named; /* the placeholder for unknown files has its number */
 };
 
 /* ---- counting ---- */
@@ -109,8 +109,8 @@ static void put_function(struct callgrind *c, struct ct_name *name, bool *module
     if (name->file)
         put_reference(out, called ? "cfl" : "fl", name->number + 2, name->mark ? NULL : name->file);
     else
-        put_reference(out, called ? "cfl" : "fl", 1, c->unknown_told ? NULL : "???");
-    c->unknown_told |= !name->file;
+        put_reference(out, called ? "cfl" : "fl", 1, c->unknown_named ? NULL : "???");
+    c->unknown_named |= !name->file;
     put_reference(out, called ? "cfn" : "fn", name->number + 1, name->mark ? NULL : name->name);
     name->mark = 1;
 }

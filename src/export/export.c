@@ -151,7 +151,7 @@ static void leave_directory(struct ct_export *e, bool whole) {
     ct_place_drop(e->place);
 }
 
-static int run(struct ct_export *e) {
+static int run_format(struct ct_export *e) {
     int status = ct_facts_load(&e->facts, e->trace);
     if (status)
         return status;
@@ -179,5 +179,5 @@ static int run(struct ct_export *e) {
 int ct_export_run(struct ct_trace *trace, const struct ct_export_options *options, struct ct_export_result *result) {
     struct ct_export e = {.trace = trace, .options = options, .result = result, .names = {.trace = trace}};
     *result = (struct ct_export_result){0};
-    return run(&e);
+    return run_format(&e);
 }

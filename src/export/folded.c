@@ -38,7 +38,8 @@ struct folded {
 
 /* ---- the tree ---- */
 
-static struct node **find(struct node **slots, size_t capacity, const struct node *parent, const struct ct_name *name) {
+static struct node **find_slot(struct node **slots, size_t capacity, const struct node *parent,
+                               const struct ct_name *name) {
     uint64_t key = (uintptr_t)parent * 0x2545f4914f6cdd1dull + (uintptr_t)name;
     size_t i = (size_t)(key * 0x9e3779b97f4a7c15ull >> 32) & (capacity - 1);
     while (slots[i] && (slots[i]->parent != parent || slots[i]->name != name))
@@ -46,14 +47,14 @@ static struct node **find(struct node **slots, size_t capacity, const struct nod
     return &slots[i];
 }
 
-static bool grow(struct folded *f) {
+static bool grow_slots(struct folded *f) {
     size_t capacity = f->capacity ? 2 * f->capacity : 4096;
     struct node **slots = calloc(capacity, sizeof *slots);
     if (!slots)
         return false;
     for (size_t i = 0; i < f->capacity; i++)
         if (f->slots[i])
-            *find(slots, capacity, f->slots[i]->parent, f->slots[i]->name) = f->slots[i];
+            *find_slot(slots, capacity, f->slots[i]->parent, f->slots[i]->name) = f->slots[i];
     free(f->slots);
     f->slots = slots;
     f->capacity = capacity;
@@ -73,11 +74,11 @@ static struct node *new_node(struct folded *f) {
 }
 
 static struct node *child_of(struct folded *f, struct node *parent, const struct ct_name *name) {
-    if (2 * f->count >= f->capacity && !grow(f)) {
+    if (2 * f->count >= f->capacity && !grow_slots(f)) {
         ct_export_fail(f->e, CT_ERR_NO_MEMORY);
         return parent;
     }
-    struct node **slot = find(f->slots, f->capacity, parent, name);
+    struct node **slot = find_slot(f->slots, f->capacity, parent, name);
     if (*slot)
         return *slot;
     if (f->count >= MAX_NODES || parent->depth >= MAX_DEPTH)
@@ -120,7 +121,7 @@ static void on_entry(struct ct_walk *w, struct ct_name *name, struct ct_span *ca
 /* ---- lines ---- */
 
 /* Puts a name before the others: the lookup goes from the leaf to the root. */
-static char *prepend(struct folded *f, char *at, const char *name) {
+static char *prepend_name(struct folded *f, char *at, const char *name) {
     size_t length = strlen(name), used = (size_t)(f->line + f->line_capacity - at);
     if (used + length + 1 > f->line_capacity) {
         size_t capacity = 2 * (used + length + 1);
@@ -161,11 +162,11 @@ static void put_line(struct folded *f, const struct node *node) {
         return;
     size_t index = node->process;
     for (; at && node->name; node = node->parent)
-        at = prepend(f, at, node->name->name);
+        at = prepend_name(f, at, node->name->name);
     if (at && f->e->result->processes > 1) {
         snprintf(process, sizeof process, "%s/%d", ct_export_program(f->e, index, program, sizeof program),
                  ct_trace_process_at(f->e->trace, index)->pid);
-        at = prepend(f, at, process);
+        at = prepend_name(f, at, process);
     }
     if (!at)
         return;

@@ -88,12 +88,12 @@ static void take_off_lane(struct ct_walk *w, struct ct_span *top) {
         w->lane_hint = top->lane;
 }
 
-static void begin(struct ct_walk *w, struct ct_span *span, struct ct_span *caller) {
+static void report_begin(struct ct_walk *w, struct ct_span *span, struct ct_span *caller) {
     if (w->format->begin)
         w->format->begin(w, span, caller);
 }
 
-static void end(struct ct_walk *w, struct ct_span *span, struct ct_span *caller, enum ct_span_end how) {
+static void report_end(struct ct_walk *w, struct ct_span *span, struct ct_span *caller, enum ct_span_end how) {
     if (w->format->end)
         w->format->end(w, span, caller, how);
 }
@@ -105,7 +105,7 @@ static struct ct_span *suspend_above(struct ct_walk *w, struct ct_span *span) {
         return NULL;
     for (;;) {
         struct ct_span *top = w->lanes[span->lane].top;
-        end(w, top, top->below, CT_SPAN_MOVED);
+        report_end(w, top, top->below, CT_SPAN_MOVED);
         take_off_lane(w, top);
         top->above = moved;
         moved = top;
@@ -116,7 +116,7 @@ static struct ct_span *suspend_above(struct ct_walk *w, struct ct_span *span) {
 
 static void end_span(struct ct_walk *w, struct ct_span *span, struct ct_span *caller, enum ct_span_end how) {
     struct ct_span *moved = suspend_above(w, span);
-    end(w, span, caller, how);
+    report_end(w, span, caller, how);
     take_off_lane(w, span);
     drop_span(w, span);
     if (!moved)
@@ -128,7 +128,7 @@ static void end_span(struct ct_walk *w, struct ct_span *span, struct ct_span *ca
         next = moved->above;
         put_on_lane(w, moved, lane);
         moved->continued = true;
-        begin(w, moved, moved->below);
+        report_begin(w, moved, moved->below);
     }
 }
 
@@ -170,7 +170,7 @@ static void on_call(struct ct_walk *w, const struct ct_trace_event *event) {
     if (lane == SIZE_MAX)
         return;
     put_on_lane(w, span, lane);
-    begin(w, span, caller);
+    report_begin(w, span, caller);
 }
 
 static void on_end(struct ct_walk *w, const struct ct_trace_event *event) {
