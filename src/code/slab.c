@@ -68,7 +68,7 @@ static int reserve_sized(struct ct_gap_request *near, struct region *region) {
 }
 
 /* Prefers room for heap and stack to a large region, and a large region to a small one. */
-static int reserve(struct ct_gap_request *near, struct region *region) {
+static int reserve_region(struct ct_gap_request *near, struct region *region) {
     static const uint64_t rooms[] = {1ull << 30, 64ull << 20, 1ull << 20};
     for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) {
         near->room = rooms[i];
@@ -150,7 +150,7 @@ static int add_slab(struct ct_arena *arena) {
     uint64_t base = slab_base(arena->newest) + CT_SLAB_SIZE;
     bool full = base + CT_SLAB_SIZE > region.start + region.size;
     if (full) {
-        int status = reserve(&arena->near, &region);
+        int status = reserve_region(&arena->near, &region);
         if (status != CT_OK)
             return status;
         base = region.start;
@@ -231,7 +231,7 @@ int ct_arena_create(struct ct_arena **out, uint64_t start, uint64_t end, uint64_
         return CT_ERR_INVALID_ARGUMENT;
     struct ct_gap_request near = {.start = start, .end = end, .reach = reach};
     struct region region;
-    int status = reserve(&near, &region);
+    int status = reserve_region(&near, &region);
     if (status != CT_OK)
         return status;
     if (mode != CT_WX_AUTO) {
