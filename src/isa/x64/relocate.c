@@ -255,7 +255,7 @@ static int move_one(const struct ct_x64_move *m, struct range *range) {
 }
 
 /* Ends every move: all or nothing. */
-static int finish(struct ct_code_buf *out, size_t start, int rc) {
+static int finish_move(struct ct_code_buf *out, size_t start, int rc) {
     if (!rc && out->overflow)
         rc = CT_ERR_NO_SPACE;
     if (rc)
@@ -266,7 +266,7 @@ static int finish(struct ct_code_buf *out, size_t start, int rc) {
 int ct_x64_relocate(struct ct_code_buf *out, const uint8_t *bytes, const struct ct_x64_insn *insn, uint64_t from) {
     size_t start = out->length;
     struct ct_x64_move m = {out, bytes, insn, from};
-    return finish(out, start, move_one(&m, NULL));
+    return finish_move(out, start, move_one(&m, NULL));
 }
 
 /* Decodes the instructions of a range and notes where they start. */
@@ -321,7 +321,7 @@ int ct_x64_relocate_range(struct ct_code_buf *out, const uint8_t *bytes, size_t 
     }
     if (!rc && (!moved->count || ct_x64_copy_continues(&insns[moved->count - 1])))
         ct_x64_emit_jmp(out, from + *covered);
-    rc = finish(out, start, rc);
+    rc = finish_move(out, start, rc);
     if (!rc)
         fix_branches(out, start, &range);
     return rc;
