@@ -84,8 +84,8 @@ static bool is_clone(const char *name) {
 }
 
 /* Without a build-id the file may be a different one: the names must agree. */
-static bool believed(const struct ct_trace_module *info, const struct ct_trace_function *function,
-                     const struct ct_signature *signature) {
+static bool is_believed(const struct ct_trace_module *info, const struct ct_trace_function *function,
+                        const struct ct_signature *signature) {
     size_t length = strcspn(function->linkage_name, ".");
     return *info->build_id || (*signature->name && strncmp(function->linkage_name, signature->name, length) == 0 &&
                                length == strcspn(signature->name, "."));
@@ -102,7 +102,7 @@ static const struct ct_signature *signature_of(struct ct_argument_reader *r, siz
     const struct ct_signature *signature =
         module->parameters ? ct_parameters_find(module->parameters, function->offset, is_clone(function->linkage_name))
                            : NULL;
-    return signature && believed(info, function, signature) ? signature : NULL;
+    return signature && is_believed(info, function, signature) ? signature : NULL;
 }
 
 /* ---- values ---- */
@@ -138,8 +138,8 @@ static void show_pointed(const struct ct_type *type, uint64_t address, const str
     ct_value_show(type, detail->stack + from, (size_t)type->size, memory, out);
 }
 
-static void show(const struct ct_type *type, const struct ct_place *place, const struct ct_memory *memory,
-                 struct ct_argument *out) {
+static void show_value(const struct ct_type *type, const struct ct_place *place, const struct ct_memory *memory,
+                       struct ct_argument *out) {
     const struct ct_trace_detail *detail = memory->detail;
     size_t have = 0;
     switch (place->kind) {
@@ -175,7 +175,7 @@ static void show(const struct ct_type *type, const struct ct_place *place, const
 
 /* ---- records ---- */
 
-static struct ct_argument *add(struct ct_arguments *out, const char *name) {
+static struct ct_argument *add_argument(struct ct_arguments *out, const char *name) {
     if (out->count == CT_ARGUMENT_LIMIT) {
         out->left_out = true;
         return NULL;
@@ -191,11 +191,11 @@ static struct ct_argument *add(struct ct_arguments *out, const char *name) {
 static void read_registers(const struct ct_trace_detail *detail, struct ct_arguments *out) {
     static const char *const names[] = {"rdi", "rsi", "rdx", "rcx", "r8", "r9"};
     if (detail->type == CT_TRACE_DETAIL_RETURN) {
-        ct_value_pointer(detail->registers[0], add(out, "rax"));
+        ct_value_pointer(detail->registers[0], add_argument(out, "rax"));
         return;
     }
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        ct_value_pointer(detail->registers[i], add(out, names[i]));
+        ct_value_pointer(detail->registers[i], add_argument(out, names[i]));
 }
 
 static void read_named(const struct ct_signature *signature, const struct ct_memory *memory, struct ct_arguments *out) {
@@ -203,13 +203,13 @@ static void read_named(const struct ct_signature *signature, const struct ct_mem
     out->named = true;
     if (memory->detail->type == CT_TRACE_DETAIL_RETURN) {
         if (signature->result->kind != CT_TYPE_VOID)
-            show(signature->result, &signature->result_place, memory, add(out, ""));
+            show_value(signature->result, &signature->result_place, memory, add_argument(out, ""));
         return;
     }
     out->variadic = signature->variadic;
     for (size_t i = 0; i < signature->count; i++)
-        if ((argument = add(out, signature->parameters[i].name)))
-            show(signature->parameters[i].type, &signature->parameters[i].place, memory, argument);
+        if ((argument = add_argument(out, signature->parameters[i].name)))
+            show_value(signature->parameters[i].type, &signature->parameters[i].place, memory, argument);
 }
 
 static void read_by(const struct ct_signature *signature, const struct ct_memory *memory, struct ct_arguments *out) {

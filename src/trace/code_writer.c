@@ -32,7 +32,7 @@ struct ct_code_writer {
 
 /* ---- bytes ---- */
 
-static void empty(struct ct_code_writer *w) {
+static void write_buffer(struct ct_code_writer *w) {
     size_t done = 0;
     if (!w->used || w->error) {
         w->used = 0;
@@ -47,28 +47,28 @@ static void empty(struct ct_code_writer *w) {
     w->used = 0;
 }
 
-static void put(struct ct_code_writer *w, uint64_t value) {
+static void put_number(struct ct_code_writer *w, uint64_t value) {
     do
         w->buffer[w->used++] = (uint8_t)((value & 0x7f) | (value > 0x7f) << 7);
     while (value >>= 7);
 }
 
 static void put_signed(struct ct_code_writer *w, int64_t value) {
-    put(w, (uint64_t)value << 1 ^ (uint64_t)(value >> 63));
+    put_number(w, (uint64_t)value << 1 ^ (uint64_t)(value >> 63));
 }
 
-static void begin(struct ct_code_writer *w, enum ct_code_kind kind, uint64_t value) {
+static void begin_record(struct ct_code_writer *w, enum ct_code_kind kind, uint64_t value) {
     if (w->used > ROOM - MARGIN)
-        empty(w);
-    put(w, value << 2 | kind);
+        write_buffer(w);
+    put_number(w, value << 2 | kind);
 }
 
 static void begin_other(struct ct_code_writer *w, enum ct_code_other kind, uint64_t value) {
-    begin(w, CT_CODE_OTHER, value << 3 | kind);
+    begin_record(w, CT_CODE_OTHER, value << 3 | kind);
 }
 
 static void put_place(struct ct_code_writer *w, const struct ct_code_block *block) {
-    put(w, block->module);
+    put_number(w, block->module);
     put_signed(w, (int64_t)(block->offset - w->offset));
     w->offset = block->offset;
 }
@@ -113,9 +113,9 @@ static bool make_room(struct ct_code_writer *w, uint32_t number) {
 void ct_code_writer_define(struct ct_code_writer *w, uint32_t number, const struct ct_code_block *block) {
     if (block->insns >= CT_CODE_INSNS || !make_room(w, number))
         return;
-    begin(w, CT_CODE_DEFINE, block->size);
+    begin_record(w, CT_CODE_DEFINE, block->size);
     put_place(w, block);
-    put(w, block->insns);
+    put_number(w, block->insns);
     memcpy(w->buffer + w->used, block->lengths, block->insns);
     w->used += block->insns;
     w->numbers[number] = ++w->defined;
@@ -127,9 +127,9 @@ void ct_code_writer_block(struct ct_code_writer *w, uint32_t number, uint32_t in
         return;
     }
     tell_place(w);
-    begin(w, insns ? CT_CODE_PART : CT_CODE_BLOCK, w->numbers[number] - 1);
+    begin_record(w, insns ? CT_CODE_PART : CT_CODE_BLOCK, w->numbers[number] - 1);
     if (insns)
-        put(w, insns);
+        put_number(w, insns);
     w->counts.blocks++;
 }
 
@@ -184,17 +184,17 @@ int ct_code_writer_open(struct ct_code_writer **out, struct ct_place *process, u
 }
 
 int ct_code_writer_flush(struct ct_code_writer *w) {
-    empty(w);
+    write_buffer(w);
     return ct_file_status(w->error);
 }
 
 int ct_code_writer_close(struct ct_code_writer *w, uint64_t *bytes) {
-    empty(w);
+    write_buffer(w);
     uint32_t crc = w->crc;
     begin_other(w, CT_CODE_END, 0);
-    put(w, w->counts.blocks);
-    put(w, w->counts.compiled);
-    put(w, w->counts.lost);
+    put_number(w, w->counts.blocks);
+    put_number(w, w->counts.compiled);
+    put_number(w, w->counts.lost);
     memcpy(w->buffer + w->used, &crc, sizeof crc);
     w->used += sizeof crc;
     int status = ct_code_writer_flush(w);

@@ -32,7 +32,7 @@ struct ct_trace_cursor {
     size_t stream_count;
 };
 
-static bool fill(struct stream *stream) {
+static bool fill_buffer(struct stream *stream) {
     stream->at = stream->filled = 0;
     while (!stream->filled && stream->sequence < stream->index->end) {
         stream->filled = ct_index_read(stream->index, stream->sequence, stream->events, stream->room);
@@ -44,10 +44,10 @@ static bool fill(struct stream *stream) {
     return stream->filled != 0;
 }
 
-static bool advance(struct stream *stream) {
+static bool advance_stream(struct stream *stream) {
     stream->sequence++;
     if (++stream->at == stream->filled)
-        return fill(stream);
+        return fill_buffer(stream);
     stream->time = stream->events[stream->at].timestamp_ns;
     return true;
 }
@@ -65,7 +65,7 @@ static void read_record(struct stream *stream) {
 
 /* Decides whether the record comes before the event. The time of a record may be that of a later event, or after that
  * of an earlier one: its position decides. `last`: time of what came before. */
-static bool choose(struct stream *stream, uint64_t last) {
+static bool choose_next(struct stream *stream, uint64_t last) {
     bool has_event = stream->at < stream->filled;
     uint64_t event_time = has_event ? stream->events[stream->at].timestamp_ns : UINT64_MAX;
     stream->record_next = stream->has_record && (!has_event || stream->record.position <= stream->sequence);
@@ -83,12 +83,12 @@ static bool advance_both(struct stream *stream) {
     if (stream->record_next)
         read_record(stream);
     else
-        (void)advance(stream);
-    return choose(stream, last);
+        (void)advance_stream(stream);
+    return choose_next(stream, last);
 }
 
 /* Streams have different threads, so no two are equal. */
-static bool before(const struct stream *a, const struct stream *b) {
+static bool comes_before(const struct stream *a, const struct stream *b) {
     return a->time != b->time ? a->time < b->time : a->thread < b->thread;
 }
 
@@ -98,9 +98,9 @@ static void sift_down(struct ct_trace_cursor *cursor, size_t at) {
         size_t child = 2 * at + 1;
         if (child >= cursor->count)
             break;
-        if (child + 1 < cursor->count && before(heap[child + 1], heap[child]))
+        if (child + 1 < cursor->count && comes_before(heap[child + 1], heap[child]))
             child++;
-        if (!before(heap[child], moving))
+        if (!comes_before(heap[child], moving))
             break;
         heap[at] = heap[child];
         at = child;
@@ -157,10 +157,10 @@ static int add_stream(struct ct_trace_cursor *cursor, struct ct_trace *trace, si
         stream->room = room_for(streams, index->end - stream->sequence);
         stream->events = malloc(stream->room * EVENT);
         status = stream->events ? 0 : CT_ERR_NO_MEMORY;
-        more = !status && fill(stream);
+        more = !status && fill_buffer(stream);
     }
     if (stream->code)
-        more = choose(stream, 0);
+        more = choose_next(stream, 0);
     if (!status && more)
         cursor->heap[cursor->count++] = stream;
     return status;
@@ -212,7 +212,7 @@ int ct_trace_cursor_open_code(struct ct_trace_cursor **out, struct ct_trace *tra
 /* The first of the heap was taken. */
 static void go_on(struct ct_trace_cursor *cursor) {
     struct stream *stream = cursor->heap[0];
-    if (!(stream->code ? advance_both(stream) : advance(stream)))
+    if (!(stream->code ? advance_both(stream) : advance_stream(stream)))
         cursor->heap[0] = cursor->heap[--cursor->count];
     if (cursor->count > 1)
         sift_down(cursor, 0);

@@ -107,13 +107,13 @@ static bool footer_at(int fd, uint64_t offset, uint64_t length) {
            footer.bytes_length == length;
 }
 
-static bool readable(const struct atf_detail_header *header, uint64_t size) {
+static bool is_readable(const struct atf_detail_header *header, uint64_t size) {
     return memcmp(header->magic, ATF_DETAIL_MAGIC, 4) == 0 && header->endian == ATF_LITTLE_ENDIAN &&
            header->version == ATF_VERSION && header->events_offset >= sizeof *header && header->events_offset <= size;
 }
 
 /* Finds the end of the records. The file is in use. */
-static void inspect(struct ct_detail_part *part) {
+static void inspect_part(struct ct_detail_part *part) {
     struct stat status;
     int fd = part->file.fd;
     const struct atf_detail_header *header = &part->header;
@@ -121,7 +121,7 @@ static void inspect(struct ct_detail_part *part) {
     if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))
         return;
     part->size = (uint64_t)status.st_size;
-    if (!read_whole(fd, &part->header, sizeof part->header, 0) || !readable(header, part->size))
+    if (!read_whole(fd, &part->header, sizeof part->header, 0) || !is_readable(header, part->size))
         return;
     uint64_t room = part->size - header->events_offset;
     part->start = header->detail_seq_start;
@@ -162,7 +162,7 @@ static int open_part(struct ct_details *details, struct ct_file_cache *cache, co
     part->state = CT_INDEX_UNREADABLE;
     if (ct_file_open(&part->file, cache, NULL, path, O_RDONLY | O_NONBLOCK) != 0)
         return 0;
-    inspect(part);
+    inspect_part(part);
     ct_file_rest(&part->file);
     return part->state == CT_INDEX_UNREADABLE ? 0 : look_through(details, part);
 }

@@ -182,7 +182,7 @@ uint64_t ct_detail_writer_drop_before(struct ct_detail_writer *writer, uint64_t 
 /* ---- records ---- */
 
 /* Counts the records that lie whole in the `size` bytes just written. Returns how many bytes they are. */
-static size_t account(struct ct_detail_writer *writer, const uint8_t *bytes, size_t size) {
+static size_t count_records(struct ct_detail_writer *writer, const uint8_t *bytes, size_t size) {
     size_t at = 0;
     struct atf_detail_event event;
     while (size - at >= RECORD) {
@@ -207,7 +207,7 @@ static size_t account(struct ct_detail_writer *writer, const uint8_t *bytes, siz
 static int write_records(struct ct_detail_writer *writer, const uint8_t *bytes, size_t size) {
     size_t done;
     int error = ct_file_write(writer->file.fd, bytes, size, HEADER + writer->length, FOOTER, &done);
-    size_t whole = account(writer, bytes, done);
+    size_t whole = count_records(writer, bytes, done);
     writer->crc = ct_crc32(writer->crc, bytes, whole);
     writer->length += whole;
     writer->bytes += whole;

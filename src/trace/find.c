@@ -31,7 +31,7 @@ static int by_number(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static int append(uint32_t **numbers, size_t *count, size_t *room, uint32_t number) {
+static int append_number(uint32_t **numbers, size_t *count, size_t *room, uint32_t number) {
     if (*count == *room) {
         size_t more = *room ? *room * 2 : 16;
         uint32_t *moved = realloc(*numbers, more * sizeof *moved);
@@ -56,7 +56,7 @@ int ct_find_numbered(const char *directory, const char *prefix, uint32_t **numbe
         return errno;
     while (!error && (entry = readdir(dir)))
         if (strncmp(entry->d_name, prefix, length) == 0 && parse_number(entry->d_name + length, &number))
-            error = append(numbers, count, &room, number);
+            error = append_number(numbers, count, &room, number);
     closedir(dir);
     if (error) {
         free(*numbers);

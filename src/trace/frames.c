@@ -101,7 +101,7 @@ static void close_place(struct ct_frames *f, size_t place, struct ct_frame *clos
     f->count--;
 }
 
-static void lose(struct ct_frames *f, size_t place) {
+static void lose_frame(struct ct_frames *f, size_t place) {
     struct ct_frame lost;
     close_place(f, place, &lost);
     if (!lost.unknown)
@@ -142,7 +142,7 @@ static size_t innermost(const struct ct_frames *f) {
 
 /* ---- the row ---- */
 
-static struct ct_frame *push(struct ct_frames *f, size_t caller) {
+static struct ct_frame *push_frame(struct ct_frames *f, size_t caller) {
     if (f->row_count == f->row_capacity) {
         size_t capacity = f->row_capacity ? 2 * f->row_capacity : FIRST_CAPACITY;
         size_t *grown = realloc(f->row, capacity * sizeof *grown);
@@ -168,13 +168,13 @@ static void drop_down_to(struct ct_frames *f, uint64_t depth) {
             return;
         }
         f->open -= top->unknown ? top->unknown : 1;
-        lose(f, f->row[--f->row_count]);
+        lose_frame(f, f->row[--f->row_count]);
     }
 }
 
 static void fill_up_to(struct ct_frames *f, uint64_t depth) {
     size_t top = innermost(f);
-    struct ct_frame *run = is_open(f, top) && f->places[top].unknown ? &f->places[top] : push(f, top);
+    struct ct_frame *run = is_open(f, top) && f->places[top].unknown ? &f->places[top] : push_frame(f, top);
     if (!run)
         return;
     run->unknown += depth - f->open;
@@ -198,7 +198,7 @@ static struct ct_frame *call_in_row(struct ct_frames *f, uint32_t depth) {
     bool unexpected = f->complete && !f->many ? f->open < depth : f->open != depth;
     if (unexpected || f->after_gap)
         follow_depth(f, depth);
-    struct ct_frame *frame = push(f, f->many ? innermost(f) : f->running);
+    struct ct_frame *frame = push_frame(f, f->many ? innermost(f) : f->running);
     f->open += frame != NULL;
     return frame;
 }
@@ -212,7 +212,7 @@ void ct_frames_inherit(struct ct_frames *f, const uint64_t *functions, size_t co
             f->running = innermost(f);
             continue;
         }
-        struct ct_frame *frame = push(f, f->running);
+        struct ct_frame *frame = push_frame(f, f->running);
         if (!frame)
             return;
         f->open++;
@@ -233,7 +233,7 @@ static void lose_others(struct ct_frames *f) {
     for (size_t place = f->newest, older; place != CT_NO_FRAME; place = older) {
         older = f->places[place].older;
         if (f->places[place].depth)
-            lose(f, place);
+            lose_frame(f, place);
     }
 }
 
@@ -260,7 +260,7 @@ static struct ct_frame *call_on_other(struct ct_frames *f, uint32_t depth) {
         lose_others(f);
     size_t old = other_at(f, depth), caller = frame_before(f, depth);
     if (old != CT_NO_FRAME)
-        lose(f, old); /* its end is missing */
+        lose_frame(f, old); /* its end is missing */
     if (caller == CT_NO_FRAME && is_open(f, f->running))
         caller = f->running;
     struct ct_frame *frame = new_frame(f, caller);

@@ -27,7 +27,7 @@ static bool footer_at(int fd, uint64_t offset, uint64_t count) {
            footer.event_count == count;
 }
 
-static bool readable(const struct atf_index_header *header, uint64_t size) {
+static bool is_readable(const struct atf_index_header *header, uint64_t size) {
     return memcmp(header->magic, ATF_INDEX_MAGIC, 4) == 0 && header->endian == ATF_LITTLE_ENDIAN &&
            header->version == ATF_VERSION && header->event_size == EVENT && header->events_offset >= sizeof *header &&
            header->events_offset <= size;
@@ -61,7 +61,7 @@ static void inspect_raw(struct ct_index_part *part, const struct atf_index_heade
 }
 
 /* The file is in use. Returns 0 or CT_ERR_NO_MEMORY. */
-static int inspect(struct ct_index_part *part, bool packed) {
+static int inspect_part(struct ct_index_part *part, bool packed) {
     union {
         struct atf_index_header raw;
         struct ctp_header packed;
@@ -75,7 +75,7 @@ static int inspect(struct ct_index_part *part, bool packed) {
         return 0;
     if (packed && readable_packed(&header.packed))
         result = ct_packed_load(part);
-    else if (!packed && readable(&header.raw, part->size))
+    else if (!packed && is_readable(&header.raw, part->size))
         inspect_raw(part, &header.raw);
     return result;
 }
@@ -112,7 +112,7 @@ static struct ct_index_part *open_part(struct ct_file_cache *cache, const char *
         return NULL;
     }
     if (!*error) {
-        int status = inspect(part, strstr(name, ".ctp") != NULL);
+        int status = inspect_part(part, strstr(name, ".ctp") != NULL);
         ct_file_rest(&part->file);
         if (status) {
             close_part(part);

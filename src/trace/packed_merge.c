@@ -20,7 +20,7 @@ struct merge {
     size_t size;
 };
 
-static void release(struct merge *merge) {
+static void release_merge(struct merge *merge) {
     if (merge->events)
         ct_buffer_give(merge->events, CT_BUFFER_CLASSES - 1);
     free(merge->bytes);
@@ -55,7 +55,7 @@ static bool read_loose(struct ct_packed_out *packed, struct merge *merge) {
 
 /* Writes after the loose blocks, then over them, then cuts the rest off. A failure of the first step leaves the file as
  * it was. */
-static int replace(struct ct_packed_out *packed, const uint8_t *bytes, size_t size) {
+static int replace_blocks(struct ct_packed_out *packed, const uint8_t *bytes, size_t size) {
     uint64_t copy = packed->loose + size > packed->end ? packed->loose + size : packed->end;
     size_t done;
     int error = ct_file_write(packed->file.fd, bytes, size, copy, ct_packed_out_margin(packed), &done);
@@ -71,7 +71,7 @@ static int replace(struct ct_packed_out *packed, const uint8_t *bytes, size_t si
 }
 
 /* Puts the merged block into merge->bytes, then the blocks of links that were between the others. */
-static bool assemble(struct merge *merge, const uint8_t *block, size_t size) {
+static bool assemble_blocks(struct merge *merge, const uint8_t *block, size_t size) {
     uint8_t *bytes = malloc(merge->size + size);
     size_t used = size;
     if (!bytes)
@@ -117,7 +117,7 @@ int ct_packed_out_merge(struct ct_packed_out *packed, const struct atf_index_eve
             memcpy(merge.events + merge.count, events, count * sizeof *events);
         merge.count += count;
         const uint8_t *block = ct_pack_events(packed->pack, merge.events, merge.count, first, packed->tid, &size);
-        int failed = assemble(&merge, block, size) ? replace(packed, merge.bytes, merge.size) : ENOMEM;
+        int failed = assemble_blocks(&merge, block, size) ? replace_blocks(packed, merge.bytes, merge.size) : ENOMEM;
         error = packed->broken ? failed : 0;
         *merged = !failed;
         if (*merged) {
@@ -129,7 +129,7 @@ int ct_packed_out_merge(struct ct_packed_out *packed, const struct atf_index_eve
                 ct_packed_out_seal(packed);
         }
     }
-    release(&merge);
+    release_merge(&merge);
     if (!*merged)
         ct_packed_out_seal(packed); /* the blocks stay as they are */
     return error;

@@ -23,7 +23,8 @@ size_t ct_packed_out_margin(const struct ct_packed_out *packed) {
 }
 
 /* Writes all bytes, or leaves none of them in the file. */
-static int put(struct ct_packed_out *packed, const void *bytes, size_t size, uint64_t offset, size_t left_free) {
+static int write_bytes(struct ct_packed_out *packed, const void *bytes, size_t size, uint64_t offset,
+                       size_t left_free) {
     size_t done;
     int error = ct_file_write(packed->file.fd, bytes, size, offset, left_free, &done);
     if (error && done && ftruncate(packed->file.fd, (off_t)offset) != 0)
@@ -85,7 +86,7 @@ int ct_packed_out_append(struct ct_packed_out *packed, const uint8_t *block, siz
     int error = ct_packed_out_remember(packed, block, packed->end);
     if (error)
         return error;
-    error = put(packed, block, size, packed->end, ct_packed_out_margin(packed));
+    error = write_bytes(packed, block, size, packed->end, ct_packed_out_margin(packed));
     if (error)
         packed->entry_count--;
     else
@@ -105,7 +106,7 @@ int ct_packed_out_table(struct ct_packed_out *packed) {
     if (packed->entry_count)
         memcpy(block + BLOCK + sizeof table, packed->entries, packed->entry_count * sizeof *packed->entries);
     size = ct_pack_seal(block, size);
-    int error = put(packed, block, size, packed->end, FOOTER);
+    int error = write_bytes(packed, block, size, packed->end, FOOTER);
     free(block);
     if (error)
         return error;
@@ -133,7 +134,7 @@ static int write_end(struct ct_packed_out *packed) {
     footer.table_offset = packed->last_table;
     footer.block_count = packed->block_count;
     footer.crc = ct_crc32(0, &footer.table_offset, sizeof footer - offsetof(struct ctp_footer, table_offset));
-    error = put(packed, &footer, FOOTER, packed->end, 0);
+    error = write_bytes(packed, &footer, FOOTER, packed->end, 0);
     if (!error)
         packed->end += FOOTER;
     return error;

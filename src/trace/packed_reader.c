@@ -31,7 +31,7 @@ struct list {
     size_t count, room;
 };
 
-static bool add(struct list *list, const struct ctp_entry *entry) {
+static bool add_entry(struct list *list, const struct ctp_entry *entry) {
     if (list->count == list->room) {
         size_t room = list->room ? 2 * list->room : 64;
         struct ctp_entry *entries = realloc(list->entries, room * sizeof *entries);
@@ -62,10 +62,10 @@ static bool add_events(struct list *list, const struct ctp_entry *entry) {
     }
     if (last && entry_end(last) > entry->first_seq)
         return true; /* overlaps in a way that no recorder writes */
-    return add(list, entry);
+    return add_entry(list, entry);
 }
 
-static bool sane(const struct ctp_entry *entry) {
+static bool is_sane(const struct ctp_entry *entry) {
     if (entry->first_seq > UINT64_MAX - UINT32_MAX - 1 || !entry->count)
         return false;
     return entry->count <= CTP_BLOCK_EVENTS && (entry->type == CTP_LINKS || entry->span == entry->count - 1);
@@ -74,9 +74,9 @@ static bool sane(const struct ctp_entry *entry) {
 static bool take_entry(struct list lists[2], const struct ctp_entry *entry) {
     if (entry->type != CTP_EVENTS && entry->type != CTP_LINKS)
         return true;
-    if (!sane(entry))
+    if (!is_sane(entry))
         return true;
-    return entry->type == CTP_EVENTS ? add_events(&lists[0], entry) : add(&lists[1], entry);
+    return entry->type == CTP_EVENTS ? add_events(&lists[0], entry) : add_entry(&lists[1], entry);
 }
 
 static void free_lists(struct list lists[2]) {
@@ -152,7 +152,7 @@ static int load_tables(struct ct_index_part *part, const struct ctp_footer *foot
         const struct ctp_entry *entry = &entries[i];
         good = entry->offset >= offset && entry->size >= BLOCK && entry->size <= CTP_BLOCK_BYTES &&
                entry->offset <= part->size - FOOTER && entry->size <= part->size - FOOTER - entry->offset &&
-               (entry->type == CTP_STACK || sane(entry));
+               (entry->type == CTP_STACK || is_sane(entry));
         offset = entry->offset + entry->size;
         events += entry->type == CTP_EVENTS ? entry->count : 0;
         links += entry->type == CTP_LINKS ? entry->count : 0;
@@ -212,7 +212,7 @@ static uint64_t find_block(const struct ct_index_part *part, uint64_t offset) {
     return found;
 }
 
-static int walk(const struct ct_index_part *part, struct list lists[2]) {
+static int walk_blocks(const struct ct_index_part *part, struct list lists[2]) {
     uint64_t offset = sizeof(struct ctp_header);
     while (offset < part->size && part->size - offset >= BLOCK) {
         struct ctp_block header;
@@ -260,7 +260,7 @@ static int walk_again(struct ct_index_part *part, struct list lists[2]) {
         free_lists(lists);
         if (i && fstat(part->file.fd, &status) == 0)
             part->size = (uint64_t)status.st_size;
-        error = walk(part, lists);
+        error = walk_blocks(part, lists);
         drop_foreign(&lists[0], part->first);
         if (error || !missing_in(&lists[0], part->first))
             break;
@@ -436,7 +436,7 @@ static bool skip_to(struct ct_index *index, uint64_t sequence) {
 
 /* Makes the event at the position the next one to be unpacked. The number of the block may have changed since it was
  * begun; its events have not. */
-static bool seek(struct ct_index *index, struct ct_index_part *part, size_t block, uint64_t sequence) {
+static bool seek_event(struct ct_index *index, struct ct_index_part *part, size_t block, uint64_t sequence) {
     bool begun = index->unpacked == part && index->unpacked_block == block && index->unpack.next_seq <= sequence &&
                  index->unpack.left;
     return (begun && skip_to(index, sequence)) || (begin_block(index, part, block) && skip_to(index, sequence));
@@ -512,7 +512,7 @@ size_t ct_packed_read(struct ct_index *index, struct ct_index_part *part, uint64
         size_t block = find_position(packed, sequence);
         if (block == packed->block_count || packed->blocks[block].first_seq > sequence)
             return 0;
-        if (seek(index, part, block, sequence)) {
+        if (seek_event(index, part, block, sequence)) {
             index->damaged += ct_unpack_events(&index->unpack, events, count, &done) != 0;
             return done;
         }
@@ -534,9 +534,9 @@ uint64_t ct_packed_search(struct ct_index *index, struct ct_index_part *part, ui
         else
             high = middle;
     }
-    uint64_t behind = low < packed->block_count ? packed->blocks[low].first_seq : part->end;
+    uint64_t next = low < packed->block_count ? packed->blocks[low].first_seq : part->end;
     if (!low)
-        return behind;
+        return next;
     const struct ctp_entry *entry = &packed->blocks[low - 1];
     for (uint64_t at = entry->first_seq; at < entry_end(entry); at += count) {
         count = ct_packed_read(index, part, at, events, 64);
@@ -546,7 +546,7 @@ uint64_t ct_packed_search(struct ct_index *index, struct ct_index_part *part, ui
             if (events[i].timestamp_ns >= time_ns)
                 return at + i;
     }
-    return behind;
+    return next;
 }
 
 /* ---- the beginning of a segment ---- */

@@ -127,7 +127,7 @@ static int write_all(struct ct_packed_out *packed, const struct atf_index_event 
 
 /* ---- the sink ---- */
 
-static int use(struct ct_packed_out *packed) {
+static int use_file(struct ct_packed_out *packed) {
     int error = packed->file.path ? ct_file_use(&packed->file) : EBADF;
     if (error)
         return error;
@@ -138,7 +138,7 @@ static int use(struct ct_packed_out *packed) {
     return ENOMEM;
 }
 
-static void rest(struct ct_packed_out *packed) {
+static void rest_file(struct ct_packed_out *packed) {
     ct_pack_give(packed->pack);
     packed->pack = NULL;
     if (packed->file.path)
@@ -147,23 +147,23 @@ static void rest(struct ct_packed_out *packed) {
 
 static int packed_write(void *sink, const struct atf_index_event *events, size_t count, size_t *done) {
     struct ct_packed_out *packed = sink;
-    int error = use(packed);
+    int error = use_file(packed);
     *done = 0;
     if (error)
         return error;
     error = write_all(packed, events, count, done);
-    rest(packed);
+    rest_file(packed);
     return error;
 }
 
 static int packed_link(void *sink, struct ct_link *links, size_t count) {
     struct ct_packed_out *packed = sink;
-    int error = use(packed);
+    int error = use_file(packed);
     if (error)
         return error;
     ct_links_sort(links, count);
     error = write_links(packed, links, count);
-    rest(packed);
+    rest_file(packed);
     return error;
 }
 
@@ -196,10 +196,10 @@ static int packed_open(void **sink, const struct ct_sink_options *options) {
 
 static int packed_finish(void *sink) {
     struct ct_packed_out *packed = sink;
-    int error = use(packed);
+    int error = use_file(packed);
     if (!error) {
         error = ct_packed_out_finish(packed);
-        rest(packed);
+        rest_file(packed);
     }
     char *path = packed->file.path ? strdup(packed->file.path) : NULL;
     int late = ct_file_close(&packed->file);

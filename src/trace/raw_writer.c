@@ -55,7 +55,7 @@ static struct atf_index_header header_of(const struct raw *raw, bool finished) {
         .event_size = EVENT,
         .events_offset = HEADER,
     };
-    if (raw->segmented) /* tells readers of a segment that events came before it */
+    if (raw->segmented) /* the position at which the segment begins */
         memcpy(header.reserved, &raw->first_seq, sizeof header.reserved);
     if (finished) {
         header.flags = ct_sink_has_detail(raw->place, raw->directory) ? ATF_HAS_DETAIL : 0;

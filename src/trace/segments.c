@@ -79,7 +79,7 @@ struct ct_series *ct_series_open(struct ct_segments *segments) {
     return series;
 }
 
-static uint64_t largest(const struct ct_segments *segments) {
+static uint64_t largest_segment(const struct ct_segments *segments) {
     if (!segments->keep_bytes)
         return UINT64_MAX;
     uint64_t bytes = segments->keep_bytes / OPEN_PART / (segments->open ? segments->open : 1);
@@ -89,9 +89,9 @@ static uint64_t largest(const struct ct_segments *segments) {
 bool ct_series_is_full(struct ct_series *series, uint64_t time_ns) {
     struct ct_segments *segments = series->segments;
     pthread_mutex_lock(&segments->lock);
-    bool full = series->open &&
-                (series->bytes >= largest(segments) || (segments->keep_ns && time_ns > series->first_ns &&
-                                                        time_ns - series->first_ns >= segments->keep_ns / TIME_PART));
+    bool full = series->open && (series->bytes >= largest_segment(segments) ||
+                                 (segments->keep_ns && time_ns > series->first_ns &&
+                                  time_ns - series->first_ns >= segments->keep_ns / TIME_PART));
     pthread_mutex_unlock(&segments->lock);
     return full;
 }
@@ -125,7 +125,7 @@ static uint64_t begin_of(const struct ct_segments *segments, const struct ct_ser
     return 0;
 }
 
-static void trim(struct ct_segments *segments) {
+static void delete_old(struct ct_segments *segments) {
     struct segment *segment;
     while ((segment = segments->oldest) && may_go(segments, segment)) {
         struct ct_series *series = segment->series;
@@ -143,7 +143,7 @@ static void trim(struct ct_segments *segments) {
 }
 
 /* Inserts after all that are as old. */
-static void insert(struct ct_segments *segments, struct segment *segment) {
+static void insert_segment(struct ct_segments *segments, struct segment *segment) {
     struct segment *before = segments->newest;
     while (before && before->last_ns > segment->last_ns)
         before = before->older;
@@ -170,7 +170,7 @@ void ct_series_finished(struct ct_series *series, struct ct_place *place, const 
                                     .events = events,
                                     .first_ns = series->first_ns};
         segment->last_ns = series->last_ns;
-        insert(segments, segment);
+        insert_segment(segments, segment);
     } else {
         free(segment);
         free(copy);
@@ -178,7 +178,7 @@ void ct_series_finished(struct ct_series *series, struct ct_place *place, const 
     segments->open -= series->open;
     series->open = false;
     series->bytes = series->first_ns = series->last_ns = 0;
-    trim(segments);
+    delete_old(segments);
     pthread_mutex_unlock(&segments->lock);
 }
 

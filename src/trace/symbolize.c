@@ -40,7 +40,7 @@ struct work {
 
 /* ---- the new text ---- */
 
-static void add(struct work *w, const char *text, size_t length) {
+static void add_text(struct work *w, const char *text, size_t length) {
     if (length > w->room - w->length) {
         size_t room = w->room ? w->room : 65536;
         while (length > room - w->length)
@@ -63,11 +63,11 @@ static void add_escaped(struct work *w, const char *text) {
         char escaped[8];
         uint8_t c = (uint8_t)*text;
         if (c >= 0x20 && c != '\\' && c != 0x7f)
-            add(w, text, 1);
+            add_text(w, text, 1);
         else if (c == '\\' || c == '\t' || c == '\n')
-            add(w, c == '\t' ? "\\t" : c == '\n' ? "\\n" : "\\\\", 2);
+            add_text(w, c == '\t' ? "\\t" : c == '\n' ? "\\n" : "\\\\", 2);
         else
-            add(w, escaped, (size_t)snprintf(escaped, sizeof escaped, "\\x%02x", c));
+            add_text(w, escaped, (size_t)snprintf(escaped, sizeof escaped, "\\x%02x", c));
     }
 }
 
@@ -86,7 +86,7 @@ static bool parse_hex(struct span column, uint64_t *value) {
 }
 
 /* Splits a line into at most `count` columns; the last one has the rest of the line. Returns their number. */
-static size_t split(const char *line, size_t length, struct span *columns, size_t count) {
+static size_t split_line(const char *line, size_t length, struct span *columns, size_t count) {
     size_t n = 0;
     const char *end = line + length;
     for (;;) {
@@ -106,7 +106,7 @@ static char *copy_text(struct span column) {
 static void add_module(struct work *w, const char *line, size_t length) {
     struct span columns[6];
     uint64_t id;
-    if (split(line, length, columns, 6) < 5 || !parse_hex(columns[1], &id) || w->module_count >= MODULE_LIMIT)
+    if (split_line(line, length, columns, 6) < 5 || !parse_hex(columns[1], &id) || w->module_count >= MODULE_LIMIT)
         return;
     if (w->module_count == w->module_room) {
         size_t room = w->module_room ? 2 * w->module_room : 16;
@@ -149,26 +149,26 @@ static void add_found(struct work *w, struct module *m, const struct span *colum
         if (i == INLINES && count <= INLINES && !*value)
             break;
         if (i)
-            add(w, "\t", 1);
+            add_text(w, "\t", 1);
         if (*value)
             add_escaped(w, value);
         else if (i < count)
-            add(w, columns[i].at, columns[i].length);
+            add_text(w, columns[i].at, columns[i].length);
     }
     if (count > COLUMNS) { /* columns of later versions */
-        add(w, "\t", 1);
-        add(w, columns[COLUMNS].at, columns[COLUMNS].length);
+        add_text(w, "\t", 1);
+        add_text(w, columns[COLUMNS].at, columns[COLUMNS].length);
     }
 }
 
 static void add_function(struct work *w, const char *line, size_t length) {
     struct span columns[COLUMNS + 1];
-    size_t count = split(line, length, columns, COLUMNS + 1);
+    size_t count = split_line(line, length, columns, COLUMNS + 1);
     uint64_t id, offset;
     struct module *m =
         count > NAME && parse_hex(columns[ID], &id) && parse_hex(columns[OFFSET], &offset) ? module_of(w, id) : NULL;
     if (!m) {
-        add(w, line, length);
+        add_text(w, line, length);
         return;
     }
     struct ct_lookup_result found = ct_lookup_find(w->lookup, m->lookup, offset);
@@ -178,7 +178,7 @@ static void add_function(struct work *w, const char *line, size_t length) {
 /* A module without a build-id: compares functions, to find out whether the file at its path is the recorded one. */
 static void check_function(struct work *w, const char *line, size_t length) {
     struct span columns[COLUMNS + 1];
-    size_t count = split(line, length, columns, COLUMNS + 1);
+    size_t count = split_line(line, length, columns, COLUMNS + 1);
     uint64_t id, offset;
     if (count <= NAME || !parse_hex(columns[ID], &id) || !parse_hex(columns[OFFSET], &offset))
         return;
@@ -221,15 +221,15 @@ static void each_line(struct work *w, const char *text, size_t size, bool writin
         else if (writing && function)
             add_function(w, text, length);
         else if (writing)
-            add(w, text, length);
+            add_text(w, text, length);
         if (writing && first && !memmem(text, length, "\tinlines", 8))
-            add(w, "\tinlines", 8);
+            add_text(w, "\tinlines", 8);
         if (writing)
-            add(w, "\n", 1);
+            add_text(w, "\n", 1);
         text = newline + 1;
     }
     if (writing && text < end)
-        add(w, text, (size_t)(end - text)); /* the line is cut */
+        add_text(w, text, (size_t)(end - text)); /* the line is cut */
 }
 
 /* A file of our own, because another process may do this at the same time. Users who can read the old file can read
@@ -270,8 +270,8 @@ static int replace_file(const char *directory, const struct work *w) {
     return ct_file_status(error);
 }
 
-static void tell(struct work *w, struct ct_symbolize_totals *totals,
-                 void (*each)(void *arg, const struct ct_symbolize_module *module), void *arg) {
+static void report_modules(struct work *w, struct ct_symbolize_totals *totals,
+                           void (*each)(void *arg, const struct ct_symbolize_module *module), void *arg) {
     for (size_t i = 0; i < w->module_count; i++) {
         struct module *m = &w->modules[i];
         m->info.path = m->path;
@@ -307,7 +307,7 @@ int ct_symbolize(const char *directory, struct ct_lookup *lookup, struct ct_symb
         status = w.no_memory ? CT_ERR_NO_MEMORY : replace_file(directory, &w);
     }
     if (!status)
-        tell(&w, totals, each, arg);
+        report_modules(&w, totals, each, arg);
     for (size_t i = 0; i < w.module_count; i++) {
         free(w.modules[i].path);
         free(w.modules[i].build_id);

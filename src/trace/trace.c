@@ -209,7 +209,7 @@ static int add_process(struct ct_trace *trace, const char *directory) {
 
 /* ---- the trace ---- */
 
-__attribute__((format(printf, 3, 4))) static void say(char *error, size_t size, const char *format, ...) {
+__attribute__((format(printf, 3, 4))) static void set_error(char *error, size_t size, const char *format, ...) {
     va_list arguments;
     if (!error || !size)
         return;
@@ -227,7 +227,7 @@ static int add_programs(struct ct_trace *trace, const char *path, uint32_t pid, 
         char *directory = ct_file_path("%s/%s", path, name);
         status = directory ? add_process(trace, directory) : CT_ERR_NO_MEMORY;
         if (status && status != CT_ERR_NOT_FOUND)
-            say(error, error_size, "%s cannot be read: %s", directory ? directory : path, ct_status_text(status));
+            set_error(error, error_size, "%s cannot be read: %s", directory ? directory : path, ct_status_text(status));
         free(directory);
         snprintf(name, sizeof name, "pid_%u_%u", pid, turn);
     }
@@ -239,7 +239,7 @@ static int add_session(struct ct_trace *trace, const char *path, char *error, si
     size_t count;
     int problem = ct_find_numbered(path, "pid_", &pids, &count), status = ct_file_status(problem);
     if (problem)
-        say(error, error_size, "%s cannot be read: %s", path, strerror(problem));
+        set_error(error, error_size, "%s cannot be read: %s", path, strerror(problem));
     for (size_t i = 0; i < count && (!status || status == CT_ERR_NOT_FOUND); i++)
         status = add_programs(trace, path, pids[i], error, error_size);
     free(pids);
@@ -249,9 +249,10 @@ static int add_session(struct ct_trace *trace, const char *path, char *error, si
         return 0;
     char *newest = count ? NULL : ct_find_newest_session(path);
     if (newest)
-        say(error, error_size, "%s contains traces; name one of them (the newest is %s)", path, newest);
+        set_error(error, error_size, "%s contains traces; name one of them (the newest is %s)", path, newest);
     else
-        say(error, error_size,
+        set_error(
+            error, error_size,
             "%s has no manifest.json: it is not a trace, or its recorder was ended before recording began; record one "
             "with contrail spawn PROG",
             path);
@@ -263,21 +264,22 @@ static int open_path(struct ct_trace *trace, const char *path, char *error, size
     struct stat status;
     if (stat(path, &status) != 0) {
         int problem = errno;
-        say(error, error_size,
-            problem == ENOENT ? "there is no trace %s; contrail info without a name shows the newest under %s"
-                              : "the trace %s cannot be read",
-            path, DEFAULT_ROOT);
+        set_error(error, error_size,
+                  problem == ENOENT ? "there is no trace %s; contrail info without a name shows the newest under %s"
+                                    : "the trace %s cannot be read",
+                  path, DEFAULT_ROOT);
         return ct_file_status(problem);
     }
     if (!S_ISDIR(status.st_mode)) {
-        say(error, error_size, "%s is not a directory; name a session directory or a pid_N directory in it", path);
+        set_error(error, error_size, "%s is not a directory; name a session directory or a pid_N directory in it",
+                  path);
         return CT_ERR_BAD_FILE;
     }
     if (!ct_find_exists(path, "manifest.json"))
         return add_session(trace, path, error, error_size);
     int result = add_process(trace, path);
     if (result)
-        say(error, error_size, "%s cannot be read: %s", path, ct_status_text(result));
+        set_error(error, error_size, "%s cannot be read: %s", path, ct_status_text(result));
     return result;
 }
 
@@ -285,7 +287,7 @@ static char *path_of(const char *path, char *error, size_t error_size, int *stat
     char *copy = path ? strdup(path) : ct_find_newest_session(DEFAULT_ROOT);
     *status = copy ? 0 : path ? CT_ERR_NO_MEMORY : CT_ERR_NOT_FOUND;
     if (!copy && !path)
-        say(error, error_size, "no trace found under %s; record one with contrail spawn PROG", DEFAULT_ROOT);
+        set_error(error, error_size, "no trace found under %s; record one with contrail spawn PROG", DEFAULT_ROOT);
     size_t length = copy ? strlen(copy) : 0;
     while (length > 1 && copy[length - 1] == '/')
         copy[--length] = 0;
@@ -295,10 +297,10 @@ static char *path_of(const char *path, char *error, size_t error_size, int *stat
 int ct_trace_open(struct ct_trace **out, const char *path, char *error, size_t error_size) {
     int status;
     *out = NULL;
-    say(error, error_size, "%s", "");
+    set_error(error, error_size, "%s", "");
     struct ct_trace *trace = calloc(1, sizeof *trace);
     if (!trace) {
-        say(error, error_size, "%s", ct_status_text(CT_ERR_NO_MEMORY));
+        set_error(error, error_size, "%s", ct_status_text(CT_ERR_NO_MEMORY));
         return CT_ERR_NO_MEMORY;
     }
     pthread_mutex_init(&trace->cache.lock, NULL);
@@ -307,7 +309,7 @@ int ct_trace_open(struct ct_trace **out, const char *path, char *error, size_t e
         status = open_path(trace, trace->path, error, error_size);
     if (status) {
         if (error && error_size && !*error)
-            say(error, error_size, "%s", ct_status_text(status));
+            set_error(error, error_size, "%s", ct_status_text(status));
         ct_trace_close(trace);
         return status;
     }

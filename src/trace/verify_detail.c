@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BATCH      1024
-#define TOLD_LIMIT 5
+#define BATCH        1024
+#define REPORT_LIMIT 5
 
 enum problem { P_SHAPE, P_THREAD, P_LINK, P_EVENT, P_COUNT };
 
@@ -21,7 +21,7 @@ struct detail_check {
     struct ct_details *details;
     uint32_t tid;
     char name[700]; /* of the file or thread that is being checked */
-    uint64_t told[P_COUNT];
+    uint64_t reported[P_COUNT];
     struct atf_index_event events[BATCH]; /* of the index, from `from` on */
     uint64_t from;
     size_t count;
@@ -37,11 +37,11 @@ __attribute__((format(printf, 2, 3))) static void complain(struct detail_check *
     check->ask->complain(check->ask->arg, sentence);
 }
 
-__attribute__((format(printf, 4, 5))) static void told(struct detail_check *check, enum problem problem,
-                                                       uint64_t sequence, const char *format, ...) {
+__attribute__((format(printf, 4, 5))) static void report_problem(struct detail_check *check, enum problem problem,
+                                                                 uint64_t sequence, const char *format, ...) {
     char text[300];
     va_list arguments;
-    if (check->told[problem]++ >= TOLD_LIMIT)
+    if (check->reported[problem]++ >= REPORT_LIMIT)
         return;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
@@ -153,13 +153,14 @@ static uint32_t kind_of(uint32_t type) {
 static void check_event(struct detail_check *check, uint64_t sequence, const struct ct_trace_detail *detail,
                         const struct atf_index_event *event) {
     if (event->event_kind != kind_of(detail->type))
-        told(check, P_EVENT, sequence, "is of type %u, its event of kind %u", detail->type, event->event_kind);
+        report_problem(check, P_EVENT, sequence, "is of type %u, its event of kind %u", detail->type,
+                       event->event_kind);
     else if (event->function_id != detail->function_id)
-        told(check, P_EVENT, sequence, "is of function %" PRIx64 ", its event of %" PRIx64, detail->function_id,
-             (uint64_t)event->function_id);
+        report_problem(check, P_EVENT, sequence, "is of function %" PRIx64 ", its event of %" PRIx64,
+                       detail->function_id, (uint64_t)event->function_id);
     else if (event->timestamp_ns != detail->timestamp_ns)
-        told(check, P_EVENT, sequence, "is of %" PRIu64 " ns, its event of %" PRIu64 " ns", detail->timestamp_ns,
-             (uint64_t)event->timestamp_ns);
+        report_problem(check, P_EVENT, sequence, "is of %" PRIu64 " ns, its event of %" PRIu64 " ns",
+                       detail->timestamp_ns, (uint64_t)event->timestamp_ns);
 }
 
 /* Checks the way from the record to its event and back. */
@@ -169,30 +170,30 @@ static void check_back_link(struct detail_check *check, uint64_t sequence, const
     const struct atf_index_event *event = index_event(check, detail->index_seq);
     if (!event) {
         if (check->ask->finished && detail->index_seq >= check->thread->index.end)
-            told(check, P_LINK, sequence, "names event %u; there are %" PRIu64, detail->index_seq,
-                 check->thread->index.end);
+            report_problem(check, P_LINK, sequence, "names event %u; there are %" PRIu64, detail->index_seq,
+                           check->thread->index.end);
         return;
     }
     check_event(check, sequence, detail, event);
     bool unlinked = event->detail_seq == ATF_NO_DETAIL && !check->ask->finished;
     if (event->detail_seq != sequence && !unlinked)
-        told(check, P_LINK, sequence, "names event %u, which names record %" PRId64, detail->index_seq,
-             event->detail_seq == ATF_NO_DETAIL ? -1 : (int64_t)event->detail_seq);
+        report_problem(check, P_LINK, sequence, "names event %u, which names record %" PRId64, detail->index_seq,
+                       event->detail_seq == ATF_NO_DETAIL ? -1 : (int64_t)event->detail_seq);
 }
 
 static void check_record(struct detail_check *check, uint64_t sequence, const uint8_t *record,
                          const struct atf_detail_event *event) {
     struct ct_trace_detail detail;
     if (event->thread_id != check->tid)
-        told(check, P_THREAD, sequence, "is of thread %u", event->thread_id);
+        report_problem(check, P_THREAD, sequence, "is of thread %u", event->thread_id);
     if (event->event_type < ATF_DETAIL_CALL || event->event_type > ATF_DETAIL_SIGNAL) {
-        told(check, P_SHAPE, sequence, "is of type %u, which does not exist", event->event_type);
+        report_problem(check, P_SHAPE, sequence, "is of type %u, which does not exist", event->event_type);
         return;
     }
     if (event->flags & ~(ATF_DETAIL_VECTORS | ATF_DETAIL_STRINGS))
-        told(check, P_SHAPE, sequence, "has unknown flags %x", event->flags);
+        report_problem(check, P_SHAPE, sequence, "has unknown flags %x", event->flags);
     if (ct_details_parse(record, event, &detail) != 0) {
-        told(check, P_SHAPE, sequence, "is too short for its contents");
+        report_problem(check, P_SHAPE, sequence, "is too short for its contents");
         return;
     }
     check_back_link(check, sequence, &detail);
@@ -228,13 +229,13 @@ static void check_link(struct detail_check *check, uint64_t position, uint32_t d
     struct atf_detail_event event;
     if (ct_details_record(check->details, detail_seq, &event)) {
         if (event.index_seq != (uint32_t)position)
-            told(check, P_LINK, detail_seq, "is named by event %" PRIu64 ", but names event %u", position,
-                 event.index_seq);
+            report_problem(check, P_LINK, detail_seq, "is named by event %" PRIu64 ", but names event %u", position,
+                           event.index_seq);
     } else if (detail_seq < end) {
         if (!check->ask->dropped)
-            told(check, P_LINK, detail_seq, "is named by event %" PRIu64 ", but not there", position);
+            report_problem(check, P_LINK, detail_seq, "is named by event %" PRIu64 ", but not there", position);
     } else if (check->ask->finished) {
-        told(check, P_LINK, detail_seq, "is named by event %" PRIu64 "; there are %" PRIu64, position, end);
+        report_problem(check, P_LINK, detail_seq, "is named by event %" PRIu64 "; there are %" PRIu64, position, end);
     }
 }
 
@@ -295,8 +296,8 @@ int ct_verify_details(struct ct_trace *trace, size_t thread, const struct ct_ver
     check->count = 0; /* the index is read again, in order */
     check_links(check, end);
     for (int i = 0; i < P_COUNT; i++)
-        if (check->told[i] > TOLD_LIMIT)
-            complain(check, "%" PRIu64 " more detail records with %s", check->told[i] - TOLD_LIMIT, kinds[i]);
+        if (check->reported[i] > REPORT_LIMIT)
+            complain(check, "%" PRIu64 " more detail records with %s", check->reported[i] - REPORT_LIMIT, kinds[i]);
     free(check);
     return 0;
 }

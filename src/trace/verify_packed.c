@@ -7,15 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TOLD_LIMIT 5
-#define BATCH      512
+#define REPORT_LIMIT 5
+#define BATCH        512
 
 struct packed_check {
     struct ct_index_part *part;
     const char *name;
     void (*complain)(void *arg, const char *sentence);
     void *arg;
-    unsigned told;
+    unsigned reported;
     uint64_t events, links, time_last;
 };
 
@@ -29,7 +29,7 @@ __attribute__((format(printf, 2, 3))) static void complain(struct packed_check *
     check->complain(check->arg, sentence);
 }
 
-static bool zero(const uint8_t *bytes, size_t size) {
+static bool all_zero(const uint8_t *bytes, size_t size) {
     for (size_t i = 0; i < size; i++)
         if (bytes[i])
             return false;
@@ -48,7 +48,8 @@ static void check_header(struct packed_check *check) {
         complain(check, "the header names clock %u, not the boot-time clock", header->clock_type);
     if (header->flags & ~(uint32_t)ATF_HAS_DETAIL)
         complain(check, "the header has unknown flags %x", header->flags);
-    if (!zero(header->reserved0, sizeof header->reserved0) || !zero(header->reserved1, sizeof header->reserved1))
+    if (!all_zero(header->reserved0, sizeof header->reserved0) ||
+        !all_zero(header->reserved1, sizeof header->reserved1))
         complain(check, "reserved bytes of the header are not zero");
     if (header->first_seq && !check->part->segment)
         complain(check, "the header says that %" PRIu64 " events come before it, but it is not a segment",
@@ -94,7 +95,7 @@ static void check_block(struct packed_check *check, const struct ctp_entry *entr
         return;
     }
     memcpy(&header, block, sizeof header);
-    if (!zero(header.reserved, sizeof header.reserved))
+    if (!all_zero(header.reserved, sizeof header.reserved))
         problem = "has reserved bytes that are not zero";
     else if (entry->type == CTP_EVENTS)
         problem = problem_of_events(check, block, &header);
@@ -103,7 +104,7 @@ static void check_block(struct packed_check *check, const struct ctp_entry *entr
     check->events += entry->type == CTP_EVENTS ? header.count : 0;
     check->links += links;
     free(block);
-    if (problem && check->told++ < TOLD_LIMIT)
+    if (problem && check->reported++ < REPORT_LIMIT)
         complain(check, "the block at byte %" PRIu64 " %s", (uint64_t)entry->offset, problem);
 }
 
@@ -137,14 +138,14 @@ static void check_footer(struct packed_check *check) {
                  check->links);
     if (footer->time_start_ns != start || footer->time_end_ns != check->time_last)
         complain(check, "the footer's times are not those of its first and last event");
-    if (!zero(footer->reserved, sizeof footer->reserved))
+    if (!all_zero(footer->reserved, sizeof footer->reserved))
         complain(check, "reserved bytes of the footer are not zero");
     check_row(check);
 }
 
 void ct_verify_packed(struct ct_index_part *part, const char *name, bool finished,
-                      void (*tell)(void *arg, const char *sentence), void *arg) {
-    struct packed_check check = {.part = part, .name = name, .complain = tell, .arg = arg};
+                      void (*report)(void *arg, const char *sentence), void *arg) {
+    struct packed_check check = {.part = part, .name = name, .complain = report, .arg = arg};
     const struct ct_packed *packed = part->packed;
     if (!packed->has_footer && finished)
         complain(&check, "it has no footer after %" PRIu64 " events, although the recorder finished the trace",
