@@ -162,7 +162,7 @@ bool ct_debug_file_map(struct ct_debug_file *out, const char *path) {
     return false;
 }
 
-static bool belongs(const struct wanted *w, const struct ct_debug_file *file) {
+static bool is_wanted(const struct wanted *w, const struct ct_debug_file *file) {
     char build_id[CT_BUILD_ID_TEXT];
     ct_elf_build_id(&file->elf, build_id);
     if (*build_id && w->build_id[0])
@@ -174,7 +174,7 @@ static bool try_file(void *arg, const struct wanted *w, const char *path) {
     struct ct_debug_file *out = arg;
     if (!ct_debug_file_map(out, path))
         return false;
-    if (belongs(w, out))
+    if (is_wanted(w, out))
         return true;
     ct_debug_file_close(out);
     return false;

@@ -83,7 +83,7 @@ struct ct_cxx_parser {
     const struct ct_cxx_node *last_name; /* the name of constructors */
     unsigned depth;
     unsigned guesses;   /* remaining look-aheads: each may read all of the rest */
-    bool in_expression; /* template arguments after an operator's type do not belong to the type there */
+    bool in_expression; /* there, template arguments after the type of a conversion operator belong to the type */
     bool in_conversion;
     /* Compilers disagree on how a name in a scope that depends on parameters is written: the standard's way is tried
      * first, then, if there was such a name, that of older compilers. */

@@ -35,8 +35,8 @@ static const struct ct_cxx_node *item(const struct ct_cxx_node *list, uint32_t i
 }
 
 /* Resolves a template parameter, and the scope of its argument. Other nodes resolve to themselves. */
-static struct place look(const struct ct_cxx_printer *p, const struct ct_cxx_node *n,
-                         const struct ct_cxx_scope *scope) {
+static struct place resolve(const struct ct_cxx_printer *p, const struct ct_cxx_node *n,
+                            const struct ct_cxx_scope *scope) {
     while (n && n->kind == CXX_PARAM && !p->lambda) {
         if (!scope)
             return (struct place){0};
@@ -160,9 +160,9 @@ enum shape { PLAIN, FUNCTION, ARRAY };
 /* Shape of the type inside a pointer, reference or qualifier. */
 static enum shape shape_of(const struct ct_cxx_printer *p, const struct ct_cxx_node *n,
                            const struct ct_cxx_scope *scope) {
-    struct place at = look(p, n, scope);
+    struct place at = resolve(p, n, scope);
     while (at.node && at.node->kind == CXX_QUALIFIED)
-        at = look(p, at.node->a, at.scope);
+        at = resolve(p, at.node->a, at.scope);
     if (!at.node)
         return PLAIN;
     return at.node->kind == CXX_FUNCTION ? FUNCTION : at.node->kind == CXX_ARRAY ? ARRAY : PLAIN;
@@ -178,11 +178,11 @@ static void open_paren(struct ct_cxx_printer *p, enum shape shape) {
 /* Collapses references to references, which template arguments create, into one reference. */
 static struct place collapse(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const struct ct_cxx_scope *scope,
                              bool *lvalue) {
-    struct place at = look(p, n->a, scope);
+    struct place at = resolve(p, n->a, scope);
     *lvalue = n->kind == CXX_LREF;
     while (at.node && (at.node->kind == CXX_LREF || at.node->kind == CXX_RREF)) {
         *lvalue |= at.node->kind == CXX_LREF;
-        at = look(p, at.node->a, at.scope);
+        at = resolve(p, at.node->a, at.scope);
     }
     return at;
 }
@@ -218,11 +218,11 @@ static void member_left(struct ct_cxx_printer *p, const struct ct_cxx_node *n, c
 /* Leaves out qualifiers that the argument already has. */
 static unsigned inner_qualifiers(const struct ct_cxx_printer *p, const struct ct_cxx_node *n,
                                  const struct ct_cxx_scope *scope) {
-    struct place at = look(p, n, scope);
+    struct place at = resolve(p, n, scope);
     unsigned flags = 0;
     while (at.node && at.node->kind == CXX_QUALIFIED) {
         flags |= at.node->flags;
-        at = look(p, at.node->a, at.scope);
+        at = resolve(p, at.node->a, at.scope);
     }
     return flags;
 }
@@ -242,13 +242,13 @@ void ct_cxx_print_parameters(struct ct_cxx_printer *p, const struct ct_cxx_node 
 
 /* True when the result of a function continues after its parameters: no space is before its name then. */
 static bool goes_on(const struct ct_cxx_printer *p, const struct ct_cxx_node *n, const struct ct_cxx_scope *scope) {
-    for (struct place at = look(p, n, scope); at.node;) {
+    for (struct place at = resolve(p, n, scope); at.node;) {
         const struct ct_cxx_node *inner = at.node->kind == CXX_MEMBER_POINTER ? at.node->b : at.node->a;
         if (at.node->kind < CXX_QUALIFIED || (at.node->kind > CXX_RREF && at.node->kind != CXX_MEMBER_POINTER))
             return false;
         if (at.node->kind != CXX_QUALIFIED && shape_of(p, inner, at.scope) != PLAIN)
             return true;
-        at = look(p, inner, at.scope);
+        at = resolve(p, inner, at.scope);
     }
     return false;
 }
@@ -392,7 +392,7 @@ static void parameter(struct ct_cxx_printer *p, const struct ct_cxx_node *n, con
             add_number(p, "auto:", n->number + 1, "");
         return;
     }
-    struct place at = look(p, n, scope);
+    struct place at = resolve(p, n, scope);
     if (!at.node)
         give_up(p);
     else if (is_left)
@@ -472,7 +472,7 @@ static void name(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const st
     }
 }
 
-static bool step(struct ct_cxx_printer *p) {
+static bool count_step(struct ct_cxx_printer *p) {
     if (p->out->failed)
         return false;
     if (++p->steps > CXX_MAX_STEPS || p->depth >= CXX_MAX_PRINT_DEPTH) {
@@ -492,7 +492,7 @@ static void left_half(struct ct_cxx_printer *p, const struct ct_cxx_node *n, con
         qualified_left(p, n, scope);
         break;
     case CXX_POINTER:
-        pointer_left(p, look(p, n->a, scope), "*");
+        pointer_left(p, resolve(p, n->a, scope), "*");
         break;
     case CXX_LREF:
     case CXX_RREF: {
@@ -531,7 +531,7 @@ static void left_half(struct ct_cxx_printer *p, const struct ct_cxx_node *n, con
 }
 
 static void left(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const struct ct_cxx_scope *scope) {
-    if (!step(p))
+    if (!count_step(p))
         return;
     p->depth++;
     left_half(p, n, scope);
@@ -540,7 +540,7 @@ static void left(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const st
 
 static void right(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const struct ct_cxx_scope *scope) {
     bool lvalue;
-    if (!step(p))
+    if (!count_step(p))
         return;
     p->depth++;
     switch (n->kind) {
@@ -553,14 +553,14 @@ static void right(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const s
             qualifiers(p, n->flags);
         break;
     case CXX_POINTER:
-        pointer_right(p, look(p, n->a, scope));
+        pointer_right(p, resolve(p, n->a, scope));
         break;
     case CXX_LREF:
     case CXX_RREF:
         pointer_right(p, collapse(p, n, scope, &lvalue));
         break;
     case CXX_MEMBER_POINTER:
-        pointer_right(p, look(p, n->b, scope));
+        pointer_right(p, resolve(p, n->b, scope));
         break;
     case CXX_FUNCTION:
         function_right(p, n, scope);

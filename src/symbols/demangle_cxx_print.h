@@ -30,9 +30,9 @@ static inline void add_text(struct ct_cxx_printer *p, const struct ct_cxx_node *
     ct_demangle_add(p->out, n->text, n->length);
 }
 
-static inline void add_number(struct ct_cxx_printer *p, const char *before, uint32_t number, const char *behind) {
+static inline void add_number(struct ct_cxx_printer *p, const char *before, uint32_t number, const char *after) {
     char text[64];
-    int length = snprintf(text, sizeof text, "%s%u%s", before, (unsigned)number, behind);
+    int length = snprintf(text, sizeof text, "%s%u%s", before, (unsigned)number, after);
     ct_demangle_add(p->out, text, (size_t)length);
 }
 

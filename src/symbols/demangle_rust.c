@@ -169,11 +169,11 @@ static void back(struct reader *r, void (*read)(struct reader *r, bool in_value)
     }
     if (r->quiet)
         return;
-    const char *behind = r->at;
+    const char *after = r->at;
     r->at = r->start + place;
     read(r, in_value);
     if (!r->bad)
-        r->at = behind;
+        r->at = after;
 }
 
 static void read_type(struct reader *r, bool in_value) {
@@ -381,11 +381,11 @@ static bool open_path(struct reader *r) {
         if (r->bad || place >= (uint64_t)(tag - r->start)) {
             fail(r);
         } else if (!r->quiet) {
-            const char *behind = r->at;
+            const char *after = r->at;
             r->at = r->start + place;
             open = open_path(r);
             if (!r->bad)
-                r->at = behind;
+                r->at = after;
         }
     } else {
         path(r, false);

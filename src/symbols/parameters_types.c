@@ -36,7 +36,7 @@ static const char *name_of(struct ct_parameters *p, Dwarf_Die *die) {
 }
 
 /* Skips typedefs and qualifiers. False: void. */
-static bool strip(struct ct_parameters *p, Dwarf_Die *die) {
+static bool strip_qualifiers(struct ct_parameters *p, Dwarf_Die *die) {
     for (int i = 0; i < MAX_CHAIN; i++)
         switch (p->dw->dwarf_tag(die)) {
         case DW_TAG_typedef:
@@ -100,7 +100,7 @@ static void read_enum(struct ct_parameters *p, Dwarf_Die *die, struct ct_type *t
     number_of(p, die, DW_AT_byte_size, &size);
     type->kind = CT_TYPE_ENUM;
     type->size = type->align = size;
-    if (type_die(p, die, &base) && strip(p, &base)) {
+    if (type_die(p, die, &base) && strip_qualifiers(p, &base)) {
         uint64_t encoding = 0;
         number_of(p, &base, DW_AT_encoding, &encoding);
         type->is_signed = encoding == DW_ATE_signed || encoding == DW_ATE_signed_char;
@@ -138,7 +138,7 @@ static void read_pointer(struct ct_parameters *p, Dwarf_Die *die, struct ct_type
     uint64_t size = 0;
     type->kind = CT_TYPE_POINTER;
     type->size = type->align = 8;
-    if (p->dw->dwarf_tag(die) != DW_TAG_pointer_type || !type_die(p, die, &target) || !strip(p, &target))
+    if (p->dw->dwarf_tag(die) != DW_TAG_pointer_type || !type_die(p, die, &target) || !strip_qualifiers(p, &target))
         return;
     if (p->dw->dwarf_tag(&target) == DW_TAG_base_type && !strcmp(name_of(p, &target), "char") &&
         number_of(p, &target, DW_AT_byte_size, &size) && size == 1)
@@ -232,7 +232,7 @@ static bool is_copy(struct ct_parameters *p, Dwarf_Die *function, const Dwarf_Di
             continue;
         int tag = place == 1 && type_die(p, &child, &target) ? p->dw->dwarf_tag(&target) : 0;
         if ((tag == DW_TAG_reference_type || tag == DW_TAG_rvalue_reference_type) && type_die(p, &target, &target) &&
-            strip(p, &target))
+            strip_qualifiers(p, &target))
             own = target.addr == class->addr;
         place++;
     } while (p->dw->dwarf_siblingof(&child, &child) == 0);
@@ -392,7 +392,7 @@ const struct ct_type *ct_parameters_type(struct ct_parameters *p, Dwarf_Die *die
         return &void_type;
     if (!p->dw->dwarf_formref_die(&attribute, &target) || depth > MAX_DEPTH || !p->nodes)
         return &ct_type_unknown;
-    if (!strip(p, &target))
+    if (!strip_qualifiers(p, &target))
         return &void_type;
     struct ct_type *type = ct_parameters_memory(p, sizeof *type);
     if (!type)

@@ -5,7 +5,7 @@
 #include "symbols/eh_frame.h"
 #include "symbols/table.h"
 
-static bool known(const struct ct_functions *table, const struct ct_personality *p) {
+static bool is_listed(const struct ct_functions *table, const struct ct_personality *p) {
     for (size_t i = 0; i < table->personality_count; i++)
         if (table->personalities[i].offset == p->offset && table->personalities[i].indirect == p->indirect)
             return true;
@@ -13,7 +13,7 @@ static bool known(const struct ct_functions *table, const struct ct_personality 
 }
 
 /* Marks a function of the finished table, by exact address only. */
-static void mark(struct ct_functions *table, uint64_t offset) {
+static void mark_function(struct ct_functions *table, uint64_t offset) {
     const struct ct_func *func = ct_functions_find(table, offset);
     if (func && func->offset == offset)
         table->funcs[func - table->funcs].flags |= CT_FUNC_PERSONALITY;
@@ -52,8 +52,8 @@ static void mark_relocated(struct ct_functions *table, const struct ct_elf *elf)
     struct ct_reader r = ct_reader_of(bytes.data, size < bytes.size ? size : bytes.size);
     while (ct_reader_left(&r) >= sizeof reloc) {
         ct_reader_bytes(&r, &reloc, sizeof reloc);
-        if (known(table, &(struct ct_personality){.offset = reloc.r_offset, .indirect = true}))
-            mark(table, relocated_value(elf, &reloc));
+        if (is_listed(table, &(struct ct_personality){.offset = reloc.r_offset, .indirect = true}))
+            mark_function(table, relocated_value(elf, &reloc));
     }
 }
 
@@ -61,18 +61,18 @@ void ct_personalities_read(struct ct_functions *table, const struct ct_elf *elf,
     struct ct_personality p;
     bool any_indirect = false;
     for (size_t i = 0; ct_eh_frame_personality(frame, i, &p) && table->personality_count < CT_MAX_PERSONALITIES; i++) {
-        if (!p.offset || known(table, &p))
+        if (!p.offset || is_listed(table, &p))
             continue;
         table->personalities[table->personality_count++] = p;
         any_indirect |= p.indirect;
         if (!p.indirect) {
-            mark(table, p.offset);
+            mark_function(table, p.offset);
             continue;
         }
         /* Programs at fixed addresses contain the value itself. */
         struct ct_span slot = ct_elf_at(elf, p.offset);
         struct ct_reader r = ct_reader_of(slot.data, slot.size);
-        mark(table, ct_reader_u64(&r));
+        mark_function(table, ct_reader_u64(&r));
     }
     if (any_indirect)
         mark_relocated(table, elf);
