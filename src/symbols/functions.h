@@ -53,8 +53,8 @@ struct ct_debug_search {
     const char *file; /* tried first; NULL: none */
     const char *const *directories; /* like /usr/lib/debug, which NULL means; NULL-terminated */
 };
-/* Adds the symbols of the debug file, for modules that have none of their own. A missing or damaged debug file changes
- * nothing. */
+/* Like the two above, with the symbols of the debug file for modules that have none. A missing or damaged debug file
+ * changes nothing. */
 int ct_functions_open_full(struct ct_functions **out, const char *path);
 int ct_functions_open_image_full(struct ct_functions **out, const void *image, size_t size,
                                  const struct ct_debug_search *search);
