@@ -12,7 +12,7 @@ trap 'rm -rf "$work"' EXIT
 DESTDIR=$work meson install -C "$build" --no-rebuild >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 pc=$(find "$work" -name libcontrail.pc)
 [ -n "$pc" ] || { echo "no libcontrail.pc"; exit 1; }
-export PKG_CONFIG_PATH=${pc%/*} PKG_CONFIG_SYSROOT_DIR=$work
+export PKG_CONFIG_PATH="${pc%/*}" PKG_CONFIG_SYSROOT_DIR="$work"
 libdir=$(dirname "${pc%/*}")
 cat >"$work/user.c" <<'C'
 #include <contrail/contrail.h>

@@ -276,6 +276,12 @@ def check_other(others, function, kind, depth, entry_only):
     return fits
 
 
+def recorded_events(directory):
+    """The number of events that the manifest states, for those who need no more: `contrail verify` compares it with the files."""
+    with open(os.path.join(directory, "manifest.json")) as f:
+        return sum(thread["events"] for thread in json.load(f)["threads"])
+
+
 def find(output):
     """The pid_N directories below an output directory."""
     return sorted(glob.glob(os.path.join(glob.escape(output), "session_*", "pid_*")))

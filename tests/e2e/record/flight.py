@@ -5,6 +5,7 @@ Usage: flight.py CONTRAIL"""
 import glob
 import json
 import os
+import select
 import shutil
 import socket
 import subprocess
@@ -665,8 +666,8 @@ class Control(FlightCase):
             self.assertEqual(file.read().rsplit(")", 1)[1].split()[0], "t")
         self.assertTrue(told.status()["paused"])
         self.assertIn("paused already", self.refused(told, 69, "pause"))
-        told.send("c5")  # it stands in read, and goes on there
-        time.sleep(0.2)
+        told.send("c5")  # it is in read, and goes on there
+        self.assertEqual(select.select([told.process.stdout], [], [], 0.2)[0], [], "it answers while it is paused")
         self.assertEqual(told.ctl("resume"), "running\n")
         self.assertEqual(told.process.stdout.readline(), "c\n")
         self.assertIn("running already", self.refused(told, 69, "resume"))

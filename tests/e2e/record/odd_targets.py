@@ -185,7 +185,7 @@ def stopped_target(shop):
     output = shop.new_output()
     recorder = shop.attach(process.pid, output)
     wait_for("it is stopped as before", lambda: "state T" in status_of(process.pid))
-    time.sleep(0.1)
+    wait_for("a tenth of a second of recording", lambda: shop.status(process.pid)["recording_ns"] > 100000000)
     if "state T" not in status_of(process.pid):
         raise Failure("it goes on: %s" % status_of(process.pid))
     os.kill(process.pid, signal.SIGCONT)

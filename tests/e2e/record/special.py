@@ -14,7 +14,7 @@ import atf
 import targets
 from checks import Checks
 from expectation import own_functions
-from recorder import Failure, Gate, finish, status_of, text_changes, wait_for
+from recorder import Failure, Gate, children_of, finish, status_of, text_changes, wait_for
 from targets import built, need_root, start_answer
 
 
@@ -146,7 +146,7 @@ def group_signal(shop):
                          shop.spawn_command(output, ["--lossless"], [built("answer").path, "100", "hold"]),
                          start_new_session=True, stdin=subprocess.PIPE)
     process.stdout.readline()
-    time.sleep(0.1)
+    shop.wait_for_events(children_of(process.pid)[0], 1)
     os.killpg(process.pid, signal.SIGINT)
     result = finish(process)
     if result.code != 21 or not re.search(rb"[0-9a-f]{16}\n", result.out):
