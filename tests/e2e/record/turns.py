@@ -227,8 +227,8 @@ def ruby(verb):
 TABLE = {
     "ucontext": recorded("ucontext", 20, 10),
     "switch": recorded("switch", 20, 10),
-    "ucontext 10,000": recorded("ucontext", 10000, 3),
-    "switch 10,000": recorded("switch", 10000, 3),
+    "ucontext 10,000": recorded("ucontext", 10000, 1),
+    "switch 10,000": recorded("switch", 10000, 1),
     "own functions only": recorded("switch", 200, 5, ["--only", "turns"]),
     "raw": recorded("switch", 50, 5, ["--format", "atf2"]),
     "on a thread": recorded("ucontext", 200, 5, words=["thread"]),
@@ -242,7 +242,7 @@ TABLE = {
     "attached, stackless": stackless("attach"),
     "followed ucontext": followed("ucontext", 100, 5),
     "followed switch": followed("switch", 100, 5),
-    "followed 10,000": followed("ucontext", 10000, 3),
+    "followed 10,000": followed("ucontext", 10000, 1),
     "followed, far apart": followed("switch", 200, 5, words=["far"]),
     "followed boost": boost(followed("", 100, 5, "turns_boost", may_leave=True)),  # jump_fcontext ends by a jump
     "followed stackless": stackless("stalk"),
