@@ -10,7 +10,6 @@ import sys
 
 import atf
 import targets
-from checks import Checks
 from recorder import Failure, finish, wait_for
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools"))
@@ -227,12 +226,5 @@ TABLE = {
 }
 
 
-def main():
-    targets.checks = checks = Checks(__doc__)
-    for name, function in TABLE.items():
-        checks.run(name, function)
-    return checks.verdict()
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(targets.run_table(__doc__, TABLE))

@@ -12,7 +12,6 @@ import time
 
 import atf
 import targets
-from checks import Checks
 from expectation import own_functions
 from recorder import Failure, Gate, children_of, finish, status_of, text_changes, wait_for
 from targets import built, need_root, start_answer
@@ -269,12 +268,5 @@ TABLE = {
 }
 
 
-def main():
-    targets.checks = checks = Checks(__doc__)
-    for name, function in TABLE.items():
-        checks.run(name, function)
-    return checks.verdict()
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(targets.run_table(__doc__, TABLE))
