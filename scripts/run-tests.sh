@@ -122,6 +122,8 @@ if [ -n "$long" ]; then
     check "function tables against elfutils, every file" scripts/check-functions.sh
     check "decoder against Zydis, every file" make --no-print-directory check-decoder
     check "long fuzzing" scripts/fuzz-long.sh
+    check "moved code, by chance" env CONTRAIL_TEST_CASES=300000 build/tests/unit/relocate_exec_test
+    check "hostile tables, by chance" build/tests/fuzz/hostile_tables --cases 10000
     check "Debian packages" scripts/check-deb.sh
     # 77: speedscope cannot be had here
     check "picture of a trace in speedscope" sh -c \

@@ -457,7 +457,7 @@ static void leave(enum mode mode) {
     ct_recording_destroy(r);
 }
 
-const unsigned hostile_operations = OPERATIONS, hostile_cases = 2000;
+const unsigned hostile_operations = OPERATIONS, hostile_cases = 300;
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     memset(&w, 0, sizeof w);
