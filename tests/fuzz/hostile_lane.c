@@ -765,7 +765,8 @@ static void tear_down(void) {
     nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+const unsigned hostile_operations = OPERATIONS, hostile_cases = 200;
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     prepare();
     set_up(data, size);
@@ -776,19 +777,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     tear_down();
     return 0;
 }
-
-#ifndef CT_LIBFUZZER
-#include "alone.h"
-
-static void random_case(void) {
-    static uint8_t bytes[512];
-    size_t size = pick(sizeof bytes);
-    for (size_t i = 0; i < size; i++)
-        bytes[i] = (uint8_t)pick(pick(2) ? OPERATIONS : 256);
-    LLVMFuzzerTestOneInput(bytes, size);
-}
-
-int main(int argc, char **argv) {
-    return run_alone(argc, argv, 200, random_case);
-}
-#endif

@@ -457,7 +457,8 @@ static void leave(enum mode mode) {
     ct_recording_destroy(r);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+const unsigned hostile_operations = OPERATIONS, hostile_cases = 300;
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     memset(&w, 0, sizeof w);
     w.in = (struct hostile_input){data, data + size};
@@ -473,19 +474,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     free(w.remote.ranges);
     return 0;
 }
-
-#ifndef CT_LIBFUZZER
-#include "alone.h"
-
-static void random_case(void) {
-    static uint8_t bytes[512];
-    size_t size = pick(sizeof bytes);
-    for (size_t i = 0; i < size; i++)
-        bytes[i] = (uint8_t)pick(pick(2) ? OPERATIONS : 256);
-    LLVMFuzzerTestOneInput(bytes, size);
-}
-
-int main(int argc, char **argv) {
-    return run_alone(argc, argv, 2000, random_case);
-}
-#endif
