@@ -56,7 +56,7 @@ static bool place_image(struct ct_process_file *file, const struct ct_os_map *ma
     struct ct_elf elf;
     Elf64_Phdr segment;
     bool placed = false;
-    if (ct_elf_open(&elf, file->image, file->image_size))
+    if (ct_elf_open_host(&elf, file->image, file->image_size))
         return false;
     for (uint32_t i = 0; ct_elf_segment(&elf, i, &segment) && !placed; i++) {
         uint64_t end = segment.p_offset + segment.p_filesz;
@@ -281,7 +281,7 @@ struct ct_lines *ct_process_lines(struct ct_process_file *file) {
     if (file->lines_tried)
         return file->lines;
     file->lines_tried = true;
-    if (file->copied || ct_elf_open(&elf, file->image, file->image_size))
+    if (file->copied || ct_elf_open_host(&elf, file->image, file->image_size))
         return NULL;
     struct ct_debug_search search = {.path = file->path, .root = ct_debug_root(file->pid, root)};
     if (!has_own_lines(file, &elf, path)) {

@@ -148,7 +148,7 @@ static bool is_same_file(const struct ct_target_source *s) {
 
 static int load_from_file(struct ct_target_source *s, const struct ct_os_map *map) {
     struct ct_elf elf;
-    int status = open_file(s, map) ? ct_elf_open(&elf, s->file, s->file_size) : CT_ERR_NOT_FOUND;
+    int status = open_file(s, map) ? ct_elf_open_host(&elf, s->file, s->file_size) : CT_ERR_NOT_FOUND;
     if (!status && !bias_of(&elf, map, &s->bias))
         status = CT_ERR_BAD_FILE;
     if (!status)
@@ -217,7 +217,7 @@ static int load_from_memory(struct ct_target_source *s, const struct ct_os_map *
     struct ct_elf elf;
     int status = first ? ct_remote_read(s->remote, first->start, head, sizeof head) : CT_ERR_NOT_FOUND;
     if (!status)
-        status = ct_elf_open(&elf, head, sizeof head);
+        status = ct_elf_open_host(&elf, head, sizeof head);
     if (!status && !bias_of(&elf, map, &s->bias))
         status = CT_ERR_BAD_FILE;
     if (!status)
@@ -225,7 +225,7 @@ static int load_from_memory(struct ct_target_source *s, const struct ct_os_map *
     if (!status)
         status = read_memory_image(s, room);
     if (!status)
-        status = ct_elf_open(&elf, s->memory_image, s->memory_image_size);
+        status = ct_elf_open_host(&elf, s->memory_image, s->memory_image_size);
     if (!status) {
         unbias_dynamic(s, &elf);
         ct_elf_build_id(&elf, s->build_id);

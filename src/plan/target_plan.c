@@ -6,6 +6,7 @@
 #include "plan/target_internal.h"
 #include "trace/place.h"
 #include "hook/known.h"
+#include "isa/machine.h"
 #include "os/os.h"
 #include "os/thread.h"
 #include <contrail/status.h>
@@ -14,7 +15,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define REACH        0x7f000000ull  /* rel32 with room for the stub's own length */
 #define NEIGHBOURS   (768ull << 20) /* modules within so much address space share a region */
 #define LARGE_MODULE (256ull << 20) /* of larger ones only the code must be in reach */
 #define LONGEST_MOVE 512u           /* bytes behind a function's start that its patch may have moved elsewhere */
@@ -167,7 +167,8 @@ static bool make_arena(struct whole *w, struct ct_target_work **works, size_t co
     a->used = at;
     for (a->size = ct_target_round(at + tail, CT_TARGET_PAGE); !a->address;
          a->size = ct_target_round(at, CT_TARGET_PAGE)) {
-        a->address = ct_target_gap_find(&w->maps, w->sources[0].end, a->start, a->end, REACH, a->size);
+        a->address =
+            ct_target_gap_find(&w->maps, w->sources[0].end, a->start, a->end, ct_machine_host()->branch_reach, a->size);
         if (a->address || a->size < at + tail)
             break;
     }

@@ -1,5 +1,6 @@
 /* Arguments and results, from detail records: see arguments.h. */
 #include "trace/arguments.h"
+#include "isa/machine.h"
 #include "symbols/lookup.h"
 #include "symbols/parameters.h"
 #include "trace/value_text.h"
@@ -188,13 +189,15 @@ static struct ct_argument *add(struct ct_arguments *out, const char *name) {
 }
 
 static void read_registers(const struct ct_trace_detail *detail, struct ct_arguments *out) {
-    static const char *const names[] = {"rdi", "rsi", "rdx", "rcx", "r8", "r9"};
+    const struct ct_machine *machine = ct_machine_by_arch(detail->arch);
+    if (!machine)
+        return;
     if (detail->type == CT_TRACE_DETAIL_RETURN) {
-        ct_value_pointer(detail->registers[0], add(out, "rax"));
+        ct_value_pointer(detail->registers[0], add(out, machine->registers[machine->result[0]]));
         return;
     }
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        ct_value_pointer(detail->registers[i], add(out, names[i]));
+    for (size_t i = 0; i < machine->argument_count; i++)
+        ct_value_pointer(detail->registers[i], add(out, machine->registers[machine->call[i]]));
 }
 
 static void read_named(const struct ct_signature *signature, const struct ct_memory *memory, struct ct_arguments *out) {
