@@ -96,8 +96,10 @@ static void switch_stubs_off(void) {
         const struct ct_boot_stub *stubs = (const struct ct_boot_stub *)code->stubs;
         if (!protect_regions(code, CT_OS_READ | CT_OS_WRITE | CT_OS_EXEC))
             return;
-        for (uint64_t i = 0; i < code->stub_count; i++)
+        for (uint64_t i = 0; i < code->stub_count; i++) {
             __atomic_store_n((uint64_t *)stubs[i].address, stubs[i].word_off, __ATOMIC_RELAXED);
+            ct_os_sync_code(stubs[i].address, sizeof stubs[i].word_off);
+        }
         (void)protect_regions(code, CT_OS_READ | CT_OS_EXEC);
     }
 }
@@ -107,10 +109,12 @@ static void switch_stubs_off(void) {
 static void store_code(const struct ct_boot_region *region, bool writable) {
     uint64_t offset, word;
     for (unsigned i = 0; ct_switch_word(i, &offset, &word); i++)
-        if (writable)
+        if (writable) {
             __atomic_store_n((uint64_t *)(region->start + offset), word, __ATOMIC_RELAXED);
-        else
+            ct_os_sync_code(region->start + offset, sizeof word);
+        } else {
             (void)ct_os_poke(region->start + offset, &word, sizeof word);
+        }
 }
 
 void ct_lane_switch_code(void) {

@@ -1,6 +1,7 @@
 /* See agent_image.h. The images are part of this program, so they are trusted; tests/tools checks what they may contain. */
 #include "inject/agent_image.h"
 #include "isa/machine.h"
+#include "os/os.h"
 #include <elf.h>
 #include <string.h>
 
@@ -25,7 +26,7 @@ size_t ct_agent_text_size(const uint8_t *image) {
     const Elf64_Phdr *s = segments(image, &count);
     for (unsigned i = 0; i < count; i++)
         if (s[i].p_type == PT_LOAD && (s[i].p_flags & PF_X))
-            return (s[i].p_vaddr + s[i].p_memsz + 4095) & ~(size_t)4095;
+            return (s[i].p_vaddr + s[i].p_memsz + ct_os_page_size() - 1) & ~(ct_os_page_size() - 1);
     return 0;
 }
 

@@ -48,7 +48,7 @@ static bool copy_image(struct ct_process_file *file, const struct ct_remote *rem
 }
 
 static uint64_t page_down(uint64_t x) {
-    return x & ~UINT64_C(4095);
+    return x & ~(uint64_t)(ct_os_page_size() - 1);
 }
 
 /* False: it is no ELF file, or its segments do not say how this mapping came about. */
@@ -71,7 +71,7 @@ static bool place_image(struct ct_process_file *file, const struct ct_os_map *ma
     file->start = UINT64_MAX;
     for (uint32_t i = 0; ct_elf_segment(&elf, i, &segment); i++) {
         uint64_t start = file->bias + page_down(segment.p_vaddr);
-        uint64_t end = file->bias + page_down(segment.p_vaddr + segment.p_memsz + 4095);
+        uint64_t end = file->bias + page_down(segment.p_vaddr + segment.p_memsz + ct_os_page_size() - 1);
         if (segment.p_type != PT_LOAD)
             continue;
         file->start = start < file->start ? start : file->start;

@@ -88,7 +88,7 @@ static bool bias_of(const struct ct_elf *elf, const struct ct_os_map *map, uint6
     for (uint32_t i = 0; ct_elf_segment(elf, i, &p); i++) {
         if (p.p_type != PT_LOAD || !(p.p_flags & PF_X))
             continue;
-        uint64_t first = p.p_offset & ~(uint64_t)(CT_TARGET_PAGE - 1);
+        uint64_t first = p.p_offset & ~(uint64_t)(ct_os_page_size() - 1);
         if (map->offset < first || map->offset >= p.p_offset + p.p_filesz)
             continue;
         *bias = map->start - (p.p_vaddr + (map->offset - p.p_offset));
@@ -136,7 +136,7 @@ static void forget_segments(struct ct_target_source *s) {
 /* Is it what was mapped? The page with the headers and notes tells. */
 static bool is_same_file(const struct ct_target_source *s) {
     const struct ct_target_segment *first = &s->segments[0];
-    uint8_t bytes[CT_TARGET_PAGE];
+    uint8_t bytes[CT_TARGET_HEAD];
     uint64_t size = first->file_end - first->start;
     if (size > sizeof bytes)
         size = sizeof bytes;
@@ -213,7 +213,7 @@ static int read_memory_image(struct ct_target_source *s, struct room *room) {
 
 static int load_from_memory(struct ct_target_source *s, const struct ct_os_map *map, const struct ct_os_map *first,
                             struct room *room) {
-    uint8_t head[CT_TARGET_PAGE];
+    uint8_t head[CT_TARGET_HEAD];
     struct ct_elf elf;
     int status = first ? ct_remote_read(s->remote, first->start, head, sizeof head) : CT_ERR_NOT_FOUND;
     if (!status)

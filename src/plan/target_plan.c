@@ -165,8 +165,8 @@ static bool make_arena(struct whole *w, struct ct_target_work **works, size_t co
     }
     uint64_t tail = at + (4u << 20);
     a->used = at;
-    for (a->size = ct_target_round(at + tail, CT_TARGET_PAGE); !a->address;
-         a->size = ct_target_round(at, CT_TARGET_PAGE)) {
+    for (a->size = ct_target_round(at + tail, ct_os_page_size()); !a->address;
+         a->size = ct_target_round(at, ct_os_page_size())) {
         a->address =
             ct_target_gap_find(&w->maps, w->sources[0].end, a->start, a->end, ct_machine_host()->branch_reach, a->size);
         if (a->address || a->size < at + tail)
@@ -250,7 +250,7 @@ static int note_regions(struct whole *w) {
         if (used)
             w->plan.regions[w->plan.region_count++] =
                 (struct ct_target_region){.address = a->address,
-                                          .size = ct_target_round(a->used, CT_TARGET_PAGE),
+                                          .size = ct_target_round(a->used, ct_os_page_size()),
                                           .used = a->used,
                                           .bytes = a->bytes};
     }
