@@ -312,7 +312,7 @@ static void put_stack(struct ct_json *j, const struct stack *stack) {
 static void put_registers(struct ct_json *j, const struct ct_signal_record *record) {
     char text[32];
     ct_json_begin(j, "registers", '{');
-    for (int i = 0; i < ct_machine_host()->register_count; i++) {
+    for (int i = 0; i < CT_SIGNAL_REGISTERS; i++) {
         snprintf(text, sizeof text, "0x%llx", (unsigned long long)record->registers[i]);
         ct_json_string(j, ct_machine_host()->registers[i], text);
     }
