@@ -20,7 +20,7 @@ static struct ct_spool_stream *stream_at(struct ct_spool *s, size_t stream) {
     return t->buffer ? t : NULL;
 }
 
-static bool remember(struct ct_spool_stream *t, uint64_t block) {
+static bool remember_block(struct ct_spool_stream *t, uint64_t block) {
     if (t->count == t->capacity) {
         size_t capacity = t->capacity ? 2 * t->capacity : 64;
         uint64_t *grown = realloc(t->blocks, capacity * sizeof *grown);
@@ -33,13 +33,13 @@ static bool remember(struct ct_spool_stream *t, uint64_t block) {
     return true;
 }
 
-static void store(struct ct_spool *s, struct ct_spool_stream *t) {
+static void store_block(struct ct_spool *s, struct ct_spool_stream *t) {
     t->used = 0;
     if (!s->file && !(s->file = tmpfile())) {
         s->error = errno;
         return;
     }
-    if (!remember(t, s->blocks)) {
+    if (!remember_block(t, s->blocks)) {
         s->no_memory = true;
         return;
     }
@@ -60,7 +60,7 @@ void ct_spool_put(struct ct_spool *s, size_t stream, const void *bytes, size_t c
         from += part;
         count -= part;
         if (t->used == CT_SPOOL_BLOCK)
-            store(s, t);
+            store_block(s, t);
     }
 }
 

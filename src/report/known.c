@@ -24,7 +24,7 @@ static bool copy_texts(struct ct_known *k) {
     return true;
 }
 
-static bool learn(const struct ct_known_table *t, struct ct_known *k) {
+static bool learn_function(const struct ct_known_table *t, struct ct_known *k) {
     uint64_t id = k->key.function;
     const struct ct_trace_function *f =
         t->find ? t->find(t->find_arg, k->key.process, id) : ct_trace_function(t->trace, k->key.process, id);
@@ -44,15 +44,15 @@ static bool learn(const struct ct_known_table *t, struct ct_known *k) {
 
 const struct ct_known *ct_known_get(struct ct_known_table *t, size_t process, uint64_t function) {
     struct ct_known *known = ct_table_get(&t->table, process, function, sizeof *known);
-    if (known && (!known->name || (t->find && !known->copy)) && !learn(t, known))
+    if (known && (!known->name || (t->find && !known->copy)) && !learn_function(t, known))
         return NULL;
     return known;
 }
 
-static void release(void *thing) {
+static void release_known(void *thing) {
     free(((struct ct_known *)thing)->copy);
 }
 
 void ct_known_free(struct ct_known_table *t) {
-    ct_table_free(&t->table, release);
+    ct_table_free(&t->table, release_known);
 }

@@ -1,11 +1,11 @@
-/* Text that grows. */
+/* A growing text. */
 #include "report/output.h"
 #include "trace/writer.h"
 #include <contrail/trace.h>
 #include <stdlib.h>
 #include <string.h>
 
-static bool reserve(struct ct_output *t, size_t count) {
+static bool reserve_bytes(struct ct_output *t, size_t count) {
     if (t->failed)
         return false;
     if (t->capacity - t->length >= count)
@@ -22,7 +22,7 @@ static bool reserve(struct ct_output *t, size_t count) {
 }
 
 void ct_output_bytes(struct ct_output *t, const char *bytes, size_t count) {
-    if (!reserve(t, count))
+    if (!reserve_bytes(t, count))
         return;
     memcpy(t->data + t->length, bytes, count);
     t->length += count;

@@ -1,12 +1,12 @@
 /* Interpreter of call frame instructions, see cfa.h.
  *
- * Only CFA and return address are tracked; rules of other registers are decoded and forgotten. It ends on any input:
- * each step consumes a byte and the number of steps is limited. */
+ * Tracks only the CFA and the return address; rules of other registers are decoded and dropped. It ends on any input:
+ * each step consumes a byte, and the number of steps is limited. */
 #include "symbols/cfa.h"
 #include "symbols/functions.h"
 #include <dwarf.h>
 
-/* A function with more instructions is not looked at to the end; real ones stay below 10,000. */
+/* Longer instruction lists are not read to the end; real ones stay below 10,000. */
 #define MAX_STEPS      65536
 #define MAX_REMEMBERED 16
 
@@ -63,7 +63,7 @@ static void skip_block(struct machine *m) {
     ct_reader_skip(&m->code, ct_reader_uleb(&m->code));
 }
 
-/* Instructions about the CFA; false when it is another one. */
+/* Runs instructions about the CFA; false for others. */
 static bool run_cfa(struct machine *m, uint8_t op) {
     uint64_t reg = m->row.cfa_register;
     switch (op) {
@@ -93,7 +93,7 @@ static bool run_cfa(struct machine *m, uint8_t op) {
     }
 }
 
-/* Instructions about one register; false when it is another one. */
+/* Runs instructions about one register; false for others. */
 static bool run_register(struct machine *m, uint8_t op) {
     if (op < DW_CFA_offset_extended || op > DW_CFA_GNU_negative_offset_extended)
         return false;
@@ -186,7 +186,7 @@ static void step(struct machine *m, uint8_t op) {
 }
 
 void ct_cfa_run(const struct ct_cfa_rules *rules, struct ct_reader code, uint64_t pc_offset, struct ct_cfa_row *row) {
-    /* The usual case: nothing happens before the first instruction has run. */
+    /* The usual case: nothing changes before the first instruction has run. */
     if (pc_offset == 0 && ct_reader_left(&code) && (*code.at & 0xc0) == DW_CFA_advance_loc && (*code.at & 0x3f))
         return;
     struct machine m = {.rules = rules, .code = code, .row = *row};

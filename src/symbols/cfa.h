@@ -1,4 +1,4 @@
-/* Call frame instructions, as far as hooks need them: where is the return address at a given place? */
+/* Call frame instructions, as far as hooks need them: where the return address is at a given point of a function. */
 #ifndef CT_SYMBOLS_CFA_H
 #define CT_SYMBOLS_CFA_H
 
@@ -26,16 +26,16 @@ struct ct_cfa_rules {
     struct ct_cfa_row initial; /* after the CIE's own instructions */
 };
 
-/* Runs instructions from the first byte of a function (pc_offset 0) up to the last that still applies at
- * `pc_offset` bytes into it. Row: the state before, then the state there. Damaged or unknown instructions leave
+/* Runs instructions from the first byte of a function (pc_offset 0) up to the last one that applies `pc_offset` bytes
+ * into it. `row` is the state before, and receives the state there. Damaged or unknown instructions leave
  * CT_CFA_UNKNOWN. */
 void ct_cfa_run(const struct ct_cfa_rules *rules, struct ct_reader code, uint64_t pc_offset, struct ct_cfa_row *row);
 
-/* How far an instruction moves on, in bytes of code; false when it does not. (set_loc: compilers for our machines do not write it; it
- * is not understood.) */
+/* How far an instruction advances, in bytes of code; false when it does not. (set_loc is not supported: compilers for
+ * our machines do not write it.) */
 bool ct_cfa_advance(const struct ct_cfa_rules *rules, struct ct_reader *code, uint8_t op, uint64_t *delta);
 
-/* CT_FUNC_ODD_ENTRY and CT_FUNC_NO_RETURN_ADDRESS as they apply to a function that begins in this state. */
+/* CT_FUNC_ODD_ENTRY and CT_FUNC_NO_RETURN_ADDRESS, as they apply to a function that begins in this state. */
 uint32_t ct_cfa_entry_flags(const struct ct_cfa_rules *rules, const struct ct_cfa_row *row);
 
 #endif

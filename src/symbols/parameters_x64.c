@@ -1,6 +1,6 @@
 /* Where the System V calling convention of x86_64 puts arguments and results.
  *
- * Once something is passed in a way that is not certain, so are the registers of all that follow it. */
+ * When it is not certain how a value is passed, the registers of all values after it are not certain either. */
 #include "symbols/parameters.h"
 #include <stdlib.h>
 
@@ -24,7 +24,7 @@ static void set_all(struct ct_type *type, enum ct_class class) {
     type->classes[0] = type->classes[1] = class;
 }
 
-/* A part of a structure, at an offset in it. */
+/* Adds a part of a structure, at an offset in it. */
 static void add_part(struct ct_type *whole, const struct ct_type *part, uint64_t offset, bool bits) {
     if (!bits && part->align && offset % part->align) {
         set_all(whole, CT_CLASS_MEMORY); /* packed */
@@ -53,7 +53,7 @@ static void classify_struct(struct ct_type *type) {
     for (size_t i = 0; i < type->member_count; i++) {
         const struct ct_member *m = &type->members[i];
         static const struct ct_type bits = {.classes = {CT_CLASS_INTEGER}};
-        if (m->bit_size) /* the eight bytes in which it lies */
+        if (m->bit_size) /* the eight bytes that contain it */
             add_part(type, &bits, m->offset + m->bit_offset / 8, true);
         else
             add_part(type, m->type, m->offset, false);
@@ -127,7 +127,7 @@ static struct ct_place place_of(struct ct_passing *s, const struct ct_type *type
     bool unknown = type->classes[0] == CT_CLASS_UNKNOWN || type->align > 16;
     if (structure && type->by_reference) {
         if (s->integers == INTEGER_REGISTERS)
-            s->unsure = true; /* its address is on the stack: not looked for */
+            s->unsure = true; /* its address is on the stack: not searched for */
         if (s->unsure)
             return (struct ct_place){0};
         struct ct_place place = in_registers(s, pointer);

@@ -1,5 +1,5 @@
-/* Interpreter of call frame instructions that keeps the rules of all registers, for unwinding. (cfa.c is its small
- * sister, which is run once for every function of a file.) It ends on any input: each step consumes a byte. */
+/* Interpreter of call frame instructions that keeps the rules of all registers, for unwinding. (cfa.c is a smaller one,
+ * which runs once for every function of a file.) It ends on any input: each step consumes a byte. */
 #include "symbols/cfa.h"
 #include "symbols/eh_frame.h"
 #include "symbols/unwind.h"
@@ -52,7 +52,7 @@ static void set_cfa(struct machine *m, uint64_t reg, uint64_t offset) {
     m->row.cfa_offset = offset;
 }
 
-/* Instructions about the CFA; false when it is another one. */
+/* Runs instructions about the CFA; false for others. */
 static bool run_cfa(struct machine *m, uint8_t op) {
     uint64_t reg = m->row.cfa.offset;
     switch (op) {
@@ -82,7 +82,7 @@ static bool run_cfa(struct machine *m, uint8_t op) {
     }
 }
 
-/* Instructions whose first operand is a register; false when it is another one. */
+/* Runs instructions whose first operand is a register; false for others. */
 static bool run_register(struct machine *m, uint8_t op) {
     struct ct_reader before = m->code;
     uint64_t reg = ct_reader_uleb(&m->code);

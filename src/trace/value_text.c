@@ -85,7 +85,7 @@ static double real_of(const struct ct_type *type, const uint8_t *bytes) {
     }
 }
 
-/* As few digits as lead back to the same value. */
+/* Writes as few digits as give back this value. */
 static void add_real(struct text *t, const struct ct_type *type, const uint8_t *bytes) {
     double value = real_of(type, bytes);
     char text[64];
@@ -94,7 +94,7 @@ static void add_real(struct text *t, const struct ct_type *type, const uint8_t *
         if (type->size == 4 ? strtof(text, NULL) == (float)value : strtod(text, NULL) == value)
             break;
     }
-    char *comma = strchr(text, ','); /* of the user's language */
+    char *comma = strchr(text, ','); /* a decimal comma, in some locales */
     if (comma)
         *comma = '.';
     if (isfinite(value) && !strpbrk(text, ".e"))
@@ -133,7 +133,7 @@ static void add_character(struct text *t, uint8_t c, char quote) {
         add(t, "%c", c);
 }
 
-/* How many bytes a character of UTF-8 has; 0: it is none. */
+/* Size of a UTF-8 character; 0: it is not valid. */
 static size_t utf8_length(const uint8_t *at, size_t left) {
     size_t length = *at < 0x80                  ? 1
                     : *at >= 0xc2 && *at < 0xe0 ? 2
@@ -148,7 +148,7 @@ static size_t utf8_length(const uint8_t *at, size_t left) {
     return length;
 }
 
-/* In quotes. `whole`: it ends where the bytes do, and not because no more are there. */
+/* Writes a text in quotes. `whole`: the text ends with the bytes; otherwise more may follow that we do not have. */
 static void add_string(struct text *t, const uint8_t *bytes, size_t length, bool whole) {
     size_t shown = length < STRING_BYTES ? length : STRING_BYTES;
     add(t, "\"");
@@ -165,7 +165,7 @@ static void add_string(struct text *t, const uint8_t *bytes, size_t length, bool
     add(t, whole && shown == length ? "\"" : "\"…");
 }
 
-/* Bytes from an address on, of the recorded stack or of what cannot change; NULL: they are not known. */
+/* Bytes at an address, from the recorded stack or from memory that cannot change; NULL: not known. */
 static const uint8_t *bytes_at(const struct ct_memory *memory, uint64_t address, size_t *have) {
     const struct ct_trace_detail *detail = memory->detail;
     if (address < detail->stack_pointer || address - detail->stack_pointer >= detail->stack_size)
@@ -174,7 +174,7 @@ static const uint8_t *bytes_at(const struct ct_memory *memory, uint64_t address,
     return detail->stack + (address - detail->stack_pointer);
 }
 
-/* A pointer to char; true: its text is there. */
+/* Writes the text of a char pointer; true: the text is known. */
 static bool add_text(struct text *t, uint64_t address) {
     size_t have;
     const uint8_t *bytes = bytes_at(t->memory, address, &have);
@@ -212,7 +212,7 @@ static bool add_flags(struct text *t, const struct ct_type *type, uint64_t value
 static void add_enum(struct text *t, const struct ct_type *type, const uint8_t *bytes) {
     int64_t value = type->is_signed ? signed_of(bytes, type->size) : (int64_t)unsigned_of(bytes, type->size);
     for (size_t i = 0; i < type->enumerator_count; i++) {
-        /* Their values are written in as many bits as they need. */
+        /* DWARF writes their values in as many bits as they need. */
         uint64_t mask = type->size >= 8 ? UINT64_MAX : (UINT64_C(1) << 8 * type->size) - 1;
         if (((uint64_t)type->enumerators[i].value & mask) == ((uint64_t)value & mask)) {
             add(t, "%s", type->enumerators[i].name);
@@ -349,7 +349,7 @@ static enum ct_value_kind kind_of(const struct ct_type *type, const uint8_t *byt
     }
 }
 
-/* The text without quotes. */
+/* Copies the text without quotes. */
 static void copy_string(const struct ct_memory *memory, struct ct_argument *out) {
     size_t have, length;
     const uint8_t *bytes = bytes_at(memory, out->number, &have);
