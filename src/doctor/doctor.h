@@ -20,7 +20,7 @@ struct ct_doctor_target {
     int open_status; /* of ct_remote_open, which has no side effects */
     char why[512];   /* its sentence */
     char program[256];
-    const char *architecture; /* "x86_64", "another architecture", "" when it cannot be told */
+    const char *architecture; /* name of struct ct_machine, "another architecture", "" when it cannot be told */
     enum ct_doctor_libc libc;
     int seccomp;       /* 0 none, 1 strict, 2 filter; the highest of all threads; -1 not known */
     bool all_filtered; /* there is no thread without */

@@ -1,5 +1,6 @@
 /* What the facts mean for a recording, and what helps. Facts in, sentences out: nothing is looked at here. */
 #include "doctor/doctor.h"
+#include "isa/machine.h"
 #include "trace/place.h"
 #include <contrail/status.h>
 #include <stdarg.h>
@@ -207,10 +208,12 @@ static void judge_access(const struct ct_doctor_target *t, struct ct_doctor_repo
 
 static void judge_program(const struct ct_doctor_target *t, struct ct_doctor_report *r) {
     static const char *const libcs[] = {"another libc", "linked statically", "glibc", "musl"};
-    bool known = !strcmp(t->architecture, "x86_64");
+    const char *host = ct_machine_host()->name;
+    bool known = !strcmp(t->architecture, host);
+    char remedy[128];
+    snprintf(remedy, sizeof remedy, "build the program for %s: this contrail records no other", host);
     if (t->architecture[0])
-        add(r, "architecture", known ? CT_DOCTOR_OK : CT_DOCTOR_PROBLEM,
-            known ? "" : "build the program for x86_64: this contrail records no other", "%s", t->architecture);
+        add(r, "architecture", known ? CT_DOCTOR_OK : CT_DOCTOR_PROBLEM, known ? "" : remedy, "%s", t->architecture);
     if (t->open_status)
         return;
     add(r, "libc", t->libc == CT_DOCTOR_LIBC_UNKNOWN ? CT_DOCTOR_WARNING : CT_DOCTOR_OK,

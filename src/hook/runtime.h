@@ -258,7 +258,6 @@ CT_ASSERT_AT(first, CT_BLOCK_FIRST);
 _Static_assert(__builtin_offsetof(struct ct_counters, limited) == CT_COUNTERS_LIMITED, "limited");
 _Static_assert(sizeof(struct ct_detail_note) == CT_NOTE_SIZE, "note");
 _Static_assert(sizeof(struct ct_shadow) == CT_SHADOW_SIZE, "shadow entry");
-_Static_assert(sizeof(struct ct_event) == CT_EVENT_SIZE, "event");
 
 /* ---- blocks (block.c) ---- */
 

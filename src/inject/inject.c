@@ -15,7 +15,6 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
-#define PAGE        4096ull
 #define AGENT_STACK (64ull << 10)
 #define MORE_HOOKS  131072u /* for libraries that are loaded later */
 
@@ -86,7 +85,7 @@ static struct tables lay_out_tables(const struct ct_injection *in) {
 }
 
 static uint64_t image_size(const uint8_t *agent) {
-    return round_up(ct_agent_memory_size(agent), PAGE);
+    return round_up(ct_agent_memory_size(agent), ct_os_page_size());
 }
 
 int ct_inject_image(struct ct_injection *in, const uint8_t *agent) {
@@ -181,7 +180,7 @@ uint64_t ct_inject_lane_at(const struct ct_injection *in) {
 /* One mapping from the first moment on, which is found by its name. What is behind the end of the file is for the agent. */
 static int reserve(struct ct_injection *in, int fd) {
     struct ct_lane *lane = in->lane;
-    uint64_t size = round_up(lane->size, PAGE), whole = size + in->image_size, got;
+    uint64_t size = round_up(lane->size, ct_os_page_size()), whole = size + in->image_size, got;
     uint64_t at = ct_inject_find_place(in, whole, lane->window);
     lane->control->reserved = at;
     lane->control->reserved_size = whole;
@@ -221,7 +220,7 @@ int ct_inject_shared(struct ct_injection *in, const uint8_t *agent, uint64_t tab
     if (status)
         return status;
     if (agent)
-        in->image_size = image_size(agent) + AGENT_STACK + round_up(tables, PAGE);
+        in->image_size = image_size(agent) + AGENT_STACK + round_up(tables, ct_os_page_size());
     int ours = ct_remote_fetch_fd(in->remote, (int)fd);
     struct ct_lane_options lane = options->lane;
     lane.hook_room = in->hook_room;
@@ -532,7 +531,7 @@ static int write_code(struct ct_injection *in, const struct ct_target_plan *plan
         patch_count += plan->hooks[i].plan.patch_count;
     uint64_t regions = stubs + plan->hook_count * sizeof(struct ct_boot_stub);
     uint64_t patches = regions + plan->region_count * sizeof(struct ct_boot_region);
-    uint64_t size = round_up(patches + patch_count * sizeof(struct ct_boot_patch), PAGE);
+    uint64_t size = round_up(patches + patch_count * sizeof(struct ct_boot_patch), ct_os_page_size());
     uint8_t *bytes = calloc(1, size);
     if (!bytes)
         return CT_ERR_NO_MEMORY;

@@ -80,7 +80,7 @@ bool ct_process_task(int pid, int tid, struct ct_process_task *out);
 
 /* ---- one stack (process_walk.c) ---- */
 
-/* Memory of the stopped process, some pages of it kept. */
+/* Memory of the stopped process, some pages of it kept: pieces that the pages of all machines are multiples of. */
 enum { CT_WALK_PAGE = 4096, CT_WALK_PAGES = 16 };
 struct ct_walk_cache {
     struct {

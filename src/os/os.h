@@ -13,6 +13,7 @@
 
 enum ct_os_prot { CT_OS_READ = 1, CT_OS_WRITE = 2, CT_OS_EXEC = 4 };
 
+/* Asked of the machine: 4, 16 or 64 KiB on arm64. */
 size_t ct_os_page_size(void);
 
 /* No mapping of this process lies at or above it. */
@@ -62,6 +63,10 @@ struct ct_os_poker {
 int ct_os_poke_open(struct ct_os_poker *poker);
 int ct_os_poke_at(const struct ct_os_poker *poker, uint64_t address, const void *bytes, size_t size);
 void ct_os_poke_close(struct ct_os_poker *poker);
+
+/* Code was written to these addresses, by stores through any mapping of them: from now on threads of this process that
+ * come there execute it. To be called after every such write; one through ct_os_poke is the kernel's, which does it. */
+void ct_os_sync_code(uint64_t start, size_t size);
 
 /* Reads memory of this process without ever faulting: CT_ERR_NOT_MAPPED instead. */
 int ct_os_peek(uint64_t address, void *bytes, size_t size);

@@ -4,7 +4,7 @@
 #include "inspect/process_parts.h"
 #include "session/recording.h"
 #include "drain/signal_record.h"
-#include "trace/signal_text.h"
+#include "isa/machine.h"
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -314,7 +314,7 @@ static void put_registers(struct ct_json *j, const struct ct_signal_record *reco
     ct_json_begin(j, "registers", '{');
     for (int i = 0; i < CT_SIGNAL_REGISTERS; i++) {
         snprintf(text, sizeof text, "0x%llx", (unsigned long long)record->registers[i]);
-        ct_json_string(j, ct_cpu_register((unsigned)i), text);
+        ct_json_string(j, ct_machine_host()->registers[i], text);
     }
     ct_json_end(j, '}');
 }

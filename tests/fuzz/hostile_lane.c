@@ -7,7 +7,7 @@
  * (scripts/fuzz-hostile.sh), or alone: replays the files and directories given as arguments. */
 #include "session/children.h"
 #include "follow/stalk_internal.h"
-#include "hook/layout.h"
+#include "abi/event.h"
 #include "hostile.h"
 #include "hostile_requests.h"
 #include "os/thread.h"
@@ -331,7 +331,7 @@ static void do_thread(void) {
 
 static void fill(uint32_t chunk, uint32_t count, uint32_t hook, uint8_t kinds) {
     static const uint8_t kind_of[8] = {CT_EVENT_CALL,     CT_EVENT_RETURN,    CT_EVENT_ENTRY,        CT_EVENT_EXCEPTION,
-                                       CT_SHM_EVENT_VOID, CT_SHM_EVENT_BLOCK, CT_SHM_EVENT_COMPILED, CT_SHM_EVENT_PART};
+                                       CT_EVENT_VOID, CT_EVENT_BLOCK, CT_EVENT_COMPILED, CT_EVENT_PART};
     struct ct_event *events = seen(ct_lane_events(&w.r->lane, chunk));
     for (uint32_t i = 0; i < count; i++) {
         uint32_t kind = kind_of[i & 1 ? kinds >> 4 & 7 : kinds & 7];
