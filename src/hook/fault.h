@@ -31,8 +31,9 @@ struct ct_fault_world {
     uint64_t block; /* the thread's */
 };
 
+enum { CT_FAULT_REGISTERS = 32 };
 struct ct_fault_state {
-    uint64_t gpr[16]; /* in the order of instructions: rax, rcx, rdx, rbx, rsp ... */
+    uint64_t gpr[CT_FAULT_REGISTERS]; /* in the order of the machine's numbers, as many as there are */
     uint64_t pc, flags;
     uint64_t stub; /* result: of which function */
 };
@@ -46,6 +47,11 @@ enum ct_fault_place {
 
 /* Changes *state to what the program would have. */
 enum ct_fault_place ct_fault_recover(const struct ct_fault_world *world, struct ct_fault_state *state);
+void ct_fault_load(const struct ct_cpu_context *cpu, struct ct_fault_state *state);
+void ct_fault_store(const struct ct_fault_state *state, struct ct_cpu_context *cpu);
+uint64_t ct_fault_sp(const struct ct_fault_state *state);
+/* CT_FAULT_ENTERING: where the function begins without being recorded. */
+uint64_t ct_fault_unrecorded(const struct ct_fault_state *state);
 
 /* ---- in the process itself ---- */
 

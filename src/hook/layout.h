@@ -25,8 +25,8 @@
 #define CT_BLOCK_FLOOR         0x1138 /* a frame whose slot is lower may be on another stack than the innermost one */
 #define CT_BLOCK_FN_ON_CALL    0x1140
 #define CT_BLOCK_FN_ON_RETURN  0x1148
-#define CT_BLOCK_XSAVE_SIZE    0x1150
-#define CT_BLOCK_XSAVE_MASK    0x1158
+#define CT_BLOCK_VECTORS_SIZE  0x1150
+#define CT_BLOCK_VECTORS_PARTS 0x1158
 #define CT_BLOCK_EVENT_BIT     0x1160 /* the one bit that addresses of valid event slots have set */
 #define CT_BLOCK_NEXT          0x1170 /* scripts/gdb/contrail.py reads these two, TOP and the shadow entries */
 #define CT_BLOCK_BASE          0x1178

@@ -80,7 +80,7 @@ static void call(void *arg, void *vectors) {
 static uint64_t call_saved_on_stack(uint64_t arg, uint64_t unused) {
     (void)unused;
     struct saved_call *c = (struct saved_call *)arg;
-    ct_hook_call_saved(c->block->xsave_size, c->block->xsave_mask, call, c);
+    ct_hook_call_saved(c->block->vectors, call, c);
     return 0;
 }
 
@@ -88,7 +88,7 @@ void ct_runtime_call_out(struct ct_block *b, void (*fn)(void *), void *arg) {
     bool guarded = b->attention & CT_ATTENTION_GUARD;
     struct saved_call c = {fn, arg, b};
     if (guarded) { /* we are on the slow stack or in a listener already */
-        ct_hook_call_saved(b->xsave_size, b->xsave_mask, call, &c);
+        ct_hook_call_saved(b->vectors, call, &c);
         return;
     }
     uint64_t mask = ct_block_mask(b); /* one user of the slow stack at a time */

@@ -129,7 +129,7 @@ struct ct_block {
     uint64_t fn_enter, fn_entry, fn_leave, fn_event;
     uint64_t floor;
     uint64_t fn_on_call, fn_on_return;
-    uint64_t xsave_size, xsave_mask;
+    struct ct_vectors vectors;
     uint64_t event_bit; /* = bytes of an event buffer */
     struct ct_runtime *runtime;
     struct ct_block *next; /* list of all blocks; never unlinked */
@@ -197,7 +197,7 @@ struct ct_runtime {
     size_t buffer_bytes;
     ct_event_sink *sink;
     void *sink_arg;
-    uint64_t xsave_size, xsave_mask;
+    struct ct_vectors vectors;
     struct ct_shadow *parked; /* frames that were left, by slot: should one return after all, it is found here */
     uint64_t parked_count;
     struct ct_hook_statistics retired; /* counters of blocks that were reused */
@@ -231,8 +231,8 @@ CT_ASSERT_AT(fn_special, CT_BLOCK_FN_SPECIAL);
 CT_ASSERT_AT(floor, CT_BLOCK_FLOOR);
 CT_ASSERT_AT(fn_on_call, CT_BLOCK_FN_ON_CALL);
 CT_ASSERT_AT(fn_on_return, CT_BLOCK_FN_ON_RETURN);
-CT_ASSERT_AT(xsave_size, CT_BLOCK_XSAVE_SIZE);
-CT_ASSERT_AT(xsave_mask, CT_BLOCK_XSAVE_MASK);
+CT_ASSERT_AT(vectors.size, CT_BLOCK_VECTORS_SIZE);
+CT_ASSERT_AT(vectors.parts, CT_BLOCK_VECTORS_PARTS);
 CT_ASSERT_AT(next, CT_BLOCK_NEXT);
 CT_ASSERT_AT(base, CT_BLOCK_BASE);
 CT_ASSERT_AT(detail_cursor, CT_BLOCK_DETAIL_CURSOR);
@@ -439,6 +439,6 @@ bool ct_switch_word(unsigned i, uint64_t *offset, uint64_t *word);
 uint64_t ct_hook_on_stack(uint64_t stack, uint64_t (*fn)(uint64_t, uint64_t), uint64_t a, uint64_t b);
 /* Calls fn(arg, vectors) with the vector state saved in `vectors`, from which it is restored, and as C code expects it: for code
  * that was not compiled for general registers only. */
-void ct_hook_call_saved(uint64_t xsave_size, uint64_t xsave_mask, void (*fn)(void *arg, void *vectors), void *arg);
+void ct_hook_call_saved(struct ct_vectors vectors, void (*fn)(void *arg, void *vectors), void *arg);
 
 #endif

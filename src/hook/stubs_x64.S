@@ -734,7 +734,7 @@ FUNCTION NAME(enter_special_detail)
     pop 136(%rbx)
     cld
     LOAD_BLOCK
-    sub BLOCK(CT_BLOCK_XSAVE_SIZE), %rsp
+    sub BLOCK(CT_BLOCK_VECTORS_SIZE), %rsp
     and $-64, %rsp
     mov %rsp, 144(%rbx)
     xor %eax, %eax
@@ -746,7 +746,7 @@ FUNCTION NAME(enter_special_detail)
     mov %rax, 552(%rsp)
     mov %rax, 560(%rsp)
     mov %rax, 568(%rsp)
-    mov BLOCK(CT_BLOCK_XSAVE_MASK), %eax
+    mov BLOCK(CT_BLOCK_VECTORS_PARTS), %eax
     xor %edx, %edx
     xsave64 (%rsp)
     fninit
@@ -756,7 +756,7 @@ FUNCTION NAME(enter_special_detail)
 .endm
 .macro RESTORE_CONTEXT gap
     LOAD_BLOCK
-    mov BLOCK(CT_BLOCK_XSAVE_MASK), %eax
+    mov BLOCK(CT_BLOCK_VECTORS_PARTS), %eax
     xor %edx, %edx
     mov 144(%rbx), %rsp
     xrstor64 (%rsp)
@@ -849,7 +849,7 @@ FUNCTION ct_hook_on_stack                   /* stack, fn, a, b */
     ret
     .cfi_endproc
 
-FUNCTION ct_hook_call_saved                 /* xsave size, xsave mask, fn, arg */
+FUNCTION ct_hook_call_saved                 /* vectors (size, parts), fn, arg */
     .cfi_startproc
     push %rbp
     .cfi_def_cfa_offset 16

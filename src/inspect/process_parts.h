@@ -116,7 +116,7 @@ int ct_walk_read(struct ct_walk *w, uint64_t address, void *bytes, size_t size);
 bool ct_walk_word(struct ct_walk *w, uint64_t address, uint64_t *word);
 
 /* The thread block of a thread that has these registers; 0: it has none (process_block.c). */
-uint64_t ct_process_block(const struct ct_process *process, const struct ct_os_regs *regs);
+uint64_t ct_process_block(const struct ct_process *process, const struct ct_registers *regs);
 
 /* ---- shadow stacks (process_shadow.c) ---- */
 

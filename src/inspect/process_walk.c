@@ -104,8 +104,8 @@ size_t ct_walk_stack(struct ct_process *process, const struct ct_remote_cpu *cpu
 
 size_t ct_walk_thread(struct ct_process *process, size_t i, const struct ct_remote_cpu *cpu,
                       struct ct_walk_cache *cache, struct ct_walk_frame *frames, size_t max_frames) {
-    struct ct_os_regs regs;
-    if (ct_remote_get_regs(process->remote, i, &regs) || !regs.pc)
+    struct ct_registers regs;
+    if (ct_remote_get_regs(process->remote, i, &regs) || !ct_registers_pc(&regs))
         return 0;
     return ct_walk_stack(process, cpu, ct_process_block(process, &regs), cache, frames, max_frames);
 }

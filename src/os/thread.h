@@ -61,9 +61,13 @@ void ct_os_wake(uint32_t *word);
 /* One iteration of a spin loop. */
 void ct_os_relax(void);
 
-/* Size and feature mask of the vector state that code written in C can change (x87, SSE, AVX, AVX-512); 0 when the
- * machine cannot save it. */
-uint64_t ct_os_vector_state(uint64_t *mask);
+/* What there is to save of the vector state that code written in C can change (x87, SSE, AVX, AVX-512): how many bytes, and which
+ * parts, in the machine's own terms. */
+struct ct_vectors {
+    uint64_t size, parts;
+};
+/* False: the machine cannot save it. */
+bool ct_os_vectors(struct ct_vectors *vectors);
 
 uint64_t ct_os_timestamp(void);   /* CPU counter */
 uint64_t ct_os_nanoseconds(void); /* monotonic */

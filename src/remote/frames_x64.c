@@ -141,9 +141,10 @@ static int look_at_frame(void *arg, struct ct_remote_frame *frame) {
 bool ct_remote_comes_to(struct ct_remote *remote, bool (*is_ours)(const void *arg, uint64_t pc), const void *arg) {
     struct places p = {is_ours, arg};
     for (size_t i = 0; i < ct_remote_thread_count(remote); i++) {
-        struct ct_os_regs regs;
+        struct ct_registers regs;
         if (!ct_remote_get_regs(remote, i, &regs) &&
-            (is_ours(arg, regs.pc) || ct_remote_each_frame(remote, regs.sp, look_at_frame, &p)))
+            (is_ours(arg, ct_registers_pc(&regs)) ||
+             ct_remote_each_frame(remote, ct_registers_sp(&regs), look_at_frame, &p)))
             return true;
     }
     return ct_remote_is_over(remote);

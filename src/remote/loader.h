@@ -17,6 +17,5 @@ enum { CT_LOADER_PATCH = 8, CT_LOADER_MARK = 7, CT_LOADER_JUMP = 24 };
 bool ct_loader_patch(const uint8_t original[CT_LOADER_PATCH], uint8_t patch[CT_LOADER_PATCH]);
 /* The same call, and a jump to `to`. */
 void ct_loader_jump(uint64_t to, uint8_t code[CT_LOADER_JUMP]);
-uint64_t ct_loader_sp(const struct user_regs_struct *regs);
 
 #endif

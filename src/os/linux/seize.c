@@ -243,7 +243,7 @@ int ct_seize_poll(const struct seize_set *s, struct seize_thread *thread, int *e
      * when the thread resumes. Stops with an event (ours, job control) have none. */
     *event = info.si_status >> 8;
     thread->signal = *event ? 0 : info.si_status & 0x7f;
-    thread->stopped = ct_seize_read_registers(thread) == CT_OK; /* else it was killed: the next look tells */
+    thread->stopped = ct_seize_read_registers(s, thread) == CT_OK; /* else it was killed: the next look tells */
     return CT_OK;
 }
 

@@ -138,23 +138,25 @@ static void cpuid(uint32_t leaf, uint32_t sub, uint32_t out[4]) {
     __asm__ volatile("cpuid" : "=a"(out[0]), "=b"(out[1]), "=c"(out[2]), "=d"(out[3]) : "a"(leaf), "c"(sub));
 }
 
-uint64_t ct_os_vector_state(uint64_t *mask) {
+bool ct_os_vectors(struct ct_vectors *vectors) {
     uint32_t r[4];
+    vectors->size = vectors->parts = 0;
     cpuid(1, 0, r);
     if (!(r[2] & (1u << 27))) /* OSXSAVE */
-        return 0;
+        return false;
     uint32_t low, high;
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    *mask = low & VECTOR_FEATURES;
+    vectors->parts = low & VECTOR_FEATURES;
     uint64_t size = 512 + 64;
     for (uint32_t component = 2; component < 8; component++) {
-        if (!(*mask & (1u << component)))
+        if (!(vectors->parts & (1u << component)))
             continue;
         cpuid(0xd, component, r);
         if (r[1] + r[0] > size)
             size = r[1] + r[0];
     }
-    return (size + 63) & ~63ull;
+    vectors->size = (size + 63) & ~63ull;
+    return true;
 }
 
 uint64_t ct_os_timestamp(void) {
