@@ -31,9 +31,8 @@ struct ct_fault_world {
     uint64_t block; /* the thread's */
 };
 
-enum { CT_FAULT_REGISTERS = 32 };
 struct ct_fault_state {
-    uint64_t gpr[CT_FAULT_REGISTERS]; /* in the order of the machine's numbers, as many as there are */
+    uint64_t gpr[CT_FRAME_REGISTERS]; /* in the order of the machine's numbers */
     uint64_t pc, flags;
     uint64_t stub; /* result: of which function */
 };

@@ -171,11 +171,9 @@ enum ct_fault_place ct_fault_recover(const struct ct_fault_world *w, struct ct_f
 
 /* ---- the thread's registers ---- */
 
-enum { REGISTERS = 16 };
-
 void ct_fault_load(const struct ct_cpu_context *cpu, struct ct_fault_state *state) {
     const struct ct_cpu_x64 *x64 = (const struct ct_cpu_x64 *)cpu;
-    for (unsigned i = 0; i < REGISTERS; i++)
+    for (unsigned i = 0; i < CT_FRAME_REGISTERS; i++)
         state->gpr[i] = x64->gpr[i];
     state->pc = x64->pc;
     state->flags = x64->flags;
@@ -184,7 +182,7 @@ void ct_fault_load(const struct ct_cpu_context *cpu, struct ct_fault_state *stat
 
 void ct_fault_store(const struct ct_fault_state *state, struct ct_cpu_context *cpu) {
     struct ct_cpu_x64 *x64 = (struct ct_cpu_x64 *)cpu;
-    for (unsigned i = 0; i < REGISTERS; i++)
+    for (unsigned i = 0; i < CT_FRAME_REGISTERS; i++)
         x64->gpr[i] = state->gpr[i];
     x64->pc = state->pc;
     x64->flags = state->flags;

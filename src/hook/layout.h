@@ -1,4 +1,4 @@
-/* Offsets that generated code, assembly and C share: the thread block, shadow entries, events and stubs.
+/* Offsets that generated code, assembly and C share: the thread block, shadow entries and events (stubs: stub_<isa>.h).
  * Plain numbers, so that the assembler reads it too; runtime.h asserts that they match the structures. */
 #ifndef CT_HOOK_LAYOUT_H
 #define CT_HOOK_LAYOUT_H
@@ -95,20 +95,7 @@
 #define CT_DETAIL_RETURN_SIZE 64
 #define CT_DETAIL_MIX         -1640531535 /* so that neighbouring words do not look like a record by chance */
 
-/* Stub: call enter; nop3 | call body (entry-only: jmp body) | jmp leave | where the moves are | hook number | body or literal |
- * moves (stub.h).
- * The first 8 bytes, aligned, are what enabling and disabling stores. */
-#define CT_STUB_AFTER_ENTER 5
-#define CT_STUB_CALL_BODY   8
-#define CT_STUB_RESUME      13 /* where the body returns to */
-#define CT_STUB_MOVES       18 /* 16 bits: their offset from the stub, 0: none */
-#define CT_STUB_NUMBER      20
-#define CT_STUB_BODY        24
 /* Number of a shadow entry that is no hook's (fault.h). */
 #define CT_HOOK_NONE 0x90909090
-/* The same, seen from the return address that `call enter` pushes. */
-#define CT_AFTER_TO_BODY_REL (CT_STUB_CALL_BODY + 1 - CT_STUB_AFTER_ENTER)
-#define CT_AFTER_TO_RESUME   (CT_STUB_RESUME - CT_STUB_AFTER_ENTER)
-#define CT_AFTER_TO_NUMBER   (CT_STUB_NUMBER - CT_STUB_AFTER_ENTER)
 
 #endif

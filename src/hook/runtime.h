@@ -7,6 +7,7 @@
 #define CT_HOOK_RUNTIME_H
 
 #include <contrail/hook.h>
+#include "hook/frame.h"
 #include "hook/layout.h"
 #include "os/thread.h"
 #include <stdbool.h>
@@ -333,8 +334,6 @@ void ct_shadow_rehook_returns(struct ct_block *b, uint64_t sp);
 /* The same below `high`, up to where the stack is mapped for sure; 0: all. */
 void ct_shadow_expose_returns_below(struct ct_block *b, uint64_t sp, uint64_t high);
 void ct_shadow_rehook_returns_below(struct ct_block *b, uint64_t sp, uint64_t high);
-/* Behind the last slot that a walk along `count` frame pointers, from `frame` on, looks at. From `slot` to `top` is one stack. */
-uint64_t ct_shadow_chain_end(uint64_t slot, uint64_t frame, uint64_t top, uint32_t count);
 /* The same, where the present walk does not need them either. */
 void ct_shadow_rehook_other_returns(struct ct_block *b, uint64_t sp);
 /* A handler that has interrupted a stub walks the stack: its frames will return unseen, and the stub must find its own entry
@@ -353,9 +352,7 @@ uint64_t ct_shadow_reach(struct ct_block *b, uint64_t slot);
 void ct_walk_begin(struct ct_block *b, uint64_t slot, uint32_t attention);
 /* The same of one that is observed, and looks at its callers below `high` alone (0: all): the stack is as before when it returns. */
 void ct_walk_look(struct ct_block *b, uint64_t slot, uint64_t high);
-struct ct_special_frame;
-uint64_t ct_walk_look_end(struct ct_block *b, enum ct_special special, uint64_t slot,
-                          const struct ct_special_frame *frame);
+uint64_t ct_walk_look_end(struct ct_block *b, enum ct_special special, uint64_t slot, struct ct_special_frame *frame);
 /* The unwinder has found where it goes on. */
 void ct_walk_land(struct ct_block *b, uint64_t slot, void *context);
 /* A call, jump or return to `slot` is seen: walks that it shows to be over end. */
@@ -392,12 +389,6 @@ void ct_runtime_call_out(struct ct_block *b, void (*fn)(void *), void *arg);
 /* ---- slow paths (runtime.c), called from the shared code ---- */
 
 enum { CT_GO_BODY = 0, CT_GO_OBSERVED = 1 };
-struct ct_special_frame { /* registers as the shared code pushes them */
-    uint64_t scratch[2], argument5, argument4, argument0, argument1;
-};
-struct ct_saved_registers { /* the same, right below the return address; the last is the stub word */
-    uint64_t argument3, argument2, flags, result, stub;
-};
 /* `note`, if not NULL, gets what a stub needs to know that will capture detail. */
 uint64_t ct_hook_enter_slow(uint64_t slot, uint64_t stub, struct ct_detail_note *note);
 uint64_t ct_hook_entry_slow(uint64_t slot, uint64_t stub, struct ct_detail_note *note);

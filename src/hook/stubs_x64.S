@@ -17,6 +17,7 @@
  * It comes twice. In a process that hooks itself GS points to the thread's block. In one that is recorded GS is the program's
  * (stubs_table_x64.S): the block is found in a table by the thread pointer, and r11 points to it while a stub works. */
 #include "hook/layout.h"
+#include "hook/stub_x64.h"
 
 #ifdef CT_BLOCKS_IN_TABLE
 #define NAME(name)   ct_table_##name

@@ -26,6 +26,9 @@ bool ct_os_has_thread_pointer(void);
 int ct_os_set_block(void *block);
 uint64_t ct_os_get_block(void); /* a system call */
 void *ct_os_block(void);        /* one instruction; faults when there is none */
+/* Is this the system call that sets such registers (arch_prctl); and does it, with this first argument, set the one that is ours? */
+bool ct_os_sets_bases(uint64_t call);
+bool ct_os_takes_block(uint64_t code);
 /* May programs read that register by an instruction (rdgsbase)? */
 bool ct_os_has_gsbase(void);
 

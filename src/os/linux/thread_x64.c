@@ -65,6 +65,14 @@ uint64_t ct_os_get_block(void) {
     return syscall2(__NR_arch_prctl, ARCH_GET_GS, &value) ? 0 : value;
 }
 
+bool ct_os_sets_bases(uint64_t call) {
+    return call == __NR_arch_prctl;
+}
+
+bool ct_os_takes_block(uint64_t code) {
+    return (uint32_t)code == ARCH_SET_GS;
+}
+
 bool ct_os_has_thread_pointer(void) {
     uint64_t value = 0;
     return !syscall2(__NR_arch_prctl, ARCH_GET_FS, &value) && value;
