@@ -64,7 +64,7 @@ void ct_fault_take(struct ct_runtime *rt);
  * which may change it. */
 void ct_fault_sigaction(bool own_table, uint64_t signal, uint64_t *new_action, uint64_t *old_action);
 
-/* fault_entry_x64.S */
+/* fault_entry_<isa>.S */
 extern const uint8_t ct_fault_entry[], ct_fault_stub[];
 
 #endif

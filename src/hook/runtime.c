@@ -470,7 +470,7 @@ static void before_sigaction(const struct ct_runtime *rt, struct ct_special_fram
                        ct_frame_argument(slot, frame, 2));
 }
 
-/* The call's event; what a stub does for its frame (stubs_x64.S). */
+/* The call's event; what a stub does for its frame (stubs_<isa>.S). */
 static uint64_t enter_special(struct ct_block *b, uint64_t slot, uint64_t stub, bool entry_only,
                               struct ct_detail_note *note) {
     if (entry_only) {

@@ -404,14 +404,14 @@ void ct_cpu_set_pc(struct ct_cpu_context *cpu, uint64_t pc);
 /* The first three arguments. ct_cpu_argument is exported: calling it may go through the loader, which may be hooked. */
 void ct_cpu_first_arguments(const struct ct_cpu_context *cpu, uint64_t arguments[3]);
 
-/* ---- assembly (stubs_x64.S) ---- */
+/* ---- assembly (stubs_<isa>.S) ---- */
 
 #pragma GCC visibility push(hidden) /* else the agent would need relocations */
 extern const uint8_t ct_hook_code[], ct_hook_code_end[];
 extern const uint8_t ct_hook_enter_record[], ct_hook_enter_entry[], ct_hook_enter_special[], ct_hook_enter_listen[],
     ct_hook_leave_record[], ct_hook_leave_listen[], ct_hook_enter_detail[], ct_hook_enter_entry_detail[],
     ct_hook_enter_special_detail[], ct_hook_leave_detail[];
-/* The same without GS (stubs_table_x64.S); behind the other in the stubs' regions of a recorded process, at this offset. */
+/* The same without GS (stubs_table_<isa>.S); behind the other in the stubs' regions of a recorded process, at this offset. */
 extern const uint8_t ct_table_code[], ct_table_code_end[];
 extern const uint8_t ct_table_enter_record[], ct_table_enter_entry[], ct_table_enter_special[], ct_table_enter_listen[],
     ct_table_leave_record[], ct_table_leave_listen[], ct_table_enter_detail[], ct_table_enter_entry_detail[],
@@ -423,7 +423,7 @@ static inline uint64_t ct_table_code_offset(void) {
 static inline uint64_t ct_both_codes_size(void) {
     return ct_table_code_offset() + (uint64_t)(ct_table_code_end - ct_table_code);
 }
-/* What makes the first lead to the second (switch_x64.c): the i-th word, at an offset in the first; false: there are no more. Each is one
+/* What makes the first lead to the second (switch_<isa>.c): the i-th word, at an offset in the first; false: there are no more. Each is one
  * aligned store, with threads running. */
 bool ct_switch_word(unsigned i, uint64_t *offset, uint64_t *word);
 /* Calls fn(a, b) on another stack. */

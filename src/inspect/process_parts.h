@@ -132,7 +132,7 @@ bool ct_walk_shadow_innermost(struct ct_walk *w, uint64_t sp, struct ct_walk_ent
 /* What the stub hooks; 0: cannot be told. `stub` is as in struct ct_shadow. */
 uint64_t ct_walk_shadow_function(struct ct_walk *w, uint64_t stub);
 
-/* ---- steps that no table describes (process_frames_x64.c) ---- */
+/* ---- steps that no table describes (process_frames_<isa>.c) ---- */
 
 void ct_walk_load(struct ct_walk *w, const struct ct_remote_cpu *cpu);
 uint64_t ct_walk_pc(const struct ct_walk *w);

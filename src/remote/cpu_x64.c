@@ -3,6 +3,7 @@
  * A thread whose system call was interrupted is after the instruction, with a code in rax that makes the kernel
  * issue the call again (os/linux/registers_x64.c). What is shown is the state in which it will be made. As long as neither
  * pc nor rax is changed, it stays the kernel's affair; else the thread goes on exactly as the changed registers say. */
+#include "remote/cpu_x64.h"
 #include "remote/parts.h"
 #include "os/linux/registers_x64.h"
 #include <stddef.h>
@@ -15,44 +16,48 @@ static const uint8_t places[REGISTERS] = {PLACE(rax), PLACE(rcx), PLACE(rdx), PL
                                           PLACE(r12), PLACE(r13), PLACE(r14), PLACE(r15)};
 
 struct ct_cpu_context *ct_remote_cpu_context(struct ct_remote_cpu *cpu) {
-    return (struct ct_cpu_context *)&cpu->x64;
+    return (struct ct_cpu_context *)cpu;
 }
 
 size_t ct_remote_cpu_list(const struct ct_remote_cpu *cpu, uint64_t registers[CT_REMOTE_CPU_WORDS]) {
+    const struct ct_cpu_x64 *x64 = ct_remote_cpu_to_x64(cpu);
     for (unsigned i = 0; i < REGISTERS; i++)
-        registers[i] = cpu->x64.gpr[i];
-    registers[REGISTERS] = cpu->x64.pc;
-    registers[REGISTERS + 1] = cpu->x64.flags;
+        registers[i] = x64->gpr[i];
+    registers[REGISTERS] = x64->pc;
+    registers[REGISTERS + 1] = x64->flags;
     return REGISTERS + 2;
 }
 
 void ct_remote_cpu_show(const struct ct_registers *regs, struct ct_remote_cpu *cpu) {
+    struct ct_cpu_x64 *x64 = ct_remote_cpu_as_x64(cpu);
     *cpu = (struct ct_remote_cpu){0};
     for (unsigned i = 0; i < REGISTERS; i++)
-        cpu->x64.gpr[i] = regs->words[places[i]];
-    cpu->x64.pc = ct_registers_pc(regs);
-    cpu->x64.flags = ct_registers_to_x64(regs)->eflags;
+        x64->gpr[i] = regs->words[places[i]];
+    x64->pc = ct_registers_pc(regs);
+    x64->flags = ct_registers_to_x64(regs)->eflags;
     if (ct_registers_call_size(regs))
-        cpu->x64.gpr[RAX] = ct_registers_to_x64(regs)->orig_rax;
+        x64->gpr[RAX] = ct_registers_to_x64(regs)->orig_rax;
 }
 
 bool ct_remote_cpu_differ(const struct ct_remote_cpu *a, const struct ct_remote_cpu *b) {
-    bool differ = a->x64.flags != b->x64.flags || a->x64.pc != b->x64.pc;
+    const struct ct_cpu_x64 *x = ct_remote_cpu_to_x64(a), *y = ct_remote_cpu_to_x64(b);
+    bool differ = x->flags != y->flags || x->pc != y->pc;
     for (unsigned i = 0; i < REGISTERS; i++)
-        differ |= a->x64.gpr[i] != b->x64.gpr[i];
+        differ |= x->gpr[i] != y->gpr[i];
     return differ;
 }
 
 void ct_remote_cpu_put(const struct ct_remote_cpu *cpu, struct ct_registers *regs) {
+    const struct ct_cpu_x64 *x64 = ct_remote_cpu_to_x64(cpu);
     for (unsigned i = 0; i < REGISTERS; i++)
-        regs->words[places[i]] = cpu->x64.gpr[i];
-    ct_registers_as_x64(regs)->rip = cpu->x64.pc;
-    ct_registers_as_x64(regs)->eflags = cpu->x64.flags;
+        regs->words[places[i]] = x64->gpr[i];
+    ct_registers_as_x64(regs)->rip = x64->pc;
+    ct_registers_as_x64(regs)->eflags = x64->flags;
 }
 
 void ct_remote_cpu_change(const struct ct_remote_cpu *before, const struct ct_remote_cpu *cpu,
                           struct ct_registers *regs) {
-    const struct ct_cpu_x64 *was = &before->x64, *now = &cpu->x64;
+    const struct ct_cpu_x64 *was = ct_remote_cpu_to_x64(before), *now = ct_remote_cpu_to_x64(cpu);
     for (unsigned i = 0; i < REGISTERS; i++)
         if (was->gpr[i] != now->gpr[i])
             regs->words[places[i]] = now->gpr[i];

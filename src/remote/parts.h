@@ -214,6 +214,17 @@ void ct_remote_cpu_put(const struct ct_remote_cpu *cpu, struct ct_registers *reg
 void ct_remote_cpu_change(const struct ct_remote_cpu *before, const struct ct_remote_cpu *cpu,
                           struct ct_registers *regs);
 
+/* ---- frames_<isa>.c ---- */
+
+/* The frame of a signal handler in a copy of a stack: where pc and stack pointer of what it interrupted are. */
+struct ct_remote_frame_at {
+    size_t pc, sp;
+    size_t next; /* the search goes on here; 0: it begins */
+};
+/* False: there is no further one. */
+bool ct_remote_next_frame(struct ct_remote *remote, const uint8_t *bytes, size_t size,
+                          struct ct_remote_frame_at *found);
+
 /* ---- gadget.c ---- */
 
 /* Finds executable bytes that belong to nothing, CT_REMOTE_GADGET_ROOM of them. */

@@ -124,10 +124,7 @@ int ct_remote_set_all_regs(struct ct_remote *remote, const struct ct_registers *
  * which it will be made again: pc is the instruction, the result register holds the call's number. */
 enum { CT_REMOTE_CPU_WORDS = 40 }; /* room for any machine */
 struct ct_remote_cpu {
-    union {
-        struct ct_cpu_x64 x64;
-        uint64_t words[CT_REMOTE_CPU_WORDS];
-    };
+    _Alignas(8) unsigned char bytes[CT_REMOTE_CPU_WORDS * 8]; /* what ct_remote_cpu_context points to */
 };
 struct ct_cpu_context *ct_remote_cpu_context(struct ct_remote_cpu *cpu);
 /* The general registers in the order of the machine's numbers, then pc and flags: their count. */

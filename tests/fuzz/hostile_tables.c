@@ -12,6 +12,7 @@
 #include "follow/stalk.h"
 #include "hook/runtime.h"
 #include "hostile.h"
+#include "remote/cpu_x64.h"
 #include "remote/parts.h"
 #include <contrail/status.h>
 #include <stdlib.h>
@@ -434,9 +435,9 @@ static void walk(void) {
     ct_remote_limit(&w.remote, STILL_MS, NULL, NULL);
     for (size_t i = 0; i < w.threads; i++) {
         struct ct_remote_cpu cpu = {0};
-        cpu.x64.pc = ct_registers_pc(&w.regs[i]);
+        ct_remote_cpu_as_x64(&cpu)->pc = ct_registers_pc(&w.regs[i]);
         for (size_t k = 0; k < 16; k++)
-            cpu.x64.gpr[k] = ct_registers_sp(&w.regs[i]);
+            ct_remote_cpu_as_x64(&cpu)->gpr[k] = ct_registers_sp(&w.regs[i]);
         if (ct_walk_thread(&process, i, &cpu, &cache, frames, FRAMES) > FRAMES)
             hostile_fail("more frames than there is room for");
     }
