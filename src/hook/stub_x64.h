@@ -1,8 +1,8 @@
-/* Stubs on x86_64: where in a stub is what, and in which order the shared code pushes registers. Read by the assembler too.
+/* Stubs on x86_64: where in a stub is what, and in which order the shared code pushes registers. Read by the assembler
+ * too.
  *
- * Stub: call enter; nop3 | call body (entry-only: jmp body) | jmp leave | where the moves are | hook number | body or literal |
- * moves (stub.h).
- * The first 8 bytes, aligned, are what enabling and disabling stores. */
+ * Stub: call enter; nop3 | call body (entry-only: jmp body) | jmp leave | where the moves are | hook number | body or
+ * literal | moves (stub.h). The first 8 bytes, aligned, are what enabling and disabling stores. */
 #ifndef CT_HOOK_STUB_X64_H
 #define CT_HOOK_STUB_X64_H
 

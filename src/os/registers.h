@@ -1,11 +1,11 @@
-/* The registers of a stopped thread, whatever the machine. Only registers_<isa>.c, and other files for one machine, know what the
- * words are; all others use the accessors.
+/* The registers of a stopped thread, whatever the machine. Only registers_<isa>.c, and other files for one machine,
+ * know what the words are; all others use the accessors.
  *
- * A thread may be stopped in a system call that the stop has interrupted: then ct_registers_call_size is not 0, and pc is the
- * address of the instruction that made the call. When the thread resumes, the kernel makes it issue the call again at pc or, if a
- * signal handler runs first and the call is of the kind that ends then, go on at pc + call_size. So both addresses are
- * occupied. Such a thread may be moved onto a copy of the instruction (then either happens at the copy), or anywhere
- * else (then it starts there, with the registers of the call). */
+ * A thread may be stopped in a system call that the stop has interrupted: then ct_registers_call_size is not 0, and pc
+ * is the address of the instruction that made the call. When the thread resumes, the kernel makes it issue the call
+ * again at pc or, if a signal handler runs first and the call is of the kind that ends then, go on at pc + call_size.
+ * So both addresses are occupied. Such a thread may be moved onto a copy of the instruction (then either happens at the
+ * copy), or anywhere else (then it starts there, with the registers of the call). */
 #ifndef CT_OS_REGISTERS_H
 #define CT_OS_REGISTERS_H
 
@@ -37,7 +37,8 @@ void ct_registers_set_thread_base(struct ct_registers *r, uint64_t base);
 typedef int ct_registers_read_memory(const void *memory, uint64_t address, void *bytes, size_t size);
 uint64_t ct_registers_thread_pointer(const struct ct_registers *r, ct_registers_read_memory *read, const void *memory);
 
-/* Where ct_os_set_block puts the thread's block (GS base; a word beside the thread pointer on arm64): may be the program's own. */
+/* Where ct_os_set_block puts the thread's block (GS base; a word beside the thread pointer on arm64): may be the
+ * program's own. */
 uint64_t ct_registers_block(const struct ct_registers *r);
 void ct_registers_set_block(struct ct_registers *r, uint64_t block);
 

@@ -1,8 +1,8 @@
 /* All general registers of a stopped thread on x86_64.
  *
- * A thread whose system call was interrupted is after the instruction, with a code in rax that makes the kernel
- * issue the call again (os/linux/registers_x64.c). What is shown is the state in which it will be made. As long as neither
- * pc nor rax is changed, it stays the kernel's affair; else the thread goes on exactly as the changed registers say. */
+ * A thread whose system call was interrupted is after the instruction, with a code in rax that makes the kernel issue
+ * the call again (os/linux/registers_x64.c). What is shown is the state in which it will be made. As long as neither pc
+ * nor rax is changed, it stays the kernel's affair; else the thread goes on exactly as the changed registers say. */
 #include "remote/cpu_x64.h"
 #include "remote/parts.h"
 #include "os/linux/registers_x64.h"

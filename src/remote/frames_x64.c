@@ -1,4 +1,5 @@
-/* Frames of signal handlers on x86_64: the kernel puts the restorer's address, then a ucontext (flags, link, stack, registers). */
+/* Frames of signal handlers on x86_64: the kernel puts the restorer's address, then a ucontext (flags, link, stack,
+ * registers). */
 #include "remote/parts.h"
 #include <string.h>
 

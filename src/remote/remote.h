@@ -120,8 +120,8 @@ uint64_t ct_remote_thread_pointer(const struct ct_remote *remote, const struct c
 /* Of all threads at once: `regs` has one for each. */
 int ct_remote_set_all_regs(struct ct_remote *remote, const struct ct_registers *regs);
 
-/* All general registers, pc and flags of a stopped thread (cpu_<isa>.c). In an interrupted system call they are those with
- * which it will be made again: pc is the instruction, the result register holds the call's number. */
+/* All general registers, pc and flags of a stopped thread (cpu_<isa>.c). In an interrupted system call they are those
+ * with which it will be made again: pc is the instruction, the result register holds the call's number. */
 enum { CT_REMOTE_CPU_WORDS = 40 }; /* room for any machine */
 struct ct_remote_cpu {
     _Alignas(8) unsigned char bytes[CT_REMOTE_CPU_WORDS * 8]; /* what ct_remote_cpu_context points to */

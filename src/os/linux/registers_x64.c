@@ -8,7 +8,8 @@
  *
  * orig_rax is -1 whenever the thread was not in a system call, so equal values in user code mean nothing.
  *
- * PTRACE_GETREGS and not PTRACE_GETREGSET: of a thread that runs 32-bit code the latter gives the registers of that machine. */
+ * PTRACE_GETREGS and not PTRACE_GETREGSET: of a thread that runs 32-bit code the latter gives the registers of that
+ * machine. */
 #include "registers_x64.h"
 #include "seize.h"
 #include "syscall.h"
