@@ -23,7 +23,7 @@ uint64_t ct_os_heap_end(void);
 
 /* Anonymous private memory anywhere, or NULL. Released with ct_os_free. */
 void *ct_os_alloc(size_t size, int prot);
-/* The same where 31 bits are enough for its addresses. */
+/* The same where 31 bits are enough for its addresses, on machines whose instructions hold so few. */
 void *ct_os_alloc_low(size_t size, int prot);
 int ct_os_free(void *start, size_t size);
 int ct_os_protect(void *start, size_t size, int prot);

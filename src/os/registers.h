@@ -20,6 +20,12 @@ struct ct_registers {
     uint64_t words[CT_REGISTERS_WORDS];
 };
 
+/* An assignment may become a call of memcpy, which freestanding code has not. */
+static inline void ct_registers_copy(struct ct_registers *to, const struct ct_registers *from) {
+    for (unsigned i = 0; i < CT_REGISTERS_WORDS; i++)
+        to->words[i] = from->words[i];
+}
+
 uint64_t ct_registers_pc(const struct ct_registers *r);
 /* The thread goes on there; what it was interrupted in, it is interrupted in there. */
 void ct_registers_set_pc(struct ct_registers *r, uint64_t pc);

@@ -72,7 +72,7 @@ static int choose_worker(struct ct_remote *remote) {
     for (int lift = 0; lift < (remote->keep_filters ? 1 : 2); lift++)
         for (size_t i = 0; i < remote->set.count; i++) { /* the main thread is listed first */
             int tid = remote->set.threads[i].tid;
-            if (!remote->set.threads[i].stopped || ct_remote_read_registers_traced(remote, tid, &regs) != CT_OK ||
+            if (!remote->set.threads[i].stopped || ct_remote_read_registers_traced(tid, &regs) != CT_OK ||
                 !ct_call_possible(&regs))
                 continue;
             status = CT_ERR_PERMISSION_DENIED;
@@ -115,7 +115,7 @@ static void abort_sequence(const struct ct_remote *remote, int tid, struct ct_re
 /* ---- the call ---- */
 
 static int save(struct ct_remote *remote, int tid, struct saved *saved) {
-    int status = ct_remote_read_registers_traced(remote, tid, &saved->regs);
+    int status = ct_remote_read_registers_traced(tid, &saved->regs);
     if (status == CT_OK)
         status =
             ct_trace_status(ct_trace(PTRACE_GETSIGMASK, tid, sizeof saved->mask, (uint64_t)(uintptr_t)&saved->mask));
@@ -142,7 +142,7 @@ static int begin(struct ct_remote *remote, int tid, const struct call *call, con
     ct_call_registers(call, saved, remote->gadget, &regs);
     int status = ct_remote_write(remote, remote->gadget, saved->code, sizeof saved->code);
     if (status == CT_OK)
-        status = ct_remote_write_registers_traced(remote, tid, &regs);
+        status = ct_remote_write_registers_traced(tid, &regs);
     if (status == CT_OK)
         status = set_mask(tid, all_but_faults());
     return status;
@@ -164,17 +164,17 @@ static bool is_foreign(const struct call *call, const struct __ptrace_syscall_in
 }
 
 /* The system call that the thread is about to make is not made. */
-static int refuse(struct ct_remote *remote, int tid) {
+static int refuse(int tid) {
     struct ct_registers regs;
-    int status = ct_remote_read_registers_traced(remote, tid, &regs);
+    int status = ct_remote_read_registers_traced(tid, &regs);
     ct_registers_cancel_call(&regs);
     if (status == CT_OK)
-        status = ct_remote_write_registers_traced(remote, tid, &regs);
+        status = ct_remote_write_registers_traced(tid, &regs);
     return status == CT_OK ? CT_ERR_SYSTEM : status;
 }
 
 /* Has the call come to its end at this stop? */
-static int look_at_call(struct ct_remote *remote, int tid, struct call *call, bool *over) {
+static int look_at_call(const struct ct_remote *remote, int tid, struct call *call, bool *over) {
     struct __ptrace_syscall_info information;
     struct ct_registers regs;
     bool at_exit;
@@ -183,11 +183,11 @@ static int look_at_call(struct ct_remote *remote, int tid, struct call *call, bo
     if (size < 0)
         return ct_trace_status(size);
     if (is_foreign(call, &information, end))
-        return refuse(remote, tid);
+        return refuse(tid);
     if (information.instruction_pointer != end ||
         information.op != (at_exit ? PTRACE_SYSCALL_INFO_EXIT : PTRACE_SYSCALL_INFO_ENTRY))
         return CT_OK;
-    int status = ct_remote_read_registers_traced(remote, tid, &regs);
+    int status = ct_remote_read_registers_traced(tid, &regs);
     if (status == CT_OK)
         *over = ct_call_result(call, &regs);
     return status;
@@ -216,7 +216,7 @@ static int wait_call(const struct ct_remote *remote, int tid, uint64_t deadline,
 }
 
 /* Code that makes one system call after another never lets us wait: it has no more time than any other. */
-static int run(struct ct_remote *remote, int tid, struct call *call, uint64_t deadline, uint64_t *later) {
+static int run(const struct ct_remote *remote, int tid, struct call *call, uint64_t deadline, uint64_t *later) {
     int pass = 0;
     bool over = false;
     while (!over) {
@@ -247,7 +247,7 @@ static int put_back(struct ct_remote *remote, int tid, const struct saved *saved
     static const uint8_t zero[CT_REMOTE_GADGET_ROOM];
     int status = set_mask(tid, saved->mask);
     if (status == CT_OK)
-        status = ct_remote_write_registers_traced(remote, tid, &saved->regs);
+        status = ct_remote_write_registers_traced(tid, &saved->regs);
     if (status == CT_OK)
         status = ct_remote_write(remote, remote->gadget, zero, sizeof zero);
     return status;
@@ -283,7 +283,7 @@ static int call_traced(struct ct_remote *remote, void *arg) {
     if (settled == CT_OK)
         settled = put_back(remote, worker->tid, &saved);
     if (settled == CT_OK)
-        settled = ct_seize_read_registers(&remote->set, worker);
+        settled = ct_seize_read_registers(worker);
     send_later(remote, worker->tid, later);
     return status != CT_OK ? status : settled;
 }

@@ -133,7 +133,7 @@ static void look_for_notify(struct loading *l, uint64_t base) {
 static uint64_t find_entry_in_vector(const struct loading *l) {
     struct ct_registers regs;
     int zeros = 0;
-    if (ct_remote_read_registers_traced(l->remote, l->remote->pid, &regs) != CT_OK)
+    if (ct_remote_read_registers_traced(l->remote->pid, &regs) != CT_OK)
         return 0;
     uint64_t at = ct_registers_sp(&regs) + sizeof at, end = at + MAX_VECTOR, word;
     for (; at < end && ct_remote_read(l->remote, at, &word, sizeof word) == CT_OK; at += sizeof word) {
@@ -204,9 +204,9 @@ static int run(struct loading *l, uint64_t deadline) {
     }
 }
 
-static int move_to(struct ct_remote *remote, struct ct_registers *regs, uint64_t pc) {
+static int move_to(const struct ct_remote *remote, struct ct_registers *regs, uint64_t pc) {
     ct_remote_divert(regs, pc);
-    return ct_remote_write_registers_traced(remote, remote->pid, regs);
+    return ct_remote_write_registers_traced(remote->pid, regs);
 }
 
 /* The thread stands in an ordinary stop. First it, then the bytes: the other way round it would go on in the middle of other
@@ -214,7 +214,7 @@ static int move_to(struct ct_remote *remote, struct ct_registers *regs, uint64_t
 static int clean_up(struct loading *l, bool arrived) {
     static const uint8_t zero[CT_LOADER_JUMP];
     struct ct_registers regs;
-    int status = ct_remote_read_registers_traced(l->remote, l->remote->pid, &regs);
+    int status = ct_remote_read_registers_traced(l->remote->pid, &regs);
     if (status != CT_OK)
         return status;
     uint64_t pc = ct_registers_pc(&regs);

@@ -194,14 +194,14 @@ void ct_watch_free(struct ct_remote *remote);
 /* ---- cpu.c ---- */
 
 /* As the kernel has them. */
-int ct_remote_read_registers_traced(struct ct_remote *remote, int tid, struct ct_registers *regs);
-int ct_remote_write_registers_traced(struct ct_remote *remote, int tid, const struct ct_registers *regs);
+int ct_remote_read_registers_traced(int tid, struct ct_registers *regs);
+int ct_remote_write_registers_traced(int tid, const struct ct_registers *regs);
 /* The thread goes on there, and makes no system call before. */
 void ct_remote_divert(struct ct_registers *regs, uint64_t pc);
 /* Of a thread in any stop. */
-int ct_remote_read_thread_traced(struct ct_remote *remote, int tid, struct ct_remote_thread *thread);
+int ct_remote_read_thread_traced(int tid, struct ct_remote_thread *thread);
 /* Its general registers, pc and flags. */
-int ct_remote_write_thread_traced(struct ct_remote *remote, const struct ct_remote_thread *thread);
+int ct_remote_write_thread_traced(const struct ct_remote_thread *thread);
 
 /* ---- cpu_<isa>.c ---- */
 

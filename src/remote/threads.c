@@ -206,7 +206,7 @@ static int write_regs(struct ct_remote *remote, struct seize_thread *thread, con
         ct_remote_step();
     int status = ct_seize_write_registers(&remote->set, thread);
     if (status == CT_OK)
-        status = ct_seize_read_registers(&remote->set, thread);
+        status = ct_seize_read_registers(thread);
     else
         thread->regs = thread->original;
     return status;

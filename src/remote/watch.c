@@ -117,7 +117,7 @@ static void show_others(struct ct_remote *remote, struct ct_remote_signal *s) {
     for (size_t i = 0; i < watch->others->count; i++) {
         const struct seize_thread *from = &watch->others->threads[i];
         struct ct_remote_thread *to = &watch->threads[s->other_count];
-        if (from->stopped && ct_remote_read_thread_traced(remote, from->tid, to) == CT_OK)
+        if (from->stopped && ct_remote_read_thread_traced(from->tid, to) == CT_OK)
             s->other_count++;
     }
 }
@@ -158,7 +158,7 @@ static void judge(struct ct_remote *remote, struct ct_remote_signal *s, int *sig
     enum ct_remote_verdict verdict = what->judge ? what->judge(what->arg, s) : CT_REMOTE_SIGNAL_AS_IS;
     if (verdict != CT_REMOTE_SIGNAL_CHANGED && verdict != CT_REMOTE_SIGNAL_DROPPED)
         return;
-    if (ct_remote_write_thread_traced(remote, &s->thread) == CT_OK && verdict == CT_REMOTE_SIGNAL_DROPPED)
+    if (ct_remote_write_thread_traced(&s->thread) == CT_OK && verdict == CT_REMOTE_SIGNAL_DROPPED)
         *signal = 0;
 }
 
@@ -168,7 +168,7 @@ static bool tell(struct ct_remote *remote, int tid, int *signal) {
     if (!is_wanted(remote, &s))
         return false;
     s.counter = ct_os_timestamp();
-    if (ct_remote_read_thread_traced(remote, tid, &s.thread) != CT_OK)
+    if (ct_remote_read_thread_traced(tid, &s.thread) != CT_OK)
         return false;
     read_origin(&s);
     judge(remote, &s, signal);
@@ -189,7 +189,7 @@ static void mark_interrupted(struct ct_remote *remote, struct seize_thread *thre
     if (thread->signal == SIGCONT)
         remote->watch.job_stopped = false;
     if (!natural)
-        (void)ct_seize_read_registers(&remote->set, thread);
+        (void)ct_seize_read_registers(thread);
 }
 
 static void pass_signal(struct ct_remote *remote, int tid, int signal) {

@@ -88,15 +88,13 @@ bool ct_registers_are_possible(const struct ct_registers *r) {
 
 /* ---- of a traced thread ---- */
 
-long ct_registers_read(const struct seize_set *set, int tid, struct ct_registers *r) {
-    (void)set;
+long ct_registers_read(int tid, struct ct_registers *r) {
     for (unsigned i = sizeof(struct ct_registers_x64) / sizeof *r->words; i < CT_REGISTERS_WORDS; i++)
         r->words[i] = 0;
     return syscall4(__NR_ptrace, PTRACE_GETREGS, tid, 0, r);
 }
 
-long ct_registers_write(const struct seize_set *set, int tid, const struct ct_registers *r) {
-    (void)set;
+long ct_registers_write(int tid, const struct ct_registers *r) {
     return syscall4(__NR_ptrace, PTRACE_SETREGS, tid, 0, r);
 }
 
@@ -113,12 +111,12 @@ static int undo_interruption(const struct seize_thread *thread, struct ct_regist
     return status_of(syscall4(__NR_ptrace, PTRACE_POKEUSR, thread->tid, at, r->rax));
 }
 
-int ct_seize_read_registers(const struct seize_set *set, struct seize_thread *thread) {
-    long result = ct_registers_read(set, thread->tid, &thread->regs);
+int ct_seize_read_registers(struct seize_thread *thread) {
+    long result = ct_registers_read(thread->tid, &thread->regs);
     if (failed(result))
         return status_of(result);
     int status = undo_interruption(thread, ct_registers_as_x64(&thread->regs));
-    thread->original = thread->regs;
+    ct_registers_copy(&thread->original, &thread->regs);
     return status;
 }
 
@@ -156,7 +154,7 @@ int ct_seize_write_registers(const struct seize_set *set, const struct seize_thr
     uint64_t pc = ct_registers_pc(&thread->regs);
     struct ct_registers fresh;
     struct ct_registers_x64 *r = ct_registers_as_x64(&fresh);
-    long result = ct_registers_read(set, thread->tid, &fresh);
+    long result = ct_registers_read(thread->tid, &fresh);
     if (failed(result))
         return status_of(result);
     if (pc != ct_registers_pc(&thread->original) && ct_registers_call_size(&thread->original))
@@ -166,5 +164,5 @@ int ct_seize_write_registers(const struct seize_set *set, const struct seize_thr
     r->rsp = now->rsp;
     r->fs_base = now->fs_base;
     r->gs_base = now->gs_base;
-    return status_of(ct_registers_write(set, thread->tid, &fresh));
+    return status_of(ct_registers_write(thread->tid, &fresh));
 }

@@ -243,7 +243,7 @@ int ct_seize_poll(const struct seize_set *s, struct seize_thread *thread, int *e
      * when the thread resumes. Stops with an event (ours, job control) have none. */
     *event = info.si_status >> 8;
     thread->signal = *event ? 0 : info.si_status & 0x7f;
-    thread->stopped = ct_seize_read_registers(s, thread) == CT_OK; /* else it was killed: the next look tells */
+    thread->stopped = ct_seize_read_registers(thread) == CT_OK; /* else it was killed: the next look tells */
     return CT_OK;
 }
 
@@ -285,13 +285,23 @@ static int wait_for_all(struct seize_set *s, size_t first, const struct deadline
     return CT_OK;
 }
 
+static void copy_thread(struct seize_thread *to, const struct seize_thread *from) {
+    to->tid = from->tid;
+    to->signal = from->signal;
+    to->stopped = from->stopped;
+    to->gone = from->gone;
+    to->changed = from->changed;
+    ct_registers_copy(&to->regs, &from->regs);
+    ct_registers_copy(&to->original, &from->original);
+}
+
 static void drop_gone(struct seize_set *s) {
     size_t kept = 0;
     for (size_t i = 0; i < s->count; i++) {
         if (s->threads[i].gone)
             continue;
         if (kept != i)
-            s->threads[kept] = s->threads[i];
+            copy_thread(&s->threads[kept], &s->threads[i]);
         kept++;
     }
     s->count = kept;

@@ -62,11 +62,11 @@ uint64_t ct_seize_now_ms(void);
 
 /* ---- registers_<isa>.c: of a thread that the calling thread traces and that is stopped ---- */
 
-/* As the kernel has them, and back; >= 0 or -E... A block that is a word in memory is read and written there. */
-long ct_registers_read(const struct seize_set *set, int tid, struct ct_registers *r);
-long ct_registers_write(const struct seize_set *set, int tid, const struct ct_registers *r);
+/* As the kernel has them, and back; >= 0 or -E... */
+long ct_registers_read(int tid, struct ct_registers *r);
+long ct_registers_write(int tid, const struct ct_registers *r);
 /* Reads them, and makes the kernel repeat the system call that the stop has interrupted. */
-int ct_seize_read_registers(const struct seize_set *set, struct seize_thread *thread);
+int ct_seize_read_registers(struct seize_thread *thread);
 /* Gives the thread what differs between regs and original, all at once. */
 int ct_seize_write_registers(const struct seize_set *set, const struct seize_thread *thread);
 

@@ -178,7 +178,7 @@ int ct_os_stopped_get_regs(struct ct_os_stopped *s, size_t i, struct ct_register
         return CT_ERR_INVALID_ARGUMENT;
     if (!helper_lives(s))
         return CT_ERR_SYSTEM;
-    *regs = s->set.threads[i].regs;
+    ct_registers_copy(regs, &s->set.threads[i].regs);
     return CT_OK;
 }
 
@@ -187,7 +187,7 @@ int ct_os_stopped_set_regs(struct ct_os_stopped *s, size_t i, const struct ct_re
         return CT_ERR_INVALID_ARGUMENT;
     if (!helper_lives(s))
         return CT_ERR_SYSTEM;
-    s->set.threads[i].regs = *regs;
+    ct_registers_copy(&s->set.threads[i].regs, regs);
     s->set.threads[i].changed = true;
     return CT_OK;
 }
