@@ -498,14 +498,14 @@ static int follow(struct ct_stalk_boot_thread *thread, const struct ct_stalk_boo
     uint64_t block;
     int status = CT_OK;
     struct stalk_thread *t =
-        ct_stalk_thread_make(agent.stalker, thread->tid, NULL, &sink, thread->gs_base, &block, &status);
+        ct_stalk_thread_make(agent.stalker, thread->tid, NULL, &sink, thread->block, &block, &status);
     if (!t)
         return status;
     ct_stalk_signals_take();
     t->area->busy = 0; /* whoever runs this: the controller moves it, or nobody does */
     t->begin = thread->pc;
     thread->pc = ct_stalk_helper(t->cache->regions, ct_stalk_begin);
-    thread->gs_base = block;
+    thread->block = block;
     return CT_OK;
 }
 

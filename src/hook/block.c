@@ -74,8 +74,7 @@ static void fill_constants(struct ct_block *b, struct ct_runtime *rt) {
     b->fn_special = (uint64_t)&ct_hook_special;
     b->fn_on_call = (uint64_t)&ct_hook_on_call;
     b->fn_on_return = (uint64_t)&ct_hook_on_return;
-    b->xsave_size = rt->xsave_size;
-    b->xsave_mask = rt->xsave_mask;
+    b->vectors = rt->vectors;
     b->event_bit = rt->buffer_bytes;
     b->counters = &b->own_counters;
 }

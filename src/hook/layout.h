@@ -1,4 +1,4 @@
-/* Offsets that generated code, assembly and C share: the thread block, shadow entries and stubs.
+/* Offsets that generated code, assembly and C share: the thread block and shadow entries (stubs: stub_<isa>.h).
  * Plain numbers, so that the assembler reads it too; runtime.h asserts that they match the structures. */
 #ifndef CT_HOOK_LAYOUT_H
 #define CT_HOOK_LAYOUT_H
@@ -27,8 +27,8 @@
 #define CT_BLOCK_FLOOR         0x1138 /* a frame whose slot is lower may be on another stack than the innermost one */
 #define CT_BLOCK_FN_ON_CALL    0x1140
 #define CT_BLOCK_FN_ON_RETURN  0x1148
-#define CT_BLOCK_XSAVE_SIZE    0x1150
-#define CT_BLOCK_XSAVE_MASK    0x1158
+#define CT_BLOCK_VECTORS_SIZE  0x1150
+#define CT_BLOCK_VECTORS_PARTS 0x1158
 #define CT_BLOCK_EVENT_BIT     0x1160 /* the one bit that addresses of valid event slots have set */
 #define CT_BLOCK_NEXT          0x1170 /* scripts/gdb/contrail.py reads these two, TOP and the shadow entries */
 #define CT_BLOCK_BASE          0x1178
@@ -77,20 +77,7 @@
 /* What slow paths need of the stack at most, about. */
 #define CT_SLOW_RED 640
 
-/* Stub: call enter; nop3 | call body (entry-only: jmp body) | jmp leave | where the moves are | hook number | body or literal |
- * moves (stub.h).
- * The first 8 bytes, aligned, are what enabling and disabling stores. */
-#define CT_STUB_AFTER_ENTER 5
-#define CT_STUB_CALL_BODY   8
-#define CT_STUB_RESUME      13 /* where the body returns to */
-#define CT_STUB_MOVES       18 /* 16 bits: their offset from the stub, 0: none */
-#define CT_STUB_NUMBER      20
-#define CT_STUB_BODY        24
 /* Number of a shadow entry that is no hook's (fault.h). */
 #define CT_HOOK_NONE 0x90909090
-/* The same, seen from the return address that `call enter` pushes. */
-#define CT_AFTER_TO_BODY_REL (CT_STUB_CALL_BODY + 1 - CT_STUB_AFTER_ENTER)
-#define CT_AFTER_TO_RESUME   (CT_STUB_RESUME - CT_STUB_AFTER_ENTER)
-#define CT_AFTER_TO_NUMBER   (CT_STUB_NUMBER - CT_STUB_AFTER_ENTER)
 
 #endif

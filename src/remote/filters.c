@@ -47,7 +47,9 @@ static const struct {
     long number;
     uint64_t arguments[4];
 } seldom[] = {
+#ifdef SYS_arch_prctl
     {SYS_arch_prctl, {GET_GS}},
+#endif
     {SYS_clock_gettime, {CLOCK_MONOTONIC}},
     {SYS_futex, {0, FUTEX_WAKE, 1}},
     {SYS_getpid, {0}},

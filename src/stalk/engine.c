@@ -12,7 +12,7 @@
 void ct_stalk_call_out(struct stalk_thread *t, void (*fn)(void *arg, void *vectors), void *arg) {
     uint32_t before = t->in_callback;
     t->in_callback = 1;
-    ct_hook_call_saved(t->stalker->xsave_size, t->stalker->xsave_mask, fn, arg);
+    ct_hook_call_saved(t->stalker->vectors, fn, arg);
     t->in_callback = before;
 }
 

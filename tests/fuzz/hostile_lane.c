@@ -473,7 +473,7 @@ static void do_code(void) {
 }
 
 static void do_signal(void) {
-    struct ct_signal_record record = {.tid = fixed.target, .signal = 11, .counter = w.stamp};
+    struct ct_signal_record record = {.tid = fixed.target, .signal = 11, .counter = w.stamp, .register_count = 18};
     if (hostile_u8(&w.in) & 1)
         strcpy(record.mark, "signal");
     (void)ct_drain_signal(&w.r->drain, &record);

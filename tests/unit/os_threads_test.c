@@ -36,7 +36,7 @@ static void test_a_long_stop(void **state) {
     (void)state;
     start_spinners(3);
     struct ct_os_stopped *s = stop();
-    struct ct_os_regs regs;
+    struct ct_registers regs;
     uint64_t before = spinners[0].count + spinners[1].count + spinners[2].count;
     struct timespec time = {0, 300000000}; /* several of the helper's own time slices */
     syscall(SYS_nanosleep, &time, NULL);
@@ -401,7 +401,7 @@ static void test_helper_killed_while_stopped(void **state) {
     (void)state;
     start_spinners(3);
     for (int i = 0; i < 5; i++) {
-        struct ct_os_regs regs;
+        struct ct_registers regs;
         struct ct_os_stopped *s = stop();
         int fds[2];
         (void)!pipe(fds);

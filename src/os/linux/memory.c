@@ -34,7 +34,7 @@ void *ct_os_alloc(size_t size, int prot) {
 void *ct_os_alloc_low(size_t size, int prot) {
     if (ct_os_is_silent())
         return NULL;
-    long at = sys_mmap(0, size, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_32BIT, -1);
+    long at = sys_mmap(0, size, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | CT_MAP_LOW, -1);
     return failed(at) ? NULL : (void *)at;
 }
 
