@@ -1,8 +1,10 @@
 /* See stalk.h. */
+#include "follow/stalk_internal.h"
 #include "inject/agent_image.h"
 #include "inject/inject_parts.h"
-#include "follow/stalk_internal.h"
 #include "remote/frames.h"
+#include "session/recording_leave.h"
+#include "session/recording_room.h"
 #include <contrail/stalker.h>
 #include <contrail/status.h>
 #include <stdlib.h>

@@ -2,12 +2,13 @@
  *
  * What is found in the target is not believed (eject.h): a stop lasts no longer than our limits, whatever lies there, and all rounds
  * together have an end too. After others the user may give up at any time. */
+#include "session/recording_leave.h"
+#include "follow/stalk.h"
 #include "inject/eject.h"
 #include "inject/eject_left.h"
-#include "session/crash_watch.h"
 #include "inject/recorder.h"
+#include "session/crash_watch.h"
 #include "session/recording.h"
-#include "follow/stalk.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,7 +26,7 @@ int ct_recording_stop(struct ct_recording *r) {
     struct ct_remote_error error = {""};
     if (ct_remote_is_stopped(r->remote))
         return 0;
-    r->stopped_at = ct_clock_now();
+    r->times.stopped_at = ct_clock_now();
     int status = ct_remote_stop(r->remote, STOP_LIMIT_MS, &error);
     return status ? ct_recording_fail(r, status, "%s", error.text) : 0;
 }
@@ -180,7 +181,7 @@ static int clean_after_others(struct ct_recording *r) {
     return status;
 }
 
-int ct_recording_clean_behind_others(struct ct_recording *r) {
+int ct_recording_clean_after_others(struct ct_recording *r) {
     if (ct_remote_each_map(r->remote, is_our_memory, NULL) <= 0)
         return 0;
     ct_remote_limit(r->remote, OTHERS_STILL_MS, is_given_up, r);

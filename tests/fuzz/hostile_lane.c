@@ -705,15 +705,15 @@ static void set_up_drain(struct ct_recording *r) {
     bool stalk = w.flags & STALK;
     ct_windows_init(&r->windows, &windows);
     ct_windows_start(&r->windows, ct_clock_now());
-    snprintf(r->directory, sizeof r->directory, "%s/trace", fixed.root);
-    if (mkdir(r->directory, 0700) || ct_place_open(&r->place, r->directory, 0, CT_PLACE_NO_GROUP))
+    snprintf(r->trace.directory, sizeof r->trace.directory, "%s/trace", fixed.root);
+    if (mkdir(r->trace.directory, 0700) || ct_place_open(&r->trace.place, r->trace.directory, 0, CT_PLACE_NO_GROUP))
         hostile_fail("no directory");
     r->drain = (struct ct_drain){
         .lane = &r->lane,
         .clock = &r->clock,
         .function_ids = fixed.ids,
         .hook_count = HOOKS,
-        .place = r->place,
+        .place = r->trace.place,
         .pid = fixed.target,
         .inner_pid = fixed.target,
         .format = {.encoding = w.flags & PACKED ? CT_FORMAT_PACKED : CT_FORMAT_ATF2},

@@ -9,6 +9,7 @@
 #include "abi/stalk_abi.h"
 #include "inspect/process_parts.h"
 #include "session/recording.h"
+#include "session/recording_leave.h"
 #include "follow/stalk.h"
 #include "hook/runtime.h"
 #include "hostile.h"
@@ -452,7 +453,7 @@ static void leave(enum mode mode) {
     if (mode == EJECT)
         (void)ct_recording_clean(r, &clean);
     else
-        (void)(mode == STALK ? ct_stalk_clean_behind(r) : ct_recording_clean_behind_others(r));
+        (void)(mode == STALK ? ct_stalk_clean_behind(r) : ct_recording_clean_after_others(r));
     r->remote = NULL;
     ct_recording_destroy(r);
 }
