@@ -9,7 +9,16 @@
 #include "agent/stalk_tables.h"
 #include "os/os.h"
 #include "os/thread.h"
-#include "stalk/internal.h"
+#include "stalk/cache.h"
+#include "stalk/engine.h"
+#include "stalk/events.h"
+#include "stalk/memory.h"
+#include "stalk/others.h"
+#include "stalk/signals.h"
+#include "stalk/stalker.h"
+#include "stalk/thread.h"
+#include "stalk/translate.h"
+#include "stalk/unwind.h"
 
 #define MAX_OPEN  (1u << 18)
 #define FOLLOWERS 1024u

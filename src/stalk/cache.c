@@ -3,8 +3,17 @@
  * Invariants: an entry is in the hash exactly while its fragment is not dead; a word of the table is `miss` or the indirect
  * way into a trusted entry; the code of a dead fragment stays where it is, because threads may be in it, and leaves through
  * its exits, all unlinked. Owner: whoever holds the Stalker's lock. */
+#include "stalk/cache.h"
 #include "os/os.h"
-#include "stalk/internal.h"
+#include "stalk/engine.h"
+#include "stalk/events.h"
+#include "stalk/link.h"
+#include "stalk/memory.h"
+#include "stalk/section.h"
+#include "stalk/stalker.h"
+#include "stalk/thread.h"
+#include "stalk/translate.h"
+#include "stalk/unwind.h"
 
 #define REACH      0x7fff0000ull
 #define NEIGHBOURS (192ull << 20) /* how far around an address its region serves */

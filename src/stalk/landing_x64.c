@@ -9,7 +9,12 @@
  * Owner: `lock`, taken inside a Stalker's; what is there once does not change. */
 #include "os/os.h"
 #include "os/thread.h"
+#include "stalk/cache.h"
 #include "stalk/emit_x64.h"
+#include "stalk/engine.h"
+#include "stalk/memory.h"
+#include "stalk/stalker.h"
+#include "stalk/unwind.h"
 
 enum { SLOT = 64, WORD = 56, ROOM = 128 << 10, KEYS = 2 * ROOM / SLOT };
 #define REACH 0x7fff0000ull

@@ -5,9 +5,10 @@
  * stack's frames belongs to it; what is on the thread's own stack is known from the maps; all else is looked for among the stacks
  * that have open frames, by address. A frame that is taken for another stack's although it is not, because it is large, makes no harm:
  * its depth goes on from the frame that ran. Owner: who has the claim of the thread's events (events.c). */
+#include "stalk/stacks.h"
 #include "os/os.h"
 #include "os/thread.h"
-#include "stalk/internal.h"
+#include "stalk/thread.h"
 
 #define NONE            UINT32_MAX
 #define RUNNING_REACH   (16u << 10)
