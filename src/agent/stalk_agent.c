@@ -4,7 +4,7 @@
  * stub would write them; blocks and call targets are counted in tables that are shared, so that they outlive the process.
  * Freestanding. The sink runs on the followed thread, one follower per thread; tables are changed by atomic operations. */
 #include "abi/stalk_abi.h"
-#include "agent/lane.h"
+#include "agent/agent_lane.h"
 #include "agent/request.h"
 #include "agent/stalk_tables.h"
 #include "os/os.h"
@@ -92,7 +92,7 @@ static struct follower *find_follower(int tid) {
 
 static void begin_follower(struct follower *f) {
     f->block.tid = f->tid;
-    f->block.event_bit = ct_lane_control()->chunk_bytes;
+    f->block.event_bit = ct_agent_lane_control()->chunk_bytes;
     f->block.base =
         (struct ct_shadow *)(uintptr_t)sizeof(struct ct_shadow); /* never followed: depths are differences */
     f->block.top = f->block.base + 1;
@@ -290,7 +290,7 @@ static void keep_no_signals(void) {
 /* Events of a child that a followed thread has forked are nobody's; nor are they when the recorder is gone. */
 static bool is_wanted(void) {
     bool ours = ct_os_getpid() == agent.pid;
-    if (ours && ct_lane_is_recording())
+    if (ours && ct_agent_lane_is_recording())
         return true;
     if (ours)
         keep_no_signals(); /* nobody will come to end this */
@@ -389,9 +389,9 @@ static void on_stop(void *user, int tid, int status) {
 
 /* Is a process that is about to be made to be followed? */
 static bool wants_children(void) {
-    const struct ct_shm_control *c = ct_lane_control();
+    const struct ct_shm_control *c = ct_agent_lane_control();
     ct_request_note_fork();
-    return c->children && c->listening && ct_lane_is_recording();
+    return c->children && c->listening && ct_agent_lane_is_recording();
 }
 
 /* Numbers are the parent's, the table is not there any more: what they stood for. NULL: nothing is open, or there is no memory. */
@@ -455,7 +455,7 @@ static const struct stalk_family family = {
 
 static int make_stalker(const struct ct_stalk_boot *boot) {
     struct ct_shm_control *c = (struct ct_shm_control *)boot->shm;
-    if (!ct_lane_open(boot->shm))
+    if (!ct_agent_lane_open(boot->shm))
         return CT_ERR_BAD_FILE;
     agent.pid = boot->pid;
     agent.returns = boot->mask & CT_STALKER_RET;

@@ -44,8 +44,8 @@ static uint64_t count_on(const struct ct_detail_thread *t, uint32_t number) {
     return ahead && back < BACKWARD && back < t->newest ? t->newest - back : t->newest + ahead;
 }
 
-void ct_detail_note(struct ct_drain_thread *thread, const struct ct_clock *clock, uint32_t number, uint64_t seq,
-                    uint64_t ns, bool held) {
+void ct_detail_note_event(struct ct_drain_thread *thread, const struct ct_clock *clock, uint32_t number, uint64_t seq,
+                          uint64_t ns, bool held) {
     struct ct_detail_thread *t = &thread->detail;
     struct ct_detail_run *last = t->run_count ? &t->runs[t->run_count - 1] : NULL;
     uint64_t full = count_on(t, number);

@@ -11,7 +11,7 @@ enum { MAX_DEPTH = 1 << 20 }; /* deeper ones count as this deep: such a file is 
 
 struct walker {
     struct ct_trace_cursor *cursor;
-    struct ct_known_table *names;
+    struct ct_function_cache *names;
     size_t process;
     uint32_t *outer; /* [d]: selected frames among the d outermost ones */
     size_t count, capacity;
@@ -45,7 +45,7 @@ static bool step(struct walker *w) {
     while (ct_trace_next(w->cursor, &event)) {
         if (event.kind != CT_TRACE_CALL)
             continue;
-        const struct ct_known *known = ct_known_get(w->names, w->process, event.function_id);
+        const struct ct_cached_function *known = ct_function_cache_get(w->names, w->process, event.function_id);
         /* On another stack, the place there: what is around it is not compared. */
         size_t depth = event.depth & ATF_DEPTH_OTHER ? ATF_DEPTH_PLACE(event.depth) : event.depth;
         depth = depth < MAX_DEPTH ? depth : MAX_DEPTH;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct ct_graph_node *ct_graph_child(struct ct_graph_node *parent, const struct ct_known *known) {
+struct ct_graph_node *ct_graph_child(struct ct_graph_node *parent, const struct ct_cached_function *known) {
     for (size_t i = 0; i < parent->child_count; i++) {
         struct ct_graph_node *child = parent->children[i];
         if (child->known != known)
@@ -86,7 +86,7 @@ void ct_graph_arrange(struct ct_graph *g, uint64_t limit) {
 
 /* ---- JSON ---- */
 
-static void name_json(const struct ct_known *known, struct ct_json *json) {
+static void name_json(const struct ct_cached_function *known, struct ct_json *json) {
     if (!known)
         return;
     ct_json_string(json, "name", known->name);
