@@ -1,4 +1,5 @@
 /* Where events with numbers stand in the index, and when they were: runs of a thread. See detail.h. */
+#include "base/grow.h"
 #include "drain/detail.h"
 #include "drain/drain.h"
 #include <stdlib.h>
@@ -16,14 +17,8 @@ uint64_t ct_detail_number(const struct ct_detail_thread *t, uint32_t number) {
 }
 
 static struct ct_detail_run *add_run(struct ct_detail_thread *t) {
-    if (t->run_count == t->run_room && t->run_room < RUNS_MAX) {
-        size_t room = t->run_room ? t->run_room * 2 : 16;
-        struct ct_detail_run *runs = realloc(t->runs, room * sizeof *runs);
-        if (runs) {
-            t->runs = runs;
-            t->run_room = room;
-        }
-    }
+    if (t->run_room < RUNS_MAX)
+        (void)ct_grow(&t->runs, &t->run_room, t->run_count, sizeof *t->runs, 16);
     if (!t->run_room)
         return NULL;
     if (t->run_count == t->run_room) {

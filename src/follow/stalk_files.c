@@ -2,6 +2,7 @@
 #include "follow/stalk_internal.h"
 #include "session/manifest.h"
 #include "trace/file.h"
+#include "base/json_write.h"
 #include <contrail/stalker.h>
 #include <inttypes.h>
 #include <stdio.h>

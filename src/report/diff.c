@@ -1,6 +1,6 @@
 /* Functions of two traces side by side: both reports come in order of names and are merged like sorted lists. */
 #include "report/diff.h"
-#include "trace/writer.h"
+#include "base/json_write.h"
 #include <stdlib.h>
 #include <string.h>
 

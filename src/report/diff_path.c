@@ -2,6 +2,7 @@
  *
  * Calls are enough: a call's depth tells which frames around it are open, and these are the last calls at the depths
  * below. Functions that were not selected take no part, so a depth here counts selected frames only. */
+#include "base/grow.h"
 #include "report/diff.h"
 #include "abi/atf.h"
 #include <stdlib.h>
@@ -21,16 +22,8 @@ struct walker {
 
 /* `outer` is known up to this depth; frames whose calls were lost are not selected. */
 static bool reach(struct walker *w, size_t depth) {
-    if (depth >= w->capacity) {
-        size_t capacity = w->capacity ? w->capacity : 256;
-        while (capacity <= depth)
-            capacity *= 2;
-        uint32_t *grown = realloc(w->outer, capacity * sizeof *grown);
-        if (!grown)
-            return false;
-        w->outer = grown;
-        w->capacity = capacity;
-    }
+    if (!ct_grow(&w->outer, &w->capacity, depth, sizeof *w->outer, 256))
+        return false;
     if (!w->count)
         w->outer[w->count++] = 0;
     for (; w->count <= depth; w->count++)
@@ -72,16 +65,8 @@ struct stack {
 };
 
 static bool put_call(struct stack *stack, const struct ct_diff_call *call) {
-    if (call->depth >= stack->capacity) {
-        size_t capacity = stack->capacity ? stack->capacity : 64;
-        while (capacity <= call->depth)
-            capacity *= 2;
-        struct ct_diff_call *grown = realloc(stack->calls, capacity * sizeof *grown);
-        if (!grown)
-            return false;
-        stack->calls = grown;
-        stack->capacity = capacity;
-    }
+    if (!ct_grow(&stack->calls, &stack->capacity, call->depth, sizeof *stack->calls, 64))
+        return false;
     stack->calls[call->depth] = *call;
     return true;
 }

@@ -4,6 +4,7 @@
  * a frame's rows among the callees are children of its caller's rows, so that a call costs `depth` steps however deep
  * the stack is. One owner. */
 #include "report/graph.h"
+#include "base/grow.h"
 #include "trace/facts.h"
 #include "trace/frames.h"
 #include <stdlib.h>
@@ -51,14 +52,8 @@ static uint64_t hash_text(uint64_t hash, const char *text) {
 }
 
 static struct ct_graph_function *add_root(struct ct_graph *g, const struct ct_cached_function *known) {
-    if (g->function_count == g->function_capacity) {
-        size_t capacity = g->function_capacity ? 2 * g->function_capacity : 16;
-        struct ct_graph_function **grown = realloc(g->functions, capacity * sizeof(struct ct_graph_function *));
-        if (!grown)
-            return NULL;
-        g->functions = grown;
-        g->function_capacity = capacity;
-    }
+    if (!ct_grow(&g->functions, &g->function_capacity, g->function_count, sizeof *g->functions, 16))
+        return NULL;
     struct ct_graph_function *root = calloc(1, sizeof *root);
     if (!root)
         return NULL;

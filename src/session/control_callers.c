@@ -2,6 +2,7 @@
  * does not take the answer. The owner's own programs may be hostile too: what they can hold up is each other. */
 #include "session/control_internal.h"
 #include "session/manifest.h"
+#include "base/json_write.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,6 +6,7 @@
 #include "session/recording.h"
 #include "session/recording_leave.h"
 #include "trace/signal_text.h"
+#include "base/json_write.h"
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,6 +5,7 @@
 #include "session/crash_watch.h"
 #include "session/recording.h"
 #include "trace/segments.h"
+#include "base/json_write.h"
 #include <contrail/contrail.h>
 #include <limits.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* Libraries that come and go while a process is recorded. The thread that loads one waits inside the agent meanwhile; other threads
  * run while the new code is planned, and stand still while it is hooked. Runs on the recording's request thread. */
+#include "base/grow.h"
 #include "session/manifest.h"
 #include "session/recording.h"
 #include "session/recording_install.h"
@@ -28,7 +29,7 @@ struct survey {
     struct ct_target_known *known;
     uint32_t *ids; /* of the modules */
     bool *seen;
-    size_t count, room;
+    size_t count, known_room, ids_room;
     bool something_new, failed, has_unwinder;
 };
 
@@ -36,17 +37,10 @@ static void add_known(void *arg, const struct ct_target_module *m) {
     struct survey *s = arg;
     if (m->gone || s->failed)
         return;
-    if (s->count == s->room) {
-        size_t room = s->room ? s->room * 2 : 64;
-        struct ct_target_known *known = realloc(s->known, room * sizeof *known);
-        s->known = known ? known : s->known;
-        uint32_t *ids = realloc(s->ids, room * sizeof *ids);
-        s->ids = ids ? ids : s->ids;
-        s->failed = !known || !ids;
-        if (s->failed)
-            return;
-        s->room = room;
-    }
+    s->failed = !ct_grow(&s->known, &s->known_room, s->count, sizeof *s->known, 64) ||
+                !ct_grow(&s->ids, &s->ids_room, s->count, sizeof *s->ids, 64);
+    if (s->failed)
+        return;
     s->ids[s->count] = m->id;
     s->known[s->count++] = (struct ct_target_known){m->start, m->end, m->inode};
 }

@@ -4,6 +4,7 @@
  * seen before it (so work is linear in the size of the section), pointer encodings that only make sense at run time
  * make the record invisible. */
 #include "symbols/eh_frame.h"
+#include "base/grow.h"
 #include "symbols/cfa.h"
 #include "symbols/functions.h"
 #include <contrail/status.h>
@@ -178,14 +179,8 @@ static bool read_cie(const struct ct_eh_frame *frame, const struct record *recor
 }
 
 static int add_cie(struct ct_eh_frame *frame, const struct record *record) {
-    if (frame->cie_count == frame->cie_capacity) {
-        size_t capacity = frame->cie_capacity ? frame->cie_capacity * 2 : 16;
-        struct ct_cie *cies = realloc(frame->cies, capacity * sizeof *cies);
-        if (!cies)
-            return CT_ERR_NO_MEMORY;
-        frame->cies = cies;
-        frame->cie_capacity = capacity;
-    }
+    if (!ct_grow(&frame->cies, &frame->cie_capacity, frame->cie_count, sizeof *frame->cies, 16))
+        return CT_ERR_NO_MEMORY;
     struct ct_cie *cie = &frame->cies[frame->cie_count++];
     bool usable = read_cie(frame, record, cie); /* writes all of *cie */
     cie->usable = usable;

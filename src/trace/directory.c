@@ -1,4 +1,5 @@
 /* Directories of a recording, and the manifest in them. Making is the lock: whoever made the directory owns it. */
+#include "base/json_write.h"
 #include "trace/file.h"
 #include "trace/writer.h"
 #include <contrail/status.h>

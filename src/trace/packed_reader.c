@@ -5,6 +5,7 @@
  * blocks with the same positions the one that holds the most counts, and the last bytes of such a file are believed only when
  * their checksum is right. What the tables and headers say is looked at again when a block is read; one that is not there any more in
  * a file that has changed was replaced meanwhile, and its events are looked for anew. */
+#include "base/grow.h"
 #include "trace/crc32.h"
 #include "trace/reader.h"
 #include <errno.h>
@@ -31,14 +32,8 @@ struct list {
 };
 
 static bool add(struct list *list, const struct ctp_entry *entry) {
-    if (list->count == list->room) {
-        size_t room = list->room ? 2 * list->room : 64;
-        struct ctp_entry *entries = realloc(list->entries, room * sizeof *entries);
-        if (!entries)
-            return false;
-        list->entries = entries;
-        list->room = room;
-    }
+    if (!ct_grow(&list->entries, &list->room, list->count, sizeof *list->entries, 64))
+        return false;
     list->entries[list->count++] = *entry;
     return true;
 }

@@ -4,6 +4,7 @@
  * may it be anywhere in what an unfinished manifest has not heard of. Frames need not end in the order in which they began
  * (coroutines), nor in the thread where they began (fibers that migrate): such a return must find its open call in another
  * thread. Each kind of problem is told a few times per thread, then counted. */
+#include "base/grow.h"
 #include "trace/code_file.h"
 #include "trace/crc32.h"
 #include "trace/depths.h"
@@ -92,14 +93,8 @@ __attribute__((format(printf, 3, 4))) static void told(struct thread_check *chec
 /* ---- frames ---- */
 
 static bool add(struct tally *tally, uint64_t function) {
-    if (tally->count == tally->room) {
-        size_t room = tally->room ? tally->room * 2 : 1024;
-        uint64_t *functions = realloc(tally->functions, room * sizeof *functions);
-        if (!functions)
-            return false;
-        tally->functions = functions;
-        tally->room = room;
-    }
+    if (!ct_grow(&tally->functions, &tally->room, tally->count, sizeof *tally->functions, 1024))
+        return false;
     tally->functions[tally->count++] = function;
     return true;
 }

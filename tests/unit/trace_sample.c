@@ -3,6 +3,7 @@
 #include "trace_sample.h"
 #include "trace/code_file.h"
 #include "trace/writer.h"
+#include "base/json_write.h"
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>

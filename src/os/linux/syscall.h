@@ -4,6 +4,7 @@
 #ifndef CT_OS_LINUX_SYSCALL_H
 #define CT_OS_LINUX_SYSCALL_H
 
+#include "base/digits.h"
 #include <asm/errno.h>
 #include <asm/unistd.h>
 #include <linux/fcntl.h>
@@ -98,13 +99,9 @@ static inline char *put_text(char *at, const char *text) {
 }
 
 static inline char *put_number(char *at, unsigned long value) {
-    char digits[20];
-    int n = 0;
-    do
-        digits[n++] = (char)('0' + value % 10);
-    while ((value /= 10) != 0);
-    while (n > 0)
-        *at++ = digits[--n];
+    char digits[CT_DIGITS];
+    for (size_t i = ct_digits(digits, value); i < CT_DIGITS; i++)
+        *at++ = digits[i];
     *at = 0;
     return at;
 }

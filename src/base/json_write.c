@@ -1,7 +1,7 @@
 /* JSON text. What is written is always valid JSON and valid UTF-8, whatever the strings hold; a caller's mistakes in
  * nesting are its own. */
+#include "base/json_write.h"
 #include "base/utf8.h"
-#include "trace/writer.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
