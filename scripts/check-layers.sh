@@ -1,6 +1,6 @@
 #!/bin/sh
 # Checks what the folders promise each other:
-#   1  includes go downward only, in the order of LAYERS
+#   1  includes go downward only, in the order of LAYERS; NAME_internal.h is included by its own folder only
 #   2  no conditional on architecture or operating system outside src/isa, src/os and the atomics of src/base
 #   3  only src/cli prints or exits
 #   4  public headers include only public headers
@@ -79,6 +79,8 @@ FNR == 1 {
             ; # the one way from a session to those who follow threads for it
         else if (rank[part[1]] > rank[layer])
             complain("src/" layer " must not include " file ": it is a higher layer")
+        else if (part[1] != layer && file ~ /_internal\.h"$/)
+            complain("src/" layer " must not include " file ": it is private to src/" part[1])
         else if (rank[part[1]] == rank[layer] && part[1] != layer)
             complain("src/" layer " must not include " file ": they stand side by side")
     }

@@ -1,5 +1,5 @@
 /* atf-pb: every event as a protobuf message of proto/atf.proto, behind its length. All threads merged by time. */
-#include "export/parts.h"
+#include "export/export_internal.h"
 #include "export/proto.h"
 #include <stdlib.h>
 

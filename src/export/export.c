@@ -1,6 +1,6 @@
 /* The table of formats, and what surrounds each of them. */
 #include "export/export.h"
-#include "export/parts.h"
+#include "export/export_internal.h"
 #include "trace/signal_text.h"
 #include "export/text.h"
 #include "trace/file.h"

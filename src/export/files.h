@@ -2,7 +2,7 @@
 #ifndef CT_EXPORT_FILES_H
 #define CT_EXPORT_FILES_H
 
-#include "export/parts.h"
+#include "export/export_internal.h"
 
 /* A new file at directory/NAME; a failure is kept in the export, and false returned. */
 bool ct_export_create(struct ct_export *e, struct ct_out *out, const char *format, ...)

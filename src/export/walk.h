@@ -8,7 +8,7 @@
 #ifndef CT_EXPORT_WALK_H
 #define CT_EXPORT_WALK_H
 
-#include "export/parts.h"
+#include "export/export_internal.h"
 #include "trace/frames.h"
 
 enum ct_span_end {

@@ -1,7 +1,7 @@
 /* See stalk.h. */
 #include "follow/stalk_internal.h"
 #include "inject/agent_image.h"
-#include "inject/inject_parts.h"
+#include "inject/inject_memory.h"
 #include "remote/frames.h"
 #include "session/recording_leave.h"
 #include "session/recording_room.h"

@@ -4,7 +4,7 @@
  * unwinder knows of it. */
 #include "follow/stalk_internal.h"
 #include "hook/layout.h"
-#include "inject/inject_parts.h"
+#include "inject/inject_memory.h"
 #include "inject/recorder.h"
 #include "remote/frames.h"
 #include "session/recording_leave.h"

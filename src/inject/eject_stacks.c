@@ -1,6 +1,6 @@
 /* Real return addresses: what the shadow stacks in the target know, put back on its stacks. See eject.h. */
 #include "base/grow.h"
-#include "inject/eject_parts.h"
+#include "inject/eject_internal.h"
 #include "hook/runtime.h"
 #include <contrail/status.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #include "inject/inject.h"
 #include "abi/boot_abi.h"
 #include "inject/agent_image.h"
-#include "inject/inject_parts.h"
+#include "inject/inject_memory.h"
 #include "inject/stopped.h"
 #include "remote/frames.h"
 #include <contrail/status.h>

@@ -3,7 +3,7 @@
  * Files are opened as that process sees them and stay here, so that tables can be made of them at any time. Load
  * bias and span come from the file's program headers, because mappings may be split, or have had their protection changed. */
 #include "base/grow.h"
-#include "inspect/process_parts.h"
+#include "inspect/process.h"
 #include "abi/shm_abi.h"
 #include "plan/debug_root.h"
 #include "inject/recorder.h"

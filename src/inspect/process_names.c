@@ -1,7 +1,7 @@
 /* Names of frames: functions, and, where debug information is asked for, source lines and inlined functions. The process runs
  * again by then. */
 #include "base/grow.h"
-#include "inspect/process_parts.h"
+#include "inspect/process.h"
 #include "symbols/dw.h"
 #include "symbols/lines.h"
 #include <contrail/status.h>

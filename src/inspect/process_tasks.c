@@ -1,6 +1,6 @@
 /* Threads as the kernel lists them: number, name, state. Nothing is stopped, so a thread may end meanwhile. */
 #include "base/grow.h"
-#include "inspect/process_parts.h"
+#include "inspect/process.h"
 #include "os/os.h"
 #include <contrail/status.h>
 #include <dirent.h>

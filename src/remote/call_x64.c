@@ -16,7 +16,7 @@
  *       jmp *pc(%rip)
  *       mask, flags, registers, pc
  *       a name for memory that is shared */
-#include "remote/parts.h"
+#include "remote/remote_internal.h"
 
 #include <errno.h>
 #include <string.h>

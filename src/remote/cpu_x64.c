@@ -3,7 +3,7 @@
  * A thread whose system call was interrupted stands behind the instruction, with a code in rax that tells the kernel to
  * make the call again (os/linux/registers_x64.c). What is shown is the state in which it will be made. As long as neither
  * pc nor rax is changed, it stays the kernel's affair; else the thread goes on exactly as the changed registers say. */
-#include "remote/parts.h"
+#include "remote/remote_internal.h"
 #include <errno.h>
 #include <stddef.h>
 #include <sys/ptrace.h>

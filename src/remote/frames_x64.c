@@ -1,6 +1,6 @@
 /* See frames.h. x86_64: the kernel puts the restorer's address, then a ucontext (flags, link, stack, registers). */
 #include "remote/frames.h"
-#include "remote/parts.h"
+#include "remote/remote_internal.h"
 #include <contrail/status.h>
 #include <stdio.h>
 #include <stdlib.h>

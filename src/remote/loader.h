@@ -2,7 +2,7 @@
 #ifndef CT_REMOTE_LOADER_H
 #define CT_REMOTE_LOADER_H
 
-#include "remote/parts.h"
+#include "remote/remote_internal.h"
 
 /* From the stop that exec makes to a PTRACE_EVENT_STOP where everything is mapped and relocated and no constructor has run.
  * In the tracer. CT_ERR_TIMEOUT (then nothing of ours is left, and it is stopped anywhere), CT_ERR_NOT_FOUND (it has ended) */

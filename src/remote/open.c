@@ -1,5 +1,5 @@
 /* Opening another process: what cannot be traced is told apart here, before anything is stopped. */
-#include "remote/parts.h"
+#include "remote/remote_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

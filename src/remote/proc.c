@@ -1,6 +1,6 @@
 /* What /proc tells about a process and its threads. */
 #include "remote/frames.h"
-#include "remote/parts.h"
+#include "remote/remote_internal.h"
 
 #include <dirent.h>
 #include <elf.h>

@@ -1,7 +1,7 @@
 /* The replay: pairs the events of each thread, turns them into lines.
  *
  * Everything is read from its beginning, so that calls that began before the range are known when they end in it. */
-#include "report/replay_parts.h"
+#include "report/replay_internal.h"
 #include "abi/atf.h"
 #include <contrail/session.h>
 #include <stdlib.h>

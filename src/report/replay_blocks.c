@@ -1,6 +1,6 @@
 /* What followed threads have executed, between the lines of their calls. Where a block lies is looked up once for each block of a
  * file; memory grows with these, not with how often they were executed. */
-#include "report/replay_parts.h"
+#include "report/replay_internal.h"
 #include <stdlib.h>
 #include <string.h>
 

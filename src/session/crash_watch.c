@@ -1,7 +1,7 @@
 /* See crash_watch.h. */
 #include "session/crash_watch.h"
 #include "drain/signal_record.h"
-#include "inspect/process_parts.h"
+#include "inspect/process.h"
 #include "session/crash_fault.h"
 #include "session/recording.h"
 #include "session/recording_leave.h"

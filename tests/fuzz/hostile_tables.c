@@ -7,13 +7,13 @@
 #include "abi/boot_abi.h"
 #include "abi/shm_abi.h"
 #include "abi/stalk_abi.h"
-#include "inspect/process_parts.h"
+#include "inspect/process.h"
 #include "session/recording.h"
 #include "session/recording_leave.h"
 #include "follow/stalk.h"
 #include "hook/runtime.h"
 #include "hostile.h"
-#include "remote/parts.h"
+#include "remote/remote_internal.h"
 #include <contrail/status.h>
 #include <stdlib.h>
 #include <string.h>

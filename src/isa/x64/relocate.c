@@ -9,7 +9,7 @@
 
 #include "contrail/status.h"
 #include "isa/x64/encode.h"
-#include "isa/x64/relocate_parts.h"
+#include "isa/x64/relocate_internal.h"
 
 /* A range being moved: branches whose target lies inside it are filled in when everything has its place. */
 struct range {

@@ -1,6 +1,6 @@
 /* Parts of the replay: calls (replay.c) and what is executed in them (replay_blocks.c). */
-#ifndef CT_REPORT_REPLAY_PARTS_H
-#define CT_REPORT_REPLAY_PARTS_H
+#ifndef CT_REPORT_REPLAY_INTERNAL_H
+#define CT_REPORT_REPLAY_INTERNAL_H
 
 #include "report/replay.h"
 #include "report/replay_lines.h"
