@@ -10,7 +10,7 @@ struct stalk_thread;
 
 /* See stacks.c. */
 struct stalk_stack {
-    uint64_t high; /* its outermost slot that was seen */
+    uint64_t high; /* first (hook/stack_order.h): its outermost slot that was seen */
     int32_t depth; /* when it was suspended */
     uint32_t next; /* in the list of free ones */
     bool listed;

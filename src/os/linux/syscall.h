@@ -106,4 +106,18 @@ static inline char *put_number(char *at, unsigned long value) {
     return at;
 }
 
+/* The beginning of /proc/PID/task/TID/NAME, as a text. Its length; 0: there is none. `size` is enough for the path. */
+static inline long read_task_file(int pid, int tid, const char *name, char *text, size_t size) {
+    char *end = put_number(put_text(text, "/proc/"), (unsigned long)pid);
+    put_text(put_text(put_number(put_text(end, "/task/"), (unsigned long)tid), "/"), name);
+    long fd = sys_open(text, O_RDONLY);
+    if (failed(fd))
+        return 0;
+    long length = sys_read(fd, text, size - 1);
+    sys_close(fd);
+    length = length > 0 ? length : 0;
+    text[length] = 0;
+    return length;
+}
+
 #endif
