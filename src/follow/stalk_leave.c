@@ -138,7 +138,7 @@ static int leave_for_others(struct ct_recording *r, const struct ct_stalk_tables
     return status;
 }
 
-int ct_stalk_clean_behind(struct ct_recording *r) {
+int ct_stalk_clean_after(struct ct_recording *r) {
     struct lane l = {.r = r};
     struct ct_stalk_tables t;
     if (ct_remote_each_map(r->remote, find_lane, &l) <= 0)

@@ -1,11 +1,11 @@
 /* The manifest, the symbols file and the status answer: what a session tells about itself. docs/TRACE-FORMAT.md has the keys.
  * Called by the drain thread once a second and by the session's thread at start and end, never both at a time. */
 #include "session/manifest.h"
-#include "follow/stalk.h"
+#include "base/json_write.h"
 #include "session/crash_watch.h"
+#include "session/follower.h"
 #include "session/recording.h"
 #include "trace/segments.h"
-#include "base/json_write.h"
 #include <contrail/contrail.h>
 #include <limits.h>
 #include <stdio.h>
@@ -276,7 +276,7 @@ static int write_manifest(struct ct_recording *r, bool complete) {
     put_clock(&j, &r->clock);
     put_keep(&j, &r->session->options);
     put_numbers(&j, r);
-    ct_stalk_put(r, &j);
+    ct_follower.put_manifest(r, &j);
     put_end(&j, r);
     put_lists(&j, r);
     ct_json_end(&j, '}');
@@ -310,7 +310,7 @@ static int write_symbols(struct ct_recording *r) {
     if (status)
         return status;
     ct_symbols_writer_note_end(w, &r->trace.symbols_end);
-    ct_stalk_put_symbols(r, w, true);
+    ct_follower.put_symbols(r, w, true);
     pthread_mutex_lock(&r->mutex);
     ct_recording_each_module(r, write_module, w);
     pthread_mutex_unlock(&r->mutex);
@@ -330,12 +330,12 @@ static int add_symbols(struct ct_recording *r) {
     struct ct_symbols_writer *w;
     if (!r->trace.symbols_end.inode || ct_symbols_writer_continue(&w, r->trace.place, &r->trace.symbols_end))
         return write_symbols(r);
-    ct_stalk_put_symbols(r, w, false);
+    ct_follower.put_symbols(r, w, false);
     return ct_symbols_writer_close(w);
 }
 
 int ct_manifest_add_symbols(struct ct_recording *r) {
-    if (!ct_stalk_has_new_symbols(r))
+    if (!ct_follower.has_new_symbols(r))
         return 0;
     pthread_mutex_lock(&r->files);
     int status = add_symbols(r);

@@ -1,9 +1,9 @@
 /* The life of a recording, apart from getting into its target and out again. See recording.h. */
 #include "session/recording.h"
-#include "follow/stalk.h"
 #include "session/children.h"
 #include "session/control.h"
 #include "session/crash_watch.h"
+#include "session/follower.h"
 #include "session/manifest.h"
 #include "trace/file.h"
 #include <errno.h>
@@ -167,7 +167,7 @@ static void forget(struct ct_recording *r) {
     ct_windows_free(&r->windows);
     if (r->lane.control) /* a child that has not been heard of yet must not wait for us */
         __atomic_store_n(&r->lane.control->recording, 0, __ATOMIC_RELEASE);
-    ct_stalk_free(r);
+    ct_follower.free(r);
     ct_lane_destroy(&r->lane);
     release_plan(r);
     r->injection = (struct ct_injection){0};
@@ -191,7 +191,7 @@ int ct_recording_finish(struct ct_recording *r, const char *reason) {
         snprintf(r->drain.end_mark, sizeof r->drain.end_mark, "end: killed by SIG%s",
                  sigabbrev_np(WTERMSIG(r->end.exit_status)) ? sigabbrev_np(WTERMSIG(r->end.exit_status)) : "RT");
     int status = ct_drain_finish(&r->drain);
-    (void)ct_stalk_write_tables(r);
+    (void)ct_follower.write_tables(r);
     if (r->plan) {
         int written = ct_manifest_write(r, true);
         status = status ? status : written;
@@ -262,7 +262,7 @@ void ct_recording_statistics(struct ct_recording *r, struct ct_session_statistic
     }
     if (r->plan)
         count_modules(r, &r->last);
-    ct_stalk_statistics(r, &r->last);
+    ct_follower.put_statistics(r, &r->last);
     r->last.signals = r->tracing.watch ? ct_crash_watch_count(r) : r->last.signals;
     r->last.traced = traced;
     r->last.plan_ns = r->times.plan_ns;

@@ -1,10 +1,10 @@
 /* How a recording gets into its target: plan, stop, inject, hook. recording_leave.c has the way back.
  * Runs on the session's thread; between stop and resume the target stands still, so only what must happen there does. */
 #include "session/recording_install.h"
-#include "follow/stalk.h"
 #include "remote/frames.h"
 #include "session/children.h"
 #include "session/confirm.h"
+#include "session/follower.h"
 #include "session/manifest.h"
 #include "session/recording.h"
 #include "session/recording_leave.h"
@@ -67,7 +67,7 @@ int ct_recording_make_plan(struct ct_recording *r, struct ct_target_plan_options
         return ct_recording_fail(r, status, "%s", error.text[0] ? error.text : ct_status_text(status));
     r->times.plan_ns += ct_clock_now() - start;
     if (r->session->options.stalk)
-        ct_stalk_plan(plan);
+        ct_follower.plan(plan);
     struct ct_shared_plan *shared = calloc(1, sizeof *shared);
     uint64_t *ids = malloc(plan->hook_count * sizeof *ids + 1);
     if (!shared || !ids) {
@@ -176,15 +176,12 @@ static int start_drain(struct ct_recording *r) {
         .every_second_arg = r,
         .windows = &r->windows,
         .on_pass = ct_recording_on_pass,
-        .every_pass = r->stalk ? ct_stalk_every_pass : NULL,
         .on_pass_arg = r,
         .trigger_text = ct_recording_trigger_text,
         .trigger_arg = r,
-        .code = r->stalk ? ct_stalk_code_event : NULL,
-        .resolve = r->stalk ? ct_stalk_resolve : NULL,
-        .explain = r->stalk ? ct_stalk_explain : NULL,
         .resolve_arg = r,
     };
+    ct_follower.join_drain(r, &r->drain);
     const struct ct_windows_options windows = ct_windows_options_of(&r->session->options);
     ct_windows_init(&r->windows, &windows);
     ct_windows_start(&r->windows, ct_clock_now());
@@ -260,7 +257,7 @@ static int install(struct ct_recording *r) {
         status = begin_trace(r);
     ct_remote_limit(r->remote, (unsigned)limit_ms(r), NULL, NULL);
     if (!status)
-        status = r->session->options.stalk ? ct_stalk_install(r) : enter_target(r);
+        status = r->session->options.stalk ? ct_follower.install(r) : enter_target(r);
     if (!status)
         status = check_time(r, start, "hooking");
     if (!status)
@@ -312,7 +309,7 @@ static int install_forked(struct ct_recording *r, struct ct_recording *parent) {
     if (!status && !ct_confirm_maps(parent, r->pid)) /* it has executed a program meanwhile: nothing of ours is there */
         status = CT_ERR_NOT_FOUND;
     if (!status && parent->stalk)
-        status = ct_stalk_install_forked(r, parent);
+        status = ct_follower.install_forked(r, parent);
     else if (!status &&
              (status = ct_inject_lane(&r->injection, r->remote, &parent->injection, &r->lane, &options, &error)))
         ct_recording_fail(r, status, "%s", error.text);

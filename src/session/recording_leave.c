@@ -3,11 +3,11 @@
  * What is found in the target is not believed (eject.h): a stop lasts no longer than our limits, whatever lies there, and all rounds
  * together have an end too. After others the user may give up at any time. */
 #include "session/recording_leave.h"
-#include "follow/stalk.h"
 #include "inject/eject.h"
 #include "inject/eject_left.h"
 #include "inject/recorder.h"
 #include "session/crash_watch.h"
+#include "session/follower.h"
 #include "session/recording.h"
 #include <stdlib.h>
 #include <string.h>
@@ -167,7 +167,7 @@ static int clean_after_others(struct ct_recording *r) {
     bool recorded;
     int status = ct_eject_open(&e, r->remote, &recorded);
     if (status == CT_ERR_NOT_FOUND) {
-        status = ct_stalk_clean_behind(r);
+        status = ct_follower.clean_after(r);
         return status ? status : take_away_left(r);
     }
     if (status)
@@ -203,7 +203,7 @@ static int uninstall(struct ct_recording *r) {
     if (!status) {
         bool clean;
         ct_remote_limit(r->remote, CT_RECORDING_STILL_MS, NULL, NULL);
-        status = r->stalk ? ct_stalk_leave(r) : ct_recording_clean(r, &clean);
+        status = r->stalk ? ct_follower.leave(r) : ct_recording_clean(r, &clean);
         (void)ct_remote_resume(r->remote);
     }
     __atomic_store_n(&r->lane.control->recording, 0, __ATOMIC_RELAXED);

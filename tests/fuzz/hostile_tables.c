@@ -453,7 +453,7 @@ static void leave(enum mode mode) {
     if (mode == EJECT)
         (void)ct_recording_clean(r, &clean);
     else
-        (void)(mode == STALK ? ct_stalk_clean_behind(r) : ct_recording_clean_after_others(r));
+        (void)(mode == STALK ? ct_stalk_clean_after(r) : ct_recording_clean_after_others(r));
     r->remote = NULL;
     ct_recording_destroy(r);
 }
