@@ -1,5 +1,5 @@
-/* JSON text, for manifests, `ctl status --json`, reports and exports. A zeroed one is empty. What is written is always valid
- * JSON and valid UTF-8, whatever the strings hold. One owner. */
+/* JSON text, for manifests, `ctl status --json`, reports and exports. A zeroed one is empty. What is written is always
+ * valid JSON and valid UTF-8, whatever the strings hold. One owner. */
 #ifndef CT_BASE_JSON_WRITE_H
 #define CT_BASE_JSON_WRITE_H
 

@@ -1,9 +1,9 @@
 /* What the files of live control share: the socket (control.c), its callers (control_callers.c), what a session can be
  * asked (commands.c).
  *
- * One thread serves all callers (control_callers.c), one command at a time, and does what is due every second. What a caller wants is written down as a wish (the
- * policy, `paused`), and then brought to every process that does not have it yet: so it reaches children too that begin
- * meanwhile. */
+ * One thread serves all callers (control_callers.c), one command at a time, and does what is due every second. What a
+ * caller wants is noted as a wish (the policy, `paused`), and then brought to every process that does not have it yet:
+ * so it reaches children too that begin meanwhile. */
 #ifndef CT_SESSION_CONTROL_INTERNAL_H
 #define CT_SESSION_CONTROL_INTERNAL_H
 

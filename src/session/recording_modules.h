@@ -1,4 +1,4 @@
-/* Plans of a recorded process: the first one, those of libraries that were loaded later, and what has been unloaded since.
+/* Plans of a recorded process: the first one, those of libraries that were loaded later, and what was unloaded since.
  *
  * Owner: the request thread, which changes them under the recording's mutex. */
 #ifndef CT_SESSION_RECORDING_MODULES_H

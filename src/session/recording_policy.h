@@ -16,7 +16,7 @@ struct ct_recording_time_trigger {
     char lasts[CT_TRIGGER_TEXT]; /* the one that lasts now, "" when there is none */
 };
 
-/* Function triggers, as the policy has them now, take effect in the process. Any thread that may look at its modules. */
+/* Function triggers, as the policy has them now, take effect in the process. Any thread that may look at modules. */
 void ct_recording_apply_policy(struct ct_recording *r);
 /* All of the policy, if the process does not have it as it is now, whether it runs or not. The caller holds `work`. */
 void ct_recording_bring_policy(struct ct_recording *r);

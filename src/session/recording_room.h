@@ -5,7 +5,7 @@
 struct ct_lane_options;
 struct ct_recording;
 
-/* Makes lanes small enough for what limits leave to the process. CT_ERR_NO_MEMORY: there is not even room for small ones. */
+/* Makes lanes small enough for what limits leave to the process. CT_ERR_NO_MEMORY: there is no room for small ones. */
 int ct_recording_fit(struct ct_recording *r, struct ct_lane_options *lane);
 
 #endif

@@ -21,7 +21,7 @@ uint64_t ct_stalk_section_interrupted(uint64_t thread_pointer, uint64_t pc);
 void ct_stalk_sections_forget(struct stalk_cache *c);
 /* In the child of a fork: another thread of its parent may have had the lock. */
 void ct_stalk_sections_in_child(void);
-/* Where a thread goes on that has left translated code at pc: elsewhere if it was in a section, or about to enter one. */
+/* Where a thread goes on that has left translated code at pc: elsewhere if it was in a section, or just before one. */
 uint64_t ct_stalk_section_again(const struct stalk_cache *c, uint64_t pc);
 
 #endif
