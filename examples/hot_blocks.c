@@ -1,4 +1,5 @@
-/* Which blocks of code are executed most: a program that follows itself and counts in the code, without a callback for each block.
+/* Shows which blocks of code run most often: the program follows itself and counts in the code, without a callback for
+ * each block.
  *
  *     gcc -O1 -g hot_blocks.c $(pkg-config --cflags --libs libcontrail) -o hot_blocks && ./hot_blocks */
 #define _GNU_SOURCE
@@ -39,7 +40,7 @@ static int by_words(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* What is to be understood. */
+/* The work to examine. */
 static void work(void) {
     enum { WORDS = 20000 };
     char **words = calloc(WORDS, sizeof *words);

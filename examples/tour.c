@@ -45,7 +45,7 @@ static int compare(const char *text, size_t length, const struct word *word) {
     return order ? order : length < strlen(word->text) ? -1 : 0;
 }
 
-/* Goes down the tree by calling itself. */
+/* Recurses down the tree. */
 static struct word *insert(struct word *tree, const char *text, size_t length, int count) {
     if (!tree)
         return new_word(text, length, count);

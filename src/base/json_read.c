@@ -1,5 +1,5 @@
-/* JSON (RFC 8259) to a tree, strictly: one value, nothing behind it, valid UTF-8, whole surrogate pairs, no leading zeros,
- * no trailing commas. Nodes and strings live in an arena. Recursion ends at CT_JSON_DEPTH. */
+/* JSON (RFC 8259) to a tree, strictly: one value, nothing after it, valid UTF-8, whole surrogate pairs, no leading
+ * zeros, no trailing commas. Nodes and strings live in an arena. Recursion ends at CT_JSON_DEPTH. */
 #include "base/json_read.h"
 #include "base/utf8.h"
 #include <contrail/status.h>
@@ -74,7 +74,7 @@ static int hex_digit(char c) {
                                   : -1;
 }
 
-/* Four digits at `at`, -1 when they are not there. */
+/* Value of four hex digits at `at`; -1: there are not four. */
 static int32_t hex4(const struct parser *parser, const char *at) {
     int32_t value = 0;
     if (parser->end - at < 4)
@@ -88,7 +88,7 @@ static int32_t hex4(const struct parser *parser, const char *at) {
     return value;
 }
 
-/* Behind "\u". Returns the number of bytes put to `to`, 0: malformed. */
+/* Reads what follows "\u". Returns the number of bytes written to `to`, 0: malformed. */
 static size_t unicode_escape(struct parser *parser, char *to) {
     int32_t c = hex4(parser, parser->at);
     if (c < 0 || (c >= 0xdc00 && c <= 0xdfff))
@@ -106,7 +106,7 @@ static size_t unicode_escape(struct parser *parser, char *to) {
     return ct_utf8_encode(to, (uint32_t)c);
 }
 
-/* Behind the backslash. */
+/* Reads what follows the backslash. */
 static size_t escape(struct parser *parser, char *to) {
     static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
     if (parser->at == parser->end)
@@ -123,7 +123,7 @@ static size_t escape(struct parser *parser, char *to) {
     return 1;
 }
 
-/* Where the string that begins at `at` (behind its quote) ends, NULL: nowhere. Unescaped text is never longer. */
+/* End of the string that begins at `at` (after its quote), NULL: there is none. Unescaped text is never longer. */
 static const char *closing_quote(const struct parser *parser) {
     for (const char *p = parser->at; p < parser->end; p++) {
         if (*p == '"')
@@ -134,7 +134,7 @@ static const char *closing_quote(const struct parser *parser) {
     return NULL;
 }
 
-/* Behind the opening quote; leaves behind the closing one. */
+/* Begins after the opening quote, ends after the closing one. */
 static const char *parse_string(struct parser *parser, size_t *length) {
     const char *quote = closing_quote(parser);
     if (!quote) {
@@ -176,7 +176,7 @@ static size_t digits(struct parser *parser) {
     return (size_t)(parser->at - start);
 }
 
-/* strtod, whatever the decimal point of the user's language: digits are gathered and the exponent corrected. */
+/* strtod that does not depend on the locale's decimal point: collects the digits and corrects the exponent. */
 static double real_of(const char *start, const char *end) {
     char text[64];
     size_t n = 0;
@@ -291,7 +291,7 @@ static struct ct_json_node *parse_member(struct parser *parser, bool object) {
     return node;
 }
 
-/* Behind the bracket. */
+/* Begins after the bracket. */
 static struct ct_json_node *parse_children(struct parser *parser, bool object) {
     char bracket = object ? '}' : ']';
     struct ct_json_node *node = new_node(parser, object ? CT_JSON_OBJECT : CT_JSON_ARRAY);
@@ -367,7 +367,7 @@ void ct_json_tree_free(struct ct_json_tree *tree) {
     free(tree);
 }
 
-/* ---- looking things up ---- */
+/* ---- lookups ---- */
 
 const struct ct_json_node *ct_json_root(const struct ct_json_tree *tree) {
     return tree ? tree->root : NULL;

@@ -1,5 +1,5 @@
-/* JSON text. What is written is always valid JSON and valid UTF-8, whatever the strings hold; a caller's mistakes in
- * nesting are its own. */
+/* Writes JSON. The output is always valid JSON and valid UTF-8, for all strings; correct nesting is up to the
+ * caller. */
 #include "base/json_write.h"
 #include "base/utf8.h"
 #include <inttypes.h>
@@ -61,8 +61,8 @@ static void put_escaped(struct ct_json *json, const char *text) {
             put(json, (char[]){'\\', (char)c}, 2);
         } else if ((length = ct_utf8_character(text, strnlen(text, 4)))) {
             bool control = ct_utf8_is_control(text);
-            snprintf(escape, sizeof escape, "\\u%04x",
-                     length == 2 ? (uint8_t)text[1] : c); /* C1 is as its second byte */
+            /* C1: the code is the second byte */
+            snprintf(escape, sizeof escape, "\\u%04x", length == 2 ? (uint8_t)text[1] : c);
             put(json, control ? escape : text, control ? 6 : length);
             text += length;
             continue;
@@ -140,7 +140,7 @@ void ct_json_real(struct ct_json *json, const char *key, double value) {
         snprintf(text, sizeof text, "%.15g", value);
         if (strtod(text, NULL) != value)
             snprintf(text, sizeof text, "%.17g", value);
-        char *comma = strchr(text, ','); /* of the user's language */
+        char *comma = strchr(text, ','); /* a decimal comma, in some locales */
         if (comma)
             *comma = '.';
     }

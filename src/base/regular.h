@@ -1,9 +1,9 @@
-/* Opening files whose names, or what is behind them, somebody else decides. */
+/* Opens files whose names or contents somebody else chooses. */
 #ifndef CT_BASE_REGULAR_H
 #define CT_BASE_REGULAR_H
 
-/* A regular file for reading, O_CLOEXEC; -1 with errno. Anything else (a device may act on being opened, a pipe may wait) is not
- * opened at all: EINVAL. */
+/* Opens a regular file for reading, O_CLOEXEC; -1 with errno. Does not open anything else (EINVAL): opening a device
+ * may have an effect, opening a pipe may block. */
 int ct_open_regular(const char *path);
 
 #endif

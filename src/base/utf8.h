@@ -1,4 +1,4 @@
-/* Characters of UTF-8, in text that may hold any bytes. */
+/* UTF-8 characters, in text that may hold any bytes. */
 #ifndef CT_BASE_UTF8_H
 #define CT_BASE_UTF8_H
 
@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes of the character that begins here (of 1 byte or more); 0: none does. */
+/* Size of the character that begins at `text` (`length` is at least 1); 0 when none does. */
 static inline size_t ct_utf8_character(const char *text, size_t length) {
     const uint8_t *at = (const uint8_t *)text;
     if (at[0] < 0x80)
@@ -22,7 +22,7 @@ static inline size_t ct_utf8_character(const char *text, size_t length) {
     return overlong || outside ? 0 : size;
 }
 
-/* Writes the character (below 0x110000). Returns its bytes. */
+/* Writes the character (below 0x110000). Returns its size in bytes. */
 static inline size_t ct_utf8_encode(char to[4], uint32_t character) {
     static const uint8_t lead[] = {0, 0xc0, 0xe0, 0xf0};
     unsigned more = character < 0x80 ? 0 : character < 0x800 ? 1 : character < 0x10000 ? 2 : 3;
@@ -32,7 +32,7 @@ static inline size_t ct_utf8_encode(char to[4], uint32_t character) {
     return more + 1;
 }
 
-/* Whether a valid character is one that terminals obey: C0, DEL, or C1. */
+/* True when a valid character is a control character that terminals obey: C0, DEL, or C1. */
 static inline bool ct_utf8_is_control(const char *text) {
     const uint8_t *at = (const uint8_t *)text;
     return at[0] < ' ' || at[0] == 0x7f || (at[0] == 0xc2 && at[1] < 0xa0);

@@ -1,9 +1,9 @@
-/* contrail attach: records a process that runs already. */
+/* contrail attach: records a process that is already running. */
 #include "cli/command.h"
 #include "cli/config.h"
 #include "cli/record.h"
 
-static int run(int argc, char **argv) {
+static int run_attach(int argc, char **argv) {
     struct ct_record_options options = CT_RECORD_OPTIONS;
     struct ct_operands operands;
     int pid, code = ct_config_parse(&ct_command_attach, argc, argv, &options, &operands);
@@ -16,22 +16,20 @@ static int run(int argc, char **argv) {
 const struct ct_command ct_command_attach = {
     .name = "attach",
     .group = CT_GROUP_RECORD,
-    .run = run,
-    .summary = "record a process that is running",
+    .run = run_attach,
+    .summary = "record a running process",
     .operands = "PID",
     .min_operands = 1,
     .max_operands = 1,
     .description =
         "Hooks every function of a running process and of the libraries it has loaded, and records each call and "
-        "return. "
-        "Planning is done while the process runs; it stands still only while the hooks are put in (the pause is "
-        "printed).\n\n"
-        "Ctrl-C, SIGTERM, SIGHUP, `contrail detach PID` or the end of --duration detach: the hooks are removed and the "
-        "process runs on at full speed.",
+        "return. Planning happens while the process runs; it is stopped only while the hooks are inserted (the pause "
+        "is printed).\n\n"
+        "Ctrl-C, SIGTERM, SIGHUP, `contrail detach PID` or the end of --duration detach: the hooks are removed and "
+        "the process continues at full speed.",
     .options = ct_record_option_table,
     .notes =
-        CT_RECORD_TRIGGER_NOTES "\n"
-                                "Exit status:\n"
+        CT_RECORD_TRIGGER_NOTES "\nExit status:\n"
                                 "  0 when it was detached or the process ended; when it could not be recorded\n"
                                 "  64 (wrong usage), 69 (not possible here), 70 (internal error) or 77 (no permission)",
     .examples = "contrail attach 4711\n"

@@ -7,14 +7,14 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The session does not do it: because it cannot now, or because it was asked for something that is wrong. */
+/* The session refuses: because it cannot do it now, or because the request is wrong. */
 static int refusal_code(int status) {
     return status == CT_ERR_TIMEOUT || status == CT_ERR_BAD_STATE ? CT_EXIT_UNAVAILABLE : CT_EXIT_USAGE;
 }
 
 bool ct_ctl_ask(int pid, const char *command, char *answer, size_t size, int *code) {
     int status = ct_session_control(pid, command, answer, size);
-    answer[ct_message_clean_lines(answer, strlen(answer))] = 0; /* whoever answers may be hostile */
+    answer[ct_message_clean_lines(answer, strlen(answer))] = 0; /* the answer may come from a hostile process */
     if (status >= 0)
         return true;
     *code = answer[0] ? refusal_code(status) : ct_message_exit_code(status);
@@ -25,7 +25,7 @@ bool ct_ctl_ask(int pid, const char *command, char *answer, size_t size, int *co
     else if (status == CT_ERR_NOT_FOUND && access(path, F_OK) < 0)
         ct_message_error("there is no process %d; `pgrep NAME` finds processes", pid);
     else if (status == CT_ERR_NOT_FOUND)
-        ct_message_error("nobody records process %d; `contrail attach %d` does", pid, pid);
+        ct_message_error("nobody records process %d; `contrail attach %d` records it", pid, pid);
     else if (status == CT_ERR_PERMISSION_DENIED)
         ct_message_error(
             "process %d is not recorded by you; if another user records it, only that user and root can control it",
@@ -38,12 +38,12 @@ bool ct_ctl_ask(int pid, const char *command, char *answer, size_t size, int *co
 /* ---- stop ---- */
 
 /* The answer comes when the hooks are gone and the trace is complete. */
-static int stop(int pid) {
+static int stop_recording(int pid) {
     char answer[4096];
     int code;
     if (!ct_ctl_ask(pid, "stop", answer, sizeof answer, &code))
         return code;
-    printf("process %d is recorded no longer\n", pid);
+    printf("process %d is no longer recorded\n", pid);
     return ct_message_finish();
 }
 
@@ -52,14 +52,14 @@ static int stop(int pid) {
 /* A JSON text that is being printed. */
 struct reader {
     const char *at;
-    char name[160]; /* of the member that is read: names of the objects around it and its own, with spaces */
+    char name[160]; /* of the current member: names of the objects around it and its own, separated by spaces */
 };
 
 static void skip_space(struct reader *r) {
     r->at += strspn(r->at, " \t\r\n");
 }
 
-/* A string without its quotes and escapes, a number, a word. */
+/* Reads a string without its quotes and escapes, a number, or a word. */
 static void read_scalar(struct reader *r, char *value, size_t size) {
     size_t used = 0;
     bool quoted = *r->at == '"';
@@ -100,7 +100,7 @@ static void print_member(const char *name, const char *value) {
     putchar('\n');
 }
 
-/* Every scalar on a line of its own, with its name. */
+/* Prints every scalar on a line of its own, with its name. */
 static void print_value(struct reader *r, int depth) {
     char value[4096];
     size_t outer = strlen(r->name);
@@ -163,7 +163,7 @@ static const char *command_words(const void *arg, size_t i) {
     return commands[i].words;
 }
 
-/* The command that the words begin with, and how many they are; CT_CONTROL_COUNT: none. */
+/* The command that the words begin with, and the number of its words; CT_CONTROL_COUNT: none. */
 static int find_command(char *const *words, int count, int *used) {
     char two[128];
     for (int i = 0; i < CT_CONTROL_COUNT; i++) {
@@ -176,17 +176,17 @@ static int find_command(char *const *words, int count, int *used) {
     return CT_CONTROL_COUNT;
 }
 
-static int unknown(char *const *words, int count) {
+static int unknown_command(char *const *words, int count) {
     char said[128];
     snprintf(said, sizeof said, "%.60s%s%.60s", words[0], count > 1 ? " " : "", count > 1 ? words[1] : "");
     const char *close = ct_option_closest(said, command_words, NULL, CT_CONTROL_COUNT);
-    ct_message_error("ctl does not know \"%s\"%s%s%s `contrail ctl --help` explains what it does", said,
+    ct_message_error("ctl does not know \"%s\"%s%s%s `contrail ctl --help` lists its commands", said,
                      close ? "; did you mean " : ";", close ? close : "", close ? "?" : "");
     return CT_EXIT_USAGE;
 }
 
-/* What the session says is for the user as it is. */
-static int tell(int pid, const char *words, const char *operand) {
+/* Prints the session's answer as it is. */
+static int send_command(int pid, const char *words, const char *operand) {
     static char answer[65536];
     char line[1023];
     int code;
@@ -212,7 +212,7 @@ static int run_ctl(int argc, char **argv) {
     char **words = operands.at + 1;
     int count = operands.count - 1, which = find_command(words, count, &used);
     if (which == CT_CONTROL_COUNT)
-        return unknown(words, count);
+        return unknown_command(words, count);
     bool needs = commands[which].operand[0] != 0;
     if (count != used + needs) {
         ct_message_error("usage: contrail ctl PID %s%s%s", commands[which].words, needs ? " " : "",
@@ -222,8 +222,8 @@ static int run_ctl(int argc, char **argv) {
     if (which == CT_CONTROL_STATUS)
         return print_status(pid, options.json);
     if (which == CT_CONTROL_STOP)
-        return stop(pid);
-    return tell(pid, commands[which].words, needs ? words[used] : "");
+        return stop_recording(pid);
+    return send_command(pid, commands[which].words, needs ? words[used] : "");
 }
 
 static int run_detach(int argc, char **argv) {
@@ -231,51 +231,52 @@ static int run_detach(int argc, char **argv) {
     int pid, code = ct_options_parse(&ct_command_detach, argc, argv, NULL, &operands);
     if (code >= 0)
         return code;
-    return ct_record_parse_pid("detach", operands.at[0], &pid) ? stop(pid) : CT_EXIT_USAGE;
+    return ct_record_parse_pid("detach", operands.at[0], &pid) ? stop_recording(pid) : CT_EXIT_USAGE;
 }
 
 const struct ct_command ct_command_detach = {
     .name = "detach",
     .group = CT_GROUP_RECORD,
     .run = run_detach,
-    .summary = "end the recording of a process, which runs on",
+    .summary = "end the recording of a process; the process continues",
     .operands = "PID",
     .min_operands = 1,
     .max_operands = 1,
     .description =
-        "Asks the contrail that records process PID to remove its hooks and finish the trace, and waits until it "
-        "has. The process runs on at full speed.",
+        "Asks the contrail that records process PID to remove its hooks and finish the trace, and waits until it has. "
+        "The process continues at full speed.",
     .notes = "Exit status:\n"
              "  0 when it was detached, 69 when nobody records it, 77 when another user does",
     .examples = "contrail detach 4711",
 };
 
-/* Of the help text: the words, and what they do. */
+/* A line of the help text: the words, and what they do. */
 #define HELP_LINE(name, words, operand, help) "  " words " " operand "\n      " help "\n"
+#define COMMAND_HELP                          "Commands:\n" CT_CONTROL_LIST(HELP_LINE)
 
 const struct ct_command ct_command_ctl = {
     .name = "ctl",
     .group = CT_GROUP_RECORD,
     .run = run_ctl,
-    .summary = "ask a recording for its status, or change it while it goes on",
+    .summary = "ask a recording for its status, or change it while it runs",
     .operands = "PID status|mark|trigger|exclude|record|pause|resume|stop [WORD] [WHAT]",
     .min_operands = 2,
     .max_operands = 4,
     .description =
-        "Talks to the contrail that records process PID, which may be any process of the session: what is said holds "
-        "for all of them. Only the user who started the recording, and root, can. Changes take effect while the "
-        "program runs; each is a version of the policy in the manifest of the trace.",
+        "Talks to the contrail that records process PID. PID may be any process of the session: a command applies to "
+        "all of them. Only root and the user who started the recording can do this. Changes take effect while the "
+        "program runs; each becomes a version of the policy in the manifest of the trace.",
     .options = ctl_option_table,
-    .notes = "What to do:\n" CT_CONTROL_LIST(
-        HELP_LINE) "\n"
-                   "Excluded functions, and all of them with `record off`, run as if they were not hooked; calls\n"
-                   "that are open then are recorded to their return. What the recorder itself must see (starts of\n"
-                   "threads and programs, longjmp, exceptions) is recorded all the same. A paused process is held by\n"
-                   "ptrace: itself and its parent notice nothing, and system calls that were interrupted go "
-                   "on.\n\n" CT_RECORD_TRIGGER_NOTES "\n"
-                   "Exit status:\n"
-                   "  0; 64 when what was asked for is wrong, 69 when nobody records the process or it cannot be done\n"
-                   "  now, 77 when another user records it",
+    .notes =
+        COMMAND_HELP "\n"
+                     "Excluded functions, and all functions with `record off`, run as if they were not hooked; calls\n"
+                     "that are open at that moment are recorded to their return. What the recorder itself must see\n"
+                     "(starts of threads and programs, longjmp, exceptions) is recorded anyway. A paused process is\n"
+                     "held by ptrace: neither it nor its parent notices, and interrupted system calls continue.\n"
+                     "\n" CT_RECORD_TRIGGER_NOTES "\n"
+                     "Exit status:\n"
+                     "  0; 64 when the command is wrong, 69 when nobody records the process or it cannot be done now,\n"
+                     "  77 when another user records it",
     .examples = "contrail ctl 4711 status\n"
                 "contrail ctl 4711 status --json | jq .events\n"
                 "contrail ctl 4711 mark\n"

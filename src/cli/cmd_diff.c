@@ -34,7 +34,7 @@ static void print_name(struct ct_printer *printer, const char *name, const char 
     ct_printer_text(printer, "\n");
 }
 
-/* B's value, and by how much it is more or less than A's. */
+/* Prints B's value, and by how much it differs from A's. */
 static void print_values(struct ct_printer *printer, int width, uint64_t a, uint64_t b, bool there,
                          const char *(*text_of)(char *buffer, uint64_t n)) {
     char text[CT_TEXT_SIZE], change[CT_TEXT_SIZE + 1] = "=";
@@ -74,7 +74,7 @@ static void print_table(struct ct_printer *printer, const struct ct_diff *d) {
     }
     for (size_t i = 0; i < d->row_count && ct_printer_wanted(printer); i++)
         print_row(printer, &d->rows[i]);
-    ct_printer_format(printer, "%sFunctions: %s new, %s gone, %s changed, %s not", d->row_count ? "\n" : "",
+    ct_printer_format(printer, "%sFunctions: %s new, %s gone, %s changed, %s unchanged", d->row_count ? "\n" : "",
                       ct_text_count(a, d->added), ct_text_count(b, d->gone), ct_text_count(c, d->changed),
                       ct_text_count(e, d->unchanged));
     if (d->row_count < d->matched)
@@ -102,10 +102,10 @@ static void print_paths(struct ct_printer *printer, const struct ct_diff *d, con
         return;
     }
     if (!path->part) {
-        ct_printer_format(printer, "Main threads: all calls are the same: %s\n", ct_text_count(text, path->common));
+        ct_printer_format(printer, "Main threads: all calls are equal: %s\n", ct_text_count(text, path->common));
         return;
     }
-    ct_printer_format(printer, "\nMain threads: calls in common: %s; then they part:\n",
+    ct_printer_format(printer, "\nMain threads: calls in common: %s; then they diverge:\n",
                       ct_text_count(text, path->common));
     for (size_t i = 0; i < path->stack_count; i++)
         print_call(printer, &path->stack[i], " ");
@@ -169,7 +169,7 @@ static int diff_traces(struct ct_trace *const traces[], const struct options *o)
     return code;
 }
 
-static int run(int argc, char **argv) {
+static int run_diff(int argc, char **argv) {
     struct options options = {0};
     struct ct_operands operands;
     struct ct_trace *traces[CT_DIFF_SIDES] = {NULL, NULL};
@@ -202,17 +202,16 @@ static const char *const sort_names[] = {
 
 static const struct ct_option option_table[] = {
     {"sort", 's', CT_OPTION_CHOICE, offsetof(struct options, sort), "COLUMN",
-     "the rows are sorted by how much this changed, or by name", .initial = "self", .choices = sort_names},
+     "sort rows by how much this changed, or by name", .initial = "self", .choices = sort_names},
     {"limit", 'n', CT_OPTION_NUMBER, offsetof(struct options, limit), "N", "print at most N rows; 0: all",
      .initial = "30"},
     {"min-change", 0, CT_OPTION_NUMBER, offsetof(struct options, min_change), "PCT",
-     "only functions where what the rows are sorted by changed by at least PCT percent, and new and gone ones",
-     .initial = "0"},
+     "only functions whose sort column changed by at least PCT percent, and new and gone ones", .initial = "0"},
     {"next", 0, CT_OPTION_NUMBER, offsetof(struct options, next), "N",
-     "print N calls of each side from where the main threads part", .initial = "5", .min = 1, .max = 1000},
-    {"function", 'f', CT_OPTION_LIST, offsetof(struct options, functions), "GLOB", "only functions whose name fits"},
+     "print N calls of each side from the point where the main threads diverge", .initial = "5", .min = 1, .max = 1000},
+    {"function", 'f', CT_OPTION_LIST, offsetof(struct options, functions), "GLOB", "only functions whose name matches"},
     {"module", 'm', CT_OPTION_LIST, offsetof(struct options, modules), "GLOB",
-     "only functions of modules whose file name fits"},
+     "only functions of modules whose file name matches"},
     CT_OPTION_MANGLED(struct options),
     {"json", 0, CT_OPTION_FLAG, offsetof(struct options, json), NULL, "print JSON, times in nanoseconds"},
     {0},
@@ -221,21 +220,21 @@ static const struct ct_option option_table[] = {
 const struct ct_command ct_command_diff = {
     .name = "diff",
     .group = CT_GROUP_READ,
-    .run = run,
+    .run = run_diff,
     .summary = "compare two traces of a program",
     .operands = "A B",
     .min_operands = 2,
     .max_operands = 2,
     .description =
-        "Prints which functions were called in B only (new), in A only (gone), or with other numbers of calls or other "
-        "times, those first whose self time changed most; and the first place where the main threads went different "
-        "ways. A and B are sessions or pid_N directories.\n\n"
-        "SELF, TOTAL and CALLS are B's, as in `contrail report`, each followed by what it is more or less than in A. "
-        "Functions are the same when the file name of their module and their name are, so the two may be different "
-        "builds; functions without names are told apart by their offset.\n\n"
-        "The main threads are compared call by call, by name and by the calls around it. What is printed: the calls "
-        "that were open in both, then the next calls of A and of B. --function and --module choose what is compared "
-        "there too: with the program's own module, differences in the C library do not count.",
+        "Prints which functions were called only in B (new), only in A (gone), or a different number of times or with "
+        "different times, largest change of self time first; and the first point where the main threads diverge. A "
+        "and B are sessions or pid_N directories.\n\n"
+        "SELF, TOTAL and CALLS are B's, as in `contrail report`, each followed by the difference to A. Functions are "
+        "the same when their names and the file names of their modules are equal, so the two may be different builds; "
+        "functions without names are compared by their offset.\n\n"
+        "The main threads are compared call by call, by name and by the calls around each. Printed are the calls that "
+        "were open in both, then the next calls of A and of B. --function and --module select what is compared there "
+        "too: with the program's own module, differences in the C library do not count.",
     .options = option_table,
     .notes = "Exit status:\n"
              "  0 done, whether they differ or not, 64 usage, 69 there is no such trace\n",

@@ -1,4 +1,4 @@
-/* contrail doctor: will recording work, and what to do when not. */
+/* contrail doctor: reports whether recording will work, and what to do if not. */
 #include "cli/command.h"
 #include "cli/message.h"
 #include "cli/reading.h"
@@ -14,7 +14,7 @@ struct doctor_options {
     bool json;
 };
 static const struct ct_option option_table[] = {
-    {"output", 'o', CT_OPTION_STRING, offsetof(struct doctor_options, output), "DIR", "where traces are to be written",
+    {"output", 'o', CT_OPTION_STRING, offsetof(struct doctor_options, output), "DIR", "where traces will be written",
      .initial = "./traces"},
     {"json", 0, CT_OPTION_FLAG, offsetof(struct doctor_options, json), NULL, "print JSON"},
     {0},
@@ -26,7 +26,7 @@ static int exit_code(const struct ct_doctor_report *report) {
     return !report->status ? 0 : report->status == CT_ERR_PERMISSION_DENIED ? CT_EXIT_PERMISSION : CT_EXIT_UNAVAILABLE;
 }
 
-static void verdict(char *text, size_t size, const struct ct_doctor_report *r, int pid) {
+static void verdict_text(char *text, size_t size, const struct ct_doctor_report *r, int pid) {
     char what[48] = "recording";
     if (pid)
         snprintf(what, sizeof what, "recording process %d", pid);
@@ -50,14 +50,14 @@ static void print_report(const struct ct_doctor_report *r, int pid) {
         ct_message_print(stdout, check->remedy);
         putchar('\n');
     }
-    verdict(text, sizeof text, r, pid);
+    verdict_text(text, sizeof text, r, pid);
     puts(text);
 }
 
 static int print_json(const struct ct_doctor_report *r, int pid) {
     struct ct_json json = {.lines = true};
     char text[128];
-    verdict(text, sizeof text, r, pid);
+    verdict_text(text, sizeof text, r, pid);
     ct_json_begin(&json, NULL, '{');
     if (pid)
         ct_json_signed(&json, "pid", pid);
@@ -79,7 +79,7 @@ static int print_json(const struct ct_doctor_report *r, int pid) {
     return ct_reading_put_json(&json, 0);
 }
 
-static int run(int argc, char **argv) {
+static int run_doctor(int argc, char **argv) {
     static struct ct_doctor_facts facts;
     static struct ct_doctor_report report;
     struct doctor_options options = {0};
@@ -103,14 +103,15 @@ static int run(int argc, char **argv) {
 const struct ct_command ct_command_doctor = {
     .name = "doctor",
     .group = CT_GROUP_LOOK,
-    .run = run,
-    .summary = "tell whether recording will work, and what to do when not",
+    .run = run_doctor,
+    .summary = "check whether recording will work, and what to do if not",
     .operands = "[PID]",
     .max_operands = 1,
     .description =
         "Checks this machine (rights, limits, kernel, processor, directories) and, with PID, whether that process can "
-        "be recorded. A line for each check: ok, a warning, or a problem with what helps against it; the last line "
-        "is the verdict.\n\nNothing is changed. The process is not stopped.",
+        "be recorded. A line for each check: ok, a warning, or a problem with its remedy; the last line is the "
+        "verdict.\n\n"
+        "Nothing is changed. The process is not stopped.",
     .options = option_table,
     .notes = "Exit status:\n"
              "  0 when recording will work, 77 when rights are missing, 69 when something else is",

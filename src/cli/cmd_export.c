@@ -1,9 +1,10 @@
-/* contrail export: a trace in the format of another program.
+/* contrail export: writes a trace in the format of another program.
  *
- * A file is written beside its final name and renamed when it is whole, so that nothing half-written is left behind; a directory is
- * removed again when it could not be finished.
+ * A file is written next to its final name and renamed when it is whole, so that nothing half-written is left; a
+ * directory is removed again when it could not be finished.
  *
- * Two processes: this one opens the output and finishes it, with the user's rights; the other one reads the trace, with none. */
+ * Two processes: this one opens and finishes the output, with the user's rights; the other one reads the trace, with no
+ * rights. */
 #include "cli/command.h"
 #include "cli/live.h"
 #include "cli/new_file.h"
@@ -34,11 +35,11 @@ struct options {
     bool mangled;
 };
 
-/* What the reader says, in memory that both have. */
+/* The reader's results, in shared memory. */
 struct outcome {
-    int code;   /* exit code when it could not open the trace, after its message; -1: it has */
+    int code;   /* exit code when the reader could not open the trace, after its message; -1: it could */
     int status; /* of the export */
-    int signal; /* that has ended it */
+    int signal; /* signal that ended the reader */
     struct ct_export_result result;
 };
 
@@ -48,17 +49,17 @@ struct job {
     struct outcome *outcome;
     const char *trace;
     struct ct_rights rights; /* of the reader */
-    struct ct_place *place;  /* the directory that is written to; NULL: none */
+    struct ct_place *place;  /* the output directory; NULL: none */
     struct stat was;         /* the directory, before it was the reader's */
     bool lent;
     struct ct_live live;
-    char *path;              /* where it is to be; NULL: standard output */
-    struct ct_new_file file; /* of a format of one file */
+    char *path;              /* final name; NULL: standard output */
+    struct ct_new_file file; /* for a format of one file */
 };
 
 enum { INTERRUPTED = 1, BAR = 24, LEVELS = 8 };
 
-/* ---- the progress ---- */
+/* ---- progress ---- */
 
 static int show_progress(void *arg, uint64_t done, uint64_t total) {
     struct job *job = arg;
@@ -77,9 +78,9 @@ static int show_progress(void *arg, uint64_t done, uint64_t total) {
     return 0;
 }
 
-/* ---- where it goes ---- */
+/* ---- output ---- */
 
-/* session_X, or session_X.pid_N: what the default file name is made from. */
+/* session_X, or session_X.pid_N: the base of the default file name. */
 static char *name_of_trace(const char *trace) {
     char *path = realpath(trace, NULL), *name = NULL;
     if (!path)
@@ -136,8 +137,8 @@ static int open_stdout(struct job *job) {
 static int open_directory(struct job *job) {
     struct stat status;
     if (!stat(job->path, &status) && !S_ISDIR(status.st_mode)) {
-        ct_message_error("%s exists and is not a directory; %s is one: give another path with -o", job->path,
-                         job->format->name);
+        ct_message_error("%s exists and is not a directory; format %s writes a directory: give another path with -o",
+                         job->path, job->format->name);
         return CT_EXIT_UNAVAILABLE;
     }
     int error = ct_place_open(&job->place, job->path, CT_PLACE_MAKE_LAST, CT_PLACE_NO_GROUP);
@@ -157,7 +158,7 @@ static int open_file(struct job *job) {
     return error ? cannot_write(job->path, error) : -1;
 }
 
-/* Returns -1 to go on, otherwise the exit code, after a message. */
+/* Returns -1 to continue, otherwise the exit code, after a message. */
 static int open_output(struct job *job, const char *trace, const char *output) {
     if (output && !strcmp(output, "-"))
         return open_stdout(job);
@@ -169,7 +170,7 @@ static int open_output(struct job *job, const char *trace, const char *output) {
 
 /* ---- the end ---- */
 
-/* A directory that was made for nothing goes. */
+/* Removes a directory that was made for an export that failed. */
 static void remove_unfinished(struct job *job) {
     if (job->place && ct_place_is_new(job->place)) {
         ct_place_clear(job->place);
@@ -177,12 +178,12 @@ static void remove_unfinished(struct job *job) {
     }
 }
 
-static int fail(const struct job *job, int status) {
+static int report_failure(const struct job *job, int status) {
     const char *where = job->path ? job->path : "the output";
     if (status == INTERRUPTED)
         return 128 + job->outcome->signal;
     if (job->outcome->result.error == EPIPE)
-        return 0; /* the reader has seen enough */
+        return 0; /* the reader of our output has closed it */
     if (job->outcome->result.error)
         return cannot_write(where, job->outcome->result.error);
     if (status == CT_ERR_BUSY) {
@@ -201,15 +202,15 @@ static void print_summary(const struct job *job) {
            ct_text_size(size, r->bytes), job->format->hint);
 }
 
-static int finish(struct job *job, int status) {
-    int error = ct_new_file_close(&job->file, !status); /* some file systems tell of a full disk only now */
+static int finish_output(struct job *job, int status) {
+    int error = ct_new_file_close(&job->file, !status); /* some file systems report a full disk only now */
     if (error && !status) {
         job->outcome->result.error = error;
         status = CT_ERR_SYSTEM;
     }
     if (status) {
         remove_unfinished(job);
-        return job->outcome->code >= 0 ? job->outcome->code : fail(job, status);
+        return job->outcome->code >= 0 ? job->outcome->code : report_failure(job, status);
     }
     if (!job->path)
         return 0;
@@ -219,8 +220,8 @@ static int finish(struct job *job, int status) {
 
 /* ---- the reader ---- */
 
-/* The directory is the reader's while it writes there, through our descriptor: it need not get through those above. The reader is
- * nobody then: the trace's owner could meddle. */
+/* The directory belongs to the reader while it writes there, through our descriptor: the reader needs no access to the
+ * directories above. The reader is the user nobody then: the trace's owner could interfere. */
 static void lend_directory(struct job *job) {
     int fd = ct_place_descriptor(job->place);
     job->rights = ct_rights_to_read(NULL, 0);
@@ -229,7 +230,7 @@ static void lend_directory(struct job *job) {
         job->lent = !fchown(fd, job->rights.user, job->rights.group);
 }
 
-/* Each directory before what is in it: nobody else can change that meanwhile. Takes the descriptor. */
+/* Takes back each directory before its contents: nobody else can change these meanwhile. Closes the descriptor. */
 static void take_back_below(const struct job *job, int fd, int levels) {
     struct dirent *entry;
     DIR *list = fd < 0 || fchown(fd, job->was.st_uid, job->was.st_gid) ? NULL : fdopendir(fd);
@@ -273,7 +274,7 @@ static void read_trace(struct job *job, const struct ct_operands *operands, bool
     _exit(0);
 }
 
-/* Its end. A signal to us alone is passed on. */
+/* Waits for the reader's end. Passes on a signal that was sent to us alone. */
 static int wait_for_reader(pid_t reader) {
     int fd = (int)syscall(SYS_pidfd_open, reader, 0), how = 0;
     while (waitpid(reader, &how, WNOHANG) == 0) {
@@ -315,10 +316,10 @@ static int export_trace(struct job *job, const struct ct_operands *operands, con
     job->rights = ct_rights_to_read(traces.at, traces.count);
     ct_signals_install(false);
     int code = open_output(job, job->trace, options->output);
-    return code < 0 ? finish(job, export_apart(job, operands, options->mangled)) : code;
+    return code < 0 ? finish_output(job, export_apart(job, operands, options->mangled)) : code;
 }
 
-static int run(int argc, char **argv) {
+static int run_export(int argc, char **argv) {
     struct options options = {0};
     struct ct_operands operands;
     struct job job = {.file.fd = -1};
@@ -348,8 +349,8 @@ static const struct ct_option option_table[] = {
     {"output", 'o', CT_OPTION_STRING, offsetof(struct options, output), "PATH",
      "where to write; - is standard output. Without it, a file in the current directory that is named after the trace"},
     {"weight", 0, CT_OPTION_CHOICE, offsetof(struct options, weight), "WHAT",
-     "what the numbers of folded stacks are: microseconds in the innermost function itself, or calls of it",
-     .initial = "time", .choices = weight_words},
+     "what folded stacks count: microseconds in the innermost function itself, or calls of it", .initial = "time",
+     .choices = weight_words},
     {"mangled", 0, CT_OPTION_FLAG, offsetof(struct options, mangled), NULL,
      "write names as the symbol tables have them"},
     {0},
@@ -359,18 +360,16 @@ static const struct ct_option option_table[] = {
 const struct ct_command ct_command_export = {
     .name = "export",
     .group = CT_GROUP_READ,
-    .run = run,
+    .run = run_export,
     .summary = "write the trace in the format of another program",
     .operands = "[TRACE]",
     .max_operands = 1,
     .description =
-        "Writes the trace for a viewer or a tool that you know already. TRACE is a session or a pid_N directory; "
-        "without "
-        "it, the newest under ./traces. A file that is there is replaced when the new one is whole; a directory must "
-        "be "
-        "new or empty.\n\n"
+        "Writes the trace for other viewers and tools. TRACE is a session or a pid_N directory; without it, the "
+        "newest under ./traces. An existing file is replaced when the new one is whole; a directory must be new or "
+        "empty.\n\n"
         "Calls that were left by an exception, calls that were open at the end and places where events were lost are "
-        "marked where the format can say so. docs/EXPORTS.md tells what each format holds.",
+        "marked where the format allows it. docs/EXPORTS.md describes what each format contains.",
     .options = option_table,
     .notes = "Formats:\n" CT_EXPORT_FORMAT_LIST(
         LINE) "\nExit status:\n"

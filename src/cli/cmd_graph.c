@@ -27,7 +27,7 @@ static size_t name_room(const struct ct_printer *printer, size_t used) {
     return (size_t)printer->width > used + LEAST_ROOM ? (size_t)printer->width - used : LEAST_ROOM;
 }
 
-/* The module is left out where there is no room for it. */
+/* Leaves out the module where there is no room for it. */
 static void print_name(struct ct_printer *printer, const struct ct_cached_function *known, size_t room) {
     if (!known) {
         ct_printer_text(printer, "(no caller recorded)");
@@ -129,7 +129,7 @@ static int print_graph(const struct ct_trace *trace, const struct ct_graph *g) {
             ct_printer_format(&printer, "Process %d: the recorder has not finished this trace\n",
                               ct_trace_process_at(trace, i)->pid);
     if (g->gaps)
-        ct_printer_format(&printer, "Gaps: %s; events lost: %s; the time in gaps is in no time above\n",
+        ct_printer_format(&printer, "Gaps: %s; events lost: %s; times do not include the time in gaps\n",
                           ct_text_count(a, g->gaps), ct_text_count(b, g->lost));
     return ct_printer_close(&printer);
 }
@@ -151,7 +151,7 @@ static int graph_trace(struct ct_trace *trace, const char *glob, const struct op
     if (status)
         return ct_reading_fail(trace, status);
     if (!graph->function_count) {
-        ct_message_error("no function that was called fits \"%s\"; `contrail report` lists those that were", glob);
+        ct_message_error("no function that was called matches \"%s\"; `contrail report` lists those that were", glob);
         code = CT_EXIT_UNAVAILABLE;
     } else if (o->json) {
         struct ct_json json = {0};
@@ -164,7 +164,7 @@ static int graph_trace(struct ct_trace *trace, const char *glob, const struct op
     return code;
 }
 
-static int run(int argc, char **argv) {
+static int run_graph(int argc, char **argv) {
     struct options options = {0};
     struct ct_operands operands;
     struct ct_trace *trace;
@@ -188,7 +188,7 @@ static const struct ct_option option_table[] = {
     {"limit", 'n', CT_OPTION_NUMBER, offsetof(struct options, limit), "N",
      "print at most N functions, and N callers and callees of each; 0: all", .initial = "20"},
     {"module", 'm', CT_OPTION_LIST, offsetof(struct options, modules), "GLOB",
-     "only functions of modules whose file name fits; callers and callees may be of any"},
+     "only functions of modules whose file name matches; callers and callees may be in any module"},
     CT_OPTION_THREAD(struct options),
     CT_OPTION_MANGLED(struct options),
     {"json", 0, CT_OPTION_FLAG, offsetof(struct options, json), NULL,
@@ -199,22 +199,23 @@ static const struct ct_option option_table[] = {
 const struct ct_command ct_command_graph = {
     .name = "graph",
     .group = CT_GROUP_READ,
-    .run = run,
+    .run = run_graph,
     .summary = "show the callers and callees of functions",
     .operands = "FUNCTION-GLOB [TRACE]",
     .min_operands = 1,
     .max_operands = 2,
     .description =
-        "Prints, for each function whose name fits, who called it and what it called. TRACE is a session or a pid_N "
-        "directory; without it, the newest under ./traces.\n\n"
-        "Callers: CALLS and TOTAL are the function's, as far as it was called from there, with their shares of all "
-        "its calls and of its total time. Callees: CALLS and TOTAL of what it called, with the share of all calls "
-        "made there and of the function's total time. With --depth, callers of callers and callees of callees are "
+        "Prints the callers and callees of each function whose name matches. TRACE is a session or a pid_N directory; "
+        "without it, the newest under ./traces.\n\n"
+        "Callers: CALLS and TOTAL are those of the function when this caller calls it, with their shares of all its "
+        "calls and of its total time. Callees: CALLS and TOTAL of each callee, with their shares of all calls that "
+        "the function makes and of its total time. With --depth, callers of callers and callees of callees are "
         "indented below them.\n\n"
-        "A function that calls itself is among its own callers and callees. Calls inside of one another count once in "
-        "the time of a row, so with recursion the shares of several rows may come to more than 100 %. Only functions "
-        "that were recorded are there: a caller is the innermost one of those.\n\n"
-        "C++ and Rust names are demangled; the GLOB fits the name as it is shown, without its parameters, or mangled.",
+        "A function that calls itself is among its own callers and callees. Nested calls count once in the time of a "
+        "row, so with recursion the shares of several rows may add up to more than 100 %. Only recorded functions "
+        "appear: a caller is the innermost recorded one.\n\n"
+        "C++ and Rust names are demangled; the GLOB matches the name as it is shown, without its parameters, or "
+        "mangled.",
     .options = option_table,
     .notes = "Exit status:\n"
              "  0 done, 64 usage, 69 there is no such trace or thread, or no such function was called\n",

@@ -1,4 +1,4 @@
-/* contrail info: what a trace holds. */
+/* contrail info: shows what a trace contains. */
 #include "cli/command.h"
 #include "cli/info_crash.h"
 #include "cli/reading.h"
@@ -8,7 +8,8 @@
 #include <string.h>
 
 enum { SHORT_LIST = 10, LABEL = 11 };
-#define COUNT_AT_ONCE UINT64_C(20000000) /* events that are read to tell calls from returns without being asked */
+/* traces up to this many events are read without --count, to count calls and returns */
+#define COUNT_AT_ONCE UINT64_C(20000000)
 
 struct options {
     bool json, all, count;
@@ -24,16 +25,16 @@ struct page {
 
 /* ---- labelled lines ---- */
 
-static void label(const struct page *p, const char *text) {
+static void print_label(const struct page *p, const char *text) {
     ct_printer_colour(p->printer, CT_COLOUR_BOLD);
     ct_printer_format(p->printer, "%-*s", LABEL, text);
     ct_printer_colour(p->printer, CT_COLOUR_PLAIN);
 }
 
-static void line(const struct page *p, const char *title, const char *text) {
+static void print_line(const struct page *p, const char *title, const char *text) {
     if (!*text)
         return;
-    label(p, title);
+    print_label(p, title);
     ct_printer_name(p->printer, text, 0);
     ct_printer_text(p->printer, "\n");
 }
@@ -52,31 +53,31 @@ static void print_end(const struct page *p) {
         snprintf(text, sizeof text, "the process was killed by signal %d (SIG%s)", (int)info->signal,
                  signal ? signal : "?");
     else if (!strcmp(reason, "detach"))
-        strcpy(text, "detached; the process ran on");
+        strcpy(text, "detached; the process continued");
     else if (!strcmp(reason, "exec"))
         strcpy(text, "the process executed another program");
     else if (!strcmp(reason, "disk"))
         strcpy(text, "the disk was full, or another write failed");
     else
         snprintf(text, sizeof text, "%.100s", reason);
-    line(p, "Ended", text);
+    print_line(p, "Ended", text);
 }
 
 static void print_who(const struct page *p) {
     const struct ct_info *info = p->info;
     char text[1024], duration[CT_TEXT_SIZE];
-    line(p, "Trace", info->process->directory);
-    line(p, "Program", info->command_line);
+    print_line(p, "Trace", info->process->directory);
+    print_line(p, "Program", info->command_line);
     if (info->redacted)
-        line(p, "Redacted", "stack bytes, vector registers and command lines were left out");
+        print_line(p, "Redacted", "stack bytes, vector registers and command lines were left out");
     int length = snprintf(text, sizeof text, "%d", info->process->pid);
     if (*info->host)
         snprintf(text + length, sizeof text - (size_t)length, " on %s (%s %s, %s)", info->host, info->os, info->kernel,
                  info->arch);
-    line(p, "Process", text);
+    print_line(p, "Process", text);
     snprintf(text, sizeof text, "%s%sfor %s%s%s", info->started, *info->started ? ", " : "",
              ct_text_time(duration, info->duration_ns), *info->tool ? ", by " : "", info->tool);
-    line(p, "Recorded", text);
+    print_line(p, "Recorded", text);
     print_end(p);
 }
 
@@ -85,7 +86,7 @@ static void print_who(const struct page *p) {
 static void print_events(const struct page *p) {
     const struct ct_info *info = p->info;
     char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE], c[CT_TEXT_SIZE];
-    label(p, "Events");
+    print_label(p, "Events");
     ct_printer_text(p->printer, ct_text_count(a, info->events));
     if (info->duration_ns)
         ct_printer_format(p->printer, " (%s/s)",
@@ -94,13 +95,13 @@ static void print_events(const struct page *p) {
         ct_printer_format(p->printer, ": %s calls, %s returns, %s exceptions\n", ct_text_count(a, info->calls),
                           ct_text_count(b, info->returns), ct_text_count(c, info->exceptions));
     else
-        ct_printer_text(p->printer, " (--count tells calls from returns)\n");
+        ct_printer_text(p->printer, " (--count counts calls and returns)\n");
 }
 
 static void print_lost(const struct page *p) {
     const struct ct_info *info = p->info;
     char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE];
-    label(p, "Lost");
+    print_label(p, "Lost");
     if (!info->lost) {
         ct_printer_text(p->printer, "nothing\n");
         return;
@@ -115,7 +116,7 @@ static void print_lost(const struct page *p) {
                           info->losses[i].text, info->losses[i].name);
 }
 
-/* Counters that are mostly zero are told only when they are not. */
+/* Counters that are mostly zero are printed only when they are not. */
 static void print_counters(const struct page *p) {
     const struct ct_info *info = p->info;
     const struct {
@@ -133,7 +134,7 @@ static void print_counters(const struct page *p) {
     for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++) {
         if (!counters[i].n)
             continue;
-        label(p, title);
+        print_label(p, title);
         ct_printer_format(p->printer, "%s: %s\n", counters[i].text, ct_text_count(text, counters[i].n));
         title = "";
     }
@@ -142,7 +143,7 @@ static void print_counters(const struct page *p) {
 static void print_coverage(const struct page *p) {
     const struct ct_info *info = p->info;
     char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE], c[CT_TEXT_SIZE];
-    label(p, "Coverage");
+    print_label(p, "Coverage");
     ct_printer_format(p->printer, "%s of %s functions hooked (%s)", ct_text_count(a, info->hooked),
                       ct_text_count(b, info->functions), ct_text_percent(c, info->hooked, info->functions));
     if (info->entry_only)
@@ -153,7 +154,7 @@ static void print_coverage(const struct page *p) {
 static void print_stalk(const struct page *p) {
     const struct ct_info *info = p->info;
     char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE];
-    label(p, "Followed");
+    print_label(p, "Followed");
     ct_printer_format(p->printer, "%s thread%s through translated code, %s blocks%s%s",
                       ct_text_count(a, info->stalk_threads), info->stalk_threads == 1 ? "" : "s",
                       ct_text_count(b, info->stalk_blocks), *info->stalk_events ? "; events: " : "",
@@ -173,18 +174,18 @@ static void print_numbers(const struct page *p) {
     else
         print_coverage(p);
     if (info->latency_samples) {
-        label(p, "Latency");
+        print_label(p, "Latency");
         ct_printer_format(p->printer, "p50 %s, p99 %s, max %s from capture to disk\n",
                           ct_text_time(a, info->latency_p50_ns), ct_text_time(b, info->latency_p99_ns),
                           ct_text_time(c, info->latency_max_ns));
     }
     if (info->plan_ns || info->pause_ns) {
-        label(p, "Start");
-        ct_printer_format(p->printer, "planned in %s, the process stood still for %s\n", ct_text_time(a, info->plan_ns),
+        print_label(p, "Start");
+        ct_printer_format(p->printer, "planned in %s, the process was stopped for %s\n", ct_text_time(a, info->plan_ns),
                           ct_text_time(b, info->pause_ns));
     }
     if (info->lane_bytes) {
-        label(p, "Memory");
+        print_label(p, "Memory");
         ct_printer_format(p->printer, "index lane %s\n", ct_text_size(a, info->lane_bytes));
     }
 }
@@ -194,7 +195,7 @@ static void print_detail(const struct page *p) {
     char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE];
     if (!info->detail && !info->window_count)
         return;
-    label(p, "Detail");
+    print_label(p, "Detail");
     ct_printer_format(p->printer, "%s calls and returns with arguments in %zu window%s", ct_text_count(a, info->detail),
                       info->window_count, info->window_count == 1 ? "" : "s");
     if (info->detail_lost)
@@ -208,7 +209,7 @@ static size_t shown_of(const struct page *p, size_t count) {
     return p->options->all || count <= SHORT_LIST + 1 ? count : SHORT_LIST;
 }
 
-static void title(const struct page *p, const char *text, size_t count) {
+static void print_title(const struct page *p, const char *text, size_t count) {
     char number[CT_TEXT_SIZE];
     ct_printer_colour(p->printer, CT_COLOUR_BOLD);
     ct_printer_format(p->printer, "\n%s (%s)\n", text, ct_text_count(number, count));
@@ -227,7 +228,7 @@ static void print_windows(const struct page *p) {
     size_t shown = shown_of(p, info->window_count);
     if (!info->window_count)
         return;
-    title(p, "Windows of detail", info->window_count);
+    print_title(p, "Windows of detail", info->window_count);
     ct_printer_format(p->printer, "  %12s  %9s  %9s  %12s  %s\n", "MARK (s)", "BEFORE", "BEHIND", "RECORDS", "WHY");
     for (size_t i = 0; i < shown; i++) {
         const struct ct_info_window *w = &info->windows[i];
@@ -247,7 +248,7 @@ static void print_threads(const struct page *p) {
     const struct ct_info *info = p->info;
     char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE];
     size_t shown = shown_of(p, info->thread_count);
-    title(p, "Threads", info->thread_count);
+    print_title(p, "Threads", info->thread_count);
     ct_printer_format(p->printer, "  %5s  %8s  %14s  %12s  %s\n", "ID", "TID", "EVENTS", "LOST", "NAME");
     for (size_t i = 0; i < shown; i++) {
         const struct ct_trace_thread *t = ct_trace_thread_at(p->trace, info->threads[i]);
@@ -275,7 +276,7 @@ static void print_module(const struct page *p, const struct ct_info_module *m) {
 static void print_modules(const struct page *p) {
     const struct ct_info *info = p->info;
     size_t shown = shown_of(p, info->module_count);
-    title(p, "Modules", info->module_count);
+    print_title(p, "Modules", info->module_count);
     ct_printer_format(p->printer, "  %5s  %9s  %7s  %10s  %7s  %s\n", "ID", "FUNCTIONS", "HOOKED", "ENTRY ONLY",
                       "SKIPPED", "FILE");
     for (size_t i = 0; i < shown; i++)
@@ -289,7 +290,7 @@ static void print_reasons(const struct page *p, const char *heading, bool parts,
     char text[CT_TEXT_SIZE];
     if (!total)
         return;
-    title(p, heading, total);
+    print_title(p, heading, total);
 #define ROW(reason, sentence) #reason,
     static const char *const names[] = {CT_SKIP_LIST(ROW)};
 #undef ROW
@@ -314,7 +315,7 @@ static void print_left(const struct page *p) {
     char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE];
     size_t shown = shown_of(p, info->left_count);
     if (shown)
-        title(p, "Code of no module", info->left_count);
+        print_title(p, "Code of no module", info->left_count);
     for (size_t i = 0; i < shown; i++) {
         const struct ct_info_left *left = &info->left[i];
         ct_printer_text(p->printer, "  ");
@@ -334,7 +335,7 @@ static void print_missed(const struct page *p) {
     const struct ct_info *info = p->info;
     size_t shown = shown_of(p, info->missed_count);
     if (shown)
-        title(p, "Processes that are not in the trace", info->missed_count);
+        print_title(p, "Processes that are not in the trace", info->missed_count);
     for (size_t i = 0; i < shown; i++) {
         ct_printer_format(p->printer, "  %9d  ", info->missed[i].pid);
         ct_printer_name(p->printer, info->missed[i].reason, 0);
@@ -406,7 +407,7 @@ static int print_json(struct ct_trace *trace, const struct ct_facts *facts, cons
     return ct_reading_print_json(&json, status);
 }
 
-static int run(int argc, char **argv) {
+static int run_info(int argc, char **argv) {
     struct options options = {0};
     struct ct_operands operands;
     struct ct_trace *trace;
@@ -431,7 +432,7 @@ static const struct ct_option option_table[] = {
     {"all", 'a', CT_OPTION_FLAG, offsetof(struct options, all), NULL,
      "list all threads and modules, and each module's skipped functions by reason"},
     {"count", 0, CT_OPTION_FLAG, offsetof(struct options, count), NULL,
-     "count calls, returns and exceptions in a trace of more than 20 million events too"},
+     "count calls, returns and exceptions even in a trace of more than 20 million events"},
     {"json", 0, CT_OPTION_FLAG, offsetof(struct options, json), NULL, "print everything as JSON"},
     {0},
 };
@@ -439,15 +440,14 @@ static const struct ct_option option_table[] = {
 const struct ct_command ct_command_info = {
     .name = "info",
     .group = CT_GROUP_READ,
-    .run = run,
-    .summary = "tell what a trace holds",
+    .run = run_info,
+    .summary = "show what a trace contains",
     .operands = "[TRACE]",
     .max_operands = 1,
     .description =
-        "Tells which program was recorded, where, when and how long, how it ended, how many events there are, what "
-        "was lost and why, how late events reached the disk, which threads and modules there are, and which "
-        "functions could not be hooked and why. TRACE is a session or a pid_N directory; without it, the newest "
-        "under ./traces.",
+        "Shows which program was recorded, where, when and how long, how it ended, how many events there are, what "
+        "was lost and why, how late events reached the disk, which threads and modules there are, and which functions "
+        "could not be hooked and why. TRACE is a session or a pid_N directory; without it, the newest under ./traces.",
     .options = option_table,
     .notes = "Exit status:\n"
              "  0 done, 64 usage, 69 there is no such trace",

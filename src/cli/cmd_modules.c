@@ -1,4 +1,4 @@
-/* contrail modules: the program and the libraries that a process has loaded, and their functions. */
+/* contrail modules: lists the program and the libraries that a process has loaded, and their functions. */
 #include "cli/command.h"
 #include "cli/message.h"
 #include "cli/reading.h"
@@ -30,7 +30,7 @@ static const char *file_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-/* As reports show it, malloc'ed; NULL: out of memory. */
+/* The name as reports show it, malloc'ed; NULL: out of memory. */
 static char *name_of(const struct ct_process_symbol *symbol, bool mangled) {
     char *name = NULL;
     if (!symbol->name[0])
@@ -66,7 +66,7 @@ static int print_symbol(void *arg, const struct ct_process_symbol *symbol) {
     return 0;
 }
 
-/* What is executable and no module, or a module that is not hooked. */
+/* Prints executable memory that is not a module, and modules that are not hooked. */
 static int print_left_alone(struct ct_process *process) {
     char size[CT_TEXT_SIZE], count[CT_TEXT_SIZE];
     struct ct_process_generated code;
@@ -94,7 +94,7 @@ static int print_all(struct ct_process *process, const struct modules_options *o
 /* ---- JSON ---- */
 
 static void write_address(struct ct_json *json, const char *key, uint64_t address) {
-    char text[24]; /* as a string: numbers of JSON readers end at 2^53 */
+    char text[24]; /* as a string: JSON readers handle numbers up to 2^53 */
     snprintf(text, sizeof text, "0x%" PRIx64, address);
     ct_json_string(json, key, text);
 }
@@ -161,7 +161,7 @@ static int write_all(struct ct_process *process, int pid, const struct modules_o
     return ct_reading_put_json(&json, status);
 }
 
-static int run(int argc, char **argv) {
+static int run_modules(int argc, char **argv) {
     struct modules_options options = {0};
     struct ct_operands operands;
     struct ct_process *process;
@@ -183,20 +183,19 @@ static int run(int argc, char **argv) {
 const struct ct_command ct_command_modules = {
     .name = "modules",
     .group = CT_GROUP_LOOK,
-    .run = run,
+    .run = run_modules,
     .summary = "list the program and the libraries of a process, and their functions",
     .operands = "PID",
     .min_operands = 1,
     .max_operands = 1,
     .description =
-        "Lists every file with code that process PID has loaded: where it is, how large, its build-id and the "
-        "number of functions that are known of it. The process is not stopped.\n\n"
-        "Names of functions are shown as `contrail report` shows them: C++ and Rust names demangled, those without a "
-        "name "
-        "as module+0xoffset.",
+        "Lists every file with code that process PID has loaded: its address, size and build-id, and the number of "
+        "its known functions. The process is not stopped.\n\n"
+        "Names of functions are shown as `contrail report` shows them: C++ and Rust names are demangled, functions "
+        "without a name are module+0xoffset.",
     .options = option_table,
     .notes = "Exit status:\n"
-             "  0, 69 when there is no such process or it cannot be looked at, 77 when it may not be",
+             "  0, 69 when there is no such process or it cannot be examined, 77 when you have no permission to",
     .examples = "contrail modules 4711\n"
                 "contrail modules 4711 --functions --module 'libc.so*'\n"
                 "contrail modules 4711 --json | jq '.modules[].path'",

@@ -1,4 +1,4 @@
-/* contrail replay: the call tree. */
+/* contrail replay: prints the call tree. */
 #include "cli/command.h"
 #include "cli/reading.h"
 #include "cli/replay_json.h"
@@ -10,7 +10,7 @@ struct options {
     bool absolute, show_module, mangled, args, json, blocks, insns;
 };
 
-/* The time that --from, --to and the printed times count from: the beginning of the first process. */
+/* The beginning of the first process: --from, --to and the printed times count from it. */
 static uint64_t start_of(const struct ct_trace *trace) {
     uint64_t start = UINT64_MAX;
     for (size_t i = 0; i < ct_trace_process_count(trace); i++) {
@@ -36,7 +36,7 @@ static size_t count_selected(const struct ct_trace *trace, const struct ct_selec
     return selected;
 }
 
-static int show(struct ct_replay_view *v, struct ct_trace *trace, const struct ct_replay_options *options) {
+static int show_replay(struct ct_replay_view *v, struct ct_trace *trace, const struct ct_replay_options *options) {
     char text[CT_TEXT_SIZE];
     ct_printer_open(v->printer, true);
     ct_replay_view_head(v);
@@ -64,7 +64,7 @@ static int show_json(struct ct_trace *trace, const struct options *o, const stru
     return status < 0 ? ct_reading_fail(trace, status) : code;
 }
 
-/* Without any the calls are shown as always, but the user shall know why. */
+/* Without any detail the calls are shown as usual, but the user should know why. */
 static void check_detail(const struct ct_trace *trace) {
     for (size_t i = 0; i < ct_trace_thread_count(trace); i++)
         if (ct_trace_thread_at(trace, i)->has_detail)
@@ -108,13 +108,13 @@ static int replay_trace(struct ct_trace *trace, const struct options *o) {
     if (status)
         code = ct_reading_fail(trace, status);
     else
-        code = o->json ? show_json(trace, o, &options, v.arguments) : show(&v, trace, &options);
+        code = o->json ? show_json(trace, o, &options, v.arguments) : show_replay(&v, trace, &options);
     ct_argument_reader_close(v.arguments);
     ct_replay_view_free(&v);
     return code;
 }
 
-static int run(int argc, char **argv) {
+static int run_replay(int argc, char **argv) {
     struct options options = {0};
     struct ct_operands operands;
     struct ct_trace *trace;
@@ -142,28 +142,29 @@ static int run(int argc, char **argv) {
 
 static const struct ct_option option_table[] = {
     {"function", 'f', CT_OPTION_LIST, offsetof(struct options, functions), "GLOB",
-     "only calls of functions whose name fits, and all calls below them"},
+     "only calls of functions whose name matches, and all calls below them"},
     {"module", 'm', CT_OPTION_LIST, offsetof(struct options, modules), "GLOB",
-     "only calls of functions in modules whose file name fits"},
+     "only calls of functions in modules whose file name matches"},
     CT_OPTION_THREAD(struct options),
     {"depth", 'd', CT_OPTION_NUMBER, offsetof(struct options, depth), "N",
-     "only N levels of calls, counted from the outermost, or from those that --function names"},
+     "only N levels of calls, counted from the outermost call, or from those that --function selects"},
     {"from", 0, CT_OPTION_DURATION, offsetof(struct options, from), "TIME",
      "only from this time on, counted from the beginning: 1.5s, 20ms"},
     {"to", 0, CT_OPTION_DURATION, offsetof(struct options, to), "TIME", "only up to this time"},
     {"min-duration", 0, CT_OPTION_DURATION, offsetof(struct options, min_duration), "TIME",
-     "only calls that took this long: 100us"},
+     "only calls that took at least this long: 100us"},
     {"limit", 'n', CT_OPTION_NUMBER, offsetof(struct options, limit), "N", "print at most N lines"},
     CT_OPTION_ABSOLUTE(struct options),
     CT_OPTION_SHOW_MODULE(struct options),
     CT_OPTION_MANGLED(struct options),
     {"args", 'a', CT_OPTION_FLAG, offsetof(struct options, args), NULL,
-     "print what functions were called with and what they returned, where that was recorded"},
+     "print arguments and results of calls, where they were recorded"},
     {"debug-dir", 0, CT_OPTION_LIST, offsetof(struct options, directories), "DIR",
      "look for binaries and debug files here too, for names and types of arguments"},
     {"blocks", 0, CT_OPTION_FLAG, offsetof(struct options, blocks), NULL,
      "print the blocks that each thread has executed, between its calls (contrail stalk --events block)"},
-    {"instructions", 0, CT_OPTION_FLAG, offsetof(struct options, insns), NULL, "the same, a line for each instruction"},
+    {"instructions", 0, CT_OPTION_FLAG, offsetof(struct options, insns), NULL,
+     "like --blocks, with a line for each instruction"},
     {"json", 0, CT_OPTION_FLAG, offsetof(struct options, json), NULL, "print JSON: an array of lines"},
     {0},
 };
@@ -171,35 +172,28 @@ static const struct ct_option option_table[] = {
 const struct ct_command ct_command_replay = {
     .name = "replay",
     .group = CT_GROUP_READ,
-    .run = run,
+    .run = run_replay,
     .summary = "print the calls as an indented tree",
     .operands = "[TRACE]",
     .max_operands = 1,
     .description =
-        "Prints the calls in order of time, indented by depth, with how long each took. A call that made no other "
-        "(shown) "
-        "calls is one line; another opens with { and closes with } and its duration. With several threads a column "
-        "tells "
-        "which. TRACE is a session or a pid_N directory; without it, the newest under ./traces.\n\n"
+        "Prints the calls in order of time, indented by depth, with the duration of each. A call that made no other "
+        "(shown) calls is one line; any other opens with { and closes with } and its duration. With several threads a "
+        "column shows the thread. TRACE is a session or a pid_N directory; without it, the newest under ./traces.\n\n"
         "Calls that were left by an exception or a longjmp, calls that were open at the end, and places where events "
-        "were "
-        "lost are shown as such. Functions without a name are module+0xoffset; a call without a duration (-) is of a "
-        "function that is recorded on entry only.\n\n"
-        "With --args calls that have a detail record (spawn --detail, --trigger) are shown with their arguments and "
-        "results: by "
-        "the names and types of the debug information when the module or its debug file is there, otherwise as "
-        "registers. "
-        "Texts are shown when they were on the recorded part of the stack, or are constants of a module whose file is "
-        "there. What is not certain or was not recorded is "
-        "?.\n\n"
-        "With --blocks every block that a followed thread has executed is a line in the call that it ran in, in the "
-        "order in which the thread ran: module+0xoffset, function+0xoffset, and how many instructions it has. Its time "
-        "is that of the call or return before it, or, when none were recorded, when it was handed over: between "
-        "threads the order is no more exact than that. --function shows the blocks of such calls and functions, "
-        "--module those of such modules.\n\n"
-        "On a terminal the output goes through $PAGER (less -R). C++ and Rust names are demangled; GLOBs fit the name "
-        "as "
-        "it is shown, without its parameters, or mangled.",
+        "were lost are shown as such. Functions without a name are module+0xoffset; a call without a duration (-) is "
+        "one of a function that is recorded on entry only.\n\n"
+        "With --args, calls that have a detail record (spawn --detail, --trigger) are shown with their arguments and "
+        "results: with names and types from debug information when the module or its debug file is available, "
+        "otherwise as registers. Texts are shown when they were on the recorded part of the stack, or are constants "
+        "of a module whose file is available. A value that is not certain or was not recorded is ?.\n\n"
+        "With --blocks, every block that a followed thread executed is a line inside its call, in the order in which "
+        "the thread ran: module+0xoffset, function+0xoffset, and the number of its instructions. Its time is that of "
+        "the call or return before it or, when none were recorded, the time at which it was handed over: the order "
+        "between threads is no more exact than that. --function shows the blocks of matching calls and functions, "
+        "--module those of matching modules.\n\n"
+        "On a terminal the output goes through $PAGER (less -R). C++ and Rust names are demangled; GLOBs match the "
+        "name as it is shown, without its parameters, or mangled.",
     .options = option_table,
     .notes = "Exit status:\n"
              "  0 done, 64 usage, 69 there is no such trace or thread",

@@ -1,4 +1,4 @@
-/* contrail report: functions by calls and times. */
+/* contrail report: lists functions by calls and times. */
 #include "cli/command.h"
 #include "cli/reading.h"
 #include "cli/report_blocks.h"
@@ -39,8 +39,8 @@ struct table {
     const struct ct_values *values; /* NULL: not wanted */
 };
 
-static struct table measure(struct ct_printer *printer, const struct ct_trace *trace, const struct ct_report *report,
-                            bool per_thread) {
+static struct table measure_table(struct ct_printer *printer, const struct ct_trace *trace,
+                                  const struct ct_report *report, bool per_thread) {
     struct table t = {.printer = printer, .trace = trace, .report = report, .calls_width = 7};
     char text[64];
     for (size_t i = 0; i < report->row_count; i++) {
@@ -55,7 +55,7 @@ static struct table measure(struct ct_printer *printer, const struct ct_trace *t
     return t;
 }
 
-/* Columns left for the function. 0: as many as it needs. */
+/* Columns left for the function. 0: unlimited. */
 static size_t name_room(const struct table *t) {
     int used = t->calls_width + COLUMN_COUNT * (GAP + TIME_WIDTH) + GAP + (t->thread_width ? t->thread_width + GAP : 0);
     if (!t->printer->width)
@@ -63,7 +63,7 @@ static size_t name_room(const struct table *t) {
     return t->printer->width > used + LEAST_ROOM ? (size_t)(t->printer->width - used) : LEAST_ROOM;
 }
 
-/* The module is left out where there is no room for it. */
+/* Leaves out the module where there is no room for it. */
 static void print_function(const struct table *t, const struct ct_report_row *row) {
     size_t room = name_room(t), took = ct_printer_name(t->printer, row->name, room);
     if (!*row->module || (room && took + strlen(row->module) + 3 > room))
@@ -87,13 +87,13 @@ static void print_head(const struct table *t) {
     ct_printer_text(t->printer, "\n");
 }
 
-/* What stands under a row begins where its function does. */
+/* Lines under a row begin at the column of its function. */
 static size_t indent_of(const struct table *t) {
     return (size_t)t->calls_width + COLUMN_COUNT * (GAP + TIME_WIDTH) + GAP +
            (t->thread_width ? (size_t)t->thread_width + GAP : 0);
 }
 
-/* Under the row, one line each. */
+/* Prints one line each, under the row. */
 static void print_inlines(const struct table *t, const char *inlines) {
     while (*inlines) {
         size_t length = strcspn(inlines, "\t");
@@ -135,7 +135,7 @@ static void print_row(const struct table *t, const struct ct_report_row *row) {
         ct_report_values_print(t->printer, &t->values->rows[place], row->calls, (size_t)t->calls_width + GAP);
 }
 
-/* ---- what one has to know about the numbers ---- */
+/* ---- remarks on the numbers ---- */
 
 static void print_counts(const struct table *t) {
     const struct ct_report *r = t->report;
@@ -155,15 +155,15 @@ static void print_notes(const struct table *t) {
             ct_printer_format(t->printer, "Process %d: the recorder has not finished this trace\n",
                               ct_trace_process_at(t->trace, i)->pid);
     if (r->open)
-        ct_printer_format(t->printer, "Calls open at the end: %s; their time goes up to there\n",
-                          ct_text_count(a, r->open));
+        ct_printer_format(t->printer, "Calls open at the end: %s; their time ends there\n", ct_text_count(a, r->open));
     if (r->exceptions)
         ct_printer_format(t->printer, "Calls left by exceptions or longjmp: %s\n", ct_text_count(a, r->exceptions));
     if (r->gaps)
-        ct_printer_format(t->printer, "Gaps: %s; events lost: %s; time in gaps, which is in no time above: %s\n",
+        ct_printer_format(t->printer, "Gaps: %s; events lost: %s; time in gaps, which no time above includes: %s\n",
                           ct_text_count(a, r->gaps), ct_text_count(b, r->lost), ct_text_time(c, r->gap_ns));
     if (r->unpaired)
-        ct_printer_format(t->printer, "Unpaired calls and returns: %s; the other half was lost, they have no time\n",
+        ct_printer_format(t->printer,
+                          "Unpaired calls and returns: %s; their other half was lost, so they have no time\n",
                           ct_text_count(a, r->unpaired));
 }
 
@@ -171,7 +171,7 @@ static int print_table(const struct ct_trace *trace, const struct ct_report *rep
                        const struct ct_values *values) {
     static struct ct_printer printer;
     ct_printer_open(&printer, true);
-    struct table t = measure(&printer, trace, report, o->per_thread);
+    struct table t = measure_table(&printer, trace, report, o->per_thread);
     t.lines = o->lines;
     t.inlines = o->inlines;
     t.values = values;
@@ -235,7 +235,7 @@ static int report_trace(struct ct_trace *trace, const struct options *o) {
     return code;
 }
 
-static int run(int argc, char **argv) {
+static int run_report(int argc, char **argv) {
     struct options options = {0};
     struct ct_operands operands;
     struct ct_trace *trace;
@@ -272,24 +272,24 @@ static const char *const sort_names[] = {
 };
 
 static const struct ct_option option_table[] = {
-    {"sort", 's', CT_OPTION_CHOICE, offsetof(struct options, sort), "COLUMN", "what the rows are sorted by",
+    {"sort", 's', CT_OPTION_CHOICE, offsetof(struct options, sort), "COLUMN", "sort rows by this column",
      .initial = "total", .choices = sort_names},
     {"limit", 'n', CT_OPTION_NUMBER, offsetof(struct options, limit), "N", "print at most N rows; 0: all",
      .initial = "30"},
-    {"function", 'f', CT_OPTION_LIST, offsetof(struct options, functions), "GLOB", "only functions whose name fits"},
+    {"function", 'f', CT_OPTION_LIST, offsetof(struct options, functions), "GLOB", "only functions whose name matches"},
     {"module", 'm', CT_OPTION_LIST, offsetof(struct options, modules), "GLOB",
-     "only functions of modules whose file name fits"},
+     "only functions of modules whose file name matches"},
     CT_OPTION_THREAD(struct options),
     {"min-calls", 0, CT_OPTION_NUMBER, offsetof(struct options, min_calls), "N",
-     "only functions with at least N calls, or blocks that were executed as often"},
+     "only functions with at least N calls, or blocks that were executed at least N times"},
     CT_OPTION_MANGLED(struct options),
     {"lines", 0, CT_OPTION_FLAG, offsetof(struct options, lines), NULL,
-     "print where each function is in the source, as far as `contrail symbolize` found it; with --blocks, where each "
-     "block is, from the module or its debug file"},
+     "print the source line of each function, if `contrail symbolize` found it; with --blocks, that of each block, "
+     "from the module or its debug file"},
     {"inlines", 0, CT_OPTION_FLAG, offsetof(struct options, inlines), NULL,
-     "print which functions were inlined into each, as far as `contrail symbolize --inlines` found them"},
+     "print the functions that were inlined into each, if `contrail symbolize --inlines` found them"},
     {"args", 'a', CT_OPTION_FLAG, offsetof(struct options, args), NULL,
-     "print what each function was called with and returned, where that was recorded"},
+     "print arguments and results of each function, where they were recorded"},
     {"debug-dir", 0, CT_OPTION_LIST, offsetof(struct options, directories), "DIR",
      "look for binaries and debug files here too, for names and types of arguments, and lines of blocks"},
     {"blocks", 'b', CT_OPTION_FLAG, offsetof(struct options, blocks), NULL,
@@ -304,33 +304,28 @@ static const struct ct_option option_table[] = {
 const struct ct_command ct_command_report = {
     .name = "report",
     .group = CT_GROUP_READ,
-    .run = run,
+    .run = run_report,
     .summary = "list functions by calls and times",
     .operands = "[TRACE]",
     .max_operands = 1,
     .description =
-        "Prints a row for each function that was called, with all threads together. TRACE is a session or a pid_N "
-        "directory; without it, the newest under ./traces.\n\n"
-        "TOTAL is the time between call and return; calls of a function by itself are part of the outermost one and "
-        "count "
-        "once. SELF is without the functions it called. AVG, MAX and the percentiles (within 2 %) are of single calls. "
-        "Functions that are recorded on entry only have calls, and no times (-).\n\n"
-        "Calls that were open at the end of the trace are closed there. Where events were lost, calls and returns that "
-        "lack their other half have no time, and the time of the gap is in none.\n\n"
-        "With --args each parameter of the functions that have detail records (spawn --detail, --trigger) follows "
-        "its row: the "
-        "range of its numbers and its most frequent values. With more than 32 different values a share is \"at least\" "
-        "what is "
-        "told. Names and types are those of the debug information when the module or its debug file is there; "
-        "otherwise the "
-        "registers are shown.\n\n"
-        "With --blocks each block that followed threads have executed is a row, the most frequent first, whatever "
-        "--sort "
-        "says: COUNT is how often it was entered, INSNS how many instructions it has, EXECUTED how many of them were "
-        "executed in all, SHARE their part of all instructions of these threads. --function and --module choose by "
-        "where the block lies.\n\n"
-        "C++ and Rust names are demangled; GLOBs fit the name as it is shown, without its parameters, or mangled. "
-        "Places in the source and inlined functions are known after `contrail symbolize`.",
+        "Prints a row for each function that was called, over all threads. TRACE is a session or a pid_N directory; "
+        "without it, the newest under ./traces.\n\n"
+        "TOTAL is the time between call and return; calls of a function by itself are part of the outermost call and "
+        "count once. SELF is TOTAL without the functions that it called. AVG, MAX and the percentiles (within 2 %) "
+        "are those of single calls. Functions that are recorded on entry only have calls, but no times (-).\n\n"
+        "Calls that were open at the end of the trace are closed there. Where events were lost, calls without their "
+        "return and returns without their call have no time, and the time of the gap counts for none.\n\n"
+        "With --args, each parameter of a function that has detail records (spawn --detail, --trigger) is printed "
+        "below its row: the range of its numbers and its most frequent values. With more than 32 different values a "
+        "share is a lower limit (\"at least\"). Names and types come from debug information when the module or its "
+        "debug file is available; otherwise the registers are shown.\n\n"
+        "With --blocks, each block that followed threads executed is a row, the most frequent first (--sort has no "
+        "effect): COUNT is how often it was entered, INSNS the number of its instructions, EXECUTED how many of them "
+        "were executed in all, SHARE their part of all instructions of these threads. --function and --module select "
+        "blocks by their place.\n\n"
+        "C++ and Rust names are demangled; GLOBs match the name as it is shown, without its parameters, or mangled. "
+        "`contrail symbolize` finds source lines and inlined functions.",
     .options = option_table,
     .notes = "Exit status:\n"
              "  0 done, 64 usage, 69 there is no such trace or thread\n",

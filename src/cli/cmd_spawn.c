@@ -3,7 +3,7 @@
 #include "cli/config.h"
 #include "cli/record.h"
 
-static int run(int argc, char **argv) {
+static int run_spawn(int argc, char **argv) {
     struct ct_record_options options = CT_RECORD_OPTIONS;
     struct ct_operands operands;
     int code = ct_config_parse(&ct_command_spawn, argc, argv, &options, &operands);
@@ -16,7 +16,7 @@ static int run(int argc, char **argv) {
 const struct ct_command ct_command_spawn = {
     .name = "spawn",
     .group = CT_GROUP_RECORD,
-    .run = run,
+    .run = run_spawn,
     .summary = "start a program and record every call it makes",
     .operands = "[--] PROGRAM [ARGUMENTS]",
     .min_operands = 1,
@@ -24,14 +24,11 @@ const struct ct_command ct_command_spawn = {
     .program = true,
     .description =
         "Starts PROGRAM (looked up in PATH unless it has a slash) and records every call and return of it and of the "
-        "libraries it has loaded, from its first constructor on. Everything after PROGRAM is its own. Standard input "
-        "and "
-        "output are the program's; what contrail says goes to standard error.\n\n"
-        "Ctrl-C is left to the program first and recording goes on to its end; a second one detaches. SIGTERM, SIGHUP "
-        "or "
-        "SIGINT sent to contrail alone, or `contrail detach PID`, detach at once: the program runs on at full speed "
-        "and "
-        "contrail waits for it.",
+        "libraries it has loaded, from its first constructor on. Everything after PROGRAM belongs to the program. "
+        "Standard input and output are those of the program; messages of contrail go to standard error.\n\n"
+        "The first Ctrl-C is left to the program, and recording continues to its end; a second one detaches. SIGTERM, "
+        "SIGHUP or SIGINT sent to contrail alone, or `contrail detach PID`, detach at once: the program continues at "
+        "full speed and contrail waits for it.",
     .options = ct_record_option_table,
     .notes =
         CT_RECORD_TRIGGER_NOTES "\n"

@@ -18,34 +18,34 @@ struct values {
 
 #define AT(member) offsetof(struct values, member)
 static const struct ct_option options[] = {
-    {"pid", 'p', CT_OPTION_NUMBER, AT(pid), "PID", "follow a process that runs already", .min = 1, .max = INT_MAX},
-    {"tid", 't', CT_OPTION_NUMBER, AT(tid), "TID", "of it, only this thread; the same as --follow-threads TID",
+    {"pid", 'p', CT_OPTION_NUMBER, AT(pid), "PID", "follow a running process", .min = 1, .max = INT_MAX},
+    {"tid", 't', CT_OPTION_NUMBER, AT(tid), "TID", "only this thread of the process, like --follow-threads TID",
      .min = 1, .max = INT_MAX},
     {"events", 'e', CT_OPTION_STRING, AT(events), "LIST",
-     "what is recorded, of call, ret, block, exec and compile, or none; with call alone calls last until the next one "
-     "beside or above them; a block stands for its instructions, so exec costs no more than block",
+     "events to record: a list of call, ret, block, exec and compile, or none; with call alone, a call lasts until "
+     "the next one at its level or above; a block includes its instructions, so exec costs no more than block",
      .initial = "call,ret"},
     {"clock", 0, CT_OPTION_STRING, AT(clock), "WHICH",
-     "exact: the time of each call and return is read; fast: of every 16th, those between have the time of the last "
-     "one, "
-     "so that what a single short call took is not told, which is cheaper",
+     "exact: read the time of each call and return; fast: of every 16th, and use it for those that follow; cheaper, "
+     "but durations of single short calls are not known",
      .initial = "exact"},
     {"exclude", 'x', CT_OPTION_LIST, AT(record.exclude), "GLOB",
      "run calls into functions or modules whose name matches GLOB natively, unseen"},
-    {"follow-threads", 0, CT_OPTION_STRING, AT(threads), "WHICH", "all, main, or the number of one", .initial = "all"},
+    {"follow-threads", 0, CT_OPTION_STRING, AT(threads), "WHICH", "all, main, or the number of a thread",
+     .initial = "all"},
     {"trust", 0, CT_OPTION_STRING, AT(trust), "N",
-     "how often a block must have been found unchanged before it is taken for constant: -1 for never, 0 at once; what "
-     "can be written (compilers at run time) is compared whenever it is executed, unless N is 0",
+     "how often a block must be found unchanged before it counts as constant: -1 never, 0 at once; writable code (of "
+     "just-in-time compilers) is compared each time it runs, unless N is 0",
      .initial = "1"},
     {"summary", 's', CT_OPTION_FLAG, AT(summary), NULL, "print how often which functions were called"},
     {"coverage", 'c', CT_OPTION_STRING, AT(coverage), "FILE",
-     "write the blocks that were executed to FILE, in the format of drcov (version 2); those of other processes than "
-     "the first to FILE.PID"},
+     "write the blocks that were executed to FILE, in the format of drcov (version 2); those of later processes to "
+     "FILE.PID"},
     {"disasm", 0, CT_OPTION_FLAG, AT(disasm), NULL, "print the blocks that were executed, with counts"},
-    {"queue-capacity", 0, CT_OPTION_NUMBER, AT(queue_capacity), "N", "events of a thread that wait to be handed over",
-     .initial = "16384", .min = 64, .max = 1 << 16},
-    {"drain-interval-ms", 0, CT_OPTION_NUMBER, AT(drain_interval_ms), "N", "hand them over at least so often",
-     .initial = "250", .min = 1, .max = 60000},
+    {"queue-capacity", 0, CT_OPTION_NUMBER, AT(queue_capacity), "N",
+     "events of a thread that may wait to be handed over", .initial = "16384", .min = 64, .max = 1 << 16},
+    {"drain-interval-ms", 0, CT_OPTION_NUMBER, AT(drain_interval_ms), "N",
+     "hand events over at least every N milliseconds", .initial = "250", .min = 1, .max = 60000},
     {"output", 'o', CT_OPTION_STRING, AT(record.output), "DIR", "put the trace into a new directory below DIR",
      .initial = "./traces"},
     {"duration", 'd', CT_OPTION_DURATION, AT(record.duration_ns), "S",
@@ -53,15 +53,15 @@ static const struct ct_option options[] = {
     {"no-children", 0, CT_OPTION_FLAG, AT(record.no_children), NULL,
      "leave processes that the program forks, and programs that these execute, alone"},
     {"group", 0, CT_OPTION_STRING, AT(record.group), "NAME",
-     "let this group read the trace; without it only its owner and root can, whatever the umask"},
-    {"redact", 0, CT_OPTION_FLAG, AT(record.redact), NULL, "leave out command lines, which may hold secrets"},
-    {"no-cache", 0, CT_OPTION_FLAG, AT(record.no_cache), NULL, "read every module anew"},
+     "let this group read the trace; without it only its owner and root can, regardless of the umask"},
+    {"redact", 0, CT_OPTION_FLAG, AT(record.redact), NULL, "leave out command lines, which may contain secrets"},
+    {"no-cache", 0, CT_OPTION_FLAG, AT(record.no_cache), NULL, "read every module again, without the cache"},
     {"quiet", 'q', CT_OPTION_FLAG, AT(record.quiet), NULL, "print only errors"},
     {0},
 };
 #undef AT
 
-/* A comma-separated list of events; false after a message. */
+/* Parses a comma-separated list of events; false after a message. */
 static bool parse_events(const char *text, uint32_t *mask) {
     char copy[128], *rest = copy;
     *mask = 0;
@@ -114,10 +114,10 @@ static bool parse_threads(const struct values *v, int *thread) {
     return parse_int("follow-threads (all, main or a thread)", v->threads, 1, thread);
 }
 
-static bool prepare(struct values *v, const struct ct_operands *operands, struct ct_session_stalk *stalk) {
+static bool read_settings(struct values *v, const struct ct_operands *operands, struct ct_session_stalk *stalk) {
     if (!v->pid == !operands->count) {
         ct_message_error(v->pid ? "give a PROGRAM or --pid, not both"
-                                : "give a PROGRAM to start, or --pid PID to follow one that runs");
+                                : "give a PROGRAM to start, or --pid PID to follow a running process");
         return false;
     }
     *stalk = (struct ct_session_stalk){.queue_capacity = (size_t)v->queue_capacity,
@@ -133,14 +133,14 @@ static bool prepare(struct values *v, const struct ct_operands *operands, struct
     return true;
 }
 
-static int run(int argc, char **argv) {
+static int run_stalk(int argc, char **argv) {
     struct values v = {.record = CT_RECORD_OPTIONS};
     struct ct_session_stalk stalk;
     struct ct_operands operands;
     char directory[PATH_MAX] = "";
     int code = ct_options_parse(&ct_command_stalk, argc, argv, &v, &operands);
     if (code < 0)
-        code = prepare(&v, &operands, &stalk) ? -1 : CT_EXIT_USAGE;
+        code = read_settings(&v, &operands, &stalk) ? -1 : CT_EXIT_USAGE;
     if (code < 0) {
         v.record.stalk = &stalk;
         v.record.directory = directory;
@@ -156,29 +156,25 @@ static int run(int argc, char **argv) {
 const struct ct_command ct_command_stalk = {
     .name = "stalk",
     .group = CT_GROUP_RECORD,
-    .run = run,
+    .run = run_stalk,
     .summary = "follow a program through translated code: calls, blocks, coverage",
     .operands = "[--] [PROGRAM [ARGUMENTS]]",
     .min_operands = 0,
     .max_operands = -1,
     .program = true,
     .description =
-        "Starts PROGRAM, or takes over a process that runs (--pid), and lets its threads run copies of its code that "
-        "are made block by block as they are reached. The program behaves as ever; on the way every call, return, "
-        "block and instruction is seen, also of code that has no symbols and no function entry that could be "
-        "hooked.\n\n"
+        "Starts PROGRAM, or takes over a running process (--pid), and lets its threads run copies of its code, which "
+        "are made block by block when a thread reaches them. The program behaves as usual; every call, return, block "
+        "and instruction is seen, even in code without symbols and without function entries that could be hooked.\n\n"
         "Calls and returns are written as a trace that info, report, replay and all other commands read; blocks, "
-        "instructions and translations are written beside it: replay --blocks prints them among the calls, report "
-        "--blocks "
-        "counts them. A call of "
-        "what "
-        "is excluded is seen, what it calls is not. A signal's handler is a call where it interrupts; a function that "
-        "another one ends with a jump to (a tail call) is part of that one's call, where a recording shows two. "
-        "Processes that the program forks are followed as well, and so are "
-        "the programs that they execute, unless --no-children is given: the trace has a directory for each. The child "
-        "of a vfork is followed from the program on that it executes. Ctrl-C or the end of --duration lets all of them "
-        "go: they run on in their own code.\n\n"
-        "What --summary and --disasm print goes to standard error: standard output is the program's.",
+        "instructions and translations are written next to it: replay --blocks prints them among the calls, report "
+        "--blocks counts them. A call of an excluded function is seen, the calls that it makes are not. A signal "
+        "handler is a call at the point where it interrupts. A function that another one jumps to at its end (a tail "
+        "call) is part of that one's call, where a recording shows two. Processes that the program forks are followed "
+        "too, and so are the programs that they execute, unless --no-children is given: the trace has a directory for "
+        "each. The child of a vfork is followed from the program that it executes. Ctrl-C or the end of --duration "
+        "releases all of them: they continue in their own code.\n\n"
+        "The output of --summary and --disasm goes to standard error: standard output belongs to the program.",
     .options = options,
     .notes = "Exit status:\n"
              "  the program's own, or 0 with --pid; when it could not be followed\n"

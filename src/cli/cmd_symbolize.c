@@ -69,7 +69,7 @@ static void on_module(void *arg, const struct ct_symbolize_module *m) {
         v->mismatches++;
         ct_message_error("process %d: %s is not the file that was recorded (%s%s); give the directory of the right one "
                          "or of its debug file with --debug-dir",
-                         v->pid, m->path, *m->build_id ? "build-id " : "its functions are others",
+                         v->pid, m->path, *m->build_id ? "build-id " : "its functions differ",
                          *m->build_id ? m->build_id : "");
     }
     if (*m->problem)
@@ -180,7 +180,7 @@ static int symbolize_trace(const struct ct_trace *trace, const struct options *o
     return code ? code : finished;
 }
 
-static int run(int argc, char **argv) {
+static int run_symbolize(int argc, char **argv) {
     struct options options = {0};
     struct ct_operands operands;
     struct ct_trace *trace;
@@ -204,13 +204,13 @@ static const struct ct_option option_table[] = {
      "look for binaries and debug files in DIR too: DIR/.build-id/xx/yyyy.debug, DIR/path/of/module, DIR/name, "
      "DIR/name.debug"},
     {"inlines", 0, CT_OPTION_FLAG, offsetof(struct options, inlines), NULL,
-     "also note which functions were inlined into each"},
+     "also find the functions that were inlined into each"},
     {"symbol-cache", 0, CT_OPTION_SIZE, offsetof(struct options, cache), "SIZE",
-     "memory for what was looked up, which other processes of the trace ask for again", .initial = "4M"},
+     "memory for lookups, which other processes of the trace repeat", .initial = "4M"},
     {"unfinished", 0, CT_OPTION_FLAG, offsetof(struct options, unfinished), NULL,
      "also processes whose recorder was killed"},
     {"verbose", 'v', CT_OPTION_FLAG, offsetof(struct options, verbose), NULL,
-     "print what was found for each module, and how the cache did"},
+     "print what was found for each module, and how well the cache worked"},
     {"json", 0, CT_OPTION_FLAG, offsetof(struct options, json), NULL, "print JSON"},
     {0},
 };
@@ -218,19 +218,17 @@ static const struct ct_option option_table[] = {
 const struct ct_command ct_command_symbolize = {
     .name = "symbolize",
     .group = CT_GROUP_READ,
-    .run = run,
+    .run = run_symbolize,
     .summary = "fill in names, source lines and inlined functions of a trace",
     .operands = "[TRACE]",
     .max_operands = 1,
     .description =
-        "Looks for the binaries of a trace and for their debug files, and fills in what recording did not know: names "
-        "of "
-        "functions in stripped modules, file and line of each function. The trace's `symbols` files are replaced; "
+        "Finds the binaries of a trace and their debug files, and fills in what was not known during recording: names "
+        "of functions in stripped modules, file and line of each function. The trace's `symbols` files are replaced; "
         "nothing else is changed. TRACE is a session or a pid_N directory; without it, the newest under ./traces.\n\n"
-        "It may be done on any machine and at any time. A file counts only when its build-id is that of the module "
-        "that "
-        "was recorded; of modules without one, when their functions are where they were. Files are looked for at the "
-        "module's path, under /usr/lib/debug, and in the directories that --debug-dir names.\n\n"
+        "This works on any machine and at any time. A file is used only when it has the build-id of the recorded "
+        "module; for modules without a build-id, when their functions are at the same addresses. Files are searched "
+        "for at the module's path, under /usr/lib/debug, and in the directories of --debug-dir.\n\n"
         "Source lines need libdw (Debian package libdw1). `contrail report --lines` and `--inlines` show what was "
         "found.",
     .options = option_table,

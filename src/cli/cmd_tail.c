@@ -1,7 +1,7 @@
-/* contrail tail: the calls of a process while it is being recorded.
+/* contrail tail: shows the calls of a process while it is being recorded.
  *
- * Reads what the recorder writes; the process and its recorder do not notice. Lines are a moment behind what the recorder has written of
- * all threads, so that they come in order of time. */
+ * Reads what the recorder writes; the process and its recorder do not notice. Lines come a moment later than the
+ * recorder has written all threads, so that they are in order of time. */
 #include "cli/command.h"
 #include "cli/ctl.h"
 #include "cli/reading.h"
@@ -15,10 +15,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ROUND_NS  100000000ull
-#define BEHIND_NS 100000000ull /* several rounds of the recorder */
+#define ROUND_NS 100000000ull
+#define LAG_NS   100000000ull /* several rounds of the recorder */
 
-/* Kinds of lines, and what they are called. */
+/* Kinds of lines, and their names. */
 #define KIND_LIST(X) X(CALL, "call") X(RETURN, "return") X(EXCEPTION, "exception") X(SIGNAL, "signal") X(LOSS, "loss")
 enum {
 #define KIND(name, text) KIND_##name,
@@ -42,7 +42,7 @@ struct options {
 struct tail {
     const struct options *options;
     int pid;
-    bool is_first; /* of its session: its children are all other processes */
+    bool is_first; /* the first process of its session: all others are its children */
     bool kinds[KIND_COUNT];
     char directory[4096];
     uint64_t until_ns; /* shown, or to be shown now */
@@ -51,7 +51,7 @@ struct tail {
     struct ct_replay_view view;
 };
 
-/* ---- finding it ---- */
+/* ---- finding the session ---- */
 
 static uint64_t now_ns(void) {
     struct timespec now;
@@ -59,8 +59,8 @@ static uint64_t now_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* The text of a member of the answer, which is flat up to there; false: it has none. */
-static bool member(const char *json, const char *key, char *text, size_t size) {
+/* Reads the text of a member of the answer, which is flat up to there; false: it has none. */
+static bool read_member(const char *json, const char *key, char *text, size_t size) {
     struct ct_json_tree *tree = NULL;
     const struct ct_json_node *node = NULL;
     if (!ct_json_parse(&tree, json, strlen(json), NULL))
@@ -71,7 +71,7 @@ static bool member(const char *json, const char *key, char *text, size_t size) {
     return found;
 }
 
-static uint64_t number(const char *json, const char *key) {
+static uint64_t read_number(const char *json, const char *key) {
     struct ct_json_tree *tree = NULL;
     uint64_t value = 0;
     if (!ct_json_parse(&tree, json, strlen(json), NULL))
@@ -80,34 +80,34 @@ static uint64_t number(const char *json, const char *key) {
     return value;
 }
 
-/* Returns -1 to go on, otherwise the exit code, after a message. */
+/* Returns -1 to continue, otherwise the exit code, after a message. */
 static int find_session(struct tail *t) {
     static char answer[65536];
     int code;
     if (!ct_ctl_ask(t->pid, "status", answer, sizeof answer, &code))
         return code;
-    t->is_first = number(answer, "pid") == (uint64_t)t->pid;
-    if (member(answer, "directory", t->directory, sizeof t->directory))
+    t->is_first = read_number(answer, "pid") == (uint64_t)t->pid;
+    if (read_member(answer, "directory", t->directory, sizeof t->directory))
         return -1;
-    ct_message_error("the contrail that records process %d does not tell where", t->pid);
+    ct_message_error("the contrail that records process %d does not say where", t->pid);
     return CT_EXIT_INTERNAL;
 }
 
-/* Up to which time the events of all threads are written, and a moment before that. A recorder that has no time to answer has
- * perhaps none to write: nothing new then. False: it has ended. */
+/* Finds out up to which time the events of all threads are written, minus a moment. A recorder that has no time to
+ * answer may have none to write: there is nothing new then. False: it has ended. */
 static bool is_recorded(struct tail *t) {
     static char answer[65536];
     uint64_t now = now_ns();
     int status = ct_session_control(t->pid, "status", answer, sizeof answer);
-    uint64_t behind = BEHIND_NS + (status ? 0 : number(answer, "behind_ns"));
-    if (!status && behind < now && now - behind > t->until_ns)
-        t->until_ns = now - behind;
+    uint64_t lag = LAG_NS + (status ? 0 : read_number(answer, "behind_ns"));
+    if (!status && lag < now && now - lag > t->until_ns)
+        t->until_ns = now - lag;
     return status != CT_ERR_NOT_FOUND;
 }
 
 /* ---- which lines ---- */
 
-/* The process, and those that come from it. */
+/* True for the process and its descendants. */
 static bool is_shown_process(const struct tail *t, size_t process) {
     const struct ct_follow_process *p = ct_follow_process_at(t->follow, process);
     if (p->pid == t->pid)
@@ -156,7 +156,7 @@ static const char *kind_name(const void *arg, size_t i) {
     return kind_names[i];
 }
 
-/* Returns -1 to go on, otherwise the exit code, after a message. */
+/* Returns -1 to continue, otherwise the exit code, after a message. */
 static int choose_kinds(struct tail *t) {
     const struct ct_option_list *list = &t->options->kinds;
     for (int i = 0; i < KIND_COUNT; i++)
@@ -179,7 +179,7 @@ static int choose_kinds(struct tail *t) {
 /* ---- following ---- */
 
 /* Threads get their names some time after their first events. */
-static int tell_threads(struct tail *t) {
+static int name_threads(struct tail *t) {
     struct ct_select select = {.threads = t->options->threads.items};
     int status = 0;
     for (size_t i = 0; i < ct_follow_thread_count(t->follow) && !status; i++) {
@@ -201,7 +201,7 @@ static int on_event(void *arg, const struct ct_trace_event *event) {
     return ct_replay_stream_event(t->stream, event);
 }
 
-/* What happened up to a time. */
+/* Shows the events up to a time. */
 static int show_round(struct tail *t, uint64_t until_ns) {
     int status = ct_follow_look(t->follow, t->options->threads.count && until_ns != UINT64_MAX);
     if (status)
@@ -209,7 +209,7 @@ static int show_round(struct tail *t, uint64_t until_ns) {
     if (!t->options->absolute && !t->view.start_ns && ct_follow_process_count(t->follow))
         t->view.start_ns = ct_follow_process_at(t->follow, 0)->time_start_ns;
     ct_replay_view_make_room(&t->view, now_ns() - t->view.start_ns);
-    status = tell_threads(t);
+    status = name_threads(t);
     if (!status)
         status = ct_follow_events(t->follow, until_ns, on_event, t);
     if (!status)
@@ -217,13 +217,13 @@ static int show_round(struct tail *t, uint64_t until_ns) {
     return status;
 }
 
-/* Also when there is nothing to print: has the reader gone? */
+/* True when the reader still reads; for times when there is nothing to print. */
 static bool reader_is_there(const struct tail *t) {
     struct pollfd p = {.fd = STDOUT_FILENO};
     return ct_printer_wanted(t->view.printer) && (poll(&p, 1, 0) <= 0 || !(p.revents & (POLLERR | POLLNVAL)));
 }
 
-/* Did the recorder live to write the end? */
+/* True when the recorder lived to write the end. */
 static bool is_finished(const struct tail *t) {
     for (size_t i = 0; i < ct_follow_process_count(t->follow); i++) {
         const struct ct_follow_process *p = ct_follow_process_at(t->follow, i);
@@ -233,7 +233,7 @@ static bool is_finished(const struct tail *t) {
     return true;
 }
 
-/* Until the recording ends. Non-zero: a status, or nobody wants more. */
+/* Shows all rounds until the recording ends. Non-zero: a status, or the reader is gone. */
 static int show_all(struct tail *t) {
     for (int status = 0;;) {
         uint64_t begin = now_ns();
@@ -247,7 +247,7 @@ static int show_all(struct tail *t) {
         uint64_t rest = took < ROUND_NS ? ROUND_NS - took : 0;
         nanosleep(&(struct timespec){.tv_nsec = (long)rest}, NULL);
     }
-    int status = show_round(t, UINT64_MAX); /* all of it is written when nobody answers any more */
+    int status = show_round(t, UINT64_MAX); /* when the recorder does not answer any more, everything is written */
     if (!status)
         status = ct_replay_stream_end(t->stream);
     ct_printer_flush(t->view.printer);
@@ -260,18 +260,18 @@ static const struct ct_trace_function *find_function(void *arg, size_t process, 
     return ct_follow_function(arg, process, id);
 }
 
-static int follow(struct tail *t) {
+static int follow_session(struct tail *t) {
     static struct ct_printer printer;
     const struct options *o = t->options;
     struct ct_replay_options options = {
         .select = {.functions = o->functions.items, .only = o->only.items, .exclude = o->exclude.items},
         .max_depth = o->depth,
         .min_ns = o->min_duration,
-        .apart = o->kinds.count != 0,
+        .separate_ends = o->kinds.count != 0,
     };
     t->view =
         (struct ct_replay_view){.printer = &printer, .limit = o->limit, .show_module = o->show_module, .live = !o->all};
-    int status = ct_follow_open(&t->follow, t->directory, o->all ? 0 : now_ns() - BEHIND_NS, o->mangled);
+    int status = ct_follow_open(&t->follow, t->directory, o->all ? 0 : now_ns() - LAG_NS, o->mangled);
     struct ct_replay_stream_setup setup = {
         .options = &options, .find = find_function, .find_arg = t->follow, .show = on_line, .arg = t};
     if (!status)
@@ -293,7 +293,7 @@ static int follow(struct tail *t) {
 
 /* ---- the command ---- */
 
-static int run(int argc, char **argv) {
+static int run_tail(int argc, char **argv) {
     struct options options = {0};
     struct ct_operands operands;
     struct tail t = {.options = &options};
@@ -310,30 +310,30 @@ static int run(int argc, char **argv) {
         char *traces[] = {t.directory};
         struct ct_rights rights = ct_rights_to_talk(traces, 1); /* the recorder is asked again and again */
         ct_rights_drop(&rights, true);
-        code = follow(&t);
+        code = follow_session(&t);
     }
     ct_options_release(&ct_command_tail, &options);
     return code;
 }
 
 static const struct ct_option option_table[] = {
-    {"only", 0, CT_OPTION_LIST, offsetof(struct options, only), "GLOB", "only functions or modules whose name fits"},
+    {"only", 0, CT_OPTION_LIST, offsetof(struct options, only), "GLOB", "only functions or modules whose name matches"},
     {"exclude", 'x', CT_OPTION_LIST, offsetof(struct options, exclude), "GLOB",
-     "leave out functions or modules whose name fits"},
+     "leave out functions or modules whose name matches"},
     {"function", 'f', CT_OPTION_LIST, offsetof(struct options, functions), "GLOB",
-     "only calls of functions whose name fits, and all calls below them"},
+     "only calls of functions whose name matches, and all calls below them"},
     CT_OPTION_THREAD(struct options),
     {"kind", 'k', CT_OPTION_LIST, offsetof(struct options, kinds), "KIND",
      "only events of this kind, each in a line of its own", .choices = kind_names},
     {"depth", 'd', CT_OPTION_NUMBER, offsetof(struct options, depth), "N",
-     "only N levels of calls, counted from the outermost, or from those that --function names"},
+     "only N levels of calls, counted from the outermost call, or from those that --function selects"},
     {"min-duration", 0, CT_OPTION_DURATION, offsetof(struct options, min_duration), "TIME",
-     "only calls that took this long: 100us"},
+     "only calls that took at least this long: 100us"},
     {"limit", 'n', CT_OPTION_NUMBER, offsetof(struct options, limit), "N", "end after N lines"},
     {"no-children", 0, CT_OPTION_FLAG, offsetof(struct options, no_children), NULL,
-     "leave out the processes that it has started"},
+     "leave out the processes that it started"},
     {"all", 'a', CT_OPTION_FLAG, offsetof(struct options, all), NULL,
-     "begin with the beginning of the recording instead of now"},
+     "start at the beginning of the recording instead of now"},
     CT_OPTION_ABSOLUTE(struct options),
     CT_OPTION_SHOW_MODULE(struct options),
     CT_OPTION_MANGLED(struct options),
@@ -343,7 +343,7 @@ static const struct ct_option option_table[] = {
 const struct ct_command ct_command_tail = {
     .name = "tail",
     .group = CT_GROUP_RECORD,
-    .run = run,
+    .run = run_tail,
     .summary = "print the calls of a process while it is being recorded",
     .operands = "PID",
     .min_operands = 1,
@@ -351,13 +351,13 @@ const struct ct_command ct_command_tail = {
     .description =
         "Prints what the contrail that records process PID writes, as it is written, until the recording ends or "
         "Ctrl-C. The lines are those of `contrail replay`: a call that has ended within the last moment is one line, "
-        "another opens with { and closes with } and its duration. PID may be a process that the recorded one has "
-        "started; then it and those that come from it are shown.\n\n"
-        "It does not slow the process down and ends nothing: the recording goes on without it. When more happens than "
-        "can be printed it falls behind, and leaves out nothing; --only, --depth, --kind and --min-duration choose.",
+        "any other opens with { and closes with } and its duration. PID may be a process that the recorded one "
+        "started; then that process and its descendants are shown.\n\n"
+        "It does not slow the process down, and its end does not end the recording. When more happens than can be "
+        "printed, it lags but leaves out nothing; --only, --depth, --kind and --min-duration reduce the output.",
     .options = option_table,
     .notes = "Exit status:\n"
-             "  0 when the recording has ended, or N lines were printed, or nobody reads them any more;\n"
+             "  0 when the recording has ended, or N lines were printed, or the reader of the output is gone;\n"
              "  64 usage, 69 when nobody records the process, 77 when another user does",
     .examples = "contrail tail $(pidof server)\n"
                 "contrail tail 4711 --only 'handle_*' --show-module\n"

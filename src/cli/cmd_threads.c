@@ -1,4 +1,4 @@
-/* contrail threads: the threads of a process, with their names, states and backtraces. */
+/* contrail threads: lists the threads of a process, with their names, states and backtraces. */
 #include "cli/command.h"
 #include "cli/message.h"
 #include "cli/reading.h"
@@ -17,7 +17,7 @@ struct threads_options {
 };
 static const struct ct_option option_table[] = {
     {"backtrace", 'b', CT_OPTION_FLAG, offsetof(struct threads_options, backtrace), NULL,
-     "show where each thread is, and what called that; the process is stopped for some milliseconds"},
+     "show where each thread is, and its callers; this stops the process for some milliseconds"},
     {"lines", 'l', CT_OPTION_FLAG, offsetof(struct threads_options, lines), NULL,
      "show source lines and inlined functions too, where debug information is installed; implies --backtrace"},
     {"mangled", 0, CT_OPTION_FLAG, offsetof(struct threads_options, mangled), NULL,
@@ -138,7 +138,7 @@ static int write_threads(struct ct_process *process, int pid, size_t frames) {
     return ct_reading_put_json(&json, status);
 }
 
-static int run(int argc, char **argv) {
+static int run_threads(int argc, char **argv) {
     struct threads_options options = {0};
     struct ct_operands operands;
     struct ct_process *process;
@@ -153,7 +153,7 @@ static int run(int argc, char **argv) {
         return ct_message_fail(status, error);
     options.backtrace |= options.lines;
     if (options.lines && ct_process_use_lines(process))
-        ct_message_error("there are no source lines: libdw.so.1 is not on this machine (Debian package libdw1)");
+        ct_message_error("there are no source lines: libdw.so.1 is not installed (Debian package libdw1)");
     size_t frames = options.backtrace ? (size_t)options.frames : 0;
     status = options.json ? write_threads(process, pid, frames)
                           : ct_process_each_thread(process, frames, print_thread, &options);
@@ -168,17 +168,17 @@ static int run(int argc, char **argv) {
 const struct ct_command ct_command_threads = {
     .name = "threads",
     .group = CT_GROUP_LOOK,
-    .run = run,
+    .run = run_threads,
     .summary = "list the threads of a process, with backtraces",
     .operands = "PID",
     .min_operands = 1,
     .max_operands = 1,
     .description = "Lists the threads of process PID with their names and states. With --backtrace it also shows the "
-                   "function that each is in, and its callers. A process that is being recorded shows its real callers "
-                   "too.",
+                   "function that each is in, and its callers. The callers are the real ones, even while the process "
+                   "is being recorded.",
     .options = option_table,
     .notes = "Exit status:\n"
-             "  0, 69 when there is no such process or it cannot be looked at, 77 when it may not be",
+             "  0, 69 when there is no such process or it cannot be examined, 77 when you have no permission to",
     .examples = "contrail threads 4711\n"
                 "contrail threads 4711 --backtrace --frames 20\n"
                 "contrail threads 4711 --lines\n"

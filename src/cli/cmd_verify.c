@@ -62,7 +62,7 @@ static int verify_text(struct ct_trace *trace, int *result) {
     return ct_printer_close(&printer);
 }
 
-static int run(int argc, char **argv) {
+static int run_verify(int argc, char **argv) {
     struct options options = {0};
     struct ct_operands operands;
     struct ct_trace *trace;
@@ -87,15 +87,15 @@ static const struct ct_option option_table[] = {
 const struct ct_command ct_command_verify = {
     .name = "verify",
     .group = CT_GROUP_READ,
-    .run = run,
+    .run = run_verify,
     .summary = "check the files of a trace",
     .operands = "[TRACE]",
     .max_operands = 1,
     .description =
         "Checks the structure of all files, their checksums, that time never goes back, that calls and returns "
-        "balance, and the counts of the manifest. Events that the manifest says were lost are no problem.\n\n"
-        "Prints one line for each problem. The last line is \"OK: N events in M threads\", or the number of "
-        "problems. TRACE is a session or a pid_N directory; without it, the newest under ./traces.",
+        "balance, and the counts of the manifest. Events that the manifest reports as lost are not a problem.\n\n"
+        "Prints one line for each problem. The last line is \"OK: N events in M threads\", or the number of problems. "
+        "TRACE is a session or a pid_N directory; without it, the newest under ./traces.",
     .options = option_table,
     .notes = "Exit status:\n"
              "  0 nothing is wrong, 1 there are problems, 64 usage, 69 there is no such trace\n",

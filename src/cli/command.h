@@ -1,6 +1,6 @@
 /* The commands of the command line tool: one struct each, listed in the table of main.c. Only src/cli prints or exits.
  *
- * A command's options, its --help text and the checks of what it is given all come from this one description. */
+ * The options of a command, its --help text and the checks of its input all come from this description. */
 #ifndef CT_CLI_COMMAND_H
 #define CT_CLI_COMMAND_H
 
@@ -25,11 +25,11 @@ struct ct_command {
     const char *summary;               /* a line in `contrail --help`, lower case, no full stop */
     const char *operands;              /* as in the usage line: "[TRACE]", "PID", "[--] PROGRAM [ARGUMENTS]" */
     int min_operands, max_operands;    /* max -1: any number */
-    bool program;                      /* the first operand is a program: what follows it is its own */
+    bool program;                      /* the first operand is a program: what follows are its own arguments */
     const char *description;           /* paragraphs, separated by \n\n; wrapped when printed */
-    const struct ct_option *options;   /* ends with one that has no name; NULL: only --help */
-    const char *notes;                 /* printed as it is, after the options; NULL: none */
-    const char *examples;              /* lines, printed as they are; at least one */
+    const struct ct_option *options;   /* ends with an option without a name; NULL: only --help */
+    const char *notes;                 /* printed as is, after the options; NULL: none */
+    const char *examples;              /* lines, printed as is; at least one */
 };
 
 extern const struct ct_command ct_command_spawn, ct_command_attach, ct_command_detach, ct_command_ctl;

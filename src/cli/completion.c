@@ -1,14 +1,14 @@
-/* Completion for bash and zsh. What may follow comes from the tables: names of options, choices, and the words that stand for
- * values and operands (DIR, TRACE, PID ...), which tell their kind.
+/* Completion for bash and zsh. The candidates come from the tables: names of options, choices, and the placeholders of
+ * values and operands (DIR, TRACE, PID ...), which indicate their kind.
  *
- * The script for bash needs nothing but bash 4; it looks at the words before the cursor, as the parser of options.c does. */
+ * The script for bash needs only bash 4; it reads the words before the cursor, like the parser of options.c. */
 #include "cli/completion.h"
 #include <string.h>
 
-/* What a value or an operand may be. */
+/* Kinds of values and operands. */
 enum kind { ANYTHING, DIRECTORY, FILE_PATH, PROCESS, PROGRAM, WORDS };
 
-/* One word of a usage line without its brackets; returns where the next one starts, NULL at the end. */
+/* Copies one word of a usage line without its brackets; returns where the next one starts, NULL at the end. */
 static const char *next_operand(const char *text, char *word, size_t size) {
     while (*text == ' ')
         text++;
@@ -53,7 +53,7 @@ static const char *const bash_kinds[] = {
     [PROCESS] = "@pids",  [PROGRAM] = "@program",
 };
 
-/* The patterns of a case: each name of the option that takes a value, and what it may be. */
+/* Writes the patterns of a case: the names of each option that takes a value, and its candidates. */
 static void bash_values(FILE *out, const struct ct_command *command) {
     fputs("        case $1 in\n", out);
     for (const struct ct_option *o = command->options; o && o->name; o++) {
@@ -105,7 +105,7 @@ static void bash_command(FILE *out, const struct ct_command *command) {
 
 static void bash(FILE *out, const struct ct_command *const *commands, size_t count) {
     fputs("# bash completion for contrail, written by `contrail completion bash`.\n\n"
-          "# Of the command $command: its options, its operands and, if $1 takes a value, what that may be.\n"
+          "# Describes $command: its options, its operands and, if $1 takes a value, the candidates for it.\n"
           "_contrail_describe() {\n"
           "    options='' operands=() value=''\n"
           "    case $command in\n",
@@ -113,8 +113,12 @@ static void bash(FILE *out, const struct ct_command *const *commands, size_t cou
     for (size_t i = 0; i < count; i++)
         bash_command(out, commands[i]);
     fputs(
-        "    help)\n        operands=( \"$commands\" )\n        ;;\n    esac\n}\n\n"
-        "# What of kind $1 begins with $current.\n"
+        "    help)\n"
+        "        operands=( \"$commands\" )\n"
+        "        ;;\n"
+        "    esac\n"
+        "}\n\n"
+        "# Candidates of kind $1 that begin with $current.\n"
         "_contrail_reply() {\n"
         "    case $1 in\n"
         "    ''|@none) ;;\n"
@@ -138,13 +142,13 @@ static void bash(FILE *out, const struct ct_command *const *commands, size_t cou
           "        _contrail_reply \"$commands help --help --version\"\n"
           "        return\n"
           "    fi\n"
-          "    for ((i = 2; i < COMP_CWORD; i++)); do # how many operands are there already?\n"
+          "    for ((i = 2; i < COMP_CWORD; i++)); do # count the operands before the cursor\n"
           "        word=${COMP_WORDS[i]}\n"
           "        _contrail_describe \"$word\"\n"
           "        if [[ $word == -- && ! $ended ]]; then\n"
           "            ended=yes\n"
           "        elif [[ $word == -?* && ! $ended ]]; then\n"
-          "            if [[ $value ]]; then # the next word is its value, perhaps behind =, which is a word too\n"
+          "            if [[ $value ]]; then # the next word is its value, perhaps after =, which is a word too\n"
           "                [[ ${COMP_WORDS[i+1]} != = ]] || ((++i))\n"
           "                ((++i))\n"
           "            fi\n"
@@ -162,7 +166,7 @@ static void bash(FILE *out, const struct ct_command *const *commands, size_t cou
           "    elif [[ $current == -* && ! $ended ]]; then\n"
           "        _contrail_reply \"$options\"\n"
           "    elif [[ ${operands[0]} == @program && $place -gt 0 ]]; then\n"
-          "        _contrail_reply @files # of its own arguments nothing is known\n"
+          "        _contrail_reply @files # its own arguments are not known\n"
           "    else\n"
           "        _contrail_reply \"${operands[place]}\"\n"
           "    fi\n"
@@ -173,7 +177,7 @@ static void bash(FILE *out, const struct ct_command *const *commands, size_t cou
 
 /* ---- zsh ---- */
 
-/* Inside of '...' and of a specification of _arguments. */
+/* Writes text inside '...' and inside a specification of _arguments. */
 static void zsh_text(FILE *out, const char *text) {
     for (; *text; text++) {
         if (*text == '\'')
@@ -198,7 +202,7 @@ static void zsh_action(FILE *out, const char *word) {
     }
 }
 
-/* '(-o --output)-o+[help]:DIR:action', for one of the two names. */
+/* Writes '(-o --output)-o+[help]:DIR:action', for one of the two names. */
 static void zsh_option_name(FILE *out, const struct ct_option *o, bool is_short) {
     bool flag = o->kind == CT_OPTION_FLAG;
     fputs(" \\\n            '", out);

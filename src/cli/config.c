@@ -1,6 +1,6 @@
-/* The config file: lines of "key = value", empty ones and # comments. Keys are the names of options, with - or _, and those of
- * the specification. Each line becomes a word of the command line ahead of the user's own, and so is checked by the same
- * tables. The words live as long as the program: options point into them. */
+/* The config file: lines of "key = value", empty lines and # comments. Keys are the names of options, with - or _, and
+ * those of the specification. Each line becomes a word of the command line before the user's own, so the option tables
+ * check it too. The words live as long as the program: options point into them. */
 #include "cli/config.h"
 #include "cli/message.h"
 #include <contrail/status.h>
@@ -15,8 +15,8 @@
 
 #define OWN_FILE ".contrail.conf"
 
-static char **words;    /* NULL-terminated: the command, words of the file, the user's */
-static char **arranged; /* the same for the parser, which reorders them */
+static char **words;    /* NULL-terminated: the command, words of the file, words of the user */
+static char **arranged; /* a copy for the parser, which reorders it */
 static size_t word_count;
 
 static bool add_word(char *word) {
@@ -50,7 +50,7 @@ static char *trim(char *text) {
     return text;
 }
 
-/* The name of the option: as it is written, or by the specification's name. */
+/* The name of the option: as it is written, or for the specification's name. */
 static const char *option_of(const char *key) {
     static const char *const names[][2] = {{"index-lane-size", "index-mem"}, {"detail-lane-size", "detail-mem"}};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
@@ -59,7 +59,7 @@ static const char *option_of(const char *key) {
     return key;
 }
 
-/* Keys that mean something later or elsewhere. False: it is none of them. */
+/* Keys that mean something later or elsewhere. False: none of them. */
 static bool is_refused(const struct line *l) {
     if (!strcmp(l->key, "sample-rate") && strcmp(l->value, "1")) {
         complain(l, "sample-rate must be 1: this version records every call");
@@ -86,7 +86,7 @@ static bool is_flag(const struct ct_command *command, const char *name) {
     return false;
 }
 
-/* Would the command take this word? It says why not. */
+/* Checks whether the command accepts this word. Says why not. */
 static int check_word(const struct line *l, const char *word) {
     char *argv[] = {(char *)l->command->name, (char *)word, (char *)"1", NULL}, error[512] = "";
     struct ct_record_options scratch = {0};
@@ -94,7 +94,7 @@ static int check_word(const struct line *l, const char *word) {
     enum ct_options_result result = ct_options_read(l->command, 3, argv, &scratch, &operands, error, sizeof error);
     ct_options_release(l->command, &scratch);
     if (result == CT_OPTIONS_HELP)
-        return complain(l, "help is no setting");
+        return complain(l, "help is not a setting");
     return result == CT_OPTIONS_RUN ? 0 : complain(l, error);
 }
 
@@ -168,8 +168,8 @@ static bool is_ours(int fd, mode_t type) {
            !(info.st_mode & 022);
 }
 
-/* What another user put there must not decide where root writes. The file is opened once, and what is open is looked at: its name
- * may lead elsewhere by then. NULL: there is none, or it is left out. */
+/* A file of another user must not decide where root writes. The file is opened once, and the open file is checked: its
+ * name may lead elsewhere by then. NULL: there is none, or it is left out. */
 static FILE *open_own(void) {
     int directory = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
     int fd = directory < 0 ? -1 : openat(directory, OWN_FILE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -186,7 +186,8 @@ static FILE *open_own(void) {
     return file;
 }
 
-/* The value of --config: the words are read twice, since the file comes first. False: the ordinary way tells what is wrong. */
+/* The value of --config: the words are read twice, because the file comes first. False: the regular parse reports the
+ * error. */
 static bool find_option(const struct ct_command *command, int argc, char **argv, const char **path) {
     struct ct_record_options scratch = {0};
     struct ct_operands operands;

@@ -5,7 +5,7 @@
 #include "cli/command.h"
 #include "cli/record.h"
 
-/* As ct_options_parse; what the file says comes before what is on the command line, which so prevails. */
+/* Like ct_options_parse. The words of the file come before those of the command line, which therefore override them. */
 int ct_config_parse(const struct ct_command *command, int argc, char **argv, struct ct_record_options *options,
                     struct ct_operands *operands);
 

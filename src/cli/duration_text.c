@@ -1,4 +1,4 @@
-/* Times of three digits, with integers. */
+/* Times of three digits, with integer arithmetic. */
 #include "cli/duration_text.h"
 #include <string.h>
 

@@ -1,10 +1,10 @@
-/* ct_text_time, ten times as fast: for output with a line for each call. */
+/* Like ct_text_time, ten times as fast: for output with a line for each call. */
 #ifndef CT_CLI_DURATION_TEXT_H
 #define CT_CLI_DURATION_TEXT_H
 
 #include "cli/message.h"
 
-/* The same text; returns its length. */
+/* Writes the text of ct_text_time; returns its length. */
 size_t ct_duration_text(char buffer[CT_TEXT_SIZE], uint64_t ns);
 
 #endif

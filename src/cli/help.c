@@ -30,19 +30,19 @@ static void wrap(FILE *out, const char *text, int indent, int column) {
     fputc('\n', out);
 }
 
-static int add(char *text, size_t size, int used, const char *word) {
+static int add_word(char *text, size_t size, int used, const char *word) {
     return used + snprintf(text + used, size - (size_t)used, "%s", word);
 }
 
-/* The help of an option with what the table knows: choices, repetition, the default. */
+/* The help of an option, with what the table knows: choices, repetition, the default. */
 static void option_text(char *text, size_t size, const struct ct_option *o) {
     int used = snprintf(text, size, "%s", o->help);
     for (int i = 0; o->choices && o->choices[i]; i++) {
-        used = add(text, size, used, !i ? ": " : o->choices[i + 1] ? ", " : " or ");
-        used = add(text, size, used, o->choices[i]);
+        used = add_word(text, size, used, !i ? ": " : o->choices[i + 1] ? ", " : " or ");
+        used = add_word(text, size, used, o->choices[i]);
     }
     if (o->kind == CT_OPTION_LIST)
-        used = add(text, size, used, "; may be repeated");
+        used = add_word(text, size, used, "; may be repeated");
     if (o->initial)
         snprintf(text + used, size - (size_t)used, " (default: %s)", o->initial);
 }
@@ -59,7 +59,7 @@ static void print_option(FILE *out, char letter, const char *name, const char *m
     wrap(out, text, COLUMN, COLUMN);
 }
 
-/* Each line behind two spaces. */
+/* Prints each line after two spaces. */
 static void print_block(FILE *out, const char *title, const char *lines) {
     fprintf(out, "\n%s:\n", title);
     while (*lines) {

@@ -1,4 +1,4 @@
-/* The part of `contrail info` that tells of signals and crashes. */
+/* The part of `contrail info` about signals and crashes. */
 #include "cli/info_crash.h"
 #include "cli/reading.h"
 #include <inttypes.h>
@@ -6,7 +6,7 @@
 
 enum { SHORT_CALLS = 16, SHORT_THREADS = 10, PER_LINE = 4 };
 
-static void title(struct ct_printer *printer, const char *text, uint64_t count) {
+static void print_title(struct ct_printer *printer, const char *text, uint64_t count) {
     char number[CT_TEXT_SIZE];
     ct_printer_colour(printer, CT_COLOUR_BOLD);
     ct_printer_format(printer, "\n%s (%s)\n", text, ct_text_count(number, count));
@@ -39,7 +39,7 @@ static void print_frame(struct ct_printer *printer, const struct ct_trace *trace
     ct_printer_text(printer, "\n");
 }
 
-/* The innermost ones, and the outermost. */
+/* Prints the innermost calls, and the outermost one. */
 static void print_calls(struct ct_printer *printer, const struct ct_trace *trace, size_t process,
                         const struct ct_open_calls *calls, bool all) {
     size_t shown = all || calls->shown <= SHORT_CALLS ? calls->shown : SHORT_CALLS;
@@ -64,7 +64,7 @@ static void print_signal(struct ct_printer *printer, const struct ct_trace *trac
                          const struct ct_crash_signal *signal, bool all) {
     uint64_t start = ct_trace_process_at(trace, process)->time_start_ns;
     uint64_t since = signal->time_ns > start ? signal->time_ns - start : 0;
-    char text[1024] = "a signal; nothing more was recorded of it";
+    char text[1024] = "a signal; nothing more was recorded about it";
     if (signal->has_detail)
         ct_signal_text(trace, process, &signal->detail, text, sizeof text);
     ct_printer_format(printer, "  %" PRIu64 ".%09" PRIu64 " s  ", since / 1000000000, since % 1000000000);
@@ -79,12 +79,12 @@ static void print_signal(struct ct_printer *printer, const struct ct_trace *trac
         print_registers(printer, &signal->detail);
 }
 
-/* Its calls have been printed with its signal. */
-static bool is_told(const struct ct_crash *crash, const struct ct_open_calls *calls) {
+/* True when its calls were printed with its signal. */
+static bool is_printed(const struct ct_crash *crash, const struct ct_open_calls *calls) {
     for (size_t i = 0; i < crash->signal_count; i++) {
-        const struct ct_open_calls *told = &crash->signals[i].calls;
-        if (told->thread == calls->thread && told->count == calls->count &&
-            !memcmp(told->functions, calls->functions, calls->shown * sizeof *calls->functions))
+        const struct ct_open_calls *printed = &crash->signals[i].calls;
+        if (printed->thread == calls->thread && printed->count == calls->count &&
+            !memcmp(printed->functions, calls->functions, calls->shown * sizeof *calls->functions))
             return true;
     }
     return false;
@@ -94,19 +94,19 @@ void ct_info_crash_print(struct ct_printer *printer, const struct ct_trace *trac
                          bool all) {
     size_t process = crash->process, others = 0, printed = 0;
     if (crash->signal_count) {
-        title(printer, "Signals", crash->all_signals);
+        print_title(printer, "Signals", crash->all_signals);
         if (crash->all_signals > crash->signal_count)
             ct_printer_format(printer, "  the last %zu:\n", crash->signal_count);
         for (size_t i = 0; i < crash->signal_count; i++)
             print_signal(printer, trace, process, &crash->signals[i], all);
     }
     for (size_t i = 0; i < crash->thread_count; i++)
-        others += !is_told(crash, &crash->threads[i]);
+        others += !is_printed(crash, &crash->threads[i]);
     if (!others)
         return;
-    title(printer, "Threads inside calls when the process died", others);
+    print_title(printer, "Threads inside calls when the process died", others);
     for (size_t i = 0; i < crash->thread_count && (all || printed < SHORT_THREADS); i++) {
-        if (is_told(crash, &crash->threads[i]))
+        if (is_printed(crash, &crash->threads[i]))
             continue;
         ct_printer_text(printer, "  ");
         print_thread(printer, trace, crash->threads[i].thread);
@@ -117,5 +117,5 @@ void ct_info_crash_print(struct ct_printer *printer, const struct ct_trace *trac
     if (printed < others)
         ct_printer_format(printer, "  … %zu more (--all)\n", others - printed);
     if (!crash->signal_count)
-        ct_printer_text(printer, "  record with --trigger crash to have registers and the instruction as well\n");
+        ct_printer_text(printer, "  record with --trigger crash to see registers and the instruction too\n");
 }

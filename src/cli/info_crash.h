@@ -1,11 +1,11 @@
-/* The part of `contrail info` that tells of signals and of calls that were open when the process died. */
+/* The part of `contrail info` about signals, and about calls that were open when the process died. */
 #ifndef CT_CLI_INFO_CRASH_H
 #define CT_CLI_INFO_CRASH_H
 
 #include "cli/printer.h"
 #include "report/crash.h"
 
-/* `all`: every thread and call. */
+/* `all`: prints every thread and call. */
 void ct_info_crash_print(struct ct_printer *printer, const struct ct_trace *trace, const struct ct_crash *crash,
                          bool all);
 

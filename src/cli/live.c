@@ -1,5 +1,6 @@
-/* The live line. When only we write to the terminal it is a line that is rewritten. When the target writes there too, it is drawn
- * on the line below the cursor and the cursor is put back, so that prompts and half-written lines of the target stay whole. */
+/* The live line. When only we write to the terminal, the line is rewritten in place. When the target writes there too,
+ * it is drawn on the line below the cursor and the cursor is put back, so that prompts and half-written lines of the
+ * target stay whole. */
 #include "cli/live.h"
 #include "cli/message.h"
 #include <poll.h>
@@ -25,26 +26,26 @@ void ct_live_init(struct ct_live *live, bool wanted, bool target_shares_terminal
     live->counted_ns = ct_live_now();
 }
 
-static size_t width(void) {
+static size_t terminal_width(void) {
     struct winsize size;
     if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) || size.ws_col < 20)
         return 79;
     return size.ws_col - 1u < LONGEST ? size.ws_col - 1u : LONGEST;
 }
 
-/* In the background the terminal is somebody else's. */
+/* False in the background: the terminal belongs to another process group then. */
 static bool in_foreground(void) {
     return tcgetpgrp(STDERR_FILENO) == getpgrp();
 }
 
-static void put(const char *before, const char *text, const char *after) {
+static void write_text(const char *before, const char *text, const char *after) {
     char all[LONGEST + 128];
     struct pollfd room = {STDERR_FILENO, POLLOUT, 0};
     if (poll(&room, 1, 0) <= 0)
         return; /* a terminal that was stopped (Ctrl-S), or that nobody reads, must not stop us */
-    int n = snprintf(all, sizeof all, "%s%.*s%s", before, (int)width(), text, after);
+    int n = snprintf(all, sizeof all, "%s%.*s%s", before, (int)terminal_width(), text, after);
     if (n > 0 && write(STDERR_FILENO, all, (size_t)n) < 0)
-        return; /* a terminal that is gone; the recording matters more */
+        return; /* the terminal is gone; the recording matters more */
 }
 
 static bool is_due(struct ct_live *live) {
@@ -55,12 +56,12 @@ static bool is_due(struct ct_live *live) {
     return true;
 }
 
-static void draw(struct ct_live *live, const char *text) {
+static void draw_line(struct ct_live *live, const char *text) {
     live->drawn = true;
     if (live->below) /* make sure there is a line below, save the cursor, go there, write, come back */
-        put("\033D\033M\0337\033[B\r\033[2m", text, "\033[0m\033[K\0338");
+        write_text("\033D\033M\0337\033[B\r\033[2m", text, "\033[0m\033[K\0338");
     else
-        put("\r", text, "\033[K");
+        write_text("\r", text, "\033[K");
 }
 
 void ct_live_text(char *text, size_t size, double rate, const struct ct_session_statistics *now) {
@@ -71,7 +72,7 @@ void ct_live_text(char *text, size_t size, double rate, const struct ct_session_
         sum += now->lost[i];
     if (now->stalk.on)
         snprintf(detail, sizeof detail, "following, %s blocks, ", ct_text_short(used, (double)now->stalk.blocks));
-    else if (now->detail_reach_ns || now->windows) /* where a narrow terminal still shows it */
+    else if (now->detail_reach_ns || now->windows) /* early, so that a narrow terminal still shows it */
         snprintf(detail, sizeof detail, "%s, %s back, ", ct_window_state_name(now->window_state),
                  ct_text_time(time, now->detail_reach_ns));
     snprintf(text, size, "contrail: %s events/s, %s events, %s lost, %s%s%s memory, %llu thread%s, %s",
@@ -92,18 +93,18 @@ void ct_live_show(struct ct_live *live, const struct ct_session_statistics *now)
         live->counted_events = now->events;
     }
     ct_live_text(text, sizeof text, live->rate, now);
-    draw(live, text);
+    draw_line(live, text);
 }
 
 void ct_live_show_step(struct ct_live *live, const char *step, uint64_t done, uint64_t total) {
     char text[LONGEST], a[CT_TEXT_SIZE], b[CT_TEXT_SIZE];
-    if (ct_live_now() - live->counted_ns < 300000000 || !is_due(live)) /* a start that is quick does not flicker */
+    if (ct_live_now() - live->counted_ns < 300000000 || !is_due(live)) /* a quick start does not flicker */
         return;
     if (total)
         snprintf(text, sizeof text, "contrail: %s: %s of %s", step, ct_text_count(a, done), ct_text_count(b, total));
     else
         snprintf(text, sizeof text, "contrail: %s", step);
-    draw(live, text);
+    draw_line(live, text);
 }
 
 void ct_live_erase(struct ct_live *live) {
@@ -111,7 +112,7 @@ void ct_live_erase(struct ct_live *live) {
         return;
     live->drawn = false;
     if (live->below)
-        put("\0337\033[B\r\033[K\0338", "", "");
+        write_text("\0337\033[B\r\033[K\0338", "", "");
     else
-        put("\r\033[K", "", "");
+        write_text("\r\033[K", "", "");
 }

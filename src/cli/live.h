@@ -1,4 +1,4 @@
-/* The live line on the terminal while a recording goes on. Owned by the main thread. */
+/* The live line on the terminal during a recording. Owned by the main thread. */
 #ifndef CT_CLI_LIVE_H
 #define CT_CLI_LIVE_H
 
@@ -8,7 +8,7 @@
 
 struct ct_live {
     bool on;    /* stderr is a terminal that can rewrite a line */
-    bool below; /* the target writes to the same terminal: our line stays under its */
+    bool below; /* the target writes to this terminal too: our line stays below its output */
     bool drawn;
     uint64_t last_ns;                    /* when it was drawn */
     uint64_t counted_ns, counted_events; /* for the rate */
@@ -16,10 +16,10 @@ struct ct_live {
 };
 
 void ct_live_init(struct ct_live *live, bool wanted, bool target_shares_terminal);
-/* Draws unless it was drawn a moment ago. */
+/* Draws the line unless it was drawn a moment ago. */
 void ct_live_show(struct ct_live *live, const struct ct_session_statistics *now);
 void ct_live_show_step(struct ct_live *live, const char *step, uint64_t done, uint64_t total);
-/* Before anything else is printed, and at the end. */
+/* Call this before anything else is printed, and at the end. */
 void ct_live_erase(struct ct_live *live);
 
 /* The text of the line, at most `size` - 1 characters. */

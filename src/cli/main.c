@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* In the order of `contrail --help`; the groups keep it. */
+/* In the order of `contrail --help`; groups keep this order. */
 static const struct ct_command *const commands[] = {
     &ct_command_spawn,   &ct_command_attach, &ct_command_stalk,     &ct_command_detach, &ct_command_ctl,
     &ct_command_tail,    &ct_command_info,   &ct_command_report,    &ct_command_graph,  &ct_command_diff,
@@ -72,7 +72,7 @@ static int help(int argc, char **argv) {
     return ct_message_finish();
 }
 
-/* For packagers and shells, not for people: not in the list of commands. */
+/* For packagers and shells: not in the list of commands. */
 static int completion(int argc, char **argv) {
     if (argc == 3 && ct_completion_print(stdout, argv[2], commands, COMMAND_COUNT))
         return ct_message_finish();
@@ -80,8 +80,8 @@ static int completion(int argc, char **argv) {
     return CT_EXIT_USAGE;
 }
 
-/* What we open must not become a closed standard descriptor, and be written to as such. exec closes these again, so that a
- * spawned program finds what we found. */
+/* A file that we open must not get the number of a closed standard descriptor, and be written to as such. exec closes
+ * these again, so that a spawned program finds what we found. */
 static void fill_standard_descriptors(void) {
     for (int fd = 0; fd <= 2; fd++)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR | O_CLOEXEC) < 0)

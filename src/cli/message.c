@@ -1,4 +1,4 @@
-/* What every command says in the same way. Nothing here keeps state. */
+/* Messages and numbers that all commands print in one way. Nothing here keeps state. */
 #include "cli/message.h"
 #include "base/utf8.h"
 #include "cli/command.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- text of others ---- */
+/* ---- untrusted text ---- */
 
 size_t ct_message_character(const char *text, size_t length, bool *shown) {
     size_t size = ct_utf8_character(text, length);
@@ -47,7 +47,7 @@ void ct_message_print(FILE *out, const char *text) {
 
 /* ---- errors ---- */
 
-/* One write, so that the line stays whole beside the output of the target. */
+/* One write, so that the line stays whole among the output of the target. */
 static void write_line(char *line, size_t size) {
     size = ct_message_clean(line, size);
     line[size++] = '\n';
@@ -64,7 +64,7 @@ static void write_line(char *line, size_t size) {
 
 void ct_message_error(const char *format, ...) {
     char line[4096] = "contrail: ";
-    size_t used = strlen(line), room = sizeof line - used - 1; /* the line feed */
+    size_t used = strlen(line), room = sizeof line - used - 1; /* for the line feed */
     va_list list;
     va_start(list, format);
     int n = vsnprintf(line + used, room, format, list);
@@ -128,13 +128,14 @@ const char *ct_text_count(char buffer[CT_TEXT_SIZE], uint64_t n) {
     return buffer;
 }
 
-/* Three significant digits of a number below 1,000 (or so): what rounds up to 10.0 or 100 loses a decimal. */
+/* Writes three significant digits of a number below 1,000 (or so): a number that rounds up to 10.0 or 100 loses a
+ * decimal. */
 static void three_digits(char *buffer, double n) {
     int decimals = n < 9.995 ? 2 : n < 99.95 ? 1 : 0;
     snprintf(buffer, CT_TEXT_SIZE / 2, "%.*f", decimals, n);
 }
 
-/* Steps up the units while three digits of `n` would read as `limit` or more. */
+/* Uses larger units while three digits of `n` would read as `limit` or more. */
 static const char *scaled(char *buffer, double n, double limit, const char *const *units, size_t count, bool whole) {
     size_t unit = 0;
     char digits[CT_TEXT_SIZE / 2];

@@ -1,4 +1,4 @@
-/* What every command says in the same way: errors and their exit codes, numbers for people, colours. */
+/* Messages that all commands print in one way: errors and their exit codes, numbers for people, colours. */
 #ifndef CT_CLI_MESSAGE_H
 #define CT_CLI_MESSAGE_H
 
@@ -7,26 +7,28 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* "contrail: sentence" and a line feed on stderr, in one write. The sentence has no line feeds and no full stop at the end;
- * control characters in it (from names of files) are shown as '?'. */
+/* Prints "contrail: sentence" and a line feed on stderr, in one write. The sentence has no line feeds and no full stop
+ * at the end; control characters in it (from names of files) are shown as '?'. */
 void ct_message_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* Says why (`sentence`, or the status's own text when it is NULL or empty) and returns the exit code of the status. */
+/* Prints why (`sentence`, or the status's own text when it is NULL or empty) and returns the exit code of the
+ * status. */
 int ct_message_fail(int status, const char *sentence);
 /* 64 usage, 69 unavailable, 70 internal, 77 permission; 0 for 0. */
 int ct_message_exit_code(int status);
-/* Text of others (names in traces and processes, answers of sessions) reaches a terminal through these alone: one '?' takes the
- * place of each control character, also of C1, and of each byte that is no UTF-8. */
+/* Untrusted text (names in traces and processes, answers of sessions) reaches a terminal only through these: one '?'
+ * replaces each control character, C1 included, and each byte that is not UTF-8. */
 
-/* The bytes of the first character, at least 1; whether it may be shown. */
+/* Size of the first character, at least 1, and whether it may be shown. */
 size_t ct_message_character(const char *text, size_t length, bool *shown);
-/* In place; returns the new length. The other one keeps line feeds and tabs. */
+/* Clean in place; return the new length. The second one keeps line feeds and tabs. */
 size_t ct_message_clean(char *text, size_t length);
 size_t ct_message_clean_lines(char *text, size_t length);
 void ct_message_print(FILE *out, const char *text);
-/* Flushes stdout: 0, or CT_EXIT_UNAVAILABLE after a message when what was printed did not arrive (disk full). */
+/* Flushes stdout. Returns 0, or CT_EXIT_UNAVAILABLE after a message when the output could not be written (disk
+ * full). */
 int ct_message_finish(void);
 
-/* ---- numbers for people: each puts text into `buffer` and returns it ---- */
+/* ---- numbers for people: each writes text into `buffer` and returns it ---- */
 
 #define CT_TEXT_SIZE 32
 /* 1,234,567 */
@@ -37,7 +39,7 @@ const char *ct_text_short(char buffer[CT_TEXT_SIZE], double n);
 const char *ct_text_time(char buffer[CT_TEXT_SIZE], uint64_t ns);
 /* 512 B, 1.50 KiB, 32.0 MiB */
 const char *ct_text_size(char buffer[CT_TEXT_SIZE], uint64_t bytes);
-/* 99.8 %: never rounded up to 100 or down to 0 when it is not; "-" of nothing */
+/* 99.8 %: rounds neither up to 100 nor down to 0; "-" when `whole` is 0 */
 const char *ct_text_percent(char buffer[CT_TEXT_SIZE], uint64_t part, uint64_t whole);
 
 /* ---- colours: "" unless the stream is a terminal that shows them and NO_COLOR is not set ---- */

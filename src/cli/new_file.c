@@ -11,12 +11,12 @@
 
 #define PIPES 0x50495045 /* the kernel's file system of pipes without a name */
 
-/* A pipe of another user in a directory would give him what it holds. */
+/* A named pipe of another user would give him our output. */
 static bool may_be_written(int fd) {
     struct stat status;
     struct statfs system;
     if (fstat(fd, &status) || S_ISREG(status.st_mode))
-        return false; /* it was none a moment ago */
+        return false; /* it was not one a moment ago */
     return !S_ISFIFO(status.st_mode) || status.st_uid == geteuid() || status.st_uid == 0 ||
            (!fstatfs(fd, &system) && system.f_type == PIPES);
 }
@@ -42,7 +42,7 @@ static void keep_mode(struct ct_new_file *file) {
         close(there);
 }
 
-static void forget(struct ct_new_file *file) {
+static void release_file(struct ct_new_file *file) {
     ct_place_drop(file->place);
     free(file->name);
     free(file->fresh);
@@ -65,7 +65,7 @@ int ct_new_file_open(struct ct_new_file *file, const char *path) {
     if (!error && (file->fd = ct_file_open_fresh(file->place, file->fresh)) < 0)
         error = -file->fd;
     if (error)
-        forget(file);
+        release_file(file);
     else
         keep_mode(file);
     return error;
@@ -77,6 +77,6 @@ int ct_new_file_close(struct ct_new_file *file, bool whole) {
         error = ct_place_replace(file->place, file->fresh, file->name);
     if (file->fresh && (!whole || error))
         (void)ct_place_remove(file->place, file->fresh);
-    forget(file);
+    release_file(file);
     return error;
 }

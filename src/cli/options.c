@@ -1,4 +1,4 @@
-/* The option parser. Prints only in ct_options_parse; the help texts are written by help.c. */
+/* The option parser. Prints only in ct_options_parse; help.c writes the help texts. */
 #include "cli/options.h"
 #include "cli/command.h"
 #include "cli/message.h"
@@ -10,7 +10,7 @@
 struct parser {
     const struct ct_command *command;
     char *values;
-    int argc, next; /* next: the word of argv that is looked at next */
+    int argc, next; /* next: index of the next word of argv */
     char **argv;
     bool help;
     char *error;
@@ -32,7 +32,8 @@ struct unit {
     uint64_t factor;
 };
 
-/* Digits with an optional fraction, and a unit (the first of the table has the empty name). Exact: no floating point. */
+/* Parses digits with an optional fraction, and a unit (the first of the table has the empty name). Exact: no floating
+ * point. */
 static bool parse_with_unit(const char *text, const struct unit *units, bool fraction_allowed, uint64_t *out) {
     uint64_t whole = 0, part = 0, scale = 1, result;
     if (!isdigit((unsigned char)*text))
@@ -94,7 +95,7 @@ bool ct_option_parse_duration(const char *text, uint64_t *out) {
 
 /* ---- storing ---- */
 
-static const char *accepted(enum ct_option_kind kind) {
+static const char *accepted_values(enum ct_option_kind kind) {
     switch (kind) {
     case CT_OPTION_SIZE:
         return "a size like 65536, 64K, 32M or 1.5G";
@@ -115,7 +116,7 @@ static bool store_quantity(struct parser *p, const struct ct_option *o, const ch
                                             : o->kind == CT_OPTION_DURATION ? ct_text_time
                                                                             : ct_text_count;
     if (!ok)
-        return complain(p, "--%s takes %s, not \"%s\"", o->name, accepted(o->kind), text);
+        return complain(p, "--%s takes %s, not \"%s\"", o->name, accepted_values(o->kind), text);
     if (value < o->min)
         return complain(p, "--%s must be at least %s, \"%s\" is less", o->name, show(low, o->min), text);
     if (o->max && value > o->max)
@@ -151,7 +152,7 @@ static bool store_item(struct parser *p, const struct ct_option *o, const char *
     return true;
 }
 
-static bool store(struct parser *p, const struct ct_option *o, const char *text) {
+static bool store_value(struct parser *p, const struct ct_option *o, const char *text) {
     switch (o->kind) {
     case CT_OPTION_FLAG:
         *(bool *)(p->values + o->offset) = true;
@@ -174,15 +175,16 @@ static bool store(struct parser *p, const struct ct_option *o, const char *text)
 
 static bool store_initials(struct parser *p) {
     for (const struct ct_option *o = p->command->options; o && o->name; o++)
-        if (o->initial && !store(p, o, o->initial))
+        if (o->initial && !store_value(p, o, o->initial))
             return false;
     return true;
 }
 
 /* ---- finding ---- */
 
-/* Edits (insert, delete, change, swap of neighbours) that turn one word into the other. Long words are as far as they get. */
-static unsigned edits(const char *a, const char *b) {
+/* Number of edits (insert, delete, change, swap of neighbours) that turn one word into the other. Long words have the
+ * largest distance. */
+static unsigned edit_distance(const char *a, const char *b) {
     enum { LONGEST = 63 };
     unsigned row[3][LONGEST + 1];
     size_t m = strlen(a), n = strlen(b);
@@ -211,14 +213,14 @@ const char *ct_option_closest(const char *word, const char *(*name)(const void *
                               size_t count) {
     const char *best = NULL;
     size_t length = strlen(word);
-    unsigned least = (unsigned)(length > 8 ? 4 : (length + 1) / 2); /* more than this is another word */
+    unsigned least = (unsigned)(length > 8 ? 4 : (length + 1) / 2); /* a word with more edits is another word */
     if (length < 2)
         return NULL;
     for (size_t i = 0; i < count; i++) {
         const char *candidate = name(arg, i);
-        unsigned distance = edits(word, candidate);
+        unsigned distance = edit_distance(word, candidate);
         if (length >= 3 && !strncmp(word, candidate, length))
-            distance = 0; /* cut short */
+            distance = 0; /* an abbreviation */
         if (distance < least || (distance == least && !best)) {
             best = candidate;
             least = distance;
@@ -239,7 +241,7 @@ static size_t option_count(const struct ct_command *command) {
     return n;
 }
 
-static bool unknown(struct parser *p, const char *word, const char *name) {
+static bool unknown_option(struct parser *p, const char *word, const char *name) {
     const char *close = ct_option_closest(name, option_name, p->command, option_count(p->command) + 1);
     const char *command = p->command->name;
     if (close)
@@ -264,7 +266,8 @@ static const struct ct_option *find_short(const struct ct_command *command, char
 
 /* ---- words ---- */
 
-/* The value is the next word, unless that is an option itself: then it was forgotten. (--name=--other passes it.) */
+/* The value is the next word, unless that is an option itself: then the value was forgotten. (--name=--other passes
+ * it.) */
 static bool take_next(struct parser *p, const struct ct_option *o) {
     const char *value = p->next < p->argc ? p->argv[p->next] : NULL;
     bool is_option =
@@ -272,7 +275,7 @@ static bool take_next(struct parser *p, const struct ct_option *o) {
     if (!value || is_option)
         return complain(p, "--%s needs a value: --%s %s", o->name, o->name, o->metavar);
     p->next++;
-    return store(p, o, value);
+    return store_value(p, o, value);
 }
 
 static bool read_long(struct parser *p, const char *word) {
@@ -286,10 +289,10 @@ static bool read_long(struct parser *p, const char *word) {
         return true;
     }
     if (!o)
-        return unknown(p, shown, cut);
+        return unknown_option(p, shown, cut);
     if (o->kind == CT_OPTION_FLAG)
-        return value ? complain(p, "--%s takes no value", o->name) : store(p, o, "");
-    return value ? store(p, o, value + 1) : take_next(p, o);
+        return value ? complain(p, "--%s takes no value", o->name) : store_value(p, o, "");
+    return value ? store_value(p, o, value + 1) : take_next(p, o);
 }
 
 static bool read_short(struct parser *p, const char *word) {
@@ -301,11 +304,11 @@ static bool read_short(struct parser *p, const char *word) {
         }
         if (!o) {
             char shown[3] = {'-', *c, 0};
-            return unknown(p, c == word + 1 ? word : shown, c == word + 1 ? word + 1 : shown);
+            return unknown_option(p, c == word + 1 ? word : shown, c == word + 1 ? word + 1 : shown);
         }
         if (o->kind != CT_OPTION_FLAG)
-            return c[1] ? store(p, o, c + 1) : take_next(p, o);
-        if (!store(p, o, ""))
+            return c[1] ? store_value(p, o, c + 1) : take_next(p, o);
+        if (!store_value(p, o, ""))
             return false;
     }
     return true;

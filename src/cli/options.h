@@ -2,12 +2,12 @@
  *
  *   struct values { const char *output; bool quiet; uint64_t limit; };
  *   static const struct ct_option options[] = {
- *       {"output", 'o', CT_OPTION_STRING, offsetof(struct values, output), "DIR", "where to write", .initial = "traces"},
+ *       {"output", 'o', CT_OPTION_STRING, offsetof(struct values, output), "DIR", "where to write", .initial = "out"},
  *       {"quiet", 'q', CT_OPTION_FLAG, offsetof(struct values, quiet), NULL, "say nothing"},
- *       {"limit", 0, CT_OPTION_NUMBER, offsetof(struct values, limit), "N", "at most N lines", .initial = "20", .min = 1},
+ *       {"limit", 0, CT_OPTION_NUMBER, offsetof(struct values, limit), "N", "at most N lines", .min = 1},
  *       {0},
  *   };
- *   static int run(int argc, char **argv) {
+ *   static int run_x(int argc, char **argv) {
  *       struct values v = {0};
  *       struct ct_operands operands;
  *       int code = ct_options_parse(&ct_command_x, argc, argv, &v, &operands);
@@ -16,8 +16,8 @@
  *       ...
  *   }
  *
- * Accepted: --name=value, --name value, -n value, -nvalue, flags together (-qv); `--` ends the options. Options and operands
- * may be mixed, except after the program of a command that starts one. --help and -h are known everywhere. */
+ * Accepted: --name=value, --name value, -n value, -nvalue, flags together (-qv); `--` ends the options. Options and
+ * operands may be mixed, except after the program of a command that starts one. Every command has --help and -h. */
 #ifndef CT_CLI_OPTIONS_H
 #define CT_CLI_OPTIONS_H
 
@@ -28,7 +28,7 @@
 
 struct ct_command;
 
-/* What is stored where: */
+/* Kinds of options, with the types of their values: */
 enum ct_option_kind {
     CT_OPTION_FLAG,     /* bool */
     CT_OPTION_STRING,   /* const char * */
@@ -36,7 +36,7 @@ enum ct_option_kind {
     CT_OPTION_SIZE,     /* uint64_t, bytes: 65536, 64K, 1.5M, 2GiB (powers of 1,024) */
     CT_OPTION_DURATION, /* uint64_t, nanoseconds: 500us, 20ms, 1.5s, 2m, 1h; without a unit seconds */
     CT_OPTION_LIST,     /* struct ct_option_list; may be given several times */
-    CT_OPTION_CHOICE,   /* int, the place in `choices` */
+    CT_OPTION_CHOICE,   /* int, index in `choices` */
 };
 
 struct ct_option_list {
@@ -56,11 +56,11 @@ struct ct_option {
     uint64_t min, max;          /* of numbers, sizes and durations; max 0: no limit */
 };
 
-/* Rows that several commands have. `type`: their struct of values, which has a member of that name. */
+/* Rows that several commands share. `type`: their struct of values, which has a member of that name. */
 #define CT_OPTION_THREAD(type)                                                                                         \
     {                                                                                                                  \
         "thread", 't', CT_OPTION_LIST, offsetof(type, threads), "TID|GLOB",                                            \
-            "only threads with this number, or whose name fits"                                                        \
+            "only threads with this number, or whose name matches"                                                     \
     }
 #define CT_OPTION_ABSOLUTE(type)                                                                                       \
     {                                                                                                                  \
@@ -70,7 +70,7 @@ struct ct_option {
 #define CT_OPTION_SHOW_MODULE(type)                                                                                    \
     {                                                                                                                  \
         "show-module", 0, CT_OPTION_FLAG, offsetof(type, show_module), NULL,                                           \
-            "print the module behind each function's name"                                                             \
+            "print the module after each function's name"                                                              \
     }
 #define CT_OPTION_MANGLED(type)                                                                                        \
     { "mangled", 0, CT_OPTION_FLAG, offsetof(type, mangled), NULL, "print names as the symbol tables have them" }
@@ -80,12 +80,12 @@ struct ct_operands {
     char **at; /* NULL-terminated; points into argv */
 };
 
-/* Returns -1 to go on, otherwise the code to exit with: 0 after --help, CT_EXIT_USAGE after a message. argv is reordered. */
+/* Returns -1 to continue, otherwise the exit code: 0 after --help, CT_EXIT_USAGE after a message. Reorders argv. */
 int ct_options_parse(const struct ct_command *command, int argc, char **argv, void *values,
                      struct ct_operands *operands);
 
 enum ct_options_result { CT_OPTIONS_RUN, CT_OPTIONS_HELP, CT_OPTIONS_WRONG };
-/* The same without printing: the sentence is put into `error`. */
+/* Like ct_options_parse, without printing: the sentence goes into `error`. */
 enum ct_options_result ct_options_read(const struct ct_command *command, int argc, char **argv, void *values,
                                        struct ct_operands *operands, char *error, size_t error_size);
 /* Frees the lists in `values`. */
@@ -93,12 +93,12 @@ void ct_options_release(const struct ct_command *command, void *values);
 
 void ct_options_print_help(FILE *out, const struct ct_command *command);
 
-/* Values alone, for operands and for words inside of options. False: not one. */
+/* Parse a single value, for operands and for words inside options. False: not valid. */
 bool ct_option_parse_number(const char *text, uint64_t *out);
 bool ct_option_parse_size(const char *text, uint64_t *out);
 bool ct_option_parse_duration(const char *text, uint64_t *out);
 
-/* Of `count` names (the i-th is name(arg, i)) the one that `word` was probably meant to be, or NULL. */
+/* Of `count` names (the i-th is name(arg, i)), the one that `word` was probably meant to be, or NULL. */
 const char *ct_option_closest(const char *word, const char *(*name)(const void *arg, size_t i), const void *arg,
                               size_t count);
 

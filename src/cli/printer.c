@@ -15,22 +15,23 @@ enum { INTERACTIVE_LIMIT = 4096 };
 
 /* ---- the pager ---- */
 
-/* It is the user's program, and runs with the user's rights: a process of another user's that holds our terminal could type on it.
- * So it is made before rights are given up (rights.h), and waits until it is wanted. */
+/* The pager is the user's program and runs with the user's rights: a process of another user that has our terminal
+ * could type on it. So it is started before rights are given up (rights.h), and waits until it is needed. */
 static struct {
     pid_t pid; /* 0: none */
     int in, go;
 } waiting;
 
-/* One byte on `go`: it is wanted. */
+/* Waits for one byte on `go`: the pager is needed. */
 static void run_pager(int in, int go) {
     char byte;
     const char *command = getenv("PAGER");
-    signal(SIGINT, SIG_IGN); /* a key while we wait is for who reads the trace */
+    signal(SIGINT, SIG_IGN); /* a key pressed meanwhile is for the process that reads the trace */
     if (read(go, &byte, 1) != 1)
         _exit(0);
     signal(SIGINT, SIG_DFL);
-    setenv("LESS", "FRX", 0); /* out at once when it fits on the screen, colours, no screen of its own */
+    /* exits at once when the text fits on the screen, keeps colours, uses no screen of its own */
+    setenv("LESS", "FRX", 0);
     dup2(in, STDIN_FILENO);
     signal(SIGPIPE, SIG_DFL);
     execl("/bin/sh", "sh", "-c", command && *command ? command : "less -R", (char *)NULL);
@@ -80,7 +81,7 @@ static void start_pager(struct ct_printer *p) {
     p->pager = waiting.pid;
     p->fd = waiting.in;
     waiting.pid = 0;
-    signal(SIGINT, SIG_IGN); /* the pager's */
+    signal(SIGINT, SIG_IGN); /* for the pager */
 }
 
 void ct_printer_open(struct ct_printer *p, bool page) {
@@ -147,7 +148,7 @@ void ct_printer_format(struct ct_printer *p, const char *format, ...) {
     va_start(list, format);
     int n = vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    if (n > 0) /* names may be among it */
+    if (n > 0) /* it may contain names */
         ct_printer_bytes(p, text, ct_message_clean_lines(text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1));
 }
 
@@ -158,7 +159,7 @@ void ct_printer_colour(struct ct_printer *p, enum ct_colour colour) {
 
 /* ---- names ---- */
 
-/* Bytes of the first `columns` characters. */
+/* Size of the first `columns` characters. */
 static size_t bytes_of(const char *text, size_t length, size_t columns) {
     size_t at = 0;
     for (bool shown; at < length && columns--;)

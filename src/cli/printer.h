@@ -1,5 +1,5 @@
-/* What the reading commands print goes through here: buffered, through a pager on a terminal, and quietly over when
- * the reader has seen enough (head, or q in the pager). */
+/* Output of the reading commands: buffered, through a pager on a terminal, and quietly ended when the reader stops
+ * reading (head, or q in the pager). */
 #ifndef CT_CLI_PRINTER_H
 #define CT_CLI_PRINTER_H
 
@@ -10,33 +10,34 @@ struct ct_printer {
     int fd;
     pid_t pager; /* 0: none */
     bool colours;
-    int width;   /* of the terminal; 0: not one, lines may have any length */
+    int width;   /* of the terminal; 0: not a terminal, lines may have any length */
     bool closed; /* the reader is gone */
     int error;   /* errno of a write that failed for another reason */
     size_t used, limit;
     char buffer[65536];
 };
 
-/* Before rights are given up: on a terminal, makes the pager that may be wanted later. */
+/* On a terminal, starts the pager that may be needed later. Call this before rights are given up. */
 void ct_printer_prepare(void);
-/* `page`: on a terminal, through $PAGER (less -R when it is not set). */
+/* `page`: on a terminal, prints through $PAGER (less -R when it is not set). */
 void ct_printer_open(struct ct_printer *printer, bool page);
 void ct_printer_bytes(struct ct_printer *printer, const char *bytes, size_t count);
 void ct_printer_text(struct ct_printer *printer, const char *text);
 void ct_printer_spaces(struct ct_printer *printer, size_t count);
 void ct_printer_format(struct ct_printer *printer, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* A name from a trace, shown as ct_message_character says. At most `room` columns when that is not 0: the end is
- * cut off then. Returns the columns that it took. */
+/* Prints a name from a trace, cleaned as by ct_message_character. At most `room` columns when that is not 0: the end is
+ * cut off then. Returns the columns used. */
 size_t ct_printer_name(struct ct_printer *printer, const char *name, size_t room);
-/* "" without colours. */
+/* Nothing without colours. */
 void ct_printer_colour(struct ct_printer *printer, enum ct_colour colour);
-/* Writes what was kept back so far. */
+/* Writes the buffer. */
 void ct_printer_flush(struct ct_printer *printer);
-/* False: there is no use in printing more. */
+/* False: there is no point in printing more. */
 static inline bool ct_printer_wanted(const struct ct_printer *printer) {
     return !printer->closed && !printer->error;
 }
-/* Flushes, waits for the pager. The exit code: 0, or that of output that could not be written, after a message. */
+/* Flushes, waits for the pager. Returns the exit code: 0, or CT_EXIT_UNAVAILABLE after a message when the output could
+ * not be written. */
 int ct_printer_close(struct ct_printer *printer);
 
 #endif

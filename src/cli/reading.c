@@ -7,7 +7,7 @@
 #include "base/json_write.h"
 
 struct ct_operands ct_reading_named(const struct ct_operands *operands) {
-    static char *newest[] = {"traces"}; /* it is looked for there, by the user who has recorded it */
+    static char *newest[] = {"traces"}; /* the trace is searched for there, by the user who recorded it */
     return operands->count ? *operands : (struct ct_operands){.count = 1, .at = newest};
 }
 

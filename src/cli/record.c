@@ -1,5 +1,5 @@
-/* The course of a recording, for spawn and attach. Everything runs on the main thread; signals only set flags that are looked
- * at between steps. What we print goes to stderr: stdout belongs to the target. */
+/* The course of a recording, for spawn and attach. Everything runs on the main thread; signals only set flags that are
+ * checked between steps. Messages go to stderr: stdout belongs to the target. */
 #include "cli/record.h"
 #include "cli/command.h"
 #include "cli/live.h"
@@ -32,19 +32,19 @@ struct recording {
     struct ct_session *session;
     struct ct_live live;
     bool spawned;
-    bool had_children; /* of a program whose place we took by exec: not ours to wait for */
+    bool had_children; /* of the program that exec replaced by us: not ours to wait for */
     int pid;           /* of the target; 0 before there is one */
     char name[64];
 };
 
-/* ---- what becomes of a spawned program ---- */
+/* ---- the end of a spawned program ---- */
 
 static int code_of(int status) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : WIFSIGNALED(status) ? 128 + WTERMSIG(status) : CT_EXIT_INTERNAL;
 }
 
-/* Waits for the program, which is recorded no longer, and returns its exit code (pid -1: our only child, if there is one).
- * A signal that is sent to us alone ends the wait. */
+/* Waits for the program, which is not recorded any more, and returns its exit code (pid -1: our only child, if there is
+ * one). A signal that is sent to us alone ends the wait. */
 static int wait_for_program(int pid) {
     int fd = (int)syscall(SYS_pidfd_open, pid, 0), status;
     ct_signals_recorded();
@@ -53,11 +53,11 @@ static int wait_for_program(int pid) {
         if (done > 0)
             break;
         if (done < 0 && errno != EINTR) {
-            status = -1; /* somebody else has collected it: there is none to pass on */
+            status = -1; /* another thread has collected it: there is no status to pass on */
             break;
         }
         if (ct_signals_stop()) {
-            status = ct_signals_stop(); /* as wait(2) would tell it of us */
+            status = ct_signals_stop(); /* as wait(2) would report it about us */
             break;
         }
         struct pollfd end = {fd, POLLIN, 0};
@@ -70,31 +70,31 @@ static int wait_for_program(int pid) {
 
 /* ---- start ---- */
 
-static int progress(void *arg, const char *step, uint64_t done, uint64_t total) {
+static int show_progress(void *arg, const char *step, uint64_t done, uint64_t total) {
     struct recording *r = arg;
     ct_live_show_step(&r->live, step, done, total);
     return ct_signals_any() != 0;
 }
 
-/* Returns -1 to go on, or the exit code. */
-static int create(struct recording *r, const char *command_line) {
+/* Returns -1 to continue, or the exit code. */
+static int create_session(struct recording *r, const char *command_line) {
     struct ct_session_options options;
     ct_record_session_options(r->options, &options);
     options.command_line = command_line;
-    options.progress = progress;
+    options.progress = show_progress;
     options.progress_arg = r;
     int status = ct_session_create(&r->session, &options);
     if (status >= 0)
         return -1;
     ct_message_error("%s", r->session ? ct_session_error(r->session) : ct_status_text(status));
     ct_session_destroy(r->session);
-    if (status == CT_ERR_INVALID_ARGUMENT || status == CT_ERR_NO_SPACE) /* a trigger that is wrong, or one too many */
+    if (status == CT_ERR_INVALID_ARGUMENT || status == CT_ERR_NO_SPACE) /* a wrong trigger, or one too many */
         return CT_EXIT_USAGE;
     return status == CT_ERR_PERMISSION_DENIED ? CT_EXIT_PERMISSION : CT_EXIT_UNAVAILABLE;
 }
 
-/* To the point where everything is hooked and the program stands still. */
-static int start(struct recording *r, char **argv) {
+/* Starts up to the point where everything is hooked and the program is stopped. */
+static int start_session(struct recording *r, char **argv) {
     siginfo_t ignored;
     r->had_children = !waitid(P_ALL, 0, &ignored, WEXITED | WNOHANG | WNOWAIT);
     int status = argv ? ct_session_spawn_suspended(r->session, argv, NULL) : ct_session_attach(r->session, r->pid);
@@ -109,14 +109,14 @@ static int start(struct recording *r, char **argv) {
     return status;
 }
 
-/* A program that was started is there still, and runs unrecorded: its end is ours. */
+/* A program that was started still exists and runs unrecorded: its end is ours. */
 static int start_failed(struct recording *r, int status) {
     char sentence[1024];
     int given_up = ct_signals_any();
     snprintf(sentence, sizeof sentence, "%s", ct_session_error(r->session));
     if (given_up)
-        ct_message_error("given up by signal %d (%s) while starting; %s %d runs on unrecorded", given_up,
-                         strsignal(given_up), r->name[0] ? r->name : "process", r->pid);
+        ct_message_error("signal %d (%s) ended the start; %s %d continues unrecorded", given_up, strsignal(given_up),
+                         r->name[0] ? r->name : "process", r->pid);
     else
         ct_message_fail(status, sentence);
     ct_session_destroy(r->session);
@@ -130,12 +130,12 @@ static int start_failed(struct recording *r, int status) {
 static void say_nothing_is_recorded(const struct ct_session_statistics *s) {
     if (s->read_code)
         ct_message_error(
-            "nothing is recorded: what runs the program's code reads it, and must find it unchanged (Valgrind, Mono); "
-            "record the program without that, or follow it with contrail stalk");
+            "nothing is recorded: the program that runs this code also reads it, and must find it unchanged "
+            "(Valgrind, Mono); record without it, or use contrail stalk");
     else
         ct_message_error(
-            "nothing is recorded: no function fits --only and --exclude; `contrail modules --help` tells how to "
-            "list functions");
+            "nothing is recorded: no function matches --only and --exclude; `contrail modules PID --functions` lists "
+            "functions");
 }
 
 static void say_started(struct recording *r) {
@@ -157,7 +157,7 @@ static void say_started(struct recording *r) {
 
 /* ---- while it is recorded ---- */
 
-/* Somebody pressed Enter. A terminal that we are in the background of is not read: that would stop us. */
+/* True when Enter was pressed. In the background the terminal is not read: that would stop us. */
 static bool enter_pressed(int terminal) {
     struct pollfd input = {terminal, POLLIN, 0};
     char bytes[256];
@@ -167,8 +167,8 @@ static bool enter_pressed(int terminal) {
     return n > 0 && memchr(bytes, '\n', (size_t)n);
 }
 
-/* Keeps the hooked program stopped. 0: go on; what happened otherwise is in `what`. */
-static int hold(struct recording *r, struct ct_session_happening *what) {
+/* Keeps the hooked program stopped. 0: let it run; otherwise `what` says what happened. */
+static int keep_stopped(struct recording *r, struct ct_session_happening *what) {
     int terminal = open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC), status = 0;
     ct_message_error("%d is hooked and stopped: press Enter or type `kill -USR1 %d` to let it run", r->pid, getpid());
     while (status >= 0 && what->event == CT_SESSION_NOTHING && !ct_signals_go() && !ct_signals_any() &&
@@ -179,8 +179,8 @@ static int hold(struct recording *r, struct ct_session_happening *what) {
     return status;
 }
 
-/* Until something happens, a signal asks for the end, or the time is over (CT_SESSION_NOTHING). */
-static int follow(struct recording *r, struct ct_session_happening *what) {
+/* Returns when something happens, a signal asks for the end, or the time is over (CT_SESSION_NOTHING). */
+static int wait_for_end(struct recording *r, struct ct_session_happening *what) {
     uint64_t end = r->options->duration_ns ? ct_live_now() + r->options->duration_ns : UINT64_MAX;
     for (;;) {
         struct ct_session_statistics s;
@@ -197,17 +197,17 @@ static int follow(struct recording *r, struct ct_session_happening *what) {
     }
 }
 
-static int record(struct recording *r, struct ct_session_happening *what) {
+static int record_target(struct recording *r, struct ct_session_happening *what) {
     if (r->spawned)
         say_started(r); /* before the program says anything */
-    int status = r->options->wait ? hold(r, what) : 0;
+    int status = r->options->wait ? keep_stopped(r, what) : 0;
     bool given_up = r->options->wait && ct_signals_any(); /* a key as well: the stopped program cannot see it */
     if (status >= 0 && what->event == CT_SESSION_NOTHING && !given_up) {
         status = ct_session_resume(r->session);
         if (status >= 0 && !r->spawned)
-            say_started(r); /* only now it is known how long the process stood still */
+            say_started(r); /* only now it is known how long the process was stopped */
         if (status >= 0)
-            status = follow(r, what);
+            status = wait_for_end(r, what);
     }
     ct_live_erase(&r->live);
     return status;
@@ -246,7 +246,7 @@ static bool is_over(const struct ct_session_happening *what) {
 }
 
 /* Returns the exit code. */
-static int finish(struct recording *r, int status, const struct ct_session_happening *what) {
+static int finish_recording(struct recording *r, int status, const struct ct_session_happening *what) {
     if (status >= 0 && what->event == CT_SESSION_DISK_FULL) {
         const char *why = ct_session_error(r->session);
         ct_message_error("%s", *why ? why : "recording stopped: the trace could not be written");
@@ -281,12 +281,12 @@ int ct_record_run(const struct ct_record_options *options, char **argv, int pid)
         ct_record_command_line_of(command_line, sizeof command_line, pid);
     ct_signals_install(argv != NULL);
     ct_live_init(&r.live, !options->quiet, argv != NULL);
-    int status = create(&r, command_line);
+    int status = create_session(&r, command_line);
     if (status >= 0)
         return status;
-    status = start(&r, argv);
+    status = start_session(&r, argv);
     if (status < 0)
         return start_failed(&r, status);
-    status = record(&r, &what);
-    return finish(&r, status, &what);
+    status = record_target(&r, &what);
+    return finish_recording(&r, status, &what);
 }

@@ -8,7 +8,7 @@
 
 struct ct_session_stalk;
 
-/* Starts as CT_RECORD_OPTIONS. */
+/* Initialise it with CT_RECORD_OPTIONS. */
 struct ct_record_options {
     const char *output, *config, *keep, *metrics_file, *group;
     bool wait, quiet, lossless, no_cache, no_children, vectors, redact;
@@ -19,7 +19,8 @@ struct ct_record_options {
     int format, detail; /* enums of contrail/session.h */
     struct ct_option_list only, exclude, triggers;
     const struct ct_session_stalk *stalk; /* NULL: functions are hooked */
-    char *directory;                      /* if not NULL, PATH_MAX bytes: gets the trace's directory of the process */
+    /* if not NULL, PATH_MAX bytes: receives the process's directory in the trace */
+    char *directory;
 };
 #define CT_RECORD_OPTIONS                                                                                              \
     { .pre_roll_ms = CT_RECORD_NOT_GIVEN, .post_roll_ms = CT_RECORD_NOT_GIVEN }
@@ -29,14 +30,14 @@ extern const struct ct_option ct_record_option_table[];
     "Triggers:\n"                                                                                                      \
     "  symbol=GLOB        a function whose name matches GLOB is called\n"                                              \
     "  return=GLOB:lt:0   it returns a value less than 0; also eq, ne, gt, and values like -22 or 0xff\n"              \
-    "  slow=GLOB:50ms     it took longer than that (ns, us, ms, s)\n"                                                  \
+    "  slow=GLOB:50ms     it takes longer than that (ns, us, ms, s)\n"                                                 \
     "  crash              the program dies of a signal (it stays traced for that: no debugger can attach)\n"           \
     "  signal=NAME        it gets this signal (SIGUSR1, USR1 or 10; it stays traced as well)\n"                        \
-    "  time=HH:MM-HH:MM   it is this time of the day; 22:00-06:00 goes over midnight\n"                                \
+    "  time=HH:MM-HH:MM   at this time of day; 22:00-06:00 includes midnight\n"                                        \
     "  manual             `contrail ctl PID mark`, which works without it too\n"                                       \
     "  A GLOB matches names of functions, mangled or not, with parameters or without; MODULE!GLOB only\n"              \
     "  those of a module. Results are compared as 64 bits; one with a zero upper half counts as an int.\n"
-/* What the table cannot check: 0, or the exit code after a message. */
+/* Checks what the table cannot check. Returns 0, or the exit code after a message. */
 int ct_record_check(const struct ct_record_options *options);
 struct ct_session_options;
 void ct_record_session_options(const struct ct_record_options *options, struct ct_session_options *out);
@@ -44,7 +45,7 @@ void ct_record_session_options(const struct ct_record_options *options, struct c
 /* Records argv (spawned), or pid when argv is NULL. Returns the exit code. */
 int ct_record_run(const struct ct_record_options *options, char **argv, int pid);
 
-/* The number of a process among the operands; false after a message. */
+/* Parses a process number among the operands; false after a message. */
 bool ct_record_parse_pid(const char *command, const char *text, int *pid);
 
 #endif

@@ -14,7 +14,7 @@ const struct ct_option ct_record_option_table[] = {
     {"output", 'o', CT_OPTION_STRING, AT(output), "DIR", "put the trace into a new directory below DIR",
      .initial = "./traces"},
     {"duration", 'd', CT_OPTION_DURATION, AT(duration_ns), "S",
-     "record for S seconds (20ms, 5m), then detach; the program runs on", .min = 1},
+     "record for S seconds (20ms, 5m), then detach; the program continues", .min = 1},
     {"only", 0, CT_OPTION_LIST, AT(only), "GLOB", "record only functions or modules whose name matches GLOB"},
     {"exclude", 'x', CT_OPTION_LIST, AT(exclude), "GLOB", "leave out functions or modules whose name matches GLOB"},
     {"max-depth", 0, CT_OPTION_NUMBER, AT(max_depth), "N",
@@ -27,26 +27,25 @@ const struct ct_option ct_record_option_table[] = {
     {"lossless", 0, CT_OPTION_FLAG, AT(lossless), NULL,
      "when the memory is full the program waits for the disk; else the oldest events are dropped, and counted"},
     {"format", 0, CT_OPTION_CHOICE, AT(format), "FORMAT",
-     "how the events lie on disk: packed (small, compressed) or atf2 (raw, for other readers of ATF v2)",
+     "format of the events on disk: packed (small, compressed) or atf2 (raw, for other readers of ATF v2)",
      .initial = "packed", .choices = formats},
     {"keep", 0, CT_OPTION_STRING, AT(keep), "SIZE|TIME",
-     "keep only the newest events: so many bytes (500M, 2G) or those of so long (90s, 10m, 24h); the oldest are "
+     "keep only the newest events: this many bytes (500M, 2G) or this much time (90s, 10m, 24h); older ones are "
      "deleted"},
     {"detail", 0, CT_OPTION_CHOICE, AT(detail), "WHAT",
      "arguments, return values and stacks: write those around marked moments (marked), all (always), or do not capture "
      "them (off)",
      .initial = "marked", .choices = details},
-    {"trigger", 't', CT_OPTION_LIST, AT(triggers), "TRIGGER",
-     "mark the moment when this happens, see below; may be given several times"},
+    {"trigger", 't', CT_OPTION_LIST, AT(triggers), "TRIGGER", "mark the moment when this happens, see below"},
     {"pre-roll-ms", 0, CT_OPTION_NUMBER, AT(pre_roll_ms), "N",
-     "write detail from N milliseconds before a mark on (default: 1000, or 0 with --pre-roll-events)", .max = 3600000},
+     "write detail from N milliseconds before a mark (default: 1000, or 0 with --pre-roll-events)", .max = 3600000},
     {"post-roll-ms", 0, CT_OPTION_NUMBER, AT(post_roll_ms), "N",
-     "and up to N milliseconds behind it (default: 1000, or 0 with --post-roll-events)", .max = 3600000},
+     "write detail up to N milliseconds after a mark (default: 1000, or 0 with --post-roll-events)", .max = 3600000},
     {"pre-roll-events", 0, CT_OPTION_NUMBER, AT(pre_roll_events), "N",
      "write the last N calls and returns of the thread before a mark; with --pre-roll-ms whichever reaches further",
      .min = 1, .max = 1ull << 32},
-    {"post-roll-events", 0, CT_OPTION_NUMBER, AT(post_roll_events), "N", "and the next N behind it", .min = 1,
-     .max = 1ull << 32},
+    {"post-roll-events", 0, CT_OPTION_NUMBER, AT(post_roll_events), "N",
+     "write the next N calls and returns of the thread after a mark", .min = 1, .max = 1ull << 32},
     {"stack-bytes", 0, CT_OPTION_NUMBER, AT(stack_bytes), "N",
      "capture N bytes of the stack with each call: a multiple of 8, 0 for none", .initial = "128", .max = 512},
     {"vectors", 0, CT_OPTION_FLAG, AT(vectors), NULL, "capture vector argument registers (xmm0 to xmm7) as well"},
@@ -58,27 +57,28 @@ const struct ct_option ct_record_option_table[] = {
      "shared memory for detail that has not been marked, or is not on disk yet", .initial = "32M", .min = 1 << 20,
      .max = 1ull << 36},
     {"group", 0, CT_OPTION_STRING, AT(group), "NAME",
-     "let this group read the trace; without it only its owner and root can, whatever the umask"},
+     "let this group read the trace; without it only its owner and root can, regardless of the umask"},
     {"redact", 0, CT_OPTION_FLAG, AT(redact), NULL,
-     "leave out what may hold secrets: bytes of stacks, vector registers and command lines; registers of calls stay"},
+     "leave out what may contain secrets: bytes of stacks, vector registers and command lines; registers of calls "
+     "stay"},
     {"metrics-file", 0, CT_OPTION_STRING, AT(metrics_file), "PATH",
      "write numbers about the recording to PATH every second, in the text format of Prometheus"},
     {"wait", 'w', CT_OPTION_FLAG, AT(wait), NULL,
      "hook the program but keep it stopped until Enter is pressed or this command gets SIGUSR1"},
     {"startup-timeout", 0, CT_OPTION_DURATION, AT(startup_timeout_ns), "S",
-     "give up when hooking takes longer than S seconds; the program then runs on unrecorded (default: computed from "
-     "the "
-     "number of functions)",
+     "give up when hooking takes longer than S seconds; the program then continues unrecorded (default: computed from "
+     "the number of functions)",
      .min = 1000000, .max = 86400000000000},
     {"no-children", 0, CT_OPTION_FLAG, AT(no_children), NULL,
      "leave processes that it forks, and programs that it executes, unrecorded"},
-    {"no-cache", 0, CT_OPTION_FLAG, AT(no_cache), NULL, "plan every module anew, instead of reading ~/.cache/contrail"},
+    {"no-cache", 0, CT_OPTION_FLAG, AT(no_cache), NULL,
+     "plan every module again, instead of reading ~/.cache/contrail"},
     {"cache-size", 0, CT_OPTION_SIZE, AT(cache_size), "SIZE",
-     "keep at most so much there; what was not used for longest goes", .initial = "128M", .min = 1 << 20,
-     .max = 1ull << 40},
+     "keep at most this much in ~/.cache/contrail; the least recently used files are deleted", .initial = "128M",
+     .min = 1 << 20, .max = 1ull << 40},
     {"config", 0, CT_OPTION_STRING, AT(config), "FILE",
      "read settings from FILE, lines of KEY = VALUE with names of options as keys; without it ./.contrail.conf is "
-     "read, if there is one; what is given here prevails"},
+     "read, if it exists; options on the command line override it"},
     {"quiet", 'q', CT_OPTION_FLAG, AT(quiet), NULL, "print only errors"},
     {0},
 };
@@ -86,7 +86,7 @@ const struct ct_option ct_record_option_table[] = {
 
 /* ---- checks that a table cannot make ---- */
 
-/* 10m is ten minutes and 10M ten megabytes. */
+/* 10m is ten minutes, 10M is ten megabytes. */
 static bool parse_keep(const char *text, uint64_t *bytes, uint64_t *ns) {
     size_t length = strlen(text);
     char last = length ? text[length - 1] : 0;
@@ -114,7 +114,7 @@ int ct_record_check(const struct ct_record_options *o) {
 
 /* ---- for the session ---- */
 
-/* There 0 is the default, and -1 is none. */
+/* In a session 0 is the default, and -1 is none. */
 static int roll_of(uint64_t ms) {
     return ms == CT_RECORD_NOT_GIVEN ? 0 : ms ? (int)ms : -1;
 }

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Text that is added to piece by piece and cut at its end. */
+/* A text that grows and is cut at its end. */
 struct text {
     char *at;
     size_t size, used;
@@ -42,11 +42,11 @@ void ct_record_start_text(char *text, size_t size, int pid, const char *name, co
     if (s->pause_ns)
         add(&t, ", paused %s", ct_text_time(a, s->pause_ns));
     if (s->traced)
-        add(&t, "; it stays traced to see its signals, so nobody else can trace it (gdb, strace, LeakSanitizer), and "
-                "each signal costs some 20 us more");
+        add(&t, "; it stays traced to see its signals, so no other program can trace it (gdb, strace, LeakSanitizer), "
+                "and each signal takes about 20 us longer");
 }
 
-/* Events of all kinds that were seen, with their names; and what is not among them. */
+/* Adds the number of events of each kind, and of threads and processes that were not followed (to the end). */
 static void add_stalk(struct text *t, const struct ct_session_statistics *s) {
     static const char *const names[] = {
 #define NAME(name, bit, text) text,
@@ -141,7 +141,7 @@ void ct_record_command_line(char *text, size_t size, const char *const *argv) {
         add_word(&t, *argv);
 }
 
-/* Up to size - 1 bytes of a file of the process, and a zero. */
+/* Reads up to size - 1 bytes of a file of the process, and adds a zero. */
 static size_t read_of(int pid, const char *file, char *bytes, size_t size) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/%s", pid, file);

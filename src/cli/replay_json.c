@@ -65,7 +65,7 @@ static void put_block(const struct ct_replay_json *v, const struct ct_replay_lin
     ct_json_number(json, "executed", line->executed);
 }
 
-/* What is told of a line of this kind. */
+/* Writes the members that a line of this kind has. */
 static void put_rest(struct ct_replay_json *v, const struct ct_replay_line *line, struct ct_json *json) {
     switch (line->kind) {
     case CT_REPLAY_GAP:

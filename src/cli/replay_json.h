@@ -12,7 +12,7 @@ struct ct_replay_json {
     struct ct_argument_reader *arguments; /* NULL: without arguments */
     uint64_t limit, lines;
     bool insns;   /* an object for each instruction of a block */
-    bool damaged; /* a file of blocks is */
+    bool damaged; /* a file of blocks is damaged */
 };
 
 void ct_replay_json_begin(struct ct_replay_json *view);

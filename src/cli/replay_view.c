@@ -19,7 +19,7 @@ void ct_replay_view_make_room(struct ct_replay_view *v, uint64_t last_ns) {
     v->seconds_width = digits < SECONDS_LEAST ? SECONDS_LEAST : digits;
 }
 
-/* Seconds and nanoseconds, without printf: there may be a billion of these lines. */
+/* Prints seconds and nanoseconds, without printf: there may be a billion of these lines. */
 static void print_time(struct ct_replay_view *v, uint64_t ns) {
     char text[32];
     uint64_t seconds = ns / 1000000000, rest = ns % 1000000000;
@@ -91,7 +91,7 @@ static void print_end(struct ct_replay_view *v, const struct ct_replay_line *lin
     ct_printer_colour(v->printer, CT_COLOUR_PLAIN);
 }
 
-/* Characters of the name before its parameters, when it was demangled. */
+/* Characters of a demangled name before its parameters. */
 static size_t length_without_parameters(const char *name) {
     size_t end = strlen(name), depth = 0;
     while (end && name[end - 1] != ')')
@@ -168,7 +168,7 @@ static const char *loss_text(const char *reason) {
 static void print_gap(struct ct_replay_view *v, const struct ct_replay_line *line) {
     char text[CT_TEXT_SIZE];
     ct_printer_colour(v->printer, CT_COLOUR_RED);
-    if (!line->lost) /* a child that was forked */
+    if (!line->lost) /* a forked child */
         ct_printer_format(v->printer, "-- begins inside calls of its parent --");
     else
         ct_printer_format(v->printer, "-- %s event%s lost here: %s --", ct_text_count(text, line->lost),

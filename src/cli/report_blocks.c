@@ -93,8 +93,7 @@ int ct_report_blocks(struct ct_trace *trace, const struct ct_block_options *opti
         ct_message_error("source lines are missing: %s", report->line_problem);
     else if (options->lines && report->row_count && !report->lines)
         ct_message_error("there are no source lines: the modules have no debug information, or are not here; "
-                         "--debug-dir tells where "
-                         "to look");
+                         "--debug-dir says where to look");
     if (report->damaged)
         code = ct_reading_fail(trace, CT_ERR_BAD_FILE);
     ct_block_report_free(report);

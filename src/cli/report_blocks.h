@@ -6,7 +6,7 @@
 
 enum ct_report_form { CT_REPORT_TABLE, CT_REPORT_JSON, CT_REPORT_CSV };
 
-/* The exit code. */
+/* Returns the exit code. */
 int ct_report_blocks(struct ct_trace *trace, const struct ct_block_options *options, enum ct_report_form form);
 
 #endif

@@ -12,8 +12,8 @@ static void print_value(struct ct_printer *printer, const struct ct_parameter_va
                       ct_text_percent(text, v->count - v->error, p->values));
 }
 
-/* Of many different values only those that are known to be frequent. */
-static size_t frequent(const struct ct_parameter_values *p) {
+/* Of many different values, counts only those that are known to be frequent. */
+static size_t count_frequent(const struct ct_parameter_values *p) {
     size_t most = p->kept_count <= SHORT_LIST && !p->more ? p->kept_count : SHOWN, count = 0;
     while (count < most && count < p->kept_count && p->kept[count].count > p->kept[count].error &&
            (!p->more || (p->kept[count].count - p->kept[count].error) * 50 >= p->values))
@@ -23,14 +23,14 @@ static size_t frequent(const struct ct_parameter_values *p) {
 
 static void print_parameter(struct ct_printer *printer, const struct ct_parameter_values *p, const char *name) {
     char text[128], number[CT_TEXT_SIZE];
-    size_t shown = frequent(p);
+    size_t shown = count_frequent(p);
     ct_printer_name(printer, name, 0);
     ct_printer_text(printer, ": ");
     if (!p->values) {
         ct_printer_text(printer, "?");
         return;
     }
-    if (p->kept_count == 1 && !p->more) { /* always the same */
+    if (p->kept_count == 1 && !p->more) { /* only one value */
         ct_printer_text(printer, "always ");
         ct_printer_name(printer, p->kept[0].text, 0);
         return;
@@ -48,7 +48,7 @@ static void print_parameter(struct ct_printer *printer, const struct ct_paramete
         ct_printer_format(printer, "; %s not known", ct_text_count(number, p->unknown));
 }
 
-/* Parameters have a line each, registers one together. */
+/* Prints a line for each parameter, and one line for all registers. */
 static void print_parameters(struct ct_printer *printer, const struct ct_function_values *values, size_t indent) {
     for (size_t i = 0; i < values->count; i++) {
         bool first = values->named || i == 0;

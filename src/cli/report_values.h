@@ -5,7 +5,7 @@
 #include "cli/printer.h"
 #include "report/values.h"
 
-/* Lines that begin with so many spaces. Nothing when there are no records of the function. */
+/* Prints lines that begin with `indent` spaces. Nothing when there are no records of the function. */
 void ct_report_values_print(struct ct_printer *printer, const struct ct_function_values *values, uint64_t calls,
                             size_t indent);
 

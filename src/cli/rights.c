@@ -1,4 +1,4 @@
-/* Giving up rights. See rights.h. Raw system calls: there is one user of each. */
+/* Gives up rights, see rights.h. Uses raw system calls: each is needed only once. */
 #include "cli/rights.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -16,15 +16,15 @@
 
 #define NOBODY 65534
 
-/* ---- who reads ---- */
+/* ---- choosing the user ---- */
 
-static bool has(unsigned capability) {
+static bool has_capability(unsigned capability) {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {0};
     return !syscall(SYS_capget, &header, data) && data[capability / 32].permitted >> capability % 32 & 1;
 }
 
-/* The one owner of all, who is not root. */
+/* Finds the common owner of all traces, if it is not root. */
 static bool one_owner(char *const *traces, int count, struct stat *info) {
     struct stat other;
     if (!count || stat(traces[0], info) || info->st_uid == 0)
@@ -35,7 +35,7 @@ static bool one_owner(char *const *traces, int count, struct stat *info) {
     return true;
 }
 
-/* The owner may not get through the directories above. */
+/* The owner may have no access to the directories above. */
 static bool can_open(uid_t user, char *const *traces, int count) {
     bool can = !seteuid(user);
     for (int i = 0; can && i < count; i++) {
@@ -54,31 +54,32 @@ struct ct_rights ct_rights_to_talk(char *const *traces, int count) {
 
 struct ct_rights ct_rights_to_write(char *const *traces, int count) {
     struct stat info;
-    if (geteuid() != 0 || !has(CAP_SETUID) || !has(CAP_SETGID) || !one_owner(traces, count, &info))
+    if (geteuid() != 0 || !has_capability(CAP_SETUID) || !has_capability(CAP_SETGID) ||
+        !one_owner(traces, count, &info))
         return (struct ct_rights){geteuid(), getegid(), false};
     return (struct ct_rights){info.st_uid, info.st_gid, true};
 }
 
 struct ct_rights ct_rights_to_read(char *const *traces, int count) {
     struct stat info;
-    if (geteuid() != 0 || !has(CAP_SETUID) || !has(CAP_SETGID))
+    if (geteuid() != 0 || !has_capability(CAP_SETUID) || !has_capability(CAP_SETGID))
         return (struct ct_rights){geteuid(), getegid(), false};
     if (one_owner(traces, count, &info) && can_open(info.st_uid, traces, count))
         return (struct ct_rights){info.st_uid, info.st_gid, false};
-    if (has(CAP_DAC_READ_SEARCH))
+    if (has_capability(CAP_DAC_READ_SEARCH))
         return (struct ct_rights){NOBODY, NOBODY, true};
     return (struct ct_rights){0, getegid(), false};
 }
 
 /* ---- capabilities ---- */
 
-static void become(const struct ct_rights *r) {
+static void become_user(const struct ct_rights *r) {
     if (r->user == geteuid())
         return;
     (void)prctl(PR_SET_KEEPCAPS, r->search, 0, 0, 0);
     if (!setgroups(0, NULL) && !setresgid(r->group, r->group, r->group))
-        (void)!setresuid(r->user, r->user,
-                         r->user); /* our memory is closed to that user's other processes from now on */
+        /* from now on our memory is closed to that user's other processes */
+        (void)!setresuid(r->user, r->user, r->user);
 }
 
 static void keep_capabilities(bool search) {
@@ -91,7 +92,7 @@ static void keep_capabilities(bool search) {
 
 /* ---- system calls ---- */
 
-/* Nobody who reads makes these: programs, other processes, the kernel's own parts, files by number. */
+/* Readers never need these: programs, other processes, parts of the kernel, files by number. */
 static const int refused[] = {
     SYS_execve,
     SYS_execveat,
@@ -130,7 +131,7 @@ static const int refused[] = {
     SYS_capset,
     SYS_socket,
     SYS_socketpair,
-    SYS_connect, /* last: `sockets` leaves these out */
+    SYS_connect, /* last: left out for `sockets` */
 };
 enum { REFUSED = sizeof refused / sizeof refused[0], OF_SOCKETS = 3, X32 = 0x40000000 };
 
@@ -138,7 +139,7 @@ static void refuse_calls(bool sockets) {
     struct sock_filter code[REFUSED + 8];
     unsigned short n = 0;
     int count = sockets ? REFUSED - OF_SOCKETS : REFUSED;
-    const uint8_t no = (uint8_t)(count + 1); /* from the first comparison */
+    const uint8_t no = (uint8_t)(count + 1); /* counted from the first comparison */
     code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch));
     code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 0, no + 2);
     code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
@@ -155,7 +156,7 @@ static void refuse_calls(bool sockets) {
 void ct_rights_drop(const struct ct_rights *rights, bool sockets) {
     for (unsigned i = 0; i < 64; i++)
         (void)prctl(PR_CAPBSET_DROP, i, 0, 0, 0);
-    become(rights);
+    become_user(rights);
     keep_capabilities(rights->search);
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     refuse_calls(sockets);

@@ -10,12 +10,12 @@ static struct {
     atomic_bool go;
 } seen;
 
-/* Sent by the terminal, not by a process. */
+/* True when the terminal sent it, not a process. */
 static bool is_key(int number, const siginfo_t *info) {
     return (number == SIGINT || number == SIGQUIT) && info->si_code == SI_KERNEL;
 }
 
-static void handle(int number, siginfo_t *info, void *context) {
+static void handle_signal(int number, siginfo_t *info, void *context) {
     (void)context;
     if (number == SIGUSR1) {
         atomic_store(&seen.go, true);
@@ -28,35 +28,35 @@ static void handle(int number, siginfo_t *info, void *context) {
     atomic_store(&seen.stop, number);
 }
 
-/* Its default would end us; the write that caused it fails instead. */
+/* The default action would end us; instead the write that caused the signal fails. */
 static void handle_nothing(int number) {
     (void)number;
 }
 
-static void install(int number, const struct sigaction *action) {
+static void install_handler(int number, const struct sigaction *action) {
     struct sigaction old;
     if (!sigaction(number, NULL, &old) && old.sa_handler != SIG_IGN)
         sigaction(number, action, NULL);
 }
 
 void ct_signals_install(bool shared_terminal) {
-    struct sigaction action = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_RESTART};
+    struct sigaction action = {.sa_sigaction = handle_signal, .sa_flags = SA_SIGINFO | SA_RESTART};
     struct sigaction nothing = {.sa_handler = handle_nothing, .sa_flags = SA_RESTART};
     seen.shared_terminal = shared_terminal;
-    install(SIGINT, &action);
-    install(SIGTERM, &action);
-    install(SIGHUP, &action);
+    install_handler(SIGINT, &action);
+    install_handler(SIGTERM, &action);
+    install_handler(SIGHUP, &action);
     if (shared_terminal)
-        install(SIGQUIT, &action); /* the target may catch it; alone, it ends us as the user wants */
-    install(SIGPIPE, &nothing);
-    install(SIGXFSZ, &nothing);
+        install_handler(SIGQUIT, &action); /* the target may catch it; without a target it ends us, as the user wants */
+    install_handler(SIGPIPE, &nothing);
+    install_handler(SIGXFSZ, &nothing);
 }
 
 void ct_signals_spawned(bool wait) {
-    struct sigaction action = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_RESTART};
+    struct sigaction action = {.sa_sigaction = handle_signal, .sa_flags = SA_SIGINFO | SA_RESTART};
     struct sigaction normal = {.sa_handler = SIG_DFL}, old;
     if (!sigaction(SIGCHLD, NULL, &old) && old.sa_handler == SIG_IGN)
-        sigaction(SIGCHLD, &normal, NULL); /* else the kernel throws the exit status away */
+        sigaction(SIGCHLD, &normal, NULL); /* else the kernel discards the exit status */
     if (wait)
         sigaction(SIGUSR1, &action, NULL);
 }

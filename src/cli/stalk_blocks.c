@@ -38,7 +38,7 @@ static int add_block(struct ct_blocks *b, const char *line) {
     return 0;
 }
 
-static int compare(const void *a, const void *b) {
+static int compare_blocks(const void *a, const void *b) {
     const struct ct_executed *left = a, *right = b;
     if (left->module != right->module)
         return left->module < right->module ? -1 : 1;
@@ -65,9 +65,9 @@ int ct_blocks_load(struct ct_blocks *b, const char *directory) {
     free(line);
     fclose(file);
     if (failed)
-        ct_message_error("%s is damaged, or memory is out", path);
+        ct_message_error("%s is damaged, or there is no memory for it", path);
     else if (b->count)
-        qsort(b->blocks, b->count, sizeof *b->blocks, compare);
+        qsort(b->blocks, b->count, sizeof *b->blocks, compare_blocks);
     return failed;
 }
 
@@ -88,9 +88,9 @@ const struct ct_blocks_module *ct_blocks_module(const struct ct_blocks *b, uint3
 
 /* ---- coverage ---- */
 
-#define LARGEST UINT16_MAX /* what an entry has room for */
+#define LARGEST UINT16_MAX /* limit of an entry */
 
-/* Blocks that are larger than an entry can say are several. */
+/* A block that is too large for one entry takes several. */
 static uint64_t entries_of(const struct ct_blocks *b) {
     uint64_t sum = 0;
     for (size_t i = 0; i < b->count; i++)

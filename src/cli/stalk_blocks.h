@@ -1,4 +1,5 @@
-/* The blocks that a followed program has executed: the file `blocks` of a process's directory (docs/TRACE-FORMAT.md). */
+/* The blocks that a followed program has executed: the file `blocks` in a process's directory
+ * (docs/TRACE-FORMAT.md). */
 #ifndef CT_CLI_STALK_BLOCKS_H
 #define CT_CLI_STALK_BLOCKS_H
 
@@ -12,7 +13,7 @@ struct ct_blocks_module {
 };
 
 struct ct_executed {
-    uint32_t module; /* 0: code of no file; then the offset is the run address */
+    uint32_t module; /* 0: code of no file; the offset is the run address then */
     uint64_t offset, size, count;
 };
 
@@ -28,9 +29,9 @@ int ct_blocks_load(struct ct_blocks *blocks, const char *directory);
 void ct_blocks_free(struct ct_blocks *blocks);
 const struct ct_blocks_module *ct_blocks_module(const struct ct_blocks *blocks, uint32_t id);
 
-/* Writes them in the format of drcov, version 2. 0, or non-zero after a message. */
+/* Writes the blocks in the format of drcov, version 2. 0, or non-zero after a message. */
 int ct_blocks_write_coverage(const struct ct_blocks *blocks, const char *file);
-/* Prints them, by function, with counts. 0, or non-zero after a message. */
+/* Prints the blocks, by function, with counts. 0, or non-zero after a message. */
 int ct_blocks_print(const struct ct_blocks *blocks, const char *directory);
 
 #endif

@@ -1,5 +1,5 @@
-/* The listing of executed blocks: by function, with counts. Instructions are made readable by Zydis, which is loaded when it is
- * needed: the command works without it. Code is read from the modules' files. */
+/* The listing of executed blocks: by function, with counts. Zydis formats the instructions; it is loaded when it is
+ * needed, and the command works without it. Code is read from the modules' files. */
 #include "cli/message.h"
 #include "cli/stalk_blocks.h"
 #include "symbols/elf_image.h"
@@ -38,7 +38,7 @@ static disassemble *load_library(void) {
         memcpy(&function, &found, sizeof function);
     else
         ct_message_error("--disasm needs %s (%s); on Debian it is in the package libzydis4.0", LIBRARY,
-                         library ? "the one that is there is another version" : "it is not installed");
+                         library ? "the installed one is another version" : "it is not installed");
     return function;
 }
 
@@ -72,12 +72,12 @@ static void open_module(struct listing *l, const struct ct_blocks_module *m) {
         close(fd);
     fputs("\n", stderr);
     ct_message_print(stderr, m ? m->path : "code of no file");
-    fputs(l->has_code ? "\n" : ": instructions are not known, it cannot be read\n", stderr);
+    fputs(l->has_code ? "\n" : ": it cannot be read, so instructions are not known\n", stderr);
 }
 
 /* ---- functions ---- */
 
-/* The one that an offset is in or behind; NULL: before the first. */
+/* The function that contains an offset, or the last one before it; NULL: the offset is before the first. */
 static const struct ct_trace_function *function_at(const struct listing *l, uint64_t offset, uint64_t *index) {
     uint64_t low = 0, high = l->functions;
     while (low < high) {

@@ -1,4 +1,4 @@
-/* See stalk_tables.h. What is printed goes to stderr: stdout belongs to the program. */
+/* See stalk_tables.h. Output goes to stderr: stdout belongs to the program. */
 #include "cli/stalk_tables.h"
 #include "base/grow.h"
 #include "cli/message.h"
@@ -16,7 +16,7 @@
 
 #define PREFIX "pid_"
 
-/* Directories of a session's processes; that of the first comes first. */
+/* Directories of a session's processes; that of the first process comes first. */
 struct processes {
     char **directories;
     size_t count;
@@ -26,7 +26,7 @@ static int is_process(const struct dirent *entry) {
     return !strncmp(entry->d_name, PREFIX, strlen(PREFIX));
 }
 
-static bool keep(struct processes *p, const char *session, const char *name) {
+static bool add_process(struct processes *p, const char *session, const char *name) {
     if (asprintf(&p->directories[p->count], "%s/%s", session, name) < 0)
         return false;
     p->count++;
@@ -40,9 +40,9 @@ static int list_processes(struct processes *p, const char *first) {
     snprintf(session, sizeof session, "%.*s", (int)(slash - first), first);
     int count = scandir(session, &entries, is_process, versionsort);
     *p = (struct processes){.directories = calloc((size_t)(count < 0 ? 0 : count) + 1, sizeof(char *))};
-    bool good = p->directories && keep(p, session, slash + 1);
+    bool good = p->directories && add_process(p, session, slash + 1);
     for (int i = 0; i < count; i++) {
-        good = good && (!strcmp(entries[i]->d_name, slash + 1) || keep(p, session, entries[i]->d_name));
+        good = good && (!strcmp(entries[i]->d_name, slash + 1) || add_process(p, session, entries[i]->d_name));
         free(entries[i]);
     }
     free(entries);
@@ -57,7 +57,7 @@ static void free_processes(struct processes *p) {
     free(p->directories);
 }
 
-/* A function that was called, by however many ways, in however many processes. */
+/* A function that was called, over all callers and processes. */
 struct callee {
     char *name; /* with its module */
     uint64_t id, count;
@@ -82,7 +82,7 @@ static int by_count(const void *a, const void *b) {
     return left->id != right->id ? (left->id < right->id ? -1 : 1) : by_name(a, b);
 }
 
-static bool add(struct callees *c, const struct ct_trace_function *f, uint64_t id, uint64_t count) {
+static bool add_callee(struct callees *c, const struct ct_trace_function *f, uint64_t id, uint64_t count) {
     char *name = NULL;
     if (!ct_grow(&c->list, &c->room, c->count, sizeof *c->list, 1024))
         return false;
@@ -92,7 +92,7 @@ static bool add(struct callees *c, const struct ct_trace_function *f, uint64_t i
     return true;
 }
 
-static void merge(struct callees *c) {
+static void merge_callees(struct callees *c) {
     size_t n = 0;
     if (c->count)
         qsort(c->list, c->count, sizeof *c->list, by_name);
@@ -109,7 +109,7 @@ static void merge(struct callees *c) {
     c->count = n;
 }
 
-/* Adds those of one process. */
+/* Adds the calls of one process. */
 static int load_calls(struct callees *c, const char *directory) {
     char path[PATH_MAX + 16], line[256];
     snprintf(path, sizeof path, "%s/calls", directory);
@@ -120,14 +120,14 @@ static int load_calls(struct callees *c, const char *directory) {
     while (good && fgets(line, sizeof line, file)) {
         uint64_t id, address, count;
         if (sscanf(line, "call\t%" SCNx64 "\t%" SCNx64 "\t%" SCNu64, &id, &address, &count) == 3)
-            good = add(c, ct_symbols_find(symbols, id), id, count);
+            good = add_callee(c, ct_symbols_find(symbols, id), id, count);
     }
     if (file)
         fclose(file);
     ct_symbols_free(symbols);
     if (!good)
         ct_message_error("%s cannot be read (%s)", path, strerror(why));
-    merge(c);
+    merge_callees(c);
     return !good;
 }
 

@@ -26,8 +26,8 @@ static uint64_t subtract_capped(uint64_t a, uint64_t b) {
     return a < b ? 0 : a - b;
 }
 
-/* Everything in [start, end) is free and allowed: take its nearest fitting place if that beats the best so far. */
-static void offer(struct search *s, uint64_t start, uint64_t end) {
+/* [start, end) is free and allowed: takes the nearest place in it that fits, if it beats the best so far. */
+static void offer_range(struct search *s, uint64_t start, uint64_t end) {
     start = start > s->low ? start : s->low;
     end = end < s->high ? end : s->high;
     start = add_capped(start, STEP - 1) & ~(STEP - 1);
@@ -43,22 +43,22 @@ static void offer(struct search *s, uint64_t start, uint64_t end) {
     }
 }
 
-/* Cuts the served range out. */
+/* Leaves the served range out. */
 static void offer_around_served(struct search *s, uint64_t start, uint64_t end) {
     uint64_t below = subtract_capped(s->request->start, STEP);
     uint64_t above = add_capped(s->request->end, STEP);
-    offer(s, start, end < below ? end : below);
-    offer(s, start > above ? start : above, end);
+    offer_range(s, start, end < below ? end : below);
+    offer_range(s, start > above ? start : above, end);
 }
 
-/* Cuts the room of the heap out. */
+/* Leaves the room that the heap needs out. */
 static void offer_around_heap(struct search *s, uint64_t start, uint64_t end) {
     uint64_t room_end = add_capped(s->heap_end, s->request->room);
     offer_around_served(s, start, end < s->heap_end ? end : s->heap_end);
     offer_around_served(s, start > room_end ? start : room_end, end);
 }
 
-static int visit(void *arg, const struct ct_os_map *map) {
+static int visit_map(void *arg, const struct ct_os_map *map) {
     struct search *s = arg;
     uint64_t room = map->role == CT_OS_MAP_STACK ? s->request->room : STEP;
     offer_around_heap(s, add_capped(s->cursor, STEP), subtract_capped(map->start, room));
@@ -76,7 +76,7 @@ int ct_gap_find(const struct ct_gap_request *request, uint64_t *address) {
     };
     s.low = s.low > LOWEST ? s.low : LOWEST;
     s.high = s.high < ct_os_address_limit() ? s.high : ct_os_address_limit();
-    int status = ct_os_each_map(visit, &s);
+    int status = ct_os_each_map(visit_map, &s);
     if (status < 0)
         return status;
     offer_around_heap(&s, add_capped(s.cursor, STEP), ct_os_address_limit());

@@ -6,14 +6,14 @@
 #include <stdint.h>
 
 struct ct_gap_request {
-    uint64_t start, end; /* what is served */
-    uint64_t reach;      /* at most this far from any byte of it to any byte of the gap */
+    uint64_t start, end; /* the range to serve */
+    uint64_t reach;      /* largest distance from any byte of the range to any byte of the gap */
     size_t size;
-    uint64_t room; /* stay this far above the heap's end and below stacks: they grow */
+    uint64_t room; /* distance to keep above the end of the heap and below stacks, because they grow */
 };
 
-/* The fitting address that is nearest to the served range, aligned to 64 KiB and at least as far from its neighbours;
- * CT_ERR_OUT_OF_RANGE when there is none. Another thread may take it first: reserve without replacing. */
+/* Finds the address nearest to the served range that fits, aligned to 64 KiB and at least 64 KiB from its neighbours.
+ * CT_ERR_OUT_OF_RANGE when there is none. Another thread may take the address first: reserve it without replacing. */
 int ct_gap_find(const struct ct_gap_request *request, uint64_t *address);
 
 #endif

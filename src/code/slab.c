@@ -32,7 +32,7 @@ struct slab {
     uint64_t run;   /* the code part, where it executes */
     uint8_t *write; /* and where it is written */
     size_t used;
-    size_t writable_from; /* PROTECT, while thawed: code before it stays executable */
+    size_t writable_from; /* PROTECT, while thawed: code before this offset stays executable */
 };
 
 enum state { FROZEN, THAWED, THAWED_FRESH };
@@ -60,15 +60,15 @@ static int reserve_sized(struct ct_gap_request *near, struct region *region) {
         uint64_t at;
         status = ct_gap_find(near, &at);
         if (status == CT_OK)
-            status = ct_os_reserve_at(at, near->size); /* busy: another thread was faster, look again */
+            status = ct_os_reserve_at(at, near->size); /* busy: another thread was faster, search again */
         if (status == CT_OK)
             *region = (struct region){at, near->size};
     }
     return status;
 }
 
-/* Room for heap and stack goes before a large region, and a large region before a small one. */
-static int reserve(struct ct_gap_request *near, struct region *region) {
+/* Prefers room for heap and stack to a large region, and a large region to a small one. */
+static int reserve_region(struct ct_gap_request *near, struct region *region) {
     static const uint64_t rooms[] = {1ull << 30, 64ull << 20, 1ull << 20};
     for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) {
         near->room = rooms[i];
@@ -105,7 +105,7 @@ static int commit_code(enum ct_wx_mode mode, uint64_t run, uint8_t **write) {
     return status;
 }
 
-/* Gives a slab at `base` its memory. Its fields are zero otherwise. */
+/* Commits the memory of a slab at `base`. Its other fields are zero. */
 static int commit_slab(enum ct_wx_mode mode, uint64_t base, struct slab **out) {
     uint8_t *write = NULL;
     int status = ct_os_commit(base, CT_SLAB_HEADER, READ_WRITE);
@@ -122,7 +122,7 @@ static int commit_slab(enum ct_wx_mode mode, uint64_t base, struct slab **out) {
     return CT_OK;
 }
 
-/* The slab is the last committed one of its region. */
+/* The slab must be the last committed one of its region. */
 static void release_slab(enum ct_wx_mode mode, struct slab *slab) {
     uint64_t base = slab_base(slab);
     struct region region = slab->region;
@@ -134,7 +134,7 @@ static void release_slab(enum ct_wx_mode mode, struct slab *slab) {
         (void)ct_os_decommit(base, CT_SLAB_SIZE);
 }
 
-/* Mode PROTECT: what the arena's state asks for. */
+/* Mode PROTECT: sets the protection that the arena's state asks for. */
 static int protect_slab(const struct ct_arena *arena, const struct slab *slab) {
     size_t executable = arena->state == FROZEN ? CT_SLAB_CODE : slab->writable_from;
     int status = CT_OK;
@@ -150,7 +150,7 @@ static int add_slab(struct ct_arena *arena) {
     uint64_t base = slab_base(arena->newest) + CT_SLAB_SIZE;
     bool full = base + CT_SLAB_SIZE > region.start + region.size;
     if (full) {
-        int status = reserve(&arena->near, &region);
+        int status = reserve_region(&arena->near, &region);
         if (status != CT_OK)
             return status;
         base = region.start;
@@ -194,7 +194,7 @@ static int set_up_owner(struct ct_arena *arena) {
     return arena->mode == CT_WX_RWX ? CT_OK : ct_os_wipe_on_fork(arena->owner, page);
 }
 
-/* Whether the process may do what the mode needs shows only when it is done. */
+/* The only way to find out whether the process may use a mode is to use it. */
 static int try_mode(struct ct_arena *arena) {
     if (arena->mode != CT_WX_PROTECT)
         return CT_OK;
@@ -231,7 +231,7 @@ int ct_arena_create(struct ct_arena **out, uint64_t start, uint64_t end, uint64_
         return CT_ERR_INVALID_ARGUMENT;
     struct ct_gap_request near = {.start = start, .end = end, .reach = reach};
     struct region region;
-    int status = reserve(&near, &region);
+    int status = reserve_region(&near, &region);
     if (status != CT_OK)
         return status;
     if (mode != CT_WX_AUTO) {
@@ -249,7 +249,7 @@ int ct_arena_create(struct ct_arena **out, uint64_t start, uint64_t end, uint64_
 void ct_arena_destroy(struct ct_arena *arena) {
     if (!arena)
         return;
-    enum ct_wx_mode mode = arena->mode; /* the arena goes away with its first slab */
+    enum ct_wx_mode mode = arena->mode; /* the arena is freed with its first slab */
     for (struct slab *slab = arena->newest, *previous; slab; slab = previous) {
         previous = slab->previous;
         release_slab(mode, slab);
@@ -345,7 +345,7 @@ int ct_arena_thaw(struct ct_arena *arena) {
 
 int ct_arena_thaw_fresh(struct ct_arena *arena) {
     struct slab *newest = arena->newest;
-    if (arena->mode == CT_WX_PROTECT) /* what is live and what is fresh must not share a page */
+    if (arena->mode == CT_WX_PROTECT) /* live code and fresh code must not share a page */
         newest->used = align_up(newest->used, ct_os_page_size());
     for (struct slab *slab = newest->previous; slab; slab = slab->previous)
         slab->writable_from = CT_SLAB_CODE;
@@ -357,7 +357,7 @@ int ct_arena_freeze(struct ct_arena *arena) {
     return set_state(arena, FROZEN);
 }
 
-/* Where [run, run + size) can be written now. In mode PROTECT that is a view to be released with close_view. */
+/* Returns where [run, run + size) can be written now. In mode PROTECT that is a view; release it with close_view. */
 static int open_view(struct ct_arena *arena, uint64_t run, size_t size, uint8_t **write, void **view,
                      size_t *view_size) {
     *view = NULL;

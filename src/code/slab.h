@@ -17,9 +17,9 @@
 
 /* How code memory becomes writable. */
 enum ct_wx_mode {
-    CT_WX_AUTO,    /* the first of RWX, DUAL, MPROTECT that this process is allowed */
+    CT_WX_AUTO,    /* the first of RWX, DUAL, PROTECT that this process is allowed to use */
     CT_WX_RWX,     /* always writable and executable: freeze and thaw do nothing */
-    CT_WX_DUAL,    /* executable view, and a second writable mapping of the same memory */
+    CT_WX_DUAL,    /* an executable view and a second, writable mapping of one memory */
     CT_WX_PROTECT, /* mprotect between thaw (rw-) and freeze (r-x) */
 };
 
@@ -33,10 +33,10 @@ enum ct_wx_mode ct_arena_mode(const struct ct_arena *arena);
 
 /* Reserves `size` bytes of code, aligned; *run is where it executes, *write where to store it while thawed. */
 int ct_arena_alloc(struct ct_arena *arena, size_t size, size_t align, uint64_t *run, uint8_t **write);
-/* Gives back the tail of the newest allocation (a planner reserves the worst case and keeps what it used). */
+/* Gives back the tail of the newest allocation: a planner reserves the worst case and keeps what it used. */
 void ct_arena_trim(struct ct_arena *arena, uint64_t run, size_t used);
 
-/* Marks for taking back everything allocated since (failed transactions). Memory of slabs that become empty is freed. */
+/* A mark takes back everything allocated after it (for failed transactions). Slabs that become empty are freed. */
 struct ct_arena_mark {
     void *slab;
     size_t used;
@@ -47,19 +47,19 @@ void ct_arena_rewind(struct ct_arena *arena, struct ct_arena_mark mark);
 /* Between thaw and freeze code may be written through its `write` address, and in mode PROTECT must not be executed. */
 int ct_arena_thaw(struct ct_arena *arena);
 int ct_arena_freeze(struct ct_arena *arena);
-/* Like thaw, for what is allocated from now on: in mode PROTECT earlier code stays executable (threads may be running it)
- * and must not be written, except by the two functions below. */
+/* Like thaw, for what is allocated from now on. In mode PROTECT earlier code stays executable (threads may be running
+ * it) and must not be written, except by the two functions below. */
 int ct_arena_thaw_fresh(struct ct_arena *arena);
 
-/* One aligned 8-byte store into live code, safe with threads running it, in every mode and state.
- * In mode PROTECT it goes through a writable view made for the moment; the code stays executable. */
+/* Stores 8 aligned bytes into live code at once; threads may be running it. Works in every mode and state. In mode
+ * PROTECT the store goes through a temporary writable view; the code stays executable. */
 int ct_arena_store8(struct ct_arena *arena, uint64_t run, uint64_t value);
-/* The same for any bytes, but not in one piece: nobody may be executing them. */
+/* Stores any number of bytes, but not at once: no thread may be executing them. */
 int ct_arena_write(struct ct_arena *arena, uint64_t run, const void *bytes, size_t size);
 
-/* After a fork the child shares its code with the parent (DUAL and PROTECT): until it is unshared, each sees the other's
- * stores. Every call above that changes code or allocates does it first, so a child never changes its parent; a child
- * that must not see what the parent stores later calls this early. Nothing to do in mode RWX and in the parent. */
+/* After a fork the child shares its code with the parent (DUAL and PROTECT): each sees the other's stores until the
+ * child unshares. Every call above that changes code or allocates unshares first, so a child never changes its parent.
+ * A child that must not see later stores of the parent calls this early. Does nothing in mode RWX and in the parent. */
 int ct_arena_unshare(struct ct_arena *arena);
 
 bool ct_arena_contains(const struct ct_arena *arena, uint64_t address);

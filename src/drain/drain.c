@@ -33,7 +33,8 @@ struct found_chunk {
 
 /* ---- one chunk ---- */
 
-enum outcome { DONE, MORE_LATER };
+/* UP_TO_DATE: it is in use, and all that was filled is taken. */
+enum outcome { DONE, UP_TO_DATE, MORE_LATER };
 
 static bool is_filled(const struct ct_event *e) {
     return __atomic_load_n(&e->timestamp, __ATOMIC_ACQUIRE) != 0; /* stored last by the stub */
@@ -178,11 +179,13 @@ static enum outcome take_rest(struct ct_drain *d, struct ct_drain_thread *t, con
 
 /* A pass takes what there is, not what comes meanwhile, and ends early when we are to end. */
 static bool is_over(struct ct_drain *d) {
-    if (!d->hurry_at && __atomic_load_n(&d->stopping, __ATOMIC_RELAXED))
-        return true;
     if (d->hurry_at && !d->hurried)
         d->hurried = ct_clock_now() > d->hurry_at;
-    return !d->chunks_left || !d->chunks_left--;
+    if ((!d->hurry_at && __atomic_load_n(&d->stopping, __ATOMIC_RELAXED)) || !d->chunks_left)
+        d->cut = true;
+    else
+        d->chunks_left--;
+    return d->cut;
 }
 
 /* `left`: its thread has gone on to another one. It will be submitted soon, unless a handler has jumped out of the swap. */
@@ -196,7 +199,7 @@ static enum outcome take_chunk(struct ct_drain *d, struct ct_drain_thread *t, co
     }
     if (is_in_use(f->word) && !t->ended && !left) {
         take_live(d, t, f);
-        return MORE_LATER;
+        return UP_TO_DATE;
     }
     if (CT_CHUNK_STATE(f->word) != CT_CHUNK_DRAINING) {
         uint64_t ours = CT_CHUNK_WORD(CT_CHUNK_DRAINING, drained_of(d, f->word), CT_CHUNK_GENERATION(f->word));
@@ -248,9 +251,11 @@ static void take_thread(struct ct_drain *d, const struct found_chunk *found, siz
     bool over = has_ended(d, t);
     t->gone |= over;
     t->ended |= over;
-    for (size_t i = 0; i < count; i++)
-        if (take_up_to(d, t, &found[i], i + 1 < count) == MORE_LATER)
-            break;
+    enum outcome outcome = DONE;
+    for (size_t i = 0; i < count && outcome == DONE; i++)
+        outcome = take_up_to(d, t, &found[i], i + 1 < count);
+    if (outcome == MORE_LATER)
+        t->cut_pass = d->pass + 1; /* ct_drain_put_signals ends this pass */
     __atomic_store_n(&d->lane->control->write_since, ct_os_timestamp(), __ATOMIC_RELAXED);
     int status = ct_thread_writer_flush(t->writer);
     if (t->code && !status)
@@ -357,7 +362,7 @@ static void watch_level(struct ct_drain *d) {
 static void take_all(struct ct_drain *d, struct found_chunk *list) {
     uint64_t stamp = ct_os_timestamp(), now = ct_clock_now();
     watch_level(d);
-    d->found = false;
+    d->found = d->cut = false;
     d->chunks_left = 2 * d->lane->chunk_count;
     size_t count = list_chunks(d, list);
     qsort(list, count, sizeof *list, by_thread_and_number);
@@ -371,7 +376,8 @@ static void take_all(struct ct_drain *d, struct found_chunk *list) {
     ct_detail_pass(d, now);
     ct_drain_put_old_registers(d);
     ct_drain_measure(d, ct_clock_now());
-    __atomic_store_n(&d->written_ns, now, __ATOMIC_RELEASE);
+    if (!d->cut)
+        __atomic_store_n(&d->written_ns, now, __ATOMIC_RELEASE);
     if (d->error)
         __atomic_store_n(&d->lane->control->recording, 0, __ATOMIC_RELAXED);
     else

@@ -56,6 +56,7 @@ struct ct_drain_thread {
     struct ct_thread_writer *writer; /* NULL when closed */
     struct ct_series *series;        /* what of it was deleted; NULL: nothing ever is */
     bool ended;                      /* in the target: nothing more will be filled */
+    uint64_t cut_pass;               /* the last pass that has left something of it */
     bool missing;                    /* at the last look there was no such thread */
     bool gone;                       /* it ended before the recording did */
     uint64_t next_number;            /* of its chunks */
@@ -144,6 +145,7 @@ struct ct_drain {
     } sample[1024];
     size_t sample_count;
     bool found; /* something new in this pass */
+    bool cut;   /* this pass has left something */
     bool above; /* the lane is fuller than the high watermark, or was and is not yet below the low one */
     uint64_t times_above;
     uint32_t least_free; /* chunks, ever */

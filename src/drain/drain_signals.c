@@ -176,6 +176,12 @@ size_t ct_drain_signals_before(struct ct_drain *d, struct ct_drain_thread *t, co
     return count;
 }
 
+/* How many passes have taken all that there was of the thread since its first waiting signal came. */
+static uint64_t whole_passes(const struct ct_drain *d, const struct ct_drain_thread *t) {
+    uint64_t since = t->waiting.first->pass;
+    return d->pass - (since > t->cut_pass ? since : t->cut_pass);
+}
+
 void ct_drain_put_signals(struct ct_drain *d, bool all) {
     d->pass++;
     take_queue(d);
@@ -185,7 +191,7 @@ void ct_drain_put_signals(struct ct_drain *d, bool all) {
         hand_out(d, &strays);
     }
     for (struct ct_drain_thread *t = d->threads; t; t = t->next)
-        while (t->waiting.first && t->writer && (all || d->pass - t->waiting.first->pass >= PASSES))
+        while (t->waiting.first && t->writer && (all || whole_passes(d, t) >= PASSES))
             place(d, t);
 }
 

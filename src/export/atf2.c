@@ -1,5 +1,5 @@
-/* atf2: the files of the trace as raw ATF v2. Raw files are copied; packed ones become, byte for byte, what recording with
- * --format atf2 would have written. */
+/* atf2: the files of the trace as raw ATF v2. Raw files are copied. Packed files become, byte for byte, what recording
+ * with --format atf2 would have written. */
 #include "export/files.h"
 #include "trace/file.h"
 #include "trace/reader.h"
@@ -93,7 +93,7 @@ static void unpack_index(struct copy *c, const char *to_process, size_t thread) 
     ct_place_drop(process);
 }
 
-/* The manifest, which names the format that its files have now. */
+/* Copies the manifest, with the format that its files have now. */
 static void copy_manifest(struct copy *c, const char *from_process, const char *to_process) {
     static const char packed[] = "\"packed\"", raw[] = "\"atf2\"";
     struct ct_out out;
@@ -134,8 +134,8 @@ static void copy_thread(struct copy *c, const char *from_process, const char *to
                 copy_file(c, from, to, entry->d_name);
     if (directory)
         closedir(directory);
-    if (!c->e->status && index->part_count &&
-        index->parts[0]->packed) /* behind detail files: its header tells of them */
+    /* after the detail files, because its header counts them */
+    if (!c->e->status && index->part_count && index->parts[0]->packed)
         unpack_index(c, to_process, thread);
     free(from);
     free(to);
@@ -156,7 +156,7 @@ static void copy_process(struct copy *c, size_t index) {
         }
         if (!c->e->status)
             copy_file(c, process->directory, to, "symbols");
-        if (!c->e->status) /* last: who finds one, finds all */
+        if (!c->e->status) /* last: a directory with a manifest is whole */
             copy_manifest(c, process->directory, to);
     }
     free(to);

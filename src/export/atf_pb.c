@@ -1,4 +1,4 @@
-/* atf-pb: every event as a protobuf message of proto/atf.proto, behind its length. All threads merged by time. */
+/* atf-pb: every event as a protobuf message of proto/atf.proto, after its length. All threads are merged by time. */
 #include "export/export_internal.h"
 #include "export/proto.h"
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static void put_record(struct ct_export *e, uint32_t kind, const struct ct_proto
     ct_proto_put(&e->out, 0, &record);
 }
 
-/* ---- what there is ---- */
+/* ---- processes, modules, threads, functions ---- */
 
 static void put_process(struct ct_export *e, size_t i) {
     const struct ct_trace_process *process = ct_trace_process_at(e->trace, i);
@@ -92,7 +92,7 @@ static void put_gaps(struct ct_export *e, size_t thread, size_t *next, uint64_t 
     }
 }
 
-/* Straight into the output: there may be a billion of these. The lengths are below 128. */
+/* Writes straight into the output: there may be a billion of these. The lengths are below 128. */
 static void put_event(struct ct_export *e, const struct ct_trace_event *event) {
     uint32_t kind = event->kind == CT_TRACE_CALL     ? RECORD_CALL
                     : event->kind == CT_TRACE_RETURN ? RECORD_RETURN

@@ -1,5 +1,5 @@
-/* callgrind: what each function cost itself, and what its calls of others cost with everything below them. All threads and
- * processes together. Two costs: nanoseconds and calls.
+/* callgrind: the cost of each function itself, and the cost of its calls of other functions with everything below them.
+ * All threads and processes together. Two costs: nanoseconds and calls.
  *
  * A call of a function by itself has no cost of its own: programs that add up costs would count it twice. */
 #include "export/text.h"
@@ -16,7 +16,7 @@ struct callgrind {
     struct ct_export *e;
     struct ct_table edges;
     uint64_t total_ns, total_calls;
-    bool unknown_told; /* what stands for an unknown file has its number */
+    bool unknown_named; /* the placeholder for unknown files has its number */
 };
 
 /* ---- counting ---- */
@@ -87,7 +87,7 @@ static size_t module_of(const struct ct_export *e, const struct ct_name *name) {
     return 0;
 }
 
-/* `key`=(N) for what was named before, with the name the first time. */
+/* Writes `key`=(N), with the name the first time. */
 static void put_reference(struct ct_out *out, const char *key, uint64_t number, const char *name) {
     ct_out_text(out, key);
     ct_out_text(out, "=(");
@@ -109,8 +109,8 @@ static void put_function(struct callgrind *c, struct ct_name *name, bool *module
     if (name->file)
         put_reference(out, called ? "cfl" : "fl", name->number + 2, name->mark ? NULL : name->file);
     else
-        put_reference(out, called ? "cfl" : "fl", 1, c->unknown_told ? NULL : "???");
-    c->unknown_told |= !name->file;
+        put_reference(out, called ? "cfl" : "fl", 1, c->unknown_named ? NULL : "???");
+    c->unknown_named |= !name->file;
     put_reference(out, called ? "cfn" : "fn", name->number + 1, name->mark ? NULL : name->name);
     name->mark = 1;
 }

@@ -1,5 +1,5 @@
-/* chrome: trace events in JSON. Calls are B and E events, all else instants. Times count from the beginning of the trace: a double
- * of microseconds holds nanoseconds for 26 days only, and machines run longer. */
+/* chrome: trace events in JSON. Calls are B and E events, everything else is an instant event. Times count from the
+ * beginning of the trace: a double of microseconds holds nanoseconds for 26 days only, and machines run longer. */
 #include "export/walk.h"
 #include "trace/arguments_json.h"
 #include "base/json_write.h"
@@ -8,8 +8,8 @@
 
 struct chrome {
     struct ct_out *out;
-    uint64_t first_tid; /* of lanes that are no threads: above all that the kernel gives */
-    uint64_t lanes;     /* so many of them */
+    uint64_t first_tid; /* for lanes that are not threads: above all numbers that the kernel gives */
+    uint64_t lanes;     /* number of such lanes */
     int pid;
     bool comma;
 };
@@ -40,7 +40,7 @@ static void put_separator(struct chrome *c) {
     c->comma = true;
 }
 
-/* Microseconds with the nanoseconds behind the point. */
+/* Writes microseconds, with the nanoseconds after the point. */
 static void put_time(struct ct_walk *w) {
     struct chrome *c = w->arg;
     uint64_t ns = w->now_ns - w->e->start_ns;
@@ -93,7 +93,7 @@ static void put_head(struct ct_walk *w, const char *phase, size_t lane) {
     put_time(w);
 }
 
-/* ,"args":{"n":5}: what the call was called with, or what it returned. */
+/* Writes ,"args":{"n":5}: the arguments of the call, or its result. */
 static void put_arguments(struct ct_walk *w, bool result) {
     const struct ct_arguments *arguments = ct_export_arguments(w->e, w->thread, w->detail);
     struct ct_json json = {0};

@@ -1,7 +1,7 @@
-/* ctf: Common Trace Format 1.8. The events as they are, one stream file for each thread, and a text that describes them. Names of
- * functions and modules are labels of enumerations, so that an event is 21 bytes long.
+/* ctf: Common Trace Format 1.8. The events as they are, one stream file for each thread, and a text that describes
+ * them. Names of functions and modules are labels of enumerations, so that an event is 21 bytes long.
  *
- * The numbers below and the declarations in `declarations` say the same thing twice: bytes and text. */
+ * The enumerators below (bytes) and `declarations` (text) describe one layout: change them together. */
 #include "export/files.h"
 #include "export/text.h"
 #include <contrail/contrail.h>
@@ -12,12 +12,11 @@ enum { MAGIC = 0xC1FC1FC1u, PACKET_EVENTS = 3000, EVENT_SIZE = 21, PROGRESS = 1 
 enum { ID_CALL, ID_RETURN, ID_EXCEPTION, ID_SIGNAL, ID_LOST };
 enum { HEADER_SIZE = 8 + 5 * 8 + 2 * 4, MAX_NAME = 255, MAX_LOST_EVENT = 17 + 256 };
 
-/* `%s` apart, as it is in the file. */
+/* Goes into the file as it is, but for `%s`. */
 static const char declarations[] =
     "typealias integer { size = 8; align = 8; signed = false; } := uint8_t;\n"
     "typealias integer { size = 32; align = 8; signed = false; } := uint32_t;\n"
-    "typealias integer { size = 64; align = 8; signed = false; } := uint64_t;\n"
-    "\n"
+    "typealias integer { size = 64; align = 8; signed = false; } := uint64_t;\n\n"
     "trace {\n"
     "    major = 1;\n"
     "    minor = 8;\n"
@@ -26,15 +25,13 @@ static const char declarations[] =
     "        uint32_t magic;\n"
     "        uint32_t stream_id;\n"
     "    };\n"
-    "};\n"
-    "\n"
+    "};\n\n"
     "clock {\n"
     "    name = boottime;\n"
     "    description = \"CLOCK_BOOTTIME\";\n"
     "    freq = 1000000000;\n"
     "    offset = 0;\n"
-    "};\n"
-    "\n"
+    "};\n\n"
     "typealias integer { size = 64; align = 8; signed = false; map = clock.boottime.value; } := time_t;\n";
 
 static const char stream_declaration[] = "\nstream {\n"
@@ -92,7 +89,7 @@ static void finish_packet(struct stream *s) {
     s->used = s->header;
 }
 
-/* The head of an event; what follows it is to be put at the place that is returned, at most `size` bytes. */
+/* Writes the head of an event and returns where its payload goes, at most `size` bytes. */
 static uint8_t *new_event(struct stream *s, uint8_t id, uint64_t ns, size_t size) {
     if (s->used + 9 + size > s->header + (size_t)PACKET_EVENTS * EVENT_SIZE)
         finish_packet(s);
@@ -114,7 +111,8 @@ static size_t put_string(uint8_t *to, const char *text) {
 
 /* ---- events ---- */
 
-/* Place of the function's module among those of the trace, from 1 on; 0: not known. Kept in the name's mark, plus 1. */
+/* Position of the function's module among those of the trace, from 1 on; 0: not known. The name's `mark` keeps it, plus
+ * 1. */
 static uint32_t module_of(struct ct_export *e, struct ct_name *name) {
     for (size_t i = 0; !name->mark && i < ct_trace_module_count(e->trace); i++) {
         const struct ct_trace_module *module = ct_trace_module_at(e->trace, i);
@@ -144,7 +142,7 @@ static void put_event(struct stream *s, const struct ct_trace_event *event) {
     s->used += 12;
 }
 
-/* In a packet that follows, so that readers see between which packets it was. */
+/* Puts the gap into the next packet, so that readers see between which packets it is. */
 static void put_gap(struct stream *s, const struct ct_gap *gap, uint64_t ns) {
     finish_packet(s);
     s->discarded += gap->lost;
@@ -159,7 +157,7 @@ static void put_events(struct stream *s, struct ct_trace_cursor *cursor, size_t 
     uint64_t since = 0, last_ns = 0;
     size_t gap = 0;
     while (!s->e->status && ct_trace_next(cursor, &event)) {
-        if (event.timestamp_ns < last_ns) /* a damaged file; no reader takes time that goes back */
+        if (event.timestamp_ns < last_ns) /* a damaged file; readers reject time that goes back */
             event.timestamp_ns = last_ns;
         last_ns = event.timestamp_ns;
         for (; gap < facts->gap_count && facts->gaps[gap].at <= event.sequence; gap++)

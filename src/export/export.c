@@ -1,4 +1,4 @@
-/* The table of formats, and what surrounds each of them. */
+/* The table of formats, and the code that runs them. */
 #include "export/export.h"
 #include "export/export_internal.h"
 #include "trace/signal_text.h"
@@ -109,7 +109,7 @@ static void look_at_trace(struct ct_export *e) {
     e->result->threads = threads;
 }
 
-/* Events may be earlier than the manifest says, in a trace that was put together by others. */
+/* Events may be earlier than the manifest says, in a trace that somebody else composed. */
 static int find_start(struct ct_export *e) {
     for (size_t i = 0; i < e->result->threads; i++) {
         struct ct_trace_cursor *cursor;
@@ -126,7 +126,7 @@ static int find_start(struct ct_export *e) {
     return 0;
 }
 
-/* One that is there may be used when it is ours: names in it are several levels deep. */
+/* Uses an existing directory only if it is ours: names in it are several levels deep. */
 static int make_directory(struct ct_export *e) {
     struct ct_place *given = e->options->place;
     int error = 0;
@@ -142,7 +142,7 @@ static int make_directory(struct ct_export *e) {
     return e->status;
 }
 
-/* A directory that was made for nothing goes. */
+/* Removes a directory that was made for an export that failed. */
 static void leave_directory(struct ct_export *e, bool whole) {
     if (e->place && !whole && ct_place_is_new(e->place)) {
         ct_place_clear(e->place);
@@ -151,7 +151,7 @@ static void leave_directory(struct ct_export *e, bool whole) {
     ct_place_drop(e->place);
 }
 
-static int run(struct ct_export *e) {
+static int run_format(struct ct_export *e) {
     int status = ct_facts_load(&e->facts, e->trace);
     if (status)
         return status;
@@ -179,5 +179,5 @@ static int run(struct ct_export *e) {
 int ct_export_run(struct ct_trace *trace, const struct ct_export_options *options, struct ct_export_result *result) {
     struct ct_export e = {.trace = trace, .options = options, .result = result, .names = {.trace = trace}};
     *result = (struct ct_export_result){0};
-    return run(&e);
+    return run_format(&e);
 }

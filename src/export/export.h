@@ -1,7 +1,7 @@
-/* Traces in the formats of other programs.
+/* Writes traces in the formats of other programs.
  *
- * Events are streamed from the trace to the output; memory grows with what the trace has of threads, functions, depth and
- * (folded) different stacks, not with its events. One owner. */
+ * Events are streamed from the trace to the output. Memory grows with the threads, functions, depth and (folded)
+ * different stacks of the trace, not with its events. One owner. */
 #ifndef CT_EXPORT_EXPORT_H
 #define CT_EXPORT_EXPORT_H
 
@@ -11,8 +11,8 @@ struct ct_export;
 
 enum ct_export_kind { CT_EXPORT_TEXT, CT_EXPORT_BINARY, CT_EXPORT_DIRECTORY /* several files */ };
 
-/* The list exists once, in the order of the help text: the function, its name for the user, what stands around the name of the
- * trace in the default file name, what kind of output it is, what it is for, what opens it. */
+/* The only list of formats, in the order of the help text: the function; its name for the user; prefix and suffix of
+ * the default file name, around the name of the trace; the kind of output; what it is for; what opens it. */
 #define CT_EXPORT_FORMAT_LIST(X)                                                                                       \
     X(perfetto, "perfetto", "", ".perfetto-trace", CT_EXPORT_BINARY,                                                   \
       "timeline for the Perfetto UI and its trace processor",                                                          \
@@ -27,7 +27,7 @@ enum ct_export_kind { CT_EXPORT_TEXT, CT_EXPORT_BINARY, CT_EXPORT_DIRECTORY /* s
       "`callgrind_annotate FILE` prints it, kcachegrind shows it")                                                     \
     X(ctf, "ctf", "", ".ctf", CT_EXPORT_DIRECTORY, "Common Trace Format 1.8: a directory",                             \
       "`babeltrace2 DIRECTORY` prints it, Trace Compass shows it")                                                     \
-    X(atf_pb, "atf-pb", "", ".atf.pb", CT_EXPORT_BINARY, "protobuf messages, each behind its length",                  \
+    X(atf_pb, "atf-pb", "", ".atf.pb", CT_EXPORT_BINARY, "protobuf messages, each after its length",                   \
       "proto/atf.proto describes its messages")                                                                        \
     X(atf2, "atf2", "", ".atf2", CT_EXPORT_DIRECTORY, "raw ATF v2: a directory as the recorder writes it",             \
       "ATF v2 readers open it, contrail too")
@@ -40,7 +40,7 @@ struct ct_export_format {
     enum ct_export_kind kind;
     int (*run)(struct ct_export *);
 };
-/* NULL behind the last. */
+/* NULL after the last. */
 const struct ct_export_format *ct_export_format_at(size_t index);
 
 enum ct_export_weight { CT_EXPORT_TIME, CT_EXPORT_CALLS };
@@ -50,11 +50,12 @@ struct ct_place;
 struct ct_export_options {
     const struct ct_export_format *format;
     int fd; /* where the bytes go */
-    /* Instead, for a format of several files: a directory, which is made here, and may be there when it is empty; */
+    /* For a format of several files, instead of fd: a directory. The export makes it; it may exist already if it is
+     * empty. */
     const char *directory;
-    struct ct_place *place;       /* or one that is held, and empty */
+    struct ct_place *place;       /* or a directory that is held open, and empty */
     enum ct_export_weight weight; /* folded */
-    /* Called now and then. Not 0: stop, and return that. May be NULL. */
+    /* Called now and then. A return value other than 0 stops the export and becomes its result. May be NULL. */
     int (*progress)(void *arg, uint64_t done, uint64_t total);
     void *arg;
 };
@@ -63,11 +64,11 @@ struct ct_export_result {
     uint64_t events; /* read */
     uint64_t processes, threads;
     uint64_t bytes; /* written */
-    int error;      /* errno of a write that failed, 0: none. EPIPE: the reader has seen enough */
+    int error;      /* errno of the write that failed, 0: none. EPIPE: the reader has closed its end */
 };
 
-/* 0; CT_ERR_NO_MEMORY; CT_ERR_NO_SPACE, CT_ERR_PERMISSION_DENIED, CT_ERR_BUSY (the directory is not empty), CT_ERR_SYSTEM when
- * the output could not be written; what `progress` said. */
+/* Returns 0; CT_ERR_NO_MEMORY; CT_ERR_NO_SPACE, CT_ERR_PERMISSION_DENIED, CT_ERR_BUSY (the directory is not empty) or
+ * CT_ERR_SYSTEM when the output could not be written; or what `progress` returned. */
 int ct_export_run(struct ct_trace *trace, const struct ct_export_options *options, struct ct_export_result *result);
 
 #endif

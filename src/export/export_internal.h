@@ -15,35 +15,35 @@ struct ct_export {
     struct ct_export_result *result;
     struct ct_facts facts;
     struct ct_names names;
-    struct ct_out out;                    /* of formats of one file */
-    struct ct_place *place;               /* the directory of others */
+    struct ct_out out;                    /* for formats of one file */
+    struct ct_place *place;               /* the directory, for formats of several files */
     uint64_t done, total;                 /* for the progress */
     uint64_t start_ns;                    /* the earliest time of the trace */
-    int status;                           /* what ended it early */
-    struct ct_argument_reader *arguments; /* opened when there is a record to be read */
+    int status;                           /* not 0: why the export ended early */
+    struct ct_argument_reader *arguments; /* opened when the first record is read */
     struct ct_arguments *values;
 };
 
-/* So many events more are done. False: stop, `status` says why. */
+/* Counts this many more events as done. False: stop, `status` says why. */
 bool ct_export_advance(struct ct_export *e, uint64_t events);
-/* Out of memory, for callers that cannot return a status. */
+/* Sets the status, for callers that cannot return one. */
 void ct_export_fail(struct ct_export *e, int status);
-/* Keeps an errno of the output, and what it means as the status. */
+/* Keeps an errno of the output, and the status that it means. */
 void ct_export_write_failed(struct ct_export *e, int error);
 
-/* What a call was called with, or a return returned; NULL: there is no record of it. Good until the next call. */
+/* Arguments of a call, or the result of a return; NULL: there is no record of it. Valid until the next call. */
 const struct ct_arguments *ct_export_arguments(struct ct_export *e, size_t thread, uint32_t detail);
-/* A signal in words; false, and "signal", when there is no record of it. */
+/* Describes a signal; without a record of it writes "signal" and returns false. */
 bool ct_export_signal(struct ct_export *e, size_t thread, uint32_t detail, char *text, size_t size);
-/* Name of an argument that has none: by its place. */
+/* Makes a name for an argument that has none, from its position. */
 const char *ct_export_argument_name(const struct ct_arguments *arguments, size_t index, char text[16]);
 
-/* Of the manifest, or the fallback. */
+/* Text of the manifest, or the fallback. */
 const char *ct_export_manifest_text(const struct ct_export *e, size_t process, const char *key, const char *fallback);
 /* File name of the program of a process, "process" when it is not known. */
 const char *ct_export_program(const struct ct_export *e, size_t process, char *text, size_t size);
 
-/* Each format's whole work; the sink is open, or the directory is made. */
+/* Writes the whole output of a format; the sink is open, or the directory exists. */
 #define CT_EXPORT_DECLARE(id, word, before, after, sort, what, opens) int ct_export_##id(struct ct_export *e);
 CT_EXPORT_FORMAT_LIST(CT_EXPORT_DECLARE)
 #undef CT_EXPORT_DECLARE

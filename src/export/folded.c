@@ -1,8 +1,10 @@
-/* folded: one line for each different stack, functions between semicolons, then its weight: microseconds in the last function of
- * the line itself, or calls of it. All threads together; with several processes, each below its own name.
+/* folded: one line for each different stack: functions between semicolons, then the weight, which is the microseconds
+ * in the last function of the line itself, or calls of it. All threads together; with several processes, each below its
+ * own name.
  *
- * Memory grows with the number of different stacks, up to MAX_NODES: what is called after that counts for its caller. Stacks
- * deeper than MAX_DEPTH are cut there: no one can look at a graph that is higher, and the lines grow with the square of it. */
+ * Memory grows with the number of different stacks, up to MAX_NODES: calls after that count for their callers. Stacks
+ * deeper than MAX_DEPTH are cut there: nobody can read a higher graph, and the size of the lines grows with the square
+ * of it. */
 #include "export/walk.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,12 +33,13 @@ struct folded {
     struct node *roots; /* by process */
     char *line;
     size_t line_capacity;
-    uint64_t rest_ns; /* of the lines so far */
+    uint64_t rest_ns; /* nanoseconds that the lines so far have left out */
 };
 
 /* ---- the tree ---- */
 
-static struct node **find(struct node **slots, size_t capacity, const struct node *parent, const struct ct_name *name) {
+static struct node **find_slot(struct node **slots, size_t capacity, const struct node *parent,
+                               const struct ct_name *name) {
     uint64_t key = (uintptr_t)parent * 0x2545f4914f6cdd1dull + (uintptr_t)name;
     size_t i = (size_t)(key * 0x9e3779b97f4a7c15ull >> 32) & (capacity - 1);
     while (slots[i] && (slots[i]->parent != parent || slots[i]->name != name))
@@ -44,14 +47,14 @@ static struct node **find(struct node **slots, size_t capacity, const struct nod
     return &slots[i];
 }
 
-static bool grow(struct folded *f) {
+static bool grow_slots(struct folded *f) {
     size_t capacity = f->capacity ? 2 * f->capacity : 4096;
     struct node **slots = calloc(capacity, sizeof *slots);
     if (!slots)
         return false;
     for (size_t i = 0; i < f->capacity; i++)
         if (f->slots[i])
-            *find(slots, capacity, f->slots[i]->parent, f->slots[i]->name) = f->slots[i];
+            *find_slot(slots, capacity, f->slots[i]->parent, f->slots[i]->name) = f->slots[i];
     free(f->slots);
     f->slots = slots;
     f->capacity = capacity;
@@ -71,11 +74,11 @@ static struct node *new_node(struct folded *f) {
 }
 
 static struct node *child_of(struct folded *f, struct node *parent, const struct ct_name *name) {
-    if (2 * f->count >= f->capacity && !grow(f)) {
+    if (2 * f->count >= f->capacity && !grow_slots(f)) {
         ct_export_fail(f->e, CT_ERR_NO_MEMORY);
         return parent;
     }
-    struct node **slot = find(f->slots, f->capacity, parent, name);
+    struct node **slot = find_slot(f->slots, f->capacity, parent, name);
     if (*slot)
         return *slot;
     if (f->count >= MAX_NODES || parent->depth >= MAX_DEPTH)
@@ -117,8 +120,8 @@ static void on_entry(struct ct_walk *w, struct ct_name *name, struct ct_span *ca
 
 /* ---- lines ---- */
 
-/* Names are put in from the end of the line, since the way goes from the leaf to the root. */
-static char *prepend(struct folded *f, char *at, const char *name) {
+/* Puts a name before the others: the lookup goes from the leaf to the root. */
+static char *prepend_name(struct folded *f, char *at, const char *name) {
     size_t length = strlen(name), used = (size_t)(f->line + f->line_capacity - at);
     if (used + length + 1 > f->line_capacity) {
         size_t capacity = 2 * (used + length + 1);
@@ -141,7 +144,8 @@ static char *prepend(struct folded *f, char *at, const char *name) {
     return at;
 }
 
-/* What a line lacks of a whole microsecond goes to the next, so that sums stay right however many small ones there are. */
+/* Carries nanoseconds below a whole microsecond over to the next line, so that sums stay right with many small
+ * lines. */
 static uint64_t weight_of(struct folded *f, const struct node *node) {
     if (f->e->options->weight == CT_EXPORT_CALLS)
         return node->calls;
@@ -158,11 +162,11 @@ static void put_line(struct folded *f, const struct node *node) {
         return;
     size_t index = node->process;
     for (; at && node->name; node = node->parent)
-        at = prepend(f, at, node->name->name);
+        at = prepend_name(f, at, node->name->name);
     if (at && f->e->result->processes > 1) {
         snprintf(process, sizeof process, "%s/%d", ct_export_program(f->e, index, program, sizeof program),
                  ct_trace_process_at(f->e->trace, index)->pid);
-        at = prepend(f, at, process);
+        at = prepend_name(f, at, process);
     }
     if (!at)
         return;
@@ -172,7 +176,7 @@ static void put_line(struct folded *f, const struct node *node) {
     ct_out_text(&f->e->out, "\n");
 }
 
-/* In the order in which the stacks were first seen: the list of chunks is the other way round. */
+/* Writes the lines in the order in which the stacks were first seen: the list of chunks is in reverse order. */
 static void put_lines(struct folded *f) {
     struct chunk *ordered = NULL, *last = f->chunks;
     for (struct chunk *chunk = f->chunks, *next; chunk; chunk = next) {

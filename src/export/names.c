@@ -16,7 +16,7 @@ static bool add_to_list(struct ct_names *n, struct ct_name *name) {
 }
 
 /* The text itself when it is clean, a copy otherwise. NULL: out of memory. */
-static const char *cleaned(const char *text, char **copy) {
+static const char *clean_text(const char *text, char **copy) {
     *copy = ct_text_copy(text);
     if (!*copy || strcmp(*copy, text) != 0)
         return *copy;
@@ -25,7 +25,7 @@ static const char *cleaned(const char *text, char **copy) {
     return text;
 }
 
-/* "file:line" apart. */
+/* Splits "file:line". */
 static bool learn_line(struct ct_name *name, const char *text) {
     const char *colon = strrchr(text, ':');
     if (!colon || colon == text)
@@ -37,7 +37,7 @@ static bool learn_line(struct ct_name *name, const char *text) {
     return name->file != NULL;
 }
 
-static bool learn(struct ct_names *n, struct ct_name *name) {
+static bool learn_name(struct ct_names *n, struct ct_name *name) {
     uint64_t id = name->key.function;
     const struct ct_trace_function *f = ct_trace_function(n->trace, name->key.process, id);
     if (!add_to_list(n, name) || (f && !learn_line(name, f->line)))
@@ -45,15 +45,15 @@ static bool learn(struct ct_names *n, struct ct_name *name) {
     if (!f)
         snprintf(name->made_name, sizeof name->made_name, "function_%u_%u", (unsigned)(id >> 32), (unsigned)id);
     name->entry_only = f && f->entry_only;
-    name->module = cleaned(f ? f->module : "", &name->clean_module);
-    const char *text = cleaned(f ? f->name : name->made_name, &name->clean);
+    name->module = clean_text(f ? f->module : "", &name->clean_module);
+    const char *text = clean_text(f ? f->name : name->made_name, &name->clean);
     name->name = name->module ? text : NULL;
     return name->name != NULL;
 }
 
 struct ct_name *ct_names_find(struct ct_names *n, size_t process, uint64_t function) {
     struct ct_name *name = ct_table_get(&n->table, process, function, sizeof *name);
-    return name && (name->name || learn(n, name)) ? name : NULL;
+    return name && (name->name || learn_name(n, name)) ? name : NULL;
 }
 
 char *ct_json_quote(const char *text) {
@@ -74,7 +74,7 @@ const char *ct_name_json(struct ct_name *name) {
     return name->json;
 }
 
-static void release(void *thing) {
+static void release_name(void *thing) {
     struct ct_name *name = thing;
     free((char *)name->json);
     free(name->clean);
@@ -83,7 +83,7 @@ static void release(void *thing) {
 }
 
 void ct_names_free(struct ct_names *n) {
-    ct_table_free(&n->table, release);
+    ct_table_free(&n->table, release_name);
     free(n->list);
     *n = (struct ct_names){0};
 }

@@ -13,10 +13,10 @@ struct ct_name {
     uint64_t mark;             /* the format's own; 0 at first */
     uint64_t calls, self_ns;   /* the format's own */
     char *file;                /* of its source; NULL: not known */
-    uint64_t line;             /* in it, 0: not known */
+    uint64_t line;             /* of the definition, 0: not known */
     bool entry_only;
-    char made_name[32];         /* for one that the trace does not know: its symbols were cut */
-    char *clean, *clean_module; /* where the trace has other bytes; NULL where it does not */
+    char made_name[32];         /* for a function that the trace does not know because its symbols were cut */
+    char *clean, *clean_module; /* copies, where the trace has bytes that cannot be shown; NULL where it has none */
 };
 
 enum { CT_NAMES_RECENT = 2048 };
@@ -30,7 +30,7 @@ struct ct_names {
 };
 
 struct ct_name *ct_names_find(struct ct_names *names, size_t process, uint64_t function);
-/* NULL: out of memory. Stays where it is until the names are freed. */
+/* NULL: out of memory. The pointer is valid until the names are freed. */
 static inline struct ct_name *ct_names_get(struct ct_names *names, size_t process, uint64_t function) {
     struct ct_name **recent = &names->recent[(function ^ function >> 32 ^ process) % CT_NAMES_RECENT];
     if (*recent && (*recent)->key.function == function && (*recent)->key.process == process)
@@ -39,7 +39,7 @@ static inline struct ct_name *ct_names_get(struct ct_names *names, size_t proces
 }
 /* NULL: out of memory. */
 const char *ct_name_json(struct ct_name *name);
-/* Any text as a JSON string with its quotes, malloc'ed. */
+/* Quotes any text as a JSON string, malloc'ed. */
 char *ct_json_quote(const char *text);
 void ct_names_free(struct ct_names *names);
 

@@ -1,4 +1,4 @@
-/* Bytes on their way to a file. */
+/* Buffered output to a file. */
 #include "export/out.h"
 #include "base/digits.h"
 #include <errno.h>
@@ -19,7 +19,7 @@ static void write_all(struct ct_out *out, const uint8_t *bytes, size_t count) {
         if (n >= 0) {
             bytes += n;
             count -= (size_t)n;
-        } else if (errno == EAGAIN) { /* a pipe that somebody made non-blocking */
+        } else if (errno == EAGAIN) { /* a pipe that was made non-blocking */
             struct pollfd room = {out->fd, POLLOUT, 0};
             poll(&room, 1, -1);
         } else if (errno != EINTR) {

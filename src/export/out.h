@@ -1,4 +1,4 @@
-/* Bytes on their way to a file: buffered, with the first failure kept. One owner. */
+/* Buffered output to a file. Keeps the first failure. One owner. */
 #ifndef CT_EXPORT_OUT_H
 #define CT_EXPORT_OUT_H
 
@@ -13,20 +13,20 @@ struct ct_out {
     int fd;
     int error; /* errno of the first write that failed: everything after it is dropped */
     size_t used;
-    uint64_t bytes; /* taken, whether written or not */
+    uint64_t bytes; /* accepted, whether written or not */
     uint8_t *buffer;
 };
 
 /* False: out of memory. */
 bool ct_out_open(struct ct_out *out, int fd);
 void ct_out_flush(struct ct_out *out);
-/* Flushes; the descriptor stays open. Returns the error. */
+/* Flushes; leaves the descriptor open. Returns the error. */
 int ct_out_close(struct ct_out *out);
 void ct_out_large(struct ct_out *out, const void *bytes, size_t count);
 void ct_out_number(struct ct_out *out, uint64_t number);
 void ct_out_format(struct ct_out *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* At least `count` bytes of room, at most 4,096: fill them and say how many with ct_out_took. */
+/* Returns room for `count` bytes, at most 4,096. Fill it and report how many with ct_out_took. */
 static inline uint8_t *ct_out_room(struct ct_out *out, size_t count) {
     if (out->used + count > CT_OUT_SIZE)
         ct_out_flush(out);

@@ -1,8 +1,9 @@
-/* Perfetto: a file of TracePackets.
+/* perfetto: a file of TracePackets.
  *
- * Every thread is a packet sequence of its own, with its own interned names, its own track and a clock that counts from the packet
- * before (so that a time takes a byte or two). The snapshot that ties that clock to BOOTTIME tells the same moment in all
- * sequences: the trace processor wants BOOTTIME not to go back from one snapshot to the next.
+ * Every thread is a packet sequence of its own, with its own interned names, its own track, and a clock that counts
+ * from the previous packet (so that a time takes a byte or two). The snapshot that ties this clock to BOOTTIME gives
+ * the same moment in all sequences: the trace processor requires that BOOTTIME never goes back from one snapshot to the
+ * next.
  *
  * The numbers are those of the public .proto files. */
 #include "export/proto.h"
@@ -42,7 +43,7 @@ enum {
     ANNOTATION_NAME = 10
 };
 
-/* Interned in each sequence at its beginning: names of events, which the functions' follow, and of annotations. */
+/* Interned at the beginning of each sequence: names of events (names of functions follow them) and of annotations. */
 enum { NAME_LOST = 1, NAME_SIGNAL, NAME_FUNCTIONS };
 enum { CATEGORY_FUNCTION = 1, CATEGORY_ENTRY, CATEGORY_LOSS, CATEGORY_UNPAIRED, CATEGORY_SIGNAL };
 enum { NOTE_END = 1, NOTE_COUNT, NOTE_REASON, NOTE_CONTINUED };
@@ -84,7 +85,7 @@ static void add_clock(struct ct_proto *snapshot, uint64_t id, uint64_t timestamp
     ct_proto_message(snapshot, SNAPSHOT_CLOCKS, &clock);
 }
 
-/* The first packet of a sequence: state, names that all use, defaults. */
+/* Writes the first packet of a sequence: state, common names, defaults. */
 static void put_start(struct ct_walk *w) {
     struct perfetto *p = w->arg;
     struct ct_proto packet = {.used = 0}, data = {.used = 0}, defaults = {.used = 0}, track = {.used = 0};
@@ -143,7 +144,7 @@ static void put_thread_track(struct ct_walk *w) {
     put_track(w->arg, &track);
 }
 
-/* A track below the thread's: where coroutines go on. */
+/* Writes a track below the thread's, where coroutines go on. */
 static void put_lane_track(struct ct_walk *w, size_t lane) {
     struct ct_proto track = {.used = 0};
     char name[64];
@@ -154,7 +155,7 @@ static void put_lane_track(struct ct_walk *w, size_t lane) {
     put_track(w->arg, &track);
 }
 
-/* Processes first, on a sequence that no thread has. */
+/* Writes the processes first, on a sequence that no thread uses. */
 static void put_processes(struct ct_export *e, struct perfetto *p) {
     char name[256];
     p->sequence = (uint32_t)ct_trace_thread_count(e->trace) + 1;
@@ -175,12 +176,13 @@ struct event {
     uint32_t type, category;
     uint64_t name; /* iid */
     size_t lane;
-    struct ct_name *function;        /* to be interned where needed */
+    struct ct_name *function;        /* to be interned if needed */
     const struct ct_proto *notes[2]; /* NULL: none */
     const struct ct_arguments *arguments;
 };
 
-/* Interned names take a number in the order in which the whole trace knows them; each sequence has to be told once. */
+/* Interned names are numbered in the order in which the whole trace meets them; each sequence defines each name
+ * once. */
 static bool to_intern(struct perfetto *p, const struct event *event) {
     if (!event->function || event->function->mark == p->sequence)
         return false;

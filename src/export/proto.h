@@ -1,6 +1,6 @@
-/* Protobuf messages, written by hand: a message is built in a small buffer, then put into another or into the output behind its
- * length. Texts are cut to CT_PROTO_TEXT bytes; a message has room for four of them and some numbers. What does not fit is left
- * out, so a message with more texts than that needs more room here. */
+/* Protobuf messages, encoded by hand: a message is built in a small buffer, then put into another message or into the
+ * output, after its length. Texts are cut to CT_PROTO_TEXT bytes. A message has room for four texts and some numbers;
+ * what does not fit is left out, so a message with more texts needs a larger CT_PROTO_ROOM. */
 #ifndef CT_EXPORT_PROTO_H
 #define CT_EXPORT_PROTO_H
 
@@ -45,14 +45,14 @@ static inline void ct_proto_double(struct ct_proto *p, uint32_t field, double va
     p->used += 8;
 }
 
-/* A string field: UTF-8, with '?' for what is not; at most CT_PROTO_TEXT bytes of it. */
+/* Writes a string field: UTF-8, with '?' for other bytes, at most CT_PROTO_TEXT bytes. */
 void ct_proto_text(struct ct_proto *p, uint32_t field, const char *text);
 
 static inline void ct_proto_message(struct ct_proto *p, uint32_t field, const struct ct_proto *inner) {
     ct_proto_bytes(p, field, inner->bytes, inner->used);
 }
 
-/* The message behind its length; with a field number, as an element of that field of the whole file. */
+/* Writes the message after its length; with a field number, as an element of that field of the whole file. */
 void ct_proto_put(struct ct_out *out, uint32_t field, const struct ct_proto *message);
 
 #endif

@@ -1,6 +1,6 @@
-/* speedscope: an evented profile for each thread, and for each lane of suspended calls. The table of frames stands at the end, when
- * it is known. Lanes other than the first grow at the same time as the first, so they wait in a spool. Times count from the
- * beginning of the trace. What is no call (losses, ends without a call) has no place in this format. */
+/* speedscope: an evented profile for each thread, and for each lane of suspended calls. The table of frames is at the
+ * end, when it is complete. Other lanes grow while the first one is written, so they wait in a spool. Times count from
+ * the beginning of the trace. The format has no place for events that are not calls (losses, ends without a call). */
 #include "base/digits.h"
 #include "export/spool.h"
 #include "export/walk.h"
@@ -17,7 +17,7 @@ struct speedscope {
     struct ct_spool spool;
     struct lane *lanes;
     size_t lane_count;
-    bool comma; /* a profile stands before */
+    bool comma; /* a profile precedes */
 };
 
 static void put_quoted(struct ct_export *e, const char *text) {

@@ -21,20 +21,20 @@ static struct ct_spool_stream *stream_at(struct ct_spool *s, size_t stream) {
     return t->buffer ? t : NULL;
 }
 
-static bool remember(struct ct_spool_stream *t, uint64_t block) {
+static bool remember_block(struct ct_spool_stream *t, uint64_t block) {
     if (!ct_grow(&t->blocks, &t->capacity, t->count, sizeof *t->blocks, 64))
         return false;
     t->blocks[t->count++] = block;
     return true;
 }
 
-static void store(struct ct_spool *s, struct ct_spool_stream *t) {
+static void store_block(struct ct_spool *s, struct ct_spool_stream *t) {
     t->used = 0;
     if (!s->file && !(s->file = tmpfile())) {
         s->error = errno;
         return;
     }
-    if (!remember(t, s->blocks)) {
+    if (!remember_block(t, s->blocks)) {
         s->no_memory = true;
         return;
     }
@@ -55,7 +55,7 @@ void ct_spool_put(struct ct_spool *s, size_t stream, const void *bytes, size_t c
         from += part;
         count -= part;
         if (t->used == CT_SPOOL_BLOCK)
-            store(s, t);
+            store_block(s, t);
     }
 }
 

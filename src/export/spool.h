@@ -1,5 +1,5 @@
-/* Several streams of bytes that grow at the same time and are read one after the other: blocks in a temporary file, a buffer for
- * each stream. Memory: 4 KiB and 8 bytes for each 4 KiB of a stream. One owner. */
+/* Several streams of bytes that grow at the same time and are read one after the other: blocks in a temporary file, and
+ * a buffer for each stream. Each stream takes 4 KiB of memory, and 8 bytes for each 4 KiB written. One owner. */
 #ifndef CT_EXPORT_SPOOL_H
 #define CT_EXPORT_SPOOL_H
 
@@ -16,7 +16,7 @@ struct ct_spool_stream {
 };
 
 struct ct_spool {
-    FILE *file; /* NULL: not needed so far */
+    FILE *file; /* NULL: not needed yet */
     uint64_t blocks;
     struct ct_spool_stream *streams;
     size_t count;

@@ -1,7 +1,7 @@
 /* Walks through the events of each thread.
  *
- * Invariants: every known frame has a span as its `user`; a span is in exactly one lane; in a lane, a span lies higher on the
- * stack of frames than the one below it. */
+ * Invariants: every known frame has a span as its `user`; a span is in exactly one lane; in a lane, a span lies higher
+ * on the stack of frames than the one below it. */
 #include "export/walk.h"
 #include "base/grow.h"
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static void drop_span(struct ct_walk *w, struct ct_span *span) {
     w->free_spans = span;
 }
 
-/* The known frame at the place, or the next that it was called in. */
+/* The known frame at index `at`, or the nearest known one that it was called in. */
 static struct ct_span *span_at(const struct ct_walk *w, size_t at) {
     const struct ct_frame *frame = ct_frames_known(&w->frames, at);
     return frame ? frame->user : NULL;
@@ -83,24 +83,24 @@ static void take_off_lane(struct ct_walk *w, struct ct_span *top) {
         w->lane_hint = top->lane;
 }
 
-static void begin(struct ct_walk *w, struct ct_span *span, struct ct_span *caller) {
+static void report_begin(struct ct_walk *w, struct ct_span *span, struct ct_span *caller) {
     if (w->format->begin)
         w->format->begin(w, span, caller);
 }
 
-static void end(struct ct_walk *w, struct ct_span *span, struct ct_span *caller, enum ct_span_end how) {
+static void report_end(struct ct_walk *w, struct ct_span *span, struct ct_span *caller, enum ct_span_end how) {
     if (w->format->end)
         w->format->end(w, span, caller, how);
 }
 
-/* Takes the spans above off the lane, the top first; they are left linked by `above`. */
+/* Takes the spans above off the lane, the top first. They stay linked by `above`. */
 static struct ct_span *suspend_above(struct ct_walk *w, struct ct_span *span) {
     struct ct_span *lowest = span->above, *moved = NULL;
     if (!lowest)
         return NULL;
     for (;;) {
         struct ct_span *top = w->lanes[span->lane].top;
-        end(w, top, top->below, CT_SPAN_MOVED);
+        report_end(w, top, top->below, CT_SPAN_MOVED);
         take_off_lane(w, top);
         top->above = moved;
         moved = top;
@@ -111,7 +111,7 @@ static struct ct_span *suspend_above(struct ct_walk *w, struct ct_span *span) {
 
 static void end_span(struct ct_walk *w, struct ct_span *span, struct ct_span *caller, enum ct_span_end how) {
     struct ct_span *moved = suspend_above(w, span);
-    end(w, span, caller, how);
+    report_end(w, span, caller, how);
     take_off_lane(w, span);
     drop_span(w, span);
     if (!moved)
@@ -123,7 +123,7 @@ static void end_span(struct ct_walk *w, struct ct_span *span, struct ct_span *ca
         next = moved->above;
         put_on_lane(w, moved, lane);
         moved->continued = true;
-        begin(w, moved, moved->below);
+        report_begin(w, moved, moved->below);
     }
 }
 
@@ -165,7 +165,7 @@ static void on_call(struct ct_walk *w, const struct ct_trace_event *event) {
     if (lane == SIZE_MAX)
         return;
     put_on_lane(w, span, lane);
-    begin(w, span, caller);
+    report_begin(w, span, caller);
 }
 
 static void on_end(struct ct_walk *w, const struct ct_trace_event *event) {
@@ -199,11 +199,11 @@ static size_t on_gaps(struct ct_walk *w, size_t gap, uint64_t sequence) {
 
 static void close_open(struct ct_walk *w, size_t gap) {
     const struct ct_thread_facts *facts = &w->e->facts.threads[w->thread];
-    if (!w->now_ns) /* nothing but a gap */
+    if (!w->now_ns) /* only a gap */
         w->now_ns = w->e->start_ns;
     uint64_t end_ns = ct_facts_thread_end(&w->e->facts, w->e->trace, w->thread, w->now_ns, w->frames.count);
     struct ct_frame frame;
-    if (gap < facts->gap_count) /* the time from here on is in it */
+    if (gap < facts->gap_count) /* the time from here on is inside the gap */
         end_ns = w->now_ns;
     on_gaps(w, gap, UINT64_MAX);
     w->now_ns = end_ns;
@@ -222,7 +222,7 @@ static int read_events(struct ct_walk *w, struct ct_trace_cursor *cursor) {
     size_t gap = 0;
     while (!w->e->status && ct_trace_next(cursor, &event)) {
         uint64_t last_ns = w->now_ns;
-        if (event.timestamp_ns < last_ns) /* a damaged file; no viewer takes time that goes back */
+        if (event.timestamp_ns < last_ns) /* a damaged file; viewers reject time that goes back */
             event.timestamp_ns = last_ns;
         w->now_ns = event.timestamp_ns;
         w->detail = event.detail;

@@ -1,10 +1,10 @@
-/* Walks through the events of each thread and tells a format of calls that begin and end, in a form that viewers with strict
- * stacks can show.
+/* Walks through the events of each thread and calls a format's functions where calls begin and end, in a form that
+ * viewers with strict stacks can show.
  *
- * A lane is a strict stack: what began last ends first. A thread has one lane, as long as no coroutines take turns on it. When a
- * frame ends below others, these others are suspended: they are moved, whole, to another lane (they end as CT_SPAN_MOVED and
- * begin again there, `continued`), where they go on when they run again. So each coroutine moves about once, and what is
- * shown does not grow with the number of switches. */
+ * A lane is a strict stack: what began last ends first. A thread has one lane unless coroutines take turns on it. When
+ * a frame ends below others, these are suspended: they move, as a whole, to another lane (they end as CT_SPAN_MOVED and
+ * begin again there, `continued`), and go on there when they run again. So each coroutine moves about once, and the
+ * output does not grow with the number of switches. */
 #ifndef CT_EXPORT_WALK_H
 #define CT_EXPORT_WALK_H
 
@@ -14,8 +14,8 @@
 enum ct_span_end {
     CT_SPAN_RETURNED,
     CT_SPAN_LEFT,  /* exception, longjmp, cancellation */
-    CT_SPAN_LOST,  /* its end is in a gap; it is known to be over now */
-    CT_SPAN_OPEN,  /* when the recording ended */
+    CT_SPAN_LOST,  /* its end is in a gap; it has ended by now */
+    CT_SPAN_OPEN,  /* still open when the recording ended */
     CT_SPAN_MOVED, /* it goes on in another lane */
 };
 
@@ -38,7 +38,8 @@ struct ct_export_lane {
 };
 
 struct ct_walk;
-/* `caller`: the call that made it, NULL when it is not known or over. Those that are NULL are not called. */
+/* `caller`: the call that made this one, NULL when it is not known or has ended. Functions that are NULL are not
+ * called. */
 struct ct_walk_format {
     void (*begin_thread)(struct ct_walk *w);
     void (*end_thread)(struct ct_walk *w);
@@ -58,7 +59,7 @@ struct ct_walk {
     size_t thread, process;
     const struct ct_trace_thread *info;
     uint64_t now_ns;
-    uint32_t detail; /* record of the event at hand: a call's for begin and entry, a return's for end and unpaired */
+    uint32_t detail; /* record of the current event: a call's for begin and entry, a return's for end and unpaired */
     struct ct_export_lane *lanes;
     size_t lane_count;
     /* private */
@@ -69,7 +70,7 @@ struct ct_walk {
     void *chunks;
 };
 
-/* All threads with events, one after the other. */
+/* Walks through all threads with events, one after the other. */
 int ct_walk_trace(struct ct_export *e, const struct ct_walk_format *format, void *arg);
 
 #endif

@@ -1,6 +1,6 @@
-/* What every instruction set has in common: kinds of instructions and a buffer that code is written into.
+/* What all instruction sets have in common: kinds of instructions, and a buffer that code is written into.
  *
- * Freestanding: nothing here or below src/isa uses libc, so the same files serve the agent. */
+ * Freestanding: nothing in src/isa uses libc, so the agent is built from these files too. */
 #ifndef CT_ISA_ISA_H
 #define CT_ISA_ISA_H
 
@@ -19,7 +19,7 @@ enum ct_insn_kind {
     CT_INSN_JMP_INDIRECT, /* through a register or memory */
     CT_INSN_CALL_INDIRECT,
     CT_INSN_RET,     /* near return */
-    CT_INSN_FAR,     /* far call, jump, return, iret, sysret, sysexit, rsm: leaves what we can follow */
+    CT_INSN_FAR,     /* far call, jump, return, iret, sysret, sysexit, rsm: cannot be followed */
     CT_INSN_SYSCALL, /* syscall, sysenter, svc */
     CT_INSN_INT,     /* int n (also int1) */
     CT_INSN_INT3,    /* int3, brk */

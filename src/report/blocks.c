@@ -1,5 +1,5 @@
-/* See blocks.h. Each file is counted in an array by the numbers of its blocks; what comes of it is appended to the rows, which are put together
- * whenever they have doubled. */
+/* See blocks.h. The blocks of each file are counted in an array, by their numbers. The result is appended to the rows,
+ * which are merged whenever they have doubled. */
 #include "report/blocks.h"
 #include "base/grow.h"
 #include "symbols/lookup.h"
@@ -16,12 +16,12 @@ struct work {
     struct ct_block_report *report;
     struct ct_trace *trace;
     const struct ct_block_options *options;
-    size_t room, together;        /* rows there is memory for; rows when they were last put together */
-    struct ct_block_row *counted; /* of the file that is being read, by number */
+    size_t room, together;        /* rows that fit into memory; rows after the last merge */
+    struct ct_block_row *counted; /* blocks of the current file, by number */
     size_t counted_room;
 };
 
-/* ---- putting together ---- */
+/* ---- merging ---- */
 
 static int compare_places(const void *a, const void *b) {
     const struct ct_block_row *x = a, *y = b;
@@ -54,7 +54,7 @@ static void put_together(struct work *w) {
     w->together = r->row_count = kept;
 }
 
-static int append(struct work *w, const struct ct_block_row *row) {
+static int append_row(struct work *w, const struct ct_block_row *row) {
     struct ct_block_report *r = w->report;
     if (!ct_grow(&r->rows, &w->room, r->row_count, sizeof *r->rows, ROOM_LEAST))
         return CT_ERR_NO_MEMORY;
@@ -108,7 +108,7 @@ static int count_thread(struct work *w, size_t thread) {
     for (size_t i = 0; !status && i < w->counted_room; i++) {
         w->counted[i].process = info->process;
         w->counted[i].thread = w->options->per_thread ? thread : SIZE_MAX;
-        status = w->counted[i].count ? append(w, &w->counted[i]) : 0;
+        status = w->counted[i].count ? append_row(w, &w->counted[i]) : 0;
         w->counted[i].count = 0;
     }
     if (w->report->row_count > 2 * w->together + ROOM_LEAST)
@@ -137,7 +137,7 @@ static bool is_wanted(const struct work *w, struct ct_block_row *row) {
            (!select->functions || (f && ct_select_function(select->functions, f)));
 }
 
-/* Ties go by place, so that the order is the same every time. */
+/* Breaks ties by place, so that the order is the same every time. */
 static int compare_counts(const void *a, const void *b) {
     const struct ct_block_row *x = a, *y = b;
     if (x->count != y->count)
@@ -147,7 +147,7 @@ static int compare_counts(const void *a, const void *b) {
     return compare_places(a, b);
 }
 
-static void arrange(struct work *w) {
+static void arrange_rows(struct work *w) {
     struct ct_block_report *r = w->report;
     size_t kept = 0;
     put_together(w);
@@ -196,7 +196,7 @@ int ct_block_report_make(struct ct_block_report **out, struct ct_trace *trace, c
         if (ct_select_thread(&options->select, ct_trace_thread_at(trace, i)))
             status = count_thread(&w, i);
     if (!status)
-        arrange(&w);
+        arrange_rows(&w);
     if (!status && options->lines)
         status = find_lines(&w);
     free(w.counted);

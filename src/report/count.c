@@ -19,7 +19,7 @@ static struct ct_tally *tally_of(struct ct_counter *c, uint64_t function) {
     return tally;
 }
 
-/* The end of the frame was lost: a call without a time. */
+/* The end of the frame was lost: counts a call without a time. */
 static void on_lost(void *arg, struct ct_frame *frame) {
     struct ct_counter *c = arg;
     struct ct_tally *tally = frame->user;
@@ -79,7 +79,7 @@ static void count_end(struct ct_counter *c, const struct ct_trace_event *event) 
 static void count_open(struct ct_counter *c, size_t thread, uint64_t last_ns, bool gap) {
     struct ct_frame frame;
     uint64_t end_ns = ct_facts_thread_end(c->facts, c->trace, thread, last_ns, c->frames.count);
-    if (gap) /* the time from here on is in it */
+    if (gap) /* the time from here on is inside the gap */
         end_ns = last_ns;
     while (ct_frames_take(&c->frames, end_ns, &frame)) {
         count_time(c, &frame, end_ns);

@@ -11,15 +11,16 @@ struct ct_count_totals {
     uint64_t events, calls, exceptions, open, unpaired, gaps, lost, gap_ns, threads;
 };
 
-/* Zeroed, with the first four set. Used from one thread; several may read one trace, each another thread of it. */
+/* Zeroed, with the first four fields set. One thread uses a counter; several counters may read one trace, each a
+ * different thread of it. */
 struct ct_counter {
     struct ct_trace *trace;
-    pthread_mutex_t *names; /* held to look up functions, which the trace does for one at a time */
+    pthread_mutex_t *names; /* held during lookups of functions, which the trace does one at a time */
     const struct ct_facts *facts;
     struct ct_table *tallies; /* of struct ct_tally */
-    struct ct_frames frames;  /* kept from thread to thread for its memory */
+    struct ct_frames frames;  /* reused from thread to thread for its memory */
     struct ct_count_totals totals;
-    /* of the thread that is read */
+    /* the thread that is being read */
     size_t process;
     bool failed; /* out of memory */
 };

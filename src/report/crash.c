@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- which calls are open ---- */
+/* ---- open calls ---- */
 
 static void copy_calls(const struct ct_frames *frames, size_t thread, struct ct_open_calls *out) {
     out->thread = thread;
@@ -26,7 +26,7 @@ static int by_time(const void *a, const void *b) {
     return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
 }
 
-/* The earliest goes when there are too many. */
+/* Drops the earliest signal when there are too many. */
 static struct ct_crash_signal *new_signal(struct ct_crash *crash) {
     crash->all_signals++;
     if (crash->signal_count < CT_CRASH_SIGNALS)
@@ -47,7 +47,7 @@ static void on_signal(struct ct_crash *crash, struct ct_trace *trace, const stru
                          signal->detail.type == CT_TRACE_DETAIL_SIGNAL;
 }
 
-static void ignore(void *arg, struct ct_frame *frame) {
+static void ignore_lost(void *arg, struct ct_frame *frame) {
     (void)arg, (void)frame;
 }
 
@@ -67,8 +67,8 @@ static void on_event(struct ct_crash *crash, struct ct_trace *trace, size_t proc
     }
 }
 
-/* Calls from before the oldest event that was kept. */
-static void inherit(struct ct_trace *trace, size_t thread, struct ct_frames *frames) {
+/* Adds calls from before the oldest event that was kept. */
+static void inherit_calls(struct ct_trace *trace, size_t thread, struct ct_frames *frames) {
     uint64_t *functions;
     size_t count;
     if (ct_trace_open_calls(trace, thread, &functions, &count) == 0)
@@ -86,8 +86,8 @@ static int read_thread(struct ct_crash *crash, struct ct_trace *trace, const str
     int status = ct_trace_cursor_open_thread(&cursor, trace, thread, 0);
     if (status)
         return status;
-    ct_frames_begin(&frames, known->complete, ignore, NULL);
-    inherit(trace, thread, &frames);
+    ct_frames_begin(&frames, known->complete, ignore_lost, NULL);
+    inherit_calls(trace, thread, &frames);
     while (ct_trace_next(cursor, &event)) {
         for (; gap < known->gap_count && known->gaps[gap].at <= event.sequence; gap++)
             ct_frames_gap(&frames, 0);
@@ -109,8 +109,8 @@ static bool may_have_signals(const struct ct_trace *trace, const struct ct_facts
     bool detail = false;
     for (size_t i = 0; i < ct_trace_thread_count(trace); i++)
         detail |= ct_trace_thread_at(trace, i)->process == process && ct_trace_thread_at(trace, i)->has_detail;
-    bool told = ct_json_first(ct_json_get(root, "signals", NULL)) != NULL;
-    return killed || told || (detail && !ct_trace_process_at(trace, process)->complete);
+    bool listed = ct_json_first(ct_json_get(root, "signals", NULL)) != NULL;
+    return killed || listed || (detail && !ct_trace_process_at(trace, process)->complete);
 }
 
 int ct_crash_make(struct ct_crash **out, struct ct_trace *trace, const struct ct_facts *facts, size_t process) {

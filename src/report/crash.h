@@ -1,4 +1,4 @@
-/* Signals and crashes in a process's trace: what the records tell, and which calls were open. */
+/* Signals and crashes in the trace of a process: what the records say, and which calls were open. */
 #ifndef CT_REPORT_CRASH_H
 #define CT_REPORT_CRASH_H
 
@@ -12,8 +12,8 @@ enum { CT_CRASH_FRAMES = 128, CT_CRASH_SIGNALS = 16 };
 /* The calls that were open, innermost first. */
 struct ct_open_calls {
     size_t thread;
-    size_t count; /* of all */
-    size_t shown; /* of `functions`: the innermost, and the outermost one last */
+    size_t count; /* all open calls */
+    size_t shown; /* number of `functions`: the innermost ones, and the outermost one last */
     uint64_t functions[CT_CRASH_FRAMES];
 };
 
@@ -29,14 +29,14 @@ struct ct_crash {
     struct ct_crash_signal *signals; /* the last CT_CRASH_SIGNALS, by time */
     size_t signal_count;
     uint64_t all_signals;
-    struct ct_open_calls *threads; /* at the end, when the process was killed; those with open calls only */
+    struct ct_open_calls *threads; /* at the end, when the process was killed; only those with open calls */
     size_t thread_count;
 };
 
-/* Reads the events of the process's threads, but not when nothing says that there was a signal. */
+/* Reads the events of the process's threads, unless nothing indicates a signal. */
 int ct_crash_make(struct ct_crash **out, struct ct_trace *trace, const struct ct_facts *facts, size_t process);
 void ct_crash_free(struct ct_crash *crash);
-/* Members of an object: "signals" and "open_calls". */
+/* Writes the members "signals" and "open_calls" of an object. */
 void ct_crash_json(const struct ct_crash *crash, const struct ct_trace *trace, struct ct_json *json);
 
 #endif

@@ -1,4 +1,4 @@
-/* Functions of two traces side by side: both reports come in order of names and are merged like sorted lists. */
+/* Functions of two traces side by side: both reports are sorted by name and merged. */
 #include "report/diff.h"
 #include "base/json_write.h"
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static int compare_names(const struct ct_report_row *x, const struct ct_report_r
     return order ? order : strcmp(x->module, y->module);
 }
 
-/* The next function of both lists: the first by name, from one or both. */
+/* Takes the next function by name, from one list or both. */
 static struct ct_diff_row take_row(const struct ct_diff *d, size_t at[CT_DIFF_SIDES]) {
     const struct ct_report_row *first = NULL;
     for (int s = 0; s < CT_DIFF_SIDES; s++) {
@@ -62,7 +62,7 @@ static void count_row(struct ct_diff *d, const struct ct_diff_row *row) {
         d->changed++;
 }
 
-/* Ties go by calls, then by name, so that the order is the same every time. */
+/* Breaks ties by calls, then by name, so that the order is the same every time. */
 static int compare_rows(const void *a, const void *b, void *arg) {
     const struct ct_diff_row *x = a, *y = b;
     enum ct_diff_sort sort = *(const enum ct_diff_sort *)arg;

@@ -1,16 +1,16 @@
-/* Two traces of one program: which functions changed, and where the paths of the main threads part.
+/* Two traces of one program: which functions changed, and where the paths of the main threads diverge.
  *
- * Functions are the same when their module's file name and their name are (nameless ones are named by module and
- * offset); several of one name in a module are one row. Paths are compared call by call, by name and by the number of
- * calls around it; functions that the selection leaves out are not on them. Memory grows with the number of functions
- * and the depth of calls, not with the number of events. */
+ * Two functions are the same when their names and the file names of their modules are equal (functions without a name
+ * are named by module and offset). Several functions of one name in a module are one row. Paths are compared call by
+ * call, by name and by the number of calls around it; functions outside the selection are not part of them. Memory
+ * grows with the number of functions and the depth of calls, not with the number of events. */
 #ifndef CT_REPORT_DIFF_H
 #define CT_REPORT_DIFF_H
 
 #include "report/functions.h"
 #include "report/function_cache.h"
 
-/* The list exists once; the names are what the user types. */
+/* The only list; the names are what the user types. */
 #define CT_DIFF_SORT_LIST(X) X(SELF, "self") X(TOTAL, "total") X(CALLS, "calls") X(NAME, "name")
 enum ct_diff_sort {
 #define CT_DIFF_SORT_ENUM(name, text) CT_DIFF_BY_##name,
@@ -22,18 +22,18 @@ struct ct_diff_options {
     struct ct_select select; /* functions and modules */
     enum ct_diff_sort sort;  /* by the size of the change */
     uint64_t limit;          /* rows; 0: all */
-    uint64_t min_change;     /* percent of A's value of what is sorted by (self time when that is the name) */
-    uint64_t next;           /* calls behind the place where the paths part */
+    uint64_t min_change;     /* percent of A's value of the sort key (of the self time when sorted by name) */
+    uint64_t next;           /* calls to show after the point where the paths diverge */
 };
 
 enum { CT_DIFF_A, CT_DIFF_B, CT_DIFF_SIDES };
 
 struct ct_diff_values {
-    uint64_t calls, timed, total_ns, self_ns; /* calls 0: it is not there */
+    uint64_t calls, timed, total_ns, self_ns; /* calls 0: this side does not have the function */
 };
 
 struct ct_diff_row {
-    const char *name, *module; /* of the traces or of the diff: all must live */
+    const char *name, *module; /* owned by the traces or the diff: all must live */
     struct ct_diff_values side[CT_DIFF_SIDES];
 };
 
@@ -44,8 +44,8 @@ struct ct_diff_call {
 
 struct ct_diff_path {
     bool compared;              /* both have a main thread */
-    bool part;                  /* false: all calls are the same */
-    uint64_t common;            /* calls up to there */
+    bool part;                  /* the paths diverge; false: all calls are equal */
+    uint64_t common;            /* calls before that */
     struct ct_diff_call *stack; /* around the first difference, outermost first; A's */
     size_t stack_count;
     struct ct_diff_call *next[CT_DIFF_SIDES]; /* the first one differs */
@@ -57,8 +57,8 @@ struct ct_diff {
     struct ct_diff_row *rows;
     size_t row_count;
     uint64_t matched;              /* rows before the limit */
-    uint64_t added, gone, changed; /* of them */
-    uint64_t unchanged;            /* functions that are no row: equal, or below the least change */
+    uint64_t added, gone, changed; /* of the matched rows */
+    uint64_t unchanged;            /* functions without a row: equal, or below the least change */
     struct ct_report *reports[CT_DIFF_SIDES];
     struct ct_function_cache names[CT_DIFF_SIDES];
     struct ct_diff_path path;
@@ -67,7 +67,7 @@ struct ct_diff {
 int ct_diff_make(struct ct_diff **out, struct ct_trace *const traces[CT_DIFF_SIDES],
                  const struct ct_diff_options *options);
 void ct_diff_free(struct ct_diff *diff);
-/* A part of ct_diff_make: the main threads. */
+/* A part of ct_diff_make: compares the main threads. */
 int ct_diff_paths(struct ct_diff *diff, struct ct_trace *const traces[CT_DIFF_SIDES], uint64_t next);
 
 struct ct_json;

@@ -1,14 +1,14 @@
-/* Where the main threads of two traces part: both are read call by call until a call differs.
+/* Where the main threads of two traces diverge: reads both, call by call, until a call differs.
  *
- * Calls are enough: a call's depth tells which frames around it are open, and these are the last calls at the depths
- * below. Functions that were not selected take no part, so a depth here counts selected frames only. */
+ * Calls are enough: the depth of a call says which frames around it are open, and these are the last calls at the
+ * depths below. Functions outside the selection are left out, so a depth here counts selected frames only. */
 #include "base/grow.h"
 #include "report/diff.h"
 #include "abi/atf.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_DEPTH = 1 << 20 }; /* deeper ones count as this deep: such a file is wrong */
+enum { MAX_DEPTH = 1 << 20 }; /* deeper calls count as this deep: such a file is wrong */
 
 struct walker {
     struct ct_trace_cursor *cursor;
@@ -16,12 +16,12 @@ struct walker {
     size_t process;
     uint32_t *outer; /* [d]: selected frames among the d outermost ones */
     size_t count, capacity;
-    struct ct_diff_call call; /* the last one that was read; known NULL: there are no more */
+    struct ct_diff_call call; /* the last call that was read; known NULL: there are no more */
     bool failed;              /* out of memory */
 };
 
-/* `outer` is known up to this depth; frames whose calls were lost are not selected. */
-static bool reach(struct walker *w, size_t depth) {
+/* Makes `outer` known up to this depth. Frames whose calls were lost are not selected. */
+static bool extend_outer(struct walker *w, size_t depth) {
     if (!ct_grow(&w->outer, &w->capacity, depth, sizeof *w->outer, 256))
         return false;
     if (!w->count)
@@ -32,17 +32,17 @@ static bool reach(struct walker *w, size_t depth) {
 }
 
 /* Reads up to the next selected call. False: there is none. */
-static bool step(struct walker *w) {
+static bool next_call(struct walker *w) {
     struct ct_trace_event event;
     w->call.known = NULL;
     while (ct_trace_next(w->cursor, &event)) {
         if (event.kind != CT_TRACE_CALL)
             continue;
         const struct ct_cached_function *known = ct_function_cache_get(w->names, w->process, event.function_id);
-        /* On another stack, the place there: what is around it is not compared. */
+        /* On another stack: the depth there. Its surroundings are not compared. */
         size_t depth = event.depth & ATF_DEPTH_OTHER ? ATF_DEPTH_PLACE(event.depth) : event.depth;
         depth = depth < MAX_DEPTH ? depth : MAX_DEPTH;
-        if (!known || !reach(w, depth + 1)) {
+        if (!known || !extend_outer(w, depth + 1)) {
             w->failed = true;
             return false;
         }
@@ -57,7 +57,7 @@ static bool step(struct walker *w) {
     return false;
 }
 
-/* ---- the stack that both have ---- */
+/* ---- the common stack ---- */
 
 struct stack {
     struct ct_diff_call *calls; /* by depth */
@@ -75,7 +75,7 @@ static bool is_same(const struct ct_diff_call *a, const struct ct_diff_call *b) 
     return a->known && b->known && a->depth == b->depth && !strcmp(a->known->name, b->known->name);
 }
 
-/* Frames around both calls; around the one that there is when a side is at its end. */
+/* Frames around both calls; when one side has ended, around the other side's call. */
 static size_t common_depth(const struct walker w[CT_DIFF_SIDES]) {
     const struct ct_diff_call *a = &w[CT_DIFF_A].call, *b = &w[CT_DIFF_B].call;
     if (!a->known || !b->known)
@@ -91,17 +91,17 @@ static int keep_next(struct ct_diff_path *path, int side, struct walker *w, uint
         return CT_ERR_NO_MEMORY;
     while (path->next_count[side] < count && w->call.known) {
         path->next[side][path->next_count[side]++] = w->call;
-        step(w);
+        next_call(w);
     }
     return w->failed ? CT_ERR_NO_MEMORY : 0;
 }
 
-static int compare(struct ct_diff_path *path, struct walker w[CT_DIFF_SIDES], uint64_t next) {
+static int compare_paths(struct ct_diff_path *path, struct walker w[CT_DIFF_SIDES], uint64_t next) {
     struct stack stack = {0};
     bool more = true;
     for (;;) {
-        more = step(&w[CT_DIFF_A]);
-        more = step(&w[CT_DIFF_B]) || more;
+        more = next_call(&w[CT_DIFF_A]);
+        more = next_call(&w[CT_DIFF_B]) || more;
         if (w[CT_DIFF_A].failed || w[CT_DIFF_B].failed || !is_same(&w[CT_DIFF_A].call, &w[CT_DIFF_B].call))
             break;
         path->common++;
@@ -122,7 +122,8 @@ static int compare(struct ct_diff_path *path, struct walker w[CT_DIFF_SIDES], ui
 
 /* ---- main threads ---- */
 
-/* Of the process that was recorded first: the thread with its number, or else its first. SIZE_MAX: none. */
+/* Main thread of the process that was recorded first: the thread with the process's number, or else the first.
+ * SIZE_MAX: none. */
 static size_t main_thread(const struct ct_trace *trace) {
     size_t process = 0, found = SIZE_MAX;
     for (size_t i = 1; i < ct_trace_process_count(trace); i++)
@@ -154,7 +155,7 @@ int ct_diff_paths(struct ct_diff *d, struct ct_trace *const traces[CT_DIFF_SIDES
         status = ct_trace_cursor_open_thread(&w[s].cursor, traces[s], d->path.thread[s], 0);
     }
     if (complete && !status)
-        status = compare(&d->path, w, next);
+        status = compare_paths(&d->path, w, next);
     for (int s = 0; s < CT_DIFF_SIDES; s++) {
         if (w[s].cursor)
             ct_trace_cursor_close(w[s].cursor);

@@ -25,7 +25,7 @@ static bool copy_texts(struct ct_cached_function *k) {
     return true;
 }
 
-static bool learn(const struct ct_function_cache *t, struct ct_cached_function *k) {
+static bool learn_function(const struct ct_function_cache *t, struct ct_cached_function *k) {
     uint64_t id = k->key.function;
     const struct ct_trace_function *f =
         t->find ? t->find(t->find_arg, k->key.process, id) : ct_trace_function(t->trace, k->key.process, id);
@@ -45,15 +45,15 @@ static bool learn(const struct ct_function_cache *t, struct ct_cached_function *
 
 const struct ct_cached_function *ct_function_cache_get(struct ct_function_cache *t, size_t process, uint64_t function) {
     struct ct_cached_function *known = ct_table_get(&t->table, process, function, sizeof *known);
-    if (known && (!known->name || (t->find && !known->copy)) && !learn(t, known))
+    if (known && (!known->name || (t->find && !known->copy)) && !learn_function(t, known))
         return NULL;
     return known;
 }
 
-static void release(void *thing) {
+static void release_known(void *thing) {
     free(((struct ct_cached_function *)thing)->copy);
 }
 
 void ct_function_cache_free(struct ct_function_cache *t) {
-    ct_table_free(&t->table, release);
+    ct_table_free(&t->table, release_known);
 }

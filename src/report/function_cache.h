@@ -1,4 +1,5 @@
-/* Functions of a trace as a reader of events needs them: looked up once, with what the user's globs say of them. One owner. */
+/* Functions of a trace as a reader of events needs them: looked up once, and matched with the user's globs once. One
+ * owner. */
 #ifndef CT_REPORT_FUNCTION_CACHE_H
 #define CT_REPORT_FUNCTION_CACHE_H
 
@@ -11,21 +12,21 @@ struct ct_cached_function {
     const struct ct_trace_function *function; /* NULL: the trace does not know it */
     bool entry_only;
     bool function_fits, module_fits;
-    char made_name[32]; /* for one that the trace does not know: its symbols were cut */
-    char *copy;         /* of both texts, where functions are found elsewhere */
+    char made_name[32]; /* for a function that the trace does not know because its symbols were cut */
+    char *copy;         /* of both texts, when `find` supplies the functions */
 };
 
 struct ct_function_cache {
     const struct ct_trace *trace;
     const struct ct_select *select;
     struct ct_table table;
-    /* Instead of the trace, for one that is being written: names are copied, `function` is NULL, and one that is not known is
-     * asked for again. */
+    /* Replaces the trace while it is being written: names are copied, `function` is NULL, and a function that is not
+     * known is looked up again the next time. */
     const struct ct_trace_function *(*find)(void *arg, size_t process, uint64_t function);
     void *find_arg;
 };
 
-/* NULL: out of memory. Stays where it is until the table is freed. */
+/* NULL: out of memory. The pointer is valid until the table is freed. */
 const struct ct_cached_function *ct_function_cache_get(struct ct_function_cache *known, size_t process,
                                                        uint64_t function);
 void ct_function_cache_free(struct ct_function_cache *known);

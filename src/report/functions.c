@@ -1,7 +1,7 @@
-/* The report: reads threads in parallel, merges what they counted, makes rows.
+/* The report: reads threads in parallel, merges their counts, makes rows.
  *
- * Workers share the trace (each reads another thread of it), the counter of threads that are left, and a lock to
- * look up functions. Largest threads go first, so that no worker is left alone with a large one at the end. */
+ * Workers share the trace (each reads a different thread of it), the counter of remaining threads, and a lock for
+ * lookups of functions. The largest threads come first, so that no worker is left alone with a large one at the end. */
 #include "report/functions.h"
 #include "base/grow.h"
 #include "report/count.h"
@@ -33,7 +33,7 @@ struct worker {
     _Alignas(128) struct job *job; /* no cache line belongs to two workers */
     struct ct_table tallies;
     struct ct_counter counter;
-    struct part part; /* rows of whole threads, when each has its own */
+    struct part part; /* rows of whole threads, when each thread has its own rows */
     int status;
     pthread_t thread;
     bool started;
@@ -125,7 +125,7 @@ static int run_workers(struct worker *workers, unsigned count) {
     int status = workers[0].status;
     for (unsigned i = 1; i < count; i++) {
         if (!workers[i].started)
-            continue; /* the others have done its work */
+            continue; /* the others do its work */
         pthread_join(workers[i].thread, NULL);
         if (!status)
             status = workers[i].status;
@@ -167,10 +167,10 @@ static int choose_threads(struct job *job) {
     return 0;
 }
 
-/* ---- putting together ---- */
+/* ---- merging ---- */
 
-/* Processes that run the same program have the same functions: each is one row, under the key it has in the first of
- * them. */
+/* Processes that run the same program have the same functions: each function is one row, under the key that it has in
+ * the first process. */
 struct same_function {
     struct ct_table_key by_hash;
     struct ct_table_key first;
@@ -184,7 +184,7 @@ static uint64_t hash_text(uint64_t hash, const char *text) {
     return hash;
 }
 
-static int unite(struct ct_table *same, const struct ct_trace *trace, struct ct_table_key *key) {
+static int unite_key(struct ct_table *same, const struct ct_trace *trace, struct ct_table_key *key) {
     const struct ct_trace_function *f = ct_trace_function(trace, key->process, key->function);
     if (!f || ct_trace_process_count(trace) < 2)
         return 0;
@@ -206,7 +206,7 @@ static int merge_tallies(struct ct_table *into, struct ct_table *same, const str
         if (!tally)
             continue;
         struct ct_table_key key = tally->key;
-        int status = unite(same, trace, &key);
+        int status = unite_key(same, trace, &key);
         struct ct_tally *to = status ? NULL : ct_tally_get(into, key.process, key.function);
         if (!to || !ct_tally_merge(to, tally))
             return CT_ERR_NO_MEMORY;
@@ -214,7 +214,7 @@ static int merge_tallies(struct ct_table *into, struct ct_table *same, const str
     return 0;
 }
 
-/* All threads of all workers in one row for each function. */
+/* Merges all threads of all workers into one row for each function. */
 static int merge_workers(struct part *part, const struct ct_trace *trace, struct worker *workers, unsigned count) {
     struct ct_table merged = {0}, same = {0};
     int status = 0;
@@ -249,7 +249,7 @@ static void add_totals(struct ct_report *r, const struct ct_count_totals *t) {
     r->threads += t->threads;
 }
 
-static int gather(struct ct_report *r, struct job *job, struct worker *workers, unsigned count) {
+static int gather_rows(struct ct_report *r, struct job *job, struct worker *workers, unsigned count) {
     struct part all = {0};
     int status = job->options->per_thread ? 0 : merge_workers(&all, job->trace, workers, count);
     for (unsigned i = 0; i < count; i++) {
@@ -276,7 +276,7 @@ static int count_all(struct ct_report *r, struct job *job) {
         workers[i] = (struct worker){.job = job};
     int status = run_workers(workers, count);
     if (!status)
-        status = gather(r, job, workers, count);
+        status = gather_rows(r, job, workers, count);
     free_workers(workers, count);
     return status;
 }

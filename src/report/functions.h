@@ -1,19 +1,19 @@
 /* Functions by calls and times: one row for each, over all threads or for each thread.
  *
- * total   time between call and end; once where a function calls itself, or is open in several coroutines
- * self    without the calls that it made
+ * total   time between call and end; counted once where a function calls itself or is open in several coroutines
+ * self    total without the calls that it made
  * avg, max, percentiles   of the time between call and end, of every call
  *
  * Calls that were open at the end are closed there. Calls whose end was lost count as calls and have no time; ends
- * whose call was lost are counted as unpaired. Time in gaps is nobody's. Memory grows with the number of functions,
- * not of events. Threads of the trace are read in parallel. */
+ * whose call was lost are counted as unpaired. Time in gaps counts for no function. Memory grows with the number of
+ * functions, not of events. Threads of the trace are read in parallel. */
 #ifndef CT_REPORT_FUNCTIONS_H
 #define CT_REPORT_FUNCTIONS_H
 
 #include "report/function_cache.h"
 #include <contrail/trace.h>
 
-/* The list exists once; the names are what the user types. */
+/* The only list; the names are what the user types. */
 #define CT_REPORT_SORT_LIST(X)                                                                                         \
     X(TOTAL, "total")                                                                                                  \
     X(SELF, "self")                                                                                                    \
@@ -34,17 +34,17 @@ struct ct_report_options {
 };
 
 struct ct_report_row {
-    const char *name, *module;             /* of the trace or of the report: both must live */
+    const char *name, *module;             /* owned by the trace or the report: both must live */
     const struct ct_trace_function *known; /* NULL: the trace does not know it */
     size_t process;                        /* index */
     uint64_t function;                     /* id */
     size_t thread;                         /* index; SIZE_MAX: all threads */
     uint64_t calls;
-    uint64_t timed; /* of them, with a time */
+    uint64_t timed; /* calls with a time */
     uint64_t total_ns, self_ns, avg_ns, max_ns, p50_ns, p95_ns, p99_ns;
     uint64_t exceptions; /* calls that were left by an exception or a longjmp */
     uint64_t open;       /* calls that were open at the end */
-    uint64_t unpaired;   /* calls whose end was lost, and ends whose call was */
+    uint64_t unpaired;   /* calls whose end was lost, and ends whose call was lost */
     bool entry_only;     /* no times */
 };
 
@@ -66,10 +66,10 @@ int ct_report_arrange(struct ct_report *report, const struct ct_trace *trace, co
 struct ct_json;
 struct ct_output;
 struct ct_values;
-/* `values`: what functions were called with (values.h); may be NULL. */
+/* `values`: arguments and results of the functions (values.h); may be NULL. */
 void ct_report_json(const struct ct_report *report, const struct ct_trace *trace, const struct ct_values *values,
                     struct ct_json *json);
-/* Lines with a head, quoted as in RFC 4180. */
+/* Writes lines after a header line, quoted as in RFC 4180. */
 void ct_report_csv(const struct ct_report *report, bool per_thread, const struct ct_trace *trace,
                    struct ct_output *output);
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is told of a row's times, in this order, in both. The list exists once. */
+/* The columns of a row's times, in this order, for JSON and CSV. The only list. */
 static const struct {
     const char *key;
     size_t offset;

@@ -1,8 +1,8 @@
 /* Callers and callees: one pass over the events, thread by thread.
  *
- * A frame's `user` is a record of the rows that its end has to be added to. Ways out of a function are carried along:
- * a frame's rows among the callees are children of its caller's rows, so that a call costs `depth` steps however deep
- * the stack is. One owner. */
+ * A frame's `user` is a record of the rows that its end is added to. Paths out of a function are carried along: a
+ * frame's rows among the callees are children of its caller's rows, so a call costs `depth` steps, however deep the
+ * stack is. One owner. */
 #include "report/graph.h"
 #include "base/grow.h"
 #include "trace/facts.h"
@@ -12,7 +12,7 @@
 /* A function as events name it. */
 struct function {
     struct ct_table_key key;
-    const struct ct_cached_function *known; /* the same for the same function of several processes */
+    const struct ct_cached_function *known; /* one for all processes that have this function */
     struct ct_graph_function *root;         /* NULL: the user did not ask for it */
 };
 
@@ -23,11 +23,11 @@ struct first {
 };
 
 struct record {
-    struct record *next; /* of those that are free */
+    struct record *next; /* the next free one */
     struct function *function;
-    /* [i]: the row of this call among the callees of the frame that is i + 1 calls out, or NULL. */
+    /* [i]: the row of this call among the callees of the frame that is i + 1 calls further out, or NULL. */
     struct ct_graph_node *out[CT_GRAPH_MAX_DEPTH];
-    /* Rows of the callers, when it is a root. */
+    /* Rows of the callers, when this is a root. */
     struct ct_graph_node *in[CT_GRAPH_MAX_DEPTH];
 };
 
@@ -62,8 +62,8 @@ static struct ct_graph_function *add_root(struct ct_graph *g, const struct ct_ca
     return root;
 }
 
-/* Processes that run the same program have the same functions: they are one. */
-static bool learn(struct walk *w, struct function *f) {
+/* Processes that run the same program have the same functions: they share one `known`. */
+static bool learn_function(struct walk *w, struct function *f) {
     const struct ct_cached_function *known = ct_function_cache_get(&w->graph->names, f->key.process, f->key.function);
     if (!known)
         return false;
@@ -88,7 +88,7 @@ static bool learn(struct walk *w, struct function *f) {
 
 static struct function *function_of(struct walk *w, uint64_t id) {
     struct function *f = ct_table_get(&w->functions, w->process, id, sizeof *f);
-    if (f && (f->known || learn(w, f)))
+    if (f && (f->known || learn_function(w, f)))
         return f;
     w->failed = true;
     return NULL;
@@ -117,7 +117,7 @@ static void give_back(struct walk *w, struct record *r) {
 
 /* ---- calls ---- */
 
-/* The record of the frame at this place; NULL: there is none, or its call was not seen. */
+/* The record of the frame at index `at`; NULL: there is none, or its call was not seen. */
 static struct record *record_at(const struct walk *w, size_t at) {
     const struct ct_frame *frame = ct_frames_at(&w->frames, at);
     return frame ? frame->user : NULL;
@@ -133,7 +133,7 @@ static struct ct_graph_node *count_child(struct walk *w, struct ct_graph_node *p
     return node;
 }
 
-/* The ways into the function; `at` is its caller's place. */
+/* Counts the paths into the function; `at` is the index of its caller. */
 static void count_in(struct walk *w, struct record *r, size_t at) {
     struct ct_graph_node *node = &r->function->root->callers;
     for (size_t i = 0; i < w->options->depth && node; i++) {
@@ -147,7 +147,7 @@ static void count_in(struct walk *w, struct record *r, size_t at) {
     }
 }
 
-/* The ways out of the functions that led here. */
+/* Counts the paths out of the functions that led here. */
 static void count_out(struct walk *w, struct record *r, const struct record *caller) {
     const struct ct_cached_function *known = r->function->known;
     if (caller->function->root)
@@ -214,7 +214,7 @@ static void on_lost(void *arg, struct ct_frame *frame) {
     give_back(w, r);
 }
 
-/* The function whose call ended, or NULL when nobody asked for it. */
+/* The function whose call ended, or NULL when the user did not ask for it. */
 static struct ct_graph_function *close_frame(struct walk *w, const struct ct_frame *frame, uint64_t end_ns) {
     struct record *r = frame->user;
     for (size_t i = 0; i < ROWS; i++) {
@@ -287,7 +287,7 @@ static int walk_thread(struct walk *w, const struct ct_facts *all, size_t thread
         last_ns = event.timestamp_ns;
     }
     ct_trace_cursor_close(cursor);
-    bool cut = gap < facts->gap_count; /* the time from here on is in a gap */
+    bool cut = gap < facts->gap_count; /* the time from here on is inside a gap */
     close_open(w, cut ? last_ns : ct_facts_thread_end(all, w->trace, thread, last_ns, w->frames.count));
     for (; gap < facts->gap_count; gap++)
         w->graph->lost += facts->gaps[gap].lost;
@@ -334,12 +334,12 @@ int ct_graph_make(struct ct_graph **out, struct ct_trace *trace, const struct ct
         return status;
     }
     ct_graph_arrange(g, options->limit);
-    g->names.select = NULL; /* it may go now */
+    g->names.select = NULL; /* the caller may free it now */
     *out = g;
     return 0;
 }
 
-/* Not the node itself, which may be part of something. */
+/* Leaves the node itself, which may be part of something else. */
 static void free_children(struct ct_graph_node *node) {
     for (size_t i = 0; i < node->child_count; i++) {
         free_children(node->children[i]);

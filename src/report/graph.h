@@ -1,12 +1,12 @@
 /* Callers and callees of functions, as trees that start at each function the user asked for.
  *
- * A row of the callers stands for a way into the function: its calls and time are the function's, as far as it was
- * called that way. A row of the callees stands for a way out of it: calls and time of the callee. As in the report, a
- * row's time is that in which such a call is open, so a recursion counts once in each row; the rows of a recursion may
- * therefore come to more than the function's own time.
+ * A row of the callers is a path into the function: it has the calls and the time of the function when it is called on
+ * this path. A row of the callees is a path out of it: it has the calls and the time of the callee. As in the report, a
+ * row's time is the time in which such a call is open. So a recursion counts once in each row, and the rows of a
+ * recursion may add up to more than the function's own time.
  *
- * Calls that were open at the end are closed there; calls whose end was lost have no time; time in gaps is nobody's.
- * Memory grows with the number of ways of at most `depth` calls, not with the number of events. */
+ * Calls that were open at the end are closed there; calls whose end was lost have no time; time in gaps counts for no
+ * function. Memory grows with the number of paths of at most `depth` calls, not with the number of events. */
 #ifndef CT_REPORT_GRAPH_H
 #define CT_REPORT_GRAPH_H
 
@@ -25,7 +25,7 @@ struct ct_graph_options {
 struct ct_graph_node {
     const struct ct_cached_function *known; /* NULL: calls whose caller was not recorded */
     uint64_t calls;
-    uint64_t timed; /* of them, with a time */
+    uint64_t timed; /* calls with a time */
     uint64_t total_ns;
     struct ct_open_time open_time;
     struct ct_graph_node **children; /* by time, then calls, then name */
@@ -35,7 +35,7 @@ struct ct_graph_node {
 };
 
 struct ct_graph_function {
-    struct ct_graph_node callers, callees; /* both begin with the function itself, with its calls and time */
+    struct ct_graph_node callers, callees; /* both start with the function itself, with its calls and time */
     uint64_t self_ns, exceptions, open, unpaired;
 };
 
@@ -53,9 +53,9 @@ void ct_graph_free(struct ct_graph *graph);
 struct ct_json;
 void ct_graph_json(const struct ct_graph *graph, const struct ct_trace *trace, struct ct_json *json);
 
-/* Orders trees, and counts what the limit leaves: a part of ct_graph_make. */
+/* A part of ct_graph_make: sorts the trees, and counts what the limit leaves. */
 void ct_graph_arrange(struct ct_graph *graph, uint64_t limit);
-/* The row for `known` below `parent`; a new one when there is none. NULL: out of memory. */
+/* Returns the row for `known` below `parent`; adds it when there is none. NULL: out of memory. */
 struct ct_graph_node *ct_graph_child(struct ct_graph_node *parent, const struct ct_cached_function *known);
 
 #endif

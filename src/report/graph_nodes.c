@@ -1,4 +1,4 @@
-/* Rows of callers and callees: finding, order, limit, JSON. */
+/* Rows of callers and callees: lookup, order, limit, JSON. */
 #include "base/grow.h"
 #include "report/graph.h"
 #include "base/json_write.h"
@@ -10,7 +10,7 @@ struct ct_graph_node *ct_graph_child(struct ct_graph_node *parent, const struct 
         struct ct_graph_node *child = parent->children[i];
         if (child->known != known)
             continue;
-        parent->children[i] = parent->children[i / 2]; /* what is called often comes to the front */
+        parent->children[i] = parent->children[i / 2]; /* frequent callees move to the front */
         parent->children[i / 2] = child;
         return child;
     }
@@ -54,14 +54,14 @@ static int compare_functions(const void *a, const void *b) {
     return compare_nodes(&x->callees, &y->callees);
 }
 
-static size_t limited(size_t count, uint64_t limit) {
+static size_t shown_count(size_t count, uint64_t limit) {
     return limit && count > limit ? (size_t)limit : count;
 }
 
 static void arrange_node(struct ct_graph_node *node, uint64_t limit) {
     if (node->child_count)
         qsort(node->children, node->child_count, sizeof(struct ct_graph_node *), compare_children);
-    node->shown = limited(node->child_count, limit);
+    node->shown = shown_count(node->child_count, limit);
     node->child_calls = 0;
     for (size_t i = 0; i < node->child_count; i++) {
         node->child_calls += node->children[i]->calls;
@@ -72,7 +72,7 @@ static void arrange_node(struct ct_graph_node *node, uint64_t limit) {
 void ct_graph_arrange(struct ct_graph *g, uint64_t limit) {
     if (g->function_count)
         qsort(g->functions, g->function_count, sizeof(struct ct_graph_function *), compare_functions);
-    g->shown = limited(g->function_count, limit);
+    g->shown = shown_count(g->function_count, limit);
     for (size_t i = 0; i < g->function_count; i++) {
         arrange_node(&g->functions[i]->callers, limit);
         arrange_node(&g->functions[i]->callees, limit);

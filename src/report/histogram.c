@@ -31,7 +31,7 @@ static uint64_t *octave_at(struct ct_histogram *h, unsigned octave) {
     return h->octaves[octave];
 }
 
-static void widen(struct ct_histogram *h, uint64_t min, uint64_t max) {
+static void widen_range(struct ct_histogram *h, uint64_t min, uint64_t max) {
     if (h->count == 0 || min < h->min)
         h->min = min;
     if (max > h->max)
@@ -44,7 +44,7 @@ bool ct_histogram_add(struct ct_histogram *h, uint64_t value) {
     if (!octave)
         return false;
     octave[b.step]++;
-    widen(h, value, value);
+    widen_range(h, value, value);
     h->count++;
     return true;
 }
@@ -58,12 +58,12 @@ bool ct_histogram_merge(struct ct_histogram *into, const struct ct_histogram *fr
     for (unsigned o = 0; o < CT_HISTOGRAM_OCTAVES; o++)
         for (unsigned s = 0; from->octaves[o] && s < CT_HISTOGRAM_STEPS; s++)
             into->octaves[o][s] += from->octaves[o][s];
-    widen(into, from->min, from->max);
+    widen_range(into, from->min, from->max);
     into->count += from->count;
     return true;
 }
 
-/* How many values lie at or below the wanted one. */
+/* Number of values at or below the wanted one. */
 static uint64_t rank_of(const struct ct_histogram *h, double fraction) {
     double exact = fraction * (double)h->count;
     uint64_t rank = (uint64_t)exact;

@@ -1,7 +1,7 @@
 /* Histogram of durations: log-linear buckets, 32 to a power of two, so a percentile is off by at most 1/64 (1.6 %).
  *
- * Memory is bounded by the span of the values, not by their number: a power of two takes 256 bytes once it is used, at most
- * 15 KiB in all. One owner. */
+ * Memory is bounded by the span of the values, not by their number: a power of two takes 256 bytes once it is used, at
+ * most 15 KiB in all. One owner. */
 #ifndef CT_REPORT_HISTOGRAM_H
 #define CT_REPORT_HISTOGRAM_H
 
@@ -15,10 +15,10 @@ struct ct_histogram {
     uint64_t *octaves[CT_HISTOGRAM_OCTAVES]; /* each CT_HISTOGRAM_STEPS counts, NULL while unused */
 };
 
-/* False: out of memory; nothing was counted. A zeroed histogram is an empty one. */
+/* False: out of memory, nothing was counted. A zeroed histogram is empty. */
 bool ct_histogram_add(struct ct_histogram *histogram, uint64_t value);
 bool ct_histogram_merge(struct ct_histogram *into, const struct ct_histogram *from);
-/* The value that `fraction` of all values do not exceed; 0 when empty. */
+/* The smallest value that `fraction` of all values do not exceed; 0 when empty. */
 uint64_t ct_histogram_at(const struct ct_histogram *histogram, double fraction);
 void ct_histogram_free(struct ct_histogram *histogram);
 

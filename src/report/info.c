@@ -1,4 +1,4 @@
-/* What a process's trace holds. */
+/* What the trace of a process holds. */
 #include "report/info.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static const char *reason_text(const char *name) {
     return "";
 }
 
-/* Linkage stubs and parts of functions are no functions. */
+/* Linkage stubs and parts of functions do not count as functions. */
 static bool is_part(const char *name) {
     static const enum ct_skip_reason parts[] = {CT_SKIP_PLT, CT_SKIP_COLD, CT_SKIP_FRAGMENT, CT_SKIP_ODD_ENTRY};
 #define NAME(reason, sentence) [CT_SKIP_##reason] = #reason,
@@ -43,7 +43,7 @@ static int compare_reasons(const void *a, const void *b) {
     return strcmp(x->name, y->name);
 }
 
-/* From an object {REASON: number}. Those of which there are none are left out. */
+/* Reads an object {REASON: number}. Leaves out reasons with the number 0. */
 static int read_reasons(const struct ct_json_node *node, struct ct_info_reason **reasons, size_t *count) {
     const struct ct_json_node *entry = node && node->type == CT_JSON_OBJECT ? ct_json_first(node) : NULL;
     if (!entry)

@@ -1,4 +1,4 @@
-/* What a process's trace holds, from its manifest and its files. Texts belong to the trace and to the facts: both
+/* What the trace of a process holds, from its manifest and its files. Texts belong to the trace and the facts: both
  * must live. */
 #ifndef CT_REPORT_INFO_H
 #define CT_REPORT_INFO_H
@@ -8,12 +8,12 @@
 #include <contrail/hook.h>
 #include <contrail/session.h>
 
-/* So many things for this reason. */
+/* How often a reason applies. */
 struct ct_info_reason {
     const char *name; /* of CT_SKIP_LIST or CT_LOSS_LIST */
     const char *text; /* the sentence; "" when the name is not known */
     uint64_t count;
-    bool part; /* a linkage stub or a part of a function: no function that could be called */
+    bool part; /* a linkage stub or a part of a function: not a function that can be called */
 };
 
 struct ct_info_module {
@@ -38,9 +38,9 @@ struct ct_info_left {
 /* A span of time whose detail was persisted. */
 struct ct_info_window {
     uint64_t mark_ns, marks, records; /* mark_ns: of the first mark; 0: none (--detail always) */
-    uint64_t pre_ns, post_ns;         /* as they were: less than asked for when memory, start or end cut them */
+    uint64_t pre_ns, post_ns;         /* actual lengths: shorter than asked for when memory, start or end cut them */
     const char *pre, *post;           /* "whole", "cut by memory" ... */
-    char *reasons;                    /* triggers; NULL when out of memory */
+    char *reasons;                    /* the triggers; NULL when out of memory */
 };
 
 struct ct_info {
@@ -49,10 +49,10 @@ struct ct_info {
     bool redacted;
     char started[24]; /* local time, from the session's name; "" */
     uint64_t duration_ns;
-    uint64_t events;                     /* that can be read */
+    uint64_t events;                     /* events that can be read */
     uint64_t calls, returns, exceptions; /* only when counted */
     bool counted;
-    uint64_t dropped; /* older ones that --keep has deleted */
+    uint64_t dropped; /* older events that --keep has deleted */
     uint64_t lost, abandoned, deep_calls, left_frames, guarded_calls;
     struct ct_info_reason *losses; /* largest first */
     size_t loss_count;
@@ -78,19 +78,19 @@ struct ct_info {
     struct ct_crash *crash; /* signals, and calls that were open when the process died */
 };
 
-/* `count`: also reads all events, to tell calls from returns. */
+/* `count`: reads all events too, to count calls and returns separately. */
 int ct_info_make(struct ct_info **out, struct ct_trace *trace, const struct ct_facts *facts, size_t process,
                  bool count);
 void ct_info_free(struct ct_info *info);
 
 struct ct_json;
 struct ct_json_node;
-/* info_windows.c; the last adds keys to an object. */
+/* info_windows.c; the last one adds keys to an object. */
 int ct_info_read_windows(struct ct_info *info, const struct ct_json_node *root);
 void ct_info_free_windows(struct ct_info *info);
 void ct_info_windows_json(const struct ct_info *info, struct ct_json *json);
 
-/* One object. */
+/* Writes one object. */
 void ct_info_json(const struct ct_info *info, const struct ct_trace *trace, const struct ct_facts *facts,
                   struct ct_json *json);
 

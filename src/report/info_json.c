@@ -1,4 +1,4 @@
-/* What a process's trace holds, as JSON. */
+/* What the trace of a process holds, as JSON. */
 #include "report/info.h"
 #include "base/json_write.h"
 
@@ -120,7 +120,7 @@ static void numbers_json(const struct ct_info *info, struct ct_json *json) {
     ct_json_end(json, '}');
 }
 
-/* Nothing when functions were hooked. */
+/* Writes nothing when functions were hooked. */
 static void stalk_json(const struct ct_info *info, struct ct_json *json) {
     if (!info->stalk)
         return;

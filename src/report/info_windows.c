@@ -1,11 +1,11 @@
-/* Windows of detail, as `info` shows them: what the manifest tells. */
+/* Windows of detail, as `info` shows them, from the manifest. */
 #include "report/info.h"
 #include "base/json_write.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t number(const struct ct_json_node *node, const char *key) {
+static uint64_t read_number(const struct ct_json_node *node, const char *key) {
     return ct_json_u64(ct_json_get(node, key, NULL), 0);
 }
 
@@ -17,7 +17,7 @@ static char *join_reasons(const struct ct_json_node *list, uint64_t *marks) {
     if (!out)
         return NULL;
     for (const struct ct_json_node *reason = ct_json_first(list); reason; reason = reason->next) {
-        uint64_t count = number(reason, "count");
+        uint64_t count = read_number(reason, "count");
         *marks += count;
         fprintf(out, "%s%s", reason == ct_json_first(list) ? "" : ", ",
                 ct_json_text(ct_json_get(reason, "trigger", NULL), "?"));
@@ -30,7 +30,7 @@ static char *join_reasons(const struct ct_json_node *list, uint64_t *marks) {
 int ct_info_read_windows(struct ct_info *info, const struct ct_json_node *root) {
     const struct ct_json_node *list = ct_json_get(root, "windows", NULL), *node = ct_json_first(list);
     const struct ct_json_node *lost = ct_json_get(root, "detail", "lost", NULL);
-    info->detail = number(ct_json_get(root, "detail", NULL), "written");
+    info->detail = read_number(ct_json_get(root, "detail", NULL), "written");
     for (const struct ct_json_node *reason = ct_json_first(lost); reason; reason = reason->next)
         info->detail_lost += ct_json_u64(reason, 0);
     info->windows = node ? calloc(list->count, sizeof *info->windows) : NULL;
@@ -38,10 +38,10 @@ int ct_info_read_windows(struct ct_info *info, const struct ct_json_node *root) 
         return CT_ERR_NO_MEMORY;
     for (; node; node = node->next) {
         struct ct_info_window *w = &info->windows[info->window_count++];
-        w->mark_ns = number(node, "first_mark_ns");
-        w->pre_ns = number(node, "pre_roll_ns");
-        w->post_ns = number(node, "post_roll_ns");
-        w->records = number(node, "records");
+        w->mark_ns = read_number(node, "first_mark_ns");
+        w->pre_ns = read_number(node, "pre_roll_ns");
+        w->post_ns = read_number(node, "post_roll_ns");
+        w->records = read_number(node, "records");
         w->pre = ct_json_text(ct_json_get(node, "pre_roll", NULL), "");
         w->post = ct_json_text(ct_json_get(node, "post_roll", NULL), "");
         w->reasons = join_reasons(ct_json_get(node, "reasons", NULL), &w->marks);

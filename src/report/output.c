@@ -1,4 +1,4 @@
-/* Text that grows. */
+/* A growing text. */
 #include "report/output.h"
 #include "base/digits.h"
 #include "base/json_write.h"
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool reserve(struct ct_output *t, size_t count) {
+static bool reserve_bytes(struct ct_output *t, size_t count) {
     if (t->failed)
         return false;
     if (t->capacity - t->length >= count)
@@ -23,7 +23,7 @@ static bool reserve(struct ct_output *t, size_t count) {
 }
 
 void ct_output_bytes(struct ct_output *t, const char *bytes, size_t count) {
-    if (!reserve(t, count))
+    if (!reserve_bytes(t, count))
         return;
     memcpy(t->data + t->length, bytes, count);
     t->length += count;

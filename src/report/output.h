@@ -1,4 +1,4 @@
-/* Text that grows. A zeroed one is empty. */
+/* A growing text. All zero is an empty one. */
 #ifndef CT_REPORT_OUTPUT_H
 #define CT_REPORT_OUTPUT_H
 
@@ -14,14 +14,15 @@ struct ct_output {
 
 void ct_output_bytes(struct ct_output *output, const char *bytes, size_t count);
 void ct_output_string(struct ct_output *output, const char *string);
-/* A value of a CSV line, quoted where it must be (RFC 4180). */
+/* Writes a value of a CSV line, quoted where necessary (RFC 4180). */
 void ct_output_field(struct ct_output *output, const char *value);
 void ct_output_number(struct ct_output *output, uint64_t number);
-/* The rest of a CSV line. */
+/* Writes the rest of a CSV line. */
 void ct_output_numbers(struct ct_output *output, const uint64_t *numbers, size_t count);
 struct ct_json;
 struct ct_trace;
-/* The first columns of a CSV line, or members of a row: number and name of the thread with this index. SIZE_MAX: nothing. */
+/* Writes the first columns of a CSV line, or members of a row: number and name of the thread with this index. Nothing
+ * for SIZE_MAX. */
 void ct_output_thread(struct ct_output *output, const struct ct_trace *trace, size_t thread);
 void ct_output_thread_json(struct ct_json *json, const struct ct_trace *trace, size_t thread);
 void ct_output_free(struct ct_output *output);

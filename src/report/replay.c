@@ -1,6 +1,6 @@
-/* The replay: pairs the events of each thread, turns them into lines.
+/* The replay: pairs the events of each thread and turns them into lines.
  *
- * Everything is read from its beginning, so that calls that began before the range are known when they end in it. */
+ * Threads are read from their beginning, so that calls that began before the range are known when they end in it. */
 #include "report/replay_internal.h"
 #include "abi/atf.h"
 #include <contrail/session.h>
@@ -21,7 +21,7 @@ static struct ct_replay_call *call_at(const struct ct_replay_source *s, size_t p
     return frame ? frame->user : NULL;
 }
 
-/* The innermost call that is shown, from the frame at `place` outward. */
+/* The innermost shown call, from the frame at `place` outward. */
 static struct ct_replay_call *shown_call(const struct ct_replay_source *s, size_t place) {
     const struct ct_frame *frame;
     for (; (frame = ct_frames_known(&s->frames, place)); place = ct_frames_caller(&s->frames, frame)) {
@@ -32,7 +32,7 @@ static struct ct_replay_call *shown_call(const struct ct_replay_source *s, size_
     return NULL;
 }
 
-/* Where the event is among the calls that are around it. */
+/* Level of the event among the calls around it. */
 static uint32_t level_of(const struct ct_replay_source *s, const struct ct_replay_call *parent) {
     if (s->event.depth & ATF_DEPTH_OTHER)
         return parent ? parent->level + 1 : ATF_DEPTH_PLACE(s->event.depth);
@@ -43,7 +43,7 @@ static bool is_early(const struct ct_replay_source *s, uint64_t time_ns) {
     return time_ns < s->replay->options->from_ns;
 }
 
-/* Its place among the calls: is it in a selected function, and how far below it? */
+/* Decides whether the call is in a selected function, and how far below it. */
 static void place_call(const struct ct_replay_source *s, struct ct_replay_call *call,
                        const struct ct_replay_call *parent, const struct ct_cached_function *known) {
     const struct ct_replay_options *options = s->replay->options;
@@ -117,7 +117,7 @@ static void on_call(struct ct_replay_source *s) {
     call->open = call->is_call = true;
     if (call->hidden || is_early(s, s->event.timestamp_ns))
         return;
-    call->has_children = s->replay->options->apart;
+    call->has_children = s->replay->options->separate_ends;
     if (!s->replay->options->min_ns)
         ct_replay_keep(call);
     ct_replay_append(lines, call);
@@ -125,7 +125,7 @@ static void on_call(struct ct_replay_source *s) {
 
 /* ---- ends ---- */
 
-/* Ends a call that is shown: as one line with its call while that waits, otherwise in a line of its own. */
+/* Ends a shown call: in the line of its call while that waits, otherwise in a line of its own. */
 static void end_call(struct ct_replay_source *s, struct ct_replay_call *call, uint64_t time_ns, uint64_t duration_ns,
                      enum ct_replay_end end) {
     struct ct_replay_lines *lines = &s->replay->lines;
@@ -186,7 +186,7 @@ static void append_plain(struct ct_replay_source *s, enum ct_replay_kind kind, c
     ct_replay_put(s, call);
 }
 
-/* The end of a call that was not seen. */
+/* Handles the end of a call that was not seen. */
 static void on_unknown_end(struct ct_replay_source *s, enum ct_replay_end end) {
     const struct ct_replay_options *options = s->replay->options;
     const struct ct_cached_function *known = ct_function_cache_get(&s->replay->known, s->process, s->event.function_id);
@@ -212,8 +212,8 @@ static void on_end(struct ct_replay_source *s) {
 
 /* ---- events ---- */
 
-/* Gaps of a trace that is being written are read anew while lines wait. */
-static const char *lasting(const char *reason) {
+/* A copy that lasts: gaps of a trace that is being written are read again while lines wait. */
+static const char *lasting_copy(const char *reason) {
 #define ROW(name, text)                                                                                                \
     if (!strcmp(reason, #name))                                                                                        \
         return #name;
@@ -222,7 +222,7 @@ static const char *lasting(const char *reason) {
     return "";
 }
 
-/* Gaps before the event with this number. */
+/* Shows the gaps before the event with this number. */
 static void on_gaps(struct ct_replay_source *s, uint64_t sequence) {
     bool shown = !is_early(s, s->event.timestamp_ns);
     for (; s->gap < s->gap_count && s->gaps[s->gap].at <= sequence; s->gap++) {
@@ -233,7 +233,7 @@ static void on_gaps(struct ct_replay_source *s, uint64_t sequence) {
             continue;
         ct_replay_fill(s, call, CT_REPLAY_GAP, NULL);
         call->line.lost = gap->lost;
-        call->line.reason = s->replay->trace ? gap->reason : lasting(gap->reason);
+        call->line.reason = s->replay->trace ? gap->reason : lasting_copy(gap->reason);
         ct_replay_put(s, call);
     }
 }
@@ -247,7 +247,7 @@ static void on_event(struct ct_replay_source *s) {
     s->last_ns = s->event.timestamp_ns;
 }
 
-static void run(struct ct_replay_run *r) {
+static void read_events(struct ct_replay_run *r) {
     uint64_t to_ns = r->options->to_ns;
     struct ct_trace_event event;
     struct ct_code_record record;
@@ -280,7 +280,7 @@ static uint64_t end_of(const struct ct_replay_source *s) {
     const struct ct_replay_run *r = s->replay;
     if (r->past_range)
         return r->options->to_ns;
-    if (has_gap(s)) /* behind the last event */
+    if (has_gap(s)) /* after the last event */
         return s->last_ns;
     return ct_facts_thread_end(&r->facts, r->trace, s->thread, s->last_ns, s->frames.count);
 }
@@ -376,7 +376,7 @@ static int open_sources(struct ct_replay_run *r) {
     return chosen ? ct_trace_cursor_open(&r->cursor, r->trace, 0) : 0;
 }
 
-static void finish(struct ct_replay_run *r) {
+static void finish_replay(struct ct_replay_run *r) {
     for (size_t i = 0; i < r->source_count; i++) {
         if (r->sources[i]) {
             ct_frames_free(&r->sources[i]->frames);
@@ -407,19 +407,19 @@ int ct_replay(struct ct_trace *trace, const struct ct_replay_options *options,
         status = open_sources(&r);
     if (!status) {
         if (r.cursor)
-            run(&r);
+            read_events(&r);
         status = close_all(&r);
         ct_replay_flush(&r.lines);
         status = status ? status : r.lines.stopped;
     }
-    finish(&r);
+    finish_replay(&r);
     return status;
 }
 
 /* ---- a trace that is being written ---- */
 
 struct ct_replay_stream {
-    struct ct_replay_run replay; /* without a trace */
+    struct ct_replay_run replay; /* has no trace */
 };
 
 int ct_replay_stream_open(struct ct_replay_stream **out, const struct ct_replay_stream_setup *setup) {
@@ -438,7 +438,7 @@ int ct_replay_stream_thread(struct ct_replay_stream *stream, size_t number, cons
     struct ct_replay_run *r = &stream->replay;
     struct ct_replay_source *s = number < r->source_count ? r->sources[number] : NULL;
     bool fresh = !s;
-    if (fresh) /* it may have begun before we looked: events are missing */
+    if (fresh) /* the thread may have begun before we looked: events are missing */
         s = add_source(r, number, thread->process, false);
     if (!s)
         return CT_ERR_NO_MEMORY;
@@ -451,7 +451,7 @@ int ct_replay_stream_thread(struct ct_replay_stream *stream, size_t number, cons
     return 0;
 }
 
-/* Events that were deleted before they could be read: the recorder keeps the newest only. */
+/* Handles events that were deleted before they could be read: the recorder keeps only the newest ones. */
 static void on_deleted(struct ct_replay_source *s, uint64_t count) {
     ct_frames_gap(&s->frames, 0);
     struct ct_replay_call *call = ct_replay_new(&s->replay->lines);
@@ -497,6 +497,6 @@ int ct_replay_stream_end(struct ct_replay_stream *stream) {
 void ct_replay_stream_close(struct ct_replay_stream *stream) {
     if (!stream)
         return;
-    finish(&stream->replay);
+    finish_replay(&stream->replay);
     free(stream);
 }

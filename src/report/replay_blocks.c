@@ -1,5 +1,5 @@
-/* What followed threads have executed, between the lines of their calls. Where a block lies is looked up once for each block of a
- * file; memory grows with these, not with how often they were executed. */
+/* Shows what followed threads executed, between the lines of their calls. The place of a block is looked up once for
+ * each block of a file; memory grows with the number of blocks, not with their executions. */
 #include "report/replay_internal.h"
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ static void look_up(struct ct_replay_source *s, const struct ct_code_block *b, s
     place->module_fits = ct_select_by(r->options->select.modules, place->module);
 }
 
-/* By its number in the file; NULL: no memory. */
+/* Place of a block, by its number in the file; NULL: no memory. */
 static const struct ct_replay_place *place_of(struct ct_replay_source *s, const struct ct_code_record *record) {
     if (record->number >= s->place_count) {
         size_t count = record->number + record->number / 2 + 256;
@@ -30,7 +30,7 @@ static const struct ct_replay_place *place_of(struct ct_replay_source *s, const 
     return place;
 }
 
-/* Blocks are shown as the calls of their function would be: in calls that are chosen, or in functions that are. */
+/* Blocks are shown like calls of their function: in selected calls, or in selected functions. */
 static bool is_shown(struct ct_replay_source *s, const struct ct_replay_place *place) {
     const struct ct_replay_options *options = s->replay->options;
     const struct ct_replay_call *top = ct_replay_top(s);

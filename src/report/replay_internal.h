@@ -1,4 +1,4 @@
-/* Parts of the replay: calls (replay.c) and what is executed in them (replay_blocks.c). */
+/* Parts of the replay: calls (replay.c), and the code that was executed in them (replay_blocks.c). */
 #ifndef CT_REPORT_REPLAY_INTERNAL_H
 #define CT_REPORT_REPLAY_INTERNAL_H
 
@@ -10,7 +10,7 @@
 
 /* Where a block lies. */
 struct ct_replay_place {
-    const struct ct_cached_function *function; /* NULL: in none, */
+    const struct ct_cached_function *function; /* NULL: no function */
     const char *module;                        /* NULL: not looked up yet */
     uint64_t start;                            /* of the function */
     bool module_fits;
@@ -23,8 +23,8 @@ struct ct_replay_source {
     struct ct_trace_event event;
     struct ct_frames frames; /* a frame's `user` is its struct ct_replay_call */
     const struct ct_gap *gaps;
-    size_t gap_count, gap; /* of the thread's gaps, those before the event */
-    uint64_t next;         /* of a stream: position of the event that comes next */
+    size_t gap_count, gap; /* gap: number of gaps before the event */
+    uint64_t next;         /* of a stream: position of the next event */
     uint64_t last_ns;
     struct ct_replay_place *places; /* of blocks, by their number in the file of code */
     size_t place_count;
@@ -39,18 +39,18 @@ struct ct_replay_run {
     struct ct_trace_cursor *cursor;
     struct ct_replay_source **sources; /* for each thread of the trace; NULL: not selected */
     size_t source_count;
-    bool past_range; /* there are events behind it */
+    bool past_range; /* there are events after the range */
 };
 
-/* A line of the thread, at the place of its next event; shown at once when it is kept (replay_lines.h). */
+/* Fills in a line of the thread at the time of its next event. A kept line is shown at once (replay_lines.h). */
 void ct_replay_fill(const struct ct_replay_source *s, struct ct_replay_call *call, enum ct_replay_kind kind,
                     const struct ct_cached_function *known);
-/* Puts a line that waits for nothing behind the others. */
+/* Appends a line that waits for nothing. */
 void ct_replay_put(struct ct_replay_source *s, struct ct_replay_call *call);
 /* The innermost open call, shown or not; NULL: none is known. */
 struct ct_replay_call *ct_replay_top(struct ct_replay_source *s);
 
-/* What a thread has executed before its next event. */
+/* Shows what a thread executed before its next event. */
 void ct_replay_code(struct ct_replay_source *s, uint64_t time_ns, const struct ct_code_record *record);
 
 #endif

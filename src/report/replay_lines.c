@@ -4,7 +4,7 @@
 
 enum { BLOCK = 256 };
 
-/* ---- objects: from blocks that stay until the end, so that a stale `parent` may be looked at ---- */
+/* ---- objects: their blocks stay until the end, so that a stale `parent` can still be read ---- */
 
 static bool add_block(struct ct_replay_lines *l) {
     struct ct_replay_call **grown = realloc(l->blocks, (l->block_count + 1) * sizeof *grown);
@@ -98,8 +98,8 @@ static void show_first(struct ct_replay_lines *l) {
     take_out(l, call);
 }
 
-/* Calls that have lasted long enough by now are kept. Their callers are older, so they stand before them. */
-static void decide(struct ct_replay_lines *l, uint64_t now_ns) {
+/* Keeps calls that have lasted long enough by now. Their callers are older, so they come first. */
+static void keep_long_calls(struct ct_replay_lines *l, uint64_t now_ns) {
     for (; l->undecided; l->undecided = l->undecided->next) {
         struct ct_replay_call *call = l->undecided;
         if (!call->is_call || call->kept)
@@ -115,7 +115,7 @@ static bool may_show(const struct ct_replay_lines *l, const struct ct_replay_cal
 }
 
 void ct_replay_advance(struct ct_replay_lines *l, uint64_t now_ns) {
-    decide(l, now_ns);
+    keep_long_calls(l, now_ns);
     while (l->first && may_show(l, l->first) && !l->stopped)
         show_first(l);
 }

@@ -1,7 +1,7 @@
 /* Lines of a replay that wait to be shown. Private to replay*.c.
  *
- * A call and its line are one object. It is in the list while it waits and referred to by its frame while it is open; when
- * neither is so it is free. The list is in order of time. */
+ * A call and its line are one object. It is in the list while it waits, and its frame refers to it while it is open;
+ * otherwise it is free. The list is in order of time. */
 #ifndef CT_REPORT_REPLAY_LINES_H
 #define CT_REPORT_REPLAY_LINES_H
 
@@ -11,24 +11,24 @@
 struct ct_replay_call {
     struct ct_replay_call *previous, *next;
     struct ct_replay_line line;
-    struct ct_replay_call *parent; /* the shown call that it is in, or NULL ... */
-    uint64_t parent_serial; /* ... which may have ended before it (coroutines): then its object has another serial */
+    struct ct_replay_call *parent; /* the shown call that contains it, or NULL ... */
+    uint64_t parent_serial; /* ... which may have ended before it (coroutines); its object has another serial then */
     uint64_t serial;
     uint64_t level;    /* below the outermost, or the selected function */
-    bool is_call;      /* otherwise a line of another kind, that waits for nothing */
+    bool is_call;      /* otherwise a line of another kind, which waits for nothing */
     bool waiting;      /* in the list */
-    bool open;         /* its frame is */
-    bool hidden;       /* by a filter */
+    bool open;         /* its frame is open */
+    bool hidden;       /* a filter hides it */
     bool inside;       /* at or below a selected function */
     bool kept;         /* it lasts long enough */
-    bool has_children; /* shown ones */
+    bool has_children; /* shown calls */
     bool ended;
 };
 
 struct ct_replay_lines {
     const struct ct_replay_options *options;
     size_t window;
-    struct ct_replay_call *first, *last, *undecided; /* undecided: before it all are kept */
+    struct ct_replay_call *first, *last, *undecided; /* undecided: all before it are kept */
     struct ct_replay_call *free;
     struct ct_replay_call **blocks;
     size_t block_count;
@@ -43,13 +43,13 @@ struct ct_replay_lines {
 struct ct_replay_call *ct_replay_new(struct ct_replay_lines *lines);
 void ct_replay_discard(struct ct_replay_lines *lines, struct ct_replay_call *call);
 void ct_replay_append(struct ct_replay_lines *lines, struct ct_replay_call *call);
-/* It is shown, and so are the calls that it is in. */
+/* Shows the call, and the calls that contain it. */
 void ct_replay_keep(struct ct_replay_call *call);
-/* It is not shown. */
+/* Does not show the call. */
 void ct_replay_drop(struct ct_replay_lines *lines, struct ct_replay_call *call);
-/* Shows what needs not wait any more at this time. */
+/* Shows the lines that need not wait any more at this time. */
 void ct_replay_advance(struct ct_replay_lines *lines, uint64_t now_ns);
-/* Shows everything. */
+/* Shows all lines. */
 void ct_replay_flush(struct ct_replay_lines *lines);
 void ct_replay_lines_free(struct ct_replay_lines *lines);
 

@@ -18,7 +18,7 @@ static int name_rows(struct ct_report *r) {
 
 /* ---- filters and order ---- */
 
-static void filter(struct ct_report *r, const struct ct_report_options *options) {
+static void filter_rows(struct ct_report *r, const struct ct_report_options *options) {
     size_t kept = 0;
     for (size_t i = 0; i < r->row_count; i++) {
         const struct ct_report_row *row = &r->rows[i];
@@ -53,7 +53,7 @@ static uint64_t key_of(const struct ct_report_row *row, enum ct_report_sort sort
     return 0;
 }
 
-/* Ties go by calls, then by name, so that the order is the same every time. */
+/* Breaks ties by calls, then by name, so that the order is the same every time. */
 static int compare_rows(const void *a, const void *b, void *arg) {
     const struct ct_report_row *x = a, *y = b;
     enum ct_report_sort sort = *(const enum ct_report_sort *)arg;
@@ -79,7 +79,7 @@ int ct_report_arrange(struct ct_report *r, const struct ct_trace *trace, const s
     int status = name_rows(r);
     if (status)
         return status;
-    filter(r, options);
+    filter_rows(r, options);
     enum ct_report_sort sort = options->sort;
     if (r->row_count)
         qsort_r(r->rows, r->row_count, sizeof *r->rows, compare_rows, &sort);

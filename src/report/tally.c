@@ -1,4 +1,4 @@
-/* What is counted for a function. */
+/* Counts and times of one function. */
 #include "report/tally.h"
 
 bool ct_tally_merge(struct ct_tally *into, const struct ct_tally *from) {

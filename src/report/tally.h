@@ -1,4 +1,4 @@
-/* What is counted for a function. */
+/* Counts and times of one function. */
 #ifndef CT_REPORT_TALLY_H
 #define CT_REPORT_TALLY_H
 
@@ -9,7 +9,7 @@
 struct ct_tally {
     struct ct_table_key key;
     uint64_t calls, exceptions, open, unpaired;
-    uint64_t total_ns, self_ns, sum_ns; /* sum: of every call, inner ones of recursions too */
+    uint64_t total_ns, self_ns, sum_ns; /* sum: of every call, also inner calls of recursions */
     struct ct_open_time open_time;
     bool known; /* entry_only has been looked up */
     bool entry_only;
@@ -19,7 +19,7 @@ struct ct_tally {
 static inline struct ct_tally *ct_tally_get(struct ct_table *table, size_t process, uint64_t function) {
     return (struct ct_tally *)ct_table_get(table, process, function, sizeof(struct ct_tally));
 }
-/* The tally in the i-th of the table's places; NULL: empty. */
+/* The tally in slot i of the table; NULL: empty. */
 static inline struct ct_tally *ct_tally_at(const struct ct_table *table, size_t i) {
     return (struct ct_tally *)table->slots[i];
 }

@@ -8,7 +8,7 @@
 
 /* ---- one parameter ---- */
 
-static void widen(struct ct_parameter_values *p, const struct ct_argument *a) {
+static void widen_range(struct ct_parameter_values *p, const struct ct_argument *a) {
     bool first = p->values == 0;
     bool real = a->kind == CT_VALUE_REAL, is_signed = a->kind == CT_VALUE_SIGNED;
     if (!real && !is_signed && a->kind != CT_VALUE_UNSIGNED) {
@@ -44,7 +44,7 @@ static int count_value(struct ct_parameter_values *p, const char *text) {
         struct ct_value_count *v = &p->kept[i];
         if (!strncmp(v->text, text, sizeof v->text - 1)) {
             v->count++;
-            if (i && v->count > v[-1].count) { /* the frequent ones are found first */
+            if (i && v->count > v[-1].count) { /* frequent values move to the front */
                 struct ct_value_count before = v[-1];
                 v[-1] = *v;
                 *v = before;
@@ -72,7 +72,7 @@ static int add_value(struct ct_parameter_values *p, const struct ct_argument *a)
         p->unknown++;
         return 0;
     }
-    widen(p, a);
+    widen_range(p, a);
     p->values++;
     return count_value(p, a->text);
 }
@@ -152,7 +152,7 @@ static int read_thread(struct ct_values *values, struct ct_trace *trace, const s
 
 /* ---- all ---- */
 
-static void finish(struct ct_parameter_values *p) {
+static void finish_parameter(struct ct_parameter_values *p) {
     if (p->kept_count)
         qsort(p->kept, p->kept_count, sizeof *p->kept, by_count);
 }
@@ -174,8 +174,8 @@ int ct_values_make(struct ct_values **out, struct ct_trace *trace, const struct 
     ct_argument_reader_close(reader);
     for (size_t i = 0; i < values->row_count && !status; i++) {
         for (size_t k = 0; k < values->rows[i].count; k++)
-            finish(&values->rows[i].parameters[k]);
-        finish(&values->rows[i].result);
+            finish_parameter(&values->rows[i].parameters[k]);
+        finish_parameter(&values->rows[i].result);
     }
     if (status) {
         ct_values_free(values);

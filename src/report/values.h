@@ -1,9 +1,9 @@
-/* What the functions of a report were called with and returned, as far as there are detail records: for each parameter the
- * range of its numbers and its most frequent values.
+/* Arguments and results of a report's functions, from the detail records: for each parameter the range of its numbers
+ * and its most frequent values.
  *
- * A parameter has CT_VALUES_KEPT counters. With more different values than that, the rarest makes room for a new one, which
- * takes over its count: `count` is then never too low, and `count - error` never too high. So memory grows with the number
- * of functions (CT_VALUES_FUNCTIONS at most), not of calls. */
+ * A parameter has CT_VALUES_KEPT counters. When there are more different values, a new one takes the place and the
+ * count of the rarest: `count` is then never too low, and `count - error` never too high. So memory grows with the
+ * number of functions (CT_VALUES_FUNCTIONS at most), not of calls. */
 #ifndef CT_REPORT_VALUES_H
 #define CT_REPORT_VALUES_H
 
@@ -19,27 +19,27 @@ struct ct_value_count {
 
 struct ct_parameter_values {
     char name[CT_VALUES_TEXT];
-    uint64_t values;  /* so many were known */
-    uint64_t unknown; /* "?" */
-    bool has_range;   /* all are numbers */
+    uint64_t values;  /* number of known values */
+    uint64_t unknown; /* number of unknown values ("?") */
+    bool has_range;   /* all values are numbers */
     bool is_signed, is_real;
-    uint64_t least, most; /* numbers */
+    uint64_t least, most; /* of the numbers */
     double least_real, most_real;
-    struct ct_value_count *kept; /* most frequent first when it is finished */
+    struct ct_value_count *kept; /* most frequent first, when it is finished */
     size_t kept_count;
-    bool more; /* than CT_VALUES_KEPT different ones */
+    bool more; /* there were more than CT_VALUES_KEPT different values */
 };
 
 struct ct_function_values {
     uint64_t calls, returns; /* with a record */
-    bool named;              /* by debug information; otherwise registers */
+    bool named;              /* from debug information; otherwise registers */
     struct ct_parameter_values *parameters;
     size_t count;
     struct ct_parameter_values result;
 };
 
 struct ct_values {
-    struct ct_function_values *rows; /* as in the report; those behind CT_VALUES_FUNCTIONS are not looked at */
+    struct ct_function_values *rows; /* as in the report; rows after CT_VALUES_FUNCTIONS stay empty */
     size_t row_count;
     uint64_t records;
 };
@@ -50,7 +50,7 @@ int ct_values_make(struct ct_values **out, struct ct_trace *trace, const struct 
 void ct_values_free(struct ct_values *values);
 
 struct ct_json;
-/* Members of a row's object. */
+/* Writes members of a row's object. */
 void ct_values_json(const struct ct_function_values *values, struct ct_json *json);
 /* The range as text; "" without one. */
 void ct_values_range(const struct ct_parameter_values *values, char *text, size_t size);

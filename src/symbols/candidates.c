@@ -1,4 +1,4 @@
-/* A growing list of candidates and its sort: by radix, because it is most of the work of opening a table. */
+/* A growing list of candidates, and its radix sort, which is most of the work of opening a table. */
 #include "base/grow.h"
 #include "symbols/table.h"
 #include <contrail/status.h>

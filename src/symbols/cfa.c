@@ -4,7 +4,7 @@
 #include "symbols/functions.h"
 #include <dwarf.h>
 
-/* A function with more instructions is not looked at to the end; real ones stay below 10,000. */
+/* Longer instruction lists are not read to the end; real ones stay below 10,000. */
 #define MAX_STEPS      65536
 #define MAX_REMEMBERED 16
 
@@ -249,7 +249,7 @@ static bool apply_to_ra(void *arg, const struct ct_cfa_step *step) {
 }
 
 void ct_cfa_run(const struct ct_cfa_rules *rules, struct ct_reader code, uint64_t pc_offset, struct ct_cfa_row *row) {
-    /* The usual case: nothing happens before the first instruction has run. */
+    /* The usual case: nothing changes before the first instruction has run. */
     if (pc_offset == 0 && ct_reader_left(&code) && (*code.at & 0xc0) == DW_CFA_advance_loc && (*code.at & 0x3f))
         return;
     struct machine m = {.rules = rules, .row = *row};

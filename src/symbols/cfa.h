@@ -1,4 +1,4 @@
-/* Call frame instructions, as far as hooks need them: where is the return address at a given place? */
+/* Call frame instructions, as far as hooks need them: where the return address is at a given point of a function. */
 #ifndef CT_SYMBOLS_CFA_H
 #define CT_SYMBOLS_CFA_H
 
@@ -27,8 +27,8 @@ struct ct_cfa_rules {
     struct ct_cfa_row initial; /* after the CIE's own instructions */
 };
 
-/* Runs instructions from the first byte of a function (pc_offset 0) up to the last that still applies at
- * `pc_offset` bytes into it. Row: the state before, then the state there. Damaged or unknown instructions leave
+/* Runs instructions from the first byte of a function (pc_offset 0) up to the last one that applies `pc_offset` bytes
+ * into it. `row` is the state before, and receives the state there. Damaged or unknown instructions leave
  * CT_CFA_UNKNOWN. */
 void ct_cfa_run(const struct ct_cfa_rules *rules, struct ct_reader code, uint64_t pc_offset, struct ct_cfa_row *row);
 
@@ -57,7 +57,7 @@ struct ct_cfa_step {
 bool ct_cfa_each(const struct ct_cfa_rules *rules, struct ct_reader code, uint64_t pc_offset,
                  bool (*apply)(void *arg, const struct ct_cfa_step *step), void *arg);
 
-/* CT_FUNC_ODD_ENTRY and CT_FUNC_NO_RETURN_ADDRESS as they apply to a function that begins in this state. */
+/* CT_FUNC_ODD_ENTRY and CT_FUNC_NO_RETURN_ADDRESS, as they apply to a function that begins in this state. */
 uint32_t ct_cfa_entry_flags(const struct ct_cfa_rules *rules, const struct ct_cfa_row *row);
 
 #endif

@@ -1,4 +1,4 @@
-/* Separate debug files: which paths there are to try, and whether what is found there belongs to the module. */
+/* Separate debug files: which paths to try, and whether a file found there belongs to the module. */
 #include "symbols/debug_file.h"
 #include "symbols/file_image.h"
 #include <contrail/status.h>
@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAX_DEBUG_DATA ((size_t)512 << 20) /* unpacked */
+#define MAX_DEBUG_DATA ((size_t)512 << 20) /* after unpacking */
 #define MAX_LINK_NAME  256
 
 static const char *const usual_directories[] = {"/usr/lib/debug", NULL};
@@ -19,7 +19,7 @@ struct wanted {
     char build_id[CT_BUILD_ID_TEXT];
     char link[MAX_LINK_NAME]; /* .gnu_debuglink: a file name, "" */
     uint32_t crc;
-    char folder[PATH_MAX]; /* of the module, "" or "/usr/bin" */
+    char folder[PATH_MAX]; /* directory of the module, "" or "/usr/bin" */
 };
 
 /* ---- checksum ---- */
@@ -57,7 +57,7 @@ uint32_t ct_debug_crc(const void *bytes, size_t size) {
     return ~crc;
 }
 
-/* ---- what is wanted ---- */
+/* ---- what the module needs ---- */
 
 bool ct_debug_has_symbols(const struct ct_elf *elf) {
     struct ct_elf_section section;
@@ -67,7 +67,7 @@ bool ct_debug_has_symbols(const struct ct_elf *elf) {
     return false;
 }
 
-/* A name, padded to four bytes, and the checksum. Only a plain file name leads anywhere. */
+/* Reads a name, padded to four bytes, and the checksum. Accepts only a plain file name. */
 static void read_link(const struct ct_elf *elf, struct wanted *w) {
     struct ct_elf_section section;
     if (!ct_elf_section_named(elf, ".gnu_debuglink", &section) || section.bytes.size < 8)
@@ -95,7 +95,7 @@ static void read_wanted(const struct ct_elf *elf, const struct ct_debug_search *
 
 enum way { BY_BUILD_ID, BESIDE, BELOW_DEBUG, BY_FOLDER, BY_NAME, WAYS };
 
-/* False: this way leads nowhere. */
+/* False: there is no such path. */
 static bool make_path(const struct wanted *w, enum way way, const char *root, const char *directory,
                       char path[PATH_MAX]) {
     int length = -1;
@@ -162,7 +162,7 @@ bool ct_debug_file_map(struct ct_debug_file *out, const char *path) {
     return false;
 }
 
-static bool belongs(const struct wanted *w, const struct ct_debug_file *file) {
+static bool is_wanted(const struct wanted *w, const struct ct_debug_file *file) {
     char build_id[CT_BUILD_ID_TEXT];
     ct_elf_build_id(&file->elf, build_id);
     if (*build_id && w->build_id[0])
@@ -174,7 +174,7 @@ static bool try_file(void *arg, const struct wanted *w, const char *path) {
     struct ct_debug_file *out = arg;
     if (!ct_debug_file_map(out, path))
         return false;
-    if (belongs(w, out))
+    if (is_wanted(w, out))
         return true;
     ct_debug_file_close(out);
     return false;
@@ -186,7 +186,7 @@ bool ct_debug_file_find(struct ct_debug_file *out, const struct ct_elf *elf, con
     return each_candidate(&w, search, try_file, out);
 }
 
-/* Tells whether anything has changed, without reading any of the files. */
+/* Changes when any of the files changes; reads none of them. */
 static bool add_identity(void *arg, const struct wanted *w, const char *path) {
     uint64_t *hash = arg;
     struct stat status;
@@ -211,7 +211,7 @@ uint64_t ct_debug_identity(const void *image, size_t size, const struct ct_debug
     return hash;
 }
 
-/* ---- inside of the module ---- */
+/* ---- inside the module ---- */
 
 bool ct_debug_data_open(struct ct_debug_file *out, const struct ct_elf *elf) {
     struct ct_elf_section section;

@@ -1,4 +1,4 @@
-/* Demangling: which language, and the text in the making. */
+/* Demangling: chooses the language, and builds the text. */
 #include "symbols/demangle.h"
 #include "base/utf8.h"
 #include <stdint.h>
@@ -68,21 +68,21 @@ static bool is_operator_sign(char c) {
     return c && strchr("+-*/%^&|~!=<>,[]", c) != NULL;
 }
 
-/* Behind "operator" and its signs, when that stands at `at`; `at` itself otherwise. */
+/* Returns the end of "operator" and its signs, when that is at `at`; else `at` itself. */
 static const char *skip_operator(const char *start, const char *at) {
     static const char word[] = "operator";
     const size_t length = sizeof word - 1;
     if (strncmp(at, word, length) != 0 || (at > start && at[-1] != ':' && at[-1] != ' '))
         return at;
-    const char *behind = at + length;
-    if (behind[0] == '(' && behind[1] == ')')
-        return behind + 2;
-    while (is_operator_sign(*behind))
-        behind++;
-    return behind;
+    const char *after = at + length;
+    if (after[0] == '(' && after[1] == ')')
+        return after + 2;
+    while (is_operator_sign(*after))
+        after++;
+    return after;
 }
 
-/* Behind the bracket that closes the one at `at`. NULL: none does. */
+/* Returns the end of the bracket that begins at `at`. NULL: it is not closed. */
 static const char *skip_brackets(const char *at) {
     size_t depth = 0;
     for (; *at; at++) {
@@ -100,22 +100,22 @@ size_t ct_demangled_base(const char *display, size_t *start) {
     bool in_operator = false; /* its type, or "new", may have spaces */
     *start = 0;
     while (*at) {
-        const char *behind = skip_operator(display, at);
-        if (behind != at) {
+        const char *after = skip_operator(display, at);
+        if (after != at) {
             in_operator = true;
-            at = behind;
+            at = after;
         } else if (*at == ' ' && !in_operator) {
             begin = ++at;
         } else if (strchr("<([{", *at)) {
-            behind = skip_brackets(at);
+            after = skip_brackets(at);
             bool results = at > display && at[-1] == ' '; /* decltype (...), int (*f())[3] */
-            if (!behind)
+            if (!after)
                 break;
-            if (*at == '(' && *behind != ':' && !(results && !in_operator)) {
+            if (*at == '(' && *after != ':' && !(results && !in_operator)) {
                 *start = (size_t)(begin - display);
                 return (size_t)(at - begin);
             }
-            at = behind;
+            at = after;
         } else {
             at++;
         }

@@ -1,7 +1,7 @@
 /* Names as people write them: C++ (Itanium ABI), Rust (legacy and v0).
  *
- * Names come from files that nobody has checked: depth, steps and output are bounded, and a name that goes beyond them, or
- * is no mangled one, stays as it is. Any thread. */
+ * Names come from unchecked files: depth, steps and output are bounded, and a name that exceeds them, or is not
+ * mangled, stays as it is. Any thread. */
 #ifndef CT_SYMBOLS_DEMANGLE_H
 #define CT_SYMBOLS_DEMANGLE_H
 
@@ -12,8 +12,8 @@
 /* malloc'ed; NULL when the name is not mangled, is not understood, or there is no memory. */
 char *ct_demangle(const char *name);
 
-/* The length of the name without its parameters ("ns::f<int>" of "ns::f<int>(char) const"), without the return type before it
- * (*start tells where it begins). */
+/* Length of the name without its parameters ("ns::f<int>" of "ns::f<int>(char) const") and without the return type
+ * before it (*start receives where it begins). */
 size_t ct_demangled_base(const char *display, size_t *start);
 
 /* ---- parts ---- */
@@ -21,7 +21,7 @@ size_t ct_demangled_base(const char *display, size_t *start);
 #define CT_DEMANGLE_MAX_NAME   (64u << 10)
 #define CT_DEMANGLE_MAX_OUTPUT (256u << 10)
 
-/* Text in the making. After a failure nothing more is added. */
+/* A text that is being built. After a failure nothing more is added. */
 struct ct_demangle_text {
     char *text;
     size_t length, room;
@@ -29,15 +29,15 @@ struct ct_demangle_text {
 };
 void ct_demangle_add(struct ct_demangle_text *out, const char *text, size_t length);
 void ct_demangle_add_string(struct ct_demangle_text *out, const char *text);
-void ct_demangle_add_utf8(struct ct_demangle_text *out, uint32_t character); /* a failure when it is none */
+void ct_demangle_add_utf8(struct ct_demangle_text *out, uint32_t character); /* fails for invalid characters */
 
-/* False: it is not one of these. What `out` then holds is of no use. */
+/* False: the name is not of this kind; the contents of `out` are meaningless then. */
 bool ct_demangle_cxx(struct ct_demangle_text *out, const char *name, size_t length);
 bool ct_demangle_rust(struct ct_demangle_text *out, const char *name, size_t length);
 bool ct_demangle_rust_legacy(struct ct_demangle_text *out, const char *name, size_t length);
-/* What compilers and linkers hang on names of Rust: ".llvm.123", ".cold". Nothing is fine too. */
+/* True for suffixes that compilers and linkers add to Rust names: ".llvm.123", ".cold", or nothing. */
 bool ct_demangle_is_suffix(const char *at, const char *end);
-/* Decodes RFC 3492: `plain` characters with those of `code` among them. */
+/* Decodes RFC 3492: the `plain` characters, with those of `code` inserted. */
 bool ct_demangle_punycode(struct ct_demangle_text *out, const char *plain, size_t plain_length, const char *code,
                           size_t code_length);
 

@@ -1,7 +1,7 @@
-/* C++ names, first part: nodes, numbers, encodings, and all of it together.
+/* C++ names, first part: nodes, numbers, encodings, and the whole name.
  *
- * The grammar is that of the Itanium C++ ABI, section 5.1, with the additions that compilers make. A parser that returns NULL
- * has given up: nothing is tried a second way, so that the time is linear in the length of the name. */
+ * The grammar is that of the Itanium C++ ABI, section 5.1, with the additions that compilers make. A parser that
+ * returns NULL has given up: nothing is tried a second way, so the time is linear in the length of the name. */
 #include "symbols/demangle_cxx.h"
 #include <stdlib.h>
 #include <string.h>
@@ -199,7 +199,7 @@ static const struct ct_cxx_node *strip(const struct ct_cxx_node *name) {
     return name;
 }
 
-/* Instances of function templates tell their result. */
+/* Instances of function templates include their result. */
 static bool has_result(const struct ct_cxx_node *name) {
     name = strip(name);
     if (name->kind != CXX_TEMPLATE)
@@ -239,7 +239,7 @@ const struct ct_cxx_node *ct_cxx_encoding(struct ct_cxx_parser *p, bool top) {
     return node;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole name ---- */
 
 static bool is_suffix(char c) {
     return (c >= 'a' && c <= 'z') || ct_cxx_is_digit(c) || c == '_';

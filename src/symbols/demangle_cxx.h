@@ -1,7 +1,7 @@
 /* C++ names: the tree between parser and printer, and the parser's state. Private to src/symbols/demangle_cxx*.c.
  *
- * Nodes are made bottom up and may be shared (substitutions), so the tree has no cycles. The number of nodes is bounded by
- * the length of the name. */
+ * Nodes are made bottom up and may be shared (substitutions), so the tree has no cycles. The number of nodes is bounded
+ * by the length of the name. */
 #ifndef CT_SYMBOLS_DEMANGLE_CXX_H
 #define CT_SYMBOLS_DEMANGLE_CXX_H
 
@@ -11,7 +11,7 @@
 enum ct_cxx_kind {
     CXX_TEXT,           /* an identifier, a builtin type */
     CXX_NESTED,         /* a::b */
-    CXX_LOCAL,          /* entity b inside of function a */
+    CXX_LOCAL,          /* entity b inside function a */
     CXX_TEMPLATE,       /* a<b>, b: list */
     CXX_LIST,           /* a, then b */
     CXX_PACK,           /* arguments of a parameter pack: list a, may be NULL */
@@ -21,8 +21,8 @@ enum ct_cxx_kind {
     CXX_POINTER,        /* a* */
     CXX_LREF,           /* a& */
     CXX_RREF,           /* a&& */
-    CXX_SUFFIXED,       /* type a with a word behind it, text; and arguments b */
-    CXX_FUNCTION,       /* returns a (NULL: not told), takes list b; c: noexcept expression; `flags` */
+    CXX_SUFFIXED,       /* type a followed by a word, text; and arguments b */
+    CXX_FUNCTION,       /* returns a (NULL: not known), takes list b; c: noexcept expression; `flags` */
     CXX_ARRAY,          /* a[b] */
     CXX_VECTOR,         /* a __vector(b) */
     CXX_MEMBER_POINTER, /* member type b of class a */
@@ -80,13 +80,13 @@ struct ct_cxx_parser {
     size_t node_count, node_room;
     const struct ct_cxx_node **substitutions;
     size_t substitution_count, substitution_room;
-    const struct ct_cxx_node *last_name; /* what constructors are called */
+    const struct ct_cxx_node *last_name; /* the name of constructors */
     unsigned depth;
-    unsigned guesses;   /* looks ahead that are left: each may read all of the rest */
-    bool in_expression; /* template arguments of an operator's type are not taken there */
+    unsigned guesses;   /* remaining look-aheads: each may read all of the rest */
+    bool in_expression; /* there, template arguments after the type of a conversion operator belong to the type */
     bool in_conversion;
-    /* Compilers disagree on how a name in a scope that depends on parameters is written: first the standard's way is
-     * tried, then, if there was such a name, that of older ones. */
+    /* Compilers disagree on how a name in a scope that depends on parameters is written: the standard's way is tried
+     * first, then, if there was such a name, that of older compilers. */
     bool saw_scopes, old_scopes;
 };
 
@@ -120,7 +120,7 @@ struct ct_cxx_node *ct_cxx_node(struct ct_cxx_parser *p, enum ct_cxx_kind kind, 
 struct ct_cxx_node *ct_cxx_text(struct ct_cxx_parser *p, enum ct_cxx_kind kind, const char *text, size_t length);
 struct ct_cxx_node *ct_cxx_word(struct ct_cxx_parser *p, enum ct_cxx_kind kind, const char *text);
 bool ct_cxx_remember(struct ct_cxx_parser *p, const struct ct_cxx_node *node);
-bool ct_cxx_enter(struct ct_cxx_parser *p); /* one level deeper; to be followed by p->depth-- when true */
+bool ct_cxx_enter(struct ct_cxx_parser *p); /* one level deeper; when true, p->depth-- must follow */
 bool ct_cxx_number(struct ct_cxx_parser *p, uint32_t *value);
 /* "_" is 0, "N_" is N + 1. */
 bool ct_cxx_sequence(struct ct_cxx_parser *p, uint32_t *value);

@@ -1,4 +1,4 @@
-/* C++ names, fourth part: expressions, which stand in template arguments, array bounds and decltype. */
+/* C++ names, fourth part: expressions, as in template arguments, array bounds and decltype. */
 #include "symbols/demangle_cxx.h"
 #include <string.h>
 
@@ -122,7 +122,7 @@ static const struct ct_cxx_node *unary(struct ct_cxx_parser *p, const struct ct_
 
 static const struct ct_cxx_node *binary(struct ct_cxx_parser *p, const struct ct_cxx_operator *o) {
     const char *code = o->code;
-    bool cast = strlen(o->name) > 9; /* static_cast and its likes */
+    bool cast = strlen(o->name) > 9; /* static_cast and the like */
     const struct ct_cxx_node *left = cast ? ct_cxx_type(p) : ct_cxx_expression(p), *right = NULL;
     if (!left)
         return NULL;

@@ -274,7 +274,7 @@ static uint8_t take_qualifiers(struct ct_cxx_parser *p) {
         }
 }
 
-/* One more step of a prefix; NULL: none. */
+/* Parses one more step of a prefix; NULL: none. */
 static const struct ct_cxx_node *prefix_step(struct ct_cxx_parser *p, const struct ct_cxx_node *scope) {
     char c = ct_cxx_peek(p);
     if (c == 'I') {
@@ -337,7 +337,7 @@ static bool skip_discriminator(struct ct_cxx_parser *p) {
     return true;
 }
 
-/* What is local to the function: a string, an entity in a default argument, or any other. */
+/* Parses what is local to the function: a string, an entity in a default argument, or any other. */
 static const struct ct_cxx_node *local_entity(struct ct_cxx_parser *p) {
     struct ct_cxx_node *argument = NULL;
     if (ct_cxx_take(p, 's'))
@@ -355,7 +355,7 @@ static const struct ct_cxx_node *local_entity(struct ct_cxx_parser *p) {
     return argument;
 }
 
-/* Where something local is named, the function's result is not. */
+/* The name of something local does not include the function's result. */
 static const struct ct_cxx_node *without_result(struct ct_cxx_parser *p, const struct ct_cxx_node *n) {
     if (!n || n->kind != CXX_ENCODING || !n->b->a)
         return n;

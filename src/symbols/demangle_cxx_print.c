@@ -1,8 +1,8 @@
-/* C++ names, last part: the tree as text, spelled as c++filt does.
+/* C++ names, last part: prints the tree, spelled as c++filt does.
  *
- * A type is printed in two halves around the name that it declares: `left` up to it, `right` behind it. Template parameters
- * are looked up while printing, because the same part of a name may mean another thing at another place: `scope` is the list
- * of arguments that are in force, innermost first. */
+ * A type is printed in two halves around the name that it declares: `left` before it, `right` after it. Template
+ * parameters are resolved while printing, because one part of a name may mean different things at different places:
+ * `scope` is the list of arguments that apply, innermost first. */
 #include "symbols/demangle_cxx_print.h"
 #include <string.h>
 
@@ -34,9 +34,9 @@ static const struct ct_cxx_node *item(const struct ct_cxx_node *list, uint32_t i
     return NULL;
 }
 
-/* What a parameter stands for, and in which scope. Others stand for themselves. */
-static struct place look(const struct ct_cxx_printer *p, const struct ct_cxx_node *n,
-                         const struct ct_cxx_scope *scope) {
+/* Resolves a template parameter, and the scope of its argument. Other nodes resolve to themselves. */
+static struct place resolve(const struct ct_cxx_printer *p, const struct ct_cxx_node *n,
+                            const struct ct_cxx_scope *scope) {
     while (n && n->kind == CXX_PARAM && !p->lambda) {
         if (!scope)
             return (struct place){0};
@@ -48,7 +48,7 @@ static struct place look(const struct ct_cxx_printer *p, const struct ct_cxx_nod
     return (struct place){n, scope};
 }
 
-/* The first pack that the pattern of an expansion names; NULL: none. */
+/* The first pack in the pattern of an expansion; NULL: none. */
 const struct ct_cxx_node *ct_cxx_find_pack(struct ct_cxx_printer *p, const struct ct_cxx_node *n,
                                            const struct ct_cxx_scope *scope) {
     if (!n || p->out->failed || n->kind == CXX_LAMBDA || n->kind == CXX_EXPANSION)
@@ -80,7 +80,7 @@ uint32_t ct_cxx_pack_length(const struct ct_cxx_node *pack) {
 
 /* ---- lists ---- */
 
-/* True when the last item was an empty pack, and its comma was taken back. */
+/* True when the last item was an empty pack, and its comma was removed. */
 bool ct_cxx_print_list(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const struct ct_cxx_scope *scope) {
     bool taken_back = false;
     for (bool first = true; n && !p->out->failed; n = n->b, first = false) {
@@ -157,12 +157,12 @@ static void function_qualifiers(struct ct_cxx_printer *p, const struct ct_cxx_no
 
 enum shape { PLAIN, FUNCTION, ARRAY };
 
-/* Of what stands inside of a pointer, reference or qualifier. */
+/* Shape of the type inside a pointer, reference or qualifier. */
 static enum shape shape_of(const struct ct_cxx_printer *p, const struct ct_cxx_node *n,
                            const struct ct_cxx_scope *scope) {
-    struct place at = look(p, n, scope);
+    struct place at = resolve(p, n, scope);
     while (at.node && at.node->kind == CXX_QUALIFIED)
-        at = look(p, at.node->a, at.scope);
+        at = resolve(p, at.node->a, at.scope);
     if (!at.node)
         return PLAIN;
     return at.node->kind == CXX_FUNCTION ? FUNCTION : at.node->kind == CXX_ARRAY ? ARRAY : PLAIN;
@@ -175,14 +175,14 @@ static void open_paren(struct ct_cxx_printer *p, enum shape shape) {
         add(p, strchr(" (*", last(p)) ? "(" : " (");
 }
 
-/* References to references, which arguments bring about, are one reference. */
+/* Collapses references to references, which template arguments create, into one reference. */
 static struct place collapse(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const struct ct_cxx_scope *scope,
                              bool *lvalue) {
-    struct place at = look(p, n->a, scope);
+    struct place at = resolve(p, n->a, scope);
     *lvalue = n->kind == CXX_LREF;
     while (at.node && (at.node->kind == CXX_LREF || at.node->kind == CXX_RREF)) {
         *lvalue |= at.node->kind == CXX_LREF;
-        at = look(p, at.node->a, at.scope);
+        at = resolve(p, at.node->a, at.scope);
     }
     return at;
 }
@@ -215,14 +215,14 @@ static void member_left(struct ct_cxx_printer *p, const struct ct_cxx_node *n, c
     add(p, "::*");
 }
 
-/* Qualifiers of an argument that are there already are not said twice. */
+/* Leaves out qualifiers that the argument already has. */
 static unsigned inner_qualifiers(const struct ct_cxx_printer *p, const struct ct_cxx_node *n,
                                  const struct ct_cxx_scope *scope) {
-    struct place at = look(p, n, scope);
+    struct place at = resolve(p, n, scope);
     unsigned flags = 0;
     while (at.node && at.node->kind == CXX_QUALIFIED) {
         flags |= at.node->flags;
-        at = look(p, at.node->a, at.scope);
+        at = resolve(p, at.node->a, at.scope);
     }
     return flags;
 }
@@ -240,15 +240,15 @@ void ct_cxx_print_parameters(struct ct_cxx_printer *p, const struct ct_cxx_node 
     add(p, ")");
 }
 
-/* Does the result of a function go on behind its parameters? Then no space is before its name. */
+/* True when the result of a function continues after its parameters: no space is before its name then. */
 static bool goes_on(const struct ct_cxx_printer *p, const struct ct_cxx_node *n, const struct ct_cxx_scope *scope) {
-    for (struct place at = look(p, n, scope); at.node;) {
+    for (struct place at = resolve(p, n, scope); at.node;) {
         const struct ct_cxx_node *inner = at.node->kind == CXX_MEMBER_POINTER ? at.node->b : at.node->a;
         if (at.node->kind < CXX_QUALIFIED || (at.node->kind > CXX_RREF && at.node->kind != CXX_MEMBER_POINTER))
             return false;
         if (at.node->kind != CXX_QUALIFIED && shape_of(p, inner, at.scope) != PLAIN)
             return true;
-        at = look(p, inner, at.scope);
+        at = resolve(p, inner, at.scope);
     }
     return false;
 }
@@ -280,7 +280,7 @@ static void array_right(struct ct_cxx_printer *p, const struct ct_cxx_node *n, c
 
 /* ---- names ---- */
 
-/* What is in front of the parameters, and its flags. */
+/* The part before the parameters, and its flags. */
 const struct ct_cxx_node *ct_cxx_method_name(const struct ct_cxx_node *n, unsigned *flags) {
     while (n->kind == CXX_METHOD) {
         *flags |= n->flags;
@@ -289,7 +289,7 @@ const struct ct_cxx_node *ct_cxx_method_name(const struct ct_cxx_node *n, unsign
     return n;
 }
 
-/* The template that a function is an instance of; NULL: it is none. */
+/* The template that a function is an instance of; NULL: none. */
 static const struct ct_cxx_node *template_of(const struct ct_cxx_node *name, unsigned *flags) {
     name = ct_cxx_method_name(name, flags);
     if (name->kind == CXX_LOCAL) {
@@ -383,7 +383,7 @@ static void suffixed(struct ct_cxx_printer *p, const struct ct_cxx_node *n, cons
         arguments(p, n->b, scope);
 }
 
-/* ---- everything ---- */
+/* ---- all nodes ---- */
 
 static void parameter(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const struct ct_cxx_scope *scope,
                       bool is_left) {
@@ -392,7 +392,7 @@ static void parameter(struct ct_cxx_printer *p, const struct ct_cxx_node *n, con
             add_number(p, "auto:", n->number + 1, "");
         return;
     }
-    struct place at = look(p, n, scope);
+    struct place at = resolve(p, n, scope);
     if (!at.node)
         give_up(p);
     else if (is_left)
@@ -472,7 +472,7 @@ static void name(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const st
     }
 }
 
-static bool step(struct ct_cxx_printer *p) {
+static bool count_step(struct ct_cxx_printer *p) {
     if (p->out->failed)
         return false;
     if (++p->steps > CXX_MAX_STEPS || p->depth >= CXX_MAX_PRINT_DEPTH) {
@@ -492,7 +492,7 @@ static void left_half(struct ct_cxx_printer *p, const struct ct_cxx_node *n, con
         qualified_left(p, n, scope);
         break;
     case CXX_POINTER:
-        pointer_left(p, look(p, n->a, scope), "*");
+        pointer_left(p, resolve(p, n->a, scope), "*");
         break;
     case CXX_LREF:
     case CXX_RREF: {
@@ -531,7 +531,7 @@ static void left_half(struct ct_cxx_printer *p, const struct ct_cxx_node *n, con
 }
 
 static void left(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const struct ct_cxx_scope *scope) {
-    if (!step(p))
+    if (!count_step(p))
         return;
     p->depth++;
     left_half(p, n, scope);
@@ -540,7 +540,7 @@ static void left(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const st
 
 static void right(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const struct ct_cxx_scope *scope) {
     bool lvalue;
-    if (!step(p))
+    if (!count_step(p))
         return;
     p->depth++;
     switch (n->kind) {
@@ -553,14 +553,14 @@ static void right(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const s
             qualifiers(p, n->flags);
         break;
     case CXX_POINTER:
-        pointer_right(p, look(p, n->a, scope));
+        pointer_right(p, resolve(p, n->a, scope));
         break;
     case CXX_LREF:
     case CXX_RREF:
         pointer_right(p, collapse(p, n, scope, &lvalue));
         break;
     case CXX_MEMBER_POINTER:
-        pointer_right(p, look(p, n->b, scope));
+        pointer_right(p, resolve(p, n->b, scope));
         break;
     case CXX_FUNCTION:
         function_right(p, n, scope);

@@ -1,4 +1,4 @@
-/* Printing C++ names: the printer's state, and what its two files call of each other. */
+/* Printing C++ names: the printer's state, and what its two files share. */
 #ifndef CT_SYMBOLS_DEMANGLE_CXX_PRINT_H
 #define CT_SYMBOLS_DEMANGLE_CXX_PRINT_H
 
@@ -15,11 +15,11 @@ struct ct_cxx_scope {
 
 struct ct_cxx_printer {
     struct ct_demangle_text *out;
-    const struct ct_cxx_node
-        *current; /* arguments of the template whose name is being printed, for conversion operators */
+    /* arguments of the template whose name is being printed, for conversion operators */
+    const struct ct_cxx_node *current;
     unsigned depth, steps;
-    unsigned pack;   /* which argument of a pack is meant */
-    unsigned lambda; /* depth of lambdas whose parameters are being printed: theirs are `auto` */
+    unsigned pack;   /* index of the pack argument that is being printed */
+    unsigned lambda; /* depth of lambdas whose parameters are being printed: these are `auto` */
 };
 
 static inline void add(struct ct_cxx_printer *p, const char *text) {
@@ -30,9 +30,9 @@ static inline void add_text(struct ct_cxx_printer *p, const struct ct_cxx_node *
     ct_demangle_add(p->out, n->text, n->length);
 }
 
-static inline void add_number(struct ct_cxx_printer *p, const char *before, uint32_t number, const char *behind) {
+static inline void add_number(struct ct_cxx_printer *p, const char *before, uint32_t number, const char *after) {
     char text[64];
-    int length = snprintf(text, sizeof text, "%s%u%s", before, (unsigned)number, behind);
+    int length = snprintf(text, sizeof text, "%s%u%s", before, (unsigned)number, after);
     ct_demangle_add(p->out, text, (size_t)length);
 }
 
@@ -41,21 +41,21 @@ static inline void give_up(struct ct_cxx_printer *p) {
 }
 
 void ct_cxx_print_whole(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const struct ct_cxx_scope *scope);
-/* True when the last item was an empty pack, and its comma was taken back. */
+/* True when the last item was an empty pack, and its comma was removed. */
 bool ct_cxx_print_list(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const struct ct_cxx_scope *scope);
 void ct_cxx_print_parameters(struct ct_cxx_printer *p, const struct ct_cxx_node *list,
                              const struct ct_cxx_scope *scope);
 void ct_cxx_print_expression(struct ct_cxx_printer *p, const struct ct_cxx_node *n, const struct ct_cxx_scope *scope);
-/* With parentheses where it needs them. */
+/* Prints with parentheses where necessary. */
 void ct_cxx_print_subexpression(struct ct_cxx_printer *p, const struct ct_cxx_node *n,
                                 const struct ct_cxx_scope *scope);
 void ct_cxx_print_parenthesized(struct ct_cxx_printer *p, const char *word, const struct ct_cxx_node *n,
                                 const struct ct_cxx_scope *scope);
-/* The first pack that the pattern of an expansion names; NULL: none. */
+/* The first pack in the pattern of an expansion; NULL: none. */
 const struct ct_cxx_node *ct_cxx_find_pack(struct ct_cxx_printer *p, const struct ct_cxx_node *n,
                                            const struct ct_cxx_scope *scope);
 uint32_t ct_cxx_pack_length(const struct ct_cxx_node *pack);
-/* What is in front of the parameters, and its flags. */
+/* The part before the parameters, and its flags. */
 const struct ct_cxx_node *ct_cxx_method_name(const struct ct_cxx_node *n, unsigned *flags);
 
 #endif

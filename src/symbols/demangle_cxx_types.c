@@ -52,7 +52,7 @@ static const struct ct_cxx_node *wrap(struct ct_cxx_parser *p, enum ct_cxx_kind 
     return inner ? ct_cxx_node(p, kind, inner, NULL) : NULL;
 }
 
-/* Types up to E, the end or a qualifier of the function; "v" alone is none. */
+/* Parses types up to E, the end or a qualifier of the function; "v" alone is an empty list. */
 static bool parameters(struct ct_cxx_parser *p, const struct ct_cxx_node **out) {
     struct ct_cxx_node *head = NULL, *tail = NULL;
     for (;;) {
@@ -72,7 +72,7 @@ static bool parameters(struct ct_cxx_parser *p, const struct ct_cxx_node **out) 
     return true;
 }
 
-/* A CXX_FUNCTION; for lambdas only its list matters. */
+/* Makes a CXX_FUNCTION; for lambdas only its list matters. */
 bool ct_cxx_bare_function(struct ct_cxx_parser *p, bool with_result, const struct ct_cxx_node **out) {
     const struct ct_cxx_node *result = NULL, *list;
     with_result |= ct_cxx_take(p, 'J');
@@ -158,7 +158,7 @@ static bool is_function_prefix(char next) {
     return next == 'o' || next == 'O' || next == 'w' || next == 'x';
 }
 
-/* Qualifiers, then a function or another type. */
+/* Parses qualifiers, then a function or another type. */
 static const struct ct_cxx_node *qualified_type(struct ct_cxx_parser *p) {
     uint8_t flags = 0;
     const struct ct_cxx_node *condition = NULL;
@@ -251,8 +251,8 @@ const struct ct_cxx_node *ct_cxx_template_args(struct ct_cxx_parser *p) {
     return head ? head : ct_cxx_node(p, CXX_LIST, NULL, NULL);
 }
 
-/* "T_", with arguments when it is a template. Those behind the type of a conversion operator belong to the operator: that is
- * seen where nothing could follow them. */
+/* Parses "T_", with arguments when it is a template. Arguments after the type of a conversion operator belong to the
+ * operator: this shows where nothing could follow them. */
 static const struct ct_cxx_node *param_type(struct ct_cxx_parser *p) {
     const struct ct_cxx_node *param = ct_cxx_template_param(p);
     if (!param || ct_cxx_peek(p) != 'I')
@@ -277,7 +277,7 @@ static const struct ct_cxx_node *param_type(struct ct_cxx_parser *p) {
 
 /* ---- any type ---- */
 
-/* A standard name or a substitution; the latter is not remembered again. */
+/* Parses a standard name or a substitution; a substitution is not remembered again. */
 static const struct ct_cxx_node *s_type(struct ct_cxx_parser *p, bool *remember) {
     char next = ct_cxx_peek_next(p);
     if (next != '_' && !ct_cxx_is_digit(next) && !(next >= 'A' && next <= 'Z')) {

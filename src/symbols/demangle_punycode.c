@@ -13,7 +13,7 @@ static uint32_t puny_adapt(uint32_t delta, uint32_t count, bool first) {
     return k + (PUNY_BASE - PUNY_MIN + 1) * delta / (delta + PUNY_SKEW);
 }
 
-/* One variable-length number; false at the end or when it is damaged. */
+/* Reads one variable-length number; false at the end or when it is damaged. */
 static bool puny_number(const char **at, const char *end, uint32_t bias, uint64_t *value) {
     uint64_t weight = 1;
     *value = 0;

@@ -1,8 +1,8 @@
-/* Rust names, v0 (RFC 2603); those of the legacy form are in demangle_rust_legacy.c.
+/* Rust names, v0 (RFC 2603); legacy names are in demangle_rust_legacy.c.
  *
- * v0 names are read and printed in one go, as the grammar has no forward references. References back into the name make the
- * output longer than the name, at worst exponentially: steps and depth are counted. Hashes of crates and instances are left
- * out: they say nothing to people. */
+ * v0 names are read and printed in one pass, because the grammar has no forward references. References back into the
+ * name make the output longer than the name, at worst exponentially: steps and depth are limited. Hashes of crates and
+ * instances are left out: they mean nothing to people. */
 #include "symbols/demangle.h"
 #include <stdint.h>
 #include <stdio.h>
@@ -23,10 +23,10 @@ static int hex_value(char c) {
 
 struct reader {
     struct ct_demangle_text *out;
-    const char *start, *at, *end; /* start: behind "_R", which references count from */
+    const char *start, *at, *end; /* start: after "_R"; references count from there */
     unsigned depth, steps;
-    unsigned quiet;     /* what is read now is not shown */
-    uint64_t lifetimes; /* that binders around have introduced */
+    unsigned quiet;     /* not 0: what is read is not printed */
+    uint64_t lifetimes; /* introduced by the binders around */
     bool bad;
 };
 
@@ -159,7 +159,7 @@ static void add_identifier(struct reader *r, const struct identifier *id) {
 
 /* ---- references ---- */
 
-/* Reads what stands at an earlier place as `read` does. Nothing is shown in what is skipped, so it need not be read. */
+/* Reads an earlier part of the name with `read`. While nothing is printed, the part need not be read. */
 static void back(struct reader *r, void (*read)(struct reader *r, bool in_value), bool in_value) {
     const char *tag = r->at - 1;
     uint64_t place = base62(r);
@@ -169,11 +169,11 @@ static void back(struct reader *r, void (*read)(struct reader *r, bool in_value)
     }
     if (r->quiet)
         return;
-    const char *behind = r->at;
+    const char *after = r->at;
     r->at = r->start + place;
     read(r, in_value);
     if (!r->bad)
-        r->at = behind;
+        r->at = after;
 }
 
 static void read_type(struct reader *r, bool in_value) {
@@ -206,7 +206,7 @@ static void add_lifetime(struct reader *r, uint64_t index) {
     }
 }
 
-/* "for<'a, 'b> "; returns how many. */
+/* Reads a binder, prints "for<'a, 'b> " and returns the number of lifetimes. */
 static uint64_t binder(struct reader *r) {
     uint64_t count = optional_base62(r, 'G');
     if (!count || count > MAX_STEPS) {
@@ -357,7 +357,7 @@ static void function(struct reader *r) {
     r->lifetimes -= bound;
 }
 
-/* Like a path, but leaves its "<" open; returns whether there is one. */
+/* Like a path, but leaves its "<" open; returns true when there is one. */
 static bool open_path(struct reader *r) {
     bool open = false;
     if (!enter(r))
@@ -373,11 +373,11 @@ static bool open_path(struct reader *r) {
         if (r->bad || place >= (uint64_t)(tag - r->start)) {
             fail(r);
         } else if (!r->quiet) {
-            const char *behind = r->at;
+            const char *after = r->at;
             r->at = r->start + place;
             open = open_path(r);
             if (!r->bad)
-                r->at = behind;
+                r->at = after;
         }
     } else {
         path(r, false);
@@ -474,7 +474,7 @@ static void type(struct reader *r) {
 
 /* ---- constants ---- */
 
-/* Hexadecimal digits up to "_"; false when the number does not fit 64 bits. */
+/* Reads hexadecimal digits up to "_"; false when the number does not fit into 64 bits. */
 static bool hex_number(struct reader *r, uint64_t *value, const char **digits, size_t *length) {
     *digits = r->at;
     *value = 0;
@@ -568,14 +568,14 @@ static void constant(struct reader *r) {
     r->depth--;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole name ---- */
 
 static bool v0(struct ct_demangle_text *out, const char *at, const char *end) {
     struct reader r = {.out = out, .start = at, .at = at, .end = end};
     if (is_digit(peek(&r)))
         return false; /* of a later version */
     path(&r, true);
-    if (!r.bad && r.at < r.end && *r.at >= 'A' && *r.at <= 'Z') { /* the crate it is an instance for */
+    if (!r.bad && r.at < r.end && *r.at >= 'A' && *r.at <= 'Z') { /* the crate that instantiates it */
         r.quiet++;
         path(&r, false);
         r.quiet--;

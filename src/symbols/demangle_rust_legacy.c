@@ -1,4 +1,4 @@
-/* Rust names of the legacy form, which look like C++ names that end in a hash. The hash is left out. */
+/* Legacy Rust names, which look like C++ names that end in a hash. The hash is left out. */
 #include "symbols/demangle.h"
 #include <string.h>
 
@@ -36,7 +36,7 @@ static bool is_hash(const char *text, size_t length) {
     return different >= 5;
 }
 
-/* "$LT$" and its likes: how long it is, 0 when it is none. */
+/* Decodes "$LT$" and the like; returns its length, 0 when there is none. */
 static size_t add_escape(struct ct_demangle_text *out, const char *at, size_t left) {
     static const struct {
         const char *code, *text;

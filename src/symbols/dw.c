@@ -8,7 +8,7 @@ static struct ct_dw functions;
 static bool loaded;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void load(void) {
+static void load_library(void) {
     void *library = dlopen("libdw.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library)
         return;
@@ -21,6 +21,6 @@ static void load(void) {
 }
 
 const struct ct_dw *ct_dw(void) {
-    pthread_once(&once, load);
+    pthread_once(&once, load_library);
     return loaded ? &functions : NULL;
 }

@@ -45,7 +45,7 @@ struct ct_dw {
 #undef CT_DW_MEMBER
 };
 
-/* NULL: the library is not there. Any thread. */
+/* NULL: the library is not installed. Any thread. */
 const struct ct_dw *ct_dw(void);
 
 #endif

@@ -1,8 +1,8 @@
-/* Walk over .eh_frame: CIEs, and FDEs with their ranges and entry state.
+/* Walks over .eh_frame: CIEs, and FDEs with their ranges and entry state.
  *
- * A file's own numbers are never trusted: records are cut to the section, an FDE must name a CIE that the walk has
- * seen before it (so work is linear in the size of the section), pointer encodings that only make sense at run time
- * make the record invisible. */
+ * Numbers in the file are never trusted: records are cut to the section, an FDE must refer to a CIE that the walk has
+ * already passed (so work is linear in the size of the section), and a record with a pointer encoding that only makes
+ * sense at run time is left out. */
 #include "symbols/eh_frame.h"
 #include "base/grow.h"
 #include "symbols/cfa.h"
@@ -27,11 +27,11 @@ struct record {
     struct ct_reader body;
 };
 
-/* ---- finding it ---- */
+/* ---- finding the section ---- */
 
 static uint64_t read_encoded(struct ct_reader *r, uint8_t encoding, const struct ct_span *in, bool *ok);
 
-/* Where PT_GNU_EH_FRAME says that .eh_frame begins: files without section headers. */
+/* Finds .eh_frame through PT_GNU_EH_FRAME, in files without section headers. */
 static bool find_by_header(struct ct_eh_frame *frame, const struct ct_elf *elf) {
     Elf64_Phdr segment;
     if (!ct_elf_segment_of_type(elf, PT_GNU_EH_FRAME, &segment))
@@ -92,7 +92,8 @@ static uint64_t read_format(struct ct_reader *r, uint8_t encoding, bool *ok) {
     }
 }
 
-/* Absolute and self-relative pointers; relative to text, data or function: nobody writes them on our machines. */
+/* Reads absolute and self-relative pointers. Compilers for our machines do not write pointers relative to text, data or
+ * function. */
 static uint64_t read_encoded(struct ct_reader *r, uint8_t encoding, const struct ct_span *in, bool *ok) {
     uint64_t here = in->address + (size_t)(r->at - in->data);
     uint64_t value = read_format(r, encoding, ok);
@@ -138,7 +139,7 @@ static bool read_augmentation(const struct ct_eh_frame *frame, struct ct_cie *ci
     return ok && !data->bad;
 }
 
-/* The part after the augmentation string. */
+/* Reads the part after the augmentation string. */
 static bool read_cie_body(const struct ct_eh_frame *frame, struct ct_cie *cie, const char *letters, uint8_t version,
                           struct ct_reader *r) {
     struct ct_cfa_rules *rules = &cie->rules;
@@ -227,8 +228,8 @@ static uint32_t flags_at(const struct ct_cie *cie, struct ct_reader instructions
     return ct_cfa_entry_flags(&cie->rules, &row) | (cie->signal_frame ? CT_FUNC_ODD_ENTRY : 0u);
 }
 
-/* A cold part whose first code is a landing pad gets a nop in front (0 means "none" in the tables of exceptions). There the CFA is
- * that of an entry, and behind it that of the middle of a function. Exceptions land on the second byte. */
+/* A cold part whose first code is a landing pad begins with a nop (0 means "none" in the tables of exceptions). At the
+ * nop the CFA is that of an entry, after it that of the middle of a function. Exceptions land on the second byte. */
 static bool begins_with_landing_pad(const struct ct_eh_frame *frame, const struct ct_cie *cie,
                                     const struct record *record, const struct ct_fde *fde) {
     struct ct_span code = ct_elf_at(frame->elf, fde->start);

@@ -7,12 +7,12 @@
 
 struct ct_cie;
 
-/* Found while walking; owned by the caller through ct_eh_frame_close. */
+/* Filled by the walk; freed with ct_eh_frame_close. */
 struct ct_eh_frame {
     const struct ct_elf *elf;
     const struct ct_elf_machine *machine;
     struct ct_span bytes;
-    bool ends_at_zero;   /* the size is not known: a zero length ends it */
+    bool ends_at_zero;   /* the size is not known: a length of zero ends the section */
     struct ct_cie *cies; /* in file order */
     size_t cie_count, cie_capacity;
 };
@@ -28,23 +28,24 @@ struct ct_fde {
 int ct_eh_frame_open(struct ct_eh_frame *frame, const struct ct_elf *elf);
 void ct_eh_frame_close(struct ct_eh_frame *frame);
 
-/* Calls `each` for every FDE until it returns non-zero (which is then returned). Damaged records are left out. */
+/* Calls `each` for every FDE until it returns non-zero, which is then returned. Leaves out damaged records. */
 int ct_eh_frame_each(struct ct_eh_frame *frame, int (*each)(void *arg, const struct ct_fde *fde), void *arg);
 
 /* After walking: the flags for a function that begins inside an FDE, `offset` bytes after its start. */
 uint32_t ct_eh_frame_flags_at(const struct ct_eh_frame *frame, uint32_t place, uint64_t offset);
 
-/* After walking: everything that one FDE says, for those who unwind. False: it cannot be read. */
+/* After walking: everything that one FDE says, for unwinding. False: it cannot be read. */
 struct ct_cfa_rules;
 struct ct_fde_code {
     struct ct_fde fde;
-    const struct ct_cfa_rules *rules; /* as long as the frame is open */
+    const struct ct_cfa_rules *rules; /* valid while the frame is open */
     struct ct_reader initial, code;   /* instructions of the CIE, then of the FDE */
     bool signal_frame;
 };
 bool ct_eh_frame_code_at(const struct ct_eh_frame *frame, uint32_t place, struct ct_fde_code *out);
 
-/* After walking: the i-th CIE's personality routine; offset 0 when it has none, false when there is no such CIE. */
+/* After walking: the personality routine of the i-th CIE; offset 0 when it has none, false when there is no such
+ * CIE. */
 bool ct_eh_frame_personality(const struct ct_eh_frame *frame, size_t i, struct ct_personality *out);
 
 #endif

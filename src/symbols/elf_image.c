@@ -4,7 +4,7 @@
 
 #define MAX_SECTION_NAME 256
 #define MAX_SEGMENTS     1024
-#define MAX_NOTES        ((size_t)1 << 18) /* bytes of one segment of them */
+#define MAX_NOTES        ((size_t)1 << 18) /* largest segment of notes */
 
 static const struct ct_elf_machine machines[] = {
     {
@@ -19,7 +19,7 @@ static const struct ct_elf_machine machines[] = {
     },
 };
 
-/* Copies a structure out of the file (which need not be aligned); false when it is not inside. */
+/* Copies a structure, which need not be aligned, out of the file; false when it is not inside. */
 static bool copy_from(const struct ct_elf *elf, uint64_t offset, void *out, size_t size) {
     if (offset > elf->size || size > elf->size - offset)
         return false;
@@ -63,7 +63,7 @@ int ct_elf_open(struct ct_elf *elf, const void *data, size_t size) {
     if (header.e_type != ET_EXEC && header.e_type != ET_DYN)
         return CT_ERR_BAD_FILE;
     read_counts(elf, &header);
-    /* No kernel loads a program with more; addresses are looked up in all of them. */
+    /* No kernel loads a program with more segments; each address lookup goes through all of them. */
     if (elf->phnum > elf->size / sizeof(Elf64_Phdr) || elf->phnum > MAX_SEGMENTS)
         elf->phnum = 0;
     return 0;
@@ -82,7 +82,7 @@ static const char *section_name(const struct ct_elf *elf, uint32_t offset) {
     struct ct_span bytes = file_bytes(elf, strings.sh_offset, strings.sh_size, 0);
     if (offset >= bytes.size)
         return "";
-    /* Limited, so that a file of many sections with endless names costs no more than its size. */
+    /* Limited, so that many sections with endless names do not cost more than the size of the file. */
     size_t left = bytes.size - offset;
     if (!memchr(bytes.data + offset, 0, left < MAX_SECTION_NAME ? left : MAX_SECTION_NAME))
         return "";
@@ -171,7 +171,7 @@ static void write_hex(char *out, const uint8_t *bytes, size_t size) {
     *out = 0;
 }
 
-/* True when the notes hold it. */
+/* True when the notes contain it. */
 static bool read_notes(struct ct_span bytes, char *out) {
     struct ct_reader r = ct_reader_of(bytes.data, bytes.size < MAX_NOTES ? bytes.size : MAX_NOTES);
     while (ct_reader_left(&r) >= sizeof(Elf64_Nhdr)) {

@@ -1,20 +1,21 @@
 /* Bounds-checked view of an ELF file: headers, sections, segments, dynamic entries.
  *
- * Nothing in the file is trusted: an offset or size that leaves the file makes the piece invisible, never a read
- * outside. Nothing is kept beyond the caller's bytes, so there is nothing to free. */
+ * Nothing in the file is trusted: an offset or size that leaves the file hides the piece and never causes a read
+ * outside. The view only refers to the caller's bytes, so there is nothing to free. */
 #ifndef CT_SYMBOLS_ELF_IMAGE_H
 #define CT_SYMBOLS_ELF_IMAGE_H
 
 #include "symbols/reader.h"
 #include <elf.h>
 
-/* What differs between instruction sets: unwind state on entry of a function, and relocations that hold an address. */
+/* What differs between instruction sets: the unwind state on entry of a function, and relocations that contain an
+ * address. */
 struct ct_elf_machine {
     uint16_t id;              /* e_machine */
     uint8_t sp, ra;           /* DWARF numbers of stack pointer and return address */
     int8_t cfa_offset;        /* on entry CFA is sp + this ... */
     int8_t ra_offset;         /* ... and the return address is stored at CFA + this */
-    uint8_t nop;              /* the one-byte instruction that does nothing; 0: there is none */
+    uint8_t nop;              /* the one-byte no-op; 0: there is none */
     uint32_t reloc_relative;  /* base + addend */
     uint32_t reloc_symbol[2]; /* symbol + addend */
 };
@@ -31,19 +32,19 @@ struct ct_elf_section {
     const char *name; /* "" when it cannot be read; always terminated */
     uint32_t type, link;
     uint64_t flags, size, entsize;
-    struct ct_span bytes; /* empty when the file holds none */
+    struct ct_span bytes; /* empty when the file has none */
 };
 
-/* CT_ERR_BAD_FILE: no linked ELF file; CT_ERR_UNSUPPORTED: of another kind of machine. */
+/* CT_ERR_BAD_FILE: not a linked ELF file; CT_ERR_UNSUPPORTED: for another kind of machine. */
 int ct_elf_open(struct ct_elf *elf, const void *data, size_t size);
 
-/* False when there is no such section, or segment, or it cannot be read. */
+/* False when there is no such section or segment, or it cannot be read. */
 bool ct_elf_section(const struct ct_elf *elf, uint32_t index, struct ct_elf_section *out);
 bool ct_elf_section_named(const struct ct_elf *elf, const char *name, struct ct_elf_section *out);
 bool ct_elf_segment(const struct ct_elf *elf, uint32_t index, Elf64_Phdr *out);
 bool ct_elf_segment_of_type(const struct ct_elf *elf, uint32_t type, Elf64_Phdr *out);
 
-/* The file's bytes from a virtual address to the end of what its segment holds; empty when there are none. */
+/* The file's bytes from a virtual address to the end of its segment; empty when there are none. */
 struct ct_span ct_elf_at(const struct ct_elf *elf, uint64_t address);
 
 /* The segment's own bytes; empty when they are not in the file. */

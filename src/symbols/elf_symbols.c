@@ -1,17 +1,18 @@
-/* Functions that symbol tables name: .symtab and .dynsym, the latter also through PT_DYNAMIC when section headers are
+/* Functions in symbol tables: .symtab and .dynsym, the latter also through PT_DYNAMIC when section headers are
  * stripped. String tables are copied whole, so names stay valid without the file. */
 #include "symbols/table.h"
 #include <contrail/status.h>
 #include <stdlib.h>
 
-#define MAX_NAME 4096 /* of what is looked at; longer names are kept whole */
-/* Names may share their ends. All of them together have so many bytes more than the strings: whoever copies them counts on it. */
+#define MAX_NAME 4096 /* bytes that are examined; longer names are kept whole */
+/* Names may share their ends. All names together may have this many bytes more than the strings; code that copies them
+ * relies on it. */
 #define MAX_SHARED ((uint64_t)64 << 20)
 
 struct symbol_table {
     struct ct_span symbols, strings;
-    uint32_t lent;  /* CT_FUNC_LENT_NAME when it is that of a debug file */
-    uint32_t names; /* where `strings` were copied to */
+    uint32_t lent;  /* CT_FUNC_LENT_NAME for the table of a debug file */
+    uint32_t names; /* offset of the copied `strings` */
     uint64_t named; /* bytes of all names so far */
 };
 
@@ -22,7 +23,7 @@ size_t ct_symbol_name_length(const char *name) {
     return n;
 }
 
-/* Routines that compilers put into CIEs. Other languages than C and C++ bring their own. */
+/* Routines that compilers put into CIEs. Languages other than C and C++ have their own. */
 static bool is_personality_name(const char *name) {
     static const char *const known[] = {
         "__gxx_personality_v0",      "__gxx_personality_sj0", "__gxx_personality_seh0", "__gcc_personality_v0",
@@ -38,7 +39,7 @@ static bool is_personality_name(const char *name) {
     return false;
 }
 
-/* False when the symbol is not one of a function. */
+/* False when the symbol is not a function's. */
 static bool candidate_of(const Elf64_Sym *symbol, struct ct_candidate *out) {
     unsigned bind = ELF64_ST_BIND(symbol->st_info);
     unsigned visibility = ELF64_ST_VISIBILITY(symbol->st_other);
@@ -81,7 +82,7 @@ static int copy_strings(struct ct_functions *table, struct symbol_table *from) {
     return 0;
 }
 
-/* Not one that begins with a version: versions are cut off in place, which must not change other names. */
+/* False for a name that begins with a version: versions are cut off in place, which must not change other names. */
 static bool has_name(struct symbol_table *from, const Elf64_Sym *symbol) {
     uint64_t most = from->strings.size + MAX_SHARED;
     if (!from->names || symbol->st_name >= from->strings.size || from->named >= most)
@@ -133,7 +134,7 @@ static bool table_of_type(const struct ct_elf *elf, uint32_t type, struct symbol
 
 /* ---- without section headers ---- */
 
-/* DT_HASH tells the number of symbols. */
+/* The number of symbols, from DT_HASH. */
 static uint64_t count_by_hash(const struct ct_elf *elf) {
     uint64_t address;
     if (!ct_elf_dynamic(elf, DT_HASH, &address))
@@ -144,7 +145,7 @@ static uint64_t count_by_hash(const struct ct_elf *elf) {
     return ct_reader_u32(&r);
 }
 
-/* DT_GNU_HASH does so in a roundabout way: the last symbol is at the end of the chain with the highest start. */
+/* The number of symbols, from DT_GNU_HASH: the last symbol is at the end of the chain with the highest start. */
 static uint64_t count_by_gnu_hash(const struct ct_elf *elf) {
     uint64_t address;
     if (!ct_elf_dynamic(elf, DT_GNU_HASH, &address))

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAX_COPIES ((size_t)2 << 30) /* bytes of all of them at a time */
+#define MAX_COPIES ((size_t)2 << 30) /* limit for all copies together */
 #define PIECE      ((size_t)64 << 10)
 
 struct copy {
@@ -31,7 +31,7 @@ static bool is_safe(const struct stat *status) {
 
 /* ---- copies ---- */
 
-static struct copy *reserve(size_t size) {
+static struct copy *reserve_copy(size_t size) {
     struct copy *copy = malloc(sizeof *copy);
     pthread_mutex_lock(&copies.mutex);
     bool fits = copy && size <= MAX_COPIES - copies.bytes;
@@ -45,14 +45,14 @@ static struct copy *reserve(size_t size) {
     return NULL;
 }
 
-static void add(struct copy *copy) {
+static void add_copy(struct copy *copy) {
     pthread_mutex_lock(&copies.mutex);
     copy->next = copies.first;
     copies.first = copy;
     pthread_mutex_unlock(&copies.mutex);
 }
 
-static void forget(void *bytes) {
+static void forget_copy(void *bytes) {
     pthread_mutex_lock(&copies.mutex);
     struct copy **at = &copies.first;
     while (*at && (*at)->bytes != bytes)
@@ -66,7 +66,8 @@ static void forget(void *bytes) {
     free(copy);
 }
 
-/* Holes of a file are holes of its copy: they need no memory. One that is shorter by now ends in zeros. */
+/* Holes of a file become holes of its copy: they need no memory. If the file is shorter by now, the copy ends in
+ * zeros. */
 static bool read_all(int fd, uint8_t *bytes, size_t size) {
     static const uint8_t zero[PIECE];
     uint8_t *piece = malloc(PIECE);
@@ -85,15 +86,15 @@ static bool read_all(int fd, uint8_t *bytes, size_t size) {
 }
 
 static void *copy_file(int fd, size_t size) {
-    struct copy *copy = reserve(size);
+    struct copy *copy = reserve_copy(size);
     if (!copy)
         return NULL;
     void *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     copy->bytes = bytes;
-    add(copy);
+    add_copy(copy);
     if (bytes != MAP_FAILED && read_all(fd, bytes, size) && !mprotect(bytes, size, PROT_READ))
         return bytes;
-    forget(bytes);
+    forget_copy(bytes);
     if (bytes != MAP_FAILED)
         munmap(bytes, size);
     return NULL;
@@ -115,6 +116,6 @@ void *ct_file_image_open(int fd, size_t *size) {
 void ct_file_image_close(void *bytes, size_t size) {
     if (!bytes)
         return;
-    forget(bytes);
+    forget_copy(bytes);
     munmap(bytes, size);
 }

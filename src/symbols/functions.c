@@ -1,7 +1,7 @@
-/* Function tables: opening, and the questions one can ask. The parts that read are in elf_symbols.c, eh_frame.c,
- * merge.c, names.c, personality.c; this file puts them in order.
+/* Function tables: opening and lookups. elf_symbols.c, eh_frame.c, merge.c, names.c and personality.c read the parts;
+ * this file calls them in order.
  *
- * The file is mapped only while it is read: a table owns copies of all it needs. */
+ * The file is mapped only while it is read: a table owns copies of everything it needs. */
 #include "symbols/functions.h"
 #include "base/grow.h"
 #include "symbols/debug_file.h"
@@ -106,7 +106,7 @@ static int add_fde(void *arg, const struct ct_fde *fde) {
     return ct_text_find(sink->table, fde->start) ? ct_candidates_add(sink->list, &candidate) : 0;
 }
 
-/* What others keep for the module. */
+/* Reads the symbols that other files have for the module. */
 static int read_debug(struct ct_functions *table, const struct ct_elf *elf, const struct ct_debug_search *search,
                       struct ct_candidates *list) {
     struct ct_debug_file file;
@@ -213,7 +213,7 @@ void ct_functions_close(struct ct_functions *table) {
     free(table);
 }
 
-/* ---- questions ---- */
+/* ---- lookups ---- */
 
 size_t ct_functions_count(const struct ct_functions *table) {
     return table->count;
@@ -236,7 +236,8 @@ const struct ct_func *ct_functions_find(const struct ct_functions *table, uint64
         else
             high = middle;
     }
-    /* The nearest start before it, or one before that which reaches over it. Those in between are parts of it, and few. */
+    /* The nearest start before it, or an earlier function that extends over it. Those in between are parts of that
+     * function, and few. */
     size_t first = low > MAX_PARTS ? low - MAX_PARTS : 0;
     for (; low > first && table->reach[low - 1] > offset; low--)
         if (offset - table->funcs[low - 1].offset < table->funcs[low - 1].size)

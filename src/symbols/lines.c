@@ -1,7 +1,7 @@
 /* Source lines and inlined functions: see lines.h.
  *
- * .debug_aranges is not relied on (clang does not write it): the ranges of all units are read when a file is opened, and the
- * functions of all units when inlined ones are first asked for. */
+ * .debug_aranges is not used, because clang does not write it: the ranges of all units are read when a file is opened,
+ * and the functions of all units when inlined ones are first requested. */
 #include "symbols/lines.h"
 #include "base/grow.h"
 #include "symbols/lines_tree.h"
@@ -18,13 +18,13 @@
 
 struct range {
     uint64_t start, end;
-    uint64_t reach; /* greatest end up to here, for searching back */
+    uint64_t reach; /* greatest end up to here, for the search backwards */
     size_t unit;
 };
 
 struct unit {
     Dwarf_Die die;  /* has the lines */
-    Dwarf_Die tree; /* has the functions: the same, or that of the .dwo file */
+    Dwarf_Die tree; /* has the functions: `die`, or the unit of the .dwo file */
 };
 
 struct subprogram {
@@ -73,7 +73,7 @@ static int by_start(const void *a, const void *b) {
     const struct range *x = a, *y = b;
     if (x->start != y->start)
         return x->start < y->start ? -1 : 1;
-    return x->end > y->end ? -1 : x->end < y->end; /* the inner one later */
+    return x->end > y->end ? -1 : x->end < y->end; /* the inner one comes later */
 }
 
 static int read_units(struct ct_lines *l) {
@@ -165,8 +165,8 @@ static bool is_useful(const struct ct_dw *dw, Dwarf_Line *row) {
     return !dw->dwarf_lineendsequence(row, &end) && !end && !dw->dwarf_lineno(row, &line) && line;
 }
 
-/* The row in force at the address. Of several that begin at the same one the first is the function's own line where others are
- * of what was inlined at its beginning; the last is what the instruction does. NULL: none. */
+/* The row that applies at the address; NULL: none. Of several rows at one address, the first is the function's own
+ * line, where others belong to code inlined at its beginning; the last is the line of the instruction. */
 static Dwarf_Line *row_at(const struct ct_dw *dw, Dwarf_Lines *rows, size_t count, uint64_t offset, bool first_row) {
     size_t low = 0, high = count;
     while (low < high) {
@@ -182,7 +182,7 @@ static Dwarf_Line *row_at(const struct ct_dw *dw, Dwarf_Lines *rows, size_t coun
     uint64_t address = address_of(dw, rows, first);
     while (first > 0 && address_of(dw, rows, first - 1) == address)
         first--;
-    for (size_t i = first; i < low; i++) { /* a sequence may end where another begins */
+    for (size_t i = first; i < low; i++) { /* a sequence may end where another one begins */
         Dwarf_Line *row = dw->dwarf_onesrcline(rows, first_row ? i : low - 1 - (i - first));
         if (is_useful(dw, row))
             return row;
@@ -217,7 +217,7 @@ bool ct_lines_at(struct ct_lines *l, uint64_t offset, char *text, size_t size) {
 
 static bool add_subprogram(struct ct_lines *l, size_t unit, const Dwarf_Die *die) {
     Dwarf_Addr entry, base, end;
-    /* One in several pieces, the cold ones elsewhere, begins where the first does. */
+    /* A function in several pieces, with cold ones elsewhere, begins where the first piece does. */
     if (l->dw->dwarf_entrypc((Dwarf_Die *)die, &entry) &&
         l->dw->dwarf_ranges((Dwarf_Die *)die, 0, &base, &entry, &end) <= 0)
         return true;
@@ -229,7 +229,7 @@ static bool add_subprogram(struct ct_lines *l, size_t unit, const Dwarf_Die *die
     return true;
 }
 
-/* Functions may stand in namespaces, types and other functions. */
+/* Functions may be inside namespaces, types and other functions. */
 static bool read_tree(struct ct_lines *l, size_t unit, Dwarf_Die *parent, unsigned depth) {
     Dwarf_Die child;
     if (depth > MAX_DEPTH || l->dw->dwarf_child(parent, &child))
@@ -292,7 +292,7 @@ bool ct_lines_subprogram(struct ct_lines *l, uint64_t offset, Dwarf_Die *die, Dw
     return true;
 }
 
-/* The linkage name, or the plain one of C; NULL: it has none. */
+/* The linkage name, or the plain name for C; NULL: none. */
 static const char *name_of(const struct ct_lines *l, Dwarf_Die *die) {
     Dwarf_Attribute attribute;
     const char *name = NULL;

@@ -1,4 +1,4 @@
-/* The tree of debug entries behind struct ct_lines. Private to src/symbols/lines*.c and parameters*.c. */
+/* The debug entries of a struct ct_lines. Private to src/symbols/lines*.c and parameters*.c. */
 #ifndef CT_SYMBOLS_LINES_TREE_H
 #define CT_SYMBOLS_LINES_TREE_H
 

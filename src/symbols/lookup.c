@@ -1,4 +1,4 @@
-/* Looking up symbols of modules that are known by path and build-id: see lookup.h. */
+/* Looks up symbols of modules by path and build-id: see lookup.h. */
 #include "symbols/lookup.h"
 #include "symbols/debug_file.h"
 #include "symbols/lines.h"
@@ -16,10 +16,10 @@ struct ct_lookup_module {
     enum ct_lookup_state state;
     char file[PATH_MAX], debug_file[PATH_MAX], line_file[PATH_MAX];
     const char *problem;
-    /* While it is open: */
+    /* Valid while it is open: */
     struct ct_functions *functions;
     struct ct_lines *lines;
-    uint64_t used; /* when it was used last; 0: not open */
+    uint64_t used; /* time of the last use; 0: not open */
 };
 
 struct ct_lookup {
@@ -87,7 +87,7 @@ static bool has_lines(const struct ct_elf *elf) {
     return ct_elf_section_named(elf, ".debug_line", &section) || ct_elf_section_named(elf, ".zdebug_line", &section);
 }
 
-/* Takes the file when it is the module's; a file at the module's own path that is not is worth a word. */
+/* Accepts the file if it is the module's; a different file at the module's own path is noted. */
 static bool try_file(struct ct_lookup_module *m, const char *path) {
     struct ct_debug_file file;
     char build_id[CT_BUILD_ID_TEXT];
@@ -105,7 +105,7 @@ static bool try_file(struct ct_lookup_module *m, const char *path) {
     return right;
 }
 
-/* Takes it as the module's debug file, which only a build-id can tell. */
+/* Accepts the module's debug file, which only a build-id identifies. */
 static bool try_debug(struct ct_lookup_module *m, const char *path) {
     struct ct_debug_file file;
     char build_id[CT_BUILD_ID_TEXT];
@@ -152,7 +152,7 @@ static void find_file(struct ct_lookup *l, struct ct_lookup_module *m) {
             return;
 }
 
-/* What the module itself does not have: names and lines. */
+/* Finds names and lines that the module itself does not have. */
 static void find_debug(struct ct_lookup *l, struct ct_lookup_module *m) {
     struct ct_debug_file file, debug;
     struct ct_debug_search search = {.path = m->path, .directories = l->directories};
@@ -235,11 +235,11 @@ static void open_lines(struct ct_lookup_module *m) {
         return;
     int status = ct_lines_open(&m->lines, m->line_file);
     if (status == CT_ERR_UNSUPPORTED)
-        m->problem = "libdw.so.1 is not on this machine (Debian package libdw1)";
+        m->problem = "libdw.so.1 is not installed (Debian package libdw1)";
     else if (status)
         m->problem = "its debug information cannot be read";
     else if (ct_lines_missing_units(m->lines))
-        m->problem = "some of its .dwo files (-gsplit-dwarf) are missing: what was inlined is not known there";
+        m->problem = "some of its .dwo files (-gsplit-dwarf) are missing: inlined functions are not known there";
 }
 
 static void open_functions(struct ct_lookup *l, struct ct_lookup_module *m) {
@@ -283,7 +283,7 @@ static struct ct_lookup_result result_of(const char *bytes) {
     return result;
 }
 
-/* Three texts, one behind the other; returns how much they take. */
+/* Stores three texts, one after the other; returns their size. */
 static size_t look_up(struct ct_lookup *l, struct ct_lookup_module *m, uint64_t offset) {
     const struct ct_func *f = m->functions ? ct_functions_find(m->functions, offset) : NULL;
     const char *name = f && f->offset == offset ? ct_functions_name(m->functions, f) : "";

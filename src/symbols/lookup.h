@@ -1,14 +1,15 @@
-/* Names, source lines and inlined functions of modules that are known by path and build-id only: a trace's, on any machine.
+/* Names, source lines and inlined functions of modules of which only path and build-id are known: those of a trace, on
+ * any machine.
  *
- * Finds the module's file, or its debug file alone, and believes it only when its build-id is the right one. A few modules
- * are open at a time; what was looked up is cached (lookup_cache.h). One owner. */
+ * Finds the module's file, or its debug file alone, and accepts it only when its build-id matches. A few modules are
+ * open at a time; results are cached (lookup_cache.h). One owner. */
 #ifndef CT_SYMBOLS_LOOKUP_H
 #define CT_SYMBOLS_LOOKUP_H
 
 #include "symbols/lookup_cache.h"
 
 struct ct_lookup_options {
-    const char *const *directories; /* where binaries and debug files may be, besides the usual places; NULL: none */
+    const char *const *directories; /* further places of binaries and debug files; NULL: none */
     bool inlines;
     uint64_t cache_bytes;
 };
@@ -16,7 +17,7 @@ struct ct_lookup_options {
 enum ct_lookup_state {
     CT_LOOKUP_FOUND,
     CT_LOOKUP_MISSING,    /* no file of that name or build-id */
-    CT_LOOKUP_OTHER_FILE, /* there is a file at its path, with another build-id: it was changed since */
+    CT_LOOKUP_OTHER_FILE, /* the file at its path has another build-id: it has changed since */
 };
 
 struct ct_lookup;
@@ -26,20 +27,20 @@ struct ct_lookup_module;
 struct ct_lookup *ct_lookup_create(const struct ct_lookup_options *options);
 void ct_lookup_destroy(struct ct_lookup *lookup);
 
-/* The same path and build-id give the same module. NULL: no memory. Lives as long as the lookup. */
+/* Equal path and build-id give one module. NULL: no memory. Lives as long as the lookup. */
 struct ct_lookup_module *ct_lookup_module(struct ct_lookup *lookup, const char *path, const char *build_id);
 enum ct_lookup_state ct_lookup_module_state(struct ct_lookup_module *module);
-const char *ct_lookup_module_file(const struct ct_lookup_module *module);  /* that was found; "" */
+const char *ct_lookup_module_file(const struct ct_lookup_module *module);  /* the file that was found; "" */
 const char *ct_lookup_module_lines(const struct ct_lookup_module *module); /* the file with the lines; "" */
-/* Why there are no lines although there is a file for them: libdw is missing, or units of split DWARF. "" */
+/* Why there are no lines although there is a file for them: libdw is missing, or units of split DWARF are. "" */
 const char *ct_lookup_module_problem(const struct ct_lookup_module *module);
-/* Does a function begin there? For modules without a build-id, to tell whether it is the same file. */
+/* True when a function begins there. For modules without a build-id, to check that the file is the right one. */
 bool ct_lookup_has_function(struct ct_lookup *lookup, struct ct_lookup_module *module, uint64_t offset);
 
-/* What was found is not the module after all. */
+/* The file turned out not to be the module's. */
 void ct_lookup_refuse(struct ct_lookup_module *module);
 
-/* All are "" when not known, and good until the next lookup. */
+/* All are "" when not known, and valid until the next lookup. */
 struct ct_lookup_result {
     const char *name;    /* linkage name */
     const char *line;    /* file:line */
@@ -47,7 +48,7 @@ struct ct_lookup_result {
 };
 struct ct_lookup_result ct_lookup_find(struct ct_lookup *lookup, struct ct_lookup_module *module, uint64_t offset);
 
-/* file:line of an instruction anywhere in the module, "" when not known; good until the next lookup. Not cached. */
+/* file:line of an instruction anywhere in the module, "" when not known; valid until the next lookup. Not cached. */
 const char *ct_lookup_line_at(struct ct_lookup *lookup, struct ct_lookup_module *module, uint64_t offset);
 
 struct ct_lookup_cache_stats ct_lookup_stats(const struct ct_lookup *lookup);

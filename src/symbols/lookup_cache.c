@@ -48,7 +48,7 @@ static struct entry **chain_of(const struct ct_lookup_cache *cache, uint64_t mod
 }
 
 static uint64_t cost_of(size_t size) {
-    return sizeof(struct entry) + size + 2 * sizeof(void *); /* and what malloc and the chains take */
+    return sizeof(struct entry) + size + 2 * sizeof(void *); /* includes what malloc and the chains take */
 }
 
 /* ---- the list ---- */
@@ -65,7 +65,7 @@ static void link_newest(struct ct_lookup_cache *cache, struct entry *e) {
     cache->newest = e;
 }
 
-static void evict(struct ct_lookup_cache *cache) {
+static void evict_oldest(struct ct_lookup_cache *cache) {
     struct entry *e = cache->oldest, **at = chain_of(cache, e->module, e->offset);
     while (*at != e)
         at = &(*at)->next;
@@ -79,8 +79,8 @@ static void evict(struct ct_lookup_cache *cache) {
 
 /* ---- the table ---- */
 
-/* Without memory for a larger one, chains get longer. */
-static void widen(struct ct_lookup_cache *cache) {
+/* Without memory for a larger table, the chains get longer. */
+static void widen_table(struct ct_lookup_cache *cache) {
     size_t old_count = cache->chain_count;
     struct entry **old = cache->chains, **chains = calloc(2 * old_count, sizeof *chains);
     if (!chains)
@@ -117,12 +117,12 @@ void ct_lookup_cache_put(struct ct_lookup_cache *cache, uint64_t module, uint64_
     if (cost > cache->stats.limit)
         return;
     while (cache->stats.bytes + cost > cache->stats.limit)
-        evict(cache);
+        evict_oldest(cache);
     struct entry *e = malloc(sizeof *e + size);
     if (!e)
         return;
     if (cache->stats.entries >= cache->chain_count)
-        widen(cache);
+        widen_table(cache);
     struct entry **chain = chain_of(cache, module, offset);
     *e = (struct entry){.next = *chain, .module = module, .offset = offset, .size = size};
     memcpy(e->bytes, bytes, size);

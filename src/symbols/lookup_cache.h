@@ -1,4 +1,5 @@
-/* The cache of symbol lookups: bounded memory, least recently used entries go first, everything is counted. One owner. */
+/* The cache of symbol lookups: bounded memory, least recently used entries are evicted first, everything is counted.
+ * One owner. */
 #ifndef CT_SYMBOLS_LOOKUP_CACHE_H
 #define CT_SYMBOLS_LOOKUP_CACHE_H
 
@@ -16,9 +17,9 @@ struct ct_lookup_cache;
 struct ct_lookup_cache *ct_lookup_cache_create(uint64_t limit);
 void ct_lookup_cache_destroy(struct ct_lookup_cache *cache);
 
-/* What was put under the key; NULL: nothing. Good until the next put. Counts a hit or a miss. */
+/* The value of the key; NULL: none. Valid until the next put. Counts a hit or a miss. */
 const void *ct_lookup_cache_get(struct ct_lookup_cache *cache, uint64_t module, uint64_t offset, size_t *size);
-/* Copies it. What is larger than the whole cache is not kept. The key must not be in it. */
+/* Copies the value. One that is larger than the whole cache is not kept. The key must not be in the cache. */
 void ct_lookup_cache_put(struct ct_lookup_cache *cache, uint64_t module, uint64_t offset, const void *bytes,
                          size_t size);
 

@@ -1,4 +1,4 @@
-/* From sorted candidates to functions: one per address, with the best name, a size and flags. */
+/* Turns sorted candidates into functions: one per address, with the best name, a size and flags. */
 #include "symbols/eh_frame.h"
 #include "symbols/table.h"
 #include <contrail/status.h>
@@ -13,11 +13,11 @@ struct group {
 struct merger {
     struct ct_functions *table;
     const struct ct_eh_frame *frame;
-    const struct ct_candidate *around; /* of the FDEs so far the one that reaches farthest */
+    const struct ct_candidate *around; /* the FDE so far that reaches farthest */
 };
 
-/* Does `a` name the function better than `b`? Typed before untyped, global before local, plain before underscored,
- * short before long; then by alphabet, so that the choice does not depend on the order in the file. */
+/* True when `a` is a better name than `b`: typed before untyped, global before local, plain before underscored, short
+ * before long; then by alphabet, so that the choice does not depend on the order in the file. */
 static bool better_name(const struct ct_functions *table, const struct ct_candidate *a, const struct ct_candidate *b) {
     if (a->kind != b->kind)
         return a->kind > b->kind;
@@ -42,8 +42,8 @@ static const struct ct_candidate *best_named(const struct ct_functions *table, c
     return best;
 }
 
-/* The size of the symbol that names it, of any other symbol, of the FDE, of a debug file's symbol, in this order; 0 when
- * nothing tells. */
+/* The size of the symbol that names it, of any other symbol, of the FDE, of a debug file's symbol, in this order; 0
+ * when none has one. */
 static uint64_t size_of(const struct group *group, const struct ct_candidate *best) {
     uint64_t symbol = 0, fde = 0, lent = 0;
     if (best && best->size && !best->lent)
@@ -57,8 +57,8 @@ static uint64_t size_of(const struct group *group, const struct ct_candidate *be
     return symbol ? symbol : fde ? fde : best && best->size ? best->size : lent;
 }
 
-/* In the midst of what the module itself knows as one function a debug file is believed the name, no more: it may be damaged, or
- * another's, and a hook there would break the program. */
+/* Inside a range that the module itself describes as one function, only the name of a debug file is used: the file may
+ * be damaged or wrong, and a hook there would break the program. */
 static bool is_doubtful(const struct merger *m, const struct group *group) {
     uint64_t offset = group->items->offset;
     if (!m->around || offset == m->around->offset || offset - m->around->offset >= m->around->size)
@@ -94,7 +94,7 @@ static bool is_cold(const char *name) {
     return length > 5 && memcmp(name + length - 5, ".cold", 5) == 0;
 }
 
-/* How the function is entered, when its own address begins no FDE: by the FDE around it. */
+/* How the function is entered when no FDE begins at its address: from the FDE around it. */
 static uint32_t entry_flags(const struct merger *m, uint64_t offset) {
     if (!m->around || offset - m->around->offset >= m->around->size)
         return 0;
@@ -111,7 +111,7 @@ static void set_name(struct ct_functions *table, struct ct_func *func, uint32_t 
     func->flags |= CT_FUNC_NAMED | (is_cold(text) ? CT_FUNC_COLD : 0u);
 }
 
-/* False when the group is no function. */
+/* False when the group is not a function. */
 static bool merge_group(struct merger *m, const struct group *group, struct ct_func *func) {
     const struct ct_candidate *fde = fde_of(group);
     const struct ct_text_range *text = ct_text_find(m->table, group->items->offset);
@@ -143,7 +143,7 @@ static bool merge_group(struct merger *m, const struct group *group, struct ct_f
     return true;
 }
 
-/* Gives the sizeless one up to the next function, and cuts everything to its range. */
+/* A function without a size extends to the next one; all functions are cut to their range. */
 static void finish_sizes(struct ct_functions *table) {
     uint64_t reach = 0;
     for (size_t i = 0; i < table->count; i++) {

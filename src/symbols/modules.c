@@ -42,8 +42,8 @@ static int match_map(void *arg, const struct ct_os_map *map) {
     return 1;
 }
 
-/* The program has no name in the list. What is mapped tells its file also when it was started through the dynamic
- * linker (ld.so program), where /proc/self/exe is the linker. When the file is gone, the kernel's link still opens. */
+/* The program has no name in the list. The mappings show its file, also when it was started through the dynamic linker
+ * (ld.so program), where /proc/self/exe is the linker. When the file was deleted, the kernel's link still opens. */
 static char *path_of(const char *name, uint64_t start) {
     if (*name) {
         char *real = realpath(name, NULL);
@@ -54,7 +54,7 @@ static char *path_of(const char *name, uint64_t start) {
     return search.path ? search.path : strdup("/proc/self/exe");
 }
 
-static int collect(struct dl_phdr_info *info, size_t size, void *arg) {
+static int collect_module(struct dl_phdr_info *info, size_t size, void *arg) {
     struct module_list *list = arg;
     struct ct_module_info module = {.bias = info->dlpi_addr};
     (void)size;
@@ -74,10 +74,10 @@ fail:
     return 1;
 }
 
-/* Collected first: the callback may then load libraries or stop threads, as it holds no lock of the linker. */
+/* Collects the list first: without a lock of the linker, the callback may load libraries or stop threads. */
 int ct_modules_each(int (*each)(void *arg, const struct ct_module_info *module), void *arg) {
     struct module_list list = {0};
-    dl_iterate_phdr(collect, &list);
+    dl_iterate_phdr(collect_module, &list);
     int result = list.failed ? CT_ERR_NO_MEMORY : 0;
     for (size_t i = 0; i < list.count && !result; i++)
         result = each(arg, &list.items[i]);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool fits(const char *const *globs, const char *text) {
+static bool matches_any(const char *const *globs, const char *text) {
     for (; *globs; globs++)
         if (!fnmatch(*globs, text, 0))
             return true;
@@ -15,16 +15,16 @@ static bool fits(const char *const *globs, const char *text) {
 bool ct_name_fits(const char *const *globs, const char *name) {
     if (!*name)
         return false;
-    if (fits(globs, name))
+    if (matches_any(globs, name))
         return true;
     char *display = ct_demangle(name);
     if (!display)
         return false;
-    bool fit = fits(globs, display);
+    bool fit = matches_any(globs, display);
     if (!fit) {
         size_t start, length = ct_demangled_base(display, &start);
         display[start + length] = 0;
-        fit = fits(globs, display + start);
+        fit = matches_any(globs, display + start);
     }
     free(display);
     return fit;

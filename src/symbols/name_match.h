@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-/* Does the name fit one of the globs (fnmatch): as the binary has it, demangled, or demangled without result and parameters?
- * Globs are NULL-terminated. A name that is empty fits none. */
+/* True when the name matches one of the globs (fnmatch): as in the binary, demangled, or demangled without result and
+ * parameters. `globs` is NULL-terminated. An empty name matches none. */
 bool ct_name_fits(const char *const *globs, const char *name);
 
 #endif

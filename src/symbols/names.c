@@ -1,4 +1,4 @@
-/* The index by name: all names of all functions, also those that ct_functions_name does not show (stat64 is stat). */
+/* The index by name: all names of all functions, also those that ct_functions_name does not return (stat64 is stat). */
 #include "symbols/table.h"
 #include <contrail/status.h>
 #include <stdlib.h>
@@ -12,7 +12,8 @@ static uint32_t hash_of(const char *name, size_t length) {
     return (uint32_t)(hash ^ hash >> 32);
 }
 
-/* The slot of the name, or the free one where it belongs. NULL: there are more in a row than chance puts there. */
+/* The slot of the name, or the free one where it belongs. NULL: more slots in a row are taken than happens by
+ * chance. */
 static struct ct_name_slot *slot_of(const struct ct_functions *table, const char *name, uint32_t *hash) {
     size_t length = ct_symbol_name_length(name), mask = table->index_size - 1;
     *hash = hash_of(name, length);

@@ -58,14 +58,14 @@ void *ct_parameters_memory(struct ct_parameters *p, size_t size) {
         p->blocks = block;
         p->left = room;
     }
-    /* Blocks are used from their ends; of a large one nothing is left. */
+    /* Blocks are filled from their ends; a large one is filled at once. */
     p->left -= size;
     return (char *)p->blocks->bytes + p->left;
 }
 
-/* ---- where a value is at the entry ---- */
+/* ---- where values are on entry ---- */
 
-/* Place in a detail record; -1: it is in none. */
+/* Index in a detail record; -1: not recorded. */
 static int piece_of(unsigned dwarf_register) {
     static const int8_t pieces[] = {
         [0] = 6, [1] = 2, [2] = 3, [3] = -1, [4] = 1, [5] = 0, [6] = -1, [7] = -1, [8] = 4, [9] = 5, [10] = 7};
@@ -82,8 +82,8 @@ static bool is_register(const Dwarf_Op *op, int *piece) {
     return true;
 }
 
-/* What the location tells. One that is the same everywhere is believed of functions without a convention only: others write
- * so of a variable that is moved to its place first. */
+/* The place that the location gives. A location that applies everywhere is trusted only for functions without a
+ * convention: others describe a variable this way that is first moved to its place. */
 static struct ct_place place_by_location(struct ct_parameters *p, Dwarf_Die *die, uint64_t entry, bool convention) {
     const struct ct_place unknown = {0};
     Dwarf_Attribute attribute;
@@ -103,7 +103,7 @@ static struct ct_place place_by_location(struct ct_parameters *p, Dwarf_Die *die
     return (struct ct_place){.kind = CT_PLACE_REGISTERS, .piece_count = 1, .pieces = {(uint8_t)piece}};
 }
 
-/* Is something known of where it is at the entry, be it that it is in the frame? */
+/* True when something is known about the place on entry, even that it is in the frame. */
 static bool has_location(struct ct_parameters *p, Dwarf_Die *die, uint64_t entry) {
     Dwarf_Attribute attribute;
     Dwarf_Op *ops;
@@ -147,8 +147,8 @@ static bool is_external(struct ct_parameters *p, Dwarf_Die *die) {
            flag;
 }
 
-/* LLVM takes parameters and results that nobody uses away from functions that are called in their own file only, and says
- * nothing of it. What is described at each of its calls has been optimized. */
+/* LLVM removes unused parameters and results from functions that are only called in their own file, without recording
+ * it. A function that is described at each of its calls has been optimized. */
 static bool may_have_lost_its_result(struct ct_parameters *p, Dwarf_Die *die, Dwarf_Die *unit) {
     Dwarf_Attribute attribute;
     const char *producer =
@@ -183,7 +183,7 @@ static const char *name_of(struct ct_parameters *p, Dwarf_Die *die) {
     return name ? name : "";
 }
 
-/* Constructors and destructors are written down with a parameter that none of the functions made of them takes. */
+/* Constructors and destructors are declared with a parameter that none of the functions made from them takes. */
 static bool is_parameter(struct ct_parameters *p, Dwarf_Die *die) {
     const char *name = p->dw->dwarf_tag(die) == DW_TAG_formal_parameter ? p->dw->dwarf_diename(die) : "__in_chrg";
     return !name || strcmp(name, "__in_chrg") != 0;
@@ -200,8 +200,8 @@ static size_t count_parameters(struct ct_parameters *p, Dwarf_Die *die) {
     return count;
 }
 
-/* The entry whose children are the parameters: that of the function itself, unless some were left out there that the one it
- * was made from has. */
+/* The entry whose children are the parameters: that of the function itself, unless parameters are missing there that
+ * the function it was made from has. */
 static bool whole_list(struct ct_parameters *p, Dwarf_Die *die, Dwarf_Die *list) {
     Dwarf_Attribute attribute;
     Dwarf_Die origin;
@@ -214,7 +214,7 @@ static bool whole_list(struct ct_parameters *p, Dwarf_Die *die, Dwarf_Die *list)
     return false;
 }
 
-/* What has no location at the entry of a function that only its own file calls may not be passed at all. */
+/* A parameter without a location on entry of a function that only its own file calls may not be passed at all. */
 static void forget_unlocated(struct ct_parameters *p, Dwarf_Die *list, uint64_t entry, struct ct_signature *s) {
     Dwarf_Die child;
     size_t i = 0;
@@ -246,7 +246,7 @@ static void read_parameters(struct ct_parameters *p, Dwarf_Die *list, bool own, 
         parameter->name = name ? name : "";
         parameter->type = ct_parameters_type(p, &child, cxx, 0);
         if (!strcmp(parameter->name, "__vtt_parm"))
-            parameter->type = &ct_type_unknown; /* of some constructors, passed or not */
+            parameter->type = &ct_type_unknown; /* some constructors have it, passed or not */
         bool scalar = parameter->type->kind != CT_TYPE_STRUCT && parameter->type->kind != CT_TYPE_UNKNOWN;
         if (own && scalar && parameter->type->size <= 8)
             parameter->place = place_by_location(p, &child, entry, s->convention);
@@ -259,7 +259,7 @@ static void read_signature(struct ct_parameters *p, uint64_t offset, bool clone,
     if (!ct_lines_subprogram(p->lines, offset, &die, &unit))
         return;
     int language = p->dw->dwarf_srclang(&unit);
-    if (language == DW_LANG_Mips_Assembler) /* of all machines: it tells where functions are, not what they take */
+    if (language == DW_LANG_Mips_Assembler) /* on all machines: it says where functions are, not what they take */
         return;
     bool cxx = is_cxx(language) || !is_c(language);
     p->nodes = MAX_NODES;

@@ -1,8 +1,9 @@
-/* What DWARF tells of a function's parameters: names, types, and where their values are when it is entered.
+/* Parameters of functions, from DWARF: names, types, and where their values are on entry.
  *
- * A value's place is what its location says for the entry, where that is a register or a constant; otherwise the calling
- * convention's, when the function is known to keep to it. Where neither is certain the place is CT_PLACE_UNKNOWN: a value that
- * might be wrong is worse than none. One thread uses a struct ct_parameters at a time. */
+ * The place of a value is what its location says for the entry, where that is a register or a constant; otherwise the
+ * one that the calling convention gives, when the function is known to follow it. Where neither is certain the place is
+ * CT_PLACE_UNKNOWN: a value that might be wrong is worse than none. One thread uses a struct ct_parameters at a
+ * time. */
 #ifndef CT_SYMBOLS_PARAMETERS_H
 #define CT_SYMBOLS_PARAMETERS_H
 
@@ -41,7 +42,7 @@ struct ct_member {
     const char *name; /* "" for a base class, or without a name */
     const struct ct_type *type;
     uint64_t offset;
-    unsigned bit_offset, bit_size; /* bit_size 0: no bit-field; bit_offset counts from the lowest bit at `offset` */
+    unsigned bit_offset, bit_size; /* bit_size 0: not a bit-field; bit_offset counts from the lowest bit at `offset` */
 };
 
 struct ct_enumerator {
@@ -54,8 +55,8 @@ struct ct_type {
     uint64_t size, align;
     bool is_signed;    /* ENUM */
     bool is_union;     /* STRUCT */
-    bool by_reference; /* STRUCT that a copy constructor or destructor keeps out of registers: its address is passed */
-    bool incomplete;   /* what it holds is not all known */
+    bool by_reference; /* STRUCT with a copy constructor or destructor, so not in registers: its address is passed */
+    bool incomplete;   /* some of its contents are not known */
     const struct ct_member *members; /* STRUCT */
     size_t member_count;
     const struct ct_enumerator *enumerators; /* ENUM */
@@ -70,7 +71,7 @@ enum ct_place_kind {
     CT_PLACE_NOWHERE,   /* an empty structure */
     CT_PLACE_REGISTERS, /* eight bytes in each of the pieces */
     CT_PLACE_STACK,     /* at stack pointer + offset */
-    CT_PLACE_ADDRESS,   /* the first piece holds its address */
+    CT_PLACE_ADDRESS,   /* the first piece contains its address */
     CT_PLACE_CONSTANT,
 };
 
@@ -79,8 +80,8 @@ enum { CT_PIECE_VECTOR = 16 };
 struct ct_place {
     enum ct_place_kind kind;
     unsigned piece_count;
-    uint8_t
-        pieces[2]; /* place of the register in a detail record, or CT_PIECE_VECTOR + number of the vector register */
+    /* index of the register in a detail record, or CT_PIECE_VECTOR + number of the vector register */
+    uint8_t pieces[2];
     uint64_t offset, constant;
 };
 
@@ -93,28 +94,29 @@ struct ct_parameter {
 struct ct_signature {
     const char *name;             /* linkage name, or the plain one; "" */
     const struct ct_type *result; /* kind VOID: none */
-    struct ct_place result_place; /* of the registers of a return */
+    struct ct_place result_place; /* in the registers of a return */
     struct ct_parameter *parameters;
     size_t count;
     bool variadic;   /* more may follow */
-    bool convention; /* it keeps to the calling convention of C, as far as types are plain */
+    bool convention; /* it follows the calling convention of C, as far as types are plain */
     bool plain_only; /* ... but structures are not passed as in C */
-    bool local;      /* called in its own file only: what its locations tell counts more than the convention */
+    bool local;      /* called only in its own file: its locations count more than the convention */
 };
 
 struct ct_parameters;
-/* The file that holds the debug sections. CT_ERR_NOT_FOUND, CT_ERR_UNSUPPORTED, CT_ERR_NO_MEMORY as ct_lines_open. */
+/* Opens the file with the debug sections. CT_ERR_NOT_FOUND, CT_ERR_UNSUPPORTED, CT_ERR_NO_MEMORY as ct_lines_open. */
 int ct_parameters_open(struct ct_parameters **out, const char *path);
 void ct_parameters_close(struct ct_parameters *parameters);
-/* The function that begins at the offset; NULL: not known. Good until it is closed. `clone`: the compiler has made it from
- * another one (its symbol says so), and it does not keep to the calling convention. */
+/* The function that begins at the offset; NULL: not known. Valid until ct_parameters_close. `clone`: the compiler has
+ * made it from another function (its symbol says so), and it does not follow the calling convention. */
 const struct ct_signature *ct_parameters_find(struct ct_parameters *parameters, uint64_t offset, bool clone);
 
 /* ---- System V x86_64 (parameters_x64.c) ---- */
 
 /* Sets the classes of a type whose parts are known. */
 void ct_type_classify(struct ct_type *type);
-/* Sets the places that are CT_PLACE_UNKNOWN by the calling convention, as far as it is certain, and that of the result. */
+/* Sets places that are CT_PLACE_UNKNOWN from the calling convention, as far as it is certain, and the place of the
+ * result. */
 void ct_signature_place(struct ct_signature *signature);
 
 #endif

@@ -1,4 +1,4 @@
-/* Types of parameters, read from DWARF: see parameters.h. What pointers point to is not followed, but for char. */
+/* Types of parameters, read from DWARF: see parameters.h. Pointers are not followed, except those to char. */
 #include "symbols/parameters_internal.h"
 #include <string.h>
 
@@ -35,8 +35,8 @@ static const char *name_of(struct ct_parameters *p, Dwarf_Die *die) {
     return name ? name : "";
 }
 
-/* Typedefs and qualifiers are not what it is. False: void. */
-static bool strip(struct ct_parameters *p, Dwarf_Die *die) {
+/* Skips typedefs and qualifiers. False: void. */
+static bool strip_qualifiers(struct ct_parameters *p, Dwarf_Die *die) {
     for (int i = 0; i < MAX_CHAIN; i++)
         switch (p->dw->dwarf_tag(die)) {
         case DW_TAG_typedef:
@@ -74,7 +74,7 @@ static void read_base(struct ct_parameters *p, Dwarf_Die *die, struct ct_type *t
         type->kind = CT_TYPE_BOOL;
         break;
     case DW_ATE_signed_char:
-    case DW_ATE_unsigned_char: /* what is not called char is a small number */
+    case DW_ATE_unsigned_char: /* a type that is not called char is a small number */
         type->kind = size == 1 && !strcmp(name, "char") ? CT_TYPE_CHAR
                      : encoding == DW_ATE_signed_char   ? CT_TYPE_SIGNED
                                                         : CT_TYPE_UNSIGNED;
@@ -82,7 +82,7 @@ static void read_base(struct ct_parameters *p, Dwarf_Die *die, struct ct_type *t
     case DW_ATE_UTF:
         type->kind = CT_TYPE_UNSIGNED;
         break;
-    case DW_ATE_float: /* of those of 16 bytes, __float128 is passed in other ways than long double */
+    case DW_ATE_float: /* of 16 bytes: __float128 is passed differently from long double */
         type->kind = size != 16 || !strcmp(name, "long double") ? CT_TYPE_FLOAT : CT_TYPE_UNKNOWN;
         break;
     default:
@@ -100,7 +100,7 @@ static void read_enum(struct ct_parameters *p, Dwarf_Die *die, struct ct_type *t
     number_of(p, die, DW_AT_byte_size, &size);
     type->kind = CT_TYPE_ENUM;
     type->size = type->align = size;
-    if (type_die(p, die, &base) && strip(p, &base)) {
+    if (type_die(p, die, &base) && strip_qualifiers(p, &base)) {
         uint64_t encoding = 0;
         number_of(p, &base, DW_AT_encoding, &encoding);
         type->is_signed = encoding == DW_ATE_signed || encoding == DW_ATE_signed_char;
@@ -132,20 +132,20 @@ static void read_enum(struct ct_parameters *p, Dwarf_Die *die, struct ct_type *t
     type->enumerators = list;
 }
 
-/* Is it char that is pointed to? */
+/* Reads a pointer, and whether it points to char. */
 static void read_pointer(struct ct_parameters *p, Dwarf_Die *die, struct ct_type *type) {
     Dwarf_Die target;
     uint64_t size = 0;
     type->kind = CT_TYPE_POINTER;
     type->size = type->align = 8;
-    if (p->dw->dwarf_tag(die) != DW_TAG_pointer_type || !type_die(p, die, &target) || !strip(p, &target))
+    if (p->dw->dwarf_tag(die) != DW_TAG_pointer_type || !type_die(p, die, &target) || !strip_qualifiers(p, &target))
         return;
     if (p->dw->dwarf_tag(&target) == DW_TAG_base_type && !strcmp(name_of(p, &target), "char") &&
         number_of(p, &target, DW_AT_byte_size, &size) && size == 1)
         type->kind = CT_TYPE_TEXT;
 }
 
-/* To a function it is two words. */
+/* A member pointer to a function is two words. */
 static void read_member_pointer(struct ct_parameters *p, Dwarf_Die *die, struct ct_type *type) {
     Dwarf_Die target;
     bool function = type_die(p, die, &target) && p->dw->dwarf_tag(&target) == DW_TAG_subroutine_type;
@@ -175,7 +175,7 @@ static void read_array(struct ct_parameters *p, Dwarf_Die *die, struct ct_type *
     if (!any || type->element->incomplete)
         return;
     type->kind = CT_TYPE_ARRAY;
-    type->count = count; /* 0: a flexible one */
+    type->count = count; /* 0: a flexible array */
     type->size = count * type->element->size;
     type->align = type->element->align;
     type->by_reference = type->element->by_reference;
@@ -194,7 +194,7 @@ static bool read_member(struct ct_parameters *p, Dwarf_Die *die, struct ct_membe
             member->bit_offset = (unsigned)(at % 8);
             return true;
         }
-        /* The old way: from the highest bit of the storage unit. */
+        /* The old form: counted from the highest bit of the storage unit. */
         if (!number_of(p, die, DW_AT_bit_offset, &old) || !number_of(p, die, DW_AT_data_member_location, &offset))
             return false;
         uint64_t unit = member->type->size;
@@ -214,13 +214,13 @@ static bool read_member(struct ct_parameters *p, Dwarf_Die *die, struct ct_membe
     return true;
 }
 
-/* What a class declares that decides how it is passed, where the compiler does not tell outright: one that is copied, moved or
- * destroyed by code of its own, or has virtual functions or bases, goes by reference. */
+/* Declarations of a class that decide how it is passed, where the compiler does not say so directly: a class with its
+ * own code for copying, moving or destroying, or with virtual functions or bases, is passed by reference. */
 struct special {
     bool reference, deleted, plain_copy, unsure;
 };
 
-/* Copies or moves: takes a reference to its own class, and nothing else. */
+/* True for copy and move constructors: they take a reference to their own class, and nothing else. */
 static bool is_copy(struct ct_parameters *p, Dwarf_Die *function, const Dwarf_Die *class, struct special *special) {
     Dwarf_Die child, target;
     unsigned place = 0;
@@ -232,7 +232,7 @@ static bool is_copy(struct ct_parameters *p, Dwarf_Die *function, const Dwarf_Di
             continue;
         int tag = place == 1 && type_die(p, &child, &target) ? p->dw->dwarf_tag(&target) : 0;
         if ((tag == DW_TAG_reference_type || tag == DW_TAG_rvalue_reference_type) && type_die(p, &target, &target) &&
-            strip(p, &target))
+            strip_qualifiers(p, &target))
             own = target.addr == class->addr;
         place++;
     } while (p->dw->dwarf_siblingof(&child, &child) == 0);
@@ -287,7 +287,7 @@ static size_t count_members(struct ct_parameters *p, Dwarf_Die *die, struct spec
     return count;
 }
 
-/* A part that goes by reference makes the whole do so. */
+/* A part that is passed by reference makes the whole be passed so. */
 static void decide_passing(struct ct_parameters *p, Dwarf_Die *die, const struct special *special,
                            struct ct_type *type) {
     uint64_t passing;
@@ -315,7 +315,7 @@ static void read_members(struct ct_parameters *p, Dwarf_Die *die, struct ct_type
         int tag = p->dw->dwarf_tag(&child);
         if ((tag != DW_TAG_member && tag != DW_TAG_inheritance) || flag_of(p, &child, DW_AT_external) ||
             flag_of(p, &child, DW_AT_declaration))
-            continue; /* static ones are no part of it */
+            continue; /* static members are not part of it */
         struct ct_member *member = &members[type->member_count];
         if (!read_member(p, &child, member, cxx, depth)) {
             type->incomplete = true;
@@ -364,7 +364,7 @@ static void read_type(struct ct_parameters *p, Dwarf_Die *die, struct ct_type *t
     case DW_TAG_rvalue_reference_type:
         read_pointer(p, die, type);
         break;
-    case DW_TAG_unspecified_type: /* that of nullptr */
+    case DW_TAG_unspecified_type: /* the type of nullptr */
         if (strstr(name_of(p, die), "nullptr"))
             read_pointer(p, die, type);
         break;
@@ -392,7 +392,7 @@ const struct ct_type *ct_parameters_type(struct ct_parameters *p, Dwarf_Die *die
         return &void_type;
     if (!p->dw->dwarf_formref_die(&attribute, &target) || depth > MAX_DEPTH || !p->nodes)
         return &ct_type_unknown;
-    if (!strip(p, &target))
+    if (!strip_qualifiers(p, &target))
         return &void_type;
     struct ct_type *type = ct_parameters_memory(p, sizeof *type);
     if (!type)

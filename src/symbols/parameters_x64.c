@@ -1,6 +1,6 @@
 /* Where the System V calling convention of x86_64 puts arguments and results.
  *
- * Once something is passed in a way that is not certain, so are the registers of all that follow it. */
+ * When it is not certain how a value is passed, the registers of all values after it are not certain either. */
 #include "symbols/parameters.h"
 #include <stdlib.h>
 
@@ -24,7 +24,7 @@ static void set_all(struct ct_type *type, enum ct_class class) {
     type->classes[0] = type->classes[1] = class;
 }
 
-/* A part of a structure, at an offset in it. */
+/* Adds a part of a structure, at an offset in it. */
 static void add_part(struct ct_type *whole, const struct ct_type *part, uint64_t offset, bool bits) {
     if (!bits && part->align && offset % part->align) {
         set_all(whole, CT_CLASS_MEMORY); /* packed */
@@ -53,7 +53,7 @@ static void classify_struct(struct ct_type *type) {
     for (size_t i = 0; i < type->member_count; i++) {
         const struct ct_member *m = &type->members[i];
         static const struct ct_type bits = {.classes = {CT_CLASS_INTEGER}};
-        if (m->bit_size) /* the eight bytes in which it lies */
+        if (m->bit_size) /* the eight bytes that contain it */
             add_part(type, &bits, m->offset + m->bit_offset / 8, true);
         else
             add_part(type, m->type, m->offset, false);
@@ -105,7 +105,7 @@ void ct_type_classify(struct ct_type *type) {
 struct state {
     unsigned integers, vectors;
     uint64_t stack; /* from the first argument on the stack */
-    bool unsure;    /* what was passed before is not certain */
+    bool unsure;    /* it is not certain how earlier values were passed */
 };
 
 static struct ct_place in_registers(struct state *s, const enum ct_class *classes) {
@@ -121,7 +121,7 @@ static struct ct_place in_registers(struct state *s, const enum ct_class *classe
 static struct ct_place on_stack(struct state *s, const struct ct_type *type) {
     if (type->align > 8)
         s->stack = (s->stack + 15) & ~UINT64_C(15);
-    struct ct_place place = {.kind = CT_PLACE_STACK, .offset = 8 + s->stack}; /* behind the return address */
+    struct ct_place place = {.kind = CT_PLACE_STACK, .offset = 8 + s->stack}; /* after the return address */
     s->stack += (type->size + 7) & ~UINT64_C(7);
     return place;
 }
@@ -133,7 +133,7 @@ static struct ct_place place_of(struct state *s, const struct ct_type *type, boo
     bool unknown = type->classes[0] == CT_CLASS_UNKNOWN || type->align > 16;
     if (structure && type->by_reference) {
         if (s->integers == INTEGER_REGISTERS)
-            s->unsure = true; /* its address is on the stack: not looked for */
+            s->unsure = true; /* its address is on the stack: not searched for */
         if (s->unsure)
             return (struct ct_place){0};
         struct ct_place place = in_registers(s, pointer);
@@ -165,7 +165,7 @@ static struct ct_place place_of_result(const struct ct_type *type) {
         return (struct ct_place){0};
     if (type->classes[0] == CT_CLASS_NONE)
         return (struct ct_place){.kind = CT_PLACE_NOWHERE};
-    return in_registers(&s, type->classes); /* rax rdx, xmm0 xmm1: as they stand in the record of a return */
+    return in_registers(&s, type->classes); /* rax rdx, xmm0 xmm1: in the order of a return record */
 }
 
 void ct_signature_place(struct ct_signature *signature) {
@@ -180,7 +180,7 @@ void ct_signature_place(struct ct_signature *signature) {
     else
         signature->result_place = place_of_result(result);
     if (signature->result_place.kind == CT_PLACE_ADDRESS)
-        s.integers++; /* where the result is to be put comes first */
+        s.integers++; /* the address for the result comes first */
     for (size_t i = 0; i < signature->count; i++) {
         struct ct_parameter *p = &signature->parameters[i];
         struct ct_place place = place_of(&s, p->type, signature->plain_only);
@@ -188,6 +188,6 @@ void ct_signature_place(struct ct_signature *signature) {
         if (p->place.kind == CT_PLACE_UNKNOWN)
             p->place = place;
         else if (both && p->place.pieces[0] != place.pieces[0] && !signature->local)
-            p->place = (struct ct_place){0}; /* they disagree: who knows */
+            p->place = (struct ct_place){0}; /* they disagree: not known */
     }
 }

@@ -1,18 +1,19 @@
-/* Personality routines: from the CIEs, followed to the routine when it lives in the same file.
+/* Personality routines: from the CIEs, followed to the routine when it is in this file.
  *
- * Usually a CIE names a slot (DW.ref.*) that the loader fills; what it will hold is read from the file's relocations. */
+ * Usually a CIE refers to a slot (DW.ref.*) that the loader fills; its future value is read from the file's
+ * relocations. */
 #include "symbols/eh_frame.h"
 #include "symbols/table.h"
 
-static bool known(const struct ct_functions *table, const struct ct_personality *p) {
+static bool is_listed(const struct ct_functions *table, const struct ct_personality *p) {
     for (size_t i = 0; i < table->personality_count; i++)
         if (table->personalities[i].offset == p->offset && table->personalities[i].indirect == p->indirect)
             return true;
     return false;
 }
 
-/* A function may have its entry marked after the table is built: by exact address only. */
-static void mark(struct ct_functions *table, uint64_t offset) {
+/* Marks a function of the finished table, by exact address only. */
+static void mark_function(struct ct_functions *table, uint64_t offset) {
     const struct ct_func *func = ct_functions_find(table, offset);
     if (func && func->offset == offset)
         table->funcs[func - table->funcs].flags |= CT_FUNC_PERSONALITY;
@@ -30,7 +31,7 @@ static uint64_t symbol_value(const struct ct_elf *elf, uint64_t index) {
     return r.bad || symbol.st_shndx == SHN_UNDEF ? 0 : symbol.st_value;
 }
 
-/* Where a relocation leads, when that is in this file; 0 otherwise. */
+/* The target of a relocation, when it is in this file; 0 otherwise. */
 static uint64_t relocated_value(const struct ct_elf *elf, const Elf64_Rela *reloc) {
     const struct ct_elf_machine *machine = elf->machine;
     uint32_t type = (uint32_t)ELF64_R_TYPE(reloc->r_info);
@@ -51,8 +52,8 @@ static void mark_relocated(struct ct_functions *table, const struct ct_elf *elf)
     struct ct_reader r = ct_reader_of(bytes.data, size < bytes.size ? size : bytes.size);
     while (ct_reader_left(&r) >= sizeof reloc) {
         ct_reader_bytes(&r, &reloc, sizeof reloc);
-        if (known(table, &(struct ct_personality){.offset = reloc.r_offset, .indirect = true}))
-            mark(table, relocated_value(elf, &reloc));
+        if (is_listed(table, &(struct ct_personality){.offset = reloc.r_offset, .indirect = true}))
+            mark_function(table, relocated_value(elf, &reloc));
     }
 }
 
@@ -60,18 +61,18 @@ void ct_personalities_read(struct ct_functions *table, const struct ct_elf *elf,
     struct ct_personality p;
     bool any_indirect = false;
     for (size_t i = 0; ct_eh_frame_personality(frame, i, &p) && table->personality_count < CT_MAX_PERSONALITIES; i++) {
-        if (!p.offset || known(table, &p))
+        if (!p.offset || is_listed(table, &p))
             continue;
         table->personalities[table->personality_count++] = p;
         any_indirect |= p.indirect;
         if (!p.indirect) {
-            mark(table, p.offset);
+            mark_function(table, p.offset);
             continue;
         }
-        /* Programs at fixed addresses hold the value itself. */
+        /* Programs at fixed addresses contain the value itself. */
         struct ct_span slot = ct_elf_at(elf, p.offset);
         struct ct_reader r = ct_reader_of(slot.data, slot.size);
-        mark(table, ct_reader_u64(&r));
+        mark_function(table, ct_reader_u64(&r));
     }
     if (any_indirect)
         mark_relocated(table, elf);

@@ -1,4 +1,4 @@
-/* A cursor over untrusted bytes: every read is checked, a read past the end yields zero and sets `bad` for good.
+/* A cursor over untrusted bytes: every read is checked, a read past the end returns zero and sets `bad` permanently.
  *
  * Loops that read until the cursor is empty also end when it is bad, because a bad cursor is empty. */
 #ifndef CT_SYMBOLS_READER_H

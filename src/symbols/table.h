@@ -1,4 +1,4 @@
-/* Inside of a function table, and what is collected on the way to it. Private to src/symbols. */
+/* The inside of a function table, and the candidates for it. Private to src/symbols. */
 #ifndef CT_SYMBOLS_TABLE_H
 #define CT_SYMBOLS_TABLE_H
 
@@ -13,8 +13,8 @@ struct ct_name_slot {
 };
 
 struct ct_functions {
-    struct ct_func *funcs; /* by offset, no two the same */
-    uint64_t *reach;       /* reach[i]: greatest end of funcs[0..i], so that searching back knows when to stop */
+    struct ct_func *funcs; /* by offset, all different */
+    uint64_t *reach;       /* reach[i]: greatest end of funcs[0..i], so that a search backwards knows when to stop */
     size_t count;
     char *names; /* names[0] is 0; ends in 0 */
     size_t names_size;
@@ -37,7 +37,7 @@ struct ct_candidate {
     uint32_t name;  /* in the table's names */
     uint32_t place; /* CT_FROM_FDE: of its record */
     uint16_t kind;  /* enum ct_candidate_kind */
-    uint16_t lent;  /* a symbol of a debug file: the module itself is believed more */
+    uint16_t lent;  /* a symbol of a debug file: the module itself is trusted more */
 };
 
 struct ct_candidates {
@@ -47,21 +47,21 @@ struct ct_candidates {
 
 /* CT_ERR_NO_MEMORY, else 0. */
 int ct_candidates_add(struct ct_candidates *list, const struct ct_candidate *item);
-/* Sorts by offset; among equal ones the order of adding stays. */
+/* Sorts by offset; equal ones stay in the order in which they were added. */
 int ct_candidates_sort(struct ct_candidates *list);
 
 /* The executable range around an offset, or NULL. */
 const struct ct_text_range *ct_text_find(const struct ct_functions *table, uint64_t offset);
 int ct_text_read(struct ct_functions *table, const struct ct_elf *elf);
 
-/* Appends what .symtab and .dynsym say, and copies their strings into the table's names. */
+/* Adds the symbols of .symtab and .dynsym, and copies their strings into the table's names. */
 int ct_symbols_read(struct ct_functions *table, const struct ct_elf *elf, struct ct_candidates *list);
-/* The same with the .symtab of a debug file; one that is damaged adds what can be read of it. */
+/* Adds the .symtab of a debug file; of a damaged one, what can be read. */
 int ct_symbols_read_debug(struct ct_functions *table, const struct ct_elf *debug, struct ct_candidates *list);
 /* Length up to the symbol version ("name@@VERSION"), limited so that damaged strings cost little. */
 size_t ct_symbol_name_length(const char *name);
 
-/* The index by name: made once, for at most `count` names, then filled in address order. */
+/* The index by name: created once, for at most `count` names, then filled in address order. */
 int ct_names_create(struct ct_functions *table, size_t count);
 void ct_names_add(struct ct_functions *table, uint32_t name, size_t func);
 
@@ -69,7 +69,7 @@ void ct_names_add(struct ct_functions *table, uint32_t name, size_t func);
 struct ct_eh_frame;
 int ct_functions_merge(struct ct_functions *table, const struct ct_candidates *list, const struct ct_eh_frame *frame);
 
-/* Fills the table's personalities and marks those that are functions of the same file. */
+/* Fills the table's personalities and marks those that are functions of this file. */
 void ct_personalities_read(struct ct_functions *table, const struct ct_elf *elf, const struct ct_eh_frame *frame);
 
 #endif

@@ -1,4 +1,4 @@
-/* Unwind tables: which FDE covers an address, and what its rules make of the registers. See unwind.h. */
+/* Unwind tables: find the FDE that covers an address, and apply its rules to the registers. See unwind.h. */
 #include "symbols/unwind.h"
 #include "base/grow.h"
 #include "symbols/cfa.h"
@@ -60,9 +60,9 @@ void ct_unwind_close(struct ct_unwind *table) {
     free(table);
 }
 
-/* ---- looking up ---- */
+/* ---- lookup ---- */
 
-static const struct range *find(const struct ct_unwind *table, uint64_t offset) {
+static const struct range *find_range(const struct ct_unwind *table, uint64_t offset) {
     size_t low = 0, high = table->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -75,7 +75,7 @@ static const struct range *find(const struct ct_unwind *table, uint64_t offset) 
 }
 
 bool ct_unwind_covers(const struct ct_unwind *table, uint64_t offset) {
-    return find(table, offset) != NULL;
+    return find_range(table, offset) != NULL;
 }
 
 /* ---- stepping ---- */
@@ -86,29 +86,29 @@ struct frame {
     uint64_t bias, cfa;
 };
 
-static bool known(const struct ct_unwind_regs *regs, uint64_t reg) {
+static bool is_known(const struct ct_unwind_regs *regs, uint64_t reg) {
     return reg < CT_UNWIND_REGISTERS && (regs->known >> reg & 1);
 }
 
 static int find_cfa(struct frame *f, const struct ct_unwind_row *row) {
     if (row->cfa.kind == CT_UNWIND_EXPRESSION)
         return ct_unwind_evaluate(row->cfa.code, row->cfa.code_end, f->regs, f->bias, NULL, f->memory, &f->cfa);
-    if (!known(f->regs, row->cfa.offset))
+    if (!is_known(f->regs, row->cfa.offset))
         return CT_ERR_BAD_FILE;
     f->cfa = f->regs->value[row->cfa.offset] + row->cfa_offset;
     return 0;
 }
 
 /* The caller's value of one register. *place: where it was stored, or 0. */
-static int apply(const struct frame *f, const struct ct_unwind_rule *rule, unsigned reg, uint64_t *value,
-                 uint64_t *place) {
+static int apply_rule(const struct frame *f, const struct ct_unwind_rule *rule, unsigned reg, uint64_t *value,
+                      uint64_t *place) {
     uint64_t from = rule->kind == CT_UNWIND_REGISTER ? rule->offset : reg;
     int status = 0;
     *place = 0;
     switch (rule->kind) {
     case CT_UNWIND_SAME:
     case CT_UNWIND_REGISTER:
-        if (!known(f->regs, from))
+        if (!is_known(f->regs, from))
             return CT_ERR_NOT_FOUND;
         *value = f->regs->value[from];
         return 0;
@@ -136,7 +136,7 @@ static int apply_row(const struct frame *f, const struct ct_elf_machine *machine
     for (unsigned reg = 0; reg < CT_UNWIND_REGISTERS; reg++) {
         if (reg == ra || (reg == machine->sp && row->registers[reg].kind == CT_UNWIND_SAME))
             continue;
-        if (apply(f, &row->registers[reg], reg, &caller->value[reg], &place) == 0)
+        if (apply_rule(f, &row->registers[reg], reg, &caller->value[reg], &place) == 0)
             caller->known |= UINT64_C(1) << reg;
     }
     if (row->registers[machine->sp].kind == CT_UNWIND_SAME) {
@@ -146,14 +146,14 @@ static int apply_row(const struct frame *f, const struct ct_elf_machine *machine
     result->outermost = row->registers[ra].kind == CT_UNWIND_UNDEFINED;
     if (result->outermost)
         return 0;
-    int status = apply(f, &row->registers[ra], ra, &caller->value[machine->ra], &result->return_slot);
+    int status = apply_rule(f, &row->registers[ra], ra, &caller->value[machine->ra], &result->return_slot);
     caller->known |= UINT64_C(1) << machine->ra;
     return status;
 }
 
 int ct_unwind_step(const struct ct_unwind *table, uint64_t bias, uint64_t offset, struct ct_unwind_regs *regs,
                    const struct ct_unwind_memory *memory, struct ct_unwind_result *result) {
-    const struct range *range = find(table, offset);
+    const struct range *range = find_range(table, offset);
     struct ct_fde_code fde = {0};
     struct ct_unwind_row row;
     if (!range)

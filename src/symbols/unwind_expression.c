@@ -1,6 +1,6 @@
 /* DWARF expressions, as call frame information uses them: linkage stubs, signal frames, realigned stacks.
  *
- * It ends on any input: the number of steps is limited, and the stack is checked at each. */
+ * It ends on any input: the number of steps is limited, and every step checks the stack. */
 #include "symbols/reader.h"
 #include "symbols/unwind.h"
 #include <contrail/status.h>
@@ -59,7 +59,7 @@ static void dereference(struct evaluation *e, uint8_t size) {
     push(e, size >= 8 ? word : word & ((UINT64_C(1) << 8 * size) - 1));
 }
 
-/* Jumps are relative to what follows their operand. */
+/* Jumps are relative to the byte after their operand. */
 static void jump(struct evaluation *e, bool taken) {
     int16_t distance = (int16_t)ct_reader_u16(&e->code);
     if (!taken || e->code.bad)
@@ -70,7 +70,7 @@ static void jump(struct evaluation *e, bool taken) {
         e->code.at += distance;
 }
 
-/* Constants; false when it is another operation. */
+/* Runs constants; false for other operations. */
 static bool run_constant(struct evaluation *e, uint8_t op) {
     struct ct_reader *r = &e->code;
     switch (op) {
@@ -113,7 +113,7 @@ static bool run_constant(struct evaluation *e, uint8_t op) {
     }
 }
 
-/* Operations of the last two values; false when it is another one. */
+/* Runs operations on the last two values; false for others. */
 static bool run_binary(struct evaluation *e, uint8_t op) {
     uint64_t b = e->depth > 0 ? e->stack[e->depth - 1] : 0, a = e->depth > 1 ? e->stack[e->depth - 2] : 0, value;
     /* clang-format off */
@@ -144,7 +144,7 @@ static bool run_binary(struct evaluation *e, uint8_t op) {
     return true;
 }
 
-/* Operations that move values about or change one; false when it is another one. */
+/* Runs operations that move values or change one; false for others. */
 static bool run_stack(struct evaluation *e, uint8_t op) {
     uint64_t a, b, c;
     switch (op) {

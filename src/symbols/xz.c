@@ -1,5 +1,5 @@
-/* Unpacking .xz with liblzma, which is loaded when the first module needs it: most systems have no such modules, and a
- * process that hooks itself should not get a library more. */
+/* Unpacks .xz with liblzma, which is loaded when the first module needs it: most systems have no such modules, and a
+ * process that hooks itself should not get an additional library. */
 #include "symbols/debug_file.h"
 #include <dlfcn.h>
 #include <lzma.h>
@@ -15,7 +15,7 @@ static struct {
 } lzma;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void load(void) {
+static void load_library(void) {
     void *library = dlopen("liblzma.so.5", RTLD_NOW | RTLD_LOCAL);
     if (!library)
         return;
@@ -27,7 +27,7 @@ static void load(void) {
 }
 
 /* Doubles the room as long as the decoder fills it. */
-static lzma_ret unpack(lzma_stream *stream, size_t limit, uint8_t **out, size_t *size) {
+static lzma_ret unpack_stream(lzma_stream *stream, size_t limit, uint8_t **out, size_t *size) {
     lzma_ret result = LZMA_OK;
     size_t room = 0;
     while (result == LZMA_OK) {
@@ -52,13 +52,13 @@ static lzma_ret unpack(lzma_stream *stream, size_t limit, uint8_t **out, size_t 
 bool ct_xz_unpack(const void *bytes, size_t size, size_t limit, void **out, size_t *out_size) {
     lzma_stream stream = LZMA_STREAM_INIT;
     uint8_t *unpacked = NULL;
-    pthread_once(&once, load);
+    pthread_once(&once, load_library);
     if (!lzma.start || lzma.start(&stream, MEMORY_LIMIT, 0) != LZMA_OK)
         return false;
     stream.next_in = bytes;
     stream.avail_in = size;
     *out_size = 0;
-    lzma_ret result = unpack(&stream, limit, &unpacked, out_size);
+    lzma_ret result = unpack_stream(&stream, limit, &unpacked, out_size);
     lzma.end(&stream);
     if (result != LZMA_STREAM_END) {
         free(unpacked);

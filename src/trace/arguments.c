@@ -11,7 +11,7 @@ enum { MAX_OPEN = 32 }; /* modules whose debug information is open */
 
 struct module {
     bool looked;
-    struct ct_parameters *parameters; /* NULL: there are none */
+    struct ct_parameters *parameters; /* NULL: there is no debug information */
 };
 
 struct ct_argument_reader {
@@ -73,7 +73,8 @@ static void open_module(struct ct_argument_reader *r, struct module *module, con
         r->open++;
 }
 
-/* Functions that the compiler has made out of others and passes what it likes to. One without a name may be such. */
+/* Functions that the compiler has made from others, with parameters of its own choice. A function without a name may be
+ * one. */
 static bool is_clone(const char *name) {
     static const char *const marks[] = {".isra.", ".constprop.", ".part.", ".cold"};
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
@@ -82,9 +83,9 @@ static bool is_clone(const char *name) {
     return !*name;
 }
 
-/* Without a build-id the file may be another one: names have to agree. */
-static bool believed(const struct ct_trace_module *info, const struct ct_trace_function *function,
-                     const struct ct_signature *signature) {
+/* Without a build-id the file may be a different one: the names must agree. */
+static bool is_believed(const struct ct_trace_module *info, const struct ct_trace_function *function,
+                        const struct ct_signature *signature) {
     size_t length = strcspn(function->linkage_name, ".");
     return *info->build_id || (*signature->name && strncmp(function->linkage_name, signature->name, length) == 0 &&
                                length == strcspn(signature->name, "."));
@@ -101,7 +102,7 @@ static const struct ct_signature *signature_of(struct ct_argument_reader *r, siz
     const struct ct_signature *signature =
         module->parameters ? ct_parameters_find(module->parameters, function->offset, is_clone(function->linkage_name))
                            : NULL;
-    return signature && believed(info, function, signature) ? signature : NULL;
+    return signature && is_believed(info, function, signature) ? signature : NULL;
 }
 
 /* ---- values ---- */
@@ -125,7 +126,7 @@ static void show_registers(const struct ct_type *type, const struct ct_place *pl
     ct_value_show(type, bytes, have < type->size ? have : (size_t)type->size, memory, out);
 }
 
-/* What an address points to, when that is on the recorded part of the stack. */
+/* Shows what an address points to, when that is on the recorded part of the stack. */
 static void show_pointed(const struct ct_type *type, uint64_t address, const struct ct_memory *memory,
                          struct ct_argument *out) {
     const struct ct_trace_detail *detail = memory->detail;
@@ -137,8 +138,8 @@ static void show_pointed(const struct ct_type *type, uint64_t address, const str
     ct_value_show(type, detail->stack + from, (size_t)type->size, memory, out);
 }
 
-static void show(const struct ct_type *type, const struct ct_place *place, const struct ct_memory *memory,
-                 struct ct_argument *out) {
+static void show_value(const struct ct_type *type, const struct ct_place *place, const struct ct_memory *memory,
+                       struct ct_argument *out) {
     const struct ct_trace_detail *detail = memory->detail;
     size_t have = 0;
     switch (place->kind) {
@@ -154,7 +155,7 @@ static void show(const struct ct_type *type, const struct ct_place *place, const
         else
             ct_value_unknown(out);
         break;
-    case CT_PLACE_ADDRESS: /* of a result: it is there now, but not in the record */
+    case CT_PLACE_ADDRESS: /* of a result: memory has it now, but the record does not */
         if (detail->type == CT_TRACE_DETAIL_CALL)
             show_pointed(type, detail->registers[place->pieces[0]], memory, out);
         else
@@ -174,7 +175,7 @@ static void show(const struct ct_type *type, const struct ct_place *place, const
 
 /* ---- records ---- */
 
-static struct ct_argument *add(struct ct_arguments *out, const char *name) {
+static struct ct_argument *add_argument(struct ct_arguments *out, const char *name) {
     if (out->count == CT_ARGUMENT_LIMIT) {
         out->left_out = true;
         return NULL;
@@ -190,11 +191,11 @@ static struct ct_argument *add(struct ct_arguments *out, const char *name) {
 static void read_registers(const struct ct_trace_detail *detail, struct ct_arguments *out) {
     static const char *const names[] = {"rdi", "rsi", "rdx", "rcx", "r8", "r9"};
     if (detail->type == CT_TRACE_DETAIL_RETURN) {
-        ct_value_pointer(detail->registers[0], add(out, "rax"));
+        ct_value_pointer(detail->registers[0], add_argument(out, "rax"));
         return;
     }
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        ct_value_pointer(detail->registers[i], add(out, names[i]));
+        ct_value_pointer(detail->registers[i], add_argument(out, names[i]));
 }
 
 static void read_named(const struct ct_signature *signature, const struct ct_memory *memory, struct ct_arguments *out) {
@@ -202,13 +203,13 @@ static void read_named(const struct ct_signature *signature, const struct ct_mem
     out->named = true;
     if (memory->detail->type == CT_TRACE_DETAIL_RETURN) {
         if (signature->result->kind != CT_TYPE_VOID)
-            show(signature->result, &signature->result_place, memory, add(out, ""));
+            show_value(signature->result, &signature->result_place, memory, add_argument(out, ""));
         return;
     }
     out->variadic = signature->variadic;
     for (size_t i = 0; i < signature->count; i++)
-        if ((argument = add(out, signature->parameters[i].name)))
-            show(signature->parameters[i].type, &signature->parameters[i].place, memory, argument);
+        if ((argument = add_argument(out, signature->parameters[i].name)))
+            show_value(signature->parameters[i].type, &signature->parameters[i].place, memory, argument);
 }
 
 static void read_by(const struct ct_signature *signature, const struct ct_memory *memory, struct ct_arguments *out) {

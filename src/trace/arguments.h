@@ -1,5 +1,5 @@
-/* What functions were called with and what they returned, from detail records: by the names and types of debug information
- * where there is any for the module, else the registers.
+/* Arguments and results of functions, from detail records: with names and types from debug information, or as registers
+ * where the module has none.
  *
  * A value that is not certain, or not in the record, is "?". One owner. */
 #ifndef CT_TRACE_ARGUMENTS_H
@@ -39,23 +39,23 @@ struct ct_arguments {
 };
 
 struct ct_argument_reader;
-/* `directories`: where binaries and debug files may be besides the usual places, NULL-terminated; may be NULL. */
+/* `directories`: further places of binaries and debug files, NULL-terminated; may be NULL. */
 int ct_argument_reader_open(struct ct_argument_reader **out, struct ct_trace *trace, const char *const *directories);
 void ct_argument_reader_close(struct ct_argument_reader *reader);
 
-/* Of a call record the arguments; of a return record the result: one without a name, or none for void. What
- * ct_trace_detail returns, CT_ERR_NOT_FOUND also for other records. */
+/* Reads the arguments of a call record, or the result of a return record: one without a name, or none for void. Returns
+ * what ct_trace_detail returns; CT_ERR_NOT_FOUND also for other records. */
 int ct_arguments_read(struct ct_argument_reader *reader, size_t thread, uint32_t detail_seq, struct ct_arguments *out);
-/* The same for a record that is already there. */
+/* Like ct_arguments_read, for a record that was read before. */
 int ct_arguments_of(struct ct_argument_reader *reader, size_t thread, const struct ct_trace_detail *detail,
                     struct ct_arguments *out);
 
 struct ct_signature;
-/* ... when what it was called by is known (symbols/parameters.h); NULL: not. */
+/* Like ct_arguments_of, for a known signature (symbols/parameters.h); NULL: not known. */
 void ct_arguments_by(const struct ct_signature *signature, const struct ct_trace_detail *detail,
                      struct ct_arguments *out);
 
-/* "a=1, b=0x7f…" for people, cut with an ellipsis when it does not fit. */
+/* Writes "a=1, b=0x7f…" for people, cut with an ellipsis when it does not fit. */
 void ct_arguments_text(const struct ct_arguments *arguments, char *text, size_t size);
 
 #endif

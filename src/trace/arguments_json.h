@@ -6,9 +6,9 @@
 
 struct ct_json;
 
-/* A value by its type: a number, a truth value, a text; pointers as "0x…"; nothing when it is not known. */
+/* Writes a value by its type: a number, a truth value, a text; pointers as "0x…"; nothing when it is not known. */
 void ct_argument_json(struct ct_json *json, const char *key, const struct ct_argument *argument);
-/* An array of {"name": …, "value": …}. */
+/* Writes an array of {"name": …, "value": …}. */
 void ct_arguments_json(struct ct_json *json, const char *key, const struct ct_arguments *arguments);
 
 #endif

@@ -1,5 +1,5 @@
-/* Buffers for events. Thousands of thread writers exist and few are filled at the same time, so they own none: they
- * borrow. Returned buffers are kept for the next one up to KEEP bytes. */
+/* Buffers for events. Thousands of thread writers exist and few of them fill at the same time, so they borrow buffers
+ * instead of owning them. Up to KEEP bytes of returned buffers are kept for the next use. */
 #include "trace/buffers.h"
 #include <pthread.h>
 #include <stdatomic.h>

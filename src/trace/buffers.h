@@ -12,7 +12,7 @@
 /* NULL when there is no memory. Any thread. */
 void *ct_buffer_take(unsigned size_class);
 void ct_buffer_give(void *buffer, unsigned size_class);
-/* So much is lent that whoever can give a buffer back should. */
+/* True when so much is lent that every holder that can give a buffer back should. */
 bool ct_buffer_pressure(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* See code_file.h. The file is mapped; nothing in it is believed. */
+/* See code_file.h. The file is mapped; nothing in it is trusted. */
 #include "base/grow.h"
 #include "trace/code_file.h"
 #include "trace/crc32.h"
@@ -34,7 +34,7 @@ static int complain(struct ct_code_reader *r, const char *what) {
 
 /* ---- bytes ---- */
 
-static uint64_t get(struct ct_code_reader *r) {
+static uint64_t get_number(struct ct_code_reader *r) {
     uint64_t value = 0;
     for (unsigned shift = 0; shift < 64; shift += 7) {
         if (r->at >= r->size) {
@@ -51,7 +51,7 @@ static uint64_t get(struct ct_code_reader *r) {
 }
 
 static int64_t get_signed(struct ct_code_reader *r) {
-    uint64_t value = get(r);
+    uint64_t value = get_number(r);
     return (int64_t)(value >> 1 ^ (0 - (value & 1)));
 }
 
@@ -66,16 +66,16 @@ static const uint8_t *get_bytes(struct ct_code_reader *r, size_t size) {
 
 static struct ct_code_block get_place(struct ct_code_reader *r, uint64_t size) {
     struct ct_code_block block = {.size = (uint32_t)size};
-    block.module = (uint32_t)get(r);
+    block.module = (uint32_t)get_number(r);
     block.offset = r->offset + (uint64_t)get_signed(r);
     return block;
 }
 
 /* ---- records ---- */
 
-static int define(struct ct_code_reader *r, uint64_t size) {
+static int define_block(struct ct_code_reader *r, uint64_t size) {
     struct ct_code_block block = get_place(r, size);
-    uint64_t insns = get(r), sum = 0;
+    uint64_t insns = get_number(r), sum = 0;
     if (r->short_of)
         return 0;
     if (insns >= CT_CODE_INSNS || size > UINT32_MAX)
@@ -86,7 +86,7 @@ static int define(struct ct_code_reader *r, uint64_t size) {
     for (uint64_t i = 0; i < insns; i++)
         sum += block.lengths[i];
     if (sum != size)
-        return complain(r, "a block whose instructions are not as long as it");
+        return complain(r, "a block whose instructions have another length");
     if (!ct_grow(&r->blocks, &r->room, r->count, sizeof *r->blocks, 1024))
         return CT_ERR_NO_MEMORY;
     r->offset = block.offset;
@@ -94,8 +94,8 @@ static int define(struct ct_code_reader *r, uint64_t size) {
     return 0;
 }
 
-static int ran(struct ct_code_reader *r, struct ct_code_record *record, bool part, uint64_t number) {
-    uint64_t executed = part ? get(r) : 0;
+static int read_block(struct ct_code_reader *r, struct ct_code_record *record, bool part, uint64_t number) {
+    uint64_t executed = part ? get_number(r) : 0;
     if (r->short_of)
         return 0;
     if (number >= r->count)
@@ -105,14 +105,14 @@ static int ran(struct ct_code_reader *r, struct ct_code_record *record, bool par
     record->number = (uint32_t)number;
     record->executed = part ? (uint32_t)executed : record->block.insns;
     if (part && (!executed || executed >= record->block.insns))
-        return complain(r, "a part that is no part of its block");
+        return complain(r, "a part that does not fit into its block");
     r->counts.blocks++;
     r->counts.insns += record->executed;
     return 1;
 }
 
-static int end(struct ct_code_reader *r, size_t start) {
-    uint64_t blocks = get(r), compiled = get(r), lost = get(r);
+static int read_end(struct ct_code_reader *r, size_t start) {
+    uint64_t blocks = get_number(r), compiled = get_number(r), lost = get_number(r);
     const uint8_t *crc = get_bytes(r, 4);
     uint32_t sum;
     if (r->short_of)
@@ -123,12 +123,12 @@ static int end(struct ct_code_reader *r, size_t start) {
     if (sum != ct_crc32(0, r->bytes, start))
         return complain(r, "a checksum that is not that of the bytes before");
     if (r->at != r->size)
-        return complain(r, "something behind the last record");
+        return complain(r, "something after the last record");
     r->finished = true;
     return 0;
 }
 
-static int other(struct ct_code_reader *r, struct ct_code_record *record, uint64_t value, size_t start) {
+static int read_other(struct ct_code_reader *r, struct ct_code_record *record, uint64_t value, size_t start) {
     enum ct_code_other kind = value & 7;
     value >>= 3;
     switch (kind) {
@@ -152,7 +152,7 @@ static int other(struct ct_code_reader *r, struct ct_code_record *record, uint64
         r->counts.lost += value;
         return 1;
     case CT_CODE_END:
-        return end(r, start);
+        return read_end(r, start);
     default:
         return complain(r, "a record of an unknown kind");
     }
@@ -162,20 +162,20 @@ int ct_code_reader_next(struct ct_code_reader *r, struct ct_code_record *record)
     int status = 0;
     while (!status && !r->finished && !r->short_of && r->at < r->size) {
         size_t start = r->at;
-        uint64_t first = get(r);
+        uint64_t first = get_number(r);
         if (r->short_of)
             break;
         *record = (struct ct_code_record){.position = r->position, .time_ns = r->time_ns};
         switch ((enum ct_code_kind)(first & 3)) {
         case CT_CODE_BLOCK:
         case CT_CODE_PART:
-            status = ran(r, record, (first & 3) == CT_CODE_PART, first >> 2);
+            status = read_block(r, record, (first & 3) == CT_CODE_PART, first >> 2);
             break;
         case CT_CODE_DEFINE:
-            status = define(r, first >> 2);
+            status = define_block(r, first >> 2);
             break;
         case CT_CODE_OTHER:
-            status = other(r, record, first >> 2, start);
+            status = read_other(r, record, first >> 2, start);
             break;
         }
         if (r->problem[0])
@@ -184,15 +184,15 @@ int ct_code_reader_next(struct ct_code_reader *r, struct ct_code_record *record)
     return status;
 }
 
-/* ---- its life ---- */
+/* ---- opening and closing ---- */
 
-static int map(struct ct_code_reader *r, int fd) {
+static int map_file(struct ct_code_reader *r, int fd) {
     struct stat info;
     if (fstat(fd, &info))
         return CT_ERR_SYSTEM;
     r->size = (size_t)info.st_size;
     if (r->size < sizeof r->header)
-        return 0; /* a recorder that was killed has just begun it */
+        return 0; /* the recorder was killed right after creating it */
     void *bytes = mmap(NULL, r->size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (bytes == MAP_FAILED)
         return CT_ERR_NO_MEMORY;
@@ -206,7 +206,7 @@ int ct_code_reader_open(struct ct_code_reader **out, const char *directory, uint
     struct ct_code_reader *r = *out = calloc(1, sizeof *r);
     char *path = ct_file_path("%s/thread_%u/" CT_CODE_FILE, directory, id);
     int fd = r && path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    int status = !r || !path ? CT_ERR_NO_MEMORY : fd < 0 ? CT_ERR_NOT_FOUND : map(r, fd);
+    int status = !r || !path ? CT_ERR_NO_MEMORY : fd < 0 ? CT_ERR_NOT_FOUND : map_file(r, fd);
     if (fd >= 0)
         close(fd);
     free(path);

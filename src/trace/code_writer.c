@@ -1,4 +1,4 @@
-/* See code_file.h. Records are put into a buffer, which goes to the file when it is full and when the thread is flushed. */
+/* See code_file.h. Records go into a buffer, which is written when it is full and when the thread is flushed. */
 #include "base/grow.h"
 #include "trace/code_file.h"
 #include "trace/crc32.h"
@@ -16,24 +16,24 @@
 #define UNKNOWN 0u
 
 struct ct_code_writer {
-    struct ct_place *place; /* of the process, held */
-    char *path;             /* in it */
+    struct ct_place *place; /* directory of the process, held */
+    char *path;             /* within the place */
     uint8_t *buffer;
     size_t used;
     uint64_t size; /* of the file */
     uint32_t crc;
     int error;         /* errno of the first failure */
-    uint32_t *numbers; /* of the file, plus 1, by the caller's; UNKNOWN */
+    uint32_t *numbers; /* by the caller's number: number in the file plus 1; UNKNOWN */
     size_t number_room;
     uint32_t defined;
-    uint64_t offset; /* of the last block that was told */
+    uint64_t offset; /* of the last block that was written */
     uint64_t position, time_ns, told_position, told_time;
     struct ct_code_counts counts;
 };
 
 /* ---- bytes ---- */
 
-static void empty(struct ct_code_writer *w) {
+static void write_buffer(struct ct_code_writer *w) {
     size_t done = 0;
     if (!w->used || w->error) {
         w->used = 0;
@@ -48,28 +48,28 @@ static void empty(struct ct_code_writer *w) {
     w->used = 0;
 }
 
-static void put(struct ct_code_writer *w, uint64_t value) {
+static void put_number(struct ct_code_writer *w, uint64_t value) {
     do
         w->buffer[w->used++] = (uint8_t)((value & 0x7f) | (value > 0x7f) << 7);
     while (value >>= 7);
 }
 
 static void put_signed(struct ct_code_writer *w, int64_t value) {
-    put(w, (uint64_t)value << 1 ^ (uint64_t)(value >> 63));
+    put_number(w, (uint64_t)value << 1 ^ (uint64_t)(value >> 63));
 }
 
-static void begin(struct ct_code_writer *w, enum ct_code_kind kind, uint64_t value) {
+static void begin_record(struct ct_code_writer *w, enum ct_code_kind kind, uint64_t value) {
     if (w->used > ROOM - MARGIN)
-        empty(w);
-    put(w, value << 2 | kind);
+        write_buffer(w);
+    put_number(w, value << 2 | kind);
 }
 
 static void begin_other(struct ct_code_writer *w, enum ct_code_other kind, uint64_t value) {
-    begin(w, CT_CODE_OTHER, value << 3 | kind);
+    begin_record(w, CT_CODE_OTHER, value << 3 | kind);
 }
 
 static void put_place(struct ct_code_writer *w, const struct ct_code_block *block) {
-    put(w, block->module);
+    put_number(w, block->module);
     put_signed(w, (int64_t)(block->offset - w->offset));
     w->offset = block->offset;
 }
@@ -100,9 +100,9 @@ void ct_code_writer_define(struct ct_code_writer *w, uint32_t number, const stru
     if (block->insns >= CT_CODE_INSNS ||
         !ct_grow_zeroed(&w->numbers, &w->number_room, number, sizeof *w->numbers, 1024))
         return;
-    begin(w, CT_CODE_DEFINE, block->size);
+    begin_record(w, CT_CODE_DEFINE, block->size);
     put_place(w, block);
-    put(w, block->insns);
+    put_number(w, block->insns);
     memcpy(w->buffer + w->used, block->lengths, block->insns);
     w->used += block->insns;
     w->numbers[number] = ++w->defined;
@@ -114,9 +114,9 @@ void ct_code_writer_block(struct ct_code_writer *w, uint32_t number, uint32_t in
         return;
     }
     tell_place(w);
-    begin(w, insns ? CT_CODE_PART : CT_CODE_BLOCK, w->numbers[number] - 1);
+    begin_record(w, insns ? CT_CODE_PART : CT_CODE_BLOCK, w->numbers[number] - 1);
     if (insns)
-        put(w, insns);
+        put_number(w, insns);
     w->counts.blocks++;
 }
 
@@ -133,7 +133,7 @@ void ct_code_writer_lost(struct ct_code_writer *w, uint64_t count) {
     w->counts.lost += count;
 }
 
-/* ---- its life ---- */
+/* ---- opening and closing ---- */
 
 static void free_writer(struct ct_code_writer *w) {
     ct_place_drop(w->place);
@@ -171,17 +171,17 @@ int ct_code_writer_open(struct ct_code_writer **out, struct ct_place *process, u
 }
 
 int ct_code_writer_flush(struct ct_code_writer *w) {
-    empty(w);
+    write_buffer(w);
     return ct_file_status(w->error);
 }
 
 int ct_code_writer_close(struct ct_code_writer *w, uint64_t *bytes) {
-    empty(w);
+    write_buffer(w);
     uint32_t crc = w->crc;
     begin_other(w, CT_CODE_END, 0);
-    put(w, w->counts.blocks);
-    put(w, w->counts.compiled);
-    put(w, w->counts.lost);
+    put_number(w, w->counts.blocks);
+    put_number(w, w->counts.compiled);
+    put_number(w, w->counts.lost);
     memcpy(w->buffer + w->used, &crc, sizeof crc);
     w->used += sizeof crc;
     int status = ct_code_writer_flush(w);

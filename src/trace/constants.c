@@ -62,7 +62,7 @@ static void map_file(struct module *m, const char *path) {
     }
 }
 
-static bool look(struct ct_constants *c, struct module *m, const struct ct_trace_module *info) {
+static bool open_module(struct ct_constants *c, struct module *m, const struct ct_trace_module *info) {
     if (!m->looked && *info->build_id) {
         struct ct_lookup_module *found = ct_lookup_module(c->lookup, info->path, info->build_id);
         if (found && ct_lookup_module_state(found) == CT_LOOKUP_FOUND)
@@ -86,10 +86,10 @@ const uint8_t *ct_constants_at(struct ct_constants *c, size_t process, uint64_t 
     for (size_t i = 0; i < ct_trace_module_count(c->trace); i++) {
         const struct ct_trace_module *info = ct_trace_module_at(c->trace, i);
         Elf64_Phdr segment;
-        if (info->process != process || address < info->base || !look(c, &c->modules[i], info) ||
+        if (info->process != process || address < info->base || !open_module(c, &c->modules[i], info) ||
             !find_segment(&c->modules[i], address - info->base, &segment))
             continue;
-        owners++; /* modules that came and went may have been at the same place */
+        owners++; /* modules that were loaded one after the other may have had one address */
         struct ct_span bytes = ct_elf_at(&c->modules[i].elf, address - info->base);
         if ((segment.p_flags & PF_W) || !bytes.size)
             continue;

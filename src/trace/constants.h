@@ -1,5 +1,6 @@
-/* What a program cannot change: bytes of its modules' read-only segments, from their files. So pointers to texts in the program
- * itself can be shown as texts, although nothing of them was recorded. Only of files whose build-id is the trace's. One owner. */
+/* Memory that a program cannot change: bytes of its modules' read-only segments, from their files. With them, pointers
+ * to texts in the program itself are shown as texts, although the texts were not recorded. Uses only files with the
+ * build-id that the trace has. One owner. */
 #ifndef CT_TRACE_CONSTANTS_H
 #define CT_TRACE_CONSTANTS_H
 

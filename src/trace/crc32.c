@@ -1,5 +1,5 @@
-/* Checksums of events. By tables, 16 bytes at a step: table[k][b] is the remainder of byte b followed by k zero bytes, so the 16
- * look-ups of a step do not depend on each other. No state but the tables, which are made once. */
+/* Checksums of events, by tables, 16 bytes in each step: table[k][b] is the remainder of byte b followed by k zero
+ * bytes, so the 16 lookups of a step do not depend on each other. The only state is the tables, which are made once. */
 #include "trace/crc32.h"
 #include <pthread.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static void make_tables(void) {
             table[k][b] = table[k - 1][b] >> 8 ^ table[0][table[k - 1][b] & 255];
 }
 
-static inline uint32_t four(uint32_t word, int k) {
+static inline uint32_t look_up_four(uint32_t word, int k) {
     return table[k + 3][word & 255] ^ table[k + 2][word >> 8 & 255] ^ table[k + 1][word >> 16 & 255] ^
            table[k][word >> 24];
 }
@@ -31,7 +31,8 @@ uint32_t ct_crc32_slow(uint32_t crc, const uint8_t *p, size_t size) {
     for (; size >= 16; size -= 16, p += 16) {
         uint32_t words[4];
         memcpy(words, p, sizeof words);
-        crc = four(words[0] ^ crc, 12) ^ four(words[1], 8) ^ four(words[2], 4) ^ four(words[3], 0);
+        crc = look_up_four(words[0] ^ crc, 12) ^ look_up_four(words[1], 8) ^ look_up_four(words[2], 4) ^
+              look_up_four(words[3], 0);
     }
     for (; size; size--, p++)
         crc = crc >> 8 ^ table[0][(crc ^ *p) & 255];

@@ -1,4 +1,5 @@
-/* Checksums of bytes that are changed in the middle: what a change does to the remainder, moved over the bytes behind it.
+/* Checksums of bytes that are changed in the middle: the effect of a change on the remainder, moved over the bytes that
+ * follow.
  *
  * A remainder is a polynomial whose highest power is bit 0. One byte of distance is a multiplication by x^8. */
 #include "trace/crc32.h"

@@ -1,5 +1,5 @@
-/* The checksum by carry-less multiplication: four lanes of 16 bytes are folded 64 bytes ahead at a step. Remainders of powers of x,
- * bits reversed; the polynomial and its inverse for the final reduction. */
+/* The checksum by carry-less multiplication: each step folds four lanes of 16 bytes 64 bytes ahead. Below: remainders
+ * of powers of x, bits reversed, and the polynomial and its inverse for the final reduction. */
 #include "trace/crc32.h"
 #include <immintrin.h>
 

@@ -1,8 +1,8 @@
-/* Cursors: the events of one thread, or of all threads merged by time (ties: thread, then sequence), perhaps with what the
- * threads have executed between them.
+/* Cursors: the events of one thread, or of all threads merged by time (ties: thread, then sequence), optionally with
+ * the code that the threads executed between them.
  *
- * Each thread is a stream with a buffer of its own; streams wait in a binary heap. The buffers of all streams together stay
- * below MERGE_BYTES as long as each gets LEAST bytes. */
+ * Each thread is a stream with a buffer of its own; streams wait in a binary heap. The buffers of all streams together
+ * stay below MERGE_BYTES as long as each gets LEAST bytes. */
 #include "trace/code_file.h"
 #include "trace/reader.h"
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #define LEAST       (4u << 10)
 
 struct stream {
-    uint64_t time; /* of what comes next: the heap looks at nothing else */
+    uint64_t time; /* of the next event or record: the heap looks at nothing else */
     size_t thread;
     struct ct_index *index;
     uint64_t sequence; /* of the next event */
@@ -22,17 +22,17 @@ struct stream {
     struct ct_code_reader *code; /* NULL: only events */
     struct ct_code_record record;
     bool has_record, damaged;
-    bool record_next; /* it comes before the event */
+    bool record_next; /* the record comes before the event */
 };
 
 struct ct_trace_cursor {
-    struct stream **heap; /* the earliest first */
+    struct stream **heap; /* earliest first */
     size_t count;
     struct stream *streams;
     size_t stream_count;
 };
 
-static bool fill(struct stream *stream) {
+static bool fill_buffer(struct stream *stream) {
     stream->at = stream->filled = 0;
     while (!stream->filled && stream->sequence < stream->index->end) {
         stream->filled = ct_index_read(stream->index, stream->sequence, stream->events, stream->room);
@@ -44,10 +44,10 @@ static bool fill(struct stream *stream) {
     return stream->filled != 0;
 }
 
-static bool advance(struct stream *stream) {
+static bool advance_stream(struct stream *stream) {
     stream->sequence++;
     if (++stream->at == stream->filled)
-        return fill(stream);
+        return fill_buffer(stream);
     stream->time = stream->events[stream->at].timestamp_ns;
     return true;
 }
@@ -63,9 +63,9 @@ static void read_record(struct stream *stream) {
     stream->record.what = CT_CODE_DAMAGED;
 }
 
-/* Which of the two comes next? The time of a record may be that of a later event, or behind that of an earlier one: its place
- * is what counts. `last`: time of what came before. */
-static bool choose(struct stream *stream, uint64_t last) {
+/* Decides whether the record comes before the event. The time of a record may be that of a later event, or after that
+ * of an earlier one: its position decides. `last`: time of what came before. */
+static bool choose_next(struct stream *stream, uint64_t last) {
     bool has_event = stream->at < stream->filled;
     uint64_t event_time = has_event ? stream->events[stream->at].timestamp_ns : UINT64_MAX;
     stream->record_next = stream->has_record && (!has_event || stream->record.position <= stream->sequence);
@@ -83,12 +83,12 @@ static bool advance_both(struct stream *stream) {
     if (stream->record_next)
         read_record(stream);
     else
-        (void)advance(stream);
-    return choose(stream, last);
+        (void)advance_stream(stream);
+    return choose_next(stream, last);
 }
 
-/* Streams differ in their thread, so none are equal. */
-static bool before(const struct stream *a, const struct stream *b) {
+/* Streams have different threads, so no two are equal. */
+static bool comes_before(const struct stream *a, const struct stream *b) {
     return a->time != b->time ? a->time < b->time : a->thread < b->thread;
 }
 
@@ -98,9 +98,9 @@ static void sift_down(struct ct_trace_cursor *cursor, size_t at) {
         size_t child = 2 * at + 1;
         if (child >= cursor->count)
             break;
-        if (child + 1 < cursor->count && before(heap[child + 1], heap[child]))
+        if (child + 1 < cursor->count && comes_before(heap[child + 1], heap[child]))
             child++;
-        if (!before(heap[child], moving))
+        if (!comes_before(heap[child], moving))
             break;
         heap[at] = heap[child];
         at = child;
@@ -118,7 +118,7 @@ static size_t room_for(size_t streams, uint64_t events) {
 struct start {
     uint64_t ns;
     const uint64_t *sequences; /* NULL: at the time */
-    const bool *code;          /* of which threads; NULL: of none */
+    const bool *code;          /* the threads whose code is read too; NULL: none */
 };
 
 bool ct_trace_has_code(const struct ct_trace *trace, size_t thread) {
@@ -139,7 +139,7 @@ static int open_code(struct stream *stream, const struct ct_trace *trace) {
     return status;
 }
 
-/* The stream joins the heap when it has events. */
+/* Adds the stream to the heap if it has events. */
 static int add_stream(struct ct_trace_cursor *cursor, struct ct_trace *trace, size_t thread, size_t streams,
                       const struct start *start) {
     struct stream *stream = &cursor->streams[cursor->stream_count++];
@@ -157,10 +157,10 @@ static int add_stream(struct ct_trace_cursor *cursor, struct ct_trace *trace, si
         stream->room = room_for(streams, index->end - stream->sequence);
         stream->events = malloc(stream->room * EVENT);
         status = stream->events ? 0 : CT_ERR_NO_MEMORY;
-        more = !status && fill(stream);
+        more = !status && fill_buffer(stream);
     }
     if (stream->code)
-        more = choose(stream, 0);
+        more = choose_next(stream, 0);
     if (!status && more)
         cursor->heap[cursor->count++] = stream;
     return status;
@@ -209,10 +209,10 @@ int ct_trace_cursor_open_code(struct ct_trace_cursor **out, struct ct_trace *tra
     return open_cursor(out, trace, 0, trace->thread_count, &(struct start){.code = code});
 }
 
-/* What was first in the heap has been taken. */
+/* The first of the heap was taken. */
 static void go_on(struct ct_trace_cursor *cursor) {
     struct stream *stream = cursor->heap[0];
-    if (!(stream->code ? advance_both(stream) : advance(stream)))
+    if (!(stream->code ? advance_both(stream) : advance_stream(stream)))
         cursor->heap[0] = cursor->heap[--cursor->count];
     if (cursor->count > 1)
         sift_down(cursor, 0);

@@ -1,5 +1,5 @@
-/* What is open at depths of other stacks than a thread's first one (ATF_DEPTH_OTHER): few of very many possible depths, in no order.
- * Memory grows with what is in it, whatever the depths are. One owner; all zero is an empty one. */
+/* What is open at depths of other stacks than a thread's first one (ATF_DEPTH_OTHER): few of very many possible depths,
+ * in no order. Memory grows with the number of entries, not with the depths. One owner; all zero is an empty table. */
 #ifndef CT_TRACE_DEPTHS_H
 #define CT_TRACE_DEPTHS_H
 
@@ -15,9 +15,9 @@ struct ct_depths {
     size_t count, capacity; /* a power of two */
 };
 
-/* In the place of what was there. False: out of memory. */
+/* Replaces an older value. False: out of memory. */
 bool ct_depths_put(struct ct_depths *depths, uint32_t depth, uint64_t value);
-/* False: nothing. */
+/* False: nothing is open there. */
 bool ct_depths_get(const struct ct_depths *depths, uint32_t depth, uint64_t *value);
 void ct_depths_remove(struct ct_depths *depths, uint32_t depth);
 void ct_depths_clear(struct ct_depths *depths);

@@ -1,8 +1,8 @@
-/* detail.atf and its continuations: finding a record by its number, and taking it apart.
+/* detail.atf and its continuations: finds a record by its number and decodes it.
  *
- * Records have lengths of their own, so a file is read through once, when its first record is asked for, and the places of
- * every 64th are kept; when that table is full, every second of its entries goes. Files are read, not mapped, and believed only
- * as far as lengths make sense: what follows a damaged record cannot be found. */
+ * Records differ in length, so a file is read through once, when its first record is requested, and the offset of every
+ * 64th is kept. When that table is full, every second entry is dropped. Files are read, not mapped, and trusted only as
+ * far as lengths make sense: what follows a damaged record cannot be found. */
 #include "base/grow.h"
 #include "trace/reader.h"
 #include <contrail/status.h>
@@ -48,7 +48,7 @@ static const uint8_t *bytes_at(struct ct_details *details, struct ct_detail_part
     return details->window;
 }
 
-/* The record that begins at `offset`; NULL: nothing whole does. */
+/* The record that begins at `offset`; NULL: no whole one does. */
 static const uint8_t *record_at(struct ct_details *details, struct ct_detail_part *part, uint64_t offset,
                                 struct atf_detail_event *event) {
     if (part->end - offset < RECORD)
@@ -84,14 +84,14 @@ static int look_through(struct ct_details *details, struct ct_detail_part *part)
     struct atf_detail_event event;
     uint64_t offset = part->events_offset;
     part->stride = STRIDE;
-    /* No event can name what is numbered beyond. */
+    /* No event can refer to higher numbers. */
     for (; part->start + part->count < ATF_NO_DETAIL && record_at(details, part, offset, &event); part->count++) {
         if (part->count % part->stride == 0 && !add_place(part, offset))
             return CT_ERR_NO_MEMORY;
         offset += event.total_length;
     }
     if (offset != part->end)
-        part->state = CT_INDEX_CUT; /* or damaged: verify tells */
+        part->state = CT_INDEX_CUT; /* or damaged: verify finds out */
     part->end = offset;
     return 0;
 }
@@ -102,13 +102,13 @@ static bool footer_at(int fd, uint64_t offset, uint64_t length) {
            footer.bytes_length == length;
 }
 
-static bool readable(const struct atf_detail_header *header, uint64_t size) {
+static bool is_readable(const struct atf_detail_header *header, uint64_t size) {
     return memcmp(header->magic, ATF_DETAIL_MAGIC, 4) == 0 && header->endian == ATF_LITTLE_ENDIAN &&
            header->version == ATF_VERSION && header->events_offset >= sizeof *header && header->events_offset <= size;
 }
 
-/* Where its records end. The file is in use. */
-static void inspect(struct ct_detail_part *part) {
+/* Finds the end of the records. The file is in use. */
+static void inspect_part(struct ct_detail_part *part) {
     struct stat status;
     int fd = part->file.fd;
     const struct atf_detail_header *header = &part->header;
@@ -116,7 +116,7 @@ static void inspect(struct ct_detail_part *part) {
     if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))
         return;
     part->size = (uint64_t)status.st_size;
-    if (!read_whole(fd, &part->header, sizeof part->header, 0) || !readable(header, part->size))
+    if (!read_whole(fd, &part->header, sizeof part->header, 0) || !is_readable(header, part->size))
         return;
     uint64_t room = part->size - header->events_offset;
     part->start = header->detail_seq_start;
@@ -157,14 +157,14 @@ static int open_part(struct ct_details *details, struct ct_file_cache *cache, co
     part->state = CT_INDEX_UNREADABLE;
     if (ct_file_open(&part->file, cache, NULL, path, O_RDONLY | O_NONBLOCK) != 0)
         return 0;
-    inspect(part);
+    inspect_part(part);
     ct_file_rest(&part->file);
     return part->state == CT_INDEX_UNREADABLE ? 0 : look_through(details, part);
 }
 
 /* ---- the files of a thread ---- */
 
-/* 0: the name is none of ours. */
+/* 0: not a file of ours. */
 static unsigned number_of(const char *name) {
     unsigned number = 0;
     int length = 0;

@@ -1,9 +1,9 @@
-/* Writing one thread's detail.atf. Owned by the drain thread.
+/* Writes one thread's detail.atf. Owned by the drain thread.
  *
- * As with index.atf the file can be read at every moment: a header with counts of zero first, then whole records, at the end the
- * header again with the counts, the footer last. (The first bytes of a footer are no possible length, so that a reader that
- * does not know the counts stops there.) The first failure is kept; from then on records are counted and dropped, and the file
- * ends with a whole one. */
+ * Like index.atf, the file can be read at every moment: first a header with counts of zero, then whole records; at the
+ * end the header again with the counts, the footer last. (The first bytes of a footer are not a possible length, so a
+ * reader that does not know the counts stops there.) The first failure is kept; after it records are counted and
+ * dropped, and the file ends with a whole record. */
 #include "base/grow.h"
 #include "trace/buffers.h"
 #include "trace/crc32.h"
@@ -32,21 +32,21 @@ struct old_part {
 
 struct ct_detail_writer {
     struct ct_file file;
-    struct ct_place *place; /* of the process, held */
-    char *directory;        /* thread_N in it */
+    struct ct_place *place; /* directory of the process, held */
+    char *directory;        /* thread_N within it */
     uint32_t tid;
     unsigned part; /* 1: detail.atf, 2: detail_2.atf … */
     uint64_t part_limit;
-    struct ct_series *series; /* who deletes old parts; NULL: drop_before does */
+    struct ct_series *series; /* deletes old parts; NULL: drop_before does */
     struct old_part *old;     /* oldest first */
     size_t old_count, old_room;
 
-    /* of this part */
+    /* the current part */
     uint64_t start;           /* detail_seq of its first record */
     uint64_t records, length; /* in the file */
     uint64_t time_first, time_last;
     uint64_t index_first, index_last;
-    bool indexed; /* the two above mean something */
+    bool indexed; /* the two fields above are valid */
     uint32_t crc;
 
     uint64_t added, dropped, bytes;
@@ -55,8 +55,8 @@ struct ct_detail_writer {
     uint8_t *buffer; /* borrowed or NULL */
     size_t room, used;
     uint64_t waiting;    /* records in the buffer */
-    unsigned size_class; /* of the buffer to borrow next, grows with the thread's rate */
-    unsigned lent_class; /* of the borrowed one */
+    unsigned size_class; /* of the next buffer to borrow, grows with the thread's rate */
+    unsigned lent_class; /* of the borrowed buffer */
 };
 
 /* ---- one part ---- */
@@ -86,7 +86,7 @@ static char *part_path(const struct ct_detail_writer *writer, unsigned part) {
                      : ct_file_path("%s/detail_%u.atf", writer->directory, part);
 }
 
-/* Returns 0 or an errno; the file stays in use. */
+/* Returns 0 or an errno. The file stays in use. */
 static int begin_part(struct ct_detail_writer *writer) {
     int error = ct_file_open(&writer->file, &ct_file_writers, writer->place, part_path(writer, writer->part),
                              O_RDWR | O_CREAT | O_EXCL);
@@ -123,7 +123,7 @@ static int finish_part(struct ct_detail_writer *writer) {
     if (!error)
         writer->bytes += done;
     else if (done && ftruncate(writer->file.fd, (off_t)end) != 0)
-        return error; /* readers know a cut footer too */
+        return error; /* readers accept a cut footer too */
     return error;
 }
 
@@ -144,7 +144,7 @@ static int close_part(struct ct_detail_writer *writer) {
     return late;
 }
 
-/* The file is in use, before and after. */
+/* The file is in use before and after. */
 static int next_part(struct ct_detail_writer *writer) {
     int error = finish_part(writer);
     ct_file_rest(&writer->file);
@@ -165,7 +165,7 @@ uint64_t ct_detail_writer_drop_before(struct ct_detail_writer *writer, uint64_t 
         int error = path ? ct_place_remove(writer->place, path) : ENOMEM;
         free(path);
         if (error && error != ENOENT)
-            break; /* tried again next time */
+            break; /* tries again next time */
         gone += writer->old[count++].records;
     }
     writer->old_count -= count;
@@ -176,8 +176,8 @@ uint64_t ct_detail_writer_drop_before(struct ct_detail_writer *writer, uint64_t 
 
 /* ---- records ---- */
 
-/* The records that lie whole in `size` bytes are in the file now. Returns how many bytes those are. */
-static size_t account(struct ct_detail_writer *writer, const uint8_t *bytes, size_t size) {
+/* Counts the records that lie whole in the `size` bytes just written. Returns how many bytes they are. */
+static size_t count_records(struct ct_detail_writer *writer, const uint8_t *bytes, size_t size) {
     size_t at = 0;
     struct atf_detail_event event;
     while (size - at >= RECORD) {
@@ -202,7 +202,7 @@ static size_t account(struct ct_detail_writer *writer, const uint8_t *bytes, siz
 static int write_records(struct ct_detail_writer *writer, const uint8_t *bytes, size_t size) {
     size_t done;
     int error = ct_file_write(writer->file.fd, bytes, size, HEADER + writer->length, FOOTER, &done);
-    size_t whole = account(writer, bytes, done);
+    size_t whole = count_records(writer, bytes, done);
     writer->crc = ct_crc32(writer->crc, bytes, whole);
     writer->length += whole;
     writer->bytes += whole;
@@ -211,14 +211,14 @@ static int write_records(struct ct_detail_writer *writer, const uint8_t *bytes, 
     return error;
 }
 
-/* The record is the first that would be written. */
+/* `record` is the next one to write. */
 static bool is_full(const struct ct_detail_writer *writer, const uint8_t *record) {
     struct atf_detail_event event;
     memcpy(&event, record, RECORD);
     return writer->series && writer->records && ct_series_is_full(writer->series, event.timestamp);
 }
 
-/* Everything in `bytes` goes to the file; a part is ended where one is full. Returns 0 or an errno. */
+/* Writes all of `bytes`; begins a new part whenever one is full. Returns 0 or an errno. */
 static int write_parts(struct ct_detail_writer *writer, const uint8_t *bytes, size_t size) {
     int error = ct_file_use(&writer->file);
     if (error)
@@ -252,7 +252,7 @@ static void return_buffer(struct ct_detail_writer *writer) {
     writer->room = 0;
 }
 
-/* False: there is no memory for a buffer. */
+/* False: no memory for a buffer. */
 static bool make_room(struct ct_detail_writer *writer, size_t length) {
     if (writer->buffer && writer->room - writer->used < length) {
         empty_buffer(writer);
@@ -294,7 +294,7 @@ uint32_t ct_detail_writer_add(struct ct_detail_writer *writer, const struct atf_
 }
 
 int ct_detail_writer_flush(struct ct_detail_writer *writer) {
-    /* A thread that has become quiet borrows less next time. */
+    /* A thread that has become quiet borrows a smaller buffer next time. */
     if (writer->size_class && writer->used < writer->room / 4)
         writer->size_class--;
     empty_buffer(writer);
@@ -302,7 +302,7 @@ int ct_detail_writer_flush(struct ct_detail_writer *writer) {
     return ct_file_status(writer->error);
 }
 
-/* ---- a writer's life ---- */
+/* ---- opening and closing ---- */
 
 static void free_writer(struct ct_detail_writer *writer) {
     ct_place_drop(writer->place);

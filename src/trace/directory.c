@@ -1,4 +1,5 @@
-/* Directories of a recording, and the manifest in them. Making is the lock: whoever made the directory owns it. */
+/* Directories of a recording, and the manifest in them. Creating is the lock: the process that created a directory owns
+ * it. */
 #include "base/json_write.h"
 #include "trace/file.h"
 #include "trace/writer.h"
@@ -49,7 +50,7 @@ int ct_trace_make_session(struct ct_place **out, const char *root, gid_t group, 
     return ct_file_status(error);
 }
 
-#define MAX_PROGRAMS 100000 /* that one process executes in turn */
+#define MAX_PROGRAMS 100000 /* programs that one process executes one after the other */
 
 int ct_trace_make_process(struct ct_place **out, struct ct_place *session, int pid, char *name, size_t size) {
     int error = EEXIST;

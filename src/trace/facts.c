@@ -1,9 +1,9 @@
-/* What the manifest tells of threads. Texts belong to the parsed manifests, which are kept. */
+/* What the manifest says about threads. Texts belong to the parsed manifests, which are kept. */
 #include "trace/facts.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- finding a thread of a manifest in the trace: a table by id, since there may be thousands ---- */
+/* ---- finding a thread of a manifest in the trace: a table by id, because there may be thousands ---- */
 
 struct place {
     size_t process;

@@ -1,5 +1,4 @@
-/* What the manifest tells of the threads of a trace and its events do not: where events are missing, when the thread
- * ended. */
+/* Facts about threads that only the manifest has: where events are missing, and when the thread ended. */
 #ifndef CT_TRACE_FACTS_H
 #define CT_TRACE_FACTS_H
 
@@ -7,16 +6,16 @@
 #include <contrail/trace.h>
 
 struct ct_gap {
-    uint64_t at;        /* so many events of the thread come before it */
+    uint64_t at;        /* number of the thread's events before it */
     uint64_t lost;      /* events */
     const char *reason; /* a name of CT_LOSS_LIST; never NULL */
 };
 
 struct ct_thread_facts {
-    struct ct_gap *gaps; /* by place */
+    struct ct_gap *gaps; /* by position */
     size_t gap_count;
     uint64_t end_ns; /* 0: not known */
-    bool complete;   /* all that happened is there */
+    bool complete;   /* no event is missing */
 };
 
 struct ct_facts {
@@ -26,12 +25,12 @@ struct ct_facts {
     size_t process_count;
 };
 
-/* A manifest that is damaged is like one that tells nothing. */
+/* A damaged manifest counts as an empty one. */
 int ct_facts_load(struct ct_facts *facts, const struct ct_trace *trace);
 void ct_facts_free(struct ct_facts *facts);
 
-/* When frames end that are open behind the last event of a thread: at the end of the process's recording; but a
- * thread that has returned to its first function was ending, and went with its last event. */
+/* When frames end that are open after the last event of a thread: at the end of the process's recording. But a thread
+ * that has returned to its first function was ending, so they end with its last event. */
 uint64_t ct_facts_thread_end(const struct ct_facts *facts, const struct ct_trace *trace, size_t thread,
                              uint64_t last_ns, size_t open_frames);
 

@@ -1,7 +1,7 @@
 /* Files of a trace.
  *
- * A file in use is in no list, so a cache never closes it; its lock is held for list work and open/close only, never
- * while bytes are written. */
+ * A file in use is in no list, so a cache never closes it. The cache's lock is held for list work and open/close only,
+ * never while bytes are written. */
 #include "trace/file.h"
 #include <contrail/status.h>
 #include <errno.h>
@@ -57,8 +57,8 @@ const char *ct_file_why(int status, const char **remedy) {
     return status == CT_ERR_NO_SPACE ? "the disk is full" : ct_status_text(status);
 }
 
-/* How far a file may reach. Asked each time: a system call that is small beside the write, and the limit may be changed
- * from outside. */
+/* The largest size a file may have. Read each time: the system call is cheap beside the write, and the limit may be
+ * changed from outside. */
 static uint64_t size_limit(size_t margin) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
@@ -131,7 +131,7 @@ static int open_path(const char *path, int flags) {
     return fd < 0 ? -errno : fd;
 }
 
-/* Under the lock. */
+/* Call with the lock held. */
 static int open_file(struct ct_file *file, int flags) {
     struct ct_file_cache *cache = file->cache;
     size_t limit = cache_limit(cache);
@@ -217,7 +217,7 @@ int ct_file_cache_shrink(struct ct_file_cache *cache) {
 
 /* ---- plain files ---- */
 
-/* A descriptor could not be had: is it worth another try? */
+/* No descriptor was left: true when another try may succeed. */
 static bool try_again(int fd) {
     return fd == -EINTR || ((fd == -EMFILE || fd == -ENFILE) && ct_file_cache_shrink(&ct_file_writers));
 }
@@ -245,7 +245,7 @@ int ct_file_open_fresh(struct ct_place *place, const char *name) {
 
 int ct_file_load(const char *path, size_t limit, char **text, size_t *size) {
     struct stat status;
-    int error = 0, fd = ct_file_open_plain(path, O_RDONLY | O_NONBLOCK); /* a FIFO must not hold us up */
+    int error = 0, fd = ct_file_open_plain(path, O_RDONLY | O_NONBLOCK); /* a FIFO must not block us */
     *text = NULL;
     if (fd < 0)
         return -fd;
@@ -283,7 +283,7 @@ int ct_file_thread_directory(struct ct_place *process, uint32_t id, char **name)
     int error = *name ? 0 : ENOMEM;
     while (!error && ((error = ct_place_make_directory(process, *name)) == EMFILE || error == ENFILE) &&
            ct_file_cache_shrink(&ct_file_writers)) {
-        (void)ct_place_remove_directory(process, *name); /* it was made, and could not be opened */
+        (void)ct_place_remove_directory(process, *name); /* it was created and could not be opened */
         error = 0;
     }
     return error == EEXIST ? 0 : error;

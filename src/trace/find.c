@@ -1,4 +1,4 @@
-/* Finding sessions, processes and threads by the names of their directories. */
+/* Finds sessions, processes and threads by the names of their directories. */
 #include "base/grow.h"
 #include "trace/reader.h"
 #include <dirent.h>
@@ -32,7 +32,7 @@ static int by_number(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static int append(uint32_t **numbers, size_t *count, size_t *room, uint32_t number) {
+static int append_number(uint32_t **numbers, size_t *count, size_t *room, uint32_t number) {
     if (!ct_grow(numbers, room, *count, sizeof **numbers, 16))
         return ENOMEM;
     (*numbers)[(*count)++] = number;
@@ -51,7 +51,7 @@ int ct_find_numbered(const char *directory, const char *prefix, uint32_t **numbe
         return errno;
     while (!error && (entry = readdir(dir)))
         if (strncmp(entry->d_name, prefix, length) == 0 && parse_number(entry->d_name + length, &number))
-            error = append(numbers, count, &room, number);
+            error = append_number(numbers, count, &room, number);
     closedir(dir);
     if (error) {
         free(*numbers);
@@ -73,7 +73,7 @@ bool ct_find_exists(const char *directory, const char *name) {
 
 /* ---- the newest session ---- */
 
-/* session_YYYYMMDD_HHMMSS, _2 and more when made in the same second. */
+/* session_YYYYMMDD_HHMMSS; _2 and so on when several were made in one second. */
 static bool parse_session(const char *name, uint32_t *ordinal) {
     if (strncmp(name, SESSION_PREFIX, sizeof SESSION_PREFIX - 1) != 0)
         return false;
@@ -108,7 +108,7 @@ static bool holds_process(const char *session) {
     return found;
 }
 
-/* The newest below `limit` (NULL: of all), malloc'ed. */
+/* The newest name below `limit` (NULL: of all), malloc'ed. */
 static char *newest_name(const char *root, const char *limit) {
     struct dirent *entry;
     uint32_t ordinal;

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Is a file still the one that was read? The recorder writes new ones in their place. */
+/* Identifies the file that was read: the recorder replaces files by new ones. */
 struct stamp {
     ino_t inode;
     off_t size;
@@ -22,7 +22,7 @@ struct process {
     struct stamp stamp;
 };
 
-/* By process and id: the number of a thread. */
+/* Number of a thread, by process and id. */
 struct place {
     struct ct_table_key key;
     size_t number; /* plus one; 0: new */
@@ -36,7 +36,7 @@ struct ct_follow {
     struct ct_follow_thread *threads;
     size_t process_count, thread_count;
     struct ct_table places;
-    /* of this round */
+    /* in this round */
     bool named;
     struct ct_trace *trace;
     struct ct_facts facts;
@@ -98,7 +98,8 @@ static bool add_process(struct ct_follow *f, const char *directory) {
     return true;
 }
 
-/* The number of a process of the trace; they come in the same order nearly always, so the search starts at its index. */
+/* The number of a process of the trace. Processes nearly always come in the same order, so the search starts at its
+ * index. */
 static int number_process(struct ct_follow *f, size_t index, size_t *number) {
     const struct ct_trace_process *now = ct_trace_process_at(f->trace, index);
     size_t i = 0;
@@ -222,7 +223,7 @@ const struct ct_follow_thread *ct_follow_thread_at(const struct ct_follow *f, si
 
 /* ---- names ---- */
 
-/* False: the file is the one that was read, or is not there. */
+/* False: the file is the one that was read, or does not exist. */
 static bool has_changed(struct process *p) {
     struct stat now;
     char *path = ct_file_path("%s/" CT_SYMBOLS_FILE, p->directory);

@@ -1,9 +1,9 @@
-/* Pairing of calls and ends.
+/* Pairs calls with their ends.
  *
- * Invariants: `open` is the sum over the row, where a known frame counts 1 and an unknown run its length; no unknown run lies at or
- * above `trusted`, which is at most `row_count`. In the row, the depth of an end is the place of its call among the open ones, or
- * their number when its call was not seen at all (the recorder counts in the same way). Open places are listed in the order of
- * calls. */
+ * Invariants: `open` is the sum over the row, where a known frame counts 1 and an unknown run its length; no unknown
+ * run lies at or above `trusted`, which is at most `row_count`. In the row, the depth of an end is the index of its
+ * call among the open ones, or their number when its call was not seen at all (the recorder counts this way too). Open
+ * places are listed in the order of calls. */
 #include "trace/frames.h"
 #include "base/grow.h"
 #include "abi/atf.h"
@@ -11,8 +11,8 @@
 #include <string.h>
 
 enum {
-    MAX_FRAMES = 1 << 21, /* more than any recorder keeps; a file that says otherwise is wrong */
-    MAX_SEARCH = 1 << 14, /* frames that may lie above the one that ends, where depths do not fit */
+    MAX_FRAMES = 1 << 21, /* more than any recorder keeps; a file with more is wrong */
+    MAX_SEARCH = 1 << 14, /* frames to search above the one that ends, where depths do not match */
     FIRST_CAPACITY = 256,
 };
 
@@ -80,7 +80,7 @@ static size_t place_of(const struct ct_frames *f, const struct ct_frame *frame) 
     return (size_t)(frame - f->places);
 }
 
-/* What it was is in *closed; it may be the same. */
+/* *closed receives the frame; it may be the frame at `place`. */
 static void close_place(struct ct_frames *f, size_t place, struct ct_frame *closed) {
     struct ct_frame *frame = &f->places[place];
     *closed = *frame;
@@ -96,7 +96,7 @@ static void close_place(struct ct_frames *f, size_t place, struct ct_frame *clos
     f->count--;
 }
 
-static void lose(struct ct_frames *f, size_t place) {
+static void lose_frame(struct ct_frames *f, size_t place) {
     struct ct_frame lost;
     close_place(f, place, &lost);
     if (!lost.unknown)
@@ -124,7 +124,7 @@ struct ct_frame *ct_frames_top(const struct ct_frames *f) {
 
 /* ---- time ---- */
 
-/* The time since the last event was the running frame's. */
+/* The time since the last event belongs to the running frame. */
 static void pass_time(struct ct_frames *f, uint64_t now_ns) {
     if (is_open(f, f->running) && f->last_ns && now_ns > f->last_ns)
         f->places[f->running].self_ns += now_ns - f->last_ns;
@@ -137,7 +137,7 @@ static size_t innermost(const struct ct_frames *f) {
 
 /* ---- the row ---- */
 
-static struct ct_frame *push(struct ct_frames *f, size_t caller) {
+static struct ct_frame *push_frame(struct ct_frames *f, size_t caller) {
     if (!ct_grow(&f->row, &f->row_capacity, f->row_count, sizeof *f->row, FIRST_CAPACITY)) {
         f->no_memory = true;
         return NULL;
@@ -157,20 +157,20 @@ static void drop_down_to(struct ct_frames *f, uint64_t depth) {
             return;
         }
         f->open -= top->unknown ? top->unknown : 1;
-        lose(f, f->row[--f->row_count]);
+        lose_frame(f, f->row[--f->row_count]);
     }
 }
 
 static void fill_up_to(struct ct_frames *f, uint64_t depth) {
     size_t top = innermost(f);
-    struct ct_frame *run = is_open(f, top) && f->places[top].unknown ? &f->places[top] : push(f, top);
+    struct ct_frame *run = is_open(f, top) && f->places[top].unknown ? &f->places[top] : push_frame(f, top);
     if (!run)
         return;
     run->unknown += depth - f->open;
     f->open = depth;
 }
 
-/* Events are missing here: so many frames are open now. Those that are left may be others than we know. */
+/* Events are missing here: `depth` frames are open now. The remaining ones may be others than those we know. */
 static void follow_depth(struct ct_frames *f, uint64_t depth) {
     if (f->open > depth)
         drop_down_to(f, depth);
@@ -187,7 +187,7 @@ static struct ct_frame *call_in_row(struct ct_frames *f, uint32_t depth) {
     bool unexpected = f->complete && !f->many ? f->open < depth : f->open != depth;
     if (unexpected || f->after_gap)
         follow_depth(f, depth);
-    struct ct_frame *frame = push(f, f->many ? innermost(f) : f->running);
+    struct ct_frame *frame = push_frame(f, f->many ? innermost(f) : f->running);
     f->open += frame != NULL;
     return frame;
 }
@@ -201,7 +201,7 @@ void ct_frames_inherit(struct ct_frames *f, const uint64_t *functions, size_t co
             f->running = innermost(f);
             continue;
         }
-        struct ct_frame *frame = push(f, f->running);
+        struct ct_frame *frame = push_frame(f, f->running);
         if (!frame)
             return;
         f->open++;
@@ -222,7 +222,7 @@ static void lose_others(struct ct_frames *f) {
     for (size_t place = f->newest, older; place != CT_NO_FRAME; place = older) {
         older = f->places[place].older;
         if (f->places[place].depth)
-            lose(f, place);
+            lose_frame(f, place);
     }
 }
 
@@ -238,7 +238,7 @@ static size_t other_at(const struct ct_frames *f, uint32_t depth) {
     return ct_depths_get(&f->others, depth, &place) ? (size_t)place : CT_NO_FRAME;
 }
 
-/* That called a frame at this depth; CT_NO_FRAME: it is the first one, or events are missing. */
+/* The frame that called a frame at this depth; CT_NO_FRAME: it is the first one, or events are missing. */
 static size_t frame_before(const struct ct_frames *f, uint32_t depth) {
     return ATF_DEPTH_PLACE(depth) ? other_at(f, depth - 1) : CT_NO_FRAME;
 }
@@ -249,7 +249,7 @@ static struct ct_frame *call_on_other(struct ct_frames *f, uint32_t depth) {
         lose_others(f);
     size_t old = other_at(f, depth), caller = frame_before(f, depth);
     if (old != CT_NO_FRAME)
-        lose(f, old); /* its end is missing */
+        lose_frame(f, old); /* its end is missing */
     if (caller == CT_NO_FRAME && is_open(f, f->running))
         caller = f->running;
     struct ct_frame *frame = new_frame(f, caller);
@@ -306,7 +306,7 @@ size_t ct_frames_entry(struct ct_frames *f, const struct ct_trace_event *event) 
 
 /* ---- ends in the row ---- */
 
-/* The innermost trusted frame of the function: in the row. */
+/* The innermost trusted frame of the function, in the row. */
 static size_t find_trusted(const struct ct_frames *f, const struct ct_trace_event *event) {
     uint64_t above = f->open - event->depth; /* frames at and above its depth */
     if (event->depth < f->open && above <= f->row_count - f->trusted &&
@@ -342,15 +342,15 @@ static void take_out(struct ct_frames *f, size_t at, struct ct_frame *closed) {
         f->running = innermost(f);
 }
 
-/* No trusted frame ends here: one from before the gap does, or one whose call was not seen. */
+/* No trusted frame ends here: a frame from before the gap ends, or one whose call was not seen. */
 static bool end_doubtful(struct ct_frames *f, const struct ct_trace_event *event, struct ct_frame *closed) {
     if (event->depth >= f->open)
-        return false; /* of another thread (a coroutine that moved), or closed before */
+        return false; /* a frame of another thread (a coroutine that moved), or closed before */
     size_t at = find_depth(f, event->depth);
     if (at >= f->trusted) {
         if (f->complete)
             return false;
-        follow_depth(f, event->depth + 1ull); /* a gap that nobody told of */
+        follow_depth(f, event->depth + 1ull); /* a gap that was not reported */
         at = f->row_count - 1;
     }
     struct ct_frame *frame = &f->places[f->row[at]];

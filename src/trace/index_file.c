@@ -1,8 +1,8 @@
-/* The index files of a thread, raw or packed: how many events there are to be read, and reading them.
+/* The index files of a thread, raw or packed: counts and reads their events.
  *
- * Files are read, not mapped: one that shrinks while it is open (a recorder whose disk is full cuts a torn event off) must
- * not kill the reader, and thousands of threads must not need thousands of descriptors. What a header says is believed only
- * where the file's size agrees. */
+ * Files are read, not mapped: a file that shrinks while it is open (a recorder whose disk is full cuts off a torn
+ * event) must not kill the reader, and thousands of threads must not need thousands of descriptors. A header is trusted
+ * only where the file's size agrees. */
 #include "trace/reader.h"
 #include <contrail/status.h>
 #include <dirent.h>
@@ -27,7 +27,7 @@ static bool footer_at(int fd, uint64_t offset, uint64_t count) {
            footer.event_count == count;
 }
 
-static bool readable(const struct atf_index_header *header, uint64_t size) {
+static bool is_readable(const struct atf_index_header *header, uint64_t size) {
     return memcmp(header->magic, ATF_INDEX_MAGIC, 4) == 0 && header->endian == ATF_LITTLE_ENDIAN &&
            header->version == ATF_VERSION && header->event_size == EVENT && header->events_offset >= sizeof *header &&
            header->events_offset <= size;
@@ -54,14 +54,14 @@ static void inspect_raw(struct ct_index_part *part, const struct atf_index_heade
             part->state = CT_INDEX_GOOD;
     } else if (room >= FOOTER && (room - FOOTER) % EVENT == 0 &&
                footer_at(fd, part->size - FOOTER, (room - FOOTER) / EVENT)) {
-        /* A footer without a header that knows of it: not our order, but clear. */
+        /* A footer, but the header does not have the counts: unusual, but clear. */
         part->count = (room - FOOTER) / EVENT;
         part->state = CT_INDEX_GOOD;
     }
 }
 
 /* The file is in use. Returns 0 or CT_ERR_NO_MEMORY. */
-static int inspect(struct ct_index_part *part, bool packed) {
+static int inspect_part(struct ct_index_part *part, bool packed) {
     union {
         struct atf_index_header raw;
         struct ctp_header packed;
@@ -75,7 +75,7 @@ static int inspect(struct ct_index_part *part, bool packed) {
         return 0;
     if (packed && readable_packed(&header.packed))
         result = ct_packed_load(part);
-    else if (!packed && readable(&header.raw, part->size))
+    else if (!packed && is_readable(&header.raw, part->size))
         inspect_raw(part, &header.raw);
     return result;
 }
@@ -86,7 +86,7 @@ static void close_part(struct ct_index_part *part) {
     free(part);
 }
 
-/* index_NNNNNN.ctp or .atf, six digits or more; 0: it is none. */
+/* index_NNNNNN.ctp or .atf, six digits or more; 0: another name. */
 static unsigned segment_number(const char *name) {
     unsigned number;
     int digits = 0, length = 0;
@@ -96,7 +96,7 @@ static unsigned segment_number(const char *name) {
     return number;
 }
 
-/* *error ENOENT: there is no such file. Other failures to open make it an unreadable one. */
+/* *error ENOENT: there is no such file. After other failures the part is an unreadable one. */
 static struct ct_index_part *open_part(struct ct_file_cache *cache, const char *directory, const char *name,
                                        int *error) {
     struct ct_index_part *part = calloc(1, sizeof *part);
@@ -112,7 +112,7 @@ static struct ct_index_part *open_part(struct ct_file_cache *cache, const char *
         return NULL;
     }
     if (!*error) {
-        int status = inspect(part, strstr(name, ".ctp") != NULL);
+        int status = inspect_part(part, strstr(name, ".ctp") != NULL);
         ct_file_rest(&part->file);
         if (status) {
             close_part(part);
@@ -169,7 +169,8 @@ static int add_segments(struct ct_index *index, struct ct_file_cache *cache, con
 
 /* ---- the index ---- */
 
-/* Where each part stands in the thread. Segments know it themselves; one that cannot be read, or tells nonsense, has none. */
+/* Sets the position of each part in the thread. Segments contain it themselves; one that cannot be read, or has an
+ * impossible position, gets none. */
 static void place_parts(struct ct_index *index) {
     uint64_t next = 0;
     for (size_t i = 0; i < index->part_count; i++) {
@@ -219,7 +220,7 @@ void ct_index_close(struct ct_index *index) {
     *index = (struct ct_index){0};
 }
 
-/* The part that holds the position; NULL: none. */
+/* The part that contains the position; NULL: none. */
 static struct ct_index_part *part_at(const struct ct_index *index, uint64_t sequence) {
     size_t low = 0, high = index->part_count;
     while (low < high) {
@@ -249,7 +250,7 @@ size_t ct_index_read(struct ct_index *index, uint64_t sequence, struct atf_index
     size_t done =
         packed ? ct_packed_read(index, part, sequence, events, count) : read_raw(part, sequence, events, count);
     ct_file_rest(&part->file);
-    for (size_t i = 0; packed && i < index->part_count; i++) /* links stand behind their events */
+    for (size_t i = 0; packed && i < index->part_count; i++) /* links come after their events */
         if (index->parts[i]->packed && index->parts[i]->packed->link_count)
             ct_packed_links(index->parts[i], sequence, events, done);
     return done;

@@ -1,8 +1,8 @@
 /* What blocks of a packed index share, and packing: see packed_block.h.
  *
- * A return needs no function: it ends the innermost open call. Packer and unpacker keep the calls that were opened in the block;
- * returns of calls from before it are odd events, which name their function. So every block can be read alone. Whatever the
- * events are, they come back as they were: what does not fit the picture is an odd event too. */
+ * A return needs no function: it ends the innermost open call. Packer and unpacker keep the calls that were opened in
+ * the block; returns of calls from before it are odd events, which contain their function. So every block can be read
+ * alone. All events come back exactly as they were: what does not match the pattern is an odd event too. */
 #include "trace/packed_block.h"
 #include "trace/crc32.h"
 #include "trace/packed_state.h"
@@ -17,8 +17,8 @@
 #define ODD_BYTES     (21 * CT_PACK_EVENTS)
 #define NAME_BYTES    (10 * CT_PACK_EVENTS + 10)
 #define COLUMN_HEADS  64
-#define LEAST_TO_PACK 48 /* bytes of a column that a compressor is tried on */
-#define KEEP          4  /* packers that wait for their next use */
+#define LEAST_TO_PACK 48 /* smallest column to compress */
+#define KEEP          4  /* packers kept for their next use */
 
 struct slot {
     uint64_t id;
@@ -111,10 +111,10 @@ bool ct_block_intact(const uint8_t *block) {
     return header.payload_crc == ct_crc32(0, block + sizeof header, header.size - sizeof header);
 }
 
-/* A column: its length with a bit that says whether it is compressed, the compressed length, the bytes. */
+/* Writes a column: its length with a bit for "compressed", the compressed length, the bytes. */
 static uint8_t *put_column(uint8_t *to, const uint8_t *bytes, size_t size) {
     if (size >= LEAST_TO_PACK) {
-        uint8_t *body = to + 8; /* heads are at most that long: sizes are below 2^24 */
+        uint8_t *body = to + 8; /* the longest head: sizes are below 2^24 */
         int room = (int)(size - size / 16);
         int packed = LZ4_compress_fast((const char *)bytes, (char *)body, (int)size, room, 1);
         if (packed > 0) {
@@ -192,7 +192,7 @@ static void put_odd(struct ct_pack *pack, const struct atf_index_event *event, u
     ctp_state_odd(&pack->state, kind, event->call_depth, event->function_id);
 }
 
-/* An event that is neither a call nor a return that is expected here. */
+/* Writes an event that is neither a call nor the expected return. */
 static uint8_t *put_unexpected(struct ct_pack *pack, uint8_t *shape, const struct atf_index_event *event,
                                bool after_call, uint32_t tid) {
     struct ctp_state *state = &pack->state;

@@ -6,9 +6,9 @@
 #include "abi/packed.h"
 #include <stdbool.h>
 
-#define CT_PACK_EVENTS 8192u /* what is packed into one block at most; larger ones are read too */
+#define CT_PACK_EVENTS 8192u /* limit for writing; larger blocks are read too */
 
-/* ---- varying lengths: seven bits a byte, the lowest first ---- */
+/* ---- integers of variable length: seven bits a byte, the lowest first ---- */
 
 static inline uint8_t *ct_varint_put(uint8_t *p, uint64_t value) {
     for (; value > 127; value >>= 7)
@@ -16,9 +16,9 @@ static inline uint8_t *ct_varint_put(uint8_t *p, uint64_t value) {
     *p++ = (uint8_t)value;
     return p;
 }
-/* Advances *p; false: it does not end before `end`. */
+/* Advances *p. False: the number does not end before `end`. */
 bool ct_varint_get(const uint8_t **p, const uint8_t *end, uint64_t *value);
-/* Small numbers of either sign become small ones. */
+/* Small numbers of either sign become small unsigned ones. */
 static inline uint64_t ct_zigzag(uint64_t value) {
     return value << 1 ^ (0 - (value >> 63));
 }
@@ -28,47 +28,49 @@ static inline uint64_t ct_unzigzag(uint64_t value) {
 
 /* ---- packing ---- */
 
-/* What is open where a run of events ends, as changes to what was open where it began. */
+/* Calls that are open where a run of events ends, as changes to those that were open where it began. */
 struct ct_pack_net {
-    uint32_t depth;        /* open at the end */
+    uint32_t depth;        /* open calls at the end */
     const uint64_t *calls; /* functions of the innermost `call_count` of them; the others were open at the beginning */
     size_t call_count;
 };
 
 /* Working memory; one user at a time. */
 struct ct_pack;
-/* Lent from a pool of the process: any thread. NULL: no memory. */
+/* Borrows from a pool of the process: any thread. NULL: no memory. */
 struct ct_pack *ct_pack_take(void);
 void ct_pack_give(struct ct_pack *pack);
 
-/* A whole block of up to CT_PACK_EVENTS events, in the packer's memory until its next use; *size bytes. Links (detail_seq of
- * the events) are not in it. */
+/* Packs up to CT_PACK_EVENTS events into a whole block of *size bytes, which is valid until the packer's next use.
+ * Links (detail_seq of the events) are not part of it. */
 const uint8_t *ct_pack_events(struct ct_pack *pack, const struct atf_index_event *events, size_t count,
                               uint64_t first_seq, uint32_t tid, size_t *size);
-/* Of the last run of events. */
+/* The net effect of the last run of events. */
 struct ct_pack_net ct_pack_net(const struct ct_pack *pack);
 
 struct ct_link {
     uint64_t index_seq;
     uint32_t detail_seq;
 };
-/* The most that one block takes. */
+/* Most links in one block. */
 #define CT_PACK_LINKS 1024u
-/* Writes a block of up to CT_PACK_LINKS links to `out` and returns its size. They must lie within 2^32 positions. */
+/* Writes a block of up to CT_PACK_LINKS links to `out` and returns its size. The links must lie within 2^32
+ * positions. */
 size_t ct_pack_links(uint8_t *out, const struct ct_link *links, size_t count);
 #define CT_PACK_LINKS_BYTES (sizeof(struct ctp_block) + CT_PACK_LINKS * 16 + 32)
 
-/* Completes a block whose payload and whose header's own fields are there: size, padding, checksums. Returns the size. */
+/* Completes a block that has its payload and the header's own fields: adds size, padding, checksums. Returns the
+ * size. */
 size_t ct_pack_seal(uint8_t *block, size_t size);
 
 /* ---- unpacking ---- */
 
-/* Is it the header of a block that fits into `room` bytes? */
+/* True when this is the header of a block that fits into `room` bytes. */
 bool ct_block_plausible(const struct ctp_block *header, uint64_t room);
-/* The header is plausible and `size` bytes are there. */
+/* Checks the sums of a block. Its header is plausible and all its bytes are there. */
 bool ct_block_intact(const uint8_t *block);
 
-/* The events of a block, as many at a time as asked for. Zero before the first use. */
+/* Unpacks the events of a block, as many at a time as requested. Zero before the first use. */
 struct ct_unpack {
     uint8_t *memory; /* columns */
     size_t memory_size;
@@ -82,13 +84,13 @@ struct ct_unpack {
     uint64_t next_seq; /* of the next event */
     uint32_t left;     /* events */
 };
-/* The block is intact. Returns 0, ENOMEM, or EBADMSG: what it says makes no sense. */
+/* The block must be intact. Returns 0, ENOMEM, or EBADMSG: its contents are impossible. */
 int ct_unpack_begin(struct ct_unpack *unpack, const uint8_t *block, uint32_t tid);
-/* Less than asked for only at the end; EBADMSG at events that make no sense: *done of them are good. */
+/* Returns less than requested only at the end. EBADMSG at impossible events: the first *done are good. */
 int ct_unpack_events(struct ct_unpack *unpack, struct atf_index_event *events, size_t count, size_t *done);
 void ct_unpack_free(struct ct_unpack *unpack);
 
-/* Calls `each` for every link of an intact block. EBADMSG: it makes no sense, ENOMEM. */
+/* Calls `each` for every link of an intact block. EBADMSG: its contents are impossible; ENOMEM. */
 int ct_unpack_links(const uint8_t *block, void (*each)(void *arg, const struct ct_link *link), void *arg);
 
 #endif

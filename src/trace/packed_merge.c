@@ -1,8 +1,8 @@
-/* Merging small blocks, so that a quiet thread's file is not made of headers.
+/* Merges small blocks, so that the file of a quiet thread does not consist of headers.
  *
- * A kill at any moment loses nothing that was written: the merged block is first written behind the blocks that it replaces, then
- * over them, then the file is cut behind it. Readers of a file without a footer take each position from the block that holds the
- * most events around it, and look for the next block behind bytes that are none. */
+ * A kill at any moment loses nothing that was written: the merged block is written first after the blocks that it
+ * replaces, then over them; then the file is cut after it. Readers of a file without a footer take each position from
+ * the block that has the most events around it, and search for the next block after bytes that are not one. */
 #include "trace/buffers.h"
 #include "trace/packed_out.h"
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 #define BLOCK sizeof(struct ctp_block)
 
-/* What takes the place of the loose blocks. */
+/* Replaces the loose blocks. */
 struct merge {
     struct atf_index_event *events; /* of the loose blocks, in a borrowed buffer */
     size_t count;
@@ -20,7 +20,7 @@ struct merge {
     size_t size;
 };
 
-static void release(struct merge *merge) {
+static void release_merge(struct merge *merge) {
     if (merge->events)
         ct_buffer_give(merge->events, CT_BUFFER_CLASSES - 1);
     free(merge->bytes);
@@ -53,8 +53,9 @@ static bool read_loose(struct ct_packed_out *packed, struct merge *merge) {
     return good && merge->count <= CT_PACK_EVENTS;
 }
 
-/* Behind the loose blocks, over them, and the rest away. A failure of the first step leaves everything as it was. */
-static int replace(struct ct_packed_out *packed, const uint8_t *bytes, size_t size) {
+/* Writes after the loose blocks, then over them, then cuts the rest off. A failure of the first step leaves the file as
+ * it was. */
+static int replace_blocks(struct ct_packed_out *packed, const uint8_t *bytes, size_t size) {
     uint64_t copy = packed->loose + size > packed->end ? packed->loose + size : packed->end;
     size_t done;
     int error = ct_file_write(packed->file.fd, bytes, size, copy, ct_packed_out_margin(packed), &done);
@@ -69,8 +70,8 @@ static int replace(struct ct_packed_out *packed, const uint8_t *bytes, size_t si
     return error;
 }
 
-/* The merged block, then the blocks of links that stood between the others. The result has its place in merge->bytes. */
-static bool assemble(struct merge *merge, const uint8_t *block, size_t size) {
+/* Puts the merged block into merge->bytes, then the blocks of links that were between the others. */
+static bool assemble_blocks(struct merge *merge, const uint8_t *block, size_t size) {
     uint8_t *bytes = malloc(merge->size + size);
     size_t used = size;
     if (!bytes)
@@ -91,7 +92,7 @@ static bool assemble(struct merge *merge, const uint8_t *block, size_t size) {
     return true;
 }
 
-/* The entries of what stands from packed->loose on. */
+/* Adds the entries of the blocks from packed->loose on. */
 static int remember_all(struct ct_packed_out *packed, const struct merge *merge) {
     int error = 0;
     ct_packed_out_forget(packed, packed->loose);
@@ -116,7 +117,7 @@ int ct_packed_out_merge(struct ct_packed_out *packed, const struct atf_index_eve
             memcpy(merge.events + merge.count, events, count * sizeof *events);
         merge.count += count;
         const uint8_t *block = ct_pack_events(packed->pack, merge.events, merge.count, first, packed->tid, &size);
-        int failed = assemble(&merge, block, size) ? replace(packed, merge.bytes, merge.size) : ENOMEM;
+        int failed = assemble_blocks(&merge, block, size) ? replace_blocks(packed, merge.bytes, merge.size) : ENOMEM;
         error = packed->broken ? failed : 0;
         *merged = !failed;
         if (*merged) {
@@ -128,8 +129,8 @@ int ct_packed_out_merge(struct ct_packed_out *packed, const struct atf_index_eve
                 ct_packed_out_seal(packed);
         }
     }
-    release(&merge);
+    release_merge(&merge);
     if (!*merged)
-        ct_packed_out_seal(packed); /* they stay as they are */
+        ct_packed_out_seal(packed); /* the blocks stay as they are */
     return error;
 }

@@ -1,4 +1,4 @@
-/* The file itself: see packed_out.h. Whatever happens, it ends with a whole block, or with one that readers know to be cut. */
+/* The file itself: see packed_out.h. It always ends with a whole block, or with one that readers recognise as cut. */
 #include "trace/packed_out.h"
 #include "base/grow.h"
 #include "trace/crc32.h"
@@ -23,12 +23,13 @@ size_t ct_packed_out_margin(const struct ct_packed_out *packed) {
     return table_size(packed) + 2 * sizeof *packed->entries + FOOTER;
 }
 
-/* All of it, or nothing that is left in the file. */
-static int put(struct ct_packed_out *packed, const void *bytes, size_t size, uint64_t offset, size_t left_free) {
+/* Writes all bytes, or leaves none of them in the file. */
+static int write_bytes(struct ct_packed_out *packed, const void *bytes, size_t size, uint64_t offset,
+                       size_t left_free) {
     size_t done;
     int error = ct_file_write(packed->file.fd, bytes, size, offset, left_free, &done);
     if (error && done && ftruncate(packed->file.fd, (off_t)offset) != 0)
-        return error; /* readers know a cut block too */
+        return error; /* readers recognise a cut block too */
     return error;
 }
 
@@ -80,7 +81,7 @@ int ct_packed_out_append(struct ct_packed_out *packed, const uint8_t *block, siz
     int error = ct_packed_out_remember(packed, block, packed->end);
     if (error)
         return error;
-    error = put(packed, block, size, packed->end, ct_packed_out_margin(packed));
+    error = write_bytes(packed, block, size, packed->end, ct_packed_out_margin(packed));
     if (error)
         packed->entry_count--;
     else
@@ -100,7 +101,7 @@ int ct_packed_out_table(struct ct_packed_out *packed) {
     if (packed->entry_count)
         memcpy(block + BLOCK + sizeof table, packed->entries, packed->entry_count * sizeof *packed->entries);
     size = ct_pack_seal(block, size);
-    int error = put(packed, block, size, packed->end, FOOTER);
+    int error = write_bytes(packed, block, size, packed->end, FOOTER);
     free(block);
     if (error)
         return error;
@@ -128,7 +129,7 @@ static int write_end(struct ct_packed_out *packed) {
     footer.table_offset = packed->last_table;
     footer.block_count = packed->block_count;
     footer.crc = ct_crc32(0, &footer.table_offset, sizeof footer - offsetof(struct ctp_footer, table_offset));
-    error = put(packed, &footer, FOOTER, packed->end, 0);
+    error = write_bytes(packed, &footer, FOOTER, packed->end, 0);
     if (!error)
         packed->end += FOOTER;
     return error;
@@ -145,7 +146,7 @@ int ct_packed_out_finish(struct ct_packed_out *packed) {
     return error;
 }
 
-/* The open calls, for readers that begin here. */
+/* Writes the open calls, for readers that begin here. */
 static int write_stack(struct ct_packed_out *packed, uint64_t time_ns) {
     struct ctp_block header = {.type = CTP_STACK,
                                .count = (uint32_t)packed->depth,

@@ -1,10 +1,11 @@
-/* Reading packed index files: which blocks there are, and their events.
+/* Reads packed index files: finds their blocks, and unpacks their events.
  *
- * A finished file has tables of its blocks. Without (the recorder was killed, or still writes) the headers of the blocks are walked;
- * where bytes are no block, the next one is looked for. The recorder replaces small blocks by one that holds their events: of
- * blocks with the same positions the one that holds the most counts, and the last bytes of such a file are believed only when
- * their checksum is right. What the tables and headers say is looked at again when a block is read; one that is not there any more in
- * a file that has changed was replaced meanwhile, and its events are looked for anew. */
+ * A finished file has tables of its blocks. Without them (the recorder was killed, or still writes) the headers of the
+ * blocks are walked; where bytes are not a block, the next block is searched for. The recorder replaces small blocks by
+ * one that has their events: of blocks with the same positions, the one with the most events counts, and the last bytes
+ * of such a file are trusted only when their checksum is right. Tables and headers are checked again when a block is
+ * read. A block that has disappeared from a file that has changed was replaced meanwhile, and its events are searched
+ * for again. */
 #include "base/grow.h"
 #include "trace/crc32.h"
 #include "trace/reader.h"
@@ -15,9 +16,9 @@
 
 #define BLOCK    sizeof(struct ctp_block)
 #define FOOTER   sizeof(struct ctp_footer)
-#define DOUBTFUL (1u << 20)   /* bytes at the end of an unfinished file whose checksums are looked at */
-#define WINDOW   (256u << 10) /* that are searched for a block at a time */
-#define TRIES    3            /* a file that is being written may change under our eyes */
+#define DOUBTFUL (1u << 20)   /* bytes at the end of an unfinished file whose checksums are verified */
+#define WINDOW   (256u << 10) /* bytes searched for a block in one step */
+#define TRIES    3            /* a file that is being written may change while we read it */
 
 static bool read_whole(int fd, void *to, size_t size, uint64_t offset) {
     size_t done;
@@ -31,7 +32,7 @@ struct list {
     size_t count, room;
 };
 
-static bool add(struct list *list, const struct ctp_entry *entry) {
+static bool add_entry(struct list *list, const struct ctp_entry *entry) {
     if (!ct_grow(&list->entries, &list->room, list->count, sizeof *list->entries, 64))
         return false;
     list->entries[list->count++] = *entry;
@@ -42,7 +43,7 @@ static uint64_t entry_end(const struct ctp_entry *entry) {
     return entry->first_seq + entry->span + 1;
 }
 
-/* The block takes the place of those that it holds, or is left out when its events are there already. */
+/* The block replaces those that it contains, or is left out when its events are there already. */
 static bool add_events(struct list *list, const struct ctp_entry *entry) {
     struct ctp_entry *last = list->count ? &list->entries[list->count - 1] : NULL;
     if (last && entry->first_seq >= last->first_seq && entry->first_seq < entry_end(last) &&
@@ -55,11 +56,11 @@ static bool add_events(struct list *list, const struct ctp_entry *entry) {
         last = list->count ? &list->entries[list->count - 1] : NULL;
     }
     if (last && entry_end(last) > entry->first_seq)
-        return true; /* overlaps in a way that nobody writes */
-    return add(list, entry);
+        return true; /* overlaps in a way that no recorder writes */
+    return add_entry(list, entry);
 }
 
-static bool sane(const struct ctp_entry *entry) {
+static bool is_sane(const struct ctp_entry *entry) {
     if (entry->first_seq > UINT64_MAX - UINT32_MAX - 1 || !entry->count)
         return false;
     return entry->count <= CTP_BLOCK_EVENTS && (entry->type == CTP_LINKS || entry->span == entry->count - 1);
@@ -68,9 +69,9 @@ static bool sane(const struct ctp_entry *entry) {
 static bool take_entry(struct list lists[2], const struct ctp_entry *entry) {
     if (entry->type != CTP_EVENTS && entry->type != CTP_LINKS)
         return true;
-    if (!sane(entry))
+    if (!is_sane(entry))
         return true;
-    return entry->type == CTP_EVENTS ? add_events(&lists[0], entry) : add(&lists[1], entry);
+    return entry->type == CTP_EVENTS ? add_events(&lists[0], entry) : add_entry(&lists[1], entry);
 }
 
 static void free_lists(struct list lists[2]) {
@@ -105,7 +106,7 @@ static uint8_t *read_table(const struct ct_index_part *part, uint64_t offset, ui
     return NULL;
 }
 
-/* The entries of all tables, last table first, each put before those that were read before. */
+/* Reads the entries of all tables, last table first, each in front of those read before. */
 static struct ctp_entry *read_tables(const struct ct_index_part *part, const struct ctp_footer *footer) {
     uint64_t left = footer->block_count, limit = part->size - FOOTER;
     struct ctp_entry *entries;
@@ -137,7 +138,7 @@ static struct ctp_entry *read_tables(const struct ct_index_part *part, const str
     return NULL;
 }
 
-/* 0, EBADMSG: it is to be walked, ENOMEM. */
+/* Returns 0; EBADMSG: walk the file instead; ENOMEM. */
 static int load_tables(struct ct_index_part *part, const struct ctp_footer *footer, struct list lists[2]) {
     struct ctp_entry *entries = read_tables(part, footer);
     uint64_t events = 0, links = 0, offset = sizeof(struct ctp_header);
@@ -146,7 +147,7 @@ static int load_tables(struct ct_index_part *part, const struct ctp_footer *foot
         const struct ctp_entry *entry = &entries[i];
         good = entry->offset >= offset && entry->size >= BLOCK && entry->size <= CTP_BLOCK_BYTES &&
                entry->offset <= part->size - FOOTER && entry->size <= part->size - FOOTER - entry->offset &&
-               (entry->type == CTP_STACK || sane(entry));
+               (entry->type == CTP_STACK || is_sane(entry));
         offset = entry->offset + entry->size;
         events += entry->type == CTP_EVENTS ? entry->count : 0;
         links += entry->type == CTP_LINKS ? entry->count : 0;
@@ -206,7 +207,7 @@ static uint64_t find_block(const struct ct_index_part *part, uint64_t offset) {
     return found;
 }
 
-static int walk(const struct ct_index_part *part, struct list lists[2]) {
+static int walk_blocks(const struct ct_index_part *part, struct list lists[2]) {
     uint64_t offset = sizeof(struct ctp_header);
     while (offset < part->size && part->size - offset >= BLOCK) {
         struct ctp_block header;
@@ -236,7 +237,7 @@ static uint64_t missing_in(const struct list *events, uint64_t first) {
     return missing;
 }
 
-/* Those in front of the file's own first position are not of it. */
+/* Drops blocks before the file's own first position: they do not belong to it. */
 static void drop_foreign(struct list *events, uint64_t first) {
     size_t foreign = 0;
     while (foreign < events->count && events->entries[foreign].first_seq < first)
@@ -254,7 +255,7 @@ static int walk_again(struct ct_index_part *part, struct list lists[2]) {
         free_lists(lists);
         if (i && fstat(part->file.fd, &status) == 0)
             part->size = (uint64_t)status.st_size;
-        error = walk(part, lists);
+        error = walk_blocks(part, lists);
         drop_foreign(&lists[0], part->first);
         if (error || !missing_in(&lists[0], part->first))
             break;
@@ -306,7 +307,7 @@ int ct_packed_load(struct ct_index_part *part) {
     struct list lists[2] = {{0}, {0}};
     struct ct_packed *packed = calloc(1, sizeof *packed);
     part->packed = packed;
-    if (packed) /* before anything is read: a change is seen once too often at most */
+    if (packed) /* before anything is read: at worst, a change is noticed once too often */
         packed->changed = changed_at(part, &packed->size);
     if (!packed || !read_whole(part->file.fd, &packed->header, sizeof packed->header, 0)) {
         part->state = CT_INDEX_UNREADABLE;
@@ -338,8 +339,8 @@ void ct_packed_free(struct ct_packed *packed) {
     free(packed);
 }
 
-/* The recorder has changed the file since it was looked at: its blocks are looked for again, as far as they hold events that are
- * known already. False: there is nothing new to be found. */
+/* The recorder has changed the file since we looked: finds its blocks again, as far as they contain known events.
+ * False: nothing new. */
 static bool look_again(struct ct_index_part *part) {
     struct ct_packed *packed = part->packed;
     uint64_t size = packed->size;
@@ -350,7 +351,7 @@ static bool look_again(struct ct_index_part *part) {
     struct ct_index_part now = *part;
     now.size = size;
     bool good = ct_packed_load(&now) == 0 && now.state != CT_INDEX_UNREADABLE && now.end >= part->end;
-    if (good) { /* all that was said of the file before stays true: only the places are new */
+    if (good) { /* everything known about the file stays true: only the offsets are new */
         struct ct_packed old = *packed;
         *packed = *now.packed;
         *now.packed = old;
@@ -380,7 +381,7 @@ uint8_t *ct_packed_block(const struct ct_index_part *part, const struct ctp_entr
     return NULL;
 }
 
-/* The block that holds the position, or the next one; block_count: none. */
+/* The block that contains the position, or the next one; block_count: none. */
 static size_t find_position(const struct ct_packed *packed, uint64_t sequence) {
     size_t low = 0, high = packed->block_count;
     while (low < high) {
@@ -416,7 +417,7 @@ static bool begin_block(struct ct_index *index, struct ct_index_part *part, size
     return true;
 }
 
-/* Goes on in the block that is being unpacked. */
+/* Continues in the block that is being unpacked. */
 static bool skip_to(struct ct_index *index, uint64_t sequence) {
     struct atf_index_event skipped[64];
     size_t done = 1;
@@ -428,9 +429,9 @@ static bool skip_to(struct ct_index *index, uint64_t sequence) {
     return index->unpack.next_seq == sequence && index->unpack.left;
 }
 
-/* The next event to be unpacked is the one at the position. The block's number may be another since it was begun: its events are the
- * same. */
-static bool seek(struct ct_index *index, struct ct_index_part *part, size_t block, uint64_t sequence) {
+/* Makes the event at the position the next one to be unpacked. The number of the block may have changed since it was
+ * begun; its events have not. */
+static bool seek_event(struct ct_index *index, struct ct_index_part *part, size_t block, uint64_t sequence) {
     bool begun = index->unpacked == part && index->unpacked_block == block && index->unpack.next_seq <= sequence &&
                  index->unpack.left;
     return (begun && skip_to(index, sequence)) || (begin_block(index, part, block) && skip_to(index, sequence));
@@ -441,7 +442,7 @@ static void keep_link(void *arg, const struct ct_link *link) {
     packed->read_links[packed->read_count++] = *link;
 }
 
-/* The links of a block, into read_links. False: it is not there. */
+/* Reads the links of a block into read_links. False: the block is not there. */
 static bool read_links(const struct ct_index_part *part, size_t number) {
     struct ct_packed *packed = part->packed;
     const struct ctp_entry *entry = &packed->links[number];
@@ -463,7 +464,7 @@ static bool put_links(struct ct_index_part *part, uint64_t sequence, struct atf_
     struct ct_packed *packed = part->packed;
     size_t low = 0, high = packed->link_count;
     bool all = true;
-    while (low < high) { /* those that begin behind the events */
+    while (low < high) { /* links that begin after the events */
         size_t middle = low + (high - low) / 2;
         if (packed->links[middle].first_seq < sequence + count)
             low = middle + 1;
@@ -500,13 +501,13 @@ size_t ct_packed_read(struct ct_index *index, struct ct_index_part *part, uint64
     size_t done = 0;
     if (sequence >= part->end)
         return 0;
-    if (count > part->end - sequence) /* what was written since */
+    if (count > part->end - sequence) /* written since */
         count = (size_t)(part->end - sequence);
     for (int i = 0; i < TRIES; i++) {
         size_t block = find_position(packed, sequence);
         if (block == packed->block_count || packed->blocks[block].first_seq > sequence)
             return 0;
-        if (seek(index, part, block, sequence)) {
+        if (seek_event(index, part, block, sequence)) {
             index->damaged += ct_unpack_events(&index->unpack, events, count, &done) != 0;
             return done;
         }
@@ -528,9 +529,9 @@ uint64_t ct_packed_search(struct ct_index *index, struct ct_index_part *part, ui
         else
             high = middle;
     }
-    uint64_t behind = low < packed->block_count ? packed->blocks[low].first_seq : part->end;
+    uint64_t next = low < packed->block_count ? packed->blocks[low].first_seq : part->end;
     if (!low)
-        return behind;
+        return next;
     const struct ctp_entry *entry = &packed->blocks[low - 1];
     for (uint64_t at = entry->first_seq; at < entry_end(entry); at += count) {
         count = ct_packed_read(index, part, at, events, 64);
@@ -540,10 +541,10 @@ uint64_t ct_packed_search(struct ct_index *index, struct ct_index_part *part, ui
             if (events[i].timestamp_ns >= time_ns)
                 return at + i;
     }
-    return behind;
+    return next;
 }
 
-/* ---- where a segment begins ---- */
+/* ---- the beginning of a segment ---- */
 
 static uint64_t *read_stack(const uint8_t *block, const struct ctp_block *header) {
     const uint8_t *p = block + BLOCK, *end = block + header->size;

@@ -1,4 +1,4 @@
-/* The calls that are open inside a block, as packer and unpacker follow them: both do exactly the same. */
+/* The calls that are open inside a block. Packer and unpacker must track them in exactly the same way. */
 #ifndef CT_TRACE_PACKED_STATE_H
 #define CT_TRACE_PACKED_STATE_H
 
@@ -13,7 +13,7 @@ enum { CTP_ODD_KIND = 3, CTP_ODD_DEPTH = 4, CTP_ODD_THREAD = 8 };
 struct ctp_state {
     uint64_t *stack; /* functions of calls that this block has opened */
     size_t used;
-    uint32_t depth; /* frames that are open, those from before the block too */
+    uint32_t depth; /* open frames, those from before the block included */
 };
 
 static inline void ctp_state_push(struct ctp_state *state, uint64_t function) {
@@ -31,7 +31,7 @@ static inline bool ctp_state_returns(const struct ctp_state *state, const struct
            state->stack[state->used - 1] == event->function_id;
 }
 
-/* The depth of an odd event that tells none. */
+/* The depth of an odd event that contains none. */
 static inline uint32_t ctp_expected_depth(const struct ctp_state *state, uint32_t kind) {
     return kind == ATF_CALL ? state->depth : state->depth - 1;
 }

@@ -1,5 +1,5 @@
-/* Unpacking blocks of a packed index: see packed_block.h. Bytes may be anybody's: each length and code is looked at before it is
- * used, and no block asks for more memory than its number of events can need. */
+/* Unpacks blocks of a packed index: see packed_block.h. The bytes are not trusted: each length and code is checked
+ * before use, and no block needs more memory than its number of events can take. */
 #include "trace/packed_block.h"
 #include "trace/packed_state.h"
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLACK 16 /* bytes behind a column that may be read */
+#define SLACK 16 /* readable bytes after a column */
 
 struct column {
     const uint8_t *bytes; /* as stored */
@@ -32,7 +32,7 @@ static bool get_column(const uint8_t **p, const uint8_t *end, size_t limit, stru
     return true;
 }
 
-static bool expand(const struct column *column, uint8_t *to) {
+static bool expand_column(const struct column *column, uint8_t *to) {
     memset(to + column->size, 0, SLACK);
     if (column->compressed)
         return LZ4_decompress_safe((const char *)column->bytes, (char *)to, (int)column->stored, (int)column->size) ==
@@ -41,7 +41,7 @@ static bool expand(const struct column *column, uint8_t *to) {
     return true;
 }
 
-static bool grow(void **memory, size_t *room, size_t wanted) {
+static bool grow_memory(void **memory, size_t *room, size_t wanted) {
     if (wanted <= *room)
         return true;
     free(*memory);
@@ -66,7 +66,7 @@ static int lay_out(struct ct_unpack *unpack, const struct column columns[4], siz
     for (int i = 0; i < 4; i++)
         total += columns[i].size + SLACK;
     void *memory = unpack->memory;
-    bool enough = grow(&memory, &unpack->memory_size, total + 1);
+    bool enough = grow_memory(&memory, &unpack->memory_size, total + 1);
     unpack->memory = memory;
     if (!enough)
         return ENOMEM;
@@ -74,7 +74,7 @@ static int lay_out(struct ct_unpack *unpack, const struct column columns[4], siz
     uint8_t *at = (uint8_t *)(ids + id_count), *start[4];
     for (int i = 0; i < 4; i++) {
         start[i] = at;
-        if (!expand(&columns[i], at))
+        if (!expand_column(&columns[i], at))
             return EBADMSG;
         at += columns[i].size + SLACK;
     }
@@ -109,7 +109,7 @@ int ct_unpack_begin(struct ct_unpack *unpack, const uint8_t *block, uint32_t tid
         return error;
     void *stack = unpack->stack;
     size_t room = unpack->stack_room * sizeof *unpack->stack;
-    bool enough = grow(&stack, &room, count * sizeof *unpack->stack);
+    bool enough = grow_memory(&stack, &room, count * sizeof *unpack->stack);
     unpack->stack = stack;
     unpack->stack_room = room / sizeof *unpack->stack;
     if (!enough)
@@ -131,7 +131,7 @@ void ct_unpack_free(struct ct_unpack *unpack) {
 
 /* ---- events ---- */
 
-/* Reads up to nine bytes, which are there: columns have slack behind them. */
+/* Reads up to nine bytes, which are always readable: columns have slack after them. */
 static inline const uint8_t *get_time(const uint8_t *p, uint64_t *delta) {
     uint8_t first = *p++;
     if (first < CTP_TIME_SHORT) {
@@ -174,7 +174,7 @@ static bool get_odd(struct ct_unpack *unpack, struct ctp_state *state, struct at
     return true;
 }
 
-/* The kind, depth and function of the next event; its thread is set. */
+/* Unpacks kind, depth and function of the next event; its thread is set already. */
 static inline bool get_shape(struct ct_unpack *unpack, struct ctp_state *state, struct atf_index_event *event) {
     const uint8_t *p = unpack->shape, *end = unpack->shape_end;
     while (p < end) {
@@ -261,7 +261,9 @@ int ct_unpack_links(const uint8_t *block, void (*each)(void *arg, const struct c
     if (header.count > CTP_BLOCK_EVENTS || !get_column(&p, block + header.size, 16 * (size_t)header.count, &column))
         return EBADMSG;
     uint8_t *pairs = malloc(column.size + SLACK);
-    int error = !pairs ? ENOMEM : expand(&column, pairs) ? read_pairs(pairs, column.size, &header, each, arg) : EBADMSG;
+    int error = !pairs                          ? ENOMEM
+                : expand_column(&column, pairs) ? read_pairs(pairs, column.size, &header, each, arg)
+                                                : EBADMSG;
     free(pairs);
     return error;
 }

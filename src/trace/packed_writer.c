@@ -1,28 +1,28 @@
-/* Writing one thread's index.ctp.
+/* Writes one thread's index.ctp.
  *
- * Each write becomes blocks at the end of the file, at once: nothing waits for a block to be full. Small blocks that follow each
- * other are merged now and then (packed_merge.c). `loose` is where such blocks begin. */
+ * Each write becomes blocks at the end of the file at once: nothing waits until a block is full. Small blocks that
+ * follow each other are merged now and then (packed_merge.c). They begin at `loose`. */
 #include "trace/packed_out.h"
 #include "trace/sink.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define GOOD_EVENTS  2048u       /* small blocks are merged when they hold that many events together */
-#define LOOSE_BLOCKS 32u         /* or when there are so many of them */
-#define LOOSE_BYTES  (64u << 10) /* more than that is left as it is */
+#define GOOD_EVENTS  2048u       /* small blocks are merged when they have this many events together */
+#define LOOSE_BLOCKS 32u         /* or when there are this many of them */
+#define LOOSE_BYTES  (64u << 10) /* more bytes than this are left as they are */
 #define TABLE_BLOCKS 128u        /* entries of a table before it is written: there may be thousands of writers */
 
 /* ---- events ---- */
 
-/* With segments: what is open behind the events that were packed. */
+/* With segments: tracks the calls that are open after the events that were packed. */
 static int follow_stack(struct ct_packed_out *packed) {
     struct ct_pack_net net = ct_pack_net(packed->pack);
     if (!packed->series)
         return 0;
     size_t below = net.depth > net.call_count ? net.depth - net.call_count : 0, depth = below + net.call_count;
     if (depth > CT_PACKED_STACK) {
-        packed->depth = depth; /* nobody will know them */
+        packed->depth = depth; /* too deep: the functions are not known any more */
         return 0;
     }
     if (depth > packed->stack_room) {
@@ -41,7 +41,7 @@ static int follow_stack(struct ct_packed_out *packed) {
     return 0;
 }
 
-/* Up to CT_PACK_EVENTS events. */
+/* Writes up to CT_PACK_EVENTS events. */
 static int write_run(struct ct_packed_out *packed, const struct atf_index_event *events, size_t count) {
     bool small = count < CT_PACKED_SMALL, merged = false;
     int error = 0;
@@ -54,7 +54,7 @@ static int write_run(struct ct_packed_out *packed, const struct atf_index_event 
             ct_packed_out_seal(packed);
         else
             error = ct_packed_out_merge(packed, events, count, &merged);
-        if (!merged) /* its memory was used */
+        if (!merged) /* the merge has used its memory */
             block = ct_pack_events(packed->pack, events, count, packed->next_seq, packed->tid, &size);
     }
     if (!merged && !error) {
@@ -91,7 +91,7 @@ static int write_links(struct ct_packed_out *packed, const struct ct_link *links
     return error;
 }
 
-/* Events that came with their detail. */
+/* Writes the links of events that came with their detail. */
 static int link_run(struct ct_packed_out *packed, const struct atf_index_event *events, size_t count,
                     uint64_t first_seq) {
     struct ct_link links[64];
@@ -127,7 +127,7 @@ static int write_all(struct ct_packed_out *packed, const struct atf_index_event 
 
 /* ---- the sink ---- */
 
-static int use(struct ct_packed_out *packed) {
+static int use_file(struct ct_packed_out *packed) {
     int error = packed->file.path ? ct_file_use(&packed->file) : EBADF;
     if (error)
         return error;
@@ -138,7 +138,7 @@ static int use(struct ct_packed_out *packed) {
     return ENOMEM;
 }
 
-static void rest(struct ct_packed_out *packed) {
+static void rest_file(struct ct_packed_out *packed) {
     ct_pack_give(packed->pack);
     packed->pack = NULL;
     if (packed->file.path)
@@ -147,23 +147,23 @@ static void rest(struct ct_packed_out *packed) {
 
 static int packed_write(void *sink, const struct atf_index_event *events, size_t count, size_t *done) {
     struct ct_packed_out *packed = sink;
-    int error = use(packed);
+    int error = use_file(packed);
     *done = 0;
     if (error)
         return error;
     error = write_all(packed, events, count, done);
-    rest(packed);
+    rest_file(packed);
     return error;
 }
 
 static int packed_link(void *sink, struct ct_link *links, size_t count) {
     struct ct_packed_out *packed = sink;
-    int error = use(packed);
+    int error = use_file(packed);
     if (error)
         return error;
     ct_links_sort(links, count);
     error = write_links(packed, links, count);
-    rest(packed);
+    rest_file(packed);
     return error;
 }
 
@@ -196,10 +196,10 @@ static int packed_open(void **sink, const struct ct_sink_options *options) {
 
 static int packed_finish(void *sink) {
     struct ct_packed_out *packed = sink;
-    int error = use(packed);
+    int error = use_file(packed);
     if (!error) {
         error = ct_packed_out_finish(packed);
-        rest(packed);
+        rest_file(packed);
     }
     char *path = packed->file.path ? strdup(packed->file.path) : NULL;
     int late = ct_file_close(&packed->file);
@@ -216,7 +216,7 @@ static uint64_t packed_bytes(const void *sink) {
 }
 
 static void packed_set_part(void *sink, uint64_t events) {
-    (void)sink; /* positions are 64 bits wide: one file holds them all */
+    (void)sink; /* positions are 64 bits wide: one file can have all events */
     (void)events;
 }
 

@@ -10,15 +10,15 @@
 #include <unistd.h>
 
 #define DIRECTORY (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-#define LEVELS    8  /* of directories that are cleared */
-#define LINKS     40 /* that are followed in one walk, as the kernel does */
+#define LEVELS    8  /* depth of directories that are cleared */
+#define LINKS     40 /* links that one walk follows, as in the kernel */
 
 struct ct_place {
     int users;
     int fd;
-    bool owns;               /* the descriptor */
-    struct ct_place *parent; /* in which it was made, or whose descriptor it uses; NULL: it was there */
-    char *name;              /* in the parent, where we made it */
+    bool owns;               /* it owns the descriptor */
+    struct ct_place *parent; /* directory in which it was made, or whose descriptor it uses; NULL: it existed */
+    char *name;              /* in the parent, if we made it */
     char *prefix;            /* before every name: "" or "pid_7/" */
     gid_t group;
 };
@@ -36,9 +36,9 @@ const char *ct_place_reason(int error) {
     }
 }
 
-/* ---- life ---- */
+/* ---- create and free ---- */
 
-static int create(struct ct_place **out, int fd, struct ct_place *parent, const char *name, gid_t group) {
+static int create_place(struct ct_place **out, int fd, struct ct_place *parent, const char *name, gid_t group) {
     struct ct_place *place = calloc(1, sizeof *place);
     if (place) {
         *place = (struct ct_place){.users = 1, .fd = fd, .owns = true, .group = group, .prefix = strdup("")};
@@ -88,26 +88,26 @@ int ct_place_below(struct ct_place **out, struct ct_place *parent, const char *n
     return 0;
 }
 
-/* ---- what others could have made ---- */
+/* ---- what others could have put there ---- */
 
 static bool is_trusted(uid_t owner) {
     return owner == geteuid() || owner == 0;
 }
 
-/* Can nobody but us and root put something in the place of an entry that is ours? */
+/* True when nobody but us and root can replace an entry that is ours. */
 static bool is_kept(const struct stat *directory) {
     return is_trusted(directory->st_uid) && (!(directory->st_mode & 022) || (directory->st_mode & S_ISVTX));
 }
 
-/* ---- new things ---- */
+/* ---- creating ---- */
 
 static void remove_list(int fd, const char *name) {
     if (fgetxattr(fd, name, NULL, 0) > 0)
         (void)fremovexattr(fd, name);
 }
 
-/* The mode, whatever the umask; and none of the rights that a directory above hands down. Nothing is changed that is right: that
- * would be another write of the file system's. */
+/* Sets the mode, independent of the umask, and removes rights inherited from the directory above. Changes nothing that
+ * is right already: that would cost the file system another write. */
 static void set_mode(int fd, gid_t group, mode_t mode, bool directory) {
     struct stat status;
     remove_list(fd, "system.posix_acl_access");
@@ -146,7 +146,7 @@ static int open_locked(int parent, const char *name) {
     return fd;
 }
 
-/* Whoever owns the directory above may have put another one in its place since mkdirat. */
+/* The owner of the directory above may have replaced the new one since mkdirat. */
 static int open_new(int parent, const char *name, gid_t group, int *out) {
     struct stat status;
     int fd = openat(parent, name, DIRECTORY);
@@ -159,7 +159,7 @@ static int open_new(int parent, const char *name, gid_t group, int *out) {
         return CT_PLACE_SWAPPED;
     }
     set_mode(fd, group, 0700, true);
-    if (fstat(fd, &status) || (status.st_mode & 022)) { /* a file system that has no modes */
+    if (fstat(fd, &status) || (status.st_mode & 022)) { /* a file system without modes */
         close(fd);
         return CT_PLACE_NOT_OURS;
     }
@@ -174,11 +174,11 @@ static int make_held(struct ct_place **out, struct ct_place *parent, const char 
     int error = open_new(parent->fd, name, parent->group, &fd);
     if (error)
         return error;
-    if (!is_empty(fd)) { /* another one of ours */
+    if (!is_empty(fd)) { /* another directory of ours */
         close(fd);
         return CT_PLACE_SWAPPED;
     }
-    return create(out, fd, parent, name, parent->group);
+    return create_place(out, fd, parent, name, parent->group);
 }
 
 int ct_place_make(struct ct_place **out, struct ct_place *parent, const char *name) {
@@ -213,8 +213,8 @@ bool ct_place_is_closed(const struct ct_place *place) {
     return !fstat(place->fd, &status) && status.st_uid == geteuid() && !(status.st_mode & 022);
 }
 
-/* Takes the descriptor. */
-static void clear(int fd, int levels) {
+/* Closes the descriptor. */
+static void clear_directory(int fd, int levels) {
     DIR *list = fd < 0 ? NULL : fdopendir(fd);
     struct dirent *entry;
     if (!list && fd >= 0)
@@ -223,7 +223,7 @@ static void clear(int fd, int levels) {
         if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
             continue;
         if (unlinkat(dirfd(list), entry->d_name, 0) && errno == EISDIR && levels) {
-            clear(openat(dirfd(list), entry->d_name, DIRECTORY), levels - 1);
+            clear_directory(openat(dirfd(list), entry->d_name, DIRECTORY), levels - 1);
             (void)unlinkat(dirfd(list), entry->d_name, AT_REMOVEDIR);
         }
     }
@@ -232,32 +232,32 @@ static void clear(int fd, int levels) {
 }
 
 void ct_place_clear(struct ct_place *place) {
-    clear(openat(place->fd, ".", DIRECTORY), LEVELS);
+    clear_directory(openat(place->fd, ".", DIRECTORY), LEVELS);
 }
 
 /* ---- walking ---- */
 
 struct walk {
     struct ct_place *at;
-    char *left; /* what is to be walked yet, malloc'ed */
+    char *left; /* the rest of the path, malloc'ed */
     int flags;
     gid_t group;
-    unsigned links; /* followed, and steps that were repeated */
+    unsigned links; /* links followed, and steps repeated */
 };
 
-static int begin(struct walk *w, const char *path) {
+static int begin_walk(struct walk *w, const char *path) {
     int fd = open(path[0] == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC), error;
     struct ct_place *at;
     if (fd < 0)
         return errno;
-    if ((error = create(&at, fd, NULL, NULL, w->group)))
+    if ((error = create_place(&at, fd, NULL, NULL, w->group)))
         return error;
     ct_place_drop(w->at);
     w->at = at;
     return 0;
 }
 
-/* The first component of what is left, cut off; false: there is none. */
+/* Cuts the first component off the rest; false: there is none. */
 static bool next_component(struct walk *w, char component[NAME_MAX + 1], int *error) {
     char *start = w->left + strspn(w->left, "/");
     size_t length = strcspn(start, "/");
@@ -288,12 +288,12 @@ static int follow_link(struct walk *w, int fd, const struct stat *link) {
         return length ? ENOMEM : ENOENT;
     free(w->left);
     w->left = left;
-    return target[0] == '/' ? begin(w, target) : 0;
+    return target[0] == '/' ? begin_walk(w, target) : 0;
 }
 
-static int enter(struct walk *w, int fd) {
+static int enter_directory(struct walk *w, int fd) {
     struct ct_place *at;
-    int error = create(&at, fd, NULL, NULL, w->group);
+    int error = create_place(&at, fd, NULL, NULL, w->group);
     if (error)
         return error;
     ct_place_drop(w->at);
@@ -311,7 +311,7 @@ static int make_and_enter(struct walk *w, const char *name) {
     return 0;
 }
 
-/* A private walk: others can neither change this directory nor put another in its place. */
+/* A private walk: others can neither change this directory nor replace it. */
 static int check_private(const struct walk *w) {
     struct stat status;
     if (!(w->flags & CT_PLACE_PRIVATE))
@@ -323,7 +323,7 @@ static bool may_make(const struct walk *w) {
     return (w->flags & CT_PLACE_MAKE) || ((w->flags & CT_PLACE_MAKE_LAST) && is_last(w));
 }
 
-static int step(struct walk *w, const char *name) {
+static int walk_component(struct walk *w, const char *name) {
     struct stat status;
     int error = check_private(w);
     if (error)
@@ -333,7 +333,7 @@ static int step(struct walk *w, const char *name) {
         error = make_and_enter(w, name);
         if (error != EEXIST)
             return error;
-        return ++w->links > LINKS ? CT_PLACE_SWAPPED : step(w, name); /* somebody was faster, or plays with us */
+        return ++w->links > LINKS ? CT_PLACE_SWAPPED : walk_component(w, name); /* somebody was faster, or attacks us */
     }
     if (fd < 0)
         return errno;
@@ -344,7 +344,7 @@ static int step(struct walk *w, const char *name) {
     else if (!S_ISDIR(status.st_mode))
         error = ENOTDIR;
     else
-        return enter(w, fd);
+        return enter_directory(w, fd);
     close(fd);
     return error;
 }
@@ -353,7 +353,7 @@ static int walk_all(struct walk *w) {
     char component[NAME_MAX + 1];
     int error = 0;
     while (!error && next_component(w, component, &error))
-        error = step(w, component);
+        error = walk_component(w, component);
     return error;
 }
 
@@ -361,14 +361,14 @@ static int start_walk(struct walk *w, const char *path) {
     if (!*path)
         return ENOENT;
     w->left = strdup(path);
-    return w->left ? begin(w, path) : ENOMEM;
+    return w->left ? begin_walk(w, path) : ENOMEM;
 }
 
-/* What was walked is known by a descriptor that can only be named: files need one that can be read. */
-static int settle(struct walk *w) {
+/* The walk holds its directory by an O_PATH descriptor: files need one that can be read. */
+static int reopen_directory(struct walk *w) {
     int fd = openat(w->at->fd, ".", DIRECTORY);
     if (fd < 0)
-        return errno == EACCES && !(w->flags & CT_PLACE_PRIVATE) ? 0 : errno; /* may be written and not listed */
+        return errno == EACCES && !(w->flags & CT_PLACE_PRIVATE) ? 0 : errno; /* may be written but not listed */
     close(w->at->fd);
     w->at->fd = fd;
     return (w->flags & CT_PLACE_PRIVATE) && !ct_place_is_closed(w->at) ? CT_PLACE_NOT_OURS : 0;
@@ -393,11 +393,11 @@ int ct_place_open(struct ct_place **out, const char *path, int flags, gid_t grou
     if (!error)
         error = walk_all(&w);
     if (!error)
-        error = settle(&w);
+        error = reopen_directory(&w);
     return end_walk(&w, error, out);
 }
 
-/* The last component: a link is followed, anything else is the file. */
+/* The last component: follows a link; anything else is the file. */
 static int find_last(struct walk *w, char *component, bool *found) {
     struct stat status;
     int fd = openat(w->at->fd, component, O_PATH | O_NOFOLLOW | O_CLOEXEC), error = 0;
@@ -423,9 +423,9 @@ int ct_place_find(struct ct_place **out, char **name, const char *path) {
     *name = NULL;
     int error = length && path[length - 1] == '/' ? EISDIR : start_walk(&w, path);
     while (!error && !found && next_component(&w, component, &error))
-        error = is_last(&w) ? find_last(&w, component, &found) : step(&w, component);
+        error = is_last(&w) ? find_last(&w, component, &found) : walk_component(&w, component);
     if (!error)
-        error = !found ? EISDIR : !(*name = strdup(component)) ? ENOMEM : settle(&w);
+        error = !found ? EISDIR : !(*name = strdup(component)) ? ENOMEM : reopen_directory(&w);
     error = end_walk(&w, error, out);
     if (error) {
         free(*name);
@@ -440,16 +440,16 @@ struct name {
     char text[PATH_MAX];
 };
 
-static const char *full(const struct ct_place *place, const char *name, struct name *out) {
+static const char *full_name(const struct ct_place *place, const char *name, struct name *out) {
     if (!place->prefix[0])
         return name;
-    snprintf(out->text, sizeof out->text, "%s%s", place->prefix, name); /* numbers of processes and threads: short */
+    snprintf(out->text, sizeof out->text, "%s%s", place->prefix, name); /* numbers of processes and threads are short */
     return out->text;
 }
 
 int ct_place_open_file(struct ct_place *place, const char *name, int flags) {
     struct name path;
-    int fd = openat(place->fd, full(place, name, &path), flags | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int fd = openat(place->fd, full_name(place, name, &path), flags | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return -errno;
     if (flags & O_CREAT)
@@ -459,13 +459,14 @@ int ct_place_open_file(struct ct_place *place, const char *name, int flags) {
 
 int ct_place_make_ordinary(struct ct_place *place, const char *name) {
     struct name path;
-    int fd = openat(place->fd, full(place, name, &path), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    int fd =
+        openat(place->fd, full_name(place, name, &path), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     return fd < 0 ? -errno : fd;
 }
 
 int ct_place_make_directory(struct ct_place *place, const char *name) {
     struct name path;
-    const char *at = full(place, name, &path);
+    const char *at = full_name(place, name, &path);
     int fd;
     if (mkdirat(place->fd, at, 0700))
         return errno;
@@ -477,27 +478,27 @@ int ct_place_make_directory(struct ct_place *place, const char *name) {
 
 int ct_place_replace(struct ct_place *place, const char *fresh, const char *name) {
     struct name from, to;
-    return renameat(place->fd, full(place, fresh, &from), place->fd, full(place, name, &to)) ? errno : 0;
+    return renameat(place->fd, full_name(place, fresh, &from), place->fd, full_name(place, name, &to)) ? errno : 0;
 }
 
 int ct_place_link(struct ct_place *from, const char *name, struct ct_place *to, const char *new_name) {
     struct name old, fresh;
-    return linkat(from->fd, full(from, name, &old), to->fd, full(to, new_name, &fresh), 0) ? errno : 0;
+    return linkat(from->fd, full_name(from, name, &old), to->fd, full_name(to, new_name, &fresh), 0) ? errno : 0;
 }
 
 int ct_place_remove(struct ct_place *place, const char *name) {
     struct name path;
-    return unlinkat(place->fd, full(place, name, &path), 0) ? errno : 0;
+    return unlinkat(place->fd, full_name(place, name, &path), 0) ? errno : 0;
 }
 
 int ct_place_remove_directory(struct ct_place *place, const char *name) {
     struct name path;
-    return unlinkat(place->fd, full(place, name, &path), AT_REMOVEDIR) ? errno : 0;
+    return unlinkat(place->fd, full_name(place, name, &path), AT_REMOVEDIR) ? errno : 0;
 }
 
 DIR *ct_place_list(struct ct_place *place, const char *name) {
     struct name path;
-    int fd = openat(place->fd, full(place, name, &path), DIRECTORY);
+    int fd = openat(place->fd, full_name(place, name, &path), DIRECTORY);
     DIR *list = fd < 0 ? NULL : fdopendir(fd);
     if (!list && fd >= 0)
         close(fd);

@@ -1,10 +1,11 @@
-/* Writing one thread's index.atf.
+/* Writes one thread's index.atf.
  *
- * The file is always readable: a header with counts of zero first, then whole events, at the end the header again with the
- * counts, and the footer last. (That order, so that bytes of a footer are never taken for events: a header with counts says
- * where the events end.) When it cannot go on, the file ends with a whole event.
+ * The file is always readable: first a header with counts of zero, then whole events; at the end the header again with
+ * the counts, and the footer last. (In this order, bytes of a footer are never taken for events: a header with counts
+ * says where the events end.) When writing fails, the file ends with a whole event.
  *
- * Links are written into events that are in the file already, also into those of earlier files; the checksum follows. */
+ * Links are written into events that are already in the file, also into those of earlier files; the checksum is
+ * adjusted. */
 #include "trace/crc32.h"
 #include "trace/file.h"
 #include "trace/sink.h"
@@ -18,22 +19,22 @@
 #define HEADER      sizeof(struct atf_index_header)
 #define EVENT       sizeof(struct atf_index_event)
 #define FOOTER      sizeof(struct atf_index_footer)
-#define SEGMENT_RUN 1024u /* events between two looks at whether a segment is full */
-#define WINDOW      128u  /* events that are read and written at once for their links */
+#define SEGMENT_RUN 1024u /* events between two checks whether a segment is full */
+#define WINDOW      128u  /* events that are read and written together for their links */
 
 struct raw {
     struct ct_file file;
-    struct ct_place *place; /* of the process */
-    const char *directory;  /* thread_N in it */
+    struct ct_place *place; /* directory of the process */
+    const char *directory;  /* thread_N within it */
     uint32_t tid;
-    struct ct_series *series; /* NULL: files do not go */
-    bool segmented;           /* files say at which position they begin */
+    struct ct_series *series; /* NULL: files are never deleted */
+    bool segmented;           /* files contain the position at which they begin */
     unsigned part;            /* 1: index.atf, 2: index_2.atf … */
     uint64_t part_limit;
-    uint64_t *starts; /* positions of the first events of the parts before this one */
+    uint64_t *starts; /* positions of the first events of earlier parts */
     uint64_t bytes;
 
-    /* of this part */
+    /* the current part */
     uint64_t first_seq;
     uint64_t written; /* events in the file */
     uint64_t time_first, time_last;
@@ -54,7 +55,7 @@ static struct atf_index_header header_of(const struct raw *raw, bool finished) {
         .event_size = EVENT,
         .events_offset = HEADER,
     };
-    if (raw->segmented) /* readers of a segment know by this what was before it */
+    if (raw->segmented) /* the position at which the segment begins */
         memcpy(header.reserved, &raw->first_seq, sizeof header.reserved);
     if (finished) {
         header.flags = ct_sink_has_detail(raw->place, raw->directory) ? ATF_HAS_DETAIL : 0;
@@ -66,7 +67,7 @@ static struct atf_index_header header_of(const struct raw *raw, bool finished) {
     return header;
 }
 
-/* Returns 0 or an errno; the file stays in use. */
+/* Returns 0 or an errno. The file stays in use. */
 static int begin_part(struct raw *raw) {
     char *path = ct_sink_path(raw->directory, "atf", raw->part, raw->segmented);
     int error = ct_file_open(&raw->file, &ct_file_writers, raw->place, path, O_RDWR | O_CREAT | O_EXCL);
@@ -100,7 +101,7 @@ static int finish_part(struct raw *raw) {
     if (!error)
         raw->bytes += done;
     else if (done && ftruncate(raw->file.fd, (off_t)header.footer_offset) != 0)
-        return error; /* readers know a cut footer too */
+        return error; /* readers accept a cut footer too */
     return error;
 }
 
@@ -130,7 +131,7 @@ static int next_part(struct raw *raw) {
 
 /* ---- events ---- */
 
-/* Up to `count` events; the checksum is taken of those that got there. The file is in use. */
+/* Writes up to `count` events; the checksum covers those that were written. The file is in use. */
 static int write_events(struct raw *raw, const struct atf_index_event *events, size_t count) {
     size_t done;
     uint64_t offset = HEADER + raw->written * EVENT;
@@ -186,7 +187,7 @@ struct patched {
     uint32_t change; /* of the checksum */
 };
 
-/* Links of WINDOW events from `first` on, a position in the part. Sorted. */
+/* Writes the links of WINDOW events from `first` on, a position in the part. `links` is sorted. */
 static int patch_window(struct patched *part, const struct ct_link *links, size_t count) {
     struct atf_index_event events[WINDOW], changes[WINDOW];
     uint64_t first = links[0].index_seq - part->first_seq, last = links[count - 1].index_seq - part->first_seq;
@@ -201,7 +202,8 @@ static int patch_window(struct patched *part, const struct ct_link *links, size_
         changes[at].detail_seq ^= events[at].detail_seq ^ links[i].detail_seq;
         events[at].detail_seq = links[i].detail_seq;
     }
-    /* Once for all of them: to move a difference over what is behind it costs more than a window's checksum. */
+    /* Once for the whole window: moving a difference over the bytes that follow costs more than the window's
+     * checksum. */
     part->change ^= ct_crc32_shift(ct_crc32_difference(changes, size), (part->count - last - 1) * EVENT);
     return ct_file_write(part->fd, events, size, offset, 0, &done);
 }
@@ -216,7 +218,7 @@ static int patch_part(struct patched *part, const struct ct_link *links, size_t 
     return error;
 }
 
-/* A part that was finished: its footer is written again. One that is gone needs none. */
+/* Links in a finished part: its footer is written again. A part that was deleted needs none. */
 static int patch_finished(struct raw *raw, unsigned number, uint64_t end, const struct ct_link *links, size_t count) {
     char *path = ct_sink_path(raw->directory, "atf", number, raw->segmented);
     struct atf_index_footer footer;
@@ -255,7 +257,7 @@ static int raw_link(void *sink, struct ct_link *links, size_t count) {
     int error = 0;
     ct_links_sort(links, count);
     while (count && links[count - 1].index_seq >= raw->first_seq + raw->written)
-        count--; /* of events that are not there */
+        count--; /* links of events that are not there */
     for (unsigned part = 1; part <= raw->part && count && !error; part++) {
         uint64_t end = part == raw->part ? UINT64_MAX : part + 1 == raw->part ? raw->first_seq : raw->starts[part];
         size_t n = 0;

@@ -10,9 +10,9 @@
 
 /* ---- directories (find.c) ---- */
 
-/* Numbers N of all PREFIX_N in a directory, sorted, malloc'ed. Returns 0 or an errno. */
+/* Finds the numbers N of all PREFIX_N in a directory, sorted, malloc'ed. Returns 0 or an errno. */
 int ct_find_numbered(const char *directory, const char *prefix, uint32_t **numbers, size_t *count);
-/* The newest session under `root` that holds a process, malloc'ed; NULL: none. */
+/* The newest session under `root` that contains a process, malloc'ed; NULL: none. */
 char *ct_find_newest_session(const char *root);
 bool ct_find_exists(const char *directory, const char *name);
 
@@ -30,10 +30,10 @@ struct ct_index_part {
     struct ct_file file;
     char name[32];  /* of the file, without its directory */
     uint64_t first; /* position of its first event in the thread */
-    uint64_t count; /* events that can be read, as far as its headers tell */
-    uint64_t end;   /* position behind its last event: more than first + count where a packed file is damaged */
+    uint64_t count; /* events that can be read, according to its headers */
+    uint64_t end;   /* position after its last event: more than first + count where a packed file is damaged */
     uint64_t events_offset, size;
-    uint32_t thread_id;       /* of the header */
+    uint32_t thread_id;       /* from the header */
     uint8_t state;            /* enum ct_index_state */
     bool segment;             /* one of several, of which older ones may have been deleted */
     struct ct_packed *packed; /* NULL: raw ATF v2 */
@@ -42,23 +42,24 @@ struct ct_index_part {
 struct ct_index {
     struct ct_index_part **parts;
     size_t part_count;
-    uint64_t first, end; /* positions of the first event and behind the last one */
+    uint64_t first, end; /* positions of the first event and after the last one */
     uint64_t count;      /* events */
     bool cut;
-    /* of packed files: the block that was read last */
+    /* packed files: the block that was read last */
     struct ct_unpack unpack;
     const struct ct_index_part *unpacked;
     size_t unpacked_block;
     uint64_t damaged; /* blocks that could not be read so far */
 };
 
-/* Looks at directory/index.ctp, or index.atf, index_2.atf and so on, or segments index_NNNNNN of either kind. Missing and
- * damaged files are no failure: they hold no events. */
+/* Opens directory/index.ctp, or index.atf, index_2.atf and so on, or segments index_NNNNNN of either kind. Missing and
+ * damaged files are not a failure: they have no events. */
 int ct_index_open(struct ct_index *index, struct ct_file_cache *cache, const char *directory);
 void ct_index_close(struct ct_index *index);
-/* Up to `count` events from position `sequence` on; less at the end of a part or block. 0: there is none at this position. */
+/* Reads up to `count` events from position `sequence` on; fewer at the end of a part or block. 0: there is none at this
+ * position. */
 size_t ct_index_read(struct ct_index *index, uint64_t sequence, struct atf_index_event *events, size_t count);
-/* The next position behind `sequence`, of which nothing can be read, where there may be something; index->end: nowhere. */
+/* Nothing can be read at `sequence`: returns the next position that may be readable; index->end: none. */
 uint64_t ct_index_skip(const struct ct_index *index, uint64_t sequence);
 /* Position of the first event at or after the time. */
 uint64_t ct_index_search(struct ct_index *index, uint64_t time_ns);
@@ -67,45 +68,47 @@ uint64_t ct_index_search(struct ct_index *index, uint64_t time_ns);
 
 struct ct_packed {
     struct ctp_header header;
-    struct ctp_entry *blocks; /* of events, by position; they do not overlap */
+    struct ctp_entry *blocks; /* blocks of events, by position; they do not overlap */
     size_t block_count;
     struct ctp_entry *links; /* blocks of links, by first position */
     size_t link_count;
-    uint64_t *link_reach;       /* highest position + 1 of those up to each */
-    struct ct_link *read_links; /* of the block of links that was read last */
+    uint64_t *link_reach;       /* [i]: highest position + 1 of blocks 0 to i */
+    struct ct_link *read_links; /* links of the block that was read last */
     size_t read_count;
     size_t read_block; /* plus one; 0: none */
-    uint64_t missing;  /* positions that no block holds */
-    bool bad_table;    /* it has a footer, and what that says is not so */
+    uint64_t missing;  /* positions that no block contains */
+    bool bad_table;    /* it has a footer, but the footer or its tables are wrong */
     struct ctp_footer footer;
     bool has_footer;
-    uint64_t size; /* of the file, when it was looked at */
+    uint64_t size; /* of the file, when we looked at it */
     struct timespec changed;
 };
 
 /* The part's file is in use and has a packed file's header. Returns 0 or CT_ERR_NO_MEMORY. */
 int ct_packed_load(struct ct_index_part *part);
 void ct_packed_free(struct ct_packed *packed);
-/* As ct_index_read, of one part; the file is in use. */
+/* Like ct_index_read, for one part; the file is in use. */
 size_t ct_packed_read(struct ct_index *index, struct ct_index_part *part, uint64_t sequence,
                       struct atf_index_event *events, size_t count);
 uint64_t ct_packed_skip(const struct ct_index_part *part, uint64_t sequence);
 /* Position of the first event at or after the time, part->end: none. The file is in use. */
 uint64_t ct_packed_search(struct ct_index *index, struct ct_index_part *part, uint64_t time_ns);
-/* As ct_trace_open_calls; the file is not in use. */
+/* Like ct_trace_open_calls; the file is not in use. */
 int ct_packed_open_calls(struct ct_index_part *part, uint64_t **functions, size_t *count);
-/* The detail records of the events, as far as this part tells of them. The file is not in use. */
+/* Fills in the detail records of the events, as far as this part has their links. The file is not in use. */
 void ct_packed_links(struct ct_index_part *part, uint64_t sequence, struct atf_index_event *events, size_t count);
-/* A whole block, malloc'ed, intact and what the entry says; NULL: it is damaged, or there is no memory. The file is in use. */
+/* Reads a whole block, malloc'ed, intact and as its entry says; NULL: it is damaged, or there is no memory. The file is
+ * in use. */
 uint8_t *ct_packed_block(const struct ct_index_part *part, const struct ctp_entry *entry);
 
-/* Checks header, blocks and footer of a part, when its events have been read (verify_packed.c). */
+/* Checks header, blocks and footer of a part, after its events were read (verify_packed.c). */
 void ct_verify_packed(struct ct_index_part *part, const char *name, bool finished,
                       void (*complain)(void *arg, const char *sentence), void *arg);
 
 /* ---- detail files (detail_reader.c) ---- */
 
-/* One file of a thread. Where its records begin is kept for every `stride`-th: the table's size is bounded, not its file's. */
+/* One file of a thread. The table keeps the offset of every `stride`-th record: its size is bounded, however large the
+ * file is. */
 struct ct_detail_part {
     struct ct_file file;
     unsigned number;       /* 1: detail.atf, 2: detail_2.atf … */
@@ -122,21 +125,22 @@ struct ct_details {
     struct ct_detail_part **parts; /* by number */
     size_t part_count;
     bool opened;
-    uint8_t *window; /* bytes of a part that were read last */
+    uint8_t *window; /* the bytes of a part that were read last */
     const struct ct_detail_part *window_part;
     uint64_t window_offset;
     size_t window_size;
-    const struct ct_detail_part *last_part; /* the record behind the one that was read last */
+    const struct ct_detail_part *last_part; /* the record after the one that was read last */
     uint64_t last_seq, last_offset;
 };
 
 bool ct_details_exist(const char *directory);
-/* Finds and looks through the files of the thread, once. Missing and damaged ones are no failure: they hold no records. */
+/* Finds and inspects the files of the thread, once. Missing and damaged ones are not a failure: they have no
+ * records. */
 int ct_details_open(struct ct_details *details, struct ct_file_cache *cache, const char *directory);
 void ct_details_close(struct ct_details *details);
-/* The bytes of a record, total_length of them, good until the next call; NULL: there is no such record. */
+/* The bytes of a record, total_length of them, valid until the next call; NULL: there is no such record. */
 const uint8_t *ct_details_record(struct ct_details *details, uint64_t detail_seq, struct atf_detail_event *event);
-/* 0 or CT_ERR_BAD_FILE: it is too short for what it says it holds. */
+/* 0, or CT_ERR_BAD_FILE: the record is too short for its contents. */
 int ct_details_parse(const uint8_t *record, const struct atf_detail_event *event, struct ct_trace_detail *out);
 
 /* ---- symbols (symbols_reader.c) ---- */
@@ -148,18 +152,18 @@ struct ct_symbols_module {
     uint64_t base;
     size_t functions;
 };
-/* Reads directory/symbols. NULL: no memory. A file that is missing, cut or damaged gives what can be read of it. */
+/* Reads directory/symbols. NULL: no memory. Of a file that is missing, cut or damaged, keeps what can be read. */
 struct ct_symbols *ct_symbols_load(const char *directory);
 void ct_symbols_free(struct ct_symbols *symbols);
 void ct_symbols_keep_mangled(struct ct_symbols *symbols);
 const struct ct_trace_function *ct_symbols_find(struct ct_symbols *symbols, uint64_t id);
 size_t ct_symbols_module_count(const struct ct_symbols *symbols);
 struct ct_symbols_module ct_symbols_module_at(const struct ct_symbols *symbols, size_t index);
-/* By its id; path NULL: there is none. */
+/* Finds a module by its id; path NULL: there is none. */
 struct ct_symbols_module ct_symbols_module_of(const struct ct_symbols *symbols, uint32_t id);
-/* The function that an offset is in, or behind which it lies; NULL: before the first. */
+/* The function that contains an offset, or the last one before it; NULL: the offset is before the first. */
 const struct ct_trace_function *ct_symbols_at(struct ct_symbols *symbols, uint32_t module, uint64_t offset);
-/* What is wrong with the file, NULL: nothing. */
+/* What is wrong with the file; NULL: nothing. */
 const char *ct_symbols_problem(const struct ct_symbols *symbols);
 
 /* ---- the trace ---- */
@@ -168,15 +172,15 @@ struct trace_process {
     struct ct_trace_process info;
     struct ct_json_tree *manifest; /* NULL: not JSON */
     char *text, *directory;
-    struct ct_symbols *symbols; /* read when first asked for */
+    struct ct_symbols *symbols; /* loaded on first use */
     size_t first_thread;
 };
 
 struct trace_thread {
     struct ct_trace_thread info;
     struct ct_index index;
-    struct ct_details details;           /* looked at when first asked for */
-    const struct ct_json_node *manifest; /* NULL: the manifest does not know it */
+    struct ct_details details;           /* opened on first use */
+    const struct ct_json_node *manifest; /* NULL: the manifest does not list it */
 };
 
 struct ct_trace {
@@ -189,22 +193,22 @@ struct ct_trace {
     bool mangled;
 };
 
-/* All threads merged by time, each from a position of its own on (by index; what lies behind its end has no events). */
+/* All threads merged by time, each from its own position on (by index; a position after its end gives no events). */
 int ct_trace_cursor_open_at(struct ct_trace_cursor **out, struct ct_trace *trace, const uint64_t *sequences);
 
-/* Has the thread a file of code? */
+/* True when the thread has a file of code. */
 bool ct_trace_has_code(const struct ct_trace *trace, size_t thread);
-/* All threads merged by time; those with code[i] set also with what they have executed (code_file.h), each record at its place
- * between the events of its thread. */
+/* All threads merged by time; those with code[i] set also with the code that they executed (code_file.h), each record
+ * at its place between the events of its thread. */
 int ct_trace_cursor_open_code(struct ct_trace_cursor **out, struct ct_trace *trace, const bool *code);
 
 enum ct_trace_step {
     CT_TRACE_STEP_END,
     CT_TRACE_STEP_EVENT,
-    CT_TRACE_STEP_CODE, /* of the event only thread and time: not later than the thread's next event */
+    CT_TRACE_STEP_CODE, /* only thread and time of the event are set: not later than the thread's next event */
 };
-/* As ct_trace_next, for such cursors too. A record that is DAMAGED is the last one of its thread; what is wrong tells
- * ct_trace_cursor_problem, until the cursor is closed. */
+/* Like ct_trace_next, for such cursors too. A DAMAGED record is the last one of its thread; ct_trace_cursor_problem
+ * says what is wrong, until the cursor is closed. */
 struct ct_code_record;
 enum ct_trace_step ct_trace_next_step(struct ct_trace_cursor *cursor, struct ct_trace_event *event,
                                       struct ct_code_record *record);
@@ -214,7 +218,7 @@ struct ct_symbols *ct_trace_symbols(const struct ct_trace *trace, size_t process
 
 /* Where code lies. */
 struct ct_trace_place {
-    const struct ct_trace_function *function; /* that it is in, or behind which it lies; NULL: none */
+    const struct ct_trace_function *function; /* that contains it, or the last one before it; NULL: none */
     const char *module;                       /* file name, "": code of no file */
 };
 struct ct_trace_place ct_trace_place(const struct ct_trace *trace, size_t process, uint32_t module, uint64_t offset);
@@ -225,7 +229,7 @@ struct ct_verify_detail {
     void (*complain)(void *arg, const char *sentence);
     void *arg;
 };
-/* Checks the detail files of a thread and the links between them and its index (verify_detail.c). */
+/* Checks the detail files of a thread, and the links between them and its index (verify_detail.c). */
 int ct_verify_details(struct ct_trace *trace, size_t thread, const struct ct_verify_detail *ask);
 /* The detail files of a thread, opened. NULL: no memory. */
 struct ct_details *ct_trace_details(struct ct_trace *trace, size_t thread);

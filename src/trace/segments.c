@@ -1,19 +1,20 @@
-/* See segments.h. Finished segments are in one list, the oldest last event first; new ones come near its end. */
+/* See segments.h. Finished segments are in one list, ordered by their last event, oldest first; new ones come near its
+ * end. */
 #include "trace/segments.h"
 #include "trace/place.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define LEAST_BYTES (4u << 10) /* of a segment */
-#define OPEN_PART   32u        /* files that are open may hold keep_bytes / OPEN_PART together */
+#define LEAST_BYTES (4u << 10) /* smallest segment */
+#define OPEN_PART   32u        /* open files may have keep_bytes / OPEN_PART together */
 #define TIME_PART   8u         /* a segment lasts keep_ns / TIME_PART */
 
 struct segment {
     struct segment *older, *newer;
     struct ct_series *series;
     struct ct_place *place; /* held */
-    char *path;             /* in it */
+    char *path;             /* within the place */
     uint64_t bytes, events, first_ns, last_ns;
 };
 
@@ -23,7 +24,7 @@ struct ct_series {
     bool open;
     uint64_t bytes, first_ns, last_ns; /* of the open file */
     uint64_t dropped, dropped_files, dropped_until_ns;
-    uint64_t begins_ns; /* when something was dropped: of the oldest finished segment that is left, 0: there is none */
+    uint64_t begins_ns; /* after a deletion: beginning of the oldest finished segment that is left, 0: there is none */
 };
 
 struct ct_segments {
@@ -78,7 +79,7 @@ struct ct_series *ct_series_open(struct ct_segments *segments) {
     return series;
 }
 
-static uint64_t largest(const struct ct_segments *segments) {
+static uint64_t largest_segment(const struct ct_segments *segments) {
     if (!segments->keep_bytes)
         return UINT64_MAX;
     uint64_t bytes = segments->keep_bytes / OPEN_PART / (segments->open ? segments->open : 1);
@@ -88,9 +89,9 @@ static uint64_t largest(const struct ct_segments *segments) {
 bool ct_series_is_full(struct ct_series *series, uint64_t time_ns) {
     struct ct_segments *segments = series->segments;
     pthread_mutex_lock(&segments->lock);
-    bool full = series->open &&
-                (series->bytes >= largest(segments) || (segments->keep_ns && time_ns > series->first_ns &&
-                                                        time_ns - series->first_ns >= segments->keep_ns / TIME_PART));
+    bool full = series->open && (series->bytes >= largest_segment(segments) ||
+                                 (segments->keep_ns && time_ns > series->first_ns &&
+                                  time_ns - series->first_ns >= segments->keep_ns / TIME_PART));
     pthread_mutex_unlock(&segments->lock);
     return full;
 }
@@ -108,7 +109,7 @@ void ct_series_grown(struct ct_series *series, uint64_t bytes, uint64_t first_ns
     pthread_mutex_unlock(&segments->lock);
 }
 
-/* ---- what goes ---- */
+/* ---- deleting ---- */
 
 static bool may_go(const struct ct_segments *segments, const struct segment *segment) {
     if (segments->keep_ns && segments->newest_ns - segment->last_ns > segments->keep_ns)
@@ -124,7 +125,7 @@ static uint64_t begin_of(const struct ct_segments *segments, const struct ct_ser
     return 0;
 }
 
-static void trim(struct ct_segments *segments) {
+static void delete_old(struct ct_segments *segments) {
     struct segment *segment;
     while ((segment = segments->oldest) && may_go(segments, segment)) {
         struct ct_series *series = segment->series;
@@ -141,8 +142,8 @@ static void trim(struct ct_segments *segments) {
     }
 }
 
-/* Behind all that are as old. */
-static void insert(struct ct_segments *segments, struct segment *segment) {
+/* Inserts after all that are as old. */
+static void insert_segment(struct ct_segments *segments, struct segment *segment) {
     struct segment *before = segments->newest;
     while (before && before->last_ns > segment->last_ns)
         before = before->older;
@@ -161,7 +162,7 @@ void ct_series_finished(struct ct_series *series, struct ct_place *place, const 
     struct segment *segment = calloc(1, sizeof *segment);
     char *copy = strdup(path);
     pthread_mutex_lock(&segments->lock);
-    if (segment && copy) { /* else it stays for ever */
+    if (segment && copy) { /* else the segment stays for ever */
         *segment = (struct segment){.series = series,
                                     .place = ct_place_hold(place),
                                     .path = copy,
@@ -169,7 +170,7 @@ void ct_series_finished(struct ct_series *series, struct ct_place *place, const 
                                     .events = events,
                                     .first_ns = series->first_ns};
         segment->last_ns = series->last_ns;
-        insert(segments, segment);
+        insert_segment(segments, segment);
     } else {
         free(segment);
         free(copy);
@@ -177,7 +178,7 @@ void ct_series_finished(struct ct_series *series, struct ct_place *place, const 
     segments->open -= series->open;
     series->open = false;
     series->bytes = series->first_ns = series->last_ns = 0;
-    trim(segments);
+    delete_old(segments);
     pthread_mutex_unlock(&segments->lock);
 }
 

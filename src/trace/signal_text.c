@@ -1,4 +1,4 @@
-/* Signals, registers and addresses of a recorded process, in words. */
+/* Describes signals, registers and addresses of a recorded process. */
 #include "trace/signal_text.h"
 #include <inttypes.h>
 #include <signal.h>
@@ -13,7 +13,7 @@ const char *ct_cpu_register(unsigned index) {
     return index < REGISTERS ? x64_registers[index] : NULL;
 }
 
-/* What si_code tells; "" when it is nothing special. */
+/* What si_code means; "" when it is nothing special. */
 static const char *code_text(uint32_t signal, int32_t code) {
     static const struct {
         uint32_t signal;
@@ -23,7 +23,7 @@ static const char *code_text(uint32_t signal, int32_t code) {
         {SIGSEGV, SEGV_MAPERR, "address not mapped"},
         {SIGSEGV, SEGV_ACCERR, "access not permitted"},
         {SIGBUS, BUS_ADRALN, "address not aligned"},
-        {SIGBUS, BUS_ADRERR, "no memory behind the address"},
+        {SIGBUS, BUS_ADRERR, "no memory at the address"},
         {SIGBUS, BUS_OBJERR, "hardware error"},
         {SIGILL, ILL_ILLOPC, "illegal instruction"},
         {SIGILL, ILL_ILLOPN, "illegal operand"},
@@ -45,13 +45,13 @@ static const char *code_text(uint32_t signal, int32_t code) {
     return "";
 }
 
-/* Has it an address that means something? */
+/* True when the signal has a meaningful address. */
 static bool has_address(uint32_t signal, int32_t code) {
     return code > 0 && code < SI_KERNEL &&
            (signal == SIGSEGV || signal == SIGBUS || signal == SIGILL || signal == SIGFPE);
 }
 
-/* The last function that begins at or before the offset; they are numbered in that order. */
+/* The last function that begins at or before the offset; functions are numbered in that order. */
 static const struct ct_trace_function *function_at(const struct ct_trace *trace, size_t process,
                                                    const struct ct_trace_module *module, uint64_t offset) {
     uint64_t low = 0, high = module->functions, first = (uint64_t)module->id << 32;

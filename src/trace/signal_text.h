@@ -1,15 +1,15 @@
-/* Signals, registers and addresses of a recorded process, in words. */
+/* Describes signals, registers and addresses of a recorded process. */
 #ifndef CT_TRACE_SIGNAL_TEXT_H
 #define CT_TRACE_SIGNAL_TEXT_H
 
 #include <contrail/trace.h>
 
-/* "SIGSEGV (address not mapped), address 0x10, at parse+0x1c [prog]": of a signal record. */
+/* Describes a signal record: "SIGSEGV (address not mapped), address 0x10, at parse+0x1c [prog]". */
 void ct_signal_text(const struct ct_trace *trace, size_t process, const struct ct_trace_detail *detail, char *text,
                     size_t size);
-/* "name+0x1c [module]", or the address alone when it is in no module that the trace knows. */
+/* Writes "name+0x1c [module]", or the address alone when it is in no module of the trace. */
 void ct_address_text(const struct ct_trace *trace, size_t process, uint64_t address, char *text, size_t size);
-/* Name of a register in ct_trace_detail.cpu; NULL behind the last. */
+/* Name of a register in ct_trace_detail.cpu; NULL after the last. */
 const char *ct_cpu_register(unsigned index);
 
 #endif

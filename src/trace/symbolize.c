@@ -1,4 +1,4 @@
-/* Filling in a `symbols` file: see symbolize.h. One pass over its text; what is written is collected in memory first. */
+/* Fills in a `symbols` file: see symbolize.h. One pass over its text; the new text is collected in memory first. */
 #include "trace/symbolize.h"
 #include "base/grow.h"
 #include "trace/file.h"
@@ -27,7 +27,7 @@ struct module {
     struct ct_symbolize_module info;
     struct ct_lookup_module *lookup;
     char *path, *build_id;
-    uint64_t checked, fitting; /* without a build-id: functions that were looked for, and found */
+    uint64_t checked, fitting; /* without a build-id: functions that were searched for, and found */
 };
 
 struct work {
@@ -41,7 +41,7 @@ struct work {
 
 /* ---- the new text ---- */
 
-static void add(struct work *w, const char *text, size_t length) {
+static void add_text(struct work *w, const char *text, size_t length) {
     if (length > w->room - w->length) {
         size_t room = w->room ? w->room : 65536;
         while (length > room - w->length)
@@ -58,17 +58,17 @@ static void add(struct work *w, const char *text, size_t length) {
     w->length += length;
 }
 
-/* As the writer of the file does. */
+/* Escapes as the writer of the file does. */
 static void add_escaped(struct work *w, const char *text) {
     for (; *text && !w->no_memory; text++) {
         char escaped[8];
         uint8_t c = (uint8_t)*text;
         if (c >= 0x20 && c != '\\' && c != 0x7f)
-            add(w, text, 1);
+            add_text(w, text, 1);
         else if (c == '\\' || c == '\t' || c == '\n')
-            add(w, c == '\t' ? "\\t" : c == '\n' ? "\\n" : "\\\\", 2);
+            add_text(w, c == '\t' ? "\\t" : c == '\n' ? "\\n" : "\\\\", 2);
         else
-            add(w, escaped, (size_t)snprintf(escaped, sizeof escaped, "\\x%02x", c));
+            add_text(w, escaped, (size_t)snprintf(escaped, sizeof escaped, "\\x%02x", c));
     }
 }
 
@@ -86,8 +86,8 @@ static bool parse_hex(struct span column, uint64_t *value) {
     return column.length != 0;
 }
 
-/* Columns up to `count`; the last has the rest of the line. Returns how many there are. */
-static size_t split(const char *line, size_t length, struct span *columns, size_t count) {
+/* Splits a line into at most `count` columns; the last one has the rest of the line. Returns their number. */
+static size_t split_line(const char *line, size_t length, struct span *columns, size_t count) {
     size_t n = 0;
     const char *end = line + length;
     for (;;) {
@@ -99,7 +99,7 @@ static size_t split(const char *line, size_t length, struct span *columns, size_
     }
 }
 
-/* Paths with escapes are rare, and then found by build-id only. */
+/* Paths with escapes are rare; such modules are found by build-id only. */
 static char *copy_text(struct span column) {
     return strndup(column.at, column.length);
 }
@@ -107,7 +107,7 @@ static char *copy_text(struct span column) {
 static void add_module(struct work *w, const char *line, size_t length) {
     struct span columns[6];
     uint64_t id;
-    if (split(line, length, columns, 6) < 5 || !parse_hex(columns[1], &id) || w->module_count >= MODULE_LIMIT)
+    if (split_line(line, length, columns, 6) < 5 || !parse_hex(columns[1], &id) || w->module_count >= MODULE_LIMIT)
         return;
     if (!ct_grow(&w->modules, &w->module_room, w->module_count, sizeof *w->modules, 16)) {
         w->no_memory = true;
@@ -144,36 +144,36 @@ static void add_found(struct work *w, struct module *m, const struct span *colum
         if (i == INLINES && count <= INLINES && !*value)
             break;
         if (i)
-            add(w, "\t", 1);
+            add_text(w, "\t", 1);
         if (*value)
             add_escaped(w, value);
         else if (i < count)
-            add(w, columns[i].at, columns[i].length);
+            add_text(w, columns[i].at, columns[i].length);
     }
-    if (count > COLUMNS) { /* of later versions */
-        add(w, "\t", 1);
-        add(w, columns[COLUMNS].at, columns[COLUMNS].length);
+    if (count > COLUMNS) { /* columns of later versions */
+        add_text(w, "\t", 1);
+        add_text(w, columns[COLUMNS].at, columns[COLUMNS].length);
     }
 }
 
 static void add_function(struct work *w, const char *line, size_t length) {
     struct span columns[COLUMNS + 1];
-    size_t count = split(line, length, columns, COLUMNS + 1);
+    size_t count = split_line(line, length, columns, COLUMNS + 1);
     uint64_t id, offset;
     struct module *m =
         count > NAME && parse_hex(columns[ID], &id) && parse_hex(columns[OFFSET], &offset) ? module_of(w, id) : NULL;
     if (!m) {
-        add(w, line, length);
+        add_text(w, line, length);
         return;
     }
     struct ct_lookup_result found = ct_lookup_find(w->lookup, m->lookup, offset);
     add_found(w, m, columns, count, &found);
 }
 
-/* A module without a build-id: is the file at its path the one that was recorded? Its functions tell. */
+/* A module without a build-id: compares functions, to find out whether the file at its path is the recorded one. */
 static void check_function(struct work *w, const char *line, size_t length) {
     struct span columns[COLUMNS + 1];
-    size_t count = split(line, length, columns, COLUMNS + 1);
+    size_t count = split_line(line, length, columns, COLUMNS + 1);
     uint64_t id, offset;
     if (count <= NAME || !parse_hex(columns[ID], &id) || !parse_hex(columns[OFFSET], &offset))
         return;
@@ -203,7 +203,7 @@ static bool is_module(const char *line, size_t length) {
     return length > word && memcmp(line, CT_SYMBOLS_MODULE, word) == 0 && line[word] == '\t';
 }
 
-/* Twice: modules and checks first, then the new text. */
+/* Called twice: for modules and checks first, then for the new text. */
 static void each_line(struct work *w, const char *text, size_t size, bool writing) {
     const char *end = text + size, *newline;
     for (bool first = true; !w->no_memory && (newline = memchr(text, '\n', (size_t)(end - text))); first = false) {
@@ -216,18 +216,19 @@ static void each_line(struct work *w, const char *text, size_t size, bool writin
         else if (writing && function)
             add_function(w, text, length);
         else if (writing)
-            add(w, text, length);
+            add_text(w, text, length);
         if (writing && first && !memmem(text, length, "\tinlines", 8))
-            add(w, "\tinlines", 8);
+            add_text(w, "\tinlines", 8);
         if (writing)
-            add(w, "\n", 1);
+            add_text(w, "\n", 1);
         text = newline + 1;
     }
     if (writing && text < end)
-        add(w, text, (size_t)(end - text)); /* was cut */
+        add_text(w, text, (size_t)(end - text)); /* the line is cut */
 }
 
-/* A file of our own: somebody else may do the same at the same time. Readable by those who can read the old one. */
+/* A file of our own, because another process may do this at the same time. Users who can read the old file can read
+ * it. */
 static int make_fresh(struct ct_place *place, const char *name) {
     struct stat old;
     int there = ct_file_open_in(place, CT_SYMBOLS_FILE, O_RDONLY | O_NONBLOCK);
@@ -264,8 +265,8 @@ static int replace_file(const char *directory, const struct work *w) {
     return ct_file_status(error);
 }
 
-static void tell(struct work *w, struct ct_symbolize_totals *totals,
-                 void (*each)(void *arg, const struct ct_symbolize_module *module), void *arg) {
+static void report_modules(struct work *w, struct ct_symbolize_totals *totals,
+                           void (*each)(void *arg, const struct ct_symbolize_module *module), void *arg) {
     for (size_t i = 0; i < w->module_count; i++) {
         struct module *m = &w->modules[i];
         m->info.path = m->path;
@@ -301,7 +302,7 @@ int ct_symbolize(const char *directory, struct ct_lookup *lookup, struct ct_symb
         status = w.no_memory ? CT_ERR_NO_MEMORY : replace_file(directory, &w);
     }
     if (!status)
-        tell(&w, totals, each, arg);
+        report_modules(&w, totals, each, arg);
     for (size_t i = 0; i < w.module_count; i++) {
         free(w.modules[i].path);
         free(w.modules[i].build_id);

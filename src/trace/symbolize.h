@@ -1,7 +1,7 @@
-/* Filling in the `symbols` file of a recorded process: names that were missing, source lines, inlined functions.
+/* Fills in the `symbols` file of a recorded process: names that were missing, source lines, inlined functions.
  *
- * The file is replaced as a whole, by one that differs in these columns only: lines and columns that are not known here stay
- * as they are. */
+ * The file is replaced as a whole, by one that differs only in these columns: unknown lines and columns stay as they
+ * are. */
 #ifndef CT_TRACE_SYMBOLIZE_H
 #define CT_TRACE_SYMBOLIZE_H
 
@@ -12,7 +12,7 @@ struct ct_symbolize_module {
     const char *path, *build_id;
     const char *file;      /* where its symbols were found, "" */
     const char *line_file; /* where its lines were found, "" */
-    const char *problem;   /* a half sentence, "": none */
+    const char *problem;   /* part of a sentence, "": none */
     enum ct_lookup_state state;
     uint64_t functions, named_before, named, lines, inlines;
 };
@@ -25,8 +25,8 @@ struct ct_symbolize_totals {
     uint64_t inlines;             /* with functions inlined into them */
 };
 
-/* Calls `each` for every module when all is done. CT_ERR_NOT_FOUND: there is no such file; CT_ERR_BAD_FILE: it is none; others
- * of writing. On failure the old file stays. */
+/* Calls `each` for every module at the end. CT_ERR_NOT_FOUND: there is no such file; CT_ERR_BAD_FILE: it is not a
+ * symbols file; others for failed writes. On failure the old file stays. */
 int ct_symbolize(const char *directory, struct ct_lookup *lookup, struct ct_symbolize_totals *totals,
                  void (*each)(void *arg, const struct ct_symbolize_module *module), void *arg);
 

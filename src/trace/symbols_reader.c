@@ -1,6 +1,6 @@
-/* Reading the `symbols` file. The text is read once, and only the beginnings of its lines are noted; a function's line is
- * taken apart, in place, when somebody asks for it. Lines that make no sense are left out, and said by
- * ct_symbols_problem. */
+/* Reads the `symbols` file. The text is read once and only the beginnings of its lines are noted; the line of a
+ * function is parsed, in place, when it is first needed. Lines that make no sense are left out; ct_symbols_problem
+ * reports them. */
 #include "base/grow.h"
 #include "symbols/demangle.h"
 #include "trace/reader.h"
@@ -15,7 +15,7 @@
 
 struct function {
     char *line;                     /* NULL: no such function */
-    struct ct_trace_function *info; /* NULL: not taken apart yet */
+    struct ct_trace_function *info; /* NULL: not parsed yet */
 };
 
 struct module {
@@ -35,7 +35,7 @@ struct ct_symbols {
     const char *problem;
     bool total_seen;
     bool no_memory;
-    bool mangled; /* names are shown as the file has them */
+    bool mangled; /* show names as the file has them */
 };
 
 /* ---- columns ---- */
@@ -44,7 +44,7 @@ static int hex_digit(char c) {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Leaves *at behind the tab that ends the column. */
+/* Leaves *at after the tab that ends the column. */
 static bool take_hex(char **at, uint64_t *value) {
     char *p = *at;
     *value = 0;
@@ -59,7 +59,7 @@ static bool take_hex(char **at, uint64_t *value) {
     return true;
 }
 
-/* Unescapes in place and ends it with a NUL. A column that is not there is empty. */
+/* Unescapes in place and adds a NUL. A missing column is empty. */
 static char *take_text(char **at) {
     char *start = *at, *to = start, *p = start;
     for (; *p && *p != '\t'; p++) {
@@ -82,7 +82,7 @@ static char *take_text(char **at) {
 
 /* ---- lines ---- */
 
-static void wrong(struct ct_symbols *symbols, const char *what) {
+static void note_problem(struct ct_symbols *symbols, const char *what) {
     if (!symbols->problem)
         symbols->problem = what;
 }
@@ -97,14 +97,14 @@ static bool make_room(struct ct_symbols *symbols, void *array, size_t *room, siz
 static void add_module(struct ct_symbols *symbols, char *at) {
     uint64_t id, base;
     if (!take_hex(&at, &id) || !take_hex(&at, &base) || id >= MODULE_LIMIT) {
-        wrong(symbols, "a line of a module is damaged");
+        note_problem(symbols, "a line of a module is damaged");
         return;
     }
     if (!make_room(symbols, &symbols->by_id, &symbols->id_count, (size_t)id, sizeof *symbols->by_id) ||
         !make_room(symbols, &symbols->modules, &symbols->module_room, symbols->module_count, sizeof *symbols->modules))
         return;
     if (symbols->by_id[id]) {
-        wrong(symbols, "a module is in it twice");
+        note_problem(symbols, "a module is in it twice");
         return;
     }
     struct module *module = &symbols->modules[symbols->module_count++];
@@ -127,23 +127,23 @@ static void add_function(struct ct_symbols *symbols, char *line) {
     char *at = line;
     symbols->function_count++;
     if (!take_hex(&at, &id)) {
-        wrong(symbols, "a line of a function is damaged");
+        note_problem(symbols, "a line of a function is damaged");
         return;
     }
     struct module *module = module_of(symbols, id);
     size_t index = (uint32_t)id;
     if (!module) {
-        wrong(symbols, "a function's module is not in it");
+        note_problem(symbols, "a function's module is not in it");
         return;
     }
-    if (index >= symbols->line_count) { /* they are dense: a number that large is damage, and would take memory */
-        wrong(symbols, "a function's number is too large");
+    if (index >= symbols->line_count) { /* they are dense: such a large number is damage, and would take memory */
+        note_problem(symbols, "a function's number is too large");
         return;
     }
     if (!make_room(symbols, &module->functions, &module->room, index, sizeof *module->functions))
         return;
     if (module->functions[index].line) {
-        wrong(symbols, "a function is in it twice");
+        note_problem(symbols, "a function is in it twice");
         return;
     }
     module->functions[index].line = at;
@@ -152,7 +152,7 @@ static void add_function(struct ct_symbols *symbols, char *line) {
         module->count = index + 1;
 }
 
-static bool starts(char **at, const char *word) {
+static bool starts_with(char **at, const char *word) {
     size_t length = strlen(word);
     if (strncmp(*at, word, length) != 0 || (*at)[length] != '\t')
         return false;
@@ -165,19 +165,19 @@ static void add_line(struct ct_symbols *symbols, char *line) {
     symbols->total_seen = false;
     if (hex_digit(*line) >= 0)
         add_function(symbols, line);
-    else if (starts(&line, CT_SYMBOLS_MODULE))
+    else if (starts_with(&line, CT_SYMBOLS_MODULE))
         add_module(symbols, line);
-    else if (starts(&line, CT_SYMBOLS_END)) {
+    else if (starts_with(&line, CT_SYMBOLS_END)) {
         symbols->total_seen = true;
         if (!take_hex(&line, &total) || total != symbols->function_count)
-            wrong(symbols, "functions are missing in it");
+            note_problem(symbols, "functions are missing in it");
     } /* kinds of lines of later versions are left out */
 }
 
 static void add_lines(struct ct_symbols *symbols, size_t size) {
     char *line = symbols->text, *end = line + size, *newline;
     if (size && memchr(line, 0, size)) {
-        wrong(symbols, "there are zero bytes in it"); /* a text ends at the first */
+        note_problem(symbols, "there are zero bytes in it"); /* a text ends at the first one */
         end = memchr(line, 0, size);
     }
     for (const char *p = line; (p = memchr(p, '\n', (size_t)(end - p))); p++)
@@ -193,7 +193,7 @@ static void add_lines(struct ct_symbols *symbols, size_t size) {
         line = newline + 1;
     }
     if (line != end || !symbols->total_seen)
-        wrong(symbols, "it is cut");
+        note_problem(symbols, "it is cut");
 }
 
 struct ct_symbols *ct_symbols_load(const char *directory) {
@@ -235,7 +235,7 @@ void ct_symbols_free(struct ct_symbols *symbols) {
 
 /* ---- functions ---- */
 
-/* A demangled name, and "module+0xoffset", are kept behind the structure. */
+/* A demangled name, or "module+0xoffset", is stored after the structure. */
 static struct ct_trace_function *take_apart(const struct module *module, uint64_t id, char *line, bool mangled) {
     uint64_t offset, size;
     if (!take_hex(&line, &offset) || !take_hex(&line, &size))

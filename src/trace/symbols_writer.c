@@ -1,5 +1,5 @@
-/* Writing the `symbols` file: text, one line per function, columns between tabs (docs/TRACE-FORMAT.md). Formatted by
- * hand into a large buffer: tens of thousands of lines stand between a program and its first instruction. */
+/* Writes the `symbols` file: text, one line per function, columns between tabs (docs/TRACE-FORMAT.md). Formatted by
+ * hand into a large buffer: a program waits for tens of thousands of lines before its first instruction. */
 #include "trace/file.h"
 #include "trace/symbols_format.h"
 #include "trace/writer.h"
@@ -21,7 +21,7 @@ struct ct_symbols_writer {
     int fd;
     struct ct_place *place; /* held */
     int error;              /* errno of the first failure */
-    bool more;              /* of a file that is there */
+    bool more;              /* continues an existing file */
     struct ct_symbols_end *end;
     uint64_t offset, functions;
     size_t used;
@@ -80,7 +80,7 @@ static void free_writer(struct ct_symbols_writer *writer) {
     free(writer);
 }
 
-/* Takes the descriptor over, or a negated errno. */
+/* Takes ownership of the descriptor; `fd` may be a negated errno. */
 static int make_writer(struct ct_symbols_writer **out, struct ct_place *process, int fd) {
     struct ct_symbols_writer *writer = fd < 0 ? NULL : malloc(sizeof *writer);
     *out = writer;
@@ -134,7 +134,8 @@ int ct_symbols_writer_continue(struct ct_symbols_writer **out, struct ct_place *
 
 /* ---- lines ---- */
 
-/* The last one. What is left of the file's page is enough for another, or nothing is: zeros before the number fill it. */
+/* Writes the last line. The rest of the file's page has room for another last line, or for none: leading zeros of the
+ * number fill it. */
 static void put_total(struct ct_symbols_writer *writer, uint64_t functions, bool fill) {
     char text[24];
     int length = snprintf(text, sizeof text, "%llx\n", (unsigned long long)functions);
@@ -145,7 +146,8 @@ static void put_total(struct ct_symbols_writer *writer, uint64_t functions, bool
     put_plain(writer, text);
 }
 
-/* `line` is where the last line in the buffer begins. Should it not fit into the page of those before it, these are written first. */
+/* `line` is where the last line in the buffer begins. If it does not fit into the page of the lines before it, these
+ * are written first. */
 static void split_pages(struct ct_symbols_writer *writer, size_t line) {
     char text[PAGE];
     size_t size = writer->used - line;

@@ -16,8 +16,8 @@ struct ct_table {
     size_t count, capacity;
 };
 
-/* The thing with the key; a new one of `size` bytes, zeroed but for its key, when there is none. NULL: out of
- * memory. It stays where it is until the table is cleared. */
+/* Returns the thing with the key, or a new one of `size` bytes, zeroed but for its key. NULL: out of memory. The
+ * pointer is valid until the table is cleared. */
 void *ct_table_get(struct ct_table *table, size_t process, uint64_t function, size_t size);
 /* `release` may be NULL. */
 void ct_table_clear(struct ct_table *table, void (*release)(void *thing));

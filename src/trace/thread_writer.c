@@ -1,6 +1,6 @@
-/* Writing one thread's events: a buffer in front of the files (sink.h).
+/* Writes the events of one thread: a buffer in front of the files (sink.h).
  *
- * The first failure is kept. From then on events are counted and dropped. */
+ * The first failure is kept. After it events are counted and dropped. */
 #include "trace/buffers.h"
 #include "trace/file.h"
 #include "trace/sink.h"
@@ -12,26 +12,26 @@
 #include <sys/stat.h>
 
 #define EVENT      sizeof(struct atf_index_event)
-#define LINKS      512u /* that wait at most */
-#define MANY_LINKS 128u /* worth a write of their own when there is one anyway */
+#define LINKS      512u /* links that wait at most */
+#define MANY_LINKS 128u /* worth a write of their own when one happens anyway */
 
 struct ct_thread_writer {
     const struct ct_sink_kind *kind;
     void *sink;
     struct ct_series *series;
-    struct ct_place *place; /* of the process, held */
-    char *directory;        /* thread_N in it */
+    struct ct_place *place; /* directory of the process, held */
+    char *directory;        /* thread_N within it */
 
     uint64_t committed, dropped;
     int error; /* errno of the first failure */
 
-    struct ct_link *links; /* that are in no file yet */
+    struct ct_link *links; /* links that are in no file yet */
     size_t link_count;
 
     struct atf_index_event *buffer; /* borrowed, or `few`, or NULL */
     size_t room, used;
-    unsigned size_class;           /* of the buffer to borrow next, grows with the thread's rate */
-    unsigned lent_class;           /* of the borrowed one */
+    unsigned size_class;           /* of the next buffer to borrow, grows with the thread's rate */
+    unsigned lent_class;           /* of the borrowed buffer */
     struct atf_index_event few[8]; /* when there is no memory */
 };
 
@@ -89,7 +89,7 @@ void ct_thread_writer_commit(struct ct_thread_writer *writer, size_t count) {
 
 /* ---- links ---- */
 
-/* Behind their events. */
+/* Writes links after their events. */
 static void write_links(struct ct_thread_writer *writer) {
     empty_buffer(writer);
     if (writer->link_count && !writer->error)
@@ -110,7 +110,7 @@ void ct_thread_writer_link(struct ct_thread_writer *writer, uint64_t index_seq, 
 }
 
 int ct_thread_writer_flush(struct ct_thread_writer *writer) {
-    /* A thread that has become quiet borrows less next time. */
+    /* A thread that has become quiet borrows a smaller buffer next time. */
     if (writer->size_class && writer->used < writer->room / 4)
         writer->size_class--;
     empty_buffer(writer);
@@ -120,7 +120,7 @@ int ct_thread_writer_flush(struct ct_thread_writer *writer) {
     return ct_file_status(writer->error);
 }
 
-/* ---- a writer's life ---- */
+/* ---- opening and closing ---- */
 
 static void free_writer(struct ct_thread_writer *writer) {
     ct_place_drop(writer->place);

@@ -1,7 +1,7 @@
-/* Opening a trace: which processes, threads and modules it holds.
+/* Opens a trace: finds its processes, threads and modules.
  *
- * The manifest tells names, losses and modules; the directories and files tell what is there. Where they disagree the files
- * are right: the manifest of a killed recorder is a second old. */
+ * Names, losses and modules come from the manifest; what exists comes from the directories and files. Where they
+ * disagree the files are right: the manifest of a killed recorder is a second old. */
 #include "trace/reader.h"
 #include <errno.h>
 #include <stdarg.h>
@@ -49,7 +49,7 @@ static struct trace_thread *find_thread(struct ct_trace *trace, const struct tra
     return count ? bsearch(&key, trace->threads + process->first_thread, count, sizeof key, compare_ids) : NULL;
 }
 
-/* What the manifest knows about the threads, and those that only the manifest knows. */
+/* Adds what the manifest knows about the threads, and the threads that only the manifest knows. */
 static int merge_threads(struct ct_trace *trace, size_t process) {
     const struct ct_json_node *list = ct_json_get(ct_json_root(trace->processes[process].manifest), "threads", NULL);
     const struct ct_json_node *node;
@@ -80,7 +80,8 @@ static int merge_threads(struct ct_trace *trace, size_t process) {
         thread->info.tid = (uint32_t)ct_json_u64(ct_json_get(node, "tid", NULL), thread->info.tid);
         thread->info.name = ct_json_text(ct_json_get(node, "name", NULL), "");
         thread->info.lost = ct_json_u64(ct_json_get(node, "lost", NULL), 0);
-        if (!thread->index.part_count) { /* it never had a file: nothing was cut off; or all were deleted */
+        /* the thread never had a file, so nothing was cut off; or all its files were deleted */
+        if (!thread->index.part_count) {
             uint64_t events = ct_json_u64(ct_json_get(node, "events", NULL), 0);
             bool kept = ct_json_get(ct_json_root(owner->manifest), "keep", NULL);
             thread->info.cut = events != 0 && !kept;
@@ -102,7 +103,7 @@ static int find_threads(struct ct_trace *trace, size_t process) {
     return status ? status : merge_threads(trace, process);
 }
 
-/* When it began and ended. A manifest that was not finished does not know the end. */
+/* Finds out when the process began and ended. A manifest that was not finished does not have the end. */
 static void find_times(struct ct_trace *trace, size_t process) {
     struct trace_process *owner = &trace->processes[process];
     const struct ct_json_node *root = ct_json_root(owner->manifest);
@@ -136,7 +137,7 @@ static struct ct_trace_module *add_module(struct ct_trace *trace, size_t process
     return module;
 }
 
-/* From the manifest; from the symbols when it tells of none. */
+/* Reads the modules from the manifest; from the symbols when it has none. */
 static int find_modules(struct ct_trace *trace, size_t process) {
     const struct ct_json_node *list = ct_json_get(ct_json_root(trace->processes[process].manifest), "modules", NULL);
     for (const struct ct_json_node *node = ct_json_first(list); node; node = node->next) {
@@ -208,7 +209,7 @@ static int add_process(struct ct_trace *trace, const char *directory) {
 
 /* ---- the trace ---- */
 
-__attribute__((format(printf, 3, 4))) static void say(char *error, size_t size, const char *format, ...) {
+__attribute__((format(printf, 3, 4))) static void set_error(char *error, size_t size, const char *format, ...) {
     va_list arguments;
     if (!error || !size)
         return;
@@ -217,7 +218,7 @@ __attribute__((format(printf, 3, 4))) static void say(char *error, size_t size, 
     va_end(arguments);
 }
 
-/* pid_N, and for each further program that the process has executed pid_N_2, pid_N_3 ... */
+/* pid_N, and for each further program that the process executed pid_N_2, pid_N_3 ... */
 static int add_programs(struct ct_trace *trace, const char *path, uint32_t pid, char *error, size_t error_size) {
     int status = CT_OK;
     char name[40];
@@ -226,7 +227,7 @@ static int add_programs(struct ct_trace *trace, const char *path, uint32_t pid, 
         char *directory = ct_file_path("%s/%s", path, name);
         status = directory ? add_process(trace, directory) : CT_ERR_NO_MEMORY;
         if (status && status != CT_ERR_NOT_FOUND)
-            say(error, error_size, "%s cannot be read: %s", directory ? directory : path, ct_status_text(status));
+            set_error(error, error_size, "%s cannot be read: %s", directory ? directory : path, ct_status_text(status));
         free(directory);
         snprintf(name, sizeof name, "pid_%u_%u", pid, turn);
     }
@@ -238,7 +239,7 @@ static int add_session(struct ct_trace *trace, const char *path, char *error, si
     size_t count;
     int problem = ct_find_numbered(path, "pid_", &pids, &count), status = ct_file_status(problem);
     if (problem)
-        say(error, error_size, "%s cannot be read: %s", path, strerror(problem));
+        set_error(error, error_size, "%s cannot be read: %s", path, strerror(problem));
     for (size_t i = 0; i < count && (!status || status == CT_ERR_NOT_FOUND); i++)
         status = add_programs(trace, path, pids[i], error, error_size);
     free(pids);
@@ -248,9 +249,10 @@ static int add_session(struct ct_trace *trace, const char *path, char *error, si
         return 0;
     char *newest = count ? NULL : ct_find_newest_session(path);
     if (newest)
-        say(error, error_size, "%s holds traces; name one of them (the newest is %s)", path, newest);
+        set_error(error, error_size, "%s contains traces; name one of them (the newest is %s)", path, newest);
     else
-        say(error, error_size,
+        set_error(
+            error, error_size,
             "%s has no manifest.json: it is not a trace, or its recorder was ended before recording began; record one "
             "with contrail spawn PROG",
             path);
@@ -262,21 +264,22 @@ static int open_path(struct ct_trace *trace, const char *path, char *error, size
     struct stat status;
     if (stat(path, &status) != 0) {
         int problem = errno;
-        say(error, error_size,
-            problem == ENOENT ? "there is no trace %s; contrail info without a name shows the newest under %s"
-                              : "the trace %s cannot be read",
-            path, DEFAULT_ROOT);
+        set_error(error, error_size,
+                  problem == ENOENT ? "there is no trace %s; contrail info without a name shows the newest under %s"
+                                    : "the trace %s cannot be read",
+                  path, DEFAULT_ROOT);
         return ct_file_status(problem);
     }
     if (!S_ISDIR(status.st_mode)) {
-        say(error, error_size, "%s is not a directory; name a session directory or a pid_N directory in it", path);
+        set_error(error, error_size, "%s is not a directory; name a session directory or a pid_N directory in it",
+                  path);
         return CT_ERR_BAD_FILE;
     }
     if (!ct_find_exists(path, "manifest.json"))
         return add_session(trace, path, error, error_size);
     int result = add_process(trace, path);
     if (result)
-        say(error, error_size, "%s cannot be read: %s", path, ct_status_text(result));
+        set_error(error, error_size, "%s cannot be read: %s", path, ct_status_text(result));
     return result;
 }
 
@@ -284,7 +287,7 @@ static char *path_of(const char *path, char *error, size_t error_size, int *stat
     char *copy = path ? strdup(path) : ct_find_newest_session(DEFAULT_ROOT);
     *status = copy ? 0 : path ? CT_ERR_NO_MEMORY : CT_ERR_NOT_FOUND;
     if (!copy && !path)
-        say(error, error_size, "no trace found under %s; record one with contrail spawn PROG", DEFAULT_ROOT);
+        set_error(error, error_size, "no trace found under %s; record one with contrail spawn PROG", DEFAULT_ROOT);
     size_t length = copy ? strlen(copy) : 0;
     while (length > 1 && copy[length - 1] == '/')
         copy[--length] = 0;
@@ -294,10 +297,10 @@ static char *path_of(const char *path, char *error, size_t error_size, int *stat
 int ct_trace_open(struct ct_trace **out, const char *path, char *error, size_t error_size) {
     int status;
     *out = NULL;
-    say(error, error_size, "%s", "");
+    set_error(error, error_size, "%s", "");
     struct ct_trace *trace = calloc(1, sizeof *trace);
     if (!trace) {
-        say(error, error_size, "%s", ct_status_text(CT_ERR_NO_MEMORY));
+        set_error(error, error_size, "%s", ct_status_text(CT_ERR_NO_MEMORY));
         return CT_ERR_NO_MEMORY;
     }
     pthread_mutex_init(&trace->cache.lock, NULL);
@@ -306,7 +309,7 @@ int ct_trace_open(struct ct_trace **out, const char *path, char *error, size_t e
         status = open_path(trace, trace->path, error, error_size);
     if (status) {
         if (error && error_size && !*error)
-            say(error, error_size, "%s", ct_status_text(status));
+            set_error(error, error_size, "%s", ct_status_text(status));
         ct_trace_close(trace);
         return status;
     }
@@ -335,7 +338,7 @@ void ct_trace_close(struct ct_trace *trace) {
     free(trace);
 }
 
-/* ---- what it holds ---- */
+/* ---- contents ---- */
 
 const char *ct_trace_path(const struct ct_trace *trace) {
     return trace->path;

@@ -64,7 +64,7 @@ static double real_of(const uint8_t *bytes, uint64_t size) {
     }
 }
 
-/* As few digits as lead back to the same value. */
+/* Writes as few digits as give back this value. */
 static void add_real(struct text *t, const uint8_t *bytes, uint64_t size) {
     double value = real_of(bytes, size);
     char text[64];
@@ -73,7 +73,7 @@ static void add_real(struct text *t, const uint8_t *bytes, uint64_t size) {
         if (size == 4 ? strtof(text, NULL) == (float)value : strtod(text, NULL) == value)
             break;
     }
-    char *comma = strchr(text, ','); /* of the user's language */
+    char *comma = strchr(text, ','); /* a decimal comma, in some locales */
     if (comma)
         *comma = '.';
     if (isfinite(value) && !strpbrk(text, ".e"))
@@ -112,7 +112,7 @@ static void add_character(struct text *t, uint8_t c, char quote) {
         add(t, "%c", c);
 }
 
-/* In quotes. `whole`: it ends where the bytes do, and not because no more are there. */
+/* Writes a text in quotes. `whole`: the text ends with the bytes; otherwise more may follow that we do not have. */
 static void add_string(struct text *t, const uint8_t *bytes, size_t length, bool whole) {
     size_t shown = length < STRING_BYTES ? length : STRING_BYTES;
     add(t, "\"");
@@ -129,7 +129,7 @@ static void add_string(struct text *t, const uint8_t *bytes, size_t length, bool
     add(t, whole && shown == length ? "\"" : "\"…");
 }
 
-/* Bytes from an address on, of the recorded stack or of what cannot change; NULL: they are not known. */
+/* Bytes at an address, from the recorded stack or from memory that cannot change; NULL: not known. */
 static const uint8_t *bytes_at(const struct ct_memory *memory, uint64_t address, size_t *have) {
     const struct ct_trace_detail *detail = memory->detail;
     if (address < detail->stack_pointer || address - detail->stack_pointer >= detail->stack_size)
@@ -138,7 +138,7 @@ static const uint8_t *bytes_at(const struct ct_memory *memory, uint64_t address,
     return detail->stack + (address - detail->stack_pointer);
 }
 
-/* A pointer to char; true: its text is there. */
+/* Writes the text of a char pointer; true: the text is known. */
 static bool add_text(struct text *t, uint64_t address) {
     size_t have;
     const uint8_t *bytes = bytes_at(t->memory, address, &have);
@@ -176,7 +176,7 @@ static bool add_flags(struct text *t, const struct ct_type *type, uint64_t value
 static void add_enum(struct text *t, const struct ct_type *type, const uint8_t *bytes) {
     int64_t value = type->is_signed ? signed_of(bytes, type->size) : (int64_t)unsigned_of(bytes, type->size);
     for (size_t i = 0; i < type->enumerator_count; i++) {
-        /* Their values are written in as many bits as they need. */
+        /* DWARF writes their values in as many bits as they need. */
         uint64_t mask = type->size >= 8 ? UINT64_MAX : (UINT64_C(1) << 8 * type->size) - 1;
         if (((uint64_t)type->enumerators[i].value & mask) == ((uint64_t)value & mask)) {
             add(t, "%s", type->enumerators[i].name);
@@ -313,7 +313,7 @@ static enum ct_value_kind kind_of(const struct ct_type *type, const uint8_t *byt
     }
 }
 
-/* The text without quotes. */
+/* Copies the text without quotes. */
 static void copy_string(const struct ct_memory *memory, struct ct_argument *out) {
     size_t have, length;
     const uint8_t *bytes = bytes_at(memory, out->number, &have);

@@ -1,9 +1,9 @@
-/* Checking a trace: what readers assume, looked at event by event.
+/* Checks a trace: everything that readers assume, event by event.
  *
- * A part of a thread's events is checked leniently where the manifest cannot know: behind a gap the depth may be anything, and so
- * may it be anywhere in what an unfinished manifest has not heard of. Frames need not end in the order in which they began
- * (coroutines), nor in the thread where they began (fibers that migrate): such a return must find its open call in another
- * thread. Each kind of problem is told a few times per thread, then counted. */
+ * Events are checked leniently where the manifest cannot know: after a gap the depth may be anything, and so it may in
+ * the part that an unfinished manifest does not cover. Frames need not end in the order in which they began
+ * (coroutines), nor in the thread where they began (fibers that migrate): such a return must find its open call in
+ * another thread. Each kind of problem is reported a few times per thread, then counted. */
 #include "base/grow.h"
 #include "trace/code_file.h"
 #include "trace/crc32.h"
@@ -18,13 +18,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BATCH      4096
-#define TOLD_LIMIT 5
-#define GAP_LIMIT  4096 /* a recorder lists no more per thread: the last stands for all that follow */
+#define BATCH        4096
+#define REPORT_LIMIT 5
+#define GAP_LIMIT    4096 /* a recorder lists no more per thread: the last one includes all that follow */
 
 enum problem { P_TIME, P_KIND, P_THREAD, P_FUNCTION, P_DEPTH, P_MATCH, P_DETAIL, P_COUNT };
 
-/* Functions, one entry for each time. */
+/* A list of functions, one entry for each time. */
 struct tally {
     uint64_t *functions;
     size_t count, room;
@@ -33,31 +33,31 @@ struct tally {
 struct verifier {
     struct ct_trace *trace;
     struct tally open;    /* of this process: calls that were never left in their thread */
-    struct tally orphans; /* returns whose call their thread has not seen */
+    struct tally orphans; /* returns whose call is not in their thread */
     bool gaps;
     void (*complain)(void *arg, const char *sentence);
     void *arg;
     bool failed;
 };
 
-/* The frames of one thread: `unknown` ones that were opened where nobody saw it, then the known ones. `others`: functions of those
- * on other stacks than the first, by depth. */
+/* The frames of one thread: first `unknown` frames whose calls were not seen, then the known ones. `others`: functions
+ * of frames on other stacks than the first, by depth. */
 struct frames {
     struct tally known;
     uint64_t unknown;
     struct ct_depths others;
-    bool others_unknown; /* some of these may have been opened where nobody saw it */
+    bool others_unknown; /* some of these calls may not have been seen */
 };
 
 struct thread_check {
     struct verifier *verifier;
     struct trace_thread *thread;
     const char *directory;
-    uint64_t told[P_COUNT];
+    uint64_t reported[P_COUNT];
     uint64_t sequence, last_time;
-    const struct ct_json_node *gap; /* the next one */
+    const struct ct_json_node *gap; /* the next gap */
     size_t gap_count;
-    uint64_t known_events; /* up to here the manifest knows all gaps */
+    uint64_t known_events; /* up to here the manifest has all gaps */
     struct frames frames;
     bool lenient;    /* the next event's depth may be anything */
     bool after_hole; /* events before it cannot be read, or were deleted */
@@ -75,13 +75,13 @@ __attribute__((format(printf, 2, 3))) static void complain(struct verifier *veri
         verifier->complain(verifier->arg, sentence);
 }
 
-/* About the event at check->sequence. */
-__attribute__((format(printf, 3, 4))) static void told(struct thread_check *check, enum problem problem,
-                                                       const char *format, ...) {
+/* Reports a problem of the event at check->sequence. */
+__attribute__((format(printf, 3, 4))) static void report_problem(struct thread_check *check, enum problem problem,
+                                                                 const char *format, ...) {
     char text[512];
     va_list arguments;
     check->verifier->failed = true;
-    if (check->told[problem]++ >= TOLD_LIMIT)
+    if (check->reported[problem]++ >= REPORT_LIMIT)
         return;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
@@ -92,7 +92,7 @@ __attribute__((format(printf, 3, 4))) static void told(struct thread_check *chec
 
 /* ---- frames ---- */
 
-static bool add(struct tally *tally, uint64_t function) {
+static bool add_function(struct tally *tally, uint64_t function) {
     if (!ct_grow(&tally->functions, &tally->room, tally->count, sizeof *tally->functions, 1024))
         return false;
     tally->functions[tally->count++] = function;
@@ -103,7 +103,7 @@ static uint64_t open_frames(const struct frames *frames) {
     return frames->unknown + frames->known.count;
 }
 
-static void forget(struct frames *frames, uint64_t depth) {
+static void forget_frames(struct frames *frames, uint64_t depth) {
     frames->known.count = 0;
     frames->unknown = depth;
 }
@@ -119,17 +119,18 @@ static void remove_known(struct tally *known, size_t index) {
     known->count--;
 }
 
-/* On another stack than the first. */
+/* A call on another stack than the first. */
 static void check_other_call(struct thread_check *check, const struct atf_index_event *event, bool entry_only) {
     struct frames *frames = &check->frames;
     uint64_t function;
     bool doubtful = check->lenient || frames->others_unknown || event->call_depth == ATF_DEPTH_NONE;
     if (!doubtful && ct_depths_get(&frames->others, event->call_depth, &function))
-        told(check, P_DEPTH, "is a call at depth %u, where a frame of function %" PRIx64 " is open", event->call_depth,
-             function);
+        report_problem(check, P_DEPTH, "is a call at depth %u, where a frame of function %" PRIx64 " is open",
+                       event->call_depth, function);
     if (!doubtful && ATF_DEPTH_PLACE(event->call_depth) &&
         !ct_depths_get(&frames->others, event->call_depth - 1, &function))
-        told(check, P_DEPTH, "is a call at depth %u, and no frame is open at the one before", event->call_depth);
+        report_problem(check, P_DEPTH, "is a call at depth %u, and no frame is open at the one before",
+                       event->call_depth);
     if (!entry_only && !ct_depths_put(&frames->others, event->call_depth, event->function_id))
         frames->others_unknown = true;
 }
@@ -138,14 +139,14 @@ static void check_other_leave(struct thread_check *check, const struct atf_index
     struct frames *frames = &check->frames;
     uint64_t function;
     if (!ct_depths_get(&frames->others, event->call_depth, &function)) {
-        if (!check->lenient && !frames->others_unknown && !add(&check->verifier->orphans, event->function_id))
+        if (!check->lenient && !frames->others_unknown && !add_function(&check->verifier->orphans, event->function_id))
             frames->others_unknown = true;
         return;
     }
     ct_depths_remove(&frames->others, event->call_depth);
     if (function != event->function_id && !check->lenient && event->call_depth != ATF_DEPTH_NONE)
-        told(check, P_MATCH, "is an end of function %" PRIx64 ", but the open one at its depth is %" PRIx64,
-             (uint64_t)event->function_id, function);
+        report_problem(check, P_MATCH, "is an end of function %" PRIx64 ", but the open one at its depth is %" PRIx64,
+                       (uint64_t)event->function_id, function);
 }
 
 static void check_call(struct thread_check *check, const struct atf_index_event *event, bool entry_only) {
@@ -156,15 +157,15 @@ static void check_call(struct thread_check *check, const struct atf_index_event 
     }
     if (event->call_depth != open_frames(frames)) {
         if (!check->lenient)
-            told(check, P_DEPTH, "is a call at depth %u while %" PRIu64 " frames are open", event->call_depth,
-                 open_frames(frames));
-        forget(frames, event->call_depth);
+            report_problem(check, P_DEPTH, "is a call at depth %u while %" PRIu64 " frames are open", event->call_depth,
+                           open_frames(frames));
+        forget_frames(frames, event->call_depth);
     }
-    if (!entry_only && !add(&frames->known, event->function_id))
-        forget(frames, (uint64_t)event->call_depth + 1);
+    if (!entry_only && !add_function(&frames->known, event->function_id))
+        forget_frames(frames, (uint64_t)event->call_depth + 1);
 }
 
-/* A frame ends that is not the innermost one. Its depth tells which. */
+/* A frame ends that is not the innermost one. Its depth says which. */
 static bool leave_other(struct thread_check *check, const struct atf_index_event *event) {
     struct frames *frames = &check->frames;
     uint64_t at = (uint64_t)event->call_depth - frames->unknown;
@@ -185,7 +186,7 @@ static bool leave_other(struct thread_check *check, const struct atf_index_event
         frames->unknown -= right;
         return right;
     }
-    return event->call_depth == open_frames(frames) && add(&check->verifier->orphans, event->function_id);
+    return event->call_depth == open_frames(frames) && add_function(&check->verifier->orphans, event->function_id);
 }
 
 static void check_leave(struct thread_check *check, const struct atf_index_event *event) {
@@ -205,11 +206,12 @@ static void check_leave(struct thread_check *check, const struct atf_index_event
         return;
     const char *what = event->event_kind == ATF_RETURN ? "a return" : "an exception";
     if (!check->lenient && !innermost)
-        told(check, P_DEPTH, "is %s at depth %u while %" PRIu64 " frames are open", what, event->call_depth, open);
+        report_problem(check, P_DEPTH, "is %s at depth %u while %" PRIu64 " frames are open", what, event->call_depth,
+                       open);
     else if (!check->lenient)
-        told(check, P_MATCH, "is %s of function %" PRIx64 ", but the open one at its depth is %" PRIx64, what,
-             (uint64_t)event->function_id, known->functions[known->count - 1]);
-    forget(frames, event->call_depth); /* it is closed now, and what is below is anybody's guess */
+        report_problem(check, P_MATCH, "is %s of function %" PRIx64 ", but the open one at its depth is %" PRIx64, what,
+                       (uint64_t)event->function_id, known->functions[known->count - 1]);
+    forget_frames(frames, event->call_depth); /* it is closed now, and the frames below it are unknown */
 }
 
 /* ---- events ---- */
@@ -218,20 +220,20 @@ static uint64_t gap_at(const struct ct_json_node *gap) {
     return ct_json_u64(ct_json_get(gap, "at", NULL), 0);
 }
 
-/* Is the depth of this event known from those before it? */
+/* Finds out whether the depth of this event follows from the events before it. */
 static void look_for_gap(struct thread_check *check) {
     check->lenient = check->sequence >= check->known_events || check->after_hole;
     if (check->lenient)
         forget_others(&check->frames);
     if (check->after_hole)
-        forget(&check->frames, open_frames(&check->frames));
+        forget_frames(&check->frames, open_frames(&check->frames));
     check->after_hole = false;
     while (check->gap && gap_at(check->gap) <= check->sequence) {
         if (gap_at(check->gap) == check->sequence) {
             check->lenient = true;
             forget_others(&check->frames);
-            /* What is open now may have other functions, even where the depth is the same. */
-            forget(&check->frames, open_frames(&check->frames));
+            /* The open frames may belong to other functions, even where the depth is the same. */
+            forget_frames(&check->frames, open_frames(&check->frames));
         }
         check->gap = check->gap->next;
         if (!check->gap && check->gap_count >= GAP_LIMIT)
@@ -242,14 +244,15 @@ static void look_for_gap(struct thread_check *check) {
 static void check_event(struct thread_check *check, const struct atf_index_event *event, uint32_t thread_id) {
     const struct ct_trace_function *function = NULL;
     if (event->timestamp_ns < check->last_time)
-        told(check, P_TIME, "is %" PRIu64 " ns earlier than the one before it", check->last_time - event->timestamp_ns);
+        report_problem(check, P_TIME, "is %" PRIu64 " ns earlier than the one before it",
+                       check->last_time - event->timestamp_ns);
     check->last_time = event->timestamp_ns;
     if (event->detail_seq != ATF_NO_DETAIL && !check->thread->info.has_detail && check->known_events == UINT64_MAX)
-        told(check, P_DETAIL, "names detail record %u, and there is no detail file", event->detail_seq);
+        report_problem(check, P_DETAIL, "names detail record %u, but there is no detail file", event->detail_seq);
     if (event->thread_id != thread_id)
-        told(check, P_THREAD, "is of thread %u in a file of thread %u", event->thread_id, thread_id);
+        report_problem(check, P_THREAD, "is of thread %u in a file of thread %u", event->thread_id, thread_id);
     if (event->event_kind < ATF_CALL || event->event_kind > ATF_EXCEPTION) {
-        told(check, P_KIND, "is of kind %u, which does not exist", event->event_kind);
+        report_problem(check, P_KIND, "is of kind %u, which does not exist", event->event_kind);
         return;
     }
     look_for_gap(check);
@@ -257,7 +260,8 @@ static void check_event(struct thread_check *check, const struct atf_index_event
         return; /* a signal: it closes no frame */
     function = ct_trace_function(check->verifier->trace, check->thread->info.process, event->function_id);
     if (!function)
-        told(check, P_FUNCTION, "names function %" PRIx64 ", which symbols does not know", event->function_id);
+        report_problem(check, P_FUNCTION, "names function %" PRIx64 ", which symbols does not know",
+                       event->function_id);
     if (event->event_kind == ATF_CALL)
         check_call(check, event, function && function->entry_only);
     else
@@ -282,7 +286,7 @@ static void check_header(struct verifier *verifier, const char *name, const stru
     if (header->flags & ~(uint32_t)ATF_HAS_DETAIL)
         complain(verifier, "%s: the header has unknown flags %x", name, header->flags);
     else if (header->flags && !has_detail && !part->segment)
-        complain(verifier, "%s: the header tells of a detail file, which is not there", name);
+        complain(verifier, "%s: the header mentions a detail file, but there is none", name);
     for (size_t i = 0; i < sizeof header->reserved && !part->segment; i++)
         if (header->reserved[i]) {
             complain(verifier, "%s: reserved bytes of the header are not zero", name);
@@ -292,7 +296,7 @@ static void check_header(struct verifier *verifier, const char *name, const stru
     if (part->state == CT_INDEX_CUT && untouched)
         return; /* never finished */
     if (header->footer_offset != header->events_offset + (uint64_t)header->event_count * sizeof(struct atf_index_event))
-        complain(verifier, "%s: the header puts the footer at byte %" PRIu64 " behind %u events", name,
+        complain(verifier, "%s: the header puts the footer at byte %" PRIu64 " after %u events", name,
                  (uint64_t)header->footer_offset, header->event_count);
     if (header->event_count == part->count &&
         (header->time_start_ns != range->first || header->time_end_ns != range->last))
@@ -312,7 +316,7 @@ static void check_footer(struct verifier *verifier, const char *name, const stru
         complain(verifier, "%s: the checksum is %08x, but that of the events is %08x: they were damaged", name,
                  footer.crc32, range->crc);
     if (footer.bytes_written != part->count * sizeof(struct atf_index_event))
-        complain(verifier, "%s: the footer tells of %" PRIu64 " bytes of events; there are %" PRIu64, name,
+        complain(verifier, "%s: the footer says %" PRIu64 " bytes of events; there are %" PRIu64, name,
                  (uint64_t)footer.bytes_written, part->count * sizeof(struct atf_index_event));
     if (footer.time_start_ns != range->first || footer.time_end_ns != range->last)
         complain(verifier, "%s: the footer's times are not those of its first and last event", name);
@@ -325,7 +329,7 @@ static void check_footer(struct verifier *verifier, const char *name, const stru
         complain(verifier, "%s: %" PRIu64 " bytes follow the footer", name, part->size - offset - sizeof footer);
 }
 
-/* Header and footer, when the events have been read. */
+/* Checks header and footer, after the events were read. */
 static void check_frame(struct verifier *verifier, const char *name, struct ct_index_part *part,
                         const struct range *range, bool finished, bool has_detail) {
     struct atf_index_header header;
@@ -367,7 +371,7 @@ static void pass_hole(struct thread_check *check, const struct ct_index_part *pa
                  "%s: events %" PRIu64 " to %" PRIu64 " cannot be read: their block is damaged or missing", name,
                  check->sequence, next - 1);
     else
-        complain(check->verifier, "%s: it cannot be read behind event %" PRIu64, name, check->sequence - part->first);
+        complain(check->verifier, "%s: it cannot be read after event %" PRIu64, name, check->sequence - part->first);
     check->sequence = next;
     check->after_hole = true;
 }
@@ -413,22 +417,22 @@ static void check_details(struct verifier *verifier, const struct trace_thread *
     struct ct_verify_detail ask = {.finished = finished, .complain = pass_on, .arg = verifier};
     const struct trace_process *process = &verifier->trace->processes[thread->info.process];
     ask.dropped = keeps_newest(verifier, thread);
-    bool told = ct_json_flag(ct_json_get(thread->manifest, "has_detail", NULL), false), is = thread->info.has_detail;
+    bool listed = ct_json_flag(ct_json_get(thread->manifest, "has_detail", NULL), false), is = thread->info.has_detail;
     if (is && ct_verify_details(verifier->trace, (size_t)(thread - verifier->trace->threads), &ask) != 0)
         complain(verifier, "%s/thread_%u: no memory to check its detail", process->directory, thread->info.id);
-    if (process->info.complete && thread->manifest && told != is && !(told && ask.dropped))
-        complain(verifier, "%s/thread_%u: the manifest tells of %s detail file, and there is %s", process->directory,
-                 thread->info.id, told ? "a" : "no", is ? "one" : "none");
+    if (process->info.complete && thread->manifest && listed != is && !(listed && ask.dropped))
+        complain(verifier, "%s/thread_%u: the manifest says that there is %s detail file, but there is %s",
+                 process->directory, thread->info.id, listed ? "a" : "no", is ? "one" : "none");
 }
 
-/* What it has executed, when it was followed. */
+/* Checks the code that it executed, when it was followed. */
 static void check_code(struct verifier *verifier, const struct trace_thread *thread, bool finished) {
     const struct trace_process *process = &verifier->trace->processes[thread->info.process];
-    const struct ct_json_node *told = ct_json_get(thread->manifest, "code", NULL);
+    const struct ct_json_node *listed = ct_json_get(thread->manifest, "code", NULL);
     struct ct_code_reader *reader;
     struct ct_code_record record;
     int status = ct_code_reader_open(&reader, process->directory, thread->info.id);
-    if (status == CT_ERR_NOT_FOUND && !told)
+    if (status == CT_ERR_NOT_FOUND && !listed)
         return;
     char name[PATH_MAX];
     snprintf(name, sizeof name, "%s/thread_%u/" CT_CODE_FILE, process->directory, thread->info.id);
@@ -443,18 +447,19 @@ static void check_code(struct verifier *verifier, const struct trace_thread *thr
     if (status < 0)
         complain(verifier, "%s: %s", name, ct_code_reader_problem(reader));
     else if (status > 0)
-        complain(verifier, "%s: it tells of more events than the index holds", name);
+        complain(verifier, "%s: it refers to more events than the index has", name);
     else if (finished && !ct_code_reader_finished(reader))
         complain(verifier, "%s: it is cut", name);
-    else if (finished && (ct_json_u64(ct_json_get(told, "blocks", NULL), 0) != counts.blocks ||
-                          ct_json_u64(ct_json_get(told, "compiled", NULL), 0) != counts.compiled))
-        complain(verifier, "%s: it holds %" PRIu64 " blocks and %" PRIu64 " translations, the manifest tells otherwise",
-                 name, counts.blocks, counts.compiled);
+    else if (finished && (ct_json_u64(ct_json_get(listed, "blocks", NULL), 0) != counts.blocks ||
+                          ct_json_u64(ct_json_get(listed, "compiled", NULL), 0) != counts.compiled))
+        complain(verifier,
+                 "%s: it has %" PRIu64 " blocks and %" PRIu64 " translations, but the manifest says otherwise", name,
+                 counts.blocks, counts.compiled);
     ct_code_reader_close(reader);
 }
 
-/* Events that are in the files, or were and have been deleted to keep the newest. */
-static uint64_t held(const struct verifier *verifier, const struct trace_thread *thread) {
+/* Events that are in the files, or were deleted to keep the newest. */
+static uint64_t held_events(const struct verifier *verifier, const struct trace_thread *thread) {
     if (!thread->index.part_count && keeps_newest(verifier, thread))
         return ct_json_u64(ct_json_get(thread->manifest, "events", NULL), 0);
     return thread->index.first + thread->info.event_count;
@@ -472,7 +477,7 @@ static void check_thread(struct verifier *verifier, struct thread_check *check, 
     check->thread = thread;
     check->directory = process->directory;
     check->frames = frames;
-    forget(&check->frames, 0);
+    forget_frames(&check->frames, 0);
     forget_others(&check->frames);
     check->frames.others_unknown = false;
     const struct ct_json_node *gaps = ct_json_get(thread->manifest, "gaps", NULL);
@@ -487,21 +492,21 @@ static void check_thread(struct verifier *verifier, struct thread_check *check, 
     for (size_t i = 0; i < thread->index.part_count; i++)
         check_part(check, i, finished);
     for (size_t i = 0; i < check->frames.known.count; i++)
-        add(&verifier->open, check->frames.known.functions[i]);
+        add_function(&verifier->open, check->frames.known.functions[i]);
     for (size_t i = 0; i < check->frames.others.capacity; i++)
         if (check->frames.others.slots[i].depth)
-            add(&verifier->open, check->frames.others.slots[i].value);
+            add_function(&verifier->open, check->frames.others.slots[i].value);
     check_details(verifier, thread, finished);
     check_code(verifier, thread, finished);
     for (int i = 0; i < P_COUNT; i++)
-        if (check->told[i] > TOLD_LIMIT)
+        if (check->reported[i] > REPORT_LIMIT)
             complain(verifier, "%s/thread_%u: %" PRIu64 " more events with %s", check->directory, thread->info.id,
-                     check->told[i] - TOLD_LIMIT, kinds[i]);
+                     check->reported[i] - REPORT_LIMIT, kinds[i]);
     if (complete && !thread->manifest)
         complain(verifier, "%s/thread_%u: the manifest does not know this thread", check->directory, thread->info.id);
-    else if (complete && told_events != held(verifier, thread))
-        complain(verifier, "%s/thread_%u: the manifest tells of %" PRIu64 " events, the file holds %" PRIu64,
-                 check->directory, thread->info.id, told_events, held(verifier, thread));
+    else if (complete && told_events != held_events(verifier, thread))
+        complain(verifier, "%s/thread_%u: the manifest says %" PRIu64 " events, the file has %" PRIu64,
+                 check->directory, thread->info.id, told_events, held_events(verifier, thread));
 }
 
 static void check_process(struct verifier *verifier, size_t index) {
@@ -525,10 +530,10 @@ static void check_process(struct verifier *verifier, size_t index) {
     uint64_t events = 0;
     for (size_t i = 0; i < verifier->trace->thread_count; i++)
         if (verifier->trace->threads[i].info.process == index)
-            events += held(verifier, &verifier->trace->threads[i]);
+            events += held_events(verifier, &verifier->trace->threads[i]);
     uint64_t written = ct_json_u64(ct_json_get(root, "events", "written", NULL), UINT64_MAX);
     if (written != events && written != UINT64_MAX)
-        complain(verifier, "%s: the manifest tells of %" PRIu64 " events, the files hold %" PRIu64, process->directory,
+        complain(verifier, "%s: the manifest says %" PRIu64 " events, the files have %" PRIu64, process->directory,
                  written, events);
 }
 
@@ -537,19 +542,19 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static void sort(struct tally *tally) {
+static void sort_tally(struct tally *tally) {
     if (tally->count)
         qsort(tally->functions, tally->count, sizeof *tally->functions, by_value);
 }
 
-/* Every return without a call must have its call in another thread; slots that were abandoned may have been calls. */
+/* Every return without a call must have its call in another thread; abandoned slots may have been calls. */
 static void check_orphans(struct verifier *verifier, size_t index) {
     const struct trace_process *process = &verifier->trace->processes[index];
     struct tally *orphans = &verifier->orphans, *open = &verifier->open;
     const struct ct_json_node *abandoned = ct_json_get(ct_json_root(process->manifest), "events", "abandoned", NULL);
     uint64_t unexplained = 0, example = 0;
-    sort(orphans);
-    sort(open);
+    sort_tally(orphans);
+    sort_tally(open);
     for (size_t i = 0, k = 0; i < orphans->count; i++) {
         while (k < open->count && open->functions[k] < orphans->functions[i])
             k++;
@@ -567,8 +572,8 @@ static void check_orphans(struct verifier *verifier, size_t index) {
     verifier->gaps = false;
 }
 
-int ct_trace_verify(struct ct_trace *trace, void (*tell)(void *arg, const char *sentence), void *arg) {
-    struct verifier verifier = {.trace = trace, .complain = tell, .arg = arg};
+int ct_trace_verify(struct ct_trace *trace, void (*report)(void *arg, const char *sentence), void *arg) {
+    struct verifier verifier = {.trace = trace, .complain = report, .arg = arg};
     struct thread_check *check = calloc(1, sizeof *check);
     if (!check)
         return CT_ERR_NO_MEMORY;

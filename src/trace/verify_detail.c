@@ -1,7 +1,7 @@
-/* Checking the detail files of a thread: structure, checksums, and that records and index events name each other.
+/* Checks the detail files of a thread: structure, checksums, and that records and index events refer to each other.
  *
- * A recorder that was killed leaves links out of the index, and the end of either file: what is missing at the end is a
- * problem only where the trace was finished. What contradicts itself always is one. */
+ * A recorder that was killed leaves links out of the index, and loses the end of either file: what is missing at the
+ * end is a problem only where the trace was finished. A contradiction is always a problem. */
 #include "trace/crc32.h"
 #include "trace/reader.h"
 #include <inttypes.h>
@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BATCH      1024
-#define TOLD_LIMIT 5
+#define BATCH        1024
+#define REPORT_LIMIT 5
 
 enum problem { P_SHAPE, P_THREAD, P_LINK, P_EVENT, P_COUNT };
 
@@ -20,8 +20,8 @@ struct detail_check {
     struct trace_thread *thread;
     struct ct_details *details;
     uint32_t tid;
-    char name[700]; /* of the file or thread that is looked at */
-    uint64_t told[P_COUNT];
+    char name[700]; /* of the file or thread that is being checked */
+    uint64_t reported[P_COUNT];
     struct atf_index_event events[BATCH]; /* of the index, from `from` on */
     uint64_t from;
     size_t count;
@@ -37,11 +37,11 @@ __attribute__((format(printf, 2, 3))) static void complain(struct detail_check *
     check->ask->complain(check->ask->arg, sentence);
 }
 
-__attribute__((format(printf, 4, 5))) static void told(struct detail_check *check, enum problem problem,
-                                                       uint64_t sequence, const char *format, ...) {
+__attribute__((format(printf, 4, 5))) static void report_problem(struct detail_check *check, enum problem problem,
+                                                                 uint64_t sequence, const char *format, ...) {
     char text[300];
     va_list arguments;
-    if (check->told[problem]++ >= TOLD_LIMIT)
+    if (check->reported[problem]++ >= REPORT_LIMIT)
         return;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
@@ -88,8 +88,7 @@ static void check_header(struct detail_check *check, const struct ct_detail_part
     if (part->state == CT_INDEX_CUT && !header->event_count && !header->bytes_length)
         return; /* never finished */
     if (header->event_count != part->count || header->bytes_length != part->end - part->events_offset)
-        complain(check,
-                 "the header tells of %" PRIu64 " records in %" PRIu64 " bytes; there are %" PRIu64 " in %" PRIu64,
+        complain(check, "the header says %" PRIu64 " records in %" PRIu64 " bytes; there are %" PRIu64 " in %" PRIu64,
                  (uint64_t)header->event_count, (uint64_t)header->bytes_length, part->count,
                  part->end - part->events_offset);
     else if (header->index_seq_start != range->index_first || header->index_seq_end != range->index_last)
@@ -109,8 +108,7 @@ static void check_footer(struct detail_check *check, const struct ct_detail_part
         complain(check, "the checksum is %08x, but that of the records is %08x: they were damaged", footer.crc32,
                  range->crc);
     if (footer.event_count != part->count || footer.bytes_length != length)
-        complain(check,
-                 "the footer tells of %" PRIu64 " records in %" PRIu64 " bytes; there are %" PRIu64 " in %" PRIu64,
+        complain(check, "the footer says %" PRIu64 " records in %" PRIu64 " bytes; there are %" PRIu64 " in %" PRIu64,
                  (uint64_t)footer.event_count, (uint64_t)footer.bytes_length, part->count, length);
     if (footer.time_start_ns != range->time_first || footer.time_end_ns != range->time_last)
         complain(check, "the footer's times are not those of its first and last record");
@@ -151,50 +149,51 @@ static uint32_t kind_of(uint32_t type) {
     return type == ATF_DETAIL_CALL ? ATF_CALL : type == ATF_DETAIL_RETURN ? ATF_RETURN : ATF_EXCEPTION;
 }
 
-/* That the index event is the one this record tells of. `sequence` is that of the record. */
+/* Checks that the record describes this index event. `sequence` is that of the record. */
 static void check_event(struct detail_check *check, uint64_t sequence, const struct ct_trace_detail *detail,
                         const struct atf_index_event *event) {
     if (event->event_kind != kind_of(detail->type))
-        told(check, P_EVENT, sequence, "is of type %u, its event of kind %u", detail->type, event->event_kind);
+        report_problem(check, P_EVENT, sequence, "is of type %u, its event of kind %u", detail->type,
+                       event->event_kind);
     else if (event->function_id != detail->function_id)
-        told(check, P_EVENT, sequence, "is of function %" PRIx64 ", its event of %" PRIx64, detail->function_id,
-             (uint64_t)event->function_id);
+        report_problem(check, P_EVENT, sequence, "is of function %" PRIx64 ", its event of %" PRIx64,
+                       detail->function_id, (uint64_t)event->function_id);
     else if (event->timestamp_ns != detail->timestamp_ns)
-        told(check, P_EVENT, sequence, "is of %" PRIu64 " ns, its event of %" PRIu64 " ns", detail->timestamp_ns,
-             (uint64_t)event->timestamp_ns);
+        report_problem(check, P_EVENT, sequence, "is of %" PRIu64 " ns, its event of %" PRIu64 " ns",
+                       detail->timestamp_ns, (uint64_t)event->timestamp_ns);
 }
 
-/* From the record to its event and back. */
+/* Checks the way from the record to its event and back. */
 static void check_back_link(struct detail_check *check, uint64_t sequence, const struct ct_trace_detail *detail) {
     if (detail->index_seq == ATF_NO_INDEX)
         return;
     const struct atf_index_event *event = index_event(check, detail->index_seq);
     if (!event) {
         if (check->ask->finished && detail->index_seq >= check->thread->index.end)
-            told(check, P_LINK, sequence, "names event %u; there are %" PRIu64, detail->index_seq,
-                 check->thread->index.end);
+            report_problem(check, P_LINK, sequence, "names event %u; there are %" PRIu64, detail->index_seq,
+                           check->thread->index.end);
         return;
     }
     check_event(check, sequence, detail, event);
     bool unlinked = event->detail_seq == ATF_NO_DETAIL && !check->ask->finished;
     if (event->detail_seq != sequence && !unlinked)
-        told(check, P_LINK, sequence, "names event %u, which names record %" PRId64, detail->index_seq,
-             event->detail_seq == ATF_NO_DETAIL ? -1 : (int64_t)event->detail_seq);
+        report_problem(check, P_LINK, sequence, "names event %u, which names record %" PRId64, detail->index_seq,
+                       event->detail_seq == ATF_NO_DETAIL ? -1 : (int64_t)event->detail_seq);
 }
 
 static void check_record(struct detail_check *check, uint64_t sequence, const uint8_t *record,
                          const struct atf_detail_event *event) {
     struct ct_trace_detail detail;
     if (event->thread_id != check->tid)
-        told(check, P_THREAD, sequence, "is of thread %u", event->thread_id);
+        report_problem(check, P_THREAD, sequence, "is of thread %u", event->thread_id);
     if (event->event_type < ATF_DETAIL_CALL || event->event_type > ATF_DETAIL_SIGNAL) {
-        told(check, P_SHAPE, sequence, "is of type %u, which does not exist", event->event_type);
+        report_problem(check, P_SHAPE, sequence, "is of type %u, which does not exist", event->event_type);
         return;
     }
     if (event->flags & ~(ATF_DETAIL_VECTORS | ATF_DETAIL_STRINGS))
-        told(check, P_SHAPE, sequence, "has unknown flags %x", event->flags);
+        report_problem(check, P_SHAPE, sequence, "has unknown flags %x", event->flags);
     if (ct_details_parse(record, event, &detail) != 0) {
-        told(check, P_SHAPE, sequence, "is too short for what it says it holds");
+        report_problem(check, P_SHAPE, sequence, "is too short for its contents");
         return;
     }
     check_back_link(check, sequence, &detail);
@@ -206,7 +205,7 @@ static void check_part(struct detail_check *check, struct ct_detail_part *part) 
     for (uint64_t i = 0; i < part->count; i++) {
         const uint8_t *record = ct_details_record(check->details, part->start + i, &event);
         if (!record) {
-            complain(check, "it cannot be read behind record %" PRIu64, part->start + i);
+            complain(check, "it cannot be read after record %" PRIu64, part->start + i);
             return;
         }
         range.crc = ct_crc32(range.crc, record, event.total_length);
@@ -230,13 +229,13 @@ static void check_link(struct detail_check *check, uint64_t position, uint32_t d
     struct atf_detail_event event;
     if (ct_details_record(check->details, detail_seq, &event)) {
         if (event.index_seq != (uint32_t)position)
-            told(check, P_LINK, detail_seq, "is named by event %" PRIu64 ", but names event %u", position,
-                 event.index_seq);
+            report_problem(check, P_LINK, detail_seq, "is named by event %" PRIu64 ", but names event %u", position,
+                           event.index_seq);
     } else if (detail_seq < end) {
         if (!check->ask->dropped)
-            told(check, P_LINK, detail_seq, "is named by event %" PRIu64 ", but not there", position);
+            report_problem(check, P_LINK, detail_seq, "is named by event %" PRIu64 ", but not there", position);
     } else if (check->ask->finished) {
-        told(check, P_LINK, detail_seq, "is named by event %" PRIu64 "; there are %" PRIu64, position, end);
+        report_problem(check, P_LINK, detail_seq, "is named by event %" PRIu64 "; there are %" PRIu64, position, end);
     }
 }
 
@@ -244,7 +243,7 @@ static void check_links(struct detail_check *check, uint64_t end) {
     struct ct_index *index = &check->thread->index;
     for (uint64_t position = index->first; position < index->end;) {
         const struct atf_index_event *event = index_event(check, position);
-        if (!event) { /* told where the index is checked */
+        if (!event) { /* reported where the index is checked */
             position = ct_index_skip(index, position);
             continue;
         }
@@ -294,11 +293,11 @@ int ct_verify_details(struct ct_trace *trace, size_t thread, const struct ct_ver
     uint64_t end = check_parts(check, directory ? directory : "");
     snprintf(check->name, sizeof check->name, "%.600s", directory ? directory : "");
     free(directory);
-    check->count = 0; /* what the index holds is read again, in order */
+    check->count = 0; /* the index is read again, in order */
     check_links(check, end);
     for (int i = 0; i < P_COUNT; i++)
-        if (check->told[i] > TOLD_LIMIT)
-            complain(check, "%" PRIu64 " more detail records with %s", check->told[i] - TOLD_LIMIT, kinds[i]);
+        if (check->reported[i] > REPORT_LIMIT)
+            complain(check, "%" PRIu64 " more detail records with %s", check->reported[i] - REPORT_LIMIT, kinds[i]);
     free(check);
     return 0;
 }

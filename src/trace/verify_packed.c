@@ -1,4 +1,4 @@
-/* Checking a packed index file: header, every block, tables and footer. That events make sense is looked at by verify.c. */
+/* Checks a packed index file: header, every block, tables and footer. verify.c checks that the events make sense. */
 #include "trace/crc32.h"
 #include "trace/reader.h"
 #include <inttypes.h>
@@ -7,15 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TOLD_LIMIT 5
-#define BATCH      512
+#define REPORT_LIMIT 5
+#define BATCH        512
 
 struct packed_check {
     struct ct_index_part *part;
     const char *name;
     void (*complain)(void *arg, const char *sentence);
     void *arg;
-    unsigned told;
+    unsigned reported;
     uint64_t events, links, time_last;
 };
 
@@ -29,7 +29,7 @@ __attribute__((format(printf, 2, 3))) static void complain(struct packed_check *
     check->complain(check->arg, sentence);
 }
 
-static bool zero(const uint8_t *bytes, size_t size) {
+static bool all_zero(const uint8_t *bytes, size_t size) {
     for (size_t i = 0; i < size; i++)
         if (bytes[i])
             return false;
@@ -48,14 +48,15 @@ static void check_header(struct packed_check *check) {
         complain(check, "the header names clock %u, not the boot-time clock", header->clock_type);
     if (header->flags & ~(uint32_t)ATF_HAS_DETAIL)
         complain(check, "the header has unknown flags %x", header->flags);
-    if (!zero(header->reserved0, sizeof header->reserved0) || !zero(header->reserved1, sizeof header->reserved1))
+    if (!all_zero(header->reserved0, sizeof header->reserved0) ||
+        !all_zero(header->reserved1, sizeof header->reserved1))
         complain(check, "reserved bytes of the header are not zero");
     if (header->first_seq && !check->part->segment)
-        complain(check, "the header says that %" PRIu64 " events come before it, but it is no segment",
+        complain(check, "the header says that %" PRIu64 " events come before it, but it is not a segment",
                  (uint64_t)header->first_seq);
 }
 
-/* The events of an intact block against its header. */
+/* Compares the events of an intact block with its header. */
 static const char *problem_of_events(struct packed_check *check, const uint8_t *block, const struct ctp_block *header) {
     struct ct_unpack unpack = {0};
     struct atf_index_event events[BATCH];
@@ -64,13 +65,13 @@ static const char *problem_of_events(struct packed_check *check, const uint8_t *
     const char *problem = ct_unpack_begin(&unpack, block, check->part->thread_id) ? "cannot be unpacked" : NULL;
     while (!problem && unpack.left && done) {
         if (ct_unpack_events(&unpack, events, BATCH, &done) != 0)
-            problem = "holds events that make no sense";
+            problem = "has events that make no sense";
         count += done;
         last = done ? events[done - 1].timestamp_ns : last;
     }
     if (!problem &&
         (unpack.shape != unpack.shape_end || unpack.time != unpack.time_end || unpack.odd != unpack.odd_end))
-        problem = "holds more than its events";
+        problem = "has more than its events";
     if (!problem && (count != header->count || last != header->time_last_ns))
         problem = "has another last event than its header says";
     check->time_last = header->time_last_ns;
@@ -89,25 +90,25 @@ static void check_block(struct packed_check *check, const struct ctp_entry *entr
     const char *problem = NULL;
     uint8_t *block = ct_packed_block(check->part, entry);
     if (!block) {
-        if (entry->type != CTP_EVENTS) /* of these the events were missed already */
+        if (entry->type != CTP_EVENTS) /* missing events were reported already */
             complain(check, "the block of links at byte %" PRIu64 " is damaged", (uint64_t)entry->offset);
         return;
     }
     memcpy(&header, block, sizeof header);
-    if (!zero(header.reserved, sizeof header.reserved))
+    if (!all_zero(header.reserved, sizeof header.reserved))
         problem = "has reserved bytes that are not zero";
     else if (entry->type == CTP_EVENTS)
         problem = problem_of_events(check, block, &header);
     else if (ct_unpack_links(block, count_link, &links) != 0)
-        problem = "holds links that make no sense";
+        problem = "has links that make no sense";
     check->events += entry->type == CTP_EVENTS ? header.count : 0;
     check->links += links;
     free(block);
-    if (problem && check->told++ < TOLD_LIMIT)
+    if (problem && check->reported++ < REPORT_LIMIT)
         complain(check, "the block at byte %" PRIu64 " %s", (uint64_t)entry->offset, problem);
 }
 
-/* Blocks stand one behind the other from the header to the footer. */
+/* Blocks follow each other without holes, from the header to the footer. */
 static void check_row(struct packed_check *check) {
     const struct ct_index_part *part = check->part;
     uint64_t offset = sizeof(struct ctp_header), end = part->size - sizeof(struct ctp_footer);
@@ -130,21 +131,21 @@ static void check_footer(struct packed_check *check) {
     if (packed->bad_table)
         complain(check, "the table of its blocks is damaged, or is not that of its blocks");
     if (footer->event_count != check->events)
-        complain(check, "the footer tells of %" PRIu64 " events; its blocks hold %" PRIu64,
-                 (uint64_t)footer->event_count, check->events);
+        complain(check, "the footer says %" PRIu64 " events; its blocks have %" PRIu64, (uint64_t)footer->event_count,
+                 check->events);
     if (footer->link_count != check->links)
-        complain(check, "the footer tells of %" PRIu64 " links; its blocks hold %" PRIu64, (uint64_t)footer->link_count,
+        complain(check, "the footer says %" PRIu64 " links; its blocks have %" PRIu64, (uint64_t)footer->link_count,
                  check->links);
     if (footer->time_start_ns != start || footer->time_end_ns != check->time_last)
         complain(check, "the footer's times are not those of its first and last event");
-    if (!zero(footer->reserved, sizeof footer->reserved))
+    if (!all_zero(footer->reserved, sizeof footer->reserved))
         complain(check, "reserved bytes of the footer are not zero");
     check_row(check);
 }
 
 void ct_verify_packed(struct ct_index_part *part, const char *name, bool finished,
-                      void (*tell)(void *arg, const char *sentence), void *arg) {
-    struct packed_check check = {.part = part, .name = name, .complain = tell, .arg = arg};
+                      void (*report)(void *arg, const char *sentence), void *arg) {
+    struct packed_check check = {.part = part, .name = name, .complain = report, .arg = arg};
     const struct ct_packed *packed = part->packed;
     if (!packed->has_footer && finished)
         complain(&check, "it has no footer after %" PRIu64 " events, although the recorder finished the trace",

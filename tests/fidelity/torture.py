@@ -186,7 +186,7 @@ class Round:
         refused = result.code in (64, 69, 70, 77)
         starved = self.trouble in LIMITS or self.trouble == "full disk"
         expected = {137} if self.killed_target and not self.attaching else {0}
-        given_up = "given up by signal" in said or result.code == 128 + signal.SIGINT and not said  # while it began
+        given_up = "ended the start" in said or result.code == 128 + signal.SIGINT and not said  # while it began
         allowed = given_up or refused and (starved or self.killed_target)
         if result.code == 70 or result.code not in expected and not allowed:
             raise Failure("contrail ends with %d: %s" % (result.code, said))

@@ -125,6 +125,31 @@ static void test_order_of_numbers(void **state) {
     assert_true(f.lane.control->drain_stamp != 0);
 }
 
+/* A signal that nothing has followed goes after all that was filled before it, also when passes are cut short. */
+static void test_signal_in_cut_passes(void **state) {
+    (void)state;
+    size_t n;
+    add_thread(0, 1);
+    add_chunk(5, 0, 1, CT_CHUNK_ACTIVE);
+    put_events(5, 0, 10, 0);
+    lane_start_drain(&f);
+    wait_for_word(5, CT_CHUNK_ACTIVE, 10);
+    __atomic_store_n(&f.drain.stopping, 1, __ATOMIC_RELAXED);
+    usleep(1000); /* a pass that has begun before */
+    put_events(5, 10, 20, 10);
+    struct ct_signal_record record = {.tid = f.lane.threads[0].tid, .signal = SIGSEGV, .counter = stamp};
+    assert_int_equal(ct_drain_signal(&f.drain, &record), 0);
+    uint64_t first = __atomic_load_n(&f.drain.pass, __ATOMIC_RELAXED);
+    for (int i = 0; i < 30000 && __atomic_load_n(&f.drain.pass, __ATOMIC_RELAXED) < first + 6; i++)
+        usleep(1000);
+    assert_true(__atomic_load_n(&f.drain.pass, __ATOMIC_RELAXED) >= first + 6);
+    finish();
+    struct atf_index_event *e = lane_read(&f, 1, &n);
+    assert_int_equal(n, 21);
+    assert_int_equal(e[20].event_kind, ATF_EXCEPTION);
+    free(e);
+}
+
 /* A thread that has gone on to its next chunk without submitting this one: a handler jumped out of the swap. */
 static void test_left_chunk(void **state) {
     (void)state;
@@ -729,6 +754,7 @@ int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, clean)
     const struct CMUnitTest tests[] = {
         TEST(test_order_of_numbers),
+        TEST(test_signal_in_cut_passes),
         TEST(test_left_chunk),
         TEST(test_taken_chunks),
         TEST(test_hole_is_waited_for),

@@ -145,7 +145,7 @@ static void test_filters(void **state) {
     (void)state;
     struct fixture f = {0};
     f.options.select.only = (const char *const[]){"work", NULL};
-    f.options.apart = true;
+    f.options.separate_ends = true;
     begin(&f, 0);
     one(&f, "0+main 10+work 20-work", 0, "10/1000 work{\n20/1000 }work");
     end(&f);

@@ -416,7 +416,7 @@ static void test_verify_bytes(void **state) {
         {8, 2, "unknown flags"},
         {12, 1, "it is of thread"},
         {16, 1, "its first record has number 1, not 0"},
-        {28, 1, "the header tells of"},
+        {28, 1, "the header says"},
         {44, 1, "positions in the index"},
         {61, 1, "reserved bytes of the header"},
         {64, 1, "damaged or has no footer"},
@@ -489,10 +489,10 @@ static void test_verify_links(void **state) {
     sample.detail = 0; /* the manifest knows nothing of it */
     make_manifest(in("%s/p", root), &sample);
     assert_int_equal(verify_text(in("%s/p", root), text, sizeof text), CT_ERR_BAD_FILE);
-    assert_non_null(strstr(text, "the manifest tells of no detail file, and there is one"));
+    assert_non_null(strstr(text, "the manifest says that there is no detail file, but there is one"));
     assert_int_equal(unlink(in("%s/p/thread_0/detail.atf", root)), 0);
     assert_int_equal(verify_text(in("%s/p", root), text, sizeof text), CT_ERR_BAD_FILE);
-    assert_non_null(strstr(text, "event 0 names detail record 0, and there is no detail file"));
+    assert_non_null(strstr(text, "event 0 names detail record 0, but there is no detail file"));
 }
 
 /* A killed recorder: both files end anywhere, and nothing is wrong with that. */

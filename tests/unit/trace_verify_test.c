@@ -237,7 +237,7 @@ static void test_fields(void **state) {
     spoil(AT(5, detail_seq), zeros, 1, false);
     assert_int_equal(verify_text(process, text, sizeof text), CT_ERR_BAD_FILE);
     assert_non_null(strstr(text, "the checksum is"));
-    assert_non_null(strstr(text, "event 5 names detail record 4294967040, and there is no detail file"));
+    assert_non_null(strstr(text, "event 5 names detail record 4294967040, but there is no detail file"));
     spoil(AT(5, timestamp_ns), zeros, 8, true);
     assert_only("event 5 is 1023 ns earlier than the one before it");
     spoil(AT(5, thread_id), zeros, 4, true);
@@ -259,15 +259,15 @@ static void test_fields(void **state) {
     spoil(HEAD(flags), "\x02", 1, false);
     assert_only("unknown flags 2");
     spoil(HEAD(flags), "\x01", 1, false);
-    assert_only("the header tells of a detail file, which is not there");
+    assert_only("the header mentions a detail file, but there is none");
     store(in("%s/thread_0/detail.atf", process), "", 0);
     assert_int_equal(verify_text(process, text, sizeof text), CT_ERR_BAD_FILE);
-    assert_null(strstr(text, "which is not there"));
+    assert_null(strstr(text, "mentions a detail file"));
     assert_int_equal(unlink(in("%s/thread_0/detail.atf", process)), 0);
     spoil(HEAD(reserved), ones, 1, false);
     assert_only("reserved bytes of the header");
     spoil(HEAD(event_count), ones, 4, false);
-    assert_only("the header puts the footer at byte 2944 behind 16843009 events");
+    assert_only("the header puts the footer at byte 2944 after 16843009 events");
     spoil(HEAD(footer_offset), ones, 8, false);
     assert_only("the header puts the footer at byte");
     spoil(HEAD(time_start_ns), ones, 8, false);
@@ -331,14 +331,14 @@ static void test_every_byte(void **state) {
 static void test_counts(void **state) {
     (void)state;
     make_sample(process, &(struct sample){.threads = 2, .events = 50, .wrong_events = 1});
-    assert_only("thread_0: the manifest tells of 51 events, the file holds 50");
+    assert_only("thread_0: the manifest says 51 events, the file has 50");
     make_manifest(process, &(struct sample){.threads = 1, .events = 50});
     assert_int_equal(verify_text(process, text, sizeof text), CT_ERR_BAD_FILE);
     assert_non_null(strstr(text, "thread_1: the manifest does not know this thread"));
-    assert_non_null(strstr(text, "pid_321: the manifest tells of 50 events, the files hold 100"));
+    assert_non_null(strstr(text, "pid_321: the manifest says 50 events, the files have 100"));
     make_manifest(process, &(struct sample){.threads = 3, .events = 50});
     assert_int_equal(verify_text(process, text, sizeof text), CT_ERR_BAD_FILE);
-    assert_non_null(strstr(text, "thread_2: the manifest tells of 50 events, the file holds 0"));
+    assert_non_null(strstr(text, "thread_2: the manifest says 50 events, the file has 0"));
     /* Bytes behind the footer. */
     make_manifest(process, &(struct sample){.threads = 2, .events = 50});
     assert_clean();

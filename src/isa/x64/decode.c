@@ -1,8 +1,8 @@
-/* x86_64 decoder, step one: length, kind and places of the parts.
+/* x86_64 decoder, step one: length, kind and offsets of the parts.
  *
- * One pass over the bytes, driven by the tables of decode_table.txt. The core never checks bounds: it runs only on WINDOW
- * readable bytes (callers with fewer get a zero-padded copy), and tells how many bytes its verdict rests on, so
- * "truncated" and "bad" are told apart afterwards. */
+ * One pass over the bytes, driven by the tables of decode_table.txt. The core never checks bounds: it runs only on
+ * WINDOW readable bytes (callers with fewer get a zero-padded copy). It reports how many bytes the result depends on,
+ * so that the caller can distinguish "truncated" from "bad" afterwards. */
 #include "isa/x64/decode.h"
 
 #include "contrail/status.h"
@@ -14,7 +14,7 @@
 
 #define VECTOR_FORBIDS (CT_X64_LOCK | CT_X64_REP | CT_X64_REPNE | CT_X64_OPSIZE) /* before VEX, EVEX, XOP */
 
-/* Where the pass stands, and what it found beyond struct ct_x64_insn. */
+/* State of the pass, and what it found beyond struct ct_x64_insn. */
 struct parse {
     const uint8_t *p;
     uint32_t word; /* of ct_x64_opcodes */
@@ -151,7 +151,7 @@ static const uint8_t imm_sizes[16][4] = {
     [I_V] = {4, 2, 8, 8}, [I_D] = {4, 4, 4, 4}, [I_REL] = {4, 4, 4, 4},
 };
 
-/* The rarer immediates, where more than the operand size counts. */
+/* The rarer immediates, which depend on more than the operand size. */
 static const uint8_t *take_odd_imm(const uint8_t *bytes, const uint8_t *p, unsigned type, struct ct_x64_insn *insn) {
     unsigned narrow = (insn->prefixes & CT_X64_OPSIZE) != 0, size = 0;
     switch (type) {
@@ -326,7 +326,7 @@ static bool take_prefixes(const uint8_t *bytes, struct ct_x64_insn *insn, struct
             rex = *p;
         } else {
             prefixes = add_prefix(prefixes, *p);
-            rex = 0; /* only the byte before the opcode counts */
+            rex = 0; /* only a REX right before the opcode counts */
         }
         if (unlikely(++p - bytes >= CT_X64_MAX_LENGTH))
             break;
@@ -339,7 +339,7 @@ static bool take_prefixes(const uint8_t *bytes, struct ct_x64_insn *insn, struct
     return p - bytes < CT_X64_MAX_LENGTH;
 }
 
-/* Escapes and opcode; s->p ends behind the opcode, or behind what tells that it is bad. */
+/* Reads escapes and opcode. s->p ends after the opcode, or after the byte that shows that it is bad. */
 static bool take_opcode(const uint8_t *bytes, struct ct_x64_insn *insn, struct parse *s) {
     const uint8_t *p = s->p;
     if (!(s->word & ATTR_ESCAPE)) {

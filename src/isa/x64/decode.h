@@ -1,8 +1,8 @@
 /* x86_64 decoder: bytes in, what a code mover needs out.
  *
- * Two steps, because most callers need only the first: ct_x64_decode finds length, kind and the places of the parts;
- * ct_x64_effects answers which registers, flags and memory the instruction touches. Both are table-driven, freestanding,
- * allocate nothing, keep no state, and never read a byte at or past bytes+size. */
+ * Two steps, because most callers need only the first: ct_x64_decode finds length, kind and the offsets of the parts;
+ * ct_x64_effects reports which registers, flags and memory the instruction touches. Both are table-driven,
+ * freestanding, allocate nothing, keep no state, and never read a byte at or past bytes+size. */
 #ifndef CT_ISA_X64_DECODE_H
 #define CT_ISA_X64_DECODE_H
 
@@ -66,9 +66,9 @@ struct ct_x64_insn {
 /* 0, CT_ERR_TRUNCATED when the bytes end inside the instruction, or CT_ERR_BAD_INSTRUCTION. */
 int ct_x64_decode(const uint8_t *bytes, size_t size, struct ct_x64_insn *insn);
 
-/* Target of a direct branch (jmp, jcc, loop, call, xbegin) that stands at `address`. A 66 prefix does not make the
- * displacement shorter (Intel's way; AMD's reads 16 bits and cuts the target to them; compilers emit it only with REX.W,
- * where both agree). */
+/* Target of a direct branch (jmp, jcc, loop, call, xbegin) at `address`. A 66 prefix does not make the displacement
+ * shorter (as on Intel; AMD reads 16 bits and cuts the target to them. Compilers emit the prefix only with REX.W, where
+ * both agree). */
 static inline uint64_t ct_x64_target(const struct ct_x64_insn *insn, uint64_t address) {
     return address + insn->length + (uint64_t)insn->imm;
 }
@@ -92,11 +92,12 @@ enum ct_x64_flag {
 
 /* All operands, implicit ones included. Register masks: bit n is register n of enum ct_x64_reg (0-15). */
 struct ct_x64_effects {
-    uint16_t regs_read;    /* a write that may not happen (cmov, bsf) is a read too; one of 8 or 16 bits alone is not */
+    /* a conditional write (cmov, bsf) counts as a read too; an 8- or 16-bit write alone does not */
+    uint16_t regs_read;
     uint16_t regs_written; /* may be written */
     uint16_t flags_read;
     uint16_t flags_written; /* may be changed or left undefined */
-    uint16_t flags_killed;  /* surely overwritten or undefined afterwards, whatever the operands: safe for liveness */
+    uint16_t flags_killed;  /* always overwritten or undefined afterwards, for all operands: safe for liveness */
     bool mem_read;
     bool mem_written;
 };
@@ -114,9 +115,10 @@ struct ct_x64_mem {
 };
 bool ct_x64_memory(const struct ct_x64_insn *insn, struct ct_x64_mem *mem);
 
-/* The word that a linkage table's entry at `address` jumps through: `[endbr64] jmp *word(%rip)`. 0: it is none. */
+/* The word that a linkage table's entry at `address` jumps through: `[endbr64] jmp *word(%rip)`. 0: not such an
+ * entry. */
 uint64_t ct_x64_linkage_word(const uint8_t *code, size_t size, uint64_t address);
-/* Is this where that word leads before it is bound: `[endbr64] push number`? */
+/* True when this is where that word leads before it is bound: `[endbr64] push number`. */
 bool ct_x64_is_unbound(const uint8_t *code, size_t size);
 
 #endif

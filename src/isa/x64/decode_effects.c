@@ -33,7 +33,7 @@ static uint16_t register_bit(const struct ct_x64_insn *insn, unsigned number, un
     return (uint16_t)(1u << number);
 }
 
-static void touch(struct ct_x64_effects *e, uint16_t bits, unsigned access) {
+static void touch_registers(struct ct_x64_effects *e, uint16_t bits, unsigned access) {
     if (access & ACCESS_READ)
         e->regs_read |= bits;
     if (access & ACCESS_WRITE)
@@ -46,10 +46,10 @@ static void touch_memory(struct ct_x64_effects *e, unsigned access) {
 }
 
 static void add_modrm(const struct ct_x64_insn *insn, const struct ct_x64_form *form, struct ct_x64_effects *e) {
-    touch(e, register_bit(insn, (insn->modrm >> 3 & 7) | (insn->rex & 4) << 1, form->reg), form->reg);
+    touch_registers(e, register_bit(insn, (insn->modrm >> 3 & 7) | (insn->rex & 4) << 1, form->reg), form->reg);
     if (!has_memory(insn)) {
         if (form->rm & ACCESS_GENERAL)
-            touch(e, register_bit(insn, (insn->modrm & 7) | (insn->rex & 1) << 3, form->rm), form->rm);
+            touch_registers(e, register_bit(insn, (insn->modrm & 7) | (insn->rex & 1) << 3, form->rm), form->rm);
         return;
     }
     struct ct_x64_mem mem;
@@ -61,8 +61,8 @@ static void add_modrm(const struct ct_x64_insn *insn, const struct ct_x64_form *
     touch_memory(e, form->rm);
 }
 
-/* Flags that are overwritten only under a condition we can see in the instruction. */
-static bool kills(const struct ct_x64_insn *insn, unsigned rule) {
+/* Flags that are overwritten only under a condition that shows in the instruction. */
+static bool kills_flags(const struct ct_x64_insn *insn, unsigned rule) {
     switch (rule) {
     case KILL_SHIFT:
         return insn->imm & (insn->rex & 8 ? 63 : 31);
@@ -82,17 +82,17 @@ void ct_x64_effects(const struct ct_x64_insn *insn, struct ct_x64_effects *effec
         .regs_written = implicit->written,
         .flags_read = flags->read,
         .flags_written = flags->written,
-        .flags_killed = kills(insn, flags->rule) ? flags->killed : 0,
+        .flags_killed = kills_flags(insn, flags->rule) ? flags->killed : 0,
     };
     touch_memory(&e, implicit->mem);
     if (implicit->rep && insn->prefixes & (CT_X64_REP | CT_X64_REPNE)) {
-        touch(&e, 1 << CT_X64_RCX, ACCESS_READ | ACCESS_WRITE);
+        touch_registers(&e, 1 << CT_X64_RCX, ACCESS_READ | ACCESS_WRITE);
         e.regs_read |= implicit->written; /* a count of 0 keeps the old values */
     }
     if (insn->modrm_offset)
         add_modrm(insn, form, &e);
-    touch(&e, (uint16_t)(1u << (insn->vvvv & 15)), form->extra);
+    touch_registers(&e, (uint16_t)(1u << (insn->vvvv & 15)), form->extra);
     unsigned low = (insn->opcode & 7) | (insn->rex & 1) << 3;
-    touch(&e, register_bit(insn, low, form->extra >> 4), form->extra >> 4);
+    touch_registers(&e, register_bit(insn, low, form->extra >> 4), form->extra >> 4);
     *effects = e;
 }

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Makes the decoder's C tables of decode_table.txt (whose head explains the language).
+"""Makes the decoder's C tables from decode_table.txt, which begins with a description of its language.
 
 Per opcode one 32-bit word: how to find the length (low half) and a cell (high half). A cell is 0 (no such instruction),
 a form (what the instruction does), or a node that asks for one more field of the encoding: prefix, modrm parts, W,
 vector length. Equal forms and equal nodes are stored once."""
 import sys
 
-MAPS = ['legacy 0', 'legacy 1', 'legacy 2', 'legacy 3', '3dnow', 'vex 1', 'vex 2', 'vex 3', 'evex 1', 'evex 2', 'evex 3',
-        'evex 5', 'evex 6', 'xop 8', 'xop 9', 'xop a']
+MAPS = ['legacy 0', 'legacy 1', 'legacy 2', 'legacy 3', '3dnow', 'vex 1', 'vex 2', 'vex 3', 'evex 1', 'evex 2',
+        'evex 3', 'evex 5', 'evex 6', 'xop 8', 'xop 9', 'xop a']
 # Fields of the key that nodes select by: name -> (shift, width). decode.c builds the key in this layout.
-FIELDS = {'rm': (0, 3), 'reg': (3, 3), 'pp': (8, 2), 'w': (10, 1), 'l': (11, 2), 'bc': (13, 1), 'mem': (14, 1), 'b': (15, 1)}
+FIELDS = {'rm': (0, 3), 'reg': (3, 3), 'pp': (8, 2), 'w': (10, 1), 'l': (11, 2), 'bc': (13, 1), 'mem': (14, 1),
+          'b': (15, 1)}
 ORDER = ['pp', 'reg', 'mem', 'rm', 'w', 'l', 'bc', 'b']
 PREFIXES = {'np': 0, '66': 1, 'f3': 2, 'f2': 3}
 IMMEDIATES = ['none', 'ib', 'iw', 'iz', 'iv', 'id', 'rel', 'moffs', 'enter', 'g3b', 'g3z', 'extrq', '3dnow']
@@ -98,7 +99,7 @@ class Line:
         elif head in PREFIXES:
             self.cond['pp'] = {PREFIXES[p] for p in token.split(',')}
         elif token == 'lig':
-            pass  # for the reader: length 3 is reserved all the same
+            pass  # only a note: length 3 is reserved anyway
         elif token == 'bare':
             self.attr &= ~MODRM
         elif token == 'modreg':
@@ -127,7 +128,8 @@ class Line:
             return
         shapes = cond.get('mem', {0, 1})
         for mem in sorted(shapes):
-            mine = [('k' if t == 'ks' and mem else 'kz' if t == 'ks' else t) for t in tokens if t not in ('b', 'er', 'sae')]
+            kept = [t for t in tokens if t not in ('b', 'er', 'sae')]
+            mine = [('k' if mem else 'kz') if t == 'ks' else t for t in kept]
             lengths = cond.get('l', {0, 1, 2})
             yield {**cond, 'mem': {mem}, 'bc': {0}, 'l': lengths}, mine
             if mem and 'b' in tokens:
@@ -179,7 +181,7 @@ class Form:
         elif token == 'H':
             self.uses_vvvv = True
         else:
-            return token == 'Ke'  # for the reader: the processor ignores the fourth bit of a mask register in rm
+            return token == 'Ke'  # only a note: the processor ignores the fourth bit of a mask register in rm
         return True
 
     def operand(self, token):
@@ -214,7 +216,8 @@ class Tables:
         f = Form(line, tokens)
         implicit = self.intern(self.implicits, (f.read, f.written, f.mem, f.rep))
         flags = self.intern(self.flag_sets, parse_flags(line.flags, opcode))
-        return self.intern(self.forms, (f.kind, f.rm, f.reg, f.vvvv | f.low << 4, implicit, flags, f.checks | f.special << 12))
+        form = (f.kind, f.rm, f.reg, f.vvvv | f.low << 4, implicit, flags, f.checks | f.special << 12)
+        return self.intern(self.forms, form)
 
     def cell(self, rules):
         """rules: [(conditions, form)], later ones first."""
@@ -286,7 +289,8 @@ def write(tables, out):
         words = [f'0x{cell << 16 | attr:08x}' for attr, cell in tables.opcodes[name]]
         print(f'    /* {name} */ {{\n{rows(words, 12)}}},', file=out)
     print('};\n', file=out)
-    print(f'const uint16_t ct_x64_cells[{len(tables.cells)}] = {{\n{rows([f"0x{c:04x}" for c in tables.cells], 16)}}};\n', file=out)
+    cells = rows([f'0x{c:04x}' for c in tables.cells], 16)
+    print(f'const uint16_t ct_x64_cells[{len(tables.cells)}] = {{\n{cells}}};\n', file=out)
     forms = ['{0}'] + ['{CT_INSN_%s, 0x%02x, 0x%02x, 0x%02x, %d, %d, 0x%04x}' % f for f in tables.forms[1:]]
     print(f'const struct ct_x64_form ct_x64_forms[{len(forms)}] = {{\n{rows(forms, 3)}}};\n', file=out)
     print(f'const struct ct_x64_implicit ct_x64_implicits[{len(tables.implicits)}] = {{', file=out)

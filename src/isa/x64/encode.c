@@ -1,5 +1,5 @@
-/* The emitters of encode.h. Every form is written out as bytes: there are few of them, and each is read more often than
- * it is changed. */
+/* The emitters of encode.h. Every form is written out as bytes: there are few of them, and they are read more often
+ * than they are changed. */
 #include "isa/x64/encode.h"
 
 void ct_x64_patch_u32(struct ct_code_buf *b, size_t at, uint32_t value) {
@@ -49,7 +49,7 @@ void ct_x64_emit_jcc(struct ct_code_buf *b, uint8_t condition, uint64_t target) 
 }
 
 void ct_x64_emit_nop(struct ct_code_buf *b, size_t n) {
-    /* nop dword [rax + rax*1 + 0], with ever more of its parts; 66 in front makes 6 and 9. */
+    /* nop dword [rax + rax*1 + 0], with one more of its parts each time; a 66 prefix makes lengths 6 and 9. */
     static const uint8_t nops[9][9] = {
         {0x90},
         {0x66, 0x90},

@@ -1,7 +1,7 @@
 /* Small x86_64 emitters: one function per form that stubs, springboards and the relocator need.
  *
- * All write into a ct_code_buf and rely on its overflow mark. None of the emitted instructions changes a flag. Literals
- * lie behind an unconditional jump, never where execution falls through. */
+ * All write into a ct_code_buf and rely on its `overflow`. None of the emitted instructions changes a flag. Literals
+ * lie after an unconditional jump, never where execution falls through. */
 #ifndef CT_ISA_X64_ENCODE_H
 #define CT_ISA_X64_ENCODE_H
 
@@ -26,12 +26,12 @@ void ct_x64_emit_pop(struct ct_code_buf *b, uint8_t reg);
 void ct_x64_emit_mov_imm(struct ct_code_buf *b, uint8_t reg, uint64_t value); /* all 64 bits, in the shortest form */
 void ct_x64_emit_add_rsp(struct ct_code_buf *b, int32_t delta);               /* lea rsp, [rsp + delta] */
 
-/* A literal that is placed later: push_literal emits `push qword [rip + ?]` and returns where its displacement stands;
- * place_literal emits the 8 bytes and fills the displacement in. */
+/* A literal that is placed later: push_literal emits `push qword [rip + ?]` and returns the offset of its displacement;
+ * place_literal emits the 8 bytes and fills in the displacement. */
 size_t ct_x64_emit_push_literal(struct ct_code_buf *b);
 void ct_x64_place_literal(struct ct_code_buf *b, size_t displacement_at, uint64_t value);
 
-/* Overwrites 4 bytes that were emitted at offset `at`; nothing after an overflow. */
+/* Overwrites 4 bytes that were emitted at offset `at`. Does nothing after an overflow. */
 void ct_x64_patch_u32(struct ct_code_buf *b, size_t at, uint32_t value);
 
 #endif

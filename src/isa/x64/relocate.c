@@ -11,7 +11,7 @@
 #include "isa/x64/encode.h"
 #include "isa/x64/relocate_internal.h"
 
-/* A range being moved: branches whose target lies inside it are filled in when everything has its place. */
+/* A range being moved. Branches into the range are filled in when all its instructions have their addresses. */
 struct range {
     uint64_t from;
     size_t covered;
@@ -82,7 +82,7 @@ static void move_jcc(const struct ct_x64_move *m, struct range *range, const str
     ct_x64_emit_jcc(m->out, condition, d->address);
 }
 
-/* loop, jrcxz and xbegin can't reach: they branch over a jump to an island that can.
+/* loop, jrcxz and xbegin have a short reach: they branch to an island, a jump that reaches the target.
  *     loop L / jmp next / L: jmp target / next: */
 static void move_island(const struct ct_x64_move *m, struct range *range, const struct destination *d) {
     struct ct_code_buf *out = m->out;
@@ -97,8 +97,8 @@ static void move_island(const struct ct_x64_move *m, struct range *range, const 
         out->bytes[island - 1] = (uint8_t)(out->length - island);
 }
 
-/* Pushes the original return address with one store. Returns the place of the literal's displacement, or 0 when it
- * fits into the push. */
+/* Pushes the original return address with one store. Returns the offset of the literal's displacement, or 0 when the
+ * address fits into the push. */
 static size_t emit_push_return(const struct ct_x64_move *m) {
     uint64_t value = m->from + m->insn->length;
     if ((uint64_t)(int64_t)(int32_t)value != value)
@@ -156,12 +156,12 @@ static void move_call_rip_far(const struct ct_x64_move *m) {
     place_return(m, literal);
 }
 
-/* call [mem] and call rsp: the operand is read first, while rsp is what it was, because it may be addressed with rsp,
- * may overlap the place of the return address, and may fault. */
+/* call [mem] and call rsp: the operand is read first, while rsp has its original value, because it may be addressed
+ * with rsp, may overlap the slot of the return address, and may fault. */
 static void move_call_memory(const struct ct_x64_move *m) {
     struct ct_code_buf *out = m->out;
     emit_group5(m, 6);                   /* push target */
-    CT_X64_BYTES(out, 0xff, 0x34, 0x24); /* push [rsp]: the target once more, 16 below */
+    CT_X64_BYTES(out, 0xff, 0x34, 0x24); /* push [rsp]: the target again, 16 below */
     size_t literal = emit_push_return(m);
     CT_X64_BYTES(out, 0x8f, 0x44, 0x24, 0x08); /* pop [rsp+8], rsp counted after the pop: over the first one */
     ct_x64_emit_add_rsp(out, 8);
@@ -254,8 +254,8 @@ static int move_one(const struct ct_x64_move *m, struct range *range) {
     }
 }
 
-/* The end of every move: all or nothing. */
-static int finish(struct ct_code_buf *out, size_t start, int rc) {
+/* Ends every move: all or nothing. */
+static int finish_move(struct ct_code_buf *out, size_t start, int rc) {
     if (!rc && out->overflow)
         rc = CT_ERR_NO_SPACE;
     if (rc)
@@ -266,7 +266,7 @@ static int finish(struct ct_code_buf *out, size_t start, int rc) {
 int ct_x64_relocate(struct ct_code_buf *out, const uint8_t *bytes, const struct ct_x64_insn *insn, uint64_t from) {
     size_t start = out->length;
     struct ct_x64_move m = {out, bytes, insn, from};
-    return finish(out, start, move_one(&m, NULL));
+    return finish_move(out, start, move_one(&m, NULL));
 }
 
 /* Decodes the instructions of a range and notes where they start. */
@@ -312,7 +312,7 @@ int ct_x64_relocate_range(struct ct_code_buf *out, const uint8_t *bytes, size_t 
     range.from = from;
     range.covered = *covered;
     range.moved = moved;
-    range.fix_count = 0; /* the fixes are filled as they come */
+    range.fix_count = 0; /* fixes are added as they come */
     for (unsigned i = 0; i < moved->count && !rc; i++) {
         moved->at[i].to = (uint16_t)(out->length - start);
         uint16_t offset = moved->at[i].from;
@@ -321,7 +321,7 @@ int ct_x64_relocate_range(struct ct_code_buf *out, const uint8_t *bytes, size_t 
     }
     if (!rc && (!moved->count || ct_x64_copy_continues(&insns[moved->count - 1])))
         ct_x64_emit_jmp(out, from + *covered);
-    rc = finish(out, start, rc);
+    rc = finish_move(out, start, rc);
     if (!rc)
         fix_branches(out, start, &range);
     return rc;

@@ -2,18 +2,18 @@
  *
  * Bytes to bytes: the originals are given as bytes plus the address they run at; the result goes into a ct_code_buf
  * that will run at its own address, near (±2 GiB) or far. Registers, flags, memory and the red zone are kept, and so is
- * the moment of every effect as far as signal handlers can tell: whatever a sequence saves lies above rsp-128 or is
- * dead, so a signal may arrive between any two of its instructions.
+ * the moment of every effect, as far as signal handlers can see: everything that a sequence saves lies above rsp-128 or
+ * is dead, so a signal may arrive between any two of its instructions.
  *
  * CT_ERR_UNSUPPORTED, nothing emitted:
  *  - direct branches, indirect calls and xbegin with an operand size prefix (66) and no REX.W: their meaning depends on
- *    the maker of the CPU;
+ *    the vendor of the CPU;
  *  - far calls (they push the copy's address), and far jumps through a RIP-relative operand out of reach;
  *  - a RIP-relative operand out of reach in an instruction of XOP encoding that names rsp;
  *  - in ranges: a call that is not the last instruction (its callee returns into bytes that a patch overwrites), and a
  *    branch into the middle of a moved instruction.
  *
- * What a program could still see, if it looked for it:
+ * What a program can still see if it looks for it:
  *  - the address of the instruction itself: in signal handlers, in the x87 instruction pointer that fnstenv and fxsave
  *    store, in profiles;
  *  - a RIP-relative operand beyond ±2 GiB is reached through a register that is saved below the red zone: rsp must be a
@@ -47,11 +47,11 @@ struct ct_x64_moved {
     } at[CT_X64_RANGE_MAX];
 };
 
-/* Moves whole instructions until at least `minimum` bytes of `bytes` are covered; `covered` tells how many. Branches inside
- * the range to a start of an instruction inside it stay inside the copy; a call of the range's first instruction goes
- * to the original, where a hook wants to see it. After the last instruction control must continue at from + *covered: a
- * jump there is appended unless the last instruction never falls through. `moved` may be NULL.
- * Also CT_ERR_NO_SPACE for more than CT_X64_RANGE_MAX instructions, and the decoder's errors. */
+/* Moves whole instructions until at least `minimum` bytes of `bytes` are covered; `covered` receives how many. Branches
+ * inside the range to a start of an instruction inside it stay inside the copy; a call of the range's first instruction
+ * goes to the original, where a hook wants to see it. After the last instruction control must continue at from +
+ * *covered: a jump there is appended unless the last instruction never falls through. `moved` may be NULL. Also
+ * CT_ERR_NO_SPACE for more than CT_X64_RANGE_MAX instructions, and the decoder's errors. */
 int ct_x64_relocate_range(struct ct_code_buf *out, const uint8_t *bytes, size_t size, size_t minimum, uint64_t from,
                           size_t *covered, struct ct_x64_moved *moved);
 

@@ -60,7 +60,7 @@ static void clear_base_extension(const struct ct_x64_insn *insn, uint8_t *bytes,
     }
 }
 
-/* Puts `reg` in the place of rsp in the fields of an instruction that has rsp among its operands. */
+/* Replaces rsp by `reg` in the fields of an instruction that has rsp among its operands. */
 static void replace_rsp(const struct ct_x64_insn *insn, uint8_t *bytes, unsigned escape, uint8_t reg) {
     bool reg_is_operand = insn->encoding == CT_X64_LEGACY || insn->opcode != 0xf3; /* f3: blsr, blsmsk, blsi */
     if (reg_is_operand && (insn->modrm >> 3 & 7) == CT_X64_RSP && !(insn->rex & 4))
@@ -141,7 +141,7 @@ static void move_load_far(const struct ct_x64_move *m, uint8_t reg) {
         ct_code_byte(m->out, rex);
     if (insn->map == 1)
         ct_code_byte(m->out, 0x0f);
-    bool needs_disp = low == CT_X64_RBP; /* mod 0 would be RIP-relative again */
+    bool needs_disp = low == CT_X64_RBP; /* mod 0 would mean RIP-relative */
     CT_X64_BYTES(m->out, insn->opcode, (uint8_t)((needs_disp ? 0x40 : 0) | low << 3 | low));
     if (low == CT_X64_RSP)
         ct_code_byte(m->out, 0x24); /* SIB: r12 alone */
@@ -163,7 +163,7 @@ static int move_spilled(const struct ct_x64_move *m, uint16_t used) {
     return 0;
 }
 
-/* rsp is an operand: a second register stands in for it, and pop rsp sets whatever became of it. */
+/* rsp is an operand: a second register replaces it, and pop rsp sets the value that the instruction left in it. */
 static int move_rsp_operand(const struct ct_x64_move *m, uint16_t used) {
     struct ct_code_buf *out = m->out;
     uint8_t base = take_scratch(&used), stand_in = take_scratch(&used);
@@ -203,7 +203,7 @@ static void move_push_far(const struct ct_x64_move *m) {
     ct_x64_emit_add_rsp(out, RED_ZONE - size);
 }
 
-/* pop [x]: the word is pushed once more below the red zone and popped from there. */
+/* pop [x]: pushes the word again below the red zone and pops it from there. */
 static void move_pop_far(const struct ct_x64_move *m) {
     struct ct_code_buf *out = m->out;
     bool narrow = ct_x64_narrow(m->insn);
@@ -222,7 +222,7 @@ static void move_pop_far(const struct ct_x64_move *m) {
     ct_x64_emit_add_rsp(out, RED_ZONE + (narrow ? 2 : 8));
 }
 
-/* jmp [x]: the target is put below the red zone, and ret takes it from there and rsp back up. */
+/* jmp [x]: stores the target below the red zone; ret takes it from there and moves rsp back up. */
 static void move_jmp_far(const struct ct_x64_move *m) {
     struct ct_code_buf *out = m->out;
     ct_x64_emit_add_rsp(out, -RED_ZONE - 8);
@@ -242,7 +242,7 @@ static int move_far(const struct ct_x64_move *m) {
     const struct ct_x64_insn *insn = m->insn;
     uint8_t reg = (uint8_t)((insn->modrm >> 3 & 7) | (insn->rex & 4) << 1);
     if (insn->kind == CT_INSN_NOP) {
-        ct_code_copy(m->out, m->bytes, insn->length); /* names an address and never goes there */
+        ct_code_copy(m->out, m->bytes, insn->length); /* contains an address and never jumps to it */
     } else if (insn->kind == CT_INSN_JMP_INDIRECT) {
         if (ct_x64_narrow(insn))
             return CT_ERR_UNSUPPORTED;

@@ -110,7 +110,7 @@ class Recording(InDirectory, unittest.TestCase):
     def test_nothing_fits(self):
         done = run("spawn", "--only", "no-such-function*", "true")
         self.assertEqual(done.returncode, 0)
-        self.assertIn("nothing is recorded: no function fits --only and --exclude", done.stderr)
+        self.assertIn("nothing is recorded: no function matches --only and --exclude", done.stderr)
 
     def test_startup_timeout(self):
         done = run("spawn", "--startup-timeout", "1ms", "sh", "-c", "echo ran; exit 3")
@@ -173,7 +173,7 @@ class Recording(InDirectory, unittest.TestCase):
             again = run("attach", str(target.pid))
             self.assertEqual((again.returncode, len(again.stderr.splitlines())), (69, 1), again.stderr)
             done = run("detach", str(target.pid))
-            self.assertEqual((done.returncode, done.stdout), (0, f"process {target.pid} is recorded no longer\n"))
+            self.assertEqual((done.returncode, done.stdout), (0, f"process {target.pid} is no longer recorded\n"))
             self.assertEqual(started.end()[0], 0)
             self.manifest()
             self.assertEqual(run("detach", str(target.pid)).returncode, 69)
@@ -192,7 +192,7 @@ class Recording(InDirectory, unittest.TestCase):
                 self.assertEqual(status["pid"], first)
                 self.assertGreaterEqual(status["processes"], 3)
                 done = run(words[0], child, *words[1:])
-                self.assertEqual((done.returncode, done.stdout), (0, f"process {child} is recorded no longer\n"), done.stderr)
+                self.assertEqual((done.returncode, done.stdout), (0, f"process {child} is no longer recorded\n"), done.stderr)
                 self.assertEqual(started.process.wait(LIMIT), 3)
                 self.assertEqual(run("ctl", child, "status").returncode, 69)
             finally:

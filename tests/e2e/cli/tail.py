@@ -221,7 +221,7 @@ class Tail(unittest.TestCase):
         with driver.target("sleep", "60") as process:
             done = run("tail", str(process.pid))
         self.assertEqual(done.returncode, 69)
-        self.assertIn(f"nobody records process {process.pid}; `contrail attach {process.pid}` does", done.stderr)
+        self.assertIn(f"nobody records process {process.pid}; `contrail attach {process.pid}` records it", done.stderr)
         self.assertEqual(run("tail", "4194304").returncode, 69)
         self.assertEqual(run("tail").returncode, 64)
         self.assertEqual(run("tail", "one").returncode, 64)

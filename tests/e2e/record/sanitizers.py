@@ -161,7 +161,7 @@ def held(path):
         compare(plain, result, "without the search for leaks")
         refused = shop.run([shop.contrail, "spawn", "--output", shop.new_output(), "--trigger", "crash", "--", path, "leak"],
                            environment=PLAIN)
-        for sentence in (b"nobody else can trace it (gdb, strace, LeakSanitizer)", b"does not work under ptrace"):
+        for sentence in (b"no other program can trace it (gdb, strace, LeakSanitizer)", b"does not work under ptrace"):
             if sentence not in refused.err:
                 raise Failure("it is not said that %r: %r" % (sentence, refused.err[-1500:]))
     return check
