@@ -4,7 +4,7 @@
  * libraries that are loaded later have names. Owner: the drain thread, while there is one. */
 #include "base/grow.h"
 #include "follow/stalk_internal.h"
-#include "isa/x64/decode.h"
+#include "isa/linkage.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -179,7 +179,7 @@ static uint64_t behind_jump(struct ct_recording *r, uint64_t address) {
     uint8_t code[16];
     uint64_t to = 0;
     uint64_t word =
-        ct_remote_read(r->remote, address, code, sizeof code) ? 0 : ct_x64_linkage_word(code, sizeof code, address);
+        ct_remote_read(r->remote, address, code, sizeof code) ? 0 : ct_linkage_word(code, sizeof code, address);
     return word && !ct_remote_read(r->remote, word, &to, sizeof to) ? to : 0;
 }
 
