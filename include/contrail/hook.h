@@ -6,7 +6,7 @@
  *
  *     struct ct_hooks *hooks;
  *     ct_hooks_create(&hooks, NULL);
- *     struct ct_listener listener = {.on_call = seen};
+ *     struct ct_hook_listener listener = {.on_call = seen};
  *     ct_hooks_attach(hooks, (void *)puts, &listener, NULL);   // effective at once
  *     puts("hello");                                           // seen() runs first
  *     ct_hooks_destroy(hooks);                                 // every byte as it was
@@ -31,7 +31,7 @@ extern "C" {
 struct ct_hooks;
 
 /* How code memory is made writable; AUTO takes the first that the process is allowed. */
-enum ct_hooks_memory { CT_MEMORY_AUTO, CT_MEMORY_RWX, CT_MEMORY_DUAL, CT_MEMORY_PROTECT };
+enum ct_hooks_memory { CT_HOOKS_MEMORY_AUTO, CT_HOOKS_MEMORY_RWX, CT_HOOKS_MEMORY_DUAL, CT_HOOKS_MEMORY_PROTECT };
 
 struct ct_hooks_options {
     enum ct_hooks_memory memory;
@@ -46,7 +46,7 @@ void ct_hooks_destroy(struct ct_hooks *hooks);
 /* ---- what a hook does ---- */
 
 /* What a callback is told about the call. */
-struct ct_call {
+struct ct_hook_call {
     uint32_t hook;        /* number of the hook: dense, in order of attachment; from 0 in a process's first set */
     uint32_t depth;       /* hooked frames open below this one on this thread */
     void *function;       /* address that was hooked */
@@ -57,17 +57,17 @@ struct ct_call {
 
 /* Either may be NULL. They run on the thread that calls, on its stack, with all registers saved. What they call into
  * hooked functions is not seen (it is counted, see ct_hooks_statistics). A callback may longjmp away. */
-struct ct_listener {
-    void (*on_call)(struct ct_cpu_context *cpu, struct ct_call *call);
-    void (*on_return)(struct ct_cpu_context *cpu, struct ct_call *call);
+struct ct_hook_listener {
+    void (*on_call)(struct ct_cpu_context *cpu, struct ct_hook_call *call);
+    void (*on_return)(struct ct_cpu_context *cpu, struct ct_hook_call *call);
     /* A frame was left without returning (longjmp, exception, thread cancellation): cpu state is gone. */
-    void (*on_leave)(struct ct_call *call);
+    void (*on_leave)(struct ct_hook_call *call);
 };
 
 /* ---- one function ---- */
 
 /* The hook's number, or a negative code. */
-int ct_hooks_attach(struct ct_hooks *hooks, void *function, const struct ct_listener *listener, void *user);
+int ct_hooks_attach(struct ct_hooks *hooks, void *function, const struct ct_hook_listener *listener, void *user);
 int ct_hooks_record(struct ct_hooks *hooks, void *function);
 /* Calls go to `replacement` instead; *original is callable and runs the function as it was. */
 int ct_hooks_replace(struct ct_hooks *hooks, void *function, void *replacement, void **original);
@@ -90,12 +90,12 @@ void ct_hooks_abort(struct ct_hooks *hooks);
 
 /* ---- whole modules ---- */
 
-enum ct_hook_flavor { CT_FLAVOR_RECORD, CT_FLAVOR_LISTEN };
+enum ct_hook_flavor { CT_HOOK_FLAVOR_RECORD, CT_HOOK_FLAVOR_LISTEN };
 
-struct ct_module_hooks {
+struct ct_hooks_module {
     const char *module; /* file name or path; NULL: the program itself */
     enum ct_hook_flavor flavor;
-    struct ct_listener listener; /* for CT_FLAVOR_LISTEN */
+    struct ct_hook_listener listener; /* for CT_HOOK_FLAVOR_LISTEN */
     void *user;
     /* NULL, or: non-zero when the function is to be hooked. Name is "" for nameless ones. */
     int (*filter)(void *arg, const char *name, void *address, size_t size);
@@ -104,11 +104,11 @@ struct ct_module_hooks {
 
 /* Hooks every function of a loaded module, in one transaction (joins an open one). Functions that cannot be hooked are
  * skipped with a reason; that is no error. */
-int ct_hooks_attach_module(struct ct_hooks *hooks, const struct ct_module_hooks *what);
+int ct_hooks_attach_module(struct ct_hooks *hooks, const struct ct_hooks_module *what);
 
 /* Why a function of a module has no hook. The list exists once, here. */
 /* clang-format off */
-#define CT_SKIP_LIST(X) \
+#define CT_HOOK_SKIP_LIST(X) \
     X(FILTERED,     "left out by the caller's filter") \
     X(PLT,          "linkage stub, not a function") \
     X(COLD,         "cold part of another function") \
@@ -127,19 +127,19 @@ int ct_hooks_attach_module(struct ct_hooks *hooks, const struct ct_module_hooks 
     X(DOUBTFUL,     "only a debug file knows it, in the midst of another function") \
     X(READ_CODE,    "its runtime reads its code and must find it as it was made (Mono's compiled modules, Valgrind)")
 /* clang-format on */
-enum ct_skip_reason {
-    CT_SKIP_NONE = 0,
-#define CT_SKIP_ENUM(name, text) CT_SKIP_##name,
-    CT_SKIP_LIST(CT_SKIP_ENUM)
-#undef CT_SKIP_ENUM
-        CT_SKIP_COUNT
+enum ct_hook_skip_reason {
+    CT_HOOK_SKIP_NONE = 0,
+#define CT_HOOK_SKIP_ENUM(name, text) CT_HOOK_SKIP_##name,
+    CT_HOOK_SKIP_LIST(CT_HOOK_SKIP_ENUM)
+#undef CT_HOOK_SKIP_ENUM
+        CT_HOOK_SKIP_COUNT
 };
-const char *ct_skip_name(enum ct_skip_reason reason);
-const char *ct_skip_text(enum ct_skip_reason reason);
+const char *ct_hook_skip_name(enum ct_hook_skip_reason reason);
+const char *ct_hook_skip_text(enum ct_hook_skip_reason reason);
 
 /* Why a function is recorded on entry only (its return is not seen). */
 /* clang-format off */
-#define CT_ENTRY_ONLY_LIST(X) \
+#define CT_HOOK_ENTRY_ONLY_LIST(X) \
     X(RETURNS_TWICE,  "returns more than once (setjmp, vfork, getcontext)") \
     X(READS_RETURN,   "looks at or changes its own return address") \
     X(POPS_ARGUMENTS, "takes its arguments off the stack (ret n)") \
@@ -148,22 +148,22 @@ const char *ct_skip_text(enum ct_skip_reason reason);
     X(UNWINDER,       "walks or unwinds the stack") \
     X(RETURN_MAP,     "belongs to a runtime that looks up return addresses in tables (OCaml, GHC, Go, V8, HotSpot, Mono)")
 /* clang-format on */
-enum ct_entry_only_reason {
-    CT_ENTRY_ONLY_NONE = 0,
-#define CT_ENTRY_ONLY_ENUM(name, text) CT_ENTRY_ONLY_##name,
-    CT_ENTRY_ONLY_LIST(CT_ENTRY_ONLY_ENUM)
-#undef CT_ENTRY_ONLY_ENUM
-        CT_ENTRY_ONLY_COUNT
+enum ct_hook_entry_only_reason {
+    CT_HOOK_ENTRY_ONLY_NONE = 0,
+#define CT_HOOK_ENTRY_ONLY_ENUM(name, text) CT_HOOK_ENTRY_ONLY_##name,
+    CT_HOOK_ENTRY_ONLY_LIST(CT_HOOK_ENTRY_ONLY_ENUM)
+#undef CT_HOOK_ENTRY_ONLY_ENUM
+        CT_HOOK_ENTRY_ONLY_COUNT
 };
-const char *ct_entry_only_text(enum ct_entry_only_reason reason);
+const char *ct_hook_entry_only_text(enum ct_hook_entry_only_reason reason);
 
 struct ct_hook_info {
     void *function;
     const char *name;   /* "" when unknown */
     const char *module; /* "" when hooked by address */
     int hook;           /* -1 when skipped */
-    enum ct_skip_reason skip;
-    enum ct_entry_only_reason entry_only;
+    enum ct_hook_skip_reason skip;
+    enum ct_hook_entry_only_reason entry_only;
 };
 /* Every function that was asked for: hooked, entry-only and skipped ones; stops when `each` returns non-zero. */
 int ct_hooks_each(struct ct_hooks *hooks, int (*each)(void *arg, const struct ct_hook_info *info), void *arg);
@@ -199,11 +199,11 @@ int ct_hooks_flush(struct ct_hooks *hooks);
 
 /* ---- counters ---- */
 
-struct ct_hook_statistics {
+struct ct_hooks_statistics {
     uint64_t hooked;     /* hooks in place */
     uint64_t entry_only; /* of them, without returns */
     uint64_t skipped;    /* functions without a hook */
-    uint64_t skipped_by[CT_SKIP_COUNT];
+    uint64_t skipped_by[CT_HOOK_SKIP_COUNT];
     uint64_t guarded_calls;    /* calls from listeners into hooked code, not seen */
     uint64_t deep_calls;       /* calls beyond max_depth, not seen */
     uint64_t left_frames;      /* frames left without returning */
@@ -212,7 +212,7 @@ struct ct_hook_statistics {
     uint64_t plan_ns, stop_ns; /* of the last commit: planning, and the time other threads stood still */
 };
 /* All zero when it is called from a listener or sink. */
-void ct_hooks_statistics(struct ct_hooks *hooks, struct ct_hook_statistics *out);
+void ct_hooks_statistics(struct ct_hooks *hooks, struct ct_hooks_statistics *out);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

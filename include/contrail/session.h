@@ -48,8 +48,8 @@ const char *ct_session_state_name(enum ct_session_state state);
 struct ct_session;
 
 /* Files of the index lane, and what of the detail lane is kept. Zero is the default of each. */
-enum ct_session_format { CT_FORMAT_PACKED, CT_FORMAT_ATF2 };
-enum ct_session_detail { CT_DETAIL_MARKED, CT_DETAIL_ALWAYS, CT_DETAIL_OFF };
+enum ct_session_format { CT_SESSION_FORMAT_PACKED, CT_SESSION_FORMAT_ATF2 };
+enum ct_session_detail { CT_SESSION_DETAIL_MARKED, CT_SESSION_DETAIL_ALWAYS, CT_SESSION_DETAIL_OFF };
 
 /* All zero: the default of each. */
 /* Following threads through translated code (contrail/stalker.h) instead of hooking functions. */
@@ -124,19 +124,19 @@ int ct_session_pid(const struct ct_session *session);
 
 /* ---- what happens to the process ---- */
 
-enum ct_session_event {
-    CT_SESSION_NOTHING,       /* the time is over */
-    CT_SESSION_EXITED,        /* exit_status is set (spawned processes; an attached one's is not known: -1) */
-    CT_SESSION_REPLACED,      /* it executed another program: recording is over, the process goes on untraced */
-    CT_SESSION_ASKED_TO_STOP, /* over the control socket: detach */
-    CT_SESSION_DISK_FULL,     /* or another write error: recording has stopped; detach */
+enum ct_session_event_kind {
+    CT_SESSION_EVENT_NOTHING,       /* the time is over */
+    CT_SESSION_EVENT_EXITED,        /* exit_status is set (spawned processes; an attached one's is not known: -1) */
+    CT_SESSION_EVENT_REPLACED,      /* it executed another program: recording is over, the process goes on untraced */
+    CT_SESSION_EVENT_ASKED_TO_STOP, /* over the control socket: detach */
+    CT_SESSION_EVENT_DISK_FULL,     /* or another write error: recording has stopped; detach */
 };
-struct ct_session_happening {
-    enum ct_session_event event;
+struct ct_session_event {
+    enum ct_session_event_kind event;
     int exit_status; /* of the first process, as wait(2) tells it; -1: unknown, or it has not ended */
 };
 /* Waits for one of these. EXITED and REPLACED finish the trace and move to INITIALIZED. */
-int ct_session_wait(struct ct_session *session, int timeout_ms, struct ct_session_happening *what);
+int ct_session_wait(struct ct_session *session, int timeout_ms, struct ct_session_event *what);
 
 /* ---- numbers ---- */
 
@@ -157,14 +157,14 @@ const char *ct_loss_text(enum ct_loss_reason reason);
 
 /* How detail is persisted: it rolls on (capturing); a moment was marked and what was before it is to be written (marked); that
  * is written and so is what comes, up to the end of the post-roll (persisting). The list exists once. */
-#define CT_WINDOW_STATE_LIST(X) X(CAPTURING, "capturing") X(MARKED, "marked") X(PERSISTING, "persisting")
-enum ct_window_state {
-#define CT_WINDOW_STATE_ENUM(name, text) CT_WINDOW_##name,
-    CT_WINDOW_STATE_LIST(CT_WINDOW_STATE_ENUM)
-#undef CT_WINDOW_STATE_ENUM
-        CT_WINDOW_STATE_COUNT
+#define CT_SESSION_WINDOW_LIST(X) X(CAPTURING, "capturing") X(MARKED, "marked") X(PERSISTING, "persisting")
+enum ct_session_window {
+#define CT_SESSION_WINDOW_ENUM(name, text) CT_SESSION_WINDOW_##name,
+    CT_SESSION_WINDOW_LIST(CT_SESSION_WINDOW_ENUM)
+#undef CT_SESSION_WINDOW_ENUM
+        CT_SESSION_WINDOW_COUNT
 };
-const char *ct_window_state_name(enum ct_window_state state);
+const char *ct_session_window_name(enum ct_session_window state);
 
 struct ct_session_statistics {
     uint64_t events;              /* on disk, or on the way to it */
@@ -175,7 +175,7 @@ struct ct_session_statistics {
     uint64_t processes;        /* that were or are recorded */
     uint64_t missed_processes; /* that could not be: ct_session_missed tells why */
     uint64_t modules, functions, hooked, entry_only, skipped;
-    uint64_t read_code;             /* of those skipped: what runs them reads their code (CT_SKIP_READ_CODE) */
+    uint64_t read_code;             /* of those skipped: what runs them reads their code (CT_HOOK_SKIP_READ_CODE) */
     uint64_t lane_bytes, lane_used; /* index lane: size, and held by unread events */
     uint64_t lane_least_free;       /* the least that was ever free */
     uint64_t lane_times_above;      /* how often it got fuller than 85 % */
@@ -186,7 +186,7 @@ struct ct_session_statistics {
     uint64_t detail_bytes;               /* written */
     uint64_t detail_reach_ns;            /* how far back the rolling window reaches now */
     uint64_t marks, windows;             /* of detail: moments that were marked, windows that were persisted */
-    enum ct_window_state window_state;   /* of the first process that is recorded */
+    enum ct_session_window window_state; /* of the first process that is recorded */
     uint64_t signals;                    /* that were seen before they were delivered (--trigger crash, signal=NAME) */
     bool traced;                         /* for that it stays traced while it runs: nobody else can trace it */
     uint64_t latency_p50_ns, latency_p99_ns; /* capture to disk */
@@ -214,7 +214,7 @@ void ct_session_missed(const struct ct_session *session, char *reason, size_t si
 bool ct_session_is_reachable(const struct ct_session *session);
 
 /* What a session can be told while it records: words, operand, what it does. The list exists once. */
-#define CT_CONTROL_LIST(X)                                                                                             \
+#define CT_SESSION_COMMAND_LIST(X)                                                                                     \
     X(STATUS, "status", "", "print events, losses, memory, threads, latency and the state of detail")                  \
     X(MARK, "mark", "", "mark this moment: the detail around it is written")                                           \
     X(TRIGGER_ADD, "trigger add", "TRIGGER", "mark moments from now on, like --trigger does")                          \
@@ -227,11 +227,11 @@ bool ct_session_is_reachable(const struct ct_session *session);
     X(PAUSE, "pause", "", "stop all processes of the session")                                                         \
     X(RESUME, "resume", "", "let them run on")                                                                         \
     X(STOP, "stop", "", "end the recording, as `contrail detach PID` does")
-enum ct_control_command {
-#define CT_CONTROL_ENUM(name, words, operand, help) CT_CONTROL_##name,
-    CT_CONTROL_LIST(CT_CONTROL_ENUM)
-#undef CT_CONTROL_ENUM
-        CT_CONTROL_COUNT
+enum ct_session_command {
+#define CT_SESSION_COMMAND_ENUM(name, words, operand, help) CT_SESSION_COMMAND_##name,
+    CT_SESSION_COMMAND_LIST(CT_SESSION_COMMAND_ENUM)
+#undef CT_SESSION_COMMAND_ENUM
+        CT_SESSION_COMMAND_COUNT
 };
 
 /* Sends one command of the list, with its operand behind it, to the session that records `pid`; the answer (JSON for status) is

@@ -99,7 +99,7 @@ struct ct_trace_cursor;
 int ct_trace_cursor_open(struct ct_trace_cursor **out, struct ct_trace *trace, uint64_t start_ns);
 int ct_trace_cursor_open_thread(struct ct_trace_cursor **out, struct ct_trace *trace, size_t thread, uint64_t start_ns);
 /* False at the end. */
-bool ct_trace_next(struct ct_trace_cursor *cursor, struct ct_trace_event *event);
+bool ct_trace_cursor_next(struct ct_trace_cursor *cursor, struct ct_trace_event *event);
 void ct_trace_cursor_close(struct ct_trace_cursor *cursor);
 
 /* ---- detail: what an event was called with ---- */

@@ -168,10 +168,10 @@ static bool enter_pressed(int terminal) {
 }
 
 /* Keeps the hooked program stopped. 0: go on; what happened otherwise is in `what`. */
-static int hold(struct recording *r, struct ct_session_happening *what) {
+static int hold(struct recording *r, struct ct_session_event *what) {
     int terminal = open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC), status = 0;
     ct_message_error("%d is hooked and stopped: press Enter or type `kill -USR1 %d` to let it run", r->pid, getpid());
-    while (status >= 0 && what->event == CT_SESSION_NOTHING && !ct_signals_go() && !ct_signals_any() &&
+    while (status >= 0 && what->event == CT_SESSION_EVENT_NOTHING && !ct_signals_go() && !ct_signals_any() &&
            !enter_pressed(terminal))
         status = ct_session_wait(r->session, 50, what);
     if (terminal >= 0)
@@ -179,8 +179,8 @@ static int hold(struct recording *r, struct ct_session_happening *what) {
     return status;
 }
 
-/* Until something happens, a signal asks for the end, or the time is over (CT_SESSION_NOTHING). */
-static int follow(struct recording *r, struct ct_session_happening *what) {
+/* Until something happens, a signal asks for the end, or the time is over (CT_SESSION_EVENT_NOTHING). */
+static int follow(struct recording *r, struct ct_session_event *what) {
     uint64_t end = r->options->duration_ns ? ct_live_now() + r->options->duration_ns : UINT64_MAX;
     for (;;) {
         struct ct_session_statistics s;
@@ -188,7 +188,7 @@ static int follow(struct recording *r, struct ct_session_happening *what) {
         if (ct_signals_stop() || !left)
             return 0;
         int status = ct_session_wait(r->session, left < 100000000 ? (int)(left / 1000000) + 1 : 100, what);
-        if (status < 0 || what->event != CT_SESSION_NOTHING)
+        if (status < 0 || what->event != CT_SESSION_EVENT_NOTHING)
             return status;
         if (r->live.on) {
             ct_session_statistics(r->session, &s);
@@ -197,12 +197,12 @@ static int follow(struct recording *r, struct ct_session_happening *what) {
     }
 }
 
-static int record(struct recording *r, struct ct_session_happening *what) {
+static int record(struct recording *r, struct ct_session_event *what) {
     if (r->spawned)
         say_started(r); /* before the program says anything */
     int status = r->options->wait ? hold(r, what) : 0;
     bool given_up = r->options->wait && ct_signals_any(); /* a key as well: the stopped program cannot see it */
-    if (status >= 0 && what->event == CT_SESSION_NOTHING && !given_up) {
+    if (status >= 0 && what->event == CT_SESSION_EVENT_NOTHING && !given_up) {
         status = ct_session_resume(r->session);
         if (status >= 0 && !r->spawned)
             say_started(r); /* only now it is known how long the process stood still */
@@ -241,13 +241,13 @@ static void say_replaced(const struct recording *r) {
         ct_message_error("%d now runs another program, which is not recorded", r->pid);
 }
 
-static bool is_over(const struct ct_session_happening *what) {
-    return what->event == CT_SESSION_EXITED || what->event == CT_SESSION_REPLACED;
+static bool is_over(const struct ct_session_event *what) {
+    return what->event == CT_SESSION_EVENT_EXITED || what->event == CT_SESSION_EVENT_REPLACED;
 }
 
 /* Returns the exit code. */
-static int finish(struct recording *r, int status, const struct ct_session_happening *what) {
-    if (status >= 0 && what->event == CT_SESSION_DISK_FULL) {
+static int finish(struct recording *r, int status, const struct ct_session_event *what) {
+    if (status >= 0 && what->event == CT_SESSION_EVENT_DISK_FULL) {
         const char *why = ct_session_error(r->session);
         ct_message_error("%s", *why ? why : "recording stopped: the trace could not be written");
     }
@@ -255,7 +255,7 @@ static int finish(struct recording *r, int status, const struct ct_session_happe
         status = ct_session_detach(r->session);
     if (status < 0)
         ct_message_fail(status, ct_session_error(r->session));
-    else if (what->event == CT_SESSION_REPLACED)
+    else if (what->event == CT_SESSION_EVENT_REPLACED)
         say_replaced(r);
     if (status >= 0)
         say_ended(r);
@@ -268,13 +268,13 @@ static int finish(struct recording *r, int status, const struct ct_session_happe
         code = what->exit_status != -1 ? code_of(what->exit_status) : wait_for_program(r->pid);
     if (status < 0)
         return ct_message_exit_code(status);
-    return what->event == CT_SESSION_DISK_FULL ? CT_EXIT_UNAVAILABLE : code;
+    return what->event == CT_SESSION_EVENT_DISK_FULL ? CT_EXIT_UNAVAILABLE : code;
 }
 
 int ct_record_run(const struct ct_record_options *options, char **argv, int pid) {
     static char command_line[65536];
     struct recording r = {.options = options, .spawned = argv != NULL, .pid = pid};
-    struct ct_session_happening what = {.event = CT_SESSION_NOTHING, .exit_status = -1};
+    struct ct_session_event what = {.event = CT_SESSION_EVENT_NOTHING, .exit_status = -1};
     if (argv)
         ct_record_command_line(command_line, sizeof command_line, (const char *const *)argv);
     else

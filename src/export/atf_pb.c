@@ -225,7 +225,7 @@ static void on_event(struct ct_export *e, const struct ct_trace_event *event, si
 static void put_events(struct ct_export *e, struct ct_trace_cursor *cursor, size_t *gaps) {
     struct ct_trace_event event;
     uint64_t since = 0;
-    while (!e->status && ct_trace_next(cursor, &event)) {
+    while (!e->status && ct_trace_cursor_next(cursor, &event)) {
         on_event(e, &event, gaps);
         if (++since == PROGRESS) {
             ct_export_advance(e, since);

@@ -117,7 +117,7 @@ static int find_start(struct ct_export *e) {
         int status = ct_trace_cursor_open_thread(&cursor, e->trace, i, 0);
         if (status)
             return status;
-        if (ct_trace_next(cursor, &event) && event.timestamp_ns < e->start_ns)
+        if (ct_trace_cursor_next(cursor, &event) && event.timestamp_ns < e->start_ns)
             e->start_ns = event.timestamp_ns;
         ct_trace_cursor_close(cursor);
     }

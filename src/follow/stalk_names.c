@@ -38,7 +38,7 @@ static void look_in_module(void *arg, const struct ct_target_module *m) {
         return;
     s->found.id = (uint64_t)m->id << 32 | (low - 1);
     s->found.at_start = f->offset == offset;
-    s->found.linkage = f->skip == CT_SKIP_PLT;
+    s->found.linkage = f->skip == CT_HOOK_SKIP_PLT;
 }
 
 struct ct_stalk_found ct_stalk_look_up(struct ct_recording *r, uint64_t address) {
@@ -51,14 +51,15 @@ struct ct_stalk_found ct_stalk_look_up(struct ct_recording *r, uint64_t address)
 
 /* Linkage stubs, and what is part of another function, are no functions. */
 static bool is_part(uint8_t skip) {
-    return skip == CT_SKIP_PLT || skip == CT_SKIP_COLD || skip == CT_SKIP_FRAGMENT || skip == CT_SKIP_ODD_ENTRY;
+    return skip == CT_HOOK_SKIP_PLT || skip == CT_HOOK_SKIP_COLD || skip == CT_HOOK_SKIP_FRAGMENT ||
+           skip == CT_HOOK_SKIP_ODD_ENTRY;
 }
 
 void ct_stalk_plan(struct ct_target_plan *plan) {
     for (size_t i = 0; i < plan->module_count; i++) {
         struct ct_target_module *m = &plan->modules[i];
         m->hooked = m->entry_only = 0;
-        for (int k = 1; k < CT_SKIP_COUNT; k++)
+        for (int k = 1; k < CT_HOOK_SKIP_COUNT; k++)
             m->skipped[k] = is_part((uint8_t)k) ? m->skipped[k] : 0;
         for (size_t k = 0; k < m->function_count; k++) {
             struct ct_target_function *f = &m->functions[k];

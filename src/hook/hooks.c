@@ -57,10 +57,10 @@ static int prepare_runtime(const struct ct_hooks_options *options) {
 }
 
 static const enum ct_wx_mode wx_modes[] = {
-    [CT_MEMORY_AUTO] = CT_WX_AUTO,
-    [CT_MEMORY_RWX] = CT_WX_RWX,
-    [CT_MEMORY_DUAL] = CT_WX_DUAL,
-    [CT_MEMORY_PROTECT] = CT_WX_PROTECT,
+    [CT_HOOKS_MEMORY_AUTO] = CT_WX_AUTO,
+    [CT_HOOKS_MEMORY_RWX] = CT_WX_RWX,
+    [CT_HOOKS_MEMORY_DUAL] = CT_WX_DUAL,
+    [CT_HOOKS_MEMORY_PROTECT] = CT_WX_PROTECT,
 };
 
 static struct ct_hooks *new_set(const struct ct_hooks_options *options) {
@@ -81,7 +81,7 @@ static struct ct_hooks *new_set(const struct ct_hooks_options *options) {
 }
 
 int ct_hooks_create(struct ct_hooks **out, const struct ct_hooks_options *options) {
-    if (!out || (options && (unsigned)options->memory > CT_MEMORY_PROTECT))
+    if (!out || (options && (unsigned)options->memory > CT_HOOKS_MEMORY_PROTECT))
         return CT_ERR_INVALID_ARGUMENT;
     pthread_mutex_lock(&set_mutex);
     int status = the_set ? CT_ERR_BUSY : prepare_runtime(options);
@@ -182,7 +182,7 @@ static int plan_one(struct ct_hooks *set, uint64_t function, enum ct_hook_action
     struct ct_hook_module *m;
     size_t index;
     uint64_t end, start = ct_os_nanoseconds();
-    enum ct_skip_reason skip;
+    enum ct_hook_skip_reason skip;
     if (ct_hook_region_of(&set->code, function))
         return CT_ERR_OWN_CODE;
     if (inside_patch(set, function))
@@ -198,7 +198,7 @@ static int plan_one(struct ct_hooks *set, uint64_t function, enum ct_hook_action
     return status;
 }
 
-int ct_hooks_attach(struct ct_hooks *set, void *function, const struct ct_listener *listener, void *user) {
+int ct_hooks_attach(struct ct_hooks *set, void *function, const struct ct_hook_listener *listener, void *user) {
     if (!listener)
         return CT_ERR_INVALID_ARGUMENT;
     struct ct_set_guard g = ct_set_lock(set);

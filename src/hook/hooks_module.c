@@ -6,7 +6,7 @@
 
 /* ---- whole modules ---- */
 
-static int add_skip(struct ct_hooks *set, struct ct_hook_module *m, size_t index, enum ct_skip_reason reason) {
+static int add_skip(struct ct_hooks *set, struct ct_hook_module *m, size_t index, enum ct_hook_skip_reason reason) {
     if (set->skip_count == set->skip_capacity) {
         size_t capacity = set->skip_capacity ? set->skip_capacity * 2 : 256;
         struct ct_skip_record *skips = realloc(set->skips, capacity * sizeof *skips);
@@ -21,32 +21,33 @@ static int add_skip(struct ct_hooks *set, struct ct_hook_module *m, size_t index
 }
 
 /* What can be told without looking at the code. */
-static enum ct_skip_reason skip_by_kind(const struct ct_hook_module *m, size_t i) {
+static enum ct_hook_skip_reason skip_by_kind(const struct ct_hook_module *m, size_t i) {
     struct ct_function_facts facts = ct_hook_module_facts(m, i);
-    enum ct_skip_reason skip = ct_classify(&facts).skip;
-    return !skip && ct_hook_is_own(m, m->scan.funcs[i].start) ? CT_SKIP_OWN_CODE : skip;
+    enum ct_hook_skip_reason skip = ct_classify(&facts).skip;
+    return !skip && ct_hook_is_own(m, m->scan.funcs[i].start) ? CT_HOOK_SKIP_OWN_CODE : skip;
 }
 
-static int plan_listed(struct ct_hooks *set, struct ct_hook_module *m, size_t i, const struct ct_module_hooks *what) {
+static int plan_listed(struct ct_hooks *set, struct ct_hook_module *m, size_t i, const struct ct_hooks_module *what) {
     struct ct_scan_func *f = &m->scan.funcs[i];
-    enum ct_skip_reason skip = skip_by_kind(m, i);
+    enum ct_hook_skip_reason skip = skip_by_kind(m, i);
     if (!skip && what->filter &&
         !what->filter(what->filter_arg, m->functions[i].name, (void *)f->start, f->end - f->start))
-        skip = CT_SKIP_FILTERED;
+        skip = CT_HOOK_SKIP_FILTERED;
     if (skip)
         return add_skip(set, m, i, skip);
-    enum ct_hook_action action = what->flavor == CT_FLAVOR_LISTEN ? CT_ACTION_LISTEN : CT_ACTION_RECORD;
+    enum ct_hook_action action = what->flavor == CT_HOOK_FLAVOR_LISTEN ? CT_ACTION_LISTEN : CT_ACTION_RECORD;
     int number = ct_set_plan(set, m, i, f->start, f->end, action, 0, false, &skip);
     if (number == CT_ERR_ALREADY_HOOKED)
         return 0;
     if (number < 0)
         return skip ? add_skip(set, m, i, skip) : number;
     set->records[number]->by_module = true;
-    ct_set_publish(set, set->records[number], what->flavor == CT_FLAVOR_LISTEN ? &what->listener : NULL, what->user);
+    ct_set_publish(set, set->records[number], what->flavor == CT_HOOK_FLAVOR_LISTEN ? &what->listener : NULL,
+                   what->user);
     return 0;
 }
 
-static int plan_module(struct ct_hooks *set, const struct ct_module_hooks *what) {
+static int plan_module(struct ct_hooks *set, const struct ct_hooks_module *what) {
     struct ct_hook_module *m;
     uint64_t start = ct_os_nanoseconds();
     int status = ct_hook_module_named(&set->code, what->module, &m);
@@ -56,7 +57,7 @@ static int plan_module(struct ct_hooks *set, const struct ct_module_hooks *what)
     return status;
 }
 
-int ct_hooks_attach_module(struct ct_hooks *set, const struct ct_module_hooks *what) {
+int ct_hooks_attach_module(struct ct_hooks *set, const struct ct_hooks_module *what) {
     if (!what)
         return CT_ERR_INVALID_ARGUMENT;
     struct ct_set_guard g = ct_set_lock(set);
@@ -134,8 +135,8 @@ int ct_hooks_flush(struct ct_hooks *set) {
     return ct_set_unlock(set, g, 0);
 }
 
-void ct_hooks_statistics(struct ct_hooks *set, struct ct_hook_statistics *out) {
-    *out = (struct ct_hook_statistics){0};
+void ct_hooks_statistics(struct ct_hooks *set, struct ct_hooks_statistics *out) {
+    *out = (struct ct_hooks_statistics){0};
     struct ct_set_guard g = ct_set_lock(set);
     if (g.status)
         return;

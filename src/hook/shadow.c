@@ -152,8 +152,8 @@ uint64_t ct_shadow_reach(struct ct_block *b, uint64_t slot) {
 /* ---- leaving frames ---- */
 
 struct leave_call {
-    void (*on_leave)(struct ct_call *call);
-    struct ct_call call;
+    void (*on_leave)(struct ct_hook_call *call);
+    struct ct_hook_call call;
 };
 
 static void call_on_leave(void *arg) {

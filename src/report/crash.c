@@ -88,7 +88,7 @@ static int read_thread(struct ct_crash *crash, struct ct_trace *trace, const str
         return status;
     ct_frames_begin(&frames, known->complete, ignore, NULL);
     inherit(trace, thread, &frames);
-    while (ct_trace_next(cursor, &event)) {
+    while (ct_trace_cursor_next(cursor, &event)) {
         for (; gap < known->gap_count && known->gaps[gap].at <= event.sequence; gap++)
             ct_frames_gap(&frames, 0);
         on_event(crash, trace, process, &frames, &event);

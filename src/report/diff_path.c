@@ -42,7 +42,7 @@ static bool reach(struct walker *w, size_t depth) {
 static bool step(struct walker *w) {
     struct ct_trace_event event;
     w->call.known = NULL;
-    while (ct_trace_next(w->cursor, &event)) {
+    while (ct_trace_cursor_next(w->cursor, &event)) {
         if (event.kind != CT_TRACE_CALL)
             continue;
         const struct ct_known *known = ct_known_get(w->names, w->process, event.function_id);

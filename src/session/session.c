@@ -128,7 +128,7 @@ static void take_options(struct ct_session *s, const struct ct_session_options *
     if (o->stalk) {
         s->stalk = *o->stalk;
         o->stalk = &s->stalk;
-        o->detail = CT_DETAIL_OFF;
+        o->detail = CT_SESSION_DETAIL_OFF;
     }
     if (o->redact) {
         o->stack_bytes = -1;
@@ -398,7 +398,7 @@ static int note_end(struct ct_session *s) {
     return finish_first(s, ct_recording_note_exit(s->first, s->exit_status));
 }
 
-static int end_session(struct ct_session *s, struct ct_session_happening *what, enum ct_session_event event,
+static int end_session(struct ct_session *s, struct ct_session_event *what, enum ct_session_event_kind event,
                        int status) {
     what->event = event;
     what->exit_status = s->exit_status;
@@ -407,15 +407,15 @@ static int end_session(struct ct_session *s, struct ct_session_happening *what, 
     return status;
 }
 
-static enum ct_session_event something_asked(struct ct_session *s) {
+static enum ct_session_event_kind something_asked(struct ct_session *s) {
     if (__atomic_load_n(&s->asked_to_stop, __ATOMIC_ACQUIRE))
-        return CT_SESSION_ASKED_TO_STOP;
+        return CT_SESSION_EVENT_ASKED_TO_STOP;
     bool broken = __atomic_load_n(&s->first->drain.error, __ATOMIC_ACQUIRE) || ct_children_broken(s);
-    return broken ? CT_SESSION_DISK_FULL : CT_SESSION_NOTHING;
+    return broken ? CT_SESSION_EVENT_DISK_FULL : CT_SESSION_EVENT_NOTHING;
 }
 
 /* Has the session anything left to do? */
-static bool is_over(struct ct_session *s, struct ct_session_happening *what, int *status) {
+static bool is_over(struct ct_session *s, struct ct_session_event *what, int *status) {
     struct pollfd p = {.fd = s->pidfd, .events = POLLIN};
     if (!s->ended && poll(&p, 1, 0) > 0)
         *status = note_end(s);
@@ -425,12 +425,12 @@ static bool is_over(struct ct_session *s, struct ct_session_happening *what, int
         return false;
     if (!s->ended && poll(&p, 1, LAST_LOOK_MS) > 0) /* what was recorded last may have been its end */
         *status = note_end(s);
-    *status = end_session(s, what, s->ended ? CT_SESSION_EXITED : CT_SESSION_REPLACED, *status);
+    *status = end_session(s, what, s->ended ? CT_SESSION_EVENT_EXITED : CT_SESSION_EVENT_REPLACED, *status);
     return true;
 }
 
-int ct_session_wait(struct ct_session *s, int timeout_ms, struct ct_session_happening *what) {
-    *what = (struct ct_session_happening){.event = CT_SESSION_NOTHING, .exit_status = -1};
+int ct_session_wait(struct ct_session *s, int timeout_ms, struct ct_session_event *what) {
+    *what = (struct ct_session_event){.event = CT_SESSION_EVENT_NOTHING, .exit_status = -1};
     if (!s || (s->state != CT_SESSION_RUNNING && s->state != CT_SESSION_ATTACHED))
         return CT_ERR_BAD_STATE;
     uint64_t deadline = ct_clock_now() + (uint64_t)(timeout_ms < 0 ? INT_MAX : timeout_ms) * 1000000u;
@@ -485,9 +485,9 @@ const char *ct_loss_text(enum ct_loss_reason reason) {
     return (unsigned)reason < CT_LOSS_COUNT ? loss_texts[reason] : "?";
 }
 
-#define WINDOW_STATE_NAME(name, text) [CT_WINDOW_##name] = text,
-static const char *const window_state_names[] = {CT_WINDOW_STATE_LIST(WINDOW_STATE_NAME)};
+#define WINDOW_STATE_NAME(name, text) [CT_SESSION_WINDOW_##name] = text,
+static const char *const window_state_names[] = {CT_SESSION_WINDOW_LIST(WINDOW_STATE_NAME)};
 
-const char *ct_window_state_name(enum ct_window_state state) {
-    return (unsigned)state < CT_WINDOW_STATE_COUNT ? window_state_names[state] : "?";
+const char *ct_session_window_name(enum ct_session_window state) {
+    return (unsigned)state < CT_SESSION_WINDOW_COUNT ? window_state_names[state] : "?";
 }

@@ -203,7 +203,7 @@ enum ct_trace_step {
     CT_TRACE_STEP_EVENT,
     CT_TRACE_STEP_CODE, /* of the event only thread and time: not later than the thread's next event */
 };
-/* As ct_trace_next, for such cursors too. A record that is DAMAGED is the last one of its thread; what is wrong tells
+/* As ct_trace_cursor_next, for such cursors too. A record that is DAMAGED is the last one of its thread; what is wrong tells
  * ct_trace_cursor_problem, until the cursor is closed. */
 struct ct_code_record;
 enum ct_trace_step ct_trace_next_step(struct ct_trace_cursor *cursor, struct ct_trace_event *event,

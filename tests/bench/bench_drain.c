@@ -56,7 +56,7 @@ static void produce(struct lane_fixture *f) {
 static void prepare(struct lane_fixture *f) {
     lane_start(f, 32u << 20, true, 0);
     lane_prepare_drain(f);
-    f->drain.format.encoding = CT_FORMAT_PACKED;
+    f->drain.format.encoding = CT_SESSION_FORMAT_PACKED;
     f->drain.interval_ms = 5;
 }
 

@@ -33,7 +33,7 @@ static E2E_FN long outer(long depth) {
 }
 
 static uint64_t deep_calls(void) {
-    struct ct_hook_statistics s = {0};
+    struct ct_hooks_statistics s = {0};
     if (e2e_hooks)
         ct_hooks_statistics(e2e_hooks, &s);
     return s.deep_calls;

@@ -34,13 +34,13 @@ static int look_at(void *arg, const struct ct_hook_info *info) {
         return 0;
     f->hooked += info->hook >= 0;
     f->skipped += info->hook < 0;
-    f->filtered += info->skip == CT_SKIP_FILTERED;
+    f->filtered += info->skip == CT_HOOK_SKIP_FILTERED;
     f->named += info->name[0] != 0;
     if (info->hook >= 0)
         e2e_name(info->hook, strdup(info->name));
-    if ((info->hook >= 0) != (info->skip == CT_SKIP_NONE))
+    if ((info->hook >= 0) != (info->skip == CT_HOOK_SKIP_NONE))
         e2e_fail(__FILE__, __LINE__, "%s is hooked and skipped, or neither", info->name);
-    if (info->hook < 0 && (!*ct_skip_name(info->skip) || !*ct_skip_text(info->skip)))
+    if (info->hook < 0 && (!*ct_hook_skip_name(info->skip) || !*ct_hook_skip_text(info->skip)))
         e2e_fail(__FILE__, __LINE__, "%s has a reason without words", info->name);
     for (int i = 0; i < 5; i++)
         if (strcmp(info->name, expected_names[i]) == 0 && info->hook >= 0)
@@ -60,13 +60,13 @@ static int stop_early(void *arg, const struct ct_hook_info *info) {
 }
 
 static void check_statistics(void) {
-    struct ct_hook_statistics s;
+    struct ct_hooks_statistics s;
     struct found f = look(NULL);
     uint64_t sum = 0;
     ct_hooks_statistics(e2e_hooks, &s);
     E2E_EQUAL(s.hooked, f.hooked);
     E2E_EQUAL(s.skipped, f.skipped);
-    for (int i = 0; i < CT_SKIP_COUNT; i++)
+    for (int i = 0; i < CT_HOOK_SKIP_COUNT; i++)
         sum += s.skipped_by[i];
     E2E_EQUAL(sum, s.skipped);
 }
@@ -77,7 +77,7 @@ static void restart(int argc, char **argv) {
 }
 
 static void check_library(void) {
-    struct ct_module_hooks what = {.module = "libe2e_module.so", .flavor = CT_FLAVOR_RECORD};
+    struct ct_hooks_module what = {.module = "libe2e_module.so", .flavor = CT_HOOK_FLAVOR_RECORD};
     E2E_CHECK(ct_hooks_attach_module(e2e_hooks, &what) >= 0);
     struct found f = look("libe2e_module");
     E2E_EQUAL(f.seen_names, 31);
@@ -100,8 +100,8 @@ static int only_inner(void *arg, const char *name, void *address, size_t size) {
 
 static void check_filter(void) {
     int asked = 0;
-    struct ct_module_hooks what = {
-        .module = "libe2e_module.so", .flavor = CT_FLAVOR_RECORD, .filter = only_inner, .filter_arg = &asked};
+    struct ct_hooks_module what = {
+        .module = "libe2e_module.so", .flavor = CT_HOOK_FLAVOR_RECORD, .filter = only_inner, .filter_arg = &asked};
     E2E_CHECK(ct_hooks_attach_module(e2e_hooks, &what) >= 0);
     struct found f = look("libe2e_module");
     E2E_EQUAL(f.hooked, 2);
@@ -113,14 +113,14 @@ static void check_filter(void) {
 
 /* Listeners for all of it */
 static int listened;
-static void count_call(struct ct_cpu_context *cpu, struct ct_call *call) {
+static void count_call(struct ct_cpu_context *cpu, struct ct_hook_call *call) {
     (void)cpu;
     ++*(int *)call->user;
 }
 
 static void check_listener(void) {
-    struct ct_module_hooks what = {.module = "libe2e_module.so",
-                                   .flavor = CT_FLAVOR_LISTEN,
+    struct ct_hooks_module what = {.module = "libe2e_module.so",
+                                   .flavor = CT_HOOK_FLAVOR_LISTEN,
                                    .listener = {.on_call = count_call, .on_return = count_call},
                                    .user = &listened};
     E2E_CHECK(ct_hooks_attach_module(e2e_hooks, &what) >= 0);
@@ -131,7 +131,7 @@ static void check_listener(void) {
 
 /* The program itself, with harness and all. Its events are whatever they are; the two functions are among them. */
 static void check_program(void) {
-    struct ct_module_hooks what = {.module = NULL, .flavor = CT_FLAVOR_RECORD};
+    struct ct_hooks_module what = {.module = NULL, .flavor = CT_HOOK_FLAVOR_RECORD};
     E2E_CHECK(ct_hooks_attach_module(e2e_hooks, &what) >= 0);
     look(NULL);
     e2e_forget();
@@ -143,14 +143,14 @@ static void check_program(void) {
 /* In one transaction with other changes, aborted: as if nothing had been. */
 static void check_aborted(void) {
     uint64_t before = text_fingerprint();
-    struct ct_module_hooks what = {.module = "libc.so.6", .flavor = CT_FLAVOR_RECORD};
+    struct ct_hooks_module what = {.module = "libc.so.6", .flavor = CT_HOOK_FLAVOR_RECORD};
     E2E_EQUAL(ct_hooks_begin(e2e_hooks), 0);
     E2E_CHECK(ct_hooks_attach_module(e2e_hooks, &what) >= 0);
     E2E_CHECK(ct_hooks_record(e2e_hooks, (void *)program_leaf) >= 0);
     ct_hooks_abort(e2e_hooks);
     E2E_EQUAL(text_fingerprint(), before);
     E2E_EQUAL(program_work(3), 13);
-    struct ct_hook_statistics s;
+    struct ct_hooks_statistics s;
     ct_hooks_statistics(e2e_hooks, &s);
     E2E_EQUAL(s.hooked, 0);
 }

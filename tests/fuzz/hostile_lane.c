@@ -696,7 +696,7 @@ static void set_up_lane(struct ct_recording *r) {
 
 static void set_up_drain(struct ct_recording *r) {
     const struct ct_windows_options windows = {
-        .detail = w.flags & ALWAYS ? CT_DETAIL_ALWAYS : CT_DETAIL_MARKED,
+        .detail = w.flags & ALWAYS ? CT_SESSION_DETAIL_ALWAYS : CT_SESSION_DETAIL_MARKED,
         .pre_ns = 1000000000,
         .post_ns = 1000000000,
         .pre_events = w.flags & PRE_EVENTS ? 5 : 0,
@@ -716,7 +716,7 @@ static void set_up_drain(struct ct_recording *r) {
         .place = r->place,
         .pid = fixed.target,
         .inner_pid = fixed.target,
-        .format = {.encoding = w.flags & PACKED ? CT_FORMAT_PACKED : CT_FORMAT_ATF2},
+        .format = {.encoding = w.flags & PACKED ? CT_SESSION_FORMAT_PACKED : CT_SESSION_FORMAT_ATF2},
         .every_second = nothing,
         .windows = &r->windows,
         .every_pass = play,

@@ -49,7 +49,7 @@ static void text(void **state) {
                                       .lane_used = 250,
                                       .latency_p99_ns = 1500000,
                                       .windows = 3,
-                                      .window_state = CT_WINDOW_MARKED};
+                                      .window_state = CT_SESSION_WINDOW_MARKED};
     s.lost[CT_LOSS_DISK_SLOW] = 9;
     const struct ct_metrics_labels labels = {
         .pid = 7, .directory = "a \"b\" \\ c\nd", .policy_hash = 255, .recording = true};

@@ -65,7 +65,7 @@ enum call { SPAWN = 1, ATTACH = 2, INSTALL = 4, RESUME = 8, PAUSE = 16, DETACH =
 
 static void call_illegal(unsigned legal) {
     enum ct_session_state before = ct_session_state(s);
-    struct ct_session_happening what;
+    struct ct_session_event what;
     for (unsigned call = SPAWN; call <= WAIT; call <<= 1) {
         if (legal & call)
             continue;
@@ -128,7 +128,7 @@ static void test_calls_when_suspended(void **state) {
 
 static void test_calls_when_attached(void **state) {
     (void)state;
-    struct ct_session_happening what;
+    struct ct_session_event what;
     pid_t pid = start_process(NULL);
     create();
     assert_int_equal(ct_session_attach(s, pid), 0);
@@ -137,7 +137,7 @@ static void test_calls_when_attached(void **state) {
     assert_false(is_stopped(pid)); /* nothing has happened to it */
     expect_refused(INSTALL | DETACH | WAIT, pid);
     assert_int_equal(ct_session_wait(s, 0, &what), 0);
-    assert_int_equal(what.event, CT_SESSION_NOTHING);
+    assert_int_equal(what.event, CT_SESSION_EVENT_NOTHING);
     assert_int_equal(ct_session_detach(s), 0);
     assert_int_equal(ct_session_state(s), CT_SESSION_INITIALIZED);
     check_unharmed(pid);
@@ -145,7 +145,7 @@ static void test_calls_when_attached(void **state) {
 
 static void test_calls_when_installed_and_running(void **state) {
     (void)state;
-    struct ct_session_happening what;
+    struct ct_session_event what;
     pid_t pid = start_process(NULL);
     create();
     assert_int_equal(ct_session_attach(s, pid), 0);
@@ -154,7 +154,7 @@ static void test_calls_when_installed_and_running(void **state) {
     assert_true(is_stopped(pid));
     expect_refused(RESUME | DETACH | WAIT, pid);
     assert_int_equal(ct_session_wait(s, 0, &what), 0);
-    assert_int_equal(what.event, CT_SESSION_NOTHING);
+    assert_int_equal(what.event, CT_SESSION_EVENT_NOTHING);
     assert_int_equal(ct_session_resume(s), 0);
     assert_int_equal(ct_session_state(s), CT_SESSION_RUNNING);
     assert_false(is_stopped(pid));
@@ -167,7 +167,7 @@ static void test_calls_when_installed_and_running(void **state) {
         assert_int_equal(ct_session_resume(s), 0);
         assert_int_equal(ct_session_state(s), CT_SESSION_RUNNING);
         assert_int_equal(ct_session_wait(s, 5, &what), 0);
-        assert_int_equal(what.event, CT_SESSION_NOTHING);
+        assert_int_equal(what.event, CT_SESSION_EVENT_NOTHING);
     }
     assert_int_equal(ct_session_detach(s), 0);
     assert_int_equal(ct_session_state(s), CT_SESSION_INITIALIZED);
@@ -249,8 +249,8 @@ static void test_killed(void **state) {
     assert_int_equal(ct_session_install_full_coverage(s), 0);
     assert_int_equal(ct_session_resume(s), 0);
     kill(ct_session_pid(s), SIGKILL);
-    struct ct_session_happening what = wait_for_event();
-    assert_int_equal(what.event, CT_SESSION_EXITED);
+    struct ct_session_event what = wait_for_event();
+    assert_int_equal(what.event, CT_SESSION_EVENT_EXITED);
     assert_true(WIFSIGNALED(what.exit_status) && WTERMSIG(what.exit_status) == SIGKILL);
     assert_int_equal(ct_session_state(s), CT_SESSION_INITIALIZED);
     assert_non_null(strstr(manifest(), "\"reason\":\"signal\",\"signal\":9"));
@@ -270,8 +270,8 @@ static void test_killed_while_attached(void **state) {
             assert_int_equal(ct_session_pause(s), 0);
         }
         kill(pid, SIGKILL);
-        struct ct_session_happening what = wait_for_event();
-        assert_int_equal(what.event, CT_SESSION_EXITED);
+        struct ct_session_event what = wait_for_event();
+        assert_int_equal(what.event, CT_SESSION_EVENT_EXITED);
         assert_int_equal(what.exit_status, SIGKILL); /* nobody has waited for it yet: /proc tells */
         assert_int_equal(ct_session_state(s), CT_SESSION_INITIALIZED);
         end_process(pid, SIGKILL);
@@ -307,7 +307,7 @@ static void test_replaced(void **state) {
     assert_int_equal(ct_session_install_full_coverage(s), 0);
     assert_int_equal(ct_session_resume(s), 0);
     kill(pid, SIGUSR1);
-    assert_int_equal(wait_for_event().event, CT_SESSION_REPLACED);
+    assert_int_equal(wait_for_event().event, CT_SESSION_EVENT_REPLACED);
     assert_int_equal(ct_session_state(s), CT_SESSION_INITIALIZED);
     assert_non_null(strstr(manifest(), "\"reason\":\"exec\""));
     while (!handles(pid, SIGUSR1)) /* the new program has installed its handlers */
@@ -345,10 +345,10 @@ static void test_disk_is_full(void **state) {
     small = (struct rlimit){1 << 20, old.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
     assert_int_equal(ct_session_resume(s), 0);
-    struct ct_session_happening what = wait_for_event();
+    struct ct_session_event what = wait_for_event();
     int status = ct_session_detach(s);
     setrlimit(RLIMIT_FSIZE, &old);
-    assert_int_equal(what.event, CT_SESSION_DISK_FULL);
+    assert_int_equal(what.event, CT_SESSION_EVENT_DISK_FULL);
     assert_int_equal(status, CT_ERR_FILE_LIMIT);
     assert_non_null(strstr(ct_session_error(s), "ulimit -f"));
     assert_int_equal(ct_session_state(s), CT_SESSION_INITIALIZED);

@@ -272,7 +272,7 @@ static void test_control_stop(void **state) {
     pthread_t asker;
     void *pleased;
     assert_int_equal(pthread_create(&asker, NULL, ask_to_stop, &pid), 0);
-    assert_int_equal(wait_for_event().event, CT_SESSION_ASKED_TO_STOP);
+    assert_int_equal(wait_for_event().event, CT_SESSION_EVENT_ASKED_TO_STOP);
     assert_int_equal(ct_session_state(s), CT_SESSION_RUNNING);
     assert_int_equal(ct_session_detach(s), 0);
     pthread_join(asker, &pleased);
@@ -326,9 +326,9 @@ static void test_control_is_the_owners(void **state) {
     chmod(directory, 0755);
     chmod(path, 0777);
     assert_int_equal(as_somebody_else(pid, true), 0);
-    struct ct_session_happening what;
+    struct ct_session_event what;
     assert_int_equal(ct_session_wait(s, 50, &what), 0);
-    assert_int_equal(what.event, CT_SESSION_NOTHING);
+    assert_int_equal(what.event, CT_SESSION_EVENT_NOTHING);
     chmod(directory, 0700);
     assert_int_equal(ct_session_detach(s), 0);
     check_unharmed(pid);

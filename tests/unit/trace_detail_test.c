@@ -300,7 +300,7 @@ static void test_links(void **state) {
     make_sample(in("%s/p", root), &(struct sample){.threads = 3, .events = 500, .detail = 2});
     assert_int_equal(ct_trace_open(&trace, in("%s/p", root), NULL, 0), 0);
     assert_int_equal(ct_trace_cursor_open(&cursor, trace, 0), 0);
-    while (ct_trace_next(cursor, &event)) {
+    while (ct_trace_cursor_next(cursor, &event)) {
         if (event.detail == CT_TRACE_NO_DETAIL)
             continue;
         linked++;

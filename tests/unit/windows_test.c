@@ -25,9 +25,9 @@ static struct ct_windows usual(void) {
     return made(&o);
 }
 
-static void is(const struct ct_windows *w, enum ct_window_state state) {
+static void is(const struct ct_windows *w, enum ct_session_window state) {
     if (w->state != state)
-        fail_msg("%s instead of %s", ct_window_state_name(w->state), ct_window_state_name(state));
+        fail_msg("%s instead of %s", ct_session_window_name(w->state), ct_session_window_name(state));
 }
 
 /* ---- options ---- */
@@ -54,34 +54,34 @@ static void every_edge(void **state) {
     (void)state;
     struct ct_windows w = usual();
     uint64_t t = START + S;
-    is(&w, CT_WINDOW_CAPTURING);
+    is(&w, CT_SESSION_WINDOW_CAPTURING);
     ct_windows_tick(&w, t);
-    is(&w, CT_WINDOW_CAPTURING);
+    is(&w, CT_SESSION_WINDOW_CAPTURING);
     ct_windows_mark(&w, t, "symbol=f", 1, 2);
-    is(&w, CT_WINDOW_MARKED);
+    is(&w, CT_SESSION_WINDOW_MARKED);
     ct_windows_mark(&w, t + MS, "symbol=f", 1, 2);
-    is(&w, CT_WINDOW_MARKED);
+    is(&w, CT_SESSION_WINDOW_MARKED);
     ct_windows_tick(&w, t + 2 * MS);
-    is(&w, CT_WINDOW_PERSISTING);
+    is(&w, CT_SESSION_WINDOW_PERSISTING);
     ct_windows_mark(&w, t + 150 * MS, "symbol=f", 1, 2);
-    is(&w, CT_WINDOW_PERSISTING);
+    is(&w, CT_SESSION_WINDOW_PERSISTING);
     ct_windows_tick(&w, t + 350 * MS); /* the last moment of it */
-    is(&w, CT_WINDOW_PERSISTING);
+    is(&w, CT_SESSION_WINDOW_PERSISTING);
     ct_windows_tick(&w, t + 350 * MS + 1);
-    is(&w, CT_WINDOW_CAPTURING);
+    is(&w, CT_SESSION_WINDOW_CAPTURING);
     ct_windows_mark(&w, t + S, "symbol=f", 1, 2);
     ct_windows_tick(&w, t + S);
-    is(&w, CT_WINDOW_PERSISTING);
+    is(&w, CT_SESSION_WINDOW_PERSISTING);
     ct_windows_mark(&w, t + 2 * S, "symbol=f", 1, 2); /* another window, before it was seen that the last is over */
-    is(&w, CT_WINDOW_MARKED);
+    is(&w, CT_SESSION_WINDOW_MARKED);
     assert_int_equal(w.opened, 3);
     ct_windows_tick(&w, t + 3 * S); /* what was before is written first, though the post-roll is over as well */
-    is(&w, CT_WINDOW_PERSISTING);
+    is(&w, CT_SESSION_WINDOW_PERSISTING);
     ct_windows_tick(&w, t + 3 * S);
-    is(&w, CT_WINDOW_CAPTURING);
+    is(&w, CT_SESSION_WINDOW_CAPTURING);
     ct_windows_mark(&w, t + 4 * S, "symbol=f", 1, 2);
     ct_windows_end(&w, t + 4 * S + MS);
-    is(&w, CT_WINDOW_CAPTURING);
+    is(&w, CT_SESSION_WINDOW_CAPTURING);
     ct_windows_free(&w);
 }
 
@@ -92,9 +92,9 @@ static void late_mark_opens_again(void **state) {
     ct_windows_mark(&w, t, "a", 1, 0);
     ct_windows_tick(&w, t);
     ct_windows_tick(&w, t + 250 * MS);
-    is(&w, CT_WINDOW_CAPTURING);
+    is(&w, CT_SESSION_WINDOW_CAPTURING);
     ct_windows_mark(&w, t + 210 * MS, "a", 1, 0); /* its pre-roll reaches into the window */
-    is(&w, CT_WINDOW_MARKED);
+    is(&w, CT_SESSION_WINDOW_MARKED);
     assert_int_equal(w.opened, 1);
     assert_int_equal(w.recent[0]->end, t + 410 * MS);
     ct_windows_free(&w);
@@ -107,7 +107,7 @@ static void asked_marks(void **state) {
     assert_true(ct_windows_ask(&w, START + S));
     assert_true(ct_windows_ask(&w, START + S + 1));
     assert_true(ct_windows_active(&w));
-    is(&w, CT_WINDOW_CAPTURING);
+    is(&w, CT_SESSION_WINDOW_CAPTURING);
     ct_windows_tick(&w, START + S + MS);
     assert_int_equal(w.marks, 2);
     assert_true(ct_windows_wants(&w, START + S - 100 * MS));
@@ -273,7 +273,7 @@ static void rolls_in_records(void **state) {
     ct_windows_saw(&w, 8, t + 2); /* another thread's */
     ct_windows_tick(&w, t + 10);
     ct_windows_tick(&w, t + 100 * S); /* however long it takes */
-    is(&w, CT_WINDOW_PERSISTING);
+    is(&w, CT_SESSION_WINDOW_PERSISTING);
     ct_windows_saw(&w, 7, t + 101 * S);
     assert_true(ct_windows_wants(&w, t + 102 * S));
     ct_windows_saw(&w, 7, t + 102 * S);
@@ -282,7 +282,7 @@ static void rolls_in_records(void **state) {
     ct_windows_saw(&w, 7, t + 103 * S);
     assert_int_equal(w.recent[0]->end, t + 102 * S);
     ct_windows_tick(&w, t + 103 * S);
-    is(&w, CT_WINDOW_CAPTURING);
+    is(&w, CT_SESSION_WINDOW_CAPTURING);
     ct_windows_free(&w);
 }
 
@@ -340,12 +340,12 @@ static void held_open(void **state) {
         assert_true(ct_windows_wants(&w, t - MS) == (i > 0));
         ct_windows_tick(&w, t + 1);
     }
-    is(&w, CT_WINDOW_PERSISTING);
+    is(&w, CT_SESSION_WINDOW_PERSISTING);
     assert_int_equal(w.count, 1);
     assert_int_equal(w.marks, 1);
     assert_int_equal(w.recent[0]->reasons[0].count, 1);
     ct_windows_tick(&w, t + 5 * MS);
-    is(&w, CT_WINDOW_CAPTURING);
+    is(&w, CT_SESSION_WINDOW_CAPTURING);
     assert_int_equal(w.recent[0]->end, t);
     ct_windows_hold(&w, t + S, "time=08:00-09:00"); /* another day */
     assert_int_equal(w.count, 2);
@@ -357,16 +357,16 @@ static void held_open(void **state) {
 
 static void always_is_one_window(void **state) {
     (void)state;
-    const struct ct_session_options o = {.detail = CT_DETAIL_ALWAYS};
+    const struct ct_session_options o = {.detail = CT_SESSION_DETAIL_ALWAYS};
     struct ct_windows w = made(&o);
-    is(&w, CT_WINDOW_PERSISTING);
+    is(&w, CT_SESSION_WINDOW_PERSISTING);
     assert_true(ct_windows_wants(&w, START));
     ct_windows_mark(&w, START + S, "a", 1, 0);
     ct_windows_mark(&w, START + 60 * S, "a", 1, 0);
     ct_windows_persisted(&w, START + 5);
     for (uint64_t t = 0; t < 100; t++)
         ct_windows_tick(&w, START + t * S);
-    is(&w, CT_WINDOW_PERSISTING);
+    is(&w, CT_SESSION_WINDOW_PERSISTING);
     ct_windows_end(&w, START + 200 * S);
     assert_int_equal(w.count, 1);
     assert_int_equal(w.opened, 1);
@@ -381,7 +381,7 @@ static void always_is_one_window(void **state) {
 
 static void off_is_none(void **state) {
     (void)state;
-    const struct ct_session_options o = {.detail = CT_DETAIL_OFF};
+    const struct ct_session_options o = {.detail = CT_SESSION_DETAIL_OFF};
     struct ct_windows w = made(&o);
     ct_windows_mark(&w, START + S, "a", 1, 0);
     assert_false(ct_windows_ask(&w, START + S));
@@ -451,7 +451,7 @@ static void long_pre_roll_joins(void **state) {
         w.gone_ns = gone ? t + 5 * S : 0; /* then there is nothing between the two */
         ct_windows_tick(&w, t + 59 * S);
         assert_true(ct_windows_settled(&w, t + 59 * S));
-        is(&w, CT_WINDOW_CAPTURING);
+        is(&w, CT_SESSION_WINDOW_CAPTURING);
         ct_windows_mark(&w, t + 60 * S, "b", 1, 0);
         ct_windows_tick(&w, t + 60 * S);
         assert_int_equal(w.opened, 1 + gone);
@@ -473,7 +473,7 @@ static void long_runs_are_bounded(void **state) {
         ct_windows_mark(&w, t, "a", 1, 0);
         ct_windows_tick(&w, t);
         ct_windows_tick(&w, t + 5 * S);
-        is(&w, CT_WINDOW_CAPTURING);
+        is(&w, CT_SESSION_WINDOW_CAPTURING);
     }
     assert_int_equal(w.opened, 5000);
     assert_int_equal(w.finished, 5000);

@@ -28,7 +28,7 @@ static int hook_module(struct dl_phdr_info *info, size_t size, void *arg) {
     if (!program &&
         (!name[0] || strstr(name, "vdso") || strstr(name, "libcontrail") || strstr(name, "hook_everything")))
         return 0;
-    struct ct_module_hooks what = {.module = program ? NULL : name};
+    struct ct_hooks_module what = {.module = program ? NULL : name};
     int status = ct_hooks_attach_module(hooks, &what);
     if (status)
         fprintf(stderr, "hook_everything: %s: %s\n", program ? "the program" : name, ct_status_text(status));
@@ -52,10 +52,10 @@ __attribute__((constructor)) static void begin(void) {
 
 static int list_odd(void *arg, const struct ct_hook_info *info) {
     if (info->hook < 0)
-        fprintf(arg, "skipped %s %s+%p: %s\n", info->name, info->module, info->function, ct_skip_text(info->skip));
+        fprintf(arg, "skipped %s %s+%p: %s\n", info->name, info->module, info->function, ct_hook_skip_text(info->skip));
     else if (info->entry_only)
         fprintf(arg, "entry-only %s %s+%p: %s\n", info->name, info->module, info->function,
-                ct_entry_only_text(info->entry_only));
+                ct_hook_entry_only_text(info->entry_only));
     return 0;
 }
 
@@ -64,7 +64,7 @@ __attribute__((destructor)) static void end(void) {
     FILE *out = path ? fopen(path, "a") : NULL;
     if (!out)
         return;
-    struct ct_hook_statistics s;
+    struct ct_hooks_statistics s;
     ct_hooks_flush(hooks);
     ct_hooks_statistics(hooks, &s);
     fprintf(out, "hooked %lu skipped %lu events %lu left %lu abandoned %lu threads %lu deep %lu\n",
