@@ -98,6 +98,7 @@ if [ -n "$long" ]; then
     check "function tables against elfutils, every file" scripts/check-functions.sh
     check "decoder against Zydis, every file" make --no-print-directory check-decoder
     check "long fuzzing" scripts/fuzz-long.sh
+    check "a library with newer structs" python3 tests/tools/abi_test.py --newer-library . gcc
     check "Debian packages" scripts/check-deb.sh
     # 77: speedscope cannot be had here
     check "picture of a trace in speedscope" sh -c \
