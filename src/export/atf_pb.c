@@ -208,7 +208,7 @@ static void add_signal(struct ct_proto *p, const struct ct_trace_detail *detail)
 
 /* False: there is no record that fits. */
 static bool put_detailed(struct ct_export *e, const struct ct_trace_event *event) {
-    struct ct_trace_detail detail;
+    struct ct_trace_detail detail = {.size = sizeof detail};
     struct ct_proto p = {.used = 0};
     bool is_signal = event->kind == CT_TRACE_EXCEPTION;
     if (ct_trace_detail(e->trace, event->thread, event->detail, &detail) != 0 ||

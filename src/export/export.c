@@ -78,7 +78,7 @@ const struct ct_arguments *ct_export_arguments(struct ct_export *e, size_t threa
 }
 
 bool ct_export_signal(struct ct_export *e, size_t thread, uint32_t detail, char *text, size_t size) {
-    struct ct_trace_detail record;
+    struct ct_trace_detail record = {.size = sizeof record};
     snprintf(text, size, "signal");
     if (ct_trace_detail(e->trace, thread, detail, &record) != 0 || record.type != CT_TRACE_DETAIL_SIGNAL)
         return false;

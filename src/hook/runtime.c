@@ -395,6 +395,7 @@ static void notify(struct ct_block *b, bool returning, struct ct_cpu_context *cp
     if (!fn)
         return;
     struct ct_hook_call call = {
+        .size = sizeof call,
         .hook = number,
         .depth = depth,
         .function = (void *)hook->function,

@@ -42,7 +42,11 @@ struct ct_shadow {
 
 /* What the runtime knows of a hook. Written before the patch that makes it reachable, then only by its owner's API calls. */
 struct ct_hook_entry {
-    struct ct_hook_listener listener;
+    struct { /* what struct ct_hook_listener had; of a size that debuggers know, and that does not change with it */
+        void (*on_call)(struct ct_cpu_context *cpu, struct ct_hook_call *call);
+        void (*on_return)(struct ct_cpu_context *cpu, struct ct_hook_call *call);
+        void (*on_leave)(struct ct_hook_call *call);
+    } listener;
     void *user;
     uint64_t function;
     uint8_t flavor;  /* enum ct_hook_action */

@@ -90,8 +90,11 @@ void ct_set_publish(struct ct_hooks *set, const struct ct_hook_record *record, c
         .special = (uint8_t)record->request.special,
         .entry_only = record->request.entry_only != CT_HOOK_ENTRY_ONLY_NONE,
     };
-    if (listener)
-        e->listener = *listener;
+    if (listener) {
+        e->listener.on_call = listener->on_call;
+        e->listener.on_return = listener->on_return;
+        e->listener.on_leave = listener->on_leave;
+    }
 }
 
 int ct_set_rewrite_stub(struct ct_hook_record *r) {

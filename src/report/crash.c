@@ -43,6 +43,7 @@ static void on_signal(struct ct_crash *crash, struct ct_trace *trace, const stru
     struct ct_crash_signal *signal = new_signal(crash);
     signal->time_ns = event->timestamp_ns;
     copy_calls(frames, event->thread, &signal->calls);
+    signal->detail.size = sizeof signal->detail;
     signal->has_detail = ct_trace_detail(trace, event->thread, event->detail, &signal->detail) == 0 &&
                          signal->detail.type == CT_TRACE_DETAIL_SIGNAL;
 }

@@ -360,7 +360,7 @@ static void put_detail_status(struct ct_json *j, const struct ct_session *s, con
 }
 
 void ct_manifest_status(struct ct_session *s, struct ct_json *j) {
-    struct ct_session_statistics n;
+    struct ct_session_statistics n = {.size = sizeof n};
     char path[PATH_MAX]; /* whoever asks may be in another working directory */
     ct_session_statistics(s, &n);
     ct_json_string(j, "state", ct_session_state_name(ct_session_state(s)));

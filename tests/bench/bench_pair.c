@@ -152,7 +152,7 @@ static void measure(const struct calls_mode *mode) {
     struct costs c = {0};
     struct ct_hooks *hooks;
     int numbers[64];
-    struct ct_hook_listener listener = {.on_call = nothing, .on_return = nothing};
+    struct ct_hook_listener listener = {.size = sizeof listener, .on_call = nothing, .on_return = nothing};
     measure_native(mode, &c);
     check(ct_hooks_create(&hooks, NULL), "create");
     check(ct_hooks_begin(hooks), "begin");

@@ -172,8 +172,8 @@ static void change_return(struct ct_cpu_context *cpu, struct ct_hook_call *call)
 }
 
 static void check_listeners(void) {
-    struct ct_hook_listener reader = {.on_call = read_arguments};
-    struct ct_hook_listener doubler = {.on_call = double_arguments, .on_return = change_return};
+    struct ct_hook_listener reader = {.size = sizeof reader, .on_call = read_arguments};
+    struct ct_hook_listener doubler = {.size = sizeof doubler, .on_call = double_arguments, .on_return = change_return};
     int hook = ct_hooks_attach(e2e_hooks, (void *)twelve, &reader, NULL);
     E2E_CHECK(hook >= 0);
     e2e_name(hook, "twelve");

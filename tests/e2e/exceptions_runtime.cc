@@ -112,6 +112,7 @@ static void work() {
 
 static void hook_module(const char *name) {
     struct ct_hooks_module what = {};
+    what.size = sizeof what;
     what.module = name;
     what.flavor = CT_HOOK_FLAVOR_RECORD;
     int rc = ct_hooks_attach_module(e2e_hooks, &what);

@@ -54,14 +54,15 @@ static void busy_listener(struct ct_cpu_context *cpu, struct ct_hook_call *call)
 }
 
 static uint64_t guarded(void) {
-    struct ct_hooks_statistics s;
+    struct ct_hooks_statistics s = {.size = sizeof s};
     ct_hooks_statistics(e2e_hooks, &s);
     return s.guarded_calls;
 }
 
 static void check_guarded(void) {
-    struct ct_hook_listener counter = {.on_call = on_malloc}, frees = {.on_call = on_free};
-    struct ct_hook_listener busy = {.on_call = busy_listener, .on_return = busy_listener};
+    struct ct_hook_listener counter = {.size = sizeof counter, .on_call = on_malloc};
+    struct ct_hook_listener frees = {.size = sizeof frees, .on_call = on_free};
+    struct ct_hook_listener busy = {.size = sizeof busy, .on_call = busy_listener, .on_return = busy_listener};
     E2E_CHECK(ct_hooks_attach(e2e_hooks, (void *)malloc, &counter, NULL) >= 0);
     E2E_CHECK(ct_hooks_attach(e2e_hooks, (void *)free, &frees, NULL) >= 0);
     E2E_CHECK(ct_hooks_attach(e2e_hooks, (void *)leaf, &busy, NULL) >= 0);
@@ -156,7 +157,7 @@ static E2E_FN int recurse(int depth) {
 }
 
 static void check_told(void) {
-    struct ct_hook_listener teller = {tell, tell_return, NULL};
+    struct ct_hook_listener teller = {.size = sizeof teller, .on_call = tell, .on_return = tell_return};
     int user;
     int hook = ct_hooks_attach(e2e_hooks, (void *)recurse, &teller, &user);
     E2E_CHECK(hook >= 0);
@@ -182,8 +183,8 @@ int main(int argc, char **argv) {
     E2E_EQUAL(catch_jump(1), 2);
     if (!e2e_plain()) {
         check_guarded();
-        check_longjmp((struct ct_hook_listener){.on_call = jump_on_call});
-        check_longjmp((struct ct_hook_listener){.on_return = jump_on_return});
+        check_longjmp((struct ct_hook_listener){.size = sizeof(struct ct_hook_listener), .on_call = jump_on_call});
+        check_longjmp((struct ct_hook_listener){.size = sizeof(struct ct_hook_listener), .on_return = jump_on_return});
         check_told();
     }
     return e2e_end();

@@ -150,7 +150,8 @@ static void on_leave(struct ct_hook_call *call) {
     clobber_all("on_leave");
 }
 
-static const struct ct_hook_listener tracing = {on_call, on_return, on_leave};
+static const struct ct_hook_listener tracing = {
+    .size = sizeof tracing, .on_call = on_call, .on_return = on_return, .on_leave = on_leave};
 
 /* ---- set-up ---- */
 
@@ -192,7 +193,8 @@ void e2e_begin_with(int argc, char **argv, const struct ct_hooks_options *option
     }
     if (plain)
         return;
-    struct ct_hooks_options all = options ? *options : (struct ct_hooks_options){0};
+    struct ct_hooks_options all =
+        options ? *options : (struct ct_hooks_options){.size = sizeof(struct ct_hooks_options)};
     if (memory_mode != CT_HOOKS_MEMORY_AUTO)
         all.memory = memory_mode;
     int rc = ct_hooks_create(&e2e_hooks, &all);
@@ -222,23 +224,12 @@ int e2e_end(void) {
     return failures ? 1 : 0;
 }
 
-struct entry_only_search {
-    int hook;
-    bool entry_only;
-};
-
-static int look_for_hook(void *arg, const struct ct_hook_info *info) {
-    struct entry_only_search *search = arg;
-    if (info->hook != search->hook)
-        return 0;
-    search->entry_only = info->entry_only != CT_HOOK_ENTRY_ONLY_NONE;
-    return 1;
-}
-
 static bool is_entry_only(int hook) {
-    struct entry_only_search search = {hook, false};
-    ct_hooks_each(e2e_hooks, look_for_hook, &search);
-    return search.entry_only;
+    struct ct_hook_info info = {.size = sizeof info};
+    for (uint64_t position = 0; ct_hooks_next(e2e_hooks, &position, &info) > 0;)
+        if (info.hook == hook)
+            return info.entry_only != CT_HOOK_ENTRY_ONLY_NONE;
+    return false;
 }
 
 void e2e_name(int hook, const char *name) {

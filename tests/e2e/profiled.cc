@@ -151,6 +151,7 @@ static int note_unwinder(struct dl_phdr_info *module, size_t, void *) {
 
 static void hook_module(const char *name) {
     struct ct_hooks_module what = {};
+    what.size = sizeof what;
     what.module = name;
     what.flavor = CT_HOOK_FLAVOR_RECORD;
     int rc = ct_hooks_attach_module(e2e_hooks, &what);

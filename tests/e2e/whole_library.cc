@@ -112,8 +112,7 @@ struct coverage {
 
 using coverages = std::map<std::string, coverage>;
 
-int add_function(void *arg, const ct_hook_info *info) {
-    auto &all = *static_cast<coverages *>(arg);
+void add_function(coverages &all, const ct_hook_info *info) {
     const char *base = strrchr(info->module, '/');
     coverage &c = all[base ? base + 1 : info->module];
     c.functions++;
@@ -126,7 +125,6 @@ int add_function(void *arg, const ct_hook_info *info) {
         snprintf(line, sizeof line, "%-14s %p %s", ct_hook_skip_name(info->skip), info->function, info->name);
         c.lines.push_back(line);
     }
-    return 0;
 }
 
 /* The module table names files by their real path: libpython3.11.so.1.0 and the like all begin with the name. */
@@ -141,7 +139,10 @@ const coverage *coverage_of(const coverages &all, const library &l) {
 bool print_coverage(ct_hooks *hooks, bool list) {
     coverages all;
     bool good = true;
-    ct_hooks_each(hooks, add_function, &all);
+    ct_hook_info info = {};
+    info.size = sizeof info;
+    for (uint64_t position = 0; ct_hooks_next(hooks, &position, &info) > 0;)
+        add_function(all, &info);
     for (const auto &l : libraries) {
         const coverage *c = coverage_of(all, l);
         if (!c) {
@@ -191,12 +192,15 @@ ct_hooks *hook_everything(ct_hook_flavor flavor) {
         fail("set_sink", rc);
     if ((rc = ct_hooks_begin(hooks)) != 0)
         fail("begin", rc);
+    ct_hook_listener listener = {};
+    listener.size = sizeof listener;
+    listener.on_call = listener.on_return = clobbering_listener;
     for (const auto &l : libraries) {
         ct_hooks_module what = {};
+        what.size = sizeof what;
         what.module = l.file;
         what.flavor = flavor;
-        what.listener.on_call = clobbering_listener;
-        what.listener.on_return = clobbering_listener;
+        what.listener = &listener;
         if ((rc = ct_hooks_attach_module(hooks, &what)) < 0)
             fail(l.file, rc);
     }
@@ -205,16 +209,13 @@ ct_hooks *hook_everything(ct_hook_flavor flavor) {
     return hooks;
 }
 
-int name_hook(void *arg, const ct_hook_info *info) {
-    if (info->hook >= 0)
-        (*static_cast<std::map<uint32_t, std::string> *>(arg))[static_cast<uint32_t>(info->hook)] = info->name;
-    return 0;
-}
-
 void print_misfits(ct_hooks *hooks) {
     std::map<uint32_t, std::string> names;
-    if (counted.unpaired)
-        ct_hooks_each(hooks, name_hook, &names);
+    ct_hook_info info = {};
+    info.size = sizeof info;
+    for (uint64_t position = 0; counted.unpaired && ct_hooks_next(hooks, &position, &info) > 0;)
+        if (info.hook >= 0)
+            names[static_cast<uint32_t>(info.hook)] = info.name;
     for (uint64_t i = 0; i < std::min<uint64_t>(counted.unpaired, 16); i++) {
         const misfit &m = counted.misfits[i];
         fprintf(stderr, "    thread %d: %s of %s while %s is open\n", m.tid,
@@ -223,7 +224,8 @@ void print_misfits(ct_hooks *hooks) {
 }
 
 bool print_events(ct_hooks *hooks) {
-    ct_hooks_statistics s;
+    struct ct_hooks_statistics s = {};
+    s.size = sizeof s;
     ct_hooks_flush(hooks);
     ct_hooks_statistics(hooks, &s);
     size_t open = 0, deepest = 0;

@@ -50,7 +50,7 @@ static void follow_on_call(struct ct_cpu_context *cpu, struct ct_hook_call *call
         assert_int_equal(ct_stalker_follow_me(stalker, NULL, NULL), 0);
 }
 
-static const struct ct_hook_listener listener = {.on_call = on_call, .on_return = on_return};
+static const struct ct_hook_listener listener = {.size = sizeof listener, .on_call = on_call, .on_return = on_return};
 
 static int set_up(void **state) {
     (void)state;
@@ -132,7 +132,7 @@ static void test_recorder(void **state) {
 static void test_from_listener(void **state) {
     (void)state;
     struct ct_hooks *hooks;
-    struct ct_hook_listener follower = {.on_call = follow_on_call, .on_return = on_return};
+    struct ct_hook_listener follower = {.size = sizeof follower, .on_call = follow_on_call, .on_return = on_return};
     int expected = work(10);
     assert_int_equal(ct_hooks_create(&hooks, NULL), 0);
     assert_true(ct_hooks_attach(hooks, (void *)inner, &follower, NULL) >= 0);

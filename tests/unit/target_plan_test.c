@@ -94,20 +94,19 @@ static const struct ct_target_function *function_at(const struct ct_target_plan 
     return NULL;
 }
 
-/* Called with the set locked: failures are told when it is not. */
-static int compare_function(void *arg, const struct ct_hook_info *info) {
-    struct comparison *c = arg;
+/* False: they differ. A test fails when the transaction is over. */
+static bool compare_function(struct comparison *c, const struct ct_hook_info *info) {
     const struct ct_target_function *f = function_at(c->plan, (uint64_t)info->function);
     if (!f || strcmp(f->name, info->name) || f->skip != info->skip || (!f->skip && f->entry_only != info->entry_only)) {
         snprintf(c->difference, sizeof c->difference, "%s at %p: %s from outside, %s from inside", info->name,
                  info->function, f ? ct_hook_skip_name(f->skip) : "unknown", ct_hook_skip_name(info->skip));
-        return 1;
+        return false;
     }
     /* of what is a function with an entry at all */
     c->seen += info->skip != CT_HOOK_SKIP_COLD && info->skip != CT_HOOK_SKIP_ODD_ENTRY &&
                info->skip != CT_HOOK_SKIP_FRAGMENT && info->skip != CT_HOOK_SKIP_PLT;
     c->hooked += info->hook >= 0;
-    return 0;
+    return true;
 }
 
 static void compare_library(const struct ct_target_plan *plan, const char *library) {
@@ -115,8 +114,12 @@ static void compare_library(const struct ct_target_plan *plan, const char *libra
     struct ct_hooks *hooks;
     assert_int_equal(ct_hooks_create(&hooks, NULL), 0);
     assert_int_equal(ct_hooks_begin(hooks), 0);
-    assert_int_equal(ct_hooks_attach_module(hooks, &(struct ct_hooks_module){.module = library}), 0);
-    int differs = ct_hooks_each(hooks, compare_function, &c);
+    const struct ct_hooks_module what = {.size = sizeof what, .module = library};
+    assert_int_equal(ct_hooks_attach_module(hooks, &what), 0);
+    struct ct_hook_info info = {.size = sizeof info};
+    bool differs = false;
+    for (uint64_t position = 0; !differs && ct_hooks_next(hooks, &position, &info) > 0;)
+        differs = !compare_function(&c, &info);
     ct_hooks_abort(hooks);
     ct_hooks_destroy(hooks);
     if (differs)

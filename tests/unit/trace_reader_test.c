@@ -120,7 +120,7 @@ static void test_functions(void **state) {
     const struct ct_trace_function *f = ct_trace_function(trace, 0, SAMPLE_FUNCTION(1));
     assert_int_equal(f->id, SAMPLE_FUNCTION(1));
     assert_int_equal(f->offset, 0x120);
-    assert_int_equal(f->size, 0x20);
+    assert_int_equal(f->length, 0x20);
     assert_string_equal(f->name, "inner\\one\ntwo\x01");
     assert_string_equal(f->module, "libsample.so");
     assert_string_equal(f->skip, "");

@@ -22,7 +22,7 @@ static struct ct_windows made(const struct ct_session_options *options) {
 }
 
 static struct ct_windows usual(void) {
-    const struct ct_session_options o = {.pre_roll_ms = 100, .post_roll_ms = 200};
+    const struct ct_session_options o = {.size = sizeof o, .pre_roll_ms = 100, .post_roll_ms = 200};
     return made(&o);
 }
 
@@ -35,7 +35,7 @@ static void is(const struct ct_windows *w, enum ct_session_window state) {
 
 static void rolls_from_options(void **state) {
     (void)state;
-    struct ct_session_options o = {0};
+    struct ct_session_options o = {.size = sizeof o};
     struct ct_windows_options w = ct_windows_options_of(&o);
     assert_int_equal(w.pre_ns, S);
     assert_int_equal(w.post_ns, S);
@@ -142,7 +142,7 @@ static void exact_limits(void **state) {
 
 static void no_rolls(void **state) {
     (void)state;
-    const struct ct_session_options o = {.pre_roll_ms = -1, .post_roll_ms = -1};
+    const struct ct_session_options o = {.size = sizeof o, .pre_roll_ms = -1, .post_roll_ms = -1};
     struct ct_windows w = made(&o);
     ct_windows_mark(&w, START + 10, "a", 1, 0);
     ct_windows_mark(&w, START + 12, "a", 1, 0);
@@ -263,7 +263,7 @@ static void short_of_memory(void **state) {
 
 static void rolls_in_records(void **state) {
     (void)state;
-    const struct ct_session_options o = {.pre_roll_events = 10, .post_roll_events = 3};
+    const struct ct_session_options o = {.size = sizeof o, .pre_roll_events = 10, .post_roll_events = 3};
     struct ct_windows w = made(&o);
     uint64_t t = START + S;
     ct_windows_mark_from(&w, t, "a", 7, 0, t - 55);
@@ -289,7 +289,7 @@ static void rolls_in_records(void **state) {
 
 static void a_mark_counts_anew(void **state) {
     (void)state;
-    const struct ct_session_options o = {.post_roll_events = 2};
+    const struct ct_session_options o = {.size = sizeof o, .post_roll_events = 2};
     struct ct_windows w = made(&o);
     uint64_t t = START + 5 * S;
     ct_windows_mark(&w, t, "a", 7, 0);
@@ -306,7 +306,7 @@ static void a_mark_counts_anew(void **state) {
 
 static void the_thread_ends_first(void **state) {
     (void)state;
-    const struct ct_session_options o = {.post_roll_events = 2};
+    const struct ct_session_options o = {.size = sizeof o, .post_roll_events = 2};
     struct ct_windows w = made(&o);
     uint64_t t = START + 5 * S;
     ct_windows_mark(&w, t, "a", 7, 0);
@@ -319,7 +319,7 @@ static void the_thread_ends_first(void **state) {
 
 static void records_and_time(void **state) {
     (void)state;
-    const struct ct_session_options o = {.post_roll_events = 1, .post_roll_ms = 10};
+    const struct ct_session_options o = {.size = sizeof o, .post_roll_events = 1, .post_roll_ms = 10};
     struct ct_windows w = made(&o);
     uint64_t t = START + 5 * S;
     ct_windows_mark(&w, t, "a", 7, 0);
@@ -332,7 +332,7 @@ static void records_and_time(void **state) {
 
 static void held_open(void **state) {
     (void)state;
-    const struct ct_session_options o = {.pre_roll_ms = -1, .post_roll_ms = -1};
+    const struct ct_session_options o = {.size = sizeof o, .pre_roll_ms = -1, .post_roll_ms = -1};
     struct ct_windows w = made(&o);
     uint64_t t = START;
     for (int i = 0; i < 1000; i++) {
@@ -358,7 +358,7 @@ static void held_open(void **state) {
 
 static void always_is_one_window(void **state) {
     (void)state;
-    const struct ct_session_options o = {.detail = CT_SESSION_DETAIL_ALWAYS};
+    const struct ct_session_options o = {.size = sizeof o, .detail = CT_SESSION_DETAIL_ALWAYS};
     struct ct_windows w = made(&o);
     is(&w, CT_SESSION_WINDOW_PERSISTING);
     assert_true(ct_windows_wants(&w, START));
@@ -382,7 +382,7 @@ static void always_is_one_window(void **state) {
 
 static void off_is_none(void **state) {
     (void)state;
-    const struct ct_session_options o = {.detail = CT_SESSION_DETAIL_OFF};
+    const struct ct_session_options o = {.size = sizeof o, .detail = CT_SESSION_DETAIL_OFF};
     struct ct_windows w = made(&o);
     ct_windows_mark(&w, START + S, "a", 1, 0);
     assert_false(ct_windows_ask(&w, START + S));
@@ -398,7 +398,7 @@ static void off_is_none(void **state) {
 /* A mark every 10 µs for 20 s, and nothing before or after is wanted: 2,000,000 windows that do not touch. */
 static void storm_of_points(void **state) {
     (void)state;
-    const struct ct_session_options o = {.pre_roll_ms = -1, .post_roll_ms = -1};
+    const struct ct_session_options o = {.size = sizeof o, .pre_roll_ms = -1, .post_roll_ms = -1};
     struct ct_windows w = made(&o);
     uint64_t t = START;
     for (uint64_t i = 0; i < 2000000; i++) {
@@ -441,7 +441,7 @@ static void storm_with_rolls(void **state) {
 /* However long the pre-roll is, one that reaches into a window makes it longer. */
 static void long_pre_roll_joins(void **state) {
     (void)state;
-    const struct ct_session_options o = {.pre_roll_ms = 60000, .post_roll_ms = -1};
+    const struct ct_session_options o = {.size = sizeof o, .pre_roll_ms = 60000, .post_roll_ms = -1};
     for (int gone = 0; gone < 2; gone++) {
         struct ct_windows w = made(&o);
         uint64_t t = START + 100 * S;
@@ -529,7 +529,7 @@ static void told_truly(void **state) {
 
 static void told_of_memory_and_going_on(void **state) {
     (void)state;
-    const struct ct_session_options o = {.post_roll_events = 2, .pre_roll_ms = 100};
+    const struct ct_session_options o = {.size = sizeof o, .post_roll_events = 2, .pre_roll_ms = 100};
     struct ct_windows w = made(&o);
     ct_windows_lost(&w, START + S - MS);
     ct_windows_mark(&w, START + S, "manual", 0, 0);

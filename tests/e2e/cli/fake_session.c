@@ -160,21 +160,24 @@ int ct_session_pid(const struct ct_session *session) {
 
 int ct_session_wait(struct ct_session *session, int timeout_ms, struct ct_session_event *what) {
     int event, status;
-    *what = (struct ct_session_event){CT_SESSION_EVENT_NOTHING, -1};
+    what->kind = CT_SESSION_EVENT_NOTHING;
+    what->exit_status = -1;
     if (told("event", &event) && session->waits++ <= 1)
         return 0;
     if (told("event", &event)) {
-        what->event = (enum ct_session_event_kind)event;
-        if (what->event == CT_SESSION_EVENT_DISK_FULL)
+        what->kind = (enum ct_session_event_kind)event;
+        if (what->kind == CT_SESSION_EVENT_DISK_FULL)
             snprintf(session->error, sizeof session->error, "recording stopped: the disk is full");
         return 0;
     }
     session->waits++;
     nap(timeout_ms);
-    if (session->spawned && waitpid(session->pid, &status, WNOHANG) == session->pid)
-        *what = (struct ct_session_event){CT_SESSION_EVENT_EXITED, status};
+    if (session->spawned && waitpid(session->pid, &status, WNOHANG) == session->pid) {
+        what->kind = CT_SESSION_EVENT_EXITED;
+        what->exit_status = status;
+    }
     if (!session->spawned && kill(session->pid, 0) < 0)
-        what->event = CT_SESSION_EVENT_EXITED;
+        what->kind = CT_SESSION_EVENT_EXITED;
     return 0;
 }
 
@@ -190,9 +193,10 @@ const char *ct_session_window_name(enum ct_session_window state) {
     return state == CT_SESSION_WINDOW_PERSISTING ? "persisting" : "other";
 }
 
-void ct_session_statistics(const struct ct_session *session, struct ct_session_statistics *out) {
+int ct_session_statistics(const struct ct_session *session, struct ct_session_statistics *out) {
     int ignored;
     *out = (struct ct_session_statistics){
+        .size = sizeof *out,
         .events = 12345678,
         .threads_seen = 4,
         .threads_alive = 3,
@@ -215,6 +219,7 @@ void ct_session_statistics(const struct ct_session *session, struct ct_session_s
         out->detail_reach_ns = 6100000;
         out->window_state = CT_SESSION_WINDOW_PERSISTING;
     }
+    return 0;
 }
 
 int ct_session_control(int pid, const char *command, char *answer, size_t size) {

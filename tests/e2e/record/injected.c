@@ -247,8 +247,8 @@ int ct_hooks_attach_module(struct ct_hooks *hooks, const struct ct_hooks_module 
     return (void)hooks, (void)what, never();
 }
 
-void ct_hooks_statistics(struct ct_hooks *hooks, struct ct_hooks_statistics *out) {
-    (void)hooks, (void)out, never();
+int ct_hooks_statistics(struct ct_hooks *hooks, struct ct_hooks_statistics *out) {
+    return (void)hooks, (void)out, never();
 }
 
 int ct_hooks_enable(struct ct_hooks *hooks, int hook) {

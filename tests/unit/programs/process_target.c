@@ -195,10 +195,11 @@ int main(int argc, char **argv) {
     sigaction(SIGUSR1, &action, NULL);
 #ifdef HOOKED
     struct ct_hooks *hooks;
-    struct ct_hooks_module what = {.flavor = CT_HOOK_FLAVOR_RECORD};
+    const struct ct_hook_listener listener = {.size = sizeof listener, .on_call = listen, .on_return = listen};
+    struct ct_hooks_module what = {.size = sizeof what, .flavor = CT_HOOK_FLAVOR_RECORD};
     if (HOOKED == 3) { /* with a listener, which does nothing */
         what.flavor = CT_HOOK_FLAVOR_LISTEN;
-        what.listener.on_call = what.listener.on_return = listen;
+        what.listener = &listener;
     }
     if (ct_hooks_create(&hooks, NULL) || ct_hooks_attach_module(hooks, &what))
         return 2;
