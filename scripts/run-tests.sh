@@ -76,6 +76,7 @@ $label=$dir/meson-logs/contrail-tests.json"
 }
 
 check "layers" scripts/check-layers.sh
+check "licence lines, 120 columns" scripts/check_sources.py
 check "format" scripts/format.sh --check
 if check "build with gcc" build build gcc g++; then
     # The other builds go on while tests wait for this and that. What is wrong with them is said below.
