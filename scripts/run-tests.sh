@@ -106,6 +106,7 @@ if [ "${1:-}" = --others ]; then
 fi
 rm -f "$summary"
 check "layers" scripts/check-layers.sh
+check "licence lines, 120 columns" scripts/check_sources.py
 check "format" scripts/format.sh --check
 check "shell scripts" scripts/check-shell.sh
 if check "build with gcc" build build gcc g++; then
