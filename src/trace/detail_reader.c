@@ -340,8 +340,7 @@ int ct_trace_detail(struct ct_trace *trace, size_t thread, uint32_t detail_seq, 
     if (!details)
         return CT_ERR_NO_MEMORY;
     const uint8_t *record = ct_details_record(details, detail_seq, &event);
-    int status =
-        record ? ct_details_parse(record, &event, details->last_part->header.arch, &own) : CT_ERR_NOT_FOUND;
+    int status = record ? ct_details_parse(record, &event, details->last_part->header.arch, &own) : CT_ERR_NOT_FOUND;
     return status ? status : ct_sized_copy_out(out, &own, sizeof own);
 }
 

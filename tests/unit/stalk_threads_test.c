@@ -135,7 +135,8 @@ static void test_leave_when_full(void **state) {
     (void)state;
     struct worker w;
     struct ct_stalker *stalker;
-    struct ct_stalker_sink sink = {.mask = CT_STALKER_CALL | CT_STALKER_RET | CT_STALKER_BLOCK, .on_receive = receive};
+    struct ct_stalker_sink sink = {
+        .size = sizeof sink, .mask = CT_STALKER_CALL | CT_STALKER_RET | CT_STALKER_BLOCK, .on_receive = receive};
     start(&w);
     assert_int_equal(ct_stalker_create(&stalker, NULL), 0);
     for (int i = 0; i < 80; i++) {
