@@ -51,7 +51,7 @@ static bool is_open(const struct ct_frames *f, size_t place) {
 }
 
 static struct ct_frame *new_frame(struct ct_frames *f, size_t caller) {
-    if (!ct_grow(&f->places, &f->capacity, f->free == CT_NO_FRAME && f->used, sizeof *f->places, FIRST_CAPACITY)) {
+    if (!ct_grow(&f->places, &f->capacity, f->free == CT_NO_FRAME ? f->used : 0, sizeof *f->places, FIRST_CAPACITY)) {
         f->no_memory = true;
         return NULL;
     }
