@@ -1,7 +1,8 @@
-/* The cache of images: one file for each build-id and size of a module's file, replaced as a whole.
+/* The cache of images: one file for each build-id and size of a module's file. A file is replaced as a whole.
  *
- * A cache must never be the reason that something fails: whatever goes wrong here, the module is analysed again. An image decides
- * what is written into a process, so only a directory that nobody else can change is used, and only files of our own user. */
+ * The cache must never make anything fail: if something goes wrong here, the module is analysed again. An image decides
+ * what is written into a process, so only a directory that nobody else can change is used, and in it only files of our
+ * own user. */
 #include "plan/target_internal.h"
 #include "trace/file.h"
 #include <errno.h>
@@ -17,11 +18,11 @@
 #include <unistd.h>
 
 #define SUFFIX     ".plan"
-#define FORGOTTEN  3600 /* seconds after which an unfinished file is nobody's */
+#define FORGOTTEN  3600 /* seconds after which nobody is still writing an unfinished file */
 #define ENTRIES    65536u
-#define LEAVE_FREE 8u /* part of the room that is free after a pruning: it need not be done again at once */
+#define LEAVE_FREE 8u /* pruning leaves this part of the limit free (1/8), so that it is not needed again at once */
 
-/* ---- where ---- */
+/* ---- where the cache is ---- */
 
 static bool candidate(char *path, size_t size, const char *home, const char *below) {
     int length = home && home[0] == '/' ? snprintf(path, size, "%s%s", home, below) : -1;
@@ -35,7 +36,7 @@ static int try_place(const char *path, bool make) {
     return error;
 }
 
-/* The environment may be another user's, as with sudo: then our own home counts. */
+/* The environment may be another user's, as with sudo; then our own home is used. */
 int ct_target_cache_find(char *path, size_t size, bool make) {
     if (!candidate(path, size, getenv("XDG_CACHE_HOME"), "/contrail") &&
         !candidate(path, size, getenv("HOME"), "/.cache/contrail")) {
@@ -56,7 +57,7 @@ int ct_target_cache_find(char *path, size_t size, bool make) {
     return second;
 }
 
-/* False when the module has no place in the cache. */
+/* Returns false if the module cannot be in the cache. */
 static bool name_of(const struct ct_place *cache, const struct ct_target_source *s, char name[NAME_MAX + 1]) {
     if (!cache || !s->build_id[0] || !s->file_size)
         return false;
@@ -67,7 +68,7 @@ static bool name_of(const struct ct_place *cache, const struct ct_target_source 
 
 /* ---- one image ---- */
 
-/* Ours, and nobody else can have written it. */
+/* Is the file ours, and can nobody else have written it? */
 static bool is_ours(int file, struct stat *status) {
     return !fstat(file, status) && S_ISREG(status->st_mode) && status->st_uid == geteuid() &&
            !(status->st_mode & (S_IWGRP | S_IWOTH));
@@ -91,7 +92,7 @@ bool ct_target_cache_load(struct ct_place *cache, struct ct_target_source *s) {
     }
     bool good = ct_target_image_valid(bytes, size) && ct_target_image_fits(bytes, s);
     if (good)
-        (void)futimens(file, NULL); /* what is used stays */
+        (void)futimens(file, NULL); /* pruning removes the least recently used */
     close(file);
     if (!good) {
         munmap(bytes, size);
@@ -121,13 +122,13 @@ bool ct_target_cache_store(struct ct_place *cache, uint64_t limit, const struct 
     return false;
 }
 
-/* ---- all of them ---- */
+/* ---- all images ---- */
 
 struct entry {
     char *name;
     uint64_t size;
     int64_t used;
-    bool useless; /* of another build of the tool, or left half written */
+    bool useless; /* from another build of the tool, or left half-written */
 };
 
 struct entries {
@@ -166,7 +167,7 @@ static void add_entry(struct entries *all, struct ct_place *cache, const char *n
     close(file);
 }
 
-/* Those that go first. */
+/* Sorts entries in the order in which they are removed. */
 static int compare(const void *a, const void *b) {
     const struct entry *x = a, *y = b;
     if (x->useless != y->useless)

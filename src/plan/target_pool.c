@@ -1,4 +1,4 @@
-/* A pool of threads for the time of one call: tasks, which may add others. See target_internal.h. */
+/* A pool of threads that exists during one call. Tasks may add others. See target_internal.h. */
 #include "plan/target_internal.h"
 #include <contrail/status.h>
 #include <pthread.h>
@@ -8,7 +8,7 @@
 #include <time.h>
 
 #define MAX_THREADS 8u
-#define ASK_NS      20000000 /* now and then */
+#define ASK_NS      20000000 /* between two calls of given_up */
 
 struct task {
     ct_target_task *run;
@@ -19,7 +19,7 @@ struct task {
 struct ct_target_pool {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    struct task *tasks; /* the last one is next */
+    struct task *tasks; /* a stack: the last one is taken next */
     size_t count, capacity;
     unsigned active;
 };
@@ -52,7 +52,7 @@ void ct_target_pool_add(struct ct_target_pool *p, ct_target_task *run, void *arg
         run(p, arg, n);
 }
 
-/* Until nothing is left, and nobody is at work who could add something. */
+/* Runs tasks until none is left and none is running that could add one. */
 static void *work(void *arg) {
     struct ct_target_pool *p = arg;
     pthread_mutex_lock(&p->mutex);
@@ -73,7 +73,7 @@ static void *work(void *arg) {
     return NULL;
 }
 
-/* While the others work. */
+/* Asks given_up while the other threads work. */
 static void watch(struct ct_target_pool *p, struct ct_target_cancel *cancel) {
     struct timespec until;
     pthread_mutex_lock(&p->mutex);
@@ -91,7 +91,7 @@ static void watch(struct ct_target_pool *p, struct ct_target_cancel *cancel) {
     pthread_mutex_unlock(&p->mutex);
 }
 
-/* Signals are for the thread that called us. It works too, unless somebody is to be asked. */
+/* Only the calling thread receives signals. It runs tasks too, unless it has to ask given_up. */
 void ct_target_pool_run(ct_target_task *run, void *arg, const size_t *order, size_t count,
                         struct ct_target_cancel *cancel) {
     struct ct_target_pool p = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
