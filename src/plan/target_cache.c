@@ -24,7 +24,7 @@
 
 /* ---- where the cache is ---- */
 
-static bool candidate(char *path, size_t size, const char *home, const char *below) {
+static bool candidate_path(char *path, size_t size, const char *home, const char *below) {
     int length = home && home[0] == '/' ? snprintf(path, size, "%s%s", home, below) : -1;
     return length > 0 && (size_t)length < size;
 }
@@ -38,8 +38,8 @@ static int try_place(const char *path, bool make) {
 
 /* The environment may be another user's, as with sudo; then our own home is used. */
 int ct_target_cache_find(char *path, size_t size, bool make) {
-    if (!candidate(path, size, getenv("XDG_CACHE_HOME"), "/contrail") &&
-        !candidate(path, size, getenv("HOME"), "/.cache/contrail")) {
+    if (!candidate_path(path, size, getenv("XDG_CACHE_HOME"), "/contrail") &&
+        !candidate_path(path, size, getenv("HOME"), "/.cache/contrail")) {
         path[0] = 0;
         return ENOENT;
     }
@@ -48,7 +48,7 @@ int ct_target_cache_find(char *path, size_t size, bool make) {
         return error;
     char own[PATH_MAX];
     const struct passwd *user = getpwuid(geteuid());
-    if (!user || size > sizeof own || !candidate(own, size, user->pw_dir, "/.cache/contrail"))
+    if (!user || size > sizeof own || !candidate_path(own, size, user->pw_dir, "/.cache/contrail"))
         return error;
     int second = try_place(own, make);
     if (second && second != ENOENT)
@@ -58,7 +58,7 @@ int ct_target_cache_find(char *path, size_t size, bool make) {
 }
 
 /* Returns false if the module cannot be in the cache. */
-static bool name_of(const struct ct_place *cache, const struct ct_target_source *s, char name[NAME_MAX + 1]) {
+static bool file_name_of(const struct ct_place *cache, const struct ct_target_source *s, char name[NAME_MAX + 1]) {
     if (!cache || !s->build_id[0] || !s->file_size)
         return false;
     uint64_t size = s->file_size, hash = ct_target_hash(&size, sizeof size, 0);
@@ -77,7 +77,7 @@ static bool is_ours(int file, struct stat *status) {
 bool ct_target_cache_load(struct ct_place *cache, struct ct_target_source *s) {
     char name[NAME_MAX + 1];
     struct stat status;
-    int file = name_of(cache, s, name) ? ct_place_open_file(cache, name, O_RDONLY | O_NONBLOCK) : -1;
+    int file = file_name_of(cache, s, name) ? ct_place_open_file(cache, name, O_RDONLY | O_NONBLOCK) : -1;
     if (file < 0)
         return false;
     void *bytes = MAP_FAILED;
@@ -107,7 +107,7 @@ bool ct_target_cache_store(struct ct_place *cache, uint64_t limit, const struct 
     char name[NAME_MAX + 1], fresh[NAME_MAX + 1];
     struct ct_target_image *image = s->image_made;
     size_t done;
-    if (!image || s->image_size > limit || !name_of(cache, s, name) ||
+    if (!image || s->image_size > limit || !file_name_of(cache, s, name) ||
         snprintf(fresh, sizeof fresh, "%s.%d", name, (int)getpid()) > NAME_MAX)
         return false;
     const size_t covered = offsetof(struct ct_target_image, tool);
@@ -168,7 +168,7 @@ static void add_entry(struct entries *all, struct ct_place *cache, const char *n
 }
 
 /* Sorts entries in the order in which they are removed. */
-static int compare(const void *a, const void *b) {
+static int compare_entries(const void *a, const void *b) {
     const struct entry *x = a, *y = b;
     if (x->useless != y->useless)
         return x->useless ? -1 : 1;
@@ -178,7 +178,7 @@ static int compare(const void *a, const void *b) {
 static void drop_entries(struct entries *all, struct ct_place *cache, uint64_t limit) {
     uint64_t wanted = all->bytes > limit ? limit - limit / LEAVE_FREE : all->bytes;
     if (all->count)
-        qsort(all->at, all->count, sizeof *all->at, compare);
+        qsort(all->at, all->count, sizeof *all->at, compare_entries);
     for (size_t i = 0; i < all->count && all->bytes > wanted; i++)
         if (!ct_place_remove(cache, all->at[i].name))
             all->bytes -= all->at[i].size;

@@ -19,7 +19,7 @@ uint64_t ct_target_slot_size(const struct ct_target_image *image) {
 
 /* ---- filters ---- */
 
-static bool matches(const char *const *globs, const char *text) {
+static bool matches_any(const char *const *globs, const char *text) {
     for (; *text && *globs; globs++)
         if (!fnmatch(*globs, text, 0))
             return true;
@@ -28,7 +28,7 @@ static bool matches(const char *const *globs, const char *text) {
 
 static bool module_matches(const char *const *globs, const char *path) {
     const char *slash = strrchr(path, '/');
-    return matches(globs, path) || (slash && matches(globs, slash + 1));
+    return matches_any(globs, path) || (slash && matches_any(globs, slash + 1));
 }
 
 /* What the filter says about all functions of a module. */
@@ -94,7 +94,7 @@ static int load_scan(struct ct_target_work *w, size_t i) {
     return load_funcs(&w->scans[i], s->image, t, s->bias);
 }
 
-static int prepare(struct ct_target_work *w) {
+static int prepare_work(struct ct_target_work *w) {
     size_t texts = w->source->text_count, functions = w->source->image->function_count;
     w->scans = calloc(texts, sizeof *w->scans);
     w->patched = calloc(texts, sizeof *w->patched);
@@ -219,7 +219,7 @@ static uint64_t add_hook(const struct subject *j, struct ct_target_function *f, 
 /* ---- a module ---- */
 
 /* Decides what to do with a function. Returns false if it gets no hook; it has been counted then. */
-static bool decide(struct subject *j, const struct selection *selection, struct ct_target_function *f) {
+static bool decide_action(struct subject *j, const struct selection *selection, struct ct_target_function *f) {
     const struct ct_scan *scan = &j->work->scans[j->text];
     const struct ct_scan_func *func = &scan->funcs[j->index];
     struct ct_function_facts facts = {
@@ -266,7 +266,7 @@ static void plan_text(struct ct_target_work *w, const struct selection *selectio
         struct ct_target_function *f = &w->module->functions[*at];
         struct subject j = {.work = w, .text = text, .index = i};
         fill_function(image, *at, f);
-        if (!decide(&j, selection, f) || w->names_only)
+        if (!decide_action(&j, selection, f) || w->names_only)
             continue;
         if (w->slot_end - w->slot_used < CT_STUB_MAX || w->leftover_count) {
             w->leftover[*at] = true;
@@ -281,7 +281,7 @@ void ct_target_hooks_plan(struct ct_target_work *w) {
     struct selection selection = selection_of(w->filter, w->module->path);
     size_t at = 0;
     w->slot_used = w->slot;
-    w->status = prepare(w);
+    w->status = prepare_work(w);
     if (w->status)
         return;
     w->module->function_count = w->source->image->function_count;
@@ -300,9 +300,9 @@ void ct_target_hooks_plan_rest(struct ct_target_work *w) {
             if (!w->leftover[at])
                 continue;
             if (f->skip)
-                w->module->skipped[f->skip]--; /* decide() counts it again */
+                w->module->skipped[f->skip]--; /* decide_action() counts it again */
             f->skip = CT_SKIP_NONE;
-            decide(&j, &selection, f);
+            decide_action(&j, &selection, f);
             if (arena->size - arena->used < CT_STUB_MAX) {
                 if (j.action == CT_ACTION_RECORD)
                     count_skip(w, f, CT_SKIP_OUT_OF_REACH);

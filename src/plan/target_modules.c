@@ -269,7 +269,7 @@ static int take_room(struct room *room, const struct ct_target_source *s) {
     return 0;
 }
 
-static int load(struct ct_target_source *s, const struct ct_target_maps *maps, size_t i, struct room *room) {
+static int load_source(struct ct_target_source *s, const struct ct_target_maps *maps, size_t i, struct room *room) {
     const struct ct_os_map *map = &maps->items[i];
     s->path = strdup(map->path);
     s->inode = map->inode;
@@ -279,7 +279,7 @@ static int load(struct ct_target_source *s, const struct ct_target_maps *maps, s
     return status == CT_ERR_NOT_FOUND ? load_from_memory(s, map, first_of(maps, i), room) : status;
 }
 
-static void program_first(struct ct_target_source *sources, size_t count, uint64_t entry) {
+static void put_program_first(struct ct_target_source *sources, size_t count, uint64_t entry) {
     for (size_t i = 1; i < count; i++)
         if (entry >= sources[i].start && entry < sources[i].end) {
             struct ct_target_source program = sources[i];
@@ -317,7 +317,7 @@ int ct_target_sources_find(struct ct_target_source **out, size_t *count, struct 
             continue;
         struct ct_target_source *s = &sources[*count];
         s->remote = remote;
-        int status = load(s, maps, i, &room);
+        int status = load_source(s, maps, i, &room);
         if (!status)
             status = take_room(&room, s);
         if (!status) {
@@ -329,7 +329,7 @@ int ct_target_sources_find(struct ct_target_source **out, size_t *count, struct 
         if (status == CT_ERR_NO_MEMORY)
             return status;
     }
-    program_first(sources, *count, ct_remote_auxv(remote, AT_ENTRY));
+    put_program_first(sources, *count, ct_remote_auxv(remote, AT_ENTRY));
     for (size_t i = 0; i < *count; i++)
         pthread_mutex_init(&sources[i].mutex, NULL);
     return 0;

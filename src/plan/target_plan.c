@@ -75,7 +75,7 @@ static void analyse_part(struct ct_target_pool *pool, void *arg, size_t part) {
     ct_target_analyse_part(arg, part);
 }
 
-static void analyse(struct ct_target_pool *pool, void *arg, size_t i) {
+static void analyse_module(struct ct_target_pool *pool, void *arg, size_t i) {
     struct whole *w = arg;
     struct ct_target_source *s = &w->sources[i];
     s->cancelled = &w->cancel.over;
@@ -92,7 +92,7 @@ static void analyse(struct ct_target_pool *pool, void *arg, size_t i) {
         ct_target_analyse_part(s, 0);
 }
 
-static void describe(struct whole *w, size_t i) {
+static void describe_module(struct whole *w, size_t i) {
     const struct ct_target_source *s = &w->sources[i];
     struct ct_target_module *m = &w->plan.modules[i];
     *m = (struct ct_target_module){
@@ -116,7 +116,7 @@ static int analyse_all(struct whole *w) {
     int status = sort_by_size(w);
     if (status)
         return status;
-    for_all_modules(w, analyse);
+    for_all_modules(w, analyse_module);
     if (is_cancelled(w))
         return CT_ERR_TIMEOUT;
     w->plan.modules = calloc(w->source_count + 1, sizeof *w->plan.modules);
@@ -124,13 +124,13 @@ static int analyse_all(struct whole *w) {
         return CT_ERR_NO_MEMORY;
     w->plan.module_count = w->source_count;
     for (size_t i = 0; i < w->source_count; i++)
-        describe(w, i);
+        describe_module(w, i);
     return 0;
 }
 
 /* ---- stub memory ---- */
 
-static void *reserve(size_t size) {
+static void *reserve_memory(size_t size) {
     void *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return bytes == MAP_FAILED ? NULL : bytes;
 }
@@ -172,7 +172,7 @@ static bool make_arena(struct whole *w, struct ct_target_work **works, size_t co
         if (a->address || a->size < at + tail)
             break;
     }
-    if (!a->address || !(a->bytes = reserve(a->size)))
+    if (!a->address || !(a->bytes = reserve_memory(a->size)))
         return false;
     memcpy(a->bytes, ct_hook_code, (size_t)(ct_hook_code_end - ct_hook_code));
     memcpy(a->bytes + ct_table_code_offset(), ct_table_code, (size_t)(ct_table_code_end - ct_table_code));
@@ -182,7 +182,7 @@ static bool make_arena(struct whole *w, struct ct_target_work **works, size_t co
 }
 
 /* Marks the arena's addresses as taken, so that the next arena goes elsewhere. */
-static int occupy(struct whole *w, const struct ct_target_arena *a) {
+static int occupy_arena(struct whole *w, const struct ct_target_arena *a) {
     int status = ct_target_maps_add(&w->maps, a->address, a->address + a->size);
     ct_target_maps_sort(&w->maps);
     return status;
@@ -198,12 +198,12 @@ static int occupy_modules(struct whole *w) {
 }
 
 /* Makes one arena for all of these modules, or else one for each. A module without one gets an arena with address 0. */
-static int serve(struct whole *w, struct ct_target_work **works, size_t count) {
+static int serve_modules(struct whole *w, struct ct_target_work **works, size_t count) {
     if (make_arena(w, works, count))
-        return occupy(w, &w->arenas[w->arena_count - 1]);
+        return occupy_arena(w, &w->arenas[w->arena_count - 1]);
     for (size_t i = 0; i < count; i++) {
         bool made = count > 1 && make_arena(w, &works[i], 1);
-        int status = made ? occupy(w, &w->arenas[w->arena_count - 1]) : 0;
+        int status = made ? occupy_arena(w, &w->arenas[w->arena_count - 1]) : 0;
         if (status)
             return status;
         if (!made) {
@@ -231,7 +231,7 @@ static int place_arenas(struct whole *w) {
     for (size_t i = 1; i <= count && !status; i++) {
         if (i < count && sorted[i]->source->end - sorted[first]->source->start <= NEIGHBOURS)
             continue;
-        status = serve(w, sorted + first, i - first);
+        status = serve_modules(w, sorted + first, i - first);
         first = i;
     }
     free(sorted);
@@ -281,7 +281,7 @@ static int prepare_works(struct whole *w) {
     for (size_t i = 0; i < w->source_count; i++)
         functions += w->sources[i].image ? w->sources[i].image->function_count : 0;
     w->hook_room = (functions + 1) * sizeof *w->plan.hooks;
-    w->plan.hooks = reserve(w->hook_room);
+    w->plan.hooks = reserve_memory(w->hook_room);
     if (!w->plan.hooks)
         return CT_ERR_NO_MEMORY;
     functions = 0;
@@ -326,7 +326,7 @@ static void plan_rest(struct whole *w) {
 }
 
 /* Closes the gaps between the modules' hooks and numbers the hooks. */
-static void number(struct whole *w) {
+static void number_hooks(struct whole *w) {
     for (size_t i = 0; i < w->source_count; i++) {
         struct ct_target_work *work = &w->works[i];
         struct ct_target_hook *to = w->plan.hooks + w->plan.hook_count;
@@ -354,13 +354,13 @@ static int plan_all(struct whole *w) {
         if (w->works[i].status)
             return w->works[i].status;
     plan_rest(w);
-    number(w);
+    number_hooks(w);
     return note_regions(w);
 }
 
 /* ---- public ---- */
 
-static void store(struct ct_target_pool *pool, void *arg, size_t i) {
+static void store_image(struct ct_target_pool *pool, void *arg, size_t i) {
     struct whole *w = arg;
     (void)pool;
     if (ct_target_cache_store(w->cache, w->cache_bytes, &w->sources[i]))
@@ -384,7 +384,7 @@ static void close_cache(struct whole *w) {
     w->cache = NULL;
 }
 
-static int make(struct whole *w, struct ct_remote *remote) {
+static int make_plan(struct whole *w, struct ct_remote *remote) {
     uint64_t start = ct_os_nanoseconds();
     open_cache(w);
     int status = ct_target_maps_read(&w->maps, remote);
@@ -398,7 +398,7 @@ static int make(struct whole *w, struct ct_remote *remote) {
         status = plan_all(w);
     w->plan.plan_ns = ct_os_nanoseconds() - middle;
     if (w->order)
-        for_all_modules(w, store);
+        for_all_modules(w, store_image);
     close_cache(w);
     free(w->works);
     w->works = NULL;
@@ -414,7 +414,7 @@ int ct_target_plan_make(struct ct_target_plan **out, struct ct_remote *remote,
     if (w) {
         w->options = options ? options : &defaults;
         w->cancel = (struct ct_target_cancel){.given_up = w->options->given_up, .arg = w->options->given_up_arg};
-        status = make(w, remote);
+        status = make_plan(w, remote);
         if (!status && is_cancelled(w)) /* the user has given up, even if all is done by now */
             status = CT_ERR_TIMEOUT;
         w->options = NULL;

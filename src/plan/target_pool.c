@@ -30,7 +30,7 @@ unsigned ct_target_pool_threads(void) {
     return count < 1 ? 1 : (unsigned)count > MAX_THREADS ? MAX_THREADS : (unsigned)count;
 }
 
-static bool push(struct ct_target_pool *p, struct task task) {
+static bool push_task(struct ct_target_pool *p, struct task task) {
     if (p->count == p->capacity) {
         size_t capacity = p->capacity ? p->capacity * 2 : 64;
         struct task *tasks = realloc(p->tasks, capacity * sizeof *tasks);
@@ -45,7 +45,7 @@ static bool push(struct ct_target_pool *p, struct task task) {
 
 void ct_target_pool_add(struct ct_target_pool *p, ct_target_task *run, void *arg, size_t n) {
     pthread_mutex_lock(&p->mutex);
-    bool pushed = push(p, (struct task){run, arg, n});
+    bool pushed = push_task(p, (struct task){run, arg, n});
     pthread_cond_signal(&p->changed);
     pthread_mutex_unlock(&p->mutex);
     if (!pushed)
@@ -53,7 +53,7 @@ void ct_target_pool_add(struct ct_target_pool *p, ct_target_task *run, void *arg
 }
 
 /* Runs tasks until none is left and none is running that could add one. */
-static void *work(void *arg) {
+static void *run_tasks(void *arg) {
     struct ct_target_pool *p = arg;
     pthread_mutex_lock(&p->mutex);
     for (;;) {
@@ -74,7 +74,7 @@ static void *work(void *arg) {
 }
 
 /* Asks given_up while the other threads work. */
-static void watch(struct ct_target_pool *p, struct ct_target_cancel *cancel) {
+static void watch_cancel(struct ct_target_pool *p, struct ct_target_cancel *cancel) {
     struct timespec until;
     pthread_mutex_lock(&p->mutex);
     while (p->count || p->active) {
@@ -102,12 +102,12 @@ void ct_target_pool_run(ct_target_task *run, void *arg, const size_t *order, siz
         ct_target_pool_add(&p, run, arg, order[i]);
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
-    while (started < wanted && !pthread_create(&threads[started], NULL, work, &p))
+    while (started < wanted && !pthread_create(&threads[started], NULL, run_tasks, &p))
         started++;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (started && cancel->given_up)
-        watch(&p, cancel);
-    work(&p);
+        watch_cancel(&p, cancel);
+    run_tasks(&p);
     while (started)
         pthread_join(threads[--started], NULL);
     free(p.tasks);

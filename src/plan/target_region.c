@@ -38,7 +38,7 @@ static uint64_t distance_of(const struct search *s, uint64_t address) {
 }
 
 /* Considers a free range. `grows`: the mapping below grows into it. */
-static void offer(struct search *s, uint64_t from, uint64_t to, bool grows) {
+static void offer_range(struct search *s, uint64_t from, uint64_t to, bool grows) {
     uint64_t low = maximum(from + STEP, s->low), high = minimum(subtract(to, STEP), s->high);
     low = (low + STEP - 1) & ~(STEP - 1);
     if (high < s->size || low > high - s->size)
@@ -75,13 +75,13 @@ uint64_t ct_target_gap_find(const struct ct_target_maps *maps, uint64_t program_
     for (size_t i = 0; i < maps->count; i++) {
         const struct ct_os_map *m = &maps->items[i];
         if (m->start > cursor)
-            offer(&s, cursor, m->role == CT_OS_MAP_STACK ? subtract(m->start, STACK_EXTRA) : m->start, grows);
+            offer_range(&s, cursor, m->role == CT_OS_MAP_STACK ? subtract(m->start, STACK_EXTRA) : m->start, grows);
         if (m->end < cursor)
             continue;
         cursor = m->end;
         /* A heap that does not exist yet will be after the program. */
         grows = m->role == CT_OS_MAP_HEAP || (m->start < program_end && m->end + CT_TARGET_PAGE > program_end);
     }
-    offer(&s, cursor, HIGHEST, grows);
+    offer_range(&s, cursor, HIGHEST, grows);
     return s.best.address;
 }
