@@ -1,4 +1,5 @@
-/* What the facts mean for a recording, and what helps. Facts in, sentences out: nothing is looked at here. */
+/* Judges what the facts mean for a recording, and what helps. Facts in, sentences out: this unit reads nothing itself.
+ * */
 #include "doctor/doctor.h"
 #include "trace/place.h"
 #include <contrail/status.h>
@@ -8,8 +9,8 @@
 
 #define MIB (1ull << 20)
 #define GIB (1ull << 30)
-enum { MIN_FILES = 64, MIN_SPACE_MIB = 512 };  /* lanes, libraries and stubs: what a usual recording takes */
-enum { MIN_MEMORY_MIB = 160, MIN_TASKS = 32 }; /* lanes of the usual size fit into half; threads of ours */
+enum { MIN_FILES = 64, MIN_SPACE_MIB = 512 };  /* for lanes, libraries and stubs of a usual recording */
+enum { MIN_MEMORY_MIB = 160, MIN_TASKS = 32 }; /* lanes of the usual size fit into half of it; our own threads */
 
 static struct ct_doctor_check *add(struct ct_doctor_report *r, const char *name, enum ct_doctor_level level,
                                    const char *remedy, const char *format, ...) __attribute__((format(printf, 5, 6)));
@@ -17,7 +18,7 @@ static struct ct_doctor_check *add(struct ct_doctor_report *r, const char *name,
                                    const char *remedy, const char *format, ...) {
     struct ct_doctor_check *check = &r->checks[r->count];
     va_list arguments;
-    if (r->count + 1 < CT_DOCTOR_CHECKS) /* else the last place is used again; the counts stay right */
+    if (r->count + 1 < CT_DOCTOR_CHECKS) /* otherwise the last entry is overwritten; the counts stay right */
         r->count++;
     *check = (struct ct_doctor_check){.name = name, .level = level};
     va_start(arguments, format);
@@ -31,7 +32,7 @@ static struct ct_doctor_check *add(struct ct_doctor_report *r, const char *name,
     return check;
 }
 
-/* A problem of rights decides what the command exits with. */
+/* Adds a problem of missing rights, which decides the exit code of the command. */
 static void forbid(struct ct_doctor_report *r, const char *name, const char *remedy, const char *text) {
     add(r, name, CT_DOCTOR_PROBLEM, remedy, "%s", text)->permission = true;
     r->status = CT_ERR_PERMISSION_DENIED;
@@ -218,7 +219,8 @@ static void judge_program(const struct ct_doctor_target *t, struct ct_doctor_rep
         "%s", libcs[t->libc]);
 }
 
-/* The kernel lets only a tracer with CAP_SYS_ADMIN and without a filter of its own lift another's. */
+/* The kernel lets only a tracer that has CAP_SYS_ADMIN, and no filter of its own, lift the filter of another process.
+ * */
 static void judge_filter(const struct ct_doctor_facts *f, struct ct_doctor_report *r) {
     const struct ct_doctor_target *t = &f->target;
     bool may_lift = has(f, CT_DOCTOR_SYS_ADMIN) && f->seccomp <= 0;
@@ -292,7 +294,7 @@ void ct_doctor_judge(const struct ct_doctor_facts *facts, struct ct_doctor_repor
     judge_access(&facts->target, report);
     judge_program(&facts->target, report);
     if (facts->target.open_status && facts->target.open_status != CT_ERR_BUSY)
-        return; /* there is no more to see of it */
+        return; /* nothing more can be known about it */
     judge_filter(facts, report);
     judge_room(&facts->target, report);
     judge_others(&facts->target, report);

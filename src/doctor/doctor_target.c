@@ -1,5 +1,5 @@
-/* Facts about a process that somebody wants to record. It is looked at through /proc and never stopped; it may end
- * meanwhile, and what is not known then keeps its neutral value. */
+/* Collects facts about a process that the user wants to record. Reads /proc only, and never stops the process. The
+ * process may end meanwhile; facts that are not known then keep their neutral value. */
 #include "doctor/doctor.h"
 #include "drain/room.h"
 #include "os/os.h"
@@ -127,7 +127,7 @@ static void collect_program(struct ct_doctor_target *t) {
                                                                  : "another architecture";
 }
 
-/* A program that no loader has loaded is linked statically, whatever it has mapped. */
+/* A program without a loader is statically linked, whatever it has mapped. */
 static void open_target(struct ct_doctor_target *t) {
     struct ct_remote *remote = NULL;
     struct ct_remote_error error = {""};
