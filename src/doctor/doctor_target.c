@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *path_of(char path[64], int pid, const char *name) {
+static const char *proc_path(char path[64], int pid, const char *name) {
     snprintf(path, 64, "/proc/%d/%s", pid, name);
     return path;
 }
@@ -53,7 +53,7 @@ static bool read_status(int pid, int tid, struct status *out) {
 static void collect_threads(struct ct_doctor_target *t) {
     char path[64];
     struct status status;
-    DIR *directory = opendir(path_of(path, t->pid, "task"));
+    DIR *directory = opendir(proc_path(path, t->pid, "task"));
     t->all_filtered = directory != NULL;
     for (struct dirent *entry; directory && (entry = readdir(directory));) {
         int tid = atoi(entry->d_name);
@@ -82,7 +82,7 @@ static bool other_namespace(int pid, const char *name) {
     char path[64], inner[32];
     struct stat ours, its;
     snprintf(inner, sizeof inner, "ns/%s", name);
-    if (stat(path_of(path, getpid(), inner), &ours) || stat(path_of(path, pid, inner), &its))
+    if (stat(proc_path(path, getpid(), inner), &ours) || stat(proc_path(path, pid, inner), &its))
         return false;
     return ours.st_ino != its.st_ino || ours.st_dev != its.st_dev;
 }
@@ -114,7 +114,7 @@ static int look_at_map(void *arg, const struct ct_os_map *map) {
 static void collect_program(struct ct_doctor_target *t) {
     char path[64];
     Elf64_Ehdr header = {0};
-    ssize_t length = readlink(path_of(path, t->pid, "exe"), t->program, sizeof t->program - 1);
+    ssize_t length = readlink(proc_path(path, t->pid, "exe"), t->program, sizeof t->program - 1);
     t->program[length > 0 ? length : 0] = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     bool is_elf = fd >= 0 && read(fd, &header, sizeof header) == (ssize_t)sizeof header &&
