@@ -79,8 +79,9 @@ enum atf_detail_flags { ATF_DETAIL_VECTORS = 1u << 0, ATF_DETAIL_STRINGS = 1u <<
 enum {
     ATF_DETAIL_STACK_MAX = 512,    /* stack bytes of a record */
     ATF_DETAIL_LENGTH_MAX = 16384, /* total_length of any record: beyond it, it is damage */
-    ATF_DETAIL_SIGNAL_REGISTERS_X64 =
-        18 /* of a signal record: rax rcx rdx rbx rsp rbp rsi rdi r8 to r15, rip, rflags */
+    /* of a signal record */
+    ATF_DETAIL_SIGNAL_REGISTERS_X64 = 18, /* rax rcx rdx rbx rsp rbp rsi rdi r8 to r15, rip, rflags */
+    ATF_DETAIL_SIGNAL_REGISTERS_A64 = 34, /* x0 to x30, sp, pc, pstate */
 };
 #define ATF_NO_INDEX UINT32_MAX /* index_seq of a record whose index event was lost */
 

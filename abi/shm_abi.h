@@ -23,6 +23,7 @@
 #ifndef CT_ABI_SHM_H
 #define CT_ABI_SHM_H
 
+#include "abi/event.h"
 #include "abi/trigger.h"
 #include <stdint.h>
 
@@ -48,17 +49,11 @@ struct ct_shm_chunk {
     uint32_t depth;             /* agent: frames open before its first event */
     uint32_t generation;        /* agent: as in the word; written last when the chunk is taken */
     uint64_t exhausted;         /* agent: events that the thread had lost for want of a chunk when it got this one */
-    uint32_t stack; /* agent: number of the stack that its first events are of (CT_EVENT_STACK, hook/layout.h) */
+    uint32_t stack;             /* agent: number of the stack that its first events are of (CT_EVENT_STACK) */
     uint32_t reserved0;
     uint64_t reserved1;
 };
 _Static_assert(sizeof(struct ct_shm_chunk) == 64, "one cache line");
-
-/* Kind of an event in a slot that was reserved and then given up, because a handler jumped out of the stub. */
-#define CT_SHM_EVENT_VOID 0u
-/* Kinds of events that the agent which follows threads writes besides those of hooks: their hook is a number of its table of code
- * (abi/stalk_abi.h), UINT32_MAX when that was full. A part has the number of instructions where others have that of their detail. */
-enum { CT_SHM_EVENT_BLOCK = 8, CT_SHM_EVENT_PART = 9, CT_SHM_EVENT_COMPILED = 10 };
 
 /* ---- threads ---- */
 
@@ -72,8 +67,8 @@ struct ct_shm_thread {
     uint32_t reserved0;
     char name[16]; /* agent: when the thread was first seen */
     uint64_t guarded_calls, deep_calls, left_frames, abandoned,
-        limited;      /* agent: struct ct_counters of hook/runtime.h */
-    uint64_t lost[4]; /* agent: events by enum ct_loss_reason */
+        limited;                  /* agent: struct ct_counters of hook/runtime.h */
+    uint64_t lost[CT_LOSS_COUNT]; /* agent: events */
     uint64_t reserved1[3];
 };
 _Static_assert(sizeof(struct ct_shm_thread) == 128, "two cache lines");
@@ -132,8 +127,17 @@ struct ct_shm_detail {
         } ret;
     };
 };
-_Static_assert(__builtin_offsetof(struct ct_shm_detail, call.stack) == 112, "hook/layout.h");
-#define CT_SHM_RETURN_SIZE                    64u
+#define CT_ASSERT_DETAIL_AT(field, offset)                                                                             \
+    _Static_assert(__builtin_offsetof(struct ct_shm_detail, field) == (offset), #field)
+CT_ASSERT_DETAIL_AT(stamp, CT_DETAIL_STAMP);
+CT_ASSERT_DETAIL_AT(tag, CT_DETAIL_TAG);
+CT_ASSERT_DETAIL_AT(call.registers, CT_DETAIL_REGISTERS);
+CT_ASSERT_DETAIL_AT(call.frame_pointer, CT_DETAIL_FP);
+CT_ASSERT_DETAIL_AT(call.stack_pointer, CT_DETAIL_SP);
+CT_ASSERT_DETAIL_AT(call.stack_size, CT_DETAIL_STACK_SIZE);
+CT_ASSERT_DETAIL_AT(call.stack, CT_DETAIL_STACK);
+CT_ASSERT_DETAIL_AT(ret.stack_pointer, CT_DETAIL_RETURN_SIZE - 8);
+#undef CT_ASSERT_DETAIL_AT
 #define CT_SHM_DETAIL_OWNER(slot, generation) ((uint64_t)(slot) | (uint64_t)((generation)&0xffff) << 14)
 #define CT_SHM_DETAIL_OWNER_BITS              30 /* the key has its highest bit set: no memory that is zero is a record */
 
@@ -224,10 +228,10 @@ struct ct_shm_control {
     /* agent, contended */
     uint32_t hint; /* where to look for the next free chunk */
     uint32_t thread_hint;
-    int32_t free_chunks;     /* both: how many are FREE; may be off for a moment */
-    uint32_t thread_high;    /* slots that have ever been used */
-    uint64_t lost_threads;   /* threads that could not be recorded */
-    uint64_t lost_unseen[4]; /* events of no thread in particular, by reason */
+    int32_t free_chunks;                 /* both: how many are FREE; may be off for a moment */
+    uint32_t thread_high;                /* slots that have ever been used */
+    uint64_t lost_threads;               /* threads that could not be recorded */
+    uint64_t lost_unseen[CT_LOSS_COUNT]; /* events of no thread in particular, by reason */
     uint8_t pad1[64 - 56];
     /* detail; controller, before the start */
     uint64_t segments_offset, segment_of_chunk_offset, rules_offset, budgets_offset, detail_pool_offset;

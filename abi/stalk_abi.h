@@ -31,9 +31,9 @@ enum ct_stalk_command {
 };
 
 struct ct_stalk_boot_thread {
-    int32_t tid;          /* as the thread itself sees it */
-    int32_t status;       /* result: 0: the two below are to be set */
-    uint64_t gs_base, pc; /* as they are; result: what they are to be */
+    int32_t tid;        /* as the thread itself sees it */
+    int32_t status;     /* result: 0: the two below are to be set */
+    uint64_t block, pc; /* as they are; result: what they are to be */
 };
 
 struct ct_stalk_boot {

@@ -4,15 +4,71 @@
 #   2  no conditional on architecture or operating system outside src/isa, src/os and the atomics of src/base
 #   3  only src/cli prints or exits
 #   4  public headers include only public headers
-#   5  src/isa, src/os and src/code include no libc header
-# Prints each violation as file:line: text and fails when there is one. The tree to check may be given (for tests).
+#   5  src/isa, src/os, src/code and abi include no libc header
+#   6  only files of a machine (*_x64.*, *_a64.*, src/isa/x64, src/isa/a64) know it: no other code names its registers,
+#      kernel structures, instructions or files, nor the size of its pages
+# Comments may name anything. Prints each violation as file:line: text and fails when there is one. The tree to check may
+# be given (for tests).
 set -eu
 root=${1:-$(dirname "$0")/..}
 cd "$root"
 
+# Files that know a machine although their names do not say so: they choose one, or describe what all have.
+KNOWN='
+abi/atf.h                        the format of trace files counts the registers of both
+include/contrail/cpu.h           the structures of all machines, for users
+src/hook/page_writer.h           pieces of 4 KiB: pages of all machines are multiples of it
+src/inspect/process_parts.h      the same
+src/trace/symbols_writer.c       the same
+src/isa/host.h                   chooses
+src/isa/machine.c                chooses
+src/isa/machine.h                the tables of both
+src/os/linux/syscall_arch.h      chooses
+src/symbols/parameters.h         the conventions of both
+src/symbols/parameters_places.c  chooses
+'
+# Files that still do. A line goes when its file is clean: the script says so.
+LATER='
+abi/stalk_abi.h
+src/agent/agent.c
+src/agent/stalk_agent.c
+src/agent/stalk_tables.c
+src/follow/stalk.c
+src/follow/stalk_leave.c
+src/follow/stalk_names.c
+src/hook/apply.c
+src/hook/block.c
+src/hook/hooks.c
+src/hook/layout.h
+src/hook/runtime.c
+src/hook/runtime.h
+src/inject/eject.c
+src/inject/inject.c
+src/inspect/process_block.c
+src/os/linux/stop.c
+src/os/os.h
+src/remote/call.c
+src/remote/loader.c
+src/remote/loader.h
+src/remote/parts.h
+src/remote/remote.h
+src/remote/threads.c
+src/session/crash_fault.c
+src/session/crash_watch.c
+src/stalk/build.h
+src/stalk/engine.c
+src/stalk/internal.h
+src/stalk/others.c
+src/stalk/stalker.c
+src/stalk/thread.c
+'
+export KNOWN LATER
+
 {
     find src -type f \( -name '*.c' -o -name '*.h' -o -name '*.S' \)
-    [ ! -d include ] || find include -type f -name '*.h'
+    for folder in include abi; do
+        [ ! -d "$folder" ] || find "$folder" -type f -name '*.h'
+    done
 } | sort | xargs awk '
 BEGIN {
     layers = "base isa os code symbols hook stalk remote agent trace plan drain inject inspect doctor session follow report,export cli"
@@ -22,18 +78,39 @@ BEGIN {
         for (k = 1; k <= m; k++)
             rank[names[k]] = i
     }
+    rank["abi"] = 0
     m = split("__x86_64__ __amd64__ __i386__ __aarch64__ __arm__ __riscv __linux__ __linux __unix__ __APPLE__ " \
               "__FreeBSD__ _WIN32 __ANDROID__", platforms, " ")
     for (k = 1; k <= m; k++)
         platform = platform (k > 1 ? "|" : "") platforms[k]
     output = "(^|[^A-Za-z0-9_.>])(printf|vprintf|puts|putchar|perror|exit|_exit|_Exit|quick_exit|abort)[ \t]*\\("
     freestanding = "^<(stdint|stddef|stdbool|stdatomic|stdarg)\\.h>$|^<(linux|asm|asm-generic)/"
+    machine = "user_regs_struct|[fg]s_base|[xX][sS][aA][vV][eE]|EM_X86|EM_AARCH64|R_X86_64|R_AARCH64|rdtsc|_[xX]64|_[aA]64|tpidr"
+    # & ~0xfff, + 4095, % 4096, #define PAGE 4096
+    page = "[&+][ \\t]*~?[ \\t]*(\\([a-z0-9_]+\\)[ \\t]*)?(UINT64_C)?\\(?(0xfff|4095|4096[uUlL]*[ \\t]*-[ \\t]*1)([^0-9a-fA-F]|$)" \
+           "|[%/][ \\t]*4096([^0-9]|$)|PAGE(_SIZE)?[ \\t]*=?[ \\t]*4096([^0-9]|$)"
+    m = split(ENVIRON["KNOWN"], lines, "\n")
+    for (k = 1; k <= m; k++) {
+        split(lines[k], names, " ")
+        known[names[1]] = 1
+    }
+    m = split(ENVIRON["LATER"], lines, "\n")
+    for (k = 1; k <= m; k++)
+        later[lines[k]] = 1
     public_headers = "^<(contrail/[a-z_0-9]+|stdint|stddef|stdbool)\\.h>$"
 }
 
 function complain(text) {
     printf "%s:%d: %s\n", FILENAME, FNR, text
     failed = 1
+}
+
+# In a file that should not know the machine.
+function knows(text) {
+    if (FILENAME in later)
+        needed[FILENAME] = 1
+    else if (!(FILENAME in known) && FILENAME !~ /_(x64|a64)\.[a-zA-Z]+$/ && FILENAME !~ /^src\/isa\/(x64|a64)\//)
+        complain(text)
 }
 
 # The line without comments and without what is in quotes. Includes are looked at before.
@@ -63,7 +140,10 @@ function code_of(line,    out, at) {
 FNR == 1 {
     in_comment = 0
     split(FILENAME, part, "/")
-    layer = part[1] == "src" ? part[2] : ""
+    layer = part[1] == "src" ? part[2] : part[1] == "abi" ? "abi" : ""
+    folder = layer == "abi" ? layer : "src/" layer
+    if (FILENAME in later)
+        seen[FILENAME] = 1
     if (layer != "" && !(layer in rank) && part[3] != "")
         complain("the layer " layer " is not known; its place belongs into scripts/check-layers.sh")
 }
@@ -78,14 +158,16 @@ FNR == 1 {
         if (layer == "session" && file == "\"follow/stalk.h\"")
             ; # the one way from a session to those who follow threads for it
         else if (rank[part[1]] > rank[layer])
-            complain("src/" layer " must not include " file ": it is a higher layer")
+            complain(folder " must not include " file ": it is a higher layer")
         else if (rank[part[1]] == rank[layer] && part[1] != layer)
-            complain("src/" layer " must not include " file ": they stand side by side")
+            complain(folder " must not include " file ": they are side by side")
     }
+    if (file ~ /_(x64|a64)\.|^"isa\/(x64|a64)\//)
+        knows("includes " file ", which is of one machine")
     if (layer == "" && file !~ public_headers)
         complain("a public header must not include " file)
-    if (layer ~ /^(isa|os|code)$/ && file ~ /^</ && file !~ freestanding && file !~ /^<contrail\//)
-        complain("src/" layer " is freestanding and must not include " file)
+    if (layer ~ /^(abi|isa|os|code)$/ && file ~ /^</ && file !~ freestanding && file !~ /^<contrail\//)
+        complain(folder " is freestanding and must not include " file)
     next
 }
 
@@ -98,7 +180,18 @@ FNR == 1 {
         complain("only src/cli prints or exits")
     if (layer != "" && layer != "cli" && line ~ /(^|[^A-Za-z0-9_.>])(stdout|stderr)([^A-Za-z0-9_]|$)/)
         complain("only src/cli prints")
+    if (line ~ machine)
+        knows("only files of a machine may name what is of one")
+    if (line ~ page)
+        knows("the size of pages is ct_os_page_size()")
 }
 
-END { exit failed }
+END {
+    for (name in seen)
+        if (!(name in needed)) {
+            printf "scripts/check-layers.sh: %s is clean: delete its line in LATER\n", name
+            failed = 1
+        }
+    exit failed
+}
 '

@@ -10,6 +10,7 @@ hazards="backtrace cancel coroutines entry_shapes exceptions exceptions_signals 
 
 scripts/check-layers.sh
 scripts/format.sh --check
+scripts/check-shell.sh
 # shellcheck disable=SC2086
 meson test -C "$build" --no-rebuild --print-errorlogs --quiet --suite unit
 # shellcheck disable=SC2086

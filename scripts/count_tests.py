@@ -3,8 +3,9 @@
 
 usage: count_tests.py [--plain "passed failed skipped"] LABEL=LOG.json ...
 
-Prints a line for each log and, as the last line, `N passed, M failed` (`, K skipped` when there are any). --plain adds
-results that were counted elsewhere. Fails when something failed, or when nothing was run at all.
+Prints a line for each log and, as the last line, `N passed, M failed` (after `K skipped; ` when there are any, of which
+the lines before give the reasons). --plain adds results that were counted elsewhere. Fails when something failed, or when
+nothing was run at all.
 """
 
 import json
@@ -12,6 +13,9 @@ import re
 import sys
 
 BEGIN = re.compile(r"^\[ RUN      \] (\S+)")
+# Parts of a program that say themselves that they were skipped: lines of our scripts, the last line of Python's unittest.
+SKIPPED_PART = re.compile(r"^(?:skipped\b|\S.*?: skipped\b).*", re.M)
+SKIPPED_CASES = re.compile(r"^(?:OK|FAILED) \(.*?\bskipped=(\d+)", re.M)
 END = re.compile(r"^\[(       OK|  FAILED |  SKIPPED|  ERROR  )\s*\] (\S+)")
 
 
@@ -34,6 +38,14 @@ def count_cases(output):
     return passed, failed + (running is not None), skipped
 
 
+def skipped_parts(test):
+    """Sentences, one for each part of a test that was skipped while others ran."""
+    text = test.get("stdout", "") + "\n" + test.get("stderr", "")
+    found = SKIPPED_PART.findall(text)
+    cases = sum(map(int, SKIPPED_CASES.findall(text)))
+    return found + ["a case was skipped"] * cases
+
+
 def count_test(test):
     """(passed, failed, skipped) of one meson test."""
     good = test["result"] in ("OK", "EXPECTEDFAIL")
@@ -41,10 +53,17 @@ def count_test(test):
         return 0, 0, 1
     passed, failed, skipped = count_cases(test.get("stdout", ""))
     if passed + failed + skipped == 0:
-        return int(good), int(not good), 0
+        return int(good), int(not good), len(skipped_parts(test))
     if not good and failed == 0:  # crashed or leaked after its last case
         failed = 1
     return passed, failed, skipped
+
+
+def skipped_reasons(test, skipped):
+    """What is printed of a test of which parts were skipped."""
+    if not skipped:
+        return []
+    return skipped_parts(test) or ["all of it" if test["result"] == "SKIP" else f"{skipped} cases"]
 
 
 def count_log(path):
@@ -54,6 +73,9 @@ def count_log(path):
         for line in log:
             test = json.loads(line)
             result = count_test(test)
+            name = test.get("name", "?").split(" / ")[-1]
+            for reason in skipped_reasons(test, result[2]):
+                print(f"skipped: {name}: {reason}")
             passed += result[0]
             failed += result[1]
             skipped += result[2]
@@ -63,8 +85,7 @@ def count_log(path):
 
 
 def phrase(passed, failed, skipped):
-    text = f"{passed} passed, {failed} failed"
-    return text + (f", {skipped} skipped" if skipped else "")
+    return (f"{skipped} skipped; " if skipped else "") + f"{passed} passed, {failed} failed"
 
 
 def main(arguments):

@@ -15,7 +15,7 @@ CC=$(command -v clang-14 || command -v clang) || {
     exit 1
 }
 export CC
-build=build-fuzz/hostile
+build="build-fuzz/hostile"
 mkdir -p build-fuzz
 [ -f $build/build.ninja ] || meson setup $build -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false \
     -Doptimization=1 -Dwerror=false >build-fuzz/setup.log || {

@@ -1,11 +1,12 @@
 #!/bin/sh
 # All that `make test` checks: both compilers without warnings, every suite, the unit suite under sanitizers and as
 # clang compiles it, the layers, a minute of hostile targets. With --long also what takes longer (make check-all).
+# --others is the part that runs beside the first suite.
 #
-# The last line is `N passed, M failed` (`, K skipped` may follow); the exit code tells the same. Every build and the
-# layer check count as one.
+# The last line ends with `N passed, M failed` (`K skipped; ` comes before it when there are any); the exit code says so
+# too. Every build and each of the checks of sources counts as one.
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 
 # Undefined behaviour is a failure, not a remark.
 export UBSAN_OPTIONS="${UBSAN_OPTIONS:-halt_on_error=1:print_stacktrace=1}"
@@ -14,12 +15,11 @@ long=
 [ "${1:-}" != --long ] || long=yes
 mkdir -p build
 summary=build/test-summary.txt
-rm -f "$summary"
 passed=0
 failed=0
 logs=
 processes=$((2 * $(nproc))) # many tests wait for the most part
-jobs= # of ninja, when it is not to have the machine for itself
+jobs= # of ninja, when it does not have the machine for itself
 
 # check NAME COMMAND...: one result. Its output is shown only when it fails.
 check() {
@@ -63,8 +63,8 @@ build_sanitized() {
     build build-asan gcc g++ -Db_sanitize=address,undefined -Db_lundef=false -Dwerror=false
 }
 
-# suite LABEL DIR MESON-TEST-OPTIONS...: runs tests, shows the output of those that fail, leaves a log to count. Time limits are for tests
-# that hang, not for machines that are slow.
+# suite LABEL DIR MESON-TEST-OPTIONS...: runs tests, shows the output of those that fail, leaves a log to count. Time
+# limits are for tests that hang, not for machines that are slow.
 suite() {
     label=$1 dir=$2
     shift 2
@@ -75,29 +75,55 @@ suite() {
 $label=$dir/meson-logs/contrail-tests.json"
 }
 
+# What is left after the suite of the gcc build. It runs beside that, with what the tests leave of the processors: many of
+# them wait.
+others() {
+    if check "build with clang" build_clang; then
+        suite "clang, unit suite" build-clang --suite unit
+    fi
+    if check "build with sanitizers" build_sanitized; then
+        suite "sanitizers, unit suite" build-asan --suite unit --timeout-multiplier 8
+    fi
+    check "hostile targets, guided by coverage" scripts/fuzz-hostile.sh 25
+}
+
+# What another run of this script has counted: `PASSED FAILED`, then the lines of $logs.
+add_results() {
+    if ! read -r more_passed more_failed <"$1"; then
+        echo "FAILED  the part that runs beside the first suite was cut short"
+        more_passed=0 more_failed=1
+    fi
+    passed=$((passed + more_passed)) failed=$((failed + more_failed))
+    logs="$logs
+$(sed 1d "$1")"
+}
+
+if [ "${1:-}" = --others ]; then
+    jobs=-j1 processes=$(nproc)
+    others
+    printf '%s %s%s\n' "$passed" "$failed" "$logs" >build/other-results.txt
+    exit
+fi
+rm -f "$summary"
 check "layers" scripts/check-layers.sh
 check "format" scripts/format.sh --check
+check "shell scripts" scripts/check-shell.sh
 if check "build with gcc" build build gcc g++; then
-    # The other builds go on while tests wait for this and that. What is wrong with them is said below.
-    (
-        jobs=-j1
-        build_clang
-        build_sanitized
-    ) >/dev/null 2>&1 &
+    rm -f build/other-results.txt
+    nice scripts/run-tests.sh --others >build/other-output.txt 2>&1 &
     suite "gcc, all suites" build
     wait
+    cat build/other-output.txt
+    add_results build/other-results.txt
+else
+    others
 fi
-if check "build with clang" build_clang; then
-    suite "clang, unit suite" build-clang --suite unit
-fi
-if check "build with sanitizers" build_sanitized; then
-    suite "sanitizers, unit suite" build-asan --suite unit --timeout-multiplier 8
-fi
-check "hostile targets, guided by coverage" scripts/fuzz-hostile.sh 25
 if [ -n "$long" ]; then
     check "function tables against elfutils, every file" scripts/check-functions.sh
     check "decoder against Zydis, every file" make --no-print-directory check-decoder
     check "long fuzzing" scripts/fuzz-long.sh
+    check "moved code, by chance" env CONTRAIL_TEST_CASES=300000 build/tests/unit/relocate_exec_test
+    check "hostile tables, by chance" build/tests/fuzz/hostile_tables --cases 10000
     check "Debian packages" scripts/check-deb.sh
     # 77: speedscope cannot be had here
     check "picture of a trace in speedscope" sh -c \
@@ -111,7 +137,9 @@ if [ -n "$long" ]; then
         check "processes that a followed program makes" python3 tests/e2e/record/family.py build/src/cli/contrail --stalk
         check "programs that are easily harmed" python3 tests/e2e/stalk/unharmed.py --contrail build/src/cli/contrail --build build/tests/e2e/stalk --times 20
         check "following while threads come and go" python3 tests/e2e/stalk/command.py --contrail build/src/cli/contrail --build build/tests/e2e/stalk --long churn
+        check "programs built with sanitizers" python3 tests/e2e/record/sanitizers.py $record --times 10
         check "leaks found 200 times of 200" python3 tests/e2e/record/sanitizers.py $record --times 200 gcc_address_clean gcc_address_leak gcc_address_threads gcc_leak_leak clang_address_clean clang_address_leak clang_leak_leak
+        check "programs with ten times the work, followed" env CONTRAIL_TEST_WORK=10 tests/e2e/stalk/programs.sh build/tests/e2e/stalk/libstalk_preload.so STALK_CHILDREN=1 STALK_EVENTS=call,ret,block STALK_TRUST=0:STALK_MEMORY=2
         check "clock after 60 s" python3 tests/e2e/record/clock.py $record --seconds 60
     }
 fi

@@ -3,6 +3,7 @@
 #define CONTRAIL_CONTRAIL_H
 
 #include <contrail/cpu.h>
+#include <contrail/event.h>
 #include <contrail/hook.h>
 #include <contrail/status.h>
 

@@ -19,6 +19,7 @@
 #define CONTRAIL_HOOK_H
 
 #include <contrail/cpu.h>
+#include <contrail/event.h>
 #include <contrail/status.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -169,19 +170,6 @@ struct ct_hook_info {
 int ct_hooks_each(struct ct_hooks *hooks, int (*each)(void *arg, const struct ct_hook_info *info), void *arg);
 
 /* ---- the built-in recorder ---- */
-
-enum ct_event_kind {
-    CT_EVENT_CALL = 1,
-    CT_EVENT_RETURN = 2,
-    CT_EVENT_EXCEPTION = 3, /* the innermost open call of this hook was left without returning */
-    CT_EVENT_ENTRY = 4,     /* call of an entry-only function: no return follows */
-};
-
-struct ct_event {
-    uint64_t timestamp; /* CPU counter */
-    uint32_t hook;
-    uint32_t kind; /* enum ct_event_kind */
-};
 
 /* The counter that timestamps are read from, now. */
 uint64_t ct_timestamp(void);

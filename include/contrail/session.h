@@ -18,6 +18,7 @@
 #ifndef CONTRAIL_SESSION_H
 #define CONTRAIL_SESSION_H
 
+#include <contrail/event.h>
 #include <contrail/hook.h>
 #include <contrail/status.h>
 #include <stdbool.h>
@@ -139,21 +140,6 @@ struct ct_session_happening {
 int ct_session_wait(struct ct_session *session, int timeout_ms, struct ct_session_happening *what);
 
 /* ---- numbers ---- */
-
-/* Why events were lost. The list exists once. */
-#define CT_LOSS_LIST(X)                                                                                                \
-    X(POOL_EXHAUSTED, "no chunk of memory was free")                                                                   \
-    X(DRAIN_LAG, "the oldest events were dropped because they were produced faster than written")                      \
-    X(DISK_SLOW, "the disk did not take them")                                                                         \
-    X(MEMORY_LIMIT, "no memory for another thread's block")
-enum ct_loss_reason {
-#define CT_LOSS_ENUM(name, text) CT_LOSS_##name,
-    CT_LOSS_LIST(CT_LOSS_ENUM)
-#undef CT_LOSS_ENUM
-        CT_LOSS_COUNT
-};
-const char *ct_loss_name(enum ct_loss_reason reason);
-const char *ct_loss_text(enum ct_loss_reason reason);
 
 /* How detail is persisted: it rolls on (capturing); a moment was marked and what was before it is to be written (marked); that
  * is written and so is what comes, up to the end of the post-roll (persisting). The list exists once. */

@@ -112,24 +112,26 @@ struct ct_trace_detail {
     uint32_t type;      /* enum ct_trace_detail_type; others are to be skipped */
     uint32_t index_seq; /* position of its event in its thread (the low 32 bits), or CT_TRACE_NO_INDEX: that was lost */
     uint64_t timestamp_ns;
+    uint8_t arch; /* whose registers they are, as in the header of the file: 1 x86_64, 2 arm64 */
 
     /* call and return */
     uint64_t function_id;
-    uint64_t
-        registers[8]; /* x86_64: rdi rsi rdx rcx r8 r9 rax r10; on return rax and rdx lead, the others mean nothing */
+    /* x86_64: rdi rsi rdx rcx r8 r9 rax r10, of a return rax rdx. arm64: x0 to x7, of a return x0 x1. */
+    uint64_t registers[8];
     uint64_t return_address; /* where it was called from */
     uint64_t frame_pointer, stack_pointer;
-    bool has_vectors;       /* xmm0 to xmm7 are there */
+    bool has_vectors;       /* `vectors` are there */
     uint16_t stack_size;    /* bytes that are there of `stack` */
     uint8_t stack[512];     /* from stack_pointer upward: on x86_64 a call's begins with the return address */
-    uint8_t vectors[8][16]; /* xmm0 to xmm7 */
+    uint8_t vectors[8][16]; /* xmm0 to xmm7; v0 to v7. Of a return only the first two. */
 
     /* signal */
     uint32_t signal;
     int32_t code; /* si_code */
     uint64_t fault_address;
-    unsigned cpu_count; /* registers that are there of `cpu`: 18 on x86_64 */
-    uint64_t cpu[40];   /* x86_64: rax rcx rdx rbx rsp rbp rsi rdi r8 to r15, rip, rflags */
+    unsigned cpu_count; /* registers that are there of `cpu`: 18 on x86_64, 34 on arm64 */
+    /* x86_64: rax rcx rdx rbx rsp rbp rsi rdi r8 to r15, rip, rflags. arm64: x0 to x30, sp, pc, pstate. */
+    uint64_t cpu[40];
 };
 /* The detail record that ct_trace_event.detail names. Takes the same time wherever it stands, but for the first call for a
  * thread, which reads through its file. CT_ERR_NOT_FOUND: there is none such, or it is behind a cut; CT_ERR_BAD_FILE: it is

@@ -24,7 +24,7 @@ static int prepare_runtime(const struct ct_boot *boot) {
     rt->tells_stacks = 1;
     rt->get_cfa = (uint64_t(*)(void *))boot->get_cfa;
     rt->holds_stubs = ct_lane_holds_stubs;
-    rt->xsave_size = ct_os_vector_state(&rt->xsave_mask);
+    (void)ct_os_vectors(&rt->vectors);
     rt->parked = ct_os_alloc(CT_PARKED_CAPACITY * sizeof *rt->parked, CT_OS_READ | CT_OS_WRITE);
     return rt->parked ? CT_OK : CT_ERR_NO_MEMORY;
 }

@@ -63,7 +63,7 @@ void ct_detail_begin(struct ct_block *b) {
     b->stack_bytes = c->stack_bytes < 8 ? 8 : c->stack_bytes; /* the return address is always wanted */
     b->vector_bytes = c->vectors ? VECTORS : 0;
     b->call_size = __builtin_offsetof(struct ct_shm_detail, call.stack) + b->stack_bytes + b->vector_bytes;
-    b->return_size = CT_SHM_RETURN_SIZE + b->vector_bytes / 4;
+    b->return_size = CT_DETAIL_RETURN_SIZE + b->vector_bytes / 4;
     b->detail_key = c->detail_key ^ CT_SHM_DETAIL_OWNER(b->lane_slot, detail.threads[b->lane_slot].generation);
 }
 

@@ -23,8 +23,6 @@
 #define WAITS_ALIKE  4u
 enum { WAIT_DOUBLINGS = 8 };
 
-enum loss { POOL_EXHAUSTED, DRAIN_LAG, DISK_SLOW }; /* enum ct_loss_reason of contrail/session.h */
-
 static struct {
     struct ct_shm_control *control;
     struct ct_shm_thread *threads;
@@ -98,8 +96,10 @@ static void switch_stubs_off(void) {
         const struct ct_boot_stub *stubs = (const struct ct_boot_stub *)code->stubs;
         if (!protect_regions(code, CT_OS_READ | CT_OS_WRITE | CT_OS_EXEC))
             return;
-        for (uint64_t i = 0; i < code->stub_count; i++)
+        for (uint64_t i = 0; i < code->stub_count; i++) {
             __atomic_store_n((uint64_t *)stubs[i].address, stubs[i].word_off, __ATOMIC_RELAXED);
+            ct_os_sync_code(stubs[i].address, sizeof stubs[i].word_off);
+        }
         (void)protect_regions(code, CT_OS_READ | CT_OS_EXEC);
     }
 }
@@ -109,10 +109,12 @@ static void switch_stubs_off(void) {
 static void store_code(const struct ct_boot_region *region, bool writable) {
     uint64_t offset, word;
     for (unsigned i = 0; ct_switch_word(i, &offset, &word); i++)
-        if (writable)
+        if (writable) {
             __atomic_store_n((uint64_t *)(region->start + offset), word, __ATOMIC_RELAXED);
-        else
+            ct_os_sync_code(region->start + offset, sizeof word);
+        } else {
             (void)ct_os_poke(region->start + offset, &word, sizeof word);
+        }
 }
 
 void ct_lane_switch_code(void) {
@@ -219,12 +221,12 @@ static bool is_complete(uint32_t chunk) {
 }
 
 /* Who is to blame: a write that does not end, or a drain that cannot keep up. */
-static enum loss lag_reason(void) {
+static enum ct_loss_reason lag_reason(void) {
     uint64_t since = __atomic_load_n(&lane.control->write_since, __ATOMIC_RELAXED);
-    return since && ct_os_timestamp() - since > lane.control->slow_write ? DISK_SLOW : DRAIN_LAG;
+    return since && ct_os_timestamp() - since > lane.control->slow_write ? CT_LOSS_DISK_SLOW : CT_LOSS_DRAIN_LAG;
 }
 
-static void count_loss(const struct ct_shm_chunk *c, enum loss reason, uint64_t events) {
+static void count_loss(const struct ct_shm_chunk *c, enum ct_loss_reason reason, uint64_t events) {
     struct ct_shm_thread *t = &lane.threads[c->thread];
     bool same = t->generation == c->thread_generation;
     __atomic_fetch_add(same ? &t->lost[reason] : &lane.control->lost_unseen[reason], events, __ATOMIC_RELAXED);
@@ -334,7 +336,7 @@ static void replace(struct ct_block *b, uint64_t cursor, uint32_t fresh, uint32_
     uint32_t generation = full_generation(cursor);
     c->depth = open_frames(b, kind);
     c->stack = b->told_stack;
-    c->exhausted = lane.threads[b->lane_slot].lost[POOL_EXHAUSTED];
+    c->exhausted = lane.threads[b->lane_slot].lost[CT_LOSS_POOL_EXHAUSTED];
     __atomic_store_n(&c->number, last_number(cursor) + 1, __ATOMIC_RELEASE);
     uint64_t taken = c->word;
     if (!change_cursor(b, cursor, (uint64_t)events_of(fresh))) { /* a handler was here */
@@ -384,7 +386,7 @@ void ct_lane_wait_end(struct ct_block *b) {
 /* No chunk is free. False: the event is lost. */
 static bool wait_for_chunk(struct ct_block *b) {
     if (!lane.control->lossless || (b->waits >= SPINS && !worth_waiting())) {
-        __atomic_fetch_add(&lane.threads[b->lane_slot].lost[POOL_EXHAUSTED], 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&lane.threads[b->lane_slot].lost[CT_LOSS_POOL_EXHAUSTED], 1, __ATOMIC_RELAXED);
         return false;
     }
     ct_lane_wait_longer(b);
@@ -433,7 +435,7 @@ struct ct_event *ct_event_reserve(struct ct_block *b, uint32_t kind, uint64_t *n
  * has succeeded. */
 void ct_event_abandon(struct ct_block *b, uint64_t note) {
     if (!(note & 1)) {
-        ct_event_fill((struct ct_event *)note, 0, CT_SHM_EVENT_VOID);
+        ct_event_fill((struct ct_event *)note, 0, CT_EVENT_VOID);
         return;
     }
     uint32_t chunk = (uint32_t)note >> 1;
@@ -479,7 +481,7 @@ void ct_event_begin(struct ct_block *b) {
     t->tid = b->tid;
     t->generation++;
     t->guarded_calls = t->deep_calls = t->left_frames = t->abandoned = t->limited = 0;
-    for (unsigned i = 0; i < 4; i++)
+    for (unsigned i = 0; i < CT_LOSS_COUNT; i++)
         t->lost[i] = 0;
     if (b->tid == ct_os_gettid())
         ct_os_thread_name(t->name);

@@ -12,7 +12,7 @@ bool ct_lane_open(uint64_t shm);
 void ct_lane_set_code(const struct ct_boot_code *code);
 /* Is it memory of that code's stubs? */
 bool ct_lane_holds_stubs(uint64_t at, uint64_t size);
-/* The shared code of all stubs becomes the form that does not use GS (hook/stubs_x64.S). */
+/* The shared code of all stubs becomes the form that does not use GS (hook/stubs_<isa>.S). */
 void ct_lane_switch_code(void);
 struct ct_shm_control *ct_lane_control(void);
 /* Is anybody there to read? */

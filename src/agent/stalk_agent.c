@@ -159,14 +159,14 @@ static uint32_t write_block(struct follower *f, const struct ct_stalker_event *e
     if (number == CT_TABLES_NOWHERE)
         __atomic_fetch_add(&ct_tables.shared->full, 1, __ATOMIC_RELAXED);
     write(f, number,
-          n < site->insns && number != CT_TABLES_NOWHERE ? CT_SHM_EVENT_PART | n * CT_TAG_STEP
-                                                         : (uint32_t)CT_SHM_EVENT_BLOCK,
+          n < site->insns && number != CT_TABLES_NOWHERE ? CT_EVENT_PART | n * CT_TAG_STEP
+                                                         : (uint32_t)CT_EVENT_BLOCK,
           f->stamp);
     return n;
 }
 
 static void write_compiled(struct follower *f, const struct ct_stalker_event *e) {
-    write(f, define(e->location, e->target, NULL, 0), CT_SHM_EVENT_COMPILED, f->stamp);
+    write(f, define(e->location, e->target, NULL, 0), CT_EVENT_COMPILED, f->stamp);
 }
 
 static bool is_excluded(uint64_t address) {
@@ -498,14 +498,14 @@ static int follow(struct ct_stalk_boot_thread *thread, const struct ct_stalk_boo
     uint64_t block;
     int status = CT_OK;
     struct stalk_thread *t =
-        ct_stalk_thread_make(agent.stalker, thread->tid, NULL, &sink, thread->gs_base, &block, &status);
+        ct_stalk_thread_make(agent.stalker, thread->tid, NULL, &sink, thread->block, &block, &status);
     if (!t)
         return status;
     ct_stalk_signals_take();
     t->area->busy = 0; /* whoever runs this: the controller moves it, or nobody does */
     t->begin = thread->pc;
     thread->pc = ct_stalk_helper(t->cache->regions, ct_stalk_begin);
-    thread->gs_base = block;
+    thread->block = block;
     return CT_OK;
 }
 

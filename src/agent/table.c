@@ -1,5 +1,5 @@
 /* How threads of a recorded process find their blocks: GS points there. Once the program needs GS for itself they are found in a table,
- * by their thread pointers, with the other form of the shared code (hook/stubs_x64.S), which is slower by some nanoseconds.
+ * by their thread pointers, with the other form of the shared code (hook/stubs_<isa>.S), which is slower by some nanoseconds.
  *
  * The table is complete at any time. A place of it has the block of the thread that asked last, as its distance from the stray block:
  * zero is that one, which belongs to nobody and makes stubs call slow paths. Threads that share a place take turns there, each time

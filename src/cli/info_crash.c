@@ -14,10 +14,10 @@ static void print_title(struct ct_printer *printer, const char *text, uint64_t c
 }
 
 static void print_registers(struct ct_printer *printer, const struct ct_trace_detail *detail) {
-    for (unsigned i = 0; i < detail->cpu_count && ct_cpu_register(i); i++)
-        ct_printer_format(
-            printer, "%s%-6s 0x%016" PRIx64 "%s", i % PER_LINE ? "  " : "    ", ct_cpu_register(i), detail->cpu[i],
-            i % PER_LINE == PER_LINE - 1 || i + 1 == detail->cpu_count || !ct_cpu_register(i + 1) ? "\n" : "");
+    for (unsigned i = 0; ct_cpu_register(detail, i); i++)
+        ct_printer_format(printer, "%s%-6s 0x%016" PRIx64 "%s", i % PER_LINE ? "  " : "    ",
+                          ct_cpu_register(detail, i), detail->cpu[i],
+                          i % PER_LINE == PER_LINE - 1 || !ct_cpu_register(detail, i + 1) ? "\n" : "");
 }
 
 static void print_frame(struct ct_printer *printer, const struct ct_trace *trace, size_t process, size_t number,

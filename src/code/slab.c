@@ -337,7 +337,15 @@ static int set_state(struct ct_arena *arena, enum state state) {
     return status;
 }
 
+/* What may have been written since the last thaw. */
+static void sync_written(const struct ct_arena *arena) {
+    for (const struct slab *slab = arena->newest; slab && arena->state != FROZEN; slab = slab->previous)
+        if (slab->writable_from < slab->used)
+            ct_os_sync_code(slab->run + slab->writable_from, slab->used - slab->writable_from);
+}
+
 int ct_arena_thaw(struct ct_arena *arena) {
+    sync_written(arena);
     for (struct slab *slab = arena->newest; slab; slab = slab->previous)
         slab->writable_from = 0;
     return set_state(arena, THAWED);
@@ -345,6 +353,7 @@ int ct_arena_thaw(struct ct_arena *arena) {
 
 int ct_arena_thaw_fresh(struct ct_arena *arena) {
     struct slab *newest = arena->newest;
+    sync_written(arena);
     if (arena->mode == CT_WX_PROTECT) /* live code and fresh code must not share a page */
         newest->used = align_up(newest->used, ct_os_page_size());
     for (struct slab *slab = newest->previous; slab; slab = slab->previous)
@@ -354,6 +363,7 @@ int ct_arena_thaw_fresh(struct ct_arena *arena) {
 }
 
 int ct_arena_freeze(struct ct_arena *arena) {
+    sync_written(arena);
     return set_state(arena, FROZEN);
 }
 
@@ -393,6 +403,7 @@ int ct_arena_store8(struct ct_arena *arena, uint64_t run, uint64_t value) {
     if (status != CT_OK)
         return status;
     __atomic_store_n((uint64_t *)(void *)write, value, __ATOMIC_RELEASE);
+    ct_os_sync_code(run, sizeof value);
     close_view(view, view_size);
     return CT_OK;
 }
@@ -406,6 +417,7 @@ int ct_arena_write(struct ct_arena *arena, uint64_t run, const void *bytes, size
         return status;
     for (size_t i = 0; i < size; i++)
         ((volatile uint8_t *)write)[i] = ((const uint8_t *)bytes)[i];
+    ct_os_sync_code(run, size);
     close_view(view, view_size);
     return CT_OK;
 }

@@ -21,7 +21,7 @@ struct ct_doctor_target {
     int open_status; /* of ct_remote_open, which has no side effects */
     char why[512];   /* the reason that ct_remote_open gives */
     char program[256];
-    const char *architecture; /* "x86_64", "another architecture", ...; "": unknown */
+    const char *architecture; /* name of struct ct_machine, "another architecture", ...; "": unknown */
     enum ct_doctor_libc libc;
     int seccomp;       /* 0 none, 1 strict, 2 filter; the highest of all threads; -1: unknown */
     bool all_filtered; /* every thread has a filter */

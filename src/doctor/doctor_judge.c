@@ -1,6 +1,6 @@
-/* Judges what the facts mean for a recording, and what helps. Facts in, sentences out: this unit reads nothing itself.
- * */
+/* Judges what the facts mean for a recording, and what helps. Facts in, sentences out: it reads nothing itself. */
 #include "doctor/doctor.h"
+#include "isa/machine.h"
 #include "trace/place.h"
 #include <contrail/status.h>
 #include <stdarg.h>
@@ -218,10 +218,13 @@ static void judge_access(const struct ct_doctor_target *t, struct ct_doctor_repo
 
 static void judge_program(const struct ct_doctor_target *t, struct ct_doctor_report *r) {
     static const char *const libcs[] = {"another libc", "linked statically", "glibc", "musl"};
-    bool known = !strcmp(t->architecture, "x86_64");
+    const char *host = ct_machine_host()->name;
+    bool known = !strcmp(t->architecture, host);
+    char remedy[128];
+    snprintf(remedy, sizeof remedy, "build the program for %s: this contrail records no other", host);
     if (t->architecture[0])
-        add_check(r, "architecture", known ? CT_DOCTOR_OK : CT_DOCTOR_PROBLEM,
-                  known ? "" : "build the program for x86_64: this contrail records no other", "%s", t->architecture);
+        add_check(r, "architecture", known ? CT_DOCTOR_OK : CT_DOCTOR_PROBLEM, known ? "" : remedy, "%s",
+                  t->architecture);
     if (t->open_status)
         return;
     add_check(r, "libc", t->libc == CT_DOCTOR_LIBC_UNKNOWN ? CT_DOCTOR_WARNING : CT_DOCTOR_OK,
@@ -230,8 +233,7 @@ static void judge_program(const struct ct_doctor_target *t, struct ct_doctor_rep
               "%s", libcs[t->libc]);
 }
 
-/* The kernel lets only a tracer that has CAP_SYS_ADMIN, and no filter of its own, lift the filter of another process.
- * */
+/* The kernel lets only a tracer with CAP_SYS_ADMIN, and without a filter of its own, lift another process's filter. */
 static void judge_filter(const struct ct_doctor_facts *f, struct ct_doctor_report *r) {
     const struct ct_doctor_target *t = &f->target;
     bool may_lift = has_capability(f, CT_DOCTOR_SYS_ADMIN) && f->seccomp <= 0;

@@ -2,6 +2,7 @@
  * process may end meanwhile; facts that are not known then keep their neutral value. */
 #include "doctor/doctor.h"
 #include "drain/room.h"
+#include "isa/machine.h"
 #include "os/os.h"
 #include "remote/remote.h"
 #include <contrail/session.h>
@@ -122,9 +123,9 @@ static void collect_program(struct ct_doctor_target *t) {
     if (fd >= 0)
         close(fd);
     if (is_elf)
-        t->architecture = header.e_ident[EI_CLASS] == ELFCLASS32 ? "a 32-bit architecture"
-                          : header.e_machine == EM_X86_64        ? "x86_64"
-                                                                 : "another architecture";
+        t->architecture = header.e_ident[EI_CLASS] == ELFCLASS32       ? "a 32-bit architecture"
+                          : header.e_machine == ct_machine_host()->elf ? ct_machine_host()->name
+                                                                       : "another architecture";
 }
 
 /* A program without a loader is statically linked, whatever it has mapped. */

@@ -1,7 +1,7 @@
 /* See detail.h. */
 #include "drain/detail.h"
 #include "drain/drain.h"
-#include "hook/layout.h"
+#include "abi/event.h"
 #include <contrail/status.h>
 #include <stdlib.h>
 #include <string.h>

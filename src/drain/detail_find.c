@@ -4,7 +4,7 @@
  * they are. A segment that its thread goes round in holds old records behind new ones: what lies right behind the newest may be
  * half overwritten, and is left out. Owner: the drain thread. */
 #include "drain/drain.h"
-#include "hook/layout.h"
+#include "abi/event.h"
 #include <stdlib.h>
 #include <string.h>
 

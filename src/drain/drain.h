@@ -114,7 +114,7 @@ struct ct_drain {
      * NULL: functions are known before their first event. */
     int (*explain)(void *arg);
     void *resolve_arg;
-    /* An event of code (CT_SHM_EVENT_BLOCK and others), with resolve_arg; `position`: events of the index before it. */
+    /* An event of code (CT_EVENT_BLOCK and others), with resolve_arg; `position`: events of the index before it. */
     void (*code)(void *arg, struct ct_drain_thread *t, const struct ct_event *e, uint64_t position);
     char
         end_mark[64]; /* set before ct_drain_finish: how the process ended marks its last moment; "" when it does not */

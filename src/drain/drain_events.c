@@ -1,6 +1,6 @@
 /* From slots to ATF events: time, function, depth; and how long it took. Owner: the drain thread. */
 #include "drain/drain.h"
-#include "hook/layout.h"
+#include "abi/event.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,11 +140,11 @@ static void emit(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_
         n = room < count - done ? room : count - done;
         size_t made = 0;
         for (size_t i = 0; i < n; i++) {
-            if ((events[done + i].kind & CT_TAG_KIND) == CT_SHM_EVENT_VOID) {
+            if ((events[done + i].kind & CT_TAG_KIND) == CT_EVENT_VOID) {
                 t->abandoned++;
             } else if ((events[done + i].kind & CT_TAG_KIND) == CT_EVENT_STACK) {
                 ct_drain_stacks_run(t, events[done + i].hook);
-            } else if ((events[done + i].kind & CT_TAG_KIND) >= CT_SHM_EVENT_BLOCK) {
+            } else if ((events[done + i].kind & CT_TAG_KIND) >= CT_EVENT_BLOCK) {
                 if (d->code)
                     d->code(d->resolve_arg, t, &events[done + i], t->events + made);
             } else {

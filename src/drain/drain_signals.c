@@ -87,10 +87,11 @@ static void take_queue(struct ct_drain *d) {
 
 static void write_registers(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_drain_signal *s) {
     const struct ct_signal_record *record = &s->record;
+    size_t registers_size = record->register_count * sizeof *record->registers;
     struct __attribute__((packed)) {
         struct atf_detail_signal signal;
         uint64_t registers[CT_SIGNAL_REGISTERS];
-    } out = {.signal = {.event = {.total_length = sizeof out,
+    } out = {.signal = {.event = {.total_length = (uint32_t)(sizeof out.signal + registers_size),
                                   .event_type = ATF_DETAIL_SIGNAL,
                                   .index_seq = (uint32_t)s->seq,
                                   .thread_id = (uint32_t)t->tid,
@@ -98,7 +99,7 @@ static void write_registers(struct ct_drain *d, struct ct_drain_thread *t, const
                         .signal = (uint32_t)record->signal,
                         .code = (uint32_t)record->code,
                         .fault_address = record->fault_address}};
-    memcpy(out.registers, record->registers, sizeof out.registers);
+    memcpy(out.registers, record->registers, registers_size);
     int status = 0;
     if (!t->detail.writer)
         status = ct_detail_writer_open(&t->detail.writer, d->place, t->id, (uint32_t)t->tid);

@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* General registers in the order of struct ct_cpu_x64, then pc and flags: as in the signal record of detail.atf. */
-enum { CT_SIGNAL_REGISTERS = 18 };
+/* General registers in the order of the machine's numbers, then pc and flags: as in the signal record of detail.atf. */
+enum { CT_SIGNAL_REGISTERS = 40 }; /* room for any machine */
 
 struct ct_signal_record {
     int tid; /* as we see it */
@@ -16,6 +16,7 @@ struct ct_signal_record {
     uint64_t fault_address; /* 0: the signal has none */
     uint64_t counter;       /* of the CPU: all events of the thread so far are older, all that follow newer */
     bool fatal;             /* the process will die of it, as far as could be told */
+    uint32_t register_count;
     uint64_t registers[CT_SIGNAL_REGISTERS];
     char mark[64]; /* the trigger that makes it a mark; "": none does */
 };

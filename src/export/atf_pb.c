@@ -1,6 +1,9 @@
 /* atf-pb: every event as a protobuf message of proto/atf.proto, after its length. All threads are merged by time. */
+#include "abi/atf.h"
 #include "export/parts.h"
 #include "export/proto.h"
+#include "isa/machine.h"
+#include "trace/signal_text.h"
 #include <stdlib.h>
 
 /* Field numbers of proto/atf.proto. */
@@ -115,9 +118,17 @@ static void put_event(struct ct_export *e, const struct ct_trace_event *event) {
 
 /* ---- events with a detail record ---- */
 
-enum { DETAIL_REGISTERS = 1, DETAIL_RETURN_ADDRESS, DETAIL_STACK, DETAIL_VECTORS, DETAIL_ARGUMENT, DETAIL_RESULT };
+enum {
+    DETAIL_REGISTERS = 1,
+    DETAIL_RETURN_ADDRESS,
+    DETAIL_STACK,
+    DETAIL_VECTORS,
+    DETAIL_ARGUMENT,
+    DETAIL_RESULT,
+    DETAIL_ARM_REGISTERS
+};
+enum { SIGNAL_REGISTERS = 4, SIGNAL_ARM_REGISTERS };
 enum { VALUE_NAME = 1, VALUE_SIGNED, VALUE_UNSIGNED, VALUE_BOOL, VALUE_REAL, VALUE_POINTER, VALUE_TEXT, VALUE_SHOWN };
-enum { RAX = 1, RCX, RDX, RSP = 5, RBP, RSI, RDI, R8, R9, R10 };
 enum { EVENT_DETAIL = 5 };
 
 static void add_value(struct ct_proto *p, uint32_t field, const struct ct_argument *a) {
@@ -151,16 +162,29 @@ static void add_value(struct ct_proto *p, uint32_t field, const struct ct_argume
     ct_proto_message(p, field, &value);
 }
 
+/* Fields of messages of registers are numbered as struct ct_machine lists them, from 1 on. */
+static void add_register(struct ct_proto *registers, unsigned place, uint64_t value) {
+    ct_proto_number(registers, place + 1, value);
+}
+
+static void add_call_registers(struct ct_proto *message, const struct ct_trace_detail *detail) {
+    const struct ct_machine *machine = ct_machine_by_arch(detail->arch);
+    bool call = detail->type == CT_TRACE_DETAIL_CALL;
+    struct ct_proto registers = {.used = 0};
+    if (!machine)
+        return;
+    for (size_t i = 0; i < (call ? sizeof machine->call : sizeof machine->result); i++)
+        add_register(&registers, call ? machine->call[i] : machine->result[i], detail->registers[i]);
+    add_register(&registers, machine->fp, detail->frame_pointer);
+    add_register(&registers, machine->sp, detail->stack_pointer);
+    ct_proto_message(message, machine->arch == ATF_ARCH_ARM64 ? DETAIL_ARM_REGISTERS : DETAIL_REGISTERS, &registers);
+}
+
 static void add_call(struct ct_export *e, struct ct_proto *p, const struct ct_trace_event *event,
                      const struct ct_trace_detail *detail) {
-    static const uint8_t of_call[] = {RDI, RSI, RDX, RCX, R8, R9, RAX, R10}, of_return[] = {RAX, RDX};
     bool call = detail->type == CT_TRACE_DETAIL_CALL;
-    struct ct_proto message = {.used = 0}, registers = {.used = 0};
-    for (size_t i = 0; i < (call ? sizeof of_call : sizeof of_return); i++)
-        ct_proto_number(&registers, call ? of_call[i] : of_return[i], detail->registers[i]);
-    ct_proto_number(&registers, RBP, detail->frame_pointer);
-    ct_proto_number(&registers, RSP, detail->stack_pointer);
-    ct_proto_message(&message, DETAIL_REGISTERS, &registers);
+    struct ct_proto message = {.used = 0};
+    add_call_registers(&message, detail);
     ct_proto_number(&message, DETAIL_RETURN_ADDRESS, detail->return_address);
     ct_proto_bytes(&message, DETAIL_STACK, detail->stack, detail->stack_size);
     if (detail->has_vectors)
@@ -176,9 +200,9 @@ static void add_signal(struct ct_proto *p, const struct ct_trace_detail *detail)
     ct_proto_number(&message, 1, detail->signal);
     ct_proto_number(&message, 2, (uint64_t)(int64_t)detail->code);
     ct_proto_number(&message, 3, detail->fault_address);
-    for (unsigned i = 0; i < detail->cpu_count && i < 18; i++)
-        ct_proto_number(&registers, i + 1, detail->cpu[i]);
-    ct_proto_message(&message, 4, &registers);
+    for (unsigned i = 0; ct_cpu_register(detail, i); i++)
+        add_register(&registers, i, detail->cpu[i]);
+    ct_proto_message(&message, detail->arch == ATF_ARCH_ARM64 ? SIGNAL_ARM_REGISTERS : SIGNAL_REGISTERS, &registers);
     ct_proto_message(p, EVENT_DETAIL, &message);
 }
 

@@ -152,12 +152,13 @@ static bool wants_thread(const struct ct_recording *r, size_t i) {
 static size_t list_threads(struct ct_recording *r, bool all, struct ct_stalk_boot_thread *threads, size_t *places) {
     size_t count = 0;
     for (size_t i = 0; i < ct_remote_thread_count(r->remote); i++) {
-        struct ct_os_regs regs;
+        struct ct_registers regs;
         if ((!all && !wants_thread(r, i)) || ct_remote_get_regs(r->remote, i, &regs))
             continue;
         places[count] = i;
-        threads[count++] = (struct ct_stalk_boot_thread){
-            .tid = ct_remote_thread_inner_tid(r->remote, i), .gs_base = regs.gs_base, .pc = regs.pc};
+        threads[count++] = (struct ct_stalk_boot_thread){.tid = ct_remote_thread_inner_tid(r->remote, i),
+                                                         .block = ct_registers_block(&regs),
+                                                         .pc = ct_registers_pc(&regs)};
     }
     return count;
 }
@@ -177,11 +178,11 @@ static int run_agent(struct ct_recording *r, struct ct_stalk_boot *boot) {
 static int move_threads(struct ct_recording *r, const struct ct_stalk_boot_thread *threads, const size_t *places,
                         size_t count) {
     for (size_t i = 0; i < count; i++) {
-        struct ct_os_regs regs;
+        struct ct_registers regs;
         if (threads[i].status || ct_remote_get_regs(r->remote, places[i], &regs))
             continue;
-        regs.pc = threads[i].pc;
-        regs.gs_base = threads[i].gs_base;
+        ct_registers_set_pc(&regs, threads[i].pc);
+        ct_registers_set_block(&regs, threads[i].block);
         int status = ct_remote_set_regs(r->remote, places[i], &regs);
         if (status)
             return status;

@@ -1,7 +1,7 @@
 /* What a followed process has executed, from the lane into thread_N/code.ctc (trace/code_file.h). A block's place gets its module when it is
  * first seen: whatever is loaded there later, it stays that. Owner: the drain thread. */
 #include "follow/stalk_internal.h"
-#include "hook/layout.h"
+#include "abi/event.h"
 #include "trace/code_file.h"
 #include <contrail/stalker.h>
 
@@ -66,17 +66,17 @@ void ct_stalk_code_event(void *arg, struct ct_drain_thread *t, const struct ct_e
         t->code_lost++;
         return;
     }
-    if (kind == CT_SHM_EVENT_COMPILED || !ct_code_writer_knows(t->code, e->hook)) {
+    if (kind == CT_EVENT_COMPILED || !ct_code_writer_knows(t->code, e->hook)) {
         struct ct_code_block block = block_of(r, &code, e->hook);
-        if (kind == CT_SHM_EVENT_COMPILED)
+        if (kind == CT_EVENT_COMPILED)
             ct_code_writer_compiled(t->code, &block);
         else
             ct_code_writer_define(t->code, e->hook, &block);
     }
-    if (kind == CT_SHM_EVENT_COMPILED) {
+    if (kind == CT_EVENT_COMPILED) {
         t->code_compiled++;
         return;
     }
-    ct_code_writer_block(t->code, e->hook, kind == CT_SHM_EVENT_PART ? e->kind / CT_TAG_STEP : 0);
+    ct_code_writer_block(t->code, e->hook, kind == CT_EVENT_PART ? e->kind / CT_TAG_STEP : 0);
     t->code_blocks++;
 }

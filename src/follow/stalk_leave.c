@@ -47,11 +47,11 @@ static bool is_block(struct ct_recording *r, uint64_t at) {
 static int clear_register(struct ct_recording *r) {
     int status = 0;
     for (size_t i = 0; !status && i < ct_remote_thread_count(r->remote); i++) {
-        struct ct_os_regs regs;
+        struct ct_registers regs;
         status = ct_remote_get_regs(r->remote, i, &regs);
-        if (status || !is_block(r, regs.gs_base))
+        if (status || !is_block(r, ct_registers_block(&regs)))
             continue;
-        regs.gs_base = 0;
+        ct_registers_set_block(&regs, 0);
         status = ct_remote_set_regs(r->remote, i, &regs);
     }
     return status;

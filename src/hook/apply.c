@@ -64,33 +64,40 @@ static int check_gs(const struct ct_runtime *rt, struct ct_os_stopped *stopped) 
     if (own && !is_ours(rt, own) && !is_guest(own))
         return CT_ERR_UNSUPPORTED;
     for (size_t i = 0; i < count_of(stopped); i++) {
-        struct ct_os_regs regs;
-        if (!ct_os_stopped_get_regs(stopped, i, &regs) && regs.gs_base && !is_ours(rt, regs.gs_base) &&
-            !is_guest(regs.gs_base))
+        struct ct_registers regs;
+        if (ct_os_stopped_get_regs(stopped, i, &regs))
+            continue;
+        uint64_t block = ct_registers_block(&regs);
+        if (block && !is_ours(rt, block) && !is_guest(block))
             return CT_ERR_UNSUPPORTED;
     }
     return 0;
+}
+
+static int peek_own(const void *memory, uint64_t address, void *bytes, size_t size) {
+    (void)memory;
+    return ct_os_peek(address, bytes, size);
 }
 
 /* Every thread has GS before the first patch: a GS of zero would fault. One that it inherited from its creator will do
  * until it registers by itself. */
 static int equip_stopped(struct ct_runtime *rt, struct ct_os_stopped *stopped) {
     for (size_t i = 0; i < count_of(stopped); i++) {
-        struct ct_os_regs regs;
-        if (ct_os_stopped_get_regs(stopped, i, &regs) || (regs.gs_base && !is_guest(regs.gs_base)))
-            continue; /* it has ended, or has one */
+        struct ct_registers regs;
+        if (ct_os_stopped_get_regs(stopped, i, &regs))
+            continue; /* it has ended */
+        uint64_t old = ct_registers_block(&regs);
+        if (old && !is_guest(old))
+            continue;
         int tid = ct_os_stopped_tid(stopped, i);
-        uint64_t pointer = 0;
-        if (ct_os_peek(regs.fs_base, &pointer, sizeof pointer))
-            pointer = regs.fs_base;
         struct ct_block *b = block_with_tid(rt, tid);
         if (!b)
-            b = ct_block_create(rt, tid, pointer);
+            b = ct_block_create(rt, tid, ct_registers_thread_pointer(&regs, peek_own, NULL));
         if (!b)
             return CT_ERR_NO_MEMORY;
-        if (regs.gs_base)
-            move_guest(regs.gs_base, b);
-        regs.gs_base = (uint64_t)b;
+        if (old)
+            move_guest(old, b);
+        ct_registers_set_block(&regs, (uint64_t)b);
         if (ct_os_stopped_set_regs(stopped, i, &regs))
             return CT_ERR_SYSTEM;
     }
@@ -235,15 +242,15 @@ static void move_interrupted(const struct ct_hooks *set, uint64_t sp) {
 static void move_threads(struct ct_hooks *set, struct ct_os_stopped *stopped) {
     move_interrupted(set, (uint64_t)__builtin_frame_address(0));
     for (size_t t = 0; t < count_of(stopped); t++) {
-        struct ct_os_regs regs;
+        struct ct_registers regs;
         if (ct_os_stopped_get_regs(stopped, t, &regs))
             continue;
-        uint64_t to = new_place(set, regs.pc, regs.call_size != 0);
+        uint64_t to = new_place(set, ct_registers_pc(&regs), ct_registers_call_size(&regs) != 0);
         if (to) {
-            regs.pc = to;
+            ct_registers_set_pc(&regs, to);
             ct_os_stopped_set_regs(stopped, t, &regs);
         }
-        move_interrupted(set, regs.sp);
+        move_interrupted(set, ct_registers_sp(&regs));
     }
 }
 
@@ -296,10 +303,10 @@ static bool code_in_use(const struct ct_hooks *set, struct ct_os_stopped *stoppe
         if (b->in_use && (b->attention & CT_ATTENTION_GUARD) && b->tid != ct_os_gettid())
             return true; /* in a listener or sink, perhaps on a stack of ours */
     for (size_t i = 0; i < count_of(stopped); i++) {
-        struct ct_os_regs regs;
+        struct ct_registers regs;
         if (ct_os_stopped_get_regs(stopped, i, &regs))
             continue;
-        if (ct_hook_region_of(&set->code, regs.pc) || stack_points_to_code(set, regs.sp))
+        if (ct_hook_region_of(&set->code, ct_registers_pc(&regs)) || stack_points_to_code(set, ct_registers_sp(&regs)))
             return true;
     }
     return false;

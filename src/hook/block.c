@@ -8,7 +8,6 @@
 #include "os/os.h"
 #include "os/thread.h"
 
-#define PAGE        4096u
 #define SLOW_STACK  (128u << 10)
 #define FIRST_SWEEP 64u
 #define SPINS       2000u
@@ -75,8 +74,7 @@ static void fill_constants(struct ct_block *b, struct ct_runtime *rt) {
     b->fn_special = (uint64_t)&ct_hook_special;
     b->fn_on_call = (uint64_t)&ct_hook_on_call;
     b->fn_on_return = (uint64_t)&ct_hook_on_return;
-    b->xsave_size = rt->xsave_size;
-    b->xsave_mask = rt->xsave_mask;
+    b->vectors = rt->vectors;
     b->event_bit = rt->buffer_bytes;
     b->counters = &b->own_counters;
 }
@@ -86,11 +84,15 @@ void ct_block_limit_depth(struct ct_block *b, size_t max_depth) {
     b->limit = b->base + 1 + (max_depth < room ? max_depth : room);
 }
 
+static size_t round_to_pages(size_t size) {
+    return (size + ct_os_page_size() - 1) & ~(ct_os_page_size() - 1);
+}
+
 /* Block pages, slow stack, shadow stack and what is known of stacks in one mapping. Most of it is address space until it is used. */
 struct ct_block *ct_block_map(struct ct_runtime *rt) {
-    size_t header = (sizeof(struct ct_block) + PAGE - 1) & ~(size_t)(PAGE - 1);
-    size_t shadow = ((rt->max_depth + 2) * sizeof(struct ct_shadow) + PAGE - 1) & ~(size_t)(PAGE - 1);
-    size_t stacks = (ct_stacks_bytes(shadow / sizeof(struct ct_shadow)) + PAGE - 1) & ~(size_t)(PAGE - 1);
+    size_t header = round_to_pages(sizeof(struct ct_block));
+    size_t shadow = round_to_pages((rt->max_depth + 2) * sizeof(struct ct_shadow));
+    size_t stacks = round_to_pages(ct_stacks_bytes(shadow / sizeof(struct ct_shadow)));
     size_t size = header + SLOW_STACK + shadow + stacks;
     struct ct_block *b = ct_os_alloc(size, CT_OS_READ | CT_OS_WRITE);
     if (!b)

@@ -32,7 +32,7 @@ struct ct_fault_world {
 };
 
 struct ct_fault_state {
-    uint64_t gpr[16]; /* in the order of instructions: rax, rcx, rdx, rbx, rsp ... */
+    uint64_t gpr[CT_FRAME_REGISTERS]; /* in the order of the machine's numbers */
     uint64_t pc, flags;
     uint64_t stub; /* result: of which function */
 };
@@ -46,6 +46,11 @@ enum ct_fault_place {
 
 /* Changes *state to what the program would have. */
 enum ct_fault_place ct_fault_recover(const struct ct_fault_world *world, struct ct_fault_state *state);
+void ct_fault_load(const struct ct_cpu_context *cpu, struct ct_fault_state *state);
+void ct_fault_store(const struct ct_fault_state *state, struct ct_cpu_context *cpu);
+uint64_t ct_fault_sp(const struct ct_fault_state *state);
+/* CT_FAULT_ENTERING: where the function begins without being recorded. */
+uint64_t ct_fault_unrecorded(const struct ct_fault_state *state);
 
 /* ---- in the process itself ---- */
 
@@ -59,7 +64,7 @@ void ct_fault_take(struct ct_runtime *rt);
  * which may change it. */
 void ct_fault_sigaction(bool own_table, uint64_t signal, uint64_t *new_action, uint64_t *old_action);
 
-/* fault_entry_x64.S */
+/* fault_entry_<isa>.S */
 extern const uint8_t ct_fault_entry[], ct_fault_stub[];
 
 #endif

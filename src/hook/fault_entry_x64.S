@@ -1,5 +1,6 @@
 /* Where the kernel goes with a fault, and where a handler returns to after one in a moved instruction: see fault.h. */
 #include "hook/layout.h"
+#include "hook/stub_x64.h"
 
     .text
 

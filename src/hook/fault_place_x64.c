@@ -168,3 +168,30 @@ enum ct_fault_place ct_fault_recover(const struct ct_fault_world *w, struct ct_f
     uint64_t stub = ct_stub_around(w->code, w->arg, s->pc);
     return stub ? in_stub(w, stub, s) : in_shared(w, s);
 }
+
+/* ---- the thread's registers ---- */
+
+void ct_fault_load(const struct ct_cpu_context *cpu, struct ct_fault_state *state) {
+    const struct ct_cpu_x64 *x64 = (const struct ct_cpu_x64 *)cpu;
+    for (unsigned i = 0; i < CT_FRAME_REGISTERS; i++)
+        state->gpr[i] = x64->gpr[i];
+    state->pc = x64->pc;
+    state->flags = x64->flags;
+    state->stub = 0;
+}
+
+void ct_fault_store(const struct ct_fault_state *state, struct ct_cpu_context *cpu) {
+    struct ct_cpu_x64 *x64 = (struct ct_cpu_x64 *)cpu;
+    for (unsigned i = 0; i < CT_FRAME_REGISTERS; i++)
+        x64->gpr[i] = state->gpr[i];
+    x64->pc = state->pc;
+    x64->flags = state->flags;
+}
+
+uint64_t ct_fault_sp(const struct ct_fault_state *state) {
+    return state->gpr[RSP];
+}
+
+uint64_t ct_fault_unrecorded(const struct ct_fault_state *state) {
+    return state->stub + CT_STUB_BODY;
+}

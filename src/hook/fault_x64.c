@@ -131,7 +131,7 @@ static void return_through_us(uint64_t slot, uint64_t pc) {
     b->limit = limit;
     if (e) {
         e->data = pc;
-        *(uint64_t *)slot = ct_shadow_resume(e);
+        ct_frame_set_of_call(slot, ct_shadow_resume(e));
     }
     ct_block_unmask(b, mask);
 }

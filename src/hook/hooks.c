@@ -41,8 +41,7 @@ static int prepare_runtime(const struct ct_hooks_options *options) {
         rt->parked = ct_os_alloc(CT_PARKED_CAPACITY * sizeof *rt->parked, CT_OS_READ | CT_OS_WRITE);
         if (!rt->hooks || !rt->parked)
             return CT_ERR_NO_MEMORY;
-        rt->xsave_size = ct_os_vector_state(&rt->xsave_mask);
-        if (!rt->xsave_size)
+        if (!ct_os_vectors(&rt->vectors))
             return CT_ERR_UNSUPPORTED;
         if (pthread_atfork(before_fork, after_fork, after_fork))
             return CT_ERR_NO_MEMORY;

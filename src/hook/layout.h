@@ -1,7 +1,9 @@
-/* Offsets that generated code, assembly and C share: the thread block, shadow entries, events and stubs.
+/* Offsets that generated code, assembly and C share: the thread block and shadow entries (stubs: stub_<isa>.h).
  * Plain numbers, so that the assembler reads it too; runtime.h asserts that they match the structures. */
 #ifndef CT_HOOK_LAYOUT_H
 #define CT_HOOK_LAYOUT_H
+
+#include "abi/event.h"
 
 /* Thread block, reached through GS, or through the table (agent/table.c). The first page is wiped in the child of a fork, the second is kept.
  * The offsets differ in their low 12 bits, or loads of one page would wait for stores to the other. */
@@ -25,8 +27,8 @@
 #define CT_BLOCK_FLOOR         0x1138 /* a frame whose slot is lower may be on another stack than the innermost one */
 #define CT_BLOCK_FN_ON_CALL    0x1140
 #define CT_BLOCK_FN_ON_RETURN  0x1148
-#define CT_BLOCK_XSAVE_SIZE    0x1150
-#define CT_BLOCK_XSAVE_MASK    0x1158
+#define CT_BLOCK_VECTORS_SIZE  0x1150
+#define CT_BLOCK_VECTORS_PARTS 0x1158
 #define CT_BLOCK_EVENT_BIT     0x1160 /* the one bit that addresses of valid event slots have set */
 #define CT_BLOCK_NEXT          0x1170 /* scripts/gdb/contrail.py reads these two, TOP and the shadow entries */
 #define CT_BLOCK_BASE          0x1178
@@ -65,15 +67,6 @@
 #define CT_SHADOW_ENTERING  -7 /* added to the slot's address while a stub works on the entry, see runtime.h */
 #define CT_SHADOW_RETURNING -6
 
-#define CT_EVENT_SIZE       16
-/* Of an event's kind only the low bits are its kind; the rest is its number in its thread if it has a detail record, else 0.
- * (Numbers wrap around, so one event in 2^28 has a number 0 by chance; it counts as one without a record.) */
-#define CT_TAG_KIND 15
-#define CT_TAG_STEP 16
-/* A kind beside those of enum ct_event_kind, in the agents' lane only: the events that follow are of another stack; `hook` is its
- * number. A thread begins with stack 0. */
-#define CT_EVENT_STACK 5
-
 /* struct ct_detail_note: on the stack while a stub works. */
 #define CT_NOTE_STAMP   0
 #define CT_NOTE_TAG     8
@@ -84,31 +77,7 @@
 /* What slow paths need of the stack at most, about. */
 #define CT_SLOW_RED 640
 
-/* Detail records: struct ct_shm_detail of abi/shm_abi.h. */
-#define CT_DETAIL_STAMP       8
-#define CT_DETAIL_TAG         16
-#define CT_DETAIL_REGISTERS   24
-#define CT_DETAIL_FP          88
-#define CT_DETAIL_SP          96
-#define CT_DETAIL_STACK_SIZE  104
-#define CT_DETAIL_STACK       112
-#define CT_DETAIL_RETURN_SIZE 64
-#define CT_DETAIL_MIX         -1640531535 /* so that neighbouring words do not look like a record by chance */
-
-/* Stub: call enter; nop3 | call body (entry-only: jmp body) | jmp leave | where the moves are | hook number | body or literal |
- * moves (stub.h).
- * The first 8 bytes, aligned, are what enabling and disabling stores. */
-#define CT_STUB_AFTER_ENTER 5
-#define CT_STUB_CALL_BODY   8
-#define CT_STUB_RESUME      13 /* where the body returns to */
-#define CT_STUB_MOVES       18 /* 16 bits: their offset from the stub, 0: none */
-#define CT_STUB_NUMBER      20
-#define CT_STUB_BODY        24
 /* Number of a shadow entry that is no hook's (fault.h). */
 #define CT_HOOK_NONE 0x90909090
-/* The same, seen from the return address that `call enter` pushes. */
-#define CT_AFTER_TO_BODY_REL (CT_STUB_CALL_BODY + 1 - CT_STUB_AFTER_ENTER)
-#define CT_AFTER_TO_RESUME   (CT_STUB_RESUME - CT_STUB_AFTER_ENTER)
-#define CT_AFTER_TO_NUMBER   (CT_STUB_NUMBER - CT_STUB_AFTER_ENTER)
 
 #endif

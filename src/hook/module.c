@@ -1,6 +1,7 @@
 /* Loading a module for hooking: see module.h. */
 #include "hook/module.h"
 #include "hook/known.h"
+#include "isa/machine.h"
 #include "os/os.h"
 #include <contrail/status.h>
 #include <elf.h>
@@ -9,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REACH      0x7f000000ull  /* rel32 with room for the stub's own length */
 #define NEIGHBOURS (512ull << 20) /* modules this far apart share a region if they can */
 #define MAX_ORPHAN (1u << 20)
 
@@ -198,7 +198,7 @@ static int make_region(struct ct_hook_code_map *map, uint64_t start, uint64_t en
         return CT_ERR_NO_MEMORY;
     r->start = start;
     r->end = end;
-    int status = ct_arena_create(&r->arena, start, end, REACH, map->mode);
+    int status = ct_arena_create(&r->arena, start, end, ct_machine_host()->branch_reach, map->mode);
     if (!status)
         status = ct_arena_alloc(r->arena, (size_t)(ct_hook_code_end - ct_hook_code), 64, &r->shared_run, &unused);
     if (status) {

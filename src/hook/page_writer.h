@@ -5,7 +5,7 @@
 
 #include "hook/plan.h"
 
-#define CT_PAGE 4096u
+#define CT_PAGE 4096u /* what is read and written at once: pages of all machines are multiples of it */
 
 struct ct_page_writer {
     int (*read)(void *arg, uint64_t address, void *bytes, size_t size);

@@ -1,7 +1,7 @@
 /* Plans a hook: which bytes of the function change, and the stub they lead to.
  *
  * Bytes to bytes: reads the scan's code, writes the stub into a buffer that will run at a given address, and lists patches.
- * Nothing is installed here. Implemented per instruction set (plan_x64.c). */
+ * Nothing is installed here. Implemented per instruction set (plan_<isa>.c). */
 #ifndef CT_HOOK_PLAN_H
 #define CT_HOOK_PLAN_H
 

@@ -6,6 +6,7 @@
 #include "hook/fault.h"
 #include "os/os.h"
 #include "os/thread.h"
+#include <asm/unistd.h>
 
 /* ---- events ---- */
 
@@ -80,7 +81,7 @@ static void call(void *arg, void *vectors) {
 static uint64_t call_saved_on_stack(uint64_t arg, uint64_t unused) {
     (void)unused;
     struct saved_call *c = (struct saved_call *)arg;
-    ct_hook_call_saved(c->block->xsave_size, c->block->xsave_mask, call, c);
+    ct_hook_call_saved(c->block->vectors, call, c);
     return 0;
 }
 
@@ -88,7 +89,7 @@ void ct_runtime_call_out(struct ct_block *b, void (*fn)(void *), void *arg) {
     bool guarded = b->attention & CT_ATTENTION_GUARD;
     struct saved_call c = {fn, arg, b};
     if (guarded) { /* we are on the slow stack or in a listener already */
-        ct_hook_call_saved(b->xsave_size, b->xsave_mask, call, &c);
+        ct_hook_call_saved(b->vectors, call, &c);
         return;
     }
     uint64_t mask = ct_block_mask(b); /* one user of the slow stack at a time */
@@ -177,9 +178,9 @@ void ct_hook_event_slow(uint64_t hook, uint64_t kind, uint64_t slot, struct ct_d
 
 /* ---- returning ---- */
 
-/* The body's return has just read it from there. A handler that came right then may have put the real address in its place. */
+/* A handler that came when the body had just returned may have put the real address in the place of ours. */
 static uint64_t resume_in(struct ct_block *b, uint64_t slot) {
-    return ct_shadow_resume_in(b, slot, *(const uint64_t *)slot);
+    return ct_shadow_resume_in(b, slot, ct_frame_of_return(slot));
 }
 
 uint64_t ct_hook_leave_slow(uint64_t slot, struct ct_detail_note *note) {
@@ -254,13 +255,13 @@ static uint64_t clone_flags(const uint64_t argument[3]) {
 
 /* A new thread of this process gets its thread pointer from its creator, in an argument of clone, or in those of clone3, which the
  * caller has on its stack. */
-static void before_thread(struct ct_block *b, uint64_t slot, const struct ct_special_frame *frame, uint64_t argument2) {
+static void before_thread(struct ct_block *b, uint64_t slot, const uint64_t argument[6]) {
     enum { NEAR = 1 << 14, TLS = 7 };
     const uint32_t thread = CLONE_VM_ | CLONE_THREAD_ | CLONE_SETTLS_;
-    uint64_t flags = argument2, thread_pointer = frame->argument5;
-    if (frame->argument1 >= 64 && frame->argument1 <= 4096) { /* clone3(args, size, ...) */
-        const uint64_t *args = (const uint64_t *)frame->argument0;
-        if (frame->argument0 - slot >= NEAR)
+    uint64_t flags = argument[2], thread_pointer = argument[5];
+    if (argument[1] >= 64 && argument[1] <= 4096) { /* clone3(args, size, ...) */
+        const uint64_t *args = (const uint64_t *)argument[0];
+        if (argument[0] - slot >= NEAR)
             return;
         flags = args[0];
         thread_pointer = args[TLS];
@@ -288,7 +289,7 @@ static void before_jump(struct ct_block *b, uint64_t slot, uint64_t buffer) {
 }
 
 /* prctl(option, mode ...), or the same and seccomp(operation ...) through syscall(number ...). */
-enum { SET_SECCOMP = 22, SET_TSC = 26, NR_PRCTL = 157, NR_SECCOMP = 317 };
+enum { SET_SECCOMP = 22, SET_TSC = 26, NR_PRCTL = __NR_prctl, NR_SECCOMP = __NR_seccomp };
 enum { MODE_STRICT = 1, MODE_FILTER = 2, TSC_SIGSEGV = 2, SECCOMP_STRICT = 0 };
 
 /* Whatever filter it is, one that knows nothing of our system calls: from here on we make none. */
@@ -303,11 +304,10 @@ static void before_seccomp(struct ct_block *b, const uint64_t argument[3]) {
 
 /* arch_prctl(code ...), or the same through syscall(number ...); or a function that is known for it. The register is the program's own
  * from here on, also in processes that are not observed. */
-static void before_gs(const struct ct_runtime *rt, enum ct_special special, const struct ct_special_frame *frame) {
-    enum { SET_GS = 0x1001, NR_ARCH_PRCTL = 158 };
-    uint64_t code = special == CT_SPECIAL_SET_GS ? frame->argument0 : frame->argument1;
-    bool called = special == CT_SPECIAL_SET_GS || (special == CT_SPECIAL_SECCOMP && frame->argument0 == NR_ARCH_PRCTL);
-    if (rt->before_gs && (special == CT_SPECIAL_TAKE_GS || (called && (uint32_t)code == SET_GS)))
+static void before_gs(const struct ct_runtime *rt, enum ct_special special, const uint64_t argument[6]) {
+    uint64_t code = special == CT_SPECIAL_SET_GS ? argument[0] : argument[1];
+    bool called = special == CT_SPECIAL_SET_GS || (special == CT_SPECIAL_SECCOMP && ct_os_sets_bases(argument[0]));
+    if (rt->before_gs && (special == CT_SPECIAL_TAKE_GS || (called && ct_os_takes_block(code))))
         rt->before_gs();
 }
 
@@ -414,7 +414,7 @@ uint64_t ct_hook_on_call(struct ct_cpu_context *cpu, uint64_t slot, uint64_t stu
     const struct ct_hook_entry *hook = &b->runtime->hooks[stub_number(stub)];
     bool seen = observing_block(slot) && hook->flavor == CT_ACTION_LISTEN;
     if (seen && hook->entry_only) {
-        struct ct_shadow e = {.slot = slot, .ret = *(uint64_t *)slot, .stub = stub};
+        struct ct_shadow e = {.slot = slot, .ret = ct_frame_of_call(slot), .stub = stub};
         notify(b, false, cpu, &e, ct_shadow_depth(b, b->top));
     }
     uint64_t go = CT_GO_BODY;
@@ -455,22 +455,22 @@ uint64_t ct_hook_on_return(struct ct_cpu_context *cpu, uint64_t slot) {
 }
 
 /* execve(path ...), execveat(descriptor, path ...), fexecve(descriptor ...). */
-static void before_exec(const struct ct_runtime *rt, const struct ct_special_frame *frame) {
+static void before_exec(const struct ct_runtime *rt, const uint64_t argument[6]) {
     enum { CWD = -100, MAX_DESCRIPTOR = 1 << 24 };
-    int64_t first = (int64_t)frame->argument0;
+    int64_t first = (int64_t)argument[0];
     bool is_descriptor = (int32_t)first == CWD || (first >= 0 && first < MAX_DESCRIPTOR);
     if (rt->on_exec)
-        rt->on_exec(is_descriptor ? frame->argument1 : frame->argument0, is_descriptor ? (int)first : CWD);
+        rt->on_exec(is_descriptor ? argument[1] : argument[0], is_descriptor ? (int)first : CWD);
 }
 
 /* A child on its parent's memory has handlers of its own, and no table. */
 static void before_sigaction(const struct ct_runtime *rt, struct ct_special_frame *frame, uint64_t slot) {
-    struct ct_saved_registers *saved = (struct ct_saved_registers *)slot - 1;
     bool own_table = ct_os_is_silent() || ct_os_getpid() == rt->pid;
-    ct_fault_sigaction(own_table, frame->argument0, &frame->argument1, &saved->argument2);
+    ct_fault_sigaction(own_table, *ct_frame_argument(slot, frame, 0), ct_frame_argument(slot, frame, 1),
+                       ct_frame_argument(slot, frame, 2));
 }
 
-/* The call's event; what a stub does for its frame (stubs_x64.S). */
+/* The call's event; what a stub does for its frame (stubs_<isa>.S). */
 static uint64_t enter_special(struct ct_block *b, uint64_t slot, uint64_t stub, bool entry_only,
                               struct ct_detail_note *note) {
     if (entry_only) {
@@ -498,8 +498,8 @@ static bool looks(enum ct_special special) {
 }
 
 /* A function that looks at its callers' frames. Signals are blocked once for all of it: it may be called often. */
-static uint64_t enter_look(struct ct_block *b, uint64_t slot, uint64_t stub, const struct ct_special_frame *frame,
-                           bool seen, struct ct_detail_note *note) {
+static uint64_t enter_look(struct ct_block *b, uint64_t slot, uint64_t stub, struct ct_special_frame *frame, bool seen,
+                           struct ct_detail_note *note) {
     enum ct_special special = b->runtime->hooks[stub_number(stub)].special;
     uint64_t mask = ct_block_mask(b);
     uint64_t go = seen ? enter_special(b, slot, stub, false, note) : enter_silently(b, slot, stub);
@@ -514,20 +514,21 @@ static uint64_t enter_look(struct ct_block *b, uint64_t slot, uint64_t stub, con
 /* `note`, if not NULL: a stamp of 0 tells that nothing is to be captured. */
 uint64_t ct_hook_special(uint64_t slot, uint64_t stub, struct ct_special_frame *frame, struct ct_detail_note *note) {
     struct ct_block *b = ct_block_current();
+    uint64_t arguments[6];
+    for (unsigned n = 0; n < 6; n++)
+        arguments[n] = *ct_frame_argument(slot, frame, n);
     if (note)
         note->stamp = 0;
     if (b && b->runtime->hooks[stub_number(stub)].special == CT_SPECIAL_EXEC)
-        before_exec(b->runtime, frame);
+        before_exec(b->runtime, arguments);
     if (b && b->runtime->hooks[stub_number(stub)].special == CT_SPECIAL_SIGACTION)
         before_sigaction(b->runtime, frame, slot);
     if (b)
-        before_gs(b->runtime, b->runtime->hooks[stub_number(stub)].special, frame);
+        before_gs(b->runtime, b->runtime->hooks[stub_number(stub)].special, arguments);
     if (!b || b->detached)
         return CT_GO_BODY;
     const struct ct_hook_entry *hook = &b->runtime->hooks[stub_number(stub)];
     bool seen = observing_block(slot) != NULL && hook->flavor == CT_ACTION_RECORD;
-    const struct ct_saved_registers *saved = (const struct ct_saved_registers *)slot - 1;
-    uint64_t arguments[3] = {frame->argument0, frame->argument1, saved->argument2};
     uint64_t go = CT_GO_BODY;
     if (hook->special == CT_SPECIAL_SECCOMP && forbids_counter(arguments)) {
         if (seen)
@@ -541,7 +542,7 @@ uint64_t ct_hook_special(uint64_t slot, uint64_t stub, struct ct_special_frame *
     if (seen)
         go = enter_special(b, slot, stub, hook->entry_only, note);
     if (hook->special == CT_SPECIAL_CLONE || hook->special == CT_SPECIAL_CLONES)
-        before_thread(b, slot, frame, saved->argument2);
+        before_thread(b, slot, arguments);
     act(b, hook->special, slot, arguments);
     return go;
 }

@@ -7,6 +7,7 @@
 #define CT_HOOK_RUNTIME_H
 
 #include <contrail/hook.h>
+#include "hook/frame.h"
 #include "hook/layout.h"
 #include "os/thread.h"
 #include <stdbool.h>
@@ -129,7 +130,7 @@ struct ct_block {
     uint64_t fn_enter, fn_entry, fn_leave, fn_event;
     uint64_t floor;
     uint64_t fn_on_call, fn_on_return;
-    uint64_t xsave_size, xsave_mask;
+    struct ct_vectors vectors;
     uint64_t event_bit; /* = bytes of an event buffer */
     struct ct_runtime *runtime;
     struct ct_block *next; /* list of all blocks; never unlinked */
@@ -197,7 +198,7 @@ struct ct_runtime {
     size_t buffer_bytes;
     ct_event_sink *sink;
     void *sink_arg;
-    uint64_t xsave_size, xsave_mask;
+    struct ct_vectors vectors;
     struct ct_shadow *parked; /* frames that were left, by slot: should one return after all, it is found here */
     uint64_t parked_count;
     struct ct_hook_statistics retired; /* counters of blocks that were reused */
@@ -231,8 +232,8 @@ CT_ASSERT_AT(fn_special, CT_BLOCK_FN_SPECIAL);
 CT_ASSERT_AT(floor, CT_BLOCK_FLOOR);
 CT_ASSERT_AT(fn_on_call, CT_BLOCK_FN_ON_CALL);
 CT_ASSERT_AT(fn_on_return, CT_BLOCK_FN_ON_RETURN);
-CT_ASSERT_AT(xsave_size, CT_BLOCK_XSAVE_SIZE);
-CT_ASSERT_AT(xsave_mask, CT_BLOCK_XSAVE_MASK);
+CT_ASSERT_AT(vectors.size, CT_BLOCK_VECTORS_SIZE);
+CT_ASSERT_AT(vectors.parts, CT_BLOCK_VECTORS_PARTS);
 CT_ASSERT_AT(next, CT_BLOCK_NEXT);
 CT_ASSERT_AT(base, CT_BLOCK_BASE);
 CT_ASSERT_AT(detail_cursor, CT_BLOCK_DETAIL_CURSOR);
@@ -258,7 +259,6 @@ CT_ASSERT_AT(first, CT_BLOCK_FIRST);
 _Static_assert(__builtin_offsetof(struct ct_counters, limited) == CT_COUNTERS_LIMITED, "limited");
 _Static_assert(sizeof(struct ct_detail_note) == CT_NOTE_SIZE, "note");
 _Static_assert(sizeof(struct ct_shadow) == CT_SHADOW_SIZE, "shadow entry");
-_Static_assert(sizeof(struct ct_event) == CT_EVENT_SIZE, "event");
 
 /* ---- blocks (block.c) ---- */
 
@@ -333,8 +333,6 @@ void ct_shadow_rehook_returns(struct ct_block *b, uint64_t sp);
 /* The same below `high`, up to where the stack is mapped for sure; 0: all. */
 void ct_shadow_expose_returns_below(struct ct_block *b, uint64_t sp, uint64_t high);
 void ct_shadow_rehook_returns_below(struct ct_block *b, uint64_t sp, uint64_t high);
-/* Behind the last slot that a walk along `count` frame pointers, from `frame` on, looks at. From `slot` to `top` is one stack. */
-uint64_t ct_shadow_chain_end(uint64_t slot, uint64_t frame, uint64_t top, uint32_t count);
 /* The same, where the present walk does not need them either. */
 void ct_shadow_rehook_other_returns(struct ct_block *b, uint64_t sp);
 /* A handler that has interrupted a stub walks the stack: its frames will return unseen, and the stub must find its own entry
@@ -353,9 +351,7 @@ uint64_t ct_shadow_reach(struct ct_block *b, uint64_t slot);
 void ct_walk_begin(struct ct_block *b, uint64_t slot, uint32_t attention);
 /* The same of one that is observed, and looks at its callers below `high` alone (0: all): the stack is as before when it returns. */
 void ct_walk_look(struct ct_block *b, uint64_t slot, uint64_t high);
-struct ct_special_frame;
-uint64_t ct_walk_look_end(struct ct_block *b, enum ct_special special, uint64_t slot,
-                          const struct ct_special_frame *frame);
+uint64_t ct_walk_look_end(struct ct_block *b, enum ct_special special, uint64_t slot, struct ct_special_frame *frame);
 /* The unwinder has found where it goes on. */
 void ct_walk_land(struct ct_block *b, uint64_t slot, void *context);
 /* A call, jump or return to `slot` is seen: walks that it shows to be over end. */
@@ -392,12 +388,6 @@ void ct_runtime_call_out(struct ct_block *b, void (*fn)(void *), void *arg);
 /* ---- slow paths (runtime.c), called from the shared code ---- */
 
 enum { CT_GO_BODY = 0, CT_GO_OBSERVED = 1 };
-struct ct_special_frame { /* registers as the shared code pushes them */
-    uint64_t scratch[2], argument5, argument4, argument0, argument1;
-};
-struct ct_saved_registers { /* the same, right below the return address; the last is the stub word */
-    uint64_t argument3, argument2, flags, result, stub;
-};
 /* `note`, if not NULL, gets what a stub needs to know that will capture detail. */
 uint64_t ct_hook_enter_slow(uint64_t slot, uint64_t stub, struct ct_detail_note *note);
 uint64_t ct_hook_entry_slow(uint64_t slot, uint64_t stub, struct ct_detail_note *note);
@@ -413,14 +403,14 @@ void ct_cpu_set_pc(struct ct_cpu_context *cpu, uint64_t pc);
 /* The first three arguments. ct_cpu_argument is exported: calling it may go through the loader, which may be hooked. */
 void ct_cpu_first_arguments(const struct ct_cpu_context *cpu, uint64_t arguments[3]);
 
-/* ---- assembly (stubs_x64.S) ---- */
+/* ---- assembly (stubs_<isa>.S) ---- */
 
 #pragma GCC visibility push(hidden) /* else the agent would need relocations */
 extern const uint8_t ct_hook_code[], ct_hook_code_end[];
 extern const uint8_t ct_hook_enter_record[], ct_hook_enter_entry[], ct_hook_enter_special[], ct_hook_enter_listen[],
     ct_hook_leave_record[], ct_hook_leave_listen[], ct_hook_enter_detail[], ct_hook_enter_entry_detail[],
     ct_hook_enter_special_detail[], ct_hook_leave_detail[];
-/* The same without GS (stubs_table_x64.S); behind the other in the stubs' regions of a recorded process, at this offset. */
+/* The same without GS (stubs_table_<isa>.S); behind the other in the stubs' regions of a recorded process, at this offset. */
 extern const uint8_t ct_table_code[], ct_table_code_end[];
 extern const uint8_t ct_table_enter_record[], ct_table_enter_entry[], ct_table_enter_special[], ct_table_enter_listen[],
     ct_table_leave_record[], ct_table_leave_listen[], ct_table_enter_detail[], ct_table_enter_entry_detail[],
@@ -432,13 +422,13 @@ static inline uint64_t ct_table_code_offset(void) {
 static inline uint64_t ct_both_codes_size(void) {
     return ct_table_code_offset() + (uint64_t)(ct_table_code_end - ct_table_code);
 }
-/* What makes the first lead to the second (switch_x64.c): the i-th word, at an offset in the first; false: there are no more. Each is one
+/* What makes the first lead to the second (switch_<isa>.c): the i-th word, at an offset in the first; false: there are no more. Each is one
  * aligned store, with threads running. */
 bool ct_switch_word(unsigned i, uint64_t *offset, uint64_t *word);
 /* Calls fn(a, b) on another stack. */
 uint64_t ct_hook_on_stack(uint64_t stack, uint64_t (*fn)(uint64_t, uint64_t), uint64_t a, uint64_t b);
 /* Calls fn(arg, vectors) with the vector state saved in `vectors`, from which it is restored, and as C code expects it: for code
  * that was not compiled for general registers only. */
-void ct_hook_call_saved(uint64_t xsave_size, uint64_t xsave_mask, void (*fn)(void *arg, void *vectors), void *arg);
+void ct_hook_call_saved(struct ct_vectors vectors, void (*fn)(void *arg, void *vectors), void *arg);
 
 #endif

@@ -1,7 +1,7 @@
 /* One pass over a module's code: what a patch must not cover, and what is odd about each function.
  *
  * Bytes to bytes: `code` is the module's text as bytes, `start` the address it runs at; nothing is executed or
- * written. The result is immutable. The pass itself is implemented per instruction set (scan_x64.c). */
+ * written. The result is immutable. The pass itself is implemented per instruction set (scan_<isa>.c). */
 #ifndef CT_HOOK_SCAN_H
 #define CT_HOOK_SCAN_H
 

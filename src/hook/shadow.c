@@ -260,7 +260,7 @@ static void close_places(struct ct_block *b, struct ct_shadow *first, uint64_t l
 }
 
 static bool is_tail_call(const struct ct_shadow *e, uint64_t slot) {
-    return *(const uint64_t *)slot == ct_shadow_resume(e);
+    return ct_frame_of_call(slot) == ct_shadow_resume(e);
 }
 
 /* A claimed entry belongs to a stub that a signal handler interrupted, unless the handler jumped away: then the frame below
@@ -310,7 +310,7 @@ static void close_left(struct ct_block *b, uint64_t slot) {
 
 /* A handler that has interrupted a stub is on another stack: an entry below may be one whose slot its frame takes over. */
 static void close_reused(struct ct_block *b, uint64_t slot) {
-    uint64_t expected = *(const uint64_t *)slot;
+    uint64_t expected = ct_frame_of_call(slot);
     for (struct ct_shadow *e = b->top - 1; e >= ct_stacks_region(b); e--) {
         if (!ct_shadow_is_frame(e) || ct_shadow_place(e) != slot)
             continue;
@@ -323,7 +323,7 @@ static void close_reused(struct ct_block *b, uint64_t slot) {
 
 /* A claimed entry. */
 static void fill(struct ct_shadow *e, uint64_t slot, uint64_t stub) {
-    e->ret = *(const uint64_t *)slot;
+    e->ret = ct_frame_of_call(slot);
     e->stub = stub;
     e->data = 0;
     barrier();
@@ -522,7 +522,7 @@ static void end_unseen(struct ct_block *b, struct ct_shadow *e) {
 /* Does the frame that begins at `slot` take the entry's place by a tail call? `expected`: what the newer ones of a chain return to; 0
  * for the newest. A frame that has returned unseen has no address of a stub's in its slot. */
 static bool is_continued(const struct ct_shadow *e, uint64_t slot, uint64_t *expected) {
-    if (e->slot != slot || ct_shadow_resume(e) != (*expected ? *expected : *(const uint64_t *)slot))
+    if (e->slot != slot || ct_shadow_resume(e) != (*expected ? *expected : ct_frame_of_call(slot)))
         return false;
     *expected = e->ret;
     return true;
@@ -581,11 +581,7 @@ static bool readable_slot(struct ct_block *b, const struct ct_shadow *e, uint64_
         return false;
     if (!b->home_high)
         learn_home(b);
-    if (high || (at_home(b, sp) && at_home(b, e->slot))) {
-        *value = *(const uint64_t *)e->slot;
-        return true;
-    }
-    return !ct_os_peek(e->slot, value, sizeof *value);
+    return ct_frame_read(e->slot, high || (at_home(b, sp) && at_home(b, e->slot)), value);
 }
 
 /* The return address of a chain of tail calls is its oldest member's. */
@@ -610,12 +606,12 @@ static bool is_chain_inner(const struct ct_block *b, const struct ct_shadow *e) 
 
 static void expose_return(struct ct_shadow *e, uint64_t now) {
     if (now == ct_shadow_resume(e))
-        *(uint64_t *)e->slot = real_return(e);
+        ct_frame_write(e->slot, real_return(e));
 }
 
 static void rehook_return(struct ct_shadow *e, uint64_t now) {
     if (now == real_return(e))
-        *(uint64_t *)e->slot = ct_shadow_resume(e);
+        ct_frame_write(e->slot, ct_shadow_resume(e));
 }
 
 /* A walk that has found where it lands looks at nothing any more; but the frames that it leaves are dead, and new ones without hooks
@@ -647,16 +643,6 @@ void ct_shadow_expose_returns_below(struct ct_block *b, uint64_t sp, uint64_t hi
 
 void ct_shadow_expose_returns(struct ct_block *b, uint64_t sp) {
     ct_shadow_expose_returns_below(b, sp, 0);
-}
-
-uint64_t ct_shadow_chain_end(uint64_t slot, uint64_t frame, uint64_t top, uint32_t count) {
-    uint64_t end = slot + 8, before = slot;
-    for (; count && frame > before && !(frame & 7) && frame < top - 16; count--) {
-        before = frame;
-        end = frame + 16;
-        frame = *(const uint64_t *)frame;
-    }
-    return end;
 }
 
 void ct_shadow_give_up(struct ct_block *b) {

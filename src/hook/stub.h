@@ -8,9 +8,11 @@
 #define CT_HOOK_STUB_H
 
 #include "hook/layout.h"
+#include "isa/host.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include CT_HOST_HEADER(stub)
 
 #define CT_STUB_MOVES_HEAD 2u
 #define CT_STUB_MOVE_SIZE  3u
@@ -19,7 +21,7 @@
 /* False: there is nothing to be read. */
 typedef bool ct_stub_read(void *arg, uint64_t at, void *to, size_t size);
 
-/* Is a stub there? */
+/* Is a stub there? (stub_<isa>.c) */
 bool ct_stub_is_at(ct_stub_read *read, void *arg, uint64_t stub);
 /* The stub that pc is in; 0: none. */
 uint64_t ct_stub_around(ct_stub_read *read, void *arg, uint64_t pc);

@@ -17,6 +17,7 @@
  * It comes twice. In a process that hooks itself GS points to the thread's block. In one that is recorded GS is the program's
  * (stubs_table_x64.S): the block is found in a table by the thread pointer, and r11 points to it while a stub works. */
 #include "hook/layout.h"
+#include "hook/stub_x64.h"
 
 #ifdef CT_BLOCKS_IN_TABLE
 #define NAME(name)   ct_table_##name
@@ -734,7 +735,7 @@ FUNCTION NAME(enter_special_detail)
     pop 136(%rbx)
     cld
     LOAD_BLOCK
-    sub BLOCK(CT_BLOCK_XSAVE_SIZE), %rsp
+    sub BLOCK(CT_BLOCK_VECTORS_SIZE), %rsp
     and $-64, %rsp
     mov %rsp, 144(%rbx)
     xor %eax, %eax
@@ -746,7 +747,7 @@ FUNCTION NAME(enter_special_detail)
     mov %rax, 552(%rsp)
     mov %rax, 560(%rsp)
     mov %rax, 568(%rsp)
-    mov BLOCK(CT_BLOCK_XSAVE_MASK), %eax
+    mov BLOCK(CT_BLOCK_VECTORS_PARTS), %eax
     xor %edx, %edx
     xsave64 (%rsp)
     fninit
@@ -756,7 +757,7 @@ FUNCTION NAME(enter_special_detail)
 .endm
 .macro RESTORE_CONTEXT gap
     LOAD_BLOCK
-    mov BLOCK(CT_BLOCK_XSAVE_MASK), %eax
+    mov BLOCK(CT_BLOCK_VECTORS_PARTS), %eax
     xor %edx, %edx
     mov 144(%rbx), %rsp
     xrstor64 (%rsp)
@@ -849,7 +850,7 @@ FUNCTION ct_hook_on_stack                   /* stack, fn, a, b */
     ret
     .cfi_endproc
 
-FUNCTION ct_hook_call_saved                 /* xsave size, xsave mask, fn, arg */
+FUNCTION ct_hook_call_saved                 /* vectors (size, parts), fn, arg */
     .cfi_startproc
     push %rbp
     .cfi_def_cfa_offset 16

@@ -45,7 +45,7 @@ void ct_walk_end_look(struct ct_block *b, uint64_t slot) {
 static bool is_handed_on(const struct ct_block *b, uint64_t slot) {
     const struct ct_shadow *e = b->top - 1;
     return b->walk.returns && slot == b->walk.exposed_slot && e->slot == slot &&
-           *(const uint64_t *)slot == ct_shadow_resume(e);
+           ct_frame_of_call(slot) == ct_shadow_resume(e);
 }
 
 /* A call, jump or return to `slot` shows that the walk has ended: the frame of its outermost function is gone. So it has on another
@@ -149,9 +149,10 @@ static uint64_t stack_end(struct ct_block *b, uint64_t slot, uint64_t object, ui
 }
 
 /* As far as the function will look: UnwindFast goes along so many frame pointers. One more may be the place where it stands. */
-uint64_t ct_walk_look_end(struct ct_block *b, enum ct_special special, uint64_t slot,
-                          const struct ct_special_frame *frame) {
-    const struct ct_saved_registers *saved = (const struct ct_saved_registers *)slot - 1;
-    uint64_t top = special == CT_SPECIAL_TRACE ? stack_end(b, slot, frame->argument0, saved->argument3) : 0;
-    return top ? ct_shadow_chain_end(slot, saved->argument2, top, (uint32_t)frame->argument5 + 1) : 0;
+uint64_t ct_walk_look_end(struct ct_block *b, enum ct_special special, uint64_t slot, struct ct_special_frame *frame) {
+    if (special != CT_SPECIAL_TRACE)
+        return 0;
+    uint64_t top = stack_end(b, slot, *ct_frame_argument(slot, frame, 0), *ct_frame_argument(slot, frame, 3));
+    uint32_t count = (uint32_t)*ct_frame_argument(slot, frame, 5) + 1;
+    return top ? ct_frame_chain_end(slot, *ct_frame_argument(slot, frame, 2), top, count) : 0;
 }

@@ -1,5 +1,7 @@
 /* See agent_image.h. The images are part of this program, so they are trusted; tests/tools checks what they may contain. */
 #include "inject/agent_image.h"
+#include "isa/machine.h"
+#include "os/os.h"
 #include <elf.h>
 #include <string.h>
 
@@ -24,7 +26,7 @@ size_t ct_agent_text_size(const uint8_t *image) {
     const Elf64_Phdr *s = segments(image, &count);
     for (unsigned i = 0; i < count; i++)
         if (s[i].p_type == PT_LOAD && (s[i].p_flags & PF_X))
-            return (s[i].p_vaddr + s[i].p_memsz + 4095) & ~(size_t)4095;
+            return (s[i].p_vaddr + s[i].p_memsz + ct_os_page_size() - 1) & ~(ct_os_page_size() - 1);
     return 0;
 }
 
@@ -43,7 +45,8 @@ static void relocate(uint8_t *bytes, uint64_t address, const Elf64_Dyn *dynamic)
     const Elf64_Rela *r = (const Elf64_Rela *)(bytes + table);
     for (uint64_t i = 0; table && i < size / sizeof *r; i++) {
         uint64_t value = address + (uint64_t)r[i].r_addend;
-        if (ELF64_R_TYPE(r[i].r_info) == R_X86_64_RELATIVE) /* others are of weak symbols that are not there */
+        /* Others are of weak symbols that are not there. */
+        if (ELF64_R_TYPE(r[i].r_info) == ct_machine_host()->reloc_relative)
             memcpy(bytes + r[i].r_offset, &value, sizeof value);
     }
 }

@@ -295,15 +295,15 @@ static bool is_block(struct ct_ejection *e, uint64_t at) {
 
 static int release_threads(struct ct_ejection *e) {
     size_t count = ct_remote_thread_count(e->remote);
-    struct ct_os_regs *regs = malloc((count + 1) * sizeof *regs);
+    struct ct_registers *regs = malloc((count + 1) * sizeof *regs);
     if (!regs)
         return CT_ERR_NO_MEMORY;
     for (size_t i = 0; i < count; i++) {
         (void)ct_remote_get_regs(e->remote, i, &regs[i]);
-        if (is_block(e, regs[i].gs_base))
-            regs[i].gs_base = 0;
-        if (regs[i].fs_base == e->boot.early_thread_pointer)
-            regs[i].fs_base = 0;
+        if (is_block(e, ct_registers_block(&regs[i])))
+            ct_registers_set_block(&regs[i], 0);
+        if (ct_registers_thread_base(&regs[i]) == e->boot.early_thread_pointer)
+            ct_registers_set_thread_base(&regs[i], 0);
     }
     int status = ct_remote_set_all_regs(e->remote, regs);
     free(regs);

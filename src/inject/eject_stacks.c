@@ -151,22 +151,44 @@ static int real_return(const struct ct_remote *remote, const struct known_return
     return 0;
 }
 
-static int put_right(struct ct_remote *remote, const struct known_return *group, size_t count) {
-    uint64_t value, real;
-    if (ct_remote_read(remote, group->slot, &value, sizeof value))
-        return ct_remote_is_over(remote) ? CT_ERR_TIMEOUT : 0; /* a coroutine's stack that is no more */
-    int status = real_return(remote, group, count, value, &real);
-    if (!status && real != value)
-        (void)ct_remote_write(remote, group->slot, &real, sizeof real);
+/* Entries of one slot. */
+struct group {
+    const struct known_return *at;
+    size_t count;
+};
+
+static bool is_resume(const void *arg, uint64_t value) {
+    const struct group *group = arg;
+    return find(group->at, group->count, value, UINT64_MAX) != NULL;
+}
+
+static int put_right(struct ct_remote *remote, const struct ct_frame_memory *memory, const struct group *group) {
+    struct ct_frame_return now;
+    uint64_t real;
+    if (ct_frame_find(memory, group->at->slot, is_resume, group, &now))
+        return ct_remote_is_over(remote) ? CT_ERR_TIMEOUT : 0; /* a real one, or a coroutine's stack that is no more */
+    int status = real_return(remote, group->at, group->count, now.value, &real);
+    if (!status && real != now.value)
+        (void)ct_frame_replace(memory, &now, real);
     return status;
 }
 
+static int read_remote(void *remote, uint64_t address, void *bytes, size_t size) {
+    return ct_remote_read(remote, address, bytes, size);
+}
+
+static int write_remote(void *remote, uint64_t address, const void *bytes, size_t size) {
+    return ct_remote_write(remote, address, bytes, size);
+}
+
 static int put_all_right(struct ct_remote *remote, const struct known_returns *known) {
+    const struct ct_frame_memory memory = {read_remote, write_remote, remote};
     int status = 0;
     for (size_t i = 0, n; !status && i < known->count; i += n) {
         for (n = 1; i + n < known->count && known->at[i + n].slot == known->at[i].slot;)
             n++;
-        status = put_right(remote, &known->at[i], n);
+        const struct group group = {&known->at[i], n};
+        status = put_right(remote, &memory, &group);
     }
     return status;
 }

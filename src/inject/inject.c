@@ -15,7 +15,6 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
-#define PAGE        4096ull
 #define AGENT_STACK (64ull << 10)
 #define MORE_HOOKS  131072u /* for libraries that are loaded later */
 
@@ -86,7 +85,7 @@ static struct tables lay_out_tables(const struct ct_injection *in) {
 }
 
 static uint64_t image_size(const uint8_t *agent) {
-    return round_up(ct_agent_memory_size(agent), PAGE);
+    return round_up(ct_agent_memory_size(agent), ct_os_page_size());
 }
 
 int ct_inject_image(struct ct_injection *in, const uint8_t *agent) {
@@ -147,12 +146,10 @@ static void fill_patches(const struct ct_target_plan *p, struct ct_boot_patch *o
 
 static int fill_threads(struct ct_injection *in, struct ct_boot_thread *threads) {
     for (size_t i = 0; i < ct_remote_thread_count(in->remote); i++) {
-        struct ct_os_regs regs;
+        struct ct_registers regs;
         threads[i] = (struct ct_boot_thread){.tid = ct_remote_thread_inner_tid(in->remote, i)};
-        if (ct_remote_get_regs(in->remote, i, &regs) || !regs.fs_base)
-            continue;
-        if (ct_remote_read(in->remote, regs.fs_base, &threads[i].thread_pointer, 8))
-            threads[i].thread_pointer = regs.fs_base;
+        if (!ct_remote_get_regs(in->remote, i, &regs) && ct_registers_thread_base(&regs))
+            threads[i].thread_pointer = ct_remote_thread_pointer(in->remote, &regs);
     }
     return 0;
 }
@@ -181,7 +178,7 @@ uint64_t ct_inject_lane_at(const struct ct_injection *in) {
 /* One mapping from the first moment on, which is found by its name. What is behind the end of the file is for the agent. */
 static int reserve(struct ct_injection *in, int fd) {
     struct ct_lane *lane = in->lane;
-    uint64_t size = round_up(lane->size, PAGE), whole = size + in->image_size, got;
+    uint64_t size = round_up(lane->size, ct_os_page_size()), whole = size + in->image_size, got;
     uint64_t at = ct_inject_find_place(in, whole, lane->window);
     lane->control->reserved = at;
     lane->control->reserved_size = whole;
@@ -221,7 +218,7 @@ int ct_inject_shared(struct ct_injection *in, const uint8_t *agent, uint64_t tab
     if (status)
         return status;
     if (agent)
-        in->image_size = image_size(agent) + AGENT_STACK + round_up(tables, PAGE);
+        in->image_size = image_size(agent) + AGENT_STACK + round_up(tables, ct_os_page_size());
     int ours = ct_remote_fetch_fd(in->remote, (int)fd);
     struct ct_lane_options lane = options->lane;
     lane.hook_room = in->hook_room;
@@ -379,8 +376,8 @@ static int start_agent(struct ct_injection *in, const struct tables *t, const st
 /* To be followed, a program must not use GS itself. */
 int ct_inject_check_gs(struct ct_remote *remote, struct ct_remote_error *error) {
     for (size_t i = 0; i < ct_remote_thread_count(remote); i++) {
-        struct ct_os_regs regs;
-        if (!ct_remote_get_regs(remote, i, &regs) && regs.gs_base)
+        struct ct_registers regs;
+        if (!ct_remote_get_regs(remote, i, &regs) && ct_registers_block(&regs))
             return explain(
                 error, CT_ERR_UNSUPPORTED,
                 "the program uses the GS register itself (as Wine does), so it cannot be followed; `contrail attach` "
@@ -392,12 +389,12 @@ int ct_inject_check_gs(struct ct_remote *remote, struct ct_remote_error *error) 
 /* Does the program use GS? One that hooks itself, or is followed, has stubs in its code that another engine does not know. */
 static int look_at_gs(struct ct_injection *in, struct ct_remote_error *error) {
     for (size_t i = 0; i < ct_remote_thread_count(in->remote); i++) {
-        struct ct_os_regs regs;
-        uint64_t self;
-        if (ct_remote_get_regs(in->remote, i, &regs) || !regs.gs_base)
+        struct ct_registers regs;
+        uint64_t self, block = ct_remote_get_regs(in->remote, i, &regs) ? 0 : ct_registers_block(&regs);
+        if (!block)
             continue;
         in->by_table = true;
-        if (!ct_remote_read(in->remote, regs.gs_base + CT_BLOCK_SELF, &self, sizeof self) && self == regs.gs_base)
+        if (!ct_remote_read(in->remote, block + CT_BLOCK_SELF, &self, sizeof self) && self == block)
             return explain(error, CT_ERR_UNSUPPORTED,
                            "the program uses Contrail's hooks itself, or is followed; it cannot be recorded too");
     }
@@ -465,14 +462,14 @@ static int read_blocks(struct ct_injection *in, struct ct_boot_thread *threads, 
 static int equip_threads(struct ct_injection *in) {
     size_t count = ct_remote_thread_count(in->remote);
     struct ct_boot_thread *threads = malloc((count + 1) * sizeof *threads);
-    struct ct_os_regs *regs = malloc((count + 1) * sizeof *regs);
+    struct ct_registers *regs = malloc((count + 1) * sizeof *regs);
     int status = threads && regs ? read_blocks(in, threads, count) : CT_ERR_NO_MEMORY;
     for (size_t i = 0; !status && i < count; i++) {
         (void)ct_remote_get_regs(in->remote, i, &regs[i]);
         if (!in->by_table)
-            regs[i].gs_base = threads[i].block;
-        if (!regs[i].fs_base) /* a static program before its first instruction */
-            regs[i].fs_base = in->early_thread_pointer;
+            ct_registers_set_block(&regs[i], threads[i].block);
+        if (!ct_registers_thread_base(&regs[i])) /* a static program before its first instruction */
+            ct_registers_set_thread_base(&regs[i], in->early_thread_pointer);
     }
     if (!status)
         status = ct_remote_set_all_regs(in->remote, regs);
@@ -532,7 +529,7 @@ static int write_code(struct ct_injection *in, const struct ct_target_plan *plan
         patch_count += plan->hooks[i].plan.patch_count;
     uint64_t regions = stubs + plan->hook_count * sizeof(struct ct_boot_stub);
     uint64_t patches = regions + plan->region_count * sizeof(struct ct_boot_region);
-    uint64_t size = round_up(patches + patch_count * sizeof(struct ct_boot_patch), PAGE);
+    uint64_t size = round_up(patches + patch_count * sizeof(struct ct_boot_patch), ct_os_page_size());
     uint8_t *bytes = calloc(1, size);
     if (!bytes)
         return CT_ERR_NO_MEMORY;

@@ -31,17 +31,17 @@ int ct_stopped_move_threads(struct ct_remote *remote, uint64_t (*moved)(const vo
                             const void *arg) {
     struct mover m = {moved, arg};
     for (size_t i = 0; i < ct_remote_thread_count(remote); i++) {
-        struct ct_os_regs regs;
+        struct ct_registers regs;
         int status = 0;
         if (ct_remote_get_regs(remote, i, &regs))
             continue; /* it has ended */
-        uint64_t to = moved(arg, regs.pc, regs.call_size != 0);
+        uint64_t to = moved(arg, ct_registers_pc(&regs), ct_registers_call_size(&regs) != 0);
         if (to) {
-            regs.pc = to;
+            ct_registers_set_pc(&regs, to);
             status = ct_remote_set_regs(remote, i, &regs);
         }
         if (!status)
-            status = ct_remote_each_frame(remote, regs.sp, move_frame, &m);
+            status = ct_remote_each_frame(remote, ct_registers_sp(&regs), move_frame, &m);
         if (status < 0)
             return status;
     }

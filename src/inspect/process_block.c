@@ -42,14 +42,16 @@ static uint64_t search(const struct ct_process *process, uint64_t runtime, uint6
     return 0;
 }
 
-uint64_t ct_process_block(const struct ct_process *process, const struct ct_os_regs *regs) {
+uint64_t ct_process_block(const struct ct_process *process, const struct ct_registers *regs) {
     struct ct_boot boot;
-    uint64_t pointer, distance;
-    if (is_block(process, regs->gs_base))
-        return regs->gs_base;
-    if (!read_boot(process, &boot) || !word_at(process, regs->fs_base, &pointer) ||
-        !word_at(process, boot.table + (pointer * CT_TABLE_MIX >> CT_TABLE_SHIFT & ~7ull), &distance) || !distance)
+    uint64_t distance, block = ct_registers_block(regs);
+    if (is_block(process, block))
+        return block;
+    if (!read_boot(process, &boot))
         return 0;
-    uint64_t block = boot.stray + distance;
+    uint64_t pointer = ct_remote_thread_pointer(process->remote, regs);
+    if (!word_at(process, boot.table + (pointer * CT_TABLE_MIX >> CT_TABLE_SHIFT & ~7ull), &distance) || !distance)
+        return 0;
+    block = boot.stray + distance;
     return has_pointer(process, block, pointer) ? block : search(process, boot.runtime, pointer);
 }

@@ -4,6 +4,7 @@
  * S is the address of the slot that holds a frame's return address. */
 #include "inspect/process_x64.h"
 #include "isa/x64/decode.h"
+#include "remote/cpu_x64.h"
 #include <string.h>
 
 /* DWARF numbers of the hardware's registers. */
@@ -28,8 +29,8 @@ void ct_walk_set_pc(struct ct_walk *w, uint64_t pc) {
 
 void ct_walk_load(struct ct_walk *w, const struct ct_remote_cpu *cpu) {
     for (unsigned i = 0; i < 16; i++)
-        ct_walk_set(w, dwarf_of[i], cpu->x64.gpr[i]);
-    ct_walk_set(w, DWARF_PC, cpu->x64.pc);
+        ct_walk_set(w, dwarf_of[i], ct_remote_cpu_to_x64(cpu)->gpr[i]);
+    ct_walk_set(w, DWARF_PC, ct_remote_cpu_to_x64(cpu)->pc);
 }
 
 bool ct_walk_return_through(struct ct_walk *w, uint64_t slot) {

@@ -48,7 +48,7 @@ static bool copy_image(struct ct_process_file *file, const struct ct_remote *rem
 }
 
 static uint64_t page_down(uint64_t x) {
-    return x & ~UINT64_C(4095);
+    return x & ~(uint64_t)(ct_os_page_size() - 1);
 }
 
 /* False: it is no ELF file, or its segments do not say how this mapping came about. */
@@ -56,7 +56,7 @@ static bool place_image(struct ct_process_file *file, const struct ct_os_map *ma
     struct ct_elf elf;
     Elf64_Phdr segment;
     bool placed = false;
-    if (ct_elf_open(&elf, file->image, file->image_size))
+    if (ct_elf_open_host(&elf, file->image, file->image_size))
         return false;
     for (uint32_t i = 0; ct_elf_segment(&elf, i, &segment) && !placed; i++) {
         uint64_t end = segment.p_offset + segment.p_filesz;
@@ -71,7 +71,7 @@ static bool place_image(struct ct_process_file *file, const struct ct_os_map *ma
     file->start = UINT64_MAX;
     for (uint32_t i = 0; ct_elf_segment(&elf, i, &segment); i++) {
         uint64_t start = file->bias + page_down(segment.p_vaddr);
-        uint64_t end = file->bias + page_down(segment.p_vaddr + segment.p_memsz + 4095);
+        uint64_t end = file->bias + page_down(segment.p_vaddr + segment.p_memsz + ct_os_page_size() - 1);
         if (segment.p_type != PT_LOAD)
             continue;
         file->start = start < file->start ? start : file->start;
@@ -281,7 +281,7 @@ struct ct_lines *ct_process_lines(struct ct_process_file *file) {
     if (file->lines_tried)
         return file->lines;
     file->lines_tried = true;
-    if (file->copied || ct_elf_open(&elf, file->image, file->image_size))
+    if (file->copied || ct_elf_open_host(&elf, file->image, file->image_size))
         return NULL;
     struct ct_debug_search search = {.path = file->path, .root = ct_debug_root(file->pid, root)};
     if (!has_own_lines(file, &elf, path)) {

@@ -80,7 +80,7 @@ bool ct_process_task(int pid, int tid, struct ct_process_task *out);
 
 /* ---- one stack (process_walk.c) ---- */
 
-/* Memory of the stopped process, some pages of it kept. */
+/* Memory of the stopped process, some pages of it kept: pieces that the pages of all machines are multiples of. */
 enum { CT_WALK_PAGE = 4096, CT_WALK_PAGES = 16 };
 struct ct_walk_cache {
     struct {
@@ -116,7 +116,7 @@ int ct_walk_read(struct ct_walk *w, uint64_t address, void *bytes, size_t size);
 bool ct_walk_word(struct ct_walk *w, uint64_t address, uint64_t *word);
 
 /* The thread block of a thread that has these registers; 0: it has none (process_block.c). */
-uint64_t ct_process_block(const struct ct_process *process, const struct ct_os_regs *regs);
+uint64_t ct_process_block(const struct ct_process *process, const struct ct_registers *regs);
 
 /* ---- shadow stacks (process_shadow.c) ---- */
 
@@ -132,7 +132,7 @@ bool ct_walk_shadow_innermost(struct ct_walk *w, uint64_t sp, struct ct_walk_ent
 /* What the stub hooks; 0: cannot be told. `stub` is as in struct ct_shadow. */
 uint64_t ct_walk_shadow_function(struct ct_walk *w, uint64_t stub);
 
-/* ---- steps that no table describes (process_frames_x64.c) ---- */
+/* ---- steps that no table describes (process_frames_<isa>.c) ---- */
 
 void ct_walk_load(struct ct_walk *w, const struct ct_remote_cpu *cpu);
 uint64_t ct_walk_pc(const struct ct_walk *w);

@@ -4,6 +4,7 @@
  * coroutines), which a copy of "the" stack would not hold. To keep that short, tables are made before the stop and names
  * are looked up after it; what is left is a few microseconds a frame. */
 #include "inspect/process_parts.h"
+#include "hook/frame.h"
 #include <contrail/status.h>
 #include <string.h>
 
@@ -63,7 +64,7 @@ static bool step_by_table(struct ct_walk *w, bool *outermost) {
         return false;
     *outermost = result.outermost;
     if (!result.outermost && result.return_slot && !result.signal_frame)
-        ct_walk_set_pc(w, ct_walk_shadow_return(w, result.return_slot, ct_walk_pc(w)));
+        ct_walk_set_pc(w, ct_walk_shadow_return(w, ct_frame_slot(result.return_slot, ct_walk_sp(w)), ct_walk_pc(w)));
     w->is_return = !result.signal_frame;
     return true;
 }
@@ -104,8 +105,8 @@ size_t ct_walk_stack(struct ct_process *process, const struct ct_remote_cpu *cpu
 
 size_t ct_walk_thread(struct ct_process *process, size_t i, const struct ct_remote_cpu *cpu,
                       struct ct_walk_cache *cache, struct ct_walk_frame *frames, size_t max_frames) {
-    struct ct_os_regs regs;
-    if (ct_remote_get_regs(process->remote, i, &regs) || !regs.pc)
+    struct ct_registers regs;
+    if (ct_remote_get_regs(process->remote, i, &regs) || !ct_registers_pc(&regs))
         return 0;
     return ct_walk_stack(process, cpu, ct_process_block(process, &regs), cache, frames, max_frames);
 }

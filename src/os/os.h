@@ -8,11 +8,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "os/registers.h"
 
 /* ---- memory ---- */
 
 enum ct_os_prot { CT_OS_READ = 1, CT_OS_WRITE = 2, CT_OS_EXEC = 4 };
 
+/* Asked of the machine: 4, 16 or 64 KiB on arm64. */
 size_t ct_os_page_size(void);
 
 /* No mapping of this process lies at or above it. */
@@ -22,7 +24,7 @@ uint64_t ct_os_heap_end(void);
 
 /* Anonymous private memory anywhere, or NULL. Released with ct_os_free. */
 void *ct_os_alloc(size_t size, int prot);
-/* The same where 31 bits are enough for its addresses. */
+/* The same where 31 bits are enough for its addresses, on machines whose instructions hold so few. */
 void *ct_os_alloc_low(size_t size, int prot);
 int ct_os_free(void *start, size_t size);
 int ct_os_protect(void *start, size_t size, int prot);
@@ -63,6 +65,10 @@ int ct_os_poke_open(struct ct_os_poker *poker);
 int ct_os_poke_at(const struct ct_os_poker *poker, uint64_t address, const void *bytes, size_t size);
 void ct_os_poke_close(struct ct_os_poker *poker);
 
+/* Code was written to these addresses, by stores through any mapping of them: from now on threads of this process that
+ * come there execute it. To be called after every such write; one through ct_os_poke is the kernel's, which does it. */
+void ct_os_sync_code(uint64_t start, size_t size);
+
 /* Reads memory of this process without ever faulting: CT_ERR_NOT_MAPPED instead. */
 int ct_os_peek(uint64_t address, void *bytes, size_t size);
 
@@ -99,19 +105,6 @@ bool ct_os_single_threaded(void);
  * executes the program's code. */
 bool ct_os_is_kernel_worker(int pid, int tid);
 
-/* The registers of a stopped thread that code movers care about.
- *
- * With call_size != 0 the thread stands in a system call that the stop has interrupted; pc is the address of the
- * instruction that made it. When the thread resumes, the kernel makes it issue the call again at pc or, if a signal
- * handler runs first and the call is of the kind that ends then, go on at pc + call_size. So both addresses are
- * occupied. Such a thread may be moved onto a copy of the instruction (then either happens at the copy), or anywhere
- * else (then it starts there, with the registers of the call). */
-struct ct_os_regs {
-    uint64_t pc, sp;
-    uint64_t fs_base, gs_base; /* tpidr and 0 on arm64 */
-    uint64_t call_size;        /* told by get_regs, ignored by set_regs */
-};
-
 /* Stops every other thread of this process through a helper that shares memory but is outside the thread group.
  * Between stop and resume the caller must not take locks or call libc; its signals are blocked. The stopped threads are
  * numbered 0..count-1. System calls that the stop interrupted are repeated: no thread sees EINTR because of us. What
@@ -132,9 +125,9 @@ int ct_os_stop_threads(struct ct_os_stopped **out);
 int ct_os_stop_threads_within(struct ct_os_stopped **out, unsigned limit_ms);
 size_t ct_os_stopped_count(const struct ct_os_stopped *s);
 int ct_os_stopped_tid(const struct ct_os_stopped *s, size_t i);
-int ct_os_stopped_get_regs(struct ct_os_stopped *s, size_t i, struct ct_os_regs *regs);
-/* Takes effect when the threads resume. CT_ERR_INVALID_ARGUMENT: a base that is no address. */
-int ct_os_stopped_set_regs(struct ct_os_stopped *s, size_t i, const struct ct_os_regs *regs);
+int ct_os_stopped_get_regs(struct ct_os_stopped *s, size_t i, struct ct_registers *regs);
+/* Takes effect when the threads resume. CT_ERR_INVALID_ARGUMENT: a thread base or block that is no address. */
+int ct_os_stopped_set_regs(struct ct_os_stopped *s, size_t i, const struct ct_registers *regs);
 void ct_os_resume_threads(struct ct_os_stopped *s); /* also frees s */
 
 #endif

@@ -26,6 +26,10 @@ bool ct_os_has_thread_pointer(void);
 int ct_os_set_block(void *block);
 uint64_t ct_os_get_block(void); /* a system call */
 void *ct_os_block(void);        /* one instruction; faults when there is none */
+/* Is this the system call that sets such registers (arch_prctl); and does it, with this first argument, set the one
+ * that is ours? */
+bool ct_os_sets_bases(uint64_t call);
+bool ct_os_takes_block(uint64_t code);
 /* May programs read that register by an instruction (rdgsbase)? */
 bool ct_os_has_gsbase(void);
 
@@ -61,9 +65,13 @@ void ct_os_wake(uint32_t *word);
 /* One iteration of a spin loop. */
 void ct_os_relax(void);
 
-/* Size and feature mask of the vector state that code written in C can change (x87, SSE, AVX, AVX-512); 0 when the
- * machine cannot save it. */
-uint64_t ct_os_vector_state(uint64_t *mask);
+/* What there is to save of the vector state that code written in C can change (x87, SSE, AVX, AVX-512): how many bytes,
+ * and which parts, in the machine's own terms. */
+struct ct_vectors {
+    uint64_t size, parts;
+};
+/* False: the machine cannot save it. */
+bool ct_os_vectors(struct ct_vectors *vectors);
 
 uint64_t ct_os_timestamp(void);   /* CPU counter */
 uint64_t ct_os_nanoseconds(void); /* monotonic */

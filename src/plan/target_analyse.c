@@ -131,7 +131,7 @@ static uint64_t program_entry(const struct ct_target_analysis *a) {
     uint64_t flags = 0;
     const void *bytes = s->file ? s->file : s->memory_image;
     size_t size = s->file ? s->file_size : s->memory_image_size;
-    if (size < sizeof header || ct_elf_open(&elf, bytes, size))
+    if (size < sizeof header || ct_elf_open_host(&elf, bytes, size))
         return UINT64_MAX;
     memcpy(&header, bytes, sizeof header);
     const struct ct_func *start = ct_functions_by_name(a->table, "_start");

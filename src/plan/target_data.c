@@ -110,7 +110,7 @@ static int prepare_from_file(struct ct_target_source *s) {
             return CT_ERR_NO_MEMORY;
         g->copied = true;
     }
-    int status = ct_elf_open(&elf, s->file, s->file_size);
+    int status = ct_elf_open_host(&elf, s->file, s->file_size);
     if (!status && s->bias) {
         apply_rela(s, &elf);
         apply_relr(s, &elf);

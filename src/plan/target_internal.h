@@ -14,7 +14,7 @@
 #include <elf.h>
 #include <pthread.h>
 
-#define CT_TARGET_PAGE 4096u
+enum { CT_TARGET_HEAD = 4096 }; /* bytes that are read of a file or mapping at once */
 
 static inline uint64_t ct_target_round(uint64_t value, uint64_t to) {
     return (value + to - 1) / to * to;

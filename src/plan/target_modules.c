@@ -88,7 +88,7 @@ static bool bias_of(const struct ct_elf *elf, const struct ct_os_map *map, uint6
     for (uint32_t i = 0; ct_elf_segment(elf, i, &p); i++) {
         if (p.p_type != PT_LOAD || !(p.p_flags & PF_X))
             continue;
-        uint64_t first = p.p_offset & ~(uint64_t)(CT_TARGET_PAGE - 1);
+        uint64_t first = p.p_offset & ~(uint64_t)(ct_os_page_size() - 1);
         if (map->offset < first || map->offset >= p.p_offset + p.p_filesz)
             continue;
         *bias = map->start - (p.p_vaddr + (map->offset - p.p_offset));
@@ -136,7 +136,7 @@ static void forget_segments(struct ct_target_source *s) {
 /* Is this the file that was mapped? Compares the page with the headers and notes. */
 static bool is_same_file(const struct ct_target_source *s) {
     const struct ct_target_segment *first = &s->segments[0];
-    uint8_t bytes[CT_TARGET_PAGE];
+    uint8_t bytes[CT_TARGET_HEAD];
     uint64_t size = first->file_end - first->start;
     if (size > sizeof bytes)
         size = sizeof bytes;
@@ -148,7 +148,7 @@ static bool is_same_file(const struct ct_target_source *s) {
 
 static int load_from_file(struct ct_target_source *s, const struct ct_os_map *map) {
     struct ct_elf elf;
-    int status = open_file(s, map) ? ct_elf_open(&elf, s->file, s->file_size) : CT_ERR_NOT_FOUND;
+    int status = open_file(s, map) ? ct_elf_open_host(&elf, s->file, s->file_size) : CT_ERR_NOT_FOUND;
     if (!status && !bias_of(&elf, map, &s->bias))
         status = CT_ERR_BAD_FILE;
     if (!status)
@@ -213,11 +213,11 @@ static int read_memory_image(struct ct_target_source *s, struct room *room) {
 
 static int load_from_memory(struct ct_target_source *s, const struct ct_os_map *map, const struct ct_os_map *first,
                             struct room *room) {
-    uint8_t head[CT_TARGET_PAGE];
+    uint8_t head[CT_TARGET_HEAD];
     struct ct_elf elf;
     int status = first ? ct_remote_read(s->remote, first->start, head, sizeof head) : CT_ERR_NOT_FOUND;
     if (!status)
-        status = ct_elf_open(&elf, head, sizeof head);
+        status = ct_elf_open_host(&elf, head, sizeof head);
     if (!status && !bias_of(&elf, map, &s->bias))
         status = CT_ERR_BAD_FILE;
     if (!status)
@@ -225,7 +225,7 @@ static int load_from_memory(struct ct_target_source *s, const struct ct_os_map *
     if (!status)
         status = read_memory_image(s, room);
     if (!status)
-        status = ct_elf_open(&elf, s->memory_image, s->memory_image_size);
+        status = ct_elf_open_host(&elf, s->memory_image, s->memory_image_size);
     if (!status) {
         unbias_dynamic(s, &elf);
         ct_elf_build_id(&elf, s->build_id);

@@ -6,6 +6,7 @@
 #include "plan/target_internal.h"
 #include "trace/place.h"
 #include "hook/known.h"
+#include "isa/machine.h"
 #include "os/os.h"
 #include "os/thread.h"
 #include <contrail/status.h>
@@ -14,7 +15,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define REACH        0x7f000000ull  /* rel32 with room for the stub's own length */
 #define NEIGHBOURS   (768ull << 20) /* modules within this much address space share a region */
 #define LARGE_MODULE (256ull << 20) /* of a larger one, only the code must be within reach */
 #define LONGEST_MOVE 512u           /* bytes after a function's start that its patch may move elsewhere */
@@ -166,9 +166,10 @@ static bool make_arena(struct whole *w, struct ct_target_work **works, size_t co
     }
     uint64_t tail = at + (4u << 20);
     a->used = at;
-    for (a->size = ct_target_round(at + tail, CT_TARGET_PAGE); !a->address;
-         a->size = ct_target_round(at, CT_TARGET_PAGE)) {
-        a->address = ct_target_gap_find(&w->maps, w->sources[0].end, a->start, a->end, REACH, a->size);
+    for (a->size = ct_target_round(at + tail, ct_os_page_size()); !a->address;
+         a->size = ct_target_round(at, ct_os_page_size())) {
+        a->address =
+            ct_target_gap_find(&w->maps, w->sources[0].end, a->start, a->end, ct_machine_host()->branch_reach, a->size);
         if (a->address || a->size < at + tail)
             break;
     }
@@ -250,7 +251,7 @@ static int note_regions(struct whole *w) {
         if (used)
             w->plan.regions[w->plan.region_count++] =
                 (struct ct_target_region){.address = a->address,
-                                          .size = ct_target_round(a->used, CT_TARGET_PAGE),
+                                          .size = ct_target_round(a->used, ct_os_page_size()),
                                           .used = a->used,
                                           .bytes = a->bytes};
     }

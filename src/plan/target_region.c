@@ -80,7 +80,7 @@ uint64_t ct_target_gap_find(const struct ct_target_maps *maps, uint64_t program_
             continue;
         cursor = m->end;
         /* A heap that does not exist yet will be after the program. */
-        grows = m->role == CT_OS_MAP_HEAP || (m->start < program_end && m->end + CT_TARGET_PAGE > program_end);
+        grows = m->role == CT_OS_MAP_HEAP || (m->start < program_end && m->end + ct_os_page_size() > program_end);
     }
     offer_range(&s, cursor, HIGHEST, grows);
     return s.best.address;

@@ -49,14 +49,6 @@ bool ct_remote_has_seccomp(struct ct_remote *remote) {
     return ct_tracer_run(remote, look_at_filters_traced, &forbids) != CT_OK || forbids;
 }
 
-static int read_registers(int tid, struct user_regs_struct *regs) {
-    return ct_trace_status(ct_trace(PTRACE_GETREGS, tid, 0, (uint64_t)(uintptr_t)regs));
-}
-
-static int write_registers(int tid, const struct user_regs_struct *regs) {
-    return ct_trace_status(ct_trace(PTRACE_SETREGS, tid, 0, (uint64_t)(uintptr_t)regs));
-}
-
 static int set_mask(int tid, uint64_t mask) {
     return ct_trace_status(ct_trace(PTRACE_SETSIGMASK, tid, sizeof mask, (uint64_t)(uintptr_t)&mask));
 }
@@ -75,12 +67,13 @@ void ct_remote_keep_filters(struct ct_remote *remote, bool keep) {
 }
 
 static int choose_worker(struct ct_remote *remote) {
-    struct user_regs_struct regs;
+    struct ct_registers regs;
     int status = CT_ERR_NOT_FOUND;
     for (int lift = 0; lift < (remote->keep_filters ? 1 : 2); lift++)
         for (size_t i = 0; i < remote->set.count; i++) { /* the main thread is listed first */
             int tid = remote->set.threads[i].tid;
-            if (!remote->set.threads[i].stopped || read_registers(tid, &regs) != CT_OK || !ct_call_possible(&regs))
+            if (!remote->set.threads[i].stopped || ct_remote_read_registers_traced(tid, &regs) != CT_OK ||
+                !ct_call_possible(&regs))
                 continue;
             status = CT_ERR_PERMISSION_DENIED;
             if (!may_call(remote, tid, lift))
@@ -101,13 +94,13 @@ struct sequence { /* the kernel's struct rseq_cs */
 
 /* The kernel forgets a sequence when it sees the thread elsewhere; the thread would then go through its rest unguarded. So the
  * sequence is aborted, as any interruption may. */
-static void abort_sequence(const struct ct_remote *remote, int tid, struct user_regs_struct *regs) {
+static void abort_sequence(const struct ct_remote *remote, int tid, struct ct_registers *regs) {
     struct {
         uint64_t pointer;
         uint32_t size, signature, flags, padding;
     } configuration = {0};
     struct sequence sequence;
-    uint64_t at = 0, pc = ct_call_pc(regs);
+    uint64_t at = 0, pc = ct_registers_pc(regs);
     enum { GET_RSEQ_CONFIGURATION = 0x420f, CURRENT_SEQUENCE = 8 };
     if (ct_trace(GET_RSEQ_CONFIGURATION, tid, sizeof configuration, (uint64_t)(uintptr_t)&configuration) < 0 ||
         configuration.pointer == 0)
@@ -116,13 +109,13 @@ static void abort_sequence(const struct ct_remote *remote, int tid, struct user_
         ct_remote_read(remote, at, &sequence, sizeof sequence) != CT_OK)
         return;
     if (pc - sequence.start < sequence.size)
-        ct_call_set_pc(regs, sequence.abort);
+        ct_remote_divert(regs, sequence.abort);
 }
 
 /* ---- the call ---- */
 
 static int save(struct ct_remote *remote, int tid, struct saved *saved) {
-    int status = read_registers(tid, &saved->regs);
+    int status = ct_remote_read_registers_traced(tid, &saved->regs);
     if (status == CT_OK)
         status =
             ct_trace_status(ct_trace(PTRACE_GETSIGMASK, tid, sizeof saved->mask, (uint64_t)(uintptr_t)&saved->mask));
@@ -145,11 +138,11 @@ static uint64_t all_but_faults(void) {
 }
 
 static int begin(struct ct_remote *remote, int tid, const struct call *call, const struct saved *saved) {
-    struct user_regs_struct regs;
+    struct ct_registers regs;
     ct_call_registers(call, saved, remote->gadget, &regs);
     int status = ct_remote_write(remote, remote->gadget, saved->code, sizeof saved->code);
     if (status == CT_OK)
-        status = write_registers(tid, &regs);
+        status = ct_remote_write_registers_traced(tid, &regs);
     if (status == CT_OK)
         status = set_mask(tid, all_but_faults());
     return status;
@@ -172,18 +165,18 @@ static bool is_foreign(const struct call *call, const struct __ptrace_syscall_in
 
 /* The system call that the thread is about to make is not made. */
 static int refuse(int tid) {
-    struct user_regs_struct regs;
-    int status = read_registers(tid, &regs);
-    regs.orig_rax = UINT64_MAX;
+    struct ct_registers regs;
+    int status = ct_remote_read_registers_traced(tid, &regs);
+    ct_registers_cancel_call(&regs);
     if (status == CT_OK)
-        status = write_registers(tid, &regs);
+        status = ct_remote_write_registers_traced(tid, &regs);
     return status == CT_OK ? CT_ERR_SYSTEM : status;
 }
 
 /* Has the call come to its end at this stop? */
 static int look_at_call(const struct ct_remote *remote, int tid, struct call *call, bool *over) {
     struct __ptrace_syscall_info information;
-    struct user_regs_struct regs;
+    struct ct_registers regs;
     bool at_exit;
     uint64_t end = ct_call_end(call, remote->gadget, &at_exit);
     long size = ct_trace(PTRACE_GET_SYSCALL_INFO, tid, sizeof information, (uint64_t)(uintptr_t)&information);
@@ -194,7 +187,7 @@ static int look_at_call(const struct ct_remote *remote, int tid, struct call *ca
     if (information.instruction_pointer != end ||
         information.op != (at_exit ? PTRACE_SYSCALL_INFO_EXIT : PTRACE_SYSCALL_INFO_ENTRY))
         return CT_OK;
-    int status = read_registers(tid, &regs);
+    int status = ct_remote_read_registers_traced(tid, &regs);
     if (status == CT_OK)
         *over = ct_call_result(call, &regs);
     return status;
@@ -254,7 +247,7 @@ static int put_back(struct ct_remote *remote, int tid, const struct saved *saved
     static const uint8_t zero[CT_REMOTE_GADGET_ROOM];
     int status = set_mask(tid, saved->mask);
     if (status == CT_OK)
-        status = write_registers(tid, &saved->regs);
+        status = ct_remote_write_registers_traced(tid, &saved->regs);
     if (status == CT_OK)
         status = ct_remote_write(remote, remote->gadget, zero, sizeof zero);
     return status;

@@ -17,12 +17,13 @@
  *       mask, flags, registers, pc
  *       a name for memory that is shared */
 #include "remote/parts.h"
+#include "os/linux/registers_x64.h"
 
 #include <errno.h>
 #include <string.h>
 #include <asm/unistd.h>
 
-enum { ERESTARTSYS = 512, ERESTARTNOINTR = 513, ERESTARTNOHAND = 514, ERESTART_RESTARTBLOCK = 516 };
+enum { ERESTART_RESTARTBLOCK = 516 };
 enum {
     AT_FUNCTION = 0,
     AT_SYSCALL = 7,
@@ -62,21 +63,13 @@ static void put_relative(struct emitter *out, const char *bytes, size_t size, si
     put(out, (const char *)&distance, sizeof distance);
 }
 
-static bool is_interrupted(const struct user_regs_struct *regs) {
-    int64_t code = -(int64_t)regs->rax;
-    return (int64_t)regs->orig_rax >= 0 &&
-           (code == ERESTARTSYS || code == ERESTARTNOINTR || code == ERESTARTNOHAND || code == ERESTART_RESTARTBLOCK);
-}
-
 /* Without us the kernel would not repeat the call: the thread does so itself. */
 static void fill_data(struct data *data, const struct saved *saved) {
-    const struct user_regs_struct *r = &saved->regs;
+    const struct ct_registers_x64 *r = ct_registers_to_x64(&saved->regs);
     uint64_t rax = r->rax;
-    data->pc = r->rip;
-    if (is_interrupted(r)) {
+    data->pc = ct_registers_pc(&saved->regs);
+    if (ct_registers_call_size(&saved->regs))
         rax = (int64_t)r->rax == -ERESTART_RESTARTBLOCK ? __NR_restart_syscall : r->orig_rax;
-        data->pc -= SYSCALL_SIZE;
-    }
     const uint64_t registers[REGISTERS] = {rax,   r->rcx, r->rdx, r->rbx, r->rsp, r->rbp, r->rsi, r->rdi,
                                            r->r8, r->r9,  r->r10, r->r11, r->r12, r->r13, r->r14, r->r15};
     memcpy(data->registers, registers, sizeof registers);
@@ -104,7 +97,7 @@ void ct_call_write_code(struct saved *saved, uint64_t gadget) {
     PUT(&out, "\xb8\x0e\x00\x00\x00\xbf\x02\x00\x00\x00\x31\xd2\x41\xba\x08\x00\x00\x00\x0f\x05");
     put_relative(&out, "\x8b\x05", 2, offsetof(struct data, flags)); /* mov flags(%rip),%eax */
     PUT(&out, "\x04\x7f\x9e\xfc");
-    if (saved->regs.eflags & FLAG_DIRECTION)
+    if (ct_registers_to_x64(&saved->regs)->eflags & FLAG_DIRECTION)
         saved->code[AT_DIRECTION] |= 1; /* std in place of cld */
     put_registers(&out);
     put_relative(&out, "\xff\x25", 2, offsetof(struct data, pc));
@@ -131,13 +124,15 @@ bool ct_call_is_code(const uint8_t bytes[CT_REMOTE_GADGET_ROOM], uint64_t *pc, u
     return memcmp(copy, sample.code, sizeof copy) == 0;
 }
 
-bool ct_call_possible(const struct user_regs_struct *regs) {
+bool ct_call_possible(const struct ct_registers *registers) {
+    const struct ct_registers_x64 *regs = ct_registers_to_x64(registers);
     return regs->cs == USER_CS && regs->rip != 0; /* not in 32-bit code, no worker of the kernel's */
 }
 
 void ct_call_registers(const struct call *call, const struct saved *saved, uint64_t gadget,
-                       struct user_regs_struct *regs) {
-    *regs = saved->regs;
+                       struct ct_registers *registers) {
+    struct ct_registers_x64 *regs = ct_registers_as_x64(registers);
+    *registers = saved->regs;
     regs->orig_rax = UINT64_MAX; /* nothing to repeat */
     regs->eflags &= ~(uint64_t)(FLAG_DIRECTION | FLAG_TRAP);
     regs->rdi = call->arguments[0];
@@ -164,16 +159,8 @@ uint64_t ct_call_end(const struct call *call, uint64_t gadget, bool *at_exit) {
     return gadget + (call->is_syscall ? AT_SYSCALL + SYSCALL_SIZE : AT_MASK_SET);
 }
 
-bool ct_call_result(struct call *call, const struct user_regs_struct *regs) {
-    call->result = call->is_syscall ? regs->rax : regs->r13;
-    return !call->is_syscall || !is_interrupted(regs);
-}
-
-uint64_t ct_call_pc(const struct user_regs_struct *regs) {
-    return regs->rip;
-}
-
-void ct_call_set_pc(struct user_regs_struct *regs, uint64_t pc) {
-    regs->rip = pc;
-    regs->orig_rax = UINT64_MAX;
+bool ct_call_result(struct call *call, const struct ct_registers *regs) {
+    const struct ct_registers_x64 *r = ct_registers_to_x64(regs);
+    call->result = call->is_syscall ? r->rax : r->r13;
+    return !call->is_syscall || !ct_registers_call_size(regs);
 }

@@ -9,6 +9,7 @@
  * On a system without containers the first process has no filter, so there the second rule never holds. */
 #include "remote/filter_program.h"
 #include "remote/parts.h"
+#include "os/os.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -46,7 +47,9 @@ static const struct {
     long number;
     uint64_t arguments[4];
 } seldom[] = {
+#ifdef SYS_arch_prctl
     {SYS_arch_prctl, {GET_GS}},
+#endif
     {SYS_clock_gettime, {CLOCK_MONOTONIC}},
     {SYS_futex, {0, FUTEX_WAKE, 1}},
     {SYS_getpid, {0}},
@@ -66,7 +69,7 @@ static const struct {
 
 /* Memory, as recording maps it. */
 static bool try_memory(void) {
-    const size_t page = 4096;
+    const size_t page = ct_os_page_size();
     long memfd = syscall(SYS_memfd_create, "contrail", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     void *shared = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, (int)memfd, 0);
     void *code = mmap(NULL, page, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -41,7 +41,8 @@ static bool leads_to(struct ct_remote *remote, uint64_t pc, uint64_t sp, uint64_
 static bool is_needed(struct search *search, uint64_t at) {
     const struct seize_set *set = &search->remote->set;
     for (size_t i = 0; i < set->count; i++)
-        if (leads_to(search->remote, set->threads[i].regs.pc, set->threads[i].regs.sp, at))
+        if (leads_to(search->remote, ct_registers_pc(&set->threads[i].regs), ct_registers_sp(&set->threads[i].regs),
+                     at))
             return true;
     for (size_t i = 0; i < search->left_count; i++) {
         const struct left *left = &search->left[i];

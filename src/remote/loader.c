@@ -129,17 +129,13 @@ static void look_for_notify(struct loading *l, uint64_t base) {
 
 /* ---- the entry point in the auxiliary vector ---- */
 
-static int read_registers(const struct ct_remote *remote, struct user_regs_struct *regs) {
-    return ct_trace_status(ct_trace(PTRACE_GETREGS, remote->pid, 0, (uint64_t)(uintptr_t)regs));
-}
-
 /* The stack of a new program: count of arguments, arguments, 0, environment, 0, vector. */
 static uint64_t find_entry_in_vector(const struct loading *l) {
-    struct user_regs_struct regs;
+    struct ct_registers regs;
     int zeros = 0;
-    if (read_registers(l->remote, &regs) != CT_OK)
+    if (ct_remote_read_registers_traced(l->remote->pid, &regs) != CT_OK)
         return 0;
-    uint64_t at = ct_loader_sp(&regs) + sizeof at, end = at + MAX_VECTOR, word;
+    uint64_t at = ct_registers_sp(&regs) + sizeof at, end = at + MAX_VECTOR, word;
     for (; at < end && ct_remote_read(l->remote, at, &word, sizeof word) == CT_OK; at += sizeof word) {
         if (zeros < 2)
             zeros += word == 0;
@@ -208,20 +204,20 @@ static int run(struct loading *l, uint64_t deadline) {
     }
 }
 
-static int move_to(const struct ct_remote *remote, struct user_regs_struct *regs, uint64_t pc) {
-    ct_call_set_pc(regs, pc);
-    return ct_trace_status(ct_trace(PTRACE_SETREGS, remote->pid, 0, (uint64_t)(uintptr_t)regs));
+static int move_to(const struct ct_remote *remote, struct ct_registers *regs, uint64_t pc) {
+    ct_remote_divert(regs, pc);
+    return ct_remote_write_registers_traced(remote->pid, regs);
 }
 
 /* The thread stands in an ordinary stop. First it, then the bytes: the other way round it would go on in the middle of other
  * instructions. Its place is the beginning of the function, whose work is still to be done, or the true entry. */
 static int clean_up(struct loading *l, bool arrived) {
     static const uint8_t zero[CT_LOADER_JUMP];
-    struct user_regs_struct regs;
-    int status = read_registers(l->remote, &regs);
+    struct ct_registers regs;
+    int status = ct_remote_read_registers_traced(l->remote->pid, &regs);
     if (status != CT_OK)
         return status;
-    uint64_t pc = ct_call_pc(&regs);
+    uint64_t pc = ct_registers_pc(&regs);
     if (l->notify) {
         if (pc > l->notify && pc < l->notify + CT_LOADER_PATCH)
             status = move_to(l->remote, &regs, l->notify);

@@ -3,6 +3,8 @@
 #define CT_REMOTE_LOADER_H
 
 #include "remote/parts.h"
+#include "isa/host.h"
+#include CT_HOST_HEADER(loader)
 
 /* From the stop that exec makes to a PTRACE_EVENT_STOP where everything is mapped and relocated and no constructor has run.
  * In the tracer. CT_ERR_TIMEOUT (then nothing of ours is left, and it is stopped anywhere), CT_ERR_NOT_FOUND (it has ended) */
@@ -10,13 +12,10 @@ int ct_loader_run_traced(struct ct_remote *remote, uint64_t deadline_ms);
 
 /* ---- loader_<isa>.c ---- */
 
-enum { CT_LOADER_PATCH = 8, CT_LOADER_MARK = 7, CT_LOADER_JUMP = 24 };
-
 /* A function that does nothing but return, with room for: a harmless system call, return. The address behind the call
  * instruction is CT_LOADER_MARK further. False: these bytes are something else. */
 bool ct_loader_patch(const uint8_t original[CT_LOADER_PATCH], uint8_t patch[CT_LOADER_PATCH]);
 /* The same call, and a jump to `to`. */
 void ct_loader_jump(uint64_t to, uint8_t code[CT_LOADER_JUMP]);
-uint64_t ct_loader_sp(const struct user_regs_struct *regs);
 
 #endif

@@ -26,7 +26,3 @@ void ct_loader_jump(uint64_t to, uint8_t code[CT_LOADER_JUMP]) {
     memcpy(code + CT_LOADER_MARK, jump, sizeof jump);
     memcpy(code + CT_LOADER_MARK + sizeof jump, &to, sizeof to);
 }
-
-uint64_t ct_loader_sp(const struct user_regs_struct *regs) {
-    return regs->rsp;
-}

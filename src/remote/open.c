@@ -1,4 +1,5 @@
 /* Opening another process: what cannot be traced is told apart here, before anything is stopped. */
+#include "isa/machine.h"
 #include "remote/parts.h"
 
 #include <errno.h>
@@ -123,8 +124,8 @@ static int check_machine(const struct ct_remote *remote, struct ct_remote_error 
     ssize_t size = read(fd, header, sizeof header);
     (void)close(fd);
     const char *what = ct_remote_foreign(header, size > 0 ? (size_t)size : 0);
-    return what ? ct_remote_say(error, CT_ERR_UNSUPPORTED,
-                                "process %d runs %s: this contrail records x86_64 programs only", remote->pid, what)
+    return what ? ct_remote_say(error, CT_ERR_UNSUPPORTED, "process %d runs %s: this contrail records %s programs only",
+                                remote->pid, what, ct_machine_host()->name)
                 : CT_OK;
 }
 

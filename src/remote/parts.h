@@ -10,7 +10,6 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <sys/types.h>
-#include <sys/user.h>
 
 #include <contrail/status.h>
 #include "os/linux/seize.h"
@@ -192,12 +191,39 @@ int ct_watch_stop_traced(struct ct_remote *remote, unsigned limit_ms);
 int ct_watch_resume_traced(struct ct_remote *remote, void *arg);
 void ct_watch_free(struct ct_remote *remote);
 
-/* ---- cpu_<isa>.c ---- */
+/* ---- cpu.c ---- */
 
+/* As the kernel has them. */
+int ct_remote_read_registers_traced(int tid, struct ct_registers *regs);
+int ct_remote_write_registers_traced(int tid, const struct ct_registers *regs);
+/* The thread goes on there, and makes no system call before. */
+void ct_remote_divert(struct ct_registers *regs, uint64_t pc);
 /* Of a thread in any stop. */
 int ct_remote_read_thread_traced(int tid, struct ct_remote_thread *thread);
 /* Its general registers, pc and flags. */
 int ct_remote_write_thread_traced(const struct ct_remote_thread *thread);
+
+/* ---- cpu_<isa>.c ---- */
+
+/* What is shown of a thread's registers. */
+void ct_remote_cpu_show(const struct ct_registers *regs, struct ct_remote_cpu *cpu);
+bool ct_remote_cpu_differ(const struct ct_remote_cpu *a, const struct ct_remote_cpu *b);
+/* Puts all that `cpu` has into the registers; an interrupted call stays as it is. */
+void ct_remote_cpu_put(const struct ct_remote_cpu *cpu, struct ct_registers *regs);
+/* Puts what differs from what was shown before. */
+void ct_remote_cpu_change(const struct ct_remote_cpu *before, const struct ct_remote_cpu *cpu,
+                          struct ct_registers *regs);
+
+/* ---- frames_<isa>.c ---- */
+
+/* The frame of a signal handler in a copy of a stack: where pc and stack pointer of what it interrupted are. */
+struct ct_remote_frame_at {
+    size_t pc, sp;
+    size_t next; /* the search goes on here; 0: it begins */
+};
+/* False: there is no further one. */
+bool ct_remote_next_frame(struct ct_remote *remote, const uint8_t *bytes, size_t size,
+                          struct ct_remote_frame_at *found);
 
 /* ---- gadget.c ---- */
 
@@ -217,13 +243,13 @@ struct call {
 
 /* What a thread goes back to, and the code and data that let it do so by itself. */
 struct saved {
-    struct user_regs_struct regs; /* as the kernel has them: an interrupted call is the kernel's to repeat */
+    struct ct_registers regs; /* as the kernel has them: an interrupted call is the kernel's to repeat */
     uint64_t mask;
     uint8_t code[CT_REMOTE_GADGET_ROOM];
 };
 
 /* Can this thread be made to call something? */
-bool ct_call_possible(const struct user_regs_struct *regs);
+bool ct_call_possible(const struct ct_registers *regs);
 /* Fills code from regs and mask, for a place at `gadget`. */
 void ct_call_write_code(struct saved *saved, uint64_t gadget);
 /* Where that has the name of memory that is shared. */
@@ -231,15 +257,11 @@ uint64_t ct_call_name(uint64_t gadget);
 /* Is this such code, and where does it lead back to? */
 bool ct_call_is_code(const uint8_t bytes[CT_REMOTE_GADGET_ROOM], uint64_t *pc, uint64_t *sp);
 /* The registers that start the call. */
-void ct_call_registers(const struct call *call, const struct saved *saved, uint64_t gadget,
-                       struct user_regs_struct *regs);
+void ct_call_registers(const struct call *call, const struct saved *saved, uint64_t gadget, struct ct_registers *regs);
 /* Where the call is over: the address behind the system call instruction at whose stop its result can be read, and whether
  * it is the stop at the instruction's end. */
 uint64_t ct_call_end(const struct call *call, uint64_t gadget, bool *at_exit);
 /* The result at that stop; false: the kernel wants to repeat the call. */
-bool ct_call_result(struct call *call, const struct user_regs_struct *regs);
-/* Where the thread stands, for those who look for it in ranges; and moving it. */
-uint64_t ct_call_pc(const struct user_regs_struct *regs);
-void ct_call_set_pc(struct user_regs_struct *regs, uint64_t pc);
+bool ct_call_result(struct call *call, const struct ct_registers *regs);
 
 #endif

@@ -1,4 +1,5 @@
 /* What /proc tells about a process and its threads. */
+#include "isa/machine.h"
 #include "remote/frames.h"
 #include "remote/parts.h"
 
@@ -137,16 +138,19 @@ const char *ct_remote_foreign(const uint8_t *header, size_t size) {
     static const struct {
         uint16_t machine;
         const char *name;
-    } others[] = {{EM_AARCH64, "an arm64 program"},      {EM_ARM, "an arm program"},    {EM_386, "a 32-bit program"},
-                  {EM_RISCV, "a RISC-V program"},        {EM_PPC64, "a POWER program"}, {EM_S390, "an s390 program"},
-                  {EM_LOONGARCH, "a LoongArch program"}, {EM_MIPS, "a MIPS program"}};
+    } others[] = {{EM_ARM, "an arm program"},    {EM_386, "a 32-bit program"}, {EM_RISCV, "a RISC-V program"},
+                  {EM_PPC64, "a POWER program"}, {EM_S390, "an s390 program"}, {EM_LOONGARCH, "a LoongArch program"},
+                  {EM_MIPS, "a MIPS program"}};
     if (size < sizeof elf)
         return "no whole ELF file";
     memcpy(&elf, header, sizeof elf);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (elf.e_machine == others[i].machine)
             return others[i].name;
-    if (elf.e_machine != EM_X86_64)
+    const struct ct_machine *machine = ct_machine_by_elf(elf.e_machine);
+    if (!machine)
         return "a program for another kind of machine";
-    return elf.e_ident[EI_CLASS] == ELFCLASS64 ? NULL : "an x32 program";
+    if (machine != ct_machine_host())
+        return machine->program;
+    return elf.e_ident[EI_CLASS] == ELFCLASS64 ? NULL : machine->small_program;
 }

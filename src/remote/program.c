@@ -1,5 +1,6 @@
 /* Which file a program's name means, and whether it can be started and recorded: told before anything is started. */
 #include "base/regular.h"
+#include "isa/machine.h"
 #include "remote/parts.h"
 #include "remote/program.h"
 
@@ -135,8 +136,8 @@ static int check_elf(const char *path, const struct head *head, struct ct_remote
     Elf64_Ehdr elf;
     const char *foreign = ct_remote_foreign((const uint8_t *)head->bytes, head->size);
     if (foreign)
-        return ct_remote_say(error, CT_ERR_UNSUPPORTED, "%s is %s: this contrail records x86_64 programs only", path,
-                             foreign);
+        return ct_remote_say(error, CT_ERR_UNSUPPORTED, "%s is %s: this contrail records %s programs only", path,
+                             foreign, ct_machine_host()->name);
     memcpy(&elf, head->bytes, sizeof elf);
     if (elf.e_type != ET_EXEC && elf.e_type != ET_DYN)
         return ct_remote_say(error, CT_ERR_SPAWN_FAILED, "%s is an ELF file but no program (an object or core file)",

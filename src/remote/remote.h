@@ -113,17 +113,22 @@ int ct_remote_thread_tid(const struct ct_remote *remote, size_t i);
 int ct_remote_thread_inner_tid(const struct ct_remote *remote, size_t i);
 /* As in os/os.h: pc is the system call instruction when the stop interrupted one (call_size != 0). A set takes effect at once
  * in the kernel's copy, so that it holds even if we die before the resume. */
-int ct_remote_get_regs(struct ct_remote *remote, size_t i, struct ct_os_regs *regs);
-int ct_remote_set_regs(struct ct_remote *remote, size_t i, const struct ct_os_regs *regs);
+int ct_remote_get_regs(struct ct_remote *remote, size_t i, struct ct_registers *regs);
+int ct_remote_set_regs(struct ct_remote *remote, size_t i, const struct ct_registers *regs);
+/* What ct_os_thread_pointer returns in the thread with these registers. */
+uint64_t ct_remote_thread_pointer(const struct ct_remote *remote, const struct ct_registers *regs);
 /* Of all threads at once: `regs` has one for each. */
-int ct_remote_set_all_regs(struct ct_remote *remote, const struct ct_os_regs *regs);
+int ct_remote_set_all_regs(struct ct_remote *remote, const struct ct_registers *regs);
 
-/* All general registers, pc and flags of a stopped thread (cpu_x64.c). In an interrupted system call they are those with
- * which it will be made again: pc is the instruction, the result register holds the call's number. */
+/* All general registers, pc and flags of a stopped thread (cpu_<isa>.c). In an interrupted system call they are those
+ * with which it will be made again: pc is the instruction, the result register holds the call's number. */
+enum { CT_REMOTE_CPU_WORDS = 40 }; /* room for any machine */
 struct ct_remote_cpu {
-    struct ct_cpu_x64 x64;
+    _Alignas(8) unsigned char bytes[CT_REMOTE_CPU_WORDS * 8]; /* what ct_remote_cpu_context points to */
 };
 struct ct_cpu_context *ct_remote_cpu_context(struct ct_remote_cpu *cpu);
+/* The general registers in the order of the machine's numbers, then pc and flags: their count. */
+size_t ct_remote_cpu_list(const struct ct_remote_cpu *cpu, uint64_t registers[CT_REMOTE_CPU_WORDS]);
 /* Of several threads at once; one that has been killed meanwhile shows zeros. */
 int ct_remote_get_cpus(struct ct_remote *remote, size_t first, size_t count, struct ct_remote_cpu *cpus);
 /* Puts back what differs between the two. */
@@ -143,7 +148,7 @@ void ct_remote_keep_filters(struct ct_remote *remote, bool keep);
 struct ct_remote_thread {
     int tid;
     struct ct_remote_cpu cpu;
-    struct ct_os_regs regs;
+    struct ct_registers regs;
 };
 
 /* A signal that is about to be delivered to a thread; whatever the program has decided to do with it happens afterwards. */

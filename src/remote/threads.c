@@ -13,7 +13,7 @@
 struct request {
     unsigned limit_ms;
     size_t index;
-    struct ct_os_regs regs;
+    struct ct_registers regs;
 };
 
 static int settle_all(struct ct_remote *remote, uint64_t deadline) {
@@ -184,15 +184,23 @@ int ct_remote_thread_inner_tid(const struct ct_remote *remote, size_t i) {
     return inner > 0 ? (int)inner : tid;
 }
 
-int ct_remote_get_regs(struct ct_remote *remote, size_t i, struct ct_os_regs *regs) {
+int ct_remote_get_regs(struct ct_remote *remote, size_t i, struct ct_registers *regs) {
     if (i >= ct_remote_thread_count(remote))
         return CT_ERR_INVALID_ARGUMENT;
     *regs = remote->set.threads[i].regs;
     return CT_OK;
 }
 
+static int read_memory(const void *remote, uint64_t address, void *bytes, size_t size) {
+    return ct_remote_read(remote, address, bytes, size);
+}
+
+uint64_t ct_remote_thread_pointer(const struct ct_remote *remote, const struct ct_registers *regs) {
+    return ct_registers_thread_pointer(regs, read_memory, remote);
+}
+
 /* What the thread has now is read back: how an interrupted call goes on may have changed with the place. */
-static int write_regs(struct ct_remote *remote, struct seize_thread *thread, const struct ct_os_regs *regs) {
+static int write_regs(struct ct_remote *remote, struct seize_thread *thread, const struct ct_registers *regs) {
     thread->regs = *regs;
     if (ct_remote_step)
         ct_remote_step();
@@ -209,17 +217,13 @@ static int set_regs_traced(struct ct_remote *remote, void *arg) {
     return write_regs(remote, &remote->set.threads[request->index], &request->regs);
 }
 
-static bool is_as_it_was(const struct ct_remote *remote, size_t i, const struct ct_os_regs *regs) {
+static bool is_as_it_was(const struct ct_remote *remote, size_t i, const struct ct_registers *regs) {
     return memcmp(&remote->set.threads[i].original, regs, sizeof *regs) == 0;
 }
 
-static bool are_possible(const struct ct_os_regs *regs) {
-    return regs->fs_base < ct_os_address_limit() && regs->gs_base < ct_os_address_limit();
-}
-
-int ct_remote_set_regs(struct ct_remote *remote, size_t i, const struct ct_os_regs *regs) {
+int ct_remote_set_regs(struct ct_remote *remote, size_t i, const struct ct_registers *regs) {
     struct request request = {.index = i, .regs = *regs};
-    if (i >= ct_remote_thread_count(remote) || !are_possible(regs))
+    if (i >= ct_remote_thread_count(remote) || !ct_registers_are_possible(regs))
         return CT_ERR_INVALID_ARGUMENT;
     if (is_as_it_was(remote, i, regs))
         return CT_OK;
@@ -228,7 +232,7 @@ int ct_remote_set_regs(struct ct_remote *remote, size_t i, const struct ct_os_re
 }
 
 static int set_all_traced(struct ct_remote *remote, void *arg) {
-    const struct ct_os_regs *regs = arg;
+    const struct ct_registers *regs = arg;
     for (size_t i = 0; i < remote->set.count; i++) {
         int status = is_as_it_was(remote, i, &regs[i]) ? CT_OK : write_regs(remote, &remote->set.threads[i], &regs[i]);
         if (status != CT_OK)
@@ -238,9 +242,9 @@ static int set_all_traced(struct ct_remote *remote, void *arg) {
 }
 
 /* One job for the tracer: with thousands of threads, to wake it for each takes longer than all else. */
-int ct_remote_set_all_regs(struct ct_remote *remote, const struct ct_os_regs *regs) {
+int ct_remote_set_all_regs(struct ct_remote *remote, const struct ct_registers *regs) {
     for (size_t i = 0; i < ct_remote_thread_count(remote); i++)
-        if (!are_possible(&regs[i]))
+        if (!ct_registers_are_possible(&regs[i]))
             return CT_ERR_INVALID_ARGUMENT;
     int status = ct_tracer_run(remote, set_all_traced, (void *)(uintptr_t)regs);
     return status == CT_ERR_SYSTEM && !ct_remote_is_alive(remote) ? CT_ERR_NOT_FOUND : status;

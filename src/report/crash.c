@@ -184,8 +184,8 @@ static void detail_json(const struct ct_trace_detail *detail, const struct ct_tr
     ct_signal_text(trace, process, detail, text, sizeof text);
     ct_json_string(json, "text", text);
     ct_json_begin(json, "registers", '{');
-    for (unsigned i = 0; i < detail->cpu_count && ct_cpu_register(i); i++)
-        hex_json(json, ct_cpu_register(i), detail->cpu[i]);
+    for (unsigned i = 0; ct_cpu_register(detail, i); i++)
+        hex_json(json, ct_cpu_register(detail, i), detail->cpu[i]);
     ct_json_end(json, '}');
 }
 

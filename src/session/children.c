@@ -1,5 +1,6 @@
 /* See children.h. */
 #include "session/children.h"
+#include "isa/machine.h"
 #include "session/crash_watch.h"
 #include <fcntl.h>
 #include <poll.h>
@@ -210,9 +211,8 @@ static int follow_exec(struct ct_recording *r, struct ct_task *t) {
         status = CT_ERR_UNSUPPORTED;
     }
     if (status == CT_ERR_UNSUPPORTED && t->foreign)
-        return ct_recording_fail(r, status,
-                                 "%.400s is %s and runs unrecorded: this contrail records x86_64 programs only",
-                                 t->program[0] ? t->program : "it", t->foreign);
+        return ct_recording_fail(r, status, "%.400s is %s and runs unrecorded: this contrail records %s programs only",
+                                 t->program[0] ? t->program : "it", t->foreign, ct_machine_host()->name);
     if (status && (ct_confirm_has_ended(t->who.pid) || is_leaving(t)))
         status = CT_ERR_NOT_FOUND; /* killed while it asked, or nobody wants to know any more */
     if (status)

@@ -4,7 +4,7 @@
 #include "inspect/process_parts.h"
 #include "session/recording.h"
 #include "drain/signal_record.h"
-#include "trace/signal_text.h"
+#include "isa/machine.h"
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -144,8 +144,9 @@ static void free_entry(struct entry *e) {
 
 /* ---- signals: on the tracer ---- */
 
+_Static_assert((int)CT_SIGNAL_REGISTERS == (int)CT_REMOTE_CPU_WORDS, "all registers fit");
+
 static void fill(struct ct_signal_record *record, const struct ct_remote_signal *s) {
-    const struct ct_cpu_x64 *cpu = &s->thread.cpu.x64;
     *record = (struct ct_signal_record){
         .tid = s->thread.tid,
         .signal = s->signal,
@@ -154,9 +155,7 @@ static void fill(struct ct_signal_record *record, const struct ct_remote_signal 
         .counter = s->counter,
         .fatal = s->fatal,
     };
-    memcpy(record->registers, cpu->gpr, sizeof cpu->gpr);
-    record->registers[16] = cpu->pc;
-    record->registers[17] = cpu->flags;
+    record->register_count = (uint32_t)ct_remote_cpu_list(&s->thread.cpu, record->registers);
 }
 
 static void keep_entry(struct ct_crash_watch *h, const struct ct_remote_signal *s,
@@ -312,9 +311,9 @@ static void put_stack(struct ct_json *j, const struct stack *stack) {
 static void put_registers(struct ct_json *j, const struct ct_signal_record *record) {
     char text[32];
     ct_json_begin(j, "registers", '{');
-    for (int i = 0; i < CT_SIGNAL_REGISTERS; i++) {
+    for (unsigned i = 0; i < record->register_count; i++) {
         snprintf(text, sizeof text, "0x%llx", (unsigned long long)record->registers[i]);
-        ct_json_string(j, ct_cpu_register((unsigned)i), text);
+        ct_json_string(j, ct_machine_host()->registers[i], text);
     }
     ct_json_end(j, '}');
 }

@@ -3,6 +3,7 @@
 #include "session/crash_watch.h"
 #include "session/recording.h"
 #include "follow/stalk.h"
+#include "isa/machine.h"
 #include "trace/segments.h"
 #include <contrail/contrail.h>
 #include <limits.h>
@@ -20,7 +21,7 @@ static void put_host(struct ct_json *j) {
     ct_json_string(j, "host", name.nodename);
     ct_json_string(j, "os", name.sysname);
     ct_json_string(j, "kernel", name.release);
-    ct_json_string(j, "arch", name.machine);
+    ct_json_string(j, "arch", ct_machine_host()->name);
 }
 
 static void put_point(struct ct_json *j, const struct ct_clock_point *point) {

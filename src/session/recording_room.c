@@ -3,11 +3,11 @@
  * process is left alone. Runs on the thread that leads the recording, before the target is stopped. */
 #include "session/recording.h"
 #include "drain/room.h"
+#include "os/os.h"
 #include <stdio.h>
 #include <unistd.h>
 
 #define MIB        (1ull << 20)
-#define PAGE       4096ull
 #define LEAST_LANE MIB
 enum {
     BASE_MIB = 4,          /* agent, its tables, blocks of a few threads */
@@ -21,12 +21,12 @@ enum {
 
 /* Stubs, and the pages that patches make the target's own. */
 static uint64_t charged_by_plan(const struct ct_target_plan *plan) {
-    uint64_t bytes = 0, last = 0;
+    uint64_t bytes = 0, last = 0, page_size = ct_os_page_size();
     for (size_t i = 0; i < plan->region_count; i++)
         bytes += plan->regions[i].used;
     for (size_t i = 0; i < plan->hook_count; i++) {
-        uint64_t page = plan->hooks[i].plan.function / PAGE;
-        bytes += page == last ? 0 : PAGE;
+        uint64_t page = plan->hooks[i].plan.function / page_size;
+        bytes += page == last ? 0 : page_size;
         last = page;
     }
     return bytes;

@@ -3,10 +3,10 @@
  * Invariants: an entry is in the hash exactly while its fragment is not dead; a word of the table is `miss` or the indirect
  * way into a trusted entry; the code of a dead fragment stays where it is, because threads may be in it, and leaves through
  * its exits, all unlinked. Owner: whoever holds the Stalker's lock. */
+#include "isa/machine.h"
 #include "os/os.h"
 #include "stalk/internal.h"
 
-#define REACH      0x7fff0000ull
 #define NEIGHBOURS (192ull << 20) /* how far around an address its region serves */
 
 /* ---- hash of entries ---- */
@@ -134,7 +134,7 @@ static int make_region(struct stalk_cache *c, uint64_t address, struct stalk_reg
     r->cache = c;
     r->low = address > NEIGHBOURS ? address - NEIGHBOURS : 0;
     r->high = address + NEIGHBOURS;
-    int status = ct_arena_create(&r->arena, r->low, r->high, REACH, c->stalker->mode);
+    int status = ct_arena_create(&r->arena, r->low, r->high, ct_machine_host()->branch_reach, c->stalker->mode);
     if (status) /* no room near: operands out of reach take longer code */
         status = ct_arena_create(&r->arena, 0, ct_os_address_limit(), ct_os_address_limit(), c->stalker->mode);
     if (status)

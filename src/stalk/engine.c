@@ -12,7 +12,7 @@
 void ct_stalk_call_out(struct stalk_thread *t, void (*fn)(void *arg, void *vectors), void *arg) {
     uint32_t before = t->in_callback;
     t->in_callback = 1;
-    ct_hook_call_saved(t->stalker->xsave_size, t->stalker->xsave_mask, fn, arg);
+    ct_hook_call_saved(t->stalker->vectors, fn, arg);
     t->in_callback = before;
 }
 
@@ -287,6 +287,8 @@ static uint64_t land(struct stalk_thread *t) {
 /* Somebody wants the thread to be unfollowed, or it was when it was on its way here. */
 static uint64_t end_of_following(struct stalk_thread *t, uint32_t kind, uint32_t index) {
     uint64_t target = t->area->target;
+    if (kind == CT_REASON_FULL)
+        ct_stalk_events_drain(t, false); /* leave_at may come by code that writes another record */
     if (kind == CT_REASON_EXIT || kind == CT_REASON_CHANGED)
         target = ((struct stalk_exit *)ct_stalk_item(&t->cache->exits, index))->target;
     else if (kind == CT_REASON_BEGIN)

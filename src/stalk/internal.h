@@ -17,6 +17,7 @@
 #include "code/slab.h"
 #include "isa/isa.h"
 #include "os/os.h"
+#include "os/thread.h"
 #include "stalk/layout.h"
 #include <stdbool.h>
 
@@ -391,7 +392,7 @@ struct ct_stalker {
     bool tell_stacks;                  /* by events of kind STALK_STACK_EVENT */
     bool tell_sites;                   /* `depth` of a BLOCK is the number of its site */
     const struct stalk_family *family; /* NULL: children are nobody's business */
-    uint64_t xsave_size, xsave_mask;
+    struct ct_vectors vectors;
     struct stalk_cache *caches;
     bool keeps_sites;          /* whoever has it knows blocks by the numbers of their sites: caches are not replaced */
     struct stalk_cache *empty; /* replaced caches whose home could not be freed yet */
@@ -720,7 +721,7 @@ void ct_stalk_area_leave(struct stalk_area *a);
 void ct_stalk_thread_forget(struct stalk_thread *t);
 struct stalk_thread *ct_stalk_thread_make(struct ct_stalker *s, int tid,
                                           const struct ct_stalker_transformer *transformer,
-                                          const struct ct_stalker_sink *sink, uint64_t gs_base, uint64_t *block,
+                                          const struct ct_stalker_sink *sink, uint64_t present, uint64_t *block,
                                           int *status);
 /* The Stalker is being destroyed. */
 void ct_stalk_thread_free(struct stalk_thread *t);

@@ -7,12 +7,12 @@
  *
  * A place: 64 bytes, the application's return address in the last 8. Flags, rcx and r11 are nobody's when setjmp returns.
  * Owner: `lock`, taken inside a Stalker's; what is there once does not change. */
+#include "isa/machine.h"
 #include "os/os.h"
 #include "os/thread.h"
 #include "stalk/emit_x64.h"
 
 enum { SLOT = 64, WORD = 56, ROOM = 128 << 10, KEYS = 2 * ROOM / SLOT };
-#define REACH 0x7fff0000ull
 
 static uint32_t lock;
 static struct stalk_region region; /* of its own: its copy of the helpers stays too */
@@ -32,7 +32,7 @@ static bool make_room(enum ct_wx_mode mode) {
         return true;
     if (!numbers && !(numbers = ct_os_alloc(KEYS * sizeof *numbers, CT_OS_READ | CT_OS_WRITE)))
         return false;
-    if (!region.arena && ct_arena_create(&region.arena, here, here + 1, REACH, mode) &&
+    if (!region.arena && ct_arena_create(&region.arena, here, here + 1, ct_machine_host()->branch_reach, mode) &&
         ct_arena_create(&region.arena, 0, ct_os_address_limit(), ct_os_address_limit(), mode))
         return false;
     if (ct_arena_alloc(region.arena, helpers, 64, &run, &write) ||

@@ -29,18 +29,22 @@ static void patch_word(struct stalk_region *r, uint64_t run, const void *bytes, 
     uint64_t start = run & ~7ull, word = *(const uint64_t *)start;
     ct_stalk_copy((uint8_t *)&word + (run & 7), bytes, size);
     uint64_t *place = place_of(r, start);
-    if (place)
+    if (place) {
         __atomic_store_n(place, word, __ATOMIC_RELEASE);
-    else
+        ct_os_sync_code(start, sizeof word);
+    } else {
         (void)ct_arena_store8(r->arena, start, word);
+    }
 }
 
 void ct_stalk_patch32(struct stalk_region *r, uint64_t run, uint32_t value) {
     uint32_t *place = place_of(r, run);
-    if (place)
+    if (place) {
         __atomic_store_n(place, value, __ATOMIC_RELEASE);
-    else
+        ct_os_sync_code(run, sizeof value);
+    } else {
         patch_word(r, run, &value, sizeof value);
+    }
 }
 
 /* jmp [rip + 0]: to another region. */

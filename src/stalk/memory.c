@@ -40,7 +40,7 @@ void *ct_stalk_alloc(struct stalk_pool *pool, size_t size) {
     if (pool->bytes)
         *pool->bytes += size;
     if (size > POOL / 4) {
-        uint8_t *p = add_block(pool, (size + 16 + 4095) & ~(size_t)4095);
+        uint8_t *p = add_block(pool, (size + 16 + ct_os_page_size() - 1) & ~(ct_os_page_size() - 1));
         return p ? p + 16 : NULL;
     }
     if (pool->size - pool->used < size) {

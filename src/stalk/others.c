@@ -24,7 +24,7 @@ static struct stalk_thread *find_followed(struct ct_stalker *s, int tid) {
     return NULL;
 }
 
-static int find_stopped(struct ct_os_stopped *stopped, int tid, size_t *index, struct ct_os_regs *regs) {
+static int find_stopped(struct ct_os_stopped *stopped, int tid, size_t *index, struct ct_registers *regs) {
     for (size_t i = 0; i < ct_os_stopped_count(stopped); i++)
         if (ct_os_stopped_tid(stopped, i) == tid) {
             *index = i;
@@ -61,23 +61,25 @@ bool ct_stalk_is_inside(const struct ct_stalker *s, int tid, uint64_t pc) {
 
 static int redirect_to_begin(struct ct_stalker *s, struct ct_os_stopped *stopped, int tid,
                              const struct ct_stalker_transformer *transformer, const struct ct_stalker_sink *sink) {
-    struct ct_os_regs regs;
+    struct ct_registers regs;
     size_t index;
     int status = find_stopped(stopped, tid, &index, &regs);
     if (status)
         return status;
     if (find_followed(s, tid))
         return CT_ERR_BAD_STATE;
-    if (!regs.pc || in_own_code(regs.pc) || ct_stalk_is_inside(s, tid, regs.pc) ||
-        __atomic_load_n(&s->lock, __ATOMIC_ACQUIRE) || ct_stalk_signals_going_back())
+    uint64_t pc = ct_registers_pc(&regs);
+    if (!pc || in_own_code(pc) || ct_stalk_is_inside(s, tid, pc) || __atomic_load_n(&s->lock, __ATOMIC_ACQUIRE) ||
+        ct_stalk_signals_going_back())
         return CT_ERR_BUSY;
     uint64_t block;
-    struct stalk_thread *t = ct_stalk_thread_make(s, tid, transformer, sink, regs.gs_base, &block, &status);
+    struct stalk_thread *t =
+        ct_stalk_thread_make(s, tid, transformer, sink, ct_registers_block(&regs), &block, &status);
     if (!t)
         return status;
-    t->begin = ct_stalk_section_interrupted(regs.fs_base, regs.pc);
-    regs.pc = ct_stalk_helper(t->cache->regions, ct_stalk_begin);
-    regs.gs_base = block;
+    t->begin = ct_stalk_section_interrupted(ct_registers_thread_base(&regs), pc);
+    ct_registers_set_pc(&regs, ct_stalk_helper(t->cache->regions, ct_stalk_begin));
+    ct_registers_set_block(&regs, block);
     status = ct_os_stopped_set_regs(stopped, index, &regs);
     if (status) {
         t->following = 0;
@@ -150,16 +152,19 @@ static int redirect(struct stalk_thread *t, uint64_t *pc) {
 }
 
 static int redirect_to_end(struct stalk_thread *t, struct ct_os_stopped *stopped) {
-    struct ct_os_regs regs;
+    struct ct_registers regs;
     size_t index;
     if (!t->following)
         return CT_OK; /* it was asked before */
     int status = find_stopped(stopped, t->tid, &index, &regs);
     if (status == CT_ERR_NOT_FOUND) /* gone, without a word */
         return __atomic_load_n(&t->ending, __ATOMIC_ACQUIRE) ? CT_OK : CT_ERR_TRUNCATED;
-    uint64_t pc = regs.pc;
-    status = status ? status : redirect(t, &regs.pc);
-    return !status && regs.pc != pc ? ct_os_stopped_set_regs(stopped, index, &regs) : status;
+    uint64_t pc = status ? 0 : ct_registers_pc(&regs);
+    status = status ? status : redirect(t, &pc);
+    if (status || pc == ct_registers_pc(&regs))
+        return status;
+    ct_registers_set_pc(&regs, pc);
+    return ct_os_stopped_set_regs(stopped, index, &regs);
 }
 
 /* It is let go where it stands, still, or is gone: from now on it does nothing for us. */
@@ -254,19 +259,20 @@ static bool has_others(const struct ct_stalker *s) {
 }
 
 static bool is_anybody_inside(const struct ct_stalker *s, struct ct_os_stopped *stopped) {
-    struct ct_os_regs regs;
+    struct ct_registers regs;
     for (size_t i = 0; i < ct_os_stopped_count(stopped); i++)
         if (!ct_os_stopped_get_regs(stopped, i, &regs) &&
-            (ct_stalk_is_inside(s, ct_os_stopped_tid(stopped, i), regs.pc) || in_own_code(regs.pc)))
+            (ct_stalk_is_inside(s, ct_os_stopped_tid(stopped, i), ct_registers_pc(&regs)) ||
+             in_own_code(ct_registers_pc(&regs))))
             return true;
     return __atomic_load_n(&s->followed, __ATOMIC_ACQUIRE) != 0; /* somebody is about to say that it is over */
 }
 
 static bool is_starting(struct ct_stalker *s, struct ct_os_stopped *stopped) {
-    struct ct_os_regs regs;
+    struct ct_registers regs;
     for (size_t i = 0; i < ct_os_stopped_count(stopped); i++)
         if (!ct_os_stopped_get_regs(stopped, i, &regs) && !find_followed(s, ct_os_stopped_tid(stopped, i)) &&
-            ct_stalk_is_inside(s, 0, regs.pc))
+            ct_stalk_is_inside(s, 0, ct_registers_pc(&regs)))
             return true;
     return false;
 }

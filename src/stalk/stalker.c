@@ -93,8 +93,7 @@ STALK_API int ct_stalker_create(struct ct_stalker **out, const struct ct_stalker
     s->quick_loop = ct_stalk_has_quick_loop();
     s->has_gsbase = ct_os_has_gsbase();
     ct_stalk_find_functions();
-    s->xsave_size = ct_os_vector_state(&s->xsave_mask);
-    if (!s->xsave_size) {
+    if (!ct_os_vectors(&s->vectors)) {
         (void)ct_os_free(s, sizeof *s);
         return CT_ERR_UNSUPPORTED;
     }

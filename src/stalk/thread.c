@@ -173,11 +173,11 @@ static bool is_of_another(uint64_t block, int tid) {
     return ours && a->tid != (uint32_t)tid;
 }
 
-/* A block for the thread whose GS is `gs_base`: *block. */
-static int find_block(struct stalk_thread *t, uint64_t gs_base, uint64_t *block) {
-    if (gs_base && !is_block(gs_base))
-        return CT_ERR_UNSUPPORTED; /* the program uses GS itself */
-    *block = gs_base && !is_of_another(gs_base, t->tid) ? gs_base : 0;
+/* A block for the thread that has the block `present`, or something else in its place, or 0: *block. */
+static int find_block(struct stalk_thread *t, uint64_t present, uint64_t *block) {
+    if (present && !is_block(present))
+        return CT_ERR_UNSUPPORTED; /* the program has taken the place for itself */
+    *block = present && !is_of_another(present, t->tid) ? present : 0;
     if (*block)
         return CT_OK;
     if (!t->own_block)
@@ -247,7 +247,7 @@ static int prepare(struct stalk_thread *t, uint64_t block, const struct ct_stalk
 
 struct stalk_thread *ct_stalk_thread_make(struct ct_stalker *s, int tid,
                                           const struct ct_stalker_transformer *transformer,
-                                          const struct ct_stalker_sink *sink, uint64_t gs_base, uint64_t *block,
+                                          const struct ct_stalker_sink *sink, uint64_t present, uint64_t *block,
                                           int *status) {
     ct_stalk_lock(s);
     struct stalk_thread *t = make_thread(s, tid);
@@ -256,7 +256,7 @@ struct stalk_thread *ct_stalk_thread_make(struct ct_stalker *s, int tid,
         *status = CT_ERR_BAD_STATE;
     if (!*status) {
         t->stalker = s;
-        *status = find_block(t, gs_base, block);
+        *status = find_block(t, present, block);
     }
     const struct stalk_area *a = *status ? NULL : (const struct stalk_area *)(*block + CT_AREA);
     if (a && a->thread && a->thread != t && a->thread->tid == tid && a->thread->following)

@@ -457,6 +457,8 @@ static int close_build(struct stalk_build *b, struct stalk_fragment **out) {
     status = ct_stalk_place(b->region, f);
     if (!status && ct_arena_mode(b->region->arena) == CT_WX_PROTECT)
         status = ct_arena_write(b->region->arena, f->code, b->out.bytes, b->out.length);
+    else
+        ct_os_sync_code(f->code, f->code_size);
     if (!status)
         status = add_entries(b, f);
     s->statistics.fragments++;

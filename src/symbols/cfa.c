@@ -208,14 +208,15 @@ void ct_cfa_run(const struct ct_cfa_rules *rules, struct ct_reader code, uint64_
 }
 
 uint32_t ct_cfa_entry_flags(const struct ct_cfa_rules *rules, const struct ct_cfa_row *row) {
-    const struct ct_elf_machine *machine = rules->machine;
+    const struct ct_machine *machine = rules->machine;
     uint32_t flags = 0;
-    if (row->cfa != CT_CFA_REGISTER || row->cfa_register != machine->sp ||
-        row->cfa_offset != (uint64_t)machine->cfa_offset || rules->ra_register != machine->ra)
+    if (row->cfa != CT_CFA_REGISTER || row->cfa_register != machine->dwarf_sp ||
+        row->cfa_offset != (uint64_t)machine->cfa_offset || rules->ra_register != machine->dwarf_ra)
         flags |= CT_FUNC_ODD_ENTRY;
     if (row->ra == CT_RA_UNDEFINED)
         flags |= CT_FUNC_NO_RETURN_ADDRESS;
-    else if (row->ra != CT_RA_AT_CFA || row->ra_offset != (uint64_t)(int64_t)machine->ra_offset)
+    else if (machine->ra_offset ? row->ra != CT_RA_AT_CFA || row->ra_offset != (uint64_t)(int64_t)machine->ra_offset
+                                : row->ra != CT_RA_UNSPECIFIED)
         flags |= CT_FUNC_ODD_ENTRY;
     return flags;
 }

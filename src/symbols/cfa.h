@@ -18,7 +18,7 @@ struct ct_cfa_row {
 
 /* What instructions need to know of their CIE. */
 struct ct_cfa_rules {
-    const struct ct_elf_machine *machine;
+    const struct ct_machine *machine;
     uint64_t code_align;
     uint64_t data_align; /* two's complement */
     uint64_t ra_register;

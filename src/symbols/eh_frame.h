@@ -10,7 +10,7 @@ struct ct_cie;
 /* Filled by the walk; freed with ct_eh_frame_close. */
 struct ct_eh_frame {
     const struct ct_elf *elf;
-    const struct ct_elf_machine *machine;
+    const struct ct_machine *machine;
     struct ct_span bytes;
     bool ends_at_zero;   /* the size is not known: a length of zero ends the section */
     struct ct_cie *cies; /* in file order */

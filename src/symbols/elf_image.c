@@ -6,19 +6,6 @@
 #define MAX_SEGMENTS     1024
 #define MAX_NOTES        ((size_t)1 << 18) /* largest segment of notes */
 
-static const struct ct_elf_machine machines[] = {
-    {
-        .id = EM_X86_64,
-        .sp = 7,
-        .ra = 16,
-        .cfa_offset = 8,
-        .ra_offset = -8,
-        .nop = 0x90,
-        .reloc_relative = R_X86_64_RELATIVE,
-        .reloc_symbol = {R_X86_64_64, R_X86_64_GLOB_DAT},
-    },
-};
-
 /* Copies a structure, which need not be aligned, out of the file; false when it is not inside. */
 static bool copy_from(const struct ct_elf *elf, uint64_t offset, void *out, size_t size) {
     if (offset > elf->size || size > elf->size - offset)
@@ -55,9 +42,7 @@ int ct_elf_open(struct ct_elf *elf, const void *data, size_t size) {
         return CT_ERR_BAD_FILE;
     if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB)
         return CT_ERR_UNSUPPORTED;
-    for (size_t i = 0; i < sizeof machines / sizeof *machines; i++)
-        if (machines[i].id == header.e_machine)
-            elf->machine = &machines[i];
+    elf->machine = ct_machine_by_elf(header.e_machine);
     if (!elf->machine)
         return CT_ERR_UNSUPPORTED;
     if (header.e_type != ET_EXEC && header.e_type != ET_DYN)
@@ -67,6 +52,11 @@ int ct_elf_open(struct ct_elf *elf, const void *data, size_t size) {
     if (elf->phnum > elf->size / sizeof(Elf64_Phdr) || elf->phnum > MAX_SEGMENTS)
         elf->phnum = 0;
     return 0;
+}
+
+int ct_elf_open_host(struct ct_elf *elf, const void *data, size_t size) {
+    int status = ct_elf_open(elf, data, size);
+    return !status && elf->machine != ct_machine_host() ? CT_ERR_UNSUPPORTED : status;
 }
 
 static struct ct_span file_bytes(const struct ct_elf *elf, uint64_t offset, uint64_t size, uint64_t address) {

@@ -5,25 +5,14 @@
 #ifndef CT_SYMBOLS_ELF_IMAGE_H
 #define CT_SYMBOLS_ELF_IMAGE_H
 
+#include "isa/machine.h"
 #include "symbols/reader.h"
 #include <elf.h>
-
-/* What differs between instruction sets: the unwind state on entry of a function, and relocations that contain an
- * address. */
-struct ct_elf_machine {
-    uint16_t id;              /* e_machine */
-    uint8_t sp, ra;           /* DWARF numbers of stack pointer and return address */
-    int8_t cfa_offset;        /* on entry CFA is sp + this ... */
-    int8_t ra_offset;         /* ... and the return address is stored at CFA + this */
-    uint8_t nop;              /* the one-byte no-op; 0: there is none */
-    uint32_t reloc_relative;  /* base + addend */
-    uint32_t reloc_symbol[2]; /* symbol + addend */
-};
 
 struct ct_elf {
     const uint8_t *data;
     size_t size;
-    const struct ct_elf_machine *machine;
+    const struct ct_machine *machine;
     uint64_t phoff, shoff;
     uint32_t phnum, shnum, shstrndx;
 };
@@ -37,6 +26,9 @@ struct ct_elf_section {
 
 /* CT_ERR_BAD_FILE: not a linked ELF file; CT_ERR_UNSUPPORTED: for another kind of machine. */
 int ct_elf_open(struct ct_elf *elf, const void *data, size_t size);
+
+/* As ct_elf_open, for code that is to run here: CT_ERR_UNSUPPORTED also of a machine that is not this one. */
+int ct_elf_open_host(struct ct_elf *elf, const void *data, size_t size);
 
 /* False when there is no such section or segment, or it cannot be read. */
 bool ct_elf_section(const struct ct_elf *elf, uint32_t index, struct ct_elf_section *out);

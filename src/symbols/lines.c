@@ -143,6 +143,13 @@ void ct_lines_close(struct ct_lines *l) {
     free(l);
 }
 
+const struct ct_machine *ct_lines_machine(const struct ct_lines *l) {
+    Elf64_Ehdr header;
+    bool known = pread(l->file, &header, sizeof header, 0) == (ssize_t)sizeof header &&
+                 header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_ident[EI_DATA] == ELFDATA2LSB;
+    return known ? ct_machine_by_elf(header.e_machine) : NULL;
+}
+
 size_t ct_lines_missing_units(const struct ct_lines *lines) {
     return lines->missing;
 }

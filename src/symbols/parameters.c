@@ -27,12 +27,20 @@ int ct_parameters_open(struct ct_parameters **out, const char *path) {
     p->dw = ct_dw();
     p->table = calloc(TABLE, sizeof *p->table);
     int status = p->table ? ct_lines_open(&p->lines, path) : CT_ERR_NO_MEMORY;
+    p->machine = status ? NULL : ct_lines_machine(p->lines);
+    if (!status && !p->machine)
+        status = CT_ERR_UNSUPPORTED;
     if (status) {
         ct_parameters_close(p);
         return status;
     }
+    p->convention = ct_convention_of(p->machine);
     *out = p;
     return 0;
+}
+
+const struct ct_machine *ct_parameters_machine(const struct ct_parameters *p) {
+    return p->machine;
 }
 
 void ct_parameters_close(struct ct_parameters *p) {
@@ -65,20 +73,11 @@ void *ct_parameters_memory(struct ct_parameters *p, size_t size) {
 
 /* ---- where values are on entry ---- */
 
-/* Index in a detail record; -1: not recorded. */
-static int piece_of(unsigned dwarf_register) {
-    static const int8_t pieces[] = {
-        [0] = 6, [1] = 2, [2] = 3, [3] = -1, [4] = 1, [5] = 0, [6] = -1, [7] = -1, [8] = 4, [9] = 5, [10] = 7};
-    if (dwarf_register < sizeof pieces)
-        return pieces[dwarf_register];
-    return dwarf_register >= 17 && dwarf_register <= 24 ? CT_PIECE_VECTOR + (int)dwarf_register - 17 : -1;
-}
-
-static bool is_register(const Dwarf_Op *op, int *piece) {
+static bool is_register(struct ct_parameters *p, const Dwarf_Op *op, int *piece) {
     bool numbered = op->atom >= DW_OP_reg0 && op->atom <= DW_OP_reg31;
     if (!numbered && op->atom != DW_OP_regx)
         return false;
-    *piece = piece_of(numbered ? (unsigned)op->atom - DW_OP_reg0 : (unsigned)op->number);
+    *piece = p->convention->piece(numbered ? (unsigned)op->atom - DW_OP_reg0 : (unsigned)op->number);
     return true;
 }
 
@@ -98,9 +97,9 @@ static struct ct_place place_by_location(struct ct_parameters *p, Dwarf_Die *die
         (convention && p->dw->dwarf_whatform(&attribute) == DW_FORM_exprloc) ||
         p->dw->dwarf_getlocation_addr(&attribute, entry, &ops, &count, 1) != 1)
         return unknown;
-    if (count != 1 || !is_register(&ops[0], &piece) || piece < 0)
+    if (count != 1 || !is_register(p, &ops[0], &piece) || piece < 0)
         return unknown;
-    return (struct ct_place){.kind = CT_PLACE_REGISTERS, .piece_count = 1, .pieces = {(uint8_t)piece}};
+    return (struct ct_place){.kind = CT_PLACE_REGISTERS, .piece_count = 1, .piece_size = 8, .pieces = {(uint8_t)piece}};
 }
 
 /* True when something is known about the place on entry, even that it is in the frame. */
@@ -271,7 +270,7 @@ static void read_signature(struct ct_parameters *p, uint64_t offset, bool clone,
     if (!s->parameters)
         return;
     s->local = !is_external(p, &die);
-    ct_signature_place(s);
+    ct_signature_place(p->convention, s);
     if (s->local) {
         forget_unlocated(p, &list, offset, s);
         if (may_have_lost_its_result(p, &die, &unit))

@@ -7,6 +7,7 @@
 #ifndef CT_SYMBOLS_PARAMETERS_H
 #define CT_SYMBOLS_PARAMETERS_H
 
+#include "isa/machine.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,7 +31,7 @@ enum ct_type_kind {
 enum ct_class {
     CT_CLASS_NONE, /* nothing there */
     CT_CLASS_INTEGER,
-    CT_CLASS_SSE,
+    CT_CLASS_SSE, /* a vector register */
     CT_CLASS_MEMORY,
     CT_CLASS_X87,
     CT_CLASS_UNKNOWN,
@@ -55,6 +56,7 @@ struct ct_type {
     uint64_t size, align;
     bool is_signed;    /* ENUM */
     bool is_union;     /* STRUCT */
+    bool is_quad;      /* FLOAT of 16 bytes: in the format of IEEE 754, not the x87's */
     bool by_reference; /* STRUCT with a copy constructor or destructor, so not in registers: its address is passed */
     bool incomplete;   /* some of its contents are not known */
     const struct ct_member *members; /* STRUCT */
@@ -63,13 +65,13 @@ struct ct_type {
     size_t enumerator_count;
     const struct ct_type *element; /* ARRAY */
     uint64_t count;                /* ARRAY */
-    enum ct_class classes[2];      /* of its first 16 bytes (parameters_x64.c) */
+    enum ct_class classes[2];      /* of its first 16 bytes (parameters_<isa>.c) */
 };
 
 enum ct_place_kind {
     CT_PLACE_UNKNOWN,
     CT_PLACE_NOWHERE,   /* an empty structure */
-    CT_PLACE_REGISTERS, /* eight bytes in each of the pieces */
+    CT_PLACE_REGISTERS, /* `piece_size` bytes in each of the pieces */
     CT_PLACE_STACK,     /* at stack pointer + offset */
     CT_PLACE_ADDRESS,   /* the first piece contains its address */
     CT_PLACE_CONSTANT,
@@ -79,9 +81,9 @@ enum { CT_PIECE_VECTOR = 16 };
 
 struct ct_place {
     enum ct_place_kind kind;
-    unsigned piece_count;
-    /* index of the register in a detail record, or CT_PIECE_VECTOR + number of the vector register */
-    uint8_t pieces[2];
+    unsigned piece_count, piece_size;
+    /* indexes of registers in a detail record, or CT_PIECE_VECTOR + number of the vector register */
+    uint8_t pieces[4];
     uint64_t offset, constant;
 };
 
@@ -111,12 +113,34 @@ void ct_parameters_close(struct ct_parameters *parameters);
  * made it from another function (its symbol says so), and it does not follow the calling convention. */
 const struct ct_signature *ct_parameters_find(struct ct_parameters *parameters, uint64_t offset, bool clone);
 
-/* ---- System V x86_64 (parameters_x64.c) ---- */
+/* The machine that its code is for. */
+const struct ct_machine *ct_parameters_machine(const struct ct_parameters *parameters);
 
-/* Sets the classes of a type whose parts are known. */
-void ct_type_classify(struct ct_type *type);
+/* ---- calling conventions ---- */
+
+/* What the arguments so far have taken. */
+struct ct_passing {
+    unsigned integers, vectors; /* registers */
+    uint64_t stack;             /* from the first argument on the stack */
+    bool unsure;                /* what was passed before is not certain, so nothing that follows is */
+};
+
+/* That of a machine (parameters_<isa>.c). All are in every build: a trace of one machine is read on another. */
+struct ct_convention {
+    /* Sets the classes of a type whose parts are known. */
+    void (*classify)(struct ct_type *type);
+    /* Where the result is. What is needed to return it may take registers from arguments, or make them unsure. */
+    struct ct_place (*result)(struct ct_passing *passing, const struct ct_type *type);
+    /* Where the next argument is. `plain_only`: structures are not passed as in C. */
+    struct ct_place (*argument)(struct ct_passing *passing, const struct ct_type *type, bool plain_only);
+    /* Place in a detail record of a register with that number in DWARF, as in ct_place.pieces; -1: it is in none. */
+    int (*piece)(unsigned dwarf_register);
+};
+const struct ct_convention *ct_convention_of(const struct ct_machine *machine);
+extern const struct ct_convention ct_convention_x64, ct_convention_a64;
+
 /* Sets places that are CT_PLACE_UNKNOWN from the calling convention, as far as it is certain, and the place of the
  * result. */
-void ct_signature_place(struct ct_signature *signature);
+void ct_signature_place(const struct ct_convention *convention, struct ct_signature *signature);
 
 #endif

@@ -9,6 +9,8 @@ struct ct_parameters_block;
 struct ct_parameters_entry;
 
 struct ct_parameters {
+    const struct ct_machine *machine;
+    const struct ct_convention *convention;
     const struct ct_dw *dw;
     struct ct_lines *lines;
     struct ct_parameters_block *blocks; /* memory of signatures and types */

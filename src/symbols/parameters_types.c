@@ -399,6 +399,6 @@ const struct ct_type *ct_parameters_type(struct ct_parameters *p, Dwarf_Die *die
         return &ct_type_unknown;
     p->nodes--;
     read_type(p, &target, type, cxx, depth);
-    ct_type_classify(type);
+    p->convention->classify(type);
     return type;
 }

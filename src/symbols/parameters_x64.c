@@ -74,7 +74,7 @@ static void classify_array(struct ct_type *type) {
         add_part(type, type->element, i * type->element->size, false);
 }
 
-void ct_type_classify(struct ct_type *type) {
+static void classify(struct ct_type *type) {
     set_all(type, CT_CLASS_NONE);
     switch (type->kind) {
     case CT_TYPE_VOID:
@@ -102,14 +102,8 @@ void ct_type_classify(struct ct_type *type) {
 
 /* ---- arguments ---- */
 
-struct state {
-    unsigned integers, vectors;
-    uint64_t stack; /* from the first argument on the stack */
-    bool unsure;    /* it is not certain how earlier values were passed */
-};
-
-static struct ct_place in_registers(struct state *s, const enum ct_class *classes) {
-    struct ct_place place = {.kind = CT_PLACE_REGISTERS};
+static struct ct_place in_registers(struct ct_passing *s, const enum ct_class *classes) {
+    struct ct_place place = {.kind = CT_PLACE_REGISTERS, .piece_size = 8};
     for (int i = 0; i < 2; i++)
         if (classes[i] == CT_CLASS_INTEGER)
             place.pieces[place.piece_count++] = (uint8_t)s->integers++;
@@ -118,7 +112,7 @@ static struct ct_place in_registers(struct state *s, const enum ct_class *classe
     return place;
 }
 
-static struct ct_place on_stack(struct state *s, const struct ct_type *type) {
+static struct ct_place on_stack(struct ct_passing *s, const struct ct_type *type) {
     if (type->align > 8)
         s->stack = (s->stack + 15) & ~UINT64_C(15);
     struct ct_place place = {.kind = CT_PLACE_STACK, .offset = 8 + s->stack}; /* after the return address */
@@ -126,7 +120,7 @@ static struct ct_place on_stack(struct state *s, const struct ct_type *type) {
     return place;
 }
 
-static struct ct_place place_of(struct state *s, const struct ct_type *type, bool plain_only) {
+static struct ct_place place_of(struct ct_passing *s, const struct ct_type *type, bool plain_only) {
     static const enum ct_class pointer[2] = {CT_CLASS_INTEGER, CT_CLASS_NONE};
     unsigned integers = 0, vectors = 0;
     bool structure = type->kind == CT_TYPE_STRUCT;
@@ -155,39 +149,28 @@ static struct ct_place place_of(struct state *s, const struct ct_type *type, boo
     return in_registers(s, type->classes);
 }
 
-static struct ct_place place_of_result(const struct ct_type *type) {
-    struct state s = {0};
+static struct ct_place place_of_result(struct ct_passing *s, const struct ct_type *type) {
+    struct ct_passing registers = {0};
     if (type->kind == CT_TYPE_VOID)
         return (struct ct_place){.kind = CT_PLACE_NOWHERE};
-    if (type->by_reference || type->classes[0] == CT_CLASS_MEMORY)
+    if (type->by_reference || type->classes[0] == CT_CLASS_MEMORY) {
+        s->integers++; /* where the result is to be put comes first */
         return (struct ct_place){.kind = CT_PLACE_ADDRESS, .piece_count = 1};
+    }
+    s->unsure = type->classes[0] == CT_CLASS_UNKNOWN;
     if (type->classes[0] == CT_CLASS_X87 || type->classes[0] == CT_CLASS_UNKNOWN)
         return (struct ct_place){0};
     if (type->classes[0] == CT_CLASS_NONE)
         return (struct ct_place){.kind = CT_PLACE_NOWHERE};
-    return in_registers(&s, type->classes); /* rax rdx, xmm0 xmm1: in the order of a return record */
+    return in_registers(&registers, type->classes); /* rax rdx, xmm0 xmm1: as in the record of a return */
 }
 
-void ct_signature_place(struct ct_signature *signature) {
-    const struct ct_type *result = signature->result;
-    struct state s = {0};
-    bool structure = result->kind == CT_TYPE_STRUCT;
-    if (!signature->convention)
-        return;
-    s.unsure = result->classes[0] == CT_CLASS_UNKNOWN && !result->by_reference;
-    if (structure && signature->plain_only)
-        s.unsure = true;
-    else
-        signature->result_place = place_of_result(result);
-    if (signature->result_place.kind == CT_PLACE_ADDRESS)
-        s.integers++; /* the address for the result comes first */
-    for (size_t i = 0; i < signature->count; i++) {
-        struct ct_parameter *p = &signature->parameters[i];
-        struct ct_place place = place_of(&s, p->type, signature->plain_only);
-        bool both = p->place.kind == CT_PLACE_REGISTERS && place.kind == CT_PLACE_REGISTERS;
-        if (p->place.kind == CT_PLACE_UNKNOWN)
-            p->place = place;
-        else if (both && p->place.pieces[0] != place.pieces[0] && !signature->local)
-            p->place = (struct ct_place){0}; /* they disagree: not known */
-    }
+static int piece_of(unsigned dwarf_register) {
+    static const int8_t pieces[] = {
+        [0] = 6, [1] = 2, [2] = 3, [3] = -1, [4] = 1, [5] = 0, [6] = -1, [7] = -1, [8] = 4, [9] = 5, [10] = 7};
+    if (dwarf_register < sizeof pieces)
+        return pieces[dwarf_register];
+    return dwarf_register >= 17 && dwarf_register <= 24 ? CT_PIECE_VECTOR + (int)dwarf_register - 17 : -1;
 }
+
+const struct ct_convention ct_convention_x64 = {classify, place_of_result, place_of, piece_of};

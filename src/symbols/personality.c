@@ -33,7 +33,7 @@ static uint64_t symbol_value(const struct ct_elf *elf, uint64_t index) {
 
 /* The target of a relocation, when it is in this file; 0 otherwise. */
 static uint64_t relocated_value(const struct ct_elf *elf, const Elf64_Rela *reloc) {
-    const struct ct_elf_machine *machine = elf->machine;
+    const struct ct_machine *machine = elf->machine;
     uint32_t type = (uint32_t)ELF64_R_TYPE(reloc->r_info);
     if (type == machine->reloc_relative)
         return (uint64_t)reloc->r_addend;

@@ -42,7 +42,7 @@ int ct_unwind_open(struct ct_unwind **out, const void *image, size_t size) {
     struct ct_unwind *table = calloc(1, sizeof *table);
     if (!table)
         return CT_ERR_NO_MEMORY;
-    int status = ct_elf_open(&table->elf, image, size);
+    int status = ct_elf_open_host(&table->elf, image, size);
     if (!status)
         status = ct_eh_frame_open(&table->frame, &table->elf);
     if (!status)
@@ -134,25 +134,25 @@ static int apply_rule(const struct frame *f, const struct ct_unwind_rule *rule, 
     return status ? status : f->memory->read(f->memory->arg, *place, value);
 }
 
-static int apply_row(const struct frame *f, const struct ct_elf_machine *machine, unsigned ra,
+static int apply_row(const struct frame *f, const struct ct_machine *machine, unsigned ra,
                      const struct ct_unwind_row *row, struct ct_unwind_regs *caller, struct ct_unwind_result *result) {
     uint64_t place;
     caller->known = 0;
     for (unsigned reg = 0; reg < CT_UNWIND_REGISTERS; reg++) {
-        if (reg == ra || (reg == machine->sp && row->registers[reg].kind == CT_UNWIND_SAME))
+        if (reg == ra || (reg == machine->dwarf_sp && row->registers[reg].kind == CT_UNWIND_SAME))
             continue;
         if (apply_rule(f, &row->registers[reg], reg, &caller->value[reg], &place) == 0)
             caller->known |= UINT64_C(1) << reg;
     }
-    if (row->registers[machine->sp].kind == CT_UNWIND_SAME) {
-        caller->value[machine->sp] = f->cfa;
-        caller->known |= UINT64_C(1) << machine->sp;
+    if (row->registers[machine->dwarf_sp].kind == CT_UNWIND_SAME) {
+        caller->value[machine->dwarf_sp] = f->cfa;
+        caller->known |= UINT64_C(1) << machine->dwarf_sp;
     }
     result->outermost = row->registers[ra].kind == CT_UNWIND_UNDEFINED;
     if (result->outermost)
         return 0;
-    int status = apply_rule(f, &row->registers[ra], ra, &caller->value[machine->ra], &result->return_slot);
-    caller->known |= UINT64_C(1) << machine->ra;
+    int status = apply_rule(f, &row->registers[ra], ra, &caller->value[machine->dwarf_ra], &result->return_slot);
+    caller->known |= UINT64_C(1) << machine->dwarf_ra;
     return status;
 }
 

@@ -1,5 +1,6 @@
 /* Arguments and results, from detail records: see arguments.h. */
 #include "trace/arguments.h"
+#include "isa/machine.h"
 #include "symbols/lookup.h"
 #include "symbols/parameters.h"
 #include "trace/value_text.h"
@@ -91,7 +92,9 @@ static bool is_believed(const struct ct_trace_module *info, const struct ct_trac
                                length == strcspn(signature->name, "."));
 }
 
-static const struct ct_signature *signature_of(struct ct_argument_reader *r, size_t process, uint64_t id) {
+/* NULL: not known, or of another machine. */
+static const struct ct_signature *signature_of(struct ct_argument_reader *r, size_t process, uint64_t id,
+                                               uint8_t arch) {
     const struct ct_trace_module *info;
     const struct ct_trace_function *function = ct_trace_function(r->trace, process, id);
     struct module *module = function ? module_of(r, process, id, &info) : NULL;
@@ -99,9 +102,9 @@ static const struct ct_signature *signature_of(struct ct_argument_reader *r, siz
         return NULL;
     if (!module->looked)
         open_module(r, module, info);
+    bool fits = module->parameters && ct_parameters_machine(module->parameters) == ct_machine_by_arch(arch);
     const struct ct_signature *signature =
-        module->parameters ? ct_parameters_find(module->parameters, function->offset, is_clone(function->linkage_name))
-                           : NULL;
+        fits ? ct_parameters_find(module->parameters, function->offset, is_clone(function->linkage_name)) : NULL;
     return signature && is_believed(info, function, signature) ? signature : NULL;
 }
 
@@ -110,19 +113,20 @@ static const struct ct_signature *signature_of(struct ct_argument_reader *r, siz
 static void show_registers(const struct ct_type *type, const struct ct_place *place, const struct ct_memory *memory,
                            struct ct_argument *out) {
     const struct ct_trace_detail *detail = memory->detail;
-    uint8_t bytes[16] = {0};
+    uint8_t bytes[sizeof place->pieces * sizeof *detail->vectors] = {0};
+    size_t size = place->piece_size;
     for (unsigned i = 0; i < place->piece_count; i++) {
         unsigned piece = place->pieces[i];
         if (piece < CT_PIECE_VECTOR)
-            memcpy(bytes + 8 * i, &detail->registers[piece], 8);
+            memcpy(bytes + size * i, &detail->registers[piece], size);
         else if (detail->has_vectors)
-            memcpy(bytes + 8 * i, detail->vectors[piece - CT_PIECE_VECTOR], 8);
+            memcpy(bytes + size * i, detail->vectors[piece - CT_PIECE_VECTOR], size);
         else {
             ct_value_unknown(out);
             return;
         }
     }
-    size_t have = 8 * (size_t)place->piece_count;
+    size_t have = size * place->piece_count;
     ct_value_show(type, bytes, have < type->size ? have : (size_t)type->size, memory, out);
 }
 
@@ -189,13 +193,15 @@ static struct ct_argument *add_argument(struct ct_arguments *out, const char *na
 }
 
 static void read_registers(const struct ct_trace_detail *detail, struct ct_arguments *out) {
-    static const char *const names[] = {"rdi", "rsi", "rdx", "rcx", "r8", "r9"};
+    const struct ct_machine *machine = ct_machine_by_arch(detail->arch);
+    if (!machine)
+        return;
     if (detail->type == CT_TRACE_DETAIL_RETURN) {
-        ct_value_pointer(detail->registers[0], add_argument(out, "rax"));
+        ct_value_pointer(detail->registers[0], add_argument(out, machine->registers[machine->result[0]]));
         return;
     }
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        ct_value_pointer(detail->registers[i], add_argument(out, names[i]));
+    for (size_t i = 0; i < machine->argument_count; i++)
+        ct_value_pointer(detail->registers[i], add_argument(out, machine->registers[machine->call[i]]));
 }
 
 static void read_named(const struct ct_signature *signature, const struct ct_memory *memory, struct ct_arguments *out) {
@@ -233,7 +239,7 @@ int ct_arguments_of(struct ct_argument_reader *r, size_t thread, const struct ct
     if (!info || (detail->type != CT_TRACE_DETAIL_CALL && detail->type != CT_TRACE_DETAIL_RETURN))
         return CT_ERR_NOT_FOUND;
     const struct ct_memory memory = {detail, r->constants, info->process};
-    read_by(signature_of(r, info->process, detail->function_id), &memory, out);
+    read_by(signature_of(r, info->process, detail->function_id, detail->arch), &memory, out);
     return 0;
 }
 

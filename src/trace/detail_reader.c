@@ -306,10 +306,12 @@ static int parse_signal(const uint8_t *record, const struct atf_detail_event *ev
     return 0;
 }
 
-int ct_details_parse(const uint8_t *record, const struct atf_detail_event *event, struct ct_trace_detail *out) {
+int ct_details_parse(const uint8_t *record, const struct atf_detail_event *event, uint8_t arch,
+                     struct ct_trace_detail *out) {
     out->type = event->event_type;
     out->index_seq = event->index_seq;
     out->timestamp_ns = event->timestamp;
+    out->arch = arch;
     out->function_id = 0;
     out->stack_size = 0;
     out->has_vectors = false;
@@ -341,7 +343,7 @@ int ct_trace_detail(struct ct_trace *trace, size_t thread, uint32_t detail_seq, 
     if (!details)
         return CT_ERR_NO_MEMORY;
     const uint8_t *record = ct_details_record(details, detail_seq, &event);
-    return record ? ct_details_parse(record, &event, out) : CT_ERR_NOT_FOUND;
+    return record ? ct_details_parse(record, &event, details->last_part->header.arch, out) : CT_ERR_NOT_FOUND;
 }
 
 int ct_trace_detail_range(struct ct_trace *trace, size_t thread, uint64_t *first, uint64_t *end) {

@@ -4,6 +4,7 @@
  * end the header again with the counts, the footer last. (The first bytes of a footer are not a possible length, so a
  * reader that does not know the counts stops there.) The first failure is kept; after it records are counted and
  * dropped, and the file ends with a whole record. */
+#include "isa/machine.h"
 #include "trace/buffers.h"
 #include "trace/crc32.h"
 #include "trace/file.h"
@@ -65,7 +66,7 @@ static struct atf_detail_header header_of(const struct ct_detail_writer *writer,
         .magic = {'A', 'T', 'D', '2'},
         .endian = ATF_LITTLE_ENDIAN,
         .version = ATF_VERSION,
-        .arch = ATF_ARCH_X86_64,
+        .arch = ct_machine_host()->arch,
         .os = ATF_OS_LINUX,
         .thread_id = writer->tid,
         .detail_seq_start = (uint32_t)writer->start,

@@ -41,6 +41,7 @@ static bool readable_packed(const struct ctp_header *header) {
 static void inspect_raw(struct ct_index_part *part, const struct atf_index_header *header) {
     int fd = part->file.fd;
     part->thread_id = header->thread_id;
+    part->arch = header->arch;
     part->events_offset = header->events_offset;
     if (part->segment)
         memcpy(&part->first, header->reserved, sizeof header->reserved);

@@ -37,7 +37,7 @@ static int write_header(struct ct_packed_out *packed) {
         .magic = {'C', 'T', 'P', '1'},
         .endian = ATF_LITTLE_ENDIAN,
         .version = CTP_VERSION,
-        .arch = ATF_ARCH_X86_64,
+        .arch = packed->arch,
         .os = ATF_OS_LINUX,
         .flags = packed->link_count || ct_sink_has_detail(packed->place, packed->directory) ? ATF_HAS_DETAIL : 0,
         .thread_id = packed->tid,

@@ -16,6 +16,7 @@ struct ct_packed_out {
     struct ct_place *place;
     const char *directory;
     uint32_t tid;
+    uint8_t arch;             /* of the header */
     struct ct_series *series; /* NULL: one file for all events */
     unsigned number;          /* of this file */
     struct ct_pack *pack;     /* while something is written */

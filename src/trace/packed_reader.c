@@ -319,6 +319,7 @@ int ct_packed_load(struct ct_index_part *part) {
         return packed ? 0 : CT_ERR_NO_MEMORY;
     }
     part->thread_id = packed->header.thread_id;
+    part->arch = packed->header.arch;
     part->first = packed->header.first_seq < UINT64_MAX >> 1 ? packed->header.first_seq : 0;
     packed->has_footer = read_footer(part, &packed->footer);
     int error = packed->has_footer ? load_tables(part, &packed->footer, lists) : EBADMSG;

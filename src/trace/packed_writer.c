@@ -180,6 +180,7 @@ static int packed_open(void **sink, const struct ct_sink_options *options) {
     packed->place = options->place;
     packed->directory = options->directory;
     packed->tid = options->tid;
+    packed->arch = options->arch;
     packed->series = options->series;
     packed->number = 1;
     int error = ct_packed_out_begin(packed);

@@ -27,6 +27,7 @@ struct raw {
     struct ct_place *place; /* directory of the process */
     const char *directory;  /* thread_N within it */
     uint32_t tid;
+    uint8_t arch;
     struct ct_series *series; /* NULL: files are never deleted */
     bool segmented;           /* files contain the position at which they begin */
     unsigned part;            /* 1: index.atf, 2: index_2.atf … */
@@ -48,7 +49,7 @@ static struct atf_index_header header_of(const struct raw *raw, bool finished) {
         .magic = {'A', 'T', 'I', '2'},
         .endian = ATF_LITTLE_ENDIAN,
         .version = ATF_VERSION,
-        .arch = ATF_ARCH_X86_64,
+        .arch = raw->arch,
         .os = ATF_OS_LINUX,
         .thread_id = raw->tid,
         .clock_type = ATF_CLOCK_BOOTTIME,
@@ -280,6 +281,7 @@ static int raw_open(void **sink, const struct ct_sink_options *options) {
     raw->place = options->place;
     raw->directory = options->directory;
     raw->tid = options->tid;
+    raw->arch = options->arch;
     raw->series = options->series;
     raw->segmented = options->series || options->first_seq;
     raw->first_seq = options->first_seq;

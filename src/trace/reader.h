@@ -34,6 +34,7 @@ struct ct_index_part {
     uint64_t end;   /* position after its last event: more than first + count where a packed file is damaged */
     uint64_t events_offset, size;
     uint32_t thread_id;       /* from the header */
+    uint8_t arch;             /* from the header */
     uint8_t state;            /* enum ct_index_state */
     bool segment;             /* one of several, of which older ones may have been deleted */
     struct ct_packed *packed; /* NULL: raw ATF v2 */
@@ -140,8 +141,9 @@ int ct_details_open(struct ct_details *details, struct ct_file_cache *cache, con
 void ct_details_close(struct ct_details *details);
 /* The bytes of a record, total_length of them, valid until the next call; NULL: there is no such record. */
 const uint8_t *ct_details_record(struct ct_details *details, uint64_t detail_seq, struct atf_detail_event *event);
-/* 0, or CT_ERR_BAD_FILE: the record is too short for its contents. */
-int ct_details_parse(const uint8_t *record, const struct atf_detail_event *event, struct ct_trace_detail *out);
+/* `arch` is from the header of the file. 0, or CT_ERR_BAD_FILE: the record is too short for its contents. */
+int ct_details_parse(const uint8_t *record, const struct atf_detail_event *event, uint8_t arch,
+                     struct ct_trace_detail *out);
 
 /* ---- symbols (symbols_reader.c) ---- */
 

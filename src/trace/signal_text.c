@@ -1,16 +1,14 @@
 /* Describes signals, registers and addresses of a recorded process. */
 #include "trace/signal_text.h"
+#include "isa/machine.h"
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
-static const char *const x64_registers[] = {"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8",
-                                            "r9",  "r10", "r11", "r12", "r13", "r14", "r15", "rip", "rflags"};
-enum { PC = 16, REGISTERS = sizeof x64_registers / sizeof *x64_registers };
-
-const char *ct_cpu_register(unsigned index) {
-    return index < REGISTERS ? x64_registers[index] : NULL;
+const char *ct_cpu_register(const struct ct_trace_detail *detail, unsigned index) {
+    const struct ct_machine *machine = ct_machine_by_arch(detail->arch);
+    return machine && index < machine->register_count && index < detail->cpu_count ? machine->registers[index] : NULL;
 }
 
 /* What si_code means; "" when it is nothing special. */
@@ -87,8 +85,9 @@ void ct_signal_text(const struct ct_trace *trace, size_t process, const struct c
                     size_t size) {
     const char *name = sigabbrev_np((int)detail->signal), *why = code_text(detail->signal, detail->code);
     char where[512] = "", address[64] = "";
-    if (detail->cpu_count > PC)
-        ct_address_text(trace, process, detail->cpu[PC], where, sizeof where);
+    const struct ct_machine *machine = ct_machine_by_arch(detail->arch);
+    if (machine && detail->cpu_count > machine->pc)
+        ct_address_text(trace, process, detail->cpu[machine->pc], where, sizeof where);
     if (has_address(detail->signal, detail->code))
         snprintf(address, sizeof address, ", address 0x%" PRIx64, detail->fault_address);
     if (name)

@@ -10,6 +10,6 @@ void ct_signal_text(const struct ct_trace *trace, size_t process, const struct c
 /* Writes "name+0x1c [module]", or the address alone when it is in no module of the trace. */
 void ct_address_text(const struct ct_trace *trace, size_t process, uint64_t address, char *text, size_t size);
 /* Name of a register in ct_trace_detail.cpu; NULL after the last. */
-const char *ct_cpu_register(unsigned index);
+const char *ct_cpu_register(const struct ct_trace_detail *detail, unsigned index);
 
 #endif

@@ -15,6 +15,7 @@ struct ct_sink_options {
     uint32_t tid;
     struct ct_series *series; /* NULL: files are never deleted */
     uint64_t first_seq;       /* position of the first event */
+    uint8_t arch;             /* of the header */
 };
 
 struct ct_sink_kind {

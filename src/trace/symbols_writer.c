@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define BUFFER (256u << 10)
-#define PAGE   4096u                      /* what the kernel writes to a file at once */
+#define PAGE   4096u                      /* what the kernel writes to a file at once, at least */
 #define ENOUGH 64u                        /* for the last line */
 #define FRESH  "." CT_SYMBOLS_FILE ".new" /* becomes the file when it is complete */
 

@@ -1,6 +1,7 @@
 /* Writes the events of one thread: a buffer in front of the files (sink.h).
  *
  * The first failure is kept. After it events are counted and dropped. */
+#include "isa/machine.h"
 #include "trace/buffers.h"
 #include "trace/file.h"
 #include "trace/sink.h"
@@ -138,8 +139,15 @@ static int open_writer(struct ct_thread_writer *writer, struct ct_place *process
     if (format->segments && !(writer->series = ct_series_open(format->segments)))
         return ENOMEM;
     writer->kind = format->encoding == CT_FORMAT_PACKED ? &ct_packed_sink : &ct_raw_sink;
-    return writer->kind->open(
-        &writer->sink, &(struct ct_sink_options){process, writer->directory, tid, writer->series, format->first_seq});
+    const struct ct_sink_options options = {
+        .place = process,
+        .directory = writer->directory,
+        .tid = tid,
+        .series = writer->series,
+        .first_seq = format->first_seq,
+        .arch = format->arch ? format->arch : ct_machine_host()->arch,
+    };
+    return writer->kind->open(&writer->sink, &options);
 }
 
 int ct_thread_writer_open_as(struct ct_thread_writer **out, struct ct_place *process, uint32_t id, uint32_t tid,

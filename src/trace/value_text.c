@@ -46,11 +46,34 @@ static int64_t signed_of(const uint8_t *bytes, uint64_t size) {
     return (int64_t)(value << unused) >> unused;
 }
 
-static double real_of(const uint8_t *bytes, uint64_t size) {
+/* From the parts of a long double, whichever machine it is of: `mantissa` * 2^exponent; MAX_EXPONENT: none of that. */
+enum { BIAS = 16383, MAX_EXPONENT = 0x7fff };
+static double assemble(uint16_t sign_and_exponent, uint64_t mantissa, int point, bool special) {
+    int exponent = sign_and_exponent & MAX_EXPONENT;
+    double value = exponent == MAX_EXPONENT ? (special ? NAN : INFINITY)
+                                            : ldexp((double)mantissa, (exponent ? exponent : 1) - BIAS - point);
+    return copysign(value, sign_and_exponent >> 15 ? -1 : 1);
+}
+
+/* 64 bits with the integer bit. */
+static double extended_of(const uint8_t *bytes) {
+    uint64_t mantissa = unsigned_of(bytes, 8);
+    return assemble((uint16_t)unsigned_of(bytes + 8, 2), mantissa, 63, mantissa << 1 != 0);
+}
+
+/* 112 bits without; the low ones beyond what a double has only round. */
+static double quad_of(const uint8_t *bytes) {
+    uint64_t low = unsigned_of(bytes, 8), high = unsigned_of(bytes + 8, 6);
+    uint16_t sign_and_exponent = (uint16_t)unsigned_of(bytes + 14, 2);
+    bool normal = sign_and_exponent & MAX_EXPONENT;
+    uint64_t mantissa = (uint64_t)normal << 63 | high << 15 | low >> 49 | (low << 15 != 0);
+    return assemble(sign_and_exponent, mantissa, 63, high || low);
+}
+
+static double real_of(const struct ct_type *type, const uint8_t *bytes) {
     float single;
     double value;
-    long double extended;
-    switch (size) {
+    switch (type->size) {
     case 4:
         memcpy(&single, bytes, 4);
         return single;
@@ -58,18 +81,17 @@ static double real_of(const uint8_t *bytes, uint64_t size) {
         memcpy(&value, bytes, 8);
         return value;
     default:
-        memcpy(&extended, bytes, sizeof extended);
-        return (double)extended;
+        return type->is_quad ? quad_of(bytes) : extended_of(bytes);
     }
 }
 
 /* Writes as few digits as give back this value. */
-static void add_real(struct text *t, const uint8_t *bytes, uint64_t size) {
-    double value = real_of(bytes, size);
+static void add_real(struct text *t, const struct ct_type *type, const uint8_t *bytes) {
+    double value = real_of(type, bytes);
     char text[64];
     for (int digits = 6; digits <= 17; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, value);
-        if (size == 4 ? strtof(text, NULL) == (float)value : strtod(text, NULL) == value)
+        if (type->size == 4 ? strtof(text, NULL) == (float)value : strtod(text, NULL) == value)
             break;
     }
     char *comma = strchr(text, ','); /* a decimal comma, in some locales */
@@ -281,7 +303,7 @@ static void add_value(struct text *t, const struct ct_type *type, const uint8_t 
         add(t, "'");
         break;
     case CT_TYPE_FLOAT:
-        add_real(t, bytes, type->size);
+        add_real(t, type, bytes);
         break;
     case CT_TYPE_ENUM:
         add_enum(t, type, bytes);
@@ -361,7 +383,7 @@ void ct_value_show(const struct ct_type *type, const uint8_t *bytes, size_t have
     }
     out->kind = kind_of(type, bytes);
     if (out->kind == CT_VALUE_REAL) {
-        out->real = real_of(bytes, type->size);
+        out->real = real_of(type, bytes);
     } else if (out->kind != CT_VALUE_OTHER) {
         bool extend = type->kind == CT_TYPE_SIGNED || type->kind == CT_TYPE_CHAR ||
                       (type->kind == CT_TYPE_ENUM && type->is_signed);

@@ -4,6 +4,7 @@
  * the part that an unfinished manifest does not cover. Frames need not end in the order in which they began
  * (coroutines), nor in the thread where they began (fibers that migrate): such a return must find its open call in
  * another thread. Each kind of problem is reported a few times per thread, then counted. */
+#include "isa/machine.h"
 #include "trace/code_file.h"
 #include "trace/crc32.h"
 #include "trace/depths.h"
@@ -282,7 +283,7 @@ struct range {
 
 static void check_header(struct verifier *verifier, const char *name, const struct ct_index_part *part,
                          const struct atf_index_header *header, const struct range *range, bool has_detail) {
-    if (header->arch != ATF_ARCH_X86_64 && header->arch != ATF_ARCH_ARM64)
+    if (!ct_machine_by_arch(header->arch))
         complain(verifier, "%s: the header names architecture %u, which does not exist", name, header->arch);
     if (header->os != ATF_OS_LINUX)
         complain(verifier, "%s: the header names operating system %u, not Linux", name, header->os);

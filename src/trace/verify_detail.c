@@ -2,6 +2,7 @@
  *
  * A recorder that was killed leaves links out of the index, and loses the end of either file: what is missing at the
  * end is a problem only where the trace was finished. A contradiction is always a problem. */
+#include "isa/machine.h"
 #include "trace/crc32.h"
 #include "trace/reader.h"
 #include <inttypes.h>
@@ -75,7 +76,7 @@ struct range {
 
 static void check_header(struct detail_check *check, const struct ct_detail_part *part, const struct range *range) {
     const struct atf_detail_header *header = &part->header;
-    if (header->arch != ATF_ARCH_X86_64 && header->arch != ATF_ARCH_ARM64)
+    if (!ct_machine_by_arch(header->arch))
         complain(check, "the header names architecture %u, which does not exist", header->arch);
     if (header->os != ATF_OS_LINUX)
         complain(check, "the header names operating system %u, not Linux", header->os);
@@ -182,7 +183,7 @@ static void check_back_link(struct detail_check *check, uint64_t sequence, const
 }
 
 static void check_record(struct detail_check *check, uint64_t sequence, const uint8_t *record,
-                         const struct atf_detail_event *event) {
+                         const struct atf_detail_event *event, uint8_t arch) {
     struct ct_trace_detail detail;
     if (event->thread_id != check->tid)
         report_problem(check, P_THREAD, sequence, "is of thread %u", event->thread_id);
@@ -192,7 +193,7 @@ static void check_record(struct detail_check *check, uint64_t sequence, const ui
     }
     if (event->flags & ~(ATF_DETAIL_VECTORS | ATF_DETAIL_STRINGS))
         report_problem(check, P_SHAPE, sequence, "has unknown flags %x", event->flags);
-    if (ct_details_parse(record, event, &detail) != 0) {
+    if (ct_details_parse(record, event, arch, &detail) != 0) {
         report_problem(check, P_SHAPE, sequence, "is too short for its contents");
         return;
     }
@@ -218,7 +219,7 @@ static void check_part(struct detail_check *check, struct ct_detail_part *part) 
             range.index_last = event.index_seq;
             range.indexed = true;
         }
-        check_record(check, part->start + i, record, &event);
+        check_record(check, part->start + i, record, &event, part->header.arch);
     }
     check_frame(check, part, &range);
 }

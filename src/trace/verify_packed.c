@@ -1,4 +1,5 @@
 /* Checks a packed index file: header, every block, tables and footer. verify.c checks that the events make sense. */
+#include "isa/machine.h"
 #include "trace/crc32.h"
 #include "trace/reader.h"
 #include <inttypes.h>
@@ -40,7 +41,7 @@ static void check_header(struct packed_check *check) {
     const struct ctp_header *header = &check->part->packed->header;
     if (header->crc != ct_crc32(0, header, offsetof(struct ctp_header, crc)))
         complain(check, "the header is damaged");
-    if (header->arch != ATF_ARCH_X86_64 && header->arch != ATF_ARCH_ARM64)
+    if (!ct_machine_by_arch(header->arch))
         complain(check, "the header names architecture %u, which does not exist", header->arch);
     if (header->os != ATF_OS_LINUX)
         complain(check, "the header names operating system %u, not Linux", header->os);

@@ -36,6 +36,7 @@ struct ct_trace_format {
     int encoding;                 /* enum ct_session_format of contrail/session.h */
     struct ct_segments *segments; /* deletes old files (trace/segments.h); NULL: everything stays */
     uint64_t first_seq;           /* raw: position of the first event, for a trace whose older events were deleted */
+    uint8_t arch;                 /* of the header, for a trace of another machine; 0: this one */
 };
 int ct_thread_writer_open_as(struct ct_thread_writer **out, struct ct_place *process, uint32_t id, uint32_t tid,
                              const struct ct_trace_format *format);

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "calls.h"
-#include "hook/layout.h"
+#include "hook/stub.h"
 
 #define ROUNDS 9
 #define CALLS  4000000u

@@ -3,6 +3,8 @@
  *
  *   switch_work ucontext COUNT ROUNDS    COUNT coroutines, each suspended in three calls
  *   switch_work plain COUNT ROUNDS       the same, switched by a function of a few instructions */
+#include "../e2e/stack_switch.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,28 +26,7 @@ static ucontext_t home;
 static void *home_sp;
 static int by_context;
 
-/* void change(void **save, void *load) */
-__asm__(".text\n"
-        ".balign 16\n"
-        ".type change, @function\n"
-        "change:\n"
-        "  push %rbp\n"
-        "  push %rbx\n"
-        "  push %r12\n"
-        "  push %r13\n"
-        "  push %r14\n"
-        "  push %r15\n"
-        "  mov %rsp, (%rdi)\n"
-        "  mov %rsi, %rsp\n"
-        "  pop %r15\n"
-        "  pop %r14\n"
-        "  pop %r13\n"
-        "  pop %r12\n"
-        "  pop %rbx\n"
-        "  pop %rbp\n"
-        "  ret\n"
-        ".size change, . - change\n");
-void change(void **save, void *load);
+STACK_SWITCH(change);
 
 FN void rest(void) {
     if (by_context)

@@ -4,53 +4,17 @@
  * An engine can go wrong here because the hooked switch function is entered on one stack and returns on another: the
  * return it sees belongs to another call of the same function. */
 #include "harness.h"
+#include "stack_switch.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define STACK_SIZE (32 * 1024)
 
-/* void switch_stack(void **save, void *load) */
+STACK_SWITCH(switch_stack);
+STACK_SWITCH(hooked_switch); /* for the test that hooks it */
+
 __asm__(".text\n"
-        ".balign 16\n"
-        ".type switch_stack, @function\n"
-        "switch_stack:\n"
-        "  push %rbp\n"
-        "  push %rbx\n"
-        "  push %r12\n"
-        "  push %r13\n"
-        "  push %r14\n"
-        "  push %r15\n"
-        "  mov %rsp, (%rdi)\n"
-        "  mov %rsi, %rsp\n"
-        "  pop %r15\n"
-        "  pop %r14\n"
-        "  pop %r13\n"
-        "  pop %r12\n"
-        "  pop %rbx\n"
-        "  pop %rbp\n"
-        "  ret\n"
-        ".size switch_stack, . - switch_stack\n"
-        /* the same for the test that hooks it */
-        ".balign 16\n"
-        ".type hooked_switch, @function\n"
-        "hooked_switch:\n"
-        "  push %rbp\n"
-        "  push %rbx\n"
-        "  push %r12\n"
-        "  push %r13\n"
-        "  push %r14\n"
-        "  push %r15\n"
-        "  mov %rsp, (%rdi)\n"
-        "  mov %rsi, %rsp\n"
-        "  pop %r15\n"
-        "  pop %r14\n"
-        "  pop %r13\n"
-        "  pop %r12\n"
-        "  pop %rbx\n"
-        "  pop %rbp\n"
-        "  ret\n"
-        ".size hooked_switch, . - hooked_switch\n"
         ".balign 16\n"
         ".type first_step, @function\n"
         "first_step:\n" /* a new stack begins here: rbx is the argument, r12 the function */
@@ -58,8 +22,6 @@ __asm__(".text\n"
         "  call *%r12\n"
         "  ud2\n"
         ".size first_step, . - first_step\n");
-void switch_stack(void **save, void *load);
-void hooked_switch(void **save, void *load);
 void first_step(void);
 
 typedef void switcher(void **save, void *load);

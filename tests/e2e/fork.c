@@ -6,7 +6,9 @@
 #include "harness.h"
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -88,25 +90,43 @@ static void run(bool raw, const char *tree) {
     E2E_EXPECT(tree);
 }
 
-/* Many forks while other threads record: no child may hang on a lock that a thread held at that moment. */
-static volatile bool stop;
+/* Many forks while other threads record: no child may hang on a lock that a thread held at that moment. The threads work while
+ * the parent forks, and have an end for each fork: traces are read event by event. */
+enum { FORKS = 30, THREADS = 3, WORK_PER_FORK = 1000 };
+static atomic_int forks;
+
+static struct busy {
+    int failed;
+    atomic_int worked; /* since the start */
+} busy[THREADS];
 
 static void *busy_main(void *arg) {
-    int *failed = arg;
-    for (int i = 0; !stop; i++) {
-        *failed |= work(1) != 3;
-        if (i > 500000)
-            usleep(100); /* the log has an end, whatever a fork takes */
+    struct busy *own = arg;
+    for (int now = 0; now >= 0; now = atomic_load(&forks)) {
+        if (atomic_load(&own->worked) >= now * WORK_PER_FORK) {
+            usleep(100);
+            continue;
+        }
+        own->failed |= work(1) != 3;
+        atomic_fetch_add(&own->worked, 1);
     }
     return NULL;
 }
 
+/* Until all threads are at work for this fork. */
+static void begin_work(int number) {
+    atomic_store(&forks, number + 1);
+    for (int i = 0; i < THREADS; i++)
+        while (atomic_load(&busy[i].worked) <= number * WORK_PER_FORK)
+            sched_yield();
+}
+
 static void check_forks_under_load(void) {
-    pthread_t threads[3];
-    int failed[3] = {0};
-    for (int i = 0; i < 3; i++)
-        pthread_create(&threads[i], NULL, busy_main, &failed[i]);
-    for (int i = 0; i < 30; i++) {
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++)
+        pthread_create(&threads[i], NULL, busy_main, &busy[i]);
+    for (int i = 0; i < FORKS; i++) {
+        begin_work(i);
         pid_t pid = forker();
         if (pid == 0) {
             alarm(120);
@@ -119,10 +139,10 @@ static void check_forks_under_load(void) {
         waitpid(pid, &status, 0);
         E2E_EQUAL(status, 0);
     }
-    stop = true;
-    for (int i = 0; i < 3; i++) {
+    atomic_store(&forks, -1);
+    for (int i = 0; i < THREADS; i++) {
         pthread_join(threads[i], NULL);
-        E2E_EQUAL(failed[i], 0);
+        E2E_EQUAL(busy[i].failed, 0);
     }
     E2E_EXPECT("forker(leaf()*2)*30");
     if (e2e_plain())

@@ -130,7 +130,7 @@ def main():
                 skipped = reason
     print(f"{len(subjects)} subjects, {len(expected)} functions each: arguments and results agree")
     if skipped:
-        print(f"without the trace processor: {skipped}")
+        print(f"skipped: the trace processor: {skipped}")
     return 0
 
 

@@ -115,3 +115,21 @@ int hostile_bystander(void) {
     }
     return pid;
 }
+
+/* ---- without libFuzzer ---- */
+
+#ifndef CT_LIBFUZZER
+#include "alone.h"
+
+static void random_case(void) {
+    static uint8_t bytes[512];
+    size_t size = pick(sizeof bytes);
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = (uint8_t)pick(pick(2) ? hostile_operations : 256);
+    LLVMFuzzerTestOneInput(bytes, size);
+}
+
+int main(int argc, char **argv) {
+    return run_alone(argc, argv, hostile_cases, random_case);
+}
+#endif

@@ -38,4 +38,9 @@ void hostile_watch(const void *start, size_t size, void (*loaded)(uint64_t offse
 /* A process that does nothing and ends with us. */
 int hostile_bystander(void);
 
+/* What a fuzzer of this kind is made of: the numbers of its operations are below the first, and this many random inputs are run where
+ * libFuzzer makes none. main() is in hostile.c then. */
+extern const unsigned hostile_operations, hostile_cases;
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
 #endif

@@ -7,7 +7,7 @@
  * (scripts/fuzz-hostile.sh), or alone: replays the files and directories given as arguments. */
 #include "session/children.h"
 #include "follow/stalk_internal.h"
-#include "hook/layout.h"
+#include "abi/event.h"
 #include "hostile.h"
 #include "hostile_requests.h"
 #include "os/thread.h"
@@ -331,7 +331,7 @@ static void do_thread(void) {
 
 static void fill(uint32_t chunk, uint32_t count, uint32_t hook, uint8_t kinds) {
     static const uint8_t kind_of[8] = {CT_EVENT_CALL,     CT_EVENT_RETURN,    CT_EVENT_ENTRY,        CT_EVENT_EXCEPTION,
-                                       CT_SHM_EVENT_VOID, CT_SHM_EVENT_BLOCK, CT_SHM_EVENT_COMPILED, CT_SHM_EVENT_PART};
+                                       CT_EVENT_VOID, CT_EVENT_BLOCK, CT_EVENT_COMPILED, CT_EVENT_PART};
     struct ct_event *events = seen(ct_lane_events(&w.r->lane, chunk));
     for (uint32_t i = 0; i < count; i++) {
         uint32_t kind = kind_of[i & 1 ? kinds >> 4 & 7 : kinds & 7];
@@ -473,7 +473,7 @@ static void do_code(void) {
 }
 
 static void do_signal(void) {
-    struct ct_signal_record record = {.tid = fixed.target, .signal = 11, .counter = w.stamp};
+    struct ct_signal_record record = {.tid = fixed.target, .signal = 11, .counter = w.stamp, .register_count = 18};
     if (hostile_u8(&w.in) & 1)
         strcpy(record.mark, "signal");
     (void)ct_drain_signal(&w.r->drain, &record);
@@ -765,7 +765,8 @@ static void tear_down(void) {
     nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+const unsigned hostile_operations = OPERATIONS, hostile_cases = 200;
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     prepare();
     set_up(data, size);
@@ -776,19 +777,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     tear_down();
     return 0;
 }
-
-#ifndef CT_LIBFUZZER
-#include "alone.h"
-
-static void random_case(void) {
-    static uint8_t bytes[512];
-    size_t size = pick(sizeof bytes);
-    for (size_t i = 0; i < size; i++)
-        bytes[i] = (uint8_t)pick(pick(2) ? OPERATIONS : 256);
-    LLVMFuzzerTestOneInput(bytes, size);
-}
-
-int main(int argc, char **argv) {
-    return run_alone(argc, argv, 200, random_case);
-}
-#endif

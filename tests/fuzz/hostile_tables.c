@@ -12,6 +12,7 @@
 #include "follow/stalk.h"
 #include "hook/runtime.h"
 #include "hostile.h"
+#include "remote/cpu_x64.h"
 #include "remote/parts.h"
 #include <contrail/status.h>
 #include <stdlib.h>
@@ -48,7 +49,7 @@ static struct {
     uint64_t shadow_slot, shadow_step, shadow_resume;
     bool shadow_chain;
     struct ct_boot_code code;
-    struct ct_os_regs regs[THREADS];
+    struct ct_registers regs[THREADS];
     size_t threads;
     struct ct_remote remote;
     uint64_t worked_ns;
@@ -199,15 +200,15 @@ size_t __wrap_ct_remote_thread_count(const struct ct_remote *remote) {
     return w.threads;
 }
 
-int __wrap_ct_remote_get_regs(struct ct_remote *remote, size_t i, struct ct_os_regs *regs);
-int __wrap_ct_remote_get_regs(struct ct_remote *remote, size_t i, struct ct_os_regs *regs) {
+int __wrap_ct_remote_get_regs(struct ct_remote *remote, size_t i, struct ct_registers *regs);
+int __wrap_ct_remote_get_regs(struct ct_remote *remote, size_t i, struct ct_registers *regs) {
     (void)remote;
     *regs = w.regs[i];
     return 0;
 }
 
-int __wrap_ct_remote_set_regs(struct ct_remote *remote, size_t i, const struct ct_os_regs *regs);
-int __wrap_ct_remote_set_regs(struct ct_remote *remote, size_t i, const struct ct_os_regs *regs) {
+int __wrap_ct_remote_set_regs(struct ct_remote *remote, size_t i, const struct ct_registers *regs);
+int __wrap_ct_remote_set_regs(struct ct_remote *remote, size_t i, const struct ct_registers *regs) {
     (void)remote;
     w.regs[i] = *regs;
     return 0;
@@ -345,8 +346,11 @@ static void do_shadow(void) {
 }
 
 static void do_thread(void) {
-    struct ct_os_regs regs = {.pc = read_address(), .sp = read_address(), .gs_base = read_address()};
-    regs.fs_base = regs.sp;
+    struct ct_registers regs = {0};
+    ct_registers_set_pc(&regs, read_address());
+    ct_registers_set_sp(&regs, read_address());
+    ct_registers_set_block(&regs, read_address());
+    ct_registers_set_thread_base(&regs, ct_registers_sp(&regs));
     if (w.threads < THREADS)
         w.regs[w.threads++] = regs;
 }
@@ -431,9 +435,9 @@ static void walk(void) {
     ct_remote_limit(&w.remote, STILL_MS, NULL, NULL);
     for (size_t i = 0; i < w.threads; i++) {
         struct ct_remote_cpu cpu = {0};
-        cpu.x64.pc = w.regs[i].pc;
+        ct_remote_cpu_as_x64(&cpu)->pc = ct_registers_pc(&w.regs[i]);
         for (size_t k = 0; k < 16; k++)
-            cpu.x64.gpr[k] = w.regs[i].sp;
+            ct_remote_cpu_as_x64(&cpu)->gpr[k] = ct_registers_sp(&w.regs[i]);
         if (ct_walk_thread(&process, i, &cpu, &cache, frames, FRAMES) > FRAMES)
             hostile_fail("more frames than there is room for");
     }
@@ -457,7 +461,8 @@ static void leave(enum mode mode) {
     ct_recording_destroy(r);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+const unsigned hostile_operations = OPERATIONS, hostile_cases = 300;
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     memset(&w, 0, sizeof w);
     w.in = (struct hostile_input){data, data + size};
@@ -473,19 +478,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     free(w.remote.ranges);
     return 0;
 }
-
-#ifndef CT_LIBFUZZER
-#include "alone.h"
-
-static void random_case(void) {
-    static uint8_t bytes[512];
-    size_t size = pick(sizeof bytes);
-    for (size_t i = 0; i < size; i++)
-        bytes[i] = (uint8_t)pick(pick(2) ? OPERATIONS : 256);
-    LLVMFuzzerTestOneInput(bytes, size);
-}
-
-int main(int argc, char **argv) {
-    return run_alone(argc, argv, 2000, random_case);
-}
-#endif

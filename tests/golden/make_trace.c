@@ -1,9 +1,11 @@
 /* Writes the traces whose reports are kept in tests/golden/reading: make_trace DIRECTORY makes DIRECTORY/whole, a
  * finished trace of three threads with a recursion, an exception, functions on entry only, coroutines, a gap and
  * calls that are open at the end; DIRECTORY/cut, one of a killed recorder; DIRECTORY/many, with more threads than are
- * listed; DIRECTORY/crash, with detail records, of a program that died of a signal; and DIRECTORY/code, of followed threads with the
+ * listed; DIRECTORY/crash, with detail records, of a program that died of a signal; DIRECTORY/arm, the same from
+ * an arm64 machine; and DIRECTORY/code, of followed threads with the
  * blocks that they have executed. */
 #include "../unit/trace_sample.h"
+#include "abi/atf.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -74,6 +76,10 @@ int main(int argc, char **argv) {
     free(sample_write(below(argv[1], "cut"), &(struct sample){.threads = cut, .thread_count = 1, .unfinished = true}));
     free(sample_write(below(argv[1], "crash"),
                       &(struct sample){.threads = crash, .thread_count = 2, .end_ns = 7000, .killed_by = 11}));
+    free(sample_write(
+        below(argv[1], "arm"),
+        &(struct sample){
+            .threads = crash, .thread_count = 2, .end_ns = 7000, .killed_by = 11, .arch = ATF_ARCH_ARM64}));
     free(sample_write(below(argv[1], "code"), &(struct sample){.threads = code, .thread_count = 3, .end_ns = 10000}));
     for (uint32_t i = 0; i < 30; i++) {
         snprintf(names[i], sizeof names[i], "pool-%u", i);

@@ -126,13 +126,14 @@ def events_of(contrail, pid):
         return None
 
 
-def wait_for(condition, seconds=100):
+def wait_for(what, condition, seconds=100):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         value = condition()
         if value:
             return value
         time.sleep(0.02)
+    print(f"not within {seconds} s: {what}")
     return None
 
 
@@ -148,17 +149,16 @@ def child_of(pid, name):
 
 
 def watch(contrail, pid, directory):
-    """At least a second of strace, until there was enough to see, and how many events there were in it."""
+    """strace until there was enough to see, and how many events there were in it."""
     log = os.path.join(directory, "strace")
     strace = subprocess.Popen(["strace", "-f", "-p", str(pid), "-o", log], stderr=subprocess.PIPE, text=True)
     attached = strace.stderr.readline()  # "Process N attached"
     if "attached" not in attached:
         strace.wait()
         return None, attached.strip()
-    before = wait_for(lambda: events_of(contrail, pid))
-    time.sleep(1)
-    wait_for(lambda: (events_of(contrail, pid) or 0) - before > (ENOUGH_SWAPS + 1) * EVENTS_PER_CHUNK)
-    after = wait_for(lambda: events_of(contrail, pid))
+    before = wait_for("the recorder states its events", lambda: events_of(contrail, pid))
+    wait_for("enough events while strace looks", lambda: (events_of(contrail, pid) or 0) - before > (ENOUGH_SWAPS + 1) * EVENTS_PER_CHUNK)
+    after = wait_for("the recorder states its events", lambda: events_of(contrail, pid))
     strace.send_signal(signal.SIGINT)
     strace.wait()
     calls = [line for line in open(log).read().splitlines() if re.search(r"\w+\(", line) and "<detached" not in line]
@@ -171,9 +171,9 @@ def check_silence(contrail, target):
     pid = None
     try:
         check(recorder.stdout.readline() == "ready\n", "the program runs under the recorder")
-        pid = wait_for(lambda: child_of(recorder.pid, os.path.basename(target)))
+        pid = wait_for("the target starts", lambda: child_of(recorder.pid, os.path.basename(target)))
         check(pid is not None, "it is a child of the recorder")
-        if not wait_for(lambda: (events_of(contrail, pid) or 0) > 1000):
+        if not wait_for("the target is recorded", lambda: (events_of(contrail, pid) or 0) > 1000):
             check(False, "its events are counted")
             return
         counts, calls = watch(contrail, pid, directory)

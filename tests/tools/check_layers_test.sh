@@ -8,11 +8,11 @@ trap 'rm -rf "$tree"' EXIT
 failures=0
 
 fresh() {
-    rm -rf "$tree/src" "$tree/include"
-    for layer in base isa os code symbols hook trace report export cli; do
+    rm -rf "$tree/src" "$tree/include" "$tree/abi"
+    for layer in base isa isa/x64 isa/a64 os os/linux code symbols hook trace report export cli; do
         mkdir -p "$tree/src/$layer"
     done
-    mkdir -p "$tree/include/contrail"
+    mkdir -p "$tree/include/contrail" "$tree/abi"
 }
 
 # expect 0|1 "what" file content...
@@ -64,6 +64,49 @@ expect 1 "libc in src/code" src/code/a.c '#include <string.h>'
 expect 1 "libc in src/os" src/os/a.c '#include <sys/mman.h>'
 expect 0 "kernel header in src/os" src/os/a.c '#include <linux/mman.h>' '#include <asm/unistd.h>' '#include <stdatomic.h>'
 expect 0 "status in src/isa" src/isa/a.c '#include <contrail/status.h>' '#include <stddef.h>'
+
+expect 0 "abi with abi and public ones" abi/a.h '#include "abi/b.h"' '#include <contrail/event.h>' '#include <stdint.h>'
+expect 0 "abi from above" src/base/a.h '#include "abi/a.h"'
+expect 1 "abi with a layer" abi/a.h '#include "hook/layout.h"'
+expect 1 "libc in abi" abi/a.h '#include <stdio.h>'
+expect 1 "architecture in abi" abi/a.h '#ifdef __x86_64__' '#endif'
+
+# What is of one machine, in files that are of none.
+for word in 'struct user_regs_struct regs;' 'regs.fs_base = 0;' 'regs.gs_base = 0;' 'b->xsave_size = 0;' \
+    'int a = CT_BLOCK_XSAVE_SIZE;' 'if (m == EM_X86_64) {}' 'if (m == EM_AARCH64) {}' 'int r = R_X86_64_RELATIVE;' \
+    '__asm__("" : : : "memory"); rdtsc();' 'ct_x64_decode_x64();' 'struct ct_cpu_x64 cpu;' 'int n = COUNT_X64;' 'f_a64();' \
+    'uint64_t tpidr;'; do
+    expect 1 "$word" src/hook/a.c "$word"
+    expect 0 "$word in an x64 file" src/hook/a_x64.c "$word"
+done
+expect 1 "a machine in a header" include/contrail/a.h 'struct ct_cpu_x64 cpu;'
+expect 1 "a machine in abi" abi/a.h 'uint64_t gs_base;'
+expect 1 "a machine in src/os" src/os/linux/a.c 'uint64_t gs_base;'
+expect 1 "a machine beside its folder" src/isa/a.c 'f_x64();'
+expect 0 "a machine in its folder" src/isa/x64/a.c 'f_x64();'
+expect 0 "a machine in an a64 file" src/os/linux/a_a64.c 'uint64_t tpidr;'
+expect 0 "a machine in a comment" src/hook/a.c '/* gs_base, stubs_x64.S */ int a; // xsave'
+expect 0 "a machine in a file that may know" include/contrail/cpu.h 'struct ct_cpu_x64 { int a; };'
+expect 1 "header of isa/x64" src/hook/a.c '#include "isa/x64/decode.h"'
+expect 1 "header of one machine" src/hook/a.c '#include "hook/emit_x64.h"'
+expect 0 "header of one machine in its file" src/hook/a_x64.c '#include "isa/x64/decode.h"' '#include "hook/emit_x64.h"'
+expect 0 "header of all machines" src/hook/a.c '#include "isa/machine.h"'
+
+# The size of pages.
+for code in 'x = at & ~0xfff;' 'x = at & ~0xfffull;' 'x = at & 0xfff;' 'x = (at + 4095) & ~(uint64_t)4095;' 'x = at + 4095;' \
+    'x = at & ~UINT64_C(4095);' 'x = at & ~(4096 - 1);' 'x = at / 4096;' 'x = at % 4096u;' '#define PAGE 4096u' \
+    'enum { PAGE = 4096 };' '#define CT_PAGE_SIZE 4096'; do
+    expect 1 "$code" src/hook/a.c "$code"
+done
+expect 0 "pages in an x64 file" src/os/linux/a_x64.h '#define CT_PAGE_SIZE 4096u'
+expect 0 "no page" src/hook/a.c 'char name[4096];' 'x = at & 0xffff;' 'x = at & (ct_os_page_size() - 1);' 'if (result < -4095) {}'
+
+# Exceptions hold as long as they are needed.
+sed "s|^LATER='|&\nsrc/hook/later.c|" "$check" >"$tree/check.sh"
+check=$tree/check.sh
+expect 0 "an exception" src/hook/later.c 'regs.gs_base = 0;'
+expect 1 "an exception that is not needed" src/hook/later.c 'int a;'
+expect 1 "an exception of another file" src/hook/a.c 'regs.gs_base = 0;'
 
 fresh
 mkdir -p "$tree/src/surprise"

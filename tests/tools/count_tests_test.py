@@ -39,12 +39,17 @@ def expect(got, wanted):
 
 
 expect(last_line(("OK", "")), ("1 passed, 0 failed", 0))
-expect(last_line(("OK", ""), ("SKIP", "")), ("1 passed, 0 failed, 1 skipped", 0))
+expect(last_line(("OK", ""), ("SKIP", "")), ("1 skipped; 1 passed, 0 failed", 0))
 expect(last_line(("OK", ""), ("FAIL", ""), ("TIMEOUT", ""), ("ERROR", "")), ("1 passed, 3 failed", 1))
-expect(last_line(("FAIL", CASES % "[       OK ] test_d")), ("2 passed, 1 failed, 1 skipped", 1))
-expect(last_line(("FAIL", CASES % "")), ("1 passed, 2 failed, 1 skipped", 1))  # test_d never came back
+expect(last_line(("FAIL", CASES % "[       OK ] test_d")), ("1 skipped; 2 passed, 1 failed", 1))
+expect(last_line(("FAIL", CASES % "")), ("1 skipped; 1 passed, 2 failed", 1))  # test_d never came back
 expect(last_line(("FAIL", "[ RUN      ] a\n[       OK ] a\n")), ("1 passed, 1 failed", 1))  # crashed at the end
 expect(last_line(("OK", "[ RUN      ] a\n[       OK ] a\n")), ("1 passed, 0 failed", 0))
+# Parts of scripts that were skipped
+expect(last_line(("OK", "ok      a\nb: skipped: no gdb\nskipped c (musl): no compiler\n")), ("2 skipped; 1 passed, 0 failed", 0))
+expect(last_line(("FAIL", "skipped: d, no xz\n")), ("1 skipped; 0 passed, 1 failed", 1))
+expect(last_line(("OK", "Ran 9 tests in 0.1s\n\nOK (skipped=3)\n")), ("3 skipped; 1 passed, 0 failed", 0))
+expect(last_line(("OK", "2 programs, 1 skipped; nothing skipped here\n")), ("1 passed, 0 failed", 0))
 expect(last_line(("OK", ""), extra=("--plain", "3 0 0")), ("4 passed, 0 failed", 0))
 expect(last_line(("OK", ""), extra=("--plain", "3 1 0")), ("4 passed, 1 failed", 1))
 expect(last_line(), ("0 passed, 1 failed", 1))  # nothing ran: no success

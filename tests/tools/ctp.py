@@ -5,6 +5,9 @@
 
 As a module: read(path, complete) gives the events as the bytes that index.atf has between header and footer."""
 import array
+import itertools
+import operator
+import re
 import struct
 import sys
 import zlib
@@ -109,23 +112,29 @@ def functions_of(names, count):
     return ids
 
 
+SHORT_STEPS = re.compile(rb"[\x00-\xbf]+")
+
+
 def times_of(data, count, now):
     times, at = [], 0
-    for _ in range(count):
+    while at < len(data):
+        run = SHORT_STEPS.match(data, at)
+        if run:
+            times += itertools.islice(itertools.accumulate(run.group(), initial=now), 1, None)
+            now, at = times[-1], run.end()
+            continue
         byte = data[at]
         at += 1
-        if byte >= 192:
-            if byte < 248:
-                byte = 192 + ((byte - 192) << 8) + data[at]
-                at += 1
-            else:
-                n = byte - 247
-                byte = 192 + (56 << 8) + int.from_bytes(data[at:at + n], "little")
-                at += n
-        now = now + byte & 0xFFFFFFFFFFFFFFFF
+        if byte < 248:
+            now += 192 + ((byte - 192) << 8) + data[at]
+            at += 1
+        else:
+            n = byte - 247
+            now = now + 192 + (56 << 8) + int.from_bytes(data[at:at + n], "little") & 0xFFFFFFFFFFFFFFFF
+            at += n
         times.append(now)
-    if at != len(data):
-        raise Bad("more than %d times" % count)
+    if at != len(data) or len(times) != count:
+        raise Bad("%d times instead of %d" % (len(times), count))
     return times
 
 
@@ -177,37 +186,58 @@ class Odd:
         return level
 
 
-def unpack(block, tid):
-    """Columns: times, functions, threads, kinds, depths."""
-    id_count, at = varint(block.payload, 0)
-    names, at = column(block.payload, at)
-    shape, at = column(block.payload, at)
-    time, at = column(block.payload, at)
-    odd, at = column(block.payload, at)
-    if any(block.payload[at:]) or len(block.payload) - at > 7:
-        raise Bad("bytes behind the columns")
-    ids = functions_of(names, id_count)
-    times = times_of(time, block.count, block.start)
+# Calls of functions with short codes, and returns from them: nearly all of a trace.
+PLAIN = re.compile(rb"[\x00\x03-\xdf]+")
+KIND_OF = bytes([RETURN] + [CALL] * 255)
+IS_CALL = bytes([0] + [1] * 255)
+STEP_OF = [-1] + [1] * 255
+
+
+def plain_functions(run, ids, stack):
+    """The functions of a run of plain events."""
+    found = []
+    add, push, pop = found.append, stack.append, stack.pop
+    for byte in run:
+        if byte:
+            function = ids[byte - 3]
+            push(function)
+            add(function)
+        else:
+            add(pop())
+    return found
+
+
+def plain_depths(run, depth):
+    """Their depths, and the depth after them."""
+    after = list(itertools.accumulate(map(STEP_OF.__getitem__, run), initial=depth))
+    if min(after) < 0 or max(after) > ALL:
+        after = [d & ALL for d in after]
+    return map(ALL.__and__, map(operator.sub, after[1:], run.translate(IS_CALL))), after[-1]
+
+
+def unpack_shape(block, tid, shape, odd, ids):
+    """Columns: functions, threads, kinds, depths."""
     functions, threads, kinds, depths = [], [tid] * block.count, [], []
     odd, stack, depth, at = Odd(odd, ids, tid), [], block.depth, 0
     while at < len(shape):
+        run = PLAIN.match(shape, at)
+        if run:
+            functions += plain_functions(run.group(), ids, stack)
+            kinds += run.group().translate(KIND_OF)
+            more, depth = plain_depths(run.group(), depth)
+            depths += more
+            at = run.end()
+            continue
         byte = shape[at]
         at += 1
-        if byte > 2:
-            code = byte - 3
-            if byte >= 224:
-                code = 221 + ((byte - 224) << 8) + shape[at]
-                at += 1
+        if byte >= 224:
+            code = 221 + ((byte - 224) << 8) + shape[at]
+            at += 1
             functions.append(ids[code])
             kinds.append(CALL)
             depths.append(depth)
             stack.append(ids[code])
             depth = depth + 1 & ALL
-        elif byte == 0:
-            depth = depth - 1 & ALL
-            functions.append(stack.pop())
-            kinds.append(RETURN)
-            depths.append(depth)
         elif byte == 2:
             depth = depth - 1 & ALL
             stack.pop()
@@ -217,9 +247,24 @@ def unpack(block, tid):
             functions.append(function)
             kinds.append(kind)
             depths.append(level)
-    if len(kinds) != block.count or odd.at != len(odd.data) or block.end != times[-1]:
+    if len(kinds) != block.count or odd.at != len(odd.data):
         raise Bad("the block at %d has other events than its header says" % block.at)
-    return times, functions, threads, kinds, depths
+    return functions, threads, kinds, depths
+
+
+def unpack(block, tid):
+    """Columns: times, functions, threads, kinds, depths."""
+    id_count, at = varint(block.payload, 0)
+    names, at = column(block.payload, at)
+    shape, at = column(block.payload, at)
+    time, at = column(block.payload, at)
+    odd, at = column(block.payload, at)
+    if any(block.payload[at:]) or len(block.payload) - at > 7:
+        raise Bad("bytes after the columns")
+    times = times_of(time, block.count, block.start)
+    if block.end != times[-1]:
+        raise Bad("the block at %d ends at another time than its header says" % block.at)
+    return (times,) + unpack_shape(block, tid, shape, odd, functions_of(names, id_count))
 
 
 def links_of(block):

@@ -1,18 +1,18 @@
 #!/bin/sh
-# install_test.sh BUILD CC: what is installed is enough to use the library as its users do, through pkg-config, shared
+# install_test.sh BUILD CC...: what is installed is enough to use the library as its users do, through pkg-config, shared
 # and static, from C; and the static library does not hook itself.
 # Shells find their completion.
 set -eu
 build=$1
+shift # the rest is the compiler: perhaps ccache, and then that
 examples=$(dirname "$0")/../../examples
-cc=$2
 unset LD_LIBRARY_PATH
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 DESTDIR=$work meson install -C "$build" --no-rebuild >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 pc=$(find "$work" -name libcontrail.pc)
 [ -n "$pc" ] || { echo "no libcontrail.pc"; exit 1; }
-export PKG_CONFIG_PATH=${pc%/*} PKG_CONFIG_SYSROOT_DIR=$work
+export PKG_CONFIG_PATH="${pc%/*}" PKG_CONFIG_SYSROOT_DIR="$work"
 libdir=$(dirname "${pc%/*}")
 cat >"$work/user.c" <<'C'
 #include <contrail/contrail.h>
@@ -38,14 +38,14 @@ int main(void) {
 }
 C
 # shellcheck disable=SC2046
-$cc -O1 -fno-optimize-sibling-calls -o "$work/shared" "$work/user.c" $(pkg-config --cflags --libs libcontrail)
+"$@" -O1 -fno-optimize-sibling-calls -o "$work/shared" "$work/user.c" $(pkg-config --cflags --libs libcontrail)
 LD_LIBRARY_PATH=$libdir "$work/shared"
 # shellcheck disable=SC2046
-$cc -O1 -fno-optimize-sibling-calls -o "$work/static" "$work/user.c" $(pkg-config --cflags libcontrail) "$libdir/libcontrail.a" $(pkg-config --static --libs libcontrail | tr " " "\n" | grep -v -e -lcontrail -e ^-L)
+"$@" -O1 -fno-optimize-sibling-calls -o "$work/static" "$work/user.c" $(pkg-config --cflags libcontrail) "$libdir/libcontrail.a" $(pkg-config --static --libs libcontrail | tr " " "\n" | grep -v -e -lcontrail -e ^-L)
 "$work/static"
 # The example of the Stalker counts as it says: the function that qsort calls is among the blocks executed most.
 # shellcheck disable=SC2046
-$cc -Wall -Wextra -Werror -O1 -g -o "$work/hot_blocks" "$examples/hot_blocks.c" $(pkg-config --cflags --libs libcontrail)
+"$@" -Wall -Wextra -Werror -O1 -g -o "$work/hot_blocks" "$examples/hot_blocks.c" $(pkg-config --cflags --libs libcontrail)
 LD_LIBRARY_PATH=$libdir "$work/hot_blocks" >"$work/hot_blocks.out"
 awk '/hot_blocks\+/ && $1 > 200000 { found = 1 } END { exit !found }' "$work/hot_blocks.out" || { cat "$work/hot_blocks.out"; exit 1; }
 "$(find "$work" -path '*/bin/contrail')" --version

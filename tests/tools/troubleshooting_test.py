@@ -46,7 +46,7 @@ class Troubleshooting(unittest.TestCase):
 
     def test_reasons_of_losses(self):
         page = (ROOT / "docs/TROUBLESHOOTING.md").read_text()
-        header = (ROOT / "include/contrail/session.h").read_text()
+        header = (ROOT / "include/contrail/event.h").read_text()
         names = re.findall(r"X\((\w+),", re.search(r"(?s)CT_LOSS_LIST\(X\).*?enum", header).group())
         for name in re.findall(r"`([A-Z]+_[A-Z]+)`", page):
             self.assertIn(name, names)

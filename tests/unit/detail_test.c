@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "agent/detail.h"
-#include "hook/layout.h"
+#include "abi/event.h"
 #include "lane_util.h"
 #include "os/os.h"
 #include "os/thread.h"

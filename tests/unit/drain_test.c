@@ -256,7 +256,7 @@ static void test_void_events(void **state) {
     add_thread(0, 1);
     add_chunk(0, 0, 1, CT_CHUNK_FULL);
     for (uint32_t i = 0; i < capacity; i++)
-        put_event(0, i, i % 3 ? i - i / 3 - 1 : 0, i % 3 ? CT_EVENT_ENTRY : CT_SHM_EVENT_VOID);
+        put_event(0, i, i % 3 ? i - i / 3 - 1 : 0, i % 3 ? CT_EVENT_ENTRY : CT_EVENT_VOID);
     lane_start_drain(&f);
     wait_for_word(0, CT_CHUNK_FREE, 0);
     finish();

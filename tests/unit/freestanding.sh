@@ -5,7 +5,7 @@ status=0
 for library; do
     foreign=$(nm -u "$library" | awk '$1 == "U" && $2 !~ /^(ct_|__(start|stop)_ct_|_GLOBAL_OFFSET_TABLE_$)/ { print $2 }' | sort -u)
     if [ -n "$foreign" ]; then
-        echo "$library refers to:" $foreign
+        echo "$library refers to:" "$foreign"
         status=1
     fi
 done

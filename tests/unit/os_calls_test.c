@@ -168,13 +168,13 @@ static void check_sleepers(int n, int cycles) {
         struct ct_os_stopped *s = stop();
         bad_stops += ct_os_stopped_count(s) != (size_t)n;
         for (size_t i = 0; i < ct_os_stopped_count(s); i++) {
-            struct ct_os_regs regs;
+            struct ct_registers regs;
             uint8_t code[2];
-            bad_stops += ct_os_stopped_get_regs(s, i, &regs) != CT_OK || regs.sp == 0;
-            if (regs.call_size == 0)
+            bad_stops += ct_os_stopped_get_regs(s, i, &regs) != CT_OK || ct_registers_sp(&regs) == 0;
+            if (ct_registers_call_size(&regs) == 0)
                 continue;
             in_calls++;
-            bad_stops += ct_os_peek(regs.pc, code, 2) != CT_OK || code[0] != 0x0f || code[1] != 0x05;
+            bad_stops += ct_os_peek(ct_registers_pc(&regs), code, 2) != CT_OK || code[0] != 0x0f || code[1] != 0x05;
         }
         ct_os_resume_threads(s);
         usleep(200);

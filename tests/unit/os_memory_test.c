@@ -422,7 +422,7 @@ static void test_maps_stop(void **state) {
 }
 
 static void check_odd_name(const char *name, int unlink_it) {
-    char path[1024], directory[] = "maps-test-XXXXXX";
+    char path[1024], directory[] = "/tmp/maps-test-XXXXXX";
     assert_non_null(mkdtemp(directory));
     char *full = realpath(directory, NULL);
     snprintf(path, sizeof path, "%s/%s", full, name);

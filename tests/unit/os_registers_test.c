@@ -28,14 +28,14 @@ static void test_gs_base(void **state) {
     uint64_t fs = 0;
     syscall(SYS_arch_prctl, ARCH_GET_FS, &fs);
     struct ct_os_stopped *s = stop();
-    struct ct_os_regs regs = {0}, back = {0}, bad;
+    struct ct_registers regs = {0}, back = {0}, bad;
     int i = stopped_index(s, tid);
     int got = ct_os_stopped_get_regs(s, (size_t)i, &regs);
     bad = regs;
-    bad.gs_base = 1ull << 63;
+    ct_registers_set_block(&bad, 1ull << 63);
     int refused = ct_os_stopped_set_regs(s, (size_t)i, &bad);
     int out_of_range = ct_os_stopped_get_regs(s, ct_os_stopped_count(s), &bad);
-    regs.gs_base = 0x12345678000;
+    ct_registers_set_block(&regs, 0x12345678000);
     int set = ct_os_stopped_set_regs(s, (size_t)i, &regs);
     ct_os_stopped_get_regs(s, (size_t)i, &back);
     ct_os_resume_threads(s);
@@ -46,8 +46,8 @@ static void test_gs_base(void **state) {
     assert_int_equal(refused, CT_ERR_INVALID_ARGUMENT);
     assert_int_equal(out_of_range, CT_ERR_INVALID_ARGUMENT);
     assert_int_equal(gs_seen, 0x12345678000);
-    assert_int_equal(back.gs_base, 0x12345678000);
-    assert_true(regs.fs_base != 0 && regs.fs_base != fs);
+    assert_int_equal(ct_registers_block(&back), 0x12345678000);
+    assert_true(ct_registers_thread_base(&regs) != 0 && ct_registers_thread_base(&regs) != fs);
 }
 
 /* jmp self · mov eax, 5; ret */
@@ -78,7 +78,7 @@ static pthread_t start_code(uint8_t *code) {
 
 /* Moves the thread, once it stands at `from`, and sends it a signal (0: none) while it is stopped. False: it has ended before. */
 static bool move_thread(const uint8_t *from, const uint8_t *to, uint64_t call_size, int number) {
-    struct ct_os_regs regs = {0};
+    struct ct_registers regs = {0};
     int status;
     do { /* it may not have got there yet */
         struct ct_os_stopped *s = stop();
@@ -88,8 +88,9 @@ static bool move_thread(const uint8_t *from, const uint8_t *to, uint64_t call_si
             return false;
         }
         status = ct_os_stopped_get_regs(s, (size_t)i, &regs);
-        if (status == CT_OK && regs.pc == (uint64_t)(uintptr_t)from && regs.call_size == call_size) {
-            regs.pc = (uint64_t)(uintptr_t)to;
+        if (status == CT_OK && ct_registers_pc(&regs) == (uint64_t)(uintptr_t)from &&
+            ct_registers_call_size(&regs) == call_size) {
+            ct_registers_set_pc(&regs, (uint64_t)(uintptr_t)to);
             status = ct_os_stopped_set_regs(s, (size_t)i, &regs);
             from = NULL;
             if (number)

@@ -31,7 +31,7 @@ static const struct place places[] = {
 uint64_t stack_base = 0x300000000000, far_base = 0x400000000000;
 uint8_t initial_data[DATA_SIZE], initial_stack[STACK_SIZE];
 
-static uint64_t seed = 0x5eed, cases = 150000, only = ~0ull;
+static uint64_t seed = 0x5eed, cases = 30000, only = ~0ull;
 static struct { uint64_t moved, far, stepped, transferred, faults; } count;
 
 /* ---- memory ---- */

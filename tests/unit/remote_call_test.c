@@ -16,13 +16,13 @@ static bool use(struct ct_remote *remote, const struct target *target) {
     uint64_t map[6] = {0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0};
     uint64_t numbers[6] = {1, 20, 300, 4000, 50000, 600000}, unmap[6] = {0, 8192}, none[6] = {0}, sum = 0;
     int64_t at = 0, result = 0;
-    struct ct_os_regs regs;
+    struct ct_registers regs;
     bool good = ct_remote_syscall(remote, SYS_mmap, map, &at) == CT_OK && at > 0 && at % 4096 == 0;
     good = good && ct_remote_write(remote, (uint64_t)at, "hello", 5) == CT_OK;
     good = good && ct_remote_call(remote, target->sum_of_six, target->stack, numbers, &sum) == CT_OK && sum == 654321;
     good = good && ct_remote_syscall(remote, 9999, none, &result) == CT_OK && result == -ENOSYS;
     good = good && ct_remote_get_regs(remote, 0, &regs) == CT_OK;
-    regs.gs_base = 0x10000;
+    ct_registers_set_block(&regs, 0x10000);
     good = good && ct_remote_set_regs(remote, 0, &regs) == CT_OK;
     unmap[0] = (uint64_t)at;
     return good && ct_remote_syscall(remote, SYS_munmap, unmap, &result) == CT_OK && result == 0;

@@ -82,22 +82,22 @@ static void check_start(char *path) {
     open_reader(&reader);
     struct ct_remote *remote = spawn(path, argv);
     close_writer(&reader);
-    struct ct_os_regs regs;
+    struct ct_registers regs;
     uint8_t code[8];
     int libraries = 0;
     assert_true(ct_remote_is_stopped(remote) && ct_remote_is_alive(remote));
     assert_int_equal(ct_remote_thread_count(remote), 1);
     assert_int_equal(ct_remote_thread_tid(remote, 0), ct_remote_pid(remote));
     assert_int_equal(ct_remote_get_regs(remote, 0, &regs), CT_OK);
-    assert_int_equal(regs.call_size, 0);
-    assert_int_equal(ct_remote_read(remote, regs.pc, code, sizeof code), CT_OK);
+    assert_int_equal(ct_registers_call_size(&regs), 0);
+    assert_int_equal(ct_remote_read(remote, ct_registers_pc(&regs), code, sizeof code), CT_OK);
     assert_memory_not_equal(code, "\xb8\x27\x00\x00\x00\x0f\x05", 7); /* what we had put there is gone */
     assert_string_equal(read_all(&reader), "");
     (void)ct_remote_each_map(remote, count_libraries, &libraries);
     if (ct_remote_auxv(remote, AT_BASE) != 0)
         assert_true(libraries > 0); /* the loader has been at work */
     else
-        assert_true(regs.pc == ct_remote_auxv(remote, AT_ENTRY));
+        assert_true(ct_registers_pc(&regs) == ct_remote_auxv(remote, AT_ENTRY));
     assert_int_equal(remote_syscall(remote, SYS_getpid, 0, 0, 0), ct_remote_pid(remote));
     int pid = ct_remote_pid(remote);
     assert_int_equal(ct_remote_resume(remote), CT_OK);

@@ -227,7 +227,7 @@ static void check_stops(const char *mode, int times, size_t threads) {
     start_target(&target, mode);
     struct ct_remote *remote = open_remote(target.pid);
     for (int i = 0; i < times; i++) {
-        struct ct_os_regs regs;
+        struct ct_registers regs;
         stop_remote(remote);
         size_t count = ct_remote_thread_count(remote);
         if (threads)
@@ -235,11 +235,11 @@ static void check_stops(const char *mode, int times, size_t threads) {
         for (size_t k = 0; k < count; k++) {
             assert_int_equal(ct_remote_get_regs(remote, k, &regs), CT_OK);
             assert_int_equal(ct_remote_thread_inner_tid(remote, k), ct_remote_thread_tid(remote, k));
-            assert_int_not_equal(regs.sp, 0);
-            if (regs.call_size == 0)
+            assert_int_not_equal(ct_registers_sp(&regs), 0);
+            if (ct_registers_call_size(&regs) == 0)
                 continue;
             uint8_t code[2];
-            assert_int_equal(ct_remote_read(remote, regs.pc, code, 2), CT_OK);
+            assert_int_equal(ct_remote_read(remote, ct_registers_pc(&regs), code, 2), CT_OK);
             assert_memory_equal(code, "\x0f\x05", 2);
         }
         assert_int_equal(ct_remote_get_regs(remote, count, &regs), CT_ERR_INVALID_ARGUMENT);
@@ -429,24 +429,24 @@ static void test_killed_while_stopped(void **state) {
 static void test_registers(void **state) {
     (void)state;
     struct target target;
-    struct ct_os_regs regs, again;
+    struct ct_registers regs, again;
     start_target(&target, "nanosleep");
     struct ct_remote *remote = open_remote(target.pid);
     stop_remote(remote);
     assert_int_equal(ct_remote_get_regs(remote, 0, &regs), CT_OK);
     again = regs;
-    again.gs_base = 0x123456789000;
+    ct_registers_set_block(&again, 0x123456789000);
     assert_int_equal(ct_remote_set_regs(remote, 0, &again), CT_OK);
-    again.gs_base = UINT64_MAX;
+    ct_registers_set_block(&again, UINT64_MAX);
     assert_int_equal(ct_remote_set_regs(remote, 0, &again), CT_ERR_INVALID_ARGUMENT);
     assert_int_equal(ct_remote_set_regs(remote, 1, &again), CT_ERR_INVALID_ARGUMENT);
     ct_remote_resume(remote);
     sleep_ms(10);
     stop_remote(remote);
     assert_int_equal(ct_remote_get_regs(remote, 0, &again), CT_OK);
-    assert_true(again.gs_base == 0x123456789000);
-    assert_true(again.fs_base == regs.fs_base);
-    again.gs_base = 0;
+    assert_true(ct_registers_block(&again) == 0x123456789000);
+    assert_true(ct_registers_thread_base(&again) == ct_registers_thread_base(&regs));
+    ct_registers_set_block(&again, 0);
     assert_int_equal(ct_remote_set_regs(remote, 0, &again), CT_OK);
     ct_remote_close(remote);
     assert_int_equal(end_target(&target, NULL), 0);
@@ -456,7 +456,7 @@ static void test_registers(void **state) {
 static void test_move_a_thread_in_a_call(void **state) {
     (void)state;
     struct target target;
-    struct ct_os_regs regs;
+    struct ct_registers regs;
     start_target(&target, "epoll");
     struct ct_remote *remote = open_remote(target.pid);
     do {
@@ -464,18 +464,18 @@ static void test_move_a_thread_in_a_call(void **state) {
         usleep(300);
         stop_remote(remote);
         assert_int_equal(ct_remote_get_regs(remote, 0, &regs), CT_OK);
-    } while (regs.call_size == 0);
+    } while (ct_registers_call_size(&regs) == 0);
     uint64_t map[6] = {0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0};
     int64_t copy;
     assert_int_equal(ct_remote_syscall(remote, SYS_mmap, map, &copy), CT_OK);
     uint8_t code[16] = {0x0f, 0x05, 0xff, 0x25, 0, 0, 0, 0}; /* syscall; jmp *0(%rip) */
-    uint64_t back = regs.pc + 2;
+    uint64_t back = ct_registers_pc(&regs) + 2;
     memcpy(code + 8, &back, 8);
     assert_int_equal(ct_remote_write(remote, (uint64_t)copy, code, sizeof code), CT_OK);
-    regs.pc = (uint64_t)copy;
+    ct_registers_set_pc(&regs, (uint64_t)copy);
     assert_int_equal(ct_remote_set_regs(remote, 0, &regs), CT_OK);
     assert_int_equal(ct_remote_get_regs(remote, 0, &regs), CT_OK);
-    assert_true(regs.pc == (uint64_t)copy && regs.call_size == 2);
+    assert_true(ct_registers_pc(&regs) == (uint64_t)copy && ct_registers_call_size(&regs) == 2);
     ct_remote_close(remote);
     assert_int_equal(end_target(&target, NULL), 0);
 }

@@ -145,7 +145,7 @@ static void test_crash(void **state) {
     assert_int_equal(told.last.code, SEGV_MAPERR);
     assert_int_equal(told.last.fault_address, 8);
     assert_int_equal(told.last.thread.tid, p.pid);
-    uint64_t pc = told.last.thread.cpu.x64.pc; /* a fork: our own code */
+    uint64_t pc = ct_registers_pc(&told.last.thread.regs); /* a fork: our own code */
     assert_true(pc >= (uint64_t)(uintptr_t)write_null && pc < (uint64_t)(uintptr_t)write_null + 64);
     if (!ct_remote_never_vfork) /* else we have waited for it ourselves */
         assert_int_equal(ct_remote_exit_status(remote), status);

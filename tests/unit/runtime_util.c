@@ -46,9 +46,8 @@ void fixture_start(struct fixture *f, size_t max_depth, size_t buffer_events) {
     rt->buffer_bytes = buffer_events * sizeof(struct ct_event);
     rt->sink = fixture_sink;
     rt->sink_arg = f;
-    rt->xsave_size = ct_os_vector_state(&rt->xsave_mask);
     rt->parked = ct_os_alloc(CT_PARKED_CAPACITY * sizeof *rt->parked, CT_OS_READ | CT_OS_WRITE);
-    assert_true(rt->xsave_size && rt->parked);
+    assert_true(ct_os_vectors(&rt->vectors) && rt->parked);
     make_stacks(f);
     f->block = ct_block_create(rt, ct_os_gettid(), ct_os_thread_pointer());
     assert_non_null(f->block);

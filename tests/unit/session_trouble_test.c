@@ -233,6 +233,14 @@ static void check_json(const char *text) {
     assert_true(!quoted && !depth);
 }
 
+/* Other users than root may not look where its recordings are: that is all they learn then. */
+static void expect_unrecorded(pid_t pid) {
+    char answer[4096];
+    int status = ct_session_control(pid, "status", answer, sizeof answer);
+    if (geteuid() == 0 || status != CT_ERR_PERMISSION_DENIED)
+        assert_int_equal(status, CT_ERR_NOT_FOUND);
+}
+
 static void test_control_status(void **state) {
     (void)state;
     char answer[8192], path[160], small[8];
@@ -247,7 +255,7 @@ static void test_control_status(void **state) {
     assert_int_equal(ct_session_control(pid, "status", small, sizeof small), 0); /* cut, and not beyond its end */
     assert_int_equal(strlen(small), sizeof small - 1);
     assert_int_equal(ct_session_control(pid, "status", answer, 0), CT_ERR_INVALID_ARGUMENT);
-    assert_int_equal(ct_session_control(getpid(), "status", answer, sizeof answer), CT_ERR_NOT_FOUND);
+    expect_unrecorded(getpid());
     socket_of(pid, path, sizeof path);
     assert_int_equal(stat(path, &info), 0);
     assert_int_equal(info.st_mode & 0777, 0600);
@@ -256,7 +264,7 @@ static void test_control_status(void **state) {
     assert_non_null(strstr(answer, "\"state\":\"attached\""));
     assert_int_equal(ct_session_detach(s), 0);
     assert_false(exists(path));
-    assert_int_equal(ct_session_control(pid, "status", answer, sizeof answer), CT_ERR_NOT_FOUND);
+    expect_unrecorded(pid);
     check_unharmed(pid);
 }
 
@@ -358,7 +366,7 @@ static void test_after_a_killed_recorder(void **state) {
     close(ends[1]);
     socket_of(pid, path, sizeof path);
     assert_true(exists(path));
-    assert_int_equal(ct_session_control(pid, "status", answer, sizeof answer), CT_ERR_NOT_FOUND);
+    expect_unrecorded(pid);
     create();
     assert_int_equal(ct_session_attach(s, pid), 0);
     assert_int_equal(ct_session_install_full_coverage(s), 0);

@@ -25,6 +25,28 @@ static const enum ct_wx_mode modes[] = {CT_WX_RWX, CT_WX_DUAL, CT_WX_PROTECT};
 
 /* ---- helpers ---- */
 
+/* What was said to have been written, since it was last asked. */
+void __real_ct_os_sync_code(uint64_t start, size_t size);
+void __wrap_ct_os_sync_code(uint64_t start, size_t size);
+static struct {
+    uint64_t start;
+    size_t size;
+} synced[16];
+static size_t synced_count;
+void __wrap_ct_os_sync_code(uint64_t start, size_t size) {
+    synced[synced_count % 16].start = start;
+    synced[synced_count++ % 16].size = size;
+    __real_ct_os_sync_code(start, size);
+}
+
+static bool was_synced(uint64_t start, size_t size) {
+    bool found = false;
+    for (size_t i = 0; i < synced_count && i < 16; i++)
+        found |= start >= synced[i].start && start + size <= synced[i].start + synced[i].size;
+    synced_count = 0;
+    return found;
+}
+
 static uint64_t here(void) {
     return (uint64_t)(uintptr_t)&here;
 }
@@ -472,6 +494,54 @@ static void test_child_never_changes_its_parent(void **state) {
     }
 }
 
+/* Whatever way code is written, the processor is told of it before it runs: by each write, or when it is thawed again or
+ * frozen. */
+static void test_writes_are_synced(void **state) {
+    (void)state;
+    EACH_MODE(mode) {
+        struct ct_arena *arena = arena_near(here(), here(), *mode);
+        uint64_t word = function_returning(7);
+        synced_count = 0;
+        assert_int_equal(ct_arena_thaw(arena), CT_OK);
+        uint64_t first = add_function(arena, 1);
+        assert_int_equal(ct_arena_freeze(arena), CT_OK);
+        assert_true(was_synced(first, 8));
+        assert_int_equal(ct_arena_thaw_fresh(arena), CT_OK);
+        uint64_t second = add_function(arena, 2);
+        assert_int_equal(ct_arena_thaw_fresh(arena), CT_OK);
+        assert_true(was_synced(second, 8));
+        uint64_t third = add_function(arena, 3);
+        assert_int_equal(ct_arena_freeze(arena), CT_OK);
+        assert_true(was_synced(third, 8));
+        assert_int_equal(ct_arena_freeze(arena), CT_OK);
+        assert_int_equal(synced_count, 0);
+        assert_int_equal(ct_arena_store8(arena, first, word), CT_OK);
+        assert_true(was_synced(first, 8));
+        assert_int_equal(ct_arena_write(arena, second, &word, sizeof word), CT_OK);
+        assert_true(was_synced(second, 8));
+        assert_int_equal(call_at(first) + call_at(second) + call_at(third), 17);
+        ct_arena_destroy(arena);
+    }
+}
+
+static int copy_in_child(void) {
+    synced_count = 0;
+    return ct_arena_unshare(forked_arena) != CT_OK || synced_count != 1 || synced[0].size < 8;
+}
+
+/* A copy of code is code that was written. */
+static void test_copies_are_synced(void **state) {
+    (void)state;
+    for (size_t i = 1; i < 3; i++) { /* DUAL, PROTECT */
+        forked_arena = arena_near(here(), here(), modes[i]);
+        assert_int_equal(ct_arena_thaw(forked_arena), CT_OK);
+        forked_run = add_function(forked_arena, 1);
+        assert_int_equal(ct_arena_freeze(forked_arena), CT_OK);
+        assert_int_equal(in_child(copy_in_child), 0);
+        ct_arena_destroy(forked_arena);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_code_runs),
@@ -489,6 +559,8 @@ int main(void) {
         cmocka_unit_test(test_near_low_addresses),
         cmocka_unit_test(test_last_hole),
         cmocka_unit_test(test_child_never_changes_its_parent),
+        cmocka_unit_test(test_writes_are_synced),
+        cmocka_unit_test(test_copies_are_synced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -262,12 +262,12 @@ static void test_trace_ends_with_the_chain(void **state) {
     assert_false(is_bare(home(1000)));
     return_slow(home(800));
     check_dressed();
-    assert_int_equal(ct_shadow_chain_end(home(800), home(899), home(1010), 1), home(901));
-    assert_int_equal(ct_shadow_chain_end(home(800), home(899), home(1010), 9), home(1001));
-    assert_int_equal(ct_shadow_chain_end(home(800), home(899), home(1000), 9), home(901));
-    assert_int_equal(ct_shadow_chain_end(home(800), home(899) + 1, home(1010), 9), home(801)); /* no frame pointer */
-    assert_int_equal(ct_shadow_chain_end(home(800), home(700), home(1010), 9), home(801));
-    assert_int_equal(ct_shadow_chain_end(home(800), UINT64_MAX - 7, home(1010), 9), home(801));
+    assert_int_equal(ct_frame_chain_end(home(800), home(899), home(1010), 1), home(901));
+    assert_int_equal(ct_frame_chain_end(home(800), home(899), home(1010), 9), home(1001));
+    assert_int_equal(ct_frame_chain_end(home(800), home(899), home(1000), 9), home(901));
+    assert_int_equal(ct_frame_chain_end(home(800), home(899) + 1, home(1010), 9), home(801)); /* no frame pointer */
+    assert_int_equal(ct_frame_chain_end(home(800), home(700), home(1010), 9), home(801));
+    assert_int_equal(ct_frame_chain_end(home(800), UINT64_MAX - 7, home(1010), 9), home(801));
 }
 
 /* ---- children on our memory ---- */

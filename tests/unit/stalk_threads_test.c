@@ -1,4 +1,5 @@
 /* Threads that others follow and unfollow while they run, that are started while followed, and several Stalkers. */
+#include "stalk/internal.h"
 #include "stalk_util.h"
 
 #include <pthread.h>
@@ -96,6 +97,60 @@ static void test_loop_with_events(void **state) {
     assert_true(received > 0);
     loop(100, 0, CT_STALKER_MEMORY_DUAL);
     loop(100, 0, CT_STALKER_MEMORY_PROTECT);
+}
+
+/* Bytes below the records of a thread: they are of its own memory, mostly, and nobody's. */
+enum { BELOW = 256, UNTOUCHED = 0xee };
+
+static bool has_below(const struct stalk_thread *t) {
+    return t->records >= t->records_memory + BELOW;
+}
+
+static bool is_untouched(const struct stalk_thread *t) {
+    for (int i = 1; i <= BELOW; i++)
+        if (t->records[-i] != UNTOUCHED)
+            return false;
+    return true;
+}
+
+/* Somebody wants the thread to leave while it runs, as ct_stalker_unfollow does when it finds it in the engine: it sees that when it
+ * comes by with full records. */
+static void ask_to_leave(struct stalk_thread *t) {
+    if (has_below(t))
+        memset(t->records - BELOW, UNTOUCHED, BELOW);
+    double end = seconds() + 120;
+    __atomic_store_n(&t->following, 2, __ATOMIC_RELEASE);
+    while (__atomic_load_n(&t->following, __ATOMIC_ACQUIRE)) {
+        if (seconds() > end)
+            fail_msg("the thread is still followed");
+        usleep(50);
+    }
+    if (has_below(t))
+        assert_true(is_untouched(t));
+}
+
+/* A thread that leaves with full records writes no more of them. */
+static void test_leave_when_full(void **state) {
+    (void)state;
+    struct worker w;
+    struct ct_stalker *stalker;
+    struct ct_stalker_sink sink = {.mask = CT_STALKER_CALL | CT_STALKER_RET | CT_STALKER_BLOCK, .on_receive = receive};
+    start(&w);
+    assert_int_equal(ct_stalker_create(&stalker, NULL), 0);
+    for (int i = 0; i < 80; i++) {
+        unsigned long before = received;
+        double end = seconds() + 120;
+        assert_int_equal(ct_stalker_follow(stalker, w.tid, NULL, &sink), 0);
+        while (received < before + 20000) {
+            if (seconds() > end)
+                fail_msg("%lu of 20,000 events", received - before);
+            sched_yield();
+        }
+        assert_int_equal(stalker->threads->tid, w.tid);
+        ask_to_leave(stalker->threads);
+    }
+    finish(&w);
+    assert_int_equal(ct_stalker_destroy(stalker), 0);
 }
 
 /* The code goes as soon as the thread was let go: it must have left it. */
@@ -408,6 +463,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_loop),
         cmocka_unit_test(test_loop_with_events),
+        cmocka_unit_test(test_leave_when_full),
         cmocka_unit_test(test_several),
         cmocka_unit_test(test_end),
         cmocka_unit_test(test_children),

@@ -410,7 +410,8 @@ static void test_replaced_program(void **state) {
     target_check(&t, after);
     assert_int_equal(after->modules[0].bias, before->modules[0].bias);
     assert_string_equal(after->modules[0].build_id, before->modules[0].build_id);
-    assert_true(after->modules[0].hooked * 10 >= before->modules[0].hooked * 8);
+    if (geteuid() == 0) /* others cannot open it any more: functions without unwind information are not known then */
+        assert_true(after->modules[0].hooked * 10 >= before->modules[0].hooked * 8);
     ct_target_plan_free(before);
     ct_target_plan_free(after);
     target_end(&t);

@@ -212,7 +212,7 @@ static uint64_t records_in(const char *directory) {
     const uint8_t *record;
     assert_int_equal(ct_details_open(&details, &cache, directory), 0);
     for (; (record = ct_details_record(&details, n, &event)); n++) {
-        assert_int_equal(ct_details_parse(record, &event, &detail), 0);
+        assert_int_equal(ct_details_parse(record, &event, details.last_part->header.arch, &detail), 0);
         assert_record(&detail, n);
     }
     assert_int_equal(details.part_count ? details.parts[0]->count : 0, n);

@@ -1,8 +1,11 @@
 /* Traces for tests. */
 #include "tests/tools/place_of.h"
 #include "trace_sample.h"
+#include "isa/machine.h"
 #include "trace/code_file.h"
 #include "trace/writer.h"
+#include <contrail/session.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,6 +63,7 @@ struct script {
     struct ct_json *gaps;
     uint32_t tid, depth;
     uint64_t events, lost;
+    const struct ct_machine *machine;
 };
 
 /* Up to `count` numbers between commas. */
@@ -78,18 +82,18 @@ static uint32_t add_record(struct script *s, struct atf_detail_event *event) {
 static uint32_t put_signal(struct script *s, const struct atf_detail_event *head, const char *text) {
     struct __attribute__((packed)) {
         struct atf_detail_signal signal;
-        uint64_t cpu[ATF_DETAIL_SIGNAL_REGISTERS_X64];
+        uint64_t cpu[CT_MACHINE_REGISTERS];
     } record = {.signal.event = *head};
     uint64_t numbers[3] = {0};
     read_numbers(text, numbers, 3);
-    record.signal.event.total_length = sizeof record;
+    record.signal.event.total_length = (uint32_t)(sizeof record.signal + 8 * s->machine->register_count);
     record.signal.event.event_type = ATF_DETAIL_SIGNAL;
     record.signal.signal = (uint32_t)numbers[0];
     record.signal.code = (uint32_t)numbers[1];
     record.signal.fault_address = numbers[2];
-    for (uint64_t i = 0; i < ATF_DETAIL_SIGNAL_REGISTERS_X64; i++)
+    for (uint64_t i = 0; i < s->machine->register_count; i++)
         record.cpu[i] = 0x100 + i;
-    record.cpu[16] = SAMPLE_LEAF + 0x1c;
+    record.cpu[s->machine->pc] = SAMPLE_LEAF + 0x1c;
     return add_record(s, &record.signal.event);
 }
 
@@ -224,9 +228,20 @@ static void cut_footer(const char *directory, uint32_t id, uint64_t events) {
     free(path);
 }
 
-static void put_thread(const char *directory, const struct sample_thread *t, struct ct_json *json, uint64_t *events,
-                       uint64_t *lost) {
-    struct script s = {.tid = t->tid, .id = t->id, .directory = directory, .gaps = json};
+/* The writer of details knows only this machine. */
+static void set_detail_arch(const char *directory, uint32_t id, uint8_t arch) {
+    char *path;
+    must(asprintf(&path, "%s/thread_%u/detail.atf", directory, id) > 0, "memory");
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    must(fd >= 0 && pwrite(fd, &arch, 1, offsetof(struct atf_detail_header, arch)) == 1, path);
+    close(fd);
+    free(path);
+}
+
+static void put_thread(const char *directory, const struct sample_thread *t, const struct ct_machine *machine,
+                       struct ct_json *json, uint64_t *events, uint64_t *lost) {
+    const struct ct_trace_format format = {.encoding = CT_FORMAT_ATF2, .arch = machine->arch};
+    struct script s = {.tid = t->tid, .id = t->id, .directory = directory, .gaps = json, .machine = machine};
     ct_json_begin(json, NULL, '{');
     ct_json_number(json, "id", t->id);
     ct_json_number(json, "tid", t->tid);
@@ -235,7 +250,7 @@ static void put_thread(const char *directory, const struct sample_thread *t, str
     if (t->end_ns)
         ct_json_number(json, "end_ns", SAMPLE_START + t->end_ns);
     ct_json_begin(json, "gaps", '[');
-    must(ct_thread_writer_open(&s.writer, place_of(directory), t->id, t->tid) == 0, "a thread's file");
+    must(ct_thread_writer_open_as(&s.writer, place_of(directory), t->id, t->tid, &format) == 0, "a thread's file");
     run_script(&s, t->script);
     must(ct_thread_writer_close(s.writer) == 0, "closing a thread's file");
     must(!s.details || ct_detail_writer_close(s.details) == 0, "closing a detail file");
@@ -250,6 +265,8 @@ static void put_thread(const char *directory, const struct sample_thread *t, str
     ct_json_number(json, "events", s.events);
     ct_json_number(json, "lost", s.lost);
     ct_json_end(json, '}');
+    if (s.details)
+        set_detail_arch(directory, t->id, machine->arch);
     if (t->cut)
         cut_footer(directory, t->id, s.events);
     *events += s.events;
@@ -320,7 +337,7 @@ static void put_numbers(struct ct_json *json, uint64_t events, uint64_t lost, bo
     ct_json_end(json, '}');
 }
 
-static void put_head(struct ct_json *json, const struct sample *sample, int pid) {
+static void put_head(struct ct_json *json, const struct sample *sample, const struct ct_machine *machine, int pid) {
     ct_json_string(json, "format", "atf2");
     ct_json_number(json, "version", 1);
     ct_json_string(json, "tool", "contrail 0.1.0");
@@ -330,13 +347,14 @@ static void put_head(struct ct_json *json, const struct sample *sample, int pid)
     ct_json_string(json, "host", "testhost");
     ct_json_string(json, "os", "Linux");
     ct_json_string(json, "kernel", "6.1.0");
-    ct_json_string(json, "arch", "x86_64");
+    ct_json_string(json, "arch", machine->name);
     ct_json_number(json, "time_start_ns", SAMPLE_START);
     if (sample->end_ns)
         ct_json_number(json, "time_end_ns", SAMPLE_START + sample->end_ns);
 }
 
 char *sample_write(const char *directory, const struct sample *sample) {
+    const struct ct_machine *machine = ct_machine_by_arch(sample->arch ? sample->arch : ATF_ARCH_X86_64);
     int pid = sample->pid ? sample->pid : 1000;
     char *session, *path;
     struct ct_json json = {0};
@@ -347,10 +365,10 @@ char *sample_write(const char *directory, const struct sample *sample) {
     must(mkdir(path, 0700) == 0, path);
     put_symbols(path);
     ct_json_begin(&json, NULL, '{');
-    put_head(&json, sample, pid);
+    put_head(&json, sample, machine, pid);
     ct_json_begin(&json, "threads", '[');
     for (size_t i = 0; i < sample->thread_count; i++)
-        put_thread(path, &sample->threads[i], &json, &events, &lost);
+        put_thread(path, &sample->threads[i], machine, &json, &events, &lost);
     ct_json_end(&json, ']');
     put_modules(&json);
     put_numbers(&json, events, lost, sample->unfinished, sample->killed_by);

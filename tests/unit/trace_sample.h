@@ -6,7 +6,7 @@
  *   "600+f(int,\001int)"                   \001 stands for a space in a name
  *   "700+work%1,0x20 800-work%5"           with a detail record: the first registers; 128 bytes of stack at 0x7ffc00
  *   "900!%11,1,0x10"                       a signal: its number, code and address; its registers are 0x100, 0x101 …
- *                                          but rip, which is in the middle of leaf
+ *                                          but the program counter, which is in the middle of leaf
  *   "950=work:16 960=work:32*3 970^leaf:0" a block at work + 16 was executed; three of its four instructions; one was translated
  *   "980=#5"                               five blocks are missing
  *
@@ -35,6 +35,7 @@ struct sample {
     bool unfinished; /* as a killed recorder leaves it */
     int pid;         /* 0: 1000 */
     int killed_by;   /* signal, 0: it has exited */
+    uint8_t arch;    /* enum atf_arch, 0: x86_64, whatever it is written on */
 };
 
 /* Makes directory/session_20250102_030405/pid_N and what is in it. Ends the program when it cannot. Returns the pid_N

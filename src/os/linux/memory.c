@@ -34,7 +34,7 @@ void *ct_os_alloc(size_t size, int prot) {
 void *ct_os_alloc_low(size_t size, int prot) {
     if (ct_os_is_silent())
         return NULL;
-    long at = sys_mmap(0, size, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_32BIT, -1);
+    long at = sys_mmap(0, size, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | CT_MAP_LOW, -1);
     return failed(at) ? NULL : (void *)at;
 }
 
@@ -165,7 +165,9 @@ int ct_os_unshare(uint64_t address, size_t size, size_t used, int prot, void *rw
     int status = ct_os_commit_dual((uint64_t)copy, size, &copy_rw);
     if (status != CT_OK)
         goto free_copy;
-    copy_words(copy_rw, (const void *)address, (used + CT_PAGE_SIZE - 1) & ~(size_t)(CT_PAGE_SIZE - 1));
+    size_t page = ct_os_page_size();
+    copy_words(copy_rw, (const void *)address, (used + page - 1) & ~(page - 1));
+    ct_os_sync_code((uint64_t)copy, used);
     if (prot != (PROT_READ | PROT_EXEC))
         status = ct_os_protect((void *)copy, size, prot);
     if (status == CT_OK)

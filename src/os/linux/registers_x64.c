@@ -6,7 +6,11 @@
  * limits, ...) would show it to the program though no signal came. For those we write ERESTARTNOHAND, "repeat unless a
  * handler runs": the decision is then the kernel's, made when the thread resumes, so no signal can slip in between.
  *
- * orig_rax is -1 whenever the thread was not in a system call, so equal values in user code mean nothing. */
+ * orig_rax is -1 whenever the thread was not in a system call, so equal values in user code mean nothing.
+ *
+ * PTRACE_GETREGS and not PTRACE_GETREGSET: of a thread that runs 32-bit code the latter gives the registers of that
+ * machine. */
+#include "registers_x64.h"
 #include "seize.h"
 #include "syscall.h"
 
@@ -15,22 +19,12 @@
 enum { ERESTARTSYS = 512, ERESTARTNOINTR = 513, ERESTARTNOHAND = 514, ERESTART_RESTARTBLOCK = 516 };
 enum { CALL_SIZE = 2 }; /* syscall, sysenter, int $0x80 */
 
-/* The kernel's struct user_regs_struct. */
-struct user_registers {
-    uint64_t r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi, orig_rax;
-    uint64_t rip, cs, eflags, rsp, ss, fs_base, gs_base, ds, es, fs, gs;
-};
+/* ---- accessors ---- */
 
-static long poke_register(int tid, size_t offset, uint64_t value) {
-    return syscall4(__NR_ptrace, PTRACE_POKEUSR, tid, offset, value);
-}
-
-#define POKE(tid, name, value) poke_register(tid, offsetof(struct user_registers, name), value)
-
-static bool will_repeat(uint64_t call, uint64_t result) {
-    if ((int64_t)call < 0)
+static bool will_repeat(const struct ct_registers_x64 *r) {
+    if ((int64_t)r->orig_rax < 0)
         return false;
-    switch (-(int64_t)result) {
+    switch (-(int64_t)r->rax) {
     case ERESTARTSYS:
     case ERESTARTNOINTR:
     case ERESTARTNOHAND:
@@ -41,33 +35,88 @@ static bool will_repeat(uint64_t call, uint64_t result) {
     }
 }
 
+uint64_t ct_registers_call_size(const struct ct_registers *r) {
+    return will_repeat(ct_registers_to_x64(r)) ? CALL_SIZE : 0;
+}
+
+void ct_registers_cancel_call(struct ct_registers *r) {
+    ct_registers_as_x64(r)->orig_rax = UINT64_MAX;
+}
+
+uint64_t ct_registers_pc(const struct ct_registers *r) {
+    return ct_registers_to_x64(r)->rip - ct_registers_call_size(r);
+}
+
+void ct_registers_set_pc(struct ct_registers *r, uint64_t pc) {
+    ct_registers_as_x64(r)->rip = pc + ct_registers_call_size(r);
+}
+
+uint64_t ct_registers_sp(const struct ct_registers *r) {
+    return ct_registers_to_x64(r)->rsp;
+}
+
+void ct_registers_set_sp(struct ct_registers *r, uint64_t sp) {
+    ct_registers_as_x64(r)->rsp = sp;
+}
+
+uint64_t ct_registers_thread_base(const struct ct_registers *r) {
+    return ct_registers_to_x64(r)->fs_base;
+}
+
+void ct_registers_set_thread_base(struct ct_registers *r, uint64_t base) {
+    ct_registers_as_x64(r)->fs_base = base;
+}
+
+/* fs:0 */
+uint64_t ct_registers_thread_pointer(const struct ct_registers *r, ct_registers_read_memory *read, const void *memory) {
+    uint64_t pointer, base = ct_registers_thread_base(r);
+    return read(memory, base, &pointer, sizeof pointer) ? base : pointer;
+}
+
+uint64_t ct_registers_block(const struct ct_registers *r) {
+    return ct_registers_to_x64(r)->gs_base;
+}
+
+void ct_registers_set_block(struct ct_registers *r, uint64_t block) {
+    ct_registers_as_x64(r)->gs_base = block;
+}
+
+bool ct_registers_are_possible(const struct ct_registers *r) {
+    const struct ct_registers_x64 *x = ct_registers_to_x64(r);
+    return x->fs_base < CT_ADDRESS_LIMIT && x->gs_base < CT_ADDRESS_LIMIT;
+}
+
+/* ---- of a traced thread ---- */
+
+long ct_registers_read(int tid, struct ct_registers *r) {
+    for (unsigned i = sizeof(struct ct_registers_x64) / sizeof *r->words; i < CT_REGISTERS_WORDS; i++)
+        r->words[i] = 0;
+    return syscall4(__NR_ptrace, PTRACE_GETREGS, tid, 0, r);
+}
+
+long ct_registers_write(int tid, const struct ct_registers *r) {
+    return syscall4(__NR_ptrace, PTRACE_SETREGS, tid, 0, r);
+}
+
 /* close is the one that must not be repeated: the descriptor is free, and may be somebody else's by now. Only its
  * waiting for the device was cut short. */
-static int undo_interruption(struct seize_thread *thread) {
-    if ((int64_t)thread->call < 0 || (int64_t)thread->result != -EINTR)
+static int undo_interruption(const struct seize_thread *thread, struct ct_registers_x64 *r) {
+    if ((int64_t)r->orig_rax < 0 || (int64_t)r->rax != -EINTR)
         return CT_OK;
-    if (thread->call != __NR_close)
-        thread->result = (uint64_t)-ERESTARTNOHAND;
+    if (r->orig_rax != __NR_close)
+        r->rax = (uint64_t)-ERESTARTNOHAND;
     else if (thread->signal == 0)
-        thread->result = 0;
-    return status_of(POKE(thread->tid, rax, thread->result));
+        r->rax = 0;
+    size_t at = offsetof(struct ct_registers_x64, rax);
+    return status_of(syscall4(__NR_ptrace, PTRACE_POKEUSR, thread->tid, at, r->rax));
 }
 
 int ct_seize_read_registers(struct seize_thread *thread) {
-    struct user_registers r;
-    long result = syscall4(__NR_ptrace, PTRACE_GETREGS, thread->tid, 0, &r);
+    long result = ct_registers_read(thread->tid, &thread->regs);
     if (failed(result))
         return status_of(result);
-    thread->call = r.orig_rax;
-    thread->result = r.rax;
-    int status = undo_interruption(thread);
-    bool repeats = will_repeat(thread->call, thread->result);
-    thread->regs.pc = repeats ? r.rip - CALL_SIZE : r.rip;
-    thread->regs.call_size = repeats ? CALL_SIZE : 0;
-    thread->regs.sp = r.rsp;
-    thread->regs.fs_base = r.fs_base;
-    thread->regs.gs_base = r.gs_base;
-    thread->original = thread->regs;
+    int status = undo_interruption(thread, ct_registers_as_x64(&thread->regs));
+    ct_registers_copy(&thread->original, &thread->regs);
     return status;
 }
 
@@ -79,36 +128,41 @@ static bool is_call_instruction(const struct seize_set *set, uint64_t at, bool *
     return *compat || (bytes[0] == 0x0f && bytes[1] == 0x05);
 }
 
-/* The kernel steps back from where the thread stands: when it is moved onto a copy of the instruction it is left behind
+/* The kernel steps back from where the thread is: when it is moved onto a copy of the instruction it is left after
  * that copy, and everything stays the kernel's. Moved elsewhere, we step back in its place. */
-static void move_interrupted(const struct seize_set *set, const struct seize_thread *thread, struct user_registers *r) {
+static void move_interrupted(const struct seize_set *set, const struct seize_thread *thread,
+                             struct ct_registers_x64 *r) {
+    const struct ct_registers_x64 *was = ct_registers_to_x64(&thread->original);
+    uint64_t to = ct_registers_pc(&thread->regs);
     bool compat = false;
-    if (is_call_instruction(set, thread->regs.pc, &compat)) {
-        r->rip = thread->regs.pc + CALL_SIZE;
+    if (is_call_instruction(set, to, &compat)) {
+        r->rip = to + CALL_SIZE;
         return;
     }
-    r->rip = thread->regs.pc;
+    r->rip = to;
     r->orig_rax = UINT64_MAX;
-    r->rax = thread->call;
-    if ((int64_t)thread->result == -ERESTART_RESTARTBLOCK) {
-        (void)is_call_instruction(set, thread->original.pc, &compat);
+    r->rax = was->orig_rax;
+    if ((int64_t)was->rax == -ERESTART_RESTARTBLOCK) {
+        (void)is_call_instruction(set, ct_registers_pc(&thread->original), &compat);
         r->rax = compat ? 0 : __NR_restart_syscall; /* each table has its own number */
     }
 }
 
 /* One request for all of them: should the tracer die between two, the thread would go on with half of them. */
 int ct_seize_write_registers(const struct seize_set *set, const struct seize_thread *thread) {
-    const struct ct_os_regs *now = &thread->regs, *was = &thread->original;
-    struct user_registers r;
-    long result = syscall4(__NR_ptrace, PTRACE_GETREGS, thread->tid, 0, &r);
+    const struct ct_registers_x64 *now = ct_registers_to_x64(&thread->regs);
+    uint64_t pc = ct_registers_pc(&thread->regs);
+    struct ct_registers fresh;
+    struct ct_registers_x64 *r = ct_registers_as_x64(&fresh);
+    long result = ct_registers_read(thread->tid, &fresh);
     if (failed(result))
         return status_of(result);
-    if (now->pc != was->pc && was->call_size)
-        move_interrupted(set, thread, &r);
-    else if (now->pc != was->pc)
-        r.rip = now->pc;
-    r.rsp = now->sp;
-    r.fs_base = now->fs_base;
-    r.gs_base = now->gs_base;
-    return status_of(syscall4(__NR_ptrace, PTRACE_SETREGS, thread->tid, 0, &r));
+    if (pc != ct_registers_pc(&thread->original) && ct_registers_call_size(&thread->original))
+        move_interrupted(set, thread, r);
+    else if (pc != ct_registers_pc(&thread->original))
+        r->rip = pc;
+    r->rsp = now->rsp;
+    r->fs_base = now->fs_base;
+    r->gs_base = now->gs_base;
+    return status_of(ct_registers_write(thread->tid, &fresh));
 }

@@ -285,13 +285,23 @@ static int wait_for_all(struct seize_set *s, size_t first, const struct deadline
     return CT_OK;
 }
 
+static void copy_thread(struct seize_thread *to, const struct seize_thread *from) {
+    to->tid = from->tid;
+    to->signal = from->signal;
+    to->stopped = from->stopped;
+    to->gone = from->gone;
+    to->changed = from->changed;
+    ct_registers_copy(&to->regs, &from->regs);
+    ct_registers_copy(&to->original, &from->original);
+}
+
 static void drop_gone(struct seize_set *s) {
     size_t kept = 0;
     for (size_t i = 0; i < s->count; i++) {
         if (s->threads[i].gone)
             continue;
         if (kept != i)
-            s->threads[kept] = s->threads[i];
+            copy_thread(&s->threads[kept], &s->threads[i]);
         kept++;
     }
     s->count = kept;

@@ -16,9 +16,8 @@ struct seize_thread {
     bool stopped; /* false: seized, and still running or already gone */
     bool gone;
     bool changed; /* regs differ from what the thread has */
-    struct ct_os_regs regs;
-    struct ct_os_regs original; /* what get_regs told first */
-    uint64_t result, call;      /* registers that hold a system call's result and number */
+    struct ct_registers regs;
+    struct ct_registers original; /* what get_regs reports first */
 };
 
 struct seize_set {
@@ -30,7 +29,7 @@ struct seize_set {
     /* Sleeps until some thread may have news: true, or a while is over: false. */
     bool (*sleep)(void);
     /* Reads the process's memory. */
-    int (*read)(const void *memory, uint64_t address, void *bytes, size_t size);
+    ct_registers_read_memory *read;
     const void *memory;
     struct seize_thread *threads;
     size_t count, capacity;
@@ -63,6 +62,9 @@ uint64_t ct_seize_now_ms(void);
 
 /* ---- registers_<isa>.c: of a thread that the calling thread traces and that is stopped ---- */
 
+/* As the kernel has them, and back; >= 0 or -E... */
+long ct_registers_read(int tid, struct ct_registers *r);
+long ct_registers_write(int tid, const struct ct_registers *r);
 /* Reads them, and makes the kernel repeat the system call that the stop has interrupted. */
 int ct_seize_read_registers(struct seize_thread *thread);
 /* Gives the thread what differs between regs and original, all at once. */

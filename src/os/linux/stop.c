@@ -173,21 +173,21 @@ int ct_os_stopped_tid(const struct ct_os_stopped *s, size_t i) {
     return i < s->set.count ? s->set.threads[i].tid : CT_ERR_INVALID_ARGUMENT;
 }
 
-int ct_os_stopped_get_regs(struct ct_os_stopped *s, size_t i, struct ct_os_regs *regs) {
+int ct_os_stopped_get_regs(struct ct_os_stopped *s, size_t i, struct ct_registers *regs) {
     if (i >= s->set.count)
         return CT_ERR_INVALID_ARGUMENT;
     if (!helper_lives(s))
         return CT_ERR_SYSTEM;
-    *regs = s->set.threads[i].regs;
+    ct_registers_copy(regs, &s->set.threads[i].regs);
     return CT_OK;
 }
 
-int ct_os_stopped_set_regs(struct ct_os_stopped *s, size_t i, const struct ct_os_regs *regs) {
-    if (i >= s->set.count || regs->fs_base >= CT_ADDRESS_LIMIT || regs->gs_base >= CT_ADDRESS_LIMIT)
+int ct_os_stopped_set_regs(struct ct_os_stopped *s, size_t i, const struct ct_registers *regs) {
+    if (i >= s->set.count || !ct_registers_are_possible(regs))
         return CT_ERR_INVALID_ARGUMENT;
     if (!helper_lives(s))
         return CT_ERR_SYSTEM;
-    s->set.threads[i].regs = *regs;
+    ct_registers_copy(&s->set.threads[i].regs, regs);
     s->set.threads[i].changed = true;
     return CT_OK;
 }

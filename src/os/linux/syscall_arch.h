@@ -4,6 +4,8 @@
 
 #if defined(__x86_64__)
 #include "syscall_x64.h"
+#elif defined(__aarch64__)
+#include "syscall_a64.h"
 #else
 #error "no system call header for this architecture"
 #endif

@@ -7,6 +7,7 @@
 
 #define CT_PAGE_SIZE     4096u
 #define CT_ADDRESS_LIMIT 0x7ffffffff000ull /* of programs that do not ask for 57-bit addresses */
+#define CT_MAP_LOW       0x40              /* MAP_32BIT */
 
 static inline long syscall6(long number, long a, long b, long c, long d, long e, long f) {
     register long r10 __asm__("r10") = d;

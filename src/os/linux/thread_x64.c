@@ -5,34 +5,8 @@
 #include <asm/prctl.h>
 #include <linux/auxvec.h>
 
-#define SIG_BLOCK_   0
-#define SIG_SETMASK_ 2
-
 /* x87, SSE, AVX, and the three AVX-512 components. PKRU and AMX tiles are no business of a callback. */
 #define VECTOR_FEATURES 0xe7u
-
-static bool silent;
-
-void ct_os_go_silent(void) {
-    silent = true;
-}
-
-bool ct_os_is_silent(void) {
-    return silent;
-}
-
-uint64_t ct_os_block_signals(void) {
-    uint64_t all = ~0ull, old = 0;
-    if (silent)
-        return 0;
-    (void)syscall4(__NR_rt_sigprocmask, SIG_BLOCK_, &all, &old, 8);
-    return old;
-}
-
-void ct_os_restore_signals(uint64_t mask) {
-    if (!silent)
-        (void)syscall4(__NR_rt_sigprocmask, SIG_SETMASK_, &mask, 0, 8);
-}
 
 uint64_t ct_os_thread_pointer(void) {
     uint64_t value;
@@ -41,7 +15,7 @@ uint64_t ct_os_thread_pointer(void) {
 }
 
 int ct_os_set_block(void *block) {
-    return silent || syscall2(__NR_arch_prctl, ARCH_SET_GS, block) ? CT_ERR_SYSTEM : 0;
+    return ct_os_is_silent() || syscall2(__NR_arch_prctl, ARCH_SET_GS, block) ? CT_ERR_SYSTEM : 0;
 }
 
 void *ct_os_block(void) {
@@ -63,6 +37,14 @@ uint64_t ct_os_jump_target(uint64_t jump_buffer) {
 uint64_t ct_os_get_block(void) {
     uint64_t value = 0;
     return syscall2(__NR_arch_prctl, ARCH_GET_GS, &value) ? 0 : value;
+}
+
+bool ct_os_sets_bases(uint64_t call) {
+    return call == __NR_arch_prctl;
+}
+
+bool ct_os_takes_block(uint64_t code) {
+    return (uint32_t)code == ARCH_SET_GS;
 }
 
 bool ct_os_has_thread_pointer(void) {
@@ -113,23 +95,6 @@ bool ct_os_signal_frame_at(uint64_t at, uint64_t end, struct ct_os_signal_frame 
     return true;
 }
 
-int ct_os_signal_action(int signal, const struct ct_os_action *action, struct ct_os_action *old) {
-    return syscall4(__NR_rt_sigaction, signal, action, old, 8) ? CT_ERR_SYSTEM : CT_OK;
-}
-
-bool ct_os_on_signal_stack(uint64_t *low, uint64_t *high) {
-    struct {
-        uint64_t sp;
-        int32_t flags;
-        uint64_t size;
-    } stack = {0};
-    if (silent || syscall2(__NR_sigaltstack, 0, &stack) || !(stack.flags & 1)) /* SS_ONSTACK */
-        return false;
-    *low = stack.sp;
-    *high = stack.sp + stack.size;
-    return true;
-}
-
 void ct_os_relax(void) {
     __asm__ volatile("pause");
 }
@@ -138,33 +103,29 @@ static void cpuid(uint32_t leaf, uint32_t sub, uint32_t out[4]) {
     __asm__ volatile("cpuid" : "=a"(out[0]), "=b"(out[1]), "=c"(out[2]), "=d"(out[3]) : "a"(leaf), "c"(sub));
 }
 
-uint64_t ct_os_vector_state(uint64_t *mask) {
+bool ct_os_vectors(struct ct_vectors *vectors) {
     uint32_t r[4];
+    vectors->size = vectors->parts = 0;
     cpuid(1, 0, r);
     if (!(r[2] & (1u << 27))) /* OSXSAVE */
-        return 0;
+        return false;
     uint32_t low, high;
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    *mask = low & VECTOR_FEATURES;
+    vectors->parts = low & VECTOR_FEATURES;
     uint64_t size = 512 + 64;
     for (uint32_t component = 2; component < 8; component++) {
-        if (!(*mask & (1u << component)))
+        if (!(vectors->parts & (1u << component)))
             continue;
         cpuid(0xd, component, r);
         if (r[1] + r[0] > size)
             size = r[1] + r[0];
     }
-    return (size + 63) & ~63ull;
+    vectors->size = (size + 63) & ~63ull;
+    return true;
 }
 
 uint64_t ct_os_timestamp(void) {
     uint32_t low, high;
     __asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
     return (uint64_t)high << 32 | low;
-}
-
-uint64_t ct_os_nanoseconds(void) {
-    struct __kernel_timespec now = {0};
-    (void)syscall2(__NR_clock_gettime, CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }

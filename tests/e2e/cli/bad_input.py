@@ -131,8 +131,7 @@ class BadInput(unittest.TestCase):
         child = os.fork()
         if not child:
             os._exit(0)
-        while stat_of(child)[0] != "Z":
-            time.sleep(0.01)
+        os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)  # it has ended, and is not reaped
         self.refused(UNAVAILABLE, "attach", str(child), says="ended")
         os.waitpid(child, 0)
 

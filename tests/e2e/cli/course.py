@@ -151,8 +151,7 @@ class Signals(unittest.TestCase):
             started = Started("spawn", "--wait", "sh", "-c", "echo ran; exit 3", start_new_session=True)
             started.until("is hooked and stopped: press Enter or type `kill -USR1 %d` to let it run\n"
                           % started.process.pid)
-            time.sleep(0.2)
-            self.assertEqual(select.select([started.process.stdout], [], [], 0)[0], [])
+            self.assertEqual(select.select([started.process.stdout], [], [], 0.2)[0], [], "it runs")
             started.process.send_signal(number)
             code, out, err = started.end()
             self.assertEqual((code, out), (3, text))

@@ -5,6 +5,7 @@ a spawned program inherits, exit codes. What is in the traces is tested elsewher
 import glob
 import json
 import os
+import select
 import re
 import shutil
 import signal
@@ -53,17 +54,25 @@ class InDirectory:
         return first[0]
 
 
-    def until_so(self, holds):
+    def until_so(self, what, holds):
         end = time.monotonic() + LIMIT
         while not holds():
-            self.assertLess(time.monotonic(), end)
+            self.assertLess(time.monotonic(), end, "not in time: " + what)
             time.sleep(0.02)
 
+    def until_asleep(self, pid):
+        """It is through with its start, and in the call in which it waits."""
+        def sleeps():
+            with open(f"/proc/{pid}/stat") as file:
+                return file.read().rsplit(")", 1)[1].split()[0] == "S"
+        self.until_so(f"process {pid} sleeps", sleeps)
+
     def until_unrecorded(self, pid):
-        self.until_so(lambda: run("ctl", pid, "status").returncode)
+        self.until_so(f"process {pid} is not recorded", lambda: run("ctl", pid, "status").returncode)
 
     def until_it_has_events(self, pid):
-        self.until_so(lambda: json.loads(run("ctl", str(pid), "status", "--json").stdout)["events"]["written"])
+        self.until_so(f"events of process {pid}",
+                      lambda: json.loads(run("ctl", str(pid), "status", "--json").stdout)["events"]["written"])
 
 
 class Recording(InDirectory, unittest.TestCase):
@@ -140,7 +149,7 @@ class Recording(InDirectory, unittest.TestCase):
 
     def test_attach_and_signals(self):
         with driver.target("sh", "-c", "while :; do sleep 0.01; done") as target:
-            time.sleep(0.1)
+            self.until_asleep(target.pid)
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 started = Started("attach", str(target.pid))
                 started.until("recording")
@@ -154,7 +163,7 @@ class Recording(InDirectory, unittest.TestCase):
 
     def test_attached_process_ends(self):
         with driver.target("sleep", "100") as target:
-            time.sleep(0.1)
+            self.until_asleep(target.pid)
             started = Started("attach", str(target.pid))
             started.until("recording")
             target.kill()
@@ -163,7 +172,7 @@ class Recording(InDirectory, unittest.TestCase):
 
     def test_control(self):
         with driver.target("sh", "-c", "while :; do sleep 0.01; done") as target:
-            time.sleep(0.1)
+            self.until_asleep(target.pid)
             started = Started("attach", str(target.pid))
             started.until("recording")
             status = run("ctl", str(target.pid), "status", "--json")
@@ -187,7 +196,8 @@ class Recording(InDirectory, unittest.TestCase):
             first = int(started.seen.split()[2])
             child = started.process.stdout.readline().decode().strip()
             try:
-                self.until_so(lambda: not os.path.exists(f"/proc/{first}") and not run("ctl", child, "status").returncode)
+                self.until_so(f"process {first} is gone, {child} is recorded",
+                              lambda: not os.path.exists(f"/proc/{first}") and not run("ctl", child, "status").returncode)
                 status = json.loads(run("ctl", child, "status", "--json").stdout)
                 self.assertEqual(status["pid"], first)
                 self.assertGreaterEqual(status["processes"], 3)
@@ -245,7 +255,7 @@ class Recording(InDirectory, unittest.TestCase):
         for number, reason in ((signal.SIGUSR1, "exit"), (signal.SIGTERM, "detach")):
             started = Started("spawn", "--wait", "sh", "-c", "echo ran; exit 3", start_new_session=True)
             started.until("is hooked and stopped")
-            time.sleep(0.3)
+            self.assertEqual(select.select([started.process.stdout], [], [], 0.2)[0], [], "it runs")
             started.process.send_signal(number)
             code, out, err = started.end()
             self.assertEqual((code, out), (3, "ran\n"), err)

@@ -168,6 +168,7 @@ class Tail(unittest.TestCase):
         deadline = time.monotonic() + LIMIT
         while run("ctl", str(child), "status").returncode and time.monotonic() < deadline:
             time.sleep(0.05)
+        self.assertLess(time.monotonic(), deadline, "the child is not recorded")
         own = self.tail("--only", "step_*", pid=child)
         self.recorder.tell("--a")
         self.assertEqual((own.end(), own.errors), (0, ""))

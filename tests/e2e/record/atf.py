@@ -1,7 +1,10 @@
 """Reads traces without any of Contrail's code: a second opinion on the format that docs/TRACE-FORMAT.md describes.
 
 A Trace is one pid_N directory. Everything is read at once: the traces of tests are small."""
+import array
+import functools
 import glob
+import itertools
 import json
 import operator
 import os
@@ -48,10 +51,9 @@ class Thread:
 
     def __init__(self, ident, tid, name, data, finished):
         self.id, self.tid, self.name, self.finished = ident, tid, name, finished
-        longs, words = memoryview(data).cast("Q"), memoryview(data).cast("I")
-        self.times, self.functions = longs[0::4].tolist(), longs[1::4].tolist()
-        self.tids, self.kinds = words[4::8].tolist(), words[5::8].tolist()
-        self.depths, self.details = words[6::8].tolist(), words[7::8].tolist()
+        longs, words = array.array("Q", data), array.array("I", data)
+        self.times, self.functions = longs[0::4], longs[1::4]
+        self.tids, self.kinds, self.depths, self.details = (words[i::8] for i in range(4, 8))
 
     def __len__(self):
         return len(self.times)
@@ -95,12 +97,23 @@ def read_index(path, complete):
 
 
 def unescape(text):
+    if "\\" not in text:
+        return text
     plain = {"t": "\t", "n": "\n", "\\": "\\"}
     return re.sub(r"\\(x[0-9a-f]{2}|.)", lambda m: plain.get(m.group(1)) or chr(int(m.group(1)[1:], 16)), text)
 
 
+FIRST_DIGITS = frozenset("0123456789abcdef")
+
+
 def is_function(line):
-    return line[:1] in tuple("0123456789abcdef") and "\t" in line
+    return line[:1] in FIRST_DIGITS and "\t" in line
+
+
+@functools.lru_cache(maxsize=None)  # traces of a program's children have mostly the lines of its own
+def function_columns(line):
+    columns = [unescape(c) for c in line.split("\t")]
+    return [int(c, 16) for c in columns[:3]] + columns[3:6]
 
 
 class Trace:
@@ -126,17 +139,17 @@ class Trace:
             raise BadTrace("symbols has no right end: %r" % lines[-2:])
         module = None
         for line in lines[1:-1]:
-            columns = [unescape(c) for c in line.split("\t")]
-            if columns[0] == "module":
+            if line.startswith("module\t"):
+                columns = [unescape(c) for c in line.split("\t")]
                 module = Module(int(columns[1], 16), columns[4], columns[3], int(columns[2], 16))
                 self.modules[module.id] = module
             elif is_function(line):
-                ident, offset, size = (int(c, 16) for c in columns[:3])
+                ident, offset, size, *texts = function_columns(line)
                 if ident >> 32 != module.id:  # added while it was followed
                     module = self.modules.get(ident >> 32)
                 if not module:
                     raise BadTrace("a function of a module that is not known: %s" % line)
-                self.functions[ident] = Function(ident, module, offset, size, *columns[3:6])
+                self.functions[ident] = Function(ident, module, offset, size, *texts)
 
     def read_threads(self):
         told = {t["id"]: t for t in self.manifest["threads"]}
@@ -174,18 +187,52 @@ def check_thread(thread, functions, entry_only, gaps):
     if not all(map(operator.le, thread.times, thread.times[1:])):
         at = next(i for i in range(1, len(thread)) if thread.times[i] < thread.times[i - 1])
         problems.append("%s%d: time goes back by %d ns" % (place, at, thread.times[at - 1] - thread.times[at]))
-    details = [d for d in thread.details if d != NO_DETAIL]
-    if details != list(range(len(details))):
+    if not details_are_numbered(thread.details):
         problems.append("%s?: details are not numbered from 0 on" % place)
+    seen = set(thread.functions)
     if set(thread.kinds) - {CALL, RETURN, EXCEPTION}:
         problems.append("%s?: kinds %s" % (place, set(thread.kinds)))
-    if any(f == SIGNAL and k != EXCEPTION for f, k in zip(thread.functions, thread.kinds)):
+    if SIGNAL in seen and any(f == SIGNAL and k != EXCEPTION for f, k in zip(thread.functions, thread.kinds)):
         problems.append("%s?: a call or return of no function" % place)
-    unknown = set(thread.functions) - functions.keys() - {SIGNAL}
+    unknown = seen - functions.keys() - {SIGNAL}
     if unknown:
         problems.append("%s%d: unknown function %#x" % (place, thread.functions.index(min(unknown)), min(unknown)))
         return problems
+    if not gaps and depths_are_plain(thread, seen & (entry_only | {SIGNAL})):
+        return problems
     return problems + check_depths(thread, functions, entry_only, gaps, place)
+
+
+def details_are_numbered(details):
+    if details.count(NO_DETAIL) == len(details):
+        return True
+    linked = [d for d in details if d != NO_DETAIL]
+    return linked == list(range(len(linked)))
+
+
+NO_FRAME = 4  # in place of a kind
+
+
+def depths_are_plain(thread, frameless):
+    """What check_depths() finds of a thread with one stack and no gaps, without a loop in Python. `frameless`: its functions that
+    open no frame."""
+    kinds = array.array("I", thread.kinds)
+    for function in frameless:
+        for at in positions(thread.functions, function):
+            kinds[at] = NO_FRAME
+    after = itertools.accumulate(map((0, 1, -1, -1, 0).__getitem__, kinds))
+    told = map(operator.add, thread.depths, map(CALL.__eq__, kinds))
+    return max(kinds, default=0) <= NO_FRAME and all(map(operator.eq, after, told))
+
+
+def positions(values, value):
+    at = -1
+    while True:
+        try:
+            at = values.index(value, at + 1)
+        except ValueError:
+            return
+        yield at
 
 
 OTHER_STACK, GROUP = 1 << 31, 4096  # of depths: docs/TRACE-FORMAT.md
@@ -227,6 +274,12 @@ def check_other(others, function, kind, depth, entry_only):
     if function not in entry_only:
         others[depth] = function
     return fits
+
+
+def recorded_events(directory):
+    """The number of events that the manifest states, for those who need no more: `contrail verify` compares it with the files."""
+    with open(os.path.join(directory, "manifest.json")) as f:
+        return sum(thread["events"] for thread in json.load(f)["threads"])
 
 
 def find(output):

@@ -4,7 +4,6 @@ import sys
 
 import atf
 import targets
-from checks import Checks
 from expectation import own_functions
 from recorder import Failure, Gate, finish, text_changes
 from targets import built
@@ -102,12 +101,5 @@ TABLE = {
 }
 
 
-def main():
-    targets.checks = checks = Checks(__doc__)
-    for name, function in TABLE.items():
-        checks.run(name, function)
-    return checks.verdict()
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(targets.run_table(__doc__, TABLE))

@@ -15,10 +15,10 @@ import time
 
 import atf
 from checks import Checks
-from recorder import Failure, TIMEOUT, finish, wait_for
+from recorder import Failure, TIMEOUT, children_of, finish, wait_for
 from expectation import own_functions
 
-ROUNDS = "2500"  # of the program that answers
+ROUNDS = "1000"  # of the program that answers
 
 
 def kill(process):
@@ -195,11 +195,6 @@ def read_announced(path):
     return (int.from_bytes(content[:8], "little"), int.from_bytes(content[8:], "little"))
 
 
-def children_of(pid):
-    with open("/proc/%d/task/%d/children" % (pid, pid)) as f:
-        return [int(x) for x in f.read().split()]
-
-
 def compare_announced(directory, program, done):
     trace = atf.Trace(directory)
     problems = trace.check()
@@ -224,7 +219,7 @@ def compare_announced(directory, program, done):
 def kill_targets(shop, program, times, source):
     events = 0
     for _ in range(times):
-        events += kill_target(shop, program, source.random() * 0.3)
+        events += kill_target(shop, program, source.random() * 0.1)
     return "%d kills, %d events, none missing" % (times, events)
 
 

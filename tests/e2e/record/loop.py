@@ -30,7 +30,7 @@ def loop(shop, program, times):
         if i % 10 == 0:
             for each in atf.find(output):
                 shop.read("verify", each)
-            events += sum(len(t) for t in atf.Trace(trace).threads)
+            events += atf.recorded_events(trace)
         shutil.rmtree(output)
         changes = text_changes(process.pid)
         if changes:

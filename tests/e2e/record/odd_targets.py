@@ -12,7 +12,6 @@ import time
 import atf
 import building
 import targets
-from checks import Checks
 from expectation import own_functions
 from recorder import Failure, Gate, finish, status_of, text_changes, wait_for
 from targets import built, compare, count_calls, need_root, start_answer
@@ -185,7 +184,7 @@ def stopped_target(shop):
     output = shop.new_output()
     recorder = shop.attach(process.pid, output)
     wait_for("it is stopped as before", lambda: "state T" in status_of(process.pid))
-    time.sleep(0.1)
+    wait_for("a tenth of a second of recording", lambda: shop.status(process.pid)["recording_ns"] > 100000000)
     if "state T" not in status_of(process.pid):
         raise Failure("it goes on: %s" % status_of(process.pid))
     os.kill(process.pid, signal.SIGCONT)
@@ -454,12 +453,5 @@ TABLE = {
 }
 
 
-def main():
-    targets.checks = checks = Checks(__doc__)
-    for name, function in TABLE.items():
-        checks.run(name, function)
-    return checks.verdict()
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(targets.run_table(__doc__, TABLE))

@@ -7,12 +7,10 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import atf
 import targets
-from checks import Checks
-from recorder import Failure, finish
+from recorder import Failure, finish, wait_for
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools"))
 import ctp  # noqa: E402
@@ -194,10 +192,10 @@ def killed(shop):
     output = shop.new_output()
     process = shop.start(shop.spawn_command(output, ["--detail", "off", "--keep", "200K"],
                                             [PYTHON, "-c", WORK, "20000"]))
-    while len(glob.glob(os.path.join(glob.escape(output), "*", "*", "thread_*", "index*"))) < 4:
-        if process.poll() is not None:
-            raise Failure("the recorder has ended")
-        time.sleep(0.05)
+    segments = os.path.join(glob.escape(output), "*", "*", "thread_*", "index*")
+    wait_for("four segments, or the recorder's end", lambda: len(glob.glob(segments)) >= 4 or process.poll() is not None)
+    if process.poll() is not None:
+        raise Failure("the recorder has ended")
     process.send_signal(signal.SIGKILL)
     process.wait()
     directory = atf.find(output)[0]
@@ -228,12 +226,5 @@ TABLE = {
 }
 
 
-def main():
-    targets.checks = checks = Checks(__doc__)
-    for name, function in TABLE.items():
-        checks.run(name, function)
-    return checks.verdict()
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(targets.run_table(__doc__, TABLE))

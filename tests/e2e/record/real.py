@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """real.py: programs of the distribution, recorded from start to end (redis: attached to under load). Output, errors and exit
 code are the untraced run's; prints coverage and losses."""
+import json
 import os
 import shutil
 import subprocess
 import sys
-import time
 
 import atf
 from checks import Checks
@@ -132,18 +132,18 @@ def describe(shop, output):
         raise Failure("no trace")
     for each in atf.find(output):
         shop.read("verify", each)
-    trace = atf.Trace(found)
-    modules = trace.manifest["modules"]
+    with open(os.path.join(found, "manifest.json")) as f:
+        manifest = json.load(f)
+    modules, threads = manifest["modules"], len(manifest["threads"])
     # Cold parts and fragments of functions are no functions.
     functions = sum(m["functions"] - m["skipped"].get("ODD_ENTRY", 0) - m["skipped"].get("FRAGMENT", 0) for m in modules)
     hooked = sum(m["hooked"] for m in modules)
-    events = sum(len(t) for t in trace.threads)
+    events, lost = atf.recorded_events(found), sum(manifest["events"]["lost"].values())
     if not events or not hooked:
         raise Failure("nothing was recorded")
-    manifest = trace.manifest
     shutil.rmtree(output)
     return "%d functions in %d modules, %.2f %% hooked; %d events of %d threads, %d lost, %d children; planned in %d ms, " \
-           "paused %d ms" % (functions, len(modules), 100 * hooked / functions, events, len(trace.threads), trace.lost,
+           "paused %d ms" % (functions, len(modules), 100 * hooked / functions, events, threads, lost,
                              children, manifest.get("plan_ns", 0) // 1000000, manifest.get("pause_ns", 0) // 1000000)
 
 
@@ -231,7 +231,7 @@ def redis(shop):
     output = shop.new_output()
     recorder = shop.attach(server.pid, output)
     wait_for("redis answers, recorded", lambda: ask_redis(shop, socket, "ping").out == b"PONG\n")
-    time.sleep(0.5)
+    shop.wait_for_events(server.pid, 100000)
     shop.detach(server.pid, recorder)
     changes = text_changes(server.pid)
     if changes:

@@ -1,5 +1,6 @@
 """Runs programs with and without contrail, and looks at what is left behind."""
 import errno
+import json
 import os
 import re
 import shutil
@@ -83,6 +84,11 @@ def wchan(pid):
             return f.read()
     except OSError:
         return "?"
+
+
+def children_of(pid):
+    with open("/proc/%d/task/%d/children" % (pid, pid)) as f:
+        return [int(x) for x in f.read().split()]
 
 
 def processes_with(marker):
@@ -174,6 +180,16 @@ class Workshop:
         answer = subprocess.run([self.contrail, "ctl", str(pid), "status"], stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=self.environment)
         return answer.returncode == 0 and b"running" in answer.stdout
+
+    def status(self, pid):
+        """What `ctl PID status` reports."""
+        result = self.run([self.contrail, "ctl", "--json", str(pid), "status"])
+        if result.code != 0:
+            raise Failure("ctl status ended with %d: %s" % (result.code, result.err.decode(errors="replace")))
+        return json.loads(result.out)
+
+    def wait_for_events(self, pid, count):
+        wait_for("%d events of process %d are written" % (count, pid), lambda: self.status(pid)["events"]["written"] >= count)
 
     def detach(self, pid, process):
         result = self.run([self.contrail, "detach", str(pid)])

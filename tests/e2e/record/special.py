@@ -12,9 +12,8 @@ import time
 
 import atf
 import targets
-from checks import Checks
 from expectation import own_functions
-from recorder import Failure, Gate, finish, status_of, text_changes, wait_for
+from recorder import Failure, Gate, children_of, finish, status_of, text_changes, wait_for
 from targets import built, need_root, start_answer
 
 
@@ -146,7 +145,7 @@ def group_signal(shop):
                          shop.spawn_command(output, ["--lossless"], [built("answer").path, "100", "hold"]),
                          start_new_session=True, stdin=subprocess.PIPE)
     process.stdout.readline()
-    time.sleep(0.1)
+    shop.wait_for_events(children_of(process.pid)[0], 1)
     os.killpg(process.pid, signal.SIGINT)
     result = finish(process)
     if result.code != 21 or not re.search(rb"[0-9a-f]{16}\n", result.out):
@@ -269,12 +268,5 @@ TABLE = {
 }
 
 
-def main():
-    targets.checks = checks = Checks(__doc__)
-    for name, function in TABLE.items():
-        checks.run(name, function)
-    return checks.verdict()
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(targets.run_table(__doc__, TABLE))

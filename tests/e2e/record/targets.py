@@ -4,11 +4,21 @@ import subprocess
 
 import atf
 import building
+from checks import Checks
 from expectation import Expectation, compare_trees, own_functions
 from recorder import Failure
 
 checks = None  # the script's, set before its first check
 programs = {}
+
+
+def run_table(description, table):
+    """A script that is a table of checks: name, function."""
+    global checks
+    checks = Checks(description)
+    for name, function in table.items():
+        checks.run(name, function)
+    return checks.verdict()
 
 
 def built(name, variant="O2"):

@@ -267,7 +267,9 @@ class Files(unittest.TestCase):
         session = self.session(self.path("his", "traces"))
         while not (pids := os.listdir(session)) and time.monotonic() < deadline:
             time.sleep(0.01)
-        time.sleep(0.5)
+        while not glob.glob(os.path.join(session, pids[0], "thread_*", "index*")):
+            self.assertLess(time.monotonic(), deadline, "no thread is in the trace")
+            time.sleep(0.01)
         as_mallory(lambda: self.put_links(session, pids[0], victim))
         self.assertEqual(recorder.wait(TIMEOUT), 0)
         self.assertEqual(read(victim), b"root's own\n")

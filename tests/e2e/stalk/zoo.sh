@@ -29,6 +29,7 @@ cd "$work" || exit 1
 for program in ./*; do
     expected=$(timeout 200 "$program" 2>&1 </dev/null; echo "status $?")
     for mode in "$@"; do
+        # shellcheck disable=SC2086 # settings, one word each
         got=$(timeout 200 env LD_PRELOAD="$preload" ${mode//:/ } "$program" 2>&1 </dev/null; echo "status $?")
         [ "$expected" = "$got" ] && continue
         echo "FAILED: $program${mode:+ ($mode)}"
@@ -36,5 +37,5 @@ for program in ./*; do
         failed=1
     done
 done
-echo "$(ls | wc -l) programs"
+echo "$(find . -mindepth 1 -maxdepth 1 | wc -l) programs"
 exit $failed

@@ -4,6 +4,8 @@
  * Stacks lie side by side, as malloc gives them. hold: after the first round, when each is suspended, the program prints a line and
  * waits for one. thread: not the main thread does it all. far: stacks are multiples of 4 GiB away from the main one. Functions that a
  * round leaves open: none. */
+#include "../../stack_switch.h"
+
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,28 +29,7 @@ static void *home_sp;
 static int count, rounds, by_context, hold, far;
 static long sum;
 
-/* void change(void **save, void *load) */
-__asm__(".text\n"
-        ".balign 16\n"
-        ".type change, @function\n"
-        "change:\n"
-        "  push %rbp\n"
-        "  push %rbx\n"
-        "  push %r12\n"
-        "  push %r13\n"
-        "  push %r14\n"
-        "  push %r15\n"
-        "  mov %rsp, (%rdi)\n"
-        "  mov %rsi, %rsp\n"
-        "  pop %r15\n"
-        "  pop %r14\n"
-        "  pop %r13\n"
-        "  pop %r12\n"
-        "  pop %rbx\n"
-        "  pop %rbp\n"
-        "  ret\n"
-        ".size change, . - change\n");
-void change(void **save, void *load);
+STACK_SWITCH(change);
 
 FUNCTION static void rest(void) {
     if (by_context)

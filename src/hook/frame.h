@@ -1,0 +1,53 @@
+/* Where frames keep their return addresses. Only the shared code and frame_<isa>.[ch] read and write them.
+ *
+ * A frame is named by its slot: a multiple of 8, lower for deeper frames of a stack, and the same for a function that
+ * takes another's place by a tail call. On x86_64 the return address is there. On arm64 the slot is 8 below the stack
+ * pointer at the entry: the return address is in a register then, the shared code keeps a copy in the slot while it
+ * works, and later the address is where the function's prologue has put it.
+ *
+ * Declared below, or defined in the machine's header where speed counts:
+ *   ct_frame_of_call      a function is about to begin at `slot`, in a slow path of its stub: where it will return to
+ *   ct_frame_set_of_call  and where it is to return to instead
+ *   ct_frame_of_return    the function at `slot` has just returned to a stub: the address that it has used
+ *   ct_frame_read         the return address of an open frame, where a debugger would find it. `mapped`: its stack is
+ *                         there for sure, else the kernel is asked. False: it cannot be read
+ *   ct_frame_write        puts another one in its place
+ *   ct_frame_argument     where the shared code has saved argument n (0 to 5) of the function about to begin at `slot`
+ *   ct_frame_slot         the slot of a frame whose return address was found at `place`, and whose caller has the stack
+ *                         pointer `sp`
+ * Freestanding. */
+#ifndef CT_HOOK_FRAME_H
+#define CT_HOOK_FRAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "isa/host.h"
+#include CT_HOST_HEADER(stub)
+#include CT_HOST_HEADER(frame)
+
+/* The end of what a walk along `count` frame pointers, from `frame` on, looks at. From `slot` to `top` is one stack. */
+uint64_t ct_frame_chain_end(uint64_t slot, uint64_t frame, uint64_t top, uint32_t count);
+
+/* ---- from outside ---- */
+
+/* The memory of another process; 0 or a status. */
+struct ct_frame_memory {
+    int (*read)(void *arg, uint64_t address, void *bytes, size_t size);
+    int (*write)(void *arg, uint64_t address, const void *bytes, size_t size);
+    void *arg;
+};
+
+/* A return address of ours: where it is, and which one. */
+struct ct_frame_return {
+    uint64_t place, value;
+};
+
+/* Finds the stub's address to which the frame at `slot` will return. `is_ours`: is it one of those that this frame may
+ * have? CT_ERR_NOT_FOUND: it will return elsewhere. Other errors: it cannot be read. */
+int ct_frame_find(const struct ct_frame_memory *memory, uint64_t slot, bool (*is_ours)(const void *arg, uint64_t value),
+                  const void *arg, struct ct_frame_return *found);
+/* Puts another one in its place. */
+int ct_frame_replace(const struct ct_frame_memory *memory, const struct ct_frame_return *found, uint64_t value);
+
+#endif

@@ -1,0 +1,43 @@
+/* Return addresses on arm64: in a register at the entry, of which the shared code keeps a copy in the slot while a slow
+ * path runs; later where the prologue has put them, perhaps signed. See frame.h. */
+#ifndef CT_HOOK_FRAME_A64_H
+#define CT_HOOK_FRAME_A64_H
+
+#include "hook/stub_a64.h"
+
+enum { CT_FRAME_REGISTERS = 32 }; /* general ones, and the stack pointer */
+
+static inline uint64_t ct_frame_of_call(uint64_t slot) {
+    return *(const uint64_t *)slot;
+}
+
+static inline void ct_frame_set_of_call(uint64_t slot, uint64_t address) {
+    *(uint64_t *)slot = address;
+}
+
+static inline uint64_t ct_frame_of_return(uint64_t slot) {
+    return *(const uint64_t *)slot;
+}
+
+/* The search for where prologues have put them is not written yet: no open frame is read or written. */
+static inline bool ct_frame_read(uint64_t slot, bool mapped, uint64_t *address) {
+    (void)slot, (void)mapped, (void)address;
+    return false;
+}
+
+static inline void ct_frame_write(uint64_t slot, uint64_t address) {
+    (void)slot, (void)address;
+}
+
+static inline uint64_t *ct_frame_argument(uint64_t slot, struct ct_special_frame *frame, unsigned n) {
+    (void)slot;
+    return &frame->arguments[n];
+}
+
+/* The address may be anywhere in the frame. */
+static inline uint64_t ct_frame_slot(uint64_t place, uint64_t sp) {
+    (void)place;
+    return sp - 8;
+}
+
+#endif

@@ -1,0 +1,57 @@
+/* Return addresses on x86_64: in the slot, from the call to the return. See frame.h. */
+#ifndef CT_HOOK_FRAME_X64_H
+#define CT_HOOK_FRAME_X64_H
+
+#include "hook/stub_x64.h"
+#include "os/os.h"
+
+enum { CT_FRAME_REGISTERS = 16 }; /* general ones */
+
+static inline uint64_t ct_frame_of_call(uint64_t slot) {
+    return *(const uint64_t *)slot;
+}
+
+static inline void ct_frame_set_of_call(uint64_t slot, uint64_t address) {
+    *(uint64_t *)slot = address;
+}
+
+/* The body's return has just read it from there. */
+static inline uint64_t ct_frame_of_return(uint64_t slot) {
+    return *(const uint64_t *)slot;
+}
+
+static inline bool ct_frame_read(uint64_t slot, bool mapped, uint64_t *address) {
+    if (!mapped)
+        return !ct_os_peek(slot, address, sizeof *address);
+    *address = *(const uint64_t *)slot;
+    return true;
+}
+
+static inline void ct_frame_write(uint64_t slot, uint64_t address) {
+    *(uint64_t *)slot = address;
+}
+
+static inline uint64_t *ct_frame_argument(uint64_t slot, struct ct_special_frame *frame, unsigned n) {
+    struct ct_saved_registers *saved = (struct ct_saved_registers *)slot - 1;
+    switch (n) {
+    case 0:
+        return &frame->argument0;
+    case 1:
+        return &frame->argument1;
+    case 2:
+        return &saved->argument2;
+    case 3:
+        return &saved->argument3;
+    case 4:
+        return &frame->argument4;
+    default:
+        return &frame->argument5;
+    }
+}
+
+static inline uint64_t ct_frame_slot(uint64_t place, uint64_t sp) {
+    (void)sp;
+    return place;
+}
+
+#endif

@@ -1,0 +1,52 @@
+/* What is known of a machine without running on it: names, numbers and distances.
+ *
+ * The tables of all machines are in every build, so that a trace of one machine is read on another. They hold no
+ * pointers: the agents have no relocations. */
+#ifndef CT_ISA_MACHINE_H
+#define CT_ISA_MACHINE_H
+
+#include <stdint.h>
+
+enum { CT_MACHINE_REGISTERS = 40, CT_MACHINE_CALL = 8, CT_MACHINE_RESULT = 2 };
+
+struct ct_machine {
+    char name[12];           /* as uname(2) reports it */
+    uint8_t arch;            /* in headers of trace files: enum atf_arch */
+    char thread_pointer[12]; /* the register that holds it */
+
+    /* ELF */
+    uint16_t elf;             /* e_machine */
+    char program[20];         /* what a program of it is called, with its article ... */
+    char small_program[20];   /* ... and one with 32-bit pointers */
+    uint32_t reloc_relative;  /* base + addend */
+    uint32_t reloc_symbol[2]; /* symbol + addend */
+
+    /* code */
+    uint64_t branch_reach; /* how far code of ours may be from what jumps to it, either way, its own length included */
+    uint8_t breakpoint[4], breakpoint_size;
+    uint8_t nop; /* the one-byte instruction that does nothing; 0: there is none */
+
+    /* unwinding, on entry of a function */
+    uint8_t dwarf_sp, dwarf_ra; /* DWARF numbers of stack pointer and return address */
+    int8_t cfa_offset;          /* CFA is the stack pointer + this ... */
+    int8_t ra_offset;           /* ... and the return address is stored at CFA + this; 0: it is in its register */
+
+    /* registers of a signal record, in its order; what follows are places in this list */
+    char registers[CT_MACHINE_REGISTERS][8];
+    uint8_t register_count;
+    uint8_t sp, fp, pc;
+    uint8_t call[CT_MACHINE_CALL]; /* of the record of a call; the first `argument_count` of them hold arguments */
+    uint8_t argument_count;
+    uint8_t result[CT_MACHINE_RESULT]; /* of the record of a return */
+};
+
+extern const struct ct_machine ct_machine_x64 __attribute__((visibility("hidden")));
+extern const struct ct_machine ct_machine_a64 __attribute__((visibility("hidden")));
+
+/* The one that this program runs on. */
+const struct ct_machine *ct_machine_host(void);
+/* NULL: there is none such. */
+const struct ct_machine *ct_machine_by_elf(uint16_t e_machine);
+const struct ct_machine *ct_machine_by_arch(uint8_t arch);
+
+#endif
