@@ -46,8 +46,8 @@ static void offer_range(struct search *s, uint64_t from, uint64_t to, bool grows
     uint64_t last = (high - s->size) & ~(STEP - 1); /* the highest possible address */
     if (last < low)
         return;
-    /* As high as possible with enough room above. If something grows from below and there is less room: in the middle.
-     * */
+    /* As high as possible with enough room above. If something grows from below and there is less room, in the
+     * middle. */
     uint64_t address = minimum(last, maximum(low, subtract(to, s->size + ENOUGH) & ~(STEP - 1)));
     if (grows) {
         uint64_t middle = (from + (to - s->size - from) / 2) & ~(STEP - 1);
