@@ -1,6 +1,6 @@
 #!/bin/sh
 # Checks what the folders promise each other:
-#   1  includes go downward only, in the order of LAYERS
+#   1  includes go downward only, in the order of LAYERS; NAME_internal.h is included by its own folder only
 #   2  no conditional on architecture or operating system outside src/isa, src/os and the atomics of src/base
 #   3  only src/cli prints or exits
 #   4  public headers include only public headers
@@ -18,7 +18,7 @@ KNOWN='
 abi/atf.h                        the format of trace files counts the registers of both
 include/contrail/cpu.h           the structures of all machines, for users
 src/hook/page_writer.h           pieces of 4 KiB: pages of all machines are multiples of it
-src/inspect/process_parts.h      the same
+src/inspect/process.h            the same
 src/trace/symbols_writer.c       the same
 src/isa/host.h                   chooses
 src/isa/machine.c                chooses
@@ -29,38 +29,10 @@ src/symbols/parameters_places.c  chooses
 '
 # Files that still do. A line goes when its file is clean: the script says so.
 LATER='
-abi/stalk_abi.h
-src/agent/agent.c
-src/agent/stalk_agent.c
 src/agent/stalk_tables.c
-src/follow/stalk.c
-src/follow/stalk_leave.c
 src/follow/stalk_names.c
-src/hook/apply.c
-src/hook/block.c
-src/hook/hooks.c
-src/hook/layout.h
-src/hook/runtime.c
-src/hook/runtime.h
-src/inject/eject.c
-src/inject/inject.c
-src/inspect/process_block.c
-src/os/linux/stop.c
-src/os/os.h
-src/remote/call.c
-src/remote/loader.c
-src/remote/loader.h
-src/remote/parts.h
-src/remote/remote.h
-src/remote/threads.c
-src/session/crash_fault.c
-src/session/crash_watch.c
 src/stalk/build.h
 src/stalk/engine.c
-src/stalk/internal.h
-src/stalk/others.c
-src/stalk/stalker.c
-src/stalk/thread.c
 '
 export KNOWN LATER
 
@@ -155,10 +127,10 @@ FNR == 1 {
     file = substr(file, 1, RLENGTH)
     split(substr(file, 2), part, "/")
     if (layer in rank && part[1] in rank && file ~ /^"/) {
-        if (layer == "session" && file == "\"follow/stalk.h\"")
-            ; # the one way from a session to those who follow threads for it
-        else if (rank[part[1]] > rank[layer])
+        if (rank[part[1]] > rank[layer])
             complain(folder " must not include " file ": it is a higher layer")
+        else if (part[1] != layer && file ~ /_internal\.h"$/)
+            complain(folder " must not include " file ": it is private to src/" part[1])
         else if (rank[part[1]] == rank[layer] && part[1] != layer)
             complain(folder " must not include " file ": they are side by side")
     }

@@ -17,10 +17,10 @@ trap 'rm -rf "$TMPDIR"' EXIT
 for name in json trace detail demangle; do
     corpus=build-fuzz/corpus-$name
     mkdir -p "$corpus"
-    "$cc" -std=gnu11 -g -O1 -Wall -Wextra -Wno-missing-field-initializers -D_GNU_SOURCE -DCT_LIBFUZZER \
+    "$cc" -std=gnu11 -g -O1 -Wall -Wextra -Wno-missing-field-initializers -D_GNU_SOURCE -DCT_LIBFUZZER '-DCT_VERSION="fuzz"' \
         -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -Isrc -Iinclude -I. \
         -o "build-fuzz/${name}_fuzz" "tests/fuzz/${name}_fuzz.c" src/trace/*.c src/symbols/*.c \
-        src/os/linux/*.c src/base/status.c -lpthread -llz4
+        src/os/linux/*.c src/base/*.c -lpthread -llz4
     "build-fuzz/${name}_fuzz" -max_len=4096 -max_total_time="$seconds" -artifact_prefix=build-fuzz/ \
         -print_final_stats=1 "$corpus"
 done

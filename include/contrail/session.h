@@ -52,7 +52,6 @@ struct ct_session;
 enum ct_session_format { CT_FORMAT_PACKED, CT_FORMAT_ATF2 };
 enum ct_session_detail { CT_DETAIL_MARKED, CT_DETAIL_ALWAYS, CT_DETAIL_OFF };
 
-/* All zero: the default of each. */
 /* Following threads through translated code (contrail/stalker.h) instead of hooking functions. */
 struct ct_session_stalk {
     uint32_t events;            /* enum ct_stalker_event_kind bits */

@@ -2,7 +2,7 @@
  *
  * One freestanding image without dynamic dependencies or undefined symbols; everything it needs comes through its argument or
  * from the kernel. It runs on a stack of the controller's choosing. */
-#include "agent/lane.h"
+#include "agent/agent_lane.h"
 #include "agent/request.h"
 #include "agent/table.h"
 #include "hook/fault.h"
@@ -19,11 +19,11 @@ static int prepare_runtime(const struct ct_boot *boot) {
     rt->pid = boot->pid;
     rt->hooks = (struct ct_hook_entry *)boot->hooks;
     rt->max_depth = boot->max_depth;
-    rt->buffer_bytes = ct_lane_control()->chunk_bytes;
+    rt->buffer_bytes = ct_agent_lane_control()->chunk_bytes;
     rt->children_blind = 1;
     rt->tells_stacks = 1;
     rt->get_cfa = (uint64_t(*)(void *))boot->get_cfa;
-    rt->holds_stubs = ct_lane_holds_stubs;
+    rt->holds_stubs = ct_agent_lane_holds_stubs;
     (void)ct_os_vectors(&rt->vectors);
     rt->parked = ct_os_alloc(CT_PARKED_CAPACITY * sizeof *rt->parked, CT_OS_READ | CT_OS_WRITE);
     return rt->parked ? CT_OK : CT_ERR_NO_MEMORY;
@@ -42,7 +42,7 @@ static int make_blocks(const struct ct_boot *boot) {
 }
 
 static int start(struct ct_boot *boot) {
-    if (!ct_lane_open(boot->shm))
+    if (!ct_agent_lane_open(boot->shm))
         return CT_ERR_BAD_FILE;
     int status = prepare_runtime(boot);
     if (!status)
@@ -51,9 +51,9 @@ static int start(struct ct_boot *boot) {
         status = make_blocks(boot);
     if (status)
         return status;
-    ct_lane_set_code(&boot->code);
+    ct_agent_lane_set_code(&boot->code);
     boot->runtime = (uint64_t)&runtime;
-    __atomic_store_n(&ct_lane_control()->agent_state, CT_AGENT_READY, __ATOMIC_RELEASE);
+    __atomic_store_n(&ct_agent_lane_control()->agent_state, CT_AGENT_READY, __ATOMIC_RELEASE);
     ct_request_open(&runtime);
     if (boot->take_faults) {
         boot->faults = (uint64_t)&ct_fault_table;

@@ -7,7 +7,7 @@
  * its place, with a lane of its own: the request is not there any more. */
 #include "agent/request.h"
 #include "abi/shm_abi.h"
-#include "agent/lane.h"
+#include "agent/agent_lane.h"
 #include "os/os.h"
 #include "os/thread.h"
 
@@ -16,7 +16,7 @@
 #define PATIENCE_US  30000000u
 
 static struct ct_shm_request *requests(void) {
-    return (struct ct_shm_request *)((uint64_t)ct_lane_control() + CT_SHM_REQUESTS_OFFSET);
+    return (struct ct_shm_request *)((uint64_t)ct_agent_lane_control() + CT_SHM_REQUESTS_OFFSET);
 }
 
 static struct ct_shm_request *free_request(void) {
@@ -31,7 +31,7 @@ static struct ct_shm_request *free_request(void) {
 }
 
 static bool is_heard(void) {
-    return ct_lane_is_recording() && __atomic_load_n(&ct_lane_control()->listening, __ATOMIC_RELAXED);
+    return ct_agent_lane_is_recording() && __atomic_load_n(&ct_agent_lane_control()->listening, __ATOMIC_RELAXED);
 }
 
 /* Many processes may ask at a time: who finds all requests taken waits for one. */
@@ -70,9 +70,9 @@ static uint32_t wait_for_answer(const struct ct_shm_request *request) {
 
 /* *answer is 0 when nobody has answered. Returns false when there is nobody to ask. */
 static bool ask(struct ct_shm_request text, uint32_t *state, int *answer) {
-    struct ct_shm_control *c = ct_lane_control();
+    struct ct_shm_control *c = ct_agent_lane_control();
     bool wanted = text.kind == CT_REQUEST_LOADED || c->children;
-    if (ct_os_is_silent() || !c->listening || !wanted || !ct_lane_is_recording())
+    if (ct_os_is_silent() || !c->listening || !wanted || !ct_agent_lane_is_recording())
         return false;
     struct ct_shm_request *request = take_request();
     if (!request)
@@ -110,7 +110,7 @@ bool ct_request_forked(void) {
     uint32_t state;
     int answer;
     return ask((struct ct_shm_request){.kind = CT_REQUEST_FORKED}, &state, &answer) && state == CT_REQUEST_FREE &&
-           ct_lane_open((uint64_t)ct_lane_control());
+           ct_agent_lane_open((uint64_t)ct_agent_lane_control());
 }
 
 static bool ask_after_fork(struct ct_runtime *rt) {
@@ -125,7 +125,7 @@ static bool ask_after_fork(struct ct_runtime *rt) {
 }
 
 void ct_request_note_fork(void) {
-    __atomic_store_n(&ct_lane_control()->last_fork, ct_os_timestamp(), __ATOMIC_RELAXED);
+    __atomic_store_n(&ct_agent_lane_control()->last_fork, ct_os_timestamp(), __ATOMIC_RELAXED);
 }
 
 void ct_request_open(struct ct_runtime *rt) {

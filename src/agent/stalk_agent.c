@@ -4,12 +4,21 @@
  * stub would write them; blocks and call targets are counted in tables that are shared, so that they outlive the process.
  * Freestanding. The sink runs on the followed thread, one follower per thread; tables are changed by atomic operations. */
 #include "abi/stalk_abi.h"
-#include "agent/lane.h"
+#include "agent/agent_lane.h"
 #include "agent/request.h"
 #include "agent/stalk_tables.h"
 #include "os/os.h"
 #include "os/thread.h"
-#include "stalk/internal.h"
+#include "stalk/cache.h"
+#include "stalk/engine.h"
+#include "stalk/events.h"
+#include "stalk/memory.h"
+#include "stalk/others.h"
+#include "stalk/signals.h"
+#include "stalk/stalker.h"
+#include "stalk/thread.h"
+#include "stalk/translate.h"
+#include "stalk/unwind.h"
 
 #define MAX_OPEN  (1u << 18)
 #define FOLLOWERS 1024u
@@ -83,7 +92,7 @@ static struct follower *find_follower(int tid) {
 
 static void begin_follower(struct follower *f) {
     f->block.tid = f->tid;
-    f->block.event_bit = ct_lane_control()->chunk_bytes;
+    f->block.event_bit = ct_agent_lane_control()->chunk_bytes;
     f->block.base =
         (struct ct_shadow *)(uintptr_t)sizeof(struct ct_shadow); /* never followed: depths are differences */
     f->block.top = f->block.base + 1;
@@ -159,8 +168,7 @@ static uint32_t write_block(struct follower *f, const struct ct_stalker_event *e
     if (number == CT_TABLES_NOWHERE)
         __atomic_fetch_add(&ct_tables.shared->full, 1, __ATOMIC_RELAXED);
     write(f, number,
-          n < site->insns && number != CT_TABLES_NOWHERE ? CT_EVENT_PART | n * CT_TAG_STEP
-                                                         : (uint32_t)CT_EVENT_BLOCK,
+          n < site->insns && number != CT_TABLES_NOWHERE ? CT_EVENT_PART | n * CT_TAG_STEP : (uint32_t)CT_EVENT_BLOCK,
           f->stamp);
     return n;
 }
@@ -281,7 +289,7 @@ static void keep_no_signals(void) {
 /* Events of a child that a followed thread has forked are nobody's; nor are they when the recorder is gone. */
 static bool is_wanted(void) {
     bool ours = ct_os_getpid() == agent.pid;
-    if (ours && ct_lane_is_recording())
+    if (ours && ct_agent_lane_is_recording())
         return true;
     if (ours)
         keep_no_signals(); /* nobody will come to end this */
@@ -380,9 +388,9 @@ static void on_stop(void *user, int tid, int status) {
 
 /* Is a process that is about to be made to be followed? */
 static bool wants_children(void) {
-    const struct ct_shm_control *c = ct_lane_control();
+    const struct ct_shm_control *c = ct_agent_lane_control();
     ct_request_note_fork();
-    return c->children && c->listening && ct_lane_is_recording();
+    return c->children && c->listening && ct_agent_lane_is_recording();
 }
 
 /* Numbers are the parent's, the table is not there any more: what they stood for. NULL: nothing is open, or there is no memory. */
@@ -446,7 +454,7 @@ static const struct stalk_family family = {
 
 static int make_stalker(const struct ct_stalk_boot *boot) {
     struct ct_shm_control *c = (struct ct_shm_control *)boot->shm;
-    if (!ct_lane_open(boot->shm))
+    if (!ct_agent_lane_open(boot->shm))
         return CT_ERR_BAD_FILE;
     agent.pid = boot->pid;
     agent.returns = boot->mask & CT_STALKER_RET;

@@ -4,7 +4,7 @@
  * room for others and at the end of a batch. Code that is new to the controller is shown to it before it gets a number. */
 #include "agent/stalk_tables.h"
 
-#include "agent/lane.h"
+#include "agent/agent_lane.h"
 #include "isa/x64/decode.h"
 #include "os/os.h"
 #include "os/thread.h"
@@ -52,17 +52,17 @@ static uint64_t key_of(uint64_t address) {
 }
 
 static void wait_for_look(uint64_t address, bool fresh) {
-    const struct ct_shm_control *c = ct_lane_control();
+    const struct ct_shm_control *c = ct_agent_lane_control();
     struct ct_stalk_tables *t = ct_tables.shared;
     uint64_t looks = __atomic_load_n(&t->looks, __ATOMIC_ACQUIRE), nobody = 0;
     for (unsigned i = 0; i < PATIENCE && (fresh || !is_known(address)); i++) {
-        if (!__atomic_load_n(&c->listening, __ATOMIC_ACQUIRE) || !ct_lane_is_recording())
+        if (!__atomic_load_n(&c->listening, __ATOMIC_ACQUIRE) || !ct_agent_lane_is_recording())
             return;
         if (__atomic_load_n(&t->looks, __ATOMIC_ACQUIRE) > looks + 1)
             return; /* the second has begun after we came, and has not found it */
         (void)__atomic_compare_exchange_n(&t->asked, &nobody, address, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
         nobody = 0;
-        ct_lane_wait();
+        ct_agent_lane_wait();
     }
 }
 
@@ -211,7 +211,7 @@ static uint32_t times_gone(uint64_t start, uint64_t end) {
 /* Names are found anew for what is loaded there next. A library that comes and goes without end shall not fill the tables. */
 void ct_tables_unmapped(uint64_t start, uint64_t end) {
     while (__atomic_exchange_n(&ct_tables.gone_lock, 1, __ATOMIC_ACQUIRE)) /* released below */
-        ct_lane_wait();
+        ct_agent_lane_wait();
     if (ct_tables.gone_count < CT_TABLES_GONE && times_gone(start, end) < SAME_GONE) {
         ct_tables.gone[ct_tables.gone_count] = (struct ct_tables_gone){start, end, true};
         __atomic_fetch_add(&ct_tables.shared->unmapped, 1, __ATOMIC_RELEASE);

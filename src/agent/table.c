@@ -6,7 +6,7 @@
  * through a slow path; with pointers as libraries make them that is rare (CT_TABLE_MIX spreads what has even distances
  * evenly). A place is one word, so nothing is locked. Who finds another thread's block sees it by its owner. */
 #include "agent/table.h"
-#include "agent/lane.h"
+#include "agent/agent_lane.h"
 #include "os/os.h"
 
 static int64_t table[1u << CT_TABLE_BITS];
@@ -39,7 +39,7 @@ bool ct_block_by_pointer(void) {
 /* The thread that asks still has its own GS, as have those that are in the first form of the code now: they leave it as they came. */
 void ct_table_switch(void) {
     if (!__atomic_exchange_n(in_use, 1, __ATOMIC_ACQ_REL))
-        ct_lane_switch_code();
+        ct_agent_lane_switch_code();
 }
 
 void ct_block_place(struct ct_block *b) {

@@ -22,6 +22,16 @@ static inline size_t ct_utf8_character(const char *text, size_t length) {
     return overlong || outside ? 0 : size;
 }
 
+/* Writes the character (below 0x110000). Returns its size in bytes. */
+static inline size_t ct_utf8_encode(char to[4], uint32_t character) {
+    static const uint8_t lead[] = {0, 0xc0, 0xe0, 0xf0};
+    unsigned more = character < 0x80 ? 0 : character < 0x800 ? 1 : character < 0x10000 ? 2 : 3;
+    to[0] = (char)(lead[more] | character >> 6 * more);
+    for (unsigned i = 1; i <= more; i++)
+        to[i] = (char)(0x80 | (character >> 6 * (more - i) & 0x3f));
+    return more + 1;
+}
+
 /* True when a valid character is a control character that terminals obey: C0, DEL, or C1. */
 static inline bool ct_utf8_is_control(const char *text) {
     const uint8_t *at = (const uint8_t *)text;

@@ -5,6 +5,7 @@
 #include "cli/record.h"
 #include "doctor/doctor.h"
 #include "trace/writer.h" /* JSON */
+#include "base/json_write.h"
 #include <contrail/status.h>
 #include <string.h>
 

@@ -28,7 +28,7 @@ static size_t name_room(const struct ct_printer *printer, size_t used) {
 }
 
 /* Leaves out the module where there is no room for it. */
-static void print_name(struct ct_printer *printer, const struct ct_known *known, size_t room) {
+static void print_name(struct ct_printer *printer, const struct ct_cached_function *known, size_t room) {
     if (!known) {
         ct_printer_text(printer, "(no caller recorded)");
         return;

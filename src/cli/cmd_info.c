@@ -3,6 +3,7 @@
 #include "cli/info_crash.h"
 #include "cli/reading.h"
 #include "report/info.h"
+#include "base/json_write.h"
 #include <stdlib.h>
 #include <string.h>
 

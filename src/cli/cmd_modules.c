@@ -5,6 +5,7 @@
 #include "cli/record.h"
 #include "symbols/demangle.h"
 #include "trace/writer.h" /* JSON */
+#include "base/json_write.h"
 #include <contrail/process.h>
 #include <inttypes.h>
 #include <stdlib.h>

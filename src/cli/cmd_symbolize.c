@@ -3,6 +3,7 @@
 #include "cli/reading.h"
 #include "cli/rights.h"
 #include "trace/symbolize.h"
+#include "base/json_write.h"
 #include <string.h>
 
 struct options {

@@ -1,6 +1,7 @@
 /* contrail verify: checks a trace and says what is wrong with it. */
 #include "cli/command.h"
 #include "cli/reading.h"
+#include "base/json_write.h"
 
 enum { EXIT_PROBLEMS = 1 };
 

@@ -4,6 +4,7 @@
 #include "cli/rights.h"
 #include "report/output.h"
 #include "trace/reader.h"
+#include "base/json_write.h"
 
 struct ct_operands ct_reading_named(const struct ct_operands *operands) {
     static char *newest[] = {"traces"}; /* the trace is searched for there, by the user who recorded it */

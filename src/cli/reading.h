@@ -2,10 +2,10 @@
 #ifndef CT_CLI_READING_H
 #define CT_CLI_READING_H
 
+#include "base/json_write.h"
 #include "cli/options.h"
 #include "cli/printer.h"
 #include "report/select.h"
-#include "trace/writer.h"
 #include <contrail/trace.h>
 
 /* Opens the trace that the operands name, or the newest. Gives up rights that reading does not need (rights.h). Returns

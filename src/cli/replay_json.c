@@ -3,6 +3,7 @@
 #include "cli/replay_view.h"
 #include "trace/arguments_json.h"
 #include "trace/signal_text.h"
+#include "base/json_write.h"
 
 static const char *const kinds[] = {
     [CT_REPLAY_LEAF] = "call",           [CT_REPLAY_OPEN] = "open",

@@ -1,5 +1,6 @@
 /* See stalk_blocks.h. */
 #include "cli/stalk_blocks.h"
+#include "base/grow.h"
 #include "cli/message.h"
 #include "cli/new_file.h"
 #include "trace/place.h"
@@ -11,17 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Makes room for one more element of `size` bytes. */
-static void *one_more(void *list, size_t count, size_t *room, size_t size) {
-    if (count < *room)
-        return list;
-    size_t more = *room ? *room * 2 : 256;
-    void *moved = realloc(list, more * size);
-    if (moved)
-        *room = more;
-    return moved;
-}
-
 static int add_module(struct ct_blocks *b, const char *line) {
     struct ct_blocks_module m = {0};
     int path = 0;
@@ -29,11 +19,10 @@ static int add_module(struct ct_blocks *b, const char *line) {
                &path) != 4 ||
         !path)
         return -1;
-    struct ct_blocks_module *list = one_more(b->modules, b->module_count, &b->module_room, sizeof *list);
-    m.path = list ? strdup(line + path) : NULL;
+    bool room = ct_grow(&b->modules, &b->module_room, b->module_count, sizeof *b->modules, 256);
+    m.path = room ? strdup(line + path) : NULL;
     if (!m.path)
         return -1;
-    b->modules = list;
     b->modules[b->module_count++] = m;
     return 0;
 }
@@ -43,10 +32,8 @@ static int add_block(struct ct_blocks *b, const char *line) {
     if (sscanf(line, "block\t%" SCNx32 "\t%" SCNx64 "\t%" SCNx64 "\t%" SCNu64, &block.module, &block.offset,
                &block.size, &block.count) != 4)
         return -1;
-    struct ct_executed *list = one_more(b->blocks, b->count, &b->room, sizeof *list);
-    if (!list)
+    if (!ct_grow(&b->blocks, &b->room, b->count, sizeof *b->blocks, 256))
         return -1;
-    b->blocks = list;
     b->blocks[b->count++] = block;
     return 0;
 }

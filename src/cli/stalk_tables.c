@@ -1,5 +1,6 @@
 /* See stalk_tables.h. Output goes to stderr: stdout belongs to the program. */
 #include "cli/stalk_tables.h"
+#include "base/grow.h"
 #include "cli/message.h"
 #include "cli/stalk_blocks.h"
 #include "trace/reader.h"
@@ -83,14 +84,8 @@ static int by_count(const void *a, const void *b) {
 
 static bool add_callee(struct callees *c, const struct ct_trace_function *f, uint64_t id, uint64_t count) {
     char *name = NULL;
-    if (c->count == c->room) {
-        size_t room = c->room ? c->room * 2 : 1024;
-        struct callee *list = realloc(c->list, room * sizeof *list);
-        if (!list)
-            return false;
-        c->list = list;
-        c->room = room;
-    }
+    if (!ct_grow(&c->list, &c->room, c->count, sizeof *c->list, 1024))
+        return false;
     if ((f ? asprintf(&name, "%s [%s]", f->name, f->module) : asprintf(&name, "?")) < 0)
         return false;
     c->list[c->count++] = (struct callee){name, id, count};

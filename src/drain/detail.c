@@ -161,7 +161,7 @@ static void count_tail(struct ct_drain *drain, struct ct_drain_thread *t) {
 /* ---- passes ---- */
 
 static uint32_t word_of(const struct ct_lane *lane, uint32_t segment) {
-    return __atomic_load_n(&lane->segments[segment].word, __ATOMIC_ACQUIRE); /* released by agent/detail.c */
+    return __atomic_load_n(&lane->segments[segment].word, __ATOMIC_ACQUIRE); /* released by agent/agent_detail.c */
 }
 
 /* The thread that a segment in this state belongs to; NULL: none that we know. */
@@ -290,7 +290,7 @@ static void take_more_marks(struct ct_drain *drain, uint32_t bit) {
     char text[CT_DRAIN_TRIGGER_TEXT] = "";
     if (!__atomic_load_n(&m->count, __ATOMIC_RELAXED))
         return;
-    uint64_t count = __atomic_exchange_n(&m->count, 0, __ATOMIC_ACQUIRE); /* released by agent/detail.c */
+    uint64_t count = __atomic_exchange_n(&m->count, 0, __ATOMIC_ACQUIRE); /* released by agent/agent_detail.c */
     uint64_t first = __atomic_exchange_n(&m->first, 0, __ATOMIC_RELAXED), last = m->last;
     struct ct_drain_thread *t = m->thread < drain->lane->thread_capacity ? drain->by_slot[m->thread] : NULL;
     if (drain->trigger_text)
@@ -320,7 +320,7 @@ static void take_marks(struct ct_drain *drain) {
     while (d->marks_seen < next) {
         const struct ct_shm_mark *m = &drain->lane->marks[d->marks_seen % CT_SHM_MARKS];
         bool complete =
-            __atomic_load_n(&m->serial, __ATOMIC_ACQUIRE) == d->marks_seen + 1; /* released by agent/detail.c */
+            __atomic_load_n(&m->serial, __ATOMIC_ACQUIRE) == d->marks_seen + 1; /* released by agent/agent_detail.c */
         if (!complete && !drain->finishing && may_complete(d))
             break;
         struct ct_shm_mark copy = *m;
@@ -332,7 +332,7 @@ static void take_marks(struct ct_drain *drain) {
         d->mark_waits = 0;
         d->marks_seen++;
     }
-    __atomic_store_n(&c->mark_taken, (uint32_t)d->marks_seen, __ATOMIC_RELEASE); /* acquired by agent/detail.c */
+    __atomic_store_n(&c->mark_taken, (uint32_t)d->marks_seen, __ATOMIC_RELEASE); /* acquired by agent/agent_detail.c */
     for (uint32_t bit = 0; bit < CT_TRIGGER_BITS; bit++)
         take_more_marks(drain, bit);
 }

@@ -77,8 +77,8 @@ bool ct_detail_retire(struct ct_drain *drain, struct ct_drain_thread *thread, ui
 int ct_detail_close_thread(struct ct_drain *drain, struct ct_drain_thread *thread);
 
 /* The thread's event with this number is at position `seq`; `ns` is its time, `held`: which is not what the clock says. */
-void ct_detail_note(struct ct_drain_thread *thread, const struct ct_clock *clock, uint32_t number, uint64_t seq,
-                    uint64_t ns, bool held);
+void ct_detail_note_event(struct ct_drain_thread *thread, const struct ct_clock *clock, uint32_t number, uint64_t seq,
+                          uint64_t ns, bool held);
 
 /* ---- detail_runs.c ---- */
 

@@ -154,7 +154,7 @@ size_t ct_detail_find(struct ct_drain *drain, const struct ct_drain_thread *t, u
                       bool live) {
     struct search s = begin(drain, t);
     const struct ct_shm_segment *shared = &drain->lane->segments[segment];
-    uint64_t taken = __atomic_load_n(&shared->begin, __ATOMIC_ACQUIRE); /* released by agent/detail.c */
+    uint64_t taken = __atomic_load_n(&shared->begin, __ATOMIC_ACQUIRE); /* released by agent/agent_detail.c */
     uint16_t reached[CT_LANE_MOST_CHUNKS];
     uint32_t chunk, chunks;
     ct_lane_segment(s.lane, segment, &chunk, &chunks);

@@ -1,4 +1,5 @@
 /* Where events with numbers stand in the index, and when they were: runs of a thread. See detail.h. */
+#include "base/grow.h"
 #include "drain/detail.h"
 #include "drain/drain.h"
 #include <stdlib.h>
@@ -16,14 +17,8 @@ uint64_t ct_detail_number(const struct ct_detail_thread *t, uint32_t number) {
 }
 
 static struct ct_detail_run *add_run(struct ct_detail_thread *t) {
-    if (t->run_count == t->run_room && t->run_room < RUNS_MAX) {
-        size_t room = t->run_room ? t->run_room * 2 : 16;
-        struct ct_detail_run *runs = realloc(t->runs, room * sizeof *runs);
-        if (runs) {
-            t->runs = runs;
-            t->run_room = room;
-        }
-    }
+    if (t->run_room < RUNS_MAX)
+        (void)ct_grow(&t->runs, &t->run_room, t->run_count, sizeof *t->runs, 16);
     if (!t->run_room)
         return NULL;
     if (t->run_count == t->run_room) {
@@ -44,8 +39,8 @@ static uint64_t count_on(const struct ct_detail_thread *t, uint32_t number) {
     return ahead && back < BACKWARD && back < t->newest ? t->newest - back : t->newest + ahead;
 }
 
-void ct_detail_note(struct ct_drain_thread *thread, const struct ct_clock *clock, uint32_t number, uint64_t seq,
-                    uint64_t ns, bool held) {
+void ct_detail_note_event(struct ct_drain_thread *thread, const struct ct_clock *clock, uint32_t number, uint64_t seq,
+                          uint64_t ns, bool held) {
     struct ct_detail_thread *t = &thread->detail;
     struct ct_detail_run *last = t->run_count ? &t->runs[t->run_count - 1] : NULL;
     uint64_t full = count_on(t, number);

@@ -345,7 +345,7 @@ static void retire_ended(struct ct_drain *d) {
             d->error = d->error ? d->error : status;
         }
         d->by_slot[i] = NULL;
-        __atomic_store_n(&s->state, CT_THREAD_FREE, __ATOMIC_RELEASE); /* acquired by take_slot in agent/lane.c */
+        __atomic_store_n(&s->state, CT_THREAD_FREE, __ATOMIC_RELEASE); /* acquired by take_slot in agent/agent_lane.c */
     }
 }
 

@@ -167,7 +167,7 @@ struct ct_drain {
 int ct_drain_start(struct ct_drain *drain);
 /* More functions than before, with the same numbers for those that were there. The old array must stay until the end. */
 void ct_drain_set_functions(struct ct_drain *drain, const uint64_t *function_ids, size_t hook_count);
-/* Takes what is left and closes all files. `dead`: the target is gone, or will write nothing more. */
+/* Takes what is left and closes all files. */
 int ct_drain_finish(struct ct_drain *drain);
 void ct_drain_free(struct ct_drain *drain);
 uint64_t ct_drain_latency(const struct ct_drain *drain, double share);

@@ -110,7 +110,7 @@ static struct atf_index_event convert(struct ct_drain *d, struct ct_drain_thread
         out.timestamp_ns = t->last_ns;
     t->last_ns = out.timestamp_ns;
     if (number)
-        ct_detail_note(t, d->clock, number, seq, out.timestamp_ns, held);
+        ct_detail_note_event(t, d->clock, number, seq, out.timestamp_ns, held);
     bool first = !t->stacks.running;
     if (kind == CT_EVENT_ENTRY) {
         out.event_kind = ATF_CALL;

@@ -214,7 +214,7 @@ void ct_lane_refill_budgets(struct ct_lane *lane, size_t hooks) {
 }
 
 void ct_lane_mark(struct ct_lane *lane) {
-    __atomic_fetch_add(&lane->control->mark_serial, 1, __ATOMIC_RELEASE); /* read by agent/detail.c */
+    __atomic_fetch_add(&lane->control->mark_serial, 1, __ATOMIC_RELEASE); /* read by agent/agent_detail.c */
 }
 
 void ct_lane_segment(const struct ct_lane *lane, uint32_t segment, uint32_t *chunk, uint32_t *chunks) {
@@ -235,7 +235,7 @@ void ct_lane_free_segment(struct ct_lane *lane, uint32_t segment) {
     for (uint32_t i = 0; i < chunks && i <= turns; i++)
         memset(lane->detail_pool + (2 * (uint64_t)(chunk + i) + 1) * CT_SHM_DETAIL_CHUNK, 0, CT_SHM_DETAIL_CHUNK);
     s->begin = 0;
-    __atomic_store_n(&s->word, CT_SEGMENT_FREE, __ATOMIC_RELEASE); /* acquired by agent/detail.c */
+    __atomic_store_n(&s->word, CT_SEGMENT_FREE, __ATOMIC_RELEASE); /* acquired by agent/agent_detail.c */
     __atomic_fetch_add(&lane->control->free_segments, 1, __ATOMIC_RELAXED);
 }
 
@@ -282,6 +282,6 @@ void ct_lane_free_chunk(struct ct_lane *lane, uint32_t chunk) {
     struct ct_shm_chunk *c = &lane->chunks[chunk];
     memset((void *)(uintptr_t)ct_lane_events(lane, chunk), 0, lane->chunk_bytes);
     uint64_t word = CT_CHUNK_WORD(CT_CHUNK_FREE, 0, CT_CHUNK_GENERATION(c->word));
-    __atomic_store_n(&c->word, word, __ATOMIC_RELEASE); /* acquired by take_free in agent/lane.c */
+    __atomic_store_n(&c->word, word, __ATOMIC_RELEASE); /* acquired by take_free in agent/agent_lane.c */
     __atomic_fetch_add(&lane->control->free_chunks, 1, __ATOMIC_RELAXED);
 }

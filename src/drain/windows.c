@@ -1,5 +1,6 @@
 /* Windows of detail. See windows.h. */
 #include "drain/windows.h"
+#include "base/json_write.h"
 #include <stdlib.h>
 #include <string.h>
 

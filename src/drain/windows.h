@@ -15,10 +15,11 @@
 #ifndef CT_DRAIN_WINDOWS_H
 #define CT_DRAIN_WINDOWS_H
 
-#include "trace/writer.h"
 #include <contrail/session.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+struct ct_json;
 
 #define CT_WINDOWS_RECENT  64u   /* to which records may still come */
 #define CT_WINDOWS_KEPT    1024u /* finished ones that the manifest lists; the oldest go first */

@@ -1,6 +1,6 @@
 /* atf-pb: every event as a protobuf message of proto/atf.proto, after its length. All threads are merged by time. */
 #include "abi/atf.h"
-#include "export/parts.h"
+#include "export/export_internal.h"
 #include "export/proto.h"
 #include "isa/machine.h"
 #include "trace/signal_text.h"

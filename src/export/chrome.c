@@ -2,6 +2,7 @@
  * beginning of the trace: a double of microseconds holds nanoseconds for 26 days only, and machines run longer. */
 #include "export/walk.h"
 #include "trace/arguments_json.h"
+#include "base/json_write.h"
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* The table of formats, and the code that runs them. */
 #include "export/export.h"
-#include "export/parts.h"
+#include "export/export_internal.h"
 #include "trace/signal_text.h"
 #include "export/text.h"
 #include "trace/file.h"

@@ -2,7 +2,7 @@
 #ifndef CT_EXPORT_FILES_H
 #define CT_EXPORT_FILES_H
 
-#include "export/parts.h"
+#include "export/export_internal.h"
 
 /* Creates the file directory/NAME. On failure keeps the error in the export and returns false. */
 bool ct_export_create(struct ct_export *e, struct ct_out *out, const char *format, ...)

@@ -1,20 +1,15 @@
 /* Functions of a trace, looked up once. */
 #include "export/names.h"
+#include "base/grow.h"
 #include "export/text.h"
-#include "trace/writer.h"
+#include "base/json_write.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static bool add_to_list(struct ct_names *n, struct ct_name *name) {
-    if (n->count == n->capacity) {
-        size_t capacity = n->capacity ? 2 * n->capacity : 1024;
-        struct ct_name **grown = realloc(n->list, capacity * sizeof *grown);
-        if (!grown)
-            return false;
-        n->list = grown;
-        n->capacity = capacity;
-    }
+    if (!ct_grow(&n->list, &n->capacity, n->count, sizeof *n->list, 1024))
+        return false;
     name->number = n->count;
     n->list[n->count++] = name;
     return true;

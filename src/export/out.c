@@ -1,5 +1,6 @@
 /* Buffered output to a file. */
 #include "export/out.h"
+#include "base/digits.h"
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -47,11 +48,8 @@ void ct_out_large(struct ct_out *out, const void *bytes, size_t count) {
 }
 
 void ct_out_number(struct ct_out *out, uint64_t number) {
-    char digits[20];
-    size_t at = sizeof digits;
-    do
-        digits[--at] = (char)('0' + number % 10);
-    while (number /= 10);
+    char digits[CT_DIGITS];
+    size_t at = ct_digits(digits, number);
     ct_out_bytes(out, digits + at, sizeof digits - at);
 }
 

@@ -1,6 +1,7 @@
 /* speedscope: an evented profile for each thread, and for each lane of suspended calls. The table of frames is at the
  * end, when it is complete. Other lanes grow while the first one is written, so they wait in a spool. Times count from
  * the beginning of the trace. The format has no place for events that are not calls (losses, ends without a call). */
+#include "base/digits.h"
 #include "export/spool.h"
 #include "export/walk.h"
 #include <contrail/contrail.h>
@@ -46,11 +47,8 @@ static struct lane *lane_at(struct speedscope *s, size_t lane) {
 }
 
 static size_t put_digits(char *to, uint64_t number) {
-    char digits[20];
-    size_t at = sizeof digits;
-    do
-        digits[--at] = (char)('0' + number % 10);
-    while (number /= 10);
+    char digits[CT_DIGITS];
+    size_t at = ct_digits(digits, number);
     memcpy(to, digits + at, sizeof digits - at);
     return sizeof digits - at;
 }

@@ -1,5 +1,6 @@
 /* Streams of bytes in a temporary file. */
 #include "export/spool.h"
+#include "base/grow.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -21,14 +22,8 @@ static struct ct_spool_stream *stream_at(struct ct_spool *s, size_t stream) {
 }
 
 static bool remember_block(struct ct_spool_stream *t, uint64_t block) {
-    if (t->count == t->capacity) {
-        size_t capacity = t->capacity ? 2 * t->capacity : 64;
-        uint64_t *grown = realloc(t->blocks, capacity * sizeof *grown);
-        if (!grown)
-            return false;
-        t->blocks = grown;
-        t->capacity = capacity;
-    }
+    if (!ct_grow(&t->blocks, &t->capacity, t->count, sizeof *t->blocks, 64))
+        return false;
     t->blocks[t->count++] = block;
     return true;
 }

@@ -3,6 +3,7 @@
  * Invariants: every known frame has a span as its `user`; a span is in exactly one lane; in a lane, a span lies higher
  * on the stack of frames than the one below it. */
 #include "export/walk.h"
+#include "base/grow.h"
 #include <stdlib.h>
 
 enum { CHUNK = 256, PROGRESS = 1 << 15 };
@@ -55,22 +56,16 @@ static size_t empty_lane(struct ct_walk *w) {
         w->lane_hint++;
     if (w->lane_hint < w->lane_count)
         return w->lane_hint;
-    if (w->lane_count == w->lane_capacity) {
-        size_t capacity = w->lane_capacity ? 2 * w->lane_capacity : 16;
-        struct ct_lane *grown = realloc(w->lanes, capacity * sizeof *grown);
-        if (!grown) {
-            ct_export_fail(w->e, CT_ERR_NO_MEMORY);
-            return SIZE_MAX;
-        }
-        w->lanes = grown;
-        w->lane_capacity = capacity;
+    if (!ct_grow(&w->lanes, &w->lane_capacity, w->lane_count, sizeof *w->lanes, 16)) {
+        ct_export_fail(w->e, CT_ERR_NO_MEMORY);
+        return SIZE_MAX;
     }
-    w->lanes[w->lane_count] = (struct ct_lane){0};
+    w->lanes[w->lane_count] = (struct ct_export_lane){0};
     return w->lane_count++;
 }
 
 static void put_on_lane(struct ct_walk *w, struct ct_span *span, size_t lane) {
-    struct ct_lane *l = &w->lanes[lane];
+    struct ct_export_lane *l = &w->lanes[lane];
     span->lane = lane;
     span->above = NULL;
     span->below = l->top;
@@ -80,7 +75,7 @@ static void put_on_lane(struct ct_walk *w, struct ct_span *span, size_t lane) {
 }
 
 static void take_off_lane(struct ct_walk *w, struct ct_span *top) {
-    struct ct_lane *l = &w->lanes[top->lane];
+    struct ct_export_lane *l = &w->lanes[top->lane];
     l->top = top->below;
     if (l->top)
         l->top->above = NULL;

@@ -8,7 +8,7 @@
 #ifndef CT_EXPORT_WALK_H
 #define CT_EXPORT_WALK_H
 
-#include "export/parts.h"
+#include "export/export_internal.h"
 #include "trace/frames.h"
 
 enum ct_span_end {
@@ -32,7 +32,7 @@ struct ct_span {
     uint64_t inner_ns, inner_calls;
 };
 
-struct ct_lane {
+struct ct_export_lane {
     struct ct_span *top;
     uint64_t user; /* the format's own; 0 at the beginning of each thread */
 };
@@ -60,7 +60,7 @@ struct ct_walk {
     const struct ct_trace_thread *info;
     uint64_t now_ns;
     uint32_t detail; /* record of the current event: a call's for begin and entry, a return's for end and unpaired */
-    struct ct_lane *lanes;
+    struct ct_export_lane *lanes;
     size_t lane_count;
     /* private */
     const struct ct_walk_format *format;

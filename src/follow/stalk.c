@@ -1,8 +1,11 @@
 /* See stalk.h. */
-#include "inject/agent_image.h"
-#include "inject/inject_parts.h"
 #include "follow/stalk_internal.h"
+#include "inject/agent_image.h"
+#include "inject/inject_memory.h"
 #include "remote/frames.h"
+#include "session/follower.h"
+#include "session/recording_leave.h"
+#include "session/recording_room.h"
 #include <contrail/stalker.h>
 #include <contrail/status.h>
 #include <stdlib.h>
@@ -405,3 +408,29 @@ void ct_stalk_free(struct ct_recording *r) {
     free(s->maps);
     free(s);
 }
+
+/* ---- for sessions ---- */
+
+static void join_drain(const struct ct_recording *r, struct ct_drain *drain) {
+    if (!r->stalk)
+        return;
+    drain->every_pass = ct_stalk_every_pass;
+    drain->code = ct_stalk_code_event;
+    drain->resolve = ct_stalk_resolve;
+    drain->explain = ct_stalk_explain;
+}
+
+const struct ct_follower ct_follower = {
+    .plan = ct_stalk_plan,
+    .install = ct_stalk_install,
+    .install_forked = ct_stalk_install_forked,
+    .join_drain = join_drain,
+    .leave = ct_stalk_leave,
+    .clean_after = ct_stalk_clean_after,
+    .free = ct_stalk_free,
+    .put_symbols = ct_stalk_put_symbols,
+    .has_new_symbols = ct_stalk_has_new_symbols,
+    .put_manifest = ct_stalk_put,
+    .write_tables = ct_stalk_write_tables,
+    .put_statistics = ct_stalk_statistics,
+};

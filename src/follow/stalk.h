@@ -43,8 +43,8 @@ void ct_stalk_put(struct ct_recording *r, struct ct_json *json);
 void ct_stalk_statistics(const struct ct_recording *r, struct ct_session_statistics *out);
 /* Every thread goes on in original code. The target is stopped, before and afterwards. */
 int ct_stalk_leave(struct ct_recording *r);
-/* The same behind a recorder that was killed, for one that is to attach. The target is stopped. CT_ERR_BUSY: the recorder lives. */
-int ct_stalk_clean_behind(struct ct_recording *r);
+/* The same after a recorder that was killed, for one that is to attach. The target is stopped. CT_ERR_BUSY: the recorder lives. */
+int ct_stalk_clean_after(struct ct_recording *r);
 /* The trace is finished: counted blocks and calls are written beside it (blocks, calls), while the tables are still there. */
 int ct_stalk_write_tables(struct ct_recording *r);
 void ct_stalk_free(struct ct_recording *r);

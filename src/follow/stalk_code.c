@@ -38,7 +38,7 @@ void ct_stalk_settle_code(struct ct_recording *r) {
 }
 
 static int open_writer(struct ct_recording *r, struct ct_drain_thread *t) {
-    return ct_code_writer_open(&t->code, r->place, t->id, (uint32_t)t->tid, r->session->options.stalk->events);
+    return ct_code_writer_open(&t->code, r->trace.place, t->id, (uint32_t)t->tid, r->session->options.stalk->events);
 }
 
 /* There may be no other events. */

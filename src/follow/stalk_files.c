@@ -1,6 +1,8 @@
 /* What following leaves beside the trace: the files `blocks` and `calls` (docs/TRACE-FORMAT.md), and its part of the manifest. */
 #include "follow/stalk_internal.h"
+#include "session/manifest.h"
 #include "trace/file.h"
+#include "base/json_write.h"
 #include <contrail/stalker.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,7 +23,7 @@ bool ct_stalk_walk_on(struct ct_stalk_walk *w, uint32_t *number) {
 }
 
 static FILE *open_table(const struct ct_recording *r, const char *name) {
-    int fd = ct_file_open_fresh(r->place, name);
+    int fd = ct_file_open_fresh(r->trace.place, name);
     FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
     if (!file && fd >= 0)
         close(fd);

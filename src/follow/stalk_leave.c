@@ -2,11 +2,12 @@
  * When nobody is in translated code any more nothing leads there: signal frames hold the program's own state, and the return address
  * of an excluded call has been put right. The agent's image stays where a handler has interrupted its first instructions, or an
  * unwinder knows of it. */
-#include "inject/inject_parts.h"
-#include "inject/recorder.h"
 #include "follow/stalk_internal.h"
 #include "hook/layout.h"
+#include "inject/inject_memory.h"
+#include "inject/recorder.h"
 #include "remote/frames.h"
+#include "session/recording_leave.h"
 #include <stddef.h>
 #include <string.h>
 #include <unistd.h>
@@ -137,7 +138,7 @@ static int leave_for_others(struct ct_recording *r, const struct ct_stalk_tables
     return status;
 }
 
-int ct_stalk_clean_behind(struct ct_recording *r) {
+int ct_stalk_clean_after(struct ct_recording *r) {
     struct lane l = {.r = r};
     struct ct_stalk_tables t;
     if (ct_remote_each_map(r->remote, find_lane, &l) <= 0)

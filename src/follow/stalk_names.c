@@ -2,6 +2,7 @@
  *
  * A thread that comes to code which is in no mapping we know of waits inside the agent until we have looked (ct_stalk_every_pass): so
  * libraries that are loaded later have names. Owner: the drain thread, while there is one. */
+#include "base/grow.h"
 #include "follow/stalk_internal.h"
 #include "isa/x64/decode.h"
 #include <inttypes.h>
@@ -75,14 +76,8 @@ static int add_map(void *arg, const struct ct_os_map *map) {
     struct ct_stalk *s = arg;
     if (!(map->prot & CT_OS_EXEC))
         return 0;
-    if (s->map_count == s->map_room) {
-        size_t room = s->map_room ? s->map_room * 2 : 64;
-        struct ct_stalk_map *maps = realloc(s->maps, room * sizeof *maps);
-        if (!maps)
-            return 0;
-        s->maps = maps;
-        s->map_room = room;
-    }
+    if (!ct_grow(&s->maps, &s->map_room, s->map_count, sizeof *s->maps, 64))
+        return 0;
     struct ct_stalk_map *m = &s->maps[s->map_count++];
     *m = (struct ct_stalk_map){.start = map->start, .end = map->end};
     snprintf(m->name, sizeof m->name, "%.60s", map->path[0] == '[' ? map->path : "");
@@ -165,14 +160,8 @@ static const struct ct_stalk_map *map_of(const struct ct_stalk *s, uint64_t addr
 
 /* A function of module 0. 0: no memory. */
 static uint64_t add_nameless(struct ct_stalk *s, uint64_t address, const struct ct_stalk_found *found) {
-    if (s->nameless_count == s->nameless_room) {
-        size_t room = s->nameless_room ? s->nameless_room * 2 : 64;
-        struct ct_stalk_nameless *list = realloc(s->nameless, room * sizeof *list);
-        if (!list)
-            return 0;
-        s->nameless = list;
-        s->nameless_room = room;
-    }
+    if (!ct_grow(&s->nameless, &s->nameless_room, s->nameless_count, sizeof *s->nameless, 64))
+        return 0;
     struct ct_stalk_nameless *n = &s->nameless[s->nameless_count++];
     const struct ct_stalk_map *map = found->module ? NULL : map_of(s, address);
     n->address = address;

@@ -1,4 +1,5 @@
 /* The public hook API: whole modules, events, and what there is to tell. See contrail/hook.h. */
+#include "base/grow.h"
 #include "hook/set.h"
 #include "os/os.h"
 #include "os/thread.h"
@@ -7,14 +8,8 @@
 /* ---- whole modules ---- */
 
 static int add_skip(struct ct_hooks *set, struct ct_hook_module *m, size_t index, enum ct_skip_reason reason) {
-    if (set->skip_count == set->skip_capacity) {
-        size_t capacity = set->skip_capacity ? set->skip_capacity * 2 : 256;
-        struct ct_skip_record *skips = realloc(set->skips, capacity * sizeof *skips);
-        if (!skips)
-            return CT_ERR_NO_MEMORY;
-        set->skips = skips;
-        set->skip_capacity = capacity;
-    }
+    if (!ct_grow(&set->skips, &set->skip_capacity, set->skip_count, sizeof *set->skips, 256))
+        return CT_ERR_NO_MEMORY;
     set->skips[set->skip_count++] =
         (struct ct_skip_record){m->scan.funcs[index].start, m->functions[index].name, m->path, reason};
     return 0;

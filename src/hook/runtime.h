@@ -162,11 +162,11 @@ struct ct_block {
     uint32_t full_count;
     uint32_t event_lock;
     uint32_t delivering; /* somebody hands full buffers to the sink; one at a time, so that order is kept */
-    uint32_t lane_slot;  /* of the agent's lane (agent/lane.c) */
+    uint32_t lane_slot;  /* of the agent's lane (agent/agent_lane.c) */
     struct ct_counters own_counters;
-    /* Detail (agent/detail.c): how large the thread's segments are, in chunks; how many it has had. */
+    /* Detail (agent/agent_detail.c): how large the thread's segments are, in chunks; how many it has had. */
     uint32_t detail_home, detail_serial;
-    uint32_t waits; /* how often the thread has looked in vain for room since it last found some (agent/lane.c) */
+    uint32_t waits; /* how often the thread has looked in vain for room since it last found some (agent/agent_lane.c) */
     size_t size;    /* of the whole mapping */
     uint32_t
         in_use; /* 0: free; 1: a thread's; 2: on its way there or back; CT_BLOCK_STRAY: it is what threads without one find */
@@ -361,7 +361,7 @@ void ct_walk_end_look(struct ct_block *b, uint64_t slot);
 
 /* ---- events (event.c) ---- */
 
-/* Two implementations: event.c for a process that hooks itself, agent/lane.c for one that is recorded. */
+/* Two implementations: event.c for a process that hooks itself, agent/agent_lane.c for one that is recorded. */
 
 /* A thread takes the block. */
 void ct_event_begin(struct ct_block *b);

@@ -4,6 +4,7 @@
  * landing place is not, so jump tables are followed and the bytes between functions are decoded too.
  * The depth of the stack is followed as far as straight code and forward branches tell, to notice functions that read
  * their own return address. */
+#include "base/grow.h"
 #include "hook/scan.h"
 #include <contrail/status.h>
 #include "isa/x64/decode.h"
@@ -58,14 +59,8 @@ struct walk {
 /* ---- branches ---- */
 
 static int add_loop(struct ct_scan *s, const struct ct_x64_insn *insn, uint64_t at, size_t function) {
-    if (s->loop_count == s->loop_capacity) {
-        size_t capacity = s->loop_capacity ? s->loop_capacity * 2 : 64;
-        struct ct_scan_loop *loops = realloc(s->loops, capacity * sizeof *loops);
-        if (!loops)
-            return CT_ERR_NO_MEMORY;
-        s->loops = loops;
-        s->loop_capacity = capacity;
-    }
+    if (!ct_grow(&s->loops, &s->loop_capacity, s->loop_count, sizeof *s->loops, 64))
+        return CT_ERR_NO_MEMORY;
     s->loops[s->loop_count++] = (struct ct_scan_loop){
         .branch = at, .function = (uint32_t)function, .length = insn->length, .disp_size = insn->imm_size};
     return 0;
@@ -87,14 +82,8 @@ static void note_foreign(struct ct_scan *s, uint64_t target) {
 }
 
 static int add_tail(struct ct_scan *s, uint64_t target, size_t function) {
-    if (s->tail_count == s->tail_capacity) {
-        size_t capacity = s->tail_capacity ? s->tail_capacity * 2 : 64;
-        struct ct_scan_tail *tails = realloc(s->tails, capacity * sizeof *tails);
-        if (!tails)
-            return CT_ERR_NO_MEMORY;
-        s->tails = tails;
-        s->tail_capacity = capacity;
-    }
+    if (!ct_grow(&s->tails, &s->tail_capacity, s->tail_count, sizeof *s->tails, 64))
+        return CT_ERR_NO_MEMORY;
     s->tails[s->tail_count++] = (struct ct_scan_tail){target, (uint32_t)function};
     return 0;
 }
@@ -338,14 +327,8 @@ static bool follow_table(struct walk *w, uint64_t address, unsigned size) {
 }
 
 static int note_table(struct walk *w, uint64_t address) {
-    if (w->table_count == w->table_capacity) {
-        size_t capacity = w->table_capacity ? w->table_capacity * 2 : 256;
-        uint64_t *tables = realloc(w->tables, capacity * sizeof *tables);
-        if (!tables)
-            return CT_ERR_NO_MEMORY;
-        w->tables = tables;
-        w->table_capacity = capacity;
-    }
+    if (!ct_grow(&w->tables, &w->table_capacity, w->table_count, sizeof *w->tables, 256))
+        return CT_ERR_NO_MEMORY;
     w->tables[w->table_count++] = address;
     return 0;
 }

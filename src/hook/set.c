@@ -1,5 +1,6 @@
 /* Records, numbers and the open transaction of a hook set: see set.h. */
 #include "hook/set.h"
+#include "base/grow.h"
 #include "hook/unwinder.h"
 #include <stdlib.h>
 #include <string.h>
@@ -47,14 +48,8 @@ static int remember(struct ct_hooks *set, struct ct_hook_record *record) {
 /* ---- transaction ---- */
 
 int ct_set_add_change(struct ct_hooks *set, struct ct_change change) {
-    if (set->change_count == set->change_capacity) {
-        size_t capacity = set->change_capacity ? set->change_capacity * 2 : 64;
-        struct ct_change *changes = realloc(set->changes, capacity * sizeof *changes);
-        if (!changes)
-            return CT_ERR_NO_MEMORY;
-        set->changes = changes;
-        set->change_capacity = capacity;
-    }
+    if (!ct_grow(&set->changes, &set->change_capacity, set->change_count, sizeof *set->changes, 64))
+        return CT_ERR_NO_MEMORY;
     set->changes[set->change_count++] = change;
     return 0;
 }

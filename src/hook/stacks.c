@@ -1,5 +1,6 @@
 /* The stacks of a thread: see stacks.h. Owner: the block's thread, with signals blocked. */
 #include "hook/stacks.h"
+#include "hook/stack_order.h"
 #include "os/os.h"
 
 /* Slots on a stack that is not the thread's own are taken for the same stack when they are this close: */
@@ -64,36 +65,19 @@ uint32_t ct_stacks_of(const struct ct_block *b, const struct ct_shadow *e) {
 
 /* Place of the first stack that reaches up to `slot`. */
 static uint32_t place_in_order(struct ct_stacks *s, uint64_t slot) {
-    uint32_t low = 0, high = s->count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (s->pool[s->order[middle]].high < slot)
-            low = middle + 1;
-        else
-            high = middle;
-        s->steps++;
-    }
-    return low;
+    const struct ct_stack_pool pool = {s->pool, sizeof s->pool[0]};
+    return ct_stack_order_find(s->order, s->count, pool, slot, &s->steps);
 }
 
 static void list(struct ct_stacks *s, uint32_t stack) {
-    uint32_t at = place_in_order(s, s->pool[stack].high);
-    for (uint32_t i = s->count++; i > at; i--)
-        s->order[i] = s->order[i - 1];
-    s->order[at] = stack;
+    ct_stack_order_add(s->order, &s->count, place_in_order(s, s->pool[stack].high), stack);
     s->pool[stack].listed = 1;
 }
 
 static void forget_stack(struct ct_stacks *s, uint32_t stack) {
     struct ct_stack *t = &s->pool[stack];
-    if (t->listed) {
-        uint32_t at = place_in_order(s, t->high);
-        while (at < s->count && s->order[at] != stack)
-            at++;
-        s->count -= at < s->count;
-        for (uint32_t i = at; i < s->count; i++)
-            s->order[i] = s->order[i + 1];
-    }
+    if (t->listed)
+        ct_stack_order_remove(s->order, &s->count, place_in_order(s, t->high), stack);
     if (s->home == stack)
         s->home = CT_NO_STACK;
     t->listed = t->known = 0;

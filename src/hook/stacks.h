@@ -16,7 +16,7 @@
 #define CT_NO_STACK UINT32_MAX
 
 struct ct_stack {
-    uint64_t high;   /* slot of its outermost frame that was seen */
+    uint64_t high;   /* first (stack_order.h): slot of its outermost frame that was seen */
     uint32_t id;     /* what it is called in events */
     uint32_t newest; /* entry of its chain; 0: none */
     uint32_t next;   /* in the list of free ones */

@@ -1,5 +1,5 @@
 /* See eject.h. */
-#include "inject/eject_parts.h"
+#include "inject/eject_internal.h"
 #include "abi/shm_abi.h"
 #include "inject/recorder.h"
 #include "inject/stopped.h"

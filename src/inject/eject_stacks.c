@@ -1,5 +1,6 @@
 /* Real return addresses: what the shadow stacks in the target know, put back on its stacks. See eject.h. */
-#include "inject/eject_parts.h"
+#include "base/grow.h"
+#include "inject/eject_internal.h"
 #include "hook/runtime.h"
 #include <contrail/status.h>
 #include <stdlib.h>
@@ -31,14 +32,8 @@ struct known_returns {
 static int add_entry(struct known_returns *known, const struct ct_shadow *e) {
     if (e->slot <= CT_SLOT_LAST || e->slot == UINT64_MAX)
         return 0;
-    if (known->count == known->capacity) {
-        size_t capacity = known->capacity ? known->capacity * 2 : 256;
-        struct known_return *at = realloc(known->at, capacity * sizeof *at);
-        if (!at)
-            return CT_ERR_NO_MEMORY;
-        known->at = at;
-        known->capacity = capacity;
-    }
+    if (!ct_grow(&known->at, &known->capacity, known->count, sizeof *known->at, 256))
+        return CT_ERR_NO_MEMORY;
     known->at[known->count] = (struct known_return){
         .slot = (e->slot + 7) & ~7ull, .resume = e->stub + CT_AFTER_TO_RESUME, .ret = e->ret, .order = known->count};
     known->count++;

@@ -2,7 +2,7 @@
 #include "inject/inject.h"
 #include "abi/boot_abi.h"
 #include "inject/agent_image.h"
-#include "inject/inject_parts.h"
+#include "inject/inject_memory.h"
 #include "inject/stopped.h"
 #include "remote/frames.h"
 #include <contrail/status.h>
@@ -506,16 +506,20 @@ static int patch_all(struct ct_injection *in, bool services) {
     return ct_page_writer_flush(&w);
 }
 
+/* Services first. */
+static int change_code(struct ct_injection *in) {
+    int status = ct_stopped_move_threads(in->remote, moved, in->plan);
+    if (!status)
+        status = patch_all(in, true);
+    return status ? status : patch_all(in, false);
+}
+
 int ct_inject_hooks(struct ct_injection *in, struct ct_remote_error *error) {
     int status = equip_threads(in);
     if (!status)
         forget_lists(in);
     if (!status)
-        status = ct_stopped_move_threads(in->remote, moved, in->plan);
-    if (!status)
-        status = patch_all(in, true);
-    if (!status)
-        status = patch_all(in, false);
+        status = change_code(in);
     return status ? explain(error, status, "the process's code could not be changed") : 0;
 }
 
@@ -591,11 +595,7 @@ int ct_inject_more(struct ct_injection *in, const struct ct_target_plan *plan, u
     for (size_t i = 0; status && i < in->regions_mapped; i++)
         (void)ct_inject_unmap(in, plan->regions[i].address, plan->regions[i].size);
     if (!status)
-        status = ct_stopped_move_threads(in->remote, moved, in->plan);
-    if (!status)
-        status = patch_all(in, true);
-    if (!status)
-        status = patch_all(in, false);
+        status = change_code(in);
     forget_lists(in);
     in->plan = before;
     in->regions_mapped = regions_before;

@@ -1,5 +1,5 @@
 /* Why memory of ours could not be put into a target: one sentence for the user, with the remedy. */
-#include "inject/inject_parts.h"
+#include "inject/inject_memory.h"
 #include <contrail/status.h>
 #include <errno.h>
 #include <stdio.h>

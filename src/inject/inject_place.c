@@ -1,6 +1,6 @@
 /* Where the memory that we share with a target goes: into the largest stretch that is free, some way below its upper end, so that
  * stubs for libraries that are loaded later find room near them. */
-#include "inject/inject_parts.h"
+#include "inject/inject_memory.h"
 #include "remote/frames.h"
 
 #define LOWEST (1ull << 20)

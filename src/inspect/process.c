@@ -1,6 +1,6 @@
 /* The public face of another process: see contrail/process.h. Everything is done by the calling thread; the process is
  * stopped only in look_at_stacks and ct_process_modify_thread, and runs on when these return, whatever happened. */
-#include "inspect/process_parts.h"
+#include "inspect/process.h"
 #include <contrail/status.h>
 #include <fnmatch.h>
 #include <stdio.h>

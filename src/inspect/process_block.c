@@ -2,7 +2,7 @@
  * read there may say anything: who walks a shadow stack looks again (process_shadow.c). */
 #include "abi/boot_abi.h"
 #include "abi/shm_abi.h"
-#include "inspect/process_parts.h"
+#include "inspect/process.h"
 #include "hook/runtime.h"
 
 enum { MAX_BLOCKS = 8192 };

@@ -2,7 +2,8 @@
  *
  * Files are opened as that process sees them and stay here, so that tables can be made of them at any time. Load
  * bias and span come from the file's program headers, because mappings may be split, or have had their protection changed. */
-#include "inspect/process_parts.h"
+#include "base/grow.h"
+#include "inspect/process.h"
 #include "abi/shm_abi.h"
 #include "plan/debug_root.h"
 #include "inject/recorder.h"
@@ -106,29 +107,17 @@ static struct ct_process_file *open_file(const struct ct_remote *remote, const s
 /* ---- all of them ---- */
 
 static int add_code(struct ct_process *process, const struct ct_os_map *map, bool anonymous) {
-    if (process->code_count == process->code_capacity) {
-        size_t capacity = process->code_capacity ? 2 * process->code_capacity : 64;
-        struct ct_process_code *code = realloc(process->code, capacity * sizeof *code);
-        if (!code)
-            return CT_ERR_NO_MEMORY;
-        process->code = code;
-        process->code_capacity = capacity;
-    }
+    if (!ct_grow(&process->code, &process->code_capacity, process->code_count, sizeof *process->code, 64))
+        return CT_ERR_NO_MEMORY;
     bool generated = anonymous && (!map->path[0] || !strncmp(map->path, "[anon", 5));
     process->code[process->code_count++] = (struct ct_process_code){map->start, map->end, anonymous, generated};
     return 0;
 }
 
 static int add_file(struct ct_process *process, struct ct_process_file *file) {
-    if (process->file_count == process->file_capacity) {
-        size_t capacity = process->file_capacity ? 2 * process->file_capacity : 32;
-        struct ct_process_file **files = realloc(process->files, capacity * sizeof *files);
-        if (!files) {
-            close_file(file);
-            return CT_ERR_NO_MEMORY;
-        }
-        process->files = files;
-        process->file_capacity = capacity;
+    if (!ct_grow(&process->files, &process->file_capacity, process->file_count, sizeof *process->files, 32)) {
+        close_file(file);
+        return CT_ERR_NO_MEMORY;
     }
     process->files[process->file_count++] = file;
     return 0;

@@ -1,6 +1,7 @@
 /* Names of frames: functions, and, where debug information is asked for, source lines and inlined functions. The process runs
  * again by then. */
-#include "inspect/process_parts.h"
+#include "base/grow.h"
+#include "inspect/process.h"
 #include "symbols/dw.h"
 #include "symbols/lines.h"
 #include <contrail/status.h>
@@ -8,14 +9,8 @@
 #include <string.h>
 
 static int add_frame(struct ct_process_names *n, const struct ct_process_frame *frame) {
-    if (n->count == n->capacity) {
-        size_t capacity = n->capacity ? 2 * n->capacity : 64;
-        struct ct_process_frame *frames = realloc(n->frames, capacity * sizeof *frames);
-        if (!frames)
-            return CT_ERR_NO_MEMORY;
-        n->frames = frames;
-        n->capacity = capacity;
-    }
+    if (!ct_grow(&n->frames, &n->capacity, n->count, sizeof *n->frames, 64))
+        return CT_ERR_NO_MEMORY;
     n->frames[n->count++] = *frame;
     return 0;
 }
@@ -24,14 +19,8 @@ static int add_frame(struct ct_process_names *n, const struct ct_process_frame *
 static const char *keep(struct ct_process_names *n, const char *text) {
     if (!*text)
         return "";
-    if (n->text_count == n->text_capacity) {
-        size_t capacity = n->text_capacity ? 2 * n->text_capacity : 64;
-        char **texts = realloc(n->texts, capacity * sizeof *texts);
-        if (!texts)
-            return "";
-        n->texts = texts;
-        n->text_capacity = capacity;
-    }
+    if (!ct_grow(&n->texts, &n->text_capacity, n->text_count, sizeof *n->texts, 64))
+        return "";
     char *copy = strdup(text);
     if (!copy)
         return "";

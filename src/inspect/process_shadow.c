@@ -1,7 +1,7 @@
 /* Shadow stacks of a recorded process, read from outside: return addresses on its stacks lead to stubs, the real ones are
  * here (hook/runtime.h). Everything is read from another process, maybe from one that only looks like a recorded one, so
  * nothing is believed without a look at it, and the work is limited. */
-#include "inspect/process_parts.h"
+#include "inspect/process.h"
 #include "hook/runtime.h"
 
 enum { MAX_SEARCHED = 1 << 16, MAX_BLOCKS = 8192 };

@@ -1,5 +1,6 @@
 /* Threads as the kernel lists them: number, name, state. Nothing is stopped, so a thread may end meanwhile. */
-#include "inspect/process_parts.h"
+#include "base/grow.h"
+#include "inspect/process.h"
 #include "os/os.h"
 #include <contrail/status.h>
 #include <dirent.h>
@@ -46,13 +47,8 @@ static int by_tid(const void *a, const void *b) {
 
 static int add_task(struct ct_process_task **list, size_t *count, size_t *capacity,
                     const struct ct_process_task *task) {
-    if (*count == *capacity) {
-        *capacity = *capacity ? 2 * *capacity : 16;
-        struct ct_process_task *grown = realloc(*list, *capacity * sizeof *grown);
-        if (!grown)
-            return CT_ERR_NO_MEMORY;
-        *list = grown;
-    }
+    if (!ct_grow(list, capacity, *count, sizeof **list, 16))
+        return CT_ERR_NO_MEMORY;
     (*list)[(*count)++] = *task;
     return 0;
 }

@@ -3,7 +3,7 @@
  * All of it happens while the process is stopped, because frames may lead from one stack to another (signal stacks,
  * coroutines), which a copy of "the" stack would not hold. To keep that short, tables are made before the stop and names
  * are looked up after it; what is left is a few microseconds a frame. */
-#include "inspect/process_parts.h"
+#include "inspect/process.h"
 #include "hook/frame.h"
 #include <contrail/status.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef CT_INSPECT_PROCESS_X64_H
 #define CT_INSPECT_PROCESS_X64_H
 
-#include "inspect/process_parts.h"
+#include "inspect/process.h"
 
 enum { DWARF_RBX = 3, DWARF_RBP = 6, DWARF_RSP = 7, DWARF_PC = 16 };
 

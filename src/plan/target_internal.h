@@ -182,7 +182,8 @@ struct ct_place;
 bool ct_target_cache_load(struct ct_place *cache, struct ct_target_source *s);
 /* Does not store an image that is larger than the whole cache may be. Returns false if it was not stored. */
 bool ct_target_cache_store(struct ct_place *cache, uint64_t limit, const struct ct_target_source *s);
-/* Removes files until the cache has at most `limit` bytes: those of other builds first, then the least recently used. */
+/* Removes files until the cache has at most `limit` bytes: first those of other builds, then those least recently
+ * used. */
 void ct_target_cache_prune(struct ct_place *cache, uint64_t limit);
 
 /* ---- stub memory ---- */

@@ -3,6 +3,7 @@
  * A module is found by an executable mapping of an ELF file. The file gives the segments, the mapping gives the bias.
  * If the file is not the one in memory (it was replaced, or cannot be opened), the image in memory is used instead. A
  * source belongs to one thread at a time, except that any thread may read its bytes. */
+#include "base/grow.h"
 #include "plan/target_internal.h"
 #include "symbols/elf_image.h"
 #include "symbols/file_image.h"
@@ -24,14 +25,8 @@
 
 static int add_map(void *arg, const struct ct_os_map *map) {
     struct ct_target_maps *m = arg;
-    if (m->count == m->capacity) {
-        size_t capacity = m->capacity ? m->capacity * 2 : 256;
-        struct ct_os_map *items = realloc(m->items, capacity * sizeof *items);
-        if (!items)
-            return CT_ERR_NO_MEMORY;
-        m->items = items;
-        m->capacity = capacity;
-    }
+    if (!ct_grow(&m->items, &m->capacity, m->count, sizeof *m->items, 256))
+        return CT_ERR_NO_MEMORY;
     struct ct_os_map copy = *map;
     copy.path = strdup(map->path);
     if (!copy.path)

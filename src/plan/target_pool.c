@@ -1,4 +1,5 @@
 /* A pool of threads that exists during one call. Tasks may add others. See target_internal.h. */
+#include "base/grow.h"
 #include "plan/target_internal.h"
 #include <contrail/status.h>
 #include <pthread.h>
@@ -31,14 +32,8 @@ unsigned ct_target_pool_threads(void) {
 }
 
 static bool push_task(struct ct_target_pool *p, struct task task) {
-    if (p->count == p->capacity) {
-        size_t capacity = p->capacity ? p->capacity * 2 : 64;
-        struct task *tasks = realloc(p->tasks, capacity * sizeof *tasks);
-        if (!tasks)
-            return false;
-        p->tasks = tasks;
-        p->capacity = capacity;
-    }
+    if (!ct_grow(&p->tasks, &p->capacity, p->count, sizeof *p->tasks, 64))
+        return false;
     p->tasks[p->count++] = task;
     return true;
 }

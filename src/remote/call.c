@@ -7,7 +7,7 @@
  *   4  the thread runs, watched at its system calls, and is brought into an ordinary stop again
  *   5  signal mask, then registers as they were: an interrupted call is the kernel's to repeat again
  *   6  the code is wiped */
-#include "remote/parts.h"
+#include "remote/remote_internal.h"
 
 #include <errno.h>
 #include <signal.h>

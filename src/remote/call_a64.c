@@ -1,5 +1,5 @@
 /* Calls made in another process on arm64. */
-#include "remote/parts.h"
+#include "remote/remote_internal.h"
 #include "os/linux/registers_a64.h"
 
 #include <string.h>

@@ -16,7 +16,7 @@
  *       jmp *pc(%rip)
  *       mask, flags, registers, pc
  *       a name for memory that is shared */
-#include "remote/parts.h"
+#include "remote/remote_internal.h"
 #include "os/linux/registers_x64.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* All general registers of stopped threads. What they are is up to cpu_<isa>.c. */
-#include "remote/parts.h"
+#include "remote/remote_internal.h"
 
 /* A range of threads, from `cpus` or to it. */
 struct request {

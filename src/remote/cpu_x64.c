@@ -4,7 +4,7 @@
  * the call again (os/linux/registers_x64.c). What is shown is the state in which it will be made. As long as neither pc
  * nor rax is changed, it stays the kernel's affair; else the thread goes on exactly as the changed registers say. */
 #include "remote/cpu_x64.h"
-#include "remote/parts.h"
+#include "remote/remote_internal.h"
 #include "os/linux/registers_x64.h"
 #include <stddef.h>
 

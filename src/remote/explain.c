@@ -1,5 +1,5 @@
 /* Sentences for the user: what was refused, by whom, and what helps. */
-#include "remote/parts.h"
+#include "remote/remote_internal.h"
 
 #include <pwd.h>
 #include <stdarg.h>

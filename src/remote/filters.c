@@ -8,7 +8,7 @@
  *     and as many are on all three of it, the thread and us. Whoever enters the container later gets the container's too.
  * On a system without containers the first process has no filter, so there the second rule never holds. */
 #include "remote/filter_program.h"
-#include "remote/parts.h"
+#include "remote/remote_internal.h"
 #include "os/os.h"
 
 #include <errno.h>

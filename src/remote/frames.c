@@ -1,6 +1,6 @@
 /* See frames.h. */
 #include "remote/frames.h"
-#include "remote/parts.h"
+#include "remote/remote_internal.h"
 #include <contrail/status.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Frames of signal handlers on arm64. */
-#include "remote/parts.h"
+#include "remote/remote_internal.h"
 
 /* Not written yet: none is found. */
 bool ct_remote_next_frame(struct ct_remote *remote, const uint8_t *bytes, size_t size,

@@ -1,6 +1,6 @@
 /* Frames of signal handlers on x86_64: the kernel puts the restorer's address, then a ucontext (flags, link, stack,
  * registers). */
-#include "remote/parts.h"
+#include "remote/remote_internal.h"
 #include <string.h>
 
 #define FRAME_RSP      (8 + 40 + 15 * 8)

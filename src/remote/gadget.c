@@ -3,7 +3,7 @@
  * The kernel maps whole pages; what lies behind the end of an executable image in its last page is zero and belongs to
  * nothing. Nobody jumps there. First choice is the vdso, which every process has; else a file's last page of code. What a
  * controller that died has left is not touched as long as there is another place: a thread may still need it. */
-#include "remote/parts.h"
+#include "remote/remote_internal.h"
 #include "remote/frames.h"
 
 #include <elf.h>

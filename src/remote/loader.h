@@ -2,7 +2,7 @@
 #ifndef CT_REMOTE_LOADER_H
 #define CT_REMOTE_LOADER_H
 
-#include "remote/parts.h"
+#include "remote/remote_internal.h"
 #include "isa/host.h"
 #include CT_HOST_HEADER(loader)
 

@@ -1,5 +1,5 @@
 /* The memory of another process, through /proc/PID/mem: whatever the protection, with threads running or not. */
-#include "remote/parts.h"
+#include "remote/remote_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* Opening another process: what cannot be traced is told apart here, before anything is stopped. */
 #include "isa/machine.h"
-#include "remote/parts.h"
+#include "remote/remote_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

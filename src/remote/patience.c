@@ -3,7 +3,7 @@
  * Lists and tables there may be of any length, or have no end. Whoever follows them reads memory, so the reads end it: once the
  * time is over, or the user has given up, they fail. The callback is the caller's and is asked on the caller's thread only, never by
  * the tracer; that one sees the answer. */
-#include "remote/parts.h"
+#include "remote/remote_internal.h"
 
 enum { ASK_MS = 10 };
 

@@ -1,7 +1,7 @@
 /* What /proc tells about a process and its threads. */
 #include "isa/machine.h"
 #include "remote/frames.h"
-#include "remote/parts.h"
+#include "remote/remote_internal.h"
 
 #include <dirent.h>
 #include <elf.h>

@@ -1,7 +1,7 @@
 /* Which file a program's name means, and whether it can be started and recorded: told before anything is started. */
 #include "base/regular.h"
 #include "isa/machine.h"
-#include "remote/parts.h"
+#include "remote/remote_internal.h"
 #include "remote/program.h"
 
 #include <elf.h>

@@ -3,7 +3,7 @@
  * Invariant: a thread of the stopped set stands in a PTRACE_EVENT_STOP. Those are the stops from which the kernel repeats
  * an interrupted call, and at which no signal is under way: one that was has been delivered (the thread stands at its
  * handler), later ones wait. */
-#include "remote/parts.h"
+#include "remote/remote_internal.h"
 
 #include <string.h>
 #include <unistd.h>

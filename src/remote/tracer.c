@@ -8,7 +8,7 @@
  * still finds its way: that is what the order of steps everywhere in this layer is about.
  *
  * Where the system lets only ancestors trace (Yama), the tracer is a mere thread. Either way it blocks all signals. */
-#include "remote/parts.h"
+#include "remote/remote_internal.h"
 
 #include <errno.h>
 #include <sched.h>

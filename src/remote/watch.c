@@ -14,7 +14,7 @@
  *
  * Owner: the tracer, apart from the functions at the end. */
 #include "os/thread.h"
-#include "remote/parts.h"
+#include "remote/remote_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

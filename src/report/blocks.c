@@ -1,6 +1,7 @@
 /* See blocks.h. The blocks of each file are counted in an array, by their numbers. The result is appended to the rows,
  * which are merged whenever they have doubled. */
 #include "report/blocks.h"
+#include "base/grow.h"
 #include "symbols/lookup.h"
 #include "trace/code_file.h"
 #include "trace/reader.h"
@@ -55,14 +56,8 @@ static void put_together(struct work *w) {
 
 static int append_row(struct work *w, const struct ct_block_row *row) {
     struct ct_block_report *r = w->report;
-    if (r->row_count == w->room) {
-        size_t room = w->room ? w->room * 2 : ROOM_LEAST;
-        struct ct_block_row *rows = realloc(r->rows, room * sizeof *rows);
-        if (!rows)
-            return CT_ERR_NO_MEMORY;
-        r->rows = rows;
-        w->room = room;
-    }
+    if (!ct_grow(&r->rows, &w->room, r->row_count, sizeof *r->rows, ROOM_LEAST))
+        return CT_ERR_NO_MEMORY;
     r->rows[r->row_count++] = *row;
     return 0;
 }
@@ -70,16 +65,8 @@ static int append_row(struct work *w, const struct ct_block_row *row) {
 /* ---- counting ---- */
 
 static struct ct_block_row *counted_row(struct work *w, uint32_t number) {
-    if (number >= w->counted_room) {
-        size_t room = number + number / 2 + 1024;
-        struct ct_block_row *rows = realloc(w->counted, room * sizeof *rows);
-        if (!rows)
-            return NULL;
-        memset(rows + w->counted_room, 0, (room - w->counted_room) * sizeof *rows);
-        w->counted = rows;
-        w->counted_room = room;
-    }
-    return &w->counted[number];
+    bool room = ct_grow_zeroed(&w->counted, &w->counted_room, number, sizeof *w->counted, 1024);
+    return room ? &w->counted[number] : NULL;
 }
 
 static int count_record(struct work *w, const struct ct_code_record *record) {

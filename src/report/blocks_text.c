@@ -1,7 +1,7 @@
 /* The report of blocks as JSON and as CSV. */
 #include "report/blocks.h"
 #include "report/output.h"
-#include "trace/writer.h"
+#include "base/json_write.h"
 
 static void row_json(const struct ct_block_row *row, const struct ct_trace *trace, struct ct_json *json) {
     ct_json_begin(json, NULL, '{');

@@ -1,7 +1,7 @@
 /* Signals and crashes: see crash.h. */
 #include "report/crash.h"
 #include "trace/frames.h"
-#include "trace/writer.h"
+#include "base/json_write.h"
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>

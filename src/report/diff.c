@@ -1,6 +1,6 @@
 /* Functions of two traces side by side: both reports are sorted by name and merged. */
 #include "report/diff.h"
-#include "trace/writer.h"
+#include "base/json_write.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,7 +108,7 @@ int ct_diff_make(struct ct_diff **out, struct ct_trace *const traces[CT_DIFF_SID
     struct ct_diff *d = calloc(1, sizeof *d);
     int status = d ? 0 : CT_ERR_NO_MEMORY;
     for (int s = 0; s < CT_DIFF_SIDES && !status; s++) {
-        d->names[s] = (struct ct_known_table){.trace = traces[s], .select = &options->select};
+        d->names[s] = (struct ct_function_cache){.trace = traces[s], .select = &options->select};
         status = ct_report_make(&d->reports[s], traces[s], &by_name);
     }
     if (!status)
@@ -128,7 +128,7 @@ void ct_diff_free(struct ct_diff *d) {
         return;
     for (int s = 0; s < CT_DIFF_SIDES; s++) {
         ct_report_free(d->reports[s]);
-        ct_known_free(&d->names[s]);
+        ct_function_cache_free(&d->names[s]);
         free(d->path.next[s]);
     }
     free(d->path.stack);

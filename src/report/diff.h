@@ -8,7 +8,7 @@
 #define CT_REPORT_DIFF_H
 
 #include "report/functions.h"
-#include "report/known.h"
+#include "report/function_cache.h"
 
 /* The only list; the names are what the user types. */
 #define CT_DIFF_SORT_LIST(X) X(SELF, "self") X(TOTAL, "total") X(CALLS, "calls") X(NAME, "name")
@@ -38,7 +38,7 @@ struct ct_diff_row {
 };
 
 struct ct_diff_call {
-    const struct ct_known *known;
+    const struct ct_cached_function *known;
     uint64_t depth; /* selected calls around it */
 };
 
@@ -60,7 +60,7 @@ struct ct_diff {
     uint64_t added, gone, changed; /* of the matched rows */
     uint64_t unchanged;            /* functions without a row: equal, or below the least change */
     struct ct_report *reports[CT_DIFF_SIDES];
-    struct ct_known_table names[CT_DIFF_SIDES];
+    struct ct_function_cache names[CT_DIFF_SIDES];
     struct ct_diff_path path;
 };
 

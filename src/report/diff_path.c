@@ -2,6 +2,7 @@
  *
  * Calls are enough: the depth of a call says which frames around it are open, and these are the last calls at the
  * depths below. Functions outside the selection are left out, so a depth here counts selected frames only. */
+#include "base/grow.h"
 #include "report/diff.h"
 #include "abi/atf.h"
 #include <stdlib.h>
@@ -11,7 +12,7 @@ enum { MAX_DEPTH = 1 << 20 }; /* deeper calls count as this deep: such a file is
 
 struct walker {
     struct ct_trace_cursor *cursor;
-    struct ct_known_table *names;
+    struct ct_function_cache *names;
     size_t process;
     uint32_t *outer; /* [d]: selected frames among the d outermost ones */
     size_t count, capacity;
@@ -21,16 +22,8 @@ struct walker {
 
 /* Makes `outer` known up to this depth. Frames whose calls were lost are not selected. */
 static bool extend_outer(struct walker *w, size_t depth) {
-    if (depth >= w->capacity) {
-        size_t capacity = w->capacity ? w->capacity : 256;
-        while (capacity <= depth)
-            capacity *= 2;
-        uint32_t *grown = realloc(w->outer, capacity * sizeof *grown);
-        if (!grown)
-            return false;
-        w->outer = grown;
-        w->capacity = capacity;
-    }
+    if (!ct_grow(&w->outer, &w->capacity, depth, sizeof *w->outer, 256))
+        return false;
     if (!w->count)
         w->outer[w->count++] = 0;
     for (; w->count <= depth; w->count++)
@@ -45,7 +38,7 @@ static bool next_call(struct walker *w) {
     while (ct_trace_next(w->cursor, &event)) {
         if (event.kind != CT_TRACE_CALL)
             continue;
-        const struct ct_known *known = ct_known_get(w->names, w->process, event.function_id);
+        const struct ct_cached_function *known = ct_function_cache_get(w->names, w->process, event.function_id);
         /* On another stack: the depth there. Its surroundings are not compared. */
         size_t depth = event.depth & ATF_DEPTH_OTHER ? ATF_DEPTH_PLACE(event.depth) : event.depth;
         depth = depth < MAX_DEPTH ? depth : MAX_DEPTH;
@@ -72,16 +65,8 @@ struct stack {
 };
 
 static bool put_call(struct stack *stack, const struct ct_diff_call *call) {
-    if (call->depth >= stack->capacity) {
-        size_t capacity = stack->capacity ? stack->capacity : 64;
-        while (capacity <= call->depth)
-            capacity *= 2;
-        struct ct_diff_call *grown = realloc(stack->calls, capacity * sizeof *grown);
-        if (!grown)
-            return false;
-        stack->calls = grown;
-        stack->capacity = capacity;
-    }
+    if (!ct_grow(&stack->calls, &stack->capacity, call->depth, sizeof *stack->calls, 64))
+        return false;
     stack->calls[call->depth] = *call;
     return true;
 }

@@ -3,6 +3,7 @@
  * Workers share the trace (each reads a different thread of it), the counter of remaining threads, and a lock for
  * lookups of functions. The largest threads come first, so that no worker is left alone with a large one at the end. */
 #include "report/functions.h"
+#include "base/grow.h"
 #include "report/count.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -41,14 +42,8 @@ struct worker {
 /* ---- rows ---- */
 
 static struct ct_report_row *add_row(struct part *part) {
-    if (part->count == part->capacity) {
-        size_t capacity = part->capacity ? 2 * part->capacity : 256;
-        struct ct_report_row *grown = realloc(part->rows, capacity * sizeof *grown);
-        if (!grown)
-            return NULL;
-        part->rows = grown;
-        part->capacity = capacity;
-    }
+    if (!ct_grow(&part->rows, &part->capacity, part->count, sizeof *part->rows, 256))
+        return NULL;
     return &part->rows[part->count++];
 }
 

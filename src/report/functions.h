@@ -10,7 +10,7 @@
 #ifndef CT_REPORT_FUNCTIONS_H
 #define CT_REPORT_FUNCTIONS_H
 
-#include "report/known.h"
+#include "report/function_cache.h"
 #include <contrail/trace.h>
 
 /* The only list; the names are what the user types. */
@@ -55,7 +55,7 @@ struct ct_report {
     uint64_t events, calls, exceptions, open, unpaired;
     uint64_t gaps, lost, gap_ns; /* gaps in the threads that were read, events lost there, their time */
     uint64_t threads;            /* that were read */
-    struct ct_known_table names;
+    struct ct_function_cache names;
 };
 
 int ct_report_make(struct ct_report **out, struct ct_trace *trace, const struct ct_report_options *options);

@@ -3,7 +3,7 @@
 #include "report/output.h"
 #include "report/values.h"
 #include "symbols/demangle.h"
-#include "trace/writer.h"
+#include "base/json_write.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,6 +4,7 @@
  * frame's rows among the callees are children of its caller's rows, so a call costs `depth` steps, however deep the
  * stack is. One owner. */
 #include "report/graph.h"
+#include "base/grow.h"
 #include "trace/facts.h"
 #include "trace/frames.h"
 #include <stdlib.h>
@@ -11,8 +12,8 @@
 /* A function as events name it. */
 struct function {
     struct ct_table_key key;
-    const struct ct_known *known;   /* one for all processes that have this function */
-    struct ct_graph_function *root; /* NULL: the user did not ask for it */
+    const struct ct_cached_function *known; /* one for all processes that have this function */
+    struct ct_graph_function *root;         /* NULL: the user did not ask for it */
 };
 
 /* The first function with this module, name and offset. */
@@ -50,15 +51,9 @@ static uint64_t hash_text(uint64_t hash, const char *text) {
     return hash;
 }
 
-static struct ct_graph_function *add_root(struct ct_graph *g, const struct ct_known *known) {
-    if (g->function_count == g->function_capacity) {
-        size_t capacity = g->function_capacity ? 2 * g->function_capacity : 16;
-        struct ct_graph_function **grown = realloc(g->functions, capacity * sizeof(struct ct_graph_function *));
-        if (!grown)
-            return NULL;
-        g->functions = grown;
-        g->function_capacity = capacity;
-    }
+static struct ct_graph_function *add_root(struct ct_graph *g, const struct ct_cached_function *known) {
+    if (!ct_grow(&g->functions, &g->function_capacity, g->function_count, sizeof *g->functions, 16))
+        return NULL;
     struct ct_graph_function *root = calloc(1, sizeof *root);
     if (!root)
         return NULL;
@@ -69,7 +64,7 @@ static struct ct_graph_function *add_root(struct ct_graph *g, const struct ct_kn
 
 /* Processes that run the same program have the same functions: they share one `known`. */
 static bool learn_function(struct walk *w, struct function *f) {
-    const struct ct_known *known = ct_known_get(&w->graph->names, f->key.process, f->key.function);
+    const struct ct_cached_function *known = ct_function_cache_get(&w->graph->names, f->key.process, f->key.function);
     if (!known)
         return false;
     if (known->function && ct_trace_process_count(w->trace) > 1) {
@@ -128,7 +123,8 @@ static struct record *record_at(const struct walk *w, size_t at) {
     return frame ? frame->user : NULL;
 }
 
-static struct ct_graph_node *count_child(struct walk *w, struct ct_graph_node *parent, const struct ct_known *known) {
+static struct ct_graph_node *count_child(struct walk *w, struct ct_graph_node *parent,
+                                         const struct ct_cached_function *known) {
     struct ct_graph_node *node = ct_graph_child(parent, known);
     if (node)
         node->calls++;
@@ -153,7 +149,7 @@ static void count_in(struct walk *w, struct record *r, size_t at) {
 
 /* Counts the paths out of the functions that led here. */
 static void count_out(struct walk *w, struct record *r, const struct record *caller) {
-    const struct ct_known *known = r->function->known;
+    const struct ct_cached_function *known = r->function->known;
     if (caller->function->root)
         r->out[0] = count_child(w, &caller->function->root->callees, known);
     for (size_t i = 1; i < w->options->depth; i++)
@@ -329,7 +325,7 @@ int ct_graph_make(struct ct_graph **out, struct ct_trace *trace, const struct ct
     struct ct_graph *g = calloc(1, sizeof *g);
     if (!g)
         return CT_ERR_NO_MEMORY;
-    g->names = (struct ct_known_table){.trace = trace, .select = &options->select};
+    g->names = (struct ct_function_cache){.trace = trace, .select = &options->select};
     struct walk w = {.trace = trace, .options = options, .graph = g};
     int status = walk_all(&w);
     free_walk(&w);
@@ -361,6 +357,6 @@ void ct_graph_free(struct ct_graph *g) {
         free(g->functions[i]);
     }
     free(g->functions);
-    ct_known_free(&g->names);
+    ct_function_cache_free(&g->names);
     free(g);
 }

@@ -10,7 +10,7 @@
 #ifndef CT_REPORT_GRAPH_H
 #define CT_REPORT_GRAPH_H
 
-#include "report/known.h"
+#include "report/function_cache.h"
 #include "trace/frames.h"
 #include <contrail/trace.h>
 
@@ -23,7 +23,7 @@ struct ct_graph_options {
 };
 
 struct ct_graph_node {
-    const struct ct_known *known; /* NULL: calls whose caller was not recorded */
+    const struct ct_cached_function *known; /* NULL: calls whose caller was not recorded */
     uint64_t calls;
     uint64_t timed; /* calls with a time */
     uint64_t total_ns;
@@ -44,7 +44,7 @@ struct ct_graph {
     size_t function_count, function_capacity;
     size_t shown; /* functions before the limit */
     uint64_t threads, gaps, lost;
-    struct ct_known_table names;
+    struct ct_function_cache names;
 };
 
 int ct_graph_make(struct ct_graph **out, struct ct_trace *trace, const struct ct_graph_options *options);
@@ -56,6 +56,6 @@ void ct_graph_json(const struct ct_graph *graph, const struct ct_trace *trace, s
 /* A part of ct_graph_make: sorts the trees, and counts what the limit leaves. */
 void ct_graph_arrange(struct ct_graph *graph, uint64_t limit);
 /* Returns the row for `known` below `parent`; adds it when there is none. NULL: out of memory. */
-struct ct_graph_node *ct_graph_child(struct ct_graph_node *parent, const struct ct_known *known);
+struct ct_graph_node *ct_graph_child(struct ct_graph_node *parent, const struct ct_cached_function *known);
 
 #endif

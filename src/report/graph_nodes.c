@@ -1,10 +1,11 @@
 /* Rows of callers and callees: lookup, order, limit, JSON. */
+#include "base/grow.h"
 #include "report/graph.h"
-#include "trace/writer.h"
+#include "base/json_write.h"
 #include <stdlib.h>
 #include <string.h>
 
-struct ct_graph_node *ct_graph_child(struct ct_graph_node *parent, const struct ct_known *known) {
+struct ct_graph_node *ct_graph_child(struct ct_graph_node *parent, const struct ct_cached_function *known) {
     for (size_t i = 0; i < parent->child_count; i++) {
         struct ct_graph_node *child = parent->children[i];
         if (child->known != known)
@@ -13,14 +14,8 @@ struct ct_graph_node *ct_graph_child(struct ct_graph_node *parent, const struct 
         parent->children[i / 2] = child;
         return child;
     }
-    if (parent->child_count == parent->child_capacity) {
-        size_t capacity = parent->child_capacity ? 2 * parent->child_capacity : 4;
-        struct ct_graph_node **grown = realloc(parent->children, capacity * sizeof(struct ct_graph_node *));
-        if (!grown)
-            return NULL;
-        parent->children = grown;
-        parent->child_capacity = capacity;
-    }
+    if (!ct_grow(&parent->children, &parent->child_capacity, parent->child_count, sizeof *parent->children, 4))
+        return NULL;
     struct ct_graph_node *child = calloc(1, sizeof *child);
     if (!child)
         return NULL;
@@ -86,7 +81,7 @@ void ct_graph_arrange(struct ct_graph *g, uint64_t limit) {
 
 /* ---- JSON ---- */
 
-static void name_json(const struct ct_known *known, struct ct_json *json) {
+static void name_json(const struct ct_cached_function *known, struct ct_json *json) {
     if (!known)
         return;
     ct_json_string(json, "name", known->name);

@@ -1,6 +1,6 @@
 /* What the trace of a process holds, as JSON. */
 #include "report/info.h"
-#include "trace/writer.h"
+#include "base/json_write.h"
 
 static void reasons_json(const char *key, const struct ct_info_reason *reasons, size_t count, bool of_modules,
                          struct ct_json *json) {

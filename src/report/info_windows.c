@@ -1,6 +1,6 @@
 /* Windows of detail, as `info` shows them, from the manifest. */
 #include "report/info.h"
-#include "trace/writer.h"
+#include "base/json_write.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* A growing text. */
 #include "report/output.h"
-#include "trace/writer.h"
+#include "base/digits.h"
+#include "base/json_write.h"
 #include <contrail/trace.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,11 +45,8 @@ void ct_output_field(struct ct_output *output, const char *value) {
 }
 
 void ct_output_number(struct ct_output *t, uint64_t number) {
-    char digits[20];
-    size_t at = sizeof digits;
-    do
-        digits[--at] = (char)('0' + number % 10);
-    while (number /= 10);
+    char digits[CT_DIGITS];
+    size_t at = ct_digits(digits, number);
     ct_output_bytes(t, digits + at, sizeof digits - at);
 }
 

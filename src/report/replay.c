@@ -1,7 +1,7 @@
 /* The replay: pairs the events of each thread and turns them into lines.
  *
  * Threads are read from their beginning, so that calls that began before the range are known when they end in it. */
-#include "report/replay_parts.h"
+#include "report/replay_internal.h"
 #include "abi/atf.h"
 #include <contrail/session.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static bool is_early(const struct ct_replay_source *s, uint64_t time_ns) {
 
 /* Decides whether the call is in a selected function, and how far below it. */
 static void place_call(const struct ct_replay_source *s, struct ct_replay_call *call,
-                       const struct ct_replay_call *parent, const struct ct_known *known) {
+                       const struct ct_replay_call *parent, const struct ct_cached_function *known) {
     const struct ct_replay_options *options = s->replay->options;
     if (!options->select.functions) {
         call->inside = true;
@@ -60,7 +60,7 @@ static void place_call(const struct ct_replay_source *s, struct ct_replay_call *
 }
 
 void ct_replay_fill(const struct ct_replay_source *s, struct ct_replay_call *call, enum ct_replay_kind kind,
-                    const struct ct_known *known) {
+                    const struct ct_cached_function *known) {
     const struct ct_replay_call *outer = shown_call(s, s->frames.running);
     call->line = (struct ct_replay_line){
         .kind = kind,
@@ -81,7 +81,7 @@ void ct_replay_put(struct ct_replay_source *s, struct ct_replay_call *call) {
     ct_replay_append(&s->replay->lines, call);
 }
 
-static void on_entry(struct ct_replay_source *s, const struct ct_known *known) {
+static void on_entry(struct ct_replay_source *s, const struct ct_cached_function *known) {
     struct ct_replay_lines *lines = &s->replay->lines;
     const struct ct_replay_call *caller = call_at(s, ct_frames_entry(&s->frames, &s->event));
     struct ct_replay_call *call = ct_replay_new(lines);
@@ -98,7 +98,7 @@ static void on_entry(struct ct_replay_source *s, const struct ct_known *known) {
 
 static void on_call(struct ct_replay_source *s) {
     struct ct_replay_lines *lines = &s->replay->lines;
-    const struct ct_known *known = ct_known_get(&s->replay->known, s->process, s->event.function_id);
+    const struct ct_cached_function *known = ct_function_cache_get(&s->replay->known, s->process, s->event.function_id);
     if (known && known->entry_only) {
         on_entry(s, known);
         return;
@@ -176,7 +176,7 @@ static void on_lost(void *arg, struct ct_frame *frame) {
         close_call(s, frame->user, s->event.timestamp_ns, frame->start_ns, CT_REPLAY_LOST);
 }
 
-static void append_plain(struct ct_replay_source *s, enum ct_replay_kind kind, const struct ct_known *known,
+static void append_plain(struct ct_replay_source *s, enum ct_replay_kind kind, const struct ct_cached_function *known,
                          enum ct_replay_end end) {
     struct ct_replay_call *call = ct_replay_new(&s->replay->lines);
     if (!call)
@@ -189,7 +189,7 @@ static void append_plain(struct ct_replay_source *s, enum ct_replay_kind kind, c
 /* Handles the end of a call that was not seen. */
 static void on_unknown_end(struct ct_replay_source *s, enum ct_replay_end end) {
     const struct ct_replay_options *options = s->replay->options;
-    const struct ct_known *known = ct_known_get(&s->replay->known, s->process, s->event.function_id);
+    const struct ct_cached_function *known = ct_function_cache_get(&s->replay->known, s->process, s->event.function_id);
     if (!known || !known->function_fits || !known->module_fits || options->min_ns ||
         is_early(s, s->event.timestamp_ns) || (options->max_depth && level_of(s, NULL) >= options->max_depth))
         return;
@@ -387,7 +387,7 @@ static void finish_replay(struct ct_replay_run *r) {
     free(r->sources);
     ct_trace_cursor_close(r->cursor);
     ct_replay_lines_free(&r->lines);
-    ct_known_free(&r->known);
+    ct_function_cache_free(&r->known);
     ct_facts_free(&r->facts);
 }
 

@@ -1,6 +1,6 @@
 /* Shows what followed threads executed, between the lines of their calls. The place of a block is looked up once for
  * each block of a file; memory grows with the number of blocks, not with their executions. */
-#include "report/replay_parts.h"
+#include "report/replay_internal.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@ static void look_up(struct ct_replay_source *s, const struct ct_code_block *b, s
     struct ct_replay_run *r = s->replay;
     struct ct_trace_place at = ct_trace_place(r->trace, s->process, b->module, b->offset);
     place->module = at.module;
-    place->function = at.function ? ct_known_get(&r->known, s->process, at.function->id) : NULL;
+    place->function = at.function ? ct_function_cache_get(&r->known, s->process, at.function->id) : NULL;
     place->start = at.function ? at.function->offset : 0;
     place->module_fits = ct_select_by(r->options->select.modules, place->module);
 }

@@ -5,7 +5,7 @@
 #ifndef CT_REPORT_REPLAY_LINES_H
 #define CT_REPORT_REPLAY_LINES_H
 
-#include "report/known.h"
+#include "report/function_cache.h"
 #include "report/replay.h"
 
 struct ct_replay_call {

@@ -6,7 +6,7 @@
 static int name_rows(struct ct_report *r) {
     for (size_t i = 0; i < r->row_count; i++) {
         struct ct_report_row *row = &r->rows[i];
-        const struct ct_known *known = ct_known_get(&r->names, row->process, row->function);
+        const struct ct_cached_function *known = ct_function_cache_get(&r->names, row->process, row->function);
         if (!known)
             return CT_ERR_NO_MEMORY;
         row->name = known->name;
@@ -22,7 +22,7 @@ static void filter_rows(struct ct_report *r, const struct ct_report_options *opt
     size_t kept = 0;
     for (size_t i = 0; i < r->row_count; i++) {
         const struct ct_report_row *row = &r->rows[i];
-        const struct ct_known *known = ct_known_get(&r->names, row->process, row->function);
+        const struct ct_cached_function *known = ct_function_cache_get(&r->names, row->process, row->function);
         if (row->calls >= options->min_calls && known->function_fits && known->module_fits)
             r->rows[kept++] = *row;
     }
@@ -75,7 +75,7 @@ static int compare_rows(const void *a, const void *b, void *arg) {
 }
 
 int ct_report_arrange(struct ct_report *r, const struct ct_trace *trace, const struct ct_report_options *options) {
-    r->names = (struct ct_known_table){.trace = trace, .select = &options->select};
+    r->names = (struct ct_function_cache){.trace = trace, .select = &options->select};
     int status = name_rows(r);
     if (status)
         return status;
@@ -92,7 +92,7 @@ int ct_report_arrange(struct ct_report *r, const struct ct_trace *trace, const s
 void ct_report_free(struct ct_report *r) {
     if (!r)
         return;
-    ct_known_free(&r->names);
+    ct_function_cache_free(&r->names);
     free(r->rows);
     free(r);
 }

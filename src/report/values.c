@@ -1,6 +1,6 @@
 /* Arguments and results of a report's functions: see values.h. */
 #include "report/values.h"
-#include "trace/writer.h"
+#include "base/json_write.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,10 @@
 /* See children.h. */
 #include "session/children.h"
 #include "isa/machine.h"
+#include "session/control.h"
 #include "session/crash_watch.h"
+#include "session/recording_install.h"
+#include "session/recording_leave.h"
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -218,9 +221,9 @@ static int follow_exec(struct ct_recording *r, struct ct_task *t) {
     if (status)
         return ct_recording_fail(r, status, "%s", error.text);
     if (t->parent->pid == t->who.pid)
-        __atomic_store_n(&t->parent->replaced, true, __ATOMIC_RELEASE);
+        __atomic_store_n(&t->parent->end.replaced, true, __ATOMIC_RELEASE);
     ct_requests_close(t); /* another memory: the request is not theirs any more */
-    r->stopped_at = ct_clock_now();
+    r->times.stopped_at = ct_clock_now();
     read_command_line(r);
     return ct_recording_install(r);
 }

@@ -1,7 +1,7 @@
 /* What a session can be told while it records. See control.h. Everything here runs on the thread of the control socket, which alone
  * changes the policy. */
 #include "session/children.h"
-#include "session/control.h"
+#include "session/control_internal.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static void each_recording(struct ct_session *s, void (*each)(void *arg, struct 
 
 /* One that is about to run gets what is wished when it does; one that is over needs nothing. */
 static bool is_running(const struct ct_recording *r) {
-    return r->remote && r->plan && r->resumed_at && ct_remote_is_alive(r->remote);
+    return r->remote && r->plan && r->times.resumed_at && ct_remote_is_alive(r->remote);
 }
 
 static void bring_pause(struct ct_recording *r, bool paused) {
@@ -174,7 +174,7 @@ static int resume_all(struct command *m) {
 
 static void mark_one(void *arg, struct ct_recording *r) {
     struct task *t = arg;
-    if (!r->remote || !r->resumed_at)
+    if (!r->remote || !r->times.resumed_at)
         return;
     t->processes++;
     t->marked += ct_windows_ask(&r->windows, ct_clock_now());

@@ -108,7 +108,7 @@ static int scan(struct ct_recording *r, int inner) {
     struct dirent *entry;
     int found = 0;
     uint64_t start = ct_clock_now();
-    DIR *processes = start >= r->scan_again_ns ? opendir("/proc") : NULL;
+    DIR *processes = start >= r->requests.scan_again_ns ? opendir("/proc") : NULL;
     while (processes && !found && (entry = readdir(processes))) {
         int pid = atoi(entry->d_name);
         if (is_candidate(r, pid) && ct_remote_inner_number(pid, pid) == inner)
@@ -116,7 +116,7 @@ static int scan(struct ct_recording *r, int inner) {
     }
     if (processes) {
         closedir(processes);
-        r->scan_again_ns = found ? 0 : start + (ct_clock_now() - start) * SCAN_SHARE;
+        r->requests.scan_again_ns = found ? 0 : start + (ct_clock_now() - start) * SCAN_SHARE;
     }
     return found;
 }

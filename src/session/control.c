@@ -1,7 +1,7 @@
 /* The control socket of a session: one line in, one answer out. Only its owner (and root) can use it: it lies in a directory
  * that nobody else can enter, and the kernel tells who is calling. A thread of its own serves it; callers that are slow hold up
  * nobody. */
-#include "session/control.h"
+#include "session/control_internal.h"
 #include "session/control_place.h"
 #include <dirent.h>
 #include <errno.h>
@@ -50,7 +50,7 @@ static int hold_place(const struct ct_control_server *c) {
 static void write_metrics(const struct ct_control_server *c, bool over) {
     const struct ct_session *s = c->session;
     const struct ct_metrics_labels labels = {
-        .pid = s->pid,
+        .pid = s->process.pid,
         .directory = s->directory,
         .policy_version = s->policy->version,
         .policy_hash = ct_policy_hash(s->policy),
@@ -58,8 +58,8 @@ static void write_metrics(const struct ct_control_server *c, bool over) {
         .paused = c->paused,
         .over = over,
     };
-    if (s->metrics_place)
-        (void)ct_metrics_write(&c->metrics, &labels, s->metrics_place, s->metrics_name); /* recording matters more */
+    if (s->metrics.place)
+        (void)ct_metrics_write(&c->metrics, &labels, s->metrics.place, s->metrics.name); /* recording matters more */
 }
 
 static void sample(struct ct_control_server *c, bool over) {
@@ -165,7 +165,7 @@ int ct_control_start(struct ct_session *s) {
     sigset_t all, old;
     c->listener = -1;
     ct_callers_init(c);
-    ct_control_place_name(c->name, s->pid);
+    ct_control_place_name(c->name, s->process.pid);
     c->directory = ct_control_place_make();
     if (c->directory >= 0)
         take_place(c);
@@ -203,7 +203,7 @@ bool ct_session_is_reachable(const struct ct_session *s) {
 /* A process that is not the first; false: nothing is to be done there. *linked: our link is there. */
 static bool other_name(const struct ct_session *s, int pid, char name[CT_CONTROL_PLACE_NAME_SIZE], bool *linked) {
     char target[CT_CONTROL_PLACE_NAME_SIZE];
-    if (!s->control || s->control->directory < 0 || pid == s->pid)
+    if (!s->control || s->control->directory < 0 || pid == s->process.pid)
         return false;
     ssize_t length = readlinkat(s->control->directory, ct_control_place_name(name, pid), target, sizeof target - 1);
     target[length > 0 ? length : 0] = 0;

@@ -1,6 +1,8 @@
 /* The callers of a session's control socket: read without waiting, answered without waiting. Who says nothing goes, and so does who
  * does not take the answer. The owner's own programs may be hostile too: what they can hold up is each other. */
-#include "session/control.h"
+#include "session/control_internal.h"
+#include "session/manifest.h"
+#include "base/json_write.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,13 @@
 /* See crash_watch.h. */
 #include "session/crash_watch.h"
-#include "session/crash_fault.h"
-#include "inspect/process_parts.h"
-#include "session/recording.h"
 #include "drain/signal_record.h"
 #include "isa/machine.h"
+#include "inspect/process.h"
+#include "session/crash_fault.h"
+#include "session/recording.h"
+#include "session/recording_leave.h"
+#include "trace/signal_text.h"
+#include "base/json_write.h"
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -177,12 +180,12 @@ static void keep_entry(struct ct_crash_watch *h, const struct ct_remote_signal *
 
 static enum ct_remote_verdict judge(void *arg, struct ct_remote_signal *s) {
     struct ct_recording *r = arg;
-    return r->stalk ? CT_REMOTE_SIGNAL_AS_IS : ct_crash_fault_judge(&r->crash_watch->process, s);
+    return r->stalk ? CT_REMOTE_SIGNAL_AS_IS : ct_crash_fault_judge(&r->tracing.watch->process, s);
 }
 
 static void on_signal(void *arg, const struct ct_remote_signal *s) {
     struct ct_recording *r = arg;
-    struct ct_crash_watch *h = r->crash_watch;
+    struct ct_crash_watch *h = r->tracing.watch;
     struct ct_signal_record record;
     fill(&record, s);
     find_mark(r->session, &record);
@@ -206,14 +209,14 @@ static struct ct_crash_watch *create(struct ct_recording *r) {
 static int watch(struct ct_recording *r, const struct wish *wish) {
     const struct ct_remote_watch what = {
         .signals = wish->signals, .crashes = wish->crashes, .told = on_signal, .judge = judge, .arg = r};
-    if (!r->crash_watch && !(r->crash_watch = create(r)))
+    if (!r->tracing.watch && !(r->tracing.watch = create(r)))
         return CT_ERR_NO_MEMORY;
     return ct_remote_watch(r->remote, &what);
 }
 
 int ct_crash_watch_begin(struct ct_recording *r) {
     struct wish wish = wish_of(r->session);
-    if (r->outside_tracers || ct_remote_is_watched(r->remote) || (!wish.signals && !wish.crashes))
+    if (r->tracing.outside_tracers || ct_remote_is_watched(r->remote) || (!wish.signals && !wish.crashes))
         return 0;
     return watch(r, &wish);
 }
@@ -236,24 +239,24 @@ static int apply(struct ct_recording *r) {
 }
 
 int ct_crash_watch_apply(struct ct_recording *r) {
-    return r->remote && r->resumed_at && !r->outside_tracers ? apply(r) : 0;
+    return r->remote && r->times.resumed_at && !r->tracing.outside_tracers ? apply(r) : 0;
 }
 
 void ct_crash_watch_release(struct ct_recording *r) {
-    if (r->crash_watch && r->remote)
+    if (r->tracing.watch && r->remote)
         ct_remote_unwatch(r->remote);
 }
 
 void ct_crash_watch_interrupt(struct ct_recording *r) {
     pthread_mutex_lock(&r->work);
-    r->outside_tracers++; /* the next one may come before this one is through */
+    r->tracing.outside_tracers++; /* the next one may come before this one is through */
     ct_crash_watch_release(r);
     pthread_mutex_unlock(&r->work);
 }
 
 void ct_crash_watch_again(struct ct_recording *r) {
     pthread_mutex_lock(&r->work);
-    r->outside_tracers--;
+    r->tracing.outside_tracers--;
     (void)ct_crash_watch_apply(r);
     pthread_mutex_unlock(&r->work);
 }
@@ -266,19 +269,19 @@ bool ct_crash_watch_is_wanted(struct ct_recording *r) {
 }
 
 void ct_crash_watch_end(struct ct_recording *r) {
-    if (!r->crash_watch || !r->remote)
+    if (!r->tracing.watch || !r->remote)
         return;
     int status = ct_remote_exit_status(r->remote);
-    if (r->exit_status < 0 && !__atomic_load_n(&r->replaced, __ATOMIC_ACQUIRE))
-        r->exit_status = status;
+    if (r->end.exit_status < 0 && !__atomic_load_n(&r->end.replaced, __ATOMIC_ACQUIRE))
+        r->end.exit_status = status;
     ct_remote_unwatch(r->remote);
 }
 
 void ct_crash_watch_free(struct ct_recording *r) {
-    struct ct_crash_watch *h = r->crash_watch;
+    struct ct_crash_watch *h = r->tracing.watch;
     if (!h)
         return;
-    r->crash_watch = NULL;
+    r->tracing.watch = NULL;
     for (size_t i = 0; i < h->count; i++)
         free_entry(h->entries[i]);
     ct_process_forget(&h->process);
@@ -320,8 +323,8 @@ static void put_registers(struct ct_json *j, const struct ct_signal_record *reco
 
 /* Whether it killed is known for certain when the process has ended. */
 static bool was_fatal(const struct ct_recording *r, const struct ct_signal_record *record) {
-    return record->fatal &&
-           (r->exit_status < 0 || (WIFSIGNALED(r->exit_status) && WTERMSIG(r->exit_status) == record->signal));
+    return record->fatal && (r->end.exit_status < 0 ||
+                             (WIFSIGNALED(r->end.exit_status) && WTERMSIG(r->end.exit_status) == record->signal));
 }
 
 static void put_entry(struct ct_json *j, const struct ct_recording *r, const struct entry *e) {
@@ -350,17 +353,17 @@ static void put_entry(struct ct_json *j, const struct ct_recording *r, const str
 /* A kill that no stop precedes is known from the end alone. */
 static void put_unseen(struct ct_json *j, const struct ct_recording *r) {
     char name[16];
-    ct_signal_name(WTERMSIG(r->exit_status), name);
+    ct_signal_name(WTERMSIG(r->end.exit_status), name);
     ct_json_begin(j, NULL, '{');
-    ct_json_number(j, "signal", (uint64_t)WTERMSIG(r->exit_status));
+    ct_json_number(j, "signal", (uint64_t)WTERMSIG(r->end.exit_status));
     ct_json_string(j, "name", name);
     ct_json_bool(j, "fatal", true);
     ct_json_end(j, '}');
 }
 
 void ct_crash_watch_put(struct ct_recording *r, struct ct_json *j) {
-    struct ct_crash_watch *h = r->crash_watch;
-    bool killed = r->exit_status >= 0 && WIFSIGNALED(r->exit_status);
+    struct ct_crash_watch *h = r->tracing.watch;
+    bool killed = r->end.exit_status >= 0 && WIFSIGNALED(r->end.exit_status);
     ct_json_begin(j, "signals", '[');
     if (h)
         pthread_mutex_lock(&h->mutex);
@@ -374,9 +377,9 @@ void ct_crash_watch_put(struct ct_recording *r, struct ct_json *j) {
         put_unseen(j, r);
     ct_json_end(j, ']');
     ct_json_number(j, "signals_told", ct_crash_watch_count(r));
-    ct_json_bool(j, "ptrace_held", r->crash_watch != NULL);
+    ct_json_bool(j, "ptrace_held", r->tracing.watch != NULL);
 }
 
 uint64_t ct_crash_watch_count(struct ct_recording *r) {
-    return r->crash_watch ? __atomic_load_n(&r->crash_watch->all, __ATOMIC_ACQUIRE) : 0;
+    return r->tracing.watch ? __atomic_load_n(&r->tracing.watch->all, __ATOMIC_ACQUIRE) : 0;
 }

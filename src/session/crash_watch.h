@@ -7,10 +7,10 @@
 #ifndef CT_SESSION_CRASH_WATCH_H
 #define CT_SESSION_CRASH_WATCH_H
 
-#include "trace/writer.h"
 #include <stdbool.h>
 #include <stdint.h>
 
+struct ct_json;
 struct ct_recording;
 struct ct_crash_watch;
 

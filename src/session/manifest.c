@@ -1,8 +1,10 @@
 /* The manifest, the symbols file and the status answer: what a session tells about itself. docs/TRACE-FORMAT.md has the keys.
  * Called by the drain thread once a second and by the session's thread at start and end, never both at a time. */
+#include "session/manifest.h"
+#include "base/json_write.h"
 #include "session/crash_watch.h"
+#include "session/follower.h"
 #include "session/recording.h"
-#include "follow/stalk.h"
 #include "isa/machine.h"
 #include "trace/segments.h"
 #include <contrail/contrail.h>
@@ -160,11 +162,11 @@ static void put_missed(struct ct_json *j, const struct ct_missed *m) {
 
 static void put_end(struct ct_json *j, const struct ct_recording *r) {
     ct_json_begin(j, "end", '{');
-    ct_json_string(j, "reason", r->end_reason);
-    if (r->exit_status >= 0 && WIFEXITED(r->exit_status))
-        ct_json_number(j, "exit_code", (uint64_t)WEXITSTATUS(r->exit_status));
-    if (r->exit_status >= 0 && WIFSIGNALED(r->exit_status))
-        ct_json_number(j, "signal", (uint64_t)WTERMSIG(r->exit_status));
+    ct_json_string(j, "reason", r->end.reason);
+    if (r->end.exit_status >= 0 && WIFEXITED(r->end.exit_status))
+        ct_json_number(j, "exit_code", (uint64_t)WEXITSTATUS(r->end.exit_status));
+    if (r->end.exit_status >= 0 && WIFSIGNALED(r->end.exit_status))
+        ct_json_number(j, "signal", (uint64_t)WTERMSIG(r->end.exit_status));
     ct_json_end(j, '}');
 }
 
@@ -187,12 +189,12 @@ static void put_lists(struct ct_json *j, struct ct_recording *r) {
     ct_recording_each_module(r, put_module, j);
     ct_json_end(j, ']');
     ct_json_begin(j, "unrecorded", '[');
-    for (size_t i = 0; i < r->missed_count; i++)
-        put_missed(j, &r->missed[i]);
+    for (size_t i = 0; i < r->missed.count; i++)
+        put_missed(j, &r->missed.items[i]);
     ct_json_end(j, ']');
     ct_json_begin(j, "left_alone", '[');
-    for (size_t i = 0; i < r->left_count; i++)
-        put_left(j, &r->left[i]);
+    for (size_t i = 0; i < r->left.count; i++)
+        put_left(j, &r->left.items[i]);
     pthread_mutex_unlock(&r->mutex);
     ct_json_end(j, ']');
     ct_windows_put(&r->windows, j);
@@ -252,7 +254,7 @@ static void put_numbers(struct ct_json *j, struct ct_recording *r) {
     ct_json_number(j, "lane_least_free", now.lane_least_free);
     ct_json_number(j, "lane_times_above", now.lane_times_above);
     ct_json_number(j, "changed_code", r->injection.changed);
-    ct_json_number(j, "refused_requests", __atomic_load_n(&r->refused, __ATOMIC_RELAXED));
+    ct_json_number(j, "refused_requests", __atomic_load_n(&r->requests.refused, __ATOMIC_RELAXED));
     ct_json_number(j, "lost_threads", r->lane.control ? r->lane.control->lost_threads : 0);
 }
 
@@ -275,11 +277,11 @@ static int write_manifest(struct ct_recording *r, bool complete) {
     put_clock(&j, &r->clock);
     put_keep(&j, &r->session->options);
     put_numbers(&j, r);
-    ct_stalk_put(r, &j);
+    ct_follower.put_manifest(r, &j);
     put_end(&j, r);
     put_lists(&j, r);
     ct_json_end(&j, '}');
-    int status = j.failed ? CT_ERR_NO_MEMORY : ct_trace_write_manifest(r->place, &j);
+    int status = j.failed ? CT_ERR_NO_MEMORY : ct_trace_write_manifest(r->trace.place, &j);
     ct_json_free(&j);
     return status;
 }
@@ -305,11 +307,11 @@ static void write_module(void *arg, const struct ct_target_module *m) {
 
 static int write_symbols(struct ct_recording *r) {
     struct ct_symbols_writer *w;
-    int status = ct_symbols_writer_open(&w, r->place);
+    int status = ct_symbols_writer_open(&w, r->trace.place);
     if (status)
         return status;
-    ct_symbols_writer_note_end(w, &r->symbols_end);
-    ct_stalk_put_symbols(r, w, true);
+    ct_symbols_writer_note_end(w, &r->trace.symbols_end);
+    ct_follower.put_symbols(r, w, true);
     pthread_mutex_lock(&r->mutex);
     ct_recording_each_module(r, write_module, w);
     pthread_mutex_unlock(&r->mutex);
@@ -327,14 +329,14 @@ int ct_manifest_write_symbols(struct ct_recording *r) {
 /* Only what has come since, unless the file is a child's that was its parent's so far. */
 static int add_symbols(struct ct_recording *r) {
     struct ct_symbols_writer *w;
-    if (!r->symbols_end.inode || ct_symbols_writer_continue(&w, r->place, &r->symbols_end))
+    if (!r->trace.symbols_end.inode || ct_symbols_writer_continue(&w, r->trace.place, &r->trace.symbols_end))
         return write_symbols(r);
-    ct_stalk_put_symbols(r, w, false);
+    ct_follower.put_symbols(r, w, false);
     return ct_symbols_writer_close(w);
 }
 
 int ct_manifest_add_symbols(struct ct_recording *r) {
-    if (!ct_stalk_has_new_symbols(r))
+    if (!ct_follower.has_new_symbols(r))
         return 0;
     pthread_mutex_lock(&r->files);
     int status = add_symbols(r);
@@ -361,7 +363,7 @@ void ct_manifest_status(struct ct_session *s, struct ct_json *j) {
     char path[PATH_MAX]; /* whoever asks may be in another working directory */
     ct_session_statistics(s, &n);
     ct_json_string(j, "state", ct_session_state_name(ct_session_state(s)));
-    ct_json_number(j, "pid", (uint64_t)s->pid);
+    ct_json_number(j, "pid", (uint64_t)s->process.pid);
     ct_json_string(j, "directory", realpath(s->directory, path) ? path : s->directory);
     put_events(j, &n);
     ct_json_number(j, "processes", n.processes);

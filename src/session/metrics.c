@@ -1,5 +1,6 @@
 /* See metrics.h. */
 #include "session/metrics.h"
+#include "base/json_write.h"
 #include <contrail/contrail.h>
 #include <errno.h>
 #include <limits.h>

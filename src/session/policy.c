@@ -2,6 +2,7 @@
 #include "session/policy.h"
 #include "drain/windows.h"
 #include "symbols/name_match.h"
+#include "base/json_write.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -17,10 +17,11 @@
 #define CT_SESSION_POLICY_H
 
 #include "abi/trigger.h"
-#include "trace/writer.h"
 #include <contrail/session.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+struct ct_json;
 
 /* The list exists once: kind, word, an example for messages. */
 #define CT_TRIGGER_LIST(X)                                                                                             \

@@ -1,8 +1,10 @@
 /* The life of a recording, apart from getting into its target and out again. See recording.h. */
-#include "session/children.h"
-#include "session/crash_watch.h"
 #include "session/recording.h"
-#include "follow/stalk.h"
+#include "session/children.h"
+#include "session/control.h"
+#include "session/crash_watch.h"
+#include "session/follower.h"
+#include "session/manifest.h"
 #include "trace/file.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -24,8 +26,8 @@ struct ct_recording *ct_recording_create(struct ct_session *s, enum ct_recording
     r->session = s;
     r->origin = origin;
     r->lane.fd = -1;
-    r->exit_status = -1;
-    r->end_reason = "";
+    r->end.exit_status = -1;
+    r->end.reason = "";
     pthread_mutex_init(&r->mutex, NULL);
     pthread_mutex_init(&r->work, NULL);
     pthread_mutex_init(&r->files, NULL);
@@ -86,11 +88,11 @@ int ct_recording_progress(struct ct_recording *r, const char *step) {
 void ct_recording_miss(struct ct_recording *r, int pid, const char *program, const char *reason) {
     pthread_mutex_lock(&r->mutex);
     struct ct_missed *list =
-        r->missed_count < CT_MISSED_LIST ? realloc(r->missed, (r->missed_count + 1) * sizeof *list) : NULL;
-    r->missed = list ? list : r->missed;
+        r->missed.count < CT_MISSED_LIST ? realloc(r->missed.items, (r->missed.count + 1) * sizeof *list) : NULL;
+    r->missed.items = list ? list : r->missed.items;
     struct ct_missed one = {pid, list ? strdup(program) : NULL, list ? strdup(reason) : NULL};
     if (one.program && one.reason) {
-        r->missed[r->missed_count++] = one;
+        r->missed.items[r->missed.count++] = one;
     } else {
         free(one.program);
         free(one.reason);
@@ -100,11 +102,11 @@ void ct_recording_miss(struct ct_recording *r, int pid, const char *program, con
 }
 
 static void free_missed(struct ct_recording *r) {
-    for (size_t i = 0; i < r->missed_count; i++) {
-        free(r->missed[i].program);
-        free(r->missed[i].reason);
+    for (size_t i = 0; i < r->missed.count; i++) {
+        free(r->missed.items[i].program);
+        free(r->missed.items[i].reason);
     }
-    free(r->missed);
+    free(r->missed.items);
 }
 
 /* ---- running ---- */
@@ -119,15 +121,15 @@ static void take_wishes(struct ct_recording *r) {
 void ct_recording_resume(struct ct_recording *r) {
     /* It may ask for something at once: the request thread must not find it half resumed. */
     pthread_mutex_lock(&r->work);
-    bool first = !r->resumed_at;
+    bool first = !r->times.resumed_at;
     if (first)
-        r->resumed_at = ct_clock_now();
+        r->times.resumed_at = ct_clock_now();
     take_wishes(r);
     if (!r->paused)
         (void)ct_remote_resume(r->remote); /* a process that was killed meanwhile is noticed by whoever waits for it */
     pthread_mutex_unlock(&r->work);
     if (first)
-        r->pause_ns = ct_clock_now() - r->stopped_at;
+        r->times.pause_ns = ct_clock_now() - r->times.stopped_at;
 }
 
 /* A process that is ending has lost its memory as well, for as long as the kernel closes its files: it has no program then. */
@@ -139,11 +141,11 @@ static bool has_program(int pid) {
 
 bool ct_recording_was_replaced(struct ct_recording *r) {
     uint64_t now = ct_clock_now();
-    if (__atomic_load_n(&r->replaced, __ATOMIC_ACQUIRE))
+    if (__atomic_load_n(&r->end.replaced, __ATOMIC_ACQUIRE))
         return true;
-    if (now - r->checked_at < CHECK_NS)
+    if (now - r->times.checked_at < CHECK_NS)
         return false;
-    r->checked_at = now;
+    r->times.checked_at = now;
     struct pollfd p = {.fd = ct_remote_pidfd(r->remote), .events = POLLIN};
     return !ct_remote_is_alive(r->remote) && has_program(r->pid) && poll(&p, 1, 0) == 0;
 }
@@ -151,7 +153,7 @@ bool ct_recording_was_replaced(struct ct_recording *r) {
 /* ---- the end ---- */
 
 const char *ct_recording_note_exit(struct ct_recording *r, int status) {
-    r->exit_status = status;
+    r->end.exit_status = status;
     return status >= 0 && WIFSIGNALED(status) ? "signal" : "exit";
 }
 
@@ -165,7 +167,7 @@ static void forget(struct ct_recording *r) {
     ct_windows_free(&r->windows);
     if (r->lane.control) /* a child that has not been heard of yet must not wait for us */
         __atomic_store_n(&r->lane.control->recording, 0, __ATOMIC_RELEASE);
-    ct_stalk_free(r);
+    ct_follower.free(r);
     ct_lane_destroy(&r->lane);
     release_plan(r);
     r->injection = (struct ct_injection){0};
@@ -178,26 +180,26 @@ static void forget(struct ct_recording *r) {
 }
 
 int ct_recording_finish(struct ct_recording *r, const char *reason) {
-    r->recorded_ns = r->resumed_at ? ct_clock_now() - r->resumed_at : 0;
-    bool replaced = __atomic_load_n(&r->replaced, __ATOMIC_ACQUIRE);
-    r->end_reason = replaced ? "exec" : reason;
-    r->exit_status = replaced ? -1 : r->exit_status; /* the other program's */
+    r->times.recorded_ns = r->times.resumed_at ? ct_clock_now() - r->times.resumed_at : 0;
+    bool replaced = __atomic_load_n(&r->end.replaced, __ATOMIC_ACQUIRE);
+    r->end.reason = replaced ? "exec" : reason;
+    r->end.exit_status = replaced ? -1 : r->end.exit_status; /* the other program's */
     ct_recording_look_at_code(r);
     ct_requests_stop(r);
     ct_crash_watch_end(r);
-    if (r->exit_status >= 0 && WIFSIGNALED(r->exit_status))
+    if (r->end.exit_status >= 0 && WIFSIGNALED(r->end.exit_status))
         snprintf(r->drain.end_mark, sizeof r->drain.end_mark, "end: killed by SIG%s",
-                 sigabbrev_np(WTERMSIG(r->exit_status)) ? sigabbrev_np(WTERMSIG(r->exit_status)) : "RT");
+                 sigabbrev_np(WTERMSIG(r->end.exit_status)) ? sigabbrev_np(WTERMSIG(r->end.exit_status)) : "RT");
     int status = ct_drain_finish(&r->drain);
-    (void)ct_stalk_write_tables(r);
+    (void)ct_follower.write_tables(r);
     if (r->plan) {
         int written = ct_manifest_write(r, true);
         status = status ? status : written;
     }
     const char *remedy, *why = ct_file_why(status, &remedy);
     if (status)
-        ct_recording_fail(r, status, "the trace in %s could not be written completely (%s); %s", r->directory, why,
-                          remedy);
+        ct_recording_fail(r, status, "the trace in %s could not be written completely (%s); %s", r->trace.directory,
+                          why, remedy);
     struct ct_session_statistics last;
     ct_recording_statistics(r, &last); /* remembered */
     forget(r);
@@ -218,7 +220,7 @@ void ct_recording_destroy(struct ct_recording *r) {
         return;
     forget(r);
     free_missed(r);
-    ct_place_drop(r->place);
+    ct_place_drop(r->trace.place);
     ct_recording_free_code(r);
     pthread_mutex_destroy(&r->mutex);
     pthread_mutex_destroy(&r->work);
@@ -260,12 +262,14 @@ void ct_recording_statistics(struct ct_recording *r, struct ct_session_statistic
     }
     if (r->plan)
         count_modules(r, &r->last);
-    ct_stalk_statistics(r, &r->last);
-    r->last.signals = r->crash_watch ? ct_crash_watch_count(r) : r->last.signals;
+    ct_follower.put_statistics(r, &r->last);
+    r->last.signals = r->tracing.watch ? ct_crash_watch_count(r) : r->last.signals;
     r->last.traced = traced;
-    r->last.plan_ns = r->plan_ns;
-    r->last.pause_ns = r->pause_ns;
-    r->last.recording_ns = r->recorded_ns ? r->recorded_ns : r->resumed_at ? ct_clock_now() - r->resumed_at : 0;
+    r->last.plan_ns = r->times.plan_ns;
+    r->last.pause_ns = r->times.pause_ns;
+    r->last.recording_ns = r->times.recorded_ns  ? r->times.recorded_ns
+                           : r->times.resumed_at ? ct_clock_now() - r->times.resumed_at
+                                                 : 0;
     *out = r->last;
     pthread_mutex_unlock(&r->mutex);
 }

@@ -44,8 +44,8 @@ static bool is_of_plan(const struct ct_target_plan *plan, const struct ct_os_map
 static bool is_ours(const struct ct_recording *r, const struct ct_os_map *map) {
     if (overlaps(map, r->injection.image, r->injection.image_size) || is_of_plan(r->plan, map))
         return true;
-    for (size_t i = 0; i < r->more_count; i++)
-        if (is_of_plan(r->more[i]->plan, map))
+    for (size_t i = 0; i < r->modules.more_count; i++)
+        if (is_of_plan(r->modules.more[i]->plan, map))
             return true;
     return false;
 }
@@ -110,7 +110,7 @@ static void free_list(struct ct_left_code *list, size_t count) {
 static void keep_most(struct ct_recording *r, const struct look *l) {
     for (size_t i = 0; i < l->count; i++) {
         const struct ct_left_code *now = &l->seen[i];
-        struct ct_left_code *entry = entry_of(&r->left, &r->left_count, now->name);
+        struct ct_left_code *entry = entry_of(&r->left.items, &r->left.count, now->name);
         if (!entry)
             return;
         entry->mappings = now->mappings > entry->mappings ? now->mappings : entry->mappings;
@@ -133,5 +133,5 @@ void ct_recording_look_at_code(struct ct_recording *r) {
 }
 
 void ct_recording_free_code(struct ct_recording *r) {
-    free_list(r->left, r->left_count);
+    free_list(r->left.items, r->left.count);
 }

@@ -1,11 +1,15 @@
 /* How a recording gets into its target: plan, stop, inject, hook. recording_leave.c has the way back.
  * Runs on the session's thread; between stop and resume the target stands still, so only what must happen there does. */
+#include "session/recording_install.h"
+#include "remote/frames.h"
 #include "session/children.h"
 #include "session/confirm.h"
+#include "session/follower.h"
+#include "session/manifest.h"
 #include "session/recording.h"
-#include "follow/stalk.h"
+#include "session/recording_leave.h"
+#include "session/recording_room.h"
 #include "trace/file.h"
-#include "remote/frames.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,9 +65,9 @@ int ct_recording_make_plan(struct ct_recording *r, struct ct_target_plan_options
     int status = ct_target_plan_make(&plan, r->remote, &options, &error);
     if (status)
         return ct_recording_fail(r, status, "%s", error.text[0] ? error.text : ct_status_text(status));
-    r->plan_ns += ct_clock_now() - start;
+    r->times.plan_ns += ct_clock_now() - start;
     if (r->session->options.stalk)
-        ct_stalk_plan(plan);
+        ct_follower.plan(plan);
     struct ct_shared_plan *shared = calloc(1, sizeof *shared);
     uint64_t *ids = malloc(plan->hook_count * sizeof *ids + 1);
     if (!shared || !ids) {
@@ -91,8 +95,8 @@ static int make_plan(struct ct_recording *r) {
         return status;
     ct_recording_share(r, shared);
     ct_recording_release(shared); /* the recording holds it now */
-    r->next_module = (uint32_t)shared->plan->module_count;
-    r->next_hook = (uint32_t)shared->plan->hook_count;
+    r->modules.next_module = (uint32_t)shared->plan->module_count;
+    r->modules.next_hook = (uint32_t)shared->plan->hook_count;
     return 0;
 }
 
@@ -100,15 +104,15 @@ static int make_plan(struct ct_recording *r) {
 
 static int make_directory(struct ct_recording *r) {
     char name[32];
-    int status = ct_trace_make_process(&r->place, r->session->place, r->pid, name, sizeof name);
+    int status = ct_trace_make_process(&r->trace.place, r->session->place, r->pid, name, sizeof name);
     if (!status)
-        snprintf(r->directory, sizeof r->directory, "%s/%s", r->session->directory, name);
+        snprintf(r->trace.directory, sizeof r->trace.directory, "%s/%s", r->session->directory, name);
     return status;
 }
 
 static int begin_trace(struct ct_recording *r) {
     int status = 0;
-    if (!r->place)
+    if (!r->trace.place)
         status = make_directory(r);
     if (!status)
         status = ct_manifest_write_symbols(r);
@@ -126,22 +130,22 @@ static void drop_trace(struct ct_recording *r) {
     static const char *const files[] = {"manifest.json", "symbols"};
     static const char *const indexes[] = {"index.ctp", "index.atf", "index_000001.ctp", "index_000001.atf"};
     char name[64];
-    if (!r->place)
+    if (!r->trace.place)
         return;
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
-        (void)ct_place_remove(r->place, files[i]);
+        (void)ct_place_remove(r->trace.place, files[i]);
     for (const struct ct_drain_thread *t = r->drain.threads; t; t = t->next) {
         for (size_t i = 0; i < sizeof indexes / sizeof indexes[0]; i++) {
             snprintf(name, sizeof name, "thread_%u/%s", t->id, indexes[i]);
-            (void)ct_place_remove(r->place, name);
+            (void)ct_place_remove(r->trace.place, name);
         }
         snprintf(name, sizeof name, "thread_%u", t->id);
-        (void)ct_place_remove_directory(r->place, name);
+        (void)ct_place_remove_directory(r->trace.place, name);
     }
-    (void)ct_place_remove_directory(r->session->place, strrchr(r->directory, '/') + 1);
-    ct_place_drop(r->place);
-    r->place = NULL;
-    r->directory[0] = 0;
+    (void)ct_place_remove_directory(r->session->place, strrchr(r->trace.directory, '/') + 1);
+    ct_place_drop(r->trace.place);
+    r->trace.place = NULL;
+    r->trace.directory[0] = 0;
 }
 
 /* ---- hooking ---- */
@@ -160,9 +164,9 @@ static int start_drain(struct ct_recording *r) {
     r->drain = (struct ct_drain){
         .lane = &r->lane,
         .clock = &r->clock,
-        .function_ids = r->all_ids ? r->all_ids : r->shared->function_ids,
-        .hook_count = r->next_hook,
-        .place = r->place,
+        .function_ids = r->modules.all_ids ? r->modules.all_ids : r->shared->function_ids,
+        .hook_count = r->modules.next_hook,
+        .place = r->trace.place,
         .pid = r->pid,
         .other_namespace = ct_remote_inner_pid(r->remote) != r->pid,
         .inner_pid = ct_remote_inner_pid(r->remote),
@@ -172,15 +176,12 @@ static int start_drain(struct ct_recording *r) {
         .every_second_arg = r,
         .windows = &r->windows,
         .on_pass = ct_recording_on_pass,
-        .every_pass = r->stalk ? ct_stalk_every_pass : NULL,
         .on_pass_arg = r,
         .trigger_text = ct_recording_trigger_text,
         .trigger_arg = r,
-        .code = r->stalk ? ct_stalk_code_event : NULL,
-        .resolve = r->stalk ? ct_stalk_resolve : NULL,
-        .explain = r->stalk ? ct_stalk_explain : NULL,
         .resolve_arg = r,
     };
+    ct_follower.join_drain(r, &r->drain);
     const struct ct_windows_options windows = ct_windows_options_of(&r->session->options);
     ct_windows_init(&r->windows, &windows);
     ct_windows_start(&r->windows, ct_clock_now());
@@ -247,7 +248,7 @@ static int install(struct ct_recording *r) {
     struct ct_remote_error error = {""};
     int status = check_time(r, start, "planning");
     if (!status && r->origin == CT_ORIGIN_ATTACH)
-        status = ct_recording_clean_behind_others(r);
+        status = ct_recording_clean_after_others(r);
     if (!status)
         status = make_plan(r);
     if (!status)
@@ -256,7 +257,7 @@ static int install(struct ct_recording *r) {
         status = begin_trace(r);
     ct_remote_limit(r->remote, (unsigned)limit_ms(r), NULL, NULL);
     if (!status)
-        status = r->session->options.stalk ? ct_stalk_install(r) : enter_target(r);
+        status = r->session->options.stalk ? ct_follower.install(r) : enter_target(r);
     if (!status)
         status = check_time(r, start, "hooking");
     if (!status)
@@ -289,7 +290,7 @@ static int begin_forked_trace(struct ct_recording *r, const struct ct_recording 
     int status = make_directory(r);
     if (status)
         return ct_recording_fail(r, status, "the trace cannot be written to %s", r->session->directory);
-    if (ct_place_link(parent->place, "symbols", r->place, "symbols"))
+    if (ct_place_link(parent->trace.place, "symbols", r->trace.place, "symbols"))
         status = ct_manifest_write_symbols(r);
     return status ? status : ct_manifest_write(r, false);
 }
@@ -308,7 +309,7 @@ static int install_forked(struct ct_recording *r, struct ct_recording *parent) {
     if (!status && !ct_confirm_maps(parent, r->pid)) /* it has executed a program meanwhile: nothing of ours is there */
         status = CT_ERR_NOT_FOUND;
     if (!status && parent->stalk)
-        status = ct_stalk_install_forked(r, parent);
+        status = ct_follower.install_forked(r, parent);
     else if (!status &&
              (status = ct_inject_lane(&r->injection, r->remote, &parent->injection, &r->lane, &options, &error)))
         ct_recording_fail(r, status, "%s", error.text);

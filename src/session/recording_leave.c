@@ -2,12 +2,13 @@
  *
  * What is found in the target is not believed (eject.h): a stop lasts no longer than our limits, whatever lies there, and all rounds
  * together have an end too. After others the user may give up at any time. */
+#include "session/recording_leave.h"
 #include "inject/eject.h"
 #include "inject/eject_left.h"
-#include "session/crash_watch.h"
 #include "inject/recorder.h"
+#include "session/crash_watch.h"
+#include "session/follower.h"
 #include "session/recording.h"
-#include "follow/stalk.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,7 +26,7 @@ int ct_recording_stop(struct ct_recording *r) {
     struct ct_remote_error error = {""};
     if (ct_remote_is_stopped(r->remote))
         return 0;
-    r->stopped_at = ct_clock_now();
+    r->times.stopped_at = ct_clock_now();
     int status = ct_remote_stop(r->remote, STOP_LIMIT_MS, &error);
     return status ? ct_recording_fail(r, status, "%s", error.text) : 0;
 }
@@ -166,7 +167,7 @@ static int clean_after_others(struct ct_recording *r) {
     bool recorded;
     int status = ct_eject_open(&e, r->remote, &recorded);
     if (status == CT_ERR_NOT_FOUND) {
-        status = ct_stalk_clean_behind(r);
+        status = ct_follower.clean_after(r);
         return status ? status : take_away_left(r);
     }
     if (status)
@@ -180,7 +181,7 @@ static int clean_after_others(struct ct_recording *r) {
     return status;
 }
 
-int ct_recording_clean_behind_others(struct ct_recording *r) {
+int ct_recording_clean_after_others(struct ct_recording *r) {
     if (ct_remote_each_map(r->remote, is_our_memory, NULL) <= 0)
         return 0;
     ct_remote_limit(r->remote, OTHERS_STILL_MS, is_given_up, r);
@@ -202,7 +203,7 @@ static int uninstall(struct ct_recording *r) {
     if (!status) {
         bool clean;
         ct_remote_limit(r->remote, CT_RECORDING_STILL_MS, NULL, NULL);
-        status = r->stalk ? ct_stalk_leave(r) : ct_recording_clean(r, &clean);
+        status = r->stalk ? ct_follower.leave(r) : ct_recording_clean(r, &clean);
         (void)ct_remote_resume(r->remote);
     }
     __atomic_store_n(&r->lane.control->recording, 0, __ATOMIC_RELAXED);

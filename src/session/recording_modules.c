@@ -1,6 +1,10 @@
 /* Libraries that come and go while a process is recorded. The thread that loads one waits inside the agent meanwhile; other threads
  * run while the new code is planned, and stand still while it is hooked. Runs on the recording's request thread. */
+#include "base/grow.h"
+#include "session/manifest.h"
 #include "session/recording.h"
+#include "session/recording_install.h"
+#include "session/recording_leave.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,11 +15,11 @@
 
 void ct_recording_each_module(const struct ct_recording *r,
                               void (*each)(void *arg, const struct ct_target_module *module), void *arg) {
-    for (size_t p = 0; p < r->more_count + 1; p++) {
-        const struct ct_target_plan *plan = p ? r->more[p - 1]->plan : r->plan;
+    for (size_t p = 0; p < r->modules.more_count + 1; p++) {
+        const struct ct_target_plan *plan = p ? r->modules.more[p - 1]->plan : r->plan;
         for (size_t i = 0; plan && i < plan->module_count; i++) {
             struct ct_target_module module = plan->modules[i]; /* the plan may be our child's too, or our parent's */
-            module.gone = module.id <= r->gone_count && r->gone[module.id - 1];
+            module.gone = module.id <= r->modules.gone_count && r->modules.gone[module.id - 1];
             each(arg, &module);
         }
     }
@@ -25,7 +29,7 @@ struct survey {
     struct ct_target_known *known;
     uint32_t *ids; /* of the modules */
     bool *seen;
-    size_t count, room;
+    size_t count, known_room, ids_room;
     bool something_new, failed, has_unwinder;
 };
 
@@ -33,17 +37,10 @@ static void add_known(void *arg, const struct ct_target_module *m) {
     struct survey *s = arg;
     if (m->gone || s->failed)
         return;
-    if (s->count == s->room) {
-        size_t room = s->room ? s->room * 2 : 64;
-        struct ct_target_known *known = realloc(s->known, room * sizeof *known);
-        s->known = known ? known : s->known;
-        uint32_t *ids = realloc(s->ids, room * sizeof *ids);
-        s->ids = ids ? ids : s->ids;
-        s->failed = !known || !ids;
-        if (s->failed)
-            return;
-        s->room = room;
-    }
+    s->failed = !ct_grow(&s->known, &s->known_room, s->count, sizeof *s->known, 64) ||
+                !ct_grow(&s->ids, &s->ids_room, s->count, sizeof *s->ids, 64);
+    if (s->failed)
+        return;
     s->ids[s->count] = m->id;
     s->known[s->count++] = (struct ct_target_known){m->start, m->end, m->inode};
 }
@@ -62,8 +59,8 @@ static int look_at_map(void *arg, const struct ct_os_map *map) {
 static int survey(const struct ct_recording *r, struct survey *s) {
     *s = (struct survey){.has_unwinder = r->plan->get_cfa != 0};
     ct_recording_each_module(r, add_known, s);
-    for (size_t i = 0; i < r->more_count; i++)
-        s->has_unwinder |= r->more[i]->plan->get_cfa != 0;
+    for (size_t i = 0; i < r->modules.more_count; i++)
+        s->has_unwinder |= r->modules.more[i]->plan->get_cfa != 0;
     s->seen = calloc(s->count + 1, 1);
     if (s->failed || !s->seen)
         return CT_ERR_NO_MEMORY;
@@ -78,23 +75,23 @@ static void free_survey(struct survey *s) {
 
 /* Room for what is known of each module in this process. Under the mutex. */
 static int make_gone_room(struct ct_recording *r, size_t modules) {
-    if (modules <= r->gone_count)
+    if (modules <= r->modules.gone_count)
         return 0;
-    bool *gone = realloc(r->gone, modules);
+    bool *gone = realloc(r->modules.gone, modules);
     if (!gone)
         return CT_ERR_NO_MEMORY;
-    memset(gone + r->gone_count, 0, modules - r->gone_count);
-    r->gone = gone;
-    r->gone_count = modules;
+    memset(gone + r->modules.gone_count, 0, modules - r->modules.gone_count);
+    r->modules.gone = gone;
+    r->modules.gone_count = modules;
     return 0;
 }
 
 /* What is mapped no more has been unloaded; the same file at the same place would be another module. */
 static int mark_gone(struct ct_recording *r, const struct survey *s) {
     pthread_mutex_lock(&r->mutex);
-    int status = make_gone_room(r, r->next_module);
+    int status = make_gone_room(r, r->modules.next_module);
     for (size_t i = 0; !status && i < s->count; i++)
-        r->gone[s->ids[i] - 1] = !s->seen[i];
+        r->modules.gone[s->ids[i] - 1] = !s->seen[i];
     pthread_mutex_unlock(&r->mutex);
     return status;
 }
@@ -103,44 +100,46 @@ static int mark_gone(struct ct_recording *r, const struct survey *s) {
 
 /* Room for so many ids. Arrays that were too small stay until the end: the drain may be reading one. */
 static int make_room(struct ct_recording *r, size_t hooks) {
-    if (r->all_ids && hooks <= r->ids_room)
+    if (r->modules.all_ids && hooks <= r->modules.ids_room)
         return 0;
     size_t room = hooks * 2;
-    uint64_t *ids = malloc(room * sizeof *ids), **old = realloc(r->old_ids, (r->old_count + 1) * sizeof *old);
-    r->old_ids = old ? old : r->old_ids;
+    uint64_t *ids = malloc(room * sizeof *ids),
+             **old = realloc(r->modules.old_ids, (r->modules.old_count + 1) * sizeof *old);
+    r->modules.old_ids = old ? old : r->modules.old_ids;
     if (!ids || !old) {
         free(ids);
         return CT_ERR_NO_MEMORY;
     }
-    memcpy(ids, r->all_ids ? r->all_ids : r->shared->function_ids, r->next_hook * sizeof *ids);
-    r->old_ids[r->old_count++] = r->all_ids;
-    r->all_ids = ids;
-    r->ids_room = room;
+    memcpy(ids, r->modules.all_ids ? r->modules.all_ids : r->shared->function_ids, r->modules.next_hook * sizeof *ids);
+    r->modules.old_ids[r->modules.old_count++] = r->modules.all_ids;
+    r->modules.all_ids = ids;
+    r->modules.ids_room = room;
     return 0;
 }
 
 /* Before the first event of the new hooks. */
 static int announce(struct ct_recording *r, const struct ct_shared_plan *shared) {
-    size_t hooks = r->next_hook + shared->plan->hook_count;
+    size_t hooks = r->modules.next_hook + shared->plan->hook_count;
     int status = make_room(r, hooks);
     if (status)
         return status;
-    memcpy(r->all_ids + r->next_hook, shared->function_ids, shared->plan->hook_count * sizeof *r->all_ids);
-    ct_drain_set_functions(&r->drain, r->all_ids, hooks);
+    memcpy(r->modules.all_ids + r->modules.next_hook, shared->function_ids,
+           shared->plan->hook_count * sizeof *r->modules.all_ids);
+    ct_drain_set_functions(&r->drain, r->modules.all_ids, hooks);
     return 0;
 }
 
 /* Others may be reading the list. */
 static int keep(struct ct_recording *r, struct ct_shared_plan *shared, bool installed) {
     pthread_mutex_lock(&r->mutex);
-    struct ct_shared_plan **more = realloc(r->more, (r->more_count + 1) * sizeof *more);
-    r->more = more ? more : r->more;
+    struct ct_shared_plan **more = realloc(r->modules.more, (r->modules.more_count + 1) * sizeof *more);
+    r->modules.more = more ? more : r->modules.more;
     if (more)
-        r->more[r->more_count++] = shared;
+        r->modules.more[r->modules.more_count++] = shared;
     pthread_mutex_unlock(&r->mutex);
-    r->next_hook +=
+    r->modules.next_hook +=
         installed ? (uint32_t)shared->plan->hook_count : 0; /* listed or not: the stubs know their numbers */
-    r->next_module += (uint32_t)shared->plan->module_count;
+    r->modules.next_module += (uint32_t)shared->plan->module_count;
     return more ? 0 : CT_ERR_NO_MEMORY;
 }
 
@@ -165,8 +164,8 @@ static int try_to_add(struct ct_recording *r, const struct survey *s, struct ct_
     const struct ct_target_plan_options options = {
         .known = s->known,
         .known_count = s->count,
-        .first_module = r->next_module,
-        .first_hook = r->next_hook,
+        .first_module = r->modules.next_module,
+        .first_hook = r->modules.next_hook,
         .has_unwinder = s->has_unwinder,
     };
     int status = ct_recording_make_plan(r, options, out);
@@ -181,14 +180,14 @@ static int try_to_add(struct ct_recording *r, const struct survey *s, struct ct_
     if (!status)
         status = ct_recording_stop(r);
     if (!status)
-        status = ct_inject_more(&r->injection, plan, r->next_hook, &error);
+        status = ct_inject_more(&r->injection, plan, r->modules.next_hook, &error);
     return status;
 }
 
 static int refuse_more(struct ct_recording *r) {
-    if (!r->full)
+    if (!r->modules.full)
         ct_recording_miss(r, r->pid, "", "the process has loaded libraries 16,384 times; later ones are not recorded");
-    r->full = true;
+    r->modules.full = true;
     return CT_ERR_NO_SPACE;
 }
 
@@ -225,7 +224,7 @@ int ct_recording_update_modules(struct ct_recording *r) {
         status = mark_gone(r, &s);
     if (!status && s.something_new) {
         ct_remote_limit(r->remote, CT_RECORDING_STILL_MS, NULL, NULL);
-        status = r->more_count < MOST_LATER ? add_new(r, &s) : refuse_more(r);
+        status = r->modules.more_count < MOST_LATER ? add_new(r, &s) : refuse_more(r);
         ct_remote_limit(r->remote, 0, NULL, NULL); /* the user may have stopped it */
     }
     free_survey(&s);
@@ -237,25 +236,25 @@ int ct_recording_update_modules(struct ct_recording *r) {
 /* ---- forks, and the end ---- */
 
 static int inherit(struct ct_recording *r, const struct ct_recording *parent) {
-    r->next_module = parent->next_module;
-    r->next_hook = parent->next_hook;
-    if (parent->gone_count && make_gone_room(r, parent->gone_count))
+    r->modules.next_module = parent->modules.next_module;
+    r->modules.next_hook = parent->modules.next_hook;
+    if (parent->modules.gone_count && make_gone_room(r, parent->modules.gone_count))
         return CT_ERR_NO_MEMORY;
-    if (parent->gone_count)
-        memcpy(r->gone, parent->gone, parent->gone_count);
-    if (!parent->more_count)
+    if (parent->modules.gone_count)
+        memcpy(r->modules.gone, parent->modules.gone, parent->modules.gone_count);
+    if (!parent->modules.more_count)
         return 0;
-    r->more = calloc(parent->more_count, sizeof(struct ct_shared_plan *));
-    if (parent->all_ids)
-        r->all_ids = malloc(parent->next_hook * sizeof *r->all_ids + 1);
-    if (!r->more || (parent->all_ids && !r->all_ids))
+    r->modules.more = calloc(parent->modules.more_count, sizeof(struct ct_shared_plan *));
+    if (parent->modules.all_ids)
+        r->modules.all_ids = malloc(parent->modules.next_hook * sizeof *r->modules.all_ids + 1);
+    if (!r->modules.more || (parent->modules.all_ids && !r->modules.all_ids))
         return CT_ERR_NO_MEMORY;
-    if (r->all_ids)
-        memcpy(r->all_ids, parent->all_ids, parent->next_hook * sizeof *r->all_ids);
-    r->ids_room = r->all_ids ? parent->next_hook : 0;
-    for (size_t i = 0; i < parent->more_count; i++) {
-        __atomic_add_fetch(&parent->more[i]->users, 1, __ATOMIC_ACQ_REL);
-        r->more[r->more_count++] = parent->more[i];
+    if (r->modules.all_ids)
+        memcpy(r->modules.all_ids, parent->modules.all_ids, parent->modules.next_hook * sizeof *r->modules.all_ids);
+    r->modules.ids_room = r->modules.all_ids ? parent->modules.next_hook : 0;
+    for (size_t i = 0; i < parent->modules.more_count; i++) {
+        __atomic_add_fetch(&parent->modules.more[i]->users, 1, __ATOMIC_ACQ_REL);
+        r->modules.more[r->modules.more_count++] = parent->modules.more[i];
     }
     return 0;
 }
@@ -264,7 +263,7 @@ int ct_recording_inherit_modules(struct ct_recording *r, struct ct_recording *pa
     pthread_mutex_lock(&parent->work); /* its request thread may be adding some */
     int status = inherit(r, parent);
     pthread_mutex_unlock(&parent->work);
-    if (status || !r->more_count)
+    if (status || !r->modules.more_count)
         return status;
     struct survey s; /* what the parent has loaded since the fork is not there */
     status = survey(r, &s);
@@ -275,19 +274,19 @@ int ct_recording_inherit_modules(struct ct_recording *r, struct ct_recording *pa
 }
 
 void ct_recording_drop_modules(struct ct_recording *r) {
-    for (size_t i = 0; i < r->more_count; i++)
-        ct_recording_release(r->more[i]);
-    for (size_t i = 0; i < r->old_count; i++)
-        free(r->old_ids[i]);
-    free(r->more);
-    free(r->old_ids);
-    free(r->all_ids);
-    free(r->gone);
-    r->gone = NULL;
-    r->gone_count = 0;
-    r->old_ids = NULL;
-    r->old_count = r->ids_room = 0;
-    r->more = NULL;
-    r->all_ids = NULL;
-    r->more_count = 0;
+    for (size_t i = 0; i < r->modules.more_count; i++)
+        ct_recording_release(r->modules.more[i]);
+    for (size_t i = 0; i < r->modules.old_count; i++)
+        free(r->modules.old_ids[i]);
+    free(r->modules.more);
+    free(r->modules.old_ids);
+    free(r->modules.all_ids);
+    free(r->modules.gone);
+    r->modules.gone = NULL;
+    r->modules.gone_count = 0;
+    r->modules.old_ids = NULL;
+    r->modules.old_count = r->modules.ids_room = 0;
+    r->modules.more = NULL;
+    r->modules.all_ids = NULL;
+    r->modules.more_count = 0;
 }

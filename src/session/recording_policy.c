@@ -78,19 +78,19 @@ void ct_recording_trigger_text(void *arg, uint32_t id, char *text, size_t size) 
 static void look_at_clock(struct ct_recording *r, time_t now) {
     struct tm local;
     const struct ct_trigger *t = NULL;
-    r->clock_second = now;
+    r->time_trigger.second = now;
     pthread_rwlock_rdlock(&r->session->policy_lock);
     if (localtime_r(&now, &local))
         t = ct_policy_time(r->session->policy, local.tm_hour * 60 + local.tm_min);
-    snprintf(r->held, sizeof r->held, "%s", t ? t->text : "");
+    snprintf(r->time_trigger.lasts, sizeof r->time_trigger.lasts, "%s", t ? t->text : "");
     pthread_rwlock_unlock(&r->session->policy_lock);
 }
 
 void ct_recording_on_pass(void *arg, uint64_t now_ns) {
     struct ct_recording *r = arg;
     time_t now = time(NULL);
-    if (now != r->clock_second)
+    if (now != r->time_trigger.second)
         look_at_clock(r, now);
-    if (r->held[0])
-        ct_windows_hold(&r->windows, now_ns, r->held);
+    if (r->time_trigger.lasts[0])
+        ct_windows_hold(&r->windows, now_ns, r->time_trigger.lasts);
 }

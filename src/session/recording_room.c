@@ -1,9 +1,10 @@
 /* Lanes that fit into what limits leave to a target: what we put into it is charged to it, a memory cgroup that bursts kills
  * it, and address space that is used up makes its own calls fail. So ours take at most half of what is free there; lanes become smaller for that, and where even small ones do not fit the
  * process is left alone. Runs on the thread that leads the recording, before the target is stopped. */
-#include "session/recording.h"
+#include "session/recording_room.h"
 #include "drain/room.h"
 #include "os/os.h"
+#include "session/recording.h"
 #include <stdio.h>
 #include <unistd.h>
 

@@ -21,7 +21,7 @@ static bool names_of(const struct ct_recording *r, const struct ct_target_plan *
     if (h->action != CT_ACTION_RECORD || h->special || h->service || !plan->module_count)
         return false;
     const struct ct_target_module *m = &plan->modules[module - plan->modules[0].id];
-    bool gone = module <= r->gone_count && r->gone[module - 1];
+    bool gone = module <= r->modules.gone_count && r->modules.gone[module - 1];
     if (gone || m->functions[symbol].hook < 0)
         return false;
     *out = (struct names){m->functions[symbol].name, m->path};
@@ -58,12 +58,12 @@ int ct_recording_switch(struct ct_recording *r) {
     const struct ct_policy *policy = r->session->policy;
     int status = 0;
     pthread_rwlock_rdlock(&r->session->policy_lock);
-    size_t done = r->switched == policy->version ? r->switched_more + 1 : 0; /* plans that have it */
-    for (size_t p = done; p < r->more_count + 1 && !status && r->plan && policy->version > 1; p++)
-        status = switch_plan(r, p ? r->more[p - 1]->plan : r->plan, policy);
+    size_t done = r->switched.version == policy->version ? r->switched.more_count + 1 : 0; /* plans that have it */
+    for (size_t p = done; p < r->modules.more_count + 1 && !status && r->plan && policy->version > 1; p++)
+        status = switch_plan(r, p ? r->modules.more[p - 1]->plan : r->plan, policy);
     if (!status) {
-        __atomic_store_n(&r->switched, policy->version, __ATOMIC_RELAXED);
-        __atomic_store_n(&r->switched_more, r->more_count, __ATOMIC_RELAXED);
+        __atomic_store_n(&r->switched.version, policy->version, __ATOMIC_RELAXED);
+        __atomic_store_n(&r->switched.more_count, r->modules.more_count, __ATOMIC_RELAXED);
     }
     pthread_rwlock_unlock(&r->session->policy_lock);
     return status;
@@ -73,6 +73,7 @@ bool ct_recording_is_switched(const struct ct_recording *r) {
     pthread_rwlock_rdlock(&r->session->policy_lock);
     uint32_t version = r->session->policy->version;
     pthread_rwlock_unlock(&r->session->policy_lock);
-    return __atomic_load_n(&r->switched, __ATOMIC_RELAXED) == version &&
-           __atomic_load_n(&r->switched_more, __ATOMIC_RELAXED) == __atomic_load_n(&r->more_count, __ATOMIC_RELAXED);
+    return __atomic_load_n(&r->switched.version, __ATOMIC_RELAXED) == version &&
+           __atomic_load_n(&r->switched.more_count, __ATOMIC_RELAXED) ==
+               __atomic_load_n(&r->modules.more_count, __ATOMIC_RELAXED);
 }

@@ -1,9 +1,9 @@
 /* See requests.h. */
 #include "session/requests.h"
-#include "session/children.h"
-#include "session/crash_watch.h"
 #include "remote/frames.h"
 #include "remote/program.h"
+#include "session/children.h"
+#include "session/crash_watch.h"
 #include <linux/futex.h>
 #include <signal.h>
 #include <stdio.h>
@@ -87,7 +87,7 @@ static void close_task(struct ct_requests *q, uint32_t index) {
 }
 
 void ct_requests_close(struct ct_task *t) {
-    close_task(t->parent->requests, t->index);
+    close_task(t->parent->requests.thread, t->index);
     t->parent = NULL;
 }
 
@@ -126,7 +126,7 @@ static bool may_follow(struct ct_task *t) {
 /* Said once: a target that asks for others may do so again and again. */
 static void note_refusal(struct ct_task *t) {
     char reason[160];
-    if (__atomic_fetch_add(&t->parent->refused, 1, __ATOMIC_RELAXED))
+    if (__atomic_fetch_add(&t->parent->requests.refused, 1, __ATOMIC_RELAXED))
         return;
     snprintf(reason, sizeof reason,
              "process %d asked to have process %d recorded, which it has not made; that was refused", t->parent->pid,
@@ -166,8 +166,8 @@ static void serve_request(struct ct_recording *r, uint32_t index) {
         return;
     }
     if (t.request.kind == CT_REQUEST_FORKED)
-        __atomic_store_n(&r->requests->last_birth, ct_clock_now(), __ATOMIC_RELAXED);
-    if (!open_task(r->requests,
+        __atomic_store_n(&r->requests.thread->last_birth, ct_clock_now(), __ATOMIC_RELAXED);
+    if (!open_task(r->requests.thread,
                    &t)) { /* its child thread is about to close the last one: the next round takes this request */
         expected = CT_REQUEST_TAKEN;
         (void)__atomic_compare_exchange_n(&request->state, &expected, CT_REQUEST_POSTED, false, __ATOMIC_RELEASE,
@@ -180,7 +180,7 @@ static void serve_request(struct ct_recording *r, uint32_t index) {
     if (!may_follow(&t) || !ct_children_start_thread(&t)) {
         ct_requests_answer(&t, 0, CT_REQUEST_ANSWERED);
         close(t.who.pidfd);
-        close_task(r->requests, index);
+        close_task(r->requests.thread, index);
     }
 }
 
@@ -227,10 +227,10 @@ static void *run_request_thread(void *arg) {
 }
 
 static void free_requests(struct ct_recording *r) {
-    pthread_cond_destroy(&r->requests->closed);
-    pthread_mutex_destroy(&r->requests->mutex);
-    free(r->requests);
-    r->requests = NULL;
+    pthread_cond_destroy(&r->requests.thread->closed);
+    pthread_mutex_destroy(&r->requests.thread->mutex);
+    free(r->requests.thread);
+    r->requests.thread = NULL;
 }
 
 int ct_requests_start(struct ct_recording *r) {
@@ -239,7 +239,7 @@ int ct_requests_start(struct ct_recording *r) {
     if (!q)
         return CT_ERR_NO_MEMORY;
     q->recording = r;
-    r->requests = q;
+    r->requests.thread = q;
     pthread_mutex_init(&q->mutex, NULL);
     pthread_cond_init(&q->closed, NULL);
     sigfillset(&all);
@@ -281,18 +281,18 @@ static void wait_for_births(const struct ct_recording *r) {
         return;
     uint64_t born = ct_clock_ns(&r->clock, fork), now;
     while (!ct_children_are_leaving(r->session) && (now = ct_clock_now()) > born) {
-        uint64_t heard = __atomic_load_n(&r->requests->last_birth, __ATOMIC_RELAXED);
+        uint64_t heard = __atomic_load_n(&r->requests.thread->last_birth, __ATOMIC_RELAXED);
         uint64_t last = heard > born ? heard : born;
         bool patient = now < last + BIRTH_LIMIT;
         bool due = now >= last + BIRTH_NS || has_ended(r);
-        if (due && !has_open(r->requests) && !(patient && has_unheard(r)))
+        if (due && !has_open(r->requests.thread) && !(patient && has_unheard(r)))
             return;
         usleep(due ? 20000 : 1000); /* what is due is looked for among all processes, which takes a while */
     }
 }
 
 void ct_requests_stop(struct ct_recording *r) {
-    struct ct_requests *q = r->requests;
+    struct ct_requests *q = r->requests.thread;
     if (!q)
         return;
     wait_for_births(r);

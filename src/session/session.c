@@ -1,7 +1,10 @@
 /* Sessions: the state machine and what happens to the process. See contrail/session.h. */
 #include "session/children.h"
+#include "session/control.h"
 #include "session/metrics.h"
 #include "session/recording.h"
+#include "session/recording_install.h"
+#include "session/recording_leave.h"
 #include "trace/file.h"
 #include "trace/segments.h"
 #include <errno.h>
@@ -173,8 +176,8 @@ static int write_metrics(struct ct_session *s) {
     const struct ct_metrics_labels labels = {.directory = s->directory};
     if (!s->metrics_file)
         return 0;
-    int error = ct_place_find(&s->metrics_place, &s->metrics_name, s->metrics_file);
-    if (!error && ct_metrics_write(&nothing, &labels, s->metrics_place, s->metrics_name))
+    int error = ct_place_find(&s->metrics.place, &s->metrics.name, s->metrics_file);
+    if (!error && ct_metrics_write(&nothing, &labels, s->metrics.place, s->metrics.name))
         error = errno;
     if (!error)
         return 0;
@@ -190,7 +193,7 @@ int ct_session_create(struct ct_session **out, const struct ct_session_options *
     if (!s)
         return CT_ERR_NO_MEMORY;
     take_options(s, options);
-    s->pidfd = s->exit_status = -1;
+    s->process.pidfd = s->process.exit_status = -1;
     pthread_mutex_init(&s->mutex, NULL);
     pthread_rwlock_init(&s->policy_lock, NULL);
     if (s->options.keep_bytes || s->options.keep_ns)
@@ -207,9 +210,9 @@ int ct_session_create(struct ct_session **out, const struct ct_session_options *
 }
 
 static void close_process(struct ct_session *s) {
-    if (s->pidfd >= 0)
-        close(s->pidfd);
-    s->pidfd = -1;
+    if (s->process.pidfd >= 0)
+        close(s->process.pidfd);
+    s->process.pidfd = -1;
 }
 
 void ct_session_destroy(struct ct_session *s) {
@@ -223,7 +226,7 @@ void ct_session_destroy(struct ct_session *s) {
     ct_segments_free(s->segments);
     ct_place_unmake(s->place); /* if nothing was recorded */
     ct_place_drop(s->place);
-    ct_place_drop(s->metrics_place);
+    ct_place_drop(s->metrics.place);
     close_process(s);
     ct_policy_destroy(s->policy);
     pthread_rwlock_destroy(&s->policy_lock);
@@ -232,7 +235,7 @@ void ct_session_destroy(struct ct_session *s) {
     free_list(s->exclude);
     free_list(s->triggers);
     free(s->metrics_file);
-    free(s->metrics_name);
+    free(s->metrics.name);
     free(s->group_name);
     free(s->output);
     free(s->command_line);
@@ -257,9 +260,9 @@ static int failed(struct ct_session *s, int status) {
 
 static int begin_process(struct ct_session *s, enum ct_recording_origin origin) {
     s->error[0] = 0;
-    s->exit_status = -1;
+    s->process.exit_status = -1;
     s->asked_to_stop = 0;
-    s->ended = false;
+    s->process.ended = false;
     close_process(s);
     pthread_mutex_lock(&s->mutex);
     struct ct_recording *old = s->first;
@@ -271,9 +274,9 @@ static int begin_process(struct ct_session *s, enum ct_recording_origin origin) 
 }
 
 static void take_process(struct ct_session *s, int pid, bool spawned) {
-    s->first->pid = s->pid = pid;
-    s->spawned = spawned;
-    s->pidfd = fcntl(ct_remote_pidfd(s->first->remote), F_DUPFD_CLOEXEC, 0);
+    s->first->pid = s->process.pid = pid;
+    s->process.spawned = spawned;
+    s->process.pidfd = fcntl(ct_remote_pidfd(s->first->remote), F_DUPFD_CLOEXEC, 0);
     if (s->options.redact)
         ct_recording_read_program(s->first);
     else
@@ -295,7 +298,7 @@ int ct_session_spawn_suspended(struct ct_session *s, char *const *argv, char *co
     if (status)
         return failed(s, ct_recording_fail(s->first, status, "%s", error.text));
     take_process(s, ct_remote_pid(s->first->remote), true);
-    s->first->stopped_at = ct_clock_now();
+    s->first->times.stopped_at = ct_clock_now();
     ct_session_move(s, CT_SESSION_SUSPENDED);
     return 0;
 }
@@ -390,18 +393,18 @@ int ct_session_detach(struct ct_session *s) {
 /* The first process has ended; its children may go on. */
 static int note_end(struct ct_session *s) {
     int status = 0;
-    if (!s->spawned)
-        s->exit_status = ct_remote_how_ended(s->pidfd, s->pid);
-    else if (waitpid(s->pid, &status, 0) == s->pid)
-        s->exit_status = status;
-    s->ended = true;
-    return finish_first(s, ct_recording_note_exit(s->first, s->exit_status));
+    if (!s->process.spawned)
+        s->process.exit_status = ct_remote_how_ended(s->process.pidfd, s->process.pid);
+    else if (waitpid(s->process.pid, &status, 0) == s->process.pid)
+        s->process.exit_status = status;
+    s->process.ended = true;
+    return finish_first(s, ct_recording_note_exit(s->first, s->process.exit_status));
 }
 
 static int end_session(struct ct_session *s, struct ct_session_happening *what, enum ct_session_event event,
                        int status) {
     what->event = event;
-    what->exit_status = s->exit_status;
+    what->exit_status = s->process.exit_status;
     ct_control_stop(s);
     ct_session_move(s, CT_SESSION_INITIALIZED);
     return status;
@@ -416,16 +419,16 @@ static enum ct_session_event something_asked(struct ct_session *s) {
 
 /* Has the session anything left to do? */
 static bool is_over(struct ct_session *s, struct ct_session_happening *what, int *status) {
-    struct pollfd p = {.fd = s->pidfd, .events = POLLIN};
-    if (!s->ended && poll(&p, 1, 0) > 0)
+    struct pollfd p = {.fd = s->process.pidfd, .events = POLLIN};
+    if (!s->process.ended && poll(&p, 1, 0) > 0)
         *status = note_end(s);
-    if (!s->ended && s->first->remote && s->state == CT_SESSION_RUNNING && ct_recording_was_replaced(s->first))
+    if (!s->process.ended && s->first->remote && s->state == CT_SESSION_RUNNING && ct_recording_was_replaced(s->first))
         *status = finish_first(s, "exec");
     if (s->first->remote || ct_children_active(s))
         return false;
-    if (!s->ended && poll(&p, 1, LAST_LOOK_MS) > 0) /* what was recorded last may have been its end */
+    if (!s->process.ended && poll(&p, 1, LAST_LOOK_MS) > 0) /* what was recorded last may have been its end */
         *status = note_end(s);
-    *status = end_session(s, what, s->ended ? CT_SESSION_EXITED : CT_SESSION_REPLACED, *status);
+    *status = end_session(s, what, s->process.ended ? CT_SESSION_EXITED : CT_SESSION_REPLACED, *status);
     return true;
 }
 
@@ -437,13 +440,13 @@ int ct_session_wait(struct ct_session *s, int timeout_ms, struct ct_session_happ
     for (int status = 0;;) {
         if (is_over(s, what, &status))
             return status;
-        what->exit_status = s->exit_status; /* the first process may be over, and its children go on */
+        what->exit_status = s->process.exit_status; /* the first process may be over, and its children go on */
         what->event = something_asked(s);
         uint64_t now = ct_clock_now();
         if (what->event || now >= deadline || status)
             return status;
         uint64_t left_ms = (deadline - now) / 1000000;
-        ct_children_wait(s, s->ended ? -1 : s->pidfd, left_ms > 50 ? 50 : (int)left_ms);
+        ct_children_wait(s, s->process.ended ? -1 : s->process.pidfd, left_ms > 50 ? 50 : (int)left_ms);
     }
 }
 
@@ -454,11 +457,11 @@ const char *ct_session_directory(const struct ct_session *s) {
 }
 
 const char *ct_session_process_directory(const struct ct_session *s) {
-    return s->first ? s->first->directory : "";
+    return s->first ? s->first->trace.directory : "";
 }
 
 int ct_session_pid(const struct ct_session *s) {
-    return s->pid;
+    return s->process.pid;
 }
 
 void ct_session_statistics(const struct ct_session *session, struct ct_session_statistics *out) {

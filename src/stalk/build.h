@@ -3,7 +3,10 @@
 #define CT_STALK_BUILD_H
 
 #include "isa/x64/decode.h"
-#include "stalk/internal.h"
+#include "stalk/cache.h"
+#include "stalk/section.h"
+#include "stalk/thread.h"
+#include "stalk/translate.h"
 
 enum {
     BUILD_PIECES = STALK_MAX_INSNS * 4 + 64,

@@ -4,8 +4,17 @@
  * way into a trusted entry; the code of a dead fragment stays where it is, because threads may be in it, and leaves through
  * its exits, all unlinked. Owner: whoever holds the Stalker's lock. */
 #include "isa/machine.h"
+#include "stalk/cache.h"
 #include "os/os.h"
-#include "stalk/internal.h"
+#include "stalk/engine.h"
+#include "stalk/events.h"
+#include "stalk/link.h"
+#include "stalk/memory.h"
+#include "stalk/section.h"
+#include "stalk/stalker.h"
+#include "stalk/thread.h"
+#include "stalk/translate.h"
+#include "stalk/unwind.h"
 
 #define NEIGHBOURS (192ull << 20) /* how far around an address its region serves */
 

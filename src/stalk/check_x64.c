@@ -9,7 +9,10 @@
  *
  * Owner: whoever holds the Stalker's lock. */
 #include "stalk/build.h"
+#include "stalk/cache.h"
 #include "stalk/emit_x64.h"
+#include "stalk/memory.h"
+#include "stalk/translate.h"
 
 void ct_check_take_shadow(struct stalk_build *b) {
     uint64_t room = b->limit - b->start;

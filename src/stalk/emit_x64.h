@@ -3,7 +3,8 @@
 #define CT_STALK_EMIT_X64_H
 
 #include "isa/x64/encode.h"
-#include "stalk/internal.h"
+#include "stalk/layout.h"
+#include "stalk/stalker.h"
 
 static inline void gs_store(struct ct_code_buf *b, unsigned reg, uint32_t at) {
     CT_X64_BYTES(b, 0x65, (uint8_t)(0x48 | (reg >> 3) << 2), 0x89, (uint8_t)(0x04 | (reg & 7) << 3), 0x25);

@@ -2,10 +2,21 @@
  *
  * Runs on the followed thread, on the engine's stack, with the program's registers in the thread's area. Returns the
  * address that the thread continues at: translated code, or original code when following ends or pauses. */
+#include "stalk/engine.h"
 #include "hook/runtime.h"
 #include "os/os.h"
 #include "os/thread.h"
-#include "stalk/internal.h"
+#include "stalk/cache.h"
+#include "stalk/events.h"
+#include "stalk/link.h"
+#include "stalk/memory.h"
+#include "stalk/section.h"
+#include "stalk/signals.h"
+#include "stalk/stalker.h"
+#include "stalk/thread.h"
+#include "stalk/translate.h"
+#include "stalk/unwind.h"
+#include "stalk/vfork.h"
 
 /* ---- calls out ---- */
 
@@ -42,7 +53,7 @@ void ct_stalk_unfollowed(struct stalk_thread *t) {
 void ct_stalk_finish(struct stalk_thread *t, int status) {
     if (!t->following)
         return;
-    if (ct_stalk_is_apart(t)) { /* its parent is still followed */
+    if (ct_stalk_is_vforked(t)) { /* its parent is still followed */
         t->following = 0;
         return;
     }
@@ -182,7 +193,7 @@ static uint64_t go(struct stalk_thread *t, uint64_t target, uint32_t exit, bool 
     uint64_t behind = indirect ? ct_stalk_return_of(c, target) : 0;
     if (behind) /* longjmp, or the return of excluded code that is followed after all */
         target = behind;
-    if (ct_stalk_has_excluded(s) && __atomic_load_n(&c->unwind_told, __ATOMIC_ACQUIRE) != STALK_TOLD)
+    if (ct_stalk_has_excluded(s) && __atomic_load_n(&c->unwind_state, __ATOMIC_ACQUIRE) != STALK_REGISTERED)
         ct_stalk_call_out(t, tell_unwinder, c);
     ct_stalk_lock(s);
     if ((exit || indirect) && kind != CT_STALKER_END_RETURN && kind != CT_STALKER_END_LIMIT &&
@@ -303,7 +314,7 @@ static uint64_t end_of_following(struct stalk_thread *t, uint32_t kind, uint32_t
 
 /* The thread comes by with nothing to go back to: it may have to leave its cache. True: it has, and `exit` is known no more. */
 static bool has_moved(struct stalk_thread *t) {
-    if (t->apart.tid || t->stalker->keeps_sites) /* a vfork's parent will go on where it was */
+    if (t->vfork.tid || t->stalker->keeps_sites) /* a vfork's parent will go on where it was */
         return false;
     if (!t->cache->newer && t->cache->dead_bytes <= STALK_GARBAGE)
         return false;
@@ -338,9 +349,9 @@ uint64_t ct_stalk_engine(struct stalk_thread *t) {
     t->stalker->statistics.entries++;
     t->left = NULL;
     ct_stalk_check_alternate(t);
-    if (kind == CT_REASON_BACK && t->apart.tid) {
-        ct_stalk_apart_end(t);
-        ct_stalk_apart_release(t->stalker);
+    if (kind == CT_REASON_BACK && t->vfork.tid) {
+        ct_stalk_vfork_end(t);
+        ct_stalk_vfork_release(t->stalker);
     }
     if (kind == CT_REASON_BEGIN)
         ct_stalk_begun(t);
@@ -381,11 +392,11 @@ uint64_t ct_stalk_engine(struct stalk_thread *t) {
     case CT_REASON_BEGIN:
         to = go(t, t->begin, 0, false);
         break;
-    case CT_REASON_APART:
-        ct_stalk_apart_begin(t);
-        return t->apart.resume;
+    case CT_REASON_VFORKED:
+        ct_stalk_vfork_begin(t);
+        return t->vfork.resume;
     case CT_REASON_BACK:
-        to = t->apart.resume;
+        to = t->vfork.resume;
         break;
     default:
         return leave_at(t, t->begin, true);

@@ -6,9 +6,15 @@
  * by where its return address lies, so frames that were left by a jump are noticed. Owner: the followed thread, while in
  * the engine; everything but writing records needs the claim, because a thread that ends the process takes what the others
  * have. It moves `taken` and leaves the place of the newest record alone: the code that writes them does not stop. */
+#include "stalk/events.h"
 #include "os/os.h"
 #include "os/thread.h"
-#include "stalk/internal.h"
+#include "stalk/cache.h"
+#include "stalk/engine.h"
+#include "stalk/memory.h"
+#include "stalk/stacks.h"
+#include "stalk/stalker.h"
+#include "stalk/thread.h"
 
 /* layout.h has the same for the code that writes them. */
 struct record {
@@ -536,7 +542,7 @@ static void take_records(struct stalk_thread *t, struct stalk_thread *by, uint64
 
 static void deliver_all(struct stalk_thread *t, struct stalk_thread *by, bool counts) {
     t->drained_at = ct_os_nanoseconds();
-    if (__atomic_load_n(&t->apart.tid, __ATOMIC_ACQUIRE))
+    if (__atomic_load_n(&t->vfork.tid, __ATOMIC_ACQUIRE))
         return;
     if (t->queued)
         ct_stalk_call_out(by, deliver, t);

@@ -7,7 +7,11 @@
  * Forms and registers as in lower_x64.c: a signal that arrives here is delivered as if the call had been made. Owner: whoever holds the
  * Stalker's lock. */
 #include "os/os.h"
+#include "stalk/cache.h"
 #include "stalk/emit_x64.h"
+#include "stalk/engine.h"
+#include "stalk/link.h"
+#include "stalk/memory.h"
 
 static uint64_t place(struct stalk_region *r, struct ct_code_buf *code) {
     return code->overflow || ct_arena_write(r->arena, code->address, code->bytes, code->length) ? 0 : code->address;

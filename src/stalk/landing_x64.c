@@ -10,7 +10,12 @@
 #include "isa/machine.h"
 #include "os/os.h"
 #include "os/thread.h"
+#include "stalk/cache.h"
 #include "stalk/emit_x64.h"
+#include "stalk/engine.h"
+#include "stalk/memory.h"
+#include "stalk/stalker.h"
+#include "stalk/unwind.h"
 
 enum { SLOT = 64, WORD = 56, ROOM = 128 << 10, KEYS = 2 * ROOM / SLOT };
 

@@ -1,5 +1,5 @@
-/* Offsets that translated code, assembly and C share. Plain numbers, so that the assembler reads it too; internal.h asserts
- * that they match the structures.
+/* Offsets that translated code, assembly and C share. Plain numbers, so that the assembler reads it too; area.h asserts
+ * that they match the structure.
  *
  * The thread area lies in the thread's block (hook/layout.h), reached through GS, whether hooks made that block or the
  * Stalker did. Registers are saved in hardware numbering, so the place of a register is CT_AREA + 8 * its number. */
@@ -41,7 +41,7 @@
 #define CT_REASON_FULL    0x40000000 /* no room for events */
 #define CT_REASON_BEGIN   0x50000000 /* a thread that was stopped and redirected: follow it from where it stood */
 #define CT_REASON_END     0x60000000 /* the same: leave translated code */
-#define CT_REASON_APART   0xa0000000 /* the child of a vfork goes on in its parent's stead */
+#define CT_REASON_VFORKED 0xa0000000 /* the child of a vfork goes on in its parent's stead */
 #define CT_REASON_BACK    0xb0000000 /* it has left its parent's memory */
 
 #define CT_REASON_LAND    0x70000000 /* an exception has left excluded code */

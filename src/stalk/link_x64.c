@@ -2,7 +2,14 @@
  *
  * A direct branch is linked by one 4-byte store, an indirect one by one 8-byte store into the table; threads may be running
  * the code meanwhile. Owner: whoever holds the Stalker's lock. */
+#include "os/os.h"
+#include "stalk/link.h"
+#include "stalk/cache.h"
 #include "stalk/emit_x64.h"
+#include "stalk/engine.h"
+#include "stalk/memory.h"
+#include "stalk/stalker.h"
+#include "stalk/unwind.h"
 
 /* ---- links ---- */
 
@@ -343,7 +350,7 @@ uint64_t ct_stalk_return_stub(struct stalk_cache *c, uint64_t address) {
 
 /* To the engine: first the child's way, then the parent's. */
 static void emit_vfork_ways(struct ct_code_buf *code, const struct stalk_region *r) {
-    gs_store_imm(code, CT_AREA_REASON, CT_REASON_APART);
+    gs_store_imm(code, CT_AREA_REASON, CT_REASON_VFORKED);
     ct_x64_emit_jmp(code, ct_stalk_helper(r, ct_stalk_enter));
     gs_store_imm(code, CT_AREA_REASON, CT_REASON_BACK);
     ct_x64_emit_jmp(code, ct_stalk_helper(r, ct_stalk_enter));

@@ -10,7 +10,12 @@
  * leaves its target on the stack for the way in to compare, and so gets by with rcx. */
 #include "isa/x64/relocate.h"
 #include "stalk/build.h"
+#include "stalk/cache.h"
 #include "stalk/emit_x64.h"
+#include "stalk/engine.h"
+#include "stalk/events.h"
+#include "stalk/memory.h"
+#include "stalk/translate.h"
 
 static void jump_helper(struct stalk_build *b, const uint8_t *routine) {
     ct_x64_emit_jmp(&b->out, ct_stalk_helper(b->region, routine));

@@ -1,9 +1,11 @@
 /* Memory of a Stalker: its lock, a pool that only grows, numbered items, and what is known of the process's mappings.
  *
  * Owner: whoever holds the lock, the lock itself apart. */
+#include "stalk/memory.h"
 #include "os/os.h"
 #include "os/thread.h"
-#include "stalk/internal.h"
+#include "stalk/stalker.h"
+#include "stalk/translate.h"
 
 #define POOL (1u << 20)
 

@@ -4,9 +4,20 @@
  * any more in ct_stalk_end: with all its registers, so that the engine does the rest on the thread itself. A thread that is in the
  * engine, or about to run a handler, is only asked: it may not come by again, so it is looked for until it has answered. Owner: the
  * caller; the Stalker's lock is not held while threads are stopped. */
+#include "stalk/others.h"
 #include "os/os.h"
 #include "os/thread.h"
-#include "stalk/internal.h"
+#include "stalk/cache.h"
+#include "stalk/engine.h"
+#include "stalk/events.h"
+#include "stalk/link.h"
+#include "stalk/memory.h"
+#include "stalk/section.h"
+#include "stalk/signals.h"
+#include "stalk/stalker.h"
+#include "stalk/thread.h"
+#include "stalk/unwind.h"
+#include "stalk/vfork.h"
 
 #define TRIES     200
 #define FEW_TRIES 20
@@ -184,8 +195,8 @@ int ct_stalk_let_go(struct ct_stalker *s, int tid, uint64_t *pc) {
     struct stalk_thread *t = find_followed(s, tid);
     if (!t)
         return CT_ERR_NOT_FOUND;
-    if (t->apart.tid)
-        ct_stalk_apart_end(t); /* while its child is there it cannot stand still */
+    if (t->vfork.tid)
+        ct_stalk_vfork_end(t); /* while its child is there it cannot stand still */
     int status = redirect(t, pc);
     if (status != CT_ERR_TRUNCATED)
         return status;

@@ -4,7 +4,13 @@
  * between (lower_x64.c, entry_x64.S) is carried out here, instruction by instruction, until such a place is reached; so
  * nothing is done twice or left half done. Runs on the thread itself, in a signal handler or in the engine. */
 #include "isa/x64/decode.h"
-#include "stalk/internal.h"
+#include "stalk/cache.h"
+#include "stalk/engine.h"
+#include "stalk/events.h"
+#include "stalk/memory.h"
+#include "stalk/signals.h"
+#include "stalk/thread.h"
+#include "stalk/unwind.h"
 
 #define MOST_STEPS 256
 
@@ -255,9 +261,9 @@ static bool resolve_entry(struct stalk_thread *t, struct stalk_regs *r) {
     case CT_REASON_FULL:
         ct_stalk_events_drain(t, false);
         break;
-    case CT_REASON_APART:
+    case CT_REASON_VFORKED:
     case CT_REASON_BACK:
-        r->pc = t->apart.resume;
+        r->pc = t->vfork.resume;
         return false;
     default:
         break;

@@ -9,11 +9,16 @@
  * A thread may leave the address of a description with the kernel for ever: they are never freed.
  *
  * Owner: whoever holds the Stalker's lock; `lock` for the descriptions of all. */
+#include "stalk/section.h"
 #include "isa/x64/relocate.h"
 #include "os/os.h"
 #include "os/thread.h"
 #include "stalk/build.h"
+#include "stalk/cache.h"
 #include "stalk/emit_x64.h"
+#include "stalk/engine.h"
+#include "stalk/memory.h"
+#include "stalk/translate.h"
 
 enum { DESCRIPTIONS = 4096, DESCRIPTION = 32, FAR = 256, LONGEST = 2048, STUB = 48 };
 

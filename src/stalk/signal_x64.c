@@ -14,11 +14,21 @@
  * the program's state, and the same signal is sent again with the kernel's own action.
  *
  * Owner of the table: whoever changes an action; a torn read is possible only for a program that races with itself. */
+#include "stalk/signals.h"
 #include "hook/runtime.h"
 #include "os/linux/syscall.h"
 #include "os/os.h"
 #include "os/thread.h"
-#include "stalk/internal.h"
+#include "stalk/cache.h"
+#include "stalk/engine.h"
+#include "stalk/events.h"
+#include "stalk/link.h"
+#include "stalk/memory.h"
+#include "stalk/section.h"
+#include "stalk/stalker.h"
+#include "stalk/thread.h"
+#include "stalk/translate.h"
+#include "stalk/vfork.h"
 
 enum { RAX = 0, RDX = 2, RSP = 4, RSI = 6, RDI = 7 };
 enum { SA_SIGINFO_ = 4, SA_RESTORER_ = 0x04000000, SA_ONSTACK_ = 0x08000000, SIG_SETMASK_ = 2, FIRST_REAL_HANDLER = 2 };
@@ -156,7 +166,7 @@ int64_t ct_stalk_sigaction(uint64_t signal, const struct stalk_action *new, stru
     return result;
 }
 
-int64_t ct_stalk_sigaction_apart(uint64_t signal, const struct stalk_action *new, struct stalk_action *old) {
+int64_t ct_stalk_sigaction_vforked(uint64_t signal, const struct stalk_action *new, struct stalk_action *old) {
     struct stalk_action before;
     long result = kernel_action(signal, new, &before);
     if (!result && old)
@@ -238,7 +248,7 @@ static void set_default(uint64_t signal) {
 /* The program's handler was for one time. */
 static void reset(const struct stalk_thread *t, uint64_t signal) {
     const struct stalk_action none = {0, 0, 0, 0};
-    if (__atomic_load_n(&users, __ATOMIC_ACQUIRE) && !(t && ct_stalk_is_apart(t)))
+    if (__atomic_load_n(&users, __ATOMIC_ACQUIRE) && !(t && ct_stalk_is_vforked(t)))
         (void)ct_stalk_sigaction(signal, &none, NULL);
     else
         set_default(signal);
@@ -267,7 +277,7 @@ static uint64_t deliver_end(uint64_t arg, uint64_t unused) {
     if (place == STALK_CLEAN)
         ct_stalk_events_cut(t, d->regs.pc, d->fault);
     show_program(d);
-    if (!ct_stalk_is_apart(t))
+    if (!ct_stalk_is_vforked(t))
         ct_stalk_events_drain_others(t, true);
     ct_stalk_finish(t, CT_OK);
     die(d);
@@ -401,8 +411,8 @@ struct stalk_way ct_stalk_on_signal(uint64_t signal, void *info, void *context, 
     d.info = info;
     struct stalk_thread *t = d.t;
     if (t && ct_stalk_is_back(t)) {
-        ct_stalk_apart_end(t);
-        ct_stalk_apart_release(t->stalker);
+        ct_stalk_vfork_end(t);
+        ct_stalk_vfork_release(t->stalker);
     }
     if (t && !d.fault && is_entering(c->rip)) {
         put_off_at_entry(t, signal, info, c);

@@ -5,9 +5,11 @@
  * stack's frames belongs to it; what is on the thread's own stack is known from the maps; all else is looked for among the stacks
  * that have open frames, by address. A frame that is taken for another stack's although it is not, because it is large, makes no harm:
  * its depth goes on from the frame that ran. Owner: who has the claim of the thread's events (events.c). */
+#include "stalk/stacks.h"
+#include "hook/stack_order.h"
 #include "os/os.h"
 #include "os/thread.h"
-#include "stalk/internal.h"
+#include "stalk/thread.h"
 
 #define NONE            UINT32_MAX
 #define RUNNING_REACH   (16u << 10)
@@ -53,32 +55,18 @@ static bool at_home(const struct stalk_stacks *s, uint64_t slot) {
 /* ---- the list by address ---- */
 
 static uint32_t place_in_order(const struct stalk_stacks *s, uint64_t slot) {
-    uint32_t low = 0, high = s->count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (s->pool[s->order[middle]].high < slot)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    const struct ct_stack_pool pool = {s->pool, sizeof s->pool[0]};
+    uint64_t steps = 0;
+    return ct_stack_order_find(s->order, s->count, pool, slot, &steps);
 }
 
 static void list(struct stalk_stacks *s, uint32_t stack) {
-    uint32_t at = place_in_order(s, s->pool[stack].high);
-    for (uint32_t i = s->count++; i > at; i--)
-        s->order[i] = s->order[i - 1];
-    s->order[at] = stack;
+    ct_stack_order_add(s->order, &s->count, place_in_order(s, s->pool[stack].high), stack);
     s->pool[stack].listed = true;
 }
 
 static void unlist(struct stalk_stacks *s, uint32_t stack) {
-    uint32_t at = place_in_order(s, s->pool[stack].high);
-    while (at < s->count && s->order[at] != stack)
-        at++;
-    s->count -= at < s->count;
-    for (uint32_t i = at; i < s->count; i++)
-        s->order[i] = s->order[i + 1];
+    ct_stack_order_remove(s->order, &s->count, place_in_order(s, s->pool[stack].high), stack);
     s->pool[stack].listed = false;
 }
 

@@ -1,7 +1,16 @@
 /* The Stalker's public functions, following apart (thread.c, others.c). */
+#include "stalk/stalker.h"
 #include "os/os.h"
 #include "os/thread.h"
-#include "stalk/internal.h"
+#include "stalk/cache.h"
+#include "stalk/engine.h"
+#include "stalk/events.h"
+#include "stalk/link.h"
+#include "stalk/memory.h"
+#include "stalk/others.h"
+#include "stalk/thread.h"
+#include "stalk/translate.h"
+#include "stalk/unwind.h"
 
 /* hook/module.h, which is not freestanding */
 extern void (*ct_hook_on_change)(uint64_t start, size_t size) __attribute__((weak));
@@ -160,7 +169,7 @@ STALK_API int ct_stalker_exclude(struct ct_stalker *s, uint64_t start, uint64_t 
         return CT_ERR_BAD_STATE;
     int status = CT_OK;
     ct_stalk_lock(s);
-    uint32_t at = ct_stalk_excluded_behind(s, start);
+    uint32_t at = ct_stalk_excluded_after(s, start);
     if ((at > 1 && s->excluded[at - 1].end > start) || (at < s->excluded_count && s->excluded[at].start < start + size))
         status = CT_ERR_INVALID_ARGUMENT;
     if (!status && s->excluded_count == STALK_MAX_EXCLUDED)

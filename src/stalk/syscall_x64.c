@@ -4,7 +4,17 @@
 #include "os/linux/syscall.h"
 #include "os/os.h"
 #include "os/thread.h"
-#include "stalk/internal.h"
+#include "stalk/cache.h"
+#include "stalk/engine.h"
+#include "stalk/events.h"
+#include "stalk/link.h"
+#include "stalk/memory.h"
+#include "stalk/section.h"
+#include "stalk/signals.h"
+#include "stalk/stalker.h"
+#include "stalk/translate.h"
+#include "stalk/unwind.h"
+#include "stalk/vfork.h"
 
 #include <linux/sched.h>
 
@@ -52,7 +62,7 @@ static uint64_t change_memory(struct stalk_thread *t) {
     ct_stalk_know_maps(s); /* as they are before it */
     bool unmaps = s->family && takes_place(t) && touches_code(s, start, start + size);
     ct_stalk_unlock(s);
-    if (unmaps && !ct_stalk_is_apart(t)) { /* calls of what was there are told before something else is */
+    if (unmaps && !ct_stalk_is_vforked(t)) { /* calls of what was there are told before something else is */
         ct_stalk_events_drain(t, true);
         ct_stalk_events_drain_others(t, false);
     }
@@ -205,9 +215,9 @@ static uint64_t fork_process(struct stalk_thread *t) {
 }
 
 /* The child goes on natively, or is followed too: a thread asks for itself (ct_stalk_adopt). */
-static uint64_t start_apart(struct stalk_thread *t, enum stalk_clone kind) {
+static uint64_t start_vfork(struct stalk_thread *t, enum stalk_clone kind) {
     if (kind == STALK_CLONE_VFORK)
-        ct_stalk_apart_prepare(t, t->area->target + 2);
+        ct_stalk_vfork_prepare(t, t->area->target + 2);
     ct_stalk_lock(t->stalker);
     t->stalker->cloned = true;
     uint64_t stub = ct_stalk_clone_stub(t->cache, next_of(t), t->area->target + 2, kind);
@@ -218,7 +228,7 @@ static uint64_t start_apart(struct stalk_thread *t, enum stalk_clone kind) {
 /* How a child that shares our memory goes on. */
 static enum stalk_clone kind_of_clone(const struct stalk_thread *t, uint64_t flags) {
     const struct stalk_family *family = t->stalker->family;
-    if (ct_stalk_is_apart(t))
+    if (ct_stalk_is_vforked(t))
         return STALK_CLONE_NATIVE;
     if (flags & CLONE_VFORK)
         return family && !(flags & CLONE_THREAD) && family->wants() ? STALK_CLONE_VFORK : STALK_CLONE_NATIVE;
@@ -245,7 +255,7 @@ static uint64_t clone_something(struct stalk_thread *t) {
     default:
         break;
     }
-    return flags & CLONE_VM || ct_stalk_is_apart(t) ? start_apart(t, kind_of_clone(t, flags)) : fork_process(t);
+    return flags & CLONE_VM || ct_stalk_is_vforked(t) ? start_vfork(t, kind_of_clone(t, flags)) : fork_process(t);
 }
 
 struct execution {
@@ -266,7 +276,7 @@ static uint64_t execute(struct stalk_thread *t) {
     bool relative = r[RAX] == __NR_execveat;
     struct execution x = {
         .family = t->stalker->family, .path = relative ? r[RSI] : r[RDI], .directory = relative ? (int)r[RDI] : CWD};
-    if (!ct_stalk_is_apart(t)) {
+    if (!ct_stalk_is_vforked(t)) {
         ct_stalk_events_drain(t, true);
         ct_stalk_events_drain_others(t, false);
     }
@@ -284,8 +294,8 @@ static uint64_t change_action(struct stalk_thread *t) {
         return t->area->target;
     if (r[RSI] && ct_os_peek(r[RSI], &new, sizeof new))
         return done(t, -EFAULT);
-    int64_t result = ct_stalk_is_apart(t) ? ct_stalk_sigaction_apart(r[RDI], r[RSI] ? &new : NULL, &old)
-                                          : ct_stalk_sigaction(r[RDI], r[RSI] ? &new : NULL, &old);
+    int64_t result = ct_stalk_is_vforked(t) ? ct_stalk_sigaction_vforked(r[RDI], r[RSI] ? &new : NULL, &old)
+                                            : ct_stalk_sigaction(r[RDI], r[RSI] ? &new : NULL, &old);
     if (!result && r[RDX]) {
         uint8_t test[sizeof old];
         if (ct_os_peek(r[RDX], test, sizeof test))
@@ -299,7 +309,7 @@ static uint64_t change_action(struct stalk_thread *t) {
 
 /* The thread makes the call unfollowed. */
 static uint64_t end_here(struct stalk_thread *t) {
-    if (ct_stalk_is_apart(t)) {
+    if (ct_stalk_is_vforked(t)) {
         t->following = 0;
         return next_of(t) - 2;
     }
@@ -310,7 +320,7 @@ static uint64_t end_here(struct stalk_thread *t) {
 
 /* It makes its last call natively too: who is not followed is in nobody's way in translated code. All of it has been executed. */
 static uint64_t end_thread(struct stalk_thread *t) {
-    if (ct_stalk_is_apart(t)) {
+    if (ct_stalk_is_vforked(t)) {
         t->following = 0;
         return t->area->target;
     }
@@ -362,7 +372,7 @@ uint64_t ct_stalk_syscall_enter(struct stalk_thread *t) {
         ct_stalk_events_drain(t, true);
         return t->area->target;
     case __NR_exit_group:
-        if (!ct_stalk_is_apart(t))
+        if (!ct_stalk_is_vforked(t))
             ct_stalk_events_drain_others(t, true);
         return end_thread(t);
     case __NR_exit:

@@ -4,10 +4,18 @@
  * new thread inherits its creator's GS: the tid tells whose state it is. State and block stay until the Stalker is
  * destroyed: return addresses of excluded calls may still lead here. Owner: the Stalker's lock; `following` is also changed
  * by the thread itself. */
+#include "stalk/thread.h"
 #include "hook/layout.h"
 #include "os/os.h"
 #include "os/thread.h"
-#include "stalk/internal.h"
+#include "stalk/cache.h"
+#include "stalk/engine.h"
+#include "stalk/events.h"
+#include "stalk/link.h"
+#include "stalk/memory.h"
+#include "stalk/signals.h"
+#include "stalk/stalker.h"
+#include "stalk/translate.h"
 
 #define BLOCK_SIZE 0x2000
 
@@ -27,7 +35,7 @@ struct stalk_thread *ct_stalk_thread_of_block(uint64_t block) {
     if (!t)
         return NULL;
     int tid = ct_os_gettid();
-    return t->tid == tid || t->apart.tid == tid ? t : NULL;
+    return t->tid == tid || t->vfork.tid == tid ? t : NULL;
 }
 
 struct stalk_thread *ct_stalk_thread_current(void) {

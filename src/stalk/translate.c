@@ -7,8 +7,16 @@
  * Trust: code that can change without a system call is compared by its own translation, whenever it runs (check_<isa>.c), unless everything
  * is trusted at once. Other code: a fragment is compared with its snapshot whenever the engine comes by; found unchanged often enough it is trusted, and
  * only then branches are linked to it. Owner: whoever holds the Stalker's lock. */
+#include "stalk/translate.h"
 #include "os/os.h"
 #include "stalk/build.h"
+#include "stalk/cache.h"
+#include "stalk/engine.h"
+#include "stalk/events.h"
+#include "stalk/link.h"
+#include "stalk/memory.h"
+#include "stalk/stalker.h"
+#include "stalk/thread.h"
 
 /* ---- parts of a fragment ---- */
 
@@ -76,7 +84,7 @@ static bool lies_in(const struct stalk_range *r, uint64_t address) {
     return address - r->start < r->end - r->start;
 }
 
-uint32_t ct_stalk_excluded_behind(const struct ct_stalker *s, uint64_t address) {
+uint32_t ct_stalk_excluded_after(const struct ct_stalker *s, uint64_t address) {
     uint32_t low = 1, high = s->excluded_count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
@@ -89,7 +97,7 @@ uint32_t ct_stalk_excluded_behind(const struct ct_stalker *s, uint64_t address) 
 }
 
 bool ct_stalk_excluded(const struct ct_stalker *s, uint64_t address) {
-    uint32_t i = ct_stalk_excluded_behind(s, address);
+    uint32_t i = ct_stalk_excluded_after(s, address);
     return lies_in(&s->excluded[0], address) || (i > 1 && lies_in(&s->excluded[i - 1], address));
 }
 

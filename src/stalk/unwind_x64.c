@@ -12,9 +12,14 @@
  *
  * The description can be taken back only by a function of the process, which we may not call when its threads stand still: in the agent it
  * stays for ever, with the addresses that it describes. */
+#include "stalk/unwind.h"
 #include "os/os.h"
 #include "os/thread.h"
-#include "stalk/internal.h"
+#include "stalk/cache.h"
+#include "stalk/engine.h"
+#include "stalk/link.h"
+#include "stalk/memory.h"
+#include "stalk/thread.h"
 
 uint64_t ct_stalk_functions[STALK_FUNCTIONS];
 
@@ -118,12 +123,12 @@ static void tell_unwinder(struct stalk_cache *c) {
 
 void ct_stalk_unwind_register(struct stalk_cache *c) {
     uint32_t nobody = 0;
-    if (__atomic_compare_exchange_n(&c->unwind_told, &nobody, STALK_TELLING, false, __ATOMIC_ACQ_REL,
+    if (__atomic_compare_exchange_n(&c->unwind_state, &nobody, STALK_REGISTERING, false, __ATOMIC_ACQ_REL,
                                     __ATOMIC_ACQUIRE)) {
         tell_unwinder(c);
-        __atomic_store_n(&c->unwind_told, STALK_TOLD, __ATOMIC_RELEASE);
+        __atomic_store_n(&c->unwind_state, STALK_REGISTERED, __ATOMIC_RELEASE);
     }
-    for (unsigned i = 0; i < PATIENCE && __atomic_load_n(&c->unwind_told, __ATOMIC_ACQUIRE) != STALK_TOLD; i++)
+    for (unsigned i = 0; i < PATIENCE && __atomic_load_n(&c->unwind_state, __ATOMIC_ACQUIRE) != STALK_REGISTERED; i++)
         ct_os_sleep_us(100); /* nobody calls excluded code before */
 }
 

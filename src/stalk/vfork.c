@@ -2,31 +2,34 @@
  * the parent's area, engine stack and place for events, so that it can be seen which program it executes. Nothing that it does is
  * an event. When it has executed a program, or has ended, its parent finds everything as it was.
  *
- * Signal actions are the child's own: they go to the kernel as they are (ct_stalk_sigaction_apart). The parent, too, may be seen first in a
- * signal handler: whoever sees it first calls ct_stalk_apart_end. Owner: the child, until it has left; then the parent. */
+ * Signal actions are the child's own: they go to the kernel as they are (ct_stalk_sigaction_vforked). The parent, too, may be seen first in a
+ * signal handler: whoever sees it first calls ct_stalk_vfork_end. Owner: the child, until it has left; then the parent. */
+#include "stalk/vfork.h"
 #include "os/thread.h"
-#include "stalk/internal.h"
+#include "stalk/events.h"
+#include "stalk/memory.h"
+#include "stalk/stalker.h"
 
-void ct_stalk_apart_prepare(struct stalk_thread *t, uint64_t resume) {
+void ct_stalk_vfork_prepare(struct stalk_thread *t, uint64_t resume) {
     ct_stalk_events_drain(t, true);
-    t->apart.tid = 0;
-    t->apart.muted = t->muted;
-    t->apart.activation = t->activation;
-    t->apart.native = t->area->native;
-    t->apart.fault_pc = t->fault_pc;
-    t->apart.through = t->through;
-    t->apart.resume = resume;
+    t->vfork.tid = 0;
+    t->vfork.muted = t->muted;
+    t->vfork.activation = t->activation;
+    t->vfork.native = t->area->native;
+    t->vfork.fault_pc = t->fault_pc;
+    t->vfork.through = t->through;
+    t->vfork.resume = resume;
 }
 
-void ct_stalk_apart_begin(struct stalk_thread *t) {
+void ct_stalk_vfork_begin(struct stalk_thread *t) {
     t->muted = 1;
     t->activation = 0;
-    __atomic_store_n(&t->apart.tid, ct_os_gettid(), __ATOMIC_RELEASE);
+    __atomic_store_n(&t->vfork.tid, ct_os_gettid(), __ATOMIC_RELEASE);
 }
 
 #define PATIENCE 250000 /* times 20 us: nobody who lives has the lock so long */
 
-void ct_stalk_apart_release(struct ct_stalker *s) {
+void ct_stalk_vfork_release(struct ct_stalker *s) {
     for (unsigned i = 0; i < PATIENCE; i++) {
         if (!__atomic_load_n(&s->lock, __ATOMIC_ACQUIRE))
             return;
@@ -36,16 +39,16 @@ void ct_stalk_apart_release(struct ct_stalker *s) {
 }
 
 /* The child may have been killed anywhere. */
-void ct_stalk_apart_end(struct stalk_thread *t) {
-    t->apart.tid = 0;
+void ct_stalk_vfork_end(struct stalk_thread *t) {
+    t->vfork.tid = 0;
     ct_stalk_events_forget(t);
-    t->muted = t->apart.muted;
-    t->activation = t->apart.activation;
-    t->fault_pc = t->apart.fault_pc;
-    t->through = t->apart.through;
+    t->muted = t->vfork.muted;
+    t->activation = t->vfork.activation;
+    t->fault_pc = t->vfork.fault_pc;
+    t->through = t->vfork.through;
     t->in_callback = 0;
     t->status = 0;
-    t->area->native = t->apart.native;
+    t->area->native = t->vfork.native;
     if ((uint32_t)t->area->reason != CT_REASON_BACK) /* else the parent is in the engine itself */
         t->area->in_engine = 0;
     t->area->pending = 0;

@@ -1,4 +1,5 @@
 /* A growing list of candidates, and its radix sort, which is most of the work of opening a table. */
+#include "base/grow.h"
 #include "symbols/table.h"
 #include <contrail/status.h>
 #include <stdlib.h>
@@ -7,14 +8,8 @@
 #define DIGITS     (1u << DIGIT_BITS)
 
 int ct_candidates_add(struct ct_candidates *list, const struct ct_candidate *item) {
-    if (list->count == list->capacity) {
-        size_t capacity = list->capacity ? list->capacity * 2 : 4096;
-        struct ct_candidate *items = realloc(list->items, capacity * sizeof *items);
-        if (!items)
-            return CT_ERR_NO_MEMORY;
-        list->items = items;
-        list->capacity = capacity;
-    }
+    if (!ct_grow(&list->items, &list->capacity, list->count, sizeof *list->items, 4096))
+        return CT_ERR_NO_MEMORY;
     list->items[list->count++] = *item;
     return 0;
 }

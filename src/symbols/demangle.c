@@ -1,5 +1,6 @@
 /* Demangling: chooses the language, and builds the text. */
 #include "symbols/demangle.h"
+#include "base/utf8.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,21 +32,11 @@ void ct_demangle_add_string(struct ct_demangle_text *out, const char *text) {
 
 void ct_demangle_add_utf8(struct ct_demangle_text *out, uint32_t c) {
     char text[4];
-    size_t length = 0;
     if (c >= 0x110000 || (c >= 0xd800 && c < 0xe000)) {
         out->failed = true;
         return;
     }
-    if (c < 0x80) {
-        text[length++] = (char)c;
-    } else {
-        unsigned more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-        static const unsigned lead[] = {0, 0xc0, 0xe0, 0xf0};
-        text[length++] = (char)(lead[more] | c >> 6 * more);
-        while (more--)
-            text[length++] = (char)(0x80 | (c >> 6 * more & 0x3f));
-    }
-    ct_demangle_add(out, text, length);
+    ct_demangle_add(out, text, ct_utf8_encode(text, c));
 }
 
 char *ct_demangle(const char *name) {

@@ -365,15 +365,7 @@ static bool open_path(struct reader *r) {
     if (take(r, 'I')) {
         path(r, false);
         add(r, "<");
-        for (bool first = true; !r->bad && !take(r, 'E'); first = false) {
-            add(r, first ? "" : ", ");
-            if (take(r, 'L'))
-                add_lifetime(r, base62(r));
-            else if (take(r, 'K'))
-                constant(r);
-            else
-                type(r);
-        }
+        generic_args(r);
         open = true;
     } else if (take(r, 'B')) {
         const char *tag = r->at - 1;

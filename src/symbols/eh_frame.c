@@ -4,6 +4,7 @@
  * already passed (so work is linear in the size of the section), and a record with a pointer encoding that only makes
  * sense at run time is left out. */
 #include "symbols/eh_frame.h"
+#include "base/grow.h"
 #include "symbols/cfa.h"
 #include "symbols/functions.h"
 #include <contrail/status.h>
@@ -179,14 +180,8 @@ static bool read_cie(const struct ct_eh_frame *frame, const struct record *recor
 }
 
 static int add_cie(struct ct_eh_frame *frame, const struct record *record) {
-    if (frame->cie_count == frame->cie_capacity) {
-        size_t capacity = frame->cie_capacity ? frame->cie_capacity * 2 : 16;
-        struct ct_cie *cies = realloc(frame->cies, capacity * sizeof *cies);
-        if (!cies)
-            return CT_ERR_NO_MEMORY;
-        frame->cies = cies;
-        frame->cie_capacity = capacity;
-    }
+    if (!ct_grow(&frame->cies, &frame->cie_capacity, frame->cie_count, sizeof *frame->cies, 16))
+        return CT_ERR_NO_MEMORY;
     struct ct_cie *cie = &frame->cies[frame->cie_count++];
     bool usable = read_cie(frame, record, cie); /* writes all of *cie */
     cie->usable = usable;

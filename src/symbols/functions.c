@@ -3,6 +3,7 @@
  *
  * The file is mapped only while it is read: a table owns copies of everything it needs. */
 #include "symbols/functions.h"
+#include "base/grow.h"
 #include "symbols/debug_file.h"
 #include "symbols/eh_frame.h"
 #include "symbols/file_image.h"
@@ -24,13 +25,8 @@ static bool is_plt_name(const char *name) {
 static int add_text(struct ct_functions *table, size_t *capacity, struct ct_text_range range) {
     if (range.end <= range.start)
         return 0;
-    if (table->text_count == *capacity) {
-        *capacity = *capacity ? *capacity * 2 : 16;
-        struct ct_text_range *text = realloc(table->text, *capacity * sizeof *text);
-        if (!text)
-            return CT_ERR_NO_MEMORY;
-        table->text = text;
-    }
+    if (!ct_grow(&table->text, capacity, table->text_count, sizeof *table->text, 16))
+        return CT_ERR_NO_MEMORY;
     table->text[table->text_count++] = range;
     return 0;
 }

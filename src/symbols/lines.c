@@ -3,6 +3,7 @@
  * .debug_aranges is not used, because clang does not write it: the ranges of all units are read when a file is opened,
  * and the functions of all units when inlined ones are first requested. */
 #include "symbols/lines.h"
+#include "base/grow.h"
 #include "symbols/lines_tree.h"
 #include <contrail/status.h>
 #include <errno.h>
@@ -46,33 +47,20 @@ struct ct_lines {
     bool subprograms_read, no_memory;
 };
 
-/* ---- growing arrays ---- */
-
-static void *grow(void *array, size_t *room, size_t count, size_t size) {
-    if (count < *room)
-        return array;
-    *room = *room ? 2 * *room : 64;
-    return realloc(array, *room * size);
-}
+/* ---- units ---- */
 
 static bool add_range(struct ct_lines *l, uint64_t start, uint64_t end) {
-    struct range *ranges = grow(l->ranges, &l->range_room, l->range_count, sizeof *ranges);
-    if (!ranges)
+    if (!ct_grow(&l->ranges, &l->range_room, l->range_count, sizeof *l->ranges, 64))
         return false;
-    l->ranges = ranges;
     if (end > start && start) /* sections that the linker dropped are at 0 */
-        ranges[l->range_count++] = (struct range){.start = start, .end = end, .unit = l->unit_count - 1};
+        l->ranges[l->range_count++] = (struct range){.start = start, .end = end, .unit = l->unit_count - 1};
     return true;
 }
 
-/* ---- units ---- */
-
 static bool add_unit(struct ct_lines *l, const Dwarf_Die *die, const Dwarf_Die *tree) {
-    struct unit *units = grow(l->units, &l->unit_room, l->unit_count, sizeof *units);
-    if (!units)
+    if (!ct_grow(&l->units, &l->unit_room, l->unit_count, sizeof *l->units, 64))
         return false;
-    l->units = units;
-    units[l->unit_count++] = (struct unit){.die = *die, .tree = *tree};
+    l->units[l->unit_count++] = (struct unit){.die = *die, .tree = *tree};
     Dwarf_Addr base, start, end;
     ptrdiff_t at = 0;
     while ((at = l->dw->dwarf_ranges((Dwarf_Die *)die, at, &base, &start, &end)) > 0)
@@ -242,11 +230,9 @@ static bool add_subprogram(struct ct_lines *l, size_t unit, const Dwarf_Die *die
         return true;
     if (!entry)
         return true;
-    struct subprogram *grown = grow(l->subprograms, &l->subprogram_room, l->subprogram_count, sizeof *grown);
-    if (!grown)
+    if (!ct_grow(&l->subprograms, &l->subprogram_room, l->subprogram_count, sizeof *l->subprograms, 64))
         return false;
-    l->subprograms = grown;
-    grown[l->subprogram_count++] = (struct subprogram){.entry = entry, .unit = unit, .die = *die};
+    l->subprograms[l->subprogram_count++] = (struct subprogram){.entry = entry, .unit = unit, .die = *die};
     return true;
 }
 

@@ -1,4 +1,5 @@
 /* Modules of this process, as the dynamic linker lists them. */
+#include "base/grow.h"
 #include "os/os.h"
 #include "symbols/functions.h"
 #include <contrail/status.h>
@@ -61,14 +62,8 @@ static int collect_module(struct dl_phdr_info *info, size_t size, void *arg) {
     uint64_t vdso = getauxval(AT_SYSINFO_EHDR);
     if (module.start >= module.end || (vdso && vdso >= module.start && vdso < module.end))
         return 0;
-    if (list->count == list->capacity) {
-        size_t capacity = list->capacity ? list->capacity * 2 : 32;
-        struct ct_module_info *items = realloc(list->items, capacity * sizeof *items);
-        if (!items)
-            goto fail;
-        list->items = items;
-        list->capacity = capacity;
-    }
+    if (!ct_grow(&list->items, &list->capacity, list->count, sizeof *list->items, 32))
+        goto fail;
     module.path = path_of(info->dlpi_name ? info->dlpi_name : "", module.start);
     if (!module.path)
         goto fail;

@@ -1,6 +1,6 @@
 /* Signatures of functions, from DWARF: see parameters.h. Each is read once and kept. */
 #include "symbols/parameters.h"
-#include "symbols/parameters_parts.h"
+#include "symbols/parameters_internal.h"
 #include <contrail/status.h>
 #include <stdlib.h>
 #include <string.h>

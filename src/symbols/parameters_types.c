@@ -1,5 +1,5 @@
 /* Types of parameters, read from DWARF: see parameters.h. Pointers are not followed, except those to char. */
-#include "symbols/parameters_parts.h"
+#include "symbols/parameters_internal.h"
 #include <string.h>
 
 enum { MAX_DEPTH = 6, MAX_CHAIN = 32, MAX_MEMBERS = 64, MAX_ENUMERATORS = 4096 };

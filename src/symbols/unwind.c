@@ -1,5 +1,6 @@
 /* Unwind tables: find the FDE that covers an address, and apply its rules to the registers. See unwind.h. */
 #include "symbols/unwind.h"
+#include "base/grow.h"
 #include "symbols/cfa.h"
 #include "symbols/eh_frame.h"
 #include <contrail/status.h>
@@ -21,14 +22,8 @@ struct ct_unwind {
 
 static int add_range(void *arg, const struct ct_fde *fde) {
     struct ct_unwind *table = arg;
-    if (table->count == table->capacity) {
-        size_t capacity = table->capacity ? 2 * table->capacity : 256;
-        struct range *ranges = realloc(table->ranges, capacity * sizeof *ranges);
-        if (!ranges)
-            return CT_ERR_NO_MEMORY;
-        table->ranges = ranges;
-        table->capacity = capacity;
-    }
+    if (!ct_grow(&table->ranges, &table->capacity, table->count, sizeof *table->ranges, 256))
+        return CT_ERR_NO_MEMORY;
     table->ranges[table->count++] = (struct range){fde->start, fde->start + fde->size, fde->place};
     return 0;
 }

@@ -1,5 +1,6 @@
 /* Arguments of calls as JSON: see arguments_json.h. */
 #include "trace/arguments_json.h"
+#include "base/json_write.h"
 
 void ct_argument_json(struct ct_json *json, const char *key, const struct ct_argument *argument) {
     switch (argument->kind) {

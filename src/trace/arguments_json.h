@@ -3,7 +3,8 @@
 #define CT_TRACE_ARGUMENTS_JSON_H
 
 #include "trace/arguments.h"
-#include "trace/writer.h"
+
+struct ct_json;
 
 /* Writes a value by its type: a number, a truth value, a text; pointers as "0x…"; nothing when it is not known. */
 void ct_argument_json(struct ct_json *json, const char *key, const struct ct_argument *argument);

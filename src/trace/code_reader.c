@@ -1,4 +1,5 @@
 /* See code_file.h. The file is mapped; nothing in it is trusted. */
+#include "base/grow.h"
 #include "trace/code_file.h"
 #include "trace/crc32.h"
 #include "trace/file.h"
@@ -86,14 +87,8 @@ static int define_block(struct ct_code_reader *r, uint64_t size) {
         sum += block.lengths[i];
     if (sum != size)
         return complain(r, "a block whose instructions have another length");
-    if (r->count == r->room) {
-        size_t room = r->room ? r->room * 2 : 1024;
-        struct ct_code_block *blocks = realloc(r->blocks, room * sizeof *blocks);
-        if (!blocks)
-            return CT_ERR_NO_MEMORY;
-        r->blocks = blocks;
-        r->room = room;
-    }
+    if (!ct_grow(&r->blocks, &r->room, r->count, sizeof *r->blocks, 1024))
+        return CT_ERR_NO_MEMORY;
     r->offset = block.offset;
     r->blocks[r->count++] = block;
     return 0;

@@ -1,4 +1,5 @@
 /* See code_file.h. Records go into a buffer, which is written when it is full and when the thread is flushed. */
+#include "base/grow.h"
 #include "trace/code_file.h"
 #include "trace/crc32.h"
 #include "trace/file.h"
@@ -95,23 +96,9 @@ bool ct_code_writer_knows(const struct ct_code_writer *w, uint32_t number) {
     return number < w->number_room && w->numbers[number] != UNKNOWN;
 }
 
-static bool make_room(struct ct_code_writer *w, uint32_t number) {
-    if (number < w->number_room)
-        return true;
-    size_t room = w->number_room ? w->number_room : 1024;
-    while (room <= number)
-        room *= 2;
-    uint32_t *numbers = realloc(w->numbers, room * sizeof *numbers);
-    if (!numbers)
-        return false;
-    memset(numbers + w->number_room, 0, (room - w->number_room) * sizeof *numbers);
-    w->numbers = numbers;
-    w->number_room = room;
-    return true;
-}
-
 void ct_code_writer_define(struct ct_code_writer *w, uint32_t number, const struct ct_code_block *block) {
-    if (block->insns >= CT_CODE_INSNS || !make_room(w, number))
+    if (block->insns >= CT_CODE_INSNS ||
+        !ct_grow_zeroed(&w->numbers, &w->number_room, number, sizeof *w->numbers, 1024))
         return;
     begin_record(w, CT_CODE_DEFINE, block->size);
     put_place(w, block);

@@ -3,6 +3,7 @@
  * Records differ in length, so a file is read through once, when its first record is requested, and the offset of every
  * 64th is kept. When that table is full, every second entry is dropped. Files are read, not mapped, and trusted only as
  * far as lengths make sense: what follows a damaged record cannot be found. */
+#include "base/grow.h"
 #include "trace/reader.h"
 #include <contrail/status.h>
 #include <dirent.h>
@@ -73,14 +74,8 @@ static bool add_place(struct ct_detail_part *part, uint64_t offset) {
         if (part->count % part->stride)
             return true;
     }
-    if (part->table_count == part->table_room) {
-        size_t room = part->table_room ? part->table_room * 2 : 16;
-        uint64_t *table = realloc(part->table, room * sizeof *table);
-        if (!table)
-            return false;
-        part->table = table;
-        part->table_room = room;
-    }
+    if (!ct_grow(&part->table, &part->table_room, part->table_count, sizeof *part->table, 16))
+        return false;
     part->table[part->table_count++] = offset;
     return true;
 }

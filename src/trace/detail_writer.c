@@ -5,6 +5,7 @@
  * reader that does not know the counts stops there.) The first failure is kept; after it records are counted and
  * dropped, and the file ends with a whole record. */
 #include "isa/machine.h"
+#include "base/grow.h"
 #include "trace/buffers.h"
 #include "trace/crc32.h"
 #include "trace/file.h"
@@ -128,14 +129,8 @@ static int finish_part(struct ct_detail_writer *writer) {
 }
 
 static int remember_part(struct ct_detail_writer *writer) {
-    if (writer->old_count == writer->old_room) {
-        size_t room = writer->old_room ? writer->old_room * 2 : 16;
-        struct old_part *old = realloc(writer->old, room * sizeof *old);
-        if (!old)
-            return ENOMEM;
-        writer->old = old;
-        writer->old_room = room;
-    }
+    if (!ct_grow(&writer->old, &writer->old_room, writer->old_count, sizeof *writer->old, 16))
+        return ENOMEM;
     writer->old[writer->old_count++] =
         (struct old_part){.number = writer->part, .records = writer->records, .time_last = writer->time_last};
     return 0;

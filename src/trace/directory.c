@@ -1,5 +1,6 @@
 /* Directories of a recording, and the manifest in them. Creating is the lock: the process that created a directory owns
  * it. */
+#include "base/json_write.h"
 #include "trace/file.h"
 #include "trace/writer.h"
 #include <contrail/status.h>

@@ -2,7 +2,7 @@
 #ifndef CT_TRACE_FACTS_H
 #define CT_TRACE_FACTS_H
 
-#include "trace/json_read.h"
+#include "base/json_read.h"
 #include <contrail/trace.h>
 
 struct ct_gap {

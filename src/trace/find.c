@@ -1,4 +1,5 @@
 /* Finds sessions, processes and threads by the names of their directories. */
+#include "base/grow.h"
 #include "trace/reader.h"
 #include <dirent.h>
 #include <errno.h>
@@ -32,14 +33,8 @@ static int by_number(const void *a, const void *b) {
 }
 
 static int append_number(uint32_t **numbers, size_t *count, size_t *room, uint32_t number) {
-    if (*count == *room) {
-        size_t more = *room ? *room * 2 : 16;
-        uint32_t *moved = realloc(*numbers, more * sizeof *moved);
-        if (!moved)
-            return ENOMEM;
-        *numbers = moved;
-        *room = more;
-    }
+    if (!ct_grow(numbers, room, *count, sizeof **numbers, 16))
+        return ENOMEM;
     (*numbers)[(*count)++] = number;
     return 0;
 }

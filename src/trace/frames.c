@@ -5,6 +5,7 @@
  * call among the open ones, or their number when its call was not seen at all (the recorder counts this way too). Open
  * places are listed in the order of calls. */
 #include "trace/frames.h"
+#include "base/grow.h"
 #include "abi/atf.h"
 #include <stdlib.h>
 #include <string.h>
@@ -50,15 +51,9 @@ static bool is_open(const struct ct_frames *f, size_t place) {
 }
 
 static struct ct_frame *new_frame(struct ct_frames *f, size_t caller) {
-    if (f->free == CT_NO_FRAME && f->used == f->capacity) {
-        size_t capacity = f->capacity ? 2 * f->capacity : FIRST_CAPACITY;
-        struct ct_frame *grown = realloc(f->places, capacity * sizeof *grown);
-        if (!grown) {
-            f->no_memory = true;
-            return NULL;
-        }
-        f->places = grown;
-        f->capacity = capacity;
+    if (!ct_grow(&f->places, &f->capacity, f->free == CT_NO_FRAME && f->used, sizeof *f->places, FIRST_CAPACITY)) {
+        f->no_memory = true;
+        return NULL;
     }
     size_t place = f->free;
     if (place == CT_NO_FRAME) {
@@ -143,15 +138,9 @@ static size_t innermost(const struct ct_frames *f) {
 /* ---- the row ---- */
 
 static struct ct_frame *push_frame(struct ct_frames *f, size_t caller) {
-    if (f->row_count == f->row_capacity) {
-        size_t capacity = f->row_capacity ? 2 * f->row_capacity : FIRST_CAPACITY;
-        size_t *grown = realloc(f->row, capacity * sizeof *grown);
-        if (!grown) {
-            f->no_memory = true;
-            return NULL;
-        }
-        f->row = grown;
-        f->row_capacity = capacity;
+    if (!ct_grow(&f->row, &f->row_capacity, f->row_count, sizeof *f->row, FIRST_CAPACITY)) {
+        f->no_memory = true;
+        return NULL;
     }
     struct ct_frame *frame = new_frame(f, caller);
     if (frame)

@@ -1,5 +1,6 @@
 /* The file itself: see packed_out.h. It always ends with a whole block, or with one that readers recognise as cut. */
 #include "trace/packed_out.h"
+#include "base/grow.h"
 #include "trace/crc32.h"
 #include "trace/sink.h"
 #include <errno.h>
@@ -54,14 +55,8 @@ static int write_header(struct ct_packed_out *packed) {
 int ct_packed_out_remember(struct ct_packed_out *packed, const uint8_t *block, uint64_t offset) {
     struct ctp_block header;
     memcpy(&header, block, sizeof header);
-    if (packed->entry_count == packed->entry_room) {
-        size_t room = packed->entry_room ? 2 * packed->entry_room : 8;
-        struct ctp_entry *entries = realloc(packed->entries, room * sizeof *entries);
-        if (!entries)
-            return ENOMEM;
-        packed->entries = entries;
-        packed->entry_room = room;
-    }
+    if (!ct_grow(&packed->entries, &packed->entry_room, packed->entry_count, sizeof *packed->entries, 8))
+        return ENOMEM;
     packed->entries[packed->entry_count++] = (struct ctp_entry){.offset = offset,
                                                                 .first_seq = header.first_seq,
                                                                 .time_first_ns = header.time_first_ns,

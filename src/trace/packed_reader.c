@@ -6,6 +6,7 @@
  * of such a file are trusted only when their checksum is right. Tables and headers are checked again when a block is
  * read. A block that has disappeared from a file that has changed was replaced meanwhile, and its events are searched
  * for again. */
+#include "base/grow.h"
 #include "trace/crc32.h"
 #include "trace/reader.h"
 #include <errno.h>
@@ -32,14 +33,8 @@ struct list {
 };
 
 static bool add_entry(struct list *list, const struct ctp_entry *entry) {
-    if (list->count == list->room) {
-        size_t room = list->room ? 2 * list->room : 64;
-        struct ctp_entry *entries = realloc(list->entries, room * sizeof *entries);
-        if (!entries)
-            return false;
-        list->entries = entries;
-        list->room = room;
-    }
+    if (!ct_grow(&list->entries, &list->room, list->count, sizeof *list->entries, 64))
+        return false;
     list->entries[list->count++] = *entry;
     return true;
 }

@@ -4,7 +4,7 @@
 
 #include "abi/atf.h"
 #include "trace/file.h"
-#include "trace/json_read.h"
+#include "base/json_read.h"
 #include "trace/packed_block.h"
 #include <contrail/trace.h>
 

@@ -1,5 +1,6 @@
 /* Fills in a `symbols` file: see symbolize.h. One pass over its text; the new text is collected in memory first. */
 #include "trace/symbolize.h"
+#include "base/grow.h"
 #include "trace/file.h"
 #include "trace/symbols_format.h"
 #include <contrail/status.h>
@@ -108,15 +109,9 @@ static void add_module(struct work *w, const char *line, size_t length) {
     uint64_t id;
     if (split_line(line, length, columns, 6) < 5 || !parse_hex(columns[1], &id) || w->module_count >= MODULE_LIMIT)
         return;
-    if (w->module_count == w->module_room) {
-        size_t room = w->module_room ? 2 * w->module_room : 16;
-        struct module *grown = realloc(w->modules, room * sizeof *grown);
-        if (!grown) {
-            w->no_memory = true;
-            return;
-        }
-        w->modules = grown;
-        w->module_room = room;
+    if (!ct_grow(&w->modules, &w->module_room, w->module_count, sizeof *w->modules, 16)) {
+        w->no_memory = true;
+        return;
     }
     struct module *m = &w->modules[w->module_count];
     *m = (struct module){.path = copy_text(columns[4]), .build_id = copy_text(columns[3])};

@@ -1,6 +1,7 @@
 /* Reads the `symbols` file. The text is read once and only the beginnings of its lines are noted; the line of a
  * function is parsed, in place, when it is first needed. Lines that make no sense are left out; ct_symbols_problem
  * reports them. */
+#include "base/grow.h"
 #include "symbols/demangle.h"
 #include "trace/reader.h"
 #include "trace/symbols_format.h"
@@ -88,22 +89,9 @@ static void note_problem(struct ct_symbols *symbols, const char *what) {
 
 /* Room for element `index` of an array; `array` points to the pointer to it. */
 static bool make_room(struct ct_symbols *symbols, void *array, size_t *room, size_t index, size_t size) {
-    if (index < *room)
-        return true;
-    size_t more = *room ? *room * 2 : 64;
-    while (more <= index)
-        more *= 2;
-    void *old;
-    memcpy(&old, array, sizeof old);
-    char *moved = realloc(old, more * size);
-    if (!moved) {
-        symbols->no_memory = true;
-        return false;
-    }
-    memset(moved + *room * size, 0, (more - *room) * size);
-    memcpy(array, &moved, sizeof moved);
-    *room = more;
-    return true;
+    bool made = ct_grow_zeroed(array, room, index, size, 64);
+    symbols->no_memory |= !made;
+    return made;
 }
 
 static void add_module(struct ct_symbols *symbols, char *at) {

@@ -1,5 +1,6 @@
 /* Bytes of a known type as text: see value_text.h. */
 #include "trace/value_text.h"
+#include "base/utf8.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -133,27 +134,12 @@ static void add_character(struct text *t, uint8_t c, char quote) {
         add(t, "%c", c);
 }
 
-/* Size of a UTF-8 character; 0: it is not valid. */
-static size_t utf8_length(const uint8_t *at, size_t left) {
-    size_t length = *at < 0x80                  ? 1
-                    : *at >= 0xc2 && *at < 0xe0 ? 2
-                    : *at >= 0xe0 && *at < 0xf0 ? 3
-                    : *at >= 0xf0 && *at < 0xf5 ? 4
-                                                : 0;
-    if (length > left)
-        return 0;
-    for (size_t i = 1; i < length; i++)
-        if ((at[i] & 0xc0) != 0x80)
-            return 0;
-    return length;
-}
-
 /* Writes a text in quotes. `whole`: the text ends with the bytes; otherwise more may follow that we do not have. */
 static void add_string(struct text *t, const uint8_t *bytes, size_t length, bool whole) {
     size_t shown = length < STRING_BYTES ? length : STRING_BYTES;
     add(t, "\"");
     for (size_t i = 0; i < shown;) {
-        size_t size = utf8_length(bytes + i, length - i);
+        size_t size = ct_utf8_character((const char *)bytes + i, length - i);
         if (size > 1)
             add(t, "%.*s", (int)size, (const char *)bytes + i);
         else if (size == 1)

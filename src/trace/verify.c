@@ -5,6 +5,7 @@
  * (coroutines), nor in the thread where they began (fibers that migrate): such a return must find its open call in
  * another thread. Each kind of problem is reported a few times per thread, then counted. */
 #include "isa/machine.h"
+#include "base/grow.h"
 #include "trace/code_file.h"
 #include "trace/crc32.h"
 #include "trace/depths.h"
@@ -93,14 +94,8 @@ __attribute__((format(printf, 3, 4))) static void report_problem(struct thread_c
 /* ---- frames ---- */
 
 static bool add_function(struct tally *tally, uint64_t function) {
-    if (tally->count == tally->room) {
-        size_t room = tally->room ? tally->room * 2 : 1024;
-        uint64_t *functions = realloc(tally->functions, room * sizeof *functions);
-        if (!functions)
-            return false;
-        tally->functions = functions;
-        tally->room = room;
-    }
+    if (!ct_grow(&tally->functions, &tally->room, tally->count, sizeof *tally->functions, 1024))
+        return false;
     tally->functions[tally->count++] = function;
     return true;
 }

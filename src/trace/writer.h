@@ -113,28 +113,9 @@ void ct_symbols_writer_note_end(struct ct_symbols_writer *writer, struct ct_symb
 /* Continues there; closing notes the new end. CT_ERR_NOT_FOUND: the file is a different one now. */
 int ct_symbols_writer_continue(struct ct_symbols_writer **out, struct ct_place *process, struct ct_symbols_end *end);
 
-/* ---- JSON text, for the manifest, `ctl status --json` and reports ---- */
-
-struct ct_json {
-    char *text;
-    size_t length, capacity;
-    int failed; /* out of memory: text is not complete */
-    unsigned depth;
-    bool comma;
-    bool lines; /* break lines down to the third level, for people; set before the first call */
-};
-/* `key` is NULL in arrays and at the top; `bracket` is '{' or '['. */
-void ct_json_begin(struct ct_json *json, const char *key, char bracket);
-void ct_json_end(struct ct_json *json, char bracket);                          /* '}' or ']' */
-void ct_json_string(struct ct_json *json, const char *key, const char *value); /* escaped; invalid UTF-8 replaced */
-void ct_json_number(struct ct_json *json, const char *key, uint64_t value);
-void ct_json_signed(struct ct_json *json, const char *key, int64_t value);
-void ct_json_real(struct ct_json *json, const char *key, double value);
-void ct_json_bool(struct ct_json *json, const char *key, bool value);
-void ct_json_free(struct ct_json *json);
-
 /* ---- manifest ---- */
 
+struct ct_json;
 /* Writes manifest.json: a new file that replaces the old one. On failure the old one stays. */
 int ct_trace_write_manifest(struct ct_place *process, const struct ct_json *json);
 

@@ -4,6 +4,7 @@
 #include "tests/tools/place_of.h"
 #include "export/export.h"
 #include "trace/writer.h"
+#include "base/json_write.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

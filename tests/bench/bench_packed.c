@@ -9,6 +9,7 @@
 #include "abi/atf.h"
 #include "trace/file.h"
 #include "trace/writer.h"
+#include "base/json_write.h"
 #include <contrail/session.h>
 #include <contrail/trace.h>
 #include <stdio.h>

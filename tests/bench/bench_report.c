@@ -4,6 +4,7 @@
 #include "report/functions.h"
 #include "report/replay.h"
 #include "trace/writer.h"
+#include "base/json_write.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

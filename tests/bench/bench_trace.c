@@ -3,6 +3,7 @@
 #include "tests/tools/place_of.h"
 #include "trace/crc32.h"
 #include "trace/writer.h"
+#include "base/json_write.h"
 #include <contrail/trace.h>
 #include <stdio.h>
 #include <stdlib.h>

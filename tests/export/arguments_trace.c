@@ -7,6 +7,7 @@
 #include "../unit/programs/parameters_subject.h"
 #include "symbols/debug_file.h"
 #include "trace/writer.h"
+#include "base/json_write.h"
 #include <dlfcn.h>
 #include <link.h>
 #include <stdio.h>

@@ -330,8 +330,8 @@ static void do_thread(void) {
 }
 
 static void fill(uint32_t chunk, uint32_t count, uint32_t hook, uint8_t kinds) {
-    static const uint8_t kind_of[8] = {CT_EVENT_CALL,     CT_EVENT_RETURN,    CT_EVENT_ENTRY,        CT_EVENT_EXCEPTION,
-                                       CT_EVENT_VOID, CT_EVENT_BLOCK, CT_EVENT_COMPILED, CT_EVENT_PART};
+    static const uint8_t kind_of[8] = {CT_EVENT_CALL, CT_EVENT_RETURN, CT_EVENT_ENTRY,    CT_EVENT_EXCEPTION,
+                                       CT_EVENT_VOID, CT_EVENT_BLOCK,  CT_EVENT_COMPILED, CT_EVENT_PART};
     struct ct_event *events = seen(ct_lane_events(&w.r->lane, chunk));
     for (uint32_t i = 0; i < count; i++) {
         uint32_t kind = kind_of[i & 1 ? kinds >> 4 & 7 : kinds & 7];
@@ -705,15 +705,15 @@ static void set_up_drain(struct ct_recording *r) {
     bool stalk = w.flags & STALK;
     ct_windows_init(&r->windows, &windows);
     ct_windows_start(&r->windows, ct_clock_now());
-    snprintf(r->directory, sizeof r->directory, "%s/trace", fixed.root);
-    if (mkdir(r->directory, 0700) || ct_place_open(&r->place, r->directory, 0, CT_PLACE_NO_GROUP))
+    snprintf(r->trace.directory, sizeof r->trace.directory, "%s/trace", fixed.root);
+    if (mkdir(r->trace.directory, 0700) || ct_place_open(&r->trace.place, r->trace.directory, 0, CT_PLACE_NO_GROUP))
         hostile_fail("no directory");
     r->drain = (struct ct_drain){
         .lane = &r->lane,
         .clock = &r->clock,
         .function_ids = fixed.ids,
         .hook_count = HOOKS,
-        .place = r->place,
+        .place = r->trace.place,
         .pid = fixed.target,
         .inner_pid = fixed.target,
         .format = {.encoding = w.flags & PACKED ? CT_FORMAT_PACKED : CT_FORMAT_ATF2},

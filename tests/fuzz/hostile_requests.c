@@ -7,7 +7,7 @@ void hostile_requests_open(struct ct_recording *r) {
     q->recording = r;
     pthread_mutex_init(&q->mutex, NULL);
     pthread_cond_init(&q->closed, NULL);
-    r->requests = q;
+    r->requests.thread = q;
 }
 
 /* As run_request_thread does. */
@@ -15,11 +15,11 @@ void hostile_requests_look(struct ct_recording *r) {
     for (uint32_t i = 0; i < CT_SHM_REQUESTS; i++) {
         if (__atomic_load_n(&request_at(r, i)->state, __ATOMIC_ACQUIRE) == CT_REQUEST_POSTED)
             serve_request(r, i);
-        take_back(r->requests, i);
+        take_back(r->requests.thread, i);
     }
 }
 
 void hostile_requests_close(struct ct_recording *r) {
-    if (r->requests)
+    if (r->requests.thread)
         free_requests(r);
 }

@@ -7,13 +7,14 @@
 #include "abi/boot_abi.h"
 #include "abi/shm_abi.h"
 #include "abi/stalk_abi.h"
-#include "inspect/process_parts.h"
+#include "inspect/process.h"
 #include "session/recording.h"
+#include "session/recording_leave.h"
 #include "follow/stalk.h"
 #include "hook/runtime.h"
 #include "hostile.h"
 #include "remote/cpu_x64.h"
-#include "remote/parts.h"
+#include "remote/remote_internal.h"
 #include <contrail/status.h>
 #include <stdlib.h>
 #include <string.h>
@@ -456,7 +457,7 @@ static void leave(enum mode mode) {
     if (mode == EJECT)
         (void)ct_recording_clean(r, &clean);
     else
-        (void)(mode == STALK ? ct_stalk_clean_behind(r) : ct_recording_clean_behind_others(r));
+        (void)(mode == STALK ? ct_stalk_clean_after(r) : ct_recording_clean_after_others(r));
     r->remote = NULL;
     ct_recording_destroy(r);
 }

@@ -3,8 +3,8 @@
  * What it accepts is written again and must read back as the same tree. As a libFuzzer target (scripts/fuzz-trace.sh), or
  * alone: replays the files given as arguments, then tries `--cases N` deterministic ones, texts put together from pieces of
  * JSON and then damaged. */
-#include "trace/json_read.h"
-#include "trace/writer.h"
+#include "base/json_read.h"
+#include "base/json_write.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -37,6 +37,8 @@ expect 0 "downward include" src/hook/a.c '#include "symbols/functions.h"' '#incl
 expect 1 "upward include" src/symbols/a.c '#include "hook/a.h"'
 expect 1 "upward include with spaces" src/base/a.h '  #  include "isa/isa.h"'
 expect 1 "include between neighbours" src/report/a.c '#include "export/a.h"'
+expect 1 "private header of another folder" src/hook/a.c '#include "symbols/functions_internal.h"'
+expect 0 "private header" src/hook/a.c '#include "hook/a_internal.h"'
 expect 0 "include in a comment" src/base/a.h '/*' '#include "isa/isa.h"' '*/'
 expect 0 "system header" src/hook/a.c '#include <stdlib.h>'
 

@@ -20,7 +20,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "agent/detail.h"
+#include "agent/agent_detail.h"
 #include "lane_util.h"
 #include "os/os.h"
 #include "step_util.h"
@@ -99,7 +99,7 @@ static bool is_segment_full(void) {
     uint64_t at = b->detail_cursor, bytes = CT_SHM_DETAIL_CHUNK;
     if (!(at & bytes) || at >> 63)
         return false;
-    uint8_t *agent = (uint8_t *)ct_lane_control();
+    uint8_t *agent = (uint8_t *)ct_agent_lane_control();
     uint64_t chunk = (at - (uint64_t)(agent + f.lane.control->detail_pool_offset)) / (2 * bytes);
     const uint16_t *segment_of = (const uint16_t *)(agent + f.lane.control->segment_of_chunk_offset);
     const struct ct_shm_segment *s = &f.lane.segments[segment_of[chunk]];

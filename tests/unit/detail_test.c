@@ -12,8 +12,9 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "agent/detail.h"
+#include "agent/agent_detail.h"
 #include "abi/event.h"
+#include "hook/layout.h"
 #include "lane_util.h"
 #include "os/os.h"
 #include "os/thread.h"
@@ -80,9 +81,9 @@ static void record(struct ct_block *b, uint32_t hook, uint32_t kind) {
     struct ct_detail_note note = {.entered = 1};
     ct_event_note(b, hook, kind, &note);
     if (b->rules[hook])
-        ct_detail_mark(&note, 0);
+        ct_agent_detail_mark(&note, 0);
     uint64_t at =
-        note.tag >= CT_TAG_STEP ? ct_detail_reserve(kind == CT_EVENT_RETURN ? b->return_size : b->call_size) : 0;
+        note.tag >= CT_TAG_STEP ? ct_agent_detail_reserve(kind == CT_EVENT_RETURN ? b->return_size : b->call_size) : 0;
     if (at)
         fill(b, at, &note);
 }

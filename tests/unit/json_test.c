@@ -1,6 +1,6 @@
 /* JSON: what is written, what is read, what is refused. */
-#include "trace/json_read.h"
-#include "trace/writer.h"
+#include "base/json_read.h"
+#include "base/json_write.h"
 #include <contrail/status.h>
 #include <math.h>
 #include <setjmp.h>

@@ -502,7 +502,7 @@ static void test_controller_dies(void **state) {
     struct ct_boot_code more = {
         .stubs = (uint64_t)&stub, .stub_count = 1, .regions = (uint64_t)&region, .region_count = 1};
     struct ct_boot_code first = {.next = (uint64_t)&more};
-    ct_lane_set_code(&first);
+    ct_agent_lane_set_code(&first);
     kill(child, SIGSTOP); /* a stopped controller is not a dead one */
     int status;
     assert_int_equal(waitpid(child, &status, WUNTRACED), child);

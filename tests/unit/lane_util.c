@@ -23,7 +23,7 @@ static void map_view(struct lane_fixture *f) {
     assert_ptr_not_equal(f->view, MAP_FAILED);
     uint8_t *at = (uint8_t *)(((uint64_t)f->view + f->lane.window - 1) / f->lane.window * f->lane.window);
     assert_ptr_equal(mmap(at, f->lane.size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, f->lane.fd, 0), at);
-    assert_true(ct_lane_open((uint64_t)at));
+    assert_true(ct_agent_lane_open((uint64_t)at));
 }
 
 void lane_start(struct lane_fixture *f, size_t memory, bool lossless, uint32_t chunks) {

@@ -4,7 +4,7 @@
 #define LANE_UTIL_H
 
 #include "abi/atf.h"
-#include "agent/lane.h"
+#include "agent/agent_lane.h"
 #include "drain/drain.h"
 #include "drain/lane.h"
 #include "hook/runtime.h"

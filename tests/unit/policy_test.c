@@ -1,5 +1,6 @@
 /* Texts of triggers; versions of policies; which functions, signals and times they mean. */
 #include "session/policy.h"
+#include "base/json_write.h"
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

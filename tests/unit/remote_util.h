@@ -25,7 +25,7 @@
 
 enum { LIMIT_MS = 20000 };
 
-/* ---- death: see src/remote/parts.h ---- */
+/* ---- death: see src/remote/remote_internal.h ---- */
 
 extern void (*ct_remote_step)(void), (*ct_remote_waiting)(void);
 extern bool ct_remote_never_vfork;

@@ -4,8 +4,8 @@
 #include "report/graph.h"
 #include "report/info.h"
 #include "report/replay.h"
-#include "trace/writer.h"
 #include "trace_sample.h"
+#include "base/json_write.h"
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,6 +1,5 @@
 /* Differences of traces that are written from scripts: every number is told exactly. */
 #include "report/diff.h"
-#include "trace/writer.h"
 #include "trace_sample.h"
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,6 @@
 /* The report, on traces written from scripts: every number is told exactly. */
 #include "report/functions.h"
 #include "report/output.h"
-#include "trace/writer.h"
 #include "trace_sample.h"
 #include <stdarg.h>
 #include <stddef.h>

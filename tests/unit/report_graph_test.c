@@ -1,6 +1,5 @@
 /* Callers and callees, on traces written from scripts: every number is told exactly. */
 #include "report/graph.h"
-#include "trace/writer.h"
 #include "trace_sample.h"
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
 /* Threads that others follow and unfollow while they run, that are started while followed, and several Stalkers. */
-#include "stalk/internal.h"
+#include "stalk/stalker.h"
+#include "stalk/thread.h"
 #include "stalk_util.h"
 
 #include <pthread.h>

@@ -6,6 +6,7 @@
 #include "trace/writer.h"
 #include <contrail/session.h>
 #include <fcntl.h>
+#include "base/json_write.h"
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>

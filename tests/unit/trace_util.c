@@ -1,5 +1,6 @@
 #include "tests/tools/place_of.h"
 #include "trace_util.h"
+#include "base/json_write.h"
 #include <contrail/session.h>
 #include <stdarg.h>
 #include <stdlib.h>

@@ -2,6 +2,7 @@
 #include "tests/tools/place_of.h"
 #include "trace_util.h"
 #include "trace/crc32.h"
+#include "base/json_write.h"
 #include <contrail/status.h>
 #include <dirent.h>
 #include <errno.h>

@@ -1,5 +1,6 @@
 /* Windows of detail: each edge of their states, how they merge, what the manifest says, and storms of marks. */
 #include "drain/windows.h"
+#include "base/json_write.h"
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -9,7 +9,7 @@
 
 #include "contrail/status.h"
 #include "isa/x64/encode.h"
-#include "isa/x64/relocate_parts.h"
+#include "isa/x64/relocate_internal.h"
 
 /* A range being moved. Branches into the range are filled in when all its instructions have their addresses. */
 struct range {

@@ -5,7 +5,7 @@
  * relocate.c). It is one of the low registers that [r] can name with neither SIB byte, displacement nor REX prefix:
  * a REX prefix would turn ah into spl, and EVEX displacements are scaled. */
 #include "contrail/status.h"
-#include "isa/x64/relocate_parts.h"
+#include "isa/x64/relocate_internal.h"
 
 #define RED_ZONE 128
 

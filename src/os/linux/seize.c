@@ -48,16 +48,8 @@ static const char *find_line(const char *text, const char *title) {
 
 bool ct_seize_task_state(int pid, int tid, char *state, int *tracer) {
     char buffer[1024]; /* both lines stand near the top */
-    char *end = put_number(put_text(buffer, "/proc/"), (unsigned long)pid);
-    put_text(put_number(put_text(end, "/task/"), (unsigned long)tid), "/status");
-    long fd = sys_open(buffer, O_RDONLY);
-    if (failed(fd))
+    if (!read_task_file(pid, tid, "status", buffer, sizeof buffer))
         return false;
-    long size = sys_read(fd, buffer, sizeof buffer - 1);
-    sys_close(fd);
-    if (size <= 0)
-        return false;
-    buffer[size] = 0;
     const char *text = find_line(buffer, "State:\t");
     *state = text ? *text : 0;
     text = find_line(buffer, "TracerPid:\t");

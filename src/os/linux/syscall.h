@@ -4,6 +4,7 @@
 #ifndef CT_OS_LINUX_SYSCALL_H
 #define CT_OS_LINUX_SYSCALL_H
 
+#include "base/digits.h"
 #include <asm/errno.h>
 #include <asm/unistd.h>
 #include <linux/fcntl.h>
@@ -98,15 +99,25 @@ static inline char *put_text(char *at, const char *text) {
 }
 
 static inline char *put_number(char *at, unsigned long value) {
-    char digits[20];
-    int n = 0;
-    do
-        digits[n++] = (char)('0' + value % 10);
-    while ((value /= 10) != 0);
-    while (n > 0)
-        *at++ = digits[--n];
+    char digits[CT_DIGITS];
+    for (size_t i = ct_digits(digits, value); i < CT_DIGITS; i++)
+        *at++ = digits[i];
     *at = 0;
     return at;
+}
+
+/* The beginning of /proc/PID/task/TID/NAME, as a text. Its length; 0: there is none. `size` is enough for the path. */
+static inline long read_task_file(int pid, int tid, const char *name, char *text, size_t size) {
+    char *end = put_number(put_text(text, "/proc/"), (unsigned long)pid);
+    put_text(put_text(put_number(put_text(end, "/task/"), (unsigned long)tid), "/"), name);
+    long fd = sys_open(text, O_RDONLY);
+    if (failed(fd))
+        return 0;
+    long length = sys_read(fd, text, size - 1);
+    sys_close(fd);
+    length = length > 0 ? length : 0;
+    text[length] = 0;
+    return length;
 }
 
 #endif

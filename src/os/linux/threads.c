@@ -93,13 +93,5 @@ static unsigned long flags_of(const char *text) {
 
 bool ct_os_is_kernel_worker(int pid, int tid) {
     char text[512];
-    char *end = put_number(put_text(text, "/proc/"), (unsigned long)pid);
-    put_text(put_number(put_text(end, "/task/"), (unsigned long)tid), "/stat");
-    long fd = sys_open(text, O_RDONLY);
-    if (failed(fd))
-        return false;
-    long size = sys_read(fd, text, sizeof text - 1);
-    sys_close(fd);
-    text[size > 0 ? size : 0] = 0;
-    return flags_of(text) & worker_flags();
+    return read_task_file(pid, tid, "stat", text, sizeof text) && (flags_of(text) & worker_flags());
 }

@@ -10,8 +10,8 @@
  * swap's compare-and-swap fails, and it gives its chunk back. No lock, no blocked signals, no system call (waiting in lossless
  * mode apart).
  * Whatever is done here runs on the thread whose block it is, except ct_event_drain, whose thread has ended. */
-#include "agent/lane.h"
-#include "agent/detail.h"
+#include "agent/agent_lane.h"
+#include "agent/agent_detail.h"
 #include "os/os.h"
 #include "os/thread.h"
 
@@ -35,7 +35,7 @@ static struct {
     const struct ct_boot_code *code;
 } lane;
 
-bool ct_lane_open(uint64_t shm) {
+bool ct_agent_lane_open(uint64_t shm) {
     struct ct_shm_control *c = (struct ct_shm_control *)shm;
     if (c->magic != CT_SHM_MAGIC || c->version != CT_SHM_VERSION)
         return false;
@@ -48,11 +48,11 @@ bool ct_lane_open(uint64_t shm) {
     lane.bytes = c->chunk_bytes;
     lane.count = c->chunk_count;
     lane.pool_end = lane.pool + 2 * lane.bytes * lane.count;
-    ct_detail_open(shm);
+    ct_agent_detail_open(shm);
     return true;
 }
 
-void ct_lane_set_code(const struct ct_boot_code *code) {
+void ct_agent_lane_set_code(const struct ct_boot_code *code) {
     lane.code = code;
 }
 
@@ -64,14 +64,14 @@ static bool is_in_regions(const struct ct_boot_code *code, uint64_t at, uint64_t
     return false;
 }
 
-bool ct_lane_holds_stubs(uint64_t at, uint64_t size) {
+bool ct_agent_lane_holds_stubs(uint64_t at, uint64_t size) {
     for (const struct ct_boot_code *code = lane.code; code; code = (const struct ct_boot_code *)code->next)
         if (is_in_regions(code, at, size))
             return true;
     return false;
 }
 
-struct ct_shm_control *ct_lane_control(void) {
+struct ct_shm_control *ct_agent_lane_control(void) {
     return lane.control;
 }
 
@@ -117,7 +117,7 @@ static void store_code(const struct ct_boot_region *region, bool writable) {
         }
 }
 
-void ct_lane_switch_code(void) {
+void ct_agent_lane_switch_code(void) {
     for (const struct ct_boot_code *code = lane.code; code; code = (const struct ct_boot_code *)code->next) {
         const struct ct_boot_region *regions = (const struct ct_boot_region *)code->regions;
         bool writable = protect_regions(code, CT_OS_READ | CT_OS_WRITE | CT_OS_EXEC);
@@ -140,7 +140,7 @@ static bool is_recording(void) {
     return false;
 }
 
-bool ct_lane_is_recording(void) {
+bool ct_agent_lane_is_recording(void) {
     return is_recording();
 }
 
@@ -359,7 +359,7 @@ static void go_without(struct ct_block *b, uint64_t cursor) {
         submit(chunk_before(cursor), generation);
 }
 
-void ct_lane_wait(void) {
+void ct_agent_lane_wait(void) {
     if (ct_os_is_silent())
         ct_os_relax();
     else
@@ -369,7 +369,7 @@ void ct_lane_wait(void) {
 /* Longer and longer: many threads that wake up all the time would keep the controller from the processor.
  * Signals have to wait too, and a handler that comes between two waits and waits itself goes on where its thread was: handlers
  * that come faster than room does, and may interrupt each other, would fill the stack. */
-void ct_lane_wait_longer(struct ct_block *b) {
+void ct_agent_lane_wait_longer(struct ct_block *b) {
     uint32_t waits = b->waits++;
     if (waits < SPINS || ct_os_is_silent()) {
         ct_os_relax();
@@ -379,7 +379,7 @@ void ct_lane_wait_longer(struct ct_block *b) {
     ct_os_sleep_masked_us(WAIT_US << (doublings < WAIT_DOUBLINGS ? doublings : WAIT_DOUBLINGS));
 }
 
-void ct_lane_wait_end(struct ct_block *b) {
+void ct_agent_lane_wait_end(struct ct_block *b) {
     b->waits = 0;
 }
 
@@ -389,7 +389,7 @@ static bool wait_for_chunk(struct ct_block *b) {
         __atomic_fetch_add(&lane.threads[b->lane_slot].lost[CT_LOSS_POOL_EXHAUSTED], 1, __ATOMIC_RELAXED);
         return false;
     }
-    ct_lane_wait_longer(b);
+    ct_agent_lane_wait_longer(b);
     return true;
 }
 
@@ -411,7 +411,7 @@ static struct ct_event *reserve_fresh(struct ct_block *b, uint32_t kind, uint64_
         long fresh = recording ? take_chunk(b, note) : -1;
         if (fresh >= 0) {
             replace(b, cursor, (uint32_t)fresh, kind, note);
-            ct_lane_wait_end(b);
+            ct_agent_lane_wait_end(b);
             continue;
         }
         go_without(b, cursor);
@@ -490,7 +490,7 @@ void ct_event_begin(struct ct_block *b) {
     b->lane_slot = (uint32_t)slot;
     b->counters = (struct ct_counters *)&t->guarded_calls;
     b->cursor = NO_CHUNK;
-    ct_detail_begin(b);
+    ct_agent_detail_begin(b);
     raise_high((uint32_t)slot + 1);
     __atomic_store_n(&t->state, CT_THREAD_ALIVE, __ATOMIC_RELEASE);
 }

@@ -1,7 +1,7 @@
 /* A small strict JSON reader: text to a tree. Numbers keep all 64 bits of integers. Lookups accept NULL and nodes of
  * another kind, and return their fallback, so a caller needs no checks on the way down. */
-#ifndef CT_TRACE_JSON_READ_H
-#define CT_TRACE_JSON_READ_H
+#ifndef CT_BASE_JSON_READ_H
+#define CT_BASE_JSON_READ_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -12,8 +12,8 @@
  * names the thread from the first on, the thread hands it over when it wants for one, and the controller frees it when the
  * thread has ended.
  * No lock, no system call, but for one look at the thread's stack when it takes its first segment. */
-#include "agent/detail.h"
-#include "agent/lane.h"
+#include "agent/agent_detail.h"
+#include "agent/agent_lane.h"
 #include "os/os.h"
 #include "os/thread.h"
 
@@ -33,7 +33,7 @@ static struct {
     bool on;
 } detail;
 
-void ct_detail_open(uint64_t shm) {
+void ct_agent_detail_open(uint64_t shm) {
     struct ct_shm_control *c = (struct ct_shm_control *)shm;
     detail.control = c;
     detail.threads = (struct ct_shm_thread *)(shm + c->threads_offset);
@@ -46,7 +46,7 @@ void ct_detail_open(uint64_t shm) {
     detail.on = c->segment_count != 0;
 }
 
-void ct_detail_begin(struct ct_block *b) {
+void ct_agent_detail_begin(struct ct_block *b) {
     const struct ct_shm_control *c = detail.control;
     b->detail_cursor = NO_SEGMENT;
     b->detail_bit = BYTES;
@@ -56,8 +56,8 @@ void ct_detail_begin(struct ct_block *b) {
     b->stack_low = b->stack_high = 0;
     if (!detail.on)
         return;
-    b->fn_detail = (uint64_t)&ct_detail_reserve;
-    b->fn_mark = (uint64_t)&ct_detail_mark;
+    b->fn_detail = (uint64_t)&ct_agent_detail_reserve;
+    b->fn_mark = (uint64_t)&ct_agent_detail_mark;
     b->rules = (const uint16_t *)((uint64_t)c + c->rules_offset);
     b->budgets = c->detail_rate ? (int32_t *)((uint64_t)c + c->budgets_offset) : NULL;
     b->stack_bytes = c->stack_bytes < 8 ? 8 : c->stack_bytes; /* the return address is always wanted */
@@ -231,7 +231,7 @@ static void hand_over_left(const struct ct_block *b, uint32_t used) {
 
 /* May this thread wait? Only for something that the controller is about to free: other threads' segments may never be. */
 static bool may_wait(void) {
-    if (!detail.control->lossless || !is_persisting() || !ct_lane_is_recording())
+    if (!detail.control->lossless || !is_persisting() || !ct_agent_lane_is_recording())
         return false;
     for (uint32_t i = 0; i < detail.control->segment_count; i++)
         if (CT_SEGMENT_STATE(word_of(i)) != CT_SEGMENT_OWNED)
@@ -249,7 +249,7 @@ static void turn(struct ct_block *b, uint64_t cursor) {
         return;
     if (wanted)
         hand_over_left(b, segment);
-    if (wanted && detail.control->lossless && is_persisting() && ct_lane_is_recording()) {
+    if (wanted && detail.control->lossless && is_persisting() && ct_agent_lane_is_recording()) {
         /* The thread's own goes first, so that there is one to wait for. */
         if (change_cursor(b, cursor, NO_SEGMENT))
             freeze(b, segment, serial);
@@ -266,11 +266,11 @@ static bool begin(struct ct_block *b, uint64_t cursor) {
     hand_over_left(b, UINT32_MAX);
     if (!may_wait())
         return false;
-    ct_lane_wait_longer(b);
+    ct_agent_lane_wait_longer(b);
     return true;
 }
 
-uint64_t ct_detail_reserve(uint64_t size) {
+uint64_t ct_agent_detail_reserve(uint64_t size) {
     struct ct_block *b = ct_block_found();
     uint64_t at = 0;
     for (;;) {
@@ -291,7 +291,7 @@ uint64_t ct_detail_reserve(uint64_t size) {
             }
         }
     }
-    ct_lane_wait_end(b);
+    ct_agent_lane_wait_end(b);
     return at;
 }
 
@@ -352,7 +352,7 @@ static bool fires(const struct ct_shm_trigger *t, const struct ct_detail_note *n
     }
 }
 
-void ct_detail_mark(const struct ct_detail_note *note, uint64_t value) {
+void ct_agent_detail_mark(const struct ct_detail_note *note, uint64_t value) {
     const struct ct_block *b = ct_block_found();
     for (unsigned rules = b->rules[note->hook]; rules; rules &= rules - 1) {
         uint32_t bit = (uint32_t)__builtin_ctz(rules);

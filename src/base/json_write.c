@@ -1,7 +1,7 @@
 /* Writes JSON. The output is always valid JSON and valid UTF-8, for all strings; correct nesting is up to the
  * caller. */
+#include "base/json_write.h"
 #include "base/utf8.h"
-#include "trace/writer.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

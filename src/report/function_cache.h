@@ -1,12 +1,12 @@
 /* Functions of a trace as a reader of events needs them: looked up once, and matched with the user's globs once. One
  * owner. */
-#ifndef CT_REPORT_KNOWN_H
-#define CT_REPORT_KNOWN_H
+#ifndef CT_REPORT_FUNCTION_CACHE_H
+#define CT_REPORT_FUNCTION_CACHE_H
 
 #include "report/select.h"
 #include "trace/table.h"
 
-struct ct_known {
+struct ct_cached_function {
     struct ct_table_key key;
     const char *name, *module;                /* never NULL */
     const struct ct_trace_function *function; /* NULL: the trace does not know it */
@@ -16,7 +16,7 @@ struct ct_known {
     char *copy;         /* of both texts, when `find` supplies the functions */
 };
 
-struct ct_known_table {
+struct ct_function_cache {
     const struct ct_trace *trace;
     const struct ct_select *select;
     struct ct_table table;
@@ -27,7 +27,8 @@ struct ct_known_table {
 };
 
 /* NULL: out of memory. The pointer is valid until the table is freed. */
-const struct ct_known *ct_known_get(struct ct_known_table *known, size_t process, uint64_t function);
-void ct_known_free(struct ct_known_table *known);
+const struct ct_cached_function *ct_function_cache_get(struct ct_function_cache *known, size_t process,
+                                                       uint64_t function);
+void ct_function_cache_free(struct ct_function_cache *known);
 
 #endif

@@ -1,6 +1,6 @@
 /* Parts of the replay: calls (replay.c), and the code that was executed in them (replay_blocks.c). */
-#ifndef CT_REPORT_REPLAY_PARTS_H
-#define CT_REPORT_REPLAY_PARTS_H
+#ifndef CT_REPORT_REPLAY_INTERNAL_H
+#define CT_REPORT_REPLAY_INTERNAL_H
 
 #include "report/replay.h"
 #include "report/replay_lines.h"
@@ -10,9 +10,9 @@
 
 /* Where a block lies. */
 struct ct_replay_place {
-    const struct ct_known *function; /* NULL: no function */
-    const char *module;              /* NULL: not looked up yet */
-    uint64_t start;                  /* of the function */
+    const struct ct_cached_function *function; /* NULL: no function */
+    const char *module;                        /* NULL: not looked up yet */
+    uint64_t start;                            /* of the function */
     bool module_fits;
 };
 
@@ -34,7 +34,7 @@ struct ct_replay_run {
     struct ct_trace *trace;
     const struct ct_replay_options *options;
     struct ct_facts facts;
-    struct ct_known_table known;
+    struct ct_function_cache known;
     struct ct_replay_lines lines;
     struct ct_trace_cursor *cursor;
     struct ct_replay_source **sources; /* for each thread of the trace; NULL: not selected */
@@ -44,7 +44,7 @@ struct ct_replay_run {
 
 /* Fills in a line of the thread at the time of its next event. A kept line is shown at once (replay_lines.h). */
 void ct_replay_fill(const struct ct_replay_source *s, struct ct_replay_call *call, enum ct_replay_kind kind,
-                    const struct ct_known *known);
+                    const struct ct_cached_function *known);
 /* Appends a line that waits for nothing. */
 void ct_replay_put(struct ct_replay_source *s, struct ct_replay_call *call);
 /* The innermost open call, shown or not; NULL: none is known. */

@@ -3,8 +3,8 @@
  * ptrace belongs to a thread, and a tracee that runs cannot be let go; but the end of its tracer lets everything go, at once.
  * So each stop has a tracer (tracer.c): it lives from stop to resume, and all ptrace requests are made in it. Functions whose
  * name ends in _traced run there, as jobs: one at a time, while the caller waits. */
-#ifndef CT_REMOTE_PARTS_H
-#define CT_REMOTE_PARTS_H
+#ifndef CT_REMOTE_REMOTE_INTERNAL_H
+#define CT_REMOTE_REMOTE_INTERNAL_H
 
 #include <pthread.h>
 #include <semaphore.h>

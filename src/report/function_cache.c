@@ -1,10 +1,11 @@
 /* Functions of a trace, looked up once. */
-#include "report/known.h"
+#include "report/function_cache.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_wanted(const struct ct_select *select, const struct ct_known *k, const struct ct_trace_function *f) {
+static bool is_wanted(const struct ct_select *select, const struct ct_cached_function *k,
+                      const struct ct_trace_function *f) {
     const char *const *lists[] = {select->only, select->exclude};
     bool fits[2];
     for (int i = 0; i < 2; i++)
@@ -14,7 +15,7 @@ static bool is_wanted(const struct ct_select *select, const struct ct_known *k, 
 }
 
 /* False: out of memory. */
-static bool copy_texts(struct ct_known *k) {
+static bool copy_texts(struct ct_cached_function *k) {
     size_t name = strlen(k->name) + 1, module = strlen(k->module) + 1;
     k->copy = malloc(name + module);
     if (!k->copy)
@@ -24,7 +25,7 @@ static bool copy_texts(struct ct_known *k) {
     return true;
 }
 
-static bool learn_function(const struct ct_known_table *t, struct ct_known *k) {
+static bool learn_function(const struct ct_function_cache *t, struct ct_cached_function *k) {
     uint64_t id = k->key.function;
     const struct ct_trace_function *f =
         t->find ? t->find(t->find_arg, k->key.process, id) : ct_trace_function(t->trace, k->key.process, id);
@@ -42,17 +43,17 @@ static bool learn_function(const struct ct_known_table *t, struct ct_known *k) {
     return copy_texts(k);
 }
 
-const struct ct_known *ct_known_get(struct ct_known_table *t, size_t process, uint64_t function) {
-    struct ct_known *known = ct_table_get(&t->table, process, function, sizeof *known);
+const struct ct_cached_function *ct_function_cache_get(struct ct_function_cache *t, size_t process, uint64_t function) {
+    struct ct_cached_function *known = ct_table_get(&t->table, process, function, sizeof *known);
     if (known && (!known->name || (t->find && !known->copy)) && !learn_function(t, known))
         return NULL;
     return known;
 }
 
 static void release_known(void *thing) {
-    free(((struct ct_known *)thing)->copy);
+    free(((struct ct_cached_function *)thing)->copy);
 }
 
-void ct_known_free(struct ct_known_table *t) {
+void ct_function_cache_free(struct ct_function_cache *t) {
     ct_table_free(&t->table, release_known);
 }

@@ -1,6 +1,7 @@
 /* JSON (RFC 8259) to a tree, strictly: one value, nothing after it, valid UTF-8, whole surrogate pairs, no leading
  * zeros, no trailing commas. Nodes and strings live in an arena. Recursion ends at CT_JSON_DEPTH. */
-#include "trace/json_read.h"
+#include "base/json_read.h"
+#include "base/utf8.h"
 #include <contrail/status.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -87,29 +88,6 @@ static int32_t hex4(const struct parser *parser, const char *at) {
     return value;
 }
 
-static size_t encode(char *to, uint32_t c) {
-    if (c < 0x80) {
-        to[0] = (char)c;
-        return 1;
-    }
-    if (c < 0x800) {
-        to[0] = (char)(0xc0 | c >> 6);
-        to[1] = (char)(0x80 | (c & 63));
-        return 2;
-    }
-    if (c < 0x10000) {
-        to[0] = (char)(0xe0 | c >> 12);
-        to[1] = (char)(0x80 | (c >> 6 & 63));
-        to[2] = (char)(0x80 | (c & 63));
-        return 3;
-    }
-    to[0] = (char)(0xf0 | c >> 18);
-    to[1] = (char)(0x80 | (c >> 12 & 63));
-    to[2] = (char)(0x80 | (c >> 6 & 63));
-    to[3] = (char)(0x80 | (c & 63));
-    return 4;
-}
-
 /* Reads what follows "\u". Returns the number of bytes written to `to`, 0: malformed. */
 static size_t unicode_escape(struct parser *parser, char *to) {
     int32_t c = hex4(parser, parser->at);
@@ -122,10 +100,10 @@ static size_t unicode_escape(struct parser *parser, char *to) {
         if (low < 0xdc00 || low > 0xdfff)
             return 0;
         parser->at += 10;
-        return encode(to, 0x10000 + ((uint32_t)(c - 0xd800) << 10) + (uint32_t)(low - 0xdc00));
+        return ct_utf8_encode(to, 0x10000 + ((uint32_t)(c - 0xd800) << 10) + (uint32_t)(low - 0xdc00));
     }
     parser->at += 4;
-    return encode(to, (uint32_t)c);
+    return ct_utf8_encode(to, (uint32_t)c);
 }
 
 /* Reads what follows the backslash. */
@@ -143,22 +121,6 @@ static size_t escape(struct parser *parser, char *to) {
     }
     *to = values[name - names];
     return 1;
-}
-
-/* Length of the UTF-8 character that begins with a byte above 0x7f, 0: malformed. */
-static size_t utf8(const struct parser *parser) {
-    const uint8_t *s = (const uint8_t *)parser->at;
-    size_t left = (size_t)(parser->end - parser->at);
-    size_t length = s[0] >= 0xc2 && s[0] <= 0xdf ? 2 : (s[0] & 0xf0) == 0xe0 ? 3 : s[0] >= 0xf0 && s[0] <= 0xf4 ? 4 : 0;
-    if (!length || left < length)
-        return 0;
-    for (size_t i = 1; i < length; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
-        (s[0] == 0xf4 && s[1] > 0x8f))
-        return 0;
-    return length;
 }
 
 /* End of the string that begins at `at` (after its quote), NULL: there is none. Unescaped text is never longer. */
@@ -192,7 +154,7 @@ static const char *parse_string(struct parser *parser, size_t *length) {
             if (!(n = escape(parser, to)))
                 return NULL;
         } else {
-            if (c >= 0x80 && !(n = utf8(parser)))
+            if (c >= 0x80 && !(n = ct_utf8_character(parser->at, (size_t)(parser->end - parser->at))))
                 return NULL;
             memcpy(to, parser->at, n);
             parser->at += n;

@@ -1,6 +1,6 @@
 /* Private to the relocator's files: one instruction that is being moved. */
-#ifndef CT_ISA_X64_RELOCATE_PARTS_H
-#define CT_ISA_X64_RELOCATE_PARTS_H
+#ifndef CT_ISA_X64_RELOCATE_INTERNAL_H
+#define CT_ISA_X64_RELOCATE_INTERNAL_H
 
 #include "isa/x64/encode.h"
 

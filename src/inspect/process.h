@@ -1,7 +1,7 @@
-/* Inside of struct ct_process: modules with their tables, and walking the stacks of a stopped process. Private to
- * src/inspect/process*.c. One thread uses a process at a time. */
-#ifndef CT_INSPECT_PROCESS_PARTS_H
-#define CT_INSPECT_PROCESS_PARTS_H
+/* Inside of struct ct_process (contrail/process.h): modules with their tables, and walking the stacks of a stopped
+ * process. One thread uses a process at a time. */
+#ifndef CT_INSPECT_PROCESS_H
+#define CT_INSPECT_PROCESS_H
 
 #include "remote/remote.h"
 #include "symbols/functions.h"

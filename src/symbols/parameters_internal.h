@@ -1,6 +1,6 @@
 /* What parameters*.c share. */
-#ifndef CT_SYMBOLS_PARAMETERS_PARTS_H
-#define CT_SYMBOLS_PARAMETERS_PARTS_H
+#ifndef CT_SYMBOLS_PARAMETERS_INTERNAL_H
+#define CT_SYMBOLS_PARAMETERS_INTERNAL_H
 
 #include "symbols/lines_tree.h"
 #include "symbols/parameters.h"

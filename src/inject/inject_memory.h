@@ -1,6 +1,6 @@
-/* Pieces of inject.c for others that put memory into a stopped target. */
-#ifndef CT_INJECT_INJECT_PARTS_H
-#define CT_INJECT_INJECT_PARTS_H
+/* Memory of a stopped target, for all that put something into it. */
+#ifndef CT_INJECT_INJECT_MEMORY_H
+#define CT_INJECT_INJECT_MEMORY_H
 
 #include "inject/inject.h"
 

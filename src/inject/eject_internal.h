@@ -1,6 +1,6 @@
 /* Private to src/inject/eject*.c. */
-#ifndef CT_INJECT_EJECT_PARTS_H
-#define CT_INJECT_EJECT_PARTS_H
+#ifndef CT_INJECT_EJECT_INTERNAL_H
+#define CT_INJECT_EJECT_INTERNAL_H
 
 #include "inject/eject.h"
 

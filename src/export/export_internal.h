@@ -1,6 +1,6 @@
 /* What the formats share. */
-#ifndef CT_EXPORT_PARTS_H
-#define CT_EXPORT_PARTS_H
+#ifndef CT_EXPORT_EXPORT_INTERNAL_H
+#define CT_EXPORT_EXPORT_INTERNAL_H
 
 #include "export/export.h"
 #include "export/names.h"

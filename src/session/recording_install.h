@@ -1,0 +1,18 @@
+/* How a recording gets into its target: plan, stop, inject, hook. recording_leave.h has the way back.
+ *
+ * Runs on the thread that leads the recording. */
+#ifndef CT_SESSION_RECORDING_INSTALL_H
+#define CT_SESSION_RECORDING_INSTALL_H
+
+#include "plan/target_plan.h"
+
+struct ct_recording;
+struct ct_shared_plan;
+
+int ct_recording_install(struct ct_recording *r);
+/* A child that a recorded process has forked: it has agent, stubs and patches already, and gets a lane of its own. */
+int ct_recording_install_forked(struct ct_recording *r, struct ct_recording *parent);
+/* Filter and cache are the session's. */
+int ct_recording_make_plan(struct ct_recording *r, struct ct_target_plan_options options, struct ct_shared_plan **out);
+
+#endif

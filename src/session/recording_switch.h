@@ -1,0 +1,23 @@
+/* Switching functions off and on in a process that runs. */
+#ifndef CT_SESSION_RECORDING_SWITCH_H
+#define CT_SESSION_RECORDING_SWITCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct ct_recording;
+
+/* What the process has of the policy. Written under `work`. */
+struct ct_recording_switched {
+    uint32_t version;  /* of the policy */
+    size_t more_count; /* plans of libraries that were loaded later, and have it */
+};
+
+/* Switches functions on and off in the process as the policy says now, whether it runs or not. The caller holds `work`,
+ * or is the only thread that knows the recording. */
+int ct_recording_switch(struct ct_recording *r);
+/* Is that done, for all libraries that are there? Any thread; certain for one that holds `work`. */
+bool ct_recording_is_switched(const struct ct_recording *r);
+
+#endif

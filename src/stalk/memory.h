@@ -1,0 +1,59 @@
+/* Memory of the Stalker: pools, numbered things, what is mapped in the process. */
+#ifndef CT_STALK_MEMORY_H
+#define CT_STALK_MEMORY_H
+
+#include <stddef.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct ct_stalker;
+
+enum {
+    STALK_ID_CHUNK = 4096, /* items per chunk of numbered things */
+    STALK_ID_CHUNKS = 1 << 14,
+};
+
+/* Memory that is only given back all at once. */
+struct stalk_pool {
+    void *blocks;
+    uint8_t *block;
+    size_t used, size;
+    uint64_t *bytes; /* counted here */
+};
+
+/* Things that generated code names by number: they never move. */
+struct stalk_ids {
+    void **chunks;
+    uint32_t count, item_size;
+};
+
+void ct_stalk_lock(struct ct_stalker *s);
+void ct_stalk_unlock(struct ct_stalker *s);
+/* Zeroed. NULL: out of memory. */
+void *ct_stalk_alloc(struct stalk_pool *pool, size_t size);
+void ct_stalk_pool_free(struct stalk_pool *pool);
+static inline void *ct_stalk_item(const struct stalk_ids *ids, uint32_t id) {
+    return (uint8_t *)ids->chunks[id / STALK_ID_CHUNK] + (size_t)(id % STALK_ID_CHUNK) * ids->item_size;
+}
+/* A new item, or 0 (which is never given out). */
+uint32_t ct_stalk_new_item(struct stalk_pool *pool, struct stalk_ids *ids, uint32_t item_size);
+static inline void ct_stalk_copy(void *to, const void *from, size_t n) {
+    uint8_t *t = to;
+    const uint8_t *f = from;
+    for (size_t i = 0; i < n; i++)
+        t[i] = f[i];
+}
+static inline bool ct_stalk_same(const void *a, const void *b, size_t n) {
+    const uint8_t *x = a, *y = b;
+    for (size_t i = 0; i < n; i++)
+        if (x[i] != y[i])
+            return false;
+    return true;
+}
+/* Is there executable code at pc? Also says where its mapping ends, and whether it may change at any time. */
+bool ct_stalk_executable(struct ct_stalker *s, uint64_t pc, uint64_t *end, bool *changes);
+void ct_stalk_forget_maps(struct ct_stalker *s);
+/* Unless they are known. */
+void ct_stalk_know_maps(struct ct_stalker *s);
+
+#endif
