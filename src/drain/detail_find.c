@@ -1,15 +1,16 @@
-/* Finding records in segments of shared memory, which threads of the target may be filling at the same time. See detail.h.
+/* Finds records in segments of shared memory, which threads of the target may be filling at the same time. See
+ * detail.h.
  *
- * Nothing is believed but a check word (abi/shm_abi.h). Two records that overlap damage each other: neither is taken, whosever
- * they are. A segment that its thread goes round in holds old records behind new ones: what lies right behind the newest may be
- * half overwritten, and is left out. Owner: the drain thread. */
+ * Only the check word of a record is trusted (abi/shm_abi.h). Two records that overlap damage each other: neither is
+ * taken, whatever threads they belong to. In a segment that has wrapped around, old records follow new ones: those
+ * right after the newest may be half overwritten, and are left out. Owner: the drain thread. */
 #include "drain/drain.h"
 #include "abi/event.h"
 #include <stdlib.h>
 #include <string.h>
 
 #define BYTES  CT_SHM_DETAIL_CHUNK
-#define NESTED 4u /* records that a thread can have begun at a time: handlers interrupt handlers */
+#define NESTED 4u /* records that a thread can have begun at one time: handlers interrupt handlers */
 
 struct head {
     uint64_t owner; /* CT_SHM_DETAIL_OWNER */
@@ -24,9 +25,9 @@ struct search {
     uint32_t call_size;
     bool wrapped;
     size_t count;
-    uint64_t top;       /* number of the newest record of all */
-    uint32_t top_chunk; /* and where it is */
-    /* of one chunk */
+    uint64_t top;       /* number of the newest record in the segment */
+    uint32_t top_chunk; /* its chunk */
+    /* of the current chunk */
     const uint8_t *source;
     uint32_t chunk, frontier;
     uint64_t newest;
@@ -45,7 +46,7 @@ static uint32_t size_of(const struct ct_lane *lane, uint32_t tag) {
     }
 }
 
-/* Of whichever thread's record is at an offset of a chunk; false: there is none. */
+/* Reads the head of a record, of any thread, at an offset of a chunk; returns false if there is none. */
 static bool read_head(const struct ct_lane *lane, const uint8_t *chunk, uint32_t at, struct head *out) {
     uint64_t check, stamp, tag;
     memcpy(&check, chunk + at, 8);
@@ -58,7 +59,8 @@ static bool read_head(const struct ct_lane *lane, const uint8_t *chunk, uint32_t
     return out->size && at + out->size <= BYTES;
 }
 
-/* Where the thread has got to by now, in a chunk that it may be filling: the end of what it has published behind `at`. */
+/* How far the thread has got by now in a chunk that it may be filling: the end of what it has published from `at`
+ * on. */
 static uint32_t follow(const struct search *s, uint32_t at, uint64_t newest) {
     struct head h;
     while (at + CT_DETAIL_RETURN_SIZE <= BYTES && read_head(s->lane, s->source, at, &h) && h.owner == s->owner &&
@@ -77,7 +79,7 @@ static void keep(struct search *s, uint32_t at, const struct head *h) {
         s->newest = number;
         s->frontier = at + h->size;
     } else if (s->wrapped) {
-        /* The end of a chunk, where nothing fitted any more, keeps records of rounds long ago. */
+        /* The end of a chunk, where nothing fits any more, keeps records of much earlier rounds. */
         s->frontier = follow(s, s->frontier, s->newest);
         if (at + s->call_size > BYTES || at < s->frontier + NESTED * s->call_size)
             return;
@@ -90,7 +92,7 @@ static void keep(struct search *s, uint32_t at, const struct head *h) {
         s->detail->places[s->count++] = (struct ct_detail_place){number, s->chunk * BYTES + at};
 }
 
-/* Those that overlap none. One that overlaps another may do so to a third. */
+/* Keeps records that overlap no other. A record that overlaps another may overlap a third as well. */
 static void scan(struct search *s, const uint8_t *copy) {
     struct head h, waiting = {0};
     uint32_t waiting_at = 0, covered = 0;
@@ -114,8 +116,8 @@ static uint64_t first_check(const uint8_t *chunk) {
     return __atomic_load_n((const uint64_t *)chunk, __ATOMIC_RELAXED);
 }
 
-/* Chunks that the thread has begun to overwrite since they were copied, or is about to: what may have been hit goes, and what is older,
- * in the rest of the chunk that it is in: before a window's first record nothing is lost, behind it everything counts. */
+/* Leaves out what the thread may have overwritten: records in chunks that it has begun to fill since they were copied,
+ * or is about to fill. All older records are left out as well: a gap is a loss only after a window's first record. */
 static void leave_out(struct search *s, uint32_t chunk, uint32_t chunks, const uint16_t *reached) {
     struct ct_detail *d = s->detail;
     uint64_t left = 0;
@@ -174,7 +176,7 @@ size_t ct_detail_find(struct ct_drain *drain, const struct ct_drain_thread *t, u
     }
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     if (__atomic_load_n(&shared->begin, __ATOMIC_RELAXED) != taken)
-        return 0; /* it was not used, and is another's */
+        return 0; /* it was freed unused, and belongs to another thread */
     if (live && s.wrapped)
         leave_out(&s, chunk, chunks, reached);
     qsort(s.detail->places, s.count, sizeof *s.detail->places, by_number);

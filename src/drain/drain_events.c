@@ -1,10 +1,10 @@
-/* From slots to ATF events: time, function, depth; and how long it took. Owner: the drain thread. */
+/* Turns slots into ATF events with time, function and depth, and measures the latency. Owner: the drain thread. */
 #include "drain/drain.h"
 #include "abi/event.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* Calls, returns and depths come from the target: what is kept of them is bounded, for a thread and in all. */
+/* Calls, returns and depths come from the target: what is kept of them is bounded, per thread and in total. */
 #define MAX_GAPS     4096u
 #define GAPS_IN_ALL  (1u << 18)
 #define MAX_DEPTH    (1u << 21)
@@ -37,8 +37,8 @@ static uint32_t push(struct ct_drain *d, struct ct_drain_thread *t, uint32_t hoo
     return (uint32_t)t->depth++;
 }
 
-/* A return ends the innermost open call of its function. That is the innermost of all, unless a coroutine runs on an array inside
- * this stack. */
+/* A return ends the innermost open call of its function. That is the innermost call of all, unless a coroutine runs on
+ * an array inside this stack. */
 static uint32_t pop(const struct ct_drain *d, struct ct_drain_thread *t, uint32_t hook) {
     size_t known = known_calls(t);
     if (!t->depth)
@@ -78,7 +78,7 @@ void ct_drain_note_gap(struct ct_drain *d, struct ct_drain_thread *t, uint64_t l
     list_gap(d, t, lost, reason);
 }
 
-#define INHERITED_MAX 100000u /* the number comes from the target */
+#define INHERITED_MAX 100000u /* a limit, since the number comes from the target */
 
 void ct_drain_inherit(struct ct_drain *d, struct ct_drain_thread *t, uint32_t depth) {
     if (depth)
@@ -90,11 +90,12 @@ void ct_drain_inherit(struct ct_drain *d, struct ct_drain_thread *t, uint32_t de
 uint64_t ct_drain_function(const struct ct_drain *d, uint32_t hook) {
     if (d->resolve)
         return d->resolve(d->resolve_arg, hook);
-    size_t count = __atomic_load_n(&d->hook_count, __ATOMIC_ACQUIRE); /* before the array: see ct_drain_set_functions */
+    size_t count =
+        __atomic_load_n(&d->hook_count, __ATOMIC_ACQUIRE); /* read before the array: see ct_drain_set_functions */
     return hook < count ? __atomic_load_n(&d->function_ids, __ATOMIC_ACQUIRE)[hook] : 0;
 }
 
-/* `seq`: its position in the thread. */
+/* `seq`: the event's position in its thread. */
 static struct atf_index_event convert(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_event *e,
                                       uint64_t seq) {
     uint32_t kind = e->kind & CT_TAG_KIND, number = e->kind / CT_TAG_STEP;
@@ -123,7 +124,7 @@ static struct atf_index_event convert(struct ct_drain *d, struct ct_drain_thread
     return out;
 }
 
-/* Three of each run: what is new, what is old, and one between. */
+/* Samples three events of each run: the oldest, the newest, and one in between. */
 static void take_samples(struct ct_drain *d, const struct ct_event *events, size_t count) {
     const size_t which[3] = {0, count / 2, count - 1};
     for (int i = 0; i < 3 && d->sample_count < sizeof d->sample / sizeof d->sample[0]; i++) {
@@ -193,7 +194,7 @@ static uint64_t bucket_ns(unsigned bucket) {
     return ((8ull + bucket % 8) << (power - 3)) * 1000;
 }
 
-/* What was sampled is on disk now. */
+/* The sampled events are on disk now. */
 void ct_drain_measure(struct ct_drain *d, uint64_t now) {
     for (size_t i = 0; i < d->sample_count; i++) {
         uint64_t then = ct_clock_ns(d->clock, d->sample[i].counter), latency = now > then ? now - then : 0;

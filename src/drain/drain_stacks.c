@@ -1,16 +1,17 @@
 /* Open calls of stacks other than the thread's first one: coroutines, handlers on stacks of their own.
  *
- * On a stack, calls end in the order in which they began, so each has a stack of its own here, and nothing is ever searched. In the
- * trace such a stack has a group of depths (abi/atf.h) that no other has as long as calls are open on it: the depth of an
- * event tells both its stack and its place there. One that is deeper than a group gets another. Numbers and hooks come from the
- * target: memory is bounded, and what does not fit is open nowhere. Owner: the drain thread. */
+ * On a stack, the last call that began ends first, so each has a stack of its own here, and nothing is ever searched.
+ * In the trace, such a stack has a group of depths (abi/atf.h) to itself while calls are open on it: the depth of an
+ * event identifies both its stack and its place there. A stack that is deeper than a group gets another group. Numbers
+ * and hooks come from the target, so memory is bounded; calls that do not fit are not kept as open. Owner: the drain
+ * thread. */
 #include "abi/atf.h"
 #include "drain/drain.h"
 #include <stdlib.h>
 
 #define FIRST_BUCKETS  64u
 #define FIRST_CAPACITY 8u
-/* What a stack takes besides its entries, in entries. */
+/* Memory of a stack besides its entries, measured in entries. */
 #define OVERHEAD 16u
 
 static struct ct_drain_stack **bucket_of(const struct ct_drain_stacks *s, uint32_t id) {
@@ -63,7 +64,7 @@ static void unlist(struct ct_drain_stacks *s, struct ct_drain_stack *stack) {
     s->count--;
 }
 
-/* One whose group is used by nobody. */
+/* A stack with a group that is not in use. */
 static struct ct_drain_stack *new_stack(struct ct_drain *d, struct ct_drain_stacks *s) {
     struct ct_drain_stack *stack = s->free;
     if (stack) {
@@ -78,7 +79,7 @@ static struct ct_drain_stack *new_stack(struct ct_drain *d, struct ct_drain_stac
     return stack;
 }
 
-/* The stack on which the next call of the running one has its place; NULL: there is no memory. */
+/* Opens a group for the next calls of the running stack; NULL: out of memory or groups. */
 static struct ct_drain_stack *open_group(struct ct_drain *d, struct ct_drain_stacks *s) {
     if (s->count >= s->bucket_count && !grow_buckets(s))
         return NULL;
@@ -124,7 +125,7 @@ static uint32_t depth_at(const struct ct_drain_stack *stack, uint32_t place) {
     return ATF_DEPTH_OF_GROUP(stack->group) + place;
 }
 
-/* At which nothing is open. */
+/* A depth at which no call is open. */
 uint32_t ct_drain_stacks_depth(const struct ct_drain_thread *t) {
     const struct ct_drain_stacks *s = &t->stacks;
     if (s->now && s->now->count < ATF_DEPTH_GROUP)

@@ -8,9 +8,9 @@
 #include <string.h>
 
 enum { LINE = 4096 };
-#define NO_LIMIT (1ull << 62) /* what the first version writes for none is above this */
+#define NO_LIMIT (1ull << 62) /* cgroup version 1 writes a number above this if there is no limit */
 
-/* The number behind `title` in the lines of a file; with an empty title the first one. */
+/* Reads the number after `title` in the lines of a file; with an empty title the first one. */
 static bool read_number(const char *path, const char *title, int base, uint64_t *value) {
     char line[LINE], *end;
     bool found = false;
@@ -33,9 +33,9 @@ static bool read_number(const char *path, const char *title, int base, uint64_t 
 struct group {
     const char *controller; /* what it limits */
     bool second;            /* version 2 */
-    char path[PATH_MAX];    /* in its hierarchy */
-    char mount[PATH_MAX];   /* where that hierarchy is */
-    char top[PATH_MAX];     /* what of it is mounted there */
+    char path[PATH_MAX];    /* of the group in its hierarchy */
+    char mount[PATH_MAX];   /* where the hierarchy is mounted */
+    char top[PATH_MAX];     /* the part of the hierarchy that is mounted there */
 };
 
 static bool has_word(const char *list, const char *word) {
@@ -46,7 +46,7 @@ static bool has_word(const char *list, const char *word) {
     return false;
 }
 
-/* "4:memory:/path" when the first version limits it, else "0::/path". */
+/* Finds the line "4:memory:/path" if version 1 has the controller, else "0::/path". */
 static bool find_group(const char *root, int pid, struct group *g) {
     char name[PATH_MAX], line[LINE];
     bool found = false, first = false;
@@ -70,7 +70,7 @@ static bool find_group(const char *root, int pid, struct group *g) {
     return found && !strstr(g->path, "/..");
 }
 
-/* "36 25 0:32 /top /mount options - type source options" */
+/* Finds the line "36 25 0:32 /top /mount options - type source options". */
 static bool find_mount(const char *root, struct group *g) {
     char name[PATH_MAX], line[LINE], top[LINE], mount[LINE], type[64], options[LINE];
     bool found = false;
@@ -112,13 +112,13 @@ static uint64_t memory_left_in(const char *directory, bool second) {
 
 static uint64_t tasks_left_in(const char *directory, bool second) {
     uint64_t limit = CT_ROOM_UNLIMITED, used = 0;
-    (void)second; /* both have the same files */
+    (void)second; /* both versions have the same files */
     if (!read_in(directory, "pids.max", "", &limit) || !read_in(directory, "pids.current", "", &used))
         return CT_ROOM_UNLIMITED;
     return limit > used ? limit - used : 0;
 }
 
-/* The least of what is left in its group and in those above. */
+/* The minimum of what is left in the group and in those above it. */
 static uint64_t least_left(const char *root, struct group *g, uint64_t (*left_in)(const char *directory, bool second)) {
     char directory[3 * PATH_MAX];
     uint64_t left = CT_ROOM_UNLIMITED;
@@ -126,7 +126,7 @@ static uint64_t least_left(const char *root, struct group *g, uint64_t (*left_in
         return left;
     size_t top = strlen(g->top), base;
     if (strncmp(g->path, g->top, top))
-        return left; /* it is outside of what we see */
+        return left; /* the group is outside the part that we see */
     base = (size_t)snprintf(directory, sizeof directory, "%s%s", root, g->mount);
     snprintf(directory + base, sizeof directory - base, "%s", g->path + top);
     for (;;) {
@@ -170,7 +170,7 @@ uint64_t ct_room_threads(const char *root, int pid) {
 
 enum { SYS_ADMIN = 21, SYS_RESOURCE = 24 };
 
-/* Root, and who has one of two capabilities, has no such limit. */
+/* Root, and a process with one of these two capabilities, has no limit of processes. */
 static bool is_exempt(const char *status, uint64_t *user) {
     uint64_t capabilities = 0;
     if (!read_number(status, "Uid:\t", 10, user) || !read_number(status, "CapEff:\t", 16, &capabilities))

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SETTLE_NS  2000000000ull /* records of a window may come so long after its end */
+#define SETTLE_NS  2000000000ull /* records of a window may come this long after its end */
 #define DEFAULT_MS 1000
 #define ENDLESS    UINT64_MAX
 
@@ -56,7 +56,7 @@ void ct_windows_free(struct ct_windows *w) {
 
 /* ---- reasons ---- */
 
-/* The same text has the same place. The last place is for what there is no room for. */
+/* The place of a text: equal texts have the same one. The last place is for texts that do not fit. */
 static size_t place_of(struct ct_windows *w, const char *text) {
     if (w->last_text < w->text_count && !strcmp(w->texts[w->last_text], text))
         return w->last_text;
@@ -98,7 +98,7 @@ static bool add_reason(struct ct_window *window, const struct ct_window_reason *
 /* The newest window that begins at or before the time; -1: none. */
 static int last_from(const struct ct_windows *w, uint64_t ns) {
     size_t low = 0, high = w->count;
-    if (high && w->recent[high - 1]->start <= ns) /* mostly */
+    if (high && w->recent[high - 1]->start <= ns) /* the usual case */
         return (int)high - 1;
     while (low < high) {
         size_t middle = (low + high) / 2;
@@ -115,7 +115,7 @@ static struct ct_window *window_at(const struct ct_windows *w, uint64_t ns) {
     return i >= 0 && ns <= w->recent[i]->end ? w->recent[i] : NULL;
 }
 
-/* One window that reaches over both. What was between them was not wanted, unless they overlap. */
+/* Makes one window of two. What was between them was not wanted, unless they overlap. */
 static void join(struct ct_windows *w, size_t i) {
     struct ct_window *a = w->recent[i], *b = w->recent[i + 1];
     a->start = min_of(a->start, b->start);
@@ -143,7 +143,7 @@ static void join(struct ct_windows *w, size_t i) {
     w->opened--;
 }
 
-/* The oldest one needs no more records. */
+/* Moves the oldest window, which needs no more records, to the finished ones. */
 static void finish_oldest(struct ct_windows *w) {
     if (w->kept_count == CT_WINDOWS_KEPT) {
         free_window(w->kept[w->kept_first]);
@@ -173,7 +173,7 @@ static struct ct_window *insert(struct ct_windows *w, const struct ct_window *wh
 
 /* ---- marks ---- */
 
-/* A window that overlaps or touches the new one takes it in; what then overlaps, too. NULL: none does. */
+/* Adds the new window to one that it overlaps or touches, and then joins all that overlap. NULL: there is none. */
 static struct ct_window *merge(struct ct_windows *w, const struct ct_window *what) {
     int i = last_from(w, what->end);
     if (i < 0 || w->recent[i]->end < what->start)
@@ -234,7 +234,7 @@ static struct ct_window *window_of_mark(struct ct_windows *w, uint64_t ns, int t
         window = insert(w, &span);
         w->state = window ? CT_WINDOW_MARKED : w->state;
     } else if (w->state == CT_WINDOW_CAPTURING) {
-        w->state = CT_WINDOW_MARKED; /* it was over, and is not yet */
+        w->state = CT_WINDOW_MARKED; /* it was over, and continues */
     }
     return window;
 }
@@ -287,7 +287,7 @@ bool ct_windows_ask(struct ct_windows *w, uint64_t ns) {
     return true;
 }
 
-/* One that is asked for between the two exchanges has no time of its own any more. */
+/* A mark that is asked for between the two exchanges loses its own time. */
 static void take_asked(struct ct_windows *w, uint64_t now) {
     if (!__atomic_load_n(&w->asked_count, __ATOMIC_ACQUIRE))
         return;
@@ -316,7 +316,7 @@ bool ct_windows_settled(const struct ct_windows *w, uint64_t now) {
     return !newest || (newest->end < now && now - newest->end > SETTLE_NS);
 }
 
-/* The post-roll is over with this record, unless it goes on in time. */
+/* The post-roll ends with this record, unless its time is not over yet. */
 static void close_counted(struct ct_windows *w, struct ct_window *window, uint64_t ns) {
     window->left = 0;
     window->end = max_of(max_of(ns, window->last_mark), window->last_mark + w->options.post_ns);
@@ -354,7 +354,7 @@ void ct_windows_lost(struct ct_windows *w, uint64_t ns) {
     }
 }
 
-/* ---- moving on ---- */
+/* ---- time ---- */
 
 static struct ct_window *open_always(struct ct_windows *w, uint64_t ns) {
     struct ct_window all = {.start = ns, .end = ENDLESS};
@@ -372,7 +372,7 @@ void ct_windows_start(struct ct_windows *w, uint64_t ns) {
         (void)open_always(w, ns);
 }
 
-/* No more records come to it, and no mark's pre-roll reaches into it any more: those would be one window. */
+/* No more records come, and no pre-roll of a later mark reaches into the window: that would make one window of both. */
 static bool is_over(const struct ct_windows *w, const struct ct_window *window, uint64_t now) {
     if (window->end >= now || now - window->end <= SETTLE_NS)
         return false;
@@ -409,7 +409,7 @@ void ct_windows_end(struct ct_windows *w, uint64_t ns) {
     w->state = CT_WINDOW_CAPTURING;
 }
 
-/* ---- telling ---- */
+/* ---- the manifest ---- */
 
 static void put_reason(const struct ct_windows *w, const struct ct_window_reason *r, struct ct_json *j) {
     ct_json_begin(j, NULL, '{');
