@@ -79,7 +79,7 @@ static void write_record(struct ct_drain *drain, struct ct_drain_thread *t, cons
 }
 
 /* Could a later mark want this moment, which is not wanted now? */
-static bool may_come(const struct ct_windows *w, uint64_t ns) {
+static bool may_be_marked_later(const struct ct_windows *w, uint64_t ns) {
     return !w->count || ns > w->recent[w->count - 1]->end;
 }
 
@@ -116,7 +116,7 @@ static bool take_record(struct ct_drain *drain, struct ct_drain_thread *t, size_
         ct_windows_lost(w, ns);
     *cut = false;
     bool wanted = ct_windows_wants(w, ns);
-    if (!wanted && may_come(w, ns)) {
+    if (!wanted && may_be_marked_later(w, ns)) {
         if (stays && !drain->finishing)
             return false;
         ct_windows_lost(w, ns); /* a window that wants it later is reported as short */
@@ -134,7 +134,7 @@ static bool take_record(struct ct_drain *drain, struct ct_drain_thread *t, size_
 }
 
 /* The time of a record that was found: that of its event, to the nanosecond, if the event is drained. */
-static uint64_t time_of(const struct ct_drain *drain, struct ct_drain_thread *t, size_t place) {
+static uint64_t time_of_record(const struct ct_drain *drain, struct ct_drain_thread *t, size_t place) {
     const struct ct_detail_run *run = ct_detail_run_of(&t->detail, drain->detail->places[place].number);
     uint64_t stamp = ct_detail_record(drain->detail, place)->stamp;
     return run ? ct_detail_run_time(run, stamp) : ct_clock_ns(drain->clock, stamp);
@@ -238,7 +238,7 @@ static uint64_t time_in_segment(struct ct_drain *drain, struct ct_drain_thread *
         return 0;
     size_t at = count > records ? count - (size_t)records : 0;
     *newest = d->places[count - 1].number;
-    return time_of(drain, t, at);
+    return time_of_record(drain, t, at);
 }
 
 /* As time_in_segment, of the segment in which the mark was made; `ns` if there is no such record. */
@@ -346,7 +346,7 @@ static bool is_ending(const struct ct_windows *w, uint64_t now_ns) {
 
 /* Tells the target whether everything is wanted: then threads hand over full segments. A mark may have come meanwhile
  * and set `persisting`; that is not undone. */
-static void tell_target(struct ct_drain *drain) {
+static void publish_persisting(struct ct_drain *drain) {
     struct ct_shm_control *c = drain->lane->control;
     bool wanted = drain->windows->state != CT_WINDOW_CAPTURING;
     __atomic_store_n(&c->persisting, wanted, __ATOMIC_SEQ_CST);
@@ -393,7 +393,7 @@ void ct_detail_pass(struct ct_drain *drain, uint64_t now_ns) {
     if (now_ns - drain->detail->measured_at > LOOK_NS)
         measure_reach(drain, now_ns);
     ct_windows_tick(w, now_ns);
-    tell_target(drain);
+    publish_persisting(drain);
 }
 
 void ct_detail_finish(struct ct_drain *drain) {
@@ -476,7 +476,7 @@ int ct_detail_start(struct ct_drain *drain) {
     d->copy = malloc(largest);
     d->places = malloc(largest / CT_DETAIL_RETURN_SIZE * sizeof *d->places);
     d->frozen = calloc(lane->segment_count, sizeof *d->frozen);
-    tell_target(drain);
+    publish_persisting(drain);
     return d->copy && d->places && d->frozen ? 0 : CT_ERR_NO_MEMORY;
 }
 

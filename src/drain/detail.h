@@ -38,7 +38,6 @@ struct ct_detail_thread {
     uint64_t last_number;            /* of the last record that was taken, or is not wanted */
     uint64_t last_ns;                /* its time; 0: none yet */
     uint64_t written, lost, limited, bytes;
-    uint64_t oldest_ns; /* of the records in its segment at the last look */
     uint64_t ended_at;
 };
 

@@ -29,12 +29,12 @@ static struct ct_detail_run *add_run(struct ct_detail_thread *t) {
     return &t->runs[t->run_count++];
 }
 
-static bool goes_on(const struct ct_detail_run *r, const struct ct_clock *clock, uint64_t number, uint64_t seq) {
+static bool continues_run(const struct ct_detail_run *r, const struct ct_clock *clock, uint64_t number, uint64_t seq) {
     return r->number + r->count == number && r->seq + r->count == seq && r->point.counter == clock->newest.counter;
 }
 
 /* However many events were lost, the next number is higher, unless a handler's events came first. */
-static uint64_t count_on(const struct ct_detail_thread *t, uint32_t number) {
+static uint64_t full_number(const struct ct_detail_thread *t, uint32_t number) {
     uint32_t ahead = (number - (uint32_t)t->newest) & NUMBER_MASK, back = NUMBER_MASK + 1 - ahead;
     return ahead && back < BACKWARD && back < t->newest ? t->newest - back : t->newest + ahead;
 }
@@ -43,14 +43,14 @@ void ct_detail_note_event(struct ct_drain_thread *thread, const struct ct_clock 
                           uint64_t ns, bool held) {
     struct ct_detail_thread *t = &thread->detail;
     struct ct_detail_run *last = t->run_count ? &t->runs[t->run_count - 1] : NULL;
-    uint64_t full = count_on(t, number);
+    uint64_t full = full_number(t, number);
     if (!t->newest)
         t->first_ns = ns;
     if (full > t->newest) {
         t->newest = full;
         t->newest_ns = ns;
     }
-    if (last && !held && goes_on(last, clock, full, seq)) {
+    if (last && !held && continues_run(last, clock, full, seq)) {
         last->count++;
         return;
     }

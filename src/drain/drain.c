@@ -57,7 +57,7 @@ static bool is_in_use(uint64_t word) {
 
 /* Reads the header of a chunk; returns false if the chunk has no events, and will have none. The word is read again
  * afterwards: the agent may give the chunk to another thread at any time. */
-static bool look_at(const struct ct_drain *d, uint32_t chunk, struct found_chunk *out) {
+static bool look_at_chunk(const struct ct_drain *d, uint32_t chunk, struct found_chunk *out) {
     const struct ct_shm_chunk *c = &d->lane->chunks[chunk];
     struct ct_shm_chunk header;
     uint64_t word;
@@ -126,7 +126,7 @@ static void take_live(struct ct_drain *d, struct ct_drain_thread *t, const struc
     t->taken = to;
 }
 
-static bool gives_up(struct ct_drain *d, struct ct_drain_thread *t) {
+static bool gives_up_slot(struct ct_drain *d, struct ct_drain_thread *t) {
     uint64_t now = ct_clock_now();
     if (t->ended || (memory_is_short(d) && !d->lane->lossless))
         return true;
@@ -157,7 +157,7 @@ static enum outcome take_rest(struct ct_drain *d, struct ct_drain_thread *t, con
         from = to;
         if (from == end)
             break;
-        if (!gives_up(d, t)) {
+        if (!gives_up_slot(d, t)) {
             set_drained(d, f->chunk, from);
             return MORE_LATER;
         }
@@ -178,7 +178,7 @@ static enum outcome take_rest(struct ct_drain *d, struct ct_drain_thread *t, con
 }
 
 /* A pass takes what is there at its start, not what comes meanwhile, and ends early if the drain is to end. */
-static bool is_over(struct ct_drain *d) {
+static bool is_pass_over(struct ct_drain *d) {
     if (d->hurry_at && !d->hurried)
         d->hurried = ct_clock_now() > d->hurry_at;
     if ((!d->hurry_at && __atomic_load_n(&d->stopping, __ATOMIC_RELAXED)) || !d->chunks_left)
@@ -191,7 +191,7 @@ static bool is_over(struct ct_drain *d) {
 /* `left`: the thread has moved on to another chunk. This one will be submitted soon, unless a handler has jumped out of
  * the swap. */
 static enum outcome take_chunk(struct ct_drain *d, struct ct_drain_thread *t, const struct found_chunk *f, bool left) {
-    if (is_over(d))
+    if (is_pass_over(d))
         return MORE_LATER;
     if (f->number == 1 && !t->events && !t->depth) {
         ct_drain_inherit(d, t, f->depth);
@@ -220,8 +220,8 @@ static bool find_earlier(const struct ct_drain *d, const struct ct_drain_thread 
     bool found = false;
     for (uint32_t i = 0; i < d->lane->chunk_count; i++) {
         struct found_chunk f;
-        if (!look_at(d, i, &f) || f.thread != t->slot || f.generation != t->generation || f.number < t->next_number ||
-            f.number >= number)
+        if (!look_at_chunk(d, i, &f) || f.thread != t->slot || f.generation != t->generation ||
+            f.number < t->next_number || f.number >= number)
             continue;
         number = f.number;
         *out = f;
@@ -281,7 +281,7 @@ static size_t list_chunks(struct ct_drain *d, struct found_chunk *list) {
     size_t count = 0;
     for (uint32_t i = 0; i < d->lane->chunk_count; i++) {
         struct found_chunk f;
-        if (!look_at(d, i, &f))
+        if (!look_at_chunk(d, i, &f))
             continue;
         /* A chunk in use with nothing new is not worth sorting. */
         uint32_t drained = drained_of(d, f.word);
@@ -305,7 +305,7 @@ static void free_quarantined(struct ct_drain *d) {
 }
 
 /* Frees what an ended thread has left; returns false while it has something that will go away by itself. */
-static bool free_left(struct ct_drain *d, uint32_t slot, uint32_t generation) {
+static bool free_left_chunks(struct ct_drain *d, uint32_t slot, uint32_t generation) {
     for (uint32_t i = 0; i < d->lane->chunk_count; i++) {
         const struct ct_shm_chunk *c = &d->lane->chunks[i];
         uint64_t word = ct_lane_word(d->lane, i);
@@ -340,7 +340,7 @@ static void retire_ended(struct ct_drain *d) {
             t->ended = t->gone = true; /* one more pass takes its last chunk */
             continue;
         }
-        if (!free_left(d, i, s->generation) || !ct_detail_retire(d, current ? t : NULL, i, s->generation))
+        if (!free_left_chunks(d, i, s->generation) || !ct_detail_retire(d, current ? t : NULL, i, s->generation))
             continue;
         if (t) { /* if of another generation, the target has freed the slot itself */
             int status = ct_drain_close_thread(d, t);
@@ -441,7 +441,7 @@ static bool pause_for(struct ct_drain *d, unsigned ms) {
     return poll(&p, 1, (int)ms) <= 0;
 }
 
-static void drain_until_told(struct ct_drain *d, struct found_chunk *list) {
+static void drain_until_stopped(struct ct_drain *d, struct found_chunk *list) {
     unsigned idle = 0;
     uint64_t calibrated = 0, second = ct_clock_now(), now;
     unsigned pause_ms;
@@ -467,7 +467,7 @@ static void drain_until_told(struct ct_drain *d, struct found_chunk *list) {
     } while (pause_for(d, pause_ms));
 }
 
-static void finish(struct ct_drain *d, struct found_chunk *list) {
+static void finish_drain(struct ct_drain *d, struct found_chunk *list) {
     unsigned passes = 0;
     ct_clock_calibrate(d->clock);
     d->hurry_at = ct_clock_now() + HURRY_NS;
@@ -489,14 +489,14 @@ static void finish(struct ct_drain *d, struct found_chunk *list) {
     publish_statistics(d);
 }
 
-static void *run(void *arg) {
+static void *run_drain(void *arg) {
     struct ct_drain *d = arg;
     struct found_chunk *list = calloc(d->lane->chunk_count, sizeof *list);
     int held = list ? ct_lane_hold(d->lane) : CT_ERR_NO_MEMORY;
     __atomic_store_n(&d->held, held ? held : 1, __ATOMIC_RELEASE);
     if (!held) {
-        drain_until_told(d, list);
-        finish(d, list);
+        drain_until_stopped(d, list);
+        finish_drain(d, list);
         ct_lane_release(d->lane);
     }
     free(list);
@@ -508,7 +508,7 @@ static int start_thread(struct ct_drain *d) {
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    int failed = pthread_create(&d->thread, NULL, run, d);
+    int failed = pthread_create(&d->thread, NULL, run_drain, d);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return failed ? CT_ERR_NO_THREADS : 0;
 }

@@ -12,7 +12,7 @@
 
 /* ---- the stack of open calls ---- */
 
-static bool grow(struct ct_drain *d, struct ct_drain_thread *t, size_t known) {
+static bool grow_stack(struct ct_drain *d, struct ct_drain_thread *t, size_t known) {
     if (known < t->stack_capacity)
         return true;
     size_t capacity = t->stack_capacity ? t->stack_capacity * 2 : 64, more = capacity - t->stack_capacity;
@@ -30,16 +30,16 @@ static size_t known_calls(const struct ct_drain_thread *t) {
     return t->depth - t->unknown;
 }
 
-static uint32_t push(struct ct_drain *d, struct ct_drain_thread *t, uint32_t hook) {
+static uint32_t push_call(struct ct_drain *d, struct ct_drain_thread *t, uint32_t hook) {
     size_t known = known_calls(t);
-    if (grow(d, t, known))
+    if (grow_stack(d, t, known))
         t->stack[known] = hook;
     return (uint32_t)t->depth++;
 }
 
 /* A return ends the innermost open call of its function. That is the innermost call of all, unless a coroutine runs on
  * an array inside this stack. */
-static uint32_t pop(const struct ct_drain *d, struct ct_drain_thread *t, uint32_t hook) {
+static uint32_t pop_call(const struct ct_drain *d, struct ct_drain_thread *t, uint32_t hook) {
     size_t known = known_calls(t);
     if (!t->depth)
         return 0;
@@ -96,8 +96,8 @@ uint64_t ct_drain_function(const struct ct_drain *d, uint32_t hook) {
 }
 
 /* `seq`: the event's position in its thread. */
-static struct atf_index_event convert(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_event *e,
-                                      uint64_t seq) {
+static struct atf_index_event convert_event(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_event *e,
+                                            uint64_t seq) {
     uint32_t kind = e->kind & CT_TAG_KIND, number = e->kind / CT_TAG_STEP;
     struct atf_index_event out = {
         .timestamp_ns = ct_clock_ns(d->clock, e->timestamp),
@@ -117,9 +117,9 @@ static struct atf_index_event convert(struct ct_drain *d, struct ct_drain_thread
         out.event_kind = ATF_CALL;
         out.call_depth = first ? (uint32_t)t->depth : ct_drain_stacks_depth(t);
     } else if (kind == CT_EVENT_CALL) {
-        out.call_depth = first ? push(d, t, e->hook) : ct_drain_stacks_push(d, t, e->hook);
+        out.call_depth = first ? push_call(d, t, e->hook) : ct_drain_stacks_push(d, t, e->hook);
     } else {
-        out.call_depth = first ? pop(d, t, e->hook) : ct_drain_stacks_pop(d, t, e->hook);
+        out.call_depth = first ? pop_call(d, t, e->hook) : ct_drain_stacks_pop(d, t, e->hook);
     }
     return out;
 }
@@ -133,7 +133,7 @@ static void take_samples(struct ct_drain *d, const struct ct_event *events, size
     }
 }
 
-static void emit(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_event *events, size_t count) {
+static void emit_events(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_event *events, size_t count) {
     take_samples(d, events, count);
     for (size_t done = 0; done < count;) {
         size_t room, n;
@@ -149,7 +149,7 @@ static void emit(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_
                 if (d->code)
                     d->code(d->resolve_arg, t, &events[done + i], t->events + made);
             } else {
-                out[made] = convert(d, t, &events[done + i], t->events + made);
+                out[made] = convert_event(d, t, &events[done + i], t->events + made);
                 made++;
             }
         }
@@ -169,7 +169,7 @@ static void emit(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_
 void ct_drain_emit(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_event *events, size_t count) {
     while (count && t->writer) {
         size_t older = ct_drain_signals_before(d, t, events, count);
-        emit(d, t, events, older);
+        emit_events(d, t, events, older);
         events += older;
         count -= older;
     }

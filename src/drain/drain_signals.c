@@ -1,9 +1,9 @@
 /* Signals on their way into the index: the tracer of the process hands them over, the drain thread puts them in place.
  *
  * A thread is stopped while its signal is handed over, so its events so far are older than the signal's counter value,
- * and later ones are newer. A signal goes before the first newer event. If none comes, it goes after all events that two
- * whole passes have found (one may have missed a chunk), or at the end. Its registers go into the detail file in the
- * order of events. All of this is our own memory: an overload of the lanes does not affect it.
+ * and later ones are newer. A signal goes before the first newer event. If none comes, it goes after all events that
+ * two whole passes have found (one may have missed a chunk), or at the end. Its registers go into the detail file in
+ * the order of events. All of this is our own memory: an overload of the lanes does not affect it.
  *
  *   handed over ─▶ waiting (a stray while its thread has no file) ─▶ placed in the index ─▶ in the detail file */
 #include "drain/drain.h"
@@ -15,7 +15,7 @@ enum { MAX_QUEUED = 1 << 16, MAX_PLACED = 1 << 13, PASSES = 2 };
 
 /* ---- lists ---- */
 
-static void append(struct ct_drain_signals *list, struct ct_drain_signal *s) {
+static void append_signal(struct ct_drain_signals *list, struct ct_drain_signal *s) {
     s->next = NULL;
     if (!list->first)
         list->end = &list->first;
@@ -41,7 +41,7 @@ int ct_drain_signal(struct ct_drain *d, const struct ct_signal_record *record) {
     bool taken = s && d->signal_count < MAX_QUEUED;
     if (taken) {
         *s = (struct ct_drain_signal){.record = *record};
-        append(&d->signals, s);
+        append_signal(&d->signals, s);
         __atomic_store_n(&d->signal_count, d->signal_count + 1, __ATOMIC_RELEASE);
     } else {
         d->signals_lost++;
@@ -60,15 +60,15 @@ static struct ct_drain_thread *thread_of(struct ct_drain *d, int tid) {
     return found;
 }
 
-static void hand_out(struct ct_drain *d, struct ct_drain_signals *from) {
+static void hand_out_signals(struct ct_drain *d, struct ct_drain_signals *from) {
     struct ct_drain_signals strays = {0};
     for (struct ct_drain_signal *s; (s = take_first(from));) {
         struct ct_drain_thread *t = thread_of(d, s->record.tid);
         s->pass = d->pass;
-        append(t ? &t->waiting : &strays, s);
+        append_signal(t ? &t->waiting : &strays, s);
     }
     while (strays.first)
-        append(&d->strays, take_first(&strays));
+        append_signal(&d->strays, take_first(&strays));
 }
 
 /* Moves queued signals to their threads. Strays are tried again once per pass. */
@@ -80,7 +80,7 @@ static void take_queue(struct ct_drain *d) {
     d->signals.first = NULL;
     __atomic_store_n(&d->signal_count, 0, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&d->mutex);
-    hand_out(d, &all);
+    hand_out_signals(d, &all);
 }
 
 /* ---- registers: persisted whether or not other detail is ---- */
@@ -136,7 +136,7 @@ void ct_drain_put_old_registers(struct ct_drain *d) {
 /* ---- places ---- */
 
 /* Places the thread's first waiting signal after its events so far. */
-static void place(struct ct_drain *d, struct ct_drain_thread *t) {
+static void place_signal(struct ct_drain *d, struct ct_drain_thread *t) {
     struct ct_drain_signal *s = take_first(&t->waiting);
     uint64_t ns = ct_clock_ns(d->clock, s->record.counter);
     size_t room;
@@ -158,7 +158,7 @@ static void place(struct ct_drain *d, struct ct_drain_thread *t) {
     d->found = true;
     if (s->record.mark[0] && d->windows)
         ct_windows_mark(d->windows, t->last_ns, s->record.mark, t->tid, 0);
-    append(&t->placed, s);
+    append_signal(&t->placed, s);
     d->placed_count++;
 }
 
@@ -172,7 +172,7 @@ size_t ct_drain_signals_before(struct ct_drain *d, struct ct_drain_thread *t, co
             older++;
         if (older)
             return older; /* after these the caller asks again */
-        place(d, t);
+        place_signal(d, t);
     }
     return count;
 }
@@ -189,11 +189,11 @@ void ct_drain_put_signals(struct ct_drain *d, bool all) {
     if (d->strays.first) {
         struct ct_drain_signals strays = d->strays;
         d->strays.first = NULL;
-        hand_out(d, &strays);
+        hand_out_signals(d, &strays);
     }
     for (struct ct_drain_thread *t = d->threads; t; t = t->next)
         while (t->waiting.first && t->writer && (all || whole_passes(d, t) >= PASSES))
-            place(d, t);
+            place_signal(d, t);
 }
 
 void ct_drain_free_signals(struct ct_drain *d) {

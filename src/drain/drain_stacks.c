@@ -18,7 +18,7 @@ static struct ct_drain_stack **bucket_of(const struct ct_drain_stacks *s, uint32
     return &s->buckets[id & (s->bucket_count - 1)];
 }
 
-static struct ct_drain_stack *find(const struct ct_drain_stacks *s, uint32_t id) {
+static struct ct_drain_stack *find_stack(const struct ct_drain_stacks *s, uint32_t id) {
     struct ct_drain_stack *stack = s->bucket_count ? *bucket_of(s, id) : NULL;
     while (stack && stack->id != id)
         stack = stack->next;
@@ -27,7 +27,7 @@ static struct ct_drain_stack *find(const struct ct_drain_stacks *s, uint32_t id)
 
 void ct_drain_stacks_run(struct ct_drain_thread *t, uint32_t id) {
     t->stacks.running = id;
-    t->stacks.now = id ? find(&t->stacks, id) : NULL;
+    t->stacks.now = id ? find_stack(&t->stacks, id) : NULL;
 }
 
 /* ---- memory ---- */
@@ -49,14 +49,14 @@ static bool grow_buckets(struct ct_drain_stacks *s) {
     return true;
 }
 
-static void list(struct ct_drain_stacks *s, struct ct_drain_stack *stack) {
+static void link_stack(struct ct_drain_stacks *s, struct ct_drain_stack *stack) {
     struct ct_drain_stack **bucket = bucket_of(s, stack->id);
     stack->next = *bucket;
     *bucket = stack;
     s->count++;
 }
 
-static void unlist(struct ct_drain_stacks *s, struct ct_drain_stack *stack) {
+static void unlink_stack(struct ct_drain_stacks *s, struct ct_drain_stack *stack) {
     struct ct_drain_stack **at = bucket_of(s, stack->id);
     while (*at != stack)
         at = &(*at)->next;
@@ -87,25 +87,25 @@ static struct ct_drain_stack *open_group(struct ct_drain *d, struct ct_drain_sta
     if (!stack)
         return NULL;
     if (below)
-        unlist(s, below);
+        unlink_stack(s, below);
     stack->below = below;
     stack->id = s->running;
     stack->count = 0;
-    list(s, stack);
+    link_stack(s, stack);
     return s->now = stack;
 }
 
 static void close_group(struct ct_drain_stacks *s, struct ct_drain_stack *stack) {
     struct ct_drain_stack *below = stack->below;
-    unlist(s, stack);
+    unlink_stack(s, stack);
     stack->next = s->free;
     s->free = stack;
     if (below)
-        list(s, below);
+        link_stack(s, below);
     s->now = below;
 }
 
-static bool grow(struct ct_drain *d, struct ct_drain_stack *stack) {
+static bool grow_stack(struct ct_drain *d, struct ct_drain_stack *stack) {
     if (stack->count < stack->capacity)
         return true;
     uint32_t capacity = stack->capacity ? 2 * stack->capacity : FIRST_CAPACITY, more = capacity - stack->capacity;
@@ -138,7 +138,7 @@ uint32_t ct_drain_stacks_push(struct ct_drain *d, struct ct_drain_thread *t, uin
     struct ct_drain_stack *stack = t->stacks.now;
     if (!stack || stack->count == ATF_DEPTH_GROUP)
         stack = open_group(d, &t->stacks);
-    if (stack && !grow(d, stack)) {
+    if (stack && !grow_stack(d, stack)) {
         if (!stack->count)
             close_group(&t->stacks, stack);
         stack = NULL;

@@ -92,7 +92,7 @@ static bool find_mount(const char *root, struct group *g) {
     return true;
 }
 
-static bool read_in(const char *directory, const char *file, const char *title, uint64_t *value) {
+static bool read_number_in(const char *directory, const char *file, const char *title, uint64_t *value) {
     char path[PATH_MAX + 64];
     return (size_t)snprintf(path, sizeof path, "%s/%s", directory, file) < sizeof path &&
            read_number(path, title, 10, value);
@@ -100,12 +100,12 @@ static bool read_in(const char *directory, const char *file, const char *title, 
 
 static uint64_t memory_left_in(const char *directory, bool second) {
     uint64_t limit = CT_ROOM_UNLIMITED, soft = CT_ROOM_UNLIMITED, used = 0, idle = 0;
-    (void)read_in(directory, second ? "memory.max" : "memory.limit_in_bytes", "", &limit);
-    if (second && read_in(directory, "memory.high", "", &soft) && soft < limit)
+    (void)read_number_in(directory, second ? "memory.max" : "memory.limit_in_bytes", "", &limit);
+    if (second && read_number_in(directory, "memory.high", "", &soft) && soft < limit)
         limit = soft;
-    if (limit >= NO_LIMIT || !read_in(directory, second ? "memory.current" : "memory.usage_in_bytes", "", &used))
+    if (limit >= NO_LIMIT || !read_number_in(directory, second ? "memory.current" : "memory.usage_in_bytes", "", &used))
         return CT_ROOM_UNLIMITED;
-    (void)read_in(directory, "memory.stat", second ? "inactive_file " : "total_inactive_file ", &idle);
+    (void)read_number_in(directory, "memory.stat", second ? "inactive_file " : "total_inactive_file ", &idle);
     used -= idle < used ? idle : used;
     return limit > used ? limit - used : 0;
 }
@@ -113,7 +113,7 @@ static uint64_t memory_left_in(const char *directory, bool second) {
 static uint64_t tasks_left_in(const char *directory, bool second) {
     uint64_t limit = CT_ROOM_UNLIMITED, used = 0;
     (void)second; /* both versions have the same files */
-    if (!read_in(directory, "pids.max", "", &limit) || !read_in(directory, "pids.current", "", &used))
+    if (!read_number_in(directory, "pids.max", "", &limit) || !read_number_in(directory, "pids.current", "", &used))
         return CT_ROOM_UNLIMITED;
     return limit > used ? limit - used : 0;
 }

@@ -57,7 +57,7 @@ void ct_windows_free(struct ct_windows *w) {
 /* ---- reasons ---- */
 
 /* The place of a text: equal texts have the same one. The last place is for texts that do not fit. */
-static size_t place_of(struct ct_windows *w, const char *text) {
+static size_t place_of_text(struct ct_windows *w, const char *text) {
     if (w->last_text < w->text_count && !strcmp(w->texts[w->last_text], text))
         return w->last_text;
     size_t i = 0;
@@ -116,7 +116,7 @@ static struct ct_window *window_at(const struct ct_windows *w, uint64_t ns) {
 }
 
 /* Makes one window of two. What was between them was not wanted, unless they overlap. */
-static void join(struct ct_windows *w, size_t i) {
+static void join_windows(struct ct_windows *w, size_t i) {
     struct ct_window *a = w->recent[i], *b = w->recent[i + 1];
     a->start = min_of(a->start, b->start);
     a->first_mark = min_of(a->first_mark, b->first_mark);
@@ -156,9 +156,9 @@ static void finish_oldest(struct ct_windows *w) {
     w->finished++;
 }
 
-static struct ct_window *insert(struct ct_windows *w, const struct ct_window *what) {
+static struct ct_window *insert_window(struct ct_windows *w, const struct ct_window *what) {
     if (w->count == CT_WINDOWS_RECENT)
-        join(w, 0);
+        join_windows(w, 0);
     struct ct_window *window = malloc(sizeof *window);
     if (!window)
         return NULL;
@@ -174,7 +174,7 @@ static struct ct_window *insert(struct ct_windows *w, const struct ct_window *wh
 /* ---- marks ---- */
 
 /* Adds the new window to one that it overlaps or touches, and then joins all that overlap. NULL: there is none. */
-static struct ct_window *merge(struct ct_windows *w, const struct ct_window *what) {
+static struct ct_window *merge_window(struct ct_windows *w, const struct ct_window *what) {
     int i = last_from(w, what->end);
     if (i < 0 || w->recent[i]->end < what->start)
         return NULL;
@@ -191,7 +191,7 @@ static struct ct_window *merge(struct ct_windows *w, const struct ct_window *wha
         window->end = max_of(window->end, what->end);
     }
     while (i > 0 && w->recent[i - 1]->end >= window->start)
-        join(w, (size_t)--i);
+        join_windows(w, (size_t)--i);
     return w->recent[i];
 }
 
@@ -229,9 +229,9 @@ static struct ct_window *window_of_mark(struct ct_windows *w, uint64_t ns, int t
             all->last_mark = max_of(all->last_mark, ns);
         return all;
     }
-    struct ct_window *window = merge(w, &span);
+    struct ct_window *window = merge_window(w, &span);
     if (!window) {
-        window = insert(w, &span);
+        window = insert_window(w, &span);
         w->state = window ? CT_WINDOW_MARKED : w->state;
     } else if (w->state == CT_WINDOW_CAPTURING) {
         w->state = CT_WINDOW_MARKED; /* it was over, and continues */
@@ -244,7 +244,7 @@ void ct_windows_mark_from(struct ct_windows *w, uint64_t ns, const char *text, i
     w->marks++;
     if (w->options.detail == CT_DETAIL_OFF)
         return;
-    size_t place = place_of(w, text);
+    size_t place = place_of_text(w, text);
     struct ct_window *window = place == SIZE_MAX ? NULL : window_of_mark(w, ns, tid, pre_ns);
     const struct ct_window_reason reason = {(uint32_t)place, tid, 1, ns, function_id};
     if (!window || !add_reason(window, &reason))
@@ -258,14 +258,14 @@ void ct_windows_mark(struct ct_windows *w, uint64_t ns, const char *text, int ti
 void ct_windows_repeat(struct ct_windows *w, const char *text, uint64_t count) {
     w->marks += count;
     struct ct_window *newest = w->count ? w->recent[w->count - 1] : NULL;
-    size_t place = newest ? place_of(w, text) : SIZE_MAX;
+    size_t place = newest ? place_of_text(w, text) : SIZE_MAX;
     for (size_t i = 0; newest && i < newest->reason_count; i++)
         if (newest->reasons[i].text == place)
             newest->reasons[i].count += count;
 }
 
 void ct_windows_hold(struct ct_windows *w, uint64_t ns, const char *text) {
-    size_t place = place_of(w, text) + 1;
+    size_t place = place_of_text(w, text) + 1;
     struct ct_window *newest = w->count ? w->recent[w->count - 1] : NULL;
     w->held_now = true;
     if (w->held != place || !newest) {
@@ -358,8 +358,8 @@ void ct_windows_lost(struct ct_windows *w, uint64_t ns) {
 
 static struct ct_window *open_always(struct ct_windows *w, uint64_t ns) {
     struct ct_window all = {.start = ns, .end = ENDLESS};
-    struct ct_window *window = insert(w, &all);
-    size_t place = place_of(w, "always");
+    struct ct_window *window = insert_window(w, &all);
+    size_t place = place_of_text(w, "always");
     const struct ct_window_reason reason = {(uint32_t)place, 0, 1, ns, 0};
     if (window && place != SIZE_MAX)
         (void)add_reason(window, &reason);
@@ -373,7 +373,7 @@ void ct_windows_start(struct ct_windows *w, uint64_t ns) {
 }
 
 /* No more records come, and no pre-roll of a later mark reaches into the window: that would make one window of both. */
-static bool is_over(const struct ct_windows *w, const struct ct_window *window, uint64_t now) {
+static bool is_window_over(const struct ct_windows *w, const struct ct_window *window, uint64_t now) {
     if (window->end >= now || now - window->end <= SETTLE_NS)
         return false;
     return now - window->end > SETTLE_NS + w->options.pre_ns || window->end < w->gone_ns;
@@ -391,7 +391,7 @@ void ct_windows_tick(struct ct_windows *w, uint64_t now) {
     if (!w->held_now)
         w->held = 0;
     w->held_now = false;
-    while (w->count && is_over(w, w->recent[0], now))
+    while (w->count && is_window_over(w, w->recent[0], now))
         finish_oldest(w);
 }
 
