@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""picture.py CONTRAIL CACHE [PNG]: records examples/tour.c, exports it for speedscope, opens that in speedscope (of npm, kept in CACHE)
-with a headless Chromium, and takes the picture of one thread. It must show the thread's name and a chart. `make picture` puts it where
-README.md shows it."""
+"""picture.py CONTRAIL CACHE [PNG]: records examples/tour.c, exports it for speedscope, opens that in speedscope (from npm,
+kept in CACHE) with a headless Chromium, and takes a picture of one thread. It must show the thread's name and a chart.
+`make picture` puts it where README.md shows it."""
 
 import base64
 import collections
@@ -56,7 +56,7 @@ def browse(url, work, *words):
 
 
 def colours(png):
-    """How many cover something (letters do not), and the size: 8 bits, RGB or RGBA."""
+    """The number of pixels that the chart covers (letters do not count), and the size: 8 bits, RGB or RGBA."""
     assert png.startswith(b"\x89PNG\r\n\x1a\n")
     at, data = 8, b""
     while at < len(png):
