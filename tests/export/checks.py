@@ -169,10 +169,12 @@ def perfetto_steps(path):
     for packet in readers.perfetto_packets(path):
         sequence = packet["trusted_packet_sequence_id"][0]
         if packet["sequence_flags"] and packet["sequence_flags"][0] & 1:
-            state[sequence] = {"names": {}, "notes": {}, "categories": {}, "defaults": packet["trace_packet_defaults"][0]}
+            state[sequence] = {"names": {}, "notes": {}, "categories": {},
+                               "defaults": packet["trace_packet_defaults"][0]}
         s = state.get(sequence)
         for data in packet["interned_data"]:
-            for key, into in (("event_names", "names"), ("debug_annotation_names", "notes"), ("event_categories", "categories")):
+            for key, into in (("event_names", "names"), ("debug_annotation_names", "notes"),
+                              ("event_categories", "categories")):
                 for entry in data[key]:
                     assert entry["iid"][0] not in s[into], "interned twice"
                     s[into][entry["iid"][0]] = entry["name"][0]
@@ -324,7 +326,8 @@ def speedscope(export, schema=None):
     _, steps = perfetto(export)
     begun = sum(s.phase == "B" for s in steps)
     assert opened == begun + export.trace.entries(), (opened, begun)
-    assert readers.output_of(["jq", "[.profiles[].events[] | select(.type == \"O\")] | length", path]).strip() == b"%d" % opened
+    count = readers.output_of(["jq", "[.profiles[].events[] | select(.type == \"O\")] | length", path]).strip()
+    assert count == b"%d" % opened
     names = {frame["name"] for frame in value["shared"]["frames"]}
     assert {name for thread in export.trace.threads() for _, _, name, _ in thread.events} <= names
 
@@ -384,5 +387,5 @@ def callgrind(export, inclusive=False):
     assert all(calls <= functions[name][1] for name, calls in incoming.items()), "more calls than there were"
 
 
-ALL = {"atf2": atf2, "atf-pb": atf_pb, "ctf": ctf, "perfetto and chrome": timelines, "speedscope": speedscope, "folded": folded,
-       "callgrind": callgrind}
+ALL = {"atf2": atf2, "atf-pb": atf_pb, "ctf": ctf, "perfetto and chrome": timelines, "speedscope": speedscope,
+       "folded": folded, "callgrind": callgrind}

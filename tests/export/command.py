@@ -61,7 +61,8 @@ class Command(unittest.TestCase):
         self.directory.cleanup()
 
     def export(self, *words, code=0, **options):
-        done = subprocess.run([CONTRAIL, "export", *map(str, words)], cwd=self.here, capture_output=True, timeout=120, **options)
+        done = subprocess.run([CONTRAIL, "export", *map(str, words)], cwd=self.here, capture_output=True, timeout=120,
+                              **options)
         self.assertEqual(done.returncode, code, done.stderr)
         return done
 
@@ -95,7 +96,8 @@ class Command(unittest.TestCase):
 
     def test_copy_is_a_trace(self):
         self.export("-f", "atf2", "-o", "copy", self.small)
-        done = [subprocess.run([CONTRAIL, "report", "--csv", path], cwd=self.here, capture_output=True, check=True).stdout
+        done = [subprocess.run([CONTRAIL, "report", "--csv", path], cwd=self.here, capture_output=True,
+                               check=True).stdout
                 for path in (self.small, "copy")]
         self.assertEqual(done[0], done[1])
         self.export("-f", "atf2", "-o", "one", self.small + "/pid_2000")
@@ -125,7 +127,8 @@ class Command(unittest.TestCase):
 
     def test_binary_to_a_terminal(self):
         master, slave = pty.openpty()
-        done = subprocess.run([CONTRAIL, "export", "-o", "-", self.small], stdout=slave, stderr=subprocess.PIPE, timeout=60)
+        done = subprocess.run([CONTRAIL, "export", "-o", "-", self.small], stdout=slave, stderr=subprocess.PIPE,
+                              timeout=60)
         os.close(slave)
         os.close(master)
         self.assertEqual(done.returncode, 64)

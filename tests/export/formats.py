@@ -113,17 +113,23 @@ def by_chance(contrail, script_trace, directory, cache, seeds=12, first=1):
 # ---- Perfetto's trace processor ----
 
 SLICES = """select s.ts, s.dur, s.name, s.depth, coalesce(t.tid, pt.tid), coalesce(p.pid, pp.pid)
-            from slice s left join thread_track k on s.track_id = k.id left join thread t using (utid) left join process p using (upid)
+            from slice s left join thread_track k on s.track_id = k.id
+            left join thread t using (utid) left join process p using (upid)
             left join track kk on s.track_id = kk.id left join thread_track pk on kk.parent_id = pk.id
             left join thread pt on pk.utid = pt.utid left join process pp on pt.upid = pp.upid
             where s.category is null or s.category = 'function'"""
 PROBLEMS = "select name, idx, severity, value from stats where value > 0 and severity != 'info'"
-THREADS = "select t.tid, t.name, p.pid, p.name from thread t join process p using (upid) where t.tid != 0 order by t.tid"
+THREADS = ("select t.tid, t.name, p.pid, p.name from thread t join process p using (upid) where t.tid != 0 "
+           "order by t.tid")
 OPEN = "select count(*) from slice where dur < 0"
-ENDS = "select a.string_value, count(*) from slice s join args a using (arg_set_id) where a.key = 'debug.end' group by 1 order by 1"
-LOSSES = """select c.int_value, r.string_value from slice s join args c on s.arg_set_id = c.arg_set_id and c.key = 'debug.count'
-            join args r on s.arg_set_id = r.arg_set_id and r.key = 'debug.reason' where s.name = 'events lost' order by 1, 2"""
-ARGS = "select count(*) from slice s join args a using (arg_set_id) where a.key in ('debug.continued', 'args.continued')"
+ENDS = ("select a.string_value, count(*) from slice s join args a using (arg_set_id) where a.key = 'debug.end' "
+        "group by 1 order by 1")
+LOSSES = """select c.int_value, r.string_value from slice s
+            join args c on s.arg_set_id = c.arg_set_id and c.key = 'debug.count'
+            join args r on s.arg_set_id = r.arg_set_id and r.key = 'debug.reason'
+            where s.name = 'events lost' order by 1, 2"""
+ARGS = ("select count(*) from slice s join args a using (arg_set_id) "
+        "where a.key in ('debug.continued', 'args.continued')")
 QUERIES = [SLICES, PROBLEMS, THREADS, OPEN, ENDS, LOSSES, ARGS]
 
 
@@ -222,7 +228,8 @@ def check_damaged(contrail, session, place):
     written = 0
     for format in FORMATS:
         path = pathlib.Path(place, format)
-        done = subprocess.run([contrail, "export", "-f", format, "-o", path, session], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([contrail, "export", "-f", format, "-o", path, session], capture_output=True, text=True,
+                              timeout=60)
         assert done.returncode in (0, 69), f"{format}: exit {done.returncode}: {done.stderr[-2000:]}"
         assert (done.returncode == 0) == (done.stderr == ""), done.stderr
         assert done.returncode == 0 or not path.exists(), f"{format}: something is left"
@@ -278,16 +285,20 @@ def check_recorded(export):
 
 def check_lines(export):
     """Checks files and lines of functions in the formats that have a place for them."""
-    line = next(number for number, text in enumerate(PROGRAM.read_text().splitlines(), 1) if " fibonacci(int n)" in text)
+    lines = PROGRAM.read_text().splitlines()
+    line = next(number for number, text in enumerate(lines, 1) if " fibonacci(int n)" in text)
     rows = readers.callgrind(export.write("callgrind"))
     assert any(name.endswith("recorded_program.c:fibonacci") for name in rows), rows
     text = export.write("callgrind").read_text()
     number = re.search(r"^c?fn=\((\d+)\) fibonacci$", text, re.M)[1]
     assert re.search(rf"^fn=\({number}\).*\n{line} ", text, re.M)
     frames = {frame["name"]: frame for frame in readers.json_file(export.write("speedscope"))["shared"]["frames"]}
-    assert frames["fibonacci"]["line"] == line and frames["fibonacci"]["file"].endswith("recorded_program.c"), frames["fibonacci"]
-    function, = [f for kind, f in readers.atf_pb(export.write("atf-pb")) if kind == "function" and f["name"] == "fibonacci"]
-    assert function["line"] == line and function["file"].endswith("recorded_program.c") and function["linkage_name"] == "fibonacci"
+    frame = frames["fibonacci"]
+    assert frame["line"] == line and frame["file"].endswith("recorded_program.c"), frame
+    function, = [f for kind, f in readers.atf_pb(export.write("atf-pb"))
+                 if kind == "function" and f["name"] == "fibonacci"]
+    assert function["line"] == line and function["file"].endswith("recorded_program.c")
+    assert function["linkage_name"] == "fibonacci"
 
 
 def real(contrail, script_trace, directory, cache, program):
@@ -303,7 +314,8 @@ def real(contrail, script_trace, directory, cache, program):
 
 def main():
     contrail, script_trace, cache, what, *numbers = sys.argv[1:]
-    run = {"hand": hand, "random": by_chance, "processor": processor, "schema": schema, "recorded": real, "damaged": damaged}[what]
+    run = {"hand": hand, "random": by_chance, "processor": processor, "schema": schema, "recorded": real,
+           "damaged": damaged}[what]
     with tempfile.TemporaryDirectory() as directory:
         try:
             run(contrail, script_trace, directory, cache, *(int(n) if n.isdigit() else n for n in numbers))

@@ -1,5 +1,5 @@
-"""What other programs read in our exports: protoc, babeltrace2, callgrind_annotate, jq, jsonschema, and Perfetto's trace
-processor.
+"""What other programs read in our exports: protoc, babeltrace2, callgrind_annotate, jq, jsonschema, and Perfetto's
+trace processor.
 
 Nothing here knows how the exporters work; each function returns the reader's output as Python values."""
 import collections
@@ -91,14 +91,18 @@ def perfetto_packets(path):
 
 # ---- CTF, through babeltrace2 ----
 
-LINE = re.compile(r'^\[(\d+)\.(\d{9})\] (?:\S+ )?(\w+): \{ pid = (\d+), tid = (\d+), thread_name = "(.*?)" \}(?:, \{ (.*) \})?$')
-CALL = re.compile(r'^function = \( "(.*)" : container = \d+ \), module = \( "(.*)" : container = \d+ \), depth = (\d+)$')
+LINE = re.compile(r'^\[(\d+)\.(\d{9})\] (?:\S+ )?(\w+): '
+                  r'\{ pid = (\d+), tid = (\d+), thread_name = "(.*?)" \}(?:, \{ (.*) \})?$')
+CALL = re.compile(r'^function = \( "(.*)" : container = \d+ \), module = \( "(.*)" : container = \d+ \), '
+                  r'depth = (\d+)$')
 LOST = re.compile(r'^count = (\d+), reason = "(.*)"$')
 
 
 def ctf(path):
-    """{tid: [(time, kind, name, depth) or ("lost", count, reason), ...]}, and babeltrace2's count of discarded events."""
-    done = subprocess.run(["babeltrace2", "--clock-seconds", "--no-delta", str(path)], capture_output=True, text=True, timeout=300)
+    """{tid: [(time, kind, name, depth) or ("lost", count, reason), ...]}, and how many events babeltrace2 counted as
+    discarded."""
+    done = subprocess.run(["babeltrace2", "--clock-seconds", "--no-delta", str(path)], capture_output=True, text=True,
+                          timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     order = collections.defaultdict(list)
     for line in done.stdout.splitlines():
@@ -123,7 +127,8 @@ ROW = re.compile(r"^ *([\d,]+|\.) +(?:\( ?[\d.]+%\) +)?([\d,]+|\.) +(?:\( ?[\d.]
 
 def callgrind(path, inclusive=False):
     """{function: (ns, calls)}, with "PROGRAM TOTALS" as one more."""
-    text = output_of(["callgrind_annotate", "--threshold=100", "--auto=no", f"--inclusive={'yes' if inclusive else 'no'}", path],
+    text = output_of(["callgrind_annotate", "--threshold=100", "--auto=no",
+                      f"--inclusive={'yes' if inclusive else 'no'}", path],
                      env={**os.environ, "LC_ALL": "C"}).decode()
     rows = {}
     for line in text.splitlines():

@@ -58,7 +58,8 @@ async function main() {
   const answers = [];
   for (const job of JSON.parse(fs.readFileSync(0, 'utf8'))) {
     await engine.resetTraceProcessor(
-      {cropTrackEvents: false, ingestFtraceInRawTable: false, analyzeTraceProtoContent: false, ftraceDropUntilAllCpusValid: false});
+      {cropTrackEvents: false, ingestFtraceInRawTable: false, analyzeTraceProtoContent: false,
+       ftraceDropUntilAllCpusValid: false});
     await engine.parse(new Uint8Array(fs.readFileSync(job.trace)));
     await engine.notifyEof();
     const results = [];

@@ -105,7 +105,7 @@ class Trace:
 # ---- by hand ----
 
 def hand_written():
-    """Recursion, an exception, entries, a gap in the middle of a call, calls that are open at the end, two processes."""
+    """Recursion, an exception, entries, a gap in the middle of a call, calls open at the end, two processes."""
     a = Thread(1, 1000, "sample")
     for time, name in ((1000, "main"), (1500, ENTRY_ONLY), (2000, "recurse"), (3000, "recurse"), (4000, LONG)):
         a.time = time

@@ -67,8 +67,8 @@ def terminal(contrail, directory):
 
 
 def pipes(contrail, directory):
-    done = subprocess.run([contrail, "replay", WHOLE], cwd=directory, env=environment(PAGER="false"), capture_output=True,
-                          text=True)
+    done = subprocess.run([contrail, "replay", WHOLE], cwd=directory, env=environment(PAGER="false"),
+                          capture_output=True, text=True)
     check("a pipe has whole names, no colours and no pager", LONG in done.stdout and "\033" not in done.stdout, done)
     for command in ("info", "report", "replay", "verify"):
         reading, writing = os.pipe()
