@@ -60,7 +60,7 @@ static int by_executions(const void *a, const void *b) {
 
 int main(void) {
     struct ct_stalker *stalker;
-    const struct ct_stalker_transformer transformer = {.transform = count_block};
+    const struct ct_stalker_transformer transformer = {.size = sizeof transformer, .transform = count_block};
     int status = ct_stalker_create(&stalker, NULL);
     if (!status)
         status = ct_stalker_follow_me(stalker, &transformer, NULL);

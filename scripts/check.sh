@@ -9,6 +9,7 @@ hazards="backtrace cancel coroutines entry_shapes exceptions exceptions_signals 
     short_functions signals stepping stress tail_calls threads toggling unload vectors record_closes_all record_constructors"
 
 scripts/check-layers.sh
+scripts/check_sources.py
 scripts/format.sh --check
 scripts/check-shell.sh
 # shellcheck disable=SC2086

@@ -106,6 +106,7 @@ if [ "${1:-}" = --others ]; then
 fi
 rm -f "$summary"
 check "layers" scripts/check-layers.sh
+check "licence lines, 120 columns" scripts/check_sources.py
 check "format" scripts/format.sh --check
 check "shell scripts" scripts/check-shell.sh
 if check "build with gcc" build build gcc g++; then
@@ -124,6 +125,7 @@ if [ -n "$long" ]; then
     check "long fuzzing" scripts/fuzz-long.sh
     check "moved code, by chance" env CONTRAIL_TEST_CASES=300000 build/tests/unit/relocate_exec_test
     check "hostile tables, by chance" build/tests/fuzz/hostile_tables --cases 10000
+    check "a library with newer structs" python3 tests/tools/abi_test.py --newer-library . gcc
     check "Debian packages" scripts/check-deb.sh
     # 77: speedscope cannot be had here
     check "picture of a trace in speedscope" sh -c \

@@ -1,7 +1,7 @@
 /* The state of a thread as listeners, probes and callouts see it. Changes take effect when the callback returns; hooks
  * ignore changes of pc and sp.
  *
- * Portable code uses the accessors; code for one instruction set may use its structure. */
+ * Portable code uses the functions; code for one instruction set may use its struct. */
 #ifndef CONTRAIL_CPU_H
 #define CONTRAIL_CPU_H
 
@@ -12,11 +12,11 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-struct ct_cpu_context; /* one of the structures below, by the instruction set of the build */
+struct ct_cpu_context; /* one of the structs below, by the instruction set of the build */
 
 /* x86_64. Registers in hardware numbering: rax rcx rdx rbx rsp rbp rsi rdi r8..r15.
- * `vector` is an XSAVE image (standard form): x87 and xmm in its first 512 bytes, ymm/zmm at the offsets that CPUID
- * leaf 0xd tells; NULL when the callback was entered without saving them. */
+ * `vector` is an XSAVE image in standard form: x87 and xmm are in its first 512 bytes, ymm and zmm at the offsets that
+ * CPUID leaf 0xd reports. NULL: the callback was entered without saving them. */
 struct ct_cpu_x64 {
     uint64_t gpr[16];
     uint64_t pc;

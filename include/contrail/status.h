@@ -1,7 +1,7 @@
-/* Result codes of every public function: 0 or one of these negative values.
+/* Result codes. A public function returns 0 or one of these negative values, unless its comment says otherwise.
  *
- * The list exists once, here: code, name and the sentence a user reads. The first six keep the values that the
- * specification documents; new ones are appended and never renumbered. */
+ * The list exists once, here: name, value and the sentence that a user reads. Values never change; new codes are
+ * appended. */
 #ifndef CONTRAIL_STATUS_H
 #define CONTRAIL_STATUS_H
 
@@ -38,7 +38,9 @@ extern "C" {
     X(BAD_STATE,         -24, "the call is not allowed in this state") \
     X(FILE_LIMIT,        -25, "the limit of a file's size is reached (ulimit -f)") \
     X(QUOTA,             -26, "the disk quota of this user is used up") \
-    X(NO_THREADS,        -27, "no thread could be started: raise the limit of processes and threads (ulimit -u, or pids.max of the container)")
+    X(NO_THREADS,        -27, "no thread could be started: raise the limit of processes and threads " \
+                              "(ulimit -u, or pids.max of the container)") \
+    X(UNKNOWN_FIELD,     -28, "the program sets a field that this libcontrail does not have: it needs a newer one")
 /* clang-format on */
 
 enum ct_status {

@@ -469,9 +469,10 @@ static int make_stalker(const struct ct_stalk_boot *boot) {
         if (!agent.numbers)
             return CT_ERR_NO_MEMORY;
     }
-    struct ct_stalker_options options = {.queue_capacity = boot->queue_capacity,
+    struct ct_stalker_options options = {.size = sizeof options,
+                                         .queue_capacity = boot->queue_capacity,
                                          .drain_interval_ms = boot->drain_interval_ms,
-                                         .follow_children = (int)boot->follow_new_threads};
+                                         .follow_children = boot->follow_new_threads != 0};
     for (unsigned i = 0; i < STALK_FUNCTIONS; i++)
         ct_stalk_functions[i] = i == STALK_DEREGISTER ? 0 : boot->functions[i]; /* not while threads stand still */
     int status = ct_stalker_create(&agent.stalker, &options);
@@ -498,7 +499,8 @@ static uint32_t mask_of(const struct ct_stalk_boot *boot) {
 }
 
 static int follow(struct ct_stalk_boot_thread *thread, const struct ct_stalk_boot *boot) {
-    struct ct_stalker_sink sink = {.mask = mask_of(boot), .start = on_start, .stop = on_stop};
+    const struct ct_stalker_transformer plain = {.size = sizeof plain};
+    struct ct_stalker_sink sink = {.size = sizeof sink, .mask = mask_of(boot), .start = on_start, .stop = on_stop};
     if (boot->count_calls)
         sink.on_call_summary = on_call_summary;
     else if (sink.mask & CT_STALKER_ALL_EVENTS)
@@ -506,7 +508,7 @@ static int follow(struct ct_stalk_boot_thread *thread, const struct ct_stalk_boo
     uint64_t block;
     int status = CT_OK;
     struct stalk_thread *t =
-        ct_stalk_thread_make(agent.stalker, thread->tid, NULL, &sink, thread->block, &block, &status);
+        ct_stalk_thread_make(agent.stalker, thread->tid, &plain, &sink, thread->block, &block, &status);
     if (!t)
         return status;
     ct_stalk_signals_take();

@@ -5,7 +5,7 @@
 #include "agent/stalk_tables.h"
 
 #include "agent/agent_lane.h"
-#include "isa/x64/decode.h"
+#include "isa/linkage.h"
 #include "os/os.h"
 #include "os/thread.h"
 
@@ -21,10 +21,10 @@ static uint32_t hash(uint64_t address, uint32_t capacity) {
 /* Where a call ends up: behind the jump of a linkage table, if it is bound already; 0: not yet. */
 uint64_t ct_tables_function_at(uint64_t key) {
     uint8_t code[16];
-    uint64_t word = ct_os_peek(key, code, sizeof code) ? 0 : ct_x64_linkage_word(code, sizeof code, key), to;
+    uint64_t word = ct_os_peek(key, code, sizeof code) ? 0 : ct_linkage_word(code, sizeof code, key), to;
     if (!word || ct_os_peek(word, &to, sizeof to))
         return key;
-    return !ct_os_peek(to, code, sizeof code) && ct_x64_is_unbound(code, sizeof code) ? 0 : to;
+    return !ct_os_peek(to, code, sizeof code) && ct_linkage_is_unbound(code, sizeof code) ? 0 : to;
 }
 
 static bool is_known(uint64_t address) {

@@ -153,8 +153,8 @@ static const struct ct_option ctl_option_table[] = {
 static const struct {
     const char *words, *operand;
 } commands[] = {
-#define COMMAND(name, words, operand, help) [CT_CONTROL_##name] = {words, operand},
-    CT_CONTROL_LIST(COMMAND)
+#define COMMAND(name, words, operand, help) [CT_SESSION_COMMAND_##name] = {words, operand},
+    CT_SESSION_COMMAND_LIST(COMMAND)
 #undef COMMAND
 };
 
@@ -163,23 +163,23 @@ static const char *command_words(const void *arg, size_t i) {
     return commands[i].words;
 }
 
-/* The command that the words begin with, and the number of its words; CT_CONTROL_COUNT: none. */
+/* The command that the words begin with, and the number of its words; CT_SESSION_COMMAND_COUNT: none. */
 static int find_command(char *const *words, int count, int *used) {
     char two[128];
-    for (int i = 0; i < CT_CONTROL_COUNT; i++) {
+    for (int i = 0; i < CT_SESSION_COMMAND_COUNT; i++) {
         *used = strchr(commands[i].words, ' ') ? 2 : 1;
         snprintf(two, sizeof two, "%.60s%s%.60s", words[0], *used > 1 ? " " : "",
                  *used > 1 && count > 1 ? words[1] : "");
         if (!strcmp(two, commands[i].words))
             return i;
     }
-    return CT_CONTROL_COUNT;
+    return CT_SESSION_COMMAND_COUNT;
 }
 
 static int unknown_command(char *const *words, int count) {
     char said[128];
     snprintf(said, sizeof said, "%.60s%s%.60s", words[0], count > 1 ? " " : "", count > 1 ? words[1] : "");
-    const char *close = ct_option_closest(said, command_words, NULL, CT_CONTROL_COUNT);
+    const char *close = ct_option_closest(said, command_words, NULL, CT_SESSION_COMMAND_COUNT);
     ct_message_error("ctl does not know \"%s\"%s%s%s `contrail ctl --help` lists its commands", said,
                      close ? "; did you mean " : ";", close ? close : "", close ? "?" : "");
     return CT_EXIT_USAGE;
@@ -211,7 +211,7 @@ static int run_ctl(int argc, char **argv) {
         return CT_EXIT_USAGE;
     char **words = operands.at + 1;
     int count = operands.count - 1, which = find_command(words, count, &used);
-    if (which == CT_CONTROL_COUNT)
+    if (which == CT_SESSION_COMMAND_COUNT)
         return unknown_command(words, count);
     bool needs = commands[which].operand[0] != 0;
     if (count != used + needs) {
@@ -219,9 +219,9 @@ static int run_ctl(int argc, char **argv) {
                          commands[which].operand);
         return CT_EXIT_USAGE;
     }
-    if (which == CT_CONTROL_STATUS)
+    if (which == CT_SESSION_COMMAND_STATUS)
         return print_status(pid, options.json);
-    if (which == CT_CONTROL_STOP)
+    if (which == CT_SESSION_COMMAND_STOP)
         return stop_recording(pid);
     return send_command(pid, commands[which].words, needs ? words[used] : "");
 }
@@ -252,7 +252,7 @@ const struct ct_command ct_command_detach = {
 
 /* A line of the help text: the words, and what they do. */
 #define HELP_LINE(name, words, operand, help) "  " words " " operand "\n      " help "\n"
-#define COMMAND_HELP                          "Commands:\n" CT_CONTROL_LIST(HELP_LINE)
+#define COMMAND_HELP                          "Commands:\n" CT_SESSION_COMMAND_LIST(HELP_LINE)
 
 const struct ct_command ct_command_ctl = {
     .name = "ctl",

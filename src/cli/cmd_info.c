@@ -292,7 +292,7 @@ static void print_reasons(const struct page *p, const char *heading, bool parts,
         return;
     print_title(p, heading, total);
 #define ROW(reason, sentence) #reason,
-    static const char *const names[] = {CT_SKIP_LIST(ROW)};
+    static const char *const names[] = {CT_HOOK_SKIP_LIST(ROW)};
 #undef ROW
     for (size_t n = 0; n < sizeof names / sizeof names[0]; n++) {
         const char *why = "";

@@ -42,22 +42,19 @@ static char *name_of(const struct ct_process_symbol *symbol, bool mangled) {
 
 /* ---- text ---- */
 
-static int print_module(void *arg, const struct ct_process_module *module) {
+static void print_module(const struct ct_process_module *module) {
     char size[CT_TEXT_SIZE], count[CT_TEXT_SIZE];
-    (void)arg;
     printf("0x%016" PRIx64 "  %10s  %10s  %-40s  ", module->start, ct_text_size(size, module->end - module->start),
            ct_text_count(count, module->functions), module->build_id[0] ? module->build_id : "-");
     ct_message_print(stdout, module->path);
     putchar('\n');
-    return 0;
 }
 
-static int print_symbol(void *arg, const struct ct_process_symbol *symbol) {
-    const struct modules_options *options = arg;
-    char *name = name_of(symbol, options->mangled);
+static int print_symbol(const struct ct_process_symbol *symbol, bool mangled) {
+    char *name = name_of(symbol, mangled);
     if (!name)
         return CT_ERR_NO_MEMORY;
-    printf("0x%016" PRIx64 "  %8" PRIu64 "  ", symbol->address, symbol->size);
+    printf("0x%016" PRIx64 "  %8" PRIu64 "  ", symbol->address, symbol->length);
     ct_message_print(stdout, name);
     free(name);
     fputs("  ", stdout);
@@ -69,7 +66,7 @@ static int print_symbol(void *arg, const struct ct_process_symbol *symbol) {
 /* Prints executable memory that is not a module, and modules that are not hooked. */
 static int print_left_alone(struct ct_process *process) {
     char size[CT_TEXT_SIZE], count[CT_TEXT_SIZE];
-    struct ct_process_generated code;
+    struct ct_process_generated code = {.size = sizeof code};
     int status = ct_process_generated_code(process, &code);
     if (status)
         return status;
@@ -81,13 +78,24 @@ static int print_left_alone(struct ct_process *process) {
     return 0;
 }
 
-static int print_all(struct ct_process *process, const struct modules_options *options) {
-    if (options->functions) {
-        printf("%-18s  %8s  %s\n", "ADDRESS", "SIZE", "FUNCTION  MODULE");
-        return ct_process_each_symbol(process, options->module, print_symbol, (void *)options);
-    }
+static int print_symbols(struct ct_process *process, const struct modules_options *options) {
+    struct ct_process_symbol symbol = {.size = sizeof symbol};
+    uint64_t position = 0;
+    int status;
+    printf("%-18s  %8s  %s\n", "ADDRESS", "SIZE", "FUNCTION  MODULE");
+    while ((status = ct_process_next_symbol(process, options->module, &position, &symbol)) > 0)
+        if ((status = print_symbol(&symbol, options->mangled)))
+            break;
+    return status;
+}
+
+static int print_modules(struct ct_process *process) {
+    struct ct_process_module module = {.size = sizeof module};
+    uint64_t position = 0;
+    int status;
     printf("%-18s  %10s  %10s  %-40s  %s\n", "BASE", "SIZE", "FUNCTIONS", "BUILD-ID", "PATH");
-    int status = ct_process_each_module(process, print_module, NULL);
+    while ((status = ct_process_next_module(process, &position, &module)) > 0)
+        print_module(&module);
     return status ? status : print_left_alone(process);
 }
 
@@ -99,8 +107,7 @@ static void write_address(struct ct_json *json, const char *key, uint64_t addres
     ct_json_string(json, key, text);
 }
 
-static int write_module(void *arg, const struct ct_process_module *module) {
-    struct ct_json *json = arg;
+static void write_module(struct ct_json *json, const struct ct_process_module *module) {
     ct_json_begin(json, NULL, '{');
     ct_json_string(json, "path", module->path);
     ct_json_string(json, "build_id", module->build_id);
@@ -109,22 +116,15 @@ static int write_module(void *arg, const struct ct_process_module *module) {
     ct_json_number(json, "size", module->end - module->start);
     ct_json_number(json, "functions", module->functions);
     ct_json_end(json, '}');
-    return 0;
 }
 
-struct writing {
-    struct ct_json *json;
-    bool mangled;
-};
-
-static int write_symbol(void *arg, const struct ct_process_symbol *symbol) {
-    struct ct_json *json = ((const struct writing *)arg)->json;
-    char *name = name_of(symbol, ((const struct writing *)arg)->mangled);
+static int write_symbol(struct ct_json *json, const struct ct_process_symbol *symbol, bool mangled) {
+    char *name = name_of(symbol, mangled);
     if (!name)
         return CT_ERR_NO_MEMORY;
     ct_json_begin(json, NULL, '{');
     write_address(json, "address", symbol->address);
-    ct_json_number(json, "size", symbol->size);
+    ct_json_number(json, "size", symbol->length);
     ct_json_string(json, "name", name);
     ct_json_string(json, "linkage_name", symbol->name);
     ct_json_string(json, "module", symbol->module);
@@ -133,8 +133,27 @@ static int write_symbol(void *arg, const struct ct_process_symbol *symbol) {
     return 0;
 }
 
+static int write_symbols(struct ct_json *json, struct ct_process *process, const struct modules_options *options) {
+    struct ct_process_symbol symbol = {.size = sizeof symbol};
+    uint64_t position = 0;
+    int status;
+    while ((status = ct_process_next_symbol(process, options->module, &position, &symbol)) > 0)
+        if ((status = write_symbol(json, &symbol, options->mangled)))
+            break;
+    return status;
+}
+
+static int write_modules(struct ct_json *json, struct ct_process *process) {
+    struct ct_process_module module = {.size = sizeof module};
+    uint64_t position = 0;
+    int status;
+    while ((status = ct_process_next_module(process, &position, &module)) > 0)
+        write_module(json, &module);
+    return status;
+}
+
 static int write_generated(struct ct_json *json, struct ct_process *process) {
-    struct ct_process_generated code;
+    struct ct_process_generated code = {.size = sizeof code};
     int status = ct_process_generated_code(process, &code);
     if (status)
         return status;
@@ -148,12 +167,10 @@ static int write_generated(struct ct_json *json, struct ct_process *process) {
 
 static int write_all(struct ct_process *process, int pid, const struct modules_options *options) {
     struct ct_json json = {.lines = true};
-    struct writing writing = {&json, options->mangled};
     ct_json_begin(&json, NULL, '{');
     ct_json_signed(&json, "pid", pid);
     ct_json_begin(&json, options->functions ? "functions" : "modules", '[');
-    int status = options->functions ? ct_process_each_symbol(process, options->module, write_symbol, &writing)
-                                    : ct_process_each_module(process, write_module, &json);
+    int status = options->functions ? write_symbols(&json, process, options) : write_modules(&json, process);
     ct_json_end(&json, ']');
     if (!status && !options->functions)
         status = write_generated(&json, process);
@@ -174,7 +191,10 @@ static int run_modules(int argc, char **argv) {
     int status = ct_process_open(&process, pid, error, sizeof error);
     if (status)
         return ct_message_fail(status, error);
-    status = options.json ? write_all(process, pid, &options) : print_all(process, &options);
+    if (options.json)
+        status = write_all(process, pid, &options);
+    else
+        status = options.functions ? print_symbols(process, &options) : print_modules(process);
     code = status ? ct_message_fail(status, ct_process_error(process)) : ct_message_finish();
     ct_process_close(process);
     return code;

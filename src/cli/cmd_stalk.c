@@ -120,7 +120,8 @@ static bool read_settings(struct values *v, const struct ct_operands *operands, 
                                 : "give a PROGRAM to start, or --pid PID to follow a running process");
         return false;
     }
-    *stalk = (struct ct_session_stalk){.queue_capacity = (size_t)v->queue_capacity,
+    *stalk = (struct ct_session_stalk){.size = sizeof *stalk,
+                                       .queue_capacity = (size_t)v->queue_capacity,
                                        .drain_interval_ms = (unsigned)v->drain_interval_ms};
     if (!parse_events(v->events, &stalk->events) || !parse_int("trust", v->trust, -1, &stalk->trust) ||
         !parse_threads(v, &stalk->thread) || !parse_clock(v->clock, &stalk->fast_clock))

@@ -79,23 +79,29 @@ static void print_frame(size_t number, const struct ct_process_frame *frame, boo
     free(display);
 }
 
-static int print_thread(void *arg, const struct ct_process_thread *thread) {
-    const struct threads_options *options = arg;
+static void print_thread(const struct threads_options *options, const struct ct_process_thread *thread) {
     printf("%s%8d%s  %-8s  ", ct_colour(stdout, CT_COLOUR_BOLD), thread->tid, ct_colour(stdout, CT_COLOUR_PLAIN),
            state_text(thread->state));
     ct_message_print(stdout, thread->name);
     putchar('\n');
     for (size_t i = 0; i < thread->frame_count; i++)
-        print_frame(i, &thread->frames[i], options->mangled);
+        print_frame(i, thread->frames[i], options->mangled);
     if (options->backtrace && thread->frame_count == 0)
         puts("    (not running any code of the program)");
     if (options->backtrace && thread->frame_count == options->frames)
         puts("    (there may be more; --frames N shows them)");
-    return 0;
 }
 
-static int write_thread(void *arg, const struct ct_process_thread *thread) {
-    struct ct_json *json = arg;
+static int print_threads(struct ct_process *process, size_t frames, const struct threads_options *options) {
+    struct ct_process_thread thread = {.size = sizeof thread};
+    uint64_t position = 0;
+    int status;
+    while ((status = ct_process_next_thread(process, frames, &position, &thread)) > 0)
+        print_thread(options, &thread);
+    return status;
+}
+
+static void write_thread(struct ct_json *json, const struct ct_process_thread *thread) {
     char state[2] = {thread->state, 0}, pc[24];
     ct_json_begin(json, NULL, '{');
     ct_json_signed(json, "tid", thread->tid);
@@ -104,7 +110,7 @@ static int write_thread(void *arg, const struct ct_process_thread *thread) {
     if (thread->frame_count)
         ct_json_begin(json, "frames", '[');
     for (size_t i = 0; i < thread->frame_count; i++) {
-        const struct ct_process_frame *frame = &thread->frames[i];
+        const struct ct_process_frame *frame = thread->frames[i];
         snprintf(pc, sizeof pc, "0x%" PRIx64, frame->pc);
         ct_json_begin(json, NULL, '{');
         ct_json_string(json, "pc", pc);
@@ -124,15 +130,18 @@ static int write_thread(void *arg, const struct ct_process_thread *thread) {
     if (thread->frame_count)
         ct_json_end(json, ']');
     ct_json_end(json, '}');
-    return 0;
 }
 
 static int write_threads(struct ct_process *process, int pid, size_t frames) {
     struct ct_json json = {.lines = true};
+    struct ct_process_thread thread = {.size = sizeof thread};
+    uint64_t position = 0;
+    int status;
     ct_json_begin(&json, NULL, '{');
     ct_json_signed(&json, "pid", pid);
     ct_json_begin(&json, "threads", '[');
-    int status = ct_process_each_thread(process, frames, write_thread, &json);
+    while ((status = ct_process_next_thread(process, frames, &position, &thread)) > 0)
+        write_thread(&json, &thread);
     ct_json_end(&json, ']');
     ct_json_end(&json, '}');
     return ct_reading_put_json(&json, status);
@@ -155,8 +164,7 @@ static int run_threads(int argc, char **argv) {
     if (options.lines && ct_process_use_lines(process))
         ct_message_error("there are no source lines: libdw.so.1 is not installed (Debian package libdw1)");
     size_t frames = options.backtrace ? (size_t)options.frames : 0;
-    status = options.json ? write_threads(process, pid, frames)
-                          : ct_process_each_thread(process, frames, print_thread, &options);
+    status = options.json ? write_threads(process, pid, frames) : print_threads(process, frames, &options);
     if (status)
         code = ct_message_fail(status, ct_process_error(process));
     else

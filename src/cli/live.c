@@ -70,10 +70,10 @@ void ct_live_text(char *text, size_t size, double rate, const struct ct_session_
     uint64_t sum = 0;
     for (int i = 0; i < CT_LOSS_COUNT; i++)
         sum += now->lost[i];
-    if (now->stalk.on)
-        snprintf(detail, sizeof detail, "following, %s blocks, ", ct_text_short(used, (double)now->stalk.blocks));
+    if (now->stalk_on)
+        snprintf(detail, sizeof detail, "following, %s blocks, ", ct_text_short(used, (double)now->stalk_blocks));
     else if (now->detail_reach_ns || now->windows) /* early, so that a narrow terminal still shows it */
-        snprintf(detail, sizeof detail, "%s, %s back, ", ct_window_state_name(now->window_state),
+        snprintf(detail, sizeof detail, "%s, %s back, ", ct_session_window_name(now->window_state),
                  ct_text_time(time, now->detail_reach_ns));
     snprintf(text, size, "contrail: %s events/s, %s events, %s lost, %s%s%s memory, %llu thread%s, %s",
              ct_text_short(speed, rate), ct_text_short(events, (double)now->events), ct_text_short(lost, (double)sum),

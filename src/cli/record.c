@@ -140,14 +140,14 @@ static void say_nothing_is_recorded(const struct ct_session_statistics *s) {
 
 static void say_started(struct recording *r) {
     char text[512];
-    struct ct_session_statistics s;
+    struct ct_session_statistics s = {.size = sizeof s};
     ct_session_statistics(r->session, &s);
     ct_record_start_text(text, sizeof text, r->pid, r->name, &s);
     if (!r->options->quiet)
         ct_message_error("%s", text);
     if (*ct_session_note(r->session))
         ct_message_error("%s", ct_session_note(r->session));
-    if (!s.hooked && !s.stalk.on)
+    if (!s.hooked && !s.stalk_on)
         say_nothing_is_recorded(&s);
     if (!ct_session_is_reachable(r->session) && !r->options->quiet)
         ct_message_error(
@@ -168,10 +168,10 @@ static bool enter_pressed(int terminal) {
 }
 
 /* Keeps the hooked program stopped. 0: let it run; otherwise `what` says what happened. */
-static int keep_stopped(struct recording *r, struct ct_session_happening *what) {
+static int keep_stopped(struct recording *r, struct ct_session_event *what) {
     int terminal = open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC), status = 0;
     ct_message_error("%d is hooked and stopped: press Enter or type `kill -USR1 %d` to let it run", r->pid, getpid());
-    while (status >= 0 && what->event == CT_SESSION_NOTHING && !ct_signals_go() && !ct_signals_any() &&
+    while (status >= 0 && what->kind == CT_SESSION_EVENT_NOTHING && !ct_signals_go() && !ct_signals_any() &&
            !enter_pressed(terminal))
         status = ct_session_wait(r->session, 50, what);
     if (terminal >= 0)
@@ -179,16 +179,16 @@ static int keep_stopped(struct recording *r, struct ct_session_happening *what) 
     return status;
 }
 
-/* Returns when something happens, a signal asks for the end, or the time is over (CT_SESSION_NOTHING). */
-static int wait_for_end(struct recording *r, struct ct_session_happening *what) {
+/* Returns when something happens, a signal asks for the end, or the time is over (CT_SESSION_EVENT_NOTHING). */
+static int wait_for_end(struct recording *r, struct ct_session_event *what) {
     uint64_t end = r->options->duration_ns ? ct_live_now() + r->options->duration_ns : UINT64_MAX;
     for (;;) {
-        struct ct_session_statistics s;
+        struct ct_session_statistics s = {.size = sizeof s};
         uint64_t now = ct_live_now(), left = now < end ? end - now : 0;
         if (ct_signals_stop() || !left)
             return 0;
         int status = ct_session_wait(r->session, left < 100000000 ? (int)(left / 1000000) + 1 : 100, what);
-        if (status < 0 || what->event != CT_SESSION_NOTHING)
+        if (status < 0 || what->kind != CT_SESSION_EVENT_NOTHING)
             return status;
         if (r->live.on) {
             ct_session_statistics(r->session, &s);
@@ -197,12 +197,12 @@ static int wait_for_end(struct recording *r, struct ct_session_happening *what) 
     }
 }
 
-static int record_target(struct recording *r, struct ct_session_happening *what) {
+static int record_target(struct recording *r, struct ct_session_event *what) {
     if (r->spawned)
         say_started(r); /* before the program says anything */
     int status = r->options->wait ? keep_stopped(r, what) : 0;
     bool given_up = r->options->wait && ct_signals_any(); /* a key as well: the stopped program cannot see it */
-    if (status >= 0 && what->event == CT_SESSION_NOTHING && !given_up) {
+    if (status >= 0 && what->kind == CT_SESSION_EVENT_NOTHING && !given_up) {
         status = ct_session_resume(r->session);
         if (status >= 0 && !r->spawned)
             say_started(r); /* only now it is known how long the process was stopped */
@@ -227,7 +227,7 @@ static void say_missed(const struct recording *r, const struct ct_session_statis
 static void say_ended(struct recording *r) {
     char text[1024], next[2048];
     const char *const command[] = {"contrail", "report", ct_session_directory(r->session), NULL};
-    struct ct_session_statistics s;
+    struct ct_session_statistics s = {.size = sizeof s};
     ct_session_statistics(r->session, &s);
     ct_record_end_text(text, sizeof text, &s);
     ct_record_command_line(next, sizeof next, command);
@@ -241,13 +241,13 @@ static void say_replaced(const struct recording *r) {
         ct_message_error("%d now runs another program, which is not recorded", r->pid);
 }
 
-static bool is_over(const struct ct_session_happening *what) {
-    return what->event == CT_SESSION_EXITED || what->event == CT_SESSION_REPLACED;
+static bool is_over(const struct ct_session_event *what) {
+    return what->kind == CT_SESSION_EVENT_EXITED || what->kind == CT_SESSION_EVENT_REPLACED;
 }
 
 /* Returns the exit code. */
-static int finish_recording(struct recording *r, int status, const struct ct_session_happening *what) {
-    if (status >= 0 && what->event == CT_SESSION_DISK_FULL) {
+static int finish_recording(struct recording *r, int status, const struct ct_session_event *what) {
+    if (status >= 0 && what->kind == CT_SESSION_EVENT_DISK_FULL) {
         const char *why = ct_session_error(r->session);
         ct_message_error("%s", *why ? why : "recording stopped: the trace could not be written");
     }
@@ -255,7 +255,7 @@ static int finish_recording(struct recording *r, int status, const struct ct_ses
         status = ct_session_detach(r->session);
     if (status < 0)
         ct_message_fail(status, ct_session_error(r->session));
-    else if (what->event == CT_SESSION_REPLACED)
+    else if (what->kind == CT_SESSION_EVENT_REPLACED)
         say_replaced(r);
     if (status >= 0)
         say_ended(r);
@@ -268,13 +268,13 @@ static int finish_recording(struct recording *r, int status, const struct ct_ses
         code = what->exit_status != -1 ? code_of(what->exit_status) : wait_for_program(r->pid);
     if (status < 0)
         return ct_message_exit_code(status);
-    return what->event == CT_SESSION_DISK_FULL ? CT_EXIT_UNAVAILABLE : code;
+    return what->kind == CT_SESSION_EVENT_DISK_FULL ? CT_EXIT_UNAVAILABLE : code;
 }
 
 int ct_record_run(const struct ct_record_options *options, char **argv, int pid) {
     static char command_line[65536];
     struct recording r = {.options = options, .spawned = argv != NULL, .pid = pid};
-    struct ct_session_happening what = {.event = CT_SESSION_NOTHING, .exit_status = -1};
+    struct ct_session_event what = {.size = sizeof what, .kind = CT_SESSION_EVENT_NOTHING, .exit_status = -1};
     if (argv)
         ct_record_command_line(command_line, sizeof command_line, (const char *const *)argv);
     else

@@ -121,6 +121,7 @@ static int roll_of(uint64_t ms) {
 
 void ct_record_session_options(const struct ct_record_options *o, struct ct_session_options *out) {
     *out = (struct ct_session_options){
+        .size = sizeof *out,
         .output = o->output,
         .stalk = o->stalk,
         .only = o->only.items,

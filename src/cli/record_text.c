@@ -31,9 +31,9 @@ void ct_record_start_text(char *text, size_t size, int pid, const char *name, co
     struct text t = {text, size, 0};
     char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE], c[CT_TEXT_SIZE], d[CT_TEXT_SIZE];
     uint64_t done = s->functions > s->skipped ? s->functions - s->skipped : 0;
-    if (s->stalk.on)
+    if (s->stalk_on)
         add(&t, "following %s thread%s of %d %s, which has %s functions in %s module%s, read in %s",
-            ct_text_count(a, s->stalk.threads), plural(s->stalk.threads), pid, name, ct_text_count(b, s->functions),
+            ct_text_count(a, s->stalk_threads), plural(s->stalk_threads), pid, name, ct_text_count(b, s->functions),
             ct_text_count(c, s->modules), plural(s->modules), ct_text_time(d, s->plan_ns));
     else
         add(&t, "recording %d %s: %s function%s in %s module%s (%s), planned in %s", pid, name, ct_text_count(a, done),
@@ -55,17 +55,17 @@ static void add_stalk(struct text *t, const struct ct_session_statistics *s) {
     };
     char a[CT_TEXT_SIZE];
     const char *between = ": ";
-    add(t, "followed %s thread%s", ct_text_count(a, s->stalk.threads), plural(s->stalk.threads));
+    add(t, "followed %s thread%s", ct_text_count(a, s->stalk_threads), plural(s->stalk_threads));
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (s->stalk.events[i]) {
-            add(t, "%s%s %s", between, ct_text_count(a, s->stalk.events[i]), names[i]);
+        if (s->stalk_events[i]) {
+            add(t, "%s%s %s", between, ct_text_count(a, s->stalk_events[i]), names[i]);
             between = ", ";
         }
-    if (s->stalk.left)
-        add(t, "; %s NOT to the end", ct_text_count(a, s->stalk.left));
-    if (s->stalk.children)
-        add(t, "; %s forked process%s not followed", ct_text_count(a, s->stalk.children),
-            s->stalk.children == 1 ? "" : "es");
+    if (s->stalk_left)
+        add(t, "; %s NOT to the end", ct_text_count(a, s->stalk_left));
+    if (s->stalk_children)
+        add(t, "; %s forked process%s not followed", ct_text_count(a, s->stalk_children),
+            s->stalk_children == 1 ? "" : "es");
     add(t, "; ");
 }
 
@@ -99,7 +99,7 @@ static void add_losses(struct text *t, const struct ct_session_statistics *s) {
 void ct_record_end_text(char *text, size_t size, const struct ct_session_statistics *s) {
     struct text t = {text, size, 0};
     char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE], c[CT_TEXT_SIZE];
-    if (s->stalk.on)
+    if (s->stalk_on)
         add_stalk(&t, s);
     add(&t, "%s event%s of %s thread%s", ct_text_count(a, s->events), plural(s->events),
         ct_text_count(b, s->threads_seen), plural(s->threads_seen));

@@ -25,7 +25,7 @@ static bool has_end(const struct ct_replay_line *line) {
 }
 
 static void put_signal(struct ct_replay_json *v, const struct ct_replay_line *line, struct ct_json *json) {
-    struct ct_trace_detail detail;
+    struct ct_trace_detail detail = {.size = sizeof detail};
     char text[1024];
     if (ct_trace_detail(v->trace, line->thread, line->detail, &detail) != 0 || detail.type != CT_TRACE_DETAIL_SIGNAL)
         return;

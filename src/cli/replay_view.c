@@ -177,7 +177,7 @@ static void print_gap(struct ct_replay_view *v, const struct ct_replay_line *lin
 }
 
 static void print_signal(struct ct_replay_view *v, const struct ct_replay_line *line) {
-    struct ct_trace_detail detail;
+    struct ct_trace_detail detail = {.size = sizeof detail};
     char text[1024] = "signal";
     if (v->trace && ct_trace_detail(v->trace, line->thread, line->detail, &detail) == 0 &&
         detail.type == CT_TRACE_DETAIL_SIGNAL)

@@ -96,7 +96,7 @@ static void count_missing(struct ct_drain *drain, struct ct_detail_thread *t, ui
     const struct ct_windows *w = drain->windows;
     const struct ct_window *window = window_of(w, ns);
     uint64_t since = t->last_ns ? t->last_ns : t->first_ns;
-    bool from_first = w->options.detail == CT_DETAIL_ALWAYS || (window && since >= window->first_mark);
+    bool from_first = w->options.detail == CT_SESSION_DETAIL_ALWAYS || (window && since >= window->first_mark);
     if (number > t->last_number + 1 && window && since >= window->start && (t->last_ns || from_first))
         t->lost += number - t->last_number - 1;
 }
@@ -341,14 +341,15 @@ static void take_marks(struct ct_drain *drain) {
 /* At a window's end, and for a moment after it: events of its last records may come into the index a pass later. */
 static bool is_ending(const struct ct_windows *w, uint64_t now_ns) {
     const struct ct_window *newest = w->count ? w->recent[w->count - 1] : NULL;
-    return newest && newest->end <= now_ns && (w->state == CT_WINDOW_PERSISTING || now_ns - newest->end < AFTER_NS);
+    return newest && newest->end <= now_ns &&
+           (w->state == CT_SESSION_WINDOW_PERSISTING || now_ns - newest->end < AFTER_NS);
 }
 
 /* Tells the target whether everything is wanted: then threads hand over full segments. A mark may have come meanwhile
  * and set `persisting`; that is not undone. */
 static void publish_persisting(struct ct_drain *drain) {
     struct ct_shm_control *c = drain->lane->control;
-    bool wanted = drain->windows->state != CT_WINDOW_CAPTURING;
+    bool wanted = drain->windows->state != CT_SESSION_WINDOW_CAPTURING;
     __atomic_store_n(&c->persisting, wanted, __ATOMIC_SEQ_CST);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     for (uint32_t bit = 0; !wanted && bit < CT_TRIGGER_BITS; bit++)
@@ -362,8 +363,8 @@ static void publish_persisting(struct ct_drain *drain) {
 static bool is_time_to_look(struct ct_drain *drain, uint64_t now_ns) {
     const struct ct_windows *w = drain->windows;
     struct ct_detail *d = drain->detail;
-    bool capturing = w->state == CT_WINDOW_CAPTURING, due = now_ns - d->looked_at > LOOK_NS;
-    if (w->state == CT_WINDOW_MARKED || is_ending(w, now_ns))
+    bool capturing = w->state == CT_SESSION_WINDOW_CAPTURING, due = now_ns - d->looked_at > LOOK_NS;
+    if (w->state == CT_SESSION_WINDOW_MARKED || is_ending(w, now_ns))
         return d->may_look = true;
     bool looks = due && (!capturing || d->may_look);
     d->may_look = !capturing || (d->may_look && !ct_windows_settled(w, now_ns));

@@ -425,7 +425,7 @@ static void publish_statistics(struct ct_drain *d) {
     s.detail_reach_ns = d->detail ? d->detail->reach_ns : 0;
     s.marks = d->windows ? d->windows->marks : 0;
     s.windows = d->windows ? d->windows->opened : 0;
-    s.window_state = d->windows ? d->windows->state : CT_WINDOW_CAPTURING;
+    s.window_state = d->windows ? d->windows->state : CT_SESSION_WINDOW_CAPTURING;
     s.latency_p50_ns = ct_drain_latency(d, 0.5);
     s.latency_p99_ns = ct_drain_latency(d, 0.99);
     pthread_mutex_lock(&d->mutex);

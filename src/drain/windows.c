@@ -36,7 +36,7 @@ struct ct_windows_options ct_windows_options_of(const struct ct_session_options 
 
 void ct_windows_init(struct ct_windows *w, const struct ct_windows_options *options) {
     *w = (struct ct_windows){.options = *options};
-    w->state = options->detail == CT_DETAIL_ALWAYS ? CT_WINDOW_PERSISTING : CT_WINDOW_CAPTURING;
+    w->state = options->detail == CT_SESSION_DETAIL_ALWAYS ? CT_SESSION_WINDOW_PERSISTING : CT_SESSION_WINDOW_CAPTURING;
 }
 
 static void free_window(struct ct_window *window) {
@@ -221,7 +221,7 @@ static struct ct_window span_of(const struct ct_windows *w, uint64_t ns, int tid
 
 static struct ct_window *window_of_mark(struct ct_windows *w, uint64_t ns, int tid, uint64_t pre_ns) {
     struct ct_window span = span_of(w, ns, tid, pre_ns);
-    if (w->options.detail == CT_DETAIL_ALWAYS) {
+    if (w->options.detail == CT_SESSION_DETAIL_ALWAYS) {
         struct ct_window *all = w->count ? w->recent[0] : NULL;
         if (all && !all->first_mark)
             all->first_mark = ns;
@@ -232,9 +232,9 @@ static struct ct_window *window_of_mark(struct ct_windows *w, uint64_t ns, int t
     struct ct_window *window = merge_window(w, &span);
     if (!window) {
         window = insert_window(w, &span);
-        w->state = window ? CT_WINDOW_MARKED : w->state;
-    } else if (w->state == CT_WINDOW_CAPTURING) {
-        w->state = CT_WINDOW_MARKED; /* it was over, and continues */
+        w->state = window ? CT_SESSION_WINDOW_MARKED : w->state;
+    } else if (w->state == CT_SESSION_WINDOW_CAPTURING) {
+        w->state = CT_SESSION_WINDOW_MARKED; /* it was over, and continues */
     }
     return window;
 }
@@ -242,7 +242,7 @@ static struct ct_window *window_of_mark(struct ct_windows *w, uint64_t ns, int t
 void ct_windows_mark_from(struct ct_windows *w, uint64_t ns, const char *text, int tid, uint64_t function_id,
                           uint64_t pre_ns) {
     w->marks++;
-    if (w->options.detail == CT_DETAIL_OFF)
+    if (w->options.detail == CT_SESSION_DETAIL_OFF)
         return;
     size_t place = place_of_text(w, text);
     struct ct_window *window = place == SIZE_MAX ? NULL : window_of_mark(w, ns, tid, pre_ns);
@@ -279,7 +279,7 @@ void ct_windows_hold(struct ct_windows *w, uint64_t ns, const char *text) {
 }
 
 bool ct_windows_ask(struct ct_windows *w, uint64_t ns) {
-    if (w->options.detail == CT_DETAIL_OFF)
+    if (w->options.detail == CT_SESSION_DETAIL_OFF)
         return false;
     uint64_t none = 0;
     (void)__atomic_compare_exchange_n(&w->asked_ns, &none, ns, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
@@ -300,18 +300,19 @@ static void take_asked(struct ct_windows *w, uint64_t now) {
 /* ---- records ---- */
 
 bool ct_windows_wants(const struct ct_windows *w, uint64_t ns) {
-    if (w->options.detail != CT_DETAIL_MARKED)
-        return w->options.detail == CT_DETAIL_ALWAYS;
+    if (w->options.detail != CT_SESSION_DETAIL_MARKED)
+        return w->options.detail == CT_SESSION_DETAIL_ALWAYS;
     return window_at(w, ns) != NULL;
 }
 
 bool ct_windows_active(const struct ct_windows *w) {
-    return w->count || w->options.detail == CT_DETAIL_ALWAYS || __atomic_load_n(&w->asked_count, __ATOMIC_RELAXED);
+    return w->count || w->options.detail == CT_SESSION_DETAIL_ALWAYS ||
+           __atomic_load_n(&w->asked_count, __ATOMIC_RELAXED);
 }
 
 bool ct_windows_settled(const struct ct_windows *w, uint64_t now) {
     const struct ct_window *newest = w->count ? w->recent[w->count - 1] : NULL;
-    if (w->options.detail == CT_DETAIL_ALWAYS || __atomic_load_n(&w->asked_count, __ATOMIC_RELAXED))
+    if (w->options.detail == CT_SESSION_DETAIL_ALWAYS || __atomic_load_n(&w->asked_count, __ATOMIC_RELAXED))
         return false;
     return !newest || (newest->end < now && now - newest->end > SETTLE_NS);
 }
@@ -368,7 +369,7 @@ static struct ct_window *open_always(struct ct_windows *w, uint64_t ns) {
 
 void ct_windows_start(struct ct_windows *w, uint64_t ns) {
     w->start_ns = ns;
-    if (w->options.detail == CT_DETAIL_ALWAYS && !w->count)
+    if (w->options.detail == CT_SESSION_DETAIL_ALWAYS && !w->count)
         (void)open_always(w, ns);
 }
 
@@ -381,13 +382,13 @@ static bool is_window_over(const struct ct_windows *w, const struct ct_window *w
 
 void ct_windows_tick(struct ct_windows *w, uint64_t now) {
     take_asked(w, now);
-    if (w->options.detail == CT_DETAIL_ALWAYS)
+    if (w->options.detail == CT_SESSION_DETAIL_ALWAYS)
         return;
     const struct ct_window *newest = w->count ? w->recent[w->count - 1] : NULL;
-    if (w->state == CT_WINDOW_MARKED)
-        w->state = CT_WINDOW_PERSISTING;
-    else if (w->state == CT_WINDOW_PERSISTING && !w->held_now && (!newest || newest->end < now))
-        w->state = CT_WINDOW_CAPTURING;
+    if (w->state == CT_SESSION_WINDOW_MARKED)
+        w->state = CT_SESSION_WINDOW_PERSISTING;
+    else if (w->state == CT_SESSION_WINDOW_PERSISTING && !w->held_now && (!newest || newest->end < now))
+        w->state = CT_SESSION_WINDOW_CAPTURING;
     if (!w->held_now)
         w->held = 0;
     w->held_now = false;
@@ -402,11 +403,11 @@ void ct_windows_end(struct ct_windows *w, uint64_t ns) {
         struct ct_window *window = w->recent[i];
         if (window->end <= ns)
             continue;
-        window->short_end = w->options.detail != CT_DETAIL_ALWAYS;
+        window->short_end = w->options.detail != CT_SESSION_DETAIL_ALWAYS;
         window->end = max_of(ns, window->last_mark);
         window->left = 0;
     }
-    w->state = CT_WINDOW_CAPTURING;
+    w->state = CT_SESSION_WINDOW_CAPTURING;
 }
 
 /* ---- the manifest ---- */

@@ -55,7 +55,7 @@ struct ct_windows_options ct_windows_options_of(const struct ct_session_options 
 
 struct ct_windows {
     struct ct_windows_options options;
-    enum ct_window_state state;
+    enum ct_session_window state;
     uint64_t start_ns, end_ns;                   /* of the recording; 0: not yet */
     struct ct_window *recent[CT_WINDOWS_RECENT]; /* in order; the last one may be open */
     size_t count;

@@ -73,7 +73,7 @@ static void unpack_events(struct copy *c, struct ct_index *index, struct ct_thre
 static void unpack_index(struct copy *c, const char *to_process, size_t thread) {
     struct ct_index *index = &c->e->trace->threads[thread].index;
     const struct ct_trace_format format = {
-        .encoding = CT_FORMAT_ATF2, .first_seq = index->first, .arch = index->parts[0]->arch};
+        .encoding = CT_SESSION_FORMAT_ATF2, .first_seq = index->first, .arch = index->parts[0]->arch};
     struct ct_place *process = NULL;
     struct ct_thread_writer *writer = NULL;
     int status = ct_place_below(&process, c->e->place, to_process[0] ? to_process : ".") ? CT_ERR_NO_MEMORY : 0;

@@ -208,7 +208,7 @@ static void add_signal(struct ct_proto *p, const struct ct_trace_detail *detail)
 
 /* False: there is no record that fits. */
 static bool put_detailed(struct ct_export *e, const struct ct_trace_event *event) {
-    struct ct_trace_detail detail;
+    struct ct_trace_detail detail = {.size = sizeof detail};
     struct ct_proto p = {.used = 0};
     bool is_signal = event->kind == CT_TRACE_EXCEPTION;
     if (ct_trace_detail(e->trace, event->thread, event->detail, &detail) != 0 ||
@@ -249,7 +249,7 @@ static void on_event(struct ct_export *e, const struct ct_trace_event *event, si
 static void put_events(struct ct_export *e, struct ct_trace_cursor *cursor, size_t *gaps) {
     struct ct_trace_event event;
     uint64_t since = 0;
-    while (!e->status && ct_trace_next(cursor, &event)) {
+    while (!e->status && ct_trace_cursor_next(cursor, &event)) {
         on_event(e, &event, gaps);
         if (++since == PROGRESS) {
             ct_export_advance(e, since);

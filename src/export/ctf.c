@@ -156,7 +156,7 @@ static void put_events(struct stream *s, struct ct_trace_cursor *cursor, size_t 
     struct ct_trace_event event;
     uint64_t since = 0, last_ns = 0;
     size_t gap = 0;
-    while (!s->e->status && ct_trace_next(cursor, &event)) {
+    while (!s->e->status && ct_trace_cursor_next(cursor, &event)) {
         if (event.timestamp_ns < last_ns) /* a damaged file; readers reject time that goes back */
             event.timestamp_ns = last_ns;
         last_ns = event.timestamp_ns;

@@ -78,7 +78,7 @@ const struct ct_arguments *ct_export_arguments(struct ct_export *e, size_t threa
 }
 
 bool ct_export_signal(struct ct_export *e, size_t thread, uint32_t detail, char *text, size_t size) {
-    struct ct_trace_detail record;
+    struct ct_trace_detail record = {.size = sizeof record};
     snprintf(text, size, "signal");
     if (ct_trace_detail(e->trace, thread, detail, &record) != 0 || record.type != CT_TRACE_DETAIL_SIGNAL)
         return false;
@@ -117,7 +117,7 @@ static int find_start(struct ct_export *e) {
         int status = ct_trace_cursor_open_thread(&cursor, e->trace, i, 0);
         if (status)
             return status;
-        if (ct_trace_next(cursor, &event) && event.timestamp_ns < e->start_ns)
+        if (ct_trace_cursor_next(cursor, &event) && event.timestamp_ns < e->start_ns)
             e->start_ns = event.timestamp_ns;
         ct_trace_cursor_close(cursor);
     }

@@ -220,7 +220,7 @@ static int read_events(struct ct_walk *w, struct ct_trace_cursor *cursor) {
     struct ct_trace_event event;
     uint64_t since = 0;
     size_t gap = 0;
-    while (!w->e->status && ct_trace_next(cursor, &event)) {
+    while (!w->e->status && ct_trace_cursor_next(cursor, &event)) {
         uint64_t last_ns = w->now_ns;
         if (event.timestamp_ns < last_ns) /* a damaged file; viewers reject time that goes back */
             event.timestamp_ns = last_ns;

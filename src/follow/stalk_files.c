@@ -143,17 +143,19 @@ void ct_stalk_put(struct ct_recording *r, struct ct_json *j) {
     ct_json_end(j, '}');
 }
 
+_Static_assert(sizeof kinds / sizeof kinds[0] <= CT_SESSION_STALK_ROOM, "stalk_events has no room for another kind");
+
 void ct_stalk_statistics(const struct ct_recording *r, struct ct_session_statistics *out) {
     const struct ct_session_stalk *o = r->session->options.stalk;
     const struct ct_stalk *s = r->stalk;
     if (!o || !s || !s->tables)
         return;
     const struct ct_stalk_tables *t = s->tables;
-    out->stalk.on = true;
+    out->stalk_on = true;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        out->stalk.events[i] = t->events[__builtin_ctz(kinds[i].bit)];
-    out->stalk.threads = s->threads_before + t->started;
-    out->stalk.left = t->left + s->threads_refused;
-    out->stalk.blocks = t->blocks;
-    out->stalk.children = t->forked;
+        out->stalk_events[i] = t->events[__builtin_ctz(kinds[i].bit)];
+    out->stalk_threads = s->threads_before + t->started;
+    out->stalk_left = t->left + s->threads_refused;
+    out->stalk_blocks = t->blocks;
+    out->stalk_children = t->forked;
 }

@@ -4,7 +4,7 @@
  * libraries that are loaded later have names. Owner: the drain thread, while there is one. */
 #include "base/grow.h"
 #include "follow/stalk_internal.h"
-#include "isa/x64/decode.h"
+#include "isa/linkage.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +39,7 @@ static void look_in_module(void *arg, const struct ct_target_module *m) {
         return;
     s->found.id = (uint64_t)m->id << 32 | (low - 1);
     s->found.at_start = f->offset == offset;
-    s->found.linkage = f->skip == CT_SKIP_PLT;
+    s->found.linkage = f->skip == CT_HOOK_SKIP_PLT;
 }
 
 struct ct_stalk_found ct_stalk_look_up(struct ct_recording *r, uint64_t address) {
@@ -52,14 +52,15 @@ struct ct_stalk_found ct_stalk_look_up(struct ct_recording *r, uint64_t address)
 
 /* Linkage stubs, and what is part of another function, are no functions. */
 static bool is_part(uint8_t skip) {
-    return skip == CT_SKIP_PLT || skip == CT_SKIP_COLD || skip == CT_SKIP_FRAGMENT || skip == CT_SKIP_ODD_ENTRY;
+    return skip == CT_HOOK_SKIP_PLT || skip == CT_HOOK_SKIP_COLD || skip == CT_HOOK_SKIP_FRAGMENT ||
+           skip == CT_HOOK_SKIP_ODD_ENTRY;
 }
 
 void ct_stalk_plan(struct ct_target_plan *plan) {
     for (size_t i = 0; i < plan->module_count; i++) {
         struct ct_target_module *m = &plan->modules[i];
         m->hooked = m->entry_only = 0;
-        for (int k = 1; k < CT_SKIP_COUNT; k++)
+        for (int k = 1; k < CT_HOOK_SKIP_COUNT; k++)
             m->skipped[k] = is_part((uint8_t)k) ? m->skipped[k] : 0;
         for (size_t k = 0; k < m->function_count; k++) {
             struct ct_target_function *f = &m->functions[k];
@@ -179,7 +180,7 @@ static uint64_t behind_jump(struct ct_recording *r, uint64_t address) {
     uint8_t code[16];
     uint64_t to = 0;
     uint64_t word =
-        ct_remote_read(r->remote, address, code, sizeof code) ? 0 : ct_x64_linkage_word(code, sizeof code, address);
+        ct_remote_read(r->remote, address, code, sizeof code) ? 0 : ct_linkage_word(code, sizeof code, address);
     return word && !ct_remote_read(r->remote, word, &to, sizeof to) ? to : 0;
 }
 

@@ -9,8 +9,8 @@
  * libunwind's `backtrace` walks by itself. */
 static const struct ct_known_function *find_lazy(const struct ct_function_facts *f) {
     static const struct ct_known_function lazy[] = {
-        {"backtrace", CT_ENTRY_ONLY_UNWINDER, CT_SPECIAL_WALK},
-        {"pthread_exit", CT_ENTRY_ONLY_UNWINDER, CT_SPECIAL_UNWIND},
+        {"backtrace", CT_HOOK_ENTRY_ONLY_UNWINDER, CT_SPECIAL_WALK},
+        {"pthread_exit", CT_HOOK_ENTRY_ONLY_UNWINDER, CT_SPECIAL_UNWIND},
     };
     if (f->walks && !strcmp(f->name, lazy[0].name))
         return &lazy[0];
@@ -60,33 +60,34 @@ static enum ct_special special_of(enum ct_special known, const struct ct_functio
     return scan_flags & CT_SCAN_CLONES ? CT_SPECIAL_CLONES : CT_SPECIAL_NONE;
 }
 
-static enum ct_entry_only_reason entry_only_of(const struct ct_known_function *known,
-                                               const struct ct_function_facts *f) {
+static enum ct_hook_entry_only_reason entry_only_of(const struct ct_known_function *known,
+                                                    const struct ct_function_facts *f) {
     if (known && known->entry_only)
         return known->entry_only;
     if (f->scan_flags & CT_SCAN_LONGJMP)
-        return CT_ENTRY_ONLY_JUMPS_AWAY;
+        return CT_HOOK_ENTRY_ONLY_JUMPS_AWAY;
     if (f->scan_flags & CT_SCAN_POPS_ARGUMENTS)
-        return CT_ENTRY_ONLY_POPS_ARGUMENTS;
+        return CT_HOOK_ENTRY_ONLY_POPS_ARGUMENTS;
     if (f->scan_flags & CT_SCAN_USES_RETURN)
-        return CT_ENTRY_ONLY_READS_RETURN;
-    return f->return_map ? CT_ENTRY_ONLY_RETURN_MAP : CT_ENTRY_ONLY_NONE;
+        return CT_HOOK_ENTRY_ONLY_READS_RETURN;
+    return f->return_map ? CT_HOOK_ENTRY_ONLY_RETURN_MAP : CT_HOOK_ENTRY_ONLY_NONE;
 }
 
-static enum ct_skip_reason skip_of(const struct ct_function_facts *f) {
+static enum ct_hook_skip_reason skip_of(const struct ct_function_facts *f) {
     if (f->flags & CT_FUNC_PLT)
-        return CT_SKIP_PLT;
+        return CT_HOOK_SKIP_PLT;
     if (f->flags & CT_FUNC_COLD)
-        return CT_SKIP_COLD;
+        return CT_HOOK_SKIP_COLD;
     if ((f->flags & (CT_FUNC_ODD_ENTRY | CT_FUNC_NO_RETURN_ADDRESS)) || (f->scan_flags & CT_SCAN_SETS_STACK) ||
         ct_known_inner_entry(f->name))
-        return CT_SKIP_ODD_ENTRY;
+        return CT_HOOK_SKIP_ODD_ENTRY;
     if (f->reads_code)
-        return CT_SKIP_READ_CODE;
+        return CT_HOOK_SKIP_READ_CODE;
     if (f->flags & CT_FUNC_DOUBTFUL)
-        return CT_SKIP_DOUBTFUL;
+        return CT_HOOK_SKIP_DOUBTFUL;
     bool nameless = !(f->flags & CT_FUNC_NAMED);
-    return nameless && (f->scan_flags & CT_SCAN_CONDITIONAL) && !f->referenced ? CT_SKIP_FRAGMENT : CT_SKIP_NONE;
+    return nameless && (f->scan_flags & CT_SCAN_CONDITIONAL) && !f->referenced ? CT_HOOK_SKIP_FRAGMENT
+                                                                               : CT_HOOK_SKIP_NONE;
 }
 
 struct ct_function_class ct_classify(const struct ct_function_facts *f) {

@@ -24,9 +24,9 @@ struct ct_function_facts {
 };
 
 struct ct_function_class {
-    enum ct_skip_reason skip; /* what can be told before a hook is planned */
+    enum ct_hook_skip_reason skip; /* what can be told before a hook is planned */
     enum ct_special special;
-    enum ct_entry_only_reason entry_only;
+    enum ct_hook_entry_only_reason entry_only;
     bool service; /* the engine itself needs a hook, even if nobody else does */
 };
 

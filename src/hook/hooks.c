@@ -1,5 +1,6 @@
 /* The public hook API: sets and single hooks. See contrail/hook.h. One set per process; every call holds its mutex, and
  * what the call itself does is not seen by the hooks. */
+#include "base/sized.h"
 #include "hook/set.h"
 #include "hook/unwinder.h"
 #include "os/os.h"
@@ -49,17 +50,17 @@ static int prepare_runtime(const struct ct_hooks_options *options) {
         rt->get_cfa = ct_unwind_cfa;
     }
     rt->pid = ct_os_getpid();
-    rt->max_depth = options && options->max_depth ? options->max_depth : DEFAULT_DEPTH;
+    rt->max_depth = options->max_depth ? options->max_depth : DEFAULT_DEPTH;
     for (struct ct_block *b = rt->blocks; b; b = b->next)
         ct_block_limit_depth(b, rt->max_depth);
     return 0;
 }
 
 static const enum ct_wx_mode wx_modes[] = {
-    [CT_MEMORY_AUTO] = CT_WX_AUTO,
-    [CT_MEMORY_RWX] = CT_WX_RWX,
-    [CT_MEMORY_DUAL] = CT_WX_DUAL,
-    [CT_MEMORY_PROTECT] = CT_WX_PROTECT,
+    [CT_HOOKS_MEMORY_AUTO] = CT_WX_AUTO,
+    [CT_HOOKS_MEMORY_RWX] = CT_WX_RWX,
+    [CT_HOOKS_MEMORY_DUAL] = CT_WX_DUAL,
+    [CT_HOOKS_MEMORY_PROTECT] = CT_WX_PROTECT,
 };
 
 static struct ct_hooks *new_set(const struct ct_hooks_options *options) {
@@ -73,18 +74,22 @@ static struct ct_hooks *new_set(const struct ct_hooks_options *options) {
     }
     pthread_mutex_init(&set->mutex, NULL);
     set->runtime = &the_runtime;
-    set->code.mode = options ? wx_modes[options->memory] : CT_WX_AUTO;
+    set->code.mode = wx_modes[options->memory];
     set->first_number = set->next_number = numbers_used;
     set->next_service = CT_HOOKS_MAX - 1;
     return set;
 }
 
 int ct_hooks_create(struct ct_hooks **out, const struct ct_hooks_options *options) {
-    if (!out || (options && (unsigned)options->memory > CT_MEMORY_PROTECT))
+    struct ct_hooks_options own;
+    int status = ct_sized_copy_in(&own, sizeof own, options);
+    if (status)
+        return status;
+    if (!out || (unsigned)own.memory > CT_HOOKS_MEMORY_PROTECT)
         return CT_ERR_INVALID_ARGUMENT;
     pthread_mutex_lock(&set_mutex);
-    int status = the_set ? CT_ERR_BUSY : prepare_runtime(options);
-    if (!status && !(the_set = new_set(options)))
+    status = the_set ? CT_ERR_BUSY : prepare_runtime(&own);
+    if (!status && !(the_set = new_set(&own)))
         status = CT_ERR_NO_MEMORY;
     if (!status)
         *out = the_set;
@@ -181,7 +186,7 @@ static int plan_one(struct ct_hooks *set, uint64_t function, enum ct_hook_action
     struct ct_hook_module *m;
     size_t index;
     uint64_t end, start = ct_os_nanoseconds();
-    enum ct_skip_reason skip;
+    enum ct_hook_skip_reason skip;
     if (ct_hook_region_of(&set->code, function))
         return CT_ERR_OWN_CODE;
     if (inside_patch(set, function))
@@ -197,16 +202,18 @@ static int plan_one(struct ct_hooks *set, uint64_t function, enum ct_hook_action
     return status;
 }
 
-int ct_hooks_attach(struct ct_hooks *set, void *function, const struct ct_listener *listener, void *user) {
-    if (!listener)
-        return CT_ERR_INVALID_ARGUMENT;
+int ct_hooks_attach(struct ct_hooks *set, void *function, const struct ct_hook_listener *listener, void *user) {
+    struct ct_hook_listener own;
+    int status = listener ? ct_sized_copy_in(&own, sizeof own, listener) : CT_ERR_INVALID_ARGUMENT;
+    if (status)
+        return status;
     struct ct_set_guard g = ct_set_lock(set);
     if (g.status)
         return g.status;
     bool single = ct_set_begin_single(set);
     int number = plan_one(set, (uint64_t)function, CT_ACTION_LISTEN, 0);
     if (number >= 0)
-        ct_set_publish(set, set->records[number], listener, user);
+        ct_set_publish(set, set->records[number], &own, user);
     return ct_set_unlock(set, g, ct_set_finish_single(set, single, number));
 }
 

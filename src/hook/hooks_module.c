@@ -1,5 +1,6 @@
 /* The public hook API: whole modules, events, and what there is to tell. See contrail/hook.h. */
 #include "base/grow.h"
+#include "base/sized.h"
 #include "hook/set.h"
 #include "os/os.h"
 #include "os/thread.h"
@@ -7,7 +8,7 @@
 
 /* ---- whole modules ---- */
 
-static int add_skip(struct ct_hooks *set, struct ct_hook_module *m, size_t index, enum ct_skip_reason reason) {
+static int add_skip(struct ct_hooks *set, struct ct_hook_module *m, size_t index, enum ct_hook_skip_reason reason) {
     if (!ct_grow(&set->skips, &set->skip_capacity, set->skip_count, sizeof *set->skips, 256))
         return CT_ERR_NO_MEMORY;
     set->skips[set->skip_count++] =
@@ -16,32 +17,33 @@ static int add_skip(struct ct_hooks *set, struct ct_hook_module *m, size_t index
 }
 
 /* What can be told without looking at the code. */
-static enum ct_skip_reason skip_by_kind(const struct ct_hook_module *m, size_t i) {
+static enum ct_hook_skip_reason skip_by_kind(const struct ct_hook_module *m, size_t i) {
     struct ct_function_facts facts = ct_hook_module_facts(m, i);
-    enum ct_skip_reason skip = ct_classify(&facts).skip;
-    return !skip && ct_hook_is_own(m, m->scan.funcs[i].start) ? CT_SKIP_OWN_CODE : skip;
+    enum ct_hook_skip_reason skip = ct_classify(&facts).skip;
+    return !skip && ct_hook_is_own(m, m->scan.funcs[i].start) ? CT_HOOK_SKIP_OWN_CODE : skip;
 }
 
-static int plan_listed(struct ct_hooks *set, struct ct_hook_module *m, size_t i, const struct ct_module_hooks *what) {
+static int plan_listed(struct ct_hooks *set, struct ct_hook_module *m, size_t i, const struct ct_hooks_module *what) {
     struct ct_scan_func *f = &m->scan.funcs[i];
-    enum ct_skip_reason skip = skip_by_kind(m, i);
+    enum ct_hook_skip_reason skip = skip_by_kind(m, i);
     if (!skip && what->filter &&
         !what->filter(what->filter_arg, m->functions[i].name, (void *)f->start, f->end - f->start))
-        skip = CT_SKIP_FILTERED;
+        skip = CT_HOOK_SKIP_FILTERED;
     if (skip)
         return add_skip(set, m, i, skip);
-    enum ct_hook_action action = what->flavor == CT_FLAVOR_LISTEN ? CT_ACTION_LISTEN : CT_ACTION_RECORD;
+    enum ct_hook_action action = what->flavor == CT_HOOK_FLAVOR_LISTEN ? CT_ACTION_LISTEN : CT_ACTION_RECORD;
     int number = ct_set_plan(set, m, i, f->start, f->end, action, 0, false, &skip);
     if (number == CT_ERR_ALREADY_HOOKED)
         return 0;
     if (number < 0)
         return skip ? add_skip(set, m, i, skip) : number;
     set->records[number]->by_module = true;
-    ct_set_publish(set, set->records[number], what->flavor == CT_FLAVOR_LISTEN ? &what->listener : NULL, what->user);
+    ct_set_publish(set, set->records[number], what->flavor == CT_HOOK_FLAVOR_LISTEN ? what->listener : NULL,
+                   what->user);
     return 0;
 }
 
-static int plan_module(struct ct_hooks *set, const struct ct_module_hooks *what) {
+static int plan_module(struct ct_hooks *set, const struct ct_hooks_module *what) {
     struct ct_hook_module *m;
     uint64_t start = ct_os_nanoseconds();
     int status = ct_hook_module_named(&set->code, what->module, &m);
@@ -51,47 +53,67 @@ static int plan_module(struct ct_hooks *set, const struct ct_module_hooks *what)
     return status;
 }
 
-int ct_hooks_attach_module(struct ct_hooks *set, const struct ct_module_hooks *what) {
-    if (!what)
-        return CT_ERR_INVALID_ARGUMENT;
+int ct_hooks_attach_module(struct ct_hooks *set, const struct ct_hooks_module *what) {
+    struct ct_hooks_module own;
+    struct ct_hook_listener listener;
+    int status = what ? ct_sized_copy_in(&own, sizeof own, what) : CT_ERR_INVALID_ARGUMENT;
+    if (!status)
+        status = ct_sized_copy_in(&listener, sizeof listener, own.listener);
+    if (status)
+        return status;
+    own.listener = &listener;
     struct ct_set_guard g = ct_set_lock(set);
     if (g.status)
         return g.status;
     bool single = ct_set_begin_single(set);
-    return ct_set_unlock(set, g, ct_set_finish_single(set, single, plan_module(set, what)));
+    return ct_set_unlock(set, g, ct_set_finish_single(set, single, plan_module(set, &own)));
 }
 
-/* ---- telling ---- */
+/* ---- reporting ---- */
 
-static struct ct_hook_info info_of(const struct ct_hook_record *r) {
-    return (struct ct_hook_info){
-        .function = (void *)r->plan.function,
-        .name = r->name,
-        .module = r->by_module ? r->module->path : "",
-        .hook = (int)r->request.number,
-        .entry_only = r->request.entry_only,
-    };
+static void describe_hook(const struct ct_hook_record *r, struct ct_hook_info *info) {
+    info->function = (void *)r->plan.function;
+    info->name = r->name;
+    info->module = r->by_module ? r->module->path : "";
+    info->hook = (int)r->request.number;
+    info->entry_only = r->request.entry_only;
 }
 
-int ct_hooks_each(struct ct_hooks *set, int (*each)(void *arg, const struct ct_hook_info *info), void *arg) {
+static void describe_skip(const struct ct_skip_record *s, struct ct_hook_info *info) {
+    info->function = (void *)s->function;
+    info->name = s->name;
+    info->module = s->module;
+    info->hook = -1;
+    info->skip = s->reason;
+}
+
+/* Positions are those of all numbers, then those of the skipped functions. */
+static int find_next(struct ct_hooks *set, uint64_t *position, struct ct_hook_info *info) {
+    uint64_t numbers = set->next_number - set->first_number;
+    while (*position < numbers) {
+        const struct ct_hook_record *r = ct_set_record(set, (int)(set->first_number + (*position)++));
+        if (r) {
+            describe_hook(r, info);
+            return 1;
+        }
+    }
+    if (*position - numbers >= set->skip_count)
+        return 0;
+    describe_skip(&set->skips[(*position)++ - numbers], info);
+    return 1;
+}
+
+int ct_hooks_next(struct ct_hooks *set, uint64_t *position, struct ct_hook_info *info) {
+    struct ct_hook_info own = {.size = sizeof own};
+    if (!position || !ct_sized_is_valid(info))
+        return CT_ERR_INVALID_ARGUMENT;
     struct ct_set_guard g = ct_set_lock(set);
     if (g.status)
         return g.status;
-    int result = 0;
-    for (uint32_t n = set->first_number; n < set->next_number && !result; n++) {
-        const struct ct_hook_record *r = ct_set_record(set, (int)n);
-        if (!r)
-            continue;
-        struct ct_hook_info info = info_of(r);
-        result = each(arg, &info);
-    }
-    for (size_t i = 0; i < set->skip_count && !result; i++) {
-        const struct ct_skip_record *s = &set->skips[i];
-        struct ct_hook_info info = {
-            .function = (void *)s->function, .name = s->name, .module = s->module, .hook = -1, .skip = s->reason};
-        result = each(arg, &info);
-    }
-    return ct_set_unlock(set, g, result);
+    int found = ct_set_unlock(set, g, find_next(set, position, &own));
+    if (found > 0)
+        (void)ct_sized_copy_out(info, &own, sizeof own);
+    return found;
 }
 
 uint64_t ct_timestamp(void) {
@@ -129,18 +151,18 @@ int ct_hooks_flush(struct ct_hooks *set) {
     return ct_set_unlock(set, g, 0);
 }
 
-void ct_hooks_statistics(struct ct_hooks *set, struct ct_hook_statistics *out) {
-    *out = (struct ct_hook_statistics){0};
-    struct ct_set_guard g = ct_set_lock(set);
-    if (g.status)
-        return;
-    *out = set->runtime->retired;
+static void count_blocks(const struct ct_hooks *set, const struct ct_set_guard *g, struct ct_hooks_statistics *out) {
     for (const struct ct_block *b = set->runtime->blocks; b; b = b->next) {
-        out->guarded_calls += b == g.block ? g.guarded_calls : b->counters->guarded_calls;
+        out->guarded_calls += b == g->block ? g->guarded_calls : b->counters->guarded_calls;
         out->deep_calls += b->counters->deep_calls;
         out->left_frames += b->counters->left_frames;
         out->abandoned += b->counters->abandoned;
     }
+}
+
+_Static_assert(CT_HOOK_SKIP_COUNT <= CT_HOOKS_SKIP_ROOM, "skipped_by has no room for another reason");
+
+static void count_functions(struct ct_hooks *set, struct ct_hooks_statistics *out) {
     for (uint32_t n = set->first_number; n < set->next_number; n++) {
         const struct ct_hook_record *r = ct_set_record(set, (int)n);
         out->hooked += r != NULL;
@@ -149,8 +171,22 @@ void ct_hooks_statistics(struct ct_hooks *set, struct ct_hook_statistics *out) {
     for (size_t i = 0; i < set->skip_count; i++)
         out->skipped_by[set->skips[i].reason]++;
     out->skipped = set->skip_count;
-    out->threads = set->runtime->threads_seen;
-    out->plan_ns = set->plan_ns;
-    out->stop_ns = set->stop_ns;
+}
+
+int ct_hooks_statistics(struct ct_hooks *set, struct ct_hooks_statistics *out) {
+    struct ct_hooks_statistics own = {.size = sizeof own};
+    int status = ct_sized_copy_out(out, &own, sizeof own);
+    if (status)
+        return status;
+    struct ct_set_guard g = ct_set_lock(set);
+    if (g.status)
+        return g.status;
+    own = set->runtime->retired;
+    count_blocks(set, &g, &own);
+    count_functions(set, &own);
+    own.threads = set->runtime->threads_seen;
+    own.plan_ns = set->plan_ns;
+    own.stop_ns = set->stop_ns;
     (void)ct_set_unlock(set, g, 0);
+    return ct_sized_copy_out(out, &own, sizeof own);
 }

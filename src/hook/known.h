@@ -6,7 +6,7 @@
 
 struct ct_known_function {
     const char *name;
-    enum ct_entry_only_reason entry_only;
+    enum ct_hook_entry_only_reason entry_only;
     enum ct_special special;
 };
 

@@ -36,7 +36,7 @@ struct ct_plan_request {
     uint32_t number;
     enum ct_hook_action action;
     enum ct_special special;
-    enum ct_entry_only_reason entry_only;
+    enum ct_hook_entry_only_reason entry_only;
     uint64_t detour; /* where calls go instead of the body: replacements; 0: none */
 };
 
@@ -64,8 +64,9 @@ struct ct_moves {
 uint64_t ct_plan_moved(const struct ct_plan *plan, uint64_t pc, bool in_call);
 
 /* Writes the stub into `out` (its address is 8-aligned). The reason why the function cannot be hooked, or
- * CT_SKIP_NONE. */
-enum ct_skip_reason ct_plan_hook(const struct ct_plan_request *request, struct ct_code_buf *out, struct ct_plan *plan);
+ * CT_HOOK_SKIP_NONE. */
+enum ct_hook_skip_reason ct_plan_hook(const struct ct_plan_request *request, struct ct_code_buf *out,
+                                      struct ct_plan *plan);
 
 /* What the plan took (padding, memory) is free again. */
 void ct_plan_release(const struct ct_plan_request *request, struct ct_plan *plan);

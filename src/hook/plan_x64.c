@@ -228,10 +228,10 @@ static void finish_head(const struct ct_plan_request *r, struct ct_code_buf *out
         memcpy(out->bytes + at, &plan->word_on, 8);
 }
 
-static enum ct_skip_reason skip_of(int status) {
+static enum ct_hook_skip_reason skip_of(int status) {
     if (status == CT_ERR_BAD_INSTRUCTION || status == CT_ERR_TRUNCATED)
-        return CT_SKIP_UNDECODABLE;
-    return CT_SKIP_UNMOVABLE;
+        return CT_HOOK_SKIP_UNDECODABLE;
+    return CT_HOOK_SKIP_UNMOVABLE;
 }
 
 static bool keep_all_moves(struct ct_plan *plan, const struct ct_x64_moved *moved) {
@@ -284,8 +284,8 @@ static void emit_moves(const struct ct_plan_request *r, struct ct_code_buf *out,
 }
 
 /* Emits the stub with a body that covers at least `minimum` bytes from `place`. */
-static enum ct_skip_reason emit_stub(const struct ct_plan_request *r, struct ct_code_buf *out, struct ct_plan *plan,
-                                     uint64_t place, size_t minimum, size_t *covered) {
+static enum ct_hook_skip_reason emit_stub(const struct ct_plan_request *r, struct ct_code_buf *out,
+                                          struct ct_plan *plan, uint64_t place, size_t minimum, size_t *covered) {
     struct ct_x64_moved moved;
     size_t before = out->length, size = (size_t)(r->end - place);
     emit_head(r, out, plan);
@@ -293,30 +293,30 @@ static enum ct_skip_reason emit_stub(const struct ct_plan_request *r, struct ct_
                                        covered, &moved);
     if (status || out->overflow) {
         out->length = before;
-        return status ? skip_of(status) : CT_SKIP_UNMOVABLE;
+        return status ? skip_of(status) : CT_HOOK_SKIP_UNMOVABLE;
     }
     plan->place = place;
     keep_moves(plan, &moved);
     if (minimum >= size && size > CT_PATCH_MAX && !keep_all_moves(plan, &moved))
-        return CT_SKIP_UNMOVABLE;
+        return CT_HOOK_SKIP_UNMOVABLE;
     finish_head(r, out, before, plan);
     emit_moves(r, out, before, *covered, &moved, plan);
-    return CT_SKIP_NONE;
+    return CT_HOOK_SKIP_NONE;
 }
 
 /* ---- the three ways ---- */
 
 /* jmp stub at the entry; for short loops to the entry also jmp body behind it. */
-static enum ct_skip_reason plan_long(const struct ct_plan_request *r, struct ct_code_buf *out, struct ct_plan *plan,
-                                     uint64_t place, bool two_jumps) {
+static enum ct_hook_skip_reason plan_long(const struct ct_plan_request *r, struct ct_code_buf *out,
+                                          struct ct_plan *plan, uint64_t place, bool two_jumps) {
     size_t need = two_jumps ? 2 * JUMP_SIZE : JUMP_SIZE, covered;
     uint64_t available = padding_end(r->scan, r->function, r->end);
     if (place + need > available ||
         (place + need > r->end && any_within(r->scan, r->scan->taken, r->end, place + need)))
-        return CT_SKIP_TOO_SHORT;
+        return CT_HOOK_SKIP_TOO_SHORT;
     if (any_within(r->scan, r->scan->landing, place + 1, place + need))
-        return CT_SKIP_BRANCH_INTO;
-    enum ct_skip_reason reason = emit_stub(r, out, plan, place, need, &covered);
+        return CT_HOOK_SKIP_BRANCH_INTO;
+    enum ct_hook_skip_reason reason = emit_stub(r, out, plan, place, need, &covered);
     if (reason)
         return reason;
     struct ct_patch *p = add_patch(r->scan, plan, place, need);
@@ -326,19 +326,19 @@ static enum ct_skip_reason plan_long(const struct ct_plan_request *r, struct ct_
         put_jump(p, JUMP_SIZE, plan->body);
     if (!(r->scan_flags & CT_SCAN_LOOPED) ||
         redirect_loops(r, plan, place + covered, two_jumps ? place + JUMP_SIZE : 0))
-        return CT_SKIP_NONE;
-    return CT_SKIP_LOOP_ENTRY;
+        return CT_HOOK_SKIP_NONE;
+    return CT_HOOK_SKIP_LOOP_ENTRY;
 }
 
 /* jmp rel8 to a springboard that jumps to the stub. */
-static enum ct_skip_reason plan_short(const struct ct_plan_request *r, struct ct_code_buf *out, struct ct_plan *plan,
-                                      uint64_t place, enum ct_skip_reason because) {
+static enum ct_hook_skip_reason plan_short(const struct ct_plan_request *r, struct ct_code_buf *out,
+                                           struct ct_plan *plan, uint64_t place, enum ct_hook_skip_reason because) {
     size_t covered;
     uint64_t board;
     if (place + SHORT_JUMP_SIZE > padding_end(r->scan, r->function, r->end) ||
         any_within(r->scan, r->scan->landing, place + 1, place + SHORT_JUMP_SIZE))
         return because;
-    enum ct_skip_reason reason = emit_stub(r, out, plan, place, SHORT_JUMP_SIZE, &covered);
+    enum ct_hook_skip_reason reason = emit_stub(r, out, plan, place, SHORT_JUMP_SIZE, &covered);
     if (reason)
         return reason;
     if (!springboard_patch(r->scan, plan, place + SHORT_JUMP_SIZE, plan->stub, &board))
@@ -347,14 +347,14 @@ static enum ct_skip_reason plan_short(const struct ct_plan_request *r, struct ct
     p->bytes[0] = 0xeb;
     p->bytes[1] = (uint8_t)(board - (place + SHORT_JUMP_SIZE));
     if (!(r->scan_flags & CT_SCAN_LOOPED) || redirect_loops(r, plan, place + covered, 0))
-        return CT_SKIP_NONE;
-    return CT_SKIP_LOOP_ENTRY;
+        return CT_HOOK_SKIP_NONE;
+    return CT_HOOK_SKIP_LOOP_ENTRY;
 }
 
 /* The whole function runs in the copy. Only a thread that is in the original now, and is moved, could still branch to
  * the bytes under the patch. */
-static enum ct_skip_reason plan_whole(const struct ct_plan_request *r, struct ct_code_buf *out, struct ct_plan *plan,
-                                      uint64_t place, enum ct_skip_reason because) {
+static enum ct_hook_skip_reason plan_whole(const struct ct_plan_request *r, struct ct_code_buf *out,
+                                           struct ct_plan *plan, uint64_t place, enum ct_hook_skip_reason because) {
     size_t covered, size = (size_t)(r->end - place);
     if (size <= CT_PATCH_MAX || size > MAX_WHOLE || any_within(r->scan, r->scan->foreign, place + 1, r->end))
         return because;
@@ -362,7 +362,7 @@ static enum ct_skip_reason plan_whole(const struct ct_plan_request *r, struct ct
         return because;
     struct ct_patch *p = add_patch(r->scan, plan, place, JUMP_SIZE);
     put_jump(p, 0, plan->stub);
-    return CT_SKIP_NONE;
+    return CT_HOOK_SKIP_NONE;
 }
 
 uint64_t ct_plan_moved(const struct ct_plan *plan, uint64_t pc, bool in_call) {
@@ -397,25 +397,25 @@ static void start_over(const struct ct_plan_request *r, struct ct_code_buf *out,
     plan->patch_count = 0;
 }
 
-enum ct_skip_reason ct_plan_hook(const struct ct_plan_request *r, struct ct_code_buf *out, struct ct_plan *plan) {
+enum ct_hook_skip_reason ct_plan_hook(const struct ct_plan_request *r, struct ct_code_buf *out, struct ct_plan *plan) {
     size_t before = out->length;
     uint64_t place = patch_place(r);
     *plan = (struct ct_plan){.function = r->function};
     if (place < r->end && *ct_scan_bytes(r->scan, place) == 0xcc)
-        return CT_SKIP_UNMOVABLE; /* a debugger's breakpoint: it must stay where it was set */
+        return CT_HOOK_SKIP_UNMOVABLE; /* a debugger's breakpoint: it must stay where it was set */
     if (place >= r->end)
-        return CT_SKIP_TOO_SHORT;
-    enum ct_skip_reason reason = plan_long(r, out, plan, place, false);
-    if (reason == CT_SKIP_LOOP_ENTRY) {
+        return CT_HOOK_SKIP_TOO_SHORT;
+    enum ct_hook_skip_reason reason = plan_long(r, out, plan, place, false);
+    if (reason == CT_HOOK_SKIP_LOOP_ENTRY) {
         start_over(r, out, before, plan);
-        if (plan_long(r, out, plan, place, true) == CT_SKIP_NONE)
-            return CT_SKIP_NONE;
+        if (plan_long(r, out, plan, place, true) == CT_HOOK_SKIP_NONE)
+            return CT_HOOK_SKIP_NONE;
     }
-    if (reason == CT_SKIP_TOO_SHORT || reason == CT_SKIP_BRANCH_INTO || reason == CT_SKIP_UNMOVABLE) {
+    if (reason == CT_HOOK_SKIP_TOO_SHORT || reason == CT_HOOK_SKIP_BRANCH_INTO || reason == CT_HOOK_SKIP_UNMOVABLE) {
         start_over(r, out, before, plan);
         reason = plan_short(r, out, plan, place, reason);
     }
-    if (reason == CT_SKIP_BRANCH_INTO || reason == CT_SKIP_LOOP_ENTRY) {
+    if (reason == CT_HOOK_SKIP_BRANCH_INTO || reason == CT_HOOK_SKIP_LOOP_ENTRY) {
         start_over(r, out, before, plan);
         reason = plan_whole(r, out, plan, place, reason);
     }

@@ -376,9 +376,9 @@ static void act(struct ct_block *b, enum ct_special special, uint64_t slot, cons
 
 /* ---- listeners ---- */
 
-typedef void callback(struct ct_cpu_context *cpu, struct ct_call *call);
+typedef void callback(struct ct_cpu_context *cpu, struct ct_hook_call *call);
 
-static void call_listener(struct ct_block *b, callback *fn, struct ct_cpu_context *cpu, struct ct_call *call) {
+static void call_listener(struct ct_block *b, callback *fn, struct ct_cpu_context *cpu, struct ct_hook_call *call) {
     if (b->attention & CT_ATTENTION_GUARD) /* returning through a frame that was entered before the guard */
         return;
     b->guard_sp = (uint64_t)&call;
@@ -394,7 +394,8 @@ static void notify(struct ct_block *b, bool returning, struct ct_cpu_context *cp
     callback *fn = returning ? hook->listener.on_return : hook->listener.on_call;
     if (!fn)
         return;
-    struct ct_call call = {
+    struct ct_hook_call call = {
+        .size = sizeof call,
         .hook = number,
         .depth = depth,
         .function = (void *)hook->function,

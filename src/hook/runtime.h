@@ -42,7 +42,11 @@ struct ct_shadow {
 
 /* What the runtime knows of a hook. Written before the patch that makes it reachable, then only by its owner's API calls. */
 struct ct_hook_entry {
-    struct ct_listener listener;
+    struct { /* what struct ct_hook_listener had; of a size that debuggers know, and that does not change with it */
+        void (*on_call)(struct ct_cpu_context *cpu, struct ct_hook_call *call);
+        void (*on_return)(struct ct_cpu_context *cpu, struct ct_hook_call *call);
+        void (*on_leave)(struct ct_hook_call *call);
+    } listener;
     void *user;
     uint64_t function;
     uint8_t flavor;  /* enum ct_hook_action */
@@ -201,7 +205,7 @@ struct ct_runtime {
     struct ct_vectors vectors;
     struct ct_shadow *parked; /* frames that were left, by slot: should one return after all, it is found here */
     uint64_t parked_count;
-    struct ct_hook_statistics retired; /* counters of blocks that were reused */
+    struct ct_hooks_statistics retired; /* counters of blocks that were reused */
     uint64_t threads_seen;
     uint32_t tells_stacks; /* events of kind CT_EVENT_STACK are wanted */
     uint64_t boot;         /* where the controller finds its tables again (abi/boot_abi.h) */

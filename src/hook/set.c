@@ -80,7 +80,7 @@ void ct_set_forget(struct ct_hooks *set) {
     set->skip_count = set->skips_before;
 }
 
-void ct_set_publish(struct ct_hooks *set, const struct ct_hook_record *record, const struct ct_listener *listener,
+void ct_set_publish(struct ct_hooks *set, const struct ct_hook_record *record, const struct ct_hook_listener *listener,
                     void *user) {
     struct ct_hook_entry *e = &set->runtime->hooks[record->request.number];
     *e = (struct ct_hook_entry){
@@ -88,10 +88,13 @@ void ct_set_publish(struct ct_hooks *set, const struct ct_hook_record *record, c
         .function = record->plan.function,
         .flavor = (uint8_t)record->request.action,
         .special = (uint8_t)record->request.special,
-        .entry_only = record->request.entry_only != CT_ENTRY_ONLY_NONE,
+        .entry_only = record->request.entry_only != CT_HOOK_ENTRY_ONLY_NONE,
     };
-    if (listener)
-        e->listener = *listener;
+    if (listener) {
+        e->listener.on_call = listener->on_call;
+        e->listener.on_return = listener->on_return;
+        e->listener.on_leave = listener->on_leave;
+    }
 }
 
 int ct_set_rewrite_stub(struct ct_hook_record *r) {
@@ -148,14 +151,14 @@ static void fill_request(struct ct_plan_request *r, struct ct_hook_module *m, si
     }
 }
 
-static enum ct_skip_reason write_stub(struct ct_hook_record *record) {
+static enum ct_hook_skip_reason write_stub(struct ct_hook_record *record) {
     uint64_t run;
     uint8_t *write;
     struct ct_arena *arena = record->module->region->arena;
     if (ct_arena_thaw_fresh(arena) || ct_arena_alloc(arena, CT_STUB_MAX, 8, &run, &write))
-        return CT_SKIP_OUT_OF_REACH;
+        return CT_HOOK_SKIP_OUT_OF_REACH;
     struct ct_code_buf out = {.bytes = write, .capacity = CT_STUB_MAX, .address = run};
-    enum ct_skip_reason reason = ct_plan_hook(&record->request, &out, &record->plan);
+    enum ct_hook_skip_reason reason = ct_plan_hook(&record->request, &out, &record->plan);
     ct_arena_trim(arena, run, reason ? 0 : out.length);
     return reason;
 }
@@ -175,15 +178,15 @@ static int adopt(struct ct_hooks *set, struct ct_hook_record *record, enum ct_ho
 }
 
 int ct_set_plan(struct ct_hooks *set, struct ct_hook_module *m, size_t index, uint64_t function, uint64_t end,
-                enum ct_hook_action action, uint64_t detour, bool service, enum ct_skip_reason *skip) {
-    *skip = CT_SKIP_NONE;
+                enum ct_hook_action action, uint64_t detour, bool service, enum ct_hook_skip_reason *skip) {
+    *skip = CT_HOOK_SKIP_NONE;
     struct ct_hook_record *old = ct_set_find(set, function);
     if (old && old->state == CT_HOOK_SERVICE && action != CT_ACTION_REPLACE)
         return adopt(set, old, action);
     if (old)
         return CT_ERR_ALREADY_HOOKED;
     if (overlaps(set, function)) {
-        *skip = CT_SKIP_OVERLAP;
+        *skip = CT_HOOK_SKIP_OVERLAP;
         return CT_ERR_INSIDE_HOOK;
     }
     if (set->next_number >= set->next_service)
@@ -220,7 +223,7 @@ int ct_set_plan(struct ct_hooks *set, struct ct_hook_module *m, size_t index, ui
 
 static int plan_module_services(struct ct_hooks *set, struct ct_hook_module *m) {
     for (size_t i = 0; i < m->scan.func_count; i++) {
-        enum ct_skip_reason skip;
+        enum ct_hook_skip_reason skip;
         struct ct_scan_func *f = &m->scan.funcs[i];
         struct ct_function_facts facts = ct_hook_module_facts(m, i);
         if (!ct_classify(&facts).service || ct_set_find(set, f->start) || (m->functions[i].flags & CT_FUNC_PLT) ||

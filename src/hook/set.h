@@ -31,7 +31,7 @@ struct ct_skip_record {
     uint64_t function;
     const char *name;
     const char *module;
-    enum ct_skip_reason reason;
+    enum ct_hook_skip_reason reason;
 };
 
 enum ct_change_kind {
@@ -90,7 +90,7 @@ struct ct_hook_record *ct_set_record(struct ct_hooks *set, int hook);
 struct ct_hook_record *ct_set_find(const struct ct_hooks *set, uint64_t function);
 /* Plans a hook and adds it to the open transaction. Its number, or a negative status; *skip tells why not. */
 int ct_set_plan(struct ct_hooks *set, struct ct_hook_module *module, size_t index, uint64_t function, uint64_t end,
-                enum ct_hook_action action, uint64_t detour, bool service, enum ct_skip_reason *skip);
+                enum ct_hook_action action, uint64_t detour, bool service, enum ct_hook_skip_reason *skip);
 int ct_set_add_change(struct ct_hooks *set, struct ct_change change);
 /* Carries out the open transaction with the other threads stopped; nothing has changed when it fails. */
 int ct_set_apply(struct ct_hooks *set);
@@ -99,7 +99,7 @@ void ct_set_forget(struct ct_hooks *set);
 /* Hooks that the engine itself needs: thread creation, longjmp, unwinders. */
 int ct_set_plan_services(struct ct_hooks *set);
 /* The runtime's view of a record, before its patch makes it reachable. */
-void ct_set_publish(struct ct_hooks *set, const struct ct_hook_record *record, const struct ct_listener *listener,
+void ct_set_publish(struct ct_hooks *set, const struct ct_hook_record *record, const struct ct_hook_listener *listener,
                     void *user);
 /* The stub's number and first word follow the record's request. */
 int ct_set_rewrite_stub(struct ct_hook_record *record);

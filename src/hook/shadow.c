@@ -152,8 +152,8 @@ uint64_t ct_shadow_reach(struct ct_block *b, uint64_t slot) {
 /* ---- leaving frames ---- */
 
 struct leave_call {
-    void (*on_leave)(struct ct_call *call);
-    struct ct_call call;
+    void (*on_leave)(struct ct_hook_call *call);
+    struct ct_hook_call call;
 };
 
 static void call_on_leave(void *arg) {
@@ -175,7 +175,8 @@ static void report_left(struct ct_block *b, const struct ct_shadow *e, uint32_t 
     if (hook->flavor == CT_ACTION_LISTEN && hook->listener.on_leave) {
         struct leave_call l = {
             .on_leave = hook->listener.on_leave,
-            .call = {.hook = number,
+            .call = {.size = sizeof l.call,
+                     .hook = number,
                      .depth = depth,
                      .function = (void *)hook->function,
                      .return_address = (void *)e->ret,

@@ -119,7 +119,7 @@ static void fill_hooks(const struct ct_target_plan *p, struct ct_hook_entry *hoo
             .function = h->plan.function,
             .flavor = h->action,
             .special = h->special,
-            .entry_only = h->entry_only != CT_ENTRY_ONLY_NONE,
+            .entry_only = h->entry_only != CT_HOOK_ENTRY_ONLY_NONE,
         };
         if (!h->service)
             stubs[(*stub_count)++] = (struct ct_boot_stub){h->plan.stub, h->plan.word_off};

@@ -22,6 +22,13 @@ struct ct_process_file {
     bool functions_tried, unwind_tried, lines_tried, seen;
 };
 
+struct ct_process_names { /* of one stack; frames and texts are freed with it */
+    struct ct_process_frame *frames;
+    size_t count, capacity;
+    char **texts;
+    size_t text_count, text_capacity;
+};
+
 struct ct_process_code { /* an executable mapping */
     uint64_t start, end;
     bool anonymous, generated;
@@ -38,6 +45,11 @@ struct ct_process {
     bool use_lines;
     bool recorded; /* as far as its maps tell */
     uint64_t lane; /* shared memory of a recorder that tells where its tables are; 0: none */
+    /* Of a walk over threads: what the first call has found, and the frames of the thread that was given last. */
+    struct ct_process_stack *stacks;
+    size_t stack_count;
+    struct ct_process_names names;
+    const struct ct_process_frame **frames; /* pointers to those of `names` */
 };
 
 struct ct_walk_frame;
@@ -59,12 +71,6 @@ struct ct_lines *ct_process_lines(struct ct_process_file *file);
 
 /* ---- frames with their names (process_names.c) ---- */
 
-struct ct_process_names { /* of one stack; frames and texts are freed with it */
-    struct ct_process_frame *frames;
-    size_t count, capacity;
-    char **texts;
-    size_t text_count, text_capacity;
-};
 int ct_process_name_frame(struct ct_process *process, const struct ct_walk_frame *from, struct ct_process_names *names);
 void ct_process_names_free(struct ct_process_names *names);
 

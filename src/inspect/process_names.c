@@ -39,7 +39,7 @@ static void add_inlined(void *arg, const char *name, const char *call) {
     struct ct_process_frame frame = i->frame;
     frame.name = keep(i->names, name);
     frame.offset = 0;
-    frame.inlined = 1;
+    frame.inlined = true;
     if (!i->status)
         i->status = add_frame(i->names, &frame);
     i->frame.line = keep(i->names, call);
@@ -61,7 +61,8 @@ int ct_process_name_frame(struct ct_process *process, const struct ct_walk_frame
     struct ct_process_file *file = ct_process_file_at(process, place);
     const struct ct_functions *functions = file ? ct_process_functions(file) : NULL;
     const struct ct_func *func = functions ? ct_functions_find(functions, place - file->bias) : NULL;
-    struct ct_process_frame to = {.pc = from->pc, .module = file ? file->path : "", .name = "", .line = ""};
+    struct ct_process_frame to = {
+        .size = sizeof to, .pc = from->pc, .module = file ? file->path : "", .name = "", .line = ""};
     uint64_t pc = from->function ? from->function : from->pc;
     if (func && ct_functions_name(functions, func)[0]) {
         to.name = ct_functions_name(functions, func);

@@ -153,8 +153,8 @@ struct subject {
 };
 
 /* Plans a stub into `bytes`, which will run at `address`; sets *length to the stub's length. */
-static enum ct_skip_reason plan_one(const struct subject *j, uint8_t *bytes, uint64_t address, size_t *length,
-                                    struct ct_plan *plan) {
+static enum ct_hook_skip_reason plan_one(const struct subject *j, uint8_t *bytes, uint64_t address, size_t *length,
+                                         struct ct_plan *plan) {
     struct ct_scan *scan = &j->work->scans[j->text];
     uint64_t *patched = j->work->patched[j->text];
     const struct ct_scan_func *f = &scan->funcs[j->index];
@@ -172,20 +172,20 @@ static enum ct_skip_reason plan_one(const struct subject *j, uint8_t *bytes, uin
     struct ct_code_buf out = {.bytes = bytes, .capacity = CT_STUB_MAX, .address = address};
     *length = 0;
     if (is_entry_patched(scan, patched, f))
-        return CT_SKIP_OVERLAP;
-    enum ct_skip_reason reason = ct_plan_hook(&request, &out, plan);
+        return CT_HOOK_SKIP_OVERLAP;
+    enum ct_hook_skip_reason reason = ct_plan_hook(&request, &out, plan);
     if (reason)
         return reason;
     if (is_patched(scan, patched, plan)) {
         ct_plan_release(&request, plan);
-        return CT_SKIP_OVERLAP;
+        return CT_HOOK_SKIP_OVERLAP;
     }
     note_patched(scan, patched, plan);
     *length = out.length;
-    return CT_SKIP_NONE;
+    return CT_HOOK_SKIP_NONE;
 }
 
-static void count_skip(struct ct_target_work *w, struct ct_target_function *f, enum ct_skip_reason reason) {
+static void count_skip(struct ct_target_work *w, struct ct_target_function *f, enum ct_hook_skip_reason reason) {
     f->skip = (uint8_t)reason;
     w->module->skipped[reason]++;
 }
@@ -196,7 +196,8 @@ static uint64_t add_hook(const struct subject *j, struct ct_target_function *f, 
     struct ct_target_work *w = j->work;
     struct ct_target_hook *hook = &w->hooks[w->hook_count];
     size_t length;
-    enum ct_skip_reason reason = plan_one(j, w->arena->bytes + where, w->arena->address + where, &length, &hook->plan);
+    enum ct_hook_skip_reason reason =
+        plan_one(j, w->arena->bytes + where, w->arena->address + where, &length, &hook->plan);
     if (reason) {
         if (j->action == CT_ACTION_RECORD)
             count_skip(w, f, reason);
@@ -211,7 +212,7 @@ static uint64_t add_hook(const struct subject *j, struct ct_target_function *f, 
     f->hook = 0; /* it has one */
     if (j->action == CT_ACTION_RECORD) {
         w->module->hooked++;
-        w->module->entry_only += j->class.entry_only != CT_ENTRY_ONLY_NONE;
+        w->module->entry_only += j->class.entry_only != CT_HOOK_ENTRY_ONLY_NONE;
     }
     return ct_target_round(length, 8);
 }
@@ -235,13 +236,13 @@ static bool decide_action(struct subject *j, const struct selection *selection, 
         .no_unwinder = j->work->no_unwinder,
     };
     j->class = ct_classify(&facts);
-    enum ct_skip_reason skip = j->class.skip;
+    enum ct_hook_skip_reason skip = j->class.skip;
     if (!skip && !is_selected(selection, f->name))
-        skip = CT_SKIP_FILTERED;
+        skip = CT_HOOK_SKIP_FILTERED;
     j->action = skip ? CT_ACTION_NONE : CT_ACTION_RECORD;
-    bool wanted = !skip || (j->class.service && skip != CT_SKIP_PLT);
+    bool wanted = !skip || (j->class.service && skip != CT_HOOK_SKIP_PLT);
     if (wanted && j->work->arena && !j->work->arena->address) {
-        skip = CT_SKIP_OUT_OF_REACH;
+        skip = CT_HOOK_SKIP_OUT_OF_REACH;
         wanted = false;
     }
     if (skip)
@@ -301,11 +302,11 @@ void ct_target_hooks_plan_rest(struct ct_target_work *w) {
                 continue;
             if (f->skip)
                 w->module->skipped[f->skip]--; /* decide_action() counts it again */
-            f->skip = CT_SKIP_NONE;
+            f->skip = CT_HOOK_SKIP_NONE;
             decide_action(&j, &selection, f);
             if (arena->size - arena->used < CT_STUB_MAX) {
                 if (j.action == CT_ACTION_RECORD)
-                    count_skip(w, f, CT_SKIP_OUT_OF_REACH);
+                    count_skip(w, f, CT_HOOK_SKIP_OUT_OF_REACH);
                 continue;
             }
             arena->used += add_hook(&j, f, arena->used);

@@ -24,8 +24,8 @@ struct ct_target_function {
     const char *name;      /* "" when nameless */
     uint32_t flags;        /* enum ct_func_flag */
     int32_t hook;          /* number of its hook; -1: none */
-    uint8_t skip;       /* enum ct_skip_reason: why it is not recorded; if it has a hook, that is for the engine only */
-    uint8_t entry_only; /* enum ct_entry_only_reason */
+    uint8_t skip; /* enum ct_hook_skip_reason: why it is not recorded; a hook that it has is for the engine only */
+    uint8_t entry_only; /* enum ct_hook_entry_only_reason */
 };
 
 struct ct_target_module {
@@ -37,8 +37,8 @@ struct ct_target_module {
     bool gone;           /* it has been unloaded; only set by ct_recording_each_module */
     struct ct_target_function *functions;
     size_t function_count;
-    uint64_t table_hash;                               /* FNV-1a 64 over (offset, size, name) of all functions */
-    size_t hooked, entry_only, skipped[CT_SKIP_COUNT]; /* hooked: hooked and recorded; entry_only: part of these */
+    uint64_t table_hash;                                    /* FNV-1a 64 over (offset, size, name) of all functions */
+    size_t hooked, entry_only, skipped[CT_HOOK_SKIP_COUNT]; /* hooked: hooked and recorded; entry_only: part of these */
     bool from_cache;
 };
 
@@ -50,7 +50,7 @@ struct ct_target_hook {
     uint64_t function_id; /* module_id << 32 | symbol_index */
     uint8_t action;       /* enum ct_hook_action: RECORD or NONE */
     uint8_t special;      /* enum ct_special */
-    uint8_t entry_only;   /* enum ct_entry_only_reason */
+    uint8_t entry_only;   /* enum ct_hook_entry_only_reason */
     bool service;
 };
 

@@ -105,7 +105,7 @@ int ct_count_thread(struct ct_counter *c, size_t thread) {
     struct ct_trace_event event;
     size_t gap = 0;
     uint64_t last_ns = 0;
-    while (!c->failed && ct_trace_next(cursor, &event)) {
+    while (!c->failed && ct_trace_cursor_next(cursor, &event)) {
         if (gap < facts->gap_count && facts->gaps[gap].at <= event.sequence) {
             uint64_t ns = last_ns && event.timestamp_ns > last_ns ? event.timestamp_ns - last_ns : 0;
             ct_frames_gap(&c->frames, ns);

@@ -43,6 +43,7 @@ static void on_signal(struct ct_crash *crash, struct ct_trace *trace, const stru
     struct ct_crash_signal *signal = new_signal(crash);
     signal->time_ns = event->timestamp_ns;
     copy_calls(frames, event->thread, &signal->calls);
+    signal->detail.size = sizeof signal->detail;
     signal->has_detail = ct_trace_detail(trace, event->thread, event->detail, &signal->detail) == 0 &&
                          signal->detail.type == CT_TRACE_DETAIL_SIGNAL;
 }
@@ -88,7 +89,7 @@ static int read_thread(struct ct_crash *crash, struct ct_trace *trace, const str
         return status;
     ct_frames_begin(&frames, known->complete, ignore_lost, NULL);
     inherit_calls(trace, thread, &frames);
-    while (ct_trace_next(cursor, &event)) {
+    while (ct_trace_cursor_next(cursor, &event)) {
         for (; gap < known->gap_count && known->gaps[gap].at <= event.sequence; gap++)
             ct_frames_gap(&frames, 0);
         on_event(crash, trace, process, &frames, &event);

@@ -35,7 +35,7 @@ static bool extend_outer(struct walker *w, size_t depth) {
 static bool next_call(struct walker *w) {
     struct ct_trace_event event;
     w->call.known = NULL;
-    while (ct_trace_next(w->cursor, &event)) {
+    while (ct_trace_cursor_next(w->cursor, &event)) {
         if (event.kind != CT_TRACE_CALL)
             continue;
         const struct ct_cached_function *known = ct_function_cache_get(w->names, w->process, event.function_id);

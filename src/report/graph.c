@@ -278,7 +278,7 @@ static int walk_thread(struct walk *w, const struct ct_facts *all, size_t thread
     struct ct_trace_event event;
     size_t gap = 0;
     uint64_t last_ns = 0;
-    while (!w->failed && ct_trace_next(cursor, &event)) {
+    while (!w->failed && ct_trace_cursor_next(cursor, &event)) {
         pass_gaps(w, facts, &gap, last_ns, &event);
         if (event.kind == CT_TRACE_CALL)
             on_call(w, &event);

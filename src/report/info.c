@@ -15,7 +15,7 @@ static const char *reason_text(const char *name) {
         const char *name, *text;
     } texts[] = {
 #define ROW(reason, sentence) {#reason, sentence},
-        CT_SKIP_LIST(ROW) CT_LOSS_LIST(ROW)
+        CT_HOOK_SKIP_LIST(ROW) CT_LOSS_LIST(ROW)
 #undef ROW
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
@@ -26,9 +26,10 @@ static const char *reason_text(const char *name) {
 
 /* Linkage stubs and parts of functions do not count as functions. */
 static bool is_part(const char *name) {
-    static const enum ct_skip_reason parts[] = {CT_SKIP_PLT, CT_SKIP_COLD, CT_SKIP_FRAGMENT, CT_SKIP_ODD_ENTRY};
-#define NAME(reason, sentence) [CT_SKIP_##reason] = #reason,
-    static const char *const names[] = {CT_SKIP_LIST(NAME)};
+    static const enum ct_hook_skip_reason parts[] = {CT_HOOK_SKIP_PLT, CT_HOOK_SKIP_COLD, CT_HOOK_SKIP_FRAGMENT,
+                                                     CT_HOOK_SKIP_ODD_ENTRY};
+#define NAME(reason, sentence) [CT_HOOK_SKIP_##reason] = #reason,
+    static const char *const names[] = {CT_HOOK_SKIP_LIST(NAME)};
 #undef NAME
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         if (!strcmp(names[parts[i]], name))
@@ -143,7 +144,7 @@ static int count_kinds(struct ct_info *info, struct ct_trace *trace) {
         int status = ct_trace_cursor_open_thread(&cursor, trace, info->threads[i], 0);
         if (status)
             return status;
-        while (ct_trace_next(cursor, &event))
+        while (ct_trace_cursor_next(cursor, &event))
             kinds[event.kind & 3]++;
         ct_trace_cursor_close(cursor);
     }

@@ -10,7 +10,7 @@
 
 /* How often a reason applies. */
 struct ct_info_reason {
-    const char *name; /* of CT_SKIP_LIST or CT_LOSS_LIST */
+    const char *name; /* of CT_HOOK_SKIP_LIST or CT_LOSS_LIST */
     const char *text; /* the sentence; "" when the name is not known */
     uint64_t count;
     bool part; /* a linkage stub or a part of a function: not a function that can be called */

@@ -128,7 +128,7 @@ static size_t find_row(const struct ct_report *report, const struct ct_trace *tr
 
 static int read_thread(struct ct_values *values, struct ct_trace *trace, const struct ct_report *report,
                        struct ct_argument_reader *reader, struct ct_table *places, size_t thread) {
-    static struct ct_trace_detail detail;
+    static struct ct_trace_detail detail = {.size = sizeof detail};
     static struct ct_arguments arguments;
     uint64_t first, end;
     size_t process = ct_trace_thread_at(trace, thread)->process;

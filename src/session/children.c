@@ -89,13 +89,13 @@ static void sum_up(struct ct_session_statistics *sum, const struct ct_session_st
     sum->signals += one->signals;
     sum->marks += one->marks;
     sum->windows += one->windows;
-    for (size_t i = 0; i < sizeof sum->stalk.events / sizeof sum->stalk.events[0]; i++)
-        sum->stalk.events[i] += one->stalk.events[i];
-    sum->stalk.on |= one->stalk.on;
-    sum->stalk.threads += one->stalk.threads;
-    sum->stalk.left += one->stalk.left;
-    sum->stalk.blocks += one->stalk.blocks;
-    sum->stalk.children += one->stalk.children;
+    for (size_t i = 0; i < sizeof sum->stalk_events / sizeof sum->stalk_events[0]; i++)
+        sum->stalk_events[i] += one->stalk_events[i];
+    sum->stalk_on |= one->stalk_on;
+    sum->stalk_threads += one->stalk_threads;
+    sum->stalk_left += one->stalk_left;
+    sum->stalk_blocks += one->stalk_blocks;
+    sum->stalk_children += one->stalk_children;
     if (one->written_until_ns && (!sum->written_until_ns || one->written_until_ns < sum->written_until_ns))
         sum->written_until_ns = one->written_until_ns;
     if (one->window_state > sum->window_state)

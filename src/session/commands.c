@@ -182,7 +182,7 @@ static void mark_one(void *arg, struct ct_recording *r) {
 
 static int mark(struct command *m) {
     struct task t = {.c = m->c};
-    if (m->c->session->options.detail == CT_DETAIL_OFF)
+    if (m->c->session->options.detail == CT_SESSION_DETAIL_OFF)
         return say(m, CT_ERR_BAD_STATE, "--detail off captures nothing that a mark could keep");
     each_recording(m->c->session, mark_one, &t);
     return t.marked == 1 ? say(m, 0, "marked") : say(m, 0, "marked in %llu processes", (unsigned long long)t.marked);
@@ -203,50 +203,50 @@ static int trigger_list(struct command *m) {
 }
 
 /* status and stop are answered by control.c. */
-static int (*const runs[CT_CONTROL_COUNT])(struct command *) = {
-    [CT_CONTROL_MARK] = mark,
-    [CT_CONTROL_TRIGGER_ADD] = trigger_add,
-    [CT_CONTROL_TRIGGER_REMOVE] = trigger_remove,
-    [CT_CONTROL_TRIGGER_LIST] = trigger_list,
-    [CT_CONTROL_EXCLUDE_ADD] = exclude_add,
-    [CT_CONTROL_EXCLUDE_REMOVE] = exclude_remove,
-    [CT_CONTROL_RECORD_OFF] = record_off,
-    [CT_CONTROL_RECORD_ON] = record_on,
-    [CT_CONTROL_PAUSE] = pause_all,
-    [CT_CONTROL_RESUME] = resume_all,
+static int (*const runs[CT_SESSION_COMMAND_COUNT])(struct command *) = {
+    [CT_SESSION_COMMAND_MARK] = mark,
+    [CT_SESSION_COMMAND_TRIGGER_ADD] = trigger_add,
+    [CT_SESSION_COMMAND_TRIGGER_REMOVE] = trigger_remove,
+    [CT_SESSION_COMMAND_TRIGGER_LIST] = trigger_list,
+    [CT_SESSION_COMMAND_EXCLUDE_ADD] = exclude_add,
+    [CT_SESSION_COMMAND_EXCLUDE_REMOVE] = exclude_remove,
+    [CT_SESSION_COMMAND_RECORD_OFF] = record_off,
+    [CT_SESSION_COMMAND_RECORD_ON] = record_on,
+    [CT_SESSION_COMMAND_PAUSE] = pause_all,
+    [CT_SESSION_COMMAND_RESUME] = resume_all,
 };
 
-enum ct_control_command ct_command_find(const char *line, const char **operand) {
+enum ct_session_command ct_command_find(const char *line, const char **operand) {
     static const struct {
         const char *words;
         bool takes;
     } commands[] = {
-#define COMMAND(name, words, operand, help) [CT_CONTROL_##name] = {words, sizeof operand > 1},
-        CT_CONTROL_LIST(COMMAND)
+#define COMMAND(name, words, operand, help) [CT_SESSION_COMMAND_##name] = {words, sizeof operand > 1},
+        CT_SESSION_COMMAND_LIST(COMMAND)
 #undef COMMAND
     };
-    for (int i = 0; i < CT_CONTROL_COUNT; i++) {
+    for (int i = 0; i < CT_SESSION_COMMAND_COUNT; i++) {
         size_t length = strlen(commands[i].words);
         bool fits = !strncmp(line, commands[i].words, length) && line[length] == (commands[i].takes ? ' ' : 0);
         *operand = line + length + commands[i].takes;
         if (fits)
-            return (enum ct_control_command)i;
+            return (enum ct_session_command)i;
     }
-    return CT_CONTROL_COUNT;
+    return CT_SESSION_COMMAND_COUNT;
 }
 
 /* There are no hooks and no detail to be changed in a process that is followed. */
-static bool is_for_hooks(enum ct_control_command which) {
-    return which != CT_CONTROL_PAUSE && which != CT_CONTROL_RESUME;
+static bool is_for_hooks(enum ct_session_command which) {
+    return which != CT_SESSION_COMMAND_PAUSE && which != CT_SESSION_COMMAND_RESUME;
 }
 
-int ct_command_run(struct ct_control_server *c, enum ct_control_command which, const char *operand, char **answer) {
+int ct_command_run(struct ct_control_server *c, enum ct_session_command which, const char *operand, char **answer) {
     struct command m = {c, operand, malloc(SENTENCE)};
     int status = m.text ? 0 : CT_ERR_NO_MEMORY;
-    if (m.text && which < CT_CONTROL_COUNT && runs[which] && c->session->options.stalk && is_for_hooks(which))
+    if (m.text && which < CT_SESSION_COMMAND_COUNT && runs[which] && c->session->options.stalk && is_for_hooks(which))
         status = say(&m, CT_ERR_BAD_STATE,
                      "a process that is followed (contrail stalk) can only be told status, pause, resume and stop");
-    else if (m.text && which < CT_CONTROL_COUNT && runs[which])
+    else if (m.text && which < CT_SESSION_COMMAND_COUNT && runs[which])
         status = runs[which](&m);
     else if (m.text)
         status = say(&m, CT_ERR_INVALID_ARGUMENT,

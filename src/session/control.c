@@ -63,7 +63,7 @@ static void write_metrics(const struct ct_control_server *c, bool over) {
 }
 
 static void sample(struct ct_control_server *c, bool over) {
-    struct ct_session_statistics now;
+    struct ct_session_statistics now = {.size = sizeof now};
     ct_session_statistics(c->session, &now);
     ct_metrics_sample(&c->metrics, &now, ct_clock_now());
     write_metrics(c, over);

@@ -85,7 +85,7 @@ static void answer_status(const struct ct_control_server *c, struct ct_control_c
 }
 
 /* A refusal begins with "error" and the status. */
-static void answer_command(struct ct_control_server *c, struct ct_control_caller *one, enum ct_control_command which,
+static void answer_command(struct ct_control_server *c, struct ct_control_caller *one, enum ct_session_command which,
                            const char *operand) {
     char *text, *refusal;
     int status = ct_command_run(c, which, operand, &text), length;
@@ -111,10 +111,10 @@ static void wait_for_stop(struct ct_control_server *c, struct ct_control_caller 
 static void obey(struct ct_control_server *c, struct ct_control_caller *one) {
     const char *operand;
     one->line[strcspn(one->line, "\n")] = 0;
-    enum ct_control_command which = ct_command_find(one->line, &operand);
-    if (which == CT_CONTROL_STATUS)
+    enum ct_session_command which = ct_command_find(one->line, &operand);
+    if (which == CT_SESSION_COMMAND_STATUS)
         answer_status(c, one);
-    else if (which == CT_CONTROL_STOP)
+    else if (which == CT_SESSION_COMMAND_STOP)
         wait_for_stop(c, one);
     else
         answer_command(c, one, which, operand);

@@ -54,10 +54,10 @@ void ct_callers_end(struct ct_control_server *c);
 
 /* ---- commands.c ---- */
 
-/* What a line asks for; CT_CONTROL_COUNT: nothing that is known. *operand is what comes behind the words. */
-enum ct_control_command ct_command_find(const char *line, const char **operand);
+/* What a line asks for; CT_SESSION_COMMAND_COUNT: nothing that is known. *operand is what comes behind the words. */
+enum ct_session_command ct_command_find(const char *line, const char **operand);
 /* Does it. *answer (freed by the caller) is for the user, also when it fails; NULL: out of memory. */
-int ct_command_run(struct ct_control_server *c, enum ct_control_command which, const char *operand, char **answer);
+int ct_command_run(struct ct_control_server *c, enum ct_session_command which, const char *operand, char **answer);
 /* Brings what is wished to the processes that do not have it yet. False: not to all of them in time. */
 bool ct_command_reconcile(struct ct_control_server *c);
 

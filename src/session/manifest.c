@@ -136,9 +136,9 @@ static void put_module(void *arg, const struct ct_target_module *m) {
     ct_json_number(j, "hooked", m->hooked);
     ct_json_number(j, "entry_only", m->entry_only);
     ct_json_begin(j, "skipped", '{');
-    for (int r = 1; r < CT_SKIP_COUNT; r++)
+    for (int r = 1; r < CT_HOOK_SKIP_COUNT; r++)
         if (m->skipped[r])
-            ct_json_number(j, ct_skip_name((enum ct_skip_reason)r), m->skipped[r]);
+            ct_json_number(j, ct_hook_skip_name((enum ct_hook_skip_reason)r), m->skipped[r]);
     ct_json_end(j, '}');
     ct_json_end(j, '}');
 }
@@ -264,7 +264,7 @@ static int write_manifest(struct ct_recording *r, bool complete) {
     char tool[64];
     snprintf(tool, sizeof tool, "contrail %s", ct_version());
     ct_json_begin(&j, NULL, '{');
-    ct_json_string(&j, "format", r->session->options.format == CT_FORMAT_PACKED ? "packed" : "atf2");
+    ct_json_string(&j, "format", r->session->options.format == CT_SESSION_FORMAT_PACKED ? "packed" : "atf2");
     ct_json_number(&j, "version", 1);
     ct_json_string(&j, "tool", tool);
     ct_json_bool(&j, "complete", complete);
@@ -299,9 +299,10 @@ static void write_module(void *arg, const struct ct_target_module *m) {
     ct_symbols_writer_module(w, m->id, m->path, m->build_id, m->bias);
     for (size_t k = 0; k < m->function_count; k++) {
         const struct ct_target_function *f = &m->functions[k];
-        const char *entry_only = f->entry_only ? ct_entry_only_text((enum ct_entry_only_reason)f->entry_only) : "";
+        const char *entry_only =
+            f->entry_only ? ct_hook_entry_only_text((enum ct_hook_entry_only_reason)f->entry_only) : "";
         ct_symbols_writer_function(w, (uint64_t)m->id << 32 | k, f->offset, f->size, f->name,
-                                   f->skip ? ct_skip_name((enum ct_skip_reason)f->skip) : "", entry_only);
+                                   f->skip ? ct_hook_skip_name((enum ct_hook_skip_reason)f->skip) : "", entry_only);
     }
 }
 
@@ -348,7 +349,7 @@ static void put_detail_status(struct ct_json *j, const struct ct_session *s, con
     static const char *const modes[] = {"marked", "always", "off"};
     ct_json_begin(j, "detail", '{');
     ct_json_string(j, "mode", modes[s->options.detail]);
-    ct_json_string(j, "state", ct_window_state_name(n->window_state));
+    ct_json_string(j, "state", ct_session_window_name(n->window_state));
     ct_json_number(j, "reach_ns", n->detail_reach_ns);
     ct_json_number(j, "marks", n->marks);
     ct_json_number(j, "windows", n->windows);
@@ -359,7 +360,7 @@ static void put_detail_status(struct ct_json *j, const struct ct_session *s, con
 }
 
 void ct_manifest_status(struct ct_session *s, struct ct_json *j) {
-    struct ct_session_statistics n;
+    struct ct_session_statistics n = {.size = sizeof n};
     char path[PATH_MAX]; /* whoever asks may be in another working directory */
     ct_session_statistics(s, &n);
     ct_json_string(j, "state", ct_session_state_name(ct_session_state(s)));

@@ -128,8 +128,8 @@ static void print_detail(const struct ct_metrics *m, FILE *out) {
     counter(out, "detail_bytes_total", "Bytes of detail that were written.", s->detail_bytes);
     gauge(out, "detail_reach_seconds", "How far back detail in memory reaches.", (double)s->detail_reach_ns * 1e-9);
     head(out, "window_state", "gauge", "1 for the state that the windows of detail are in.");
-    for (int i = 0; i < CT_WINDOW_STATE_COUNT; i++)
-        fprintf(out, "contrail_window_state{state=\"%s\"} %d\n", ct_window_state_name((enum ct_window_state)i),
+    for (int i = 0; i < CT_SESSION_WINDOW_COUNT; i++)
+        fprintf(out, "contrail_window_state{state=\"%s\"} %d\n", ct_session_window_name((enum ct_session_window)i),
                 (int)s->window_state == i);
 }
 

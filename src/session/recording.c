@@ -232,7 +232,8 @@ void ct_recording_destroy(struct ct_recording *r) {
 
 /* Linkage stubs and parts of functions are no functions. */
 static bool is_function(int reason) {
-    return reason != CT_SKIP_PLT && reason != CT_SKIP_COLD && reason != CT_SKIP_FRAGMENT && reason != CT_SKIP_ODD_ENTRY;
+    return reason != CT_HOOK_SKIP_PLT && reason != CT_HOOK_SKIP_COLD && reason != CT_HOOK_SKIP_FRAGMENT &&
+           reason != CT_HOOK_SKIP_ODD_ENTRY;
 }
 
 static void count_module(void *arg, const struct ct_target_module *m) {
@@ -241,8 +242,8 @@ static void count_module(void *arg, const struct ct_target_module *m) {
     out->functions += m->function_count;
     out->hooked += m->hooked;
     out->entry_only += m->entry_only;
-    out->read_code += m->skipped[CT_SKIP_READ_CODE];
-    for (int k = 0; k < CT_SKIP_COUNT; k++)
+    out->read_code += m->skipped[CT_HOOK_SKIP_READ_CODE];
+    for (int k = 0; k < CT_HOOK_SKIP_COUNT; k++)
         *(is_function(k) ? &out->skipped : &out->functions) += is_function(k) ? m->skipped[k] : 0 - m->skipped[k];
 }
 

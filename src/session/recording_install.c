@@ -55,7 +55,7 @@ int ct_recording_make_plan(struct ct_recording *r, struct ct_target_plan_options
         (struct ct_target_filter){.only = r->session->options.only, .exclude = r->session->options.exclude};
     options.cache_dir = cached ? cache : NULL;
     options.cache_bytes = r->session->options.cache_size;
-    options.detail = r->session->options.detail != CT_DETAIL_OFF;
+    options.detail = r->session->options.detail != CT_SESSION_DETAIL_OFF;
     if (r->session->options.stalk) { /* names of everything; what is left out is left out when following */
         options.filter = (struct ct_target_filter){0};
         options.names_only = true;
@@ -197,7 +197,7 @@ static struct ct_injection_options injection_options(const struct ct_recording *
     return (struct ct_injection_options){
         .lane = {.index_memory = o->index_memory,
                  .lossless = o->lossless,
-                 .detail_memory = o->detail == CT_DETAIL_OFF ? 0 : o->detail_memory,
+                 .detail_memory = o->detail == CT_SESSION_DETAIL_OFF ? 0 : o->detail_memory,
                  .stack_bytes = o->stack_bytes < 0 ? 0 : (uint32_t)o->stack_bytes,
                  .detail_rate = o->detail_rate,
                  .vectors = o->vectors},

@@ -144,7 +144,7 @@ static int keep(struct ct_recording *r, struct ct_shared_plan *shared, bool inst
 }
 
 /* Nobody else knows the plan yet. */
-static void give_up(struct ct_target_plan *plan, enum ct_skip_reason why) {
+static void give_up(struct ct_target_plan *plan, enum ct_hook_skip_reason why) {
     for (size_t i = 0; i < plan->module_count; i++) {
         struct ct_target_module *m = &plan->modules[i];
         for (size_t k = 0; k < m->function_count; k++) {
@@ -205,7 +205,7 @@ static int add_new(struct ct_recording *r, const struct survey *s) {
             (void)ct_remote_resume(r->remote);
     }
     if (shared && status)
-        give_up(shared->plan, status == CT_ERR_NO_SPACE ? CT_SKIP_NO_ROOM : CT_SKIP_CAME_LATER);
+        give_up(shared->plan, status == CT_ERR_NO_SPACE ? CT_HOOK_SKIP_NO_ROOM : CT_HOOK_SKIP_CAME_LATER);
     if (shared && (!shared->plan->module_count || keep(r, shared, status != CT_ERR_NO_SPACE)))
         ct_recording_release(shared);
     else if (shared)

@@ -1,4 +1,5 @@
 /* Sessions: the state machine and what happens to the process. See contrail/session.h. */
+#include "base/sized.h"
 #include "session/children.h"
 #include "session/control.h"
 #include "session/metrics.h"
@@ -110,9 +111,20 @@ static void free_list(char **list) {
     free(list);
 }
 
-static void take_options(struct ct_session *s, const struct ct_session_options *options) {
+/* The caller's structs, complete. */
+static int copy_options(struct ct_session *s, const struct ct_session_options *options) {
     struct ct_session_options *o = &s->options;
-    *o = options ? *options : (struct ct_session_options){0};
+    int status = ct_sized_copy_in(o, sizeof *o, options);
+    if (!status && o->stalk) {
+        status = ct_sized_copy_in(&s->stalk, sizeof s->stalk, o->stalk);
+        o->stalk = &s->stalk;
+    }
+    return status;
+}
+
+/* Strings and lists become our own, defaults take the place of 0. */
+static void complete_options(struct ct_session *s) {
+    struct ct_session_options *o = &s->options;
     s->output = strdup(o->output ? o->output : "traces");
     s->command_line = strdup(o->command_line ? o->command_line : "");
     s->only = copy_list(o->only);
@@ -128,11 +140,8 @@ static void take_options(struct ct_session *s, const struct ct_session_options *
     s->group_name = o->group ? strdup(o->group) : NULL;
     o->group = s->group_name;
     o->index_memory = o->index_memory ? o->index_memory : DEFAULT_MEMORY;
-    if (o->stalk) {
-        s->stalk = *o->stalk;
-        o->stalk = &s->stalk;
-        o->detail = CT_DETAIL_OFF;
-    }
+    if (o->stalk)
+        o->detail = CT_SESSION_DETAIL_OFF;
     if (o->redact) {
         o->stack_bytes = -1;
         o->vectors = false;
@@ -192,7 +201,13 @@ int ct_session_create(struct ct_session **out, const struct ct_session_options *
     struct ct_session *s = *out = calloc(1, sizeof *s);
     if (!s)
         return CT_ERR_NO_MEMORY;
-    take_options(s, options);
+    int status = copy_options(s, options);
+    if (status) {
+        free(s);
+        *out = NULL;
+        return status;
+    }
+    complete_options(s);
     s->process.pidfd = s->process.exit_status = -1;
     pthread_mutex_init(&s->mutex, NULL);
     pthread_rwlock_init(&s->policy_lock, NULL);
@@ -201,7 +216,7 @@ int ct_session_create(struct ct_session **out, const struct ct_session_options *
     if (ct_children_create(s) || (!s->segments && (s->options.keep_bytes || s->options.keep_ns)))
         return CT_ERR_NO_MEMORY;
     ct_session_move(s, CT_SESSION_INITIALIZED);
-    int status = ct_policy_create(&s->policy, &s->options, ct_clock_now(), s->error, sizeof s->error);
+    status = ct_policy_create(&s->policy, &s->options, ct_clock_now(), s->error, sizeof s->error);
     if (!status)
         status = find_group(s);
     if (!status)
@@ -401,24 +416,24 @@ static int note_end(struct ct_session *s) {
     return finish_first(s, ct_recording_note_exit(s->first, s->process.exit_status));
 }
 
-static int end_session(struct ct_session *s, struct ct_session_happening *what, enum ct_session_event event,
+static int end_session(struct ct_session *s, struct ct_session_event *what, enum ct_session_event_kind event,
                        int status) {
-    what->event = event;
+    what->kind = event;
     what->exit_status = s->process.exit_status;
     ct_control_stop(s);
     ct_session_move(s, CT_SESSION_INITIALIZED);
     return status;
 }
 
-static enum ct_session_event something_asked(struct ct_session *s) {
+static enum ct_session_event_kind something_asked(struct ct_session *s) {
     if (__atomic_load_n(&s->asked_to_stop, __ATOMIC_ACQUIRE))
-        return CT_SESSION_ASKED_TO_STOP;
+        return CT_SESSION_EVENT_ASKED_TO_STOP;
     bool broken = __atomic_load_n(&s->first->drain.error, __ATOMIC_ACQUIRE) || ct_children_broken(s);
-    return broken ? CT_SESSION_DISK_FULL : CT_SESSION_NOTHING;
+    return broken ? CT_SESSION_EVENT_DISK_FULL : CT_SESSION_EVENT_NOTHING;
 }
 
 /* Has the session anything left to do? */
-static bool is_over(struct ct_session *s, struct ct_session_happening *what, int *status) {
+static bool is_over(struct ct_session *s, struct ct_session_event *what, int *status) {
     struct pollfd p = {.fd = s->process.pidfd, .events = POLLIN};
     if (!s->process.ended && poll(&p, 1, 0) > 0)
         *status = note_end(s);
@@ -428,12 +443,11 @@ static bool is_over(struct ct_session *s, struct ct_session_happening *what, int
         return false;
     if (!s->process.ended && poll(&p, 1, LAST_LOOK_MS) > 0) /* what was recorded last may have been its end */
         *status = note_end(s);
-    *status = end_session(s, what, s->process.ended ? CT_SESSION_EXITED : CT_SESSION_REPLACED, *status);
+    *status = end_session(s, what, s->process.ended ? CT_SESSION_EVENT_EXITED : CT_SESSION_EVENT_REPLACED, *status);
     return true;
 }
 
-int ct_session_wait(struct ct_session *s, int timeout_ms, struct ct_session_happening *what) {
-    *what = (struct ct_session_happening){.event = CT_SESSION_NOTHING, .exit_status = -1};
+static int wait_for(struct ct_session *s, int timeout_ms, struct ct_session_event *what) {
     if (!s || (s->state != CT_SESSION_RUNNING && s->state != CT_SESSION_ATTACHED))
         return CT_ERR_BAD_STATE;
     uint64_t deadline = ct_clock_now() + (uint64_t)(timeout_ms < 0 ? INT_MAX : timeout_ms) * 1000000u;
@@ -441,16 +455,25 @@ int ct_session_wait(struct ct_session *s, int timeout_ms, struct ct_session_happ
         if (is_over(s, what, &status))
             return status;
         what->exit_status = s->process.exit_status; /* the first process may be over, and its children go on */
-        what->event = something_asked(s);
+        what->kind = something_asked(s);
         uint64_t now = ct_clock_now();
-        if (what->event || now >= deadline || status)
+        if (what->kind || now >= deadline || status)
             return status;
         uint64_t left_ms = (deadline - now) / 1000000;
         ct_children_wait(s, s->process.ended ? -1 : s->process.pidfd, left_ms > 50 ? 50 : (int)left_ms);
     }
 }
 
-/* ---- telling ---- */
+int ct_session_wait(struct ct_session *s, int timeout_ms, struct ct_session_event *event) {
+    struct ct_session_event own = {.size = sizeof own, .kind = CT_SESSION_EVENT_NOTHING, .exit_status = -1};
+    if (!ct_sized_is_valid(event))
+        return CT_ERR_INVALID_ARGUMENT;
+    int status = wait_for(s, timeout_ms, &own);
+    (void)ct_sized_copy_out(event, &own, sizeof own);
+    return status;
+}
+
+/* ---- reporting ---- */
 
 const char *ct_session_directory(const struct ct_session *s) {
     return s->directory;
@@ -464,15 +487,20 @@ int ct_session_pid(const struct ct_session *s) {
     return s->process.pid;
 }
 
-void ct_session_statistics(const struct ct_session *session, struct ct_session_statistics *out) {
+_Static_assert(CT_LOSS_COUNT <= CT_SESSION_LOSS_ROOM, "lost has no room for another reason");
+
+int ct_session_statistics(const struct ct_session *session, struct ct_session_statistics *out) {
     struct ct_session *s = (struct ct_session *)(uintptr_t)session;
-    *out = (struct ct_session_statistics){0};
+    struct ct_session_statistics own = {.size = sizeof own};
+    if (!ct_sized_is_valid(out))
+        return CT_ERR_INVALID_ARGUMENT;
     pthread_mutex_lock(&s->mutex);
     if (s->first)
-        ct_recording_statistics(s->first, out);
-    out->processes = s->first != NULL;
+        ct_recording_statistics(s->first, &own);
+    own.processes = s->first != NULL;
     pthread_mutex_unlock(&s->mutex);
-    ct_children_add_statistics(s, out);
+    ct_children_add_statistics(s, &own);
+    return ct_sized_copy_out(out, &own, sizeof own);
 }
 
 #define LOSS_NAME(name, text) [CT_LOSS_##name] = #name,
@@ -488,9 +516,9 @@ const char *ct_loss_text(enum ct_loss_reason reason) {
     return (unsigned)reason < CT_LOSS_COUNT ? loss_texts[reason] : "?";
 }
 
-#define WINDOW_STATE_NAME(name, text) [CT_WINDOW_##name] = text,
-static const char *const window_state_names[] = {CT_WINDOW_STATE_LIST(WINDOW_STATE_NAME)};
+#define WINDOW_STATE_NAME(name, text) [CT_SESSION_WINDOW_##name] = text,
+static const char *const window_state_names[] = {CT_SESSION_WINDOW_LIST(WINDOW_STATE_NAME)};
 
-const char *ct_window_state_name(enum ct_window_state state) {
-    return (unsigned)state < CT_WINDOW_STATE_COUNT ? window_state_names[state] : "?";
+const char *ct_session_window_name(enum ct_session_window state) {
+    return (unsigned)state < CT_SESSION_WINDOW_COUNT ? window_state_names[state] : "?";
 }

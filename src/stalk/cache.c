@@ -292,9 +292,6 @@ static struct stalk_cache *make_cache(struct ct_stalker *s, uint32_t mask, bool 
 
 struct stalk_cache *ct_stalk_cache_for(struct ct_stalker *s, uint32_t mask, bool count_calls,
                                        const struct ct_stalker_transformer *transformer) {
-    struct ct_stalker_transformer plain = {0};
-    if (!transformer)
-        transformer = &plain;
     for (struct stalk_cache *c = s->caches; c; c = c->next)
         if (!c->newer && c->mask == mask && c->count_calls == count_calls &&
             c->transformer.transform == transformer->transform && c->transformer.user == transformer->user)

@@ -513,7 +513,7 @@ int ct_lower_finish(struct stalk_build *b, struct stalk_fragment *f) {
 
 /* ---- for transformers ---- */
 
-static uint8_t public_kind(uint8_t kind) {
+static enum ct_stalker_insn_kind public_kind(uint8_t kind) {
     switch (kind) {
     case CT_INSN_JMP:
     case CT_INSN_JMP_INDIRECT:
@@ -539,9 +539,10 @@ void ct_lower_describe(const struct stalk_insn *insn, struct ct_stalker_insn *ou
     struct ct_x64_effects effects;
     struct ct_x64_mem mem;
     ct_x64_effects(x, &effects);
+    out->size = sizeof *out;
     out->address = insn->address;
     out->bytes = insn->bytes;
-    out->size = x->length;
+    out->length = x->length;
     out->kind = public_kind(x->kind);
     out->indirect = x->kind == CT_INSN_CALL_INDIRECT || x->kind == CT_INSN_JMP_INDIRECT || x->kind == CT_INSN_RET;
     out->has_memory = ct_x64_memory(x, &mem);

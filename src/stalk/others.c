@@ -103,13 +103,18 @@ static int redirect_to_begin(struct ct_stalker *s, struct ct_os_stopped *stopped
 
 STALK_API int ct_stalker_follow(struct ct_stalker *s, int tid, const struct ct_stalker_transformer *transformer,
                                 const struct ct_stalker_sink *sink) {
-    if (!s || tid <= 0 || (sink && sink->mask & ~(uint32_t)CT_STALKER_MASK))
+    struct ct_stalker_transformer own_transformer;
+    struct ct_stalker_sink own_sink;
+    if (!s || tid <= 0)
         return CT_ERR_INVALID_ARGUMENT;
+    int status = ct_stalk_copy_in(transformer, sink, &own_transformer, &own_sink);
+    if (status)
+        return status;
     if (tid == ct_os_gettid())
         return ct_stalker_follow_me(s, transformer, sink);
     if (!ct_os_thread_alive(tid))
         return CT_ERR_NOT_FOUND;
-    int status = ct_stalk_make_cache(s, transformer, sink);
+    status = ct_stalk_make_cache(s, &own_transformer, &own_sink);
     if (status)
         return status;
     status = CT_ERR_BUSY;
@@ -117,7 +122,7 @@ STALK_API int ct_stalker_follow(struct ct_stalker *s, int tid, const struct ct_s
         struct ct_os_stopped *stopped;
         status = ct_os_stop_threads(&stopped);
         if (status == CT_OK) {
-            status = redirect_to_begin(s, stopped, tid, transformer, sink);
+            status = redirect_to_begin(s, stopped, tid, &own_transformer, &own_sink);
             ct_os_resume_threads(stopped);
         }
         if (status == CT_ERR_BUSY)

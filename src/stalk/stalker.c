@@ -1,5 +1,6 @@
 /* The Stalker's public functions, following apart (thread.c, others.c). */
 #include "stalk/stalker.h"
+#include "base/sized.h"
 #include "os/os.h"
 #include "os/thread.h"
 #include "stalk/cache.h"
@@ -83,19 +84,22 @@ static int find_library(void *arg, const struct ct_os_map *map) {
 }
 
 STALK_API int ct_stalker_create(struct ct_stalker **out, const struct ct_stalker_options *options) {
-    if (!out || (options && (options->memory > CT_STALKER_MEMORY_PROTECT || options->inline_cache_entries < -1 ||
-                             options->inline_cache_entries > STALK_MAX_INLINE)))
+    struct ct_stalker_options own;
+    int status = ct_sized_copy_in(&own, sizeof own, options);
+    if (status)
+        return status;
+    if (!out || own.memory > CT_STALKER_MEMORY_PROTECT || own.inline_cache_entries < -1 ||
+        own.inline_cache_entries > STALK_MAX_INLINE)
         return CT_ERR_INVALID_ARGUMENT;
     struct ct_stalker *s = ct_os_alloc(sizeof *s, CT_OS_READ | CT_OS_WRITE);
     if (!s)
         return CT_ERR_NO_MEMORY;
     s->pid = ct_os_getpid();
-    s->mode = options ? (enum ct_wx_mode)options->memory : CT_WX_AUTO;
-    s->queue_capacity = options && options->queue_capacity ? (uint32_t)options->queue_capacity : DEFAULT_CAPACITY;
-    s->drain_interval_ns =
-        (uint64_t)(options && options->drain_interval_ms ? options->drain_interval_ms : DEFAULT_INTERVAL) * 1000000;
-    s->follow_children = options && options->follow_children;
-    int entries = options && options->inline_cache_entries ? options->inline_cache_entries : DEFAULT_INLINE;
+    s->mode = (enum ct_wx_mode)own.memory;
+    s->queue_capacity = own.queue_capacity ? (uint32_t)own.queue_capacity : DEFAULT_CAPACITY;
+    s->drain_interval_ns = (uint64_t)(own.drain_interval_ms ? own.drain_interval_ms : DEFAULT_INTERVAL) * 1000000;
+    s->follow_children = own.follow_children;
+    int entries = own.inline_cache_entries ? own.inline_cache_entries : DEFAULT_INLINE;
     s->inline_entries = entries < 0 ? 0 : (uint8_t)entries;
     s->trust = 1;
     s->has_rorx = ct_stalk_has_rorx();
@@ -407,8 +411,13 @@ STALK_API int ct_stalker_event_of(const char *name) {
     return CT_ERR_NOT_FOUND;
 }
 
-STALK_API void ct_stalker_statistics(struct ct_stalker *s, struct ct_stalker_statistics *out) {
+_Static_assert(CT_STALKER_END_COUNT <= CT_STALKER_END_ROOM, "ends has no room for another one");
+
+STALK_API int ct_stalker_statistics(struct ct_stalker *s, struct ct_stalker_statistics *out) {
+    if (!s)
+        return CT_ERR_INVALID_ARGUMENT;
     ct_stalk_lock(s);
-    ct_stalk_copy(out, &s->statistics, sizeof *out);
+    int status = ct_sized_copy_out(out, &s->statistics, sizeof s->statistics);
     ct_stalk_unlock(s);
+    return status;
 }

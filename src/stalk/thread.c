@@ -5,6 +5,7 @@
  * destroyed: return addresses of excluded calls may still lead here. Owner: the Stalker's lock; `following` is also changed
  * by the thread itself. */
 #include "stalk/thread.h"
+#include "base/sized.h"
 #include "hook/layout.h"
 #include "os/os.h"
 #include "os/thread.h"
@@ -194,20 +195,22 @@ static int find_block(struct stalk_thread *t, uint64_t present, uint64_t *block)
     return *block ? CT_OK : CT_ERR_NO_MEMORY;
 }
 
-static void copy_sink(struct ct_stalker_sink *to, const struct ct_stalker_sink *from) {
-    if (from)
-        ct_stalk_copy(to, from, sizeof *to);
-    else
-        for (size_t i = 0; i < sizeof *to; i++)
-            ((uint8_t *)to)[i] = 0;
+int ct_stalk_copy_in(const struct ct_stalker_transformer *transformer, const struct ct_stalker_sink *sink,
+                     struct ct_stalker_transformer *own_transformer, struct ct_stalker_sink *own_sink) {
+    int status = ct_sized_copy_in(own_transformer, sizeof *own_transformer, transformer);
+    if (!status)
+        status = ct_sized_copy_in(own_sink, sizeof *own_sink, sink);
+    if (!status && own_sink->mask & ~(uint32_t)CT_STALKER_MASK)
+        status = CT_ERR_INVALID_ARGUMENT;
+    return status;
 }
 
 /* The mask says what code is made. */
 static struct stalk_cache *cache_for(struct ct_stalker *s, const struct ct_stalker_transformer *transformer,
                                      const struct ct_stalker_sink *sink) {
-    bool count = sink && sink->on_call_summary && !sink->on_receive;
-    uint32_t mask = sink ? sink->mask : 0;
-    if (sink && sink->on_call_summary)
+    bool count = sink->on_call_summary && !sink->on_receive;
+    uint32_t mask = sink->mask;
+    if (sink->on_call_summary)
         mask |= CT_STALKER_CALL;
     if (count)
         mask &= CT_STALKER_CALL;
@@ -227,7 +230,7 @@ int ct_stalk_make_cache(struct ct_stalker *s, const struct ct_stalker_transforme
 static int prepare(struct stalk_thread *t, uint64_t block, const struct ct_stalker_transformer *transformer,
                    const struct ct_stalker_sink *sink) {
     struct ct_stalker *s = t->stalker;
-    copy_sink(&t->sink, sink);
+    ct_stalk_copy(&t->sink, sink, sizeof t->sink);
     t->cache = cache_for(s, transformer, &t->sink);
     t->left = NULL;
     if (!t->cache)
@@ -309,11 +312,13 @@ static void do_not_begin(struct stalk_thread *t) {
 
 struct begin ct_stalk_do_follow_me(struct ct_stalker *s, const struct ct_stalker_transformer *transformer,
                                    const struct ct_stalker_sink *sink, uint64_t *slot) {
-    struct begin result = {CT_ERR_INVALID_ARGUMENT, 0};
-    if (!s || (sink && sink->mask & ~(uint32_t)CT_STALKER_MASK))
+    struct ct_stalker_transformer own_transformer;
+    struct ct_stalker_sink own_sink;
+    int status = s ? ct_stalk_copy_in(transformer, sink, &own_transformer, &own_sink) : CT_ERR_INVALID_ARGUMENT;
+    struct begin result = {status, 0};
+    if (status)
         return result;
     uint64_t base = ct_os_get_block(), block;
-    int status = CT_OK;
     struct stalk_thread *lost = ct_stalk_thread_enter();
     if (lost && lost->stalker == s && lost->following == 1 && !lost->in_callback &&
         !ct_stalk_return_of(lost->cache, *slot)) { /* it jumped out of an excluded call: followed again from here */
@@ -323,7 +328,8 @@ struct begin ct_stalk_do_follow_me(struct ct_stalker *s, const struct ct_stalker
     if (lost)
         ct_stalk_area_leave(lost->area);
     uint64_t signals = ct_os_block_signals();
-    struct stalk_thread *t = ct_stalk_thread_make(s, ct_os_gettid(), transformer, sink, base, &block, &status);
+    struct stalk_thread *t =
+        ct_stalk_thread_make(s, ct_os_gettid(), &own_transformer, &own_sink, base, &block, &status);
     if (t && block != base)
         status = ct_os_set_block((void *)block);
     if (t && status) {

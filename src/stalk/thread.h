@@ -89,6 +89,9 @@ struct stalk_thread *ct_stalk_thread_make(struct ct_stalker *s, int tid,
 void ct_stalk_thread_free(struct stalk_thread *t);
 /* Every thread is stopped, and no GS leads to a block that was made for one: they are freed. */
 void ct_stalk_threads_end(void);
+/* What a caller of the public functions gives, in complete structs of ours, also where it gives NULL. */
+int ct_stalk_copy_in(const struct ct_stalker_transformer *transformer, const struct ct_stalker_sink *sink,
+                     struct ct_stalker_transformer *own_transformer, struct ct_stalker_sink *own_sink);
 /* What threads with this transformer and sink will need: before others are stopped, because it calls functions
  * outside. */
 int ct_stalk_make_cache(struct ct_stalker *s, const struct ct_stalker_transformer *transformer,

@@ -245,6 +245,7 @@ int ct_arguments_of(struct ct_argument_reader *r, size_t thread, const struct ct
 
 int ct_arguments_read(struct ct_argument_reader *r, size_t thread, uint32_t detail_seq, struct ct_arguments *out) {
     out->count = 0;
+    r->detail.size = sizeof r->detail;
     int status = ct_trace_detail(r->trace, thread, detail_seq, &r->detail);
     return status ? status : ct_arguments_of(r, thread, &r->detail, out);
 }

@@ -218,7 +218,7 @@ static void go_on(struct ct_trace_cursor *cursor) {
         sift_down(cursor, 0);
 }
 
-bool ct_trace_next(struct ct_trace_cursor *cursor, struct ct_trace_event *event) {
+bool ct_trace_cursor_next(struct ct_trace_cursor *cursor, struct ct_trace_event *event) {
     if (!cursor->count)
         return false;
     const struct stream *stream = cursor->heap[0];
@@ -238,7 +238,7 @@ enum ct_trace_step ct_trace_next_step(struct ct_trace_cursor *cursor, struct ct_
                                       struct ct_code_record *record) {
     const struct stream *stream = cursor->count ? cursor->heap[0] : NULL;
     if (!stream || !stream->record_next)
-        return ct_trace_next(cursor, event) ? CT_TRACE_STEP_EVENT : CT_TRACE_STEP_END;
+        return ct_trace_cursor_next(cursor, event) ? CT_TRACE_STEP_EVENT : CT_TRACE_STEP_END;
     *event =
         (struct ct_trace_event){.timestamp_ns = stream->time, .thread = stream->thread, .detail = CT_TRACE_NO_DETAIL};
     *record = stream->record;

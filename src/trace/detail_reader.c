@@ -4,6 +4,7 @@
  * 64th is kept. When that table is full, every second entry is dropped. Files are read, not mapped, and trusted only as
  * far as lengths make sense: what follows a damaged record cannot be found. */
 #include "base/grow.h"
+#include "base/sized.h"
 #include "trace/reader.h"
 #include <contrail/status.h>
 #include <dirent.h>
@@ -329,8 +330,9 @@ struct ct_details *ct_trace_details(struct ct_trace *trace, size_t thread) {
 }
 
 int ct_trace_detail(struct ct_trace *trace, size_t thread, uint32_t detail_seq, struct ct_trace_detail *out) {
+    struct ct_trace_detail own = {.size = sizeof own};
     struct atf_detail_event event;
-    if (thread >= trace->thread_count)
+    if (thread >= trace->thread_count || !ct_sized_is_valid(out))
         return CT_ERR_INVALID_ARGUMENT;
     if (!trace->threads[thread].info.has_detail || detail_seq == ATF_NO_DETAIL)
         return CT_ERR_NOT_FOUND;
@@ -338,7 +340,8 @@ int ct_trace_detail(struct ct_trace *trace, size_t thread, uint32_t detail_seq, 
     if (!details)
         return CT_ERR_NO_MEMORY;
     const uint8_t *record = ct_details_record(details, detail_seq, &event);
-    return record ? ct_details_parse(record, &event, details->last_part->header.arch, out) : CT_ERR_NOT_FOUND;
+    int status = record ? ct_details_parse(record, &event, details->last_part->header.arch, &own) : CT_ERR_NOT_FOUND;
+    return status ? status : ct_sized_copy_out(out, &own, sizeof own);
 }
 
 int ct_trace_detail_range(struct ct_trace *trace, size_t thread, uint64_t *first, uint64_t *end) {

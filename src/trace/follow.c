@@ -194,7 +194,7 @@ int ct_follow_events(struct ct_follow *f, uint64_t until_ns,
     if (status)
         return status;
     const size_t *numbers = f->numbers + ct_trace_process_count(f->trace);
-    while (!status && ct_trace_next(cursor, &event) && event.timestamp_ns <= until_ns) {
+    while (!status && ct_trace_cursor_next(cursor, &event) && event.timestamp_ns <= until_ns) {
         event.thread = numbers[event.thread];
         f->threads[event.thread].next = event.sequence + 1;
         status = on_event(arg, &event);

@@ -64,7 +64,7 @@ static const struct ct_trace_function *function_at(const struct ct_trace *trace,
             high = middle;
         }
     }
-    return found && offset - found->offset < (found->size ? found->size : 1) ? found : NULL;
+    return found && offset - found->offset < (found->length ? found->length : 1) ? found : NULL;
 }
 
 void ct_address_text(const struct ct_trace *trace, size_t process, uint64_t address, char *text, size_t size) {

@@ -249,9 +249,10 @@ static struct ct_trace_function *take_apart(const struct module *module, uint64_
         free(display);
         return NULL;
     }
-    *info = (struct ct_trace_function){.id = id,
+    *info = (struct ct_trace_function){.size = sizeof *info,
+                                       .id = id,
                                        .offset = offset,
-                                       .size = size,
+                                       .length = size,
                                        .name = name,
                                        .module = module->name,
                                        .skip = skip,

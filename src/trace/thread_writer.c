@@ -138,7 +138,7 @@ static int open_writer(struct ct_thread_writer *writer, struct ct_place *process
         return error;
     if (format->segments && !(writer->series = ct_series_open(format->segments)))
         return ENOMEM;
-    writer->kind = format->encoding == CT_FORMAT_PACKED ? &ct_packed_sink : &ct_raw_sink;
+    writer->kind = format->encoding == CT_SESSION_FORMAT_PACKED ? &ct_packed_sink : &ct_raw_sink;
     const struct ct_sink_options options = {
         .place = process,
         .directory = writer->directory,
@@ -167,7 +167,8 @@ int ct_thread_writer_open_as(struct ct_thread_writer **out, struct ct_place *pro
 }
 
 int ct_thread_writer_open(struct ct_thread_writer **out, struct ct_place *process, uint32_t id, uint32_t tid) {
-    return ct_thread_writer_open_as(out, process, id, tid, &(struct ct_trace_format){.encoding = CT_FORMAT_ATF2});
+    return ct_thread_writer_open_as(out, process, id, tid,
+                                    &(struct ct_trace_format){.encoding = CT_SESSION_FORMAT_ATF2});
 }
 
 int ct_thread_writer_close(struct ct_thread_writer *writer) {

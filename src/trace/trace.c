@@ -24,7 +24,8 @@ static int add_thread(struct ct_trace *trace, size_t process, uint32_t id) {
         trace->threads = threads;
     }
     struct trace_thread *thread = &trace->threads[trace->thread_count++];
-    *thread = (struct trace_thread){.info = {.process = process, .id = id, .name = ""}};
+    *thread = (struct trace_thread){
+        .info = {.size = sizeof(struct ct_trace_thread), .process = process, .id = id, .name = ""}};
     owner->info.thread_count++;
     char *directory = ct_file_path("%s/thread_%u", owner->directory, id);
     int status = directory ? ct_index_open(&thread->index, &trace->cache, directory) : CT_ERR_NO_MEMORY;
@@ -132,7 +133,7 @@ static struct ct_trace_module *add_module(struct ct_trace *trace, size_t process
         trace->modules = modules;
     }
     struct ct_trace_module *module = &trace->modules[trace->module_count++];
-    *module = (struct ct_trace_module){.process = process};
+    *module = (struct ct_trace_module){.size = sizeof *module, .process = process};
     trace->processes[process].info.module_count++;
     return module;
 }
@@ -196,6 +197,7 @@ static int add_process(struct ct_trace *trace, const char *directory) {
     int pid = 0;
     if (sscanf(name ? name + 1 : directory, "pid_%d", &pid) != 1)
         pid = 0;
+    process->info.size = sizeof process->info;
     process->info.pid = (int)ct_json_i64(ct_json_get(root, "pid", NULL), pid);
     process->info.complete = ct_json_flag(ct_json_get(root, "complete", NULL), false);
     process->info.directory = process->directory;

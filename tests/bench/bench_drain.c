@@ -56,7 +56,7 @@ static void produce(struct lane_fixture *f) {
 static void prepare(struct lane_fixture *f) {
     lane_start(f, 32u << 20, true, 0);
     lane_prepare_drain(f);
-    f->drain.format.encoding = CT_FORMAT_PACKED;
+    f->drain.format.encoding = CT_SESSION_FORMAT_PACKED;
     f->drain.interval_ms = 5;
 }
 
@@ -82,7 +82,7 @@ static void give_up_rights(void) {
         fprintf(stderr, "bench_drain: not root: the process keeps the rights that it has\n");
 }
 
-/* The process sends a byte when it is ready; a byte tells it to finish; it sends the result last. */
+/* The process sends a byte when it is ready, waits for a byte, finishes, and sends the result. */
 static void drain_apart(struct lane_fixture *f, int orders, int answers) {
     struct result r = {0};
     char byte = '+';

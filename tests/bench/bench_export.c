@@ -99,7 +99,7 @@ static double read_bare(struct ct_trace *trace) {
     for (size_t i = 0; i < ct_trace_thread_count(trace); i++) {
         if (ct_trace_cursor_open_thread(&cursor, trace, i, 0) != 0)
             exit(1);
-        while (ct_trace_next(cursor, &event))
+        while (ct_trace_cursor_next(cursor, &event))
             count++;
         ct_trace_cursor_close(cursor);
     }

@@ -32,13 +32,15 @@ enum { LIBRARIES = sizeof libraries / sizeof libraries[0] };
 /* Hooks libraries[first..last] in one transaction. */
 static void install(size_t first, size_t last, struct best *best) {
     struct ct_hooks *hooks;
-    struct ct_hook_statistics s;
+    struct ct_hooks_statistics s = {.size = sizeof s};
     check(ct_hooks_create(&hooks, NULL), "create");
     double start = now_s();
     check(ct_hooks_begin(hooks), "begin");
     for (size_t i = first; i <= last; i++)
         if (dlopen(libraries[i], RTLD_NOW | RTLD_NOLOAD))
-            check(ct_hooks_attach_module(hooks, &(struct ct_module_hooks){.module = libraries[i]}), libraries[i]);
+            check(ct_hooks_attach_module(
+                      hooks, &(struct ct_hooks_module){.size = sizeof(struct ct_hooks_module), .module = libraries[i]}),
+                  libraries[i]);
     check(ct_hooks_commit(hooks), "commit");
     double seconds = now_s() - start;
     ct_hooks_statistics(hooks, &s);

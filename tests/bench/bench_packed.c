@@ -103,7 +103,8 @@ static double write_all(const struct atf_index_event *events, size_t count, int 
     if (ct_thread_writer_close(writer) != 0)
         exit(1);
     double spent = now() - start;
-    snprintf(name, sizeof name, "%s/thread_1/index.%s", directory, encoding == CT_FORMAT_PACKED ? "ctp" : "atf");
+    snprintf(name, sizeof name, "%s/thread_1/index.%s", directory,
+             encoding == CT_SESSION_FORMAT_PACKED ? "ctp" : "atf");
     if (stat(name, &status) != 0)
         exit(1);
     *bytes = (uint64_t)status.st_size;
@@ -123,7 +124,7 @@ static double read_all(size_t count) {
     double start = now();
     if (ct_trace_cursor_open_thread(&cursor, trace, 0, 0) != 0)
         exit(1);
-    while (ct_trace_next(cursor, &event))
+    while (ct_trace_cursor_next(cursor, &event))
         seen++;
     double spent = now() - start;
     ct_trace_cursor_close(cursor);
@@ -138,7 +139,7 @@ static void compare(const char *name, const struct atf_index_event *events, size
     static const char *const words[] = {"packed", "raw"};
     double million = (double)count / 1e6;
     printf("%s: %.1f M events\n", name, million);
-    for (int encoding = CT_FORMAT_PACKED; encoding <= CT_FORMAT_ATF2; encoding++) {
+    for (int encoding = CT_SESSION_FORMAT_PACKED; encoding <= CT_SESSION_FORMAT_ATF2; encoding++) {
         uint64_t bytes;
         double written = write_all(events, count, encoding, 50000, &bytes), read = read_all(count);
         printf("  %-8s %7.3f bytes per event   written %6.1f M/s   read %6.1f M/s\n", words[encoding],
@@ -154,7 +155,7 @@ static void quiet(const struct atf_index_event *events, size_t count) {
     printf("  a thread that writes few events at a time (%zu in all):\n", count);
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         uint64_t bytes;
-        double spent = write_all(events, count, CT_FORMAT_PACKED, steps[i], &bytes);
+        double spent = write_all(events, count, CT_SESSION_FORMAT_PACKED, steps[i], &bytes);
         printf("  %6zu   %7.3f bytes per event   %6.2f us per write\n", steps[i], (double)bytes / (double)count,
                spent * 1e6 / ((double)count / (double)steps[i]));
         clean();

@@ -115,7 +115,7 @@ static void make_balanced(const void *function, const uint8_t saved[5]) {
 
 /* ---- modes ---- */
 
-static void nothing(struct ct_cpu_context *cpu, struct ct_call *call) {
+static void nothing(struct ct_cpu_context *cpu, struct ct_hook_call *call) {
     (void)cpu;
     (void)call;
 }
@@ -153,7 +153,7 @@ static void measure(const struct calls_mode *mode) {
     struct costs c = {0};
     struct ct_hooks *hooks;
     int numbers[64];
-    struct ct_listener listener = {.on_call = nothing, .on_return = nothing};
+    struct ct_hook_listener listener = {.size = sizeof listener, .on_call = nothing, .on_return = nothing};
     measure_native(mode, &c);
     check(ct_hooks_create(&hooks, NULL), "create");
     check(ct_hooks_begin(hooks), "begin");

@@ -96,7 +96,7 @@ static double read_bare(struct ct_trace *trace) {
     double start = now();
     for (size_t i = 0; i < ct_trace_thread_count(trace); i++) {
         must(ct_trace_cursor_open_thread(&cursor, trace, i, 0), "cursor");
-        while (ct_trace_next(cursor, &event))
+        while (ct_trace_cursor_next(cursor, &event))
             ;
         ct_trace_cursor_close(cursor);
     }

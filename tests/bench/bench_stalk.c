@@ -70,7 +70,7 @@ static void print_row(const char *name, const double *best) {
 
 static double time_followed(const struct calls_mode *mode, const struct way *way) {
     struct ct_stalker *stalker;
-    struct ct_stalker_sink sink = {.mask = way->mask};
+    struct ct_stalker_sink sink = {.size = sizeof sink, .mask = way->mask};
     if (way->summary)
         sink.on_call_summary = summarize;
     else
@@ -160,7 +160,7 @@ static __attribute__((noinline)) uint64_t call_targets(void *const *functions, u
 
 static double time_targets(void *const *functions, uint32_t count, int entries) {
     struct ct_stalker *stalker;
-    struct ct_stalker_options options = {.inline_cache_entries = entries};
+    struct ct_stalker_options options = {.size = sizeof options, .inline_cache_entries = entries};
     if (ct_stalker_create(&stalker, &options) || ct_stalker_follow_me(stalker, NULL, NULL)) {
         fprintf(stderr, "cannot follow\n");
         exit(1);
@@ -277,7 +277,7 @@ static void bench_translation(void) {
     double best = 0, rate = 0, native = 0, bytes = 0;
     for (int round = 0; round < ROUNDS; round++) {
         struct ct_stalker *stalker;
-        struct ct_stalker_statistics before, after;
+        struct ct_stalker_statistics before = {.size = sizeof before}, after = before;
         uint64_t sum = 0;
         double start = now_ns();
         for (size_t i = 0; i < FUNCTIONS; i++)

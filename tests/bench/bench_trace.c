@@ -106,7 +106,7 @@ static double read_all(struct ct_trace *trace, bool merged) {
     for (size_t i = 0; i < (merged ? 1 : ct_trace_thread_count(trace)); i++) {
         if ((merged ? ct_trace_cursor_open(&cursor, trace, 0) : ct_trace_cursor_open_thread(&cursor, trace, i, 0)) != 0)
             exit(1);
-        while (ct_trace_next(cursor, &event))
+        while (ct_trace_cursor_next(cursor, &event))
             count++;
         ct_trace_cursor_close(cursor);
     }

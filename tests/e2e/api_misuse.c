@@ -60,7 +60,7 @@ static void *hook_and_revert(void *arg) {
 }
 
 static int use_api(void) {
-    struct ct_hook_statistics statistics;
+    struct ct_hooks_statistics statistics = {.size = sizeof statistics};
     alarm(100);
     ct_hooks_statistics(hooks, &statistics);
     return one(1) == 2 && two(1) == 3 && ct_hooks_flush(hooks) == 0 ? 0 : 1;
@@ -91,7 +91,7 @@ static void check_fork(void) {
 static volatile int sink_calls;
 
 static void calling_sink(void *arg, int tid, const struct ct_event *events, size_t count) {
-    struct ct_hook_statistics statistics;
+    struct ct_hooks_statistics statistics = {.size = sizeof statistics};
     (void)arg, (void)tid, (void)events, (void)count;
     sink_calls++;
     ct_hooks_statistics(hooks, &statistics); /* no status to return: it must come back */
@@ -121,12 +121,12 @@ static void check_sink(void) {
 static int calls, returns;
 static size_t events_seen;
 
-static void count_call(struct ct_cpu_context *cpu, struct ct_call *call) {
+static void count_call(struct ct_cpu_context *cpu, struct ct_hook_call *call) {
     (void)cpu, (void)call;
     calls++;
 }
 
-static void count_return(struct ct_cpu_context *cpu, struct ct_call *call) {
+static void count_return(struct ct_cpu_context *cpu, struct ct_hook_call *call) {
     (void)cpu, (void)call;
     returns++;
 }
@@ -147,7 +147,7 @@ static void fork_once(int expected) {
 }
 
 static void check_watched(void) {
-    struct ct_listener listener = {.on_call = count_call, .on_return = count_return};
+    struct ct_hook_listener listener = {.size = sizeof listener, .on_call = count_call, .on_return = count_return};
     void *function = dlsym(RTLD_DEFAULT, "_Fork");
     if (!function || !create(counting_sink))
         return; /* an older C library */

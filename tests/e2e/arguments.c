@@ -152,28 +152,28 @@ static void check_results(void) {
 
 static long seen_arguments[12];
 
-static void read_arguments(struct ct_cpu_context *cpu, struct ct_call *call) {
+static void read_arguments(struct ct_cpu_context *cpu, struct ct_hook_call *call) {
     (void)call;
     for (unsigned i = 0; i < 12; i++)
         seen_arguments[i] = (long)ct_cpu_argument(cpu, i);
 }
 
-static void double_arguments(struct ct_cpu_context *cpu, struct ct_call *call) {
+static void double_arguments(struct ct_cpu_context *cpu, struct ct_hook_call *call) {
     (void)call;
     for (unsigned i = 0; i < 12; i++)
         ct_cpu_set_argument(cpu, i, 2 * ct_cpu_argument(cpu, i));
 }
 
 static uint64_t seen_return;
-static void change_return(struct ct_cpu_context *cpu, struct ct_call *call) {
+static void change_return(struct ct_cpu_context *cpu, struct ct_hook_call *call) {
     (void)call;
     seen_return = ct_cpu_return_value(cpu);
     ct_cpu_set_return_value(cpu, seen_return + 1000);
 }
 
 static void check_listeners(void) {
-    struct ct_listener reader = {.on_call = read_arguments};
-    struct ct_listener doubler = {.on_call = double_arguments, .on_return = change_return};
+    struct ct_hook_listener reader = {.size = sizeof reader, .on_call = read_arguments};
+    struct ct_hook_listener doubler = {.size = sizeof doubler, .on_call = double_arguments, .on_return = change_return};
     int hook = ct_hooks_attach(e2e_hooks, (void *)twelve, &reader, NULL);
     E2E_CHECK(hook >= 0);
     e2e_name(hook, "twelve");

@@ -41,14 +41,14 @@ void nonsense(void);
 static int data = 7;
 static const char *text = "text is no code either";
 
-static void listener_function(struct ct_cpu_context *cpu, struct ct_call *call) {
+static void listener_function(struct ct_cpu_context *cpu, struct ct_hook_call *call) {
     (void)cpu;
     (void)call;
 }
 
 /* All three ways to hook give the same answer. */
 static void refused(int line, void *address, int expected) {
-    struct ct_listener listener = {.on_call = listener_function};
+    struct ct_hook_listener listener = {.size = sizeof listener, .on_call = listener_function};
     void *original = (void *)0x5a5a;
     uint64_t before = text_fingerprint();
     int results[3] = {ct_hooks_record(e2e_hooks, address), ct_hooks_attach(e2e_hooks, address, &listener, NULL),
@@ -121,7 +121,8 @@ static void check_numbers(void) {
         E2E_EQUAL(ct_hooks_disable(e2e_hooks, numbers[i]), CT_ERR_NOT_FOUND);
         E2E_EQUAL(ct_hooks_enable(e2e_hooks, numbers[i]), CT_ERR_NOT_FOUND);
     }
-    struct ct_module_hooks what = {.module = "libno_such_module.so.9", .flavor = CT_FLAVOR_RECORD};
+    struct ct_hooks_module what = {
+        .size = sizeof what, .module = "libno_such_module.so.9", .flavor = CT_HOOK_FLAVOR_RECORD};
     E2E_EQUAL(ct_hooks_attach_module(e2e_hooks, &what), CT_ERR_NOT_FOUND);
 }
 

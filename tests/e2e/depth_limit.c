@@ -33,7 +33,7 @@ static E2E_FN long outer(long depth) {
 }
 
 static uint64_t deep_calls(void) {
-    struct ct_hook_statistics s = {0};
+    struct ct_hooks_statistics s = {.size = sizeof s};
     if (e2e_hooks)
         ct_hooks_statistics(e2e_hooks, &s);
     return s.deep_calls;
@@ -53,7 +53,7 @@ static void expect(size_t calls, size_t returns, size_t left) {
 }
 
 int main(int argc, char **argv) {
-    struct ct_hooks_options options = {.max_depth = LIMIT};
+    struct ct_hooks_options options = {.size = sizeof options, .max_depth = LIMIT};
     e2e_begin_with(argc, argv, &options, 256);
     E2E_RECORD(dive);
     E2E_RECORD(dive_and_jump);

@@ -111,9 +111,10 @@ static void work() {
 }
 
 static void hook_module(const char *name) {
-    struct ct_module_hooks what = {};
+    struct ct_hooks_module what = {};
+    what.size = sizeof what;
     what.module = name;
-    what.flavor = CT_FLAVOR_RECORD;
+    what.flavor = CT_HOOK_FLAVOR_RECORD;
     int rc = ct_hooks_attach_module(e2e_hooks, &what);
     if (rc < 0)
         e2e_fail(__FILE__, __LINE__, "%s cannot be hooked: %s", name, ct_status_text(rc));

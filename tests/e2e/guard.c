@@ -26,20 +26,20 @@ static E2E_FN int work(int x) {
     return y;
 }
 
-static void on_malloc(struct ct_cpu_context *cpu, struct ct_call *call) {
+static void on_malloc(struct ct_cpu_context *cpu, struct ct_hook_call *call) {
     (void)cpu;
     (void)call;
     seen_mallocs++;
 }
 
-static void on_free(struct ct_cpu_context *cpu, struct ct_call *call) {
+static void on_free(struct ct_cpu_context *cpu, struct ct_hook_call *call) {
     (void)cpu;
     (void)call;
     seen_frees++;
 }
 
 /* Three guarded mallocs or frees and one call of leaf per event. */
-static void busy_listener(struct ct_cpu_context *cpu, struct ct_call *call) {
+static void busy_listener(struct ct_cpu_context *cpu, struct ct_hook_call *call) {
     (void)cpu;
     char text[128];
     listener_calls++;
@@ -54,14 +54,15 @@ static void busy_listener(struct ct_cpu_context *cpu, struct ct_call *call) {
 }
 
 static uint64_t guarded(void) {
-    struct ct_hook_statistics s;
+    struct ct_hooks_statistics s = {.size = sizeof s};
     ct_hooks_statistics(e2e_hooks, &s);
     return s.guarded_calls;
 }
 
 static void check_guarded(void) {
-    struct ct_listener counter = {.on_call = on_malloc}, frees = {.on_call = on_free};
-    struct ct_listener busy = {.on_call = busy_listener, .on_return = busy_listener};
+    struct ct_hook_listener counter = {.size = sizeof counter, .on_call = on_malloc};
+    struct ct_hook_listener frees = {.size = sizeof frees, .on_call = on_free};
+    struct ct_hook_listener busy = {.size = sizeof busy, .on_call = busy_listener, .on_return = busy_listener};
     E2E_CHECK(ct_hooks_attach(e2e_hooks, (void *)malloc, &counter, NULL) >= 0);
     E2E_CHECK(ct_hooks_attach(e2e_hooks, (void *)free, &frees, NULL) >= 0);
     E2E_CHECK(ct_hooks_attach(e2e_hooks, (void *)leaf, &busy, NULL) >= 0);
@@ -98,14 +99,14 @@ static E2E_FN int target(int x) {
     return x + 1;
 }
 
-static void jump_on_call(struct ct_cpu_context *cpu, struct ct_call *call) {
+static void jump_on_call(struct ct_cpu_context *cpu, struct ct_hook_call *call) {
     (void)cpu;
     (void)call;
     if (jumps_left-- > 0)
         longjmp(out, 1);
 }
 
-static void jump_on_return(struct ct_cpu_context *cpu, struct ct_call *call) {
+static void jump_on_return(struct ct_cpu_context *cpu, struct ct_hook_call *call) {
     if (ct_cpu_return_value(cpu) == 43)
         jump_on_call(cpu, call);
 }
@@ -116,7 +117,7 @@ static E2E_FN int catch_jump(int x) {
     return -1;
 }
 
-static void check_longjmp(struct ct_listener listener) {
+static void check_longjmp(struct ct_hook_listener listener) {
     int hook = ct_hooks_attach(e2e_hooks, (void *)target, &listener, NULL);
     E2E_CHECK(hook >= 0);
     int caught = 0;
@@ -134,16 +135,16 @@ static void check_longjmp(struct ct_listener listener) {
 }
 
 /* What the listener tells about depth, return address and data */
-static struct ct_call told[8];
+static struct ct_hook_call told[8];
 static int told_count;
 
-static void tell(struct ct_cpu_context *cpu, struct ct_call *call) {
+static void tell(struct ct_cpu_context *cpu, struct ct_hook_call *call) {
     (void)cpu;
     call->data = (uint64_t)call->depth + 100;
     told[told_count++ & 7] = *call;
 }
 
-static void tell_return(struct ct_cpu_context *cpu, struct ct_call *call) {
+static void tell_return(struct ct_cpu_context *cpu, struct ct_hook_call *call) {
     (void)cpu;
     E2E_EQUAL(call->data, call->depth + 100);
     told[told_count++ & 7] = *call;
@@ -156,7 +157,7 @@ static E2E_FN int recurse(int depth) {
 }
 
 static void check_told(void) {
-    struct ct_listener teller = {tell, tell_return, NULL};
+    struct ct_hook_listener teller = {.size = sizeof teller, .on_call = tell, .on_return = tell_return};
     int user;
     int hook = ct_hooks_attach(e2e_hooks, (void *)recurse, &teller, &user);
     E2E_CHECK(hook >= 0);
@@ -182,8 +183,8 @@ int main(int argc, char **argv) {
     E2E_EQUAL(catch_jump(1), 2);
     if (!e2e_plain()) {
         check_guarded();
-        check_longjmp((struct ct_listener){.on_call = jump_on_call});
-        check_longjmp((struct ct_listener){.on_return = jump_on_return});
+        check_longjmp((struct ct_hook_listener){.size = sizeof(struct ct_hook_listener), .on_call = jump_on_call});
+        check_longjmp((struct ct_hook_listener){.size = sizeof(struct ct_hook_listener), .on_return = jump_on_return});
         check_told();
     }
     return e2e_end();

@@ -95,7 +95,7 @@ uint64_t e2e_total(enum ct_event_kind kind) {
 /* ---- the tracing listener ---- */
 
 /* What on_return must find again: made of what on_call was told. */
-static uint64_t cookie(const struct ct_call *call, uint64_t sp_after) {
+static uint64_t cookie(const struct ct_hook_call *call, uint64_t sp_after) {
     uint64_t mix = (uint64_t)(uintptr_t)call->return_address * 0x9e3779b97f4a7c15u;
     if (!e2e_log.stack_pops)
         mix ^= sp_after << 1;
@@ -105,7 +105,7 @@ static uint64_t cookie(const struct ct_call *call, uint64_t sp_after) {
 }
 
 /* The user pointer is the function's place in the pool. */
-static const struct e2e_hook *check_call(const struct ct_call *call, const char *where) {
+static const struct e2e_hook *check_call(const struct ct_hook_call *call, const char *where) {
     const struct e2e_hook *hook = call->user;
     if (hook < pool || hook >= pool + pool_used)
         e2e_fail(__FILE__, __LINE__, "%s was given the wrong user pointer", where);
@@ -119,7 +119,7 @@ static void clobber_all(const char *where) {
         e2e_fail(__FILE__, __LINE__, "%s ran with a filled x87 stack", where);
 }
 
-static void on_call(struct ct_cpu_context *cpu, struct ct_call *call) {
+static void on_call(struct ct_cpu_context *cpu, struct ct_hook_call *call) {
     const struct e2e_hook *hook = check_call(call, "on_call");
     if (ct_cpu_pc(cpu) != (uint64_t)(uintptr_t)call->function)
         e2e_fail(__FILE__, __LINE__, "on_call: pc is not the function's entry");
@@ -130,7 +130,7 @@ static void on_call(struct ct_cpu_context *cpu, struct ct_call *call) {
     clobber_all("on_call");
 }
 
-static void on_return(struct ct_cpu_context *cpu, struct ct_call *call) {
+static void on_return(struct ct_cpu_context *cpu, struct ct_hook_call *call) {
     const struct e2e_hook *hook = check_call(call, "on_return");
     if (ct_cpu_pc(cpu) != (uint64_t)(uintptr_t)call->return_address)
         e2e_fail(__FILE__, __LINE__, "on_return: pc is not the return address");
@@ -144,23 +144,24 @@ static void on_return(struct ct_cpu_context *cpu, struct ct_call *call) {
     clobber_all("on_return");
 }
 
-static void on_leave(struct ct_call *call) {
+static void on_leave(struct ct_hook_call *call) {
     check_call(call, "on_leave");
     append(e2e_gettid(), call->hook, CT_EVENT_EXCEPTION, call->depth, 0);
     clobber_all("on_leave");
 }
 
-static const struct ct_listener tracing = {on_call, on_return, on_leave};
+static const struct ct_hook_listener tracing = {
+    .size = sizeof tracing, .on_call = on_call, .on_return = on_return, .on_leave = on_leave};
 
 /* ---- set-up ---- */
 
 static enum ct_hooks_memory memory_from(const char *text) {
     if (strcmp(text, "rwx") == 0)
-        return CT_MEMORY_RWX;
+        return CT_HOOKS_MEMORY_RWX;
     if (strcmp(text, "dual") == 0)
-        return CT_MEMORY_DUAL;
+        return CT_HOOKS_MEMORY_DUAL;
     if (strcmp(text, "protect") == 0)
-        return CT_MEMORY_PROTECT;
+        return CT_HOOKS_MEMORY_PROTECT;
     fprintf(stderr, "unknown memory mode %s\n", text);
     exit(1);
 }
@@ -192,11 +193,12 @@ void e2e_begin_with(int argc, char **argv, const struct ct_hooks_options *option
     }
     if (plain)
         return;
-    struct ct_hooks_options all = options ? *options : (struct ct_hooks_options){0};
-    if (memory_mode != CT_MEMORY_AUTO)
+    struct ct_hooks_options all =
+        options ? *options : (struct ct_hooks_options){.size = sizeof(struct ct_hooks_options)};
+    if (memory_mode != CT_HOOKS_MEMORY_AUTO)
         all.memory = memory_mode;
     int rc = ct_hooks_create(&e2e_hooks, &all);
-    if (rc == CT_ERR_UNSUPPORTED && all.memory != CT_MEMORY_AUTO)
+    if (rc == CT_ERR_UNSUPPORTED && all.memory != CT_HOOKS_MEMORY_AUTO)
         e2e_skip("this kind of code memory is not allowed here");
     if (rc == 0)
         rc = ct_hooks_set_sink(e2e_hooks, sink, NULL, buffer_events);
@@ -222,23 +224,12 @@ int e2e_end(void) {
     return failures ? 1 : 0;
 }
 
-struct entry_only_search {
-    int hook;
-    bool entry_only;
-};
-
-static int look_for_hook(void *arg, const struct ct_hook_info *info) {
-    struct entry_only_search *search = arg;
-    if (info->hook != search->hook)
-        return 0;
-    search->entry_only = info->entry_only != CT_ENTRY_ONLY_NONE;
-    return 1;
-}
-
 static bool is_entry_only(int hook) {
-    struct entry_only_search search = {hook, false};
-    ct_hooks_each(e2e_hooks, look_for_hook, &search);
-    return search.entry_only;
+    struct ct_hook_info info = {.size = sizeof info};
+    for (uint64_t position = 0; ct_hooks_next(e2e_hooks, &position, &info) > 0;)
+        if (info.hook == hook)
+            return info.entry_only != CT_HOOK_ENTRY_ONLY_NONE;
+    return false;
 }
 
 void e2e_name(int hook, const char *name) {

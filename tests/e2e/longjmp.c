@@ -114,7 +114,7 @@ static void check_endless(void) {
     E2E_EQUAL(e2e_total(CT_EVENT_CALL), 1 + 2 * many + 3 * some);
     E2E_EQUAL(e2e_total(CT_EVENT_EXCEPTION), 2 * (many + some));
     E2E_EQUAL(e2e_total(CT_EVENT_RETURN), 1 + some);
-    struct ct_hook_statistics s;
+    struct ct_hooks_statistics s = {.size = sizeof s};
     ct_hooks_statistics(e2e_hooks, &s);
     E2E_EQUAL(s.deep_calls, 0);
 }
@@ -130,7 +130,7 @@ static void check_all(void) {
     E2E_EXPECT("sig_catcher(sig_jump!)");
     check_same_slot();
     if (!e2e_plain()) {
-        struct ct_hook_statistics s;
+        struct ct_hooks_statistics s = {.size = sizeof s};
         ct_hooks_statistics(e2e_hooks, &s);
         E2E_EQUAL(s.left_frames, 2 + 5 + 3 + 1 + 1 + 9);
     }
@@ -166,7 +166,7 @@ int main(int argc, char **argv) {
     check_hooked_setjmp();
     if (!e2e_plain()) {
         /* the rest without setjmp's own events */
-        struct ct_hook_statistics s;
+        struct ct_hooks_statistics s = {.size = sizeof s};
         ct_hooks_statistics(e2e_hooks, &s);
         E2E_EQUAL(s.entry_only, 2);
         E2E_EQUAL(ct_hooks_disable(e2e_hooks, 11), 0);

@@ -150,9 +150,10 @@ static int note_unwinder(struct dl_phdr_info *module, size_t, void *) {
 }
 
 static void hook_module(const char *name) {
-    struct ct_module_hooks what = {};
+    struct ct_hooks_module what = {};
+    what.size = sizeof what;
     what.module = name;
-    what.flavor = CT_FLAVOR_RECORD;
+    what.flavor = CT_HOOK_FLAVOR_RECORD;
     int rc = ct_hooks_attach_module(e2e_hooks, &what);
     if (rc < 0)
         e2e_fail(__FILE__, __LINE__, "%s cannot be hooked: %s", name ? name : "the program", ct_status_text(rc));

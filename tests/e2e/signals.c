@@ -113,7 +113,7 @@ static void check_synchronous(int flags) {
 }
 
 static uint64_t guarded_calls(void) {
-    struct ct_hook_statistics s = {0};
+    struct ct_hooks_statistics s = {.size = sizeof s};
     if (e2e_hooks)
         ct_hooks_statistics(e2e_hooks, &s);
     return s.guarded_calls;

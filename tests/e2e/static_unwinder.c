@@ -42,7 +42,8 @@ int main(int argc, char **argv) {
     E2E_EQUAL(catcher(2), 7);
     E2E_EXPECT("catch(throw(throw(throw!)!)!)");
     if (!e2e_plain()) { /* all of the plugin, its unwinder too */
-        struct ct_module_hooks what = {.module = strrchr(path, '/') ? strrchr(path, '/') + 1 : path};
+        struct ct_hooks_module what = {.size = sizeof what,
+                                       .module = strrchr(path, '/') ? strrchr(path, '/') + 1 : path};
         E2E_CHECK(ct_hooks_attach_module(e2e_hooks, &what) >= 0);
         E2E_EQUAL(catcher(10), 7);
         e2e_forget();

@@ -228,7 +228,7 @@ static int child(enum kind kind) {
         check_windows(kind, windows);
     for (int i = 0; kind == FIRST_CALL && i < windows; i++)
         check_complete(e2e_tree(outcomes[i].tid), i, outcomes[i].hit);
-    struct ct_hook_statistics s;
+    struct ct_hooks_statistics s = {.size = sizeof s};
     ct_hooks_statistics(e2e_hooks, &s);
     E2E_CHECK(s.abandoned <= (kind == JUMPS || kind == JUMPS_AT_TOP ? (uint64_t)windows : 0));
     return e2e_end();

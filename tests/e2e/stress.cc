@@ -225,7 +225,8 @@ int main(int argc, char **argv) {
     if (!e2e_plain()) {
         /* A drain passes over the slot of a stub that a handler has interrupted, and counts it: then an end may be without its
          * call, and what is left and open cannot be told exactly. */
-        struct ct_hook_statistics counted;
+        struct ct_hooks_statistics counted = {};
+        counted.size = sizeof counted;
         ct_hooks_statistics(e2e_hooks, &counted);
         printf("%lu slots passed over\n", counted.abandoned);
         if (!counted.abandoned)

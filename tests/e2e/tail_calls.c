@@ -120,7 +120,7 @@ static void check_endless(void) {
     E2E_CHECK(e2e_rss_kib() < before + 80 * 1024);
     if (e2e_plain())
         return;
-    struct ct_hook_statistics s;
+    struct ct_hooks_statistics s = {.size = sizeof s};
     ct_hooks_statistics(e2e_hooks, &s);
     E2E_EQUAL(e2e_total(CT_EVENT_CALL) + s.deep_calls, 2 * many + 3);
     E2E_EQUAL(e2e_total(CT_EVENT_RETURN) + e2e_total(CT_EVENT_EXCEPTION), e2e_total(CT_EVENT_CALL));

@@ -71,7 +71,7 @@ static void check_many(void) {
         return;
     struct e2e_summary all = e2e_summarize(-1);
     E2E_EQUAL(all.calls, total);
-    struct ct_hook_statistics s;
+    struct ct_hooks_statistics s = {.size = sizeof s};
     ct_hooks_statistics(e2e_hooks, &s);
     E2E_CHECK(s.threads >= THREADS * WAVES);
     e2e_forget();

@@ -69,7 +69,8 @@ int main(int argc, char **argv) {
     if (!e2e_plain()) {
         int (*work)(int) = NULL;
         void *handle = load(&work);
-        struct ct_module_hooks what = {.module = strrchr(path, '/') ? strrchr(path, '/') + 1 : path};
+        struct ct_hooks_module what = {.size = sizeof what,
+                                       .module = strrchr(path, '/') ? strrchr(path, '/') + 1 : path};
         E2E_CHECK(ct_hooks_attach_module(e2e_hooks, &what) >= 0);
         E2E_EQUAL(work(1), 4);
         dlclose(handle);

@@ -115,7 +115,7 @@ __attribute__((target("avx512f"))) static void check_avx512(void) {
 /* The harness's own listener destroys everything; this one also counts on a working floating point unit. */
 static double listener_sum;
 static long double listener_long_sum;
-static void use_floats(struct ct_cpu_context *cpu, struct ct_call *call) {
+static void use_floats(struct ct_cpu_context *cpu, struct ct_hook_call *call) {
     (void)cpu;
     (void)call;
     volatile double three = 3;
@@ -130,7 +130,7 @@ static void use_floats(struct ct_cpu_context *cpu, struct ct_call *call) {
 
 int main(int argc, char **argv) {
     e2e_begin(argc, argv);
-    struct ct_listener floats = {.on_call = use_floats, .on_return = use_floats};
+    struct ct_hook_listener floats = {.size = sizeof floats, .on_call = use_floats, .on_return = use_floats};
     if (!e2e_plain())
         e2e_name(ct_hooks_attach(e2e_hooks, (void *)add_long, &floats, NULL), "add_long");
     E2E_RECORD(add_float);

@@ -96,12 +96,13 @@ void sink(void *, int tid, const ct_event *events, size_t count) {
 
 struct coverage {
     size_t functions = 0, hooked = 0, entry_only = 0;
-    size_t skipped[CT_SKIP_COUNT] = {};
+    size_t skipped[CT_HOOK_SKIP_COUNT] = {};
     std::vector<std::string> lines;
 
     /* Pieces that the tables list but nobody calls as functions */
     size_t not_functions() const {
-        return skipped[CT_SKIP_PLT] + skipped[CT_SKIP_COLD] + skipped[CT_SKIP_FRAGMENT] + skipped[CT_SKIP_ODD_ENTRY];
+        return skipped[CT_HOOK_SKIP_PLT] + skipped[CT_HOOK_SKIP_COLD] + skipped[CT_HOOK_SKIP_FRAGMENT] +
+               skipped[CT_HOOK_SKIP_ODD_ENTRY];
     }
     double percent() const {
         size_t real = functions - not_functions();
@@ -111,21 +112,19 @@ struct coverage {
 
 using coverages = std::map<std::string, coverage>;
 
-int add_function(void *arg, const ct_hook_info *info) {
-    auto &all = *static_cast<coverages *>(arg);
+void add_function(coverages &all, const ct_hook_info *info) {
     const char *base = strrchr(info->module, '/');
     coverage &c = all[base ? base + 1 : info->module];
     c.functions++;
     if (info->hook >= 0) {
         c.hooked++;
-        c.entry_only += info->entry_only != CT_ENTRY_ONLY_NONE;
-    } else if (info->skip < CT_SKIP_COUNT) {
+        c.entry_only += info->entry_only != CT_HOOK_ENTRY_ONLY_NONE;
+    } else if (info->skip < CT_HOOK_SKIP_COUNT) {
         c.skipped[info->skip]++;
         char line[256];
-        snprintf(line, sizeof line, "%-14s %p %s", ct_skip_name(info->skip), info->function, info->name);
+        snprintf(line, sizeof line, "%-14s %p %s", ct_hook_skip_name(info->skip), info->function, info->name);
         c.lines.push_back(line);
     }
-    return 0;
 }
 
 /* The module table names files by their real path: libpython3.11.so.1.0 and the like all begin with the name. */
@@ -140,7 +139,10 @@ const coverage *coverage_of(const coverages &all, const library &l) {
 bool print_coverage(ct_hooks *hooks, bool list) {
     coverages all;
     bool good = true;
-    ct_hooks_each(hooks, add_function, &all);
+    ct_hook_info info = {};
+    info.size = sizeof info;
+    for (uint64_t position = 0; ct_hooks_next(hooks, &position, &info) > 0;)
+        add_function(all, &info);
     for (const auto &l : libraries) {
         const coverage *c = coverage_of(all, l);
         if (!c) {
@@ -150,9 +152,10 @@ bool print_coverage(ct_hooks *hooks, bool list) {
         }
         fprintf(stderr, "%-22s %6zu functions %6zu hooked %4zu entry-only %7.2f %%", l.file,
                 c->functions - c->not_functions(), c->hooked, c->entry_only, c->percent());
-        for (int reason = 1; reason < CT_SKIP_COUNT; reason++)
+        for (int reason = 1; reason < CT_HOOK_SKIP_COUNT; reason++)
             if (c->skipped[reason])
-                fprintf(stderr, "  %s %zu", ct_skip_name(static_cast<ct_skip_reason>(reason)), c->skipped[reason]);
+                fprintf(stderr, "  %s %zu", ct_hook_skip_name(static_cast<ct_hook_skip_reason>(reason)),
+                        c->skipped[reason]);
         fputc('\n', stderr);
         for (const auto &line : c->lines)
             if (list)
@@ -175,7 +178,7 @@ void fail(const char *what, int rc) {
 uint64_t listened;
 
 /* Counts, and leaves nothing in the registers that C code may use. */
-void clobbering_listener(ct_cpu_context *, ct_call *) {
+void clobbering_listener(ct_cpu_context *, ct_hook_call *) {
     __atomic_add_fetch(&listened, 1, __ATOMIC_RELAXED);
     e2e_clobber();
 }
@@ -189,12 +192,15 @@ ct_hooks *hook_everything(ct_hook_flavor flavor) {
         fail("set_sink", rc);
     if ((rc = ct_hooks_begin(hooks)) != 0)
         fail("begin", rc);
+    ct_hook_listener listener = {};
+    listener.size = sizeof listener;
+    listener.on_call = listener.on_return = clobbering_listener;
     for (const auto &l : libraries) {
-        ct_module_hooks what = {};
+        ct_hooks_module what = {};
+        what.size = sizeof what;
         what.module = l.file;
         what.flavor = flavor;
-        what.listener.on_call = clobbering_listener;
-        what.listener.on_return = clobbering_listener;
+        what.listener = &listener;
         if ((rc = ct_hooks_attach_module(hooks, &what)) < 0)
             fail(l.file, rc);
     }
@@ -203,16 +209,13 @@ ct_hooks *hook_everything(ct_hook_flavor flavor) {
     return hooks;
 }
 
-int name_hook(void *arg, const ct_hook_info *info) {
-    if (info->hook >= 0)
-        (*static_cast<std::map<uint32_t, std::string> *>(arg))[static_cast<uint32_t>(info->hook)] = info->name;
-    return 0;
-}
-
 void print_misfits(ct_hooks *hooks) {
     std::map<uint32_t, std::string> names;
-    if (counted.unpaired)
-        ct_hooks_each(hooks, name_hook, &names);
+    ct_hook_info info = {};
+    info.size = sizeof info;
+    for (uint64_t position = 0; counted.unpaired && ct_hooks_next(hooks, &position, &info) > 0;)
+        if (info.hook >= 0)
+            names[static_cast<uint32_t>(info.hook)] = info.name;
     for (uint64_t i = 0; i < std::min<uint64_t>(counted.unpaired, 16); i++) {
         const misfit &m = counted.misfits[i];
         fprintf(stderr, "    thread %d: %s of %s while %s is open\n", m.tid,
@@ -221,7 +224,8 @@ void print_misfits(ct_hooks *hooks) {
 }
 
 bool print_events(ct_hooks *hooks) {
-    ct_hook_statistics s;
+    struct ct_hooks_statistics s = {};
+    s.size = sizeof s;
     ct_hooks_flush(hooks);
     ct_hooks_statistics(hooks, &s);
     size_t open = 0, deepest = 0;
@@ -244,7 +248,7 @@ bool print_events(ct_hooks *hooks) {
 
 int run_hooked(bool list, bool to_the_end) {
     workload_prepare();
-    ct_hooks *hooks = hook_everything(CT_FLAVOR_RECORD);
+    ct_hooks *hooks = hook_everything(CT_HOOK_FLAVOR_RECORD);
     if (list) {
         print_coverage(hooks, true);
         ct_hooks_destroy(hooks);
@@ -263,7 +267,7 @@ int run_hooked(bool list, bool to_the_end) {
 
 int run_listening() {
     workload_prepare();
-    ct_hooks *hooks = hook_everything(CT_FLAVOR_LISTEN);
+    ct_hooks *hooks = hook_everything(CT_HOOK_FLAVOR_LISTEN);
     workload(1);
     fflush(stdout);
     ct_hooks_destroy(hooks);

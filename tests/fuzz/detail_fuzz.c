@@ -134,7 +134,7 @@ static void show(struct ct_trace *trace, struct ct_argument_reader *reader, cons
 
 /* Returns what verify says. */
 static int read_trace(void) {
-    static struct ct_trace_detail detail;
+    static struct ct_trace_detail detail = {.size = sizeof detail};
     struct ct_trace *trace;
     struct ct_argument_reader *reader;
     uint64_t first, end;

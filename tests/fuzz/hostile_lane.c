@@ -612,7 +612,7 @@ static void prepare(void) {
     if (!mkdtemp(fixed.root) || fixed.target < 0 || fixed.victim < 0)
         hostile_fail("no directory, or no processes");
     atexit(remove_root);
-    const struct ct_session_options options = {.output = fixed.root, .index_memory = MEMORY};
+    const struct ct_session_options options = {.size = sizeof options, .output = fixed.root, .index_memory = MEMORY};
     if (ct_session_create(&fixed.session, &options))
         hostile_fail("no session");
     fixed.session->stalk.events = CT_STALKER_CALL | CT_STALKER_RET | CT_STALKER_BLOCK | CT_STALKER_COMPILE;
@@ -696,7 +696,7 @@ static void set_up_lane(struct ct_recording *r) {
 
 static void set_up_drain(struct ct_recording *r) {
     const struct ct_windows_options windows = {
-        .detail = w.flags & ALWAYS ? CT_DETAIL_ALWAYS : CT_DETAIL_MARKED,
+        .detail = w.flags & ALWAYS ? CT_SESSION_DETAIL_ALWAYS : CT_SESSION_DETAIL_MARKED,
         .pre_ns = 1000000000,
         .post_ns = 1000000000,
         .pre_events = w.flags & PRE_EVENTS ? 5 : 0,
@@ -716,7 +716,7 @@ static void set_up_drain(struct ct_recording *r) {
         .place = r->trace.place,
         .pid = fixed.target,
         .inner_pid = fixed.target,
-        .format = {.encoding = w.flags & PACKED ? CT_FORMAT_PACKED : CT_FORMAT_ATF2},
+        .format = {.encoding = w.flags & PACKED ? CT_SESSION_FORMAT_PACKED : CT_SESSION_FORMAT_ATF2},
         .every_second = nothing,
         .windows = &r->windows,
         .every_pass = play,
@@ -748,7 +748,7 @@ static void set_up(const uint8_t *data, size_t size) {
 
 static void tear_down(void) {
     struct ct_lane lane = w.r->lane;
-    struct ct_session_statistics statistics;
+    struct ct_session_statistics statistics = {.size = sizeof statistics};
     (void)ct_drain_finish(&w.r->drain);
     stop_scribbling();
     hostile_watch(NULL, 0, NULL);

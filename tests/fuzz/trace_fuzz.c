@@ -77,7 +77,7 @@ static void store_repaired(unsigned file, const uint8_t *data, size_t size) {
 /* ---- the good trace ---- */
 
 static void write_thread(uint32_t id) {
-    const struct ct_trace_format format = {.encoding = id == 2 ? CT_FORMAT_PACKED : CT_FORMAT_ATF2};
+    const struct ct_trace_format format = {.encoding = id == 2 ? CT_SESSION_FORMAT_PACKED : CT_SESSION_FORMAT_ATF2};
     struct ct_thread_writer *writer;
     size_t room;
     if (ct_thread_writer_open_as(&writer, place_of(directory), id, 100 + id, &format) != 0)
@@ -186,7 +186,7 @@ static void tell(void *arg, const char *sentence) {
 static size_t read_through(struct ct_trace *trace, struct ct_trace_cursor *cursor) {
     struct ct_trace_event event;
     size_t count = 0;
-    for (; ct_trace_next(cursor, &event); count++) {
+    for (; ct_trace_cursor_next(cursor, &event); count++) {
         const struct ct_trace_thread *thread = ct_trace_thread_at(trace, event.thread);
         const struct ct_trace_function *function = ct_trace_function(trace, thread->process, event.function_id);
         if (event.sequence - thread->first_sequence >= thread->event_count && !thread->cut)

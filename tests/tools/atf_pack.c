@@ -38,7 +38,7 @@ static uint64_t pack_some(struct ct_index *index, struct ct_thread_writer *write
 }
 
 static int pack_thread(struct ct_index *index, const char *directory, uint32_t id) {
-    const struct ct_trace_format format = {.encoding = CT_FORMAT_PACKED,
+    const struct ct_trace_format format = {.encoding = CT_SESSION_FORMAT_PACKED,
                                            .arch = index->part_count ? index->parts[0]->arch : 0};
     struct ct_thread_writer *writer;
     if (!index->part_count ||

@@ -23,11 +23,12 @@ static void count(void *arg, int tid, const struct ct_event *e, size_t n) { (voi
 __attribute__((noinline)) int work(int n) { __asm__ volatile(""); return n ? work(n - 1) + 1 : 0; }
 int main(void) {
     struct ct_hooks *hooks;
-    struct ct_module_hooks program = {0};
-    struct ct_hook_statistics s;
+    struct ct_hooks_module program = {.size = sizeof program};
+    struct ct_hooks_statistics s = {.size = sizeof s};
     if (ct_hooks_create(&hooks, NULL) || ct_hooks_set_sink(hooks, count, NULL, 0) || ct_hooks_attach_module(hooks, &program))
         return 1;
-    if (ct_hooks_attach(hooks, (void *)ct_hooks_create, &(struct ct_listener){0}, NULL) != CT_ERR_OWN_CODE)
+    struct ct_hook_listener none = {.size = sizeof none};
+    if (ct_hooks_attach(hooks, (void *)ct_hooks_create, &none, NULL) != CT_ERR_OWN_CODE)
         return 2;
     int result = work(100);
     ct_hooks_flush(hooks);

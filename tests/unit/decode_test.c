@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "contrail/status.h"
+#include "isa/linkage.h"
 #include "isa/x64/decode.h"
 
 /* "48 89 e5" -> bytes; returns their number. */
@@ -606,15 +607,15 @@ static void test_linkage_word(void **state) {
     static const uint8_t plain[16] = {0xff, 0x25, 0x10, 0, 0, 0}, direct[16] = {0xe9, 0, 0, 0, 0};
     static const uint8_t marked[16] = {0xf3, 0x0f, 0x1e, 0xfa, 0xf2, 0xff, 0x25, 0x10, 0, 0, 0};
     static const uint8_t by_register[16] = {0xff, 0xe0}, other[16] = {0x55, 0xff, 0x25, 0x10, 0, 0, 0};
-    assert_int_equal(ct_x64_linkage_word(plain, 16, 0x1000), 0x1016);
-    assert_int_equal(ct_x64_linkage_word(marked, 16, 0x1000), 0x101b);
-    assert_int_equal(ct_x64_linkage_word(marked, 4, 0x1000), 0);
-    assert_int_equal(ct_x64_linkage_word(direct, 16, 0x1000), 0);
-    assert_int_equal(ct_x64_linkage_word(by_register, 16, 0x1000), 0);
-    assert_int_equal(ct_x64_linkage_word(other, 16, 0x1000), 0);
+    assert_int_equal(ct_linkage_word(plain, 16, 0x1000), 0x1016);
+    assert_int_equal(ct_linkage_word(marked, 16, 0x1000), 0x101b);
+    assert_int_equal(ct_linkage_word(marked, 4, 0x1000), 0);
+    assert_int_equal(ct_linkage_word(direct, 16, 0x1000), 0);
+    assert_int_equal(ct_linkage_word(by_register, 16, 0x1000), 0);
+    assert_int_equal(ct_linkage_word(other, 16, 0x1000), 0);
     static const uint8_t push[16] = {0x68, 1}, marked_push[16] = {0xf3, 0x0f, 0x1e, 0xfa, 0x68, 1};
-    assert_true(ct_x64_is_unbound(push, 16) && ct_x64_is_unbound(marked_push, 16));
-    assert_false(ct_x64_is_unbound(other, 16) || ct_x64_is_unbound(marked, 16));
+    assert_true(ct_linkage_is_unbound(push, 16) && ct_linkage_is_unbound(marked_push, 16));
+    assert_false(ct_linkage_is_unbound(other, 16) || ct_linkage_is_unbound(marked, 16));
 }
 
 int main(void) {

@@ -141,7 +141,7 @@ static void start(void) {
                                 .stack_bytes = 64,
                                 .lossless = kind.lossless};
     lane_start_with(&f, &o, 0);
-    ct_windows_init(&windows, &(struct ct_windows_options){.detail = CT_DETAIL_ALWAYS});
+    ct_windows_init(&windows, &(struct ct_windows_options){.detail = CT_SESSION_DETAIL_ALWAYS});
     lane_prepare_drain(&f);
     f.drain.windows = &windows;
     ct_windows_start(&windows, f.clock.first.ns);

@@ -38,7 +38,7 @@ static void start(const struct ct_lane_options *options, int detail) {
     lane_prepare_drain(&f);
     f.drain.windows = &windows;
     ct_windows_start(&windows, f.clock.first.ns);
-    f.lane.control->persisting = detail == CT_DETAIL_ALWAYS;
+    f.lane.control->persisting = detail == CT_SESSION_DETAIL_ALWAYS;
 }
 
 static int clean(void **state) {
@@ -163,7 +163,7 @@ static uint64_t lost_of(uint32_t id) {
 /* With a drain that works meanwhile, and threads that wait for it. */
 static void test_lossless(void **state) {
     (void)state;
-    start(&(struct ct_lane_options){.lossless = true, .stack_bytes = 128}, CT_DETAIL_ALWAYS);
+    start(&(struct ct_lane_options){.lossless = true, .stack_bytes = 128}, CT_SESSION_DETAIL_ALWAYS);
     assert_int_equal(f.lane.segment_count, SEGMENTS);
     assert_int_equal(ct_drain_start(&f.drain), 0);
     record_pairs(begin(), 20000);
@@ -176,7 +176,7 @@ static void test_lossless(void **state) {
 /* Nobody frees a segment: the oldest goes, and each is counted. */
 static void test_oldest_are_dropped(void **state) {
     (void)state;
-    start(&(struct ct_lane_options){.stack_bytes = 128}, CT_DETAIL_ALWAYS);
+    start(&(struct ct_lane_options){.stack_bytes = 128}, CT_SESSION_DETAIL_ALWAYS);
     record_pairs(begin(), 20000);
     assert_int_equal(f.lane.control->free_segments, SEGMENTS / 8); /* for threads that have none yet */
     assert_int_equal(ct_drain_start(&f.drain), 0);
@@ -189,7 +189,7 @@ static void test_oldest_are_dropped(void **state) {
 /* Some have no place at all. */
 static void test_more_threads_than_segments(void **state) {
     (void)state;
-    start(&(struct ct_lane_options){.stack_bytes = 8}, CT_DETAIL_ALWAYS);
+    start(&(struct ct_lane_options){.stack_bytes = 8}, CT_SESSION_DETAIL_ALWAYS);
     for (int i = 0; i < 60; i++)
         record_pairs(begin(), 5);
     assert_int_equal(ct_drain_start(&f.drain), 0);
@@ -214,7 +214,7 @@ static void test_threads_wait_for_each_other(void **state) {
     (void)state;
     enum { THREADS = 30 };
     pthread_t threads[THREADS];
-    start(&(struct ct_lane_options){.lossless = true, .stack_bytes = 512, .vectors = true}, CT_DETAIL_ALWAYS);
+    start(&(struct ct_lane_options){.lossless = true, .stack_bytes = 512, .vectors = true}, CT_SESSION_DETAIL_ALWAYS);
     assert_int_equal(ct_drain_start(&f.drain), 0);
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, work, NULL), 0);
@@ -230,7 +230,7 @@ static void test_threads_wait_for_each_other(void **state) {
 /* The number of an event has 28 bits. One in so many is 0 by chance, and has no record. */
 static void test_numbers_begin_anew(void **state) {
     (void)state;
-    start(&(struct ct_lane_options){.stack_bytes = 8, .lossless = true}, CT_DETAIL_ALWAYS);
+    start(&(struct ct_lane_options){.stack_bytes = 8, .lossless = true}, CT_SESSION_DETAIL_ALWAYS);
     struct ct_block *b = begin();
     assert_int_equal(ct_drain_start(&f.drain), 0);
     b->ordinal = (uint32_t)-100 * CT_TAG_STEP;
@@ -243,7 +243,7 @@ static void test_numbers_begin_anew(void **state) {
 /* Calls and returns over the limit have no record, and are counted; a return goes with its call. */
 static void test_limit(void **state) {
     (void)state;
-    start(&(struct ct_lane_options){.stack_bytes = 8, .detail_rate = 5}, CT_DETAIL_ALWAYS);
+    start(&(struct ct_lane_options){.stack_bytes = 8, .detail_rate = 5}, CT_SESSION_DETAIL_ALWAYS);
     struct ct_block *b = begin();
     ct_lane_refill_budgets(&f.lane, HOOKS);
     for (int i = 0; i < 20; i++)
@@ -266,7 +266,7 @@ static void test_limit(void **state) {
 /* A stub that was interrupted writes late: it, and what it may have damaged, is not taken; what lies beside it is. */
 static void test_overlaps(void **state) {
     (void)state;
-    start(&(struct ct_lane_options){.stack_bytes = 128}, CT_DETAIL_ALWAYS);
+    start(&(struct ct_lane_options){.stack_bytes = 128}, CT_SESSION_DETAIL_ALWAYS);
     struct ct_block *b = begin();
     for (int i = 0; i < 20; i++)
         record(b, 0, CT_EVENT_CALL);
@@ -282,7 +282,7 @@ static void test_overlaps(void **state) {
 /* Another thread's record in a segment, whatever its number: not taken. */
 static void test_other_threads_record(void **state) {
     (void)state;
-    start(&(struct ct_lane_options){.stack_bytes = 128}, CT_DETAIL_ALWAYS);
+    start(&(struct ct_lane_options){.stack_bytes = 128}, CT_SESSION_DETAIL_ALWAYS);
     struct ct_block *other = begin(), *b = begin();
     record_pairs(b, 3);
     struct ct_detail_note note = {.stamp = ct_os_timestamp(), .tag = 2 * CT_TAG_STEP | CT_EVENT_CALL, .hook = 1};
@@ -297,7 +297,7 @@ static void test_other_threads_record(void **state) {
 /* Every mark of a storm is counted under its trigger. */
 static void test_storm(void **state) {
     (void)state;
-    start(&(struct ct_lane_options){.stack_bytes = 8}, CT_DETAIL_MARKED);
+    start(&(struct ct_lane_options){.stack_bytes = 8}, CT_SESSION_DETAIL_MARKED);
     struct ct_block *b = begin();
     f.lane.rules[1] = 1;
     f.lane.rules[2] = 2;
@@ -320,7 +320,7 @@ static void test_storm(void **state) {
  * are too old. */
 static void test_going_round(void **state) {
     for (size_t pairs = 200; pairs < 228; pairs += 4) { /* wherever in a chunk it is */
-        start(&(struct ct_lane_options){.stack_bytes = 128}, CT_DETAIL_MARKED);
+        start(&(struct ct_lane_options){.stack_bytes = 128}, CT_SESSION_DETAIL_MARKED);
         windows.options.pre_ns = 600000000000ull;
         record_pairs(begin(), pairs);
         assert_int_equal(ct_drain_start(&f.drain), 0);
@@ -340,7 +340,7 @@ static void test_going_round(void **state) {
 /* A thread that is held up in the middle of a mark makes it all the same. */
 static void test_slow_mark(void **state) {
     (void)state;
-    start(&(struct ct_lane_options){.stack_bytes = 8}, CT_DETAIL_MARKED);
+    start(&(struct ct_lane_options){.stack_bytes = 8}, CT_SESSION_DETAIL_MARKED);
     struct ct_block *b = begin();
     record(b, 1, CT_EVENT_CALL);
     uint64_t place = f.lane.control->mark_next++;
@@ -359,7 +359,7 @@ static void test_slow_mark(void **state) {
 /* What happened before a mark may have happened in a thread that has ended since. */
 static void test_ended_thread(void **state) {
     (void)state;
-    start(&(struct ct_lane_options){.stack_bytes = 8}, CT_DETAIL_MARKED);
+    start(&(struct ct_lane_options){.stack_bytes = 8}, CT_SESSION_DETAIL_MARKED);
     struct ct_block *b = begin();
     record_pairs(b, 10);
     assert_int_equal(ct_drain_start(&f.drain), 0);
@@ -374,7 +374,7 @@ static void test_ended_thread(void **state) {
 /* A thread that could not be recorded: its stubs find nothing to do. */
 static void test_no_slot(void **state) {
     (void)state;
-    start(&(struct ct_lane_options){.stack_bytes = 8}, CT_DETAIL_ALWAYS);
+    start(&(struct ct_lane_options){.stack_bytes = 8}, CT_SESSION_DETAIL_ALWAYS);
     f.lane.control->recording = 0;
     struct ct_block *b = begin();
     assert_null(b->rules);
@@ -413,7 +413,7 @@ static void test_spoiled_memory(void **state) {
     (void)state;
     for (unsigned round = 0; round < 60; round++) {
         start(&(struct ct_lane_options){.stack_bytes = 64, .vectors = round & 1},
-              round & 8 ? CT_DETAIL_MARKED : CT_DETAIL_ALWAYS);
+              round & 8 ? CT_SESSION_DETAIL_MARKED : CT_SESSION_DETAIL_ALWAYS);
         struct ct_block *a = begin();
         record_pairs(a, 400);
         struct ct_block *b = begin();
@@ -470,7 +470,7 @@ static void run_producers(long waits[PRODUCERS]) {
 static void test_overload(void **state) {
     (void)state;
     long waits[PRODUCERS];
-    start(&(struct ct_lane_options){.index_memory = 1 << 20, .stack_bytes = 128}, CT_DETAIL_ALWAYS);
+    start(&(struct ct_lane_options){.index_memory = 1 << 20, .stack_bytes = 128}, CT_SESSION_DETAIL_ALWAYS);
     f.drain.on_pass = slow_pass;
     half_way = 0;
     assert_int_equal(ct_drain_start(&f.drain), 0);
@@ -494,7 +494,7 @@ static void test_overload(void **state) {
 /* Marks without a pause: the index loses nothing with them that it does not lose without them. */
 static void test_storm_and_index(void **state) {
     (void)state;
-    start(&(struct ct_lane_options){.index_memory = 64 << 20, .stack_bytes = 128}, CT_DETAIL_MARKED);
+    start(&(struct ct_lane_options){.index_memory = 64 << 20, .stack_bytes = 128}, CT_SESSION_DETAIL_MARKED);
     for (uint32_t i = 0; i < HOOKS; i += 2)
         f.lane.rules[i] = 1;
     f.lane.control->triggers[0] = (struct ct_shm_trigger){.kind = CT_SHM_ON_CALL};

@@ -32,7 +32,7 @@ static void test_every_name_is_found(void **state) {
 static void test_every_entry_says_something(void **state) {
     (void)state;
     for (const struct ct_known_function *f = ct_known_functions; f->name; f++) {
-        assert_in_range(f->entry_only, CT_ENTRY_ONLY_NONE, CT_ENTRY_ONLY_COUNT - 1);
+        assert_in_range(f->entry_only, CT_HOOK_ENTRY_ONLY_NONE, CT_HOOK_ENTRY_ONLY_COUNT - 1);
         assert_in_range(f->special, CT_SPECIAL_NONE, CT_SPECIAL_SIGACTION);
         assert_true(f->entry_only || f->special == CT_SPECIAL_SECCOMP || f->special == CT_SPECIAL_EXEC ||
                     f->special == CT_SPECIAL_LOADED || f->special == CT_SPECIAL_LOOK ||
@@ -55,7 +55,7 @@ static void test_unknown_names(void **state) {
     }
 }
 
-static void check(const char *name, enum ct_entry_only_reason entry_only, enum ct_special special) {
+static void check(const char *name, enum ct_hook_entry_only_reason entry_only, enum ct_special special) {
     const struct ct_known_function *f = ct_known_find(name);
     assert_non_null(f);
     assert_int_equal(f->entry_only, entry_only);
@@ -70,27 +70,27 @@ static void test_kinds(void **state) {
     static const char *const unwinders[] = {"_Unwind_RaiseException", "_Unwind_Resume", "_Unwind_Resume_or_Rethrow",
                                             "_Unwind_ForcedUnwind", "_Unwind_Backtrace"};
     for (size_t i = 0; i < sizeof jumps / sizeof *jumps; i++)
-        check(jumps[i], CT_ENTRY_ONLY_JUMPS_AWAY, CT_SPECIAL_JUMP);
+        check(jumps[i], CT_HOOK_ENTRY_ONLY_JUMPS_AWAY, CT_SPECIAL_JUMP);
     for (size_t i = 0; i < sizeof twice / sizeof *twice; i++)
-        check(twice[i], CT_ENTRY_ONLY_RETURNS_TWICE, CT_SPECIAL_NONE);
+        check(twice[i], CT_HOOK_ENTRY_ONLY_RETURNS_TWICE, CT_SPECIAL_NONE);
     for (size_t i = 0; i < sizeof readers / sizeof *readers; i++)
-        check(readers[i], CT_ENTRY_ONLY_READS_RETURN, CT_SPECIAL_NONE);
+        check(readers[i], CT_HOOK_ENTRY_ONLY_READS_RETURN, CT_SPECIAL_NONE);
     for (size_t i = 0; i < sizeof unwinders / sizeof *unwinders; i++)
-        check(unwinders[i], CT_ENTRY_ONLY_UNWINDER, CT_SPECIAL_UNWIND);
-    check("_Unwind_SetIP", CT_ENTRY_ONLY_UNWINDER, CT_SPECIAL_LAND);
-    check("vfork", CT_ENTRY_ONLY_RETURNS_TWICE, CT_SPECIAL_VFORK);
-    check("clone", CT_ENTRY_ONLY_NEW_THREAD, CT_SPECIAL_CLONE);
-    check("clone3", CT_ENTRY_ONLY_NEW_THREAD, CT_SPECIAL_CLONE);
-    check("prctl", CT_ENTRY_ONLY_NONE, CT_SPECIAL_SECCOMP);
-    check("seccomp", CT_ENTRY_ONLY_NONE, CT_SPECIAL_SECCOMP);
-    check("syscall", CT_ENTRY_ONLY_NONE, CT_SPECIAL_SECCOMP);
+        check(unwinders[i], CT_HOOK_ENTRY_ONLY_UNWINDER, CT_SPECIAL_UNWIND);
+    check("_Unwind_SetIP", CT_HOOK_ENTRY_ONLY_UNWINDER, CT_SPECIAL_LAND);
+    check("vfork", CT_HOOK_ENTRY_ONLY_RETURNS_TWICE, CT_SPECIAL_VFORK);
+    check("clone", CT_HOOK_ENTRY_ONLY_NEW_THREAD, CT_SPECIAL_CLONE);
+    check("clone3", CT_HOOK_ENTRY_ONLY_NEW_THREAD, CT_SPECIAL_CLONE);
+    check("prctl", CT_HOOK_ENTRY_ONLY_NONE, CT_SPECIAL_SECCOMP);
+    check("seccomp", CT_HOOK_ENTRY_ONLY_NONE, CT_SPECIAL_SECCOMP);
+    check("syscall", CT_HOOK_ENTRY_ONLY_NONE, CT_SPECIAL_SECCOMP);
 }
 
 /* A context is not a jmp_buf: what setcontext is given must not be read as one. */
 static void test_contexts_are_no_jump_buffers(void **state) {
     (void)state;
-    check("setcontext", CT_ENTRY_ONLY_JUMPS_AWAY, CT_SPECIAL_NONE);
-    check("__setcontext", CT_ENTRY_ONLY_JUMPS_AWAY, CT_SPECIAL_NONE);
+    check("setcontext", CT_HOOK_ENTRY_ONLY_JUMPS_AWAY, CT_SPECIAL_NONE);
+    check("__setcontext", CT_HOOK_ENTRY_ONLY_JUMPS_AWAY, CT_SPECIAL_NONE);
 }
 
 static void test_return_maps(void **state) {
@@ -131,23 +131,25 @@ static void test_read_code(void **state) {
 
 static void test_texts(void **state) {
     (void)state;
-    for (int i = 0; i < CT_SKIP_COUNT; i++) {
-        assert_true(*ct_skip_name((enum ct_skip_reason)i));
-        assert_true(*ct_skip_text((enum ct_skip_reason)i));
+    for (int i = 0; i < CT_HOOK_SKIP_COUNT; i++) {
+        assert_true(*ct_hook_skip_name((enum ct_hook_skip_reason)i));
+        assert_true(*ct_hook_skip_text((enum ct_hook_skip_reason)i));
         for (int j = 0; j < i; j++) {
-            assert_string_not_equal(ct_skip_name((enum ct_skip_reason)i), ct_skip_name((enum ct_skip_reason)j));
-            assert_string_not_equal(ct_skip_text((enum ct_skip_reason)i), ct_skip_text((enum ct_skip_reason)j));
+            assert_string_not_equal(ct_hook_skip_name((enum ct_hook_skip_reason)i),
+                                    ct_hook_skip_name((enum ct_hook_skip_reason)j));
+            assert_string_not_equal(ct_hook_skip_text((enum ct_hook_skip_reason)i),
+                                    ct_hook_skip_text((enum ct_hook_skip_reason)j));
         }
     }
-    for (int i = 0; i < CT_ENTRY_ONLY_COUNT; i++)
+    for (int i = 0; i < CT_HOOK_ENTRY_ONLY_COUNT; i++)
         for (int j = 0; j < i; j++)
-            assert_string_not_equal(ct_entry_only_text((enum ct_entry_only_reason)i),
-                                    ct_entry_only_text((enum ct_entry_only_reason)j));
-    assert_string_equal(ct_skip_name(CT_SKIP_NONE), "NONE");
-    assert_string_equal(ct_skip_name(CT_SKIP_TOO_SHORT), "TOO_SHORT");
-    assert_string_equal(ct_skip_name(CT_SKIP_COUNT), "UNKNOWN");
-    assert_string_equal(ct_skip_text((enum ct_skip_reason) - 1), "unknown reason");
-    assert_string_equal(ct_entry_only_text(CT_ENTRY_ONLY_COUNT), "unknown reason");
+            assert_string_not_equal(ct_hook_entry_only_text((enum ct_hook_entry_only_reason)i),
+                                    ct_hook_entry_only_text((enum ct_hook_entry_only_reason)j));
+    assert_string_equal(ct_hook_skip_name(CT_HOOK_SKIP_NONE), "NONE");
+    assert_string_equal(ct_hook_skip_name(CT_HOOK_SKIP_TOO_SHORT), "TOO_SHORT");
+    assert_string_equal(ct_hook_skip_name(CT_HOOK_SKIP_COUNT), "UNKNOWN");
+    assert_string_equal(ct_hook_skip_text((enum ct_hook_skip_reason) - 1), "unknown reason");
+    assert_string_equal(ct_hook_entry_only_text(CT_HOOK_ENTRY_ONLY_COUNT), "unknown reason");
 }
 
 int main(void) {

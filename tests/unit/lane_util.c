@@ -106,8 +106,8 @@ void lane_prepare_drain(struct lane_fixture *f) {
         .place = place_of(f->directory),
         .pid = ct_os_getpid(),
         .interval_ms = 1,
-        .spare_threads = 1u << 20,              /* most threads of these tests are blocks without one */
-        .format = {.encoding = CT_FORMAT_ATF2}, /* what lane_read reads */
+        .spare_threads = 1u << 20,                      /* most threads of these tests are blocks without one */
+        .format = {.encoding = CT_SESSION_FORMAT_ATF2}, /* what lane_read reads */
         .every_second = count_second,
         .every_second_arg = f,
     };

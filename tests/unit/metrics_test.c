@@ -13,7 +13,7 @@
 static void rates(void **state) {
     (void)state;
     struct ct_metrics m = {0};
-    struct ct_session_statistics s = {.events = 1000, .bytes_written = 500};
+    struct ct_session_statistics s = {.size = sizeof s, .events = 1000, .bytes_written = 500};
     ct_metrics_sample(&m, &s, 10 * S);
     assert_true(m.events == 0); /* nothing to compare with yet */
     s.events = 3000;
@@ -44,12 +44,13 @@ static char *text_of(const struct ct_metrics *m, const struct ct_metrics_labels 
 static void text(void **state) {
     (void)state;
     struct ct_metrics m = {0};
-    struct ct_session_statistics s = {.events = 18446744073709551615u,
+    struct ct_session_statistics s = {.size = sizeof s,
+                                      .events = 18446744073709551615u,
                                       .lane_bytes = 1000,
                                       .lane_used = 250,
                                       .latency_p99_ns = 1500000,
                                       .windows = 3,
-                                      .window_state = CT_WINDOW_MARKED};
+                                      .window_state = CT_SESSION_WINDOW_MARKED};
     s.lost[CT_LOSS_DISK_SLOW] = 9;
     const struct ct_metrics_labels labels = {
         .pid = 7, .directory = "a \"b\" \\ c\nd", .policy_hash = 255, .recording = true};

@@ -38,8 +38,8 @@ static int teardown(void **unused) {
 
 /* ---- files ---- */
 
-static const struct ct_trace_format packed_format = {.encoding = CT_FORMAT_PACKED};
-static const struct ct_trace_format raw_format = {.encoding = CT_FORMAT_ATF2};
+static const struct ct_trace_format packed_format = {.encoding = CT_SESSION_FORMAT_PACKED};
+static const struct ct_trace_format raw_format = {.encoding = CT_SESSION_FORMAT_ATF2};
 
 static struct ct_thread_writer *open_thread(const char *directory, const struct ct_trace_format *format) {
     struct ct_thread_writer *writer;
@@ -404,7 +404,8 @@ static void kept_by_size(void **unused) {
     for (int f = 0; f < 2; f++) {
         snprintf(place, sizeof place, "%s/%d", root, f);
         struct ct_segments *segments = ct_segments_create(KEEP, 0);
-        struct ct_trace_format format = {.encoding = f ? CT_FORMAT_ATF2 : CT_FORMAT_PACKED, .segments = segments};
+        struct ct_trace_format format = {.encoding = f ? CT_SESSION_FORMAT_ATF2 : CT_SESSION_FORMAT_PACKED,
+                                         .segments = segments};
         struct ct_thread_writer *writer = open_thread(place, &format);
         struct ct_series *series = ct_thread_writer_series(writer);
         bool over = false;
@@ -434,7 +435,7 @@ static void kept_of_many_threads(void **unused) {
     (void)unused;
     enum { THREADS = 16, COUNT = 100000, KEEP = 1 << 20, STEP = 700 };
     struct ct_segments *segments = ct_segments_create(KEEP, 0);
-    struct ct_trace_format format = {.encoding = CT_FORMAT_PACKED, .segments = segments};
+    struct ct_trace_format format = {.encoding = CT_SESSION_FORMAT_PACKED, .segments = segments};
     struct ct_thread_writer *writers[THREADS];
     struct ct_series *series[THREADS];
     struct atf_index_event *events = make_events(COUNT, false);
@@ -470,7 +471,7 @@ static void kept_by_time(void **unused) {
     enum { COUNT = 100000 };
     const uint64_t keep = 1000000;
     struct ct_segments *segments = ct_segments_create(0, keep);
-    struct ct_trace_format format = {.encoding = CT_FORMAT_PACKED, .segments = segments};
+    struct ct_trace_format format = {.encoding = CT_SESSION_FORMAT_PACKED, .segments = segments};
     struct ct_thread_writer *writer = open_thread(place, &format);
     struct ct_series *series = ct_thread_writer_series(writer);
     struct atf_index_event *events = calloc(COUNT, sizeof *events);
@@ -494,7 +495,7 @@ static void segments_know_open_calls(void **unused) {
     (void)unused;
     enum { COUNT = 400000, DEEP = 30 };
     struct ct_segments *segments = ct_segments_create(64 << 10, 0);
-    struct ct_trace_format format = {.encoding = CT_FORMAT_PACKED, .segments = segments};
+    struct ct_trace_format format = {.encoding = CT_SESSION_FORMAT_PACKED, .segments = segments};
     struct ct_thread_writer *writer = open_thread(place, &format);
     struct ct_series *series = ct_thread_writer_series(writer);
     struct atf_index_event *events = calloc(COUNT, sizeof *events);

@@ -75,7 +75,7 @@ static size_t golden_bytes(uint8_t *bytes) {
 
 static void known_bytes_are_written(void **unused) {
     (void)unused;
-    const struct ct_trace_format format = {.encoding = CT_FORMAT_PACKED};
+    const struct ct_trace_format format = {.encoding = CT_SESSION_FORMAT_PACKED};
     struct ct_thread_writer *writer;
     uint8_t expected[1000], *got;
     size_t size = golden_bytes(expected), got_size;
@@ -109,7 +109,7 @@ static void known_bytes_are_read(void **unused) {
     assert_false(ct_trace_thread_at(trace, 0)->cut);
     assert_int_equal(ct_trace_cursor_open(&cursor, trace, 0), 0);
     for (size_t i = 0; i < GOLDEN_COUNT; i++) {
-        assert_true(ct_trace_next(cursor, &event));
+        assert_true(ct_trace_cursor_next(cursor, &event));
         assert_int_equal(event.sequence, i);
         assert_int_equal(event.timestamp_ns, golden_events[i].timestamp_ns);
         assert_int_equal(event.function_id, golden_events[i].function_id);
@@ -117,7 +117,7 @@ static void known_bytes_are_read(void **unused) {
         assert_int_equal(event.depth, golden_events[i].call_depth);
         assert_int_equal(event.detail, golden_events[i].detail_seq);
     }
-    assert_false(ct_trace_next(cursor, &event));
+    assert_false(ct_trace_cursor_next(cursor, &event));
     ct_trace_cursor_close(cursor);
     ct_trace_close(trace);
 }

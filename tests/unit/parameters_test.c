@@ -56,7 +56,7 @@ static bool fits(const char *pattern, const char *text) {
 }
 
 static int check_case(size_t subject, const struct subject_case *c) {
-    static struct ct_trace_detail detail;
+    static struct ct_trace_detail detail = {.size = sizeof detail};
     static struct ct_arguments arguments;
     char text[1000];
     int failed = 0;
@@ -117,7 +117,7 @@ static void test_cxx(void **state) {
 /* What is not in the record is not made up. */
 static void test_missing(void **state) {
     (void)state;
-    static struct ct_trace_detail detail;
+    static struct ct_trace_detail detail = {.size = sizeof detail};
     static struct ct_arguments arguments;
     static const struct {
         const char *function, *expected;
@@ -154,7 +154,7 @@ static void test_missing(void **state) {
 /* Records of anything: whatever is in them, showing them reads nothing else. */
 static void test_random(void **state) {
     (void)state;
-    static struct ct_trace_detail detail;
+    static struct ct_trace_detail detail = {.size = sizeof detail};
     static struct ct_arguments arguments;
     uint64_t seed = 0x9e3779b97f4a7c15u;
     char text[300];

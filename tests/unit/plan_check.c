@@ -360,13 +360,13 @@ static void apply(struct subject *s, const struct ct_plan *p) {
         memcpy(s->patched + (p->patches[i].at - TEXT_BASE), p->patches[i].bytes, p->patches[i].size);
 }
 
-enum ct_skip_reason subject_plan_as(struct subject *s, size_t index, const struct ct_plan_request *request) {
+enum ct_hook_skip_reason subject_plan_as(struct subject *s, size_t index, const struct ct_plan_request *request) {
     struct hooked *h = &s->hooks[index];
     size_t at = (s->stubs_used + 7) & ~(size_t)7;
     struct ct_code_buf out = {.bytes = s->stubs + at, .capacity = CT_STUB_MAX, .address = STUBS_BASE + at};
     assert_true(at + CT_STUB_MAX <= STUBS_SIZE && !h->planned);
     h->request = *request;
-    enum ct_skip_reason reason = ct_plan_hook(request, &out, &h->plan);
+    enum ct_hook_skip_reason reason = ct_plan_hook(request, &out, &h->plan);
     if (reason) {
         assert_int_equal(out.length, 0);
         assert_int_equal(h->plan.patch_count, 0);
@@ -386,10 +386,10 @@ enum ct_skip_reason subject_plan_as(struct subject *s, size_t index, const struc
     check_patches(s, h);
     check_moves(h, &copy);
     assert_int_equal(subject_follow(s, request->function), h->plan.stub);
-    return CT_SKIP_NONE;
+    return CT_HOOK_SKIP_NONE;
 }
 
-enum ct_skip_reason subject_plan(struct subject *s, size_t index) {
+enum ct_hook_skip_reason subject_plan(struct subject *s, size_t index) {
     struct ct_plan_request request = subject_request(s, index);
     return subject_plan_as(s, index, &request);
 }

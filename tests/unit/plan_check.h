@@ -53,8 +53,8 @@ void subject_end(struct subject *s);
 /* The request of a recorder for the function; the test may change it. */
 struct ct_plan_request subject_request(struct subject *s, size_t index);
 /* Plans and, when there is a plan, checks it by itself and applies it to `patched`. */
-enum ct_skip_reason subject_plan_as(struct subject *s, size_t index, const struct ct_plan_request *request);
-enum ct_skip_reason subject_plan(struct subject *s, size_t index);
+enum ct_hook_skip_reason subject_plan_as(struct subject *s, size_t index, const struct ct_plan_request *request);
+enum ct_hook_skip_reason subject_plan(struct subject *s, size_t index);
 /* Takes the patches back: what was under them must be as it was. */
 void subject_revert(struct subject *s, size_t index);
 /* Everything that must hold with all the plans in place. */
@@ -66,7 +66,7 @@ enum form { LONG, SHORT, TWO_JUMPS, WHOLE };
 enum form subject_form(const struct subject *s, size_t index);
 /* Plans, and checks everything; or expects that nothing has been taken. */
 const struct ct_plan *expect_form(struct subject *s, size_t index, enum form form);
-void expect_skip(struct subject *s, size_t index, enum ct_skip_reason reason);
+void expect_skip(struct subject *s, size_t index, enum ct_hook_skip_reason reason);
 
 /* Bytes of patched text and stubs by their address. */
 const uint8_t *subject_bytes(const struct subject *s, uint64_t address, size_t *available);

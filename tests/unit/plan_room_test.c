@@ -16,7 +16,7 @@ static struct subject subject;
 
 /* A short function with code on both sides, and 5 bytes of padding whose first byte is `distance` away from the byte
  * behind the 2-byte jump. Far below or above there is nothing else. */
-static enum ct_skip_reason plan_with_board_at(int distance, uint64_t *board) {
+static enum ct_hook_skip_reason plan_with_board_at(int distance, uint64_t *board) {
     const size_t function = 0x400, next = function + 2, at = (size_t)((int)next + distance);
     subject_start(&subject, CODE);
     size_t before = 0x200, index;
@@ -41,7 +41,7 @@ static enum ct_skip_reason plan_with_board_at(int distance, uint64_t *board) {
         subject_add_sized(&subject, at + 5, 16);
     }
     subject_scan(&subject);
-    enum ct_skip_reason reason = subject_plan(&subject, index);
+    enum ct_hook_skip_reason reason = subject_plan(&subject, index);
     if (!reason) {
         assert_int_equal(subject_form(&subject, index), SHORT);
         *board = subject.hooks[index].plan.patches[0].at;
@@ -56,12 +56,12 @@ static void test_springboard_reach(void **state) {
     static const int not_reachable[] = {128, 129, 200, -129, -130, -200};
     for (size_t i = 0; i < sizeof reachable / sizeof *reachable; i++) {
         uint64_t board = 0;
-        assert_int_equal(plan_with_board_at(reachable[i], &board), CT_SKIP_NONE);
+        assert_int_equal(plan_with_board_at(reachable[i], &board), CT_HOOK_SKIP_NONE);
         assert_int_equal(board, TEXT_BASE + 0x402 + (uint64_t)(int64_t)reachable[i]);
     }
     for (size_t i = 0; i < sizeof not_reachable / sizeof *not_reachable; i++) {
         uint64_t board = 0;
-        assert_int_equal(plan_with_board_at(not_reachable[i], &board), CT_SKIP_TOO_SHORT);
+        assert_int_equal(plan_with_board_at(not_reachable[i], &board), CT_HOOK_SKIP_TOO_SHORT);
     }
 }
 
@@ -78,12 +78,12 @@ static void test_padding_is_shared(void **state) {
     subject_scan(&subject);
     for (unsigned i = 0; i < 3; i++)
         expect_form(&subject, shorts[i], SHORT);
-    assert_int_equal(subject_plan(&subject, shorts[3]), CT_SKIP_TOO_SHORT);
+    assert_int_equal(subject_plan(&subject, shorts[3]), CT_HOOK_SKIP_TOO_SHORT);
     assert_true(subject_is_taken(&subject, TEXT_BASE + 0x121, TEXT_BASE + 0x122));
     assert_false(subject_is_taken(&subject, TEXT_BASE + 0x120, TEXT_BASE + 0x121));
     subject_revert(&subject, shorts[1]);
     expect_form(&subject, shorts[4], SHORT);
-    assert_int_equal(subject_plan(&subject, shorts[3]), CT_SKIP_TOO_SHORT);
+    assert_int_equal(subject_plan(&subject, shorts[3]), CT_HOOK_SKIP_TOO_SHORT);
     subject_revert(&subject, shorts[4]);
     expect_form(&subject, shorts[3], SHORT);
     subject_end(&subject);
@@ -114,7 +114,7 @@ static void test_taken_padding_is_not_used(void **state) {
     subject_add_sized(&subject, 0x10c, 16);
     subject_scan(&subject);
     expect_form(&subject, modest, LONG);
-    assert_int_equal(subject_plan(&subject, needy), CT_SKIP_TOO_SHORT);
+    assert_int_equal(subject_plan(&subject, needy), CT_HOOK_SKIP_TOO_SHORT);
     subject_end(&subject);
 }
 
@@ -134,7 +134,7 @@ static void test_what_is_no_padding(void **state) {
         if (variant == 0)
             expect_form(&subject, index, LONG);
         else
-            expect_skip(&subject, index, CT_SKIP_TOO_SHORT);
+            expect_skip(&subject, index, CT_HOOK_SKIP_TOO_SHORT);
         subject_end(&subject);
     }
 }
@@ -152,7 +152,7 @@ static void test_long_nops(void **state) {
     subject_add_sized(&subject, 0x205, 16); /* begins inside it */
     subject_scan(&subject);
     expect_form(&subject, index, LONG);
-    assert_int_equal(subject_plan(&subject, cut), CT_SKIP_TOO_SHORT);
+    assert_int_equal(subject_plan(&subject, cut), CT_HOOK_SKIP_TOO_SHORT);
     subject_end(&subject);
 }
 
@@ -262,7 +262,7 @@ static void test_many_loops(void **state) {
         else if (loops == CT_PATCHES_MAX)
             assert_int_equal(expect_form(&subject, index, TWO_JUMPS)->patch_count, CT_PATCHES_MAX);
         else
-            expect_skip(&subject, index, CT_SKIP_LOOP_ENTRY);
+            expect_skip(&subject, index, CT_HOOK_SKIP_LOOP_ENTRY);
         subject_end(&subject);
     }
 }
@@ -297,7 +297,7 @@ static void test_foreign_branch_into_the_patch(void **state) {
     size_t index = subject_add_sized(&subject, 0x100, 23);
     ADD(&subject, 0x200, 0xe9, 0xfe, 0xfe, 0xff, 0xff); /* jmp 0x103 */
     subject_scan(&subject);
-    expect_skip(&subject, index, CT_SKIP_BRANCH_INTO);
+    expect_skip(&subject, index, CT_HOOK_SKIP_BRANCH_INTO);
     subject_end(&subject);
 }
 
@@ -321,7 +321,7 @@ static void test_whole_function_sizes(void **state) {
         if (size + 1 <= 256)
             expect_form(&subject, index, WHOLE);
         else
-            expect_skip(&subject, index, CT_SKIP_BRANCH_INTO);
+            expect_skip(&subject, index, CT_HOOK_SKIP_BRANCH_INTO);
         subject_end(&subject);
     }
 }
@@ -342,7 +342,7 @@ static void test_whole_function_too_many(void **state) {
         if (count <= 64)
             expect_form(&subject, index, WHOLE);
         else
-            expect_skip(&subject, index, CT_SKIP_BRANCH_INTO);
+            expect_skip(&subject, index, CT_HOOK_SKIP_BRANCH_INTO);
         subject_end(&subject);
     }
 }

@@ -78,13 +78,13 @@ enum form subject_form(const struct subject *s, size_t index) {
 }
 
 const struct ct_plan *expect_form(struct subject *s, size_t index, enum form form) {
-    assert_int_equal(subject_plan(s, index), CT_SKIP_NONE);
+    assert_int_equal(subject_plan(s, index), CT_HOOK_SKIP_NONE);
     assert_int_equal(subject_form(s, index), form);
     subject_check(s);
     return &s->hooks[index].plan;
 }
 
-void expect_skip(struct subject *s, size_t index, enum ct_skip_reason reason) {
+void expect_skip(struct subject *s, size_t index, enum ct_hook_skip_reason reason) {
     assert_int_equal(subject_plan(s, index), reason);
     assert_false(subject_is_taken(s, TEXT_BASE, TEXT_BASE + TEXT_SIZE));
 }

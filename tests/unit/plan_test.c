@@ -61,7 +61,7 @@ static void test_sizes_without_padding(void **state) {
         subject_add_sized(&subject, 64 + n, 20);
         subject_scan(&subject);
         if (n == 1)
-            expect_skip(&subject, index, CT_SKIP_TOO_SHORT);
+            expect_skip(&subject, index, CT_HOOK_SKIP_TOO_SHORT);
         else
             expect_form(&subject, index, n < 5 ? SHORT : LONG);
         subject_end(&subject);
@@ -75,7 +75,7 @@ static void test_no_padding_at_all(void **state) {
         size_t index = subject_add_sized(&subject, 64, n);
         subject_add_sized(&subject, 64 + n, 20);
         subject_scan(&subject);
-        expect_skip(&subject, index, CT_SKIP_TOO_SHORT);
+        expect_skip(&subject, index, CT_HOOK_SKIP_TOO_SHORT);
         subject_end(&subject);
     }
 }
@@ -87,7 +87,7 @@ static void test_bare_landing_pad(void **state) {
     size_t index = ADD(&subject, 64, ENDBR);
     subject_add_sized(&subject, 68, 20);
     subject_scan(&subject);
-    expect_skip(&subject, index, CT_SKIP_TOO_SHORT);
+    expect_skip(&subject, index, CT_HOOK_SKIP_TOO_SHORT);
     subject_end(&subject);
 }
 
@@ -147,9 +147,9 @@ static void test_undecodable(void **state) {
     size_t cut = ADD(&subject, 0x180, 0x31, 0xc0, 0x48, 0xb8, 0x00, 0x00);
     size_t behind = ADD(&subject, 0x1c0, 0x31, 0xc0, 0x31, 0xc9, RET, 0x06);
     subject_scan(&subject);
-    expect_skip(&subject, bad, CT_SKIP_UNDECODABLE);
-    expect_skip(&subject, later, CT_SKIP_UNDECODABLE);
-    expect_skip(&subject, cut, CT_SKIP_UNDECODABLE);
+    expect_skip(&subject, bad, CT_HOOK_SKIP_UNDECODABLE);
+    expect_skip(&subject, later, CT_HOOK_SKIP_UNDECODABLE);
+    expect_skip(&subject, cut, CT_HOOK_SKIP_UNDECODABLE);
     expect_form(&subject, behind, LONG); /* what does not move need not be understood */
     subject_end(&subject);
 }
@@ -162,8 +162,8 @@ static void test_unmovable(void **state) {
     /* xor eax, eax; call far [rax]: what moves for a short jump is harmless */
     size_t second = ADD(&subject, 0x180, 0x31, 0xc0, 0xff, 0x18, 0x31, 0xc9, RET);
     subject_scan(&subject);
-    expect_skip(&subject, far_call, CT_SKIP_UNMOVABLE);
-    expect_skip(&subject, narrow, CT_SKIP_UNMOVABLE);
+    expect_skip(&subject, far_call, CT_HOOK_SKIP_UNMOVABLE);
+    expect_skip(&subject, narrow, CT_HOOK_SKIP_UNMOVABLE);
     expect_form(&subject, second, SHORT);
     subject_end(&subject);
 }
@@ -176,8 +176,8 @@ static void test_breakpoint(void **state) {
     size_t behind_pad = ADD(&subject, 0x140, ENDBR, INT3, 0x31, 0xc0, 0x31, 0xc9, RET);
     size_t later = ADD(&subject, 0x180, 0x31, 0xc0, INT3, 0x31, 0xc9, RET);
     subject_scan(&subject);
-    expect_skip(&subject, first, CT_SKIP_UNMOVABLE);
-    expect_skip(&subject, behind_pad, CT_SKIP_UNMOVABLE);
+    expect_skip(&subject, first, CT_HOOK_SKIP_UNMOVABLE);
+    expect_skip(&subject, behind_pad, CT_HOOK_SKIP_UNMOVABLE);
     expect_form(&subject, later, LONG);
     subject_end(&subject);
 }
@@ -210,9 +210,9 @@ static void test_small_buffer(void **state) {
         struct ct_plan plan;
         memset(bytes, 0xaa, sizeof bytes);
         struct ct_code_buf out = {.bytes = bytes, .capacity = capacity, .address = STUBS_BASE};
-        enum ct_skip_reason reason = ct_plan_hook(&r, &out, &plan);
+        enum ct_hook_skip_reason reason = ct_plan_hook(&r, &out, &plan);
         /* the head, 4 or 6 moved bytes and a jump back */
-        assert_int_equal(reason, capacity >= CT_STUB_BODY + 2 + 5 ? CT_SKIP_NONE : CT_SKIP_UNMOVABLE);
+        assert_int_equal(reason, capacity >= CT_STUB_BODY + 2 + 5 ? CT_HOOK_SKIP_NONE : CT_HOOK_SKIP_UNMOVABLE);
         for (size_t i = capacity; i < sizeof bytes; i++)
             assert_int_equal(bytes[i], 0xaa);
         if (!reason)
@@ -233,12 +233,12 @@ static void test_buffer_with_contents(void **state) {
     struct ct_plan_request r = subject_request(&subject, index);
     struct ct_plan plan;
     struct ct_code_buf out = {.bytes = alone, .capacity = sizeof alone, .address = STUBS_BASE + 64};
-    assert_int_equal(ct_plan_hook(&r, &out, &plan), CT_SKIP_NONE);
+    assert_int_equal(ct_plan_hook(&r, &out, &plan), CT_HOOK_SKIP_NONE);
     ct_plan_release(&r, &plan);
     size_t size = out.length;
     memset(behind, 0xaa, sizeof behind);
     out = (struct ct_code_buf){.bytes = behind, .capacity = sizeof behind, .length = 64, .address = STUBS_BASE};
-    assert_int_equal(ct_plan_hook(&r, &out, &plan), CT_SKIP_NONE);
+    assert_int_equal(ct_plan_hook(&r, &out, &plan), CT_HOOK_SKIP_NONE);
     assert_int_equal(plan.stub, STUBS_BASE + 64);
     assert_int_equal(out.length, 64 + size);
     assert_memory_equal(behind + 64, alone, size);
@@ -255,20 +255,20 @@ static void test_actions(void **state) {
     static const struct {
         enum ct_hook_action action;
         enum ct_special special;
-        enum ct_entry_only_reason entry_only;
+        enum ct_hook_entry_only_reason entry_only;
         uint64_t detour;
     } cases[] = {
-        {CT_ACTION_RECORD, CT_SPECIAL_NONE, CT_ENTRY_ONLY_NONE, 0},
-        {CT_ACTION_RECORD, CT_SPECIAL_NONE, CT_ENTRY_ONLY_READS_RETURN, 0},
-        {CT_ACTION_RECORD, CT_SPECIAL_JUMP, CT_ENTRY_ONLY_JUMPS_AWAY, 0},
-        {CT_ACTION_RECORD, CT_SPECIAL_CLONE, CT_ENTRY_ONLY_NONE, 0},
-        {CT_ACTION_LISTEN, CT_SPECIAL_NONE, CT_ENTRY_ONLY_NONE, 0},
-        {CT_ACTION_LISTEN, CT_SPECIAL_NONE, CT_ENTRY_ONLY_RETURNS_TWICE, 0},
-        {CT_ACTION_LISTEN, CT_SPECIAL_JUMP, CT_ENTRY_ONLY_JUMPS_AWAY, 0},
-        {CT_ACTION_NONE, CT_SPECIAL_JUMP, CT_ENTRY_ONLY_JUMPS_AWAY, 0},
-        {CT_ACTION_NONE, CT_SPECIAL_NONE, CT_ENTRY_ONLY_NONE, 0},
-        {CT_ACTION_REPLACE, CT_SPECIAL_NONE, CT_ENTRY_ONLY_NONE, TEXT_BASE + 0x123456},
-        {CT_ACTION_RECORD, CT_SPECIAL_NONE, CT_ENTRY_ONLY_UNWINDER, TEXT_BASE + 0x123456},
+        {CT_ACTION_RECORD, CT_SPECIAL_NONE, CT_HOOK_ENTRY_ONLY_NONE, 0},
+        {CT_ACTION_RECORD, CT_SPECIAL_NONE, CT_HOOK_ENTRY_ONLY_READS_RETURN, 0},
+        {CT_ACTION_RECORD, CT_SPECIAL_JUMP, CT_HOOK_ENTRY_ONLY_JUMPS_AWAY, 0},
+        {CT_ACTION_RECORD, CT_SPECIAL_CLONE, CT_HOOK_ENTRY_ONLY_NONE, 0},
+        {CT_ACTION_LISTEN, CT_SPECIAL_NONE, CT_HOOK_ENTRY_ONLY_NONE, 0},
+        {CT_ACTION_LISTEN, CT_SPECIAL_NONE, CT_HOOK_ENTRY_ONLY_RETURNS_TWICE, 0},
+        {CT_ACTION_LISTEN, CT_SPECIAL_JUMP, CT_HOOK_ENTRY_ONLY_JUMPS_AWAY, 0},
+        {CT_ACTION_NONE, CT_SPECIAL_JUMP, CT_HOOK_ENTRY_ONLY_JUMPS_AWAY, 0},
+        {CT_ACTION_NONE, CT_SPECIAL_NONE, CT_HOOK_ENTRY_ONLY_NONE, 0},
+        {CT_ACTION_REPLACE, CT_SPECIAL_NONE, CT_HOOK_ENTRY_ONLY_NONE, TEXT_BASE + 0x123456},
+        {CT_ACTION_RECORD, CT_SPECIAL_NONE, CT_HOOK_ENTRY_ONLY_UNWINDER, TEXT_BASE + 0x123456},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         subject_start(&subject, INT3);
@@ -279,7 +279,7 @@ static void test_actions(void **state) {
         r.special = cases[i].special;
         r.entry_only = cases[i].entry_only;
         r.detour = cases[i].detour;
-        assert_int_equal(subject_plan_as(&subject, index, &r), CT_SKIP_NONE);
+        assert_int_equal(subject_plan_as(&subject, index, &r), CT_HOOK_SKIP_NONE);
         subject_check(&subject);
         /* the same function for all other actions: only the first word tells them apart */
         struct ct_plan *p = &subject.hooks[index].plan;
@@ -302,7 +302,7 @@ static void test_far_detour(void **state) {
     struct ct_plan plan;
     uint8_t bytes[256];
     struct ct_code_buf out = {.bytes = bytes, .capacity = sizeof bytes, .address = STUBS_BASE};
-    assert_int_equal(ct_plan_hook(&r, &out, &plan), CT_SKIP_NONE);
+    assert_int_equal(ct_plan_hook(&r, &out, &plan), CT_HOOK_SKIP_NONE);
     assert_int_equal(plan.body, plan.stub + CT_STUB_BODY + 14); /* jmp [rip+0] and 8 bytes */
     uint64_t target;
     memcpy(&target, bytes + CT_STUB_BODY + 6, 8);
@@ -393,12 +393,12 @@ static void random_subject(void) {
 
 static void test_random_functions(void **state) {
     (void)state;
-    unsigned forms[4] = {0}, skips[CT_SKIP_COUNT] = {0};
+    unsigned forms[4] = {0}, skips[CT_HOOK_SKIP_COUNT] = {0};
     for (uint32_t seed = 1; seed <= 300; seed++) {
         random_state = seed * 2654435761u;
         random_subject();
         for (size_t i = 0; i < subject.scan.func_count; i++) {
-            enum ct_skip_reason reason = subject_plan(&subject, i);
+            enum ct_hook_skip_reason reason = subject_plan(&subject, i);
             skips[reason]++;
             if (!reason)
                 forms[subject_form(&subject, i)]++;
@@ -416,7 +416,7 @@ static void test_random_functions(void **state) {
     }
     for (unsigned f = 0; f < 4; f++)
         assert_true(forms[f] > 0);
-    assert_true(skips[CT_SKIP_TOO_SHORT] && skips[CT_SKIP_BRANCH_INTO] && skips[CT_SKIP_LOOP_ENTRY]);
+    assert_true(skips[CT_HOOK_SKIP_TOO_SHORT] && skips[CT_HOOK_SKIP_BRANCH_INTO] && skips[CT_HOOK_SKIP_LOOP_ENTRY]);
 }
 
 int main(void) {

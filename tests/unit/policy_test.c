@@ -187,7 +187,7 @@ static void results_are_compared(void **state) {
 static struct ct_policy *made(const char *const *triggers) {
     struct ct_policy *p;
     char error[512] = "";
-    const struct ct_session_options o = {.triggers = triggers};
+    const struct ct_session_options o = {.size = sizeof o, .triggers = triggers};
     if (ct_policy_create(&p, &o, 1000, error, sizeof error))
         fail_msg("%s", error);
     return p;

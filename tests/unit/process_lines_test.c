@@ -54,30 +54,40 @@ static int line_of(const char *mark) {
     return line;
 }
 
-static bool is_frame(const struct ct_process_frame *f, const char *name, const char *mark, int inlined) {
+static bool is_frame(const struct ct_process_frame *f, const char *name, const char *mark, bool inlined) {
     char line[64];
     snprintf(line, sizeof line, "process_lines_test.c:%d", line_of(mark));
     return !strcmp(f->name, name) && f->inlined == inlined && strstr(f->line, line) != NULL;
 }
 
-static int on_thread(void *arg, const struct ct_process_thread *thread) {
-    bool *found = arg;
+static bool has_lines(const struct ct_process_thread *thread) {
     for (size_t i = 0; i + 2 < thread->frame_count; i++)
-        if (is_frame(&thread->frames[i], "inlined_inner", "inner", 1) &&
-            is_frame(&thread->frames[i + 1], "inlined_outer", "outer", 1) &&
-            is_frame(&thread->frames[i + 2], "real_function", "function", 0))
-            *found = true;
-    return 0;
+        if (is_frame(thread->frames[i], "inlined_inner", "inner", true) &&
+            is_frame(thread->frames[i + 1], "inlined_outer", "outer", true) &&
+            is_frame(thread->frames[i + 2], "real_function", "function", false))
+            return true;
+    return false;
 }
 
-static int on_thread_without(void *arg, const struct ct_process_thread *thread) {
-    bool *found = arg;
+static bool has_names_only(const struct ct_process_thread *thread) {
+    bool found = false;
     for (size_t i = 0; i < thread->frame_count; i++) {
-        *found |= !strcmp(thread->frames[i].name, "real_function");
-        assert_false(thread->frames[i].inlined);
-        assert_string_equal(thread->frames[i].line, "");
+        found |= !strcmp(thread->frames[i]->name, "real_function");
+        assert_false(thread->frames[i]->inlined);
+        assert_string_equal(thread->frames[i]->line, "");
     }
-    return 0;
+    return found;
+}
+
+static bool look(struct ct_process *process, bool (*is_right)(const struct ct_process_thread *thread)) {
+    struct ct_process_thread thread = {.size = sizeof thread};
+    uint64_t position = 0;
+    bool found = false;
+    int status;
+    while ((status = ct_process_next_thread(process, 64, &position, &thread)) > 0)
+        found |= is_right(&thread);
+    assert_int_equal(status, 0);
+    return found;
 }
 
 static void test_inlined_frames(void **state) {
@@ -96,12 +106,10 @@ static void test_inlined_frames(void **state) {
     assert_int_equal(read(ready[0], &byte, 1), 1);
     if (ct_process_open(&process, child, error, sizeof error))
         fail_msg("%s", error);
-    assert_int_equal(ct_process_each_thread(process, 64, on_thread_without, &found), 0);
-    assert_true(found);
-    found = false;
+    assert_true(look(process, has_names_only));
     assert_int_equal(ct_process_use_lines(process), 0);
     for (int i = 0; i < ATTEMPTS && !found; i++) { /* it has written its byte, and may not wait yet */
-        assert_int_equal(ct_process_each_thread(process, 64, on_thread, &found), 0);
+        found = look(process, has_lines);
         usleep(1000);
     }
     assert_true(found);

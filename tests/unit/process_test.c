@@ -158,8 +158,7 @@ struct seen {
     size_t count;
 };
 
-static int remember(void *arg, const struct ct_process_thread *thread) {
-    struct seen *seen = arg;
+static void remember(struct seen *seen, const struct ct_process_thread *thread) {
     assert_true(seen->count < MAX_THREADS);
     struct seen_thread *to = &seen->threads[seen->count++];
     to->tid = thread->tid;
@@ -168,17 +167,25 @@ static int remember(void *arg, const struct ct_process_thread *thread) {
     memcpy(to->name, thread->name, sizeof to->name);
     assert_true(thread->frame_count <= MAX_FRAMES);
     for (size_t i = 0; i < thread->frame_count; i++) {
-        snprintf(to->frames[i].name, sizeof to->frames[i].name, "%s", thread->frames[i].name);
-        snprintf(to->frames[i].module, sizeof to->frames[i].module, "%s", thread->frames[i].module);
-        to->frames[i].pc = thread->frames[i].pc;
-        to->frames[i].offset = thread->frames[i].offset;
+        snprintf(to->frames[i].name, sizeof to->frames[i].name, "%s", thread->frames[i]->name);
+        snprintf(to->frames[i].module, sizeof to->frames[i].module, "%s", thread->frames[i]->module);
+        to->frames[i].pc = thread->frames[i]->pc;
+        to->frames[i].offset = thread->frames[i]->offset;
     }
-    return 0;
+}
+
+static int try_to_look(struct target *t, size_t frames, struct seen *seen) {
+    struct ct_process_thread thread = {.size = sizeof thread};
+    uint64_t position = 0;
+    int status;
+    seen->count = 0;
+    while ((status = ct_process_next_thread(t->process, frames, &position, &thread)) > 0)
+        remember(seen, &thread);
+    return status;
 }
 
 static void look(struct target *t, size_t frames, struct seen *seen) {
-    seen->count = 0;
-    int status = ct_process_each_thread(t->process, frames, remember, seen);
+    int status = try_to_look(t, frames, seen);
     if (status)
         fail_msg("%s: %s", ct_status_name(status), ct_process_error(t->process));
 }
@@ -479,17 +486,21 @@ struct found_module {
     char build_id[128];
 };
 
-static int find_module(void *arg, const struct ct_process_module *module) {
-    struct found_module *f = arg;
-    if (!strstr(module->path, f->wanted))
-        return 0;
-    f->found++;
-    f->bias = module->bias;
-    f->start = module->start;
-    f->end = module->end;
-    f->functions = module->functions;
-    snprintf(f->build_id, sizeof f->build_id, "%s", module->build_id);
-    return 0;
+static void find_module(struct ct_process *process, struct found_module *f) {
+    struct ct_process_module module = {.size = sizeof module};
+    uint64_t position = 0;
+    int status;
+    while ((status = ct_process_next_module(process, &position, &module)) > 0) {
+        if (!strstr(module.path, f->wanted))
+            continue;
+        f->found++;
+        f->bias = module.bias;
+        f->start = module.start;
+        f->end = module.end;
+        f->functions = module.functions;
+        snprintf(f->build_id, sizeof f->build_id, "%s", module.build_id);
+    }
+    assert_int_equal(status, 0);
 }
 
 struct found_symbol {
@@ -498,15 +509,19 @@ struct found_symbol {
     uint64_t address, size;
 };
 
-static int find_symbol(void *arg, const struct ct_process_symbol *symbol) {
-    struct found_symbol *f = arg;
-    f->all++;
-    if (strcmp(symbol->name, f->wanted))
-        return 0;
-    f->found++;
-    f->address = symbol->address;
-    f->size = symbol->size;
-    return 0;
+static void find_symbol(struct ct_process *process, const char *glob, struct found_symbol *f) {
+    struct ct_process_symbol symbol = {.size = sizeof symbol};
+    uint64_t position = 0;
+    int status;
+    while ((status = ct_process_next_symbol(process, glob, &position, &symbol)) > 0) {
+        f->all++;
+        if (strcmp(symbol.name, f->wanted))
+            continue;
+        f->found++;
+        f->address = symbol.address;
+        f->size = symbol.length;
+    }
+    assert_int_equal(status, 0);
 }
 
 static void test_modules(void **state) {
@@ -517,9 +532,9 @@ static void test_modules(void **state) {
     struct found_symbol symbol = {.wanted = "middle_sleep"}, none = {.wanted = "middle_sleep"};
     static struct seen seen;
     BEGIN(&t, "plain", "sleeper");
-    assert_int_equal(ct_process_each_module(t.process, find_module, &libc), 0);
-    assert_int_equal(ct_process_each_module(t.process, find_module, &main_module), 0);
-    assert_int_equal(ct_process_each_module(t.process, find_module, &vdso), 0);
+    find_module(t.process, &libc);
+    find_module(t.process, &main_module);
+    find_module(t.process, &vdso);
     assert_int_equal(libc.found, 1);
     assert_int_equal(main_module.found, 1);
     assert_int_equal(vdso.found, 1);
@@ -529,7 +544,7 @@ static void test_modules(void **state) {
 
     EXPECT(&t, "sleeper", "inner_sleep", "middle_sleep", "sleeper");
     look(&t, MAX_FRAMES, &seen);
-    assert_int_equal(ct_process_each_symbol(t.process, "process_target_*", find_symbol, &symbol), 0);
+    find_symbol(t.process, "process_target_*", &symbol);
     assert_int_equal(symbol.found, 1);
     assert_int_equal(symbol.all, main_module.functions);
     const struct seen_thread *thread = thread_named(&seen, "sleeper");
@@ -538,24 +553,36 @@ static void test_modules(void **state) {
             assert_int_equal(thread->frames[i].pc - thread->frames[i].offset, symbol.address);
             assert_true(thread->frames[i].offset <= symbol.size);
         }
-    assert_int_equal(ct_process_each_symbol(t.process, "libc.so*", find_symbol, &none), 0);
+    find_symbol(t.process, "libc.so*", &none);
     assert_int_equal(none.found, 0);
     assert_int_equal(none.all, libc.functions);
     finish(&t);
 }
 
-static int stop_at_once(void *arg, const struct ct_process_module *module) {
-    (void)module;
-    return ++*(int *)arg + 40;
-}
-
-static void test_callbacks_end_it(void **state) {
+/* A walk may end early and begin again; what is wrong is refused; symbols of no module are none. */
+static void test_walks(void **state) {
     (void)state;
     struct target t;
-    int calls = 0;
+    struct ct_process_module first = {.size = sizeof first}, again = first, none = {0};
+    struct ct_process_symbol symbol = {.size = sizeof symbol};
+    struct ct_process_thread thread = {.size = sizeof thread}, same = thread;
+    uint64_t position = 0;
     BEGIN(&t, "plain", "sleeper");
-    assert_int_equal(ct_process_each_module(t.process, stop_at_once, &calls), 41);
-    assert_int_equal(calls, 1);
+    assert_int_equal(ct_process_next_module(t.process, &position, &first), 1);
+    position = 0;
+    assert_int_equal(ct_process_next_module(t.process, &position, &again), 1);
+    assert_int_equal(first.start, again.start);
+    assert_int_equal(ct_process_next_module(t.process, &position, &again), 1);
+    assert_true(first.start < again.start);
+    assert_int_equal(ct_process_next_module(t.process, &position, &none), CT_ERR_INVALID_ARGUMENT);
+    position = 0;
+    assert_int_equal(ct_process_next_symbol(t.process, "no such module", &position, &symbol), 0);
+    position = 0;
+    assert_int_equal(ct_process_next_thread(t.process, 8, &position, &thread), 1);
+    position = 0;
+    assert_int_equal(ct_process_next_thread(t.process, 0, &position, &same), 1);
+    assert_int_equal(thread.tid, same.tid);
+    assert_int_equal(same.frame_count, 0);
     finish(&t);
 }
 
@@ -705,8 +732,7 @@ static void test_ended(void **state) {
     kill(t.pid, SIGKILL);
     waitpid(t.pid, NULL, 0);
     running = 0;
-    seen.count = 0;
-    assert_int_equal(ct_process_each_thread(t.process, 5, remember, &seen), CT_ERR_NOT_FOUND);
+    assert_int_equal(try_to_look(&t, 5, &seen), CT_ERR_NOT_FOUND);
     assert_non_null(strstr(ct_process_error(t.process), "ended"));
     assert_int_not_equal(ct_process_modify_thread(t.process, t.pid, refuse, NULL), 0);
     ct_process_close(t.process);
@@ -734,18 +760,12 @@ int main(int argc, char **argv) {
     programs = argv + 1;
     signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {
-        TEST(test_names_and_states), TEST(test_blocked),
-        TEST(test_whole_backtrace),  TEST(test_signal_stack),
-        TEST(test_running),          TEST(test_static),
-        TEST(test_static_pie),       TEST(test_frame_pointers),
-        TEST(test_without_anything), TEST(test_musl),
-        TEST(test_musl_static),      TEST(test_stripped),
-        TEST(test_hooked),           TEST(test_hooked_running),
-        TEST(test_recorded),         TEST(test_recorded_running),
-        TEST(test_modules),          TEST(test_callbacks_end_it),
-        TEST(test_modify),           TEST(test_modify_in_call),
-        TEST(test_errors),           TEST(test_permission),
-        TEST(test_kernel_thread),    TEST(test_ended),
+        TEST(test_names_and_states), TEST(test_blocked),        TEST(test_whole_backtrace), TEST(test_signal_stack),
+        TEST(test_running),          TEST(test_static),         TEST(test_static_pie),      TEST(test_frame_pointers),
+        TEST(test_without_anything), TEST(test_musl),           TEST(test_musl_static),     TEST(test_stripped),
+        TEST(test_hooked),           TEST(test_hooked_running), TEST(test_recorded),        TEST(test_recorded_running),
+        TEST(test_modules),          TEST(test_walks),          TEST(test_modify),          TEST(test_modify_in_call),
+        TEST(test_errors),           TEST(test_permission),     TEST(test_kernel_thread),   TEST(test_ended),
         TEST(test_traced),
     };
     return cmocka_run_group_tests_name("process", tests, NULL, NULL);

@@ -65,7 +65,7 @@ enum call { SPAWN = 1, ATTACH = 2, INSTALL = 4, RESUME = 8, PAUSE = 16, DETACH =
 
 static void call_illegal(unsigned legal) {
     enum ct_session_state before = ct_session_state(s);
-    struct ct_session_happening what;
+    struct ct_session_event what = {.size = sizeof what};
     for (unsigned call = SPAWN; call <= WAIT; call <<= 1) {
         if (legal & call)
             continue;
@@ -128,7 +128,7 @@ static void test_calls_when_suspended(void **state) {
 
 static void test_calls_when_attached(void **state) {
     (void)state;
-    struct ct_session_happening what;
+    struct ct_session_event what = {.size = sizeof what};
     pid_t pid = start_process(NULL);
     create();
     assert_int_equal(ct_session_attach(s, pid), 0);
@@ -137,7 +137,7 @@ static void test_calls_when_attached(void **state) {
     assert_false(is_stopped(pid)); /* nothing has happened to it */
     expect_refused(INSTALL | DETACH | WAIT, pid);
     assert_int_equal(ct_session_wait(s, 0, &what), 0);
-    assert_int_equal(what.event, CT_SESSION_NOTHING);
+    assert_int_equal(what.kind, CT_SESSION_EVENT_NOTHING);
     assert_int_equal(ct_session_detach(s), 0);
     assert_int_equal(ct_session_state(s), CT_SESSION_INITIALIZED);
     check_unharmed(pid);
@@ -145,7 +145,7 @@ static void test_calls_when_attached(void **state) {
 
 static void test_calls_when_installed_and_running(void **state) {
     (void)state;
-    struct ct_session_happening what;
+    struct ct_session_event what = {.size = sizeof what};
     pid_t pid = start_process(NULL);
     create();
     assert_int_equal(ct_session_attach(s, pid), 0);
@@ -154,7 +154,7 @@ static void test_calls_when_installed_and_running(void **state) {
     assert_true(is_stopped(pid));
     expect_refused(RESUME | DETACH | WAIT, pid);
     assert_int_equal(ct_session_wait(s, 0, &what), 0);
-    assert_int_equal(what.event, CT_SESSION_NOTHING);
+    assert_int_equal(what.kind, CT_SESSION_EVENT_NOTHING);
     assert_int_equal(ct_session_resume(s), 0);
     assert_int_equal(ct_session_state(s), CT_SESSION_RUNNING);
     assert_false(is_stopped(pid));
@@ -167,7 +167,7 @@ static void test_calls_when_installed_and_running(void **state) {
         assert_int_equal(ct_session_resume(s), 0);
         assert_int_equal(ct_session_state(s), CT_SESSION_RUNNING);
         assert_int_equal(ct_session_wait(s, 5, &what), 0);
-        assert_int_equal(what.event, CT_SESSION_NOTHING);
+        assert_int_equal(what.kind, CT_SESSION_EVENT_NOTHING);
     }
     assert_int_equal(ct_session_detach(s), 0);
     assert_int_equal(ct_session_state(s), CT_SESSION_INITIALIZED);
@@ -229,7 +229,7 @@ static void test_spawn_to_exit(void **state) {
         assert_int_equal(ct_session_install_full_coverage(s), 0);
         assert_int_equal(ct_session_resume(s), 0);
         expect_exit(3);
-        struct ct_session_statistics n;
+        struct ct_session_statistics n = {.size = sizeof n};
         ct_session_statistics(s, &n);
         assert_true(n.events + n.lost[CT_LOSS_DRAIN_LAG] >= 2000);
         assert_true(n.hooked > 1000 && n.functions >= n.hooked);
@@ -249,8 +249,8 @@ static void test_killed(void **state) {
     assert_int_equal(ct_session_install_full_coverage(s), 0);
     assert_int_equal(ct_session_resume(s), 0);
     kill(ct_session_pid(s), SIGKILL);
-    struct ct_session_happening what = wait_for_event();
-    assert_int_equal(what.event, CT_SESSION_EXITED);
+    struct ct_session_event what = wait_for_event();
+    assert_int_equal(what.kind, CT_SESSION_EVENT_EXITED);
     assert_true(WIFSIGNALED(what.exit_status) && WTERMSIG(what.exit_status) == SIGKILL);
     assert_int_equal(ct_session_state(s), CT_SESSION_INITIALIZED);
     assert_non_null(strstr(manifest(), "\"reason\":\"signal\",\"signal\":9"));
@@ -270,8 +270,8 @@ static void test_killed_while_attached(void **state) {
             assert_int_equal(ct_session_pause(s), 0);
         }
         kill(pid, SIGKILL);
-        struct ct_session_happening what = wait_for_event();
-        assert_int_equal(what.event, CT_SESSION_EXITED);
+        struct ct_session_event what = wait_for_event();
+        assert_int_equal(what.kind, CT_SESSION_EVENT_EXITED);
         assert_int_equal(what.exit_status, SIGKILL); /* nobody has waited for it yet: /proc tells */
         assert_int_equal(ct_session_state(s), CT_SESSION_INITIALIZED);
         end_process(pid, SIGKILL);
@@ -302,12 +302,14 @@ static void test_killed_before_the_next_call(void **state) {
 static void test_replaced(void **state) {
     (void)state;
     pid_t pid = start_process(NULL);
-    assert_int_equal(create_with((struct ct_session_options){.index_memory = 1u << 20, .no_children = true}), 0);
+    assert_int_equal(create_with((struct ct_session_options){
+                         .size = sizeof(struct ct_session_options), .index_memory = 1u << 20, .no_children = true}),
+                     0);
     assert_int_equal(ct_session_attach(s, pid), 0);
     assert_int_equal(ct_session_install_full_coverage(s), 0);
     assert_int_equal(ct_session_resume(s), 0);
     kill(pid, SIGUSR1);
-    assert_int_equal(wait_for_event().event, CT_SESSION_REPLACED);
+    assert_int_equal(wait_for_event().kind, CT_SESSION_EVENT_REPLACED);
     assert_int_equal(ct_session_state(s), CT_SESSION_INITIALIZED);
     assert_non_null(strstr(manifest(), "\"reason\":\"exec\""));
     while (!handles(pid, SIGUSR1)) /* the new program has installed its handlers */
@@ -324,7 +326,7 @@ static void test_attach_again_and_again(void **state) {
         if (ct_session_install_full_coverage(s))
             fail_msg("round %d: %s", i, ct_session_error(s));
         assert_int_equal(ct_session_resume(s), 0);
-        struct ct_session_statistics n;
+        struct ct_session_statistics n = {.size = sizeof n};
         do
             ct_session_statistics(s, &n);
         while (!n.events);
@@ -345,10 +347,10 @@ static void test_disk_is_full(void **state) {
     small = (struct rlimit){1 << 20, old.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
     assert_int_equal(ct_session_resume(s), 0);
-    struct ct_session_happening what = wait_for_event();
+    struct ct_session_event what = wait_for_event();
     int status = ct_session_detach(s);
     setrlimit(RLIMIT_FSIZE, &old);
-    assert_int_equal(what.event, CT_SESSION_DISK_FULL);
+    assert_int_equal(what.kind, CT_SESSION_EVENT_DISK_FULL);
     assert_int_equal(status, CT_ERR_FILE_LIMIT);
     assert_non_null(strstr(ct_session_error(s), "ulimit -f"));
     assert_int_equal(ct_session_state(s), CT_SESSION_INITIALIZED);

@@ -96,7 +96,7 @@ static void test_recorded_already(void **state) {
 
 static void test_output_failures(void **state) {
     (void)state;
-    struct ct_session_options options = {.output = "/dev/null/traces"};
+    struct ct_session_options options = {.size = sizeof options, .output = "/dev/null/traces"};
     int status = ct_session_create(&s, &options);
     assert_true(status < 0);
     assert_non_null(s); /* it tells why */
@@ -133,7 +133,9 @@ static void test_giving_up(void **state) {
     for (give_up_at = 0;; give_up_at++, seen++) {
         pid_t pid = start_process(NULL);
         steps = 0;
-        assert_int_equal(create_with((struct ct_session_options){.progress = give_up, .index_memory = 1u << 20}), 0);
+        assert_int_equal(create_with((struct ct_session_options){
+                             .size = sizeof(struct ct_session_options), .progress = give_up, .index_memory = 1u << 20}),
+                         0);
         assert_int_equal(ct_session_attach(s, pid), 0);
         int status = ct_session_install_full_coverage(s);
         if (!status) {
@@ -157,7 +159,9 @@ static void test_giving_up_spawned(void **state) {
     (void)state;
     for (give_up_at = 0; give_up_at < 3; give_up_at++) {
         steps = 0;
-        assert_int_equal(create_with((struct ct_session_options){.progress = give_up, .index_memory = 1u << 20}), 0);
+        assert_int_equal(create_with((struct ct_session_options){
+                             .size = sizeof(struct ct_session_options), .progress = give_up, .index_memory = 1u << 20}),
+                         0);
         assert_int_equal(spawn("quick"), 0);
         pid_t pid = ct_session_pid(s);
         assert_int_equal(ct_session_install_full_coverage(s), CT_ERR_TIMEOUT);
@@ -174,7 +178,9 @@ static void test_giving_up_spawned(void **state) {
 static void test_timeout(void **state) {
     (void)state;
     pid_t pid = start_process(NULL);
-    assert_int_equal(create_with((struct ct_session_options){.startup_timeout_ms = 1}), 0);
+    assert_int_equal(
+        create_with((struct ct_session_options){.size = sizeof(struct ct_session_options), .startup_timeout_ms = 1}),
+        0);
     assert_int_equal(ct_session_attach(s, pid), 0);
     assert_int_equal(ct_session_install_full_coverage(s), CT_ERR_TIMEOUT);
     assert_non_null(strstr(ct_session_error(s), "--startup-timeout"));
@@ -280,7 +286,7 @@ static void test_control_stop(void **state) {
     pthread_t asker;
     void *pleased;
     assert_int_equal(pthread_create(&asker, NULL, ask_to_stop, &pid), 0);
-    assert_int_equal(wait_for_event().event, CT_SESSION_ASKED_TO_STOP);
+    assert_int_equal(wait_for_event().kind, CT_SESSION_EVENT_ASKED_TO_STOP);
     assert_int_equal(ct_session_state(s), CT_SESSION_RUNNING);
     assert_int_equal(ct_session_detach(s), 0);
     pthread_join(asker, &pleased);
@@ -334,9 +340,9 @@ static void test_control_is_the_owners(void **state) {
     chmod(directory, 0755);
     chmod(path, 0777);
     assert_int_equal(as_somebody_else(pid, true), 0);
-    struct ct_session_happening what;
+    struct ct_session_event what = {.size = sizeof what};
     assert_int_equal(ct_session_wait(s, 50, &what), 0);
-    assert_int_equal(what.event, CT_SESSION_NOTHING);
+    assert_int_equal(what.kind, CT_SESSION_EVENT_NOTHING);
     chmod(directory, 0700);
     assert_int_equal(ct_session_detach(s), 0);
     check_unharmed(pid);
@@ -352,8 +358,8 @@ static void test_after_a_killed_recorder(void **state) {
     assert_int_equal(pipe(ends), 0);
     pid_t recorder = fork();
     if (recorder == 0) {
-        bool ok = !create_with((struct ct_session_options){0}) && !ct_session_attach(s, pid) &&
-                  !ct_session_install_full_coverage(s) && !ct_session_resume(s);
+        bool ok = !create_with((struct ct_session_options){.size = sizeof(struct ct_session_options)}) &&
+                  !ct_session_attach(s, pid) && !ct_session_install_full_coverage(s) && !ct_session_resume(s);
         (void)!write(ends[1], ok ? "+" : "-", 1);
         pause();
         _exit(0);
@@ -384,7 +390,7 @@ static volatile int looking;
 static void *look(void *arg) {
     uint64_t last = 0, *looks = arg;
     while (__atomic_load_n(&looking, __ATOMIC_ACQUIRE)) {
-        struct ct_session_statistics n;
+        struct ct_session_statistics n = {.size = sizeof n};
         ct_session_statistics(s, &n);
         enum ct_session_state now = ct_session_state(s);
         if (n.events < last || now == CT_SESSION_UNINITIALIZED || now == CT_SESSION_FAILED)
@@ -407,7 +413,7 @@ static void test_statistics_from_another_thread(void **state) {
     assert_int_equal(ct_session_attach(s, pid), 0);
     assert_int_equal(ct_session_install_full_coverage(s), 0);
     assert_int_equal(ct_session_resume(s), 0);
-    struct ct_session_statistics n;
+    struct ct_session_statistics n = {.size = sizeof n};
     do
         ct_session_statistics(s, &n);
     while (n.events < 100000 || __atomic_load_n(&looks, __ATOMIC_RELAXED) <= 10);
@@ -415,7 +421,7 @@ static void test_statistics_from_another_thread(void **state) {
     __atomic_store_n(&looking, 0, __ATOMIC_RELEASE);
     pthread_join(thread, &wrong);
     assert_null(wrong);
-    struct ct_session_statistics last;
+    struct ct_session_statistics last = {.size = sizeof last};
     ct_session_statistics(s, &last); /* stays when the trace is finished */
     assert_true(last.events >= n.events && last.hooked);
     check_unharmed(pid);

@@ -185,7 +185,9 @@ int create_with(struct ct_session_options options) {
 }
 
 void create(void) {
-    assert_int_equal(create_with((struct ct_session_options){.index_memory = 1u << 20}), 0);
+    assert_int_equal(
+        create_with((struct ct_session_options){.size = sizeof(struct ct_session_options), .index_memory = 1u << 20}),
+        0);
     assert_int_equal(ct_session_state(s), CT_SESSION_INITIALIZED);
 }
 
@@ -203,17 +205,17 @@ int spawn(const char *mode) {
 }
 
 /* Waits until something happens. */
-struct ct_session_happening wait_for_event(void) {
-    struct ct_session_happening what;
+struct ct_session_event wait_for_event(void) {
+    struct ct_session_event what = {.size = sizeof what};
     do
         assert_int_equal(ct_session_wait(s, 1000, &what), 0);
-    while (what.event == CT_SESSION_NOTHING);
+    while (what.kind == CT_SESSION_EVENT_NOTHING);
     return what;
 }
 
 void expect_exit(int code) {
-    struct ct_session_happening what = wait_for_event();
-    assert_int_equal(what.event, CT_SESSION_EXITED);
+    struct ct_session_event what = wait_for_event();
+    assert_int_equal(what.kind, CT_SESSION_EVENT_EXITED);
     assert_true(WIFEXITED(what.exit_status));
     assert_int_equal(WEXITSTATUS(what.exit_status), code);
     assert_int_equal(ct_session_state(s), CT_SESSION_INITIALIZED);

@@ -46,7 +46,7 @@ int create_with(struct ct_session_options options);
 void create(void);
 int spawn(const char *mode);
 /* Waits until something happens. */
-struct ct_session_happening wait_for_event(void);
+struct ct_session_event wait_for_event(void);
 void expect_exit(int code);
 
 #endif

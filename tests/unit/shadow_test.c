@@ -184,13 +184,13 @@ static void test_close_range(void **state) {
 
 /* ---- listeners ---- */
 
-static struct ct_call left_call;
+static struct ct_hook_call left_call;
 static unsigned left_calls;
 static uint32_t attention_in_leave;
 static bool home_in_leave;
 
 /* Runs on the stack of the slow paths. */
-static void on_leave(struct ct_call *call) {
+static void on_leave(struct ct_hook_call *call) {
     left_call = *call;
     left_calls++;
     attention_in_leave = f.block->attention;

@@ -74,7 +74,7 @@ static void test_target(void **state) {
         for (int k = 0; k < 5; k++)
             right += f() == i % VARIANTS + ALWAYS;
     }
-    struct ct_stalker_statistics statistics;
+    struct ct_stalker_statistics statistics = {.size = sizeof statistics};
     ct_stalker_statistics(stalker, &statistics);
     end(stalker);
     assert_int_equal(right, 10000);
@@ -281,7 +281,7 @@ static void race_with(bool followed_writer, uint32_t mask) {
     struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART}, before;
     struct ct_stalker *stalker = make();
     struct race race = {.code = make_caller(), .runner = pthread_self(), .stalker = followed_writer ? stalker : NULL};
-    struct ct_stalker_sink sink = {.mask = mask};
+    struct ct_stalker_sink sink = {.size = sizeof sink, .mask = mask};
     pthread_t writer;
     signals_seen = 0;
     assert_int_equal(sigaction(SIGUSR1, &action, &before), 0);

@@ -107,14 +107,14 @@ static uint64_t conform(const struct mode *mode, uint64_t seed) {
     run_all(&g, scratch_start, sizeof scratch, scratch, false);
 
     struct ct_stalker *stalker;
-    struct ct_stalker_options options = {.memory = mode->memory};
-    struct ct_stalker_sink sink = {.mask = mode->mask, .on_receive = count_events};
+    struct ct_stalker_options options = {.size = sizeof options, .memory = mode->memory};
+    struct ct_stalker_sink sink = {.size = sizeof sink, .mask = mode->mask, .on_receive = count_events};
     assert_int_equal(ct_stalker_create(&stalker, &options), 0);
     assert_int_equal(ct_stalker_set_trust_threshold(stalker, mode->trust), 0);
     assert_int_equal(ct_stalker_follow_me(stalker, NULL, mode->mask ? &sink : NULL), 0);
     run_all(&g, scratch_start, sizeof scratch, scratch, true);
     assert_int_equal(ct_stalker_unfollow_me(stalker), 0);
-    struct ct_stalker_statistics statistics;
+    struct ct_stalker_statistics statistics = {.size = sizeof statistics};
     ct_stalker_statistics(stalker, &statistics);
     assert_int_equal(ct_stalker_destroy(stalker), 0);
     munmap(memory, CODE);

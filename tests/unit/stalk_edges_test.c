@@ -30,7 +30,8 @@ static void receive(void *user, int tid, const struct ct_stalker_event *events, 
 static struct ct_stalker *follow(struct seen *seen, int trust) {
     struct ct_stalker *stalker;
     static struct ct_stalker_sink sink;
-    sink = (struct ct_stalker_sink){.mask = CT_STALKER_EXEC | CT_STALKER_BLOCK, .user = seen, .on_receive = receive};
+    sink = (struct ct_stalker_sink){
+        .size = sizeof sink, .mask = CT_STALKER_EXEC | CT_STALKER_BLOCK, .user = seen, .on_receive = receive};
     assert_int_equal(ct_stalker_create(&stalker, NULL), 0);
     assert_int_equal(ct_stalker_set_trust_threshold(stalker, trust), 0);
     assert_int_equal(ct_stalker_follow_me(stalker, NULL, seen ? &sink : NULL), 0);
@@ -199,7 +200,7 @@ static void test_sysenter(void **state) {
     pid_t child = fork();
     if (child == 0) { /* what it does is the processor's business: it may not come back */
         struct ct_stalker *stalker;
-        struct ct_stalker_sink sink = {.user = (void *)(uintptr_t)status, .stop = stopped};
+        struct ct_stalker_sink sink = {.size = sizeof sink, .user = (void *)(uintptr_t)status, .stop = stopped};
         signal(SIGILL, leave_child);
         signal(SIGSEGV, leave_child);
         signal(SIGBUS, leave_child);
@@ -286,8 +287,8 @@ static void *only_wait(void *ends) {
 static void test_memory_of_threads(void **state) {
     (void)state;
     for (changing_trust = -1; changing_trust <= 1; changing_trust++) {
-        struct ct_stalker_options options = {.follow_children = 1};
-        struct ct_stalker_statistics statistics;
+        struct ct_stalker_options options = {.size = sizeof options, .follow_children = 1};
+        struct ct_stalker_statistics statistics = {.size = sizeof statistics};
         pthread_t threads[3];
         int right[2] = {0}, ends[2];
         void *waited = ends;

@@ -12,7 +12,7 @@ static volatile int tid, stage, starts, stops;
 static volatile unsigned long received;
 
 static void create(int follow_children) {
-    struct ct_stalker_options options = {.follow_children = follow_children};
+    struct ct_stalker_options options = {.size = sizeof options, .follow_children = follow_children};
     assert_int_equal(ct_stalker_create(&stalker, &options), 0);
     tid = stage = starts = stops = 0;
     received = 0;
@@ -121,7 +121,8 @@ static enum way way;
 
 /* What it does itself while it is let go is in a callback. */
 static void *follow_itself(void *arg) {
-    struct ct_stalker_sink sink = {.mask = CT_STALKER_CALL, .on_receive = way == WAY_FLUSH ? slow_receive : NULL};
+    struct ct_stalker_sink sink = {
+        .size = sizeof sink, .mask = CT_STALKER_CALL, .on_receive = way == WAY_FLUSH ? slow_receive : NULL};
     sink.start = way == WAY_FOLLOW ? slow_start : NULL;
     sink.stop = way == WAY_UNFOLLOW ? slow_stop : NULL;
     tid = (int)syscall(SYS_gettid);
@@ -164,7 +165,8 @@ static void test_from_two_sides(void **state) {
 /* ---- let go natively, and at once followed again ---- */
 
 static void *follow_again(void *arg) {
-    struct ct_stalker_sink sink = {.mask = CT_STALKER_CALL, .on_receive = slow_receive, .stop = slow_stop};
+    struct ct_stalker_sink sink = {
+        .size = sizeof sink, .mask = CT_STALKER_CALL, .on_receive = slow_receive, .stop = slow_stop};
     tid = (int)syscall(SYS_gettid);
     int status = ct_stalker_follow_me(stalker, NULL, &sink);
     work(2);

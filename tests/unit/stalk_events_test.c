@@ -122,8 +122,9 @@ struct settings {
 
 static int follow(struct log *log, const struct settings *settings, int (*what)(int), int argument) {
     struct ct_stalker *stalker;
-    struct ct_stalker_options options = {.queue_capacity = settings->capacity};
-    struct ct_stalker_sink sink = {.mask = settings->mask, .user = log, .start = started, .stop = stopped};
+    struct ct_stalker_options options = {.size = sizeof options, .queue_capacity = settings->capacity};
+    struct ct_stalker_sink sink = {
+        .size = sizeof sink, .mask = settings->mask, .user = log, .start = started, .stop = stopped};
     if (settings->summary)
         sink.on_call_summary = summarize;
     else
@@ -593,8 +594,10 @@ static void test_fast_clock_waits(void **state) {
     (void)state;
     struct ct_stalker *stalker;
     struct log log = {0};
-    struct ct_stalker_sink sink = {
-        .mask = CT_STALKER_CALL | CT_STALKER_RET | CT_STALKER_FAST_CLOCK, .user = &log, .on_receive = receive};
+    struct ct_stalker_sink sink = {.size = sizeof sink,
+                                   .mask = CT_STALKER_CALL | CT_STALKER_RET | CT_STALKER_FAST_CLOCK,
+                                   .user = &log,
+                                   .on_receive = receive};
     assert_int_equal(ct_stalker_create(&stalker, NULL), 0);
     assert_int_equal(ct_stalker_exclude(stalker, (uint64_t)__start_unseen_text,
                                         (uint64_t)(__stop_unseen_text - __start_unseen_text)),

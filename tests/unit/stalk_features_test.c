@@ -79,7 +79,7 @@ static void follow(struct ct_stalker *stalker, struct counts *counts, uint32_t m
     static struct ct_stalker_sink sink;
     memset(counts, 0, sizeof *counts);
     seen = counts;
-    sink = (struct ct_stalker_sink){.mask = mask, .on_receive = receive};
+    sink = (struct ct_stalker_sink){.size = sizeof sink, .mask = mask, .on_receive = receive};
     assert_int_equal(ct_stalker_follow_me(stalker, NULL, &sink), 0);
 }
 
@@ -120,7 +120,7 @@ static void test_excluded(void **state) {
 static void test_excluded_entries(void **state) {
     (void)state;
     struct counts counts;
-    struct ct_stalker_statistics before, after;
+    struct ct_stalker_statistics before = {.size = sizeof before}, after = before;
     struct ct_stalker *stalker = make();
     int (*volatile indirect)(int (*)(int), int, int) = hidden;
     assert_int_equal(ct_stalker_exclude(stalker, HIDDEN_START, HIDDEN_SIZE), 0);
@@ -194,7 +194,7 @@ static void test_excluded_module(void **state) {
         snprintf(text, sizeof text, "%d %s", 42, "x");
         leaf(i);
     }
-    struct ct_stalker_statistics statistics;
+    struct ct_stalker_statistics statistics = {.size = sizeof statistics};
     ct_stalker_statistics(stalker, &statistics);
     end(stalker);
     assert_string_equal(text, expected);
@@ -277,7 +277,7 @@ static int call_out_at_leaf(void *user, struct ct_stalker_iterator *iterator, st
 static void test_callout(void **state) {
     (void)state;
     struct ct_stalker *stalker = make();
-    struct ct_stalker_transformer transformer = {.transform = call_out_at_leaf};
+    struct ct_stalker_transformer transformer = {.size = sizeof transformer, .transform = call_out_at_leaf};
     assert_int_equal(ct_stalker_follow_me(stalker, &transformer, NULL), 0);
     volatile double kept = 1.5;
     int a = leaf(1), b = leaf(2);
@@ -316,7 +316,7 @@ static int call_out_always(void *user, struct ct_stalker_iterator *iterator, str
 static void test_callouts_destroyed(void **state) {
     (void)state;
     struct ct_stalker *stalker = make();
-    struct ct_stalker_transformer transformer = {.transform = call_out_always};
+    struct ct_stalker_transformer transformer = {.size = sizeof transformer, .transform = call_out_always};
     for (int i = 0; i < 2; i++) {
         assert_int_equal(ct_stalker_follow_me(stalker, &transformer, NULL), 0);
         leaf(1);
@@ -349,7 +349,7 @@ static int replace_leaf(void *user, struct ct_stalker_iterator *iterator, struct
 static void test_replace(void **state) {
     (void)state;
     struct ct_stalker *stalker = make();
-    struct ct_stalker_transformer transformer = {.transform = replace_leaf};
+    struct ct_stalker_transformer transformer = {.size = sizeof transformer, .transform = replace_leaf};
     assert_int_equal(ct_stalker_follow_me(stalker, &transformer, NULL), 0);
     int a = leaf(1), b = callback(1);
     end(stalker);
@@ -391,7 +391,8 @@ static void test_count(void **state) {
     uint64_t expected_high = 0, high = 0;
     uint64_t expected = carries(ROUNDS, &expected_high);
     struct ct_stalker *stalker = make();
-    struct ct_stalker_transformer transformer = {.transform = count_instructions, .user = (void *)carries};
+    struct ct_stalker_transformer transformer = {
+        .size = sizeof transformer, .transform = count_instructions, .user = (void *)carries};
     counted = 0;
     assert_int_equal(ct_stalker_follow_me(stalker, &transformer, NULL), 0);
     uint64_t sum = carries(ROUNDS, &high);
@@ -422,8 +423,8 @@ static int refuse_leaf(void *user, struct ct_stalker_iterator *iterator, struct 
 static void test_transformer_error(void **state) {
     (void)state;
     struct ct_stalker *stalker = make();
-    struct ct_stalker_transformer transformer = {.transform = refuse_leaf};
-    struct ct_stalker_sink sink = {.stop = stopped};
+    struct ct_stalker_transformer transformer = {.size = sizeof transformer, .transform = refuse_leaf};
+    struct ct_stalker_sink sink = {.size = sizeof sink, .stop = stopped};
     assert_int_equal(ct_stalker_follow_me(stalker, &transformer, &sink), 0);
     int before = callback(1), following = ct_stalker_is_following(stalker, 0), a = leaf(1);
     assert_int_equal(ct_stalker_is_following(stalker, 0), 0);
@@ -519,7 +520,7 @@ static void test_recycling(void **state) {
         set(&c, i);
         right += c.function() == i;
     }
-    struct ct_stalker_statistics statistics;
+    struct ct_stalker_statistics statistics = {.size = sizeof statistics};
     ct_stalker_statistics(stalker, &statistics);
     end(stalker);
     assert_int_equal(right, 100000);
@@ -646,8 +647,8 @@ static void test_garbage(void **state) {
 static void test_bad_input(void **state) {
     (void)state;
     struct ct_stalker *stalker = make();
-    struct ct_stalker_options wrong = {.memory = 17};
-    struct ct_stalker_sink sink = {.mask = 0x4000};
+    struct ct_stalker_options wrong = {.size = sizeof wrong, .memory = 17};
+    struct ct_stalker_sink sink = {.size = sizeof sink, .mask = 0x4000};
     struct ct_stalker *none;
     assert_int_equal(ct_stalker_create(NULL, NULL), CT_ERR_INVALID_ARGUMENT);
     assert_int_equal(ct_stalker_create(&none, &wrong), CT_ERR_INVALID_ARGUMENT);
@@ -692,8 +693,8 @@ static void summarize(void *user, int tid, const struct ct_stalker_call_count *c
 /* A life of a Stalker: the calling thread is followed three times, with events and with counts. */
 static void *live(void *unused) {
     struct ct_stalker *stalker;
-    struct ct_stalker_sink events = {.mask = CT_STALKER_CALL, .on_receive = receive};
-    struct ct_stalker_sink summary = {.mask = CT_STALKER_CALL, .on_call_summary = summarize};
+    struct ct_stalker_sink events = {.size = sizeof events, .mask = CT_STALKER_CALL, .on_receive = receive};
+    struct ct_stalker_sink summary = {.size = sizeof summary, .mask = CT_STALKER_CALL, .on_call_summary = summarize};
     int bad = ct_stalker_create(&stalker, NULL);
     for (int i = 0; i < 3; i++) {
         bad |= ct_stalker_follow_me(stalker, NULL, i ? &summary : &events);

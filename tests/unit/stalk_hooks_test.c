@@ -34,23 +34,23 @@ static int work(int times) {
 static int calls, returns;
 static struct ct_stalker *stalker;
 
-static void on_call(struct ct_cpu_context *cpu, struct ct_call *call) {
+static void on_call(struct ct_cpu_context *cpu, struct ct_hook_call *call) {
     (void)cpu, (void)call;
     calls++;
 }
 
-static void on_return(struct ct_cpu_context *cpu, struct ct_call *call) {
+static void on_return(struct ct_cpu_context *cpu, struct ct_hook_call *call) {
     (void)cpu, (void)call;
     returns++;
 }
 
-static void follow_on_call(struct ct_cpu_context *cpu, struct ct_call *call) {
+static void follow_on_call(struct ct_cpu_context *cpu, struct ct_hook_call *call) {
     on_call(cpu, call);
     if (calls == 1)
         assert_int_equal(ct_stalker_follow_me(stalker, NULL, NULL), 0);
 }
 
-static const struct ct_listener listener = {.on_call = on_call, .on_return = on_return};
+static const struct ct_hook_listener listener = {.size = sizeof listener, .on_call = on_call, .on_return = on_return};
 
 static int set_up(void **state) {
     (void)state;
@@ -132,7 +132,7 @@ static void test_recorder(void **state) {
 static void test_from_listener(void **state) {
     (void)state;
     struct ct_hooks *hooks;
-    struct ct_listener follower = {.on_call = follow_on_call, .on_return = on_return};
+    struct ct_hook_listener follower = {.size = sizeof follower, .on_call = follow_on_call, .on_return = on_return};
     int expected = work(10);
     assert_int_equal(ct_hooks_create(&hooks, NULL), 0);
     assert_true(ct_hooks_attach(hooks, (void *)inner, &follower, NULL) >= 0);

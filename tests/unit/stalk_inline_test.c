@@ -45,7 +45,7 @@ NOINLINE static unsigned run(function *const *list, unsigned count, unsigned tim
 }
 
 static struct ct_stalker *make(enum ct_stalker_memory memory, int entries) {
-    struct ct_stalker_options options = {.memory = memory, .inline_cache_entries = entries};
+    struct ct_stalker_options options = {.size = sizeof options, .memory = memory, .inline_cache_entries = entries};
     struct ct_stalker *stalker;
     assert_int_equal(ct_stalker_create(&stalker, &options), 0);
     return stalker;
@@ -58,6 +58,8 @@ static void check_site(enum ct_stalker_memory memory, int entries, unsigned coun
     struct ct_stalker_statistics s[4];
     unsigned expected = run(targets, count, 128), sums[3];
     assert_int_equal(ct_stalker_follow_me(stalker, NULL, NULL), 0);
+    for (unsigned i = 0; i < 4; i++)
+        s[i].size = sizeof s[i];
     for (unsigned i = 0; i < 3; i++) {
         ct_stalker_statistics(stalker, &s[i]);
         sums[i] = run(targets, count, 128);
@@ -88,7 +90,7 @@ static void test_sites(void **state) {
 static void test_distrust(void **state) {
     (void)state;
     struct ct_stalker *stalker = make(CT_STALKER_MEMORY_AUTO, 4);
-    struct ct_stalker_statistics s;
+    struct ct_stalker_statistics s = {.size = sizeof s};
     unsigned expected = run(targets, 4, 64);
     assert_int_equal(ct_stalker_set_trust_threshold(stalker, -1), 0);
     assert_int_equal(ct_stalker_follow_me(stalker, NULL, NULL), 0);
@@ -104,7 +106,7 @@ static void test_distrust(void **state) {
 static void test_bad_input(void **state) {
     (void)state;
     struct ct_stalker *stalker;
-    struct ct_stalker_options options = {.inline_cache_entries = 9};
+    struct ct_stalker_options options = {.size = sizeof options, .inline_cache_entries = 9};
     assert_int_equal(ct_stalker_create(&stalker, &options), CT_ERR_INVALID_ARGUMENT);
     options.inline_cache_entries = -2;
     assert_int_equal(ct_stalker_create(&stalker, &options), CT_ERR_INVALID_ARGUMENT);
@@ -140,7 +142,7 @@ static void test_changing_targets(void **state) {
         function *list[3];
         uint8_t *pages = make_targets(list);
         struct ct_stalker *stalker = make((enum ct_stalker_memory)memory, 4);
-        struct ct_stalker_statistics s;
+        struct ct_stalker_statistics s = {.size = sizeof s};
         unsigned wrong = 0;
         assert_int_equal(ct_stalker_follow_me(stalker, NULL, NULL), 0);
         for (unsigned round = 0; round < 40; round++) {

@@ -94,8 +94,8 @@ static void check(void) {
 /* How often the kernel has interrupted one. */
 static long run(int trust, uint32_t mask) {
     struct ct_stalker *stalker;
-    struct ct_stalker_options options = {.follow_children = 1};
-    struct ct_stalker_sink sink = {.mask = mask, .on_receive = receive};
+    struct ct_stalker_options options = {.size = sizeof options, .follow_children = 1};
+    struct ct_stalker_sink sink = {.size = sizeof sink, .mask = mask, .on_receive = receive};
     assert_int_equal(ct_stalker_create(&stalker, &options), 0);
     assert_int_equal(ct_stalker_set_trust_threshold(stalker, trust), 0);
     assert_int_equal(ct_stalker_follow_me(stalker, NULL, mask ? &sink : NULL), 0);

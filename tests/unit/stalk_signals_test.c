@@ -55,7 +55,7 @@ static void receive(void *user, int tid, const struct ct_stalker_event *events, 
 
 static void interrupted(uint32_t mask, int trust) {
     struct ct_stalker *stalker;
-    struct ct_stalker_sink sink = {.mask = mask, .on_receive = receive};
+    struct ct_stalker_sink sink = {.size = sizeof sink, .mask = mask, .on_receive = receive};
     unsigned long expected = work(3000);
     install(SIGALRM, on_tick, SA_RESTART);
     assert_int_equal(ct_stalker_create(&stalker, NULL), 0);
@@ -70,7 +70,7 @@ static void interrupted(uint32_t mask, int trust) {
     struct sigaction now;
     sigaction(SIGALRM, NULL, &now);
     assert_int_equal(ct_stalker_unfollow_me(stalker), 0);
-    struct ct_stalker_statistics statistics;
+    struct ct_stalker_statistics statistics = {.size = sizeof statistics};
     ct_stalker_statistics(stalker, &statistics);
     assert_int_equal(wrong, 0);
     assert_int_equal(following, 1);
@@ -195,7 +195,7 @@ static void stopped(void *user, int tid, int status) {
 static void test_odd_instructions(void **state) {
     (void)state;
     struct ct_stalker *stalker;
-    struct ct_stalker_sink sink = {.stop = stopped};
+    struct ct_stalker_sink sink = {.size = sizeof sink, .stop = stopped};
     uint64_t behind;
     long pid = 20; /* getpid of 32-bit programs */
     install(SIGTRAP, on_trap, 0);
@@ -266,7 +266,7 @@ static void count_storm(void *user, int tid, const struct ct_stalker_event *even
 static void test_storm(void **state) {
     (void)state;
     struct ct_stalker *stalker;
-    struct ct_stalker_sink sink = {.mask = CT_STALKER_CALL, .on_receive = count_storm};
+    struct ct_stalker_sink sink = {.size = sizeof sink, .mask = CT_STALKER_CALL, .on_receive = count_storm};
     pthread_t senders[3];
     unsigned long expected = work(100);
     int wrong = 0;
@@ -430,8 +430,9 @@ __attribute__((noreturn)) static void die(enum way way) {
 /* In a child that our parent watches. */
 __attribute__((noreturn)) static void live_and_die(enum way way, int followed) {
     struct ct_stalker *stalker;
-    struct ct_stalker_options options = {.drain_interval_ms = 100000};
-    struct ct_stalker_sink sink = {.mask = CT_STALKER_CALL, .on_receive = count_marks, .stop = count_stop};
+    struct ct_stalker_options options = {.size = sizeof options, .drain_interval_ms = 100000};
+    struct ct_stalker_sink sink = {
+        .size = sizeof sink, .mask = CT_STALKER_CALL, .on_receive = count_marks, .stop = count_stop};
     struct rlimit none = {0, 0};
     struct sigaction seen_action;
     setrlimit(RLIMIT_CORE, &none);

@@ -62,8 +62,8 @@ static double seconds(void) {
 static void loop(int times, uint32_t mask, enum ct_stalker_memory memory) {
     struct worker w;
     struct ct_stalker *stalker;
-    struct ct_stalker_options options = {.memory = memory};
-    struct ct_stalker_sink sink = {.mask = mask, .on_receive = receive};
+    struct ct_stalker_options options = {.size = sizeof options, .memory = memory};
+    struct ct_stalker_sink sink = {.size = sizeof sink, .mask = mask, .on_receive = receive};
     start(&w);
     assert_int_equal(ct_stalker_create(&stalker, &options), 0);
     double end = seconds() + 120;
@@ -135,7 +135,8 @@ static void test_leave_when_full(void **state) {
     (void)state;
     struct worker w;
     struct ct_stalker *stalker;
-    struct ct_stalker_sink sink = {.mask = CT_STALKER_CALL | CT_STALKER_RET | CT_STALKER_BLOCK, .on_receive = receive};
+    struct ct_stalker_sink sink = {
+        .size = sizeof sink, .mask = CT_STALKER_CALL | CT_STALKER_RET | CT_STALKER_BLOCK, .on_receive = receive};
     start(&w);
     assert_int_equal(ct_stalker_create(&stalker, NULL), 0);
     for (int i = 0; i < 80; i++) {
@@ -290,7 +291,8 @@ static void test_loop_in_signals(void **state) {
     start(&w);
     assert_int_equal(pthread_create(&thread, NULL, storm, &w), 0);
     assert_int_equal(ct_stalker_create(&stalker, NULL), 0);
-    struct ct_stalker_sink sink = {.mask = CT_STALKER_CALL | CT_STALKER_RET, .on_receive = receive};
+    struct ct_stalker_sink sink = {
+        .size = sizeof sink, .mask = CT_STALKER_CALL | CT_STALKER_RET, .on_receive = receive};
     for (int i = 0; i < 600; i++) {
         assert_int_equal(ct_stalker_follow(stalker, w.tid, NULL, i % 2 ? &sink : NULL), 0);
         for (volatile int k = 0; k < i % 50 * 100; k++)
@@ -321,7 +323,7 @@ static void test_children(void **state) {
     (void)state;
     for (int follow_them = 0; follow_them < 2; follow_them++) {
         struct ct_stalker *stalker;
-        struct ct_stalker_options options = {.follow_children = follow_them};
+        struct ct_stalker_options options = {.size = sizeof options, .follow_children = follow_them};
         pthread_t threads[8];
         void *results[8];
         followed_children = 0;
@@ -417,8 +419,8 @@ enum ending { BY_EXIT, BY_EXEC, BY_FAILED_EXEC, BY_SIGNAL, BY_EXIT_OF_BUSY, ENDI
 
 __attribute__((noreturn)) static void end_process(enum ending ending) {
     struct ct_stalker *stalker;
-    struct ct_stalker_options options = {.drain_interval_ms = 100000, .follow_children = 1};
-    struct ct_stalker_sink sink = {.mask = CT_STALKER_CALL, .on_receive = count_marks};
+    struct ct_stalker_options options = {.size = sizeof options, .drain_interval_ms = 100000, .follow_children = 1};
+    struct ct_stalker_sink sink = {.size = sizeof sink, .mask = CT_STALKER_CALL, .on_receive = count_marks};
     pthread_t thread;
     marks[2] = ending == BY_EXIT_OF_BUSY;
     if (ct_stalker_create(&stalker, &options) || ct_stalker_follow_me(stalker, NULL, &sink))

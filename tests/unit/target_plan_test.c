@@ -94,20 +94,19 @@ static const struct ct_target_function *function_at(const struct ct_target_plan 
     return NULL;
 }
 
-/* Called with the set locked: failures are told when it is not. */
-static int compare_function(void *arg, const struct ct_hook_info *info) {
-    struct comparison *c = arg;
+/* False: they differ. A test fails when the transaction is over. */
+static bool compare_function(struct comparison *c, const struct ct_hook_info *info) {
     const struct ct_target_function *f = function_at(c->plan, (uint64_t)info->function);
     if (!f || strcmp(f->name, info->name) || f->skip != info->skip || (!f->skip && f->entry_only != info->entry_only)) {
         snprintf(c->difference, sizeof c->difference, "%s at %p: %s from outside, %s from inside", info->name,
-                 info->function, f ? ct_skip_name(f->skip) : "unknown", ct_skip_name(info->skip));
-        return 1;
+                 info->function, f ? ct_hook_skip_name(f->skip) : "unknown", ct_hook_skip_name(info->skip));
+        return false;
     }
     /* of what is a function with an entry at all */
-    c->seen += info->skip != CT_SKIP_COLD && info->skip != CT_SKIP_ODD_ENTRY && info->skip != CT_SKIP_FRAGMENT &&
-               info->skip != CT_SKIP_PLT;
+    c->seen += info->skip != CT_HOOK_SKIP_COLD && info->skip != CT_HOOK_SKIP_ODD_ENTRY &&
+               info->skip != CT_HOOK_SKIP_FRAGMENT && info->skip != CT_HOOK_SKIP_PLT;
     c->hooked += info->hook >= 0;
-    return 0;
+    return true;
 }
 
 static void compare_library(const struct ct_target_plan *plan, const char *library) {
@@ -115,8 +114,12 @@ static void compare_library(const struct ct_target_plan *plan, const char *libra
     struct ct_hooks *hooks;
     assert_int_equal(ct_hooks_create(&hooks, NULL), 0);
     assert_int_equal(ct_hooks_begin(hooks), 0);
-    assert_int_equal(ct_hooks_attach_module(hooks, &(struct ct_module_hooks){.module = library}), 0);
-    int differs = ct_hooks_each(hooks, compare_function, &c);
+    const struct ct_hooks_module what = {.size = sizeof what, .module = library};
+    assert_int_equal(ct_hooks_attach_module(hooks, &what), 0);
+    struct ct_hook_info info = {.size = sizeof info};
+    bool differs = false;
+    for (uint64_t position = 0; !differs && ct_hooks_next(hooks, &position, &info) > 0;)
+        differs = !compare_function(&c, &info);
     ct_hooks_abort(hooks);
     ct_hooks_destroy(hooks);
     if (differs)
@@ -147,15 +150,15 @@ static void test_special_functions(void **state) {
     static const struct {
         const char *module, *name;
         enum ct_special special;
-        enum ct_entry_only_reason entry_only;
+        enum ct_hook_entry_only_reason entry_only;
     } known[] = {
-        {"libc.so.6", "prctl", CT_SPECIAL_SECCOMP, CT_ENTRY_ONLY_NONE},
-        {"libc.so.6", "syscall", CT_SPECIAL_SECCOMP, CT_ENTRY_ONLY_NONE},
-        {"libc.so.6", "vfork", CT_SPECIAL_VFORK, CT_ENTRY_ONLY_RETURNS_TWICE},
-        {"libc.so.6", "clone", CT_SPECIAL_CLONE, CT_ENTRY_ONLY_NEW_THREAD},
-        {"libgcc_s.so.1", "_Unwind_Backtrace", CT_SPECIAL_WALK, CT_ENTRY_ONLY_UNWINDER},
-        {"libgcc_s.so.1", "_Unwind_Resume", CT_SPECIAL_UNWIND, CT_ENTRY_ONLY_UNWINDER},
-        {"libgcc_s.so.1", "_Unwind_SetIP", CT_SPECIAL_LAND, CT_ENTRY_ONLY_UNWINDER},
+        {"libc.so.6", "prctl", CT_SPECIAL_SECCOMP, CT_HOOK_ENTRY_ONLY_NONE},
+        {"libc.so.6", "syscall", CT_SPECIAL_SECCOMP, CT_HOOK_ENTRY_ONLY_NONE},
+        {"libc.so.6", "vfork", CT_SPECIAL_VFORK, CT_HOOK_ENTRY_ONLY_RETURNS_TWICE},
+        {"libc.so.6", "clone", CT_SPECIAL_CLONE, CT_HOOK_ENTRY_ONLY_NEW_THREAD},
+        {"libgcc_s.so.1", "_Unwind_Backtrace", CT_SPECIAL_WALK, CT_HOOK_ENTRY_ONLY_UNWINDER},
+        {"libgcc_s.so.1", "_Unwind_Resume", CT_SPECIAL_UNWIND, CT_HOOK_ENTRY_ONLY_UNWINDER},
+        {"libgcc_s.so.1", "_Unwind_SetIP", CT_SPECIAL_LAND, CT_HOOK_ENTRY_ONLY_UNWINDER},
     };
     struct ct_target_plan *plan = target_plan(&forked, NULL);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
@@ -185,7 +188,7 @@ static void test_stubs_that_do_not_fit(void **state) {
     target_check(&forked, plan);
     assert_int_equal(plan->hook_count, usual->hook_count);
     for (size_t i = 0; i < plan->module_count; i++)
-        for (int k = 0; k < CT_SKIP_COUNT; k++)
+        for (int k = 0; k < CT_HOOK_SKIP_COUNT; k++)
             assert_int_equal(plan->modules[i].skipped[k], usual->modules[i].skipped[k]);
     ct_target_plan_free(plan);
     static const char *const only[] = {"str*", NULL};
@@ -208,7 +211,7 @@ static void test_no_place_for_stubs(void **state) {
     assert_int_equal(plan->region_count, 0);
     const struct ct_target_function *f = target_function(target_module(plan, "libc.so.6"), "qsort");
     assert_non_null(f);
-    assert_int_equal(f->skip, CT_SKIP_OUT_OF_REACH);
+    assert_int_equal(f->skip, CT_HOOK_SKIP_OUT_OF_REACH);
     ct_target_plan_free(plan);
 }
 
@@ -223,10 +226,10 @@ static void test_names_only(void **state) {
         const struct ct_target_module *m = &plan->modules[i], *same = &all->modules[i];
         assert_int_equal(m->table_hash, same->table_hash);
         assert_int_equal(m->function_count, same->function_count);
-        assert_int_equal(m->skipped[CT_SKIP_PLT], same->skipped[CT_SKIP_PLT]);
-        assert_int_equal(m->skipped[CT_SKIP_COLD], same->skipped[CT_SKIP_COLD]);
-        assert_int_equal(m->skipped[CT_SKIP_FRAGMENT], same->skipped[CT_SKIP_FRAGMENT]);
-        assert_int_equal(m->skipped[CT_SKIP_ODD_ENTRY], same->skipped[CT_SKIP_ODD_ENTRY]);
+        assert_int_equal(m->skipped[CT_HOOK_SKIP_PLT], same->skipped[CT_HOOK_SKIP_PLT]);
+        assert_int_equal(m->skipped[CT_HOOK_SKIP_COLD], same->skipped[CT_HOOK_SKIP_COLD]);
+        assert_int_equal(m->skipped[CT_HOOK_SKIP_FRAGMENT], same->skipped[CT_HOOK_SKIP_FRAGMENT]);
+        assert_int_equal(m->skipped[CT_HOOK_SKIP_ODD_ENTRY], same->skipped[CT_HOOK_SKIP_ODD_ENTRY]);
         for (size_t k = 0; k < m->function_count; k++) {
             assert_int_equal(m->functions[k].offset, same->functions[k].offset);
             assert_string_equal(m->functions[k].name, same->functions[k].name);
@@ -247,7 +250,7 @@ static void test_only(void **state) {
     target_check(&forked, plan);
     assert_int_equal(target_hook(plan, "libc.so.6", "qsort")->action, CT_ACTION_RECORD);
     assert_null(target_hook(plan, "libc.so.6", "malloc"));
-    assert_int_equal(target_function(target_module(plan, "libc.so.6"), "malloc")->skip, CT_SKIP_FILTERED);
+    assert_int_equal(target_function(target_module(plan, "libc.so.6"), "malloc")->skip, CT_HOOK_SKIP_FILTERED);
     assert_non_null(target_hook(plan, "libm.so.6", "fmaf"));
     assert_null(target_hook(plan, "libm.so.6", "cosh"));
     assert_int_equal(target_module(plan, "libc.so.6")->hooked, 1);
@@ -256,7 +259,7 @@ static void test_only(void **state) {
     assert_non_null(service);
     assert_int_equal(service->action, CT_ACTION_NONE);
     assert_true(service->service);
-    assert_int_equal(target_function(target_module(plan, "libc.so.6"), "vfork")->skip, CT_SKIP_FILTERED);
+    assert_int_equal(target_function(target_module(plan, "libc.so.6"), "vfork")->skip, CT_HOOK_SKIP_FILTERED);
     ct_target_plan_free(plan);
 }
 
@@ -305,7 +308,7 @@ static void check_program(int which, size_t modules) {
         /* argc is on top of the stack there */
         const struct ct_target_function *start = target_function(m, "_start");
         assert_true(start || which == MUSL || which == MUSL_STATIC); /* a mere label there */
-        assert_true(!start || start->skip == CT_SKIP_ODD_ENTRY);
+        assert_true(!start || start->skip == CT_HOOK_SKIP_ODD_ENTRY);
         assert_true(!start || (start->flags & CT_FUNC_NO_RETURN_ADDRESS));
     }
     ct_target_plan_free(plan);

@@ -311,7 +311,7 @@ static void check_regions(const struct target *t, const struct ct_target_plan *p
 }
 
 static void check_module(const struct ct_target_plan *plan, const struct ct_target_module *m, size_t *hooks) {
-    size_t hooked = 0, entry_only = 0, skipped[CT_SKIP_COUNT] = {0};
+    size_t hooked = 0, entry_only = 0, skipped[CT_HOOK_SKIP_COUNT] = {0};
     for (size_t i = 0; i < m->function_count; i++) {
         const struct ct_target_function *f = &m->functions[i];
         const struct ct_target_hook *h = f->hook >= 0 ? &plan->hooks[f->hook] : NULL;
@@ -337,7 +337,7 @@ static void check_module(const struct ct_target_plan *plan, const struct ct_targ
     }
     assert_int_equal(m->hooked, hooked);
     assert_int_equal(m->entry_only, entry_only);
-    for (int i = 1; i < CT_SKIP_COUNT; i++)
+    for (int i = 1; i < CT_HOOK_SKIP_COUNT; i++)
         assert_int_equal(m->skipped[i], skipped[i]);
 }
 

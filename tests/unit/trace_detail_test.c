@@ -207,7 +207,7 @@ static uint64_t records_in(const char *directory) {
     struct ct_details details;
     struct ct_file_cache cache = {.lock = PTHREAD_MUTEX_INITIALIZER};
     struct atf_detail_event event;
-    struct ct_trace_detail detail;
+    struct ct_trace_detail detail = {.size = sizeof detail};
     uint64_t n = 0;
     const uint8_t *record;
     assert_int_equal(ct_details_open(&details, &cache, directory), 0);
@@ -265,7 +265,7 @@ static void test_access(void **state) {
     for (int i = 0; i < 2; i++) {
         struct ct_trace *trace;
         uint64_t first, end, seed = 1;
-        static struct ct_trace_detail detail;
+        static struct ct_trace_detail detail = {.size = sizeof detail};
         assert_int_equal(ct_trace_open(&trace, in(i ? "%s/parts" : "%s/one", root), NULL, 0), 0);
         assert_true(ct_trace_thread_at(trace, 1)->has_detail);
         assert_int_equal(ct_trace_detail_range(trace, 1, &first, &end), 0);
@@ -294,13 +294,13 @@ static void test_links(void **state) {
     struct ct_trace *trace;
     struct ct_trace_cursor *cursor;
     struct ct_trace_event event;
-    struct ct_trace_detail detail;
+    struct ct_trace_detail detail = {.size = sizeof detail};
     uint64_t linked = 0;
     char text[2000];
     make_sample(in("%s/p", root), &(struct sample){.threads = 3, .events = 500, .detail = 2});
     assert_int_equal(ct_trace_open(&trace, in("%s/p", root), NULL, 0), 0);
     assert_int_equal(ct_trace_cursor_open(&cursor, trace, 0), 0);
-    while (ct_trace_next(cursor, &event)) {
+    while (ct_trace_cursor_next(cursor, &event)) {
         if (event.detail == CT_TRACE_NO_DETAIL)
             continue;
         linked++;
@@ -384,7 +384,7 @@ static void test_drop(void **state) {
     assert_int_equal(ct_detail_writer_close(writer), 0);
     struct ct_trace *trace;
     uint64_t first, end;
-    static struct ct_trace_detail detail;
+    static struct ct_trace_detail detail = {.size = sizeof detail};
     store(in("%s/manifest.json", root), "{\"format\":\"atf2\",\"complete\":false}", 34);
     assert_int_equal(ct_trace_open(&trace, root, NULL, 0), 0);
     assert_int_equal(ct_trace_detail_range(trace, 0, &first, &end), 0);

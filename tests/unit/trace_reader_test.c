@@ -55,11 +55,11 @@ static void assert_thread(struct ct_trace *trace, size_t thread, uint64_t count)
     assert_int_equal(ct_trace_thread_at(trace, thread)->event_count, count);
     assert_int_equal(ct_trace_cursor_open_thread(&cursor, trace, thread, 0), 0);
     for (uint64_t i = 0; i < count; i++) {
-        assert_true(ct_trace_next(cursor, &event));
+        assert_true(ct_trace_cursor_next(cursor, &event));
         assert_event(&event, thread, i);
     }
-    assert_false(ct_trace_next(cursor, &event));
-    assert_false(ct_trace_next(cursor, &event));
+    assert_false(ct_trace_cursor_next(cursor, &event));
+    assert_false(ct_trace_cursor_next(cursor, &event));
     ct_trace_cursor_close(cursor);
 }
 
@@ -120,7 +120,7 @@ static void test_functions(void **state) {
     const struct ct_trace_function *f = ct_trace_function(trace, 0, SAMPLE_FUNCTION(1));
     assert_int_equal(f->id, SAMPLE_FUNCTION(1));
     assert_int_equal(f->offset, 0x120);
-    assert_int_equal(f->size, 0x20);
+    assert_int_equal(f->length, 0x20);
     assert_string_equal(f->name, "inner\\one\ntwo\x01");
     assert_string_equal(f->module, "libsample.so");
     assert_string_equal(f->skip, "");
@@ -186,7 +186,7 @@ static void check_merged(uint64_t start_ns, size_t threads, uint64_t events) {
         expected += events - seen[t];
     }
     assert_int_equal(ct_trace_cursor_open(&cursor, trace, start_ns), 0);
-    for (; ct_trace_next(cursor, &event); count++) {
+    for (; ct_trace_cursor_next(cursor, &event); count++) {
         assert_event(&event, event.thread, seen[event.thread]++);
         assert_true(event.timestamp_ns >= start_ns);
         assert_true(event.timestamp_ns >= last.timestamp_ns);
@@ -242,13 +242,13 @@ static void test_ties(void **state) {
     struct ct_trace_event event;
     assert_int_equal(ct_trace_cursor_open(&cursor, trace, 0), 0);
     for (size_t i = 0; i < 200; i++) {
-        assert_true(ct_trace_next(cursor, &event));
+        assert_true(ct_trace_cursor_next(cursor, &event));
         assert_int_equal(event.thread, i / 40);
         assert_int_equal(event.sequence, i % 40);
         assert_int_equal(event.function_id, i % 40);
         assert_int_equal(ct_trace_thread_at(trace, event.thread)->id, i / 40 * 3);
     }
-    assert_false(ct_trace_next(cursor, &event));
+    assert_false(ct_trace_cursor_next(cursor, &event));
     ct_trace_cursor_close(cursor);
     ct_trace_close(trace);
 }
@@ -410,11 +410,11 @@ static void test_cut_part(void **s) {
     assert_true(ct_trace_thread_at(trace, 0)->cut);
     assert_int_equal(ct_trace_cursor_open(&cursor, trace, 0), 0);
     for (uint64_t i = 0; i < 18; i++) {
-        assert_true(ct_trace_next(cursor, &event));
+        assert_true(ct_trace_cursor_next(cursor, &event));
         assert_int_equal(event.timestamp_ns, sample_event(0, i < 3 ? i : i + 7).timestamp_ns);
         assert_int_equal(event.sequence, i);
     }
-    assert_false(ct_trace_next(cursor, &event));
+    assert_false(ct_trace_cursor_next(cursor, &event));
     ct_trace_cursor_close(cursor);
     ct_trace_close(trace);
 }
@@ -428,9 +428,9 @@ static void test_shrinking(void **s) {
     struct ct_trace_event event;
     uint64_t count = 0;
     assert_int_equal(ct_trace_cursor_open(&cursor, trace, 0), 0);
-    assert_true(ct_trace_next(cursor, &event));
+    assert_true(ct_trace_cursor_next(cursor, &event));
     assert_int_equal(truncate(in("%s/thread_0/index.atf", process), 1000), 0);
-    for (count = 1; ct_trace_next(cursor, &event); count++)
+    for (count = 1; ct_trace_cursor_next(cursor, &event); count++)
         assert_event(&event, 0, count);
     assert_true(count < 20000);
     ct_trace_cursor_close(cursor);

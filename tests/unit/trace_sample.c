@@ -241,7 +241,7 @@ static void set_detail_arch(const char *directory, uint32_t id, uint8_t arch) {
 
 static void put_thread(const char *directory, const struct sample_thread *t, const struct ct_machine *machine,
                        struct ct_json *json, uint64_t *events, uint64_t *lost) {
-    const struct ct_trace_format format = {.encoding = CT_FORMAT_ATF2, .arch = machine->arch};
+    const struct ct_trace_format format = {.encoding = CT_SESSION_FORMAT_ATF2, .arch = machine->arch};
     struct script s = {.tid = t->tid, .id = t->id, .directory = directory, .gaps = json, .machine = machine};
     ct_json_begin(json, NULL, '{');
     ct_json_number(json, "id", t->id);

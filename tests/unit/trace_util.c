@@ -209,7 +209,8 @@ void make_sample(const char *path, const struct sample *sample) {
     for (size_t thread = 0; thread < sample->threads; thread++) {
         struct ct_thread_writer *writer;
         struct ct_detail_writer *details = NULL;
-        struct ct_trace_format format = {.encoding = sample->packed ? CT_FORMAT_PACKED : CT_FORMAT_ATF2};
+        struct ct_trace_format format = {.encoding =
+                                             sample->packed ? CT_SESSION_FORMAT_PACKED : CT_SESSION_FORMAT_ATF2};
         assert_int_equal(ct_thread_writer_open_as(&writer, place_of(directory), (uint32_t)thread,
                                                   (uint32_t)(7000 + thread), &format),
                          0);

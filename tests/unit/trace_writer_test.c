@@ -421,7 +421,7 @@ static void many_threads(void) {
     CHECK(verify_text(in("%s/p", root), text, sizeof text) == 0);
     CHECK(ct_trace_open(&trace, in("%s/p", root), NULL, 0) == 0);
     CHECK(ct_trace_cursor_open(&cursor, trace, 0) == 0);
-    for (; ct_trace_next(cursor, &event); count++) {
+    for (; ct_trace_cursor_next(cursor, &event); count++) {
         CHECK(event.timestamp_ns >= last);
         last = event.timestamp_ns;
     }

@@ -22,20 +22,20 @@ static struct ct_windows made(const struct ct_session_options *options) {
 }
 
 static struct ct_windows usual(void) {
-    const struct ct_session_options o = {.pre_roll_ms = 100, .post_roll_ms = 200};
+    const struct ct_session_options o = {.size = sizeof o, .pre_roll_ms = 100, .post_roll_ms = 200};
     return made(&o);
 }
 
-static void is(const struct ct_windows *w, enum ct_window_state state) {
+static void is(const struct ct_windows *w, enum ct_session_window state) {
     if (w->state != state)
-        fail_msg("%s instead of %s", ct_window_state_name(w->state), ct_window_state_name(state));
+        fail_msg("%s instead of %s", ct_session_window_name(w->state), ct_session_window_name(state));
 }
 
 /* ---- options ---- */
 
 static void rolls_from_options(void **state) {
     (void)state;
-    struct ct_session_options o = {0};
+    struct ct_session_options o = {.size = sizeof o};
     struct ct_windows_options w = ct_windows_options_of(&o);
     assert_int_equal(w.pre_ns, S);
     assert_int_equal(w.post_ns, S);
@@ -55,34 +55,34 @@ static void every_edge(void **state) {
     (void)state;
     struct ct_windows w = usual();
     uint64_t t = START + S;
-    is(&w, CT_WINDOW_CAPTURING);
+    is(&w, CT_SESSION_WINDOW_CAPTURING);
     ct_windows_tick(&w, t);
-    is(&w, CT_WINDOW_CAPTURING);
+    is(&w, CT_SESSION_WINDOW_CAPTURING);
     ct_windows_mark(&w, t, "symbol=f", 1, 2);
-    is(&w, CT_WINDOW_MARKED);
+    is(&w, CT_SESSION_WINDOW_MARKED);
     ct_windows_mark(&w, t + MS, "symbol=f", 1, 2);
-    is(&w, CT_WINDOW_MARKED);
+    is(&w, CT_SESSION_WINDOW_MARKED);
     ct_windows_tick(&w, t + 2 * MS);
-    is(&w, CT_WINDOW_PERSISTING);
+    is(&w, CT_SESSION_WINDOW_PERSISTING);
     ct_windows_mark(&w, t + 150 * MS, "symbol=f", 1, 2);
-    is(&w, CT_WINDOW_PERSISTING);
+    is(&w, CT_SESSION_WINDOW_PERSISTING);
     ct_windows_tick(&w, t + 350 * MS); /* the last moment of it */
-    is(&w, CT_WINDOW_PERSISTING);
+    is(&w, CT_SESSION_WINDOW_PERSISTING);
     ct_windows_tick(&w, t + 350 * MS + 1);
-    is(&w, CT_WINDOW_CAPTURING);
+    is(&w, CT_SESSION_WINDOW_CAPTURING);
     ct_windows_mark(&w, t + S, "symbol=f", 1, 2);
     ct_windows_tick(&w, t + S);
-    is(&w, CT_WINDOW_PERSISTING);
+    is(&w, CT_SESSION_WINDOW_PERSISTING);
     ct_windows_mark(&w, t + 2 * S, "symbol=f", 1, 2); /* another window, before it was seen that the last is over */
-    is(&w, CT_WINDOW_MARKED);
+    is(&w, CT_SESSION_WINDOW_MARKED);
     assert_int_equal(w.opened, 3);
     ct_windows_tick(&w, t + 3 * S); /* what was before is written first, though the post-roll is over as well */
-    is(&w, CT_WINDOW_PERSISTING);
+    is(&w, CT_SESSION_WINDOW_PERSISTING);
     ct_windows_tick(&w, t + 3 * S);
-    is(&w, CT_WINDOW_CAPTURING);
+    is(&w, CT_SESSION_WINDOW_CAPTURING);
     ct_windows_mark(&w, t + 4 * S, "symbol=f", 1, 2);
     ct_windows_end(&w, t + 4 * S + MS);
-    is(&w, CT_WINDOW_CAPTURING);
+    is(&w, CT_SESSION_WINDOW_CAPTURING);
     ct_windows_free(&w);
 }
 
@@ -93,9 +93,9 @@ static void late_mark_opens_again(void **state) {
     ct_windows_mark(&w, t, "a", 1, 0);
     ct_windows_tick(&w, t);
     ct_windows_tick(&w, t + 250 * MS);
-    is(&w, CT_WINDOW_CAPTURING);
+    is(&w, CT_SESSION_WINDOW_CAPTURING);
     ct_windows_mark(&w, t + 210 * MS, "a", 1, 0); /* its pre-roll reaches into the window */
-    is(&w, CT_WINDOW_MARKED);
+    is(&w, CT_SESSION_WINDOW_MARKED);
     assert_int_equal(w.opened, 1);
     assert_int_equal(w.recent[0]->end, t + 410 * MS);
     ct_windows_free(&w);
@@ -108,7 +108,7 @@ static void asked_marks(void **state) {
     assert_true(ct_windows_ask(&w, START + S));
     assert_true(ct_windows_ask(&w, START + S + 1));
     assert_true(ct_windows_active(&w));
-    is(&w, CT_WINDOW_CAPTURING);
+    is(&w, CT_SESSION_WINDOW_CAPTURING);
     ct_windows_tick(&w, START + S + MS);
     assert_int_equal(w.marks, 2);
     assert_true(ct_windows_wants(&w, START + S - 100 * MS));
@@ -142,7 +142,7 @@ static void exact_limits(void **state) {
 
 static void no_rolls(void **state) {
     (void)state;
-    const struct ct_session_options o = {.pre_roll_ms = -1, .post_roll_ms = -1};
+    const struct ct_session_options o = {.size = sizeof o, .pre_roll_ms = -1, .post_roll_ms = -1};
     struct ct_windows w = made(&o);
     ct_windows_mark(&w, START + 10, "a", 1, 0);
     ct_windows_mark(&w, START + 12, "a", 1, 0);
@@ -263,7 +263,7 @@ static void short_of_memory(void **state) {
 
 static void rolls_in_records(void **state) {
     (void)state;
-    const struct ct_session_options o = {.pre_roll_events = 10, .post_roll_events = 3};
+    const struct ct_session_options o = {.size = sizeof o, .pre_roll_events = 10, .post_roll_events = 3};
     struct ct_windows w = made(&o);
     uint64_t t = START + S;
     ct_windows_mark_from(&w, t, "a", 7, 0, t - 55);
@@ -274,7 +274,7 @@ static void rolls_in_records(void **state) {
     ct_windows_saw(&w, 8, t + 2); /* another thread's */
     ct_windows_tick(&w, t + 10);
     ct_windows_tick(&w, t + 100 * S); /* however long it takes */
-    is(&w, CT_WINDOW_PERSISTING);
+    is(&w, CT_SESSION_WINDOW_PERSISTING);
     ct_windows_saw(&w, 7, t + 101 * S);
     assert_true(ct_windows_wants(&w, t + 102 * S));
     ct_windows_saw(&w, 7, t + 102 * S);
@@ -283,13 +283,13 @@ static void rolls_in_records(void **state) {
     ct_windows_saw(&w, 7, t + 103 * S);
     assert_int_equal(w.recent[0]->end, t + 102 * S);
     ct_windows_tick(&w, t + 103 * S);
-    is(&w, CT_WINDOW_CAPTURING);
+    is(&w, CT_SESSION_WINDOW_CAPTURING);
     ct_windows_free(&w);
 }
 
 static void a_mark_counts_anew(void **state) {
     (void)state;
-    const struct ct_session_options o = {.post_roll_events = 2};
+    const struct ct_session_options o = {.size = sizeof o, .post_roll_events = 2};
     struct ct_windows w = made(&o);
     uint64_t t = START + 5 * S;
     ct_windows_mark(&w, t, "a", 7, 0);
@@ -306,7 +306,7 @@ static void a_mark_counts_anew(void **state) {
 
 static void the_thread_ends_first(void **state) {
     (void)state;
-    const struct ct_session_options o = {.post_roll_events = 2};
+    const struct ct_session_options o = {.size = sizeof o, .post_roll_events = 2};
     struct ct_windows w = made(&o);
     uint64_t t = START + 5 * S;
     ct_windows_mark(&w, t, "a", 7, 0);
@@ -319,7 +319,7 @@ static void the_thread_ends_first(void **state) {
 
 static void records_and_time(void **state) {
     (void)state;
-    const struct ct_session_options o = {.post_roll_events = 1, .post_roll_ms = 10};
+    const struct ct_session_options o = {.size = sizeof o, .post_roll_events = 1, .post_roll_ms = 10};
     struct ct_windows w = made(&o);
     uint64_t t = START + 5 * S;
     ct_windows_mark(&w, t, "a", 7, 0);
@@ -332,7 +332,7 @@ static void records_and_time(void **state) {
 
 static void held_open(void **state) {
     (void)state;
-    const struct ct_session_options o = {.pre_roll_ms = -1, .post_roll_ms = -1};
+    const struct ct_session_options o = {.size = sizeof o, .pre_roll_ms = -1, .post_roll_ms = -1};
     struct ct_windows w = made(&o);
     uint64_t t = START;
     for (int i = 0; i < 1000; i++) {
@@ -341,12 +341,12 @@ static void held_open(void **state) {
         assert_true(ct_windows_wants(&w, t - MS) == (i > 0));
         ct_windows_tick(&w, t + 1);
     }
-    is(&w, CT_WINDOW_PERSISTING);
+    is(&w, CT_SESSION_WINDOW_PERSISTING);
     assert_int_equal(w.count, 1);
     assert_int_equal(w.marks, 1);
     assert_int_equal(w.recent[0]->reasons[0].count, 1);
     ct_windows_tick(&w, t + 5 * MS);
-    is(&w, CT_WINDOW_CAPTURING);
+    is(&w, CT_SESSION_WINDOW_CAPTURING);
     assert_int_equal(w.recent[0]->end, t);
     ct_windows_hold(&w, t + S, "time=08:00-09:00"); /* another day */
     assert_int_equal(w.count, 2);
@@ -358,16 +358,16 @@ static void held_open(void **state) {
 
 static void always_is_one_window(void **state) {
     (void)state;
-    const struct ct_session_options o = {.detail = CT_DETAIL_ALWAYS};
+    const struct ct_session_options o = {.size = sizeof o, .detail = CT_SESSION_DETAIL_ALWAYS};
     struct ct_windows w = made(&o);
-    is(&w, CT_WINDOW_PERSISTING);
+    is(&w, CT_SESSION_WINDOW_PERSISTING);
     assert_true(ct_windows_wants(&w, START));
     ct_windows_mark(&w, START + S, "a", 1, 0);
     ct_windows_mark(&w, START + 60 * S, "a", 1, 0);
     ct_windows_persisted(&w, START + 5);
     for (uint64_t t = 0; t < 100; t++)
         ct_windows_tick(&w, START + t * S);
-    is(&w, CT_WINDOW_PERSISTING);
+    is(&w, CT_SESSION_WINDOW_PERSISTING);
     ct_windows_end(&w, START + 200 * S);
     assert_int_equal(w.count, 1);
     assert_int_equal(w.opened, 1);
@@ -382,7 +382,7 @@ static void always_is_one_window(void **state) {
 
 static void off_is_none(void **state) {
     (void)state;
-    const struct ct_session_options o = {.detail = CT_DETAIL_OFF};
+    const struct ct_session_options o = {.size = sizeof o, .detail = CT_SESSION_DETAIL_OFF};
     struct ct_windows w = made(&o);
     ct_windows_mark(&w, START + S, "a", 1, 0);
     assert_false(ct_windows_ask(&w, START + S));
@@ -398,7 +398,7 @@ static void off_is_none(void **state) {
 /* A mark every 10 µs for 20 s, and nothing before or after is wanted: 2,000,000 windows that do not touch. */
 static void storm_of_points(void **state) {
     (void)state;
-    const struct ct_session_options o = {.pre_roll_ms = -1, .post_roll_ms = -1};
+    const struct ct_session_options o = {.size = sizeof o, .pre_roll_ms = -1, .post_roll_ms = -1};
     struct ct_windows w = made(&o);
     uint64_t t = START;
     for (uint64_t i = 0; i < 2000000; i++) {
@@ -441,7 +441,7 @@ static void storm_with_rolls(void **state) {
 /* However long the pre-roll is, one that reaches into a window makes it longer. */
 static void long_pre_roll_joins(void **state) {
     (void)state;
-    const struct ct_session_options o = {.pre_roll_ms = 60000, .post_roll_ms = -1};
+    const struct ct_session_options o = {.size = sizeof o, .pre_roll_ms = 60000, .post_roll_ms = -1};
     for (int gone = 0; gone < 2; gone++) {
         struct ct_windows w = made(&o);
         uint64_t t = START + 100 * S;
@@ -452,7 +452,7 @@ static void long_pre_roll_joins(void **state) {
         w.gone_ns = gone ? t + 5 * S : 0; /* then there is nothing between the two */
         ct_windows_tick(&w, t + 59 * S);
         assert_true(ct_windows_settled(&w, t + 59 * S));
-        is(&w, CT_WINDOW_CAPTURING);
+        is(&w, CT_SESSION_WINDOW_CAPTURING);
         ct_windows_mark(&w, t + 60 * S, "b", 1, 0);
         ct_windows_tick(&w, t + 60 * S);
         assert_int_equal(w.opened, 1 + gone);
@@ -474,7 +474,7 @@ static void long_runs_are_bounded(void **state) {
         ct_windows_mark(&w, t, "a", 1, 0);
         ct_windows_tick(&w, t);
         ct_windows_tick(&w, t + 5 * S);
-        is(&w, CT_WINDOW_CAPTURING);
+        is(&w, CT_SESSION_WINDOW_CAPTURING);
     }
     assert_int_equal(w.opened, 5000);
     assert_int_equal(w.finished, 5000);
@@ -529,7 +529,7 @@ static void told_truly(void **state) {
 
 static void told_of_memory_and_going_on(void **state) {
     (void)state;
-    const struct ct_session_options o = {.post_roll_events = 2, .pre_roll_ms = 100};
+    const struct ct_session_options o = {.size = sizeof o, .post_roll_events = 2, .pre_roll_ms = 100};
     struct ct_windows w = made(&o);
     ct_windows_lost(&w, START + S - MS);
     ct_windows_mark(&w, START + S, "manual", 0, 0);

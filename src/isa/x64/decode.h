@@ -115,10 +115,4 @@ struct ct_x64_mem {
 };
 bool ct_x64_memory(const struct ct_x64_insn *insn, struct ct_x64_mem *mem);
 
-/* The word that a linkage table's entry at `address` jumps through: `[endbr64] jmp *word(%rip)`. 0: not such an
- * entry. */
-uint64_t ct_x64_linkage_word(const uint8_t *code, size_t size, uint64_t address);
-/* True when this is where that word leads before it is bound: `[endbr64] push number`. */
-bool ct_x64_is_unbound(const uint8_t *code, size_t size);
-
 #endif

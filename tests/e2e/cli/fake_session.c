@@ -2,7 +2,7 @@
  * happen is told by the environment variable FAKE_SESSION, words separated by spaces:
  *   create=STATUS spawn=STATUS attach=STATUS install=STATUS resume=STATUS detach=STATUS   the step fails
  *   slow        hooking takes until progress says to give up, at most 10 s
- *   event=N     the N-th of enum ct_session_event is reported by the third wait, whether the program has ended or not
+ *   event=N     the N-th of enum ct_session_event_kind is reported by the third wait, whether the program has ended or not
  *   lost        events were lost
  *   windows     windows of detail were written
  *   options     the session's options are printed
@@ -158,23 +158,26 @@ int ct_session_pid(const struct ct_session *session) {
     return session->pid;
 }
 
-int ct_session_wait(struct ct_session *session, int timeout_ms, struct ct_session_happening *what) {
+int ct_session_wait(struct ct_session *session, int timeout_ms, struct ct_session_event *what) {
     int event, status;
-    *what = (struct ct_session_happening){CT_SESSION_NOTHING, -1};
+    what->kind = CT_SESSION_EVENT_NOTHING;
+    what->exit_status = -1;
     if (told("event", &event) && session->waits++ <= 1)
         return 0;
     if (told("event", &event)) {
-        what->event = (enum ct_session_event)event;
-        if (what->event == CT_SESSION_DISK_FULL)
+        what->kind = (enum ct_session_event_kind)event;
+        if (what->kind == CT_SESSION_EVENT_DISK_FULL)
             snprintf(session->error, sizeof session->error, "recording stopped: the disk is full");
         return 0;
     }
     session->waits++;
     nap(timeout_ms);
-    if (session->spawned && waitpid(session->pid, &status, WNOHANG) == session->pid)
-        *what = (struct ct_session_happening){CT_SESSION_EXITED, status};
+    if (session->spawned && waitpid(session->pid, &status, WNOHANG) == session->pid) {
+        what->kind = CT_SESSION_EVENT_EXITED;
+        what->exit_status = status;
+    }
     if (!session->spawned && kill(session->pid, 0) < 0)
-        what->event = CT_SESSION_EXITED;
+        what->kind = CT_SESSION_EVENT_EXITED;
     return 0;
 }
 
@@ -186,13 +189,14 @@ const char *ct_loss_text(enum ct_loss_reason reason) {
     return reason == CT_LOSS_DRAIN_LAG ? "too fast" : "another reason";
 }
 
-const char *ct_window_state_name(enum ct_window_state state) {
-    return state == CT_WINDOW_PERSISTING ? "persisting" : "other";
+const char *ct_session_window_name(enum ct_session_window state) {
+    return state == CT_SESSION_WINDOW_PERSISTING ? "persisting" : "other";
 }
 
-void ct_session_statistics(const struct ct_session *session, struct ct_session_statistics *out) {
+int ct_session_statistics(const struct ct_session *session, struct ct_session_statistics *out) {
     int ignored;
     *out = (struct ct_session_statistics){
+        .size = sizeof *out,
         .events = 12345678,
         .threads_seen = 4,
         .threads_alive = 3,
@@ -213,8 +217,9 @@ void ct_session_statistics(const struct ct_session *session, struct ct_session_s
         out->windows = 2;
         out->detail_events = 98765;
         out->detail_reach_ns = 6100000;
-        out->window_state = CT_WINDOW_PERSISTING;
+        out->window_state = CT_SESSION_WINDOW_PERSISTING;
     }
+    return 0;
 }
 
 int ct_session_control(int pid, const char *command, char *answer, size_t size) {

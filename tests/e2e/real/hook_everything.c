@@ -28,7 +28,7 @@ static int hook_module(struct dl_phdr_info *info, size_t size, void *arg) {
     if (!program &&
         (!name[0] || strstr(name, "vdso") || strstr(name, "libcontrail") || strstr(name, "hook_everything")))
         return 0;
-    struct ct_module_hooks what = {.module = program ? NULL : name};
+    struct ct_hooks_module what = {.size = sizeof what, .module = program ? NULL : name};
     int status = ct_hooks_attach_module(hooks, &what);
     if (status)
         fprintf(stderr, "hook_everything: %s: %s\n", program ? "the program" : name, ct_status_text(status));
@@ -50,13 +50,12 @@ __attribute__((constructor)) static void begin(void) {
         fprintf(stderr, "hook_everything: %s\n", ct_status_text(status));
 }
 
-static int list_odd(void *arg, const struct ct_hook_info *info) {
+static void list_odd(FILE *out, const struct ct_hook_info *info) {
     if (info->hook < 0)
-        fprintf(arg, "skipped %s %s+%p: %s\n", info->name, info->module, info->function, ct_skip_text(info->skip));
+        fprintf(out, "skipped %s %s+%p: %s\n", info->name, info->module, info->function, ct_hook_skip_text(info->skip));
     else if (info->entry_only)
-        fprintf(arg, "entry-only %s %s+%p: %s\n", info->name, info->module, info->function,
-                ct_entry_only_text(info->entry_only));
-    return 0;
+        fprintf(out, "entry-only %s %s+%p: %s\n", info->name, info->module, info->function,
+                ct_hook_entry_only_text(info->entry_only));
 }
 
 __attribute__((destructor)) static void end(void) {
@@ -64,13 +63,14 @@ __attribute__((destructor)) static void end(void) {
     FILE *out = path ? fopen(path, "a") : NULL;
     if (!out)
         return;
-    struct ct_hook_statistics s;
+    struct ct_hooks_statistics s = {.size = sizeof s};
     ct_hooks_flush(hooks);
     ct_hooks_statistics(hooks, &s);
     fprintf(out, "hooked %lu skipped %lu events %lu left %lu abandoned %lu threads %lu deep %lu\n",
             (unsigned long)s.hooked, (unsigned long)s.skipped, events, (unsigned long)s.left_frames,
             (unsigned long)s.abandoned, (unsigned long)s.threads, (unsigned long)s.deep_calls);
-    if (getenv("CONTRAIL_LIST"))
-        ct_hooks_each(hooks, list_odd, out);
+    struct ct_hook_info info = {.size = sizeof info};
+    for (uint64_t position = 0; getenv("CONTRAIL_LIST") && ct_hooks_next(hooks, &position, &info) > 0;)
+        list_odd(out, &info);
     fclose(out);
 }

@@ -215,7 +215,7 @@ void ct_hooks_destroy(struct ct_hooks *hooks) {
     (void)hooks, never();
 }
 
-int ct_hooks_attach(struct ct_hooks *hooks, void *function, const struct ct_listener *listener, void *user) {
+int ct_hooks_attach(struct ct_hooks *hooks, void *function, const struct ct_hook_listener *listener, void *user) {
     return (void)hooks, (void)function, (void)listener, (void)user, never();
 }
 
@@ -243,12 +243,12 @@ int ct_hooks_flush(struct ct_hooks *hooks) {
     return (void)hooks, never();
 }
 
-int ct_hooks_attach_module(struct ct_hooks *hooks, const struct ct_module_hooks *what) {
+int ct_hooks_attach_module(struct ct_hooks *hooks, const struct ct_hooks_module *what) {
     return (void)hooks, (void)what, never();
 }
 
-void ct_hooks_statistics(struct ct_hooks *hooks, struct ct_hook_statistics *out) {
-    (void)hooks, (void)out, never();
+int ct_hooks_statistics(struct ct_hooks *hooks, struct ct_hooks_statistics *out) {
+    return (void)hooks, (void)out, never();
 }
 
 int ct_hooks_enable(struct ct_hooks *hooks, int hook) {

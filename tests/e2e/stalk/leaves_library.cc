@@ -36,6 +36,7 @@ int main() {
     for (unsigned set = 0; set < 8; set++) {
         struct ct_stalker *stalker;
         struct ct_stalker_sink sink = {};
+        sink.size = sizeof sink;
         sink.mask = CT_STALKER_CALL;
         sink.on_receive = receive;
         seen = wrong = 0;

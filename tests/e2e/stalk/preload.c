@@ -24,7 +24,7 @@ static void summarize(void *user, int tid, const struct ct_stalker_call_count *c
 
 static void report(void) {
     const char *path = getenv("STALK_REPORT");
-    struct ct_stalker_statistics s;
+    struct ct_stalker_statistics s = {.size = sizeof s};
     FILE *file = path ? fopen(path, "a") : NULL;
     if (!file)
         return;
@@ -63,10 +63,11 @@ static long number(const char *name, long otherwise) {
 }
 
 __attribute__((constructor)) static void begin(void) {
-    struct ct_stalker_options options = {.memory = (enum ct_stalker_memory)number("STALK_MEMORY", 0),
+    struct ct_stalker_options options = {.size = sizeof options,
+                                         .memory = (enum ct_stalker_memory)number("STALK_MEMORY", 0),
                                          .follow_children = getenv("STALK_CHILDREN") != NULL,
                                          .inline_cache_entries = (int)number("STALK_INLINE", 0)};
-    struct ct_stalker_sink sink = {0};
+    struct ct_stalker_sink sink = {.size = sizeof sink};
     const char *wanted = getenv("STALK_EVENTS");
     if (wanted)
         read_events(&sink, wanted);

@@ -175,7 +175,7 @@ static void start(const char *name, void *(*body)(void *)) {
 }
 
 #ifdef HOOKED
-static void listen(struct ct_cpu_context *cpu, struct ct_call *call) {
+static void listen(struct ct_cpu_context *cpu, struct ct_hook_call *call) {
     (void)cpu;
     (void)call;
     KEEP();
@@ -195,10 +195,11 @@ int main(int argc, char **argv) {
     sigaction(SIGUSR1, &action, NULL);
 #ifdef HOOKED
     struct ct_hooks *hooks;
-    struct ct_module_hooks what = {.flavor = CT_FLAVOR_RECORD};
+    const struct ct_hook_listener listener = {.size = sizeof listener, .on_call = listen, .on_return = listen};
+    struct ct_hooks_module what = {.size = sizeof what, .flavor = CT_HOOK_FLAVOR_RECORD};
     if (HOOKED == 3) { /* with a listener, which does nothing */
-        what.flavor = CT_FLAVOR_LISTEN;
-        what.listener.on_call = what.listener.on_return = listen;
+        what.flavor = CT_HOOK_FLAVOR_LISTEN;
+        what.listener = &listener;
     }
     if (ct_hooks_create(&hooks, NULL) || ct_hooks_attach_module(hooks, &what))
         return 2;
