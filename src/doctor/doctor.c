@@ -1,5 +1,5 @@
-/* Facts about this machine and about ourselves. Runs on the caller's thread; the child that tracing is tried on is gone
- * again when ct_doctor_collect returns. */
+/* Collects facts about this machine and about ourselves, on the caller's thread. Tracing is tried on a child, which is
+ * gone when ct_doctor_collect returns. */
 #include "doctor/doctor.h"
 #include "plan/target_plan.h"
 #include <errno.h>
@@ -23,9 +23,9 @@
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
 #endif
-#define HWCAP2_FSGSBASE_BIT 2ul /* of AT_HWCAP2: the kernel lets programs use the instructions */
+#define HWCAP2_FSGSBASE_BIT 2ul /* in AT_HWCAP2: programs may use the instructions */
 
-/* The number behind `title` in a file of "title: number" lines; -1 when there is none. */
+/* The number after `title` in a file of "title: number" lines; -1: none. */
 static long long number_in(const char *path, const char *title, int base) {
     char line[256];
     long long value = -1;
@@ -41,7 +41,7 @@ static long long number_in(const char *path, const char *title, int base) {
 
 /* ---- rights ---- */
 
-/* A child waits to be traced; it cannot outlive us. */
+/* Traces a child that only waits. The child cannot outlive us. */
 static int try_ptrace(void) {
     pid_t parent = getpid(), child = fork();
     int status, error = 0;
@@ -91,7 +91,7 @@ static void collect_memory(struct ct_doctor_facts *f) {
 
 /* ---- kernel and processor ---- */
 
-/* pidfd_getfd of one of our own descriptors, which is always allowed where the call exists. */
+/* Tries pidfd_getfd with one of our own descriptors: that is always allowed if the call exists. */
 static void try_calls(struct ct_doctor_facts *f) {
     int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
     int memfd = (int)syscall(SYS_memfd_create, "contrail-doctor", MFD_CLOEXEC);
@@ -151,7 +151,7 @@ static void collect_kernel(struct ct_doctor_facts *f) {
 
 /* ---- directories ---- */
 
-/* Could this directory be made, and written to? Looks at the nearest one that exists, which `path` is cut to. */
+/* Could this directory be created and written to? Checks the nearest parent that exists, and cuts `path` to it. */
 static int try_directory(char *path) {
     struct stat info;
     while (stat(path, &info)) {
@@ -168,7 +168,7 @@ static int try_directory(char *path) {
     return faccessat(AT_FDCWD, path, W_OK | X_OK, AT_EACCESS) ? errno : 0;
 }
 
-/* As ct_recording_make_plan finds it. */
+/* Finds the cache as ct_recording_make_plan does. */
 static void collect_cache(struct ct_doctor_facts *f) {
     char path[PATH_MAX];
     f->cache_error = ct_target_cache_find(f->cache, sizeof f->cache, false);

@@ -1,5 +1,6 @@
-/* Will recording work here, and of this process? Facts are collected in one step and judged in another, so that judgements
- * can be tested without the machines they are about. Nothing is changed, and nothing but a child of our own is stopped. */
+/* Will recording work on this machine, and of this process? Facts are collected in one step and judged in another, so
+ * that judgements can be tested without the machines they are about. Nothing is changed, and only a child of our own is
+ * stopped. */
 #ifndef CT_DOCTOR_DOCTOR_H
 #define CT_DOCTOR_DOCTOR_H
 
@@ -16,46 +17,46 @@ enum { CT_DOCTOR_SYS_PTRACE = 19, CT_DOCTOR_SYS_ADMIN = 21, CT_DOCTOR_CHECKPOINT
 enum ct_doctor_libc { CT_DOCTOR_LIBC_UNKNOWN, CT_DOCTOR_LIBC_STATIC, CT_DOCTOR_LIBC_GLIBC, CT_DOCTOR_LIBC_MUSL };
 
 struct ct_doctor_target {
-    int pid;         /* 0: none was asked about */
+    int pid;         /* 0: only the machine is checked */
     int open_status; /* of ct_remote_open, which has no side effects */
-    char why[512];   /* its sentence */
+    char why[512];   /* the reason that ct_remote_open gives */
     char program[256];
-    const char *architecture; /* name of struct ct_machine, "another architecture", "" when it cannot be told */
+    const char *architecture; /* name of struct ct_machine, "another architecture", ...; "": unknown */
     enum ct_doctor_libc libc;
-    int seccomp;       /* 0 none, 1 strict, 2 filter; the highest of all threads; -1 not known */
-    bool all_filtered; /* there is no thread without */
-    bool same_filters; /* its filters are ours too, and allow what recording calls */
-    int tracer;        /* process, 0: none */
-    bool other_user;   /* than ours */
-    bool more_rights;  /* setuid or with capabilities that we have not: real and effective user differ */
+    int seccomp;       /* 0 none, 1 strict, 2 filter; the highest of all threads; -1: unknown */
+    bool all_filtered; /* every thread has a filter */
+    bool same_filters; /* its filters are ours too, and allow the calls that recording makes */
+    int tracer;        /* process that traces it; 0: none */
+    bool other_user;   /* it belongs to another user than we do */
+    bool more_rights;  /* setuid (real and effective user differ), or has capabilities that we lack */
     bool other_pids;   /* another pid namespace */
     bool other_mounts; /* another mount namespace */
     unsigned threads, modules;
-    uint64_t memory_left; /* that its cgroup can be charged with, */
-    uint64_t tasks_left;  /* that it may start, ours counted: CT_DOCTOR_UNLIMITED when there is no limit */
-    bool hooks;           /* memory of a recorder is mapped */
-    bool recorded;        /* and that recorder answers */
+    uint64_t memory_left; /* bytes that its cgroup can still be charged with */
+    uint64_t tasks_left;  /* that it may still start, our own included; both: or CT_DOCTOR_UNLIMITED */
+    bool hooks;           /* it has mapped a recorder's memory */
+    bool recorded;        /* a recorder answers */
 };
 
 struct ct_doctor_facts {
     int ptrace_error; /* errno of tracing a child of ours; 0: it works */
     int yama;         /* kernel.yama.ptrace_scope; -1: no yama */
     unsigned user;
-    uint64_t capabilities; /* effective ones */
-    int seccomp;           /* our own; -1 not known */
+    uint64_t capabilities; /* effective capabilities */
+    int seccomp;           /* our own; -1: unknown */
 
     uint64_t address_space, locked_memory, open_files; /* soft limits */
-    int overcommit;                                    /* vm.overcommit_memory; -1 not known */
-    uint64_t commit_left;                              /* bytes, of interest when overcommit is 2 */
+    int overcommit;                                    /* vm.overcommit_memory; -1: unknown */
+    uint64_t commit_left;                              /* bytes; matters if overcommit is 2 */
 
     char kernel[65];
     unsigned kernel_major, kernel_minor;
     bool pidfd_open, pidfd_getfd, memfd, wipe_on_fork, fsgsbase;
     bool constant_tsc, nonstop_tsc;
-    char clock_source[32]; /* "" when not known */
+    char clock_source[32]; /* "": unknown */
 
-    char cache[PATH_MAX]; /* "" when the environment names none */
-    int cache_error;      /* errno of making use of it */
+    char cache[PATH_MAX]; /* "": the environment names none */
+    int cache_error;      /* errno of using it */
     char output[PATH_MAX];
     int output_error;
     uint64_t disk_free;
@@ -63,18 +64,19 @@ struct ct_doctor_facts {
     struct ct_doctor_target target;
 };
 
-/* `output`: where traces would go. `pid` 0: only this machine. What cannot be found out stays unknown. */
+/* `output`: directory for traces. `pid` 0: only this machine. What cannot be found out stays unknown. */
 void ct_doctor_collect(struct ct_doctor_facts *facts, const char *output, int pid);
-void ct_doctor_collect_target(struct ct_doctor_target *target, int pid); /* its part of it */
+/* The facts about the process; part of ct_doctor_collect. */
+void ct_doctor_collect_target(struct ct_doctor_target *target, int pid);
 
 enum ct_doctor_level { CT_DOCTOR_OK, CT_DOCTOR_WARNING, CT_DOCTOR_PROBLEM };
 
 struct ct_doctor_check {
     const char *name;
     enum ct_doctor_level level;
-    bool permission; /* a problem of rights */
+    bool permission; /* the problem is a missing right */
     char text[640];
-    char remedy[256]; /* "" when there is none, or none is needed */
+    char remedy[256]; /* "": there is none, or none is needed */
 };
 
 enum { CT_DOCTOR_CHECKS = 32 };

@@ -1,5 +1,5 @@
-/* Facts about a process that somebody wants to record. It is looked at through /proc and never stopped; it may end
- * meanwhile, and what is not known then keeps its neutral value. */
+/* Collects facts about a process that the user wants to record. Reads /proc only, and never stops the process. The
+ * process may end meanwhile; facts that are not known then keep their neutral value. */
 #include "doctor/doctor.h"
 #include "drain/room.h"
 #include "isa/machine.h"
@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *path_of(char path[64], int pid, const char *name) {
+static const char *proc_path(char path[64], int pid, const char *name) {
     snprintf(path, 64, "/proc/%d/%s", pid, name);
     return path;
 }
@@ -54,7 +54,7 @@ static bool read_status(int pid, int tid, struct status *out) {
 static void collect_threads(struct ct_doctor_target *t) {
     char path[64];
     struct status status;
-    DIR *directory = opendir(path_of(path, t->pid, "task"));
+    DIR *directory = opendir(proc_path(path, t->pid, "task"));
     t->all_filtered = directory != NULL;
     for (struct dirent *entry; directory && (entry = readdir(directory));) {
         int tid = atoi(entry->d_name);
@@ -83,7 +83,7 @@ static bool other_namespace(int pid, const char *name) {
     char path[64], inner[32];
     struct stat ours, its;
     snprintf(inner, sizeof inner, "ns/%s", name);
-    if (stat(path_of(path, getpid(), inner), &ours) || stat(path_of(path, pid, inner), &its))
+    if (stat(proc_path(path, getpid(), inner), &ours) || stat(proc_path(path, pid, inner), &its))
         return false;
     return ours.st_ino != its.st_ino || ours.st_dev != its.st_dev;
 }
@@ -115,7 +115,7 @@ static int look_at_map(void *arg, const struct ct_os_map *map) {
 static void collect_program(struct ct_doctor_target *t) {
     char path[64];
     Elf64_Ehdr header = {0};
-    ssize_t length = readlink(path_of(path, t->pid, "exe"), t->program, sizeof t->program - 1);
+    ssize_t length = readlink(proc_path(path, t->pid, "exe"), t->program, sizeof t->program - 1);
     t->program[length > 0 ? length : 0] = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     bool is_elf = fd >= 0 && read(fd, &header, sizeof header) == (ssize_t)sizeof header &&
@@ -128,7 +128,7 @@ static void collect_program(struct ct_doctor_target *t) {
                                                                        : "another architecture";
 }
 
-/* A program that no loader has loaded is linked statically, whatever it has mapped. */
+/* A program without a loader is statically linked, whatever it has mapped. */
 static void open_target(struct ct_doctor_target *t) {
     struct ct_remote *remote = NULL;
     struct ct_remote_error error = {""};

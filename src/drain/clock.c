@@ -3,7 +3,7 @@
 #include "os/thread.h"
 #include <time.h>
 
-#define TRIES 9 /* an interrupt may come between the two clocks: the closest pair counts */
+#define TRIES 9 /* an interrupt may come between the two clocks: the closest pair is used */
 
 uint64_t ct_clock_now(void) {
     struct timespec now;

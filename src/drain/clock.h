@@ -1,7 +1,7 @@
-/* From the CPU's counter, which events are stamped with, to CLOCK_BOOTTIME nanoseconds.
+/* Converts the CPU's counter, which is the time stamp of events, to CLOCK_BOOTTIME nanoseconds.
  *
- * Calibrated again and again: between two calibrations time is a straight line through both, after the newest one the line
- * goes on. */
+ * The clock is calibrated regularly. Between two calibrations, time is a straight line through both; after the newest
+ * one the line continues. */
 #ifndef CT_DRAIN_CLOCK_H
 #define CT_DRAIN_CLOCK_H
 
@@ -14,13 +14,13 @@ struct ct_clock_point {
 
 struct ct_clock {
     struct ct_clock_point first, before, newest;
-    double rate;    /* ns per count: between `before` and `newest` */
+    double rate;    /* ns per count, between `before` and `newest` */
     unsigned count; /* calibrations so far */
 };
 
-/* Takes the first point. At least two, some time apart, are needed before anything is converted. */
+/* Takes the first point. A conversion needs at least two, some time apart. */
 void ct_clock_start(struct ct_clock *clock);
-/* With the first point of another one, which may be in use: nobody has to wait for the second. */
+/* Takes the first point from another clock, which may be in use, so that the second can be taken at once. */
 void ct_clock_start_with(struct ct_clock *clock, const struct ct_clock *other);
 void ct_clock_calibrate(struct ct_clock *clock);
 

@@ -7,13 +7,13 @@
 #include <string.h>
 
 #define BYTES         CT_SHM_DETAIL_CHUNK
-#define MARK_WAIT_NS  100000000ull /* for the event of a mark to be drained, */
-#define MARK_LOOKS    4u           /* and so many passes, should we have been held up */
-#define LOOK_NS       200000000ull /* segments in use are looked at so often while everything is wanted */
+#define MARK_WAIT_NS  100000000ull /* wait for a mark's event at least this long, */
+#define MARK_LOOKS    4u           /* and at least this many passes, in case we were held up */
+#define LOOK_NS       200000000ull /* between two looks at segments in use while everything is wanted */
 #define AFTER_NS      30000000ull
-#define SCARCE        4u            /* of so many segments one must be free, or those of ended threads go */
-#define MARK_PATIENCE 2000000000ull /* a mark that is not complete then was left by a handler that jumped away, */
-#define MARK_PASSES   20u           /* and so many passes, should we have been held up */
+#define SCARCE        4u            /* one segment in this many must be free, or those of ended threads are freed */
+#define MARK_PATIENCE 2000000000ull /* a mark that is incomplete this long was left by a handler that jumped away, */
+#define MARK_PASSES   20u           /* if it also was for this many passes: we may have been held up */
 
 /* ---- writing records ---- */
 
@@ -78,8 +78,8 @@ static void write_record(struct ct_drain *drain, struct ct_drain_thread *t, cons
     t->detail.written++;
 }
 
-/* Not wanted, but a mark that is still to come may want it. */
-static bool may_come(const struct ct_windows *w, uint64_t ns) {
+/* Could a later mark want this moment, which is not wanted now? */
+static bool may_be_marked_later(const struct ct_windows *w, uint64_t ns) {
     return !w->count || ns > w->recent[w->count - 1]->end;
 }
 
@@ -90,8 +90,8 @@ static const struct ct_window *window_of(const struct ct_windows *w, uint64_t ns
     return NULL;
 }
 
-/* Numbers between two events of the same window whose records are not there. (What is missing before a window's first record is
- * not lost: the window is short, and says so; unless it began with the thread.) */
+/* Counts numbers between two events of the same window that have no records. (Records that are missing before a
+ * window's first one are not lost: the window is short, and is reported as such; unless it began with the thread.) */
 static void count_missing(struct ct_drain *drain, struct ct_detail_thread *t, uint64_t number, uint64_t ns) {
     const struct ct_windows *w = drain->windows;
     const struct ct_window *window = window_of(w, ns);
@@ -101,8 +101,9 @@ static void count_missing(struct ct_drain *drain, struct ct_detail_thread *t, ui
         t->lost += number - t->last_number - 1;
 }
 
-/* One record, the next of its thread. False: it has to wait: its event is not drained yet, or it may be wanted later and stays where
- * it is (`stays`). `cut`: older ones were overwritten; told with the time that the record will have, then cleared. */
+/* Takes a thread's next record. Returns false if it has to wait: its event is not drained yet, or it may be wanted
+ * later and stays where it is (`stays`). `cut`: older records were overwritten; this is reported with the record's
+ * time, and cleared. */
 static bool take_record(struct ct_drain *drain, struct ct_drain_thread *t, size_t place, bool stays, bool *cut) {
     struct ct_windows *w = drain->windows;
     const struct ct_shm_detail *in = ct_detail_record(drain->detail, place);
@@ -115,10 +116,10 @@ static bool take_record(struct ct_drain *drain, struct ct_drain_thread *t, size_
         ct_windows_lost(w, ns);
     *cut = false;
     bool wanted = ct_windows_wants(w, ns);
-    if (!wanted && may_come(w, ns)) {
+    if (!wanted && may_be_marked_later(w, ns)) {
         if (stays && !drain->finishing)
             return false;
-        ct_windows_lost(w, ns); /* whoever wants it later is told */
+        ct_windows_lost(w, ns); /* a window that wants it later is reported as short */
     }
     if (wanted)
         count_missing(drain, &t->detail, number, ns);
@@ -132,14 +133,14 @@ static bool take_record(struct ct_drain *drain, struct ct_drain_thread *t, size_
     return true;
 }
 
-/* Of a record that was found: its event's, to the nanosecond, if that is drained. */
-static uint64_t time_of(const struct ct_drain *drain, struct ct_drain_thread *t, size_t place) {
+/* The time of a record that was found: that of its event, to the nanosecond, if the event is drained. */
+static uint64_t time_of_record(const struct ct_drain *drain, struct ct_drain_thread *t, size_t place) {
     const struct ct_detail_run *run = ct_detail_run_of(&t->detail, drain->detail->places[place].number);
     uint64_t stamp = ct_detail_record(drain->detail, place)->stamp;
     return run ? ct_detail_run_time(run, stamp) : ct_clock_ns(drain->clock, stamp);
 }
 
-/* False: some of its records have to wait. `stays`: the thread has it still. */
+/* Returns false if some records have to wait. `stays`: the thread still owns the segment. */
 static bool take_segment(struct ct_drain *drain, struct ct_drain_thread *t, uint32_t segment, bool stays) {
     const struct ct_shm_segment *s = &drain->lane->segments[segment];
     size_t count = ct_detail_find(drain, t, segment, t->detail.last_number, stays && !t->ended);
@@ -150,7 +151,7 @@ static bool take_segment(struct ct_drain *drain, struct ct_drain_thread *t, uint
     return true;
 }
 
-/* The thread has no more records, or no segment to put them in. */
+/* Counts what is missing at the end: the thread has no more records, or no segment to put them in. */
 static void count_tail(struct ct_drain *drain, struct ct_drain_thread *t) {
     if (!t->detail.newest || !ct_windows_wants(drain->windows, t->detail.newest_ns))
         return;
@@ -164,7 +165,7 @@ static uint32_t word_of(const struct ct_lane *lane, uint32_t segment) {
     return __atomic_load_n(&lane->segments[segment].word, __ATOMIC_ACQUIRE); /* released by agent/agent_detail.c */
 }
 
-/* The thread that a segment in this state belongs to; NULL: none that we know. */
+/* The thread that owns a segment in this state; NULL: none that we know. */
 static struct ct_drain_thread *thread_of(struct ct_drain *drain, uint32_t segment, enum ct_segment_state state) {
     uint32_t word = word_of(drain->lane, segment), slot = CT_SEGMENT_SLOT(word);
     if (CT_SEGMENT_STATE(word) != state || slot >= drain->lane->thread_capacity)
@@ -187,20 +188,20 @@ static void list_frozen(struct ct_drain *drain) {
     qsort(d->frozen, d->frozen_count, sizeof *d->frozen, by_serial);
 }
 
-/* A thread's come before the one that it is filling, and both after the index was drained: records of segments that are
- * handed over from now on have events that are not drained yet, and have to wait. */
+/* A thread's frozen segments come before the one that it is filling, and both after the index was drained: records of
+ * segments that are handed over from now on have events that are not drained yet, and have to wait. */
 static void take_frozen(struct ct_drain *drain) {
     struct ct_detail *d = drain->detail;
     list_frozen(drain);
     for (size_t i = 0; i < d->frozen_count; i++) {
         uint32_t segment = d->frozen[i].segment;
         struct ct_drain_thread *t = thread_of(drain, segment, CT_SEGMENT_FROZEN);
-        if (t && take_segment(drain, t, segment, false)) /* no thread: its first events are not drained yet */
+        if (t && take_segment(drain, t, segment, false)) /* NULL: its first events are not drained yet */
             ct_lane_free_segment(drain->lane, segment);
     }
 }
 
-/* Segments that threads are filling: what is in them now. */
+/* Takes what is now in the segments that threads are filling. */
 static void take_owned(struct ct_drain *drain, uint64_t now_ns) {
     drain->detail->looked_at = now_ns;
     for (uint32_t i = 0; i < drain->lane->segment_count; i++) {
@@ -210,7 +211,7 @@ static void take_owned(struct ct_drain *drain, uint64_t now_ns) {
     }
 }
 
-/* How far back everything is there that has happened, of all threads. */
+/* Measures how far back the records of all threads are complete. */
 static void measure_reach(struct ct_drain *drain, uint64_t now_ns) {
     uint64_t oldest = drain->windows->start_ns;
     for (uint32_t i = 0; i < drain->lane->segment_count; i++) {
@@ -225,8 +226,8 @@ static void measure_reach(struct ct_drain *drain, uint64_t now_ns) {
     ct_lane_count_segments(drain->lane);
 }
 
-/* When the thread made the record of this segment that lies so many before the mark, or the oldest; *newest is the number of the
- * last one before the mark. 0: there is none. */
+/* When the thread made the record of this segment that is `records` records before the mark, or the oldest one; 0:
+ * there is none. *newest is the number of the last record before the mark. */
 static uint64_t time_in_segment(struct ct_drain *drain, struct ct_drain_thread *t, uint32_t segment,
                                 const struct ct_shm_mark *m, uint64_t records, uint64_t *newest) {
     const struct ct_detail *d = drain->detail;
@@ -237,10 +238,10 @@ static uint64_t time_in_segment(struct ct_drain *drain, struct ct_drain_thread *
         return 0;
     size_t at = count > records ? count - (size_t)records : 0;
     *newest = d->places[count - 1].number;
-    return time_of(drain, t, at);
+    return time_of_record(drain, t, at);
 }
 
-/* The same, of the segment that the mark was made in. */
+/* As time_in_segment, of the segment in which the mark was made; `ns` if there is no such record. */
 static uint64_t time_before(struct ct_drain *drain, struct ct_drain_thread *t, const struct ct_shm_mark *m, uint64_t ns,
                             uint64_t records) {
     uint64_t newest = 0, number = 0;
@@ -256,7 +257,7 @@ static uint64_t time_before(struct ct_drain *drain, struct ct_drain_thread *t, c
     return ns;
 }
 
-/* The same as its event's, to the nanosecond. False: the event is not drained yet. */
+/* The time of a mark is that of its event, to the nanosecond. Returns false if the event is not drained yet. */
 static bool time_of_mark(const struct ct_drain *drain, struct ct_drain_thread *t, const struct ct_shm_mark *m,
                          uint64_t *ns) {
     uint64_t number = t && m->number ? ct_detail_number(&t->detail, m->number) : 0;
@@ -267,7 +268,7 @@ static bool time_of_mark(const struct ct_drain *drain, struct ct_drain_thread *t
     return run || !later || drain->finishing || waited;
 }
 
-/* False: later. */
+/* Returns false if the mark has to wait. */
 static bool take_mark(struct ct_drain *drain, const struct ct_shm_mark *m) {
     char text[CT_DRAIN_TRIGGER_TEXT] = "";
     const struct ct_windows *w = drain->windows;
@@ -278,13 +279,13 @@ static bool take_mark(struct ct_drain *drain, const struct ct_shm_mark *m) {
     if (drain->trigger_text)
         drain->trigger_text(drain->trigger_arg, m->trigger, text, sizeof text);
     uint64_t pre = ns;
-    if (w->options.pre_events && t && !ct_windows_wants(w, ns)) /* in a window: what was before is wanted already */
+    if (w->options.pre_events && t && !ct_windows_wants(w, ns)) /* in a window, what was before is already wanted */
         pre = time_before(drain, t, m, ns, w->options.pre_events);
     ct_windows_mark_from(drain->windows, ns, text, t ? t->tid : 0, ct_drain_function(drain, m->hook), pre);
     return true;
 }
 
-/* What the ring had no room for. */
+/* Takes the marks for which the ring had no room. */
 static void take_more_marks(struct ct_drain *drain, uint32_t bit) {
     struct ct_shm_more_marks *m = &drain->lane->more_marks[bit];
     char text[CT_DRAIN_TRIGGER_TEXT] = "";
@@ -301,7 +302,7 @@ static void take_more_marks(struct ct_drain *drain, uint32_t bit) {
     ct_windows_repeat(drain->windows, text, count - 1);
 }
 
-/* A mark is not complete: may it become so? */
+/* May this incomplete mark still become complete? */
 static bool may_complete(struct ct_detail *d) {
     uint64_t now = ct_clock_now();
     if (!d->mark_waits++)
@@ -313,14 +314,14 @@ static void take_marks(struct ct_drain *drain) {
     struct ct_detail *d = drain->detail;
     struct ct_shm_control *c = drain->lane->control;
     uint64_t next = __atomic_load_n(&c->mark_next, __ATOMIC_ACQUIRE);
-    if (next - d->marks_seen > CT_SHM_MARKS) { /* the target has overwritten it */
+    if (next - d->marks_seen > CT_SHM_MARKS) { /* the target has overwritten mark_next */
         d->marks_omitted++;
         d->marks_seen = next;
     }
     while (d->marks_seen < next) {
         const struct ct_shm_mark *m = &drain->lane->marks[d->marks_seen % CT_SHM_MARKS];
-        bool complete =
-            __atomic_load_n(&m->serial, __ATOMIC_ACQUIRE) == d->marks_seen + 1; /* released by agent/agent_detail.c */
+        /* released by agent/agent_detail.c */
+        bool complete = __atomic_load_n(&m->serial, __ATOMIC_ACQUIRE) == d->marks_seen + 1;
         if (!complete && !drain->finishing && may_complete(d))
             break;
         struct ct_shm_mark copy = *m;
@@ -337,15 +338,16 @@ static void take_marks(struct ct_drain *drain) {
         take_more_marks(drain, bit);
 }
 
-/* At a window's end, and for a moment behind it: events of its last records may come into the index a pass later. */
+/* At a window's end, and for a moment after it: events of its last records may come into the index a pass later. */
 static bool is_ending(const struct ct_windows *w, uint64_t now_ns) {
     const struct ct_window *newest = w->count ? w->recent[w->count - 1] : NULL;
     return newest && newest->end <= now_ns &&
            (w->state == CT_SESSION_WINDOW_PERSISTING || now_ns - newest->end < AFTER_NS);
 }
 
-/* Everything is wanted: threads hand full segments over. A mark that came meanwhile, and said so, is not contradicted. */
-static void tell_target(struct ct_drain *drain) {
+/* Tells the target whether everything is wanted: then threads hand over full segments. A mark may have come meanwhile
+ * and set `persisting`; that is not undone. */
+static void publish_persisting(struct ct_drain *drain) {
     struct ct_shm_control *c = drain->lane->control;
     bool wanted = drain->windows->state != CT_SESSION_WINDOW_CAPTURING;
     __atomic_store_n(&c->persisting, wanted, __ATOMIC_SEQ_CST);
@@ -356,7 +358,8 @@ static void tell_target(struct ct_drain *drain) {
         __atomic_store_n(&c->persisting, 1, __ATOMIC_RELAXED);
 }
 
-/* While everything is wanted; when a window begins and ends; and for those who were interrupted at its end, until it has settled. */
+/* Segments in use are looked at while everything is wanted, when a window begins and ends, and then until it has
+ * settled, for threads that were interrupted at its end. */
 static bool is_time_to_look(struct ct_drain *drain, uint64_t now_ns) {
     const struct ct_windows *w = drain->windows;
     struct ct_detail *d = drain->detail;
@@ -391,7 +394,7 @@ void ct_detail_pass(struct ct_drain *drain, uint64_t now_ns) {
     if (now_ns - drain->detail->measured_at > LOOK_NS)
         measure_reach(drain, now_ns);
     ct_windows_tick(w, now_ns);
-    tell_target(drain);
+    publish_persisting(drain);
 }
 
 void ct_detail_finish(struct ct_drain *drain) {
@@ -412,7 +415,7 @@ void ct_detail_finish(struct ct_drain *drain) {
 
 /* ---- threads ---- */
 
-/* What happened right before a mark may have happened in a thread that has ended since. */
+/* Could a mark still want records of this thread, which has ended? What led to the mark may have happened in it. */
 static bool may_be_wanted(const struct ct_drain *drain, struct ct_drain_thread *t) {
     const struct ct_lane *lane = drain->lane;
     uint64_t now = ct_clock_now();
@@ -423,7 +426,7 @@ static bool may_be_wanted(const struct ct_drain *drain, struct ct_drain_thread *
 }
 
 bool ct_detail_retire(struct ct_drain *drain, struct ct_drain_thread *t, uint32_t slot, uint32_t generation) {
-    (void)generation; /* a slot has one thread until we free it */
+    (void)generation; /* a slot belongs to one thread until we free it */
     if (!drain->detail)
         return true;
     if (t && t->detail.newest && may_be_wanted(drain, t))
@@ -474,7 +477,7 @@ int ct_detail_start(struct ct_drain *drain) {
     d->copy = malloc(largest);
     d->places = malloc(largest / CT_DETAIL_RETURN_SIZE * sizeof *d->places);
     d->frozen = calloc(lane->segment_count, sizeof *d->frozen);
-    tell_target(drain);
+    publish_persisting(drain);
     return d->copy && d->places && d->frozen ? 0 : CT_ERR_NO_MEMORY;
 }
 

@@ -1,15 +1,16 @@
-/* Finding records in segments of shared memory, which threads of the target may be filling at the same time. See detail.h.
+/* Finds records in segments of shared memory, which threads of the target may be filling at the same time. See
+ * detail.h.
  *
- * Nothing is believed but a check word (abi/shm_abi.h). Two records that overlap damage each other: neither is taken, whosever
- * they are. A segment that its thread goes round in holds old records behind new ones: what lies right behind the newest may be
- * half overwritten, and is left out. Owner: the drain thread. */
+ * Only the check word of a record is trusted (abi/shm_abi.h). Two records that overlap damage each other: neither is
+ * taken, whatever threads they belong to. In a segment that has wrapped around, old records follow new ones: those
+ * right after the newest may be half overwritten, and are left out. Owner: the drain thread. */
 #include "drain/drain.h"
 #include "abi/event.h"
 #include <stdlib.h>
 #include <string.h>
 
 #define BYTES  CT_SHM_DETAIL_CHUNK
-#define NESTED 4u /* records that a thread can have begun at a time: handlers interrupt handlers */
+#define NESTED 4u /* records that a thread can have begun at one time: handlers interrupt handlers */
 
 struct head {
     uint64_t owner; /* CT_SHM_DETAIL_OWNER */
@@ -24,15 +25,15 @@ struct search {
     uint32_t call_size;
     bool wrapped;
     size_t count;
-    uint64_t top;       /* number of the newest record of all */
-    uint32_t top_chunk; /* and where it is */
-    /* of one chunk */
+    uint64_t top;       /* number of the newest record in the segment */
+    uint32_t top_chunk; /* its chunk */
+    /* of the current chunk */
     const uint8_t *source;
     uint32_t chunk, frontier;
     uint64_t newest;
 };
 
-static uint32_t size_of(const struct ct_lane *lane, uint32_t tag) {
+static uint32_t record_size(const struct ct_lane *lane, uint32_t tag) {
     uint32_t vectors = lane->vectors ? 128 : 0, stack = lane->stack_bytes < 8 ? 8 : lane->stack_bytes;
     switch (tag & CT_TAG_KIND) {
     case CT_EVENT_CALL:
@@ -45,7 +46,7 @@ static uint32_t size_of(const struct ct_lane *lane, uint32_t tag) {
     }
 }
 
-/* Of whichever thread's record is at an offset of a chunk; false: there is none. */
+/* Reads the head of a record, of any thread, at an offset of a chunk; returns false if there is none. */
 static bool read_head(const struct ct_lane *lane, const uint8_t *chunk, uint32_t at, struct head *out) {
     uint64_t check, stamp, tag;
     memcpy(&check, chunk + at, 8);
@@ -54,12 +55,13 @@ static bool read_head(const struct ct_lane *lane, const uint8_t *chunk, uint32_t
     uint64_t owner = check ^ stamp * (uint64_t)(int64_t)CT_DETAIL_MIX ^ tag ^ lane->detail_key;
     if (owner >> CT_SHM_DETAIL_OWNER_BITS)
         return false;
-    *out = (struct head){owner, (uint32_t)tag / CT_TAG_STEP, size_of(lane, (uint32_t)tag)};
+    *out = (struct head){owner, (uint32_t)tag / CT_TAG_STEP, record_size(lane, (uint32_t)tag)};
     return out->size && at + out->size <= BYTES;
 }
 
-/* Where the thread has got to by now, in a chunk that it may be filling: the end of what it has published behind `at`. */
-static uint32_t follow(const struct search *s, uint32_t at, uint64_t newest) {
+/* How far the thread has got by now in a chunk that it may be filling: the end of what it has published from `at`
+ * on. */
+static uint32_t follow_thread(const struct search *s, uint32_t at, uint64_t newest) {
     struct head h;
     while (at + CT_DETAIL_RETURN_SIZE <= BYTES && read_head(s->lane, s->source, at, &h) && h.owner == s->owner &&
            ct_detail_number(s->thread, h.number) > newest) {
@@ -69,7 +71,7 @@ static uint32_t follow(const struct search *s, uint32_t at, uint64_t newest) {
     return at;
 }
 
-static void keep(struct search *s, uint32_t at, const struct head *h) {
+static void keep_record(struct search *s, uint32_t at, const struct head *h) {
     uint64_t number = ct_detail_number(s->thread, h->number);
     if (h->owner != s->owner || !h->number || !number)
         return;
@@ -77,8 +79,8 @@ static void keep(struct search *s, uint32_t at, const struct head *h) {
         s->newest = number;
         s->frontier = at + h->size;
     } else if (s->wrapped) {
-        /* The end of a chunk, where nothing fitted any more, keeps records of rounds long ago. */
-        s->frontier = follow(s, s->frontier, s->newest);
+        /* The end of a chunk, where nothing fits any more, keeps records of much earlier rounds. */
+        s->frontier = follow_thread(s, s->frontier, s->newest);
         if (at + s->call_size > BYTES || at < s->frontier + NESTED * s->call_size)
             return;
     }
@@ -90,8 +92,8 @@ static void keep(struct search *s, uint32_t at, const struct head *h) {
         s->detail->places[s->count++] = (struct ct_detail_place){number, s->chunk * BYTES + at};
 }
 
-/* Those that overlap none. One that overlaps another may do so to a third. */
-static void scan(struct search *s, const uint8_t *copy) {
+/* Keeps records that overlap no other. A record that overlaps another may overlap a third as well. */
+static void scan_chunk(struct search *s, const uint8_t *copy) {
     struct head h, waiting = {0};
     uint32_t waiting_at = 0, covered = 0;
     s->newest = s->frontier = 0;
@@ -101,22 +103,22 @@ static void scan(struct search *s, const uint8_t *copy) {
         bool overlaps = at < covered;
         s->detail->rejected += overlaps ? 1 + (waiting.size != 0) : 0;
         if (!overlaps && waiting.size)
-            keep(s, waiting_at, &waiting);
+            keep_record(s, waiting_at, &waiting);
         waiting = overlaps ? (struct head){0} : h;
         waiting_at = at;
         covered = at + h.size > covered ? at + h.size : covered;
     }
     if (waiting.size)
-        keep(s, waiting_at, &waiting);
+        keep_record(s, waiting_at, &waiting);
 }
 
 static uint64_t first_check(const uint8_t *chunk) {
     return __atomic_load_n((const uint64_t *)chunk, __ATOMIC_RELAXED);
 }
 
-/* Chunks that the thread has begun to overwrite since they were copied, or is about to: what may have been hit goes, and what is older,
- * in the rest of the chunk that it is in: before a window's first record nothing is lost, behind it everything counts. */
-static void leave_out(struct search *s, uint32_t chunk, uint32_t chunks, const uint16_t *reached) {
+/* Leaves out what the thread may have overwritten: records in chunks that it has begun to fill since they were copied,
+ * or is about to fill. All older records are left out as well: a gap is a loss only after a window's first record. */
+static void leave_out_overwritten(struct search *s, uint32_t chunk, uint32_t chunks, const uint16_t *reached) {
     struct ct_detail *d = s->detail;
     uint64_t left = 0;
     size_t kept = 0;
@@ -140,19 +142,19 @@ static int by_number(const void *a, const void *b) {
     return x->number < y->number ? -1 : x->number > y->number;
 }
 
-static struct search begin(struct ct_drain *drain, const struct ct_drain_thread *t) {
+static struct search begin_search(struct ct_drain *drain, const struct ct_drain_thread *t) {
     return (struct search){
         .lane = drain->lane,
         .thread = &t->detail,
         .detail = drain->detail,
         .owner = CT_SHM_DETAIL_OWNER(t->slot, t->generation),
-        .call_size = size_of(drain->lane, CT_EVENT_CALL),
+        .call_size = record_size(drain->lane, CT_EVENT_CALL),
     };
 }
 
 size_t ct_detail_find(struct ct_drain *drain, const struct ct_drain_thread *t, uint32_t segment, uint64_t last,
                       bool live) {
-    struct search s = begin(drain, t);
+    struct search s = begin_search(drain, t);
     const struct ct_shm_segment *shared = &drain->lane->segments[segment];
     uint64_t taken = __atomic_load_n(&shared->begin, __ATOMIC_ACQUIRE); /* released by agent/agent_detail.c */
     uint16_t reached[CT_LANE_MOST_CHUNKS];
@@ -169,14 +171,14 @@ size_t ct_detail_find(struct ct_drain *drain, const struct ct_drain_thread *t, u
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
         s.wrapped |= __atomic_load_n(&shared->turns, __ATOMIC_RELAXED) >= chunks;
         bool begun = live && s.wrapped && first_check(s.source) != first_check(copy);
-        reached[s.chunk] = (uint16_t)(begun ? follow(&s, 0, 0) : 0);
-        scan(&s, copy);
+        reached[s.chunk] = (uint16_t)(begun ? follow_thread(&s, 0, 0) : 0);
+        scan_chunk(&s, copy);
     }
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     if (__atomic_load_n(&shared->begin, __ATOMIC_RELAXED) != taken)
-        return 0; /* it was not used, and is another's */
+        return 0; /* it was freed unused, and belongs to another thread */
     if (live && s.wrapped)
-        leave_out(&s, chunk, chunks, reached);
+        leave_out_overwritten(&s, chunk, chunks, reached);
     qsort(s.detail->places, s.count, sizeof *s.detail->places, by_number);
     return s.count;
 }

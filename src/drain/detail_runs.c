@@ -1,4 +1,4 @@
-/* Where events with numbers stand in the index, and when they were: runs of a thread. See detail.h. */
+/* Positions and times of a thread's numbered events in the index, kept as runs. See detail.h. */
 #include "base/grow.h"
 #include "drain/detail.h"
 #include "drain/drain.h"
@@ -8,7 +8,7 @@
 #define RUNS_MAX    8192u
 #define NUMBER_BITS 28
 #define NUMBER_MASK ((1u << NUMBER_BITS) - 1)
-#define BACKWARD    (1u << 22) /* numbers of one thread come in order but for handlers that interrupt stubs */
+#define BACKWARD    (1u << 22) /* a thread's numbers come in order, except when handlers interrupt stubs */
 
 uint64_t ct_detail_number(const struct ct_detail_thread *t, uint32_t number) {
     int64_t ahead =
@@ -29,12 +29,12 @@ static struct ct_detail_run *add_run(struct ct_detail_thread *t) {
     return &t->runs[t->run_count++];
 }
 
-static bool goes_on(const struct ct_detail_run *r, const struct ct_clock *clock, uint64_t number, uint64_t seq) {
+static bool continues_run(const struct ct_detail_run *r, const struct ct_clock *clock, uint64_t number, uint64_t seq) {
     return r->number + r->count == number && r->seq + r->count == seq && r->point.counter == clock->newest.counter;
 }
 
-/* However many were lost, the next one is later, unless a handler's events came before. */
-static uint64_t count_on(const struct ct_detail_thread *t, uint32_t number) {
+/* However many events were lost, the next number is higher, unless a handler's events came first. */
+static uint64_t full_number(const struct ct_detail_thread *t, uint32_t number) {
     uint32_t ahead = (number - (uint32_t)t->newest) & NUMBER_MASK, back = NUMBER_MASK + 1 - ahead;
     return ahead && back < BACKWARD && back < t->newest ? t->newest - back : t->newest + ahead;
 }
@@ -43,14 +43,14 @@ void ct_detail_note_event(struct ct_drain_thread *thread, const struct ct_clock 
                           uint64_t ns, bool held) {
     struct ct_detail_thread *t = &thread->detail;
     struct ct_detail_run *last = t->run_count ? &t->runs[t->run_count - 1] : NULL;
-    uint64_t full = count_on(t, number);
+    uint64_t full = full_number(t, number);
     if (!t->newest)
         t->first_ns = ns;
     if (full > t->newest) {
         t->newest = full;
         t->newest_ns = ns;
     }
-    if (last && !held && goes_on(last, clock, full, seq)) {
+    if (last && !held && continues_run(last, clock, full, seq)) {
         last->count++;
         return;
     }
@@ -61,7 +61,7 @@ void ct_detail_note_event(struct ct_drain_thread *thread, const struct ct_clock 
         *r = (struct ct_detail_run){full, 1, seq, clock->newest, clock->rate};
 }
 
-/* The run with this number, from the one that was found last on; NULL: the event was lost, or is not drained yet. */
+/* The run with this number, searched from the last result on. NULL: the event was lost, or is not drained yet. */
 const struct ct_detail_run *ct_detail_run_of(struct ct_detail_thread *t, uint64_t number) {
     for (size_t n = 0, i = t->run_hint; n < t->run_count; n++, i = i + 1) {
         i = i < t->run_count ? i : 0;

@@ -1,9 +1,9 @@
-/* See drain.h: the thread, and its way through the chunks.
+/* The drain thread, and its way through the chunks. See drain.h.
  *
- * A thread's chunks are taken in the order of their numbers. A number that is nowhere to be found was dropped by the agent:
- * a gap. A slot that was reserved and not filled yet holds up what is behind it, because a stub that a signal handler
- * interrupted may still fill it; after a while, or when memory gets short (unless threads wait then), it is given up
- * (abandoned), and the chunk is not used again before it is filled or its thread has ended. */
+ * A thread's chunks are taken in the order of their numbers. If a number cannot be found, the agent has dropped that
+ * chunk: a gap. A slot that is reserved but not filled yet holds up what comes after it, because a stub that a signal
+ * handler interrupted may still fill it. After a while, or when memory gets short (unless threads wait then), the slot
+ * is given up (abandoned), and the chunk is not used again before the slot is filled or its thread has ended. */
 #include "drain/drain.h"
 #include "os/thread.h"
 #include <contrail/status.h>
@@ -17,12 +17,12 @@
 #define HOLE_PATIENCE_NS 2000000000ull
 #define CALIBRATE_NS     100000000ull
 #define SECOND_NS        1000000000ull
-#define IDLE_PASSES      20u /* then the pauses get longer */
+#define IDLE_PASSES      20u /* after this many the pauses get longer */
 #define IDLE_FACTOR      4u
 #define HIGH_PERCENT     85u
 #define LOW_PERCENT      50u
 #define SLOW_WRITE_S     0.02
-#define LOOKS            16u /* at a header that changes meanwhile: the next pass looks again */
+#define LOOKS            16u /* tries to read a header that changes meanwhile; the next pass tries again */
 #define LAST_PASSES      64u
 #define HURRY_NS         3000000000ull
 
@@ -33,7 +33,7 @@ struct found_chunk {
 
 /* ---- one chunk ---- */
 
-/* UP_TO_DATE: it is in use, and all that was filled is taken. */
+/* UP_TO_DATE: the chunk is in use, and all filled slots are taken. */
 enum outcome { DONE, UP_TO_DATE, MORE_LATER };
 
 static bool is_filled(const struct ct_event *e) {
@@ -50,14 +50,14 @@ static uint32_t drained_of(const struct ct_drain *d, uint64_t word) {
     return drained < capacity ? drained : capacity;
 }
 
-/* Its thread is still writing to it, as far as the word tells. */
+/* According to the word, its thread is still writing to the chunk. */
 static bool is_in_use(uint64_t word) {
     return CT_CHUNK_STATE(word) == CT_CHUNK_ACTIVE || CT_CHUNK_STATE(word) == CT_CHUNK_TAKEN;
 }
 
-/* What the chunk's header says, if there is or will be something in it. The word is read again afterwards: the agent may
- * give the chunk to another thread at any time. */
-static bool look_at(const struct ct_drain *d, uint32_t chunk, struct found_chunk *out) {
+/* Reads the header of a chunk; returns false if the chunk has no events, and will have none. The word is read again
+ * afterwards: the agent may give the chunk to another thread at any time. */
+static bool look_at_chunk(const struct ct_drain *d, uint32_t chunk, struct found_chunk *out) {
     const struct ct_shm_chunk *c = &d->lane->chunks[chunk];
     struct ct_shm_chunk header;
     uint64_t word;
@@ -80,21 +80,21 @@ static bool look_at(const struct ct_drain *d, uint32_t chunk, struct found_chunk
     if (header.generation != CT_CHUNK_GENERATION(word) || header.thread >= d->lane->thread_capacity || !header.number)
         return false;
     if (CT_CHUNK_STATE(word) == CT_CHUNK_TAKEN && !is_filled(ct_lane_events(d->lane, chunk)))
-        return false; /* not the thread's yet, or not needed after all */
+        return false; /* the thread does not have it yet, or did not need it after all */
     *out =
         (struct found_chunk){header.thread, header.thread_generation, chunk, header.depth, header.stack, header.number,
                              word,          header.exhausted};
     return true;
 }
 
-/* Filled slots in a row. */
+/* The end of the filled slots that begin at `from`. */
 static uint32_t filled_from(const struct ct_event *events, uint32_t from, uint32_t capacity) {
     while (from < capacity && is_filled(&events[from]))
         from++;
     return from;
 }
 
-/* Numbers that are nowhere were dropped. Told once it is certain that `f` comes next. */
+/* Notes dropped chunks, whose numbers are missing. Called once it is certain that `f` comes next. */
 static void note_losses(struct ct_drain *d, struct ct_drain_thread *t, const struct found_chunk *f) {
     uint64_t missing = f->number - t->next_number, exhausted = 0;
     if (f->exhausted > t->exhausted) {
@@ -111,7 +111,7 @@ static void note_losses(struct ct_drain *d, struct ct_drain_thread *t, const str
     t->next_number = f->number;
 }
 
-/* What the thread has written so far into the chunk that it is still using. */
+/* Takes what the thread has written so far into the chunk that it is still using. */
 static void take_live(struct ct_drain *d, struct ct_drain_thread *t, const struct found_chunk *f) {
     const struct ct_event *events = ct_lane_events(d->lane, f->chunk);
     uint32_t from = drained_of(d, f->word), to = filled_from(events, from, ct_lane_capacity(d->lane));
@@ -126,7 +126,7 @@ static void take_live(struct ct_drain *d, struct ct_drain_thread *t, const struc
     t->taken = to;
 }
 
-static bool gives_up(struct ct_drain *d, struct ct_drain_thread *t) {
+static bool gives_up_slot(struct ct_drain *d, struct ct_drain_thread *t) {
     uint64_t now = ct_clock_now();
     if (t->ended || (memory_is_short(d) && !d->lane->lossless))
         return true;
@@ -140,7 +140,7 @@ static void set_drained(struct ct_drain *d, uint32_t chunk, uint32_t count) {
     (void)ct_lane_change_word(d->lane, chunk, word, CT_CHUNK_WORD(CT_CHUNK_DRAINING, count, CT_CHUNK_GENERATION(word)));
 }
 
-/* A chunk that is ours (DRAINING). */
+/* Takes the rest of a chunk that is ours (DRAINING). */
 static enum outcome take_rest(struct ct_drain *d, struct ct_drain_thread *t, const struct found_chunk *f) {
     const struct ct_event *events = ct_lane_events(d->lane, f->chunk);
     uint32_t capacity = ct_lane_capacity(d->lane), end = capacity;
@@ -157,7 +157,7 @@ static enum outcome take_rest(struct ct_drain *d, struct ct_drain_thread *t, con
         from = to;
         if (from == end)
             break;
-        if (!gives_up(d, t)) {
+        if (!gives_up_slot(d, t)) {
             set_drained(d, f->chunk, from);
             return MORE_LATER;
         }
@@ -177,8 +177,8 @@ static enum outcome take_rest(struct ct_drain *d, struct ct_drain_thread *t, con
     return DONE;
 }
 
-/* A pass takes what there is, not what comes meanwhile, and ends early when we are to end. */
-static bool is_over(struct ct_drain *d) {
+/* A pass takes what is there at its start, not what comes meanwhile, and ends early if the drain is to end. */
+static bool is_pass_over(struct ct_drain *d) {
     if (d->hurry_at && !d->hurried)
         d->hurried = ct_clock_now() > d->hurry_at;
     if ((!d->hurry_at && __atomic_load_n(&d->stopping, __ATOMIC_RELAXED)) || !d->chunks_left)
@@ -188,9 +188,10 @@ static bool is_over(struct ct_drain *d) {
     return d->cut;
 }
 
-/* `left`: its thread has gone on to another one. It will be submitted soon, unless a handler has jumped out of the swap. */
+/* `left`: the thread has moved on to another chunk. This one will be submitted soon, unless a handler has jumped out of
+ * the swap. */
 static enum outcome take_chunk(struct ct_drain *d, struct ct_drain_thread *t, const struct found_chunk *f, bool left) {
-    if (is_over(d))
+    if (is_pass_over(d))
         return MORE_LATER;
     if (f->number == 1 && !t->events && !t->depth) {
         ct_drain_inherit(d, t, f->depth);
@@ -212,14 +213,15 @@ static enum outcome take_chunk(struct ct_drain *d, struct ct_drain_thread *t, co
 
 /* ---- one thread ---- */
 
-/* The earliest of the thread's chunks before `number`. A listing may miss one, since others are taken meanwhile. */
+/* Finds the earliest of the thread's chunks before `number`. The list may lack one, since chunks are taken
+ * meanwhile. */
 static bool find_earlier(const struct ct_drain *d, const struct ct_drain_thread *t, uint64_t number,
                          struct found_chunk *out) {
     bool found = false;
     for (uint32_t i = 0; i < d->lane->chunk_count; i++) {
         struct found_chunk f;
-        if (!look_at(d, i, &f) || f.thread != t->slot || f.generation != t->generation || f.number < t->next_number ||
-            f.number >= number)
+        if (!look_at_chunk(d, i, &f) || f.thread != t->slot || f.generation != t->generation ||
+            f.number < t->next_number || f.number >= number)
             continue;
         number = f.number;
         *out = f;
@@ -234,7 +236,7 @@ static enum outcome take_up_to(struct ct_drain *d, struct ct_drain_thread *t, co
         if (take_chunk(d, t, &earlier, true) == MORE_LATER)
             return MORE_LATER;
     if (f->number < t->next_number)
-        return DONE; /* read before it was freed */
+        return DONE; /* the list was made before it was freed */
     return take_chunk(d, t, f, left);
 }
 
@@ -243,7 +245,7 @@ static bool has_ended(const struct ct_drain *d, const struct ct_drain_thread *t)
     return __atomic_load_n(&s->state, __ATOMIC_ACQUIRE) == CT_THREAD_ENDED && s->generation == t->generation;
 }
 
-/* `found`: all chunks of one thread, by number. */
+/* `found`: all chunks of one thread, sorted by number. */
 static void take_thread(struct ct_drain *d, const struct found_chunk *found, size_t count) {
     struct ct_drain_thread *t = ct_drain_thread_of(d, found->thread, found->generation);
     if (!t || !t->writer)
@@ -279,9 +281,9 @@ static size_t list_chunks(struct ct_drain *d, struct found_chunk *list) {
     size_t count = 0;
     for (uint32_t i = 0; i < d->lane->chunk_count; i++) {
         struct found_chunk f;
-        if (!look_at(d, i, &f))
+        if (!look_at_chunk(d, i, &f))
             continue;
-        /* Nothing new in one that is in use: it is not worth a sort. */
+        /* A chunk in use with nothing new is not worth sorting. */
         uint32_t drained = drained_of(d, f.word);
         const struct ct_drain_thread *t = d->by_slot[f.thread];
         if (is_in_use(f.word) && t && !t->ended &&
@@ -292,7 +294,7 @@ static size_t list_chunks(struct ct_drain *d, struct found_chunk *list) {
     return count;
 }
 
-/* Slots that were given up may have been filled after all. */
+/* Frees chunks whose abandoned slots were filled after all. */
 static void free_quarantined(struct ct_drain *d) {
     uint32_t capacity = ct_lane_capacity(d->lane);
     for (uint32_t i = 0; i < d->lane->chunk_count; i++)
@@ -302,14 +304,15 @@ static void free_quarantined(struct ct_drain *d) {
         }
 }
 
-/* Frees what an ended thread has left; false while there is something of it that will go away by itself. */
-static bool free_left(struct ct_drain *d, uint32_t slot, uint32_t generation) {
+/* Frees what an ended thread has left; returns false while it has something that will go away by itself. */
+static bool free_left_chunks(struct ct_drain *d, uint32_t slot, uint32_t generation) {
     for (uint32_t i = 0; i < d->lane->chunk_count; i++) {
         const struct ct_shm_chunk *c = &d->lane->chunks[i];
         uint64_t word = ct_lane_word(d->lane, i);
         if (CT_CHUNK_STATE(word) == CT_CHUNK_FREE || c->thread != slot || c->thread_generation != generation)
             continue;
-        /* Taken from it (the header is not valid any more, and its loss may be about to be counted), or still to be drained. */
+        /* The agent took it from the thread (the header is no longer valid, and the loss may be about to be counted),
+         * or it is still to be drained. */
         bool taken = CT_CHUNK_STATE(word) == CT_CHUNK_TAKEN;
         if (c->generation != CT_CHUNK_GENERATION(word) || (!taken && !d->quarantined[i]))
             return false;
@@ -321,15 +324,14 @@ static bool free_left(struct ct_drain *d, uint32_t slot, uint32_t generation) {
     return true;
 }
 
-/* Threads that have ended in the target, and whose events we had: their slots are free again. */
+/* Frees the slots of threads that have ended in the target, once their events are taken. */
 static void retire_ended(struct ct_drain *d) {
     uint32_t high = d->lane->control->thread_high;
     for (uint32_t i = 0; i < high && i < d->lane->thread_capacity; i++) {
         struct ct_shm_thread *s = &d->lane->threads[i];
         uint32_t state = __atomic_load_n(&s->state, __ATOMIC_ACQUIRE);
         if (!d->by_slot[i] && (state == CT_THREAD_ALIVE || state == CT_THREAD_ENDED) && s->lost[CT_LOSS_POOL_EXHAUSTED])
-            (void)ct_drain_thread_of(d, i,
-                                     s->generation); /* it never had a chunk: its losses are to be told all the same */
+            (void)ct_drain_thread_of(d, i, s->generation); /* it never had a chunk; its losses are still reported */
         if (state != CT_THREAD_ENDED)
             continue;
         struct ct_drain_thread *t = d->by_slot[i];
@@ -338,9 +340,9 @@ static void retire_ended(struct ct_drain *d) {
             t->ended = t->gone = true; /* one more pass takes its last chunk */
             continue;
         }
-        if (!free_left(d, i, s->generation) || !ct_detail_retire(d, current ? t : NULL, i, s->generation))
+        if (!free_left_chunks(d, i, s->generation) || !ct_detail_retire(d, current ? t : NULL, i, s->generation))
             continue;
-        if (t) { /* another generation: the target has freed the slot by itself */
+        if (t) { /* if of another generation, the target has freed the slot itself */
             int status = ct_drain_close_thread(d, t);
             d->error = d->error ? d->error : status;
         }
@@ -385,7 +387,7 @@ static void take_all(struct ct_drain *d, struct found_chunk *list) {
     retire_ended(d);
 }
 
-/* ---- numbers ---- */
+/* ---- statistics ---- */
 
 static void count_thread(struct ct_session_statistics *s, const struct ct_drain_thread *t) {
     s->events += t->events;
@@ -433,13 +435,13 @@ static void publish_statistics(struct ct_drain *d) {
 
 /* ---- the thread ---- */
 
-/* False: it is time to finish. */
+/* Returns false if it is time to finish. */
 static bool pause_for(struct ct_drain *d, unsigned ms) {
     struct pollfd p = {.fd = d->stop_fd, .events = POLLIN};
     return poll(&p, 1, (int)ms) <= 0;
 }
 
-static void drain_until_told(struct ct_drain *d, struct found_chunk *list) {
+static void drain_until_stopped(struct ct_drain *d, struct found_chunk *list) {
     unsigned idle = 0;
     uint64_t calibrated = 0, second = ct_clock_now(), now;
     unsigned pause_ms;
@@ -465,13 +467,13 @@ static void drain_until_told(struct ct_drain *d, struct found_chunk *list) {
     } while (pause_for(d, pause_ms));
 }
 
-static void finish(struct ct_drain *d, struct found_chunk *list) {
+static void finish_drain(struct ct_drain *d, struct found_chunk *list) {
     unsigned passes = 0;
     ct_clock_calibrate(d->clock);
     d->hurry_at = ct_clock_now() + HURRY_NS;
     for (struct ct_drain_thread *t = d->threads; t; t = t->next)
         t->ended |= t->writer != NULL;
-    do { /* threads that were never seen before show up in the first pass only */
+    do { /* threads that are new to us appear in the first pass only */
         take_all(d, list);
         for (struct ct_drain_thread *t = d->threads; t; t = t->next)
             t->ended |= t->writer != NULL;
@@ -487,26 +489,26 @@ static void finish(struct ct_drain *d, struct found_chunk *list) {
     publish_statistics(d);
 }
 
-static void *run(void *arg) {
+static void *run_drain(void *arg) {
     struct ct_drain *d = arg;
     struct found_chunk *list = calloc(d->lane->chunk_count, sizeof *list);
     int held = list ? ct_lane_hold(d->lane) : CT_ERR_NO_MEMORY;
     __atomic_store_n(&d->held, held ? held : 1, __ATOMIC_RELEASE);
     if (!held) {
-        drain_until_told(d, list);
-        finish(d, list);
+        drain_until_stopped(d, list);
+        finish_drain(d, list);
         ct_lane_release(d->lane);
     }
     free(list);
     return NULL;
 }
 
-/* The program's signals are for its own threads. */
+/* The drain thread blocks all signals: they are for the program's own threads. */
 static int start_thread(struct ct_drain *d) {
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    int failed = pthread_create(&d->thread, NULL, run, d);
+    int failed = pthread_create(&d->thread, NULL, run_drain, d);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return failed ? CT_ERR_NO_THREADS : 0;
 }
@@ -536,7 +538,7 @@ int ct_drain_start(struct ct_drain *d) {
 }
 
 void ct_drain_set_functions(struct ct_drain *d, const uint64_t *function_ids, size_t hook_count) {
-    __atomic_store_n(&d->function_ids, function_ids, __ATOMIC_RELEASE); /* larger: right with the old count too */
+    __atomic_store_n(&d->function_ids, function_ids, __ATOMIC_RELEASE); /* it is larger: valid with the old count too */
     __atomic_store_n(&d->hook_count, hook_count, __ATOMIC_RELEASE);
 }
 

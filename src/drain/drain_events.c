@@ -1,10 +1,10 @@
-/* From slots to ATF events: time, function, depth; and how long it took. Owner: the drain thread. */
+/* Turns slots into ATF events with time, function and depth, and measures the latency. Owner: the drain thread. */
 #include "drain/drain.h"
 #include "abi/event.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* Calls, returns and depths come from the target: what is kept of them is bounded, for a thread and in all. */
+/* Calls, returns and depths come from the target: what is kept of them is bounded, per thread and in total. */
 #define MAX_GAPS     4096u
 #define GAPS_IN_ALL  (1u << 18)
 #define MAX_DEPTH    (1u << 21)
@@ -12,7 +12,7 @@
 
 /* ---- the stack of open calls ---- */
 
-static bool grow(struct ct_drain *d, struct ct_drain_thread *t, size_t known) {
+static bool grow_stack(struct ct_drain *d, struct ct_drain_thread *t, size_t known) {
     if (known < t->stack_capacity)
         return true;
     size_t capacity = t->stack_capacity ? t->stack_capacity * 2 : 64, more = capacity - t->stack_capacity;
@@ -30,16 +30,16 @@ static size_t known_calls(const struct ct_drain_thread *t) {
     return t->depth - t->unknown;
 }
 
-static uint32_t push(struct ct_drain *d, struct ct_drain_thread *t, uint32_t hook) {
+static uint32_t push_call(struct ct_drain *d, struct ct_drain_thread *t, uint32_t hook) {
     size_t known = known_calls(t);
-    if (grow(d, t, known))
+    if (grow_stack(d, t, known))
         t->stack[known] = hook;
     return (uint32_t)t->depth++;
 }
 
-/* A return ends the innermost open call of its function. That is the innermost of all, unless a coroutine runs on an array inside
- * this stack. */
-static uint32_t pop(const struct ct_drain *d, struct ct_drain_thread *t, uint32_t hook) {
+/* A return ends the innermost open call of its function. That is the innermost call of all, unless a coroutine runs on
+ * an array inside this stack. */
+static uint32_t pop_call(const struct ct_drain *d, struct ct_drain_thread *t, uint32_t hook) {
     size_t known = known_calls(t);
     if (!t->depth)
         return 0;
@@ -78,7 +78,7 @@ void ct_drain_note_gap(struct ct_drain *d, struct ct_drain_thread *t, uint64_t l
     list_gap(d, t, lost, reason);
 }
 
-#define INHERITED_MAX 100000u /* the number comes from the target */
+#define INHERITED_MAX 100000u /* a limit, since the number comes from the target */
 
 void ct_drain_inherit(struct ct_drain *d, struct ct_drain_thread *t, uint32_t depth) {
     if (depth)
@@ -90,13 +90,14 @@ void ct_drain_inherit(struct ct_drain *d, struct ct_drain_thread *t, uint32_t de
 uint64_t ct_drain_function(const struct ct_drain *d, uint32_t hook) {
     if (d->resolve)
         return d->resolve(d->resolve_arg, hook);
-    size_t count = __atomic_load_n(&d->hook_count, __ATOMIC_ACQUIRE); /* before the array: see ct_drain_set_functions */
+    size_t count =
+        __atomic_load_n(&d->hook_count, __ATOMIC_ACQUIRE); /* read before the array: see ct_drain_set_functions */
     return hook < count ? __atomic_load_n(&d->function_ids, __ATOMIC_ACQUIRE)[hook] : 0;
 }
 
-/* `seq`: its position in the thread. */
-static struct atf_index_event convert(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_event *e,
-                                      uint64_t seq) {
+/* `seq`: the event's position in its thread. */
+static struct atf_index_event convert_event(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_event *e,
+                                            uint64_t seq) {
     uint32_t kind = e->kind & CT_TAG_KIND, number = e->kind / CT_TAG_STEP;
     struct atf_index_event out = {
         .timestamp_ns = ct_clock_ns(d->clock, e->timestamp),
@@ -116,14 +117,14 @@ static struct atf_index_event convert(struct ct_drain *d, struct ct_drain_thread
         out.event_kind = ATF_CALL;
         out.call_depth = first ? (uint32_t)t->depth : ct_drain_stacks_depth(t);
     } else if (kind == CT_EVENT_CALL) {
-        out.call_depth = first ? push(d, t, e->hook) : ct_drain_stacks_push(d, t, e->hook);
+        out.call_depth = first ? push_call(d, t, e->hook) : ct_drain_stacks_push(d, t, e->hook);
     } else {
-        out.call_depth = first ? pop(d, t, e->hook) : ct_drain_stacks_pop(d, t, e->hook);
+        out.call_depth = first ? pop_call(d, t, e->hook) : ct_drain_stacks_pop(d, t, e->hook);
     }
     return out;
 }
 
-/* Three of each run: what is new, what is old, and one between. */
+/* Samples three events of each run: the oldest, the newest, and one in between. */
 static void take_samples(struct ct_drain *d, const struct ct_event *events, size_t count) {
     const size_t which[3] = {0, count / 2, count - 1};
     for (int i = 0; i < 3 && d->sample_count < sizeof d->sample / sizeof d->sample[0]; i++) {
@@ -132,7 +133,7 @@ static void take_samples(struct ct_drain *d, const struct ct_event *events, size
     }
 }
 
-static void emit(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_event *events, size_t count) {
+static void emit_events(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_event *events, size_t count) {
     take_samples(d, events, count);
     for (size_t done = 0; done < count;) {
         size_t room, n;
@@ -148,7 +149,7 @@ static void emit(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_
                 if (d->code)
                     d->code(d->resolve_arg, t, &events[done + i], t->events + made);
             } else {
-                out[made] = convert(d, t, &events[done + i], t->events + made);
+                out[made] = convert_event(d, t, &events[done + i], t->events + made);
                 made++;
             }
         }
@@ -168,7 +169,7 @@ static void emit(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_
 void ct_drain_emit(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_event *events, size_t count) {
     while (count && t->writer) {
         size_t older = ct_drain_signals_before(d, t, events, count);
-        emit(d, t, events, older);
+        emit_events(d, t, events, older);
         events += older;
         count -= older;
     }
@@ -193,7 +194,7 @@ static uint64_t bucket_ns(unsigned bucket) {
     return ((8ull + bucket % 8) << (power - 3)) * 1000;
 }
 
-/* What was sampled is on disk now. */
+/* The sampled events are on disk now. */
 void ct_drain_measure(struct ct_drain *d, uint64_t now) {
     for (size_t i = 0; i < d->sample_count; i++) {
         uint64_t then = ct_clock_ns(d->clock, d->sample[i].counter), latency = now > then ? now - then : 0;

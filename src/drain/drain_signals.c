@@ -1,11 +1,11 @@
-/* Signals on their way into the index: handed over by whoever traces the process, put by the drain thread where they belong.
+/* Signals on their way into the index: the tracer of the process hands them over, the drain thread puts them in place.
  *
- * A thread stands while its signal is handed over, so what it has filled until then is older than the signal's counter value, and
- * what it fills afterwards newer. A signal goes before the first newer event; or, when none has come, behind everything that there
- * was after two whole passes (one may have missed a chunk), or at the end. Its registers go into the detail file in the order of
- * events. All of it is memory of ours: no overload of the lanes touches it.
+ * A thread is stopped while its signal is handed over, so its events so far are older than the signal's counter value,
+ * and later ones are newer. A signal goes before the first newer event. If none comes, it goes after all events that
+ * two whole passes have found (one may have missed a chunk), or at the end. Its registers go into the detail file in
+ * the order of events. All of this is our own memory: an overload of the lanes does not affect it.
  *
- *   handed over ─▶ waiting (of its thread; a stray while that has no file) ─▶ placed in the index ─▶ in the detail file */
+ *   handed over ─▶ waiting (a stray while its thread has no file) ─▶ placed in the index ─▶ in the detail file */
 #include "drain/drain.h"
 #include <contrail/status.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ enum { MAX_QUEUED = 1 << 16, MAX_PLACED = 1 << 13, PASSES = 2 };
 
 /* ---- lists ---- */
 
-static void append(struct ct_drain_signals *list, struct ct_drain_signal *s) {
+static void append_signal(struct ct_drain_signals *list, struct ct_drain_signal *s) {
     s->next = NULL;
     if (!list->first)
         list->end = &list->first;
@@ -41,7 +41,7 @@ int ct_drain_signal(struct ct_drain *d, const struct ct_signal_record *record) {
     bool taken = s && d->signal_count < MAX_QUEUED;
     if (taken) {
         *s = (struct ct_drain_signal){.record = *record};
-        append(&d->signals, s);
+        append_signal(&d->signals, s);
         __atomic_store_n(&d->signal_count, d->signal_count + 1, __ATOMIC_RELEASE);
     } else {
         d->signals_lost++;
@@ -60,18 +60,18 @@ static struct ct_drain_thread *thread_of(struct ct_drain *d, int tid) {
     return found;
 }
 
-static void hand_out(struct ct_drain *d, struct ct_drain_signals *from) {
+static void hand_out_signals(struct ct_drain *d, struct ct_drain_signals *from) {
     struct ct_drain_signals strays = {0};
     for (struct ct_drain_signal *s; (s = take_first(from));) {
         struct ct_drain_thread *t = thread_of(d, s->record.tid);
         s->pass = d->pass;
-        append(t ? &t->waiting : &strays, s);
+        append_signal(t ? &t->waiting : &strays, s);
     }
     while (strays.first)
-        append(&d->strays, take_first(&strays));
+        append_signal(&d->strays, take_first(&strays));
 }
 
-/* To the threads that they are of. Strays are looked at once a pass. */
+/* Moves queued signals to their threads. Strays are tried again once per pass. */
 static void take_queue(struct ct_drain *d) {
     if (!__atomic_load_n(&d->signal_count, __ATOMIC_ACQUIRE))
         return;
@@ -80,10 +80,10 @@ static void take_queue(struct ct_drain *d) {
     d->signals.first = NULL;
     __atomic_store_n(&d->signal_count, 0, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&d->mutex);
-    hand_out(d, &all);
+    hand_out_signals(d, &all);
 }
 
-/* ---- registers: persisted whatever else of the detail lane is ---- */
+/* ---- registers: persisted whether or not other detail is ---- */
 
 static void write_registers(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_drain_signal *s) {
     const struct ct_signal_record *record = &s->record;
@@ -121,7 +121,7 @@ void ct_drain_put_registers(struct ct_drain *d, struct ct_drain_thread *t, uint6
     }
 }
 
-/* While a window is open, detail of what was before a signal may yet be taken. */
+/* While a window is open, detail from before a signal may still be taken. */
 void ct_drain_put_old_registers(struct ct_drain *d) {
     bool open = d->placed_count && d->detail && !ct_windows_settled(d->windows, ct_clock_now());
     if (!d->placed_count || (open && d->placed_count <= MAX_PLACED))
@@ -135,8 +135,8 @@ void ct_drain_put_old_registers(struct ct_drain *d) {
 
 /* ---- places ---- */
 
-/* The thread's first waiting signal, behind what there is. */
-static void place(struct ct_drain *d, struct ct_drain_thread *t) {
+/* Places the thread's first waiting signal after its events so far. */
+static void place_signal(struct ct_drain *d, struct ct_drain_thread *t) {
     struct ct_drain_signal *s = take_first(&t->waiting);
     uint64_t ns = ct_clock_ns(d->clock, s->record.counter);
     size_t room;
@@ -158,7 +158,7 @@ static void place(struct ct_drain *d, struct ct_drain_thread *t) {
     d->found = true;
     if (s->record.mark[0] && d->windows)
         ct_windows_mark(d->windows, t->last_ns, s->record.mark, t->tid, 0);
-    append(&t->placed, s);
+    append_signal(&t->placed, s);
     d->placed_count++;
 }
 
@@ -171,13 +171,13 @@ size_t ct_drain_signals_before(struct ct_drain *d, struct ct_drain_thread *t, co
         while (older < count && events[older].timestamp <= counter)
             older++;
         if (older)
-            return older; /* after these we are asked again */
-        place(d, t);
+            return older; /* after these the caller asks again */
+        place_signal(d, t);
     }
     return count;
 }
 
-/* How many passes have taken all that there was of the thread since its first waiting signal came. */
+/* The number of passes that took everything of the thread since its first waiting signal came. */
 static uint64_t whole_passes(const struct ct_drain *d, const struct ct_drain_thread *t) {
     uint64_t since = t->waiting.first->pass;
     return d->pass - (since > t->cut_pass ? since : t->cut_pass);
@@ -189,11 +189,11 @@ void ct_drain_put_signals(struct ct_drain *d, bool all) {
     if (d->strays.first) {
         struct ct_drain_signals strays = d->strays;
         d->strays.first = NULL;
-        hand_out(d, &strays);
+        hand_out_signals(d, &strays);
     }
     for (struct ct_drain_thread *t = d->threads; t; t = t->next)
         while (t->waiting.first && t->writer && (all || whole_passes(d, t) >= PASSES))
-            place(d, t);
+            place_signal(d, t);
 }
 
 void ct_drain_free_signals(struct ct_drain *d) {

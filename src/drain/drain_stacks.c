@@ -1,23 +1,24 @@
 /* Open calls of stacks other than the thread's first one: coroutines, handlers on stacks of their own.
  *
- * On a stack, calls end in the order in which they began, so each has a stack of its own here, and nothing is ever searched. In the
- * trace such a stack has a group of depths (abi/atf.h) that no other has as long as calls are open on it: the depth of an
- * event tells both its stack and its place there. One that is deeper than a group gets another. Numbers and hooks come from the
- * target: memory is bounded, and what does not fit is open nowhere. Owner: the drain thread. */
+ * On a stack, the last call that began ends first, so each has a stack of its own here, and nothing is ever searched.
+ * In the trace, such a stack has a group of depths (abi/atf.h) to itself while calls are open on it: the depth of an
+ * event identifies both its stack and its place there. A stack that is deeper than a group gets another group. Numbers
+ * and hooks come from the target, so memory is bounded; calls that do not fit are not kept as open. Owner: the drain
+ * thread. */
 #include "abi/atf.h"
 #include "drain/drain.h"
 #include <stdlib.h>
 
 #define FIRST_BUCKETS  64u
 #define FIRST_CAPACITY 8u
-/* What a stack takes besides its entries, in entries. */
+/* Memory of a stack besides its entries, measured in entries. */
 #define OVERHEAD 16u
 
 static struct ct_drain_stack **bucket_of(const struct ct_drain_stacks *s, uint32_t id) {
     return &s->buckets[id & (s->bucket_count - 1)];
 }
 
-static struct ct_drain_stack *find(const struct ct_drain_stacks *s, uint32_t id) {
+static struct ct_drain_stack *find_stack(const struct ct_drain_stacks *s, uint32_t id) {
     struct ct_drain_stack *stack = s->bucket_count ? *bucket_of(s, id) : NULL;
     while (stack && stack->id != id)
         stack = stack->next;
@@ -26,7 +27,7 @@ static struct ct_drain_stack *find(const struct ct_drain_stacks *s, uint32_t id)
 
 void ct_drain_stacks_run(struct ct_drain_thread *t, uint32_t id) {
     t->stacks.running = id;
-    t->stacks.now = id ? find(&t->stacks, id) : NULL;
+    t->stacks.now = id ? find_stack(&t->stacks, id) : NULL;
 }
 
 /* ---- memory ---- */
@@ -48,14 +49,14 @@ static bool grow_buckets(struct ct_drain_stacks *s) {
     return true;
 }
 
-static void list(struct ct_drain_stacks *s, struct ct_drain_stack *stack) {
+static void link_stack(struct ct_drain_stacks *s, struct ct_drain_stack *stack) {
     struct ct_drain_stack **bucket = bucket_of(s, stack->id);
     stack->next = *bucket;
     *bucket = stack;
     s->count++;
 }
 
-static void unlist(struct ct_drain_stacks *s, struct ct_drain_stack *stack) {
+static void unlink_stack(struct ct_drain_stacks *s, struct ct_drain_stack *stack) {
     struct ct_drain_stack **at = bucket_of(s, stack->id);
     while (*at != stack)
         at = &(*at)->next;
@@ -63,7 +64,7 @@ static void unlist(struct ct_drain_stacks *s, struct ct_drain_stack *stack) {
     s->count--;
 }
 
-/* One whose group is used by nobody. */
+/* A stack with a group that is not in use. */
 static struct ct_drain_stack *new_stack(struct ct_drain *d, struct ct_drain_stacks *s) {
     struct ct_drain_stack *stack = s->free;
     if (stack) {
@@ -78,7 +79,7 @@ static struct ct_drain_stack *new_stack(struct ct_drain *d, struct ct_drain_stac
     return stack;
 }
 
-/* The stack on which the next call of the running one has its place; NULL: there is no memory. */
+/* Opens a group for the next calls of the running stack; NULL: out of memory or groups. */
 static struct ct_drain_stack *open_group(struct ct_drain *d, struct ct_drain_stacks *s) {
     if (s->count >= s->bucket_count && !grow_buckets(s))
         return NULL;
@@ -86,25 +87,25 @@ static struct ct_drain_stack *open_group(struct ct_drain *d, struct ct_drain_sta
     if (!stack)
         return NULL;
     if (below)
-        unlist(s, below);
+        unlink_stack(s, below);
     stack->below = below;
     stack->id = s->running;
     stack->count = 0;
-    list(s, stack);
+    link_stack(s, stack);
     return s->now = stack;
 }
 
 static void close_group(struct ct_drain_stacks *s, struct ct_drain_stack *stack) {
     struct ct_drain_stack *below = stack->below;
-    unlist(s, stack);
+    unlink_stack(s, stack);
     stack->next = s->free;
     s->free = stack;
     if (below)
-        list(s, below);
+        link_stack(s, below);
     s->now = below;
 }
 
-static bool grow(struct ct_drain *d, struct ct_drain_stack *stack) {
+static bool grow_stack(struct ct_drain *d, struct ct_drain_stack *stack) {
     if (stack->count < stack->capacity)
         return true;
     uint32_t capacity = stack->capacity ? 2 * stack->capacity : FIRST_CAPACITY, more = capacity - stack->capacity;
@@ -124,7 +125,7 @@ static uint32_t depth_at(const struct ct_drain_stack *stack, uint32_t place) {
     return ATF_DEPTH_OF_GROUP(stack->group) + place;
 }
 
-/* At which nothing is open. */
+/* A depth at which no call is open. */
 uint32_t ct_drain_stacks_depth(const struct ct_drain_thread *t) {
     const struct ct_drain_stacks *s = &t->stacks;
     if (s->now && s->now->count < ATF_DEPTH_GROUP)
@@ -137,7 +138,7 @@ uint32_t ct_drain_stacks_push(struct ct_drain *d, struct ct_drain_thread *t, uin
     struct ct_drain_stack *stack = t->stacks.now;
     if (!stack || stack->count == ATF_DEPTH_GROUP)
         stack = open_group(d, &t->stacks);
-    if (stack && !grow(d, stack)) {
+    if (stack && !grow_stack(d, stack)) {
         if (!stack->count)
             close_group(&t->stacks, stack);
         stack = NULL;

@@ -17,15 +17,15 @@ static bool read_line(const char *path, char *line, size_t size) {
     return ok;
 }
 
-/* Our number of a thread that calls itself `inner`. */
+/* The tid that we see of a thread whose own tid is `inner`. */
 static int outer_tid(const struct ct_drain *d, int inner) {
-    if (inner == d->inner_pid) /* the main thread, also when it has ended */
+    if (inner == d->inner_pid) /* the main thread, even if it has ended */
         return d->pid;
     int outer = d->other_namespace ? ct_remote_outer_tid(d->pid, inner) : 0;
     return outer ? outer : inner;
 }
 
-/* False: there is no such thread any more. */
+/* Returns false if the thread no longer exists. */
 static bool read_name(const struct ct_drain *d, struct ct_drain_thread *t) {
     char path[64], line[32];
     snprintf(path, sizeof path, "/proc/%d/task/%d/comm", d->pid, t->tid);
@@ -36,7 +36,8 @@ static bool read_name(const struct ct_drain *d, struct ct_drain_thread *t) {
     return true;
 }
 
-/* It has a program, as no zombie has; or its main thread is one, and not alone (a directory of threads has two links more). */
+/* A process lives if it has a program, which no zombie has; or if its main thread is a zombie, but not its only thread
+ * (a directory of threads has two more links than threads). */
 static bool process_lives(const struct ct_drain *d) {
     char path[64], byte;
     struct stat tasks;
@@ -47,11 +48,11 @@ static bool process_lives(const struct ct_drain *d) {
     return !stat(path, &tasks) && tasks.st_nlink > 3;
 }
 
-/* ---- how many there can be ---- */
+/* ---- how many threads there can be ---- */
 
-#define SPARE_THREADS 64u /* threads that are seen twice: they take part again after they were left out */
+#define SPARE_THREADS 64u /* threads that count twice: they were left out and are recorded again */
 
-/* Processes and threads that the kernel has made since the machine started; 0: it does not say. */
+/* The number of processes and threads that the kernel has made since the machine started; 0: unknown. */
 static uint64_t count_made(void) {
     char *line = NULL;
     size_t size = 0;
@@ -74,8 +75,8 @@ void ct_drain_watch_threads(struct ct_drain *d) {
     d->made_before = count_made();
 }
 
-/* Slots and generations are the target's word, and each new one is a directory: there are no more than the kernel has made
- * threads. It is asked when the last answer does not do. */
+/* Slots and generations come from the target, and each new one makes a directory. So there are never more than the
+ * kernel has made threads. The kernel is asked when its last answer is not enough. */
 static bool may_be_new(struct ct_drain *d) {
     if (d->next_id < d->threads_allowed || !d->made_before)
         return true;
@@ -92,7 +93,7 @@ struct ct_drain_thread *ct_drain_thread_of(struct ct_drain *d, uint32_t slot, ui
     const struct ct_shm_thread *s = &d->lane->threads[slot];
     if (!may_be_new(d))
         return NULL;
-    if (t && t->writer) { /* only the target can have freed the slot: as many files are open as there are slots */
+    if (t && t->writer) { /* only the target can have freed the slot; no more files are open than there are slots */
         int status = ct_drain_close_thread(d, t);
         d->error = d->error ? d->error : status;
     }
@@ -122,7 +123,7 @@ struct ct_drain_thread *ct_drain_thread_of(struct ct_drain *d, uint32_t slot, ui
     return t;
 }
 
-/* The slot's counters, while it is still this thread's. */
+/* Copies the slot's counters while the slot still belongs to this thread. */
 void ct_drain_refresh(struct ct_drain *d, struct ct_drain_thread *t) {
     const struct ct_shm_thread *s = &d->lane->threads[t->slot];
     if (__atomic_load_n(&s->generation, __ATOMIC_ACQUIRE) != t->generation)
@@ -135,8 +136,8 @@ void ct_drain_refresh(struct ct_drain *d, struct ct_drain_thread *t) {
     t->detail.limited = s->limited;
 }
 
-/* When a process ends, its threads go one by one: only one that is missing while the process lives on, at the next look, was alone in
- * that. */
+/* When a process ends, its threads disappear one by one. So a thread has ended by itself only if it is still missing at
+ * the next look while the process lives. */
 void ct_drain_refresh_names(struct ct_drain *d) {
     unsigned count = 0;
     for (struct ct_drain_thread *t = d->threads; t && count < 256; t = t->next)
@@ -154,7 +155,7 @@ int ct_drain_close_thread(struct ct_drain *d, struct ct_drain_thread *t) {
     ct_drain_put_registers(d, t, UINT64_MAX);
     ct_drain_refresh(d, t);
     uint64_t lost = t->lost[CT_LOSS_POOL_EXHAUSTED] + t->lost[CT_LOSS_DRAIN_LAG] + t->lost[CT_LOSS_DISK_SLOW];
-    if (lost > t->gaps_lost) /* at its end: nothing came behind it */
+    if (lost > t->gaps_lost) /* at its end: nothing came after the gap */
         ct_drain_note_gap(d, t, lost - t->gaps_lost, CT_LOSS_DRAIN_LAG, 0);
     (void)ct_thread_writer_flush(t->writer);
     t->bytes = ct_thread_writer_bytes(t->writer);

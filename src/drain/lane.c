@@ -13,7 +13,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#define CHUNKS_WANTED   4096u /* so many threads can have one each; fewer and larger ones would not be faster */
+#define CHUNKS_WANTED   4096u /* this many threads can have one each; larger chunks would not be faster */
 #define CHUNK_MIN       4096u
 #define CHUNK_MAX       65536u
 #define CHUNKS_MIN      64u
@@ -36,14 +36,15 @@ static uint32_t chunk_size(size_t memory) {
 
 /* ---- segments ---- */
 
-/* How the detail pool is cut: shares of it in 32nds, by size. Threads that come first get a mebibyte, which stays in a
- * processor's cache and reaches back a few thousand calls; with the default 32 MiB there is something for 1,124 threads. */
+/* How the detail pool is divided: its shares in 32nds, by segment size. The first threads get a mebibyte each, which
+ * stays in a processor's cache and reaches back a few thousand calls; the default 32 MiB has segments for 1,124
+ * threads. */
 static const struct {
     uint32_t chunks, share;
 } classes[CT_LANE_CLASSES] = {{CT_LANE_MOST_CHUNKS, 12}, {16, 3}, {2, 17}};
 enum { SHARES = 32, DETAIL_MIN = 1 << 20 };
 
-/* Not more small ones than there can be threads: what is left then is for large ones. */
+/* No more small segments than there can be threads; what is left goes to the large ones. */
 static uint32_t segments_of_class(size_t memory, unsigned k) {
     uint64_t all = memory / CT_SHM_DETAIL_CHUNK, chunks = all * classes[k].share / SHARES;
     if (k == 0)
@@ -112,7 +113,7 @@ static uint64_t lay_out(struct ct_shm_control *c, const struct ct_lane_options *
     return window;
 }
 
-/* What tells sizes and places, once more: the target can write to the shared memory. */
+/* Takes sizes and offsets from our own copy: the target can write to the shared memory. */
 static void point_to_parts(struct ct_lane *lane, uint8_t *at, const struct ct_shm_control *c) {
     lane->control = (struct ct_shm_control *)at;
     lane->threads = (struct ct_shm_thread *)(at + c->threads_offset);
@@ -130,8 +131,8 @@ static void point_to_parts(struct ct_lane *lane, uint8_t *at, const struct ct_sh
 
 /* ---- the memory itself ---- */
 
-/* The target has made it, and a filter of its own may have answered for the kernel: a file that can shrink, that blocks who
- * touches it, or that is worth something to somebody else is refused before it is changed. */
+/* The target has made the file, and its seccomp filter may have answered for the kernel. So a file that can shrink,
+ * that blocks on access, or that matters to somebody else, is refused before it is changed. */
 static bool is_new_memfd(int fd) {
     struct stat info;
     struct statfs place;
@@ -139,7 +140,7 @@ static bool is_new_memfd(int fd) {
            place.f_type == TMPFS_MAGIC && (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR && !fcntl(fd, F_GET_SEALS);
 }
 
-/* It neither shrinks nor grows from now on: touching it never ends in SIGBUS. */
+/* From now on the file neither shrinks nor grows: an access never ends in SIGBUS. */
 static int fix_size(int fd, uint64_t size) {
     struct stat info;
     if (!is_new_memfd(fd))
@@ -190,13 +191,13 @@ int ct_lane_create(struct ct_lane *lane, int fd, const struct ct_lane_options *o
     return 0;
 }
 
-/* Whoever else has the descriptor may move its place: what is returned counts. */
+/* Others that have the descriptor may move its file offset: only return values of lseek are used. */
 bool ct_lane_find_used(const struct ct_lane *lane, size_t *from, size_t *to) {
     if (*from >= *to)
         return false;
     off_t data = lseek(lane->fd, (off_t)*from, SEEK_DATA);
     if (data < 0)
-        return errno != ENXIO; /* the file system does not tell: all of it */
+        return errno != ENXIO; /* the file system does not support it: all of it */
     off_t hole = lseek(lane->fd, data, SEEK_HOLE);
     if ((size_t)data >= *to)
         return false;
@@ -227,7 +228,7 @@ void ct_lane_segment(const struct ct_lane *lane, uint32_t segment, uint32_t *chu
     *chunk += segment * classes[k].chunks;
 }
 
-/* Only chunks that were used: the others may have no memory yet. */
+/* Clears only chunks that were used: the others may have no memory yet. */
 void ct_lane_free_segment(struct ct_lane *lane, uint32_t segment) {
     struct ct_shm_segment *s = &lane->segments[segment];
     uint32_t chunk, chunks, turns = s->turns;
@@ -254,8 +255,8 @@ void ct_lane_destroy(struct ct_lane *lane) {
     *lane = (struct ct_lane){.fd = -1};
 }
 
-/* The word's address is that of the private node and an offset: what the kernel follows is ours. While the thread holds the
- * lane it locks no robust mutex of the C library, whose list is put away. */
+/* The kernel finds the word by the address of the private node plus an offset, so it follows only our own memory. While
+ * the thread holds the lane it locks no robust mutex of the C library, whose list is put away. */
 int ct_lane_hold(struct ct_lane *lane) {
     struct ct_lane_robust *r = &lane->robust;
     size_t size;

@@ -1,7 +1,8 @@
-/* The controller's side of the shared memory (abi/shm_abi.h): laying it out, being alive in it, taking events out.
+/* The controller's side of the shared memory (abi/shm_abi.h): lays it out, shows that we are alive, takes events out.
  *
- * The target can write to all of it, by mistake too: what tells sizes and places is kept here as well, and nothing that is read
- * there may lead outside.
+ * The target can write to all of it, even by mistake. So sizes and offsets are kept here as well, and nothing that is
+ * read there may lead outside.
+ *
  * Owner: the drain thread, once it runs; before that, the session's thread. */
 #ifndef CT_DRAIN_LANE_H
 #define CT_DRAIN_LANE_H
@@ -13,18 +14,19 @@
 #include <stddef.h>
 
 #define CT_LANE_CLASSES     3   /* sizes of segments */
-#define CT_LANE_MOST_CHUNKS 128 /* in a segment */
+#define CT_LANE_MOST_CHUNKS 128 /* in the largest segments */
 
-/* The list of one that the kernel walks when the drain thread dies. It is private: the target can write to the word alone. */
+/* The list with one node that the kernel walks when the drain thread dies. It is private: the target can write only to
+ * the word. */
 struct ct_lane_robust {
-    struct robust_list_head head, *before; /* `before`: the C library's list, which comes back */
+    struct robust_list_head head, *before; /* `before`: the C library's list, which is restored */
     struct robust_list node;
 };
 
 struct ct_lane {
     int fd; /* -1: not open */
     size_t size;
-    uint64_t window; /* the target must map it at an address whose pool is a multiple of this */
+    uint64_t window; /* the target must map the lane so that the pool's address is a multiple of this */
     uint32_t chunk_bytes, chunk_count, thread_capacity;
     bool lossless;
     struct ct_lane_robust robust;
@@ -37,7 +39,7 @@ struct ct_lane {
     bool vectors;
     uint64_t detail_key;
     struct ct_shm_segment *segments;
-    uint32_t segments_of_class[CT_LANE_CLASSES]; /* the target could overwrite what segments say of themselves */
+    uint32_t segments_of_class[CT_LANE_CLASSES]; /* our copy: the target could overwrite the segments' own */
     struct ct_shm_mark *marks;
     struct ct_shm_more_marks *more_marks;
     struct ct_shm_regions *regions;
@@ -53,21 +55,21 @@ struct ct_lane_options {
     size_t detail_memory; /* 0: no detail */
     uint32_t stack_bytes, detail_rate;
     bool vectors;
-    uint32_t hook_room; /* hooks that there will ever be */
+    uint32_t hook_room; /* for all hooks that there will ever be */
     size_t extra;       /* bytes after everything else (control.extra_offset) */
 };
 
-/* Gives the memfd its size for good, maps it, writes the layout. Takes the descriptor over. CT_ERR_BAD_FILE: the descriptor,
- * which the target has made, is no new and sealable memfd. */
+/* Gives the memfd its final size, maps it and writes the layout. Takes ownership of the descriptor. CT_ERR_BAD_FILE:
+ * the descriptor, which the target has made, is not a new and sealable memfd. */
 int ct_lane_create(struct ct_lane *lane, int fd, const struct ct_lane_options *options);
-/* All mappings that are needed exist: nobody can map the memory for writing, or write to its file, from now on. */
+/* Call it when all needed mappings exist: from now on nobody can map the memory for writing, or write to its file. */
 int ct_lane_seal(struct ct_lane *lane);
 void ct_lane_destroy(struct ct_lane *lane);
-/* The next part of [*from, *to) of the shared memory that has been written to, as offsets; false: there is none. The rest reads as zeros,
- * and reading it costs a page each. */
+/* Finds the next part of [*from, *to) of the shared memory that was written to, as offsets; returns false if there is
+ * none. The rest reads as zeros, and reading it would allocate its pages. */
 bool ct_lane_find_used(const struct ct_lane *lane, size_t *from, size_t *to);
 
-/* The calling thread's death is from now on seen by the agent; until it says goodbye. */
+/* From now on, until ct_lane_release, the agent sees it if the calling thread dies. */
 int ct_lane_hold(struct ct_lane *lane);
 void ct_lane_release(struct ct_lane *lane);
 
@@ -80,15 +82,15 @@ static inline uint32_t ct_lane_capacity(const struct ct_lane *lane) {
 static inline const uint8_t *ct_lane_detail_chunk(const struct ct_lane *lane, uint32_t chunk) {
     return lane->detail_pool + (2 * (uint64_t)chunk + 1) * CT_SHM_DETAIL_CHUNK;
 }
-/* So many of each function's calls may be captured from now on: called once a second. */
+/* Refills the budget of calls that may be captured, per function. Called once a second. */
 void ct_lane_refill_budgets(struct ct_lane *lane, size_t hooks);
-/* Something happened that the controller itself has noticed: threads keep what they have. */
+/* Marks a moment that the controller itself has noticed: threads keep what they have. */
 void ct_lane_mark(struct ct_lane *lane);
-/* Its chunks. */
+/* The first chunk, and the number of chunks, of a segment. */
 void ct_lane_segment(const struct ct_lane *lane, uint32_t segment, uint32_t *chunk, uint32_t *chunks);
-/* Clears and frees it. */
+/* Clears and frees a segment. */
 void ct_lane_free_segment(struct ct_lane *lane, uint32_t segment);
-/* How many are free is counted anew: a handler may have jumped out between a change and its count. */
+/* Counts the free segments again: a handler may have jumped out between a change and its count. */
 void ct_lane_count_segments(struct ct_lane *lane);
 /* Clears a chunk that the controller holds (DRAINING) and frees it. */
 void ct_lane_free_chunk(struct ct_lane *lane, uint32_t chunk);

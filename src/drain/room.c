@@ -8,9 +8,9 @@
 #include <string.h>
 
 enum { LINE = 4096 };
-#define NO_LIMIT (1ull << 62) /* what the first version writes for none is above this */
+#define NO_LIMIT (1ull << 62) /* cgroup version 1 writes a number above this if there is no limit */
 
-/* The number behind `title` in the lines of a file; with an empty title the first one. */
+/* Reads the number after `title` in the lines of a file; with an empty title the first one. */
 static bool read_number(const char *path, const char *title, int base, uint64_t *value) {
     char line[LINE], *end;
     bool found = false;
@@ -33,9 +33,9 @@ static bool read_number(const char *path, const char *title, int base, uint64_t 
 struct group {
     const char *controller; /* what it limits */
     bool second;            /* version 2 */
-    char path[PATH_MAX];    /* in its hierarchy */
-    char mount[PATH_MAX];   /* where that hierarchy is */
-    char top[PATH_MAX];     /* what of it is mounted there */
+    char path[PATH_MAX];    /* of the group in its hierarchy */
+    char mount[PATH_MAX];   /* where the hierarchy is mounted */
+    char top[PATH_MAX];     /* the part of the hierarchy that is mounted there */
 };
 
 static bool has_word(const char *list, const char *word) {
@@ -46,7 +46,7 @@ static bool has_word(const char *list, const char *word) {
     return false;
 }
 
-/* "4:memory:/path" when the first version limits it, else "0::/path". */
+/* Finds the line "4:memory:/path" if version 1 has the controller, else "0::/path". */
 static bool find_group(const char *root, int pid, struct group *g) {
     char name[PATH_MAX], line[LINE];
     bool found = false, first = false;
@@ -70,7 +70,7 @@ static bool find_group(const char *root, int pid, struct group *g) {
     return found && !strstr(g->path, "/..");
 }
 
-/* "36 25 0:32 /top /mount options - type source options" */
+/* Finds the line "36 25 0:32 /top /mount options - type source options". */
 static bool find_mount(const char *root, struct group *g) {
     char name[PATH_MAX], line[LINE], top[LINE], mount[LINE], type[64], options[LINE];
     bool found = false;
@@ -92,7 +92,7 @@ static bool find_mount(const char *root, struct group *g) {
     return true;
 }
 
-static bool read_in(const char *directory, const char *file, const char *title, uint64_t *value) {
+static bool read_number_in(const char *directory, const char *file, const char *title, uint64_t *value) {
     char path[PATH_MAX + 64];
     return (size_t)snprintf(path, sizeof path, "%s/%s", directory, file) < sizeof path &&
            read_number(path, title, 10, value);
@@ -100,25 +100,25 @@ static bool read_in(const char *directory, const char *file, const char *title, 
 
 static uint64_t memory_left_in(const char *directory, bool second) {
     uint64_t limit = CT_ROOM_UNLIMITED, soft = CT_ROOM_UNLIMITED, used = 0, idle = 0;
-    (void)read_in(directory, second ? "memory.max" : "memory.limit_in_bytes", "", &limit);
-    if (second && read_in(directory, "memory.high", "", &soft) && soft < limit)
+    (void)read_number_in(directory, second ? "memory.max" : "memory.limit_in_bytes", "", &limit);
+    if (second && read_number_in(directory, "memory.high", "", &soft) && soft < limit)
         limit = soft;
-    if (limit >= NO_LIMIT || !read_in(directory, second ? "memory.current" : "memory.usage_in_bytes", "", &used))
+    if (limit >= NO_LIMIT || !read_number_in(directory, second ? "memory.current" : "memory.usage_in_bytes", "", &used))
         return CT_ROOM_UNLIMITED;
-    (void)read_in(directory, "memory.stat", second ? "inactive_file " : "total_inactive_file ", &idle);
+    (void)read_number_in(directory, "memory.stat", second ? "inactive_file " : "total_inactive_file ", &idle);
     used -= idle < used ? idle : used;
     return limit > used ? limit - used : 0;
 }
 
 static uint64_t tasks_left_in(const char *directory, bool second) {
     uint64_t limit = CT_ROOM_UNLIMITED, used = 0;
-    (void)second; /* both have the same files */
-    if (!read_in(directory, "pids.max", "", &limit) || !read_in(directory, "pids.current", "", &used))
+    (void)second; /* both versions have the same files */
+    if (!read_number_in(directory, "pids.max", "", &limit) || !read_number_in(directory, "pids.current", "", &used))
         return CT_ROOM_UNLIMITED;
     return limit > used ? limit - used : 0;
 }
 
-/* The least of what is left in its group and in those above. */
+/* The minimum of what is left in the group and in those above it. */
 static uint64_t least_left(const char *root, struct group *g, uint64_t (*left_in)(const char *directory, bool second)) {
     char directory[3 * PATH_MAX];
     uint64_t left = CT_ROOM_UNLIMITED;
@@ -126,7 +126,7 @@ static uint64_t least_left(const char *root, struct group *g, uint64_t (*left_in
         return left;
     size_t top = strlen(g->top), base;
     if (strncmp(g->path, g->top, top))
-        return left; /* it is outside of what we see */
+        return left; /* the group is outside the part that we see */
     base = (size_t)snprintf(directory, sizeof directory, "%s%s", root, g->mount);
     snprintf(directory + base, sizeof directory - base, "%s", g->path + top);
     for (;;) {
@@ -170,7 +170,7 @@ uint64_t ct_room_threads(const char *root, int pid) {
 
 enum { SYS_ADMIN = 21, SYS_RESOURCE = 24 };
 
-/* Root, and who has one of two capabilities, has no such limit. */
+/* Root, and a process with one of these two capabilities, has no limit of processes. */
 static bool is_exempt(const char *status, uint64_t *user) {
     uint64_t capabilities = 0;
     if (!read_number(status, "Uid:\t", 10, user) || !read_number(status, "CapEff:\t", 16, &capabilities))

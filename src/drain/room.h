@@ -1,6 +1,7 @@
-/* How much room limits leave to a process: memory of its cgroup, address space, processes of its user. What cannot be found out is not limited.
+/* How much room limits leave to a process: memory of its cgroup, address space, processes of its user. A limit that
+ * cannot be found out counts as none.
  *
- * `root` is put before every path; "" is this machine, tests have others. */
+ * `root` is put before every path: "" for this machine; tests have others. */
 #ifndef CT_DRAIN_ROOM_H
 #define CT_DRAIN_ROOM_H
 
@@ -9,15 +10,15 @@
 
 #define CT_ROOM_UNLIMITED UINT64_MAX
 
-/* Bytes that the cgroup of the process, and those above it, can still be charged with. Pages of files that nobody has used for a
- * while count as free. */
+/* Bytes that the cgroup of the process, and those above it, can still be charged with. Pages of files that nobody has
+ * used for a while count as free. */
 uint64_t ct_room_memory(const char *root, int pid);
-/* Bytes of address space that it may still map (RLIMIT_AS). */
+/* Bytes of address space that the process may still map (RLIMIT_AS). */
 uint64_t ct_room_address_space(const char *root, int pid);
-/* Its threads. */
+/* The number of its threads. */
 uint64_t ct_room_threads(const char *root, int pid);
-/* Processes and threads that it may still start, by a limit that counts those of `self` too: RLIMIT_NPROC when both are of one user,
- * pids.max when both are in one cgroup. */
+/* Processes and threads that it may still start, by a limit that counts those of `self` too: RLIMIT_NPROC if both
+ * belong to one user, pids.max if both are in one cgroup. */
 uint64_t ct_room_tasks(const char *root, int pid, int self);
 
 #endif

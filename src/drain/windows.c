@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SETTLE_NS  2000000000ull /* records of a window may come so long after its end */
+#define SETTLE_NS  2000000000ull /* records of a window may come this long after its end */
 #define DEFAULT_MS 1000
 #define ENDLESS    UINT64_MAX
 
@@ -56,8 +56,8 @@ void ct_windows_free(struct ct_windows *w) {
 
 /* ---- reasons ---- */
 
-/* The same text has the same place. The last place is for what there is no room for. */
-static size_t place_of(struct ct_windows *w, const char *text) {
+/* The place of a text: equal texts have the same one. The last place is for texts that do not fit. */
+static size_t place_of_text(struct ct_windows *w, const char *text) {
     if (w->last_text < w->text_count && !strcmp(w->texts[w->last_text], text))
         return w->last_text;
     size_t i = 0;
@@ -98,7 +98,7 @@ static bool add_reason(struct ct_window *window, const struct ct_window_reason *
 /* The newest window that begins at or before the time; -1: none. */
 static int last_from(const struct ct_windows *w, uint64_t ns) {
     size_t low = 0, high = w->count;
-    if (high && w->recent[high - 1]->start <= ns) /* mostly */
+    if (high && w->recent[high - 1]->start <= ns) /* the usual case */
         return (int)high - 1;
     while (low < high) {
         size_t middle = (low + high) / 2;
@@ -115,8 +115,8 @@ static struct ct_window *window_at(const struct ct_windows *w, uint64_t ns) {
     return i >= 0 && ns <= w->recent[i]->end ? w->recent[i] : NULL;
 }
 
-/* One window that reaches over both. What was between them was not wanted, unless they overlap. */
-static void join(struct ct_windows *w, size_t i) {
+/* Makes one window of two. What was between them was not wanted, unless they overlap. */
+static void join_windows(struct ct_windows *w, size_t i) {
     struct ct_window *a = w->recent[i], *b = w->recent[i + 1];
     a->start = min_of(a->start, b->start);
     a->first_mark = min_of(a->first_mark, b->first_mark);
@@ -143,7 +143,7 @@ static void join(struct ct_windows *w, size_t i) {
     w->opened--;
 }
 
-/* The oldest one needs no more records. */
+/* Moves the oldest window, which needs no more records, to the finished ones. */
 static void finish_oldest(struct ct_windows *w) {
     if (w->kept_count == CT_WINDOWS_KEPT) {
         free_window(w->kept[w->kept_first]);
@@ -156,9 +156,9 @@ static void finish_oldest(struct ct_windows *w) {
     w->finished++;
 }
 
-static struct ct_window *insert(struct ct_windows *w, const struct ct_window *what) {
+static struct ct_window *insert_window(struct ct_windows *w, const struct ct_window *what) {
     if (w->count == CT_WINDOWS_RECENT)
-        join(w, 0);
+        join_windows(w, 0);
     struct ct_window *window = malloc(sizeof *window);
     if (!window)
         return NULL;
@@ -173,8 +173,8 @@ static struct ct_window *insert(struct ct_windows *w, const struct ct_window *wh
 
 /* ---- marks ---- */
 
-/* A window that overlaps or touches the new one takes it in; what then overlaps, too. NULL: none does. */
-static struct ct_window *merge(struct ct_windows *w, const struct ct_window *what) {
+/* Adds the new window to one that it overlaps or touches, and then joins all that overlap. NULL: there is none. */
+static struct ct_window *merge_window(struct ct_windows *w, const struct ct_window *what) {
     int i = last_from(w, what->end);
     if (i < 0 || w->recent[i]->end < what->start)
         return NULL;
@@ -191,7 +191,7 @@ static struct ct_window *merge(struct ct_windows *w, const struct ct_window *wha
         window->end = max_of(window->end, what->end);
     }
     while (i > 0 && w->recent[i - 1]->end >= window->start)
-        join(w, (size_t)--i);
+        join_windows(w, (size_t)--i);
     return w->recent[i];
 }
 
@@ -229,12 +229,12 @@ static struct ct_window *window_of_mark(struct ct_windows *w, uint64_t ns, int t
             all->last_mark = max_of(all->last_mark, ns);
         return all;
     }
-    struct ct_window *window = merge(w, &span);
+    struct ct_window *window = merge_window(w, &span);
     if (!window) {
-        window = insert(w, &span);
+        window = insert_window(w, &span);
         w->state = window ? CT_SESSION_WINDOW_MARKED : w->state;
     } else if (w->state == CT_SESSION_WINDOW_CAPTURING) {
-        w->state = CT_SESSION_WINDOW_MARKED; /* it was over, and is not yet */
+        w->state = CT_SESSION_WINDOW_MARKED; /* it was over, and continues */
     }
     return window;
 }
@@ -244,7 +244,7 @@ void ct_windows_mark_from(struct ct_windows *w, uint64_t ns, const char *text, i
     w->marks++;
     if (w->options.detail == CT_SESSION_DETAIL_OFF)
         return;
-    size_t place = place_of(w, text);
+    size_t place = place_of_text(w, text);
     struct ct_window *window = place == SIZE_MAX ? NULL : window_of_mark(w, ns, tid, pre_ns);
     const struct ct_window_reason reason = {(uint32_t)place, tid, 1, ns, function_id};
     if (!window || !add_reason(window, &reason))
@@ -258,14 +258,14 @@ void ct_windows_mark(struct ct_windows *w, uint64_t ns, const char *text, int ti
 void ct_windows_repeat(struct ct_windows *w, const char *text, uint64_t count) {
     w->marks += count;
     struct ct_window *newest = w->count ? w->recent[w->count - 1] : NULL;
-    size_t place = newest ? place_of(w, text) : SIZE_MAX;
+    size_t place = newest ? place_of_text(w, text) : SIZE_MAX;
     for (size_t i = 0; newest && i < newest->reason_count; i++)
         if (newest->reasons[i].text == place)
             newest->reasons[i].count += count;
 }
 
 void ct_windows_hold(struct ct_windows *w, uint64_t ns, const char *text) {
-    size_t place = place_of(w, text) + 1;
+    size_t place = place_of_text(w, text) + 1;
     struct ct_window *newest = w->count ? w->recent[w->count - 1] : NULL;
     w->held_now = true;
     if (w->held != place || !newest) {
@@ -287,7 +287,7 @@ bool ct_windows_ask(struct ct_windows *w, uint64_t ns) {
     return true;
 }
 
-/* One that is asked for between the two exchanges has no time of its own any more. */
+/* A mark that is asked for between the two exchanges loses its own time. */
 static void take_asked(struct ct_windows *w, uint64_t now) {
     if (!__atomic_load_n(&w->asked_count, __ATOMIC_ACQUIRE))
         return;
@@ -317,7 +317,7 @@ bool ct_windows_settled(const struct ct_windows *w, uint64_t now) {
     return !newest || (newest->end < now && now - newest->end > SETTLE_NS);
 }
 
-/* The post-roll is over with this record, unless it goes on in time. */
+/* The post-roll ends with this record, unless its time is not over yet. */
 static void close_counted(struct ct_windows *w, struct ct_window *window, uint64_t ns) {
     window->left = 0;
     window->end = max_of(max_of(ns, window->last_mark), window->last_mark + w->options.post_ns);
@@ -355,12 +355,12 @@ void ct_windows_lost(struct ct_windows *w, uint64_t ns) {
     }
 }
 
-/* ---- moving on ---- */
+/* ---- time ---- */
 
 static struct ct_window *open_always(struct ct_windows *w, uint64_t ns) {
     struct ct_window all = {.start = ns, .end = ENDLESS};
-    struct ct_window *window = insert(w, &all);
-    size_t place = place_of(w, "always");
+    struct ct_window *window = insert_window(w, &all);
+    size_t place = place_of_text(w, "always");
     const struct ct_window_reason reason = {(uint32_t)place, 0, 1, ns, 0};
     if (window && place != SIZE_MAX)
         (void)add_reason(window, &reason);
@@ -373,8 +373,8 @@ void ct_windows_start(struct ct_windows *w, uint64_t ns) {
         (void)open_always(w, ns);
 }
 
-/* No more records come to it, and no mark's pre-roll reaches into it any more: those would be one window. */
-static bool is_over(const struct ct_windows *w, const struct ct_window *window, uint64_t now) {
+/* No more records come, and no pre-roll of a later mark reaches into the window: that would make one window of both. */
+static bool is_window_over(const struct ct_windows *w, const struct ct_window *window, uint64_t now) {
     if (window->end >= now || now - window->end <= SETTLE_NS)
         return false;
     return now - window->end > SETTLE_NS + w->options.pre_ns || window->end < w->gone_ns;
@@ -392,7 +392,7 @@ void ct_windows_tick(struct ct_windows *w, uint64_t now) {
     if (!w->held_now)
         w->held = 0;
     w->held_now = false;
-    while (w->count && is_over(w, w->recent[0], now))
+    while (w->count && is_window_over(w, w->recent[0], now))
         finish_oldest(w);
 }
 
@@ -410,7 +410,7 @@ void ct_windows_end(struct ct_windows *w, uint64_t ns) {
     w->state = CT_SESSION_WINDOW_CAPTURING;
 }
 
-/* ---- telling ---- */
+/* ---- the manifest ---- */
 
 static void put_reason(const struct ct_windows *w, const struct ct_window_reason *r, struct ct_json *j) {
     ct_json_begin(j, NULL, '{');

@@ -1,17 +1,17 @@
-/* Windows of detail: which moments are persisted, and what the manifest tells about them.
+/* Windows of detail: which moments are persisted, and what the manifest says about them.
  *
- * Pure logic, driven by the thread that drains: times are arguments (CLOCK_BOOTTIME ns, as in the trace). Each mark wants the
- * detail from its pre-roll to its post-roll; windows that overlap or touch become one and keep all reasons. Invariants: windows
- * are in order and do not overlap; memory is bounded and a mark costs the same whatever came before.
+ * Pure logic, driven by the drain thread: times are arguments (CLOCK_BOOTTIME ns, as in the trace). Each mark wants the
+ * detail from its pre-roll to its post-roll; windows that overlap or touch become one and keep all reasons. Invariants:
+ * windows are in order and do not overlap; memory is bounded, and a mark costs the same whatever came before.
  *
  *            mark                    tick (what was captured before is written)
  *  CAPTURING ────────▶ MARKED ──────────────────────────────────────────────────▶ PERSISTING ──┐ mark: it gets longer
  *      ▲                 ▲  └─┘ mark: its window gets longer                        │   │   ▲──┘
- *      │                 └───────── mark behind the end of the window ──────────────┘   │
- *      └──────────────────────────────── tick behind the end of the window ────────────┘
+ *      │                 └───────── mark after the end of the window ───────────────┘   │
+ *      └──────────────────────────────── tick after the end of the window ─────────────┘
  *
- * One pass of the drain: ct_windows_mark for all marks, then ct_windows_wants for the records it finds, ct_windows_persisted for
- * those it writes, last ct_windows_tick with the time at which the pass began. */
+ * One pass of the drain calls ct_windows_mark for all marks, then ct_windows_wants for the records that it finds,
+ * ct_windows_persisted for those that it writes, and last ct_windows_tick with the time at which the pass began. */
 #ifndef CT_DRAIN_WINDOWS_H
 #define CT_DRAIN_WINDOWS_H
 
@@ -21,24 +21,24 @@
 
 struct ct_json;
 
-#define CT_WINDOWS_RECENT  64u   /* to which records may still come */
-#define CT_WINDOWS_KEPT    1024u /* finished ones that the manifest lists; the oldest go first */
-#define CT_WINDOWS_REASONS 96u   /* different texts; what comes then is counted as "other" */
+#define CT_WINDOWS_RECENT  64u   /* windows that may still get records */
+#define CT_WINDOWS_KEPT    1024u /* finished windows that the manifest lists; the oldest are dropped first */
+#define CT_WINDOWS_REASONS 96u   /* different texts; further ones are counted as "other" */
 
 struct ct_window_reason {
-    uint32_t text; /* in ct_windows.texts */
+    uint32_t text; /* index in ct_windows.texts */
     int first_tid;
     uint64_t count;
     uint64_t first_ns, first_function; /* of its first mark */
 };
 
 struct ct_window {
-    uint64_t start, end;                         /* wanted; end UINT64_MAX: records are counted */
+    uint64_t start, end;                         /* wanted time; end UINT64_MAX: the post-roll counts records */
     uint64_t first_mark, last_mark;              /* 0: none (always) */
     uint64_t reach;                              /* detail before this is gone; 0: all was there */
-    uint64_t first_record, last_record, records; /* that were persisted */
-    uint64_t left;                               /* post-roll in records: so many more of `tid` */
-    int tid;                                     /* that made the last mark */
+    uint64_t first_record, last_record, records; /* persisted records */
+    uint64_t left;                               /* post-roll in records: this many more of `tid` */
+    int tid;                                     /* the thread that made the last mark */
     bool short_start, short_end;                 /* cut by the start, or the end, of the recording */
     struct ct_window_reason *reasons;
     size_t reason_count;
@@ -49,7 +49,8 @@ struct ct_windows_options {
     uint64_t pre_ns, post_ns;
     uint64_t pre_events, post_events; /* records of the thread that made the mark; 0: not used */
 };
-/* Of a session's options, defaults filled in. Where both are given, the roll that reaches further counts. */
+/* From a session's options, with defaults filled in. If both time and events are given, the roll that reaches further
+ * is used. */
 struct ct_windows_options ct_windows_options_of(const struct ct_session_options *options);
 
 struct ct_windows {
@@ -60,17 +61,17 @@ struct ct_windows {
     size_t count;
     struct ct_window *kept[CT_WINDOWS_KEPT]; /* a ring */
     size_t kept_count, kept_first;
-    uint64_t omitted;              /* finished ones that are no longer kept */
-    uint64_t finished, opened;     /* windows, ever; those that became one count once */
-    uint64_t marks, dropped_marks; /* dropped: no memory */
+    uint64_t omitted;              /* finished windows that are no longer kept */
+    uint64_t finished, opened;     /* windows so far; those that became one count once */
+    uint64_t marks, dropped_marks; /* dropped: for lack of memory */
     char *texts[CT_WINDOWS_REASONS];
     size_t text_count, last_text, last_hit;
-    uint64_t lost_ns; /* the newest that was ever overwritten */
-    uint64_t gone_ns; /* what is older is in memory no more, of some thread; whoever looks at memory sets it */
-    size_t held;      /* place of the text that holds the newest window open, from 1; 0: none does */
-    bool held_now;    /* since the last tick */
+    uint64_t lost_ns; /* time of the newest record that was overwritten */
+    uint64_t gone_ns; /* some thread's records before this are no longer in memory; set by detail.c */
+    size_t held;      /* index, from 1, of the text that keeps the newest window open; 0: none */
+    bool held_now;    /* ct_windows_hold was called since the last tick */
     /* any thread */
-    uint64_t asked_ns, asked_count; /* marks that are asked for (ctl mark) */
+    uint64_t asked_ns, asked_count; /* requested marks (ctl mark) */
 };
 
 void ct_windows_init(struct ct_windows *windows, const struct ct_windows_options *options);
@@ -78,41 +79,43 @@ void ct_windows_free(struct ct_windows *windows);
 /* The recording begins: no pre-roll reaches further back. */
 void ct_windows_start(struct ct_windows *windows, uint64_t ns);
 
-/* A mark. Marks may come a little out of order. */
+/* Adds a mark. Marks may come slightly out of order. */
 void ct_windows_mark(struct ct_windows *windows, uint64_t ns, const char *text, int tid, uint64_t function_id);
-/* The same with --pre-roll-events: `pre_ns` is the time of the record of its thread so many records before the mark (of the
- * oldest one that is still there when they are fewer). */
+/* Adds a mark with --pre-roll-events: `pre_ns` is the time of the thread's record that is this many records before the
+ * mark (of the oldest one left if there are fewer). */
 void ct_windows_mark_from(struct ct_windows *windows, uint64_t ns, const char *text, int tid, uint64_t function_id,
                           uint64_t pre_ns);
-/* So many more marks like the last one with this text: only counted. */
+/* Counts `count` more marks like the last one with this text. */
 void ct_windows_repeat(struct ct_windows *windows, const char *text, uint64_t count);
-/* A mark that lasts, as long as this is called before every tick (time=): counted once. */
+/* A mark that lasts as long as this is called before every tick (time=). It is counted once. */
 void ct_windows_hold(struct ct_windows *windows, uint64_t ns, const char *text);
-/* From any thread: a manual mark, taken by the next tick. False: nothing is persisted anyhow (--detail off). */
+/* Asks for a manual mark, from any thread; the next tick takes it. Returns false if nothing is persisted (--detail
+ * off). */
 bool ct_windows_ask(struct ct_windows *windows, uint64_t ns);
 
 /* Is the detail of this moment to be persisted? */
 bool ct_windows_wants(const struct ct_windows *windows, uint64_t ns);
-/* Is there any window to which records may still come? (No: nothing need be looked at.) */
+/* May any window still get records? If not, nothing needs to be looked at. */
 bool ct_windows_active(const struct ct_windows *windows);
-/* Are all windows over, and so long that their own records have come? (Another mark's pre-roll may reach into one even so.) */
+/* Have all windows been over for so long that their own records have come? (The pre-roll of another mark may still
+ * reach into one.) */
 bool ct_windows_settled(const struct ct_windows *windows, uint64_t now_ns);
-/* A record of this time was seen, wanted or not, in the order of its thread: counts post-rolls in records. Only needed with
- * post_events. */
+/* A record of this time was seen, wanted or not, in the order of its thread. Counts post-rolls in records; only needed
+ * with post_events. */
 void ct_windows_saw(struct ct_windows *windows, int tid, uint64_t ns);
-/* The thread will have no more records: a post-roll that counts them is over. */
+/* The thread will make no more records: a post-roll that counts them is over. */
 void ct_windows_thread_ended(struct ct_windows *windows, int tid, uint64_t ns);
 /* A record of this time was written. */
 void ct_windows_persisted(struct ct_windows *windows, uint64_t ns);
-/* Detail up to this time was overwritten and is gone, of some thread: pre-rolls of windows around it are short. */
+/* A thread's detail up to this time was overwritten: the pre-rolls of windows around it are short. */
 void ct_windows_lost(struct ct_windows *windows, uint64_t ns);
 
-/* Moves on; windows that are over, and to which no more records come, are finished. */
+/* Advances the state, and finishes windows that are over and get no more records. */
 void ct_windows_tick(struct ct_windows *windows, uint64_t now_ns);
-/* The recording is over: so are all windows. */
+/* The recording ends, and with it all windows. */
 void ct_windows_end(struct ct_windows *windows, uint64_t ns);
 
-/* The array "windows" of the manifest. */
+/* Writes the array "windows" of the manifest. */
 void ct_windows_put(const struct ct_windows *windows, struct ct_json *json);
 
 #endif

@@ -1,7 +1,8 @@
-/* Analyses a module: its functions from the ELF file, the scan of its code, and both as an image (target_internal.h).
+/* Analyses a module: reads its functions from the ELF file, scans its code, and makes an image of both
+ * (target_internal.h).
  *
- * The scan takes nearly all of the time, so that of a large module is done in parts, by several threads. It works on run
- * addresses; whatever goes into the image has the bias taken off. */
+ * The scan takes nearly all of the time, so several threads scan a large module in parts. The scan works on run
+ * addresses; the image has addresses without the bias. */
 #include "plan/target_internal.h"
 #include "hook/known.h"
 #include "symbols/elf_image.h"
@@ -10,10 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOW_MODULE                                                                                                     \
-    0x80000000ull /* the scan reads position-dependent code below it: such an image is for one place only */
-
-#define SMALL_PART (512u << 10) /* bytes of code that are not worth being divided */
+/* The scan of a module below this address reads position-dependent code: its image is valid for one bias only. */
+#define LOW_MODULE 0x80000000ull
+#define SMALL_PART (512u << 10) /* bytes of code that are not worth dividing */
 
 struct part {
     size_t text, first, end; /* functions of one text */
@@ -25,9 +25,9 @@ struct ct_target_analysis {
     struct ct_target_source *source;
     struct ct_functions *table;
     struct ct_scan *scans;          /* one per text */
-    struct ct_scan_func *funcs;     /* all of them; each scan has its part */
+    struct ct_scan_func *funcs;     /* of all texts; each scan has its part */
     const struct ct_func **origins; /* parallel to funcs */
-    size_t *first;                  /* of each text's functions */
+    size_t *first;                  /* index of each text's first function */
     size_t func_count, names_size, loops;
     uint64_t map_words;
     struct part *parts;
@@ -45,7 +45,7 @@ static int open_table(struct ct_target_analysis *a) {
                    : ct_functions_open_image_full(&a->table, s->memory_image, s->memory_image_size, &search);
 }
 
-/* Functions are sorted, and so are texts: each text has a run of them. Those outside of all texts are left out. */
+/* Functions and texts are sorted, so each text has a run of functions. Functions outside all texts are left out. */
 static int split_functions(struct ct_target_analysis *a) {
     struct ct_target_source *s = a->source;
     size_t count = ct_functions_count(a->table), text = 0;
@@ -121,8 +121,9 @@ static int join_parts(struct ct_target_analysis *a) {
 
 /* ---- where a program begins ---- */
 
-/* Nobody calls it, and what is on top of the stack is no return address, whether or not unwind information says so (musl has
- * none). A library's header names an entry too, which is often just the first function. */
+/* The entry point of a program; UINT64_MAX for a library. Nobody calls it, and the top of its stack holds no return
+ * address, whether or not unwind information says so (musl has none). A library's header names an entry too, but that
+ * is often just the first function. */
 static uint64_t program_entry(const struct ct_target_analysis *a) {
     const struct ct_target_source *s = a->source;
     struct ct_elf elf;
@@ -165,7 +166,7 @@ static void write_functions(const struct ct_target_analysis *a, struct ct_target
         };
         if (out[i].offset == entry)
             out[i].flags |= CT_FUNC_NO_RETURN_ADDRESS;
-        hash = fnv(hash, &out[i].offset, 16); /* and the size behind it */
+        hash = fnv(hash, &out[i].offset, 16); /* and the size, which follows it */
         hash = fnv(hash, text, length);
         image->return_map |= ct_known_return_map(text);
         image->walks |= ct_known_walks(text);
@@ -212,7 +213,7 @@ static void write_texts(const struct ct_target_analysis *a, struct ct_target_ima
     }
 }
 
-/* libc has functions with such names too, which pass the call on to an unwinder, if one is loaded. */
+/* libc has functions with these names too; they pass the call on to an unwinder, if one is loaded. */
 static const struct ct_func *unwinder_function(const struct ct_target_analysis *a, const char *name) {
     return ct_functions_by_name(a->table, "_Unwind_SetIP") ? ct_functions_by_name(a->table, name) : NULL;
 }
@@ -252,14 +253,14 @@ static int make_image(struct ct_target_analysis *a) {
     return 0;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole analysis ---- */
 
 static void end_analysis(struct ct_target_analysis *a) {
     struct ct_target_source *s = a->source;
     for (size_t i = 0; a->scans && i < s->text_count; i++)
         ct_scan_free(&a->scans[i]);
     for (size_t i = 0; a->parts && i < a->part_count; i++)
-        if (a->parts[i].scan.funcs) { /* was not joined */
+        if (a->parts[i].scan.funcs) { /* it was not joined */
             free(a->parts[i].scan.funcs);
             ct_scan_free(&a->parts[i].scan);
         }

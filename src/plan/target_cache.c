@@ -1,7 +1,8 @@
-/* The cache of images: one file for each build-id and size of a module's file, replaced as a whole.
+/* The cache of images: one file for each build-id and size of a module's file. A file is replaced as a whole.
  *
- * A cache must never be the reason that something fails: whatever goes wrong here, the module is analysed again. An image decides
- * what is written into a process, so only a directory that nobody else can change is used, and only files of our own user. */
+ * The cache must never make anything fail: if something goes wrong here, the module is analysed again. An image decides
+ * what is written into a process, so only a directory that nobody else can change is used, and in it only files of our
+ * own user. */
 #include "plan/target_internal.h"
 #include "trace/file.h"
 #include <errno.h>
@@ -17,13 +18,13 @@
 #include <unistd.h>
 
 #define SUFFIX     ".plan"
-#define FORGOTTEN  3600 /* seconds after which an unfinished file is nobody's */
+#define FORGOTTEN  3600 /* seconds after which nobody is still writing an unfinished file */
 #define ENTRIES    65536u
-#define LEAVE_FREE 8u /* part of the room that is free after a pruning: it need not be done again at once */
+#define LEAVE_FREE 8u /* pruning leaves this part of the limit free (1/8), so that it is not needed again at once */
 
-/* ---- where ---- */
+/* ---- where the cache is ---- */
 
-static bool candidate(char *path, size_t size, const char *home, const char *below) {
+static bool candidate_path(char *path, size_t size, const char *home, const char *below) {
     int length = home && home[0] == '/' ? snprintf(path, size, "%s%s", home, below) : -1;
     return length > 0 && (size_t)length < size;
 }
@@ -35,10 +36,10 @@ static int try_place(const char *path, bool make) {
     return error;
 }
 
-/* The environment may be another user's, as with sudo: then our own home counts. */
+/* The environment may be another user's, as with sudo; then our own home is used. */
 int ct_target_cache_find(char *path, size_t size, bool make) {
-    if (!candidate(path, size, getenv("XDG_CACHE_HOME"), "/contrail") &&
-        !candidate(path, size, getenv("HOME"), "/.cache/contrail")) {
+    if (!candidate_path(path, size, getenv("XDG_CACHE_HOME"), "/contrail") &&
+        !candidate_path(path, size, getenv("HOME"), "/.cache/contrail")) {
         path[0] = 0;
         return ENOENT;
     }
@@ -47,7 +48,7 @@ int ct_target_cache_find(char *path, size_t size, bool make) {
         return error;
     char own[PATH_MAX];
     const struct passwd *user = getpwuid(geteuid());
-    if (!user || size > sizeof own || !candidate(own, size, user->pw_dir, "/.cache/contrail"))
+    if (!user || size > sizeof own || !candidate_path(own, size, user->pw_dir, "/.cache/contrail"))
         return error;
     int second = try_place(own, make);
     if (second && second != ENOENT)
@@ -56,8 +57,8 @@ int ct_target_cache_find(char *path, size_t size, bool make) {
     return second;
 }
 
-/* False when the module has no place in the cache. */
-static bool name_of(const struct ct_place *cache, const struct ct_target_source *s, char name[NAME_MAX + 1]) {
+/* Returns false if the module cannot be in the cache. */
+static bool file_name_of(const struct ct_place *cache, const struct ct_target_source *s, char name[NAME_MAX + 1]) {
     if (!cache || !s->build_id[0] || !s->file_size)
         return false;
     uint64_t size = s->file_size, hash = ct_target_hash(&size, sizeof size, 0);
@@ -67,7 +68,7 @@ static bool name_of(const struct ct_place *cache, const struct ct_target_source 
 
 /* ---- one image ---- */
 
-/* Ours, and nobody else can have written it. */
+/* Is the file ours, and can nobody else have written it? */
 static bool is_ours(int file, struct stat *status) {
     return !fstat(file, status) && S_ISREG(status->st_mode) && status->st_uid == geteuid() &&
            !(status->st_mode & (S_IWGRP | S_IWOTH));
@@ -76,7 +77,7 @@ static bool is_ours(int file, struct stat *status) {
 bool ct_target_cache_load(struct ct_place *cache, struct ct_target_source *s) {
     char name[NAME_MAX + 1];
     struct stat status;
-    int file = name_of(cache, s, name) ? ct_place_open_file(cache, name, O_RDONLY | O_NONBLOCK) : -1;
+    int file = file_name_of(cache, s, name) ? ct_place_open_file(cache, name, O_RDONLY | O_NONBLOCK) : -1;
     if (file < 0)
         return false;
     void *bytes = MAP_FAILED;
@@ -91,7 +92,7 @@ bool ct_target_cache_load(struct ct_place *cache, struct ct_target_source *s) {
     }
     bool good = ct_target_image_valid(bytes, size) && ct_target_image_fits(bytes, s);
     if (good)
-        (void)futimens(file, NULL); /* what is used stays */
+        (void)futimens(file, NULL); /* pruning removes the least recently used */
     close(file);
     if (!good) {
         munmap(bytes, size);
@@ -106,7 +107,7 @@ bool ct_target_cache_store(struct ct_place *cache, uint64_t limit, const struct 
     char name[NAME_MAX + 1], fresh[NAME_MAX + 1];
     struct ct_target_image *image = s->image_made;
     size_t done;
-    if (!image || s->image_size > limit || !name_of(cache, s, name) ||
+    if (!image || s->image_size > limit || !file_name_of(cache, s, name) ||
         snprintf(fresh, sizeof fresh, "%s.%d", name, (int)getpid()) > NAME_MAX)
         return false;
     const size_t covered = offsetof(struct ct_target_image, tool);
@@ -121,13 +122,13 @@ bool ct_target_cache_store(struct ct_place *cache, uint64_t limit, const struct 
     return false;
 }
 
-/* ---- all of them ---- */
+/* ---- all images ---- */
 
 struct entry {
     char *name;
     uint64_t size;
     int64_t used;
-    bool useless; /* of another build of the tool, or left half written */
+    bool useless; /* from another build of the tool, or left half-written */
 };
 
 struct entries {
@@ -166,8 +167,8 @@ static void add_entry(struct entries *all, struct ct_place *cache, const char *n
     close(file);
 }
 
-/* Those that go first. */
-static int compare(const void *a, const void *b) {
+/* Sorts entries in the order in which they are removed. */
+static int compare_entries(const void *a, const void *b) {
     const struct entry *x = a, *y = b;
     if (x->useless != y->useless)
         return x->useless ? -1 : 1;
@@ -177,7 +178,7 @@ static int compare(const void *a, const void *b) {
 static void drop_entries(struct entries *all, struct ct_place *cache, uint64_t limit) {
     uint64_t wanted = all->bytes > limit ? limit - limit / LEAVE_FREE : all->bytes;
     if (all->count)
-        qsort(all->at, all->count, sizeof *all->at, compare);
+        qsort(all->at, all->count, sizeof *all->at, compare_entries);
     for (size_t i = 0; i < all->count && all->bytes > wanted; i++)
         if (!ct_place_remove(cache, all->at[i].name))
             all->bytes -= all->at[i].size;

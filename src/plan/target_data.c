@@ -1,8 +1,9 @@
-/* The data of a module, for the scan: jump tables are in it.
+/* The data of a module, for the scan: it contains jump tables.
  *
- * As the file has it, with the relocations that the loader makes for the bias: the same in every process, whether or not the
- * loader has come so far yet (a static program relocates itself), so that an analysis holds for all of them. Only where there
- * is no file it is read from memory, in pieces, when they are asked for. Any thread may ask. */
+ * The data comes from the file, with the loader's relative relocations applied for the bias. So it is the same in every
+ * process, whether or not the loader has already relocated it there (a static program relocates itself), and an
+ * analysis is valid for all of them. Only if there is no file is the data read from memory, in pieces, on demand. Any
+ * thread may ask for it. */
 #include "plan/target_internal.h"
 #include "symbols/elf_image.h"
 #include <contrail/status.h>
@@ -16,7 +17,7 @@ enum piece_state { PIECE_NEW, PIECE_READ, PIECE_BAD };
 
 /* ---- from the file ---- */
 
-/* Where the word with this address of the file's own numbering is in a copy, NULL when in none. */
+/* The place in a copy of the word at this address (without the bias); NULL: no copy has it. */
 static uint8_t *word_at(struct ct_target_source *s, uint64_t address) {
     address += s->bias;
     for (size_t i = 0; i < s->segment_count; i++) {
@@ -65,7 +66,7 @@ static void apply_rela(struct ct_target_source *s, const struct ct_elf *elf) {
     }
 }
 
-/* The packed form: an address, or a bit map of the 63 words behind the last one. */
+/* The packed form: each entry is an address, or a bit map of the 63 words after the last one. */
 static void apply_relr(struct ct_target_source *s, const struct ct_elf *elf) {
     enum { RELR_SIZE = 35, RELR = 36 };
     struct ct_span bytes = dynamic_table(elf, RELR, RELR_SIZE);
@@ -138,7 +139,7 @@ static int prepare_pieces(struct ct_target_source *s) {
 }
 
 static bool read_piece(struct ct_target_source *s, struct ct_target_segment *g, size_t piece) {
-    uint8_t state = __atomic_load_n(&g->state[piece], __ATOMIC_ACQUIRE); /* with the store below */
+    uint8_t state = __atomic_load_n(&g->state[piece], __ATOMIC_ACQUIRE); /* pairs with the store below */
     if (state != PIECE_NEW)
         return state == PIECE_READ;
     pthread_mutex_lock(&s->mutex);

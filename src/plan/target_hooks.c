@@ -1,8 +1,8 @@
 /* Plans the hooks of one module, from its image and the local copy of its code.
  *
- * Stubs go one after the other into the module's slot of an arena, so that several threads can plan for one arena; what does
- * not fit is planned later, at its end. Numbers are given last, when it is known who has a hook. Invariant: no byte of text is
- * under two patches. */
+ * Stubs go one after the other into the module's slot of an arena, so that several threads can plan for one arena.
+ * Stubs that do not fit are planned later, at the end of the arena. Hooks get their numbers last, when all of them are
+ * known. Invariant: no two patches cover the same byte of text. */
 #include "plan/target_internal.h"
 #include "hook/classify.h"
 #include "symbols/name_match.h"
@@ -19,7 +19,7 @@ uint64_t ct_target_slot_size(const struct ct_target_image *image) {
 
 /* ---- filters ---- */
 
-static bool matches(const char *const *globs, const char *text) {
+static bool matches_any(const char *const *globs, const char *text) {
     for (; *text && *globs; globs++)
         if (!fnmatch(*globs, text, 0))
             return true;
@@ -28,7 +28,7 @@ static bool matches(const char *const *globs, const char *text) {
 
 static bool module_matches(const char *const *globs, const char *path) {
     const char *slash = strrchr(path, '/');
-    return matches(globs, path) || (slash && matches(globs, slash + 1));
+    return matches_any(globs, path) || (slash && matches_any(globs, slash + 1));
 }
 
 /* What the filter says about all functions of a module. */
@@ -75,7 +75,7 @@ static int load_funcs(struct ct_scan *scan, const struct ct_target_image *image,
     return 0;
 }
 
-/* The planner changes nothing in a scan but the map of what is taken: the others stay where they are in the image. */
+/* The planner changes only the `taken` map of a scan, so the other maps can stay in the image. */
 static int load_scan(struct ct_target_work *w, size_t i) {
     const struct ct_target_source *s = w->source;
     const struct ct_image_text *t = (const struct ct_image_text *)ct_image_at(s->image, s->image->texts) + i;
@@ -94,7 +94,7 @@ static int load_scan(struct ct_target_work *w, size_t i) {
     return load_funcs(&w->scans[i], s->image, t, s->bias);
 }
 
-static int prepare(struct ct_target_work *w) {
+static int prepare_work(struct ct_target_work *w) {
     size_t texts = w->source->text_count, functions = w->source->image->function_count;
     w->scans = calloc(texts, sizeof *w->scans);
     w->patched = calloc(texts, sizeof *w->patched);
@@ -137,7 +137,7 @@ static void note_patched(const struct ct_scan *scan, uint64_t *patched, const st
             ct_scan_set(scan, patched, plan->patches[i].at + b);
 }
 
-/* A function that another one's patch reaches into cannot be entered through a patch of its own. */
+/* A function cannot have a patch of its own if another one's patch covers its entry. */
 static bool is_entry_patched(const struct ct_scan *scan, const uint64_t *patched, const struct ct_scan_func *f) {
     for (uint64_t at = f->start; at < f->start + 4 && at < f->end; at++)
         if (ct_scan_bit(scan, patched, at))
@@ -152,7 +152,7 @@ struct subject {
     enum ct_hook_action action;
 };
 
-/* Plans into `bytes`, which run at `address`; *length is what it took. */
+/* Plans a stub into `bytes`, which will run at `address`; sets *length to the stub's length. */
 static enum ct_hook_skip_reason plan_one(const struct subject *j, uint8_t *bytes, uint64_t address, size_t *length,
                                          struct ct_plan *plan) {
     struct ct_scan *scan = &j->work->scans[j->text];
@@ -190,7 +190,8 @@ static void count_skip(struct ct_target_work *w, struct ct_target_function *f, e
     w->module->skipped[reason]++;
 }
 
-/* The hook at `where`, an offset in the arena. Whoever is not to be recorded has been counted already. */
+/* Plans the hook at `where`, an offset in the arena, and returns the room that it takes. A function that is not to be
+ * recorded has already been counted. */
 static uint64_t add_hook(const struct subject *j, struct ct_target_function *f, uint64_t where) {
     struct ct_target_work *w = j->work;
     struct ct_target_hook *hook = &w->hooks[w->hook_count];
@@ -218,8 +219,8 @@ static uint64_t add_hook(const struct subject *j, struct ct_target_function *f, 
 
 /* ---- a module ---- */
 
-/* What is to be done with a function; false: nothing, and it has been counted. */
-static bool decide(struct subject *j, const struct selection *selection, struct ct_target_function *f) {
+/* Decides what to do with a function. Returns false if it gets no hook; it has been counted then. */
+static bool decide_action(struct subject *j, const struct selection *selection, struct ct_target_function *f) {
     const struct ct_scan *scan = &j->work->scans[j->text];
     const struct ct_scan_func *func = &scan->funcs[j->index];
     struct ct_function_facts facts = {
@@ -266,7 +267,7 @@ static void plan_text(struct ct_target_work *w, const struct selection *selectio
         struct ct_target_function *f = &w->module->functions[*at];
         struct subject j = {.work = w, .text = text, .index = i};
         fill_function(image, *at, f);
-        if (!decide(&j, selection, f) || w->names_only)
+        if (!decide_action(&j, selection, f) || w->names_only)
             continue;
         if (w->slot_end - w->slot_used < CT_STUB_MAX || w->leftover_count) {
             w->leftover[*at] = true;
@@ -281,7 +282,7 @@ void ct_target_hooks_plan(struct ct_target_work *w) {
     struct selection selection = selection_of(w->filter, w->module->path);
     size_t at = 0;
     w->slot_used = w->slot;
-    w->status = prepare(w);
+    w->status = prepare_work(w);
     if (w->status)
         return;
     w->module->function_count = w->source->image->function_count;
@@ -300,9 +301,9 @@ void ct_target_hooks_plan_rest(struct ct_target_work *w) {
             if (!w->leftover[at])
                 continue;
             if (f->skip)
-                w->module->skipped[f->skip]--; /* decided, and counted, once more */
+                w->module->skipped[f->skip]--; /* decide_action() counts it again */
             f->skip = CT_HOOK_SKIP_NONE;
-            decide(&j, &selection, f);
+            decide_action(&j, &selection, f);
             if (arena->size - arena->used < CT_STUB_MAX) {
                 if (j.action == CT_ACTION_RECORD)
                     count_skip(w, f, CT_HOOK_SKIP_OUT_OF_REACH);

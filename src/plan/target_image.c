@@ -1,7 +1,7 @@
-/* Images: may these bytes be believed? They may come from a file that anything can have happened to.
+/* Images: validates their bytes, which may come from a damaged or forged file.
  *
- * The checksum finds accidents. Everything that an index or address in the image leads to is checked as well, so that even
- * a file with a right checksum cannot lead outside of the image or of the module's text. */
+ * The checksum finds accidents. All indexes and addresses in the image are checked as well, so that even a file with a
+ * correct checksum cannot lead outside the image or the module's text. */
 #include "plan/target_internal.h"
 #include <contrail/contrail.h>
 #include <link.h>
@@ -33,7 +33,7 @@ uint64_t ct_target_hash(const void *bytes, size_t size, uint64_t seed) {
     return mix(mix(mix(mix(size, lane[0]), lane[1]), lane[2]), lane[3]);
 }
 
-/* ---- which tool ---- */
+/* ---- the build of the tool ---- */
 
 struct own_notes {
     uint64_t inside, hash;
@@ -69,7 +69,7 @@ uint64_t ct_target_tool(void) {
 
 /* ---- checks ---- */
 
-/* `count` items of `item` bytes at `offset` lie inside. */
+/* Do `count` items of `item` bytes at `offset` fit into `size` bytes? */
 static bool has_room(uint64_t size, uint64_t offset, uint64_t count, uint64_t item) {
     return offset % 8 == 0 && offset <= size && count <= (size - offset) / item;
 }
@@ -89,7 +89,7 @@ static bool functions_valid(const struct ct_target_image *image, const struct ct
     return true;
 }
 
-/* A loop's branch lies in its function, ends in its displacement, and is the reason for the function's flag. */
+/* A loop's branch must be inside its function and longer than its displacement. */
 static bool loops_valid(const struct ct_target_image *image, const struct ct_image_text *t) {
     const struct ct_image_function *f = ct_image_at(image, image->functions);
     const struct ct_image_loop *loops = ct_image_at(image, t->loops);

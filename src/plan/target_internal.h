@@ -1,8 +1,9 @@
 /* Parts of a target plan in the making. Private to src/plan.
  *
- * The order of things: maps and modules (target_modules.c, their data in target_data.c), what is known of each module's code (target_image.c: from the
- * cache of target_cache.c, or analysed by target_analyse.c), where stubs go (target_region.c), the hooks (target_hooks.c).
- * All of it is put together by target_plan.c, which runs the expensive parts in several threads, one module at a time each. */
+ * In order: maps and modules (target_modules.c, their data in target_data.c), what is known about each module's code
+ * (target_image.c: loaded from the cache by target_cache.c, or analysed by target_analyse.c), addresses for stubs
+ * (target_region.c), hooks (target_hooks.c). target_plan.c puts these together. It runs the expensive parts on several
+ * threads, each with one module at a time. */
 #ifndef CT_PLAN_TARGET_INTERNAL_H
 #define CT_PLAN_TARGET_INTERNAL_H
 
@@ -24,14 +25,14 @@ static inline uint64_t ct_target_round(uint64_t value, uint64_t to) {
 struct ct_target_pool;
 typedef void ct_target_task(struct ct_target_pool *pool, void *arg, size_t n);
 
-/* Has the user given up? Asked by the thread that runs the pool; the tasks look at `over`, and end soon. */
+/* Has the user given up? The thread that runs the pool asks; tasks check `over` and end soon. */
 struct ct_target_cancel {
-    bool (*given_up)(void *arg); /* NULL: nobody is asked */
+    bool (*given_up)(void *arg); /* NULL: the user never gives up */
     void *arg;
     bool over;
 };
 
-/* Runs the task for each n of `order`, in about that order, on as many threads as there are processors; returns when all is
+/* Runs the task for each n of `order`, roughly in that order, on one thread per processor. Returns when all tasks are
  * done. A task may add others. */
 void ct_target_pool_run(ct_target_task *run, void *arg, const size_t *order, size_t count,
                         struct ct_target_cancel *cancel);
@@ -41,30 +42,30 @@ unsigned ct_target_pool_threads(void);
 /* ---- maps ---- */
 
 struct ct_target_maps {
-    struct ct_os_map *items; /* by start; paths are ours */
+    struct ct_os_map *items; /* sorted by start; we own the paths */
     size_t count, capacity;
 };
 
 int ct_target_maps_read(struct ct_target_maps *maps, struct ct_remote *remote);
-/* Ranges that are taken too; they may overlap others. In order again after ct_target_maps_sort. */
+/* Adds a range that is also taken; it may overlap others. Call ct_target_maps_sort afterwards. */
 int ct_target_maps_add(struct ct_target_maps *maps, uint64_t start, uint64_t end);
 void ct_target_maps_sort(struct ct_target_maps *maps);
 void ct_target_maps_free(struct ct_target_maps *maps);
 
 /* ---- images: what does not depend on where a module is loaded ---- */
 
-/* Everything in an image is in the module's own numbering; the same bytes are the cache's file. Offsets are from the start of
- * the image. A valid image (ct_target_image_valid) can be used without further checks. */
+/* Addresses in an image are the module's own, without a bias. A file of the cache holds exactly these bytes. Offsets
+ * count from the start of the image. A valid image (ct_target_image_valid) can be used without further checks. */
 struct ct_target_image {
     char magic[8];
-    uint64_t checksum; /* of everything behind it */
-    uint64_t tool;     /* which build of the tool has made it */
+    uint64_t checksum; /* of everything after it */
+    uint64_t tool;     /* the build of the tool that made it */
     uint64_t size;
     uint64_t file_size; /* of the module's file */
     uint64_t debug_id;  /* of the debug files it was made with; 0: none */
-    uint64_t bias;      /* it holds for this one only; UINT64_MAX: for any */
+    uint64_t bias;      /* the image is valid for this bias only; UINT64_MAX: for any */
     uint64_t table_hash;
-    uint64_t get_cfa; /* _Unwind_GetCFA, 0: none */
+    uint64_t get_cfa; /* offset of _Unwind_GetCFA; 0: none */
     uint64_t functions, function_count;
     uint64_t names, names_size;
     uint64_t texts, text_count;
@@ -74,14 +75,14 @@ struct ct_target_image {
 
 struct ct_image_function {
     uint64_t offset, size;
-    uint32_t name; /* in names */
+    uint32_t name; /* offset in names */
     uint32_t flags, scan_flags, reserved;
 };
 
 /* An executable segment. */
 struct ct_image_text {
     uint64_t start, end;
-    uint64_t hash; /* of its bytes in memory when they were analysed */
+    uint64_t hash; /* of its bytes in memory at the time of the analysis */
     uint64_t first_function, function_count;
     uint64_t landing, foreign, referenced; /* bit maps as in struct ct_scan */
     uint64_t loops, loop_count;
@@ -89,7 +90,7 @@ struct ct_image_text {
 
 struct ct_image_loop {
     uint64_t branch;
-    uint32_t function; /* among the text's own */
+    uint32_t function; /* index among the text's functions */
     uint8_t length, disp_size, reserved[2];
 };
 
@@ -108,16 +109,16 @@ uint64_t ct_target_tool(void);
 
 struct ct_target_segment {
     uint64_t start, end; /* run addresses */
-    uint64_t offset;     /* in the file, of `start` */
-    uint64_t file_end;   /* run address where what the file holds ends */
+    uint64_t offset;     /* of `start` in the file */
+    uint64_t file_end;   /* run address where the file's contents end */
     uint32_t flags;      /* PF_* */
-    /* What the scan may read of it: bytes of the file, or a copy of our own (target_data.c). */
+    /* What the scan may read: the file's bytes, or our own copy (target_data.c). */
     uint8_t *bytes;
     bool copied;
-    uint8_t *state; /* of a copy that is filled in pieces under the source's mutex; NULL: it is whole */
+    uint8_t *state; /* of the copy's pieces, which are filled under the source's mutex; NULL: it is complete */
 };
 
-/* The local copy of an executable segment, whole. */
+/* The complete local copy of an executable segment. */
 struct ct_target_text {
     uint64_t start, end; /* run addresses */
     uint8_t *code;
@@ -129,17 +130,17 @@ struct ct_target_source {
     char *path;
     uint64_t inode, bias, start, end;
     char build_id[136];
-    uint64_t debug_id; /* as ct_debug_identity tells */
+    uint64_t debug_id; /* from ct_debug_identity */
     void *file;        /* mapped; NULL: the image was read from memory */
     size_t file_size;
     uint8_t *memory_image;
     size_t memory_image_size;
-    const bool *cancelled; /* by the user, while it is analysed */
+    const bool *cancelled; /* by the user, during the analysis */
     struct ct_target_segment *segments;
     size_t segment_count;
     struct ct_target_text *texts;
     size_t text_count;
-    /* The result: one of the two is what `image` points to. */
+    /* The result: `image` points to image_mapped or image_made. */
     const struct ct_target_image *image;
     void *image_mapped, *image_made;
     size_t image_size;
@@ -148,7 +149,7 @@ struct ct_target_source {
     pthread_mutex_t mutex;
 };
 
-/* Where the module's debug files may be, and which there are. `root` is memory for it. */
+/* Where the module's debug files may be, and which of them exist. `root` is memory for the result. */
 struct ct_debug_search ct_target_debug_search(const struct ct_target_source *s, char root[CT_DEBUG_ROOT_TEXT]);
 void ct_target_debug_identify(struct ct_target_source *s);
 
@@ -157,44 +158,45 @@ int ct_target_sources_find(struct ct_target_source **out, size_t *count, struct 
                            const struct ct_target_maps *maps, const struct ct_target_plan_options *options);
 /* Reads the executable segments. */
 int ct_target_source_read(struct ct_target_source *s);
-/* What is only needed to analyse and plan. */
+/* Frees what only the analysis and planning need. */
 void ct_target_source_drop_code(struct ct_target_source *s);
 void ct_target_source_free(struct ct_target_source *s);
-/* Bytes of readable segments, for ct_scan.read, once they are prepared; any thread may ask. */
+/* Bytes of readable segments, for ct_scan.read, after ct_target_source_prepare. Any thread may ask for them. */
 int ct_target_source_prepare(struct ct_target_source *s);
 void ct_target_source_drop_data(struct ct_target_source *s);
 const uint8_t *ct_target_source_bytes(void *source, uint64_t address, size_t size);
 
-/* Makes source->image_made, in parts: after begin has told their number each is to be run once, by any thread; the last one
- * to end finishes the analysis. source->status is the result. */
+/* Makes source->image_made in parts. ct_target_analyse_begin returns their number. Each is then run once, by any
+ * thread; the last one to end finishes the analysis. source->status is the result. */
 size_t ct_target_analyse_begin(struct ct_target_source *s, unsigned threads);
 void ct_target_analyse_part(struct ct_target_source *s, size_t part);
 bool ct_target_image_valid(const struct ct_target_image *image, size_t size);
-/* A valid image, and of this very code. */
+/* Is this valid image one of exactly this code? */
 bool ct_target_image_fits(const struct ct_target_image *image, const struct ct_target_source *s);
 
 /* ---- cache ---- */
 
 struct ct_place;
 
-/* Sets source->image and image_mapped; false when there is none that fits. */
+/* Sets source->image and image_mapped; returns false if no image fits. */
 bool ct_target_cache_load(struct ct_place *cache, struct ct_target_source *s);
-/* Images that would not leave room for others are not kept. False: it was not stored. */
+/* Does not store an image that is larger than the whole cache may be. Returns false if it was not stored. */
 bool ct_target_cache_store(struct ct_place *cache, uint64_t limit, const struct ct_target_source *s);
-/* Makes its files at most so many bytes together: those of other builds go first, then those that were not used for longest. */
+/* Removes files until the cache has at most `limit` bytes: first those of other builds, then those least recently
+ * used. */
 void ct_target_cache_prune(struct ct_place *cache, uint64_t limit);
 
 /* ---- stub memory ---- */
 
-/* Where `size` bytes within reach of all of [start, end) can be mapped, 0 when there is no place. */
+/* Returns an address at which `size` bytes can be mapped within reach of all of [start, end); 0: there is none. */
 uint64_t ct_target_gap_find(const struct ct_target_maps *maps, uint64_t program_end, uint64_t start, uint64_t end,
                             uint64_t reach, uint64_t size);
 
-/* One region in the making: shared code, a slot for each module, and what did not fit its slot. */
+/* A region that is being planned: shared code, a slot for each module, and hooks that did not fit into their slot. */
 struct ct_target_arena {
-    uint64_t start, end; /* what it serves */
-    uint64_t address;    /* 0: there is no place */
-    uint64_t size;       /* of the address space it may use */
+    uint64_t start, end; /* the modules that it serves */
+    uint64_t address;    /* 0: no address was free */
+    uint64_t size;       /* of the address space that it may use */
     uint64_t used;
     uint8_t *bytes; /* `size` of them */
     struct ct_shared_code shared;
@@ -209,23 +211,23 @@ struct ct_target_work {
     bool detail;
     bool names_only;
     bool reads_code;                    /* see hook/known.h */
-    bool no_unwinder;                   /* in the whole target: libc loads one when it needs it */
+    bool no_unwinder;                   /* in the whole target: libc loads one when needed */
     struct ct_target_arena *arena;      /* NULL: names only */
     uint64_t slot, slot_end, slot_used; /* offsets in the arena */
     struct ct_scan *scans;              /* one per text */
-    uint64_t **patched;                 /* one bit per byte of each text: it is under a patch */
+    uint64_t **patched;                 /* for each text, one bit per byte: a patch covers it */
     struct ct_target_hook *hooks;       /* room for all functions of the module */
     size_t hook_count;
-    bool *leftover; /* by function: did not fit the slot */
+    bool *leftover; /* by function: it did not fit into the slot */
     size_t leftover_count;
     int status;
 };
 
-/* Bytes of stub memory that a module will need, most probably. */
+/* An estimate of the stub memory that a module needs, in bytes. */
 uint64_t ct_target_slot_size(const struct ct_target_image *image);
-/* Fills the module's functions, and plans into its slot. hook numbers are not final. */
+/* Fills in the module's functions and plans hooks into its slot. Hook numbers are not final. */
 void ct_target_hooks_plan(struct ct_target_work *work);
-/* Plans the rest at the end of the arena. Not for several modules of one arena at a time. */
+/* Plans the remaining hooks at the end of the arena. Modules of one arena must not do this at the same time. */
 void ct_target_hooks_plan_rest(struct ct_target_work *work);
 void ct_target_work_free(struct ct_target_work *work);
 

@@ -1,8 +1,8 @@
-/* Modules of a target: which files its executable mappings come from, where they are loaded, and their bytes.
+/* Modules of a target: the files that its executable mappings come from, where they are loaded, and their bytes.
  *
- * A module is found by an executable mapping of an ELF file. The file tells its segments; the mapping tells the bias. A file
- * that is not the one in memory (it was replaced, or cannot be had) is not used: then the image in memory must do. A source
- * belongs to one thread at a time, except for reading its bytes. */
+ * A module is found by an executable mapping of an ELF file. The file gives the segments, the mapping gives the bias.
+ * If the file is not the one in memory (it was replaced, or cannot be opened), the image in memory is used instead. A
+ * source belongs to one thread at a time, except that any thread may read its bytes. */
 #include "base/grow.h"
 #include "plan/target_internal.h"
 #include "symbols/elf_image.h"
@@ -15,11 +15,11 @@
 
 #define MAX_SEGMENTS     128u
 #define MAX_MEMORY_IMAGE (512ull << 20)
-/* A process may map anything, any number of times, and each time counts as a module. */
+/* A process may map any file any number of times, and each time counts as a module. */
 #define MAX_MODULES   8192u
-#define MAX_SAME      32u          /* modules of one file: loaders have 16 name spaces */
-#define MAX_ALL_TEXTS (2ull << 30) /* bytes of code of all modules, */
-#define MAX_ALL_READ  (1ull << 30) /* and of images that are read from memory */
+#define MAX_SAME      32u          /* modules of one file: a loader has 16 namespaces */
+#define MAX_ALL_TEXTS (2ull << 30) /* bytes of code of all modules */
+#define MAX_ALL_READ  (1ull << 30) /* bytes of all images that are read from memory */
 
 /* ---- maps ---- */
 
@@ -77,7 +77,7 @@ static void close_file(struct ct_target_source *s) {
     s->file_size = 0;
 }
 
-/* The bias by which the mapping is a part of one of the file's executable segments. */
+/* Finds the bias with which the mapping is part of one of the file's executable segments. */
 static bool bias_of(const struct ct_elf *elf, const struct ct_os_map *map, uint64_t *bias) {
     Elf64_Phdr p;
     for (uint32_t i = 0; ct_elf_segment(elf, i, &p); i++) {
@@ -128,7 +128,7 @@ static void forget_segments(struct ct_target_source *s) {
     s->end = 0;
 }
 
-/* Is it what was mapped? The page with the headers and notes tells. */
+/* Is this the file that was mapped? Compares the page with the headers and notes. */
 static bool is_same_file(const struct ct_target_source *s) {
     const struct ct_target_segment *first = &s->segments[0];
     uint8_t bytes[CT_TARGET_HEAD];
@@ -161,7 +161,7 @@ static int load_from_file(struct ct_target_source *s, const struct ct_os_map *ma
 
 /* ---- the image in memory ---- */
 
-/* The loader has added the bias to addresses in the dynamic section; the file has none there. */
+/* The loader has added the bias to addresses in the dynamic section. Removes it, since the file has none there. */
 static void unbias_dynamic(struct ct_target_source *s, const struct ct_elf *elf) {
     Elf64_Phdr p;
     if (!s->bias || !ct_elf_segment_of_type(elf, PT_DYNAMIC, &p) || !ct_elf_segment_bytes(elf, &p).size)
@@ -177,12 +177,12 @@ static void unbias_dynamic(struct ct_target_source *s, const struct ct_elf *elf)
     }
 }
 
-/* What all modules may have together. */
+/* What is left for all modules together, in bytes. */
 struct room {
     uint64_t text, image;
 };
 
-/* Puts every segment where it would be in a file. One that fails has taken its part of the room as well. */
+/* Puts every segment where it would be in a file. An image that fails uses up its part of the room as well. */
 static int read_memory_image(struct ct_target_source *s, struct room *room) {
     uint64_t size = 0;
     for (size_t i = 0; i < s->segment_count; i++) {
@@ -228,9 +228,9 @@ static int load_from_memory(struct ct_target_source *s, const struct ct_os_map *
     return status;
 }
 
-/* ---- finding them ---- */
+/* ---- finding modules ---- */
 
-/* The mapping of the same file's beginning, nearest below. */
+/* The nearest mapping at or below this one that has the beginning of its file. */
 static const struct ct_os_map *first_of(const struct ct_target_maps *maps, size_t i) {
     for (size_t k = i + 1; k-- > 0;)
         if (maps->items[k].inode == maps->items[i].inode && !maps->items[k].offset &&
@@ -253,7 +253,7 @@ static size_t count_same(const struct ct_target_source *sources, size_t count, u
     return same;
 }
 
-/* CT_ERR_BAD_FILE: this one is too much. */
+/* Returns CT_ERR_BAD_FILE if there is no room left for this module. */
 static int take_room(struct room *room, const struct ct_target_source *s) {
     uint64_t text = 0;
     for (size_t i = 0; i < s->text_count; i++)
@@ -264,7 +264,7 @@ static int take_room(struct room *room, const struct ct_target_source *s) {
     return 0;
 }
 
-static int load(struct ct_target_source *s, const struct ct_target_maps *maps, size_t i, struct room *room) {
+static int load_source(struct ct_target_source *s, const struct ct_target_maps *maps, size_t i, struct room *room) {
     const struct ct_os_map *map = &maps->items[i];
     s->path = strdup(map->path);
     s->inode = map->inode;
@@ -274,7 +274,7 @@ static int load(struct ct_target_source *s, const struct ct_target_maps *maps, s
     return status == CT_ERR_NOT_FOUND ? load_from_memory(s, map, first_of(maps, i), room) : status;
 }
 
-static void program_first(struct ct_target_source *sources, size_t count, uint64_t entry) {
+static void put_program_first(struct ct_target_source *sources, size_t count, uint64_t entry) {
     for (size_t i = 1; i < count; i++)
         if (entry >= sources[i].start && entry < sources[i].end) {
             struct ct_target_source program = sources[i];
@@ -312,7 +312,7 @@ int ct_target_sources_find(struct ct_target_source **out, size_t *count, struct 
             continue;
         struct ct_target_source *s = &sources[*count];
         s->remote = remote;
-        int status = load(s, maps, i, &room);
+        int status = load_source(s, maps, i, &room);
         if (!status)
             status = take_room(&room, s);
         if (!status) {
@@ -324,7 +324,7 @@ int ct_target_sources_find(struct ct_target_source **out, size_t *count, struct 
         if (status == CT_ERR_NO_MEMORY)
             return status;
     }
-    program_first(sources, *count, ct_remote_auxv(remote, AT_ENTRY));
+    put_program_first(sources, *count, ct_remote_auxv(remote, AT_ENTRY));
     for (size_t i = 0; i < *count; i++)
         pthread_mutex_init(&sources[i].mutex, NULL);
     return 0;

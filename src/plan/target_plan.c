@@ -1,8 +1,8 @@
-/* Plans of targets, put together: see target_plan.h and target_internal.h.
+/* Puts the plan of a target together: see target_plan.h and target_internal.h.
  *
- * Modules are analysed, and then planned, by several threads; each has one module at a time, so nothing is shared but the
- * remote's memory, which any thread may read. The result does not depend on who was first: it is the same bytes for the same
- * target, with or without a cache. */
+ * Several threads analyse the modules, and then plan them. Each has one module at a time, so they share only the
+ * remote's memory, which any thread may read. The result does not depend on the order of the threads: the same target
+ * gives the same bytes, with or without a cache. */
 #include "plan/target_internal.h"
 #include "trace/place.h"
 #include "hook/known.h"
@@ -15,19 +15,19 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define NEIGHBOURS   (768ull << 20) /* modules within so much address space share a region */
-#define LARGE_MODULE (256ull << 20) /* of larger ones only the code must be in reach */
-#define LONGEST_MOVE 512u           /* bytes behind a function's start that its patch may have moved elsewhere */
+#define NEIGHBOURS   (768ull << 20) /* modules within this much address space share a region */
+#define LARGE_MODULE (256ull << 20) /* of a larger one, only the code must be within reach */
+#define LONGEST_MOVE 512u           /* bytes after a function's start that its patch may move elsewhere */
 
 struct whole {
-    struct ct_target_plan plan; /* first: what callers see */
+    struct ct_target_plan plan; /* what callers see; must be first */
     const struct ct_target_plan_options *options;
     struct ct_target_maps maps;
     struct ct_target_source *sources;
     struct ct_target_work *works; /* one per module */
     struct ct_target_arena *arenas;
     size_t arena_count;
-    size_t *first_hook; /* of each module, and one more */
+    size_t *first_hook; /* of each module, and the end */
     size_t hook_room;
     size_t *order; /* modules, large ones first */
     size_t source_count;
@@ -75,7 +75,7 @@ static void analyse_part(struct ct_target_pool *pool, void *arg, size_t part) {
     ct_target_analyse_part(arg, part);
 }
 
-static void analyse(struct ct_target_pool *pool, void *arg, size_t i) {
+static void analyse_module(struct ct_target_pool *pool, void *arg, size_t i) {
     struct whole *w = arg;
     struct ct_target_source *s = &w->sources[i];
     s->cancelled = &w->cancel.over;
@@ -92,7 +92,7 @@ static void analyse(struct ct_target_pool *pool, void *arg, size_t i) {
         ct_target_analyse_part(s, 0);
 }
 
-static void describe(struct whole *w, size_t i) {
+static void describe_module(struct whole *w, size_t i) {
     const struct ct_target_source *s = &w->sources[i];
     struct ct_target_module *m = &w->plan.modules[i];
     *m = (struct ct_target_module){
@@ -116,7 +116,7 @@ static int analyse_all(struct whole *w) {
     int status = sort_by_size(w);
     if (status)
         return status;
-    for_all_modules(w, analyse);
+    for_all_modules(w, analyse_module);
     if (is_cancelled(w))
         return CT_ERR_TIMEOUT;
     w->plan.modules = calloc(w->source_count + 1, sizeof *w->plan.modules);
@@ -124,18 +124,19 @@ static int analyse_all(struct whole *w) {
         return CT_ERR_NO_MEMORY;
     w->plan.module_count = w->source_count;
     for (size_t i = 0; i < w->source_count; i++)
-        describe(w, i);
+        describe_module(w, i);
     return 0;
 }
 
 /* ---- stub memory ---- */
 
-static void *reserve(size_t size) {
+static void *reserve_memory(size_t size) {
     void *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return bytes == MAP_FAILED ? NULL : bytes;
 }
 
-/* What must be in reach of stubs: all of the module, since moved code names its data, unless it is too large. */
+/* The range that stubs must reach: the whole module, since moved code refers to its data, or only the code if the
+ * module is too large. */
 static void served_range(const struct ct_target_source *s, uint64_t *start, uint64_t *end) {
     *start = s->start;
     *end = s->end;
@@ -150,7 +151,7 @@ static int compare_works(const void *a, const void *b) {
     return left->source->start < right->source->start ? -1 : left->source->start > right->source->start;
 }
 
-/* Gives the works an arena with a slot for each; false when there is no place for it. */
+/* Makes an arena with a slot for each of the works; returns false if no address is free for it. */
 static bool make_arena(struct whole *w, struct ct_target_work **works, size_t count) {
     struct ct_target_arena *a = &w->arenas[w->arena_count];
     uint64_t start, end, at = ct_target_round(ct_both_codes_size(), 64);
@@ -172,7 +173,7 @@ static bool make_arena(struct whole *w, struct ct_target_work **works, size_t co
         if (a->address || a->size < at + tail)
             break;
     }
-    if (!a->address || !(a->bytes = reserve(a->size)))
+    if (!a->address || !(a->bytes = reserve_memory(a->size)))
         return false;
     memcpy(a->bytes, ct_hook_code, (size_t)(ct_hook_code_end - ct_hook_code));
     memcpy(a->bytes + ct_table_code_offset(), ct_table_code, (size_t)(ct_table_code_end - ct_table_code));
@@ -181,14 +182,14 @@ static bool make_arena(struct whole *w, struct ct_target_work **works, size_t co
     return true;
 }
 
-/* The next arena must not be put there. */
-static int occupy(struct whole *w, const struct ct_target_arena *a) {
+/* Marks the arena's addresses as taken, so that the next arena goes elsewhere. */
+static int occupy_arena(struct whole *w, const struct ct_target_arena *a) {
     int status = ct_target_maps_add(&w->maps, a->address, a->address + a->size);
     ct_target_maps_sort(&w->maps);
     return status;
 }
 
-/* Holes inside of a module are its own. */
+/* Marks whole modules as taken: holes inside a module belong to it. */
 static int occupy_modules(struct whole *w) {
     int status = 0;
     for (size_t i = 0; i < w->source_count && !status; i++)
@@ -197,13 +198,13 @@ static int occupy_modules(struct whole *w) {
     return status;
 }
 
-/* One arena for all of them, or else one for each. Those without get the arena that has no address. */
-static int serve(struct whole *w, struct ct_target_work **works, size_t count) {
+/* Makes one arena for all of these modules, or else one for each. A module without one gets an arena with address 0. */
+static int serve_modules(struct whole *w, struct ct_target_work **works, size_t count) {
     if (make_arena(w, works, count))
-        return occupy(w, &w->arenas[w->arena_count - 1]);
+        return occupy_arena(w, &w->arenas[w->arena_count - 1]);
     for (size_t i = 0; i < count; i++) {
         bool made = count > 1 && make_arena(w, &works[i], 1);
-        int status = made ? occupy(w, &w->arenas[w->arena_count - 1]) : 0;
+        int status = made ? occupy_arena(w, &w->arenas[w->arena_count - 1]) : 0;
         if (status)
             return status;
         if (!made) {
@@ -214,7 +215,7 @@ static int serve(struct whole *w, struct ct_target_work **works, size_t count) {
     return 0;
 }
 
-/* Modules in address order, as many together as are neighbours. */
+/* Goes through the modules in address order; neighbours share an arena. */
 static int place_arenas(struct whole *w) {
     struct ct_target_work **sorted = calloc(w->source_count + 1, sizeof(struct ct_target_work *));
     size_t count = 0, first = 0;
@@ -231,7 +232,7 @@ static int place_arenas(struct whole *w) {
     for (size_t i = 1; i <= count && !status; i++) {
         if (i < count && sorted[i]->source->end - sorted[first]->source->start <= NEIGHBOURS)
             continue;
-        status = serve(w, sorted + first, i - first);
+        status = serve_modules(w, sorted + first, i - first);
         first = i;
     }
     free(sorted);
@@ -259,7 +260,7 @@ static int note_regions(struct whole *w) {
 
 /* ---- hooks ---- */
 
-/* Does something in the process run all of its code in translation? */
+/* Does something in the process translate all code before it runs? */
 static bool is_translated(const struct whole *w) {
     for (size_t i = 0; i < w->maps.count; i++)
         if ((w->maps.items[i].prot & CT_OS_EXEC) && ct_known_translates(w->maps.items[i].path))
@@ -281,7 +282,7 @@ static int prepare_works(struct whole *w) {
     for (size_t i = 0; i < w->source_count; i++)
         functions += w->sources[i].image ? w->sources[i].image->function_count : 0;
     w->hook_room = (functions + 1) * sizeof *w->plan.hooks;
-    w->plan.hooks = reserve(w->hook_room);
+    w->plan.hooks = reserve_memory(w->hook_room);
     if (!w->plan.hooks)
         return CT_ERR_NO_MEMORY;
     functions = 0;
@@ -325,8 +326,8 @@ static void plan_rest(struct whole *w) {
         }
 }
 
-/* Closes the gaps between the modules' hooks, and gives the numbers. */
-static void number(struct whole *w) {
+/* Closes the gaps between the modules' hooks and numbers the hooks. */
+static void number_hooks(struct whole *w) {
     for (size_t i = 0; i < w->source_count; i++) {
         struct ct_target_work *work = &w->works[i];
         struct ct_target_hook *to = w->plan.hooks + w->plan.hook_count;
@@ -354,13 +355,13 @@ static int plan_all(struct whole *w) {
         if (w->works[i].status)
             return w->works[i].status;
     plan_rest(w);
-    number(w);
+    number_hooks(w);
     return note_regions(w);
 }
 
 /* ---- public ---- */
 
-static void store(struct ct_target_pool *pool, void *arg, size_t i) {
+static void store_image(struct ct_target_pool *pool, void *arg, size_t i) {
     struct whole *w = arg;
     (void)pool;
     if (ct_target_cache_store(w->cache, w->cache_bytes, &w->sources[i]))
@@ -384,7 +385,7 @@ static void close_cache(struct whole *w) {
     w->cache = NULL;
 }
 
-static int make(struct whole *w, struct ct_remote *remote) {
+static int make_plan(struct whole *w, struct ct_remote *remote) {
     uint64_t start = ct_os_nanoseconds();
     open_cache(w);
     int status = ct_target_maps_read(&w->maps, remote);
@@ -398,7 +399,7 @@ static int make(struct whole *w, struct ct_remote *remote) {
         status = plan_all(w);
     w->plan.plan_ns = ct_os_nanoseconds() - middle;
     if (w->order)
-        for_all_modules(w, store);
+        for_all_modules(w, store_image);
     close_cache(w);
     free(w->works);
     w->works = NULL;
@@ -414,8 +415,8 @@ int ct_target_plan_make(struct ct_target_plan **out, struct ct_remote *remote,
     if (w) {
         w->options = options ? options : &defaults;
         w->cancel = (struct ct_target_cancel){.given_up = w->options->given_up, .arg = w->options->given_up_arg};
-        status = make(w, remote);
-        if (!status && is_cancelled(w)) /* whoever gave up is not asked again, however late that was */
+        status = make_plan(w, remote);
+        if (!status && is_cancelled(w)) /* the user has given up, even if all is done by now */
             status = CT_ERR_TIMEOUT;
         w->options = NULL;
     }
@@ -454,7 +455,8 @@ void ct_target_plan_free(struct ct_target_plan *plan) {
     free(w);
 }
 
-/* Functions may lie inside of others, and a patch of any of them may be the one: all that start a little before are asked. */
+/* Functions may be inside others, so the pc may be in the patch of any function that starts a little before it: tries
+ * all of these. */
 static uint64_t moved_in(const struct ct_target_plan *plan, size_t first, size_t end, uint64_t pc, bool in_call) {
     size_t low = first, high = end;
     while (low < high) {

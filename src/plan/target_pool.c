@@ -1,4 +1,4 @@
-/* A pool of threads for the time of one call: tasks, which may add others. See target_internal.h. */
+/* A pool of threads that exists during one call. Tasks may add others. See target_internal.h. */
 #include "base/grow.h"
 #include "plan/target_internal.h"
 #include <contrail/status.h>
@@ -9,7 +9,7 @@
 #include <time.h>
 
 #define MAX_THREADS 8u
-#define ASK_NS      20000000 /* now and then */
+#define ASK_NS      20000000 /* between two calls of given_up */
 
 struct task {
     ct_target_task *run;
@@ -20,7 +20,7 @@ struct task {
 struct ct_target_pool {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    struct task *tasks; /* the last one is next */
+    struct task *tasks; /* a stack: the last one is taken next */
     size_t count, capacity;
     unsigned active;
 };
@@ -31,7 +31,7 @@ unsigned ct_target_pool_threads(void) {
     return count < 1 ? 1 : (unsigned)count > MAX_THREADS ? MAX_THREADS : (unsigned)count;
 }
 
-static bool push(struct ct_target_pool *p, struct task task) {
+static bool push_task(struct ct_target_pool *p, struct task task) {
     if (!ct_grow(&p->tasks, &p->capacity, p->count, sizeof *p->tasks, 64))
         return false;
     p->tasks[p->count++] = task;
@@ -40,15 +40,15 @@ static bool push(struct ct_target_pool *p, struct task task) {
 
 void ct_target_pool_add(struct ct_target_pool *p, ct_target_task *run, void *arg, size_t n) {
     pthread_mutex_lock(&p->mutex);
-    bool pushed = push(p, (struct task){run, arg, n});
+    bool pushed = push_task(p, (struct task){run, arg, n});
     pthread_cond_signal(&p->changed);
     pthread_mutex_unlock(&p->mutex);
     if (!pushed)
         run(p, arg, n);
 }
 
-/* Until nothing is left, and nobody is at work who could add something. */
-static void *work(void *arg) {
+/* Runs tasks until none is left and none is running that could add one. */
+static void *run_tasks(void *arg) {
     struct ct_target_pool *p = arg;
     pthread_mutex_lock(&p->mutex);
     for (;;) {
@@ -68,8 +68,8 @@ static void *work(void *arg) {
     return NULL;
 }
 
-/* While the others work. */
-static void watch(struct ct_target_pool *p, struct ct_target_cancel *cancel) {
+/* Asks given_up while the other threads work. */
+static void watch_cancel(struct ct_target_pool *p, struct ct_target_cancel *cancel) {
     struct timespec until;
     pthread_mutex_lock(&p->mutex);
     while (p->count || p->active) {
@@ -86,7 +86,7 @@ static void watch(struct ct_target_pool *p, struct ct_target_cancel *cancel) {
     pthread_mutex_unlock(&p->mutex);
 }
 
-/* Signals are for the thread that called us. It works too, unless somebody is to be asked. */
+/* Only the calling thread receives signals. It runs tasks too, unless it has to ask given_up. */
 void ct_target_pool_run(ct_target_task *run, void *arg, const size_t *order, size_t count,
                         struct ct_target_cancel *cancel) {
     struct ct_target_pool p = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
@@ -97,12 +97,12 @@ void ct_target_pool_run(ct_target_task *run, void *arg, const size_t *order, siz
         ct_target_pool_add(&p, run, arg, order[i]);
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
-    while (started < wanted && !pthread_create(&threads[started], NULL, work, &p))
+    while (started < wanted && !pthread_create(&threads[started], NULL, run_tasks, &p))
         started++;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (started && cancel->given_up)
-        watch(&p, cancel);
-    work(&p);
+        watch_cancel(&p, cancel);
+    run_tasks(&p);
     while (started)
         pthread_join(threads[--started], NULL);
     free(p.tasks);

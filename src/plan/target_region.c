@@ -1,14 +1,14 @@
-/* Where stubs go in the address space of a target.
+/* Finds addresses for stubs in the address space of a target.
  *
- * Any free place within reach works. The better ones are those that nobody will want soon: the kernel hands out addresses
- * directly below what is mapped already, the heap grows upward, the stack downward. So a place is the better the more room it
- * leaves: below what is above it, and above the heap. */
+ * Any free place within reach works. The best are those that nobody else will need soon. The kernel hands out addresses
+ * directly below existing mappings, the heap grows upward, the stack downward. So a place is better if it leaves more
+ * room: below the next mapping above it, and above the heap. */
 #include "plan/target_internal.h"
 #include <stddef.h>
 
 #define LOWEST      (1ull << 20) /* null pointers must fault */
 #define HIGHEST     0x7ffffffff000ull
-#define STEP        (64ull << 10) /* alignment, and the least distance from neighbours */
+#define STEP        (64ull << 10) /* alignment, and the minimum distance from neighbours */
 #define ENOUGH      (1ull << 30)  /* more room is no better */
 #define STACK_EXTRA (256ull << 20)
 
@@ -27,8 +27,8 @@ static uint64_t subtract(uint64_t a, uint64_t b) {
 }
 
 struct search {
-    uint64_t start, end; /* what is served */
-    uint64_t low, high;  /* all of the place must be in here */
+    uint64_t start, end; /* the range to reach */
+    uint64_t low, high;  /* the whole place must be inside */
     uint64_t size;
     struct place best;
 };
@@ -37,16 +37,17 @@ static uint64_t distance_of(const struct search *s, uint64_t address) {
     return address >= s->end ? address - s->end : subtract(s->start, address + s->size);
 }
 
-/* A free range; `grows`: what is below it grows into it. */
-static void offer(struct search *s, uint64_t from, uint64_t to, bool grows) {
+/* Considers a free range. `grows`: the mapping below grows into it. */
+static void offer_range(struct search *s, uint64_t from, uint64_t to, bool grows) {
     uint64_t low = maximum(from + STEP, s->low), high = minimum(subtract(to, STEP), s->high);
     low = (low + STEP - 1) & ~(STEP - 1);
     if (high < s->size || low > high - s->size)
         return;
-    uint64_t last = (high - s->size) & ~(STEP - 1); /* the highest address it can have */
+    uint64_t last = (high - s->size) & ~(STEP - 1); /* the highest possible address */
     if (last < low)
         return;
-    /* As high as leaves enough room above. With something that grows below: in the middle, when there is less. */
+    /* As high as possible with enough room above. If something grows from below and there is less room, in the
+     * middle. */
     uint64_t address = minimum(last, maximum(low, subtract(to, s->size + ENOUGH) & ~(STEP - 1)));
     if (grows) {
         uint64_t middle = (from + (to - s->size - from) / 2) & ~(STEP - 1);
@@ -74,13 +75,13 @@ uint64_t ct_target_gap_find(const struct ct_target_maps *maps, uint64_t program_
     for (size_t i = 0; i < maps->count; i++) {
         const struct ct_os_map *m = &maps->items[i];
         if (m->start > cursor)
-            offer(&s, cursor, m->role == CT_OS_MAP_STACK ? subtract(m->start, STACK_EXTRA) : m->start, grows);
+            offer_range(&s, cursor, m->role == CT_OS_MAP_STACK ? subtract(m->start, STACK_EXTRA) : m->start, grows);
         if (m->end < cursor)
             continue;
         cursor = m->end;
-        /* A heap that is not there yet will be behind the program. */
+        /* A heap that does not exist yet will be after the program. */
         grows = m->role == CT_OS_MAP_HEAP || (m->start < program_end && m->end + ct_os_page_size() > program_end);
     }
-    offer(&s, cursor, HIGHEST, grows);
+    offer_range(&s, cursor, HIGHEST, grows);
     return s.best.address;
 }

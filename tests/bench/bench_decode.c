@@ -1,4 +1,4 @@
-/* Our decoder beside Zydis, linearly over the code of libc and libcrypto, best of several rounds in one run. */
+/* Our decoder against Zydis, linearly over the code of libc and libcrypto; the best of several rounds in one run. */
 #include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
@@ -89,7 +89,7 @@ static uint64_t run_zydis(const struct text *t) {
     return n;
 }
 
-/* Seconds per instruction of one round over all texts. */
+/* Seconds per instruction in one round over all texts. */
 static double measure(uint64_t (*run)(const struct text *), const struct text *texts, size_t count) {
     double start = now();
     uint64_t n = 0;

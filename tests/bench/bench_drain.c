@@ -1,6 +1,6 @@
-/* The drain as a thread of the controller, and as a process of its own without rights (docs/TRUST.md, "Who drains"): what one
- * costs beside the other. Both take the same events out of the same memory and write packed files; rounds alternate, the best
- * of each counts. */
+/* Compares the cost of the drain as a thread of the controller with that of a separate process without rights
+ * (docs/TRUST.md, "Who drains"). Both take the same events out of the same memory and write packed files. Rounds
+ * alternate; the best of each counts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +31,7 @@ static double seconds(void) {
     return (double)ct_clock_now() * 1e-9;
 }
 
-/* Private and shared memory of this process that others do not have, in KiB. */
+/* Memory that only this process has, private and shared, in KiB. */
 static uint64_t own_memory(void) {
     char line[256];
     unsigned long long value, sum = 0;
@@ -82,7 +82,7 @@ static void give_up_rights(void) {
         fprintf(stderr, "bench_drain: not root: the process keeps the rights that it has\n");
 }
 
-/* Ready is one byte, the order to finish another, the result comes last. */
+/* The process sends a byte when it is ready, waits for a byte, finishes, and sends the result. */
 static void drain_apart(struct lane_fixture *f, int orders, int answers) {
     struct result r = {0};
     char byte = '+';

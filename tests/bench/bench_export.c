@@ -1,6 +1,6 @@
-/* How fast traces are exported, format by format, against a bare cursor over the same events. Files go to /dev/null, directories to
- * the one given (default: the temporary one). Processor time, so that others do not disturb. Also what memory the whole took at
- * most. */
+/* How fast traces are exported, format by format, compared with a bare cursor over the same events. Files go to
+ * /dev/null, directories to the given one (default: the temporary one). Measures processor time, so that other programs
+ * do not disturb. Also reports the peak memory. */
 #include "tests/tools/place_of.h"
 #include "export/export.h"
 #include "trace/writer.h"
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define THREADS   4
-#define EVENTS    1000000u /* of each thread */
+#define EVENTS    1000000u /* per thread */
 #define FUNCTIONS 3000u
 #define DEEPEST   24u
 
@@ -24,7 +24,7 @@ static double spent(void) {
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* ---- the trace: calls that go up and down like those of a program ---- */
+/* ---- the trace: its depth rises and falls like a program's ---- */
 
 static uint32_t next_random(uint64_t *state) {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
@@ -41,7 +41,7 @@ static void write_thread(const char *directory, uint32_t id) {
         size_t room;
         uint32_t roll = next_random(&state);
         bool call = depth == 0 || (depth < DEEPEST && (roll & 1));
-        if (call) /* of few that its caller calls, as programs do */
+        if (call) /* one of the few functions that its caller calls, as in programs */
             stack[depth] = ((depth ? stack[depth - 1] : 0) * 7 + (roll >> 8) % 3) % FUNCTIONS;
         else
             depth--;

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""What a child process costs, recorded and followed, beside what it costs alone.
+"""What a child process costs when it is recorded or followed, compared with its cost alone.
 
     bench_forks [--long] [--output DIR]
 
-Children that end at once, children that execute another program, and a small `make -j2`. What starting a session costs is measured
-too, and taken off. Time passes for all who use the machine: processor time, of contrail and of the program together, is
-printed beside it. Best of some rounds, in which all ways take turns. Traces go to DIR (a temporary directory) and are removed."""
+Children that end at once, children that execute another program, and a small `make -j2`. The cost of starting a session
+is measured too, and subtracted. Elapsed time depends on what else runs on the machine, so the processor time of
+contrail and the program together is printed as well. The best of some rounds counts; all ways take turns in each.
+Traces go to DIR (default: a temporary directory) and are removed."""
 import argparse
 import os
 import shutil
@@ -27,7 +28,7 @@ class Bench:
         self.directory, self.rounds = directory, rounds
 
     def once(self, way, command, cwd=None):
-        """Time that passed, and processor time."""
+        """Elapsed time, and processor time."""
         place = os.path.join(self.directory, "trace")
         shutil.rmtree(place, ignore_errors=True)
         if WAYS[way]:
@@ -40,7 +41,7 @@ class Bench:
         return passed, spent
 
     def best(self, command, prepare=None, cwd=None):
-        """For each way: the shortest time, the least processor time."""
+        """For each way: the shortest elapsed time, and the shortest processor time."""
         found = {way: [] for way in WAYS}
         for _ in range(self.rounds):
             for way in WAYS:
@@ -51,7 +52,8 @@ class Bench:
 
     def line(self, what, way, times, alone):
         ratio = "" if way == "alone" else ", %.1f times" % (times[0] / alone[0])
-        print("  %-24s %-9s %8.2f ms%s; %.2f ms of processors" % (what, way, times[0] * 1e3, ratio, times[1] * 1e3), flush=True)
+        print("  %-24s %-9s %8.2f ms%s; %.2f ms of processors" %
+              (what, way, times[0] * 1e3, ratio, times[1] * 1e3), flush=True)
 
 
 def each(bench, what, count, program):

@@ -1,4 +1,4 @@
-/* How fast function tables open: functions per second, against merely looking at the same records with elfutils. */
+/* How fast function tables open: functions per second, compared with only reading the same records with elfutils. */
 #include "symbols/functions.h"
 #include <elfutils/libdw.h>
 #include <fcntl.h>
@@ -35,7 +35,7 @@ static double time_table(const char *path, size_t *count) {
     return spent;
 }
 
-/* Only to look at the same records through libelf and libdw: nothing is sorted, merged or kept. */
+/* Only reads the same records through libelf and libdw: nothing is sorted, merged or kept. */
 static void look(Elf *elf, Elf_Scn *section, const GElf_Shdr *header, const char *name) {
     unsigned char *ident = (unsigned char *)elf_getident(elf, NULL);
     Dwarf_CFI_Entry entry;

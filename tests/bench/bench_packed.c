@@ -1,10 +1,10 @@
-/* Packed against raw index files: bytes per event, and events per second written and read by one core.
+/* Packed against raw index files: bytes per event, and events per second that one core writes and reads.
  *
- *   bench_packed [index.atf...]        raw files that were recorded (--format atf2); without, events of a made-up program
+ * bench_packed [index.atf...]        recorded raw files (--format atf2); without any, events of a made-up program
  *
- * "other clock": the same events with times that have a random part of up to 10 ns, for machines whose counter has steps of that
- * size. Seconds are of processor time, the kernel's part included: what one core can do, on a busy machine too. Files are
- * written where TMPDIR says (default /tmp). */
+ * "other clock": the same events with a random part of up to 10 ns in their times, for machines whose counter has steps
+ * of that size. Seconds are processor time, including the kernel's: what one core can do, even on a busy machine. Files
+ * go to TMPDIR (default /tmp). */
 #include "tests/tools/place_of.h"
 #include "abi/atf.h"
 #include "trace/file.h"
@@ -46,7 +46,7 @@ static void clean(void) {
 
 /* ---- events ---- */
 
-/* 200 functions that each call some others, in one order or another. */
+/* 200 functions that each call some others, in varying order. */
 static struct atf_index_event *make_up(size_t *count) {
     struct atf_index_event *events = malloc(MADE_UP * sizeof *events);
     uint32_t stack[40], depth = 0;
@@ -78,7 +78,7 @@ static struct atf_index_event *load(const char *path, size_t *count) {
 
 /* ---- writing and reading ---- */
 
-/* `step` events at a time; returns seconds. */
+/* Writes `step` events at a time; returns seconds. */
 static double write_all(const struct atf_index_event *events, size_t count, int encoding, size_t step,
                         uint64_t *bytes) {
     const struct ct_trace_format format = {.encoding = encoding};

@@ -1,5 +1,6 @@
-/* What a hooked call costs: the recorder's call+return pair against two bare timestamp reads, against the same stub with an
- * overwritten return address (kept here only), disabled, and with an empty listener. All in one run, best of several. */
+/* What a hooked call costs: the recorder's call and return against two bare timestamp reads, against a stub that
+ * overwrites the return address (which exists only here), disabled, and with an empty listener. All in one run, best of
+ * several. */
 #include <contrail/contrail.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -52,7 +53,7 @@ static void check(int status, const char *what) {
     exit(1);
 }
 
-/* ---- the classic way: the return address is overwritten, the body is jumped to ---- */
+/* ---- the classic way: overwrite the return address, jump to the body ---- */
 
 static void poke(uint64_t address, const void *bytes, size_t size) {
     int memory = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
@@ -63,7 +64,7 @@ static void poke(uint64_t address, const void *bytes, size_t size) {
     close(memory);
 }
 
-/* The patch of a hooked function leads to its stub; a landing pad may stand before it. */
+/* The patch of a hooked function leads to its stub; a landing pad may precede it. */
 static uint64_t stub_of(const void *function) {
     const uint8_t *p = function;
     int32_t displacement;
@@ -73,7 +74,7 @@ static uint64_t stub_of(const void *function) {
     return (uint64_t)(p + 5) + (uint64_t)(int64_t)displacement;
 }
 
-/* One page that a rel32 from the stub reaches; kept for all stubs and all rounds. */
+/* A page that a rel32 from the stub reaches; kept for all stubs and rounds. */
 static uint8_t *near_page(uint64_t stub) {
     static uint8_t *page;
     static size_t used;
@@ -90,7 +91,7 @@ static uint8_t *near_page(uint64_t stub) {
     return page + used;
 }
 
-/* In place of `call body`, a jump to: push resume; jmp body. Everything else stays the same. */
+/* Replaces `call body` with a jump to: push resume; jmp body. Everything else stays the same. */
 static void make_classic(const void *function) {
     uint64_t stub = stub_of(function);
     uint8_t *thunk = near_page(stub);

@@ -1,4 +1,4 @@
-/* How long the plan for another process takes, without and with the cache of analyses, and where the time goes. */
+/* How long the plan for another process takes, with and without the cache of analyses, and where the time goes. */
 #include "plan/target_plan.h"
 #include <contrail/status.h>
 #include <dirent.h>
@@ -33,7 +33,7 @@ static void keep_best(struct figures *best, const struct ct_target_plan *p, doub
     }
 }
 
-/* A fresh process each time, stopped where a recording would begin. */
+/* A new process each time, stopped where a recording would begin. */
 static bool measure(char *const *argv, const char *cache, struct figures *best) {
     struct ct_remote *remote;
     struct ct_target_plan *plan = NULL;

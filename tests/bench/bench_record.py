@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Speed of recording, from start to files, with the command line tool as a user runs it.
 
-    bench_record [--long] [--output DIR] [--only NAME]...    NAME: pair, detail, throw, switch, memory, mark, rate, start, attach
+    bench_record [--long] [--output DIR] [--only NAME]...
 
-Prints what was measured beside what is asked for. Ratios are taken in one run; figures of a busy machine say how busy it was.
---long: the rate is held for 30 s instead of 5 (5 GB on disk for that time). Traces go to DIR (a temporary directory) and are
-removed."""
+NAME is pair, detail, throw, switch, memory, mark, rate, start or attach. Prints measured figures next to the goals.
+Ratios are measured in one run; on a busy machine, figures say how busy it was. --long: keeps up the rate for 30 s
+instead of 5 (5 GB on disk during that time). Traces go to DIR (default: a temporary directory) and are removed."""
 import argparse
 import json
 import os
@@ -61,7 +61,7 @@ class Bench:
         return output, *read_manifest(place)
 
     def follow(self, command):
-        """The same with `stalk`; its output."""
+        """Runs a command under `stalk`. Returns its output."""
         place = os.path.join(self.directory, "trace")
         shutil.rmtree(place, ignore_errors=True)
         return self.contrail("stalk", "--quiet", "--output", place, "--", *command)
@@ -113,8 +113,9 @@ def bench_pair(bench):
 
 def bench_detail(bench):
     command = [WORK, "pair", "30" if bench.long else "10", "200000"]
-    kinds = {"--detail off": [], "--stack-bytes 0": [], "--stack-bytes 128": [], "--stack-bytes 512": [], "--vectors": []}
-    for _ in range(5):  # side by side: what disturbs one disturbs all
+    kinds = {"--detail off": [], "--stack-bytes 0": [], "--stack-bytes 128": [], "--stack-bytes 512": [],
+             "--vectors": []}
+    for _ in range(5):  # in turns: what disturbs one disturbs all
         for kind, found in kinds.items():
             found.append(json.loads(bench.record(command, *kind.split())[0])["pair_best"])
             bench.clean()
@@ -129,17 +130,20 @@ def bench_detail(bench):
 
 
 def bench_throw(bench):
-    """Processor time of the throwing thread: of a throw that takes long, the best would be with others in between."""
-    bench.line("exception: thrown, and caught so many frames above; beside it, what is recorded of the program's own functions alone")
+    """Measures processor time of the throwing thread: a throw that takes long never has the machine to itself."""
+    bench.line("exception: thrown, and caught so many frames above; beside it, what is recorded of the program's own "
+               "functions alone")
     for kind in "plain", "cleanup":
         for depth in 1, 10, 100, 1000:
             command = [THROW_WORK, kind, str(depth), str(max(10, (4000 if bench.long else 1000) // depth))]
-            native = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)["throw_best"]
+            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+            native = json.loads(done.stdout)["throw_best"]
             found = []
             for options in [], ["--detail", "off"], ["--only", "throw_work"]:
                 found.append(json.loads(bench.record(command, *options)[0])["throw_best"])
                 bench.clean()
-            bench.line("  %-7s %4d frames   untraced %9.1f us, recorded %9.1f us %6.1f x, without detail %6.1f x, own functions %6.1f x" %
+            bench.line("  %-7s %4d frames   untraced %9.1f us, recorded %9.1f us %6.1f x, without detail %6.1f x, "
+                       "own functions %6.1f x" %
                        (kind, depth, native / 1e3, found[0] / 1e3, *(f / native for f in found)))
 
 
@@ -147,8 +151,9 @@ def bench_throw(bench):
 
 
 def bench_switch(bench):
-    """Processor time of the thread. What counts is the last column of each: how it grows with their number."""
-    bench.line("a switch to another coroutine, with the calls and returns around it; in brackets: as many times what it is with 10")
+    """Measures processor time of the thread. The last column of each line counts: the growth with the number."""
+    bench.line("a switch to another coroutine, with the calls and returns around it; in brackets: as many times what "
+               "it is with 10")
     for how in "plain", "ucontext":
         first = None
         for count in 10, 1000, 10000:
@@ -164,7 +169,7 @@ def bench_switch(bench):
 
 
 def lane_memory(pid):
-    """Resident bytes of the shared memory that the recorder and the program have in common."""
+    """Resident bytes of the memory that the recorder and the program share."""
     resident, ours = 0, False
     with open("/proc/%d/smaps" % pid) as file:
         for line in file:
@@ -250,7 +255,7 @@ def tree_size(top):
 
 
 def time_to_main(bench):
-    """Seconds from starting contrail to the first function that python's main calls, by the trace's own clock."""
+    """Seconds from the start of contrail to the first function that python's main calls, by the trace's clock."""
     start = time.clock_gettime(time.CLOCK_BOOTTIME)
     _, manifest, session = bench.record([PYTHON, "-c", "pass"], "--lossless")
     text = bench.contrail("replay", session, "--function", "Py_BytesMain", "--depth", "1", "--absolute", "--limit", "2",

@@ -1,6 +1,6 @@
-/* What moving a function's first bytes costs, beside decoding them and beside Zydis decoding them.
+/* What it costs to move a function's first bytes, compared with decoding them, by us and by Zydis.
  *
- * The prologues are the C library's: where a function may begin behind a ret, at the next multiple of 16. */
+ * The prologues are the C library's: a function may begin after a ret, at the next multiple of 16. */
 #include <link.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* How fast traces are read: events per second of a bare cursor, of report (one worker, and all) and of replay, on a trace of 5
- * million events in 4 threads; and the memory it takes on one ten times as large (--large). */
+/* How fast traces are read: events per second of a bare cursor, of report (one worker, and all) and of replay, on a
+ * trace of 5 million events in 4 threads; and the memory that a trace ten times as large takes (--large). */
 #include "tests/tools/place_of.h"
 #include "report/functions.h"
 #include "report/replay.h"
@@ -135,7 +135,7 @@ int main(int argc, char **argv) {
     mkdir(directory, 0700);
     write_trace(directory, (uint64_t)events);
     must(ct_trace_open(&trace, directory, NULL, 0), "trace");
-    read_bare(trace); /* warm */
+    read_bare(trace); /* once, so that the files are in memory */
     double bare = read_bare(trace);
     print_speed("bare cursor", events, bare, bare);
     print_speed("report, one worker", events, make_report(trace, 1, false), bare);

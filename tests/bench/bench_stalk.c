@@ -1,7 +1,7 @@
-/* What following costs: the micro workloads and, if they are there, an interpreter and sqlite, native and followed in one run, best of
- * several; blocks translated per second; memory per translated byte.
+/* What following costs: the micro workloads and, if they are installed, an interpreter and sqlite, native and followed
+ * in one run, best of several; blocks translated per second; memory per translated byte.
  *
- * Programs are run with the library of tests/e2e/stalk/preload.c, which is looked for beside us in the build, or is the
+ * Programs run with the library of tests/e2e/stalk/preload.c. It is found next to this program in the build, or is the
  * only argument. */
 #include <contrail/stalker.h>
 #include "calls.h"
@@ -39,7 +39,7 @@ static void summarize(void *user, int tid, const struct ct_stalker_call_count *c
         events_seen += counts[i].count;
 }
 
-/* Ways to follow, and what they are called in the environment of the preloaded library. */
+/* Ways to follow, and their names in the environment of the preloaded library. */
 static const struct way {
     const char *name, *setting;
     uint32_t mask;
@@ -147,7 +147,7 @@ static void bench_excluded(void) {
 
 /* ---- inline caches ---- */
 
-/* One indirect call with the first `count` of the functions that fanout calls; a power of two. */
+/* One indirect call that calls the first `count` of fanout's functions; `count` is a power of two. */
 static __attribute__((noinline)) uint64_t call_targets(void *const *functions, uint32_t count, uint64_t calls) {
     uint64_t sum = 0;
     uint32_t place = 0;
@@ -263,7 +263,7 @@ static void bench_program(const char *name, const char *const *argv, const char 
 
 /* ---- translation ---- */
 
-/* test eax, eax; jz next; then a return: two blocks of a few instructions each, a million different ones. */
+/* test eax, eax; jz next; ret: two blocks of a few instructions each, a million different ones. */
 static void bench_translation(void) {
     enum { FUNCTIONS = 20000, SIZE = 32 };
     static const uint8_t code[SIZE] = {0x48, 0x89, 0xf8, 0x48, 0x83, 0xc0, 0x03, 0x85, 0xf6,
@@ -310,7 +310,7 @@ static const char *find_library(const char *program) {
     const char *slash = strrchr(program, '/');
     snprintf(path, sizeof path, "%.*s/../e2e/stalk/libstalk_preload.so", slash ? (int)(slash - program) : 1,
              slash ? program : ".");
-    return realpath(path, NULL); /* programs may change their directory, and the loader wants a path with a slash */
+    return realpath(path, NULL); /* programs may change their directory, and the loader needs a path with a slash */
 }
 
 int main(int argc, char **argv) {

@@ -1,5 +1,5 @@
-/* How fast trace files are written and read, against memcpy of the same bytes in memory; on the disk of the directory given
- * (default: the temporary one). */
+/* How fast trace files are written and read, compared with memcpy of the same bytes in memory; on the disk of the given
+ * directory (default: the temporary one). */
 #include "tests/tools/place_of.h"
 #include "trace/crc32.h"
 #include "trace/writer.h"
@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define THREADS   16
-#define EVENTS    500000u /* of each thread */
+#define EVENTS    500000u /* per thread */
 #define FUNCTIONS 30000u
 
 static double now(void) {

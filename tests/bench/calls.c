@@ -60,13 +60,13 @@ static uint64_t run_fanout(uint64_t calls) {
     uint64_t sum = 0;
     uint32_t place = 0;
     for (uint64_t i = 0; i < calls; i++) {
-        place += 0x9e3779b9; /* 2^32 by the golden ratio: all targets equally often, never the same twice in a row */
+        place += 0x9e3779b9; /* 2^32 divided by the golden ratio: all targets equally often, never one twice in a row */
         sum += fans[place >> 28](i);
     }
     return sum;
 }
 
-/* ---- all of them ---- */
+/* ---- all modes ---- */
 
 #define FAN_ADDRESS(n) (void *)calls_fan_##n,
 static void *const flat_functions[] = {(void *)calls_leaf};

@@ -12,11 +12,11 @@
 
 struct calls_mode {
     const char *name;
-    /* Makes `calls` calls (rounded down to what `unit` divides) of the functions below and nothing else; the result
-     * depends on every one of them. The function itself is not to be hooked. */
+    /* Makes `calls` calls (rounded down to a multiple of `unit`) of the functions below and nothing else; the result
+     * depends on every one of them. Do not hook the function itself. */
     uint64_t (*run)(uint64_t calls);
     unsigned unit;
-    void *const *functions; /* what it calls */
+    void *const *functions; /* the functions that it calls */
     size_t function_count;
 };
 
@@ -24,7 +24,7 @@ struct calls_mode {
  * predictor learns (so that calls are timed, not mispredictions). NULL after the last. */
 extern const struct calls_mode *const calls_modes[];
 
-/* By name, or NULL. */
+/* The mode with this name, or NULL. */
 const struct calls_mode *calls_find_mode(const char *name);
 
 /* One leaf, for benches that want to call it themselves. */

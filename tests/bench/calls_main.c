@@ -1,6 +1,6 @@
 /* The micro workload as a program: calls [MODE [MILLIONS]]
  *
- * Prints what a call and return cost in it, under whatever it runs, and a sum that must not depend on that. */
+ * Prints what a call and return cost in it, recorded or not, and a sum that must not depend on that. */
 #include "calls.h"
 #include <stdio.h>
 #include <stdlib.h>

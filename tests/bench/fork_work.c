@@ -1,4 +1,5 @@
-/* fork_work COUNT [PROGRAM]: makes children one after the other, which end at once, or execute PROGRAM. For bench_forks. */
+/* fork_work COUNT [PROGRAM]: makes children one after the other; they end at once, or execute PROGRAM. For
+ * bench_forks. */
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,10 +1,10 @@
-/* The program that bench_record records. It times itself, under whatever it runs, and prints one line of JSON.
+/* The program that bench_record records. It times itself, recorded or not, and prints one line of JSON.
  *
- *   record_work pair ROUNDS CALLS     what a call and its return cost, and what two bare timestamps cost, side by side
- *   record_work rate EVENTS SECONDS   makes EVENTS events a second (half as many calls), evenly
+ *   record_work pair ROUNDS CALLS     the cost of a call and its return, and of two bare timestamps, in one run
+ *   record_work rate EVENTS SECONDS   makes EVENTS events per second (half as many calls), evenly
  *   record_work full SECONDS          calls as fast as it can
- *   record_work wait                  says that it is there, then waits for the end of its input
- *   record_work threads COUNT         the same, with so many threads that have made calls and are still there */
+ *   record_work wait                  prints a line when it is ready, then waits for the end of its input
+ *   record_work threads COUNT         like wait, with COUNT threads that have made calls and are still alive */
 #include "calls.h"
 #include <pthread.h>
 #include <stdio.h>
@@ -49,7 +49,7 @@ static double time_calls(uint64_t count) {
     return spent / (double)count;
 }
 
-/* Rounds are short, with time to write the events in between, so that nothing waits and nothing is lost. */
+/* Rounds are short, with time in between to write the events, so that nothing waits and nothing is lost. */
 static int run_pair(unsigned rounds, uint64_t calls) {
     double *stamps = calloc(rounds, sizeof *stamps), *pairs = calloc(rounds, sizeof *pairs);
     if (!rounds || !stamps || !pairs)
@@ -68,7 +68,7 @@ static int run_pair(unsigned rounds, uint64_t calls) {
     return 0;
 }
 
-/* What is late is made up for, so that the rate holds on a busy machine too. */
+/* Catches up when it is late, so that the rate is right on a busy machine too. */
 static int run_rate(double events, double seconds) {
     const struct calls_mode *flat = calls_find_mode("flat");
     double start = now_ns(), made = 0, spent;

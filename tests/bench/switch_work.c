@@ -1,8 +1,8 @@
-/* The program that bench_record records to see what it costs that coroutines take turns. It times itself, under whatever it runs, and
+/* The program that bench_record records to see what switches of coroutines cost. It times itself, recorded or not, and
  * prints one line of JSON: nanoseconds of processor time for a switch, best of ROUNDS.
  *
  *   switch_work ucontext COUNT ROUNDS    COUNT coroutines, each suspended in three calls
- *   switch_work plain COUNT ROUNDS       the same, switched by a function of a few instructions */
+ *   switch_work plain COUNT ROUNDS       these, but switched by a function of a few instructions */
 #include "../e2e/stack_switch.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include <ucontext.h>
 
 #define STACK_SIZE 16384
-#define SWITCHES   20000 /* in a round, at least: all coroutines have their turn */
+#define SWITCHES   20000 /* at least, per round: every coroutine has its turn */
 #define FN         __attribute__((noinline)) static
 #define KEEP()     __asm__ volatile("" ::: "memory")
 
@@ -77,7 +77,7 @@ static int make(struct coroutine *c) {
     return 0;
 }
 
-/* Of this thread alone: on a busy machine the whole would be somebody else's. */
+/* Processor time of this thread alone: elapsed time on a busy machine includes other programs. */
 static double now_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
@@ -95,7 +95,7 @@ int main(int argc, char **argv) {
         if (make(&all[i]))
             return 1;
     int times = count < SWITCHES / 2 ? SWITCHES / 2 / count : 1;
-    for (int round = -1; round < atoi(argv[3]); round++) { /* in the first they all begin */
+    for (int round = -1; round < atoi(argv[3]); round++) { /* in the first round they all begin */
         double start = now_ns();
         for (int n = 0; n < times; n++)
             for (int i = 0; i < count; i++)

@@ -1,8 +1,8 @@
-/* The C++ program that bench_record records to see what an exception costs. It times itself, under whatever it runs, and
+/* The C++ program that bench_record records to see what an exception costs. It times itself, recorded or not, and
  * prints one line of JSON: nanoseconds of processor time for a throw, best of ROUNDS.
  *
- *   throw_work plain DEPTH ROUNDS      thrown through DEPTH frames, and caught
- *   throw_work cleanup DEPTH ROUNDS    the same, with an object to be destroyed in each of them */
+ * throw_work plain DEPTH ROUNDS      thrown through DEPTH frames, and caught throw_work cleanup DEPTH ROUNDS    like
+ * plain, with an object to destroy in each frame */
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -43,7 +43,7 @@ FN int catcher(bool cleanup, int depth) {
     }
 }
 
-/* Of this thread alone: on a busy machine the whole would be somebody else's. */
+/* Processor time of this thread alone: elapsed time on a busy machine includes other programs. */
 static double now_ns() {
     struct timespec t;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
@@ -55,7 +55,7 @@ int main(int argc, char **argv) {
         return 64;
     bool cleanup = !strcmp(argv[1], "cleanup");
     int depth = atoi(argv[2]), rounds = atoi(argv[3]);
-    int batch = depth < 50 ? 100 / depth : 1; /* reading the clock takes its time too */
+    int batch = depth < 50 ? 100 / depth : 1; /* reading the clock takes time too */
     double best = 1e18;
     for (int i = 0; i < rounds; i++) {
         double start = now_ns();

@@ -8,7 +8,7 @@
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
 static ZydisDecoder decoder;
-static int8_t general[ZYDIS_REGISTER_MAX_VALUE + 1]; /* register -> 0-15, -1 for what is no general register */
+static int8_t general[ZYDIS_REGISTER_MAX_VALUE + 1]; /* register -> 0-15; -1: not a general register */
 static uint64_t hits[COUNT(known_errors)];
 
 const char *const diff_class_names[DIFF_COUNT] = {
@@ -76,7 +76,7 @@ static uint8_t zydis_kind(const ZydisDecodedInstruction *z, const ZydisDecodedOp
         return CT_INSN_HALT;
     case ZYDIS_MNEMONIC_XBEGIN:
         return CT_INSN_XBEGIN;
-    case ZYDIS_MNEMONIC_XEND: /* the oracle files it under conditional branches, but it always continues below */
+    case ZYDIS_MNEMONIC_XEND: /* the oracle calls it a conditional branch, but it always continues below */
         return CT_INSN_OTHER;
     default:
         return z->meta.category == ZYDIS_CATEGORY_COND_BR ? CT_INSN_JCC : CT_INSN_OTHER;
@@ -87,7 +87,7 @@ static uint16_t register_bit(ZydisRegister r) {
     return general[r] < 0 ? 0 : (uint16_t)(1u << general[r]);
 }
 
-/* Effects as the operands of Zydis tell them. */
+/* Effects according to the operands of Zydis. */
 static void zydis_effects(const struct compared *c, struct ct_x64_effects *e) {
     *e = (struct ct_x64_effects){0};
     for (unsigned i = 0; i < c->zydis.operand_count; i++) {
@@ -183,7 +183,7 @@ static void compare_parts(struct compared *c, uint64_t address) {
     compare_memory(c);
 }
 
-/* Flags that Zydis says are surely written: none when it calls the write of rflags conditional. */
+/* Flags that Zydis says are always written: none if it calls the write of rflags conditional. */
 static uint16_t surely_written(const struct compared *c, const struct ct_x64_effects *z) {
     for (unsigned i = c->zydis.operand_count_visible; i < c->zydis.operand_count; i++) {
         const ZydisDecodedOperand *op = &c->operands[i];
@@ -219,7 +219,7 @@ static bool applies(const struct known *k, const struct compared *c) {
            (!k->category || k->category == c->zydis.meta.category) && k->classes & c->unexplained;
 }
 
-/* Moves what the table of oracle errors explains from unexplained to known. */
+/* Moves disagreements that the table of oracle errors explains from unexplained to known. */
 static void explain(struct compared *c) {
     for (size_t i = 0; i < COUNT(known_errors) && c->unexplained; i++) {
         const struct known *k = &known_errors[i];

@@ -1,5 +1,5 @@
-/* One instruction through our decoder and through Zydis, the oracle: where do they disagree, and is it known that the
- * oracle is wrong there? Used by the differential test over real programs and by the fuzzer. */
+/* Decodes one instruction with our decoder and with Zydis, the oracle: where do they disagree, and is the oracle known
+ * to be wrong there? Used by the differential test over real programs and by the fuzzer. */
 #ifndef CT_TESTS_DIFF_COMPARE_H
 #define CT_TESTS_DIFF_COMPARE_H
 
@@ -44,20 +44,20 @@ struct compared {
     ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
     uint32_t unexplained;      /* bits of enum diff_class */
     uint32_t known;            /* disagreements that the table of oracle errors explains */
-    uint32_t bits[DIFF_COUNT]; /* for masks: ours xor oracle's */
+    uint32_t bits[DIFF_COUNT]; /* for masks: ours xor the oracle's */
 };
 
 void diff_init(void);
 
-/* Returns by how much to go on: the oracle's length, or ours, or 1. */
+/* Returns how many bytes to skip: the oracle's length, or ours, or 1. */
 size_t diff_compare(const uint8_t *bytes, size_t size, uint64_t address, struct compared *c);
 
 /* Prints one disagreement on standard output. */
 void diff_print(const uint8_t *bytes, size_t size, const struct compared *c);
 
-/* The oracle errors, one line each: hits (may be NULL: only the list), what, why. */
+/* Prints the oracle's errors, one line each: hits (NULL: only the list), what, why. */
 size_t diff_known_count(void);
-void diff_known_hits(uint64_t *hits); /* adds this process's hits */
+void diff_known_hits(uint64_t *hits); /* adds the hits of this process */
 void diff_known_print(const uint64_t *hits);
 
 #endif

@@ -2,9 +2,9 @@
  *
  *   decode_diff [--sample N | --all] [--jobs N] [folder or file ...]     (default: a sample of 50 M, /usr/bin /usr/lib)
  *
- * Each section is cut into chunks; a sample takes chunks at even steps over the sorted list of files, so it is the same
- * on every run and touches every larger file. A chunk is decoded linearly by both; where both say "bad", one byte is
- * skipped. Exit 1 on any disagreement that the table of oracle errors (known.h) does not explain. */
+ * Each section is cut into chunks. A sample takes chunks at even steps over the sorted list of files, so it is the same
+ * on every run and includes every larger file. Both decode a chunk linearly; if both say "bad", one byte is skipped.
+ * Exits with 1 on any disagreement that the table of oracle errors (known.h) does not explain. */
 #include <elf.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -31,11 +31,11 @@ struct file {
 struct chunk {
     uint32_t file;
     uint64_t start, end;  /* offsets in the file */
-    uint64_t section_end; /* an instruction may run on to here */
+    uint64_t section_end; /* an instruction may reach up to here */
     bool taken;           /* part of the sample */
 };
 
-struct totals { /* written by one process each, in shared memory */
+struct totals { /* in shared memory; each is written by one process */
     uint64_t instructions, bytes, bad, unexplained, by_class[DIFF_COUNT], explained[DIFF_COUNT];
     uint64_t known[128];
 };
@@ -78,7 +78,7 @@ static int by_inode(const void *a, const void *b) {
     return by_path(a, b);
 }
 
-/* Hard links count once: the first path stays. */
+/* Hard links count once: the first path is kept. */
 static void sort_files(void) {
     size_t n = 0;
     qsort(files, file_count, sizeof *files, by_inode);
@@ -152,7 +152,7 @@ static void compare_chunk(const uint8_t *map, const struct chunk *k, struct tota
     t->bytes += k->end - k->start;
 }
 
-/* Marks chunks at even steps until `wanted` bytes are in the sample; returns how many chunks. */
+/* Marks chunks at even steps until the sample has `wanted` bytes; returns the number of chunks. */
 static size_t take_sample(uint64_t wanted) {
     uint64_t due = 0;
     size_t n = 0;

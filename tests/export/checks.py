@@ -1,4 +1,5 @@
-"""One check for each format: exports a trace, lets another program read it, and compares with what is known of the trace."""
+"""One check per format: exports a trace, lets another program read it, and compares that with what is known about the
+trace."""
 import collections
 import filecmp
 import json
@@ -101,7 +102,7 @@ def atf_pb(export):
             functions[fields.get("process", 0), fields["function_id"]] = fields
         elif kind in ("call", "return", "exception"):
             thread = threads[fields.get("thread", 0)]
-            function = functions[thread.get("process", 0), fields["function_id"]]  # told of before
+            function = functions[thread.get("process", 0), fields["function_id"]]  # declared before
             events.append((fields["timestamp_ns"], thread["tid"], kind, function["name"], fields.get("depth", 0)))
             order[thread["tid"]].append((fields["timestamp_ns"], kind, function["name"], fields.get("depth", 0)))
         elif kind == "loss":
@@ -119,11 +120,11 @@ def ctf(export):
     path = export.write("ctf")
     trace = export.trace
     if not trace.events() and not trace.losses():
-        return  # babeltrace2 has nothing to say of a trace without streams
+        return  # babeltrace2 prints nothing for a trace without streams
     order, discarded = readers.ctf(path)
     for tid, rows in threads_in_order(trace).items():
         same(order[tid], rows, f"thread {tid}")
-    # babeltrace2 cannot know of what was lost before the first packet of a stream
+    # babeltrace2 cannot know what was lost before the first packet of a stream
     first = sum(thread.losses[0][0] for thread in trace.threads() if thread.losses and lost_first(thread))
     assert first or discarded == sum(lost for lost, _ in trace.losses()), (discarded, trace.losses())
 
@@ -135,7 +136,7 @@ def lost_first(thread):
 # ---- timelines ----
 
 class Step(collections.namedtuple("Step", "track time phase name note")):
-    """B, E or i of a track (pid, tid, lane); the note is what an annotation says."""
+    """B, E or i of a track (pid, tid, lane); the note is the text of an annotation."""
 
 
 def chrome_steps(path):
@@ -163,15 +164,17 @@ def chrome_steps(path):
 
 
 def perfetto_steps(path):
-    """The same from Perfetto's packets, with the rules of the format: interned names, incremental clocks, defaults."""
+    """The steps from Perfetto's packets, by the rules of the format: interned names, incremental clocks, defaults."""
     state, tracks, processes, steps = {}, {}, {}, []
     for packet in readers.perfetto_packets(path):
         sequence = packet["trusted_packet_sequence_id"][0]
         if packet["sequence_flags"] and packet["sequence_flags"][0] & 1:
-            state[sequence] = {"names": {}, "notes": {}, "categories": {}, "defaults": packet["trace_packet_defaults"][0]}
+            state[sequence] = {"names": {}, "notes": {}, "categories": {},
+                               "defaults": packet["trace_packet_defaults"][0]}
         s = state.get(sequence)
         for data in packet["interned_data"]:
-            for key, into in (("event_names", "names"), ("debug_annotation_names", "notes"), ("event_categories", "categories")):
+            for key, into in (("event_names", "names"), ("debug_annotation_names", "notes"),
+                              ("event_categories", "categories")):
                 for entry in data[key]:
                     assert entry["iid"][0] not in s[into], "interned twice"
                     s[into][entry["iid"][0]] = entry["name"][0]
@@ -230,7 +233,7 @@ def slices_of(steps):
 
 
 def check_steps(trace, steps):
-    """Every event of the trace is one step, and the rest is explained."""
+    """Every event of the trace is one step, and all other steps are explained."""
     begun = [s for s in steps if s.phase == "B" and s.note != "continued"]
     ended = collections.Counter(s.note for s in steps if s.phase == "E")
     instants = [s for s in steps if s.phase == "i"]
@@ -287,12 +290,12 @@ def perfetto(export):
 
 
 def plain(steps):
-    """Steps without the names of tracks, which formats have in their own way."""
+    """Steps without the names of tracks, which differ between formats."""
     return [(s.time, s.phase, s.name, s.note) for s in steps]
 
 
 def timelines(export):
-    """Both say the same, event by event."""
+    """Both formats have the same steps, event by event."""
     _, a = chrome(export)
     _, b = perfetto(export)
     same(plain(a), plain(b), "chrome against perfetto")
@@ -323,7 +326,8 @@ def speedscope(export, schema=None):
     _, steps = perfetto(export)
     begun = sum(s.phase == "B" for s in steps)
     assert opened == begun + export.trace.entries(), (opened, begun)
-    assert readers.output_of(["jq", "[.profiles[].events[] | select(.type == \"O\")] | length", path]).strip() == b"%d" % opened
+    count = readers.output_of(["jq", "[.profiles[].events[] | select(.type == \"O\")] | length", path]).strip()
+    assert count == b"%d" % opened
     names = {frame["name"] for frame in value["shared"]["frames"]}
     assert {name for thread in export.trace.threads() for _, _, name, _ in thread.events} <= names
 
@@ -383,5 +387,5 @@ def callgrind(export, inclusive=False):
     assert all(calls <= functions[name][1] for name, calls in incoming.items()), "more calls than there were"
 
 
-ALL = {"atf2": atf2, "atf-pb": atf_pb, "ctf": ctf, "perfetto and chrome": timelines, "speedscope": speedscope, "folded": folded,
-       "callgrind": callgrind}
+ALL = {"atf2": atf2, "atf-pb": atf_pb, "ctf": ctf, "perfetto and chrome": timelines, "speedscope": speedscope,
+       "folded": folded, "callgrind": callgrind}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How `contrail export` behaves: where it writes, what it refuses, what it leaves behind.
+"""How `contrail export` behaves: where it writes, what it refuses, which files it leaves.
 
 command.py CONTRAIL SCRIPT_TRACE"""
 import fcntl
@@ -19,7 +19,8 @@ import unittest
 
 import traces
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs tests in the background may ignore it, and contrail would, too
+# a shell that runs tests in the background may ignore SIGINT, and contrail would inherit that
+signal.signal(signal.SIGINT, signal.default_int_handler)
 CONTRAIL, SCRIPT_TRACE = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 NAME = "session_20250102_030405"
 DEFAULTS = {
@@ -30,7 +31,7 @@ DEFAULTS = {
 
 
 def large_trace(events):
-    """A thread with so many events, to fill pipes and to show progress."""
+    """A thread with this many events, to fill pipes and to show progress."""
     thread = traces.Thread(1, 1000, "sample")
     for i in range(events // 2):
         thread.time = 10 * i
@@ -60,7 +61,8 @@ class Command(unittest.TestCase):
         self.directory.cleanup()
 
     def export(self, *words, code=0, **options):
-        done = subprocess.run([CONTRAIL, "export", *map(str, words)], cwd=self.here, capture_output=True, timeout=120, **options)
+        done = subprocess.run([CONTRAIL, "export", *map(str, words)], cwd=self.here, capture_output=True, timeout=120,
+                              **options)
         self.assertEqual(done.returncode, code, done.stderr)
         return done
 
@@ -94,7 +96,8 @@ class Command(unittest.TestCase):
 
     def test_copy_is_a_trace(self):
         self.export("-f", "atf2", "-o", "copy", self.small)
-        done = [subprocess.run([CONTRAIL, "report", "--csv", path], cwd=self.here, capture_output=True, check=True).stdout
+        done = [subprocess.run([CONTRAIL, "report", "--csv", path], cwd=self.here, capture_output=True,
+                               check=True).stdout
                 for path in (self.small, "copy")]
         self.assertEqual(done[0], done[1])
         self.export("-f", "atf2", "-o", "one", self.small + "/pid_2000")
@@ -124,13 +127,14 @@ class Command(unittest.TestCase):
 
     def test_binary_to_a_terminal(self):
         master, slave = pty.openpty()
-        done = subprocess.run([CONTRAIL, "export", "-o", "-", self.small], stdout=slave, stderr=subprocess.PIPE, timeout=60)
+        done = subprocess.run([CONTRAIL, "export", "-o", "-", self.small], stdout=slave, stderr=subprocess.PIPE,
+                              timeout=60)
         os.close(slave)
         os.close(master)
         self.assertEqual(done.returncode, 64)
         self.assertIn(b"binary", done.stderr)
 
-    # ---- what is refused, and what stays ----
+    # ---- what is refused, and what is kept ----
 
     def test_directory_in_the_way(self):
         (self.here / "there").mkdir()
@@ -180,7 +184,7 @@ class Command(unittest.TestCase):
         self.refused("-f", "ctf", "-o", "new", self.large, code=69, says="File too large", preexec_fn=limit)
         self.assertEqual(self.listing(), ["old"])
 
-    # ---- files that are there ----
+    # ---- files that exist already ----
 
     def test_file_is_replaced(self):
         (self.here / "old").write_text("old")
@@ -207,14 +211,14 @@ class Command(unittest.TestCase):
             self.assertEqual(process.returncode, 0)
         self.assertTrue(stat.S_ISFIFO((self.here / "pipe").stat().st_mode))
 
-    # ---- progress and interruption: a reader that waits holds the export up ----
+    # ---- progress and interruption: a reader that waits holds up the export ----
 
     def held_up(self, terminal):
         os.mkfifo(self.here / "pipe")
         process = subprocess.Popen([CONTRAIL, "export", "-f", "chrome", "-o", "pipe", self.large], cwd=self.here,
                                    stdout=subprocess.DEVNULL, stderr=terminal, env={**os.environ, "TERM": "xterm"},
                                    start_new_session=True,
-                                   preexec_fn=lambda: fcntl.ioctl(terminal, 0x540E, 0)) # our terminal: TIOCSCTTY
+                                   preexec_fn=lambda: fcntl.ioctl(terminal, 0x540E, 0))  # our terminal: TIOCSCTTY
         return process, open(self.here / "pipe", "rb")
 
     def test_progress(self):
@@ -224,13 +228,13 @@ class Command(unittest.TestCase):
         with reader:
             while reader.read(65536):
                 if b"exporting [" not in shown:
-                    time.sleep(0.05)  # a bar comes when it takes its time
+                    time.sleep(0.05)  # a bar appears only if the export takes long
                 while select.select([master], [], [], 0)[0]:
                     shown += os.read(master, 65536)
         self.assertEqual(process.wait(200), 0)
         while not shown.endswith(b"\r\033[K") and select.select([master], [], [], 60)[0]:
             shown += os.read(master, 65536)
-        os.close(slave)  # not before: reading would fail
+        os.close(slave)  # not earlier: reading would fail
         os.close(master)
         self.assertRegex(shown.decode(), r"\rcontrail: exporting \[#*\.*\] [\d.]+ %, [\d.]+ k of 300 k events")
         self.assertTrue(shown.endswith(b"\r\033[K"), shown[-80:])
@@ -259,7 +263,7 @@ class Command(unittest.TestCase):
         master, slave = pty.openpty()
         process, reader = self.held_up(slave)
         os.close(slave)
-        select.select([reader], [], [])  # it writes
+        select.select([reader], [], [])  # it writes now
         process.send_signal(signal.SIGINT)
         with reader:
             while reader.read(65536):

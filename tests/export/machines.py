@@ -49,7 +49,7 @@ def archs(directory):
 
 
 def check_headers(contrail, atf_pack, trace, place):
-    """Packed and unpacked again, on a machine that is not the one of the trace."""
+    """Packs and unpacks the trace on a machine other than the trace's."""
     packed = place / "packed"
     shutil.copytree(trace, packed)
     for path in packed.rglob("index.atf"):

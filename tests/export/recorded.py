@@ -1,4 +1,4 @@
-"""A recorded trace as the model of it that checks want: read from its files, by docs/TRACE-FORMAT.md."""
+"""A recorded trace as the model that checks.py compares with, read from its files by docs/TRACE-FORMAT.md."""
 import json
 import pathlib
 import re
@@ -49,7 +49,7 @@ def read_thread(directory, facts, functions):
 
 
 def read(session):
-    """The trace; what is open at its end is not known."""
+    """The trace; the calls that are open at its end are not known."""
     processes = []
     for directory in sorted(pathlib.Path(session).glob("pid_*")):
         manifest = json.loads((directory / "manifest.json").read_text())

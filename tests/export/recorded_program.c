@@ -1,5 +1,5 @@
-/* A program to be recorded and exported: threads, a recursion, a jump out of calls, coroutines that take turns, and calls that are open
- * when it exits. */
+/* A program to record and export: threads, a recursion, a jump out of calls, coroutines that take turns, and calls that
+ * are open when it exits. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ NOINLINE static void jump_out(int depth) {
     if (depth == 0 && sink >= 0)
         longjmp(back, 1);
     if (depth == 0)
-        return; /* never; compilers want to see an end */
+        return; /* never reached; compilers want an end of the recursion */
     jump_out(depth - 1);
     sink++;
 }

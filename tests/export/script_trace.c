@@ -1,6 +1,6 @@
 /* Writes a trace from scripts: script_trace DIRECTORY < LINES, with lines
  *
- *   process PID END_NS UNFINISHED      END_NS 0: not said
+ *   process PID END_NS UNFINISHED      END_NS 0: unknown
  *   thread ID TID END_NS CUT NAME      followed by a line with its script, as in ../unit/trace_sample.h
  *
  * Prints the session's directory. */

@@ -1,10 +1,10 @@
 // Asks Perfetto's own trace processor: node trace_processor.mjs ASSETS < JOBS
 //
 // ASSETS is the directory with trace_processor.wasm, engine_bundle.node.js and engine.mjs. JOBS is JSON:
-// [{"trace": PATH, "queries": [SQL, ...]}, ...]; printed is, in the same shape, a list of rows for each query.
+// [{"trace": PATH, "queries": [SQL, ...]}, ...]. Prints, in the same shape, a list of rows for each query.
 //
-// The bundle is made for a worker of a browser: it finds here what it looks for there (a scope called self, a way to load the
-// WebAssembly file, a message with a port).
+// The bundle is made for a worker in a browser, so this provides what it expects there: a scope called self, a way to
+// load the WebAssembly file, a message with a port.
 import fs from 'node:fs';
 import path from 'node:path';
 import {pathToFileURL} from 'node:url';
@@ -31,7 +31,7 @@ function startWorker() {
   define('WorkerGlobalScope', class {});
   define('location', {href: pathToFileURL(assets).href + '/'});
   define('XMLHttpRequest', FileRequest);
-  console.log = console.warn = () => {}; // what the engine says on its way; errors are in the table of statistics
+  console.log = console.warn = () => {}; // drops the engine's log; errors are in the table of statistics
   vm.runInThisContext(fs.readFileSync(path.join(assets, 'engine_bundle.node.js'), 'utf8'));
   const channel = new MessageChannel();
   globalThis.onmessage({data: channel.port1});
@@ -53,12 +53,13 @@ async function main() {
     }
   }
   const port = startWorker();
-  await new Promise(resolve => setTimeout(resolve, 1000)); // the runtime says nothing when it is ready
+  await new Promise(resolve => setTimeout(resolve, 1000)); // the runtime does not report when it is ready
   const engine = new Engine(port);
   const answers = [];
   for (const job of JSON.parse(fs.readFileSync(0, 'utf8'))) {
     await engine.resetTraceProcessor(
-      {cropTrackEvents: false, ingestFtraceInRawTable: false, analyzeTraceProtoContent: false, ftraceDropUntilAllCpusValid: false});
+      {cropTrackEvents: false, ingestFtraceInRawTable: false, analyzeTraceProtoContent: false,
+       ftraceDropUntilAllCpusValid: false});
     await engine.parse(new Uint8Array(fs.readFileSync(job.trace)));
     await engine.notifyEof();
     const results = [];

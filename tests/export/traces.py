@@ -1,6 +1,7 @@
-"""Traces whose events a test knows: scripts for script_trace, written by hand or by chance, and what readers must find.
+"""Traces whose events a test knows: scripts for script_trace, written by hand or at random, and what readers must find.
 
-A model of a process is kept while its script is written: what is open, what was lost. It knows nothing of the exporters."""
+A model of a process is kept while its script is written: which calls are open, what was lost. It knows nothing about
+the exporters."""
 import random
 import subprocess
 
@@ -16,13 +17,13 @@ def in_script(name):
 
 
 class Thread:
-    """What one thread did. `events`: (time, kind, name, depth) of those that are in the file."""
+    """What one thread did. `events`: (time, kind, name, depth) of the events in the file."""
 
     def __init__(self, number, tid, name):
         self.number, self.tid, self.name = number, tid, name
         self.script, self.events, self.losses, self.open = [], [], [], []
-        self.entry_places = set()  # of calls that are recorded on entry only, among the events
-        self.loss_places = []  # so many events come before each loss
+        self.entry_places = set()  # indexes in events of calls that are recorded on entry only
+        self.loss_places = []  # for each loss: the number of events before it
         self.time, self.hidden = 0, 0
         self.end_ns, self.cut = 0, False
 
@@ -41,7 +42,7 @@ class Thread:
             self.open.append(name)
 
     def end(self, place, operator="-"):
-        """The frame at this place ends, which is the innermost of its function."""
+        """Ends the frame at this place, which is the innermost of its function."""
         self.put(operator, self.open.pop(place), place)
 
     def lose(self, events, reason):
@@ -54,7 +55,7 @@ class Thread:
         return sum(event[1] == kind for event in self.events)
 
     def frames(self):
-        """Calls that open a frame."""
+        """The calls that open a frame."""
         return [event for i, event in enumerate(self.events) if event[1] == "call" and i not in self.entry_places]
 
 
@@ -68,7 +69,7 @@ class Trace:
     def __init__(self, processes):
         self.processes = processes
         self.path = None
-        self.recorded = False  # not from a script: what is open at the end is not known
+        self.recorded = False  # not from a script: the open calls at the end are not known
 
     def threads(self):
         return [thread for process in self.processes for thread in process.threads]
@@ -104,7 +105,7 @@ class Trace:
 # ---- by hand ----
 
 def hand_written():
-    """Recursion, an exception, entries, a gap in the middle of a call, calls that are open at the end, two processes."""
+    """Recursion, an exception, entries, a gap in the middle of a call, calls open at the end, two processes."""
     a = Thread(1, 1000, "sample")
     for time, name in ((1000, "main"), (1500, ENTRY_ONLY), (2000, "recurse"), (3000, "recurse"), (4000, LONG)):
         a.time = time
@@ -141,7 +142,7 @@ def hand_written():
 
 
 def coroutines():
-    """Two coroutines that a scheduler resumes in turn: frames end below others."""
+    """Two coroutines that a scheduler resumes in turn: frames end while inner ones are open."""
     t = Thread(1, 1000, "sample")
 
     def call(name, step=1000):
@@ -162,7 +163,7 @@ def coroutines():
     call("work")
     end(3)  # other: the second is suspended too; open: main worker leaf recurse work
     call("other")
-    end(2)  # leaf: the first goes on
+    end(2)  # leaf: the first continues
     call("thrower")
     end(t.open.index("thrower"))
     end(t.open.index("other"))
@@ -175,7 +176,7 @@ def coroutines():
 
 
 def many_coroutines(count, rounds):
-    """A scheduler that resumes so many coroutines in turn, again and again."""
+    """A scheduler that resumes this many coroutines in turn, again and again."""
     t = Thread(1, 1000, "sample")
 
     def call(name):
@@ -203,7 +204,7 @@ def many_coroutines(count, rounds):
 
 
 def gap_at_the_end():
-    """The last that is known of two open calls is that events behind them were lost."""
+    """The last thing known about two open calls is that events after them were lost."""
     t = Thread(1, 1000, "sample")
     t.time = 1000
     t.call("main")
@@ -213,10 +214,10 @@ def gap_at_the_end():
     return Trace([Process(1000, [t], 500_000)])
 
 
-# ---- by chance ----
+# ---- random traces ----
 
 def innermost(thread):
-    """Places of frames that an end would find: the innermost of each function."""
+    """Places of the frames that a return would end: the innermost of each function."""
     return sorted({name: place for place, name in enumerate(thread.open)}.values())
 
 

@@ -1,9 +1,8 @@
 /* Writes the traces whose reports are kept in tests/golden/reading: make_trace DIRECTORY makes DIRECTORY/whole, a
  * finished trace of three threads with a recursion, an exception, functions on entry only, coroutines, a gap and
  * calls that are open at the end; DIRECTORY/cut, one of a killed recorder; DIRECTORY/many, with more threads than are
- * listed; DIRECTORY/crash, with detail records, of a program that died of a signal; DIRECTORY/arm, the same from
- * an arm64 machine; and DIRECTORY/code, of followed threads with the
- * blocks that they have executed. */
+ * listed; DIRECTORY/crash, with detail records, of a program that died of a signal; DIRECTORY/arm, such a trace from an
+ * arm64 machine; and DIRECTORY/code, of followed threads with the blocks that they executed. */
 #include "../unit/trace_sample.h"
 #include "abi/atf.h"
 #include <stdio.h>
@@ -43,8 +42,8 @@ static const struct sample_thread crash[] = {
     {.id = 2, .tid = 1001, .name = "worker", .script = "1500+worker 1600+other%7,8,9,10,11,12"},
 };
 
-/* The second thread's blocks have the time at which they were handed over, as without calls; the third one's are later than the events
- * that they stand before. */
+/* The second thread's blocks have the time at which they were handed over, as they do without calls. The third one's
+ * are later than the events that they precede. */
 static const struct sample_thread code[] = {
     {.id = 1,
      .tid = 1000,

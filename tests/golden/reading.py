@@ -3,9 +3,9 @@
 
 reading.py CONTRAIL MAKE_TRACE CASES [--update]
 
-Each file of CASES begins with the command ("$ contrail info ...", run in a directory where MAKE_TRACE has made its traces),
-followed by what it prints (standard output, then errors behind "2> ") and by "exit N". With --update the files are written
-anew, for a look at the difference. JSON is also parsed."""
+Each file of CASES begins with the command ("$ contrail info ...", run in a directory where MAKE_TRACE has made its
+traces). The command's output follows (standard output, then errors after "2> "), then "exit N". With --update the files
+are written again, so that git shows the difference. JSON is also parsed."""
 import json
 import os
 import pathlib

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The reading commands on a terminal and in pipes that close.
 
-terminal.py CONTRAIL MAKE_TRACE: on a terminal lines are cut at its width, coloured unless NO_COLOR is set, and go through
-$PAGER; in a pipe none of this happens, and a reader that leaves ends the command quietly."""
+terminal.py CONTRAIL MAKE_TRACE: on a terminal, lines are cut at its width, coloured unless NO_COLOR is set, and go
+through $PAGER. In a pipe none of this happens, and the command ends quietly if the reader closes the pipe."""
 import fcntl
 import os
 import pty
@@ -31,7 +31,7 @@ def environment(**more):
 
 
 def on_terminal(words, directory, width, **more):
-    """What the command prints on a terminal so wide, and its exit code."""
+    """What the command prints on a terminal of this width, and its exit code."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
     child = subprocess.Popen(words, cwd=directory, env=environment(**more), stdin=theirs, stdout=theirs, stderr=theirs)
@@ -67,8 +67,8 @@ def terminal(contrail, directory):
 
 
 def pipes(contrail, directory):
-    done = subprocess.run([contrail, "replay", WHOLE], cwd=directory, env=environment(PAGER="false"), capture_output=True,
-                          text=True)
+    done = subprocess.run([contrail, "replay", WHOLE], cwd=directory, env=environment(PAGER="false"),
+                          capture_output=True, text=True)
     check("a pipe has whole names, no colours and no pager", LONG in done.stdout and "\033" not in done.stdout, done)
     for command in ("info", "report", "replay", "verify"):
         reading, writing = os.pipe()
