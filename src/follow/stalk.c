@@ -264,10 +264,10 @@ static int start(struct ct_recording *r) {
         status = ct_recording_fail(r, CT_ERR_NOT_FOUND, "process %d has no thread %d; `contrail threads %d` lists them",
                                    r->pid, o->thread, r->pid);
     else if (x.count > MAX_EXCLUDED)
-        status = ct_recording_fail(
-            r, CT_ERR_NO_SPACE,
-            "--exclude fits functions in %zu places, and %u are possible; exclude modules, or fewer functions", x.count,
-            MAX_EXCLUDED);
+        status = ct_recording_fail(r, CT_ERR_NO_SPACE,
+                                   "--exclude matches functions in %zu places, and at most %u are possible; exclude "
+                                   "modules, or fewer functions",
+                                   x.count, MAX_EXCLUDED);
     else
         status = ct_remote_write(r->remote, l.excluded_at, l.excluded, x.count * sizeof *l.excluded);
     if (!status)
@@ -333,10 +333,11 @@ static int enter(struct ct_recording *r, struct ct_remote_error *error) {
     r->lane.fd = -1;
     int status = ct_inject_check_gs(r->remote, error);
     if (!status && ct_remote_has_seccomp(r->remote)) /* the filter may kill the process for such a call */
-        status = ct_recording_fail(r, CT_ERR_PERMISSION_DENIED,
-                                   "process %d has a seccomp filter that forbids calls which following makes in it, or "
-                                   "cannot be read here: `contrail attach` records it without such calls",
-                                   r->pid);
+        status =
+            ct_recording_fail(r, CT_ERR_PERMISSION_DENIED,
+                              "process %d has a seccomp filter that forbids system calls that following needs, or that "
+                              "cannot be read here; `contrail attach` records it without such calls",
+                              r->pid);
     if (!status)
         status = ct_recording_fit(r, &options.lane);
     if (!status)
@@ -365,8 +366,8 @@ int ct_stalk_install(struct ct_recording *r) {
     if (status == CT_ERR_SYSTEM && !error.text[0] && !r->error[0])
         return ct_recording_fail(
             r, CT_ERR_ATTACH_FAILED,
-            "code that was put into process %d did not do its work: the process changes its memory "
-            "meanwhile, or forbids system calls that following needs; it runs on, not followed",
+            "the code that was injected into process %d failed: the process changes its memory meanwhile, or "
+            "forbids system calls that following needs; it continues, and is not followed",
             r->pid);
     if (status && !r->error[0])
         ct_recording_fail(r, status, "%s", error.text[0] ? error.text : ct_status_text(status));

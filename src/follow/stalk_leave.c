@@ -157,7 +157,7 @@ int ct_stalk_clean_after(struct ct_recording *r) {
         return ct_recording_fail(
             r, CT_ERR_BUSY,
             "process %d is still followed for a recorder that was killed, and each of its threads has a "
-            "seccomp filter, which is not lifted for that; start it anew to record it",
+            "seccomp filter, which is not lifted for that; restart it to record it",
             r->pid);
     return status ? ct_recording_fail(r, CT_ERR_BUSY,
                                       "process %d is still followed for a recorder that was killed; try again later",
