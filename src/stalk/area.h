@@ -1,4 +1,4 @@
-/* The part of a thread's block that translated code and the engine share, reached through GS. */
+/* The part of a thread's block that translated code and the engine share. It is reached through GS. */
 #ifndef CT_STALK_AREA_H
 #define CT_STALK_AREA_H
 

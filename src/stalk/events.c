@@ -1,11 +1,16 @@
-/* Events of one thread: records that translated code writes, the queue they are expanded into, and sinks.
+/* Events of one thread: records that translated code writes, the queue that they are expanded into, and sinks.
  *
- * A record is 16 bytes (32 with timestamps): the target where its site does not know it, the stack pointer, and the number of the
- * site; 8 with the number alone where neither calls nor returns are wanted. They grow downward; the last one ends at an address with 16 zero bits, which sends the code to the
- * engine. One record stands for a whole block and all its instructions; one of site 0 is a reading of the fast clock. Depths are found while expanding: a frame is known
- * by where its return address lies, so frames that were left by a jump are noticed. Owner: the followed thread, while in
- * the engine; everything but writing records needs the claim, because a thread that ends the process takes what the others
- * have. It moves `taken` and leaves the place of the newest record alone: the code that writes them does not stop. */
+ * A record has 16 bytes: the target if its site does not know it, the stack pointer, and the number of the site. With
+ * timestamps it has 32 bytes. It has 8, the number alone, if neither calls nor returns are wanted. Records grow
+ * downward; the last one is at an address whose low 16 bits are zero, which sends the code to the engine. One record
+ * stands for a whole block and all its instructions; a record of site 0 is a reading of the fast clock.
+ *
+ * Depths are found while expanding. A frame is identified by the address of its return address, so frames that were
+ * left by a jump are noticed.
+ *
+ * Owner: the followed thread, while it is in the engine. Everything except writing records needs the claim, because a
+ * thread that ends the process takes the records of the others. It moves `taken` and does not touch the position of the
+ * newest record: the code that writes records keeps running. */
 #include "stalk/events.h"
 #include "os/os.h"
 #include "os/thread.h"
@@ -16,7 +21,7 @@
 #include "stalk/stalker.h"
 #include "stalk/thread.h"
 
-/* layout.h has the same for the code that writes them. */
+/* layout.h has these offsets for the code that writes records. */
 struct record {
     uint8_t target[6], sp[6];
     uint32_t site;
@@ -27,7 +32,7 @@ _Static_assert(offsetof(struct record, target) == CT_RECORD_TARGET && offsetof(s
 _Static_assert(offsetof(struct record, site) == CT_RECORD_SITE, "layout.h");
 _Static_assert(offsetof(struct record, time) == CT_RECORD_TIME && sizeof(struct record) == 32, "layout.h");
 
-/* A reading of the fast clock: in place of target and stack pointer. */
+/* A reading of the fast clock is stored in place of target and stack pointer. */
 static inline uint64_t reading_of(const struct record *r) {
     return *(const uint64_t *)r;
 }
@@ -36,7 +41,7 @@ struct word {
     uint64_t value;
 } __attribute__((packed));
 
-/* One load, of two bytes more than it has. Addresses of the vsyscall page are negative. */
+/* One load, which reads two bytes too many. Addresses of the vsyscall page are negative. */
 static inline uint64_t address_in(const uint8_t *six) {
     return (uint64_t)((int64_t)(((const struct word *)six)->value << 16) >> 16);
 }
@@ -87,8 +92,8 @@ int ct_stalk_events_open(struct stalk_thread *t) {
     if (!t->records && !make_room_for_events(t))
         return CT_ERR_NO_MEMORY;
     if (t->cache->count_calls) {
-        release((void **)&t->counters,
-                CT_COUNTERS * sizeof(uint64_t)); /* those of a thread that has ended are not ours */
+        /* The counters may be those of a thread that has ended. */
+        release((void **)&t->counters, CT_COUNTERS * sizeof(uint64_t));
         t->area->counters = t->counters = alloc(CT_COUNTERS * sizeof(uint64_t));
         if (!t->counters)
             return CT_ERR_NO_MEMORY;
@@ -108,7 +113,7 @@ int ct_stalk_events_open(struct stalk_thread *t) {
 
 /* ---- whose turn it is ---- */
 
-#define PATIENCE 2500 /* of those who may not wait for ever: two seconds */
+#define PATIENCE 2500 /* of threads that may not wait forever: two seconds */
 
 enum claim { NOT_CLAIMED, CLAIMED, CLAIMED_BEFORE };
 
@@ -153,7 +158,7 @@ static void take_counters(struct stalk_thread *t) {
         }
 }
 
-/* The table's used places move to its front; it is cleared afterwards. */
+/* Moves the used slots of the table to its front; it is cleared afterwards. */
 static uint32_t compact_summary(struct stalk_thread *t) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < t->summary_size; i++)
@@ -188,7 +193,7 @@ static void deliver_summary(void *arg, void *vectors) {
 
 /* ---- expanding ---- */
 
-/* A call from so far below the innermost frame at most is on the same stack. */
+/* A call at most this far below the innermost frame is on the same stack. */
 #define NEAR 4096u
 
 static inline struct ct_stalker_event *add(struct stalk_thread *t, uint32_t kind, uint64_t location, uint64_t target) {
@@ -203,7 +208,7 @@ static inline struct ct_stalker_event *add(struct stalk_thread *t, uint32_t kind
     return e;
 }
 
-/* What expanding changes. The loops below keep it in registers: they are most of what an event costs. */
+/* The state of an expansion. The loops below keep it in registers: they are most of the cost of an event. */
 struct expansion {
     struct stalk_thread *t, *by;
     struct ct_stalker_event *next, *limit;
@@ -261,7 +266,8 @@ static void change_stack(struct expansion *x, uint64_t slot) {
         put(x, STALK_STACK_EVENT, change == STALK_NEW_STACK, id);
 }
 
-/* Frames whose slot lies below `slot` on the same stack have been left: `from` 1, and that at the same place, `from` 0. */
+/* Drops frames that have been left: those whose slot is below `slot` on the same stack, and with `from` 0 also the one
+ * at `slot`. */
 static void drop_frames(struct expansion *x, uint64_t slot, int32_t from) {
     while (x->frame_count) {
         int64_t distance = (int64_t)(x->frames[x->frame_count - 1] - slot);
@@ -272,7 +278,7 @@ static void drop_frames(struct expansion *x, uint64_t slot, int32_t from) {
     }
 }
 
-/* The outermost ones become a number. */
+/* Makes room for frames: the outermost half is kept only as a count. */
 static void make_room(struct expansion *x) {
     for (uint32_t i = STALK_MAX_FRAMES / 2; i < STALK_MAX_FRAMES; i++)
         x->frames[i - STALK_MAX_FRAMES / 2] = x->frames[i];
@@ -302,7 +308,7 @@ static int32_t leave_frame(struct expansion *x, uint64_t slot) {
     return depth;
 }
 
-/* The first event on another stack: a handler on the alternate one has returned, or was jumped out of. */
+/* This is the first event on another stack: the handler on the alternate stack has returned, or was left by a jump. */
 static void leave_alternate(struct expansion *x, uint64_t slot) {
     struct stalk_alternate *a = &x->alternate;
     if (!a->begin || slot - a->low < a->size)
@@ -312,7 +318,7 @@ static void leave_alternate(struct expansion *x, uint64_t slot) {
     a->begin = 0;
 }
 
-/* Frames open when the instruction begins. */
+/* Returns the number of frames that are open when the instruction begins. */
 static __attribute__((noinline)) int32_t depth_of(struct expansion *x, uint64_t slot, bool call) {
     leave_alternate(x, slot);
     if (!x->alternate.begin)
@@ -320,13 +326,13 @@ static __attribute__((noinline)) int32_t depth_of(struct expansion *x, uint64_t 
     return call ? enter_frame(x, slot) : leave_frame(x, slot);
 }
 
-/* Of a record whose site does not know it; without a branch, because which site comes next is hard to foretell. */
+/* The target is in the site or in the record. No branch, because the next site is hard to predict. */
 static inline uint64_t target_of(const struct stalk_site *site, const struct record *r) {
     uint64_t target = site->target;
     return target | (address_in(r->target) & (0 - (uint64_t)(target == 0)));
 }
 
-/* Its instructions before `end`. */
+/* Expands the instructions of a block that are before `end`. */
 static void expand_block(struct expansion *x, const struct stalk_site *site, uint32_t number, uint64_t end) {
     if (end <= site->location)
         return;
@@ -363,7 +369,7 @@ static inline const struct stalk_site *site_of(void *const *sites, uint32_t id) 
     return (const struct stalk_site *)sites[id / STALK_ID_CHUNK] + id % STALK_ID_CHUNK;
 }
 
-/* Any record. */
+/* Expands one record of any kind. */
 static void expand_one(struct expansion *x, void *const *sites, uint64_t at, unsigned size, uint64_t end) {
     uint32_t number = number_of(at, size);
     const struct stalk_site *site = site_of(sites, number);
@@ -375,15 +381,16 @@ static void expand_one(struct expansion *x, void *const *sites, uint64_t at, uns
         expand_branch(x, site, (const struct record *)at);
 }
 
-/* The loops for what is asked for most: calls and returns, blocks, instructions. They go on while the queue has room, and return the record
- * that is next. */
+/* The loops for the most common masks: calls and returns, blocks, instructions. They run while the queue has room, and
+ * return the record that is next. */
 
 static uint64_t how_many(const struct expansion *x, uint64_t at, uint64_t newest, unsigned size) {
     uint64_t records = (at - newest) / size + 1, room = (uint64_t)(x->limit - x->next);
     return records < room ? records : room;
 }
 
-/* A call whose slot lies below that of the last frame, or a return from that frame, needs no search. `n`: records. */
+/* A call whose slot is just below the last frame, or a return from that frame, needs no search. `n`: number of
+ * records. */
 static inline __attribute__((always_inline)) uint64_t expand_branches(struct expansion *x, void *const *sites,
                                                                       uint64_t at, uint64_t n, uint32_t clock) {
     const bool time = clock & CT_STALKER_TIMESTAMPS, fast = clock & CT_STALKER_FAST_CLOCK;
@@ -415,7 +422,7 @@ static inline __attribute__((always_inline)) uint64_t expand_branches(struct exp
             depth = depth_of(x, slot, call);
             count = x->frame_count;
             base = x->base_depth;
-            if (__builtin_expect(x->next != before, 0)) { /* there is less room than was counted */
+            if (__builtin_expect(x->next != before, 0)) { /* the queue has less room than was counted */
                 if (x->next == x->limit)
                     make_place(x);
                 e = x->next;
@@ -485,13 +492,13 @@ static uint64_t expand_many(struct expansion *x, void *const *sites, uint64_t at
     return expand_branches(x, sites, at, n, 0);
 }
 
-/* Of the newest record only what lies before `end`. */
+/* Expands the records. Of the newest one, only the instructions before `end`. */
 static void expand(struct expansion *x, uint64_t oldest, uint64_t newest, uint64_t end) {
     unsigned size = ct_stalk_record_size(x->t->cache->mask);
     void *const *sites = x->t->cache->sites.chunks;
     uint64_t at = oldest - size, whole = end == UINT64_MAX ? newest : newest + size;
     while (at >= newest) {
-        if (at >= whole && !x->alternate.begin) /* those loops know of one stack only */
+        if (at >= whole && !x->alternate.begin) /* these loops know only one stack */
             at = expand_many(x, sites, at, whole, size);
         if (at >= newest) {
             expand_one(x, sites, at, size, at == newest ? end : UINT64_MAX);
@@ -500,8 +507,7 @@ static void expand(struct expansion *x, uint64_t oldest, uint64_t newest, uint64
     }
 }
 
-/* `end`: the last block was executed up to there only. `by`: the thread that does this; another one leaves the place of the
- * newest record alone. */
+/* `by`: the thread that expands the records of t. */
 static struct expansion expansion_of(struct stalk_thread *t, struct stalk_thread *by) {
     return (struct expansion){.t = t,
                               .by = by,
@@ -526,6 +532,8 @@ static void end_expansion(const struct expansion *x) {
     t->alternate = x->alternate;
 }
 
+/* `end`: the last block was executed only up to there. `by`: the calling thread; if it is not t, it does not touch the
+ * position of the newest record. */
 static void take_records(struct stalk_thread *t, struct stalk_thread *by, uint64_t end) {
     uint64_t newest = __atomic_load_n(&t->area->events, __ATOMIC_ACQUIRE), oldest = t->taken;
     if (by == t)
@@ -571,7 +579,7 @@ void ct_stalk_events_change_over(struct stalk_thread *t) {
 }
 
 void ct_stalk_events_drain_native(struct stalk_thread *t) {
-    enum claim c = claim(t, ct_os_gettid(), false); /* who has it may stand still, because of us */
+    enum claim c = claim(t, ct_os_gettid(), false); /* the holder may be stopped, by us */
     if (c != CLAIMED)
         return;
     take_records(t, t, UINT64_MAX);
@@ -598,7 +606,7 @@ void ct_stalk_events_forget(struct stalk_thread *t) {
     for (uint32_t i = 1; t->counters && i <= t->cache->counters; i++)
         t->counters[i] = 0;
     if (__atomic_load_n(&t->claimed, __ATOMIC_RELAXED) == t->tid)
-        __atomic_store_n(&t->claimed, 0, __ATOMIC_RELEASE); /* the child's, which was killed */
+        __atomic_store_n(&t->claimed, 0, __ATOMIC_RELEASE); /* the claim of the child, which was killed */
 }
 
 void ct_stalk_event_compile(struct stalk_thread *t, uint64_t start, uint64_t end) {
@@ -610,11 +618,11 @@ void ct_stalk_event_compile(struct stalk_thread *t, uint64_t start, uint64_t end
     release_claim(t, c);
 }
 
-/* Its slot is where the kernel put the restorer's address. */
+/* The handler's slot is where the kernel put the restorer's address. */
 static void enter_handler(struct expansion *x, uint64_t pc, uint64_t handler, uint64_t slot,
                           const struct stalk_alternate *switched) {
     int32_t depth;
-    if (switched) { /* nothing of the other stack is left: its frames are below */
+    if (switched) { /* no frame of the other stack was left: they are all below */
         leave_alternate(x, slot);
         if (x->frame_count == STALK_MAX_FRAMES)
             make_room(x);
@@ -646,14 +654,14 @@ void ct_stalk_event_handler(struct stalk_thread *t, uint64_t pc, uint64_t handle
     release_claim(t, c);
 }
 
-/* The newest record is the program's again. */
+/* Drops a reading of the clock, so that the newest record is the program's. */
 static void drop_reading(struct stalk_thread *t) {
     unsigned size = ct_stalk_record_size(t->cache->mask);
     if (t->area->events != t->taken && !number_of(t->area->events, size))
         t->area->events += CT_RECORD_SIZE;
 }
 
-/* Is the newest record a block's that pc lies in? */
+/* Is the newest record that of a block that contains pc? */
 static bool is_in_newest(const struct stalk_thread *t, uint64_t pc) {
     if (t->area->events == t->taken)
         return false;

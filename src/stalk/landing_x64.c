@@ -1,12 +1,12 @@
 /* Where setjmp returns to while code is excluded, x86_64.
  *
- * What setjmp keeps is where longjmp will go, and excluded code may be who calls that: natively, so the thread would go on natively. So
- * setjmp runs as an excluded call does, with a return address of ours, which is then what it keeps. A jump buffer may outlive the
- * Stalker and be used by any thread; so these places belong to no Stalker, are never freed, and look for themselves whether the thread
- * that comes is followed now. If it is not they go to the application's return address.
+ * longjmp continues where setjmp returned. Excluded code may call longjmp natively; the thread would then continue
+ * natively. So setjmp runs like an excluded call, with a return address of ours, and saves that one. A jump buffer may
+ * outlive the Stalker, and any thread may use it. So these slots belong to no Stalker, are never freed, and check
+ * whether the thread that arrives is followed now. If it is not, they jump to the application's return address.
  *
- * A place: 64 bytes, the application's return address in the last 8. Flags, rcx and r11 are nobody's when setjmp returns.
- * Owner: `lock`, taken inside a Stalker's; what is there once does not change. */
+ * A slot has 64 bytes; the last 8 are the application's return address. Flags, rcx and r11 are free when setjmp
+ * returns. Owner: `lock`, taken inside a Stalker's lock; a slot never changes once it is written. */
 #include "isa/machine.h"
 #include "os/os.h"
 #include "os/thread.h"
@@ -20,9 +20,9 @@
 enum { SLOT = 64, WORD = 56, ROOM = 128 << 10, KEYS = 2 * ROOM / SLOT };
 
 static uint32_t lock;
-static struct stalk_region region; /* of its own: its copy of the helpers stays too */
+static struct stalk_region region; /* a region of its own, whose copy of the helpers stays too */
 static uint64_t slots, used;
-static uint32_t *numbers; /* by hash of the address: 1 + number of its slot */
+static uint32_t *numbers; /* by hash of the address: 1 + index of its slot */
 
 static uint64_t *word_of(uint64_t slot) {
     return (uint64_t *)(slot + WORD);

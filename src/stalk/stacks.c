@@ -1,10 +1,12 @@
 /* The stacks of a followed thread: coroutines that take turns.
  *
- * Places of return addresses tell which stack a call or return is on. The running stack's newest frames lie in the
- * thread's array, where the loops of events.c find them; all others are in chains (chains.h). What is close to the running
- * stack's frames belongs to it; what is on the thread's own stack is known from the maps; all else is looked for among the stacks
- * that have open frames, by address. A frame that is taken for another stack's although it is not, because it is large, makes no harm:
- * its depth goes on from the frame that ran. Owner: who has the claim of the thread's events (events.c). */
+ * The address of its return address shows which stack a call or return is on. The newest frames of the running stack
+ * are in the thread's array, where the loops of events.c find them; all others are in chains (chains.h). A slot close
+ * to the running stack's frames belongs to that stack; the thread's own stack is known from the maps; any other slot is
+ * looked up by address among the stacks with open frames. If a large frame is mistaken for another stack, no harm is
+ * done: its depth continues from the frame that ran.
+ *
+ * Owner: the thread that has the claim of the thread's events (events.c). */
 #include "stalk/stacks.h"
 #include "hook/stack_order.h"
 #include "os/os.h"
@@ -20,7 +22,7 @@
 /* ---- the thread's own stack ---- */
 
 struct stack_search {
-    uint64_t address; /* 0: the main thread's, by its name */
+    uint64_t address; /* 0: the main thread's stack, by its name */
     uint64_t low, high;
 };
 
@@ -34,11 +36,11 @@ static int find_stack(void *arg, const struct ct_os_map *map) {
     return found;
 }
 
-/* A main stack grows as far as it may. */
+/* The main thread's stack may grow to its limit. */
 static void learn_home(struct stalk_stacks *s, const struct stalk_thread *t) {
     const uint64_t main_size = 8u << 20;
     if (t->tid != ct_os_gettid())
-        return; /* its end is being taken care of by another */
+        return; /* another thread handles its end */
     bool main = t->tid == ct_os_getpid();
     struct stack_search search = {.address = main ? 0 : ct_os_thread_pointer()};
     ct_os_each_map(find_stack, &search);
@@ -122,7 +124,7 @@ static uint32_t find(const struct stalk_stacks *s, const struct stalk_run *r, ui
     return NONE;
 }
 
-/* As long as there is one stack only, what is near is on it. */
+/* As long as there is only one stack, what is near is on it. */
 static bool is_near(const struct stalk_run *r, uint64_t slot) {
     if (!r->count)
         return true;
@@ -160,7 +162,7 @@ static void suspend(struct stalk_stacks *s, struct stalk_run *r) {
     int32_t depth = r->base_depth + (int32_t)r->count;
     for (uint32_t i = 0; i < r->count; i++)
         if (!stalk_chain_push(&s->chains, s->running, r->frames[i]))
-            break; /* these will end unseen */
+            break; /* the ends of these frames will not be seen */
     stack->depth = depth;
     r->count = 0;
     if (!s->chains.stacks[s->running].count)
@@ -179,7 +181,7 @@ enum stalk_change ct_stalk_stacks_run(struct stalk_thread *t, struct stalk_run *
         return STALK_SAME_STACK;
     }
     if (fresh && s->free == NONE && s->used == STALK_STACKS)
-        return STALK_SAME_STACK; /* more than can be told apart */
+        return STALK_SAME_STACK; /* too many stacks to tell apart */
     int32_t depth = r->base_depth + (int32_t)r->count;
     suspend(s, r);
     if (fresh) {
