@@ -237,7 +237,7 @@ static int note_threads(struct ct_recording *r, const struct ct_stalk_lists *l) 
     return r->stalk->threads_before ? 0 : status;
 }
 
-static int start(struct ct_recording *r) {
+static int start_following(struct ct_recording *r) {
     const struct ct_session_stalk *o = options_of(r);
     struct ct_stalk_lists l;
     int status = ct_stalk_list(r, &l, false);
@@ -324,7 +324,7 @@ static struct ct_injection_options lane_options(const struct ct_recording *r) {
         .lane = {.index_memory = r->session->options.index_memory, .lossless = true, .extra = tables_size(r)}};
 }
 
-static int enter(struct ct_recording *r, struct ct_remote_error *error) {
+static int enter_process(struct ct_recording *r, struct ct_remote_error *error) {
     struct ct_injection *in = &r->injection;
     struct ct_injection_options options = lane_options(r);
     size_t tables =
@@ -360,9 +360,9 @@ int ct_stalk_install(struct ct_recording *r) {
         return status;
     if (!(r->stalk = calloc(1, sizeof *r->stalk)))
         return CT_ERR_NO_MEMORY;
-    status = enter(r, &error);
+    status = enter_process(r, &error);
     if (!status)
-        status = start(r);
+        status = start_following(r);
     if (status == CT_ERR_SYSTEM && !error.text[0] && !r->error[0])
         return ct_recording_fail(
             r, CT_ERR_ATTACH_FAILED,

@@ -25,7 +25,7 @@ static bool is_image(const void *injection, uint64_t pc) {
 }
 
 /* One round: sends every followed thread out. *busy: a thread is still in our code. */
-static int send_out(struct ct_recording *r, bool *busy) {
+static int send_threads_out(struct ct_recording *r, bool *busy) {
     const struct ct_injection *in = &r->injection;
     struct ct_stalk_lists l;
     struct ct_stalk_boot boot = {.command = CT_STALK_UNFOLLOW};
@@ -60,7 +60,7 @@ static int clear_register(struct ct_recording *r) {
 }
 
 /* No thread is in our code: gives the register and the memory back. */
-static int give_back(struct ct_recording *r) {
+static int give_memory_back(struct ct_recording *r) {
     struct ct_injection *in = &r->injection;
     struct ct_stalk_lists l;
     struct ct_stalk_boot boot = {.command = CT_STALK_END};
@@ -77,12 +77,12 @@ static int give_back(struct ct_recording *r) {
     return status;
 }
 
-static int leave(struct ct_recording *r, uint64_t limit_ns) {
+static int leave_process(struct ct_recording *r, uint64_t limit_ns) {
     uint64_t begin = ct_clock_now();
     bool busy = true;
     int status = 0;
     for (int i = 0; !status && i < TRIES && ct_clock_now() - begin < limit_ns; i++) {
-        status = send_out(r, &busy);
+        status = send_threads_out(r, &busy);
         if (status || !busy)
             break;
         (void)ct_remote_resume(r->remote); /* the engine does the rest, on the threads themselves */
@@ -91,11 +91,11 @@ static int leave(struct ct_recording *r, uint64_t limit_ns) {
     }
     if (!status && busy)
         status = CT_ERR_TIMEOUT;
-    return status ? status : give_back(r);
+    return status ? status : give_memory_back(r);
 }
 
 int ct_stalk_leave(struct ct_recording *r) {
-    return leave(r, LEAVE_NS);
+    return leave_process(r, LEAVE_NS);
 }
 
 /* ---- after others ---- */
@@ -132,7 +132,7 @@ static int leave_for_others(struct ct_recording *r, const struct ct_stalk_tables
         .shm_size = t->shm_size,
     };
     ct_remote_keep_filters(r->remote, true);
-    int status = leave(r, OTHERS_LEAVE_NS);
+    int status = leave_process(r, OTHERS_LEAVE_NS);
     ct_remote_keep_filters(r->remote, false);
     r->stalk = own;
     r->injection = injection;

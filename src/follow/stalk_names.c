@@ -178,7 +178,7 @@ static uint64_t add_nameless(struct ct_stalk *s, uint64_t address, const struct 
 }
 
 /* Where the jump of a linkage stub leads now; 0: it is no such stub, or is not bound. */
-static uint64_t behind_jump(struct ct_recording *r, uint64_t address) {
+static uint64_t linkage_target(struct ct_recording *r, uint64_t address) {
     uint8_t code[16];
     uint64_t to = 0;
     uint64_t word =
@@ -186,14 +186,14 @@ static uint64_t behind_jump(struct ct_recording *r, uint64_t address) {
     return word && !ct_remote_read(r->remote, word, &to, sizeof to) ? to : 0;
 }
 
-static uint64_t name(struct ct_recording *r, uint64_t address, uint64_t behind) {
+static uint64_t name_target(struct ct_recording *r, uint64_t address, uint64_t jump_target) {
     struct ct_stalk_found here = ct_stalk_look_up(r, address);
     if (here.at_start && !here.linkage)
         return here.id;
-    if (!behind || behind == address)
-        behind = behind_jump(r, address);
-    if (behind && behind != address) {
-        struct ct_stalk_found there = ct_stalk_look_up(r, behind);
+    if (!jump_target || jump_target == address)
+        jump_target = linkage_target(r, address);
+    if (jump_target && jump_target != address) {
+        struct ct_stalk_found there = ct_stalk_look_up(r, jump_target);
         if (there.at_start && !there.linkage)
             return there.id;
     }
@@ -207,7 +207,8 @@ uint64_t ct_stalk_resolve(void *arg, uint32_t number) {
         return 0;
     if (!s->places->ids[number]) {
         const struct ct_stalk_target *t = &ct_stalk_targets(s)[number];
-        s->places->ids[number] = name(r, CT_STALK_ADDRESS(t->key), __atomic_load_n(&t->address, __ATOMIC_ACQUIRE));
+        s->places->ids[number] =
+            name_target(r, CT_STALK_ADDRESS(t->key), __atomic_load_n(&t->address, __ATOMIC_ACQUIRE));
     }
     return s->places->ids[number];
 }

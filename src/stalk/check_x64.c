@@ -39,7 +39,7 @@ void ct_check_take_shadow(struct stalk_build *b) {
 }
 
 /* Loads the bytes at `address` into ecx. */
-static void load(struct ct_code_buf *out, uint64_t address, unsigned size) {
+static void emit_load(struct ct_code_buf *out, uint64_t address, unsigned size) {
     bool near = ct_x64_reaches(ct_code_here(out) + 7, address);
     if (!near) {
         CT_X64_BYTES(out, 0x48, 0xb9); /* mov rcx, address */
@@ -57,7 +57,7 @@ static void load(struct ct_code_buf *out, uint64_t address, unsigned size) {
 static void add_difference(struct stalk_build *b, unsigned at, unsigned size) {
     uint32_t value = 0;
     ct_stalk_copy(&value, b->shadow + at, size);
-    load(&b->out, b->start + at, size);
+    emit_load(&b->out, b->start + at, size);
     if (at)
         CT_X64_BYTES(&b->out, 0x8d, 0x89); /* lea ecx, [rcx - value] */
     else

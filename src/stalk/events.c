@@ -46,30 +46,30 @@ static inline uint64_t address_in(const uint8_t *six) {
     return (uint64_t)((int64_t)(((const struct word *)six)->value << 16) >> 16);
 }
 
-static void *alloc(size_t size) {
+static void *alloc_memory(size_t size) {
     return ct_os_alloc(size, CT_OS_READ | CT_OS_WRITE);
 }
 
-static void release(void **memory, size_t size) {
+static void free_memory(void **memory, size_t size) {
     if (*memory)
         (void)ct_os_free(*memory, size);
     *memory = NULL;
 }
 
 void ct_stalk_events_free(struct stalk_thread *t) {
-    release((void **)&t->records_memory, 2 * CT_EVENT_ROOM);
-    release((void **)&t->queue, t->stalker->queue_capacity * sizeof *t->queue);
-    release((void **)&t->frames, STALK_MAX_FRAMES * sizeof *t->frames);
-    release((void **)&t->stacks, sizeof *t->stacks);
-    release((void **)&t->summary, t->summary_size * sizeof *t->summary);
-    release((void **)&t->counters, CT_COUNTERS * sizeof(uint64_t));
+    free_memory((void **)&t->records_memory, 2 * CT_EVENT_ROOM);
+    free_memory((void **)&t->queue, t->stalker->queue_capacity * sizeof *t->queue);
+    free_memory((void **)&t->frames, STALK_MAX_FRAMES * sizeof *t->frames);
+    free_memory((void **)&t->stacks, sizeof *t->stacks);
+    free_memory((void **)&t->summary, t->summary_size * sizeof *t->summary);
+    free_memory((void **)&t->counters, CT_COUNTERS * sizeof(uint64_t));
     t->records = NULL;
 }
 
 static bool make_room_for_events(struct stalk_thread *t) {
-    t->records_memory = alloc(2 * CT_EVENT_ROOM);
-    t->queue = alloc(t->stalker->queue_capacity * sizeof *t->queue);
-    t->frames = alloc(STALK_MAX_FRAMES * sizeof *t->frames);
+    t->records_memory = alloc_memory(2 * CT_EVENT_ROOM);
+    t->queue = alloc_memory(t->stalker->queue_capacity * sizeof *t->queue);
+    t->frames = alloc_memory(STALK_MAX_FRAMES * sizeof *t->frames);
     if (!t->records_memory || !t->queue || !t->frames) {
         ct_stalk_events_free(t);
         return false;
@@ -84,7 +84,7 @@ int ct_stalk_events_open(struct stalk_thread *t) {
     t->claimed = 0;
     t->queued = t->frame_count = t->alternate.begin = 0;
     t->base_depth = 0;
-    release((void **)&t->stacks, sizeof *t->stacks);
+    free_memory((void **)&t->stacks, sizeof *t->stacks);
     t->drained_at = ct_os_nanoseconds();
     t->clock = t->cache->mask & CT_STALKER_FAST_CLOCK ? ct_os_timestamp() : 0;
     if (!t->sink.mask)
@@ -93,14 +93,14 @@ int ct_stalk_events_open(struct stalk_thread *t) {
         return CT_ERR_NO_MEMORY;
     if (t->cache->count_calls) {
         /* The counters may be those of a thread that has ended. */
-        release((void **)&t->counters, CT_COUNTERS * sizeof(uint64_t));
-        t->area->counters = t->counters = alloc(CT_COUNTERS * sizeof(uint64_t));
+        free_memory((void **)&t->counters, CT_COUNTERS * sizeof(uint64_t));
+        t->area->counters = t->counters = alloc_memory(CT_COUNTERS * sizeof(uint64_t));
         if (!t->counters)
             return CT_ERR_NO_MEMORY;
     }
     if (t->sink.on_call_summary && !t->summary) {
         t->summary_size = 1 << 16;
-        t->summary = alloc(t->summary_size * sizeof *t->summary);
+        t->summary = alloc_memory(t->summary_size * sizeof *t->summary);
         if (!t->summary)
             return CT_ERR_NO_MEMORY;
     }
@@ -171,7 +171,7 @@ static uint32_t compact_summary(struct stalk_thread *t) {
     return n;
 }
 
-static void deliver(void *arg, void *vectors) {
+static void deliver_queue(void *arg, void *vectors) {
     struct stalk_thread *t = arg;
     (void)vectors;
     if (t->queued && t->sink.on_receive)
@@ -196,9 +196,10 @@ static void deliver_summary(void *arg, void *vectors) {
 /* A call at most this far below the innermost frame is on the same stack. */
 #define NEAR 4096u
 
-static inline struct ct_stalker_event *add(struct stalk_thread *t, uint32_t kind, uint64_t location, uint64_t target) {
+static inline struct ct_stalker_event *add_event(struct stalk_thread *t, uint32_t kind, uint64_t location,
+                                                 uint64_t target) {
     if (__builtin_expect(t->queued == t->queue_size, 0))
-        ct_stalk_call_out(t, deliver, t);
+        ct_stalk_call_out(t, deliver_queue, t);
     struct ct_stalker_event *e = &t->queue[t->queued++];
     e->kind = kind;
     e->depth = 0;
@@ -221,13 +222,13 @@ struct expansion {
     bool summary, receive;
 };
 
-static void make_place(struct expansion *x) {
+static void make_queue_room(struct expansion *x) {
     x->t->queued = (uint32_t)(x->next - x->t->queue);
-    ct_stalk_call_out(x->by, deliver, x->t);
+    ct_stalk_call_out(x->by, deliver_queue, x->t);
     x->next = x->t->queue;
 }
 
-static inline void fill(struct ct_stalker_event *e, uint32_t kind, uint64_t location, uint64_t target) {
+static inline void fill_event(struct ct_stalker_event *e, uint32_t kind, uint64_t location, uint64_t target) {
     e->kind = kind;
     e->depth = 0;
     e->location = location;
@@ -235,10 +236,11 @@ static inline void fill(struct ct_stalker_event *e, uint32_t kind, uint64_t loca
     e->timestamp = 0;
 }
 
-static inline struct ct_stalker_event *put(struct expansion *x, uint32_t kind, uint64_t location, uint64_t target) {
+static inline struct ct_stalker_event *put_event(struct expansion *x, uint32_t kind, uint64_t location,
+                                                 uint64_t target) {
     if (__builtin_expect(x->next == x->limit, 0))
-        make_place(x);
-    fill(x->next, kind, location, target);
+        make_queue_room(x);
+    fill_event(x->next, kind, location, target);
     return x->next++;
 }
 
@@ -251,7 +253,7 @@ static void set_run(struct expansion *x, const struct stalk_run *run) {
     x->base_depth = run->base_depth;
 }
 
-static void refill(struct expansion *x) {
+static void refill_frames(struct expansion *x) {
     struct stalk_run run = run_of(x);
     ct_stalk_stacks_refill(x->t, &run);
     set_run(x, &run);
@@ -263,7 +265,7 @@ static void change_stack(struct expansion *x, uint64_t slot) {
     enum stalk_change change = ct_stalk_stacks_run(x->t, &run, slot, &id);
     set_run(x, &run);
     if (change != STALK_SAME_STACK && x->receive && x->t->stalker->tell_stacks)
-        put(x, STALK_STACK_EVENT, change == STALK_NEW_STACK, id);
+        put_event(x, STALK_STACK_EVENT, change == STALK_NEW_STACK, id);
 }
 
 /* Drops frames that have been left: those whose slot is below `slot` on the same stack, and with `from` 0 also the one
@@ -274,12 +276,12 @@ static void drop_frames(struct expansion *x, uint64_t slot, int32_t from) {
         if (distance > -from || distance < -(64 << 20))
             break;
         if (!--x->frame_count)
-            refill(x);
+            refill_frames(x);
     }
 }
 
 /* Makes room for frames: the outermost half is kept only as a count. */
-static void make_room(struct expansion *x) {
+static void make_frame_room(struct expansion *x) {
     for (uint32_t i = STALK_MAX_FRAMES / 2; i < STALK_MAX_FRAMES; i++)
         x->frames[i - STALK_MAX_FRAMES / 2] = x->frames[i];
     x->frame_count -= STALK_MAX_FRAMES / 2;
@@ -291,7 +293,7 @@ static void make_room(struct expansion *x) {
 static int32_t enter_frame(struct expansion *x, uint64_t slot) {
     drop_frames(x, slot, 0);
     if (x->frame_count == STALK_MAX_FRAMES)
-        make_room(x);
+        make_frame_room(x);
     x->frames[x->frame_count] = slot;
     return x->base_depth + (int32_t)x->frame_count++;
 }
@@ -304,7 +306,7 @@ static int32_t leave_frame(struct expansion *x, uint64_t slot) {
     else
         x->base_depth--;
     if (!x->frame_count)
-        refill(x);
+        refill_frames(x);
     return depth;
 }
 
@@ -337,13 +339,13 @@ static void expand_block(struct expansion *x, const struct stalk_site *site, uin
     if (end <= site->location)
         return;
     if (x->mask & CT_STALKER_BLOCK)
-        put(x, CT_STALKER_BLOCK, site->location, end < site->target ? end : site->target)->depth =
+        put_event(x, CT_STALKER_BLOCK, site->location, end < site->target ? end : site->target)->depth =
             x->t->stalker->tell_sites ? (int32_t)number : 0;
     if (!(x->mask & CT_STALKER_EXEC))
         return;
     uint64_t pc = site->location;
     for (uint32_t i = 0; i < site->insns && pc < end; i++) {
-        put(x, CT_STALKER_EXEC, pc, 0);
+        put_event(x, CT_STALKER_EXEC, pc, 0);
         pc += site->lengths[i];
     }
 }
@@ -356,7 +358,7 @@ static void expand_branch(struct expansion *x, const struct stalk_site *site, co
         count_call(x->t, target, 1);
     if (!x->receive)
         return;
-    struct ct_stalker_event *e = put(x, site->kind, site->location, target);
+    struct ct_stalker_event *e = put_event(x, site->kind, site->location, target);
     e->depth = depth;
     e->timestamp = x->mask & CT_STALKER_TIMESTAMPS ? r->time : x->clock;
 }
@@ -384,7 +386,7 @@ static void expand_one(struct expansion *x, void *const *sites, uint64_t at, uns
 /* The loops for the most common masks: calls and returns, blocks, instructions. They run while the queue has room, and
  * return the record that is next. */
 
-static uint64_t how_many(const struct expansion *x, uint64_t at, uint64_t newest, unsigned size) {
+static uint64_t count_that_fit(const struct expansion *x, uint64_t at, uint64_t newest, unsigned size) {
     uint64_t records = (at - newest) / size + 1, room = (uint64_t)(x->limit - x->next);
     return records < room ? records : room;
 }
@@ -424,7 +426,7 @@ static inline __attribute__((always_inline)) uint64_t expand_branches(struct exp
             base = x->base_depth;
             if (__builtin_expect(x->next != before, 0)) { /* the queue has less room than was counted */
                 if (x->next == x->limit)
-                    make_place(x);
+                    make_queue_room(x);
                 e = x->next;
                 last = at - size;
             }
@@ -448,7 +450,7 @@ static uint64_t expand_blocks(struct expansion *x, void *const *sites, uint64_t 
     struct ct_stalker_event *e = x->next, *end = e + n;
     for (; e != end; at -= size, e++) {
         const struct stalk_site *site = site_of(sites, number_of(at, size));
-        fill(e, CT_STALKER_BLOCK, site->location, site->target);
+        fill_event(e, CT_STALKER_BLOCK, site->location, site->target);
     }
     x->next = e;
     return at;
@@ -465,9 +467,9 @@ static uint64_t expand_insns(struct expansion *x, void *const *sites, uint64_t a
         if ((size_t)(x->limit - next) <= insns)
             break;
         if (blocks)
-            fill(next++, CT_STALKER_BLOCK, pc, site->target);
+            fill_event(next++, CT_STALKER_BLOCK, pc, site->target);
         for (uint32_t i = 0; i < insns; i++) {
-            fill(next++, CT_STALKER_EXEC, pc, 0);
+            fill_event(next++, CT_STALKER_EXEC, pc, 0);
             pc += lengths[i];
         }
     }
@@ -482,7 +484,7 @@ static uint64_t expand_many(struct expansion *x, void *const *sites, uint64_t at
         return at;
     if (insns)
         return expand_insns(x, sites, at, newest, size);
-    uint64_t n = how_many(x, at, newest, size);
+    uint64_t n = count_that_fit(x, at, newest, size);
     if (blocks)
         return expand_blocks(x, sites, at, n, size);
     if (x->mask & CT_STALKER_TIMESTAMPS)
@@ -493,7 +495,7 @@ static uint64_t expand_many(struct expansion *x, void *const *sites, uint64_t at
 }
 
 /* Expands the records. Of the newest one, only the instructions before `end`. */
-static void expand(struct expansion *x, uint64_t oldest, uint64_t newest, uint64_t end) {
+static void expand_records(struct expansion *x, uint64_t oldest, uint64_t newest, uint64_t end) {
     unsigned size = ct_stalk_record_size(x->t->cache->mask);
     void *const *sites = x->t->cache->sites.chunks;
     uint64_t at = oldest - size, whole = end == UINT64_MAX ? newest : newest + size;
@@ -541,7 +543,7 @@ static void take_records(struct stalk_thread *t, struct stalk_thread *by, uint64
     t->taken = by == t ? t->records_top : newest;
     if (!t->muted && newest != oldest) {
         struct expansion x = expansion_of(t, by);
-        expand(&x, oldest, newest, end);
+        expand_records(&x, oldest, newest, end);
         end_expansion(&x);
     }
     if (by == t && t->cache->mask & CT_STALKER_FAST_CLOCK)
@@ -553,7 +555,7 @@ static void deliver_all(struct stalk_thread *t, struct stalk_thread *by, bool co
     if (__atomic_load_n(&t->vfork.tid, __ATOMIC_ACQUIRE))
         return;
     if (t->queued)
-        ct_stalk_call_out(by, deliver, t);
+        ct_stalk_call_out(by, deliver_queue, t);
     if (t->sink.on_call_summary && counts) {
         take_counters(t);
         ct_stalk_call_out(by, deliver_summary, t);
@@ -614,7 +616,7 @@ void ct_stalk_event_compile(struct stalk_thread *t, uint64_t start, uint64_t end
         return;
     enum claim c = claim(t, t->tid, true);
     take_records(t, t, UINT64_MAX);
-    add(t, CT_STALKER_COMPILE, start, end);
+    add_event(t, CT_STALKER_COMPILE, start, end);
     release_claim(t, c);
 }
 
@@ -625,7 +627,7 @@ static void enter_handler(struct expansion *x, uint64_t pc, uint64_t handler, ui
     if (switched) { /* no frame of the other stack was left: they are all below */
         leave_alternate(x, slot);
         if (x->frame_count == STALK_MAX_FRAMES)
-            make_room(x);
+            make_frame_room(x);
         depth = x->base_depth + (int32_t)x->frame_count;
         x->frames[x->frame_count++] = slot;
         x->alternate = *switched;
@@ -637,7 +639,7 @@ static void enter_handler(struct expansion *x, uint64_t pc, uint64_t handler, ui
         count_call(x->t, handler, 1);
     if (!x->receive)
         return;
-    struct ct_stalker_event *e = put(x, CT_STALKER_CALL, pc, handler);
+    struct ct_stalker_event *e = put_event(x, CT_STALKER_CALL, pc, handler);
     e->depth = depth;
     e->timestamp = x->mask & CT_STALKER_TIMESTAMPS ? ct_os_timestamp() : x->clock;
 }

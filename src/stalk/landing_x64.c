@@ -28,7 +28,7 @@ static uint64_t *word_of(uint64_t slot) {
     return (uint64_t *)(slot + WORD);
 }
 
-static bool make_room(enum ct_wx_mode mode) {
+static bool make_slots(enum ct_wx_mode mode) {
     uint64_t here = (uint64_t)&ct_stalk_engine;
     uint64_t run;
     uint8_t *write;
@@ -72,7 +72,7 @@ static bool write_slot(uint64_t run, uint64_t address) {
     return !ct_arena_write(region.arena, run, bytes, sizeof bytes);
 }
 
-static uint64_t find_or_make(uint64_t address) {
+static uint64_t find_or_make_slot(uint64_t address) {
     size_t i = (size_t)(address * 0x9e3779b97f4a7c15ull >> 40) % KEYS;
     for (; numbers[i]; i = (i + 1) % KEYS)
         if (*word_of(slots + (numbers[i] - 1) * SLOT) == address)
@@ -86,7 +86,7 @@ static uint64_t find_or_make(uint64_t address) {
 uint64_t ct_stalk_landing(struct ct_stalker *s, uint64_t address) {
     while (__atomic_exchange_n(&lock, 1, __ATOMIC_ACQUIRE)) /* released below */
         ct_os_relax();
-    uint64_t slot = make_room(s->mode) ? find_or_make(address) : 0;
+    uint64_t slot = make_slots(s->mode) ? find_or_make_slot(address) : 0;
     __atomic_store_n(&lock, 0, __ATOMIC_RELEASE);
     return slot;
 }

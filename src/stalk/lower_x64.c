@@ -269,7 +269,7 @@ int ct_lower_decode(const struct stalk_build *b, struct stalk_insn *insn) {
     return b->pc < b->limit ? ct_x64_decode(insn->bytes, b->limit - b->pc, &insn->x64) : CT_ERR_TRUNCATED;
 }
 
-static bool narrow(const struct ct_x64_insn *x) {
+static bool is_narrow(const struct ct_x64_insn *x) {
     return (x->prefixes & CT_X64_OPSIZE) && !(x->rex & 8);
 }
 
@@ -293,13 +293,13 @@ enum stalk_flow ct_lower_flow(const struct stalk_insn *insn) {
     case CT_INSN_CALL:
     case CT_INSN_CALL_INDIRECT:
     case CT_INSN_JMP_INDIRECT:
-        return narrow(x) ? FLOW_REFUSE : FLOW_END;
+        return is_narrow(x) ? FLOW_REFUSE : FLOW_END;
     case CT_INSN_RET:
-        return narrow(x) ? FLOW_REFUSE : FLOW_END;
+        return is_narrow(x) ? FLOW_REFUSE : FLOW_END;
     case CT_INSN_JCC:
     case CT_INSN_LOOP:
     case CT_INSN_XBEGIN:
-        return narrow(x) ? FLOW_REFUSE : FLOW_BRANCH;
+        return is_narrow(x) ? FLOW_REFUSE : FLOW_BRANCH;
     case CT_INSN_FAR:
         return FLOW_REFUSE;
     case CT_INSN_TRAP:

@@ -142,7 +142,7 @@ static bool in_code(const struct stalk_cache *c, uint64_t pc) {
 
 /* The place where a thread is stopped decides how it is let go; *pc is changed where needed. CT_ERR_TRUNCATED: it runs
  * natively, and the caller does what is left to do. */
-static int redirect(struct stalk_thread *t, uint64_t *pc) {
+static int redirect_pc(struct stalk_thread *t, uint64_t *pc) {
     struct stalk_area *a = t->area;
     if (__atomic_load_n(&t->ending, __ATOMIC_ACQUIRE))
         return CT_OK; /* the thread that ends it will finish */
@@ -178,7 +178,7 @@ static int redirect_to_end(struct stalk_thread *t, struct ct_os_stopped *stopped
     if (status == CT_ERR_NOT_FOUND) /* it has ended unnoticed */
         return __atomic_load_n(&t->ending, __ATOMIC_ACQUIRE) ? CT_OK : CT_ERR_TRUNCATED;
     uint64_t pc = status ? 0 : ct_registers_pc(&regs);
-    status = status ? status : redirect(t, &pc);
+    status = status ? status : redirect_pc(t, &pc);
     if (status || pc == ct_registers_pc(&regs))
         return status;
     ct_registers_set_pc(&regs, pc);
@@ -186,7 +186,7 @@ static int redirect_to_end(struct stalk_thread *t, struct ct_os_stopped *stopped
 }
 
 /* The thread is let go where it is stopped, or has ended: from now on it does nothing for us. */
-static void release(struct stalk_thread *t) {
+static void release_thread(struct stalk_thread *t) {
     t->area->native = t->area->own = 0;
     (void)ct_stalk_claim_end(t);
 }
@@ -204,10 +204,10 @@ int ct_stalk_let_go(struct ct_stalker *s, int tid, uint64_t *pc) {
         return CT_ERR_NOT_FOUND;
     if (t->vfork.tid)
         ct_stalk_vfork_end(t); /* it is stopped, so its child has left its memory */
-    int status = redirect(t, pc);
+    int status = redirect_pc(t, pc);
     if (status != CT_ERR_TRUNCATED)
         return status;
-    release(t);
+    release_thread(t);
     finish_native(t);
     return CT_OK;
 }
@@ -215,7 +215,7 @@ int ct_stalk_let_go(struct ct_stalker *s, int tid, uint64_t *pc) {
 void ct_stalk_let_go_gone(struct ct_stalker *s, bool (*is_there)(void *arg, int tid), void *arg) {
     for (struct stalk_thread *t = s->threads; t; t = t->next)
         if (t->following && !is_there(arg, t->tid)) {
-            release(t);
+            release_thread(t);
             finish_native(t);
         }
 }
@@ -239,7 +239,7 @@ static int ask_to_end(struct stalk_thread *t) {
         return status;
     status = redirect_to_end(t, stopped);
     if (status == CT_ERR_TRUNCATED)
-        release(t);
+        release_thread(t);
     ct_os_resume_threads(stopped);
     if (status != CT_ERR_TRUNCATED)
         return status;
@@ -276,7 +276,7 @@ static bool has_others(const struct ct_stalker *s) {
     return false;
 }
 
-static bool is_anybody_inside(const struct ct_stalker *s, struct ct_os_stopped *stopped) {
+static bool is_any_inside(const struct ct_stalker *s, struct ct_os_stopped *stopped) {
     struct ct_registers regs;
     for (size_t i = 0; i < ct_os_stopped_count(stopped); i++)
         if (!ct_os_stopped_get_regs(stopped, i, &regs) &&
@@ -311,8 +311,8 @@ bool ct_stalk_has_starting(struct ct_stalker *s) {
 }
 
 /* Runs while the threads are stopped: afterwards no thread finds its state of ours. */
-static bool let_forget(const struct ct_stalker *s, struct ct_os_stopped *stopped) {
-    if (is_anybody_inside(s, stopped))
+static bool forget_threads(const struct ct_stalker *s, struct ct_os_stopped *stopped) {
+    if (is_any_inside(s, stopped))
         return false;
     for (struct stalk_thread *t = s->threads; t; t = t->next)
         ct_stalk_thread_forget(t);
@@ -333,7 +333,7 @@ int ct_stalk_wait_until_left(struct ct_stalker *s) {
                 return CT_OK; /* a debugger prevents the stop: new threads have had time */
             continue;
         }
-        bool left = let_forget(s, stopped);
+        bool left = forget_threads(s, stopped);
         ct_os_resume_threads(stopped);
         if (left)
             return CT_OK;
@@ -342,7 +342,7 @@ int ct_stalk_wait_until_left(struct ct_stalker *s) {
 }
 
 /* Unfollows all other threads. True: one was followed. */
-static bool stop_those_there(struct ct_stalker *s, int *result) {
+static bool unfollow_others(struct ct_stalker *s, int *result) {
     bool found = false;
     int own = ct_os_gettid();
     for (struct stalk_thread *t = s->threads; t; t = t->next) {
@@ -363,7 +363,7 @@ STALK_API int ct_stalker_stop(struct ct_stalker *s) {
     int result = CT_OK;
     for (unsigned i = 0; i < TRIES && !result; i++) {
         bool adopting = __atomic_load_n(&s->adopting, __ATOMIC_SEQ_CST) != 0;
-        if (!stop_those_there(s, &result) && !adopting)
+        if (!unfollow_others(s, &result) && !adopting)
             break;
         if (adopting)
             nap(i);

@@ -104,7 +104,7 @@ static bool step_other(struct machine *m) {
 }
 
 /* Simulates one instruction; false: it is not one of ours. The new program counter is after it. */
-static bool step(struct machine *m) {
+static bool step_insn(struct machine *m) {
     const struct ct_x64_insn *x = &m->x;
     bool wide = x->rex & 8;
     if (x->kind == CT_INSN_NOP || x->encoding != CT_X64_LEGACY || x->map != 0)
@@ -166,7 +166,7 @@ static bool step(struct machine *m) {
     return true;
 }
 
-static bool run_one(struct stalk_thread *t, struct stalk_regs *r) {
+static bool run_insn(struct stalk_thread *t, struct stalk_regs *r) {
     struct machine m;
     m.t = t;
     m.r = r;
@@ -175,7 +175,7 @@ static bool run_one(struct stalk_thread *t, struct stalk_regs *r) {
         return false;
     m.has_mem = ct_x64_memory(&m.x, &m.mem);
     uint64_t before = r->pc;
-    if (!step(&m))
+    if (!step_insn(&m))
         return false;
     if (r->pc == before)
         r->pc += m.x.length;
@@ -291,7 +291,7 @@ static bool in_helpers(struct stalk_thread *t, const struct stalk_region *region
         r->gpr[i] = t->area->gpr[i];
     if (at >= ct_stalk_enter)
         return resolve_entry(t, r);
-    if (!run_one(t, r))
+    if (!run_insn(t, r))
         *later = true;
     return false;
 }
@@ -324,7 +324,7 @@ static bool in_fragment(struct stalk_thread *t, const struct stalk_fragment *f, 
         undo_branch(t, r, &p);
         return true;
     }
-    if (run_one(t, r))
+    if (run_insn(t, r))
         return false;
     r->pc = p.original; /* code of a transformer: as if it had not begun */
     return true;
@@ -363,7 +363,7 @@ enum stalk_place ct_stalk_recover(struct stalk_thread *t, struct stalk_regs *r, 
             uint64_t call = cloning_call(r->pc);
             if (call)
                 r->pc = call;
-            if (call || !run_one(t, r))
+            if (call || !run_insn(t, r))
                 return STALK_CLEAN;
         } else {
             return inside ? STALK_CLEAN : STALK_ELSEWHERE;

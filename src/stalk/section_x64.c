@@ -60,7 +60,7 @@ static bool is_description(struct stalk_build *b, const struct stalk_insn *insn,
 
 /* Checks the instructions from the load on: there must be few enough, and only direct branches may leave the section.
  * Collects the targets of branches within it. */
-static bool look_at(struct stalk_build *b, uint64_t from, const struct description *d) {
+static bool check_section(struct stalk_build *b, uint64_t from, const struct description *d) {
     uint64_t end = d->start + d->size, pc = from;
     struct ct_x64_insn x;
     unsigned insns = 0;
@@ -91,7 +91,7 @@ bool ct_section_load(struct stalk_build *b, const struct stalk_insn *insn) {
         x->opcode != 0x8d || !x->rip_relative || !(x->rex & 8))
         return false;
     uint64_t at = ct_x64_rip_address(x, insn->address), next = insn->address + x->length;
-    if (!is_description(b, insn, at, &d) || !look_at(b, next, &d))
+    if (!is_description(b, insn, at, &d) || !check_section(b, next, &d))
         return false;
     b->section.begin = insn->address;
     b->section.start = d.start;
@@ -113,7 +113,7 @@ bool ct_section_is_target(const struct stalk_build *b, uint64_t pc) {
 }
 
 /* Links the branches within the section from the start. The engine never decides about them. */
-static void join(struct stalk_build *b, uint32_t first_exit) {
+static void join_branches(struct stalk_build *b, uint32_t first_exit) {
     for (unsigned i = 0; i < b->exit_count; i++) {
         uint64_t target = b->exits[i].target;
         if (target - b->section.start >= b->section.end - b->section.start)
@@ -156,7 +156,7 @@ int ct_section_finish(struct stalk_build *b, struct stalk_fragment *f, uint32_t 
     uint64_t abort = make_abort(b, f);
     if (!s || !abort)
         return CT_ERR_NO_MEMORY;
-    join(b, first_exit);
+    join_branches(b, first_exit);
     ct_stalk_copy(s, &b->section, sizeof *s);
     s->description[3] = abort;
     s->description[2] = b->section_to - b->section_from;

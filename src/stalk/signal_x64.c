@@ -79,7 +79,7 @@ static bool is_wanted(uint64_t signal, const struct stalk_action *programs) {
 }
 
 /* The action that the kernel gets instead of the program's. */
-static void disguise(struct stalk_action *ours, const struct stalk_action *programs) {
+static void make_our_action(struct stalk_action *ours, const struct stalk_action *programs) {
     copy_action(ours, programs);
     ours->handler = (uint64_t)ct_stalk_signal_entry;
     ours->flags = (programs->flags | SA_SIGINFO_) & ~(uint64_t)SA_RESETHAND_;
@@ -96,7 +96,7 @@ static void replace_handlers(void) {
         if (kernel_action(signal, NULL, &now) || is_ours(&now) || !is_wanted(signal, &now))
             continue;
         copy_action(&actions[signal], &now);
-        disguise(&ours, &now);
+        make_our_action(&ours, &now);
         (void)kernel_action(signal, &ours, NULL);
     }
 }
@@ -156,7 +156,7 @@ int64_t ct_stalk_sigaction(uint64_t signal, const struct stalk_action *new, stru
     if (new &&is_wanted(signal, new)) {
         struct stalk_action programs;
         copy_action(&programs, &actions[signal]);
-        disguise(&ours, new);
+        make_our_action(&ours, new);
         result = kernel_action(signal, &ours, &before);
         if (!result)
             copy_action(&actions[signal], new);
@@ -203,7 +203,7 @@ static bool is_fault(uint64_t signal, const void *info) {
     return code > 0 && (signal == 4 || signal == 5 || signal == 7 || signal == 8 || signal == 11);
 }
 
-static void put_off(struct stalk_thread *t, uint64_t signal, void *info, struct context *c) {
+static void put_off_signal(struct stalk_thread *t, uint64_t signal, void *info, struct context *c) {
     if (!t->area->pending)
         t->area->mask = c->mask;
     t->area->pending = 1;
@@ -250,7 +250,7 @@ static void set_default(uint64_t signal) {
 }
 
 /* The program's handler was installed for one signal only (SA_RESETHAND). */
-static void reset(const struct stalk_thread *t, uint64_t signal) {
+static void reset_action(const struct stalk_thread *t, uint64_t signal) {
     const struct stalk_action none = {0, 0, 0, 0};
     if (__atomic_load_n(&users, __ATOMIC_ACQUIRE) && !(t && ct_stalk_is_vforked(t)))
         (void)ct_stalk_sigaction(signal, &none, NULL);
@@ -261,7 +261,7 @@ static void reset(const struct stalk_thread *t, uint64_t signal) {
 /* The signal is blocked until the handler returns, but no longer: sigsuspend may leave a mask in the frame that blocks
  * it. If it cannot be sent again, the instruction will fault again: while a signal is blocked, the kernel ends the
  * process for such a fault. */
-static void die(const struct delivery *d) {
+static void die_of_signal(const struct delivery *d) {
     set_default(d->signal);
     d->context->mask &= ~BIT(d->signal);
     if (syscall4(__NR_rt_tgsigqueueinfo, ct_os_getpid(), ct_os_gettid(), d->signal, d->info) < 0 && d->fault)
@@ -276,7 +276,7 @@ static uint64_t deliver_end(uint64_t arg, uint64_t unused) {
     (void)unused;
     enum stalk_place place = ct_stalk_recover(t, &d->regs, d->fault);
     if (place == STALK_LATER) {
-        put_off(t, d->signal, d->info, d->context);
+        put_off_signal(t, d->signal, d->info, d->context);
         return 0;
     }
     if (place == STALK_CLEAN)
@@ -285,7 +285,7 @@ static uint64_t deliver_end(uint64_t arg, uint64_t unused) {
     if (!ct_stalk_is_vforked(t))
         ct_stalk_events_drain_others(t, true);
     ct_stalk_finish(t, CT_OK);
-    die(d);
+    die_of_signal(d);
     return 0;
 }
 
@@ -333,7 +333,7 @@ static uint64_t begin_excluded(const struct delivery *d) {
 }
 
 /* The handler counts as a call. */
-static void tell_call(const struct delivery *d) {
+static void report_handler(const struct delivery *d) {
     const struct context *c = d->context;
     uint64_t low = c->stack[0], size = c->stack[2];
     bool switched = (uint64_t)c - low < size && c->rsp - low >= size;
@@ -364,13 +364,13 @@ static uint64_t begin_handler(const struct delivery *d) {
 }
 
 /* Runs on the engine's stack. 0: the signal will come again. */
-static uint64_t deliver(uint64_t arg, uint64_t unused) {
+static uint64_t deliver_signal(uint64_t arg, uint64_t unused) {
     struct delivery *d = (struct delivery *)arg;
     struct stalk_thread *t = d->t;
     (void)unused;
     enum stalk_place place = ct_stalk_recover(t, &d->regs, d->fault);
     if (place == STALK_LATER) {
-        put_off(t, d->signal, d->info, d->context);
+        put_off_signal(t, d->signal, d->info, d->context);
         return 0;
     }
     if (place == STALK_ELSEWHERE && (!t->fault_pc || d->regs.pc != t->fault_pc))
@@ -380,7 +380,7 @@ static uint64_t deliver(uint64_t arg, uint64_t unused) {
     ct_stalk_events_cut(t, d->regs.pc, d->fault);
     show_program(d);
     if (t->following == 1) {
-        tell_call(d);
+        report_handler(d);
         return begin_handler(d);
     }
     ct_stalk_finish(t, t->status);
@@ -398,7 +398,7 @@ static struct stalk_way deliver_inside(struct delivery *d) {
     struct stalk_area *a = d->t->area;
     a->in_engine = 1;
     a->pending = 0;
-    uint64_t at = ct_hook_on_stack(a->stack, d->handler ? deliver : deliver_end, (uint64_t)d, 0);
+    uint64_t at = ct_hook_on_stack(a->stack, d->handler ? deliver_signal : deliver_end, (uint64_t)d, 0);
     bool translated = a->pending && at;
     if (!translated) /* else ct_stalk_restore clears it */
         a->in_engine = 0;
@@ -429,17 +429,17 @@ struct stalk_way ct_stalk_on_signal(uint64_t signal, void *info, void *context, 
         t->at_entry = false;
     }
     if (t && !d.fault && (t->area->in_engine || is_switching(t, c->rip))) {
-        put_off(t, signal, info, c);
+        put_off_signal(t, signal, info, c);
         return (struct stalk_way){0, 0};
     }
     d.mask = *mask;
     if (d.handler && action->flags & SA_RESETHAND_)
-        reset(t, signal);
+        reset_action(t, signal);
     read_context(c, &d.regs);
     if (t && !t->area->in_engine)
         return deliver_inside(&d);
     if (!d.handler)
-        die(&d);
+        die_of_signal(&d);
     return (struct stalk_way){d.handler, d.handler != 0};
 }
 

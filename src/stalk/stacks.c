@@ -26,7 +26,7 @@ struct stack_search {
     uint64_t low, high;
 };
 
-static int find_stack(void *arg, const struct ct_os_map *map) {
+static int match_stack_map(void *arg, const struct ct_os_map *map) {
     struct stack_search *s = arg;
     bool found = s->address ? map->end > s->address : map->role == CT_OS_MAP_STACK;
     if (found && map->start <= (s->address ? s->address : map->start)) {
@@ -43,7 +43,7 @@ static void learn_home(struct stalk_stacks *s, const struct stalk_thread *t) {
         return; /* another thread handles its end */
     bool main = t->tid == ct_os_getpid();
     struct stack_search search = {.address = main ? 0 : ct_os_thread_pointer()};
-    ct_os_each_map(find_stack, &search);
+    ct_os_each_map(match_stack_map, &search);
     if (main && search.high && search.high - search.low < main_size)
         search.low = search.high - main_size;
     s->home_low = search.low;
@@ -62,12 +62,12 @@ static uint32_t place_in_order(const struct stalk_stacks *s, uint64_t slot) {
     return ct_stack_order_find(s->order, s->count, pool, slot, &steps);
 }
 
-static void list(struct stalk_stacks *s, uint32_t stack) {
+static void list_stack(struct stalk_stacks *s, uint32_t stack) {
     ct_stack_order_add(s->order, &s->count, place_in_order(s, s->pool[stack].high), stack);
     s->pool[stack].listed = true;
 }
 
-static void unlist(struct stalk_stacks *s, uint32_t stack) {
+static void unlist_stack(struct stalk_stacks *s, uint32_t stack) {
     ct_stack_order_remove(s->order, &s->count, place_in_order(s, s->pool[stack].high), stack);
     s->pool[stack].listed = false;
 }
@@ -84,13 +84,13 @@ static uint32_t new_stack(struct stalk_stacks *s, uint64_t slot) {
     if (at_home(s, slot))
         s->home = stack;
     else
-        list(s, stack);
+        list_stack(s, stack);
     return stack;
 }
 
 static void forget_stack(struct stalk_stacks *s, uint32_t stack) {
     if (s->pool[stack].listed)
-        unlist(s, stack);
+        unlist_stack(s, stack);
     if (s->home == stack)
         s->home = NONE;
     s->pool[stack].next = s->free;
@@ -106,7 +106,7 @@ static uint64_t low_of(const struct stalk_stacks *s, const struct stalk_run *r, 
     return newest ? s->chains.nodes[newest].value : s->pool[stack].high;
 }
 
-static uint32_t find(const struct stalk_stacks *s, const struct stalk_run *r, uint64_t slot) {
+static uint32_t find_stack_at(const struct stalk_stacks *s, const struct stalk_run *r, uint64_t slot) {
     if (at_home(s, slot))
         return s->home;
     uint32_t at = place_in_order(s, slot);
@@ -157,7 +157,7 @@ void ct_stalk_stacks_refill(struct stalk_thread *t, struct stalk_run *r) {
         r->frames[r->count++] = slots[n];
 }
 
-static void suspend(struct stalk_stacks *s, struct stalk_run *r) {
+static void suspend_stack(struct stalk_stacks *s, struct stalk_run *r) {
     struct stalk_stack *stack = &s->pool[s->running];
     int32_t depth = r->base_depth + (int32_t)r->count;
     for (uint32_t i = 0; i < r->count; i++)
@@ -173,7 +173,7 @@ enum stalk_change ct_stalk_stacks_run(struct stalk_thread *t, struct stalk_run *
     struct stalk_stacks *s = t->stacks;
     if (!s && (is_near(r, slot) || !(s = make_stacks(t, r))))
         return STALK_SAME_STACK;
-    uint32_t stack = find(s, r, slot);
+    uint32_t stack = find_stack_at(s, r, slot);
     bool fresh = stack == NONE;
     if (stack == s->running) {
         if (slot > s->pool[stack].high)
@@ -183,7 +183,7 @@ enum stalk_change ct_stalk_stacks_run(struct stalk_thread *t, struct stalk_run *
     if (fresh && s->free == NONE && s->used == STALK_STACKS)
         return STALK_SAME_STACK; /* too many stacks to tell apart */
     int32_t depth = r->base_depth + (int32_t)r->count;
-    suspend(s, r);
+    suspend_stack(s, r);
     if (fresh) {
         stack = new_stack(s, slot);
         s->pool[stack].depth = depth;

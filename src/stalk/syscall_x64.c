@@ -27,7 +27,7 @@ static uint64_t next_of(const struct stalk_thread *t) {
 }
 
 /* The call has been made: returns the address after the instruction. */
-static uint64_t done(struct stalk_thread *t, int64_t result) {
+static uint64_t finish_call(struct stalk_thread *t, int64_t result) {
     t->area->gpr[RAX] = (uint64_t)result;
     t->area->gpr[R11] = t->area->flags;
     return t->area->target + 2;
@@ -71,7 +71,7 @@ static uint64_t change_memory(struct stalk_thread *t) {
         s->family->unmapped(start, start + size);
     if (number == __NR_mmap)
         start = (uint64_t)result;
-    uint64_t code = done(t, result);
+    uint64_t code = finish_call(t, result);
     if (failed(result) || size == 0)
         return code;
     ct_stalk_lock(s);
@@ -170,7 +170,7 @@ struct forked {
     bool followed;
 };
 
-static void tell_forked(void *arg, void *vectors) {
+static void report_fork(void *arg, void *vectors) {
     struct forked *f = arg;
     (void)vectors;
     f->followed = f->family->forked(f->before, f->tid);
@@ -181,7 +181,7 @@ static void ask_for_child(struct stalk_thread *t, int before) {
     struct forked f = {.family = t->stalker->family, .before = before, .tid = t->tid};
     if (!f.family)
         return;
-    ct_stalk_call_out(t, tell_forked, &f);
+    ct_stalk_call_out(t, report_fork, &f);
     if (!f.followed)
         t->following = 2;
 }
@@ -213,7 +213,7 @@ static uint64_t fork_process(struct stalk_thread *t) {
     ct_stalk_unlock(t->stalker);
     if (result == 0)
         ask_for_child(t, tid);
-    return done(t, result);
+    return finish_call(t, result);
 }
 
 /* The child continues natively, or is followed: a new thread asks for itself (ct_stalk_adopt). */
@@ -266,14 +266,14 @@ struct execution {
     int directory;
 };
 
-static void tell_execution(void *arg, void *vectors) {
+static void report_execution(void *arg, void *vectors) {
     const struct execution *x = arg;
     (void)vectors;
     x->family->executes(x->path, x->directory);
 }
 
 /* If the call succeeds, all other threads end. */
-static uint64_t execute(struct stalk_thread *t) {
+static uint64_t execute_program(struct stalk_thread *t) {
     const uint64_t *r = t->area->gpr;
     bool relative = r[RAX] == __NR_execveat;
     struct execution x = {
@@ -283,7 +283,7 @@ static uint64_t execute(struct stalk_thread *t) {
         ct_stalk_events_drain_others(t, false);
     }
     if (x.family)
-        ct_stalk_call_out(t, tell_execution, &x);
+        ct_stalk_call_out(t, report_execution, &x);
     return t->area->target;
 }
 
@@ -295,16 +295,16 @@ static uint64_t change_action(struct stalk_thread *t) {
     if (r[R10] != 8)
         return t->area->target;
     if (r[RSI] && ct_os_peek(r[RSI], &new, sizeof new))
-        return done(t, -EFAULT);
+        return finish_call(t, -EFAULT);
     int64_t result = ct_stalk_is_vforked(t) ? ct_stalk_sigaction_vforked(r[RDI], r[RSI] ? &new : NULL, &old)
                                             : ct_stalk_sigaction(r[RDI], r[RSI] ? &new : NULL, &old);
     if (!result && r[RDX]) {
         uint8_t test[sizeof old];
         if (ct_os_peek(r[RDX], test, sizeof test))
-            return done(t, -EFAULT);
+            return finish_call(t, -EFAULT);
         ct_stalk_copy((void *)r[RDX], &old, sizeof old);
     }
-    return done(t, result);
+    return finish_call(t, result);
 }
 
 /* ---- GS, and calls after which following cannot continue ---- */
@@ -341,7 +341,7 @@ static uint64_t change_base(struct stalk_thread *t) {
         return end_here(t); /* the program takes the register for itself */
     }
     struct stalk_area *area = (struct stalk_area *)(block + CT_AREA);
-    uint64_t result = (uint64_t)done(t, 0);
+    uint64_t result = (uint64_t)finish_call(t, 0);
     ct_stalk_copy(area, t->area, sizeof *area);
     t->area = area;
     (void)ct_os_set_block((void *)block);
@@ -368,7 +368,7 @@ uint64_t ct_stalk_syscall_enter(struct stalk_thread *t) {
         return t->area->target;
     case __NR_execve:
     case __NR_execveat:
-        return execute(t);
+        return execute_program(t);
     case __NR_kill: /* it may end the process: abort() */
     case __NR_tkill:
     case __NR_tgkill:

@@ -140,7 +140,7 @@ static uint64_t make_block(void) {
     return (uint64_t)block;
 }
 
-static struct stalk_thread *find(struct ct_stalker *s, int tid) {
+static struct stalk_thread *find_thread(struct ct_stalker *s, int tid) {
     for (struct stalk_thread *t = s->threads; t; t = t->next)
         if (t->tid == tid)
             return t;
@@ -156,7 +156,7 @@ static struct stalk_thread *find_ended(struct ct_stalker *s) {
 }
 
 static struct stalk_thread *make_thread(struct ct_stalker *s, int tid) {
-    struct stalk_thread *t = find(s, tid);
+    struct stalk_thread *t = find_thread(s, tid);
     if (t)
         return t;
     t = find_ended(s);
@@ -228,8 +228,8 @@ int ct_stalk_make_cache(struct ct_stalker *s, const struct ct_stalker_transforme
     return c ? CT_OK : CT_ERR_NO_MEMORY;
 }
 
-static int prepare(struct stalk_thread *t, uint64_t block, const struct ct_stalker_transformer *transformer,
-                   const struct ct_stalker_sink *sink) {
+static int prepare_thread(struct stalk_thread *t, uint64_t block, const struct ct_stalker_transformer *transformer,
+                          const struct ct_stalker_sink *sink) {
     struct ct_stalker *s = t->stalker;
     ct_stalk_copy(&t->sink, sink, sizeof t->sink);
     t->cache = cache_for(s, transformer, &t->sink);
@@ -279,7 +279,7 @@ struct stalk_thread *ct_stalk_thread_make(struct ct_stalker *s, int tid,
     if (!*status && !s->followed)
         ct_stalk_check_all(s, tid == ct_os_gettid() && !ct_os_single_threaded());
     if (!*status)
-        *status = prepare(t, *block, transformer, sink);
+        *status = prepare_thread(t, *block, transformer, sink);
     if (!*status) {
         t->area->busy = tid == ct_os_gettid(); /* until it begins */
         t->ending = 0;
@@ -300,7 +300,7 @@ struct begin ct_stalk_do_follow_me(struct ct_stalker *s, const struct ct_stalker
                                    const struct ct_stalker_sink *sink, uint64_t *slot);
 int ct_stalk_do_unfollow_me(struct ct_stalker *s, uint64_t *slot);
 
-static void tell_start(void *arg, void *vectors) {
+static void report_start(void *arg, void *vectors) {
     struct stalk_thread *t = arg;
     (void)vectors;
     t->sink.start(t->sink.user, t->tid);
@@ -346,12 +346,12 @@ struct begin ct_stalk_do_follow_me(struct ct_stalker *s, const struct ct_stalker
     }
     ct_os_restore_signals(signals);
     if (t && t->sink.start)
-        ct_stalk_call_out(t, tell_start, t);
+        ct_stalk_call_out(t, report_start, t);
     result.status = status;
     return result;
 }
 
-static uint64_t adopt(const struct stalk_thread *parent, uint64_t base, uint64_t next) {
+static uint64_t adopt_thread(const struct stalk_thread *parent, uint64_t base, uint64_t next) {
     uint64_t block;
     int status;
     if (__atomic_load_n(&parent->following, __ATOMIC_SEQ_CST) != 1)
@@ -367,7 +367,7 @@ static uint64_t adopt(const struct stalk_thread *parent, uint64_t base, uint64_t
     ct_stalk_signals_take();
     t->begin = next;
     if (t->sink.start)
-        ct_stalk_call_out(t, tell_start, t);
+        ct_stalk_call_out(t, report_start, t);
     return ct_stalk_helper(t->cache->regions, ct_stalk_begin);
 }
 
@@ -382,7 +382,7 @@ uint64_t ct_stalk_adopt(uint64_t next) {
         return next;
     struct ct_stalker *s = parent->stalker;
     __atomic_add_fetch(&s->adopting, 1, __ATOMIC_SEQ_CST); /* before the creator's state is read */
-    next = adopt(parent, base, next);
+    next = adopt_thread(parent, base, next);
     __atomic_sub_fetch(&s->adopting, 1, __ATOMIC_SEQ_CST);
     return next;
 }

@@ -110,7 +110,7 @@ int ct_stalk_probe_at(const struct ct_stalker *s, uint64_t address) {
 }
 
 /* Is there a probe or an activation at this address? */
-static bool watched(const struct stalk_build *b, uint64_t address) {
+static bool is_watched(const struct stalk_build *b, uint64_t address) {
     return ct_stalk_probe_at(b->cache->stalker, address) >= 0 || b->thread->activation == address;
 }
 
@@ -202,7 +202,7 @@ static bool translate_block(struct stalk_build *b, int *status) {
         int bad = room ? ct_lower_decode(b, &insn) : 0;
         if (count && ct_section_is_target(b, b->pc))
             break;
-        if (room && !bad && (count == 0 || ct_section_has(b, b->pc) || !watched(b, b->pc)))
+        if (room && !bad && (count == 0 || ct_section_has(b, b->pc) || !is_watched(b, b->pc)))
             flow = ct_lower_insn(b, &insn);
         else
             flow = FLOW_REFUSE; /* the engine decides when the thread arrives here */
@@ -226,7 +226,7 @@ static bool translate_block(struct stalk_build *b, int *status) {
     if (flow != FLOW_BRANCH)
         return false;
     bool more = !b->single && b->insns < STALK_MAX_INSNS && b->exit_count + 4 < STALK_MAX_EXITS &&
-                b->out.capacity - b->out.length > 4096 && !ct_stalk_find(b->cache, b->pc) && !watched(b, b->pc);
+                b->out.capacity - b->out.length > 4096 && !ct_stalk_find(b->cache, b->pc) && !is_watched(b, b->pc);
     if (!more) {
         ct_lower_jump(b, b->pc, CT_STALKER_END_LIMIT);
         ct_build_piece(b, 0);
@@ -253,7 +253,7 @@ struct ct_stalker_iterator {
 };
 
 /* Finishes the instruction that next() returned last. */
-static void step(struct ct_stalker_iterator *it) {
+static void finish_insn(struct ct_stalker_iterator *it) {
     struct stalk_build *b = it->build;
     if (!it->has_current)
         return;
@@ -273,14 +273,14 @@ static void step(struct ct_stalker_iterator *it) {
 const struct ct_stalker_insn *ct_stalker_iterator_next(struct ct_stalker_iterator *it) {
     struct stalk_build *b = it->build;
     enum stalk_flow last = it->has_current ? ct_lower_flow(&it->current) : FLOW_NEXT;
-    step(it);
+    finish_insn(it);
     if (it->ended || last != FLOW_NEXT) {
         it->ended = true;
         return NULL;
     }
     bool room = b->insns < STALK_MAX_INSNS && b->out.capacity - b->out.length > 4096;
     int bad = room ? ct_lower_decode(b, &it->current) : 0;
-    if (!room || bad || ct_lower_flow(&it->current) == FLOW_REFUSE || (it->count && watched(b, b->pc))) {
+    if (!room || bad || ct_lower_flow(&it->current) == FLOW_REFUSE || (it->count && is_watched(b, b->pc))) {
         if (b->insns == 0)
             it->status = bad == CT_ERR_TRUNCATED ? CT_ERR_NOT_MAPPED : bad ? bad : CT_ERR_UNSUPPORTED;
         it->ended = true;
@@ -477,7 +477,8 @@ static int close_build(struct stalk_build *b, struct stalk_fragment **out) {
     return status;
 }
 
-static struct stalk_entry *translate(struct stalk_thread *t, uint64_t address, enum stalk_way_in way, int *status) {
+static struct stalk_entry *translate_fragment(struct stalk_thread *t, uint64_t address, enum stalk_way_in way,
+                                              int *status) {
     struct stalk_build b;
     struct stalk_fragment *f = NULL;
     uint8_t buffer[STALK_FRAGMENT_ROOM];
@@ -508,12 +509,12 @@ static bool is_code(struct ct_stalker *s, const struct stalk_fragment *f) {
 }
 
 /* Is the code still what was translated? */
-static bool unchanged(struct ct_stalker *s, const struct stalk_fragment *f) {
+static bool is_unchanged(struct ct_stalker *s, const struct stalk_fragment *f) {
     return is_code(s, f) && ct_stalk_same(f->snapshot, (const void *)f->first.address, f->length);
 }
 
-/* Like unchanged(), for code that no thread is about to execute: another thread may unmap it at any moment. */
-static bool unchanged_unless_gone(struct ct_stalker *s, const struct stalk_fragment *f) {
+/* Like is_unchanged(), for code that no thread is about to execute: another thread may unmap it at any moment. */
+static bool is_unchanged_unless_gone(struct ct_stalker *s, const struct stalk_fragment *f) {
     uint8_t now[256];
     bool same = is_code(s, f);
     for (uint32_t at = 0, size; same && at < f->length; at += size) {
@@ -528,7 +529,7 @@ void ct_stalk_check_all(struct ct_stalker *s, bool others_run) {
     for (struct stalk_cache *c = s->caches; c; c = c->next)
         for (struct stalk_fragment *f = c->live, *next; f; f = next) {
             next = f->next_live;
-            if (!(others_run ? unchanged_unless_gone(s, f) : unchanged(s, f)))
+            if (!(others_run ? is_unchanged_unless_gone(s, f) : is_unchanged(s, f)))
                 ct_stalk_invalidate_fragment(c, f);
         }
 }
@@ -548,14 +549,14 @@ struct stalk_entry *ct_stalk_obtain(struct stalk_thread *t, uint64_t address, in
     enum stalk_way_in way = way_wanted(t);
     *status = CT_OK;
     if (!e)
-        return translate(t, address, way, status);
+        return translate_fragment(t, address, way, status);
     struct stalk_fragment *f = e->fragment;
     if (f->flags & FRAGMENT_TRUSTED)
         return e;
-    if (!unchanged(s, f)) {
+    if (!is_unchanged(s, f)) {
         s->statistics.changed++;
         ct_stalk_invalidate_fragment(t->cache, f);
-        return translate(t, address, way, status);
+        return translate_fragment(t, address, way, status);
     }
     s->statistics.recycled++;
     if (s->trust >= 0 && ++f->recycled >= (uint32_t)s->trust)
@@ -572,7 +573,7 @@ void ct_stalk_translate_ahead(struct stalk_thread *t, uint64_t address) {
     if (t->stalker->trust < 0 || t->cache->transformer.transform || ct_stalk_find(t->cache, address) ||
         !ct_stalk_executable(t->stalker, address, &end, &changes) || changes)
         return;
-    struct stalk_entry *e = translate(t, address, WAY_IN_RETURN, &status);
+    struct stalk_entry *e = translate_fragment(t, address, WAY_IN_RETURN, &status);
     if (e && ct_stalk_trusted(e))
         ct_stalk_publish_return(t->cache, e);
 }

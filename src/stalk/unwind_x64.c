@@ -103,10 +103,10 @@ static bool can_land(void) {
     return f[STALK_GET_IP] && f[STALK_SET_IP] && f[STALK_SET_GR] && f[STALK_RESUME];
 }
 
-static void tell_unwinder(struct stalk_cache *c) {
-    void (*tell)(const void *, void *) = (void (*)(const void *, void *))ct_stalk_functions[STALK_REGISTER];
+static void register_stubs(struct stalk_cache *c) {
+    void (*register_frames)(const void *, void *) = (void (*)(const void *, void *))ct_stalk_functions[STALK_REGISTER];
     uint64_t personality = (uint64_t)&pass_through, size = STALK_RETURN_ROOM;
-    if (!tell || !can_land())
+    if (!register_frames || !can_land())
         return;
     struct stalk_unwind *u = ct_os_alloc(sizeof *u, CT_OS_READ | CT_OS_WRITE);
     if (!u)
@@ -117,7 +117,7 @@ static void tell_unwinder(struct stalk_cache *c) {
     ct_stalk_copy(u->bytes + START + 8, &size, sizeof size);
     ct_stalk_copy(u->bytes + START_AGAIN, &c->return_chunk->run, sizeof c->return_chunk->run);
     c->unwind = u;
-    tell(u->bytes, u->object);
+    register_frames(u->bytes, u->object);
 }
 
 #define PATIENCE 20000 /* times 100 us; the registering thread may wait for a lock of the unwinder that we hold */
@@ -126,7 +126,7 @@ void ct_stalk_unwind_register(struct stalk_cache *c) {
     uint32_t nobody = 0;
     if (__atomic_compare_exchange_n(&c->unwind_state, &nobody, STALK_REGISTERING, false, __ATOMIC_ACQ_REL,
                                     __ATOMIC_ACQUIRE)) {
-        tell_unwinder(c);
+        register_stubs(c);
         __atomic_store_n(&c->unwind_state, STALK_REGISTERED, __ATOMIC_RELEASE);
     }
     for (unsigned i = 0; i < PATIENCE && __atomic_load_n(&c->unwind_state, __ATOMIC_ACQUIRE) != STALK_REGISTERED; i++)
@@ -134,12 +134,12 @@ void ct_stalk_unwind_register(struct stalk_cache *c) {
 }
 
 bool ct_stalk_unwind_deregister(struct stalk_cache *c) {
-    void *(*tell)(const void *) = (void *(*)(const void *))ct_stalk_functions[STALK_DEREGISTER];
+    void *(*deregister_frames)(const void *) = (void *(*)(const void *))ct_stalk_functions[STALK_DEREGISTER];
     if (!c->unwind)
         return true;
-    if (!tell)
+    if (!deregister_frames)
         return false;
-    (void)tell(c->unwind->bytes);
+    (void)deregister_frames(c->unwind->bytes);
     (void)ct_os_free(c->unwind, sizeof *c->unwind);
     c->unwind = NULL;
     return true;
