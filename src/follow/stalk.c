@@ -145,7 +145,7 @@ static void find_functions(void *arg, const struct ct_target_module *m) {
             functions[k] = found[k];
 }
 
-/* ---- the way in ---- */
+/* ---- starting to follow ---- */
 
 static bool wants_thread(const struct ct_recording *r, size_t i) {
     int which = options_of(r)->thread, tid = ct_remote_thread_tid(r->remote, i);

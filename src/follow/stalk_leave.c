@@ -98,7 +98,7 @@ int ct_stalk_leave(struct ct_recording *r) {
     return leave_process(r, LEAVE_NS);
 }
 
-/* ---- after others ---- */
+/* ---- after a recorder that was killed ---- */
 
 struct lane {
     struct ct_recording *r;

@@ -372,7 +372,7 @@ uint64_t ct_stalk_cache_flush(struct stalk_cache *c) {
     return bytes;
 }
 
-/* ---- caches that take the place of others ---- */
+/* ---- replacing caches ---- */
 
 /* A thread that is no longer followed may still be on its way out, as long as it is alive. */
 static bool may_be_in(const struct stalk_thread *t, const struct stalk_cache *c) {
@@ -456,7 +456,7 @@ void ct_stalk_cache_renew(struct stalk_thread *t) {
     ct_stalk_unlock(s);
 }
 
-/* ---- giving up ---- */
+/* ---- invalidation ---- */
 
 void ct_stalk_invalidate_fragment(struct stalk_cache *c, struct stalk_fragment *f) {
     if (f->flags & FRAGMENT_DEAD)

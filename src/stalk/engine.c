@@ -18,7 +18,7 @@
 #include "stalk/unwind.h"
 #include "stalk/vfork.h"
 
-/* ---- calls out ---- */
+/* ---- callbacks ---- */
 
 void ct_stalk_call_out(struct stalk_thread *t, void (*fn)(void *arg, void *vectors), void *arg) {
     uint32_t before = t->in_callback;
@@ -121,7 +121,7 @@ static uint64_t leave_at(struct stalk_thread *t, uint64_t code, bool interrupted
     return regs.pc;
 }
 
-/* ---- going on ---- */
+/* ---- continuing ---- */
 
 bool ct_stalk_has_excluded(const struct ct_stalker *s) {
     return s->excluded_count > 1; /* the first range is ours */

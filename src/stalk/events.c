@@ -111,7 +111,7 @@ int ct_stalk_events_open(struct stalk_thread *t) {
     return CT_OK;
 }
 
-/* ---- whose turn it is ---- */
+/* ---- the claim ---- */
 
 #define PATIENCE 2500 /* of threads that may not wait forever: two seconds */
 
@@ -444,7 +444,7 @@ static inline __attribute__((always_inline)) uint64_t expand_branches(struct exp
     x->base_depth = base;
     return at;
 }
-_Static_assert(CT_STALKER_CALL == 1, "counted with");
+_Static_assert(CT_STALKER_CALL == 1, "expand_branches counts with it");
 
 static uint64_t expand_blocks(struct expansion *x, void *const *sites, uint64_t at, uint64_t n, unsigned size) {
     struct ct_stalker_event *e = x->next, *end = e + n;

@@ -296,7 +296,7 @@ static bool in_helpers(struct stalk_thread *t, const struct stalk_region *region
     return false;
 }
 
-/* ---- all of it ---- */
+/* ---- recovery ---- */
 
 /* The syscall of a clone stub (link_x64.c), which the kernel may restart. Returns its original address; 0: none. */
 static uint64_t cloning_call(uint64_t pc) {

@@ -242,7 +242,7 @@ static void show_program(const struct delivery *d) {
     write_context(d->context, &d->regs);
 }
 
-/* ---- death ---- */
+/* ---- signals that end the process ---- */
 
 static void set_default(uint64_t signal) {
     struct stalk_action none = {0, 0, 0, 0};
@@ -443,7 +443,7 @@ struct stalk_way ct_stalk_on_signal(uint64_t signal, void *info, void *context, 
     return (struct stalk_way){d.handler, d.handler != 0};
 }
 
-/* ---- the way back ---- */
+/* ---- returning from handlers ---- */
 
 void ct_stalk_sigreturn(struct stalk_thread *t, uint64_t frame) {
     struct context *c = (struct context *)frame;

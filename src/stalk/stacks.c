@@ -97,7 +97,7 @@ static void forget_stack(struct stalk_stacks *s, uint32_t stack) {
     s->free = stack;
 }
 
-/* ---- which one ---- */
+/* ---- finding the stack of a slot ---- */
 
 static uint64_t low_of(const struct stalk_stacks *s, const struct stalk_run *r, uint32_t stack) {
     if (stack == s->running && r->count)

@@ -79,7 +79,7 @@ uint32_t ct_build_counter(struct stalk_build *b, uint64_t target) {
     return id;
 }
 
-/* ---- questions ---- */
+/* ---- excluded code and probes ---- */
 
 static bool lies_in(const struct stalk_range *r, uint64_t address) {
     return address - r->start < r->end - r->start;

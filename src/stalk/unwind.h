@@ -17,7 +17,7 @@ enum stalk_function {
 #undef CT_STALK_FUNCTION_ENUM
         STALK_FUNCTIONS
 };
-_Static_assert(STALK_FUNCTIONS == CT_STALK_FUNCTIONS, "the list is counted");
+_Static_assert(STALK_FUNCTIONS == CT_STALK_FUNCTIONS, "CT_STALK_FUNCTIONS is the length of the list");
 extern uint64_t ct_stalk_functions[STALK_FUNCTIONS];
 /* Fills in functions that the linker has found, where none was given. */
 void ct_stalk_find_functions(void);

@@ -75,8 +75,8 @@ static const uint8_t template[] = {
 /* clang-format on */
 enum { PERSONALITY = 18, START = 48, START_AGAIN = START + 16 + 1 + 3 + 4 };
 _Static_assert(sizeof template == 40 + 64 + 4, "both parts, and the end");
-_Static_assert(STALK_RETURN_ROOM == 1 << 19, "the expression knows it");
-_Static_assert(sizeof template <= sizeof((struct stalk_unwind *)0)->bytes, "room for it");
+_Static_assert(STALK_RETURN_ROOM == 1 << 19, "the expression shifts by 19");
+_Static_assert(sizeof template <= sizeof((struct stalk_unwind *)0)->bytes, "the template does not fit");
 
 enum { CLEANUP_PHASE = 2, INSTALL_CONTEXT = 7, CONTINUE_UNWIND = 8 };
 
