@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define MAX_EXCLUDED 16000u /* the Stalker takes some more */
+#define MAX_EXCLUDED 16000u /* the Stalker takes a few more */
 
 static const struct ct_session_stalk *options_of(const struct ct_recording *r) {
     return r->session->options.stalk;
@@ -52,8 +52,8 @@ static void add_range(struct ranges *x, uint64_t start, uint64_t end) {
     }
 }
 
-/* Code of the C library that calls the program, makes threads and processes or ends them: were it excluded, nothing would be followed, or what
- * was seen last would be lost. */
+/* Code of the C library that calls the program, or that makes or ends threads and processes. If it were excluded,
+ * nothing would be followed, or the last events would be lost. */
 static bool leads_back(const char *name) {
     static const char *const names[] = {
         "__libc_start_main",
@@ -94,7 +94,7 @@ static bool leads_back(const char *name) {
     return false;
 }
 
-/* All of it but those. */
+/* Excludes all of the module except the functions of leads_back(). */
 static void exclude_whole(struct ranges *x, const struct ct_target_module *m) {
     uint64_t start = m->start;
     for (size_t i = 0; i < m->function_count; i++) {
@@ -122,7 +122,8 @@ static void exclude_module(void *arg, const struct ct_target_module *m) {
     }
 }
 
-/* Functions that the agent must know: the unwinder's are all from the first module that has them, those behind from anywhere. */
+/* Functions that the agent must know. Those of the unwinder all come from the first module that has them; the functions
+ * after them in the list come from any module. */
 static void find_functions(void *arg, const struct ct_target_module *m) {
     enum { UNWINDERS = 6 };
     static const char *const names[CT_STALK_FUNCTIONS] = {
@@ -144,11 +145,11 @@ static void find_functions(void *arg, const struct ct_target_module *m) {
             functions[k] = found[k];
 }
 
-/* ---- the way in ---- */
+/* ---- starting to follow ---- */
 
 static bool wants_thread(const struct ct_recording *r, size_t i) {
     int which = options_of(r)->thread, tid = ct_remote_thread_tid(r->remote, i);
-    bool main = which < 0 || r->origin == CT_ORIGIN_EXEC; /* of a program that was executed the first is meant */
+    bool main = which < 0 || r->origin == CT_ORIGIN_EXEC; /* after an exec the main thread is meant */
     return which == 0 || tid == (main ? r->pid : which);
 }
 
@@ -177,7 +178,7 @@ static int run_agent(struct ct_recording *r, struct ct_stalk_boot *boot) {
     return status ? status : ct_inject_said(boot->status);
 }
 
-/* What the agent has said about each thread takes effect. */
+/* Applies what the agent answered for each thread. */
 static int move_threads(struct ct_recording *r, const struct ct_stalk_boot_thread *threads, const size_t *places,
                         size_t count) {
     for (size_t i = 0; i < count; i++) {
@@ -226,7 +227,7 @@ int ct_stalk_ask(struct ct_recording *r, struct ct_stalk_lists *l, struct ct_sta
     return status ? status : move_threads(r, l->threads, l->places, l->count);
 }
 
-/* How many are followed now. None: that is a failure. */
+/* Counts the threads that are followed now. It is an error if there are none. */
 static int note_threads(struct ct_recording *r, const struct ct_stalk_lists *l) {
     int status = 0;
     for (size_t i = 0; i < l->count; i++) {
@@ -236,7 +237,7 @@ static int note_threads(struct ct_recording *r, const struct ct_stalk_lists *l) 
     return r->stalk->threads_before ? 0 : status;
 }
 
-static int start(struct ct_recording *r) {
+static int start_following(struct ct_recording *r) {
     const struct ct_session_stalk *o = options_of(r);
     struct ct_stalk_lists l;
     int status = ct_stalk_list(r, &l, false);
@@ -263,10 +264,10 @@ static int start(struct ct_recording *r) {
         status = ct_recording_fail(r, CT_ERR_NOT_FOUND, "process %d has no thread %d; `contrail threads %d` lists them",
                                    r->pid, o->thread, r->pid);
     else if (x.count > MAX_EXCLUDED)
-        status = ct_recording_fail(
-            r, CT_ERR_NO_SPACE,
-            "--exclude fits functions in %zu places, and %u are possible; exclude modules, or fewer functions", x.count,
-            MAX_EXCLUDED);
+        status = ct_recording_fail(r, CT_ERR_NO_SPACE,
+                                   "--exclude matches functions in %zu places, and at most %u are possible; exclude "
+                                   "modules, or fewer functions",
+                                   x.count, MAX_EXCLUDED);
     else
         status = ct_remote_write(r->remote, l.excluded_at, l.excluded, x.count * sizeof *l.excluded);
     if (!status)
@@ -278,7 +279,8 @@ static int start(struct ct_recording *r) {
     return status;
 }
 
-/* Mostly never touched. The C library's allocator would clear all of it when it has had memory of this size before: for each child. */
+/* Most of this memory is never touched. calloc would clear all of it for each child if it reused memory of this
+ * size. */
 static bool make_places(struct ct_stalk *s) {
     void *at =
         mmap(NULL, sizeof *s->places, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -309,7 +311,7 @@ static int prepare_tables(struct ct_recording *r) {
     s->tables->shm_size = r->injection.shm_size;
     s->tables->image = r->injection.image;
     s->tables->image_size = r->injection.image_size;
-    /* Last: who comes behind us trusts the rest. */
+    /* Last: a recorder that comes after us trusts the rest. */
     __atomic_store_n(&s->tables->entry, r->injection.entry, __ATOMIC_RELEASE);
     if (!make_places(s))
         return CT_ERR_NO_MEMORY;
@@ -322,7 +324,7 @@ static struct ct_injection_options lane_options(const struct ct_recording *r) {
         .lane = {.index_memory = r->session->options.index_memory, .lossless = true, .extra = tables_size(r)}};
 }
 
-static int enter(struct ct_recording *r, struct ct_remote_error *error) {
+static int enter_process(struct ct_recording *r, struct ct_remote_error *error) {
     struct ct_injection *in = &r->injection;
     struct ct_injection_options options = lane_options(r);
     size_t tables =
@@ -330,11 +332,12 @@ static int enter(struct ct_recording *r, struct ct_remote_error *error) {
     *in = (struct ct_injection){.remote = r->remote, .plan = r->plan, .lane = &r->lane};
     r->lane.fd = -1;
     int status = ct_inject_check_gs(r->remote, error);
-    if (!status && ct_remote_has_seccomp(r->remote)) /* which may kill for it */
-        status = ct_recording_fail(r, CT_ERR_PERMISSION_DENIED,
-                                   "process %d has a seccomp filter that forbids calls which following makes in it, or "
-                                   "cannot be read here: `contrail attach` records it without such calls",
-                                   r->pid);
+    if (!status && ct_remote_has_seccomp(r->remote)) /* the filter may kill the process for such a call */
+        status =
+            ct_recording_fail(r, CT_ERR_PERMISSION_DENIED,
+                              "process %d has a seccomp filter that forbids system calls that following needs, or that "
+                              "cannot be read here; `contrail attach` records it without such calls",
+                              r->pid);
     if (!status)
         status = ct_recording_fit(r, &options.lane);
     if (!status)
@@ -357,21 +360,21 @@ int ct_stalk_install(struct ct_recording *r) {
         return status;
     if (!(r->stalk = calloc(1, sizeof *r->stalk)))
         return CT_ERR_NO_MEMORY;
-    status = enter(r, &error);
+    status = enter_process(r, &error);
     if (!status)
-        status = start(r);
+        status = start_following(r);
     if (status == CT_ERR_SYSTEM && !error.text[0] && !r->error[0])
         return ct_recording_fail(
             r, CT_ERR_ATTACH_FAILED,
-            "code that was put into process %d did not do its work: the process changes its memory "
-            "meanwhile, or forbids system calls that following needs; it runs on, not followed",
+            "the code that was injected into process %d failed: the process changes its memory meanwhile, or "
+            "forbids system calls that following needs; it continues, and is not followed",
             r->pid);
     if (status && !r->error[0])
         ct_recording_fail(r, status, "%s", error.text[0] ? error.text : ct_status_text(status));
     return status;
 }
 
-/* Agent and translated code are there; what the child's Stalker does not follow is what its parent's did not. */
+/* The child already has the agent and translated code. It excludes what its parent excluded. */
 int ct_stalk_install_forked(struct ct_recording *r, struct ct_recording *parent) {
     struct ct_injection_options options = lane_options(r);
     struct ct_injection *in = &r->injection;
@@ -393,7 +396,7 @@ int ct_stalk_install_forked(struct ct_recording *r, struct ct_recording *parent)
     if (status)
         return ct_recording_fail(r, status, "a child process cannot get the memory that following needs (%s)",
                                  ct_status_text(status));
-    (void)ct_recording_update_modules(r); /* what its parent had just loaded */
+    (void)ct_recording_update_modules(r); /* the parent may have just loaded some */
     return 0;
 }
 

@@ -1,5 +1,5 @@
-/* What a followed process has executed, from the lane into thread_N/code.ctc (trace/code_file.h). A block's place gets its module when it is
- * first seen: whatever is loaded there later, it stays that. Owner: the drain thread. */
+/* Writes what a followed process has executed from the lane to thread_N/code.ctc (trace/code_file.h). A block keeps the
+ * module that was at its address when it was first seen, whatever is loaded there later. Owner: the drain thread. */
 #include "follow/stalk_internal.h"
 #include "abi/event.h"
 #include "trace/code_file.h"
@@ -15,7 +15,8 @@ static struct ct_code_block block_of(struct ct_recording *r, const struct ct_sta
                                   .lengths = lengths + code->lengths};
 }
 
-/* A copy, read once: the target can change the table at any time. False: there is none with this number. */
+/* Copies an entry, reading it once: the target can change the table at any time. False: no valid entry has this
+ * number. */
 static bool read_code(const struct ct_stalk *s, uint32_t number, struct ct_stalk_code *out) {
     const struct ct_stalk_code *table = (const struct ct_stalk_code *)((const uint8_t *)s->tables + CT_STALK_CODE_AT);
     if (!s->has_code || number >= CT_STALK_CODE)
@@ -41,7 +42,7 @@ static int open_writer(struct ct_recording *r, struct ct_drain_thread *t) {
     return ct_code_writer_open(&t->code, r->trace.place, t->id, (uint32_t)t->tid, r->session->options.stalk->events);
 }
 
-/* There may be no other events. */
+/* These events count for the trace's time range too: there may be no others. */
 static void note_time(struct ct_drain *d, uint64_t ns) {
     if (!d->time_start || ns < d->time_start)
         d->time_start = ns;

@@ -1,4 +1,5 @@
-/* What following leaves beside the trace: the files `blocks` and `calls` (docs/TRACE-FORMAT.md), and its part of the manifest. */
+/* What following writes beside the trace: the files `blocks` and `calls` (docs/TRACE-FORMAT.md), and its part of the
+ * manifest. */
 #include "follow/stalk_internal.h"
 #include "session/manifest.h"
 #include "trace/file.h"
@@ -16,7 +17,8 @@ bool ct_stalk_walk_on(struct ct_stalk_walk *w, uint32_t *number) {
         if (!ct_lane_find_used(w->lane, &from, &to))
             return false;
         w->next = (uint32_t)((from - w->table) / w->size);
-        w->end = (uint32_t)((to - w->table + w->size - 1) / w->size); /* the last one may begin where nothing is */
+        /* Rounded outward: an entry may lie partly in unused pages. */
+        w->end = (uint32_t)((to - w->table + w->size - 1) / w->size);
     }
     *number = w->next++;
     return true;
@@ -37,7 +39,7 @@ static int close_table(FILE *file) {
     return (file && fclose(file)) || failed ? CT_ERR_SYSTEM : 0;
 }
 
-/* A path with a newline in it would be another line. */
+/* A newline in a path would start another line of the table. */
 static void put_path(FILE *file, const char *path) {
     for (; *path; path++)
         fputc(*path == '\n' ? '?' : *path, file);
@@ -80,7 +82,7 @@ static int write_calls(struct ct_recording *r) {
     return close_table(file);
 }
 
-/* All that `calls` will tell of, before it does. */
+/* Finds the names of all targets that `calls` will list, before it is written. */
 static void name_targets(struct ct_recording *r) {
     const struct ct_stalk_target *targets = ct_stalk_targets(r->stalk);
     struct ct_stalk_walk walk = ct_stalk_walk_targets(r);

@@ -1,7 +1,8 @@
-/* The way out of a followed process: for the recording that follows it, and for one that comes behind a recorder which was killed.
- * When nobody is in translated code any more nothing leads there: signal frames hold the program's own state, and the return address
- * of an excluded call has been put right. The agent's image stays where a handler has interrupted its first instructions, or an
- * unwinder knows of it. */
+/* Ends following: for the recording that follows the process, and for one that attaches after a recorder was killed.
+ *
+ * When no thread is in translated code any more, nothing leads back to it: signal frames hold the program's own state,
+ * and return addresses of excluded calls have been restored. The agent's image stays mapped if a handler has
+ * interrupted its first instructions, or if an unwinder knows of it. */
 #include "follow/stalk_internal.h"
 #include "hook/layout.h"
 #include "inject/inject_memory.h"
@@ -14,7 +15,7 @@
 
 #define TRIES          300
 #define LONGEST_NAP_US 100000 /* on a busy machine a thread gets its turn late */
-/* All rounds together; what a killed recorder has left may be anybody's work. */
+/* Limits for all rounds together. What a killed recorder left may be forged by the target: it gets less time. */
 #define LEAVE_NS        30000000000ull
 #define OTHERS_LEAVE_NS 5000000000ull
 
@@ -23,8 +24,8 @@ static bool is_image(const void *injection, uint64_t pc) {
     return pc - in->image < in->image_size;
 }
 
-/* One round: every thread that is followed is sent out. *busy: somebody is still in our code. */
-static int send_out(struct ct_recording *r, bool *busy) {
+/* One round: sends every followed thread out. *busy: a thread is still in our code. */
+static int send_threads_out(struct ct_recording *r, bool *busy) {
     const struct ct_injection *in = &r->injection;
     struct ct_stalk_lists l;
     struct ct_stalk_boot boot = {.command = CT_STALK_UNFOLLOW};
@@ -39,7 +40,7 @@ static int send_out(struct ct_recording *r, bool *busy) {
     return status;
 }
 
-/* A thread may have taken the register for itself since. */
+/* Is this a block of ours? A thread may have taken the register for itself since. */
 static bool is_block(struct ct_recording *r, uint64_t at) {
     uint64_t self = 0;
     return at && !ct_remote_read(r->remote, at + CT_BLOCK_SELF, &self, sizeof self) && self == at;
@@ -58,8 +59,8 @@ static int clear_register(struct ct_recording *r) {
     return status;
 }
 
-/* Nobody is in our code: register and memory are given back. */
-static int give_back(struct ct_recording *r) {
+/* No thread is in our code: gives the register and the memory back. */
+static int give_memory_back(struct ct_recording *r) {
     struct ct_injection *in = &r->injection;
     struct ct_stalk_lists l;
     struct ct_stalk_boot boot = {.command = CT_STALK_END};
@@ -76,28 +77,28 @@ static int give_back(struct ct_recording *r) {
     return status;
 }
 
-static int leave(struct ct_recording *r, uint64_t limit_ns) {
+static int leave_process(struct ct_recording *r, uint64_t limit_ns) {
     uint64_t begin = ct_clock_now();
     bool busy = true;
     int status = 0;
     for (int i = 0; !status && i < TRIES && ct_clock_now() - begin < limit_ns; i++) {
-        status = send_out(r, &busy);
+        status = send_threads_out(r, &busy);
         if (status || !busy)
             break;
-        (void)ct_remote_resume(r->remote); /* the engine sees to the rest, on the threads themselves */
+        (void)ct_remote_resume(r->remote); /* the engine does the rest, on the threads themselves */
         usleep(i < LONGEST_NAP_US / 500 ? 500u * (unsigned)(i + 1) : LONGEST_NAP_US);
         status = ct_recording_stop(r);
     }
     if (!status && busy)
         status = CT_ERR_TIMEOUT;
-    return status ? status : give_back(r);
+    return status ? status : give_memory_back(r);
 }
 
 int ct_stalk_leave(struct ct_recording *r) {
-    return leave(r, LEAVE_NS);
+    return leave_process(r, LEAVE_NS);
 }
 
-/* ---- after others ---- */
+/* ---- after a recorder that was killed ---- */
 
 struct lane {
     struct ct_recording *r;
@@ -115,8 +116,8 @@ static int find_lane(void *arg, const struct ct_os_map *map) {
     return 1;
 }
 
-/* The agent is asked to let its threads go. What is called there may be the program's own code: it must not run without the program's
- * seccomp filters, and has no more time than the stop (ct_remote_limit). */
+/* Asks the agent of a killed recorder to let its threads go. What we call there may be the program's own code: it must
+ * not run without the program's seccomp filters, and has no more time than the stop (ct_remote_limit). */
 static int leave_for_others(struct ct_recording *r, const struct ct_stalk_tables *t, uint64_t lane) {
     struct ct_stalk stalk = {.boot = t->boot, .shm = lane}, *own = r->stalk;
     struct ct_injection injection = r->injection;
@@ -131,7 +132,7 @@ static int leave_for_others(struct ct_recording *r, const struct ct_stalk_tables
         .shm_size = t->shm_size,
     };
     ct_remote_keep_filters(r->remote, true);
-    int status = leave(r, OTHERS_LEAVE_NS);
+    int status = leave_process(r, OTHERS_LEAVE_NS);
     ct_remote_keep_filters(r->remote, false);
     r->stalk = own;
     r->injection = injection;
@@ -149,14 +150,14 @@ int ct_stalk_clean_after(struct ct_recording *r) {
     if ((t.pid == ct_remote_inner_pid(r->remote) || !t.entry) && ct_recorder_is_alive(r->remote, l.at))
         return ct_recording_fail(r, CT_ERR_BUSY, "process %d is being followed already; `contrail detach %d` ends that",
                                  r->pid, r->pid);
-    if (!t.entry) /* it was killed before it had the agent run: nobody has been there */
+    if (!t.entry) /* the recorder was killed before the agent ran: no thread was followed */
         return 0;
     status = leave_for_others(r, &t, l.at);
     if (status == CT_ERR_PERMISSION_DENIED)
         return ct_recording_fail(
             r, CT_ERR_BUSY,
             "process %d is still followed for a recorder that was killed, and each of its threads has a "
-            "seccomp filter, which is not lifted for that; start it anew to record it",
+            "seccomp filter, which is not lifted for that; restart it to record it",
             r->pid);
     return status ? ct_recording_fail(r, CT_ERR_BUSY,
                                       "process %d is still followed for a recorder that was killed; try again later",

@@ -1,7 +1,8 @@
-/* Names of what a followed program calls. A number of the agent's table keeps the name that it got first.
+/* Names of what a followed program calls. An entry of the agent's table keeps the name that it got first.
  *
- * A thread that comes to code which is in no mapping we know of waits inside the agent until we have looked (ct_stalk_every_pass): so
- * libraries that are loaded later have names. Owner: the drain thread, while there is one. */
+ * A thread that reaches code outside of all known mappings waits in the agent until we have looked
+ * (ct_stalk_every_pass), so libraries that are loaded later have names too. Owner: the drain thread, while there is
+ * one. */
 #include "base/grow.h"
 #include "follow/stalk_internal.h"
 #include "isa/linkage.h"
@@ -50,7 +51,7 @@ struct ct_stalk_found ct_stalk_look_up(struct ct_recording *r, uint64_t address)
     return s.found;
 }
 
-/* Linkage stubs, and what is part of another function, are no functions. */
+/* Linkage stubs and parts of other functions do not count as functions. */
 static bool is_part(uint8_t skip) {
     return skip == CT_HOOK_SKIP_PLT || skip == CT_HOOK_SKIP_COLD || skip == CT_HOOK_SKIP_FRAGMENT ||
            skip == CT_HOOK_SKIP_ODD_ENTRY;
@@ -92,7 +93,7 @@ void ct_stalk_read_maps(struct ct_recording *r) {
     s->map_count = 0;
     if (ct_remote_each_map(r->remote, add_map, s) < 0)
         return;
-    /* Threads look at the list meanwhile: a range that seems to be missing for a moment is asked for once more. */
+    /* Threads read the list meanwhile. If a range seems to be missing for a moment, they ask once more. */
     for (size_t i = 0; i < s->map_count && count < CT_STALK_RANGES; i++) {
         if (count && s->maps[i - 1].end == s->maps[i].start) {
             __atomic_store_n(&t->ranges[count - 1][1], s->maps[i].end, __ATOMIC_RELAXED);
@@ -114,8 +115,8 @@ struct ct_stalk_settled ct_stalk_settle(struct ct_recording *r, struct ct_stalk_
     return *place;
 }
 
-/* Code was unmapped, and we do not know yet: whatever was seen so far is of the modules that we know. What is there now is not in the
- * tables: who comes there waits for us. */
+/* Code was unmapped since our last look: what is in the tables so far belongs to the modules that we know. Code that is
+ * there now is not in the tables yet: a thread that reaches it waits for us. */
 static void settle_all(struct ct_recording *r) {
     struct ct_stalk *s = r->stalk;
     const struct ct_stalk_target *targets = ct_stalk_targets(s);
@@ -138,12 +139,13 @@ static void settle_all(struct ct_recording *r) {
 bool ct_stalk_every_pass(void *arg) {
     struct ct_recording *r = arg;
     struct ct_stalk_tables *t = r->stalk->tables;
-    /* Not while somebody else uses the remote: who leaves lets nobody wait. */
+    /* Not while another thread uses the remote: when it leaves the target, no thread of the target waits for an
+     * answer. */
     if (!__atomic_load_n(&t->asked, __ATOMIC_ACQUIRE) || pthread_mutex_trylock(&r->work))
         return false;
     pthread_mutex_unlock(&r->work);
     settle_all(r);
-    __atomic_store_n(&t->asked, 0, __ATOMIC_RELEASE); /* whoever asks from now on gets another look */
+    __atomic_store_n(&t->asked, 0, __ATOMIC_RELEASE); /* a thread that asks from now on gets another look */
     (void)ct_recording_update_modules(r);
     ct_stalk_read_maps(r);
     __atomic_fetch_add(&t->looks, 1, __ATOMIC_RELEASE);
@@ -159,7 +161,7 @@ static const struct ct_stalk_map *map_of(const struct ct_stalk *s, uint64_t addr
     return NULL;
 }
 
-/* A function of module 0. 0: no memory. */
+/* Adds a function of module 0. Returns 0 when out of memory. */
 static uint64_t add_nameless(struct ct_stalk *s, uint64_t address, const struct ct_stalk_found *found) {
     if (!ct_grow(&s->nameless, &s->nameless_room, s->nameless_count, sizeof *s->nameless, 64))
         return 0;
@@ -172,11 +174,11 @@ static uint64_t add_nameless(struct ct_stalk *s, uint64_t address, const struct 
         snprintf(n->name, sizeof n->name, "%s+%#" PRIx64, map->name, address - map->start);
     else
         snprintf(n->name, sizeof n->name, "%#" PRIx64, address);
-    return s->nameless_count; /* function 0 is none */
+    return s->nameless_count; /* function numbers start at 1 */
 }
 
-/* Where the jump of a linkage table leads now; 0: it is none, or is not bound. */
-static uint64_t behind_jump(struct ct_recording *r, uint64_t address) {
+/* Where the jump of a linkage stub leads now; 0: it is no such stub, or is not bound. */
+static uint64_t linkage_target(struct ct_recording *r, uint64_t address) {
     uint8_t code[16];
     uint64_t to = 0;
     uint64_t word =
@@ -184,14 +186,14 @@ static uint64_t behind_jump(struct ct_recording *r, uint64_t address) {
     return word && !ct_remote_read(r->remote, word, &to, sizeof to) ? to : 0;
 }
 
-static uint64_t name(struct ct_recording *r, uint64_t address, uint64_t behind) {
+static uint64_t name_target(struct ct_recording *r, uint64_t address, uint64_t jump_target) {
     struct ct_stalk_found here = ct_stalk_look_up(r, address);
     if (here.at_start && !here.linkage)
         return here.id;
-    if (!behind || behind == address)
-        behind = behind_jump(r, address);
-    if (behind && behind != address) {
-        struct ct_stalk_found there = ct_stalk_look_up(r, behind);
+    if (!jump_target || jump_target == address)
+        jump_target = linkage_target(r, address);
+    if (jump_target && jump_target != address) {
+        struct ct_stalk_found there = ct_stalk_look_up(r, jump_target);
         if (there.at_start && !there.linkage)
             return there.id;
     }
@@ -205,7 +207,8 @@ uint64_t ct_stalk_resolve(void *arg, uint32_t number) {
         return 0;
     if (!s->places->ids[number]) {
         const struct ct_stalk_target *t = &ct_stalk_targets(s)[number];
-        s->places->ids[number] = name(r, CT_STALK_ADDRESS(t->key), __atomic_load_n(&t->address, __ATOMIC_ACQUIRE));
+        s->places->ids[number] =
+            name_target(r, CT_STALK_ADDRESS(t->key), __atomic_load_n(&t->address, __ATOMIC_ACQUIRE));
     }
     return s->places->ids[number];
 }

@@ -88,13 +88,13 @@ static int explain_others(struct ct_recording *r, int status) {
     switch (status) {
     case CT_ERR_UNSUPPORTED:
         return ct_recording_fail(
-            r, status, "process %d carries hooks of another version of Contrail; start it anew to record it", r->pid);
+            r, status, "process %d carries hooks of another version of Contrail; restart it to record it", r->pid);
     case CT_ERR_TIMEOUT:
     case CT_ERR_BAD_FILE:
         return ct_recording_fail(
             r, CT_ERR_BUSY,
             "process %d has tables that look like those of a recorder that was killed, but they are "
-            "damaged; it is not recorded: start it anew to record it",
+            "damaged; it is not recorded: restart it to record it",
             r->pid);
     default:
         return status;

@@ -1,4 +1,4 @@
-/* The part of a thread's block that translated code and the engine share, reached through GS. */
+/* The part of a thread's block that translated code and the engine share. It is reached through GS. */
 #ifndef CT_STALK_AREA_H
 #define CT_STALK_AREA_H
 
@@ -41,6 +41,6 @@ STALK_ASSERT_AT(spill, CT_AREA_SPILL);
 STALK_ASSERT_AT(tid, CT_AREA_TID);
 STALK_ASSERT_AT(busy, CT_AREA_BUSY);
 STALK_ASSERT_AT(own, CT_AREA_OWN);
-_Static_assert(sizeof(struct stalk_area) <= CT_AREA_SIZE, "room in the block");
+_Static_assert(sizeof(struct stalk_area) <= CT_AREA_SIZE, "the area does not fit in the block");
 
 #endif

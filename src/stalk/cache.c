@@ -1,8 +1,8 @@
 /* What has been translated: entries by address, fragments by code address, regions of code memory.
  *
- * Invariants: an entry is in the hash exactly while its fragment is not dead; a word of the table is `miss` or the indirect
- * way into a trusted entry; the code of a dead fragment stays where it is, because threads may be in it, and leaves through
- * its exits, all unlinked. Owner: whoever holds the Stalker's lock. */
+ * Invariants: an entry is in the hash exactly while its fragment is not dead. A word of the table is `miss` or the
+ * indirect way into a trusted entry. The code of a dead fragment stays, because threads may be in it; they leave it
+ * through its exits, which are all unlinked. Owner: the holder of the Stalker's lock. */
 #include "isa/machine.h"
 #include "stalk/cache.h"
 #include "os/os.h"
@@ -16,7 +16,7 @@
 #include "stalk/translate.h"
 #include "stalk/unwind.h"
 
-#define NEIGHBOURS (192ull << 20) /* how far around an address its region serves */
+#define NEIGHBOURS (192ull << 20) /* how far around an address its region reaches */
 
 /* ---- hash of entries ---- */
 
@@ -63,7 +63,7 @@ int ct_stalk_insert(struct stalk_cache *c, struct stalk_entry *e) {
     return CT_OK;
 }
 
-/* Entries behind the hole move up, so that searches need no tombstones. */
+/* Entries after the hole move up, so that searches need no tombstones. */
 static void erase(struct stalk_cache *c, const struct stalk_entry *e) {
     size_t mask = c->hash_size - 1, i = hash_of(e->address, c->hash_size);
     while (c->hash[i] != e) {
@@ -102,7 +102,7 @@ static int add_chunk(struct stalk_region *r, size_t size, struct stalk_chunk **o
     return CT_OK;
 }
 
-/* One that a flush has emptied, or a new one. */
+/* Returns a chunk that a flush has emptied, or a new one. */
 static int next_chunk(struct stalk_region *r, struct stalk_chunk **out) {
     for (struct stalk_chunk *chunk = r->cache->chunks; chunk; chunk = chunk->next)
         if (chunk->region == r && chunk->used == 0 && chunk != r->chunk && chunk != r->cold && chunk != r->warm &&
@@ -144,7 +144,7 @@ static int make_region(struct stalk_cache *c, uint64_t address, struct stalk_reg
     r->low = address > NEIGHBOURS ? address - NEIGHBOURS : 0;
     r->high = address + NEIGHBOURS;
     int status = ct_arena_create(&r->arena, r->low, r->high, ct_machine_host()->branch_reach, c->stalker->mode);
-    if (status) /* no room near: operands out of reach take longer code */
+    if (status) /* no memory is free nearby: operands out of reach take longer code */
         status = ct_arena_create(&r->arena, 0, ct_os_address_limit(), ct_os_address_limit(), c->stalker->mode);
     if (status)
         return status;
@@ -232,7 +232,7 @@ uint32_t ct_stalk_table_index(const struct ct_stalker *s, uint64_t address) {
     return s->has_rorx ? (uint16_t)((low >> 6 | low << 26) + low) : (uint16_t)low;
 }
 
-/* Return sites are hardly ever closer to each other than that: more of them share a line of the cache. */
+/* Return sites are rarely closer than 4 bytes to each other; so more of them share a cache line. */
 uint32_t ct_stalk_return_index(const struct ct_stalker *s, uint64_t address) {
     return (uint16_t)(s->has_rorx ? address >> 2 : address);
 }
@@ -258,7 +258,7 @@ static int set_up(struct stalk_cache *c, uint64_t near) {
         status = make_region(c, near, &c->home);
     if (status)
         return status;
-    c->home->low = c->home->high = 0; /* for the return chunk only: it may have to stay */
+    c->home->low = c->home->high = 0; /* for the return chunk only: it may have to stay mapped */
     r = c->home;
     status = add_chunk(r, STALK_RETURN_ROOM, &c->return_chunk);
     if (status)
@@ -297,7 +297,7 @@ struct stalk_cache *ct_stalk_cache_for(struct ct_stalker *s, uint32_t mask, bool
             c->transformer.transform == transformer->transform && c->transformer.user == transformer->user)
             return c;
     struct stalk_cache *c = make_cache(s, mask, count_calls, transformer);
-    if (c && ct_stalk_functions[STALK_DEREGISTER]) /* else when there is excluded code */
+    if (c && ct_stalk_functions[STALK_DEREGISTER]) /* otherwise this happens when code is excluded */
         ct_stalk_unwind_register(c);
     return c;
 }
@@ -329,7 +329,7 @@ void ct_stalk_cache_release(struct stalk_cache *c, bool may_call) {
     }
     ct_stalk_sections_forget(c);
     ct_stalk_pool_free(&c->pool);
-    if (!home && !may_call) { /* later */
+    if (!home && !may_call) { /* freed later, by ct_stalk_destroy */
         c->next = c->stalker->empty;
         c->stalker->empty = c;
         return;
@@ -372,9 +372,9 @@ uint64_t ct_stalk_cache_flush(struct stalk_cache *c) {
     return bytes;
 }
 
-/* ---- caches that take the place of others ---- */
+/* ---- replacing caches ---- */
 
-/* A thread that is not followed any more may be on its way out, as long as it lives. */
+/* A thread that is no longer followed may still be on its way out, as long as it is alive. */
 static bool may_be_in(const struct stalk_thread *t, const struct stalk_cache *c) {
     return (t->cache == c || t->left == c) &&
            (t->following || (t->area && t->area->in_engine) || ct_os_thread_alive(t->tid));
@@ -417,7 +417,7 @@ uint64_t ct_stalk_cache_sweep(struct ct_stalker *s, struct stalk_thread *t) {
         for (struct stalk_cache *older = s->caches; older; older = older->next)
             if (older->newer == c)
                 older->newer = c->newer;
-        for (struct stalk_thread *gone = s->threads; gone; gone = gone->next) { /* they have ended */
+        for (struct stalk_thread *gone = s->threads; gone; gone = gone->next) { /* those in this cache have ended */
             gone->left = gone->left == c ? NULL : gone->left;
             gone->cache = gone->cache == c ? c->newer : gone->cache;
         }
@@ -428,7 +428,7 @@ uint64_t ct_stalk_cache_sweep(struct ct_stalker *s, struct stalk_thread *t) {
     return bytes;
 }
 
-/* Nobody else can be in the code of the cache. */
+/* Can no other thread be in the cache's code? */
 static bool is_alone(const struct stalk_thread *t) {
     for (const struct stalk_thread *other = t->stalker->threads; other; other = other->next)
         if (other != t && (other->cache == t->cache || other->left == t->cache) &&
@@ -440,13 +440,13 @@ static bool is_alone(const struct stalk_thread *t) {
 void ct_stalk_cache_renew(struct stalk_thread *t) {
     struct stalk_cache *c = t->cache;
     struct ct_stalker *s = c->stalker;
-    ct_stalk_events_drain(t, false); /* their sites go too; sinks may want the lock */
+    ct_stalk_events_drain(t, false); /* the sites of the records go too; sinks may take the lock */
     ct_stalk_lock(s);
     if (c->dead_bytes > STALK_GARBAGE && !c->newer && is_alone(t)) {
         ct_stalk_callouts_destroy(c, t);
         (void)ct_stalk_cache_flush(c);
     } else if (c->dead_bytes > STALK_GARBAGE && !c->newer && !s->keeps_sites && !ct_stalk_has_excluded(s)) {
-        /* (Calls of excluded code may have left the addresses of their stubs with anybody.) */
+        /* Not with excluded code: anything may hold the address of a return stub. */
         c->newer = make_cache(s, c->mask, c->count_calls, &c->transformer);
     }
     if (c->newer) {
@@ -456,7 +456,7 @@ void ct_stalk_cache_renew(struct stalk_thread *t) {
     ct_stalk_unlock(s);
 }
 
-/* ---- giving up ---- */
+/* ---- invalidation ---- */
 
 void ct_stalk_invalidate_fragment(struct stalk_cache *c, struct stalk_fragment *f) {
     if (f->flags & FRAGMENT_DEAD)

@@ -1,5 +1,5 @@
-/* Frames of suspended stacks, a chain for each: what is newest comes back first. Freestanding; one owner. Memory that is zero is an
- * empty one; it is taken from the system page by page as it is used. */
+/* Frames of suspended stacks, one chain per stack: the newest frame comes back first. Freestanding; one owner. Zeroed
+ * memory is an empty set of chains; the system provides its pages as they are used. */
 #ifndef CT_STALK_CHAINS_H
 #define CT_STALK_CHAINS_H
 
@@ -10,7 +10,7 @@
 #define STALK_CHAIN_NODES (1u << 20)
 
 struct stalk_chains {
-    uint32_t used, free; /* nodes are counted from 1 */
+    uint32_t used, free; /* node numbers start at 1 */
     struct {
         uint32_t newest, count;
     } stacks[STALK_STACKS];
@@ -20,7 +20,7 @@ struct stalk_chains {
     } nodes[STALK_CHAIN_NODES];
 };
 
-/* False: there is no room. */
+/* False: no node is free. */
 static inline bool stalk_chain_push(struct stalk_chains *c, uint32_t stack, uint64_t value) {
     uint32_t n = c->free;
     if (n)

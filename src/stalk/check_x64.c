@@ -1,13 +1,16 @@
-/* Code that may change while it runs, x86_64: its copy compares it, each time, before anything of it is executed.
+/* Code that may change while it runs, x86_64: its translation compares it with the original each time, before any of it
+ * is executed.
  *
- * Such code lies where the process can write without a system call: mappings that are writable, or shared. The block is translated from a
- * copy of its bytes (the shadow), and the first thing that the translation does is to compare the original with what the shadow was:
- * so it does not matter who changed the code, when, and how much of the change there was to see. What does not match never runs; the engine
- * translates anew. As lower_x64.c demands, no flag is changed and a signal in between can be put off: four bytes at a time,
- * or less, aligned because the program may have alignment checks on; differences without a sign, so that their sum is zero only if all of
- * them are.
+ * Such code lies where the process can write without a system call: in writable or shared mappings. The block is
+ * translated from a copy of its bytes, the shadow. The translation first compares the original with the shadow. So it
+ * does not matter who changed the code, when, or how much of the change was visible. Code that differs never runs; the
+ * engine translates it again.
  *
- * Owner: whoever holds the Stalker's lock. */
+ * As lower_x64.c demands, no flag is changed, and a signal in between can be put off. Loads are of four bytes or fewer,
+ * and aligned, because the program may have alignment checks on. Differences are unsigned, so their sum is zero only if
+ * all of them are.
+ *
+ * Owner: the holder of the Stalker's lock. */
 #include "stalk/build.h"
 #include "stalk/cache.h"
 #include "stalk/emit_x64.h"
@@ -35,8 +38,8 @@ void ct_check_take_shadow(struct stalk_build *b) {
         b->limit = b->start + length;
 }
 
-/* ecx: the bytes at `address`. */
-static void load(struct ct_code_buf *out, uint64_t address, unsigned size) {
+/* Loads the bytes at `address` into ecx. */
+static void emit_load(struct ct_code_buf *out, uint64_t address, unsigned size) {
     bool near = ct_x64_reaches(ct_code_here(out) + 7, address);
     if (!near) {
         CT_X64_BYTES(out, 0x48, 0xb9); /* mov rcx, address */
@@ -54,7 +57,7 @@ static void load(struct ct_code_buf *out, uint64_t address, unsigned size) {
 static void add_difference(struct stalk_build *b, unsigned at, unsigned size) {
     uint32_t value = 0;
     ct_stalk_copy(&value, b->shadow + at, size);
-    load(&b->out, b->start + at, size);
+    emit_load(&b->out, b->start + at, size);
     if (at)
         CT_X64_BYTES(&b->out, 0x8d, 0x89); /* lea ecx, [rcx - value] */
     else

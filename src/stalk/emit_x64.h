@@ -1,4 +1,4 @@
-/* Emitters that lowering and links share, x86_64. Private to them. */
+/* Emitters that lowering and links share, x86_64. Private to these. */
 #ifndef CT_STALK_EMIT_X64_H
 #define CT_STALK_EMIT_X64_H
 
@@ -22,9 +22,10 @@ static inline void gs_store_imm(struct ct_code_buf *b, uint32_t at, uint32_t val
     ct_code_u32(b, value);
 }
 
-/* The way into an entry for indirect branches: rcx is their target; rcx and r11 are in the area. r11 and not rax, because what comes
- * back from the area comes late, and rax is what most returns are waiting for. `loop` falls through where it is right, but
- * only some processors are quick at it. Returns where it begins. */
+/* The way into an entry for indirect branches: rcx is their target; the program's rcx and r11 are in the area. It uses
+ * r11 and not rax, because values reloaded from the area arrive late, and rax is what most code waits for after a
+ * return. `loop` falls through when the target matches, but only some processors execute it quickly. Returns where the
+ * way in begins. */
 static inline uint64_t emit_way_in(struct ct_code_buf *out, const struct ct_stalker *s, uint64_t address,
                                    uint64_t collide) {
     if (s->quick_loop)
@@ -45,8 +46,8 @@ static inline uint64_t emit_way_in(struct ct_code_buf *out, const struct ct_stal
     return start;
 }
 
-/* The same for returns: the return address is on the stack, only rcx is in the area. The difference to it is zero exactly if
- * the lower half's is, and then the upper half's. */
+/* The way in for returns: the return address is on the stack, and only rcx is in the area. The difference to the
+ * address is zero exactly if that of the lower half is zero, and then that of the upper half. */
 static inline uint64_t emit_return_way(struct ct_code_buf *out, const struct ct_stalker *s, uint64_t address,
                                        uint64_t collide) {
     if (s->quick_loop)

@@ -1,7 +1,7 @@
-/* The engine: what happens when translated code does not know where to go on.
+/* The engine: runs when translated code does not know where to continue.
  *
- * Runs on the followed thread, on the engine's stack, with the program's registers in the thread's area. Returns the
- * address that the thread continues at: translated code, or original code when following ends or pauses. */
+ * It runs on the followed thread, on the engine's stack, with the program's registers in the thread's area. It returns
+ * the address at which the thread continues: translated code, or original code when following ends or pauses. */
 #include "stalk/engine.h"
 #include "hook/runtime.h"
 #include "os/os.h"
@@ -18,7 +18,7 @@
 #include "stalk/unwind.h"
 #include "stalk/vfork.h"
 
-/* ---- calls out ---- */
+/* ---- callbacks ---- */
 
 void ct_stalk_call_out(struct stalk_thread *t, void (*fn)(void *arg, void *vectors), void *arg) {
     uint32_t before = t->in_callback;
@@ -47,13 +47,13 @@ bool ct_stalk_claim_end(struct stalk_thread *t) {
 void ct_stalk_unfollowed(struct stalk_thread *t) {
     ct_stalk_signals_give_back();
     __atomic_sub_fetch(&t->stalker->followed, 1, __ATOMIC_ACQ_REL);
-    __atomic_store_n(&t->following, 0, __ATOMIC_RELEASE); /* last: others wait for it */
+    __atomic_store_n(&t->following, 0, __ATOMIC_RELEASE); /* last: other threads wait for this */
 }
 
 void ct_stalk_finish(struct stalk_thread *t, int status) {
     if (!t->following)
         return;
-    if (ct_stalk_is_vforked(t)) { /* its parent is still followed */
+    if (ct_stalk_is_vforked(t)) { /* the parent is still followed */
         t->following = 0;
         return;
     }
@@ -67,7 +67,7 @@ void ct_stalk_finish(struct stalk_thread *t, int status) {
     ct_stalk_unfollowed(t);
 }
 
-/* Where setjmp was called from is where longjmp goes, which excluded code may call. */
+/* longjmp returns to the caller of setjmp, and excluded code may call longjmp: so setjmp runs natively too. */
 bool ct_stalk_runs_natively(const struct ct_stalker *s, uint64_t target) {
     return ct_stalk_excluded(s, target) || (ct_stalk_has_excluded(s) && ct_stalk_is_setjmp(target));
 }
@@ -79,7 +79,7 @@ void ct_stalk_begun(struct stalk_thread *t) {
 
 /* ---- leaving ---- */
 
-/* It has just called excluded code: that will return to where the program thinks. */
+/* If the thread has just called excluded code, restores the return address that the program expects. */
 static void take_stub_back(struct stalk_thread *t, const struct stalk_regs *regs) {
     uint64_t word = 0, address = 0;
     if (!ct_stalk_runs_natively(t->stalker, regs->pc) || ct_os_peek(regs->gpr[4], &word, sizeof word) ||
@@ -98,8 +98,8 @@ void ct_stalk_area_back(struct stalk_thread *t) {
     a->spill = t->interrupted.spill;
 }
 
-/* From a place in translated code that is not the end of a fragment: where the program stands. `interrupted`: it was
- * stopped there, and what its code had in the area was kept aside. */
+/* Leaves from a place in translated code that is not the end of a fragment: finds where the program is. `interrupted`:
+ * the thread was stopped there, and the area was saved aside. */
 static uint64_t leave_at(struct stalk_thread *t, uint64_t code, bool interrupted) {
     struct stalk_regs regs;
     struct stalk_area *a = t->area;
@@ -121,21 +121,21 @@ static uint64_t leave_at(struct stalk_thread *t, uint64_t code, bool interrupted
     return regs.pc;
 }
 
-/* ---- going on ---- */
+/* ---- continuing ---- */
 
 bool ct_stalk_has_excluded(const struct ct_stalker *s) {
-    return s->excluded_count > 1; /* the first is ours */
+    return s->excluded_count > 1; /* the first range is ours */
 }
 
-/* Where the excluded call at `target` returns to instead of `address`; 0: it is followed. */
+/* Returns the stub to which the excluded call of `target` returns instead of `address`; 0: the call is followed. */
 static uint64_t stub_for(struct stalk_thread *t, uint64_t target, uint64_t address) {
     if (!ct_stalk_has_excluded(t->stalker) || !ct_stalk_is_setjmp(target))
         return ct_stalk_return_stub(t->cache, address);
     return t->stalker->has_gsbase ? ct_stalk_landing(t->stalker, address) : 0; /* landing_<isa>.c */
 }
 
-/* A call of excluded code: it runs natively and comes back to a place of ours. The return address is on the stack. `exit`: of a direct
- * call, else 0. */
+/* A call of excluded code runs natively, and returns to a stub of ours. The return address is on the stack. `exit`: the
+ * exit of a direct call, else 0. False: it is no such call. */
 static bool enter_excluded(struct stalk_thread *t, uint64_t target, uint32_t exit) {
     struct ct_stalker *s = t->stalker;
     const struct stalk_exit *e = exit ? ct_stalk_item(&t->cache->exits, exit) : NULL;
@@ -146,7 +146,7 @@ static bool enter_excluded(struct stalk_thread *t, uint64_t target, uint32_t exi
     if (slot < t->through || !ct_stalk_runs_natively(s, target) || ct_os_peek(slot, &address, sizeof address))
         return false;
     bool ours = target == (uint64_t)&ct_stalker_follow_me || target == (uint64_t)&ct_stalker_unfollow_me;
-    /* A jump is the end of a call when it goes to where functions begin with a return address on top. */
+    /* A jump counts as a call if its target looks like the start of a function and a return address is on top. */
     if (!call && !ours && (!ct_stalk_follows_call(s, address) || ct_stalk_follows_call(s, target)))
         return false;
     uint64_t stub = stub_for(t, target, address);
@@ -162,19 +162,20 @@ static bool enter_excluded(struct stalk_thread *t, uint64_t target, uint32_t exi
     return true;
 }
 
-/* Asking for the time is a system call: not each time. */
+/* Reading the time is a system call, so it is not read each time. */
 static bool drain_is_due(struct stalk_thread *t) {
     return t->sink.mask && ++t->entries % 64 == 0 &&
            ct_os_nanoseconds() - t->drained_at >= t->stalker->drain_interval_ns;
 }
 
-/* Where the call that leaves a fragment comes back to; 0: it is no call. */
+/* Where the call that leaves a fragment returns to; 0: it is no call. */
 static uint64_t return_site_of(const struct stalk_exit *exit) {
     bool call = exit->kind == CT_STALKER_END_CALL && exit->from;
     return call ? exit->from->first.address + exit->from->length : 0;
 }
 
-/* Excluded code, which may have taken long, returns by it: the engine reads the clock each time. */
+/* Excluded code, which may take long, returns through this exit: it is not linked, so that the engine reads the clock
+ * each time. */
 static bool reads_clock(const struct stalk_cache *c, uint32_t exit) {
     return c->mask & CT_STALKER_FAST_CLOCK && !((const struct stalk_exit *)ct_stalk_item(&c->exits, exit))->from;
 }
@@ -184,14 +185,14 @@ static void tell_unwinder(void *arg, void *vectors) {
     ct_stalk_unwind_register(arg);
 }
 
-/* The thread wants to go to `target`. `exit`: by this one, 0 for an indirect branch without an inline cache. */
+/* The thread wants to go to `target`. `exit`: the exit that it takes; 0: an indirect branch without an inline cache. */
 static uint64_t go(struct stalk_thread *t, uint64_t target, uint32_t exit, bool indirect) {
     struct ct_stalker *s = t->stalker;
     struct stalk_cache *c = t->cache;
     int status = CT_OK;
     uint8_t kind = exit ? ((struct stalk_exit *)ct_stalk_item(&c->exits, exit))->kind : CT_STALKER_END_JUMP_INDIRECT;
     uint64_t behind = indirect ? ct_stalk_return_of(c, target) : 0;
-    if (behind) /* longjmp, or the return of excluded code that is followed after all */
+    if (behind) /* a longjmp, or the return of excluded code that is followed after all */
         target = behind;
     if (ct_stalk_has_excluded(s) && __atomic_load_n(&c->unwind_state, __ATOMIC_ACQUIRE) != STALK_REGISTERED)
         ct_stalk_call_out(t, tell_unwinder, c);
@@ -199,7 +200,7 @@ static uint64_t go(struct stalk_thread *t, uint64_t target, uint32_t exit, bool 
     if ((exit || indirect) && kind != CT_STALKER_END_RETURN && kind != CT_STALKER_END_LIMIT &&
         enter_excluded(t, target, indirect ? 0 : exit)) {
         if (exit && indirect)
-            ct_stalk_take_table(c, exit); /* which leads there */
+            ct_stalk_take_table(c, exit); /* the table leads there */
         ct_stalk_unlock(s);
         return target;
     }
@@ -221,7 +222,7 @@ static uint64_t go(struct stalk_thread *t, uint64_t target, uint32_t exit, bool 
     if (e)
         return e->code;
     if (status == CT_ERR_NOT_MAPPED)
-        t->fault_pc = target; /* it faults there as it would unfollowed */
+        t->fault_pc = target; /* it faults there, as it would if it were not followed */
     else
         ct_stalk_finish(t, status);
     return target;
@@ -230,7 +231,7 @@ static uint64_t go(struct stalk_thread *t, uint64_t target, uint32_t exit, bool 
 struct callout_run {
     struct stalk_thread *thread;
     struct stalk_callout *callout;
-    struct stalk_probe *probe; /* NULL: it is of a transformer */
+    struct stalk_probe *probe; /* NULL: a transformer's callout */
     struct ct_cpu_x64 cpu;
 };
 
@@ -242,7 +243,7 @@ static void run_callout(void *arg, void *vectors) {
         ct_stalk_probe_leave(run->probe);
 }
 
-/* False: it is being removed. */
+/* False: the probe is being removed. */
 static bool enter_probe(struct stalk_probe *p) {
     uint32_t users = __atomic_load_n(&p->users, __ATOMIC_RELAXED);
     while (p->used && users)
@@ -257,7 +258,7 @@ static uint64_t call_out(struct stalk_thread *t, uint32_t id) {
     struct callout_run run;
     run.thread = t;
     run.callout = ct_stalk_item(&t->cache->callouts, id);
-    if (run.callout->probe == -2) { /* the place that events begin at */
+    if (run.callout->probe == -2) { /* the place where events begin */
         ct_stalk_events_drain(t, false);
         if (t->activation == run.callout->pc)
             t->muted = 0;
@@ -282,8 +283,8 @@ static uint64_t call_out(struct stalk_thread *t, uint32_t id) {
     return run.cpu.pc;
 }
 
-/* An exception has left excluded code: as if its caller resumed it. The unwinder finds its own frames on the stack, so all of it is
- * followed, excluded or not. Where that begins. */
+/* An exception has left excluded code: the thread continues as if the caller resumed the exception. The unwinder finds
+ * its own frames on the stack, so all of it is followed, excluded or not. Returns where that begins. */
 static uint64_t land(struct stalk_thread *t) {
     struct stalk_area *a = t->area;
     a->gpr[7] = a->gpr[0];
@@ -295,11 +296,11 @@ static uint64_t land(struct stalk_thread *t) {
     return ct_stalk_functions[STALK_RESUME];
 }
 
-/* Somebody wants the thread to be unfollowed, or it was when it was on its way here. */
+/* The thread is to be unfollowed, or was unfollowed on its way here. */
 static uint64_t end_of_following(struct stalk_thread *t, uint32_t kind, uint32_t index) {
     uint64_t target = t->area->target;
     if (kind == CT_REASON_FULL)
-        ct_stalk_events_drain(t, false); /* leave_at may come by code that writes another record */
+        ct_stalk_events_drain(t, false); /* leave_at may run code that writes another record */
     if (kind == CT_REASON_EXIT || kind == CT_REASON_CHANGED)
         target = ((struct stalk_exit *)ct_stalk_item(&t->cache->exits, index))->target;
     else if (kind == CT_REASON_BEGIN)
@@ -312,9 +313,10 @@ static uint64_t end_of_following(struct stalk_thread *t, uint32_t kind, uint32_t
     return target;
 }
 
-/* The thread comes by with nothing to go back to: it may have to leave its cache. True: it has, and `exit` is known no more. */
+/* The thread has nothing to return to in its cache: it may have to change to another cache. True: it has, and its exit
+ * is no longer known. */
 static bool has_moved(struct stalk_thread *t) {
-    if (t->vfork.tid || t->stalker->keeps_sites) /* a vfork's parent will go on where it was */
+    if (t->vfork.tid || t->stalker->keeps_sites) /* the parent of a vfork will continue where it was */
         return false;
     if (!t->cache->newer && t->cache->dead_bytes <= STALK_GARBAGE)
         return false;
@@ -322,7 +324,7 @@ static bool has_moved(struct stalk_thread *t) {
     return true;
 }
 
-/* By a direct branch. */
+/* The thread leaves a fragment by a direct branch. */
 static uint64_t leave_fragment(struct stalk_thread *t, uint32_t index) {
     const struct stalk_exit *e = ct_stalk_item(&t->cache->exits, index);
     uint64_t target = e->target;
@@ -331,7 +333,7 @@ static uint64_t leave_fragment(struct stalk_thread *t, uint32_t index) {
     return has_moved(t) ? go(t, target, 0, may_call) : go(t, target, index, false);
 }
 
-/* What it was about to execute is not what was translated. */
+/* The code that the thread was about to execute is not what was translated. */
 static uint64_t look_again(struct stalk_thread *t, uint32_t index) {
     const struct stalk_exit *e = ct_stalk_item(&t->cache->exits, index);
     uint64_t target = e->target;
@@ -406,6 +408,6 @@ uint64_t ct_stalk_engine(struct stalk_thread *t) {
     if (t->following == 1 && drain_is_due(t))
         ct_stalk_events_drain(t, true);
     else if (t->following == 1 && t->cache->mask & CT_STALKER_FAST_CLOCK)
-        ct_stalk_events_drain(t, false); /* which reads it */
+        ct_stalk_events_drain(t, false); /* reads the clock */
     return to;
 }

@@ -1,4 +1,4 @@
-/* The engine: where a thread goes when translated code does not know the way. */
+/* The engine: a thread enters it when translated code does not know where to continue. */
 #ifndef CT_STALK_ENGINE_H
 #define CT_STALK_ENGINE_H
 
@@ -8,21 +8,21 @@
 struct stalk_thread;
 
 uint64_t ct_stalk_engine(struct stalk_thread *t);
-/* Calls fn(arg) written in ordinary C: vector state saved, the thread marked as being in a callback. */
+/* Calls fn(arg), which may be ordinary C: vector state is saved, and the thread is marked as being in a callback. */
 void ct_stalk_call_out(struct stalk_thread *t, void (*fn)(void *arg, void *vectors), void *arg);
-/* Following ends: sinks are called. The caller lets the thread go on natively. */
+/* Ends following and calls the sinks. The caller lets the thread continue natively. */
 void ct_stalk_finish(struct stalk_thread *t, int status);
 void ct_stalk_tell_stop(struct stalk_thread *t);
-/* The first caller does what is left to do. */
+/* True for the first caller, which does what is left to do. */
 bool ct_stalk_claim_end(struct stalk_thread *t);
-/* The last of that: others may see now that it is over. */
+/* The last step: other threads may now see that following has ended. */
 void ct_stalk_unfollowed(struct stalk_thread *t);
 /* BEGIN: from now on the thread is in translated code. */
 void ct_stalk_begun(struct stalk_thread *t);
-/* END: the area becomes what it was where the thread was stopped. */
+/* END: restores the area to what it was where the thread was stopped. */
 void ct_stalk_area_back(struct stalk_thread *t);
 
-/* A system call is about to be made: where the thread continues. */
+/* A system call is about to be made. Returns where the thread continues. */
 uint64_t ct_stalk_syscall_enter(struct stalk_thread *t);
 
 /* entry_<isa>.S: copied into each region of code memory. */

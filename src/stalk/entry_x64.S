@@ -1,9 +1,9 @@
 /* Entering and leaving the engine, x86_64. The first part is position-independent and is copied into every arena.
  *
- * Translated code keeps nothing on the program's stack: registers are saved in the thread's area (layout.h), and the engine
- * has a stack of its own. A signal may arrive at any instruction; what must hold then (recover_x64.c):
- *   - up to ct_stalk_switch no register has changed;
- *   - from there until the area says "in engine" only rsp has, and its value is in the area;
+ * Translated code keeps nothing on the program's stack: registers are saved in the thread's area (layout.h), and the
+ * engine has a stack of its own. A signal may arrive at any instruction. These rules hold for recover_x64.c:
+ *   - before ct_stalk_switch no register has changed;
+ *   - from there until the area says "in engine" only rsp has changed, and its value is in the area;
  *   - from ct_stalk_restore on rsp is the program's, and everything else is in the area. */
 #include "stalk/layout.h"
 
@@ -25,12 +25,12 @@ ct_stalk_code:
 \name:
 .endm
 
-/* An indirect branch: the entry that the table names is not the target's. rcx - (-own address) is: rcx holds the
- * difference, r11 minus the entry's own address. */
+/* An indirect branch: the entry in the table is not that of the target. rcx holds the target minus the entry's address,
+ * r11 minus the entry's address. rcx becomes the target. */
 FUNCTION ct_stalk_collide
     not %r11
     lea 1(%rcx, %r11), %rcx
-/* The table has no entry. rcx: the target; r11 and rcx are in the area. */
+/* The table has no entry. rcx holds the target; the program's r11 and rcx are in the area. */
 FUNCTION ct_stalk_miss
     mov %rcx, %gs:CT_AREA_TARGET
     mov %gs:CT_AREA_R11, %r11
@@ -38,7 +38,8 @@ FUNCTION ct_stalk_miss
     movq $CT_REASON_MISS, %gs:CT_AREA_REASON
     jmp ct_stalk_enter
 
-/* The return address of a call to excluded code is not in its table. The target is in the area, as r11 and rcx are. */
+/* The return address of a call of excluded code is not in its table. The target is in the area, and so are r11 and
+ * rcx. */
 FUNCTION ct_stalk_native_miss
     mov %gs:CT_AREA_R11, %r11
     mov %gs:CT_AREA_RCX, %rcx
@@ -52,7 +53,8 @@ FUNCTION ct_stalk_land
     movq $CT_REASON_LAND, %gs:CT_AREA_REASON
     jmp ct_stalk_enter
 
-/* A return: the entry that the table names is not the return address's. That was popped, and lies below the stack pointer still. */
+/* A return: the entry in the table is not that of the return address. The address was popped, and is still below the
+ * stack pointer. */
 FUNCTION ct_stalk_return_collide
     mov -8(%rsp), %rcx
     jmp 1f
@@ -64,15 +66,16 @@ FUNCTION ct_stalk_return_miss
     movq $CT_REASON_MISS + CT_MISS_RETURN, %gs:CT_AREA_REASON
     jmp ct_stalk_enter
 
-/* An indirect branch whose inline cache has not got the target, which is in rcx; r11 and rcx are in the area. */
+/* An indirect branch whose inline cache does not have the target. rcx holds the target; the program's r11 and rcx are
+ * in the area. */
 FUNCTION ct_stalk_uncached
     mov %rcx, %gs:CT_AREA_TARGET
     mov %gs:CT_AREA_R11, %r11
     mov %gs:CT_AREA_RCX, %rcx
     jmp ct_stalk_enter
 
-/* The fast clock: writes a record of site 0, which is a reading, and goes back to where the area's target says; or the room is full, by
- * the record before or by this one. rcx is in the area. */
+/* The fast clock: writes a record of site 0, which is a reading of the clock, and continues at the area's target. If
+ * the record before or this one fills the buffer, enters the engine. The program's rcx is in the area. */
 FUNCTION ct_stalk_clock
     mov %gs:CT_AREA_EVENTS, %rcx
     movzwl %cx, %ecx
@@ -126,8 +129,9 @@ FUNCTION ct_stalk_enter
 LABEL ct_stalk_saved
     mov %gs:CT_AREA_ALTERNATE, %ecx
     jrcxz 1f
-    /* A handler runs on the alternate stack. On ours the kernel would think that nobody does, and put the next signal's frame
-     * over its: rt_sigprocmask(SIG_SETMASK, &all, &area.mask, 8), undone when the engine is left. Flags survive. */
+    /* A handler runs on the alternate stack. While we are on the engine's stack, the kernel would take the alternate
+     * stack for unused, and overwrite it with the next signal's frame. So all signals are blocked:
+     * rt_sigprocmask(SIG_SETMASK, &all, &area.mask, 8). This is undone when the engine is left. Flags survive. */
     mov $14, %eax
     mov $2, %edi
     lea 3f(%rip), %rsi
@@ -157,7 +161,7 @@ LABEL ct_stalk_restore
     movl $0, %gs:CT_AREA_IN_ENGINE
     mov %gs:CT_AREA_PENDING, %rcx
     jrcxz 1f
-    /* rt_sigprocmask(SIG_SETMASK, &area.mask, NULL, 8): the signals that were put off come now. Flags survive. */
+    /* rt_sigprocmask(SIG_SETMASK, &area.mask, NULL, 8): signals that were put off arrive now. Flags survive. */
     mov $14, %eax
     mov $2, %edi
     mov %gs:CT_AREA_THREAD, %rsi
@@ -166,7 +170,7 @@ LABEL ct_stalk_restore
     mov $0, %edx
     mov $8, %r10d
     syscall
-    movq $0, %gs:CT_AREA_PENDING            /* who is stopped before this does it again */
+    movq $0, %gs:CT_AREA_PENDING            /* a thread stopped before this does it again */
 1:  mov %gs:CT_AREA+0, %rax
     mov %gs:CT_AREA+8, %rcx
     mov %gs:CT_AREA+16, %rdx
@@ -191,7 +195,8 @@ LABEL ct_stalk_code_end
 
     .section ct_stalk_text, "ax", @progbits
 
-/* int ct_stalker_follow_me(stalker, transformer, sink): the engine begins at our return address, with our result in rax. */
+/* int ct_stalker_follow_me(stalker, transformer, sink): the engine begins at our return address, with our result in
+ * rax. */
     .globl ct_stalker_follow_me
     .type ct_stalker_follow_me, @function
     .balign 16
@@ -217,7 +222,8 @@ ct_stalker_follow_me:
     .cfi_endproc
     .size ct_stalker_follow_me, . - ct_stalker_follow_me
 
-/* int ct_stalker_unfollow_me(stalker): native, because this section is excluded; the return address may be changed. */
+/* int ct_stalker_unfollow_me(stalker): runs natively, because this section is excluded. It may change its return
+ * address. */
     .globl ct_stalker_unfollow_me
     .type ct_stalker_unfollow_me, @function
     .balign 16
@@ -235,10 +241,10 @@ ct_stalker_unfollow_me:
 
     .text
 
-/* Signal handler of every signal that the program handles, while threads are followed: rdi, rsi, rdx as the kernel gives
- * them, on the stack of the kernel's choosing. Blocks everything, tells C, then goes where it says with the same arguments: natively
- * with the mask as it was, or to ct_stalk_restore, which sees to that. In the section that says "own code"; while it is left,
- * ct_stalk_underway says so. */
+/* The handler of every signal that the program handles, while threads are followed. rdi, rsi and rdx are the kernel's
+ * arguments; the stack is the one that the kernel chose. Blocks all signals, calls C code, then continues where that
+ * says, with the same arguments: natively with the old mask, or at ct_stalk_restore, which sets the mask. It is in the
+ * section of our own code; while the thread is outside of the section, ct_stalk_underway counts it. */
     .section ct_stalk_text, "ax", @progbits
 FUNCTION ct_stalk_signal_entry
     push %rdi
@@ -262,7 +268,7 @@ LABEL ct_stalk_signal_blocked
     mov %rsp, %rcx
     call ct_stalk_on_signal
     lock decl ct_stalk_underway(%rip)
-    mov %rax, %rbx                          /* the kernel has all registers of who was interrupted */
+    mov %rax, %rbx                          /* the kernel has saved all registers */
     test %rax, %rax
     jz 1f
     test %rdx, %rdx
@@ -291,7 +297,7 @@ all_signals:
 
     .text
 
-/* Where it returns to when the program has no handler, and no way back of its own: rt_sigreturn. */
+/* The restorer for signals for which the program has no handler, and no restorer of its own: rt_sigreturn. */
     .globl ct_stalk_signal_return
     .hidden ct_stalk_signal_return
     .balign 16
@@ -299,8 +305,9 @@ ct_stalk_signal_return:
     mov $15, %eax
     syscall
 
-/* First instruction of a new thread that is to be followed: rcx is where it goes on, its stack is fresh. In the section that says "own
- * code", and counted while it is somewhere else: its creator's Stalker stays. */
+/* The first instruction of a new thread that is to be followed: rcx is where it continues, and its stack is fresh. It
+ * is in the section of our own code; while the thread is outside of the section it is counted, so that its creator's
+ * Stalker stays. */
     .section ct_stalk_text, "ax", @progbits
 FUNCTION ct_stalk_child
     push %rcx

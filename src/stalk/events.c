@@ -1,11 +1,16 @@
-/* Events of one thread: records that translated code writes, the queue they are expanded into, and sinks.
+/* Events of one thread: records that translated code writes, the queue that they are expanded into, and sinks.
  *
- * A record is 16 bytes (32 with timestamps): the target where its site does not know it, the stack pointer, and the number of the
- * site; 8 with the number alone where neither calls nor returns are wanted. They grow downward; the last one ends at an address with 16 zero bits, which sends the code to the
- * engine. One record stands for a whole block and all its instructions; one of site 0 is a reading of the fast clock. Depths are found while expanding: a frame is known
- * by where its return address lies, so frames that were left by a jump are noticed. Owner: the followed thread, while in
- * the engine; everything but writing records needs the claim, because a thread that ends the process takes what the others
- * have. It moves `taken` and leaves the place of the newest record alone: the code that writes them does not stop. */
+ * A record has 16 bytes: the target if its site does not know it, the stack pointer, and the number of the site. With
+ * timestamps it has 32 bytes. It has 8, the number alone, if neither calls nor returns are wanted. Records grow
+ * downward; the last one is at an address whose low 16 bits are zero, which sends the code to the engine. One record
+ * stands for a whole block and all its instructions; a record of site 0 is a reading of the fast clock.
+ *
+ * Depths are found while expanding. A frame is identified by the address of its return address, so frames that were
+ * left by a jump are noticed.
+ *
+ * Owner: the followed thread, while it is in the engine. Everything except writing records needs the claim, because a
+ * thread that ends the process takes the records of the others. It moves `taken` and does not touch the position of the
+ * newest record: the code that writes records keeps running. */
 #include "stalk/events.h"
 #include "os/os.h"
 #include "os/thread.h"
@@ -16,7 +21,7 @@
 #include "stalk/stalker.h"
 #include "stalk/thread.h"
 
-/* layout.h has the same for the code that writes them. */
+/* layout.h has these offsets for the code that writes records. */
 struct record {
     uint8_t target[6], sp[6];
     uint32_t site;
@@ -27,7 +32,7 @@ _Static_assert(offsetof(struct record, target) == CT_RECORD_TARGET && offsetof(s
 _Static_assert(offsetof(struct record, site) == CT_RECORD_SITE, "layout.h");
 _Static_assert(offsetof(struct record, time) == CT_RECORD_TIME && sizeof(struct record) == 32, "layout.h");
 
-/* A reading of the fast clock: in place of target and stack pointer. */
+/* A reading of the fast clock is stored in place of target and stack pointer. */
 static inline uint64_t reading_of(const struct record *r) {
     return *(const uint64_t *)r;
 }
@@ -36,35 +41,35 @@ struct word {
     uint64_t value;
 } __attribute__((packed));
 
-/* One load, of two bytes more than it has. Addresses of the vsyscall page are negative. */
+/* One load, which reads two bytes too many. Addresses of the vsyscall page are negative. */
 static inline uint64_t address_in(const uint8_t *six) {
     return (uint64_t)((int64_t)(((const struct word *)six)->value << 16) >> 16);
 }
 
-static void *alloc(size_t size) {
+static void *alloc_memory(size_t size) {
     return ct_os_alloc(size, CT_OS_READ | CT_OS_WRITE);
 }
 
-static void release(void **memory, size_t size) {
+static void free_memory(void **memory, size_t size) {
     if (*memory)
         (void)ct_os_free(*memory, size);
     *memory = NULL;
 }
 
 void ct_stalk_events_free(struct stalk_thread *t) {
-    release((void **)&t->records_memory, 2 * CT_EVENT_ROOM);
-    release((void **)&t->queue, t->stalker->queue_capacity * sizeof *t->queue);
-    release((void **)&t->frames, STALK_MAX_FRAMES * sizeof *t->frames);
-    release((void **)&t->stacks, sizeof *t->stacks);
-    release((void **)&t->summary, t->summary_size * sizeof *t->summary);
-    release((void **)&t->counters, CT_COUNTERS * sizeof(uint64_t));
+    free_memory((void **)&t->records_memory, 2 * CT_EVENT_ROOM);
+    free_memory((void **)&t->queue, t->stalker->queue_capacity * sizeof *t->queue);
+    free_memory((void **)&t->frames, STALK_MAX_FRAMES * sizeof *t->frames);
+    free_memory((void **)&t->stacks, sizeof *t->stacks);
+    free_memory((void **)&t->summary, t->summary_size * sizeof *t->summary);
+    free_memory((void **)&t->counters, CT_COUNTERS * sizeof(uint64_t));
     t->records = NULL;
 }
 
 static bool make_room_for_events(struct stalk_thread *t) {
-    t->records_memory = alloc(2 * CT_EVENT_ROOM);
-    t->queue = alloc(t->stalker->queue_capacity * sizeof *t->queue);
-    t->frames = alloc(STALK_MAX_FRAMES * sizeof *t->frames);
+    t->records_memory = alloc_memory(2 * CT_EVENT_ROOM);
+    t->queue = alloc_memory(t->stalker->queue_capacity * sizeof *t->queue);
+    t->frames = alloc_memory(STALK_MAX_FRAMES * sizeof *t->frames);
     if (!t->records_memory || !t->queue || !t->frames) {
         ct_stalk_events_free(t);
         return false;
@@ -79,7 +84,7 @@ int ct_stalk_events_open(struct stalk_thread *t) {
     t->claimed = 0;
     t->queued = t->frame_count = t->alternate.begin = 0;
     t->base_depth = 0;
-    release((void **)&t->stacks, sizeof *t->stacks);
+    free_memory((void **)&t->stacks, sizeof *t->stacks);
     t->drained_at = ct_os_nanoseconds();
     t->clock = t->cache->mask & CT_STALKER_FAST_CLOCK ? ct_os_timestamp() : 0;
     if (!t->sink.mask)
@@ -87,15 +92,15 @@ int ct_stalk_events_open(struct stalk_thread *t) {
     if (!t->records && !make_room_for_events(t))
         return CT_ERR_NO_MEMORY;
     if (t->cache->count_calls) {
-        release((void **)&t->counters,
-                CT_COUNTERS * sizeof(uint64_t)); /* those of a thread that has ended are not ours */
-        t->area->counters = t->counters = alloc(CT_COUNTERS * sizeof(uint64_t));
+        /* The counters may be those of a thread that has ended. */
+        free_memory((void **)&t->counters, CT_COUNTERS * sizeof(uint64_t));
+        t->area->counters = t->counters = alloc_memory(CT_COUNTERS * sizeof(uint64_t));
         if (!t->counters)
             return CT_ERR_NO_MEMORY;
     }
     if (t->sink.on_call_summary && !t->summary) {
         t->summary_size = 1 << 16;
-        t->summary = alloc(t->summary_size * sizeof *t->summary);
+        t->summary = alloc_memory(t->summary_size * sizeof *t->summary);
         if (!t->summary)
             return CT_ERR_NO_MEMORY;
     }
@@ -106,9 +111,9 @@ int ct_stalk_events_open(struct stalk_thread *t) {
     return CT_OK;
 }
 
-/* ---- whose turn it is ---- */
+/* ---- the claim ---- */
 
-#define PATIENCE 2500 /* of those who may not wait for ever: two seconds */
+#define PATIENCE 2500 /* of threads that may not wait forever: two seconds */
 
 enum claim { NOT_CLAIMED, CLAIMED, CLAIMED_BEFORE };
 
@@ -153,7 +158,7 @@ static void take_counters(struct stalk_thread *t) {
         }
 }
 
-/* The table's used places move to its front; it is cleared afterwards. */
+/* Moves the used slots of the table to its front; it is cleared afterwards. */
 static uint32_t compact_summary(struct stalk_thread *t) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < t->summary_size; i++)
@@ -166,7 +171,7 @@ static uint32_t compact_summary(struct stalk_thread *t) {
     return n;
 }
 
-static void deliver(void *arg, void *vectors) {
+static void deliver_queue(void *arg, void *vectors) {
     struct stalk_thread *t = arg;
     (void)vectors;
     if (t->queued && t->sink.on_receive)
@@ -188,12 +193,13 @@ static void deliver_summary(void *arg, void *vectors) {
 
 /* ---- expanding ---- */
 
-/* A call from so far below the innermost frame at most is on the same stack. */
+/* A call at most this far below the innermost frame is on the same stack. */
 #define NEAR 4096u
 
-static inline struct ct_stalker_event *add(struct stalk_thread *t, uint32_t kind, uint64_t location, uint64_t target) {
+static inline struct ct_stalker_event *add_event(struct stalk_thread *t, uint32_t kind, uint64_t location,
+                                                 uint64_t target) {
     if (__builtin_expect(t->queued == t->queue_size, 0))
-        ct_stalk_call_out(t, deliver, t);
+        ct_stalk_call_out(t, deliver_queue, t);
     struct ct_stalker_event *e = &t->queue[t->queued++];
     e->kind = kind;
     e->depth = 0;
@@ -203,7 +209,7 @@ static inline struct ct_stalker_event *add(struct stalk_thread *t, uint32_t kind
     return e;
 }
 
-/* What expanding changes. The loops below keep it in registers: they are most of what an event costs. */
+/* The state of an expansion. The loops below keep it in registers: they are most of the cost of an event. */
 struct expansion {
     struct stalk_thread *t, *by;
     struct ct_stalker_event *next, *limit;
@@ -216,13 +222,13 @@ struct expansion {
     bool summary, receive;
 };
 
-static void make_place(struct expansion *x) {
+static void make_queue_room(struct expansion *x) {
     x->t->queued = (uint32_t)(x->next - x->t->queue);
-    ct_stalk_call_out(x->by, deliver, x->t);
+    ct_stalk_call_out(x->by, deliver_queue, x->t);
     x->next = x->t->queue;
 }
 
-static inline void fill(struct ct_stalker_event *e, uint32_t kind, uint64_t location, uint64_t target) {
+static inline void fill_event(struct ct_stalker_event *e, uint32_t kind, uint64_t location, uint64_t target) {
     e->kind = kind;
     e->depth = 0;
     e->location = location;
@@ -230,10 +236,11 @@ static inline void fill(struct ct_stalker_event *e, uint32_t kind, uint64_t loca
     e->timestamp = 0;
 }
 
-static inline struct ct_stalker_event *put(struct expansion *x, uint32_t kind, uint64_t location, uint64_t target) {
+static inline struct ct_stalker_event *put_event(struct expansion *x, uint32_t kind, uint64_t location,
+                                                 uint64_t target) {
     if (__builtin_expect(x->next == x->limit, 0))
-        make_place(x);
-    fill(x->next, kind, location, target);
+        make_queue_room(x);
+    fill_event(x->next, kind, location, target);
     return x->next++;
 }
 
@@ -246,7 +253,7 @@ static void set_run(struct expansion *x, const struct stalk_run *run) {
     x->base_depth = run->base_depth;
 }
 
-static void refill(struct expansion *x) {
+static void refill_frames(struct expansion *x) {
     struct stalk_run run = run_of(x);
     ct_stalk_stacks_refill(x->t, &run);
     set_run(x, &run);
@@ -258,22 +265,23 @@ static void change_stack(struct expansion *x, uint64_t slot) {
     enum stalk_change change = ct_stalk_stacks_run(x->t, &run, slot, &id);
     set_run(x, &run);
     if (change != STALK_SAME_STACK && x->receive && x->t->stalker->tell_stacks)
-        put(x, STALK_STACK_EVENT, change == STALK_NEW_STACK, id);
+        put_event(x, STALK_STACK_EVENT, change == STALK_NEW_STACK, id);
 }
 
-/* Frames whose slot lies below `slot` on the same stack have been left: `from` 1, and that at the same place, `from` 0. */
+/* Drops frames that have been left: those whose slot is below `slot` on the same stack, and with `from` 0 also the one
+ * at `slot`. */
 static void drop_frames(struct expansion *x, uint64_t slot, int32_t from) {
     while (x->frame_count) {
         int64_t distance = (int64_t)(x->frames[x->frame_count - 1] - slot);
         if (distance > -from || distance < -(64 << 20))
             break;
         if (!--x->frame_count)
-            refill(x);
+            refill_frames(x);
     }
 }
 
-/* The outermost ones become a number. */
-static void make_room(struct expansion *x) {
+/* Makes room for frames: the outermost half is kept only as a count. */
+static void make_frame_room(struct expansion *x) {
     for (uint32_t i = STALK_MAX_FRAMES / 2; i < STALK_MAX_FRAMES; i++)
         x->frames[i - STALK_MAX_FRAMES / 2] = x->frames[i];
     x->frame_count -= STALK_MAX_FRAMES / 2;
@@ -285,7 +293,7 @@ static void make_room(struct expansion *x) {
 static int32_t enter_frame(struct expansion *x, uint64_t slot) {
     drop_frames(x, slot, 0);
     if (x->frame_count == STALK_MAX_FRAMES)
-        make_room(x);
+        make_frame_room(x);
     x->frames[x->frame_count] = slot;
     return x->base_depth + (int32_t)x->frame_count++;
 }
@@ -298,11 +306,11 @@ static int32_t leave_frame(struct expansion *x, uint64_t slot) {
     else
         x->base_depth--;
     if (!x->frame_count)
-        refill(x);
+        refill_frames(x);
     return depth;
 }
 
-/* The first event on another stack: a handler on the alternate one has returned, or was jumped out of. */
+/* This is the first event on another stack: the handler on the alternate stack has returned, or was left by a jump. */
 static void leave_alternate(struct expansion *x, uint64_t slot) {
     struct stalk_alternate *a = &x->alternate;
     if (!a->begin || slot - a->low < a->size)
@@ -312,7 +320,7 @@ static void leave_alternate(struct expansion *x, uint64_t slot) {
     a->begin = 0;
 }
 
-/* Frames open when the instruction begins. */
+/* Returns the number of frames that are open when the instruction begins. */
 static __attribute__((noinline)) int32_t depth_of(struct expansion *x, uint64_t slot, bool call) {
     leave_alternate(x, slot);
     if (!x->alternate.begin)
@@ -320,24 +328,24 @@ static __attribute__((noinline)) int32_t depth_of(struct expansion *x, uint64_t 
     return call ? enter_frame(x, slot) : leave_frame(x, slot);
 }
 
-/* Of a record whose site does not know it; without a branch, because which site comes next is hard to foretell. */
+/* The target is in the site or in the record. No branch, because the next site is hard to predict. */
 static inline uint64_t target_of(const struct stalk_site *site, const struct record *r) {
     uint64_t target = site->target;
     return target | (address_in(r->target) & (0 - (uint64_t)(target == 0)));
 }
 
-/* Its instructions before `end`. */
+/* Expands the instructions of a block that are before `end`. */
 static void expand_block(struct expansion *x, const struct stalk_site *site, uint32_t number, uint64_t end) {
     if (end <= site->location)
         return;
     if (x->mask & CT_STALKER_BLOCK)
-        put(x, CT_STALKER_BLOCK, site->location, end < site->target ? end : site->target)->depth =
+        put_event(x, CT_STALKER_BLOCK, site->location, end < site->target ? end : site->target)->depth =
             x->t->stalker->tell_sites ? (int32_t)number : 0;
     if (!(x->mask & CT_STALKER_EXEC))
         return;
     uint64_t pc = site->location;
     for (uint32_t i = 0; i < site->insns && pc < end; i++) {
-        put(x, CT_STALKER_EXEC, pc, 0);
+        put_event(x, CT_STALKER_EXEC, pc, 0);
         pc += site->lengths[i];
     }
 }
@@ -350,7 +358,7 @@ static void expand_branch(struct expansion *x, const struct stalk_site *site, co
         count_call(x->t, target, 1);
     if (!x->receive)
         return;
-    struct ct_stalker_event *e = put(x, site->kind, site->location, target);
+    struct ct_stalker_event *e = put_event(x, site->kind, site->location, target);
     e->depth = depth;
     e->timestamp = x->mask & CT_STALKER_TIMESTAMPS ? r->time : x->clock;
 }
@@ -363,7 +371,7 @@ static inline const struct stalk_site *site_of(void *const *sites, uint32_t id) 
     return (const struct stalk_site *)sites[id / STALK_ID_CHUNK] + id % STALK_ID_CHUNK;
 }
 
-/* Any record. */
+/* Expands one record of any kind. */
 static void expand_one(struct expansion *x, void *const *sites, uint64_t at, unsigned size, uint64_t end) {
     uint32_t number = number_of(at, size);
     const struct stalk_site *site = site_of(sites, number);
@@ -375,15 +383,16 @@ static void expand_one(struct expansion *x, void *const *sites, uint64_t at, uns
         expand_branch(x, site, (const struct record *)at);
 }
 
-/* The loops for what is asked for most: calls and returns, blocks, instructions. They go on while the queue has room, and return the record
- * that is next. */
+/* The loops for the most common masks: calls and returns, blocks, instructions. They run while the queue has room, and
+ * return the record that is next. */
 
-static uint64_t how_many(const struct expansion *x, uint64_t at, uint64_t newest, unsigned size) {
+static uint64_t count_that_fit(const struct expansion *x, uint64_t at, uint64_t newest, unsigned size) {
     uint64_t records = (at - newest) / size + 1, room = (uint64_t)(x->limit - x->next);
     return records < room ? records : room;
 }
 
-/* A call whose slot lies below that of the last frame, or a return from that frame, needs no search. `n`: records. */
+/* A call whose slot is just below the last frame, or a return from that frame, needs no search. `n`: number of
+ * records. */
 static inline __attribute__((always_inline)) uint64_t expand_branches(struct expansion *x, void *const *sites,
                                                                       uint64_t at, uint64_t n, uint32_t clock) {
     const bool time = clock & CT_STALKER_TIMESTAMPS, fast = clock & CT_STALKER_FAST_CLOCK;
@@ -415,9 +424,9 @@ static inline __attribute__((always_inline)) uint64_t expand_branches(struct exp
             depth = depth_of(x, slot, call);
             count = x->frame_count;
             base = x->base_depth;
-            if (__builtin_expect(x->next != before, 0)) { /* there is less room than was counted */
+            if (__builtin_expect(x->next != before, 0)) { /* the queue has less room than was counted */
                 if (x->next == x->limit)
-                    make_place(x);
+                    make_queue_room(x);
                 e = x->next;
                 last = at - size;
             }
@@ -435,13 +444,13 @@ static inline __attribute__((always_inline)) uint64_t expand_branches(struct exp
     x->base_depth = base;
     return at;
 }
-_Static_assert(CT_STALKER_CALL == 1, "counted with");
+_Static_assert(CT_STALKER_CALL == 1, "expand_branches counts with it");
 
 static uint64_t expand_blocks(struct expansion *x, void *const *sites, uint64_t at, uint64_t n, unsigned size) {
     struct ct_stalker_event *e = x->next, *end = e + n;
     for (; e != end; at -= size, e++) {
         const struct stalk_site *site = site_of(sites, number_of(at, size));
-        fill(e, CT_STALKER_BLOCK, site->location, site->target);
+        fill_event(e, CT_STALKER_BLOCK, site->location, site->target);
     }
     x->next = e;
     return at;
@@ -458,9 +467,9 @@ static uint64_t expand_insns(struct expansion *x, void *const *sites, uint64_t a
         if ((size_t)(x->limit - next) <= insns)
             break;
         if (blocks)
-            fill(next++, CT_STALKER_BLOCK, pc, site->target);
+            fill_event(next++, CT_STALKER_BLOCK, pc, site->target);
         for (uint32_t i = 0; i < insns; i++) {
-            fill(next++, CT_STALKER_EXEC, pc, 0);
+            fill_event(next++, CT_STALKER_EXEC, pc, 0);
             pc += lengths[i];
         }
     }
@@ -475,7 +484,7 @@ static uint64_t expand_many(struct expansion *x, void *const *sites, uint64_t at
         return at;
     if (insns)
         return expand_insns(x, sites, at, newest, size);
-    uint64_t n = how_many(x, at, newest, size);
+    uint64_t n = count_that_fit(x, at, newest, size);
     if (blocks)
         return expand_blocks(x, sites, at, n, size);
     if (x->mask & CT_STALKER_TIMESTAMPS)
@@ -485,13 +494,13 @@ static uint64_t expand_many(struct expansion *x, void *const *sites, uint64_t at
     return expand_branches(x, sites, at, n, 0);
 }
 
-/* Of the newest record only what lies before `end`. */
-static void expand(struct expansion *x, uint64_t oldest, uint64_t newest, uint64_t end) {
+/* Expands the records. Of the newest one, only the instructions before `end`. */
+static void expand_records(struct expansion *x, uint64_t oldest, uint64_t newest, uint64_t end) {
     unsigned size = ct_stalk_record_size(x->t->cache->mask);
     void *const *sites = x->t->cache->sites.chunks;
     uint64_t at = oldest - size, whole = end == UINT64_MAX ? newest : newest + size;
     while (at >= newest) {
-        if (at >= whole && !x->alternate.begin) /* those loops know of one stack only */
+        if (at >= whole && !x->alternate.begin) /* these loops know only one stack */
             at = expand_many(x, sites, at, whole, size);
         if (at >= newest) {
             expand_one(x, sites, at, size, at == newest ? end : UINT64_MAX);
@@ -500,8 +509,7 @@ static void expand(struct expansion *x, uint64_t oldest, uint64_t newest, uint64
     }
 }
 
-/* `end`: the last block was executed up to there only. `by`: the thread that does this; another one leaves the place of the
- * newest record alone. */
+/* `by`: the thread that expands the records of t. */
 static struct expansion expansion_of(struct stalk_thread *t, struct stalk_thread *by) {
     return (struct expansion){.t = t,
                               .by = by,
@@ -526,6 +534,8 @@ static void end_expansion(const struct expansion *x) {
     t->alternate = x->alternate;
 }
 
+/* `end`: the last block was executed only up to there. `by`: the calling thread; if it is not t, it does not touch the
+ * position of the newest record. */
 static void take_records(struct stalk_thread *t, struct stalk_thread *by, uint64_t end) {
     uint64_t newest = __atomic_load_n(&t->area->events, __ATOMIC_ACQUIRE), oldest = t->taken;
     if (by == t)
@@ -533,7 +543,7 @@ static void take_records(struct stalk_thread *t, struct stalk_thread *by, uint64
     t->taken = by == t ? t->records_top : newest;
     if (!t->muted && newest != oldest) {
         struct expansion x = expansion_of(t, by);
-        expand(&x, oldest, newest, end);
+        expand_records(&x, oldest, newest, end);
         end_expansion(&x);
     }
     if (by == t && t->cache->mask & CT_STALKER_FAST_CLOCK)
@@ -545,7 +555,7 @@ static void deliver_all(struct stalk_thread *t, struct stalk_thread *by, bool co
     if (__atomic_load_n(&t->vfork.tid, __ATOMIC_ACQUIRE))
         return;
     if (t->queued)
-        ct_stalk_call_out(by, deliver, t);
+        ct_stalk_call_out(by, deliver_queue, t);
     if (t->sink.on_call_summary && counts) {
         take_counters(t);
         ct_stalk_call_out(by, deliver_summary, t);
@@ -571,7 +581,7 @@ void ct_stalk_events_change_over(struct stalk_thread *t) {
 }
 
 void ct_stalk_events_drain_native(struct stalk_thread *t) {
-    enum claim c = claim(t, ct_os_gettid(), false); /* who has it may stand still, because of us */
+    enum claim c = claim(t, ct_os_gettid(), false); /* the holder may be stopped, by us */
     if (c != CLAIMED)
         return;
     take_records(t, t, UINT64_MAX);
@@ -598,7 +608,7 @@ void ct_stalk_events_forget(struct stalk_thread *t) {
     for (uint32_t i = 1; t->counters && i <= t->cache->counters; i++)
         t->counters[i] = 0;
     if (__atomic_load_n(&t->claimed, __ATOMIC_RELAXED) == t->tid)
-        __atomic_store_n(&t->claimed, 0, __ATOMIC_RELEASE); /* the child's, which was killed */
+        __atomic_store_n(&t->claimed, 0, __ATOMIC_RELEASE); /* the claim of the child, which was killed */
 }
 
 void ct_stalk_event_compile(struct stalk_thread *t, uint64_t start, uint64_t end) {
@@ -606,18 +616,18 @@ void ct_stalk_event_compile(struct stalk_thread *t, uint64_t start, uint64_t end
         return;
     enum claim c = claim(t, t->tid, true);
     take_records(t, t, UINT64_MAX);
-    add(t, CT_STALKER_COMPILE, start, end);
+    add_event(t, CT_STALKER_COMPILE, start, end);
     release_claim(t, c);
 }
 
-/* Its slot is where the kernel put the restorer's address. */
+/* The handler's slot is where the kernel put the restorer's address. */
 static void enter_handler(struct expansion *x, uint64_t pc, uint64_t handler, uint64_t slot,
                           const struct stalk_alternate *switched) {
     int32_t depth;
-    if (switched) { /* nothing of the other stack is left: its frames are below */
+    if (switched) { /* no frame of the other stack was left: they are all below */
         leave_alternate(x, slot);
         if (x->frame_count == STALK_MAX_FRAMES)
-            make_room(x);
+            make_frame_room(x);
         depth = x->base_depth + (int32_t)x->frame_count;
         x->frames[x->frame_count++] = slot;
         x->alternate = *switched;
@@ -629,7 +639,7 @@ static void enter_handler(struct expansion *x, uint64_t pc, uint64_t handler, ui
         count_call(x->t, handler, 1);
     if (!x->receive)
         return;
-    struct ct_stalker_event *e = put(x, CT_STALKER_CALL, pc, handler);
+    struct ct_stalker_event *e = put_event(x, CT_STALKER_CALL, pc, handler);
     e->depth = depth;
     e->timestamp = x->mask & CT_STALKER_TIMESTAMPS ? ct_os_timestamp() : x->clock;
 }
@@ -646,14 +656,14 @@ void ct_stalk_event_handler(struct stalk_thread *t, uint64_t pc, uint64_t handle
     release_claim(t, c);
 }
 
-/* The newest record is the program's again. */
+/* Drops a reading of the clock, so that the newest record is the program's. */
 static void drop_reading(struct stalk_thread *t) {
     unsigned size = ct_stalk_record_size(t->cache->mask);
     if (t->area->events != t->taken && !number_of(t->area->events, size))
         t->area->events += CT_RECORD_SIZE;
 }
 
-/* Is the newest record a block's that pc lies in? */
+/* Is the newest record that of a block that contains pc? */
 static bool is_in_newest(const struct stalk_thread *t, uint64_t pc) {
     if (t->area->events == t->taken)
         return false;

@@ -1,11 +1,13 @@
 /* Calls of excluded code that do not enter the engine, x86_64.
  *
- * The engine decides once for each call site, or for each pair of a target and a return address, that a call runs natively. Then:
- *   - a direct call's exit is linked to a piece of code that puts the stub in the place of the return address and goes there;
- *   - the table of indirect branches leads to one that looks up the return address, which is on the stack by then, in a table of its
- *     own: what it finds there knows the stub.
- * Forms and registers as in lower_x64.c: a signal that arrives here is delivered as if the call had been made. Owner: whoever holds the
- * Stalker's lock. */
+ * The engine decides that a call runs natively once for each call site, or once for each pair of target and return
+ * address. From then on:
+ *   - the exit of a direct call is linked to code that replaces the return address by the stub's and jumps to the
+ *     target;
+ *   - the table of indirect branches leads to code that looks up the return address, which is on the stack by then, in
+ *     a table of its own. The code found there knows the stub.
+ * Forms and registers are as in lower_x64.c: a signal that arrives here is delivered as if the call had been made.
+ * Owner: the holder of the Stalker's lock. */
 #include "os/os.h"
 #include "stalk/cache.h"
 #include "stalk/emit_x64.h"
@@ -13,16 +15,16 @@
 #include "stalk/link.h"
 #include "stalk/memory.h"
 
-static uint64_t place(struct stalk_region *r, struct ct_code_buf *code) {
+static uint64_t write_code(struct stalk_region *r, struct ct_code_buf *code) {
     return code->overflow || ct_arena_write(r->arena, code->address, code->bytes, code->length) ? 0 : code->address;
 }
 
-static bool take(struct stalk_region *r, struct ct_code_buf *code) {
+static bool take_room(struct stalk_region *r, struct ct_code_buf *code) {
     uint8_t *write;
     return !ct_stalk_cold_room(r, code->capacity, &code->address, &write);
 }
 
-/* rcx is in the area: the return address becomes the stub's. */
+/* Replaces the return address on the stack by the stub. The program's rcx is in the area. */
 static void put_stub(struct ct_code_buf *code, uint64_t stub) {
     ct_x64_emit_mov_imm(code, CT_X64_RCX, stub);
     CT_X64_BYTES(code, 0x48, 0x89, 0x0c, 0x24); /* mov [rsp], rcx */
@@ -33,22 +35,22 @@ void ct_stalk_link_excluded(struct stalk_cache *c, uint32_t id, uint64_t target,
     struct stalk_exit *e = ct_stalk_item(&c->exits, id);
     uint8_t bytes[64];
     struct ct_code_buf code = {bytes, sizeof bytes, 0, 0, false};
-    if (e->linked || !take(e->region, &code))
+    if (e->linked || !take_room(e->region, &code))
         return;
     gs_store(&code, CT_X64_RCX, CT_AREA_RCX);
     put_stub(&code, stub);
     gs_load(&code, CT_X64_RCX, CT_AREA_RCX);
     CT_X64_BYTES(&code, 0xff, 0x25, 0, 0, 0, 0); /* jmp [rip + 0] */
     ct_code_u64(&code, target);
-    uint64_t run = place(e->region, &code);
+    uint64_t run = write_code(e->region, &code);
     if (!run)
         return;
-    e->linked = 1; /* nothing takes it back: what is excluded stays so */
+    e->linked = 1; /* never unlinked: excluded code stays excluded */
     c->stalker->statistics.links++;
     ct_stalk_patch32(e->region, e->patch, (uint32_t)(run - (e->patch + 4)));
 }
 
-static bool make_table(struct stalk_cache *c) {
+static bool make_native_table(struct stalk_cache *c) {
     if (c->native_table)
         return true;
     c->native_table = ct_os_alloc_low(STALK_TABLE_SIZE * sizeof *c->native_table, CT_OS_READ | CT_OS_WRITE);
@@ -63,11 +65,11 @@ void ct_stalk_clear_native(struct stalk_cache *c) {
         c->native_table[i] = ct_stalk_helper(c->home, ct_stalk_native_miss);
 }
 
-/* rcx: the target; it becomes the return address. */
+/* Code for the table of indirect branches. rcx holds the target, and then the return address. */
 static uint64_t make_way_in(struct stalk_cache *c, uint64_t target) {
     uint8_t bytes[80];
     struct ct_code_buf code = {bytes, sizeof bytes, 0, 0, false};
-    if (!take(c->home, &code))
+    if (!take_room(c->home, &code))
         return 0;
     CT_X64_BYTES(&code, 0x49, 0xbb); /* mov r11, -target */
     ct_code_u64(&code, 0 - target);
@@ -80,14 +82,14 @@ static uint64_t make_way_in(struct stalk_cache *c, uint64_t target) {
                  0x44, 0x0f, 0xb7, 0xd9,        /* movzx r11d, cx */
                  0x42, 0xff, 0x24, 0xdd);       /* jmp [r11 * 8 + table] */
     ct_code_u32(&code, (uint32_t)(uint64_t)c->native_table);
-    return place(c->home, &code);
+    return write_code(c->home, &code);
 }
 
-/* rcx: the return address; the target is in the area. */
+/* Code for native_table. rcx holds the return address; the target is in the area. */
 static uint64_t make_setter(struct stalk_cache *c, uint64_t address, uint64_t stub) {
     uint8_t bytes[96];
     struct ct_code_buf code = {bytes, sizeof bytes, 0, 0, false};
-    if (!take(c->home, &code))
+    if (!take_room(c->home, &code))
         return 0;
     CT_X64_BYTES(&code, 0x49, 0xbb); /* mov r11, -address */
     ct_code_u64(&code, 0 - address);
@@ -98,12 +100,12 @@ static uint64_t make_setter(struct stalk_cache *c, uint64_t address, uint64_t st
     gs_load(&code, CT_X64_RCX, CT_AREA_RCX);
     CT_X64_BYTES(&code, 0x65, 0xff, 0x24, 0x25); /* jmp gs:target */
     ct_code_u32(&code, CT_AREA_TARGET);
-    return place(c->home, &code);
+    return write_code(c->home, &code);
 }
 
 void ct_stalk_publish_excluded(struct stalk_cache *c, uint64_t target, uint64_t address, uint64_t stub) {
     uint64_t *setter = ct_stalk_stub_place(c, address | STALK_KEY_SETTER);
-    if (!setter || !make_table(c))
+    if (!setter || !make_native_table(c))
         return;
     if (!*setter)
         *setter = make_setter(c, address, stub);

@@ -1,12 +1,12 @@
 /* Where setjmp returns to while code is excluded, x86_64.
  *
- * What setjmp keeps is where longjmp will go, and excluded code may be who calls that: natively, so the thread would go on natively. So
- * setjmp runs as an excluded call does, with a return address of ours, which is then what it keeps. A jump buffer may outlive the
- * Stalker and be used by any thread; so these places belong to no Stalker, are never freed, and look for themselves whether the thread
- * that comes is followed now. If it is not they go to the application's return address.
+ * longjmp continues where setjmp returned. Excluded code may call longjmp natively; the thread would then continue
+ * natively. So setjmp runs like an excluded call, with a return address of ours, and saves that one. A jump buffer may
+ * outlive the Stalker, and any thread may use it. So these slots belong to no Stalker, are never freed, and check
+ * whether the thread that arrives is followed now. If it is not, they jump to the application's return address.
  *
- * A place: 64 bytes, the application's return address in the last 8. Flags, rcx and r11 are nobody's when setjmp returns.
- * Owner: `lock`, taken inside a Stalker's; what is there once does not change. */
+ * A slot has 64 bytes; the last 8 are the application's return address. Flags, rcx and r11 are free when setjmp
+ * returns. Owner: `lock`, taken inside a Stalker's lock; a slot never changes once it is written. */
 #include "isa/machine.h"
 #include "os/os.h"
 #include "os/thread.h"
@@ -20,15 +20,15 @@
 enum { SLOT = 64, WORD = 56, ROOM = 128 << 10, KEYS = 2 * ROOM / SLOT };
 
 static uint32_t lock;
-static struct stalk_region region; /* of its own: its copy of the helpers stays too */
+static struct stalk_region region; /* a region of its own, whose copy of the helpers stays too */
 static uint64_t slots, used;
-static uint32_t *numbers; /* by hash of the address: 1 + number of its slot */
+static uint32_t *numbers; /* by hash of the address: 1 + index of its slot */
 
 static uint64_t *word_of(uint64_t slot) {
     return (uint64_t *)(slot + WORD);
 }
 
-static bool make_room(enum ct_wx_mode mode) {
+static bool make_slots(enum ct_wx_mode mode) {
     uint64_t here = (uint64_t)&ct_stalk_engine;
     uint64_t run;
     uint8_t *write;
@@ -72,7 +72,7 @@ static bool write_slot(uint64_t run, uint64_t address) {
     return !ct_arena_write(region.arena, run, bytes, sizeof bytes);
 }
 
-static uint64_t find_or_make(uint64_t address) {
+static uint64_t find_or_make_slot(uint64_t address) {
     size_t i = (size_t)(address * 0x9e3779b97f4a7c15ull >> 40) % KEYS;
     for (; numbers[i]; i = (i + 1) % KEYS)
         if (*word_of(slots + (numbers[i] - 1) * SLOT) == address)
@@ -86,7 +86,7 @@ static uint64_t find_or_make(uint64_t address) {
 uint64_t ct_stalk_landing(struct ct_stalker *s, uint64_t address) {
     while (__atomic_exchange_n(&lock, 1, __ATOMIC_ACQUIRE)) /* released below */
         ct_os_relax();
-    uint64_t slot = make_room(s->mode) ? find_or_make(address) : 0;
+    uint64_t slot = make_slots(s->mode) ? find_or_make_slot(address) : 0;
     __atomic_store_n(&lock, 0, __ATOMIC_RELEASE);
     return slot;
 }

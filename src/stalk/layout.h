@@ -1,8 +1,8 @@
-/* Offsets that translated code, assembly and C share. Plain numbers, so that the assembler reads it too; area.h asserts
- * that they match the structure.
+/* Offsets that translated code, assembly and C share. They are plain numbers, so that the assembler can read them;
+ * area.h asserts that they match the structure.
  *
- * The thread area lies in the thread's block (hook/layout.h), reached through GS, whether hooks made that block or the
- * Stalker did. Registers are saved in hardware numbering, so the place of a register is CT_AREA + 8 * its number. */
+ * The thread area is in the thread's block (hook/layout.h), reached through GS, whether hooks or the Stalker made that
+ * block. Registers are saved in hardware numbering, so a register is at CT_AREA + 8 * its number. */
 #ifndef CT_STALK_LAYOUT_H
 #define CT_STALK_LAYOUT_H
 
@@ -13,22 +13,22 @@
 #define CT_AREA_RSP       0x1020
 #define CT_AREA_R11       0x1058
 #define CT_AREA_FLAGS     0x1080
-#define CT_AREA_RESUME    0x1088 /* where the engine continues: translated or original code */
+#define CT_AREA_RESUME    0x1088 /* where the thread continues after the engine: translated or original code */
 #define CT_AREA_REASON    0x1090 /* why the engine is entered: CT_REASON_* | index */
-#define CT_AREA_TARGET    0x1098 /* indirect branches: where to; otherwise the code to come back to */
+#define CT_AREA_TARGET    0x1098 /* indirect branches: their target; otherwise the code to return to */
 #define CT_AREA_THREAD    0x10a0 /* struct stalk_thread */
 #define CT_AREA_STACK     0x10a8 /* top of the engine's stack */
 #define CT_AREA_FN_ENGINE 0x10b0
 #define CT_AREA_IN_ENGINE 0x10b8 /* 4 bytes: signals are put off */
 #define CT_AREA_ALTERNATE 0x10bc /* 4 bytes: a handler runs on the alternate stack; the engine blocks signals */
-#define CT_AREA_EVENTS    0x10c0 /* the newest event record; they grow downward to an address with 16 zero bits */
+#define CT_AREA_EVENTS    0x10c0 /* the newest event record; records grow downward to an address with 16 zero bits */
 #define CT_AREA_PENDING   0x10c8 /* signals were put off, and are blocked */
-#define CT_AREA_MASK      0x10d0 /* what the mask was */
+#define CT_AREA_MASK      0x10d0 /* the signal mask before that */
 #define CT_AREA_COUNTERS  0x10d8 /* call counts */
 #define CT_AREA_NATIVE    0x10e0 /* stack slot of the return address of an excluded call */
-#define CT_AREA_SPILL     0x10e8 /* rax, where the engine may be entered before it comes back */
+#define CT_AREA_SPILL     0x10e8 /* rax, where the engine may be entered before it is restored */
 #define CT_AREA_TID       0x10f0 /* 4 bytes */
-#define CT_AREA_BUSY      0x10f4 /* 4 bytes: it is natively in functions of ours, which know its state */
+#define CT_AREA_BUSY      0x10f4 /* 4 bytes: the thread runs natively in our functions, which use its state */
 #define CT_AREA_OWN       0x10f8 /* the thread pointer of a thread that is followed now */
 #define CT_AREA_SIZE      0x100
 
@@ -39,22 +39,22 @@
 #define CT_REASON_CALLOUT 0x20000000 /* index of the callout */
 #define CT_REASON_SYSCALL 0x30000000
 #define CT_REASON_FULL    0x40000000 /* no room for events */
-#define CT_REASON_BEGIN   0x50000000 /* a thread that was stopped and redirected: follow it from where it stood */
-#define CT_REASON_END     0x60000000 /* the same: leave translated code */
-#define CT_REASON_VFORKED 0xa0000000 /* the child of a vfork goes on in its parent's stead */
-#define CT_REASON_BACK    0xb0000000 /* it has left its parent's memory */
+#define CT_REASON_BEGIN   0x50000000 /* a thread was stopped and redirected: follow it from where it was */
+#define CT_REASON_END     0x60000000 /* a thread was stopped and redirected: it leaves translated code */
+#define CT_REASON_VFORKED 0xa0000000 /* the child of a vfork continues in place of its parent */
+#define CT_REASON_BACK    0xb0000000 /* the child of a vfork has left its parent's memory */
 
 #define CT_REASON_LAND    0x70000000 /* an exception has left excluded code */
 #define CT_REASON_SITE    0x90000000 /* an indirect branch whose target is not in its inline cache: index of the exit */
-#define CT_REASON_LANDED  0x80000000 /* setjmp has returned, once more perhaps */
-#define CT_REASON_CHANGED 0xc0000000 /* code is not what it was when it was translated: index of the exit */
+#define CT_REASON_LANDED  0x80000000 /* setjmp has returned, perhaps once more */
+#define CT_REASON_CHANGED 0xc0000000 /* code has changed since it was translated: index of the exit */
 
 #define CT_EVENT_ROOM     0x10000 /* bytes of a record buffer, and its alignment */
-#define CT_RECORD_SIZE    16      /* of calls and returns without a time of their own */
-#define CT_RECORD_TARGET  0       /* 6 bytes of it, then 6 of the stack pointer: user space has 47 bits */
+#define CT_RECORD_SIZE    16      /* of calls and returns without a timestamp */
+#define CT_RECORD_TARGET  0       /* 6 bytes of the target, then 6 of the stack pointer: user space has 47 bits */
 #define CT_RECORD_SP      6
 #define CT_RECORD_SITE    12
 #define CT_RECORD_TIME    16
-#define CT_RECORD_SPARE   24 /* of a record with a time: keeps a register meanwhile */
+#define CT_RECORD_SPARE   24 /* of a record with a timestamp: saves a register meanwhile */
 
 #endif

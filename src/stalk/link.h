@@ -1,5 +1,5 @@
-/* Links between fragments, and code that is made for calls to excluded code and for system calls that return twice
- * (link_<isa>.c, excluded_<isa>.c, check_<isa>.c). */
+/* Links between fragments, and code for calls of excluded code and for system calls that return twice (link_<isa>.c,
+ * excluded_<isa>.c). */
 #ifndef CT_STALK_LINK_H
 #define CT_STALK_LINK_H
 
@@ -10,41 +10,41 @@ struct ct_stalker;
 struct stalk_cache;
 struct stalk_entry;
 
-/* The exit goes straight to the entry from now on. */
+/* Links the exit: it jumps directly to the entry from now on. */
 void ct_stalk_link(struct stalk_cache *c, uint32_t exit, struct stalk_entry *e);
 void ct_stalk_unlink(struct stalk_cache *c, uint32_t exit);
-/* The indirect branch knows one target more from now on. */
+/* Adds a target to the inline cache of an indirect branch. */
 void ct_stalk_cache_target(struct stalk_cache *c, uint32_t exit, struct stalk_entry *e);
-/* It has no inline cache from now on. */
+/* The branch uses the table instead of an inline cache from now on. */
 void ct_stalk_take_table(struct stalk_cache *c, uint32_t exit);
 /* The table leads indirect branches to the entry from now on. */
 void ct_stalk_publish(struct stalk_cache *c, struct stalk_entry *e);
 /* The table leads returns to the entry from now on. */
 void ct_stalk_publish_return(struct stalk_cache *c, struct stalk_entry *e);
-/* Code that an excluded call returns to, for the application's return address. 0: out of memory. */
+/* Returns code to which an excluded call returns, for the application's return address. 0: out of memory. */
 uint64_t ct_stalk_return_stub(struct stalk_cache *c, uint64_t return_address);
-/* Where the address of such code is kept, by return address; of code of other kinds by an address and one of these
- * bits. 0 there: it is to be made. NULL: out of memory. */
+/* Returns the place that holds the address of such code, by return address. Code of other kinds is found by an address
+ * and one of these bits. The place holds 0 if the code is not made yet. NULL: out of memory. */
 #define STALK_KEY_CLONE          (1ull << 63)
 #define STALK_KEY_CLONE_FOLLOWED (3ull << 62)
 #define STALK_KEY_CLONE_VFORK    (5ull << 61)
 #define STALK_KEY_TARGET         (1ull << 62)
 #define STALK_KEY_SETTER         (1ull << 61)
 uint64_t *ct_stalk_stub_place(struct stalk_cache *c, uint64_t key);
-/* The application's return address for such code; 0: it is none. */
+/* Returns the application's return address for such code; 0: `stub` is no such code. */
 uint64_t ct_stalk_return_of(const struct stalk_cache *c, uint64_t stub);
-/* A copy of a system call that may return twice. The child goes on at `next`, natively or through ct_stalk_child, or
- * both go to the engine (vfork.c). */
+/* A copy of a system call that may return twice. The child continues at `next`, natively or through ct_stalk_child; or
+ * both enter the engine (vfork.c). */
 enum stalk_clone { STALK_CLONE_NATIVE, STALK_CLONE_THREAD, STALK_CLONE_VFORK };
 uint64_t ct_stalk_clone_stub(struct stalk_cache *c, uint64_t next, uint64_t resume, enum stalk_clone kind);
 bool ct_stalk_has_rorx(void);
 bool ct_stalk_has_quick_loop(void);
-/* Does the word look like a return address: is there a call before it? */
+/* Does the address look like a return address, that is, is there a call before it? */
 bool ct_stalk_follows_call(struct ct_stalker *s, uint64_t address);
 
-/* The exit calls excluded code, and returns through `stub`, without the engine from now on. */
+/* From now on the exit calls excluded code, which returns through `stub`, without the engine. */
 void ct_stalk_link_excluded(struct stalk_cache *c, uint32_t exit, uint64_t target, uint64_t stub);
-/* So do indirect branches to `target` with this return address on the stack. */
+/* From now on so do indirect branches to `target` with this return address on the stack. */
 void ct_stalk_publish_excluded(struct stalk_cache *c, uint64_t target, uint64_t address, uint64_t stub);
 void ct_stalk_clear_native(struct stalk_cache *c);
 

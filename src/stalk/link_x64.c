@@ -1,7 +1,7 @@
-/* Branches between fragments, and code that lies outside of them, x86_64: ways in, far jumps, returns of excluded calls.
+/* Branches between fragments, and code outside of them, x86_64: ways in, far jumps, returns of excluded calls.
  *
- * A direct branch is linked by one 4-byte store, an indirect one by one 8-byte store into the table; threads may be running
- * the code meanwhile. Owner: whoever holds the Stalker's lock. */
+ * A direct branch is linked by one 4-byte store, an indirect one by one 8-byte store into the table; threads may be
+ * running the code meanwhile. Owner: the holder of the Stalker's lock. */
 #include "os/os.h"
 #include "stalk/link.h"
 #include "stalk/cache.h"
@@ -13,14 +13,14 @@
 
 /* ---- links ---- */
 
-/* Room for a small piece of code outside fragments; 0: out of memory. */
+/* Allocates room for a small piece of code outside of fragments; 0: out of memory. */
 static uint64_t take_room(struct stalk_region *r, size_t size) {
     uint64_t run;
     uint8_t *write;
     return ct_stalk_cold_room(r, size, &run, &write) ? 0 : run;
 }
 
-/* Where code is written; NULL: not like that. */
+/* The address where this code can be written; NULL: it cannot be written directly. */
 static void *place_of(struct stalk_region *r, uint64_t run) {
     if (ct_arena_mode(r->arena) == CT_WX_PROTECT)
         return NULL;
@@ -31,7 +31,7 @@ static void *place_of(struct stalk_region *r, uint64_t run) {
     return NULL;
 }
 
-/* `size` bytes that lie in one aligned word. */
+/* Patches `size` bytes that lie in one aligned word. */
 static void patch_word(struct stalk_region *r, uint64_t run, const void *bytes, size_t size) {
     uint64_t start = run & ~7ull, word = *(const uint64_t *)start;
     ct_stalk_copy((uint8_t *)&word + (run & 7), bytes, size);
@@ -54,7 +54,7 @@ void ct_stalk_patch32(struct stalk_region *r, uint64_t run, uint32_t value) {
     }
 }
 
-/* jmp [rip + 0]: to another region. */
+/* Makes a jump to another region: jmp [rip + 0]. */
 static uint64_t far_jump(struct stalk_region *r, uint64_t target) {
     uint8_t bytes[16];
     struct ct_code_buf code = {bytes, sizeof bytes, 0, 0, false};
@@ -86,21 +86,23 @@ void ct_stalk_link(struct stalk_cache *c, uint32_t id, struct stalk_entry *entry
 
 /* ---- inline caches ---- */
 
-/* Code that compares rcx with each target, made anew whenever there is one more: threads may be in the old one. The branch
- * jumps there; while it has no target it jumps to its stub, and once it is crowded the jump is gone, and the table lookup behind it is
- * reached: one jump more would be one more for the processor to remember, when it foretells the table's. */
+/* An inline cache is code that compares rcx with each target. It is written again for each new target, because threads
+ * may be in the old code. The branch jumps to it. A branch without targets jumps to its stub. The jump of a crowded
+ * branch becomes a nop, and the thread reaches the table lookup after it: one more jump would be one more for the
+ * processor to remember when it predicts the jump through the table. */
 
 static void empty_site(struct stalk_cache *c, struct stalk_exit *site) {
     for (uint32_t id = site->cached; id;) {
         struct stalk_exit *link = ct_stalk_item(&c->exits, id);
-        link->linked = 0; /* but it stays in the list of its entry */
+        link->linked = 0; /* the link stays in the list of its entry */
         id = link->cached;
     }
     site->cached = 0;
     site->count = 0;
 }
 
-/* rcx is the difference to another address: the difference to the one that is `delta` less; goes to `to` if there is none. */
+/* rcx is the difference to one address, and becomes the difference to the address that is `delta` less. If it is zero
+ * the code jumps to `to`. */
 static void emit_compare(struct ct_code_buf *out, const struct ct_stalker *s, uint64_t delta, uint64_t to) {
     uint64_t more = delta + s->quick_loop;
     if ((uint64_t)(int64_t)(int32_t)more == more) {
@@ -125,7 +127,7 @@ static void emit_compare(struct ct_code_buf *out, const struct ct_stalker *s, ui
 
 enum { COMPARE_ROOM = 64 };
 
-/* Its address, or 0. */
+/* Returns the address of the code, or 0. */
 static uint64_t make_compares(struct stalk_cache *c, const struct stalk_exit *site) {
     const struct stalk_entry *targets[STALK_MAX_INLINE];
     uint8_t bytes[(STALK_MAX_INLINE + 1) * COMPARE_ROOM], *write;
@@ -141,7 +143,7 @@ static uint64_t make_compares(struct stalk_cache *c, const struct stalk_exit *si
     if (ct_stalk_warm_room(site->region, (n + 1) * COMPARE_ROOM, &code.address, &write))
         return 0;
     uint64_t run = code.address, last = 0;
-    while (n--) { /* the first one that was seen is the first */
+    while (n--) { /* in the order in which the targets were seen */
         emit_compare(&code, c->stalker, last - targets[n]->address, targets[n]->code);
         last = targets[n]->address;
     }
@@ -166,7 +168,7 @@ void ct_stalk_take_table(struct stalk_cache *c, uint32_t id) {
     empty_site(c, site);
     site->crowded = 1;
     c->stalker->statistics.crowded++;
-    static const uint8_t nop[5] = {0x0f, 0x1f, 0x44, 0, 0}; /* in the place of the whole jump, which lies in one word */
+    static const uint8_t nop[5] = {0x0f, 0x1f, 0x44, 0, 0}; /* replaces the whole jump, which lies in one word */
     patch_word(site->region, site->patch - 1, nop, sizeof nop);
 }
 
@@ -234,7 +236,7 @@ void ct_stalk_unlink(struct stalk_cache *c, uint32_t id) {
     set_exit(e, e->stub);
 }
 
-/* An entry that was not made for indirect branches, or returns, gets its way in beside it. 0: out of memory. */
+/* Makes a way into an entry that was made without one for indirect branches, or for returns. 0: out of memory. */
 static uint64_t make_way_in(struct stalk_cache *c, const struct stalk_entry *e, bool returns) {
     uint8_t bytes[96];
     struct ct_code_buf code = {bytes, sizeof bytes, 0, 0, false};
@@ -303,8 +305,8 @@ uint64_t ct_stalk_return_of(const struct stalk_cache *c, uint64_t stub) {
     return is_stub ? *(const uint64_t *)(slot + STALK_RETURN_WORD) : 0;
 }
 
-/* nop; jmp exit: an exit like those of fragments, so that it gets linked. The return address points behind the nop, because
- * unwinders look for the byte before it (unwind_x64.c). */
+/* nop; jmp exit: an exit like those of fragments, so that it gets linked. The return address is after the nop, because
+ * unwinders look up the byte before it (unwind_x64.c). */
 static uint64_t make_return_stub(struct stalk_cache *c, uint64_t address) {
     struct stalk_region *r = c->home;
     struct stalk_chunk *chunk = c->return_chunk;
@@ -348,17 +350,17 @@ uint64_t ct_stalk_return_stub(struct stalk_cache *c, uint64_t address) {
     return stub ? *stub : 0;
 }
 
-/* To the engine: first the child's way, then the parent's. */
+/* Writes two ways to the engine: first the child's, then the parent's. */
 static void emit_vfork_ways(struct ct_code_buf *code, const struct stalk_region *r) {
     gs_store_imm(code, CT_AREA_REASON, CT_REASON_VFORKED);
     ct_x64_emit_jmp(code, ct_stalk_helper(r, ct_stalk_enter));
     gs_store_imm(code, CT_AREA_REASON, CT_REASON_BACK);
     ct_x64_emit_jmp(code, ct_stalk_helper(r, ct_stalk_enter));
 }
-enum { VFORK_PARENT = 40 }; /* its place in the stub */
+enum { VFORK_PARENT = 40 }; /* offset of the parent's way in the stub */
 
 /* syscall; mov rcx, rax; jrcxz child; jmp resume; child: mov rcx, next; jmp [next or ct_stalk_child]
- * recover_x64.c knows its layout. One for each place that calls. */
+ * recover_x64.c knows this layout. Each call site gets its own stub. */
 static uint64_t make_clone_stub(struct stalk_cache *c, uint64_t next, uint64_t resume, enum stalk_clone kind) {
     struct stalk_region *r = ct_stalk_region_for(c, next);
     uint8_t bytes[64];
@@ -368,7 +370,7 @@ static uint64_t make_clone_stub(struct stalk_cache *c, uint64_t next, uint64_t r
         return 0;
     code.address = run;
     CT_X64_BYTES(&code, 0x0f, 0x05, 0x48, 0x89, 0xc1, 0xe3, 5);
-    ct_code_byte(&code, 0xe9); /* mov rcx, next is there */
+    ct_code_byte(&code, 0xe9); /* jrcxz skips this jump, to mov rcx, next */
     uint64_t parent = kind == STALK_CLONE_VFORK ? run + VFORK_PARENT : resume;
     ct_code_u32(&code, (uint32_t)(parent - (ct_code_here(&code) + 4)));
     CT_X64_BYTES(&code, 0x48, 0xb9);

@@ -1,13 +1,13 @@
 /* Lowering of blocks to x86_64.
  *
  * Rules for all code that is not the program's own:
- *   1  flags are never changed, the stack is never used below rsp;
- *   2  a register is used only after it was stored in the thread's area, and comes back from there;
- *   3  only forms that recover_x64.c knows: a signal that arrives in our code is put off by carrying the code out to its
- *      end.
- * An indirect branch puts its target in rcx, a hash of it in r11, and jumps through the table; the way into the entry
- * compares rcx with the address that it stands for (lea and jrcxz, for the flags) and brings both registers back. A return
- * leaves its target on the stack for the way in to compare, and so gets by with rcx. */
+ *   1  Flags are never changed; the stack below rsp is never used.
+ *   2  A register is used only after it was stored in the thread's area, and is restored from there.
+ *   3  Only forms that recover_x64.c knows are used: a signal that arrives in our code is put off by simulating that
+ *      code to its end.
+ * An indirect branch puts its target in rcx and a hash of it in r11, and jumps through the table. The way into the
+ * entry compares rcx with the entry's address (with lea and jrcxz, which keep the flags) and restores both registers. A
+ * return leaves its target on the stack for the way in to compare, and so needs only rcx. */
 #include "isa/x64/relocate.h"
 #include "stalk/build.h"
 #include "stalk/cache.h"
@@ -23,7 +23,7 @@ static void jump_helper(struct stalk_build *b, const uint8_t *routine) {
 
 /* ---- exits ---- */
 
-/* The rel32 that follows `opcode_size` bytes must be changeable by one store. */
+/* Aligns the rel32 that follows `opcode_size` bytes, so that one store can change it. */
 static void align_rel32(struct stalk_build *b, size_t opcode_size) {
     uint64_t unit = ct_arena_mode(b->region->arena) == CT_WX_PROTECT ? 8 : 64;
     uint64_t at = (ct_code_here(&b->out) + opcode_size) % unit;
@@ -46,7 +46,7 @@ static void emit_jcc(struct stalk_build *b, uint8_t condition, uint64_t target) 
     ct_code_u32(&b->out, 0);
 }
 
-/* loop, jrcxz, xbegin: over a short jump to the exit. */
+/* loop, jrcxz, xbegin: they jump over a short jump, to the exit. */
 static void emit_island(struct stalk_build *b, const struct stalk_insn *insn) {
     struct ct_code_buf *out = &b->out;
     ct_code_copy(out, insn->bytes, insn->x64.imm_offset);
@@ -62,7 +62,7 @@ static void emit_island(struct stalk_build *b, const struct stalk_insn *insn) {
 
 /* ---- indirect branches ---- */
 
-/* rcx: the target; its own value and r11 are in the area. */
+/* rcx holds the target; the program's rcx and r11 are in the area. */
 static void emit_table_jump(struct stalk_build *b) {
     struct ct_code_buf *out = &b->out;
     if (b->cache->stalker->has_rorx)
@@ -111,7 +111,7 @@ static void load_target(struct stalk_build *b, const struct stalk_insn *insn) {
         ct_x64_patch_u32(out, out->length - 4, (uint32_t)(address - ct_code_here(out)));
 }
 
-/* One 8-byte store. */
+/* Pushes the return address with one 8-byte store. */
 static void push_return(struct stalk_build *b, uint64_t address) {
     if ((uint64_t)(int64_t)(int32_t)address == address) {
         ct_code_byte(&b->out, 0x68);
@@ -124,13 +124,13 @@ static void push_return(struct stalk_build *b, uint64_t address) {
 
 /* ---- events ---- */
 
-/* Begins a record. rcx, whose own value goes to the area, is where it lies. */
+/* Begins a record. rcx becomes its address; the program's rcx goes to the area. */
 static void begin_record(struct stalk_build *b) {
     struct ct_code_buf *out = &b->out;
     gs_store(out, CT_X64_RCX, CT_AREA_RCX);
     gs_load(out, CT_X64_RCX, CT_AREA_EVENTS);
-    CT_X64_BYTES(out, 0x48, 0x8d, 0x49,
-                 (uint8_t)(0 - ct_stalk_record_size(b->cache->mask))); /* lea rcx, [rcx - size] */
+    /* lea rcx, [rcx - size] */
+    CT_X64_BYTES(out, 0x48, 0x8d, 0x49, (uint8_t)(0 - ct_stalk_record_size(b->cache->mask)));
 }
 
 static void write_site(struct stalk_build *b, uint32_t site) {
@@ -139,7 +139,8 @@ static void write_site(struct stalk_build *b, uint32_t site) {
     ct_code_u32(&b->out, site);
 }
 
-/* It is there. Afterwards rcx is in the area only. The branch goes to the end of the room; with the fast clock to each 16th record's. */
+/* Publishes the record. Afterwards the program's rcx is in the area only. The branch is taken when the buffer is full;
+ * with the fast clock, after each 16th record. */
 static void close_record(struct stalk_build *b) {
     uint8_t opcode = b->cache->mask & CT_STALKER_FAST_CLOCK ? 0xb6 : 0xb7;
     gs_store(&b->out, CT_X64_RCX, CT_AREA_EVENTS);
@@ -147,8 +148,8 @@ static void close_record(struct stalk_build *b) {
     b->full_branch = b->full_resume = b->out.length;
 }
 
-/* What calls and returns have: rsp, and rax if `with_rax` (then its own value is in the area already). Each store ends under the next
- * one: what lies above bit 47 is overwritten. */
+/* Writes the record of a call or return: rsp, and rax if `with_rax` (then the program's rax is in the area already).
+ * Each store ends under the next one: the bits above 47 are overwritten. */
 static void emit_record(struct stalk_build *b, uint32_t site, bool with_rax) {
     struct ct_code_buf *out = &b->out;
     begin_record(b);
@@ -174,13 +175,13 @@ static void emit_record(struct stalk_build *b, uint32_t site, bool with_rax) {
     close_record(b);
 }
 
-/* rcx comes back after a record. */
+/* Restores rcx after a record. */
 static void end_record(struct stalk_build *b) {
     gs_load(&b->out, CT_X64_RCX, CT_AREA_RCX);
     b->full_resume = b->out.length;
 }
 
-/* Where an open record's branch goes. Within reach of its short branch. */
+/* Writes the code that the branch of an open record jumps to. It must be within reach of that short branch. */
 static void emit_full(struct stalk_build *b) {
     struct ct_code_buf *out = &b->out;
     if (!b->full_branch)
@@ -208,7 +209,7 @@ void ct_lower_block_event(struct stalk_build *b, uint32_t site) {
     ct_build_piece(b, 0);
 }
 
-/* Adds one at [rcx + offset], with lea because inc would change flags; both registers come back from the area. */
+/* Adds one to [rcx + offset], with lea because inc would change flags. Both registers are restored from the area. */
 static void emit_increment(struct ct_code_buf *out, uint32_t offset) {
     gs_store(out, CT_X64_RAX, CT_AREA_RAX);
     CT_X64_BYTES(out, 0x48, 0x8b, 0x81); /* mov rax, [rcx + offset] */
@@ -220,7 +221,7 @@ static void emit_increment(struct ct_code_buf *out, uint32_t offset) {
     gs_load(out, CT_X64_RCX, CT_AREA_RCX);
 }
 
-/* Counts a call. */
+/* Writes code that counts a call. */
 static void emit_count(struct stalk_build *b, uint32_t counter) {
     gs_store(&b->out, CT_X64_RCX, CT_AREA_RCX);
     gs_load(&b->out, CT_X64_RCX, CT_AREA_COUNTERS);
@@ -246,12 +247,12 @@ static void direct_call_event(struct stalk_build *b, const struct stalk_insn *in
     }
 }
 
-/* rcx holds the target, its own value is in the area. */
+/* rcx holds the target; the program's rcx is in the area. */
 static void indirect_call_event(struct stalk_build *b, const struct stalk_insn *insn) {
     struct ct_code_buf *out = &b->out;
     if (!(b->cache->mask & CT_STALKER_CALL))
         return;
-    /* Not in the place of rax: should the room be full, the engine saves the target there. */
+    /* Not in the slot of rax: if the buffer is full, the engine saves rax there, which holds the target then. */
     gs_store(out, CT_X64_RAX, CT_AREA_SPILL);
     CT_X64_BYTES(out, 0x48, 0x89, 0xc8); /* mov rax, rcx */
     gs_load(out, CT_X64_RCX, CT_AREA_RCX);
@@ -268,11 +269,11 @@ int ct_lower_decode(const struct stalk_build *b, struct stalk_insn *insn) {
     return b->pc < b->limit ? ct_x64_decode(insn->bytes, b->limit - b->pc, &insn->x64) : CT_ERR_TRUNCATED;
 }
 
-static bool narrow(const struct ct_x64_insn *x) {
+static bool is_narrow(const struct ct_x64_insn *x) {
     return (x->prefixes & CT_X64_OPSIZE) && !(x->rex & 8);
 }
 
-/* wrgsbase, swapgs, loads of gs: the register is ours. */
+/* wrgsbase, swapgs and loads of gs: we use this register. */
 static bool changes_gs(const struct ct_x64_insn *x) {
     if (x->encoding != CT_X64_LEGACY)
         return false;
@@ -292,13 +293,13 @@ enum stalk_flow ct_lower_flow(const struct stalk_insn *insn) {
     case CT_INSN_CALL:
     case CT_INSN_CALL_INDIRECT:
     case CT_INSN_JMP_INDIRECT:
-        return narrow(x) ? FLOW_REFUSE : FLOW_END;
+        return is_narrow(x) ? FLOW_REFUSE : FLOW_END;
     case CT_INSN_RET:
-        return narrow(x) ? FLOW_REFUSE : FLOW_END;
+        return is_narrow(x) ? FLOW_REFUSE : FLOW_END;
     case CT_INSN_JCC:
     case CT_INSN_LOOP:
     case CT_INSN_XBEGIN:
-        return narrow(x) ? FLOW_REFUSE : FLOW_BRANCH;
+        return is_narrow(x) ? FLOW_REFUSE : FLOW_BRANCH;
     case CT_INSN_FAR:
         return FLOW_REFUSE;
     case CT_INSN_TRAP:
@@ -319,7 +320,7 @@ static void lower_call(struct stalk_build *b, const struct stalk_insn *insn) {
     emit_full(b);
 }
 
-/* To the inline cache. All of it can be changed by one store. */
+/* Writes the jump to the inline cache. One store can change all of it. */
 static void emit_inline_jump(struct stalk_build *b) {
     uint64_t at = ct_code_here(&b->out) % 8;
     if (at > 3)
@@ -355,7 +356,7 @@ static void lower_return(struct stalk_build *b, const struct stalk_insn *insn) {
     } else {
         gs_store(out, CT_X64_RCX, CT_AREA_RCX);
     }
-    if (more) {                  /* what it drops lies above the return address: an indirect jump */
+    if (more) {                  /* it drops bytes above the return address: done as an indirect jump */
         ct_code_byte(out, 0x59); /* pop rcx */
         ct_x64_emit_add_rsp(out, more);
         gs_store(out, CT_X64_R11, CT_AREA_R11);
@@ -372,7 +373,8 @@ static void lower_return(struct stalk_build *b, const struct stalk_insn *insn) {
     emit_full(b);
 }
 
-/* The engine looks at the number first; rcx is lost anyway. It comes back to the instruction, or behind it. */
+/* The engine looks at the number of the system call first. The call destroys rcx anyway. The engine returns to the
+ * instruction, or after it. */
 static void lower_syscall(struct stalk_build *b, const struct stalk_insn *insn) {
     struct ct_code_buf *out = &b->out;
     CT_X64_BYTES(out, 0x48, 0x8d, 0x0d, 14, 0, 0, 0); /* lea rcx, [rip + 14] */
@@ -383,7 +385,7 @@ static void lower_syscall(struct stalk_build *b, const struct stalk_insn *insn) 
     ct_build_piece(b, insn->x64.length);
     CT_X64_BYTES(out, 0x48, 0xb9); /* mov rcx, next */
     ct_code_u64(out, insn->address + insn->x64.length);
-    if (b->cache->mask & CT_STALKER_FAST_CLOCK) { /* it may have taken long */
+    if (b->cache->mask & CT_STALKER_FAST_CLOCK) { /* the call may have taken long */
         gs_store(out, CT_X64_RCX, CT_AREA_RCX);
         CT_X64_BYTES(out, 0x48, 0x8d, 0x0d, 14, 0, 0, 0); /* lea rcx, [rip + 14] */
         gs_store(out, CT_X64_RCX, CT_AREA_TARGET);
@@ -457,7 +459,7 @@ void ct_lower_bytes(struct stalk_build *b, const void *bytes, size_t size) {
 
 /* ---- the end of a fragment ---- */
 
-/* Stubs and literals lie apart from the code that runs often. */
+/* Stubs and literals are kept away from code that runs often. */
 static int finish_exit(struct stalk_build *b, struct stalk_fragment *f, struct ct_code_buf *cold, unsigned i) {
     struct stalk_cache *c = b->cache;
     uint32_t id = ct_stalk_new_item(&c->pool, &c->exits, sizeof(struct stalk_exit));

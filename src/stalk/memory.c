@@ -1,6 +1,6 @@
 /* Memory of a Stalker: its lock, a pool that only grows, numbered items, and what is known of the process's mappings.
  *
- * Owner: whoever holds the lock, the lock itself apart. */
+ * Owner: the holder of the lock, except for the lock itself. */
 #include "stalk/memory.h"
 #include "os/os.h"
 #include "os/thread.h"
@@ -86,7 +86,7 @@ uint32_t ct_stalk_new_item(struct stalk_pool *pool, struct stalk_ids *ids, uint3
 
 /* ---- mappings ---- */
 
-/* Neighbours go together, if they are of a kind. */
+/* Adjacent mappings of the same kind become one. */
 static int add_map(void *arg, const struct ct_os_map *map) {
     struct ct_stalker *s = arg;
     struct stalk_map *last = s->map_count ? &s->maps[s->map_count - 1] : NULL;

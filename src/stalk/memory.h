@@ -1,4 +1,4 @@
-/* Memory of the Stalker: pools, numbered things, what is mapped in the process. */
+/* Memory of the Stalker: pools, numbered items, mappings of the process. */
 #ifndef CT_STALK_MEMORY_H
 #define CT_STALK_MEMORY_H
 
@@ -9,19 +9,19 @@
 struct ct_stalker;
 
 enum {
-    STALK_ID_CHUNK = 4096, /* items per chunk of numbered things */
+    STALK_ID_CHUNK = 4096, /* items per chunk of numbered items */
     STALK_ID_CHUNKS = 1 << 14,
 };
 
-/* Memory that is only given back all at once. */
+/* Memory that is only freed all at once. */
 struct stalk_pool {
     void *blocks;
     uint8_t *block;
     size_t used, size;
-    uint64_t *bytes; /* counted here */
+    uint64_t *bytes; /* if not NULL, counts the bytes allocated */
 };
 
-/* Things that generated code names by number: they never move. */
+/* Items that generated code names by number. They never move. */
 struct stalk_ids {
     void **chunks;
     uint32_t count, item_size;
@@ -29,13 +29,13 @@ struct stalk_ids {
 
 void ct_stalk_lock(struct ct_stalker *s);
 void ct_stalk_unlock(struct ct_stalker *s);
-/* Zeroed. NULL: out of memory. */
+/* Returns zeroed memory. NULL: out of memory. */
 void *ct_stalk_alloc(struct stalk_pool *pool, size_t size);
 void ct_stalk_pool_free(struct stalk_pool *pool);
 static inline void *ct_stalk_item(const struct stalk_ids *ids, uint32_t id) {
     return (uint8_t *)ids->chunks[id / STALK_ID_CHUNK] + (size_t)(id % STALK_ID_CHUNK) * ids->item_size;
 }
-/* A new item, or 0 (which is never given out). */
+/* Returns the number of a new item; 0, which is never used: out of memory. */
 uint32_t ct_stalk_new_item(struct stalk_pool *pool, struct stalk_ids *ids, uint32_t item_size);
 static inline void ct_stalk_copy(void *to, const void *from, size_t n) {
     uint8_t *t = to;
@@ -50,10 +50,10 @@ static inline bool ct_stalk_same(const void *a, const void *b, size_t n) {
             return false;
     return true;
 }
-/* Is there executable code at pc? Also says where its mapping ends, and whether it may change at any time. */
+/* Is there executable code at pc? Also returns where its mapping ends, and whether it may change at any time. */
 bool ct_stalk_executable(struct ct_stalker *s, uint64_t pc, uint64_t *end, bool *changes);
 void ct_stalk_forget_maps(struct ct_stalker *s);
-/* Unless they are known. */
+/* Reads the mappings, unless they are known. */
 void ct_stalk_know_maps(struct ct_stalker *s);
 
 #endif

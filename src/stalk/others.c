@@ -1,9 +1,9 @@
-/* Other threads of this process: followed and unfollowed wherever they stand.
+/* Other threads of this process: followed and unfollowed wherever they are.
  *
- * All threads are stopped for a moment (os.h). One that is to be followed goes on in ct_stalk_begin, one that is not to be
- * any more in ct_stalk_end: with all its registers, so that the engine does the rest on the thread itself. A thread that is in the
- * engine, or about to run a handler, is only asked: it may not come by again, so it is looked for until it has answered. Owner: the
- * caller; the Stalker's lock is not held while threads are stopped. */
+ * All threads are stopped for a moment (os.h). A thread that is to be followed continues in ct_stalk_begin, one that is
+ * to be unfollowed in ct_stalk_end: with all its registers, so that the engine does the rest on the thread itself. A
+ * thread that is in the engine, or about to run a handler, is only asked. It may not enter the engine again, so we keep
+ * checking until it has answered. Owner: the caller; the Stalker's lock is not held while threads are stopped. */
 #include "stalk/others.h"
 #include "os/os.h"
 #include "os/thread.h"
@@ -22,8 +22,8 @@
 #define TRIES     200
 #define FEW_TRIES 20
 
-/* Between two tries, for seconds in all. A thread that gets its turn late, on a busy machine, would otherwise be stopped again before it has
- * done anything. */
+/* Sleeps between two tries, for seconds in all. On a busy machine a thread gets its turn late; without the sleep it
+ * would be stopped again before it has done anything. */
 static void nap(unsigned tries) {
     ct_os_sleep_us(tries < 20 ? 500 : tries < 100 ? 5000 : 50000);
 }
@@ -47,13 +47,15 @@ static int find_stopped(struct ct_os_stopped *stopped, int tid, size_t *index, s
 extern const uint8_t __start_ct_stalk_text[] __attribute__((visibility("hidden")));
 extern const uint8_t __stop_ct_stalk_text[] __attribute__((visibility("hidden")));
 
-/* It may hold one of our locks; or it, or another thread, is about to run a handler, and its frame may lead to translated code. */
+/* Is the thread in our own code, where it may hold one of our locks? Also true if any thread is about to run a handler:
+ * its frame may lead to translated code. */
 static bool in_own_code(uint64_t pc) {
     return pc - (uint64_t)__start_ct_stalk_text < (uint64_t)(__stop_ct_stalk_text - __start_ct_stalk_text) ||
            __atomic_load_n(&ct_stalk_underway, __ATOMIC_ACQUIRE);
 }
 
-/* On the engine's stack, or coming back there from a handler that has put a signal off; or natively in a function of ours. */
+/* Is the thread on the engine's stack, or returning there from a handler that has put off a signal, or natively in one
+ * of our functions? */
 static bool is_engaged(const struct stalk_thread *t) {
     return t->area &&
            (t->area->in_engine || t->area->pending || t->at_entry || __atomic_load_n(&t->area->busy, __ATOMIC_ACQUIRE));
@@ -138,12 +140,12 @@ static bool in_code(const struct stalk_cache *c, uint64_t pc) {
     return ct_stalk_landing_of(pc) || ct_stalk_landing_region(pc);
 }
 
-/* Where a stopped thread stands decides how it is let go: *pc is changed where needed. CT_ERR_TRUNCATED: it runs natively, and
- * the caller finishes what is left to do. */
-static int redirect(struct stalk_thread *t, uint64_t *pc) {
+/* The place where a thread is stopped decides how it is let go; *pc is changed where needed. CT_ERR_TRUNCATED: it runs
+ * natively, and the caller does what is left to do. */
+static int redirect_pc(struct stalk_thread *t, uint64_t *pc) {
     struct stalk_area *a = t->area;
     if (__atomic_load_n(&t->ending, __ATOMIC_ACQUIRE))
-        return CT_OK; /* whoever does it comes to its end */
+        return CT_OK; /* the thread that ends it will finish */
     t->following = 2;
     if (a->in_engine)
         return CT_OK;
@@ -154,13 +156,13 @@ static int redirect(struct stalk_thread *t, uint64_t *pc) {
         return CT_OK;
     if (in_code(t->cache, *pc) || ct_stalk_region_at(t, *pc)) {
         t->begin = *pc;
-        ct_stalk_copy(&t->interrupted, a, sizeof *a); /* the code that it stands in may have put things there */
+        ct_stalk_copy(&t->interrupted, a, sizeof *a); /* the code at pc may have saved values there */
         *pc = ct_stalk_helper(t->cache->regions, ct_stalk_end);
         return CT_OK;
     }
     if (in_own_code(*pc) || is_engaged(t))
         return CT_ERR_BUSY;
-    /* Native: in an excluded call, whose return address is ours. */
+    /* It runs natively, in an excluded call whose return address is ours. */
     uint64_t address = 0, stub = 0;
     if (a->native && !ct_os_peek(a->native, &stub, sizeof stub) && (address = ct_stalk_return_of(t->cache, stub)))
         *(uint64_t *)a->native = address;
@@ -173,23 +175,23 @@ static int redirect_to_end(struct stalk_thread *t, struct ct_os_stopped *stopped
     if (!t->following)
         return CT_OK; /* it was asked before */
     int status = find_stopped(stopped, t->tid, &index, &regs);
-    if (status == CT_ERR_NOT_FOUND) /* gone, without a word */
+    if (status == CT_ERR_NOT_FOUND) /* it has ended unnoticed */
         return __atomic_load_n(&t->ending, __ATOMIC_ACQUIRE) ? CT_OK : CT_ERR_TRUNCATED;
     uint64_t pc = status ? 0 : ct_registers_pc(&regs);
-    status = status ? status : redirect(t, &pc);
+    status = status ? status : redirect_pc(t, &pc);
     if (status || pc == ct_registers_pc(&regs))
         return status;
     ct_registers_set_pc(&regs, pc);
     return ct_os_stopped_set_regs(stopped, index, &regs);
 }
 
-/* It is let go where it stands, still, or is gone: from now on it does nothing for us. */
-static void release(struct stalk_thread *t) {
+/* The thread is let go where it is stopped, or has ended: from now on it does nothing for us. */
+static void release_thread(struct stalk_thread *t) {
     t->area->native = t->area->own = 0;
     (void)ct_stalk_claim_end(t);
 }
 
-/* Its events are ours to deliver. */
+/* We deliver the thread's events and end following for it. */
 static void finish_native(struct stalk_thread *t) {
     ct_stalk_events_drain_native(t);
     ct_stalk_tell_stop(t);
@@ -201,11 +203,11 @@ int ct_stalk_let_go(struct ct_stalker *s, int tid, uint64_t *pc) {
     if (!t)
         return CT_ERR_NOT_FOUND;
     if (t->vfork.tid)
-        ct_stalk_vfork_end(t); /* while its child is there it cannot stand still */
-    int status = redirect(t, pc);
+        ct_stalk_vfork_end(t); /* it is stopped, so its child has left its memory */
+    int status = redirect_pc(t, pc);
     if (status != CT_ERR_TRUNCATED)
         return status;
-    release(t);
+    release_thread(t);
     finish_native(t);
     return CT_OK;
 }
@@ -213,12 +215,12 @@ int ct_stalk_let_go(struct ct_stalker *s, int tid, uint64_t *pc) {
 void ct_stalk_let_go_gone(struct ct_stalker *s, bool (*is_there)(void *arg, int tid), void *arg) {
     for (struct stalk_thread *t = s->threads; t; t = t->next)
         if (t->following && !is_there(arg, t->tid)) {
-            release(t);
+            release_thread(t);
             finish_native(t);
         }
 }
 
-/* Waits until the thread has left the engine for the last time: longer each time. False: it may have gone on in a loop. */
+/* Waits until the thread has left the engine for the last time, longer with each try. False: it may be in a loop. */
 static bool has_ended(const struct stalk_thread *t, unsigned tries) {
     unsigned most = 200 + (tries < 20 ? tries : 20) * 50;
     for (unsigned i = 0; i < most; i++) {
@@ -229,7 +231,7 @@ static bool has_ended(const struct stalk_thread *t, unsigned tries) {
     return false;
 }
 
-/* One try. CT_OK: it was asked, or is let go. */
+/* One try. CT_OK: the thread was asked, or is let go. */
 static int ask_to_end(struct stalk_thread *t) {
     struct ct_os_stopped *stopped;
     int status = ct_os_stop_threads(&stopped);
@@ -237,7 +239,7 @@ static int ask_to_end(struct stalk_thread *t) {
         return status;
     status = redirect_to_end(t, stopped);
     if (status == CT_ERR_TRUNCATED)
-        release(t);
+        release_thread(t);
     ct_os_resume_threads(stopped);
     if (status != CT_ERR_TRUNCATED)
         return status;
@@ -252,7 +254,7 @@ STALK_API int ct_stalker_unfollow(struct ct_stalker *s, int tid) {
     if (!t)
         return CT_ERR_NOT_FOUND;
     if (tid == ct_os_gettid())
-        return CT_ERR_BAD_STATE; /* ct_stalker_unfollow_me, which knows where it returns to */
+        return CT_ERR_BAD_STATE; /* use ct_stalker_unfollow_me, which knows where it returns to */
     int status = CT_ERR_BUSY;
     for (unsigned i = 0; i < TRIES; i++) {
         status = ask_to_end(t);
@@ -266,7 +268,7 @@ STALK_API int ct_stalker_unfollow(struct ct_stalker *s, int tid) {
     return status ? status : CT_ERR_TIMEOUT;
 }
 
-/* Another thread that was followed once, and may stand anywhere. */
+/* Is another thread alive that was followed once? It may be anywhere. */
 static bool has_others(const struct ct_stalker *s) {
     for (const struct stalk_thread *t = s->threads; t; t = t->next)
         if (t->tid != ct_os_gettid() && ct_os_thread_alive(t->tid))
@@ -274,14 +276,14 @@ static bool has_others(const struct ct_stalker *s) {
     return false;
 }
 
-static bool is_anybody_inside(const struct ct_stalker *s, struct ct_os_stopped *stopped) {
+static bool is_any_inside(const struct ct_stalker *s, struct ct_os_stopped *stopped) {
     struct ct_registers regs;
     for (size_t i = 0; i < ct_os_stopped_count(stopped); i++)
         if (!ct_os_stopped_get_regs(stopped, i, &regs) &&
             (ct_stalk_is_inside(s, ct_os_stopped_tid(stopped, i), ct_registers_pc(&regs)) ||
              in_own_code(ct_registers_pc(&regs))))
             return true;
-    return __atomic_load_n(&s->followed, __ATOMIC_ACQUIRE) != 0; /* somebody is about to say that it is over */
+    return __atomic_load_n(&s->followed, __ATOMIC_ACQUIRE) != 0; /* a thread is about to report its end */
 }
 
 static bool is_starting(struct ct_stalker *s, struct ct_os_stopped *stopped) {
@@ -308,9 +310,9 @@ bool ct_stalk_has_starting(struct ct_stalker *s) {
     return true;
 }
 
-/* While they stand still: afterwards no thread finds what it was to us. */
-static bool let_forget(const struct ct_stalker *s, struct ct_os_stopped *stopped) {
-    if (is_anybody_inside(s, stopped))
+/* Runs while the threads are stopped: afterwards no thread finds its state of ours. */
+static bool forget_threads(const struct ct_stalker *s, struct ct_os_stopped *stopped) {
+    if (is_any_inside(s, stopped))
         return false;
     for (struct stalk_thread *t = s->threads; t; t = t->next)
         ct_stalk_thread_forget(t);
@@ -328,10 +330,10 @@ int ct_stalk_wait_until_left(struct ct_stalker *s) {
             return CT_OK;
         if (ct_os_stop_threads(&stopped)) {
             if (!others && i >= FEW_TRIES)
-                return CT_OK; /* it is being debugged: those that were started have had time */
+                return CT_OK; /* a debugger prevents the stop: new threads have had time */
             continue;
         }
-        bool left = let_forget(s, stopped);
+        bool left = forget_threads(s, stopped);
         ct_os_resume_threads(stopped);
         if (left)
             return CT_OK;
@@ -339,8 +341,8 @@ int ct_stalk_wait_until_left(struct ct_stalker *s) {
     return CT_ERR_BUSY;
 }
 
-/* True: somebody was followed. */
-static bool stop_those_there(struct ct_stalker *s, int *result) {
+/* Unfollows all other threads. True: one was followed. */
+static bool unfollow_others(struct ct_stalker *s, int *result) {
     bool found = false;
     int own = ct_os_gettid();
     for (struct stalk_thread *t = s->threads; t; t = t->next) {
@@ -354,14 +356,14 @@ static bool stop_those_there(struct ct_stalker *s, int *result) {
     return found;
 }
 
-/* Threads that they have started may have come meanwhile; those that look for their creator later find it unfollowed. */
+/* New threads may have appeared meanwhile; those that look for their creator later find it unfollowed. */
 STALK_API int ct_stalker_stop(struct ct_stalker *s) {
     if (!s)
         return CT_ERR_INVALID_ARGUMENT;
     int result = CT_OK;
     for (unsigned i = 0; i < TRIES && !result; i++) {
         bool adopting = __atomic_load_n(&s->adopting, __ATOMIC_SEQ_CST) != 0;
-        if (!stop_those_there(s, &result) && !adopting)
+        if (!unfollow_others(s, &result) && !adopting)
             break;
         if (adopting)
             nap(i);

@@ -1,8 +1,9 @@
 /* From a place in translated code to the program's state, x86_64.
  *
- * Where a copy of an instruction begins, registers are the program's and the pieces of the fragment tell its address. Our own code in
- * between (lower_x64.c, entry_x64.S) is carried out here, instruction by instruction, until such a place is reached; so
- * nothing is done twice or left half done. Runs on the thread itself, in a signal handler or in the engine. */
+ * Where the copy of an instruction begins, registers are the program's, and the pieces of the fragment give the
+ * instruction's address. Our own code in between (lower_x64.c, entry_x64.S) is simulated here, instruction by
+ * instruction, until such a place is reached; so nothing is done twice or left half done. This runs on the thread
+ * itself, in a signal handler or in the engine. */
 #include "isa/x64/decode.h"
 #include "stalk/cache.h"
 #include "stalk/engine.h"
@@ -53,7 +54,7 @@ static uint64_t load(uint64_t at, bool wide) {
     return wide ? *(const uint64_t *)at : *(const uint32_t *)at;
 }
 
-/* Words of records lie anywhere. */
+/* Words of records are not aligned. */
 struct word {
     uint64_t value;
 } __attribute__((packed));
@@ -102,8 +103,8 @@ static bool step_other(struct machine *m) {
     return x->kind == CT_INSN_NOP;
 }
 
-/* One instruction of ours; false: it is none. The program counter is already behind it. */
-static bool step(struct machine *m) {
+/* Simulates one instruction; false: it is not one of ours. The new program counter is after it. */
+static bool step_insn(struct machine *m) {
     const struct ct_x64_insn *x = &m->x;
     bool wide = x->rex & 8;
     if (x->kind == CT_INSN_NOP || x->encoding != CT_X64_LEGACY || x->map != 0)
@@ -129,7 +130,7 @@ static bool step(struct machine *m) {
     case 0xf7: /* not */
         m->r->gpr[rm_of(x)] = ~m->r->gpr[rm_of(x)];
         break;
-    case 0xb9: /* mov rcx, r11 */
+    case 0xb9: /* mov rcx, imm; mov r11, imm */
     case 0xbb:
         m->r->gpr[(x->opcode & 7) | (x->rex & 1) << 3] = (uint64_t)x->imm;
         break;
@@ -165,7 +166,7 @@ static bool step(struct machine *m) {
     return true;
 }
 
-static bool run_one(struct stalk_thread *t, struct stalk_regs *r) {
+static bool run_insn(struct stalk_thread *t, struct stalk_regs *r) {
     struct machine m;
     m.t = t;
     m.r = r;
@@ -174,7 +175,7 @@ static bool run_one(struct stalk_thread *t, struct stalk_regs *r) {
         return false;
     m.has_mem = ct_x64_memory(&m.x, &m.mem);
     uint64_t before = r->pc;
-    if (!step(&m))
+    if (!step_insn(&m))
         return false;
     if (r->pc == before)
         r->pc += m.x.length;
@@ -184,12 +185,12 @@ static bool run_one(struct stalk_thread *t, struct stalk_regs *r) {
 /* ---- pieces ---- */
 
 struct position {
-    uint64_t original; /* of the piece's instruction, or of the next one */
+    uint64_t original; /* address of the piece's instruction, or of the next one */
     uint64_t piece;    /* where the piece's code begins */
-    bool program;      /* it stands for an instruction */
+    bool program;      /* the piece stands for an instruction */
 };
 
-/* False: behind or before the pieces. */
+/* False: pc is before or after the pieces. */
 static bool find_piece(const struct stalk_fragment *f, uint64_t pc, struct position *p) {
     p->original = f->first.address;
     p->piece = f->pieces_code;
@@ -205,7 +206,7 @@ static bool find_piece(const struct stalk_fragment *f, uint64_t pc, struct posit
     return false;
 }
 
-/* The code of a branch faulted while it read its operand or the stack: what it had saved comes back. */
+/* The code of a branch faulted while it read its operand or the stack: restores what it had saved. */
 static void undo_branch(struct stalk_thread *t, struct stalk_regs *r, const struct position *p) {
     uint16_t saved = 0;
     struct ct_x64_insn x;
@@ -228,7 +229,7 @@ static void undo_branch(struct stalk_thread *t, struct stalk_regs *r, const stru
 
 /* ---- helpers ---- */
 
-/* The engine was about to be entered: where the program wants to go. */
+/* The thread was about to enter the engine: finds where the program wants to go. True: r->pc is the program's. */
 static bool resolve_entry(struct stalk_thread *t, struct stalk_regs *r) {
     uint32_t kind = t->area->reason & 0xf0000000, index = t->area->reason & 0x0fffffff;
     switch (kind) {
@@ -272,7 +273,7 @@ static bool resolve_entry(struct stalk_thread *t, struct stalk_regs *r) {
     return false;
 }
 
-/* In the copied assembly. True: regs->pc is the program's. */
+/* pc is in the copied assembly. True: r->pc is the program's. *later: it is in the engine. */
 static bool in_helpers(struct stalk_thread *t, const struct stalk_region *region, struct stalk_regs *r, bool *later) {
     const uint8_t *at = ct_stalk_code + (r->pc - region->helpers);
     *later = false;
@@ -290,14 +291,14 @@ static bool in_helpers(struct stalk_thread *t, const struct stalk_region *region
         r->gpr[i] = t->area->gpr[i];
     if (at >= ct_stalk_enter)
         return resolve_entry(t, r);
-    if (!run_one(t, r))
+    if (!run_insn(t, r))
         *later = true;
     return false;
 }
 
-/* ---- all of it ---- */
+/* ---- recovery ---- */
 
-/* syscall of a clone stub (lower_x64.c), which the kernel may repeat. */
+/* The syscall of a clone stub (link_x64.c), which the kernel may restart. Returns its original address; 0: none. */
 static uint64_t cloning_call(uint64_t pc) {
     const uint8_t *b = (const uint8_t *)pc;
     bool stub = b[0] == 0x0f && b[1] == 0x05 && b[2] == 0x48 && b[3] == 0x89 && b[4] == 0xc1 && b[5] == 0xe3;
@@ -311,7 +312,7 @@ static bool in_chunk(const struct stalk_cache *c, uint64_t pc) {
     return false;
 }
 
-/* In code of a fragment. True: done. */
+/* pc is in the code of a fragment. True: r->pc is the program's. */
 static bool in_fragment(struct stalk_thread *t, const struct stalk_fragment *f, struct stalk_regs *r, bool fault) {
     struct position p;
     bool found = find_piece(f, r->pc, &p);
@@ -323,9 +324,9 @@ static bool in_fragment(struct stalk_thread *t, const struct stalk_fragment *f, 
         undo_branch(t, r, &p);
         return true;
     }
-    if (run_one(t, r))
+    if (run_insn(t, r))
         return false;
-    r->pc = p.original; /* a transformer's own code: as if it had not begun */
+    r->pc = p.original; /* code of a transformer: as if it had not begun */
     return true;
 }
 
@@ -352,7 +353,7 @@ enum stalk_place ct_stalk_recover(struct stalk_thread *t, struct stalk_regs *r, 
             inside = true;
             if (in_fragment(t, f, r, fault))
                 return STALK_CLEAN;
-        } else if (in_chunk(t->cache, r->pc) && fault) { /* a branch to excluded code, without a stack */
+        } else if (in_chunk(t->cache, r->pc) && fault) { /* a branch to excluded code that has no valid stack */
             r->gpr[CT_X64_RCX] = t->area->gpr[CT_X64_RCX];
             r->gpr[CT_X64_R11] = t->area->gpr[CT_X64_R11];
             r->pc = t->area->target;
@@ -362,7 +363,7 @@ enum stalk_place ct_stalk_recover(struct stalk_thread *t, struct stalk_regs *r, 
             uint64_t call = cloning_call(r->pc);
             if (call)
                 r->pc = call;
-            if (call || !run_one(t, r))
+            if (call || !run_insn(t, r))
                 return STALK_CLEAN;
         } else {
             return inside ? STALK_CLEAN : STALK_ELSEWHERE;

@@ -9,19 +9,20 @@ struct stalk_cache;
 /* A critical section of rseq(2) that was translated. */
 struct stalk_section {
     struct stalk_section *next;
-    uint64_t begin, start, end,
-        abort;             /* of the program: where the description is loaded, the section, where it is begun again */
-    uint64_t *description; /* of the copy, for the kernel; never freed */
+    /* Of the program: where the description is loaded, the section, where the kernel sends an interrupted thread. */
+    uint64_t begin, start, end, abort;
+    uint64_t *description; /* describes the copy for the kernel; never freed */
 };
 
-/* Where a thread goes on that was stopped at pc in its own code and is moved: the kernel would have begun a section
- * again. */
+/* Returns where a thread continues that was stopped at pc in its own code and is moved: the kernel would have restarted
+ * a section. */
 uint64_t ct_stalk_section_interrupted(uint64_t thread_pointer, uint64_t pc);
-/* The code of all sections goes. */
+/* The code of all sections is going away. */
 void ct_stalk_sections_forget(struct stalk_cache *c);
-/* In the child of a fork: another thread of its parent may have had the lock. */
+/* In the child of a fork: another thread of the parent may have held the lock. */
 void ct_stalk_sections_in_child(void);
-/* Where a thread goes on that has left translated code at pc: elsewhere if it was in a section, or just before one. */
+/* Returns where a thread continues that has left translated code at pc: elsewhere if it was in a section, or just
+ * before one. */
 uint64_t ct_stalk_section_again(const struct stalk_cache *c, uint64_t pc);
 
 #endif

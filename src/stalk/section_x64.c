@@ -1,14 +1,15 @@
 /* Critical sections of rseq(2), Linux/x86_64.
  *
- * The kernel is told by a description (struct rseq_cs) where a section begins and ends, and where a thread goes that was interrupted in
- * it. The program loads the address of one and stores it for the kernel, just before the section. The copy of the section gets a
- * description of its own, which is what the copy of that load gives: so the kernel watches the copy as it would watch the original. For that
- *   - all of the section lies in one fragment, in one piece, and branches within it stay there;
- *   - nothing of ours lies in it: no events, no probes;
- *   - a thread that leaves translated code between the load and the end of the section begins it again.
- * A thread may leave the address of a description with the kernel for ever: they are never freed.
+ * A description (struct rseq_cs) says where a section begins and ends, and where the kernel sends a thread that was
+ * interrupted in it. The program loads the address of a description and stores it for the kernel, just before the
+ * section. The copy of the section gets a description of its own, and the copy of that load loads its address: so the
+ * kernel watches the copy as it would watch the original. For this,
+ *   - all of the section is in one fragment, without gaps, and branches within it stay there;
+ *   - nothing of ours is in it: no events, no probes;
+ *   - a thread that leaves translated code between the load and the end of the section begins the section again.
+ * A thread may leave the address of a description with the kernel forever, so descriptions are never freed.
  *
- * Owner: whoever holds the Stalker's lock; `lock` for the descriptions of all. */
+ * Owner: the holder of the Stalker's lock; `lock` for the descriptions of all Stalkers. */
 #include "stalk/section.h"
 #include "isa/x64/relocate.h"
 #include "os/os.h"
@@ -57,8 +58,9 @@ static bool is_description(struct stalk_build *b, const struct stalk_insn *insn,
            !ct_os_peek(d->abort - 4, &mark, sizeof mark);
 }
 
-/* Its instructions, from the load on: few enough, and none that leads away but by a direct branch. Where its branches go. */
-static bool look_at(struct stalk_build *b, uint64_t from, const struct description *d) {
+/* Checks the instructions from the load on: there must be few enough, and only direct branches may leave the section.
+ * Collects the targets of branches within it. */
+static bool check_section(struct stalk_build *b, uint64_t from, const struct description *d) {
     uint64_t end = d->start + d->size, pc = from;
     struct ct_x64_insn x;
     unsigned insns = 0;
@@ -89,7 +91,7 @@ bool ct_section_load(struct stalk_build *b, const struct stalk_insn *insn) {
         x->opcode != 0x8d || !x->rip_relative || !(x->rex & 8))
         return false;
     uint64_t at = ct_x64_rip_address(x, insn->address), next = insn->address + x->length;
-    if (!is_description(b, insn, at, &d) || !look_at(b, next, &d))
+    if (!is_description(b, insn, at, &d) || !check_section(b, next, &d))
         return false;
     b->section.begin = insn->address;
     b->section.start = d.start;
@@ -110,8 +112,8 @@ bool ct_section_is_target(const struct stalk_build *b, uint64_t pc) {
     return false;
 }
 
-/* Branches within the section, from the beginning: nobody else decides about them. */
-static void join(struct stalk_build *b, uint32_t first_exit) {
+/* Links the branches within the section from the start. The engine never decides about them. */
+static void join_branches(struct stalk_build *b, uint32_t first_exit) {
     for (unsigned i = 0; i < b->exit_count; i++) {
         uint64_t target = b->exits[i].target;
         if (target - b->section.start >= b->section.end - b->section.start)
@@ -124,7 +126,7 @@ static void join(struct stalk_build *b, uint32_t first_exit) {
     }
 }
 
-/* Where the kernel sends threads: the mark that it wants before it, and an exit. */
+/* Makes the place to which the kernel sends threads: the signature that it expects before it, and an exit. */
 static uint64_t make_abort(struct stalk_build *b, struct stalk_fragment *f) {
     uint8_t bytes[STUB] = {0}, *write;
     struct ct_code_buf code = {bytes, sizeof bytes, 8, 0, false};
@@ -154,7 +156,7 @@ int ct_section_finish(struct stalk_build *b, struct stalk_fragment *f, uint32_t 
     uint64_t abort = make_abort(b, f);
     if (!s || !abort)
         return CT_ERR_NO_MEMORY;
-    join(b, first_exit);
+    join_branches(b, first_exit);
     ct_stalk_copy(s, &b->section, sizeof *s);
     s->description[3] = abort;
     s->description[2] = b->section_to - b->section_from;
@@ -164,11 +166,12 @@ int ct_section_finish(struct stalk_build *b, struct stalk_fragment *f, uint32_t 
     return CT_OK;
 }
 
-extern const int64_t rseq_offset __asm__("__rseq_offset") __attribute__((weak)); /* of the C library's area */
+/* offset of the C library's struct rseq */
+extern const int64_t rseq_offset __asm__("__rseq_offset") __attribute__((weak));
 
-/* It has loaded a description, and not stored it yet: it does so again. */
+/* If the thread has loaded a description and not stored it yet, it loads it again. */
 static uint64_t before_store(uint64_t pc) {
-    enum { LOAD = 7 }; /* lea, with a register and a distance */
+    enum { LOAD = 7 }; /* bytes of lea reg, [rip + distance] */
     uint8_t code[LOAD];
     struct ct_x64_insn x;
     struct description d;
@@ -182,7 +185,7 @@ static uint64_t before_store(uint64_t pc) {
 }
 
 uint64_t ct_stalk_section_interrupted(uint64_t thread_pointer, uint64_t pc) {
-    enum { SECTION = 8 }; /* in struct rseq */
+    enum { SECTION = 8 }; /* offset of rseq_cs in struct rseq */
     uint64_t at = 0;
     struct description d;
     if (before_store(pc) != pc)
@@ -195,7 +198,7 @@ uint64_t ct_stalk_section_interrupted(uint64_t thread_pointer, uint64_t pc) {
 
 void ct_stalk_sections_forget(struct stalk_cache *c) {
     for (const struct stalk_section *s = c->sections; s; s = s->next)
-        s->description[1] = s->description[2] = 0; /* the kernel may still look at it */
+        s->description[1] = s->description[2] = 0; /* the kernel may still read it */
     c->sections = NULL;
 }
 

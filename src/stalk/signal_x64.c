@@ -1,19 +1,22 @@
 /* Signals of programs with followed threads, Linux/x86_64.
  *
- * While a thread is followed, every handler that the program has installed is replaced by ct_stalk_signal_entry, with the
- * program's own flags, mask and restorer: so the kernel puts the frame where it would be. If the signal interrupted
- * translated code, the frame gets the program's state (recover_x64.c), and the handler runs translated on it; when it returns, its
- * rt_sigreturn is seen (syscall_x64.c) and the program counter in the frame becomes one of translated code again. If it
- * interrupted the engine, or another one that is about to be told, it is put off: queued again, and everything blocked until the engine is left. In threads that are not
- * followed, and in excluded code, the handler runs as if we were not there.
+ * While a thread is followed, ct_stalk_signal_entry replaces every handler that the program has installed. It keeps the
+ * program's flags, mask and restorer, so the kernel puts the frame where it would be otherwise. If the signal
+ * interrupted translated code, the frame gets the program's state (recover_x64.c), and the handler runs translated.
+ * When the handler returns, its rt_sigreturn is seen (syscall_x64.c), and the program counter in the frame becomes one
+ * of translated code again. If the signal interrupted the engine, or the entry of another signal, it is put off: it is
+ * queued again, and all signals are blocked until the engine is left. In threads that are not followed, and in excluded
+ * code, the handler runs as if we were not there.
  *
- * The entry blocks all signals, the way to the handler unblocks what the handler's mask allows: so nothing interrupts us. Who
- * stops the thread from outside sees that it is here (others.c), and does not move it: its frame may lead to translated code.
+ * The entry blocks all signals, and the way to the handler unblocks what the handler's mask allows: so nothing
+ * interrupts us. A thread that stops this one from outside sees that it is here (others.c), and does not move it: its
+ * frame may lead to translated code.
  *
- * Signals that end the process, and that the program leaves to the kernel, come to us too: what is recorded is delivered, the thread gets
- * the program's state, and the same signal is sent again with the kernel's own action.
+ * Signals that end the process, and that the program leaves to the kernel, arrive here too: what is recorded is
+ * delivered, the thread gets the program's state, and the signal is sent again with the kernel's own action.
  *
- * Owner of the table: whoever changes an action; a torn read is possible only for a program that races with itself. */
+ * Owner of the table: the thread that changes an action; a torn read is possible only in a program that races with
+ * itself. */
 #include "stalk/signals.h"
 #include "hook/runtime.h"
 #include "os/linux/syscall.h"
@@ -50,7 +53,7 @@ _Static_assert(offsetof(struct context, mask) == 296, "uc_sigmask");
 
 static struct stalk_action actions[STALK_SIGNALS];
 static uint32_t users;
-static uint32_t giving_back; /* threads that may be putting handlers back */
+static uint32_t giving_back; /* threads that may be restoring handlers */
 uint32_t ct_stalk_underway;
 
 static long kernel_action(uint64_t signal, const struct stalk_action *new, struct stalk_action *old) {
@@ -68,14 +71,15 @@ static void copy_action(struct stalk_action *to, const struct stalk_action *from
     to->mask = from->mask;
 }
 
-/* The first process of a container does not die of what others send: there we leave the kernel's action alone. */
+/* The first process of a container does not die of signals that others send: there we leave the kernel's action
+ * alone. */
 static bool is_wanted(uint64_t signal, const struct stalk_action *programs) {
     bool fatal = programs->handler == 0 && FATAL & BIT(signal) && ct_os_getpid() != 1;
     return programs->handler >= FIRST_REAL_HANDLER || fatal;
 }
 
-/* What the kernel gets in place of the program's action. */
-static void disguise(struct stalk_action *ours, const struct stalk_action *programs) {
+/* The action that the kernel gets instead of the program's. */
+static void make_our_action(struct stalk_action *ours, const struct stalk_action *programs) {
     copy_action(ours, programs);
     ours->handler = (uint64_t)ct_stalk_signal_entry;
     ours->flags = (programs->flags | SA_SIGINFO_) & ~(uint64_t)SA_RESETHAND_;
@@ -92,7 +96,7 @@ static void replace_handlers(void) {
         if (kernel_action(signal, NULL, &now) || is_ours(&now) || !is_wanted(signal, &now))
             continue;
         copy_action(&actions[signal], &now);
-        disguise(&ours, &now);
+        make_our_action(&ours, &now);
         (void)kernel_action(signal, &ours, NULL);
     }
 }
@@ -111,7 +115,7 @@ bool ct_stalk_signals_going_back(void) {
     return __atomic_load_n(&giving_back, __ATOMIC_SEQ_CST) != 0;
 }
 
-/* Who comes later does not put them back any more; who is at it comes to its end first. */
+/* From now on no thread starts restoring the handlers. One that is restoring them finishes first. */
 void ct_stalk_signals_take(void) {
     __atomic_fetch_add(&users, 1, __ATOMIC_SEQ_CST);
     for (unsigned i = 0; i < PATIENCE && ct_stalk_signals_going_back(); i++)
@@ -119,7 +123,7 @@ void ct_stalk_signals_take(void) {
     replace_handlers();
 }
 
-/* The program's own handlers again, whoever used them. */
+/* Restores the program's handlers, whatever the number of users. */
 void ct_stalk_signals_end(void);
 
 void ct_stalk_signals_end(void) {
@@ -132,14 +136,14 @@ void ct_stalk_signals_in_child(void) {
     ct_stalk_underway = giving_back = 0;
 }
 
-/* No lock: threads are followed and let go while others stand still, wherever they are; who follows one then looks whether somebody
- * is in here (ct_stalk_signals_going_back). */
+/* There is no lock: threads are followed and let go while others are stopped anywhere. A thread that follows another
+ * checks then whether a thread is in here (ct_stalk_signals_going_back). */
 void ct_stalk_signals_give_back(void) {
     __atomic_add_fetch(&giving_back, 1, __ATOMIC_SEQ_CST);
     if (!__atomic_sub_fetch(&users, 1, __ATOMIC_SEQ_CST)) {
         restore_handlers();
         if (__atomic_load_n(&users, __ATOMIC_ACQUIRE))
-            replace_handlers(); /* who came meanwhile has not waited for ever */
+            replace_handlers(); /* a thread that took them meanwhile has stopped waiting */
     }
     __atomic_sub_fetch(&giving_back, 1, __ATOMIC_SEQ_CST);
 }
@@ -152,7 +156,7 @@ int64_t ct_stalk_sigaction(uint64_t signal, const struct stalk_action *new, stru
     if (new &&is_wanted(signal, new)) {
         struct stalk_action programs;
         copy_action(&programs, &actions[signal]);
-        disguise(&ours, new);
+        make_our_action(&ours, new);
         result = kernel_action(signal, &ours, &before);
         if (!result)
             copy_action(&actions[signal], new);
@@ -193,13 +197,13 @@ static void write_context(struct context *c, const struct stalk_regs *r) {
     c->rip = r->pc;
 }
 
-/* SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV that the instruction itself caused. */
+/* Did the instruction itself cause this SIGILL, SIGTRAP, SIGBUS, SIGFPE or SIGSEGV? */
 static bool is_fault(uint64_t signal, const void *info) {
     int code = ((const int *)info)[2];
     return code > 0 && (signal == 4 || signal == 5 || signal == 7 || signal == 8 || signal == 11);
 }
 
-static void put_off(struct stalk_thread *t, uint64_t signal, void *info, struct context *c) {
+static void put_off_signal(struct stalk_thread *t, uint64_t signal, void *info, struct context *c) {
     if (!t->area->pending)
         t->area->mask = c->mask;
     t->area->pending = 1;
@@ -207,7 +211,7 @@ static void put_off(struct stalk_thread *t, uint64_t signal, void *info, struct 
     (void)syscall4(__NR_rt_tgsigqueueinfo, ct_os_getpid(), ct_os_gettid(), signal, info);
 }
 
-/* Another signal's entry was interrupted before it had blocked everything: it goes first. */
+/* Was the entry of another signal interrupted before it had blocked all signals? That signal goes first. */
 static bool is_entering(uint64_t pc) {
     return pc - (uint64_t)ct_stalk_signal_entry < (uint64_t)(ct_stalk_signal_blocked - ct_stalk_signal_entry);
 }
@@ -230,7 +234,7 @@ struct delivery {
     void *info;
 };
 
-/* The frame tells the program's state; of faults that tell the instruction's address, siginfo too. */
+/* Writes the program's state to the frame, and to siginfo if the fault reports the address of the instruction. */
 static void show_program(const struct delivery *d) {
     uint64_t *address = (uint64_t *)d->info + 2; /* si_addr */
     if (d->fault && *address == d->context->rip)
@@ -238,15 +242,15 @@ static void show_program(const struct delivery *d) {
     write_context(d->context, &d->regs);
 }
 
-/* ---- death ---- */
+/* ---- signals that end the process ---- */
 
 static void set_default(uint64_t signal) {
     struct stalk_action none = {0, 0, 0, 0};
     (void)kernel_action(signal, &none, NULL);
 }
 
-/* The program's handler was for one time. */
-static void reset(const struct stalk_thread *t, uint64_t signal) {
+/* The program's handler was installed for one signal only (SA_RESETHAND). */
+static void reset_action(const struct stalk_thread *t, uint64_t signal) {
     const struct stalk_action none = {0, 0, 0, 0};
     if (__atomic_load_n(&users, __ATOMIC_ACQUIRE) && !(t && ct_stalk_is_vforked(t)))
         (void)ct_stalk_sigaction(signal, &none, NULL);
@@ -254,24 +258,25 @@ static void reset(const struct stalk_thread *t, uint64_t signal) {
         set_default(signal);
 }
 
-/* The signal is blocked until the handler returns, and no longer: sigsuspend leaves a mask there that it is blocked in. Should it
- * not be possible to send it again, the instruction will fault again: while a signal is blocked the kernel does not ask anybody. */
-static void die(const struct delivery *d) {
+/* The signal is blocked until the handler returns, but no longer: sigsuspend may leave a mask in the frame that blocks
+ * it. If it cannot be sent again, the instruction will fault again: while a signal is blocked, the kernel ends the
+ * process for such a fault. */
+static void die_of_signal(const struct delivery *d) {
     set_default(d->signal);
     d->context->mask &= ~BIT(d->signal);
     if (syscall4(__NR_rt_tgsigqueueinfo, ct_os_getpid(), ct_os_gettid(), d->signal, d->info) < 0 && d->fault)
         d->context->mask |= BIT(d->signal);
 }
 
-/* The program has no handler, and will not live on: what was recorded is delivered now. All signals are blocked. On the engine's
- * stack. */
+/* The program has no handler and will end: what was recorded is delivered now. Runs on the engine's stack, with all
+ * signals blocked. */
 static uint64_t deliver_end(uint64_t arg, uint64_t unused) {
     struct delivery *d = (struct delivery *)arg;
     struct stalk_thread *t = d->t;
     (void)unused;
     enum stalk_place place = ct_stalk_recover(t, &d->regs, d->fault);
     if (place == STALK_LATER) {
-        put_off(t, d->signal, d->info, d->context);
+        put_off_signal(t, d->signal, d->info, d->context);
         return 0;
     }
     if (place == STALK_CLEAN)
@@ -280,11 +285,12 @@ static uint64_t deliver_end(uint64_t arg, uint64_t unused) {
     if (!ct_stalk_is_vforked(t))
         ct_stalk_events_drain_others(t, true);
     ct_stalk_finish(t, CT_OK);
-    die(d);
+    die_of_signal(d);
     return 0;
 }
 
-/* A frame on the alternate stack: from now on the engine is entered with care (entry_x64.S), until the thread is somewhere else. */
+/* The frame is on the alternate stack: from now on the engine is entered with care (entry_x64.S), until the thread
+ * leaves that stack. */
 static void note_alternate(struct stalk_thread *t, const struct context *c) {
     if ((uint64_t)c - c->stack[0] >= c->stack[2])
         return;
@@ -298,7 +304,7 @@ void ct_stalk_check_alternate(struct stalk_thread *t) {
         t->area->alternate = 0;
 }
 
-/* The handler begins as if the engine had been left for it: the signals that are put off come there, or later. */
+/* The handler begins as if the engine was left for it: signals that were put off arrive there, or later. */
 static uint64_t begin_translated(const struct delivery *d, uint64_t code) {
     struct stalk_area *a = d->t->area;
     for (unsigned i = 0; i < 16; i++)
@@ -307,7 +313,7 @@ static uint64_t begin_translated(const struct delivery *d, uint64_t code) {
     a->gpr[RDI] = d->signal;
     a->gpr[RSI] = (uint64_t)d->info;
     a->gpr[RDX] = (uint64_t)d->context;
-    a->gpr[RSP] = (uint64_t)d->context - 8; /* the restorer's address */
+    a->gpr[RSP] = (uint64_t)d->context - 8; /* where the restorer's address is */
     a->resume = code;
     note_alternate(d->t, d->context);
     a->mask = d->mask;
@@ -315,7 +321,7 @@ static uint64_t begin_translated(const struct delivery *d, uint64_t code) {
     return ct_stalk_helper(d->t->cache->regions, ct_stalk_restore);
 }
 
-/* It returns to a place of ours, as an excluded call does; then its rt_sigreturn is seen. */
+/* The handler returns to a stub of ours, as an excluded call does; then its rt_sigreturn is seen. */
 static uint64_t begin_excluded(const struct delivery *d) {
     uint64_t *slot = (uint64_t *)d->context - 1;
     uint64_t stub = ct_stalk_return_stub(d->t->cache, *slot);
@@ -326,8 +332,8 @@ static uint64_t begin_excluded(const struct delivery *d) {
     return d->handler;
 }
 
-/* For those who are told of calls. */
-static void tell_call(const struct delivery *d) {
+/* The handler counts as a call. */
+static void report_handler(const struct delivery *d) {
     const struct context *c = d->context;
     uint64_t low = c->stack[0], size = c->stack[2];
     bool switched = (uint64_t)c - low < size && c->rsp - low >= size;
@@ -335,7 +341,7 @@ static void tell_call(const struct delivery *d) {
     ct_stalk_event_handler(d->t, c->rip, d->handler, (uint64_t)c - 8, switched ? &alternate : NULL);
 }
 
-/* Where the handler begins; the program's own address: natively. */
+/* Returns where the handler begins; its own address: it runs natively. */
 static uint64_t begin_handler(const struct delivery *d) {
     struct stalk_thread *t = d->t;
     struct ct_stalker *s = t->stalker;
@@ -357,14 +363,14 @@ static uint64_t begin_handler(const struct delivery *d) {
     return at;
 }
 
-/* On the engine's stack. 0: the signal will come again. */
-static uint64_t deliver(uint64_t arg, uint64_t unused) {
+/* Runs on the engine's stack. 0: the signal will come again. */
+static uint64_t deliver_signal(uint64_t arg, uint64_t unused) {
     struct delivery *d = (struct delivery *)arg;
     struct stalk_thread *t = d->t;
     (void)unused;
     enum stalk_place place = ct_stalk_recover(t, &d->regs, d->fault);
     if (place == STALK_LATER) {
-        put_off(t, d->signal, d->info, d->context);
+        put_off_signal(t, d->signal, d->info, d->context);
         return 0;
     }
     if (place == STALK_ELSEWHERE && (!t->fault_pc || d->regs.pc != t->fault_pc))
@@ -374,27 +380,27 @@ static uint64_t deliver(uint64_t arg, uint64_t unused) {
     ct_stalk_events_cut(t, d->regs.pc, d->fault);
     show_program(d);
     if (t->following == 1) {
-        tell_call(d);
+        report_handler(d);
         return begin_handler(d);
     }
     ct_stalk_finish(t, t->status);
     return d->handler;
 }
 
-/* On the engine's stack already: this very frame is there. */
+/* Is the thread already on the engine's stack? Then so is this signal frame. */
 static bool is_switching(const struct stalk_thread *t, uint64_t pc) {
     const struct stalk_region *r = ct_stalk_region_at(t, pc);
     return r && pc >= ct_stalk_helper(r, ct_stalk_switch) && pc < ct_stalk_helper(r, ct_stalk_restore);
 }
 
-/* The thread stands in its own code, or in translated code: what its state becomes is found in the engine. */
+/* The thread is in its own code or in translated code: its state is found in the engine. */
 static struct stalk_way deliver_inside(struct delivery *d) {
     struct stalk_area *a = d->t->area;
     a->in_engine = 1;
     a->pending = 0;
-    uint64_t at = ct_hook_on_stack(a->stack, d->handler ? deliver : deliver_end, (uint64_t)d, 0);
+    uint64_t at = ct_hook_on_stack(a->stack, d->handler ? deliver_signal : deliver_end, (uint64_t)d, 0);
     bool translated = a->pending && at;
-    if (!translated) /* else it ends on the way */
+    if (!translated) /* else ct_stalk_restore clears it */
         a->in_engine = 0;
     return (struct stalk_way){at, at && !translated};
 }
@@ -402,7 +408,7 @@ static struct stalk_way deliver_inside(struct delivery *d) {
 struct stalk_way ct_stalk_on_signal(uint64_t signal, void *info, void *context, uint64_t *mask) {
     struct context *c = context;
     struct stalk_action *action = &actions[signal];
-    struct delivery d; /* an initializer would be memset, which is not there */
+    struct delivery d; /* an initializer would call memset, which does not exist here */
     d.t = ct_stalk_thread_current();
     d.context = c;
     d.handler = action->handler;
@@ -423,21 +429,21 @@ struct stalk_way ct_stalk_on_signal(uint64_t signal, void *info, void *context, 
         t->at_entry = false;
     }
     if (t && !d.fault && (t->area->in_engine || is_switching(t, c->rip))) {
-        put_off(t, signal, info, c);
+        put_off_signal(t, signal, info, c);
         return (struct stalk_way){0, 0};
     }
     d.mask = *mask;
     if (d.handler && action->flags & SA_RESETHAND_)
-        reset(t, signal);
+        reset_action(t, signal);
     read_context(c, &d.regs);
     if (t && !t->area->in_engine)
         return deliver_inside(&d);
     if (!d.handler)
-        die(&d);
+        die_of_signal(&d);
     return (struct stalk_way){d.handler, d.handler != 0};
 }
 
-/* ---- the way back ---- */
+/* ---- returning from handlers ---- */
 
 void ct_stalk_sigreturn(struct stalk_thread *t, uint64_t frame) {
     struct context *c = (struct context *)frame;
@@ -445,7 +451,7 @@ void ct_stalk_sigreturn(struct stalk_thread *t, uint64_t frame) {
     uint64_t word = 0;
     if (ct_stalk_runs_natively(t->stalker, c->rip) && !ct_os_peek(c->rsp, &word, sizeof word) &&
         ct_stalk_return_of(t->cache, word)) {
-        t->area->native = c->rsp; /* it was about to run excluded code */
+        t->area->native = c->rsp; /* the thread was about to run excluded code */
         return;
     }
     ct_stalk_lock(t->stalker);

@@ -1,10 +1,12 @@
 /* The stacks of a followed thread: coroutines that take turns.
  *
- * Places of return addresses tell which stack a call or return is on. The running stack's newest frames lie in the
- * thread's array, where the loops of events.c find them; all others are in chains (chains.h). What is close to the running
- * stack's frames belongs to it; what is on the thread's own stack is known from the maps; all else is looked for among the stacks
- * that have open frames, by address. A frame that is taken for another stack's although it is not, because it is large, makes no harm:
- * its depth goes on from the frame that ran. Owner: who has the claim of the thread's events (events.c). */
+ * The address of its return address shows which stack a call or return is on. The newest frames of the running stack
+ * are in the thread's array, where the loops of events.c find them; all others are in chains (chains.h). A slot close
+ * to the running stack's frames belongs to that stack; the thread's own stack is known from the maps; any other slot is
+ * looked up by address among the stacks with open frames. If a large frame is mistaken for another stack, no harm is
+ * done: its depth continues from the frame that ran.
+ *
+ * Owner: the thread that has the claim of the thread's events (events.c). */
 #include "stalk/stacks.h"
 #include "hook/stack_order.h"
 #include "os/os.h"
@@ -20,11 +22,11 @@
 /* ---- the thread's own stack ---- */
 
 struct stack_search {
-    uint64_t address; /* 0: the main thread's, by its name */
+    uint64_t address; /* 0: the main thread's stack, by its name */
     uint64_t low, high;
 };
 
-static int find_stack(void *arg, const struct ct_os_map *map) {
+static int match_stack_map(void *arg, const struct ct_os_map *map) {
     struct stack_search *s = arg;
     bool found = s->address ? map->end > s->address : map->role == CT_OS_MAP_STACK;
     if (found && map->start <= (s->address ? s->address : map->start)) {
@@ -34,14 +36,14 @@ static int find_stack(void *arg, const struct ct_os_map *map) {
     return found;
 }
 
-/* A main stack grows as far as it may. */
+/* The main thread's stack may grow to its limit. */
 static void learn_home(struct stalk_stacks *s, const struct stalk_thread *t) {
     const uint64_t main_size = 8u << 20;
     if (t->tid != ct_os_gettid())
-        return; /* its end is being taken care of by another */
+        return; /* another thread handles its end */
     bool main = t->tid == ct_os_getpid();
     struct stack_search search = {.address = main ? 0 : ct_os_thread_pointer()};
-    ct_os_each_map(find_stack, &search);
+    ct_os_each_map(match_stack_map, &search);
     if (main && search.high && search.high - search.low < main_size)
         search.low = search.high - main_size;
     s->home_low = search.low;
@@ -60,12 +62,12 @@ static uint32_t place_in_order(const struct stalk_stacks *s, uint64_t slot) {
     return ct_stack_order_find(s->order, s->count, pool, slot, &steps);
 }
 
-static void list(struct stalk_stacks *s, uint32_t stack) {
+static void list_stack(struct stalk_stacks *s, uint32_t stack) {
     ct_stack_order_add(s->order, &s->count, place_in_order(s, s->pool[stack].high), stack);
     s->pool[stack].listed = true;
 }
 
-static void unlist(struct stalk_stacks *s, uint32_t stack) {
+static void unlist_stack(struct stalk_stacks *s, uint32_t stack) {
     ct_stack_order_remove(s->order, &s->count, place_in_order(s, s->pool[stack].high), stack);
     s->pool[stack].listed = false;
 }
@@ -82,20 +84,20 @@ static uint32_t new_stack(struct stalk_stacks *s, uint64_t slot) {
     if (at_home(s, slot))
         s->home = stack;
     else
-        list(s, stack);
+        list_stack(s, stack);
     return stack;
 }
 
 static void forget_stack(struct stalk_stacks *s, uint32_t stack) {
     if (s->pool[stack].listed)
-        unlist(s, stack);
+        unlist_stack(s, stack);
     if (s->home == stack)
         s->home = NONE;
     s->pool[stack].next = s->free;
     s->free = stack;
 }
 
-/* ---- which one ---- */
+/* ---- finding the stack of a slot ---- */
 
 static uint64_t low_of(const struct stalk_stacks *s, const struct stalk_run *r, uint32_t stack) {
     if (stack == s->running && r->count)
@@ -104,7 +106,7 @@ static uint64_t low_of(const struct stalk_stacks *s, const struct stalk_run *r, 
     return newest ? s->chains.nodes[newest].value : s->pool[stack].high;
 }
 
-static uint32_t find(const struct stalk_stacks *s, const struct stalk_run *r, uint64_t slot) {
+static uint32_t find_stack_at(const struct stalk_stacks *s, const struct stalk_run *r, uint64_t slot) {
     if (at_home(s, slot))
         return s->home;
     uint32_t at = place_in_order(s, slot);
@@ -122,7 +124,7 @@ static uint32_t find(const struct stalk_stacks *s, const struct stalk_run *r, ui
     return NONE;
 }
 
-/* As long as there is one stack only, what is near is on it. */
+/* As long as there is only one stack, what is near is on it. */
 static bool is_near(const struct stalk_run *r, uint64_t slot) {
     if (!r->count)
         return true;
@@ -155,12 +157,12 @@ void ct_stalk_stacks_refill(struct stalk_thread *t, struct stalk_run *r) {
         r->frames[r->count++] = slots[n];
 }
 
-static void suspend(struct stalk_stacks *s, struct stalk_run *r) {
+static void suspend_stack(struct stalk_stacks *s, struct stalk_run *r) {
     struct stalk_stack *stack = &s->pool[s->running];
     int32_t depth = r->base_depth + (int32_t)r->count;
     for (uint32_t i = 0; i < r->count; i++)
         if (!stalk_chain_push(&s->chains, s->running, r->frames[i]))
-            break; /* these will end unseen */
+            break; /* the ends of these frames will not be seen */
     stack->depth = depth;
     r->count = 0;
     if (!s->chains.stacks[s->running].count)
@@ -171,7 +173,7 @@ enum stalk_change ct_stalk_stacks_run(struct stalk_thread *t, struct stalk_run *
     struct stalk_stacks *s = t->stacks;
     if (!s && (is_near(r, slot) || !(s = make_stacks(t, r))))
         return STALK_SAME_STACK;
-    uint32_t stack = find(s, r, slot);
+    uint32_t stack = find_stack_at(s, r, slot);
     bool fresh = stack == NONE;
     if (stack == s->running) {
         if (slot > s->pool[stack].high)
@@ -179,9 +181,9 @@ enum stalk_change ct_stalk_stacks_run(struct stalk_thread *t, struct stalk_run *
         return STALK_SAME_STACK;
     }
     if (fresh && s->free == NONE && s->used == STALK_STACKS)
-        return STALK_SAME_STACK; /* more than can be told apart */
+        return STALK_SAME_STACK; /* too many stacks to tell apart */
     int32_t depth = r->base_depth + (int32_t)r->count;
-    suspend(s, r);
+    suspend_stack(s, r);
     if (fresh) {
         stack = new_stack(s, slot);
         s->pool[stack].depth = depth;

@@ -1,4 +1,4 @@
-/* The Stalker's public functions, following apart (thread.c, others.c). */
+/* The Stalker's public functions, except those that follow threads (thread.c, others.c). */
 #include "stalk/stalker.h"
 #include "base/sized.h"
 #include "os/os.h"
@@ -23,7 +23,8 @@ extern const uint8_t __stop_ct_stalk_text[] __attribute__((visibility("hidden"))
 #define DEFAULT_INLINE   4
 #define DEFAULT_INTERVAL 250
 
-/* Callbacks hold the lock, or run in the middle of something that does not expect changes. */
+/* Is the calling thread in a callback? A callback holds the lock, or runs in the middle of code that expects no
+ * changes. */
 static bool in_callback(void) {
     struct stalk_thread *t = ct_stalk_thread_enter();
     bool inside = t && t->in_callback;
@@ -63,7 +64,8 @@ STALK_API void ct_stalk_code_changed(uint64_t start, size_t size) {
     unlock_all();
 }
 
-/* Our own functions run natively: all of the library's where it is one, else the public ones of the Stalker. */
+/* Our own functions run natively: all of the library's if it is a shared library, else the Stalker's public
+ * functions. */
 static int find_library(void *arg, const struct ct_os_map *map) {
     struct stalk_range *range = arg;
     static const char name[] = "libcontrail";
@@ -118,7 +120,7 @@ STALK_API int ct_stalker_create(struct ct_stalker **out, const struct ct_stalker
     s->next = all;
     all = s;
     unlock_all();
-    if (&ct_hook_on_change) /* no such thing in the agent */
+    if (&ct_hook_on_change) /* the agent has no such variable */
         ct_hook_on_change = ct_stalk_code_changed;
     *out = s;
     return CT_OK;
@@ -241,7 +243,7 @@ STALK_API int ct_stalker_set_trust_threshold(struct ct_stalker *s, int threshold
     ct_stalk_lock(s);
     if (s->trust != threshold) {
         s->trust = threshold;
-        drop_code(s, 0, ~0ull); /* what is linked now was trusted by the old rule */
+        drop_code(s, 0, ~0ull); /* what is linked now was trusted by the old threshold */
     }
     ct_stalk_unlock(s);
     return CT_OK;
@@ -338,7 +340,7 @@ STALK_API int ct_stalker_flush(struct ct_stalker *s) {
     return status;
 }
 
-/* A thread that has been unfollowed may still be on its way out. */
+/* Is a thread in the cache? One that was unfollowed may still be on its way out. */
 static bool is_used(const struct ct_stalker *s, const struct stalk_cache *c) {
     for (const struct stalk_thread *t = s->threads; t; t = t->next)
         if (t->cache == c && (t->following || (t->area && t->area->in_engine)))
@@ -365,7 +367,7 @@ STALK_API int64_t ct_stalker_garbage_collect(struct ct_stalker *s) {
     return bytes;
 }
 
-/* Events begin at `target`, or never (0); until then they are dropped. */
+/* Drops events until the thread reaches `target`, or forever (0). */
 static int mute(struct ct_stalker *s, uint64_t target) {
     struct stalk_thread *t = ct_stalk_thread_enter();
     if (!t)

@@ -1,5 +1,5 @@
-/* System calls of followed threads, Linux/x86_64: those that change what is followed are seen to, all others are made by the
- * copy of the instruction. */
+/* System calls of followed threads, Linux/x86_64. Those that change what is followed are handled here; the copy of the
+ * instruction makes all others. */
 #include "hook/layout.h"
 #include "os/linux/syscall.h"
 #include "os/os.h"
@@ -21,13 +21,13 @@
 enum { RAX = 0, RCX = 1, RDX = 2, RSP = 4, RSI = 6, RDI = 7, R8 = 8, R9 = 9, R10 = 10, R11 = 11 };
 enum { SET_GS = 0x1001, SET_SECCOMP = 22, CWD = -100 };
 
-/* The copy is `syscall; mov rcx, next`. */
+/* The copy of the instruction is `syscall; mov rcx, next`. */
 static uint64_t next_of(const struct stalk_thread *t) {
     return *(const uint64_t *)(t->area->target + 4);
 }
 
-/* The call has been made: behind it. */
-static uint64_t done(struct stalk_thread *t, int64_t result) {
+/* The call has been made: returns the address after the instruction. */
+static uint64_t finish_call(struct stalk_thread *t, int64_t result) {
     t->area->gpr[RAX] = (uint64_t)result;
     t->area->gpr[R11] = t->area->flags;
     return t->area->target + 2;
@@ -47,22 +47,22 @@ static bool touches_code(const struct ct_stalker *s, uint64_t start, uint64_t en
     return false;
 }
 
-/* What was at the place that it names will not be there any more. */
+/* Does the call remove what was mapped at its address? */
 static bool takes_place(const struct stalk_thread *t) {
     const uint64_t *r = t->area->gpr;
     return r[RAX] == __NR_munmap || r[RAX] == __NR_mremap || (r[RAX] == __NR_mmap && r[R10] & MAP_FIXED);
 }
 
-/* Code that was unmapped, replaced or protected anew is not what was translated. */
+/* Code that was unmapped, replaced or protected differently is no longer what was translated. */
 static uint64_t change_memory(struct stalk_thread *t) {
     struct ct_stalker *s = t->stalker;
     uint64_t number = t->area->gpr[RAX], next = next_of(t);
     uint64_t start = t->area->gpr[RDI], size = t->area->gpr[RSI];
     ct_stalk_lock(s);
-    ct_stalk_know_maps(s); /* as they are before it */
+    ct_stalk_know_maps(s); /* as they are before the call */
     bool unmaps = s->family && takes_place(t) && touches_code(s, start, start + size);
     ct_stalk_unlock(s);
-    if (unmaps && !ct_stalk_is_vforked(t)) { /* calls of what was there are told before something else is */
+    if (unmaps && !ct_stalk_is_vforked(t)) { /* report calls of the old code before new code is there */
         ct_stalk_events_drain(t, true);
         ct_stalk_events_drain_others(t, false);
     }
@@ -71,7 +71,7 @@ static uint64_t change_memory(struct stalk_thread *t) {
         s->family->unmapped(start, start + size);
     if (number == __NR_mmap)
         start = (uint64_t)result;
-    uint64_t code = done(t, result);
+    uint64_t code = finish_call(t, result);
     if (failed(result) || size == 0)
         return code;
     ct_stalk_lock(s);
@@ -91,7 +91,7 @@ static uint64_t change_memory(struct stalk_thread *t) {
 
 /* ---- processes and threads ---- */
 
-/* A thread that is not here, wherever it stands in the parent. */
+/* This thread does not exist in the child, wherever it is in the parent. */
 static void forget_thread(const struct stalk_thread *t, struct stalk_thread *other) {
     other->following = 0;
     other->at_entry = false;
@@ -101,7 +101,7 @@ static void forget_thread(const struct stalk_thread *t, struct stalk_thread *oth
     other->area->pending = 0;
 }
 
-/* The child is alone with its copy of everything. */
+/* The child has its own copy of everything, and one thread. */
 static void begin_child(struct stalk_thread *t) {
     struct ct_stalker *s = t->stalker;
     for (struct stalk_thread *other = s->threads; other; other = other->next)
@@ -109,7 +109,7 @@ static void begin_child(struct stalk_thread *t) {
             forget_thread(t, other);
     s->followed = 1;
     s->adopting = 0;
-    t->claimed = 0; /* by a thread that is not here */
+    t->claimed = 0; /* perhaps by a thread that does not exist here */
     ct_stalk_signals_in_child();
     ct_stalk_list_in_child();
     ct_stalk_sections_in_child();
@@ -118,7 +118,8 @@ static void begin_child(struct stalk_thread *t) {
     t->area->tid = (uint32_t)t->tid;
 }
 
-/* Code memory that is not private is the parent's and the child's until the child has a copy. NULL: it is private. */
+/* Code memory that is not private belongs to parent and child until the child has a copy. Returns a word through which
+ * the child reports that; NULL: the memory is private. */
 static uint32_t *share_word(const struct ct_stalker *s) {
     bool shared = false;
     for (const struct stalk_cache *c = s->caches; c; c = c->next)
@@ -138,7 +139,8 @@ static void copy_code(const struct ct_stalker *s) {
     ct_stalk_landings_in_child();
 }
 
-/* The parent changes nothing before the child has its copy: it has the lock. A child that died has none to wait for. */
+/* The parent, which holds the lock, changes nothing before the child has its copy. It does not wait for a child that
+ * died. */
 static void wait_for_copy(uint32_t *word, int64_t child) {
     for (unsigned i = 0; i < 5000 && !__atomic_load_n(word, __ATOMIC_ACQUIRE); i++) {
         if (syscall2(__NR_kill, child, 0) < 0)
@@ -147,8 +149,8 @@ static void wait_for_copy(uint32_t *word, int64_t child) {
     }
 }
 
-/* Where the child's stack is, and the call without it: the child goes on from here as its parent does, and takes its stack when it
- * leaves. */
+/* Takes the child's stack out of the call, and returns it: the child continues here on its parent's stack, and gets its
+ * own when it leaves. */
 static uint64_t take_stack(uint64_t *r, uint64_t args[16]) {
     uint64_t stack = 0;
     if (r[RAX] == __NR_clone) {
@@ -168,18 +170,18 @@ struct forked {
     bool followed;
 };
 
-static void tell_forked(void *arg, void *vectors) {
+static void report_fork(void *arg, void *vectors) {
     struct forked *f = arg;
     (void)vectors;
     f->followed = f->family->forked(f->before, f->tid);
 }
 
-/* In the child, which has everything to itself: does anybody want to know what it does? */
+/* Called in the child, which has a copy of everything: asks the owner whether the child is followed. */
 static void ask_for_child(struct stalk_thread *t, int before) {
     struct forked f = {.family = t->stalker->family, .before = before, .tid = t->tid};
     if (!f.family)
         return;
-    ct_stalk_call_out(t, tell_forked, &f);
+    ct_stalk_call_out(t, report_fork, &f);
     if (!f.followed)
         t->following = 2;
 }
@@ -190,7 +192,7 @@ static uint64_t fork_process(struct stalk_thread *t) {
     if (t->stalker->family)
         (void)t->stalker->family->wants();
     ct_stalk_events_drain(t, true);
-    ct_stalk_lock(t->stalker); /* so that the child finds everything whole */
+    ct_stalk_lock(t->stalker); /* so that the child's copy is consistent */
     uint32_t *word = share_word(t->stalker);
     stack = take_stack(r, args);
     int64_t result = make_call(t);
@@ -211,10 +213,10 @@ static uint64_t fork_process(struct stalk_thread *t) {
     ct_stalk_unlock(t->stalker);
     if (result == 0)
         ask_for_child(t, tid);
-    return done(t, result);
+    return finish_call(t, result);
 }
 
-/* The child goes on natively, or is followed too: a thread asks for itself (ct_stalk_adopt). */
+/* The child continues natively, or is followed: a new thread asks for itself (ct_stalk_adopt). */
 static uint64_t start_vfork(struct stalk_thread *t, enum stalk_clone kind) {
     if (kind == STALK_CLONE_VFORK)
         ct_stalk_vfork_prepare(t, t->area->target + 2);
@@ -225,7 +227,7 @@ static uint64_t start_vfork(struct stalk_thread *t, enum stalk_clone kind) {
     return stub ? stub : t->area->target;
 }
 
-/* How a child that shares our memory goes on. */
+/* How a child that shares our memory continues. */
 static enum stalk_clone kind_of_clone(const struct stalk_thread *t, uint64_t flags) {
     const struct stalk_family *family = t->stalker->family;
     if (ct_stalk_is_vforked(t))
@@ -264,14 +266,14 @@ struct execution {
     int directory;
 };
 
-static void tell_execution(void *arg, void *vectors) {
+static void report_execution(void *arg, void *vectors) {
     const struct execution *x = arg;
     (void)vectors;
     x->family->executes(x->path, x->directory);
 }
 
-/* The end of all other threads, if it succeeds. */
-static uint64_t execute(struct stalk_thread *t) {
+/* If the call succeeds, all other threads end. */
+static uint64_t execute_program(struct stalk_thread *t) {
     const uint64_t *r = t->area->gpr;
     bool relative = r[RAX] == __NR_execveat;
     struct execution x = {
@@ -281,7 +283,7 @@ static uint64_t execute(struct stalk_thread *t) {
         ct_stalk_events_drain_others(t, false);
     }
     if (x.family)
-        ct_stalk_call_out(t, tell_execution, &x);
+        ct_stalk_call_out(t, report_execution, &x);
     return t->area->target;
 }
 
@@ -293,21 +295,21 @@ static uint64_t change_action(struct stalk_thread *t) {
     if (r[R10] != 8)
         return t->area->target;
     if (r[RSI] && ct_os_peek(r[RSI], &new, sizeof new))
-        return done(t, -EFAULT);
+        return finish_call(t, -EFAULT);
     int64_t result = ct_stalk_is_vforked(t) ? ct_stalk_sigaction_vforked(r[RDI], r[RSI] ? &new : NULL, &old)
                                             : ct_stalk_sigaction(r[RDI], r[RSI] ? &new : NULL, &old);
     if (!result && r[RDX]) {
         uint8_t test[sizeof old];
         if (ct_os_peek(r[RDX], test, sizeof test))
-            return done(t, -EFAULT);
+            return finish_call(t, -EFAULT);
         ct_stalk_copy((void *)r[RDX], &old, sizeof old);
     }
-    return done(t, result);
+    return finish_call(t, result);
 }
 
-/* ---- GS, and calls that leave us no way to go on ---- */
+/* ---- GS, and calls after which following cannot continue ---- */
 
-/* The thread makes the call unfollowed. */
+/* Following ends, and the thread makes the call natively. */
 static uint64_t end_here(struct stalk_thread *t) {
     if (ct_stalk_is_vforked(t)) {
         t->following = 0;
@@ -318,7 +320,8 @@ static uint64_t end_here(struct stalk_thread *t) {
     return t->area->target;
 }
 
-/* It makes its last call natively too: who is not followed is in nobody's way in translated code. All of it has been executed. */
+/* The thread makes its last call natively, so that it cannot end in translated code. All of its block has been
+ * executed. */
 static uint64_t end_thread(struct stalk_thread *t) {
     if (ct_stalk_is_vforked(t)) {
         t->following = 0;
@@ -329,16 +332,16 @@ static uint64_t end_thread(struct stalk_thread *t) {
     return t->area->target;
 }
 
-/* The hooks give the thread a block of theirs: the area moves along. */
+/* The hooks give the thread a block of theirs: moves the area there. */
 static uint64_t change_base(struct stalk_thread *t) {
     uint64_t block = t->area->gpr[RSI], self = 0;
     if (t->area->gpr[RDI] != SET_GS)
         return t->area->target;
     if (ct_os_peek(block + CT_BLOCK_SELF, &self, sizeof self) || self != block) {
-        return end_here(t); /* the program wants the register for itself */
+        return end_here(t); /* the program takes the register for itself */
     }
     struct stalk_area *area = (struct stalk_area *)(block + CT_AREA);
-    uint64_t result = (uint64_t)done(t, 0);
+    uint64_t result = (uint64_t)finish_call(t, 0);
     ct_stalk_copy(area, t->area, sizeof *area);
     t->area = area;
     (void)ct_os_set_block((void *)block);
@@ -365,8 +368,8 @@ uint64_t ct_stalk_syscall_enter(struct stalk_thread *t) {
         return t->area->target;
     case __NR_execve:
     case __NR_execveat:
-        return execute(t);
-    case __NR_kill: /* it may be the end of us: abort() */
+        return execute_program(t);
+    case __NR_kill: /* it may end the process: abort() */
     case __NR_tkill:
     case __NR_tgkill:
         ct_stalk_events_drain(t, true);

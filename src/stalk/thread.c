@@ -1,9 +1,9 @@
 /* Threads that are or were followed.
  *
- * A thread's state is found through its GS block, the hooks' or one that is made here with the same outline (hook/layout.h). A
- * new thread inherits its creator's GS: the tid tells whose state it is. State and block stay until the Stalker is
- * destroyed: return addresses of excluded calls may still lead here. Owner: the Stalker's lock; `following` is also changed
- * by the thread itself. */
+ * A thread's state is found through its GS block, which is the hooks' or one made here with the same layout
+ * (hook/layout.h). A new thread inherits its creator's GS: the tid shows whose state it is. State and block stay until
+ * the Stalker is destroyed: return addresses of excluded calls may still lead here. Owner: the Stalker's lock; the
+ * thread itself also changes `following`. */
 #include "stalk/thread.h"
 #include "base/sized.h"
 #include "hook/layout.h"
@@ -23,7 +23,7 @@
 _Static_assert(CT_AREA >= CT_BLOCK_KEPT && CT_AREA + CT_AREA_SIZE <= CT_BLOCK_TOP,
                "the area is free in the hooks' blocks");
 
-/* Is this address a block of Contrail's? */
+/* Is there a block of Contrail's at this address? */
 static bool is_block(uint64_t block) {
     uint64_t self = 0;
     return block && !ct_os_peek(block + CT_BLOCK_SELF, &self, sizeof self) && self == block;
@@ -48,7 +48,7 @@ struct stalk_thread *ct_stalk_thread_enter(void) {
     struct stalk_area *a = (struct stalk_area *)(block + CT_AREA);
     if (!is_block(block) || a->tid != (uint32_t)ct_os_gettid())
         return NULL;
-    __atomic_add_fetch(&a->busy, 1, __ATOMIC_SEQ_CST); /* before its state is looked for: then that stays */
+    __atomic_add_fetch(&a->busy, 1, __ATOMIC_SEQ_CST); /* before the state is read, which then stays */
     struct stalk_thread *t = __atomic_load_n(&a->thread, __ATOMIC_SEQ_CST);
     if (t && t->tid == (int32_t)a->tid)
         return t;
@@ -60,18 +60,19 @@ void ct_stalk_area_leave(struct stalk_area *a) {
     __atomic_sub_fetch(&a->busy, 1, __ATOMIC_RELEASE);
 }
 
-/* Blocks of Stalkers that are gone. GS of their threads, and of threads that those have started, may still lead there: they stay
- * mapped, and serve others when the thread that they were made for has ended. */
+/* Blocks of destroyed Stalkers. The GS of their threads, and of threads that these have started, may still lead to
+ * them. They stay mapped, and are reused when the thread for which they were made has ended. */
 static struct stalk_area *spare_blocks;
 
-/* The list goes through the first words of blocks, which are free in those that we make. The area may be in use again. */
+/* The list is linked through the first words of the blocks, which are free in those that we make. The area may be in
+ * use again. */
 static struct stalk_area **next_spare(struct stalk_area *a) {
     return (struct stalk_area **)((uint64_t)a - CT_AREA);
 }
 
 static uint32_t spare_lock;
 
-/* Who has it may have been stopped by us: then we do without. Released by unlock_spare. */
+/* The holder may have been stopped by us: then we do without the list. Released by unlock_spare. */
 static bool lock_spare(void) {
     for (unsigned i = 0; i < 1000; i++, ct_os_relax())
         if (!__atomic_exchange_n(&spare_lock, 1, __ATOMIC_ACQUIRE))
@@ -139,14 +140,14 @@ static uint64_t make_block(void) {
     return (uint64_t)block;
 }
 
-static struct stalk_thread *find(struct ct_stalker *s, int tid) {
+static struct stalk_thread *find_thread(struct ct_stalker *s, int tid) {
     for (struct stalk_thread *t = s->threads; t; t = t->next)
         if (t->tid == tid)
             return t;
     return NULL;
 }
 
-/* State of an ended thread may be used again. */
+/* The state of an ended thread may be reused. */
 static struct stalk_thread *find_ended(struct ct_stalker *s) {
     for (struct stalk_thread *t = s->threads; t; t = t->next)
         if (!t->following && t->own_block && !ct_os_thread_alive(t->tid))
@@ -155,7 +156,7 @@ static struct stalk_thread *find_ended(struct ct_stalker *s) {
 }
 
 static struct stalk_thread *make_thread(struct ct_stalker *s, int tid) {
-    struct stalk_thread *t = find(s, tid);
+    struct stalk_thread *t = find_thread(s, tid);
     if (t)
         return t;
     t = find_ended(s);
@@ -172,8 +173,8 @@ static struct stalk_thread *make_thread(struct ct_stalker *s, int tid) {
     return t;
 }
 
-/* Did the thread with this number inherit the block? One that we made and that nobody uses now stays its first owner's, which may use it
- * again and may have started several threads; in the hooks' blocks they see to that. */
+/* Did the thread with this tid inherit the block? A block that we made and that no thread uses now stays with its first
+ * owner, which may use it again and may have started several threads. The hooks handle this for their own blocks. */
 static bool is_of_another(uint64_t block, int tid) {
     const struct stalk_area *a = (const struct stalk_area *)(block + CT_AREA);
     if (a->thread)
@@ -182,10 +183,10 @@ static bool is_of_another(uint64_t block, int tid) {
     return ours && a->tid != (uint32_t)tid;
 }
 
-/* A block for the thread that has the block `present`, or something else in its place, or 0: *block. */
+/* Finds a block for the thread whose GS is `present`: a block, something else, or 0. */
 static int find_block(struct stalk_thread *t, uint64_t present, uint64_t *block) {
     if (present && !is_block(present))
-        return CT_ERR_UNSUPPORTED; /* the program has taken the place for itself */
+        return CT_ERR_UNSUPPORTED; /* the program uses GS for itself */
     *block = present && !is_of_another(present, t->tid) ? present : 0;
     if (*block)
         return CT_OK;
@@ -205,7 +206,7 @@ int ct_stalk_copy_in(const struct ct_stalker_transformer *transformer, const str
     return status;
 }
 
-/* The mask says what code is made. */
+/* The mask decides what code is generated. */
 static struct stalk_cache *cache_for(struct ct_stalker *s, const struct ct_stalker_transformer *transformer,
                                      const struct ct_stalker_sink *sink) {
     bool count = sink->on_call_summary && !sink->on_receive;
@@ -227,8 +228,8 @@ int ct_stalk_make_cache(struct ct_stalker *s, const struct ct_stalker_transforme
     return c ? CT_OK : CT_ERR_NO_MEMORY;
 }
 
-static int prepare(struct stalk_thread *t, uint64_t block, const struct ct_stalker_transformer *transformer,
-                   const struct ct_stalker_sink *sink) {
+static int prepare_thread(struct stalk_thread *t, uint64_t block, const struct ct_stalker_transformer *transformer,
+                          const struct ct_stalker_sink *sink) {
     struct ct_stalker *s = t->stalker;
     ct_stalk_copy(&t->sink, sink, sizeof t->sink);
     t->cache = cache_for(s, transformer, &t->sink);
@@ -271,15 +272,16 @@ struct stalk_thread *ct_stalk_thread_make(struct ct_stalker *s, int tid,
     }
     const struct stalk_area *a = *status ? NULL : (const struct stalk_area *)(*block + CT_AREA);
     if (a && a->thread && a->thread != t && a->thread->tid == tid && a->thread->following)
-        *status = CT_ERR_BAD_STATE; /* by another Stalker */
+        *status = CT_ERR_BAD_STATE; /* another Stalker follows it */
     else if (a && tid != ct_os_gettid() && a->tid == (uint32_t)tid && a->busy)
-        *status = CT_ERR_BUSY; /* it asks one something */
+        *status = CT_ERR_BUSY; /* it is in a function of ours */
+    /* Code may have changed while no thread was followed. */
     if (!*status && !s->followed)
-        ct_stalk_check_all(s, tid == ct_os_gettid() && !ct_os_single_threaded()); /* what changed while nobody looked */
+        ct_stalk_check_all(s, tid == ct_os_gettid() && !ct_os_single_threaded());
     if (!*status)
-        *status = prepare(t, *block, transformer, sink);
+        *status = prepare_thread(t, *block, transformer, sink);
     if (!*status) {
-        t->area->busy = tid == ct_os_gettid(); /* on its way: until it begins */
+        t->area->busy = tid == ct_os_gettid(); /* until it begins */
         t->ending = 0;
         t->following = 1;
         __atomic_add_fetch(&s->followed, 1, __ATOMIC_ACQ_REL);
@@ -298,7 +300,7 @@ struct begin ct_stalk_do_follow_me(struct ct_stalker *s, const struct ct_stalker
                                    const struct ct_stalker_sink *sink, uint64_t *slot);
 int ct_stalk_do_unfollow_me(struct ct_stalker *s, uint64_t *slot);
 
-static void tell_start(void *arg, void *vectors) {
+static void report_start(void *arg, void *vectors) {
     struct stalk_thread *t = arg;
     (void)vectors;
     t->sink.start(t->sink.user, t->tid);
@@ -321,7 +323,8 @@ struct begin ct_stalk_do_follow_me(struct ct_stalker *s, const struct ct_stalker
     uint64_t base = ct_os_get_block(), block;
     struct stalk_thread *lost = ct_stalk_thread_enter();
     if (lost && lost->stalker == s && lost->following == 1 && !lost->in_callback &&
-        !ct_stalk_return_of(lost->cache, *slot)) { /* it jumped out of an excluded call: followed again from here */
+        !ct_stalk_return_of(lost->cache, *slot)) {
+        /* It jumped out of an excluded call: it is followed again from here. */
         lost->begin = *slot;
         return (struct begin){CT_OK, ct_stalk_helper(lost->cache->regions, ct_stalk_begin)};
     }
@@ -343,16 +346,16 @@ struct begin ct_stalk_do_follow_me(struct ct_stalker *s, const struct ct_stalker
     }
     ct_os_restore_signals(signals);
     if (t && t->sink.start)
-        ct_stalk_call_out(t, tell_start, t);
+        ct_stalk_call_out(t, report_start, t);
     result.status = status;
     return result;
 }
 
-static uint64_t adopt(const struct stalk_thread *parent, uint64_t base, uint64_t next) {
+static uint64_t adopt_thread(const struct stalk_thread *parent, uint64_t base, uint64_t next) {
     uint64_t block;
     int status;
     if (__atomic_load_n(&parent->following, __ATOMIC_SEQ_CST) != 1)
-        return next; /* it was let go meanwhile */
+        return next; /* the creator was let go meanwhile */
     struct stalk_thread *t = ct_stalk_thread_make(parent->stalker, ct_os_gettid(), &parent->cache->transformer,
                                                   &parent->sink, base, &block, &status);
     if (!t)
@@ -364,11 +367,12 @@ static uint64_t adopt(const struct stalk_thread *parent, uint64_t base, uint64_t
     ct_stalk_signals_take();
     t->begin = next;
     if (t->sink.start)
-        ct_stalk_call_out(t, tell_start, t);
+        ct_stalk_call_out(t, report_start, t);
     return ct_stalk_helper(t->cache->regions, ct_stalk_begin);
 }
 
-/* A thread that a followed one has started, at its very beginning, with GS still its creator's. Where it goes on. */
+/* Called by a thread that a followed thread has started, at its first instruction, while GS is still its creator's.
+ * Returns where it continues. */
 uint64_t ct_stalk_adopt(uint64_t next);
 
 uint64_t ct_stalk_adopt(uint64_t next) {
@@ -377,8 +381,8 @@ uint64_t ct_stalk_adopt(uint64_t next) {
     if (!parent)
         return next;
     struct ct_stalker *s = parent->stalker;
-    __atomic_add_fetch(&s->adopting, 1, __ATOMIC_SEQ_CST); /* before the creator is looked at */
-    next = adopt(parent, base, next);
+    __atomic_add_fetch(&s->adopting, 1, __ATOMIC_SEQ_CST); /* before the creator's state is read */
+    next = adopt_thread(parent, base, next);
     __atomic_sub_fetch(&s->adopting, 1, __ATOMIC_SEQ_CST);
     return next;
 }
@@ -387,23 +391,23 @@ static int unfollow_calling(struct stalk_thread *t, uint64_t *slot) {
     if (!t->following || __atomic_load_n(&t->ending, __ATOMIC_ACQUIRE))
         return CT_ERR_BAD_STATE;
     if (t->in_callback) {
-        t->following = 2; /* the engine sees to it */
+        t->following = 2; /* the engine does the rest */
         return CT_OK;
     }
     uint64_t address = ct_stalk_return_of(t->cache, *slot);
-    if (address) /* else the thread has left translated code by a jump out of an excluded call */
+    if (address) /* else the thread left translated code by a jump out of an excluded call */
         *slot = address;
     ct_stalk_finish(t, CT_OK);
     return CT_OK;
 }
 
-/* Runs natively, as part of an excluded call: the return address is ours and is put right. */
+/* Runs natively, as an excluded call: the return address is ours, and is replaced by the program's. */
 int ct_stalk_do_unfollow_me(struct ct_stalker *s, uint64_t *slot) {
     struct stalk_thread *t = ct_stalk_thread_enter();
     if (!t)
         return CT_ERR_BAD_STATE;
     struct stalk_area *a = t->area;
     int status = t->stalker == s ? unfollow_calling(t, slot) : CT_ERR_BAD_STATE;
-    ct_stalk_area_leave(a); /* from here on its state may go */
+    ct_stalk_area_leave(a); /* its state may be freed from here on */
     return status;
 }

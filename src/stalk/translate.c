@@ -1,12 +1,13 @@
 /* Which code is translated together, and what is checked before it runs again.
  *
- * A fragment is one block, or the blocks that follow each other when conditional branches are not taken: they lie one behind the
- * other, as in the original, and each can be entered. Several blocks go together only where the code is not writable and code
- * is trusted at all; nothing is read beyond the mapping that holds the first byte.
+ * A fragment is one block, or consecutive blocks that run when conditional branches are not taken: they are in the
+ * order of the original, and each can be entered. Several blocks go together only if the code is not writable and code
+ * is trusted at all. Nothing is read beyond the mapping that holds the first byte.
  *
- * Trust: code that can change without a system call is compared by its own translation, whenever it runs (check_<isa>.c), unless everything
- * is trusted at once. Other code: a fragment is compared with its snapshot whenever the engine comes by; found unchanged often enough it is trusted, and
- * only then branches are linked to it. Owner: whoever holds the Stalker's lock. */
+ * Trust: code that can change without a system call is compared by its own translation whenever it runs
+ * (check_<isa>.c), unless all code is trusted at once. A fragment of other code is compared with its snapshot whenever
+ * the engine looks it up. When it was unchanged often enough it is trusted; branches are linked only to trusted
+ * fragments. Owner: the holder of the Stalker's lock. */
 #include "stalk/translate.h"
 #include "os/os.h"
 #include "stalk/build.h"
@@ -78,7 +79,7 @@ uint32_t ct_build_counter(struct stalk_build *b, uint64_t target) {
     return id;
 }
 
-/* ---- questions ---- */
+/* ---- excluded code and probes ---- */
 
 static bool lies_in(const struct stalk_range *r, uint64_t address) {
     return address - r->start < r->end - r->start;
@@ -108,8 +109,8 @@ int ct_stalk_probe_at(const struct ct_stalker *s, uint64_t address) {
     return -1;
 }
 
-/* Somebody wants to know when a thread comes here. */
-static bool watched(const struct stalk_build *b, uint64_t address) {
+/* Is there a probe or an activation at this address? */
+static bool is_watched(const struct stalk_build *b, uint64_t address) {
     return ct_stalk_probe_at(b->cache->stalker, address) >= 0 || b->thread->activation == address;
 }
 
@@ -146,7 +147,7 @@ static void begin_block(struct stalk_build *b) {
     b->block_site = 0;
     b->end_kind = CT_STALKER_END_LIMIT;
     if (ct_section_has(b, b->pc))
-        return; /* nothing of ours in it */
+        return; /* nothing of ours goes into a section */
     if (b->thread->activation == b->pc)
         add_callout(b, b->pc, NULL, NULL, NULL, -2);
     for (uint32_t i = 0; i < s->probe_count; i++)
@@ -159,7 +160,7 @@ static void begin_block(struct stalk_build *b) {
     }
 }
 
-/* Lengths of its instructions: one record of a block stands for all of them. */
+/* Stores the lengths of the block's instructions: one record stands for all of them. */
 static void end_block(struct stalk_build *b, const uint8_t *lengths, unsigned count) {
     struct ct_stalker *s = b->cache->stalker;
     s->statistics.blocks++;
@@ -181,7 +182,7 @@ static void end_block(struct stalk_build *b, const uint8_t *lengths, unsigned co
     site->lengths = copy;
 }
 
-/* Where the code of a critical section begins and ends. */
+/* Notes where the code of a critical section begins and ends. */
 static void note_section(struct stalk_build *b) {
     if (b->section.description && b->pc == b->section.start)
         b->section_from = (uint32_t)b->out.length;
@@ -189,7 +190,7 @@ static void note_section(struct stalk_build *b) {
         b->section_to = (uint32_t)b->out.length;
 }
 
-/* True: the next block follows. */
+/* Translates one block. True: the next one follows. */
 static bool translate_block(struct stalk_build *b, int *status) {
     uint8_t lengths[STALK_MAX_INSNS];
     unsigned count = 0;
@@ -201,10 +202,10 @@ static bool translate_block(struct stalk_build *b, int *status) {
         int bad = room ? ct_lower_decode(b, &insn) : 0;
         if (count && ct_section_is_target(b, b->pc))
             break;
-        if (room && !bad && (count == 0 || ct_section_has(b, b->pc) || !watched(b, b->pc)))
+        if (room && !bad && (count == 0 || ct_section_has(b, b->pc) || !is_watched(b, b->pc)))
             flow = ct_lower_insn(b, &insn);
         else
-            flow = FLOW_REFUSE; /* the engine decides when the thread gets here */
+            flow = FLOW_REFUSE; /* the engine decides when the thread arrives here */
         if (flow == FLOW_REFUSE) {
             if (b->insns == 0) {
                 *status = bad == CT_ERR_TRUNCATED ? CT_ERR_NOT_MAPPED : bad ? bad : CT_ERR_UNSUPPORTED;
@@ -225,7 +226,7 @@ static bool translate_block(struct stalk_build *b, int *status) {
     if (flow != FLOW_BRANCH)
         return false;
     bool more = !b->single && b->insns < STALK_MAX_INSNS && b->exit_count + 4 < STALK_MAX_EXITS &&
-                b->out.capacity - b->out.length > 4096 && !ct_stalk_find(b->cache, b->pc) && !watched(b, b->pc);
+                b->out.capacity - b->out.length > 4096 && !ct_stalk_find(b->cache, b->pc) && !is_watched(b, b->pc);
     if (!more) {
         ct_lower_jump(b, b->pc, CT_STALKER_END_LIMIT);
         ct_build_piece(b, 0);
@@ -251,15 +252,15 @@ struct ct_stalker_iterator {
     int status, result;
 };
 
-/* The instruction that next() gave is behind us. */
-static void step(struct ct_stalker_iterator *it) {
+/* Finishes the instruction that next() returned last. */
+static void finish_insn(struct ct_stalker_iterator *it) {
     struct stalk_build *b = it->build;
     if (!it->has_current)
         return;
     it->has_current = false;
     if (!it->kept) {
         b->piece_from = b->out.length;
-        if (b->piece_count < BUILD_PIECES - 2) { /* no code stands for it */
+        if (b->piece_count < BUILD_PIECES - 2) { /* a piece without code */
             b->pieces[b->piece_count].original = it->current.x64.length;
             b->pieces[b->piece_count++].code = 0;
         }
@@ -272,14 +273,14 @@ static void step(struct ct_stalker_iterator *it) {
 const struct ct_stalker_insn *ct_stalker_iterator_next(struct ct_stalker_iterator *it) {
     struct stalk_build *b = it->build;
     enum stalk_flow last = it->has_current ? ct_lower_flow(&it->current) : FLOW_NEXT;
-    step(it);
+    finish_insn(it);
     if (it->ended || last != FLOW_NEXT) {
         it->ended = true;
         return NULL;
     }
     bool room = b->insns < STALK_MAX_INSNS && b->out.capacity - b->out.length > 4096;
     int bad = room ? ct_lower_decode(b, &it->current) : 0;
-    if (!room || bad || ct_lower_flow(&it->current) == FLOW_REFUSE || (it->count && watched(b, b->pc))) {
+    if (!room || bad || ct_lower_flow(&it->current) == FLOW_REFUSE || (it->count && is_watched(b, b->pc))) {
         if (b->insns == 0)
             it->status = bad == CT_ERR_TRUNCATED ? CT_ERR_NOT_MAPPED : bad ? bad : CT_ERR_UNSUPPORTED;
         it->ended = true;
@@ -347,7 +348,7 @@ static void run_transformer(void *arg, void *vectors) {
     it->result = c->transformer.transform(c->transformer.user, it, &it->writer);
 }
 
-/* What the transformer has not asked for is not written. */
+/* Code that the transformer has not asked for is not written. */
 static int transform_block(struct stalk_build *b) {
     struct ct_stalker_iterator it;
     it.build = it.writer.build = b;
@@ -476,7 +477,8 @@ static int close_build(struct stalk_build *b, struct stalk_fragment **out) {
     return status;
 }
 
-static struct stalk_entry *translate(struct stalk_thread *t, uint64_t address, enum stalk_way_in way, int *status) {
+static struct stalk_entry *translate_fragment(struct stalk_thread *t, uint64_t address, enum stalk_way_in way,
+                                              int *status) {
     struct stalk_build b;
     struct stalk_fragment *f = NULL;
     uint8_t buffer[STALK_FRAGMENT_ROOM];
@@ -506,13 +508,13 @@ static bool is_code(struct ct_stalker *s, const struct stalk_fragment *f) {
     return ct_stalk_executable(s, f->first.address, &end, &changes) && f->first.address + f->length <= end;
 }
 
-/* The code is still what was translated. */
-static bool unchanged(struct ct_stalker *s, const struct stalk_fragment *f) {
+/* Is the code still what was translated? */
+static bool is_unchanged(struct ct_stalker *s, const struct stalk_fragment *f) {
     return is_code(s, f) && ct_stalk_same(f->snapshot, (const void *)f->first.address, f->length);
 }
 
-/* The same for code that nobody is about to execute: another thread may unmap it at any moment. */
-static bool unchanged_unless_gone(struct ct_stalker *s, const struct stalk_fragment *f) {
+/* Like is_unchanged(), for code that no thread is about to execute: another thread may unmap it at any moment. */
+static bool is_unchanged_unless_gone(struct ct_stalker *s, const struct stalk_fragment *f) {
     uint8_t now[256];
     bool same = is_code(s, f);
     for (uint32_t at = 0, size; same && at < f->length; at += size) {
@@ -527,12 +529,13 @@ void ct_stalk_check_all(struct ct_stalker *s, bool others_run) {
     for (struct stalk_cache *c = s->caches; c; c = c->next)
         for (struct stalk_fragment *f = c->live, *next; f; f = next) {
             next = f->next_live;
-            if (!(others_run ? unchanged_unless_gone(s, f) : unchanged(s, f)))
+            if (!(others_run ? is_unchanged_unless_gone(s, f) : is_unchanged(s, f)))
                 ct_stalk_invalidate_fragment(c, f);
         }
 }
 
-/* Branches with an inline cache too: they may lose it, and then a way in that lies elsewhere would cost a jump more. */
+/* Indirect branches with an inline cache get a way in too: they may lose the cache, and a way in made later costs
+ * another jump. */
 static enum stalk_way_in way_wanted(const struct stalk_thread *t) {
     uint32_t kind = t->area->reason & 0xf0000000, index = t->area->reason & 0x0fffffff;
     if (kind == CT_REASON_MISS && index == CT_MISS_RETURN)
@@ -546,14 +549,14 @@ struct stalk_entry *ct_stalk_obtain(struct stalk_thread *t, uint64_t address, in
     enum stalk_way_in way = way_wanted(t);
     *status = CT_OK;
     if (!e)
-        return translate(t, address, way, status);
+        return translate_fragment(t, address, way, status);
     struct stalk_fragment *f = e->fragment;
     if (f->flags & FRAGMENT_TRUSTED)
         return e;
-    if (!unchanged(s, f)) {
+    if (!is_unchanged(s, f)) {
         s->statistics.changed++;
         ct_stalk_invalidate_fragment(t->cache, f);
-        return translate(t, address, way, status);
+        return translate_fragment(t, address, way, status);
     }
     s->statistics.recycled++;
     if (s->trust >= 0 && ++f->recycled >= (uint32_t)s->trust)
@@ -561,7 +564,7 @@ struct stalk_entry *ct_stalk_obtain(struct stalk_thread *t, uint64_t address, in
     return e;
 }
 
-/* What follows a call is nearly always executed; what is there instead, if the call never returns, is never executed, so it does
+/* The code after a call is nearly always executed. If the call never returns, that code is never executed, so it does
  * not matter what it is: nothing beyond the mapping is read. */
 void ct_stalk_translate_ahead(struct stalk_thread *t, uint64_t address) {
     uint64_t end;
@@ -570,7 +573,7 @@ void ct_stalk_translate_ahead(struct stalk_thread *t, uint64_t address) {
     if (t->stalker->trust < 0 || t->cache->transformer.transform || ct_stalk_find(t->cache, address) ||
         !ct_stalk_executable(t->stalker, address, &end, &changes) || changes)
         return;
-    struct stalk_entry *e = translate(t, address, WAY_IN_RETURN, &status);
+    struct stalk_entry *e = translate_fragment(t, address, WAY_IN_RETURN, &status);
     if (e && ct_stalk_trusted(e))
         ct_stalk_publish_return(t->cache, e);
 }

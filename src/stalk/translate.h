@@ -1,4 +1,4 @@
-/* From original code to translated code; what is excluded, and probes. */
+/* From original code to translated code; excluded code and probes. */
 #ifndef CT_STALK_TRANSLATE_H
 #define CT_STALK_TRANSLATE_H
 
@@ -13,25 +13,26 @@ struct stalk_thread;
 enum {
     STALK_MAX_INSNS = 128,
     STALK_MAX_EXITS = 48,
-    STALK_MOST_ACROSS = 14, /* bytes of an instruction in the next mapping */
+    STALK_MOST_ACROSS = 14, /* most bytes of an instruction in the next mapping */
 };
 
-/* Translated code for an address, trusted or checked now. NULL: cannot be followed; *status says why
- * (CT_ERR_NOT_MAPPED: no code there). */
+/* Returns translated code for an address, trusted or checked now. NULL: it cannot be followed; *status says why
+ * (CT_ERR_NOT_MAPPED: no code is there). */
 struct stalk_entry *ct_stalk_obtain(struct stalk_thread *t, uint64_t address, int *status);
-/* The return site of a call, before it is needed. */
+/* Translates the return site of a call before it is needed. */
 void ct_stalk_translate_ahead(struct stalk_thread *t, uint64_t address);
-/* Gives up every fragment whose original has changed. `others_run`: threads, which may unmap it meanwhile. */
+/* Gives up every fragment whose original has changed. `others_run`: other threads run, and may unmap the original
+ * meanwhile. */
 void ct_stalk_check_all(struct ct_stalker *s, bool others_run);
 bool ct_stalk_excluded(const struct ct_stalker *s, uint64_t address);
-/* The first range, ours apart, that begins after the address. */
+/* Index of the first range that begins after the address, not counting ours. */
 uint32_t ct_stalk_excluded_after(const struct ct_stalker *s, uint64_t address);
-/* Is the target of a call excluded? setjmp is too. */
+/* Does a call of the target run natively? Excluded code does, and setjmp. */
 bool ct_stalk_runs_natively(const struct ct_stalker *s, uint64_t target);
-/* By the user. */
+/* Has the user excluded code? */
 bool ct_stalk_has_excluded(const struct ct_stalker *s);
 int ct_stalk_probe_at(const struct ct_stalker *s, uint64_t address);
-/* One user less: the last one calls `destroy`. */
+/* One user fewer: the last one calls `destroy`. */
 void ct_stalk_probe_leave(struct stalk_probe *p);
 
 #endif

@@ -1,9 +1,11 @@
-/* The child of a vfork, which has its parent's memory while its parent waits. It goes on in translated code, in its parent's stead: with
- * the parent's area, engine stack and place for events, so that it can be seen which program it executes. Nothing that it does is
- * an event. When it has executed a program, or has ended, its parent finds everything as it was.
+/* The child of a vfork, which runs in its parent's memory while the parent waits. It continues in translated code in
+ * place of its parent, with the parent's area, engine stack and record buffer, so that we see which program it
+ * executes. Nothing that it does is an event. When it has executed a program or has ended, its parent finds everything
+ * as it was.
  *
- * Signal actions are the child's own: they go to the kernel as they are (ct_stalk_sigaction_vforked). The parent, too, may be seen first in a
- * signal handler: whoever sees it first calls ct_stalk_vfork_end. Owner: the child, until it has left; then the parent. */
+ * Signal actions are the child's own: they go to the kernel unchanged (ct_stalk_sigaction_vforked). The parent may be
+ * seen again first in a signal handler: the code that sees it first calls ct_stalk_vfork_end. Owner: the child until it
+ * has left, then the parent. */
 #include "stalk/vfork.h"
 #include "os/thread.h"
 #include "stalk/events.h"
@@ -27,7 +29,7 @@ void ct_stalk_vfork_begin(struct stalk_thread *t) {
     __atomic_store_n(&t->vfork.tid, ct_os_gettid(), __ATOMIC_RELEASE);
 }
 
-#define PATIENCE 250000 /* times 20 us: nobody who lives has the lock so long */
+#define PATIENCE 250000 /* times 20 us: no live thread holds the lock that long */
 
 void ct_stalk_vfork_release(struct ct_stalker *s) {
     for (unsigned i = 0; i < PATIENCE; i++) {
@@ -38,7 +40,7 @@ void ct_stalk_vfork_release(struct ct_stalker *s) {
     ct_stalk_unlock(s);
 }
 
-/* The child may have been killed anywhere. */
+/* The child may have been killed at any place. */
 void ct_stalk_vfork_end(struct stalk_thread *t) {
     t->vfork.tid = 0;
     ct_stalk_events_forget(t);
@@ -49,7 +51,7 @@ void ct_stalk_vfork_end(struct stalk_thread *t) {
     t->in_callback = 0;
     t->status = 0;
     t->area->native = t->vfork.native;
-    if ((uint32_t)t->area->reason != CT_REASON_BACK) /* else the parent is in the engine itself */
+    if ((uint32_t)t->area->reason != CT_REASON_BACK) /* else the parent itself is in the engine */
         t->area->in_engine = 0;
     t->area->pending = 0;
     t->at_entry = false;

@@ -156,7 +156,7 @@ class Containers(Case):
             self.assertEqual(done.returncode, 0, done.stderr)
             done = self.run_command([CONTRAIL, "stalk", "--duration", "300ms", "-o", self.output, "--pid", str(pid)])
             self.assertEqual(done.returncode, 77, done.stderr)
-            self.assertIn("a seccomp filter that forbids calls which following makes in it", done.stderr)
+            self.assertIn("a seccomp filter that forbids system calls that following needs", done.stderr)
             self.check_lives(process, pid)
 
     def test_another_filter_is_not_tried(self):
