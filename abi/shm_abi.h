@@ -170,12 +170,12 @@ struct ct_shm_more_marks {
 
 /* ---- requests: questions of the agent to the controller, whose answer it waits for ---- */
 
-enum ct_letter_kind { CT_REQUEST_FORKED = 1, CT_REQUEST_EXEC = 2, CT_REQUEST_LOADED = 3 };
+enum ct_request_kind { CT_REQUEST_FORKED = 1, CT_REQUEST_EXEC = 2, CT_REQUEST_LOADED = 3 };
 /* FREE → FILLED (agent) → POSTED (agent) → TAKEN (controller) → ANSWERED (controller) → FREE (agent). A forked child
  * finds the request FREE once it has a lane of its own, since that is other memory. An agent that stops waiting makes
  * the request FREE, whatever its state. FILLED includes the thread's id: if the thread is killed in this state, the
  * controller frees the request. */
-enum ct_letter_state { CT_REQUEST_FREE, CT_REQUEST_FILLED, CT_REQUEST_POSTED, CT_REQUEST_TAKEN, CT_REQUEST_ANSWERED };
+enum ct_request_state { CT_REQUEST_FREE, CT_REQUEST_FILLED, CT_REQUEST_POSTED, CT_REQUEST_TAKEN, CT_REQUEST_ANSWERED };
 #define CT_REQUEST_FILLED_BY(tid) ((uint32_t)(tid) << 8 | CT_REQUEST_FILLED)
 /* The thread that fills it; 0: none. */
 #define CT_REQUEST_FILLER(state) (((state)&0xff) == CT_REQUEST_FILLED ? (int)((state) >> 8) : 0)
