@@ -1,7 +1,7 @@
-/* The agent's entry point: called by the controller, from outside, while every thread of the process stands still.
+/* The agent's entry point. The controller calls it from outside, while every thread of the process is stopped.
  *
- * One freestanding image without dynamic dependencies or undefined symbols; everything it needs comes through its argument or
- * from the kernel. It runs on a stack of the controller's choosing. */
+ * The agent is one freestanding image without dynamic dependencies or undefined symbols; everything it needs comes
+ * through its argument or from the kernel. It runs on a stack that the controller chooses. */
 #include "agent/agent_lane.h"
 #include "agent/request.h"
 #include "agent/table.h"
@@ -11,7 +11,7 @@
 
 static struct ct_runtime runtime;
 
-/* What a static program's thread pointer points to before the program sets up its own: stubs read its first word. */
+/* The thread pointer of a static program points here before the program sets up its own: stubs read the first word. */
 static uint64_t early_thread_pointer[8];
 
 static int prepare_runtime(const struct ct_boot *boot) {
