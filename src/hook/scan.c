@@ -1,4 +1,4 @@
-/* Scans, the part that is the same for all instruction sets: memory, and putting parts together. See scan.h. */
+/* Scans, the part that is common to all instruction sets: memory, and joining parts. See scan.h. */
 #include "hook/scan.h"
 #include <contrail/status.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static int run(struct ct_scan *s, size_t first, size_t end) {
 
 #define MAX_PASSES 64u
 
-/* Who ends by jumping into a function that looks at its return address lends it his own: setjmp is such a jump in front of
+/* A function that ends with a jump into one that looks at its return address lends it its own: setjmp is such a jump to
  * sigsetjmp. */
 static void spread_return_users(struct ct_scan *s) {
     bool changed = true;

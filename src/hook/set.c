@@ -54,7 +54,7 @@ int ct_set_add_change(struct ct_hooks *set, struct ct_change change) {
     return 0;
 }
 
-/* Stubs that were written stay where they are, unreachable: their memory is part of the slab and little. */
+/* Stubs that were written stay where they are, unreachable: their memory is part of the slab, and small. */
 void ct_set_forget(struct ct_hooks *set) {
     for (size_t i = set->change_count; i-- > 0;) {
         struct ct_change *c = &set->changes[i];
@@ -116,7 +116,7 @@ static int write_shared_code(struct ct_hook_region *r) {
     return status;
 }
 
-/* Bytes of another hook within reach of this function's patch. */
+/* Are bytes of another hook within reach of this function's patch? */
 static bool overlaps(const struct ct_hooks *set, uint64_t function) {
     for (uint64_t d = 1; d < CT_PATCH_MAX + 4; d++) {
         const struct ct_hook_record *before = ct_set_find(set, function - d);

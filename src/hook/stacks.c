@@ -3,13 +3,13 @@
 #include "hook/stack_order.h"
 #include "os/os.h"
 
-/* Slots on a stack that is not the thread's own are taken for the same stack when they are this close: */
-#define RUNNING_REACH   (16u << 10) /* to frames of the stack that runs, */
-#define SUSPENDED_REACH (4u << 10)  /* of one that may go on now. */
-#define FIRST_REACH     (64u << 10) /* Before anything is known of stacks at all. */
+/* Slots on a stack that is not the thread's own count as the same stack when they are this close: */
+#define RUNNING_REACH   (16u << 10) /* to frames of the running stack */
+#define SUSPENDED_REACH (4u << 10)  /* to frames of a stack that may go on now */
+#define FIRST_REACH     (64u << 10) /* before anything is known about stacks */
 
-#define REVIVED         4u  /* frames of a stack that goes on are where stubs find them */
-#define CHAIN_LIMIT     64u /* and so many more, if they are a chain of tail calls */
+#define REVIVED         4u  /* this many frames of a stack that goes on return to where stubs find them */
+#define CHAIN_LIMIT     64u /* and this many more, if they are a chain of tail calls */
 #define LEAST_GROWTH    128u
 
 #define barrier()       __asm__ volatile("" ::: "memory")
@@ -48,7 +48,7 @@ void ct_stacks_begin(struct ct_block *b) {
     s->compact_at = LEAST_GROWTH;
     s->running = new_stack(s, 0);
     b->told_stack = 0;
-    b->floor = ~0ull; /* the first call tells where */
+    b->floor = ~0ull; /* unknown until the first call */
 }
 
 static uint32_t top_index(const struct ct_block *b) {
@@ -63,7 +63,7 @@ uint32_t ct_stacks_of(const struct ct_block *b, const struct ct_shadow *e) {
 
 /* ---- the list by address ---- */
 
-/* Place of the first stack that reaches up to `slot`. */
+/* Index of the first stack that reaches up to `slot`. */
 static uint32_t place_in_order(struct ct_stacks *s, uint64_t slot) {
     const struct ct_stack_pool pool = {s->pool, sizeof s->pool[0]};
     return ct_stack_order_find(s->order, s->count, pool, slot, &s->steps);
@@ -114,7 +114,7 @@ static void link_entry(struct ct_stacks *s, uint32_t i, uint32_t stack) {
     s->pool[stack].newest = i;
 }
 
-/* Entry `i` is about to be given back: nobody has a newer one. */
+/* Entry `i` is about to be released: there is no newer one. */
 static void unlink_entry(struct ct_block *b, uint32_t i) {
     struct ct_stacks *s = b->stacks;
     uint32_t stack = s->links[i].stack;
@@ -147,7 +147,7 @@ static bool at_home(const struct ct_block *b, uint64_t slot) {
     return slot >= b->home_low && slot < b->home_high;
 }
 
-/* The stack that runs may be any; from now on it is home or listed. */
+/* The running stack may be any; from now on it is home or listed. */
 static void know_home(struct ct_block *b) {
     struct ct_stacks *s = b->stacks;
     if (s->known)
@@ -199,8 +199,8 @@ static void release_top(struct ct_block *b) {
     b->top--;
 }
 
-/* One entry behind the limit is kept for it. Nothing is below the frames of the thread's own stack: whoever comes there next from
- * another one is seen by this. */
+/* One entry after the limit is reserved for the bar. Nothing is below the frames of the thread's own stack: the bar
+ * shows when a frame of another stack comes there next. */
 static void put_bar(struct ct_block *b) {
     struct ct_stacks *s = b->stacks;
     bool nothing = b->top == b->base + 1 && (!s->known || s->running == s->home);
@@ -243,7 +243,8 @@ static bool settle(struct ct_block *b) {
     return true;
 }
 
-/* Frames that will return next come back into the region: no other thread looks for them, since their stack runs here. */
+/* Frames that will return next come back into the region: no other thread looks for them, since their stack runs
+ * here. */
 static void revive(struct ct_block *b) {
     struct ct_stacks *s = b->stacks;
     struct ct_shadow *frames[CHAIN_LIMIT], *e = ct_stacks_newest(b, s->running);
@@ -253,7 +254,7 @@ static void revive(struct ct_block *b) {
         e = ct_stacks_older(b, e);
     }
     if (!n || b->top + n + 1 >= b->limit || !b->runtime->tells_stacks)
-        return; /* listeners are told the depths of frames, which follow from their places */
+        return; /* listeners get the depths of frames, which follow from their places */
     s->pool[s->running].newest = s->links[ct_stacks_index(b, frames[n - 1])].older;
     while (n-- > 0) {
         struct ct_shadow *to = b->top;
@@ -333,7 +334,7 @@ static bool is_kept(const struct ct_block *b, uint32_t i) {
     return ct_shadow_is_frame(b->base + i) && b->stacks->links[i].stack != CT_NO_STACK;
 }
 
-/* Frames below `end` move down; `moved` tells their stacks, by their new place. Where the next one would go. */
+/* Frames below `end` move down; `moved` holds their stacks, by their new place. Returns where the next one would go. */
 static struct ct_shadow *move_down(struct ct_block *b, uint32_t end) {
     struct ct_stacks *s = b->stacks;
     struct ct_shadow *to = b->base + 1;
@@ -348,7 +349,7 @@ static struct ct_shadow *move_down(struct ct_block *b, uint32_t end) {
 
 static void chain_anew(struct ct_stacks *s, uint32_t end) {
     for (uint32_t i = 0; i < s->used; i++)
-        s->pool[i].newest = 0; /* of free ones too: they are made anew */
+        s->pool[i].newest = 0; /* of free stacks too: they are initialized again */
     for (uint32_t i = 1; i < end; i++)
         link_entry(s, i, s->moved[i]);
 }
@@ -371,7 +372,7 @@ static void make_dense(struct ct_block *b) {
     while (b->top > to)
         release_top(b);
     ct_runtime_unlock(b->runtime);
-    for (uint32_t i = 0; i < s->count;) /* stacks whose frames have all gone to other threads */
+    for (uint32_t i = 0; i < s->count;) /* stacks whose frames have all moved to other threads */
         if (s->order[i] != s->running && !s->pool[s->order[i]].newest)
             forget_stack(s, s->order[i]);
         else

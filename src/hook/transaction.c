@@ -1,4 +1,4 @@
-/* The API's common ground: entering and leaving it, and transactions. */
+/* What all API calls share: entering and leaving the API, and transactions. */
 #include "hook/set.h"
 #include "os/os.h"
 #include "os/thread.h"
@@ -6,7 +6,7 @@
 
 /* ---- entering and leaving the API ---- */
 
-/* A listener that jumped away has left its guard behind. */
+/* A listener that jumped away has left its guard set. */
 static bool guard_is_stale(struct ct_block *b, uint64_t sp) {
     return sp > b->guard_sp && ct_shadow_same_stack(b, sp, b->guard_sp);
 }
@@ -41,7 +41,7 @@ int ct_set_unlock(struct ct_hooks *set, struct ct_set_guard g, int result) {
 
 /* ---- transactions ---- */
 
-/* The same file may have been loaded again at the same place: then our bytes are not there. */
+/* The file may have been loaded again at the same place: then our bytes are not there. */
 static bool was_loaded_anew(const struct ct_hook_record *r) {
     const struct ct_patch *entry = &r->plan.patches[0];
     uint8_t now[CT_PATCH_MAX];
@@ -133,8 +133,8 @@ void ct_hooks_abort(struct ct_hooks *set) {
     (void)ct_set_unlock(set, g, 0);
 }
 
-/* A change outside a transaction is one of its own. Returns what the change returned, or why it did not take effect. A
- * change that fails inside a transaction makes all of it fail. */
+/* A change outside a transaction is a transaction of its own. Returns what the change returned, or why it did not take
+ * effect. A change that fails inside a transaction makes all of it fail. */
 int ct_set_finish_single(struct ct_hooks *set, bool single, int result) {
     if (!single) {
         if (result < 0 && !set->failure)
