@@ -41,7 +41,7 @@ static int make_blocks(const struct ct_boot *boot) {
     return CT_OK;
 }
 
-static int start(struct ct_boot *boot) {
+static int start_agent(struct ct_boot *boot) {
     if (!ct_agent_lane_open(boot->shm))
         return CT_ERR_BAD_FILE;
     int status = prepare_runtime(boot);
@@ -72,7 +72,7 @@ uint64_t ct_agent_run(struct ct_boot *boot) {
     if (boot->magic != CT_BOOT_MAGIC || boot->version != CT_BOOT_VERSION)
         boot->status = CT_ERR_UNSUPPORTED;
     else
-        boot->status = start(boot);
+        boot->status = start_agent(boot);
     boot->early_thread_pointer = (uint64_t)early_thread_pointer;
     return (uint64_t)(int64_t)boot->status;
 }

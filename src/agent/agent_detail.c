@@ -91,7 +91,7 @@ static bool change_word(const struct ct_block *b, uint32_t segment, uint32_t to)
 }
 
 /* Gives back a segment that was not used. */
-static void release(const struct ct_block *b, uint32_t segment, uint32_t serial) {
+static void release_segment(const struct ct_block *b, uint32_t segment, uint32_t serial) {
     if (!is_ours(b, segment, serial))
         return;
     detail.segments[segment].begin = 0;
@@ -99,19 +99,19 @@ static void release(const struct ct_block *b, uint32_t segment, uint32_t serial)
         __atomic_fetch_add(&detail.control->free_segments, 1, __ATOMIC_RELAXED);
 }
 
-static void freeze(const struct ct_block *b, uint32_t segment, uint32_t serial) {
+static void freeze_segment(const struct ct_block *b, uint32_t segment, uint32_t serial) {
     if (!is_ours(b, segment, serial))
         return;
     detail.segments[segment].frozen = ct_os_timestamp();
     (void)change_word(b, segment, CT_SEGMENT_WORD(CT_SEGMENT_FROZEN, b->lane_slot));
 }
 
-static bool take(const struct ct_block *b, uint32_t segment) {
+static bool try_segment(const struct ct_block *b, uint32_t segment) {
     uint32_t expected = CT_SEGMENT_FREE;
     if (!__atomic_compare_exchange_n(&detail.segments[segment].word, &expected,
                                      CT_SEGMENT_WORD(CT_SEGMENT_OWNED, b->lane_slot), false, __ATOMIC_ACQUIRE,
                                      __ATOMIC_RELAXED))
-        return false; /* released by the controller, and by release */
+        return false; /* released by the controller, and by release_segment */
     __atomic_fetch_sub(&detail.control->free_segments, 1, __ATOMIC_RELAXED);
     return true;
 }
@@ -123,7 +123,7 @@ static long take_segment(struct ct_block *b, uint32_t chunks, uint32_t *serial) 
         return -1;
     for (uint32_t i = 0; i < count; i++) { /* large ones come first */
         struct ct_shm_segment *s = &detail.segments[i];
-        if ((chunks && s->chunks != chunks) || word_of(i) != CT_SEGMENT_FREE || !take(b, i))
+        if ((chunks && s->chunks != chunks) || word_of(i) != CT_SEGMENT_FREE || !try_segment(b, i))
             continue;
         s->thread = b->lane_slot;
         s->thread_generation = detail.threads[b->lane_slot].generation;
@@ -157,7 +157,7 @@ static void learn_stack(struct ct_block *b) {
 static bool begin_segment(struct ct_block *b, uint64_t cursor, uint32_t segment, uint32_t serial) {
     uint64_t start = start_of(detail.segments[segment].chunk);
     if (!change_cursor(b, cursor, start)) {
-        release(b, segment, serial);
+        release_segment(b, segment, serial);
         return false;
     }
     if (is_ours(b, segment, serial))
@@ -215,7 +215,7 @@ static bool hand_over(struct ct_block *b, uint64_t cursor, uint32_t old, uint32_
     if (fresh < 0)
         return false;
     if (begin_segment(b, cursor, (uint32_t)fresh, serial))
-        freeze(b, old, old_serial);
+        freeze_segment(b, old, old_serial);
     return true;
 }
 
@@ -227,7 +227,7 @@ static void hand_over_left(const struct ct_block *b, uint32_t used) {
         const struct ct_shm_segment *s = &detail.segments[i];
         if (i != used && word_of(i) == CT_SEGMENT_WORD(CT_SEGMENT_OWNED, b->lane_slot) &&
             __atomic_load_n(&s->begin, __ATOMIC_RELAXED))
-            freeze(b, i, s->serial);
+            freeze_segment(b, i, s->serial);
     }
 }
 
@@ -243,7 +243,7 @@ static bool may_wait(void) {
 }
 
 /* `cursor` is past the end of a chunk. Would the next chunk overwrite something that is to be kept? */
-static void turn(struct ct_block *b, uint64_t cursor) {
+static void turn_to_next_chunk(struct ct_block *b, uint64_t cursor) {
     uint32_t chunk = chunk_before(cursor), segment = detail.segment_of_chunk[chunk];
     struct ct_shm_segment *s = &detail.segments[segment];
     uint32_t serial = s->serial;
@@ -255,7 +255,7 @@ static void turn(struct ct_block *b, uint64_t cursor) {
     if (wanted && detail.control->lossless && is_persisting() && ct_agent_lane_is_recording()) {
         /* The thread's own segment goes first, so that there is one to wait for. */
         if (change_cursor(b, cursor, NO_SEGMENT))
-            freeze(b, segment, serial);
+            freeze_segment(b, segment, serial);
         return;
     }
     __atomic_fetch_add(&s->turns, 1, __ATOMIC_RELAXED); /* first: too many is better than too few */
@@ -264,7 +264,7 @@ static void turn(struct ct_block *b, uint64_t cursor) {
 
 /* The thread has no segment. False: there is none for it. The cursor is reset first: it must not grow until it looks
  * valid. */
-static bool begin(struct ct_block *b, uint64_t cursor) {
+static bool find_segment(struct ct_block *b, uint64_t cursor) {
     if ((cursor != NO_SEGMENT && !change_cursor(b, cursor, NO_SEGMENT)) || take_first(b))
         return true;
     hand_over_left(b, UINT32_MAX);
@@ -280,10 +280,10 @@ uint64_t ct_agent_detail_reserve(uint64_t size) {
     for (;;) {
         uint64_t cursor = __atomic_load_n(&b->detail_cursor, __ATOMIC_RELAXED);
         if (cursor & NO_SEGMENT) {
-            if (!begin(b, cursor))
+            if (!find_segment(b, cursor))
                 break;
         } else if (is_past_chunk(cursor)) {
-            turn(b, cursor);
+            turn_to_next_chunk(b, cursor);
         } else if (cursor < detail.pool || cursor >= detail.pool_end) {
             b->detail_cursor = 0; /* a forked child: it must not grow until it looks valid */
             break;
@@ -322,7 +322,7 @@ static void mark_more(const struct ct_block *b, uint32_t bit, const struct ct_de
     __atomic_fetch_add(&m->count, 1, __ATOMIC_RELEASE); /* acquired by the controller */
 }
 
-static void mark(const struct ct_block *b, uint32_t bit, const struct ct_detail_note *note, uint64_t value) {
+static void write_mark(const struct ct_block *b, uint32_t bit, const struct ct_detail_note *note, uint64_t value) {
     struct ct_shm_control *c = detail.control;
     uint64_t serial = take_mark(c);
     if (serial) {
@@ -342,7 +342,7 @@ static void mark(const struct ct_block *b, uint32_t bit, const struct ct_detail_
     __atomic_store_n(&c->persisting, 1, __ATOMIC_RELAXED);
 }
 
-static bool fires(const struct ct_shm_trigger *t, const struct ct_detail_note *note, uint64_t value) {
+static bool trigger_fires(const struct ct_shm_trigger *t, const struct ct_detail_note *note, uint64_t value) {
     bool returned = (note->tag & CT_TAG_KIND) == CT_EVENT_RETURN;
     switch (t->kind) {
     case CT_SHM_ON_CALL:
@@ -360,7 +360,7 @@ void ct_agent_detail_mark(const struct ct_detail_note *note, uint64_t value) {
     const struct ct_block *b = ct_block_found();
     for (unsigned rules = b->rules[note->hook]; rules; rules &= rules - 1) {
         uint32_t bit = (uint32_t)__builtin_ctz(rules);
-        if (fires(&detail.control->triggers[bit], note, value))
-            mark(b, bit, note, value);
+        if (trigger_fires(&detail.control->triggers[bit], note, value))
+            write_mark(b, bit, note, value);
     }
 }

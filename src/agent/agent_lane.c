@@ -163,7 +163,7 @@ static bool change_word(struct ct_shm_chunk *c, uint64_t from, uint64_t to) {
     return __atomic_compare_exchange_n(&c->word, &from, to, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-static void clear(uint32_t chunk) {
+static void clear_chunk(uint32_t chunk) {
     uint64_t *word = (uint64_t *)events_of(chunk), *end = word + lane.bytes / sizeof *word;
     while (word < end)
         *word++ = 0;
@@ -176,7 +176,7 @@ static void set_free(uint32_t chunk) {
 }
 
 /* Makes the thread the owner. A chunk without a number is not read. */
-static void claim(const struct ct_block *b, uint32_t chunk) {
+static void claim_chunk(const struct ct_block *b, uint32_t chunk) {
     struct ct_shm_chunk *c = &lane.chunks[chunk];
     __atomic_store_n(&c->number, 0, __ATOMIC_RELEASE);
     c->thread = b->lane_slot;
@@ -190,7 +190,7 @@ static uint64_t taken_word(const struct ct_block *b, uint32_t generation) {
 }
 
 /* The note is written before the attempt: if it fails, the word is not the one that ct_event_abandon looks for. */
-static bool take(const struct ct_block *b, uint32_t chunk, uint64_t word, uint64_t *note) {
+static bool try_chunk(const struct ct_block *b, uint32_t chunk, uint64_t word, uint64_t *note) {
     uint32_t generation = CT_CHUNK_GENERATION(word) + 1;
     *note = (uint64_t)generation << 32 | chunk << 1 | 1;
     return change_word(&lane.chunks[chunk], word, taken_word(b, generation));
@@ -202,9 +202,9 @@ static long take_free(const struct ct_block *b, uint32_t start, uint64_t *note) 
     for (uint32_t n = 0, i = start; n < lane.count; n++, i = i + 1 == lane.count ? 0 : i + 1) {
         struct ct_shm_chunk *c = &lane.chunks[i];
         uint64_t word = __atomic_load_n(&c->word, __ATOMIC_RELAXED);
-        if (CT_CHUNK_STATE(word) != CT_CHUNK_FREE || !take(b, i, word, note))
+        if (CT_CHUNK_STATE(word) != CT_CHUNK_FREE || !try_chunk(b, i, word, note))
             continue;
-        claim(b, i);
+        claim_chunk(b, i);
         __atomic_fetch_sub(&lane.control->free_chunks, 1, __ATOMIC_RELAXED);
         return i;
     }
@@ -255,12 +255,12 @@ static long drop_oldest(const struct ct_block *b, uint32_t start, uint64_t *note
         struct ct_shm_chunk *c = &lane.chunks[i];
         uint64_t word = __atomic_load_n(&c->word, __ATOMIC_ACQUIRE);
         struct ct_shm_chunk before = *c; /* valid while the word stays as it is */
-        if (CT_CHUNK_STATE(word) != CT_CHUNK_FULL || !take(b, (uint32_t)i, word, note))
+        if (CT_CHUNK_STATE(word) != CT_CHUNK_FULL || !try_chunk(b, (uint32_t)i, word, note))
             continue;
         /* Counted while its header is valid: for that time no other thread gets its thread's slot. */
         count_loss(&before, lag_reason(), lane.bytes / CT_EVENT_SIZE - CT_CHUNK_DRAINED(word));
-        claim(b, (uint32_t)i);
-        clear((uint32_t)i);
+        claim_chunk(b, (uint32_t)i);
+        clear_chunk((uint32_t)i);
         return i;
     }
     return -1;
@@ -287,7 +287,7 @@ static bool worth_waiting(void) {
 }
 
 /* Unless the controller has already seen that the chunk is full. `generation`: from when it was known to be ours. */
-static void submit(uint32_t chunk, uint32_t generation) {
+static void submit_chunk(uint32_t chunk, uint32_t generation) {
     struct ct_shm_chunk *c = &lane.chunks[chunk];
     for (;;) {
         uint64_t word = __atomic_load_n(&c->word, __ATOMIC_RELAXED);
@@ -313,7 +313,7 @@ static bool change_cursor(struct ct_block *b, uint64_t from, uint64_t to) {
     return __atomic_compare_exchange_n(&b->cursor, &from, to, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-static struct ct_event *reserve(struct ct_block *b) {
+static struct ct_event *reserve_slot(struct ct_block *b) {
     uint64_t at = __atomic_fetch_add(&b->cursor, CT_EVENT_SIZE, __ATOMIC_RELAXED);
     return at & b->event_bit ? (struct ct_event *)at : NULL;
 }
@@ -331,7 +331,7 @@ static uint32_t open_frames(const struct ct_block *b, uint32_t kind) {
 }
 
 /* Puts a fresh chunk in place of the full one. */
-static void replace(struct ct_block *b, uint64_t cursor, uint32_t fresh, uint32_t kind, uint64_t *note) {
+static void replace_chunk(struct ct_block *b, uint64_t cursor, uint32_t fresh, uint32_t kind, uint64_t *note) {
     struct ct_shm_chunk *c = &lane.chunks[fresh];
     uint32_t generation = full_generation(cursor);
     c->depth = open_frames(b, kind);
@@ -347,16 +347,16 @@ static void replace(struct ct_block *b, uint64_t cursor, uint32_t fresh, uint32_
     uint64_t active = CT_CHUNK_WORD(CT_CHUNK_ACTIVE, 0, CT_CHUNK_GENERATION(taken));
     (void)change_word(c, taken, active); /* unless a handler has filled it already */
     if (is_past_chunk(cursor))
-        submit(chunk_before(cursor), generation);
+        submit_chunk(chunk_before(cursor), generation);
 }
 
 /* There is no chunk: the full one is submitted, or threads that wait would wait for each other. */
-static void go_without(struct ct_block *b, uint64_t cursor) {
+static void go_without_chunk(struct ct_block *b, uint64_t cursor) {
     uint64_t number = last_number(cursor);
     uint32_t generation = full_generation(cursor);
     bool full = is_past_chunk(cursor);
     if (change_cursor(b, cursor, NO_CHUNK | number << NUMBER_SHIFT) && full)
-        submit(chunk_before(cursor), generation);
+        submit_chunk(chunk_before(cursor), generation);
 }
 
 void ct_agent_lane_wait(void) {
@@ -398,7 +398,7 @@ static struct ct_event *reserve_fresh(struct ct_block *b, uint32_t kind, uint64_
     for (;;) {
         uint64_t cursor = __atomic_load_n(&b->cursor, __ATOMIC_RELAXED);
         if (cursor & b->event_bit) {
-            struct ct_event *e = reserve(b);
+            struct ct_event *e = reserve_slot(b);
             if (e)
                 return e;
             continue;
@@ -410,11 +410,11 @@ static struct ct_event *reserve_fresh(struct ct_block *b, uint32_t kind, uint64_
         bool recording = is_recording();
         long fresh = recording ? take_chunk(b, note) : -1;
         if (fresh >= 0) {
-            replace(b, cursor, (uint32_t)fresh, kind, note);
+            replace_chunk(b, cursor, (uint32_t)fresh, kind, note);
             ct_agent_lane_wait_end(b);
             continue;
         }
-        go_without(b, cursor);
+        go_without_chunk(b, cursor);
         if (!recording || !wait_for_chunk(b))
             return NULL;
     }
@@ -424,7 +424,7 @@ static struct ct_event *reserve_fresh(struct ct_block *b, uint32_t kind, uint64_
 
 struct ct_event *ct_event_reserve(struct ct_block *b, uint32_t kind, uint64_t *note) {
     uint64_t unused, *to = note ? note : &unused;
-    struct ct_event *e = reserve(b);
+    struct ct_event *e = reserve_slot(b);
     if (!e)
         e = reserve_fresh(b, kind, to);
     *to = (uint64_t)e;
@@ -444,7 +444,7 @@ void ct_event_abandon(struct ct_block *b, uint64_t note) {
         is_past_chunk(cursor) ? chunk_before(cursor) == chunk : cursor - (uint64_t)events_of(chunk) < lane.bytes;
     if (in_use || word != taken_word(b, (uint32_t)(note >> 32)))
         return;
-    clear(chunk); /* it may have been interrupted in the middle of this */
+    clear_chunk(chunk); /* it may have been interrupted in the middle of this */
     set_free(chunk);
 }
 

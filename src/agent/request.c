@@ -68,7 +68,7 @@ static uint32_t wait_for_answer(const struct ct_shm_request *request) {
 }
 
 /* *answer is 0 if nobody has answered. Returns false if there is nobody to ask. */
-static bool ask(struct ct_shm_request text, uint32_t *state, int *answer) {
+static bool ask_controller(struct ct_shm_request text, uint32_t *state, int *answer) {
     struct ct_shm_control *c = ct_agent_lane_control();
     bool wanted = text.kind == CT_REQUEST_LOADED || c->children;
     if (ct_os_is_silent() || !c->listening || !wanted || !ct_agent_lane_is_recording())
@@ -95,21 +95,21 @@ static bool ask(struct ct_shm_request text, uint32_t *state, int *answer) {
 void ct_request_executes(uint64_t path, int directory) {
     uint32_t state;
     int answer;
-    (void)ask((struct ct_shm_request){.kind = CT_REQUEST_EXEC, .argument = path, .directory = directory}, &state,
-              &answer);
+    (void)ask_controller((struct ct_shm_request){.kind = CT_REQUEST_EXEC, .argument = path, .directory = directory},
+                         &state, &answer);
 }
 
-static void tell_loaded(void) {
+static void report_loaded(void) {
     uint32_t state;
     int answer;
-    (void)ask((struct ct_shm_request){.kind = CT_REQUEST_LOADED}, &state, &answer);
+    (void)ask_controller((struct ct_shm_request){.kind = CT_REQUEST_LOADED}, &state, &answer);
 }
 
 bool ct_request_forked(void) {
     uint32_t state;
     int answer;
-    return ask((struct ct_shm_request){.kind = CT_REQUEST_FORKED}, &state, &answer) && state == CT_REQUEST_FREE &&
-           ct_agent_lane_open((uint64_t)ct_agent_lane_control());
+    return ask_controller((struct ct_shm_request){.kind = CT_REQUEST_FORKED}, &state, &answer) &&
+           state == CT_REQUEST_FREE && ct_agent_lane_open((uint64_t)ct_agent_lane_control());
 }
 
 static bool ask_after_fork(struct ct_runtime *rt) {
@@ -129,7 +129,7 @@ void ct_request_note_fork(void) {
 
 void ct_request_open(struct ct_runtime *rt) {
     rt->before_fork = ct_request_note_fork;
-    rt->on_loaded = tell_loaded;
+    rt->on_loaded = report_loaded;
     rt->on_fork = ask_after_fork;
     rt->on_exec = ct_request_executes;
 }

@@ -111,7 +111,7 @@ static struct follower *follower_of(int tid) {
 }
 
 /* The frame is counted as open while its event is written: the lane stores depths in its chunks. */
-static void write(struct follower *f, uint32_t number, uint32_t kind, uint64_t stamp) {
+static void write_event(struct follower *f, uint32_t number, uint32_t kind, uint64_t stamp) {
     f->block.top = f->block.base + 1 + f->open;
     struct ct_event *e = ct_event_reserve(&f->block, kind, NULL);
     if (!e)
@@ -124,7 +124,7 @@ static void write(struct follower *f, uint32_t number, uint32_t kind, uint64_t s
 /* ---- blocks that are written ---- */
 
 /* Adds a block to the table of code; CT_TABLES_NOWHERE: the table is full. */
-static uint32_t define(uint64_t start, uint64_t end, const uint8_t *lengths, uint32_t insns) {
+static uint32_t define_block(uint64_t start, uint64_t end, const uint8_t *lengths, uint32_t insns) {
     struct ct_stalk_tables *t = ct_tables.shared;
     uint64_t number = __atomic_fetch_add(&t->code_count, 1, __ATOMIC_RELAXED);
     uint64_t at = __atomic_fetch_add(&t->lengths_used, insns, __ATOMIC_RELAXED);
@@ -144,7 +144,7 @@ static uint32_t number_of_site(uint32_t id, const struct stalk_site *site) {
     uint32_t number = __atomic_load_n(&agent.numbers[id], __ATOMIC_ACQUIRE);
     if (number)
         return number - 1;
-    number = define(site->location, site->target, site->lengths, site->insns);
+    number = define_block(site->location, site->target, site->lengths, site->insns);
     if (number == CT_TABLES_NOWHERE)
         return CT_TABLES_NOWHERE;
     __atomic_store_n(&agent.numbers[id], number + 1, __ATOMIC_RELEASE);
@@ -155,7 +155,7 @@ static uint32_t number_of_site(uint32_t id, const struct stalk_site *site) {
     return number;
 }
 
-static uint32_t executed(const struct stalk_site *site, uint64_t end) {
+static uint32_t executed_insns(const struct stalk_site *site, uint64_t end) {
     uint32_t n = 0;
     for (uint64_t pc = site->location; n < site->insns && pc < end; n++)
         pc += site->lengths[n];
@@ -165,17 +165,18 @@ static uint32_t executed(const struct stalk_site *site, uint64_t end) {
 /* Returns the number of its instructions. */
 static uint32_t write_block(struct follower *f, const struct ct_stalker_event *e) {
     const struct stalk_site *site = ct_stalk_item(&agent.stalker->caches->sites, (uint32_t)e->depth);
-    uint32_t n = executed(site, e->target), number = number_of_site((uint32_t)e->depth, site);
+    uint32_t n = executed_insns(site, e->target), number = number_of_site((uint32_t)e->depth, site);
     if (number == CT_TABLES_NOWHERE)
         __atomic_fetch_add(&ct_tables.shared->full, 1, __ATOMIC_RELAXED);
-    write(f, number,
-          n < site->insns && number != CT_TABLES_NOWHERE ? CT_EVENT_PART | n * CT_TAG_STEP : (uint32_t)CT_EVENT_BLOCK,
-          f->stamp);
+    write_event(f, number,
+                n < site->insns && number != CT_TABLES_NOWHERE ? CT_EVENT_PART | n * CT_TAG_STEP
+                                                               : (uint32_t)CT_EVENT_BLOCK,
+                f->stamp);
     return n;
 }
 
 static void write_compiled(struct follower *f, const struct ct_stalker_event *e) {
-    write(f, define(e->location, e->target, NULL, 0), CT_EVENT_COMPILED, f->stamp);
+    write_event(f, define_block(e->location, e->target, NULL, 0), CT_EVENT_COMPILED, f->stamp);
 }
 
 static bool is_excluded(uint64_t address) {
@@ -200,7 +201,7 @@ static bool is_unseen(uint32_t number) {
 #define REFILL 32u
 
 /* When the newer frames of the running stack have ended, frames that were suspended with it come next. */
-static void refill(struct follower *f) {
+static void refill_frames(struct follower *f) {
     uint64_t frames[REFILL];
     uint32_t n = 0;
     while (!f->open && f->chains && n < REFILL && stalk_chain_pop(f->chains, f->stack, &frames[n]))
@@ -216,7 +217,7 @@ static void forget_chains(struct follower *f) {
 }
 
 /* Calls that cannot be kept stay open to the end: their returns are missing. */
-static void suspend(struct follower *f) {
+static void suspend_frames(struct follower *f) {
     if (!f->chains && f->open && !ct_os_is_silent())
         f->chains = ct_os_alloc(sizeof *f->chains, CT_OS_READ | CT_OS_WRITE);
     for (uint32_t i = 0; i < f->open; i++) {
@@ -231,17 +232,17 @@ static void suspend(struct follower *f) {
 static void leave_frames(struct follower *f, int32_t depth, uint64_t stamp) {
     while (f->open && f->frames[f->open - 1].depth >= depth) {
         uint32_t number = f->frames[f->open - 1].number;
-        write(f, number, is_unseen(number) ? CT_EVENT_RETURN : CT_EVENT_EXCEPTION, stamp);
+        write_event(f, number, is_unseen(number) ? CT_EVENT_RETURN : CT_EVENT_EXCEPTION, stamp);
         if (!--f->open)
-            refill(f);
+            refill_frames(f);
     }
 }
 
 static void change_stack(struct follower *f, const struct ct_stalker_event *e) {
-    suspend(f);
+    suspend_frames(f);
     f->stack = f->block.told_stack = (uint32_t)e->target;
-    refill(f);
-    write(f, f->stack, CT_EVENT_STACK, f->stamp);
+    refill_frames(f);
+    write_event(f, f->stack, CT_EVENT_STACK, f->stamp);
     if (e->location) /* a new one */
         leave_frames(f, INT32_MIN, f->stamp);
 }
@@ -257,16 +258,16 @@ static void enter_frame(struct follower *f, const struct ct_stalker_event *e) {
     uint32_t number = ct_tables_number_for(&f->known, e->target);
     f->frames[f->open].number = number;
     f->frames[f->open++].depth = e->depth;
-    write(f, number, CT_EVENT_CALL, e->timestamp);
+    write_event(f, number, CT_EVENT_CALL, e->timestamp);
 }
 
 static void return_from_frame(struct follower *f, const struct ct_stalker_event *e) {
     leave_frames(f, e->depth, e->timestamp);
     if (!f->open || f->frames[f->open - 1].depth != e->depth - 1)
         return; /* it was entered before we came */
-    write(f, f->frames[f->open - 1].number, CT_EVENT_RETURN, e->timestamp);
+    write_event(f, f->frames[f->open - 1].number, CT_EVENT_RETURN, e->timestamp);
     if (!--f->open)
-        refill(f);
+        refill_frames(f);
 }
 
 /* ---- the sink ---- */
@@ -302,7 +303,7 @@ static bool is_wanted(void) {
 }
 
 /* Does not take the Stalker's lock, which the engine may hold: numbers that are a little old are good enough. */
-static void tell_statistics(void) {
+static void report_statistics(void) {
     const struct ct_stalker_statistics *s = &agent.stalker->statistics;
     ct_tables.shared->blocks = s->blocks;
     ct_tables.shared->fragments = s->fragments;
@@ -348,7 +349,7 @@ static void on_receive(void *user, int tid, const struct ct_stalker_event *event
     for (unsigned i = 0; i < 8; i++)
         __atomic_fetch_add(&ct_tables.shared->events[i], seen[i], __ATOMIC_RELAXED);
     ct_tables_flush(&f->known, seen[bit_of(CT_STALKER_BLOCK)] != 0);
-    tell_statistics();
+    report_statistics();
 }
 
 static void on_call_summary(void *user, int tid, const struct ct_stalker_call_count *counts, size_t count) {
@@ -376,7 +377,7 @@ static void on_stop(void *user, int tid, int status) {
         __atomic_fetch_add(&ct_tables.shared->left, 1, __ATOMIC_RELAXED);
         keep_no_signals(); /* the program may be about to forbid itself the system calls that we make for each signal */
     }
-    tell_statistics();
+    report_statistics();
     struct follower *f = find_follower(tid);
     if (!f)
         return;
@@ -501,7 +502,7 @@ static uint32_t mask_of(const struct ct_stalk_boot *boot) {
     return (boot->mask & ~(uint32_t)CT_STALKER_EXEC) | (blocks ? CT_STALKER_BLOCK : 0);
 }
 
-static int follow(struct ct_stalk_boot_thread *thread, const struct ct_stalk_boot *boot) {
+static int follow_thread(struct ct_stalk_boot_thread *thread, const struct ct_stalk_boot *boot) {
     const struct ct_stalker_transformer plain = {.size = sizeof plain};
     struct ct_stalker_sink sink = {.size = sizeof sink, .mask = mask_of(boot), .start = on_start, .stop = on_stop};
     if (boot->count_calls)
@@ -522,13 +523,13 @@ static int follow(struct ct_stalk_boot_thread *thread, const struct ct_stalk_boo
     return CT_OK;
 }
 
-static int start(struct ct_stalk_boot *boot) {
+static int start_stalker(struct ct_stalk_boot *boot) {
     struct ct_stalk_boot_thread *threads = (struct ct_stalk_boot_thread *)boot->threads;
     int status = make_stalker(boot);
     ct_stalk_signals_take();
     agent.keeping = 1;
     for (uint64_t i = 0; !status && i < boot->thread_count; i++)
-        threads[i].status = follow(&threads[i], boot);
+        threads[i].status = follow_thread(&threads[i], boot);
     return status;
 }
 
@@ -542,7 +543,7 @@ static bool is_listed(void *arg, int tid) {
 }
 
 /* All threads are listed. */
-static int unfollow(struct ct_stalk_boot *boot) {
+static int unfollow_threads(struct ct_stalk_boot *boot) {
     struct ct_stalk_boot_thread *threads = (struct ct_stalk_boot_thread *)boot->threads;
     boot->inside = boot->followed = 0;
     if (!agent.stalker)
@@ -567,7 +568,7 @@ static bool is_known_to_unwinder(const struct ct_stalker *s) {
     return s && s->empty; /* caches that are kept for that */
 }
 
-static int end(struct ct_stalk_boot *boot) {
+static int end_stalker(struct ct_stalk_boot *boot) {
     boot->inside = is_known_to_unwinder(agent.stalker);
     int status = agent.stalker ? ct_stalk_destroy(agent.stalker) : CT_OK;
     if (status)
@@ -591,9 +592,9 @@ __attribute__((visibility("default"), used)) uint64_t ct_stalk_agent_run(struct 
 
 uint64_t ct_stalk_agent_run(struct ct_stalk_boot *boot) {
     boot->status = boot->magic != CT_STALK_BOOT_MAGIC   ? CT_ERR_UNSUPPORTED
-                   : boot->command == CT_STALK_START    ? start(boot)
-                   : boot->command == CT_STALK_UNFOLLOW ? unfollow(boot)
-                   : boot->command == CT_STALK_END      ? end(boot)
+                   : boot->command == CT_STALK_START    ? start_stalker(boot)
+                   : boot->command == CT_STALK_UNFOLLOW ? unfollow_threads(boot)
+                   : boot->command == CT_STALK_END      ? end_stalker(boot)
                                                         : CT_ERR_INVALID_ARGUMENT;
     return (uint64_t)(int64_t)boot->status;
 }

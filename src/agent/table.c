@@ -56,7 +56,7 @@ int ct_block_install(struct ct_block *b) {
 }
 
 /* Searches the list: another thread has taken its entry. */
-static struct ct_block *find(uint64_t thread_pointer) {
+static struct ct_block *find_block(uint64_t thread_pointer) {
     for (struct ct_block *b = stray->runtime->blocks; b; b = b->next)
         if (b->in_use == 1 && !b->borrows && b->thread_pointer == thread_pointer)
             return b;
@@ -72,7 +72,7 @@ struct ct_block *ct_block_found(void) {
     struct ct_block *b = (struct ct_block *)((int64_t)stray + distance);
     if (!distance || b->thread_pointer == thread_pointer)
         return b;
-    b = find(thread_pointer);
+    b = find_block(thread_pointer);
     if (b)
         ct_block_place(b);
     return b ? b : stray;

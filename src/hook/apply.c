@@ -131,7 +131,7 @@ static int poke(void *arg, uint64_t address, const void *bytes, size_t size) {
     return ct_os_poke_at(arg, address, bytes, size);
 }
 
-static int carry_out(struct ct_page_writer *w, struct ct_change *c) {
+static int carry_out_change(struct ct_page_writer *w, struct ct_change *c) {
     switch (c->kind) {
     case CT_CHANGE_INSTALL:
         return ct_page_writer_patch(w, &c->record->plan, false);
@@ -143,7 +143,7 @@ static int carry_out(struct ct_page_writer *w, struct ct_change *c) {
     return CT_ERR_INVALID_ARGUMENT;
 }
 
-static void undo(struct ct_page_writer *w, struct ct_change *c) {
+static void undo_change(struct ct_page_writer *w, struct ct_change *c) {
     switch (c->kind) {
     case CT_CHANGE_INSTALL:
         (void)ct_page_writer_patch(w, &c->record->plan, true);
@@ -165,12 +165,12 @@ static int write_all(struct ct_hooks *set, struct ct_page_writer *w) {
     size_t done = 0;
     int status = 0;
     while (!status && done < set->change_count)
-        status = carry_out(w, &set->changes[done++]);
+        status = carry_out_change(w, &set->changes[done++]);
     if (!status)
         status = ct_page_writer_flush(w);
     if (status) {
         while (done-- > 0)
-            undo(w, &set->changes[done]);
+            undo_change(w, &set->changes[done]);
         (void)ct_page_writer_flush(w);
     }
     return status;

@@ -118,7 +118,7 @@ static void forget_pointer(struct ct_block *b) {
     refresh_owner(b);
 }
 
-static void retire(struct ct_runtime *rt, struct ct_block *b) {
+static void retire_block(struct ct_runtime *rt, struct ct_block *b) {
     rt->retired.guarded_calls += b->counters->guarded_calls;
     rt->retired.deep_calls += b->counters->deep_calls;
     rt->retired.left_frames += b->counters->left_frames;
@@ -148,7 +148,7 @@ static void retire_ended(struct ct_runtime *rt, struct ct_block *b, int tid) {
     }
     ct_event_drain(b);
     ct_runtime_lock(rt);
-    retire(rt, b);
+    retire_block(rt, b);
     ct_runtime_unlock(rt);
 }
 
@@ -209,7 +209,7 @@ static void restart_after_fork(struct ct_runtime *rt, struct ct_block *own) {
         if (b == own || !b->in_use || b->in_use == CT_BLOCK_STRAY)
             continue;
         ct_event_forget(b);
-        retire(rt, b);
+        retire_block(rt, b);
     }
 }
 

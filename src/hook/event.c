@@ -62,7 +62,7 @@ static bool is_filled(const struct ct_event *e) {
 
 /* Delivers the filled slots in [delivered, used). At the end of a buffer that is still being written, empty slots are
  * left for later. Counts the empty slots that are skipped. */
-static void deliver(struct ct_block *b, struct ct_buffer *buffer, size_t used, bool growing) {
+static void deliver_buffer(struct ct_block *b, struct ct_buffer *buffer, size_t used, bool growing) {
     struct ct_runtime *rt = b->runtime;
     size_t end = used / CT_EVENT_SIZE, at = buffer->delivered / CT_EVENT_SIZE;
     while (growing && end > at && !is_filled(&buffer->events[end - 1]))
@@ -103,7 +103,7 @@ static struct ct_buffer *pop_full(struct ct_block *b, bool everything) {
     return buffer;
 }
 
-static void recycle(struct ct_block *b, struct ct_buffer *buffer) {
+static void recycle_buffer(struct ct_block *b, struct ct_buffer *buffer) {
     clear_buffer(buffer, b->event_bit);
     lock(b);
     buffer->next = b->spare;
@@ -114,8 +114,8 @@ static void recycle(struct ct_block *b, struct ct_buffer *buffer) {
 static void deliver_full(struct ct_block *b, bool everything) {
     struct ct_buffer *buffer;
     while ((buffer = pop_full(b, everything))) {
-        deliver(b, buffer, b->event_bit, false);
-        recycle(b, buffer);
+        deliver_buffer(b, buffer, b->event_bit, false);
+        recycle_buffer(b, buffer);
     }
 }
 
@@ -144,7 +144,7 @@ void ct_event_drain(struct ct_block *b) {
         unlock(b);
     } while (again);
     if (active)
-        deliver(b, active, cursor & b->event_bit ? cursor - (uint64_t)active->events : b->event_bit, true);
+        deliver_buffer(b, active, cursor & b->event_bit ? cursor - (uint64_t)active->events : b->event_bit, true);
     end_deliver(b);
 }
 
@@ -162,7 +162,7 @@ void ct_event_reset(struct ct_block *b) {
     while (b->full) {
         struct ct_buffer *buffer = b->full;
         b->full = buffer->next;
-        recycle(b, buffer);
+        recycle_buffer(b, buffer);
     }
     b->full_last = NULL;
     b->full_count = 0;
@@ -180,7 +180,7 @@ static void drop_oldest(struct ct_block *b) {
     while (b->full_count > 1) {
         struct ct_buffer *buffer = pop_full(b, true);
         if (buffer)
-            recycle(b, buffer);
+            recycle_buffer(b, buffer);
     }
 }
 
@@ -198,7 +198,7 @@ static void retire_active(struct ct_block *b) {
 }
 
 /* Puts a zeroed buffer in place of the full one. Signals are blocked. */
-static bool swap(struct ct_block *b) {
+static bool swap_buffer(struct ct_block *b) {
     lock(b);
     struct ct_buffer *fresh = b->spare;
     if (fresh)
@@ -227,7 +227,7 @@ static struct ct_event *take_slot(struct ct_block *b) {
 
 static struct ct_event *take_fresh_slot(struct ct_block *b) {
     uint64_t mask = ct_os_block_signals();
-    bool ok = (b->cursor & b->event_bit) || swap(b); /* a handler may have swapped before us */
+    bool ok = (b->cursor & b->event_bit) || swap_buffer(b); /* a handler may have swapped before us */
     struct ct_event *e = ok ? take_slot(b) : NULL;
     if (!e) {
         b->cursor = 0; /* no memory: the cursor must not grow until it looks valid again */

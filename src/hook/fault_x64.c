@@ -103,7 +103,7 @@ static struct ct_fault_world own_world(void) {
         .code = read_stubs, .data = read_own, .hooks = (uint64_t)runtime->hooks, .block = (uint64_t)ct_block_found()};
 }
 
-static void exchange(struct context *c, struct ct_fault_state *s, bool write) {
+static void exchange_registers(struct context *c, struct ct_fault_state *s, bool write) {
     uint64_t *const order[16] = {&c->rax, &c->rcx, &c->rdx, &c->rbx, &c->rsp, &c->rbp, &c->rsi, &c->rdi,
                                  &c->r8,  &c->r9,  &c->r10, &c->r11, &c->r12, &c->r13, &c->r14, &c->r15};
     for (unsigned i = 0; i < 16; i++)
@@ -172,14 +172,14 @@ uint64_t ct_fault_delivered(uint64_t signal, uint64_t *info, struct context *c) 
     if (!runtime->holds_stubs(pc, 1))
         return handler;
     const struct ct_fault_world world = own_world();
-    exchange(c, &state, false);
+    exchange_registers(c, &state, false);
     enum ct_fault_place place = ct_fault_recover(&world, &state);
     bool ours = (place == CT_FAULT_ENTERING || place == CT_FAULT_LEAVING) && is_stack_end(c, &state);
     if (ours)
         skip_recording(signal, place, &state);
     else if (place != CT_FAULT_MOVED)
         return handler;
-    exchange(c, &state, true);
+    exchange_registers(c, &state, true);
     if (ours)
         return 0;
     if (info[ADDRESS] == pc) /* without SA_SIGINFO nobody reads it */

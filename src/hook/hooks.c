@@ -150,7 +150,7 @@ void ct_hooks_destroy(struct ct_hooks *set) {
 /* ---- one function ---- */
 
 /* Finds the function's index in its module, or the end of what may be taken for a function. */
-static int locate(struct ct_hook_module *m, uint64_t function, size_t *index, uint64_t *end) {
+static int locate_function(struct ct_hook_module *m, uint64_t function, size_t *index, uint64_t *end) {
     long found = ct_scan_find(&m->scan, function);
     if (found >= 0) {
         *index = (size_t)found;
@@ -195,7 +195,7 @@ static int plan_one(struct ct_hooks *set, uint64_t function, enum ct_hook_action
     if (!status && ct_hook_is_own(m, function))
         status = CT_ERR_OWN_CODE;
     if (!status)
-        status = locate(m, function, &index, &end);
+        status = locate_function(m, function, &index, &end);
     if (!status)
         status = ct_set_plan(set, m, index, function, end, action, detour, false, &skip);
     set->plan_ns += ct_os_nanoseconds() - start;

@@ -284,7 +284,7 @@ static void free_module(struct ct_hook_module *m) {
     free(m);
 }
 
-static int finish(struct ct_hook_code_map *map, struct ct_hook_module *m, int status) {
+static int finish_module(struct ct_hook_code_map *map, struct ct_hook_module *m, int status) {
     if (!status)
         status = run_scan(m);
     if (!status)
@@ -319,7 +319,7 @@ int ct_hook_module_at(struct ct_hook_code_map *map, uint64_t address, struct ct_
     if (!status)
         find_own_code(m, s.is_program);
     *out = m;
-    return finish(map, m, status);
+    return finish_module(map, m, status);
 }
 
 int ct_hook_module_named(struct ct_hook_code_map *map, const char *name, struct ct_hook_module **out) {

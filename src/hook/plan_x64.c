@@ -75,7 +75,7 @@ static uint64_t padding_end(const struct ct_scan *s, uint64_t function, uint64_t
     return at;
 }
 
-static void take(struct ct_scan *s, uint64_t from, uint64_t to) {
+static void take_padding(struct ct_scan *s, uint64_t from, uint64_t to) {
     for (uint64_t at = from; at < to; at++)
         ct_scan_set(s, s->taken, at);
 }
@@ -92,7 +92,7 @@ static uint64_t take_springboard(struct ct_scan *s, uint64_t next) {
         for (uint64_t at = limit - JUMP_SIZE; at >= low && at >= from; at--) {
             if (at > to || any_within(s, s->taken, at, at + JUMP_SIZE))
                 continue;
-            take(s, at, at + JUMP_SIZE);
+            take_padding(s, at, at + JUMP_SIZE);
             return at;
         }
     }
@@ -322,7 +322,7 @@ static enum ct_hook_skip_reason plan_long(const struct ct_plan_request *r, struc
     if (reason)
         return reason;
     struct ct_patch *p = add_patch(r->scan, plan, place, need);
-    take(r->scan, r->end, place + need);
+    take_padding(r->scan, r->end, place + need);
     put_jump(p, 0, plan->stub);
     if (two_jumps)
         put_jump(p, JUMP_SIZE, plan->body);

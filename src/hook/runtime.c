@@ -21,7 +21,7 @@ void ct_event_fill(struct ct_event *e, uint32_t hook, uint32_t tag) {
 }
 
 /* Like the shared code. */
-static uint32_t numbered(struct ct_block *b, uint32_t kind) {
+static uint32_t numbered_tag(struct ct_block *b, uint32_t kind) {
     return __atomic_fetch_add(&b->ordinal, CT_TAG_STEP, __ATOMIC_RELAXED) | kind;
 }
 
@@ -37,7 +37,7 @@ static uint32_t tag_of(struct ct_block *b, uint32_t hook, uint32_t kind, const s
     if (!note)
         return kind;
     if (!b->rules || !b->budgets || !is_over_limit(b, hook, kind, note))
-        return numbered(b, kind);
+        return numbered_tag(b, kind);
     b->counters->limited++;
     return kind;
 }
@@ -72,7 +72,7 @@ struct saved_call {
     struct ct_block *block;
 };
 
-static void call(void *arg, void *vectors) {
+static void call_function(void *arg, void *vectors) {
     const struct saved_call *c = arg;
     (void)vectors;
     c->fn(c->arg);
@@ -81,7 +81,7 @@ static void call(void *arg, void *vectors) {
 static uint64_t call_saved_on_stack(uint64_t arg, uint64_t unused) {
     (void)unused;
     struct saved_call *c = (struct saved_call *)arg;
-    ct_hook_call_saved(c->block->vectors, call, c);
+    ct_hook_call_saved(c->block->vectors, call_function, c);
     return 0;
 }
 
@@ -89,7 +89,7 @@ void ct_runtime_call_out(struct ct_block *b, void (*fn)(void *), void *arg) {
     bool guarded = b->attention & CT_ATTENTION_GUARD;
     struct saved_call c = {fn, arg, b};
     if (guarded) { /* we are already on the slow stack or in a listener */
-        ct_hook_call_saved(b->vectors, call, &c);
+        ct_hook_call_saved(b->vectors, call_function, &c);
         return;
     }
     uint64_t mask = ct_block_mask(b); /* one user of the slow stack at a time */
@@ -331,7 +331,7 @@ static void go_blind(struct ct_block *b, uint64_t slot) {
     ct_block_unmask(b, mask);
 }
 
-static void act(struct ct_block *b, enum ct_special special, uint64_t slot, const uint64_t argument[3]) {
+static void act_on_special(struct ct_block *b, enum ct_special special, uint64_t slot, const uint64_t argument[3]) {
     switch (special) {
     case CT_SPECIAL_NONE:
         break;
@@ -389,8 +389,8 @@ static void call_listener(struct ct_block *b, callback *fn, struct ct_cpu_contex
     ct_block_unattend(b, CT_ATTENTION_GUARD);
 }
 
-static void notify(struct ct_block *b, bool returning, struct ct_cpu_context *cpu, struct ct_shadow *e,
-                   uint32_t depth) {
+static void notify_listener(struct ct_block *b, bool returning, struct ct_cpu_context *cpu, struct ct_shadow *e,
+                            uint32_t depth) {
     uint32_t number = ct_shadow_number(e);
     const struct ct_hook_entry *hook = &b->runtime->hooks[number];
     callback *fn = returning ? hook->listener.on_return : hook->listener.on_call;
@@ -418,13 +418,13 @@ uint64_t ct_hook_on_call(struct ct_cpu_context *cpu, uint64_t slot, uint64_t stu
     bool seen = observing_block(slot) && hook->flavor == CT_ACTION_LISTEN;
     if (seen && hook->entry_only) {
         struct ct_shadow e = {.slot = slot, .ret = ct_frame_of_call(slot), .stub = stub};
-        notify(b, false, cpu, &e, ct_shadow_depth(b, b->top));
+        notify_listener(b, false, cpu, &e, ct_shadow_depth(b, b->top));
     }
     uint64_t go = CT_GO_BODY;
     if (seen && !hook->entry_only) {
         struct ct_shadow *e = ct_shadow_enter(b, slot, stub);
         if (e) {
-            notify(b, false, cpu, e, ct_shadow_depth(b, e));
+            notify_listener(b, false, cpu, e, ct_shadow_depth(b, e));
             go = CT_GO_OBSERVED;
         } else {
             b->counters->deep_calls++;
@@ -433,7 +433,7 @@ uint64_t ct_hook_on_call(struct ct_cpu_context *cpu, uint64_t slot, uint64_t stu
     /* last: functions that the listener called would take a contested block back */
     uint64_t arguments[3];
     ct_cpu_first_arguments(cpu, arguments);
-    act(b, hook->special, slot, arguments);
+    act_on_special(b, hook->special, slot, arguments);
     return go;
 }
 
@@ -452,7 +452,7 @@ uint64_t ct_hook_on_return(struct ct_cpu_context *cpu, uint64_t slot) {
         if (b->runtime->hooks[number].flavor == CT_ACTION_RECORD)
             ct_event_write(b, number, CT_EVENT_RETURN);
         else
-            notify(b, true, cpu, &found, depth);
+            notify_listener(b, true, cpu, &found, depth);
     }
     return found.ret;
 }
@@ -496,7 +496,7 @@ static uint64_t enter_silently(struct ct_block *b, uint64_t slot, uint64_t stub)
     return entered ? CT_GO_OBSERVED : CT_GO_BODY;
 }
 
-static bool looks(enum ct_special special) {
+static bool looks_at_callers(enum ct_special special) {
     return special == CT_SPECIAL_LOOK || special == CT_SPECIAL_TRACE;
 }
 
@@ -538,15 +538,15 @@ uint64_t ct_hook_special(uint64_t slot, uint64_t stub, struct ct_special_frame *
         if (seen)
             ct_event_write(b, stub_number(stub), CT_EVENT_CALL); /* the last event: the call stays open */
         go_blind(b, slot);
-        act(b, hook->special, slot, arguments);
+        act_on_special(b, hook->special, slot, arguments);
         return CT_GO_BODY;
     }
-    if (looks(hook->special) && !(b->attention & CT_ATTENTION_GUARD))
+    if (looks_at_callers(hook->special) && !(b->attention & CT_ATTENTION_GUARD))
         return enter_look(b, slot, stub, frame, seen, note);
     if (seen)
         go = enter_special(b, slot, stub, hook->entry_only, note);
     if (hook->special == CT_SPECIAL_CLONE || hook->special == CT_SPECIAL_CLONES)
         before_thread(b, slot, arguments);
-    act(b, hook->special, slot, arguments);
+    act_on_special(b, hook->special, slot, arguments);
     return go;
 }

@@ -466,7 +466,7 @@ static bool sets_gs(const struct ct_x64_insn *insn) {
     return insn->map == 0 && insn->opcode == 0x8e && extension == 5;
 }
 
-static int visit(struct walk *w, const struct ct_x64_insn *insn, uint64_t at) {
+static int visit_insn(struct walk *w, const struct ct_x64_insn *insn, uint64_t at) {
     note_trace(w, insn);
     if (w->func && at == w->func->start && sets_stack(insn))
         w->func->flags |= CT_SCAN_SETS_STACK;
@@ -562,7 +562,7 @@ static int walk_range(struct walk *w, uint64_t from, uint64_t to) {
             at++;
             continue;
         }
-        int status = visit(w, &insn, at);
+        int status = visit_insn(w, &insn, at);
         if (status)
             return status;
         if (insn.kind != CT_INSN_NOP)

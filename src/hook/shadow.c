@@ -201,7 +201,7 @@ void ct_shadow_release(struct ct_block *b) {
 }
 
 /* Called when a slow path has finished its changes: stubs go on with the events of the running stack. */
-static void finish(struct ct_block *b) {
+static void finish_changes(struct ct_block *b) {
     ct_stacks_trim(b);
     ct_stacks_compact(b); /* where only walks are seen, no call does it */
     ct_stacks_tell(b, b->stacks->running);
@@ -322,7 +322,7 @@ static void close_reused(struct ct_block *b, uint64_t slot) {
 }
 
 /* Fills a claimed entry. */
-static void fill(struct ct_shadow *e, uint64_t slot, uint64_t stub) {
+static void fill_entry(struct ct_shadow *e, uint64_t slot, uint64_t stub) {
     e->ret = ct_frame_of_call(slot);
     e->stub = stub;
     e->data = 0;
@@ -330,13 +330,13 @@ static void fill(struct ct_shadow *e, uint64_t slot, uint64_t stub) {
     e->slot = slot;
 }
 
-static struct ct_shadow *push(struct ct_block *b, uint64_t slot, uint64_t stub) {
+static struct ct_shadow *push_entry(struct ct_block *b, uint64_t slot, uint64_t stub) {
     struct ct_shadow *e = b->top;
     if (e >= b->limit)
         return NULL;
     b->top = e + 1;
     barrier();
-    fill(e, slot, stub);
+    fill_entry(e, slot, stub);
     return e;
 }
 
@@ -350,7 +350,7 @@ static struct ct_shadow *push_fast(struct ct_block *b, uint64_t slot, uint64_t s
         b->top = e;
         return NULL;
     }
-    fill(e, slot, stub);
+    fill_entry(e, slot, stub);
     return e;
 }
 
@@ -366,7 +366,7 @@ struct ct_shadow *ct_shadow_enter(struct ct_block *b, uint64_t slot, uint64_t st
         (void)close_left_region(b, slot);
         close_reused(b, slot);
     }
-    struct ct_shadow *e = push(b, slot, stub);
+    struct ct_shadow *e = push_entry(b, slot, stub);
     if (e)
         ct_stacks_extend(b, slot);
     ct_stacks_tell(b, b->stacks->running);
@@ -500,7 +500,7 @@ bool ct_shadow_leave(struct ct_block *b, uint64_t slot, uint64_t resume, struct 
         ok = find_elsewhere(b, slot, resume, found);
         *depth = ct_shadow_depth(b, b->top);
     }
-    finish(b);
+    finish_changes(b);
     ct_block_unmask(b, mask);
     return ok;
 }
@@ -508,7 +508,7 @@ bool ct_shadow_leave(struct ct_block *b, uint64_t slot, uint64_t resume, struct 
 void ct_shadow_close_range(struct ct_block *b, uint64_t low, uint64_t high) {
     uint64_t mask = ct_block_mask(b);
     close_places(b, b->base + 1, low, high, 0);
-    finish(b);
+    finish_changes(b);
     ct_block_unmask(b, mask);
 }
 
@@ -540,7 +540,7 @@ void ct_shadow_return_range(struct ct_block *b, uint64_t low, uint64_t high) {
         if (!is_continued(e, high, &expected))
             end_unseen(b, e);
     }
-    finish(b);
+    finish_changes(b);
     ct_block_unmask(b, mask);
 }
 
@@ -551,7 +551,7 @@ void ct_shadow_prune(struct ct_block *b, uint64_t sp) {
     struct ct_shadow *e;
     while ((e = ct_stacks_newest(b, stack)) && ct_shadow_place(e) < sp)
         close_entry(b, e, false);
-    finish(b);
+    finish_changes(b);
     ct_block_unmask(b, mask);
 }
 
@@ -571,7 +571,7 @@ void ct_shadow_settle(struct ct_block *b, uint64_t slot) {
         close_left(b, slot);
     else
         (void)close_left_region(b, slot);
-    finish(b);
+    finish_changes(b);
     ct_block_unmask(b, mask);
 }
 
@@ -660,7 +660,7 @@ void ct_shadow_give_up(struct ct_block *b) {
         park(b, e); /* in case it is another stack's after all */
         end_unseen(b, e);
     }
-    finish(b);
+    finish_changes(b);
     ct_block_unmask(b, mask);
 }
 

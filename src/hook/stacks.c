@@ -69,7 +69,7 @@ static uint32_t place_in_order(struct ct_stacks *s, uint64_t slot) {
     return ct_stack_order_find(s->order, s->count, pool, slot, &s->steps);
 }
 
-static void list(struct ct_stacks *s, uint32_t stack) {
+static void list_stack(struct ct_stacks *s, uint32_t stack) {
     ct_stack_order_add(s->order, &s->count, place_in_order(s, s->pool[stack].high), stack);
     s->pool[stack].listed = 1;
 }
@@ -159,7 +159,7 @@ static void know_home(struct ct_block *b) {
     if (at_home(b, s->pool[s->running].high))
         s->home = s->running;
     else
-        list(s, s->running);
+        list_stack(s, s->running);
 }
 
 uint32_t ct_stacks_find(struct ct_block *b, uint64_t slot) {
@@ -226,7 +226,7 @@ void ct_stacks_trim(struct ct_block *b) {
 /* ---- switching ---- */
 
 /* The region's frames join the chain of their stack. */
-static bool settle(struct ct_block *b) {
+static bool settle_region(struct ct_block *b) {
     struct ct_stacks *s = b->stacks;
     for (struct ct_shadow *e = ct_stacks_region(b); e < b->top; e++, s->steps++)
         if (ct_shadow_in_flight(e) || e->slot == CT_SLOT_CLAIMED)
@@ -245,7 +245,7 @@ static bool settle(struct ct_block *b) {
 
 /* Frames that will return next come back into the region: no other thread looks for them, since their stack runs
  * here. */
-static void revive(struct ct_block *b) {
+static void revive_frames(struct ct_block *b) {
     struct ct_stacks *s = b->stacks;
     struct ct_shadow *frames[CHAIN_LIMIT], *e = ct_stacks_newest(b, s->running);
     uint32_t n = 0;
@@ -288,7 +288,7 @@ static void set_floor(struct ct_block *b) {
 static bool change_to(struct ct_block *b, uint32_t stack, uint64_t slot) {
     struct ct_stacks *s = b->stacks;
     uint32_t before = s->running;
-    if (!settle(b))
+    if (!settle_region(b))
         return false;
     bool fresh = stack == CT_NO_STACK;
     if (fresh)
@@ -299,9 +299,9 @@ static bool change_to(struct ct_block *b, uint32_t stack, uint64_t slot) {
     if (fresh && at_home(b, slot))
         s->home = stack;
     else if (fresh)
-        list(s, stack);
+        list_stack(s, stack);
     ct_stacks_trim(b);
-    revive(b);
+    revive_frames(b);
     return true;
 }
 

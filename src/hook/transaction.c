@@ -67,7 +67,7 @@ static void forget_unloaded(struct ct_hooks *set) {
     }
 }
 
-static void begin(struct ct_hooks *set) {
+static void begin_transaction(struct ct_hooks *set) {
     forget_unloaded(set);
     set->in_transaction = true;
     set->skips_before = set->skip_count;
@@ -89,7 +89,7 @@ static void settle_states(struct ct_hooks *set) {
     }
 }
 
-static int commit(struct ct_hooks *set) {
+static int commit_transaction(struct ct_hooks *set) {
     int status = set->failure;
     if (!status && set->change_count)
         status = ct_set_plan_services(set);
@@ -112,7 +112,7 @@ int ct_hooks_begin(struct ct_hooks *set) {
         return g.status;
     if (set->in_transaction)
         return ct_set_unlock(set, g, CT_ERR_BAD_STATE);
-    begin(set);
+    begin_transaction(set);
     return ct_set_unlock(set, g, 0);
 }
 
@@ -120,7 +120,7 @@ int ct_hooks_commit(struct ct_hooks *set) {
     struct ct_set_guard g = ct_set_lock(set);
     if (g.status)
         return g.status;
-    return ct_set_unlock(set, g, set->in_transaction ? commit(set) : CT_ERR_BAD_STATE);
+    return ct_set_unlock(set, g, set->in_transaction ? commit_transaction(set) : CT_ERR_BAD_STATE);
 }
 
 void ct_hooks_abort(struct ct_hooks *set) {
@@ -146,14 +146,14 @@ int ct_set_finish_single(struct ct_hooks *set, bool single, int result) {
         set->in_transaction = false;
         return result;
     }
-    int status = commit(set);
+    int status = commit_transaction(set);
     return status ? status : result;
 }
 
 bool ct_set_begin_single(struct ct_hooks *set) {
     bool single = !set->in_transaction;
     if (single)
-        begin(set);
+        begin_transaction(set);
     return single;
 }
 
