@@ -335,7 +335,7 @@ static void replace_chunk(struct ct_block *b, uint64_t cursor, uint32_t fresh, u
     struct ct_shm_chunk *c = &lane.chunks[fresh];
     uint32_t generation = full_generation(cursor);
     c->depth = open_frames(b, kind);
-    c->stack = b->told_stack;
+    c->stack = b->reported_stack;
     c->exhausted = lane.threads[b->lane_slot].lost[CT_LOSS_POOL_EXHAUSTED];
     __atomic_store_n(&c->number, last_number(cursor) + 1, __ATOMIC_RELEASE);
     uint64_t taken = c->word;

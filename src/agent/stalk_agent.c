@@ -97,7 +97,7 @@ static void begin_follower(struct follower *f) {
     f->block.base =
         (struct ct_shadow *)(uintptr_t)sizeof(struct ct_shadow); /* never followed: depths are differences */
     f->block.top = f->block.base + 1;
-    f->block.told_stack = f->stack;
+    f->block.reported_stack = f->stack;
     f->stamp = 0;
     ct_event_begin(&f->block);
 }
@@ -240,7 +240,7 @@ static void leave_frames(struct follower *f, int32_t depth, uint64_t stamp) {
 
 static void change_stack(struct follower *f, const struct ct_stalker_event *e) {
     suspend_frames(f);
-    f->stack = f->block.told_stack = (uint32_t)e->target;
+    f->stack = f->block.reported_stack = (uint32_t)e->target;
     refill_frames(f);
     write_event(f, f->stack, CT_EVENT_STACK, f->stamp);
     if (e->location) /* a new one */
@@ -382,7 +382,7 @@ static void on_stop(void *user, int tid, int status) {
     if (!f)
         return;
     ct_event_drain(&f->block);
-    f->open = f->stack = f->block.told_stack = 0;
+    f->open = f->stack = f->block.reported_stack = 0;
     forget_chains(f);
     __atomic_store_n(&f->tid, 0, __ATOMIC_RELEASE); /* its memory can serve another thread */
 }

@@ -162,7 +162,7 @@ struct ct_block {
     uint64_t guard_sp;            /* stack pointer when the guard was set: shows that a listener has jumped away */
     uint64_t home_low, home_high; /* the thread's own stack; 0 until needed */
     struct ct_stacks *stacks;     /* which frames are on which stack (stacks.h); NULL: no shadow stack */
-    uint32_t told_stack;          /* the stack that was last reported: the events that follow are on it */
+    uint32_t reported_stack;      /* the stack that was last reported: the events that follow are on it */
     uint64_t slow_stack;          /* top of the stack that slow paths use */
     /* Event buffers: the active one; full ones, oldest first; spare ones. Lists under event_lock. */
     struct ct_buffer *active, *full, *full_last, *spare;
@@ -210,8 +210,8 @@ struct ct_runtime {
     uint64_t parked_count;
     struct ct_hooks_statistics retired; /* counters of blocks that were reused */
     uint64_t threads_seen;
-    uint32_t tells_stacks; /* events of kind CT_EVENT_STACK are wanted */
-    uint64_t boot;         /* where the controller finds its tables again (abi/boot_abi.h) */
+    uint32_t reports_stacks; /* events of kind CT_EVENT_STACK are wanted */
+    uint64_t boot;           /* where the controller finds its tables again (abi/boot_abi.h) */
     /* Is this memory of our stubs? Called by fault handlers. */
     bool (*holds_stubs)(uint64_t at, uint64_t size);
     /* A function of the unwinder that the program uses; NULL until known. */

@@ -116,7 +116,7 @@ uint32_t ct_shadow_depth(const struct ct_block *b, const struct ct_shadow *e) {
         settled = s->settled;
         depth = s->frames + index - settled;
     } while (s->settled != settled);
-    if (index >= settled || b->runtime->tells_stacks)
+    if (index >= settled || b->runtime->reports_stacks)
         return depth; /* only listeners get the depth of a settled one */
     depth = 0;
     for (const struct ct_shadow *x = b->base + 1; x < e; x++)

@@ -47,7 +47,7 @@ void ct_stacks_begin(struct ct_block *b) {
     s->settled = 1;
     s->compact_at = LEAST_GROWTH;
     s->running = new_stack(s, 0);
-    b->told_stack = 0;
+    b->reported_stack = 0;
     b->floor = ~0ull; /* unknown until the first call */
 }
 
@@ -253,7 +253,7 @@ static void revive_frames(struct ct_block *b) {
         frames[n++] = e;
         e = ct_stacks_older(b, e);
     }
-    if (!n || b->top + n + 1 >= b->limit || !b->runtime->tells_stacks)
+    if (!n || b->top + n + 1 >= b->limit || !b->runtime->reports_stacks)
         return; /* listeners get the depths of frames, which follow from their places */
     s->pool[s->running].newest = s->links[ct_stacks_index(b, frames[n - 1])].older;
     while (n-- > 0) {
@@ -397,8 +397,8 @@ void ct_stacks_compact(struct ct_block *b) {
 
 void ct_stacks_tell(struct ct_block *b, uint32_t stack) {
     uint32_t id = b->stacks->pool[stack].id;
-    if (id == b->told_stack || !b->runtime->tells_stacks)
+    if (id == b->reported_stack || !b->runtime->reports_stacks)
         return;
-    b->told_stack = id;
+    b->reported_stack = id;
     ct_event_write(b, id, CT_EVENT_STACK);
 }
