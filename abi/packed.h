@@ -101,7 +101,7 @@ struct __attribute__((packed)) ctp_footer {
 };
 
 #define CTP_AT(type, field, at)                                                                                        \
-    _Static_assert(offsetof(struct type, field) == (at), #type "." #field " stands at byte " #at)
+    _Static_assert(offsetof(struct type, field) == (at), #type "." #field " is at byte " #at)
 #define CTP_SIZE(type, size) _Static_assert(sizeof(struct type) == (size), #type " has " #size " bytes")
 
 CTP_AT(ctp_header, endian, 4);

@@ -393,7 +393,7 @@ void ct_stacks_compact(struct ct_block *b) {
     s->compact_at = 2 * top_index(b) + LEAST_GROWTH;
 }
 
-/* ---- who reads it ---- */
+/* ---- reports to the reader ---- */
 
 void ct_stacks_tell(struct ct_block *b, uint32_t stack) {
     uint32_t id = b->stacks->pool[stack].id;

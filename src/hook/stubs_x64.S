@@ -494,7 +494,7 @@ NAME(code):
     CHECK_BUDGET 1
   .endif
 
-    /* A handler came and has left its frames: its stack walk let them return unseen. */
+    /* A handler came, and entries of its frames are left: its stack walk let them return unseen. */
 18: subq $CT_SHADOW_SIZE, BLOCK(CT_BLOCK_TOP)
     jmp 15f
 
