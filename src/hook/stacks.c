@@ -199,8 +199,8 @@ static void release_top(struct ct_block *b) {
     b->top--;
 }
 
-/* One entry after the limit is reserved for the bar. Nothing is below the frames of the thread's own stack: the bar
- * shows when a frame of another stack comes there next. */
+/* One entry after the limit is reserved for the bar. The thread's own stack needs no bar if nothing is below its
+ * frames. Another stack does: the bar shows it when a frame of the thread's own stack comes next. */
 static void put_bar(struct ct_block *b) {
     struct ct_stacks *s = b->stacks;
     bool nothing = b->top == b->base + 1 && (!s->known || s->running == s->home);
