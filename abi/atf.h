@@ -25,14 +25,15 @@ enum atf_flags { ATF_HAS_DETAIL = 1u << 0 }; /* of the index header: there is a 
 enum atf_event_kind { ATF_CALL = 1, ATF_RETURN = 2, ATF_EXCEPTION = 3 };
 #define ATF_NO_DETAIL UINT32_MAX
 
-/* call_depth of calls on other stacks than the thread's first one (coroutines, handlers on a stack of their own) has its highest bit
- * set. Such depths come in groups; a stack has one to itself as long as calls are open on it, and another when it is deeper than that. */
+/* call_depth of calls on other stacks than the thread's first one (coroutines, handlers on a stack of their own) has
+ * its highest bit set. Such depths come in groups. A stack has a group to itself as long as calls are open on it, and
+ * gets another one when it is deeper than that. */
 #define ATF_DEPTH_OTHER        0x80000000u
 #define ATF_DEPTH_GROUP        4096u   /* depths in a group */
-#define ATF_DEPTH_GROUPS       524287u /* their number */
+#define ATF_DEPTH_GROUPS       524287u /* how many groups there are */
 #define ATF_DEPTH_OF_GROUP(n)  (ATF_DEPTH_OTHER + (uint32_t)(n)*ATF_DEPTH_GROUP)
 #define ATF_DEPTH_PLACE(depth) ((depth) & (ATF_DEPTH_GROUP - 1)) /* in its group */
-#define ATF_DEPTH_NONE         UINT32_MAX                        /* there were too many to tell */
+#define ATF_DEPTH_NONE         UINT32_MAX /* there were too many stacks: the depth is not known */
 
 /* ---- index.atf ---- */
 
@@ -40,11 +41,11 @@ struct __attribute__((packed)) atf_index_header {
     uint8_t magic[4];
     uint8_t endian, version, arch, os;
     uint32_t flags;
-    uint32_t thread_id; /* the kernel's number of the thread */
+    uint32_t thread_id; /* as the kernel numbers it */
     uint8_t clock_type;
     uint8_t reserved[7];
     uint32_t event_size;
-    uint32_t event_count; /* this and what follows it: 0 until the file is finished, events_offset apart */
+    uint32_t event_count; /* this and the fields after it, except events_offset: 0 until the file is finished */
     uint64_t events_offset;
     uint64_t footer_offset;
     uint64_t time_start_ns;
@@ -73,12 +74,12 @@ struct __attribute__((packed)) atf_index_footer {
 /* ---- detail.atf ---- */
 
 enum atf_detail_type { ATF_DETAIL_CALL = 3, ATF_DETAIL_RETURN = 4, ATF_DETAIL_SIGNAL = 5 };
-/* VECTORS: 8 vector registers of 16 bytes follow the stack bytes. STRINGS is kept free for texts that arguments point to: they
- * would follow all else. */
+/* VECTORS: 8 vector registers of 16 bytes follow the stack bytes. STRINGS is reserved for texts that arguments point
+ * to: they would follow everything else. */
 enum atf_detail_flags { ATF_DETAIL_VECTORS = 1u << 0, ATF_DETAIL_STRINGS = 1u << 1 };
 enum {
     ATF_DETAIL_STACK_MAX = 512,    /* stack bytes of a record */
-    ATF_DETAIL_LENGTH_MAX = 16384, /* total_length of any record: beyond it, it is damage */
+    ATF_DETAIL_LENGTH_MAX = 16384, /* total_length of any record: a larger one is damage */
     /* of a signal record */
     ATF_DETAIL_SIGNAL_REGISTERS_X64 = 18, /* rax rcx rdx rbx rsp rbp rsi rdi r8 to r15, rip, rflags */
     ATF_DETAIL_SIGNAL_REGISTERS_A64 = 34, /* x0 to x30, sp, pc, pstate */
@@ -90,16 +91,16 @@ struct __attribute__((packed)) atf_detail_header {
     uint8_t endian, version, arch, os;
     uint32_t flags;
     uint32_t thread_id;
-    uint32_t detail_seq_start; /* of its first event: 0, but for detail_2.atf and so on */
+    uint32_t detail_seq_start; /* of its first event: 0, except in detail_2.atf and so on */
     uint64_t events_offset;
-    uint64_t event_count;     /* this and what follows it: 0 until the file is finished */
+    uint64_t event_count;     /* this and the fields after it: 0 until the file is finished */
     uint64_t bytes_length;    /* of events */
     uint64_t index_seq_start; /* of its first and last event that has one */
     uint64_t index_seq_end;
     uint8_t reserved1[4];
 };
 
-/* What every detail event begins with. */
+/* Every detail event begins with this. */
 struct __attribute__((packed)) atf_detail_event {
     uint32_t total_length; /* this field included */
     uint16_t event_type;   /* enum atf_detail_type */
@@ -140,7 +141,7 @@ struct __attribute__((packed)) atf_detail_footer {
 };
 
 #define ATF_AT(type, field, at)                                                                                        \
-    _Static_assert(offsetof(struct type, field) == (at), #type "." #field " stands at byte " #at)
+    _Static_assert(offsetof(struct type, field) == (at), #type "." #field " is at byte " #at)
 #define ATF_SIZE(type, size) _Static_assert(sizeof(struct type) == (size), #type " has " #size " bytes")
 
 ATF_AT(atf_index_header, magic, 0);

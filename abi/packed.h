@@ -1,9 +1,9 @@
-/* The packed index: the events of index.atf in a tenth of the bytes and less. Little-endian, packed, freestanding.
+/* The packed index: the events of index.atf in a tenth of the bytes or less. Little-endian, packed, freestanding.
  * docs/TRACE-FORMAT.md explains it.
  *
  *   index.ctp = header (64), blocks (each a multiple of 8 bytes), footer (64)
  *
- * A block's bytes never depend on another block's. Files of others are read with this: nothing here may move. */
+ * A block's bytes never depend on another block's. We read files that others wrote: nothing here may move. */
 #ifndef CT_ABI_PACKED_H
 #define CT_ABI_PACKED_H
 
@@ -20,7 +20,7 @@ struct __attribute__((packed)) ctp_header {
     uint8_t magic[4];
     uint8_t endian, version, arch, os; /* as in struct atf_index_header */
     uint32_t flags;                    /* enum atf_flags */
-    uint32_t thread_id;                /* the kernel's number of the thread */
+    uint32_t thread_id;                /* as the kernel numbers it */
     uint8_t clock_type;                /* enum atf_clock */
     uint8_t reserved0[7];
     uint64_t first_seq; /* position in the thread of the first event of this file */
@@ -30,48 +30,49 @@ struct __attribute__((packed)) ctp_header {
 
 enum ctp_block_type {
     CTP_EVENTS = 1,
-    CTP_LINKS = 2, /* detail_seq of events, wherever in the thread they stand */
+    CTP_LINKS = 2, /* detail_seq of events, wherever in the thread they are */
     CTP_TABLE = 3, /* where blocks are */
-    CTP_STACK = 4, /* first block of a segment: functions of the calls that are open where it begins, outermost first */
+    /* first block of a segment: functions of the calls that are open at its beginning, outermost first */
+    CTP_STACK = 4,
 };
 
 struct __attribute__((packed)) ctp_block {
     uint8_t magic[4];
-    uint32_t header_crc; /* of the bytes behind this field up to the payload */
-    uint32_t size;       /* of all of the block, a multiple of 8 */
+    uint32_t header_crc; /* of the bytes after this field, up to the payload */
+    uint32_t size;       /* of the whole block, a multiple of 8 */
     uint32_t payload_crc;
     uint8_t type; /* enum ctp_block_type */
     uint8_t reserved[3];
-    uint32_t count;     /* of events, links, entries, functions */
-    uint64_t first_seq; /* events, links: lowest position; stack: where it is valid */
+    uint32_t count;     /* number of events, links, entries or functions */
+    uint64_t first_seq; /* events, links: lowest position; stack: the position where it is valid */
     uint64_t time_first_ns;
     uint64_t time_last_ns; /* of the first and last event */
     uint32_t depth;        /* events, stack: frames open before the first event */
     uint32_t span;         /* events, links: highest position - first_seq */
 };
 
-#define CTP_BLOCK_EVENTS 65536u      /* at most, in one block */
-#define CTP_BLOCK_BYTES  (16u << 20) /* at most, for one block */
+#define CTP_BLOCK_EVENTS 65536u      /* in one block, at most */
+#define CTP_BLOCK_BYTES  (16u << 20) /* for one block, at most */
 
 /* ---- columns of a block of events ---- */
 
 /* One byte for each event, more where a function has a code that takes two:
- *   RETURN  of the innermost call of this block that is open
+ *   RETURN  of the innermost open call of this block
  *   ODD     everything else: its fields are in the column of odd events
  *   LEFT    no event: the innermost open call has ended without one (its function is entry-only)
  *   CALL    + code: call of the function with that code, at the depth that is reached
- *   LONG    + code >> 8, then a byte: the same for codes from CTP_CALL_CODES on */
+ *   LONG    + code >> 8, then a byte: a call too, for codes from CTP_CALL_CODES on */
 enum { CTP_RETURN = 0, CTP_ODD = 1, CTP_LEFT = 2, CTP_CALL = 3, CTP_LONG = 224 };
 #define CTP_CALL_CODES (CTP_LONG - CTP_CALL)
 #define CTP_CODES      (CTP_CALL_CODES + (256u - CTP_LONG) * 256u)
 
-/* Time since the event before, in one byte below SHORT; two below SHORT + (LONG - SHORT) * 256; else a byte LONG + n and n + 1
- * bytes. What the shorter forms can tell is subtracted. */
+/* Time since the previous event: one byte if below SHORT; two if below SHORT + (LONG - SHORT) * 256; else a byte LONG +
+ * n and n + 1 bytes. What the shorter forms can express is subtracted. */
 enum { CTP_TIME_SHORT = 192, CTP_TIME_LONG = 248 };
 
 /* ---- the end ---- */
 
-/* Of a block of the table. */
+/* An entry of the table: where a block is. */
 struct __attribute__((packed)) ctp_entry {
     uint64_t offset;
     uint64_t first_seq;
@@ -85,12 +86,12 @@ struct __attribute__((packed)) ctp_entry {
 
 /* The payload of a CTP_TABLE block: this, then entries in the order of the file. */
 struct __attribute__((packed)) ctp_table {
-    uint64_t previous; /* offset of the table before this one, 0: none */
+    uint64_t previous; /* offset of the previous table; 0: none */
 };
 
 struct __attribute__((packed)) ctp_footer {
     uint8_t magic[4];
-    uint32_t crc; /* of the bytes behind this field */
+    uint32_t crc; /* of the bytes after this field */
     uint64_t table_offset;
     uint64_t event_count;
     uint64_t time_start_ns, time_end_ns;
@@ -100,7 +101,7 @@ struct __attribute__((packed)) ctp_footer {
 };
 
 #define CTP_AT(type, field, at)                                                                                        \
-    _Static_assert(offsetof(struct type, field) == (at), #type "." #field " stands at byte " #at)
+    _Static_assert(offsetof(struct type, field) == (at), #type "." #field " is at byte " #at)
 #define CTP_SIZE(type, size) _Static_assert(sizeof(struct type) == (size), #type " has " #size " bytes")
 
 CTP_AT(ctp_header, endian, 4);

@@ -1,25 +1,24 @@
-/* What the agent (in the target) and the controller share: one memfd, mapped by both.
+/* The memory that the agent (in the target) and the controller share: one memfd, mapped by both.
  *
- *     control block | thread slots | chunk headers | segments, rules, budgets | pool of windows | pool of detail windows
+ *   control block | thread slots | chunk headers | segments, rules, budgets | pool of windows | pool of detail windows
  *
- * Fixed-width fields, offsets from the start, no pointer. Fields are only ever appended; `version` changes when a meaning does.
- * The pool is a row of windows of twice the chunk's size. A chunk's events are the second half of its window, so the address of
- * every slot has the bit `chunk_bytes` set and the first one past the end has not: whether a reserved slot is valid shows in
- * its address alone. First halves are never touched: they cost address space, no memory. The pool is mapped at a multiple of
- * the window's size.
+ * Fields have a fixed width, offsets count from the start, there are no pointers. Fields are only ever appended;
+ * `version` changes when a meaning does. The pool is a row of windows of twice the chunk's size. A chunk's events are
+ * the second half of its window, so the address of every slot has the bit `chunk_bytes` set and the first address past
+ * the end does not: the address alone shows whether a reserved slot is valid. First halves are never touched: they cost
+ * address space, but no memory. The pool is mapped at a multiple of the window's size.
  *
- * A chunk's life is one 64-bit word, changed by compare-and-swap only:
+ * A chunk's state is one 64-bit word, changed only by compare-and-swap:
+ *   FREE → TAKEN (a thread fills the header) → ACTIVE (it is the thread's) → FULL (submitted) → DRAINING → FREE
+ *   FULL → TAKEN: the oldest events are dropped for new ones; TAKEN → FREE: not needed after all
+ * The header is valid while its generation equals the word's. A TAKEN chunk has events only once it has a number. A
+ * handler may jump out of a swap: then a chunk may stay TAKEN although it is in use, or ACTIVE although it is full and
+ * its thread has moved on to the next number. The controller recognizes such chunks by their headers.
  *
- *     FREE → TAKEN (a thread fills the header) → ACTIVE (it is the thread's) → FULL (submitted) → DRAINING → FREE
- *     FULL → TAKEN: the oldest events are dropped for new ones; TAKEN → FREE: not needed after all
- *
- * The header is valid while the generation in it is the word's; a chunk that is TAKEN has events only once it has a number.
- * A handler may jump out of a swap: then a chunk may stay TAKEN although it is in use, or ACTIVE although it is full and
- * its thread has gone on to the next number. The controller knows such chunks by their headers.
- *
- * `drained` in the word is how many events the controller has had (of a TAKEN one: the slot of the thread that took it). It takes events of an ACTIVE chunk by raising it, after it
- * has copied them: if the word has changed meanwhile, the copy is worth nothing. So each event is counted exactly once, as
- * written or as lost, whoever is faster. FREE chunks are zero: whoever frees one has cleared it. */
+ * `drained` in the word is the number of events that the controller has taken (in a TAKEN chunk: the slot of the thread
+ * that took it). The controller takes events of an ACTIVE chunk by raising `drained` after it has copied them: if the
+ * word has changed meanwhile, the copy is worthless. So each event is counted exactly once, as written or as lost,
+ * whichever side is faster. FREE chunks are zero: the side that frees a chunk clears it first. */
 #ifndef CT_ABI_SHM_H
 #define CT_ABI_SHM_H
 
@@ -41,15 +40,15 @@ enum ct_chunk_state { CT_CHUNK_FREE, CT_CHUNK_TAKEN, CT_CHUNK_ACTIVE, CT_CHUNK_F
     ((uint64_t)(state) | (uint64_t)(drained) << 8 | (uint64_t)(generation) << 32)
 
 struct ct_shm_chunk {
-    uint64_t word;              /* both */
-    uint64_t number;            /* agent: 1, 2, 3 ... of its thread: what is missing was dropped. 0: not in use yet */
-    uint64_t submitted;         /* agent: counter value when it became FULL */
-    uint32_t thread;            /* agent: slot */
+    uint64_t word;      /* both */
+    uint64_t number;    /* agent: 1, 2, 3 ... within its thread: missing numbers were dropped. 0: not in use yet */
+    uint64_t submitted; /* agent: counter value when it became FULL */
+    uint32_t thread;    /* agent: the thread's slot */
     uint32_t thread_generation; /* agent */
-    uint32_t depth;             /* agent: frames open before its first event */
+    uint32_t depth;             /* agent: number of frames open before its first event */
     uint32_t generation;        /* agent: as in the word; written last when the chunk is taken */
-    uint64_t exhausted;         /* agent: events that the thread had lost for want of a chunk when it got this one */
-    uint32_t stack;             /* agent: number of the stack that its first events are of (CT_EVENT_STACK) */
+    uint64_t exhausted;         /* agent: events that the thread had lost for lack of a chunk when it got this one */
+    uint32_t stack;             /* agent: number of the stack that its first events are on (CT_EVENT_STACK) */
     uint32_t reserved0;
     uint64_t reserved1;
 };
@@ -62,8 +61,8 @@ enum ct_thread_state { CT_THREAD_FREE, CT_THREAD_ALIVE, CT_THREAD_ENDED, CT_THRE
 /* FREE → TAKEN → ALIVE (agent) → ENDED (agent, when it notices) → FREE (controller, when all its events are on disk) */
 struct ct_shm_thread {
     uint32_t state;      /* both */
-    uint32_t generation; /* agent: counts the threads that had the slot */
-    int32_t tid;         /* agent: as the thread itself sees it */
+    uint32_t generation; /* agent: counts the threads that have used the slot */
+    int32_t tid;         /* agent: as the thread sees it */
     uint32_t reserved0;
     char name[16]; /* agent: when the thread was first seen */
     uint64_t guarded_calls, deep_calls, left_frames, abandoned,
@@ -75,18 +74,17 @@ _Static_assert(sizeof(struct ct_shm_thread) == 128, "two cache lines");
 
 /* ---- detail: registers and stack of calls, a rolling window for each thread ----
  *
- * The detail pool is a row of windows like the index lane's: chunks of CT_SHM_DETAIL_CHUNK bytes, each the second half of its
- * window. A segment is some chunks in a row; a thread owns one and fills its chunks round and round. When something is marked,
- * or detail is to be kept anyway, the thread hands its segment over (FROZEN) instead of going over it again, and takes another
- * one; if none is free it goes over its own, and the oldest is dropped, or (lossless) hands it over and waits.
- *
- *     FREE → OWNED (agent) → FROZEN (agent) → FREE (controller, which has cleared it); OWNED → FREE: its thread has ended
- *
- * The state's word names the thread's slot too: whatever a handler that jumps away leaves behind is freed with its thread.
- * A record is one whose check word is right and names the thread that the segment belongs to, and that overlaps no other: a
- * stub that a signal handler interrupted may write its record to a place that is somebody else's by then. All bytes of a record
- * are written, so nothing of an older one is left in it. The controller may read a segment that is in use, and leaves out what
- * lies where the thread may be writing. */
+ * The detail pool is a row of windows like the index lane's: chunks of CT_SHM_DETAIL_CHUNK bytes, each the second half
+ * of its window. A segment is several chunks in a row. A thread owns one segment and fills its chunks in turn, over and
+ * over. When something is marked, or detail is to be kept anyway, the thread hands its segment over (FROZEN) instead of
+ * overwriting it, and takes another one. If none is free it overwrites its own, and the oldest records are dropped; in
+ * lossless mode it hands the segment over and waits.
+ *   FREE → OWNED (agent) → FROZEN (agent) → FREE (controller, which has cleared it); OWNED → FREE: its thread has ended
+ * The state's word names the thread's slot too: what a handler that jumps away leaves there is freed with its thread. A
+ * record counts only if its check word is right and names the thread that owns the segment, and if it overlaps no other
+ * record: a stub that a signal handler interrupted may write its record to a place that belongs to somebody else by
+ * then. All bytes of a record are written, so nothing of an older one is left in it. The controller may read a segment
+ * that is in use, and leaves out the part that the thread may be writing. */
 #define CT_SHM_DETAIL_CHUNK 8192u
 enum ct_segment_state { CT_SEGMENT_FREE, CT_SEGMENT_OWNED, CT_SEGMENT_FROZEN };
 #define CT_SEGMENT_STATE(word)       ((word)&0xff)
@@ -95,12 +93,12 @@ enum ct_segment_state { CT_SEGMENT_FREE, CT_SEGMENT_OWNED, CT_SEGMENT_FROZEN };
 
 struct ct_shm_segment {
     uint32_t word;                      /* both */
-    uint32_t thread, thread_generation; /* agent: whose it is */
+    uint32_t thread, thread_generation; /* agent: the owner */
     uint32_t chunk, chunks;             /* controller, before the start */
-    uint32_t serial;                    /* agent: 1, 2, 3 ... of its thread */
+    uint32_t serial;                    /* agent: 1, 2, 3 ... within its thread */
     uint64_t begin;                     /* agent: counter value, stored last when it is taken; 0: not yet */
     uint64_t frozen;                    /* agent: counter value when it was handed over */
-    uint32_t turns;                     /* agent: chunks that were filled in it, at least */
+    uint32_t turns;                     /* agent: chunks of it that were filled, at least */
     uint32_t marks;                     /* agent: control.mark_serial when it was taken */
     uint64_t reserved[2];
 };
@@ -108,8 +106,8 @@ _Static_assert(sizeof(struct ct_shm_segment) == 64, "one cache line");
 
 /* A record in a detail chunk; 8-aligned. */
 struct ct_shm_detail {
-    uint64_t
-        check; /* stored last: stamp * CT_DETAIL_MIX ^ tag and hook as one word ^ control.detail_key ^ CT_SHM_DETAIL_OWNER */
+    /* stored last: stamp * CT_DETAIL_MIX ^ tag and hook as one word ^ control.detail_key ^ CT_SHM_DETAIL_OWNER */
+    uint64_t check;
     uint64_t stamp; /* as in the event that it belongs to */
     uint32_t tag;   /* kind, and the event's number in its thread; number 0: the event was lost */
     uint32_t hook;
@@ -118,8 +116,8 @@ struct ct_shm_detail {
             uint64_t registers[8]; /* rdi rsi rdx rcx r8 r9 rax r10 */
             uint64_t frame_pointer, stack_pointer;
             uint64_t stack_size;
-            uint8_t stack
-                []; /* control.stack_bytes of room, then the vector registers if these are captured: 8 of 16 bytes */
+            /* control.stack_bytes of room, then the vector registers if they are captured: 8 of 16 bytes */
+            uint8_t stack[];
         } call;
         struct {
             uint64_t registers[2]; /* rax rdx; two vector registers may follow the structure */
@@ -139,15 +137,17 @@ CT_ASSERT_DETAIL_AT(call.stack, CT_DETAIL_STACK);
 CT_ASSERT_DETAIL_AT(ret.stack_pointer, CT_DETAIL_RETURN_SIZE - 8);
 #undef CT_ASSERT_DETAIL_AT
 #define CT_SHM_DETAIL_OWNER(slot, generation) ((uint64_t)(slot) | (uint64_t)((generation)&0xffff) << 14)
-#define CT_SHM_DETAIL_OWNER_BITS              30 /* the key has its highest bit set: no memory that is zero is a record */
+/* the key has its highest bit set, so zeroed memory is never a record */
+#define CT_SHM_DETAIL_OWNER_BITS 30
 
-/* Function triggers: evaluated by the agent at the call itself. control.rules_offset: by hook number, a bit for each. */
+/* Function triggers, which the agent evaluates at the call itself. control.rules_offset: by hook number, a bit for
+ * each. */
 enum ct_shm_trigger_kind { CT_SHM_ON_NOTHING, CT_SHM_ON_CALL, CT_SHM_ON_RETURN, CT_SHM_ON_SLOW };
 struct ct_shm_trigger {
     uint32_t kind, compare; /* controller; enum ct_trigger_compare */
     int64_t value;          /* ON_RETURN */
-    uint64_t counts;        /* ON_SLOW: of the time stamp counter */
-    uint32_t id;            /* the controller's name for it: bits are used again */
+    uint64_t counts;        /* ON_SLOW: in counts of the time stamp counter */
+    uint32_t id;            /* the controller's name for it: bits are reused */
     uint32_t reserved;
 };
 
@@ -155,83 +155,84 @@ struct ct_shm_mark {
     uint64_t serial; /* agent: 1, 2, 3 ...; 0 while it is being written */
     uint64_t stamp;
     uint32_t thread, hook;
-    uint32_t trigger; /* its id */
-    uint32_t number;  /* of the event in its thread; 0: it was lost */
+    uint32_t trigger; /* id of the trigger */
+    uint32_t number;  /* of the event in its thread; 0: the event was lost */
     int64_t value;
 };
 #define CT_SHM_MARKS 64u
 
-/* Marks that the ring had no room for, by the trigger's bit: how many, and when. */
+/* Marks that did not fit into the ring, by the trigger's bit: how many, and when. */
 struct ct_shm_more_marks {
     uint64_t count;        /* both */
-    uint64_t first, last;  /* agent: stamps; the controller makes `first` 0 */
-    uint32_t thread, hook; /* agent: of the last one */
+    uint64_t first, last;  /* agent: stamps; the controller resets `first` to 0 */
+    uint32_t thread, hook; /* agent: of the last mark */
 };
 
-/* ---- requests: what the agent asks of the controller, and waits for ---- */
+/* ---- requests: questions of the agent to the controller, whose answer it waits for ---- */
 
-enum ct_letter_kind { CT_REQUEST_FORKED = 1, CT_REQUEST_EXEC = 2, CT_REQUEST_LOADED = 3 };
-/* FREE → FILLED (agent) → POSTED (agent) → TAKEN (controller) → ANSWERED (controller) → FREE (agent).
- * A child that was forked finds the request FREE when it has been given a lane of its own, since that is another memory. An
- * agent that stops waiting makes it FREE whatever it is. FILLED has the thread's number with it: one that is killed then leaves the
- * request to the controller. */
-enum ct_letter_state { CT_REQUEST_FREE, CT_REQUEST_FILLED, CT_REQUEST_POSTED, CT_REQUEST_TAKEN, CT_REQUEST_ANSWERED };
+enum ct_request_kind { CT_REQUEST_FORKED = 1, CT_REQUEST_EXEC = 2, CT_REQUEST_LOADED = 3 };
+/* FREE → FILLED (agent) → POSTED (agent) → TAKEN (controller) → ANSWERED (controller) → FREE (agent). A forked child
+ * finds the request FREE once it has a lane of its own, since that is other memory. An agent that stops waiting makes
+ * the request FREE, whatever its state. FILLED includes the thread's id: if the thread is killed in this state, the
+ * controller frees the request. */
+enum ct_request_state { CT_REQUEST_FREE, CT_REQUEST_FILLED, CT_REQUEST_POSTED, CT_REQUEST_TAKEN, CT_REQUEST_ANSWERED };
 #define CT_REQUEST_FILLED_BY(tid) ((uint32_t)(tid) << 8 | CT_REQUEST_FILLED)
-#define CT_REQUEST_FILLER(state)                                                                                       \
-    (((state)&0xff) == CT_REQUEST_FILLED ? (int)((state) >> 8) : 0) /* 0: nobody fills it */
+/* The thread that fills it; 0: none. */
+#define CT_REQUEST_FILLER(state) (((state)&0xff) == CT_REQUEST_FILLED ? (int)((state) >> 8) : 0)
 
 struct ct_shm_request {
     uint32_t state;    /* both */
     uint32_t kind;     /* agent */
-    int32_t pid, tid;  /* agent: who asks, as it sees itself */
-    uint64_t argument; /* agent: EXEC: address of the path; */
-    int32_t directory; /* agent: EXEC: descriptor that the path is relative to, AT_FDCWD */
+    int32_t pid, tid;  /* agent: the thread that asks, as it sees itself */
+    uint64_t argument; /* agent: EXEC: address of the path */
+    int32_t directory; /* agent: EXEC: descriptor that the path is relative to, or AT_FDCWD */
     int32_t answer;    /* controller: 1: yes */
     uint32_t reserved[8];
 };
 _Static_assert(sizeof(struct ct_shm_request) == 64, "one cache line");
 
 #define CT_SHM_REQUESTS        32u
-#define CT_SHM_REQUESTS_OFFSET 1024u /* behind the control block, in the same page */
+#define CT_SHM_REQUESTS_OFFSET 1024u /* after the control block, in the same page */
 
 /* ---- the control block ---- */
 
 enum ct_agent_state { CT_AGENT_ABSENT, CT_AGENT_READY, CT_AGENT_STOPPED };
-/* Why the agent has stopped by itself. */
+/* Why the agent has stopped on its own. */
 enum ct_agent_error { CT_AGENT_NO_ERROR, CT_AGENT_CONTROLLER_DIED };
 
 #define CT_SHM_OWNER_DIED 0x40000000u /* FUTEX_OWNER_DIED */
 
 struct ct_shm_control {
     uint32_t magic, version;
-    uint32_t chunk_bytes, chunk_count; /* controller, before the start, as all offsets */
+    uint32_t chunk_bytes, chunk_count; /* controller, before the start, like all offsets */
     uint32_t thread_capacity;
     uint32_t lossless;
     uint64_t threads_offset, chunks_offset, pool_offset, size;
-    uint32_t agent_state;   /* agent: enum ct_agent_state */
-    uint32_t agent_error;   /* agent */
-    uint32_t recording;     /* controller: 0 stops all recording */
-    uint32_t silent;        /* agent: it makes no system calls any more (seccomp) */
-    uint64_t drain_stamp;   /* controller: counter value up to which everything submitted is on disk */
-    uint64_t write_since;   /* controller: counter value when it began the write it is in; 0: it is in none */
-    uint64_t slow_write;    /* controller: from so many counts on a write is to blame for what is dropped meanwhile */
-    uint32_t request_futex; /* agent: a futex, rung for each request */
-    uint32_t children;      /* controller: they are recorded too */
+    uint32_t agent_state; /* agent: enum ct_agent_state */
+    uint32_t agent_error; /* agent */
+    uint32_t recording;   /* controller: 0 stops all recording */
+    uint32_t silent;      /* agent: it no longer makes system calls (seccomp) */
+    uint64_t drain_stamp; /* controller: counter value up to which everything submitted is on disk */
+    uint64_t write_since; /* controller: counter value when the current write began; 0: none is in progress */
+    /* controller: a write that takes at least this many counts is to blame for what is dropped meanwhile */
+    uint64_t slow_write;
+    uint32_t request_futex; /* agent: a futex, woken for each request */
+    uint32_t children;      /* controller: child processes are recorded too */
     uint64_t last_fork;     /* agent: counter value when the process last made, or wanted to make, a child */
     uint32_t listening;     /* controller: it reads requests */
     uint8_t pad0[128 - 116];
-    /* controller: the thread id of its drain thread, as that sees itself; 0 when it has said goodbye. The kernel adds
-     * CT_SHM_OWNER_DIED when the thread dies: the word is on the thread's robust list, whose pointers are the controller's
-     * own memory. A stopped controller is not a dead one. */
+    /* controller: the thread id of its drain thread, as that thread sees it; 0 after an orderly end. The kernel adds
+     * CT_SHM_OWNER_DIED when the thread dies: the word is on the thread's robust list, whose pointers are the
+     * controller's own memory. A stopped controller is not a dead one. */
     uint32_t liveness;
     uint8_t pad_liveness[60];
     /* agent, contended */
     uint32_t hint; /* where to look for the next free chunk */
     uint32_t thread_hint;
-    int32_t free_chunks;                 /* both: how many are FREE; may be off for a moment */
-    uint32_t thread_high;                /* slots that have ever been used */
+    int32_t free_chunks;                 /* both: number of FREE chunks; may be off for a moment */
+    uint32_t thread_high;                /* number of slots that have ever been used */
     uint64_t lost_threads;               /* threads that could not be recorded */
-    uint64_t lost_unseen[CT_LOSS_COUNT]; /* events of no thread in particular, by reason */
+    uint64_t lost_unseen[CT_LOSS_COUNT]; /* events of no particular thread, by reason */
     uint8_t pad1[64 - 56];
     /* detail; controller, before the start */
     uint64_t segments_offset, segment_of_chunk_offset, rules_offset, budgets_offset, detail_pool_offset;
@@ -240,15 +241,16 @@ struct ct_shm_control {
     uint64_t detail_key;
     uint32_t detail_rate; /* 0: no limit */
     uint32_t hook_room;   /* of rules and budgets */
-    uint32_t
-        persisting; /* both: everything is wanted, full segments are handed over; the agent sets it with each mark */
+    /* both: everything is to be kept, full segments are handed over; the agent sets it with each mark */
+    uint32_t persisting;
     uint32_t mark_serial;  /* both: counts marks */
     int32_t free_segments; /* both; may be off for a moment */
-    uint32_t mark_taken;   /* controller: of the marks, how many it has had (the low half) */
-    uint64_t mark_next;    /* agent: marks so far that are in the ring */
+    uint32_t mark_taken;   /* controller: how many marks it has read (the low half) */
+    uint64_t mark_next;    /* agent: number of marks written to the ring so far */
     uint64_t extra_offset; /* controller: tables of the agent that follows threads (abi/stalk_abi.h); 0: none */
-    /* controller, while it comes in: what a later one takes away should this one be killed before the tables of the agent tell. */
-    uint64_t reserved, reserved_size; /* one stretch of memory, from the beginning of this mapping on; 0: none */
+    /* controller, while it installs the agent: what a later controller removes if this one is killed before the agent's
+     * tables list it. */
+    uint64_t reserved, reserved_size; /* one range of memory, from the beginning of this mapping on; 0: none */
     uint64_t boot;                    /* struct ct_boot, once it is written; 0: not yet */
     struct ct_shm_trigger triggers[CT_TRIGGER_BITS]; /* controller */
 };
@@ -259,7 +261,7 @@ _Static_assert(__builtin_offsetof(struct ct_shm_control, boot) == 376, "CONTROL_
 _Static_assert(__builtin_offsetof(struct ct_shm_control, triggers) == 384, "triggers");
 _Static_assert(sizeof(struct ct_shm_control) <= CT_SHM_REQUESTS_OFFSET, "control block");
 
-/* Memory for stubs, listed before it is mapped: as `reserved` of the control block. */
+/* Memory for stubs, listed before it is mapped, for the same purpose as `reserved` of the control block. */
 #define CT_SHM_REGIONS 1023u
 struct ct_shm_regions {
     uint64_t count, unused;
@@ -268,11 +270,12 @@ struct ct_shm_regions {
     } list[CT_SHM_REGIONS];
 };
 
-#define CT_SHM_MARKS_OFFSET      (CT_SHM_REQUESTS_OFFSET + CT_SHM_REQUESTS * 64u) /* in the second page, as much as needed */
+/* extends into the second page as far as needed */
+#define CT_SHM_MARKS_OFFSET      (CT_SHM_REQUESTS_OFFSET + CT_SHM_REQUESTS * 64u)
 #define CT_SHM_MORE_MARKS_OFFSET (CT_SHM_MARKS_OFFSET + CT_SHM_MARKS * (uint32_t)sizeof(struct ct_shm_mark))
 #define CT_SHM_REGIONS_OFFSET    8192u
-#define CT_SHM_HEAD_SIZE                                                                                               \
-    (CT_SHM_REGIONS_OFFSET + (uint32_t)sizeof(struct ct_shm_regions)) /* of all that has a fixed place */
+/* of everything that has a fixed place */
+#define CT_SHM_HEAD_SIZE (CT_SHM_REGIONS_OFFSET + (uint32_t)sizeof(struct ct_shm_regions))
 _Static_assert(CT_SHM_MORE_MARKS_OFFSET + CT_TRIGGER_BITS * sizeof(struct ct_shm_more_marks) <= CT_SHM_REGIONS_OFFSET,
                "head");
 

@@ -1,7 +1,7 @@
-/* The agent's entry point: called by the controller, from outside, while every thread of the process stands still.
+/* The agent's entry point. The controller calls it from outside, while every thread of the process is stopped.
  *
- * One freestanding image without dynamic dependencies or undefined symbols; everything it needs comes through its argument or
- * from the kernel. It runs on a stack of the controller's choosing. */
+ * The agent is one freestanding image without dynamic dependencies or undefined symbols; everything it needs comes
+ * through its argument or from the kernel. It runs on a stack that the controller chooses. */
 #include "agent/agent_lane.h"
 #include "agent/request.h"
 #include "agent/table.h"
@@ -11,7 +11,7 @@
 
 static struct ct_runtime runtime;
 
-/* What a static program's thread pointer points to before the program sets up its own: stubs read its first word. */
+/* The thread pointer of a static program points here before the program sets up its own: stubs read the first word. */
 static uint64_t early_thread_pointer[8];
 
 static int prepare_runtime(const struct ct_boot *boot) {
@@ -21,7 +21,7 @@ static int prepare_runtime(const struct ct_boot *boot) {
     rt->max_depth = boot->max_depth;
     rt->buffer_bytes = ct_agent_lane_control()->chunk_bytes;
     rt->children_blind = 1;
-    rt->tells_stacks = 1;
+    rt->reports_stacks = 1;
     rt->get_cfa = (uint64_t(*)(void *))boot->get_cfa;
     rt->holds_stubs = ct_agent_lane_holds_stubs;
     (void)ct_os_vectors(&rt->vectors);
@@ -41,7 +41,7 @@ static int make_blocks(const struct ct_boot *boot) {
     return CT_OK;
 }
 
-static int start(struct ct_boot *boot) {
+static int start_agent(struct ct_boot *boot) {
     if (!ct_agent_lane_open(boot->shm))
         return CT_ERR_BAD_FILE;
     int status = prepare_runtime(boot);
@@ -72,7 +72,7 @@ uint64_t ct_agent_run(struct ct_boot *boot) {
     if (boot->magic != CT_BOOT_MAGIC || boot->version != CT_BOOT_VERSION)
         boot->status = CT_ERR_UNSUPPORTED;
     else
-        boot->status = start(boot);
+        boot->status = start_agent(boot);
     boot->early_thread_pointer = (uint64_t)early_thread_pointer;
     return (uint64_t)(int64_t)boot->status;
 }

@@ -1,17 +1,17 @@
-/* See detail.h, and abi/shm_abi.h for segments and records.
+/* See agent_detail.h, and abi/shm_abi.h for segments and records.
  *
- * A thread's detail cursor is the whole truth about where it writes, one word that stubs add to and only a compare-and-swap
- * replaces (but for a child's, which has nothing to write):
+ * A thread's detail cursor alone says where the thread writes. It is one word, which stubs add to and only a
+ * compare-and-swap replaces (except in a forked child, which has nothing to write):
  *     an address in the pool, bit CT_SHM_DETAIL_CHUNK set     the next record
- *     the same, bit clear                                     the chunk, which is the one before, is full
- *     NO_SEGMENT                                              there is none, and a little more: what stubs have added since
- *     0                                                       the child of a fork: nothing may be written
- * When a record would not lie in one chunk, stubs come here. The cursor tells the chunk, the chunk its segment: so a signal
- * handler that comes at any instruction, and turns to another chunk or segment itself, makes our compare-and-swap fail and
- * nothing else. A handler that jumps out of here leaves at worst a segment that belongs to its thread and is not used: its word
- * names the thread from the first on, the thread hands it over when it wants for one, and the controller frees it when the
- * thread has ended.
- * No lock, no system call, but for one look at the thread's stack when it takes its first segment. */
+ *     an address in the pool, bit clear                       the chunk, which is the one before, is full
+ *     NO_SEGMENT                                              there is none; plus a little that stubs have added since
+ *     0                                                       a forked child: nothing may be written
+ * When a record would not fit into one chunk, stubs call this file. The cursor leads to the chunk, the chunk to its
+ * segment. A signal handler may come at any instruction and move on to another chunk or segment: then our
+ * compare-and-swap fails, and nothing else happens. A handler that jumps out of here leaves at worst a segment that
+ * belongs to its thread and is not used. The segment's word names the thread from the beginning; the thread hands the
+ * segment over when it needs one, and the controller frees it when the thread has ended. There is no lock and no system
+ * call, except for one look at the thread's stack when it takes its first segment. */
 #include "agent/agent_detail.h"
 #include "agent/agent_lane.h"
 #include "os/os.h"
@@ -19,7 +19,7 @@
 
 #define BYTES      CT_SHM_DETAIL_CHUNK
 #define VECTORS    128u /* bytes of eight vector registers */
-#define NEWCOMERS  8u   /* one of so many segments is for threads that have none */
+#define NEWCOMERS  8u   /* one segment in this many is for threads that have none */
 #define NO_SEGMENT (1ull << 63)
 
 static struct {
@@ -60,7 +60,7 @@ void ct_agent_detail_begin(struct ct_block *b) {
     b->fn_mark = (uint64_t)&ct_agent_detail_mark;
     b->rules = (const uint16_t *)((uint64_t)c + c->rules_offset);
     b->budgets = c->detail_rate ? (int32_t *)((uint64_t)c + c->budgets_offset) : NULL;
-    b->stack_bytes = c->stack_bytes < 8 ? 8 : c->stack_bytes; /* the return address is always wanted */
+    b->stack_bytes = c->stack_bytes < 8 ? 8 : c->stack_bytes; /* the return address is always captured */
     b->vector_bytes = c->vectors ? VECTORS : 0;
     b->call_size = __builtin_offsetof(struct ct_shm_detail, call.stack) + b->stack_bytes + b->vector_bytes;
     b->return_size = CT_DETAIL_RETURN_SIZE + b->vector_bytes / 4;
@@ -77,21 +77,21 @@ static uint32_t word_of(uint32_t segment) {
     return __atomic_load_n(&detail.segments[segment].word, __ATOMIC_RELAXED);
 }
 
-/* Is it the one that this thread took as its n-th, and has it still? */
+/* Did this thread take the segment as its n-th, and does it still have it? */
 static bool is_ours(const struct ct_block *b, uint32_t segment, uint32_t serial) {
     return word_of(segment) == CT_SEGMENT_WORD(CT_SEGMENT_OWNED, b->lane_slot) &&
            detail.segments[segment].serial == serial;
 }
 
-/* From OWNED. False: a handler was here, and has handed it over. */
+/* Changes the word from OWNED. False: a handler came, and has handed the segment over. */
 static bool change_word(const struct ct_block *b, uint32_t segment, uint32_t to) {
     uint32_t owned = CT_SEGMENT_WORD(CT_SEGMENT_OWNED, b->lane_slot);
     return __atomic_compare_exchange_n(&detail.segments[segment].word, &owned, to, false, __ATOMIC_ACQ_REL,
                                        __ATOMIC_RELAXED);
 }
 
-/* It was not used. */
-static void release(const struct ct_block *b, uint32_t segment, uint32_t serial) {
+/* Gives back a segment that was not used. */
+static void release_segment(const struct ct_block *b, uint32_t segment, uint32_t serial) {
     if (!is_ours(b, segment, serial))
         return;
     detail.segments[segment].begin = 0;
@@ -99,31 +99,31 @@ static void release(const struct ct_block *b, uint32_t segment, uint32_t serial)
         __atomic_fetch_add(&detail.control->free_segments, 1, __ATOMIC_RELAXED);
 }
 
-static void freeze(const struct ct_block *b, uint32_t segment, uint32_t serial) {
+static void freeze_segment(const struct ct_block *b, uint32_t segment, uint32_t serial) {
     if (!is_ours(b, segment, serial))
         return;
     detail.segments[segment].frozen = ct_os_timestamp();
     (void)change_word(b, segment, CT_SEGMENT_WORD(CT_SEGMENT_FROZEN, b->lane_slot));
 }
 
-static bool take(const struct ct_block *b, uint32_t segment) {
+static bool try_segment(const struct ct_block *b, uint32_t segment) {
     uint32_t expected = CT_SEGMENT_FREE;
     if (!__atomic_compare_exchange_n(&detail.segments[segment].word, &expected,
                                      CT_SEGMENT_WORD(CT_SEGMENT_OWNED, b->lane_slot), false, __ATOMIC_ACQUIRE,
                                      __ATOMIC_RELAXED))
-        return false; /* released by the controller, and by release */
+        return false; /* released by the controller, and by release_segment */
     __atomic_fetch_sub(&detail.control->free_segments, 1, __ATOMIC_RELAXED);
     return true;
 }
 
-/* One of so many chunks; 0: the largest there is. *serial: which of the thread's it is. */
+/* Takes a segment of this many chunks; 0: the largest there is. *serial: its number among the thread's segments. */
 static long take_segment(struct ct_block *b, uint32_t chunks, uint32_t *serial) {
     uint32_t count = detail.control->segment_count;
     if (__atomic_load_n(&detail.control->free_segments, __ATOMIC_RELAXED) <= 0)
         return -1;
     for (uint32_t i = 0; i < count; i++) { /* large ones come first */
         struct ct_shm_segment *s = &detail.segments[i];
-        if ((chunks && s->chunks != chunks) || word_of(i) != CT_SEGMENT_FREE || !take(b, i))
+        if ((chunks && s->chunks != chunks) || word_of(i) != CT_SEGMENT_FREE || !try_segment(b, i))
             continue;
         s->thread = b->lane_slot;
         s->thread_generation = detail.threads[b->lane_slot].generation;
@@ -140,8 +140,8 @@ static bool change_cursor(struct ct_block *b, uint64_t from, uint64_t to) {
     return __atomic_compare_exchange_n(&b->detail_cursor, &from, to, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-/* Only what surely stays mapped as long as the thread is there: the main thread's stack; of others up to the thread's own
- * control block, which libraries put at the stack's end. */
+/* Learns only what certainly stays mapped while the thread exists: the main thread's stack; of other threads' the part
+ * up to the thread's own control block, which libraries put at the stack's end. */
 static void learn_stack(struct ct_block *b) {
     if (ct_os_is_silent())
         return;
@@ -153,21 +153,21 @@ static void learn_stack(struct ct_block *b) {
     b->stack_high = high;
 }
 
-/* From `cursor` to the start of a segment that was just taken. False: a handler was here. */
+/* Moves from `cursor` to the start of a segment that was just taken. False: a handler came. */
 static bool begin_segment(struct ct_block *b, uint64_t cursor, uint32_t segment, uint32_t serial) {
     uint64_t start = start_of(detail.segments[segment].chunk);
     if (!change_cursor(b, cursor, start)) {
-        release(b, segment, serial);
+        release_segment(b, segment, serial);
         return false;
     }
     if (is_ours(b, segment, serial))
         return true;
-    (void)change_cursor(b, start, NO_SEGMENT); /* taken for one that was left behind, see hand_over_left */
+    (void)change_cursor(b, start, NO_SEGMENT); /* was taken for an abandoned segment, see hand_over_left */
     return false;
 }
 
-/* Large segments are for threads that come first: a thread goes on with the size that it got, if it can. False: there is
- * none. */
+/* Large segments are for threads that come first: a thread stays with the size that it got, if it can. False: no
+ * segment is free. */
 static bool take_first(struct ct_block *b) {
     uint32_t serial;
     long fresh = b->detail_home ? take_segment(b, b->detail_home, &serial) : -1;
@@ -202,7 +202,8 @@ static bool is_wanted(const struct ct_shm_segment *s) {
     return is_persisting() || s->marks != __atomic_load_n(&detail.control->mark_serial, __ATOMIC_RELAXED);
 }
 
-/* To a segment of the thread's own size; `any`: else to any. Some are left for threads that have none at all. */
+/* Moves on to a segment of the thread's own size; `any`: if there is none, to any. Some are left for threads that have
+ * none at all. */
 static bool hand_over(struct ct_block *b, uint64_t cursor, uint32_t old, uint32_t old_serial, bool any) {
     uint32_t serial;
     if (__atomic_load_n(&detail.control->free_segments, __ATOMIC_RELAXED) <=
@@ -214,22 +215,24 @@ static bool hand_over(struct ct_block *b, uint64_t cursor, uint32_t old, uint32_
     if (fresh < 0)
         return false;
     if (begin_segment(b, cursor, (uint32_t)fresh, serial))
-        freeze(b, old, old_serial);
+        freeze_segment(b, old, old_serial);
     return true;
 }
 
-/* Segments that this thread took and does not write to, because handlers jumped out of here: they would be missing for as long
- * as it runs. (One that an interrupted call of this function's callers is about to begin with may be among them; it looks.) */
+/* Hands over segments that this thread took and does not write to, because handlers jumped out of here: otherwise they
+ * would be missing for as long as the thread runs. (One of them may be a segment that an interrupted call of this
+ * function's callers is about to begin; that call checks.) */
 static void hand_over_left(const struct ct_block *b, uint32_t used) {
     for (uint32_t i = 0; i < detail.control->segment_count; i++) {
         const struct ct_shm_segment *s = &detail.segments[i];
         if (i != used && word_of(i) == CT_SEGMENT_WORD(CT_SEGMENT_OWNED, b->lane_slot) &&
             __atomic_load_n(&s->begin, __ATOMIC_RELAXED))
-            freeze(b, i, s->serial);
+            freeze_segment(b, i, s->serial);
     }
 }
 
-/* May this thread wait? Only for something that the controller is about to free: other threads' segments may never be. */
+/* May this thread wait? Only for something that the controller is about to free: other threads may never free their
+ * segments. */
 static bool may_wait(void) {
     if (!detail.control->lossless || !is_persisting() || !ct_agent_lane_is_recording())
         return false;
@@ -239,8 +242,8 @@ static bool may_wait(void) {
     return false;
 }
 
-/* `cursor` is past the end of a chunk. Would the next one overwrite what is wanted? */
-static void turn(struct ct_block *b, uint64_t cursor) {
+/* `cursor` is past the end of a chunk. Would the next chunk overwrite something that is to be kept? */
+static void turn_to_next_chunk(struct ct_block *b, uint64_t cursor) {
     uint32_t chunk = chunk_before(cursor), segment = detail.segment_of_chunk[chunk];
     struct ct_shm_segment *s = &detail.segments[segment];
     uint32_t serial = s->serial;
@@ -250,17 +253,18 @@ static void turn(struct ct_block *b, uint64_t cursor) {
     if (wanted)
         hand_over_left(b, segment);
     if (wanted && detail.control->lossless && is_persisting() && ct_agent_lane_is_recording()) {
-        /* The thread's own goes first, so that there is one to wait for. */
+        /* The thread's own segment goes first, so that there is one to wait for. */
         if (change_cursor(b, cursor, NO_SEGMENT))
-            freeze(b, segment, serial);
+            freeze_segment(b, segment, serial);
         return;
     }
-    __atomic_fetch_add(&s->turns, 1, __ATOMIC_RELAXED); /* first: rather too many than too few */
+    __atomic_fetch_add(&s->turns, 1, __ATOMIC_RELAXED); /* first: too many is better than too few */
     (void)change_cursor(b, cursor, start_of(chunk + 1 == s->chunk + s->chunks ? s->chunk : chunk + 1));
 }
 
-/* The thread has no segment. False: there is none for it. The cursor goes back first: it must not grow until it looks valid. */
-static bool begin(struct ct_block *b, uint64_t cursor) {
+/* The thread has no segment. False: there is none for it. The cursor is reset first: it must not grow until it looks
+ * valid. */
+static bool find_segment(struct ct_block *b, uint64_t cursor) {
     if ((cursor != NO_SEGMENT && !change_cursor(b, cursor, NO_SEGMENT)) || take_first(b))
         return true;
     hand_over_left(b, UINT32_MAX);
@@ -276,12 +280,12 @@ uint64_t ct_agent_detail_reserve(uint64_t size) {
     for (;;) {
         uint64_t cursor = __atomic_load_n(&b->detail_cursor, __ATOMIC_RELAXED);
         if (cursor & NO_SEGMENT) {
-            if (!begin(b, cursor))
+            if (!find_segment(b, cursor))
                 break;
         } else if (is_past_chunk(cursor)) {
-            turn(b, cursor);
+            turn_to_next_chunk(b, cursor);
         } else if (cursor < detail.pool || cursor >= detail.pool_end) {
-            b->detail_cursor = 0; /* the child of a fork: it must not grow until it looks valid */
+            b->detail_cursor = 0; /* a forked child: it must not grow until it looks valid */
             break;
         } else {
             uint64_t place = __atomic_fetch_add(&b->detail_cursor, size, __ATOMIC_RELAXED);
@@ -297,7 +301,7 @@ uint64_t ct_agent_detail_reserve(uint64_t size) {
 
 /* ---- marks ---- */
 
-/* A place in the ring; 0: the controller has not had the oldest yet. */
+/* Takes a place in the ring; 0: the controller has not read the oldest mark yet. */
 static uint64_t take_mark(struct ct_shm_control *c) {
     uint64_t next = __atomic_load_n(&c->mark_next, __ATOMIC_RELAXED);
     do
@@ -307,7 +311,7 @@ static uint64_t take_mark(struct ct_shm_control *c) {
     return next + 1;
 }
 
-/* In a storm marks of a trigger are only counted, from the first to the last. */
+/* When marks come too fast, a trigger's marks are only counted, from the first to the last. */
 static void mark_more(const struct ct_block *b, uint32_t bit, const struct ct_detail_note *note) {
     struct ct_shm_more_marks *m = &detail.more_marks[bit];
     uint64_t none = 0;
@@ -318,7 +322,7 @@ static void mark_more(const struct ct_block *b, uint32_t bit, const struct ct_de
     __atomic_fetch_add(&m->count, 1, __ATOMIC_RELEASE); /* acquired by the controller */
 }
 
-static void mark(const struct ct_block *b, uint32_t bit, const struct ct_detail_note *note, uint64_t value) {
+static void write_mark(const struct ct_block *b, uint32_t bit, const struct ct_detail_note *note, uint64_t value) {
     struct ct_shm_control *c = detail.control;
     uint64_t serial = take_mark(c);
     if (serial) {
@@ -333,12 +337,12 @@ static void mark(const struct ct_block *b, uint32_t bit, const struct ct_detail_
     } else {
         mark_more(b, bit, note);
     }
-    /* Both: what is there is kept at once, and what comes until the controller has seen it. */
+    /* Both: what is there now is kept, and so is what comes until the controller has seen the mark. */
     __atomic_fetch_add(&c->mark_serial, 1, __ATOMIC_RELEASE);
     __atomic_store_n(&c->persisting, 1, __ATOMIC_RELAXED);
 }
 
-static bool fires(const struct ct_shm_trigger *t, const struct ct_detail_note *note, uint64_t value) {
+static bool trigger_fires(const struct ct_shm_trigger *t, const struct ct_detail_note *note, uint64_t value) {
     bool returned = (note->tag & CT_TAG_KIND) == CT_EVENT_RETURN;
     switch (t->kind) {
     case CT_SHM_ON_CALL:
@@ -356,7 +360,7 @@ void ct_agent_detail_mark(const struct ct_detail_note *note, uint64_t value) {
     const struct ct_block *b = ct_block_found();
     for (unsigned rules = b->rules[note->hook]; rules; rules &= rules - 1) {
         uint32_t bit = (uint32_t)__builtin_ctz(rules);
-        if (fires(&detail.control->triggers[bit], note, value))
-            mark(b, bit, note, value);
+        if (trigger_fires(&detail.control->triggers[bit], note, value))
+            write_mark(b, bit, note, value);
     }
 }

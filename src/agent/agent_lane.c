@@ -1,15 +1,15 @@
-/* The index lane: where recorded events go. Takes the place of hook/event.c inside the agent.
+/* The index lane: where recorded events go. Replaces hook/event.c inside the agent.
  *
- * A thread's cursor (hook/layout.h) is the whole truth about its chunk, one word that a stub adds to and only a
- * compare-and-swap replaces:
+ * A thread's cursor (hook/layout.h) alone says which chunk the thread has. It is one word, which a stub adds to and
+ * only a compare-and-swap replaces:
  *     an address in the pool, bit `chunk_bytes` set     the next slot of the active chunk
- *     the same, bit clear                               the active chunk, which is the window before, is full
+ *     an address in the pool, bit clear                 the active chunk, which is the window before, is full
  *     NO_CHUNK | number << 20                           there is none; `number` was the last one
- *     0                                                 the child of a fork: nothing may be written
- * A signal handler may come at any instruction, find the chunk full and put a new one in place: then the interrupted
- * swap's compare-and-swap fails, and it gives its chunk back. No lock, no blocked signals, no system call (waiting in lossless
- * mode apart).
- * Whatever is done here runs on the thread whose block it is, except ct_event_drain, whose thread has ended. */
+ *     0                                                 a forked child: nothing may be written
+ * A signal handler may come at any instruction, find the chunk full and put a new one in place: then the
+ * compare-and-swap of the interrupted swap fails, and it gives its chunk back. There is no lock, no signal is blocked,
+ * and no system call is made (except to wait in lossless mode). Everything here runs on the thread that owns the block,
+ * except ct_event_drain, whose thread has ended. */
 #include "agent/agent_lane.h"
 #include "agent/agent_detail.h"
 #include "os/os.h"
@@ -30,7 +30,7 @@ static struct {
     uint64_t pool, pool_end;
     uint64_t bytes; /* of a chunk */
     uint32_t count;
-    int32_t pid;      /* whose events they are: a child has this memory too */
+    int32_t pid;      /* the process that the events belong to: a child has this memory too */
     uint32_t stopped; /* the controller has died */
     const struct ct_boot_code *code;
 } lane;
@@ -89,8 +89,8 @@ static bool protect_regions(const struct ct_boot_code *code, int prot) {
     return true;
 }
 
-/* The program goes on as fast as it can: stubs lead straight to their bodies. Where that is not allowed they stay on, and find out
- * each time that nobody listens. */
+/* The program goes on as fast as it can: stubs lead straight to their bodies. Where code may not be changed, stubs stay
+ * on, and find each time that nobody reads. */
 static void switch_stubs_off(void) {
     for (const struct ct_boot_code *code = lane.code; code; code = (const struct ct_boot_code *)code->next) {
         const struct ct_boot_stub *stubs = (const struct ct_boot_stub *)code->stubs;
@@ -104,8 +104,8 @@ static void switch_stubs_off(void) {
     }
 }
 
-/* By one store each, as above; where memory that is both is not allowed, through the kernel, while nobody else comes to these bytes in
- * the very moment. */
+/* One store each, as above. Where memory may not be both writable and executable, the kernel writes it; nobody else
+ * writes these bytes at that moment. */
 static void store_code(const struct ct_boot_region *region, bool writable) {
     uint64_t offset, word;
     for (unsigned i = 0; ct_switch_word(i, &offset, &word); i++)
@@ -150,7 +150,7 @@ static struct ct_event *events_of(uint32_t chunk) {
     return (struct ct_event *)(lane.pool + (2 * (uint64_t)chunk + 1) * lane.bytes);
 }
 
-/* Of a cursor past its end. */
+/* Is the cursor past the end of a chunk? */
 static bool is_past_chunk(uint64_t cursor) {
     return cursor > lane.pool && cursor <= lane.pool_end + lane.bytes && !(cursor & lane.bytes);
 }
@@ -163,7 +163,7 @@ static bool change_word(struct ct_shm_chunk *c, uint64_t from, uint64_t to) {
     return __atomic_compare_exchange_n(&c->word, &from, to, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-static void clear(uint32_t chunk) {
+static void clear_chunk(uint32_t chunk) {
     uint64_t *word = (uint64_t *)events_of(chunk), *end = word + lane.bytes / sizeof *word;
     while (word < end)
         *word++ = 0;
@@ -175,8 +175,8 @@ static void set_free(uint32_t chunk) {
     __atomic_fetch_add(&lane.control->free_chunks, 1, __ATOMIC_RELAXED);
 }
 
-/* Whose it is from now on. Without a number nobody looks at what is in it. */
-static void claim(const struct ct_block *b, uint32_t chunk) {
+/* Makes the thread the owner. A chunk without a number is not read. */
+static void claim_chunk(const struct ct_block *b, uint32_t chunk) {
     struct ct_shm_chunk *c = &lane.chunks[chunk];
     __atomic_store_n(&c->number, 0, __ATOMIC_RELEASE);
     c->thread = b->lane_slot;
@@ -184,13 +184,13 @@ static void claim(const struct ct_block *b, uint32_t chunk) {
     __atomic_store_n(&c->generation, CT_CHUNK_GENERATION(c->word), __ATOMIC_RELEASE);
 }
 
-/* What a swap would leave behind, should a handler jump out of it: a chunk that carries the thread's slot in its word. */
+/* What a swap leaves if a handler jumps out of it: a chunk with the thread's slot in its word. */
 static uint64_t taken_word(const struct ct_block *b, uint32_t generation) {
     return CT_CHUNK_WORD(CT_CHUNK_TAKEN, b->lane_slot, generation);
 }
 
-/* Noted before it is tried: when it fails, the word is not the one that ct_event_abandon looks for. */
-static bool take(const struct ct_block *b, uint32_t chunk, uint64_t word, uint64_t *note) {
+/* The note is written before the attempt: if it fails, the word is not the one that ct_event_abandon looks for. */
+static bool try_chunk(const struct ct_block *b, uint32_t chunk, uint64_t word, uint64_t *note) {
     uint32_t generation = CT_CHUNK_GENERATION(word) + 1;
     *note = (uint64_t)generation << 32 | chunk << 1 | 1;
     return change_word(&lane.chunks[chunk], word, taken_word(b, generation));
@@ -202,16 +202,16 @@ static long take_free(const struct ct_block *b, uint32_t start, uint64_t *note) 
     for (uint32_t n = 0, i = start; n < lane.count; n++, i = i + 1 == lane.count ? 0 : i + 1) {
         struct ct_shm_chunk *c = &lane.chunks[i];
         uint64_t word = __atomic_load_n(&c->word, __ATOMIC_RELAXED);
-        if (CT_CHUNK_STATE(word) != CT_CHUNK_FREE || !take(b, i, word, note))
+        if (CT_CHUNK_STATE(word) != CT_CHUNK_FREE || !try_chunk(b, i, word, note))
             continue;
-        claim(b, i);
+        claim_chunk(b, i);
         __atomic_fetch_sub(&lane.control->free_chunks, 1, __ATOMIC_RELAXED);
         return i;
     }
     return -1;
 }
 
-/* A stub that a handler interrupted may have a slot in it yet to fill: such a chunk is not taken from under it. */
+/* A stub that a handler interrupted may have reserved a slot that it has not filled yet: its chunk is not taken. */
 static bool is_complete(uint32_t chunk) {
     const struct ct_event *e = events_of(chunk);
     for (uint64_t i = 0; i < lane.bytes / CT_EVENT_SIZE; i++)
@@ -220,7 +220,7 @@ static bool is_complete(uint32_t chunk) {
     return true;
 }
 
-/* Who is to blame: a write that does not end, or a drain that cannot keep up. */
+/* What is to blame: a write that does not end, or a drain that cannot keep up. */
 static enum ct_loss_reason lag_reason(void) {
     uint64_t since = __atomic_load_n(&lane.control->write_since, __ATOMIC_RELAXED);
     return since && ct_os_timestamp() - since > lane.control->slow_write ? CT_LOSS_DISK_SLOW : CT_LOSS_DRAIN_LAG;
@@ -232,7 +232,7 @@ static void count_loss(const struct ct_shm_chunk *c, enum ct_loss_reason reason,
     __atomic_fetch_add(same ? &t->lost[reason] : &lane.control->lost_unseen[reason], events, __ATOMIC_RELAXED);
 }
 
-/* The oldest of the first full ones behind `start`: chunks are taken in turn, so that is where the old ones are. */
+/* The oldest of the first full chunks after `start`: chunks are taken in turn, so the old ones are there. */
 static long find_victim(uint32_t start) {
     long oldest = -1;
     uint32_t seen = 0;
@@ -254,13 +254,13 @@ static long drop_oldest(const struct ct_block *b, uint32_t start, uint64_t *note
             return -1;
         struct ct_shm_chunk *c = &lane.chunks[i];
         uint64_t word = __atomic_load_n(&c->word, __ATOMIC_ACQUIRE);
-        struct ct_shm_chunk before = *c; /* as it is while the word stays */
-        if (CT_CHUNK_STATE(word) != CT_CHUNK_FULL || !take(b, (uint32_t)i, word, note))
+        struct ct_shm_chunk before = *c; /* valid while the word stays as it is */
+        if (CT_CHUNK_STATE(word) != CT_CHUNK_FULL || !try_chunk(b, (uint32_t)i, word, note))
             continue;
-        /* Counted while its header is there: so long its thread's slot is not given to another. */
+        /* Counted while its header is valid: for that time no other thread gets its thread's slot. */
         count_loss(&before, lag_reason(), lane.bytes / CT_EVENT_SIZE - CT_CHUNK_DRAINED(word));
-        claim(b, (uint32_t)i);
-        clear((uint32_t)i);
+        claim_chunk(b, (uint32_t)i);
+        clear_chunk((uint32_t)i);
         return i;
     }
     return -1;
@@ -274,7 +274,7 @@ static long take_chunk(const struct ct_block *b, uint64_t *note) {
     return chunk;
 }
 
-/* Is any chunk on its way to being free? When threads that write nothing hold all of them, waiting is in vain. */
+/* Is any chunk about to become free? When threads that write nothing hold all of them, waiting is useless. */
 static bool worth_waiting(void) {
     for (uint32_t i = 0; i < lane.count; i++) {
         uint64_t word = __atomic_load_n(&lane.chunks[i].word, __ATOMIC_RELAXED);
@@ -286,8 +286,8 @@ static bool worth_waiting(void) {
     return false;
 }
 
-/* Unless the controller has seen for itself that it is full. `generation`: when it was known to be ours. */
-static void submit(uint32_t chunk, uint32_t generation) {
+/* Unless the controller has already seen that the chunk is full. `generation`: from when it was known to be ours. */
+static void submit_chunk(uint32_t chunk, uint32_t generation) {
     struct ct_shm_chunk *c = &lane.chunks[chunk];
     for (;;) {
         uint64_t word = __atomic_load_n(&c->word, __ATOMIC_RELAXED);
@@ -296,13 +296,13 @@ static void submit(uint32_t chunk, uint32_t generation) {
             return;
         uint32_t drained = state == CT_CHUNK_ACTIVE ? CT_CHUNK_DRAINED(word) : 0;
         c->submitted = ct_os_timestamp();
-        /* Again when the controller has raised `drained` meanwhile. */
+        /* Try again if the controller has raised `drained` meanwhile. */
         if (change_word(c, word, CT_CHUNK_WORD(CT_CHUNK_FULL, drained, generation)))
             return;
     }
 }
 
-/* Of the chunk that a cursor is past the end of. */
+/* Generation of the chunk that the cursor is past the end of. */
 static uint32_t full_generation(uint64_t cursor) {
     return is_past_chunk(cursor) ? lane.chunks[chunk_before(cursor)].generation : 0;
 }
@@ -313,7 +313,7 @@ static bool change_cursor(struct ct_block *b, uint64_t from, uint64_t to) {
     return __atomic_compare_exchange_n(&b->cursor, &from, to, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-static struct ct_event *reserve(struct ct_block *b) {
+static struct ct_event *reserve_slot(struct ct_block *b) {
     uint64_t at = __atomic_fetch_add(&b->cursor, CT_EVENT_SIZE, __ATOMIC_RELAXED);
     return at & b->event_bit ? (struct ct_event *)at : NULL;
 }
@@ -330,16 +330,16 @@ static uint32_t open_frames(const struct ct_block *b, uint32_t kind) {
     return kind == CT_EVENT_CALL && frames ? frames - 1 : frames;
 }
 
-/* Puts a fresh chunk in the full one's place. */
-static void replace(struct ct_block *b, uint64_t cursor, uint32_t fresh, uint32_t kind, uint64_t *note) {
+/* Puts a fresh chunk in place of the full one. */
+static void replace_chunk(struct ct_block *b, uint64_t cursor, uint32_t fresh, uint32_t kind, uint64_t *note) {
     struct ct_shm_chunk *c = &lane.chunks[fresh];
     uint32_t generation = full_generation(cursor);
     c->depth = open_frames(b, kind);
-    c->stack = b->told_stack;
+    c->stack = b->reported_stack;
     c->exhausted = lane.threads[b->lane_slot].lost[CT_LOSS_POOL_EXHAUSTED];
     __atomic_store_n(&c->number, last_number(cursor) + 1, __ATOMIC_RELEASE);
     uint64_t taken = c->word;
-    if (!change_cursor(b, cursor, (uint64_t)events_of(fresh))) { /* a handler was here */
+    if (!change_cursor(b, cursor, (uint64_t)events_of(fresh))) { /* a handler came */
         *note = 0;
         set_free(fresh);
         return;
@@ -347,16 +347,16 @@ static void replace(struct ct_block *b, uint64_t cursor, uint32_t fresh, uint32_
     uint64_t active = CT_CHUNK_WORD(CT_CHUNK_ACTIVE, 0, CT_CHUNK_GENERATION(taken));
     (void)change_word(c, taken, active); /* unless a handler has filled it already */
     if (is_past_chunk(cursor))
-        submit(chunk_before(cursor), generation);
+        submit_chunk(chunk_before(cursor), generation);
 }
 
-/* No chunk to be had: the full one is submitted, or those who wait would wait for each other. */
-static void go_without(struct ct_block *b, uint64_t cursor) {
+/* There is no chunk: the full one is submitted, or threads that wait would wait for each other. */
+static void go_without_chunk(struct ct_block *b, uint64_t cursor) {
     uint64_t number = last_number(cursor);
     uint32_t generation = full_generation(cursor);
     bool full = is_past_chunk(cursor);
     if (change_cursor(b, cursor, NO_CHUNK | number << NUMBER_SHIFT) && full)
-        submit(chunk_before(cursor), generation);
+        submit_chunk(chunk_before(cursor), generation);
 }
 
 void ct_agent_lane_wait(void) {
@@ -366,9 +366,9 @@ void ct_agent_lane_wait(void) {
         ct_os_sleep_us(WAIT_US);
 }
 
-/* Longer and longer: many threads that wake up all the time would keep the controller from the processor.
- * Signals have to wait too, and a handler that comes between two waits and waits itself goes on where its thread was: handlers
- * that come faster than room does, and may interrupt each other, would fill the stack. */
+/* Waits longer each time: many threads that wake up all the time would keep the controller from the processor. Signals
+ * have to wait too: a handler that comes between two waits would wait in turn, and handlers that come faster than
+ * chunks become free, and may interrupt each other, would fill the stack. */
 void ct_agent_lane_wait_longer(struct ct_block *b) {
     uint32_t waits = b->waits++;
     if (waits < SPINS || ct_os_is_silent()) {
@@ -398,7 +398,7 @@ static struct ct_event *reserve_fresh(struct ct_block *b, uint32_t kind, uint64_
     for (;;) {
         uint64_t cursor = __atomic_load_n(&b->cursor, __ATOMIC_RELAXED);
         if (cursor & b->event_bit) {
-            struct ct_event *e = reserve(b);
+            struct ct_event *e = reserve_slot(b);
             if (e)
                 return e;
             continue;
@@ -410,11 +410,11 @@ static struct ct_event *reserve_fresh(struct ct_block *b, uint32_t kind, uint64_
         bool recording = is_recording();
         long fresh = recording ? take_chunk(b, note) : -1;
         if (fresh >= 0) {
-            replace(b, cursor, (uint32_t)fresh, kind, note);
+            replace_chunk(b, cursor, (uint32_t)fresh, kind, note);
             ct_agent_lane_wait_end(b);
             continue;
         }
-        go_without(b, cursor);
+        go_without_chunk(b, cursor);
         if (!recording || !wait_for_chunk(b))
             return NULL;
     }
@@ -424,15 +424,15 @@ static struct ct_event *reserve_fresh(struct ct_block *b, uint32_t kind, uint64_
 
 struct ct_event *ct_event_reserve(struct ct_block *b, uint32_t kind, uint64_t *note) {
     uint64_t unused, *to = note ? note : &unused;
-    struct ct_event *e = reserve(b);
+    struct ct_event *e = reserve_slot(b);
     if (!e)
         e = reserve_fresh(b, kind, to);
     *to = (uint64_t)e;
     return e;
 }
 
-/* A slot gets an event that is none, so that nobody waits for it. A chunk goes back, unless the cursor is in it: then the swap
- * has succeeded. */
+/* A slot gets a void event, so that nobody waits for it. A chunk is given back, unless the cursor is in it: then the
+ * swap has succeeded. */
 void ct_event_abandon(struct ct_block *b, uint64_t note) {
     if (!(note & 1)) {
         ct_event_fill((struct ct_event *)note, 0, CT_EVENT_VOID);
@@ -444,7 +444,7 @@ void ct_event_abandon(struct ct_block *b, uint64_t note) {
         is_past_chunk(cursor) ? chunk_before(cursor) == chunk : cursor - (uint64_t)events_of(chunk) < lane.bytes;
     if (in_use || word != taken_word(b, (uint32_t)(note >> 32)))
         return;
-    clear(chunk); /* it may have been in the middle of that */
+    clear_chunk(chunk); /* it may have been interrupted in the middle of this */
     set_free(chunk);
 }
 
@@ -486,7 +486,7 @@ void ct_event_begin(struct ct_block *b) {
     if (b->tid == ct_os_gettid())
         ct_os_thread_name(t->name);
     else
-        t->name[0] = 0; /* the controller reads those that were there before us */
+        t->name[0] = 0; /* the controller reads the names of threads that were there before us */
     b->lane_slot = (uint32_t)slot;
     b->counters = (struct ct_counters *)&t->guarded_calls;
     b->cursor = NO_CHUNK;
@@ -495,7 +495,7 @@ void ct_event_begin(struct ct_block *b) {
     __atomic_store_n(&t->state, CT_THREAD_ALIVE, __ATOMIC_RELEASE);
 }
 
-/* The thread has ended. The controller takes what is left in its chunk. */
+/* The thread has ended. The controller takes the rest of its chunk. */
 void ct_event_drain(struct ct_block *b) {
     if (!b->cursor)
         return;

@@ -6,20 +6,21 @@
 #include "abi/shm_abi.h"
 #include "hook/runtime.h"
 
-/* Maps the shared memory's parts; before any thread has a block. False: it is not what it should be. */
+/* Maps the parts of the shared memory; called before any thread has a block. False: the memory is not as expected. */
 bool ct_agent_lane_open(uint64_t shm);
-/* What to switch off should the controller die. It stays where it is. */
+/* The code to switch off if the controller dies. It must stay where it is. */
 void ct_agent_lane_set_code(const struct ct_boot_code *code);
-/* Is it memory of that code's stubs? */
+/* Does this memory belong to the stubs of that code? */
 bool ct_agent_lane_holds_stubs(uint64_t at, uint64_t size);
-/* The shared code of all stubs becomes the form that does not use GS (hook/stubs_<isa>.S). */
+/* Switches the shared code of all stubs to the form that does not use GS (hook/stubs_<isa>.S). */
 void ct_agent_lane_switch_code(void);
 struct ct_shm_control *ct_agent_lane_control(void);
-/* Is anybody there to read? */
+/* Is there a controller that reads? */
 bool ct_agent_lane_is_recording(void);
-/* A moment. */
+/* Waits a moment. */
 void ct_agent_lane_wait(void);
-/* For a thread that may not lose anything: a longer one each time, until it says that it has got what it waits for. */
+/* For a thread that must not lose anything: waits longer each time, until the thread reports that it got what it waits
+ * for. */
 void ct_agent_lane_wait_longer(struct ct_block *b);
 void ct_agent_lane_wait_end(struct ct_block *b);
 

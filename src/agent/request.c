@@ -1,10 +1,9 @@
-/* Requests to the controller (abi/shm_abi.h): a process has been forked, is about to execute another program, or has loaded
- * libraries. The writer waits
- * for the answer, because the controller needs it standing still; but never for a controller that is dead or does not
- * listen.
+/* Requests to the controller (abi/shm_abi.h): a process has been forked, is about to execute another program, or has
+ * loaded libraries. The thread that asks waits for the answer, because the controller needs it stopped; but it never
+ * waits for a controller that is dead or does not listen.
  *
- * A forked child writes through the mapping it has inherited from its parent. "Yes" means that another memory has been put in
- * its place, with a lane of its own: the request is not there any more. */
+ * A forked child writes through the mapping that it inherited from its parent. "Yes" means that other memory has
+ * replaced it, with a lane of its own: the request is no longer there. */
 #include "agent/request.h"
 #include "abi/shm_abi.h"
 #include "agent/agent_lane.h"
@@ -34,7 +33,7 @@ static bool is_heard(void) {
     return ct_agent_lane_is_recording() && __atomic_load_n(&ct_agent_lane_control()->listening, __ATOMIC_RELAXED);
 }
 
-/* Many processes may ask at a time: who finds all requests taken waits for one. */
+/* Many processes may ask at once: if all requests are taken, the caller waits for one. */
 static struct ct_shm_request *take_request(void) {
     uint32_t nap = FIRST_NAP_US;
     for (uint32_t waited = 0; waited < PATIENCE_US && is_heard(); waited += nap) {
@@ -52,7 +51,7 @@ static uint32_t state_of(const struct ct_shm_request *request) {
     return __atomic_load_n(&request->state, __ATOMIC_ACQUIRE);
 }
 
-/* The state in which it was last seen. */
+/* Returns the state that was seen last. */
 static uint32_t wait_for_answer(const struct ct_shm_request *request) {
     uint32_t nap = FIRST_NAP_US, state;
     for (uint32_t waited = 0; waited < PATIENCE_US; waited += nap) {
@@ -68,8 +67,8 @@ static uint32_t wait_for_answer(const struct ct_shm_request *request) {
     return CT_REQUEST_POSTED;
 }
 
-/* *answer is 0 when nobody has answered. Returns false when there is nobody to ask. */
-static bool ask(struct ct_shm_request text, uint32_t *state, int *answer) {
+/* *answer is 0 if nobody has answered. Returns false if there is nobody to ask. */
+static bool ask_controller(struct ct_shm_request text, uint32_t *state, int *answer) {
     struct ct_shm_control *c = ct_agent_lane_control();
     bool wanted = text.kind == CT_REQUEST_LOADED || c->children;
     if (ct_os_is_silent() || !c->listening || !wanted || !ct_agent_lane_is_recording())
@@ -96,21 +95,21 @@ static bool ask(struct ct_shm_request text, uint32_t *state, int *answer) {
 void ct_request_executes(uint64_t path, int directory) {
     uint32_t state;
     int answer;
-    (void)ask((struct ct_shm_request){.kind = CT_REQUEST_EXEC, .argument = path, .directory = directory}, &state,
-              &answer);
+    (void)ask_controller((struct ct_shm_request){.kind = CT_REQUEST_EXEC, .argument = path, .directory = directory},
+                         &state, &answer);
 }
 
-static void tell_loaded(void) {
+static void report_loaded(void) {
     uint32_t state;
     int answer;
-    (void)ask((struct ct_shm_request){.kind = CT_REQUEST_LOADED}, &state, &answer);
+    (void)ask_controller((struct ct_shm_request){.kind = CT_REQUEST_LOADED}, &state, &answer);
 }
 
 bool ct_request_forked(void) {
     uint32_t state;
     int answer;
-    return ask((struct ct_shm_request){.kind = CT_REQUEST_FORKED}, &state, &answer) && state == CT_REQUEST_FREE &&
-           ct_agent_lane_open((uint64_t)ct_agent_lane_control());
+    return ask_controller((struct ct_shm_request){.kind = CT_REQUEST_FORKED}, &state, &answer) &&
+           state == CT_REQUEST_FREE && ct_agent_lane_open((uint64_t)ct_agent_lane_control());
 }
 
 static bool ask_after_fork(struct ct_runtime *rt) {
@@ -130,7 +129,7 @@ void ct_request_note_fork(void) {
 
 void ct_request_open(struct ct_runtime *rt) {
     rt->before_fork = ct_request_note_fork;
-    rt->on_loaded = tell_loaded;
+    rt->on_loaded = report_loaded;
     rt->on_fork = ask_after_fork;
     rt->on_exec = ct_request_executes;
 }

@@ -1,8 +1,9 @@
-/* The agent that follows threads: the Stalker inside another process, its events into the index lane.
+/* The agent that follows threads: the Stalker inside another process, which writes its events to the index lane.
  *
- * Entered by the controller, from outside, while every thread stands still. Calls and returns become events of the lane as a
- * stub would write them; blocks and call targets are counted in tables that are shared, so that they outlive the process.
- * Freestanding. The sink runs on the followed thread, one follower per thread; tables are changed by atomic operations. */
+ * The controller calls it from outside, while every thread is stopped. Calls and returns become events of the lane, as
+ * a stub would write them. Blocks and call targets are counted in shared tables, so that they outlive the process.
+ * Freestanding. The sink runs on the followed thread, with one follower per thread; tables are changed by atomic
+ * operations. */
 #include "abi/stalk_abi.h"
 #include "agent/agent_lane.h"
 #include "agent/request.h"
@@ -31,13 +32,13 @@ struct frame {
 
 /* A followed thread, as the lane sees it. */
 struct follower {
-    struct ct_block block; /* only what the lane needs of it */
+    struct ct_block block; /* only what the lane needs */
     int32_t tid;
     uint32_t open;
     uint64_t stamp; /* of the last call, or of the batch */
     struct ct_tables_known known;
-    uint32_t stack;              /* number of the one that runs */
-    struct stalk_chains *chains; /* frames of the others; NULL: there were none */
+    uint32_t stack;              /* number of the running one */
+    struct stalk_chains *chains; /* frames of other stacks; NULL: there were none */
     struct frame frames[MAX_OPEN];
 };
 
@@ -47,18 +48,18 @@ static struct {
     uint8_t *native; /* by number of a target: NATIVE, FOLLOWED, 0: not known yet; with excluded ranges only */
     struct ct_stalk_code *code;
     uint8_t *lengths;
-    uint32_t *numbers; /* of blocks in the table of code, plus 1, by their site's */
-    uint32_t sites;    /* of these so many may be in use */
-    uint32_t written;  /* events of blocks and instructions that are: CT_STALKER_BLOCK, EXEC, COMPILE */
-    bool returns;      /* are events */
-    uint32_t keeping;  /* signals: they stay ours until everybody is out, not only until the last one goes */
+    uint32_t *numbers; /* indices of blocks in the table of code, plus 1, by their sites' numbers */
+    uint32_t sites;    /* this many of them may be in use */
+    uint32_t written;  /* kinds of block and instruction events that are written: CT_STALKER_BLOCK, EXEC, COMPILE */
+    bool returns;      /* returns are events */
+    uint32_t keeping;  /* signals stay ours until all threads are out, not only until the last one leaves */
     int32_t pid;
 } agent;
 enum { FOLLOWED = 1, NATIVE = 2 };
 
 /* ---- followers ---- */
 
-/* For a thread that is new: one whose thread has ended, or another. */
+/* Finds a follower for a new thread: one whose thread has ended, or a new one. */
 static struct follower *take_follower(int tid) {
     for (uint32_t i = 0; i < FOLLOWERS; i++) {
         struct follower *f = __atomic_load_n(&agent.followers[i], __ATOMIC_ACQUIRE), *none = NULL;
@@ -96,7 +97,7 @@ static void begin_follower(struct follower *f) {
     f->block.base =
         (struct ct_shadow *)(uintptr_t)sizeof(struct ct_shadow); /* never followed: depths are differences */
     f->block.top = f->block.base + 1;
-    f->block.told_stack = f->stack;
+    f->block.reported_stack = f->stack;
     f->stamp = 0;
     ct_event_begin(&f->block);
 }
@@ -109,8 +110,8 @@ static struct follower *follower_of(int tid) {
     return f;
 }
 
-/* The frame is counted as open while its event is written: the lane tells depths in its chunks. */
-static void write(struct follower *f, uint32_t number, uint32_t kind, uint64_t stamp) {
+/* The frame is counted as open while its event is written: the lane stores depths in its chunks. */
+static void write_event(struct follower *f, uint32_t number, uint32_t kind, uint64_t stamp) {
     f->block.top = f->block.base + 1 + f->open;
     struct ct_event *e = ct_event_reserve(&f->block, kind, NULL);
     if (!e)
@@ -122,8 +123,8 @@ static void write(struct follower *f, uint32_t number, uint32_t kind, uint64_t s
 
 /* ---- blocks that are written ---- */
 
-/* A new place in the table of code; CT_TABLES_NOWHERE: it is full. */
-static uint32_t define(uint64_t start, uint64_t end, const uint8_t *lengths, uint32_t insns) {
+/* Adds a block to the table of code; CT_TABLES_NOWHERE: the table is full. */
+static uint32_t define_block(uint64_t start, uint64_t end, const uint8_t *lengths, uint32_t insns) {
     struct ct_stalk_tables *t = ct_tables.shared;
     uint64_t number = __atomic_fetch_add(&t->code_count, 1, __ATOMIC_RELAXED);
     uint64_t at = __atomic_fetch_add(&t->lengths_used, insns, __ATOMIC_RELAXED);
@@ -143,7 +144,7 @@ static uint32_t number_of_site(uint32_t id, const struct stalk_site *site) {
     uint32_t number = __atomic_load_n(&agent.numbers[id], __ATOMIC_ACQUIRE);
     if (number)
         return number - 1;
-    number = define(site->location, site->target, site->lengths, site->insns);
+    number = define_block(site->location, site->target, site->lengths, site->insns);
     if (number == CT_TABLES_NOWHERE)
         return CT_TABLES_NOWHERE;
     __atomic_store_n(&agent.numbers[id], number + 1, __ATOMIC_RELEASE);
@@ -154,34 +155,35 @@ static uint32_t number_of_site(uint32_t id, const struct stalk_site *site) {
     return number;
 }
 
-static uint32_t executed(const struct stalk_site *site, uint64_t end) {
+static uint32_t executed_insns(const struct stalk_site *site, uint64_t end) {
     uint32_t n = 0;
     for (uint64_t pc = site->location; n < site->insns && pc < end; n++)
         pc += site->lengths[n];
     return n;
 }
 
-/* How many instructions it is. */
+/* Returns the number of its instructions. */
 static uint32_t write_block(struct follower *f, const struct ct_stalker_event *e) {
     const struct stalk_site *site = ct_stalk_item(&agent.stalker->caches->sites, (uint32_t)e->depth);
-    uint32_t n = executed(site, e->target), number = number_of_site((uint32_t)e->depth, site);
+    uint32_t n = executed_insns(site, e->target), number = number_of_site((uint32_t)e->depth, site);
     if (number == CT_TABLES_NOWHERE)
         __atomic_fetch_add(&ct_tables.shared->full, 1, __ATOMIC_RELAXED);
-    write(f, number,
-          n < site->insns && number != CT_TABLES_NOWHERE ? CT_EVENT_PART | n * CT_TAG_STEP : (uint32_t)CT_EVENT_BLOCK,
-          f->stamp);
+    write_event(f, number,
+                n < site->insns && number != CT_TABLES_NOWHERE ? CT_EVENT_PART | n * CT_TAG_STEP
+                                                               : (uint32_t)CT_EVENT_BLOCK,
+                f->stamp);
     return n;
 }
 
 static void write_compiled(struct follower *f, const struct ct_stalker_event *e) {
-    write(f, define(e->location, e->target, NULL, 0), CT_EVENT_COMPILED, f->stamp);
+    write_event(f, define_block(e->location, e->target, NULL, 0), CT_EVENT_COMPILED, f->stamp);
 }
 
 static bool is_excluded(uint64_t address) {
     return ct_stalk_excluded(agent.stalker, address);
 }
 
-/* A call that nobody could see the return of: it ran natively, or returns are not asked for. */
+/* A call whose return nobody could see: it ran natively, or returns are not asked for. */
 static bool is_unseen(uint32_t number) {
     if (!agent.returns)
         return true;
@@ -198,8 +200,8 @@ static bool is_unseen(uint32_t number) {
 
 #define REFILL 32u
 
-/* Frames that were suspended with the running stack are next when its newer ones have ended. */
-static void refill(struct follower *f) {
+/* When the newer frames of the running stack have ended, frames that were suspended with it come next. */
+static void refill_frames(struct follower *f) {
     uint64_t frames[REFILL];
     uint32_t n = 0;
     while (!f->open && f->chains && n < REFILL && stalk_chain_pop(f->chains, f->stack, &frames[n]))
@@ -214,8 +216,8 @@ static void forget_chains(struct follower *f) {
     f->chains = NULL;
 }
 
-/* Calls that cannot be kept are open to the end: their returns are missing. */
-static void suspend(struct follower *f) {
+/* Calls that cannot be kept stay open to the end: their returns are missing. */
+static void suspend_frames(struct follower *f) {
     if (!f->chains && f->open && !ct_os_is_silent())
         f->chains = ct_os_alloc(sizeof *f->chains, CT_OS_READ | CT_OS_WRITE);
     for (uint32_t i = 0; i < f->open; i++) {
@@ -230,17 +232,17 @@ static void suspend(struct follower *f) {
 static void leave_frames(struct follower *f, int32_t depth, uint64_t stamp) {
     while (f->open && f->frames[f->open - 1].depth >= depth) {
         uint32_t number = f->frames[f->open - 1].number;
-        write(f, number, is_unseen(number) ? CT_EVENT_RETURN : CT_EVENT_EXCEPTION, stamp);
+        write_event(f, number, is_unseen(number) ? CT_EVENT_RETURN : CT_EVENT_EXCEPTION, stamp);
         if (!--f->open)
-            refill(f);
+            refill_frames(f);
     }
 }
 
 static void change_stack(struct follower *f, const struct ct_stalker_event *e) {
-    suspend(f);
-    f->stack = f->block.told_stack = (uint32_t)e->target;
-    refill(f);
-    write(f, f->stack, CT_EVENT_STACK, f->stamp);
+    suspend_frames(f);
+    f->stack = f->block.reported_stack = (uint32_t)e->target;
+    refill_frames(f);
+    write_event(f, f->stack, CT_EVENT_STACK, f->stamp);
     if (e->location) /* a new one */
         leave_frames(f, INT32_MIN, f->stamp);
 }
@@ -256,16 +258,16 @@ static void enter_frame(struct follower *f, const struct ct_stalker_event *e) {
     uint32_t number = ct_tables_number_for(&f->known, e->target);
     f->frames[f->open].number = number;
     f->frames[f->open++].depth = e->depth;
-    write(f, number, CT_EVENT_CALL, e->timestamp);
+    write_event(f, number, CT_EVENT_CALL, e->timestamp);
 }
 
 static void return_from_frame(struct follower *f, const struct ct_stalker_event *e) {
     leave_frames(f, e->depth, e->timestamp);
     if (!f->open || f->frames[f->open - 1].depth != e->depth - 1)
         return; /* it was entered before we came */
-    write(f, f->frames[f->open - 1].number, CT_EVENT_RETURN, e->timestamp);
+    write_event(f, f->frames[f->open - 1].number, CT_EVENT_RETURN, e->timestamp);
     if (!--f->open)
-        refill(f);
+        refill_frames(f);
 }
 
 /* ---- the sink ---- */
@@ -286,7 +288,8 @@ static void keep_no_signals(void) {
         ct_stalk_signals_give_back();
 }
 
-/* Events of a child that a followed thread has forked are nobody's; nor are they when the recorder is gone. */
+/* Events of a child that a followed thread has forked belong to nobody; events without a recorder are not wanted
+ * either. */
 static bool is_wanted(void) {
     bool ours = ct_os_getpid() == agent.pid;
     if (ours && ct_agent_lane_is_recording())
@@ -299,8 +302,8 @@ static bool is_wanted(void) {
     return false;
 }
 
-/* Without the Stalker's lock, which the engine may hold: numbers that are a little old will do. */
-static void tell_statistics(void) {
+/* Does not take the Stalker's lock, which the engine may hold: numbers that are a little old are good enough. */
+static void report_statistics(void) {
     const struct ct_stalker_statistics *s = &agent.stalker->statistics;
     ct_tables.shared->blocks = s->blocks;
     ct_tables.shared->fragments = s->fragments;
@@ -308,7 +311,7 @@ static void tell_statistics(void) {
     ct_tables.shared->code_bytes = s->code_bytes;
 }
 
-/* Of blocks before the first call or return: not later than that one. Now, when there is none. */
+/* The time of blocks before the first call or return: not later than that one. Now, if there is none. */
 static uint64_t stamp_before(const struct follower *f, const struct ct_stalker_event *events, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (events[i].timestamp)
@@ -346,7 +349,7 @@ static void on_receive(void *user, int tid, const struct ct_stalker_event *event
     for (unsigned i = 0; i < 8; i++)
         __atomic_fetch_add(&ct_tables.shared->events[i], seen[i], __ATOMIC_RELAXED);
     ct_tables_flush(&f->known, seen[bit_of(CT_STALKER_BLOCK)] != 0);
-    tell_statistics();
+    report_statistics();
 }
 
 static void on_call_summary(void *user, int tid, const struct ct_stalker_call_count *counts, size_t count) {
@@ -372,28 +375,29 @@ static void on_stop(void *user, int tid, int status) {
     __atomic_fetch_add(&ct_tables.shared->stopped, 1, __ATOMIC_RELAXED);
     if (status) {
         __atomic_fetch_add(&ct_tables.shared->left, 1, __ATOMIC_RELAXED);
-        keep_no_signals(); /* it may be about to forbid itself the system calls that we make for each */
+        keep_no_signals(); /* the program may be about to forbid itself the system calls that we make for each signal */
     }
-    tell_statistics();
+    report_statistics();
     struct follower *f = find_follower(tid);
     if (!f)
         return;
     ct_event_drain(&f->block);
-    f->open = f->stack = f->block.told_stack = 0;
+    f->open = f->stack = f->block.reported_stack = 0;
     forget_chains(f);
-    __atomic_store_n(&f->tid, 0, __ATOMIC_RELEASE); /* its memory is for another thread */
+    __atomic_store_n(&f->tid, 0, __ATOMIC_RELEASE); /* its memory can serve another thread */
 }
 
 /* ---- processes ---- */
 
-/* Is a process that is about to be made to be followed? */
+/* Is a new child process to be followed? */
 static bool wants_children(void) {
     const struct ct_shm_control *c = ct_agent_lane_control();
     ct_request_note_fork();
     return c->children && c->listening && ct_agent_lane_is_recording();
 }
 
-/* Numbers are the parent's, the table is not there any more: what they stood for. NULL: nothing is open, or there is no memory. */
+/* Indices are the parent's, and its table is gone: these are the keys that they stand for. NULL: nothing is open, or
+ * there is no memory. */
 static uint64_t *keys_of_frames(const struct follower *f) {
     uint64_t *keys = f && f->open ? ct_os_alloc(f->open * sizeof *keys, CT_OS_READ | CT_OS_WRITE) : NULL;
     for (uint32_t i = 0; keys && i < f->open; i++) {
@@ -411,7 +415,7 @@ static void number_frames_anew(struct follower *f, uint64_t *keys) {
         f->open = 0;
 }
 
-/* Tables and lane are the child's own, and empty; of the followers one is left. */
+/* Tables and lane are the child's own, and empty; one of the followers is left. */
 static void begin_in_child(struct follower *own, int tid) {
     agent.pid = ct_os_getpid();
     for (uint32_t i = 0; i < FOLLOWERS && agent.followers[i]; i++) {
@@ -425,7 +429,7 @@ static void begin_in_child(struct follower *own, int tid) {
     agent.sites = 0;
     if (own) {
         own->tid = tid;
-        forget_chains(own); /* of its parent's numbers */
+        forget_chains(own); /* they hold the parent's indices */
         begin_follower(own);
     }
 }
@@ -474,7 +478,7 @@ static int make_stalker(const struct ct_stalk_boot *boot) {
                                          .drain_interval_ms = boot->drain_interval_ms,
                                          .follow_children = boot->follow_new_threads != 0};
     for (unsigned i = 0; i < STALK_FUNCTIONS; i++)
-        ct_stalk_functions[i] = i == STALK_DEREGISTER ? 0 : boot->functions[i]; /* not while threads stand still */
+        ct_stalk_functions[i] = i == STALK_DEREGISTER ? 0 : boot->functions[i]; /* not while threads are stopped */
     int status = ct_stalker_create(&agent.stalker, &options);
     if (!status)
         agent.stalker->keeps_sites = boot->mask & (CT_STALKER_BLOCK | CT_STALKER_EXEC) || boot->count_blocks;
@@ -492,13 +496,13 @@ static int make_stalker(const struct ct_stalk_boot *boot) {
     return status;
 }
 
-/* A block tells of all its instructions. */
+/* A block reports all its instructions. */
 static uint32_t mask_of(const struct ct_stalk_boot *boot) {
     bool blocks = boot->mask & CT_STALKER_EXEC || boot->count_blocks;
     return (boot->mask & ~(uint32_t)CT_STALKER_EXEC) | (blocks ? CT_STALKER_BLOCK : 0);
 }
 
-static int follow(struct ct_stalk_boot_thread *thread, const struct ct_stalk_boot *boot) {
+static int follow_thread(struct ct_stalk_boot_thread *thread, const struct ct_stalk_boot *boot) {
     const struct ct_stalker_transformer plain = {.size = sizeof plain};
     struct ct_stalker_sink sink = {.size = sizeof sink, .mask = mask_of(boot), .start = on_start, .stop = on_stop};
     if (boot->count_calls)
@@ -512,20 +516,20 @@ static int follow(struct ct_stalk_boot_thread *thread, const struct ct_stalk_boo
     if (!t)
         return status;
     ct_stalk_signals_take();
-    t->area->busy = 0; /* whoever runs this: the controller moves it, or nobody does */
+    t->area->busy = 0; /* whichever thread runs this: the controller moves it, or nobody does */
     t->begin = thread->pc;
     thread->pc = ct_stalk_helper(t->cache->regions, ct_stalk_begin);
     thread->block = block;
     return CT_OK;
 }
 
-static int start(struct ct_stalk_boot *boot) {
+static int start_stalker(struct ct_stalk_boot *boot) {
     struct ct_stalk_boot_thread *threads = (struct ct_stalk_boot_thread *)boot->threads;
     int status = make_stalker(boot);
     ct_stalk_signals_take();
     agent.keeping = 1;
     for (uint64_t i = 0; !status && i < boot->thread_count; i++)
-        threads[i].status = follow(&threads[i], boot);
+        threads[i].status = follow_thread(&threads[i], boot);
     return status;
 }
 
@@ -539,12 +543,12 @@ static bool is_listed(void *arg, int tid) {
 }
 
 /* All threads are listed. */
-static int unfollow(struct ct_stalk_boot *boot) {
+static int unfollow_threads(struct ct_stalk_boot *boot) {
     struct ct_stalk_boot_thread *threads = (struct ct_stalk_boot_thread *)boot->threads;
     boot->inside = boot->followed = 0;
     if (!agent.stalker)
-        return CT_OK;                       /* who began here was killed before it got further */
-    agent.stalker->follow_children = false; /* or there would be new ones each time */
+        return CT_OK;                       /* the controller that began was killed before it got further */
+    agent.stalker->follow_children = false; /* otherwise there would be new ones each time */
     for (uint64_t i = 0; i < boot->thread_count; i++) {
         boot->inside += ct_stalk_is_inside(agent.stalker, threads[i].tid, threads[i].pc);
         threads[i].status = ct_stalk_let_go(agent.stalker, threads[i].tid, &threads[i].pc);
@@ -556,7 +560,7 @@ static int unfollow(struct ct_stalk_boot *boot) {
 
 void ct_stalk_signals_end(void); /* signal_x64.c */
 
-/* Descriptions that an unwinder was given stay, and name a function of ours. */
+/* Descriptions that were given to an unwinder stay, and refer to a function of ours. */
 static bool is_known_to_unwinder(const struct ct_stalker *s) {
     for (const struct stalk_cache *c = s ? s->caches : NULL; c; c = c->next)
         if (c->unwind)
@@ -564,7 +568,7 @@ static bool is_known_to_unwinder(const struct ct_stalker *s) {
     return s && s->empty; /* caches that are kept for that */
 }
 
-static int end(struct ct_stalk_boot *boot) {
+static int end_stalker(struct ct_stalk_boot *boot) {
     boot->inside = is_known_to_unwinder(agent.stalker);
     int status = agent.stalker ? ct_stalk_destroy(agent.stalker) : CT_OK;
     if (status)
@@ -588,9 +592,9 @@ __attribute__((visibility("default"), used)) uint64_t ct_stalk_agent_run(struct 
 
 uint64_t ct_stalk_agent_run(struct ct_stalk_boot *boot) {
     boot->status = boot->magic != CT_STALK_BOOT_MAGIC   ? CT_ERR_UNSUPPORTED
-                   : boot->command == CT_STALK_START    ? start(boot)
-                   : boot->command == CT_STALK_UNFOLLOW ? unfollow(boot)
-                   : boot->command == CT_STALK_END      ? end(boot)
+                   : boot->command == CT_STALK_START    ? start_stalker(boot)
+                   : boot->command == CT_STALK_UNFOLLOW ? unfollow_threads(boot)
+                   : boot->command == CT_STALK_END      ? end_stalker(boot)
                                                         : CT_ERR_INVALID_ARGUMENT;
     return (uint64_t)(int64_t)boot->status;
 }

@@ -1,7 +1,9 @@
-/* What followed threads call and execute, counted in tables that are shared with the controller, so that they outlive the process.
+/* What followed threads call and execute, counted in tables that are shared with the controller, so that they outlive
+ * the process.
  *
- * Freestanding. Each follower counts what it meets often by itself and adds it to the tables, by atomic operations, when it makes
- * room for others and at the end of a batch. Code that is new to the controller is shown to it before it gets a number. */
+ * Freestanding. Each follower counts frequent targets and blocks on its own. It adds its counts to the tables, by
+ * atomic operations, when it makes room for others and at the end of a batch. Code that is new to the controller is
+ * shown to it before it gets a number. */
 #include "agent/stalk_tables.h"
 
 #include "agent/agent_lane.h"
@@ -9,8 +11,8 @@
 #include "os/os.h"
 #include "os/thread.h"
 
-#define SAME_GONE 16u   /* times that code of the same place was unmapped */
-#define PATIENCE  20000 /* turns of waiting for the controller's look at new code */
+#define SAME_GONE 16u   /* times that code at one place was unmapped */
+#define PATIENCE  20000 /* rounds of waiting for the controller to look at new code */
 
 struct ct_tables ct_tables;
 
@@ -18,7 +20,7 @@ static uint32_t hash(uint64_t address, uint32_t capacity) {
     return (uint32_t)(address * 0x9e3779b97f4a7c15ull >> 32) & (capacity - 1);
 }
 
-/* Where a call ends up: behind the jump of a linkage table, if it is bound already; 0: not yet. */
+/* Where a call ends up: after the jump of a linkage table, if it is bound already; 0: not yet. */
 uint64_t ct_tables_function_at(uint64_t key) {
     uint8_t code[16];
     uint64_t word = ct_os_peek(key, code, sizeof code) ? 0 : ct_linkage_word(code, sizeof code, key), to;
@@ -34,10 +36,10 @@ static bool is_known(uint64_t address) {
         if (address - __atomic_load_n(&t->ranges[i][0], __ATOMIC_RELAXED) <
             __atomic_load_n(&t->ranges[i][1], __ATOMIC_RELAXED) - __atomic_load_n(&t->ranges[i][0], __ATOMIC_RELAXED))
             return true;
-    return count >= CT_STALK_RANGES; /* too many to know */
+    return count >= CT_STALK_RANGES; /* too many to know them all */
 }
 
-/* The last time that what lay there was unmapped; NULL: never. Newer ones come last. */
+/* The last unmapping of what was at the address; NULL: none. Newer ones come last. */
 static struct ct_tables_gone *gone_at(uint64_t address) {
     for (uint32_t i = __atomic_load_n(&ct_tables.gone_count, __ATOMIC_ACQUIRE); i-- > 0;)
         if (address - ct_tables.gone[i].start < ct_tables.gone[i].end - ct_tables.gone[i].start)
@@ -45,7 +47,7 @@ static struct ct_tables_gone *gone_at(uint64_t address) {
     return NULL;
 }
 
-/* An address's key: what is loaded where something else was is not the same. */
+/* An address's key: code that is loaded where other code was is not the same code. */
 static uint64_t key_of(uint64_t address) {
     const struct ct_tables_gone *g = gone_at(address);
     return address | (g ? CT_STALK_AGAIN((uint64_t)(g - ct_tables.gone) + 1) : 0);
@@ -59,14 +61,14 @@ static void wait_for_look(uint64_t address, bool fresh) {
         if (!__atomic_load_n(&c->listening, __ATOMIC_ACQUIRE) || !ct_agent_lane_is_recording())
             return;
         if (__atomic_load_n(&t->looks, __ATOMIC_ACQUIRE) > looks + 1)
-            return; /* the second has begun after we came, and has not found it */
+            return; /* the second look began after we came, and has not found it */
         (void)__atomic_compare_exchange_n(&t->asked, &nobody, address, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
         nobody = 0;
         ct_agent_lane_wait();
     }
 }
 
-/* Code that came after us: the controller looks at it while it is still there. */
+/* Code that was loaded after we came: the controller looks at it while it is still there. */
 void ct_tables_introduce(uint64_t address) {
     struct ct_tables_gone *gone = gone_at(address);
     bool fresh = gone && __atomic_load_n(&gone->fresh, __ATOMIC_ACQUIRE);
@@ -75,7 +77,7 @@ void ct_tables_introduce(uint64_t address) {
         __atomic_store_n(&gone->fresh, false, __ATOMIC_RELEASE);
 }
 
-/* A key's place in the table; CT_TABLES_NOWHERE: it is full. */
+/* A key's index in the table; CT_TABLES_NOWHERE: the table is full. */
 static uint32_t place_of(uint64_t key) {
     uint32_t capacity = ct_tables.shared->target_capacity, i = hash(key, capacity);
     for (uint32_t n = 0; n < capacity / 2; n++, i = (i + 1) & (capacity - 1)) {
@@ -93,8 +95,8 @@ static uint32_t place_of(uint64_t key) {
     return CT_TABLES_NOWHERE;
 }
 
-/* The number of a call's target. It means one function for ever: calls of a linkage table's stub that is not bound yet have
- * another one. *bound: it will stay this one. */
+/* The number of a call's target. It means one function for ever: calls of a linkage table's stub that is not bound yet
+ * have another number. *bound: the number is final. */
 uint32_t ct_tables_number_of(uint64_t to, bool *bound) {
     uint64_t key = key_of(to);
     uint32_t i = place_of(key);
@@ -124,7 +126,7 @@ static void flush_target(struct ct_tables_target *c) {
     c->count = 0;
 }
 
-/* Of a call that is counted. */
+/* The number for a call, which is counted. */
 uint32_t ct_tables_number_for(struct ct_tables_known *k, uint64_t key) {
     struct ct_tables_target *c = &k->targets[(key ^ key >> 9) & (CT_TABLES_TARGETS - 1)];
     if (c->key != key) {
@@ -154,7 +156,7 @@ static void add_to_block(uint64_t start, uint64_t end, uint64_t count) {
         }
         if (there != key)
             continue;
-        if (end > b->end) /* one that was left in the middle is no shorter block */
+        if (end > b->end) /* a block that was left in the middle is not a shorter block */
             b->end = end;
         __atomic_fetch_add(&b->count, count, __ATOMIC_RELAXED);
         return;
@@ -193,7 +195,7 @@ void ct_tables_forget(struct ct_tables_known *k) {
         k->blocks[i] = (struct ct_tables_block){0};
 }
 
-/* Between batches nothing is counted there. */
+/* Called between batches, when nothing is counted there. */
 void ct_tables_forget_old(struct ct_tables_known *k) {
     uint32_t epoch = __atomic_load_n(&ct_tables.gone_count, __ATOMIC_ACQUIRE);
     if (k->epoch != epoch)
@@ -208,7 +210,8 @@ static uint32_t times_gone(uint64_t start, uint64_t end) {
     return times;
 }
 
-/* Names are found anew for what is loaded there next. A library that comes and goes without end shall not fill the tables. */
+/* Names are looked up again for what is loaded there next. A library that comes and goes without end must not fill the
+ * tables. */
 void ct_tables_unmapped(uint64_t start, uint64_t end) {
     while (__atomic_exchange_n(&ct_tables.gone_lock, 1, __ATOMIC_ACQUIRE)) /* released below */
         ct_agent_lane_wait();

@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 #define CT_TABLES_NOWHERE UINT32_MAX
-#define CT_TABLES_TARGETS 512u  /* that a follower finds at once, */
-#define CT_TABLES_BLOCKS  2048u /* and blocks */
+#define CT_TABLES_TARGETS 512u  /* targets that a follower finds at once */
+#define CT_TABLES_BLOCKS  2048u /* blocks that a follower finds at once */
 #define CT_TABLES_GONE    4095u /* times that code was unmapped */
 
 struct ct_tables_target {
@@ -21,10 +21,10 @@ struct ct_tables_block {
     uint64_t start, end, count;
 };
 
-/* What a follower has met and not yet added to the tables. All zero at first. */
+/* Targets and blocks that a follower has counted and not yet added to the tables. All zero at first. */
 struct ct_tables_known {
-    uint32_t epoch;                                     /* gone_count as of what is here */
-    struct ct_tables_target targets[CT_TABLES_TARGETS]; /* by their address's low bits */
+    uint32_t epoch;                                     /* gone_count when the entries were made */
+    struct ct_tables_target targets[CT_TABLES_TARGETS]; /* by the low bits of their address */
     struct ct_tables_block blocks[CT_TABLES_BLOCKS];
 };
 
@@ -43,23 +43,23 @@ struct ct_tables {
 };
 extern struct ct_tables ct_tables;
 
-/* Where a call ends up: behind the jump of a linkage table, if it is bound already; 0: not yet. */
+/* Where a call ends up: after the jump of a linkage table, if it is bound already; 0: not yet. */
 uint64_t ct_tables_function_at(uint64_t key);
-/* Code that came after us: the controller looks at it while it is still there. */
+/* Code that was loaded after we came: the controller looks at it while it is still there. */
 void ct_tables_introduce(uint64_t address);
-/* The number of a call's target, CT_TABLES_NOWHERE when there is no room. It means one function for ever: calls of a linkage table's
- * stub that is not bound yet have another one. *bound: it will stay this one. */
+/* The number of a call's target, CT_TABLES_NOWHERE when there is no room. It means one function for ever: calls of a
+ * linkage table's stub that is not bound yet have another number. *bound: the number is final. */
 uint32_t ct_tables_number_of(uint64_t to, bool *bound);
-/* The same for a call, which is counted. */
+/* The number for a call, which is counted. */
 uint32_t ct_tables_number_for(struct ct_tables_known *k, uint64_t key);
 void ct_tables_count_target(uint64_t to, uint64_t count);
 void ct_tables_count_block(struct ct_tables_known *k, uint64_t start, uint64_t end);
-/* To the tables; blocks only when asked. */
+/* Adds the counts to the tables; blocks only when asked. */
 void ct_tables_flush(struct ct_tables_known *k, bool blocks);
 void ct_tables_forget(struct ct_tables_known *k);
-/* What was unmapped since. Between batches nothing is counted there. */
+/* Forgets what was unmapped since. Called between batches, when nothing is counted there. */
 void ct_tables_forget_old(struct ct_tables_known *k);
-/* Names are found anew for what is loaded there next. */
+/* Names are looked up again for what is loaded there next. */
 void ct_tables_unmapped(uint64_t start, uint64_t end);
 
 #endif

@@ -1,17 +1,19 @@
-/* How threads of a recorded process find their blocks: GS points there. Once the program needs GS for itself they are found in a table,
- * by their thread pointers, with the other form of the shared code (hook/stubs_<isa>.S), which is slower by some nanoseconds.
+/* How threads of a recorded process find their blocks: GS points to the block. Once the program needs GS for itself,
+ * blocks are found in a table, by thread pointer, with the other form of the shared code (hook/stubs_<isa>.S), which is
+ * slower by some nanoseconds.
  *
- * The table is complete at any time. A place of it has the block of the thread that asked last, as its distance from the stray block:
- * zero is that one, which belongs to nobody and makes stubs call slow paths. Threads that share a place take turns there, each time
- * through a slow path; with pointers as libraries make them that is rare (CT_TABLE_MIX spreads what has even distances
- * evenly). A place is one word, so nothing is locked. Who finds another thread's block sees it by its owner. */
+ * The table is complete at any time. An entry holds the block of the thread that asked last, as its distance from the
+ * stray block: zero is the stray block, which belongs to nobody and makes stubs call slow paths. Threads that share an
+ * entry take turns there, each time through a slow path; with the pointers that libraries make, this is rare
+ * (CT_TABLE_MIX spreads pointers at even distances evenly). An entry is one word, so nothing is locked. A thread that
+ * finds another thread's block sees that by its owner. */
 #include "agent/table.h"
 #include "agent/agent_lane.h"
 #include "os/os.h"
 
 static int64_t table[1u << CT_TABLE_BITS];
 static struct ct_block *stray;
-static uint32_t *in_use; /* boot's: the controller may switch too */
+static uint32_t *in_use; /* in struct ct_boot: the controller may switch too */
 
 static int64_t *place_of(uint64_t thread_pointer) {
     return &table[thread_pointer * CT_TABLE_MIX >> CT_TABLE_SHIFT >> 3];
@@ -36,7 +38,8 @@ bool ct_block_by_pointer(void) {
     return __atomic_load_n(in_use, __ATOMIC_ACQUIRE);
 }
 
-/* The thread that asks still has its own GS, as have those that are in the first form of the code now: they leave it as they came. */
+/* The calling thread still has its own GS, and so have threads that are in the first form of the code now: they leave
+ * it as they entered it. */
 void ct_table_switch(void) {
     if (!__atomic_exchange_n(in_use, 1, __ATOMIC_ACQ_REL))
         ct_agent_lane_switch_code();
@@ -52,15 +55,15 @@ int ct_block_install(struct ct_block *b) {
     return ct_block_by_pointer() ? CT_OK : ct_os_set_block(b);
 }
 
-/* Another thread has taken its place. */
-static struct ct_block *find(uint64_t thread_pointer) {
+/* Searches the list: another thread has taken its entry. */
+static struct ct_block *find_block(uint64_t thread_pointer) {
     for (struct ct_block *b = stray->runtime->blocks; b; b = b->next)
         if (b->in_use == 1 && !b->borrows && b->thread_pointer == thread_pointer)
             return b;
     return NULL;
 }
 
-/* As LOAD_BLOCK of the shared code. */
+/* Like LOAD_BLOCK of the shared code. */
 struct ct_block *ct_block_found(void) {
     if (!ct_block_by_pointer())
         return ct_os_block();
@@ -69,7 +72,7 @@ struct ct_block *ct_block_found(void) {
     struct ct_block *b = (struct ct_block *)((int64_t)stray + distance);
     if (!distance || b->thread_pointer == thread_pointer)
         return b;
-    b = find(thread_pointer);
+    b = find_block(thread_pointer);
     if (b)
         ct_block_place(b);
     return b ? b : stray;

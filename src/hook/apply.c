@@ -1,4 +1,5 @@
-/* Carries out transactions: stops the other threads, gives each its block, writes patches, moves threads out of the way.
+/* Carries out transactions: stops the other threads, gives each its block, writes patches, moves threads out of the
+ * way.
  *
  * Between stop and resume only system calls and our own memory are used: a stopped thread may hold any lock. */
 #include "hook/page_writer.h"
@@ -8,7 +9,8 @@
 
 /* ---- stopping ---- */
 
-/* A process with one thread needs no helper, and can be patched while a debugger traces it: `stopped` is NULL. */
+/* A process with one thread needs no helper process, and can be patched while a debugger traces it: `stopped` is
+ * NULL. */
 static int stop_others(struct ct_os_stopped **stopped) {
     *stopped = NULL;
     return ct_os_single_threaded() ? 0 : ct_os_stop_threads(stopped);
@@ -46,7 +48,7 @@ static bool is_guest(uint64_t gs) {
            !ct_os_peek(gs + offsetof(struct ct_block, runtime), &runtime, sizeof runtime) && !runtime;
 }
 
-/* Its thread, which stands still or is ours, goes on with the block `b`. */
+/* The block's thread, which is stopped or the caller, goes on with the block `b`. */
 static void move_guest(uint64_t from, struct ct_block *b) {
     const uint64_t *old = (const uint64_t *)(from + CT_BLOCK_GUEST);
     uint64_t *new = (uint64_t *)((uint64_t)b + CT_BLOCK_GUEST);
@@ -79,8 +81,8 @@ static int peek_own(const void *memory, uint64_t address, void *bytes, size_t si
     return ct_os_peek(address, bytes, size);
 }
 
-/* Every thread has GS before the first patch: a GS of zero would fault. One that it inherited from its creator will do
- * until it registers by itself. */
+/* Every thread has GS before the first patch: a GS of zero would fault. A GS that a thread inherited from its creator
+ * is good enough until the thread registers itself. */
 static int equip_stopped(struct ct_runtime *rt, struct ct_os_stopped *stopped) {
     for (size_t i = 0; i < count_of(stopped); i++) {
         struct ct_registers regs;
@@ -129,7 +131,7 @@ static int poke(void *arg, uint64_t address, const void *bytes, size_t size) {
     return ct_os_poke_at(arg, address, bytes, size);
 }
 
-static int carry_out(struct ct_page_writer *w, struct ct_change *c) {
+static int carry_out_change(struct ct_page_writer *w, struct ct_change *c) {
     switch (c->kind) {
     case CT_CHANGE_INSTALL:
         return ct_page_writer_patch(w, &c->record->plan, false);
@@ -141,7 +143,7 @@ static int carry_out(struct ct_page_writer *w, struct ct_change *c) {
     return CT_ERR_INVALID_ARGUMENT;
 }
 
-static void undo(struct ct_page_writer *w, struct ct_change *c) {
+static void undo_change(struct ct_page_writer *w, struct ct_change *c) {
     switch (c->kind) {
     case CT_CHANGE_INSTALL:
         (void)ct_page_writer_patch(w, &c->record->plan, true);
@@ -163,21 +165,21 @@ static int write_all(struct ct_hooks *set, struct ct_page_writer *w) {
     size_t done = 0;
     int status = 0;
     while (!status && done < set->change_count)
-        status = carry_out(w, &set->changes[done++]);
+        status = carry_out_change(w, &set->changes[done++]);
     if (!status)
         status = ct_page_writer_flush(w);
     if (status) {
         while (done-- > 0)
-            undo(w, &set->changes[done]);
+            undo_change(w, &set->changes[done]);
         (void)ct_page_writer_flush(w);
     }
     return status;
 }
 
-/* ---- threads that stand in the way ---- */
+/* ---- threads that are in the way ---- */
 
-#define SIGNAL_STACKS 4           /* that a thread's handlers are followed over */
-#define STACK_MAX     (16u << 20) /* how far: a coroutine's stack may be a corner of a large heap */
+#define SIGNAL_STACKS 4           /* how many stacks a thread's handlers are followed over */
+#define STACK_MAX     (16u << 20) /* how far a stack is searched: a coroutine's may be a corner of a large heap */
 
 struct stack_end {
     uint64_t sp, end;
@@ -191,7 +193,7 @@ static int find_stack_end(void *arg, const struct ct_os_map *map) {
     return 1;
 }
 
-/* Where a thread goes that stands on a springboard which is taken away. */
+/* Where a thread goes that is on a springboard which is removed. */
 static uint64_t forwarded_place(const struct ct_plan *plan, uint64_t pc) {
     for (unsigned i = 0; i < plan->patch_count; i++) {
         if (plan->patches[i].at == pc && plan->patches[i].forward)
@@ -214,8 +216,8 @@ static uint64_t new_place(const struct ct_hooks *set, uint64_t pc, bool in_call)
     return to;
 }
 
-/* Code that a signal handler interrupted stands in the way too: where it goes on is in the handler's frame, which may be
- * on another stack than the code. */
+/* Code that a signal handler interrupted is in the way too: the place where it goes on is in the handler's frame, which
+ * may be on another stack than the code. */
 static void move_interrupted(const struct ct_hooks *set, uint64_t sp) {
     for (int stacks = 0; stacks < SIGNAL_STACKS; stacks++) {
         struct stack_end s = {.sp = sp};
@@ -267,7 +269,8 @@ static int freeze_all(struct ct_hooks *set) {
 
 /* ---- may stub memory be given back ---- */
 
-/* A slow path that has changed to its thread's slow stack: what it will return to is on the stack that it came from. */
+/* Is `sp` on a thread's slow stack? Then a slow path runs there, and what it will return to is on the stack that it
+ * came from. */
 static bool on_slow_stack(const struct ct_hooks *set, uint64_t sp) {
     for (const struct ct_block *b = set->runtime->blocks; b; b = b->next)
         if (sp > (uint64_t)b && sp <= b->slow_stack)
@@ -275,7 +278,7 @@ static bool on_slow_stack(const struct ct_hooks *set, uint64_t sp) {
     return false;
 }
 
-/* Return addresses into stubs, and the places where signal handlers will continue, are all somewhere above sp, or on the stack
+/* Return addresses into stubs, and the places where signal handlers will continue, are all above sp, or on the stack
  * that a handler has interrupted. */
 static bool stack_points_to_code(const struct ct_hooks *set, uint64_t sp) {
     for (int stacks = 0; stacks < SIGNAL_STACKS && sp; stacks++) {
@@ -301,7 +304,7 @@ static bool code_in_use(const struct ct_hooks *set, struct ct_os_stopped *stoppe
         return true;
     for (const struct ct_block *b = set->runtime->blocks; b; b = b->next)
         if (b->in_use && (b->attention & CT_ATTENTION_GUARD) && b->tid != ct_os_gettid())
-            return true; /* in a listener or sink, perhaps on a stack of ours */
+            return true; /* in a listener or sink, maybe on a stack of ours */
     for (size_t i = 0; i < count_of(stopped); i++) {
         struct ct_registers regs;
         if (ct_os_stopped_get_regs(stopped, i, &regs))

@@ -1,9 +1,9 @@
-/* Thread blocks: made on a thread's first hooked call, found through GS (block_gs.c) or a table (agent/table.c), reused after the
- * thread has ended.
+/* Thread blocks: made on a thread's first hooked call, found through GS (block_gs.c) or a table (agent/table.c), reused
+ * after the thread has ended.
  *
- * What a thread finds may be another's: a new thread inherits its creator's GS, and a table has one place for several. So the block's
- * owner is compared with the thread pointer on every call; ct_block_current sorts out every case in which they differ. Blocks are
- * never freed and never leave the list. */
+ * A thread may find another thread's block: a new thread inherits its creator's GS, and a table has one entry for
+ * several threads. So every call compares the block's owner with the thread pointer; ct_block_current handles every
+ * case in which they differ. Blocks are never freed and never leave the list. */
 #include "hook/stacks.h"
 #include "os/os.h"
 #include "os/thread.h"
@@ -30,14 +30,14 @@ void ct_runtime_unlock(struct ct_runtime *rt) {
     __atomic_store_n(&rt->lock, 0, __ATOMIC_RELEASE);
 }
 
-/* A program that blocks all signals has another mask: some cannot be blocked. */
+/* No program's mask has this value: some signals cannot be blocked. */
 #define MASKED_BEFORE (~0ull)
 
 uint64_t ct_block_mask(struct ct_block *b) {
     if (b->masked)
         return MASKED_BEFORE;
     uint64_t mask = ct_os_block_signals();
-    b->masked = !ct_os_is_silent(); /* else a handler may come, and jump away */
+    b->masked = !ct_os_is_silent(); /* else a handler may come and jump away */
     return mask;
 }
 
@@ -88,7 +88,8 @@ static size_t round_to_pages(size_t size) {
     return (size + ct_os_page_size() - 1) & ~(ct_os_page_size() - 1);
 }
 
-/* Block pages, slow stack, shadow stack and what is known of stacks in one mapping. Most of it is address space until it is used. */
+/* Block pages, slow stack, shadow stack and the table of stacks are one mapping. Most of it is address space until it
+ * is used. */
 struct ct_block *ct_block_map(struct ct_runtime *rt) {
     size_t header = round_to_pages(sizeof(struct ct_block));
     size_t shadow = round_to_pages((rt->max_depth + 2) * sizeof(struct ct_shadow));
@@ -111,13 +112,13 @@ struct ct_block *ct_block_map(struct ct_runtime *rt) {
     return b;
 }
 
-/* Nobody finds the block by its thread pointer any more. */
+/* From now on nobody finds the block by its thread pointer. */
 static void forget_pointer(struct ct_block *b) {
     b->thread_pointer = CT_OWNER_ATTENTION;
     refresh_owner(b);
 }
 
-static void retire(struct ct_runtime *rt, struct ct_block *b) {
+static void retire_block(struct ct_runtime *rt, struct ct_block *b) {
     rt->retired.guarded_calls += b->counters->guarded_calls;
     rt->retired.deep_calls += b->counters->deep_calls;
     rt->retired.left_frames += b->counters->left_frames;
@@ -136,18 +137,18 @@ static void retire(struct ct_runtime *rt, struct ct_block *b) {
     b->in_use = 0;
 }
 
-/* Takes back the block of an ended thread. Its events are delivered outside the lock: a sink is foreign code. */
+/* Takes back the block of an ended thread. Its events are delivered without the lock: a sink is foreign code. */
 static void retire_ended(struct ct_runtime *rt, struct ct_block *b, int tid) {
     uint32_t used = 1;
     if (!__atomic_compare_exchange_n(&b->in_use, &used, 2, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
         return;
-    if (b->tid != tid) { /* somebody was faster, and it belongs to a new thread already */
+    if (b->tid != tid) { /* another thread was faster, and the block belongs to a new thread already */
         __atomic_store_n(&b->in_use, 1, __ATOMIC_RELEASE);
         return;
     }
     ct_event_drain(b);
     ct_runtime_lock(rt);
-    retire(rt, b);
+    retire_block(rt, b);
     ct_runtime_unlock(rt);
 }
 
@@ -199,8 +200,8 @@ struct ct_block *ct_block_create(struct ct_runtime *rt, int tid, uint64_t thread
     return b;
 }
 
-/* The child of a fork is alone in its copy of our memory. Other threads may have been in the middle of anything: their
- * buffers are left alone. */
+/* A forked child is alone in its copy of our memory. Other threads may have been in the middle of anything: their
+ * buffers are not touched. */
 static void restart_after_fork(struct ct_runtime *rt, struct ct_block *own) {
     rt->lock = 0;
     rt->pid = ct_os_getpid();
@@ -208,11 +209,11 @@ static void restart_after_fork(struct ct_runtime *rt, struct ct_block *own) {
         if (b == own || !b->in_use || b->in_use == CT_BLOCK_STRAY)
             continue;
         ct_event_forget(b);
-        retire(rt, b);
+        retire_block(rt, b);
     }
 }
 
-/* Forked by a thread that had no block of its own. */
+/* The process was forked by a thread that had no block of its own. */
 static void restart_without_block(struct ct_runtime *rt) {
     uint64_t mask = ct_os_block_signals();
     restart_after_fork(rt, NULL);
@@ -221,7 +222,7 @@ static void restart_without_block(struct ct_runtime *rt) {
     ct_os_restore_signals(mask);
 }
 
-/* It stands in the middle of its parent's frames. */
+/* The child is in the middle of its parent's frames. */
 static struct ct_block *adopt_after_fork(struct ct_block *b) {
     uint64_t mask = ct_os_block_signals();
     restart_after_fork(b->runtime, b);
@@ -240,14 +241,14 @@ static struct ct_block *adopt_after_fork(struct ct_block *b) {
     return b;
 }
 
-/* An ended thread had our tid: its block must not be found under it any more. */
+/* An ended thread had our tid: its block must not be found under this tid again. */
 static void retire_namesake(struct ct_runtime *rt, const struct ct_block *own) {
     for (struct ct_block *b = rt->blocks; b; b = b->next)
         if (b != own && b->in_use == 1 && b->tid == own->tid)
             retire_ended(rt, b, own->tid);
 }
 
-/* Looking for ended threads costs a system call for each: only when their number may have doubled. */
+/* Looking for ended threads costs a system call for each block: only done when their number may have doubled. */
 static void sweep_sometimes(struct ct_runtime *rt) {
     if (rt->block_count < rt->next_sweep)
         return;
@@ -261,7 +262,7 @@ static void sweep_sometimes(struct ct_runtime *rt) {
     rt->next_sweep = live * 2 > FIRST_SWEEP ? live * 2 : FIRST_SWEEP;
 }
 
-/* A thread, or a child process on our memory, that has no block yet. */
+/* Gives a block to a thread, or a child process on our memory, that has none yet. */
 static struct ct_block *register_thread(struct ct_block *inherited, int tid, uint64_t thread_pointer) {
     struct ct_runtime *rt = inherited->runtime;
     uint64_t mask = ct_os_block_signals();
@@ -270,10 +271,10 @@ static struct ct_block *register_thread(struct ct_block *inherited, int tid, uin
         b->detached = ct_os_getpid() != rt->pid;
         refresh_owner(b);
         b->borrows = inherited->thread_pointer == thread_pointer;
-        ct_block_install(b); /* before delivering others' events: the sink may call hooked functions */
+        ct_block_install(b); /* before others' events are delivered: the sink may call hooked functions */
         if (inherited->thread_pointer == thread_pointer)
             __atomic_fetch_add(&inherited->parted, 1, __ATOMIC_RELEASE); /* read by take_back */
-        if (!b->detached) { /* to a child on our memory all our threads look dead */
+        if (!b->detached) { /* for a child on our memory all our threads look dead */
             retire_namesake(rt, b);
             sweep_sometimes(rt);
         }
@@ -282,7 +283,7 @@ static struct ct_block *register_thread(struct ct_block *inherited, int tid, uin
     return b;
 }
 
-/* Does a child run beside us, with our thread pointer, that finds our block by it? It has another process id. */
+/* Does a child run beside us with our thread pointer, and find our block by it? It has another process id. */
 static bool is_borrowed(const struct ct_block *own, uint64_t thread_pointer) {
     for (const struct ct_block *b = own->runtime->blocks; b; b = b->next)
         if (b != own && b->in_use == 1 && b->borrows && b->thread_pointer == thread_pointer &&
@@ -291,9 +292,9 @@ static bool is_borrowed(const struct ct_block *own, uint64_t thread_pointer) {
     return false;
 }
 
-/* Our own block, by our tid: a vfork's child that had it is gone, or our thread pointer was set anew. */
+/* Our own block, found by our tid: a vfork's child that used it is gone, or our thread pointer has changed. */
 static struct ct_block *take_back(struct ct_block *b, uint64_t thread_pointer) {
-    bool alone = __atomic_load_n(&b->parted, __ATOMIC_ACQUIRE) >= b->clones; /* added to by register_thread */
+    bool alone = __atomic_load_n(&b->parted, __ATOMIC_ACQUIRE) >= b->clones; /* register_thread adds to it */
     if (alone && (b->attention & CT_ATTENTION_SHARED) && ct_block_by_pointer())
         alone = !is_borrowed(b, thread_pointer);
     if (b->thread_pointer != thread_pointer) {
@@ -305,9 +306,10 @@ static struct ct_block *take_back(struct ct_block *b, uint64_t thread_pointer) {
     return b;
 }
 
-/* Where blocks are found by thread pointers: a thread that has one, and has not found it. Its pointer was set anew (of the main thread, and
- * of one that had its creator's until now, that is certain: else another thread had the number before), or it has the pointer of
- * a thread whose block is found by it. NULL: it has none. */
+/* Where blocks are found by thread pointer: finds the block of a thread that has one, but not under its pointer. Either
+ * the pointer has changed (certain for the main thread, and for one that had its creator's pointer until now; otherwise
+ * another thread had this tid before), or another thread has the same pointer and its block is found. NULL: the thread
+ * has no block. */
 static struct ct_block *find_again(struct ct_runtime *rt, int tid, uint64_t thread_pointer) {
     bool foreign = ct_os_getpid() != rt->pid;
     struct ct_block *b = rt->blocks;
@@ -324,8 +326,8 @@ void ct_block_give_away(struct ct_block *own, uint64_t thread_pointer) {
             forget_pointer(b);
 }
 
-/* Where blocks are found by thread pointers: has a new thread found that of one which has ended? Whose creation was seen does not
- * (ct_block_give_away). */
+/* Where blocks are found by thread pointer: has a new thread found the block of an ended one? This does not happen if
+ * the new thread's creation was seen (ct_block_give_away). */
 static bool is_left(const struct ct_block *b) {
     if (!ct_block_by_pointer() || b->owner == CT_OWNER_FORKED || b->in_use == CT_BLOCK_STRAY || ct_os_is_silent())
         return false;
@@ -349,7 +351,7 @@ struct ct_block *ct_block_current(void) {
     if (same_pointer && !(b->attention & (CT_ATTENTION_CONTESTED | CT_ATTENTION_SHARED)))
         return b;
     if (ct_os_is_silent())
-        return same_pointer ? b : NULL; /* who it is cannot be asked */
+        return same_pointer ? b : NULL; /* a system call would be needed to know which thread this is */
     int tid = ct_os_gettid();
     if (tid == b->tid)
         return take_back(b, thread_pointer);

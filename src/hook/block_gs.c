@@ -1,4 +1,5 @@
-/* How threads of a process that hooks itself find their blocks: GS points there. See runtime.h; the agent has agent/table.c instead. */
+/* How threads of a process that hooks itself find their blocks: GS points to the block. See runtime.h; the agent has
+ * agent/table.c instead. */
 #include "hook/runtime.h"
 #include "os/thread.h"
 

@@ -1,12 +1,12 @@
-/* The policy on odd functions: see classify.h. No state: any thread may ask. */
+/* Decides about unusual functions: see classify.h. No state: any thread may call it. */
 #include "hook/classify.h"
 #include "hook/known.h"
 #include "hook/scan.h"
 #include "symbols/functions.h"
 #include <string.h>
 
-/* Functions of libc that load an unwinder and let it loose on the stack. Real return addresses must be there before it comes.
- * libunwind's `backtrace` walks by itself. */
+/* Functions of libc that load an unwinder and let it walk the stack. Real return addresses must be there before it
+ * starts. libunwind's `backtrace` walks by itself. */
 static const struct ct_known_function *find_lazy(const struct ct_function_facts *f) {
     static const struct ct_known_function lazy[] = {
         {"backtrace", CT_HOOK_ENTRY_ONLY_UNWINDER, CT_SPECIAL_WALK},
@@ -20,18 +20,19 @@ static const struct ct_known_function *find_lazy(const struct ct_function_facts 
     return NULL;
 }
 
-/* libc has forwarders with the unwinder's names, for itself: only its debug file tells, and they are functions like others. */
+/* libc has forwarders with the unwinder's names for its own use. Only its debug file shows them, and they are ordinary
+ * functions. */
 static const struct ct_known_function *find_known(const struct ct_function_facts *f) {
     bool forwarder = (f->flags & CT_FUNC_LENT_NAME) && !strncmp(f->name, "_Unwind_", 8);
     return forwarder ? NULL : ct_known_find(f->name);
 }
 
-/* What the table says, seen from one side. */
+/* What the table says about the function, for one side. */
 static enum ct_special known_special(const struct ct_known_function *known, const struct ct_function_facts *f) {
     enum ct_classify_side side = f->side;
     if (!known)
         return CT_SPECIAL_NONE;
-    /* Others that are called so (sanitizers, signal chains) keep handlers themselves, and call the library's. */
+    /* Other functions of this name (of sanitizers, signal chains) keep handlers themselves, and call the library's. */
     if (known->special == CT_SPECIAL_SIGACTION && !f->libc)
         return CT_SPECIAL_NONE;
     bool outside_only = known->special == CT_SPECIAL_SECCOMP || known->special == CT_SPECIAL_EXEC ||
@@ -97,7 +98,7 @@ struct ct_function_class ct_classify(const struct ct_function_facts *f) {
         .skip = skip_of(f),
         .special = special,
         .entry_only = entry_only_of(known, f),
-        .service =
-            special != CT_SPECIAL_NONE && !f->reads_code, /* not even those: who runs the code would fail on them */
+        /* not even services: what runs the code would fail on them */
+        .service = special != CT_SPECIAL_NONE && !f->reads_code,
     };
 }

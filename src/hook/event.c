@@ -1,10 +1,11 @@
 /* Event buffers of a thread: reserve, fill, hand over.
  *
- * A slot is reserved by adding to the cursor and counts once its timestamp is not zero; it is stored last. When a
- * buffer is full it joins the list of full ones and a zeroed one takes its place. A full buffer with an empty slot waits, and
- * those behind it: a signal handler may have interrupted a stub of ours that has yet to fill it. Only when many wait,
- * or somebody asks for everything, it is handed over, and the empty slot is counted as abandoned.
- * Whoever holds `delivering` hands full buffers to the sink, oldest first; everybody else leaves them in the list. */
+ * Adding to the cursor reserves a slot. A slot counts once its timestamp, which is stored last, is not zero. When a
+ * buffer is full it joins the list of full ones and a zeroed one takes its place. A full buffer with an empty slot
+ * waits, and so do the buffers after it: a signal handler may have interrupted one of our stubs that has yet to fill
+ * the slot. Only when many wait, or a caller asks for everything, the buffer is handed over, and the empty slot is
+ * counted as abandoned. The thread that holds `delivering` hands full buffers to the sink, oldest first; other threads
+ * leave them in the list. */
 #include "hook/runtime.h"
 #include "os/os.h"
 #include "os/thread.h"
@@ -21,7 +22,7 @@ static void unlock(struct ct_block *b) {
     __atomic_store_n(&b->event_lock, 0, __ATOMIC_RELEASE);
 }
 
-/* Somewhere in three times the size there is a place with the right bit set and the lower ones clear. */
+/* Three times the size always contains a place with the right bit set and the lower bits clear. */
 static struct ct_buffer *map_buffer(size_t bytes) {
     uint8_t *memory = ct_os_alloc(sizeof(struct ct_buffer) + 3 * bytes, CT_OS_READ | CT_OS_WRITE);
     if (!memory)
@@ -59,9 +60,9 @@ static bool is_filled(const struct ct_event *e) {
     return __atomic_load_n(&e->timestamp, __ATOMIC_ACQUIRE) != 0;
 }
 
-/* Delivers the filled slots among [delivered, used). At the end of a buffer that is still being written, empty slots are
- * left for later. Counts the empty ones that are passed over. */
-static void deliver(struct ct_block *b, struct ct_buffer *buffer, size_t used, bool growing) {
+/* Delivers the filled slots in [delivered, used). At the end of a buffer that is still being written, empty slots are
+ * left for later. Counts the empty slots that are skipped. */
+static void deliver_buffer(struct ct_block *b, struct ct_buffer *buffer, size_t used, bool growing) {
     struct ct_runtime *rt = b->runtime;
     size_t end = used / CT_EVENT_SIZE, at = buffer->delivered / CT_EVENT_SIZE;
     while (growing && end > at && !is_filled(&buffer->events[end - 1]))
@@ -87,7 +88,7 @@ static bool has_holes(const struct ct_buffer *buffer, size_t bytes) {
     return false;
 }
 
-/* The oldest full buffer if it may go. */
+/* The oldest full buffer, if it may be handed over. */
 static struct ct_buffer *pop_full(struct ct_block *b, bool everything) {
     lock(b);
     struct ct_buffer *buffer = b->full;
@@ -102,7 +103,7 @@ static struct ct_buffer *pop_full(struct ct_block *b, bool everything) {
     return buffer;
 }
 
-static void recycle(struct ct_block *b, struct ct_buffer *buffer) {
+static void recycle_buffer(struct ct_block *b, struct ct_buffer *buffer) {
     clear_buffer(buffer, b->event_bit);
     lock(b);
     buffer->next = b->spare;
@@ -113,8 +114,8 @@ static void recycle(struct ct_block *b, struct ct_buffer *buffer) {
 static void deliver_full(struct ct_block *b, bool everything) {
     struct ct_buffer *buffer;
     while ((buffer = pop_full(b, everything))) {
-        deliver(b, buffer, b->event_bit, false);
-        recycle(b, buffer);
+        deliver_buffer(b, buffer, b->event_bit, false);
+        recycle_buffer(b, buffer);
     }
 }
 
@@ -126,7 +127,7 @@ static void end_deliver(struct ct_block *b) {
     __atomic_store_n(&b->delivering, 0, __ATOMIC_RELEASE);
 }
 
-/* Who finds somebody delivering waits: the caller of flush expects everything to be handed over. */
+/* If another thread is delivering, this waits: the caller of flush expects everything to be handed over. */
 void ct_event_drain(struct ct_block *b) {
     uint32_t tries = 0;
     while (!try_deliver(b))
@@ -134,7 +135,7 @@ void ct_event_drain(struct ct_block *b) {
     struct ct_buffer *active;
     uint64_t cursor;
     bool again;
-    do { /* its thread may retire the active buffer behind our back: that one comes first */
+    do { /* its thread may retire the active buffer meanwhile: then that one comes first */
         deliver_full(b, true);
         lock(b);
         active = b->active;
@@ -143,7 +144,7 @@ void ct_event_drain(struct ct_block *b) {
         unlock(b);
     } while (again);
     if (active)
-        deliver(b, active, cursor & b->event_bit ? cursor - (uint64_t)active->events : b->event_bit, true);
+        deliver_buffer(b, active, cursor & b->event_bit ? cursor - (uint64_t)active->events : b->event_bit, true);
     end_deliver(b);
 }
 
@@ -161,7 +162,7 @@ void ct_event_reset(struct ct_block *b) {
     while (b->full) {
         struct ct_buffer *buffer = b->full;
         b->full = buffer->next;
-        recycle(b, buffer);
+        recycle_buffer(b, buffer);
     }
     b->full_last = NULL;
     b->full_count = 0;
@@ -179,7 +180,7 @@ static void drop_oldest(struct ct_block *b) {
     while (b->full_count > 1) {
         struct ct_buffer *buffer = pop_full(b, true);
         if (buffer)
-            recycle(b, buffer);
+            recycle_buffer(b, buffer);
     }
 }
 
@@ -197,7 +198,7 @@ static void retire_active(struct ct_block *b) {
 }
 
 /* Puts a zeroed buffer in place of the full one. Signals are blocked. */
-static bool swap(struct ct_block *b) {
+static bool swap_buffer(struct ct_block *b) {
     lock(b);
     struct ct_buffer *fresh = b->spare;
     if (fresh)
@@ -226,10 +227,10 @@ static struct ct_event *take_slot(struct ct_block *b) {
 
 static struct ct_event *take_fresh_slot(struct ct_block *b) {
     uint64_t mask = ct_os_block_signals();
-    bool ok = (b->cursor & b->event_bit) || swap(b); /* a handler may have swapped before us */
+    bool ok = (b->cursor & b->event_bit) || swap_buffer(b); /* a handler may have swapped before us */
     struct ct_event *e = ok ? take_slot(b) : NULL;
     if (!e) {
-        b->cursor = 0; /* no memory: it must not grow until it looks valid again */
+        b->cursor = 0; /* no memory: the cursor must not grow until it looks valid again */
         b->counters->abandoned++;
     }
     ct_os_restore_signals(mask);

@@ -1,18 +1,19 @@
-/* Faults in our code, as the program would have had them.
+/* Faults in our code, shown as the program would have had them.
  *
- * A function's first instructions run in its stub: who looks at a fault there, a handler, a core, a stack walker, is to see the
- * address that the instruction has in the function. And a stack may end under a stub's own pushes, where the program would not have
- * come to its end yet: then the call is not recorded, and the program goes on.
+ * A function's first instructions run in its stub. A handler, a core file or a stack walker that looks at a fault there
+ * must see the address that the instruction has in the function. And a stub's own pushes may reach the end of a stack
+ * that the program itself would not have reached yet: then the call is not recorded, and the program goes on.
  *
- * Handlers: the kernel gets ct_fault_entry in the place of the program's handlers of faults, with the program's flags, mask and
- * restorer. It puts the signal frame right and jumps to the program's handler: so this runs on the same stack, with the same
- * arguments, and none of our frames is to be seen. A handler that lets a moved instruction run again names its original address, which may lie
- * in the middle of our patch: so for these alone the handler returns through us, by an entry on the shadow stack like that of any
- * other frame, and unwinders, detaching and handlers that jump away find what they know.
- * Handlers that were there before are taken over when we come (ct_fault_take); later ones come by sigaction, which is a service. What
- * the program is told of its handlers are its own.
+ * Handlers: the kernel gets ct_fault_entry in place of the program's fault handlers, with the program's flags, mask and
+ * restorer. It corrects the signal frame and jumps to the program's handler, which runs on the same stack, with the
+ * same arguments, and none of our frames is seen. A handler that lets a moved instruction run again names its original
+ * address, which may be in the middle of our patch. For these faults alone the handler returns through us, by an entry
+ * on the shadow stack like that of any other frame: unwinders, detaching and handlers that jump away find what they
+ * know. Handlers that are already there are taken over when we come (ct_fault_take); later ones come through sigaction,
+ * which is a service. When the program asks for its handlers, it gets its own.
  *
- * Freestanding. Owner of the table of handlers: whoever calls sigaction; a program that races with itself may see the other's. */
+ * Freestanding. Owner of the table of handlers: the thread that calls sigaction. A program that races with itself may
+ * see the other thread's handler. */
 #ifndef CT_HOOK_FAULT_H
 #define CT_HOOK_FAULT_H
 
@@ -22,7 +23,7 @@
 /* SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV */
 #define CT_FAULT_SIGNALS (1u << 4 | 1u << 5 | 1u << 7 | 1u << 8 | 1u << 11)
 
-/* What can be read of the process that had the fault. */
+/* How the process that had the fault is read. */
 struct ct_fault_world {
     ct_stub_read *code; /* of our regions only */
     ct_stub_read *data;
@@ -34,17 +35,17 @@ struct ct_fault_world {
 struct ct_fault_state {
     uint64_t gpr[CT_FRAME_REGISTERS]; /* in the order of the machine's numbers */
     uint64_t pc, flags;
-    uint64_t stub; /* result: of which function */
+    uint64_t stub; /* result: the stub of the function */
 };
 
 enum ct_fault_place {
-    CT_FAULT_ELSEWHERE, /* not in a stub, or it cannot be told: nothing was changed */
+    CT_FAULT_ELSEWHERE, /* not in a stub, or not known: nothing was changed */
     CT_FAULT_MOVED,     /* at the copy of an instruction */
-    CT_FAULT_ENTERING,  /* a stub was at work on a call: as if the function was about to begin */
-    CT_FAULT_LEAVING,   /* the same on a return: as if the function had returned */
+    CT_FAULT_ENTERING,  /* a stub was working on a call: as if the function was about to begin */
+    CT_FAULT_LEAVING,   /* a stub was working on a return: as if the function had returned */
 };
 
-/* Changes *state to what the program would have. */
+/* Changes *state to what the program would have without us. */
 enum ct_fault_place ct_fault_recover(const struct ct_fault_world *world, struct ct_fault_state *state);
 void ct_fault_load(const struct ct_cpu_context *cpu, struct ct_fault_state *state);
 void ct_fault_store(const struct ct_fault_state *state, struct ct_cpu_context *cpu);
@@ -54,14 +55,14 @@ uint64_t ct_fault_unrecorded(const struct ct_fault_state *state);
 
 /* ---- in the process itself ---- */
 
-/* Where the kernel goes, and which handlers the program has, by signal; the rest is room for who reads and writes actions
- * from outside (abi/boot_abi.h). */
+/* Where the kernel goes, and the program's handlers by signal; the rest is room to read and write actions from outside
+ * (abi/boot_abi.h). */
 extern struct ct_boot_faults ct_fault_table;
 
-/* Takes over the handlers that are there. Who leaves gives them back from outside (inject/eject.c). */
+/* Takes over the handlers that are there. They are given back from outside (inject/eject.c). */
 void ct_fault_take(struct ct_runtime *rt);
-/* sigaction(signal, *new_action, *old_action) is about to run: with which arguments it does. `own_table`: the table is this process's,
- * which may change it. */
+/* sigaction(signal, *new_action, *old_action) is about to run; changes the arguments with which it does. `own_table`:
+ * the table belongs to this process, which may change it. */
 void ct_fault_sigaction(bool own_table, uint64_t signal, uint64_t *new_action, uint64_t *old_action);
 
 /* fault_entry_<isa>.S */

@@ -1,10 +1,12 @@
-/* Where the kernel goes with a fault, and where a handler returns to after one in a moved instruction: see fault.h. */
+/* Where the kernel goes on a fault, and where a handler returns to after a fault in a moved instruction: see
+ * fault.h. */
 #include "hook/layout.h"
 #include "hook/stub_x64.h"
 
     .text
 
-/* As the kernel leaves it: rdi, rsi, rdx the handler's arguments, rax 0, at rsp the restorer. The handler gets the same. */
+/* Registers are as the kernel leaves them: rdi, rsi, rdx are the handler's arguments, rax is 0, the restorer is at rsp.
+ * The handler gets them unchanged. */
     .globl ct_fault_entry
     .hidden ct_fault_entry
     .balign 32
@@ -23,7 +25,7 @@ ct_fault_entry:
     jmp *%r11
 1:  ret
 
-/* What a shadow entry needs of a stub: it is known by its address, has a place to return to, and a number. */
+/* What a shadow entry needs of a stub: an address to know it by, a place to return to, and a number. */
     .globl ct_fault_stub
     .hidden ct_fault_stub
     .balign 16
@@ -34,7 +36,7 @@ ct_fault_stub:
     .short 0x9090
     .long CT_HOOK_NONE
 
-/* rsp is behind the slot, where the frame's ucontext begins. The kernel will restore all registers. */
+/* rsp is just above the slot, where the frame's ucontext begins. The kernel will restore all registers. */
 returned:
     lea -8(%rsp), %rdi
     lea -16(%rsp), %rsp

@@ -1,15 +1,15 @@
 /* Where the program was when our code had a fault, x86_64: see fault.h. No state.
  *
- * A stub that was given up half-way is nothing new: handlers may always jump out of it (stubs_x64.S). So nothing of what it
- * has done is undone here; if the function begins again, its old entry is found dead.
- * S is the address of the slot that holds the return address. */
+ * A stub that is abandoned half-way is nothing new: handlers may always jump out of it (stubs_x64.S). So nothing of
+ * what it has done is undone here; if the function begins again, its old entry is found dead. S is the address of the
+ * slot that holds the return address. */
 #include "hook/fault.h"
 
 enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R9, R10, R11 };
 enum {
-    MAX_WORDS = 16, /* that the shared code pushes below S */
+    MAX_WORDS = 16, /* at most, that the shared code pushes below S */
     MAX_ENTRIES = 4096,
-    SAVED_FLAGS = 0xd5, /* what lahf gives */
+    SAVED_FLAGS = 0xd5, /* the flags that lahf reads */
     OVERFLOW = 0x800,
     DIRECTION = 0x400,
 };
@@ -47,13 +47,14 @@ static enum ct_fault_place in_stub(const struct ct_fault_world *w, uint64_t stub
 
 /* ---- in the shared code ---- */
 
-/* What of the stack is ours: from `low` up to the word by which its stub is known. */
+/* The part of the stack that is ours: from `low` up to the word that identifies the stub. */
 struct pushed {
     uint64_t low, word, stub;
     bool entering;
 };
 
-/* Is it a push of a register, after which registers are as they were? Else a slow path is about to be called. */
+/* Is it a push of a register? Then registers still have their old values. Otherwise a slow path is about to be
+ * called. */
 static bool is_push(const struct ct_fault_world *w, uint64_t pc) {
     uint8_t b[2];
     if (!w->code(w->arg, pc, b, sizeof b))
@@ -62,13 +63,13 @@ static bool is_push(const struct ct_fault_world *w, uint64_t pc) {
     return (opcode & 0xf8) == 0x50;
 }
 
-/* Is it the store by which stubs that need more stack find out whether there is any? mov %rcx, -x(%rsp) */
+/* Is it the store by which stubs that need more stack check that it is there? mov %rcx, -x(%rsp) */
 static bool is_touch(const struct ct_fault_world *w, uint64_t pc) {
     uint8_t b[4];
     return w->code(w->arg, pc, b, sizeof b) && b[0] == 0x48 && b[1] == 0x89 && b[2] == 0x4c && b[3] == 0x24;
 }
 
-/* pushfq, call *%gs:x or *x(%r11), test %al, -x(%rsp): of CALL_SLOW. */
+/* Is it an instruction of CALL_SLOW? pushfq, call *%gs:x or *x(%r11), test %al, -x(%rsp) */
 static bool is_slow_call(const struct ct_fault_world *w, uint64_t pc) {
     uint8_t b[3];
     if (!w->code(w->arg, pc, b, sizeof b))
@@ -90,7 +91,7 @@ static bool find_word(const struct ct_fault_world *w, uint64_t low, struct pushe
     return false;
 }
 
-/* PROLOGUE: rax, flags, rdx, rcx, and r11 where that leads to the block now, as far as it had come. */
+/* Restores what PROLOGUE has pushed so far: rax, flags, rdx, rcx, and r11 if it points to the block now. */
 static void restore_first(const struct ct_fault_world *w, const struct pushed *p, struct ct_fault_state *s) {
     uint64_t count = (p->word - p->low) / 8, flags;
     if (count >= 1)
@@ -107,7 +108,7 @@ static void restore_first(const struct ct_fault_world *w, const struct pushed *p
         (void)word_at(w, p->word - 40, &s->gpr[R11]);
 }
 
-/* PUSH_REST, all of which is there; rbp points to it. */
+/* Restores what PUSH_REST has pushed, all of which is there; rbp points to it. */
 static void restore_rest(const struct ct_fault_world *w, uint64_t rbp, struct ct_fault_state *s) {
     static const uint8_t order[] = {RBP, R11, R10, R9, R8, RDI, RSI};
     uint64_t flags;
@@ -117,7 +118,7 @@ static void restore_rest(const struct ct_fault_world *w, uint64_t rbp, struct ct
         (void)word_at(w, rbp + 8 * i, &s->gpr[order[i]]);
 }
 
-/* Where the frame at S really returns to: each frame of a chain of tail calls returns to the stub of the one before. */
+/* Where the frame at S really returns to: each frame in a chain of tail calls returns to the stub of the one before. */
 static uint64_t real_return(const struct ct_fault_world *w, uint64_t slot, uint64_t resume) {
     uint64_t top, base, first = resume;
     if (!w->block || !word_at(w, w->block + CT_BLOCK_TOP, &top) || !word_at(w, w->block + CT_BLOCK_BASE, &base))
@@ -133,7 +134,7 @@ static uint64_t real_return(const struct ct_fault_world *w, uint64_t slot, uint6
     return resume == first ? 0 : resume;
 }
 
-/* Where the program would be whose call or return a stub is at work on. 0: not known. */
+/* Where the program would be, when a stub was working on its call or return. 0: not known. */
 static uint64_t place_of(const struct ct_fault_world *w, const struct pushed *p) {
     uint64_t pc;
     if (!p->entering)

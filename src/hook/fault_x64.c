@@ -1,4 +1,4 @@
-/* Handlers of faults, in the process itself, x86_64: see fault.h. */
+/* Fault handlers in the process itself, x86_64: see fault.h. */
 #include "hook/fault.h"
 #include "abi/boot_abi.h"
 #include "os/thread.h"
@@ -26,7 +26,8 @@ struct library_action {
 
 struct ct_boot_faults ct_fault_table = {0};
 static struct ct_runtime *runtime;
-/* What the library is given to read in the program's place. A call needs its own for a moment; handlers may interrupt it. */
+/* Copies that the library reads in place of the program's actions. A call needs its own copy for a moment; handlers may
+ * interrupt it. */
 static struct library_action copies[COPIES];
 static uint32_t copy_count;
 
@@ -50,7 +51,7 @@ void ct_fault_take(struct ct_runtime *rt) {
     }
 }
 
-/* The action is the program's but for the handler. */
+/* The action is the program's, except for the handler. */
 static void fill_old(struct library_action *old, const struct ct_os_action *now, uint64_t handler) {
     old->handler = handler;
     old->mask[0] = now->mask;
@@ -58,8 +59,8 @@ static void fill_old(struct library_action *old, const struct ct_os_action *now,
     old->restorer = now->restorer;
 }
 
-/* What the library would read goes by a copy; what it would write is written here if it is not the program's. Should the kernel be
- * asked and not answer (a filter), the library will have the same answer. */
+/* The library reads a copy of the new action. The old action is written here if it is ours and not the program's. If
+ * the kernel does not answer us (a filter), it will not answer the library either. */
 void ct_fault_sigaction(bool own_table, uint64_t signal, uint64_t *new_action, uint64_t *old_action) {
     const struct library_action *wanted = (const struct library_action *)*new_action;
     uint64_t ours = ct_fault_table.entry, before;
@@ -102,7 +103,7 @@ static struct ct_fault_world own_world(void) {
         .code = read_stubs, .data = read_own, .hooks = (uint64_t)runtime->hooks, .block = (uint64_t)ct_block_found()};
 }
 
-static void exchange(struct context *c, struct ct_fault_state *s, bool write) {
+static void exchange_registers(struct context *c, struct ct_fault_state *s, bool write) {
     uint64_t *const order[16] = {&c->rax, &c->rcx, &c->rdx, &c->rbx, &c->rsp, &c->rbp, &c->rsi, &c->rdi,
                                  &c->r8,  &c->r9,  &c->r10, &c->r11, &c->r12, &c->r13, &c->r14, &c->r15};
     for (unsigned i = 0; i < 16; i++)
@@ -119,7 +120,7 @@ static void exchange(struct context *c, struct ct_fault_state *s, bool write) {
     }
 }
 
-/* The handler will return through us. The shadow stack has room for one more entry than its limit tells (block.c). */
+/* Makes the handler return through us. The shadow stack has room for one more entry than its limit says (block.c). */
 static void return_through_us(uint64_t slot, uint64_t pc) {
     struct ct_block *b = ct_block_current();
     if (!b)
@@ -136,13 +137,14 @@ static void return_through_us(uint64_t slot, uint64_t pc) {
     ct_block_unmask(b, mask);
 }
 
-/* Did our own use of the stack cause it? The kernel tells siginfo only to those who ask for it, this to everybody. */
+/* Did our own use of the stack cause the fault? The kernel gives siginfo only to handlers that ask for it, but this to
+ * all. */
 static bool is_stack_end(const struct context *c, const struct ct_fault_state *s) {
     enum { RSP = 4 };
     return c->trap == PAGE_FAULT && c->cr2 < s->gpr[RSP] && s->gpr[RSP] - c->cr2 < STUB_STACK;
 }
 
-/* A handler for one time has not been called yet. */
+/* A handler that is called only once has not been called yet. */
 static void keep_handler(uint64_t signal) {
     struct ct_os_action now;
     if (ct_os_signal_action((int)signal, NULL, &now) || now.handler || !(now.flags & RESET_HANDLER))
@@ -151,7 +153,7 @@ static void keep_handler(uint64_t signal) {
     (void)ct_os_signal_action((int)signal, &now, NULL);
 }
 
-/* The program goes on: with the function's body, or behind the call that has returned. */
+/* The program goes on: with the function's body, or after the call that has returned. */
 static void skip_recording(uint64_t signal, enum ct_fault_place place, struct ct_fault_state *s) {
     if (place == CT_FAULT_ENTERING)
         s->pc = s->stub + CT_STUB_BODY;
@@ -159,28 +161,28 @@ static void skip_recording(uint64_t signal, enum ct_fault_place place, struct ct
     keep_handler(signal);
 }
 
-/* Puts the signal frame right; the result is the program's handler. 0: it is not to know. */
+/* Corrects the signal frame; returns the program's handler. 0: the program must not see the fault. */
 uint64_t ct_fault_delivered(uint64_t signal, uint64_t *info, struct context *c);
 
 uint64_t ct_fault_delivered(uint64_t signal, uint64_t *info, struct context *c) {
-    enum { ADDRESS = 2 }; /* si_addr: of some signals the instruction's */
+    enum { ADDRESS = 2 }; /* si_addr: for some signals the address of the instruction */
     struct ct_fault_state state;
     uint64_t pc = c->rip;
     uint64_t handler = is_fault_signal(signal) ? ct_fault_table.handlers[signal] : 0;
     if (!runtime->holds_stubs(pc, 1))
         return handler;
     const struct ct_fault_world world = own_world();
-    exchange(c, &state, false);
+    exchange_registers(c, &state, false);
     enum ct_fault_place place = ct_fault_recover(&world, &state);
     bool ours = (place == CT_FAULT_ENTERING || place == CT_FAULT_LEAVING) && is_stack_end(c, &state);
     if (ours)
         skip_recording(signal, place, &state);
     else if (place != CT_FAULT_MOVED)
         return handler;
-    exchange(c, &state, true);
+    exchange_registers(c, &state, true);
     if (ours)
         return 0;
-    if (info[ADDRESS] == pc) /* without SA_SIGINFO nobody reads what is there */
+    if (info[ADDRESS] == pc) /* without SA_SIGINFO nobody reads it */
         info[ADDRESS] = state.pc;
     return_through_us((uint64_t)c - 8, pc);
     return handler;
@@ -188,8 +190,8 @@ uint64_t ct_fault_delivered(uint64_t signal, uint64_t *info, struct context *c) 
 
 /* ---- return ---- */
 
-/* Where the program goes on: an instruction that was moved is its copy. Its first one is the function's entry unless it is what the
- * handler was shown. */
+/* Where the program goes on: a moved instruction runs in its copy. The function's first instruction means its entry,
+ * unless it is the one that the handler was shown. */
 static uint64_t way_on(uint64_t fault_pc, uint64_t pc) {
     const struct ct_fault_world world = own_world();
     uint64_t stub = ct_stub_around(world.code, world.arg, fault_pc), copy = 0;
@@ -204,7 +206,7 @@ static uint64_t way_on(uint64_t fault_pc, uint64_t pc) {
     return copy ? copy : pc;
 }
 
-/* The handler has returned; the result is the restorer. */
+/* The handler has returned; returns the restorer. */
 uint64_t ct_fault_returned(uint64_t slot);
 
 uint64_t ct_fault_returned(uint64_t slot) {

@@ -1,5 +1,5 @@
-/* The public hook API: sets and single hooks. See contrail/hook.h. One set per process; every call holds its mutex, and
- * what the call itself does is not seen by the hooks. */
+/* The public hook API: sets and single hooks. See contrail/hook.h. There is one set per process; every call holds its
+ * mutex, and the hooks do not see what the call itself does. */
 #include "base/sized.h"
 #include "hook/set.h"
 #include "hook/unwinder.h"
@@ -97,7 +97,7 @@ int ct_hooks_create(struct ct_hooks **out, const struct ct_hooks_options *option
     return status;
 }
 
-/* Code of stubs may go when nobody is in it and nobody will return to it. */
+/* The code of stubs may be freed when no thread is in it or will return to it. */
 static bool frames_are_open(const struct ct_runtime *rt) {
     for (const struct ct_block *b = rt->blocks; b; b = b->next)
         if (b->in_use && b->top > b->base + 1)
@@ -149,8 +149,8 @@ void ct_hooks_destroy(struct ct_hooks *set) {
 
 /* ---- one function ---- */
 
-/* Index of the function in its module, or the end of what may be taken for one. */
-static int locate(struct ct_hook_module *m, uint64_t function, size_t *index, uint64_t *end) {
+/* Finds the function's index in its module, or the end of what may be taken for a function. */
+static int locate_function(struct ct_hook_module *m, uint64_t function, size_t *index, uint64_t *end) {
     long found = ct_scan_find(&m->scan, function);
     if (found >= 0) {
         *index = (size_t)found;
@@ -195,7 +195,7 @@ static int plan_one(struct ct_hooks *set, uint64_t function, enum ct_hook_action
     if (!status && ct_hook_is_own(m, function))
         status = CT_ERR_OWN_CODE;
     if (!status)
-        status = locate(m, function, &index, &end);
+        status = locate_function(m, function, &index, &end);
     if (!status)
         status = ct_set_plan(set, m, index, function, end, action, detour, false, &skip);
     set->plan_ns += ct_os_nanoseconds() - start;

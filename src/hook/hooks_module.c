@@ -1,4 +1,4 @@
-/* The public hook API: whole modules, events, and what there is to tell. See contrail/hook.h. */
+/* The public hook API: whole modules, events, and reports. See contrail/hook.h. */
 #include "base/grow.h"
 #include "base/sized.h"
 #include "hook/set.h"
@@ -16,7 +16,7 @@ static int add_skip(struct ct_hooks *set, struct ct_hook_module *m, size_t index
     return 0;
 }
 
-/* What can be told without looking at the code. */
+/* What is known without looking at the code. */
 static enum ct_hook_skip_reason skip_by_kind(const struct ct_hook_module *m, size_t i) {
     struct ct_function_facts facts = ct_hook_module_facts(m, i);
     enum ct_hook_skip_reason skip = ct_classify(&facts).skip;
@@ -87,7 +87,7 @@ static void describe_skip(const struct ct_skip_record *s, struct ct_hook_info *i
     info->skip = s->reason;
 }
 
-/* Positions are those of all numbers, then those of the skipped functions. */
+/* Positions count all numbers first, then the skipped functions. */
 static int find_next(struct ct_hooks *set, uint64_t *position, struct ct_hook_info *info) {
     uint64_t numbers = set->next_number - set->first_number;
     while (*position < numbers) {

@@ -1,4 +1,4 @@
-/* The table of functions with a behaviour of their own. Sorted as `LC_ALL=C sort` does: looked up by bisection. */
+/* The table of functions with a special behaviour. Sorted as `LC_ALL=C sort` does, for bisection. */
 #include "hook/known.h"
 #include <string.h>
 

@@ -10,28 +10,30 @@ struct ct_known_function {
     enum ct_special special;
 };
 
-/* True for names that only modules of a runtime have which maps return addresses: its garbage collector or stack walker
- * would not know a stub's. */
+/* True for names that occur only in modules of a runtime that maps return addresses: its garbage collector or stack
+ * walker would not know a stub's address. */
 bool ct_known_return_map(const char *name);
-/* A function that a C library has, and nobody else. */
+/* A function that only a C library has. */
 bool ct_known_libc(const char *name);
 
-/* True for a name that only libunwind has. What else it calls `backtrace` is libc's name, for a function that walks itself. */
+/* True for a name that only libunwind has. Its other function `backtrace` has a name of libc's, and walks by itself. */
 bool ct_known_walks(const char *name);
 
-/* True for modules whose code is read by who runs it, and must be as it was made: what Mono has compiled ahead, where it looks for
- * calls to complete, and Valgrind's tools, which let their programs run parts of it in translation. */
+/* True for modules whose code is read by what runs it, and must stay as it was made: code that Mono has compiled ahead
+ * of time, where it looks for calls to complete, and Valgrind's tools, which let their programs run parts of it in
+ * translation. */
 bool ct_known_reads_code(const char *path);
-/* True for a Valgrind tool: all code of its process is run in translation, with simulated registers, that of libraries as well. */
+/* True for a Valgrind tool: all code of its process, libraries included, runs in translation, with simulated
+ * registers. */
 bool ct_known_translates(const char *path);
 
 /* Go's goroutines return to the second byte of this function: nothing may be patched there. */
 bool ct_known_inner_entry(const char *name);
 
-/* NULL when there is nothing to know about it. */
+/* NULL when the function is not special. */
 const struct ct_known_function *ct_known_find(const char *name);
 
-/* The table itself, for whoever needs all of them; ends with a NULL name. */
+/* The table itself, for callers that need all entries; ends with a NULL name. */
 extern const struct ct_known_function ct_known_functions[];
 
 #endif

@@ -1,4 +1,4 @@
-/* Loading a module for hooking: see module.h. */
+/* Loads a module for hooking: see module.h. */
 #include "hook/module.h"
 #include "hook/known.h"
 #include "isa/machine.h"
@@ -16,8 +16,8 @@
 /* ---- segments ---- */
 
 struct segment_search {
-    uint64_t address; /* find the module that holds it, or: */
-    const char *name; /* find by name; "" is the program */
+    uint64_t address; /* the address that the wanted module holds, or: */
+    const char *name; /* its name; "" is the program */
     struct ct_hook_module *module;
     uint64_t bias;
     bool found, is_program;
@@ -124,8 +124,9 @@ struct ct_function_facts ct_hook_module_facts(const struct ct_hook_module *m, si
     return facts;
 }
 
-/* Contrail's own code. As a shared library we are a module of our own. Linked into the program, our objects stand
- * together, because a linker takes an archive's members in one go: from the first to the last function with our prefix. */
+/* Finds Contrail's own code. As a shared library we are a module of our own. In a program that links us, our objects
+ * are next to each other, because a linker takes an archive's members one after another: from the first to the last
+ * function with our prefix. */
 static void find_own_code(struct ct_hook_module *m, bool is_program) {
     uint64_t inside = (uint64_t)&ct_hooks_create;
     if (inside < m->start || inside >= m->end)
@@ -138,7 +139,7 @@ static void find_own_code(struct ct_hook_module *m, bool is_program) {
     m->own_start = inside;
     for (size_t i = 0; i < m->scan.func_count; i++) {
         if (strncmp(m->functions[i].name, "ct_", 3) || (m->functions[i].flags & CT_FUNC_COLD))
-            continue; /* linkers put cold parts of everybody together */
+            continue; /* linkers put the cold parts of all objects together */
         if (m->scan.funcs[i].start < m->own_start)
             m->own_start = m->scan.funcs[i].start;
         if (m->scan.funcs[i].end > m->own_end)
@@ -172,7 +173,7 @@ static int find_map(void *arg, const struct ct_os_map *map) {
     return 1;
 }
 
-/* One function is known: the one asked for, up to the end of the mapping or a sensible limit. */
+/* Only one function is known: the requested one, up to the end of the mapping or a sensible limit. */
 static int load_orphan(struct ct_hook_module *m, const struct map_search *map) {
     m->path = strdup("");
     m->start = map->start;
@@ -189,7 +190,7 @@ static int load_orphan(struct ct_hook_module *m, const struct map_search *map) {
 
 void (*ct_hook_on_change)(uint64_t start, size_t size);
 
-#define REGION_REACH (128u << 20) /* at least as far as an arena's code goes on behind its first allocation */
+#define REGION_REACH (128u << 20) /* at least as far as an arena's code extends after its first allocation */
 
 static int make_region(struct ct_hook_code_map *map, uint64_t start, uint64_t end, struct ct_hook_region **out) {
     struct ct_hook_region *r = calloc(1, sizeof *r);
@@ -245,7 +246,7 @@ static int note_unloads(struct dl_phdr_info *info, size_t size, void *arg) {
     return 1;
 }
 
-/* The same file with a segment at the same place. */
+/* Is it the same file, with a segment at the same place? */
 static int is_loaded(struct dl_phdr_info *info, size_t size, void *arg) {
     (void)size;
     struct loaded_search *s = arg;
@@ -283,7 +284,7 @@ static void free_module(struct ct_hook_module *m) {
     free(m);
 }
 
-static int finish(struct ct_hook_code_map *map, struct ct_hook_module *m, int status) {
+static int finish_module(struct ct_hook_code_map *map, struct ct_hook_module *m, int status) {
     if (!status)
         status = run_scan(m);
     if (!status)
@@ -318,7 +319,7 @@ int ct_hook_module_at(struct ct_hook_code_map *map, uint64_t address, struct ct_
     if (!status)
         find_own_code(m, s.is_program);
     *out = m;
-    return finish(map, m, status);
+    return finish_module(map, m, status);
 }
 
 int ct_hook_module_named(struct ct_hook_code_map *map, const char *name, struct ct_hook_module **out) {

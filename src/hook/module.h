@@ -15,15 +15,15 @@ struct ct_hook_function {
 /* Stub memory, and a copy of the shared code, for all modules within a range. */
 struct ct_hook_region {
     struct ct_hook_region *next;
-    uint64_t start, end; /* what it serves */
+    uint64_t start, end; /* the code that it serves */
     struct ct_arena *arena;
     struct ct_shared_code shared;
-    uint64_t shared_run; /* where the copy of the shared code stands */
+    uint64_t shared_run; /* where the copy of the shared code runs */
     bool shared_written;
 };
 
-/* NULL, or told about code that was patched, or may have been (when all threads run again), and of stubs that are about to go: for
- * who keeps copies of code. */
+/* NULL, or a function that is called for code that was patched, or may have been (when all threads run again), and for
+ * stubs that are about to be freed. For users that keep copies of code. */
 extern void (*ct_hook_on_change)(uint64_t start, size_t size);
 
 /* Everything that is known about the code of this process. */
@@ -31,10 +31,10 @@ struct ct_hook_code_map {
     struct ct_hook_module *modules;
     struct ct_hook_region *regions;
     enum ct_wx_mode mode;
-    uint64_t unloads; /* how many modules the process had unloaded when we last looked */
+    uint64_t unloads; /* the number of modules that the process had unloaded when we last looked */
 };
 
-/* Loaded once per module and kept: the scan must be of the code as it was before the first patch. */
+/* Loaded once per module and kept: the scan must show the code as it was before the first patch. */
 struct ct_hook_module {
     struct ct_hook_module *next;
     char *path;
@@ -44,11 +44,11 @@ struct ct_hook_module {
     struct ct_scan scan;
     struct ct_hook_region *region;
     bool wanted;                 /* it has hooks, or the engine itself must watch it */
-    bool served;                 /* and that is planned */
-    bool gone;                   /* unloaded since; kept because records point to it */
+    bool served;                 /* the engine's own hooks are planned */
+    bool gone;                   /* was unloaded; kept because records point to it */
     bool return_map;             /* its runtime looks up return addresses: entry-only */
     bool reads_code;             /* its code must stay as it is: see known.h */
-    uint64_t own_start, own_end; /* Contrail's own code in it: hooking that would make the engine call itself */
+    uint64_t own_start, own_end; /* Contrail's own code in it: a hook there would make the engine call itself */
     struct {
         uint64_t start, end;
     } readable[8];
@@ -63,7 +63,7 @@ static inline bool ct_hook_is_own(const struct ct_hook_module *m, uint64_t addre
     return address >= m->own_start && address < m->own_end;
 }
 
-/* Facts of a listed function; without a name or anything else for others. */
+/* Facts about a listed function; for others without a name or anything else. */
 struct ct_function_facts ct_hook_module_facts(const struct ct_hook_module *m, size_t index);
 
 /* Marks modules that have been unloaded. True when anything was unloaded since the last time. */

@@ -19,7 +19,7 @@ static int load_page(struct ct_page_writer *w, uint64_t page) {
     return status;
 }
 
-/* In these two a patch may cross into the next page. */
+/* A patch may cross into the next page in these two. */
 int ct_page_writer_put(struct ct_page_writer *w, uint64_t at, const uint8_t *bytes, unsigned size) {
     for (unsigned i = 0; i < size; i++) {
         unsigned offset = (unsigned)((at + i) & (CT_PAGE - 1));

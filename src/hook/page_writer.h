@@ -1,11 +1,11 @@
-/* Many small changes to code, in order of address: changes to one page are collected and written at once.
- * For memory of this process or another: the access functions decide. */
+/* Many small changes to code, in order of address: changes to one page are collected and written at once. The access
+ * functions decide whether the memory is this process's or another's. */
 #ifndef CT_HOOK_PAGE_WRITER_H
 #define CT_HOOK_PAGE_WRITER_H
 
 #include "hook/plan.h"
 
-#define CT_PAGE 4096u /* what is read and written at once: pages of all machines are multiples of it */
+#define CT_PAGE 4096u /* the unit of reads and writes: page sizes of all machines are multiples of it */
 
 struct ct_page_writer {
     int (*read)(void *arg, uint64_t address, void *bytes, size_t size);
@@ -20,8 +20,8 @@ struct ct_page_writer {
 int ct_page_writer_put(struct ct_page_writer *w, uint64_t at, const uint8_t *bytes, unsigned size);
 bool ct_page_writer_holds(struct ct_page_writer *w, uint64_t at, const uint8_t *bytes, unsigned size);
 int ct_page_writer_flush(struct ct_page_writer *w);
-/* A plan's patches, or the bytes that were there before. Taken back is only what is ours: the module may have been unloaded,
- * and another one loaded in its place. */
+/* Writes a plan's patches, or the bytes that were there before. Only our own bytes are restored: the module may have
+ * been unloaded, and another one loaded in its place. */
 int ct_page_writer_patch(struct ct_page_writer *w, const struct ct_plan *plan, bool restore);
 
 #endif

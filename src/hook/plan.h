@@ -1,7 +1,7 @@
 /* Plans a hook: which bytes of the function change, and the stub they lead to.
  *
- * Bytes to bytes: reads the scan's code, writes the stub into a buffer that will run at a given address, and lists patches.
- * Nothing is installed here. Implemented per instruction set (plan_<isa>.c). */
+ * Bytes to bytes: reads the scan's code, writes the stub into a buffer that will run at a given address, and lists
+ * patches. Nothing is installed here. Implemented per instruction set (plan_<isa>.c). */
 #ifndef CT_HOOK_PLAN_H
 #define CT_HOOK_PLAN_H
 
@@ -15,12 +15,12 @@
 
 struct ct_patch {
     uint64_t at;
-    uint64_t forward; /* where a thread that stands here goes when the patch is taken back; 0: it may stay */
+    uint64_t forward; /* where a thread that is here goes when the patch is removed; 0: it may stay */
     uint8_t size;
     uint8_t bytes[CT_PATCH_MAX], original[CT_PATCH_MAX];
 };
 
-/* Where the shared code stands that this stub's region uses. */
+/* Where the shared code is that this stub's region uses. */
 struct ct_shared_code {
     uint64_t enter_record, enter_entry, enter_special, enter_listen;
     uint64_t leave_record, leave_listen;
@@ -28,28 +28,29 @@ struct ct_shared_code {
 };
 
 struct ct_plan_request {
-    struct ct_scan *scan; /* padding that is used for springboards is marked in it */
+    struct ct_scan *scan; /* padding that springboards use is marked in it */
     const struct ct_shared_code *shared;
-    bool detail; /* recorded calls are captured with registers and stack */
+    bool detail; /* registers and stack of recorded calls are captured */
     uint64_t function, end;
     uint32_t scan_flags; /* enum ct_scan_flag */
     uint32_t number;
     enum ct_hook_action action;
     enum ct_special special;
     enum ct_hook_entry_only_reason entry_only;
-    uint64_t detour; /* where calls go instead of the body: replacements; 0: none */
+    uint64_t detour; /* where calls go instead of the body (replacements); 0: none */
 };
 
 struct ct_plan {
     uint64_t function, stub, body;
-    uint64_t place;             /* of the entry's patch: behind a landing pad */
+    uint64_t place;             /* of the patch at the entry: after a landing pad */
     uint64_t word_on, word_off; /* the stub's first 8 bytes */
     struct ct_patch patches[CT_PATCHES_MAX];
     uint8_t patch_count;
-    /* Instruction starts that the body covers, from `place`, and where they are in the body: to move stopped threads. */
+    /* Instruction starts that the body covers, from `place`, and where they are in the body: to move stopped
+     * threads. */
     uint8_t move_count, move_from[CT_PATCH_MAX];
     uint16_t move_to[CT_PATCH_MAX];
-    struct ct_moves *whole; /* all of them, when the body is the whole function; NULL otherwise. Owned by the plan. */
+    struct ct_moves *whole; /* all moves, when the body is the whole function; NULL otherwise. Owned by the plan. */
 };
 
 struct ct_moves {
@@ -59,19 +60,19 @@ struct ct_moves {
     } at[];
 };
 
-/* Where a thread that stands at pc goes when the function has been patched; 0: it may stay. `in_call`: pc is a system call
- * instruction that the thread is inside of, so it will go on behind it. */
+/* Where a thread that is at pc goes when the function has been patched; 0: it may stay. `in_call`: pc is a system call
+ * instruction that the thread is inside of, so the thread will go on after it. */
 uint64_t ct_plan_moved(const struct ct_plan *plan, uint64_t pc, bool in_call);
 
-/* Writes the stub into `out` (its address is 8-aligned). The reason why the function cannot be hooked, or
+/* Writes the stub into `out` (its address is 8-aligned). Returns the reason why the function cannot be hooked, or
  * CT_HOOK_SKIP_NONE. */
 enum ct_hook_skip_reason ct_plan_hook(const struct ct_plan_request *request, struct ct_code_buf *out,
                                       struct ct_plan *plan);
 
-/* What the plan took (padding, memory) is free again. */
+/* Frees what the plan took (padding, memory). */
 void ct_plan_release(const struct ct_plan_request *request, struct ct_plan *plan);
 
-/* The first 8 bytes of a stub for another action on the same function. */
+/* The first 8 bytes of a stub with another action on the same function. */
 uint64_t ct_plan_word(const struct ct_plan_request *request, const struct ct_plan *plan);
 
 void ct_shared_code_at(struct ct_shared_code *shared, uint64_t copy);

@@ -1,9 +1,10 @@
 /* Plans hooks, x86_64: see plan.h.
  *
- * Ways to get from the entry to the stub, tried in this order: a 5-byte jump, over the function's first instructions and,
- * when it is short, the padding behind it; a 2-byte jump to a springboard in nearby padding; a 5-byte jump over bytes that
- * the function itself branches to, when all of it can be moved, so that nothing stays to branch. A guarded landing pad (endbr64) stays the first instruction. Branches from inside the function to its entry must not look like
- * calls: they are redirected to the body. */
+ * Ways to get from the entry to the stub, tried in this order: a 5-byte jump, over the function's first instructions
+ * and, when it is short, the padding after it; a 2-byte jump to a springboard in nearby padding; a 5-byte jump over
+ * bytes that the function itself branches to, when the whole function can be moved, so that no branch is left behind. A
+ * guarded landing pad (endbr64) stays the first instruction. Branches from inside the function to its entry must not
+ * look like calls: they are redirected to the body. */
 #include "hook/plan.h"
 #include "hook/stub.h"
 #include "isa/x64/encode.h"
@@ -51,8 +52,8 @@ static bool any_within(const struct ct_scan *s, const uint64_t *map, uint64_t fr
 
 /* ---- padding ---- */
 
-/* End of the bytes behind a function that belong to nobody: nops and int3 that nothing refers to. Zeros are no padding: they
- * may be somebody's constants. */
+/* End of the bytes after a function that belong to nobody: nops and int3 that nothing refers to. Zeros are not padding:
+ * they may be somebody's constants. */
 static uint64_t padding_end(const struct ct_scan *s, uint64_t function, uint64_t end) {
     size_t behind = ct_scan_behind(s, function);
     uint64_t limit = behind < s->func_count ? s->funcs[behind].start : s->end, at = end;
@@ -74,13 +75,13 @@ static uint64_t padding_end(const struct ct_scan *s, uint64_t function, uint64_t
     return at;
 }
 
-static void take(struct ct_scan *s, uint64_t from, uint64_t to) {
+static void take_padding(struct ct_scan *s, uint64_t from, uint64_t to) {
     for (uint64_t at = from; at < to; at++)
         ct_scan_set(s, s->taken, at);
 }
 
-/* Finds 5 bytes of padding that a rel8 ending at `next` reaches, and takes them: 0 when there are none. From the far
- * end, so that a short function in front of the padding can still be patched. */
+/* Takes 5 bytes of padding that a rel8 ending at `next` reaches; 0: there are none. Searches from the far end, so that
+ * a short function before the padding can still be patched. */
 static uint64_t take_springboard(struct ct_scan *s, uint64_t next) {
     uint64_t from = next > s->start + 128 ? next - 128 : s->start, to = next + REACH_SHORT;
     size_t i = ct_scan_behind(s, from);
@@ -91,7 +92,7 @@ static uint64_t take_springboard(struct ct_scan *s, uint64_t next) {
         for (uint64_t at = limit - JUMP_SIZE; at >= low && at >= from; at--) {
             if (at > to || any_within(s, s->taken, at, at + JUMP_SIZE))
                 continue;
-            take(s, at, at + JUMP_SIZE);
+            take_padding(s, at, at + JUMP_SIZE);
             return at;
         }
     }
@@ -131,7 +132,7 @@ static bool springboard_patch(struct ct_scan *s, struct ct_plan *plan, uint64_t 
     return true;
 }
 
-/* One branch from inside the function to its entry: now to the body. */
+/* Redirects one branch from inside the function to its entry: it now goes to the body. */
 static bool redirect_loop(struct ct_scan *s, struct ct_plan *plan, const struct ct_scan_loop *loop,
                           uint64_t second_jump) {
     uint64_t next = loop->branch + loop->length;
@@ -186,8 +187,8 @@ static uint64_t leave_address(const struct ct_plan_request *r) {
     if (r->detail && r->action == CT_ACTION_RECORD)
         return r->shared->leave_detail;
     if (r->action == CT_ACTION_RECORD && (r->special == CT_SPECIAL_LOOK || r->special == CT_SPECIAL_TRACE))
-        return r->shared->leave_record; /* which takes the slow path, since a walk ends */
-    /* Who observes a function that the engine watches may change: its return is sorted out in C. */
+        return r->shared->leave_record; /* it takes the slow path, since a walk ends */
+    /* The observer of a function that the engine watches may change, so C code handles its return. */
     return r->action == CT_ACTION_LISTEN || r->special ? r->shared->leave_listen : r->shared->leave_record;
 }
 
@@ -221,7 +222,7 @@ static void emit_head(const struct ct_plan_request *r, struct ct_code_buf *out, 
 
 static void finish_head(const struct ct_plan_request *r, struct ct_code_buf *out, size_t at, struct ct_plan *plan) {
     plan->word_on = ct_plan_word(r, plan);
-    /* off for the user; what the engine put in the way of an unwinder stays */
+    /* off for the user; the detour that the engine needs for an unwinder stays */
     bool keeps_detour = r->detour && r->action != CT_ACTION_REPLACE;
     plan->word_off = stub_word(0xe9, plan->stub, keeps_detour ? plan->stub + CT_STUB_BODY : plan->body);
     if (!out->overflow)
@@ -263,7 +264,8 @@ static bool ends_with_jump(const struct ct_code_buf *out, uint64_t target) {
     return ct_code_here(out) + (uint64_t)(int64_t)displacement == target;
 }
 
-/* Behind the body: which of its instructions is which of the function's (stub.h). The last one is the jump back. */
+/* Emits the table after the body: which of its instructions is which of the function's (stub.h). The last one is the
+ * jump back. */
 static void emit_moves(const struct ct_plan_request *r, struct ct_code_buf *out, size_t stub, size_t covered,
                        const struct ct_x64_moved *moved, const struct ct_plan *plan) {
     size_t at = out->length - stub, body = (size_t)(plan->body - plan->stub), jump = at - JUMP_SIZE;
@@ -306,7 +308,7 @@ static enum ct_hook_skip_reason emit_stub(const struct ct_plan_request *r, struc
 
 /* ---- the three ways ---- */
 
-/* jmp stub at the entry; for short loops to the entry also jmp body behind it. */
+/* jmp stub at the entry; for short loops to the entry also jmp body after it. */
 static enum ct_hook_skip_reason plan_long(const struct ct_plan_request *r, struct ct_code_buf *out,
                                           struct ct_plan *plan, uint64_t place, bool two_jumps) {
     size_t need = two_jumps ? 2 * JUMP_SIZE : JUMP_SIZE, covered;
@@ -320,7 +322,7 @@ static enum ct_hook_skip_reason plan_long(const struct ct_plan_request *r, struc
     if (reason)
         return reason;
     struct ct_patch *p = add_patch(r->scan, plan, place, need);
-    take(r->scan, r->end, place + need);
+    take_padding(r->scan, r->end, place + need);
     put_jump(p, 0, plan->stub);
     if (two_jumps)
         put_jump(p, JUMP_SIZE, plan->body);
@@ -351,8 +353,8 @@ static enum ct_hook_skip_reason plan_short(const struct ct_plan_request *r, stru
     return CT_HOOK_SKIP_LOOP_ENTRY;
 }
 
-/* The whole function runs in the copy. Only a thread that is in the original now, and is moved, could still branch to
- * the bytes under the patch. */
+/* The whole function runs in the copy. Only a thread that is in the original now could still branch to the bytes under
+ * the patch, and it is moved. */
 static enum ct_hook_skip_reason plan_whole(const struct ct_plan_request *r, struct ct_code_buf *out,
                                            struct ct_plan *plan, uint64_t place, enum ct_hook_skip_reason because) {
     size_t covered, size = (size_t)(r->end - place);
@@ -402,7 +404,7 @@ enum ct_hook_skip_reason ct_plan_hook(const struct ct_plan_request *r, struct ct
     uint64_t place = patch_place(r);
     *plan = (struct ct_plan){.function = r->function};
     if (place < r->end && *ct_scan_bytes(r->scan, place) == 0xcc)
-        return CT_HOOK_SKIP_UNMOVABLE; /* a debugger's breakpoint: it must stay where it was set */
+        return CT_HOOK_SKIP_UNMOVABLE; /* a debugger's breakpoint must stay where it was set */
     if (place >= r->end)
         return CT_HOOK_SKIP_TOO_SHORT;
     enum ct_hook_skip_reason reason = plan_long(r, out, plan, place, false);

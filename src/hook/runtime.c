@@ -1,6 +1,6 @@
 /* Slow paths of the stubs: what the shared assembly does not decide itself.
  *
- * Each runs on the thread that called or returned, first on the program's stack to find the thread's block, then with
+ * Each runs on the thread that called or returned: first on the program's stack to find the thread's block, then with
  * signals blocked where it changes more than one word. */
 #include "hook/runtime.h"
 #include "hook/fault.h"
@@ -20,12 +20,12 @@ void ct_event_fill(struct ct_event *e, uint32_t hook, uint32_t tag) {
     fill_at(e, hook, tag, ct_os_timestamp());
 }
 
-/* As the shared code does it. */
-static uint32_t numbered(struct ct_block *b, uint32_t kind) {
+/* Like the shared code. */
+static uint32_t numbered_tag(struct ct_block *b, uint32_t kind) {
     return __atomic_fetch_add(&b->ordinal, CT_TAG_STEP, __ATOMIC_RELAXED) | kind;
 }
 
-/* A return goes with its call. */
+/* A return is captured if its call was. */
 static bool is_over_limit(struct ct_block *b, uint32_t hook, uint32_t kind, const struct ct_detail_note *note) {
     int32_t *budget = b->budgets + hook;
     if (kind == CT_EVENT_RETURN)
@@ -37,12 +37,12 @@ static uint32_t tag_of(struct ct_block *b, uint32_t hook, uint32_t kind, const s
     if (!note)
         return kind;
     if (!b->rules || !b->budgets || !is_over_limit(b, hook, kind, note))
-        return numbered(b, kind);
+        return numbered_tag(b, kind);
     b->counters->limited++;
     return kind;
 }
 
-/* `e` NULL: the event is lost, and its detail with it. */
+/* `e` is NULL: the event is lost, and its detail too. */
 static void fill_noted(struct ct_block *b, struct ct_event *e, uint32_t hook, uint32_t kind,
                        struct ct_detail_note *note) {
     uint32_t tag = e ? tag_of(b, hook, kind, note) : kind;
@@ -72,7 +72,7 @@ struct saved_call {
     struct ct_block *block;
 };
 
-static void call(void *arg, void *vectors) {
+static void call_function(void *arg, void *vectors) {
     const struct saved_call *c = arg;
     (void)vectors;
     c->fn(c->arg);
@@ -81,15 +81,15 @@ static void call(void *arg, void *vectors) {
 static uint64_t call_saved_on_stack(uint64_t arg, uint64_t unused) {
     (void)unused;
     struct saved_call *c = (struct saved_call *)arg;
-    ct_hook_call_saved(c->block->vectors, call, c);
+    ct_hook_call_saved(c->block->vectors, call_function, c);
     return 0;
 }
 
 void ct_runtime_call_out(struct ct_block *b, void (*fn)(void *), void *arg) {
     bool guarded = b->attention & CT_ATTENTION_GUARD;
     struct saved_call c = {fn, arg, b};
-    if (guarded) { /* we are on the slow stack or in a listener already */
-        ct_hook_call_saved(b->vectors, call, &c);
+    if (guarded) { /* we are already on the slow stack or in a listener */
+        ct_hook_call_saved(b->vectors, call_function, &c);
         return;
     }
     uint64_t mask = ct_block_mask(b); /* one user of the slow stack at a time */
@@ -102,13 +102,13 @@ void ct_runtime_call_out(struct ct_block *b, void (*fn)(void *), void *arg) {
 
 /* ---- entering ---- */
 
-/* The calling thread's block if this call is to be seen. */
+/* The calling thread's block, if this call is to be seen. */
 static struct ct_block *unguarded_block(uint64_t slot) {
     struct ct_block *b = ct_block_current();
     if (!b || b->detached)
         return NULL;
     if (b->attention & CT_ATTENTION_GUARD) {
-        /* A listener that jumped away left its guard behind. */
+        /* A listener that jumped away has left its guard set. */
         if (slot < b->guard_sp || !ct_shadow_same_stack(b, slot, b->guard_sp)) {
             b->counters->guarded_calls++;
             return NULL;
@@ -156,18 +156,18 @@ uint64_t ct_hook_entry_slow(uint64_t slot, uint64_t stub, struct ct_detail_note 
     return CT_GO_BODY;
 }
 
-/* No entry for this return: only possible when our memory was overwritten. There is nowhere to go. */
+/* There is no entry for this return: only possible when our memory was overwritten. There is nowhere to go. */
 static void lost_return(void) {
     __builtin_trap();
 }
 
-/* The stub found its buffer full (or, in the child of a fork, none). It has claimed an entry for a call, or read the
- * one that returns; both are finished here. */
+/* The stub found its buffer full (or, in a forked child, none). It has claimed an entry for a call, or read the one
+ * that returns; both are finished here. */
 void ct_hook_event_slow(uint64_t hook, uint64_t kind, uint64_t slot, struct ct_detail_note *note) {
     struct ct_block *b = ct_block_current();
     if (!b)
         lost_return();
-    /* Noted in the entry, as the stub does: should a handler jump away, this tells what was recorded. */
+    /* Noted in the entry, as the stub does: if a handler jumps away, this shows what was recorded. */
     struct ct_event *event = ct_event_reserve(b, (uint32_t)kind, kind == CT_EVENT_ENTRY ? NULL : &b->top[-1].data);
     fill_noted(b, event, (uint32_t)hook, (uint32_t)kind, note);
     if (kind == CT_EVENT_CALL)
@@ -178,7 +178,7 @@ void ct_hook_event_slow(uint64_t hook, uint64_t kind, uint64_t slot, struct ct_d
 
 /* ---- returning ---- */
 
-/* A handler that came when the body had just returned may have put the real address in the place of ours. */
+/* A handler that came when the body had just returned may have put the real address in place of ours. */
 static uint64_t resume_in(struct ct_block *b, uint64_t slot) {
     return ct_shadow_resume_in(b, slot, ct_frame_of_return(slot));
 }
@@ -190,7 +190,7 @@ uint64_t ct_hook_leave_slow(uint64_t slot, struct ct_detail_note *note) {
     if (!b)
         lost_return();
     uint64_t mask = ct_block_mask(b);
-    ct_walk_end(b, slot - 8); /* of a handler that has returned; this frame is still there */
+    ct_walk_end(b, slot - 8); /* a walk of a handler that has returned; this frame is still there */
     ct_walk_end_look(b, slot);
     if (!ct_shadow_leave(b, slot, resume_in(b, slot), &found, &depth))
         lost_return();
@@ -222,8 +222,8 @@ void ct_hook_left_slow(uint64_t slot, struct ct_shadow *found) {
 #define CLONE_THREAD_ 0x10000u
 #define CLONE_SETTLS_ 0x80000u
 
-/* A child that shares our memory and thread pointer would take our block for its own. One that runs beside us does so until its
- * first hooked call gives it another. */
+/* A child that shares our memory and thread pointer would take our block for its own. A child that runs beside us does
+ * so until its first hooked call gives it a block. */
 static void before_clone(struct ct_block *b, uint64_t flags) {
     if (b->runtime->before_fork)
         b->runtime->before_fork();
@@ -233,9 +233,10 @@ static void before_clone(struct ct_block *b, uint64_t flags) {
     ct_block_attend(b, flags & CLONE_VFORK_ ? CT_ATTENTION_CONTESTED : CT_ATTENTION_SHARED);
 }
 
-/* Of a function that is known by its code alone. When it is called as clone(fn, stack, flags ...) would be, for a child that runs
- * beside us, it is one (the sanitizers have their own, without a name). Else the worst is assumed that passes by itself. A thread
- * pointer of zero, as all threads of Go have, tells no threads apart: then the child is taken for one that runs beside us. */
+/* Flags for a function that is known by its code alone. When its arguments look like clone(fn, stack, flags ...) for a
+ * child that runs beside us, it is taken for clone (the sanitizers have their own, without a name). Otherwise the worst
+ * case that ends by itself is assumed. A thread pointer of zero, which all threads of Go have, does not distinguish
+ * threads: then the child is taken for one that runs beside us. */
 static uint64_t guessed_flags(const struct ct_block *b, const uint64_t argument[3]) {
     enum { LOWEST = 4096, SIGNAL = 0xff, MAX_SIGNAL = 64 };
     uint32_t flags = (uint32_t)argument[2];
@@ -250,11 +251,12 @@ static uint64_t clone_flags(const uint64_t argument[3]) {
     bool clone3 = argument[1] >= 64 && argument[1] <= 4096; /* clone3(args, size, ...); clone(fn, stack, flags, ...) */
     if (!clone3)
         return argument[2];
-    return *(const uint64_t *)argument[0]; /* the library's own, on its stack: no system call, there may be a filter */
+    /* the library's own, on its stack: no system call is made, there may be a filter */
+    return *(const uint64_t *)argument[0];
 }
 
-/* A new thread of this process gets its thread pointer from its creator, in an argument of clone, or in those of clone3, which the
- * caller has on its stack. */
+/* A new thread of this process gets its thread pointer from its creator, in an argument of clone, or in the structure
+ * of clone3, which the caller has on its stack. */
 static void before_thread(struct ct_block *b, uint64_t slot, const uint64_t argument[6]) {
     enum { NEAR = 1 << 14, TLS = 7 };
     const uint32_t thread = CLONE_VM_ | CLONE_THREAD_ | CLONE_SETTLS_;
@@ -288,11 +290,11 @@ static void before_jump(struct ct_block *b, uint64_t slot, uint64_t buffer) {
     }
 }
 
-/* prctl(option, mode ...), or the same and seccomp(operation ...) through syscall(number ...). */
+/* prctl(option, mode ...), or prctl and seccomp(operation ...) through syscall(number ...). */
 enum { SET_SECCOMP = 22, SET_TSC = 26, NR_PRCTL = __NR_prctl, NR_SECCOMP = __NR_seccomp };
 enum { MODE_STRICT = 1, MODE_FILTER = 2, TSC_SIGSEGV = 2, SECCOMP_STRICT = 0 };
 
-/* Whatever filter it is, one that knows nothing of our system calls: from here on we make none. */
+/* No filter knows of our system calls: from here on we make none. */
 static void before_seccomp(struct ct_block *b, const uint64_t argument[3]) {
     const uint64_t *prctl = argument[0] == NR_PRCTL ? argument + 1 : argument;
     bool sets = prctl[0] == SET_SECCOMP && (prctl[1] == MODE_STRICT || prctl[1] == MODE_FILTER); /* 22 is pipe too */
@@ -302,8 +304,8 @@ static void before_seccomp(struct ct_block *b, const uint64_t argument[3]) {
     ct_os_go_silent();
 }
 
-/* arch_prctl(code ...), or the same through syscall(number ...); or a function that is known for it. The register is the program's own
- * from here on, also in processes that are not observed. */
+/* arch_prctl(code ...), or arch_prctl through syscall(number ...); or a function that is known to set GS. From here on
+ * the register is the program's own, also in processes that are not observed. */
 static void before_gs(const struct ct_runtime *rt, enum ct_special special, const uint64_t argument[6]) {
     uint64_t code = special == CT_SPECIAL_SET_GS ? argument[0] : argument[1];
     bool called = special == CT_SPECIAL_SET_GS || (special == CT_SPECIAL_SECCOMP && ct_os_sets_bases(argument[0]));
@@ -311,7 +313,7 @@ static void before_gs(const struct ct_runtime *rt, enum ct_special special, cons
         rt->before_gs();
 }
 
-/* Strict mode takes the time stamp counter away from the thread: a stub that read it would be the end of the program. */
+/* Strict mode takes the time stamp counter away from the thread: a stub that reads it would end the program. */
 static bool forbids_counter(const uint64_t argument[3]) {
     const uint64_t *prctl = argument[0] == NR_PRCTL ? argument + 1 : argument;
     if (argument[0] == NR_SECCOMP)
@@ -319,7 +321,7 @@ static bool forbids_counter(const uint64_t argument[3]) {
     return (prctl[0] == SET_SECCOMP && prctl[1] == MODE_STRICT) || (prctl[0] == SET_TSC && prctl[1] == TSC_SIGSEGV);
 }
 
-/* Nothing more is seen of this thread. Its open frames return by themselves. */
+/* From here on nothing of this thread is seen. Its open frames return by themselves. */
 static void go_blind(struct ct_block *b, uint64_t slot) {
     uint64_t mask = ct_block_mask(b);
     ct_shadow_settle(b, slot);
@@ -329,7 +331,7 @@ static void go_blind(struct ct_block *b, uint64_t slot) {
     ct_block_unmask(b, mask);
 }
 
-static void act(struct ct_block *b, enum ct_special special, uint64_t slot, const uint64_t argument[3]) {
+static void act_on_special(struct ct_block *b, enum ct_special special, uint64_t slot, const uint64_t argument[3]) {
     switch (special) {
     case CT_SPECIAL_NONE:
         break;
@@ -360,11 +362,11 @@ static void act(struct ct_block *b, enum ct_special special, uint64_t slot, cons
             b->runtime->on_loaded();
         break;
     case CT_SPECIAL_SIGACTION:
-        break; /* its arguments have been seen to before, also in processes that are not observed */
+        break; /* its arguments were handled before, also in processes that are not observed */
     case CT_SPECIAL_SET_GS:
     case CT_SPECIAL_TAKE_GS:
     case CT_SPECIAL_EXEC:
-        break; /* told before, also in processes that are not observed */
+        break; /* was reported before, also in processes that are not observed */
     case CT_SPECIAL_SECCOMP:
         before_seccomp(b, argument);
         break;
@@ -379,7 +381,7 @@ static void act(struct ct_block *b, enum ct_special special, uint64_t slot, cons
 typedef void callback(struct ct_cpu_context *cpu, struct ct_hook_call *call);
 
 static void call_listener(struct ct_block *b, callback *fn, struct ct_cpu_context *cpu, struct ct_hook_call *call) {
-    if (b->attention & CT_ATTENTION_GUARD) /* returning through a frame that was entered before the guard */
+    if (b->attention & CT_ATTENTION_GUARD) /* it returns through a frame that was entered before the guard */
         return;
     b->guard_sp = (uint64_t)&call;
     ct_block_attend(b, CT_ATTENTION_GUARD);
@@ -387,8 +389,8 @@ static void call_listener(struct ct_block *b, callback *fn, struct ct_cpu_contex
     ct_block_unattend(b, CT_ATTENTION_GUARD);
 }
 
-static void notify(struct ct_block *b, bool returning, struct ct_cpu_context *cpu, struct ct_shadow *e,
-                   uint32_t depth) {
+static void notify_listener(struct ct_block *b, bool returning, struct ct_cpu_context *cpu, struct ct_shadow *e,
+                            uint32_t depth) {
     uint32_t number = ct_shadow_number(e);
     const struct ct_hook_entry *hook = &b->runtime->hooks[number];
     callback *fn = returning ? hook->listener.on_return : hook->listener.on_call;
@@ -416,22 +418,22 @@ uint64_t ct_hook_on_call(struct ct_cpu_context *cpu, uint64_t slot, uint64_t stu
     bool seen = observing_block(slot) && hook->flavor == CT_ACTION_LISTEN;
     if (seen && hook->entry_only) {
         struct ct_shadow e = {.slot = slot, .ret = ct_frame_of_call(slot), .stub = stub};
-        notify(b, false, cpu, &e, ct_shadow_depth(b, b->top));
+        notify_listener(b, false, cpu, &e, ct_shadow_depth(b, b->top));
     }
     uint64_t go = CT_GO_BODY;
     if (seen && !hook->entry_only) {
         struct ct_shadow *e = ct_shadow_enter(b, slot, stub);
         if (e) {
-            notify(b, false, cpu, e, ct_shadow_depth(b, e));
+            notify_listener(b, false, cpu, e, ct_shadow_depth(b, e));
             go = CT_GO_OBSERVED;
         } else {
             b->counters->deep_calls++;
         }
     }
-    /* last: what the listener called would take a contested block back */
+    /* last: functions that the listener called would take a contested block back */
     uint64_t arguments[3];
     ct_cpu_first_arguments(cpu, arguments);
-    act(b, hook->special, slot, arguments);
+    act_on_special(b, hook->special, slot, arguments);
     return go;
 }
 
@@ -450,7 +452,7 @@ uint64_t ct_hook_on_return(struct ct_cpu_context *cpu, uint64_t slot) {
         if (b->runtime->hooks[number].flavor == CT_ACTION_RECORD)
             ct_event_write(b, number, CT_EVENT_RETURN);
         else
-            notify(b, true, cpu, &found, depth);
+            notify_listener(b, true, cpu, &found, depth);
     }
     return found.ret;
 }
@@ -464,14 +466,14 @@ static void before_exec(const struct ct_runtime *rt, const uint64_t argument[6])
         rt->on_exec(is_descriptor ? argument[1] : argument[0], is_descriptor ? (int)first : CWD);
 }
 
-/* A child on its parent's memory has handlers of its own, and no table. */
+/* A child on its parent's memory has handlers of its own, but no table. */
 static void before_sigaction(const struct ct_runtime *rt, struct ct_special_frame *frame, uint64_t slot) {
     bool own_table = ct_os_is_silent() || ct_os_getpid() == rt->pid;
     ct_fault_sigaction(own_table, *ct_frame_argument(slot, frame, 0), ct_frame_argument(slot, frame, 1),
                        ct_frame_argument(slot, frame, 2));
 }
 
-/* The call's event; what a stub does for its frame (stubs_<isa>.S). */
+/* Writes the call's event; does what a stub does for its frame (stubs_<isa>.S). */
 static uint64_t enter_special(struct ct_block *b, uint64_t slot, uint64_t stub, bool entry_only,
                               struct ct_detail_note *note) {
     if (entry_only) {
@@ -485,7 +487,7 @@ static uint64_t enter_special(struct ct_block *b, uint64_t slot, uint64_t stub, 
     return go;
 }
 
-/* A frame without events: nobody wants the function recorded, but its return must be seen. */
+/* Enters a frame without events: nobody wants the function recorded, but its return must be seen. */
 static uint64_t enter_silently(struct ct_block *b, uint64_t slot, uint64_t stub) {
     uint64_t mask = ct_block_mask(b);
     ct_walk_end(b, slot);
@@ -494,11 +496,12 @@ static uint64_t enter_silently(struct ct_block *b, uint64_t slot, uint64_t stub)
     return entered ? CT_GO_OBSERVED : CT_GO_BODY;
 }
 
-static bool looks(enum ct_special special) {
+static bool looks_at_callers(enum ct_special special) {
     return special == CT_SPECIAL_LOOK || special == CT_SPECIAL_TRACE;
 }
 
-/* A function that looks at its callers' frames. Signals are blocked once for all of it: it may be called often. */
+/* Enters a function that looks at its callers' frames. Signals are blocked once for all of it: it may be called
+ * often. */
 static uint64_t enter_look(struct ct_block *b, uint64_t slot, uint64_t stub, struct ct_special_frame *frame, bool seen,
                            struct ct_detail_note *note) {
     enum ct_special special = b->runtime->hooks[stub_number(stub)].special;
@@ -512,7 +515,7 @@ static uint64_t enter_look(struct ct_block *b, uint64_t slot, uint64_t stub, str
     return go;
 }
 
-/* `note`, if not NULL: a stamp of 0 tells that nothing is to be captured. */
+/* `note`, if not NULL: a stamp of 0 means that nothing is to be captured. */
 uint64_t ct_hook_special(uint64_t slot, uint64_t stub, struct ct_special_frame *frame, struct ct_detail_note *note) {
     struct ct_block *b = ct_block_current();
     uint64_t arguments[6];
@@ -533,17 +536,17 @@ uint64_t ct_hook_special(uint64_t slot, uint64_t stub, struct ct_special_frame *
     uint64_t go = CT_GO_BODY;
     if (hook->special == CT_SPECIAL_SECCOMP && forbids_counter(arguments)) {
         if (seen)
-            ct_event_write(b, stub_number(stub), CT_EVENT_CALL); /* the last one: it stays open */
+            ct_event_write(b, stub_number(stub), CT_EVENT_CALL); /* the last event: the call stays open */
         go_blind(b, slot);
-        act(b, hook->special, slot, arguments);
+        act_on_special(b, hook->special, slot, arguments);
         return CT_GO_BODY;
     }
-    if (looks(hook->special) && !(b->attention & CT_ATTENTION_GUARD))
+    if (looks_at_callers(hook->special) && !(b->attention & CT_ATTENTION_GUARD))
         return enter_look(b, slot, stub, frame, seen, note);
     if (seen)
         go = enter_special(b, slot, stub, hook->entry_only, note);
     if (hook->special == CT_SPECIAL_CLONE || hook->special == CT_SPECIAL_CLONES)
         before_thread(b, slot, arguments);
-    act(b, hook->special, slot, arguments);
+    act_on_special(b, hook->special, slot, arguments);
     return go;
 }

@@ -1,8 +1,8 @@
 /* The part of the hooks that runs inside hooked calls: thread blocks, shadow stacks, event buffers, slow paths.
  *
- * Freestanding: no libc, no thread-local storage, no vector registers. Everything is reached from the thread block (block.c).
- * Who may touch what: a block belongs to its thread; other threads touch it only under runtime->lock (taking
- * an entry of a migrated coroutine) or while its thread is stopped or dead. */
+ * Freestanding: no libc, no thread-local storage, no vector registers. Everything is reached from the thread block
+ * (block.c). A block belongs to its thread; other threads touch it only under runtime->lock (to take an entry of a
+ * migrated coroutine) or while its thread is stopped or dead. */
 #ifndef CT_HOOK_RUNTIME_H
 #define CT_HOOK_RUNTIME_H
 
@@ -19,19 +19,19 @@ enum { CT_OWNER_FORKED = 0, CT_OWNER_ATTENTION = 1 };
 enum ct_attention {
     CT_ATTENTION_GUARD = 1 << 0,     /* inside a listener or sink: calls are not seen */
     CT_ATTENTION_CONTESTED = 1 << 1, /* a child may share this block until it execs or exits (vfork) */
-    CT_ATTENTION_SHARED =
-        1 << 3, /* the same until it has a block of its own: it runs beside us, with our thread pointer */
+    /* as CONTESTED, until the child has a block of its own: it runs beside us, with our thread pointer */
+    CT_ATTENTION_SHARED = 1 << 3,
     CT_ATTENTION_UNWIND = 1 << 2, /* real return addresses are on the stack for an unwinder */
-    CT_ATTENTION_WALK = 1 << 4,   /* the same, and it will only look: frames that end meanwhile have returned */
+    CT_ATTENTION_WALK = 1 << 4,   /* as UNWIND, but the unwinder only looks: frames that end meanwhile have returned */
 };
 
-/* ct_shadow.slot: the address of the frame's return address, which is a multiple of 8. While a stub is at work on the
- * entry ("in flight") it is a little less than that, so that a handler's frames still look deeper and a frame that takes
- * the same slot does not. Should a handler jump out of the stub, this and `data` tell what had been recorded. */
+/* ct_shadow.slot: the address of the frame's return address, a multiple of 8. While a stub works on the entry ("in
+ * flight") the value is a little less than that: a handler's frames still look deeper, and a frame that takes the same
+ * slot does not. If a handler jumps out of the stub, this and `data` show what had been recorded. */
 enum {
     CT_SLOT_CLAIMED = 0,    /* nothing is known yet, or nothing is left to do */
     CT_SLOT_HOLE = 4,       /* removed from the middle */
-    CT_SLOT_LAST = 7,       /* greater values stand for frames */
+    CT_SLOT_LAST = 7,       /* greater values are frames */
     CT_SLOT_ENTERING = -7,  /* + address. data: the call's event, or 0 */
     CT_SLOT_RETURNING = -6, /* + address. data: the return's event, or 0 */
 };
@@ -40,9 +40,10 @@ struct ct_shadow {
     uint64_t slot, ret, stub, data;
 };
 
-/* What the runtime knows of a hook. Written before the patch that makes it reachable, then only by its owner's API calls. */
+/* What the runtime knows about a hook. Written before the patch that makes it reachable, then only by its owner's API
+ * calls. */
 struct ct_hook_entry {
-    struct { /* what struct ct_hook_listener had; of a size that debuggers know, and that does not change with it */
+    struct { /* a copy of struct ct_hook_listener, of a size that debuggers know and that does not change with it */
         void (*on_call)(struct ct_cpu_context *cpu, struct ct_hook_call *call);
         void (*on_return)(struct ct_cpu_context *cpu, struct ct_hook_call *call);
         void (*on_leave)(struct ct_hook_call *call);
@@ -62,58 +63,60 @@ enum ct_special {
     CT_SPECIAL_JUMP,  /* longjmp family: the target stack pointer is known */
     CT_SPECIAL_CLONE, /* clone with its flags in rdx, clone3 with a pointer to them in rdi */
     CT_SPECIAL_VFORK, /* the child runs on our memory until it execs or exits */
-    CT_SPECIAL_CLONES, /* known by its code: makes a clone or vfork system call, with arguments that can only be guessed */
+    /* known by its code: makes a clone or vfork system call, with arguments that can only be guessed */
+    CT_SPECIAL_CLONES,
     CT_SPECIAL_UNWIND, /* unwinder entry points: real return addresses must be on the stack */
-    CT_SPECIAL_LAND,   /* _Unwind_SetIP: the unwinder has found where it goes on */
+    CT_SPECIAL_LAND,   /* _Unwind_SetIP: the unwinder has found where it will go on */
     CT_SPECIAL_WALK,   /* _Unwind_Backtrace where it has no detour: looks at the stack and returns */
     CT_SPECIAL_LOOK,   /* libunwind's unw_step: looks at the frames of its callers, not at its own, and returns */
-    CT_SPECIAL_TRACE, /* the same along frame pointers: the sanitizers' UnwindFast(this, pc, frame, top, bottom, depth) */
+    /* as LOOK, along frame pointers: the sanitizers' UnwindFast(this, pc, frame, top, bottom, depth) */
+    CT_SPECIAL_TRACE,
     CT_SPECIAL_LOADED,    /* _dl_debug_state: the loader has loaded or unloaded modules */
     CT_SPECIAL_EXEC,      /* execve, execveat: the process is about to become another program */
-    CT_SPECIAL_SECCOMP,   /* prctl, seccomp, syscall: may forbid the process, and so us, to make system calls */
-    CT_SPECIAL_SET_GS,    /* arch_prctl: may take GS; syscall may, too */
-    CT_SPECIAL_TAKE_GS,   /* known by its code: does so */
-    CT_SPECIAL_SIGACTION, /* handlers of faults are called through us (fault.h) */
+    CT_SPECIAL_SECCOMP,   /* prctl, seccomp, syscall: may forbid the process, and us with it, to make system calls */
+    CT_SPECIAL_SET_GS,    /* arch_prctl: may take GS; so may syscall */
+    CT_SPECIAL_TAKE_GS,   /* known by its code: takes GS */
+    CT_SPECIAL_SIGACTION, /* fault handlers are called through us (fault.h) */
 };
 
 struct ct_runtime;
 
-/* Event buffer: this header, then as many bytes of events as a power of two. The events' address has that bit set and
- * the lower ones clear, so each slot's address has it set, and the first one past the end has not. */
+/* Event buffer: this header, then a power of two of bytes of events. The events' address has that bit set and the lower
+ * bits clear, so each slot's address has it set, and the first address past the end does not. */
 struct ct_buffer {
     struct ct_buffer *next;
-    size_t delivered; /* bytes of events that the sink has had */
+    size_t delivered; /* bytes of events that the sink has received */
     uint8_t pad[48];
     struct ct_event events[];
 };
 
-/* What could not be seen, or was odd. */
+/* What could not be seen, or was unusual. */
 struct ct_counters {
     uint64_t guarded_calls, deep_calls, left_frames, abandoned;
-    uint64_t limited; /* details that were not captured because of their number */
+    uint64_t limited; /* details that were not captured because there were too many */
 };
 
-/* What a stub that captures detail knows of the event that it has just written. */
+/* What a stub that captures detail knows about the event that it has just written. */
 struct ct_detail_note {
     uint64_t stamp;     /* 0: there was none */
-    uint32_t tag, hook; /* a tag without a number: there is a limit, and it was reached */
-    uint64_t entered;   /* of a return: when its call was, odd if that has a record; 0: not known */
+    uint32_t tag, hook; /* a tag without a number: there is a limit, and it has been reached */
+    uint64_t entered;   /* of a return: when its call was, odd if the call has a record; 0: not known */
 };
 
 /* A walk over the stack by an unwinder. */
 struct ct_hook_walk {
-    uint64_t exposed_slot; /* return slot of the unwinder function that bared the frames */
-    uint64_t reach;        /* a call from at most this below it is the unwinder's, or of a handler on its stack */
+    uint64_t exposed_slot; /* return slot of the unwinder function that exposed the returns */
+    uint64_t reach;        /* a call at most this far below it is made by the unwinder, or by a handler on its stack */
     uint64_t land_sp;      /* stack pointer where the unwinder will land; 0 while it is still looking */
-    uint64_t high;         /* it looks at no slot from here on; 0: at all */
+    uint64_t high;         /* it looks at no slot from here on; 0: it looks at all */
     uint32_t attention;    /* CT_ATTENTION_UNWIND, perhaps with CT_ATTENTION_WALK */
     uint32_t returns;      /* its own frame is observed, and the walk ends with it */
 };
 
-/* Walks that handlers have interrupted, and then walk themselves. */
+/* Walks that were interrupted by handlers that walk too. */
 #define CT_WALKS 8u
 
-/* Of ct_block.in_use. */
+/* A value of ct_block.in_use. */
 #define CT_BLOCK_STRAY 3u
 
 /* One per thread. */
@@ -151,30 +154,30 @@ struct ct_block {
     uint64_t thread_pointer;  /* what owner is when nothing needs attention */
     struct ct_shadow *first;
     int32_t tid, pid;
-    uint32_t attention; /* enum ct_attention bits */
-    uint32_t detached;  /* a child that shares our memory: sees nothing */
-    uint32_t clones;    /* children that began with this block and run beside its thread */
-    uint32_t parted;    /* of these, how many have a block of their own by now; they count it */
-    uint32_t masked;    /* signals are blocked by ct_block_mask */
-    uint64_t guard_sp;  /* stack pointer when the guard was set: a listener that jumped away is noticed by it */
+    uint32_t attention;           /* enum ct_attention bits */
+    uint32_t detached;            /* a child that shares our memory: sees nothing */
+    uint32_t clones;              /* children that began with this block and run beside its thread */
+    uint32_t parted;              /* how many of these have a block of their own by now; the children count it */
+    uint32_t masked;              /* signals are blocked by ct_block_mask */
+    uint64_t guard_sp;            /* stack pointer when the guard was set: shows that a listener has jumped away */
     uint64_t home_low, home_high; /* the thread's own stack; 0 until needed */
     struct ct_stacks *stacks;     /* which frames are on which stack (stacks.h); NULL: no shadow stack */
-    uint32_t told_stack;          /* that the events which follow are of */
+    uint32_t reported_stack;      /* the stack that was last reported: the events that follow are on it */
     uint64_t slow_stack;          /* top of the stack that slow paths use */
     /* Event buffers: the active one; full ones, oldest first; spare ones. Lists under event_lock. */
     struct ct_buffer *active, *full, *full_last, *spare;
     uint32_t full_count;
     uint32_t event_lock;
-    uint32_t delivering; /* somebody hands full buffers to the sink; one at a time, so that order is kept */
+    uint32_t delivering; /* a thread hands full buffers to the sink; one at a time, so that the order is kept */
     uint32_t lane_slot;  /* of the agent's lane (agent/agent_lane.c) */
     struct ct_counters own_counters;
-    /* Detail (agent/agent_detail.c): how large the thread's segments are, in chunks; how many it has had. */
+    /* Detail (agent/agent_detail.c): size of the thread's segments, in chunks; how many it has had. */
     uint32_t detail_home, detail_serial;
-    uint32_t waits; /* how often the thread has looked in vain for room since it last found some (agent/agent_lane.c) */
+    uint32_t waits; /* how often the thread has looked for room in vain since it last found some (agent/agent_lane.c) */
     size_t size;    /* of the whole mapping */
-    uint32_t
-        in_use; /* 0: free; 1: a thread's; 2: on its way there or back; CT_BLOCK_STRAY: it is what threads without one find */
-    uint32_t borrows; /* its thread has another's thread pointer, and finds that one's block */
+    /* 0: free; 1: a thread's; 2: changing between the two; CT_BLOCK_STRAY: threads without a block find it */
+    uint32_t in_use;
+    uint32_t borrows; /* its thread has another thread's pointer, and finds that one's block */
     uint32_t interrupted_count;
     struct ct_hook_walk interrupted[CT_WALKS]; /* the oldest first */
 };
@@ -186,16 +189,16 @@ struct ct_runtime {
     uint32_t lock;           /* slow paths only, signals blocked */
     int32_t pid;
     uint32_t block_count, next_sweep;
-    uint32_t children_blind; /* the child of a fork sees nothing: its events have nowhere to go */
-    /* Asked in the child of a fork: may it be recorded? NULL: no, if children are blind. */
+    uint32_t children_blind; /* a forked child sees nothing: its events have nowhere to go */
+    /* Called in a forked child: may it be recorded? NULL: no, if children are blind. */
     bool (*on_fork)(struct ct_runtime *rt);
-    /* Told when the loader says that the list of modules has changed. */
+    /* Called when the loader reports that the list of modules has changed. */
     void (*on_loaded)(void);
-    /* Told before a child may come to be. */
+    /* Called before a child may be made. */
     void (*before_fork)(void);
-    /* Told before the program takes GS for itself. */
+    /* Called before the program takes GS for itself. */
     void (*before_gs)(void);
-    /* Told before the calling thread executes another program, whoever's process it is. */
+    /* Called before the calling thread executes another program, in any process. */
     void (*on_exec)(uint64_t path, int directory);
     struct ct_hook_entry *hooks;
     size_t max_depth;
@@ -203,20 +206,20 @@ struct ct_runtime {
     ct_event_sink *sink;
     void *sink_arg;
     struct ct_vectors vectors;
-    struct ct_shadow *parked; /* frames that were left, by slot: should one return after all, it is found here */
+    struct ct_shadow *parked; /* frames that were left, by slot: if one returns after all, it is found here */
     uint64_t parked_count;
     struct ct_hooks_statistics retired; /* counters of blocks that were reused */
     uint64_t threads_seen;
-    uint32_t tells_stacks; /* events of kind CT_EVENT_STACK are wanted */
-    uint64_t boot;         /* where the controller finds its tables again (abi/boot_abi.h) */
-    /* Is this memory of our stubs? Asked by handlers of faults. */
+    uint32_t reports_stacks; /* events of kind CT_EVENT_STACK are wanted */
+    uint64_t boot;           /* where the controller finds its tables again (abi/boot_abi.h) */
+    /* Is this memory of our stubs? Called by fault handlers. */
     bool (*holds_stubs)(uint64_t at, uint64_t size);
-    /* Of the unwinder that the program uses; NULL until known. */
+    /* A function of the unwinder that the program uses; NULL until known. */
     uint64_t (*get_cfa)(void *context);
 };
 
 #define CT_ASSERT_AT(field, offset) _Static_assert(__builtin_offsetof(struct ct_block, field) == (offset), #field)
-/* scripts/gdb/contrail.py has these. */
+/* scripts/gdb/contrail.py knows these offsets. */
 CT_ASSERT_AT(runtime, 0x1168);
 _Static_assert(__builtin_offsetof(struct ct_runtime, hooks) == 72, "RUNTIME_HOOKS");
 _Static_assert(sizeof(struct ct_hook_entry) == 48, "HOOK_SIZE");
@@ -270,30 +273,32 @@ _Static_assert(sizeof(struct ct_shadow) == CT_SHADOW_SIZE, "shadow entry");
 struct ct_block *ct_block_create(struct ct_runtime *rt, int tid, uint64_t thread_pointer);
 /* The block of the calling thread; makes one for a new thread. NULL: out of memory. */
 struct ct_block *ct_block_current(void);
-/* Memory for one; listing it. For ct_block_create and agent/table.c. */
+/* Maps a block; adds it to the list. For ct_block_create and agent/table.c. */
 struct ct_block *ct_block_map(struct ct_runtime *rt);
 void ct_block_publish(struct ct_runtime *rt, struct ct_block *block);
-/* A new thread gets this thread pointer: it must not find the block of the ended one that had it. `own` is the caller's. */
+/* A new thread gets this thread pointer: it must not find the block of the ended thread that had it. `own` is the
+ * caller's block. */
 void ct_block_give_away(struct ct_block *own, uint64_t thread_pointer);
 
 /* Two implementations: block_gs.c for a process that hooks itself, agent/table.c for one that is recorded. */
 
-/* What the calling thread finds: its own block, or another; never NULL. */
+/* The block that the calling thread finds: its own, or another; never NULL. */
 struct ct_block *ct_block_found(void);
-/* From now on the calling thread finds this one. */
+/* From now on the calling thread finds this block. */
 int ct_block_install(struct ct_block *block);
-/* Who has its thread pointer finds this one, where that counts. */
+/* Threads with its thread pointer find this block, where blocks are found by pointer. */
 void ct_block_place(struct ct_block *block);
-/* Are blocks found by the thread pointer alone? Then threads that have one pointer find one block. */
+/* Are blocks found by the thread pointer alone? Then threads with the same pointer find the same block. */
 bool ct_block_by_pointer(void);
-/* As far as its memory goes. */
+/* Limited by the block's memory. */
 void ct_block_limit_depth(struct ct_block *block, size_t max_depth);
 void ct_block_attend(struct ct_block *block, uint32_t bit);
 void ct_block_unattend(struct ct_block *block, uint32_t bit);
-/* Blocks signals unless they are blocked already; the result is for the second, which undoes it. */
+/* Blocks signals unless they are blocked already; the second function takes the result and undoes it. */
 uint64_t ct_block_mask(struct ct_block *block);
 void ct_block_unmask(struct ct_block *block, uint64_t mask);
-/* Between two tries to get something that another thread has, which may be without a processor. `tries` begins with 0. */
+/* Called between two attempts to get something that another thread holds, which may be without a processor. `tries`
+ * begins with 0. */
 void ct_runtime_pause(uint32_t *tries);
 /* Spin lock for slow paths; the caller has blocked signals. */
 void ct_runtime_lock(struct ct_runtime *rt);
@@ -307,58 +312,61 @@ static inline uint64_t ct_shadow_resume(const struct ct_shadow *e) {
 static inline uint32_t ct_shadow_number(const struct ct_shadow *e) {
     return *(const uint32_t *)(e->stub + CT_AFTER_TO_NUMBER);
 }
-/* How many frames are open below an entry, those of other stacks too. */
+/* How many frames are open below an entry, including those of other stacks. */
 uint32_t ct_shadow_depth(const struct ct_block *b, const struct ct_shadow *e);
-/* The stub has finished with the innermost entry: it stands for the frame at `slot`, or is free again. */
+/* The stub has finished with the innermost entry: it now belongs to the frame at `slot`, or is free again. */
 void ct_shadow_filled(struct ct_block *b, uint64_t slot);
 void ct_shadow_release(struct ct_block *b);
-/* Closes what was left below `slot`, then pushes. NULL when the shadow stack is full. */
+/* Closes frames that were left below `slot`, then pushes. NULL when the shadow stack is full. */
 struct ct_shadow *ct_shadow_enter(struct ct_block *b, uint64_t slot, uint64_t stub);
 /* Finds and removes the entry of a return through `slot` to the stub's `resume`, wherever it is; *found gets a copy,
  * *depth its depth. */
 bool ct_shadow_leave(struct ct_block *b, uint64_t slot, uint64_t resume, struct ct_shadow *found, uint32_t *depth);
-/* The resume address of the frame at `slot` that is returning, if `now` stands there: itself, or what is there for a stack walker. */
+/* The resume address of the returning frame at `slot`, if `now` is in the slot: either that address, or the one that is
+ * there for a stack walker. */
 uint64_t ct_shadow_resume_in(struct ct_block *b, uint64_t slot, uint64_t now);
-/* A frame that is not pushed begins at `slot`: events are of its stack from now on. */
+/* A frame that is not pushed begins at `slot`: from now on events are on its stack. */
 void ct_shadow_arrive(struct ct_block *b, uint64_t slot);
-/* Closes what was left at and below `slot`, where a new frame starts. */
+/* Closes frames that were left at and below `slot`, where a new frame starts. */
 void ct_shadow_settle(struct ct_block *b, uint64_t slot);
 /* Every frame with its slot in [low, high) was left. */
 void ct_shadow_close_range(struct ct_block *b, uint64_t low, uint64_t high);
-/* The same for [low, high], but they have returned, unseen: at `high` another frame begins. */
+/* Frames with their slot in [low, high] have returned, unseen: another frame begins at `high`. */
 void ct_shadow_return_range(struct ct_block *b, uint64_t low, uint64_t high);
-/* Where the thread's own stack is gets known, if it can be. */
+/* Finds the thread's own stack, if possible. */
 void ct_shadow_learn_home(struct ct_block *b);
-/* The thread goes on at stack pointer `sp`, having left every frame of this stack below it. */
+/* The thread goes on at stack pointer `sp`: it has left every frame of this stack below it. */
 void ct_shadow_prune(struct ct_block *b, uint64_t sp);
-/* Puts real return addresses on the stack from `sp` on, and stub addresses back again, where no interrupted walk needs the real ones. */
+/* The first puts real return addresses on the stack from `sp` on. The second puts stub addresses back, where no
+ * interrupted walk needs the real ones. */
 void ct_shadow_expose_returns(struct ct_block *b, uint64_t sp);
 void ct_shadow_rehook_returns(struct ct_block *b, uint64_t sp);
-/* The same below `high`, up to where the stack is mapped for sure; 0: all. */
+/* Exposes returns below `high` only, up to where the stack is certainly mapped; 0: all. */
 void ct_shadow_expose_returns_below(struct ct_block *b, uint64_t sp, uint64_t high);
 void ct_shadow_rehook_returns_below(struct ct_block *b, uint64_t sp, uint64_t high);
-/* The same, where the present walk does not need them either. */
+/* Puts stub addresses back where the present walk does not need the real ones either. */
 void ct_shadow_rehook_other_returns(struct ct_block *b, uint64_t sp);
-/* A handler that has interrupted a stub walks the stack: its frames will return unseen, and the stub must find its own entry
- * innermost then. They count as returned from now on. */
+/* A handler that has interrupted a stub walks the stack: its frames will return unseen, and then the stub must find its
+ * own entry innermost. So they count as returned from now on. */
 void ct_shadow_give_up(struct ct_block *b);
-/* Remembers a frame that was left; under the lock. */
+/* Keeps a frame that was left; called under the lock. */
 void ct_shadow_park(struct ct_runtime *rt, const struct ct_shadow *e);
 bool ct_shadow_same_stack(struct ct_block *b, uint64_t x, uint64_t y);
 bool ct_shadow_at_home(struct ct_block *b, uint64_t slot);
-/* How far below `slot` is its stack for sure. */
+/* How far below `slot` is certainly the same stack. */
 uint64_t ct_shadow_reach(struct ct_block *b, uint64_t slot);
 
 /* ---- walks by unwinders (walk.c) ---- */
 
 /* An unwinder function, called at `slot`, is about to look at the stack. `attention`: as in struct ct_hook_walk. */
 void ct_walk_begin(struct ct_block *b, uint64_t slot, uint32_t attention);
-/* The same of one that is observed, and looks at its callers below `high` alone (0: all): the stack is as before when it returns. */
+/* As ct_walk_begin, for a function that is observed and looks only at its callers below `high` (0: all): the stack is
+ * as before when it returns. */
 void ct_walk_look(struct ct_block *b, uint64_t slot, uint64_t high);
 uint64_t ct_walk_look_end(struct ct_block *b, enum ct_special special, uint64_t slot, struct ct_special_frame *frame);
-/* The unwinder has found where it goes on. */
+/* The unwinder has found where it will go on. */
 void ct_walk_land(struct ct_block *b, uint64_t slot, void *context);
-/* A call, jump or return to `slot` is seen: walks that it shows to be over end. */
+/* A call, jump or return to `slot` is seen: ends the walks that this shows to be over. */
 void ct_walk_end(struct ct_block *b, uint64_t slot);
 /* The frame at `slot` returns. */
 void ct_walk_end_look(struct ct_block *b, uint64_t slot);
@@ -367,24 +375,24 @@ void ct_walk_end_look(struct ct_block *b, uint64_t slot);
 
 /* Two implementations: event.c for a process that hooks itself, agent/agent_lane.c for one that is recorded. */
 
-/* A thread takes the block. */
+/* A new thread gets the block. */
 void ct_event_begin(struct ct_block *b);
-/* In the child of a fork: other threads' events are their parent's business. */
+/* In a forked child: other threads' events belong to the parent. */
 void ct_event_forget(struct ct_block *b);
-/* A slot for an event of this kind, in a fresh buffer when needed; NULL: it is lost, and counted. The second makes it valid.
- * Between the two it is a hole, should a handler jump away. *note (if not NULL) tells then what is to be given back: the slot's
- * address, or before there is one an odd number. */
+/* The first gives a slot for an event of this kind, in a fresh buffer when needed; NULL: the event is lost, and
+ * counted. The second makes it valid. If a handler jumps away between the two, the slot is a hole. Then *note (if not
+ * NULL) says what to give back: the slot's address, or before there is one an odd number. */
 struct ct_event *ct_event_reserve(struct ct_block *b, uint32_t kind, uint64_t *note);
 void ct_event_fill(struct ct_event *event, uint32_t hook, uint32_t tag);
-/* What is in the note of a stub that was given up will not be needed: no event was recorded. */
+/* Gives back what the note of an abandoned stub names: no event was recorded. */
 void ct_event_abandon(struct ct_block *b, uint64_t note);
-/* Both in one. */
+/* Reserves and fills. */
 void ct_event_write(struct ct_block *b, uint32_t hook, uint32_t kind);
-/* The same, and what it was. */
+/* Reserves and fills, and describes the event in the note. */
 void ct_event_note(struct ct_block *b, uint32_t hook, uint32_t kind, struct ct_detail_note *note);
 /* Hands everything undelivered to the sink, from any thread. */
 void ct_event_drain(struct ct_block *b);
-/* Forgets all events: the child of a fork must not deliver its parent's. */
+/* Forgets all events: a forked child must not deliver its parent's. */
 void ct_event_reset(struct ct_block *b);
 /* Calls fn(arg), written in ordinary C, from a slow path: guarded, and with vector state saved. */
 void ct_runtime_call_out(struct ct_block *b, void (*fn)(void *), void *arg);
@@ -392,12 +400,12 @@ void ct_runtime_call_out(struct ct_block *b, void (*fn)(void *), void *arg);
 /* ---- slow paths (runtime.c), called from the shared code ---- */
 
 enum { CT_GO_BODY = 0, CT_GO_OBSERVED = 1 };
-/* `note`, if not NULL, gets what a stub needs to know that will capture detail. */
+/* `note`, if not NULL, gets what a stub that captures detail needs to know. */
 uint64_t ct_hook_enter_slow(uint64_t slot, uint64_t stub, struct ct_detail_note *note);
 uint64_t ct_hook_entry_slow(uint64_t slot, uint64_t stub, struct ct_detail_note *note);
 uint64_t ct_hook_leave_slow(uint64_t slot, struct ct_detail_note *note);
 void ct_hook_event_slow(uint64_t hook, uint64_t kind, uint64_t slot, struct ct_detail_note *note);
-/* A return that is no event's. */
+/* A return that has no event. */
 void ct_hook_left_slow(uint64_t slot, struct ct_shadow *found);
 uint64_t ct_hook_special(uint64_t slot, uint64_t stub, struct ct_special_frame *frame, struct ct_detail_note *note);
 uint64_t ct_hook_on_call(struct ct_cpu_context *cpu, uint64_t slot, uint64_t stub);
@@ -414,7 +422,8 @@ extern const uint8_t ct_hook_code[], ct_hook_code_end[];
 extern const uint8_t ct_hook_enter_record[], ct_hook_enter_entry[], ct_hook_enter_special[], ct_hook_enter_listen[],
     ct_hook_leave_record[], ct_hook_leave_listen[], ct_hook_enter_detail[], ct_hook_enter_entry_detail[],
     ct_hook_enter_special_detail[], ct_hook_leave_detail[];
-/* The same without GS (stubs_table_<isa>.S); behind the other in the stubs' regions of a recorded process, at this offset. */
+/* The shared code without GS (stubs_table_<isa>.S). In a recorded process's stub regions it follows the other, at this
+ * offset. */
 extern const uint8_t ct_table_code[], ct_table_code_end[];
 extern const uint8_t ct_table_enter_record[], ct_table_enter_entry[], ct_table_enter_special[], ct_table_enter_listen[],
     ct_table_leave_record[], ct_table_leave_listen[], ct_table_enter_detail[], ct_table_enter_entry_detail[],
@@ -426,13 +435,13 @@ static inline uint64_t ct_table_code_offset(void) {
 static inline uint64_t ct_both_codes_size(void) {
     return ct_table_code_offset() + (uint64_t)(ct_table_code_end - ct_table_code);
 }
-/* What makes the first lead to the second (switch_<isa>.c): the i-th word, at an offset in the first; false: there are no more. Each is one
- * aligned store, with threads running. */
+/* The words that make the first form lead to the second (switch_<isa>.c): the i-th word, at an offset in the first;
+ * false: there are no more. Each is one aligned store, while threads run. */
 bool ct_switch_word(unsigned i, uint64_t *offset, uint64_t *word);
 /* Calls fn(a, b) on another stack. */
 uint64_t ct_hook_on_stack(uint64_t stack, uint64_t (*fn)(uint64_t, uint64_t), uint64_t a, uint64_t b);
-/* Calls fn(arg, vectors) with the vector state saved in `vectors`, from which it is restored, and as C code expects it: for code
- * that was not compiled for general registers only. */
+/* Calls fn(arg, vectors) with the vector state saved in `vectors` and set as C code expects it, and restores it
+ * afterwards: for code that was not compiled for general registers only. */
 void ct_hook_call_saved(struct ct_vectors vectors, void (*fn)(void *arg, void *vectors), void *arg);
 
 #endif

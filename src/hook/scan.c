@@ -1,4 +1,4 @@
-/* Scans, the part that is the same for all instruction sets: memory, and putting parts together. See scan.h. */
+/* Scans, the part that is common to all instruction sets: memory, and joining parts. See scan.h. */
 #include "hook/scan.h"
 #include <contrail/status.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static size_t map_words(const struct ct_scan *s) {
     return (size_t)(s->end - s->start) / 64 + 2;
 }
 
-static int run(struct ct_scan *s, size_t first, size_t end) {
+static int run_scan(struct ct_scan *s, size_t first, size_t end) {
     s->landing = calloc(map_words(s), sizeof *s->landing);
     s->referenced = calloc(map_words(s), sizeof *s->referenced);
     s->foreign = calloc(map_words(s), sizeof *s->foreign);
@@ -43,7 +43,7 @@ static int run(struct ct_scan *s, size_t first, size_t end) {
 
 #define MAX_PASSES 64u
 
-/* Who ends by jumping into a function that looks at its return address lends it his own: setjmp is such a jump in front of
+/* A function that ends with a jump into one that looks at its return address lends it its own: setjmp is such a jump to
  * sigsetjmp. */
 static void spread_return_users(struct ct_scan *s) {
     bool changed = true;
@@ -63,7 +63,7 @@ static void spread_return_users(struct ct_scan *s) {
 }
 
 int ct_scan_run(struct ct_scan *s) {
-    int status = run(s, 0, s->func_count);
+    int status = run_scan(s, 0, s->func_count);
     if (!status)
         spread_return_users(s);
     return status;
@@ -77,7 +77,7 @@ int ct_scan_run_part(const struct ct_scan *s, struct ct_scan *part, size_t first
     if (!part->funcs)
         return CT_ERR_NO_MEMORY;
     memcpy(part->funcs, s->funcs, s->func_count * sizeof *part->funcs);
-    int status = run(part, first, end);
+    int status = run_scan(part, first, end);
     if (status) {
         free(part->funcs);
         part->funcs = NULL;

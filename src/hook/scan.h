@@ -1,7 +1,7 @@
-/* One pass over a module's code: what a patch must not cover, and what is odd about each function.
+/* One pass over a module's code: what a patch must not cover, and what is unusual about each function.
  *
- * Bytes to bytes: `code` is the module's text as bytes, `start` the address it runs at; nothing is executed or
- * written. The result is immutable. The pass itself is implemented per instruction set (scan_<isa>.c). */
+ * Bytes to bytes: `code` is the module's text as bytes, `start` the address it runs at; nothing is executed or written.
+ * The result is immutable. The pass itself is implemented per instruction set (scan_<isa>.c). */
 #ifndef CT_HOOK_SCAN_H
 #define CT_HOOK_SCAN_H
 
@@ -54,25 +54,24 @@ struct ct_scan {
     size_t loop_count, loop_capacity;
     struct ct_scan_tail *tails;
     size_t tail_count, tail_capacity;
-    const bool *cancelled; /* looked at before each function: CT_ERR_TIMEOUT; NULL: nobody does */
+    const bool *cancelled; /* read before each function, true: CT_ERR_TIMEOUT; NULL: cannot be cancelled */
     /* Readable data of the module, for jump tables. */
     const uint8_t *(*read)(void *arg, uint64_t address, size_t size);
     void *read_arg;
 };
 
-/* `scan` has code, start, end, funcs, func_count and read set; the rest is filled. Freed with ct_scan_free. */
+/* Expects code, start, end, funcs, func_count and read in `scan`; fills the rest. Freed with ct_scan_free. */
 int ct_scan_run(struct ct_scan *scan);
 void ct_scan_free(struct ct_scan *scan);
 
-/* The same in parts, for several threads: each looks at the functions [first, end). `scan` is set up as for ct_scan_run and
- * must not change meanwhile; `read` is called by all of them. Parts that cover all functions are joined in their order, into a
- * scan with maps and loops of NULL and 0; a join ends the part, whatever it returns. */
+/* The scan in parts, for several threads: each looks at the functions [first, end). `scan` is set up as for ct_scan_run
+ * and must not change meanwhile; all threads call `read`. Parts that cover all functions are joined in their order,
+ * into a scan with maps and loops of NULL and 0; a join ends the part, whatever it returns. */
 int ct_scan_run_part(const struct ct_scan *scan, struct ct_scan *part, size_t first, size_t end);
 int ct_scan_join(struct ct_scan *scan, struct ct_scan *part);
 
-/* CT_ERR_UNSUPPORTED: functions lie in one another so often that it would take too long.
- * Per instruction set: looks at functions [first, end) and what lies in front of each; when they include the last one, also
- * behind it. */
+/* Per instruction set: looks at functions [first, end) and at what is before each; if they include the last one, also
+ * at what is after it. CT_ERR_UNSUPPORTED: functions overlap so much that it would take too long. */
 int ct_scan_walk(struct ct_scan *scan, size_t first, size_t end);
 
 static inline bool ct_scan_bit(const struct ct_scan *s, const uint64_t *map, uint64_t address) {
@@ -95,7 +94,7 @@ static inline bool ct_scan_covers(const struct ct_scan *s, uint64_t address) {
 static inline const uint8_t *ct_scan_bytes(const struct ct_scan *s, uint64_t address) {
     return s->code + (address - s->start);
 }
-/* Index of the first function that starts behind the address. */
+/* Index of the first function that starts after the address. */
 size_t ct_scan_behind(const struct ct_scan *scan, uint64_t address);
 /* Index of the function that starts at the address, or -1. */
 long ct_scan_find(const struct ct_scan *scan, uint64_t address);

@@ -1,9 +1,9 @@
 /* The pass over a module's code, x86_64: see scan.h.
  *
- * Linear, starting afresh at every function. Marking too much is harmless (a patch avoids the place); missing a
- * landing place is not, so jump tables are followed and the bytes between functions are decoded too.
- * The depth of the stack is followed as far as straight code and forward branches tell, to notice functions that read
- * their own return address. */
+ * It is linear, and starts afresh at every function. Marking too much is harmless (a patch avoids the place); missing a
+ * landing place is not, so jump tables are followed and the bytes between functions are decoded too. The stack depth is
+ * followed as far as straight code and forward branches allow, to notice functions that read their own return
+ * address. */
 #include "base/grow.h"
 #include "hook/scan.h"
 #include <contrail/status.h>
@@ -15,7 +15,7 @@
 #define MAX_ENTRIES 4096
 #define LOW_MODULE  0x80000000ull /* below: addresses fit into displacements and immediates */
 #define NEAR_ENTRY  16
-/* Functions that lie in one another and tables that share their entries are looked at again and again: so often, for each byte. */
+/* Overlapping functions and tables with common entries are looked at again and again: this often for each byte. */
 #define WORK_LEAST  (4ull << 20)
 #define WORK_FACTOR 8ull
 
@@ -30,7 +30,7 @@ enum {
 };
 enum { ARCH_SET_GS = 0x1001, RESTORER = 16, BEGINNING = 8 };
 
-/* State while going through one function. */
+/* State of the pass through one function. */
 struct walk {
     struct ct_scan *scan;
     struct ct_scan_func *func; /* NULL between functions */
@@ -48,8 +48,8 @@ struct walk {
     bool indirect_jump;
     bool switch_jump;             /* an indirect jump that is no tail call: there must be a table */
     bool unscrambles, sets_stack; /* signs of a longjmp */
-    int64_t last_eax;             /* last constant put into eax, -1 */
-    int64_t last_edi;             /* the same */
+    int64_t last_eax;             /* the last constant put into eax, or -1 */
+    int64_t last_edi;             /* the last constant put into edi, or -1 */
     uint64_t work_left;           /* bytes, and entries of tables, that may still be looked at */
     /* Signs of a stack trace that begins, in the present run of straight code: see note_trace. By base register. */
     uint16_t trace_first, trace_size;
@@ -127,7 +127,7 @@ static int note_branch(struct walk *w, const struct ct_x64_insn *insn, uint64_t 
 
 /* ---- stack depth and the return address ---- */
 
-/* Anything that handles 8 bytes: reading the return address, taking its place's address, or changing it. */
+/* Is it an access of 8 bytes? It may read the return address, take the address of its slot, or change it. */
 static bool handles_address(const struct ct_x64_insn *insn) {
     if (insn->encoding != CT_X64_LEGACY)
         return false;
@@ -260,7 +260,7 @@ static void restart_depth(struct walk *w, uint64_t at) {
 
 /* ---- jump tables ---- */
 
-/* A table is read in pieces of this many entries where so many are readable. */
+/* A table is read in pieces of this many entries, if that many are readable. */
 #define PIECE 64u
 
 struct table {
@@ -282,7 +282,7 @@ static bool read_entries(const struct ct_scan *s, struct table *t, unsigned i) {
     return t->bytes != NULL;
 }
 
-/* False: no code of this module. */
+/* False: the entry does not lead to code of this module. */
 static bool table_entry(const struct ct_scan *s, struct table *t, unsigned i, uint64_t *target) {
     if ((!t->bytes || i < t->first || i - t->first >= t->count) && !read_entries(s, t, i))
         return false;
@@ -297,8 +297,8 @@ static bool table_entry(const struct ct_scan *s, struct table *t, unsigned i, ui
     return ct_scan_covers(s, *target);
 }
 
-/* Reading past the end of a table gives targets that make no sense. Near a function's entry, where they would matter, only
- * starts of instructions are believed. */
+/* Reading past the end of a table gives targets that make no sense. Near a function's entry, where they would matter, a
+ * target counts only if it is the start of an instruction. */
 static bool is_plausible(const struct ct_scan *s, uint64_t target) {
     size_t behind = ct_scan_behind(s, target);
     if (!behind || target - s->funcs[behind - 1].start >= NEAR_ENTRY)
@@ -310,7 +310,8 @@ static bool is_plausible(const struct ct_scan *s, uint64_t target) {
     return at == target;
 }
 
-/* It is this function's if one of its entries leads into it; others may lead to its cold part, anywhere. */
+/* The table belongs to this function if one of its entries leads into it; others may lead to its cold part,
+ * anywhere. */
 static bool follow_table(struct walk *w, uint64_t address, unsigned size) {
     struct ct_scan *s = w->scan;
     struct table table = {.address = address, .size = size};
@@ -333,7 +334,7 @@ static int note_table(struct walk *w, uint64_t address) {
     return 0;
 }
 
-/* Where it jumps is not known: no place near the entry is safe. */
+/* The targets of a jump are not known: no place near the entry is safe. */
 static void expect_anything(struct walk *w) {
     uint64_t at = w->func->start, end = w->func->end;
     struct ct_x64_insn insn;
@@ -351,7 +352,7 @@ static int compare_addresses(const void *a, const void *b) {
     return left < right ? -1 : left > right;
 }
 
-/* The loop of an interpreter names its one table hundreds of times. */
+/* Removes duplicates: the loop of an interpreter names its one table hundreds of times. */
 static void sort_tables(struct walk *w) {
     size_t kept = 0;
     if (w->table_count > 1)
@@ -392,7 +393,7 @@ static void begin_function(struct walk *w, struct ct_scan_func *func) {
     w->pending_next = 0;
 }
 
-/* What an instruction names may be a table of jump targets, or code that is jumped to later. */
+/* What an instruction refers to may be a table of jump targets, or code that is jumped to later. */
 static int note_address(struct walk *w, uint64_t address, bool loaded) {
     ct_scan_set(w->scan, w->scan->referenced, address);
     if (loaded && ct_scan_covers(w->scan, address))
@@ -433,8 +434,8 @@ static uint16_t base_bit(const struct ct_x64_insn *insn, int64_t disp) {
     return plain ? (uint16_t)(1u << ((insn->modrm & 7) | (insn->rex & 1) << 3)) : 0;
 }
 
-/* BufferedStackTrace::UnwindFast of the sanitizers, which are stripped as a rule. All versions begin alike, for their structure is
- * old: trace_buffer[0] = pc; size = 1; if (stack_top < 4096) return. */
+/* Recognizes BufferedStackTrace::UnwindFast of the sanitizers, which are usually stripped. All versions begin alike,
+ * because their structure is old: trace_buffer[0] = pc; size = 1; if (stack_top < 4096) return. */
 static void note_trace(struct walk *w, const struct ct_x64_insn *insn) {
     enum { FIRST = 16, SIZE = 8, PAGE = 4096 };
     if (insn->kind != CT_INSN_OTHER && insn->kind != CT_INSN_NOP) {
@@ -465,7 +466,7 @@ static bool sets_gs(const struct ct_x64_insn *insn) {
     return insn->map == 0 && insn->opcode == 0x8e && extension == 5;
 }
 
-static int visit(struct walk *w, const struct ct_x64_insn *insn, uint64_t at) {
+static int visit_insn(struct walk *w, const struct ct_x64_insn *insn, uint64_t at) {
     note_trace(w, insn);
     if (w->func && at == w->func->start && sets_stack(insn))
         w->func->flags |= CT_SCAN_SETS_STACK;
@@ -482,8 +483,8 @@ static int visit(struct walk *w, const struct ct_x64_insn *insn, uint64_t at) {
         if (insn->map == 0 && insn->opcode == 0xc7 && insn->modrm == 0xc0 && !(insn->rex & 1))
             w->last_eax = insn->imm;
         if (w->func && insn->map == 0 && insn->opcode == 0xb0 && insn->encoding == CT_X64_LEGACY && !(insn->rex & 1))
-            w->last_eax = at - w->func->start < BEGINNING ? insn->imm & 0xff
-                                                          : -1; /* al: a character, but for functions that begin so */
+            /* al: a character, except in functions that begin like this */
+            w->last_eax = at - w->func->start < BEGINNING ? insn->imm & 0xff : -1;
         if (insn->map == 0 && insn->opcode == 0xbf && insn->encoding == CT_X64_LEGACY && !(insn->rex & 1))
             w->last_edi = insn->imm;
         if (w->func && sets_gs(insn))
@@ -522,7 +523,7 @@ static int visit(struct walk *w, const struct ct_x64_insn *insn, uint64_t at) {
         if (w->func && (w->last_eax == SYS_EXECVE || w->last_eax == SYS_EXECVEAT))
             w->func->flags |= CT_SCAN_EXECS;
         if (w->func && w->last_eax == SYS_RT_SIGRETURN && at - w->func->start < RESTORER)
-            w->func->flags |= CT_SCAN_SETS_STACK; /* handlers return to it; musl's has no table that tells */
+            w->func->flags |= CT_SCAN_SETS_STACK; /* handlers return to it; musl has no table that says so */
         if (w->func && w->last_eax == SYS_ARCH_PRCTL && w->last_edi == ARCH_SET_GS)
             w->func->flags |= CT_SCAN_TAKES_GS;
         return 0;
@@ -531,7 +532,7 @@ static int visit(struct walk *w, const struct ct_x64_insn *insn, uint64_t at) {
     }
 }
 
-/* Does control go on behind it? Calls come back to a place that is marked already. */
+/* Does control go on after it? Calls come back to a place that is marked already. */
 static bool falls_through(const struct ct_x64_insn *insn) {
     switch (insn->kind) {
     case CT_INSN_OTHER:
@@ -547,7 +548,7 @@ static bool falls_through(const struct ct_x64_insn *insn) {
     }
 }
 
-/* Decodes [from, to): a function, or what lies between two. */
+/* Decodes [from, to): a function, or the bytes between two. */
 static int walk_range(struct walk *w, uint64_t from, uint64_t to) {
     struct ct_scan *s = w->scan;
     uint64_t at = from;
@@ -561,14 +562,14 @@ static int walk_range(struct walk *w, uint64_t from, uint64_t to) {
             at++;
             continue;
         }
-        int status = visit(w, &insn, at);
+        int status = visit_insn(w, &insn, at);
         if (status)
             return status;
         if (insn.kind != CT_INSN_NOP)
             falls = falls_through(&insn);
         at += insn.length;
     }
-    if (falls) /* what is behind it is no padding */
+    if (falls) /* what is after it is not padding */
         note_foreign(s, to);
     return 0;
 }

@@ -20,14 +20,14 @@ struct ct_hook_record *ct_set_find(const struct ct_hooks *set, uint64_t function
     return NULL;
 }
 
-static void insert(struct ct_hook_record **table, size_t size, struct ct_hook_record *record) {
+static void insert_record(struct ct_hook_record **table, size_t size, struct ct_hook_record *record) {
     size_t i = hash(record->plan.function, size);
     while (table[i])
         i = (i + 1) & (size - 1);
     table[i] = record;
 }
 
-static int remember(struct ct_hooks *set, struct ct_hook_record *record) {
+static int remember_record(struct ct_hooks *set, struct ct_hook_record *record) {
     if (set->table_used * 2 >= set->table_size) {
         size_t size = set->table_size ? set->table_size * 2 : 1024;
         struct ct_hook_record **table = calloc(size, sizeof(struct ct_hook_record *));
@@ -35,12 +35,12 @@ static int remember(struct ct_hooks *set, struct ct_hook_record *record) {
             return CT_ERR_NO_MEMORY;
         for (size_t i = 0; i < set->table_size; i++)
             if (set->table[i])
-                insert(table, size, set->table[i]);
+                insert_record(table, size, set->table[i]);
         free(set->table);
         set->table = table;
         set->table_size = size;
     }
-    insert(set->table, set->table_size, record);
+    insert_record(set->table, set->table_size, record);
     set->table_used++;
     return 0;
 }
@@ -54,7 +54,7 @@ int ct_set_add_change(struct ct_hooks *set, struct ct_change change) {
     return 0;
 }
 
-/* Stubs that were written stay where they are, unreachable: their memory is part of the slab and little. */
+/* Stubs that were written stay where they are, unreachable: their memory is part of the slab, and small. */
 void ct_set_forget(struct ct_hooks *set) {
     for (size_t i = set->change_count; i-- > 0;) {
         struct ct_change *c = &set->changes[i];
@@ -116,7 +116,7 @@ static int write_shared_code(struct ct_hook_region *r) {
     return status;
 }
 
-/* Bytes of another hook within reach of this function's patch. */
+/* Are bytes of another hook within reach of this function's patch? */
 static bool overlaps(const struct ct_hooks *set, uint64_t function) {
     for (uint64_t d = 1; d < CT_PATCH_MAX + 4; d++) {
         const struct ct_hook_record *before = ct_set_find(set, function - d);
@@ -163,7 +163,7 @@ static enum ct_hook_skip_reason write_stub(struct ct_hook_record *record) {
     return reason;
 }
 
-static int adopt(struct ct_hooks *set, struct ct_hook_record *record, enum ct_hook_action action) {
+static int adopt_service(struct ct_hooks *set, struct ct_hook_record *record, enum ct_hook_action action) {
     struct ct_change change = {CT_CHANGE_ADOPT, record, record->request.number, record->request};
     record->request.number = set->next_number;
     record->request.action = action;
@@ -182,7 +182,7 @@ int ct_set_plan(struct ct_hooks *set, struct ct_hook_module *m, size_t index, ui
     *skip = CT_HOOK_SKIP_NONE;
     struct ct_hook_record *old = ct_set_find(set, function);
     if (old && old->state == CT_HOOK_SERVICE && action != CT_ACTION_REPLACE)
-        return adopt(set, old, action);
+        return adopt_service(set, old, action);
     if (old)
         return CT_ERR_ALREADY_HOOKED;
     if (overlaps(set, function)) {
@@ -208,7 +208,7 @@ int ct_set_plan(struct ct_hooks *set, struct ct_hook_module *m, size_t index, ui
     record->installed = true;
     record->state = CT_HOOK_PLANNED;
     m->wanted = true;
-    if ((status = remember(set, record)) ||
+    if ((status = remember_record(set, record)) ||
         (status = ct_set_add_change(set, (struct ct_change){.kind = CT_CHANGE_INSTALL, .record = record}))) {
         record->installed = false; /* unreachable, but still in the table */
         return status;

@@ -1,5 +1,5 @@
-/* A hook set: records of all hooks, the open transaction, and how it is carried out.
- * Private to src/hook. Everything here is used under the set's mutex. */
+/* A hook set: records of all hooks, the open transaction, and how it is carried out. Private to src/hook. Everything
+ * here is used under the set's mutex. */
 #ifndef CT_HOOK_SET_H
 #define CT_HOOK_SET_H
 
@@ -63,14 +63,14 @@ struct ct_hooks {
     size_t table_size, table_used;
     bool in_transaction, services_done;
     int failure;               /* of a change in the open transaction: its commit will fail */
-    bool closing, code_in_use; /* the set is going away; somebody is, or will return, in its stubs */
+    bool closing, code_in_use; /* the set is going away; a thread is in its stubs, or will return to them */
     uint64_t plan_ns, stop_ns;
 };
 
 /* ---- transaction.c ---- */
 
-/* What an API call has to undo when it leaves. `status` is negative when it may not go on: no set, or called from a
- * listener or sink. */
+/* What an API call has to undo when it leaves. `status` is negative when the call may not go on: no set, or called from
+ * a listener or sink. */
 struct ct_set_guard {
     struct ct_block *block;
     uint64_t guarded_calls;
@@ -88,20 +88,20 @@ struct ct_hook_record *ct_set_record(struct ct_hooks *set, int hook);
 /* ---- set.c, apply.c ---- */
 
 struct ct_hook_record *ct_set_find(const struct ct_hooks *set, uint64_t function);
-/* Plans a hook and adds it to the open transaction. Its number, or a negative status; *skip tells why not. */
+/* Plans a hook and adds it to the open transaction. Returns its number, or a negative status; *skip says why not. */
 int ct_set_plan(struct ct_hooks *set, struct ct_hook_module *module, size_t index, uint64_t function, uint64_t end,
                 enum ct_hook_action action, uint64_t detour, bool service, enum ct_hook_skip_reason *skip);
 int ct_set_add_change(struct ct_hooks *set, struct ct_change change);
-/* Carries out the open transaction with the other threads stopped; nothing has changed when it fails. */
+/* Carries out the open transaction with the other threads stopped. If it fails, nothing has changed. */
 int ct_set_apply(struct ct_hooks *set);
-/* Everything planned since begin is forgotten. */
+/* Forgets everything planned since begin. */
 void ct_set_forget(struct ct_hooks *set);
 /* Hooks that the engine itself needs: thread creation, longjmp, unwinders. */
 int ct_set_plan_services(struct ct_hooks *set);
-/* The runtime's view of a record, before its patch makes it reachable. */
+/* Fills the runtime's view of a record, before its patch makes it reachable. */
 void ct_set_publish(struct ct_hooks *set, const struct ct_hook_record *record, const struct ct_hook_listener *listener,
                     void *user);
-/* The stub's number and first word follow the record's request. */
+/* Makes the stub's number and first word follow the record's request. */
 int ct_set_rewrite_stub(struct ct_hook_record *record);
 
 #endif

@@ -1,18 +1,17 @@
 /* Shadow stacks: where the real return addresses of observed frames are.
  *
- * Invariants: entries at and above `top` have slot 0. Claim (top) before filling, slot last; slot 0 before releasing. An
- * entry in flight (runtime.h) stays where it is while its stub may go on.
- * An entry is found by the stack slot it belongs to, never by function. A frame that seems to be left is not forgotten but
- * parked under its slot: should it return after all (a coroutine that we took for a longjmp), its return address is
- * there. It is dead for sure once its slot is used by another frame.
- * Owner: the block's thread, with signals blocked unless said otherwise. */
+ * Invariants: entries at and above `top` have slot 0. Claim (top) before filling, slot last; slot 0 before releasing.
+ * An entry in flight (runtime.h) stays where it is while its stub may go on. An entry is found by the stack slot it
+ * belongs to, never by function. A frame that seems to be left is not forgotten but parked under its slot: if it
+ * returns after all (a coroutine that we took for a longjmp), its return address is there. It is certainly dead once
+ * another frame uses its slot. Owner: the block's thread, with signals blocked unless stated otherwise. */
 #include "hook/stacks.h"
 #include "os/os.h"
 #include "os/thread.h"
 
 #define barrier() __asm__ volatile("" ::: "memory")
 
-/* Two slots on a stack that is not the thread's own are taken for the same stack when they are this close. */
+/* Two slots on a stack that is not the thread's own count as one stack when they are this close. */
 #define FOREIGN_STACK_REACH (16u << 10)
 
 /* ---- parked frames: open addressing by slot, under the runtime's lock ---- */
@@ -27,14 +26,14 @@ void ct_shadow_park(struct ct_runtime *rt, const struct ct_shadow *e) {
     for (uint32_t n = 0; n < CT_PARKED_CAPACITY; n++, i = (i + 1) & (CT_PARKED_CAPACITY - 1)) {
         struct ct_shadow *p = &rt->parked[i];
         bool same = p->slot == e->slot && p->stub == e->stub; /* a chain of tail calls has one slot and many stubs */
-        if (same || p->slot == 0) { /* the same one may stand behind a hole: look before taking it */
+        if (same || p->slot == 0) { /* the same frame may come after a hole: look before taking it */
             if (same || !place)
                 place = p;
             break;
         }
         if (p->slot == CT_SLOT_HOLE && !place)
             place = p;
-        /* When nearly full, a tenant of this neighbourhood goes: most are long dead. */
+        /* When the table is nearly full, an entry nearby is dropped: most are long dead. */
         if (n == 64 && rt->parked_count > CT_PARKED_CAPACITY / 4 * 3) {
             place = place ? place : p;
             break;
@@ -46,7 +45,7 @@ void ct_shadow_park(struct ct_runtime *rt, const struct ct_shadow *e) {
     *place = *e;
 }
 
-/* Whatever it returns, a frame that was parked under this slot is not coming back. */
+/* Whatever this returns, a frame that was parked under this slot does not come back. */
 static bool unpark(struct ct_runtime *rt, uint64_t slot, uint64_t resume, struct ct_shadow *found) {
     uint32_t i = parked_index(slot);
     for (uint32_t n = 0; n < CT_PARKED_CAPACITY && rt->parked[i].slot != 0; n++) {
@@ -63,7 +62,7 @@ static bool unpark(struct ct_runtime *rt, uint64_t slot, uint64_t resume, struct
 /* ---- which stack is it ---- */
 
 struct stack_search {
-    uint64_t address; /* 0: the main thread's, by its name */
+    uint64_t address; /* 0: the main thread's stack, by its name */
     uint64_t low, high, below;
 };
 
@@ -79,8 +78,8 @@ static int find_stack(void *arg, const struct ct_os_map *map) {
     return found;
 }
 
-/* The mapping that holds the thread's own stack: libraries put what the thread pointer points to at its upper end. Frames tell
- * nothing: the first one that is seen may be a coroutine's. */
+/* Finds the mapping that holds the thread's own stack: libraries put what the thread pointer points to at its upper
+ * end. Frames do not show it: the first one that is seen may be a coroutine's. */
 static uint64_t search_home(uint64_t block, uint64_t unused) {
     (void)unused;
     struct ct_block *b = (struct ct_block *)block;
@@ -95,11 +94,11 @@ static uint64_t search_home(uint64_t block, uint64_t unused) {
     return 0;
 }
 
-/* Reading the maps takes more stack than a signal stack may have left: it is done on ours. */
+/* Reading the maps takes more stack than a signal stack may have left: it is done on our own. */
 static void learn_home(struct ct_block *b) {
     uint64_t mask = ct_block_mask(b), sp = (uint64_t)__builtin_frame_address(0);
     if (sp > (uint64_t)b && sp <= b->slow_stack)
-        search_home((uint64_t)b, 0); /* we are on it */
+        search_home((uint64_t)b, 0); /* we are on it already */
     else
         ct_hook_on_stack(b->slow_stack, search_home, (uint64_t)b, 0);
     ct_block_unmask(b, mask);
@@ -117,8 +116,8 @@ uint32_t ct_shadow_depth(const struct ct_block *b, const struct ct_shadow *e) {
         settled = s->settled;
         depth = s->frames + index - settled;
     } while (s->settled != settled);
-    if (index >= settled || b->runtime->tells_stacks)
-        return depth; /* of a settled one, only listeners are told */
+    if (index >= settled || b->runtime->reports_stacks)
+        return depth; /* only listeners get the depth of a settled one */
     depth = 0;
     for (const struct ct_shadow *x = b->base + 1; x < e; x++)
         depth += ct_shadow_is_frame(x);
@@ -161,7 +160,7 @@ static void call_on_leave(void *arg) {
     l->on_leave(&l->call);
 }
 
-/* Tells that the frame was left without returning. */
+/* Reports that the frame was left without returning. */
 static void report_left(struct ct_block *b, const struct ct_shadow *e, uint32_t depth, uint32_t stack) {
     uint32_t number = ct_shadow_number(e);
     if (number == CT_HOOK_NONE)
@@ -201,14 +200,14 @@ void ct_shadow_release(struct ct_block *b) {
     release_top(b);
 }
 
-/* What a slow path has changed is in order again; `stubs` go on with the running stack's events. */
-static void finish(struct ct_block *b) {
+/* Called when a slow path has finished its changes: stubs go on with the events of the running stack. */
+static void finish_changes(struct ct_block *b) {
     ct_stacks_trim(b);
-    ct_stacks_compact(b); /* where walks are all that is seen, no call does it */
+    ct_stacks_compact(b); /* where only walks are seen, no call does it */
     ct_stacks_tell(b, b->stacks->running);
 }
 
-/* The entry is removed; what is above it stays. */
+/* Removes the entry; what is above it stays. */
 static void make_hole(struct ct_block *b, struct ct_shadow *e) {
     bool settled = e < ct_stacks_region(b);
     b->stacks->frames -= settled && b->stacks->frames;
@@ -225,7 +224,7 @@ static bool was_recorded(uint64_t event) {
     return event && !(event & 1) && ((const struct ct_event *)event)->timestamp != 0;
 }
 
-/* Was its call recorded, and no end of it? Always so unless a stub was given up half-way. */
+/* Was its call recorded, but no end of it? Always so unless a stub was abandoned half-way. */
 static bool is_open(const struct ct_shadow *e) {
     uint64_t state = e->slot - ct_shadow_place(e);
     if (state == (uint64_t)CT_SLOT_ENTERING)
@@ -247,8 +246,8 @@ static void close_entry(struct ct_block *b, struct ct_shadow *e, bool reused) {
         report_left(b, &copy, ct_shadow_depth(b, e), stack);
 }
 
-/* The same for a whole range of places on the stack that `place` belongs to; 0: whatever the stack. From the newest to `first`.
- * An entry that was claimed and no more goes with the frame below it. */
+/* Closes a whole range of places on the stack that `place` belongs to; 0: on any stack. Goes from the newest to
+ * `first`. An entry that is only claimed is closed with the frame below it. */
 static void close_places(struct ct_block *b, struct ct_shadow *first, uint64_t low, uint64_t high, uint64_t place) {
     for (struct ct_shadow *e = b->top - 1; e >= first; e--) {
         uint64_t at = ct_shadow_place(e);
@@ -264,8 +263,8 @@ static bool is_tail_call(const struct ct_shadow *e, uint64_t slot) {
     return ct_frame_of_call(slot) == ct_shadow_resume(e);
 }
 
-/* A claimed entry belongs to a stub that a signal handler interrupted, unless the handler jumped away: then the frame below
- * it is left too, or is where we are. */
+/* A claimed entry belongs to a stub that a signal handler interrupted, unless the handler jumped away: then the frame
+ * below it was left too, or is the current one. */
 static bool claimed_is_dead(struct ct_block *b, uint64_t slot) {
     struct ct_shadow *e = b->top - 1;
     while (e >= ct_stacks_region(b) && !ct_shadow_is_frame(e))
@@ -298,7 +297,7 @@ static bool close_left_region(struct ct_block *b, uint64_t slot) {
     return true;
 }
 
-/* The same for all frames of the running stack. */
+/* Closes all such frames of the running stack. */
 static void close_left(struct ct_block *b, uint64_t slot) {
     struct ct_shadow *e;
     if (!close_left_region(b, slot))
@@ -309,7 +308,7 @@ static void close_left(struct ct_block *b, uint64_t slot) {
     ct_stacks_trim(b);
 }
 
-/* A handler that has interrupted a stub is on another stack: an entry below may be one whose slot its frame takes over. */
+/* A handler that has interrupted a stub is on another stack: its frame may take over the slot of an entry below. */
 static void close_reused(struct ct_block *b, uint64_t slot) {
     uint64_t expected = ct_frame_of_call(slot);
     for (struct ct_shadow *e = b->top - 1; e >= ct_stacks_region(b); e--) {
@@ -322,8 +321,8 @@ static void close_reused(struct ct_block *b, uint64_t slot) {
     }
 }
 
-/* A claimed entry. */
-static void fill(struct ct_shadow *e, uint64_t slot, uint64_t stub) {
+/* Fills a claimed entry. */
+static void fill_entry(struct ct_shadow *e, uint64_t slot, uint64_t stub) {
     e->ret = ct_frame_of_call(slot);
     e->stub = stub;
     e->data = 0;
@@ -331,18 +330,18 @@ static void fill(struct ct_shadow *e, uint64_t slot, uint64_t stub) {
     e->slot = slot;
 }
 
-static struct ct_shadow *push(struct ct_block *b, uint64_t slot, uint64_t stub) {
+static struct ct_shadow *push_entry(struct ct_block *b, uint64_t slot, uint64_t stub) {
     struct ct_shadow *e = b->top;
     if (e >= b->limit)
         return NULL;
     b->top = e + 1;
     barrier();
-    fill(e, slot, stub);
+    fill_entry(e, slot, stub);
     return e;
 }
 
-/* As the shared code does it: a handler may come at any instruction, and leave another entry innermost. The entry is claimed by one
- * instruction; NULL: it is not the one below `slot` that was looked at. */
+/* Pushes like the shared code: a handler may come at any instruction, and leave another entry innermost. One
+ * instruction claims the entry; NULL: it is not the one below `slot` that was checked. */
 static struct ct_shadow *push_fast(struct ct_block *b, uint64_t slot, uint64_t stub) {
     if (slot >= b->top[-1].slot || slot < b->floor || b->top >= b->limit)
         return NULL;
@@ -351,7 +350,7 @@ static struct ct_shadow *push_fast(struct ct_block *b, uint64_t slot, uint64_t s
         b->top = e;
         return NULL;
     }
-    fill(e, slot, stub);
+    fill_entry(e, slot, stub);
     return e;
 }
 
@@ -367,7 +366,7 @@ struct ct_shadow *ct_shadow_enter(struct ct_block *b, uint64_t slot, uint64_t st
         (void)close_left_region(b, slot);
         close_reused(b, slot);
     }
-    struct ct_shadow *e = push(b, slot, stub);
+    struct ct_shadow *e = push_entry(b, slot, stub);
     if (e)
         ct_stacks_extend(b, slot);
     ct_stacks_tell(b, b->stacks->running);
@@ -418,7 +417,7 @@ static void close_above(struct ct_block *b, struct ct_shadow *e, uint64_t slot) 
     }
 }
 
-/* The same in the chain of a settled one. */
+/* Closes deeper entries in the chain of a settled one. */
 static void close_deeper(struct ct_block *b, const struct ct_shadow *e, uint64_t slot) {
     uint32_t stack = ct_stacks_of(b, e);
     struct ct_shadow *x;
@@ -426,7 +425,8 @@ static void close_deeper(struct ct_block *b, const struct ct_shadow *e, uint64_t
         close_entry(b, x, false);
 }
 
-/* Between a stub's look at the stacks and its claim a handler may have changed them: its entry is then in another one's chain. */
+/* A handler may have changed the stacks between a stub's look at them and its claim: then the stub's entry is in the
+ * chain of another stack. */
 static struct ct_shadow *find_astray(struct ct_block *b, uint64_t slot, uint64_t resume) {
     for (struct ct_shadow *e = ct_stacks_region(b) - 1; e > b->base; e--)
         if (returns_to(e, slot, resume))
@@ -434,7 +434,7 @@ static struct ct_shadow *find_astray(struct ct_block *b, uint64_t slot, uint64_t
     return NULL;
 }
 
-/* It is not the innermost entry. */
+/* Finds an entry of this thread that is not the innermost one. */
 static struct ct_shadow *find_own(struct ct_block *b, uint64_t slot, uint64_t resume) {
     struct ct_shadow *e = find_in_region(b, slot, resume);
     if (!e && ct_stacks_run(b, slot))
@@ -450,12 +450,13 @@ static struct ct_shadow *find_own(struct ct_block *b, uint64_t slot, uint64_t re
     return e;
 }
 
-/* Left, as it seemed, or called on another thread. */
+/* Finds a frame that seemed to be left, or was called on another thread. */
 static bool find_elsewhere(struct ct_block *b, uint64_t slot, uint64_t resume, struct ct_shadow *found) {
     struct ct_shadow parked;
     ct_runtime_lock(b->runtime);
     bool ok = unpark(b->runtime, slot, resume, &parked);
-    if (take_from_others(b, slot, resume, found)) /* what is still open somewhere is newer than what was left */
+    /* a frame that is still open somewhere is newer than one that was left */
+    if (take_from_others(b, slot, resume, found))
         ok = true;
     else if (ok)
         *found = parked;
@@ -463,7 +464,8 @@ static bool find_elsewhere(struct ct_block *b, uint64_t slot, uint64_t resume, s
     return ok;
 }
 
-/* The innermost entry, as the shared code does it: it is in flight before it is released, and a handler leaves it alone then. */
+/* Leaves the innermost entry, like the shared code: it is in flight before it is released, so a handler does not touch
+ * it. */
 static bool leave_fast(struct ct_block *b, uint64_t slot, uint64_t resume, struct ct_shadow *found, uint32_t *depth) {
     struct ct_shadow *e = b->top - 1;
     uint64_t expected = slot;
@@ -474,7 +476,7 @@ static bool leave_fast(struct ct_block *b, uint64_t slot, uint64_t resume, struc
     if (!__atomic_compare_exchange_n(&e->slot, &expected, slot + (uint64_t)CT_SLOT_RETURNING, false, __ATOMIC_RELAXED,
                                      __ATOMIC_RELAXED))
         return false;
-    if (b->top != e + 1) { /* a handler came, and it is not the innermost one any more */
+    if (b->top != e + 1) { /* a handler came, and it is no longer the innermost one */
         e->data = found->data;
         e->slot = slot;
         return false;
@@ -498,7 +500,7 @@ bool ct_shadow_leave(struct ct_block *b, uint64_t slot, uint64_t resume, struct 
         ok = find_elsewhere(b, slot, resume, found);
         *depth = ct_shadow_depth(b, b->top);
     }
-    finish(b);
+    finish_changes(b);
     ct_block_unmask(b, mask);
     return ok;
 }
@@ -506,7 +508,7 @@ bool ct_shadow_leave(struct ct_block *b, uint64_t slot, uint64_t resume, struct 
 void ct_shadow_close_range(struct ct_block *b, uint64_t low, uint64_t high) {
     uint64_t mask = ct_block_mask(b);
     close_places(b, b->base + 1, low, high, 0);
-    finish(b);
+    finish_changes(b);
     ct_block_unmask(b, mask);
 }
 
@@ -520,8 +522,8 @@ static void end_unseen(struct ct_block *b, struct ct_shadow *e) {
     ct_event_write(b, number, CT_EVENT_RETURN);
 }
 
-/* Does the frame that begins at `slot` take the entry's place by a tail call? `expected`: what the newer ones of a chain return to; 0
- * for the newest. A frame that has returned unseen has no address of a stub's in its slot. */
+/* Does the frame that begins at `slot` take the entry's place by a tail call? `expected`: what the newer frames of a
+ * chain return to; 0 for the newest. A frame that has returned unseen has no stub address in its slot. */
 static bool is_continued(const struct ct_shadow *e, uint64_t slot, uint64_t *expected) {
     if (e->slot != slot || ct_shadow_resume(e) != (*expected ? *expected : ct_frame_of_call(slot)))
         return false;
@@ -538,7 +540,7 @@ void ct_shadow_return_range(struct ct_block *b, uint64_t low, uint64_t high) {
         if (!is_continued(e, high, &expected))
             end_unseen(b, e);
     }
-    finish(b);
+    finish_changes(b);
     ct_block_unmask(b, mask);
 }
 
@@ -549,7 +551,7 @@ void ct_shadow_prune(struct ct_block *b, uint64_t sp) {
     struct ct_shadow *e;
     while ((e = ct_stacks_newest(b, stack)) && ct_shadow_place(e) < sp)
         close_entry(b, e, false);
-    finish(b);
+    finish_changes(b);
     ct_block_unmask(b, mask);
 }
 
@@ -569,14 +571,14 @@ void ct_shadow_settle(struct ct_block *b, uint64_t slot) {
         close_left(b, slot);
     else
         (void)close_left_region(b, slot);
-    finish(b);
+    finish_changes(b);
     ct_block_unmask(b, mask);
 }
 
 /* ---- unwinders ---- */
 
-/* Our frames in [sp, high) whose slots may be read: who gives a `high` knows that they can, on the thread's own stack they are mapped
- * for sure, elsewhere the kernel is asked. */
+/* Is it one of our frames in [sp, high), with a slot that may be read? A caller that gives `high` knows that it can be
+ * read; on the thread's own stack it is certainly mapped; elsewhere the kernel is asked. */
 static bool readable_slot(struct ct_block *b, const struct ct_shadow *e, uint64_t sp, uint64_t high, uint64_t *value) {
     if (!ct_shadow_is_frame(e) || ct_shadow_in_flight(e) || e->slot < sp || (high && e->slot >= high))
         return false;
@@ -585,7 +587,7 @@ static bool readable_slot(struct ct_block *b, const struct ct_shadow *e, uint64_
     return ct_frame_read(e->slot, high || (at_home(b, sp) && at_home(b, e->slot)), value);
 }
 
-/* The return address of a chain of tail calls is its oldest member's. */
+/* The return address of a chain of tail calls is that of its oldest member. */
 static uint64_t real_return(const struct ct_shadow *e) {
     while (e[-1].slot == e->slot && e->ret == ct_shadow_resume(&e[-1]))
         e--;
@@ -615,8 +617,8 @@ static void rehook_return(struct ct_shadow *e, uint64_t now) {
         ct_frame_write(e->slot, ct_shadow_resume(e));
 }
 
-/* A walk that has found where it lands looks at nothing any more; but the frames that it leaves are dead, and new ones without hooks
- * may have taken their places. */
+/* A walk that has found where it lands looks at nothing any more. But the frames that it leaves are dead, and new ones
+ * without hooks may have taken their places. */
 static bool walks_over(struct ct_block *b, const struct ct_hook_walk *w, uint64_t slot) {
     return slot >= w->exposed_slot && (!w->high || slot < w->high) && (!w->land_sp || slot < w->land_sp) &&
            ct_shadow_same_stack(b, slot, w->exposed_slot);
@@ -629,7 +631,8 @@ static bool is_interrupted_over(struct ct_block *b, uint64_t slot) {
     return false;
 }
 
-/* Entries from here down are of slots that are too high. On other stacks than the thread's own they come in any order. */
+/* Are the slots of this entry and all below it too high? On other stacks than the thread's own they come in any
+ * order. */
 static bool is_above(const struct ct_block *b, const struct ct_shadow *e, uint64_t high) {
     return high && ct_shadow_is_frame(e) && e->slot >= high && at_home(b, high - 8) && at_home(b, e->slot);
 }
@@ -654,14 +657,14 @@ void ct_shadow_give_up(struct ct_block *b) {
     for (struct ct_shadow *e = b->top - 1; stub >= first && e > stub; e--) {
         if (!ct_shadow_is_frame(e))
             continue;
-        park(b, e); /* should it be another stack's after all */
+        park(b, e); /* in case it is another stack's after all */
         end_unseen(b, e);
     }
-    finish(b);
+    finish_changes(b);
     ct_block_unmask(b, mask);
 }
 
-/* `present`: a walk that needs the real addresses too, or NULL. */
+/* `present`: a walk that also needs the real addresses, or NULL. */
 static void rehook_returns_beside(struct ct_block *b, uint64_t sp, uint64_t high, const struct ct_hook_walk *present) {
     uint64_t mask = ct_block_mask(b), now;
     for (struct ct_shadow *e = b->top - 1; e > b->base && !is_above(b, e, high); e--)

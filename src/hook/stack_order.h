@@ -1,5 +1,5 @@
-/* Numbers of stacks by address: a list that is sorted by the addresses of their outermost frames. Shared by hooks and
- * Stalker, each with stacks of its own kind, which begin with that address. Freestanding. */
+/* Numbers of stacks by address: a list sorted by the addresses of their outermost frames. Hooks and Stalker share it,
+ * each with its own struct of stacks, which begins with that address. Freestanding. */
 #ifndef CT_HOOK_STACK_ORDER_H
 #define CT_HOOK_STACK_ORDER_H
 
@@ -16,7 +16,7 @@ static inline uint64_t ct_stack_order_high(struct ct_stack_pool pool, uint32_t s
     return *(const uint64_t *)((const uint8_t *)pool.stacks + stack * pool.size);
 }
 
-/* Place of the first stack that reaches up to `slot`. Counts steps. */
+/* Index of the first stack that reaches up to `slot`. Counts steps. */
 static inline uint32_t ct_stack_order_find(const uint32_t *order, uint32_t count, struct ct_stack_pool pool,
                                            uint64_t slot, uint64_t *steps) {
     uint32_t low = 0, high = count;
@@ -37,7 +37,7 @@ static inline void ct_stack_order_add(uint32_t *order, uint32_t *count, uint32_t
     order[at] = stack;
 }
 
-/* It is at `at`, or after stacks with the same address. */
+/* The stack is at `at`, or after stacks with the same address. */
 static inline void ct_stack_order_remove(uint32_t *order, uint32_t *count, uint32_t at, uint32_t stack) {
     while (at < *count && order[at] != stack)
         at++;

@@ -3,13 +3,13 @@
 #include "hook/stack_order.h"
 #include "os/os.h"
 
-/* Slots on a stack that is not the thread's own are taken for the same stack when they are this close: */
-#define RUNNING_REACH   (16u << 10) /* to frames of the stack that runs, */
-#define SUSPENDED_REACH (4u << 10)  /* of one that may go on now. */
-#define FIRST_REACH     (64u << 10) /* Before anything is known of stacks at all. */
+/* Slots on a stack that is not the thread's own count as the same stack when they are this close: */
+#define RUNNING_REACH   (16u << 10) /* to frames of the running stack */
+#define SUSPENDED_REACH (4u << 10)  /* to frames of a stack that may go on now */
+#define FIRST_REACH     (64u << 10) /* before anything is known about stacks */
 
-#define REVIVED         4u  /* frames of a stack that goes on are where stubs find them */
-#define CHAIN_LIMIT     64u /* and so many more, if they are a chain of tail calls */
+#define REVIVED         4u  /* this many frames of a stack that goes on return to where stubs find them */
+#define CHAIN_LIMIT     64u /* and this many more, if they are a chain of tail calls */
 #define LEAST_GROWTH    128u
 
 #define barrier()       __asm__ volatile("" ::: "memory")
@@ -47,8 +47,8 @@ void ct_stacks_begin(struct ct_block *b) {
     s->settled = 1;
     s->compact_at = LEAST_GROWTH;
     s->running = new_stack(s, 0);
-    b->told_stack = 0;
-    b->floor = ~0ull; /* the first call tells where */
+    b->reported_stack = 0;
+    b->floor = ~0ull; /* unknown until the first call */
 }
 
 static uint32_t top_index(const struct ct_block *b) {
@@ -63,13 +63,13 @@ uint32_t ct_stacks_of(const struct ct_block *b, const struct ct_shadow *e) {
 
 /* ---- the list by address ---- */
 
-/* Place of the first stack that reaches up to `slot`. */
+/* Index of the first stack that reaches up to `slot`. */
 static uint32_t place_in_order(struct ct_stacks *s, uint64_t slot) {
     const struct ct_stack_pool pool = {s->pool, sizeof s->pool[0]};
     return ct_stack_order_find(s->order, s->count, pool, slot, &s->steps);
 }
 
-static void list(struct ct_stacks *s, uint32_t stack) {
+static void list_stack(struct ct_stacks *s, uint32_t stack) {
     ct_stack_order_add(s->order, &s->count, place_in_order(s, s->pool[stack].high), stack);
     s->pool[stack].listed = 1;
 }
@@ -114,7 +114,7 @@ static void link_entry(struct ct_stacks *s, uint32_t i, uint32_t stack) {
     s->pool[stack].newest = i;
 }
 
-/* Entry `i` is about to be given back: nobody has a newer one. */
+/* Entry `i` is about to be released: there is no newer one. */
 static void unlink_entry(struct ct_block *b, uint32_t i) {
     struct ct_stacks *s = b->stacks;
     uint32_t stack = s->links[i].stack;
@@ -147,7 +147,7 @@ static bool at_home(const struct ct_block *b, uint64_t slot) {
     return slot >= b->home_low && slot < b->home_high;
 }
 
-/* The stack that runs may be any; from now on it is home or listed. */
+/* The running stack may be any; from now on it is home or listed. */
 static void know_home(struct ct_block *b) {
     struct ct_stacks *s = b->stacks;
     if (s->known)
@@ -159,7 +159,7 @@ static void know_home(struct ct_block *b) {
     if (at_home(b, s->pool[s->running].high))
         s->home = s->running;
     else
-        list(s, s->running);
+        list_stack(s, s->running);
 }
 
 uint32_t ct_stacks_find(struct ct_block *b, uint64_t slot) {
@@ -199,8 +199,8 @@ static void release_top(struct ct_block *b) {
     b->top--;
 }
 
-/* One entry behind the limit is kept for it. Nothing is below the frames of the thread's own stack: whoever comes there next from
- * another one is seen by this. */
+/* One entry after the limit is reserved for the bar. The thread's own stack needs no bar if nothing is below its
+ * frames. Another stack does: the bar shows it when a frame of the thread's own stack comes next. */
 static void put_bar(struct ct_block *b) {
     struct ct_stacks *s = b->stacks;
     bool nothing = b->top == b->base + 1 && (!s->known || s->running == s->home);
@@ -226,7 +226,7 @@ void ct_stacks_trim(struct ct_block *b) {
 /* ---- switching ---- */
 
 /* The region's frames join the chain of their stack. */
-static bool settle(struct ct_block *b) {
+static bool settle_region(struct ct_block *b) {
     struct ct_stacks *s = b->stacks;
     for (struct ct_shadow *e = ct_stacks_region(b); e < b->top; e++, s->steps++)
         if (ct_shadow_in_flight(e) || e->slot == CT_SLOT_CLAIMED)
@@ -243,8 +243,9 @@ static bool settle(struct ct_block *b) {
     return true;
 }
 
-/* Frames that will return next come back into the region: no other thread looks for them, since their stack runs here. */
-static void revive(struct ct_block *b) {
+/* Frames that will return next come back into the region: no other thread looks for them, since their stack runs
+ * here. */
+static void revive_frames(struct ct_block *b) {
     struct ct_stacks *s = b->stacks;
     struct ct_shadow *frames[CHAIN_LIMIT], *e = ct_stacks_newest(b, s->running);
     uint32_t n = 0;
@@ -252,8 +253,8 @@ static void revive(struct ct_block *b) {
         frames[n++] = e;
         e = ct_stacks_older(b, e);
     }
-    if (!n || b->top + n + 1 >= b->limit || !b->runtime->tells_stacks)
-        return; /* listeners are told the depths of frames, which follow from their places */
+    if (!n || b->top + n + 1 >= b->limit || !b->runtime->reports_stacks)
+        return; /* listeners get the depths of frames, which follow from their places */
     s->pool[s->running].newest = s->links[ct_stacks_index(b, frames[n - 1])].older;
     while (n-- > 0) {
         struct ct_shadow *to = b->top;
@@ -287,7 +288,7 @@ static void set_floor(struct ct_block *b) {
 static bool change_to(struct ct_block *b, uint32_t stack, uint64_t slot) {
     struct ct_stacks *s = b->stacks;
     uint32_t before = s->running;
-    if (!settle(b))
+    if (!settle_region(b))
         return false;
     bool fresh = stack == CT_NO_STACK;
     if (fresh)
@@ -298,9 +299,9 @@ static bool change_to(struct ct_block *b, uint32_t stack, uint64_t slot) {
     if (fresh && at_home(b, slot))
         s->home = stack;
     else if (fresh)
-        list(s, stack);
+        list_stack(s, stack);
     ct_stacks_trim(b);
-    revive(b);
+    revive_frames(b);
     return true;
 }
 
@@ -333,7 +334,7 @@ static bool is_kept(const struct ct_block *b, uint32_t i) {
     return ct_shadow_is_frame(b->base + i) && b->stacks->links[i].stack != CT_NO_STACK;
 }
 
-/* Frames below `end` move down; `moved` tells their stacks, by their new place. Where the next one would go. */
+/* Frames below `end` move down; `moved` holds their stacks, by their new place. Returns where the next one would go. */
 static struct ct_shadow *move_down(struct ct_block *b, uint32_t end) {
     struct ct_stacks *s = b->stacks;
     struct ct_shadow *to = b->base + 1;
@@ -348,7 +349,7 @@ static struct ct_shadow *move_down(struct ct_block *b, uint32_t end) {
 
 static void chain_anew(struct ct_stacks *s, uint32_t end) {
     for (uint32_t i = 0; i < s->used; i++)
-        s->pool[i].newest = 0; /* of free ones too: they are made anew */
+        s->pool[i].newest = 0; /* of free stacks too: they are initialized again */
     for (uint32_t i = 1; i < end; i++)
         link_entry(s, i, s->moved[i]);
 }
@@ -371,7 +372,7 @@ static void make_dense(struct ct_block *b) {
     while (b->top > to)
         release_top(b);
     ct_runtime_unlock(b->runtime);
-    for (uint32_t i = 0; i < s->count;) /* stacks whose frames have all gone to other threads */
+    for (uint32_t i = 0; i < s->count;) /* stacks whose frames have all moved to other threads */
         if (s->order[i] != s->running && !s->pool[s->order[i]].newest)
             forget_stack(s, s->order[i]);
         else
@@ -392,12 +393,12 @@ void ct_stacks_compact(struct ct_block *b) {
     s->compact_at = 2 * top_index(b) + LEAST_GROWTH;
 }
 
-/* ---- who reads it ---- */
+/* ---- reports to the reader ---- */
 
 void ct_stacks_tell(struct ct_block *b, uint32_t stack) {
     uint32_t id = b->stacks->pool[stack].id;
-    if (id == b->told_stack || !b->runtime->tells_stacks)
+    if (id == b->reported_stack || !b->runtime->reports_stacks)
         return;
-    b->told_stack = id;
+    b->reported_stack = id;
     ct_event_write(b, id, CT_EVENT_STACK);
 }

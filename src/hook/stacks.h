@@ -1,13 +1,15 @@
 /* Which of a thread's stacks a shadow entry belongs to: coroutines take turns, handlers have stacks of their own.
  *
- * The shadow stack stays one array. Its upper part, from `settled` on, is the region: frames of the stack that runs, where
- * stubs push and pop without asking. Below it are the frames of all stacks that were suspended, in one chain for each stack, and
- * between the two lies a hole, the bar, which no stub takes for a frame: so entries below it change in slow paths only.
+ * The shadow stack stays one array. Its upper part, from `settled` on, is the region: frames of the running stack,
+ * where stubs push and pop without checks. Below it are the frames of all suspended stacks, in one chain for each
+ * stack. Between the two is a hole, the bar, which no stub takes for a frame: so entries below it change in slow paths
+ * only.
  *
- * Invariants: an entry of the region is of the running stack, or of a handler that has interrupted a stub in it. A frame below
- * `settled` is in the chain of its stack, newest first; chains lead to lower indices, and to higher slots. No index at or above
- * `settled` is in a chain. The entry before `settled` is a hole, or the sentinel.
- * Owner: the block's thread, with signals blocked. Another thread may make a hole of an entry (a coroutine that has moved). */
+ * Invariants: an entry of the region is on the running stack, or belongs to a handler that has interrupted a stub
+ * there. A frame below `settled` is in the chain of its stack, newest first; chains lead to lower indices, and to
+ * higher slots. No index at or above `settled` is in a chain. The entry before `settled` is a hole, or the sentinel.
+ * Owner: the block's thread, with signals blocked. Another thread may make a hole of an entry (a coroutine that has
+ * moved). */
 #ifndef CT_HOOK_STACKS_H
 #define CT_HOOK_STACKS_H
 
@@ -17,11 +19,11 @@
 
 struct ct_stack {
     uint64_t high;   /* first (stack_order.h): slot of its outermost frame that was seen */
-    uint32_t id;     /* what it is called in events */
+    uint32_t id;     /* its number in events */
     uint32_t newest; /* entry of its chain; 0: none */
     uint32_t next;   /* in the list of free ones */
-    uint16_t listed; /* in `order` */
-    uint16_t known;  /* 0: it is free. Holes may still be linked to it, or to the one that has its place now */
+    uint16_t listed; /* it is in `order` */
+    uint16_t known;  /* 0: it is free. Holes may still be linked to it, or to the stack that has its place now */
 };
 
 struct ct_stack_link {
@@ -30,16 +32,16 @@ struct ct_stack_link {
 };
 
 struct ct_stacks {
-    uint32_t running; /* stacks are known by their place in the pool */
+    uint32_t running; /* a stack is identified by its index in the pool */
     uint32_t settled;
     uint32_t home;  /* the thread's own; CT_NO_STACK: not seen yet */
     uint32_t known; /* home has been looked for */
-    uint32_t count; /* in `order` */
+    uint32_t count; /* of stacks in `order` */
     uint32_t used, free;
     uint32_t next_id;
-    uint32_t frames;     /* below `settled`, but for those that other threads have taken */
+    uint32_t frames;     /* below `settled`, except those that other threads have taken */
     uint32_t compact_at; /* entries */
-    uint64_t steps;      /* of searches and moves: what switches cost, for tests */
+    uint64_t steps;      /* of searches and moves: the cost of switches, for tests */
     struct ct_stack *pool;
     uint32_t *order; /* stacks other than home, by `high` */
     struct ct_stack_link *links;
@@ -63,32 +65,32 @@ static inline struct ct_shadow *ct_stacks_region(const struct ct_block *b) {
     return b->base + b->stacks->settled;
 }
 
-/* Of a block whose shadow stack has so many entries. */
+/* For a block whose shadow stack has this many entries. */
 size_t ct_stacks_bytes(size_t entries);
 void ct_stacks_place(struct ct_block *b, void *memory, size_t entries);
-/* Of a new thread. */
+/* Called for a new thread. */
 void ct_stacks_begin(struct ct_block *b);
 
 /* The stack of an entry. */
 uint32_t ct_stacks_of(const struct ct_block *b, const struct ct_shadow *e);
-/* The one that a frame at `slot` is on, as far as its open frames tell; CT_NO_STACK: one without. */
+/* The stack that a frame at `slot` is on, as far as open frames show; CT_NO_STACK: a stack without open frames. */
 uint32_t ct_stacks_find(struct ct_block *b, uint64_t slot);
-/* The innermost frame of the stack among those that are settled; NULL: none. */
+/* The innermost settled frame of the stack; NULL: none. */
 struct ct_shadow *ct_stacks_newest(struct ct_block *b, uint32_t stack);
 struct ct_shadow *ct_stacks_older(const struct ct_block *b, const struct ct_shadow *e);
-/* The settled frame that returns through `slot` to `resume` (0: to whatever). */
+/* The settled frame that returns through `slot` to `resume` (0: to any address). */
 struct ct_shadow *ct_stacks_settled(struct ct_block *b, uint64_t slot, uint64_t resume);
 
-/* The thread is on the stack of `slot` now. False: a handler has interrupted a stub, whose entry must stay innermost: it counts
- * as on the stack that it interrupted. */
+/* The thread is now on the stack of `slot`. False: a handler has interrupted a stub, whose entry must stay innermost:
+ * the handler counts as on the stack that it interrupted. */
 bool ct_stacks_run(struct ct_block *b, uint64_t slot);
 /* A frame begins at `slot`, on the running stack. */
 void ct_stacks_extend(struct ct_block *b, uint64_t slot);
-/* Holes on top are given back, and the bar is where it belongs. */
+/* Releases holes at the top, and puts the bar where it belongs. */
 void ct_stacks_trim(struct ct_block *b);
-/* Makes the array dense when half of it are holes, or when it is full. */
+/* Makes the array dense when half of it is holes, or when it is full. */
 void ct_stacks_compact(struct ct_block *b);
-/* The running stack, or another, is told to who reads the events that follow. */
+/* Reports to the reader of events which stack the following events are on: the running one, or another. */
 void ct_stacks_tell(struct ct_block *b, uint32_t stack);
 
 #endif

@@ -3,19 +3,19 @@
  * A stub calls an `enter`, then its body, and jumps to a `leave`:
  *
  *     entry of the function:  jmp stub
- *     stub:   call enter      return address (the "stub word") tells enter which hook this is
+ *     stub:   call enter      return address (the "stub word") shows enter which hook this is
  *             nop
  *             call body       leaves `resume` in the slot where the caller's return address was
  *     resume: jmp leave       pushes the caller's return address again and returns: calls and returns stay balanced
  *
- * Signal-safe at every instruction: scratch registers live on the stack; while a stub works on a shadow entry, the entry's slot
- * tells so and how far it is, so a handler that interrupts us pushes above it, and a handler that jumps away leaves a
- * state from which can be told what was recorded; an event slot is reserved by one xadd and valid once its timestamp,
- * stored last, is not zero.
- * In comments, S is the address of the slot that holds the return address.
+ * Signal-safe at every instruction. Scratch registers are saved on the stack. While a stub works on a shadow entry, the
+ * entry's slot shows this and how far the stub is: a handler that interrupts us pushes above it, and a handler that
+ * jumps away leaves a state that shows what was recorded. An event slot is reserved by one xadd and valid once its
+ * timestamp, stored last, is not zero. In comments, S is the address of the slot that holds the return address.
  *
- * It comes twice. In a process that hooks itself GS points to the thread's block. In one that is recorded GS is the program's
- * (stubs_table_x64.S): the block is found in a table by the thread pointer, and r11 points to it while a stub works. */
+ * The code exists twice. In a process that hooks itself GS points to the thread's block. In a recorded process GS is
+ * the program's (stubs_table_x64.S): the block is found in a table by the thread pointer, and r11 points to it while a
+ * stub works. */
 #include "hook/layout.h"
 #include "hook/stub_x64.h"
 
@@ -42,7 +42,7 @@ NAME(code):
 \name:
 .endm
 
-/* Arithmetic flags into rax and onto the stack, without touching them before they are read. */
+/* Saves the arithmetic flags in rax and on the stack. No instruction changes them before they are read. */
 .macro SAVE_FLAGS
     lahf
     seto %al
@@ -55,7 +55,7 @@ NAME(code):
 .endm
 
 #ifdef CT_BLOCKS_IN_TABLE
-/* r11: the block of the thread that has this thread pointer, or of another one; in any case a block. As agent/table.c does it. */
+/* r11: the block of the thread that has this thread pointer, or of another one; always a block. Like agent/table.c. */
 .macro LOAD_BLOCK
     mov %fs:0, %r11
     imul .Lmix(%rip), %r11
@@ -69,7 +69,8 @@ NAME(code):
     push %r11
     LOAD_BLOCK
 .endm
-/* A new thread may have the thread pointer of one that has ended, and find its block. At the latest its outermost call asks who it is. */
+/* A new thread may have the thread pointer of one that has ended, and find its block. Its outermost call, at the
+ * latest, checks which thread it is. */
 .macro IF_OUTERMOST label
     cmp BLOCK(CT_BLOCK_FIRST), %rcx
     je \label
@@ -77,8 +78,8 @@ NAME(code):
 .macro DROP_BLOCK
     pop %r11
 .endm
-/* A slow path may have given the thread another block. One that is not its own must not be written to; the stray one tells that
- * there is nothing to do. */
+/* A slow path may have given the thread another block. A block that is not the thread's own must not be written to; the
+ * stray block means that there is nothing to do. */
 .macro LOAD_BLOCK_AGAIN
     LOAD_BLOCK
     mov %fs:0, %rdi
@@ -101,7 +102,8 @@ NAME(code):
 #endif
 
 /* Calls a C slow path. rax, rdx and rcx are on the stack already; rdi, rsi and rdx are its arguments, set by `setup`
- * from rdx/rcx as they are now. The result is in rax. `cld`: the ABI wants it, the interrupted code may not have it. */
+ * from the present rdx/rcx. The result is in rax. `cld`: the ABI requires it, and the interrupted code may have set the
+ * flag. */
 .macro PUSH_REST
     push %rsi
     push %rdi
@@ -116,7 +118,7 @@ NAME(code):
     pushfq
     and $-16, %rsp
     cld
-    testb %al, -CT_SLOW_RED(%rsp)           /* if the stack ends, then here: C code that blocks signals must not fault */
+    testb %al, -CT_SLOW_RED(%rsp) /* if the stack ends, it ends here: C code that blocks signals must not fault */
     call *BLOCK(\function)
     mov -8(%rbp), %rsi
     and $0x400, %esi
@@ -136,8 +138,8 @@ NAME(code):
     pop %rsi
 .endm
 
-/* Reserves an event slot: rax. Whether it is valid must show in its address, because a handler may have put another
- * buffer in place by now. */
+/* Reserves an event slot: rax. Its address must show whether it is valid, because a handler may have put another buffer
+ * in place by now. */
 .macro RESERVE full
     mov $CT_EVENT_SIZE, %eax
     xadd %rax, BLOCK(CT_BLOCK_CURSOR)
@@ -160,16 +162,17 @@ NAME(code):
 
 /* ---- detail: registers and stack of a call, registers of a return (abi/shm_abi.h) ----
  *
- * rax, rcx and rdx are free here: the program's are on the stack, above the note (struct ct_detail_note), which has the
- * event's time and tag. A record counts once its first word, stored last, is right. The red zone below rsp is ours, and signal
- * handlers leave it alone. Nothing is ever read back from a record: it may be somebody else's by then. */
+ * rax, rcx and rdx are free here: the program's values are on the stack, above the note (struct ct_detail_note), which
+ * has the event's time and tag. A record counts once its first word, stored last, is right. The red zone below rsp is
+ * ours, and signal handlers do not touch it. Nothing is ever read back from a record: it may belong to somebody else by
+ * then. */
 
 #define SAVED_RCX (CT_NOTE_SIZE + HELD)
 #define SAVED_RDX (SAVED_RCX + 8)
 #define SAVED_RAX (SAVED_RCX + 24)
 
-/* Marks that this call or return makes, if somebody waits for one; `value` is what the function returns. Jumps when there is
- * nothing to capture: this thread is not recorded, or the event has no number. */
+/* Makes the marks of this call or return, if a trigger waits for one; `value` is the function's return value. Jumps
+ * when there is nothing to capture: this thread is not recorded, or the event has no number. */
 .macro CHECK_RULES value, none
     mov BLOCK(CT_BLOCK_RULES), %rcx
     mov CT_NOTE_HOOK(%rsp), %edx
@@ -186,7 +189,7 @@ NAME(code):
     jb \none
 .endm
 
-/* rax: a record of the size that the block tells at `size`, both ends of which lie in one chunk. */
+/* rax: a record of the size that is in the block at `size`; both its ends are in one chunk. */
 .macro RESERVE_DETAIL size, none
     mov BLOCK(\size), %rax
     mov %rax, %rdx
@@ -214,7 +217,7 @@ NAME(code):
     mov %rcx, (%rax)
 .endm
 
-/* `slot`: where S is, from rsp. */
+/* `slot`: offset of S from rsp. */
 .macro CAPTURE_CALL slot
     CHECK_RULES SAVED_RAX, 9f
     RESERVE_DETAIL CT_BLOCK_CALL_SIZE, 9f
@@ -252,7 +255,7 @@ NAME(code):
     ja 2f
     mov BLOCK(CT_BLOCK_STACK_BYTES), %rdx
     jmp 3f
-2:  mov %rcx, %rdx                          /* another stack than the thread's, or its end: the page of S is there */
+2:  mov %rcx, %rdx                          /* not the thread's stack, or its end: the page of S is there */
     or $4095, %rdx
     lea 1(%rdx), %rdx
     sub %rcx, %rdx
@@ -282,7 +285,7 @@ NAME(code):
     movups %xmm0, CT_DETAIL_STACK-16(%rax, %rdx)
     sub $16, %rdx
     jnz 4b
-5:  /* Of frames that are in what was copied, the real return addresses, as the program would have them there. */
+5:  /* The copy gets the real return addresses of the frames in it, as the program would have them there. */
     mov BLOCK(CT_BLOCK_TOP), %rcx
 6:  lea -CT_SHADOW_SIZE(%rcx), %rcx
     mov CT_SHADOW_SLOT(%rcx), %rdx
@@ -297,8 +300,8 @@ NAME(code):
     movq CT_SHADOW_RETURN(%rcx), %xmm0
     movq %xmm0, CT_DETAIL_STACK(%rax, %rdx)
     jmp 6b
-    /* A chain of tail calls, all with one slot, may be long; only its oldest has the return address. By steps that double, and
-     * halve where they go too far. */
+    /* A chain of tail calls, all with one slot, may be long; only its oldest has the return address. It is found by
+     * steps that double, and halve when they go too far. */
 41: mov %rsi, -32(%rsp)
     mov %rdi, -40(%rsp)
     mov $CT_SHADOW_SIZE, %esi
@@ -342,7 +345,8 @@ NAME(code):
 9:
 .endm
 
-/* Fills the slot at rax like FILL, and the note; the event's tag has its number in the thread, if it is to be captured. */
+/* Fills the slot at rax like FILL, and the note; the event's tag has its number in the thread, if it is to be
+ * captured. */
 .macro FILL_NOTE kind
     mov %edx, 8(%rax)
     mov %edx, CT_NOTE_HOOK(%rsp)
@@ -362,8 +366,8 @@ NAME(code):
     mov %rax, CT_NOTE_STAMP(%rsp)
 .endm
 
-/* The rest of FILL_NOTE: there is a limit of how many of this function's calls are captured in a second. A return goes with its
- * call. */
+/* The rest of FILL_NOTE: there is a limit for how many of this function's calls are captured in a second. A return is
+ * captured if its call was. */
 .macro CHECK_BUDGET kind
 23:
   .if \kind == 2
@@ -384,8 +388,9 @@ NAME(code):
     jmp 22b
 .endm
 
-/* The block needs attention, rax is the thread pointer, rdx S. While an unwinder walks, its own calls, and those of handlers on
- * its stack, are like all others: S is so little below the slot of its outermost function that it is on the same stack. */
+/* The block needs attention, rax is the thread pointer, rdx S. While an unwinder walks, its own calls, and those of
+ * handlers on its stack, are ordinary calls: S is so little below the slot of its outermost function that it is on the
+ * same stack. */
 .macro IF_WALKING label
     cmp BLOCK(CT_BLOCK_WALKER), %rax
     jne 15f
@@ -398,8 +403,8 @@ NAME(code):
 
 /* ---- enter: record the call, move the return address to the shadow stack ---- */
 
-/* Each of these comes twice, without and with detail. N: bytes on the stack below rcx: HELD, and the note's; CALL_SLOW's last
- * argument is the note's address, or zero. */
+/* Each of these exists twice, without and with detail. N: bytes on the stack below rcx: HELD, and the note's;
+ * CALL_SLOW's last argument is the note's address, or zero. */
 #define PLAIN    HELD
 #define DETAILED HELD+CT_NOTE_SIZE
 #define NOTED(n) (n) > HELD
@@ -419,7 +424,7 @@ NAME(code):
     HOLD_BLOCK
   .if NOTED(\n)
     lea -CT_NOTE_SIZE(%rsp), %rsp
-    mov %rcx, -CT_DETAIL_RED(%rsp)          /* all the stack that is needed: if it ends, then here (fault_place_x64.c) */
+    mov %rcx, -CT_DETAIL_RED(%rsp) /* all the stack that is needed: if it ends, it ends here (fault_place_x64.c) */
   .endif
 .endm
 .macro EPILOGUE n
@@ -433,8 +438,8 @@ NAME(code):
     pop %rax
 .endm
 
-/* Stack: note, r11 perhaps, rcx, rdx, flags, rax, stub word, return address = S. Flags are kept, although the ABI lets them die: it costs
- * nothing that can be measured beside two timestamps, and hand-written callers may pass them. */
+/* Stack: note, r11 perhaps, rcx, rdx, flags, rax, stub word, return address = S. Flags are kept, although the ABI does
+ * not require it: the cost cannot be measured beside two timestamps, and hand-written callers may pass them. */
 .macro ENTER n
     PROLOGUE \n
     mov %fs:0, %rax
@@ -489,7 +494,7 @@ NAME(code):
     CHECK_BUDGET 1
   .endif
 
-    /* A handler came and has left frames behind: its stack walk let them return unseen. */
+    /* A handler came, and entries of its frames are left: its stack walk let them return unseen. */
 18: subq $CT_SHADOW_SIZE, BLOCK(CT_BLOCK_TOP)
     jmp 15f
 
@@ -519,7 +524,7 @@ NAME(code):
     POP_REST
     test %eax, %eax
     jnz 12b
-    /* Not observed: to the body, with the return address where it is. */
+    /* Not observed: goes to the body, with the return address where it is. */
     mov 32+\n(%rsp), %rcx
     movslq CT_AFTER_TO_BODY_REL(%rcx), %rdx
     lea CT_AFTER_TO_RESUME(%rcx, %rdx), %rcx
@@ -592,8 +597,8 @@ FUNCTION NAME(enter_entry_detail)
 
 /* ---- leave: record the return, bring the return address back ---- */
 
-/* Entered with rsp = S + 8. Stack: note, r11 perhaps, rcx, rdx, flags, rax, return address = S. Flags are kept: hand-written callers may look
- * at them, and who calls is not known. */
+/* Entered with rsp = S + 8. Stack: note, r11 perhaps, rcx, rdx, flags, rax, return address = S. Flags are kept:
+ * hand-written callers may look at them, and the caller is not known. */
 .macro LEAVE n
     lea -8(%rsp), %rsp
     PROLOGUE \n
@@ -613,10 +618,11 @@ FUNCTION NAME(enter_entry_detail)
     mov %rax, CT_NOTE_ENTERED(%rsp)
   .endif
     movq $0, INNERMOST(DATA)(%rcx)
-    addq $CT_SHADOW_RETURNING, INNERMOST(SLOT)(%rcx) /* can be undone, should it be another's since a handler came */
+    /* can be undone, in case a handler came and the entry is another frame's */
+    addq $CT_SHADOW_RETURNING, INNERMOST(SLOT)(%rcx)
     cmp BLOCK(CT_BLOCK_TOP), %rcx
     jne 18f
-    mov INNERMOST(RETURN)(%rcx), %rax       /* in flight first: else a handler's walk would hook the slot again */
+    mov INNERMOST(RETURN)(%rcx), %rax       /* in flight first: otherwise a handler's walk would hook the slot again */
     mov %rax, (%rdx)
     mov INNERMOST(STUB)(%rcx), %rdx
     mov CT_AFTER_TO_NUMBER(%rdx), %edx
@@ -712,7 +718,7 @@ FUNCTION NAME(enter_special_detail)
 /* ---- listeners: the full context ---- */
 
 /* Builds struct ct_cpu_x64 on the stack at rbx and saves the vector state below it. `gap`: bytes between the structure
- * and what was on the stack. Afterwards the C code may use every register. */
+ * and what was on the stack. After this the C code may use every register. */
 .macro SAVE_CONTEXT gap
     lea -(152+\gap)(%rsp), %rsp
     mov %rax, 0(%rsp)
@@ -817,7 +823,8 @@ FUNCTION NAME(leave_listen)               /* rsp = S + 8 */
     .balign 8
 .Lmix:
     .quad CT_TABLE_MIX
-/* CT_TABLE_LITERALS: who puts the code into a process tells where the table is, and the block of those that have none. */
+/* CT_TABLE_LITERALS: filled when the code is put into a process: the address of the table, and the block of threads
+ * that have none. */
 .Ltable:
     .quad 0
 .Lstray:

@@ -1,4 +1,4 @@
-/* From one form of the shared code to the other, x86_64: see runtime.h. No state; freestanding. */
+/* Switches from one form of the shared code to the other, x86_64: see runtime.h. No state; freestanding. */
 #include "hook/runtime.h"
 
 static void make_jump(const uint8_t *from, const uint8_t *to, uint64_t *offset, uint64_t *word) {

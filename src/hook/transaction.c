@@ -1,4 +1,4 @@
-/* The API's common ground: entering and leaving it, and transactions. */
+/* What all API calls share: entering and leaving the API, and transactions. */
 #include "hook/set.h"
 #include "os/os.h"
 #include "os/thread.h"
@@ -6,7 +6,7 @@
 
 /* ---- entering and leaving the API ---- */
 
-/* A listener that jumped away has left its guard behind. */
+/* A listener that jumped away has left its guard set. */
 static bool guard_is_stale(struct ct_block *b, uint64_t sp) {
     return sp > b->guard_sp && ct_shadow_same_stack(b, sp, b->guard_sp);
 }
@@ -41,7 +41,7 @@ int ct_set_unlock(struct ct_hooks *set, struct ct_set_guard g, int result) {
 
 /* ---- transactions ---- */
 
-/* The same file may have been loaded again at the same place: then our bytes are not there. */
+/* The file may have been loaded again at the same place: then our bytes are not there. */
 static bool was_loaded_anew(const struct ct_hook_record *r) {
     const struct ct_patch *entry = &r->plan.patches[0];
     uint8_t now[CT_PATCH_MAX];
@@ -67,7 +67,7 @@ static void forget_unloaded(struct ct_hooks *set) {
     }
 }
 
-static void begin(struct ct_hooks *set) {
+static void begin_transaction(struct ct_hooks *set) {
     forget_unloaded(set);
     set->in_transaction = true;
     set->skips_before = set->skip_count;
@@ -89,7 +89,7 @@ static void settle_states(struct ct_hooks *set) {
     }
 }
 
-static int commit(struct ct_hooks *set) {
+static int commit_transaction(struct ct_hooks *set) {
     int status = set->failure;
     if (!status && set->change_count)
         status = ct_set_plan_services(set);
@@ -112,7 +112,7 @@ int ct_hooks_begin(struct ct_hooks *set) {
         return g.status;
     if (set->in_transaction)
         return ct_set_unlock(set, g, CT_ERR_BAD_STATE);
-    begin(set);
+    begin_transaction(set);
     return ct_set_unlock(set, g, 0);
 }
 
@@ -120,7 +120,7 @@ int ct_hooks_commit(struct ct_hooks *set) {
     struct ct_set_guard g = ct_set_lock(set);
     if (g.status)
         return g.status;
-    return ct_set_unlock(set, g, set->in_transaction ? commit(set) : CT_ERR_BAD_STATE);
+    return ct_set_unlock(set, g, set->in_transaction ? commit_transaction(set) : CT_ERR_BAD_STATE);
 }
 
 void ct_hooks_abort(struct ct_hooks *set) {
@@ -133,8 +133,8 @@ void ct_hooks_abort(struct ct_hooks *set) {
     (void)ct_set_unlock(set, g, 0);
 }
 
-/* A change outside a transaction is one of its own. Returns what the change returned, or why it did not take effect. A
- * change that fails inside a transaction makes all of it fail. */
+/* A change outside a transaction is a transaction of its own. Returns what the change returned, or why it did not take
+ * effect. A change that fails inside a transaction makes all of it fail. */
 int ct_set_finish_single(struct ct_hooks *set, bool single, int result) {
     if (!single) {
         if (result < 0 && !set->failure)
@@ -146,14 +146,14 @@ int ct_set_finish_single(struct ct_hooks *set, bool single, int result) {
         set->in_transaction = false;
         return result;
     }
-    int status = commit(set);
+    int status = commit_transaction(set);
     return status ? status : result;
 }
 
 bool ct_set_begin_single(struct ct_hooks *set) {
     bool single = !set->in_transaction;
     if (single)
-        begin(set);
+        begin_transaction(set);
     return single;
 }
 

@@ -1,4 +1,4 @@
-/* Stack walks by others: see unwinder.h. Ordinary C: this file is no part of the freestanding runtime, and must have
+/* Stack walks by others: see unwinder.h. Ordinary C: this file is not part of the freestanding runtime. It must have
  * unwind tables, because its frame is walked over. */
 #include "hook/unwinder.h"
 #include "hook/set.h"
@@ -21,7 +21,7 @@ struct trace {
     bool skipped;
 };
 
-/* The walk starts at the caller of _Unwind_Backtrace, which is ct_unwind_backtrace: nobody else's business. */
+/* The walk starts at the caller of _Unwind_Backtrace, which is ct_unwind_backtrace: that frame is not passed on. */
 static _Unwind_Reason_Code pass_on(struct _Unwind_Context *context, void *arg) {
     struct trace *t = arg;
     if (!t->skipped) {
@@ -38,7 +38,7 @@ __attribute__((noinline)) _Unwind_Reason_Code ct_unwind_backtrace(_Unwind_Trace_
     if (b)
         ct_shadow_expose_returns(b, sp);
     _Unwind_Reason_Code code = original(pass_on, &t);
-    /* In a handler that interrupted an unwinder: what that one walks over stays as it is. */
+    /* In a handler that interrupted an unwinder: the frames that it walks over stay as they are. */
     if (b)
         ct_shadow_rehook_other_returns(b, sp);
     return code;

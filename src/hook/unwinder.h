@@ -16,7 +16,7 @@ void ct_unwind_set_original(uint64_t body);
 /* One address in each module whose functions the engine must watch: libc, the unwinder, the program. */
 size_t ct_unwind_places(uint64_t places[4]);
 
-/* Stack pointer of the frame that an unwinder's context stands for. */
+/* Stack pointer of the frame that an unwinder's context describes. */
 uint64_t ct_unwind_cfa(void *context);
 
 #endif

@@ -1,13 +1,13 @@
-/* Walks of the stack by unwinders and their kind: real return addresses are on the stack while one looks at it.
+/* Stack walks by unwinders and the like: real return addresses are on the stack while one looks at it.
  *
- * Walks nest: a handler may interrupt one, and walk itself. Owner: the block's thread, inside its slow paths. */
+ * Walks nest: a handler may interrupt one, and walk too. Owner: the block's thread, inside its slow paths. */
 #include "hook/runtime.h"
 #include "os/os.h"
 #include "os/thread.h"
 
 /* ---- the end ---- */
 
-/* The walk is over; one that it interrupted goes on. */
+/* The walk is over; the walk that it interrupted goes on. */
 static void pop_walk(struct ct_block *b) {
     if (b->interrupted_count) {
         b->walk = b->interrupted[--b->interrupted_count];
@@ -31,7 +31,7 @@ static void end_walk(struct ct_block *b, uint64_t slot) {
     pop_walk(b);
 }
 
-/* The frame at `slot` returns. If it is the one that looked, the returns of its callers are hooked again. */
+/* The frame at `slot` returns. If its function was the one that looked, the returns of its callers are hooked again. */
 void ct_walk_end_look(struct ct_block *b, uint64_t slot) {
     if (!(b->attention & CT_ATTENTION_UNWIND) || !b->walk.returns || b->walk.exposed_slot != slot)
         return;
@@ -41,15 +41,15 @@ void ct_walk_end_look(struct ct_block *b, uint64_t slot) {
     ct_block_unmask(b, mask);
 }
 
-/* The function that looks goes on in another one, which takes its place on the stack. */
+/* Does the function that looks go on in another one, which takes its place on the stack? */
 static bool is_handed_on(const struct ct_block *b, uint64_t slot) {
     const struct ct_shadow *e = b->top - 1;
     return b->walk.returns && slot == b->walk.exposed_slot && e->slot == slot &&
            ct_frame_of_call(slot) == ct_shadow_resume(e);
 }
 
-/* A call, jump or return to `slot` shows that the walk has ended: the frame of its outermost function is gone. So it has on another
- * stack than the walk's where that was a handler's: on an interrupted walk's stack, or on the thread's own. */
+/* Does a call, jump or return to `slot` show that the walk has ended? It has if the frame of its outermost function is
+ * gone. It also has if the walk was a handler's, and `slot` is on an interrupted walk's stack or the thread's own. */
 static bool is_walk_over(struct ct_block *b, uint64_t slot) {
     if (!(b->attention & CT_ATTENTION_UNWIND))
         return false;
@@ -58,7 +58,7 @@ static bool is_walk_over(struct ct_block *b, uint64_t slot) {
     for (uint32_t i = 0; i < b->interrupted_count; i++)
         if (ct_shadow_same_stack(b, slot, b->interrupted[i].exposed_slot))
             return true;
-    uint64_t low, high; /* what we take for the thread's own may be a handler's */
+    uint64_t low, high; /* what we take for the thread's own stack may be a handler's */
     return ct_shadow_at_home(b, slot) && !(ct_os_on_signal_stack(&low, &high) && slot >= low && slot < high);
 }
 
@@ -74,9 +74,10 @@ void ct_walk_end(struct ct_block *b, uint64_t slot) {
 
 /* ---- the beginning ---- */
 
-/* A walk begins below another one: a handler has interrupted that. Or it has landed, and no call was seen since. */
+/* A walk begins below another one: either a handler has interrupted that one, or it has landed and no call was seen
+ * since. */
 static void push_walk(struct ct_block *b) {
-    if (b->interrupted_count == CT_WALKS) { /* handlers that interrupt each other: the oldest is given up */
+    if (b->interrupted_count == CT_WALKS) { /* handlers that interrupt each other: the oldest walk is dropped */
         for (uint32_t i = 1; i < CT_WALKS; i++)
             b->interrupted[i - 1] = b->interrupted[i];
         b->interrupted_count--;
@@ -86,8 +87,8 @@ static void push_walk(struct ct_block *b) {
 
 void ct_walk_begin(struct ct_block *b, uint64_t slot, uint32_t attention) {
     uint64_t mask = ct_block_mask(b);
-    ct_walk_end(b,
-                slot); /* of handlers that came until signals were blocked: what is interrupted are walks that go on */
+    /* Ends the walks of handlers that came before signals were blocked: only walks that go on are interrupted. */
+    ct_walk_end(b, slot);
     ct_shadow_settle(b, slot);
     if (b->attention & CT_ATTENTION_UNWIND)
         push_walk(b);
@@ -100,7 +101,7 @@ void ct_walk_begin(struct ct_block *b, uint64_t slot, uint32_t attention) {
     ct_block_unmask(b, mask);
 }
 
-/* A walk below `high` by a function whose return will be seen: the stack is as before when it is over. */
+/* A walk below `high` by a function whose return will be seen: when it is over, the stack is as before. */
 void ct_walk_look(struct ct_block *b, uint64_t slot, uint64_t high) {
     uint64_t mask = ct_block_mask(b);
     if (b->attention & CT_ATTENTION_UNWIND)
@@ -116,7 +117,7 @@ void ct_walk_look(struct ct_block *b, uint64_t slot, uint64_t high) {
     ct_block_unmask(b, mask);
 }
 
-/* Walks that a handler interrupted, and whose frames it throws away. */
+/* Forgets walks that a handler interrupted, and whose frames it throws away. */
 static void forget_passed(struct ct_block *b, uint64_t sp) {
     while (b->interrupted_count && b->interrupted[b->interrupted_count - 1].exposed_slot < sp &&
            ct_shadow_same_stack(b, b->interrupted[b->interrupted_count - 1].exposed_slot, sp))
@@ -138,8 +139,9 @@ void ct_walk_land(struct ct_block *b, uint64_t slot, void *context) {
     ct_block_unmask(b, mask);
 }
 
-/* The end of the stack that UnwindFast(this, pc, frame, top ...) is on, 0 if it is not certain. It may be another function, which
- * begins alike: top is believed when `this` is what it must be, the head of a buffer that begins 16 bytes behind it. */
+/* The end of the stack that UnwindFast(this, pc, frame, top ...) is on; 0 if it is not certain. The function may be
+ * another one that begins alike: top is trusted if `this` is what it must be, the head of a buffer that begins 16 bytes
+ * after it. */
 static uint64_t stack_end(struct ct_block *b, uint64_t slot, uint64_t object, uint64_t top) {
     uint64_t buffer;
     if (ct_shadow_at_home(b, slot))
@@ -148,7 +150,8 @@ static uint64_t stack_end(struct ct_block *b, uint64_t slot, uint64_t object, ui
     return is_trace && top > slot + 16 ? top : 0;
 }
 
-/* As far as the function will look: UnwindFast goes along so many frame pointers. One more may be the place where it stands. */
+/* How far the function will look: UnwindFast follows a given number of frame pointers. One more
+ * may be its own frame. */
 uint64_t ct_walk_look_end(struct ct_block *b, enum ct_special special, uint64_t slot, struct ct_special_frame *frame) {
     if (special != CT_SPECIAL_TRACE)
         return 0;

@@ -342,7 +342,7 @@ static void test_few_holes_stay(void **state) {
 /* When the hooks are gone and only walks are seen, no call gives holes back. */
 static void test_compaction_by_walks(void **state) {
     (void)state;
-    f.runtime.tells_stacks = 1; /* frames of a stack that goes on move up */
+    f.runtime.reports_stacks = 1; /* frames of a stack that goes on move up */
     fake_call(&f, 1, LOW(500));
     fake_call(&f, 2, HIGH(500));
     for (unsigned i = 0; i < 2000; i++) {
