@@ -1,8 +1,8 @@
-/* How long a process may be kept stopped for the sake of what lies in its memory.
+/* Limits how long a process is kept stopped because of what is in its memory.
  *
- * Lists and tables there may be of any length, or have no end. Whoever follows them reads memory, so the reads end it: once the
- * time is over, or the user has given up, they fail. The callback is the caller's and is asked on the caller's thread only, never by
- * the tracer; that one sees the answer. */
+ * Lists and tables there may be of any length, or endless. Code that follows them reads memory, so the reads end it:
+ * when the time is over, or the user has given up, they fail. The callback belongs to the caller and is called on the
+ * caller's thread only, never by the tracer; the tracer sees the answer. */
 #include "remote/remote_internal.h"
 
 enum { ASK_MS = 10 };
@@ -45,7 +45,7 @@ static bool look(struct patience *p, bool ask) {
     return over;
 }
 
-/* Who reads does not change the process; that it is looked at is no part of it. */
+/* A read does not change the process, so `remote` is const; its time limit is not part of that. */
 bool ct_remote_is_over(const struct ct_remote *remote) {
     return look((struct patience *)&remote->patience, !remote->tracer.working);
 }

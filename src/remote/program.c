@@ -1,4 +1,4 @@
-/* Which file a program's name means, and whether it can be started and recorded: told before anything is started. */
+/* Which file a program's name means, and whether it can be started and recorded. Checked before anything is started. */
 #include "base/regular.h"
 #include "isa/machine.h"
 #include "remote/remote_internal.h"
@@ -104,7 +104,7 @@ static bool read_head(const char *path, struct head *head) {
     return size >= 0;
 }
 
-/* A traced exec gives no new privileges unless the tracer has all of them. NULL: it gives none anyway. */
+/* A traced exec gives new privileges only if the tracer has all of them. NULL: the file gives none. */
 static const char *privileges(const char *path, const struct stat *information) {
     struct statvfs mount;
     if (geteuid() == 0 || (statvfs(path, &mount) == 0 && (mount.f_flag & ST_NOSUID)))
@@ -165,7 +165,7 @@ static int say_no_program(const char *path, const struct head *head, struct ct_r
     return ct_remote_say(error, CT_ERR_SPAWN_FAILED, "%s is neither an ELF program nor a script", path);
 }
 
-/* The word behind #!, in place. */
+/* The word after #!, in place. */
 static char *interpreter_of(struct head *head) {
     char *at = head->bytes + 2;
     at[strcspn(at, "\n")] = 0;
@@ -176,7 +176,7 @@ static char *interpreter_of(struct head *head) {
 
 /* ---- env ---- */
 
-/* Only what env would take as plain words: no options but -S, no assignments, nothing quoted. */
+/* Accepts only what env takes as plain words: no options but -S, no assignments, nothing quoted. */
 static bool split_env_line(char *line, struct ct_program_words *words) {
     words->count = 0;
     line += strspn(line, " \t");
@@ -241,7 +241,7 @@ int ct_program_check(const char *program, struct ct_remote_error *error) {
 
 /* ---- what another process is about to execute ---- */
 
-/* `name` as that process sees it. */
+/* The path of `name` as that process sees it. */
 static bool place_of(int pid, int directory, const char *name, char path[PATH_MAX]) {
     int size;
     if (name[0] == '/')
