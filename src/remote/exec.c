@@ -156,7 +156,7 @@ static int explain(int pid, const struct following *f, int status, struct ct_rem
         return ct_remote_say(error, status, "process %d now runs %s, which cannot be recorded on this machine", pid,
                              f->foreign);
     if (status == CT_ERR_SPAWN_FAILED)
-        return ct_remote_say(error, status, "process %d could not execute the program it wanted to", pid);
+        return ct_remote_say(error, status, "process %d could not execute its new program", pid);
     return ct_remote_say(error, status, "process %d could not be followed into the program it executes (%s)", pid,
                          ct_status_text(status));
 }

@@ -103,7 +103,7 @@ static int check_state(struct ct_remote *remote, struct ct_remote_error *error) 
     remote->view = ct_remote_find_view(pid);
     if (remote->view == 0)
         return ct_remote_say(error, CT_ERR_ATTACH_FAILED,
-                             "process %d has ended already (a zombie, until its parent %ld takes notice)", pid,
+                             "process %d has ended already (a zombie until its parent %ld waits for it)", pid,
                              ct_remote_status_number(pid, pid, "PPid:", false));
     uint64_t begin = ct_seize_now_ms();
     long tracer = ct_remote_status_number(pid, remote->view, "TracerPid:", false);

@@ -142,7 +142,7 @@ const char *ct_remote_foreign(const uint8_t *header, size_t size) {
                   {EM_PPC64, "a POWER program"}, {EM_S390, "an s390 program"}, {EM_LOONGARCH, "a LoongArch program"},
                   {EM_MIPS, "a MIPS program"}};
     if (size < sizeof elf)
-        return "no whole ELF file";
+        return "an incomplete ELF file";
     memcpy(&elf, header, sizeof elf);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (elf.e_machine == others[i].machine)

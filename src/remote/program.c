@@ -68,9 +68,9 @@ struct head {
 static int say_missing(const char *path, const char *user, int failure, struct ct_remote_error *error) {
     if (failure == EACCES)
         return ct_remote_say(error, CT_ERR_PERMISSION_DENIED,
-                             "%s cannot be reached: a directory on the way is closed to you", path);
+                             "%s cannot be reached: you may not enter a directory of its path", path);
     if (failure == ELOOP)
-        return ct_remote_say(error, CT_ERR_NOT_FOUND, "%s leads in a circle of symbolic links", path);
+        return ct_remote_say(error, CT_ERR_NOT_FOUND, "%s is a loop of symbolic links: correct them", path);
     if (user)
         return ct_remote_say(error, CT_ERR_NOT_FOUND, "%s needs %s to run, which does not exist: install or correct it",
                              user, path);
@@ -232,11 +232,12 @@ int ct_program_check(const char *program, struct ct_remote_error *error) {
             return say_no_program(path, &head, error);
         const char *interpreter = interpreter_of(&head);
         if (!*interpreter)
-            return ct_remote_say(error, CT_ERR_SPAWN_FAILED, "%s names no interpreter behind its #!", path);
+            return ct_remote_say(error, CT_ERR_SPAWN_FAILED, "%s names no interpreter after its #!", path);
         memcpy(user, path, sizeof user);
         (void)snprintf(path, sizeof path, "%s", interpreter);
     }
-    return ct_remote_say(error, CT_ERR_SPAWN_FAILED, "%s: its interpreters are scripts, too many in a row", program);
+    return ct_remote_say(error, CT_ERR_SPAWN_FAILED,
+                         "%s: its interpreters are scripts too, more than the kernel follows", program);
 }
 
 /* ---- what another process is about to execute ---- */

@@ -2,8 +2,7 @@
  *
  *   parent  fork ─▶ tracer: PTRACE_SEIZE, a byte into the pipe ─▶ waits for the stop that exec makes ─▶ loader.c
  *   child   waits for the byte, or the pipe's end (we have died: it continues alone) ─▶ execve, or its errno into a
- *   second
- *           pipe
+ *           second pipe
  *
  * Both pipes close by themselves at the exec. The child's signals are as ours were, or as the caller says; between fork
  * and exec they are blocked, so that no handler of ours runs in it. */
@@ -180,7 +179,7 @@ static int say_ended(const struct launch *launch, int ended, struct ct_remote_er
                              launch->path, WTERMSIG(ended));
     return ct_remote_say(
         error, CT_ERR_SPAWN_FAILED,
-        "%s ended with exit code %d while it was being loaded: see what its loader has printed (a library "
+        "%s ended with exit code %d while it was being loaded: read what its loader printed (a library "
         "missing?)",
         launch->path, WEXITSTATUS(ended));
 }

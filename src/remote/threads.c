@@ -60,7 +60,7 @@ static int explain_stop(struct ct_remote *remote, int status, struct ct_remote_e
     case CT_ERR_TIMEOUT:
         return ct_remote_say(
             error, status,
-            "process %d did not stop in time: a thread waits in the kernel without listening (for a disk, "
+            "process %d did not stop in time: a thread waits in the kernel and cannot be interrupted (for a disk, "
             "or for a vfork child); try again later",
             pid);
     case CT_ERR_NO_MEMORY:
