@@ -25,7 +25,7 @@ static int look_at_map(void *arg, const struct ct_os_map *map) {
     return 1;
 }
 
-/* A region that was mapped, as long as nobody has changed it. */
+/* A region that was mapped; `ours`: it is still as we mapped it. */
 struct region {
     uint64_t start, size;
     bool ours;
@@ -74,7 +74,7 @@ bool ct_left_is_entered(struct ct_left *l) {
     return ct_remote_comes_to(l->remote, is_left, l);
 }
 
-/* The shared memory last: as long as it is there the rest is found. */
+/* The shared memory comes last: as long as it is there the rest can be found. */
 int ct_left_unmap(struct ct_left *l) {
     int64_t result;
     int status = 0;

@@ -1,4 +1,4 @@
-/* Why memory of ours could not be put into a target: one sentence for the user, with the remedy. */
+/* Why our memory could not be put into a target: one sentence for the user, with the remedy. */
 #include "inject/inject_memory.h"
 #include <contrail/status.h>
 #include <errno.h>
@@ -10,7 +10,7 @@ static int say(struct ct_remote_error *error, int status, const char *text) {
     return status;
 }
 
-/* The filter is judged by what it is known to forbid, or by what we may not try. */
+/* A filter counts if it is known to forbid a call, or if we may not try. */
 static int explain_denied(struct ct_injection *in, struct ct_remote_error *error) {
     if (ct_remote_has_seccomp(in->remote))
         return say(
