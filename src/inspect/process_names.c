@@ -1,5 +1,5 @@
-/* Names of frames: functions, and, where debug information is asked for, source lines and inlined functions. The process runs
- * again by then. */
+/* Names of frames: functions and, if debug information is requested, source lines and inlined functions. The process
+ * runs again by then. */
 #include "base/grow.h"
 #include "inspect/process.h"
 #include "symbols/dw.h"
@@ -15,7 +15,7 @@ static int add_frame(struct ct_process_names *n, const struct ct_process_frame *
     return 0;
 }
 
-/* A copy that lives as long as the names; "" when there is no memory for it. */
+/* A copy that lives as long as the names; "": no memory. */
 static const char *keep(struct ct_process_names *n, const char *text) {
     if (!*text)
         return "";
@@ -30,7 +30,7 @@ static const char *keep(struct ct_process_names *n, const char *text) {
 
 struct inlining {
     struct ct_process_names *names;
-    struct ct_process_frame frame; /* of the function itself; its line is that of the next frame to be added */
+    struct ct_process_frame frame; /* the function's own frame; its line is the line of the next frame that is added */
     int status;
 };
 

@@ -1,7 +1,7 @@
-/* Where the return address is at each instruction of the code that all stubs share (hook/stubs_x64.S), in both its forms.
+/* Where the return address is at each instruction of the code that all stubs share (hook/stubs_x64.S), in both forms.
  *
- * Found by following that code from its entries and noting what each instruction does to rsp, and to rbx and rbp, which
- * stand in for rsp where it is aligned. So it needs no care when the assembly changes. Computed once, then only read. */
+ * We follow that code from its entries and note what each instruction does to rsp, and to rbx and rbp, which replace
+ * rsp where it is aligned. So this file needs no change when the assembly changes. Computed once, then only read. */
 #include "inspect/process_x64.h"
 #include "hook/runtime.h"
 #include "isa/x64/decode.h"
@@ -40,7 +40,7 @@ static void learn(struct ct_shared_state *s, uint8_t what, int32_t *place, int32
     *place = value;
 }
 
-/* mov between registers; false when it is something else. */
+/* mov between registers; false: something else. */
 static bool move_register(struct ct_shared_state *s, unsigned from, unsigned to) {
     if (from == CT_X64_RSP && to == CT_X64_RBX && (s->known & CT_SHARED_RSP))
         learn(s, CT_SHARED_RBX, &s->rbx, s->rsp);
@@ -55,7 +55,7 @@ static bool move_register(struct ct_shared_state *s, unsigned from, unsigned to)
     return true;
 }
 
-/* A store of rbx or rbp by which the caller's is kept: `place` is S minus its address. */
+/* A store of the caller's rbx or rbp: `place` is S minus its address. */
 static void keep_register(struct ct_shared_state *s, unsigned reg, int32_t place) {
     if (reg == CT_X64_RBX && !(s->known & CT_SHARED_RBX))
         learn(s, CT_SHARED_SAVED_RBX, &s->saved_rbx, place);
@@ -73,7 +73,7 @@ static void forget(struct ct_shared_state *s, uint16_t written) {
         s->known &= (uint8_t) ~(CT_SHARED_RBP | CT_SHARED_SAVED_RBP);
 }
 
-/* Instructions that push or pop: by how much S - rsp changes; 0: it is another one. */
+/* By how much an instruction that pushes or pops changes S - rsp; 0: another instruction. */
 static int32_t pushed(const struct ct_x64_insn *insn) {
     unsigned op = insn->opcode, extension = insn->modrm >> 3 & 7;
     if (insn->encoding != CT_X64_LEGACY || insn->map != 0)
@@ -106,7 +106,7 @@ static void run(struct ct_shared_state *s, const struct ct_x64_insn *insn) {
         return;
     }
     if (insn->kind == CT_INSN_CALL || insn->kind == CT_INSN_CALL_INDIRECT)
-        return; /* it comes back as it went */
+        return; /* rsp is the same when it returns */
     if (one_byte && insn->opcode == 0x8d && memory && reg == CT_X64_RSP && mem.base == CT_X64_RSP &&
         mem.index == CT_X64_NO_REG) {
         s->rsp -= (int32_t)mem.disp;
@@ -120,7 +120,7 @@ static void run(struct ct_shared_state *s, const struct ct_x64_insn *insn) {
     forget(s, effects.regs_written);
 }
 
-/* Along the code until it ends or has been seen; branches that stay inside are followed too. */
+/* Follows the code until it ends or is known already; also follows branches that stay inside. */
 static void follow(struct form *f, size_t at, struct ct_shared_state s) {
     struct ct_x64_insn insn;
     s.known |= CT_SHARED_REACHED;
