@@ -1,5 +1,5 @@
-/* What a session can be told while it records. See control.h. Everything here runs on the thread of the control socket, which alone
- * changes the policy. */
+/* The commands that a session accepts while it records. See control.h. Everything here runs on the thread of the
+ * control socket, the only one that changes the policy. */
 #include "session/children.h"
 #include "session/control_internal.h"
 #include <stdarg.h>
@@ -21,7 +21,7 @@ static void each_recording(struct ct_session *s, void (*each)(void *arg, struct 
     ct_children_each(s, each, arg);
 }
 
-/* One that is about to run gets what is wished when it does; one that is over needs nothing. */
+/* A process that is about to run gets the policy when it runs; one that is over needs nothing. */
 static bool is_running(const struct ct_recording *r) {
     return r->remote && r->plan && r->times.resumed_at && ct_remote_is_alive(r->remote);
 }
@@ -36,11 +36,11 @@ static void bring_pause(struct ct_recording *r, bool paused) {
 
 struct task {
     const struct ct_control_server *c;
-    bool open; /* somebody is not done yet */
+    bool open; /* some process does not have everything yet */
     uint64_t processes, marked;
 };
 
-/* Whoever works on a process may be about to ask for the list that we hold: we do not wait for it here. */
+/* Does not wait for `work`: the thread that holds it may be about to need the list that we hold. */
 static void reconcile_one(void *arg, struct ct_recording *r) {
     struct task *t = arg;
     if (ct_recording_is_switched(r) && __atomic_load_n(&r->paused, __ATOMIC_RELAXED) == t->c->paused)
@@ -51,7 +51,7 @@ static void reconcile_one(void *arg, struct ct_recording *r) {
     }
     bool running = is_running(r);
     if (running)
-        ct_recording_bring_policy(r); /* when it fails, it is tried again */
+        ct_recording_bring_policy(r); /* if it fails, it is tried again */
     if (running && r->paused != t->c->paused)
         bring_pause(r, t->c->paused);
     t->open |= running && (!ct_recording_is_switched(r) || r->paused != t->c->paused);
@@ -90,7 +90,7 @@ __attribute__((format(printf, 3, 4))) static int say(struct command *m, int stat
     return status;
 }
 
-/* After a change of the policy: it is in force when the caller hears of it. */
+/* Answers after a change of the policy, when the change is in force. */
 static int announce(struct command *m, int status) {
     const struct ct_policy *p = m->c->session->policy;
     if (status)
@@ -202,7 +202,7 @@ static int trigger_list(struct command *m) {
     return 0;
 }
 
-/* status and stop are answered by control.c. */
+/* control_callers.c answers status and stop. */
 static int (*const runs[CT_SESSION_COMMAND_COUNT])(struct command *) = {
     [CT_SESSION_COMMAND_MARK] = mark,
     [CT_SESSION_COMMAND_TRIGGER_ADD] = trigger_add,
@@ -235,7 +235,7 @@ enum ct_session_command ct_command_find(const char *line, const char **operand) 
     return CT_SESSION_COMMAND_COUNT;
 }
 
-/* There are no hooks and no detail to be changed in a process that is followed. */
+/* A process that is followed has no hooks and no detail. */
 static bool is_for_hooks(enum ct_session_command which) {
     return which != CT_SESSION_COMMAND_PAUSE && which != CT_SESSION_COMMAND_RESUME;
 }

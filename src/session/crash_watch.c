@@ -16,14 +16,14 @@
 
 enum {
     MAX_SIGNALS = 256,     /* in the manifest; all are in the index */
-    MAX_STACKS = 64,       /* signals that did not kill, with a backtrace: it takes time, and the thread waits */
+    MAX_STACKS = 64,       /* signals that did not kill, with a backtrace: it takes time while the thread waits */
     MAX_FRAMES = 200,      /* innermost */
-    MAX_STACK_THREADS = 64 /* of a crash */
+    MAX_STACK_THREADS = 64 /* in a crash */
 };
 
 struct wish {
     uint64_t signals; /* bit n - 1 is signal n */
-    bool crashes;     /* what kills, and faults that have a handler */
+    bool crashes;     /* signals that kill, and faults that have a handler */
 };
 
 struct frame {
@@ -31,7 +31,7 @@ struct frame {
     char *function, *module; /* copies: files may be unmapped later */
 };
 
-/* A stack with names, as it stood. */
+/* A stack with names, at the time of the signal. */
 struct stack {
     int tid;
     char name[16];
@@ -44,17 +44,17 @@ struct entry {
     struct ct_signal_record record;
     bool handled;
     int sender;
-    struct stack *stacks; /* the thread's own first */
+    struct stack *stacks; /* the thread's own is first */
     size_t stack_count;
 };
 
 struct ct_crash_watch {
-    pthread_mutex_t mutex; /* entries and counts */
+    pthread_mutex_t mutex; /* for entries and counts */
     struct entry *entries[MAX_SIGNALS];
     size_t count;
-    uint64_t all; /* signals that were told */
+    uint64_t all; /* signals that were reported */
     size_t with_stacks;
-    /* the tracer's */
+    /* used by the tracer only */
     struct ct_process process;
     struct ct_walk_cache cache;
     struct ct_walk_frame frames[MAX_FRAMES];
@@ -72,7 +72,7 @@ void ct_signal_name(int signal, char name[16]) {
         snprintf(name, 16, "%d", signal);
 }
 
-/* What the policy asks for. */
+/* What the policy requires. */
 static struct wish wish_of(struct ct_session *session) {
     struct wish wish = {0};
     pthread_rwlock_rdlock(&session->policy_lock);
@@ -172,7 +172,7 @@ static void keep_entry(struct ct_crash_watch *h, const struct ct_remote_signal *
     if (s->fatal || h->with_stacks++ < MAX_STACKS)
         walk_all(h, s, e);
     pthread_mutex_lock(&h->mutex);
-    if (h->count == MAX_SIGNALS) /* the first and the newest stay */
+    if (h->count == MAX_SIGNALS) /* the first ones and the newest stay */
         free_entry(h->entries[--h->count]);
     h->entries[h->count++] = e;
     pthread_mutex_unlock(&h->mutex);
@@ -194,7 +194,7 @@ static void on_signal(void *arg, const struct ct_remote_signal *s) {
     __atomic_fetch_add(&h->all, 1, __ATOMIC_RELEASE);
 }
 
-/* ---- holding ---- */
+/* ---- watching ---- */
 
 static struct ct_crash_watch *create(struct ct_recording *r) {
     struct ct_crash_watch *h = calloc(1, sizeof *h);
@@ -249,7 +249,7 @@ void ct_crash_watch_release(struct ct_recording *r) {
 
 void ct_crash_watch_interrupt(struct ct_recording *r) {
     pthread_mutex_lock(&r->work);
-    r->tracing.outside_tracers++; /* the next one may come before this one is through */
+    r->tracing.outside_tracers++; /* the next tracer may come before this one has finished */
     ct_crash_watch_release(r);
     pthread_mutex_unlock(&r->work);
 }
@@ -321,7 +321,7 @@ static void put_registers(struct ct_json *j, const struct ct_signal_record *reco
     ct_json_end(j, '}');
 }
 
-/* Whether it killed is known for certain when the process has ended. */
+/* Whether it killed is certain when the process has ended. */
 static bool was_fatal(const struct ct_recording *r, const struct ct_signal_record *record) {
     return record->fatal && (r->end.exit_status < 0 ||
                              (WIFSIGNALED(r->end.exit_status) && WTERMSIG(r->end.exit_status) == record->signal));
@@ -350,7 +350,7 @@ static void put_entry(struct ct_json *j, const struct ct_recording *r, const str
     ct_json_end(j, '}');
 }
 
-/* A kill that no stop precedes is known from the end alone. */
+/* A kill without a stop before it is known only from how the process ended. */
 static void put_unseen(struct ct_json *j, const struct ct_recording *r) {
     char name[16];
     ct_signal_name(WTERMSIG(r->end.exit_status), name);

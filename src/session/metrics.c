@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A number that went back belongs to a new recording. */
+/* A number that decreased belongs to a new recording. */
 static double rate_of(uint64_t now, uint64_t before, double seconds) {
     return now > before && seconds > 0 ? (double)(now - before) / seconds : 0;
 }
@@ -50,7 +50,7 @@ void ct_metrics_put(const struct ct_metrics *m, struct ct_json *j) {
 
 /* ---- Prometheus ---- */
 
-/* Backslash, quote and newline are escaped in values of labels. */
+/* Escapes backslash, quote and newline in values of labels. */
 static void print_label(FILE *out, const char *text) {
     for (; *text; text++) {
         if (*text == '\\' || *text == '"')

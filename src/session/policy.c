@@ -1,4 +1,4 @@
-/* Versions of a policy, and what it says of functions, signals and times. See policy.h. */
+/* Versions of a policy, and what it says about functions, signals and times. See policy.h. */
 #include "session/policy.h"
 #include "drain/windows.h"
 #include "symbols/name_match.h"
@@ -22,7 +22,7 @@ static int by_text(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Appends, sorted, each with the word before it. */
+/* Appends the texts in order, each after the word. */
 static void put_sorted(FILE *out, const char *word, const char **texts, size_t count) {
     qsort(texts, count, sizeof *texts, by_text);
     for (size_t i = 0; i < count; i++)
@@ -59,7 +59,7 @@ static void free_version(struct ct_policy_version *v) {
     free(v->change);
 }
 
-/* The first one stays; of the others the newest. */
+/* Keeps the first version, and the newest of the others. */
 static void make_room(struct ct_policy *p) {
     if (p->version_count < CT_POLICY_VERSIONS)
         return;
@@ -69,7 +69,7 @@ static void make_room(struct ct_policy *p) {
     p->omitted++;
 }
 
-/* What was changed is in force whether or not there is memory to tell of it. */
+/* A change is in force even if there is no memory to note it. */
 static void note_version(struct ct_policy *p, uint64_t now_ns, const char *word, const char *what) {
     char change[CT_TRIGGER_TEXT + 32];
     make_room(p);
@@ -275,9 +275,9 @@ int ct_policy_record(struct ct_policy *p, bool on, uint64_t now_ns, char *error,
     return 0;
 }
 
-/* ---- questions ---- */
+/* ---- lookups ---- */
 
-/* Most functions fit none: their names are demangled once, for all triggers together. */
+/* Most functions match no trigger: a name is demangled once, for all triggers together. */
 uint16_t ct_policy_mask(const struct ct_policy *p, const char *name, const char *module) {
     const char *globs[CT_TRIGGER_BITS + 1];
     size_t count = 0;
@@ -338,7 +338,7 @@ bool ct_policy_needs_tracing(const struct ct_policy *p) {
     return false;
 }
 
-/* Like --exclude: the names of modules count too. */
+/* Like --exclude: matches names of modules too. */
 bool ct_policy_is_excluded(const struct ct_policy *p, const char *name, const char *module) {
     for (size_t i = 0; p && i < p->excluded_count; i++)
         if (ct_policy_fits_module(p->excluded[i], module) || ct_policy_fits("", p->excluded[i], name, module))

@@ -1,4 +1,4 @@
-/* Texts of triggers. */
+/* Parses the texts of triggers. */
 #include "session/policy.h"
 #include "symbols/name_match.h"
 #include <ctype.h>
@@ -22,7 +22,7 @@ static const struct {
 
 struct parse {
     struct ct_trigger *trigger;
-    char *value; /* behind the '=' */
+    char *value; /* the text after '=' */
     char *error;
     size_t size;
 };
@@ -42,7 +42,7 @@ static int misses(struct parse *p, const char *what) {
 
 /* ---- globs ---- */
 
-/* A '!' at the start of a bracket is the glob's own. */
+/* A '!' at the start of a bracket belongs to the glob. */
 static int take_glob(struct parse *p, const char *text) {
     struct ct_trigger *t = p->trigger;
     const char *mark = NULL;
@@ -55,7 +55,7 @@ static int take_glob(struct parse *p, const char *text) {
     return !t->glob[0] || (mark && !length) ? misses(p, "names no function") : 0;
 }
 
-/* Cuts the value at its last colon, and gives what was behind it. NULL: there is none. */
+/* Cuts the value at its last colon and returns what came after it. NULL: no colon. */
 static char *cut(char *text) {
     char *colon = strrchr(text, ':');
     if (colon)
@@ -201,7 +201,7 @@ bool ct_trigger_covers_minute(const struct ct_trigger *t, int minute) {
     return t->from < t->to ? minute >= t->from && minute < t->to : minute >= t->from || minute < t->to;
 }
 
-/* ---- all of them ---- */
+/* ---- all kinds ---- */
 
 static int take_whole(struct parse *p) {
     return take_glob(p, p->value);
@@ -219,7 +219,7 @@ static bool is_printable(const char *text) {
     return true;
 }
 
-/* The kind that the text begins with; its value, NULL: it has none. */
+/* Finds the kind that the text begins with, and its value; NULL: it has none. */
 static int find_kind(struct parse *p, const char *text) {
     size_t length = strcspn(text, "=");
     for (int k = 0; k < CT_TRIGGER_COUNT; k++) {

@@ -1,6 +1,7 @@
-/* Lanes that fit into what limits leave to a target: what we put into it is charged to it, a memory cgroup that bursts kills
- * it, and address space that is used up makes its own calls fail. So ours take at most half of what is free there; lanes become smaller for that, and where even small ones do not fit the
- * process is left alone. Runs on the thread that leads the recording, before the target is stopped. */
+/* Makes lanes fit into what limits leave to a target. Our memory is charged to the target: a memory cgroup that is full
+ * kills it, and without free address space its own calls fail. So we take at most half of what is free. Lanes become
+ * smaller for that; if even small ones do not fit, the process is left alone. Runs on the thread that leads the
+ * recording, before the target is stopped. */
 #include "session/recording_room.h"
 #include "drain/room.h"
 #include "os/os.h"
@@ -12,15 +13,15 @@
 #define LEAST_LANE MIB
 enum {
     BASE_MIB = 4,          /* agent, its tables, blocks of a few threads */
-    STALK_MIB = 24,        /* translated code, and tables of what was translated */
-    SPACE_MIB = 16,        /* of address space: agent and tables, */
-    BLOCK_MIB = 9,         /* a thread's block with its shadow stack, */
-    STALK_SPACE_MIB = 320, /* regions for translated code, of which little is used */
+    STALK_MIB = 24,        /* translated code, and its tables */
+    SPACE_MIB = 16,        /* address space of agent and tables */
+    BLOCK_MIB = 9,         /* address space of a thread's block with its shadow stack */
+    STALK_SPACE_MIB = 320, /* address space of regions for translated code, of which little is used */
     LEAST_TASKS = 8,       /* four of ours, and some for the program */
-    FEW_TASKS = 32,        /* each recorded child costs us three more */
+    FEW_TASKS = 32,        /* each recorded child needs three more of ours */
 };
 
-/* Stubs, and the pages that patches make the target's own. */
+/* Stubs, and the pages that become private because of patches. */
 static uint64_t charged_by_plan(const struct ct_target_plan *plan) {
     uint64_t bytes = 0, last = 0, page_size = ct_os_page_size();
     for (size_t i = 0; i < plan->region_count; i++)
@@ -33,7 +34,7 @@ static uint64_t charged_by_plan(const struct ct_target_plan *plan) {
     return bytes;
 }
 
-/* A forked child has the rest in common with its parent. */
+/* A forked child shares the rest with its parent. */
 static uint64_t charged_beside_lanes(const struct ct_recording *r) {
     if (r->origin == CT_ORIGIN_FORK)
         return MIB;
@@ -50,7 +51,7 @@ static void note(struct ct_recording *r, const char *text) {
         snprintf(r->session->note, sizeof r->session->note, "%s", text);
 }
 
-/* Threads of ours that the program's limit counts: it must not go without because of us. */
+/* The program's limit counts our threads too: the program must not lack any because of us. */
 static int check_tasks(struct ct_recording *r) {
     char text[320];
     uint64_t left = ct_room_tasks("", r->pid, getpid());
@@ -91,7 +92,7 @@ static uint64_t mapped(const struct ct_recording *r, const struct ct_lane_option
     return bytes + BLOCK_MIB * MIB * ct_room_threads("", r->pid);
 }
 
-/* The program finds as much as we take, when we begin. (A forked child has it from its parent.) */
+/* At the start, the program still has as much as we take. (A forked child inherits our part from its parent.) */
 static int check_address_space(struct ct_recording *r, const struct ct_lane_options *lane) {
     uint64_t left = ct_room_address_space("", r->pid);
     uint64_t needed = left == CT_ROOM_UNLIMITED || r->origin == CT_ORIGIN_FORK ? 0 : mapped(r, lane);
