@@ -103,11 +103,10 @@ static int walk_all(struct ct_process *process, struct ct_walk_frame *room, size
 
 static int explain_walk(struct ct_process *process, int status) {
     if (status == CT_ERR_TIMEOUT)
-        snprintf(
-            process->why.text, sizeof process->why.text,
-            "the stacks of process %d could not be read in the time that it may stand still for; it runs on: ask for "
-            "fewer frames with --frames N",
-            process->pid);
+        snprintf(process->why.text, sizeof process->why.text,
+                 "the stacks of process %d could not be read in the time that it may be stopped; it runs on: ask for "
+                 "fewer frames with --frames N",
+                 process->pid);
     return status;
 }
 

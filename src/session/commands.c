@@ -96,7 +96,7 @@ static int announce(struct command *m, int status) {
     if (status)
         return status;
     if (!reconcile_all(m->c))
-        return say(m, CT_ERR_TIMEOUT, "version %u of the policy has not reached all processes yet; `status` tells more",
+        return say(m, CT_ERR_TIMEOUT, "version %u of the policy has not reached all processes yet; `status` shows more",
                    p->version);
     return say(m, 0, "version %u of the policy: %016llx", p->version, (unsigned long long)ct_policy_hash(p));
 }
@@ -153,13 +153,15 @@ static int set_paused(struct command *m, bool paused) {
     if (m->c->paused == paused)
         return say(m, CT_ERR_BAD_STATE, "the processes of the session are %s already", paused ? "paused" : "running");
     if (paused && ct_session_state(m->c->session) != CT_SESSION_RUNNING)
-        return say(m, CT_ERR_BAD_STATE, "the session is %s: only what runs can be paused",
+        return say(m, CT_ERR_BAD_STATE, "the session is %s: only a running session can be paused",
                    ct_session_state_name(ct_session_state(m->c->session)));
     __atomic_store_n(&m->c->paused, paused, __ATOMIC_RELEASE);
     if (!reconcile_all(m->c)) {
         __atomic_store_n(&m->c->paused, false, __ATOMIC_RELEASE);
         (void)reconcile_all(m->c);
-        return say(m, CT_ERR_TIMEOUT, "not all processes could be %s; they run", paused ? "stopped" : "let go");
+        return say(m, CT_ERR_TIMEOUT, "%s",
+                   paused ? "not all processes could be stopped; all run on"
+                          : "not all processes could be resumed yet");
     }
     return say(m, 0, "%s", paused ? "paused" : "running");
 }
@@ -245,7 +247,7 @@ int ct_command_run(struct ct_control_server *c, enum ct_session_command which, c
     int status = m.text ? 0 : CT_ERR_NO_MEMORY;
     if (m.text && which < CT_SESSION_COMMAND_COUNT && runs[which] && c->session->options.stalk && is_for_hooks(which))
         status = say(&m, CT_ERR_BAD_STATE,
-                     "a process that is followed (contrail stalk) can only be told status, pause, resume and stop");
+                     "a process that is followed (contrail stalk) accepts only status, pause, resume and stop");
     else if (m.text && which < CT_SESSION_COMMAND_COUNT && runs[which])
         status = runs[which](&m);
     else if (m.text)

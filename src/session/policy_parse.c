@@ -93,7 +93,7 @@ static int parse_return(struct parse *p) {
     if (i == 4)
         return misses(p, "compares with something else than eq, ne, lt or gt");
     if (!parse_value(value, &t->value))
-        return misses(p, "compares with something that is no 64-bit number");
+        return misses(p, "compares with something that is not a 64-bit number");
     t->compare = (enum ct_trigger_compare)i;
     return take_glob(p, p->value);
 }
@@ -168,9 +168,9 @@ static int parse_signal(struct parse *p) {
     if (!number)
         return misses(p, "names no signal (`kill -l` lists them)");
     if (number == SIGKILL || number == SIGSTOP)
-        return complain(p,
-                        "nobody can look at the program when it gets %s; --trigger crash keeps what was before its end",
-                        number == SIGKILL ? "SIGKILL" : "SIGSTOP");
+        return complain(
+            p, "a program cannot be observed when it gets %s; --trigger crash keeps what happened before its end",
+            number == SIGKILL ? "SIGKILL" : "SIGSTOP");
     return 0;
 }
 
@@ -191,7 +191,7 @@ static int parse_time(struct parse *p) {
     const char *rest = parse_minute(p->value, &t->from);
     rest = rest && *rest == '-' ? parse_minute(rest + 1, &t->to) : NULL;
     if (!rest || *rest)
-        return misses(p, "has no two times of the day");
+        return misses(p, "does not have two times of the day");
     if (t->from == t->to)
         return misses(p, "has an empty span (24:00 is the end of the day)");
     return 0;
@@ -235,7 +235,7 @@ static int find_kind(struct parse *p, const char *text) {
     }
     return complain(
         p,
-        "\"%s\" is no trigger; there are symbol=GLOB, return=GLOB:lt:0, slow=GLOB:50ms, crash, signal=NAME, "
+        "\"%s\" is not a trigger; there are symbol=GLOB, return=GLOB:lt:0, slow=GLOB:50ms, crash, signal=NAME, "
         "time=HH:MM-HH:MM and manual",
         text);
 }

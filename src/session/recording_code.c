@@ -12,11 +12,11 @@ static const struct {
 } kinds[] = {
     {"[vdso]", "the kernel's code"},
     {"[vsyscall]", "the kernel's code"},
-    {anonymous, "made at run time: no file tells its functions"},
+    {anonymous, "made at run time: no file describes its functions"},
     {"[stack]", "data that may be executed"},
     {"[heap]", "data that may be executed"},
 };
-static const char other_reason[] = "no ELF file: nothing tells its functions";
+static const char other_reason[] = "not an ELF file: nothing describes its functions";
 /* The program chooses names freely: after this many, all others are one entry. */
 enum { MOST_NAMES = 256 };
 static const char others[] = "others";

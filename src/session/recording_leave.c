@@ -211,9 +211,10 @@ static int uninstall(struct ct_recording *r) {
         return 0;
     if (status)
         ct_recording_fail(r, status,
-                          r->stalk ? "threads could not be let go now (%s); recording has stopped, the program runs on"
-                                   : "the hooks could not be removed now (%s); they do no harm: recording has stopped, "
-                                     "the program runs on",
+                          r->stalk
+                              ? "threads could not be released now (%s); recording has stopped, the program runs on"
+                              : "the hooks could not be removed now (%s); they do no harm: recording has stopped, "
+                                "the program runs on",
                           r->error[0] ? r->error : ct_status_text(status));
     return status;
 }

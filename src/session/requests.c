@@ -129,7 +129,7 @@ static void note_refusal(struct ct_task *t) {
     if (__atomic_fetch_add(&t->parent->requests.refused, 1, __ATOMIC_RELAXED))
         return;
     snprintf(reason, sizeof reason,
-             "process %d asked to have process %d recorded, which it has not made; that was refused", t->parent->pid,
+             "process %d requested to record process %d, which it did not start; that was refused", t->parent->pid,
              t->request.pid);
     ct_recording_miss(t->parent, t->request.pid, "", reason);
 }
